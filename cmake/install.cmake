@@ -1,0 +1,37 @@
+# make install: libraries, headers, pkg-config, CMake package, man pages and
+# completions (both made by the program from its own tables).
+include(CMakePackageConfigHelpers)
+
+install(TARGETS paradl paradl_static RUNTIME DESTINATION
+  ${CMAKE_INSTALL_BINDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS paradl_shared EXPORT paradl-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/paradl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+configure_file(cmake/paradl.pc.in paradl.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/paradl.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/paradl)
+install(EXPORT paradl-targets NAMESPACE paradl:: DESTINATION ${package})
+configure_package_config_file(cmake/paradlConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/paradlConfig.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/paradlConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/paradlConfig.cmake
+  ${CMAKE_BINARY_DIR}/paradlConfigVersion.cmake DESTINATION ${package})
+
+set(generated ${CMAKE_BINARY_DIR}/generated)
+add_custom_command(OUTPUT ${generated}/stamp
+  COMMAND ${CMAKE_SOURCE_DIR}/tools/generate-docs.sh $<TARGET_FILE:paradl>
+          ${generated}
+  COMMAND ${CMAKE_COMMAND} -E touch ${generated}/stamp
+  DEPENDS paradl tools/generate-docs.sh VERBATIM)
+add_custom_target(generated ALL DEPENDS ${generated}/stamp)
+install(DIRECTORY ${generated}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
+install(FILES ${generated}/paradl.bash RENAME paradl
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${generated}/paradl.zsh RENAME _paradl
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${generated}/paradl.fish
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)

@@ -1,0 +1,56 @@
+# Every tests/<room>/test_*.c is a cmocka program and a test; every
+# tests/fuzz/fuzz_*.c replays its stored corpus; every tests/cli/*.sh is a
+# golden case. A new file needs no line here.
+enable_testing()
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+foreach(room ${PDL_ROOMS} paper)
+  file(GLOB tests CONFIGURE_DEPENDS tests/${room}/test_*.c)
+  foreach(source ${tests})
+    get_filename_component(name ${source} NAME_WE)
+    string(REPLACE test_ "" name ${name})
+    set(target test_${room}_${name})
+    add_executable(${target} ${source})
+    target_link_libraries(${target} PRIVATE pdl_flags paradl_static
+      PkgConfig::CMOCKA)
+    target_include_directories(${target} PRIVATE src/${room} tests)
+    target_compile_definitions(${target} PRIVATE
+      PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME ${room}/${name} COMMAND ${target})
+    set_tests_properties(${room}/${name} PROPERTIES
+      LABELS "unit" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  endforeach()
+endforeach()
+
+file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
+foreach(source ${fuzzers})
+  get_filename_component(name ${source} NAME_WE)
+  string(REPLACE fuzz_ "" name ${name})
+  add_executable(replay_${name} ${source} tests/fuzz/replay.c)
+  target_link_libraries(replay_${name} PRIVATE pdl_flags paradl_static)
+  add_test(NAME fuzz/${name} COMMAND replay_${name}
+    ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  set_tests_properties(fuzz/${name} PROPERTIES LABELS "unit" TIMEOUT 300)
+  if(PDL_FUZZ)
+    add_executable(fuzz_${name} ${source})
+    target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(fuzz_${name} PRIVATE pdl_flags paradl_static)
+  endif()
+endforeach()
+if(PDL_FUZZ)
+  target_compile_options(paradl_objects PRIVATE -fsanitize=fuzzer-no-link)
+endif()
+
+add_test(NAME cli/golden COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/run.sh
+  $<TARGET_FILE:paradl>)
+set_tests_properties(cli/golden PROPERTIES LABELS "unit" TIMEOUT 600)
+
+foreach(check rooms symbols headers format cppcheck tidy docs)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh)
+    add_test(NAME lint/${check}
+      COMMAND ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh ${CMAKE_BINARY_DIR}
+      WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(lint/${check} PROPERTIES LABELS "lint" TIMEOUT 1200)
+  endif()
+endforeach()

@@ -1,0 +1,274 @@
+/* paradl/model.h - networks as data.
+ *
+ * A model is a graph: tensors, and nodes (operators) that read and write
+ * them, in topological order. Shapes are per sample, without the batch
+ * dimension N: [C,H,W], [C,D,H,W], [T,E] or [E].
+ *
+ * A block that occurs many times in a row (a transformer layer) is stored
+ * once, as a segment with a repeat count: a model of a trillion parameters is
+ * a few dozen nodes. Inside a repeated segment the tensor carry_in of one
+ * round is carry_out of the round before; tensors of earlier segments may be
+ * read too and are the same in every round. "{i}" in a name inside a repeated
+ * segment stands for the round, counted from first_index.
+ *
+ * FLOPs are 2 per multiply-add of convolution, linear, matmul and attention
+ * (full T x T), padding counted; everything else is 0. */
+#ifndef PARADL_MODEL_H
+#define PARADL_MODEL_H
+
+#include "paradl/base.h"
+
+PDL_BEGIN
+
+enum { PDL_MAX_RANK = 8, PDL_MAX_SPATIAL = 3 };
+
+#define PDL_DTYPE_LIST(X) \
+    X(F32, "f32", 32)     \
+    X(F64, "f64", 64)     \
+    X(F16, "f16", 16)     \
+    X(BF16, "bf16", 16)   \
+    X(F8, "f8", 8)        \
+    X(F4, "f4", 4)        \
+    X(I8, "i8", 8)        \
+    X(U8, "u8", 8)        \
+    X(I16, "i16", 16)     \
+    X(U16, "u16", 16)     \
+    X(I32, "i32", 32)     \
+    X(U32, "u32", 32)     \
+    X(I64, "i64", 64)     \
+    X(U64, "u64", 64)     \
+    X(BOOL, "bool", 8)    \
+    X(OTHER, "other", 0)
+
+enum pdl_dtype {
+#define X(name, text, bits) PDL_##name,
+    PDL_DTYPE_LIST(X)
+#undef X
+};
+const char *pdl_dtype_name(enum pdl_dtype t);
+int pdl_dtype_bits(enum pdl_dtype t);
+bool pdl_dtype_find(const char *name, enum pdl_dtype *out);
+
+enum pdl_tensor_kind {
+    PDL_TENSOR_INPUT,
+    PDL_TENSOR_ACTIVATION,
+    PDL_TENSOR_WEIGHT, /* learnable: counted as parameters */
+    PDL_TENSOR_BUFFER, /* running statistics, masks, position ids ... */
+    PDL_TENSOR_CONST,  /* shapes, indices, scalars: not counted */
+};
+
+struct pdl_tensor {
+    const char *name;
+    enum pdl_dtype dtype;
+    enum pdl_tensor_kind kind;
+    int rank;
+    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
+    int segment;               /* that makes it; its repeat multiplies it */
+};
+
+/* All attributes of all operators; 0 or "" where an operator has no use for
+ * one. Spatial ones are in the order of the shape, [D,]H,W. */
+struct pdl_attr {
+    int64_t kernel[PDL_MAX_SPATIAL], stride[PDL_MAX_SPATIAL],
+        dilation[PDL_MAX_SPATIAL];
+    int64_t pad[PDL_MAX_SPATIAL], pad_end[PDL_MAX_SPATIAL]; /* low, high */
+    int64_t output_pad[PDL_MAX_SPATIAL]; /* transposed convolution */
+    int64_t groups;                      /* 0 reads as 1 */
+    int64_t features;                    /* F: outputs of conv, linear */
+    bool no_bias, ceil_mode, count_pad;  /* count_pad: average pool */
+    int64_t heads, kv_heads, head_dim, v_head_dim, window; /* attention */
+    bool causal;
+    int64_t experts, topk, ffn; /* mixture of experts, feed-forward */
+    bool gated;
+    int64_t vocab; /* rows of an embedding */
+    int64_t axis;  /* concat, softmax: index into the per-sample shape */
+    double scale;  /* resize factor */
+    int ndims;     /* reshape target, transpose permutation, slice ... */
+    int64_t dims[PDL_MAX_RANK];
+};
+
+struct pdl_op;
+
+struct pdl_node {
+    const char *name;
+    const struct pdl_op *op;
+    const char *source_op; /* as the file called it: "Gemm"; NULL: op->name */
+    struct pdl_attr attr;
+    int nin, nout, nweights;
+    const int *in;      /* tensor ids: activations and constants */
+    const int *out;     /* tensor ids */
+    const int *weights; /* tensor ids: weights and buffers, op's order */
+};
+
+struct pdl_segment {
+    int first_node, nnodes;
+    int64_t repeat;      /* 1: an ordinary stretch of nodes */
+    int64_t first_index; /* what {i} starts at */
+    int carry_in, carry_out;
+};
+
+struct pdl_model {
+    const char *name;   /* "resnet50" */
+    const char *source; /* where it comes from, for people */
+    const char *kind;   /* "cnn", "transformer", "other" */
+    int ntensors, nnodes, nsegments;
+    const struct pdl_tensor *tensors;
+    const struct pdl_node *nodes;
+    const struct pdl_segment *segments;
+    int64_t tokens;       /* sequence length of a sample, 0 for images */
+    int64_t source_nodes; /* nodes as the file counts them; -1: ours */
+    int nunknown;         /* operators we do not know, each name once */
+    const char *const *unknown_ops;
+    const int64_t *unknown_counts; /* how often each occurs */
+};
+
+/* ---- operators -------------------------------------------------------- */
+
+/* One row of the operator table. To add an operator: one row (and its
+ * functions) in src/model/ops_*.c; the tests walk the table. */
+struct pdl_op {
+    const char *name, *summary;
+    int min_in, max_in; /* activations */
+    /* Shapes of the weights it needs, by its own convention; NULL: none. */
+    int (*weights)(const struct pdl_attr *attr, const struct pdl_tensor *x,
+                   struct pdl_tensor *w);
+    /* Output shapes from input shapes. NULL: the same as the first input. */
+    enum pdl_status (*infer)(const struct pdl_attr *attr,
+                             const struct pdl_tensor *const *in, int nin,
+                             const struct pdl_tensor *const *w, int nw,
+                             struct pdl_tensor *out, int *nout,
+                             struct pdl_err *err);
+    /* Forward FLOPs of one sample; NULL: 0. False on overflow. */
+    bool (*flops)(const struct pdl_attr *attr,
+                  const struct pdl_tensor *const *in, int nin,
+                  const struct pdl_tensor *const *w, int nw,
+                  const struct pdl_tensor *out, int64_t *flops);
+};
+enum { PDL_OP_MAX_WEIGHTS = 8, PDL_OP_MAX_OUT = 64 };
+
+const struct pdl_op *pdl_op_find(const char *name);
+const struct pdl_op *pdl_op_at(int i); /* NULL past the end */
+
+/* ---- building --------------------------------------------------------- */
+
+/* Builds a model in an arena. The first failure sticks, later calls do
+ * nothing and return -1, and pdl_build_end reports it. */
+typedef struct pdl_build pdl_build;
+
+pdl_build *pdl_build_begin(pdl_arena *a, const char *name);
+/* A tensor that no node makes: an input, a weight, a buffer, a constant. */
+int pdl_build_tensor(pdl_build *b, const char *name, enum pdl_tensor_kind kind,
+                     enum pdl_dtype dtype, int rank, const int64_t *dim);
+/* A node that makes its own weights ("<name>.weight", "<name>.bias", ...) by
+ * the operator's convention. Returns its first output. */
+int pdl_build_op(pdl_build *b, const char *op, const char *name,
+                 const struct pdl_attr *attr, const int *in, int nin);
+/* A node with everything given: weights already made (tied, imported), and,
+ * where nout > 0, outputs whose shapes the importer already knows. */
+struct pdl_build_spec {
+    const char *op, *name, *source_op;
+    const struct pdl_attr *attr; /* NULL: all zero */
+    const int *in, *weights;
+    int nin, nweights;
+    const struct pdl_tensor *out; /* name may be NULL */
+    int nout;
+};
+int pdl_build_node(pdl_build *b, const struct pdl_build_spec *spec);
+/* The i-th output of the node that made tensor t as its first output. */
+int pdl_build_output(pdl_build *b, int t, int i);
+const struct pdl_tensor *pdl_build_get(const pdl_build *b, int t);
+
+/* Everything between the two calls is one repeated block. carry is the tensor
+ * that goes round; repeat_end names what the next round starts from and
+ * returns the tensor that leaves the last round. */
+void pdl_build_repeat(pdl_build *b, int64_t repeat, int64_t first_index,
+                      int carry);
+int pdl_build_repeat_end(pdl_build *b, int carry);
+
+void pdl_build_unknown(pdl_build *b, const char *op); /* counts an operator */
+void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
+                    int64_t tokens, int64_t source_nodes);
+enum pdl_status pdl_build_end(pdl_build *b, const struct pdl_model **out,
+                              struct pdl_err *err);
+
+/* ---- asking ----------------------------------------------------------- */
+
+struct pdl_model_totals {
+    int64_t parameters, buffers, nodes;
+    int64_t forward_flops; /* per sample */
+    int64_t activations;   /* elements made per sample */
+};
+enum pdl_status pdl_model_totals(const struct pdl_model *m,
+                                 struct pdl_model_totals *out,
+                                 struct pdl_err *err);
+
+enum pdl_pass { PDL_FORWARD, PDL_BACKWARD_DATA, PDL_BACKWARD_WEIGHTS };
+
+/* Work of one node in one pass for a batch, tensors stored as dtype: FLOPs,
+ * and the bytes it must read and write at least. */
+struct pdl_work {
+    int64_t flops, read_bytes, write_bytes;
+};
+enum pdl_status pdl_node_work(const struct pdl_model *m, int node,
+                              enum pdl_pass pass, int64_t batch,
+                              enum pdl_dtype dtype, struct pdl_work *out,
+                              struct pdl_err *err);
+/* Elements of a node's weights / buffers, once (not times the repeat). */
+int64_t pdl_node_parameters(const struct pdl_model *m, int node);
+int64_t pdl_node_repeat(const struct pdl_model *m, int node);
+/* The node's name in round `round` of its segment, "{i}" replaced. */
+const char *pdl_node_name(const struct pdl_model *m, int node, int64_t round,
+                          char *buf, size_t size);
+int64_t pdl_tensor_elements(const struct pdl_tensor *t); /* per sample */
+
+/* Proves the invariants: ids in range, every input made before it is read,
+ * segments that tile the nodes, shapes that agree with inference. */
+enum pdl_status pdl_model_check(const struct pdl_model *m, struct pdl_err *err);
+
+/* ---- where models come from ------------------------------------------- */
+
+/* name[:key=value,...] of the zoo, or a file; the suffix (or the content)
+ * decides the reader. dims binds symbolic dimensions: "batch=8,seq=2048". */
+struct pdl_model_options {
+    const char *dims; /* NULL: none */
+};
+enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
+                               const struct pdl_model_options *opt,
+                               const struct pdl_model **out,
+                               struct pdl_err *err);
+
+/* The readers, from memory; name is for messages. */
+enum pdl_status pdl_model_onnx(pdl_arena *a, struct pdl_bytes in,
+                               const char *name,
+                               const struct pdl_model_options *opt,
+                               const struct pdl_model **out,
+                               struct pdl_err *err);
+enum pdl_status pdl_model_hf(pdl_arena *a, struct pdl_bytes in,
+                             const char *name,
+                             const struct pdl_model_options *opt,
+                             const struct pdl_model **out, struct pdl_err *err);
+/* in holds the file's beginning (at least the header); file_bytes is the
+ * length of the whole file. */
+enum pdl_status pdl_model_safetensors(pdl_arena *a, struct pdl_bytes in,
+                                      int64_t file_bytes, const char *name,
+                                      const struct pdl_model **out,
+                                      struct pdl_err *err);
+enum pdl_status pdl_model_yaml(pdl_arena *a, struct pdl_bytes in,
+                               const char *name, const struct pdl_model **out,
+                               struct pdl_err *err);
+void pdl_model_yaml_write(const struct pdl_model *m, struct pdl_sink *out);
+
+/* The zoo: a table of named networks and of families with parameters. */
+struct pdl_zoo_entry {
+    const char *name;    /* "resnet50" */
+    const char *family;  /* "resnet", NULL when it is itself a family */
+    const char *params;  /* "depth=50": the family's parameters it sets */
+    const char *summary; /* which variant it is */
+};
+const struct pdl_zoo_entry *pdl_zoo_at(int i); /* NULL past the end */
+enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
+                              const struct pdl_model **out,
+                              struct pdl_err *err);
+
+PDL_END
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arena: memory with one owner. Blocks double from 4 KiB; a request larger
+ * than a block gets a block of its own. Under AddressSanitizer the unused
+ * tail of a block is poisoned, so that an overrun inside the arena is found
+ * like one on the heap. */
+#include "paradl/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ASAN 1
+#endif
+#endif
+#ifdef ASAN
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+enum { REDZONE = 16 };
+#else
+#define POISON(p, n)   ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+enum { REDZONE = 0 };
+#endif
+
+enum { ALIGN = 16, FIRST_BLOCK = 4096, LAST_BLOCK = 1 << 20 };
+
+struct block {
+    struct block *next;
+    size_t used, size;
+    _Alignas(ALIGN) char data[];
+};
+
+struct pdl_arena {
+    struct block *blocks; /* the first one is being filled */
+    size_t left, used;
+};
+
+pdl_arena *pdl_arena_create(size_t limit_bytes)
+{
+    pdl_arena *a = calloc(1, sizeof *a);
+
+    if (a)
+        a->left = limit_bytes;
+    return a;
+}
+
+void pdl_arena_destroy(pdl_arena *a)
+{
+    if (!a)
+        return;
+    for (struct block *b = a->blocks, *next; b; b = next) {
+        next = b->next;
+        UNPOISON(b->data, b->size);
+        free(b);
+    }
+    free(a);
+}
+
+/* A new block in front; a lone large one goes behind the one being filled,
+ * whose tail stays in use. */
+static struct block *add_block(pdl_arena *a, size_t need)
+{
+    size_t size = a->blocks ? 2 * a->blocks->size : FIRST_BLOCK;
+    bool lone;
+    struct block *b;
+
+    if (size > LAST_BLOCK)
+        size = LAST_BLOCK;
+    lone = need > size;
+    if (lone)
+        size = need;
+    b = calloc(1, sizeof *b + size);
+    if (!b)
+        return NULL;
+    b->size = size;
+    POISON(b->data, size);
+    if (lone && a->blocks) {
+        b->next = a->blocks->next;
+        a->blocks->next = b;
+    } else {
+        b->next = a->blocks;
+        a->blocks = b;
+    }
+    return b;
+}
+
+void *pdl_arena_alloc(pdl_arena *a, size_t count, size_t size)
+{
+    struct block *b = a->blocks;
+    size_t bytes, need;
+    char *p;
+
+    if (size && count > (SIZE_MAX / 4) / size)
+        return NULL;
+    bytes = count * size;
+    need = (bytes + REDZONE + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (need == 0)
+        need = ALIGN;
+    if (bytes > a->left)
+        return NULL;
+    if (!b || b->size - b->used < need)
+        b = add_block(a, need);
+    if (!b)
+        return NULL;
+    p = b->data + b->used;
+    b->used += need;
+    a->left -= bytes;
+    a->used += bytes;
+    UNPOISON(p, bytes);
+    return p;
+}
+
+void *pdl_arena_grow(pdl_arena *a, const void *old, size_t count, size_t cap,
+                     size_t size)
+{
+    void *p = pdl_arena_alloc(a, cap, size);
+
+    if (p && count)
+        memcpy(p, old, count * size);
+    return p;
+}
+
+char *pdl_arena_strndup(pdl_arena *a, const char *s, size_t len)
+{
+    char *p = len < SIZE_MAX ? pdl_arena_alloc(a, len + 1, 1) : NULL;
+
+    if (p && len)
+        memcpy(p, s, len);
+    return p;
+}
+
+char *pdl_arena_strdup(pdl_arena *a, const char *s)
+{
+    return pdl_arena_strndup(a, s, strlen(s));
+}
+
+char *pdl_arena_printf(pdl_arena *a, const char *fmt, ...)
+{
+    va_list ap, again;
+    char *p = NULL;
+    int n;
+
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    if (n >= 0)
+        p = pdl_arena_alloc(a, (size_t)n + 1, 1);
+    if (p)
+        vsnprintf(p, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(ap);
+    return p;
+}
+
+size_t pdl_arena_used(const pdl_arena *a)
+{
+    return a->used;
+}

@@ -1,0 +1,36 @@
+/* Shared inside the base room. */
+#ifndef BASE_PRIV_H
+#define BASE_PRIV_H
+
+#include "paradl/base.h"
+
+/* Builds a document tree from a stream of events; used by both readers. The
+ * nesting is a stack, never recursion, so depth cannot exhaust ours. */
+enum { BASE_DOC_DEPTH = 64 };
+
+struct base_doc_builder {
+    pdl_arena *arena;
+    const char *file;
+    struct pdl_err *err;
+    struct pdl_doc *root;
+    struct frame {
+        struct pdl_doc *node, *last;
+        const char *key; /* waiting for its value */
+        int key_line, key_col;
+        /* keys of the map, hashed: a map of a million keys stays linear */
+        const char **keys;
+        size_t nkeys, cap;
+    } stack[BASE_DOC_DEPTH];
+    int depth;
+};
+
+void base_doc_begin(struct base_doc_builder *b, pdl_arena *a, const char *file,
+                    struct pdl_err *err);
+/* A scalar in a map's key position becomes the key. text NULL: null. */
+enum pdl_status base_doc_scalar(struct base_doc_builder *b, const char *text,
+                                size_t len, bool quoted, int line, int col);
+enum pdl_status base_doc_open(struct base_doc_builder *b,
+                              enum pdl_doc_kind kind, int line, int col);
+void base_doc_close(struct base_doc_builder *b);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * "Did you mean": Damerau-Levenshtein distance (a swap of neighbours is one
+ * slip), accepted up to a third of the word's length. */
+#include "paradl/base.h"
+
+#include <string.h>
+
+enum { MAXLEN = 64 };
+
+static int min3(int a, int b, int c)
+{
+    int m = a < b ? a : b;
+
+    return m < c ? m : c;
+}
+
+static int distance(const char *a, const char *b)
+{
+    int la = (int)strlen(a), lb = (int)strlen(b);
+    int row[3][MAXLEN + 1];
+
+    if (la > MAXLEN || lb > MAXLEN)
+        return MAXLEN;
+    for (int j = 0; j <= lb; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= la; i++) {
+        int *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
+
+        now[0] = i;
+        for (int j = 1; j <= lb; j++) {
+            int slip = a[i - 1] != b[j - 1];
+
+            now[j] = min3(up[j] + 1, now[j - 1] + 1, up[j - 1] + slip);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+                a[i - 2] == b[j - 1] && up2[j - 2] + 1 < now[j])
+                now[j] = up2[j - 2] + 1;
+        }
+    }
+    return row[la % 3][lb];
+}
+
+void pdl_suggest_init(struct pdl_suggest *s, const char *word)
+{
+    s->word = word;
+    s->best = NULL;
+    s->distance = MAXLEN;
+}
+
+void pdl_suggest_try(struct pdl_suggest *s, const char *candidate)
+{
+    int d = distance(s->word, candidate);
+
+    if (d < s->distance) {
+        s->distance = d;
+        s->best = candidate;
+    }
+}
+
+const char *pdl_suggest_best(const struct pdl_suggest *s)
+{
+    int len = (int)strlen(s->word);
+
+    return s->distance <= 1 + len / 4 && s->distance < len ? s->best : NULL;
+}

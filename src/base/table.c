@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tables for a terminal. Each column is as wide as its widest cell; when the
+ * sum is too wide, the widest left-aligned column gives way and its texts are
+ * cut in the middle, where names carry least. */
+#include "paradl/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { GAP = 2, MAX_COLUMNS = 32, MIN_WIDTH = 8 };
+
+/* One code point per column is right for what we print (Latin, Greek, box
+ * drawing); wcwidth would depend on the locale. */
+int pdl_text_width(const char *s)
+{
+    int n = 0;
+
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+void pdl_table_init(struct pdl_table *t, pdl_arena *a,
+                    const struct pdl_column *columns, int ncolumns)
+{
+    *t = (struct pdl_table){
+        .arena = a, .columns = columns, .ncolumns = ncolumns};
+}
+
+void pdl_table_cell(struct pdl_table *t, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    if (t->status != PDL_OK)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (t->cursor == t->cap) {
+        int cap = t->cap ? 2 * t->cap : 8 * t->ncolumns;
+        const char **grown = pdl_arena_grow(
+            t->arena, t->cells, (size_t)t->cursor, (size_t)cap, sizeof *grown);
+
+        if (!grown) {
+            t->status = PDL_ENOMEM;
+            return;
+        }
+        t->cells = grown;
+        t->cap = cap;
+    }
+    t->cells[t->cursor] = pdl_arena_strdup(t->arena, text);
+    if (!t->cells[t->cursor]) {
+        t->status = PDL_ENOMEM;
+        return;
+    }
+    t->cursor++;
+    t->nrows = t->cursor / t->ncolumns;
+}
+
+static void put_repeat(struct pdl_sink *out, const char *s, int n)
+{
+    for (int i = 0; i < n; i++)
+        pdl_puts(out, s);
+}
+
+/* The first n code points of s end at the returned byte. */
+static const char *skip_points(const char *s, int n)
+{
+    while (*s && n > 0) {
+        s++;
+        while (((unsigned char)*s & 0xc0) == 0x80)
+            s++;
+        n--;
+    }
+    return s;
+}
+
+static void put_cell(struct pdl_sink *out, const char *s, int width, bool right,
+                     bool last)
+{
+    int w = pdl_text_width(s);
+
+    if (w > width) {
+        int head = (width - 1) / 2, tail = width - 1 - head;
+        const char *cut = skip_points(s, head);
+
+        pdl_put(out, s, (size_t)(cut - s));
+        pdl_puts(out, "\xe2\x80\xa6");
+        pdl_puts(out, skip_points(s, w - tail));
+        return;
+    }
+    if (right)
+        put_repeat(out, " ", width - w);
+    pdl_puts(out, s);
+    if (!right && !last)
+        put_repeat(out, " ", width - w);
+}
+
+static void measure(const struct pdl_table *t, int width, int *widths)
+{
+    int total = GAP * (t->ncolumns - 1);
+
+    for (int c = 0; c < t->ncolumns; c++) {
+        widths[c] = pdl_text_width(t->columns[c].title);
+        for (int r = 0; r < t->nrows; r++) {
+            int w = pdl_text_width(t->cells[r * t->ncolumns + c]);
+
+            widths[c] = w > widths[c] ? w : widths[c];
+        }
+        total += widths[c];
+    }
+    while (width > 0 && total > width) {
+        int widest = -1;
+
+        for (int c = 0; c < t->ncolumns; c++)
+            if (!t->columns[c].right && widths[c] > MIN_WIDTH &&
+                (widest < 0 || widths[c] > widths[widest]))
+                widest = c;
+        if (widest < 0)
+            return;
+        widths[widest]--;
+        total--;
+    }
+}
+
+void pdl_table_print(const struct pdl_table *t, int width, struct pdl_sink *out)
+{
+    int widths[MAX_COLUMNS];
+    bool titles = false;
+
+    if (t->ncolumns > MAX_COLUMNS)
+        return;
+    measure(t, width, widths);
+    for (int c = 0; c < t->ncolumns; c++)
+        titles = titles || *t->columns[c].title;
+    for (int r = titles ? -1 : 0; r < t->nrows; r++) {
+        for (int c = 0; c < t->ncolumns; c++) {
+            const char *s =
+                r < 0 ? t->columns[c].title : t->cells[r * t->ncolumns + c];
+
+            put_cell(out, s, widths[c], t->columns[c].right,
+                     c == t->ncolumns - 1);
+            if (c < t->ncolumns - 1)
+                put_repeat(out, " ", GAP);
+        }
+        pdl_puts(out, "\n");
+    }
+}

@@ -1,0 +1,38 @@
+/* Shared by the commands: exit codes, where text goes, errors. A command is
+ * one file with one const struct pdl_cmd (or a few that belong together);
+ * to add one: write the file, declare it here, add one line in main.c. */
+#ifndef CLI_PRIV_H
+#define CLI_PRIV_H
+
+#include "paradl/base.h"
+
+enum {
+    EXIT_OK = 0,
+    EXIT_NO = 1,    /* the answer is no */
+    EXIT_USAGE = 2, /* wrong options or arguments */
+    EXIT_INPUT = 3, /* a file or description is bad */
+    EXIT_ENV = 4,   /* something this machine lacks */
+    EXIT_BUG = 5,
+    EXIT_INTR = 130,
+};
+
+extern const struct pdl_cmd cli_info, cli_help, cli_completion;
+
+extern const struct pdl_cmd *const cli_commands[];
+extern const int cli_ncommands;
+
+struct pdl_sink *cli_out(void);    /* standard output */
+struct pdl_sink *cli_stderr(void); /* messages */
+/* Columns to lay a table out for: the terminal's (or COLUMNS), 0 when the
+ * output is piped and must not be cut. */
+int cli_width(void);
+bool cli_color(const struct pdl_args *args);
+/* Prints "paradl: message (hint)" on one line and returns the exit code. */
+int cli_fail(enum pdl_status st, const struct pdl_err *err);
+/* The same for wrong usage: always 2. */
+int cli_usage(const struct pdl_err *err);
+/* Writes a result to a file (atomically) or, for NULL or "-", to standard
+ * output. Returns an exit code. */
+int cli_write(const char *path, const struct pdl_buf *text);
+
+#endif

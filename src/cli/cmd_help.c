@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct options {
+    bool man, list;
+};
+
+static const struct pdl_opt opts[] = {
+    {"man", 0, PDL_OPT_FLAG, offsetof(struct options, man), NULL, NULL,
+     "print the manual page (roff) instead"},
+    {"list", 0, PDL_OPT_FLAG, offsetof(struct options, list), NULL, NULL,
+     "only the names of all commands, one a line"},
+};
+
+static const struct pdl_cmd *find(const char *name)
+{
+    for (int i = 0; i < cli_ncommands; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    return NULL;
+}
+
+static void man_overview(struct pdl_sink *out)
+{
+    pdl_printf(out,
+               ".TH PARADL 1 \"\" \"ParaDL %s\" \"ParaDL\"\n.SH NAME\n"
+               "paradl \\- how to train a network on a machine, before you "
+               "book or build it\n.SH SYNOPSIS\n.B paradl\nCOMMAND "
+               "[arguments] [options]\n.SH COMMANDS\n",
+               pdl_version());
+    for (int i = 0; i < cli_ncommands; i++)
+        pdl_printf(out, ".TP\n.B %s\n%s\n", cli_commands[i]->name,
+                   cli_commands[i]->summary);
+    pdl_puts(out, ".SH EXIT STATUS\n0 success; 1 the answer is no; 2 wrong "
+                  "usage; 3 bad input; 4 the environment lacks something; 5 "
+                  "internal error; 130 interrupted.\n");
+}
+
+static void list(struct pdl_sink *out, bool names_only)
+{
+    for (int i = 0; i < cli_ncommands; i++)
+        if (names_only)
+            pdl_printf(out, "%s\n", cli_commands[i]->name);
+        else
+            pdl_printf(out, "  %-20s %s\n", cli_commands[i]->name,
+                       cli_commands[i]->summary);
+}
+
+static int help(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct pdl_sink *out = cli_out();
+    const struct pdl_cmd *cmd;
+    char name[128];
+
+    if (args->npos == 0) {
+        if (o->man)
+            man_overview(out);
+        else
+            list(out, o->list);
+        return EXIT_OK;
+    }
+    snprintf(name, sizeof name, "%.60s%s%.60s", args->pos[0],
+             args->npos > 1 ? " " : "", args->npos > 1 ? args->pos[1] : "");
+    cmd = find(name);
+    if (!cmd) {
+        struct pdl_err err;
+
+        pdl_fail(&err, PDL_EINVAL, "no command '%s'", name);
+        pdl_hint(&err, "'paradl help' lists the commands");
+        return cli_usage(&err);
+    }
+    if (o->man)
+        pdl_man_print("paradl", cmd, out);
+    else
+        pdl_help_print("paradl", cmd, out);
+    return EXIT_OK;
+}
+
+const struct pdl_cmd cli_help = {
+    .name = "help",
+    .args = "[COMMAND]",
+    .max_pos = 2,
+    .summary = "explain a command, or list them all",
+    .text = "Prints the help of a command, as COMMAND --help does; without "
+            "one, the list of commands.",
+    .example = "paradl help info",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = help,
+};

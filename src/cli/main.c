@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The program: a table of commands and the way to the one that is meant.
+ * Command names have one or two words ("info", "model show"). */
+#include "cli_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct pdl_cmd *const cli_commands[] = {
+    &cli_info,
+    &cli_help,
+    &cli_completion,
+};
+const int cli_ncommands = sizeof cli_commands / sizeof cli_commands[0];
+
+/* How many of argv's words the command's name takes; 0 when it is another. */
+static int words_matched(const struct pdl_cmd *cmd, int argc, char **argv)
+{
+    const char *blank = strchr(cmd->name, ' ');
+    size_t first = blank ? (size_t)(blank - cmd->name) : strlen(cmd->name);
+
+    if (argc < 1 || strlen(argv[0]) != first ||
+        memcmp(argv[0], cmd->name, first) != 0)
+        return 0;
+    if (!blank)
+        return 1;
+    return argc > 1 && strcmp(argv[1], blank + 1) == 0 ? 2 : 0;
+}
+
+static bool starts_group(const struct pdl_cmd *cmd, const char *word)
+{
+    size_t n = strlen(word);
+
+    return strncmp(cmd->name, word, n) == 0 && cmd->name[n] == ' ';
+}
+
+static void overview(struct pdl_sink *out, const char *group)
+{
+    pdl_printf(out, "Usage: paradl %s [options]\n\nCommands:\n",
+               group ? group : "COMMAND");
+    for (int i = 0; i < cli_ncommands; i++)
+        if (!group || starts_group(cli_commands[i], group))
+            pdl_printf(out, "  %-20s %s\n", cli_commands[i]->name,
+                       cli_commands[i]->summary);
+    pdl_puts(out, "\nHelp: paradl help COMMAND\n");
+}
+
+/* No command of that name: say which one is near. */
+static int unknown(int argc, char **argv)
+{
+    struct pdl_suggest s;
+    struct pdl_err err;
+    char word[128];
+    bool group = false;
+
+    for (int i = 0; i < cli_ncommands; i++)
+        group = group || starts_group(cli_commands[i], argv[0]);
+    if (group && (argc == 1 || argv[1][0] == '-')) {
+        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 ||
+                                 strcmp(argv[1], "-h") == 0);
+
+        overview(help ? cli_out() : cli_stderr(), argv[0]);
+        return help ? EXIT_OK : EXIT_USAGE;
+    }
+    snprintf(word, sizeof word, "%.60s%s%.60s", argv[0], group ? " " : "",
+             group ? argv[1] : "");
+    pdl_fail(&err, PDL_EINVAL, "no command '%s'", word);
+    pdl_suggest_init(&s, word);
+    for (int i = 0; i < cli_ncommands; i++)
+        pdl_suggest_try(&s, cli_commands[i]->name);
+    if (pdl_suggest_best(&s))
+        pdl_hint(&err, "did you mean '%s'?", pdl_suggest_best(&s));
+    else
+        pdl_hint(&err, "'paradl help' lists the commands");
+    return cli_usage(&err);
+}
+
+static int run(const struct pdl_cmd *cmd, int argc, char **argv)
+{
+    struct pdl_args args = {.npos = 0};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st;
+    int rc;
+
+    args.opts = calloc(1, cmd->opts_size + 1);
+    if (!args.opts)
+        return EXIT_BUG;
+    st = pdl_opts_parse(cmd, argc, argv, &args, &err);
+    if (st != PDL_OK) {
+        rc = cli_usage(&err);
+    } else if (args.help) {
+        pdl_help_print("paradl", cmd, cli_out());
+        rc = EXIT_OK;
+    } else {
+        rc = cmd->run(&args);
+    }
+    free(args.opts);
+    return rc;
+}
+
+/* A result that could not be written is not a result. */
+static int finish(int rc)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "paradl: cannot write the result\n");
+        return rc == EXIT_OK ? EXIT_BUG : rc;
+    }
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        overview(cli_stderr(), NULL);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("paradl %s\n", pdl_version());
+        return finish(EXIT_OK);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        overview(cli_out(), NULL);
+        return finish(EXIT_OK);
+    }
+    for (int i = 0; i < cli_ncommands; i++) {
+        int n = words_matched(cli_commands[i], argc - 1, argv + 1);
+
+        if (n > 0)
+            return finish(run(cli_commands[i], argc - 1 - n, argv + 1 + n));
+    }
+    return finish(unknown(argc - 1, argv + 1));
+}

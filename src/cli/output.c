@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the commands' text goes: results to stdout, messages to stderr. */
+#include "cli_priv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static bool file_write(void *ctx, const char *data, size_t len)
+{
+    return fwrite(data, 1, len, ctx) == len;
+}
+
+struct pdl_sink *cli_out(void)
+{
+    static struct pdl_sink sink;
+
+    if (!sink.write)
+        sink = (struct pdl_sink){.write = file_write, .ctx = stdout};
+    return &sink;
+}
+
+struct pdl_sink *cli_stderr(void)
+{
+    static struct pdl_sink sink;
+
+    if (!sink.write)
+        sink = (struct pdl_sink){.write = file_write, .ctx = stderr};
+    return &sink;
+}
+
+int cli_width(void)
+{
+    const char *env = getenv("COLUMNS");
+    struct winsize ws;
+    int64_t columns;
+
+    if (!isatty(STDOUT_FILENO))
+        return 0;
+    if (env && pdl_int_parse(env, 20, 10000, &columns, NULL) == PDL_OK)
+        return (int)columns;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col >= 20)
+        return ws.ws_col;
+    return 80;
+}
+
+bool cli_color(const struct pdl_args *args)
+{
+    const char *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");
+    const char *term = getenv("TERM");
+
+    if (args->color && strcmp(args->color, "auto") != 0)
+        return strcmp(args->color, "always") == 0;
+    if (no && *no)
+        return false;
+    if (force && *force && strcmp(force, "0") != 0)
+        return true;
+    return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+static void print_error(const struct pdl_err *err)
+{
+    fflush(stdout);
+    fprintf(stderr, "paradl: %s", err->msg);
+    if (*err->hint)
+        fprintf(stderr, " (hint: %s)", err->hint);
+    fputc('\n', stderr);
+}
+
+int cli_fail(enum pdl_status st, const struct pdl_err *err)
+{
+    static const int codes[] = {
+        [PDL_OK] = EXIT_OK,        [PDL_ENOMEM] = EXIT_INPUT,
+        [PDL_EIO] = EXIT_INPUT,    [PDL_EPARSE] = EXIT_INPUT,
+        [PDL_EINVAL] = EXIT_INPUT, [PDL_ENOENV] = EXIT_ENV,
+        [PDL_EINTR] = EXIT_INTR,   [PDL_EWRONG] = EXIT_BUG,
+    };
+
+    print_error(err);
+    return codes[st];
+}
+
+int cli_usage(const struct pdl_err *err)
+{
+    print_error(err);
+    return EXIT_USAGE;
+}
+
+int cli_write(const char *path, const struct pdl_buf *text)
+{
+    struct pdl_err err = {"", ""};
+    enum pdl_status st;
+
+    if (!path || strcmp(path, "-") == 0) {
+        pdl_put(cli_out(), text->text, text->len);
+        return EXIT_OK;
+    }
+    st = pdl_file_write(path, text->text ? text->text : "", text->len, &err);
+    return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
+}

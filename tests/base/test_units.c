@@ -1,0 +1,127 @@
+/* Units: what is read, what is refused and how, what people see. */
+#include "paradl/base.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+static void numbers_with_units_are_read_exactly(void **state)
+{
+    static const struct {
+        const char *text;
+        enum pdl_unit unit;
+        double want;
+    } cases[] = {
+        {"32MiB", PDL_UNIT_BYTES, 33554432},
+        {"80GB", PDL_UNIT_BYTES, 80e9},
+        {"0", PDL_UNIT_BYTES, 0},
+        {"12.5GB/s", PDL_UNIT_BYTES_S, 12.5e9},
+        {"400Gbps", PDL_UNIT_BYTES_S, 50e9},
+        {"5us", PDL_UNIT_SECONDS, 5e-6},
+        {"1.07PFLOP/s", PDL_UNIT_FLOP_S, 1.07e15},
+        {"1e15", PDL_UNIT_NONE, 1e15},
+        {"3 ms", PDL_UNIT_SECONDS, 3e-3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pdl_err err = {"", ""};
+        double got = -1;
+
+        assert_int_equal(
+            pdl_unit_parse(cases[i].text, cases[i].unit, &got, &err), PDL_OK);
+        assert_true(fabs(got - cases[i].want) <= 1e-15 * cases[i].want);
+    }
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+    static const struct {
+        const char *text;
+        enum pdl_unit unit;
+        const char *msg, *hint;
+    } cases[] = {
+        {"32", PDL_UNIT_BYTES, "'32' needs a unit",
+         "write it like 32MiB or 80GB"},
+        {"12.5Gb", PDL_UNIT_BYTES_S, "'12.5Gb': unknown unit 'Gb'",
+         "write it like 12.5GB/s or 400Gbps"},
+        {"12.5GBs", PDL_UNIT_BYTES_S, "'12.5GBs': unknown unit 'GBs'",
+         "did you mean 'GB/s'?"},
+        {"fast", PDL_UNIT_SECONDS, "'fast' is not a number",
+         "write it like 5us or 1.5s"},
+        {"0x10B", PDL_UNIT_BYTES, "'0x10B' is not a number",
+         "write it like 32MiB or 80GB"},
+        {"inf", PDL_UNIT_NONE, "'inf' is not a number", "write it like 1000"},
+        {"1e999s", PDL_UNIT_SECONDS, "'1e999s' is too large", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pdl_err err = {"", ""};
+        double got = -7;
+
+        assert_int_equal(
+            pdl_unit_parse(cases[i].text, cases[i].unit, &got, &err),
+            PDL_EPARSE);
+        assert_string_equal(err.msg, cases[i].msg);
+        assert_string_equal(err.hint, cases[i].hint);
+        assert_true(got == -7);
+    }
+}
+
+static void printed_values_read_back_the_same(void **state)
+{
+    struct pdl_rng rng = {.key = 42};
+    char text[64];
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        enum pdl_unit unit = (enum pdl_unit)pdl_rng_below(&rng, PDL_NUNITS);
+        double v = pow(10, 40 * pdl_rng_unit(&rng) - 20), back;
+
+        if (i % 2)
+            v = (double)pdl_rng_below(&rng, 1 << 20);
+        pdl_unit_print(v, unit, text, sizeof text);
+        assert_int_equal(pdl_unit_parse(text, unit, &back, NULL), PDL_OK);
+        assert_true(back == v);
+    }
+}
+
+static void people_see_three_digits(void **state)
+{
+    static const struct {
+        double v;
+        enum pdl_unit unit;
+        const char *want;
+    } cases[] = {
+        {17179869184.0, PDL_UNIT_BYTES, "16 GiB"},
+        {12.5e9, PDL_UNIT_BYTES_S, "12.5 GB/s"},
+        {5e-6, PDL_UNIT_SECONDS, "5 us"},
+        {0.99999, PDL_UNIT_SECONDS, "1 s"},
+        {0, PDL_UNIT_SECONDS, "0 ns"},
+        {25557032, PDL_UNIT_NONE, "25.6 M"},
+        {3600, PDL_UNIT_SECONDS, "3600 s"},
+        {NAN, PDL_UNIT_SECONDS, "-"},
+    };
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(
+            pdl_unit_format(cases[i].v, cases[i].unit, text, sizeof text),
+            cases[i].want);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_with_units_are_read_exactly),
+        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(printed_values_read_back_the_same),
+        cmocka_unit_test(people_see_three_digits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
