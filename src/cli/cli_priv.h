@@ -21,6 +21,12 @@ extern const struct pdl_cmd cli_info, cli_help, cli_completion;
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;
 
+/* The list of commands: all of them (group NULL) or those of one group. */
+void cli_overview(struct pdl_sink *out, const char *group);
+bool cli_is_group(const char *word);
+/* Says that there is no such command, and which is near. Returns 2. */
+int cli_no_command(const char *name);
+
 struct pdl_sink *cli_out(void);    /* standard output */
 struct pdl_sink *cli_stderr(void); /* messages */
 /* Columns to lay a table out for: the terminal's (or COLUMNS), 0 when the

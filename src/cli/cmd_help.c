@@ -66,13 +66,12 @@ static int help(const struct pdl_args *args)
     snprintf(name, sizeof name, "%.60s%s%.60s", args->pos[0],
              args->npos > 1 ? " " : "", args->npos > 1 ? args->pos[1] : "");
     cmd = find(name);
-    if (!cmd) {
-        struct pdl_err err;
-
-        pdl_fail(&err, PDL_EINVAL, "no command '%s'", name);
-        pdl_hint(&err, "'paradl help' lists the commands");
-        return cli_usage(&err);
+    if (!cmd && args->npos == 1 && cli_is_group(name)) {
+        cli_overview(out, name);
+        return EXIT_OK;
     }
+    if (!cmd)
+        return cli_no_command(name);
     if (o->man)
         pdl_man_print("paradl", cmd, out);
     else
