@@ -311,7 +311,7 @@ static void fish_words(const struct program *p, int i)
 
     if (leads(p, i)) {
         pdl_printf(p->out,
-                   "complete -c %s -n __fish_use_subcommand -a %.*s -d '",
+                   "complete -c %s -n __fish_use_subcommand -f -a %.*s -d '",
                    p->name, first, cmd->name);
         if (second(cmd))
             second_words(p, i);
@@ -322,13 +322,13 @@ static void fish_words(const struct program *p, int i)
     if (second(cmd)) {
         pdl_printf(p->out,
                    "complete -c %s -n '__%s_at %.*s; and test (count "
-                   "(commandline -opc)) -eq 2' -a %s -d '",
+                   "(commandline -opc)) -eq 2' -f -a %s -d '",
                    p->name, p->name, first, cmd->name, second(cmd));
         quoted(p->out, cmd->summary, "\\");
         pdl_puts(p->out, "'\n");
     }
     if (has_arg_words(cmd)) {
-        pdl_printf(p->out, "complete -c %s -n '__%s_at %s' -a '", p->name,
+        pdl_printf(p->out, "complete -c %s -n '__%s_at %s' -f -a '", p->name,
                    p->name, cmd->name);
         arg_words(p, cmd);
         pdl_puts(p->out, "'\n");

@@ -128,15 +128,21 @@ static enum pdl_status unknown(struct reader *r, const char *name, size_t len)
 {
     const struct pdl_cmd *cmd = r->cmd;
     struct pdl_suggest s;
+    const char *best, *bare;
     char word[64];
 
     snprintf(word, sizeof word, "%.*s", (int)(len < 60 ? len : 60), name);
+    bare = word + strspn(word, "-");
     pdl_fail(r->err, PDL_EINVAL, "unknown option '%s'", word);
-    pdl_suggest_init(&s, word + strspn(word, "-"));
+    pdl_suggest_init(&s, bare);
     for (int i = 0; i < base_nopts(cmd); i++)
         pdl_suggest_try(&s, base_opt_at(cmd, i)->name);
-    if (pdl_suggest_best(&s))
-        pdl_hint(r->err, "did you mean '--%s'?", pdl_suggest_best(&s));
+    best = pdl_suggest_best(&s);
+    for (int i = 0; !best && strlen(bare) > 1 && i < base_nopts(cmd); i++)
+        if (strncmp(base_opt_at(cmd, i)->name, bare, strlen(bare)) == 0)
+            best = base_opt_at(cmd, i)->name; /* an abbreviation */
+    if (best)
+        pdl_hint(r->err, "did you mean '--%s'?", best);
     else
         pdl_hint(r->err, "see 'paradl %s --help'", cmd->name);
     return PDL_EINVAL;

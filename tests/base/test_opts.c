@@ -118,7 +118,7 @@ static void mistakes_get_one_clear_line(void **state)
         {"x --jsn", "unknown option '--jsn'", "did you mean '--json'?"},
         {"x --jso=1", "unknown option '--jso'", "did you mean '--json'?"},
         /* abbreviations would break when an option is added */
-        {"x --out f", "unknown option '--out'", "see 'paradl test it --help'"},
+        {"x --out f", "unknown option '--out'", "did you mean '--output'?"},
         {"x --link", "unknown option '--link'", "did you mean '--links'?"},
         {"x -z", "unknown option '-z'", "see 'paradl test it --help'"},
         {"x -lz", "unknown option '-z'", "see 'paradl test it --help'"},
