@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 mkdir "$work/bin"
-for c in sh env true sed head grep mktemp tail cat rm; do ln -s "$(command -v $c)" "$work/bin/$c"; done
+for c in sh env true sed head grep mktemp tail cat rm; do ln -s "$(type -P $c)" "$work/bin/$c"; done
 stub() { # name, body
     { echo '#!/bin/sh'; echo "$2"; } >"$work/bin/$1"
     chmod +x "$work/bin/$1"
