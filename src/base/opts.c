@@ -70,7 +70,7 @@ static enum pdl_status store(const struct pdl_opt *o, void *base,
     enum pdl_status st = PDL_OK;
     struct pdl_err inner = {"", ""};
 
-    if (o->choices && !among(o->choices, value)) {
+    if (o->choices && value && !among(o->choices, value)) {
         pdl_fail(err, PDL_EINVAL, "--%s: '%.60s' is none of %s", o->name, value,
                  o->choices);
         suggest_choice(o->choices, value, err);

@@ -152,7 +152,7 @@ int main(int argc, char **argv)
             cmd = cli_commands[i];
         }
     }
-    if (!cmd)
+    if (words == 0)
         return finish(unknown(argc - 1, argv + 1));
     return finish(run(cmd, argc - 1 - words, argv + 1 + words));
 }
