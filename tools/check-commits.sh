@@ -1,7 +1,7 @@
 #!/bin/bash
 # Commit titles: "room: what changes", at most 60 characters, no final dot.
-# Looks at what is not in main yet, or at the last 50 where this is main.
-# Without git or history there is nothing to check.
+# Looks at the last 50 commits that this check could have looked at: those
+# after the one that brought it. Without history there is nothing to check.
 cd "$(dirname "$0")/.." || exit 5
 check() { # a title; says what is wrong with it
     [ ${#1} -le 60 ] || { echo "'$1': ${#1} characters, 60 are allowed"; return 1; }
@@ -17,13 +17,11 @@ if ! git rev-parse --verify -q HEAD >/dev/null 2>&1; then
     echo "commits: no history here, nothing to check"
     exit 0
 fi
-range=(-50)
-base=$(git merge-base HEAD main 2>/dev/null) &&
-    [ "$base" != "$(git rev-parse HEAD)" ] && range=("$base..HEAD")
+first=$(git log --diff-filter=A --format=%H -- tools/check-commits.sh | tail -n1)
 bad=0 n=0
 while IFS= read -r title; do
     n=$((n + 1))
     check "$title" || bad=1
-done < <(git log --no-merges --format=%s "${range[@]}")
+done < <(git log -50 --no-merges --format=%s ${first:+"$first..HEAD"})
 [ $bad = 0 ] && echo "commits: $n titles are well formed"
 exit $bad
