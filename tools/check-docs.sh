@@ -22,12 +22,12 @@ complain() { echo "$*"; bad=1; }
 export NO_COLOR=1 LC_ALL=C.UTF-8
 unset COLUMNS
 
-rows() { # from the program, one command at a time: no guessing at columns
+rows() { # the summary stands on one line in the man page
     echo "| command | what it does |"
     echo "|---|---|"
     "$paradl" help --list | while read -r cmd; do
         printf '| `paradl %s` | %s |\n' "$cmd" \
-            "$("$paradl" help | sed -n "s/^  $cmd  *\(.*\)/\1/p" | head -n1)"
+            "$("$paradl" help --man "$cmd" | sed -n '/^\.SH NAME/{n;s/\\-/-/g;s/^[^ ]* - //p}')"
     done
 }
 

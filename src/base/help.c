@@ -8,9 +8,7 @@
 
 enum { HELP_COLUMN = 26, WIDTH = 80 };
 
-/* Breaks text at blanks; indent for all lines, `at` is where the first one
- * already stands. */
-static void wrap(struct pdl_sink *out, const char *text, int indent, int at)
+void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at)
 {
     bool blank = false; /* owed before the next word */
 
@@ -58,7 +56,7 @@ static void print_option(struct pdl_sink *out, const struct pdl_opt *o)
         pdl_puts(out, "\n");
         n = 0;
     }
-    wrap(out, o->help, HELP_COLUMN, n);
+    pdl_wrap(out, o->help, HELP_COLUMN, n);
 }
 
 void pdl_help_print(const char *program, const struct pdl_cmd *cmd,
@@ -70,9 +68,9 @@ void pdl_help_print(const char *program, const struct pdl_cmd *cmd,
     snprintf(usage, sizeof usage, "%s %s%s%s [options]", program, cmd->name,
              *cmd->args ? " " : "", cmd->args);
     pdl_puts(out, "Usage: ");
-    wrap(out, usage, INDENT, INDENT);
+    pdl_wrap(out, usage, INDENT, INDENT);
     pdl_puts(out, "\n");
-    wrap(out, cmd->text, 0, 0);
+    pdl_wrap(out, cmd->text, 0, 0);
     pdl_puts(out, "\nOptions:\n");
     for (int i = 0; i < base_nopts(cmd); i++)
         print_option(out, base_opt_at(cmd, i));

@@ -23,6 +23,8 @@ extern const int cli_ncommands;
 
 /* The list of commands: all of them (group NULL) or those of one group. */
 void cli_overview(struct pdl_sink *out, const char *group);
+/* One line of it (or more, at 80 columns). */
+void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd);
 bool cli_is_group(const char *word);
 /* Says that there is no such command, and which is near. Returns 2. */
 int cli_no_command(const char *name);

@@ -45,8 +45,7 @@ static void list(struct pdl_sink *out, bool names_only)
         if (names_only)
             pdl_printf(out, "%s\n", cli_commands[i]->name);
         else
-            pdl_printf(out, "  %-20s %s\n", cli_commands[i]->name,
-                       cli_commands[i]->summary);
+            cli_summary(out, cli_commands[i]);
 }
 
 static void json_options(struct pdl_json *j, const struct pdl_opt *o, int n)

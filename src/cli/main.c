@@ -37,14 +37,21 @@ static bool starts_group(const struct pdl_cmd *cmd, const char *word)
     return strncmp(cmd->name, word, n) == 0 && cmd->name[n] == ' ';
 }
 
+void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd)
+{
+    enum { COLUMN = 23 };
+
+    pdl_printf(out, "  %-20s ", cmd->name);
+    pdl_wrap(out, cmd->summary, COLUMN, COLUMN);
+}
+
 void cli_overview(struct pdl_sink *out, const char *group)
 {
     pdl_printf(out, "Usage: paradl %s [options]\n\nCommands:\n",
                group ? group : "COMMAND");
     for (int i = 0; i < cli_ncommands; i++)
         if (!group || starts_group(cli_commands[i], group))
-            pdl_printf(out, "  %-20s %s\n", cli_commands[i]->name,
-                       cli_commands[i]->summary);
+            cli_summary(out, cli_commands[i]);
     pdl_puts(out, "\nHelp: paradl help COMMAND\n");
 }
 

@@ -217,6 +217,30 @@ static void tables_starve_cleanly(void **state)
     }
 }
 
+static void texts_are_broken_before_column_80(void **state)
+{
+    struct pdl_buf b;
+    char word[101];
+
+    (void)state;
+    pdl_buf_init(&b);
+    pdl_wrap(&b.sink, "short", 4, 0);
+    assert_string_equal(b.text, "    short\n");
+    b.len = 0;
+    memset(word, 'x', 100);
+    word[100] = '\0';
+    pdl_puts(&b.sink, "at5: ");
+    for (int i = 0; i < 3; i++)
+        word[99 - 20 * i] = ' ';
+    pdl_wrap(&b.sink, word, 5, 5);
+    assert_string_equal(b.text,
+                        "at5: "
+                        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+                        "xxxxxxxxxxx\n"
+                        "     xxxxxxxxxxxxxxxxxxx xxxxxxxxxxxxxxxxxxx\n");
+    pdl_buf_free(&b);
+}
+
 /* ---- progress ------------------------------------------------------------ */
 
 static void progress_waits_then_shows_and_erases(void **state)
@@ -332,6 +356,7 @@ int main(void)
         cmocka_unit_test(names_from_files_cannot_command_the_terminal),
         cmocka_unit_test(long_cells_are_kept_whole),
         cmocka_unit_test(tables_starve_cleanly),
+        cmocka_unit_test(texts_are_broken_before_column_80),
         cmocka_unit_test(progress_waits_then_shows_and_erases),
         cmocka_unit_test(progress_is_silent_off_a_terminal),
         cmocka_unit_test(clocks_go_forward),

@@ -157,6 +157,30 @@ static void printed_values_read_back_the_same(void **state)
     }
 }
 
+static void round_numbers_print_short(void **state)
+{
+    static const struct {
+        double v;
+        enum pdl_unit unit;
+        const char *want;
+    } cases[] = {
+        {80e9, PDL_UNIT_BYTES, "80GB"},
+        {34359738368.0, PDL_UNIT_BYTES, "32GiB"},
+        {12.5e9, PDL_UNIT_BYTES_S, "12.5GB/s"},
+        {5e-6, PDL_UNIT_SECONDS, "5us"},
+        {0.3, PDL_UNIT_METRE, "300mm"},
+        {312e12, PDL_UNIT_FLOP_S, "312TFLOP/s"},
+        {0, PDL_UNIT_BYTES, "0B"},
+    };
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(
+            pdl_unit_print(cases[i].v, cases[i].unit, text, sizeof text),
+            cases[i].want);
+}
+
 static void people_see_three_digits(void **state)
 {
     static const struct {
@@ -197,6 +221,7 @@ int main(void)
         cmocka_unit_test(bytes_are_exact_above_two_to_the_53),
         cmocka_unit_test(whole_numbers_are_whole_and_in_range),
         cmocka_unit_test(printed_values_read_back_the_same),
+        cmocka_unit_test(round_numbers_print_short),
         cmocka_unit_test(people_see_three_digits),
     };
 

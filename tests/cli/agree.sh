@@ -59,6 +59,9 @@ while read -r cmd; do
     $paradl help $cmd | awk 'length > 80 {print FILENAME ": " $0}' | grep -v '^: *paradl'
 done <commands
 
+$paradl --help | awk 'length > 80'
+$paradl help | awk 'length > 80'
+
 # an example is a command line that runs as it is (that it gives 0 is for the
 # tests of its command), and roff has nothing to say about a page
 while read -r cmd; do
