@@ -300,7 +300,8 @@ const char *pdl_suggest_best(const struct pdl_suggest *s); /* or NULL */
 
 /* One tree for both, every node with its place in the file. Scalars stay
  * text, so that numbers keep their digits and units, and "no" is no trap.
- * Guarded against duplicate keys, deep nesting, alias bombs and NUL bytes. */
+ * Duplicate keys, nesting deeper than 64, NUL bytes, and YAML's aliases and
+ * tags are refused. */
 enum pdl_doc_kind { PDL_DOC_NULL, PDL_DOC_SCALAR, PDL_DOC_LIST, PDL_DOC_MAP };
 
 struct pdl_doc {

@@ -45,6 +45,11 @@ void base_tame(char *s);
 /* Length of the UTF-8 sequence at s (zero-ended), 0 when it is none. */
 int base_utf8_len(const char *s);
 
+/* Numbers read and written with a point, whatever locale the program that
+ * uses the library has chosen. */
+double base_strtod(const char *text, char **end);
+void base_put_double(char *buf, size_t size, int digits, double v);
+
 size_t base_arena_left(const pdl_arena *a);
 char *base_arena_vprintf(pdl_arena *a, const char *fmt, va_list ap)
     PDL_PRINTF(2, 0);

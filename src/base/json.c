@@ -171,8 +171,8 @@ void pdl_json_num(struct pdl_json *j, double v)
     }
     /* 15 digits are always kept, except below the smallest normal double */
     for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v)
+        base_put_double(text, sizeof text, digits, v);
+        if (base_strtod(text, NULL) == v)
             break;
     }
     pdl_puts(j->out, text);

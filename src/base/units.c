@@ -3,7 +3,7 @@
  * Numbers with units. A table of suffixes for each kind; the parser takes a
  * number, optional blanks and one suffix. Prefixes are exact: Ki, Mi, Gi are
  * powers of 1024, k, M, G powers of 1000, and b is a bit where B is a byte. */
-#include "paradl/base.h"
+#include "base_priv.h"
 
 #include <errno.h>
 #include <math.h>
@@ -148,7 +148,7 @@ enum pdl_status pdl_unit_parse(const char *text, enum pdl_unit unit,
         pdl_hint(err, "write it like %s", k->example);
         return PDL_EPARSE;
     }
-    v = strtod(text, &end);
+    v = base_strtod(text, &end);
     if (end == text)
         return pdl_fail(err, PDL_EPARSE, "'%.40s' is not a number", text);
     while (*end == ' ')
@@ -224,6 +224,7 @@ const char *pdl_unit_format(double value, enum pdl_unit unit, char *buf,
 {
     const struct suffix *x = kinds[unit].show;
     double v = fabs(value);
+    char digits[400]; /* 1e308 in full */
 
     if (!isfinite(value)) {
         snprintf(buf, size, "-");
@@ -234,9 +235,10 @@ const char *pdl_unit_format(double value, enum pdl_unit unit, char *buf,
         x++;
     v = value / x->scale;
     if (fabs(v) >= 999.5) /* %.3g would print 1e+03 */
-        snprintf(buf, size, "%.0f%s%s", v, *x->text ? " " : "", x->text);
+        snprintf(digits, sizeof digits, "%.0f", v);
     else
-        snprintf(buf, size, "%.3g%s%s", v, *x->text ? " " : "", x->text);
+        base_put_double(digits, sizeof digits, 3, v);
+    snprintf(buf, size, "%s%s%s", digits, *x->text ? " " : "", x->text);
     return buf;
 }
 
@@ -255,8 +257,8 @@ static const struct suffix *short_exact(double value, const struct suffix *list)
     for (const struct suffix *x = list; x->text; x++) {
         char digits[32];
 
-        snprintf(digits, sizeof digits, "%.6g", value / x->scale);
-        if (scaled(strtod(digits, NULL), x->scale) == value &&
+        base_put_double(digits, sizeof digits, 6, value / x->scale);
+        if (scaled(base_strtod(digits, NULL), x->scale) == value &&
             !strchr(digits, 'e') && (fabs(value) >= x->scale || !best) &&
             (!best || x->scale > best->scale))
             best = x;
@@ -268,13 +270,16 @@ const char *pdl_unit_print(double value, enum pdl_unit unit, char *buf,
                            size_t size)
 {
     const struct suffix *best = short_exact(value, kinds[unit].show);
+    char digits[32];
 
     /* 80 GB is no round number of GiB, but it is one of GB */
     if (!best)
         best = short_exact(value, kinds[unit].read);
     if (best)
-        snprintf(buf, size, "%.6g%s", value / best->scale, best->text);
+        base_put_double(digits, sizeof digits, 6, value / best->scale);
     else
-        snprintf(buf, size, "%.17g%s", value, si_suffix(kinds[unit].show));
+        base_put_double(digits, sizeof digits, 17, value);
+    snprintf(buf, size, "%s%s", digits,
+             best ? best->text : si_suffix(kinds[unit].show));
     return buf;
 }

@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void numbers_with_units_are_read_exactly(void **state)
@@ -213,6 +215,41 @@ static void people_see_three_digits(void **state)
             cases[i].want);
 }
 
+/* A program that uses the library may have chosen a locale with a comma. */
+static void a_locale_with_a_comma_changes_nothing(void **state)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8",
+                                        "de_DE.utf8", "es_ES.UTF-8"};
+    bool found = false;
+    struct pdl_buf b;
+    struct pdl_json j;
+    char text[64];
+    double v = 0;
+
+    (void)state;
+    for (size_t i = 0; !found && i < sizeof names / sizeof names[0]; i++)
+        found = setlocale(LC_ALL, names[i]) != NULL;
+    if (!found) {
+        print_message("SKIPPED: no locale with a decimal comma here\n");
+        skip();
+    }
+    snprintf(text, sizeof text, "%.1f", 0.5);
+    assert_string_equal(text, "0,5");
+    assert_int_equal(pdl_unit_parse("12.5GB/s", PDL_UNIT_BYTES_S, &v, NULL),
+                     PDL_OK);
+    assert_true(v == 12.5e9);
+    assert_string_equal(pdl_unit_format(v, PDL_UNIT_BYTES_S, text, sizeof text),
+                        "12.5 GB/s");
+    assert_string_equal(pdl_unit_print(v, PDL_UNIT_BYTES_S, text, sizeof text),
+                        "12.5GB/s");
+    pdl_buf_init(&b);
+    pdl_json_init(&j, &b.sink);
+    pdl_json_num(&j, 0.1);
+    assert_string_equal(b.text, "0.1");
+    pdl_buf_free(&b);
+    setlocale(LC_ALL, "C");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +260,7 @@ int main(void)
         cmocka_unit_test(printed_values_read_back_the_same),
         cmocka_unit_test(round_numbers_print_short),
         cmocka_unit_test(people_see_three_digits),
+        cmocka_unit_test(a_locale_with_a_comma_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
