@@ -304,6 +304,17 @@ static bool add_outputs(pdl_build *b, const struct pdl_build_spec *spec,
     return true;
 }
 
+/* Of windows, 0 stands for 1: later readers find it spelled out. */
+static void spell_out(struct pdl_attr *attr)
+{
+    for (int i = 0; i < PDL_MAX_SPATIAL && attr->kernel[i]; i++) {
+        attr->stride[i] = model_or1(attr->stride[i]);
+        attr->dilation[i] = model_or1(attr->dilation[i]);
+    }
+    if (attr->kernel[0] && attr->features)
+        attr->groups = model_or1(attr->groups);
+}
+
 /* Fills a node except for its outputs. */
 static bool describe(pdl_build *b, const struct pdl_build_spec *spec,
                      struct pdl_node *node)
@@ -315,6 +326,7 @@ static bool describe(pdl_build *b, const struct pdl_build_spec *spec,
         !check_ids(b, spec, spec->weights, spec->nweights, "weight"))
         return false;
     node->attr = spec->attr ? *spec->attr : none;
+    spell_out(&node->attr);
     if (spec->nin > MODEL_MAX_IN || spec->nweights > PDL_OP_MAX_WEIGHTS ||
         spec->nout > PDL_OP_MAX_OUT || node->attr.ndims < 0 ||
         node->attr.ndims > PDL_MAX_RANK) {

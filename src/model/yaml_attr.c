@@ -161,6 +161,15 @@ static void write_spatial(struct pdl_sink *out, const int64_t *v, int spatial)
         model_write_list(out, v, n);
 }
 
+/* Ones for as many dimensions as the kernel has: what the builder fills in. */
+static bool all_ones(const int64_t *v, const int64_t *kernel)
+{
+    for (int i = 0; i < PDL_MAX_SPATIAL; i++)
+        if (v[i] != (kernel[i] ? 1 : 0))
+            return false;
+    return kernel[0] != 0;
+}
+
 /* Whether a field says something that its absence does not. */
 static bool says(const struct pdl_attr *attr, int f)
 {
@@ -169,6 +178,9 @@ static bool says(const struct pdl_attr *attr, int f)
 
     switch (fields[f].kind) {
     case INT:
+        if (fields[f].offset == FIELD(groups) && attr->kernel[0] &&
+            attr->features)
+            return attr->groups != 1;
         return *(const int64_t *)(const void *)at != 0;
     case NUM:
         return *(const double *)(const void *)at != 0;
@@ -180,6 +192,10 @@ static bool says(const struct pdl_attr *attr, int f)
     case SPATIAL:
         if (fields[f].offset == FIELD(pad_end))
             return memcmp(attr->pad, attr->pad_end, sizeof attr->pad) != 0;
+        if ((fields[f].offset == FIELD(stride) ||
+             fields[f].offset == FIELD(dilation)) &&
+            all_ones((const int64_t *)(const void *)at, attr->kernel))
+            return false;
         return memcmp(at, zero, sizeof zero) != 0;
     }
     return false;

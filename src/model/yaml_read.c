@@ -439,23 +439,33 @@ static enum pdl_status read_unknown(struct reader *r, const struct pdl_doc *d)
     return st == PDL_OK ? built(r, d) : st;
 }
 
+static enum pdl_status read_format(const struct pdl_doc *root,
+                                   struct pdl_err *err)
+{
+    const struct pdl_doc *d = NULL;
+    const char *text = "";
+    enum pdl_status st = need(root, "format", &d, err);
+
+    if (st == PDL_OK)
+        st = pdl_doc_str(d, &text, err);
+    if (st == PDL_OK && strcmp(text, "paradl-model/1") != 0)
+        st = pdl_doc_fail(
+            d, err, "format: '%.40s', but this reads paradl-model/1", text);
+    return st;
+}
+
 static enum pdl_status read_head(struct reader *r, const struct pdl_doc *root)
 {
     static const char *const keys[] = {
         "format",      "name",   "kind",    "source", "tokens", "source_nodes",
         "unknown_ops", "inputs", "tensors", "layers", NULL};
     const struct pdl_doc *d;
-    const char *text = "", *kind = NULL, *source = NULL;
+    const char *text = root->file, *kind = NULL, *source = NULL;
     int64_t tokens = 0, nodes = -1;
     enum pdl_status st = pdl_doc_only(root, keys, r->err);
 
     if (st == PDL_OK)
-        st = need(root, "format", &d, r->err);
-    if (st == PDL_OK)
-        st = pdl_doc_str(d, &text, r->err);
-    if (st == PDL_OK && strcmp(text, "paradl-model/1") != 0)
-        st = pdl_doc_fail(
-            d, r->err, "format: '%.40s', but this reads paradl-model/1", text);
+        st = read_format(root, r->err);
     if (st == PDL_OK && (d = pdl_doc_get(root, "name")) != NULL)
         st = pdl_doc_str(d, &text, r->err);
     if (st == PDL_OK && (d = pdl_doc_get(root, "kind")) != NULL)
@@ -468,7 +478,7 @@ static enum pdl_status read_head(struct reader *r, const struct pdl_doc *root)
         st = pdl_doc_int(d, 0, INT64_MAX, &nodes, r->err);
     if (st != PDL_OK)
         return st;
-    r->b = pdl_build_begin(r->arena, pdl_doc_get(root, "name") ? text : "");
+    r->b = pdl_build_begin(r->arena, text);
     pdl_build_meta(r->b, kind, source, tokens, nodes);
     d = pdl_doc_get(root, "unknown_ops");
     return d ? read_unknown(r, d) : built(r, root);
