@@ -31,8 +31,8 @@ static struct span cut(struct span *s, char c)
     return head;
 }
 
-const struct model_family *model_family_find(const struct model_family *rows,
-                                             const char *name)
+const struct model_row *model_row_find(const struct model_row *rows,
+                                       const char *name)
 {
     for (; name && rows->name; rows++)
         if (strcmp(rows->name, name) == 0)
@@ -45,7 +45,7 @@ const struct model_family *model_family_find(const struct model_family *rows,
 static struct span find_token(const struct model_fields *f, struct span field,
                               char sep)
 {
-    const struct model_family *row = f->row;
+    const struct model_row *row = f->row;
     struct span found = {NULL, 0};
 
     for (int hops = 0; row && !found.p && hops < 16; hops++) {
@@ -67,7 +67,7 @@ static struct span find_token(const struct model_fields *f, struct span field,
             value.n -= name.n + 1;
             found = value;
         }
-        row = model_family_find(f->rows, row->like);
+        row = model_row_find(f->rows, row->like);
     }
     return found;
 }

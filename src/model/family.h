@@ -25,13 +25,13 @@
 
 #include "paradl/base.h"
 
-struct model_family {
+struct model_row {
     const char *name, *like, *text;
 };
 
 struct model_fields {
-    const struct model_family *rows; /* ends with a NULL name */
-    const struct model_family *row;
+    const struct model_row *rows; /* ends with a NULL name */
+    const struct model_row *row;
     const struct pdl_doc *map, *outer;
     bool nested; /* map is not the whole file */
     int depth;
@@ -41,8 +41,8 @@ struct model_fields {
 
 enum { MODEL_FIELD_MAX = 1 << 30 };
 
-const struct model_family *model_family_find(const struct model_family *rows,
-                                             const char *name);
+const struct model_row *model_row_find(const struct model_row *rows,
+                                       const char *name);
 /* Is there an expression for the field? */
 bool model_field_known(const struct model_fields *f, const char *field);
 /* The value of a field; 0 after a failure. A field without expression is a

@@ -106,7 +106,7 @@ static enum pdl_status no_row(struct reader *r, const char *type)
         if (pdl_doc_get(r->f.map, canonical[i]))
             continue;
         pdl_suggest_init(&s, type);
-        for (const struct model_family *m = model_hf_families + 1; m->name; m++)
+        for (const struct model_row *m = model_hf_families + 1; m->name; m++)
             pdl_suggest_try(&s, m->name);
         pdl_doc_fail(pdl_doc_get(r->f.map, "model_type"), r->f.err,
                      "model_type '%.60s' is not known, and without %s it "
@@ -117,7 +117,7 @@ static enum pdl_status no_row(struct reader *r, const char *type)
         return PDL_EPARSE;
     }
     unknown(r, "model_type:", type);
-    r->f.row = model_family_find(model_hf_families, "llama");
+    r->f.row = model_row_find(model_hf_families, "llama");
     return PDL_OK;
 }
 
@@ -143,11 +143,18 @@ static enum pdl_status find_row(struct reader *r)
         type = top;
     r->type = top ? top : type;
     if (type)
-        r->f.row = model_family_find(model_hf_families, type);
+        r->f.row = model_row_find(model_hf_families, type);
     if (!r->f.row && top)
-        r->f.row = model_family_find(model_hf_families, top);
+        r->f.row = model_row_find(model_hf_families, top);
     if (r->f.row && r->f.row->name[0])
         return PDL_OK;
+    if (!type && !top && pdl_doc_get(r->f.outer, "weight_map")) {
+        pdl_doc_fail(pdl_doc_get(r->f.outer, "weight_map"), r->f.err,
+                     "the index of a sharded checkpoint names tensors but not "
+                     "their shapes");
+        pdl_hint(r->f.err, "give the config.json beside it, or a shard");
+        return PDL_EPARSE;
+    }
     if (!type && !top) {
         pdl_doc_fail(r->f.map, r->f.err, "the key model_type is missing");
         pdl_hint(r->f.err, "is this the config.json of a Hugging Face model?");

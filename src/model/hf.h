@@ -6,7 +6,7 @@
 #include "family.h"
 #include "transformer.h"
 
-extern const struct model_family model_hf_families[];
+extern const struct model_row model_hf_families[];
 
 /* What a reader decides besides the fields. */
 struct model_tf_choice {

@@ -48,7 +48,7 @@
         "kv_heads=:heads dec_kv_heads=:dec_heads "
 
 // clang-format off
-const struct model_family model_hf_families[] = {
+const struct model_row model_hf_families[] = {
     {"", NULL,
      "RMS=0 LAYER=1 LAYER_NB=2 PLAIN=3 "
      "PRE=0 POST=1 SANDWICH=2 BRANCH=3 PARALLEL=4 PARALLEL2=5 "
@@ -91,7 +91,7 @@ const struct model_family model_hf_families[] = {
     {"seed_oss", "llama", "qkv_bias=attention_bias?1 "
      "out_bias=attention_out_bias?0"},
     {"arcee", "llama", "gated=0"},
-    {"helium", "llama", ""},
+    {"helium", "llama", "out_bias=0"},
     {"exaone", "llama", "ffn=intermediate_size?4*hidden qkv_bias=0 out_bias=0"},
     {"exaone4", "llama", "order=:BRANCH qk_norm=:HEAD"},
     {"granite", "llama", ""},
@@ -100,7 +100,7 @@ const struct model_family model_hf_families[] = {
     {"granitemoeshared", "granitemoe",
      "shared_ffn=shared_intermediate_size?0"},
     {"ernie4_5", "llama", TIED "qkv_bias=use_bias?0 out_bias=use_bias?0 "
-     "ffn_bias=use_bias?0 head_bias=use_bias?0 "},
+     "ffn_bias=use_bias?0 "},
     {"hunyuan_v1_dense", "llama", "qk_norm=:HEAD"},
     {"nanochat", "llama", "gated=0 norm=:PLAIN"},
     {"mimo", "qwen2", ""},
@@ -126,6 +126,7 @@ const struct model_family model_hf_families[] = {
     {"qwen3_next", "qwen3_moe", "experts=num_experts?512 "
      "topk=num_experts_per_tok?10 moe_ffn=moe_intermediate_size?512 "
      "shared_ffn=shared_expert_intermediate_size?512 shared_gate "
+      "ffn=intermediate_size?0 "
      "kv_heads=num_key_value_heads?2 head_dim=head_dim?256 gate "
      "lin_every=full_attention_interval?4 lin_mixer=:DELTA "
      "lin_heads=linear_num_value_heads?32 "
@@ -182,7 +183,6 @@ const struct model_family model_hf_families[] = {
      "order=use_parallel_residual{PARALLEL2,PRE}?PARALLEL2 "
      "qkv_bias=attention_bias?1 out_bias=attention_bias?1 hidden?6144 "
      "layers?44 heads?64 ffn?24576 vocab?50432"},
-    {"gpt_neox_japanese", "gpt_neox", "order=:PRE qkv_bias=0 out_bias=0"},
     {"opt", "", LAYERNORM "gated=0 rope=0 " TIED "qkv_bias=enable_bias?1 "
      "out_bias=enable_bias?1 ffn_bias=enable_bias?1 ffn=ffn_dim?4*hidden "
      "max_pos=max_position_embeddings?2048 positions=:max_pos+2 "
@@ -208,10 +208,9 @@ const struct model_family model_hf_families[] = {
      "hidden?4544 layers?32 heads?71 vocab?65024"},
     {"RefinedWebModel", "falcon", ""}, {"RefinedWeb", "falcon",
      "kv_heads=n_head_kv?heads order=:PARALLEL2"},
-    {"mpt", "", "gated=0 rope=0 " TIED "norm=no_bias{LAYER_NB,LAYER}?LAYER_NB "
+    {"mpt", "", "gated=0 rope=0 " TIED "norm=:LAYER_NB "
      "ffn=:expand*hidden expand=expansion_ratio?4 "
      "kv_heads=attn_config.kv_n_heads?heads "
-     "qkv_bias=!no_bias?0 out_bias=!no_bias?0 ffn_bias=!no_bias?0 "
      "positions=attn_config.alibi{0,learned}?learned "
      "learned=learned_pos_emb{max_pos,0}?max_pos max_pos=max_seq_len?2048"},
     {"starcoder2", "", LAYERNORM TIED "gated=0 qkv_bias=use_bias?1 "
@@ -283,7 +282,7 @@ const struct model_family model_hf_families[] = {
      "dense_ffn=intermediate_size_mlp?16384 hidden?5120 layers?48 heads?40 "
      "ffn?8192 vocab?202048"},
     {"llama4", "llama4_text", ""},
-    {"ernie4_5_moe", "ernie4_5", "experts=moe_num_experts?64 topk=moe_k?6 "
+    {"ernie4_5_moe", "ernie4_5", "head_bias=use_bias?0 " "experts=moe_num_experts?64 topk=moe_k?6 "
      "moe_ffn=moe_intermediate_size?1536 n_shared=moe_num_shared_experts?2 "
      "shared_ffn=:n_shared*moe_ffn correction "
      "moe_freq=moe_layer_interval?1 moe_shift=1 "
@@ -291,7 +290,7 @@ const struct model_family model_hf_families[] = {
     {"hunyuan_v1_moe", "llama", "qk_norm=:HEAD experts=num_experts?1 "
      "topk=moe_topk?1 moe_ffn=:ffn shared_ffn=:ffn"},
     {"mllama_text_model", "llama", "cross_mixer=:CROSS cross_qk_norm=:HEAD "
-     "cross_gates cross_rope=0 vocab=:real+8 real=vocab_size head=:real"},
+     "cross_gates cross_rope=0 vocab=:real+8 real=vocab_size head=:real tied=0"},
     {"mllama", "mllama_text_model", ""},
     /* latent attention */
     {"deepseek_v2", "", "mixer=:MLA q_lora=q_lora_rank?0 "
@@ -317,7 +316,8 @@ const struct model_family model_hf_families[] = {
     {"minicpm3", "", "mixer=:MLA q_lora=q_lora_rank kv_lora=kv_lora_rank "
      "qk_nope=qk_nope_head_dim qk_rope=qk_rope_head_dim "
      "v_head_dim=v_head_dim?hidden/heads head_dim=:qk_nope+qk_rope " TIED
-     "lora_bias=attention_bias?0 out_bias=attention_bias?0"},
+     "lora_bias=attention_bias?0 out_bias=attention_bias?0 "
+      "ffn_bias=mlp_bias?0"},
     {"minicpm", "llama", TIED},
     /* state spaces and hybrids */
     {"jamba", "", "mamba_mixer=:MAMBA mamba_ssm_norms attn_every=attn_layer_period?8 "
@@ -346,7 +346,7 @@ const struct model_family model_hf_families[] = {
      "conv_in_bias=conv_bias?0 qkv_bias=0 "
      "ffn=block_ff_dim|intermediate_size?12288 "
      "two_thirds=block_auto_adjust_ff_dim?1 multiple=block_multiple_of?256"},
-    {"bamba", "", "mamba_mixer=:MAMBA2 mamba_ssm_norms "
+    {"bamba", "", "mamba_mixer=:MAMBA2 mamba_ssm_norms all_mamba "
      "mamba_heads=mamba_n_heads?128 mamba_head_dim=mamba_d_head?64 "
      "mamba_state=mamba_d_state?256 mamba_groups=mamba_n_groups?1 "
      "mamba_conv=mamba_d_conv?4 mamba_inner=:expand*hidden "
@@ -362,7 +362,9 @@ const struct model_family model_hf_families[] = {
     {"roberta", "bert", "pos_lost=2 vocab?50265"},
     {"xlm-roberta", "roberta", "vocab?250002"},
     {"xlm-roberta-xl", "roberta", "order=:PRE embed_norm=0 final_norm"},
-    {"camembert", "roberta", ""}, {"ernie", "bert", ""},
+    {"camembert", "roberta", ""}, {"ernie", "bert",
+      "types=use_task_id{types_tasks,kinds}?kinds kinds=type_vocab_size?2 "
+      "types_tasks=:kinds+tasks tasks=task_type_vocab_size?3"},
     {"megatron-bert", "bert", "order=:PRE embed_norm=0 final_norm"},
     {"distilbert", "bert", "hidden=dim layers=n_layers heads=n_heads "
      "ffn=hidden_dim types=0 pooler=0 cls_pooler"},
@@ -379,7 +381,8 @@ const struct model_family model_hf_families[] = {
      "rel_rows=relative_attention{rel2,0}?0 rel2=:2*rel_span "
      "rel_span=position_buckets?max_pos rel_norm=norm_rel_ebd~layer_norm?0 "
      "kv_heads=:heads head_dim=:hidden/heads"},
-    {"modernbert", "", "norm=:LAYER_NB causal=0 head=0 encoder embed_norm "
+    {"modernbert", "", "norm=norm_bias{LAYER,LAYER_NB}?LAYER_NB causal=0 head=0 "
+      "encoder embed_norm "
      "qkv_bias=attention_bias?0 out_bias=attention_bias?0 ffn_bias=mlp_bias?0 "
      "first_plain"},
     /* encoder and decoder */
@@ -423,7 +426,7 @@ const struct model_family model_hf_families[] = {
      "vis_patch=^vision_config.patch_size?32 vis_channels=3 vis_patch_bias=0 "
      "vis_class_tokens=1 vis_positions=1 vis_pre_norm "
      "vis_kv_heads=:vis_heads vis_head_dim=:vis_hidden/vis_heads "
-     "vis_v_head_dim=:vis_head_dim feature=^projection_dim?512 pool"},
+     "vis_v_head_dim=:vis_head_dim vis_embed_dim=:vis_hidden feature=^projection_dim?512 pool"},
     {NULL, NULL, NULL},
 };
 // clang-format on

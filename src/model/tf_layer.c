@@ -15,11 +15,9 @@ static int qk_normed(struct model_tf_ctx *c, const struct model_tf_layer *l,
                            l->qk_norm == TF_QK_HEAD ? l->head_dim : 0);
 }
 
-static const char *join(struct model_tf_ctx *c, const char *a, const char *b)
+static struct model_label join(const char *a, const char *b)
 {
-    const char *s = pdl_arena_printf(c->arena, "%s.%s", a, b);
-
-    return s ? s : a;
+    return model_label("%s.%s", a, b);
 }
 
 static int core(struct model_tf_ctx *c, const struct model_tf_layer *l,
@@ -32,12 +30,12 @@ static int core(struct model_tf_ctx *c, const struct model_tf_layer *l,
                             .window = self ? l->window : 0,
                             .causal = self && l->causal};
     int in[4] = {qkv[0], qkv[1], qkv[2], c->relative};
-    int x = model_tf_op(c, "attention", join(c, part, "core"), &attr, in,
+    int x = model_tf_op(c, "attention", join(part, "core").s, &attr, in,
                         self && c->relative >= 0 ? 4 : 3);
 
     /* gpt-oss: a logit for each head that takes part in the softmax */
     if (l->sinks)
-        x = model_tf_other(c, "attention_sink", join(c, part, "sinks"), &x, 1,
+        x = model_tf_other(c, "attention_sink", join(part, "sinks").s, &x, 1,
                            l->heads * l->v_head_dim, &l->heads, 1);
     return x;
 }
@@ -52,15 +50,15 @@ static int rotate(struct model_tf_ctx *c, const struct model_tf_layer *l,
 static void keys_values(struct model_tf_ctx *c, const struct model_tf_layer *l,
                         const char *part, int source, int qkv[3])
 {
-    int k = model_tf_linear(c, join(c, part, "k"), source,
+    int k = model_tf_linear(c, join(part, "k").s, source,
                             l->kv_heads * l->head_dim, l->k_bias);
 
     qkv[2] = l->v_is_k
                  ? k
-                 : model_tf_linear(c, join(c, part, "v"), source,
+                 : model_tf_linear(c, join(part, "v").s, source,
                                    l->kv_heads * l->v_head_dim, l->v_bias);
-    k = qk_normed(c, l, join(c, part, "k_norm"), k);
-    qkv[1] = rotate(c, l, join(c, part, "k_rope"), k);
+    k = qk_normed(c, l, join(part, "k_norm").s, k);
+    qkv[1] = rotate(c, l, join(part, "k_rope").s, k);
 }
 
 int model_tf_attention(struct model_tf_ctx *c, const struct model_tf_layer *l,
@@ -69,25 +67,25 @@ int model_tf_attention(struct model_tf_ctx *c, const struct model_tf_layer *l,
     int64_t width = l->heads * l->head_dim;
     const struct pdl_tensor *t = pdl_build_get(c->b, x);
     int64_t hidden = t ? t->dim[1] : 0;
-    int q = model_tf_linear(c, join(c, part, "q"), x,
+    int q = model_tf_linear(c, join(part, "q").s, x,
                             l->gate ? 2 * width : width, l->q_bias);
     int gate = -1, qkv[3];
 
     if (l->gate) {
-        gate = model_tf_slice(c, join(c, part, "gate"), q, width, width);
-        q = model_tf_slice(c, join(c, part, "q_half"), q, 0, width);
+        gate = model_tf_slice(c, join(part, "gate").s, q, width, width);
+        q = model_tf_slice(c, join(part, "q_half").s, q, 0, width);
     }
-    q = qk_normed(c, l, join(c, part, "q_norm"), q);
-    qkv[0] = rotate(c, l, join(c, part, "q_rope"), q);
+    q = qk_normed(c, l, join(part, "q_norm").s, q);
+    qkv[0] = rotate(c, l, join(part, "q_rope").s, q);
     keys_values(c, l, part, memory >= 0 ? memory : x, qkv);
     x = core(c, l, part, qkv, memory < 0);
     if (l->gate) {
-        gate = model_tf_unary(c, "sigmoid", join(c, part, "sigmoid"), gate);
-        x = model_tf_binary(c, "mul", join(c, part, "gated"), x, gate);
+        gate = model_tf_unary(c, "sigmoid", join(part, "sigmoid").s, gate);
+        x = model_tf_binary(c, "mul", join(part, "gated").s, x, gate);
     }
     if (l->sub_norm)
-        x = model_tf_normed(c, join(c, part, "sub_norm"), x, l->norm, 0);
-    return model_tf_linear(c, join(c, part, "out"), x, hidden, l->out_bias);
+        x = model_tf_normed(c, join(part, "sub_norm").s, x, l->norm, 0);
+    return model_tf_linear(c, join(part, "out").s, x, hidden, l->out_bias);
 }
 
 /* ---- feed-forward ----------------------------------------------------- */
@@ -100,17 +98,17 @@ static int feed_forward(struct model_tf_ctx *c, const struct model_tf_layer *l,
     int gate = -1, y;
 
     if (l->gated)
-        gate = model_tf_linear(c, join(c, part, "gate"), x, width, l->ffn_bias);
-    y = model_tf_linear(c, join(c, part, "up"), x, width, l->ffn_bias);
+        gate = model_tf_linear(c, join(part, "gate").s, x, width, l->ffn_bias);
+    y = model_tf_linear(c, join(part, "up").s, x, width, l->ffn_bias);
     if (l->gated) {
-        gate = model_tf_unary(c, "silu", join(c, part, "act"), gate);
-        y = model_tf_binary(c, "mul", join(c, part, "gated"), gate, y);
+        gate = model_tf_unary(c, "silu", join(part, "act").s, gate);
+        y = model_tf_binary(c, "mul", join(part, "gated").s, gate, y);
     } else {
-        y = model_tf_unary(c, "gelu", join(c, part, "act"), y);
+        y = model_tf_unary(c, "gelu", join(part, "act").s, y);
     }
     if (l->ffn_norm)
-        y = model_tf_normed(c, join(c, part, "sub_norm"), y, l->norm, 0);
-    return model_tf_linear(c, join(c, part, "down"), y, hidden, l->ffn_bias);
+        y = model_tf_normed(c, join(part, "sub_norm").s, y, l->norm, 0);
+    return model_tf_linear(c, join(part, "down").s, y, hidden, l->ffn_bias);
 }
 
 static int mixture(struct model_tf_ctx *c, const struct model_tf_layer *l,
@@ -176,21 +174,21 @@ static int branch(struct model_tf_ctx *c, const struct model_tf_layer *l,
     bool after = l->order == TF_SANDWICH || l->order == TF_BRANCH;
     bool skip = l->skip_norm && f == mix;
     int y = before && !skip
-                ? model_tf_normed(c, join(c, part, "norm"), x, l->norm, 0)
+                ? model_tf_normed(c, join(part, "norm").s, x, l->norm, 0)
                 : x;
     const struct pdl_tensor *t = pdl_build_get(c->b, x);
     int64_t hidden = t ? t->dim[1] : 0;
 
     y = f(c, l, y);
     if (after)
-        y = model_tf_normed(c, join(c, part, "post_norm"), y, l->norm, 0);
+        y = model_tf_normed(c, join(part, "post_norm").s, y, l->norm, 0);
     if (l->layer_scale)
-        y = model_tf_with(c, "mul", join(c, part, "scale"), y, hidden);
+        y = model_tf_with(c, "mul", join(part, "scale").s, y, hidden);
     if (l->gates)
-        y = model_tf_with(c, "mul", join(c, part, "damping"), y, 1);
-    x = model_tf_binary(c, "add", join(c, part, "add"), x, y);
+        y = model_tf_with(c, "mul", join(part, "damping").s, y, 1);
+    x = model_tf_binary(c, "add", join(part, "add").s, x, y);
     if (l->order == TF_POST)
-        x = model_tf_normed(c, join(c, part, "norm"), x, l->norm, 0);
+        x = model_tf_normed(c, join(part, "norm").s, x, l->norm, 0);
     return x;
 }
 

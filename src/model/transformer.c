@@ -9,28 +9,24 @@
  * others uses them, and so they count once. */
 #include "transformer.h"
 
+#include <stdio.h>
 #include <string.h>
 
-const char *model_tf_name(struct model_tf_ctx *c, const char *part)
+struct model_label model_tf_name(const struct model_tf_ctx *c, const char *part)
 {
-    const char *name = pdl_arena_printf(
-        c->arena, "%s%s", c->layer ? c->layer : c->stack->prefix, part);
-
-    return name ? name : part;
+    return model_label("%s%s", c->prefix, part);
 }
 
 /* A weight of this node, or the one the first round made. */
 static int weight(struct model_tf_ctx *c, const char *node,
                   const struct pdl_tensor *w)
 {
-    const char *name;
     int id;
 
     if (c->sharing == TF_REPLAY)
         return c->nshared < TF_MAX_SHARED ? c->shared[c->nshared++] : -1;
-    name = pdl_arena_printf(c->arena, "%s.%s", node, w->name);
-    id = pdl_build_tensor(c->b, name ? name : node, w->kind, c->tf->dtype,
-                          w->rank, w->dim);
+    id = pdl_build_tensor(c->b, model_label("%s.%s", node, w->name).s, w->kind,
+                          c->tf->dtype, w->rank, w->dim);
     if (c->sharing == TF_RECORD) {
         if (c->nshared < TF_MAX_SHARED)
             c->shared[c->nshared++] = id;
@@ -49,7 +45,7 @@ int model_tf_op(struct model_tf_ctx *c, const char *op, const char *part,
     const struct pdl_tensor *x = pdl_build_get(c->b, in[0]);
     struct pdl_tensor w[PDL_OP_MAX_WEIGHTS];
     int ids[PDL_OP_MAX_WEIGHTS], n = 0;
-    const char *name = model_tf_name(c, part);
+    struct model_label name = model_tf_name(c, part);
 
     if (!row || !x)
         return -1;
@@ -57,10 +53,10 @@ int model_tf_op(struct model_tf_ctx *c, const char *op, const char *part,
     if (row->weights)
         n = row->weights(attr, x, w);
     for (int i = 0; i < n; i++)
-        ids[i] = weight(c, name, &w[i]);
+        ids[i] = weight(c, name.s, &w[i]);
     return pdl_build_node(c->b, &(struct pdl_build_spec){
                                     .op = op,
-                                    .name = name,
+                                    .name = name.s,
                                     .attr = attr,
                                     .in = in,
                                     .nin = nin,
@@ -73,14 +69,14 @@ int model_tf_with(struct model_tf_ctx *c, const char *op, const char *part,
                   int x, int64_t n)
 {
     struct pdl_tensor w = {.name = "weight", .kind = PDL_TENSOR_WEIGHT};
-    const char *name = model_tf_name(c, part);
+    struct model_label name = model_tf_name(c, part);
     int id;
 
     w.rank = 1;
     w.dim[0] = n;
-    id = weight(c, name, &w);
+    id = weight(c, name.s, &w);
     return pdl_build_node(c->b, &(struct pdl_build_spec){.op = op,
-                                                         .name = name,
+                                                         .name = name.s,
                                                          .in = &x,
                                                          .nin = 1,
                                                          .weights = &id,
@@ -103,7 +99,7 @@ int model_tf_normed(struct model_tf_ctx *c, const char *part, int x,
     if (kind == TF_PLAIN)
         return pdl_build_node(
             c->b, &(struct pdl_build_spec){.op = "layer_norm",
-                                           .name = model_tf_name(c, part),
+                                           .name = model_tf_name(c, part).s,
                                            .attr = &attr,
                                            .in = &x,
                                            .nin = 1});
@@ -145,7 +141,7 @@ int model_tf_other(struct model_tf_ctx *c, const char *what, const char *part,
 {
     static const char *const names[] = {"a", "b", "c", "d"};
     const struct pdl_tensor *x = pdl_build_get(c->b, in[0]);
-    const char *name = model_tf_name(c, part);
+    struct model_label name = model_tf_name(c, part);
     struct pdl_tensor out = {.kind = PDL_TENSOR_ACTIVATION, .rank = 2};
     int ids[4];
 
@@ -159,11 +155,11 @@ int model_tf_other(struct model_tf_ctx *c, const char *what, const char *part,
 
         w.rank = 1;
         w.dim[0] = weights[i];
-        ids[i] = weight(c, name, &w);
+        ids[i] = weight(c, name.s, &w);
     }
     return pdl_build_node(c->b, &(struct pdl_build_spec){
                                     .op = "other",
-                                    .name = name,
+                                    .name = name.s,
                                     .source_op = what,
                                     .in = in,
                                     .nin = nin,
@@ -215,16 +211,16 @@ static int embed_tokens(struct model_tf_ctx *c, int ids, int *shared)
 
     if (!s->same_table || *shared < 0)
         *shared =
-            pdl_build_tensor(c->b, model_tf_name(c, "embed.tokens.weight"),
+            pdl_build_tensor(c->b, model_tf_name(c, "embed.tokens.weight").s,
                              PDL_TENSOR_WEIGHT, c->tf->dtype, 2, dim);
-    return pdl_build_node(
-        c->b, &(struct pdl_build_spec){.op = "embedding",
-                                       .name = model_tf_name(c, "embed.tokens"),
-                                       .attr = &attr,
-                                       .in = &ids,
-                                       .nin = 1,
-                                       .weights = shared,
-                                       .nweights = 1});
+    return pdl_build_node(c->b, &(struct pdl_build_spec){
+                                    .op = "embedding",
+                                    .name = model_tf_name(c, "embed.tokens").s,
+                                    .attr = &attr,
+                                    .in = &ids,
+                                    .nin = 1,
+                                    .weights = shared,
+                                    .nweights = 1});
 }
 
 static int add_positions(struct model_tf_ctx *c, int x, int64_t columns)
@@ -242,15 +238,15 @@ static int embed_text(struct model_tf_ctx *c, int *shared)
 {
     const struct model_tf_stack *s = c->stack;
     int64_t width = s->project && !s->project_last ? s->hidden : s->embed_dim;
-    int ids = pdl_build_tensor(c->b, model_tf_name(c, "ids"), PDL_TENSOR_INPUT,
-                               PDL_I32, 1, &s->tokens);
+    int ids = pdl_build_tensor(c->b, model_tf_name(c, "ids").s,
+                               PDL_TENSOR_INPUT, PDL_I32, 1, &s->tokens);
     int x = embed_tokens(c, ids, shared);
 
     if (s->project && !s->project_last)
         x = model_tf_linear(c, "embed.project", x, s->hidden, 0);
     x = add_positions(c, x, width);
     if (s->types) {
-        int t = pdl_build_tensor(c->b, model_tf_name(c, "types"),
+        int t = pdl_build_tensor(c->b, model_tf_name(c, "types").s,
                                  PDL_TENSOR_CONST, PDL_I32, 1, &s->tokens);
 
         t = table(c, "embed.types", "embedding", t, s->types, width);
@@ -272,8 +268,8 @@ static int embed_image(struct model_tf_ctx *c)
                             .features = s->hidden,
                             .no_bias = !s->patch_bias};
     struct pdl_attr flat = {.axis = 1};
-    int x = pdl_build_tensor(c->b, model_tf_name(c, "image"), PDL_TENSOR_INPUT,
-                             PDL_F32, 3, dim);
+    int x = pdl_build_tensor(c->b, model_tf_name(c, "image").s,
+                             PDL_TENSOR_INPUT, PDL_F32, 3, dim);
 
     x = model_tf_op(c, "conv", "embed.patches", &conv, &x, 1);
     x = model_tf_op(c, "flatten", "embed.flatten", &flat, &x, 1);
@@ -297,7 +293,7 @@ static int embed_sound(struct model_tf_ctx *c)
                            .pad_end = {1},
                            .features = s->hidden},
                     two = one;
-    int x = pdl_build_tensor(c->b, model_tf_name(c, "spectrum"),
+    int x = pdl_build_tensor(c->b, model_tf_name(c, "spectrum").s,
                              PDL_TENSOR_INPUT, PDL_F32, 2, dim);
 
     two.stride[0] = 2;
@@ -320,7 +316,7 @@ static int relative(struct model_tf_ctx *c)
     int ids;
 
     if (s->rel_rows) {
-        ids = pdl_build_tensor(c->b, model_tf_name(c, "distances"),
+        ids = pdl_build_tensor(c->b, model_tf_name(c, "distances").s,
                                PDL_TENSOR_CONST, PDL_I32, 1, &s->rel_rows);
         ids = table(c, "relative", "embedding", ids, s->rel_rows, s->hidden);
         return s->rel_norm
@@ -329,7 +325,7 @@ static int relative(struct model_tf_ctx *c)
     }
     if (!s->rel_buckets)
         return -1;
-    ids = pdl_build_tensor(c->b, model_tf_name(c, "distances"),
+    ids = pdl_build_tensor(c->b, model_tf_name(c, "distances").s,
                            PDL_TENSOR_CONST, PDL_I32, 2, dim);
     return table(c, "relative", "embedding", ids, s->rel_buckets, s->rel_heads);
 }
@@ -347,7 +343,7 @@ static int all_layers(struct model_tf_ctx *c, int x)
     const struct model_tf_stack *s = c->stack;
     int64_t first = 0;
 
-    c->layer = pdl_arena_printf(c->arena, "%slayers.{i}.", s->prefix);
+    snprintf(c->prefix, sizeof c->prefix, "%slayers.{i}.", s->prefix);
     for (int i = 0; i < s->nruns; i++) {
         const struct model_tf_run *run = &s->runs[i];
         int64_t left = run->repeat;
@@ -365,7 +361,7 @@ static int all_layers(struct model_tf_ctx *c, int x)
         c->sharing = TF_OWN;
         first += left;
     }
-    c->layer = NULL;
+    snprintf(c->prefix, sizeof c->prefix, "%s", s->prefix);
     return x;
 }
 
@@ -425,9 +421,8 @@ static void tied_head(struct model_tf_ctx *c, int x, int embedding)
 static void head(struct model_tf_ctx *c, int x, int embedding)
 {
     const struct model_tf *tf = c->tf;
-    static const struct model_tf_stack plain = {.prefix = ""};
 
-    c->stack = &plain;
+    c->prefix[0] = '\0';
     if (tf->head && tf->tied)
         tied_head(c, x, embedding);
     else if (tf->head)
@@ -438,24 +433,31 @@ static void head(struct model_tf_ctx *c, int x, int embedding)
         (void)model_tf_with(c, "mul", "logit_scale", x, 1);
 }
 
-enum pdl_status model_tf_build(pdl_arena *a, const struct model_tf *tf,
-                               const struct pdl_model **out,
-                               struct pdl_err *err)
+void model_tf_emit(pdl_build *b, const struct model_tf *tf)
 {
-    struct model_tf_ctx c = {.arena = a, .tf = tf, .memory = -1};
+    struct model_tf_ctx c = {.b = b, .tf = tf, .memory = -1};
     int x = -1, shared = -1;
 
-    c.b = pdl_build_begin(a, tf->name);
-    if (!c.b)
-        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", tf->name);
     for (int i = 0; i < tf->nstacks; i++) {
         c.stack = &tf->stack[i];
         c.memory = x;
+        snprintf(c.prefix, sizeof c.prefix, "%s", c.stack->prefix);
         x = stack(&c, &shared);
     }
     head(&c, x, shared);
     for (int i = 0; i < 4 && tf->unknown[i]; i++)
-        pdl_build_unknown(c.b, tf->unknown[i]);
-    pdl_build_meta(c.b, "transformer", tf->source, tf->tokens, -1);
-    return pdl_build_end(c.b, out, err);
+        pdl_build_unknown(b, tf->unknown[i]);
+    pdl_build_meta(b, "transformer", tf->source, tf->tokens, -1);
+}
+
+enum pdl_status model_tf_build(pdl_arena *a, const struct model_tf *tf,
+                               const struct pdl_model **out,
+                               struct pdl_err *err)
+{
+    pdl_build *b = pdl_build_begin(a, tf->name);
+
+    if (!b)
+        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", tf->name);
+    model_tf_emit(b, tf);
+    return pdl_build_end(b, out, err);
 }

@@ -15,7 +15,7 @@
 #ifndef MODEL_TRANSFORMER_H
 #define MODEL_TRANSFORMER_H
 
-#include "paradl/model.h"
+#include "model_priv.h"
 
 /* PLAIN has no weights at all (OLMo 1). */
 enum model_tf_norm { TF_RMS, TF_LAYER, TF_LAYER_NO_BIAS, TF_PLAIN };
@@ -116,6 +116,8 @@ struct model_tf {
 enum pdl_status model_tf_build(pdl_arena *a, const struct model_tf *tf,
                                const struct pdl_model **out,
                                struct pdl_err *err);
+/* The same into a graph already begun. */
+void model_tf_emit(pdl_build *b, const struct model_tf *tf);
 
 /* ---- between the builder's files -------------------------------------- */
 
@@ -124,18 +126,18 @@ enum { TF_MAX_SHARED = 64 };
 /* A stack under construction. */
 struct model_tf_ctx {
     pdl_build *b;
-    pdl_arena *arena;
     const struct model_tf *tf;
     const struct model_tf_stack *stack;
-    const char *layer; /* "decoder.layers.{i}." */
-    int memory;        /* what cross attention reads, or -1 */
-    int relative;      /* bias of the attention logits, or -1 */
+    char prefix[64]; /* "decoder.layers.{i}." */
+    int memory;      /* what cross attention reads, or -1 */
+    int relative;    /* bias of the attention logits, or -1 */
     /* one set of weights for all rounds: recorded in the first, then given */
     enum { TF_OWN, TF_RECORD, TF_REPLAY } sharing;
     int shared[TF_MAX_SHARED], nshared;
 };
 
-const char *model_tf_name(struct model_tf_ctx *c, const char *part);
+struct model_label model_tf_name(const struct model_tf_ctx *c,
+                                 const char *part);
 /* A node whose weights the operator's own convention describes. */
 int model_tf_op(struct model_tf_ctx *c, const char *op, const char *part,
                 const struct pdl_attr *attr, const int *in, int nin);
