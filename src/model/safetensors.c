@@ -40,10 +40,12 @@ static const struct {
 
 /* Ends of names of tensors that nobody learns. */
 static const char *const not_learned[] = {
-    "_scale_inv", "_scales",      ".scales",       "_scale",
-    ".qzeros",    ".g_idx",       ".zeros",        ".running_mean",
-    ".absmax",    ".quant_map",   ".running_var",  ".num_batches_tracked",
-    ".inv_freq",  ".masked_bias", ".position_ids",
+    "_scale_inv",    "_scales",       ".scales",
+    ".weight_scale", ".input_scale",  ".k_scale",
+    ".v_scale",      ".qzeros",       ".g_idx",
+    ".zeros",        ".running_mean", ".absmax",
+    ".quant_map",    ".running_var",  ".num_batches_tracked",
+    ".inv_freq",     ".masked_bias",  ".position_ids",
 };
 
 struct range {
