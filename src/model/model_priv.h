@@ -117,6 +117,8 @@ extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
     model_zoo_vgg, model_zoo_resnet, model_zoo_wrn, model_zoo_densenet,
     model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,
     model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam;
+extern const struct model_family model_zoo_gpt, model_zoo_llama, model_zoo_moe,
+    model_zoo_deepseek, model_zoo_bert, model_zoo_vit, model_zoo_t5;
 
 /* What builders of networks share. Names are made with model_label("...").s,
  * which lives until the end of the statement. */
