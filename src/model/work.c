@@ -51,8 +51,9 @@ const char *pdl_node_name(const struct pdl_model *m, int node, int64_t round,
             snprintf(buf + n, size - n, "%s", name);
             break;
         }
-        n += (size_t)snprintf(buf + n, size - n, "%.*s%lld", (int)(mark - name),
-                              name, (long long)(seg->first_index + round));
+        n += (size_t)snprintf(
+            buf + n, size - n, "%.*s%llu", (int)(mark - name), name,
+            (unsigned long long)seg->first_index + (unsigned long long)round);
         name = mark + 3;
     }
     return buf;
