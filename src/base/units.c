@@ -208,20 +208,31 @@ const char *pdl_unit_format(double value, enum pdl_unit unit, char *buf,
     return buf;
 }
 
-const char *pdl_unit_print(double value, enum pdl_unit unit, char *buf,
-                           size_t size)
+/* The largest unit in which a short text reads back exactly. */
+static const struct suffix *short_exact(double value, const struct suffix *list)
 {
     const struct suffix *best = NULL;
 
-    /* The largest unit in which a short text reads back exactly. */
-    for (const struct suffix *x = kinds[unit].show; x->text; x++) {
+    for (const struct suffix *x = list; x->text; x++) {
         char digits[32];
 
         snprintf(digits, sizeof digits, "%.6g", value / x->scale);
         if (strtod(digits, NULL) * x->scale == value && !strchr(digits, 'e') &&
-            (fabs(value) >= x->scale || !best))
+            (fabs(value) >= x->scale || !best) &&
+            (!best || x->scale > best->scale))
             best = x;
     }
+    return best;
+}
+
+const char *pdl_unit_print(double value, enum pdl_unit unit, char *buf,
+                           size_t size)
+{
+    const struct suffix *best = short_exact(value, kinds[unit].show);
+
+    /* 80 GB is no round number of GiB, but it is one of GB */
+    if (!best)
+        best = short_exact(value, kinds[unit].read);
     if (best)
         snprintf(buf, size, "%.6g%s", value / best->scale, best->text);
     else
