@@ -17,6 +17,7 @@ enum {
 };
 
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
+extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;
