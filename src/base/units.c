@@ -86,6 +86,13 @@ static const struct kind {
 };
 // clang-format on
 
+/* A prefix below one divides by a whole number, which rounds once: 20us is
+ * the double nearest to 2e-5, as 20 * 1e-6 is not. */
+static double scaled(double v, const struct suffix *x)
+{
+    return x->scale < 1 ? v / rint(1 / x->scale) : v * x->scale;
+}
+
 static const struct suffix *find_suffix(const struct suffix *list,
                                         const char *text)
 {
@@ -146,7 +153,7 @@ enum pdl_status pdl_unit_parse(const char *text, enum pdl_unit unit,
     x = find_suffix(k->read, end);
     if (!x && !(*end == '\0' && v == 0))
         return bad_suffix(text, end, k, err);
-    v *= x ? x->scale : 1;
+    v = x ? scaled(v, x) : v;
     if (!isfinite(v))
         return pdl_fail(err, PDL_EPARSE, "'%.40s' is too large", text);
     *out = v;
@@ -217,7 +224,7 @@ static const struct suffix *short_exact(double value, const struct suffix *list)
         char digits[32];
 
         snprintf(digits, sizeof digits, "%.6g", value / x->scale);
-        if (strtod(digits, NULL) * x->scale == value && !strchr(digits, 'e') &&
+        if (scaled(strtod(digits, NULL), x) == value && !strchr(digits, 'e') &&
             (fabs(value) >= x->scale || !best) &&
             (!best || x->scale > best->scale))
             best = x;
