@@ -538,7 +538,8 @@ static const struct pdl_importer *find_importer(const char *name,
 
 static enum pdl_status import_all(const struct pdl_args *args, pdl_arena *a,
                                   const struct pdl_importer *im,
-                                  struct pdl_system *sys, struct pdl_err *err)
+                                  struct pdl_system *sys, int64_t *before,
+                                  struct pdl_err *err)
 {
     const struct import_options *o = args->opts;
     struct pdl_import how = {
@@ -549,6 +550,9 @@ static enum pdl_status import_all(const struct pdl_args *args, pdl_arena *a,
         st = pdl_system_open(a, o->base, sys, err);
     else
         pdl_system_blank(sys);
+    if (st != PDL_OK)
+        return st;
+    *before = sys->ncollectives;
     if (o->name)
         sys->name = o->name;
     for (int i = 1; i < args->npos && st == PDL_OK; i++) {
@@ -592,6 +596,7 @@ static int system_import(const struct pdl_args *args)
     struct pdl_system sys;
     enum pdl_status st;
     struct pdl_buf text;
+    int64_t before = 0;
     int rc;
 
     if (!im)
@@ -603,7 +608,7 @@ static int system_import(const struct pdl_args *args)
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
     if (!a)
         return EXIT_BUG;
-    st = import_all(args, a, im, &sys, &err);
+    st = import_all(args, a, im, &sys, &before, &err);
     if (st != PDL_OK) {
         pdl_arena_destroy(a);
         return cli_fail(st, &err);
@@ -620,7 +625,7 @@ static int system_import(const struct pdl_args *args)
         pdl_system_write(&sys, &text.sink);
     }
     rc = text.sink.failed ? EXIT_BUG : cli_write(o->out, &text);
-    tell(args, &sys, 0);
+    tell(args, &sys, before);
     pdl_buf_free(&text);
     pdl_arena_destroy(a);
     return rc;

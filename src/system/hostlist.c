@@ -232,9 +232,11 @@ static enum pdl_status expand_item(pdl_arena *a, struct item *it,
     return PDL_OK;
 }
 
-/* The end of an item: a comma or blank outside brackets. */
-static const char *item_end(const char *p)
+/* The end of an item: a comma or blank outside brackets; blanks after a
+ * bracket that stayed open are no part of it. */
+static const char *item_end(const char *start)
 {
+    const char *p = start;
     bool inside = false;
 
     for (; *p; p++) {
@@ -245,6 +247,8 @@ static const char *item_end(const char *p)
         else if (!inside && strchr(", \t\r\n", *p))
             break;
     }
+    while (p > start && !*p && strchr(" \t\r\n", p[-1]))
+        p--;
     return p;
 }
 
