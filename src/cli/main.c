@@ -9,10 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+// clang-format off
 const struct pdl_cmd *const cli_commands[] = {
-    &cli_model_show, &cli_model_list, &cli_model_convert,
-    &cli_info,       &cli_help,       &cli_completion,
+    &cli_model_show,
+    &cli_model_list,
+    &cli_model_convert,
+    &cli_system_show,
+    &cli_system_list,
+    &cli_system_import,
+    &cli_info,
+    &cli_help,
+    &cli_completion,
 };
+// clang-format on
 const int cli_ncommands = sizeof cli_commands / sizeof cli_commands[0];
 
 /* How many of argv's words the command's name takes; 0 when it is another. */
