@@ -1,174 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * paradl project: what one strategy costs for a model on a system. */
-#include "cli_priv.h"
-
-#include "paradl/model.h"
-#include "paradl/oracle.h"
-#include "paradl/plan.h"
-#include "paradl/system.h"
+#include "projection.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct options {
-    const char *system, *strategy, *parameters, *optimizer, *precision, *dim;
-    int64_t batch, pes, dataset;
-    bool layers, allow_empty;
+    struct cli_question q;
+    bool layers;
 };
 
 #define AT(field) offsetof(struct options, field)
 // clang-format off
 static const struct pdl_opt opts[] = {
-    {"system", 0, PDL_OPT_TEXT, AT(system), "SYSTEM", NULL,
+    {"system", 0, PDL_OPT_TEXT, AT(q.system), "SYSTEM", NULL,
      "a built-in system, one with parameters, or a YAML file"},
-    {"strategy", 0, PDL_OPT_TEXT, AT(strategy), "STRATEGY", NULL,
+    {"strategy", 0, PDL_OPT_TEXT, AT(q.strategy), "STRATEGY", NULL,
      "how to parallelise, e.g. data=16,filter=4"},
-    {"batch", 0, PDL_OPT_INT, AT(batch), "B", NULL,
+    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
-    {"pes", 0, PDL_OPT_INT, AT(pes), "N", NULL,
+    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL,
      "number of PEs; must be the product of the strategy's axes"},
-    {"parameters", 0, PDL_OPT_TEXT, AT(parameters), "KIND", "ideal|empirical",
+    {"parameters", 0, PDL_OPT_TEXT, AT(q.parameters), "KIND", "ideal|empirical",
      "peak rates, or sustained and measured ones (default)"},
-    {"optimizer", 0, PDL_OPT_TEXT, AT(optimizer), "NAME", "sgd|adam",
+    {"optimizer", 0, PDL_OPT_TEXT, AT(q.optimizer), "NAME", "sgd|adam",
      "sgd with momentum, or adam (default by kind of model)"},
-    {"precision", 0, PDL_OPT_TEXT, AT(precision), "NAME",
+    {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8",
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
-    {"dataset", 0, PDL_OPT_INT, AT(dataset), "D", NULL,
+    {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,
      "samples of an epoch, to project its time"},
-    {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
+    {"dim", 0, PDL_OPT_TEXT, AT(q.dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},
     {"layers", 0, PDL_OPT_FLAG, AT(layers), NULL, NULL,
      "also every operation with its price"},
-    {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,
+    {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
 };
 // clang-format on
 #undef AT
 
-struct job {
-    struct pdl_system sys;
-    struct pdl_strategy strategy;
-    const struct pdl_model *model;
-    const struct pdl_plan *plan;
-    struct pdl_oracle_options oracle;
-    struct pdl_projection x;
-};
-
-static enum pdl_status settle(const struct options *o, struct job *j,
-                              struct pdl_err *err)
-{
-    bool cnn = strcmp(j->model->kind, "transformer") != 0;
-    const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
-    const char *optimizer = o->optimizer ? o->optimizer : cnn ? "sgd" : "adam";
-
-    j->oracle = (struct pdl_oracle_options){
-        .parameters = o->parameters && strcmp(o->parameters, "ideal") == 0
-                          ? PDL_IDEAL
-                          : PDL_EMPIRICAL,
-        .precision = pdl_precision_find(precision),
-        .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
-        .dataset = o->dataset,
-    };
-    if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
-        return PDL_OK;
-    return pdl_fail(err, PDL_EINVAL, "%s has no %s arithmetic", j->sys.pe.name,
-                    precision);
-}
-
-static enum pdl_dtype storage(enum pdl_precision p)
-{
-    return p == PDL_PREC_BF16   ? PDL_BF16
-           : p == PDL_PREC_FP16 ? PDL_F16
-           : p == PDL_PREC_FP8  ? PDL_BF16
-                                : PDL_F32;
-}
-
-static enum pdl_status make(pdl_arena *a, const char *model,
-                            const struct options *o, struct job *j,
-                            struct pdl_err *err)
-{
-    struct pdl_model_options mo = {.dims = o->dim};
-    struct pdl_plan_options po = {.batch = o->batch,
-                                  .allow_empty = o->allow_empty};
-    enum pdl_status st = pdl_model_load(a, model, &mo, &j->model, err);
-
-    if (st == PDL_OK)
-        st = pdl_system_open(a, o->system, &j->sys, err);
-    if (st == PDL_OK)
-        st = pdl_strategy_parse(a, o->strategy, &j->strategy, err);
-    if (st == PDL_OK)
-        st = settle(o, j, err);
-    if (st != PDL_OK)
-        return st;
-    po.dtype = storage(j->oracle.precision);
-    st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
-    if (st == PDL_OK && o->pes > 0 && o->pes != j->plan->mesh->pes)
-        st = pdl_fail(err, PDL_EINVAL,
-                      "the strategy multiplies to %lld PEs, not %lld",
-                      (long long)j->plan->mesh->pes, (long long)o->pes);
-    if (st == PDL_OK)
-        st = pdl_system_for_pes(a, &j->sys, j->plan->mesh->pes, err);
-    if (st == PDL_OK)
-        st = pdl_project(j->plan, &j->sys, &j->oracle, &j->x, err);
-    return st;
-}
-
-/* ---- JSON -------------------------------------------------------------- */
-
-static void json_memory(struct pdl_json *w, const struct pdl_projection *x)
-{
-    pdl_json_key(w, "memory");
-    pdl_json_object(w);
-    pdl_json_kint(w, "allocated_bytes", x->allocated_bytes);
-    pdl_json_kint(w, "reserved_bytes", x->reserved_bytes);
-    pdl_json_kint(w, "peak_bytes", x->peak_bytes);
-    pdl_json_kint(w, "comm_buffers_bytes", x->comm_buffers_bytes);
-    pdl_json_kint(w, "weights_bytes", x->weights_bytes);
-    pdl_json_kint(w, "gradients_bytes", x->gradients_bytes);
-    pdl_json_kint(w, "optimizer_bytes", x->optimizer_bytes);
-    pdl_json_kint(w, "activations_bytes", x->activations_bytes);
-    pdl_json_kint(w, "workspace_bytes", x->workspace_bytes);
-    pdl_json_kint(w, "capacity_bytes", x->capacity_bytes);
-    pdl_json_end(w);
-}
-
-static void json_time(struct pdl_json *w, const struct pdl_projection *x)
-{
-    pdl_json_key(w, "time");
-    pdl_json_object(w);
-    pdl_json_knum(w, "forward_s", x->forward_s);
-    pdl_json_knum(w, "backward_s", x->backward_s);
-    pdl_json_knum(w, "update_s", x->update_s);
-    pdl_json_knum(w, "recompute_s", x->recompute_s);
-    pdl_json_knum(w, "bubble_s", x->bubble_s);
-    pdl_json_knum(w, "gradient_comm_s", x->gradient_comm_s);
-    pdl_json_knum(w, "layer_comm_s", x->layer_comm_s);
-    pdl_json_knum(w, "halo_s", x->halo_s);
-    pdl_json_knum(w, "p2p_s", x->p2p_s);
-    pdl_json_knum(w, "exposed_comm_s", x->exposed_comm_s);
-    pdl_json_knum(w, "io_s", x->io_s);
-    pdl_json_end(w);
-}
-
-static const char *op_text(const struct pdl_plan *p, int i, char *buf,
-                           size_t size)
-{
-    static const char *const passes[] = {"forward", "backward-data",
-                                         "backward-weights"};
-    const struct pdl_plan_op *o = &p->ops[i];
-
-    if (o->kind != PDL_PLAN_OP_COMPUTE)
-        snprintf(buf, size, "%s %s", pdl_plan_op_name(o->kind),
-                 o->nin == 1 ? p->tensors[o->in[0]].name : "");
-    else
-        snprintf(buf, size, "%s %s", passes[o->pass],
-                 o->node >= 0 ? p->model->nodes[o->node].name : "loss");
-    return buf;
-}
-
-static void json_layers(struct pdl_json *w, const struct job *j)
+static void json_layers(struct pdl_json *w, const struct cli_job *j)
 {
     char buf[256];
 
@@ -182,7 +55,7 @@ static void json_layers(struct pdl_json *w, const struct job *j)
         pdl_price_op(j->plan, &j->sys, &j->oracle, i, &price);
         pdl_json_row(w);
         pdl_json_kint(w, "id", i);
-        pdl_json_kstr(w, "name", op_text(j->plan, i, buf, sizeof buf));
+        pdl_json_kstr(w, "name", cli_op_text(j->plan, i, buf, sizeof buf));
         pdl_json_knum(w, "seconds", price.seconds);
         if (price.level >= 0)
             pdl_json_kstr(w, "level", j->sys.levels[price.level].name);
@@ -191,38 +64,13 @@ static void json_layers(struct pdl_json *w, const struct job *j)
     pdl_json_end(w);
 }
 
-static void print_json(const struct job *j, bool layers)
+static void print_json(const struct cli_job *j, bool layers)
 {
-    const struct pdl_projection *x = &j->x;
     struct pdl_json w;
 
     pdl_json_init(&w, cli_out());
     pdl_json_schema(&w, "project");
-    pdl_json_kint(&w, "pes", x->pes);
-    pdl_json_kint(&w, "batch", x->batch);
-    pdl_json_kbool(&w, "feasible", x->feasible);
-    pdl_json_key(&w, "reasons");
-    pdl_json_flat(&w);
-    if (!x->feasible)
-        pdl_json_str(&w, x->reason);
-    pdl_json_end(&w);
-    pdl_json_knum(&w, "step_s", x->step_s);
-    pdl_json_knum(&w, "epoch_s", x->epoch_s);
-    pdl_json_knum(&w, "samples_per_s", x->samples_per_s);
-    pdl_json_knum(&w, "tokens_per_s", x->tokens_per_s);
-    pdl_json_knum(&w, "mfu", x->mfu);
-    json_time(&w, x);
-    pdl_json_knum(&w, "compute_s", x->compute_s);
-    pdl_json_knum(&w, "comm_s", x->comm_s);
-    json_memory(&w, x);
-    pdl_json_key(&w, "fallbacks");
-    pdl_json_array(&w);
-    for (int i = 0; i < j->plan->nfallbacks; i++)
-        pdl_json_str(&w, j->plan->fallbacks[i]);
-    pdl_json_end(&w);
-    pdl_json_kstr(&w, "precision", pdl_precision_name(j->oracle.precision));
-    pdl_json_kstr(&w, "optimizer",
-                  j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
+    cli_job_json(&w, j);
     if (layers)
         json_layers(&w, j);
     pdl_json_end(&w);
@@ -274,7 +122,7 @@ static void print_times(const struct pdl_projection *x)
             line(busy[i].name, busy[i].s, PDL_UNIT_SECONDS, -1);
 }
 
-static void print_text(const struct job *j, bool layers)
+static void print_text(const struct cli_job *j, bool layers)
 {
     const struct pdl_projection *x = &j->x;
     struct pdl_sink *out = cli_out();
@@ -307,7 +155,7 @@ static void print_text(const struct job *j, bool layers)
             continue;
         pdl_price_op(j->plan, &j->sys, &j->oracle, i, &p);
         pdl_printf(out, "%5d  %-52.52s %10s  %s\n", i,
-                   op_text(j->plan, i, buf, sizeof buf),
+                   cli_op_text(j->plan, i, buf, sizeof buf),
                    pdl_unit_format(p.seconds, PDL_UNIT_SECONDS, t, sizeof t),
                    p.level >= 0 ? j->sys.levels[p.level].name : "");
     }
@@ -316,25 +164,29 @@ static void print_text(const struct job *j, bool layers)
 static int project(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
+    struct cli_question q = o->q;
     struct pdl_err err = {"", ""};
     pdl_arena *a;
-    struct job *j;
+    struct cli_job *j;
     enum pdl_status st = PDL_OK;
     int rc;
 
-    if (!o->system || !o->strategy || o->batch == 0) {
+    if (!q.system || !q.strategy || q.batch == 0) {
         pdl_fail(&err, PDL_EINVAL,
                  "project needs --system, --strategy and "
                  "--batch");
         pdl_hint(&err, "see 'paradl project --help'");
         return cli_usage(&err);
     }
+    q.model = args->pos[0];
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    j = a ? PDL_NEW(a, struct job, 1) : NULL;
+    j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
     if (!j)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = make(a, args->pos[0], o, j, &err);
+        st = cli_job_open(a, &q, j, &err);
+    if (st == PDL_OK)
+        st = cli_job_price(a, &q, q.strategy, j, &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {

@@ -68,11 +68,24 @@ static void walk(const struct oracle *o, int stage, int64_t rank,
         }
 }
 
+/* Micro-batches whose activations a stage holds at a time: all of them under
+ * GPipe, as many as there are stages from here on under 1F1B. */
+static int64_t in_flight(const struct oracle *o, int stage)
+{
+    int64_t m = o->p->micro_batches, rest = o->p->nstages - stage;
+
+    if (o->p->nstages == 1)
+        return 1; /* accumulation: one after the other */
+    return o->p->strategy->schedule == PDL_SCHEDULE_GPIPE || m < rest ? m
+                                                                      : rest;
+}
+
 static void by_lifetimes(const struct oracle *o, int stage, int64_t rank,
                          struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     struct tally t = {.buffers = 0};
+    int64_t saved;
 
     for (int i = 0; i < o->p->ntensors; i++) {
         enum pdl_plan_kind k = o->p->tensors[i].kind;
@@ -83,6 +96,9 @@ static void by_lifetimes(const struct oracle *o, int stage, int64_t rank,
             t.live[k] += size_of(o, i, rank);
     }
     walk(o, stage, rank, s->first_forward, s->nforward, &t, out);
+    saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_INPUT] +
+            t.live[PDL_PLAN_STATISTIC];
+    t.live[PDL_PLAN_ACTIVATION] += saved * (in_flight(o, stage) - 1);
     walk(o, stage, rank, s->first_backward, s->nbackward, &t, out);
     walk(o, stage, rank, s->first_update, s->nupdate, &t, out);
 }
