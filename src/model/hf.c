@@ -195,8 +195,6 @@ static void note_sides(struct reader *r)
             unknown(r, side_maps[i], "");
     if (model_field(&r->f, "partial"))
         unknown(r, "model_type:", r->type);
-    if (model_field(&r->f, "moe"))
-        unknown(r, "enable_moe_block", "");
 }
 
 /* "architectures": ["LlamaForCausalLM"] */

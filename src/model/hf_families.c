@@ -149,14 +149,17 @@ const struct model_row model_hf_families[] = {
      "window_every=sliding_window_pattern|_sliding_window_pattern?6 "
      "vocab=vocab_size|^vocab_size?262208"},
     {"gemma3", "gemma3_text", ""},
-    {"gemma4_text", "gemma3_text", "full_head_dim=global_head_dim?head_dim "
+    {"gemma4_text", "gemma3_text", "full_head_dim=global_head_dim?512 "
      "full_v_head_dim=:full_head_dim "
      "full_kv_heads=attention_k_eq_v{gkv,kv_heads}?kv_heads "
      "gkv=num_global_key_value_heads?kv_heads full_v_is_k=attention_k_eq_v?0 "
      "qkv_bias=attention_bias?0 out_bias=attention_bias?0 "
-     "vocab=vocab_size?262144 per_layer_vocab=vocab_size_per_layer_input?0 "
-     "per_layer=hidden_size_per_layer_input?256 "
-     "moe=enable_moe_block?0 kv_shared=num_kv_shared_layers?0 "
+     "vocab=vocab_size?262144 per_vocab=vocab_size_per_layer_input?262144 "
+     "per_layer=hidden_size_per_layer_input?256 per_width=:layers*per_layer "
+     "beside=enable_moe_block?0 experts=enable_moe_block{n_experts,0}?0 "
+     "n_experts=num_experts topk=top_k_experts|num_experts_per_tok?8 "
+     "moe_ffn=moe_intermediate_size|expert_intermediate_size?0 "
+     "kv_shared=num_kv_shared_layers?0 double_wide=use_double_wide_mlp?0 "
      "window=sliding_window?512"},
     {"gemma4", "gemma4_text", ""},
     {"gemma4_unified_text", "gemma4_text", ""},

@@ -234,6 +234,20 @@ static int add_positions(struct model_tf_ctx *c, int x, int64_t columns)
     return model_tf_binary(c, "add", "embed.add_positions", x, p);
 }
 
+/* Gemma 3n and 4: a second, wide embedding, a slice for each layer, with a
+ * projection of the first added. */
+static int per_layer_inputs(struct model_tf_ctx *c, int ids, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int y = table(c, "embed.per_layer", "embedding", ids, s->per_vocab,
+                  s->per_width);
+
+    x = model_tf_linear(c, "embed.per_layer_project", x, s->per_width, 0);
+    x = model_tf_normed(c, "embed.per_layer_norm", x, s->norm,
+                        s->runs[0].layer.per_layer);
+    return model_tf_binary(c, "add", "embed.per_layer_add", x, y);
+}
+
 static int embed_text(struct model_tf_ctx *c, int *shared)
 {
     const struct model_tf_stack *s = c->stack;
@@ -256,6 +270,7 @@ static int embed_text(struct model_tf_ctx *c, int *shared)
         x = model_tf_normed(c, "embed.norm", x, s->norm, 0);
     if (s->project && s->project_last)
         x = model_tf_linear(c, "embed.project", x, s->hidden, 1);
+    c->per_layer = s->per_width ? per_layer_inputs(c, ids, x) : -1;
     return x;
 }
 

@@ -73,6 +73,7 @@ struct model_tf_layer {
     int64_t layer_scale; /* a factor for each feature of both branches */
     int64_t gates;       /* scalars that damp the branches (mllama) */
     int64_t per_layer;   /* width of Gemma's per-layer inputs */
+    int64_t beside;      /* Gemma 4: experts beside the dense layer */
 };
 
 struct model_tf_run {
@@ -90,6 +91,7 @@ struct model_tf_stack {
     int64_t shared_layers; /* all rounds use one set of weights (ALBERT) */
     int64_t rel_buckets, rel_heads; /* T5's table of relative positions */
     int64_t rel_rows, rel_norm;     /* DeBERTa's: rows as wide as hidden */
+    int64_t per_vocab, per_width;   /* Gemma's embedding for each layer */
     /* images and sound */
     int64_t image, channels, patch, patch_bias, class_tokens, pre_norm;
     int64_t mels;
@@ -131,6 +133,7 @@ struct model_tf_ctx {
     char prefix[64]; /* "decoder.layers.{i}." */
     int memory;      /* what cross attention reads, or -1 */
     int relative;    /* bias of the attention logits, or -1 */
+    int per_layer;   /* inputs of each layer, or -1 */
     /* one set of weights for all rounds: recorded in the first, then given */
     enum { TF_OWN, TF_RECORD, TF_REPLAY } sharing;
     int shared[TF_MAX_SHARED], nshared;
