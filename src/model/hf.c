@@ -100,15 +100,18 @@ static enum pdl_status no_row(struct reader *r, const char *type)
     static const char *const canonical[] = {"hidden_size", "num_hidden_layers",
                                             "num_attention_heads",
                                             "intermediate_size", "vocab_size"};
+    const struct pdl_doc *at = pdl_doc_get(r->f.map, "model_type");
     struct pdl_suggest s;
 
+    if (!at)
+        at = pdl_doc_get(r->f.outer, "model_type");
     for (size_t i = 0; i < sizeof canonical / sizeof canonical[0]; i++) {
         if (pdl_doc_get(r->f.map, canonical[i]))
             continue;
         pdl_suggest_init(&s, type);
         for (const struct model_row *m = model_hf_families + 1; m->name; m++)
             pdl_suggest_try(&s, m->name);
-        pdl_doc_fail(pdl_doc_get(r->f.map, "model_type"), r->f.err,
+        pdl_doc_fail(at, r->f.err,
                      "model_type '%.60s' is not known, and without %s it "
                      "cannot be read like Llama",
                      type, canonical[i]);

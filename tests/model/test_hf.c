@@ -471,6 +471,10 @@ static void bad_input_is_refused_in_one_clear_line(void **state)
          "\"intermediate_size\": 96, \"vocab_size\": 100, "
          "\"layer_types\": [\"magic\"]}",
          "config.json:1:154: unknown layer type 'magic'", ""},
+        {"{\"model_type\": \"odd\", \"text_config\": {}}",
+         "config.json:1:16: model_type 'odd' is not known, and without "
+         "hidden_size it cannot be read like Llama",
+         NULL},
         {"{\"metadata\": {\"total_size\": 1}, \"weight_map\": {\"a\": \"b\"}}",
          "config.json:1:47: the index of a sharded checkpoint names tensors "
          "but not their shapes",
