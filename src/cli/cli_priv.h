@@ -17,6 +17,7 @@ enum {
 };
 
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
+extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;

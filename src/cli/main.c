@@ -9,9 +9,8 @@
 #include <string.h>
 
 const struct pdl_cmd *const cli_commands[] = {
-    &cli_info,
-    &cli_help,
-    &cli_completion,
+    &cli_model_show, &cli_model_list, &cli_model_convert,
+    &cli_info,       &cli_help,       &cli_completion,
 };
 const int cli_ncommands = sizeof cli_commands / sizeof cli_commands[0];
 

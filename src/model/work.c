@@ -15,15 +15,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Segments tile the nodes: the last one that starts at or before the node
+ * holds it, since empty ones start where the next does. */
 static int segment_of(const struct pdl_model *m, int node)
 {
-    for (int s = 0; s < m->nsegments; s++) {
-        const struct pdl_segment *seg = &m->segments[s];
+    int low = 0, high = m->nsegments - 1;
 
-        if (node >= seg->first_node && node < seg->first_node + seg->nnodes)
-            return s;
+    while (low < high) {
+        int mid = low + (high - low + 1) / 2;
+
+        if (m->segments[mid].first_node <= node)
+            low = mid;
+        else
+            high = mid - 1;
     }
-    return 0;
+    return low;
 }
 
 int64_t pdl_node_repeat(const struct pdl_model *m, int node)
@@ -45,8 +51,9 @@ const char *pdl_node_name(const struct pdl_model *m, int node, int64_t round,
             snprintf(buf + n, size - n, "%s", name);
             break;
         }
-        n += (size_t)snprintf(buf + n, size - n, "%.*s%lld", (int)(mark - name),
-                              name, (long long)(seg->first_index + round));
+        n += (size_t)snprintf(
+            buf + n, size - n, "%.*s%llu", (int)(mark - name), name,
+            (unsigned long long)seg->first_index + (unsigned long long)round);
         name = mark + 3;
     }
     return buf;
