@@ -37,7 +37,9 @@ enum { MAX_RUNS = 4096, MAX_DIFFERENT = 10000 };
     X(positions) X(embed_norm) X(project_last) X(shared_layers)               \
     X(rel_buckets) X(rel_heads) X(rel_rows) X(rel_norm) X(image) X(channels)  \
     X(patch) X(patch_bias) X(class_tokens) X(pre_norm) X(mels) X(final_norm)  \
-    X(pool) X(pooler) X(feature) X(per_vocab) X(per_width)
+    X(pool) X(pooler) X(feature) X(per_vocab) X(per_width)  \
+    X(frames) X(merge) X(mean) X(adapter_norm) X(adapter_norm_kind)           \
+    X(adapter_hidden) X(adapter_out) X(adapter_bias)
 // clang-format on
 
 /* What makes a layer different from others of its stack. */
@@ -463,12 +465,36 @@ static void fill_stack(struct model_fields *f, pdl_arena *a, const char *prefix,
     out->project = out->embed_dim != out->hidden;
     out->project_out = out->project && !out->project_last;
     out->tokens = tokens_of(&s, choice, out);
-    if (out->patch && out->positions)
+    if (out->patch && out->positions && out->positions < out->tokens)
         out->positions = out->tokens;
     check_stack(&s, out);
     fill_runs(&s);
     out->runs = s.runs;
     out->nruns = s.nruns;
+}
+
+enum pdl_status model_tf_tower(struct model_fields *f, pdl_arena *a,
+                               struct model_tf *tf)
+{
+    struct model_tf_choice none = {NULL, 0};
+    struct model_tf_stack tower = {.prefix = "vision."};
+    int64_t square;
+
+    fill_stack(f, a, "", &none, &tower);
+    square = tower.merge * tower.merge;
+    if (f->status == PDL_OK && square > 1 && tower.tokens % square)
+        model_field_fail(f, "merge", "the patches are no whole squares");
+    if (f->status != PDL_OK)
+        return f->status;
+    if (!tower.adapter_out)
+        tower.adapter_out = tf->stack[0].hidden;
+    if (model_field(f, "adapter_two"))
+        tower.adapter_hidden = tower.adapter_out;
+    tf->stack[1] = tf->stack[0];
+    tf->stack[0] = tower;
+    tf->stack[1].images = 1;
+    tf->nstacks = 2;
+    return PDL_OK;
 }
 
 /* ---- the head the architecture's name asks for ------------------------ */

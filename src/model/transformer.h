@@ -94,6 +94,7 @@ struct model_tf_stack {
     int64_t per_vocab, per_width;   /* Gemma's embedding for each layer */
     /* images and sound */
     int64_t image, channels, patch, patch_bias, class_tokens, pre_norm;
+    int64_t frames; /* images that a patch spans: video (Qwen-VL) */
     int64_t mels;
     /* layers */
     const struct model_tf_run *runs;
@@ -101,6 +102,11 @@ struct model_tf_stack {
     /* after them */
     int64_t final_norm, project_out; /* to embed_dim, before the head */
     int64_t pool, pooler, feature;   /* one token; its layer; a projection */
+    /* from a tower of images to the text: a norm, squares of merge x merge
+     * patches side by side (or their mean), one or two linear layers */
+    int64_t merge, mean, adapter_norm, adapter_norm_kind, adapter_hidden;
+    int64_t adapter_out, adapter_bias;
+    int64_t images; /* takes in the result of the stack before it */
 };
 
 struct model_tf {
