@@ -451,6 +451,14 @@ const struct model_row model_hf_families[] = {
     {"llava_vision", "clip_vision_model", "pool=0 adapter_two adapter_bias "
      "image=image_size?336 patch=patch_size?14 hidden?1024 layers?24 heads?16 "
      "ffn?4096"},
+    {"mllama_vision", "", LAYERNORM "ffn_bias gated=0 rope=0 causal=0 vision "
+     "vocab=0 layers=:locals+globals locals=num_hidden_layers?32 "
+     "globals=num_global_layers?8 global_gates heads=attention_heads?16 "
+     "kv_heads=:heads image=image_size?560 patch=patch_size?14 channels=3 "
+     "class_tokens=1 positions=1 pre_norm tiles=max_num_tiles?4 "
+     "aspects=:ratios+1 ratios=#supported_aspect_ratios?8 "
+     "adapter_in=vision_output_dim?7680 adapter_bias not_inserted "
+     "hidden?1280 ffn?5120"},
     {"gemma4_vision", "", "order=:SANDWICH qk_norm=:HEAD causal=0 vision vocab=0 "
      "head_dim=head_dim?64 patch=patch_size?16 image=:48*patch channels=3 "
      "positions=:2*rows rows=position_embedding_size?10240 final_norm=0 "
