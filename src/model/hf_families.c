@@ -167,6 +167,8 @@ const struct model_row model_hf_families[] = {
     {"phi", "", LAYERNORM BIASED "gated=0 order=:PARALLEL head_bias "
      "qk_norm=qk_layernorm{HEAD,0}?0 hidden?2048 layers?24 heads?32 ffn?8192 "
      "vocab?51200"},
+    {"phi-msft", "phi", "ffn=n_inner?4*hidden"},
+    {"mixformer-sequential", "phi-msft", ""},
     {"phi3", "", "hidden?3072 layers?32 heads?32 ffn?8192 vocab?32064"},
     {"phi3_v", "phi3", ""}, {"phi3small", "phi3", ""},
     {"phi4_multimodal", "phi3", ""}, {"phi4mm", "phi3", ""},
@@ -365,7 +367,7 @@ const struct model_row model_hf_families[] = {
     {"roberta", "bert", "pos_lost=2 vocab?50265"},
     {"xlm-roberta", "roberta", "vocab?250002"},
     {"xlm-roberta-xl", "roberta", "order=:PRE embed_norm=0 final_norm"},
-    {"camembert", "roberta", ""}, {"ernie", "bert",
+    {"big_bird", "bert", ""}, {"camembert", "roberta", ""}, {"ernie", "bert",
       "types=use_task_id{types_tasks,kinds}?kinds kinds=type_vocab_size?2 "
       "types_tasks=:kinds+tasks tasks=task_type_vocab_size?3"},
     {"megatron-bert", "bert", "order=:PRE embed_norm=0 final_norm"},

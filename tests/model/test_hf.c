@@ -130,7 +130,7 @@ static void published_totals_come_out_exactly(void **state)
             fail_msg("%s: %lld, want %s", name, (long long)got, line);
         n++;
     }
-    assert_true(n >= 103);
+    assert_true(n >= 114);
     pdl_arena_destroy(a);
 }
 
