@@ -197,9 +197,11 @@ static enum pdl_dtype dtype_of(const struct reader *r)
 static const struct model_row *tower_of(const struct reader *r)
 {
     const struct pdl_doc *d = pdl_doc_get(r->f.outer, "vision_config");
+    const char *arch = r->choice.architecture;
     char name[80];
 
-    if (!d || d->kind != PDL_DOC_MAP || !r->type)
+    if (!d || d->kind != PDL_DOC_MAP || !r->type ||
+        (arch && strstr(arch, "ForCausalLM"))) /* the language model alone */
         return NULL;
     snprintf(name, sizeof name, "%.60s_vision", r->type);
     return model_row_find(model_hf_families, name);

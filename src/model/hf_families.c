@@ -162,7 +162,7 @@ const struct model_row model_hf_families[] = {
      "kv_shared=num_kv_shared_layers?0 double_wide=use_double_wide_mlp?0 "
      "window=sliding_window?512"},
     {"gemma4", "gemma4_text", ""},
-    {"gemma4_unified_text", "gemma4_text", ""},
+    {"gemma4_unified_text", "gemma4_text", "per_layer=0 per_width=0"},
     /* Phi */
     {"phi", "", LAYERNORM BIASED "gated=0 order=:PARALLEL head_bias "
      "qk_norm=qk_layernorm{HEAD,0}?0 hidden?2048 layers?24 heads?32 ffn?8192 "
@@ -351,7 +351,7 @@ const struct model_row model_hf_families[] = {
      "conv_in_bias=conv_bias?0 qkv_bias=0 "
      "ffn=block_ff_dim|intermediate_size?12288 "
      "two_thirds=block_auto_adjust_ff_dim?1 multiple=block_multiple_of?256"},
-    {"bamba", "", "mamba_mixer=:MAMBA2 mamba_ssm_norms all_mamba "
+    {"bamba", "", "ffn_bias=mlp_bias?0 mamba_mixer=:MAMBA2 mamba_ssm_norms all_mamba "
      "mamba_heads=mamba_n_heads?128 mamba_head_dim=mamba_d_head?64 "
      "mamba_state=mamba_d_state?256 mamba_groups=mamba_n_groups?1 "
      "mamba_conv=mamba_d_conv?4 mamba_inner=:expand*hidden "
