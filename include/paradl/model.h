@@ -62,8 +62,8 @@ struct pdl_tensor {
     enum pdl_dtype dtype;
     enum pdl_tensor_kind kind;
     int rank;
-    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
     int segment;               /* that makes it; its repeat multiplies it */
+    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
 };
 
 /* All attributes of all operators; 0 where an operator has no use for one.
