@@ -64,8 +64,8 @@ static enum pdl_status add(struct onnx_graph *g, const char *name, size_t len,
 {
     if (g->ndims == g->dcap) {
         int cap = g->dcap ? 2 * g->dcap : 16;
-        struct onnx_dim *p = pdl_arena_grow(
-            g->arena, g->dims, (size_t)g->ndims, (size_t)cap, sizeof *p);
+        struct onnx_dim *p = pdl_arena_grow(g->arena, g->dims, (size_t)g->ndims,
+                                            (size_t)cap, sizeof *p);
 
         if (!p)
             return model_onnx_oom(g);

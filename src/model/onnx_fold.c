@@ -315,8 +315,8 @@ void model_onnx_infer_fill(struct onnx_call *c)
         val[i] = one.stored.nval == 1 ? one.stored.val[0] : a ? (double)NAN : 0;
 }
 
-static void reduce_dims(const struct onnx_shape *x, const bool *drop,
-                        bool keep, struct onnx_shape *y)
+static void reduce_dims(const struct onnx_shape *x, const bool *drop, bool keep,
+                        struct onnx_shape *y)
 {
     int64_t dim[PDL_MAX_RANK];
     int n = 0;

@@ -124,15 +124,16 @@ static void fill(const struct onnx_graph *g, int value, int64_t times,
 static enum pdl_status infer_all(struct onnx_graph *g, int64_t times,
                                  const struct onnx_shape **out)
 {
-    struct onnx_shape *all = PDL_NEW(g->arena, struct onnx_shape, g->nvalues + 1);
+    struct onnx_shape *all =
+        PDL_NEW(g->arena, struct onnx_shape, g->nvalues + 1);
     struct onnx_shape spare;
     struct onnx_call c = {.g = g, .all = all, .spare = &spare};
 
     if (!all)
         return model_onnx_oom(g);
     for (int i = 0; i < g->nvalues; i++) {
-        all[i] = g->values[i].kind == ONNX_STORED ? g->values[i].stored
-                                                  : nothing;
+        all[i] =
+            g->values[i].kind == ONNX_STORED ? g->values[i].stored : nothing;
         if (g->values[i].node < 0 && g->values[i].kind != ONNX_STORED)
             model_onnx_declared(g, i, times, &all[i]);
     }

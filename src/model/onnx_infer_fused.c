@@ -11,10 +11,10 @@
 void model_onnx_infer_quantize(struct onnx_call *c)
 {
     model_onnx_infer_same(c);
-    outp(c, 0)->type = model_onnx_has(c, 2)
-                           ? in(c, 2)->type
-                           : (int)model_onnx_int(c->n, "output_dtype",
-                                                 ONNX_UINT8);
+    outp(c, 0)->type =
+        model_onnx_has(c, 2)
+            ? in(c, 2)->type
+            : (int)model_onnx_int(c->n, "output_dtype", ONNX_UINT8);
 }
 
 void model_onnx_infer_dequantize(struct onnx_call *c)

@@ -65,8 +65,8 @@ void model_onnx_infer_shape(struct onnx_call *c)
     n = y->dim[0] = end - start;
     val = model_onnx_room(c, y, n);
     for (int64_t i = 0; val && i < n; i++)
-        val[i] = x->dim[start + i] < 0 ? (double)NAN
-                                       : (double)x->dim[start + i];
+        val[i] =
+            x->dim[start + i] < 0 ? (double)NAN : (double)x->dim[start + i];
 }
 
 void model_onnx_infer_size(struct onnx_call *c)
@@ -288,12 +288,12 @@ void model_onnx_infer_slice(struct onnx_call *c)
             continue;
         if (x->dim[axis] < 0 && whole && steps < 0)
             continue;
-        cuts[axis] = cut_axis(i < n ? start[i] : ONNX_ANY,
-                              i < m ? end[i] : ONNX_ANY,
-                              i < steps               ? step[i]
-                              : model_onnx_has(c, 4) && steps < 0 ? ONNX_ANY
-                                                                  : 1,
-                              x->dim[axis]);
+        cuts[axis] =
+            cut_axis(i < n ? start[i] : ONNX_ANY, i < m ? end[i] : ONNX_ANY,
+                     i < steps                           ? step[i]
+                     : model_onnx_has(c, 4) && steps < 0 ? ONNX_ANY
+                                                         : 1,
+                     x->dim[axis]);
         y->dim[axis] = cuts[axis].count;
     }
     slice_value(c, cuts);
@@ -339,8 +339,8 @@ static void reshape_tail(const struct onnx_shape *x, const int64_t *want,
     int open = -1;
 
     for (int i = 0; i < n; i++) {
-        bool copied = i < x->rank && (want[i] == 0 || (want[i] == ONNX_ANY &&
-                                                       x->dim[i] < 0));
+        bool copied = i < x->rank &&
+                      (want[i] == 0 || (want[i] == ONNX_ANY && x->dim[i] < 0));
         if (copied)
             left.dim[i] = 1;
         else if (want[i] == -1)
@@ -363,8 +363,9 @@ void model_onnx_infer_reshape(struct onnx_call *c)
 
     y->type = x->type;
     if (n < 0 && want->rank == 1 && want->dim[0] >= 0)
-        model_onnx_set(y, (int)(want->dim[0] > PDL_MAX_RANK ? PDL_MAX_RANK + 1
-                                                            : want->dim[0]),
+        model_onnx_set(y,
+                       (int)(want->dim[0] > PDL_MAX_RANK ? PDL_MAX_RANK + 1
+                                                         : want->dim[0]),
                        NULL);
     if (n < 0 || n > PDL_MAX_RANK)
         return;
@@ -476,7 +477,8 @@ void model_onnx_infer_transpose(struct onnx_call *c)
         unravel(k, y, at);
         for (int i = 0; i < x->rank; i++)
             from[perm[i]] = at[i];
-        val[k] = ravel(from, x) < x->nval ? x->val[ravel(from, x)] : (double)NAN;
+        val[k] =
+            ravel(from, x) < x->nval ? x->val[ravel(from, x)] : (double)NAN;
     }
 }
 
@@ -487,8 +489,8 @@ void model_onnx_infer_split(struct onnx_call *c)
     int64_t sizes[MOST], first = 0;
     int n = model_onnx_list(c, "split", 1, sizes, MOST), axis;
 
-    axis = x->rank < 0 ? -1
-                       : norm_axis(model_onnx_int(c->n, "axis", 0), x->rank);
+    axis =
+        x->rank < 0 ? -1 : norm_axis(model_onnx_int(c->n, "axis", 0), x->rank);
     for (int k = 0; k < c->n->nout; k++) {
         struct onnx_shape *y = outp(c, k);
         int64_t size = -1;
@@ -553,8 +555,9 @@ void model_onnx_infer_pad(struct onnx_call *c)
         if (axis < 0)
             continue;
         y->dim[axis] = -1;
-        if (x->dim[axis] >= 0 && pads[i] != ONNX_ANY && pads[m + i] != ONNX_ANY &&
-            pads[i] < INT32_MAX && pads[m + i] < INT32_MAX &&
+        if (x->dim[axis] >= 0 && pads[i] != ONNX_ANY &&
+            pads[m + i] != ONNX_ANY && pads[i] < INT32_MAX &&
+            pads[m + i] < INT32_MAX &&
             x->dim[axis] + pads[i] + pads[m + i] >= 0)
             y->dim[axis] = x->dim[axis] + pads[i] + pads[m + i];
     }

@@ -37,9 +37,8 @@ void model_onnx_infer_matmul(struct onnx_call *c)
 {
     outp(c, 0)->type = in(c, 0)->type ? in(c, 0)->type : in(c, 1)->type;
     if (strstr(c->n->type, "Integer"))
-        outp(c, 0)->type = strcmp(c->n->type, "MatMulInteger") == 0
-                               ? ONNX_INT32
-                               : ONNX_FLOAT;
+        outp(c, 0)->type =
+            strcmp(c->n->type, "MatMulInteger") == 0 ? ONNX_INT32 : ONNX_FLOAT;
     product(c, in(c, 0), in(c, 1), model_onnx_int(c->n, "transA", 0) != 0,
             model_onnx_int(c->n, "transB", 0) != 0);
 }
@@ -140,8 +139,7 @@ static int64_t window_out(const struct window *w, int i, int64_t x)
     if (room < 0)
         return w->ceil && room + w->stride[i] > 0 ? 1 : 0;
     y = room / w->stride[i] + 1;
-    if (w->ceil && room % w->stride[i] != 0 &&
-        y * w->stride[i] < x + w->pad[i])
+    if (w->ceil && room % w->stride[i] != 0 && y * w->stride[i] < x + w->pad[i])
         y++;
     return y;
 }
@@ -318,8 +316,8 @@ void model_onnx_infer_resize(struct onnx_call *c)
             continue;
         y->dim[k] = -1;
         if (sizes && sizes->nval == m) {
-            y->dim[k] = isnan(sizes->val[i]) ? -1
-                                             : model_onnx_whole(sizes->val[i]);
+            y->dim[k] =
+                isnan(sizes->val[i]) ? -1 : model_onnx_whole(sizes->val[i]);
             continue;
         }
         if (scales && scales->nval == m)
@@ -373,13 +371,13 @@ void model_onnx_infer_rnn(struct onnx_call *c)
         h = r->dim[2];
     t = x->dim[batch_first ? 1 : 0];
     b = x->dim[batch_first ? 0 : 1];
-    model_onnx_set(outp(c, 0), 4,
-                   batch_first ? (int64_t[]){b, t, dirs, h}
-                               : (int64_t[]){t, dirs, b, h});
+    model_onnx_set(
+        outp(c, 0), 4,
+        batch_first ? (int64_t[]){b, t, dirs, h} : (int64_t[]){t, dirs, b, h});
     for (int i = 1; i < c->n->nout && i < 3; i++)
-        model_onnx_set(outp(c, i), 3,
-                       batch_first ? (int64_t[]){b, dirs, h}
-                                   : (int64_t[]){dirs, b, h});
+        model_onnx_set(
+            outp(c, i), 3,
+            batch_first ? (int64_t[]){b, dirs, h} : (int64_t[]){dirs, b, h});
 }
 
 /* Explicit subscripts without an ellipsis; implicit output: the letters that

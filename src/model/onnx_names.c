@@ -88,9 +88,8 @@ static bool rehash(struct onnx_graph *g)
 {
     int n = g->nbuckets ? 2 * g->nbuckets : 256;
     int *b = PDL_NEW(g->arena, int, n);
-    struct onnx_entry *e =
-        pdl_arena_grow(g->arena, g->entries, (size_t)g->nentries, (size_t)n,
-                       sizeof *e);
+    struct onnx_entry *e = pdl_arena_grow(
+        g->arena, g->entries, (size_t)g->nentries, (size_t)n, sizeof *e);
 
     if (!b || !e)
         return false;
@@ -107,8 +106,8 @@ static bool rehash(struct onnx_graph *g)
     return true;
 }
 
-static enum pdl_status insert(struct onnx_graph *g, int scope,
-                              const char *name, size_t len, int value)
+static enum pdl_status insert(struct onnx_graph *g, int scope, const char *name,
+                              size_t len, int value)
 {
     uint64_t h;
 
@@ -128,9 +127,8 @@ static enum pdl_status add_value(struct onnx_graph *g, int *id)
                         MAX_VALUES);
     if (g->nvalues == g->vcap) {
         int cap = g->vcap ? 2 * g->vcap : 256;
-        struct onnx_value *v =
-            pdl_arena_grow(g->arena, g->values, (size_t)g->nvalues, (size_t)cap,
-                           sizeof *v);
+        struct onnx_value *v = pdl_arena_grow(
+            g->arena, g->values, (size_t)g->nvalues, (size_t)cap, sizeof *v);
 
         if (!v)
             return model_onnx_oom(g);
@@ -138,12 +136,11 @@ static enum pdl_status add_value(struct onnx_graph *g, int *id)
         g->vcap = cap;
     }
     *id = g->nvalues++;
-    g->values[*id] = (struct onnx_value){
-        .node = -1,
-        .elements = -1,
-        .input = -1,
-        .outer = -1,
-        .stored = {.rank = -1, .nval = -1}};
+    g->values[*id] = (struct onnx_value){.node = -1,
+                                         .elements = -1,
+                                         .input = -1,
+                                         .outer = -1,
+                                         .stored = {.rank = -1, .nval = -1}};
     return PDL_OK;
 }
 

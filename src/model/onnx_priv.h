@@ -16,11 +16,30 @@ enum { ONNX_DROPPED_BYTES = 100001, ONNX_DROPPED_FIELD = 100002 };
 
 /* Element types, as ONNX numbers them. */
 enum onnx_type {
-    ONNX_FLOAT = 1, ONNX_UINT8, ONNX_INT8, ONNX_UINT16, ONNX_INT16, ONNX_INT32,
-    ONNX_INT64, ONNX_STRING, ONNX_BOOL, ONNX_FLOAT16, ONNX_DOUBLE, ONNX_UINT32,
-    ONNX_UINT64, ONNX_COMPLEX64, ONNX_COMPLEX128, ONNX_BFLOAT16, ONNX_F8E4M3FN,
-    ONNX_F8E4M3FNUZ, ONNX_F8E5M2, ONNX_F8E5M2FNUZ, ONNX_UINT4, ONNX_INT4,
-    ONNX_F4E2M1, ONNX_NTYPES
+    ONNX_FLOAT = 1,
+    ONNX_UINT8,
+    ONNX_INT8,
+    ONNX_UINT16,
+    ONNX_INT16,
+    ONNX_INT32,
+    ONNX_INT64,
+    ONNX_STRING,
+    ONNX_BOOL,
+    ONNX_FLOAT16,
+    ONNX_DOUBLE,
+    ONNX_UINT32,
+    ONNX_UINT64,
+    ONNX_COMPLEX64,
+    ONNX_COMPLEX128,
+    ONNX_BFLOAT16,
+    ONNX_F8E4M3FN,
+    ONNX_F8E4M3FNUZ,
+    ONNX_F8E5M2,
+    ONNX_F8E5M2FNUZ,
+    ONNX_UINT4,
+    ONNX_INT4,
+    ONNX_F4E2M1,
+    ONNX_NTYPES
 };
 
 enum { ONNX_MAX_FOLD = 512 }; /* elements of a constant that is folded */
@@ -37,9 +56,9 @@ struct onnx_shape {
 };
 
 enum onnx_kind {
-    ONNX_MADE,    /* by a node, or an input of a body */
-    ONNX_INPUT,   /* of the main graph, without a value */
-    ONNX_STORED,  /* an initializer or a Constant */
+    ONNX_MADE,   /* by a node, or an input of a body */
+    ONNX_INPUT,  /* of the main graph, without a value */
+    ONNX_STORED, /* an initializer or a Constant */
 };
 
 struct onnx_value {
@@ -54,10 +73,13 @@ struct onnx_value {
     int outer;                  /* of a body's input: what it stands for; -1 */
     int input;                  /* index among the main graph's inputs; -1 */
     /* onnx_count.c */
-    bool constant;           /* depends on stored values alone */
-    bool counted_data;       /* an input that is data, not a weight */
-    unsigned demand;         /* what its readers want it to be */
-    enum pdl_tensor_kind role; /* of a stored value or a weight input */
+    bool constant;             /* depends on stored values alone */
+    bool feature;              /* depends on data, not on positions alone */
+    bool layer_data;           /* read as the data of a layer with weights */
+    bool data;                 /* an input that is data, not a weight */
+    unsigned demand;           /* what its readers want it to be */
+    unsigned use;              /* how it is used further on */
+    enum pdl_tensor_kind role; /* of a source; INPUT: it is none */
 };
 
 /* A call of a model function, for attributes that refer to the caller's. */
@@ -85,7 +107,7 @@ struct onnx_node {
     int nin, nout, nbodies;
     int *in, *out; /* -1: left out */
     struct onnx_body *bodies;
-    bool top;      /* in the main graph */
+    bool top; /* in the main graph */
 };
 
 /* A name in a scope. */
@@ -150,6 +172,10 @@ enum pdl_status model_onnx_declare(struct onnx_graph *g, int scope,
 enum pdl_status model_onnx_alias(struct onnx_graph *g, int scope,
                                  ProtobufCBinaryData name, int id);
 
+/* ---- onnx_order.c ---- */
+enum pdl_status model_onnx_order(struct onnx_graph *g, Onnx__Node *const *nodes,
+                                 size_t count, const int **out);
+
 /* ---- onnx_attr.c ---- */
 const Onnx__Attribute *model_onnx_attr(const struct onnx_node *n,
                                        const char *name);
@@ -193,7 +219,7 @@ void model_onnx_declared(const struct onnx_graph *g, int value, int64_t times,
 struct onnx_call {
     struct onnx_graph *g;
     const struct onnx_node *n;
-    struct onnx_shape *all; /* of every value */
+    struct onnx_shape *all;   /* of every value */
     struct onnx_shape *spare; /* for outputs that are left out */
     bool starved;             /* out of memory */
 };
@@ -219,10 +245,12 @@ typedef void onnx_infer_fn(struct onnx_call *c);
 
 /* One row for each ONNX operator. roles has a letter for each input, the last
  * one holds for all that follow:
- *   x data               w weight (of float)     q weight (of integers)
- *   e element-wise       p passes through        t table (of an embedding)
- *   i index into input 0 b buffer                s scale, zero point
- *   m mask               a added before softmax  . shape, axis, index ... */
+ *   x data              w weight               q weight of integers
+ *   e element-wise      p passes through       c joined with others
+ *   t table             i index into a table   n weight in packed bits
+ *   b buffer            s scale, zero point    k buffer if not a scalar
+ *   m mask              d dequantised          o enters a loop
+ *   . shape, axis, index, bound ...: not counted */
 struct onnx_op {
     const char *name;
     const char *domain; /* "": the standard one */
@@ -234,24 +262,34 @@ const struct onnx_op *model_onnx_op(const char *domain, const char *name);
 const struct onnx_op *model_onnx_op_at(int i);
 
 /* the functions of the table: onnx_infer_*.c and onnx_fold.c */
-#define ONNX_INFER(X)                                                       \
-    X(same) X(cast) X(unary) X(binary) X(compare) X(where) X(shape) X(size) \
-    X(gather) X(concat) X(slice) X(reshape) X(flatten) X(squeeze)           \
-    X(unsqueeze) X(transpose) X(expand) X(range) X(fill) X(split) X(tile)   \
-    X(pad) X(reduce) X(arg) X(matmul) X(gemm) X(conv) X(deconv) X(pool)     \
-    X(global_pool) X(batch_norm) X(norm) X(resize) X(einsum) X(rnn)         \
-    X(depth_to_space) X(space_to_depth) X(one_hot) X(topk) X(gather_nd)     \
-    X(gather_elements) X(dropout) X(quantize) X(dequantize)                 \
-    X(dynamic_quantize) X(qlinear_conv) X(qlinear_matmul) X(qlinear_same)   \
-    X(conv_integer) X(attention) X(embed_norm) X(skip_norm) X(fixed)        \
-    X(branch) X(loop) X(nonzero) X(roi) X(matmul_nbits) X(mha) X(gqa)       \
-    X(eye) X(qlinear_binary) X(sequence) X(expand_like) X(grid)
+#define ONNX_INFER(X)                                                          \
+    X(same)                                                                    \
+    X(cast)                                                                    \
+    X(unary)                                                                   \
+    X(binary)                                                                  \
+    X(compare) X(where) X(shape) X(size) X(gather) X(concat) X(slice) X(       \
+        reshape) X(flatten) X(squeeze) X(unsqueeze) X(transpose) X(expand)     \
+        X(range) X(fill) X(split) X(tile) X(pad) X(reduce) X(arg) X(matmul)    \
+            X(gemm) X(conv) X(deconv) X(pool) X(global_pool) X(batch_norm)     \
+                X(norm) X(resize) X(einsum) X(rnn) X(depth_to_space)           \
+                    X(space_to_depth) X(one_hot) X(topk) X(gather_nd) X(       \
+                        gather_elements) X(dropout) X(quantize) X(dequantize)  \
+                        X(dynamic_quantize) X(qlinear_conv) X(qlinear_matmul)  \
+                            X(qlinear_same) X(conv_integer) X(attention)       \
+                                X(embed_norm) X(skip_norm) X(fixed) X(branch)  \
+                                    X(loop) X(nonzero) X(roi) X(matmul_nbits)  \
+                                        X(mha) X(gqa) X(eye) X(qlinear_binary) \
+                                            X(sequence) X(expand_like) X(grid)
 #define X(name) onnx_infer_fn model_onnx_infer_##name;
 ONNX_INFER(X)
 #undef X
 
 /* ---- onnx_count.c ---- */
 enum pdl_status model_onnx_count(struct onnx_graph *g);
+
+/* ---- onnx.c ---- */
+enum pdl_status model_onnx_load(struct onnx_graph *g, struct pdl_bytes in,
+                                const struct pdl_model_options *opt);
 
 /* ---- onnx_build.c ---- */
 enum pdl_status model_onnx_build(struct onnx_graph *g,

@@ -5,9 +5,6 @@
  * the node that owns them; a call of a model function is replaced by the
  * function's nodes. Constants become stored values and are no nodes here.
  *
- * ONNX demands that a graph's nodes are sorted: a value is made before it is
- * read. So a cycle, a missing input and a wrong order are the same fault.
- *
  * Limits: nodes and nesting are bounded, since functions that call functions
  * can grow without bound. */
 #include "onnx_priv.h"
@@ -34,8 +31,8 @@ enum pdl_status model_onnx_unpack(struct onnx_graph *g, struct pdl_bytes in)
     pdl_buf_init(&small);
     st = model_onnx_strip(in, g->name, &small, g->err);
     if (st == PDL_OK) {
-        g->model = onnx__model__unpack(&alloc, small.len,
-                                       (const uint8_t *)small.text);
+        g->model =
+            onnx__model__unpack(&alloc, small.len, (const uint8_t *)small.text);
         if (!g->model)
             st = pdl_fail(g->err, PDL_EPARSE,
                           "%s: not an ONNX model, or too large", g->name);
@@ -105,9 +102,8 @@ static enum pdl_status add_node(struct onnx_graph *g, int *id)
                         MAX_NODES);
     if (g->nnodes == g->ncap) {
         int cap = g->ncap ? 2 * g->ncap : 256;
-        struct onnx_node *p =
-            pdl_arena_grow(g->arena, g->nodes, (size_t)g->nnodes, (size_t)cap,
-                           sizeof *p);
+        struct onnx_node *p = pdl_arena_grow(
+            g->arena, g->nodes, (size_t)g->nnodes, (size_t)cap, sizeof *p);
 
         if (!p)
             return model_onnx_oom(g);
@@ -145,8 +141,8 @@ static enum pdl_status resolve(struct onnx_graph *g, const struct place *at,
 }
 
 static enum pdl_status make_outputs(struct onnx_graph *g,
-                                    const struct place *at,
-                                    struct onnx_node *n, int id)
+                                    const struct place *at, struct onnx_node *n,
+                                    int id)
 {
     n->nout = (int)n->src->n_output;
     n->out = PDL_NEW(g->arena, int, n->nout + 1);
@@ -169,8 +165,7 @@ static enum pdl_status make_outputs(struct onnx_graph *g,
 
 static enum pdl_status read_body(struct onnx_graph *g, const struct place *at,
                                  const Onnx__Attribute *a,
-                                 const Onnx__Graph *src,
-                                 struct onnx_body *body)
+                                 const Onnx__Graph *src, struct onnx_body *body)
 {
     struct place inner = *at;
 
@@ -189,8 +184,8 @@ static enum pdl_status read_body(struct onnx_graph *g, const struct place *at,
     return read_graph(g, src, &inner, body);
 }
 
-static enum pdl_status read_bodies(struct onnx_graph *g,
-                                   const struct place *at, struct onnx_node *n)
+static enum pdl_status read_bodies(struct onnx_graph *g, const struct place *at,
+                                   struct onnx_node *n)
 {
     int count = 0;
 
@@ -233,15 +228,28 @@ static void link_bodies(struct onnx_graph *g, const struct onnx_node *n)
                 g->values[n->bodies[b].in[i]].outer = n->in[i];
 }
 
+/* Optimisers write the same Constant twice; that much is let pass. */
+static bool again(const struct onnx_value *a, const struct onnx_value *b)
+{
+    return a->kind == ONNX_STORED && a->node < 0 &&
+           a->stored.type == b->stored.type && a->elements == b->elements &&
+           a->stored.rank == b->stored.rank;
+}
+
 static enum pdl_status read_constant(struct onnx_graph *g,
                                      const struct place *at,
                                      const struct onnx_node *n)
 {
-    int id;
+    struct onnx_value v = {.name = "", .node = -1};
     enum pdl_status st;
+    int id = -1, old;
 
     if (n->src->n_output == 0 || n->src->output[0].len == 0)
         return PDL_OK;
+    st = model_onnx_constant(g, n, &v);
+    old = model_onnx_lookup(g, at->scope, n->src->output[0], false);
+    if (st || (old >= 0 && again(&g->values[old], &v)))
+        return st;
     st = model_onnx_declare(g, at->scope, n->src->output[0], &id);
     return st ? st : model_onnx_constant(g, n, &g->values[id]);
 }
@@ -306,8 +314,8 @@ static enum pdl_status describe(struct onnx_graph *g, const struct place *at,
     if (st)
         return st;
     if (n->type[0] == '\0')
-        return pdl_fail(g->err, PDL_EPARSE,
-                        "%s: node '%.100s' has no operator", g->name, n->name);
+        return pdl_fail(g->err, PDL_EPARSE, "%s: node '%.100s' has no operator",
+                        g->name, n->name);
     n->op = model_onnx_op(standard(src->domain) ? "" : domain, n->type);
     return resolve(g, at, n);
 }
@@ -318,7 +326,7 @@ static enum pdl_status read_node(struct onnx_graph *g, const Onnx__Node *src,
     struct onnx_node n;
     const Onnx__Function *f = find_function(g, src);
     enum pdl_status st = describe(g, at, src, &n);
-    int id;
+    int id = -1;
 
     if (st)
         return st;
@@ -342,23 +350,23 @@ static enum pdl_status read_nodes(struct onnx_graph *g,
                                   Onnx__Node *const *nodes, size_t count,
                                   const struct place *at)
 {
+    const int *order = NULL;
+    enum pdl_status st;
+
     if (at->depth > MAX_NEST)
         return pdl_fail(g->err, PDL_EPARSE, "%s: graphs are nested too deeply",
                         g->name);
-    for (size_t i = 0; i < count; i++) {
-        enum pdl_status st = read_node(g, nodes[i], at);
-
-        if (st)
-            return st;
-    }
-    return PDL_OK;
+    st = model_onnx_order(g, nodes, count, &order);
+    for (size_t i = 0; i < count && st == PDL_OK; i++)
+        st = read_node(g, nodes[order[i]], at);
+    return st;
 }
 
 static enum pdl_status read_initializers(struct onnx_graph *g,
                                          const Onnx__Graph *src, int scope)
 {
     enum pdl_status st = PDL_OK;
-    int id;
+    int id = -1;
 
     for (size_t i = 0; i < src->n_initializer && st == PDL_OK; i++) {
         const Onnx__Tensor *t = src->initializer[i];
@@ -380,8 +388,7 @@ static enum pdl_status read_initializers(struct onnx_graph *g,
 }
 
 /* Inputs that are not initializers too (old files list all of them). */
-static enum pdl_status read_inputs(struct onnx_graph *g,
-                                   const Onnx__Graph *src,
+static enum pdl_status read_inputs(struct onnx_graph *g, const Onnx__Graph *src,
                                    const struct place *at,
                                    struct onnx_body *body)
 {

@@ -18,8 +18,21 @@
 enum { KEEP = 4096, MAX_DEPTH = 60 };
 
 enum msg {
-    M_NONE, M_MODEL, M_GRAPH, M_NODE, M_ATTR, M_TENSOR, M_SPARSE, M_VALUE,
-    M_TYPE, M_TYPE_TENSOR, M_SHAPE, M_DIM, M_OPSET, M_FUNCTION, M_ENTRY,
+    M_NONE,
+    M_MODEL,
+    M_GRAPH,
+    M_NODE,
+    M_ATTR,
+    M_TENSOR,
+    M_SPARSE,
+    M_VALUE,
+    M_TYPE,
+    M_TYPE_TENSOR,
+    M_SHAPE,
+    M_DIM,
+    M_OPSET,
+    M_FUNCTION,
+    M_ENTRY,
 };
 
 enum wire { W_VARINT = 0, W_64 = 1, W_LEN = 2, W_32 = 5 };
