@@ -86,7 +86,10 @@ struct model_family {
 enum { MODEL_MAX_PARAMS = 32 };
 /* The name in the zoo that is nearest, or NULL. */
 const char *model_zoo_suggest(const char *name);
-extern const struct model_family model_zoo_resnet;
+extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
+    model_zoo_vgg, model_zoo_resnet, model_zoo_wrn, model_zoo_densenet,
+    model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,
+    model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam;
 
 /* What builders of networks share. Names are made with model_label("...").s,
  * which lives until the end of the statement. */

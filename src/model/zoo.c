@@ -10,7 +10,10 @@
 #include <string.h>
 
 static const struct model_family *const families[] = {
-    &model_zoo_resnet,
+    &model_zoo_lenet,     &model_zoo_alexnet,      &model_zoo_vgg,
+    &model_zoo_resnet,    &model_zoo_wrn,          &model_zoo_densenet,
+    &model_zoo_mobilenet, &model_zoo_efficientnet, &model_zoo_unet,
+    &model_zoo_unet3d,    &model_zoo_cosmoflow,    &model_zoo_deepcam,
 };
 enum { NFAMILIES = sizeof families / sizeof families[0] };
 
