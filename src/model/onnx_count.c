@@ -101,7 +101,7 @@ static bool feature_node(const struct onnx_graph *g, const struct onnx_node *n)
 
     if (any_is(n, none))
         return false;
-    if (n->nbodies > 0 || n->nin == 0 || is(n, "OneHot"))
+    if (!n->op || n->nbodies > 0 || n->nin == 0 || is(n, "OneHot"))
         return true;
     if (role_of(n, 0) == 't' && first && first->constant)
         return !model_onnx_int_type(g->shape[n->in[0]].type);
@@ -491,6 +491,7 @@ static void training(struct onnx_graph *g)
 
     for (int i = 0; i < g->noutputs; i++)
         any = any || gradient_of(g, g->values[g->outputs[i]].name) >= 0;
+    g->training = any;
     if (!any)
         return;
     for (int i = 0; i < g->nvalues; i++)

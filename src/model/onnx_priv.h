@@ -77,6 +77,7 @@ struct onnx_value {
     bool feature;              /* depends on data, not on positions alone */
     bool layer_data;           /* read as the data of a layer with weights */
     bool data;                 /* an input that is data, not a weight */
+    bool backward;             /* follows from a gradient */
     unsigned demand;           /* what its readers want it to be */
     unsigned use;              /* how it is used further on */
     enum pdl_tensor_kind role; /* of a source; INPUT: it is none */
@@ -94,6 +95,7 @@ struct onnx_body {
     const char *attr;
     int nin, nout;
     int *in, *out;
+    int first, nodes; /* its nodes in the list */
 };
 
 struct onnx_op;
@@ -139,6 +141,7 @@ struct onnx_graph {
     const struct onnx_shape *shape; /* inference with the batch as bound */
     const struct onnx_shape *twice; /* with twice the batch; NULL: not made */
     int64_t batch;
+    bool training; /* it has outputs that are gradients */
 };
 
 /* A symbolic dimension. */
@@ -267,19 +270,22 @@ const struct onnx_op *model_onnx_op_at(int i);
     X(cast)                                                                    \
     X(unary)                                                                   \
     X(binary)                                                                  \
-    X(compare) X(where) X(shape) X(size) X(gather) X(concat) X(slice) X(       \
-        reshape) X(flatten) X(squeeze) X(unsqueeze) X(transpose) X(expand)     \
-        X(range) X(fill) X(split) X(tile) X(pad) X(reduce) X(arg) X(matmul)    \
-            X(gemm) X(conv) X(deconv) X(pool) X(global_pool) X(batch_norm)     \
-                X(norm) X(resize) X(einsum) X(rnn) X(depth_to_space)           \
-                    X(space_to_depth) X(one_hot) X(topk) X(gather_nd) X(       \
-                        gather_elements) X(dropout) X(quantize) X(dequantize)  \
-                        X(dynamic_quantize) X(qlinear_conv) X(qlinear_matmul)  \
-                            X(qlinear_same) X(conv_integer) X(attention)       \
-                                X(embed_norm) X(skip_norm) X(fixed) X(branch)  \
-                                    X(loop) X(nonzero) X(roi) X(matmul_nbits)  \
-                                        X(mha) X(gqa) X(eye) X(qlinear_binary) \
-                                            X(sequence) X(expand_like) X(grid)
+    X(compare)                                                                 \
+    X(where)                                                                   \
+    X(shape) X(size) X(gather) X(concat) X(slice) X(reshape) X(flatten) X(     \
+        squeeze) X(unsqueeze) X(transpose) X(expand) X(range) X(fill) X(split) \
+        X(tile) X(pad) X(reduce) X(arg) X(matmul) X(gemm) X(conv) X(deconv)    \
+            X(pool) X(global_pool) X(batch_norm) X(norm) X(resize) X(einsum)   \
+                X(rnn) X(depth_to_space) X(space_to_depth) X(one_hot) X(topk)  \
+                    X(gather_nd) X(gather_elements) X(dropout) X(quantize)     \
+                        X(dequantize) X(dynamic_quantize) X(qlinear_conv)      \
+                            X(qlinear_matmul) X(qlinear_same) X(conv_integer)  \
+                                X(attention) X(embed_norm) X(skip_norm)        \
+                                    X(fixed) X(branch) X(loop) X(nonzero)      \
+                                        X(roi) X(matmul_nbits) X(mha) X(gqa)   \
+                                            X(eye) X(qlinear_binary)           \
+                                                X(sequence) X(expand_like)     \
+                                                    X(grid)
 #define X(name) onnx_infer_fn model_onnx_infer_##name;
 ONNX_INFER(X)
 #undef X

@@ -168,6 +168,7 @@ static enum pdl_status read_body(struct onnx_graph *g, const struct place *at,
                                  const Onnx__Graph *src, struct onnx_body *body)
 {
     struct place inner = *at;
+    enum pdl_status st = PDL_OK;
 
     inner.scope = model_onnx_scope(g, at->scope);
     if (inner.scope < 0)
@@ -175,13 +176,14 @@ static enum pdl_status read_body(struct onnx_graph *g, const struct place *at,
     inner.depth++;
     inner.top = false;
     body->attr = NULL;
-    if (a->has_name) {
-        enum pdl_status st = model_onnx_text(g, a->name, &body->attr);
-
-        if (st)
-            return st;
-    }
-    return read_graph(g, src, &inner, body);
+    if (a->has_name)
+        st = model_onnx_text(g, a->name, &body->attr);
+    if (st)
+        return st;
+    body->first = g->nnodes;
+    st = read_graph(g, src, &inner, body);
+    body->nodes = g->nnodes - body->first;
+    return st;
 }
 
 static enum pdl_status read_bodies(struct onnx_graph *g, const struct place *at,
