@@ -22,6 +22,8 @@ static int batch_axis(const struct onnx_graph *g, int id, int64_t *share)
     int64_t b = g->batch;
 
     *share = 1;
+    if (g->values[id].constant)
+        return s->rank > 1 && s->dim[0] == 1 ? 0 : -1;
     if (t && t->rank == s->rank) {
         bool same = true;
 
@@ -148,6 +150,15 @@ int model_onnx_operand(struct onnx_maker *m, int id)
 
         if (from == id || (have && model_same_shape(have, &t)))
             return m->tensor[from];
+    }
+    from = v->constant ? model_onnx_source(m->g, id) : -1;
+    if (from >= 0 && (m->g->values[from].role == PDL_TENSOR_WEIGHT ||
+                      m->g->values[from].role == PDL_TENSOR_BUFFER)) {
+        int stored = stored_tensor(m, from, &t);
+        const struct pdl_tensor *have = pdl_build_get(m->b, stored);
+
+        if (have && model_same_shape(have, &t))
+            return stored;
     }
     if (v->kind == ONNX_INPUT && v->data)
         m->tensor[id] = pdl_build_tensor(m->b, v->name, PDL_TENSOR_INPUT,
@@ -286,6 +297,17 @@ static void hide_bodies(struct onnx_maker *m, int owner)
             m->skip[n->bodies[b].first + i] = true;
 }
 
+/* Rows of a table by stored indices: positions, usually. */
+static bool looks_up(const struct onnx_graph *g, const struct onnx_node *n)
+{
+    int source = n->op->roles[0] == 't' && n->nin > 1 && n->in[0] >= 0
+                     ? model_onnx_source(g, n->in[0])
+                     : -1;
+
+    return source >= 0 && g->values[source].role == PDL_TENSOR_WEIGHT &&
+           n->in[1] >= 0 && model_onnx_elements(&g->shape[n->in[1]]) != 1;
+}
+
 static bool computes(const struct onnx_graph *g, const struct onnx_node *n)
 {
     bool data = false;
@@ -294,6 +316,8 @@ static bool computes(const struct onnx_graph *g, const struct onnx_node *n)
         return true;
     if (strcmp(n->op->op, "-") == 0 || strcmp(n->op->op, "cast") == 0)
         return false;
+    if (looks_up(g, n))
+        return true;
     for (int i = 0; i < n->nout; i++)
         if (n->out[i] >= 0)
             data = data || (g->values[n->out[i]].feature &&
@@ -349,14 +373,31 @@ static enum pdl_status plan(struct onnx_maker *m)
     return PDL_OK;
 }
 
+/* Recurrences read [T, N, E] unless their layout says otherwise. */
+static bool time_first(const struct onnx_graph *g, int id)
+{
+    for (int i = 0; i < g->nnodes; i++) {
+        const struct onnx_node *n = &g->nodes[i];
+
+        if (n->nin > 0 && n->in[0] == id && n->op &&
+            strcmp(n->op->op, "rnn") == 0)
+            return model_onnx_int(n, "layout", 0) == 0;
+    }
+    return false;
+}
+
 /* The batch of the first data input. */
 static int64_t batch_of(const struct onnx_graph *g)
 {
     for (int i = 0; i < g->ninputs; i++) {
         const struct onnx_shape *s = &g->shape[g->inputs[i]];
+        int axis;
 
-        if (g->values[g->inputs[i]].data && s->rank > 1 && s->dim[0] > 0)
-            return s->dim[0];
+        if (!g->values[g->inputs[i]].data || s->rank < 2)
+            continue;
+        axis = time_first(g, g->inputs[i]) ? 1 : 0;
+        if (s->dim[axis] > 0)
+            return s->dim[axis];
     }
     return 1;
 }
@@ -423,10 +464,10 @@ enum pdl_status model_onnx_build(struct onnx_graph *g,
     if (!m.tensor || !m.reader || !m.skip || m.labels < 0 || m.parents < 0 ||
         !m.b)
         return model_onnx_oom(g);
-    g->batch = batch_of(g);
     st = plan(&m);
     if (st)
         return st;
+    g->batch = batch_of(g);
     for (int i = 0; i < g->ninputs; i++)
         if (g->values[g->inputs[i]].data)
             model_onnx_operand(&m, g->inputs[i]);

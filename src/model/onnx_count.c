@@ -324,6 +324,24 @@ static unsigned compared(const struct back *b, int i)
     return model_onnx_int_type(s->type) && s->rank < 2 ? 0 : D_BUFFER;
 }
 
+/* Group norm before opset 18 is an instance norm of reshaped data with a
+ * neutral scale and shift: these two are not learned. */
+static bool neutral(const struct back *b, int i)
+{
+    const struct onnx_value *v = &b->g->values[b->n->in[i]];
+    const struct onnx_shape *s = &v->stored;
+
+    if (!is(b->n, "InstanceNormalization") || i < 1 || i > 2 ||
+        v->kind != ONNX_STORED || s->nval < 1 || b->n->in[0] < 0 ||
+        b->g->values[b->n->in[0]].node < 0 ||
+        !is(&b->g->nodes[b->g->values[b->n->in[0]].node], "Reshape"))
+        return false;
+    for (int k = 0; k < s->nval; k++)
+        if (s->val[k] != (i == 1 ? 1 : 0))
+            return false;
+    return true;
+}
+
 /* What node b wants its input i to be. */
 static unsigned demand(const struct back *b, int i)
 {
@@ -360,7 +378,7 @@ static unsigned demand(const struct back *b, int i)
         return b->out;
     switch (r) {
     case 'w':
-        return weight(b, i);
+        return neutral(b, i) ? 0 : weight(b, i);
     case 'q':
     case 'n':
         return D_WEIGHT | D_INTEGER;
@@ -507,16 +525,35 @@ static void training(struct onnx_graph *g)
 
 /* ---- which inputs are data -------------------------------------------- */
 
-/* Marks what is read as the data of a layer that has weights of its own. */
+/* Back through what only moves data. */
+static int lineage(const struct onnx_graph *g, int id)
+{
+    for (int hops = 0; hops < 64 && g->values[id].node >= 0; hops++) {
+        const struct onnx_node *n = &g->nodes[g->values[id].node];
+
+        if (n->nin < 1 || n->in[0] < 0 || role_of(n, 0) != 'p')
+            break;
+        id = n->in[0];
+    }
+    return id;
+}
+
+/* Marks what is read as the data of a layer that has weights of its own: of a
+ * product of two candidates the first is the data. */
 static void mark_layer_data(struct onnx_graph *g)
 {
+    static const char *const products[] = {"MatMul", "Gemm", "FusedMatMul",
+                                           NULL};
+
     for (int i = 0; i < g->nnodes; i++) {
         const struct onnx_node *n = &g->nodes[i];
+        bool product = any_is(n, products) && n->nin > 1 && n->in[1] >= 0 &&
+                       g->values[lineage(g, n->in[1])].node < 0;
 
-        for (int k = 0; k < n->nin; k++)
-            if (n->in[k] >= 0 && role_of(n, k) == 'x' && n->op &&
-                strchr(n->op->roles, 'w'))
-                g->values[n->in[k]].layer_data = true;
+        for (int k = 0; k < n->nin && n->op; k++)
+            if (n->in[k] >= 0 && strchr(n->op->roles, 'w') &&
+                (role_of(n, k) == 'x' || (product && k == 0)))
+                g->values[lineage(g, n->in[k])].layer_data = true;
     }
 }
 

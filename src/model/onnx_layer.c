@@ -588,6 +588,13 @@ static void plain(struct onnx_layer *l)
     model_onnx_outputs(l, model_onnx_emit(l));
 }
 
+/* The mask is not kept: it is made again from its seed. */
+static void dropout(struct onnx_layer *l)
+{
+    l->nout = 1;
+    plain(l);
+}
+
 static void with_axis(struct onnx_layer *l)
 {
     if (has(l, 0))
@@ -688,6 +695,7 @@ static const struct {
     {"log_softmax", with_axis},
     {"concat", with_axis},
     {"add", add},
+    {"dropout", dropout},
     {"clip", clip},
     {"rnn", rnn},
 };

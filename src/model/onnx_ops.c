@@ -41,7 +41,7 @@ static const struct onnx_op ops[] = {
     {"Sub", "", "e", "sub", F(binary)},
     {"Mul", "", "e", "mul", F(binary)},
     {"Div", "", "e", "div", F(binary)},
-    {"Pow", "", "e.", "pow", F(binary)},
+    {"Pow", "", "e", "pow", F(binary)},
     {"Mod", "", "e", "mod", F(binary)},
     {"Max", "", "e", "max", F(binary)},
     {"Min", "", "e", "min", F(binary)},
