@@ -189,6 +189,8 @@ void model_onnx_infer_loop(struct onnx_call *c)
     int64_t scans = model_onnx_int(c->n, "num_scan_inputs", 0);
     int64_t carried = loop ? c->n->nin - 2 : c->n->nin - scans;
 
+    if (!loop && c->n->opset < 9) /* an older Scan, with a batch in front */
+        return;
     for (int k = 0; k < c->n->nout && c->n->nbodies == 1; k++) {
         const struct onnx_body *body = &c->n->bodies[0];
         int from = k + (loop ? 1 : 0);

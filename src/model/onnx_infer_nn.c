@@ -449,3 +449,29 @@ void model_onnx_infer_grid(struct onnx_call *c)
     model_onnx_set(outp(c, 0), 4,
                    (int64_t[]){x->dim[0], x->dim[1], g->dim[1], g->dim[2]});
 }
+
+/* Reduced to a scalar unless they are told not to; the second output is the
+ * logarithm of the probabilities. */
+void model_onnx_infer_loss(struct onnx_call *c)
+{
+    const struct onnx_shape *x = in(c, 0), *target = in(c, 1);
+    struct onnx_shape *y = outp(c, 0);
+
+    y->type = x->type;
+    if (model_onnx_is(c->n, "reduction", "none"))
+        model_onnx_set(y, target->rank, target->dim);
+    else
+        model_onnx_set(y, 0, NULL);
+    if (c->n->nout > 1) {
+        outp(c, 1)->type = x->type;
+        model_onnx_set(outp(c, 1), x->rank, x->dim);
+    }
+}
+
+/* The last two dimensions are the matrix. */
+void model_onnx_infer_det(struct onnx_call *c)
+{
+    outp(c, 0)->type = in(c, 0)->type;
+    if (in(c, 0)->rank > 1)
+        model_onnx_set(outp(c, 0), in(c, 0)->rank - 2, in(c, 0)->dim);
+}

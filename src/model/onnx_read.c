@@ -9,6 +9,8 @@
  * can grow without bound. */
 #include "onnx_priv.h"
 
+#include <stdio.h>
+
 enum { MAX_NODES = 1 << 20, MAX_NEST = 40 };
 
 static void *arena_alloc(void *arena, size_t size)
@@ -83,16 +85,51 @@ static int64_t opset_of(const struct place *at, ProtobufCBinaryData domain)
     return 1;
 }
 
+/* "domain::name" of a function; false: longer than any real one. */
+static bool function_key(ProtobufCBinaryData domain, ProtobufCBinaryData name,
+                         char *buf, size_t size, ProtobufCBinaryData *key)
+{
+    if (domain.len + name.len + 3 > size)
+        return false;
+    snprintf(buf, size, "%.*s::%.*s", (int)domain.len,
+             domain.len ? (const char *)domain.data : "", (int)name.len,
+             name.len ? (const char *)name.data : "");
+    key->data = (uint8_t *)buf;
+    key->len = strlen(buf);
+    return true;
+}
+
 static const Onnx__Function *find_function(const struct onnx_graph *g,
                                            const Onnx__Node *n)
 {
+    ProtobufCBinaryData key;
+    char buf[512];
+    int i = -1;
+
+    if (g->model->n_functions > 0 &&
+        function_key(n->domain, n->op_type, buf, sizeof buf, &key))
+        i = model_onnx_lookup(g, g->functions, key, false);
+    return i < 0 ? NULL : g->model->functions[i];
+}
+
+static enum pdl_status name_functions(struct onnx_graph *g)
+{
+    g->functions = model_onnx_scope(g, -1);
+    if (g->functions < 0)
+        return model_onnx_oom(g);
     for (size_t i = 0; i < g->model->n_functions; i++) {
         const Onnx__Function *f = g->model->functions[i];
+        ProtobufCBinaryData key;
+        char buf[512];
+        enum pdl_status st = PDL_OK;
 
-        if (same(f->name, n->op_type) && same(f->domain, n->domain))
-            return f;
+        if (function_key(f->domain, f->name, buf, sizeof buf, &key) &&
+            model_onnx_lookup(g, g->functions, key, false) < 0)
+            st = model_onnx_alias(g, g->functions, key, (int)i);
+        if (st)
+            return st;
     }
-    return NULL;
+    return PDL_OK;
 }
 
 static enum pdl_status add_node(struct onnx_graph *g, int *id)
@@ -473,7 +510,9 @@ enum pdl_status model_onnx_flatten(struct onnx_graph *g)
     at.scope = model_onnx_scope(g, -1);
     if (at.scope < 0)
         return model_onnx_oom(g);
-    st = read_graph(g, g->model->graph, &at, &body);
+    st = name_functions(g);
+    if (st == PDL_OK)
+        st = read_graph(g, g->model->graph, &at, &body);
     g->inputs = body.in;
     g->ninputs = body.nin;
     g->outputs = body.out;
