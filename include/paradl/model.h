@@ -66,8 +66,9 @@ struct pdl_tensor {
     int segment;               /* that makes it; its repeat multiplies it */
 };
 
-/* All attributes of all operators; 0 or "" where an operator has no use for
- * one. Spatial ones are in the order of the shape, [D,]H,W. */
+/* All attributes of all operators; 0 where an operator has no use for one.
+ * Spatial ones are in the order of the shape, [D,]H,W. The builder turns the
+ * 0 of stride, dilation and groups of a window into 1. */
 struct pdl_attr {
     int64_t kernel[PDL_MAX_SPATIAL], stride[PDL_MAX_SPATIAL],
         dilation[PDL_MAX_SPATIAL];

@@ -49,6 +49,15 @@ void pdl_build_fail(pdl_build *b, enum pdl_status st, const char *fmt, ...)
     b->status = pdl_fail(&b->err, st, "%s", text);
 }
 
+enum pdl_status model_build_status(const pdl_build *b, struct pdl_err *err)
+{
+    if (!b)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the network");
+    if (b->status != PDL_OK && err)
+        *err = b->err;
+    return b->status;
+}
+
 static int no_memory(pdl_build *b)
 {
     pdl_build_fail(b, PDL_ENOMEM, "out of memory for the network");
@@ -296,6 +305,17 @@ static bool add_outputs(pdl_build *b, const struct pdl_build_spec *spec,
     return true;
 }
 
+/* Of windows, 0 stands for 1: later readers find it spelled out. */
+static void spell_out(struct pdl_attr *attr)
+{
+    for (int i = 0; i < PDL_MAX_SPATIAL && attr->kernel[i]; i++) {
+        attr->stride[i] = model_or1(attr->stride[i]);
+        attr->dilation[i] = model_or1(attr->dilation[i]);
+    }
+    if (attr->kernel[0] && attr->features)
+        attr->groups = model_or1(attr->groups);
+}
+
 /* Fills a node except for its outputs. */
 static bool describe(pdl_build *b, const struct pdl_build_spec *spec,
                      struct pdl_node *node)
@@ -307,6 +327,7 @@ static bool describe(pdl_build *b, const struct pdl_build_spec *spec,
         !check_ids(b, spec, spec->weights, spec->nweights, "weight"))
         return false;
     node->attr = spec->attr ? *spec->attr : none;
+    spell_out(&node->attr);
     if (spec->nin > MODEL_MAX_IN || spec->nweights > PDL_OP_MAX_WEIGHTS ||
         spec->nout > PDL_OP_MAX_OUT || node->attr.ndims < 0 ||
         node->attr.ndims > PDL_MAX_RANK) {
@@ -348,22 +369,21 @@ int pdl_build_node(pdl_build *b, const struct pdl_build_spec *spec)
 }
 
 /* Makes the weights an operator asks for. */
-static int make_weights(pdl_build *b, const struct pdl_op *op, const char *name,
-                        const struct pdl_attr *attr, int x, int *ids)
+static int make_weights(pdl_build *b, const struct pdl_op *op,
+                        const struct pdl_build_spec *spec, int *ids)
 {
-    struct pdl_tensor w[PDL_OP_MAX_WEIGHTS];
-    enum pdl_dtype dtype;
+    static const struct pdl_attr none;
+    struct pdl_tensor w[PDL_OP_MAX_WEIGHTS], x;
     int n;
 
-    if (!op->weights || x < 0 || x >= b->ntensors)
+    if (!op->weights || spec->nin < 1)
         return 0;
-    dtype = b->tensors[x].dtype;
-    if (dtype > PDL_F4) /* token ids: the table is not made of integers */
-        dtype = PDL_F32;
-    n = op->weights(attr, &b->tensors[x], w);
+    x = b->tensors[spec->in[0]];
+    n = op->weights(spec->attr ? spec->attr : &none, &x, w);
     for (int i = 0; i < n; i++) {
-        w[i].name = pdl_arena_printf(b->arena, "%s.%s", name, w[i].name);
-        w[i].dtype = dtype;
+        w[i].name = pdl_arena_printf(b->arena, "%s.%s", spec->name, w[i].name);
+        /* token ids: the table is not made of integers */
+        w[i].dtype = x.dtype > PDL_F4 ? PDL_F32 : x.dtype;
         if (!w[i].name)
             return no_memory(b);
         ids[i] = add_tensor(b, &w[i]);
@@ -373,28 +393,29 @@ static int make_weights(pdl_build *b, const struct pdl_op *op, const char *name,
     return n;
 }
 
-int pdl_build_op(pdl_build *b, const char *op, const char *name,
-                 const struct pdl_attr *attr, const int *in, int nin)
+int model_build_own(pdl_build *b, const struct pdl_build_spec *spec)
 {
-    static const struct pdl_attr none;
-    struct pdl_build_spec spec = {
-        .op = op, .name = name, .attr = attr ? attr : &none};
+    struct pdl_build_spec full = *spec;
     int weights[PDL_OP_MAX_WEIGHTS];
-    const struct pdl_op *row;
+    const struct pdl_op *op;
 
     if (!ok(b))
         return -1;
-    row = find_op(b, op, name);
-    if (!row || !check_ids(b, &spec, in, nin, "input"))
+    op = find_op(b, spec->op, spec->name);
+    if (!op || !check_ids(b, spec, spec->in, spec->nin, "input"))
         return -1;
-    spec.nweights =
-        make_weights(b, row, name, spec.attr, nin ? in[0] : -1, weights);
-    if (spec.nweights < 0)
-        return -1;
-    spec.in = in;
-    spec.nin = nin;
-    spec.weights = weights;
-    return pdl_build_node(b, &spec);
+    full.weights = weights;
+    full.nweights = make_weights(b, op, spec, weights);
+    return full.nweights < 0 ? -1 : pdl_build_node(b, &full);
+}
+
+int pdl_build_op(pdl_build *b, const char *op, const char *name,
+                 const struct pdl_attr *attr, const int *in, int nin)
+{
+    struct pdl_build_spec spec = {
+        .op = op, .name = name, .attr = attr, .in = in, .nin = nin};
+
+    return model_build_own(b, &spec);
 }
 
 int pdl_build_output(pdl_build *b, int t, int i)
@@ -480,13 +501,13 @@ static bool more_unknown(pdl_build *b)
     return true;
 }
 
-void pdl_build_unknown(pdl_build *b, const char *op)
+void model_build_unknown(pdl_build *b, const char *op, int64_t count)
 {
     if (!ok(b))
         return;
     for (int i = 0; i < b->nunknown; i++)
         if (strcmp(b->unknown[i], op) == 0) {
-            b->unknown_counts[i]++;
+            b->unknown_counts[i] += count;
             return;
         }
     if (!more_unknown(b)) {
@@ -498,7 +519,12 @@ void pdl_build_unknown(pdl_build *b, const char *op)
         no_memory(b);
         return;
     }
-    b->unknown_counts[b->nunknown++] = 1;
+    b->unknown_counts[b->nunknown++] = count;
+}
+
+void pdl_build_unknown(pdl_build *b, const char *op)
+{
+    model_build_unknown(b, op, 1);
 }
 
 void pdl_build_unbound(pdl_build *b, const char *dim)

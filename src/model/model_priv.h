@@ -61,6 +61,33 @@ enum pdl_status model_infer(const struct pdl_op *op, const struct pdl_op_use *u,
                             struct pdl_tensor *out, int *nout,
                             struct pdl_err *err);
 
+/* The builder's first failure, for readers that know where in a file it is. */
+enum pdl_status model_build_status(const pdl_build *b, struct pdl_err *err);
+
+/* A node that makes its weights itself, with everything else as given. */
+int model_build_own(pdl_build *b, const struct pdl_build_spec *spec);
+void model_build_unknown(pdl_build *b, const char *op, int64_t count);
+
+/* ---- our own format --------------------------------------------------- */
+
+/* Names to numbers; zeroed to begin with. A name that is there keeps its
+ * value. find returns where the value is, NULL when there is none. */
+struct model_names {
+    struct model_name *slots;
+    size_t count, cap;
+};
+bool model_names_add(struct model_names *n, pdl_arena *a, const char *name,
+                     int value);
+int *model_names_find(const struct model_names *n, const char *name);
+
+/* Attributes; spatial is how many spatial dimensions the first input has. */
+const char *model_attr_key(int i); /* NULL past the end */
+enum pdl_status model_attr_read(const struct pdl_doc *map, int spatial,
+                                struct pdl_attr *attr, struct pdl_err *err);
+void model_attr_write(struct pdl_sink *out, const struct pdl_attr *attr,
+                      int spatial); /* ", key: value" ... */
+void model_write_list(struct pdl_sink *out, const int64_t *v, int n);
+
 /* ---- the zoo ---------------------------------------------------------- */
 
 /* A parameter of a family. Values are whole numbers; where choices is set
@@ -90,6 +117,8 @@ extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
     model_zoo_vgg, model_zoo_resnet, model_zoo_wrn, model_zoo_densenet,
     model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,
     model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam;
+extern const struct model_family model_zoo_gpt, model_zoo_llama, model_zoo_moe,
+    model_zoo_deepseek, model_zoo_bert, model_zoo_vit, model_zoo_t5;
 
 /* What builders of networks share. Names are made with model_label("...").s,
  * which lives until the end of the statement. */

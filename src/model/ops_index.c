@@ -43,6 +43,14 @@ static enum pdl_status concat_infer(const struct pdl_op_use *u,
     return PDL_OK;
 }
 
+static enum pdl_status uneven(const struct pdl_op_use *u, int axis,
+                              struct pdl_err *err)
+{
+    return pdl_fail(err, PDL_EINVAL,
+                    "the parts do not add up to the %lld along axis %d",
+                    (long long)u->in[0]->dim[axis], axis);
+}
+
 /* dims: the extents of the parts along axis. */
 static enum pdl_status split_infer(const struct pdl_op_use *u,
                                    struct pdl_tensor *out, int *nout,
@@ -61,15 +69,13 @@ static enum pdl_status split_infer(const struct pdl_op_use *u,
     left = u->in[0]->dim[axis];
     for (int i = 0; i < attr->ndims; i++) {
         if (attr->dims[i] < 0 || attr->dims[i] > left)
-            break;
+            return uneven(u, axis, err);
         left -= attr->dims[i];
         out[i] = model_like(u->in[0]);
         out[i].dim[axis] = attr->dims[i];
     }
     if (left != 0 || attr->ndims == 0)
-        return pdl_fail(err, PDL_EINVAL,
-                        "the parts do not add up to the %lld along axis %d",
-                        (long long)u->in[0]->dim[axis], axis);
+        return uneven(u, axis, err);
     *nout = attr->ndims;
     return PDL_OK;
 }
