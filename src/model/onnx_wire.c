@@ -15,6 +15,8 @@
  * Source: the protobuf encoding guide; field numbers of the ONNX format. */
 #include "onnx_priv.h"
 
+#include <sys/mman.h>
+
 enum { KEEP = 4096, MAX_DEPTH = 60 };
 
 enum msg {
@@ -94,6 +96,7 @@ struct walk {
     const char *name;
     struct pdl_buf *out;
     struct pdl_err *err;
+    size_t given_up; /* pages before this are no longer needed */
 };
 
 /* One field on the wire. */
@@ -249,6 +252,25 @@ static bool wire_fits(const struct field *f, enum wire got)
     return got == f->wire || (got == W_LEN && (f->flags & REPEATED));
 }
 
+/* A fault on one byte of a mapped file brings in its neighbours too: over
+ * thousands of tensors that adds up to the whole file. What has been walked is
+ * handed back to the kernel, which may refuse; the bytes stay valid. */
+static void give_up(struct walk *w, size_t at)
+{
+    enum { STRIDE = 8 << 20 };
+    uintptr_t page = 4095, from, to;
+
+    if (at < w->given_up + STRIDE)
+        return;
+    from = ((uintptr_t)w->data + w->given_up + page) & ~page;
+    to = ((uintptr_t)w->data + at) & ~page;
+    w->given_up = at;
+#ifdef MADV_PAGEOUT
+    if (to > from)
+        (void)madvise((void *)from, to - from, MADV_PAGEOUT);
+#endif
+}
+
 // NOLINTNEXTLINE(misc-no-recursion): bounded by MAX_DEPTH
 static enum pdl_status message(struct walk *w, enum msg m, size_t at,
                                size_t end, int depth)
@@ -265,6 +287,7 @@ static enum pdl_status message(struct walk *w, enum msg m, size_t at,
         if (st)
             return st;
         at = it.end;
+        give_up(w, it.start);
         f = find_field(m, it.number);
         if (!f)
             continue;
@@ -296,7 +319,8 @@ static enum pdl_status message(struct walk *w, enum msg m, size_t at,
 enum pdl_status model_onnx_strip(struct pdl_bytes in, const char *name,
                                  struct pdl_buf *out, struct pdl_err *err)
 {
-    struct walk w = {(const uint8_t *)in.data, name, out, err};
+    struct walk w = {
+        .data = (const uint8_t *)in.data, .name = name, .out = out, .err = err};
 
     if (in.len == 0)
         return pdl_fail(err, PDL_EPARSE, "%s: the file is empty", name);
