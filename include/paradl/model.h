@@ -122,6 +122,10 @@ struct pdl_model {
     int nunknown;         /* operators we do not know, each name once */
     const char *const *unknown_ops;
     const int64_t *unknown_counts; /* how often each occurs */
+    /* Symbolic dimensions nobody bound, or else the first tensor whose shape
+     * cannot be told: FLOPs are incomplete where there are any. */
+    int nunbound;
+    const char *const *unbound;
 };
 
 /* ---- operators -------------------------------------------------------- */
@@ -213,7 +217,8 @@ void pdl_build_repeat(pdl_build *b, int64_t repeat, int64_t first_index,
                       int carry);
 int pdl_build_repeat_end(pdl_build *b, int carry);
 
-void pdl_build_unknown(pdl_build *b, const char *op); /* counts an operator */
+void pdl_build_unknown(pdl_build *b, const char *op);  /* counts an operator */
+void pdl_build_unbound(pdl_build *b, const char *dim); /* FLOPs need it */
 /* What is known of the whole; NULL leaves kind or source as they are. */
 void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
                     int64_t tokens, int64_t source_nodes);

@@ -22,8 +22,9 @@ struct pdl_build {
     struct pdl_segment *segments;
     const char **unknown;
     int64_t *unknown_counts;
-    int ntensors, nnodes, nsegments, nunknown;
-    int cap_tensors, cap_nodes, cap_segments, cap_unknown;
+    const char **unbound;
+    int ntensors, nnodes, nsegments, nunknown, nunbound;
+    int cap_tensors, cap_nodes, cap_segments, cap_unknown, cap_unbound;
     int segment_tensors; /* made in the open segment */
     bool repeating;
     enum pdl_status status;
@@ -526,6 +527,25 @@ void pdl_build_unknown(pdl_build *b, const char *op)
     model_build_unknown(b, op, 1);
 }
 
+void pdl_build_unbound(pdl_build *b, const char *dim)
+{
+    void *p;
+
+    if (!ok(b))
+        return;
+    p = b->unbound;
+    if (!room(b, &p, b->nunbound, &b->cap_unbound, sizeof *b->unbound)) {
+        no_memory(b);
+        return;
+    }
+    b->unbound = p;
+    b->unbound[b->nunbound] = pdl_arena_strdup(b->arena, dim);
+    if (b->unbound[b->nunbound])
+        b->nunbound++;
+    else
+        no_memory(b);
+}
+
 void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
                     int64_t tokens, int64_t source_nodes)
 {
@@ -562,6 +582,8 @@ static struct pdl_model *finish(pdl_build *b)
     m->segments = b->segments;
     m->unknown_ops = b->unknown;
     m->unknown_counts = b->unknown_counts;
+    m->unbound = b->unbound;
+    m->nunbound = b->nunbound;
     return m;
 }
 
