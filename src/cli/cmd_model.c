@@ -180,6 +180,17 @@ static void show_head(const struct pdl_model *m,
                    (long long)m->unknown_counts[i]);
 }
 
+/* What makes the figures incomplete, and what would help. */
+static void note_unbound(const struct pdl_model *m)
+{
+    if (m->nunbound == 0)
+        return;
+    pdl_puts(cli_stderr(), "paradl: FLOPs are incomplete: not known are");
+    for (int i = 0; i < m->nunbound; i++)
+        pdl_printf(cli_stderr(), "%s %.60s", i ? "," : "", m->unbound[i]);
+    pdl_puts(cli_stderr(), " (hint: --dim NAME=N,... binds dimensions)\n");
+}
+
 static void cell_shape(struct pdl_table *t, const struct pdl_tensor *x)
 {
     char text[128] = "";
@@ -279,6 +290,8 @@ static int show(const struct pdl_args *args)
 
     if (st == PDL_OK)
         st = pdl_model_totals(m, &t, &err);
+    if (st == PDL_OK && !args->quiet)
+        note_unbound(m);
     if (st == PDL_OK && args->json) {
         st = show_json(m, &t, o->layers, &err);
     } else if (st == PDL_OK) {
