@@ -167,6 +167,8 @@ const struct model_row model_hf_families[] = {
     {"phi", "", LAYERNORM BIASED "gated=0 order=:PARALLEL head_bias "
      "qk_norm=qk_layernorm{HEAD,0}?0 hidden?2048 layers?24 heads?32 ffn?8192 "
      "vocab?51200"},
+    {"phi-msft", "phi", "ffn=n_inner?4*hidden"},
+    {"mixformer-sequential", "phi-msft", ""},
     {"phi3", "", "hidden?3072 layers?32 heads?32 ffn?8192 vocab?32064"},
     {"phi3_v", "phi3", ""}, {"phi3small", "phi3", ""},
     {"phi4_multimodal", "phi3", ""}, {"phi4mm", "phi3", ""},
@@ -365,7 +367,7 @@ const struct model_row model_hf_families[] = {
     {"roberta", "bert", "pos_lost=2 vocab?50265"},
     {"xlm-roberta", "roberta", "vocab?250002"},
     {"xlm-roberta-xl", "roberta", "order=:PRE embed_norm=0 final_norm"},
-    {"camembert", "roberta", ""}, {"ernie", "bert",
+    {"big_bird", "bert", ""}, {"camembert", "roberta", ""}, {"ernie", "bert",
       "types=use_task_id{types_tasks,kinds}?kinds kinds=type_vocab_size?2 "
       "types_tasks=:kinds+tasks tasks=task_type_vocab_size?3"},
     {"megatron-bert", "bert", "order=:PRE embed_norm=0 final_norm"},
@@ -451,6 +453,14 @@ const struct model_row model_hf_families[] = {
     {"llava_vision", "clip_vision_model", "pool=0 adapter_two adapter_bias "
      "image=image_size?336 patch=patch_size?14 hidden?1024 layers?24 heads?16 "
      "ffn?4096"},
+    {"mllama_vision", "", LAYERNORM "ffn_bias gated=0 rope=0 causal=0 vision "
+     "vocab=0 layers=:locals+globals locals=num_hidden_layers?32 "
+     "globals=num_global_layers?8 global_gates heads=attention_heads?16 "
+     "kv_heads=:heads image=image_size?560 patch=patch_size?14 channels=3 "
+     "class_tokens=1 positions=1 pre_norm tiles=max_num_tiles?4 "
+     "aspects=:ratios+1 ratios=#supported_aspect_ratios?8 "
+     "adapter_in=vision_output_dim?7680 adapter_bias not_inserted "
+     "hidden?1280 ffn?5120"},
     {"gemma4_vision", "", "order=:SANDWICH qk_norm=:HEAD causal=0 vision vocab=0 "
      "head_dim=head_dim?64 patch=patch_size?16 image=:48*patch channels=3 "
      "positions=:2*rows rows=position_embedding_size?10240 final_norm=0 "

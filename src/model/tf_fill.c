@@ -10,6 +10,7 @@
  *   full_    attention without a window
  *   lin_     delta rule         conv_   short convolution
  *   mamba_   state space        cross_  attention to the other stack
+ *   global_  the last layers of mllama's tower
  * and dense_ for layers whose feed-forward is not a mixture. full_heads, say,
  * stands for heads in such layers if the family has it. Equal neighbours
  * become one run. */
@@ -39,7 +40,8 @@ enum { MAX_RUNS = 4096, MAX_DIFFERENT = 10000 };
     X(patch) X(patch_bias) X(class_tokens) X(pre_norm) X(mels) X(final_norm)  \
     X(pool) X(pooler) X(feature) X(per_vocab) X(per_width)  \
     X(frames) X(merge) X(mean) X(adapter_norm) X(adapter_norm_kind)           \
-    X(adapter_hidden) X(adapter_out) X(adapter_bias)
+    X(adapter_hidden) X(adapter_out) X(adapter_bias) X(adapter_in) X(tiles)    \
+    X(aspects)
 // clang-format on
 
 /* What makes a layer different from others of its stack. */
@@ -140,6 +142,8 @@ static const char *mixer_kind(struct fill *s, int64_t i)
 
     if (listed(f, "cross_attention_layers", i))
         return "cross_";
+    if (i >= s->layers - model_field(f, "globals"))
+        return "global_";
     for (int k = 0; k < 2; k++) {
         if (!has_list(f, lists[k]))
             continue;
@@ -370,9 +374,9 @@ static bool uniform(const struct model_fields *f)
         "moe_layers",     "cross_attention_layers", "moe_layer_freq",
         "full_attn_idxs", "attn_layer_indices",     "mlp_layer_types"};
     static const char *const fields[] = {
-        "attn_every", "lin_every", "window_every", "dense_first",
-        "moe_shift",  "moe_freq",  "first_plain",  "kv_shared"};
-    static const int64_t usual[] = {0, 0, 0, 0, 0, 1, 0, 0};
+        "attn_every", "lin_every",   "window_every", "dense_first", "moe_shift",
+        "moe_freq",   "first_plain", "kv_shared",    "globals"};
+    static const int64_t usual[] = {0, 0, 0, 0, 0, 1, 0, 0, 0};
     struct model_fields copy = *f;
 
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
@@ -492,7 +496,7 @@ enum pdl_status model_tf_tower(struct model_fields *f, pdl_arena *a,
         tower.adapter_hidden = tower.adapter_out;
     tf->stack[1] = tf->stack[0];
     tf->stack[0] = tower;
-    tf->stack[1].images = 1;
+    tf->stack[1].images = !model_field(f, "not_inserted");
     tf->nstacks = 2;
     return PDL_OK;
 }

@@ -280,6 +280,29 @@ static int embed_text(struct model_tf_ctx *c, int *shared)
     return x;
 }
 
+/* mllama cuts an image into tiles, whose arrangement is embedded before and
+ * after the layers, and again for each position; scalars damp all three. */
+static int tile_positions(struct model_tf_ctx *c, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int64_t table = s->aspects * s->tiles * s->hidden, w[4];
+
+    w[0] = table;
+    w[1] = w[3] = 1;
+    if (!pdl_mul64(table, s->tokens, &w[2]))
+        pdl_build_fail(c->b, PDL_EINVAL, "the tile tables are too large");
+    return model_tf_other(c, "tile_positions", "embed.tiles", &x, 1, s->hidden,
+                          w, 4);
+}
+
+static int tiles_after(struct model_tf_ctx *c, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int64_t w[2] = {s->aspects * s->tiles * s->hidden, 1};
+
+    return model_tf_other(c, "tile_positions", "tiles", &x, 1, s->hidden, w, 2);
+}
+
 static int embed_image(struct model_tf_ctx *c)
 {
     const struct model_tf_stack *s = c->stack;
@@ -306,6 +329,8 @@ static int embed_image(struct model_tf_ctx *c)
         x = model_tf_unary(c, "class_token",
                            i ? "embed.distillation" : "embed.class", x);
     x = add_positions(c, x, s->hidden);
+    if (s->tiles)
+        x = tile_positions(c, x);
     if (s->pre_norm)
         x = model_tf_normed(c, "embed.norm", x, s->norm, 0);
     return x;
@@ -422,6 +447,9 @@ static int adapter(struct model_tf_ctx *c, int x)
         attr = (struct pdl_attr){.ndims = 1, .dims = {1}};
         x = model_tf_op(c, "reduce_mean", "adapter.mean", &attr, &x, 1);
     }
+    if (s->adapter_in)
+        x = model_tf_other(c, "collect_layers", "adapter.features", &x, 1,
+                           s->adapter_in, NULL, 0);
     if (s->adapter_hidden) {
         x = model_tf_linear(c, "adapter.up", x, s->adapter_hidden,
                             s->adapter_bias);
@@ -442,6 +470,8 @@ static int stack(struct model_tf_ctx *c, int *shared)
     x = all_layers(c, x);
     if (s->final_norm)
         x = model_tf_normed(c, "norm", x, s->norm, 0);
+    if (s->tiles)
+        x = tiles_after(c, x);
     if (s->pool)
         x = one_token(c, x);
     if (s->pooler) {

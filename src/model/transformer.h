@@ -106,7 +106,9 @@ struct model_tf_stack {
      * patches side by side (or their mean), one or two linear layers */
     int64_t merge, mean, adapter_norm, adapter_norm_kind, adapter_hidden;
     int64_t adapter_out, adapter_bias;
-    int64_t images; /* takes in the result of the stack before it */
+    int64_t adapter_in;     /* width with features of inner layers */
+    int64_t tiles, aspects; /* mllama: tables for the parts of an image */
+    int64_t images;         /* takes in the result of the stack before it */
 };
 
 struct model_tf {
