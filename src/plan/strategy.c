@@ -346,6 +346,10 @@ static enum pdl_status read_option(struct reader *rd, const struct option *o,
         return PDL_EPARSE;
     }
     case TEXT:
+        if (strlen(value) > 48 ||
+            strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-:=") !=
+                strlen(value))
+            return BAD(rd, "%s: '%.60s' is not a name", o->name, value);
         *(const char **)field = strcmp(value, "auto") == 0 ? NULL : value;
         return PDL_OK;
     case ZERO:
