@@ -31,7 +31,7 @@ enum pdl_axis {
 };
 const char *pdl_axis_name(enum pdl_axis axis);
 
-enum { PDL_MAX_TERMS = 12, PDL_MAX_CLAUSES = 32 };
+enum { PDL_MAX_TERMS = PDL_NAXES, PDL_MAX_CLAUSES = 32 };
 
 /* "spatial=2x2" has two sizes, every other axis one. */
 struct pdl_term {
@@ -121,7 +121,7 @@ struct pdl_mesh {
         int dim; /* which size: spatial 0..2, else 0 */
         int first, count;
         int64_t size;
-    } term[PDL_MAX_CLAUSES][2 * PDL_MAX_TERMS];
+    } term[PDL_MAX_CLAUSES][2 * (PDL_MAX_TERMS + 2)];
     int nterms[PDL_MAX_CLAUSES];
 };
 

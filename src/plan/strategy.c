@@ -248,8 +248,9 @@ static enum pdl_status read_axis(struct reader *rd, enum pdl_axis axis,
     struct pdl_term *t;
     char *sizes;
 
-    if (c->nterms == PDL_MAX_TERMS)
-        return BAD(rd, "more than %d axes", PDL_MAX_TERMS);
+    for (int i = 0; i < c->nterms; i++)
+        if (c->term[i].axis == axis)
+            return BAD(rd, "'%s' is given twice", pdl_axis_name(axis));
     t = &c->term[c->nterms];
     t->axis = axis;
     sizes = pdl_arena_strndup(rd->arena, value, len);
@@ -462,6 +463,25 @@ static enum pdl_status read_clause(struct reader *rd, const char *from,
     }
 }
 
+/* One form for each meaning: a clause of "*" that holds only options goes (its
+ * options are the strategy's), and no axis at all is data=1. */
+static void normalise(struct pdl_strategy *s)
+{
+    struct pdl_clause *c = &s->clause[0];
+
+    if (s->zero == 0)
+        s->zero_group = 0;
+    if (strcmp(c->layers, "*") != 0 || c->nterms > 0)
+        return;
+    if (s->nclauses == 1) {
+        c->term[c->nterms++] =
+            (struct pdl_term){.axis = PDL_AXIS_DATA, .nsizes = 1, .size = {1}};
+        return;
+    }
+    s->nclauses--;
+    memmove(c, c + 1, (size_t)s->nclauses * sizeof *c);
+}
+
 enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
                                    struct pdl_strategy *out,
                                    struct pdl_err *err)
@@ -481,9 +501,11 @@ enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
             break;
         p = end + 1;
     }
-    if (st == PDL_OK)
-        *out = *s;
-    return st;
+    if (st != PDL_OK)
+        return st;
+    normalise(s);
+    *out = *s;
+    return PDL_OK;
 }
 
 /* ---- printer ----------------------------------------------------------- */
@@ -588,26 +610,33 @@ static void print_option(const struct pdl_strategy *s, const struct option *o,
     }
 }
 
+static void print_options(const struct pdl_strategy *s, const char *before,
+                          struct pdl_sink *out)
+{
+    for (int o = 0; o < NOPTIONS; o++)
+        print_option(s, &options[o], &before, out);
+}
+
 void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)
 {
+    bool star = strcmp(s->clause[0].layers, "*") == 0;
+
     for (int i = 0; i < s->nclauses; i++) {
         const struct pdl_clause *c = &s->clause[i];
-        bool whole = strcmp(c->layers, "*") == 0;
-        const char *before = "";
 
         if (i > 0)
             pdl_puts(out, "; ");
-        if (!whole || s->nclauses > 1)
+        if (i > 0 || !star || s->nclauses > 1)
             pdl_printf(out, "%s: ", c->layers);
-        for (int t = 0; t < c->nterms; t++, before = ",") {
-            pdl_puts(out, before);
+        for (int t = 0; t < c->nterms; t++) {
+            pdl_puts(out, t ? "," : "");
             print_term(s, &c->term[t], out);
         }
-        for (int o = 0; whole && o < NOPTIONS; o++)
-            print_option(s, &options[o], &before, out);
-        if (!*before)
-            pdl_puts(out, "data=1");
+        if (i == 0 && star)
+            print_options(s, ",", out);
     }
+    if (!star)
+        print_options(s, "; *: ", out);
 }
 
 /* ---- comparison -------------------------------------------------------- */

@@ -38,6 +38,8 @@ static void print_and_parse_are_inverse(void **state)
         {"data=8,zero=3:8,bucket=25MiB,allreduce=ring,compress=topk:0.5", NULL},
         {"data=4,offload=optimizer,offload=activations,bn=sync,swap=auto",
          "data=4,swap=auto,offload=optimizer,offload=activations,bn=sync"},
+        {"a: data=2; zero=1; b: filter=2", "a: data=2; b: filter=2; *: zero=1"},
+        {"zero=0:8", "data=1"},
         {"data=4,exchange=paper,memory=paper,save=gathered",
          "data=4,save=gathered,memory=paper,exchange=paper"},
     };
@@ -80,6 +82,7 @@ static void nonsense_is_named_with_its_column(void **state)
         {"data=4,pipe=2(fast)", "strategy:8: pipe: 'fast' is not known",
          "one of 1f1b, gpipe, interleaved, zb-h1, zb-h2, zb-v"},
         {"pipe=2(m=4", "strategy:1: '2(m=4': unbalanced parentheses", ""},
+        {"data=2,data=2", "strategy:8: 'data' is given twice", ""},
         {"zero=5", "strategy:1: zero: '5' is not 0, 1, 2 or 3", ""},
         {"zero=1,zero=2", "strategy:8: 'zero' is given twice", ""},
         {"conv1: zero=1",
@@ -165,7 +168,6 @@ static void what_cannot_be_a_mesh_is_refused(void **state)
         {"a: data=2,filter=3; b: data=3,filter=2",
          "strategy: axes do not nest: groups of 2 and of 3 PEs cut each other"},
         {"a: data=2; b: data=4", "strategy: b uses 4 PEs, a uses 2"},
-        {"data=2,data=2", "strategy: 'data' is given twice for *"},
         {"*: data=2; a: data=2", "strategy: 'data' is given twice for a"},
         {"data=1099511627776,filter=1099511627776", "strategy: too many PEs"},
     };
