@@ -7,6 +7,7 @@
 #define PARADL_PLAN_H
 
 #include "paradl/base.h"
+#include "paradl/model.h"
 
 PDL_BEGIN
 
@@ -138,7 +139,7 @@ int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,
 
 /* ---- boxes ------------------------------------------------------------- */
 
-enum { PDL_BOX_DIMS = 8 };
+enum { PDL_BOX_DIMS = PDL_MAX_RANK + 1 };
 
 /* [lo, hi) in each dimension; empty when any hi <= lo. */
 struct pdl_box {
@@ -169,6 +170,144 @@ void pdl_window_reads(const struct pdl_window *w, int64_t lo, int64_t hi,
  * backward-data needs of the gradient. */
 void pdl_window_readers(const struct pdl_window *w, int64_t lo, int64_t hi,
                         int64_t *first, int64_t *last);
+
+/* ---- the plan ---------------------------------------------------------- */
+
+/* Where a tensor is, factor by factor: the dimension the factor shards (0 is
+ * N for activations), or one of these. */
+enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2 };
+
+struct pdl_place {
+    int8_t at[PDL_MAX_FACTORS];
+};
+
+#define PDL_PLAN_KIND_LIST(X)     \
+    X(INPUT, "input")             \
+    X(LABEL, "label")             \
+    X(ACTIVATION, "activation")   \
+    X(GRADIENT, "gradient")       \
+    X(WEIGHT, "weight")           \
+    X(WEIGHT_GRADIENT, "dweight") \
+    X(STATE, "state")             \
+    X(STATISTIC, "statistic")
+
+enum pdl_plan_kind {
+#define X(name, text) PDL_PLAN_##name,
+    PDL_PLAN_KIND_LIST(X)
+#undef X
+};
+
+/* A halo frame: the box in this dimension is what a window needs, not what
+ * the split owns. READS: input items read by the rank's outputs; READERS:
+ * outputs that read the rank's inputs. */
+enum pdl_frame_kind { PDL_FRAME_NONE, PDL_FRAME_READS, PDL_FRAME_READERS };
+
+struct pdl_frame {
+    enum pdl_frame_kind kind;
+    struct pdl_window window;
+};
+
+struct pdl_plan_tensor {
+    const char *name; /* "conv1.y", "conv1.y.halo", "d(conv1.y)" */
+    enum pdl_plan_kind kind;
+    enum pdl_dtype dtype;
+    int ndims;
+    int64_t dim[PDL_BOX_DIMS];
+    int64_t unit[PDL_BOX_DIMS]; /* of the split; 0 reads as 1 */
+    struct pdl_place place;
+    struct pdl_frame frame[PDL_BOX_DIMS];
+    int model_tensor; /* -1: none */
+    int stage;
+};
+
+#define PDL_PLAN_OP_LIST(X)             \
+    X(COMPUTE, "compute")               \
+    X(ALLREDUCE, "allreduce")           \
+    X(REDUCE_SCATTER, "reduce-scatter") \
+    X(ALLGATHER, "allgather")           \
+    X(ALLTOALL, "alltoall")             \
+    X(HALO, "halo")                     \
+    X(SLICE, "slice")                   \
+    X(SEND, "send")                     \
+    X(RECV, "recv")                     \
+    X(ADD, "add")                       \
+    X(UPDATE, "update")                 \
+    X(FREE, "free")
+
+enum pdl_plan_op_kind {
+#define X(name, text) PDL_PLAN_OP_##name,
+    PDL_PLAN_OP_LIST(X)
+#undef X
+};
+const char *pdl_plan_op_name(enum pdl_plan_op_kind kind);
+
+/* One operation, the same on all ranks of a stage; what is local follows from
+ * the boxes of its tensors. A COMPUTE that is cut in two by an exchange
+ * (batch norm's statistics, a bias after a partial sum) has parts 0 and 1. */
+struct pdl_plan_op {
+    enum pdl_plan_op_kind kind;
+    enum pdl_pass pass; /* COMPUTE */
+    int part;
+    int node; /* of the model; -1: none */
+    int nin, nout;
+    const int *in, *out; /* plan tensors */
+    uint32_t group;      /* factors whose ranks take part */
+};
+
+/* Operations in order; an item is run `repeat` times (a repeated block). */
+struct pdl_plan_item {
+    int first_op, nops;
+    int64_t repeat;
+    int segment; /* of the model */
+};
+
+struct pdl_plan_stage {
+    int first_node, nnodes;
+    int first_forward, nforward;   /* items */
+    int first_backward, nbackward; /* items */
+    int first_update, nupdate;     /* items: gradient exchange, update */
+};
+
+struct pdl_plan {
+    const struct pdl_model *model;
+    const struct pdl_strategy *strategy;
+    const struct pdl_mesh *mesh;
+    int64_t batch; /* samples of a step, over all PEs and micro-batches */
+    int64_t micro_batches;
+    int ntensors, nops, nitems, nstages;
+    const struct pdl_plan_tensor *tensors;
+    const struct pdl_plan_op *ops;
+    const struct pdl_plan_item *items;
+    const struct pdl_plan_stage *stages;
+    uint32_t pipe_factors;
+    int nfallbacks; /* "fc6: spatial replicated" */
+    const char *const *fallbacks;
+};
+
+struct pdl_plan_options {
+    int64_t batch;
+    enum pdl_dtype dtype; /* of activations and weights */
+    bool allow_empty;
+};
+
+/* Lowers model x strategy into the operations of one training step. Refused
+ * with a reason: what the papers' limits forbid (batch smaller than the data
+ * axis, an axis larger than the index it cuts, the layer named), a role named
+ * for a layer that has no such index, notation not implemented yet. */
+enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
+                               const struct pdl_strategy *strategy,
+                               const struct pdl_plan_options *opt,
+                               const struct pdl_plan **out,
+                               struct pdl_err *err);
+/* The part of a tensor that a rank of its stage holds. */
+void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
+                  struct pdl_box *box);
+/* The clause of each node (pdl_strategy.clause index), -1: none. */
+enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
+                                  const struct pdl_model *m, int *clause,
+                                  struct pdl_err *err);
+/* For people: one operation a line. */
+void pdl_plan_print(const struct pdl_plan *p, struct pdl_sink *out);
 
 PDL_END
 #endif
