@@ -213,6 +213,7 @@ void pdl_build_repeat(pdl_build *b, int64_t repeat, int64_t first_index,
 int pdl_build_repeat_end(pdl_build *b, int carry);
 
 void pdl_build_unknown(pdl_build *b, const char *op); /* counts an operator */
+/* What is known of the whole; NULL leaves kind or source as they are. */
 void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
                     int64_t tokens, int64_t source_nodes);
 enum pdl_status pdl_build_end(pdl_build *b, const struct pdl_model **out,

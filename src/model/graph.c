@@ -505,8 +505,10 @@ void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
 {
     if (!ok(b))
         return;
-    b->model.kind = pdl_arena_strdup(b->arena, kind ? kind : "other");
-    b->model.source = pdl_arena_strdup(b->arena, source ? source : "");
+    if (kind)
+        b->model.kind = pdl_arena_strdup(b->arena, kind);
+    if (source)
+        b->model.source = pdl_arena_strdup(b->arena, source);
     b->model.tokens = tokens;
     b->model.source_nodes = source_nodes;
     if (!b->model.kind || !b->model.source)

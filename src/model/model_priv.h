@@ -61,4 +61,59 @@ enum pdl_status model_infer(const struct pdl_op *op, const struct pdl_op_use *u,
                             struct pdl_tensor *out, int *nout,
                             struct pdl_err *err);
 
+/* ---- the zoo ---------------------------------------------------------- */
+
+/* A parameter of a family. Values are whole numbers; where choices is set
+ * ("18|34|50", "3x3|1x1") only those are accepted, and a choice that is not a
+ * number counts from 0. unset: the value when nobody gives one. */
+struct model_param {
+    const char *key, *help, *choices;
+    int64_t unset, min, max;
+};
+
+/* One family: one file, one row in zoo.c. build writes the network with the
+ * values v in the order of params; failures stick to b. entries are the named
+ * networks of the family: (name, family, parameters, summary). */
+struct model_family {
+    struct pdl_zoo_entry self; /* {name, NULL, NULL, summary} */
+    const char *source, *kind;
+    const struct model_param *params;
+    int nparams;
+    void (*build)(pdl_build *b, const int64_t *v);
+    const struct pdl_zoo_entry *entries;
+    int nentries;
+};
+enum { MODEL_MAX_PARAMS = 32 };
+/* The name in the zoo that is nearest, or NULL. */
+const char *model_zoo_suggest(const char *name);
+extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
+    model_zoo_vgg, model_zoo_resnet, model_zoo_wrn, model_zoo_densenet,
+    model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,
+    model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam;
+
+/* What builders of networks share. Names are made with model_label("...").s,
+ * which lives until the end of the statement. */
+struct model_label {
+    char s[128];
+};
+struct model_label model_label(const char *fmt, ...) PDL_PRINTF(1, 2);
+
+/* A convolution with the same extents in all spatial dimensions of x; zero
+ * fields read as kernel 1, stride 1, dilation 1, one group. */
+struct model_conv {
+    int64_t f, k, s, p, dilation, groups;
+    bool bias;
+};
+int model_conv(pdl_build *b, const char *name, int x, struct model_conv c);
+int model_conv_transpose(pdl_build *b, const char *name, int x,
+                         struct model_conv c);
+int model_pool(pdl_build *b, const char *op, const char *name, int x, int64_t k,
+               int64_t s, int64_t p);
+int model_linear(pdl_build *b, const char *name, int x, int64_t features);
+int model_unary(pdl_build *b, const char *op, const char *name, int x);
+int model_binary(pdl_build *b, const char *op, const char *name, int x, int y);
+int model_concat(pdl_build *b, const char *name, const int *in, int nin);
+/* An image [channels, size, size], or a volume for rank 3. */
+int model_image(pdl_build *b, int64_t channels, int64_t size, int rank);
+
 #endif
