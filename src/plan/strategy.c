@@ -441,6 +441,8 @@ static enum pdl_status read_clause(struct reader *rd, const char *from,
         layers = word(rd, from, colon);
         if (!layers || !*layers)
             return BAD(rd, "a clause without layers before ':'");
+        if (layers[strcspn(layers, "(),;=")])
+            return BAD(rd, "'%.60s' cannot be a layer", layers);
         from = colon + 1;
     }
     if (strcmp(layers, "*") == 0) {
