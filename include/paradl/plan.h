@@ -306,6 +306,12 @@ void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
 enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
                                   const struct pdl_model *m, int *clause,
                                   struct pdl_err *err);
+/* Symbolic execution: runs the plan on all ranks in one process, in exact
+ * arithmetic modulo 2^61 - 1, runs the unsharded graph beside it, and compares
+ * every weight after the update. For small shapes. EWRONG: they differ, or an
+ * operation read what was not there; the message names the first place. */
+enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
+                               struct pdl_err *err);
 /* For people: one operation a line. */
 void pdl_plan_print(const struct pdl_plan *p, struct pdl_sink *out);
 

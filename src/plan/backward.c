@@ -223,7 +223,7 @@ static int new_dx(struct plan_lower *lo, int node, int i)
 }
 
 /* What backward-data reads besides dy: weights, and what forward saved. */
-static int saved(const struct plan_lower *lo, int node, int *in, int nin)
+static int saved(struct plan_lower *lo, int node, int *in, int nin)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
     const struct plan_at *at = &lo->at[node];
@@ -234,9 +234,10 @@ static int saved(const struct plan_lower *lo, int node, int *in, int nin)
     if (n->op->flags & PDL_OP_SAVES_X)
         for (int i = 0; i < n->nin; i++)
             in[nin++] = at->x[i];
+    /* a max pool's positions travel with dy across the border */
     if (n->op->flags & (PDL_OP_SAVES_Y | PDL_OP_SAVES_MASK))
         for (int k = 0; k < n->nout; k++)
-            in[nin++] = at->y[k];
+            in[nin++] = plan_framed(lo, node, at->y[k], false);
     if (at->stats >= 0)
         in[nin++] = at->stats;
     return nin;
