@@ -72,6 +72,11 @@ static const char *index_name(enum pdl_axis axis)
 
 /* ---- cuts ------------------------------------------------------------------- */
 
+static bool is_feature_axis(const struct pdl_mesh_term *t)
+{
+    return t && (t->axis == PDL_AXIS_FILTER || t->axis == PDL_AXIS_CHANNEL);
+}
+
 /* The image channels of a first layer are too few for the channel axis: it
  * falls back, as the papers' runs did. */
 static bool reads_the_input(const struct plan_lower *lo, int node)
@@ -81,13 +86,29 @@ static bool reads_the_input(const struct plan_lower *lo, int node)
     return n->nin > 0 && lo->model->tensors[n->in[0]].kind == PDL_TENSOR_INPUT;
 }
 
+/* Filter and channel both cut the groups of a grouped convolution: together
+ * they must divide them. */
+static int64_t feature_parts(const struct plan_lower *lo, int node,
+                             const struct pdl_mesh_term *t)
+{
+    int c = lo->clause[node];
+    int64_t n = 1;
+
+    if (!is_feature_axis(t))
+        return t->size;
+    for (int i = 0; i < lo->mesh->nterms[c]; i++)
+        if (is_feature_axis(&lo->mesh->term[c][i]))
+            n *= lo->mesh->term[c][i].size;
+    return n;
+}
+
 static bool cut_by_role(struct plan_lower *lo, int node,
                         const struct pdl_mesh_term *t, struct plan_cut *cut)
 {
     struct plan_site s;
     int64_t extent;
 
-    plan_site_init(lo->model, node, t->size, &s);
+    plan_site_init(lo->model, node, feature_parts(lo, node, t), &s);
     if (!plan_rule_role(&s, t->axis, t->dim, cut))
         return false;
     extent = smallest_extent(lo, &s, cut);
@@ -171,11 +192,6 @@ static bool named_here(const struct plan_lower *lo, int node,
         if (c->term[i].axis == t->axis)
             return true;
     return false;
-}
-
-static bool is_feature_axis(const struct pdl_mesh_term *t)
-{
-    return t && (t->axis == PDL_AXIS_FILTER || t->axis == PDL_AXIS_CHANNEL);
 }
 
 static void find_cut(struct plan_lower *lo, int node, int f)
@@ -344,18 +360,26 @@ static void set_units(struct plan_lower *lo, int node, int y)
     }
 }
 
+/* The dimension of channels: 1, of a linear layer the last. */
+static int feature_dim(const struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+
+    return strcmp(n->op->name, "linear") == 0
+               ? lo->model->tensors[n->out[0]].rank
+               : 1;
+}
+
 /* Where a partial sum is resolved to: over a channel axis to shards of C (the
  * next channel layer wants them so, and it is half the traffic), else
- * everywhere. The papers' exchange: everywhere, and filters gathered too. */
+ * everywhere. The papers' exchange: everywhere. */
 static struct pdl_place resolved(const struct plan_lower *lo, int node,
                                  const struct pdl_place *raw)
 {
     const struct pdl_tensor *y =
         &lo->model->tensors[lo->model->nodes[node].out[0]];
     bool paper = lo->strategy->exchange_paper;
-    int c = y->rank > 1 && strcmp(lo->model->nodes[node].op->name, "linear")
-                ? 1
-                : y->rank;
+    int c = feature_dim(lo, node);
     struct pdl_place p = *raw;
 
     for (int f = 0; f < lo->mesh->nfactors; f++) {
@@ -366,10 +390,22 @@ static struct pdl_place resolved(const struct plan_lower *lo, int node,
             p.at[f] = channel && !paper && y->dim[c - 1] >= t->size
                           ? (int8_t)c
                           : PDL_REPLICATED;
-        else if (paper && is_feature_axis(t))
-            p.at[f] = PDL_REPLICATED;
     }
     return p;
+}
+
+/* The papers gather filters right after the layer. */
+static int settle(struct plan_lower *lo, int node, int y)
+{
+    struct pdl_place p;
+
+    if (y < 0 || !lo->strategy->exchange_paper)
+        return y;
+    p = lo->tensors[y].place;
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (is_feature_axis(term_of(lo, node, f)))
+            p.at[f] = PDL_REPLICATED;
+    return plan_move(lo, y, &p);
 }
 
 static bool any_partial(const struct plan_lower *lo, const struct pdl_place *p)
@@ -497,19 +533,25 @@ static void compute(struct plan_lower *lo, int node, bool with_bias)
               n->nout);
 }
 
-/* A bias is added once, after the partial sums have met. */
+/* A bias is added once, after the partial sums have met, on the shard that
+ * results: the bias is brought there. */
 static int add_bias(struct plan_lower *lo, int node, int y)
 {
     struct plan_at *at = &lo->at[node];
+    struct pdl_place p = plan_everywhere();
     struct pdl_plan_tensor t;
-    int in[2], out;
+    int in[2], out, c;
 
     if (y < 0 || lo->status != PDL_OK)
         return -1;
     t = lo->tensors[y];
-    out = plan_add_tensor(lo, &t);
+    c = feature_dim(lo, node);
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (t.place.at[f] == c)
+            p.at[f] = 0;
     in[0] = y;
-    in[1] = at->w[1];
+    in[1] = plan_move(lo, at->w[1], &p);
+    out = plan_add_tensor(lo, &t);
     plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_COMPUTE,
                                           .pass = PDL_FORWARD,
                                           .part = 1,
@@ -569,6 +611,6 @@ void plan_forward_node(struct plan_lower *lo, int node)
 
         if (partial && plan_rule_has_bias(n))
             y = add_bias(lo, node, y);
-        set_value(lo, n->out[k], y);
+        set_value(lo, n->out[k], settle(lo, node, y));
     }
 }

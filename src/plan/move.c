@@ -62,6 +62,8 @@ static int step(struct plan_lower *lo, enum pdl_plan_op_kind kind, int from,
         return -1;
     t = lo->tensors[from];
     t.place = *to;
+    if (t.kind == PDL_PLAN_WEIGHT) /* a copy for use is not the state */
+        t.kind = PDL_PLAN_ACTIVATION;
     out = plan_add_tensor(lo, &t);
     plan_add_op(lo, &(struct pdl_plan_op){.kind = kind,
                                           .node = -1,

@@ -141,9 +141,7 @@ static int operand_dim(const struct pdl_tensor *x, const struct pdl_tensor *y,
         return x->kind == PDL_TENSOR_ACTIVATION || x->kind == PDL_TENSOR_INPUT
                    ? 0
                    : PDL_REPLICATED;
-    return i >= 0 && x->dim[i] == y->dim[d - 1] && y->dim[d - 1] > 1
-               ? i + 1
-               : PDL_REPLICATED;
+    return i >= 0 && x->dim[i] == y->dim[d - 1] ? i + 1 : PDL_REPLICATED;
 }
 
 static bool pointwise_follow(const struct plan_site *s, int operand, int d,
