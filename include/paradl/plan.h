@@ -306,6 +306,8 @@ void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
 enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
                                   const struct pdl_model *m, int *clause,
                                   struct pdl_err *err);
+/* The static checker; EWRONG names the first operation that breaks a rule. */
+enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err);
 /* Symbolic execution: runs the plan on all ranks in one process, in exact
  * arithmetic modulo 2^61 - 1, runs the unsharded graph beside it, and compares
  * every weight after the update. For small shapes. EWRONG: they differ, or an

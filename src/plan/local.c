@@ -3,6 +3,17 @@
  * What is local to a rank: its box of a tensor, and the text of a plan. */
 #include "plan_priv.h"
 
+bool plan_same_shape(const struct pdl_plan_tensor *a,
+                     const struct pdl_plan_tensor *b)
+{
+    if (a->ndims != b->ndims)
+        return false;
+    for (int d = 0; d < a->ndims; d++)
+        if (a->dim[d] != b->dim[d])
+            return false;
+    return true;
+}
+
 /* The rank's part of dimension d: its factors are one index, mesh order. */
 static void part_of(const struct pdl_plan *p, const struct pdl_plan_tensor *t,
                     int64_t rank, int d, int64_t *parts, int64_t *index)

@@ -52,6 +52,14 @@ static bool innermost_all(const struct plan_lower *lo,
     return true;
 }
 
+/* A copy made for use is neither state nor input. */
+static enum pdl_plan_kind copied(enum pdl_plan_kind kind)
+{
+    return kind == PDL_PLAN_WEIGHT || kind == PDL_PLAN_INPUT
+               ? PDL_PLAN_ACTIVATION
+               : kind;
+}
+
 static int step(struct plan_lower *lo, enum pdl_plan_op_kind kind, int from,
                 const struct pdl_place *to, uint32_t group)
 {
@@ -62,8 +70,7 @@ static int step(struct plan_lower *lo, enum pdl_plan_op_kind kind, int from,
         return -1;
     t = lo->tensors[from];
     t.place = *to;
-    if (t.kind == PDL_PLAN_WEIGHT) /* a copy for use is not the state */
-        t.kind = PDL_PLAN_ACTIVATION;
+    t.kind = copied(t.kind);
     out = plan_add_tensor(lo, &t);
     plan_add_op(lo, &(struct pdl_plan_op){.kind = kind,
                                           .node = -1,
@@ -238,6 +245,7 @@ int plan_move_frames(struct plan_lower *lo, int t,
     if (!group)
         return t;
     next.name = pdl_arena_printf(lo->arena, "%s.halo", next.name);
+    next.kind = copied(next.kind);
     out = plan_add_tensor(lo, &next);
     plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_HALO,
                                           .node = -1,

@@ -132,6 +132,10 @@ void plan_update(struct plan_lower *lo);
 /* free.c: FREE after the last use of every tensor that is not state */
 void plan_insert_frees(struct plan_lower *lo);
 
+/* local.c */
+bool plan_same_shape(const struct pdl_plan_tensor *a,
+                     const struct pdl_plan_tensor *b);
+
 void plan_site_init(const struct pdl_model *m, int node, int64_t parts,
                     struct plan_site *s);
 

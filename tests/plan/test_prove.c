@@ -290,7 +290,8 @@ static int prove_one(uint64_t seed, char *why, size_t size)
         /* a network with fewer layers than stages is refused, rightly */
         rc = strstr(err.msg, "layers") || strstr(err.msg, "do not nest") ? 1
                                                                          : -1;
-    } else if (pdl_plan_prove(p, seed, &err) != PDL_OK) {
+    } else if (pdl_plan_check(p, &err) != PDL_OK ||
+               pdl_plan_prove(p, seed, &err) != PDL_OK) {
         rc = -1;
     }
     snprintf(why, size, "seed %llu, %s, batch %lld: %s",
