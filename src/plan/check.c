@@ -16,7 +16,8 @@ struct check {
     pdl_arena *arena;
     struct pdl_err *err;
     unsigned char *life;
-    int op; /* being looked at */
+    int *forward; /* of each node: its first forward operation, -1: none */
+    int op;       /* being looked at */
 };
 
 #define BAD(c, ...) (bad((c), __VA_ARGS__), pdl_same(PDL_EWRONG))
@@ -262,6 +263,25 @@ static enum pdl_status covered(struct check *c, const struct pdl_plan_op *o,
     return PDL_OK;
 }
 
+/* The group must be the one the change needs, no larger: its ranks wait for
+ * each other. */
+static bool group_fits(const struct check *c, const struct pdl_plan_op *o,
+                       int k)
+{
+    const struct pdl_plan_tensor *a = tensor(c, o->in[k]);
+    const struct pdl_plan_tensor *b = tensor(c, o->out[k]);
+    uint32_t framed = 0;
+
+    if (o->kind == PDL_PLAN_OP_ALLTOALL)
+        return o->group ==
+               plan_exchange_group(c->p->mesh, &a->place, &b->place);
+    for (int f = 0; f < c->p->mesh->nfactors; f++)
+        if (b->place.at[f] >= 0 &&
+            b->frame[b->place.at[f]].kind != PDL_FRAME_NONE)
+            framed |= UINT32_C(1) << f;
+    return o->kind != PDL_PLAN_OP_HALO || o->group == framed;
+}
+
 static enum pdl_status collective(struct check *c, const struct pdl_plan_op *o)
 {
     enum pdl_status st = PDL_OK;
@@ -272,6 +292,8 @@ static enum pdl_status collective(struct check *c, const struct pdl_plan_op *o)
         return BAD(c, "has an empty group");
     for (int k = 0; k < o->nin && st == PDL_OK; k++) {
         st = one_move(c, o, k);
+        if (st == PDL_OK && !group_fits(c, o, k))
+            st = BAD(c, "has not the group that its placements need");
         if (st == PDL_OK)
             st = covered(c, o, k);
     }
@@ -339,21 +361,152 @@ static bool is_cut(const struct check *c, const struct pdl_plan_op *o, int f,
     return true;
 }
 
-static enum pdl_status forward_placement(struct check *c,
-                                         const struct pdl_plan_op *o)
+/* How factor f cuts the node, read off its forward operation: 1 and the cut,
+ * 0 for no cut, -1 when the operands are no contraction at all. Batch norm's
+ * forward may be in two parts; there x alone decides. */
+static int cut_of(const struct check *c, int node, int f, struct plan_cut *cut)
 {
-    for (int f = 0; f < c->p->mesh->nfactors; f++) {
-        struct plan_cut cut;
-        struct plan_site s;
-        bool ok = is_cut(c, o, f, NULL);
-        int i = 0;
+    const struct pdl_plan_op *o = &c->p->ops[c->forward[node]];
+    struct plan_site s;
+    int i = 0, d = at(c, o->in[0], f);
 
-        plan_site_init(c->p->model, o->node, 1, &s);
-        while (!ok && next_cut(&s, &i, &cut))
-            ok = is_cut(c, o, f, &cut);
-        if (!ok)
+    plan_site_init(c->p->model, node, 1, &s);
+    if (plan_rule_has_statistics(s.node))
+        return d == PDL_REPLICATED                         ? 0
+               : d >= 0 && plan_rule_follow(&s, 0, d, cut) ? 1
+                                                           : -1;
+    if (is_cut(c, o, f, NULL))
+        return 0;
+    while (next_cut(&s, &i, cut))
+        if (is_cut(c, o, f, cut))
+            return 1;
+    return -1;
+}
+
+/* Where the cut puts what belongs to a model tensor: x, w, y of the node as
+ * `whole`, their gradients as partial sums where the index is missing. */
+static int place_of(const struct pdl_node *n, const struct plan_cut *cut,
+                    const struct pdl_plan_tensor *t)
+{
+    bool grad =
+        t->kind == PDL_PLAN_GRADIENT || t->kind == PDL_PLAN_WEIGHT_GRADIENT;
+
+    for (int k = 0; k < n->nout; k++)
+        if (n->out[k] == t->model_tensor) /* dy is needed whole */
+            return cut->y[k];
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] == t->model_tensor)
+            return grad ? made(cut->x[i]) : cut->x[i];
+    for (int j = 0; j < n->nweights; j++)
+        if (n->weights[j] == t->model_tensor) {
+            bool bias = j == 1 && plan_rule_has_bias(n);
+
+            if (grad && bias && cut->y[0] < 0)
+                return PDL_REPLICATED;
+            return grad ? made(cut->w[j]) : cut->w[j];
+        }
+    return PDL_REPLICATED;
+}
+
+/* Batch norm's sums [sets, 2, C]: split by set or channel, and inside a set
+ * partial until they have met. */
+static bool statistic_fits(const struct check *c, int x_dim, int place)
+{
+    enum pdl_bn bn = c->p->strategy->bn;
+    bool shared =
+        (x_dim >= 2 && bn != PDL_BN_LOCAL) || (x_dim == 0 && bn == PDL_BN_SYNC);
+
+    if (x_dim == PDL_REPLICATED)
+        return place == PDL_REPLICATED;
+    if (shared)
+        return place == PDL_REPLICATED || place == PDL_PARTIAL;
+    return place == (x_dim == 1 ? 2 : 0);
+}
+
+/* Is operand k a gradient of an output? (It may bear another name: an add
+ * hands its gradient on.) */
+static int output_gradient(const struct pdl_node *n,
+                           const struct pdl_plan_op *o, int k)
+{
+    int first = o->pass == PDL_BACKWARD_WEIGHTS ? n->nin : 0;
+
+    return o->pass != PDL_FORWARD && k < o->nin && k >= first &&
+                   k < first + n->nout
+               ? k - first
+               : -1;
+}
+
+static bool operand_fits(const struct check *c, const struct pdl_plan_op *o,
+                         int k, int f, int cut, const struct plan_cut *how)
+{
+    const struct pdl_node *n = &c->p->model->nodes[o->node];
+    const struct pdl_plan_tensor *x =
+        tensor(c, k < o->nin ? o->in[k] : o->out[k - o->nin]);
+    int dy = output_gradient(n, o, k);
+    int place = x->place.at[f], want;
+    bool exchanged = o->pass == PDL_BACKWARD_WEIGHTS &&
+                     tensor(c, o->in[0])->kind == PDL_PLAN_STATISTIC;
+
+    if (x->kind == PDL_PLAN_STATISTIC)
+        return statistic_fits(c, cut ? how->x[0] : PDL_REPLICATED, place);
+    want = !cut ? PDL_REPLICATED : dy >= 0 ? how->y[dy] : place_of(n, how, x);
+    if (exchanged && x->kind == PDL_PLAN_WEIGHT_GRADIENT)
+        return place == want ||
+               (want == PDL_PARTIAL && place == PDL_REPLICATED &&
+                at(c, o->in[0], f) == PDL_REPLICATED);
+    return place == want;
+}
+
+/* Every operand and result lies as one cut of the node says. Forward results
+ * may be partial sums; a bias is added on any shard (part 1). */
+static enum pdl_status node_placement(struct check *c,
+                                      const struct pdl_plan_op *o)
+{
+    const struct pdl_node *n = &c->p->model->nodes[o->node];
+    bool plain = !plan_rule_has_statistics(n);
+
+    if (c->forward[o->node] < 0)
+        return BAD(c, "comes before the node's forward pass");
+    for (int f = 0; f < c->p->mesh->nfactors; f++) {
+        struct plan_cut how;
+        int cut = cut_of(c, o->node, f, &how);
+
+        if (cut < 0)
             return BAD(c, "its operands are not placed as one contraction");
+        if (plain && o->pass == PDL_FORWARD)
+            continue; /* is_cut has looked at all of it */
+        for (int k = 0; k < o->nin + o->nout; k++)
+            if (!operand_fits(c, o, k, f, cut, &how))
+                return BAD(c, "an operand is not where the forward pass was");
     }
+    return PDL_OK;
+}
+
+/* The bias lies like the channels of what it is added to. */
+static enum pdl_status bias_placement(struct check *c,
+                                      const struct pdl_plan_op *o)
+{
+    const struct pdl_node *n = &c->p->model->nodes[o->node];
+    int feature =
+        strcmp(n->op->name, "linear") == 0 ? tensor(c, o->in[0])->ndims - 1 : 1;
+
+    for (int f = 0; f < c->p->mesh->nfactors; f++) {
+        int y = at(c, o->in[0], f);
+
+        if (at(c, o->out[0], f) != y ||
+            at(c, o->in[1], f) != (y == feature ? 0 : PDL_REPLICATED))
+            return BAD(c, "the bias does not lie like its sum");
+    }
+    return PDL_OK;
+}
+
+static enum pdl_status loss_placement(struct check *c,
+                                      const struct pdl_plan_op *o)
+{
+    for (int f = 0; f < c->p->mesh->nfactors; f++)
+        if (o->nin != 2 || at(c, o->in[0], f) != at(c, o->in[1], f) ||
+            at(c, o->in[0], f) != at(c, o->out[0], f))
+            return BAD(c, "output, labels and gradient lie differently");
     return PDL_OK;
 }
 
@@ -403,18 +556,28 @@ static enum pdl_status compute(struct check *c, const struct pdl_plan_op *o)
 {
     const struct pdl_node *n =
         o->node >= 0 ? &c->p->model->nodes[o->node] : NULL;
-    bool plain = n && !plan_rule_has_statistics(n);
     enum pdl_status st = no_partial(c, o);
 
-    if (st != PDL_OK || !plain)
+    if (st != PDL_OK)
         return st;
-    if (o->pass == PDL_FORWARD && o->part == 0) {
-        st = forward_placement(c, o);
-        return st != PDL_OK ? st : window(c, o, o->in[0], o->out[0], true);
+    if (!n)
+        return loss_placement(c, o);
+    if (o->pass == PDL_FORWARD && o->part == 0)
+        c->forward[o->node] = c->op;
+    if (o->pass == PDL_FORWARD && o->part == 1 && !plan_rule_has_statistics(n))
+        return bias_placement(c, o);
+    st = node_placement(c, o);
+    if (st != PDL_OK || plan_rule_has_statistics(n))
+        return st;
+    if (o->pass == PDL_FORWARD)
+        return window(c, o, o->in[0], o->out[0], true);
+    if (o->pass == PDL_BACKWARD_DATA && o->nout > 0) {
+        st = window(c, o, o->in[0], o->out[0], false);
+        /* a max pool's positions need the same halo as dy */
+        if (st == PDL_OK && n->op->flags & PDL_OP_SAVES_MASK && o->nin > 1)
+            st = window(c, o, o->in[o->nin - 1], o->out[0], false);
     }
-    if (o->pass == PDL_BACKWARD_DATA && o->nout > 0)
-        return window(c, o, o->in[0], o->out[0], false);
-    return PDL_OK;
+    return st;
 }
 
 static enum pdl_status same_places(struct check *c, const struct pdl_plan_op *o,
@@ -518,7 +681,11 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
 
     if (a)
         c.life = PDL_NEW(a, unsigned char, p->ntensors + 1);
-    if (!c.life)
+    if (a)
+        c.forward = PDL_NEW(a, int, p->model->nnodes + 1);
+    for (int i = 0; c.forward && i < p->model->nnodes; i++)
+        c.forward[i] = -1;
+    if (!c.life || !c.forward)
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int t = 0; st == PDL_OK && t < p->ntensors; t++)
         c.life[t] = is_given(&p->tensors[t]) ? LIVE : UNWRITTEN;

@@ -27,12 +27,12 @@ bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
 }
 
 /* Are the factors of `set` the innermost of those that shard dimension d? */
-static bool innermost(const struct plan_lower *lo, const struct pdl_place *p,
+static bool innermost(const struct pdl_mesh *m, const struct pdl_place *p,
                       uint32_t set, int d)
 {
     bool outside = false;
 
-    for (int f = lo->mesh->nfactors - 1; f >= 0; f--) {
+    for (int f = m->nfactors - 1; f >= 0; f--) {
         if (p->at[f] != d)
             continue;
         if (!(set >> f & 1))
@@ -43,11 +43,11 @@ static bool innermost(const struct plan_lower *lo, const struct pdl_place *p,
     return true;
 }
 
-static bool innermost_all(const struct plan_lower *lo,
-                          const struct pdl_place *p, uint32_t set)
+static bool innermost_all(const struct pdl_mesh *m, const struct pdl_place *p,
+                          uint32_t set)
 {
     for (int d = 0; d < PDL_BOX_DIMS; d++)
-        if (!innermost(lo, p, set, d))
+        if (!innermost(m, p, set, d))
             return false;
     return true;
 }
@@ -132,7 +132,7 @@ static int move_sums(struct plan_lower *lo, int t, const struct pdl_place *to)
     uint32_t reduce = factors(lo, &now, to, SUM_TO_ALL);
 
     next = with(lo, &now, to, scatter);
-    if (scatter && innermost_all(lo, &next, scatter)) {
+    if (scatter && innermost_all(lo->mesh, &next, scatter)) {
         t = step(lo, PDL_PLAN_OP_REDUCE_SCATTER, t, &next, scatter);
         now = next;
         scatter = 0;
@@ -146,21 +146,21 @@ static int move_sums(struct plan_lower *lo, int t, const struct pdl_place *to)
 }
 
 /* All factors that shard a dimension that changes. */
-static uint32_t involved(const struct plan_lower *lo,
-                         const struct pdl_place *now,
-                         const struct pdl_place *to)
+uint32_t plan_exchange_group(const struct pdl_mesh *m,
+                             const struct pdl_place *now,
+                             const struct pdl_place *to)
 {
     uint32_t set = 0, dims = 0;
 
-    for (int f = 0; f < lo->mesh->nfactors; f++)
+    for (int f = 0; f < m->nfactors; f++)
         if (now->at[f] != to->at[f]) {
             set |= UINT32_C(1) << f;
             dims |= now->at[f] >= 0 ? UINT32_C(1) << now->at[f] : 0;
             dims |= to->at[f] >= 0 ? UINT32_C(1) << to->at[f] : 0;
         }
-    if (innermost_all(lo, now, set) && innermost_all(lo, to, set))
+    if (innermost_all(m, now, set) && innermost_all(m, to, set))
         return set;
-    for (int f = 0; f < lo->mesh->nfactors; f++)
+    for (int f = 0; f < m->nfactors; f++)
         if ((now->at[f] >= 0 && dims >> now->at[f] & 1) ||
             (to->at[f] >= 0 && dims >> to->at[f] & 1))
             set |= UINT32_C(1) << f;
@@ -182,7 +182,7 @@ int plan_move(struct plan_lower *lo, int t, const struct pdl_place *to)
     now = lo->tensors[t].place;
     set = factors(lo, &now, to, ALL_TO_SHARD);
     next = with(lo, &now, to, set);
-    if (set && innermost_all(lo, &next, set)) {
+    if (set && innermost_all(lo->mesh, &next, set)) {
         t = step(lo, PDL_PLAN_OP_SLICE, t, &next, 0);
         now = next;
     }
@@ -190,9 +190,10 @@ int plan_move(struct plan_lower *lo, int t, const struct pdl_place *to)
         return t;
     set = factors(lo, &now, to, GATHER);
     next = with(lo, &now, to, set);
-    if (plan_same_place(lo, &next, to) && innermost_all(lo, &now, set))
+    if (plan_same_place(lo, &next, to) && innermost_all(lo->mesh, &now, set))
         return step(lo, PDL_PLAN_OP_ALLGATHER, t, to, set);
-    return step(lo, PDL_PLAN_OP_ALLTOALL, t, to, involved(lo, &now, to));
+    return step(lo, PDL_PLAN_OP_ALLTOALL, t, to,
+                plan_exchange_group(lo->mesh, &now, to));
 }
 
 /* Is what the window needs inside what the split owns, for every part? */

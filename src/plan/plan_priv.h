@@ -113,6 +113,10 @@ void plan_end_item(struct plan_lower *lo);
 int plan_move(struct plan_lower *lo, int tensor, const struct pdl_place *to);
 int plan_move_frames(struct plan_lower *lo, int tensor,
                      const struct pdl_frame *frames);
+/* the ranks that take part in an exchange by boxes */
+uint32_t plan_exchange_group(const struct pdl_mesh *m,
+                             const struct pdl_place *now,
+                             const struct pdl_place *to);
 struct pdl_place plan_everywhere(void); /* replicated over all factors */
 bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
                      const struct pdl_place *b);
