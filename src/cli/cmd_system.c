@@ -122,8 +122,8 @@ static int list_text(pdl_arena *a, struct pdl_sink *out)
 
         if (pdl_system_open(a, b->name, &s, &err) != PDL_OK)
             return cli_fail(PDL_EWRONG, &err);
-        peak = s.pe.peak_flop_per_s[PDL_BF16];
-        peak = peak > 0 ? peak : s.pe.peak_flop_per_s[PDL_FP16];
+        peak = s.pe.peak_flop_per_s[PDL_PREC_BF16];
+        peak = peak > 0 ? peak : s.pe.peak_flop_per_s[PDL_PREC_FP16];
         pdl_table_cell(&t, "%s", s.name);
         if (s.built_nodes)
             pdl_table_cell(&t, "%lld", (long long)s.nodes);
@@ -251,7 +251,7 @@ static void show_links(struct pdl_sink *out, const struct pdl_node_links *l)
         put_wrapped(out, "  cables", w.text);
 }
 
-static void show_node(struct pdl_sink *out, const struct pdl_node *node)
+static void show_node(struct pdl_sink *out, const struct pdl_node_desc *node)
 {
     const struct pdl_nics *n = &node->nics;
     const struct pdl_host *h = &node->host;
@@ -358,7 +358,7 @@ static void show_collectives(struct pdl_sink *out, pdl_arena *a,
     pdl_puts(out, "Measured\n");
     pdl_table_init(&t, a, columns, 8);
     for (int64_t i = 0; i < sys->ncollectives; i++) {
-        const struct pdl_collective *c = &sys->collectives[i];
+        const struct pdl_collective_fit *c = &sys->collectives[i];
         char b[40];
 
         pdl_table_cell(&t, "  %.20s", c->op);
@@ -574,7 +574,7 @@ static void tell(const struct pdl_args *args, const struct pdl_system *sys,
                  int64_t before)
 {
     for (int64_t i = before; i < sys->ncollectives && !args->quiet; i++) {
-        const struct pdl_collective *c = &sys->collectives[i];
+        const struct pdl_collective_fit *c = &sys->collectives[i];
         char alpha[40], rate[40];
 
         pdl_printf(cli_stderr(),

@@ -20,33 +20,35 @@
 
 enum { MAX_RUNS = 4096 };
 
-#define LAYER_FIELDS(X)                                                        \
-    X(mixer)                                                                   \
-    X(order)                                                                   \
-    X(norm)                                                                    \
-    X(heads)                                                                   \
-    X(kv_heads) X(head_dim) X(v_head_dim) X(window) X(causal) X(rope)          \
-        X(q_bias) X(k_bias) X(v_bias) X(out_bias) X(qk_norm) X(qk_norm_kind)   \
-            X(sinks) X(gate) X(v_is_k) X(shared_kv) X(sub_norm) X(q_lora)      \
-                X(kv_lora) X(qk_nope) X(qk_rope) X(lora_bias) X(cross)         \
-                    X(inner) X(state) X(conv) X(dt_rank) X(groups) X(in_bias)  \
-                        X(conv_bias) X(ssm_out) X(ssm_norms) X(k_heads) X(ffn) \
-                            X(gated) X(ffn_bias) X(ffn_norm) X(experts)        \
-                                X(topk) X(moe_ffn) X(expert_bias)              \
-                                    X(router_bias) X(correction) X(shared_ffn) \
-                                        X(shared_gate) X(dense_too)            \
-                                            X(layer_scale) X(gates)            \
-                                                X(per_layer)
+#define LAYER_FIELDS(X)                                                       \
+    X(mixer)                                                                  \
+    X(order)                                                                  \
+    X(norm)                                                                   \
+    X(heads)                                                                  \
+    X(kv_heads)                                                               \
+    X(head_dim)                                                               \
+    X(v_head_dim) X(window) X(causal) X(rope) X(q_bias) X(k_bias) X(v_bias)   \
+        X(out_bias) X(qk_norm) X(qk_norm_kind) X(sinks) X(gate) X(v_is_k)     \
+            X(shared_kv) X(sub_norm) X(q_lora) X(kv_lora) X(qk_nope)          \
+                X(qk_rope) X(lora_bias) X(cross) X(inner) X(state) X(conv)    \
+                    X(dt_rank) X(groups) X(in_bias) X(conv_bias) X(ssm_out)   \
+                        X(ssm_norms) X(k_heads) X(ffn) X(gated) X(ffn_bias)   \
+                            X(ffn_norm) X(experts) X(topk) X(moe_ffn)         \
+                                X(expert_bias) X(router_bias) X(correction)   \
+                                    X(shared_ffn) X(shared_gate) X(dense_too) \
+                                        X(layer_scale) X(gates) X(per_layer)
 
-#define STACK_FIELDS(X)                                                      \
-    X(hidden)                                                                \
-    X(norm)                                                                  \
-    X(vocab)                                                                 \
-    X(embed_dim)                                                             \
-    X(types) X(same_table) X(positions) X(embed_norm) X(project_last)        \
-        X(shared_layers) X(rel_buckets) X(rel_heads) X(rel_rows) X(rel_norm) \
-            X(image) X(channels) X(patch) X(patch_bias) X(class_tokens)      \
-                X(pre_norm) X(mels) X(final_norm) X(pool) X(pooler) X(feature)
+#define STACK_FIELDS(X)                                                        \
+    X(hidden)                                                                  \
+    X(norm)                                                                    \
+    X(vocab)                                                                   \
+    X(embed_dim)                                                               \
+    X(types)                                                                   \
+    X(same_table)                                                              \
+    X(positions) X(embed_norm) X(project_last) X(shared_layers) X(rel_buckets) \
+        X(rel_heads) X(rel_rows) X(rel_norm) X(image) X(channels) X(patch)     \
+            X(patch_bias) X(class_tokens) X(pre_norm) X(mels) X(final_norm)    \
+                X(pool) X(pooler) X(feature)
 
 /* A stack being filled. */
 struct fill {
