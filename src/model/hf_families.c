@@ -71,6 +71,25 @@ const struct model_row model_hf_families[] = {
      "win=sliding_window?0 "
      "moe_ffn=moe_intermediate_size?ffn moe_freq=1 dense_experts=0 "
      "labels=#id2label|num_labels?2 "},
+    /* a type nobody told us of: Llama, with the usual keys of mixtures and of
+     * latent attention */
+    {"unknown", "llama", "qkv_bias=attention_bias|qkv_bias?0 "
+     "experts=num_local_experts|num_experts|n_routed_experts|moe_num_experts?0 "
+     "topk=num_experts_per_tok|num_experts_per_token|moe_topk|top_k_experts|"
+       "moe_top_k|moe_k?2 "
+     "n_shared=n_shared_experts|num_shared_experts|num_shared_expert?0 "
+     "shared_ffn=shared_expert_intermediate_size|shared_intermediate_size?"
+       "n_shared*moe_ffn "
+     "dense_first=first_k_dense_replace?0 "
+     "moe_freq=moe_layer_freq|decoder_sparse_step?1 "
+     "moe_shift=decoder_sparse_step{1,0}?0 "
+     "qk_norm=use_qk_norm{HEAD,0}|qk_norm{HEAD,0}?0 "
+     "mixer=kv_lora_rank{MLA,ATTN}?ATTN q_lora=q_lora_rank?0 "
+     "kv_lora=kv_lora_rank?0 qk_nope=qk_nope_head_dim?0 "
+     "qk_rope=qk_rope_head_dim?0 lora_bias=attention_bias?0 "
+     "head_dim=kv_lora_rank{both,one}?one both=:qk_nope+qk_rope "
+     "one=head_dim|attention_head_dim?hidden/heads "
+     "v_head_dim=v_head_dim?head_dim"},
     /* Llama and those that differ from it in sizes and biases */
     {"llama", "", ATTN_BIAS "ffn_bias=mlp_bias?0 hidden?4096 layers?32 heads?32 "
      "ffn?11008 vocab?32000"},
