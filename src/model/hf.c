@@ -241,8 +241,6 @@ static void note_sides(struct reader *r)
     for (size_t i = 0; i < sizeof side_maps / sizeof side_maps[0]; i++)
         if (pdl_doc_get(r->f.outer, side_maps[i]) && !(r->tower && i == 0))
             unknown(r, side_maps[i], "");
-    if (model_field(&r->f, "partial"))
-        unknown(r, "model_type:", r->type);
 }
 
 /* "architectures": ["LlamaForCausalLM"] */

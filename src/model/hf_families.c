@@ -338,7 +338,9 @@ const struct model_row model_hf_families[] = {
     {"deepseek_v3", "deepseek_v2", "correction ffn_bias=0 "
      "moe_ffn=moe_intermediate_size?2048 experts=n_routed_experts?256 "
      "n_shared=n_shared_experts?1 dense_first=first_k_dense_replace?3"},
-    {"deepseek_v32", "deepseek_v3", "partial"},
+    {"deepseek_v32", "deepseek_v3", "index_heads=index_n_heads?64 "
+     "index_dim=index_head_dim?128"},
+    {"glm_moe_dsa", "deepseek_v32", "index_heads=index_n_heads?32"},
     {"kimi_k2", "deepseek_v3", ""}, {"kimi_k25", "deepseek_v3", ""},
     {"glm4_moe_lite", "deepseek_v3", "correction"},
     {"youtu", "deepseek_v3", "experts=0"},

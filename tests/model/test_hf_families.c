@@ -22,10 +22,10 @@ static const char asked[] =
     "pooler feature per_vocab per_width frames merge mean adapter_norm "
     "adapter_norm_kind adapter_hidden adapter_out adapter_bias adapter_in "
     "adapter_two tiles aspects not_inserted max_pos pos_lost encdec clip "
-    "vision encoder head tied head_bias always_head cls_pooler labels partial "
+    "vision encoder head tied head_bias always_head cls_pooler labels "
     "moe_freq moe_shift dense_first dense_ffn window_every lin_every "
     "attn_every attn_offset all_mamba first_plain kv_shared double_wide "
-    "globals two_thirds multiple ";
+    "globals index_heads index_dim two_thirds multiple ";
 
 static bool in_list(const char *list, const char *word)
 {
