@@ -114,6 +114,13 @@ static bool feature_node(const struct onnx_graph *g, const struct onnx_node *n)
     return false;
 }
 
+/* Tokens, positions and masks come in these types, quantised data does not. */
+static bool positions(int type)
+{
+    return type == ONNX_INT64 || type == ONNX_INT32 || type == ONNX_BOOL ||
+           type == ONNX_STRING;
+}
+
 static void forward(struct onnx_graph *g)
 {
     for (int i = 0; i < g->nvalues; i++) {
@@ -122,7 +129,7 @@ static void forward(struct onnx_graph *g)
         v->constant =
             v->kind == ONNX_STORED || (v->kind == ONNX_INPUT && !v->data);
         v->feature = v->kind == ONNX_INPUT
-                         ? v->data && !model_onnx_int_type(g->shape[i].type)
+                         ? v->data && !positions(g->shape[i].type)
                          : v->kind == ONNX_MADE && v->node < 0;
         v->demand = v->use = 0;
     }
