@@ -112,6 +112,30 @@ static void windows(struct onnx_layer *l, const struct onnx_shape *w, int space)
     same_pads(l, a, space);
 }
 
+/* A transposed convolution may name its output instead of its padding. */
+static void deconv_pads(struct onnx_layer *l, int space)
+{
+    struct pdl_attr *a = &l->attr;
+    const struct onnx_shape *x = shape(l, 0);
+    const struct onnx_shape *y = &l->m->g->shape[l->n->out[0]];
+
+    for (int i = 0; i < space && i < PDL_MAX_SPATIAL && y->rank == x->rank;
+         i++) {
+        int64_t d = x->dim[2 + i], want = y->dim[2 + i], extra;
+
+        if (d < 1 || want < 0 || d > INT32_MAX || want > INT32_MAX)
+            return;
+        extra = model_or1(a->stride[i]) * (d - 1) +
+                (a->kernel[i] - 1) * model_or1(a->dilation[i]) + 1 +
+                a->output_pad[i] - want;
+        if (extra == a->pad[i] + a->pad_end[i])
+            continue;
+        a->pad[i] = extra < 0 ? 0 : extra / 2;
+        a->pad_end[i] = extra < 0 ? 0 : extra - extra / 2;
+        a->output_pad[i] -= extra < 0 ? extra : 0;
+    }
+}
+
 /* Conv, ConvTranspose and their quantised forms. */
 static void conv(struct onnx_layer *l)
 {
@@ -121,6 +145,8 @@ static void conv(struct onnx_layer *l)
     int64_t groups = model_onnx_int(l->n, "group", 1);
 
     windows(l, w, x->rank - 2);
+    if (up && l->n->out[0] >= 0)
+        deconv_pads(l, x->rank - 2);
     l->attr.groups = groups < 1 ? 1 : groups;
     if (w->rank > 1)
         l->attr.features = up ? w->dim[1] : w->dim[0];
