@@ -62,8 +62,8 @@ struct pdl_tensor {
     enum pdl_dtype dtype;
     enum pdl_tensor_kind kind;
     int rank;
-    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
     int segment;               /* that makes it; its repeat multiplies it */
+    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
 };
 
 /* All attributes of all operators; 0 where an operator has no use for one.
@@ -300,6 +300,15 @@ struct pdl_zoo_entry {
     const char *summary; /* which variant it is */
 };
 const struct pdl_zoo_entry *pdl_zoo_at(int i); /* NULL past the end */
+/* The i-th parameter that a name of the zoo takes, and its value when nobody
+ * sets it (0 often means that it follows from others). False past the end, and
+ * for a name that is not there. */
+struct pdl_zoo_param {
+    const char *key, *help;
+    const char *choices; /* "18|34|50" or NULL: any number in the range */
+    int64_t value, min, max;
+};
+bool pdl_zoo_param(const char *name, int i, struct pdl_zoo_param *out);
 enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
                               const struct pdl_model **out,
                               struct pdl_err *err);

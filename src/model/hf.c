@@ -13,10 +13,13 @@
  *
  * A model_type that no row describes is built like Llama when it has Llama's
  * keys, and "model_type:NAME" stands among the unknown operators; otherwise
- * it is refused. Towers for images or sound that stand beside the language
- * model are named there too: "vision_config". */
+ * it is refused. A tower for images beside the language model is built where a
+ * row "<model_type>_vision" describes it (with one image a sample, of the size
+ * the file or the row names); other towers are named there too:
+ * "vision_config", "audio_config". */
 #include "hf.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Where multimodal files keep the language model. */
@@ -32,6 +35,7 @@ struct reader {
     struct model_tf tf;
     struct model_tf_choice choice;
     const char *type;
+    const struct model_row *tower; /* of images, beside the language model */
     int nunknown;
 };
 
@@ -100,15 +104,18 @@ static enum pdl_status no_row(struct reader *r, const char *type)
     static const char *const canonical[] = {"hidden_size", "num_hidden_layers",
                                             "num_attention_heads",
                                             "intermediate_size", "vocab_size"};
+    const struct pdl_doc *at = pdl_doc_get(r->f.map, "model_type");
     struct pdl_suggest s;
 
+    if (!at)
+        at = pdl_doc_get(r->f.outer, "model_type");
     for (size_t i = 0; i < sizeof canonical / sizeof canonical[0]; i++) {
         if (pdl_doc_get(r->f.map, canonical[i]))
             continue;
         pdl_suggest_init(&s, type);
         for (const struct model_row *m = model_hf_families + 1; m->name; m++)
             pdl_suggest_try(&s, m->name);
-        pdl_doc_fail(pdl_doc_get(r->f.map, "model_type"), r->f.err,
+        pdl_doc_fail(at, r->f.err,
                      "model_type '%.60s' is not known, and without %s it "
                      "cannot be read like Llama",
                      type, canonical[i]);
@@ -186,17 +193,38 @@ static enum pdl_dtype dtype_of(const struct reader *r)
     return PDL_F32;
 }
 
+/* The row "<model_type>_vision" where we know how images come in. */
+static const struct model_row *tower_of(const struct reader *r)
+{
+    const struct pdl_doc *d = pdl_doc_get(r->f.outer, "vision_config");
+    char name[80];
+
+    if (!d || d->kind != PDL_DOC_MAP || !r->type)
+        return NULL;
+    snprintf(name, sizeof name, "%.60s_vision", r->type);
+    return model_row_find(model_hf_families, name);
+}
+
+static enum pdl_status add_tower(struct reader *r)
+{
+    struct model_fields f = r->f;
+
+    f.row = r->tower;
+    f.map = pdl_doc_get(r->f.outer, "vision_config");
+    f.nested = true;
+    return model_tf_tower(&f, r->arena, &r->tf);
+}
+
 static void note_sides(struct reader *r)
 {
     if (model_field(&r->f, "clip"))
         return;
+    r->tower = tower_of(r);
     for (size_t i = 0; i < sizeof side_maps / sizeof side_maps[0]; i++)
-        if (pdl_doc_get(r->f.outer, side_maps[i]))
+        if (pdl_doc_get(r->f.outer, side_maps[i]) && !(r->tower && i == 0))
             unknown(r, side_maps[i], "");
     if (model_field(&r->f, "partial"))
         unknown(r, "model_type:", r->type);
-    if (model_field(&r->f, "moe"))
-        unknown(r, "enable_moe_block", "");
 }
 
 /* "architectures": ["LlamaForCausalLM"] */
@@ -246,6 +274,8 @@ enum pdl_status pdl_model_hf(pdl_arena *a, struct pdl_bytes in,
     note_sides(&r);
     st = r.f.status == PDL_OK ? model_tf_fill(&r.f, a, &r.choice, &r.tf)
                               : r.f.status;
+    if (st == PDL_OK && r.tower && r.tf.nstacks == 1)
+        st = add_tower(&r);
     if (st != PDL_OK)
         return st;
     r.tf.name = base_name(&r);

@@ -21,5 +21,8 @@ enum { MODEL_SEQ_DEFAULT = 4096, MODEL_MAX_LAYERS = 100000 };
 enum pdl_status model_tf_fill(struct model_fields *f, pdl_arena *a,
                               const struct model_tf_choice *choice,
                               struct model_tf *tf);
+/* Puts a tower of images before the only stack, from fields of its own. */
+enum pdl_status model_tf_tower(struct model_fields *f, pdl_arena *a,
+                               struct model_tf *tf);
 
 #endif

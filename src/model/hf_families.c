@@ -149,14 +149,17 @@ const struct model_row model_hf_families[] = {
      "window_every=sliding_window_pattern|_sliding_window_pattern?6 "
      "vocab=vocab_size|^vocab_size?262208"},
     {"gemma3", "gemma3_text", ""},
-    {"gemma4_text", "gemma3_text", "full_head_dim=global_head_dim?head_dim "
+    {"gemma4_text", "gemma3_text", "full_head_dim=global_head_dim?512 "
      "full_v_head_dim=:full_head_dim "
      "full_kv_heads=attention_k_eq_v{gkv,kv_heads}?kv_heads "
      "gkv=num_global_key_value_heads?kv_heads full_v_is_k=attention_k_eq_v?0 "
      "qkv_bias=attention_bias?0 out_bias=attention_bias?0 "
-     "vocab=vocab_size?262144 per_layer_vocab=vocab_size_per_layer_input?0 "
-     "per_layer=hidden_size_per_layer_input?256 "
-     "moe=enable_moe_block?0 kv_shared=num_kv_shared_layers?0 "
+     "vocab=vocab_size?262144 per_vocab=vocab_size_per_layer_input?262144 "
+     "per_layer=hidden_size_per_layer_input?256 per_width=:layers*per_layer "
+     "beside=enable_moe_block?0 experts=enable_moe_block{n_experts,0}?0 "
+     "n_experts=num_experts topk=top_k_experts|num_experts_per_tok?8 "
+     "moe_ffn=moe_intermediate_size|expert_intermediate_size?0 "
+     "kv_shared=num_kv_shared_layers?0 double_wide=use_double_wide_mlp?0 "
      "window=sliding_window?512"},
     {"gemma4", "gemma4_text", ""},
     {"gemma4_unified_text", "gemma4_text", ""},
@@ -164,6 +167,8 @@ const struct model_row model_hf_families[] = {
     {"phi", "", LAYERNORM BIASED "gated=0 order=:PARALLEL head_bias "
      "qk_norm=qk_layernorm{HEAD,0}?0 hidden?2048 layers?24 heads?32 ffn?8192 "
      "vocab?51200"},
+    {"phi-msft", "phi", "ffn=n_inner?4*hidden"},
+    {"mixformer-sequential", "phi-msft", ""},
     {"phi3", "", "hidden?3072 layers?32 heads?32 ffn?8192 vocab?32064"},
     {"phi3_v", "phi3", ""}, {"phi3small", "phi3", ""},
     {"phi4_multimodal", "phi3", ""}, {"phi4mm", "phi3", ""},
@@ -362,7 +367,7 @@ const struct model_row model_hf_families[] = {
     {"roberta", "bert", "pos_lost=2 vocab?50265"},
     {"xlm-roberta", "roberta", "vocab?250002"},
     {"xlm-roberta-xl", "roberta", "order=:PRE embed_norm=0 final_norm"},
-    {"camembert", "roberta", ""}, {"ernie", "bert",
+    {"big_bird", "bert", ""}, {"camembert", "roberta", ""}, {"ernie", "bert",
       "types=use_task_id{types_tasks,kinds}?kinds kinds=type_vocab_size?2 "
       "types_tasks=:kinds+tasks tasks=task_type_vocab_size?3"},
     {"megatron-bert", "bert", "order=:PRE embed_norm=0 final_norm"},
@@ -427,6 +432,39 @@ const struct model_row model_hf_families[] = {
      "vis_class_tokens=1 vis_positions=1 vis_pre_norm "
      "vis_kv_heads=:vis_heads vis_head_dim=:vis_hidden/vis_heads "
      "vis_v_head_dim=:vis_head_dim vis_embed_dim=:vis_hidden feature=^projection_dim?512 pool"},
+    /* towers of images beside a language model; the size of the image is
+     * free where the file names none */
+    {"qwen2_5_vl_vision", "", "qkv_bias out_bias ffn_bias causal=0 vision vocab=0 "
+     "hidden=hidden_size?1280 layers=depth?32 heads=num_heads?16 "
+     "ffn=intermediate_size?3420 kv_heads=:heads head_dim=:hidden/heads "
+     "patch=patch_size|spatial_patch_size?14 image=:32*patch "
+     "channels=in_channels|in_chans?3 frames=temporal_patch_size?2 final_norm=0 "
+     "merge=spatial_merge_size?2 adapter_norm adapter_norm_kind=:norm "
+     "square=:merge*merge adapter_hidden=:square*hidden adapter_bias "
+     "adapter_out=out_hidden_size?3584"},
+    {"qwen2_vl_vision", "qwen2_5_vl_vision", LAYERNORM "gated=0 "
+     "hidden=embed_dim?1280 ffn=:ratio*hidden ratio=mlp_ratio?4 "
+     "adapter_out=hidden_size?3584"},
+    {"gemma3_vision", "vit", "class_tokens=0 pool=0 qkv_bias=1 "
+     "image=image_size?896 patch=patch_size?14 merge=4 mean adapter_norm "
+     "adapter_norm_kind=:RMS hidden?1152 layers?27 heads?16 ffn?4304"},
+    {"paligemma_vision", "gemma3_vision", "merge=0 adapter_norm=0 adapter_bias "
+     "image=image_size?224"},
+    {"llava_vision", "clip_vision_model", "pool=0 adapter_two adapter_bias "
+     "image=image_size?336 patch=patch_size?14 hidden?1024 layers?24 heads?16 "
+     "ffn?4096"},
+    {"mllama_vision", "", LAYERNORM "ffn_bias gated=0 rope=0 causal=0 vision "
+     "vocab=0 layers=:locals+globals locals=num_hidden_layers?32 "
+     "globals=num_global_layers?8 global_gates heads=attention_heads?16 "
+     "kv_heads=:heads image=image_size?560 patch=patch_size?14 channels=3 "
+     "class_tokens=1 positions=1 pre_norm tiles=max_num_tiles?4 "
+     "aspects=:ratios+1 ratios=#supported_aspect_ratios?8 "
+     "adapter_in=vision_output_dim?7680 adapter_bias not_inserted "
+     "hidden?1280 ffn?5120"},
+    {"gemma4_vision", "", "order=:SANDWICH qk_norm=:HEAD causal=0 vision vocab=0 "
+     "head_dim=head_dim?64 patch=patch_size?16 image=:48*patch channels=3 "
+     "positions=:2*rows rows=position_embedding_size?10240 final_norm=0 "
+     "merge=pooling_kernel_size?3 mean hidden?768 layers?16 heads?12 ffn?3072"},
     {NULL, NULL, NULL},
 };
 // clang-format on

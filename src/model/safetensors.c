@@ -215,7 +215,12 @@ static enum pdl_status read_tensor(struct reader *r, const struct pdl_doc *d)
         st = read_range(r, d, range);
     if (st != PDL_OK)
         return st;
-    if (!bytes_of(&t, bits, &bytes) || bytes != range->end - range->begin)
+    if (!bytes_of(&t, bits, &bytes))
+        return pdl_doc_fail(d, r->err,
+                            "'%.60s': the shape is too large, or no whole "
+                            "number of bytes",
+                            d->key);
+    if (bytes != range->end - range->begin)
         return pdl_doc_fail(d, r->err,
                             "'%.60s': the shape needs %lld bytes, data_offsets "
                             "span %lld",

@@ -234,6 +234,20 @@ static int add_positions(struct model_tf_ctx *c, int x, int64_t columns)
     return model_tf_binary(c, "add", "embed.add_positions", x, p);
 }
 
+/* Gemma 3n and 4: a second, wide embedding, a slice for each layer, with a
+ * projection of the first added. */
+static int per_layer_inputs(struct model_tf_ctx *c, int ids, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int y = table(c, "embed.per_layer", "embedding", ids, s->per_vocab,
+                  s->per_width);
+
+    x = model_tf_linear(c, "embed.per_layer_project", x, s->per_width, 0);
+    x = model_tf_normed(c, "embed.per_layer_norm", x, s->norm,
+                        s->runs[0].layer.per_layer);
+    return model_tf_binary(c, "add", "embed.per_layer_add", x, y);
+}
+
 static int embed_text(struct model_tf_ctx *c, int *shared)
 {
     const struct model_tf_stack *s = c->stack;
@@ -256,20 +270,57 @@ static int embed_text(struct model_tf_ctx *c, int *shared)
         x = model_tf_normed(c, "embed.norm", x, s->norm, 0);
     if (s->project && s->project_last)
         x = model_tf_linear(c, "embed.project", x, s->hidden, 1);
+    if (s->images && c->memory >= 0) {
+        int in[2] = {x, c->memory};
+
+        x = model_tf_other(c, "insert_images", "embed.images", in, 2, s->hidden,
+                           NULL, 0);
+    }
+    c->per_layer = s->per_width ? per_layer_inputs(c, ids, x) : -1;
     return x;
+}
+
+/* mllama cuts an image into tiles, whose arrangement is embedded before and
+ * after the layers, and again for each position; scalars damp all three. */
+static int tile_positions(struct model_tf_ctx *c, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int64_t table = s->aspects * s->tiles * s->hidden, w[4];
+
+    w[0] = table;
+    w[1] = w[3] = 1;
+    if (!pdl_mul64(table, s->tokens, &w[2]))
+        pdl_build_fail(c->b, PDL_EINVAL, "the tile tables are too large");
+    return model_tf_other(c, "tile_positions", "embed.tiles", &x, 1, s->hidden,
+                          w, 4);
+}
+
+static int tiles_after(struct model_tf_ctx *c, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int64_t w[2] = {s->aspects * s->tiles * s->hidden, 1};
+
+    return model_tf_other(c, "tile_positions", "tiles", &x, 1, s->hidden, w, 2);
 }
 
 static int embed_image(struct model_tf_ctx *c)
 {
     const struct model_tf_stack *s = c->stack;
-    int64_t dim[3] = {s->channels, s->image, s->image};
-    struct pdl_attr conv = {.kernel = {s->patch, s->patch},
-                            .stride = {s->patch, s->patch},
+    int64_t dim[4] = {s->channels, s->frames, s->image, s->image};
+    struct pdl_attr conv = {.kernel = {s->frames, s->patch, s->patch},
+                            .stride = {s->frames, s->patch, s->patch},
                             .features = s->hidden,
                             .no_bias = !s->patch_bias};
     struct pdl_attr flat = {.axis = 1};
-    int x = pdl_build_tensor(c->b, model_tf_name(c, "image").s,
-                             PDL_TENSOR_INPUT, PDL_F32, 3, dim);
+    int skip = s->frames ? 0 : 1, x;
+
+    if (skip) { /* a still image has two dimensions */
+        dim[1] = s->image;
+        conv.kernel[0] = conv.stride[0] = s->patch;
+        conv.kernel[2] = conv.stride[2] = 0;
+    }
+    x = pdl_build_tensor(c->b, model_tf_name(c, "image").s, PDL_TENSOR_INPUT,
+                         PDL_F32, 4 - skip, dim);
 
     x = model_tf_op(c, "conv", "embed.patches", &conv, &x, 1);
     x = model_tf_op(c, "flatten", "embed.flatten", &flat, &x, 1);
@@ -278,6 +329,8 @@ static int embed_image(struct model_tf_ctx *c)
         x = model_tf_unary(c, "class_token",
                            i ? "embed.distillation" : "embed.class", x);
     x = add_positions(c, x, s->hidden);
+    if (s->tiles)
+        x = tile_positions(c, x);
     if (s->pre_norm)
         x = model_tf_normed(c, "embed.norm", x, s->norm, 0);
     return x;
@@ -372,6 +425,40 @@ static int one_token(struct model_tf_ctx *c, int x)
     return model_tf_op(c, "slice", "pool", &attr, &x, 1);
 }
 
+/* Patches to tokens of the text. */
+static int adapter(struct model_tf_ctx *c, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int64_t square = s->merge * s->merge;
+    struct pdl_attr attr = {.ndims = 2};
+
+    if (s->adapter_norm)
+        x = model_tf_normed(c, "adapter.norm", x, s->adapter_norm_kind, 0);
+    if (square > 1) {
+        attr.dims[0] = s->tokens / square;
+        attr.dims[1] = s->mean ? square : square * s->hidden;
+        if (s->mean) { /* [squares, patches, hidden], then the mean */
+            attr.ndims = 3;
+            attr.dims[2] = s->hidden;
+        }
+        x = model_tf_op(c, "reshape", "adapter.squares", &attr, &x, 1);
+    }
+    if (square > 1 && s->mean) {
+        attr = (struct pdl_attr){.ndims = 1, .dims = {1}};
+        x = model_tf_op(c, "reduce_mean", "adapter.mean", &attr, &x, 1);
+    }
+    if (s->adapter_in)
+        x = model_tf_other(c, "collect_layers", "adapter.features", &x, 1,
+                           s->adapter_in, NULL, 0);
+    if (s->adapter_hidden) {
+        x = model_tf_linear(c, "adapter.up", x, s->adapter_hidden,
+                            s->adapter_bias);
+        x = model_tf_unary(c, "gelu", "adapter.act", x);
+    }
+    return model_tf_linear(c, "adapter.out", x, s->adapter_out,
+                           s->adapter_bias);
+}
+
 static int stack(struct model_tf_ctx *c, int *shared)
 {
     const struct model_tf_stack *s = c->stack;
@@ -383,6 +470,8 @@ static int stack(struct model_tf_ctx *c, int *shared)
     x = all_layers(c, x);
     if (s->final_norm)
         x = model_tf_normed(c, "norm", x, s->norm, 0);
+    if (s->tiles)
+        x = tiles_after(c, x);
     if (s->pool)
         x = one_token(c, x);
     if (s->pooler) {
@@ -391,6 +480,8 @@ static int stack(struct model_tf_ctx *c, int *shared)
     }
     if (s->feature)
         x = model_tf_linear(c, "project", x, s->feature, 0);
+    if (s->adapter_out)
+        x = adapter(c, x);
     if (s->project_out)
         x = model_tf_linear(c, "project_out", x, s->embed_dim, 0);
     return x;

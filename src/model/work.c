@@ -15,15 +15,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Segments tile the nodes: the last one that starts at or before the node
+ * holds it, since empty ones start where the next does. */
 static int segment_of(const struct pdl_model *m, int node)
 {
-    for (int s = 0; s < m->nsegments; s++) {
-        const struct pdl_segment *seg = &m->segments[s];
+    int low = 0, high = m->nsegments - 1;
 
-        if (node >= seg->first_node && node < seg->first_node + seg->nnodes)
-            return s;
+    while (low < high) {
+        int mid = low + (high - low + 1) / 2;
+
+        if (m->segments[mid].first_node <= node)
+            low = mid;
+        else
+            high = mid - 1;
     }
-    return 0;
+    return low;
 }
 
 int64_t pdl_node_repeat(const struct pdl_model *m, int node)
@@ -45,8 +51,9 @@ const char *pdl_node_name(const struct pdl_model *m, int node, int64_t round,
             snprintf(buf + n, size - n, "%s", name);
             break;
         }
-        n += (size_t)snprintf(buf + n, size - n, "%.*s%lld", (int)(mark - name),
-                              name, (long long)(seg->first_index + round));
+        n += (size_t)snprintf(
+            buf + n, size - n, "%.*s%llu", (int)(mark - name), name,
+            (unsigned long long)seg->first_index + (unsigned long long)round);
         name = mark + 3;
     }
     return buf;
@@ -89,16 +96,19 @@ static bool forward_flops(const struct pdl_model *m, int node, int64_t *flops)
 
 static bool add_tensors(const struct pdl_model *m, struct pdl_model_totals *t)
 {
+    int64_t *const sums[] = {
+        [PDL_TENSOR_WEIGHT] = &t->parameters,
+        [PDL_TENSOR_BUFFER] = &t->buffers,
+        [PDL_TENSOR_ACTIVATION] = &t->activations,
+        [PDL_TENSOR_CONST] = NULL,
+    };
+
     for (int i = 0; i < m->ntensors; i++) {
         const struct pdl_tensor *x = &m->tensors[i];
-        int64_t ignored = 0,
-                *sum = x->kind == PDL_TENSOR_WEIGHT       ? &t->parameters
-                       : x->kind == PDL_TENSOR_BUFFER     ? &t->buffers
-                       : x->kind == PDL_TENSOR_ACTIVATION ? &t->activations
-                                                          : &ignored;
+        int64_t *sum = sums[x->kind];
 
-        if (!add_product(sum, pdl_tensor_elements(x),
-                         m->segments[x->segment].repeat))
+        if (sum && !add_product(sum, pdl_tensor_elements(x),
+                                m->segments[x->segment].repeat))
             return false;
     }
     return true;

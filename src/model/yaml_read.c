@@ -439,6 +439,21 @@ static enum pdl_status read_unknown(struct reader *r, const struct pdl_doc *d)
     return st == PDL_OK ? built(r, d) : st;
 }
 
+static enum pdl_status read_unbound(struct reader *r, const struct pdl_doc *d)
+{
+    enum pdl_status st = want_kind(d, PDL_DOC_LIST, "a list of names", r->err);
+    const char *name = "";
+
+    if (st != PDL_OK)
+        return st;
+    for (const struct pdl_doc *c = d->child; c && st == PDL_OK; c = c->next) {
+        st = pdl_doc_str(c, &name, r->err);
+        if (st == PDL_OK)
+            pdl_build_unbound(r->b, name);
+    }
+    return st;
+}
+
 static enum pdl_status read_format(const struct pdl_doc *root,
                                    struct pdl_err *err)
 {
@@ -457,8 +472,8 @@ static enum pdl_status read_format(const struct pdl_doc *root,
 static enum pdl_status read_head(struct reader *r, const struct pdl_doc *root)
 {
     static const char *const keys[] = {
-        "format",      "name",   "kind",    "source", "tokens", "source_nodes",
-        "unknown_ops", "inputs", "tensors", "layers", NULL};
+        "format",      "name",    "kind",   "source",  "tokens", "source_nodes",
+        "unknown_ops", "unbound", "inputs", "tensors", "layers", NULL};
     const struct pdl_doc *d;
     const char *text = root->file, *kind = NULL, *source = NULL;
     int64_t tokens = 0, nodes = -1;
@@ -481,7 +496,11 @@ static enum pdl_status read_head(struct reader *r, const struct pdl_doc *root)
     r->b = pdl_build_begin(r->arena, text);
     pdl_build_meta(r->b, kind, source, tokens, nodes);
     d = pdl_doc_get(root, "unknown_ops");
-    return d ? read_unknown(r, d) : built(r, root);
+    st = d ? read_unknown(r, d) : PDL_OK;
+    d = pdl_doc_get(root, "unbound");
+    if (st == PDL_OK && d)
+        st = read_unbound(r, d);
+    return st == PDL_OK ? built(r, root) : st;
 }
 
 enum pdl_status pdl_model_yaml(pdl_arena *a, struct pdl_bytes in,
