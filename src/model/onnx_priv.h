@@ -286,9 +286,11 @@ const struct onnx_op *model_onnx_op_at(int i);
     X(range)                                                                 \
     X(fill)                                                                  \
     X(split)                                                                 \
-    X(tile) X(pad) X(reduce) X(arg) X(matmul) X(gemm) X(conv) X(deconv)      \
-        X(pool) X(global_pool) X(batch_norm) X(norm) X(resize) X(einsum)     \
-            X(rnn) X(depth_to_space) X(space_to_depth) X(one_hot) X(topk)    \
+    X(tile)                                                                  \
+    X(pad)                                                                   \
+    X(reduce) X(arg) X(matmul) X(gemm) X(conv) X(deconv) X(pool)             \
+        X(global_pool) X(batch_norm) X(norm) X(resize) X(einsum) X(rnn)      \
+            X(depth_to_space) X(space_to_depth) X(one_hot) X(topk)           \
                 X(gather_nd) X(gather_elements) X(dropout) X(quantize)       \
                     X(dequantize) X(dynamic_quantize) X(qlinear_conv)        \
                         X(qlinear_matmul) X(qlinear_same) X(conv_integer)    \
