@@ -11,8 +11,8 @@
  * model with its pooler, as their published totals are. Layers for predicting
  * several tokens (DeepSeek's MTP) are not part of it.
  *
- * A model_type that no row describes is built like Llama when it has Llama's
- * keys, and "model_type:NAME" stands among the unknown operators; otherwise
+ * A model_type that no row describes is built like Llama (with experts or
+ * latent attention where the usual keys ask for them) when it has Llama's keys, and "model_type:NAME" stands among the unknown operators; otherwise
  * it is refused. A tower for images beside the language model is built where a
  * row "<model_type>_vision" describes it (with one image a sample, of the size
  * the file or the row names); other towers are named there too:
@@ -114,7 +114,8 @@ static enum pdl_status no_row(struct reader *r, const char *type)
             continue;
         pdl_suggest_init(&s, type);
         for (const struct model_row *m = model_hf_families + 1; m->name; m++)
-            pdl_suggest_try(&s, m->name);
+            if (strcmp(m->name, "unknown") != 0)
+                pdl_suggest_try(&s, m->name);
         pdl_doc_fail(at, r->f.err,
                      "model_type '%.60s' is not known, and without %s it "
                      "cannot be read like Llama",
@@ -124,7 +125,7 @@ static enum pdl_status no_row(struct reader *r, const char *type)
         return PDL_EPARSE;
     }
     unknown(r, "model_type:", type);
-    r->f.row = model_row_find(model_hf_families, "llama");
+    r->f.row = model_row_find(model_hf_families, "unknown");
     return PDL_OK;
 }
 
@@ -197,9 +198,11 @@ static enum pdl_dtype dtype_of(const struct reader *r)
 static const struct model_row *tower_of(const struct reader *r)
 {
     const struct pdl_doc *d = pdl_doc_get(r->f.outer, "vision_config");
+    const char *arch = r->choice.architecture;
     char name[80];
 
-    if (!d || d->kind != PDL_DOC_MAP || !r->type)
+    if (!d || d->kind != PDL_DOC_MAP || !r->type ||
+        (arch && strstr(arch, "ForCausalLM"))) /* the language model alone */
         return NULL;
     snprintf(name, sizeof name, "%.60s_vision", r->type);
     return model_row_find(model_hf_families, name);

@@ -4,22 +4,12 @@
  * transformer (transformer.h). What is asked for is always the same; the
  * families differ in their rows only.
  *
- * Layers of one model may differ. Each has a kind, a prefix of field names,
- * chosen by the lists and periods that configurations use:
- *   ""       attention, with a window where the family has one
- *   full_    attention without a window
- *   lin_     delta rule         conv_   short convolution
- *   mamba_   state space        cross_  attention to the other stack
- *   global_  the last layers of mllama's tower
- * and dense_ for layers whose feed-forward is not a mixture. full_heads, say,
- * stands for heads in such layers if the family has it. Equal neighbours
- * become one run. */
+ * Layers of one model may differ; their kinds are in tf_kind.c. Equal
+ * neighbours become one run. */
 #include "hf.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { MAX_RUNS = 4096, MAX_DIFFERENT = 10000 };
 
 // clang-format off
 #define LAYER_FIELDS(X)                                                       \
@@ -46,7 +36,7 @@ enum { MAX_RUNS = 4096, MAX_DIFFERENT = 10000 };
 
 /* What makes a layer different from others of its stack. */
 struct kind {
-    const char *mixer; /* one of the prefixes above, compared by address */
+    const char *mixer; /* model_tf_kind */
     bool mixture, first, shared;
 };
 
@@ -73,123 +63,6 @@ static int64_t get(struct fill *s, const char *kind, const char *field)
     if (*kind && model_field_known(s->f, name))
         return model_field(s->f, name);
     return model_field_of(s->f, s->prefix, field);
-}
-
-/* ---- which kind a layer is -------------------------------------------- */
-
-static const struct pdl_doc *entry(const struct model_fields *f,
-                                   const char *key, int64_t i)
-{
-    const struct pdl_doc *d = model_field_doc(f, key, strlen(key));
-
-    if (!d || d->kind != PDL_DOC_LIST)
-        return NULL;
-    for (d = d->child; d && i > 0; i--)
-        d = d->next;
-    return d;
-}
-
-static bool listed(const struct model_fields *f, const char *key, int64_t i)
-{
-    const struct pdl_doc *d = model_field_doc(f, key, strlen(key));
-    int64_t v;
-
-    if (!d || d->kind != PDL_DOC_LIST)
-        return false;
-    for (d = d->child; d; d = d->next)
-        if (pdl_doc_int(d, 0, INT64_MAX, &v, NULL) == PDL_OK && v == i)
-            return true;
-    return false;
-}
-
-static bool has_list(const struct model_fields *f, const char *key)
-{
-    const struct pdl_doc *d = model_field_doc(f, key, strlen(key));
-
-    return d && d->kind == PDL_DOC_LIST;
-}
-
-static const char *named_kind(struct model_fields *f, const struct pdl_doc *d)
-{
-    static const struct {
-        const char *word, *kind;
-    } words[] = {
-        {"sliding_attention", ""}, {"chunked_attention", ""},
-        {"attention", ""},         {"full_attention", "full_"},
-        {"conv", "conv_"},         {"linear_attention", "lin_"},
-        {"mamba", "mamba_"},
-    };
-
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (d->kind == PDL_DOC_SCALAR && strcmp(d->text, words[i].word) == 0)
-            return words[i].kind;
-    if (f->status == PDL_OK)
-        f->status = pdl_doc_fail(d, f->err, "unknown layer type '%.40s'",
-                                 d->kind == PDL_DOC_SCALAR ? d->text : "");
-    return "";
-}
-
-/* A period: the layers i with (i + shift) % every == 0. */
-static bool due(int64_t i, int64_t shift, int64_t every)
-{
-    return every > 0 && (i + shift) % every == 0;
-}
-
-static const char *mixer_kind(struct fill *s, int64_t i)
-{
-    static const char *const lists[] = {"layer_types", "layers_block_type"};
-    struct model_fields *f = s->f;
-
-    if (listed(f, "cross_attention_layers", i))
-        return "cross_";
-    if (i >= s->layers - model_field(f, "globals"))
-        return "global_";
-    for (int k = 0; k < 2; k++) {
-        if (!has_list(f, lists[k]))
-            continue;
-        if (!entry(f, lists[k], i)) {
-            if (f->status == PDL_OK)
-                f->status = pdl_doc_fail(
-                    model_field_doc(f, lists[k], strlen(lists[k])), f->err,
-                    "%s has fewer entries than there are layers", lists[k]);
-            return "";
-        }
-        return named_kind(f, entry(f, lists[k], i));
-    }
-    if (has_list(f, "full_attn_idxs"))
-        return listed(f, "full_attn_idxs", i) ? "" : "conv_";
-    if (has_list(f, "attn_layer_indices"))
-        return listed(f, "attn_layer_indices", i) ? "" : "mamba_";
-    if (model_field(f, "attn_every"))
-        return i % model_field(f, "attn_every") == model_field(f, "attn_offset")
-                   ? ""
-                   : "mamba_";
-    if (model_field(f, "all_mamba")) /* unless a list says otherwise */
-        return "mamba_";
-    if (model_field(f, "lin_every"))
-        return due(i, 1, model_field(f, "lin_every")) ? "full_" : "lin_";
-    return due(i, 1, model_field(f, "window_every")) ? "full_" : "";
-}
-
-static bool mixture_here(struct fill *s, int64_t i)
-{
-    struct model_fields *f = s->f;
-    const struct pdl_doc *d = entry(f, "mlp_layer_types", i);
-    int64_t v = 0;
-
-    if (d && d->kind == PDL_DOC_SCALAR)
-        return strcmp(d->text, "dense") != 0;
-    if (listed(f, "mlp_only_layers", i))
-        return false;
-    if (has_list(f, "moe_layers"))
-        return listed(f, "moe_layers", i);
-    d = entry(f, "moe_layer_freq", i);
-    if (d)
-        return pdl_doc_int(d, 0, 1, &v, NULL) == PDL_OK && v;
-    if (has_list(f, "moe_layer_freq"))
-        return false;
-    return i >= model_field(f, "dense_first") &&
-           due(i, model_field(f, "moe_shift"), model_field(f, "moe_freq"));
 }
 
 /* ---- one layer -------------------------------------------------------- */
@@ -243,15 +116,16 @@ static void fill_kind(struct fill *s, const struct kind *k,
 static void fill_layer(struct fill *s, int64_t i, struct model_tf_layer *l)
 {
     struct kind k = {
-        .mixer = mixer_kind(s, i),
-        .mixture = s->experts && mixture_here(s, i),
+        .mixer = model_tf_kind(s->f, s->layers, i),
+        .mixture = s->experts && model_tf_mixture(s->f, i),
         .first = i == 0 && model_field(s->f, "first_plain"),
         .shared = i >= s->layers - model_field(s->f, "kv_shared"),
     };
 
     for (int n = 0; n < s->nkinds; n++)
-        if (s->kinds[n].mixer == k.mixer && s->kinds[n].mixture == k.mixture &&
-            s->kinds[n].first == k.first && s->kinds[n].shared == k.shared) {
+        if (strcmp(s->kinds[n].mixer, k.mixer) == 0 &&
+            s->kinds[n].mixture == k.mixture && s->kinds[n].first == k.first &&
+            s->kinds[n].shared == k.shared) {
             *l = s->known[n];
             return;
         }
@@ -347,9 +221,6 @@ static void append(struct fill *s, const struct model_tf_layer *l)
         return;
     }
     check_layer(s, l);
-    if (s->nruns == MAX_RUNS)
-        model_field_fail(s->f, "layers", "more than %d layers that differ",
-                         MAX_RUNS);
     if (s->f->status != PDL_OK)
         return;
     if (s->nruns == s->cap) {
@@ -366,39 +237,16 @@ static void append(struct fill *s, const struct model_tf_layer *l)
     s->runs[s->nruns++].repeat = 1;
 }
 
-/* Is every layer the same by construction? Then one look is enough. */
-static bool uniform(const struct model_fields *f)
-{
-    static const char *const lists[] = {
-        "layer_types",    "layers_block_type",      "mlp_only_layers",
-        "moe_layers",     "cross_attention_layers", "moe_layer_freq",
-        "full_attn_idxs", "attn_layer_indices",     "mlp_layer_types"};
-    static const char *const fields[] = {
-        "attn_every", "lin_every",   "window_every", "dense_first", "moe_shift",
-        "moe_freq",   "first_plain", "kv_shared",    "globals"};
-    static const int64_t usual[] = {0, 0, 0, 0, 0, 1, 0, 0, 0};
-    struct model_fields copy = *f;
-
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        if (has_list(f, lists[i]))
-            return false;
-    copy.err = NULL;
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (model_field(&copy, fields[i]) != usual[i])
-            return false;
-    return true;
-}
-
 static void fill_runs(struct fill *s)
 {
-    bool same = uniform(s->f);
+    bool same = model_tf_uniform(s->f);
     struct model_tf_layer l;
 
     s->layers = get(s, "", "layers");
     s->experts = model_field(s->f, "experts");
     if (s->f->status == PDL_OK && s->layers < 1)
         refuse(s, "layers", "must be at least 1");
-    if (s->layers > (same ? MODEL_MAX_LAYERS : MAX_DIFFERENT))
+    if (s->layers > (same ? MODEL_MAX_LAYERS : MODEL_MAX_DIFFERENT))
         refuse(s, "layers", "is too large");
     for (int64_t i = 0; i < s->layers && s->f->status == PDL_OK; i++) {
         fill_layer(s, i, &l);

@@ -174,6 +174,15 @@ int model_tf_other(struct model_tf_ctx *c, const char *what, const char *part,
 int model_tf_conv(struct model_tf_ctx *c, const char *part, int x,
                   int64_t kernel, int64_t bias);
 
+/* Rows of a table of weights, by the operator op. */
+int model_tf_table(struct model_tf_ctx *c, const char *part, const char *op,
+                   int ids, int64_t rows, int64_t columns);
+int model_tf_turn(struct model_tf_ctx *c, const char *part, int x); /* [A,B] */
+
+/* tf_embed.c; *shared is the table that a tied head uses again. */
+int model_tf_embed(struct model_tf_ctx *c, int *shared);
+int model_tf_tiles(struct model_tf_ctx *c, int x); /* after the layers */
+
 int model_tf_layer(struct model_tf_ctx *c, const struct model_tf_layer *l,
                    int x);
 int model_tf_mixer(struct model_tf_ctx *c, const struct model_tf_layer *l,

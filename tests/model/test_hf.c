@@ -258,6 +258,39 @@ static void an_unknown_type_with_llama_keys_is_built_and_named(void **state)
     pdl_arena_destroy(r.arena);
 }
 
+/* An unknown type with the keys of a known one has the same total. */
+static void an_unknown_type_has_the_experts_its_keys_name(void **state)
+{
+    static const struct {
+        const char *file, *type;
+        int64_t parameters;
+    } cases[] = {
+        {"mixtral-8x7b-v0.1.json", "mixtral", 46702792704},
+        /* without 256 corrections of the router in 58 layers */
+        {"deepseek-v3.json", "deepseek_v3", 671026419200 - 58 * 256},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        char *text = pdl_arena_strdup(a, load(a, cases[i].file).data), *at;
+        struct answer r;
+
+        at = strstr(text, cases[i].type); /* the value of model_type */
+        while (at) {
+            at[0] = 'X';
+            at = strstr(at, cases[i].type);
+        }
+        ask_text(&r, text, NULL);
+        if (r.status != PDL_OK)
+            fail_msg("%s", r.err.msg);
+        assert_int_equal(r.totals.parameters, cases[i].parameters);
+        assert_int_equal(r.model->nunknown, 1);
+        pdl_arena_destroy(r.arena);
+        pdl_arena_destroy(a);
+    }
+}
+
 static void a_tied_head_is_one_tensor(void **state)
 {
     struct answer r;
@@ -550,6 +583,7 @@ int main(void)
         cmocka_unit_test(numbers_that_python_writes_are_read),
         cmocka_unit_test(a_nested_language_model_is_found_with_its_defaults),
         cmocka_unit_test(an_unknown_type_with_llama_keys_is_built_and_named),
+        cmocka_unit_test(an_unknown_type_has_the_experts_its_keys_name),
         cmocka_unit_test(a_tied_head_is_one_tensor),
         cmocka_unit_test(equal_layers_are_one_segment),
         cmocka_unit_test(a_deep_model_needs_no_more_memory),
