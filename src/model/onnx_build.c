@@ -240,6 +240,13 @@ void model_onnx_blind(struct onnx_maker *m, const struct onnx_node *n)
     m->blind = true;
 }
 
+static bool empty(const struct onnx_maker *m, int tensor)
+{
+    const struct pdl_tensor *t = pdl_build_get(m->b, tensor);
+
+    return t && pdl_tensor_elements(t) == 0;
+}
+
 int model_onnx_emit(struct onnx_layer *l)
 {
     struct pdl_build_spec spec = {.op = l->op,
@@ -257,7 +264,9 @@ int model_onnx_emit(struct onnx_layer *l)
     const struct pdl_op *op = pdl_op_find(l->op);
     bool fits = accepted(l);
 
-    if (op && op->flops && (!fits || pdl_tensor_elements(&l->out[0]) == 0))
+    if (op && op->flops &&
+        (!fits || pdl_tensor_elements(&l->out[0]) == 0 ||
+         empty(l->m, l->in[0])))
         model_onnx_blind(l->m, l->n);
     if (!fits) {
         spec.op = "other";
@@ -331,6 +340,9 @@ static void hide_backward(struct onnx_maker *m)
 {
     struct onnx_graph *g = m->g;
 
+    for (int i = 0; i < g->nvalues && g->training; i++)
+        g->values[i].backward =
+            g->values[i].node < 0 && strstr(g->values[i].name, "_grad");
     for (int i = 0; i < g->nnodes && g->training; i++) {
         const struct onnx_node *n = &g->nodes[i];
         bool back = strcmp(n->type, "YieldOp") == 0;

@@ -114,6 +114,13 @@ static bool feature_node(const struct onnx_graph *g, const struct onnx_node *n)
     return false;
 }
 
+/* Tokens, positions and masks come in these types, quantised data does not. */
+static bool positions(int type)
+{
+    return type == ONNX_INT64 || type == ONNX_INT32 || type == ONNX_BOOL ||
+           type == ONNX_STRING;
+}
+
 static void forward(struct onnx_graph *g)
 {
     for (int i = 0; i < g->nvalues; i++) {
@@ -122,7 +129,7 @@ static void forward(struct onnx_graph *g)
         v->constant =
             v->kind == ONNX_STORED || (v->kind == ONNX_INPUT && !v->data);
         v->feature = v->kind == ONNX_INPUT
-                         ? v->data && !model_onnx_int_type(g->shape[i].type)
+                         ? v->data && !positions(g->shape[i].type)
                          : v->kind == ONNX_MADE && v->node < 0;
         v->demand = v->use = 0;
     }
@@ -374,7 +381,7 @@ static unsigned demand(const struct back *b, int i)
     default:
         break;
     }
-    if (b->constant)
+    if (b->constant && (b->out || b->use == 0 || !strchr("wqn", r)))
         return b->out;
     switch (r) {
     case 'w':
@@ -486,20 +493,25 @@ static void settle(struct onnx_graph *g)
     }
 }
 
-/* The name of what output `name` is the gradient of; -1: it is none. */
+/* What the output called `name` is the gradient of; -1: it is none. */
 static int gradient_of(const struct onnx_graph *g, const char *name)
 {
-    static const char suffix[] = "_grad";
-    size_t len = strlen(name), cut = sizeof suffix - 1;
-    ProtobufCBinaryData b;
-    int id;
+    static const char *const ends[] = {"_grad", "_grad.accumulation.out"};
+    size_t len = strlen(name);
 
-    if (len <= cut || strcmp(name + len - cut, suffix) != 0)
-        return -1;
-    b.data = (uint8_t *)(uintptr_t)name;
-    b.len = len - cut;
-    id = model_onnx_lookup(g, 0, b, false);
-    return id >= 0 && (g->values[id].kind != ONNX_MADE) ? id : -1;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t cut = strlen(ends[i]);
+        ProtobufCBinaryData b = {0, (uint8_t *)(uintptr_t)name};
+        int id;
+
+        if (len <= cut || strcmp(name + len - cut, ends[i]) != 0)
+            continue;
+        b.len = len - cut;
+        id = model_onnx_lookup(g, 0, b, false);
+        if (id >= 0 && g->values[id].kind != ONNX_MADE)
+            return id;
+    }
+    return -1;
 }
 
 /* In a training graph the gradients say what is learned. */
@@ -557,16 +569,28 @@ static void mark_layer_data(struct onnx_graph *g)
     }
 }
 
+/* The first input that is not a switch. */
+static int first_data(const struct onnx_graph *g)
+{
+    for (int i = 0; i < g->ninputs; i++) {
+        const struct onnx_shape *s = &g->shape[g->inputs[i]];
+
+        if (s->type != ONNX_BOOL && s->rank != 0)
+            return g->inputs[i];
+    }
+    return g->ninputs > 0 ? g->inputs[0] : -1;
+}
+
 /* An input can be a weight when all its dimensions are known in the file, it
- * is not the first, and it does not look like the first. */
-static bool may_be_weight(const struct onnx_graph *g, int id)
+ * is not the first data, and it does not look like that. */
+static bool may_be_weight(const struct onnx_graph *g, int id, int data)
 {
     const struct onnx_value *v = &g->values[id];
     const struct onnx_shape *s = &g->shape[id], *first;
     const Onnx__Shape *declared =
         v->type && v->type->tensor_type ? v->type->tensor_type->shape : NULL;
 
-    if (v->input == 0 || !declared || model_onnx_elements(s) < 0)
+    if (id == data || !declared || model_onnx_elements(s) < 0)
         return false;
     for (size_t i = 0; i < declared->n_dim; i++)
         if (!declared->dim[i]->has_value || declared->dim[i]->value < 0)
@@ -574,7 +598,7 @@ static bool may_be_weight(const struct onnx_graph *g, int id)
     if (s->type == ONNX_INT64 || s->type == ONNX_INT32 ||
         s->type == ONNX_STRING)
         return strchr(v->name, '.') != NULL; /* a module's buffer */
-    first = &g->shape[g->inputs[0]];
+    first = &g->shape[data];
     if (s->rank == first->rank && s->rank > 0 &&
         memcmp(s->dim, first->dim, (size_t)s->rank * sizeof *s->dim) == 0)
         return false;
@@ -596,11 +620,11 @@ static void decide(struct onnx_graph *g)
 
 enum pdl_status model_onnx_count(struct onnx_graph *g)
 {
-    int stored = 0, given = 0;
+    int stored = 0, given = 0, data = first_data(g);
 
     mark_layer_data(g);
     for (int i = 0; i < g->ninputs; i++)
-        g->values[g->inputs[i]].data = !may_be_weight(g, g->inputs[i]);
+        g->values[g->inputs[i]].data = !may_be_weight(g, g->inputs[i], data);
     decide(g);
     for (int i = 0; i < g->nvalues; i++) {
         const struct onnx_value *v = &g->values[i];

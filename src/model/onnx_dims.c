@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Symbolic dimensions. A name that leads a graph input is the batch and is
- * bound to 1; other names stay unknown until the user binds them with
+ * Symbolic dimensions. A name that leads a graph input, or is called batch, is
+ * the batch and is bound to 1; other names stay unknown until the user binds them with
  * --dim name=value. A dimension without a name is called "input.axis".
  *
  * A name that leads one input but follows another symbolic name elsewhere
  * ([seq] beside [batch, seq]) is not a batch. */
 #include "onnx_priv.h"
+
+#include <stdio.h>
+#include <strings.h>
 
 static const Onnx__Shape *shape_of(const Onnx__Type *t)
 {
@@ -111,6 +114,17 @@ static enum pdl_status parse(struct onnx_graph *g, const char *text)
     return PDL_OK;
 }
 
+/* Some layouts have the batch second; its name tells. */
+static bool called_batch(const char *name)
+{
+    static const char *const whole[] = {"N", "n", "B", "b", "bs"};
+
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (strcmp(name, whole[i]) == 0)
+            return true;
+    return strncasecmp(name, "batch", 5) == 0;
+}
+
 static enum pdl_status collect_value(struct onnx_graph *g,
                                      const struct onnx_value *v, bool all)
 {
@@ -139,7 +153,7 @@ static enum pdl_status collect_value(struct onnx_graph *g,
                 return st;
         }
         d->used = true;
-        if (i == 0)
+        if (i == 0 || called_batch(d->name))
             d->batch = true;
     }
     return PDL_OK;
@@ -157,7 +171,7 @@ static void unmark(struct onnx_graph *g, const struct onnx_value *v)
             continue;
         d = dim_of(g, v, s->dim[i], i);
         first = dim_of(g, v, s->dim[0], 0);
-        if (d && d != first)
+        if (d && d != first && !called_batch(d->name))
             d->batch = false;
     }
 }

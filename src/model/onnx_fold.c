@@ -8,10 +8,12 @@
 
 #include <math.h>
 
-#define in   model_onnx_in
-#define outp model_onnx_out
+#define IN  model_onnx_in
+#define OUT model_onnx_out
 
-/* Broadcasts b into y (ONNX rules: align right, 1 stretches). */
+/* Broadcasts b into y (ONNX rules: align right, 1 stretches). Files of the
+ * first opsets add a vector to the channels without saying so: there the
+ * shape of the larger operand stands. */
 static void broadcast(struct onnx_shape *y, const struct onnx_shape *b)
 {
     int64_t dim[PDL_MAX_RANK];
@@ -25,12 +27,14 @@ static void broadcast(struct onnx_shape *y, const struct onnx_shape *b)
         int iy = i - (rank - y->rank), ib = i - (rank - b->rank);
         int64_t p = iy < 0 ? 1 : y->dim[iy], q = ib < 0 ? 1 : b->dim[ib];
 
-        dim[i] = p == 1   ? q
-                 : q == 1 ? p
-                 : p < 0  ? q
-                 : q < 0  ? p
-                 : p == q ? p
-                          : -1;
+        if (p > 1 && q > 1 && p != q) {
+            if (b->rank > y->rank)
+                model_onnx_set(y, b->rank, b->dim);
+            return;
+        }
+        dim[i] = p == 1 || p < 0 ? q : p;
+        if (p < 0 && q == 1)
+            dim[i] = -1;
     }
     model_onnx_set(y, rank, dim);
 }
@@ -103,7 +107,7 @@ static double apply2(const char *op, double a, double b, bool whole)
 static bool all_known(const struct onnx_call *c, int n)
 {
     for (int i = 0; i < n; i++)
-        if (in(c, i)->nval < 0)
+        if (IN(c, i)->nval < 0)
             return false;
     return n > 0;
 }
@@ -111,16 +115,16 @@ static bool all_known(const struct onnx_call *c, int n)
 static void fold_binary(struct onnx_call *c, struct onnx_shape *y)
 {
     int64_t n = model_onnx_elements(y);
-    bool whole = model_onnx_int_type(in(c, 0)->type);
+    bool whole = model_onnx_int_type(IN(c, 0)->type);
     double *val;
 
     if (!all_known(c, c->n->nin) || n < 0)
         return;
     val = model_onnx_room(c, y, n);
     for (int64_t k = 0; val && k < n; k++) {
-        val[k] = element(in(c, 0), y, k);
+        val[k] = element(IN(c, 0), y, k);
         for (int i = 1; i < c->n->nin; i++)
-            val[k] = apply2(c->n->type, val[k], element(in(c, i), y, k), whole);
+            val[k] = apply2(c->n->type, val[k], element(IN(c, i), y, k), whole);
     }
 }
 
@@ -132,41 +136,41 @@ static bool old_broadcast(const struct onnx_call *c)
 
 void model_onnx_infer_binary(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
-    const struct onnx_shape *x = in(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
 
-    y->type = x->type ? x->type : in(c, 1)->type;
+    y->type = x->type ? x->type : IN(c, 1)->type;
     model_onnx_set(y, x->rank, x->dim);
     if (old_broadcast(c))
         return;
     for (int i = 1; i < c->n->nin; i++)
-        broadcast(y, in(c, i));
+        broadcast(y, IN(c, i));
     fold_binary(c, y);
 }
 
 void model_onnx_infer_compare(struct onnx_call *c)
 {
     model_onnx_infer_binary(c);
-    outp(c, 0)->type = ONNX_BOOL;
+    OUT(c, 0)->type = ONNX_BOOL;
 }
 
 void model_onnx_infer_where(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t n;
     double *val;
 
-    y->type = in(c, 1)->type ? in(c, 1)->type : in(c, 2)->type;
-    model_onnx_set(y, in(c, 0)->rank, in(c, 0)->dim);
-    broadcast(y, in(c, 1));
-    broadcast(y, in(c, 2));
+    y->type = IN(c, 1)->type ? IN(c, 1)->type : IN(c, 2)->type;
+    model_onnx_set(y, IN(c, 0)->rank, IN(c, 0)->dim);
+    broadcast(y, IN(c, 1));
+    broadcast(y, IN(c, 2));
     n = model_onnx_elements(y);
     if (!all_known(c, 3) || n < 0)
         return;
     val = model_onnx_room(c, y, n);
     for (int64_t k = 0; val && k < n; k++) {
-        double p = element(in(c, 0), y, k), a = element(in(c, 1), y, k),
-               b = element(in(c, 2), y, k);
+        double p = element(IN(c, 0), y, k), a = element(IN(c, 1), y, k),
+               b = element(IN(c, 2), y, k);
 
         val[k] = isnan(p) ? (double)NAN : p != 0 ? a : b;
     }
@@ -196,22 +200,22 @@ static double apply1(const char *op, double a)
 /* The shape of the first input, nothing known of the value. */
 void model_onnx_infer_same(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
-    *y = *in(c, 0);
+    *y = *IN(c, 0);
     y->nval = -1;
 }
 
 /* Identity and its like hand the value on. */
 void model_onnx_infer_fixed(struct onnx_call *c)
 {
-    *outp(c, 0) = *in(c, 0);
+    *OUT(c, 0) = *IN(c, 0);
 }
 
 void model_onnx_infer_unary(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     double *val;
 
     model_onnx_infer_same(c);
@@ -224,13 +228,13 @@ void model_onnx_infer_unary(struct onnx_call *c)
 
 void model_onnx_infer_cast(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int to = (int)model_onnx_int(c->n, "to", 0);
     double *val;
 
     *y = *x;
-    y->type = model_onnx_has(c, 1) ? in(c, 1)->type : to; /* CastLike */
+    y->type = model_onnx_has(c, 1) ? IN(c, 1)->type : to; /* CastLike */
     if (x->nval < 0 || !model_onnx_int_type(y->type))
         return;
     val = model_onnx_room(c, y, x->nval);
@@ -242,48 +246,48 @@ void model_onnx_infer_cast(struct onnx_call *c)
 
 void model_onnx_infer_expand(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0), want = {.nval = -1};
+    struct onnx_shape *y = OUT(c, 0), want = {.nval = -1};
     int64_t dim[PDL_MAX_RANK], n;
     int rank = model_onnx_list(c, NULL, 1, dim, PDL_MAX_RANK);
-    const struct onnx_shape *s = in(c, 1);
+    const struct onnx_shape *s = IN(c, 1);
     double *val;
 
-    y->type = in(c, 0)->type;
-    model_onnx_set(y, in(c, 0)->rank, in(c, 0)->dim);
+    y->type = IN(c, 0)->type;
+    model_onnx_set(y, IN(c, 0)->rank, IN(c, 0)->dim);
     if (rank < 0 && s->rank == 1 && s->dim[0] >= 0 && s->dim[0] <= PDL_MAX_RANK)
         model_onnx_set(&want, (int)s->dim[0], NULL);
     else
         model_onnx_set(&want, rank, dim);
     broadcast(y, &want);
     n = model_onnx_elements(y);
-    if (in(c, 0)->nval < 0 || n < 0)
+    if (IN(c, 0)->nval < 0 || n < 0)
         return;
     val = model_onnx_room(c, y, n);
     for (int64_t k = 0; val && k < n; k++)
-        val[k] = element(in(c, 0), y, k);
+        val[k] = element(IN(c, 0), y, k);
 }
 
 void model_onnx_infer_expand_like(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
-    y->type = in(c, 0)->type;
-    model_onnx_set(y, in(c, 1)->rank, in(c, 1)->dim);
+    y->type = IN(c, 0)->type;
+    model_onnx_set(y, IN(c, 1)->rank, IN(c, 1)->dim);
 }
 
 void model_onnx_infer_range(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     double start, limit, step, *val, n;
 
-    y->type = in(c, 0)->type;
+    y->type = IN(c, 0)->type;
     model_onnx_set(y, 1, NULL);
-    if (!all_known(c, 3) || in(c, 0)->nval != 1 || in(c, 1)->nval != 1 ||
-        in(c, 2)->nval != 1)
+    if (!all_known(c, 3) || IN(c, 0)->nval != 1 || IN(c, 1)->nval != 1 ||
+        IN(c, 2)->nval != 1)
         return;
-    start = in(c, 0)->val[0];
-    limit = in(c, 1)->val[0];
-    step = in(c, 2)->val[0];
+    start = IN(c, 0)->val[0];
+    limit = IN(c, 1)->val[0];
+    step = IN(c, 2)->val[0];
     n = step == 0 ? (double)NAN : fmax(0, ceil((limit - start) / step));
     if (!isfinite(n) || n > 1e15)
         return;
@@ -297,7 +301,7 @@ void model_onnx_infer_range(struct onnx_call *c)
 void model_onnx_infer_fill(struct onnx_call *c)
 {
     const Onnx__Attribute *a = model_onnx_attr(c->n, "value");
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     struct onnx_value one = {.name = "value"};
     int64_t dim[PDL_MAX_RANK], n;
     int rank = model_onnx_list(c, NULL, 0, dim, PDL_MAX_RANK);
@@ -332,7 +336,7 @@ static void reduce_dims(const struct onnx_shape *x, const bool *drop, bool keep,
 /* Products and extremes of whole vectors: "how many elements has it". */
 static void fold_reduce(struct onnx_call *c, struct onnx_shape *y)
 {
-    const struct onnx_shape *x = in(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
     const char *op = c->n->type;
     double v, *val;
 
@@ -353,8 +357,8 @@ static void fold_reduce(struct onnx_call *c, struct onnx_shape *y)
 
 void model_onnx_infer_reduce(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t axes[PDL_MAX_RANK];
     bool drop[PDL_MAX_RANK] = {false};
     int n = model_onnx_list(c, "axes", 1, axes, PDL_MAX_RANK);
@@ -386,8 +390,8 @@ void model_onnx_infer_reduce(struct onnx_call *c)
 
 void model_onnx_infer_arg(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t axis = model_onnx_int(c->n, "axis", 0);
     bool drop[PDL_MAX_RANK] = {false};
 

@@ -5,31 +5,31 @@
  * documentation of ONNX Runtime. */
 #include "onnx_priv.h"
 
-#define in   model_onnx_in
-#define outp model_onnx_out
+#define IN  model_onnx_in
+#define OUT model_onnx_out
 
 void model_onnx_infer_quantize(struct onnx_call *c)
 {
     model_onnx_infer_same(c);
-    outp(c, 0)->type =
+    OUT(c, 0)->type =
         model_onnx_has(c, 2)
-            ? in(c, 2)->type
+            ? IN(c, 2)->type
             : (int)model_onnx_int(c->n, "output_dtype", ONNX_UINT8);
 }
 
 void model_onnx_infer_dequantize(struct onnx_call *c)
 {
     model_onnx_infer_same(c);
-    outp(c, 0)->type = in(c, 1)->type ? in(c, 1)->type : ONNX_FLOAT;
+    OUT(c, 0)->type = IN(c, 1)->type ? IN(c, 1)->type : ONNX_FLOAT;
 }
 
 void model_onnx_infer_dynamic_quantize(struct onnx_call *c)
 {
     model_onnx_infer_same(c);
-    outp(c, 0)->type = ONNX_UINT8;
+    OUT(c, 0)->type = ONNX_UINT8;
     for (int i = 1; i < 3 && i < c->n->nout; i++) {
-        outp(c, i)->type = i == 1 ? ONNX_FLOAT : ONNX_UINT8;
-        model_onnx_set(outp(c, i), 0, NULL);
+        OUT(c, i)->type = i == 1 ? ONNX_FLOAT : ONNX_UINT8;
+        model_onnx_set(OUT(c, i), 0, NULL);
     }
 }
 
@@ -44,50 +44,50 @@ void model_onnx_infer_qlinear_same(struct onnx_call *c)
         model_onnx_infer_pool(c);
     else
         model_onnx_infer_same(c);
-    outp(c, 0)->type = in(c, 0)->type;
+    OUT(c, 0)->type = IN(c, 0)->type;
 }
 
 /* a, scale, zero, b, scale, zero, scale, zero */
 void model_onnx_infer_qlinear_binary(struct onnx_call *c)
 {
-    const struct onnx_shape *a = in(c, 0), *b = in(c, 3);
+    const struct onnx_shape *a = IN(c, 0), *b = IN(c, 3);
     const struct onnx_shape *big = a->rank >= b->rank ? a : b;
 
     if (a->rank == b->rank && model_onnx_elements(b) > model_onnx_elements(a))
         big = b;
-    outp(c, 0)->type = a->type;
-    model_onnx_set(outp(c, 0), big->rank, big->dim);
+    OUT(c, 0)->type = a->type;
+    model_onnx_set(OUT(c, 0), big->rank, big->dim);
 }
 
 void model_onnx_infer_skip_norm(struct onnx_call *c)
 {
     model_onnx_infer_same(c);
     if (c->n->nout > 3)
-        *outp(c, 3) = *outp(c, 0);
+        *OUT(c, 3) = *OUT(c, 0);
 }
 
 void model_onnx_infer_embed_norm(struct onnx_call *c)
 {
-    const struct onnx_shape *ids = in(c, 0), *words = in(c, 2);
+    const struct onnx_shape *ids = IN(c, 0), *words = IN(c, 2);
     int64_t dim[3];
 
-    outp(c, 0)->type = words->type;
+    OUT(c, 0)->type = words->type;
     if (ids->rank != 2 || words->rank != 2)
         return;
     dim[0] = ids->dim[0];
     dim[1] = ids->dim[1];
     dim[2] = words->dim[1];
-    model_onnx_set(outp(c, 0), 3, dim);
-    outp(c, 1)->type = ONNX_INT32;
-    model_onnx_set(outp(c, 1), 1, dim);
+    model_onnx_set(OUT(c, 0), 3, dim);
+    OUT(c, 1)->type = ONNX_INT32;
+    model_onnx_set(OUT(c, 1), 1, dim);
 }
 
 /* com.microsoft Attention: x [N, T, E], weight [E, 3H] -> [N, T, H]. */
 static void fused_attention(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *w = in(c, 1);
+    const struct onnx_shape *x = IN(c, 0), *w = IN(c, 1);
     int64_t sizes[3];
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
     y->type = x->type;
     if (x->rank != 3)
@@ -101,8 +101,8 @@ static void fused_attention(struct onnx_call *c)
 /* The standard one (opset 23): Q, K, V of rank 4 or 3. */
 static void plain_attention(struct onnx_call *c)
 {
-    const struct onnx_shape *q = in(c, 0), *v = in(c, 2);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *q = IN(c, 0), *v = IN(c, 2);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t heads = model_onnx_int(c->n, "q_num_heads", 0),
             kv = model_onnx_int(c->n, "kv_num_heads", 0);
 
@@ -128,28 +128,28 @@ void model_onnx_infer_attention(struct onnx_call *c)
 /* MultiHeadAttention: query [N, T, H], value [N, S, Hv]. */
 void model_onnx_infer_mha(struct onnx_call *c)
 {
-    const struct onnx_shape *q = in(c, 0), *v = in(c, 2);
+    const struct onnx_shape *q = IN(c, 0), *v = IN(c, 2);
 
     model_onnx_infer_same(c);
     if (q->rank == 3 && v->rank == 3)
-        outp(c, 0)->dim[2] = v->dim[2];
+        OUT(c, 0)->dim[2] = v->dim[2];
 }
 
 /* GroupQueryAttention: query [N, T, H]; with packed q, k, v the width is
  * (heads + 2 kv_heads) head_dim. */
 void model_onnx_infer_gqa(struct onnx_call *c)
 {
-    const struct onnx_shape *q = in(c, 0);
+    const struct onnx_shape *q = IN(c, 0);
     int64_t heads = model_onnx_int(c->n, "num_heads", 0),
             kv = model_onnx_int(c->n, "kv_num_heads", 0);
 
     model_onnx_infer_same(c);
     if (q->rank == 3 && !model_onnx_has(c, 1) && q->dim[2] >= 0 && heads > 0 &&
         kv > 0 && heads < 65536 && kv < 65536)
-        outp(c, 0)->dim[2] = q->dim[2] / (heads + 2 * kv) * heads;
+        OUT(c, 0)->dim[2] = q->dim[2] / (heads + 2 * kv) * heads;
     for (int i = 1; i < 3 && i < c->n->nout; i++) {
-        outp(c, i)->type = q->type;
-        model_onnx_set(outp(c, i), in(c, 2 + i)->rank, in(c, 2 + i)->dim);
+        OUT(c, i)->type = q->type;
+        model_onnx_set(OUT(c, i), IN(c, 2 + i)->rank, IN(c, 2 + i)->dim);
     }
 }
 
@@ -157,7 +157,7 @@ void model_onnx_infer_gqa(struct onnx_call *c)
 void model_onnx_infer_branch(struct onnx_call *c)
 {
     for (int k = 0; k < c->n->nout; k++) {
-        struct onnx_shape *y = outp(c, k);
+        struct onnx_shape *y = OUT(c, k);
         bool first = true;
 
         for (int b = 0; b < c->n->nbodies; b++) {
@@ -199,11 +199,11 @@ void model_onnx_infer_loop(struct onnx_call *c)
         if (from >= body->nout)
             continue;
         s = &c->all[body->out[from]];
-        outp(c, k)->type = s->type;
+        OUT(c, k)->type = s->type;
         if (k < carried)
-            model_onnx_set(outp(c, k), s->rank, s->dim);
+            model_onnx_set(OUT(c, k), s->rank, s->dim);
         else if (s->rank >= 0)
-            model_onnx_set(outp(c, k), s->rank + 1, NULL);
+            model_onnx_set(OUT(c, k), s->rank + 1, NULL);
     }
 }
 

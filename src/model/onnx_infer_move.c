@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#define in   model_onnx_in
-#define outp model_onnx_out
+#define IN  model_onnx_in
+#define OUT model_onnx_out
 
 /* Negative axes count from the end; -1 when it is outside. */
 static int norm_axis(int64_t axis, int rank)
@@ -48,8 +48,8 @@ static void keep_value(struct onnx_shape *y, const struct onnx_shape *x)
 
 void model_onnx_infer_shape(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t start = model_onnx_int(c->n, "start", 0), n;
     int64_t end = model_onnx_int(c->n, "end", INT64_MAX);
     double *val;
@@ -71,8 +71,8 @@ void model_onnx_infer_shape(struct onnx_call *c)
 
 void model_onnx_infer_size(struct onnx_call *c)
 {
-    int64_t n = model_onnx_elements(in(c, 0));
-    struct onnx_shape *y = outp(c, 0);
+    int64_t n = model_onnx_elements(IN(c, 0));
+    struct onnx_shape *y = OUT(c, 0);
     double *val;
 
     y->type = ONNX_INT64;
@@ -85,7 +85,7 @@ void model_onnx_infer_size(struct onnx_call *c)
 static void gather_value(struct onnx_call *c, const struct onnx_shape *x,
                          const struct onnx_shape *idx, int axis)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t n = model_onnx_elements(y);
     double *val;
 
@@ -112,8 +112,8 @@ static void gather_value(struct onnx_call *c, const struct onnx_shape *x,
 
 void model_onnx_infer_gather(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *idx = in(c, 1);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0), *idx = IN(c, 1);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t dim[2 * PDL_MAX_RANK];
     int axis, n = 0;
 
@@ -136,16 +136,16 @@ void model_onnx_infer_gather(struct onnx_call *c)
 
 void model_onnx_infer_gather_elements(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
-    y->type = in(c, 0)->type;
-    model_onnx_set(y, in(c, 1)->rank, in(c, 1)->dim);
+    y->type = IN(c, 0)->type;
+    model_onnx_set(y, IN(c, 1)->rank, IN(c, 1)->dim);
 }
 
 void model_onnx_infer_gather_nd(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *idx = in(c, 1);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0), *idx = IN(c, 1);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t dim[2 * PDL_MAX_RANK], last;
     int n = 0, skip;
 
@@ -166,25 +166,25 @@ void model_onnx_infer_gather_nd(struct onnx_call *c)
 /* Vectors only: shapes are glued together from pieces. */
 static void concat_value(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     double *val;
     int at = 0;
 
     if (y->rank != 1 || y->dim[0] < 0)
         return;
     for (int i = 0; i < c->n->nin; i++)
-        if (in(c, i)->nval < 0)
+        if (IN(c, i)->nval < 0)
             return;
     val = model_onnx_room(c, y, y->dim[0]);
     for (int i = 0; val && i < c->n->nin; i++)
-        for (int k = 0; k < in(c, i)->nval && at < y->nval; k++)
-            val[at++] = in(c, i)->val[k];
+        for (int k = 0; k < IN(c, i)->nval && at < y->nval; k++)
+            val[at++] = IN(c, i)->val[k];
 }
 
 void model_onnx_infer_concat(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int axis;
 
     y->type = x->type;
@@ -195,7 +195,7 @@ void model_onnx_infer_concat(struct onnx_call *c)
         return;
     model_onnx_set(y, x->rank, x->dim);
     for (int i = 1; i < c->n->nin; i++) {
-        const struct onnx_shape *p = in(c, i);
+        const struct onnx_shape *p = IN(c, i);
 
         if (p->rank != x->rank) {
             model_onnx_set(y, p->rank < 0 ? x->rank : -1, NULL);
@@ -240,8 +240,8 @@ static struct cut cut_axis(int64_t start, int64_t end, int64_t step,
 
 static void slice_value(struct onnx_call *c, const struct cut *cuts)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t n = model_onnx_elements(y);
     double *val = x->nval < 0 || n < 0 ? NULL : model_onnx_room(c, y, n);
 
@@ -260,8 +260,8 @@ static void slice_value(struct onnx_call *c, const struct cut *cuts)
 void model_onnx_infer_slice(struct onnx_call *c)
 {
     enum { MOST = PDL_MAX_RANK };
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t start[MOST], end[MOST], axes[MOST], step[MOST];
     struct cut cuts[MOST];
     int n = model_onnx_list(c, "starts", 1, start, MOST), m, given, steps;
@@ -355,8 +355,8 @@ static void reshape_tail(const struct onnx_shape *x, const int64_t *want,
 
 void model_onnx_infer_reshape(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *want = in(c, 1);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0), *want = IN(c, 1);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t dim[PDL_MAX_RANK], asked[PDL_MAX_RANK];
     int n = model_onnx_list(c, "shape", 1, dim, PDL_MAX_RANK);
     int64_t total = model_onnx_elements(x), made;
@@ -382,8 +382,8 @@ void model_onnx_infer_reshape(struct onnx_call *c)
 
 void model_onnx_infer_flatten(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t axis = model_onnx_int(c->n, "axis", 1), dim[2] = {1, 1};
 
     y->type = x->type;
@@ -402,8 +402,8 @@ void model_onnx_infer_flatten(struct onnx_call *c)
 
 void model_onnx_infer_squeeze(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t axes[PDL_MAX_RANK], dim[PDL_MAX_RANK];
     int n = model_onnx_list(c, "axes", 1, axes, PDL_MAX_RANK), m = 0;
     bool drop[PDL_MAX_RANK] = {false};
@@ -426,8 +426,8 @@ void model_onnx_infer_squeeze(struct onnx_call *c)
 
 void model_onnx_infer_unsqueeze(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t axes[PDL_MAX_RANK], dim[PDL_MAX_RANK];
     int n = model_onnx_list(c, "axes", 1, axes, PDL_MAX_RANK), from = 0;
     bool one[PDL_MAX_RANK] = {false};
@@ -449,8 +449,8 @@ void model_onnx_infer_unsqueeze(struct onnx_call *c)
 
 void model_onnx_infer_transpose(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t perm[PDL_MAX_RANK], dim[PDL_MAX_RANK], n;
     int given = model_onnx_ints(c->n, "perm", perm, PDL_MAX_RANK);
     double *val;
@@ -485,14 +485,14 @@ void model_onnx_infer_transpose(struct onnx_call *c)
 void model_onnx_infer_split(struct onnx_call *c)
 {
     enum { MOST = 64 };
-    const struct onnx_shape *x = in(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
     int64_t sizes[MOST], first = 0;
     int n = model_onnx_list(c, "split", 1, sizes, MOST), axis;
 
     axis =
         x->rank < 0 ? -1 : norm_axis(model_onnx_int(c->n, "axis", 0), x->rank);
     for (int k = 0; k < c->n->nout; k++) {
-        struct onnx_shape *y = outp(c, k);
+        struct onnx_shape *y = OUT(c, k);
         int64_t size = -1;
 
         y->type = x->type;
@@ -518,8 +518,8 @@ void model_onnx_infer_split(struct onnx_call *c)
 
 void model_onnx_infer_tile(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t times[PDL_MAX_RANK];
     int n = model_onnx_list(c, NULL, 1, times, PDL_MAX_RANK);
 
@@ -536,8 +536,8 @@ void model_onnx_infer_tile(struct onnx_call *c)
 void model_onnx_infer_pad(struct onnx_call *c)
 {
     enum { MOST = 2 * PDL_MAX_RANK };
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t pads[MOST], axes[PDL_MAX_RANK];
     int n = model_onnx_list(c, c->n->opset < 2 ? "paddings" : "pads", 1, pads,
                             MOST),
@@ -565,8 +565,8 @@ void model_onnx_infer_pad(struct onnx_call *c)
 
 void model_onnx_infer_depth_to_space(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t b = model_onnx_int(c->n, "blocksize", 1);
 
     y->type = x->type;
@@ -581,8 +581,8 @@ void model_onnx_infer_depth_to_space(struct onnx_call *c)
 
 void model_onnx_infer_space_to_depth(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t b = model_onnx_int(c->n, "blocksize", 1);
 
     y->type = x->type;
@@ -597,17 +597,17 @@ void model_onnx_infer_space_to_depth(struct onnx_call *c)
 
 void model_onnx_infer_one_hot(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t dim[PDL_MAX_RANK + 1], depth = -1;
     int axis, from = 0;
 
-    y->type = in(c, 2)->type;
+    y->type = IN(c, 2)->type;
     if (x->rank < 0 || x->rank >= PDL_MAX_RANK)
         return;
     axis = norm_axis(model_onnx_int(c->n, "axis", -1), x->rank + 1);
-    if (in(c, 1)->nval == 1)
-        depth = model_onnx_whole(in(c, 1)->val[0]);
+    if (IN(c, 1)->nval == 1)
+        depth = model_onnx_whole(IN(c, 1)->val[0]);
     for (int i = 0; i <= x->rank; i++)
         dim[i] = i == axis ? depth : x->dim[from++];
     model_onnx_set(y, x->rank + 1, dim);
@@ -615,8 +615,8 @@ void model_onnx_infer_one_hot(struct onnx_call *c)
 
 void model_onnx_infer_nonzero(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
-    int64_t dim[2] = {in(c, 0)->rank, -1};
+    struct onnx_shape *y = OUT(c, 0);
+    int64_t dim[2] = {IN(c, 0)->rank, -1};
 
     y->type = ONNX_INT64;
     model_onnx_set(y, 2, dim);
@@ -624,8 +624,32 @@ void model_onnx_infer_nonzero(struct onnx_call *c)
 
 void model_onnx_infer_eye(struct onnx_call *c)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
-    y->type = (int)model_onnx_int(c->n, "dtype", in(c, 0)->type);
-    model_onnx_set(y, in(c, 0)->rank, in(c, 0)->dim);
+    y->type = (int)model_onnx_int(c->n, "dtype", IN(c, 0)->type);
+    model_onnx_set(y, IN(c, 0)->rank, IN(c, 0)->dim);
+}
+
+/* Crop, long gone: border left, top, right, bottom; or border and extents. */
+void model_onnx_infer_crop(struct onnx_call *c)
+{
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
+    int64_t border[4] = {0}, size[2];
+
+    y->type = x->type;
+    if (x->rank != 4)
+        return;
+    model_onnx_set(y, 4, x->dim);
+    model_onnx_ints(c->n, "border", border, 4);
+    for (int i = 0; i < 2; i++) {
+        int64_t low = border[1 - i], high = border[3 - i], d = x->dim[2 + i];
+
+        if (model_onnx_ints(c->n, "scale", size, 2) == 2)
+            y->dim[2 + i] = size[i] < 0 ? -1 : size[i];
+        else if (low < 0 || high < 0 || d < low || d - low < high)
+            y->dim[2 + i] = -1;
+        else
+            y->dim[2 + i] = d - low - high;
+    }
 }

@@ -6,15 +6,27 @@
 
 #include <math.h>
 
-#define in   model_onnx_in
-#define outp model_onnx_out
+#define IN  model_onnx_in
+#define OUT model_onnx_out
 
 enum { SPACE = PDL_MAX_RANK - 2 };
+
+/* An unknown dimension of an operand that its partner settles. */
+static void settle(struct onnx_call *c, int i, int axis, int64_t value)
+{
+    struct onnx_shape *s;
+
+    if (!model_onnx_has(c, i) || value < 0)
+        return;
+    s = &c->all[c->n->in[i]];
+    if (axis >= 0 && axis < s->rank && s->dim[axis] < 0)
+        s->dim[axis] = value;
+}
 
 static void product(struct onnx_call *c, const struct onnx_shape *a,
                     const struct onnx_shape *b, bool ta, bool tb)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t dim[PDL_MAX_RANK];
     int rank = a->rank > b->rank ? a->rank : b->rank, n = 0;
 
@@ -35,41 +47,47 @@ static void product(struct onnx_call *c, const struct onnx_shape *a,
 
 void model_onnx_infer_matmul(struct onnx_call *c)
 {
-    outp(c, 0)->type = in(c, 0)->type ? in(c, 0)->type : in(c, 1)->type;
+    OUT(c, 0)->type = IN(c, 0)->type ? IN(c, 0)->type : IN(c, 1)->type;
     if (strstr(c->n->type, "Integer"))
-        outp(c, 0)->type =
+        OUT(c, 0)->type =
             strcmp(c->n->type, "MatMulInteger") == 0 ? ONNX_INT32 : ONNX_FLOAT;
-    product(c, in(c, 0), in(c, 1), model_onnx_int(c->n, "transA", 0) != 0,
+    if (IN(c, 1)->rank == 2 && !model_onnx_int(c->n, "transA", 0))
+        settle(c, 0, IN(c, 0)->rank - 1,
+               IN(c, 1)->dim[model_onnx_int(c->n, "transB", 0) ? 1 : 0]);
+    product(c, IN(c, 0), IN(c, 1), model_onnx_int(c->n, "transA", 0) != 0,
             model_onnx_int(c->n, "transB", 0) != 0);
 }
 
 /* x, scale, zero, y, scale, zero, ... */
 void model_onnx_infer_qlinear_matmul(struct onnx_call *c)
 {
-    outp(c, 0)->type = in(c, 7)->type;
-    product(c, in(c, 0), in(c, 3), false, false);
+    OUT(c, 0)->type = IN(c, 7)->type;
+    product(c, IN(c, 0), IN(c, 3), false, false);
 }
 
 void model_onnx_infer_gemm(struct onnx_call *c)
 {
-    const struct onnx_shape *a = in(c, 0), *b = in(c, 1);
+    const struct onnx_shape *a = IN(c, 0), *b = IN(c, 1);
     bool q = strcmp(c->n->type, "QGemm") == 0;
     int64_t dim[2] = {-1, -1};
 
     if (q)
-        b = in(c, 3);
+        b = IN(c, 3);
+    if (b->rank == 2)
+        settle(c, 0, model_onnx_int(c->n, "transA", 0) ? 0 : 1,
+               b->dim[model_onnx_int(c->n, "transB", 0) ? 1 : 0]);
     if (a->rank == 2)
         dim[0] = a->dim[model_onnx_int(c->n, "transA", 0) ? 1 : 0];
     if (b->rank == 2)
         dim[1] = b->dim[model_onnx_int(c->n, "transB", 0) ? 0 : 1];
-    outp(c, 0)->type = a->type;
-    model_onnx_set(outp(c, 0), 2, dim);
+    OUT(c, 0)->type = a->type;
+    model_onnx_set(OUT(c, 0), 2, dim);
 }
 
 void model_onnx_infer_matmul_nbits(struct onnx_call *c)
 {
-    const struct onnx_shape *a = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *a = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
     y->type = a->type;
     if (a->rank < 1)
@@ -147,7 +165,7 @@ static int64_t window_out(const struct window *w, int i, int64_t x)
 static void conv_like(struct onnx_call *c, const struct onnx_shape *x,
                       const struct onnx_shape *w, int64_t features)
 {
-    struct onnx_shape *y = outp(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
     struct window win;
 
     if (x->rank < 3)
@@ -163,30 +181,34 @@ static void conv_like(struct onnx_call *c, const struct onnx_shape *x,
 
 void model_onnx_infer_conv(struct onnx_call *c)
 {
-    const struct onnx_shape *w = in(c, 1);
+    const struct onnx_shape *w = IN(c, 1);
+    int64_t groups = model_onnx_int(c->n, "group", 1), channels;
 
-    outp(c, 0)->type = in(c, 0)->type;
-    conv_like(c, in(c, 0), w, w->rank > 0 ? w->dim[0] : -1);
+    if (w->rank > 1 && w->dim[1] >= 0 && groups > 0 &&
+        pdl_mul64(w->dim[1], groups, &channels))
+        settle(c, 0, 1, channels);
+    OUT(c, 0)->type = IN(c, 0)->type;
+    conv_like(c, IN(c, 0), w, w->rank > 0 ? w->dim[0] : -1);
 }
 
 void model_onnx_infer_conv_integer(struct onnx_call *c)
 {
     model_onnx_infer_conv(c);
-    outp(c, 0)->type = ONNX_INT32;
+    OUT(c, 0)->type = ONNX_INT32;
 }
 
 void model_onnx_infer_qlinear_conv(struct onnx_call *c)
 {
-    const struct onnx_shape *w = in(c, 3);
+    const struct onnx_shape *w = IN(c, 3);
 
-    outp(c, 0)->type = in(c, 7)->type;
-    conv_like(c, in(c, 0), w, w->rank > 0 ? w->dim[0] : -1);
+    OUT(c, 0)->type = IN(c, 7)->type;
+    conv_like(c, IN(c, 0), w, w->rank > 0 ? w->dim[0] : -1);
 }
 
 void model_onnx_infer_deconv(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *w = in(c, 1);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0), *w = IN(c, 1);
+    struct onnx_shape *y = OUT(c, 0);
     int64_t extra[SPACE] = {0}, want[SPACE], groups;
     struct window win;
     int given;
@@ -224,21 +246,21 @@ void model_onnx_infer_deconv(struct onnx_call *c)
 
 void model_onnx_infer_pool(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
     y->type = x->type;
     conv_like(c, x, NULL, x->rank > 1 ? x->dim[1] : -1);
     if (model_onnx_out(c, 1) != c->spare && c->n->nout > 1) {
-        *outp(c, 1) = *y;
-        outp(c, 1)->type = ONNX_INT64;
+        *OUT(c, 1) = *y;
+        OUT(c, 1)->type = ONNX_INT64;
     }
 }
 
 void model_onnx_infer_global_pool(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
+    struct onnx_shape *y = OUT(c, 0);
 
     y->type = x->type;
     if (x->rank < 2)
@@ -252,15 +274,15 @@ void model_onnx_infer_batch_norm(struct onnx_call *c)
 {
     model_onnx_infer_same(c);
     for (int i = 1; i < c->n->nout; i++) {
-        outp(c, i)->type = in(c, 3)->type;
-        model_onnx_set(outp(c, i), in(c, 3)->rank, in(c, 3)->dim);
+        OUT(c, i)->type = IN(c, 3)->type;
+        model_onnx_set(OUT(c, i), IN(c, 3)->rank, IN(c, 3)->dim);
     }
 }
 
 /* LayerNormalization also gives mean and deviation over what it kept. */
 void model_onnx_infer_norm(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
     int64_t axis = model_onnx_int(c->n, "axis", -1);
 
     model_onnx_infer_same(c);
@@ -268,10 +290,10 @@ void model_onnx_infer_norm(struct onnx_call *c)
         return;
     axis = axis < 0 ? axis + x->rank : axis;
     for (int k = 1; k < c->n->nout; k++) {
-        outp(c, k)->type = ONNX_FLOAT;
-        model_onnx_set(outp(c, k), x->rank, x->dim);
+        OUT(c, k)->type = ONNX_FLOAT;
+        model_onnx_set(OUT(c, k), x->rank, x->dim);
         for (int i = (int)(axis < 0 ? 0 : axis); i < x->rank; i++)
-            outp(c, k)->dim[i] = 1;
+            OUT(c, k)->dim[i] = 1;
     }
 }
 
@@ -279,21 +301,21 @@ void model_onnx_infer_dropout(struct onnx_call *c)
 {
     model_onnx_infer_same(c);
     if (c->n->nout > 1) {
-        *outp(c, 1) = *outp(c, 0);
-        outp(c, 1)->type = ONNX_BOOL;
+        *OUT(c, 1) = *OUT(c, 0);
+        OUT(c, 1)->type = ONNX_BOOL;
     }
 }
 
 static const struct onnx_shape *resize_arg(struct onnx_call *c, int i)
 {
-    return model_onnx_has(c, i) && in(c, i)->nval > 0 ? in(c, i) : NULL;
+    return model_onnx_has(c, i) && IN(c, i)->nval > 0 ? IN(c, i) : NULL;
 }
 
 /* Resize: (x, roi, scales, sizes); opset 10 and Upsample: (x, scales). */
 void model_onnx_infer_resize(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *scales, *sizes;
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0), *scales, *sizes;
+    struct onnx_shape *y = OUT(c, 0);
     bool two = strcmp(c->n->type, "Upsample") == 0 || c->n->opset < 11;
     const Onnx__Attribute *a = model_onnx_attr(c->n, "scales");
     int64_t axes[PDL_MAX_RANK];
@@ -334,14 +356,14 @@ void model_onnx_infer_resize(struct onnx_call *c)
 
 void model_onnx_infer_topk(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0);
+    const struct onnx_shape *x = IN(c, 0);
     int64_t axis = model_onnx_int(c->n, "axis", -1), k;
 
     k = model_onnx_int(c->n, "k", -1);
-    if (in(c, 1)->nval == 1)
-        k = model_onnx_whole(in(c, 1)->val[0]);
+    if (IN(c, 1)->nval == 1)
+        k = model_onnx_whole(IN(c, 1)->val[0]);
     for (int i = 0; i < 2; i++) {
-        struct onnx_shape *y = outp(c, i);
+        struct onnx_shape *y = OUT(c, i);
 
         y->type = i ? ONNX_INT64 : x->type;
         if (x->rank < 0)
@@ -358,12 +380,12 @@ void model_onnx_infer_topk(struct onnx_call *c)
  * the batch first. */
 void model_onnx_infer_rnn(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *r = in(c, 2);
+    const struct onnx_shape *x = IN(c, 0), *r = IN(c, 2);
     int64_t h = model_onnx_int(c->n, "hidden_size", -1), dirs, t, b;
     bool batch_first = model_onnx_int(c->n, "layout", 0) != 0;
 
     for (int i = 0; i < c->n->nout && i < 3; i++)
-        outp(c, i)->type = x->type;
+        OUT(c, i)->type = x->type;
     if (x->rank != 3)
         return;
     dirs = model_onnx_is(c->n, "direction", "bidirectional") ? 2 : 1;
@@ -372,11 +394,11 @@ void model_onnx_infer_rnn(struct onnx_call *c)
     t = x->dim[batch_first ? 1 : 0];
     b = x->dim[batch_first ? 0 : 1];
     model_onnx_set(
-        outp(c, 0), 4,
+        OUT(c, 0), 4,
         batch_first ? (int64_t[]){b, t, dirs, h} : (int64_t[]){t, dirs, b, h});
     for (int i = 1; i < c->n->nout && i < 3; i++)
         model_onnx_set(
-            outp(c, i), 3,
+            OUT(c, i), 3,
             batch_first ? (int64_t[]){b, dirs, h} : (int64_t[]){dirs, b, h});
 }
 
@@ -390,7 +412,7 @@ void model_onnx_infer_einsum(struct onnx_call *c)
     int seen[128] = {0}, input = 0, at = 0, n = 0;
     bool output = false;
 
-    outp(c, 0)->type = in(c, 0)->type;
+    OUT(c, 0)->type = IN(c, 0)->type;
     for (int i = 0; i < 128; i++)
         size[i] = -1;
     for (size_t i = 0; eq && i < len; i++) {
@@ -408,7 +430,7 @@ void model_onnx_infer_einsum(struct onnx_call *c)
                 return;
             dim[n++] = size[ch];
         } else if (ch > ' ' && ch != '-') {
-            const struct onnx_shape *x = in(c, input);
+            const struct onnx_shape *x = IN(c, input);
 
             if (at < x->rank && size[ch] < 0)
                 size[ch] = x->dim[at];
@@ -420,15 +442,15 @@ void model_onnx_infer_einsum(struct onnx_call *c)
         if (seen[i] == 1 && n < PDL_MAX_RANK)
             dim[n++] = size[i];
     if (eq)
-        model_onnx_set(outp(c, 0), n, dim);
+        model_onnx_set(OUT(c, 0), n, dim);
 }
 
 void model_onnx_infer_roi(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *r = in(c, 1);
+    const struct onnx_shape *x = IN(c, 0), *r = IN(c, 1);
     int64_t dim[4], two[2] = {-1, -1};
 
-    outp(c, 0)->type = x->type;
+    OUT(c, 0)->type = x->type;
     if (x->rank != 4 || r->rank < 1)
         return;
     model_onnx_ints(c->n, "pooled_shape", two, 2);
@@ -436,17 +458,17 @@ void model_onnx_infer_roi(struct onnx_call *c)
     dim[1] = x->dim[1];
     dim[2] = model_onnx_int(c->n, "output_height", two[0] > 0 ? two[0] : 1);
     dim[3] = model_onnx_int(c->n, "output_width", two[1] > 0 ? two[1] : 1);
-    model_onnx_set(outp(c, 0), 4, dim);
+    model_onnx_set(OUT(c, 0), 4, dim);
 }
 
 void model_onnx_infer_grid(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *g = in(c, 1);
+    const struct onnx_shape *x = IN(c, 0), *g = IN(c, 1);
 
-    outp(c, 0)->type = x->type;
+    OUT(c, 0)->type = x->type;
     if (x->rank != 4 || g->rank != 4)
         return;
-    model_onnx_set(outp(c, 0), 4,
+    model_onnx_set(OUT(c, 0), 4,
                    (int64_t[]){x->dim[0], x->dim[1], g->dim[1], g->dim[2]});
 }
 
@@ -454,8 +476,8 @@ void model_onnx_infer_grid(struct onnx_call *c)
  * logarithm of the probabilities. */
 void model_onnx_infer_loss(struct onnx_call *c)
 {
-    const struct onnx_shape *x = in(c, 0), *target = in(c, 1);
-    struct onnx_shape *y = outp(c, 0);
+    const struct onnx_shape *x = IN(c, 0), *target = IN(c, 1);
+    struct onnx_shape *y = OUT(c, 0);
 
     y->type = x->type;
     if (model_onnx_is(c->n, "reduction", "none"))
@@ -463,15 +485,15 @@ void model_onnx_infer_loss(struct onnx_call *c)
     else
         model_onnx_set(y, 0, NULL);
     if (c->n->nout > 1) {
-        outp(c, 1)->type = x->type;
-        model_onnx_set(outp(c, 1), x->rank, x->dim);
+        OUT(c, 1)->type = x->type;
+        model_onnx_set(OUT(c, 1), x->rank, x->dim);
     }
 }
 
 /* The last two dimensions are the matrix. */
 void model_onnx_infer_det(struct onnx_call *c)
 {
-    outp(c, 0)->type = in(c, 0)->type;
-    if (in(c, 0)->rank > 1)
-        model_onnx_set(outp(c, 0), in(c, 0)->rank - 2, in(c, 0)->dim);
+    OUT(c, 0)->type = IN(c, 0)->type;
+    if (IN(c, 0)->rank > 1)
+        model_onnx_set(OUT(c, 0), IN(c, 0)->rank - 2, IN(c, 0)->dim);
 }

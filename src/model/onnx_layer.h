@@ -60,6 +60,34 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n);
 const struct onnx_node *model_onnx_biased(const struct onnx_maker *m,
                                           const struct onnx_node *add);
 
+/* Helpers of the files that make layers: of a node's type, inputs, names. */
+static inline bool model_onnx_type_is(const struct onnx_node *n,
+                                      const char *type)
+{
+    return strcmp(n->type, type) == 0;
+}
+static inline bool model_onnx_given(const struct onnx_layer *l, int i)
+{
+    return i >= 0 && i < l->n->nin && l->n->in[i] >= 0;
+}
+static inline bool model_onnx_constant_in(const struct onnx_layer *l, int i)
+{
+    return model_onnx_given(l, i) && l->m->g->values[l->n->in[i]].constant;
+}
+const struct onnx_shape *model_onnx_shape_in(const struct onnx_layer *l, int i);
+/* Names another layer of the same node: "name.part". */
+const char *model_onnx_part(const struct onnx_layer *l, const char *what);
+/* A helper layer of the node: one input, one output. */
+int model_onnx_step(struct onnx_layer *l, const char *op, const char *what,
+                    int x, struct pdl_tensor out);
+
+/* ---- onnx_product.c: products, attention, recurrences ---- */
+typedef void onnx_layer_fn(struct onnx_layer *l);
+onnx_layer_fn model_onnx_linear, model_onnx_einsum, model_onnx_attention,
+    model_onnx_rnn;
+/* x times a weight, with a bias (-1: none). */
+void model_onnx_linear_of(struct onnx_layer *l, int x, int w, int bias);
+
 /* ---- onnx_label.c ---- */
 enum pdl_status model_onnx_lodge(struct onnx_maker *m,
                                  const struct onnx_node *n);

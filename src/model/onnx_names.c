@@ -138,7 +138,6 @@ static enum pdl_status add_value(struct onnx_graph *g, int *id)
     *id = g->nvalues++;
     g->values[*id] = (struct onnx_value){.node = -1,
                                          .elements = -1,
-                                         .input = -1,
                                          .outer = -1,
                                          .stored = {.rank = -1, .nval = -1}};
     return PDL_OK;

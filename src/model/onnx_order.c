@@ -11,6 +11,7 @@ struct order {
     int scope;        /* names of outputs -> index of the node */
     int *start, *dep; /* dep[start[i] .. start[i + 1]) */
     int ndeps, cap;
+    bool inner; /* look into subgraphs too */
     bool failed;
 };
 
@@ -34,14 +35,15 @@ static void add_dep(struct order *o, ProtobufCBinaryData name)
     o->dep[o->ndeps++] = id;
 }
 
-/* Everything a node reads, subgraphs included: a name of an inner scope that
- * hides one of ours only adds an edge that is not needed. */
+/* Everything a node reads, subgraphs included. A name of an inner scope that
+ * hides one of ours adds an edge that is not there; should that close a cycle,
+ * subgraphs are left out. */
 // NOLINTNEXTLINE(misc-no-recursion): the wire walk bounds the nesting
 static void node_deps(struct order *o, const Onnx__Node *n)
 {
     for (size_t i = 0; i < n->n_input; i++)
         add_dep(o, n->input[i]);
-    for (size_t i = 0; i < n->n_attribute; i++) {
+    for (size_t i = 0; i < n->n_attribute && o->inner; i++) {
         const Onnx__Attribute *a = n->attribute[i];
 
         for (size_t k = 0; a->g && k < a->g->n_node; k++)
@@ -131,18 +133,24 @@ static enum pdl_status visit(struct order *o, Onnx__Node *const *nodes,
 enum pdl_status model_onnx_order(struct onnx_graph *g, Onnx__Node *const *nodes,
                                  size_t count, const int **out)
 {
-    struct order o = {.g = g};
+    struct order o = {.g = g, .inner = true};
     int *order = PDL_NEW(g->arena, int, count + 1);
     int *work = PDL_NEW(g->arena, int, 3 * count + 1);
-    enum pdl_status st;
+    enum pdl_status st = PDL_OK;
 
     if (count > (1U << 20))
         return pdl_fail(g->err, PDL_EPARSE, "%s: too many nodes", g->name);
     if (!order || !work)
         return model_onnx_oom(g);
-    st = collect(&o, nodes, (int)count);
-    if (st == PDL_OK)
-        st = visit(&o, nodes, work, (int)count, order);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        st = collect(&o, nodes, (int)count);
+        if (st == PDL_OK)
+            st = visit(&o, nodes, work, (int)count, order);
+        if (st != PDL_EPARSE)
+            break;
+        o = (struct order){.g = g};
+        memset(work, 0, (3 * count + 1) * sizeof *work);
+    }
     *out = order;
     return st;
 }

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { MAX_NODES = 1 << 20, MAX_NEST = 40 };
+enum { MAX_NODES = 1 << 20, MAX_NEST = 64 };
 
 static void *arena_alloc(void *arena, size_t size)
 {
@@ -447,10 +447,8 @@ static enum pdl_status read_inputs(struct onnx_graph *g, const Onnx__Graph *src,
         if (st)
             return st;
         g->values[id].type = info->type;
-        if (at->top) {
+        if (at->top)
             g->values[id].kind = ONNX_INPUT;
-            g->values[id].input = body->nin;
-        }
         body->in[body->nin++] = id;
     }
     return PDL_OK;

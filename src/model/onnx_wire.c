@@ -17,7 +17,7 @@
 
 #include <sys/mman.h>
 
-enum { KEEP = 4096, MAX_DEPTH = 60 };
+enum { KEEP = 4096, MAX_DEPTH = 200 };
 
 enum msg {
     M_NONE,
