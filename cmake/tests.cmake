@@ -13,7 +13,8 @@ foreach(room ${PDL_ROOMS} paper)
     add_executable(${target} ${source})
     target_link_libraries(${target} PRIVATE pdl_flags paradl_static
       PkgConfig::CMOCKA)
-    target_include_directories(${target} PRIVATE src/${room} tests)
+    target_include_directories(${target} PRIVATE src/${room} tests
+      ${CMAKE_BINARY_DIR}/onnx)
     target_compile_definitions(${target} PRIVATE
       PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${room}/${name} COMMAND ${target})

@@ -62,8 +62,8 @@ struct pdl_tensor {
     enum pdl_dtype dtype;
     enum pdl_tensor_kind kind;
     int rank;
-    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
     int segment;               /* that makes it; its repeat multiplies it */
+    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
 };
 
 /* All attributes of all operators; 0 where an operator has no use for one.
@@ -122,6 +122,10 @@ struct pdl_model {
     int nunknown;         /* operators we do not know, each name once */
     const char *const *unknown_ops;
     const int64_t *unknown_counts; /* how often each occurs */
+    /* Symbolic dimensions nobody bound, or else the first tensor whose shape
+     * cannot be told: FLOPs are incomplete where there are any. */
+    int nunbound;
+    const char *const *unbound;
 };
 
 /* ---- operators -------------------------------------------------------- */
@@ -213,7 +217,8 @@ void pdl_build_repeat(pdl_build *b, int64_t repeat, int64_t first_index,
                       int carry);
 int pdl_build_repeat_end(pdl_build *b, int carry);
 
-void pdl_build_unknown(pdl_build *b, const char *op); /* counts an operator */
+void pdl_build_unknown(pdl_build *b, const char *op);  /* counts an operator */
+void pdl_build_unbound(pdl_build *b, const char *dim); /* FLOPs need it */
 /* What is known of the whole; NULL leaves kind or source as they are. */
 void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
                     int64_t tokens, int64_t source_nodes);
@@ -295,6 +300,15 @@ struct pdl_zoo_entry {
     const char *summary; /* which variant it is */
 };
 const struct pdl_zoo_entry *pdl_zoo_at(int i); /* NULL past the end */
+/* The i-th parameter that a name of the zoo takes, and its value when nobody
+ * sets it (0 often means that it follows from others). False past the end, and
+ * for a name that is not there. */
+struct pdl_zoo_param {
+    const char *key, *help;
+    const char *choices; /* "18|34|50" or NULL: any number in the range */
+    int64_t value, min, max;
+};
+bool pdl_zoo_param(const char *name, int i, struct pdl_zoo_param *out);
 enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
                               const struct pdl_model **out,
                               struct pdl_err *err);

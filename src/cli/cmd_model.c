@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl model show, list, convert. Layers of a repeated block are shown once
+ * paradl model show. Layers of a repeated block are shown once
  * with how often it occurs; in JSON each is listed with its own name, round by
  * round, as it is written: nothing is held for the rounds. */
 #include "cli_priv.h"
@@ -12,19 +12,12 @@
 
 struct options {
     bool layers;
-    const char *dim, *output;
+    const char *dim;
 };
 
 static const struct pdl_opt show_opts[] = {
     {"layers", 0, PDL_OPT_FLAG, offsetof(struct options, layers), NULL, NULL,
      "list the layers with shapes, parameters and FLOPs"},
-    {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, dim), "NAME=N,...", NULL,
-     "bind symbolic dimensions of a file: batch=8,seq=2048"},
-};
-
-static const struct pdl_opt convert_opts[] = {
-    {"output", 'o', PDL_OPT_TEXT, offsetof(struct options, output), "FILE",
-     NULL, "where to write; standard output when absent"},
     {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of a file: batch=8,seq=2048"},
 };
@@ -180,6 +173,17 @@ static void show_head(const struct pdl_model *m,
                    (long long)m->unknown_counts[i]);
 }
 
+/* What makes the figures incomplete, and what would help. */
+static void note_unbound(const struct pdl_model *m)
+{
+    if (m->nunbound == 0)
+        return;
+    pdl_puts(cli_stderr(), "paradl: FLOPs are incomplete: not known are");
+    for (int i = 0; i < m->nunbound; i++)
+        pdl_printf(cli_stderr(), "%s %.60s", i ? "," : "", m->unbound[i]);
+    pdl_puts(cli_stderr(), " (hint: --dim NAME=N,... binds dimensions)\n");
+}
+
 static void cell_shape(struct pdl_table *t, const struct pdl_tensor *x)
 {
     char text[128] = "";
@@ -279,6 +283,8 @@ static int show(const struct pdl_args *args)
 
     if (st == PDL_OK)
         st = pdl_model_totals(m, &t, &err);
+    if (st == PDL_OK && !args->quiet)
+        note_unbound(m);
     if (st == PDL_OK && args->json) {
         st = show_json(m, &t, o->layers, &err);
     } else if (st == PDL_OK) {
@@ -288,71 +294,6 @@ static int show(const struct pdl_args *args)
     }
     pdl_arena_destroy(a);
     return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
-}
-
-/* ---- list, convert ---------------------------------------------------- */
-
-static void list_json(void)
-{
-    const struct pdl_zoo_entry *e;
-    struct pdl_json j;
-
-    pdl_json_init(&j, cli_out());
-    pdl_json_schema(&j, "models");
-    pdl_json_key(&j, "models");
-    pdl_json_array(&j);
-    for (int i = 0; (e = pdl_zoo_at(i)) != NULL; i++) {
-        pdl_json_row(&j);
-        pdl_json_kstr(&j, "name", e->name);
-        pdl_json_kstr(&j, "family", e->family ? e->family : e->name);
-        pdl_json_kstr(&j, "summary", e->summary);
-        pdl_json_end(&j);
-    }
-    pdl_json_end(&j);
-    pdl_json_end(&j);
-}
-
-static int list(const struct pdl_args *args)
-{
-    static const struct pdl_column columns[] = {{"model", false},
-                                                {"what it is", false}};
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_zoo_entry *e;
-    struct pdl_table t;
-
-    if (args->json) {
-        list_json();
-    } else if (a) {
-        pdl_table_init(&t, a, columns, 2);
-        for (int i = 0; (e = pdl_zoo_at(i)) != NULL; i++) {
-            pdl_table_cell(&t, "%s%s", e->family ? "  " : "", e->name);
-            pdl_table_cell(&t, "%s", e->summary);
-        }
-        pdl_table_print(&t, cli_width(), cli_out());
-    }
-    pdl_arena_destroy(a);
-    return EXIT_OK;
-}
-
-static int convert(const struct pdl_args *args)
-{
-    const struct options *o = args->opts;
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_err err = {"", ""};
-    const struct pdl_model *m = NULL;
-    struct pdl_buf text;
-    enum pdl_status st = load(args, a, &m, &err);
-    int rc;
-
-    pdl_buf_init(&text);
-    if (st == PDL_OK)
-        pdl_model_yaml_write(m, &text.sink);
-    if (st == PDL_OK && text.sink.failed)
-        st = pdl_fail(&err, PDL_ENOMEM, "%s: out of memory", args->pos[0]);
-    rc = st == PDL_OK ? cli_write(o->output, &text) : cli_fail(st, &err);
-    pdl_buf_free(&text);
-    pdl_arena_destroy(a);
-    return rc;
 }
 
 const struct pdl_cmd cli_model_show = {
@@ -372,29 +313,4 @@ const struct pdl_cmd cli_model_show = {
     .nopts = sizeof show_opts / sizeof show_opts[0],
     .opts_size = sizeof(struct options),
     .run = show,
-};
-
-const struct pdl_cmd cli_model_list = {
-    .name = "model list",
-    .args = "",
-    .summary = "networks that are known by name",
-    .text = "Lists the zoo: families, which take parameters, and the named "
-            "networks of each.",
-    .example = "paradl model list",
-    .run = list,
-};
-
-const struct pdl_cmd cli_model_convert = {
-    .name = "model convert",
-    .args = "MODEL",
-    .min_pos = 1,
-    .max_pos = 1,
-    .summary = "write a network in our own format",
-    .text = "Writes MODEL as YAML that people can read and change, and that "
-            "every command accepts as a MODEL.",
-    .example = "paradl model convert lenet -o lenet.yaml",
-    .opts = convert_opts,
-    .nopts = sizeof convert_opts / sizeof convert_opts[0],
-    .opts_size = sizeof(struct options),
-    .run = convert,
 };

@@ -11,12 +11,15 @@
  * model with its pooler, as their published totals are. Layers for predicting
  * several tokens (DeepSeek's MTP) are not part of it.
  *
- * A model_type that no row describes is built like Llama when it has Llama's
- * keys, and "model_type:NAME" stands among the unknown operators; otherwise
- * it is refused. Towers for images or sound that stand beside the language
- * model are named there too: "vision_config". */
+ * A model_type that no row describes is built like Llama (with experts or
+ * latent attention where the usual keys ask for them) when it has Llama's keys, and "model_type:NAME" stands among the unknown operators; otherwise
+ * it is refused. A tower for images beside the language model is built where a
+ * row "<model_type>_vision" describes it (with one image a sample, of the size
+ * the file or the row names); other towers are named there too:
+ * "vision_config", "audio_config". */
 #include "hf.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Where multimodal files keep the language model. */
@@ -32,6 +35,7 @@ struct reader {
     struct model_tf tf;
     struct model_tf_choice choice;
     const char *type;
+    const struct model_row *tower; /* of images, beside the language model */
     int nunknown;
 };
 
@@ -49,33 +53,48 @@ static void unknown(struct reader *r, const char *what, const char *more)
             pdl_arena_printf(r->arena, "%s%.60s", what, more);
 }
 
-/* seq=N of "batch=8,seq=2048". */
-static enum pdl_status read_seq(struct reader *r, const char *dims)
+/* One "name=N" of the dimensions: seq is the tokens of a sample; batch is
+ * allowed and means nothing here. */
+static enum pdl_status read_dim(struct reader *r, char *pair)
 {
-    static const char *const names[] = {"seq", "sequence", "sequence_length"};
+    static const char *const names[] = {"seq", "sequence", "sequence_length",
+                                        "batch"};
+    struct pdl_err inner = {"", ""};
+    char *value = strchr(pair, '=');
+    int64_t n = 0;
+    int i = 0;
 
-    while (dims && *dims) {
+    if (!value)
+        return pdl_fail(r->f.err, PDL_EINVAL, "--dim: '%.40s' is not name=N",
+                        pair);
+    *value++ = '\0';
+    while (i < 4 && strcmp(names[i], pair) != 0)
+        i++;
+    if (i == 4) {
+        pdl_fail(r->f.err, PDL_EINVAL, "--dim: no dimension '%.40s'", pair);
+        pdl_hint(r->f.err, "a config.json has seq, the tokens of a sample");
+        return PDL_EINVAL;
+    }
+    if (pdl_int_parse(value, 1, MODEL_FIELD_MAX, &n, &inner) != PDL_OK)
+        return pdl_fail(r->f.err, PDL_EINVAL, "--dim %s: %s", pair, inner.msg);
+    if (i < 3)
+        r->choice.seq = n;
+    return PDL_OK;
+}
+
+static enum pdl_status read_dims(struct reader *r, const char *dims)
+{
+    enum pdl_status st = PDL_OK;
+
+    while (dims && *dims && st == PDL_OK) {
         size_t n = strcspn(dims, ",");
-        const char *eq = memchr(dims, '=', n);
-        size_t len = eq ? (size_t)(eq - dims) : 0;
+        char *pair = pdl_arena_strndup(r->arena, dims, n);
 
-        for (int i = 0; eq && i < 3; i++) {
-            struct pdl_err inner = {"", ""};
-            char *text;
-
-            if (strlen(names[i]) != len || memcmp(names[i], dims, len) != 0)
-                continue;
-            text = pdl_arena_strndup(r->arena, eq + 1, n - len - 1);
-            if (!text)
-                return pdl_fail(r->f.err, PDL_ENOMEM, "out of memory");
-            if (pdl_int_parse(text, 1, MODEL_FIELD_MAX, &r->choice.seq,
-                              &inner) != PDL_OK)
-                return pdl_fail(r->f.err, PDL_EINVAL, "--dim %s: %s", names[i],
-                                inner.msg);
-        }
+        st = pair ? read_dim(r, pair)
+                  : pdl_fail(r->f.err, PDL_ENOMEM, "out of memory");
         dims += n + (dims[n] == ',');
     }
-    return PDL_OK;
+    return st;
 }
 
 /* The map that describes the network: nested, or the whole file. */
@@ -100,15 +119,19 @@ static enum pdl_status no_row(struct reader *r, const char *type)
     static const char *const canonical[] = {"hidden_size", "num_hidden_layers",
                                             "num_attention_heads",
                                             "intermediate_size", "vocab_size"};
+    const struct pdl_doc *at = pdl_doc_get(r->f.map, "model_type");
     struct pdl_suggest s;
 
+    if (!at)
+        at = pdl_doc_get(r->f.outer, "model_type");
     for (size_t i = 0; i < sizeof canonical / sizeof canonical[0]; i++) {
         if (pdl_doc_get(r->f.map, canonical[i]))
             continue;
         pdl_suggest_init(&s, type);
         for (const struct model_row *m = model_hf_families + 1; m->name; m++)
-            pdl_suggest_try(&s, m->name);
-        pdl_doc_fail(pdl_doc_get(r->f.map, "model_type"), r->f.err,
+            if (strcmp(m->name, "unknown") != 0)
+                pdl_suggest_try(&s, m->name);
+        pdl_doc_fail(at, r->f.err,
                      "model_type '%.60s' is not known, and without %s it "
                      "cannot be read like Llama",
                      type, canonical[i]);
@@ -117,7 +140,7 @@ static enum pdl_status no_row(struct reader *r, const char *type)
         return PDL_EPARSE;
     }
     unknown(r, "model_type:", type);
-    r->f.row = model_row_find(model_hf_families, "llama");
+    r->f.row = model_row_find(model_hf_families, "unknown");
     return PDL_OK;
 }
 
@@ -186,17 +209,38 @@ static enum pdl_dtype dtype_of(const struct reader *r)
     return PDL_F32;
 }
 
+/* The row "<model_type>_vision" where we know how images come in. */
+static const struct model_row *tower_of(const struct reader *r)
+{
+    const struct pdl_doc *d = pdl_doc_get(r->f.outer, "vision_config");
+    const char *arch = r->choice.architecture;
+    char name[80];
+
+    if (!d || d->kind != PDL_DOC_MAP || !r->type ||
+        (arch && strstr(arch, "ForCausalLM"))) /* the language model alone */
+        return NULL;
+    snprintf(name, sizeof name, "%.60s_vision", r->type);
+    return model_row_find(model_hf_families, name);
+}
+
+static enum pdl_status add_tower(struct reader *r)
+{
+    struct model_fields f = r->f;
+
+    f.row = r->tower;
+    f.map = pdl_doc_get(r->f.outer, "vision_config");
+    f.nested = true;
+    return model_tf_tower(&f, r->arena, &r->tf);
+}
+
 static void note_sides(struct reader *r)
 {
     if (model_field(&r->f, "clip"))
         return;
+    r->tower = tower_of(r);
     for (size_t i = 0; i < sizeof side_maps / sizeof side_maps[0]; i++)
-        if (pdl_doc_get(r->f.outer, side_maps[i]))
+        if (pdl_doc_get(r->f.outer, side_maps[i]) && !(r->tower && i == 0))
             unknown(r, side_maps[i], "");
-    if (model_field(&r->f, "partial"))
-        unknown(r, "model_type:", r->type);
-    if (model_field(&r->f, "moe"))
-        unknown(r, "enable_moe_block", "");
 }
 
 /* "architectures": ["LlamaForCausalLM"] */
@@ -235,7 +279,7 @@ enum pdl_status pdl_model_hf(pdl_arena *a, struct pdl_bytes in,
     if (root->kind != PDL_DOC_MAP)
         return pdl_doc_fail(root, err, "expected an object { }");
     r.f = (struct model_fields){.rows = model_hf_families, .err = err};
-    st = read_seq(&r, opt ? opt->dims : NULL);
+    st = read_dims(&r, opt ? opt->dims : NULL);
     if (st != PDL_OK)
         return st;
     find_map(&r, root);
@@ -246,6 +290,8 @@ enum pdl_status pdl_model_hf(pdl_arena *a, struct pdl_bytes in,
     note_sides(&r);
     st = r.f.status == PDL_OK ? model_tf_fill(&r.f, a, &r.choice, &r.tf)
                               : r.f.status;
+    if (st == PDL_OK && r.tower && r.tf.nstacks == 1)
+        st = add_tower(&r);
     if (st != PDL_OK)
         return st;
     r.tf.name = base_name(&r);

@@ -71,8 +71,28 @@ const struct model_row model_hf_families[] = {
      "win=sliding_window?0 "
      "moe_ffn=moe_intermediate_size?ffn moe_freq=1 dense_experts=0 "
      "labels=#id2label|num_labels?2 "},
+    /* a type nobody told us of: Llama, with the usual keys of mixtures and of
+     * latent attention */
+    {"unknown", "llama", "qkv_bias=attention_bias|qkv_bias?0 "
+     "experts=num_local_experts|num_experts|n_routed_experts|moe_num_experts?0 "
+     "topk=num_experts_per_tok|num_experts_per_token|moe_topk|top_k_experts|"
+       "moe_top_k|moe_k?2 "
+     "n_shared=n_shared_experts|num_shared_experts|num_shared_expert?0 "
+     "shared_ffn=shared_expert_intermediate_size|shared_intermediate_size?"
+       "n_shared*moe_ffn "
+     "dense_first=first_k_dense_replace?0 "
+     "moe_freq=moe_layer_freq|decoder_sparse_step?1 "
+     "moe_shift=decoder_sparse_step{1,0}?0 "
+     "qk_norm=use_qk_norm{HEAD,0}|qk_norm{HEAD,0}?0 "
+     "mixer=kv_lora_rank{MLA,ATTN}?ATTN q_lora=q_lora_rank?0 "
+     "kv_lora=kv_lora_rank?0 qk_nope=qk_nope_head_dim?0 "
+     "qk_rope=qk_rope_head_dim?0 lora_bias=attention_bias?0 "
+     "head_dim=kv_lora_rank{both,one}?one both=:qk_nope+qk_rope "
+     "one=head_dim|attention_head_dim?hidden/heads "
+     "v_head_dim=v_head_dim?head_dim"},
     /* Llama and those that differ from it in sizes and biases */
-    {"llama", "", ATTN_BIAS "ffn_bias=mlp_bias?0 hidden?4096 layers?32 heads?32 "
+    {"llama", "", ATTN_BIAS "ffn_bias=mlp_bias?0 hidden?4096 layers?32 "
+     "heads?32 "
      "ffn?11008 vocab?32000"},
     {"mistral", "", "kv_heads=num_key_value_heads?8 hidden?4096 layers?32 "
      "heads?32 ffn?14336 vocab?32000"},
@@ -86,7 +106,8 @@ const struct model_row model_hf_families[] = {
     {"internlm2", "llama", "qkv_bias=bias?0 out_bias=bias?0"},
     {"internlm3", "llama", "qkv_bias=qkv_bias?0 out_bias=bias?0 "
      "ffn_bias=bias?0"},
-    {"baichuan", "llama", "max_pos=model_max_length|max_position_embeddings?4096"},
+    {"baichuan", "llama",
+     "max_pos=model_max_length|max_position_embeddings?4096"},
     {"smollm3", "llama", TIED},
     {"seed_oss", "llama", "qkv_bias=attention_bias?1 "
      "out_bias=attention_out_bias?0"},
@@ -104,8 +125,10 @@ const struct model_row model_hf_families[] = {
     {"hunyuan_v1_dense", "llama", "qk_norm=:HEAD"},
     {"nanochat", "llama", "gated=0 norm=:PLAIN"},
     {"mimo", "qwen2", ""},
-    {"qwen", "", "ffn=:raw_ffn/2 raw_ffn=intermediate_size qkv_bias kv_heads=:heads"},
-    {"qwen2", "", "qkv_bias hidden?4096 layers?32 heads?32 ffn?22016 "
+    {"qwen", "", "ffn=:raw_ffn/2 raw_ffn=intermediate_size qkv_bias "
+     "kv_heads=:heads"},
+    {"qwen2", "", "window=use_sliding_window{win,0}?0 qkv_bias hidden?4096 "
+     "layers?32 heads?32 ffn?22016 "
      "vocab?151936 max_pos=max_position_embeddings?32768"},
     {"qwen2_moe", "qwen2", QWEN_MOE
      "qkv_bias=qkv_bias?1 shared_ffn=shared_expert_intermediate_size?5632 "
@@ -115,7 +138,8 @@ const struct model_row model_hf_families[] = {
     {"qwen2_vl_text", "qwen2_vl", ""}, {"qwen2_5_vl", "qwen2_vl", ""},
     {"qwen2_5_vl_text", "qwen2_vl", ""},
     {"qwen2_audio", "qwen2", ""},
-    {"qwen3", "", "qk_norm=:HEAD head_dim=head_dim?128 hidden?4096 layers?32 "
+    {"qwen3", "", "window=use_sliding_window{win,0}?0 qk_norm=:HEAD "
+     "head_dim=head_dim?128 hidden?4096 layers?32 "
      "heads?32 ffn?22016 vocab?151936 " ATTN_BIAS},
     {"qwen3_moe", "qwen3", "head_dim=head_dim?hidden/heads "
      "experts=num_experts|num_local_experts?128 "
@@ -149,21 +173,26 @@ const struct model_row model_hf_families[] = {
      "window_every=sliding_window_pattern|_sliding_window_pattern?6 "
      "vocab=vocab_size|^vocab_size?262208"},
     {"gemma3", "gemma3_text", ""},
-    {"gemma4_text", "gemma3_text", "full_head_dim=global_head_dim?head_dim "
+    {"gemma4_text", "gemma3_text", "full_head_dim=global_head_dim?512 "
      "full_v_head_dim=:full_head_dim "
      "full_kv_heads=attention_k_eq_v{gkv,kv_heads}?kv_heads "
      "gkv=num_global_key_value_heads?kv_heads full_v_is_k=attention_k_eq_v?0 "
      "qkv_bias=attention_bias?0 out_bias=attention_bias?0 "
-     "vocab=vocab_size?262144 per_layer_vocab=vocab_size_per_layer_input?0 "
-     "per_layer=hidden_size_per_layer_input?256 "
-     "moe=enable_moe_block?0 kv_shared=num_kv_shared_layers?0 "
+     "vocab=vocab_size?262144 per_vocab=vocab_size_per_layer_input?262144 "
+     "per_layer=hidden_size_per_layer_input?256 per_width=:layers*per_layer "
+     "beside=enable_moe_block?0 experts=enable_moe_block{n_experts,0}?0 "
+     "n_experts=num_experts topk=top_k_experts|num_experts_per_tok?8 "
+     "moe_ffn=moe_intermediate_size|expert_intermediate_size?0 "
+     "kv_shared=num_kv_shared_layers?0 double_wide=use_double_wide_mlp?0 "
      "window=sliding_window?512"},
     {"gemma4", "gemma4_text", ""},
-    {"gemma4_unified_text", "gemma4_text", ""},
+    {"gemma4_unified_text", "gemma4_text", "per_layer=0 per_width=0"},
     /* Phi */
     {"phi", "", LAYERNORM BIASED "gated=0 order=:PARALLEL head_bias "
      "qk_norm=qk_layernorm{HEAD,0}?0 hidden?2048 layers?24 heads?32 ffn?8192 "
      "vocab?51200"},
+    {"phi-msft", "phi", "ffn=n_inner?4*hidden"},
+    {"mixformer-sequential", "phi-msft", ""},
     {"phi3", "", "hidden?3072 layers?32 heads?32 ffn?8192 vocab?32064"},
     {"phi3_v", "phi3", ""}, {"phi3small", "phi3", ""},
     {"phi4_multimodal", "phi3", ""}, {"phi4mm", "phi3", ""},
@@ -173,7 +202,8 @@ const struct model_row model_hf_families[] = {
     {"gpt2", "", GPT TIED "positions=:max_pos hidden?768 layers?12 heads?12 "
      "vocab?50257 max_pos=n_positions|n_ctx|max_position_embeddings?1024"},
     {"openai-gpt", "gpt2", "order=:POST final_norm=0 max_pos=n_positions?512"},
-    {"gpt_bigcode", "gpt2", "kv_heads=multi_query{1,heads}|num_key_value_heads?1"},
+    {"gpt_bigcode", "gpt2",
+     "kv_heads=multi_query{1,heads}|num_key_value_heads?1"},
     {"gpt_neo", "", GPT TIED "positions=:max_pos qkv_bias=0 "
      "window=0 hidden?2048 layers?24 heads?16 vocab?50257"},
     {"gptj", "", GPT "qkv_bias=0 out_bias=0 order=:PARALLEL head_bias "
@@ -248,7 +278,8 @@ const struct model_row model_hf_families[] = {
     {"glm4", "glm", "order=:SANDWICH qkv_bias=attention_bias?0"},
     {"glm4v_text", "glm4", "qkv_bias=attention_bias?1 "
      "head_dim=head_dim?hidden/heads"},
-    {"glm4_moe", "glm", "qkv_bias=attention_bias?0 kv_heads=num_key_value_heads?8 "
+    {"glm4_moe", "glm", "qkv_bias=attention_bias?0 "
+     "kv_heads=num_key_value_heads?8 "
      "qk_norm=use_qk_norm{HEAD,0}?0 experts=n_routed_experts?128 "
      "topk=num_experts_per_tok?8 moe_ffn=moe_intermediate_size?1408 "
      "shared_ffn=:n_shared*moe_ffn n_shared=n_shared_experts?1 correction "
@@ -282,7 +313,8 @@ const struct model_row model_hf_families[] = {
      "dense_ffn=intermediate_size_mlp?16384 hidden?5120 layers?48 heads?40 "
      "ffn?8192 vocab?202048"},
     {"llama4", "llama4_text", ""},
-    {"ernie4_5_moe", "ernie4_5", "head_bias=use_bias?0 " "experts=moe_num_experts?64 topk=moe_k?6 "
+    {"ernie4_5_moe", "ernie4_5", "head_bias=use_bias?0 "
+     "experts=moe_num_experts?64 topk=moe_k?6 "
      "moe_ffn=moe_intermediate_size?1536 n_shared=moe_num_shared_experts?2 "
      "shared_ffn=:n_shared*moe_ffn correction "
      "moe_freq=moe_layer_interval?1 moe_shift=1 "
@@ -290,7 +322,8 @@ const struct model_row model_hf_families[] = {
     {"hunyuan_v1_moe", "llama", "qk_norm=:HEAD experts=num_experts?1 "
      "topk=moe_topk?1 moe_ffn=:ffn shared_ffn=:ffn"},
     {"mllama_text_model", "llama", "cross_mixer=:CROSS cross_qk_norm=:HEAD "
-     "cross_gates cross_rope=0 vocab=:real+8 real=vocab_size head=:real tied=0"},
+     "cross_gates cross_rope=0 vocab=:real+8 real=vocab_size head=:real "
+     "tied=0"},
     {"mllama", "mllama_text_model", ""},
     /* latent attention */
     {"deepseek_v2", "", "mixer=:MLA q_lora=q_lora_rank?0 "
@@ -305,7 +338,9 @@ const struct model_row model_hf_families[] = {
     {"deepseek_v3", "deepseek_v2", "correction ffn_bias=0 "
      "moe_ffn=moe_intermediate_size?2048 experts=n_routed_experts?256 "
      "n_shared=n_shared_experts?1 dense_first=first_k_dense_replace?3"},
-    {"deepseek_v32", "deepseek_v3", "partial"},
+    {"deepseek_v32", "deepseek_v3", "index_heads=index_n_heads?64 "
+     "index_dim=index_head_dim?128"},
+    {"glm_moe_dsa", "deepseek_v32", "index_heads=index_n_heads?32"},
     {"kimi_k2", "deepseek_v3", ""}, {"kimi_k25", "deepseek_v3", ""},
     {"glm4_moe_lite", "deepseek_v3", "correction"},
     {"youtu", "deepseek_v3", "experts=0"},
@@ -320,7 +355,8 @@ const struct model_row model_hf_families[] = {
       "ffn_bias=mlp_bias?0"},
     {"minicpm", "llama", TIED},
     /* state spaces and hybrids */
-    {"jamba", "", "mamba_mixer=:MAMBA mamba_ssm_norms attn_every=attn_layer_period?8 "
+    {"jamba", "", "mamba_mixer=:MAMBA mamba_ssm_norms "
+     "attn_every=attn_layer_period?8 "
      "attn_offset=attn_layer_offset?4 experts=num_experts?16 "
      "topk=num_experts_per_tok?2 moe_ffn=:ffn moe_freq=expert_layer_period?2 "
      "moe_shift=:moe_freq-moe_off moe_off=expert_layer_offset?1 rope=0 "
@@ -333,20 +369,21 @@ const struct model_row model_hf_families[] = {
      "v_head_dim=0 ffn=0 inner=intermediate_size?wide wide=:expand*hidden "
      "expand=expand?2 state=state_size?16 "
      "conv=conv_kernel?4 dt_rank=time_step_rank?0 in_bias=use_bias?0 "
-     "ssm_out=use_bias?0 conv_bias=use_conv_bias?1 rope=0 no_heads "
+     "ssm_out=use_bias?0 conv_bias=use_conv_bias?1 rope=0 "
      "max_pos=max_position_embeddings?2048"},
     {"falcon_mamba", "mamba", ""},
     {"mamba2", "", "mixer=:MAMBA2 heads=num_heads?128 kv_heads=0 "
      "head_dim=head_dim?64 v_head_dim=0 ffn=0 inner=:expand*hidden "
      "expand=expand?2 state=state_size?128 groups=n_groups?8 "
      "conv=conv_kernel?4 in_bias=use_bias?0 ssm_out=use_bias?0 "
-     "conv_bias=use_conv_bias?1 ssm_norms rope=0 no_heads"},
+     "conv_bias=use_conv_bias?1 ssm_norms rope=0"},
     {"lfm2", "", TIED "qk_norm=:HEAD kv_heads=num_key_value_heads?8 "
      "conv_mixer=:CONV conv_conv=conv_L_cache?3 conv_conv_bias=conv_bias?0 "
      "conv_in_bias=conv_bias?0 qkv_bias=0 "
      "ffn=block_ff_dim|intermediate_size?12288 "
      "two_thirds=block_auto_adjust_ff_dim?1 multiple=block_multiple_of?256"},
-    {"bamba", "", "mamba_mixer=:MAMBA2 mamba_ssm_norms all_mamba "
+    {"bamba", "", "ffn_bias=mlp_bias?0 mamba_mixer=:MAMBA2 mamba_ssm_norms "
+     "all_mamba "
      "mamba_heads=mamba_n_heads?128 mamba_head_dim=mamba_d_head?64 "
      "mamba_state=mamba_d_state?256 mamba_groups=mamba_n_groups?1 "
      "mamba_conv=mamba_d_conv?4 mamba_inner=:expand*hidden "
@@ -362,7 +399,7 @@ const struct model_row model_hf_families[] = {
     {"roberta", "bert", "pos_lost=2 vocab?50265"},
     {"xlm-roberta", "roberta", "vocab?250002"},
     {"xlm-roberta-xl", "roberta", "order=:PRE embed_norm=0 final_norm"},
-    {"camembert", "roberta", ""}, {"ernie", "bert",
+    {"big_bird", "bert", ""}, {"camembert", "roberta", ""}, {"ernie", "bert",
       "types=use_task_id{types_tasks,kinds}?kinds kinds=type_vocab_size?2 "
       "types_tasks=:kinds+tasks tasks=task_type_vocab_size?3"},
     {"megatron-bert", "bert", "order=:PRE embed_norm=0 final_norm"},
@@ -374,14 +411,16 @@ const struct model_row model_hf_families[] = {
      "cls_pooler"},
     {"mpnet", "bert", "types=0 rel_buckets=relative_attention_num_buckets?32 "
      "rel_heads=:heads pos_lost=2"},
-    {"nomic_bert", "bert", "rope positions=0 qkv_bias=0 out_bias=0 ffn_bias=0 gated "
+    {"nomic_bert", "bert", "rope positions=0 qkv_bias=0 out_bias=0 "
+     "ffn_bias=0 gated "
      "hidden=hidden_size|n_embd ffn=intermediate_size|n_inner pooler=0"},
     {"deberta-v2", "bert", "types=type_vocab_size?0 pooler=0 cls_pooler "
      "positions=position_biased_input{max_pos,0}?max_pos "
      "rel_rows=relative_attention{rel2,0}?0 rel2=:2*rel_span "
      "rel_span=position_buckets?max_pos rel_norm=norm_rel_ebd~layer_norm?0 "
      "kv_heads=:heads head_dim=:hidden/heads"},
-    {"modernbert", "", "norm=norm_bias{LAYER,LAYER_NB}?LAYER_NB causal=0 head=0 "
+    {"modernbert", "", "norm=norm_bias{LAYER,LAYER_NB}?LAYER_NB causal=0 "
+     "head=0 "
       "encoder embed_norm "
      "qkv_bias=attention_bias?0 out_bias=attention_bias?0 ffn_bias=mlp_bias?0 "
      "first_plain"},
@@ -400,7 +439,8 @@ const struct model_row model_hf_families[] = {
     {"blenderbot-small", "bart", "positions=:max_pos"},
     {"blenderbot", "bart", "positions=:max_pos order=:PRE embed_norm=0 "
      "final_norm"},
-    {"pegasus", "bart", "positions=:max_pos order=:PRE embed_norm=0 final_norm"},
+    {"pegasus", "bart", "positions=:max_pos order=:PRE embed_norm=0 "
+     "final_norm"},
     {"marian", "bart", "positions=:max_pos embed_norm=0"},
     {"m2m_100", "bart", "positions=0 order=:PRE embed_norm=0 final_norm"},
     {"whisper", "", SEQ2SEQ "order=:PRE final_norm k_bias=0 vocab=0 "
@@ -426,7 +466,44 @@ const struct model_row model_hf_families[] = {
      "vis_patch=^vision_config.patch_size?32 vis_channels=3 vis_patch_bias=0 "
      "vis_class_tokens=1 vis_positions=1 vis_pre_norm "
      "vis_kv_heads=:vis_heads vis_head_dim=:vis_hidden/vis_heads "
-     "vis_v_head_dim=:vis_head_dim vis_embed_dim=:vis_hidden feature=^projection_dim?512 pool"},
+     "vis_v_head_dim=:vis_head_dim vis_embed_dim=:vis_hidden "
+     "feature=^projection_dim?512 pool"},
+    /* towers of images beside a language model; the size of the image is
+     * free where the file names none */
+    {"qwen2_5_vl_vision", "", "qkv_bias out_bias ffn_bias causal=0 vision "
+     "vocab=0 "
+     "hidden=hidden_size?1280 layers=depth?32 heads=num_heads?16 "
+     "ffn=intermediate_size?3420 kv_heads=:heads head_dim=:hidden/heads "
+     "patch=patch_size|spatial_patch_size?14 image=:32*patch "
+     "channels=in_channels|in_chans?3 frames=temporal_patch_size?2 "
+     "final_norm=0 "
+     "merge=spatial_merge_size?2 adapter_norm adapter_norm_kind=:norm "
+     "square=:merge*merge adapter_hidden=:square*hidden adapter_bias "
+     "adapter_out=out_hidden_size?3584"},
+    {"qwen2_vl_vision", "qwen2_5_vl_vision", LAYERNORM "gated=0 "
+     "hidden=embed_dim?1280 ffn=:ratio*hidden ratio=mlp_ratio?4 "
+     "adapter_out=hidden_size?3584"},
+    {"gemma3_vision", "vit", "class_tokens=0 pool=0 qkv_bias=1 "
+     "image=image_size?896 patch=patch_size?14 merge=4 mean adapter_norm "
+     "adapter_norm_kind=:RMS hidden?1152 layers?27 heads?16 ffn?4304"},
+    {"paligemma_vision", "gemma3_vision", "merge=0 adapter_norm=0 adapter_bias "
+     "image=image_size?224"},
+    {"llava_vision", "clip_vision_model", "pool=0 adapter_two adapter_bias "
+     "image=image_size?336 patch=patch_size?14 hidden?1024 layers?24 heads?16 "
+     "ffn?4096"},
+    {"mllama_vision", "", LAYERNORM "ffn_bias gated=0 rope=0 causal=0 vision "
+     "vocab=0 layers=:locals+globals locals=num_hidden_layers?32 "
+     "globals=num_global_layers?8 global_gates heads=attention_heads?16 "
+     "kv_heads=:heads image=image_size?560 patch=patch_size?14 channels=3 "
+     "class_tokens=1 positions=1 pre_norm tiles=max_num_tiles?4 "
+     "aspects=:ratios+1 ratios=#supported_aspect_ratios?8 "
+     "adapter_in=vision_output_dim?7680 adapter_bias not_inserted "
+     "hidden?1280 ffn?5120"},
+    {"gemma4_vision", "", "order=:SANDWICH qk_norm=:HEAD causal=0 vision "
+     "vocab=0 "
+     "head_dim=head_dim?64 patch=patch_size?16 image=:48*patch channels=3 "
+     "positions=:2*rows rows=position_embedding_size?10240 final_norm=0 "
+     "merge=pooling_kernel_size?3 mean hidden?768 layers?16 heads?12 ffn?3072"},
     {NULL, NULL, NULL},
 };
 // clang-format on

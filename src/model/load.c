@@ -28,23 +28,12 @@ static enum pdl_status no_dims(const struct load *l, const char *what,
     return PDL_EINVAL;
 }
 
-#if __has_include("onnx_priv.h")
 static enum pdl_status read_onnx(const struct load *l,
                                  const struct pdl_model **out,
                                  struct pdl_err *err)
 {
     return pdl_model_onnx(l->arena, l->bytes, l->path, l->opt, out, err);
 }
-
-#else
-static enum pdl_status read_onnx(const struct load *l,
-                                 const struct pdl_model **out,
-                                 struct pdl_err *err)
-{
-    (void)out;
-    return pdl_fail(err, PDL_EINVAL, "%.200s: built without ONNX", l->path);
-}
-#endif
 
 static enum pdl_status
 read_hf(const struct load *l, const struct pdl_model **out, struct pdl_err *err)

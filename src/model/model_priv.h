@@ -80,6 +80,17 @@ bool model_names_add(struct model_names *n, pdl_arena *a, const char *name,
                      int value);
 int *model_names_find(const struct model_names *n, const char *name);
 
+/* Fails at a node that is not of the kind; what says what was expected. */
+enum pdl_status model_yaml_want(const struct pdl_doc *d, enum pdl_doc_kind kind,
+                                const char *what, struct pdl_err *err);
+/* The value of a key that must be there. */
+enum pdl_status model_yaml_need(const struct pdl_doc *map, const char *key,
+                                const struct pdl_doc **out,
+                                struct pdl_err *err);
+/* {name, dtype, shape} and, where asked for, kind, into a zeroed tensor. The
+ * name may be absent. */
+enum pdl_status model_yaml_tensor(const struct pdl_doc *map, bool kind,
+                                  struct pdl_tensor *t, struct pdl_err *err);
 /* Attributes; spatial is how many spatial dimensions the first input has. */
 const char *model_attr_key(int i); /* NULL past the end */
 enum pdl_status model_attr_read(const struct pdl_doc *map, int spatial,

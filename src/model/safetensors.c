@@ -215,7 +215,12 @@ static enum pdl_status read_tensor(struct reader *r, const struct pdl_doc *d)
         st = read_range(r, d, range);
     if (st != PDL_OK)
         return st;
-    if (!bytes_of(&t, bits, &bytes) || bytes != range->end - range->begin)
+    if (!bytes_of(&t, bits, &bytes))
+        return pdl_doc_fail(d, r->err,
+                            "'%.60s': the shape is too large, or no whole "
+                            "number of bytes",
+                            d->key);
+    if (bytes != range->end - range->begin)
         return pdl_doc_fail(d, r->err,
                             "'%.60s': the shape needs %lld bytes, data_offsets "
                             "span %lld",
@@ -329,13 +334,15 @@ enum pdl_status pdl_model_safetensors(pdl_arena *a, struct pdl_bytes in,
     struct reader r = {.arena = a, .name = name, .err = err};
     const struct pdl_doc *root = NULL;
     struct pdl_bytes header = {NULL, 0};
+    const char *slash;
     enum pdl_status st = open_header(&r, in, file_bytes, &header);
 
     if (st == PDL_OK)
         st = pdl_doc_json(a, header, name, &root, err);
     if (st != PDL_OK)
         return st;
-    r.b = pdl_build_begin(a, name);
+    slash = strrchr(name, '/');
+    r.b = pdl_build_begin(a, slash ? slash + 1 : name);
     if (!r.b)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
     st = read_header(&r, root);

@@ -4,59 +4,54 @@
  * transformer (transformer.h). What is asked for is always the same; the
  * families differ in their rows only.
  *
- * Layers of one model may differ. Each has a kind, a prefix of field names,
- * chosen by the lists and periods that configurations use:
- *   ""       attention, with a window where the family has one
- *   full_    attention without a window
- *   lin_     delta rule         conv_   short convolution
- *   mamba_   state space        cross_  attention to the other stack
- * and dense_ for layers whose feed-forward is not a mixture. full_heads, say,
- * stands for heads in such layers if the family has it. Equal neighbours
- * become one run. */
+ * Layers of one model may differ; their kinds are in tf_kind.c. Equal
+ * neighbours become one run. */
 #include "hf.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_RUNS = 4096 };
+// clang-format off
+#define LAYER_FIELDS(X)                                                       \
+    X(mixer) X(order) X(norm) X(heads) X(kv_heads) X(head_dim) X(v_head_dim)  \
+    X(window) X(causal) X(rope) X(q_bias) X(k_bias) X(v_bias) X(out_bias)     \
+    X(qk_norm) X(qk_norm_kind) X(sinks) X(gate) X(v_is_k) X(shared_kv)        \
+    X(sub_norm) X(q_lora) X(kv_lora) X(qk_nope) X(qk_rope) X(lora_bias)       \
+    X(cross) X(inner) X(state) X(conv) X(dt_rank) X(groups) X(in_bias)        \
+    X(conv_bias) X(ssm_out) X(ssm_norms) X(k_heads) X(ffn) X(gated)           \
+    X(ffn_bias) X(ffn_norm) X(experts) X(topk) X(moe_ffn) X(expert_bias)      \
+    X(router_bias) X(correction) X(shared_ffn) X(shared_gate) X(dense_too)    \
+    X(layer_scale) X(gates) X(per_layer) X(beside) X(index_heads)             \
+    X(index_dim)
 
-#define LAYER_FIELDS(X)                                                        \
-    X(mixer)                                                                   \
-    X(order)                                                                   \
-    X(norm)                                                                    \
-    X(heads)                                                                   \
-    X(kv_heads)                                                                \
-    X(head_dim)                                                                \
-    X(v_head_dim)                                                              \
-    X(window) X(causal) X(rope) X(q_bias) X(k_bias) X(v_bias) X(out_bias)      \
-        X(qk_norm) X(qk_norm_kind) X(sinks) X(gate) X(v_is_k) X(shared_kv)     \
-            X(sub_norm) X(q_lora) X(kv_lora) X(qk_nope) X(qk_rope)             \
-                X(lora_bias) X(cross) X(inner) X(state) X(conv) X(dt_rank)     \
-                    X(groups) X(in_bias) X(conv_bias) X(ssm_out) X(ssm_norms)  \
-                        X(k_heads) X(ffn) X(gated) X(ffn_bias) X(ffn_norm)     \
-                            X(experts) X(topk) X(moe_ffn) X(expert_bias)       \
-                                X(router_bias) X(correction) X(shared_ffn)     \
-                                    X(shared_gate) X(dense_too) X(layer_scale) \
-                                        X(gates) X(per_layer)
+#define STACK_FIELDS(X)                                                       \
+    X(hidden) X(norm) X(vocab) X(embed_dim) X(types) X(same_table)            \
+    X(positions) X(embed_norm) X(project_last) X(shared_layers)               \
+    X(rel_buckets) X(rel_heads) X(rel_rows) X(rel_norm) X(image) X(channels)  \
+    X(patch) X(patch_bias) X(class_tokens) X(pre_norm) X(mels) X(final_norm)  \
+    X(pool) X(pooler) X(feature) X(per_vocab) X(per_width)  \
+    X(frames) X(merge) X(mean) X(adapter_norm) X(adapter_norm_kind)           \
+    X(adapter_hidden) X(adapter_out) X(adapter_bias) X(adapter_in) X(tiles)    \
+    X(aspects)
+// clang-format on
 
-#define STACK_FIELDS(X)                                                        \
-    X(hidden)                                                                  \
-    X(norm)                                                                    \
-    X(vocab)                                                                   \
-    X(embed_dim)                                                               \
-    X(types)                                                                   \
-    X(same_table)                                                              \
-    X(positions)                                                               \
-    X(embed_norm) X(project_last) X(shared_layers) X(rel_buckets) X(rel_heads) \
-        X(rel_rows) X(rel_norm) X(image) X(channels) X(patch) X(patch_bias)    \
-            X(class_tokens) X(pre_norm) X(mels) X(final_norm) X(pool)          \
-                X(pooler) X(feature)
+/* What makes a layer different from others of its stack. */
+struct kind {
+    const char *mixer; /* model_tf_kind */
+    bool mixture, first, shared;
+};
+
+enum { MAX_KINDS = 16 };
 
 /* A stack being filled. */
 struct fill {
     struct model_fields *f;
     pdl_arena *arena;
     const char *prefix; /* "", "dec_", "vis_" */
+    int64_t layers, experts;
+    struct kind kinds[MAX_KINDS];
+    struct model_tf_layer known[MAX_KINDS];
+    int nkinds;
     struct model_tf_run *runs;
     int nruns, cap;
 };
@@ -69,121 +64,6 @@ static int64_t get(struct fill *s, const char *kind, const char *field)
     if (*kind && model_field_known(s->f, name))
         return model_field(s->f, name);
     return model_field_of(s->f, s->prefix, field);
-}
-
-/* ---- which kind a layer is -------------------------------------------- */
-
-static const struct pdl_doc *entry(const struct model_fields *f,
-                                   const char *key, int64_t i)
-{
-    const struct pdl_doc *d = model_field_doc(f, key, strlen(key));
-
-    if (!d || d->kind != PDL_DOC_LIST)
-        return NULL;
-    for (d = d->child; d && i > 0; i--)
-        d = d->next;
-    return d;
-}
-
-static bool listed(const struct model_fields *f, const char *key, int64_t i)
-{
-    const struct pdl_doc *d = model_field_doc(f, key, strlen(key));
-    int64_t v;
-
-    if (!d || d->kind != PDL_DOC_LIST)
-        return false;
-    for (d = d->child; d; d = d->next)
-        if (pdl_doc_int(d, 0, INT64_MAX, &v, NULL) == PDL_OK && v == i)
-            return true;
-    return false;
-}
-
-static bool has_list(const struct model_fields *f, const char *key)
-{
-    const struct pdl_doc *d = model_field_doc(f, key, strlen(key));
-
-    return d && d->kind == PDL_DOC_LIST;
-}
-
-static const char *named_kind(struct model_fields *f, const struct pdl_doc *d)
-{
-    static const struct {
-        const char *word, *kind;
-    } words[] = {
-        {"sliding_attention", ""}, {"chunked_attention", ""},
-        {"attention", ""},         {"full_attention", "full_"},
-        {"conv", "conv_"},         {"linear_attention", "lin_"},
-        {"mamba", "mamba_"},
-    };
-
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (d->kind == PDL_DOC_SCALAR && strcmp(d->text, words[i].word) == 0)
-            return words[i].kind;
-    if (f->status == PDL_OK)
-        f->status = pdl_doc_fail(d, f->err, "unknown layer type '%.40s'",
-                                 d->kind == PDL_DOC_SCALAR ? d->text : "");
-    return "";
-}
-
-/* A period: the layers i with (i + shift) % every == 0. */
-static bool due(int64_t i, int64_t shift, int64_t every)
-{
-    return every > 0 && (i + shift) % every == 0;
-}
-
-static const char *mixer_kind(struct fill *s, int64_t i)
-{
-    static const char *const lists[] = {"layer_types", "layers_block_type"};
-    struct model_fields *f = s->f;
-
-    if (listed(f, "cross_attention_layers", i))
-        return "cross_";
-    for (int k = 0; k < 2; k++) {
-        if (!has_list(f, lists[k]))
-            continue;
-        if (!entry(f, lists[k], i)) {
-            if (f->status == PDL_OK)
-                f->status = pdl_doc_fail(
-                    model_field_doc(f, lists[k], strlen(lists[k])), f->err,
-                    "%s has fewer entries than there are layers", lists[k]);
-            return "";
-        }
-        return named_kind(f, entry(f, lists[k], i));
-    }
-    if (has_list(f, "full_attn_idxs"))
-        return listed(f, "full_attn_idxs", i) ? "" : "conv_";
-    if (has_list(f, "attn_layer_indices"))
-        return listed(f, "attn_layer_indices", i) ? "" : "mamba_";
-    if (model_field(f, "attn_every"))
-        return i % model_field(f, "attn_every") == model_field(f, "attn_offset")
-                   ? ""
-                   : "mamba_";
-    if (model_field(f, "all_mamba")) /* unless a list says otherwise */
-        return "mamba_";
-    if (model_field(f, "lin_every"))
-        return due(i, 1, model_field(f, "lin_every")) ? "full_" : "lin_";
-    return due(i, 1, model_field(f, "window_every")) ? "full_" : "";
-}
-
-static bool mixture_here(struct fill *s, int64_t i)
-{
-    struct model_fields *f = s->f;
-    const struct pdl_doc *d = entry(f, "mlp_layer_types", i);
-    int64_t v = 0;
-
-    if (d && d->kind == PDL_DOC_SCALAR)
-        return strcmp(d->text, "dense") != 0;
-    if (listed(f, "mlp_only_layers", i))
-        return false;
-    if (has_list(f, "moe_layers"))
-        return listed(f, "moe_layers", i);
-    d = entry(f, "moe_layer_freq", i);
-    if (d)
-        return pdl_doc_int(d, 0, 1, &v, NULL) == PDL_OK && v;
-    if (has_list(f, "moe_layer_freq"))
-        return false;
-    return i >= model_field(f, "dense_first") &&
-           due(i, model_field(f, "moe_shift"), model_field(f, "moe_freq"));
 }
 
 /* ---- one layer -------------------------------------------------------- */
@@ -209,27 +89,52 @@ static void settle(struct fill *s, const char *kind, bool mixture,
         l->experts = 0;
     if (!l->experts)
         l->topk = l->moe_ffn = l->expert_bias = l->router_bias = l->correction =
-            l->shared_ffn = l->shared_gate = l->dense_too = 0;
-    else if (!l->dense_too)
+            l->shared_ffn = l->shared_gate = l->dense_too = l->beside = 0;
+    else if (!l->dense_too && !l->beside)
         l->ffn = 0;
     l->ffn = adjusted(s, l->ffn);
     if (!l->dt_rank && l->mixer == TF_MAMBA)
         l->dt_rank = (get(s, "", "hidden") + 15) / 16;
 }
 
-static void fill_layer(struct fill *s, int64_t i, struct model_tf_layer *l)
+static void fill_kind(struct fill *s, const struct kind *k,
+                      struct model_tf_layer *l)
 {
-    bool mixture = model_field(s->f, "experts") > 0 && mixture_here(s, i);
-    const char *kind = mixer_kind(s, i);
-
     memset(l, 0, sizeof *l);
-#define X(name) l->name = get(s, kind, #name);
+#define X(name) l->name = get(s, k->mixer, #name);
     LAYER_FIELDS(X)
 #undef X
-    if (!mixture && model_field_known(s->f, "dense_ffn"))
+    if (!k->mixture && model_field_known(s->f, "dense_ffn"))
         l->ffn = model_field(s->f, "dense_ffn");
-    settle(s, kind, mixture, l);
-    l->skip_norm = i == 0 && model_field(s->f, "first_plain");
+    settle(s, k->mixer, k->mixture, l);
+    l->skip_norm = k->first;
+    l->shared_kv = k->shared;
+    if (k->shared && model_field(s->f, "double_wide"))
+        l->ffn *= 2;
+}
+
+/* Layers of a kind are alike, so that each kind is filled once. */
+static void fill_layer(struct fill *s, int64_t i, struct model_tf_layer *l)
+{
+    struct kind k = {
+        .mixer = model_tf_kind(s->f, s->layers, i),
+        .mixture = s->experts && model_tf_mixture(s->f, i),
+        .first = i == 0 && model_field(s->f, "first_plain"),
+        .shared = i >= s->layers - model_field(s->f, "kv_shared"),
+    };
+
+    for (int n = 0; n < s->nkinds; n++)
+        if (strcmp(s->kinds[n].mixer, k.mixer) == 0 &&
+            s->kinds[n].mixture == k.mixture && s->kinds[n].first == k.first &&
+            s->kinds[n].shared == k.shared) {
+            *l = s->known[n];
+            return;
+        }
+    fill_kind(s, &k, l);
+    if (s->nkinds < MAX_KINDS) {
+        s->kinds[s->nkinds] = k;
+        s->known[s->nkinds++] = *l;
+    }
 }
 
 static void refuse(struct fill *s, const char *field, const char *what)
@@ -317,9 +222,6 @@ static void append(struct fill *s, const struct model_tf_layer *l)
         return;
     }
     check_layer(s, l);
-    if (s->nruns == MAX_RUNS)
-        model_field_fail(s->f, "layers", "more than %d layers that differ",
-                         MAX_RUNS);
     if (s->f->status != PDL_OK)
         return;
     if (s->nruns == s->cap) {
@@ -336,44 +238,23 @@ static void append(struct fill *s, const struct model_tf_layer *l)
     s->runs[s->nruns++].repeat = 1;
 }
 
-/* Is every layer the same by construction? Then one look is enough. */
-static bool uniform(const struct model_fields *f)
-{
-    static const char *const lists[] = {
-        "layer_types",    "layers_block_type",      "mlp_only_layers",
-        "moe_layers",     "cross_attention_layers", "moe_layer_freq",
-        "full_attn_idxs", "attn_layer_indices",     "mlp_layer_types"};
-    static const char *const fields[] = {
-        "attn_every", "lin_every", "window_every", "dense_first",
-        "moe_shift",  "moe_freq",  "first_plain"};
-    static const int64_t usual[] = {0, 0, 0, 0, 0, 1, 0};
-    struct model_fields copy = *f;
-
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        if (has_list(f, lists[i]))
-            return false;
-    copy.err = NULL;
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (model_field(&copy, fields[i]) != usual[i])
-            return false;
-    return true;
-}
-
 static void fill_runs(struct fill *s)
 {
-    int64_t layers = get(s, "", "layers");
+    bool same = model_tf_uniform(s->f);
     struct model_tf_layer l;
 
-    if (s->f->status == PDL_OK && layers < 1)
+    s->layers = get(s, "", "layers");
+    s->experts = model_field(s->f, "experts");
+    if (s->f->status == PDL_OK && s->layers < 1)
         refuse(s, "layers", "must be at least 1");
-    if (layers > MODEL_MAX_LAYERS)
+    if (s->layers > (same ? MODEL_MAX_LAYERS : MODEL_MAX_DIFFERENT))
         refuse(s, "layers", "is too large");
-    for (int64_t i = 0; i < layers && s->f->status == PDL_OK; i++) {
+    for (int64_t i = 0; i < s->layers && s->f->status == PDL_OK; i++) {
         fill_layer(s, i, &l);
         if (s->f->status == PDL_OK)
             append(s, &l);
-        if (i == 0 && s->f->status == PDL_OK && uniform(s->f)) {
-            s->runs[0].repeat = layers;
+        if (same && s->f->status == PDL_OK) {
+            s->runs[0].repeat = s->layers;
             break;
         }
     }
@@ -437,12 +318,36 @@ static void fill_stack(struct model_fields *f, pdl_arena *a, const char *prefix,
     out->project = out->embed_dim != out->hidden;
     out->project_out = out->project && !out->project_last;
     out->tokens = tokens_of(&s, choice, out);
-    if (out->patch && out->positions)
+    if (out->patch && out->positions && out->positions < out->tokens)
         out->positions = out->tokens;
     check_stack(&s, out);
     fill_runs(&s);
     out->runs = s.runs;
     out->nruns = s.nruns;
+}
+
+enum pdl_status model_tf_tower(struct model_fields *f, pdl_arena *a,
+                               struct model_tf *tf)
+{
+    struct model_tf_choice none = {NULL, 0};
+    struct model_tf_stack tower = {.prefix = "vision."};
+    int64_t square;
+
+    fill_stack(f, a, "", &none, &tower);
+    square = tower.merge * tower.merge;
+    if (f->status == PDL_OK && square > 1 && tower.tokens % square)
+        model_field_fail(f, "merge", "the patches are no whole squares");
+    if (f->status != PDL_OK)
+        return f->status;
+    if (!tower.adapter_out)
+        tower.adapter_out = tf->stack[0].hidden;
+    if (model_field(f, "adapter_two"))
+        tower.adapter_hidden = tower.adapter_out;
+    tf->stack[1] = tf->stack[0];
+    tf->stack[0] = tower;
+    tf->stack[1].images = !model_field(f, "not_inserted");
+    tf->nstacks = 2;
+    return PDL_OK;
 }
 
 /* ---- the head the architecture's name asks for ------------------------ */

@@ -50,8 +50,17 @@ static int rotate(struct model_tf_ctx *c, const struct model_tf_layer *l,
 static void keys_values(struct model_tf_ctx *c, const struct model_tf_layer *l,
                         const char *part, int source, int qkv[3])
 {
-    int k = model_tf_linear(c, join(part, "k").s, source,
-                            l->kv_heads * l->head_dim, l->k_bias);
+    int k;
+
+    if (l->shared_kv) { /* those of an earlier layer */
+        qkv[1] = model_tf_other(c, "shared_keys", join(part, "k").s, &source, 1,
+                                l->kv_heads * l->head_dim, NULL, 0);
+        qkv[2] = model_tf_other(c, "shared_values", join(part, "v").s, &source,
+                                1, l->kv_heads * l->v_head_dim, NULL, 0);
+        return;
+    }
+    k = model_tf_linear(c, join(part, "k").s, source, l->kv_heads * l->head_dim,
+                        l->k_bias);
 
     qkv[2] = l->v_is_k
                  ? k
@@ -142,6 +151,29 @@ static int mixture(struct model_tf_ctx *c, const struct model_tf_layer *l,
     return y;
 }
 
+/* Gemma 4: dense layer and experts side by side, each with a norm after it,
+ * the experts with one before; the router scales its input and its output. */
+static int beside(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
+{
+    const struct pdl_tensor *t = pdl_build_get(c->b, x);
+    int64_t hidden = t ? t->dim[1] : 0;
+    struct pdl_attr attr = {.experts = l->experts,
+                            .topk = l->topk,
+                            .ffn = l->moe_ffn,
+                            .gated = l->gated,
+                            .no_bias = true};
+    int y = feed_forward(c, l, "ffn", x, l->ffn), in[2];
+
+    y = model_tf_normed(c, "ffn.post_norm_1", y, l->norm, 0);
+    in[1] = model_tf_with(c, "mul", "moe.router_scale", x, hidden);
+    in[1] = model_tf_linear(c, "moe.router", in[1], l->experts, 0);
+    in[1] = model_tf_with(c, "mul", "moe.expert_scale", in[1], l->experts);
+    in[0] = model_tf_normed(c, "moe.norm", x, l->norm, 0);
+    in[0] = model_tf_op(c, "experts", "moe.experts", &attr, in, 2);
+    in[0] = model_tf_normed(c, "moe.post_norm", in[0], l->norm, 0);
+    return model_tf_binary(c, "add", "moe.add_dense", y, in[0]);
+}
+
 /* ---- the layer -------------------------------------------------------- */
 
 static int mix(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
@@ -156,6 +188,8 @@ static int mix(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
 static int transform(struct model_tf_ctx *c, const struct model_tf_layer *l,
                      int x)
 {
+    if (l->beside)
+        return beside(c, l, x);
     return l->experts ? mixture(c, l, x) : feed_forward(c, l, "ffn", x, l->ffn);
 }
 
@@ -215,6 +249,10 @@ static int per_layer(struct model_tf_ctx *c, const struct model_tf_layer *l,
     int y = model_tf_linear(c, "per_layer.gate", x, l->per_layer, 0);
 
     y = model_tf_unary(c, "gelu", "per_layer.act", y);
+    if (c->per_layer >= 0)
+        y = model_tf_binary(c, "mul", "per_layer.mul", y,
+                            model_tf_slice(c, "per_layer.slice", c->per_layer,
+                                           0, l->per_layer));
     y = model_tf_linear(c, "per_layer.out", y, hidden, 0);
     y = model_tf_normed(c, "per_layer.norm", y, l->norm, 0);
     return model_tf_binary(c, "add", "per_layer.add", x, y);
@@ -229,7 +267,8 @@ int model_tf_layer(struct model_tf_ctx *c, const struct model_tf_layer *l,
     if (l->cross)
         x = branch(c, l, "cross", x, cross);
     if (l->ffn || l->experts)
-        x = branch(c, l, l->experts ? "moe" : "ffn", x, transform);
+        x = branch(c, l, l->experts && !l->beside ? "moe" : "ffn", x,
+                   transform);
     if (l->per_layer)
         x = per_layer(c, l, x);
     return x;

@@ -170,7 +170,7 @@ int model_tf_other(struct model_tf_ctx *c, const char *what, const char *part,
                                 });
 }
 
-static int turn(struct model_tf_ctx *c, const char *part, int x)
+int model_tf_turn(struct model_tf_ctx *c, const char *part, int x)
 {
     struct pdl_attr attr = {.ndims = 2, .dims = {1, 0}};
 
@@ -187,122 +187,17 @@ int model_tf_conv(struct model_tf_ctx *c, const char *part, int x,
     if (!t)
         return -1;
     attr.features = attr.groups = t->dim[1];
-    x = turn(c, "mixer.to_channels", x);
+    x = model_tf_turn(c, "mixer.to_channels", x);
     x = model_tf_op(c, "conv", part, &attr, &x, 1);
-    return turn(c, "mixer.to_tokens", x);
+    return model_tf_turn(c, "mixer.to_tokens", x);
 }
 
-/* ---- what goes in ----------------------------------------------------- */
-
-static int table(struct model_tf_ctx *c, const char *part, const char *op,
-                 int ids, int64_t rows, int64_t columns)
+int model_tf_table(struct model_tf_ctx *c, const char *part, const char *op,
+                   int ids, int64_t rows, int64_t columns)
 {
     struct pdl_attr attr = {.vocab = rows, .features = columns};
 
     return model_tf_op(c, op, part, &attr, &ids, 1);
-}
-
-/* Tokens, and the table that a tied head uses again. */
-static int embed_tokens(struct model_tf_ctx *c, int ids, int *shared)
-{
-    const struct model_tf_stack *s = c->stack;
-    struct pdl_attr attr = {.vocab = s->vocab, .features = s->embed_dim};
-    int64_t dim[2] = {s->vocab, s->embed_dim};
-
-    if (!s->same_table || *shared < 0)
-        *shared =
-            pdl_build_tensor(c->b, model_tf_name(c, "embed.tokens.weight").s,
-                             PDL_TENSOR_WEIGHT, c->tf->dtype, 2, dim);
-    return pdl_build_node(c->b, &(struct pdl_build_spec){
-                                    .op = "embedding",
-                                    .name = model_tf_name(c, "embed.tokens").s,
-                                    .attr = &attr,
-                                    .in = &ids,
-                                    .nin = 1,
-                                    .weights = shared,
-                                    .nweights = 1});
-}
-
-static int add_positions(struct model_tf_ctx *c, int x, int64_t columns)
-{
-    int p;
-
-    if (!c->stack->positions)
-        return x;
-    p = table(c, "embed.positions", "position_embedding", x,
-              c->stack->positions, columns);
-    return model_tf_binary(c, "add", "embed.add_positions", x, p);
-}
-
-static int embed_text(struct model_tf_ctx *c, int *shared)
-{
-    const struct model_tf_stack *s = c->stack;
-    int64_t width = s->project && !s->project_last ? s->hidden : s->embed_dim;
-    int ids = pdl_build_tensor(c->b, model_tf_name(c, "ids").s,
-                               PDL_TENSOR_INPUT, PDL_I32, 1, &s->tokens);
-    int x = embed_tokens(c, ids, shared);
-
-    if (s->project && !s->project_last)
-        x = model_tf_linear(c, "embed.project", x, s->hidden, 0);
-    x = add_positions(c, x, width);
-    if (s->types) {
-        int t = pdl_build_tensor(c->b, model_tf_name(c, "types").s,
-                                 PDL_TENSOR_CONST, PDL_I32, 1, &s->tokens);
-
-        t = table(c, "embed.types", "embedding", t, s->types, width);
-        x = model_tf_binary(c, "add", "embed.add_types", x, t);
-    }
-    if (s->embed_norm)
-        x = model_tf_normed(c, "embed.norm", x, s->norm, 0);
-    if (s->project && s->project_last)
-        x = model_tf_linear(c, "embed.project", x, s->hidden, 1);
-    return x;
-}
-
-static int embed_image(struct model_tf_ctx *c)
-{
-    const struct model_tf_stack *s = c->stack;
-    int64_t dim[3] = {s->channels, s->image, s->image};
-    struct pdl_attr conv = {.kernel = {s->patch, s->patch},
-                            .stride = {s->patch, s->patch},
-                            .features = s->hidden,
-                            .no_bias = !s->patch_bias};
-    struct pdl_attr flat = {.axis = 1};
-    int x = pdl_build_tensor(c->b, model_tf_name(c, "image").s,
-                             PDL_TENSOR_INPUT, PDL_F32, 3, dim);
-
-    x = model_tf_op(c, "conv", "embed.patches", &conv, &x, 1);
-    x = model_tf_op(c, "flatten", "embed.flatten", &flat, &x, 1);
-    x = turn(c, "embed.to_tokens", x);
-    for (int64_t i = 0; i < s->class_tokens; i++)
-        x = model_tf_unary(c, "class_token",
-                           i ? "embed.distillation" : "embed.class", x);
-    x = add_positions(c, x, s->hidden);
-    if (s->pre_norm)
-        x = model_tf_normed(c, "embed.norm", x, s->norm, 0);
-    return x;
-}
-
-/* Whisper: two convolutions over the spectrum, the second halves the time. */
-static int embed_sound(struct model_tf_ctx *c)
-{
-    const struct model_tf_stack *s = c->stack;
-    int64_t dim[2] = {s->mels, 2 * s->tokens};
-    struct pdl_attr one = {.kernel = {3},
-                           .pad = {1},
-                           .pad_end = {1},
-                           .features = s->hidden},
-                    two = one;
-    int x = pdl_build_tensor(c->b, model_tf_name(c, "spectrum").s,
-                             PDL_TENSOR_INPUT, PDL_F32, 2, dim);
-
-    two.stride[0] = 2;
-    x = model_tf_op(c, "conv", "embed.conv1", &one, &x, 1);
-    x = model_tf_unary(c, "gelu", "embed.gelu1", x);
-    x = model_tf_op(c, "conv", "embed.conv2", &two, &x, 1);
-    x = model_tf_unary(c, "gelu", "embed.gelu2", x);
-    x = turn(c, "embed.to_tokens", x);
-    return add_positions(c, x, s->hidden);
 }
 
 /* ---- the layers ------------------------------------------------------- */
@@ -318,7 +213,8 @@ static int relative(struct model_tf_ctx *c)
     if (s->rel_rows) {
         ids = pdl_build_tensor(c->b, model_tf_name(c, "distances").s,
                                PDL_TENSOR_CONST, PDL_I32, 1, &s->rel_rows);
-        ids = table(c, "relative", "embedding", ids, s->rel_rows, s->hidden);
+        ids = model_tf_table(c, "relative", "embedding", ids, s->rel_rows,
+                             s->hidden);
         return s->rel_norm
                    ? model_tf_normed(c, "relative.norm", ids, s->norm, 0)
                    : ids;
@@ -327,7 +223,8 @@ static int relative(struct model_tf_ctx *c)
         return -1;
     ids = pdl_build_tensor(c->b, model_tf_name(c, "distances").s,
                            PDL_TENSOR_CONST, PDL_I32, 2, dim);
-    return table(c, "relative", "embedding", ids, s->rel_buckets, s->rel_heads);
+    return model_tf_table(c, "relative", "embedding", ids, s->rel_buckets,
+                          s->rel_heads);
 }
 
 static int rounds(struct model_tf_ctx *c, const struct model_tf_layer *l,
@@ -372,17 +269,51 @@ static int one_token(struct model_tf_ctx *c, int x)
     return model_tf_op(c, "slice", "pool", &attr, &x, 1);
 }
 
+/* Patches to tokens of the text. */
+static int adapter(struct model_tf_ctx *c, int x)
+{
+    const struct model_tf_stack *s = c->stack;
+    int64_t square = s->merge * s->merge;
+    struct pdl_attr attr = {.ndims = 2};
+
+    if (s->adapter_norm)
+        x = model_tf_normed(c, "adapter.norm", x, s->adapter_norm_kind, 0);
+    if (square > 1) {
+        attr.dims[0] = s->tokens / square;
+        attr.dims[1] = s->mean ? square : square * s->hidden;
+        if (s->mean) { /* [squares, patches, hidden], then the mean */
+            attr.ndims = 3;
+            attr.dims[2] = s->hidden;
+        }
+        x = model_tf_op(c, "reshape", "adapter.squares", &attr, &x, 1);
+    }
+    if (square > 1 && s->mean) {
+        attr = (struct pdl_attr){.ndims = 1, .dims = {1}};
+        x = model_tf_op(c, "reduce_mean", "adapter.mean", &attr, &x, 1);
+    }
+    if (s->adapter_in)
+        x = model_tf_other(c, "collect_layers", "adapter.features", &x, 1,
+                           s->adapter_in, NULL, 0);
+    if (s->adapter_hidden) {
+        x = model_tf_linear(c, "adapter.up", x, s->adapter_hidden,
+                            s->adapter_bias);
+        x = model_tf_unary(c, "gelu", "adapter.act", x);
+    }
+    return model_tf_linear(c, "adapter.out", x, s->adapter_out,
+                           s->adapter_bias);
+}
+
 static int stack(struct model_tf_ctx *c, int *shared)
 {
     const struct model_tf_stack *s = c->stack;
-    int x = s->mels    ? embed_sound(c)
-            : s->patch ? embed_image(c)
-                       : embed_text(c, shared);
+    int x = model_tf_embed(c, shared);
 
     c->relative = relative(c);
     x = all_layers(c, x);
     if (s->final_norm)
         x = model_tf_normed(c, "norm", x, s->norm, 0);
+    if (s->tiles)
+        x = model_tf_tiles(c, x);
     if (s->pool)
         x = one_token(c, x);
     if (s->pooler) {
@@ -391,6 +322,8 @@ static int stack(struct model_tf_ctx *c, int *shared)
     }
     if (s->feature)
         x = model_tf_linear(c, "project", x, s->feature, 0);
+    if (s->adapter_out)
+        x = adapter(c, x);
     if (s->project_out)
         x = model_tf_linear(c, "project_out", x, s->embed_dim, 0);
     return x;

@@ -60,7 +60,8 @@ struct model_tf_layer {
     int64_t v_is_k, shared_kv;     /* no v projection; neither k nor v */
     int64_t sub_norm;              /* a norm before the output projection */
     int64_t q_lora, kv_lora, qk_nope, qk_rope, lora_bias; /* MLA */
-    int64_t cross; /* a second attention, to the other stack */
+    int64_t index_heads, index_dim; /* DeepSeek-V3.2 chooses what to attend */
+    int64_t cross;                  /* a second attention, to the other stack */
     /* state spaces, short convolution, delta rule */
     int64_t inner, state, conv, dt_rank, groups, in_bias, conv_bias, ssm_out;
     int64_t ssm_norms; /* Jamba's norms of dt, B and C */
@@ -73,6 +74,7 @@ struct model_tf_layer {
     int64_t layer_scale; /* a factor for each feature of both branches */
     int64_t gates;       /* scalars that damp the branches (mllama) */
     int64_t per_layer;   /* width of Gemma's per-layer inputs */
+    int64_t beside;      /* Gemma 4: experts beside the dense layer */
 };
 
 struct model_tf_run {
@@ -90,8 +92,10 @@ struct model_tf_stack {
     int64_t shared_layers; /* all rounds use one set of weights (ALBERT) */
     int64_t rel_buckets, rel_heads; /* T5's table of relative positions */
     int64_t rel_rows, rel_norm;     /* DeBERTa's: rows as wide as hidden */
+    int64_t per_vocab, per_width;   /* Gemma's embedding for each layer */
     /* images and sound */
     int64_t image, channels, patch, patch_bias, class_tokens, pre_norm;
+    int64_t frames; /* images that a patch spans: video (Qwen-VL) */
     int64_t mels;
     /* layers */
     const struct model_tf_run *runs;
@@ -99,6 +103,13 @@ struct model_tf_stack {
     /* after them */
     int64_t final_norm, project_out; /* to embed_dim, before the head */
     int64_t pool, pooler, feature;   /* one token; its layer; a projection */
+    /* from a tower of images to the text: a norm, squares of merge x merge
+     * patches side by side (or their mean), one or two linear layers */
+    int64_t merge, mean, adapter_norm, adapter_norm_kind, adapter_hidden;
+    int64_t adapter_out, adapter_bias;
+    int64_t adapter_in;     /* width with features of inner layers */
+    int64_t tiles, aspects; /* mllama: tables for the parts of an image */
+    int64_t images;         /* takes in the result of the stack before it */
 };
 
 struct model_tf {
@@ -131,6 +142,7 @@ struct model_tf_ctx {
     char prefix[64]; /* "decoder.layers.{i}." */
     int memory;      /* what cross attention reads, or -1 */
     int relative;    /* bias of the attention logits, or -1 */
+    int per_layer;   /* inputs of each layer, or -1 */
     /* one set of weights for all rounds: recorded in the first, then given */
     enum { TF_OWN, TF_RECORD, TF_REPLAY } sharing;
     int shared[TF_MAX_SHARED], nshared;
@@ -162,6 +174,15 @@ int model_tf_other(struct model_tf_ctx *c, const char *what, const char *part,
 /* A depth-wise convolution along the tokens that looks back only. */
 int model_tf_conv(struct model_tf_ctx *c, const char *part, int x,
                   int64_t kernel, int64_t bias);
+
+/* Rows of a table of weights, by the operator op. */
+int model_tf_table(struct model_tf_ctx *c, const char *part, const char *op,
+                   int ids, int64_t rows, int64_t columns);
+int model_tf_turn(struct model_tf_ctx *c, const char *part, int x); /* [A,B] */
+
+/* tf_embed.c; *shared is the table that a tied head uses again. */
+int model_tf_embed(struct model_tf_ctx *c, int *shared);
+int model_tf_tiles(struct model_tf_ctx *c, int x); /* after the layers */
 
 int model_tf_layer(struct model_tf_ctx *c, const struct model_tf_layer *l,
                    int x);

@@ -96,16 +96,19 @@ static bool forward_flops(const struct pdl_model *m, int node, int64_t *flops)
 
 static bool add_tensors(const struct pdl_model *m, struct pdl_model_totals *t)
 {
+    int64_t *const sums[] = {
+        [PDL_TENSOR_WEIGHT] = &t->parameters,
+        [PDL_TENSOR_BUFFER] = &t->buffers,
+        [PDL_TENSOR_ACTIVATION] = &t->activations,
+        [PDL_TENSOR_CONST] = NULL,
+    };
+
     for (int i = 0; i < m->ntensors; i++) {
         const struct pdl_tensor *x = &m->tensors[i];
-        int64_t ignored = 0,
-                *sum = x->kind == PDL_TENSOR_WEIGHT       ? &t->parameters
-                       : x->kind == PDL_TENSOR_BUFFER     ? &t->buffers
-                       : x->kind == PDL_TENSOR_ACTIVATION ? &t->activations
-                                                          : &ignored;
+        int64_t *sum = sums[x->kind];
 
-        if (!add_product(sum, pdl_tensor_elements(x),
-                         m->segments[x->segment].repeat))
+        if (sum && !add_product(sum, pdl_tensor_elements(x),
+                                m->segments[x->segment].repeat))
             return false;
     }
     return true;

@@ -58,115 +58,7 @@ static enum pdl_status note_tensors(struct reader *r, const struct pdl_doc *d)
     return PDL_OK;
 }
 
-static enum pdl_status want_kind(const struct pdl_doc *d,
-                                 enum pdl_doc_kind kind, const char *what,
-                                 struct pdl_err *err)
-{
-    if (d->kind == kind)
-        return PDL_OK;
-    return pdl_doc_fail(d, err, "%s%sexpected %s", d->key ? d->key : "",
-                        d->key ? ": " : "", what);
-}
-
-/* A key that must be there. */
-static enum pdl_status need(const struct pdl_doc *map, const char *key,
-                            const struct pdl_doc **out, struct pdl_err *err)
-{
-    *out = pdl_doc_get(map, key);
-    if (*out)
-        return PDL_OK;
-    return pdl_doc_fail(map, err, "needs '%s'", key);
-}
-
 /* ---- tensors ---------------------------------------------------------- */
-
-static enum pdl_status read_shape(const struct pdl_doc *d, struct pdl_tensor *t,
-                                  struct pdl_err *err)
-{
-    enum pdl_status st =
-        want_kind(d, PDL_DOC_LIST, "a list of whole numbers", err);
-
-    if (st == PDL_OK && d->count > PDL_MAX_RANK)
-        st = pdl_doc_fail(d, err, "shape: more than %d dimensions",
-                          PDL_MAX_RANK);
-    if (st != PDL_OK)
-        return st;
-    for (const struct pdl_doc *c = d->child; c && st == PDL_OK; c = c->next)
-        st = pdl_doc_int(c, 0, INT64_MAX, &t->dim[t->rank++], err);
-    return st;
-}
-
-static enum pdl_status one_of(const struct pdl_doc *d, const char *const *words,
-                              int n, int *out, struct pdl_err *err)
-{
-    struct pdl_suggest s;
-    const char *text;
-    enum pdl_status st = pdl_doc_str(d, &text, err);
-
-    if (st != PDL_OK)
-        return st;
-    pdl_suggest_init(&s, text);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(words[i], text) == 0) {
-            *out = i;
-            return PDL_OK;
-        }
-        pdl_suggest_try(&s, words[i]);
-    }
-    pdl_doc_fail(d, err, "%s: no '%.40s'", d->key, text);
-    if (pdl_suggest_best(&s))
-        pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
-    return PDL_EPARSE;
-}
-
-static enum pdl_status read_dtype(const struct pdl_doc *d, enum pdl_dtype *out,
-                                  struct pdl_err *err)
-{
-    static const char *const names[] = {
-#define X(name, text, bits) text,
-        PDL_DTYPE_LIST(X)
-#undef X
-    };
-    int i = 0;
-    enum pdl_status st =
-        one_of(d, names, sizeof names / sizeof names[0], &i, err);
-
-    if (st == PDL_OK)
-        *out = (enum pdl_dtype)i;
-    return st;
-}
-
-/* {name, dtype, shape}, with a kind or not, with a name or not. */
-static enum pdl_status read_tensor(const struct pdl_doc *map, bool kind,
-                                   struct pdl_tensor *t, struct pdl_err *err)
-{
-    static const char *const all[] = {"name", "dtype", "shape", "kind", NULL};
-    static const char *const some[] = {"name", "dtype", "shape", NULL};
-    static const char *const kinds[] = {"input", "activation", "weight",
-                                        "buffer", "const"};
-    const struct pdl_doc *d = NULL;
-    int k = PDL_TENSOR_WEIGHT;
-    enum pdl_status st =
-        want_kind(map, PDL_DOC_MAP, "a map with name and shape", err);
-
-    if (st == PDL_OK)
-        st = pdl_doc_only(map, kind ? all : some, err);
-    if (st == PDL_OK)
-        st = need(map, "shape", &d, err);
-    if (st == PDL_OK)
-        st = read_shape(d, t, err);
-    if (st == PDL_OK && (d = pdl_doc_get(map, "dtype")) != NULL)
-        st = read_dtype(d, &t->dtype, err);
-    if (st == PDL_OK && (d = pdl_doc_get(map, "name")) != NULL)
-        st = pdl_doc_str(d, &t->name, err);
-    if (st == PDL_OK && kind && (d = pdl_doc_get(map, "kind")) != NULL) {
-        st = one_of(d, kinds, 5, &k, err);
-        if (st == PDL_OK && k == PDL_TENSOR_ACTIVATION)
-            st = pdl_doc_fail(d, err, "kind: layers make activations");
-    }
-    t->kind = (enum pdl_tensor_kind)k;
-    return st;
-}
 
 /* The list inputs or tensors of the file or of a block. */
 static enum pdl_status read_tensors(struct reader *r, const struct pdl_doc *map,
@@ -175,7 +67,7 @@ static enum pdl_status read_tensors(struct reader *r, const struct pdl_doc *map,
     const struct pdl_doc *list =
         pdl_doc_get(map, inputs ? "inputs" : "tensors");
     enum pdl_status st =
-        list ? want_kind(list, PDL_DOC_LIST, "a list of tensors", r->err)
+        list ? model_yaml_want(list, PDL_DOC_LIST, "a list of tensors", r->err)
              : PDL_OK;
 
     if (!list || st != PDL_OK)
@@ -185,9 +77,9 @@ static enum pdl_status read_tensors(struct reader *r, const struct pdl_doc *map,
         struct pdl_tensor t = {.rank = 0};
         const struct pdl_doc *name;
 
-        st = read_tensor(d, !inputs, &t, r->err);
+        st = model_yaml_tensor(d, !inputs, &t, r->err);
         if (st == PDL_OK)
-            st = need(d, "name", &name, r->err);
+            st = model_yaml_need(d, "name", &name, r->err);
         if (st != PDL_OK)
             break;
         pdl_build_tensor(r->b, t.name, inputs ? PDL_TENSOR_INPUT : t.kind,
@@ -223,7 +115,8 @@ static enum pdl_status resolve(struct reader *r, const struct pdl_doc *d,
 static enum pdl_status resolve_list(struct reader *r, const struct pdl_doc *d,
                                     int max, int *ids, int *n)
 {
-    enum pdl_status st = want_kind(d, PDL_DOC_LIST, "a list of names", r->err);
+    enum pdl_status st =
+        model_yaml_want(d, PDL_DOC_LIST, "a list of names", r->err);
 
     if (st == PDL_OK && d->count > max)
         st = pdl_doc_fail(d, r->err, "%s: more than %d entries", d->key, max);
@@ -247,14 +140,14 @@ static enum pdl_status read_outputs(struct reader *r, const struct pdl_doc *d,
                                     struct layer *l)
 {
     enum pdl_status st =
-        want_kind(d, PDL_DOC_LIST, "a list of tensors", r->err);
+        model_yaml_want(d, PDL_DOC_LIST, "a list of tensors", r->err);
 
     if (st == PDL_OK && (d->count > PDL_OP_MAX_OUT || d->count < 1))
         st = pdl_doc_fail(d, r->err, "out: 1 to %d entries", PDL_OP_MAX_OUT);
     if (st != PDL_OK)
         return st;
     for (const struct pdl_doc *c = d->child; c && st == PDL_OK; c = c->next)
-        st = read_tensor(c, false, &l->out[l->spec.nout++], r->err);
+        st = model_yaml_tensor(c, false, &l->out[l->spec.nout++], r->err);
     l->spec.out = l->out;
     return st;
 }
@@ -290,9 +183,9 @@ static enum pdl_status read_words(struct reader *r, const struct pdl_doc *map,
     enum pdl_status st = pdl_doc_only(map, r->keys, r->err);
 
     if (st == PDL_OK)
-        st = need(map, "op", &op, r->err);
+        st = model_yaml_need(map, "op", &op, r->err);
     if (st == PDL_OK)
-        st = need(map, "name", &name, r->err);
+        st = model_yaml_need(map, "name", &name, r->err);
     if (st == PDL_OK)
         st = pdl_doc_str(op, &l->spec.op, r->err);
     if (st == PDL_OK)
@@ -386,15 +279,16 @@ static enum pdl_status read_block(struct reader *r, const struct pdl_doc *map)
 static enum pdl_status read_layers(struct reader *r, const struct pdl_doc *map)
 {
     const struct pdl_doc *list = NULL;
-    enum pdl_status st = need(map, "layers", &list, r->err);
+    enum pdl_status st = model_yaml_need(map, "layers", &list, r->err);
 
     if (st == PDL_OK)
-        st = want_kind(list, PDL_DOC_LIST, "a list of layers", r->err);
+        st = model_yaml_want(list, PDL_DOC_LIST, "a list of layers", r->err);
     if (st != PDL_OK)
         return st;
     for (const struct pdl_doc *d = list->child; d && st == PDL_OK;
          d = d->next) {
-        st = want_kind(d, PDL_DOC_MAP, "a layer, {op: ..., name: ...}", r->err);
+        st = model_yaml_want(d, PDL_DOC_MAP, "a layer, {op: ..., name: ...}",
+                             r->err);
         if (st == PDL_OK)
             st = pdl_doc_get(d, "repeat") ? read_block(r, d) : read_layer(r, d);
     }
@@ -424,7 +318,7 @@ static bool list_keys(struct reader *r)
 
 static enum pdl_status read_unknown(struct reader *r, const struct pdl_doc *d)
 {
-    enum pdl_status st = want_kind(
+    enum pdl_status st = model_yaml_want(
         d, PDL_DOC_MAP, "a map from operators to how often they occur", r->err);
 
     if (st != PDL_OK)
@@ -439,12 +333,28 @@ static enum pdl_status read_unknown(struct reader *r, const struct pdl_doc *d)
     return st == PDL_OK ? built(r, d) : st;
 }
 
+static enum pdl_status read_unbound(struct reader *r, const struct pdl_doc *d)
+{
+    enum pdl_status st =
+        model_yaml_want(d, PDL_DOC_LIST, "a list of names", r->err);
+    const char *name = "";
+
+    if (st != PDL_OK)
+        return st;
+    for (const struct pdl_doc *c = d->child; c && st == PDL_OK; c = c->next) {
+        st = pdl_doc_str(c, &name, r->err);
+        if (st == PDL_OK)
+            pdl_build_unbound(r->b, name);
+    }
+    return st;
+}
+
 static enum pdl_status read_format(const struct pdl_doc *root,
                                    struct pdl_err *err)
 {
     const struct pdl_doc *d = NULL;
     const char *text = "";
-    enum pdl_status st = need(root, "format", &d, err);
+    enum pdl_status st = model_yaml_need(root, "format", &d, err);
 
     if (st == PDL_OK)
         st = pdl_doc_str(d, &text, err);
@@ -457,8 +367,8 @@ static enum pdl_status read_format(const struct pdl_doc *root,
 static enum pdl_status read_head(struct reader *r, const struct pdl_doc *root)
 {
     static const char *const keys[] = {
-        "format",      "name",   "kind",    "source", "tokens", "source_nodes",
-        "unknown_ops", "inputs", "tensors", "layers", NULL};
+        "format",      "name",    "kind",   "source",  "tokens", "source_nodes",
+        "unknown_ops", "unbound", "inputs", "tensors", "layers", NULL};
     const struct pdl_doc *d;
     const char *text = root->file, *kind = NULL, *source = NULL;
     int64_t tokens = 0, nodes = -1;
@@ -481,7 +391,11 @@ static enum pdl_status read_head(struct reader *r, const struct pdl_doc *root)
     r->b = pdl_build_begin(r->arena, text);
     pdl_build_meta(r->b, kind, source, tokens, nodes);
     d = pdl_doc_get(root, "unknown_ops");
-    return d ? read_unknown(r, d) : built(r, root);
+    st = d ? read_unknown(r, d) : PDL_OK;
+    d = pdl_doc_get(root, "unbound");
+    if (st == PDL_OK && d)
+        st = read_unbound(r, d);
+    return st == PDL_OK ? built(r, root) : st;
 }
 
 enum pdl_status pdl_model_yaml(pdl_arena *a, struct pdl_bytes in,

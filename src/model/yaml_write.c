@@ -338,6 +338,26 @@ static void put_block(struct writer *w, int s)
     w->last = g->carry_out;
 }
 
+/* What an importer could not know: operators, symbolic dimensions. */
+static void put_gaps(struct writer *w)
+{
+    const struct pdl_model *m = w->m;
+
+    if (m->nunknown)
+        pdl_puts(w->out, "unknown_ops:\n");
+    for (int i = 0; i < m->nunknown; i++) {
+        pdl_puts(w->out, "  ");
+        put_text(w->out, m->unknown_ops[i]);
+        pdl_printf(w->out, ": %lld\n", (long long)m->unknown_counts[i]);
+    }
+    for (int i = 0; i < m->nunbound; i++) {
+        pdl_puts(w->out, i ? ", " : "unbound: [");
+        put_text(w->out, m->unbound[i]);
+    }
+    if (m->nunbound)
+        pdl_puts(w->out, "]\n");
+}
+
 static void put_head(struct writer *w)
 {
     const struct pdl_model *m = w->m;
@@ -353,14 +373,10 @@ static void put_head(struct writer *w)
         pdl_printf(w->out, "tokens: %lld\n", (long long)m->tokens);
     if (m->source_nodes >= 0)
         pdl_printf(w->out, "source_nodes: %lld\n", (long long)m->source_nodes);
-    if (m->nunknown)
-        pdl_puts(w->out, "unknown_ops:\n");
-    for (int i = 0; i < m->nunknown; i++) {
-        pdl_puts(w->out, "  ");
-        put_text(w->out, m->unknown_ops[i]);
-        pdl_printf(w->out, ": %lld\n", (long long)m->unknown_counts[i]);
-    }
+    put_gaps(w);
 }
+
+/* ---- the whole -------------------------------------------------------- */
 
 static int first_input(const struct pdl_model *m)
 {

@@ -210,27 +210,58 @@ static enum pdl_status build(pdl_arena *a, const char *spec,
     return st;
 }
 
+/* The family of a name and the values it stands for; NULL for no such name. */
+static const struct model_family *
+choose(const char *name, int64_t *v, enum pdl_status *st, struct pdl_err *err)
+{
+    const struct model_family *f = NULL;
+    const struct pdl_zoo_entry *e = find_entry(name, &f);
+
+    *st = PDL_OK;
+    if (!e)
+        f = find_family(name);
+    if (!f)
+        return NULL;
+    for (int i = 0; i < f->nparams; i++)
+        v[i] = f->params[i].unset;
+    if (e)
+        *st = set_values(f, name, e->params, v, err);
+    return f;
+}
+
+bool pdl_zoo_param(const char *name, int i, struct pdl_zoo_param *out)
+{
+    int64_t v[MODEL_MAX_PARAMS];
+    enum pdl_status st;
+    const struct model_family *f = choose(name, v, &st, NULL);
+
+    if (!f || i < 0 || i >= f->nparams)
+        return false;
+    *out = (struct pdl_zoo_param){
+        .key = f->params[i].key,
+        .help = f->params[i].help,
+        .choices = f->params[i].choices,
+        .value = v[i],
+        .min = f->params[i].min,
+        .max = f->params[i].max,
+    };
+    return true;
+}
+
 enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
                               const struct pdl_model **out, struct pdl_err *err)
 {
     const char *colon = strchr(spec, ':');
     size_t n = colon ? (size_t)(colon - spec) : strlen(spec);
-    const struct model_family *f = NULL;
-    const struct pdl_zoo_entry *e;
+    const struct model_family *f;
     int64_t v[MODEL_MAX_PARAMS];
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st;
     char name[128];
 
     snprintf(name, sizeof name, "%.*s", (int)(n < 127 ? n : 127), spec);
-    e = find_entry(name, &f);
-    if (!e)
-        f = find_family(name);
+    f = choose(name, v, &st, err);
     if (!f)
         return no_model(name, err);
-    for (int i = 0; i < f->nparams; i++)
-        v[i] = f->params[i].unset;
-    if (e)
-        st = set_values(f, name, e->params, v, err);
     if (st == PDL_OK)
         st = set_values(f, name, colon ? colon + 1 : NULL, v, err);
     return st == PDL_OK ? build(a, spec, f, v, out, err) : st;

@@ -34,14 +34,18 @@ static const struct model_param params[NPARAMS] = {
     [LAYERS] = {"layers", "layers", NULL, 61, 1, ZOO_LAYERS},
     [HIDDEN] = {"hidden", "width", NULL, 7168, 1, ZOO_BIG},
     [HEADS] = {"heads", "attention heads", NULL, 128, 1, ZOO_BIG},
-    [FFN] = {"ffn", "width of a dense feed-forward layer", NULL, 18432, 1, ZOO_BIG},
+    [FFN] = {"ffn", "width of a dense feed-forward layer", NULL, 18432, 1,
+     ZOO_BIG},
     [MOE_FFN] = {"moe_ffn", "width of an expert", NULL, 2048, 1, ZOO_BIG},
     [EXPERTS] = {"experts", "routed experts of a layer", NULL, 256, 1, ZOO_BIG},
     [TOPK] = {"topk", "experts a token visits", NULL, 8, 1, ZOO_BIG},
     [SHARED] = {"shared", "experts every token visits", NULL, 1, 0, 1024},
-    [DENSE] = {"dense", "dense layers at the beginning", NULL, 3, 0, ZOO_LAYERS},
-    [Q_LORA] = {"q_lora", "width of the latent queries; 0: none", NULL, 1536, 0, ZOO_BIG},
-    [KV_LORA] = {"kv_lora", "width of the latent keys and values", NULL, 512, 1, ZOO_BIG},
+    [DENSE] = {"dense", "dense layers at the beginning", NULL, 3, 0,
+     ZOO_LAYERS},
+    [Q_LORA] = {"q_lora", "width of the latent queries; 0: none", NULL,
+     1536, 0, ZOO_BIG},
+    [KV_LORA] = {"kv_lora", "width of the latent keys and values", NULL,
+     512, 1, ZOO_BIG},
     [NOPE] = {"nope", "part of a head without rotation", NULL, 128, 1, ZOO_BIG},
     [ROPE] = {"rope", "part of a head with rotation", NULL, 64, 1, ZOO_BIG},
     [V_DIM] = {"v_head_dim", "width of a head's values", NULL, 128, 1, ZOO_BIG},
@@ -52,7 +56,8 @@ static const struct model_param params[NPARAMS] = {
 
 static const struct pdl_zoo_entry entries[] = {
     {"deepseek-v3", "deepseek", "layers=61", "DeepSeek-V3 and R1, 671B"},
-    {"kimi-k2", "deepseek", "heads=64,experts=384,dense=1,vocab=163840", "Kimi K2, 1T"},
+    {"kimi-k2", "deepseek", "heads=64,experts=384,dense=1,vocab=163840",
+     "Kimi K2, 1T"},
 };
 // clang-format on
 

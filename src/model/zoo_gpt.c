@@ -22,10 +22,14 @@ static const struct model_param params[DEC_NPARAMS] = {
 #define MEGATRON ",vocab=51200,seq=2048,positions=2048"
 
 static const struct pdl_zoo_entry entries[] = {
-    {"gpt2", "gpt", "layers=12,hidden=768,heads=12,positions=1024", "GPT-2, 124M"},
-    {"gpt2-medium", "gpt", "layers=24,hidden=1024,heads=16,positions=1024", "GPT-2, 355M"},
-    {"gpt2-large", "gpt", "layers=36,hidden=1280,heads=20,positions=1024", "GPT-2, 774M"},
-    {"gpt2-xl", "gpt", "layers=48,hidden=1600,heads=25,positions=1024", "GPT-2, 1558M"},
+    {"gpt2", "gpt", "layers=12,hidden=768,heads=12,positions=1024",
+     "GPT-2, 124M"},
+    {"gpt2-medium", "gpt", "layers=24,hidden=1024,heads=16,positions=1024",
+     "GPT-2, 355M"},
+    {"gpt2-large", "gpt", "layers=36,hidden=1280,heads=20,positions=1024",
+     "GPT-2, 774M"},
+    {"gpt2-xl", "gpt", "layers=48,hidden=1600,heads=25,positions=1024",
+     "GPT-2, 1558M"},
     {"gpt3-125m", "gpt", "layers=12,hidden=768,heads=12" GPT3, "GPT-3 small"},
     {"gpt3-350m", "gpt", "layers=24,hidden=1024,heads=16" GPT3, "GPT-3 medium"},
     {"gpt3-760m", "gpt", "layers=24,hidden=1536,heads=16" GPT3, "GPT-3 large"},
@@ -34,10 +38,14 @@ static const struct pdl_zoo_entry entries[] = {
     {"gpt3-6.7b", "gpt", "layers=32,hidden=4096,heads=32" GPT3, "GPT-3 6.7B"},
     {"gpt3-13b", "gpt", "layers=40,hidden=5120,heads=40" GPT3, "GPT-3 13B"},
     {"gpt3-175b", "gpt", "layers=96,hidden=12288,heads=96" GPT3, "GPT-3 175B"},
-    {"megatron-22b", "gpt", "layers=48,hidden=6144,heads=64" MEGATRON, "Megatron 22B"},
-    {"megatron-175b", "gpt", "layers=96,hidden=12288,heads=96" MEGATRON, "Megatron 175B, vocabulary 51200"},
-    {"megatron-530b", "gpt", "layers=105,hidden=20480,heads=128" MEGATRON, "Megatron-Turing NLG 530B"},
-    {"megatron-1t", "gpt", "layers=128,hidden=25600,heads=160" MEGATRON, "Megatron 1T"},
+    {"megatron-22b", "gpt", "layers=48,hidden=6144,heads=64" MEGATRON,
+     "Megatron 22B"},
+    {"megatron-175b", "gpt", "layers=96,hidden=12288,heads=96" MEGATRON,
+     "Megatron 175B, vocabulary 51200"},
+    {"megatron-530b", "gpt", "layers=105,hidden=20480,heads=128" MEGATRON,
+     "Megatron-Turing NLG 530B"},
+    {"megatron-1t", "gpt", "layers=128,hidden=25600,heads=160" MEGATRON,
+     "Megatron 1T"},
 };
 // clang-format on
 

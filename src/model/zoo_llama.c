@@ -19,20 +19,34 @@ static const struct model_param params[DEC_NPARAMS] = {
 #define QWEN3 ",kv_heads=8,head_dim=128,qk_norm=1,vocab=151936,seq=4096"
 
 static const struct pdl_zoo_entry entries[] = {
-    {"llama2-7b", "llama", "layers=32,hidden=4096,heads=32,ffn=11008", "Llama 2 7B"},
-    {"llama2-13b", "llama", "layers=40,hidden=5120,heads=40,ffn=13824", "Llama 2 13B"},
-    {"llama2-70b", "llama", "layers=80,hidden=8192,heads=64,kv_heads=8,ffn=28672", "Llama 2 70B"},
-    {"llama3-8b", "llama", "layers=32,hidden=4096,heads=32,ffn=14336" LLAMA3, "Llama 3 8B"},
-    {"llama3-70b", "llama", "layers=80,hidden=8192,heads=64,ffn=28672" LLAMA3, "Llama 3 70B"},
-    {"llama3.1-8b", "llama", "layers=32,hidden=4096,heads=32,ffn=14336" LLAMA3, "Llama 3.1 8B"},
-    {"llama3.1-70b", "llama", "layers=80,hidden=8192,heads=64,ffn=28672" LLAMA3, "Llama 3.1 70B"},
-    {"llama3.1-405b", "llama", "layers=126,hidden=16384,heads=128,ffn=53248" LLAMA3, "Llama 3.1 405B"},
-    {"qwen3-0.6b", "llama", "layers=28,hidden=1024,heads=16,ffn=3072,tied=1" QWEN3, "Qwen3 0.6B"},
-    {"qwen3-1.7b", "llama", "layers=28,hidden=2048,heads=16,ffn=6144,tied=1" QWEN3, "Qwen3 1.7B"},
-    {"qwen3-4b", "llama", "layers=36,hidden=2560,heads=32,ffn=9728,tied=1" QWEN3, "Qwen3 4B"},
-    {"qwen3-8b", "llama", "layers=36,hidden=4096,heads=32,ffn=12288" QWEN3, "Qwen3 8B"},
-    {"qwen3-14b", "llama", "layers=40,hidden=5120,heads=40,ffn=17408" QWEN3, "Qwen3 14B"},
-    {"qwen3-32b", "llama", "layers=64,hidden=5120,heads=64,ffn=25600" QWEN3, "Qwen3 32B"},
+    {"llama2-7b", "llama", "layers=32,hidden=4096,heads=32,ffn=11008",
+     "Llama 2 7B"},
+    {"llama2-13b", "llama", "layers=40,hidden=5120,heads=40,ffn=13824",
+     "Llama 2 13B"},
+    {"llama2-70b", "llama",
+     "layers=80,hidden=8192,heads=64,kv_heads=8,ffn=28672", "Llama 2 70B"},
+    {"llama3-8b", "llama", "layers=32,hidden=4096,heads=32,ffn=14336"
+     LLAMA3, "Llama 3 8B"},
+    {"llama3-70b", "llama", "layers=80,hidden=8192,heads=64,ffn=28672"
+     LLAMA3, "Llama 3 70B"},
+    {"llama3.1-8b", "llama", "layers=32,hidden=4096,heads=32,ffn=14336"
+     LLAMA3, "Llama 3.1 8B"},
+    {"llama3.1-70b", "llama", "layers=80,hidden=8192,heads=64,ffn=28672"
+     LLAMA3, "Llama 3.1 70B"},
+    {"llama3.1-405b", "llama", "layers=126,hidden=16384,heads=128,ffn=53248"
+     LLAMA3, "Llama 3.1 405B"},
+    {"qwen3-0.6b", "llama", "layers=28,hidden=1024,heads=16,ffn=3072,tied=1"
+     QWEN3, "Qwen3 0.6B"},
+    {"qwen3-1.7b", "llama", "layers=28,hidden=2048,heads=16,ffn=6144,tied=1"
+     QWEN3, "Qwen3 1.7B"},
+    {"qwen3-4b", "llama", "layers=36,hidden=2560,heads=32,ffn=9728,tied=1"
+     QWEN3, "Qwen3 4B"},
+    {"qwen3-8b", "llama", "layers=36,hidden=4096,heads=32,ffn=12288" QWEN3,
+     "Qwen3 8B"},
+    {"qwen3-14b", "llama", "layers=40,hidden=5120,heads=40,ffn=17408" QWEN3,
+     "Qwen3 14B"},
+    {"qwen3-32b", "llama", "layers=64,hidden=5120,heads=64,ffn=25600" QWEN3,
+     "Qwen3 32B"},
 };
 // clang-format on
 

@@ -15,10 +15,16 @@ static const struct model_param params[DEC_NPARAMS] = {
 #define QWEN3 ",head_dim=128,qk_norm=1,vocab=151936,seq=4096,experts=128,topk=8"
 
 static const struct pdl_zoo_entry entries[] = {
-    {"mixtral-8x7b", "moe", "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=32000,experts=8,topk=2", "Mixtral 8x7B"},
-    {"mixtral-8x22b", "moe", "layers=56,hidden=6144,heads=48,kv_heads=8,ffn=16384,vocab=32768,experts=8,topk=2", "Mixtral 8x22B v0.3"},
-    {"qwen3-30b-a3b", "moe", "layers=48,hidden=2048,heads=32,kv_heads=4,ffn=768" QWEN3, "Qwen3 30B-A3B"},
-    {"qwen3-235b-a22b", "moe", "layers=94,hidden=4096,heads=64,kv_heads=4,ffn=1536" QWEN3, "Qwen3 235B-A22B"},
+    {"mixtral-8x7b", "moe",
+     "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=32000,experts=8,topk=2", "Mixtral 8x7B"},
+    {"mixtral-8x22b", "moe",
+     "layers=56,hidden=6144,heads=48,kv_heads=8,ffn=16384,vocab=32768,experts=8,topk=2", "Mixtral 8x22B v0.3"},
+    {"qwen3-30b-a3b", "moe",
+     "layers=48,hidden=2048,heads=32,kv_heads=4,ffn=768" QWEN3,
+     "Qwen3 30B-A3B"},
+    {"qwen3-235b-a22b", "moe",
+     "layers=94,hidden=4096,heads=64,kv_heads=4,ffn=1536" QWEN3,
+     "Qwen3 235B-A22B"},
 };
 // clang-format on
 

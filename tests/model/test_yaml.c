@@ -64,6 +64,7 @@ static void round_trip(const struct pdl_model *m)
     assert_int_equal(m->tokens, back->tokens);
     assert_int_equal(m->source_nodes, back->source_nodes);
     assert_int_equal(m->nunknown, back->nunknown);
+    assert_int_equal(m->nunbound, back->nunbound);
     pdl_model_yaml_write(back, &two.sink);
     assert_string_equal(one.text, two.text);
     pdl_buf_free(&one);
@@ -143,6 +144,8 @@ static void awkward_networks_survive_the_round_trip(void **state)
                                                .nout = 2});
     pdl_build_op(b, "constant", "", &(struct pdl_attr){.ndims = 0}, NULL, 0);
     pdl_build_unknown(b, "Odd::Op");
+    pdl_build_unbound(b, "seq");
+    pdl_build_unbound(b, "past seq");
     pdl_build_meta(b, "other", "", 77, 12);
     assert_int_equal(pdl_build_end(b, &m, NULL), PDL_OK);
     assert_int_equal(pdl_model_check(m, NULL), PDL_OK);
