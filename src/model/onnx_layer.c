@@ -121,13 +121,13 @@ static void conv(struct onnx_layer *l)
 {
     bool q = model_onnx_type_is(l->n, "QLinearConv"),
          up = model_onnx_type_is(l->n, "ConvTranspose");
-    int wi = q ? 3 : 1, bi = q                                         ? 8
-                             : model_onnx_type_is(l->n, "ConvInteger") ? -1
-                                                                       : 2;
+    int wi = q ? 3 : 1, bi = q ? 8 : 2;
     const struct onnx_shape *x = model_onnx_shape_in(l, 0),
                             *w = model_onnx_shape_in(l, wi);
     int64_t groups = model_onnx_int(l->n, "group", 1);
 
+    if (model_onnx_type_is(l->n, "ConvInteger"))
+        bi = -1; /* zero points follow */
     windows(l, w, x->rank - 2);
     if (up && l->n->out[0] >= 0)
         deconv_pads(l, x->rank - 2);
