@@ -152,6 +152,8 @@ static enum pdl_status collect_value(struct onnx_graph *g,
             if (st)
                 return st;
         }
+        if (!d)
+            continue;
         d->used = true;
         if (i == 0 || called_batch(d->name))
             d->batch = true;
