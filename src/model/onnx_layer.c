@@ -128,6 +128,8 @@ static void conv(struct onnx_layer *l)
 
     if (model_onnx_type_is(l->n, "ConvInteger"))
         bi = -1; /* zero points follow */
+    if (model_onnx_type_is(l->n, "DeformConv"))
+        bi = 3; /* behind the offsets */
     windows(l, w, x->rank - 2);
     if (up && l->n->out[0] >= 0)
         deconv_pads(l, x->rank - 2);
