@@ -403,9 +403,12 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
     const char *op = n->op ? n->op->op : "other";
     struct onnx_layer l = {.m = m, .n = n, .op = op};
     const struct onnx_node *named = model_onnx_biased(m, n);
+    struct onnx_fused f;
+    bool fused;
 
     if (product_with_bias(m, n))
         return;
+    fused = model_onnx_fused(m, n, &f);
     if (!named ||
         !model_onnx_constant_in(&(struct onnx_layer){.m = m, .n = named}, 1))
         named = n;
@@ -413,6 +416,10 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
     shape_outputs(&l);
     if (l.nout == 0)
         return;
+    if (fused) {
+        model_onnx_fused_layer(&l, &f);
+        return;
+    }
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
         if (strcmp(op, makers[i].op) == 0 && n->nin > 0 && n->in[0] >= 0) {
             makers[i].make(&l);
