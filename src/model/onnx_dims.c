@@ -175,6 +175,25 @@ static void unmark(struct onnx_graph *g, const struct onnx_value *v)
     }
 }
 
+static enum pdl_status no_such(const struct onnx_graph *g, const char *name)
+{
+    struct pdl_suggest s;
+    const char *any = NULL;
+
+    pdl_say(g->err, "%s has no symbolic dimension '%.100s'", g->name, name);
+    pdl_suggest_init(&s, name);
+    for (int i = 0; i < g->ndims; i++)
+        if (g->dims[i].used) {
+            pdl_suggest_try(&s, g->dims[i].name);
+            any = any ? any : g->dims[i].name;
+        }
+    if (pdl_suggest_best(&s))
+        pdl_hint(g->err, "did you mean '%s'?", pdl_suggest_best(&s));
+    else if (any)
+        pdl_hint(g->err, "it has '%s'", any);
+    return PDL_EINVAL;
+}
+
 enum pdl_status model_onnx_bind(struct onnx_graph *g, const char *text)
 {
     enum pdl_status st;
@@ -193,14 +212,8 @@ enum pdl_status model_onnx_bind(struct onnx_graph *g, const char *text)
     for (int i = 0; i < g->ndims; i++) {
         struct onnx_dim *d = &g->dims[i];
 
-        if (d->given && !d->used) {
-            pdl_say(g->err, "%s has no symbolic dimension '%.100s'", g->name,
-                    d->name);
-            if (g->ndims > 1)
-                pdl_hint(g->err, "it has: %s",
-                         g->dims[i == 0 ? g->ndims - 1 : 0].name);
-            return PDL_EINVAL;
-        }
+        if (d->given && !d->used)
+            return no_such(g, d->name);
         if (d->batch && !d->given)
             d->value = 1;
     }
