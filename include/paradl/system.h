@@ -208,11 +208,13 @@ struct pdl_fact {
 };
 
 /* Derived: how two PEs whose nearest common group is this one exchange a
- * message. levels[0] is the node; the last one holds every PE. */
+ * message. levels[0] is the node; the last one holds every PE. The rates are
+ * what one PE can inject; when every PE of the group sends across this level
+ * at once, divide them by oversubscription. */
 struct pdl_level {
     const char *name;
     int64_t pes;                              /* in one group of this level */
-    double bytes_per_s, measured_bytes_per_s; /* of one PE, all PEs sending */
+    double bytes_per_s, measured_bytes_per_s; /* of one PE */
     double flow_bytes_per_s;                  /* of one message alone */
     double latency_s, measured_latency_s;
     double oversubscription;

@@ -239,7 +239,7 @@ static void a_design_grows_and_says_so(void **state)
     assert_true(s.grown);
     assert_int_equal(s.nodes, 17);
     assert_int_equal(s.levels[s.nlevels - 1].pes, 68);
-    assert_string_equal(s.notes[0], "grown to 17 nodes: abci-v100 has 16, the "
+    assert_string_equal(s.notes[0], "grown to 17 nodes: 16 are described, the "
                                     "same design is continued");
     assert_int_equal(pdl_system_for_pes(a, &s, 0, &err), PDL_EINVAL);
     assert_int_equal(pdl_system_for_pes(a, &s, INT64_MAX, &err), PDL_EINVAL);
