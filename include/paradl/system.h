@@ -289,6 +289,12 @@ int pdl_system_level_of(const struct pdl_system *sys, int64_t pes);
 /* Rate between two PEs of one node; 0 when no link joins them. */
 double pdl_node_pair_rate(const struct pdl_node *node, int64_t a, int64_t b);
 
+/* The network as a TOPOLOGY of the command line ("abci:nodes=16",
+ * "rail:nodes=32,gpus=8,...", "torus:16x16x16,..."), one host a PE, node by
+ * node; see src/system/topology.c for what is approximated. */
+enum pdl_status pdl_system_topology(pdl_arena *a, const struct pdl_system *sys,
+                                    const char **out, struct pdl_err *err);
+
 /* The built-ins, sorted by name; NULL past the end. text is the YAML. */
 struct pdl_builtin {
     const char *name, *text;

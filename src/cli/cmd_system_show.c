@@ -347,6 +347,7 @@ static int system_show(const struct pdl_args *args)
     const struct show_options *o = args->opts;
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {"", ""};
+    const char *topology = NULL;
     struct pdl_system sys;
     enum pdl_status st;
     struct pdl_json j;
@@ -358,6 +359,8 @@ static int system_show(const struct pdl_args *args)
         pdl_json_init(&j, cli_out());
         pdl_json_schema(&j, "system");
         pdl_system_json(&sys, &j);
+        if (pdl_system_topology(a, &sys, &topology, NULL) == PDL_OK)
+            pdl_json_kstr(&j, "topology", topology);
         pdl_json_end(&j);
     } else if (st == PDL_OK && o->yaml) {
         pdl_system_write(&sys, cli_out());
