@@ -33,7 +33,7 @@ PDL_BEGIN
     X(INT8, "int8", 1)
 
 enum pdl_precision {
-#define X(id, name, bytes) PDL_##id,
+#define X(id, name, bytes) PDL_PREC_##id,
     PDL_PRECISION_LIST(X)
 #undef X
         PDL_NPRECISIONS
@@ -150,7 +150,7 @@ struct pdl_storage {
     double latency_s;        /* to open a file */
 };
 
-struct pdl_node {
+struct pdl_node_desc {
     int64_t pes;
     struct pdl_node_links links;
     struct pdl_nics nics;
@@ -180,7 +180,7 @@ struct pdl_tier {
 /* One measured collective, with the line fitted through it:
  * seconds = alpha_s + bytes / bytes_per_s (bytes as nccl-tests counts them),
  * off by at most max_error (relative) over the sizes it was fitted to. */
-struct pdl_collective {
+struct pdl_collective_fit {
     const char *op, *library, *source;
     int64_t pes, nodes;
     double alpha_s, bytes_per_s, max_error, min_bytes, max_bytes;
@@ -227,11 +227,11 @@ struct pdl_system {
     int64_t built_nodes; /* as published; 0: a design of any size */
     bool grown;          /* nodes was raised above what was described */
     struct pdl_pe pe;
-    struct pdl_node node;
+    struct pdl_node_desc node;
     struct pdl_network network;
     struct pdl_storage storage; /* the shared file system */
     const char *currency;
-    const struct pdl_collective *collectives;
+    const struct pdl_collective_fit *collectives;
     int64_t ncollectives;
     const struct pdl_fact *measured;
     int64_t nmeasured;
@@ -287,7 +287,8 @@ int pdl_system_level(const struct pdl_system *sys, int64_t a, int64_t b);
 /* ... and that holds a block of this many consecutive PEs from 0. */
 int pdl_system_level_of(const struct pdl_system *sys, int64_t pes);
 /* Rate between two PEs of one node; 0 when no link joins them. */
-double pdl_node_pair_rate(const struct pdl_node *node, int64_t a, int64_t b);
+double pdl_node_pair_rate(const struct pdl_node_desc *node, int64_t a,
+                          int64_t b);
 
 /* The network as a TOPOLOGY of the command line ("abci:nodes=16",
  * "rail:nodes=32,gpus=8,...", "torus:16x16x16,..."), one host a PE, node by

@@ -79,8 +79,8 @@ static int list_text(pdl_arena *a, struct pdl_sink *out)
 
         if (pdl_system_open(a, b->name, &s, &err) != PDL_OK)
             return cli_fail(PDL_EWRONG, &err);
-        peak = s.pe.peak_flop_per_s[PDL_BF16];
-        peak = peak > 0 ? peak : s.pe.peak_flop_per_s[PDL_FP16];
+        peak = s.pe.peak_flop_per_s[PDL_PREC_BF16];
+        peak = peak > 0 ? peak : s.pe.peak_flop_per_s[PDL_PREC_FP16];
         pdl_table_cell(&t, "%s", s.name);
         if (s.built_nodes)
             pdl_table_cell(&t, "%lld", (long long)s.nodes);
@@ -211,7 +211,7 @@ static void tell(const struct pdl_args *args, const struct pdl_system *sys,
                  int64_t before)
 {
     for (int64_t i = before; i < sys->ncollectives && !args->quiet; i++) {
-        const struct pdl_collective *c = &sys->collectives[i];
+        const struct pdl_collective_fit *c = &sys->collectives[i];
         char alpha[40], rate[40];
 
         pdl_unit_format(c->alpha_s, PDL_UNIT_SECONDS, alpha, sizeof alpha);

@@ -148,7 +148,7 @@ static void show_links(struct pdl_sink *out, const struct pdl_node_links *l)
         put_wrapped(out, "  cables", w.text);
 }
 
-static void show_node(struct pdl_sink *out, const struct pdl_node *node)
+static void show_node(struct pdl_sink *out, const struct pdl_node_desc *node)
 {
     const struct pdl_nics *n = &node->nics;
     const struct pdl_host *h = &node->host;
@@ -255,7 +255,7 @@ static void show_collectives(struct pdl_sink *out, pdl_arena *a,
     pdl_puts(out, "Measured\n");
     pdl_table_init(&t, a, columns, 8);
     for (int64_t i = 0; i < sys->ncollectives; i++) {
-        const struct pdl_collective *c = &sys->collectives[i];
+        const struct pdl_collective_fit *c = &sys->collectives[i];
         char b[40];
 
         pdl_table_cell(&t, "  %.20s", c->op);

@@ -49,7 +49,7 @@ static enum pdl_status check_pe(const struct pdl_pe *pe, struct pdl_err *err)
     return check_profile(pe, err);
 }
 
-static enum pdl_status check_pair(const struct pdl_node *node, int64_t i,
+static enum pdl_status check_pair(const struct pdl_node_desc *node, int64_t i,
                                   struct pdl_err *err)
 {
     const struct pdl_ints *p = &node->links.pairs[i];
@@ -75,7 +75,7 @@ static enum pdl_status check_pair(const struct pdl_node *node, int64_t i,
     return PDL_OK;
 }
 
-static enum pdl_status check_graph(const struct pdl_node *node,
+static enum pdl_status check_graph(const struct pdl_node_desc *node,
                                    struct pdl_err *err)
 {
     const struct pdl_node_links *l = &node->links;
@@ -106,7 +106,7 @@ static enum pdl_status check_graph(const struct pdl_node *node,
     return PDL_OK;
 }
 
-static enum pdl_status check_links(const struct pdl_node *node,
+static enum pdl_status check_links(const struct pdl_node_desc *node,
                                    struct pdl_err *err)
 {
     const struct pdl_node_links *l = &node->links;
@@ -134,7 +134,7 @@ static enum pdl_status check_links(const struct pdl_node *node,
     return check_graph(node, err);
 }
 
-static enum pdl_status check_nics(const struct pdl_node *node,
+static enum pdl_status check_nics(const struct pdl_node_desc *node,
                                   struct pdl_err *err)
 {
     const struct pdl_nics *n = &node->nics;
@@ -189,7 +189,7 @@ static enum pdl_status check_collectives(const struct pdl_system *sys,
                                          struct pdl_err *err)
 {
     for (int64_t i = 0; i < sys->ncollectives; i++) {
-        const struct pdl_collective *c = &sys->collectives[i];
+        const struct pdl_collective_fit *c = &sys->collectives[i];
 
         for (int64_t k = 0; k < c->ntimes; k++)
             if (c->times[k].n != 2 || c->times[k].v[0] < 0 ||

@@ -157,7 +157,8 @@ void system_times_add(struct system_times *t, double bytes, double seconds)
 }
 
 static enum pdl_status rows_of(const struct system_times *t,
-                               struct pdl_collective *c, struct pdl_err *err)
+                               struct pdl_collective_fit *c,
+                               struct pdl_err *err)
 {
     struct pdl_ints *rows = PDL_NEW(t->arena, struct pdl_ints, t->count);
     int64_t *v = PDL_NEW(t->arena, int64_t, 2 * t->count);
@@ -181,13 +182,13 @@ static enum pdl_status rows_of(const struct system_times *t,
 enum pdl_status system_times_finish(struct system_times *t, const char *source,
                                     struct pdl_system *sys, struct pdl_err *err)
 {
-    struct pdl_collective c = {.op = t->op,
-                               .library = t->library,
-                               .source = source,
-                               .pes = t->pes,
-                               .nodes = t->nodes,
-                               .bus_bytes_per_s = t->bus_bytes_per_s};
-    struct pdl_collective *grown;
+    struct pdl_collective_fit c = {.op = t->op,
+                                   .library = t->library,
+                                   .source = source,
+                                   .pes = t->pes,
+                                   .nodes = t->nodes,
+                                   .bus_bytes_per_s = t->bus_bytes_per_s};
+    struct pdl_collective_fit *grown;
     struct pdl_fit fit = {.alpha_s = 0};
     enum pdl_status st = t->status;
 

@@ -365,7 +365,8 @@ static enum pdl_status read_text(struct system_nccl_log *log,
 static enum pdl_status describe(struct system_nccl_log *log)
 {
     struct pdl_system *sys = log->sys;
-    const struct pdl_collective *c = &sys->collectives[sys->ncollectives - 1];
+    const struct pdl_collective_fit *c =
+        &sys->collectives[sys->ncollectives - 1];
     const char *pe = log->model ? pdl_pe_of_model(log->model) : NULL;
     enum pdl_status st = PDL_OK;
 

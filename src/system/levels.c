@@ -7,7 +7,7 @@
  * and ABCI with 16 nodes never sees its spine. */
 #include "system_priv.h"
 
-static double min_pair(const struct pdl_node *node)
+static double min_pair(const struct pdl_node_desc *node)
 {
     double least = 0;
 
@@ -21,7 +21,8 @@ static double min_pair(const struct pdl_node *node)
     return least;
 }
 
-double pdl_node_pair_rate(const struct pdl_node *node, int64_t a, int64_t b)
+double pdl_node_pair_rate(const struct pdl_node_desc *node, int64_t a,
+                          int64_t b)
 {
     const struct pdl_node_links *l = &node->links;
 

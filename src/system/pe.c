@@ -11,7 +11,7 @@ static const struct {
     const char *name;
     double bytes;
 } precisions[PDL_NPRECISIONS] = {
-#define X(id, name, bytes) [PDL_##id] = {name, bytes},
+#define X(id, name, bytes) [PDL_PREC_##id] = {name, bytes},
     PDL_PRECISION_LIST(X)
 #undef X
 };

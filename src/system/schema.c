@@ -65,7 +65,7 @@
 
 // clang-format off
 #define X(id, key, bytes) \
-    {key, SYSTEM_NUM, FLOPS, PDL_##id * sizeof(double), 0, 1e6, 1e19, 0, \
+    {key, SYSTEM_NUM, FLOPS, PDL_PREC_##id * sizeof(double), 0, 1e6, 1e19, 0, \
      false, NULL},
 static const struct system_field precisions[] = {PDL_PRECISION_LIST(X)};
 #undef X
@@ -171,7 +171,7 @@ static const struct system_field storage[] = {
 static const struct system_table storage_table =
     TABLE(storage, struct pdl_storage);
 
-#define HERE pdl_node
+#define HERE pdl_node_desc
 static const struct system_field node[] = {
     {"pes", SYSTEM_COUNT, NONE, AT(pes), 0, 1, 4096, 1, true, NULL},
     INSIDE("links", links, &links_table),
@@ -182,7 +182,7 @@ static const struct system_field node[] = {
     POWER("peak_power", peak_w),
 };
 #undef HERE
-static const struct system_table node_table = TABLE(node, struct pdl_node);
+static const struct system_table node_table = TABLE(node, struct pdl_node_desc);
 
 #define HERE pdl_tier
 static const struct system_field tier[] = {
@@ -210,7 +210,7 @@ static const struct system_field network[] = {
 static const struct system_table network_table =
     TABLE(network, struct pdl_network);
 
-#define HERE pdl_collective
+#define HERE pdl_collective_fit
 static const struct system_field collective[] = {
     MUST("op", op),
     TEXT("library", library),
@@ -227,7 +227,7 @@ static const struct system_field collective[] = {
 };
 #undef HERE
 static const struct system_table collective_table =
-    TABLE(collective, struct pdl_collective);
+    TABLE(collective, struct pdl_collective_fit);
 
 #define HERE pdl_fact
 static const struct system_field fact[] = {

@@ -146,11 +146,11 @@ static void names_with_parameters_mean_what_they_say(void **state)
 
         assert_int_equal(s.nodes, cases[i].nodes);
         assert_int_equal(s.node.pes, cases[i].pes);
-        same(s.pe.peak_flop_per_s[PDL_BF16], cases[i].bf16, n);
+        same(s.pe.peak_flop_per_s[PDL_PREC_BF16], cases[i].bf16, n);
         same((double)s.node.nics.count * s.node.nics.bytes_per_s,
              cases[i].nic_node, n);
         same((double)s.pe.memory_bytes, cases[i].memory, n);
-        same(s.pe.matmul_flop_per_s[PDL_BF16], cases[i].matmul, n);
+        same(s.pe.matmul_flop_per_s[PDL_PREC_BF16], cases[i].matmul, n);
         assert_int_equal(s.grown, cases[i].grown);
         assert_int_equal(s.nnotes > 0, cases[i].grown || i == 1);
         pdl_arena_destroy(a);

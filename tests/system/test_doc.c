@@ -86,8 +86,9 @@ static const char *put(double v, enum pdl_unit unit, char *buf, size_t size)
 
 static void put_pe(struct pdl_sink *out, const struct pdl_pe *pe)
 {
-    static const enum pdl_precision shown[] = {PDL_FP64, PDL_FP32, PDL_TF32,
-                                               PDL_FP16, PDL_BF16, PDL_FP8};
+    static const enum pdl_precision shown[] = {PDL_PREC_FP64, PDL_PREC_FP32,
+                                               PDL_PREC_TF32, PDL_PREC_FP16,
+                                               PDL_PREC_BF16, PDL_PREC_FP8};
     char b[40];
 
     pdl_printf(out, "| `%s` | %s |", pe->name, pe->title);
@@ -97,8 +98,8 @@ static void put_pe(struct pdl_sink *out, const struct pdl_pe *pe)
         else
             pdl_puts(out, " - |");
     }
-    if (pe->matmul_flop_per_s[PDL_BF16] > 0)
-        pdl_printf(out, " %g |", pe->matmul_flop_per_s[PDL_BF16] / 1e12);
+    if (pe->matmul_flop_per_s[PDL_PREC_BF16] > 0)
+        pdl_printf(out, " %g |", pe->matmul_flop_per_s[PDL_PREC_BF16] / 1e12);
     else
         pdl_puts(out, " - |");
     pdl_printf(out, " %s |",

@@ -76,7 +76,7 @@ static void every_variant_of_nccl_tests_is_read(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[100];
         struct pdl_import how = {.op = cases[i].op ? NULL : "all_reduce"};
-        const struct pdl_collective *c;
+        const struct pdl_collective_fit *c;
         struct result r;
 
         snprintf(path, sizeof path, "nccl_tests/%s", cases[i].file);
@@ -117,7 +117,7 @@ static void excerpts_give_their_own_rows(void **state)
 {
     struct result r = import("nccl-tests", "nccl_tests/new_format_excerpt.txt",
                              NULL, (struct pdl_import){.np = 0});
-    const struct pdl_collective *c = &r.sys.collectives[0];
+    const struct pdl_collective_fit *c = &r.sys.collectives[0];
 
     (void)state;
     assert_int_equal(r.st, PDL_OK);
@@ -217,7 +217,7 @@ static void topologies_of_nodes_are_read(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct result r = import(cases[i].format, cases[i].file, NULL,
                                  (struct pdl_import){.np = 0});
-        const struct pdl_node *n = &r.sys.node;
+        const struct pdl_node_desc *n = &r.sys.node;
 
         if (r.st != PDL_OK)
             fail_msg("%s: %s", cases[i].file, r.err.msg);

@@ -137,7 +137,7 @@ static void a_nul_byte_is_refused(void **state)
     assert_string_equal(err.msg, "x.yaml:1:7: text with a NUL byte");
     assert_int_equal(read_text(a, raw, sizeof raw - 1, &sys, &err), PDL_EPARSE);
     assert_string_equal(err.msg,
-                        "x.yaml: byte 7: control characters are not allowed");
+                        "x.yaml:1:8: control characters are not allowed");
     pdl_arena_destroy(a);
 }
 
