@@ -109,7 +109,7 @@ static void start_osdev(struct reader *r, const char **attrs)
 static void start_object(struct reader *r, const char **attrs)
 {
     const char *type = attr(attrs, "type");
-    double bytes = strtod(attr(attrs, "local_memory"), NULL);
+    double bytes = pdl_strtod(attr(attrs, "local_memory"), NULL);
 
     r->open[r->depth].gpu = -1;
     r->sockets += strcmp(type, "Package") == 0;
@@ -117,7 +117,7 @@ static void start_object(struct reader *r, const char **attrs)
     if (strcmp(type, "NUMANode") == 0 && bytes > 0 && bytes < 1e15)
         r->memory += (int64_t)bytes;
     if (strcmp(type, "PCIDev") == 0) {
-        double rate = strtod(attr(attrs, "pci_link_speed"), NULL) * 1e9;
+        double rate = pdl_strtod(attr(attrs, "pci_link_speed"), NULL) * 1e9;
 
         r->open[r->depth].pcie = rate > 0 && rate < 1e13 ? rate : 0;
     }
@@ -190,7 +190,7 @@ static void read_values(struct reader *r)
 
     for (char *t = strtok_r(r->text, " \t\r\n", &save); t;
          t = strtok_r(NULL, " \t\r\n", &save)) {
-        double v = strtod(t, NULL) * 1e6;
+        double v = pdl_strtod(t, NULL) * 1e6;
 
         if (r->nvalues == r->objects * r->objects) {
             refuse(r, "more values than the matrix has", "");
@@ -206,10 +206,10 @@ static void check_root(struct reader *r, const char *tag, const char **attrs)
 {
     if (strcmp(tag, "topology") != 0)
         refuse(r, "no <topology>: not an hwloc file", "");
-    else if (strtod(attr(attrs, "version"), NULL) >= 3)
+    else if (pdl_strtod(attr(attrs, "version"), NULL) >= 3)
         refuse(r, "hwloc XML of version 3, version 2 is needed",
                "write it with lstopo --export-xml-flags v2 out.xml");
-    else if (strtod(attr(attrs, "version"), NULL) < 2)
+    else if (pdl_strtod(attr(attrs, "version"), NULL) < 2)
         refuse(r, "hwloc XML before version 2",
                "write it again with lstopo of hwloc 2");
 }

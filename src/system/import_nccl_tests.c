@@ -295,7 +295,7 @@ static double value(char **tokens, int n, int column)
 
     if (column < 0 || column >= n)
         return NAN;
-    v = strtod(tokens[column], &end);
+    v = pdl_strtod(tokens[column], &end);
     return *end || end == tokens[column] ? NAN : v;
 }
 

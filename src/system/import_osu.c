@@ -111,9 +111,9 @@ static enum pdl_status read_row(struct reader *r, char *line)
         return pdl_fail(r->err, PDL_EPARSE,
                         "%s:%d: a row before the title '# OSU MPI ...'",
                         r->name, r->line);
-    size = strtod(line, &end);
+    size = pdl_strtod(line, &end);
     second = end;
-    v = strtod(second, &end);
+    v = pdl_strtod(second, &end);
     if (end == second && strcmp(r->test->op, "barrier") == 0) {
         v = size; /* it has no size */
         size = 0;
