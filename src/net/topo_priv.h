@@ -1,0 +1,97 @@
+/* Shared by the topology generators: parsed parameters, the builder of
+ * cables, the explicit graph with its shortest ways. A generator is one file
+ * with one const struct pdl_topo; to add one: write the file, declare it
+ * here, add one line in topo.c. */
+#ifndef TOPO_PRIV_H
+#define TOPO_PRIV_H
+
+#include "paradl/net.h"
+
+enum {
+    NET_MAX_DIMS = 8,
+    NET_MAX_PARAMS = 16,
+    NET_MAX_HOSTS = 1 << 20,
+    NET_MAX_LINKS = 1 << 24,
+};
+
+struct net_dims {
+    int n;
+    int64_t d[NET_MAX_DIMS];
+};
+
+struct net_value {
+    bool given;
+    int64_t i; /* INT; BYTES; CHOICE: its number */
+    double x;  /* RATE, TIME */
+    struct net_dims dims;
+    const char *text;
+};
+
+struct pdl_topo_values {
+    const struct pdl_topo *topo;
+    struct net_value v[NET_MAX_PARAMS]; /* in the order of topo->params */
+    double bytes_per_s, latency_s;      /* bw=, lat= */
+    bool bw_given, lat_given;
+    bool shared, duplex_given; /* duplex=shared */
+    int depth;                 /* of topologies in parentheses */
+};
+
+/* Parses "8x8x16". */
+enum pdl_status net_dims_parse(const char *text, int64_t min, int64_t max,
+                               struct net_dims *out, struct pdl_err *err);
+/* Parses a whole TOPOLOGY; depth guards against nesting. */
+enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,
+                            const struct pdl_net **out, struct pdl_err *err);
+/* Builds a generator's network from values made by hand. */
+enum pdl_status net_build(pdl_arena *a, const struct pdl_topo_values *v,
+                          const char *spec, const struct pdl_net **out,
+                          struct pdl_err *err);
+const struct pdl_topo *net_topo_find(const char *name);
+/* Values of a generator with every default set; the must-be-given are zero. */
+enum pdl_status net_values_default(const struct pdl_topo *topo,
+                                   struct pdl_topo_values *v,
+                                   struct pdl_err *err);
+
+/* ---- the builder of cables --------------------------------------------- */
+
+/* Sticky: the first failure latches and later calls do nothing. Vertices are
+ * hosts 0..nhosts-1, then switches. */
+struct net_cables {
+    pdl_arena *arena;
+    struct pdl_net *net;
+    struct pdl_link *links;
+    int64_t nlinks, cap;
+    double bytes_per_s, latency_s; /* of a plain cable */
+    bool shared;
+    enum pdl_status status;
+    struct pdl_err *err;
+};
+
+/* Sets the counts of the net and reserves room for the cables; refuses what
+ * is too large. */
+void net_cables_init(struct net_cables *c, pdl_arena *a,
+                     const struct pdl_topo_values *v, struct pdl_net *net,
+                     struct pdl_err *err);
+void net_cables_counts(struct net_cables *c, int64_t hosts, int64_t switches,
+                       int64_t cables);
+/* A cable from u to v of `width` plain ones: link 2k goes u->v and 2k+1 back,
+ * or one link both ways when shared. Returns the first link's number. */
+int net_cable(struct net_cables *c, int64_t u, int64_t v, double width);
+/* One with its own rate and latency. */
+int net_cable_of(struct net_cables *c, int64_t u, int64_t v, double bytes_per_s,
+                 double latency_s);
+/* A link in one direction only, without a reverse. */
+int net_arc(struct net_cables *c, int64_t u, int64_t v, double width);
+enum pdl_status net_cables_done(struct net_cables *c);
+
+/* links of one cable */
+static inline int net_per_cable(const struct pdl_topo_values *v)
+{
+    return v->shared ? 1 : 2;
+}
+
+/* ---- generators --------------------------------------------------------- */
+
+extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly;
+
+#endif
