@@ -18,6 +18,19 @@ static const struct pdl_topo *const topos[] = {
     &net_torus,
     &net_mesh,
     &net_dragonfly,
+    &net_dragonfly_direct,
+    &net_star,
+    &net_leaf_spine,
+    &net_rack_tree,
+    &net_rail,
+    &net_hyperx,
+    &net_full2d,
+    &net_dln,
+    &net_dln2d,
+    &net_dln_x,
+    &net_random,
+    &net_kautz,
+    &net_hybrid_optical,
 };
 enum { NTOPOS = sizeof topos / sizeof topos[0] };
 
