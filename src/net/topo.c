@@ -31,6 +31,12 @@ static const struct pdl_topo *const topos[] = {
     &net_random,
     &net_kautz,
     &net_hybrid_optical,
+    &net_tsubame3,
+    &net_nvcluster,
+    &net_dragonfly_gpu,
+    &net_abci,
+    &net_dgx1_cluster,
+    &net_dgx2_cluster,
 };
 enum { NTOPOS = sizeof topos / sizeof topos[0] };
 

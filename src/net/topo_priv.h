@@ -114,6 +114,10 @@ struct net_graph {
     const int *core;      /* vertex -> core number; -1: a host outside */
     const uint16_t *next; /* [goal * ncore + at]: way number at `at` */
     const uint8_t *dist;  /* the same for ecmp: link entries to the goal */
+    /* Made by net_graph_floyd(): the order of the vertices and, by it, the
+     * vertex before the last on the way from one to another. */
+    const int *rank, *vertex;
+    const uint16_t *pred; /* [from * nverts + to] */
 };
 
 /* Makes the graph of a net's links (links that start and end at one vertex
@@ -136,6 +140,12 @@ int net_way_links(const struct net_way *w, int *links);
 int net_graph_route(const struct net_graph *g, int src, int dst, int *links);
 /* A route callback for nets whose shape starts with a struct net_graph. */
 int net_route_table(const struct pdl_net *net, int src, int dst, int *links);
+/* Shortest ways with the ties that Floyd's algorithm breaks in the order
+ * rank[vertex]; and its route callback. */
+enum pdl_status net_graph_floyd(pdl_arena *a, const struct pdl_net *net,
+                                const int *rank, struct net_graph *g,
+                                struct pdl_err *err);
+int net_route_floyd(const struct pdl_net *net, int src, int dst, int *links);
 /* Distances in cables from a vertex (-1: cannot be reached); queue has room
  * for nverts. */
 void net_graph_bfs(const struct net_graph *g, int from, int *dist, int *queue);
@@ -159,6 +169,7 @@ enum pdl_status net_finish_graph(pdl_arena *a, struct net_cables *c,
 extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly,
     net_dragonfly_direct, net_star, net_leaf_spine, net_rack_tree, net_rail,
     net_hyperx, net_full2d, net_dln, net_dln2d, net_dln_x, net_random,
-    net_kautz, net_hybrid_optical;
+    net_kautz, net_hybrid_optical, net_tsubame3, net_nvcluster,
+    net_dragonfly_gpu, net_abci, net_dgx1_cluster, net_dgx2_cluster;
 
 #endif

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MINIMAL = 1, LONGER = 0 };
+/* LONGER: some route has more cables than needed */
+enum { MINIMAL = 1, LONGER = 0, EITHER = 2 };
 
 static const struct example {
     const char *spec;
@@ -75,6 +76,14 @@ static const struct example {
     {"kautz:d=3,k=4", 108, 0, 0, 3, MINIMAL},
     {"kautz:d=4,k=1", 5, 0, 0, 4, MINIMAL},
     {"kautz:d=1,k=2", 2, 0, 0, 1, MINIMAL},
+    {"tsubame3:nodes=9", 36, 18 + 3, 9 * 12 + 2, 0, EITHER},
+    {"nvcluster:k=2,nodes=13", 26, 13 + 2, 13 * 4 + 1, 0, EITHER},
+    {"nvcluster:k=16,nodes=4", 64, 32 + 3, 4 * 56 + 2, 0, EITHER},
+    {"dragonfly-gpu:switches=64", 256, 128 + 64, 64 * 12 + 224, 0, EITHER},
+    {"abci:nodes=68,duplex=full", 272, 136 + 16, 68 * 12 + 36, 0, EITHER},
+    {"dgx1-cluster:nodes=7", 56, 28 + 3, 7 * 28 + 2, 0, EITHER},
+    {"dgx2-cluster:nodes=4", 64, 36 + 3, 4 * 40 + 2, 0, EITHER},
+    {"dgx2-cluster:nodes=4,nvswitch=published", 64, 32 + 3, 4 * 39 + 2, 0, EITHER},
     {"hybrid-optical:eps=(fat-tree:down=8x8,up=1x8),ocs=50GB/s", 64, 16, 0, 0, MINIMAL},
     {"hybrid-optical:eps=(torus:4x4,duplex=shared),stride=4", 16, 0, 0, 0, MINIMAL},
     // clang-format on
