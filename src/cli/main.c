@@ -9,7 +9,9 @@
 #include <string.h>
 
 const struct pdl_cmd *const cli_commands[] = {
+    &cli_topology_list,
     &cli_topology_show,
+    &cli_topology_export,
     &cli_info,
     &cli_help,
     &cli_completion,

@@ -45,7 +45,7 @@ int net_cluster_switch(const struct net_cluster *k, int i);
 void net_cluster_crossing(struct net_cluster *k, int i, double bytes_per_s,
                           double latency_s);
 /* A trunk of `width` network cables from a vertex up to switch i. */
-void net_cluster_up(struct net_cluster *k, int vertex, int i, double width,
+void net_cluster_up(struct net_cluster *k, int vertex, int i, int width,
                     double idle_w, double peak_w);
 /* The adapter cable of a PCIe switch up to switch i. */
 void net_cluster_hca(struct net_cluster *k, int node, int plx, int i);
