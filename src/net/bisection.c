@@ -165,6 +165,7 @@ struct queue {
 };
 
 enum { HOST0, HOST1, SWITCH, NQUEUES };
+enum { NOWHERE = 2 }; /* of side */
 
 static bool before(const struct entry *a, const struct entry *b)
 {
@@ -324,6 +325,37 @@ static void start(struct cut *c, int s, int *dist, int *queue)
     }
 }
 
+/* Puts the switches, nearest to the hosts first, where most of their cables to
+ * what has a place lead. */
+static void follow(struct cut *c)
+{
+    for (int v = c->net->nhosts; v < c->n; v++)
+        c->side[v] = NOWHERE;
+    for (bool more = true; more;) {
+        int put = 0;
+
+        more = false;
+        for (int v = c->net->nhosts; v < c->n; v++) {
+            double pull[3] = {0, 0, 0};
+
+            for (int k = c->g->first[v];
+                 c->side[v] == NOWHERE && k < c->g->first[v + 1]; k++)
+                pull[(int)c->side[c->g->ways[k].to]] +=
+                    c->net->links[c->g->ways[k].link].bytes_per_s;
+            if (pull[0] + pull[1] > 0) {
+                c->locked[v] = pull[1] > pull[0];
+                c->moved[put++] = v;
+            }
+        }
+        for (int i = 0; i < put; i++)
+            c->side[c->moved[i]] = c->locked[c->moved[i]];
+        more = put > 0;
+    }
+    for (int v = c->net->nhosts; v < c->n; v++)
+        if (c->side[v] == NOWHERE)
+            c->side[v] = 0;
+}
+
 /* Moves switches while that gains; hosts stay. */
 static void settle(struct cut *c)
 {
@@ -365,6 +397,7 @@ static void search(struct cut *c, int *dist, int *queue)
 
     for (int s = 0; s < STARTS; s++) {
         start(c, s, dist, queue);
+        follow(c);
         settle(c);
         for (int p = 0; c->g->first[c->n] <= MAX_WAYS && p < PASSES && pass(c);
              p++)
