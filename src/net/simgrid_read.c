@@ -179,6 +179,17 @@ static enum pdl_status quantity(struct reader *rd, int attribute,
     return st == PDL_OK ? st : bad(rd, attribute, inner.msg);
 }
 
+/* Up to nine digits; false when there are none or more. */
+static bool digits(const char **p, int64_t *out)
+{
+    int n = 0;
+
+    *out = 0;
+    for (; **p >= '0' && **p <= '9' && n < 10; ++*p, n++)
+        *out = *out * 10 + (**p - '0');
+    return n > 0 && n < 10;
+}
+
 /* How many hosts "0-15,20" names. */
 static enum pdl_status count_radical(struct reader *rd, int64_t *out)
 {
@@ -187,31 +198,23 @@ static enum pdl_status count_radical(struct reader *rd, int64_t *out)
 
     if (!p || !*p)
         return bad(rd, RADICAL, "is missing");
-    while (*p) {
-        int64_t ends[2] = {0, 0};
-        int n = 0;
+    for (;; p++) {
+        int64_t first, last;
 
-        do {
-            char one[16];
-            size_t len = strspn(p, "0123456789");
-
-            if (len == 0 || len > 9)
-                return bad(rd, RADICAL, "is not like 0-15");
-            memcpy(one, p, len);
-            one[len] = '\0';
-            if (pdl_int_parse(one, 0, INT32_MAX, &ends[n], NULL) != PDL_OK)
-                return bad(rd, RADICAL, "is not like 0-15");
-            p += len;
-            n++;
-        } while (n < 2 && *p == '-' && *++p);
-        if (n == 1)
-            ends[1] = ends[0];
-        if (ends[1] < ends[0] || (*p && *p++ != ',') || (p[-1] == ',' && !*p))
-            return bad(rd, RADICAL, "is not like 0-15");
-        total += ends[1] - ends[0] + 1;
+        if (!digits(&p, &first))
+            break;
+        last = first;
+        if (*p == '-' && (p++, !digits(&p, &last)))
+            break;
+        if (last < first || (*p && *p != ','))
+            break;
+        total += last - first + 1;
+        if (!*p) {
+            *out = total;
+            return PDL_OK;
+        }
     }
-    *out = total;
-    return PDL_OK;
+    return bad(rd, RADICAL, "is not like 0-15");
 }
 
 /* Parts of topo_parameters between semicolons, commas as x. */
