@@ -239,17 +239,23 @@ static int parts(const char *text, char out[5][MAX_VALUE + 1])
 
 static char *torus(struct reader *rd, char p[5][MAX_VALUE + 1], int n)
 {
-    return n == 1 ? pdl_arena_printf(rd->arena, "torus:%s", p[0]) : NULL;
+    struct net_dims dims;
+
+    if (n != 1 || net_dims_parse(p[0], 1, NET_MAX_HOSTS, &dims, NULL))
+        return NULL;
+    return pdl_arena_printf(rd->arena, "torus:%s", p[0]);
 }
 
 static char *fat_tree(struct reader *rd, char p[5][MAX_VALUE + 1], int n)
 {
-    struct net_dims levels, down;
+    struct net_dims d[4];
 
-    if (n != 4 || net_dims_parse(p[0], 1, NET_MAX_DIMS, &levels, NULL) ||
-        net_dims_parse(p[1], 1, NET_MAX_HOSTS, &down, NULL) || levels.n != 1 ||
-        levels.d[0] != down.n)
+    if (n != 4)
         return NULL;
+    for (int i = 0; i < 4; i++)
+        if (net_dims_parse(p[i], 1, NET_MAX_HOSTS, &d[i], NULL) != PDL_OK ||
+            d[i].n != (i == 0 ? 1 : d[0].d[0]))
+            return NULL;
     return pdl_arena_printf(rd->arena, "fat-tree:down=%s,up=%s,links=%s", p[1],
                             p[2], p[3]);
 }

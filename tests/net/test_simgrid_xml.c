@@ -103,7 +103,8 @@ static void what_is_not_read_is_refused_in_one_line(void **state)
         {P(C("radical=\"0-3,\"")), "p.xml:1:25: radical: is not like 0-15"},
         {P(C("radical=\"0-99999999999\"")), "p.xml:1:25: radical: is not like 0-15"},
         {P(C("radical=\"0-3\" topology=\"RING\"")), "p.xml:1:25: topology: none of FLAT, TORUS, FAT_TREE, DRAGONFLY"},
-        {P(C("radical=\"0-3\" topology=\"TORUS\"")), "p.xml:1:25: torus: dims: '' is not a whole number"},
+        {P(C("radical=\"0-3\" topology=\"TORUS\"")), "p.xml:1:25: topo_parameters is not like 8,8"},
+        {P(C("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"lat=1s\"")), "p.xml:1:25: topo_parameters is not like 8,8"},
         {P(C("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"2,3\"")), "p.xml:1:25: radical names 4 hosts, the topology has 6"},
         {P(C("radical=\"0-3\" topology=\"FAT_TREE\" topo_parameters=\"3;2,2;1,1;1,1\"")), "p.xml:1:25: topo_parameters is not like 2;4,4;1,2;1,2"},
         {P(C("radical=\"0-3\" topology=\"FAT_TREE\" topo_parameters=\"2;2,2;1,1;1,1;1\"")), "p.xml:1:25: topo_parameters is not like 2;4,4;1,2;1,2"},
@@ -113,8 +114,8 @@ static void what_is_not_read_is_refused_in_one_line(void **state)
         {P(C("radical=\"0-3\" bb_bw=\"fast\"")), "p.xml:1:25: bb_bw: 'fast' is not a number"},
         {P(C("radical=\"0-3\" bb_bw=\"1GBps\" bb_sharing_policy=\"FATPIPE\"")), "p.xml:1:25: bb_sharing_policy: only SHARED is supported"},
         {P("<zone><cluster radical=\"0-3\" lat=\"1us\"/></zone>"), "p.xml:1:31: bw: is missing"},
-        {"<!DOCTYPE platform [<!ENTITY a \"aaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>" P("&b;"), "p.xml:1:21: entities are not allowed: a"},
-        {"<!DOCTYPE platform [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>" P("&x;"), "p.xml:1:21: entities are not allowed: x"},
+        {"<!DOCTYPE platform [<!ENTITY a \"aaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>" P("&b;"), "p.xml:1:32: entities are not allowed: a"},
+        {"<!DOCTYPE platform [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>" P("&x;"), "p.xml:1:59: entities are not allowed: x"},
         // clang-format on
     };
 
