@@ -217,6 +217,8 @@ enum pdl_status pdl_net_metrics(pdl_arena *a, const struct pdl_net *net,
         return st;
     switches(net, ports, inside, &m);
     cables(net, rack, place(net, &g, rack), &m);
+    m.cable_m = round(m.cable_m * 1e3) / 1e3; /* sums of many cables: */
+    m.cost = round(m.cost * 1e2) / 1e2;       /* to the mm and the cent */
     *out = m;
     return PDL_OK;
 }

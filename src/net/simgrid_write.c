@@ -7,7 +7,8 @@
  * each direction, which is what it is here. */
 #include "topo_priv.h"
 
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { MAX_LISTED = 512 };
 
@@ -73,7 +74,14 @@ static const struct form *form_of(const struct pdl_net *net)
 static void quantity(struct pdl_sink *out, const char *name, double v,
                      const char *unit)
 {
-    pdl_printf(out, " %s=\"%.17g%s\"", name, v, unit);
+    char text[40];
+
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break; /* the shortest that reads back the same */
+    }
+    pdl_printf(out, " %s=\"%s%s\"", name, text, unit);
 }
 
 static void write_cluster(const struct pdl_net *net, const struct form *form,
