@@ -306,7 +306,7 @@ static void start(struct cut *c, int s, int *dist, int *queue)
             c->side[h] = 1;
     } else if (s == 1) {
         for (int h = 0; h < half; h++)
-            c->side[2 * h] = 1;
+            c->side[(size_t)h * 2] = 1;
     } else if (s < 4) {
         net_graph_bfs(c->g, s == 2 ? 0 : c->net->nhosts / 2, dist, queue);
         for (int i = 0; i < c->n && put < half; i++)
@@ -334,7 +334,6 @@ static void follow(struct cut *c)
     for (bool more = true; more;) {
         int put = 0;
 
-        more = false;
         for (int v = c->net->nhosts; v < c->n; v++) {
             double pull[3] = {0, 0, 0};
 
@@ -437,7 +436,7 @@ static void count(const struct cut *c, struct pdl_metrics *m)
         const struct pdl_link *k = &c->net->links[i];
 
         if (c->side[k->from] != c->side[k->to])
-            twice += k->cables * (k->shared ? 2 : 1);
+            twice += (int64_t)k->cables * (k->shared ? 2 : 1);
     }
     m->bisection_cables = (twice + 1) / 2;
     m->bisection_bytes_per_s = c->value;

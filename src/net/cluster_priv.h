@@ -13,14 +13,13 @@ struct net_nvlink {
 
 /* What the nodes of a cluster are made of. */
 struct net_node_kind {
-    int gpus;
+    int gpus, nnvlinks;
     const struct net_nvlink *nvlinks; /* NULL: all hang on an NVSwitch */
-    int nnvlinks;
-    bool hub; /* only the last GPU can be reached through the NVSwitch */
     double nvlink_bytes_per_s, nvlink_s, nvlink_idle_w, nvlink_peak_w;
-    bool watts_by_width;   /* the watts are those of one NVLink of a bundle */
     double pcie_latency_s; /* GPU to PCIe switch, 16 GB/s */
     double hca_idle_w, hca_peak_w;
+    bool hub; /* only the last GPU can be reached through the NVSwitch */
+    bool watts_by_width; /* the watts are those of one NVLink of a bundle */
 };
 
 struct net_cluster {

@@ -1,4 +1,5 @@
-/* Topology texts: whatever is accepted is a network that holds together. */
+/* Topology texts: whatever is accepted is a network that holds together. The
+ * arena is small so that no input may spend long on a large one. */
 #include "paradl/net.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ static bool names_a_file(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    pdl_arena *a = pdl_arena_create((size_t)16 << 20);
+    pdl_arena *a = pdl_arena_create((size_t)1 << 20);
     char *text = malloc(size + 1);
     const struct pdl_net *net = NULL;
     struct pdl_err err = {"", ""};
