@@ -23,6 +23,15 @@ foreach(room ${PDL_ROOMS} paper)
   endforeach()
 endforeach()
 
+# Published figures and formulas computed outside the library.
+file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
+foreach(source ${scripts})
+  get_filename_component(name ${source} NAME_WE)
+  add_test(NAME paper/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
+  set_tests_properties(paper/${name} PROPERTIES LABELS "paper" TIMEOUT 600
+    SKIP_RETURN_CODE 77)
+endforeach()
+
 file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(source ${fuzzers})
   get_filename_component(name ${source} NAME_WE)

@@ -279,6 +279,7 @@ struct pdl_plan {
     const struct pdl_plan_op *ops;
     const struct pdl_plan_item *items;
     const struct pdl_plan_stage *stages;
+    const int *forward_op; /* of each node: its first forward operation */
     uint32_t pipe_factors;
     int nfallbacks; /* "fc6: spatial replicated" */
     const char *const *fallbacks;
@@ -302,6 +303,16 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
 /* The part of a tensor that a rank of its stage holds. */
 void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
                   struct pdl_box *box);
+int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank);
+/* What one operation costs this rank: FLOPs (2 per multiply-add, of the local
+ * contraction) and the bytes its operands and results occupy. Of collectives:
+ * read_bytes is this rank's input, write_bytes its result. */
+void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
+                      struct pdl_work *out);
+/* Bytes of tensor `to` that `rank` gets from `peer`, which holds `from`: the
+ * intersection of their boxes, without what the rank has itself. */
+int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,
+                          int64_t peer, int64_t rank);
 /* The clause of each node (pdl_strategy.clause index), -1: none. */
 enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
                                   const struct pdl_model *m, int *clause,

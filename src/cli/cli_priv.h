@@ -17,6 +17,7 @@ enum {
 };
 
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
+extern const struct pdl_cmd cli_plan, cli_project;
 extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;
 extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;
 
@@ -36,6 +37,7 @@ struct pdl_sink *cli_stderr(void); /* messages */
 /* Columns to lay a table out for: the terminal's (or COLUMNS), 0 when the
  * output is piped and must not be cut. */
 int cli_width(void);
+bool cli_progress(void); /* is stderr a terminal? */
 bool cli_color(const struct pdl_args *args);
 /* Prints "paradl: message (hint)" on one line and returns the exit code. */
 int cli_fail(enum pdl_status st, const struct pdl_err *err);

@@ -11,6 +11,8 @@
 
 // clang-format off
 const struct pdl_cmd *const cli_commands[] = {
+    &cli_plan,
+    &cli_project,
     &cli_model_show,
     &cli_model_list,
     &cli_model_convert,

@@ -248,12 +248,6 @@ static bool wants_grad(const struct plan_lower *lo, int tensor)
     return lo->values[tensor].needs_grad;
 }
 
-/* The papers' closed forms: dx is summed everywhere right after the layer. */
-static int settle(struct plan_lower *lo, int dx)
-{
-    return lo->strategy->exchange_paper ? plan_resolve_partial(lo, dx) : dx;
-}
-
 /* add and sub hand dy on where no operand is broadcast. */
 static bool passes_on(const struct plan_lower *lo, int node)
 {
@@ -297,7 +291,7 @@ static void backward_data(struct plan_lower *lo, int node, const int *dy,
                                               .out = out});
     }
     for (int i = 0; i < nout; i++)
-        contribute(lo, to[i], settle(lo, out[i]));
+        contribute(lo, to[i], plan_settle(lo, node, out[i]));
 }
 
 /* Batch norm with shared statistics: (sum dy, sum dy*xhat) meet first; they

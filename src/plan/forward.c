@@ -394,18 +394,19 @@ static struct pdl_place resolved(const struct plan_lower *lo, int node,
     return p;
 }
 
-/* The papers gather filters right after the layer. */
-static int settle(struct plan_lower *lo, int node, int y)
+/* The papers sum and gather what filter and channel split right after the
+ * layer, forward and backward. */
+int plan_settle(struct plan_lower *lo, int node, int t)
 {
     struct pdl_place p;
 
-    if (y < 0 || !lo->strategy->exchange_paper)
-        return y;
-    p = lo->tensors[y].place;
+    if (t < 0 || !lo->strategy->exchange_paper)
+        return t;
+    p = lo->tensors[t].place;
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (is_feature_axis(term_of(lo, node, f)))
+        if (p.at[f] == PDL_PARTIAL || is_feature_axis(term_of(lo, node, f)))
             p.at[f] = PDL_REPLICATED;
-    return plan_move(lo, y, &p);
+    return plan_move(lo, t, &p);
 }
 
 static bool any_partial(const struct plan_lower *lo, const struct pdl_place *p)
@@ -611,6 +612,6 @@ void plan_forward_node(struct plan_lower *lo, int node)
 
         if (partial && plan_rule_has_bias(n))
             y = add_bias(lo, node, y);
-        set_value(lo, n->out[k], settle(lo, node, y));
+        set_value(lo, n->out[k], plan_settle(lo, node, y));
     }
 }

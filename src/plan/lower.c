@@ -279,6 +279,23 @@ static void update(struct plan_lower *lo, struct pdl_plan_stage *stages)
     }
 }
 
+static void index_forward(struct plan_lower *lo)
+{
+    int *first = PDL_NEW(lo->arena, int, lo->model->nnodes + 1);
+
+    if (!first) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
+    for (int i = 0; i < lo->model->nnodes; i++)
+        first[i] = -1;
+    for (int i = lo->plan.nops - 1; i >= 0; i--)
+        if (lo->ops[i].kind == PDL_PLAN_OP_COMPUTE && lo->ops[i].node >= 0 &&
+            lo->ops[i].pass == PDL_FORWARD && lo->ops[i].part == 0)
+            first[lo->ops[i].node] = i;
+    lo->plan.forward_op = first;
+}
+
 static void run(struct plan_lower *lo)
 {
     struct pdl_plan_stage *stages;
@@ -303,6 +320,8 @@ static void run(struct plan_lower *lo)
     backward(lo, stages);
     update(lo, stages);
     plan_insert_frees(lo);
+    if (lo->status == PDL_OK)
+        index_forward(lo);
     lo->plan.stages = stages;
 }
 

@@ -122,6 +122,7 @@ bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
                      const struct pdl_place *b);
 /* forward.c, backward.c, update.c */
 void plan_forward_node(struct plan_lower *lo, int node);
+int plan_settle(struct plan_lower *lo, int node, int tensor);
 int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward);
 int plan_new_activation(struct plan_lower *lo, int model_tensor,
                         enum pdl_plan_kind kind, const struct pdl_place *place);

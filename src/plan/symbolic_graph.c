@@ -95,17 +95,18 @@ static int64_t set_boxes(const struct graph *g, int node,
 
 enum { MAX_SETS = 1024, MAX_OPERANDS = 64 };
 
-static void call(struct graph *g, int node, struct plan_call *c)
+static void call(struct graph *g, int node, const struct plan_call *operands)
 {
+    struct plan_call c = *operands;
     struct pdl_box boxes[MAX_SETS];
     int64_t n = 1;
 
-    c->node = &g->m->model->nodes[node];
-    if (plan_rule_has_statistics(c->node))
-        n = set_boxes(g, node, &g->value[c->node->in[0]].box, boxes, MAX_SETS);
+    c.node = &g->m->model->nodes[node];
+    if (plan_rule_has_statistics(c.node))
+        n = set_boxes(g, node, &g->value[c.node->in[0]].box, boxes, MAX_SETS);
     for (int64_t i = 0; i < n; i++) {
-        c->group = &boxes[i];
-        plan_kernel(g->m, c);
+        c.group = &boxes[i];
+        plan_kernel(g->m, &c);
     }
 }
 
