@@ -53,33 +53,48 @@ static void unknown(struct reader *r, const char *what, const char *more)
             pdl_arena_printf(r->arena, "%s%.60s", what, more);
 }
 
-/* seq=N of "batch=8,seq=2048". */
-static enum pdl_status read_seq(struct reader *r, const char *dims)
+/* One "name=N" of the dimensions: seq is the tokens of a sample; batch is
+ * allowed and means nothing here. */
+static enum pdl_status read_dim(struct reader *r, char *pair)
 {
-    static const char *const names[] = {"seq", "sequence", "sequence_length"};
+    static const char *const names[] = {"seq", "sequence", "sequence_length",
+                                        "batch"};
+    struct pdl_err inner = {"", ""};
+    char *value = strchr(pair, '=');
+    int64_t n = 0;
+    int i = 0;
 
-    while (dims && *dims) {
+    if (!value)
+        return pdl_fail(r->f.err, PDL_EINVAL, "--dim: '%.40s' is not name=N",
+                        pair);
+    *value++ = '\0';
+    while (i < 4 && strcmp(names[i], pair) != 0)
+        i++;
+    if (i == 4) {
+        pdl_fail(r->f.err, PDL_EINVAL, "--dim: no dimension '%.40s'", pair);
+        pdl_hint(r->f.err, "a config.json has seq, the tokens of a sample");
+        return PDL_EINVAL;
+    }
+    if (pdl_int_parse(value, 1, MODEL_FIELD_MAX, &n, &inner) != PDL_OK)
+        return pdl_fail(r->f.err, PDL_EINVAL, "--dim %s: %s", pair, inner.msg);
+    if (i < 3)
+        r->choice.seq = n;
+    return PDL_OK;
+}
+
+static enum pdl_status read_dims(struct reader *r, const char *dims)
+{
+    enum pdl_status st = PDL_OK;
+
+    while (dims && *dims && st == PDL_OK) {
         size_t n = strcspn(dims, ",");
-        const char *eq = memchr(dims, '=', n);
-        size_t len = eq ? (size_t)(eq - dims) : 0;
+        char *pair = pdl_arena_strndup(r->arena, dims, n);
 
-        for (int i = 0; eq && i < 3; i++) {
-            struct pdl_err inner = {"", ""};
-            char *text;
-
-            if (strlen(names[i]) != len || memcmp(names[i], dims, len) != 0)
-                continue;
-            text = pdl_arena_strndup(r->arena, eq + 1, n - len - 1);
-            if (!text)
-                return pdl_fail(r->f.err, PDL_ENOMEM, "out of memory");
-            if (pdl_int_parse(text, 1, MODEL_FIELD_MAX, &r->choice.seq,
-                              &inner) != PDL_OK)
-                return pdl_fail(r->f.err, PDL_EINVAL, "--dim %s: %s", names[i],
-                                inner.msg);
-        }
+        st = pair ? read_dim(r, pair)
+                  : pdl_fail(r->f.err, PDL_ENOMEM, "out of memory");
         dims += n + (dims[n] == ',');
     }
-    return PDL_OK;
+    return st;
 }
 
 /* The map that describes the network: nested, or the whole file. */
@@ -226,8 +241,6 @@ static void note_sides(struct reader *r)
     for (size_t i = 0; i < sizeof side_maps / sizeof side_maps[0]; i++)
         if (pdl_doc_get(r->f.outer, side_maps[i]) && !(r->tower && i == 0))
             unknown(r, side_maps[i], "");
-    if (model_field(&r->f, "partial"))
-        unknown(r, "model_type:", r->type);
 }
 
 /* "architectures": ["LlamaForCausalLM"] */
@@ -266,7 +279,7 @@ enum pdl_status pdl_model_hf(pdl_arena *a, struct pdl_bytes in,
     if (root->kind != PDL_DOC_MAP)
         return pdl_doc_fail(root, err, "expected an object { }");
     r.f = (struct model_fields){.rows = model_hf_families, .err = err};
-    st = read_seq(&r, opt ? opt->dims : NULL);
+    st = read_dims(&r, opt ? opt->dims : NULL);
     if (st != PDL_OK)
         return st;
     find_map(&r, root);

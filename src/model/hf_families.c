@@ -338,7 +338,9 @@ const struct model_row model_hf_families[] = {
     {"deepseek_v3", "deepseek_v2", "correction ffn_bias=0 "
      "moe_ffn=moe_intermediate_size?2048 experts=n_routed_experts?256 "
      "n_shared=n_shared_experts?1 dense_first=first_k_dense_replace?3"},
-    {"deepseek_v32", "deepseek_v3", "partial"},
+    {"deepseek_v32", "deepseek_v3", "index_heads=index_n_heads?64 "
+     "index_dim=index_head_dim?128"},
+    {"glm_moe_dsa", "deepseek_v32", "index_heads=index_n_heads?32"},
     {"kimi_k2", "deepseek_v3", ""}, {"kimi_k25", "deepseek_v3", ""},
     {"glm4_moe_lite", "deepseek_v3", "correction"},
     {"youtu", "deepseek_v3", "experts=0"},
@@ -367,14 +369,14 @@ const struct model_row model_hf_families[] = {
      "v_head_dim=0 ffn=0 inner=intermediate_size?wide wide=:expand*hidden "
      "expand=expand?2 state=state_size?16 "
      "conv=conv_kernel?4 dt_rank=time_step_rank?0 in_bias=use_bias?0 "
-     "ssm_out=use_bias?0 conv_bias=use_conv_bias?1 rope=0 no_heads "
+     "ssm_out=use_bias?0 conv_bias=use_conv_bias?1 rope=0 "
      "max_pos=max_position_embeddings?2048"},
     {"falcon_mamba", "mamba", ""},
     {"mamba2", "", "mixer=:MAMBA2 heads=num_heads?128 kv_heads=0 "
      "head_dim=head_dim?64 v_head_dim=0 ffn=0 inner=:expand*hidden "
      "expand=expand?2 state=state_size?128 groups=n_groups?8 "
      "conv=conv_kernel?4 in_bias=use_bias?0 ssm_out=use_bias?0 "
-     "conv_bias=use_conv_bias?1 ssm_norms rope=0 no_heads"},
+     "conv_bias=use_conv_bias?1 ssm_norms rope=0"},
     {"lfm2", "", TIED "qk_norm=:HEAD kv_heads=num_key_value_heads?8 "
      "conv_mixer=:CONV conv_conv=conv_L_cache?3 conv_conv_bias=conv_bias?0 "
      "conv_in_bias=conv_bias?0 qkv_bias=0 "

@@ -21,7 +21,8 @@
     X(conv_bias) X(ssm_out) X(ssm_norms) X(k_heads) X(ffn) X(gated)           \
     X(ffn_bias) X(ffn_norm) X(experts) X(topk) X(moe_ffn) X(expert_bias)      \
     X(router_bias) X(correction) X(shared_ffn) X(shared_gate) X(dense_too)    \
-    X(layer_scale) X(gates) X(per_layer) X(beside)
+    X(layer_scale) X(gates) X(per_layer) X(beside) X(index_heads)             \
+    X(index_dim)
 
 #define STACK_FIELDS(X)                                                       \
     X(hidden) X(norm) X(vocab) X(embed_dim) X(types) X(same_table)            \

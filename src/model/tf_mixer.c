@@ -16,6 +16,21 @@ static int64_t width_of(struct model_tf_ctx *c, int x)
     return t ? t->dim[1] : 0;
 }
 
+/* Sparse attention of DeepSeek-V3.2: small heads score all tokens, and the
+ * best of them are attended. FLOPs of attention stay those of all T x T. */
+static int indexer(struct model_tf_ctx *c, const struct model_tf_layer *l,
+                   int x, int q_latent)
+{
+    int in[3];
+
+    in[0] = model_tf_linear(c, "attn.index_q", q_latent,
+                            l->index_heads * l->index_dim, 0);
+    in[1] = model_tf_linear(c, "attn.index_k", x, l->index_dim, 0);
+    in[1] = model_tf_normed(c, "attn.index_k_norm", in[1], TF_LAYER, 0);
+    in[2] = model_tf_linear(c, "attn.index_weights", x, l->index_heads, 0);
+    return model_tf_other(c, "choose_tokens", "attn.index", in, 3, 1, NULL, 0);
+}
+
 /* Queries and keys have a part without and a part with rotation; the rotated
  * key is one for all heads, the rest comes out of a narrow latent vector. */
 static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
@@ -26,12 +41,14 @@ static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
                             .head_dim = qk,
                             .v_head_dim = l->v_head_dim,
                             .causal = l->causal};
-    int q = x, kv, k[2], qkv[3];
+    int q = x, kv, k[2], qkv[4];
 
     if (l->q_lora) {
         q = model_tf_linear(c, "attn.q_a", x, l->q_lora, l->lora_bias);
         q = model_tf_normed(c, "attn.q_a_norm", q, l->norm, 0);
     }
+    if (l->index_heads)
+        qkv[3] = indexer(c, l, x, q);
     q = model_tf_linear(c, "attn.q_b", q, l->heads * qk, 0);
     kv = model_tf_linear(c, "attn.kv_a", x, l->kv_lora + l->qk_rope,
                          l->lora_bias);
@@ -46,7 +63,8 @@ static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
     qkv[0] = model_tf_unary(c, "rope", "attn.q_rope", q);
     qkv[1] =
         model_tf_other(c, "join_heads", "attn.k", k, 2, l->heads * qk, NULL, 0);
-    x = model_tf_op(c, "attention", "attn.core", &attr, qkv, 3);
+    x = model_tf_op(c, "attention", "attn.core", &attr, qkv,
+                    l->index_heads ? 4 : 3);
     return model_tf_linear(c, "attn.out", x, hidden, l->out_bias);
 }
 

@@ -60,7 +60,8 @@ struct model_tf_layer {
     int64_t v_is_k, shared_kv;     /* no v projection; neither k nor v */
     int64_t sub_norm;              /* a norm before the output projection */
     int64_t q_lora, kv_lora, qk_nope, qk_rope, lora_bias; /* MLA */
-    int64_t cross; /* a second attention, to the other stack */
+    int64_t index_heads, index_dim; /* DeepSeek-V3.2 chooses what to attend */
+    int64_t cross;                  /* a second attention, to the other stack */
     /* state spaces, short convolution, delta rule */
     int64_t inner, state, conv, dt_rank, groups, in_bias, conv_bias, ssm_out;
     int64_t ssm_norms; /* Jamba's norms of dt, B and C */

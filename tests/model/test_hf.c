@@ -549,6 +549,14 @@ static void a_sequence_longer_than_the_positions_is_refused(void **state)
     assert_int_equal(r.status, PDL_EINVAL);
     assert_string_equal(r.err.msg, "--dim seq: 'x' is not a whole number");
     pdl_arena_destroy(r.arena);
+    ask_text(&r, LLAMA "}", "sqe=8");
+    assert_string_equal(r.err.msg, "--dim: no dimension 'sqe'");
+    assert_string_equal(r.err.hint,
+                        "a config.json has seq, the tokens of a sample");
+    pdl_arena_destroy(r.arena);
+    ask_text(&r, LLAMA "}", "seq");
+    assert_string_equal(r.err.msg, "--dim: 'seq' is not name=N");
+    pdl_arena_destroy(r.arena);
 }
 
 static void too_little_memory_is_said(void **state)
