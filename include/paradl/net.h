@@ -263,7 +263,8 @@ struct pdl_sim_result {
     const struct pdl_link_use *links; /* or NULL */
     struct pdl_bounds bounds;
     struct pdl_path path;
-    double *timeline;   /* mean share of all links' capacity in use */
+    double *timeline; /* mean share of all links' capacity in use */
+    int ntimeline;
     double timeline_s;  /* length of a bucket */
     int64_t solves;     /* how often rates were shared anew */
     int64_t short_cuts; /* messages that took no event */

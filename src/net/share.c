@@ -113,30 +113,18 @@ static void enlist_use(struct net_share *s, int flow, int use)
     refs_of(s, u->link)[l->n++] = (struct net_ref){flow, use};
 }
 
-static double rate_alone(const struct pdl_maxmin_use *uses, int nuses,
-                         const struct net_share *s)
-{
-    double rate = INFINITY;
-
-    for (int i = 0; i < nuses; i++)
-        rate = fmin(rate, s->links[uses[i].link].capacity / uses[i].amount);
-    return rate;
-}
-
-void net_share_add(struct net_share *s, int flow,
-                   const struct pdl_maxmin_use *uses, int nuses, double weight,
-                   double bound)
+void net_share_hold(struct net_share *s, int flow,
+                    const struct pdl_maxmin_use *uses, int nuses, double weight,
+                    double bound)
 {
     struct net_share_flow *f;
-    double alone = rate_alone(uses, nuses, s);
-    bool first = true;
 
     net_share_reserve(s, flow + 1);
     if (s->failed)
         return;
     f = &s->flows[flow];
     *f = (struct net_share_flow){.weight = weight, .level = INFINITY};
-    f->bound_level = bound > 0 && bound < alone ? bound / weight : INFINITY;
+    f->bound_level = bound > 0 ? bound / weight : INFINITY;
     f->log = net_log2_up(nuses);
     f->uses = net_pool_take(&s->uses, f->log);
     f->nuses = nuses;
@@ -145,9 +133,26 @@ void net_share_add(struct net_share *s, int flow,
         return;
     }
     for (int i = 0; i < nuses; i++)
-        first = first && s->links[uses[i].link].n == 0;
-    for (int i = 0; i < nuses; i++) {
         uses_of(s, flow)[i] = (struct net_use){uses[i].amount, uses[i].link, 0};
+}
+
+void net_share_join(struct net_share *s, int flow)
+{
+    struct net_share_flow *f = &s->flows[flow];
+    struct net_use *uses = uses_of(s, flow);
+    double alone = INFINITY;
+    bool first = true;
+
+    f->joined = true;
+    for (int i = 0; i < f->nuses; i++) {
+        const struct net_share_link *l = &s->links[uses[i].link];
+
+        first = first && l->n == 0;
+        alone = fmin(alone, l->capacity / uses[i].amount);
+    }
+    if (f->bound_level * f->weight >= alone)
+        f->bound_level = INFINITY; /* never the first to be met */
+    for (int i = 0; i < f->nuses; i++) {
         enlist_use(s, flow, i);
         if (!first) {
             touch(s, uses[i].link);
@@ -155,9 +160,18 @@ void net_share_add(struct net_share *s, int flow,
         }
     }
     if (first) {
-        f->rate = bound > 0 ? fmin(bound, alone) : alone;
-        f->level = f->rate / weight;
+        f->level = fmin(f->bound_level, alone / f->weight);
+        f->rate = fmin(f->bound_level * f->weight, alone);
     }
+}
+
+void net_share_add(struct net_share *s, int flow,
+                   const struct pdl_maxmin_use *uses, int nuses, double weight,
+                   double bound)
+{
+    net_share_hold(s, flow, uses, nuses, weight, bound);
+    if (!s->failed)
+        net_share_join(s, flow);
 }
 
 void net_share_remove(struct net_share *s, int flow)
@@ -165,7 +179,7 @@ void net_share_remove(struct net_share *s, int flow)
     struct net_share_flow *f = &s->flows[flow];
     struct net_use *uses = uses_of(s, flow);
 
-    for (int i = 0; i < f->nuses; i++) {
+    for (int i = 0; i < f->nuses && f->joined; i++) {
         struct net_share_link *l = &s->links[uses[i].link];
         struct net_ref *refs = refs_of(s, uses[i].link);
         struct net_ref last = refs[--l->n];
@@ -180,6 +194,7 @@ void net_share_remove(struct net_share *s, int flow)
     net_pool_give(&s->uses, f->uses, f->log);
     f->nuses = 0;
     f->rate = 0;
+    f->joined = false;
 }
 
 /* ---- solving ------------------------------------------------------------- */

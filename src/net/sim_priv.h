@@ -66,7 +66,7 @@ struct net_share_flow {
     double weight, rate, level, bound_level;
     int64_t uses; /* block in uses */
     int nuses, log;
-    bool in, open;
+    bool joined, in, open;
 };
 
 struct net_share {
@@ -99,6 +99,12 @@ void net_share_reserve(struct net_share *s, int n);
 void net_share_add(struct net_share *s, int flow,
                    const struct pdl_maxmin_use *uses, int nuses, double weight,
                    double bound);
+/* The same in two steps: what it will use, then from now on it does. */
+void net_share_hold(struct net_share *s, int flow,
+                    const struct pdl_maxmin_use *uses, int nuses, double weight,
+                    double bound);
+void net_share_join(struct net_share *s, int flow);
+/* Takes a flow away, joined or only held. */
 void net_share_remove(struct net_share *s, int flow);
 /* Shares anew after adds and removes. changed[0..nchanged) may have got
  * another rate; the rest kept theirs. */
@@ -110,5 +116,118 @@ static inline const struct net_use *net_share_uses(const struct net_share *s,
     return (const struct net_use *)(const void *)s->uses.base +
            s->flows[flow].uses;
 }
+
+/* ---- clock: the next of many events --------------------------------------- */
+
+enum { NET_CLOCK_LEVELS = 8, NET_CLOCK_WAY = 16 };
+
+/* A tree of minima, 16 children to a node, over slots' times. */
+struct net_clock {
+    pdl_arena *arena;
+    int nslots; /* room */
+    int nlevels;
+    double *level[NET_CLOCK_LEVELS]; /* [0]: the times; INFINITY: none */
+};
+bool net_clock_reserve(struct net_clock *c, int nslots);
+void net_clock_set(struct net_clock *c, int slot, double time);
+double net_clock_least(const struct net_clock *c, int *slot);
+
+/* ---- model: what a message is --------------------------------------------- */
+
+struct net_model {
+    const struct pdl_net *net;
+    const struct pdl_sim_config *config;
+    double *capacity; /* of each link, for sharing */
+    int *mark;        /* scratch of net_model_message */
+};
+
+struct net_message {
+    int nlinks, links[PDL_MAX_ROUTE]; /* the way it goes */
+    int nuses;                        /* with cross traffic, no link twice */
+    struct pdl_maxmin_use uses[2 * PDL_MAX_ROUTE];
+    double latency_s, weight, bound;
+    double rate; /* alone on its links; INFINITY: no links */
+};
+
+enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
+                               const struct pdl_net *net,
+                               const struct pdl_sim_config *config,
+                               struct pdl_err *err);
+void net_model_message(const struct net_model *m, int src, int dst,
+                       int64_t bytes, struct net_message *out);
+/* Does a sender go on without waiting for the message to arrive? */
+bool net_model_detached(const struct net_model *m, int64_t bytes);
+
+/* ---- timeline --------------------------------------------------------------- */
+
+/* Load over time in a fixed number of buckets, which double in length when
+ * time runs out of them. */
+struct net_timeline {
+    int n; /* 0: off */
+    double width;
+    double *bytes;
+};
+enum pdl_status net_timeline_init(struct net_timeline *t, pdl_arena *a, int n,
+                                  struct pdl_err *err);
+void net_timeline_add(struct net_timeline *t, double from, double to,
+                      double bytes);
+
+/* ---- wire: flows in time ---------------------------------------------------- */
+
+struct net_wire_flow {
+    double left, since, rate; /* bytes left at that time, at that rate */
+    double start, latency, alone_s, alone_rate;
+    double amount; /* sum over its uses: load of a byte on all links */
+    bool on;       /* past its latency */
+    int next_free;
+};
+
+struct net_wire {
+    pdl_arena *arena;
+    struct net_model model;
+    struct net_share share;
+    struct net_clock clock;
+    struct net_timeline timeline;
+    struct net_wire_flow *flows;
+    int nslots, used, free; /* free: first of the list, -1: none */
+    int nflying;            /* slots in use */
+    double now;
+    int *done, ndone;
+    struct pdl_link_use *use; /* of each link */
+    double *busy_since;
+    double *sampled; /* plugin energy: until when a link is charged */
+    int64_t messages, bytes_on_wire;
+    struct net_message msg; /* the last one started */
+    bool failed;
+};
+
+enum { NET_WIRE_INSTANT = -1 }; /* it takes no time */
+
+enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
+                              const struct pdl_net *net,
+                              const struct pdl_sim_config *config,
+                              struct pdl_err *err);
+/* Starts a message now; its slot, or NET_WIRE_INSTANT. */
+int net_wire_start(struct net_wire *w, int src, int dst, int64_t bytes);
+/* Shares the links after starts and ends of this instant. */
+void net_wire_share(struct net_wire *w);
+double net_wire_next(const struct net_wire *w); /* INFINITY: nothing flies */
+/* Goes to the instant t, at most the next one; done[0..ndone) have arrived
+ * and their slots are free after the next start. */
+void net_wire_go(struct net_wire *w, double t);
+/* Counts a message's bytes without simulating it. */
+void net_wire_count(struct net_wire *w, const struct net_message *msg,
+                    int64_t bytes, double start_s);
+
+/* Fills what the wire knows of a result. */
+enum pdl_status net_result(pdl_arena *a, struct net_wire *w, double end_s,
+                           struct pdl_sim_result *out, struct pdl_err *err);
+
+/* ---- energy ------------------------------------------------------------------ */
+
+/* Plugin accounting: charges a link up to now at its present use. */
+void net_energy_sample(struct net_wire *w, int link);
+/* Joules of every link at the end, their sum returned. */
+double net_energy_finish(struct net_wire *w, double end_s);
 
 #endif
