@@ -4,16 +4,22 @@
  *
  * Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): a level
  * rises from 0 and every flow has rate weight * level until a link of it is
- * full or its own bound is met; then it keeps that level. Two things make it
- * incremental and exact:
- *  - Below the level at which the first change shows, the old filling and the
- *    new one are the same. For a flow that leaves this is its own level; for
- *    flows that come to a link it is the level at which that link would now
- *    be full. Flows below it keep their rates.
- *  - Above it only links connected to a change, by flows above it, matter.
- * So a solve visits that part alone. A flow alone on its links needs none.
+ * full or its own bound is met; then it keeps that level. When flows come or
+ * go, few rates change, and there are two ways to find them exactly:
+ *  - Near: fill only the flows held by a touched link, all others keeping
+ *    their rates; then audit the links of those flows for the certificate of
+ *    max-min (every flow is held by a full link where nobody has a higher
+ *    level). Whoever breaks it is filled too, until nobody does. What the
+ *    certificate holds for is the answer, however it was found.
+ *  - Far: below the level at which the first change shows, the old filling
+ *    and the new one are the same. For a flow that leaves this is its level;
+ *    for flows that come to a link it is the level at which that link would
+ *    now be full. So all flows at or above it and connected to a change by
+ *    such flows are filled. This is for many changes at once, and for a near
+ *    search that goes on too long.
+ * A flow alone on its links needs neither.
  *
- * Cost of a solve: the uses of the flows visited, times a small constant;
+ * Cost: the uses of the flows visited, times a small constant and the rounds;
  * the queue adds little (queue.c). Rounding: weights and capacity left are
  * differences, and are summed afresh where little remains of them. */
 #include "sim_queue.h"
@@ -25,6 +31,11 @@ struct net_bounded {
     double level;
     int flow;
 };
+
+enum { NEAR_LINKS = 64, NEAR_ROUNDS = 24 };
+
+/* Levels closer than this, relatively, are equal to the audit. */
+static const double same_level = 1e-12;
 
 static struct net_use *uses_of(struct net_share *s, int flow)
 {
@@ -42,7 +53,8 @@ enum pdl_status net_share_init(struct net_share *s, pdl_arena *a,
 {
     size_t n = (size_t)nlinks + 1;
 
-    *s = (struct net_share){.arena = a, .nlinks = nlinks, .restart = INFINITY};
+    *s = (struct net_share){
+        .arena = a, .nlinks = nlinks, .near = NEAR_LINKS, .restart = INFINITY};
     s->links = PDL_NEW(a, struct net_share_link, n);
     s->left = PDL_NEW(a, struct net_left, n);
     s->touched = PDL_NEW(a, int, n);
@@ -142,13 +154,17 @@ void net_share_join(struct net_share *s, int flow)
     struct net_use *uses = uses_of(s, flow);
     double alone = INFINITY;
     bool first = true;
+    int tightest = -1;
 
     f->joined = true;
     for (int i = 0; i < f->nuses; i++) {
         const struct net_share_link *l = &s->links[uses[i].link];
 
         first = first && l->n == 0;
-        alone = fmin(alone, l->capacity / uses[i].amount);
+        if (l->capacity / uses[i].amount < alone) {
+            alone = l->capacity / uses[i].amount;
+            tightest = uses[i].link;
+        }
     }
     if (f->bound_level * f->weight >= alone)
         f->bound_level = INFINITY; /* never the first to be met */
@@ -162,6 +178,7 @@ void net_share_join(struct net_share *s, int flow)
     if (first) {
         f->level = fmin(f->bound_level, alone / f->weight);
         f->rate = fmin(f->bound_level * f->weight, alone);
+        f->bottleneck = f->bound_level < INFINITY ? -1 : tightest;
     }
 }
 
@@ -236,44 +253,50 @@ static void enter(struct net_share *s, int link)
     s->list[s->nlist++] = link;
 }
 
-/* Counts what a link has left above the restart level, and visits the flows
- * there. */
-static void open_link(struct net_share *s, int link)
+/* Lets a flow take part in the filling, with its links. */
+static void open_flow(struct net_share *s, int flow)
+{
+    struct net_share_flow *f = &s->flows[flow];
+    const struct net_use *uses = uses_of(s, flow);
+
+    if (f->in)
+        return;
+    f->in = true;
+    s->changed[s->nchanged++] = flow;
+    for (int k = 0; k < f->nuses; k++)
+        enter(s, uses[k].link);
+}
+
+/* Counts what a link has left beside the flows that keep their rates. */
+static void count_link(struct net_share *s, int link)
 {
     const struct net_ref *refs = refs_of(s, link);
     struct net_left left = {.left = s->links[link].capacity};
 
     for (int i = 0; i < s->links[link].n; i++) {
-        struct net_share_flow *f = &s->flows[refs[i].flow];
-        const struct net_use *uses = uses_of(s, refs[i].flow);
+        const struct net_share_flow *f = &s->flows[refs[i].flow];
+        double amount = net_share_uses(s, refs[i].flow)[refs[i].use].amount;
 
-        if (f->level < s->restart) {
-            left.left -= uses[refs[i].use].amount * f->rate;
-            continue;
+        if (f->in) {
+            left.weight += amount * f->weight;
+            left.open++;
+        } else {
+            left.left -= amount * f->rate;
         }
-        left.weight += uses[refs[i].use].amount * f->weight;
-        left.open++;
-        if (f->in)
-            continue;
-        f->in = f->open = true;
-        s->changed[s->nchanged++] = refs[i].flow;
-        if (f->bound_level < INFINITY)
-            s->bounded[s->nbounded++] =
-                (struct net_bounded){f->bound_level, refs[i].flow};
-        for (int k = 0; k < f->nuses; k++)
-            enter(s, uses[k].link);
     }
     left.all = left.weight;
     s->left[link] = left;
 }
 
 /* A flow has its level: takes its rate from its links. */
-static void close_flow(struct net_share *s, int flow, double level)
+static void close_flow(struct net_share *s, int flow, double level,
+                       int bottleneck)
 {
     struct net_share_flow *f = &s->flows[flow];
     const struct net_use *uses = uses_of(s, flow);
 
     f->open = false;
+    f->bottleneck = bottleneck;
     f->level = level;
     f->rate = f->weight * level;
     for (int k = 0; k < f->nuses; k++) {
@@ -313,7 +336,7 @@ static void saturate(struct net_share *s, int link, double level)
         int flow = refs_of(s, link)[i].flow;
 
         if (s->flows[flow].open)
-            close_flow(s, flow, level);
+            close_flow(s, flow, level, link);
     }
 }
 
@@ -339,7 +362,7 @@ static void fill(struct net_share *s)
             b++;
         if (b < s->nbounded && (!any || s->bounded[b].level <= it.level)) {
             level = s->bounded[b].level;
-            close_flow(s, s->bounded[b++].flow, level);
+            close_flow(s, s->bounded[b++].flow, level, -1);
             continue;
         }
         if (!any)
@@ -361,11 +384,111 @@ static void fill(struct net_share *s)
     }
 }
 
-void net_share_solve(struct net_share *s)
+/* Fills the flows that take part. */
+static void fill_open(struct net_share *s)
 {
     double least = INFINITY;
 
-    s->nchanged = s->nlist = s->nbounded = 0;
+    s->nbounded = 0;
+    for (int i = 0; i < s->nchanged; i++) {
+        struct net_share_flow *f = &s->flows[s->changed[i]];
+
+        f->open = true;
+        if (f->bound_level < INFINITY)
+            s->bounded[s->nbounded++] =
+                (struct net_bounded){f->bound_level, s->changed[i]};
+    }
+    if (s->nbounded > 1)
+        qsort(s->bounded, (size_t)s->nbounded, sizeof *s->bounded, by_level);
+    for (int i = 0; i < s->nlist; i++) {
+        count_link(s, s->list[i]);
+        if (s->left[s->list[i]].open > 0)
+            least = fmin(least, net_level(&s->left[s->list[i]]));
+    }
+    if (s->nchanged == 0)
+        return;
+    net_queue_start(s->queue, least);
+    for (int i = 0; i < s->nlist; i++)
+        if (s->left[s->list[i]].open > 0)
+            net_queue_put(s->queue, s->left, s->list[i],
+                          net_level(&s->left[s->list[i]]));
+    fill(s);
+}
+
+/* Opens the flows of a link for which the certificate does not hold. */
+static void audit_link(struct net_share *s, int link)
+{
+    const struct net_ref *refs = refs_of(s, link);
+    int n = s->links[link].n;
+    bool full = s->left[link].left <= same_level * s->links[link].capacity;
+    double highest = 0, held = INFINITY; /* the lowest level held here */
+
+    for (int i = 0; i < n; i++) {
+        const struct net_share_flow *f = &s->flows[refs[i].flow];
+
+        highest = fmax(highest, f->level);
+        if (f->bottleneck == link)
+            held = fmin(held, f->level);
+    }
+    if (held == INFINITY || (full && held >= highest * (1 - same_level)))
+        return;
+    for (int i = 0; i < n; i++) {
+        const struct net_share_flow *f = &s->flows[refs[i].flow];
+
+        if (f->bottleneck == link &&
+            (!full || f->level < highest * (1 - same_level)))
+            open_flow(s, refs[i].flow);
+        else if (f->level > held * (1 + same_level))
+            open_flow(s, refs[i].flow);
+    }
+}
+
+/* True when the certificate holds for all that was touched. */
+static bool solve_near(struct net_share *s)
+{
+    for (int round = 0; round < NEAR_ROUNDS; round++) {
+        int links = s->nlist, flows = s->nchanged;
+
+        fill_open(s);
+        for (int i = 0; i < links; i++)
+            audit_link(s, s->list[i]);
+        if (s->nchanged == flows)
+            return true;
+    }
+    return false;
+}
+
+/* Opens whatever a change can reach at or above the restart level. */
+static void solve_far(struct net_share *s)
+{
+    for (int i = 0; i < s->nlist; i++) {
+        int n = s->links[s->list[i]].n;
+
+        for (int k = 0; k < n; k++) {
+            int flow = refs_of(s, s->list[i])[k].flow;
+
+            if (s->flows[flow].level >= s->restart)
+                open_flow(s, flow);
+        }
+    }
+    fill_open(s);
+}
+
+/* New flows have no level yet. */
+static void open_arrived(struct net_share *s, int link)
+{
+    const struct net_ref *refs = refs_of(s, link);
+
+    for (int i = 0; i < s->links[link].n; i++)
+        if (s->flows[refs[i].flow].level == INFINITY)
+            open_flow(s, refs[i].flow);
+}
+
+void net_share_solve(struct net_share *s)
+{
+    bool near = s->ntouched <= s->near;
+
+    s->nchanged = s->nlist = 0;
     if (s->ntouched == 0 || s->failed)
         return;
     s->solves++;
@@ -374,24 +497,19 @@ void net_share_solve(struct net_share *s)
 
         if (l->added)
             s->restart = fmin(s->restart, full_at(s, s->touched[i]));
-        l->touched = l->added = false;
         enter(s, s->touched[i]);
     }
-    for (int i = 0; i < s->nlist; i++) {
-        open_link(s, s->list[i]);
-        if (s->left[s->list[i]].open > 0)
-            least = fmin(least, net_level(&s->left[s->list[i]]));
+    for (int i = 0; i < s->ntouched; i++) {
+        struct net_share_link *l = &s->links[s->touched[i]];
+
+        if (l->added)
+            open_arrived(s, s->touched[i]);
+        l->touched = l->added = false;
     }
-    net_queue_start(s->queue, least);
-    for (int i = 0; i < s->nlist; i++) {
+    if (!near || !solve_near(s))
+        solve_far(s);
+    for (int i = 0; i < s->nlist; i++)
         s->links[s->list[i]].in = false;
-        if (s->left[s->list[i]].open > 0)
-            net_queue_put(s->queue, s->left, s->list[i],
-                          net_level(&s->left[s->list[i]]));
-    }
-    if (s->nbounded > 1)
-        qsort(s->bounded, (size_t)s->nbounded, sizeof *s->bounded, by_level);
-    fill(s);
     for (int i = 0; i < s->nchanged; i++)
         s->flows[s->changed[i]].in = false;
     s->ntouched = 0;

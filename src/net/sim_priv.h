@@ -66,6 +66,7 @@ struct net_share_flow {
     double weight, rate, level, bound_level;
     int64_t uses; /* block in uses */
     int nuses, log;
+    int bottleneck; /* the link that holds it; -1: its bound */
     bool joined, in, open;
 };
 
@@ -79,6 +80,7 @@ struct net_share {
     int nflows; /* room for this many */
     struct net_pool uses, refs;
     int *touched, ntouched;
+    int near;       /* up to this many touched links the near search is tried */
     double restart; /* nothing below this level has changed */
     /* solver's scratch */
     int *list, nlist;       /* links being solved */
