@@ -64,6 +64,7 @@ static void use(const struct net_model *m, struct net_message *out, int link,
 
     if (!at) {
         out->uses[out->nuses] = (struct pdl_maxmin_use){link, 0};
+        out->times[out->nuses] = 0;
         at = m->mark[link] = ++out->nuses;
     }
     out->uses[at - 1].amount += amount;
@@ -96,6 +97,7 @@ void net_model_message(const struct net_model *m, int src, int dst,
         const struct pdl_link *l = &m->net->links[out->links[i]];
 
         use(m, out, out->links[i], 1);
+        out->times[m->mark[out->links[i]] - 1]++;
         out->latency_s += l->latency_s;
         penalty += m->config->weight_s / l->bytes_per_s;
         slowest = fmin(slowest, l->bytes_per_s);

@@ -147,6 +147,7 @@ struct net_message {
     int nlinks, links[PDL_MAX_ROUTE]; /* the way it goes */
     int nuses;                        /* with cross traffic, no link twice */
     struct pdl_maxmin_use uses[2 * PDL_MAX_ROUTE];
+    int times[2 * PDL_MAX_ROUTE]; /* of a use: passes on the way there */
     double latency_s, weight, bound;
     double rate; /* alone on its links; INFINITY: no links */
 };
@@ -231,5 +232,115 @@ enum pdl_status net_result(pdl_arena *a, struct net_wire *w, double end_s,
 void net_energy_sample(struct net_wire *w, int link);
 /* Joules of every link at the end, their sum returned. */
 double net_energy_finish(struct net_wire *w, double end_s);
+
+/* ---- match: the k-th send meets the k-th receive --------------------------- */
+
+struct net_post {
+    int rank, next;
+    int64_t op, ordinal, bytes;
+    bool send;
+};
+
+struct net_pair {
+    int64_t key, sends, recvs; /* counted so far */
+    int open;                  /* sides that have not met theirs */
+    int posted, next;          /* first post; next in the hash chain */
+};
+
+struct net_match {
+    pdl_arena *arena;
+    struct net_pair *pairs;
+    struct net_post *posts;
+    int npairs, pair_cap, free_pair, live;
+    int nposts, post_cap, free_post, waiting;
+    int *heads, nheads;
+    bool failed;
+};
+
+void net_match_init(struct net_match *m, pdl_arena *a);
+void net_match_clear(struct net_match *m);
+/* Counts a send from src to dst, or a receive there; the pair, or -1. */
+int net_match_count(struct net_match *m, int src, int dst, bool send,
+                    int64_t *ordinal);
+/* One side is ready. True: the other was, and *other is it; else it waits. */
+bool net_match_post(struct net_match *m, int pair, const struct net_post *post,
+                    struct net_post *other);
+
+/* ---- path: the chain that makes the end ------------------------------------- */
+
+struct net_path_sum {
+    int64_t messages;
+    double latency_s, wire_s, shared_s;
+};
+
+struct net_path_node {
+    struct net_path_sum sum;
+    struct pdl_path_step step;
+    int parent; /* -1: none */
+};
+
+struct net_path {
+    bool on;
+    struct net_path_node *nodes;
+    int n, cap;
+    int nranks, *tips; /* the last message that a rank waited for; -1 */
+};
+
+enum pdl_status net_path_init(struct net_path *p, pdl_arena *a, int nranks,
+                              bool on, struct pdl_err *err);
+/* A message that took latency and, alone, wire seconds; its node. */
+int net_path_add(struct net_path *p, int parent,
+                 const struct pdl_path_step *step, double latency_s,
+                 double wire_s);
+/* Room for n more nodes? Otherwise forgets what nobody can ask for; live are
+ * nodes to keep beside the tips, and are renumbered. */
+void net_path_trim(struct net_path *p, int n, int **live, int nlive);
+enum pdl_status net_path_result(const struct net_path *p, pdl_arena *a,
+                                int rank, struct pdl_path *out,
+                                struct pdl_err *err);
+
+/* ---- a run of traffic -------------------------------------------------------- */
+
+struct net_sim {
+    struct net_wire wire;
+    struct net_path path;
+    const struct pdl_traffic *traffic;
+    const struct pdl_sim_config *config;
+    int nranks, window;
+    int64_t *nops;
+    double *finish_s; /* of each rank */
+    /* Every rank has completed all operations before this one at that time,
+     * and nothing is under way. */
+    int64_t round;
+    double time_s;
+    bool done;
+    bool by_rounds; /* rounds are worth trying */
+    int64_t short_cuts;
+};
+
+static inline int net_sim_host(const struct net_sim *s, int rank)
+{
+    return s->traffic->host_of_rank ? s->traffic->host_of_rank[rank] : rank;
+}
+/* PDL_EINTR when asked to stop; reports progress. */
+enum pdl_status net_sim_pulse(const struct net_sim *s, struct pdl_err *err);
+
+/* Fills the lower bounds of a run. */
+enum pdl_status net_bounds(struct net_sim *s, struct pdl_sim_result *out,
+                           struct pdl_err *err);
+
+struct net_rounds;
+enum pdl_status net_rounds_create(struct net_rounds **out, struct net_sim *sim,
+                                  pdl_arena *a, struct pdl_err *err);
+/* Goes on by rounds while messages share no link; stops at the end or before
+ * what it cannot do, where every rank is at one time. */
+enum pdl_status net_rounds_run(struct net_rounds *r, struct pdl_err *err);
+
+struct net_events;
+enum pdl_status net_events_create(struct net_events **out, struct net_sim *sim,
+                                  pdl_arena *a, struct pdl_err *err);
+/* Goes on event by event to the end, or until every rank has completed the
+ * same number of operations at one time. */
+enum pdl_status net_events_run(struct net_events *e, struct pdl_err *err);
 
 #endif
