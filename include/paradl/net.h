@@ -101,6 +101,13 @@ const struct pdl_topo *pdl_topo_at(int i);       /* NULL past the end */
 extern const struct pdl_param pdl_topo_common[]; /* bw, lat, duplex */
 extern const int pdl_ntopo_common;
 
+/* K(d,2), the network "kautz": through which host the credits of the arc u->v
+ * return (u itself when v->u is an arc too); -1 when u->v is no arc. */
+int pdl_kautz_credit(int d, int u, int v);
+/* Its d + 1 waveguide gratings: which one the arc u->v passes and on which of
+ * d wavelengths. False when u->v is no arc. */
+bool pdl_kautz_wave(int d, int u, int v, int *grating, int *wavelength);
+
 /* Proves what everyone relies on: links join vertices that exist, reverses
  * match, every route is a walk from its source to its destination. All pairs
  * up to max_pairs of them, else a seeded sample. PDL_EWRONG says what is

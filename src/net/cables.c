@@ -112,6 +112,19 @@ int net_arc(struct net_cables *c, int64_t u, int64_t v, double width)
     return room(c, 1) ? add(c, u, v, c->bytes_per_s * width, c->latency_s) : 0;
 }
 
+int net_crossing(struct net_cables *c, int64_t v, double bytes_per_s,
+                 double latency_s)
+{
+    int k;
+
+    if (!room(c, 1))
+        return 0;
+    k = add(c, v, v, bytes_per_s, latency_s);
+    c->links[k].shared = true;
+    c->links[k].reverse = k;
+    return k;
+}
+
 enum pdl_status net_cables_done(struct net_cables *c)
 {
     if (c->status != PDL_OK)

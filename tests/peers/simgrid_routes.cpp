@@ -14,6 +14,7 @@ int main(int argc, char **argv)
     sg::Engine e(&argc, argv);
 
     e.load_platform(argv[1]);
+    e.seal_platform();
     std::map<int, sg::Host *> hosts;
     for (auto *h : e.get_all_hosts()) {
         const std::string &n = h->get_name();

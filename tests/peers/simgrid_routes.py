@@ -92,6 +92,7 @@ def run(*command):
 
 failed = 0
 pairs = 0
+refused = 0
 with tempfile.TemporaryDirectory() as d:
     path = os.path.join(d, "platform.xml")
     for i in range(count):
@@ -102,7 +103,11 @@ with tempfile.TemporaryDirectory() as d:
             open(path, "w").write(platform(kind, parameters, n, bw, lat, shared))
             spec += ",bw=%dMB/s,lat=%dns" % (bw, lat)
             spec += ",duplex=shared" if shared else ""
-            theirs = run(program, path)
+            try:
+                theirs = run(program, path)
+            except subprocess.CalledProcessError:
+                refused += 1  # e.g. two dimensions of size 1: equal names
+                continue
             ways = [spec]
             for way in ways:
                 ours = run(paradl, "topology", "show", way, "--routes", "all")
@@ -115,6 +120,6 @@ with tempfile.TemporaryDirectory() as d:
 if compare(["0 1 1 a@1 b@1", "1 0 1 a@1"], ["0 1 1 x@1 x@1", "1 0 1 x@1"]) is None:
     print("the comparison accepts different links")
     failed += 1
-print("simgrid routes: %d platforms, %d routes compared, %d failed" %
-      (3 * count, pairs, failed))
-sys.exit(failed > 0)
+print("simgrid routes: %d platforms (SimGrid refuses %d), %d routes compared, "
+      "%d failed" % (3 * count, refused, pairs, failed))
+sys.exit(failed > 0 or refused > count)
