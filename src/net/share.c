@@ -435,10 +435,10 @@ static void audit_link(struct net_share *s, int link)
     for (int i = 0; i < n; i++) {
         const struct net_share_flow *f = &s->flows[refs[i].flow];
 
-        if (f->bottleneck == link &&
-            (!full || f->level < highest * (1 - same_level)))
-            open_flow(s, refs[i].flow);
-        else if (f->level > held * (1 + same_level))
+        bool low = f->bottleneck == link &&
+                   (!full || f->level < highest * (1 - same_level));
+
+        if (low || f->level > held * (1 + same_level))
             open_flow(s, refs[i].flow);
     }
 }
