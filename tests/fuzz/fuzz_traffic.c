@@ -82,11 +82,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!p || pdl_net_make(a, "torus:4x3,bw=1GB/s,lat=1us", &net, NULL))
         abort();
     t.window = next(&in) % 6;
-    config.share = mode % 3;
-    config.wire = mode / 3 % 2;
+    config.share = (enum pdl_share)(mode % 3);
+    config.wire = (enum pdl_wire)(mode / 3 % 2);
     config.critical_path = mode & 8;
     config.bounds = mode & 16;
-    config.energy = mode / 32 % 3;
+    config.energy = (enum pdl_energy)(mode / 32 % 3);
     read_program(p, &in);
     t.nranks = p->nranks;
     st = pdl_sim_run(a, net, &t, &config, &x, &err);
