@@ -46,7 +46,14 @@ add_test(NAME cli/golden COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/run.sh
   $<TARGET_FILE:paradl>)
 set_tests_properties(cli/golden PROPERTIES LABELS "unit" TIMEOUT 600)
 
-foreach(check rooms symbols headers format cppcheck tidy docs)
+# The installed thing, the tool that installs packages, and the front door.
+foreach(name install/install tools/deps)
+  add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/${name}.sh
+    ${CMAKE_BINARY_DIR} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "house" TIMEOUT 300)
+endforeach()
+
+foreach(check rooms symbols headers format cppcheck tidy docs commits)
   if(EXISTS ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh)
     add_test(NAME lint/${check}
       COMMAND ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh ${CMAKE_BINARY_DIR}

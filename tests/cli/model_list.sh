@@ -1,0 +1,3 @@
+# the zoo
+$paradl model list | head -12
+$paradl model list --json | head -5
