@@ -212,17 +212,15 @@ enum pdl_status pdl_coll_exec(const struct pdl_coll_job *job,
 
 /* ---- programs as text ------------------------------------------------- */
 
-/* Every step of every rank, listed. */
+/* Every step of every rank, listed: an algorithm for one number of ranks. */
 struct pdl_coll_program {
-    const struct pdl_collective *collective;
-    const char *name;
+    struct pdl_alg alg; /* its collective and name */
     int nranks;
     int nbufs;
     struct pdl_coll_buf buf[PDL_COLL_BUFS];
     struct pdl_coll_params params; /* what the collective needs (root ...) */
     int elem_bytes;
     double density;
-    bool sparse;
     int64_t *nsteps;         /* of each rank */
     struct pdl_step **steps; /* of each rank */
 };
@@ -230,7 +228,8 @@ struct pdl_coll_program {
 enum pdl_status pdl_coll_list(const struct pdl_coll_job *job, pdl_arena *a,
                               struct pdl_coll_program **out,
                               struct pdl_err *err);
-/* A job that runs the program, at the size it was listed for. */
+/* A job that runs the program, at the size it was listed for. Another count
+ * may be set before pdl_coll_setup where it divides. */
 void pdl_coll_program_job(const struct pdl_coll_program *prog,
                           struct pdl_coll_job *job);
 /* rank < 0: all ranks. */

@@ -75,11 +75,11 @@ static int spans_of(struct set s, int buf, int64_t base, int64_t mult,
 
     base += s.first * mult;
     if (n > 0)
-        out[used++] = (struct pdl_span){buf, base, 1, n > 1 ? stride : 0, n};
+        out[used++] = (struct pdl_span){buf, base, 1, stride, n};
     n = s.n - s.skip - 1;
     if (n > 0)
-        out[used++] = (struct pdl_span){buf, base + (s.skip + 1) * stride, 1,
-                                        n > 1 ? stride : 0, n};
+        out[used++] =
+            (struct pdl_span){buf, base + (s.skip + 1) * stride, 1, stride, n};
     return used;
 }
 

@@ -29,6 +29,8 @@ struct hazards {
     struct access **last; /* of each chunk */
     struct access *spare;
     int64_t *prefix, *stack;
+    int64_t (*after)[PDL_STEP_AFTER]; /* what each step waits for, */
+    uint8_t *nafter;                  /* kept: searches ask again */
     int32_t *seen; /* stamp of the search that visited a step */
     int32_t search;
     int64_t *taken; /* of each chunk: the last step that received it */
@@ -36,7 +38,6 @@ struct hazards {
 
 static bool before(struct hazards *h, int64_t i, int64_t j)
 {
-    struct pdl_step step;
     int64_t top = 0;
 
     if (i < h->prefix[j])
@@ -46,9 +47,8 @@ static bool before(struct hazards *h, int64_t i, int64_t j)
     while (top > 0) {
         int64_t s = h->stack[--top];
 
-        pdl_coll_step(h->job, h->rank, s, &step);
-        for (int k = 0; k < step.nafter; k++) {
-            int64_t a = step.after[k];
+        for (int k = 0; k < h->nafter[s]; k++) {
+            int64_t a = h->after[s][k];
 
             if (a == i || i < h->prefix[a])
                 return true;
@@ -141,15 +141,19 @@ enum pdl_status coll_check_hazards(const struct pdl_coll_job *job, int rank,
     h.prefix = PDL_NEW(a, int64_t, n + 1);
     h.stack = PDL_NEW(a, int64_t, n + 1);
     h.seen = PDL_NEW(a, int32_t, n + 1);
-    if (!h.last || !h.taken || !h.prefix || !h.stack || !h.seen)
+    h.nafter = PDL_NEW(a, uint8_t, n + 1);
+    h.after = pdl_arena_alloc(a, (size_t)n + 1, sizeof *h.after);
+    if (!h.last || !h.taken || !h.prefix || !h.stack || !h.seen || !h.nafter ||
+        !h.after)
         return pdl_fail(err, PDL_ENOMEM, "no memory for the hazard check");
     for (int64_t s = 0; st == PDL_OK && s < n; s++) {
         pdl_coll_step(job, rank, s, &step);
         st = coll_check_step(job, rank, s, &step, err);
         if (st != PDL_OK)
             return st;
+        h.nafter[s] = (uint8_t)step.nafter;
         for (int i = 0; i < step.nafter; i++) {
-            int64_t b = step.after[i];
+            int64_t b = h.after[s][i] = step.after[i];
             int64_t all = h.prefix[b] == b ? b + 1 : h.prefix[b];
 
             if (all > h.prefix[s])

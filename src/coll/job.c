@@ -68,6 +68,15 @@ void pdl_coll_step(const struct pdl_coll_job *job, int rank, int64_t s,
 {
     coll_blank(out);
     job->alg->step(job, rank, s, out);
+    /* one way to write one step */
+    if (out->recv_from < 0)
+        out->act = PDL_ACT_COPY;
+    for (int i = 0; i < out->nsend; i++)
+        if (out->send[i].n == 1)
+            out->send[i].stride = 0;
+    for (int i = 0; i < out->nrecv; i++)
+        if (out->recv[i].n == 1)
+            out->recv[i].stride = 0;
 }
 
 int64_t pdl_coll_chunk_begin(const struct pdl_coll_buf *buf, int64_t c)

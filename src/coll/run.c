@@ -182,7 +182,8 @@ static enum pdl_status scan_rank(struct engine *e, int r, int64_t *incoming)
         if (step.send_to < 0 || step.send_to == r)
             continue;
         incoming[step.send_to]++;
-        bytes += pdl_coll_send_bytes(e->job, &step);
+        if (!pdl_add64(bytes, pdl_coll_send_bytes(e->job, &step), &bytes))
+            bytes = INT64_MAX;
         e->run->messages++;
     }
     e->chain[r] = chain;
