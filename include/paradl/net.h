@@ -28,15 +28,92 @@ struct pdl_link {
 
 enum { PDL_MAX_ROUTE = 128 };
 
+struct pdl_topo;        /* a generator */
+struct pdl_topo_values; /* what its parameters were set to */
+
 struct pdl_net {
     const char *spec; /* "fat-tree:down=8x8,up=1x8,links=1x1" */
     int nhosts, nswitches, nlinks;
     const struct pdl_link *links;
     /* Writes the links from host src to host dst in order and returns their
-     * number (0 when src == dst), at most PDL_MAX_ROUTE. */
+     * number (0 when src == dst), at most PDL_MAX_ROUTE. A pure function:
+     * threads may share a net. */
     int (*route)(const struct pdl_net *net, int src, int dst, int *links);
     const void *shape; /* the generator's own data */
+    /* The same where the way depends on the size of the message (a circuit
+     * for the large ones); NULL: it does not. */
+    int (*route_sized)(const struct pdl_net *net, int src, int dst,
+                       int64_t bytes, int *links);
+    /* Paid once before the first message: circuits being set up. */
+    double setup_s;
+    /* Consecutive links of a route need not meet: set only for the routes of
+     * SimGrid's dragonfly, which see. */
+    bool jumps;
+    const struct pdl_topo *topo;
+    const struct pdl_topo_values *values;
+    /* Names a link ("blue_0_3_up"); NULL: "h3->s0". */
+    void (*link_name)(const struct pdl_net *net, int link, char *buf,
+                      size_t size);
 };
+
+/* Makes the network that a TOPOLOGY text describes: "name:key=value,...", or
+ * the name of a SimGrid platform file ending in .xml. Everything lives in the
+ * arena. */
+enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
+                             const struct pdl_net **out, struct pdl_err *err);
+
+/* The route a message of that size takes. */
+int pdl_net_route(const struct pdl_net *net, int src, int dst, int64_t bytes,
+                  int *links);
+/* Link i's name; returns buf. */
+const char *pdl_net_link_name(const struct pdl_net *net, int link, char *buf,
+                              size_t size);
+
+/* The generators. */
+enum pdl_param_kind {
+    PDL_PARAM_INT,
+    PDL_PARAM_DIMS, /* 8x8x16 */
+    PDL_PARAM_RATE,
+    PDL_PARAM_TIME,
+    PDL_PARAM_BYTES,
+    PDL_PARAM_CHOICE,
+    PDL_PARAM_TEXT, /* a TOPOLOGY in parentheses */
+};
+
+struct pdl_param {
+    const char *name;
+    enum pdl_param_kind kind;
+    const char *value; /* the default; NULL: must be given */
+    int64_t min, max;  /* INT and each of DIMS */
+    const char *choices;
+    const char *help;
+};
+
+struct pdl_topo {
+    const char *name, *summary, *source, *example;
+    const struct pdl_param *params; /* the first may be given bare */
+    int nparams;
+    enum pdl_status (*build)(pdl_arena *a, const struct pdl_topo_values *v,
+                             struct pdl_net *net, struct pdl_err *err);
+};
+
+const struct pdl_topo *pdl_topo_at(int i);       /* NULL past the end */
+extern const struct pdl_param pdl_topo_common[]; /* bw, lat, duplex */
+extern const int pdl_ntopo_common;
+
+/* K(d,2), the network "kautz": through which host the credits of the arc u->v
+ * return (u itself when v->u is an arc too); -1 when u->v is no arc. */
+int pdl_kautz_credit(int d, int u, int v);
+/* Its d + 1 waveguide gratings: which one the arc u->v passes and on which of
+ * d wavelengths. False when u->v is no arc. */
+bool pdl_kautz_wave(int d, int u, int v, int *grating, int *wavelength);
+
+/* Proves what everyone relies on: links join vertices that exist, reverses
+ * match, every route is a walk from its source to its destination. All pairs
+ * up to max_pairs of them, else a seeded sample. PDL_EWRONG says what is
+ * not so. */
+enum pdl_status pdl_net_check(const struct pdl_net *net, int64_t max_pairs,
+                              struct pdl_err *err);
 
 /* ---- what ranks do, as the network sees it ----------------------------- */
 

@@ -17,6 +17,7 @@ enum {
 };
 
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
+extern const struct pdl_cmd cli_topology_show;
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 const struct pdl_cmd *const cli_commands[] = {
+    &cli_topology_show,
     &cli_info,
     &cli_help,
     &cli_completion,
