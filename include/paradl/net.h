@@ -119,8 +119,10 @@ enum pdl_status pdl_net_check(const struct pdl_net *net, int64_t max_pairs,
 
 /* Operation i of a rank: send to a peer and receive from a peer (either may
  * be -1), once the listed earlier operations of the same rank are complete.
- * It is complete when its own send and its own receive are. Messages between
- * two ranks match in order. A message to oneself takes no time. */
+ * It is complete when its own send and its own receive are. The k-th send of
+ * rank a to rank b, counted in the order of operations, meets the k-th
+ * receive of b from a, whenever either becomes ready. A message to oneself
+ * takes no time. */
 struct pdl_traffic_op {
     int send_to, recv_from;
     int64_t send_bytes, recv_bytes;
@@ -140,7 +142,170 @@ struct pdl_traffic {
      * one before. NULL: unknown (1). */
     int64_t (*alike)(void *ctx, int64_t i);
     const int *host_of_rank; /* NULL: rank r on host r */
+    /* Operation i of a rank is looked at only when every operation up to
+     * i - window is complete: bounds what a rank can have under way, and so
+     * the memory. 1 for plain chains; 0: PDL_TRAFFIC_WINDOW. */
+    int window;
 };
+
+enum { PDL_TRAFFIC_WINDOW = 16 };
+
+/* ---- sharing: weighted max-min rates ----------------------------------- */
+
+/* A flow of rate r takes amount * r of each link it uses (2 where its route
+ * passes twice). */
+struct pdl_maxmin_use {
+    int link;
+    double amount;
+};
+
+struct pdl_maxmin_flow {
+    const struct pdl_maxmin_use *uses; /* a link at most once */
+    int nuses;
+    double weight; /* flows on one bottleneck get rates in this proportion */
+    double bound;  /* its rate is never above; 0: no bound */
+};
+
+struct pdl_maxmin {
+    const double *capacity;
+    int nlinks;
+    const struct pdl_maxmin_flow *flows;
+    int nflows;
+};
+
+/* The rates: none can be raised without lowering one that is smaller or
+ * equal in rate / weight. A flow without uses and without a bound has none
+ * and is refused. */
+enum pdl_status pdl_maxmin_solve(const struct pdl_maxmin *p, double *rates,
+                                 struct pdl_err *err);
+/* Proves rates to be the max-min ones: no link carries more than it can and
+ * every flow is at its bound or has a bottleneck, a full link where no other
+ * flow has more for its weight. PDL_EWRONG says what is not so. */
+enum pdl_status pdl_maxmin_check(const struct pdl_maxmin *p,
+                                 const double *rates, double tolerance,
+                                 struct pdl_err *err);
+
+/* ---- the flow-level simulator ------------------------------------------- */
+
+enum pdl_share {
+    PDL_SHARE_FAIR, /* flows on a bottleneck get the same */
+    PDL_SHARE_RTT,  /* in proportion to 1 / route latency: SimGrid's CM02 */
+    PDL_SHARE_NONE, /* flows do not see each other: a lower bound */
+};
+
+enum pdl_wire {
+    PDL_WIRE_PLAIN, /* latency, then bytes at the shared rate */
+    PDL_WIRE_SMPI,  /* SMPI's factors, cross traffic and detached sends */
+};
+
+enum pdl_energy {
+    PDL_ENERGY_OFF,
+    PDL_ENERGY_INTEGRATE, /* power follows the utilisation */
+    PDL_ENERGY_PLUGIN,    /* as SimGrid's plugin: sampled at messages' ends */
+};
+
+/* Weight-S of SimGrid's SMPI model, for pdl_sim_config.weight_s. */
+#define PDL_WEIGHT_S_SMPI 8775.0
+
+/* All zero is the plain fair model and nothing collected. */
+struct pdl_sim_config {
+    enum pdl_share share;
+    enum pdl_wire wire;
+    enum pdl_energy energy;
+    double weight_s;     /* rtt: latency counts as latency + sum of this / B */
+    bool zero_bytes;     /* latencies only: a lower bound */
+    bool links;          /* fill result.links */
+    bool bounds;         /* fill the lower bounds: may simulate again */
+    bool critical_path;  /* fill result.path */
+    int timeline;        /* number of buckets over time, 0: none */
+    size_t memory_limit; /* bytes of scratch; 0: 8 GiB */
+    bool events_only;    /* no short cuts: for tests of the short cuts */
+    /* Called now and then with the number of messages so far. */
+    void (*progress)(void *ctx, int64_t messages);
+    void *progress_ctx;
+    const volatile int *interrupt; /* not 0: stop with PDL_EINTR */
+};
+
+struct pdl_link_use {
+    int64_t bytes;  /* that messages brought over it */
+    double load;    /* the same with cross traffic */
+    double first_s; /* first message that uses it; < 0: never */
+    double busy_s;  /* time with at least one flow */
+    double energy_j;
+};
+
+/* The chain of messages that made the last rank finish when it did. */
+struct pdl_path {
+    int64_t messages;
+    double latency_s; /* paid on the chain */
+    double wire_s;    /* what its bytes would take alone on their links */
+    double shared_s;  /* more than that, because links were shared */
+    struct pdl_path_step {
+        int from, to; /* ranks */
+        int64_t op;   /* of the receiving rank */
+        double start_s, end_s;
+    } * steps; /* the last PDL_PATH_STEPS of them, in time */
+    int nsteps;
+};
+
+enum { PDL_PATH_STEPS = 64 };
+
+struct pdl_bounds {
+    double latency_s; /* all messages empty */
+    double alone_s;   /* links not shared: latency and bytes of the chain */
+    double link_s;    /* busiest link: its bytes / its rate */
+    int link;         /* which one; -1: none used */
+    double host_s;    /* busiest host: bytes out or in / its links' rates */
+    int host;         /* which one; -1: none */
+    double lower_s;   /* the largest of these */
+};
+
+struct pdl_sim_result {
+    double time_s;                   /* the last rank is done */
+    int64_t messages, bytes_on_wire; /* a byte counts once for each link */
+    int64_t max_link_bytes;
+    int max_link; /* -1: none */
+    double energy_j;
+    const double *finish_s;           /* of each rank */
+    const struct pdl_link_use *links; /* or NULL */
+    struct pdl_bounds bounds;
+    struct pdl_path path;
+    double *timeline; /* mean share of all links' capacity in use */
+    int ntimeline;
+    double timeline_s;  /* length of a bucket */
+    int64_t solves;     /* how often rates were shared anew */
+    int64_t short_cuts; /* messages that took no event */
+    double wall_s;
+};
+
+/* Runs the traffic; everything in *out lives in the arena. Traffic that can
+ * not finish is PDL_EINVAL with the rank and operation that wait. */
+enum pdl_status pdl_sim_run(pdl_arena *a, const struct pdl_net *net,
+                            const struct pdl_traffic *traffic,
+                            const struct pdl_sim_config *config,
+                            struct pdl_sim_result *out, struct pdl_err *err);
+
+struct pdl_flow {
+    int src, dst; /* hosts */
+    int64_t bytes;
+    double start_s;
+};
+
+/* Independent flows; finish_s[i] is when flow i's last byte arrives. out may
+ * be NULL; its finish_s, path and bounds stay empty. */
+enum pdl_status pdl_sim_flows(pdl_arena *a, const struct pdl_net *net,
+                              const struct pdl_flow *flows, int nflows,
+                              const struct pdl_sim_config *config,
+                              double *finish_s, struct pdl_sim_result *out,
+                              struct pdl_err *err);
+
+/* For each operation number up to max_steps: how many messages of that number
+ * the busiest link carries (a collective's contention step by step). Returns
+ * the number of steps written to out. */
+enum pdl_status pdl_traffic_contention(pdl_arena *a, const struct pdl_net *net,
+                                       const struct pdl_traffic *traffic,
+                                       int max_steps, int *out, int *nsteps,
+                                       struct pdl_err *err);
 
 PDL_END
 #endif
