@@ -144,6 +144,9 @@ struct pdl_alg {
      * same number of chunks as step s, each waiting exactly for the one
      * before. NULL: 1. */
     int64_t (*alike)(const struct pdl_coll_job *job, int64_t s);
+    /* Step s of any rank comes after all its steps up to s - window. NULL:
+     * 1, each step waits for the one before. */
+    int64_t (*window)(const struct pdl_coll_job *job);
     void (*cost)(const struct pdl_coll_job *job, struct pdl_coll_cost *out);
 };
 

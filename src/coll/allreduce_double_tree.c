@@ -164,6 +164,12 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
     }
 }
 
+/* The way up never waits for the way down. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    return 2 * NOPS * job->params.segments;
+}
+
 static const struct pdl_alg_key keys[] = {
     COLL_KEY(segments, 1, 4096, "segments of each half (8)"),
 };
@@ -181,4 +187,5 @@ const struct pdl_alg coll_allreduce_double_tree = {
     .setup = setup,
     .nsteps = nsteps,
     .step = step,
+    .window = window,
 };

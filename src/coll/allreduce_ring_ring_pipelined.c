@@ -96,6 +96,14 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
         wait_half(job, c, begin, out);
 }
 
+/* A half is two chains; only the other chain of it can be behind. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    int64_t n = job->nranks / job->params.k;
+
+    return n + job->params.k;
+}
+
 static const struct pdl_alg_key keys[] = {
     COLL_KEY(k, 1, 1 << 20, "ranks per node (4 where it divides)"),
     COLL_KEY(segments, 1, 4096, "segments of the vector (8)"),
@@ -113,4 +121,5 @@ const struct pdl_alg coll_allreduce_ring_ring_pipelined = {
     .setup = setup,
     .nsteps = nsteps,
     .step = step,
+    .window = window,
 };

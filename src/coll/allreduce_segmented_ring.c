@@ -33,9 +33,15 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
               coll_run(0, give * parts + s % parts, 1));
     coll_recv(out, (int)((rank + p - 1) % p),
               coll_run(0, take * parts + s % parts, 1));
-    coll_after(out, s - parts);
-    if (parts != 2)
-        coll_after(out, s - 2);
+    /* two in flight; what step s - S brought is then there too */
+    coll_after(out, parts > 1 ? s - 2 : s - 1);
+    if (parts > 1)
+        coll_after(out, s - 3);
+}
+
+static int64_t window(const struct pdl_coll_job *job)
+{
+    return job->params.segments > 1 ? 2 : 1;
 }
 
 static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
@@ -63,5 +69,6 @@ const struct pdl_alg coll_allreduce_segmented_ring = {
     .setup = setup,
     .nsteps = nsteps,
     .step = step,
+    .window = window,
     .cost = cost,
 };

@@ -109,6 +109,12 @@ static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
     out->reduced = 0;
 }
 
+/* All ports of a round at once. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    return nsteps(job, 0);
+}
+
 static const struct pdl_alg_key keys[] = {
     COLL_KEY(d, 1, 2048, "degree of the Kautz graph"),
 };
@@ -125,5 +131,6 @@ const struct pdl_alg coll_alltoall_kautz = {
     .setup = setup,
     .nsteps = nsteps,
     .step = step,
+    .window = window,
     .cost = cost,
 };

@@ -26,6 +26,12 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
     coll_full2d_step(job, &variant, rank, s, out);
 }
 
+/* All ports of a round at once. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    return nsteps(job, 0);
+}
+
 static const struct pdl_alg_key keys[] = {COLL_FULL2D_KEYS};
 
 const struct pdl_alg coll_alltoall_parity = {
@@ -40,4 +46,5 @@ const struct pdl_alg coll_alltoall_parity = {
     .setup = setup,
     .nsteps = nsteps,
     .step = step,
+    .window = window,
 };

@@ -225,6 +225,8 @@ struct coll_message {
 struct coll_run {
     const struct pdl_coll_job *job;
     void *ctx;
+    /* A step begins; NULL: nobody needs to know. */
+    void (*begin)(void *ctx, int rank, int64_t s, const struct pdl_step *step);
     /* A step begins that will receive into what it sends: set its message
      * aside. Every other message can be taken from the buffers. */
     enum pdl_status (*save)(void *ctx, int rank, int64_t s,

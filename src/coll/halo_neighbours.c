@@ -54,6 +54,13 @@ static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
     out->reduced = 0;
 }
 
+/* All ports of a round at once. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    (void)job;
+    return 6;
+}
+
 static const struct pdl_alg_key keys[] = {
     COLL_KEY(x, 1, 1 << 20, "ranks along x (all)"),
     COLL_KEY(y, 1, 1 << 20, "ranks along y (1)"),
@@ -72,5 +79,6 @@ const struct pdl_alg coll_halo_neighbours = {
     .setup = setup,
     .nsteps = nsteps,
     .step = step,
+    .window = window,
     .cost = cost,
 };

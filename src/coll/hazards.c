@@ -61,6 +61,30 @@ static bool before(struct hazards *h, int64_t i, int64_t j)
     return false;
 }
 
+/* Keeps what step s waits for, and how far back all steps come before it. */
+static void keep_waits(struct hazards *h, int64_t s,
+                       const struct pdl_step *step)
+{
+    int64_t all = 0;
+    bool more = true;
+
+    h->nafter[s] = (uint8_t)step->nafter;
+    for (int i = 0; i < step->nafter; i++) {
+        h->after[s][i] = step->after[i];
+        if (h->prefix[step->after[i]] > all)
+            all = h->prefix[step->after[i]];
+    }
+    while (more) {
+        more = false;
+        for (int i = 0; i < step->nafter; i++)
+            if (step->after[i] == all) {
+                all++;
+                more = true;
+            }
+    }
+    h->prefix[s] = all;
+}
+
 static bool conflict(enum kind a, enum kind b)
 {
     return !(a == b && a != WRITE);
@@ -151,14 +175,7 @@ enum pdl_status coll_check_hazards(const struct pdl_coll_job *job, int rank,
         st = coll_check_step(job, rank, s, &step, err);
         if (st != PDL_OK)
             return st;
-        h.nafter[s] = (uint8_t)step.nafter;
-        for (int i = 0; i < step.nafter; i++) {
-            int64_t b = h.after[s][i] = step.after[i];
-            int64_t all = h.prefix[b] == b ? b + 1 : h.prefix[b];
-
-            if (all > h.prefix[s])
-                h.prefix[s] = all;
-        }
+        keep_waits(&h, s, &step);
         st = touch_step(&h, s, &step, err);
     }
     return st;

@@ -44,6 +44,16 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
     *out = job->program->steps[rank][s];
 }
 
+static int64_t window(const struct pdl_coll_job *job)
+{
+    int64_t most = 1;
+
+    for (int r = 0; r < job->nranks; r++)
+        if (job->program->nsteps[r] > most)
+            most = job->program->nsteps[r];
+    return most;
+}
+
 void coll_program_alg(struct pdl_coll_program *prog,
                       const struct pdl_collective *collective, const char *name,
                       bool sparse)
@@ -60,6 +70,7 @@ void coll_program_alg(struct pdl_coll_program *prog,
         .setup = setup,
         .nsteps = nsteps,
         .step = step,
+        .window = window,
     };
 }
 

@@ -402,6 +402,8 @@ static enum pdl_status begin(struct engine *e, int r, int64_t s)
 
     pdl_coll_step(e->job, r, s, &step);
     *state |= BEGUN;
+    if (e->run->begin)
+        e->run->begin(e->run->ctx, r, s, &step);
     if (step.send_to < 0 && step.recv_from < 0)
         return complete(e, r, s);
     if (overlaps(e, &step)) {

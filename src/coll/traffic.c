@@ -4,6 +4,8 @@
  * waits for what. */
 #include "coll_priv.h"
 
+#include <limits.h>
+
 static int64_t nops(void *ctx, int rank)
 {
     return pdl_coll_nsteps(ctx, rank);
@@ -37,6 +39,13 @@ static int64_t alike(void *ctx, int64_t i)
     return job->alg->alike(job, i);
 }
 
+static int window(const struct pdl_coll_job *job)
+{
+    int64_t steps = job->alg->window ? job->alg->window(job) : 1;
+
+    return steps < 1 ? 1 : steps < INT_MAX ? (int)steps : INT_MAX;
+}
+
 void pdl_coll_traffic(const struct pdl_coll_job *job, const int *host_of_rank,
                       struct pdl_traffic *out)
 {
@@ -49,5 +58,6 @@ void pdl_coll_traffic(const struct pdl_coll_job *job, const int *host_of_rank,
         .op = op,
         .alike = job->alg->alike ? alike : NULL,
         .host_of_rank = host_of_rank,
+        .window = window(job),
     };
 }
