@@ -271,6 +271,11 @@ enum pdl_status pdl_coll_contention(const struct pdl_coll_job *job,
                                     struct pdl_coll_round **rounds,
                                     int64_t *nrounds, struct pdl_err *err);
 
+/* Sets parameters of job->alg that were not given to what the network is:
+ * ranks per node, extents of a torus, switches of a DLN. Before
+ * pdl_coll_setup. */
+void pdl_coll_suit(struct pdl_coll_job *job, const struct pdl_net *net);
+
 /* A job as the simulator sees it; job and host_of_rank must outlive it. */
 void pdl_coll_traffic(const struct pdl_coll_job *job, const int *host_of_rank,
                       struct pdl_traffic *out);

@@ -18,6 +18,8 @@ enum {
 
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
 extern const struct pdl_cmd cli_topology_show;
+extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
+    cli_collective_show, cli_collective_compare, cli_simulate;
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;

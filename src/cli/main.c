@@ -10,6 +10,11 @@
 
 const struct pdl_cmd *const cli_commands[] = {
     &cli_topology_show,
+    &cli_simulate,
+    &cli_collective_list,
+    &cli_collective_verify,
+    &cli_collective_show,
+    &cli_collective_compare,
     &cli_info,
     &cli_help,
     &cli_completion,
