@@ -19,26 +19,30 @@ static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
 static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
     (void)rank;
-    return job->nranks - 1 + coll_log2(job->nranks);
+    return coll_split_nsteps(job->nranks) + coll_log2(job->nranks);
 }
 
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    int p = job->nranks, t = (int)s + 1, have = 1;
+    int64_t split = coll_split_nsteps(job->nranks);
+    int have;
 
-    if (t < p) {
-        out->act = PDL_ACT_REDUCE;
-        coll_send(out, (rank + t) % p, coll_run(0, (rank + t) % p, 1));
-        coll_recv(out, (rank + p - t) % p, coll_run(0, rank, 1));
-        out->send_terms = out->recv_terms = 1;
-    } else {
-        have <<= t - p;
-        coll_send(out, rank ^ have, coll_run(0, rank & -have, have));
-        coll_recv(out, rank ^ have, coll_run(0, (rank ^ have) & -have, have));
-        out->send_terms = out->recv_terms = p;
+    if (s < split) {
+        coll_split_step(job->nranks, rank, s, out);
+        return;
     }
+    have = 1 << (s - split);
+    coll_send(out, rank ^ have, coll_run(0, rank & -have, have));
+    coll_recv(out, rank ^ have, coll_run(0, (rank ^ have) & -have, have));
+    out->send_terms = out->recv_terms = job->nranks;
     coll_chain(out, s);
+}
+
+/* The split exchange is one round. */
+static int64_t window(const struct pdl_coll_job *job)
+{
+    return coll_split_nsteps(job->nranks) + 1;
 }
 
 const struct pdl_alg coll_allreduce_ssar = {
@@ -46,11 +50,12 @@ const struct pdl_alg coll_allreduce_ssar = {
     .name = "ssar",
     .summary = "split to owners, sparse allgather; very sparse vectors",
     .source = "Renggli et al., SC 2019 (SSAR_Split_allgather)",
-    .steps = "P-1 + log2 P",
+    .steps = "1 round of P-1 ports + log2 P",
     .bytes = "by density; at most 2N(P-1)/P",
     .limits = "powers of two",
     .sparse = true,
     .setup = setup,
     .nsteps = nsteps,
     .step = step,
+    .window = window,
 };

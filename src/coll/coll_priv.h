@@ -188,6 +188,12 @@ int64_t coll_rounds_nsteps(const struct coll_rounds *r);
 bool coll_rounds_locate(const struct coll_rounds *r, int64_t s, int64_t *round,
                         int64_t *port, struct pdl_step *out);
 
+/* Every rank sends block i of a sparse vector to rank i, all at once, and
+ * adds what it gets: the first steps of ssar and dsar. The last of them waits
+ * for all. */
+int64_t coll_split_nsteps(int nranks);
+void coll_split_step(int nranks, int rank, int64_t s, struct pdl_step *out);
+
 /* ---- settling parameters (params.c) ------------------------------------ */
 
 /* Ranks per node: given, or 4 where that divides, or the largest divisor not

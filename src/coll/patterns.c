@@ -359,3 +359,28 @@ bool coll_rounds_locate(const struct coll_rounds *r, int64_t s, int64_t *round,
     coll_after(out, begin - 1);
     return true;
 }
+
+/* ---- split exchange ------------------------------------------------------
+ * Port t sends to r+t+1 and receives from r-t-1. With two ranks there is one
+ * port and nothing to join. */
+
+int64_t coll_split_nsteps(int nranks)
+{
+    return nranks > 1 ? nranks - 1 + joins(nranks - 1) : 0;
+}
+
+void coll_split_step(int nranks, int rank, int64_t s, struct pdl_step *out)
+{
+    struct coll_rounds r = {2, {nranks - 1, 0}};
+    int64_t round, t;
+    int to, from;
+
+    if (!coll_rounds_locate(&r, s, &round, &t, out))
+        return;
+    to = (int)((rank + t + 1) % nranks);
+    from = (int)coll_mod(rank - t - 1, nranks);
+    out->act = PDL_ACT_REDUCE;
+    coll_send(out, to, coll_run(0, to, 1));
+    coll_recv(out, from, coll_run(0, rank, 1));
+    out->send_terms = out->recv_terms = 1;
+}

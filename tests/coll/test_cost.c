@@ -228,9 +228,9 @@ static void alike_and_window_say_the_truth(void **state)
             pdl_coll_traffic(&job, NULL, &t);
             for (int r = 0; r < p; r++) {
                 int64_t n = t.nops(t.ctx, r);
-                static bool before[400][400];
+                static bool before[1000][1000];
 
-                assert_true(n <= 400);
+                assert_true(n <= 1000);
                 memset(before, 0, sizeof before);
                 for (int64_t s = 0; s < n; s++) {
                     struct pdl_traffic_op op, next;
