@@ -170,7 +170,9 @@ static int show(const struct pdl_args *args)
     else if (st == PDL_OK)
         pdl_coll_print(&job, (int)rank, cli_out());
     pdl_arena_destroy(a);
-    return st == PDL_OK ? EXIT_OK : cli_usage(&err);
+    if (st == PDL_EINVAL)
+        return cli_usage(&err);
+    return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 }
 
 const struct pdl_cmd cli_collective_show = {

@@ -202,6 +202,16 @@ static void print_json(const struct comparison *c)
     pdl_json_end(&j);
 }
 
+/* The same reason for another size is no news. */
+static bool said_before(const struct comparison *c, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (c->rows[j].refused &&
+            strcmp(c->rows[j].refused, c->rows[i].refused) == 0)
+            return true;
+    return false;
+}
+
 static void print_text(const struct comparison *c)
 {
     static const struct pdl_column columns[] = {
@@ -231,7 +241,7 @@ static void print_text(const struct comparison *c)
     }
     pdl_table_print(&t, cli_width(), cli_out());
     for (int i = 0; i < c->nrows; i++)
-        if (c->rows[i].refused)
+        if (c->rows[i].refused && !said_before(c, i))
             pdl_printf(cli_out(), "not run: %s\n", c->rows[i].refused);
 }
 

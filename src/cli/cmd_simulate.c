@@ -91,13 +91,10 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
     struct cli_job_size size = {0, o->size, o->density};
     const char *spec =
         o->algorithm ? o->algorithm : first_algorithm(collective);
-    enum pdl_status st = pdl_net_make(a, o->topology, &out->net, err);
+    bool program = cli_is_program(spec);
+    enum pdl_status st;
 
-    if (st != PDL_OK)
-        return st;
-    size.ranks = o->ranks ? (int)o->ranks : out->net->nhosts;
-    if (cli_is_program(spec) && !o->ranks)
-        size.ranks = 0;
+    size.ranks = o->ranks ? (int)o->ranks : program ? 0 : out->net->nhosts;
     st = cli_job_make(a, collective, spec, out->net, &size, &out->job, err);
     if (st == PDL_OK && strcmp(out->job.alg->collective->name, collective) != 0)
         st = pdl_fail(err, PDL_EINVAL, "%s is a program for %s", spec,
@@ -198,14 +195,14 @@ static void print_contention(const struct outcome *r)
     pdl_puts(out, " flows on the busiest link, round by round\n");
 }
 
-static void print_links(const struct outcome *r, pdl_arena *a)
+static void print_links(const struct outcome *r, bool energy, pdl_arena *a)
 {
     static const struct pdl_column columns[] = {
         {"link", false}, {"bytes", true}, {"in use", true}, {"energy", true}};
     struct pdl_table t;
     char text[64], name[128];
 
-    pdl_table_init(&t, a, columns, 4);
+    pdl_table_init(&t, a, columns, energy ? 4 : 3);
     for (int i = 0; i < r->net->nlinks; i++) {
         const struct pdl_link_use *use = &r->sim.links[i];
 
@@ -219,7 +216,8 @@ static void print_links(const struct outcome *r, pdl_arena *a)
         pdl_table_cell(
             &t, "%s",
             pdl_unit_format(use->busy_s, PDL_UNIT_SECONDS, text, sizeof text));
-        pdl_table_cell(&t, "%.4g J", use->energy_j);
+        if (energy)
+            pdl_table_cell(&t, "%.4g J", use->energy_j);
     }
     pdl_table_print(&t, cli_width(), cli_out());
 }
@@ -257,7 +255,7 @@ static void print_text(const struct options *o, const struct outcome *r,
     if (o->energy)
         pdl_printf(out, "link energy    %.4g J\n", r->sim.energy_j);
     if (o->links && r->sim.links)
-        print_links(r, a);
+        print_links(r, o->energy != NULL, a);
 }
 
 static int run(const struct pdl_args *args)
@@ -267,6 +265,7 @@ static int run(const struct pdl_args *args)
     struct outcome r = {.net = NULL};
     pdl_arena *a;
     enum pdl_status st;
+    bool usage = false;
 
     if (!o->topology || o->size <= 0) {
         pdl_fail(&err, PDL_EINVAL, "simulate needs --topology and --size");
@@ -275,7 +274,11 @@ static int run(const struct pdl_args *args)
     a = pdl_arena_create((size_t)16 << 30);
     if (!a)
         return EXIT_BUG;
-    st = prepare(a, args->pos[0], o, &r, &err);
+    st = pdl_net_make(a, o->topology, &r.net, &err);
+    if (st == PDL_OK) {
+        st = prepare(a, args->pos[0], o, &r, &err);
+        usage = st == PDL_EINVAL;
+    }
     if (st == PDL_OK)
         st = simulate(a, o, &r, &err);
     if (st == PDL_OK && args->json)
@@ -283,6 +286,8 @@ static int run(const struct pdl_args *args)
     else if (st == PDL_OK)
         print_text(o, &r, a);
     pdl_arena_destroy(a);
+    if (usage)
+        return cli_usage(&err);
     return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 }
 

@@ -37,10 +37,13 @@ enum pdl_status pdl_coll_setup(struct pdl_coll_job *job, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     st = job->alg->setup(job, &why);
-    if (st != PDL_OK)
-        return pdl_fail(err, st, "%s/%s: %s", job->alg->collective->name,
-                        job->alg->name, why.msg);
-    return PDL_OK;
+    if (st != PDL_OK) {
+        pdl_say(err, "%s/%s: %s", job->alg->collective->name, job->alg->name,
+                why.msg);
+        if (*why.hint)
+            pdl_hint(err, "%s", why.hint);
+    }
+    return st;
 }
 
 enum pdl_status pdl_coll_job_make(const char *collective, const char *spec,

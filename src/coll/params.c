@@ -73,7 +73,9 @@ enum pdl_status coll_need_multiple(const struct pdl_coll_job *job, int64_t n,
 {
     if (job->count % n == 0)
         return PDL_OK;
-    return pdl_fail(err, PDL_EINVAL,
-                    "%" PRId64 " elements are not %" PRId64 " equal blocks",
-                    job->count, n);
+    pdl_say(err, "%" PRId64 " elements are not %" PRId64 " equal blocks",
+            job->count, n);
+    pdl_hint(err, "%" PRId64 " bytes would be",
+             (job->count / n + 1) * n * job->elem_bytes);
+    return PDL_EINVAL;
 }
