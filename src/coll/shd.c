@@ -71,5 +71,5 @@ int64_t coll_shd_hop(const struct coll_shd *n, int64_t sw, int k, int by)
     int64_t size = (int64_t)1 << (high - low), part = (sw >> low) & (size - 1);
     int64_t to = coll_mod(part + by * ((int64_t)1 << (k - low)), size);
 
-    return sw + ((to - part) << low);
+    return sw + (to - part) * ((int64_t)1 << low);
 }

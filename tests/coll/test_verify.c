@@ -44,8 +44,9 @@ static void every_algorithm_is_right_on_every_size_it_accepts(void **state)
         for (int p = 1; p <= 64; p++) {
             /* a multiple of everything that all-to-alls ask for */
             accepted += proved(pdl_alg_at(i), "", p, (int64_t)p * 12);
-            jobs += proved(pdl_alg_at(i), "", p, 1009) +
-                    proved(pdl_alg_at(i), "", p, 3);
+            jobs += proved(pdl_alg_at(i), "", p, 1009);
+            if (p <= 24)
+                jobs += proved(pdl_alg_at(i), "", p, 3);
         }
         jobs += accepted;
         if (accepted < 7)
