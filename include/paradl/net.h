@@ -24,7 +24,7 @@ struct pdl_link {
     double length_m; /* 0: the floor plan's; below 0: no cable, in a node */
     double idle_w, peak_w; /* 0: not modelled */
     int reverse; /* the other direction's link; itself when shared; -1 none */
-    int cables;  /* a trunk of so many */
+    int cables;  /* a trunk of so many; 0: one */
 };
 
 enum { PDL_MAX_ROUTE = 128 };

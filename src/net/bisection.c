@@ -436,7 +436,7 @@ static void count(const struct cut *c, struct pdl_metrics *m)
         const struct pdl_link *k = &c->net->links[i];
 
         if (c->side[k->from] != c->side[k->to])
-            twice += (int64_t)k->cables * (k->shared ? 2 : 1);
+            twice += (int64_t)net_width(k) * (k->shared ? 2 : 1);
     }
     m->bisection_cables = (twice + 1) / 2;
     m->bisection_bytes_per_s = c->value;

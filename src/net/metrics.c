@@ -163,8 +163,8 @@ static void switches(const struct pdl_net *net, int64_t *ports, bool *inside,
         if (k->from != k->to && k->length_m < 0)
             inside[k->from] = inside[k->to] = true;
         if (is_first(k, i)) {
-            ports[k->from] += k->cables;
-            ports[k->to] += k->cables;
+            ports[k->from] += net_width(k);
+            ports[k->to] += net_width(k);
         }
     }
     for (int v = net->nhosts; v < net->nhosts + net->nswitches; v++) {
@@ -189,9 +189,9 @@ static void cables(const struct pdl_net *net, const int *rack, int racks,
             continue;
         if (metres == 0)
             metres = length(rack[k->from], rack[k->to], racks);
-        m->cables += k->cables;
-        m->cable_m += metres * k->cables;
-        m->cost += price(metres, k->optical) * k->cables;
+        m->cables += net_width(k);
+        m->cable_m += metres * net_width(k);
+        m->cost += price(metres, k->optical) * net_width(k);
     }
 }
 

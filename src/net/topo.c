@@ -34,6 +34,7 @@ static const struct pdl_topo *const topos[] = {
     &net_tsubame3,
     &net_nvcluster,
     &net_dragonfly_gpu,
+    &net_dln_gpu,
     &net_abci,
     &net_dgx1_cluster,
     &net_dgx2_cluster,

@@ -97,6 +97,11 @@ int net_crossing(struct net_cables *c, int64_t v, double bytes_per_s,
                  double latency_s);
 enum pdl_status net_cables_done(struct net_cables *c);
 
+static inline int net_width(const struct pdl_link *k)
+{
+    return k->cables > 0 ? k->cables : 1;
+}
+
 /* links of one cable */
 static inline int net_per_cable(const struct pdl_topo_values *v)
 {
@@ -185,6 +190,7 @@ extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly,
     net_dragonfly_direct, net_star, net_leaf_spine, net_rack_tree, net_rail,
     net_hyperx, net_full2d, net_dln, net_dln2d, net_dln_x, net_random,
     net_kautz, net_hybrid_optical, net_tsubame3, net_nvcluster,
-    net_dragonfly_gpu, net_abci, net_dgx1_cluster, net_dgx2_cluster;
+    net_dragonfly_gpu, net_dln_gpu, net_abci, net_dgx1_cluster,
+    net_dgx2_cluster;
 
 #endif
