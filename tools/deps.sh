@@ -10,7 +10,7 @@ build="gcc cmake make ninja-build pkg-config libjansson-dev libyaml-dev
     libxxhash-dev libhwloc-dev"
 check="$build g++ clang libclang-rt-14-dev clang-format clang-tidy cppcheck
     libcmocka-dev python3 man-db"
-peers="$check"
+peers="$check libsimgrid-dev"
 case ${1:-build} in
 build) want=$build ;;
 check) want=$check ;;

@@ -21,9 +21,10 @@ struct pdl_link {
     double bytes_per_s, latency_s;
     bool shared; /* both directions use it */
     bool optical;
-    double length_m;
+    double length_m; /* 0: the floor plan's; below 0: no cable, in a node */
     double idle_w, peak_w; /* 0: not modelled */
     int reverse; /* the other direction's link; itself when shared; -1 none */
+    int cables;  /* a trunk of so many; 0: one */
 };
 
 enum { PDL_MAX_ROUTE = 128 };
@@ -61,6 +62,17 @@ struct pdl_net {
  * arena. */
 enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
                              const struct pdl_net **out, struct pdl_err *err);
+
+/* SimGrid platform files: the ones with a single <cluster>, in; any network,
+ * out (as a <cluster> where SimGrid has it, else with every route listed,
+ * which is refused for more than 512 hosts). */
+enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,
+                                     const char *name,
+                                     const struct pdl_net **out,
+                                     struct pdl_err *err);
+enum pdl_status pdl_net_write_simgrid(const struct pdl_net *net,
+                                      struct pdl_sink *out,
+                                      struct pdl_err *err);
 
 /* The route a message of that size takes. */
 int pdl_net_route(const struct pdl_net *net, int src, int dst, int64_t bytes,
@@ -100,6 +112,28 @@ struct pdl_topo {
 const struct pdl_topo *pdl_topo_at(int i);       /* NULL past the end */
 extern const struct pdl_param pdl_topo_common[]; /* bw, lat, duplex */
 extern const int pdl_ntopo_common;
+
+/* What a network costs and what it can do. A distance is the number of cables
+ * on the shortest path between two hosts (switch-to-switch hops are two
+ * fewer where hosts hang on switches), a trunk is one hop but counts as many
+ * cables as it has. Switches are those of the network, not the PCIe switches
+ * inside nodes. */
+struct pdl_metrics {
+    int hosts, switches;
+    int64_t cables; /* a pair of arcs back and forth is one */
+    int diameter;
+    double average_hops;
+    int sources;        /* hosts measured from: all, or a random sample */
+    double route_links; /* links listed by a route, on average; of all routes */
+    int longest_route;  /* up to 1024 hosts, else of a random sample */
+    int64_t bisection_cables; /* of the best cut into equal halves found */
+    double bisection_bytes_per_s;
+    bool bisection_exact; /* by formula; else an upper bound */
+    double cable_m, cost, power_w;
+};
+
+enum pdl_status pdl_net_metrics(pdl_arena *a, const struct pdl_net *net,
+                                struct pdl_metrics *out, struct pdl_err *err);
 
 /* K(d,2), the network "kautz": through which host the credits of the arc u->v
  * return (u itself when v->u is an arc too); -1 when u->v is no arc. */

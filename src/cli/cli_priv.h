@@ -17,7 +17,8 @@ enum {
 };
 
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
-extern const struct pdl_cmd cli_topology_show;
+extern const struct pdl_cmd cli_topology_list, cli_topology_show,
+    cli_topology_export;
 extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
 

@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+// clang-format off
 const struct pdl_cmd *const cli_commands[] = {
+    &cli_topology_list,
     &cli_topology_show,
+    &cli_topology_export,
     &cli_simulate,
     &cli_collective_list,
     &cli_collective_verify,
@@ -19,6 +22,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_help,
     &cli_completion,
 };
+// clang-format on
 const int cli_ncommands = sizeof cli_commands / sizeof cli_commands[0];
 
 /* How many of argv's words the command's name takes; 0 when it is another. */

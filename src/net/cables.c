@@ -79,6 +79,7 @@ static int add(struct net_cables *c, int64_t u, int64_t v, double bytes_per_s,
         .bytes_per_s = bytes_per_s,
         .latency_s = latency_s,
         .reverse = -1,
+        .cables = 1,
     };
     return (int)c->nlinks++;
 }
@@ -102,14 +103,28 @@ int net_cable_of(struct net_cables *c, int64_t u, int64_t v, double bytes_per_s,
     return k;
 }
 
-int net_cable(struct net_cables *c, int64_t u, int64_t v, double width)
+int net_cable(struct net_cables *c, int64_t u, int64_t v, int64_t width)
 {
-    return net_cable_of(c, u, v, c->bytes_per_s * width, c->latency_s);
+    int64_t before = c->nlinks;
+    int k = net_cable_of(c, u, v, c->bytes_per_s * (double)width, c->latency_s);
+
+    for (int64_t i = before; i < c->nlinks; i++)
+        c->links[i].cables = (int)width;
+    return k;
 }
 
-int net_arc(struct net_cables *c, int64_t u, int64_t v, double width)
+void net_inside(struct net_cables *c, int link)
 {
-    return room(c, 1) ? add(c, u, v, c->bytes_per_s * width, c->latency_s) : 0;
+    if (c->status != PDL_OK)
+        return;
+    c->links[link].length_m = -1;
+    if (c->links[link].reverse >= 0)
+        c->links[c->links[link].reverse].length_m = -1;
+}
+
+int net_arc(struct net_cables *c, int64_t u, int64_t v)
+{
+    return room(c, 1) ? add(c, u, v, c->bytes_per_s, c->latency_s) : 0;
 }
 
 int net_crossing(struct net_cables *c, int64_t v, double bytes_per_s,

@@ -68,7 +68,8 @@ static void hub(struct net_cluster *k, int node)
 
     k->crossing_of[last] = first;
     for (int i = gpu; i < last; i++)
-        net_cable_of(&k->c, i, last, kind->nvlink_bytes_per_s, kind->nvlink_s);
+        net_inside(&k->c, net_cable_of(&k->c, i, last, kind->nvlink_bytes_per_s,
+                                       kind->nvlink_s));
     watts(k, first, kind->nvlink_idle_w, kind->nvlink_peak_w);
 }
 
@@ -85,6 +86,7 @@ static void nvlinks(struct net_cluster *k, int node)
                          kind->nvlink_bytes_per_s * n->width, kind->nvlink_s);
 
         watts(k, first, kind->nvlink_idle_w * w, kind->nvlink_peak_w * w);
+        net_inside(&k->c, first);
     }
     if (kind->hub)
         hub(k, node);
@@ -93,6 +95,7 @@ static void nvlinks(struct net_cluster *k, int node)
                                  kind->nvlink_bytes_per_s, kind->nvlink_s);
 
         watts(k, first, kind->nvlink_idle_w, kind->nvlink_peak_w);
+        net_inside(&k->c, first);
     }
 }
 
@@ -107,6 +110,7 @@ static void node(struct net_cluster *k, int n)
                                  kind->pcie_latency_s);
 
         watts(k, first, pcie_idle_w, pcie_peak_w);
+        net_inside(&k->c, first);
     }
 }
 
@@ -152,13 +156,17 @@ void net_cluster_crossing(struct net_cluster *k, int i, double bytes_per_s,
     k->crossing_of[v] = net_crossing(&k->c, v, bytes_per_s, latency_s);
 }
 
-void net_cluster_up(struct net_cluster *k, int vertex, int i, double width,
+void net_cluster_up(struct net_cluster *k, int vertex, int i, int width,
                     double idle_w, double peak_w)
 {
     int first = net_cable_of(&k->c, vertex, net_cluster_switch(k, i),
                              k->rate * width, k->latency);
 
     watts(k, first, idle_w, peak_w);
+    for (int64_t n = first; k->c.status == PDL_OK && n < k->c.nlinks; n++) {
+        k->c.links[n].cables = width;
+        k->c.links[n].length_m = 5;
+    }
 }
 
 void net_cluster_hca(struct net_cluster *k, int n, int plx, int i)

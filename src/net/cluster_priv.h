@@ -13,14 +13,13 @@ struct net_nvlink {
 
 /* What the nodes of a cluster are made of. */
 struct net_node_kind {
-    int gpus;
+    int gpus, nnvlinks;
     const struct net_nvlink *nvlinks; /* NULL: all hang on an NVSwitch */
-    int nnvlinks;
-    bool hub; /* only the last GPU can be reached through the NVSwitch */
     double nvlink_bytes_per_s, nvlink_s, nvlink_idle_w, nvlink_peak_w;
-    bool watts_by_width;   /* the watts are those of one NVLink of a bundle */
     double pcie_latency_s; /* GPU to PCIe switch, 16 GB/s */
     double hca_idle_w, hca_peak_w;
+    bool hub; /* only the last GPU can be reached through the NVSwitch */
+    bool watts_by_width; /* the watts are those of one NVLink of a bundle */
 };
 
 struct net_cluster {
@@ -45,7 +44,7 @@ int net_cluster_switch(const struct net_cluster *k, int i);
 void net_cluster_crossing(struct net_cluster *k, int i, double bytes_per_s,
                           double latency_s);
 /* A trunk of `width` network cables from a vertex up to switch i. */
-void net_cluster_up(struct net_cluster *k, int vertex, int i, double width,
+void net_cluster_up(struct net_cluster *k, int vertex, int i, int width,
                     double idle_w, double peak_w);
 /* The adapter cable of a PCIe switch up to switch i. */
 void net_cluster_hca(struct net_cluster *k, int node, int plx, int i);

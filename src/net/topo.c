@@ -34,6 +34,7 @@ static const struct pdl_topo *const topos[] = {
     &net_tsubame3,
     &net_nvcluster,
     &net_dragonfly_gpu,
+    &net_dln_gpu,
     &net_abci,
     &net_dgx1_cluster,
     &net_dgx2_cluster,
@@ -41,6 +42,7 @@ static const struct pdl_topo *const topos[] = {
 enum { NTOPOS = sizeof topos / sizeof topos[0] };
 
 enum { BW, LAT, DUPLEX };
+enum { MAX_FILE = 16 << 20 };
 
 // clang-format off
 const struct pdl_param pdl_topo_common[] = {
@@ -63,6 +65,15 @@ const struct pdl_topo *net_topo_find(const char *name)
     for (int i = 0; i < NTOPOS; i++)
         if (strcmp(topos[i]->name, name) == 0)
             return topos[i];
+    return NULL;
+}
+
+const struct net_value *net_value(const struct pdl_topo_values *v,
+                                  const char *name)
+{
+    for (int i = 0; i < v->topo->nparams; i++)
+        if (strcmp(v->topo->params[i].name, name) == 0)
+            return &v->v[i];
     return NULL;
 }
 
@@ -407,10 +418,24 @@ enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,
     return st == PDL_OK ? net_build(a, &v, spec, out, err) : st;
 }
 
+static enum pdl_status read_file(pdl_arena *a, const char *path,
+                                 const struct pdl_net **out,
+                                 struct pdl_err *err)
+{
+    struct pdl_bytes in;
+    enum pdl_status st = pdl_file_read(a, path, MAX_FILE, &in, err);
+
+    return st == PDL_OK ? pdl_net_read_simgrid(a, in, path, out, err) : st;
+}
+
 enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
                              const struct pdl_net **out, struct pdl_err *err)
 {
-    if (strlen(spec) > 4096)
+    size_t len = strlen(spec);
+
+    if (len > 4096)
         return pdl_fail(err, PDL_EPARSE, "topology: more than 4096 characters");
+    if (len > 4 && strcmp(spec + len - 4, ".xml") == 0)
+        return read_file(a, spec, out, err);
     return net_make_at(a, spec, 0, out, err);
 }

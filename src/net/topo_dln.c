@@ -136,7 +136,7 @@ static void lay_hosts(const struct dln *t, double rate, double latency,
             net_cable(c, h, sw, 1);
             continue;
         }
-        net_cable_of(c, h, port_vertex(t, port), rate, latency);
+        net_inside(c, net_cable_of(c, h, port_vertex(t, port), rate, latency));
         if (h % t->ranks == 0)
             net_cable(c, port_vertex(t, port), sw, 1);
     }

@@ -175,8 +175,8 @@ static void link_name(const struct pdl_net *net, int link, char *buf,
                  (long long)v.group, way);
 }
 
-static void lay_cables(const struct dragonfly *f, int64_t hosts, double width[],
-                       struct net_cables *c)
+static void lay_cables(const struct dragonfly *f, int64_t hosts,
+                       const int64_t *width, struct net_cables *c)
 {
     int64_t group = f->chassis * f->routers, first = hosts;
 
@@ -228,8 +228,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
                              struct pdl_net *net, struct pdl_err *err)
 {
     struct dragonfly *f = PDL_NEW(a, struct dragonfly, 1);
-    double width[] = {(double)v->v[BLUE].i, (double)v->v[BLACK].i,
-                      (double)v->v[GREEN].i};
+    int64_t width[] = {v->v[BLUE].i, v->v[BLACK].i, v->v[GREEN].i};
     int64_t hosts, switches, cables;
     struct net_cables c;
 

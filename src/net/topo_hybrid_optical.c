@@ -75,7 +75,7 @@ static void copy_links(struct net_cables *c, const struct pdl_net *eps,
         c->links[i] = eps->links[i];
     c->nlinks = eps->nlinks;
     for (int r = 0; r < eps->nhosts; r++) {
-        int k = net_arc(c, r, (r + stride) % eps->nhosts, 1);
+        int k = net_arc(c, r, (r + stride) % eps->nhosts);
 
         c->links[k].bytes_per_s = v->v[OCS].x;
         c->links[k].latency_s = v->v[FIBRE].x;

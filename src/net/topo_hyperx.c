@@ -71,7 +71,7 @@ static int route(const struct pdl_net *net, int src, int dst, int *links)
     return net_graph_walk(net, &h->graph, next, src, dst, links);
 }
 
-static void lay_lines(const struct hyperx *h, int64_t points, double width,
+static void lay_lines(const struct hyperx *h, int64_t points, int64_t width,
                       struct net_cables *c)
 {
     int64_t first = h->hosts ? h->nhosts : 0;
@@ -85,8 +85,8 @@ static void lay_lines(const struct hyperx *h, int64_t points, double width,
 }
 
 static enum pdl_status make(pdl_arena *a, const struct pdl_topo_values *v,
-                            struct hyperx *h, double width, struct pdl_net *net,
-                            struct pdl_err *err)
+                            struct hyperx *h, int64_t width,
+                            struct pdl_net *net, struct pdl_err *err)
 {
     int64_t points, lines = 0, hosts;
     struct net_cables c;
@@ -121,7 +121,7 @@ static enum pdl_status hyperx(pdl_arena *a, const struct pdl_topo_values *v,
         return pdl_fail(err, PDL_ENOMEM, "hyperx: out of memory");
     h->dims = v->v[DIMS].dims;
     h->hosts = (int)v->v[HOSTS].i;
-    return make(a, v, h, (double)v->v[CABLES].i, net, err);
+    return make(a, v, h, v->v[CABLES].i, net, err);
 }
 
 static enum pdl_status full2d(pdl_arena *a, const struct pdl_topo_values *v,

@@ -143,7 +143,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
             word(z, u, s);
             append(z, &to, s, j + (j >= s[z->k - 1]));
-            net_arc(&c, u, to, 1);
+            net_arc(&c, u, to);
         }
     if (c.status == PDL_OK)
         pair_up(z, c.links, c.nlinks);

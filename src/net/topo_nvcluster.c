@@ -12,8 +12,8 @@ static const struct pdl_param params[] = {
     {"k", PDL_PARAM_CHOICE, "8", 0, 0, "2|4|8|16", "GPUs of a node"},
     {"nodes", PDL_PARAM_INT, NULL, 1, 2048, NULL, "nodes"},
 };
-#define K4(i) {i, i + 1, 1}, {i, i + 2, 1}, {i, i + 3, 1}, \
-    {i + 1, i + 2, 1}, {i + 1, i + 3, 1}, {i + 2, i + 3, 1}
+#define K4(i) {(i), (i) + 1, 1}, {(i), (i) + 2, 1}, {(i), (i) + 3, 1}, \
+    {(i) + 1, (i) + 2, 1}, {(i) + 1, (i) + 3, 1}, {(i) + 2, (i) + 3, 1}
 static const struct net_nvlink nv2[] = {{0, 1, 4}};
 static const struct net_nvlink nv4[] = {K4(0)};
 static const struct net_nvlink nv8[] = {
@@ -23,10 +23,10 @@ static const struct net_nvlink nv16[] = {
     K4(0), K4(4), K4(8), K4(12), {0, 13, 1}, {1, 4, 1}, {2, 7, 1}, {3, 14, 1},
     {5, 8, 1}, {6, 11, 1}, {9, 12, 1}, {10, 15, 1},
 };
-#define KIND(n, list)                                                    \
-    {.gpus = n, .nvlinks = list, .nnvlinks = sizeof list / sizeof list[0], \
-     .nvlink_bytes_per_s = 50e9, .nvlink_idle_w = 19.04,                 \
-     .nvlink_peak_w = 22.4, .watts_by_width = true,                      \
+#define KIND(n, list)                                                       \
+    {.gpus = (n), .nvlinks = (list), .nnvlinks = sizeof(list) / sizeof(list)[0], \
+     .nvlink_bytes_per_s = 50e9, .nvlink_idle_w = 19.04,                    \
+     .nvlink_peak_w = 22.4, .watts_by_width = true,                         \
      .pcie_latency_s = 100e-9, .hca_idle_w = 124.0 / 15, .hca_peak_w = 9.5}
 static const struct net_node_kind kinds[] = {
     KIND(2, nv2), KIND(4, nv4), KIND(8, nv8), KIND(16, nv16),

@@ -32,8 +32,9 @@ struct pdl_topo_values {
     struct net_value v[NET_MAX_PARAMS]; /* in the order of topo->params */
     double bytes_per_s, latency_s;      /* bw=, lat= */
     bool bw_given, lat_given;
-    bool shared, duplex_given; /* duplex=shared */
-    int depth;                 /* of topologies in parentheses */
+    bool shared, duplex_given;  /* duplex=shared */
+    int depth;                  /* of topologies in parentheses */
+    double limiter_bytes_per_s; /* net_limit() was applied; 0: not */
 };
 
 /* Parses "8x8x16". */
@@ -47,6 +48,13 @@ enum pdl_status net_build(pdl_arena *a, const struct pdl_topo_values *v,
                           const char *spec, const struct pdl_net **out,
                           struct pdl_err *err);
 const struct pdl_topo *net_topo_find(const char *name);
+/* A parameter's value by name; NULL: the generator has none. */
+const struct net_value *net_value(const struct pdl_topo_values *v,
+                                  const char *name);
+/* The same network with a link of that rate at every host (and switch). */
+enum pdl_status net_limit(pdl_arena *a, const struct pdl_net *inner,
+                          double bytes_per_s, bool switches,
+                          const struct pdl_net **out, struct pdl_err *err);
 /* Values of a generator with every default set; the must-be-given are zero. */
 enum pdl_status net_values_default(const struct pdl_topo *topo,
                                    struct pdl_topo_values *v,
@@ -76,16 +84,23 @@ void net_cables_counts(struct net_cables *c, int64_t hosts, int64_t switches,
                        int64_t cables);
 /* A cable from u to v of `width` plain ones: link 2k goes u->v and 2k+1 back,
  * or one link both ways when shared. Returns the first link's number. */
-int net_cable(struct net_cables *c, int64_t u, int64_t v, double width);
+int net_cable(struct net_cables *c, int64_t u, int64_t v, int64_t width);
 /* One with its own rate and latency. */
 int net_cable_of(struct net_cables *c, int64_t u, int64_t v, double bytes_per_s,
                  double latency_s);
 /* A link in one direction only, without a reverse. */
-int net_arc(struct net_cables *c, int64_t u, int64_t v, double width);
+int net_arc(struct net_cables *c, int64_t u, int64_t v);
+/* Marks a link and its reverse as wires inside a node. */
+void net_inside(struct net_cables *c, int link);
 /* A link at one vertex: what it costs to cross it. */
 int net_crossing(struct net_cables *c, int64_t v, double bytes_per_s,
                  double latency_s);
 enum pdl_status net_cables_done(struct net_cables *c);
+
+static inline int net_width(const struct pdl_link *k)
+{
+    return k->cables > 0 ? k->cables : 1;
+}
 
 /* links of one cable */
 static inline int net_per_cable(const struct pdl_topo_values *v)
@@ -160,6 +175,11 @@ int net_graph_walk(const struct pdl_net *net, const struct net_graph *g,
 int net_graph_path(const struct net_graph *g, const int *verts, int n,
                    int *links);
 
+/* Sets m's bisection. */
+enum pdl_status net_bisection(pdl_arena *a, const struct pdl_net *net,
+                              const struct net_graph *g, struct pdl_metrics *m,
+                              struct pdl_err *err);
+
 /* The end of every generator that keeps a graph at the start of its shape. */
 enum pdl_status net_finish_graph(pdl_arena *a, struct net_cables *c,
                                  struct net_graph *g);
@@ -170,6 +190,7 @@ extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly,
     net_dragonfly_direct, net_star, net_leaf_spine, net_rack_tree, net_rail,
     net_hyperx, net_full2d, net_dln, net_dln2d, net_dln_x, net_random,
     net_kautz, net_hybrid_optical, net_tsubame3, net_nvcluster,
-    net_dragonfly_gpu, net_abci, net_dgx1_cluster, net_dgx2_cluster;
+    net_dragonfly_gpu, net_dln_gpu, net_abci, net_dgx1_cluster,
+    net_dgx2_cluster;
 
 #endif

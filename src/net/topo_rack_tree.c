@@ -89,7 +89,7 @@ static int route(const struct pdl_net *net, int src, int dst, int *links)
     return net_graph_path(&t->graph, path, n, links);
 }
 
-static void lay_cables(const struct rack_tree *t, double up, double top,
+static void lay_cables(const struct rack_tree *t, int64_t up, int64_t top,
                        struct net_cables *c)
 {
     for (int h = 0; h < t->nhosts; h++)
@@ -126,7 +126,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
         hosts + (int64_t)t->racks * t->fbb * (t->leaves + t->spines));
     t->nhosts = net->nhosts;
     if (c.status == PDL_OK)
-        lay_cables(t, (double)v->v[UP].i, (double)v->v[TOP].i, &c);
+        lay_cables(t, v->v[UP].i, v->v[TOP].i, &c);
     net->route = route;
     net->shape = t;
     return net_finish_graph(a, &c, &t->graph);

@@ -107,14 +107,13 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
                       2 * hosts + rails * t->spines);
     t->nhosts = net->nhosts;
     for (int i = 0; i < hosts && c.status == PDL_OK; i++) {
-        net_cable_of(&c, i, nvswitch(t, i / t->gpus), v->v[NVLINK].x,
-                     v->v[NVLINK_LAT].x);
+        net_inside(&c, net_cable_of(&c, i, nvswitch(t, i / t->gpus),
+                                    v->v[NVLINK].x, v->v[NVLINK_LAT].x));
         net_cable(&c, i, rail_switch(t, i / t->gpus, i % t->gpus), 1);
     }
     for (int64_t r = 0; r < rails && c.status == PDL_OK; r++)
         for (int s = 0; s < t->spines; s++)
-            net_cable(&c, hosts + t->nodes + r, spine(t, s),
-                      (double)v->v[UPLINKS].i);
+            net_cable(&c, hosts + t->nodes + r, spine(t, s), v->v[UPLINKS].i);
     net->route = route;
     net->shape = t;
     return net_finish_graph(a, &c, &t->graph);

@@ -59,12 +59,13 @@ static void shuffle(struct draw *d)
 /* Exchanges partners of pairs i and j when both new pairs are free. */
 static bool exchange(struct draw *d, int i, int j)
 {
-    int *o = d->order, b = o[2 * i + 1];
+    int *p = d->order + (size_t)i * 2, *q = d->order + (size_t)j * 2;
+    int b = p[1];
 
-    if (joined(d, o[2 * i], o[2 * j + 1]) || joined(d, o[2 * j], b))
+    if (joined(d, p[0], q[1]) || joined(d, q[0], b))
         return false;
-    o[2 * i + 1] = o[2 * j + 1];
-    o[2 * j + 1] = b;
+    p[1] = q[1];
+    q[1] = b;
     return true;
 }
 
@@ -74,9 +75,10 @@ static bool matching(struct draw *d)
 
     shuffle(d);
     for (int i = 0; i < pairs; i++) {
+        const int *p = d->order + (size_t)i * 2;
         int tries = 0;
 
-        while (joined(d, d->order[2 * i], d->order[2 * i + 1])) {
+        while (joined(d, p[0], p[1])) {
             int j = (int)pdl_rng_below(&d->rng, (uint64_t)pairs);
 
             if (tries++ == TRIES)

@@ -33,7 +33,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
                              struct pdl_net *net, struct pdl_err *err)
 {
     int nodes = (int)v->v[NODES].i, leaves = 2 * ((nodes + 8) / 9);
-    double trunk = 18;
+    int trunk = 18;
     struct net_cluster k;
 
     net_cluster_init(&k, a, v, &kind, nodes, 1 + leaves, net, err);

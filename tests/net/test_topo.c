@@ -80,6 +80,8 @@ static const struct example {
     {"nvcluster:k=2,nodes=13", 26, 13 + 2, 13 * 4 + 1, 0, EITHER},
     {"nvcluster:k=16,nodes=4", 64, 32 + 3, 4 * 56 + 2, 0, EITHER},
     {"dragonfly-gpu:switches=64", 256, 128 + 64, 64 * 12 + 224, 0, EITHER},
+    {"dln-gpu:q=3,p=2", 64, 32 + 8, 16 * 12 + 20, 0, EITHER},
+    {"dln-gpu:q=2,p=0,duplex=full", 8, 4 + 4, 2 * 12 + 6, 0, EITHER},
     {"abci:nodes=68,duplex=full", 272, 136 + 16, 68 * 12 + 36, 0, EITHER},
     {"dgx1-cluster:nodes=7", 56, 28 + 3, 7 * 28 + 2, 0, EITHER},
     {"dgx2-cluster:nodes=4", 64, 36 + 3, 4 * 40 + 2, 0, EITHER},

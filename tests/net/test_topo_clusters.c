@@ -43,6 +43,10 @@ static void routes_have_the_published_lengths_and_latencies(void **state)
         {"nvcluster:k=8,nodes=32", 0, 8, 6, 452},
         {"nvcluster:k=8,nodes=32", 0, 48, 10, 704},
         {"dragonfly-gpu:switches=64", 0, 4, 8, 578},
+        /* inside a switch; to the next; 2^1 + 1 away: two hops */
+        {"dln-gpu:q=3,p=2", 3, 4, 6, 15232},
+        {"dln-gpu:q=3,p=2", 7, 8, 8, 15348},
+        {"dln-gpu:q=3,p=2", 0, 24, 10, 15464},
     };
 
     (void)state;
