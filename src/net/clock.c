@@ -64,7 +64,7 @@ void net_clock_set(struct net_clock *c, int slot, double time)
             return; /* another child is the least */
         else
             c->level[k][node] =
-                least_of(c->level[k - 1] + node * NET_CLOCK_WAY);
+                least_of(c->level[k - 1] + (size_t)node * NET_CLOCK_WAY);
         time = c->level[k][node];
         if (time == was)
             return;
@@ -84,7 +84,7 @@ double net_clock_least(const struct net_clock *c, int *slot)
     if (!(least < INFINITY))
         return INFINITY;
     for (int k = c->nlevels - 1; k >= 0; k--) {
-        const double *v = c->level[k] + at * NET_CLOCK_WAY;
+        const double *v = c->level[k] + (size_t)at * NET_CLOCK_WAY;
         int i = 0;
 
         while (v[i] != least)

@@ -145,7 +145,7 @@ static bool grow_ring(struct net_events *e, int rank)
     struct live_rank *r = &e->ranks[rank];
     int64_t grown = net_pool_take(&e->ops, r->log + 1);
     struct live_op *base = (struct live_op *)(void *)e->ops.base;
-    int64_t size = (int64_t)1 << r->log;
+    int64_t size = r->log < 0 ? 0 : (int64_t)1 << r->log;
 
     if (grown < 0)
         return false;

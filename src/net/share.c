@@ -53,8 +53,11 @@ enum pdl_status net_share_init(struct net_share *s, pdl_arena *a,
 {
     size_t n = (size_t)nlinks + 1;
 
-    *s = (struct net_share){
-        .arena = a, .nlinks = nlinks, .near = NEAR_LINKS, .restart = INFINITY};
+    *s = (struct net_share){.arena = a,
+                            .nlinks = nlinks,
+                            .near = NEAR_LINKS,
+                            .rounds = NEAR_ROUNDS,
+                            .restart = INFINITY};
     s->links = PDL_NEW(a, struct net_share_link, n);
     s->left = PDL_NEW(a, struct net_left, n);
     s->touched = PDL_NEW(a, int, n);
@@ -435,10 +438,10 @@ static void audit_link(struct net_share *s, int link)
     for (int i = 0; i < n; i++) {
         const struct net_share_flow *f = &s->flows[refs[i].flow];
 
-        if (f->bottleneck == link &&
-            (!full || f->level < highest * (1 - same_level)))
-            open_flow(s, refs[i].flow);
-        else if (f->level > held * (1 + same_level))
+        bool low = f->bottleneck == link &&
+                   (!full || f->level < highest * (1 - same_level));
+
+        if (low || f->level > held * (1 + same_level))
             open_flow(s, refs[i].flow);
     }
 }
@@ -446,7 +449,7 @@ static void audit_link(struct net_share *s, int link)
 /* True when the certificate holds for all that was touched. */
 static bool solve_near(struct net_share *s)
 {
-    for (int round = 0; round < NEAR_ROUNDS; round++) {
+    for (int round = 0; round < s->rounds; round++) {
         int links = s->nlist, flows = s->nchanged;
 
         fill_open(s);
@@ -458,16 +461,20 @@ static bool solve_near(struct net_share *s)
     return false;
 }
 
-/* Opens whatever a change can reach at or above the restart level. */
+/* Opens whatever a change can reach at or above the restart level. Levels that
+ * are equal may have been found by different sums, so it starts a little
+ * lower: to open more is only work. */
 static void solve_far(struct net_share *s)
 {
+    double from = s->restart * (1 - 1e-9);
+
     for (int i = 0; i < s->nlist; i++) {
         int n = s->links[s->list[i]].n;
 
         for (int k = 0; k < n; k++) {
             int flow = refs_of(s, s->list[i])[k].flow;
 
-            if (s->flows[flow].level >= s->restart)
+            if (s->flows[flow].level >= from)
                 open_flow(s, flow);
         }
     }

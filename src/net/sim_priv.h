@@ -81,6 +81,7 @@ struct net_share {
     struct net_pool uses, refs;
     int *touched, ntouched;
     int near;       /* up to this many touched links the near search is tried */
+    int rounds;     /* this many times; then the far one */
     double restart; /* nothing below this level has changed */
     /* solver's scratch */
     int *list, nlist;       /* links being solved */

@@ -22,7 +22,7 @@ enum pdl_status net_timeline_init(struct net_timeline *t, pdl_arena *a, int n,
 static void double_width(struct net_timeline *t)
 {
     for (int i = 0; i < t->n / 2; i++)
-        t->bytes[i] = t->bytes[2 * i] + t->bytes[2 * i + 1];
+        t->bytes[i] = t->bytes[i + i] + t->bytes[i + i + 1];
     for (int i = t->n / 2; i < t->n; i++)
         t->bytes[i] = 0;
     t->width *= 2;
