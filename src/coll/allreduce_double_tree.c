@@ -167,7 +167,7 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
 /* The way up never waits for the way down. */
 static int64_t window(const struct pdl_coll_job *job)
 {
-    return 2 * NOPS * job->params.segments;
+    return (int64_t)2 * NOPS * job->params.segments;
 }
 
 static const struct pdl_alg_key keys[] = {

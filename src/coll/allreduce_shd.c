@@ -36,7 +36,7 @@ static struct coll_fold body(const struct pdl_coll_job *job)
 static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
     (void)rank;
-    return 2 * coll_log2(job->nranks);
+    return 2 * (int64_t)coll_log2(job->nranks);
 }
 
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,

@@ -25,7 +25,7 @@ static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
 static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
     (void)rank;
-    return 2 * coll_log2(job->nranks);
+    return 2 * (int64_t)coll_log2(job->nranks);
 }
 
 /* Round j < local: pairs inside a switch, the same for every block row. */

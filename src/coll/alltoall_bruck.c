@@ -28,7 +28,7 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
     int64_t p = job->nranks, last = nsteps(job, rank) - 1;
-    int64_t bit = s > 0 ? (int64_t)1 << (s - 1) : 0, whole, left;
+    int64_t bit = (int64_t)1 << (s > 0 ? s - 1 : 0), whole, left;
     struct pdl_span move = {2, bit, bit, 2 * bit, 0};
 
     coll_chain(out, s);
