@@ -75,18 +75,17 @@ static struct pdl_want want_transpose(const struct pdl_coll_job *job, int rank,
 static struct pdl_want want_faces(const struct pdl_coll_job *job, int rank,
                                   int64_t c)
 {
-    const int64_t extent[3] = {job->params.x, job->params.y, job->params.z};
-    int64_t stride = 1, at;
+    const struct pdl_coll_params *p = &job->params;
+    const int64_t extent[3] = {p->x, p->y, p->z};
+    const int64_t stride[3] = {1, p->x, p->x * p->y};
+    int dim = (int)(c / 2) % 3;
+    int64_t step = c % 2 ? 1 : -1, at;
 
-    if (c >= 6)
-        return (struct pdl_want){.what = PDL_WANT_ANYTHING};
-    for (int i = 0; i < c / 2; i++)
-        stride *= extent[i];
-    at = rank / stride % extent[c / 2] + (c % 2 ? 1 : -1);
-    if (at < 0 || at >= extent[c / 2])
+    at = rank / stride[dim] % extent[dim] + step;
+    if (at < 0 || at >= extent[dim])
         return (struct pdl_want){.what = PDL_WANT_ANYTHING};
     return (struct pdl_want){.what = PDL_WANT_ONE,
-                             .from = (int)(rank + (c % 2 ? stride : -stride)),
+                             .from = (int)(rank + step * stride[dim]),
                              .chunk = c ^ 1};
 }
 
