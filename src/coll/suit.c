@@ -84,6 +84,17 @@ static void nodes_of(struct pdl_coll_job *job, int64_t k)
         job->params.k = k;
 }
 
+/* Two GPUs share a port. */
+static void dln_gpu(struct pdl_coll_job *job, const struct pdl_net *net)
+{
+    bool given = job->params.g != 0;
+
+    dln(job, net);
+    if (has_key(job->alg, "g") && !given && job->nranks == net->nhosts)
+        job->params.g = 2;
+    nodes_of(job, 4);
+}
+
 static void nodes_of_4(struct pdl_coll_job *job, const struct pdl_net *net)
 {
     (void)net;
@@ -116,6 +127,7 @@ static const struct {
     {"torus", grid},
     {"full2d", grid},
     {"dln", dln},
+    {"dln-gpu", dln_gpu},
     {"tsubame3", nodes_of_4},
     {"abci", nodes_of_4},
     {"dragonfly-gpu", nodes_of_4},

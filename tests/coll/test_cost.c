@@ -260,6 +260,48 @@ static void alike_and_window_say_the_truth(void **state)
         }
 }
 
+static void a_network_settles_what_was_not_said(void **state)
+{
+    static const struct {
+        const char *net, *coll, *alg;
+        int64_t k, x, y, z, q, g;
+    } cases[] = {
+        {"torus:4x3x2", "allreduce", "torus", 0, 4, 3, 2, 0, 0},
+        {"torus:4x3x2", "allreduce", "torus:x=24", 0, 24, 0, 0, 0, 0},
+        {"torus:dims=4x2", "allreduce", "torus", 0, 4, 2, 0, 0, 0},
+        {"full2d:3x5", "alltoall", "parity", 0, 3, 5, 0, 0, 0},
+        {"dln:switches=8,hosts=2", "allreduce", "shd", 0, 0, 0, 0, 3, 0},
+        {"dln:q=3,p=1,ranks=2", "allreduce", "shd", 0, 0, 0, 0, 3, 2},
+        {"dln-gpu:q=3,p=2", "allreduce", "shd", 0, 0, 0, 0, 3, 2},
+        {"dln-gpu:q=3,p=2", "allreduce", "ring-ring", 4, 0, 0, 0, 0, 0},
+        {"nvcluster:k=8,nodes=2", "allreduce", "ring-ring", 8, 0, 0, 0, 0, 0},
+        {"nvcluster:k=8,nodes=2", "allreduce", "ring-ring:k=2", 2, 0, 0, 0, 0,
+         0},
+        {"dgx2-cluster:nodes=2", "allreduce", "ring-rab", 16, 0, 0, 0, 0, 0},
+        {"star:hosts=8", "allreduce", "ring-ring", 0, 0, 0, 0, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(1 << 24);
+        struct pdl_coll_job job = {.count = 1, .elem_bytes = 4};
+        const struct pdl_net *net = NULL;
+
+        assert_int_equal(pdl_net_make(a, cases[i].net, &net, NULL), PDL_OK);
+        job.nranks = net->nhosts;
+        assert_int_equal(pdl_alg_parse(cases[i].coll, cases[i].alg, &job, NULL),
+                         PDL_OK);
+        pdl_coll_suit(&job, net);
+        assert_int_equal(job.params.k, cases[i].k);
+        assert_int_equal(job.params.x, cases[i].x);
+        assert_int_equal(job.params.y, cases[i].y);
+        assert_int_equal(job.params.z, cases[i].z);
+        assert_int_equal(job.params.q, cases[i].q);
+        assert_int_equal(job.params.g, cases[i].g);
+        pdl_arena_destroy(a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +310,7 @@ int main(void)
         cmocka_unit_test(closed_form_contention_and_simulation_agree),
         cmocka_unit_test(sparse_messages_are_as_long_as_their_union),
         cmocka_unit_test(alike_and_window_say_the_truth),
+        cmocka_unit_test(a_network_settles_what_was_not_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
