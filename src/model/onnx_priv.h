@@ -138,7 +138,7 @@ struct onnx_graph {
     int functions;         /* scope of the names of model functions */
     struct onnx_dim *dims; /* symbolic dimensions, --dim first */
     int ndims, dcap;
-    int dim_names; /* scope of their names */
+    int dim_names;                  /* scope of their names */
     const struct onnx_shape *shape; /* inference with the batch as bound */
     const struct onnx_shape *twice; /* with twice the batch; NULL: not made */
     int64_t batch;
