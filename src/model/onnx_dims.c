@@ -66,7 +66,7 @@ static enum pdl_status add(struct onnx_graph *g, const char *name, size_t len,
 {
     ProtobufCBinaryData key = {len, (uint8_t *)(uintptr_t)name};
 
-    if (g->ndims == g->dcap) {
+    if (!g->dims || g->ndims == g->dcap) {
         int cap = g->dcap ? 2 * g->dcap : 16;
         struct onnx_dim *p = pdl_arena_grow(g->arena, g->dims, (size_t)g->ndims,
                                             (size_t)cap, sizeof *p);

@@ -263,7 +263,7 @@ void model_onnx_infer_slice(struct onnx_call *c)
     const struct onnx_shape *x = IN(c, 0);
     struct onnx_shape *y = OUT(c, 0);
     int64_t start[MOST], end[MOST], axes[MOST], step[MOST];
-    struct cut cuts[MOST];
+    struct cut cuts[MOST] = {{0}};
     int n = model_onnx_list(c, "starts", 1, start, MOST), m, given, steps;
 
     y->type = x->type;
