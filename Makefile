@@ -4,6 +4,7 @@ SHELL := /bin/sh
 BUILD := build
 CMAKE := cmake -G Ninja -S .
 NINJA := ninja
+CTEST := ctest -j2 --output-on-failure --no-tests=error --test-dir
 PREFIX ?= /usr/local
 
 .PHONY: all demo check check-long check-peers bench asan fuzz format paper \
@@ -30,24 +31,24 @@ check: deps-check $(BUILD)/build.ninja
 	@$(CMAKE) -B $(BUILD)/asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug \
 	    -DCMAKE_C_FLAGS=-O1 -DPDL_SANITIZE=address,undefined >/dev/null
 	@$(NINJA) -C $(BUILD)/asan
-	@ctest --test-dir $(BUILD)/asan -L unit -j2 --output-on-failure
-	@ctest --test-dir $(BUILD) -j2 --output-on-failure
+	@$(CTEST) $(BUILD)/asan -L unit
+	@$(CTEST) $(BUILD)
 
 asan: deps-check
 	@$(CMAKE) -B $(BUILD)/asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug \
 	    -DCMAKE_C_FLAGS=-O1 -DPDL_SANITIZE=address,undefined >/dev/null
 	@$(NINJA) -C $(BUILD)/asan
-	@ctest --test-dir $(BUILD)/asan -L unit -j2 --output-on-failure
+	@$(CTEST) $(BUILD)/asan -L unit
 
 check-long: check
-	@PDL_LONG=1 ctest --test-dir $(BUILD) -L unit -j2 --output-on-failure
+	@PDL_LONG=1 $(CTEST) $(BUILD) -L unit
 
 check-peers: deps-peers all
 	@tests/peers/run.sh $(BUILD)/paradl
 
 paper: deps-check $(BUILD)/build.ninja
 	@$(NINJA) -C $(BUILD)
-	@ctest --test-dir $(BUILD) -R '^paper/' --output-on-failure
+	@$(CTEST) $(BUILD) -R '^paper/'
 
 # FUZZ_S seconds for each parser, starting from the stored corpus.
 FUZZ_S ?= 180
@@ -66,8 +67,10 @@ format:
 golden-update: all
 	@tests/cli/run.sh $(BUILD)/paradl --update
 
+# DESTDIR works too; the linker's cache knows a library only after ldconfig.
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 clean:
 	@rm -rf $(BUILD)

@@ -8,6 +8,8 @@ install(TARGETS paradl_shared EXPORT paradl-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/paradl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+file(RELATIVE_PATH PDL_PC_TO_PREFIX
+  /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(cmake/paradl.pc.in paradl.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/paradl.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

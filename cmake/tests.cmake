@@ -13,13 +13,23 @@ foreach(room ${PDL_ROOMS} paper)
     add_executable(${target} ${source})
     target_link_libraries(${target} PRIVATE pdl_flags paradl_static
       PkgConfig::CMOCKA)
-    target_include_directories(${target} PRIVATE src/${room} tests)
+    target_include_directories(${target} PRIVATE src/${room} tests
+      ${CMAKE_BINARY_DIR}/onnx)
     target_compile_definitions(${target} PRIVATE
       PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${room}/${name} COMMAND ${target})
     set_tests_properties(${room}/${name} PROPERTIES
       LABELS "unit" TIMEOUT 300 SKIP_RETURN_CODE 77)
   endforeach()
+endforeach()
+
+# Published figures and formulas computed outside the library.
+file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
+foreach(source ${scripts})
+  get_filename_component(name ${source} NAME_WE)
+  add_test(NAME paper/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
+  set_tests_properties(paper/${name} PROPERTIES LABELS "paper" TIMEOUT 600
+    SKIP_RETURN_CODE 77)
 endforeach()
 
 file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
@@ -46,7 +56,14 @@ add_test(NAME cli/golden COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/run.sh
   $<TARGET_FILE:paradl>)
 set_tests_properties(cli/golden PROPERTIES LABELS "unit" TIMEOUT 600)
 
-foreach(check rooms symbols headers format cppcheck tidy docs)
+# The installed thing, the tool that installs packages, and the front door.
+foreach(name install/install tools/deps)
+  add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/${name}.sh
+    ${CMAKE_BINARY_DIR} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "house" TIMEOUT 300)
+endforeach()
+
+foreach(check rooms symbols headers format cppcheck tidy docs commits)
   if(EXISTS ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh)
     add_test(NAME lint/${check}
       COMMAND ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh ${CMAKE_BINARY_DIR}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang-format has nothing to change, and no line of ours is too long.
+# clang-format has nothing to change.
 cd "$(dirname "$0")/.." || exit 5
 files=$(find src include tests examples -name '*.[ch]' 2>/dev/null | sort)
 # shellcheck disable=SC2086

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Every public header stands alone, in C and in C++.
+# Every public header stands alone, in C and in C++, and all of them together.
 cd "$(dirname "$0")/.." || exit 5
 bad=0
 for h in include/paradl/*.h; do
     g++ -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c++ "$h" || bad=1
     gcc -std=c11 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c "$h" || bad=1
 done
+all=$(for h in include/paradl/*.h; do echo "#include \"$h\""; done)
+echo "$all" | g++ -Wall -Wextra -Werror -I. -Iinclude -fsyntax-only -x c++ - || bad=1
+echo "$all" | gcc -std=c11 -Wall -Wextra -Werror -I. -Iinclude -fsyntax-only -x c - || bad=1
 [ $bad = 0 ] && echo "headers: all compile alone, as C and as C++"
 exit $bad

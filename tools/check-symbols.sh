@@ -16,5 +16,6 @@ for o in $(find "$build/CMakeFiles/paradl_objects.dir/src" -name '*.o'); do
         esac
     done
 done
+[ -n "${o:-}" ] || { echo "$build: no objects to look at"; exit 1; }
 [ $bad = 0 ] && echo "symbols: every name shows its scope"
 exit $bad

@@ -1,10 +1,27 @@
-#!/bin/sh
-# clang-tidy with the checks of .clang-tidy over the library and the program.
+#!/bin/bash
+# check-tidy.sh BUILD: clang-tidy with the checks of .clang-tidy over the
+# library and the program. A file that was clean and has not changed since,
+# nor any header, nor the checks, is not looked at again.
 cd "$(dirname "$0")/.." || exit 5
 build=$1
+mkdir -p "$build/tidy"
+common=$(cat .clang-tidy tools/check-tidy.sh include/paradl/*.h src/*/*.h | sha256sum)
+tidy_one() { # build, common, file
+    local log=$1/tidy/${3//\//_}.log ok=$1/tidy/${3//\//_}.ok sum
+    sum="$2 $(sha256sum "$3")"
+    [ "$(cat "$ok" 2>/dev/null)" = "$sum" ] && return 0
+    rm -f "$ok"
+    if clang-tidy --quiet -p "$1" "$3" >"$log" 2>"$log.err" &&
+        ! grep -qE 'warning:|error:' "$log"; then
+        echo "$sum" >"$ok"
+        return 0
+    fi
+    grep -E 'warning:|error:' "$log" || tail -n 5 "$log.err"
+    return 1
+}
+export -f tidy_one
 find src -name '*.c' | sort |
-    xargs -P2 -n4 clang-tidy --quiet -p "$build" 2>/dev/null >"$build/tidy.log"
+    xargs -P2 -n1 bash -c 'tidy_one "$0" "$1" "$2"' "$build" "$common"
 rc=$?
-grep -E 'warning:|error:' "$build/tidy.log" | sort -u
-[ $rc = 0 ] && ! grep -qE 'warning:|error:' "$build/tidy.log" &&
-    echo "clang-tidy: nothing found"
+[ $rc = 0 ] && echo "clang-tidy: nothing found"
+exit $rc

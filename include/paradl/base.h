@@ -129,6 +129,8 @@ enum pdl_unit {
  * file position: the caller that knows it adds it. */
 enum pdl_status pdl_unit_parse(const char *text, enum pdl_unit unit,
                                double *out, struct pdl_err *err);
+/* strtod with a point in every locale. */
+double pdl_strtod(const char *text, char **end);
 /* A whole number in [min, max], with no unit. */
 enum pdl_status pdl_int_parse(const char *text, int64_t min, int64_t max,
                               int64_t *out, struct pdl_err *err);
@@ -171,16 +173,19 @@ struct pdl_bytes {
 /* Reads a whole file (or "-": standard input) of at most max bytes. */
 enum pdl_status pdl_file_read(pdl_arena *a, const char *path, size_t max,
                               struct pdl_bytes *out, struct pdl_err *err);
-/* Maps a file read-only, for files too large to hold. No zero byte. */
+/* Maps a regular file read-only, for files too large to hold. No zero byte. */
 enum pdl_status pdl_file_map(const char *path, struct pdl_bytes *out,
                              struct pdl_err *err);
 void pdl_file_unmap(struct pdl_bytes *map);
-/* Inflates gzip data (or passes plain data through) up to max bytes. */
+/* Inflates gzip data, all members of it, or passes plain data through (then
+ * without a zero byte of its own); either way at most max bytes. */
 enum pdl_status pdl_gunzip(pdl_arena *a, struct pdl_bytes in, const char *name,
                            size_t max, struct pdl_bytes *out,
                            struct pdl_err *err);
 /* Writes to a temporary name beside path, syncs, renames: a reader sees the
- * old file or the new one, never half of it. */
+ * old file or the new one, never half of it. An old file keeps its mode, a
+ * symbolic link stays one, and what is no regular file (/dev/null, a pipe) is
+ * written in place. */
 enum pdl_status pdl_file_write(const char *path, const void *data, size_t len,
                                struct pdl_err *err);
 
@@ -214,7 +219,7 @@ struct pdl_json {
     bool compact; /* one line */
     struct {
         bool array, any, flat;
-    } level[32];
+    } level[72]; /* more than a document read may have */
     bool after_key;
 };
 void pdl_json_init(struct pdl_json *j, struct pdl_sink *out);
@@ -248,7 +253,7 @@ struct pdl_table {
     pdl_arena *arena;
     const struct pdl_column *columns;
     int ncolumns, nrows, cap;
-    const char **cells; /* row-major */
+    const char **cells; /* row-major; control characters replaced */
     int cursor;
     enum pdl_status status;
 };
@@ -258,6 +263,9 @@ void pdl_table_init(struct pdl_table *t, pdl_arena *a,
 void pdl_table_cell(struct pdl_table *t, const char *fmt, ...) PDL_PRINTF(2, 3);
 void pdl_table_print(const struct pdl_table *t, int width,
                      struct pdl_sink *out);
+/* Breaks text at blanks before column 80 and ends the line. All lines are
+ * indented; `at` is the column where the first one already stands. */
+void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at);
 /* Columns a terminal shows for a UTF-8 text. */
 int pdl_text_width(const char *s);
 
@@ -294,7 +302,8 @@ const char *pdl_suggest_best(const struct pdl_suggest *s); /* or NULL */
 
 /* One tree for both, every node with its place in the file. Scalars stay
  * text, so that numbers keep their digits and units, and "no" is no trap.
- * Guarded against duplicate keys, deep nesting, alias bombs and NUL bytes. */
+ * Duplicate keys, nesting deeper than 64, NUL bytes, and YAML's aliases and
+ * tags are refused. */
 enum pdl_doc_kind { PDL_DOC_NULL, PDL_DOC_SCALAR, PDL_DOC_LIST, PDL_DOC_MAP };
 
 struct pdl_doc {
@@ -388,8 +397,10 @@ struct pdl_cmd {
 extern const struct pdl_opt pdl_common_opts[]; /* --json, --help ... */
 extern const int pdl_ncommon_opts;
 
-/* argv holds what follows the command's name. opts_size zeroed bytes at
- * args->opts must be provided. */
+/* argv holds what follows the command's name; it is not changed. opts_size
+ * zeroed bytes at args->opts must be provided. Option names must be whole
+ * (no abbreviations); the last of two wins; "--" ends options; "-" and
+ * negative numbers are arguments. */
 enum pdl_status pdl_opts_parse(const struct pdl_cmd *cmd, int argc, char **argv,
                                struct pdl_args *args, struct pdl_err *err);
 void pdl_help_print(const char *program, const struct pdl_cmd *cmd,

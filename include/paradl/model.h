@@ -62,12 +62,13 @@ struct pdl_tensor {
     enum pdl_dtype dtype;
     enum pdl_tensor_kind kind;
     int rank;
-    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
     int segment;               /* that makes it; its repeat multiplies it */
+    int64_t dim[PDL_MAX_RANK]; /* activations: without N */
 };
 
-/* All attributes of all operators; 0 or "" where an operator has no use for
- * one. Spatial ones are in the order of the shape, [D,]H,W. */
+/* All attributes of all operators; 0 where an operator has no use for one.
+ * Spatial ones are in the order of the shape, [D,]H,W. The builder turns the
+ * 0 of stride, dilation and groups of a window into 1. */
 struct pdl_attr {
     int64_t kernel[PDL_MAX_SPATIAL], stride[PDL_MAX_SPATIAL],
         dilation[PDL_MAX_SPATIAL];
@@ -76,6 +77,7 @@ struct pdl_attr {
     int64_t groups;                      /* 0 reads as 1 */
     int64_t features;                    /* F: outputs of conv, linear */
     bool no_bias, ceil_mode, count_pad;  /* count_pad: average pool */
+    bool keep_dims;                      /* reduce: keeps the axes as 1 */
     int64_t heads, kv_heads, head_dim, v_head_dim, window; /* attention */
     bool causal;
     int64_t experts, topk, ffn; /* mixture of experts, feed-forward */
@@ -84,7 +86,7 @@ struct pdl_attr {
     int64_t axis;  /* concat, softmax: index into the per-sample shape */
     double scale;  /* resize factor */
     int ndims;     /* reshape target, transpose permutation, slice ... */
-    int64_t dims[PDL_MAX_RANK];
+    int64_t dims[PDL_MAX_RANK]; /* each row of the operator table says what */
 };
 
 struct pdl_op;
@@ -120,29 +122,55 @@ struct pdl_model {
     int nunknown;         /* operators we do not know, each name once */
     const char *const *unknown_ops;
     const int64_t *unknown_counts; /* how often each occurs */
+    /* Symbolic dimensions nobody bound, or else the first tensor whose shape
+     * cannot be told: FLOPs are incomplete where there are any. */
+    int nunbound;
+    const char *const *unbound;
 };
 
 /* ---- operators -------------------------------------------------------- */
+
+/* What a pass over the operator touches: the ground of memory lifetimes and
+ * of the bytes in pdl_node_work. */
+enum pdl_op_flags {
+    PDL_OP_VIEW = 1,          /* moves no data: reshape, identity */
+    PDL_OP_PASS = 2,          /* backward hands dy on as it is: add */
+    PDL_OP_SAVES_X = 4,       /* backward-data reads the inputs again */
+    PDL_OP_SAVES_Y = 8,       /* ... the output */
+    PDL_OP_SAVES_MASK = 16,   /* ... one byte an output element: dropout */
+    PDL_OP_SAVES_DW = 32,     /* backward-weights reads the input */
+    PDL_OP_TWO_OPERANDS = 64, /* both operands are activations: matmul */
+    PDL_OP_SPARSE_ROWS = 128, /* reads only the rows it is asked for */
+};
+
+/* What an operator is asked about: its attributes and operands. */
+struct pdl_op_use {
+    const struct pdl_attr *attr;
+    const struct pdl_tensor *const *in; /* activations and constants */
+    const struct pdl_tensor *const *w;  /* weights and buffers */
+    int nin, nw;
+};
 
 /* One row of the operator table. To add an operator: one row (and its
  * functions) in src/model/ops_*.c; the tests walk the table. */
 struct pdl_op {
     const char *name, *summary;
     int min_in, max_in; /* activations */
-    /* Shapes of the weights it needs, by its own convention; NULL: none. */
+    unsigned flags;     /* enum pdl_op_flags */
+    /* Shapes of the weights it needs, by its own convention; NULL: none.
+     * Sets name ("weight", "bias" ...), kind and shape and returns how many;
+     * never fails: infer refuses what makes no sense. */
     int (*weights)(const struct pdl_attr *attr, const struct pdl_tensor *x,
                    struct pdl_tensor *w);
-    /* Output shapes from input shapes. NULL: the same as the first input. */
-    enum pdl_status (*infer)(const struct pdl_attr *attr,
-                             const struct pdl_tensor *const *in, int nin,
-                             const struct pdl_tensor *const *w, int nw,
-                             struct pdl_tensor *out, int *nout,
-                             struct pdl_err *err);
+    /* Output shapes from input shapes. NULL: the same as the first input.
+     * Where the caller already knows the shapes (an importer), *nout > 0 on
+     * entry and out holds them: operators that move data around without
+     * attributes to say how (reshape, slice, gather ...) then only check. */
+    enum pdl_status (*infer)(const struct pdl_op_use *u, struct pdl_tensor *out,
+                             int *nout, struct pdl_err *err);
     /* Forward FLOPs of one sample; NULL: 0. False on overflow. */
-    bool (*flops)(const struct pdl_attr *attr,
-                  const struct pdl_tensor *const *in, int nin,
-                  const struct pdl_tensor *const *w, int nw,
-                  const struct pdl_tensor *out, int64_t *flops);
+    bool (*flops)(const struct pdl_op_use *u, const struct pdl_tensor *out,
+                  int64_t *flops);
 };
 enum { PDL_OP_MAX_WEIGHTS = 8, PDL_OP_MAX_OUT = 64 };
 
@@ -176,7 +204,11 @@ struct pdl_build_spec {
 int pdl_build_node(pdl_build *b, const struct pdl_build_spec *spec);
 /* The i-th output of the node that made tensor t as its first output. */
 int pdl_build_output(pdl_build *b, int t, int i);
+/* A tensor made so far, valid until the next call; NULL after a failure. */
 const struct pdl_tensor *pdl_build_get(const pdl_build *b, int t);
+/* Lets a reader's own failure stick, with its message. */
+void pdl_build_fail(pdl_build *b, enum pdl_status st, const char *fmt, ...)
+    PDL_PRINTF(3, 4);
 
 /* Everything between the two calls is one repeated block. carry is the tensor
  * that goes round; repeat_end names what the next round starts from and
@@ -185,7 +217,9 @@ void pdl_build_repeat(pdl_build *b, int64_t repeat, int64_t first_index,
                       int carry);
 int pdl_build_repeat_end(pdl_build *b, int carry);
 
-void pdl_build_unknown(pdl_build *b, const char *op); /* counts an operator */
+void pdl_build_unknown(pdl_build *b, const char *op);  /* counts an operator */
+void pdl_build_unbound(pdl_build *b, const char *dim); /* FLOPs need it */
+/* What is known of the whole; NULL leaves kind or source as they are. */
 void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
                     int64_t tokens, int64_t source_nodes);
 enum pdl_status pdl_build_end(pdl_build *b, const struct pdl_model **out,
@@ -266,6 +300,15 @@ struct pdl_zoo_entry {
     const char *summary; /* which variant it is */
 };
 const struct pdl_zoo_entry *pdl_zoo_at(int i); /* NULL past the end */
+/* The i-th parameter that a name of the zoo takes, and its value when nobody
+ * sets it (0 often means that it follows from others). False past the end, and
+ * for a name that is not there. */
+struct pdl_zoo_param {
+    const char *key, *help;
+    const char *choices; /* "18|34|50" or NULL: any number in the range */
+    int64_t value, min, max;
+};
+bool pdl_zoo_param(const char *name, int i, struct pdl_zoo_param *out);
 enum pdl_status pdl_zoo_build(pdl_arena *a, const char *spec,
                               const struct pdl_model **out,
                               struct pdl_err *err);

@@ -251,7 +251,7 @@ struct pdl_sim_config {
     bool links;          /* fill result.links */
     bool bounds;         /* fill the lower bounds: may simulate again */
     bool critical_path;  /* fill result.path */
-    int timeline;        /* number of buckets over time, 0: none */
+    int timeline;        /* at least so many buckets over time; 0: none */
     size_t memory_limit; /* bytes of scratch; 0: 8 GiB */
     bool events_only;    /* no short cuts: for tests of the short cuts */
     /* Called now and then with the number of messages so far. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arena: memory with one owner. Blocks double from 4 KiB; a request larger
- * than a block gets a block of its own. Under AddressSanitizer the unused
+ * than a block gets a block of its own. The limit counts what an allocation
+ * really takes, rounded up to the alignment: a million empty strings are not
+ * free. Under AddressSanitizer the unused
  * tail of a block is poisoned, so that an overrun inside the arena is found
  * like one on the heap. */
-#include "paradl/base.h"
+#include "base_priv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,16 +96,15 @@ static struct block *add_block(pdl_arena *a, size_t need)
 void *pdl_arena_alloc(pdl_arena *a, size_t count, size_t size)
 {
     struct block *b = a->blocks;
-    size_t bytes, need;
+    size_t bytes, cost, need;
     char *p;
 
     if (size && count > (SIZE_MAX / 4) / size)
         return NULL;
     bytes = count * size;
-    need = (bytes + REDZONE + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    if (need == 0)
-        need = ALIGN;
-    if (bytes > a->left)
+    cost = ((bytes ? bytes : 1) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    need = cost + REDZONE;
+    if (cost > a->left)
         return NULL;
     if (!b || b->size - b->used < need)
         b = add_block(a, need);
@@ -111,8 +112,8 @@ void *pdl_arena_alloc(pdl_arena *a, size_t count, size_t size)
         return NULL;
     p = b->data + b->used;
     b->used += need;
-    a->left -= bytes;
-    a->used += bytes;
+    a->left -= cost;
+    a->used += cost;
     UNPOISON(p, bytes);
     return p;
 }
@@ -120,7 +121,7 @@ void *pdl_arena_alloc(pdl_arena *a, size_t count, size_t size)
 void *pdl_arena_grow(pdl_arena *a, const void *old, size_t count, size_t cap,
                      size_t size)
 {
-    void *p = pdl_arena_alloc(a, cap, size);
+    void *p = count <= cap ? pdl_arena_alloc(a, cap, size) : NULL;
 
     if (p && count)
         memcpy(p, old, count * size);
@@ -141,13 +142,12 @@ char *pdl_arena_strdup(pdl_arena *a, const char *s)
     return pdl_arena_strndup(a, s, strlen(s));
 }
 
-char *pdl_arena_printf(pdl_arena *a, const char *fmt, ...)
+char *base_arena_vprintf(pdl_arena *a, const char *fmt, va_list ap)
 {
-    va_list ap, again;
+    va_list again;
     char *p = NULL;
     int n;
 
-    va_start(ap, fmt);
     va_copy(again, ap);
     n = vsnprintf(NULL, 0, fmt, ap);
     if (n >= 0)
@@ -155,8 +155,23 @@ char *pdl_arena_printf(pdl_arena *a, const char *fmt, ...)
     if (p)
         vsnprintf(p, (size_t)n + 1, fmt, again);
     va_end(again);
+    return p;
+}
+
+char *pdl_arena_printf(pdl_arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    char *p;
+
+    va_start(ap, fmt);
+    p = base_arena_vprintf(a, fmt, ap);
     va_end(ap);
     return p;
+}
+
+size_t base_arena_left(const pdl_arena *a)
+{
+    return a->left;
 }
 
 size_t pdl_arena_used(const pdl_arena *a)

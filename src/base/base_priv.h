@@ -4,6 +4,8 @@
 
 #include "paradl/base.h"
 
+#include <stdarg.h>
+
 /* Builds a document tree from a stream of events; used by both readers. The
  * nesting is a stack, never recursion, so depth cannot exhaust ours. */
 enum { BASE_DOC_DEPTH = 64 };
@@ -32,5 +34,24 @@ enum pdl_status base_doc_scalar(struct base_doc_builder *b, const char *text,
 enum pdl_status base_doc_open(struct base_doc_builder *b,
                               enum pdl_doc_kind kind, int line, int col);
 void base_doc_close(struct base_doc_builder *b);
+
+/* The i-th option of a command, its own first, then the common ones. */
+const struct pdl_opt *base_opt_at(const struct pdl_cmd *cmd, int i);
+int base_nopts(const struct pdl_cmd *cmd);
+
+/* Makes text safe to print: control characters, also those above 127, and
+ * bytes that are not UTF-8 become '?'. */
+void base_tame(char *s);
+/* Length of the UTF-8 sequence at s (zero-ended), 0 when it is none. */
+int base_utf8_len(const char *s);
+
+/* Numbers read and written with a point, whatever locale the program that
+ * uses the library has chosen. */
+double base_strtod(const char *text, char **end);
+void base_put_double(char *buf, size_t size, int digits, double v);
+
+size_t base_arena_left(const pdl_arena *a);
+char *base_arena_vprintf(pdl_arena *a, const char *fmt, va_list ap)
+    PDL_PRINTF(2, 0);
 
 #endif

@@ -26,10 +26,16 @@ bool pdl_mul64(int64_t a, int64_t b, int64_t *out)
 bool pdl_prod64(const int64_t *dims, int n, int64_t *out)
 {
     int64_t r = 1;
+    bool fits = true, zero = false;
 
-    for (int i = 0; i < n; i++)
-        if (dims[i] < 0 || !pdl_mul64(r, dims[i], &r))
+    for (int i = 0; i < n; i++) {
+        if (dims[i] < 0)
             return false;
-    *out = r;
+        zero = zero || dims[i] == 0;
+        fits = fits && pdl_mul64(r, dims[i], &r);
+    }
+    if (!fits && !zero) /* 0 anywhere makes 0, in whatever order */
+        return false;
+    *out = zero ? 0 : r;
     return true;
 }

@@ -47,16 +47,20 @@ static enum pdl_status place(const struct pdl_doc *d, enum pdl_status st,
     return st;
 }
 
-static enum pdl_status want_scalar(const struct pdl_doc *d, const char *what,
-                                   struct pdl_err *err)
+static enum pdl_status unexpected(const struct pdl_doc *d, const char *what,
+                                  struct pdl_err *err)
 {
     static const char *const kinds[] = {"null", "a value", "a list", "a map"};
 
-    if (d->kind == PDL_DOC_SCALAR)
-        return PDL_OK;
     return pdl_doc_fail(d, err, "%s%sexpected %s, found %s",
                         d->key ? d->key : "", d->key ? ": " : "", what,
                         kinds[d->kind]);
+}
+
+static enum pdl_status want_scalar(const struct pdl_doc *d, const char *what,
+                                   struct pdl_err *err)
+{
+    return d->kind == PDL_DOC_SCALAR ? PDL_OK : unexpected(d, what, err);
 }
 
 enum pdl_status pdl_doc_int(const struct pdl_doc *d, int64_t min, int64_t max,
@@ -83,7 +87,7 @@ enum pdl_status pdl_doc_num(const struct pdl_doc *d, enum pdl_unit unit,
     if (st != PDL_OK)
         return place(d, st, err);
     if (!(v >= min && v <= max))
-        return pdl_doc_fail(d, err, "%s%s%s is outside %g to %g",
+        return pdl_doc_fail(d, err, "%s%s%.40s is outside %g to %g",
                             d->key ? d->key : "", d->key ? ": " : "", d->text,
                             min, max);
     *out = v;
@@ -119,6 +123,8 @@ enum pdl_status pdl_doc_str(const struct pdl_doc *d, const char **out,
 enum pdl_status pdl_doc_only(const struct pdl_doc *map, const char *const *keys,
                              struct pdl_err *err)
 {
+    if (map->kind != PDL_DOC_MAP)
+        return unexpected(map, "a map", err);
     for (const struct pdl_doc *d = map->child; d; d = d->next) {
         struct pdl_suggest s;
         int i = 0;

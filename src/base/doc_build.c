@@ -95,6 +95,9 @@ enum pdl_status base_doc_scalar(struct base_doc_builder *b, const char *text,
     if (text && memchr(text, '\0', len))
         return pdl_fail(b->err, PDL_EPARSE, "%s:%d:%d: text with a NUL byte",
                         b->file, line, col);
+    if (!text && f && f->node->kind == PDL_DOC_MAP && !f->key)
+        return pdl_fail(b->err, PDL_EPARSE, "%s:%d:%d: a key must be text",
+                        b->file, line, col);
     copy = pdl_arena_strndup(b->arena, text ? text : "", text ? len : 0);
     if (!copy)
         return no_memory(b);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON. jansson decides whether the text is JSON (strict, no duplicate keys,
- * bounded depth) and says where it is not; a walk over the text it accepted
- * then builds the tree, because jansson keeps neither the places of values
- * nor the digits of numbers. Python's NaN and Infinity are not JSON: the copy
- * that is checked has zeros there, the tree keeps the words. */
+ * JSON. jansson decides whether the text is JSON (strict, bounded depth) and
+ * says where it is not; a walk over the text it accepted then builds the
+ * tree, because jansson keeps neither the places of values nor the digits of
+ * numbers. Python's NaN and Infinity are not JSON: the copy that is checked
+ * has zeros there, the tree keeps the words. Columns count characters, as in
+ * YAML and in an editor. jansson's own memory is not ours to limit, so a text
+ * with more values than the arena could hold is refused before it starts. */
 #include "base_priv.h"
 
 #include <jansson.h>
@@ -13,13 +15,15 @@
 
 struct walk {
     const char *p, *end;
-    int line;
-    const char *line_start;
+    int line, col;    /* of mark */
+    const char *mark; /* counted up to here: one long line stays linear */
 };
 
-static int column(const struct walk *w)
+static int column(struct walk *w)
 {
-    return (int)(w->p - w->line_start) + 1;
+    for (; w->mark < w->p; w->mark++)
+        w->col += ((unsigned char)*w->mark & 0xc0) != 0x80;
+    return w->col;
 }
 
 static void skip_blank(struct walk *w)
@@ -27,7 +31,8 @@ static void skip_blank(struct walk *w)
     for (; w->p < w->end; w->p++) {
         if (*w->p == '\n') {
             w->line++;
-            w->line_start = w->p + 1;
+            w->col = 1;
+            w->mark = w->p + 1;
         } else if (*w->p != ' ' && *w->p != '\t' && *w->p != '\r' &&
                    *w->p != ',' && *w->p != ':') {
             break;
@@ -150,7 +155,13 @@ static enum pdl_status build(struct base_doc_builder *b, struct walk *w,
     return st;
 }
 
-/* Puts a zero where Python wrote what JSON does not have. */
+static bool ends_value(char c)
+{
+    return strchr(" \t\r\n,:[]{}", c) != NULL; /* or '\0' */
+}
+
+/* Puts a zero where Python wrote what JSON does not have: whole words only,
+ * or 1NaN would pass as 10. The text ends with a zero byte. */
 static void replace_nonfinite(char *text, size_t len)
 {
     static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
@@ -166,7 +177,9 @@ static void replace_nonfinite(char *text, size_t len)
         for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
             size_t n = strlen(words[k]);
 
-            if (len - i >= n && memcmp(text + i, words[k], n) == 0) {
+            if (len - i >= n && memcmp(text + i, words[k], n) == 0 &&
+                (i == 0 || ends_value(text[i - 1])) &&
+                ends_value(text[i + n])) {
                 memset(text + i, ' ', n);
                 text[i] = '0';
             }
@@ -174,12 +187,52 @@ static void replace_nonfinite(char *text, size_t len)
     }
 }
 
+/* Fewer values than commas, colons or brackets there cannot be (and at most
+ * three times the largest of the three). */
+static size_t least_values(const char *text, size_t len)
+{
+    size_t commas = 0, colons = 0, opens = 0, n;
+    bool inside = false;
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '"')
+            inside = !inside;
+        else if (inside)
+            i += text[i] == '\\';
+        else {
+            commas += text[i] == ',';
+            colons += text[i] == ':';
+            opens += text[i] == '[' || text[i] == '{';
+        }
+    }
+    n = commas > colons ? commas : colons;
+    return n > opens ? n : opens;
+}
+
+/* jansson takes a zero byte after the value for the end of the text. */
+static enum pdl_status no_zeros(const char *text, size_t len, const char *name,
+                                struct pdl_err *err)
+{
+    const char *zero = len ? memchr(text, '\0', len) : NULL;
+    struct walk w = {text, zero, 1, 1, text};
+
+    if (!zero)
+        return PDL_OK;
+    for (; w.p < zero; w.p++)
+        if (*w.p == '\n') {
+            w.line++;
+            w.col = 1;
+            w.mark = w.p + 1;
+        }
+    return pdl_fail(err, PDL_EPARSE, "%s:%d:%d: text with a NUL byte", name,
+                    w.line, column(&w));
+}
+
 static enum pdl_status check(const char *text, size_t len, const char *name,
                              struct pdl_err *err)
 {
     json_error_t e;
-    size_t flags =
-        JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_DECODE_ANY;
+    size_t flags = JSON_DECODE_INT_AS_REAL | JSON_DECODE_ANY;
     json_t *root = json_loadb(text, len, flags, &e);
 
     if (root) {
@@ -195,20 +248,26 @@ enum pdl_status pdl_doc_json(pdl_arena *a, struct pdl_bytes in,
                              const char *name, const struct pdl_doc **out,
                              struct pdl_err *err)
 {
-    char *copy = pdl_arena_strndup(a, in.data, in.len);
-    char *buf = pdl_arena_alloc(a, in.len + 1, 1);
+    bool marked = in.len >= 3 && memcmp(in.data, "\xef\xbb\xbf", 3) == 0;
+    const char *text = marked ? in.data + 3 : in.data; /* byte order mark */
+    size_t len = marked ? in.len - 3 : in.len;
+    char *copy = pdl_arena_strndup(a, text, len);
+    char *buf = pdl_arena_alloc(a, len + 1, 1);
     struct base_doc_builder b;
     struct walk w;
     enum pdl_status st;
 
-    if (!copy || !buf)
+    if (!copy || !buf ||
+        least_values(text, len) > base_arena_left(a) / sizeof(struct pdl_doc))
         return pdl_fail(err, PDL_ENOMEM, "%s: too large to hold in memory",
                         name);
-    replace_nonfinite(copy, in.len);
-    st = check(copy, in.len, name, err);
+    replace_nonfinite(copy, len);
+    st = no_zeros(text, len, name, err);
+    if (st == PDL_OK)
+        st = check(copy, len, name, err);
     if (st != PDL_OK)
         return st;
-    w = (struct walk){in.data, in.data + in.len, 1, in.data};
+    w = (struct walk){text, text + len, 1, 1, text};
     base_doc_begin(&b, a, name, err);
     st = build(&b, &w, buf);
     if (st == PDL_OK)

@@ -1,22 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * YAML through libyaml's event parser. Aliases are refused: nothing we read
- * needs them and nine of them make a billion nodes. */
+ * needs them and nine of them make a billion nodes. So are tags: a value we
+ * would read in another sense than the one written is worse than none. */
 #include "base_priv.h"
 
 #include <string.h>
 #include <yaml.h>
 
-static enum pdl_status syntax(const yaml_parser_t *p, const char *name,
-                              struct pdl_err *err)
+/* Bytes that are no text: libyaml gives their offset only. */
+static enum pdl_status not_text(const yaml_parser_t *p, struct pdl_bytes in,
+                                const char *name, struct pdl_err *err)
+{
+    size_t line = 1, col = 1;
+
+    for (size_t i = 0; i < p->problem_offset && i < in.len; i++) {
+        if (in.data[i] == '\n') {
+            line++;
+            col = 1;
+        } else {
+            col += ((unsigned char)in.data[i] & 0xc0) != 0x80;
+        }
+    }
+    return pdl_fail(err, PDL_EPARSE, "%s:%zu:%zu: %s", name, line, col,
+                    p->problem ? p->problem : "not text");
+}
+
+static enum pdl_status syntax(const yaml_parser_t *p, struct pdl_bytes in,
+                              const char *name, struct pdl_err *err)
 {
     const char *what = p->problem ? p->problem : "malformed YAML";
 
     if (p->error == YAML_MEMORY_ERROR)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
     if (p->error == YAML_READER_ERROR)
-        return pdl_fail(err, PDL_EPARSE, "%s: byte %zu: %s", name,
-                        p->problem_offset, what);
+        return not_text(p, in, name, err);
     return pdl_fail(err, PDL_EPARSE, "%s:%zu:%zu: %s", name,
                     p->problem_mark.line + 1, p->problem_mark.column + 1, what);
 }
@@ -38,12 +56,24 @@ static enum pdl_status scalar(struct base_doc_builder *b, const yaml_event_t *e,
                            quoted, line, col);
 }
 
+static const yaml_char_t *tag_of(const yaml_event_t *e)
+{
+    return e->type == YAML_SCALAR_EVENT           ? e->data.scalar.tag
+           : e->type == YAML_SEQUENCE_START_EVENT ? e->data.sequence_start.tag
+           : e->type == YAML_MAPPING_START_EVENT  ? e->data.mapping_start.tag
+                                                  : NULL;
+}
+
 static enum pdl_status take(struct base_doc_builder *b, const yaml_event_t *e,
                             int *documents)
 {
     int line = (int)e->start_mark.line + 1;
     int col = (int)e->start_mark.column + 1;
 
+    if (tag_of(e))
+        return pdl_fail(b->err, PDL_EPARSE,
+                        "%s:%d:%d: tags (!name) are not accepted", b->file,
+                        line, col);
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
         if ((*documents)++ > 0)
@@ -89,7 +119,7 @@ enum pdl_status pdl_doc_yaml(pdl_arena *a, struct pdl_bytes in,
         yaml_event_t event;
 
         if (!yaml_parser_parse(&parser, &event)) {
-            st = syntax(&parser, name, err);
+            st = syntax(&parser, in, name, err);
             break;
         }
         st = take(&b, &event, &documents);

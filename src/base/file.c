@@ -26,12 +26,12 @@ static enum pdl_status open_file(const char *path, int *fd, struct stat *sb,
 
     if (f < 0)
         return sys_fail(err, path);
-    if (fstat(f, sb) != 0 || S_ISDIR(sb->st_mode)) {
-        enum pdl_status st;
+    errno = 0;
+    if (fstat(f, sb) == 0 && S_ISDIR(sb->st_mode))
+        errno = EISDIR;
+    if (errno) {
+        enum pdl_status st = sys_fail(err, path);
 
-        if (S_ISDIR(sb->st_mode))
-            errno = EISDIR;
-        st = sys_fail(err, path);
         close(f);
         return st;
     }
@@ -120,6 +120,10 @@ enum pdl_status pdl_file_map(const char *path, struct pdl_bytes *out,
     st = open_file(path, &fd, &sb, err);
     if (st != PDL_OK)
         return st;
+    if (!S_ISREG(sb.st_mode)) {
+        close(fd);
+        return pdl_fail(err, PDL_EIO, "%s: not a regular file", path);
+    }
     if (sb.st_size == 0) {
         close(fd);
         *out = (struct pdl_bytes){NULL, 0};
@@ -142,8 +146,8 @@ void pdl_file_unmap(struct pdl_bytes *map)
     *map = (struct pdl_bytes){NULL, 0};
 }
 
-static enum pdl_status inflate_all(z_stream *z, const char *name, size_t max,
-                                   struct pdl_buf *b, struct pdl_err *err)
+static enum pdl_status inflate_member(z_stream *z, const char *name, size_t max,
+                                      struct pdl_buf *b, struct pdl_err *err)
 {
     char chunk[16384];
     int rc = Z_OK;
@@ -152,6 +156,11 @@ static enum pdl_status inflate_all(z_stream *z, const char *name, size_t max,
         z->next_out = (unsigned char *)chunk;
         z->avail_out = sizeof chunk;
         rc = inflate(z, Z_NO_FLUSH);
+        if (rc == Z_BUF_ERROR)
+            return pdl_fail(err, PDL_EPARSE, "%s: the gzip data ends early",
+                            name);
+        if (rc == Z_MEM_ERROR)
+            return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
         if (rc != Z_OK && rc != Z_STREAM_END)
             return pdl_fail(err, PDL_EPARSE, "%s: damaged gzip data", name);
         pdl_put(&b->sink, chunk, sizeof chunk - z->avail_out);
@@ -162,6 +171,24 @@ static enum pdl_status inflate_all(z_stream *z, const char *name, size_t max,
             return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
     }
     return PDL_OK;
+}
+
+/* A gzip file is one member after another; zeros may pad its end (RFC 1952,
+ * and what tape drives left). */
+static enum pdl_status inflate_all(z_stream *z, const char *name, size_t max,
+                                   struct pdl_buf *b, struct pdl_err *err)
+{
+    enum pdl_status st = inflate_member(z, name, max, b, err);
+
+    while (st == PDL_OK && z->avail_in > 0 && *z->next_in == 0x1f) {
+        inflateReset(z);
+        st = inflate_member(z, name, max, b, err);
+    }
+    for (; st == PDL_OK && z->avail_in > 0; z->next_in++, z->avail_in--)
+        if (*z->next_in != 0)
+            st = pdl_fail(err, PDL_EPARSE, "%s: rubbish after the gzip data",
+                          name);
+    return st;
 }
 
 enum pdl_status pdl_gunzip(pdl_arena *a, struct pdl_bytes in, const char *name,
@@ -175,6 +202,9 @@ enum pdl_status pdl_gunzip(pdl_arena *a, struct pdl_bytes in, const char *name,
 
     if (in.len < 2 || (unsigned char)in.data[0] != 0x1f ||
         (unsigned char)in.data[1] != 0x8b) {
+        if (in.len > max)
+            return pdl_fail(err, PDL_EPARSE, "%s: larger than %zu bytes", name,
+                            max);
         *out = in;
         return PDL_OK;
     }
@@ -227,41 +257,88 @@ static void sync_folder(const char *path)
     free(dir);
 }
 
-enum pdl_status pdl_file_write(const char *path, const void *data, size_t len,
+/* A file of a new name beside path. The kernel applies the umask; asking for
+ * it, as mkstemp would make us, is not safe with threads. */
+static int make_temporary(char *name, size_t size, const char *path)
+{
+    enum { TRIES = 100 };
+    int fd = -1;
+
+    for (int i = 0; fd < 0 && i < TRIES; i++) {
+        snprintf(name, size, "%s.%ld.%d", path, (long)getpid(), i);
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+/* Writes, syncs and closes; false with errno set when any of it failed. */
+static bool fill(int fd, const void *data, size_t len, const struct stat *old)
+{
+    bool ok = (!old || fchmod(fd, old->st_mode & 07777) == 0) &&
+              write_all(fd, data, len) && fsync(fd) == 0;
+    int saved = errno;
+
+    if (close(fd) != 0 && ok)
+        return false;
+    errno = saved;
+    return ok;
+}
+
+static enum pdl_status replace(const char *path, const struct stat *old,
+                               const void *data, size_t len,
                                struct pdl_err *err)
 {
-    size_t size = strlen(path) + 16;
+    size_t size = strlen(path) + 40;
     char *tmp = malloc(size);
     enum pdl_status st = PDL_OK;
-    bool made = false;
-    mode_t mask;
     int fd;
 
     if (!tmp)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", path);
-    snprintf(tmp, size, "%s.XXXXXX", path);
-    fd = mkstemp(tmp);
+    fd = make_temporary(tmp, size, path);
     if (fd < 0) {
         st = sys_fail(err, path);
-        goto out;
-    }
-    made = true;
-    mask = umask(0);
-    umask(mask);
-    if (fchmod(fd, 0666 & ~mask) != 0 || !write_all(fd, data, len) ||
-        fsync(fd) != 0)
+    } else if (!fill(fd, data, len, old) || rename(tmp, path) != 0) {
         st = sys_fail(err, path);
-    if (close(fd) != 0 && st == PDL_OK)
-        st = sys_fail(err, path);
-    if (st == PDL_OK && rename(tmp, path) != 0)
-        st = sys_fail(err, path);
-    if (st == PDL_OK) {
-        made = false;
+        unlink(tmp);
+    } else {
         sync_folder(path);
     }
-out:
-    if (made)
-        unlink(tmp);
     free(tmp);
+    return st;
+}
+
+/* A device or a pipe must not become a file. */
+static enum pdl_status write_in_place(const char *path, const void *data,
+                                      size_t len, struct pdl_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write_all(fd, data, len);
+    enum pdl_status st = ok ? PDL_OK : sys_fail(err, path);
+
+    if (fd >= 0 && close(fd) != 0 && ok)
+        st = sys_fail(err, path);
+    return st;
+}
+
+enum pdl_status pdl_file_write(const char *path, const void *data, size_t len,
+                               struct pdl_err *err)
+{
+    char *target = NULL;
+    enum pdl_status st;
+    struct stat sb;
+
+    if (stat(path, &sb) != 0)
+        return replace(path, NULL, data, len, err);
+    if (!S_ISREG(sb.st_mode))
+        return write_in_place(path, data, len, err);
+    target = realpath(path, NULL); /* through symbolic links */
+    if (!target || access(target, W_OK) != 0)
+        st = sys_fail(err, path);
+    else
+        st = replace(target, &sb, data, len, err);
+    free(target);
     return st;
 }

@@ -2,9 +2,9 @@
  *
  * JSON writer: two blanks a level, flat arrays on one line, doubles as the
  * shortest decimal that reads back the same. */
-#include "paradl/base.h"
+#include "base_priv.h"
 
-#include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,8 @@ static void separate(struct pdl_json *j)
 static void open_level(struct pdl_json *j, bool array, bool flat)
 {
     separate(j);
-    assert(j->depth < (int)(sizeof j->level / sizeof j->level[0]));
+    if (j->depth == (int)(sizeof j->level / sizeof j->level[0]))
+        abort(); /* our own nesting, not input */
     flat = flat || (j->depth > 0 && j->level[j->depth - 1].flat);
     j->level[j->depth].array = array;
     j->level[j->depth].any = false;
@@ -76,7 +77,8 @@ void pdl_json_end(struct pdl_json *j)
 {
     bool array, broken;
 
-    assert(j->depth > 0);
+    if (j->depth == 0)
+        abort();
     j->depth--;
     array = j->level[j->depth].array;
     broken = j->level[j->depth].any && !j->level[j->depth].flat;
@@ -87,9 +89,8 @@ void pdl_json_end(struct pdl_json *j)
         pdl_put(j->out, "\n", 1);
 }
 
-/* Length of the UTF-8 sequence at s, 0 when it is none: names read from
- * files may hold any bytes, JSON may not. */
-static int utf8_len(const char *s)
+/* Names read from files may hold any bytes, JSON may not. */
+int base_utf8_len(const char *s)
 {
     unsigned char c = (unsigned char)*s;
     int n = c < 0x80                ? 1
@@ -120,7 +121,7 @@ static void quote(struct pdl_json *j, const char *s)
         const char *from = s;
 
         while ((unsigned char)*s >= 0x20 && *s != '"' && *s != '\\' &&
-               (n = utf8_len(s)) > 0)
+               (n = base_utf8_len(s)) > 0)
             s += n;
         pdl_put(j->out, from, (size_t)(s - from));
         if (!*s)
@@ -168,9 +169,10 @@ void pdl_json_num(struct pdl_json *j, double v)
         pdl_puts(j->out, "null");
         return;
     }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v)
+    /* 15 digits are always kept, except below the smallest normal double */
+    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
+        base_put_double(text, sizeof text, digits, v);
+        if (base_strtod(text, NULL) == v)
             break;
     }
     pdl_puts(j->out, text);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command lines from a table, parsed by getopt_long. Options may stand before
- * or after the arguments; "--" ends them. */
+ * Command lines from a table. Options may stand before or after the
+ * arguments; "--" ends them; a value follows its option or its "=". Written
+ * here and not with getopt_long, which keeps global state and accepts
+ * abbreviations, so that a new option would break a script that used one: a
+ * name must be whole. "-" and negative numbers are arguments. */
 #include "base_priv.h"
 
-#include <getopt.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define AT(field) offsetof(struct pdl_args, field)
@@ -26,8 +28,6 @@ const struct pdl_opt pdl_common_opts[] = {
 const int pdl_ncommon_opts = sizeof pdl_common_opts / sizeof pdl_common_opts[0];
 #undef AT
 
-enum { MAX_OPTS = 64, FIRST_LONG = 1000 };
-
 static bool among(const char *choices, const char *value)
 {
     size_t n = strlen(value);
@@ -41,6 +41,28 @@ static bool among(const char *choices, const char *value)
     return false;
 }
 
+static void suggest_choice(const char *choices, const char *value,
+                           struct pdl_err *err)
+{
+    char best[64] = "", word[64];
+    struct pdl_suggest s;
+    int distance;
+
+    pdl_suggest_init(&s, value);
+    for (const char *p = choices; *p; p += *p == '|') {
+        size_t n = strcspn(p, "|");
+
+        distance = s.distance;
+        snprintf(word, sizeof word, "%.*s", (int)n, p);
+        pdl_suggest_try(&s, word);
+        if (s.distance < distance)
+            memcpy(best, word, sizeof best);
+        p += n;
+    }
+    if (pdl_suggest_best(&s))
+        pdl_hint(err, "did you mean '%s'?", best);
+}
+
 static enum pdl_status store(const struct pdl_opt *o, void *base,
                              const char *value, struct pdl_err *err)
 {
@@ -48,9 +70,10 @@ static enum pdl_status store(const struct pdl_opt *o, void *base,
     enum pdl_status st = PDL_OK;
     struct pdl_err inner = {"", ""};
 
-    if (o->choices && !among(o->choices, value)) {
+    if (o->choices && value && !among(o->choices, value)) {
         pdl_fail(err, PDL_EINVAL, "--%s: '%.60s' is none of %s", o->name, value,
                  o->choices);
+        suggest_choice(o->choices, value, err);
         return PDL_EINVAL;
     }
     switch (o->kind) {
@@ -82,121 +105,154 @@ static enum pdl_status store(const struct pdl_opt *o, void *base,
 }
 
 /* The i-th option, the command's own first. */
-static const struct pdl_opt *opt_at(const struct pdl_cmd *cmd, int i)
+const struct pdl_opt *base_opt_at(const struct pdl_cmd *cmd, int i)
 {
     return i < cmd->nopts ? &cmd->opts[i] : &pdl_common_opts[i - cmd->nopts];
 }
 
-static enum pdl_status unknown(const struct pdl_cmd *cmd, const char *word,
-                               struct pdl_err *err)
+int base_nopts(const struct pdl_cmd *cmd)
 {
-    struct pdl_suggest s;
-    char name[64];
-    size_t n = strcspn(word, "=");
+    return cmd->nopts + pdl_ncommon_opts;
+}
 
-    n = n < sizeof name ? n : sizeof name - 1;
-    memcpy(name, word, n);
-    name[n] = '\0';
-    pdl_fail(err, PDL_EINVAL, "unknown option '%s'", name);
-    pdl_suggest_init(&s, name + strspn(name, "-"));
-    for (int i = 0; i < cmd->nopts + pdl_ncommon_opts; i++)
-        pdl_suggest_try(&s, opt_at(cmd, i)->name);
-    if (pdl_suggest_best(&s))
-        pdl_hint(err, "did you mean '--%s'?", pdl_suggest_best(&s));
+/* A command line being read. */
+struct reader {
+    const struct pdl_cmd *cmd;
+    struct pdl_args *args;
+    struct pdl_err *err;
+    int argc, at;
+    char **argv;
+};
+
+static enum pdl_status unknown(struct reader *r, const char *name, size_t len)
+{
+    const struct pdl_cmd *cmd = r->cmd;
+    struct pdl_suggest s;
+    const char *best, *bare;
+    char word[64];
+
+    snprintf(word, sizeof word, "%.*s", (int)(len < 60 ? len : 60), name);
+    bare = word + strspn(word, "-");
+    pdl_fail(r->err, PDL_EINVAL, "unknown option '%s'", word);
+    pdl_suggest_init(&s, bare);
+    for (int i = 0; i < base_nopts(cmd); i++)
+        pdl_suggest_try(&s, base_opt_at(cmd, i)->name);
+    best = pdl_suggest_best(&s);
+    for (int i = 0; !best && strlen(bare) > 1 && i < base_nopts(cmd); i++)
+        if (strncmp(base_opt_at(cmd, i)->name, bare, strlen(bare)) == 0)
+            best = base_opt_at(cmd, i)->name; /* an abbreviation */
+    if (best)
+        pdl_hint(r->err, "did you mean '--%s'?", best);
     else
-        pdl_hint(err, "see 'paradl %s --help'", cmd->name);
+        pdl_hint(r->err, "see 'paradl %s --help'", cmd->name);
     return PDL_EINVAL;
 }
 
-struct tables {
-    struct option longs[MAX_OPTS + 1];
-    char shorts[3 * MAX_OPTS];
-    int count;
-};
-
-static void build(const struct pdl_cmd *cmd, struct tables *t)
+/* Stores an option; value NULL: it is the next word, if one is wanted. */
+static enum pdl_status take(struct reader *r, int i, const char *value)
 {
-    char *s = t->shorts;
+    const struct pdl_opt *o = base_opt_at(r->cmd, i);
 
-    t->count = cmd->nopts + pdl_ncommon_opts;
-    if (t->count > MAX_OPTS)
-        abort(); /* our own table, not input */
-    *s++ = ':';
-    for (int i = 0; i < t->count; i++) {
-        const struct pdl_opt *o = opt_at(cmd, i);
-
-        t->longs[i] =
-            (struct option){o->name, o->arg ? 1 : 0, NULL, FIRST_LONG + i};
-        if (o->letter) {
-            *s++ = o->letter;
-            if (o->arg)
-                *s++ = ':';
-        }
+    if (o->arg && !value) {
+        if (r->at == r->argc)
+            return pdl_fail(r->err, PDL_EINVAL, "option '--%s' needs a value",
+                            o->name);
+        value = r->argv[r->at++];
     }
-    *s = '\0';
+    return store(o, i < r->cmd->nopts ? r->args->opts : (void *)r->args, value,
+                 r->err);
 }
 
-static int index_of(const struct pdl_cmd *cmd, const struct tables *t, int c)
+static enum pdl_status take_long(struct reader *r, const char *word)
 {
-    if (c >= FIRST_LONG)
-        return c - FIRST_LONG;
-    for (int i = 0; i < t->count; i++)
-        if (opt_at(cmd, i)->letter == c)
+    const char *name = word + 2, *equals = strchr(name, '=');
+    size_t len = equals ? (size_t)(equals - name) : strlen(name);
+
+    for (int i = 0; i < base_nopts(r->cmd); i++) {
+        const struct pdl_opt *o = base_opt_at(r->cmd, i);
+
+        if (strlen(o->name) != len || memcmp(o->name, name, len) != 0)
+            continue;
+        if (equals && !o->arg)
+            return pdl_fail(r->err, PDL_EINVAL, "option '--%s' takes no value",
+                            o->name);
+        return take(r, i, equals ? equals + 1 : NULL);
+    }
+    return unknown(r, word, len + 2);
+}
+
+static int find_letter(const struct pdl_cmd *cmd, char letter)
+{
+    for (int i = 0; i < base_nopts(cmd); i++)
+        if (base_opt_at(cmd, i)->letter == letter)
             return i;
     return -1;
 }
 
-static enum pdl_status positional(const struct pdl_cmd *cmd, int argc,
-                                  char **argv, int first, struct pdl_args *args,
-                                  struct pdl_err *err)
+/* "-qv" is "-q -v"; "-ofile" is "-o file". */
+static enum pdl_status take_letters(struct reader *r, const char *word)
 {
-    args->npos = 0;
-    for (int i = first; i < argc; i++) {
-        if (args->npos == cmd->max_pos || args->npos == PDL_MAX_ARGS)
-            return pdl_fail(err, PDL_EINVAL, "unexpected argument '%.80s'",
-                            argv[i]);
-        args->pos[args->npos++] = argv[i];
+    enum pdl_status st = PDL_OK;
+
+    for (const char *p = word + 1; *p && st == PDL_OK; p++) {
+        int i = find_letter(r->cmd, *p);
+
+        if (i < 0) {
+            char name[3] = {'-', *p, '\0'};
+
+            return unknown(r, p == word + 1 ? word : name,
+                           p == word + 1 ? strlen(word) : 2);
+        }
+        if (base_opt_at(r->cmd, i)->arg)
+            return take(r, i, p[1] ? p + 1 : NULL);
+        st = take(r, i, NULL);
     }
-    if (args->npos < cmd->min_pos && !args->help) {
-        pdl_fail(err, PDL_EINVAL, "%s needs %s", cmd->name, cmd->args);
-        pdl_hint(err, "for example: %s", cmd->example);
-        return PDL_EINVAL;
-    }
+    return st;
+}
+
+static enum pdl_status take_argument(struct reader *r, const char *word)
+{
+    struct pdl_args *args = r->args;
+
+    if (args->npos == r->cmd->max_pos || args->npos == PDL_MAX_ARGS)
+        return pdl_fail(r->err, PDL_EINVAL, "unexpected argument '%.80s'",
+                        word);
+    args->pos[args->npos++] = word;
     return PDL_OK;
+}
+
+/* "-", "-5", "-.5": not options, unless a command has such a letter. */
+static bool is_argument(const struct pdl_cmd *cmd, const char *word)
+{
+    if (word[0] != '-' || word[1] == '\0')
+        return true;
+    return strchr("0123456789.", word[1]) && find_letter(cmd, word[1]) < 0;
 }
 
 enum pdl_status pdl_opts_parse(const struct pdl_cmd *cmd, int argc, char **argv,
                                struct pdl_args *args, struct pdl_err *err)
 {
-    /* getopt wants a program name in front, and permutes what it is given */
-    char **copy = calloc((size_t)argc + 2, sizeof *copy);
+    struct reader r = {cmd, args, err, argc, 0, argv};
     enum pdl_status st = PDL_OK;
-    struct tables t = {.count = 0};
-    int c;
+    bool ended = false;
 
-    if (!copy)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    copy[0] = (char *)(uintptr_t) "paradl";
-    for (int i = 0; i < argc; i++)
-        copy[i + 1] = argv[i];
-    build(cmd, &t);
-    optind = 0; /* restart */
-    opterr = 0;
-    while (st == PDL_OK &&
-           (c = getopt_long(argc + 1, copy, t.shorts, t.longs, NULL)) != -1) {
-        int i = index_of(cmd, &t, c);
+    args->npos = 0;
+    while (r.at < argc && st == PDL_OK) {
+        const char *word = argv[r.at++];
 
-        if (c == ':')
-            st = pdl_fail(err, PDL_EINVAL, "option '%.60s' needs a value",
-                          copy[optind - 1]);
-        else if (i < 0)
-            st = unknown(cmd, copy[optind - 1], err);
+        if (ended || is_argument(cmd, word))
+            st = take_argument(&r, word);
+        else if (strcmp(word, "--") == 0)
+            ended = true;
+        else if (word[1] == '-')
+            st = take_long(&r, word);
         else
-            st = store(opt_at(cmd, i), i < cmd->nopts ? args->opts : args,
-                       optarg, err);
+            st = take_letters(&r, word);
     }
-    if (st == PDL_OK)
-        st = positional(cmd, argc + 1, copy, optind, args, err);
-    free(copy);
+    if (st == PDL_OK && args->npos < cmd->min_pos && !args->help) {
+        pdl_fail(err, PDL_EINVAL, "%s needs %s", cmd->name, cmd->args);
+        pdl_hint(err, "for example: %s", cmd->example);
+        st = PDL_EINVAL;
+    }
     return st;
 }

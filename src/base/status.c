@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Status codes and the one error message that travels up to the person. */
-#include "paradl/base.h"
+#include "base_priv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,12 +15,23 @@ const char *pdl_version(void)
         PDL_VERSION_PATCH);
 }
 
-/* Input quoted in a message may hold anything; a terminal must not obey it. */
-static void tame(char *s)
+/* Input quoted in a message may hold anything, and %.40s may cut a character
+ * in two; a terminal must neither obey the one nor see the other. U+0080 to
+ * U+009F are controls too: c2 9b is what ESC [ is. */
+void base_tame(char *s)
 {
-    for (; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            *s = '?';
+    while (*s) {
+        int n = base_utf8_len(s);
+        bool c1 =
+            n == 2 && (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0;
+
+        if (n == 0 || c1 || (unsigned char)*s < 0x20 || *s == 0x7f) {
+            for (int i = 0; i < (c1 ? 2 : 1); i++)
+                s[i] = '?';
+            n = c1 ? 2 : 1;
+        }
+        s += n;
+    }
 }
 
 void pdl_say(struct pdl_err *err, const char *fmt, ...)
@@ -32,7 +43,7 @@ void pdl_say(struct pdl_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
     va_end(ap);
-    tame(err->msg);
+    base_tame(err->msg);
     err->hint[0] = '\0';
 }
 
@@ -45,7 +56,7 @@ void pdl_hint(struct pdl_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->hint, sizeof err->hint, fmt, ap);
     va_end(ap);
-    tame(err->hint);
+    base_tame(err->hint);
 }
 
 const char *pdl_status_text(enum pdl_status st)

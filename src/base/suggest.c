@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * "Did you mean": Damerau-Levenshtein distance (a swap of neighbours is one
- * slip), accepted up to a third of the word's length. */
+ * slip), accepted up to one more than a quarter of the word's length. */
 #include "paradl/base.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * Tables for a terminal. Each column is as wide as its widest cell; when the
  * sum is too wide, the widest left-aligned column gives way and its texts are
  * cut in the middle, where names carry least. */
-#include "paradl/base.h"
+#include "base_priv.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,14 +31,11 @@ void pdl_table_init(struct pdl_table *t, pdl_arena *a,
 
 void pdl_table_cell(struct pdl_table *t, const char *fmt, ...)
 {
-    char text[512];
     va_list ap;
+    char *text;
 
     if (t->status != PDL_OK)
         return;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     if (t->cursor == t->cap) {
         int cap = t->cap ? 2 * t->cap : 8 * t->ncolumns;
         const char **grown = pdl_arena_grow(
@@ -51,12 +48,15 @@ void pdl_table_cell(struct pdl_table *t, const char *fmt, ...)
         t->cells = grown;
         t->cap = cap;
     }
-    t->cells[t->cursor] = pdl_arena_strdup(t->arena, text);
-    if (!t->cells[t->cursor]) {
+    va_start(ap, fmt);
+    text = base_arena_vprintf(t->arena, fmt, ap);
+    va_end(ap);
+    if (!text) {
         t->status = PDL_ENOMEM;
         return;
     }
-    t->cursor++;
+    base_tame(text); /* names come from files */
+    t->cells[t->cursor++] = text;
     t->nrows = t->cursor / t->ncolumns;
 }
 

@@ -3,7 +3,7 @@
  * Numbers with units. A table of suffixes for each kind; the parser takes a
  * number, optional blanks and one suffix. Prefixes are exact: Ki, Mi, Gi are
  * powers of 1024, k, M, G powers of 1000, and b is a bit where B is a byte. */
-#include "paradl/base.h"
+#include "base_priv.h"
 
 #include <errno.h>
 #include <math.h>
@@ -68,6 +68,8 @@ static const struct suffix show_flop_s[] = {
     {"PFLOP/s", 1e15}, {"EFLOP/s", 1e18}, {0}};
 static const struct suffix show_watt[] = {
     {"W", 1}, {"kW", 1e3}, {"MW", 1e6}, {0}};
+static const struct suffix show_metre[] = {
+    {"mm", 1e-3}, {"m", 1}, {"km", 1e3}, {0}};
 static const struct suffix show_hertz[] = {
     {"Hz", 1}, {"MHz", 1e6}, {"GHz", 1e9}, {0}};
 
@@ -81,7 +83,7 @@ static const struct kind {
     [PDL_UNIT_SECONDS] = {seconds, show_seconds, "5us or 1.5s"},
     [PDL_UNIT_FLOP_S]  = {flop_s,  show_flop_s,  "312TFLOP/s"},
     [PDL_UNIT_WATT]    = {watt,    show_watt,    "700W"},
-    [PDL_UNIT_METRE]   = {metre,   metre,        "5m"},
+    [PDL_UNIT_METRE]   = {metre,   show_metre,   "5m"},
     [PDL_UNIT_HERTZ]   = {hertz,   show_hertz,   "1.98GHz"},
 };
 // clang-format on
@@ -93,6 +95,12 @@ static const struct suffix *find_suffix(const struct suffix *list,
         if (strcmp(list->text, text) == 0)
             return list;
     return NULL;
+}
+
+/* 5us must be the double 5e-6: 5 * 1e-6 is not, 5 / 1e6 is. */
+static double scaled(double v, double scale)
+{
+    return scale < 1 ? v / round(1 / scale) : v * scale;
 }
 
 /* strtod also reads hexadecimal, "inf" and "nan": those are not numbers a
@@ -140,13 +148,15 @@ enum pdl_status pdl_unit_parse(const char *text, enum pdl_unit unit,
         pdl_hint(err, "write it like %s", k->example);
         return PDL_EPARSE;
     }
-    v = strtod(text, &end);
+    v = base_strtod(text, &end);
+    if (end == text)
+        return pdl_fail(err, PDL_EPARSE, "'%.40s' is not a number", text);
     while (*end == ' ')
         end++;
     x = find_suffix(k->read, end);
     if (!x && !(*end == '\0' && v == 0))
         return bad_suffix(text, end, k, err);
-    v *= x ? x->scale : 1;
+    v = x ? scaled(v, x->scale) : v;
     if (!isfinite(v))
         return pdl_fail(err, PDL_EPARSE, "'%.40s' is too large", text);
     *out = v;
@@ -170,12 +180,34 @@ enum pdl_status pdl_int_parse(const char *text, int64_t min, int64_t max,
     return PDL_OK;
 }
 
+/* Whole numbers above 2^53 would lose their last digits as doubles. */
+static bool whole_bytes(const char *text, int64_t *out)
+{
+    const struct suffix *x;
+    char *end;
+    long long v;
+
+    if (!plain_number(text))
+        return false;
+    errno = 0;
+    v = strtoll(text, &end, 10);
+    if (end == text || errno == ERANGE)
+        return false;
+    while (*end == ' ')
+        end++;
+    x = find_suffix(bytes, end);
+    return x && v >= 0 && pdl_mul64(v, (int64_t)x->scale, out);
+}
+
 enum pdl_status pdl_bytes_parse(const char *text, int64_t *out,
                                 struct pdl_err *err)
 {
     double v = 0;
-    enum pdl_status st = pdl_unit_parse(text, PDL_UNIT_BYTES, &v, err);
+    enum pdl_status st;
 
+    if (whole_bytes(text, out))
+        return PDL_OK;
+    st = pdl_unit_parse(text, PDL_UNIT_BYTES, &v, err);
     if (st != PDL_OK)
         return st;
     if (v < 0 || v != floor(v))
@@ -192,6 +224,7 @@ const char *pdl_unit_format(double value, enum pdl_unit unit, char *buf,
 {
     const struct suffix *x = kinds[unit].show;
     double v = fabs(value);
+    char digits[400]; /* 1e308 in full */
 
     if (!isfinite(value)) {
         snprintf(buf, size, "-");
@@ -201,31 +234,52 @@ const char *pdl_unit_format(double value, enum pdl_unit unit, char *buf,
     while (x[1].text && v >= 0.9995 * x[1].scale && v > 0)
         x++;
     v = value / x->scale;
-    if (fabs(v) >= 1000)
-        snprintf(buf, size, "%.0f%s%s", v, *x->text ? " " : "", x->text);
+    if (fabs(v) >= 999.5) /* %.3g would print 1e+03 */
+        snprintf(digits, sizeof digits, "%.0f", v);
     else
-        snprintf(buf, size, "%.3g%s%s", v, *x->text ? " " : "", x->text);
+        base_put_double(digits, sizeof digits, 3, v);
+    snprintf(buf, size, "%s%s%s", digits, *x->text ? " " : "", x->text);
     return buf;
+}
+
+static const char *si_suffix(const struct suffix *list)
+{
+    while (list->scale != 1)
+        list++;
+    return list->text;
+}
+
+/* The largest unit in which a short text reads back exactly. */
+static const struct suffix *short_exact(double value, const struct suffix *list)
+{
+    const struct suffix *best = NULL;
+
+    for (const struct suffix *x = list; x->text; x++) {
+        char digits[32];
+
+        base_put_double(digits, sizeof digits, 6, value / x->scale);
+        if (scaled(base_strtod(digits, NULL), x->scale) == value &&
+            !strchr(digits, 'e') && (fabs(value) >= x->scale || !best) &&
+            (!best || x->scale > best->scale))
+            best = x;
+    }
+    return best;
 }
 
 const char *pdl_unit_print(double value, enum pdl_unit unit, char *buf,
                            size_t size)
 {
-    const struct suffix *best = NULL;
+    const struct suffix *best = short_exact(value, kinds[unit].show);
+    char digits[32];
 
-    /* The largest unit in which a short text reads back exactly. */
-    for (const struct suffix *x = kinds[unit].show; x->text; x++) {
-        char digits[32];
-
-        snprintf(digits, sizeof digits, "%.6g", value / x->scale);
-        if (strtod(digits, NULL) * x->scale == value && !strchr(digits, 'e') &&
-            (fabs(value) >= x->scale || !best))
-            best = x;
-    }
+    /* 80 GB is no round number of GiB, but it is one of GB */
+    if (!best)
+        best = short_exact(value, kinds[unit].read);
     if (best)
-        snprintf(buf, size, "%.6g%s", value / best->scale, best->text);
+        base_put_double(digits, sizeof digits, 6, value / best->scale);
     else
-        snprintf(buf, size, "%.17g%s", value,
-                 unit == PDL_UNIT_SECONDS ? "s" : kinds[unit].show->text);
+        base_put_double(digits, sizeof digits, 17, value);
+    snprintf(buf, size, "%s%s", digits,
+             best ? best->text : si_suffix(kinds[unit].show));
     return buf;
 }

@@ -17,6 +17,9 @@ enum {
 };
 
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
+extern const struct pdl_cmd cli_plan, cli_project;
+extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;
+extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;
 extern const struct pdl_cmd cli_topology_list, cli_topology_show,
     cli_topology_export;
 extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
@@ -25,11 +28,20 @@ extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;
 
+/* The list of commands: all of them (group NULL) or those of one group. */
+void cli_overview(struct pdl_sink *out, const char *group);
+/* One line of it (or more, at 80 columns). */
+void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd);
+bool cli_is_group(const char *word);
+/* Says that there is no such command, and which is near. Returns 2. */
+int cli_no_command(const char *name);
+
 struct pdl_sink *cli_out(void);    /* standard output */
 struct pdl_sink *cli_stderr(void); /* messages */
 /* Columns to lay a table out for: the terminal's (or COLUMNS), 0 when the
  * output is piped and must not be cut. */
 int cli_width(void);
+bool cli_progress(void); /* is stderr a terminal? */
 bool cli_color(const struct pdl_args *args);
 /* Prints "paradl: message (hint)" on one line and returns the exit code. */
 int cli_fail(enum pdl_status st, const struct pdl_err *err);

@@ -45,8 +45,49 @@ static void list(struct pdl_sink *out, bool names_only)
         if (names_only)
             pdl_printf(out, "%s\n", cli_commands[i]->name);
         else
-            pdl_printf(out, "  %-20s %s\n", cli_commands[i]->name,
-                       cli_commands[i]->summary);
+            cli_summary(out, cli_commands[i]);
+}
+
+static void json_options(struct pdl_json *j, const struct pdl_opt *o, int n)
+{
+    for (int i = 0; i < n; i++) {
+        pdl_json_row(j);
+        pdl_json_kstr(j, "name", o[i].name);
+        pdl_json_kstr(j, "argument", o[i].arg);
+        pdl_json_kstr(j, "choices", o[i].choices);
+        pdl_json_kstr(j, "help", o[i].help);
+        pdl_json_end(j);
+    }
+}
+
+/* One command (with its options) or, for NULL, all of them. */
+static void json_help(struct pdl_sink *out, const struct pdl_cmd *only)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, out);
+    pdl_json_schema(&j, "help");
+    pdl_json_key(&j, "commands");
+    pdl_json_array(&j);
+    for (int i = 0; i < cli_ncommands; i++) {
+        const struct pdl_cmd *cmd = cli_commands[i];
+
+        if (only && cmd != only)
+            continue;
+        pdl_json_object(&j);
+        pdl_json_kstr(&j, "name", cmd->name);
+        pdl_json_kstr(&j, "arguments", cmd->args);
+        pdl_json_kstr(&j, "summary", cmd->summary);
+        pdl_json_kstr(&j, "example", cmd->example);
+        pdl_json_key(&j, "options");
+        pdl_json_array(&j);
+        json_options(&j, cmd->opts, cmd->nopts);
+        json_options(&j, pdl_common_opts, pdl_ncommon_opts);
+        pdl_json_end(&j);
+        pdl_json_end(&j);
+    }
+    pdl_json_end(&j);
+    pdl_json_end(&j);
 }
 
 static int help(const struct pdl_args *args)
@@ -57,7 +98,9 @@ static int help(const struct pdl_args *args)
     char name[128];
 
     if (args->npos == 0) {
-        if (o->man)
+        if (args->json)
+            json_help(out, NULL);
+        else if (o->man)
             man_overview(out);
         else
             list(out, o->list);
@@ -66,14 +109,15 @@ static int help(const struct pdl_args *args)
     snprintf(name, sizeof name, "%.60s%s%.60s", args->pos[0],
              args->npos > 1 ? " " : "", args->npos > 1 ? args->pos[1] : "");
     cmd = find(name);
-    if (!cmd) {
-        struct pdl_err err;
-
-        pdl_fail(&err, PDL_EINVAL, "no command '%s'", name);
-        pdl_hint(&err, "'paradl help' lists the commands");
-        return cli_usage(&err);
+    if (!cmd && args->npos == 1 && cli_is_group(name)) {
+        cli_overview(out, name);
+        return EXIT_OK;
     }
-    if (o->man)
+    if (!cmd)
+        return cli_no_command(name);
+    if (args->json)
+        json_help(out, cmd);
+    else if (o->man)
         pdl_man_print("paradl", cmd, out);
     else
         pdl_help_print("paradl", cmd, out);

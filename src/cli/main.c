@@ -4,12 +4,21 @@
  * Command names have one or two words ("info", "model show"). */
 #include "cli_priv.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 // clang-format off
 const struct pdl_cmd *const cli_commands[] = {
+    &cli_plan,
+    &cli_project,
+    &cli_model_show,
+    &cli_model_list,
+    &cli_model_convert,
+    &cli_system_show,
+    &cli_system_list,
+    &cli_system_import,
     &cli_topology_list,
     &cli_topology_show,
     &cli_topology_export,
@@ -46,38 +55,39 @@ static bool starts_group(const struct pdl_cmd *cmd, const char *word)
     return strncmp(cmd->name, word, n) == 0 && cmd->name[n] == ' ';
 }
 
-static void overview(struct pdl_sink *out, const char *group)
+void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd)
+{
+    enum { COLUMN = 23 };
+
+    pdl_printf(out, "  %-20s ", cmd->name);
+    pdl_wrap(out, cmd->summary, COLUMN, COLUMN);
+}
+
+void cli_overview(struct pdl_sink *out, const char *group)
 {
     pdl_printf(out, "Usage: paradl %s [options]\n\nCommands:\n",
                group ? group : "COMMAND");
     for (int i = 0; i < cli_ncommands; i++)
         if (!group || starts_group(cli_commands[i], group))
-            pdl_printf(out, "  %-20s %s\n", cli_commands[i]->name,
-                       cli_commands[i]->summary);
+            cli_summary(out, cli_commands[i]);
     pdl_puts(out, "\nHelp: paradl help COMMAND\n");
 }
 
-/* No command of that name: say which one is near. */
-static int unknown(int argc, char **argv)
+bool cli_is_group(const char *word)
+{
+    for (int i = 0; i < cli_ncommands; i++)
+        if (starts_group(cli_commands[i], word))
+            return true;
+    return false;
+}
+
+int cli_no_command(const char *name)
 {
     struct pdl_suggest s;
     struct pdl_err err;
-    char word[128];
-    bool group = false;
 
-    for (int i = 0; i < cli_ncommands; i++)
-        group = group || starts_group(cli_commands[i], argv[0]);
-    if (group && (argc == 1 || argv[1][0] == '-')) {
-        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 ||
-                                 strcmp(argv[1], "-h") == 0);
-
-        overview(help ? cli_out() : cli_stderr(), argv[0]);
-        return help ? EXIT_OK : EXIT_USAGE;
-    }
-    snprintf(word, sizeof word, "%.60s%s%.60s", argv[0], group ? " " : "",
-             group ? argv[1] : "");
-    pdl_fail(&err, PDL_EINVAL, "no command '%s'", word);
-    pdl_suggest_init(&s, word);
+    pdl_fail(&err, PDL_EINVAL, "no command '%.120s'", name);
+    pdl_suggest_init(&s, name);
     for (int i = 0; i < cli_ncommands; i++)
         pdl_suggest_try(&s, cli_commands[i]->name);
     if (pdl_suggest_best(&s))
@@ -85,6 +95,23 @@ static int unknown(int argc, char **argv)
     else
         pdl_hint(&err, "'paradl help' lists the commands");
     return cli_usage(&err);
+}
+
+static int unknown(int argc, char **argv)
+{
+    bool group = cli_is_group(argv[0]);
+    char word[128];
+
+    if (group && (argc == 1 || argv[1][0] == '-')) {
+        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 ||
+                                 strcmp(argv[1], "-h") == 0);
+
+        cli_overview(help ? cli_out() : cli_stderr(), argv[0]);
+        return help ? EXIT_OK : EXIT_USAGE;
+    }
+    snprintf(word, sizeof word, "%.60s%s%.60s", argv[0], group ? " " : "",
+             group ? argv[1] : "");
+    return cli_no_command(word);
 }
 
 static int run(const struct pdl_cmd *cmd, int argc, char **argv)
@@ -110,20 +137,28 @@ static int run(const struct pdl_cmd *cmd, int argc, char **argv)
     return rc;
 }
 
-/* A result that could not be written is not a result. */
+/* A result that could not be written is not a result; that is the disk's
+ * fault (or the pipe's), not a bug of ours. */
 static int finish(int rc)
 {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "paradl: cannot write the result\n");
-        return rc == EXIT_OK ? EXIT_BUG : rc;
+    bool failed = ferror(stdout) || cli_out()->failed;
+
+    errno = 0;
+    if (fclose(stdout) != 0 || failed) {
+        fprintf(stderr, "paradl: cannot write the result%s%s\n",
+                errno ? ": " : "", errno ? strerror(errno) : "");
+        return rc == EXIT_OK ? EXIT_ENV : rc;
     }
     return rc;
 }
 
 int main(int argc, char **argv)
 {
+    const struct pdl_cmd *cmd = NULL;
+    int words = 0;
+
     if (argc < 2) {
-        overview(cli_stderr(), NULL);
+        cli_overview(cli_stderr(), NULL);
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {
@@ -131,14 +166,18 @@ int main(int argc, char **argv)
         return finish(EXIT_OK);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        overview(cli_out(), NULL);
+        cli_overview(cli_out(), NULL);
         return finish(EXIT_OK);
     }
     for (int i = 0; i < cli_ncommands; i++) {
         int n = words_matched(cli_commands[i], argc - 1, argv + 1);
 
-        if (n > 0)
-            return finish(run(cli_commands[i], argc - 1 - n, argv + 1 + n));
+        if (n > words) { /* "plan show" before "plan" */
+            words = n;
+            cmd = cli_commands[i];
+        }
     }
-    return finish(unknown(argc - 1, argv + 1));
+    if (words == 0)
+        return finish(unknown(argc - 1, argv + 1));
+    return finish(run(cmd, argc - 1 - words, argv + 1 + words));
 }

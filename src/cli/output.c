@@ -48,6 +48,11 @@ int cli_width(void)
     return 80;
 }
 
+bool cli_progress(void)
+{
+    return isatty(STDERR_FILENO);
+}
+
 bool cli_color(const struct pdl_args *args)
 {
     const char *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");

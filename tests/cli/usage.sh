@@ -1,6 +1,6 @@
 # what people type wrong first, and what they get
 set +e
-$paradl; echo "rc $?"
+$paradl 2>&1 >/dev/null | grep -v '^  '; echo "rc ${PIPESTATUS[0]}"
 $paradl inof; echo "rc $?"
 $paradl info --jsn; echo "rc $?"
 $paradl info extra; echo "rc $?"
@@ -8,3 +8,11 @@ $paradl completion; echo "rc $?"
 $paradl completion tcsh; echo "rc $?"
 $paradl --version
 $paradl help info
+$paradl help inof; echo "rc $?"
+$paradl info --js; echo "rc $?"
+$paradl info -xq; echo "rc $?"
+$paradl info --json=yes; echo "rc $?"
+$paradl info --color sometimes; echo "rc $?"
+$paradl info --color; echo "rc $?"
+$paradl --nonsense; echo "rc $?"
+$paradl $'in\x1b[31mfo'; echo "rc $?"

@@ -1,0 +1,332 @@
+/* paradl/plan.h - what every processing element (PE) computes, keeps, sends
+ * and frees in one training step.
+ *
+ * A strategy is text; a mesh gives its axes to ranks; a placement says which
+ * part of a tensor a rank holds; boxes are those parts as numbers. */
+#ifndef PARADL_PLAN_H
+#define PARADL_PLAN_H
+
+#include "paradl/base.h"
+#include "paradl/model.h"
+
+PDL_BEGIN
+
+/* ---- strategy ---------------------------------------------------------- */
+
+/* In the order the planner writes them: first slowest, last closest PEs. */
+#define PDL_AXIS_LIST(X)                                \
+    X(PIPE, "pipe", "stages of layers")                 \
+    X(DATA, "data", "samples")                          \
+    X(EXPERT, "expert", "experts of a mixture")         \
+    X(CONTEXT, "context", "positions of a sequence")    \
+    X(SPATIAL, "spatial", "depth, height and width")    \
+    X(FILTER, "filter", "outputs of a weighted layer")  \
+    X(CHANNEL, "channel", "inputs of a weighted layer") \
+    X(TENSOR, "tensor", "heads, feed-forward width, vocabulary")
+
+enum pdl_axis {
+#define X(name, text, what) PDL_AXIS_##name,
+    PDL_AXIS_LIST(X)
+#undef X
+        PDL_NAXES
+};
+const char *pdl_axis_name(enum pdl_axis axis);
+
+enum { PDL_MAX_TERMS = PDL_NAXES, PDL_MAX_CLAUSES = 32 };
+
+/* "spatial=2x2" has two sizes, every other axis one. */
+struct pdl_term {
+    enum pdl_axis axis;
+    int nsizes;
+    int64_t size[3];
+};
+
+/* The axes of some layers: a name, a range "conv1..pool5", a glob or "*". */
+struct pdl_clause {
+    const char *layers; /* "*": the whole model */
+    int nterms;
+    struct pdl_term term[PDL_MAX_TERMS];
+};
+
+/* Choices that are words; the parser, the printer and the messages read one
+ * table (src/plan/strategy.c). 0 is the default everywhere. */
+enum pdl_schedule {
+    PDL_SCHEDULE_1F1B,
+    PDL_SCHEDULE_GPIPE,
+    PDL_SCHEDULE_INTERLEAVED,
+    PDL_SCHEDULE_ZB_H1,
+    PDL_SCHEDULE_ZB_H2,
+    PDL_SCHEDULE_ZB_V,
+};
+enum pdl_recompute {
+    PDL_RECOMPUTE_NONE,
+    PDL_RECOMPUTE_SELECTIVE,    /* the attention core */
+    PDL_RECOMPUTE_SELECTIVE_OP, /* every second matmul */
+    PDL_RECOMPUTE_FULL,
+};
+enum pdl_bn { PDL_BN_SPATIAL, PDL_BN_LOCAL, PDL_BN_SYNC };
+enum pdl_context_kind { PDL_CONTEXT_RING, PDL_CONTEXT_A2A };
+enum pdl_context_order { PDL_ORDER_ZIGZAG, PDL_ORDER_PLAIN };
+
+struct pdl_strategy {
+    int nclauses;
+    struct pdl_clause clause[PDL_MAX_CLAUSES];
+
+    enum pdl_schedule schedule;
+    int64_t micro_batches;  /* m of pipe; 0: not given */
+    int64_t virtual_stages; /* v of interleaved; 0: not given */
+    bool seq;               /* tensor=8+seq */
+    enum pdl_context_kind context_kind;
+    enum pdl_context_order context_order;
+    int64_t zero, zero_group; /* zero=3:8; group 0: whole */
+    enum pdl_recompute recompute;
+    bool save_gathered;  /* save=gathered */
+    bool memory_paper;   /* memory=paper: no reuse */
+    bool exchange_paper; /* exchange=paper: as the closed forms assume */
+    bool swap_auto;
+    bool offload_optimizer, offload_activations;
+    int64_t accumulate;   /* 0: not given */
+    int64_t bucket_bytes; /* 0: default */
+    bool no_overlap;
+    const char *allreduce;   /* NULL: auto */
+    double compress_density; /* compress=topk:0.01; 0: none */
+    enum pdl_bn bn;
+};
+
+/* Parses the notation of the command line, e.g.
+ * "pipe=8(1f1b,m=64),data=8,tensor=8+seq,zero=1" or
+ * "*: data=16; conv1..pool5: spatial=4; fc6..fc8: filter=4". Messages give
+ * the column. Whether the implementation exists is not decided here. */
+enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
+                                   struct pdl_strategy *out,
+                                   struct pdl_err *err);
+/* The shortest text that parses to the same strategy. */
+void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out);
+bool pdl_strategy_equal(const struct pdl_strategy *a,
+                        const struct pdl_strategy *b);
+
+/* ---- mesh -------------------------------------------------------------- */
+
+enum { PDL_MAX_FACTORS = 16 };
+
+/* Ranks are numbered row-major over the factors: the last is fastest. Each
+ * term of each clause owns a run of factors. */
+struct pdl_mesh {
+    int nfactors;
+    int64_t factor[PDL_MAX_FACTORS];
+    int64_t pes; /* their product */
+    /* factors [first, first + count) of size k of term t of clause c; terms
+     * of "*" come first in every other clause's own list */
+    struct pdl_mesh_term {
+        enum pdl_axis axis;
+        int dim; /* which size: spatial 0..2, else 0 */
+        int first, count;
+        int64_t size;
+    } term[PDL_MAX_CLAUSES][2 * (PDL_MAX_TERMS + 2)];
+    int nterms[PDL_MAX_CLAUSES];
+};
+
+/* The common refinement of all clauses (specs: mesh). Refused: clauses whose
+ * products differ, sizes that cannot be refined. */
+enum pdl_status pdl_mesh_make(const struct pdl_strategy *s,
+                              struct pdl_mesh *out, struct pdl_err *err);
+/* Coordinate of a rank in factor f, and the rank of coordinates. */
+int64_t pdl_mesh_coord(const struct pdl_mesh *m, int64_t rank, int f);
+/* Ranks of the group of `rank` over a set of factors (bit mask), in rank
+ * order; returns how many, writes at most max. */
+int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,
+                       int64_t *ranks, int64_t max);
+
+/* ---- boxes ------------------------------------------------------------- */
+
+enum { PDL_BOX_DIMS = PDL_MAX_RANK + 1 };
+
+/* [lo, hi) in each dimension; empty when any hi <= lo. */
+struct pdl_box {
+    int ndims;
+    int64_t lo[PDL_BOX_DIMS], hi[PDL_BOX_DIMS];
+};
+
+/* Part i of p of n items in units of u: m = ceil(n/u) units are dealt as
+ * evenly as floors allow; the last unit may be short, parts may be empty. */
+void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
+               int64_t *hi);
+bool pdl_box_empty(const struct pdl_box *b);
+int64_t pdl_box_volume(const struct pdl_box *b);
+/* The common part; false (and an empty box) when there is none. */
+bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
+                       struct pdl_box *out);
+
+/* A window along one dimension: kernel k, stride q, dilation e, padding a at
+ * the low end, x items in, y items out. */
+struct pdl_window {
+    int64_t kernel, stride, dilation, pad;
+    int64_t in, out;
+};
+/* Input items that output items [lo, hi) read, cut to the input. */
+void pdl_window_reads(const struct pdl_window *w, int64_t lo, int64_t hi,
+                      int64_t *first, int64_t *last);
+/* Output items that read input items [lo, hi), cut to the output: what
+ * backward-data needs of the gradient. */
+void pdl_window_readers(const struct pdl_window *w, int64_t lo, int64_t hi,
+                        int64_t *first, int64_t *last);
+
+/* ---- the plan ---------------------------------------------------------- */
+
+/* Where a tensor is, factor by factor: the dimension the factor shards (0 is
+ * N for activations), or one of these. */
+enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2 };
+
+struct pdl_place {
+    int8_t at[PDL_MAX_FACTORS];
+};
+
+#define PDL_PLAN_KIND_LIST(X)     \
+    X(INPUT, "input")             \
+    X(LABEL, "label")             \
+    X(ACTIVATION, "activation")   \
+    X(GRADIENT, "gradient")       \
+    X(WEIGHT, "weight")           \
+    X(WEIGHT_GRADIENT, "dweight") \
+    X(STATE, "state")             \
+    X(STATISTIC, "statistic")
+
+enum pdl_plan_kind {
+#define X(name, text) PDL_PLAN_##name,
+    PDL_PLAN_KIND_LIST(X)
+#undef X
+};
+
+/* A halo frame: the box in this dimension is what a window needs, not what
+ * the split owns. READS: input items read by the rank's outputs; READERS:
+ * outputs that read the rank's inputs. */
+enum pdl_frame_kind { PDL_FRAME_NONE, PDL_FRAME_READS, PDL_FRAME_READERS };
+
+struct pdl_frame {
+    enum pdl_frame_kind kind;
+    struct pdl_window window;
+};
+
+struct pdl_plan_tensor {
+    const char *name; /* "conv1.y", "conv1.y.halo", "d(conv1.y)" */
+    enum pdl_plan_kind kind;
+    enum pdl_dtype dtype;
+    int ndims;
+    int64_t dim[PDL_BOX_DIMS];
+    int64_t unit[PDL_BOX_DIMS]; /* of the split; 0 reads as 1 */
+    struct pdl_place place;
+    struct pdl_frame frame[PDL_BOX_DIMS];
+    int model_tensor; /* -1: none */
+    int stage;
+};
+
+#define PDL_PLAN_OP_LIST(X)             \
+    X(COMPUTE, "compute")               \
+    X(ALLREDUCE, "allreduce")           \
+    X(REDUCE_SCATTER, "reduce-scatter") \
+    X(ALLGATHER, "allgather")           \
+    X(ALLTOALL, "alltoall")             \
+    X(HALO, "halo")                     \
+    X(SLICE, "slice")                   \
+    X(SEND, "send")                     \
+    X(RECV, "recv")                     \
+    X(ADD, "add")                       \
+    X(UPDATE, "update")                 \
+    X(FREE, "free")
+
+enum pdl_plan_op_kind {
+#define X(name, text) PDL_PLAN_OP_##name,
+    PDL_PLAN_OP_LIST(X)
+#undef X
+};
+const char *pdl_plan_op_name(enum pdl_plan_op_kind kind);
+
+/* One operation, the same on all ranks of a stage; what is local follows from
+ * the boxes of its tensors. A COMPUTE that is cut in two by an exchange
+ * (batch norm's statistics, a bias after a partial sum) has parts 0 and 1. */
+struct pdl_plan_op {
+    enum pdl_plan_op_kind kind;
+    enum pdl_pass pass; /* COMPUTE */
+    int part;
+    int node; /* of the model; -1: none */
+    int nin, nout;
+    const int *in, *out; /* plan tensors */
+    uint32_t group;      /* factors whose ranks take part */
+};
+
+/* Operations in order; an item is run `repeat` times (a repeated block). */
+struct pdl_plan_item {
+    int first_op, nops;
+    int64_t repeat;
+    int segment; /* of the model */
+};
+
+struct pdl_plan_stage {
+    int first_node, nnodes;
+    int first_forward, nforward;   /* items */
+    int first_backward, nbackward; /* items */
+    int first_update, nupdate;     /* items: gradient exchange, update */
+};
+
+struct pdl_plan {
+    const struct pdl_model *model;
+    const struct pdl_strategy *strategy;
+    const struct pdl_mesh *mesh;
+    int64_t batch; /* samples of a step, over all PEs and micro-batches */
+    int64_t micro_batches;
+    int ntensors, nops, nitems, nstages;
+    const struct pdl_plan_tensor *tensors;
+    const struct pdl_plan_op *ops;
+    const struct pdl_plan_item *items;
+    const struct pdl_plan_stage *stages;
+    const int *forward_op; /* of each node: its first forward operation */
+    uint32_t pipe_factors;
+    int nfallbacks; /* "fc6: spatial replicated" */
+    const char *const *fallbacks;
+};
+
+struct pdl_plan_options {
+    int64_t batch;
+    enum pdl_dtype dtype; /* of activations and weights */
+    bool allow_empty;
+};
+
+/* Lowers model x strategy into the operations of one training step. Refused
+ * with a reason: what the papers' limits forbid (batch smaller than the data
+ * axis, an axis larger than the index it cuts, the layer named), a role named
+ * for a layer that has no such index, notation not implemented yet. */
+enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
+                               const struct pdl_strategy *strategy,
+                               const struct pdl_plan_options *opt,
+                               const struct pdl_plan **out,
+                               struct pdl_err *err);
+/* The part of a tensor that a rank of its stage holds. */
+void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
+                  struct pdl_box *box);
+int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank);
+/* What one operation costs this rank: FLOPs (2 per multiply-add, of the local
+ * contraction) and the bytes its operands and results occupy. Of collectives:
+ * read_bytes is this rank's input, write_bytes its result. */
+void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
+                      struct pdl_work *out);
+/* Bytes of tensor `to` that `rank` gets from `peer`, which holds `from`: the
+ * intersection of their boxes, without what the rank has itself. */
+int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,
+                          int64_t peer, int64_t rank);
+/* The clause of each node (pdl_strategy.clause index), -1: none. */
+enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
+                                  const struct pdl_model *m, int *clause,
+                                  struct pdl_err *err);
+/* The static checker; EWRONG names the first operation that breaks a rule. */
+enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err);
+/* Symbolic execution: runs the plan on all ranks in one process, in exact
+ * arithmetic modulo 2^61 - 1, runs the unsharded graph beside it, and compares
+ * every weight after the update. For small shapes. EWRONG: they differ, or an
+ * operation read what was not there; the message names the first place. */
+enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
+                               struct pdl_err *err);
+/* For people: one operation a line. */
+void pdl_plan_print(const struct pdl_plan *p, struct pdl_sink *out);
+
+PDL_END
+#endif

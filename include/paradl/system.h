@@ -1,0 +1,388 @@
+/* paradl/system.h - a machine as a value: what one processing element (PE)
+ * can do, how PEs sit in a node, how nodes are joined, and where each fact
+ * comes from.
+ *
+ * A description is plain data in the caller's arena. It comes from a built-in
+ * (systems/NAME.yaml, compiled in), from a user's YAML file, or from an
+ * importer; doc/formats/system.md is the file format. Numbers are SI base
+ * units; 0 means "not known" wherever 0 is not a sensible value, and every
+ * rate is per direction.
+ *
+ * Nominal and measured stand side by side and are never mixed: bytes_per_s is
+ * the line rate, measured_bytes_per_s what a benchmark reached (0: nobody
+ * measured). The oracle's "ideal" parameters are the former, its "empirical"
+ * ones the latter where known. */
+#ifndef PARADL_SYSTEM_H
+#define PARADL_SYSTEM_H
+
+#include "paradl/base.h"
+
+PDL_BEGIN
+
+/* ---- the processing element ------------------------------------------- */
+
+#define PDL_PRECISION_LIST(X)        \
+    X(FP64, "fp64", 8)               \
+    X(FP64_TENSOR, "fp64_tensor", 8) \
+    X(FP32, "fp32", 4)               \
+    X(TF32, "tf32", 4)               \
+    X(FP16, "fp16", 2)               \
+    X(BF16, "bf16", 2)               \
+    X(FP8, "fp8", 1)                 \
+    X(FP4, "fp4", 0.5)               \
+    X(INT8, "int8", 1)
+
+enum pdl_precision {
+#define X(id, name, bytes) PDL_PREC_##id,
+    PDL_PRECISION_LIST(X)
+#undef X
+        PDL_NPRECISIONS
+};
+
+const char *pdl_precision_name(enum pdl_precision p);
+double pdl_precision_bytes(enum pdl_precision p); /* of one item in memory */
+/* PDL_NPRECISIONS when there is none of that name. */
+enum pdl_precision pdl_precision_find(const char *name);
+
+/* One measured operator: what the calibration writes and the oracle's
+ * empirical parameters read. dims are the local shape in the order the
+ * operator documents (conv: n c h w f k stride pad; matmul: m n k). Either
+ * seconds or efficiency (of the peak of that precision) is given. */
+enum { PDL_PROFILE_DIMS = 12 };
+
+struct pdl_profile_row {
+    const char *op, *pass; /* "conv", "forward" */
+    const char *precision; /* "fp32"; NULL: any */
+    const int64_t *dims;
+    int64_t ndims;
+    double seconds, efficiency; /* one of them is > 0 */
+};
+
+struct pdl_pe {
+    const char *name, *title, *vendor;
+    const char *arch; /* "volta", "ampere", "hopper", "blackwell", ... */
+    /* Data-sheet peak without sparsity, and the rate large matrix products
+     * were measured to reach (power and clock included). */
+    double peak_flop_per_s[PDL_NPRECISIONS];
+    double matmul_flop_per_s[PDL_NPRECISIONS];
+    int64_t memory_bytes;
+    double memory_usable; /* part a job can have; 1 when not known */
+    double memory_bytes_per_s;
+    double memory_efficiency; /* of the above, reached by streaming kernels */
+    int64_t l2_bytes;
+    int64_t units; /* SMs, CUs, cores: what a wave of tiles fills */
+    double clock_hz, sustained_hz;
+    double launch_s;    /* fixed device time of one kernel */
+    double host_call_s; /* host time to issue one kernel, no framework */
+    double idle_w, peak_w;
+    double price_per_hour; /* in the system's currency */
+    const struct pdl_profile_row *profile;
+    int64_t nprofile;
+    const char *const *sources, *const *unverified;
+    int64_t nsources, nunverified;
+};
+
+/* The rate to plan with: measured where it is, else the peak times the
+ * efficiency given (a guess the caller owns); 0 when neither is known. */
+double pdl_pe_matmul_rate(const struct pdl_pe *pe, enum pdl_precision p,
+                          double guess);
+
+/* ---- the node --------------------------------------------------------- */
+
+enum pdl_link_shape {
+    PDL_LINKS_NONE,       /* PEs reach each other through the host */
+    PDL_LINKS_ALL_TO_ALL, /* a direct link between every two */
+    PDL_LINKS_SWITCH,     /* every PE to a non-blocking switch */
+    PDL_LINKS_GRAPH,      /* pairs[] says which and how many */
+    PDL_LINKS_FABRIC,     /* none of its own: the network joins the PEs */
+    PDL_NLINK_SHAPES
+};
+
+const char *pdl_link_shape_name(enum pdl_link_shape s);
+
+struct pdl_ints {
+    const int64_t *v;
+    int64_t n;
+};
+
+struct pdl_node_links {
+    const char *type;        /* "NVLink3" */
+    int64_t shape;           /* enum pdl_link_shape */
+    double bytes_per_s;      /* of one PE, all its links */
+    double pair_bytes_per_s; /* between two PEs; 0: from shape (see below) */
+    double link_bytes_per_s; /* of one cable of pairs[] */
+    double measured_bytes_per_s; /* ring bus bandwidth inside a full node */
+    double latency_s, measured_latency_s; /* one message, PE to PE */
+    bool reduces;                         /* the switch adds (NVLink SHARP) */
+    double reduce_bytes_per_s;    /* measured allreduce bus bandwidth with it */
+    const struct pdl_ints *pairs; /* rows of [a, b, number of cables] */
+    int64_t npairs;
+};
+
+struct pdl_nics {
+    const char *type;
+    int64_t count;               /* in a node */
+    double bytes_per_s;          /* of one */
+    double measured_bytes_per_s; /* of one, in a large collective */
+    double latency_s;            /* of one adapter */
+    bool direct; /* reads and writes PE memory (GPUDirect RDMA) */
+    const struct pdl_ints *pes; /* row i: the PEs next to NIC i; may be none */
+    int64_t npes;
+};
+
+struct pdl_host {
+    const char *title;
+    int64_t sockets, cores; /* cores of the whole node */
+    int64_t memory_bytes;
+    double memory_bytes_per_s;
+    double pcie_bytes_per_s, pcie_latency_s; /* host to one PE */
+    int64_t pes_per_switch; /* PEs that share one PCIe switch; 0: none */
+    /* A message between PEs through host memory (MPI without GPUDirect):
+     * what one of them takes beyond the wire. */
+    double staged_latency_s, staged_bytes_per_s;
+};
+
+struct pdl_storage {
+    const char *type;
+    int64_t capacity_bytes;
+    double bytes_per_s; /* node-local: of the node; shared: of the system */
+    double node_bytes_per_s; /* shared: what one node can draw */
+    double latency_s;        /* to open a file */
+};
+
+struct pdl_node_desc {
+    int64_t pes;
+    struct pdl_node_links links;
+    struct pdl_nics nics;
+    struct pdl_host host;
+    struct pdl_storage storage; /* node-local */
+    double idle_w, peak_w;      /* without the PEs */
+};
+
+/* ---- the network ------------------------------------------------------ */
+
+struct pdl_pair {
+    const char *key, *value;
+};
+
+/* A level above the node as the file gives it. Rates left out (0) follow the
+ * NICs, so that nic=4x25GB/s changes every level. */
+struct pdl_tier {
+    const char *name;
+    int64_t nodes; /* in one group; 0: all of the system */
+    double bytes_per_s, measured_bytes_per_s; /* of one PE */
+    double flow_bytes_per_s;                  /* of one message */
+    double latency_s, measured_latency_s;
+    double oversubscription; /* >= 1 */
+    double switch_w;         /* power of the level's switches, per node */
+};
+
+/* One measured collective, with the line fitted through it:
+ * seconds = alpha_s + bytes / bytes_per_s (bytes as nccl-tests counts them),
+ * off by at most max_error (relative) over the sizes it was fitted to. */
+struct pdl_collective_fit {
+    const char *op, *library, *source;
+    int64_t pes, nodes;
+    double alpha_s, bytes_per_s, max_error, min_bytes, max_bytes;
+    double bus_bytes_per_s;       /* largest bus bandwidth seen */
+    const struct pdl_ints *times; /* rows of [bytes, nanoseconds] */
+    int64_t ntimes;
+};
+
+struct pdl_network {
+    const char *topology; /* type: "fat-tree", "torus", "dragonfly", "abci" */
+    const struct pdl_pair *params; /* the rest, as text, for the net room */
+    int64_t nparams;
+    const char *library; /* whose collectives run: "nccl", "mpi", ... */
+    const struct pdl_tier *tiers;
+    int64_t ntiers;
+};
+
+/* ---- the system ------------------------------------------------------- */
+
+/* A measured fact that belongs to no other field. */
+struct pdl_fact {
+    const char *name;
+    double value;
+    const char *unit, *note;
+};
+
+/* Derived: how two PEs whose nearest common group is this one exchange a
+ * message. levels[0] is the node; the last one holds every PE. The rates are
+ * what one PE can inject; when every PE of the group sends across this level
+ * at once, divide them by oversubscription. */
+struct pdl_level {
+    const char *name;
+    int64_t pes;                              /* in one group of this level */
+    double bytes_per_s, measured_bytes_per_s; /* of one PE */
+    double flow_bytes_per_s;                  /* of one message alone */
+    double latency_s, measured_latency_s;
+    double oversubscription;
+};
+
+struct pdl_system {
+    const char *name, *title;
+    const char *hosts;   /* host list, when imported: "n[1-4]" */
+    int64_t nodes;       /* as asked for */
+    int64_t built_nodes; /* as published; 0: a design of any size */
+    bool grown;          /* nodes was raised above what was described */
+    struct pdl_pe pe;
+    struct pdl_node_desc node;
+    struct pdl_network network;
+    struct pdl_storage storage; /* the shared file system */
+    const char *currency;
+    const struct pdl_collective_fit *collectives;
+    int64_t ncollectives;
+    const struct pdl_fact *measured;
+    int64_t nmeasured;
+    const char *const *sources, *const *unverified;
+    int64_t nsources, nunverified;
+    /* What parameters and growth changed, in sentences. */
+    const char *const *notes;
+    int64_t nnotes;
+    const struct pdl_level *levels; /* derived; see pdl_system_update */
+    int nlevels;
+};
+
+/* A SYSTEM as people name it: a built-in ("abci-v100"), a built-in with
+ * parameters ("dgx-a100:nodes=48,nic=4x12.5GB/s"), or a file "*.yaml". */
+enum pdl_status pdl_system_open(pdl_arena *a, const char *name,
+                                struct pdl_system *out, struct pdl_err *err);
+/* From text in memory; name is for messages. */
+enum pdl_status pdl_system_read(pdl_arena *a, struct pdl_bytes in,
+                                const char *name, struct pdl_system *out,
+                                struct pdl_err *err);
+/* Sets one parameter; pdl_system_update must follow. Keys: nodes, pe,
+ * pes_per_node, nic, mem, PRECISION_matmul, PRECISION_peak, or the dotted
+ * path of any number in the file ("node.links.latency"). */
+enum pdl_status pdl_system_set(pdl_arena *a, struct pdl_system *sys,
+                               const char *key, const char *value,
+                               struct pdl_err *err);
+/* Derives levels[] and checks; after any change by hand. */
+enum pdl_status pdl_system_update(pdl_arena *a, struct pdl_system *sys,
+                                  struct pdl_err *err);
+/* Makes room for this many PEs: a smaller system grows, sets grown and says
+ * so in notes. */
+enum pdl_status pdl_system_for_pes(pdl_arena *a, struct pdl_system *sys,
+                                   int64_t pes, struct pdl_err *err);
+/* Invariants that every description keeps. PDL_EINVAL names the first one
+ * that is broken. */
+enum pdl_status pdl_system_check(const struct pdl_system *sys,
+                                 struct pdl_err *err);
+/* The file again, complete (PE and all): reading it gives the same system and
+ * writing that gives the same text. */
+void pdl_system_write(const struct pdl_system *sys, struct pdl_sink *out);
+/* The same as fields of the open JSON object, SI base units, the unit in the
+ * name (memory_bytes, latency_s, bandwidth_bytes_per_s). */
+void pdl_system_json(const struct pdl_system *sys, struct pdl_json *j);
+
+static inline int64_t pdl_system_pes(const struct pdl_system *sys)
+{
+    return sys->nodes * sys->node.pes;
+}
+
+/* The index into levels[] of the smallest group that holds both PEs, PEs
+ * being numbered node by node. */
+int pdl_system_level(const struct pdl_system *sys, int64_t a, int64_t b);
+/* ... and that holds a block of this many consecutive PEs from 0. */
+int pdl_system_level_of(const struct pdl_system *sys, int64_t pes);
+/* Rate between two PEs of one node; 0 when no link joins them. */
+double pdl_node_pair_rate(const struct pdl_node_desc *node, int64_t a,
+                          int64_t b);
+
+/* The network as a TOPOLOGY of the command line ("abci:nodes=16",
+ * "rail:nodes=32,gpus=8,...", "torus:16x16x16,..."), one host a PE, node by
+ * node; see src/system/topology.c for what is approximated. */
+enum pdl_status pdl_system_topology(pdl_arena *a, const struct pdl_system *sys,
+                                    const char **out, struct pdl_err *err);
+
+/* The built-ins, sorted by name; NULL past the end. text is the YAML. */
+struct pdl_builtin {
+    const char *name, *text;
+    size_t len;
+};
+const struct pdl_builtin *pdl_system_builtin(int i);
+const struct pdl_builtin *pdl_pe_builtin(int i);
+/* Reads a PE of the library by name, with a did-you-mean. */
+enum pdl_status pdl_pe_open(pdl_arena *a, const char *name, struct pdl_pe *out,
+                            struct pdl_err *err);
+/* The library's PE that a driver calls this ("NVIDIA A100-SXM4-40GB",
+ * "Tesla V100-SXM3-32GB-H"); NULL when none matches. */
+const char *pdl_pe_of_model(const char *model);
+
+/* ---- NCCL's own latency and rate tables ------------------------------- */
+
+/* Software latency of NCCL's algorithms and protocols: base + hops of each
+ * kind, as its tuner has them (src/graph/tuning.cc). base 0: none given. */
+struct pdl_nccl_latency {
+    const char *algorithm, *protocol;
+    double base_s, nvlink_hop_s, pci_hop_s, net_hop_s;
+};
+/* Row i, or NULL past the end. */
+const struct pdl_nccl_latency *pdl_nccl_latency(int i);
+
+/* What the tuner assumes of an architecture; the three columns are 1, 2 and
+ * 4 or more nodes. */
+struct pdl_nccl_rates {
+    const char *arch;
+    double nvlink_bytes_per_s; /* of one link */
+    double ll_bytes_per_s[3], tree_bytes_per_s[3];
+};
+const struct pdl_nccl_rates *pdl_nccl_rates(const char *arch); /* or NULL */
+
+/* ---- importers -------------------------------------------------------- */
+
+/* What an importer may be told besides the file. */
+struct pdl_import {
+    int64_t np;        /* ranks (OSU prints none); 0: not given */
+    int64_t nodes;     /* nodes the ranks ran on; 0: from the file */
+    const char *op;    /* collective, where the log does not say it */
+    const char *tasks; /* SLURM_TASKS_PER_NODE, for host lists */
+};
+
+/* One descriptor an importer. It changes *sys, which holds the base system
+ * (or an empty one with one node), and adds to sources and unverified. */
+struct pdl_importer {
+    const char *name, *summary;
+    enum pdl_status (*run)(pdl_arena *a, struct pdl_bytes in, const char *name,
+                           const struct pdl_import *how, struct pdl_system *sys,
+                           struct pdl_err *err);
+};
+const struct pdl_importer *pdl_importer_at(int i); /* NULL past the end */
+
+/* A system to import into when no base is named: one node, one unknown PE. */
+void pdl_system_blank(struct pdl_system *out);
+
+/* alpha + bytes/rate through measured times. max_error is the largest
+ * relative error of the line over the points. */
+struct pdl_fit {
+    double alpha_s, bytes_per_s, max_error, mean_error;
+    int points;
+};
+/* Minimises the sum of absolute relative errors, with alpha >= 0 (see
+ * src/system/fit.c); needs two different sizes. bytes_per_s is 0 when the
+ * times do not grow with size. */
+enum pdl_status pdl_fit_line(const double *bytes, const double *seconds, int n,
+                             struct pdl_fit *out, struct pdl_err *err);
+
+/* Slurm host lists: "gpu[001-004,010],cpu7". Duplicates are kept, zero
+ * padding too. At most PDL_MAX_HOSTS names. */
+enum { PDL_MAX_HOSTS = 1 << 20 };
+
+struct pdl_hosts {
+    const char **names;
+    int64_t count;
+};
+enum pdl_status pdl_hostlist_expand(pdl_arena *a, const char *text,
+                                    struct pdl_hosts *out, struct pdl_err *err);
+/* The way back: neighbours with the same prefix and width join to ranges. */
+enum pdl_status pdl_hostlist_compress(pdl_arena *a, const struct pdl_hosts *in,
+                                      const char **out, struct pdl_err *err);
+/* By prefix, then by number, so that n2 stands before n10. */
+void pdl_hostlist_sort(struct pdl_hosts *hosts);
+/* SLURM_TASKS_PER_NODE "8(x4),2": one number a node. */
+enum pdl_status pdl_tasks_expand(pdl_arena *a, const char *text,
+                                 struct pdl_ints *out, struct pdl_err *err);
+
+PDL_END
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a question on the command line to a priced plan, and its JSON. */
+#include "projection.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum pdl_status settle(const struct cli_question *o, struct cli_job *j,
+                              struct pdl_err *err)
+{
+    bool cnn = strcmp(j->model->kind, "transformer") != 0;
+    const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
+    const char *optimizer = o->optimizer ? o->optimizer : cnn ? "sgd" : "adam";
+
+    j->oracle = (struct pdl_oracle_options){
+        .parameters = o->parameters && strcmp(o->parameters, "ideal") == 0
+                          ? PDL_IDEAL
+                          : PDL_EMPIRICAL,
+        .precision = pdl_precision_find(precision),
+        .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
+        .dataset = o->dataset,
+    };
+    if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL, "%s has no %s arithmetic", j->sys.pe.name,
+                    precision);
+}
+
+static enum pdl_dtype storage(enum pdl_precision p)
+{
+    return p == PDL_PREC_BF16   ? PDL_BF16
+           : p == PDL_PREC_FP16 ? PDL_F16
+           : p == PDL_PREC_FP8  ? PDL_BF16
+                                : PDL_F32;
+}
+
+enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
+                             struct cli_job *j, struct pdl_err *err)
+{
+    struct pdl_model_options mo = {.dims = q->dim};
+    enum pdl_status st = pdl_model_load(a, q->model, &mo, &j->model, err);
+
+    if (st == PDL_OK)
+        st = pdl_system_open(a, q->system, &j->sys, err);
+    if (st == PDL_OK)
+        st = settle(q, j, err);
+    if (st == PDL_OK && q->pes > 0)
+        st = pdl_system_for_pes(a, &j->sys, q->pes, err);
+    return st;
+}
+
+enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
+                              const char *strategy, struct cli_job *j,
+                              struct pdl_err *err)
+{
+    struct pdl_plan_options po = {.batch = q->batch,
+                                  .allow_empty = q->allow_empty,
+                                  .dtype = storage(j->oracle.precision)};
+    enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
+
+    if (st == PDL_OK)
+        st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
+    if (st == PDL_OK && q->pes > 0 && q->pes != j->plan->mesh->pes)
+        st = pdl_fail(err, PDL_EINVAL,
+                      "the strategy multiplies to %lld PEs, not %lld",
+                      (long long)j->plan->mesh->pes, (long long)q->pes);
+    if (st == PDL_OK)
+        st = pdl_system_for_pes(a, &j->sys, j->plan->mesh->pes, err);
+    if (st == PDL_OK)
+        st = pdl_project(j->plan, &j->sys, &j->oracle, &j->x, err);
+    return st;
+}
+
+static void json_memory(struct pdl_json *w, const struct pdl_projection *x)
+{
+    pdl_json_key(w, "memory");
+    pdl_json_object(w);
+    pdl_json_kint(w, "allocated_bytes", x->allocated_bytes);
+    pdl_json_kint(w, "reserved_bytes", x->reserved_bytes);
+    pdl_json_kint(w, "peak_bytes", x->peak_bytes);
+    pdl_json_kint(w, "comm_buffers_bytes", x->comm_buffers_bytes);
+    pdl_json_kint(w, "weights_bytes", x->weights_bytes);
+    pdl_json_kint(w, "gradients_bytes", x->gradients_bytes);
+    pdl_json_kint(w, "optimizer_bytes", x->optimizer_bytes);
+    pdl_json_kint(w, "activations_bytes", x->activations_bytes);
+    pdl_json_kint(w, "workspace_bytes", x->workspace_bytes);
+    pdl_json_kint(w, "capacity_bytes", x->capacity_bytes);
+    pdl_json_end(w);
+}
+
+static void json_time(struct pdl_json *w, const struct pdl_projection *x)
+{
+    pdl_json_key(w, "time");
+    pdl_json_object(w);
+    pdl_json_knum(w, "forward_s", x->forward_s);
+    pdl_json_knum(w, "backward_s", x->backward_s);
+    pdl_json_knum(w, "update_s", x->update_s);
+    pdl_json_knum(w, "recompute_s", x->recompute_s);
+    pdl_json_knum(w, "bubble_s", x->bubble_s);
+    pdl_json_knum(w, "gradient_comm_s", x->gradient_comm_s);
+    pdl_json_knum(w, "layer_comm_s", x->layer_comm_s);
+    pdl_json_knum(w, "halo_s", x->halo_s);
+    pdl_json_knum(w, "p2p_s", x->p2p_s);
+    pdl_json_knum(w, "exposed_comm_s", x->exposed_comm_s);
+    pdl_json_knum(w, "io_s", x->io_s);
+    pdl_json_end(w);
+}
+
+const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
+                        size_t size)
+{
+    static const char *const passes[] = {"forward", "backward-data",
+                                         "backward-weights"};
+    const struct pdl_plan_op *o = &p->ops[op];
+
+    if (o->kind != PDL_PLAN_OP_COMPUTE)
+        snprintf(buf, size, "%s %s", pdl_plan_op_name(o->kind),
+                 o->nin == 1 ? p->tensors[o->in[0]].name : "");
+    else
+        snprintf(buf, size, "%s %s", passes[o->pass],
+                 o->node >= 0 ? p->model->nodes[o->node].name : "loss");
+    return buf;
+}
+
+void cli_job_json(struct pdl_json *w, const struct cli_job *j)
+{
+    const struct pdl_projection *x = &j->x;
+
+    pdl_json_kint(w, "pes", x->pes);
+    pdl_json_kint(w, "batch", x->batch);
+    pdl_json_kbool(w, "feasible", x->feasible);
+    pdl_json_key(w, "reasons");
+    pdl_json_flat(w);
+    if (!x->feasible)
+        pdl_json_str(w, x->reason);
+    pdl_json_end(w);
+    pdl_json_knum(w, "step_s", x->step_s);
+    pdl_json_knum(w, "epoch_s", x->epoch_s);
+    pdl_json_knum(w, "samples_per_s", x->samples_per_s);
+    pdl_json_knum(w, "tokens_per_s", x->tokens_per_s);
+    pdl_json_knum(w, "mfu", x->mfu);
+    json_time(w, x);
+    pdl_json_knum(w, "compute_s", x->compute_s);
+    pdl_json_knum(w, "comm_s", x->comm_s);
+    json_memory(w, x);
+    pdl_json_key(w, "fallbacks");
+    pdl_json_array(w);
+    for (int i = 0; i < j->plan->nfallbacks; i++)
+        pdl_json_str(w, j->plan->fallbacks[i]);
+    pdl_json_end(w);
+    pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
+    pdl_json_kstr(w, "optimizer",
+                  j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
+}

@@ -1,0 +1,42 @@
+/* A model, a system and a strategy brought together and priced: shared by the
+ * commands that project. */
+#ifndef CLI_PROJECTION_H
+#define CLI_PROJECTION_H
+
+#include "cli_priv.h"
+
+#include "paradl/model.h"
+#include "paradl/oracle.h"
+#include "paradl/plan.h"
+#include "paradl/system.h"
+
+/* What these commands are asked, by the same options. */
+struct cli_question {
+    const char *model, *system, *strategy, *parameters, *optimizer, *precision,
+        *dim;
+    int64_t batch, pes, dataset;
+    bool allow_empty;
+};
+
+struct cli_job {
+    struct pdl_system sys;
+    struct pdl_strategy strategy;
+    const struct pdl_model *model;
+    const struct pdl_plan *plan;
+    struct pdl_oracle_options oracle;
+    struct pdl_projection x;
+};
+
+/* Loads model and system and settles the defaults. */
+enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
+                             struct cli_job *j, struct pdl_err *err);
+/* Lowers and prices one strategy; a may be another arena than the job's. */
+enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
+                              const char *strategy, struct cli_job *j,
+                              struct pdl_err *err);
+/* The fields of a projection, into the open object. */
+void cli_job_json(struct pdl_json *w, const struct cli_job *j);
+const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
+                        size_t size);
+
+#endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One layer from one ONNX node: attributes and operands in the order of our
+ * operators. A table by our operator's name; what is not in it has nothing but
+ * inputs, weights and a shape. Fused operators become the layers they stand
+ * for, so that their FLOPs are counted by the same rules. */
+#include "onnx_layer.h"
+
+const struct onnx_shape *model_onnx_shape_in(const struct onnx_layer *l, int i)
+{
+    static const struct onnx_shape none = {.rank = -1, .nval = -1};
+
+    return model_onnx_given(l, i) ? &l->m->g->shape[l->n->in[i]] : &none;
+}
+
+const char *model_onnx_part(const struct onnx_layer *l, const char *what)
+{
+    const char *s = pdl_arena_printf(l->m->g->arena, "%s.%s", l->name, what);
+
+    return s ? s : l->name;
+}
+
+int model_onnx_step(struct onnx_layer *l, const char *op, const char *what,
+                    int x, struct pdl_tensor out)
+{
+    struct onnx_layer s = {
+        .m = l->m, .n = l->n, .op = op, .name = model_onnx_part(l, what)};
+
+    s.in[s.nin++] = x;
+    s.out[0] = out;
+    s.out[0].name = NULL;
+    s.nout = 1;
+    return model_onnx_emit(&s);
+}
+
+/* ---- windows ---------------------------------------------------------- */
+
+/* Pads of auto_pad: what brings ceil(x / stride) windows. */
+static void same_pads(const struct onnx_layer *l, struct pdl_attr *a, int space)
+{
+    bool lower = model_onnx_is(l->n, "auto_pad", "SAME_LOWER");
+    const struct onnx_shape *x = model_onnx_shape_in(l, 0);
+
+    if (!lower && !model_onnx_is(l->n, "auto_pad", "SAME_UPPER"))
+        return;
+    for (int i = 0; i < space && i + 2 < x->rank; i++) {
+        int64_t s = model_or1(a->stride[i]), d = x->dim[i + 2], total;
+
+        if (d < 0)
+            return;
+        total = ((d + s - 1) / s - 1) * s +
+                (a->kernel[i] - 1) * model_or1(a->dilation[i]) + 1 - d;
+        total = total < 0 ? 0 : total;
+        a->pad[i] = lower ? total - total / 2 : total / 2;
+        a->pad_end[i] = total - a->pad[i];
+    }
+}
+
+static bool bounded(const int64_t *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (v[i] < -65536 || v[i] > INT32_MAX)
+            return false;
+    return true;
+}
+
+/* kernel, stride, dilation and padding of a node with `space` dimensions. */
+static void windows(struct onnx_layer *l, const struct onnx_shape *w, int space)
+{
+    struct pdl_attr *a = &l->attr;
+    int64_t pads[2 * PDL_MAX_SPATIAL] = {0};
+
+    if (space < 1 || space > PDL_MAX_SPATIAL)
+        return;
+    if (model_onnx_ints(l->n, "kernel_shape", a->kernel, space) != space && w &&
+        w->rank == space + 2)
+        memcpy(a->kernel, w->dim + 2, (size_t)space * sizeof *a->kernel);
+    model_onnx_ints(l->n, "strides", a->stride, space);
+    model_onnx_ints(l->n, "dilations", a->dilation, space);
+    model_onnx_ints(l->n, "pads", pads, 2 * space);
+    model_onnx_ints(l->n, "output_padding", a->output_pad, space);
+    if (!bounded(a->kernel, space) || !bounded(a->stride, space) ||
+        !bounded(a->dilation, space) || !bounded(pads, 2 * space) ||
+        !bounded(a->output_pad, space)) {
+        memset(a, 0, sizeof *a);
+        return;
+    }
+    for (int i = 0; i < space; i++) {
+        a->pad[i] = pads[i];
+        a->pad_end[i] = pads[space + i];
+    }
+    same_pads(l, a, space);
+}
+
+/* A transposed convolution may name its output instead of its padding. */
+static void deconv_pads(struct onnx_layer *l, int space)
+{
+    struct pdl_attr *a = &l->attr;
+    const struct onnx_shape *x = model_onnx_shape_in(l, 0);
+    const struct onnx_shape *y = &l->m->g->shape[l->n->out[0]];
+
+    for (int i = 0; i < space && i < PDL_MAX_SPATIAL && y->rank == x->rank;
+         i++) {
+        int64_t d = x->dim[2 + i], want = y->dim[2 + i], extra;
+
+        if (d < 1 || want < 0 || d > INT32_MAX || want > INT32_MAX)
+            return;
+        extra = model_or1(a->stride[i]) * (d - 1) +
+                (a->kernel[i] - 1) * model_or1(a->dilation[i]) + 1 +
+                a->output_pad[i] - want;
+        if (extra == a->pad[i] + a->pad_end[i])
+            continue;
+        a->pad[i] = extra < 0 ? 0 : extra / 2;
+        a->pad_end[i] = extra < 0 ? 0 : extra - extra / 2;
+        a->output_pad[i] -= extra < 0 ? extra : 0;
+    }
+}
+
+/* Conv, ConvTranspose and their quantised forms. */
+static void conv(struct onnx_layer *l)
+{
+    bool q = model_onnx_type_is(l->n, "QLinearConv"),
+         up = model_onnx_type_is(l->n, "ConvTranspose");
+    int wi = q ? 3 : 1, bi = q ? 8 : 2;
+    const struct onnx_shape *x = model_onnx_shape_in(l, 0),
+                            *w = model_onnx_shape_in(l, wi);
+    int64_t groups = model_onnx_int(l->n, "group", 1);
+
+    if (model_onnx_type_is(l->n, "ConvInteger"))
+        bi = -1; /* zero points follow */
+    if (model_onnx_type_is(l->n, "DeformConv"))
+        bi = 3; /* behind the offsets */
+    windows(l, w, x->rank - 2);
+    if (up && l->n->out[0] >= 0)
+        deconv_pads(l, x->rank - 2);
+    l->attr.groups = groups < 1 ? 1 : groups;
+    if (w->rank > 1)
+        l->attr.features = up ? w->dim[1] : w->dim[0];
+    if (up && (l->attr.features < 0 ||
+               !pdl_mul64(l->attr.features, l->attr.groups, &l->attr.features)))
+        l->attr.features = 0;
+    l->attr.no_bias = !model_onnx_given(l, bi);
+    model_onnx_input(l, l->n->in[0]);
+    if (model_onnx_given(l, wi))
+        model_onnx_weight(l, l->n->in[wi], model_onnx_elements(w));
+    if (model_onnx_given(l, bi))
+        model_onnx_weight(l, l->n->in[bi], l->attr.features);
+    l->m->conv = true;
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+static void pool(struct onnx_layer *l)
+{
+    if (strstr(l->op, "global") == NULL)
+        windows(l, NULL, model_onnx_shape_in(l, 0)->rank - 2);
+    l->attr.ceil_mode = model_onnx_int(l->n, "ceil_mode", 0) != 0;
+    l->attr.count_pad = model_onnx_int(l->n, "count_include_pad", 0) != 0;
+    l->nout = 1;
+    model_onnx_input(l, l->n->in[0]);
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+/* ---- norms, tables ---------------------------------------------------- */
+
+static void norm(struct onnx_layer *l)
+{
+    int first = 1, last = l->n->nin;
+    bool skip = strncmp(l->n->type, "Skip", 4) == 0;
+    int x = model_onnx_operand(l->m, l->n->in[0]);
+
+    if (skip && model_onnx_given(l, 1)) {
+        struct onnx_layer add = {.m = l->m,
+                                 .n = l->n,
+                                 .op = "add",
+                                 .name = model_onnx_part(l, "Add")};
+
+        add.in[add.nin++] = x;
+        model_onnx_input(&add, l->n->in[1]);
+        if (model_onnx_given(
+                l, l->nout > 0 &&
+                           model_onnx_type_is(l->n, "SkipLayerNormalization")
+                       ? 4
+                       : 3) &&
+            !model_onnx_type_is(l->n, "SkipGroupNorm"))
+            model_onnx_weight(
+                &add,
+                l->n->in[model_onnx_type_is(l->n, "SkipLayerNormalization")
+                             ? 4
+                             : 3],
+                -1);
+        add.out[0] = l->out[0];
+        add.out[0].name = NULL;
+        add.nout = 1;
+        x = model_onnx_emit(&add);
+        first = 2;
+        last = model_onnx_type_is(l->n, "SkipSimplifiedLayerNormalization") ? 3
+                                                                            : 4;
+    }
+    l->in[l->nin++] = x;
+    l->attr.groups =
+        model_onnx_int(l->n, "num_groups", model_onnx_int(l->n, "groups", 0));
+    if (strcmp(l->op, "layer_norm") == 0 || strcmp(l->op, "rms_norm") == 0)
+        l->attr.features = model_onnx_elements(model_onnx_shape_in(l, first));
+    l->attr.no_bias = !model_onnx_given(l, first + 1) || last <= first + 1;
+    for (int i = first; i < last && i < l->n->nin; i++)
+        if (model_onnx_constant_in(l, i))
+            model_onnx_weight(l, l->n->in[i], -1);
+    l->nout = 1;
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+static void batch_norm(struct onnx_layer *l)
+{
+    l->nout = 1;
+    model_onnx_input(l, l->n->in[0]);
+    for (int i = 1; i < 5 && model_onnx_given(l, i); i++)
+        model_onnx_weight(l, l->n->in[i],
+                          model_onnx_elements(model_onnx_shape_in(l, i)));
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+/* Gather: of a table of weights an embedding, of data a selection. */
+static void gather(struct onnx_layer *l)
+{
+    const struct onnx_shape *t = model_onnx_shape_in(l, 0);
+    int source = model_onnx_constant_in(l, 0)
+                     ? model_onnx_source(l->m->g, l->n->in[0])
+                     : -1;
+
+    if (source >= 0 && t->rank == 2 && model_onnx_given(l, 1) &&
+        model_onnx_int(l->n, "axis", 0) == 0 &&
+        model_onnx_type_is(l->n, "Gather")) {
+        l->op = "embedding";
+        l->attr.vocab = t->dim[0];
+        l->attr.features = t->dim[1];
+        model_onnx_input(l, l->n->in[1]);
+        model_onnx_weight(l, l->n->in[0], model_onnx_elements(t));
+    } else if (source >= 0) {
+        l->op = "other";
+        if (model_onnx_given(l, 1))
+            model_onnx_input(l, l->n->in[1]);
+        model_onnx_weight(l, l->n->in[0], -1);
+    } else {
+        l->op = "gather";
+        model_onnx_input(l, l->n->in[0]);
+    }
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+static void prelu(struct onnx_layer *l)
+{
+    l->attr.features = model_onnx_elements(model_onnx_shape_in(l, 1));
+    model_onnx_input(l, l->n->in[0]);
+    if (model_onnx_given(l, 1))
+        model_onnx_weight(l, l->n->in[1], l->attr.features);
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+/* ---- the rest --------------------------------------------------------- */
+
+/* Data as inputs; parameters and buffers as weights; other constants as
+ * inputs, which broadcasting needs. */
+static void plain_operands(struct onnx_layer *l)
+{
+    for (int i = 0; i < l->n->nin; i++) {
+        char r = '.';
+        int source;
+
+        if (!model_onnx_given(l, i))
+            continue;
+        if (l->n->op)
+            r = l->n->op->roles[(size_t)i < strlen(l->n->op->roles)
+                                    ? (size_t)i
+                                    : strlen(l->n->op->roles) - 1];
+        else
+            r = 'x';
+        source = model_onnx_constant_in(l, i)
+                     ? model_onnx_source(l->m->g, l->n->in[i])
+                     : -1;
+        if (r == '.')
+            continue;
+        if (source >= 0 && l->m->g->values[source].role != PDL_TENSOR_CONST &&
+            l->nw < PDL_OP_MAX_WEIGHTS)
+            model_onnx_weight(l, l->n->in[i], -1);
+        else
+            model_onnx_input(l, l->n->in[i]);
+    }
+}
+
+static int sample_axis(const struct onnx_layer *l, int64_t axis)
+{
+    const struct onnx_shape *s = model_onnx_shape_in(l, 0);
+    struct pdl_tensor t;
+    int where = -1;
+
+    model_onnx_sample(l->m->g, l->n->in[0], &t, &where);
+    axis = axis < 0 ? axis + s->rank : axis;
+    return (int)(where >= 0 && axis > where ? axis - 1 : axis);
+}
+
+static void plain(struct onnx_layer *l)
+{
+    plain_operands(l);
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+/* The mask is not kept: it is made again from its seed. */
+static void dropout(struct onnx_layer *l)
+{
+    l->nout = 1;
+    plain(l);
+}
+
+static void with_axis(struct onnx_layer *l)
+{
+    if (model_onnx_given(l, 0))
+        l->attr.axis = sample_axis(
+            l, model_onnx_int(l->n, "axis",
+                              model_onnx_type_is(l->n, "Concat") ? 1 : -1));
+    plain(l);
+}
+
+/* An addition that is the bias of a product makes the product. */
+static void add(struct onnx_layer *l)
+{
+    const struct onnx_node *product = model_onnx_biased(l->m, l->n);
+    int out = product ? product->out[0] : -1;
+
+    if (!product) {
+        plain(l);
+        return;
+    }
+    l->op = "linear";
+    model_onnx_linear_of(l, product->in[0], product->in[1],
+                         l->n->in[0] == out ? l->n->in[1] : l->n->in[0]);
+}
+
+/* ReLU6 is written as a clip. */
+static void clip(struct onnx_layer *l)
+{
+    double low = model_onnx_float(l->n, "min", -1),
+           high = model_onnx_float(l->n, "max", -1);
+
+    if (model_onnx_shape_in(l, 1)->nval == 1)
+        low = model_onnx_shape_in(l, 1)->val[0];
+    if (model_onnx_shape_in(l, 2)->nval == 1)
+        high = model_onnx_shape_in(l, 2)->val[0];
+    if (low == 0 && high == 6)
+        l->op = "relu6";
+    plain(l);
+}
+
+static const struct {
+    const char *op;
+    onnx_layer_fn *make;
+} makers[] = {
+    {"conv", conv},
+    {"conv_transpose", conv},
+    {"max_pool", pool},
+    {"avg_pool", pool},
+    {"global_avg_pool", pool},
+    {"global_max_pool", pool},
+    {"linear", model_onnx_linear},
+    {"matmul", model_onnx_einsum},
+    {"attention", model_onnx_attention},
+    {"batch_norm", batch_norm},
+    {"layer_norm", norm},
+    {"rms_norm", norm},
+    {"group_norm", norm},
+    {"instance_norm", norm},
+    {"embedding", gather},
+    {"prelu", prelu},
+    {"softmax", with_axis},
+    {"log_softmax", with_axis},
+    {"concat", with_axis},
+    {"add", add},
+    {"dropout", dropout},
+    {"clip", clip},
+    {"rnn", model_onnx_rnn},
+};
+
+/* Shapes of the outputs that are not left out. */
+static void shape_outputs(struct onnx_layer *l)
+{
+    for (int i = 0; i < l->n->nout && l->nout < PDL_OP_MAX_OUT; i++) {
+        if (l->n->out[i] < 0)
+            continue;
+        model_onnx_sample(l->m->g, l->n->out[i], &l->out[l->nout++], NULL);
+    }
+}
+
+static bool product_with_bias(const struct onnx_maker *m,
+                              const struct onnx_node *n)
+{
+    int reader = n->nout > 0 && n->out[0] >= 0 ? m->reader[n->out[0]] : -1;
+
+    return reader >= 0 && model_onnx_type_is(n, "MatMul") &&
+           model_onnx_biased(m, &m->g->nodes[reader]) == n;
+}
+
+void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
+{
+    const char *op = n->op ? n->op->op : "other";
+    struct onnx_layer l = {.m = m, .n = n, .op = op};
+    const struct onnx_node *named = model_onnx_biased(m, n);
+    struct onnx_fused f;
+    bool fused;
+
+    if (product_with_bias(m, n))
+        return;
+    fused = model_onnx_fused(m, n, &f);
+    if (!named ||
+        !model_onnx_constant_in(&(struct onnx_layer){.m = m, .n = named}, 1))
+        named = n;
+    l.name = model_onnx_label(m, named, (int)(n - m->g->nodes), op);
+    shape_outputs(&l);
+    if (l.nout == 0)
+        return;
+    if (fused) {
+        model_onnx_fused_layer(&l, &f);
+        return;
+    }
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+        if (strcmp(op, makers[i].op) == 0 && n->nin > 0 && n->in[0] >= 0) {
+            makers[i].make(&l);
+            return;
+        }
+    plain(&l);
+}

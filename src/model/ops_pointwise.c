@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Element-wise operators of one operand: the output has the input's shape.
+ * Where backward can use the output instead of the input it does (relu,
+ * sigmoid, tanh, exp, softmax), as frameworks do, because the output is often
+ * kept anyway. */
+#include "model_priv.h"
+
+static int prelu_weights(const struct pdl_attr *attr,
+                         const struct pdl_tensor *x, struct pdl_tensor *w)
+{
+    int64_t n = attr->features ? attr->features : 1;
+
+    if (!attr->features && x->rank > 1)
+        n = x->dim[0];
+    model_weight(&w[0], "weight", PDL_TENSOR_WEIGHT, 1, &n);
+    return 1;
+}
+
+/* A learned factor by channel of [C,H,W], by feature of [T,E]. */
+static int scale_weights(const struct pdl_attr *attr,
+                         const struct pdl_tensor *x, struct pdl_tensor *w)
+{
+    int64_t n = attr->features;
+
+    if (!n && x->rank > 0)
+        n = x->rank > 2 ? x->dim[0] : x->dim[x->rank - 1];
+    model_weight(&w[0], "weight", PDL_TENSOR_WEIGHT, 1, &n);
+    return 1;
+}
+
+#define FROM_X(name, text)                                 \
+    {                                                      \
+        name, text, 1, 1, PDL_OP_SAVES_X, NULL, NULL, NULL \
+    }
+#define FROM_Y(name, text)                                 \
+    {                                                      \
+        name, text, 1, 1, PDL_OP_SAVES_Y, NULL, NULL, NULL \
+    }
+#define FLAT(name, text)                      \
+    {                                         \
+        name, text, 1, 1, 0, NULL, NULL, NULL \
+    }
+
+// clang-format off
+static const struct pdl_op rows[] = {
+    FROM_Y("relu", "max(x, 0)"),
+    FROM_Y("relu6", "min(max(x, 0), 6)"),
+    FROM_Y("clip", "x held between two bounds"),
+    FROM_X("gelu", "x times the normal distribution's integral"),
+    FROM_X("silu", "x times sigmoid(x)"),
+    FROM_X("mish", "x times tanh(softplus(x))"),
+    FROM_X("hard_swish", "x times hard_sigmoid(x)"),
+    FROM_Y("hard_sigmoid", "a straight line held between 0 and 1"),
+    FROM_Y("sigmoid", "1 / (1 + exp(-x))"),
+    FROM_Y("tanh", "hyperbolic tangent"),
+    FROM_Y("leaky_relu", "max(x, a x)"),
+    FROM_Y("elu", "x, or exp(x) - 1 below 0"),
+    FROM_Y("selu", "scaled elu"),
+    FROM_X("softplus", "log(1 + exp(x))"),
+    FROM_X("softsign", "x / (1 + |x|)"),
+    FROM_Y("softmax", "exp(x) normalised along axis"),
+    FROM_Y("log_softmax", "logarithm of softmax"),
+    FROM_Y("exp", "exponential"),
+    FROM_X("log", "natural logarithm"),
+    FROM_Y("sqrt", "square root"),
+    FROM_Y("reciprocal", "1 / x"),
+    FROM_X("erf", "error function"),
+    FROM_X("sin", "sine"),
+    FROM_X("cos", "cosine"),
+    FROM_X("abs", "absolute value"),
+    FLAT("neg", "-x"),
+    FLAT("floor", "largest whole number not above x"),
+    FLAT("ceil", "smallest whole number not below x"),
+    FLAT("round", "nearest whole number"),
+    FLAT("sign", "-1, 0 or 1"),
+    FLAT("not", "logical not"),
+    {"prelu", "max(x, 0) + a min(x, 0), a learned by channel", 1, 1,
+     PDL_OP_SAVES_X, prelu_weights, NULL, NULL},
+    {"scale", "x times a learned factor by channel or feature", 1, 1,
+     PDL_OP_SAVES_X, scale_weights, NULL, NULL},
+    {"dropout", "zeroes elements at random", 1, 3, PDL_OP_SAVES_MASK, NULL,
+     NULL, NULL},
+    {"identity", "x", 1, 1, PDL_OP_VIEW, NULL, NULL, NULL},
+};
+// clang-format on
+
+const struct model_ops model_ops_pointwise = {rows,
+                                              sizeof rows / sizeof rows[0]};

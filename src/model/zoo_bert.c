@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * BERT (Devlin et al., NAACL 2019), uncased, as it is published: embeddings
+ * with two kinds of tokens, norms after the residuals, the pooler, and no
+ * pre-training heads. */
+#include "zoo_decoder.h"
+
+static const char source[] = "Devlin et al., NAACL 2019";
+
+enum { LAYERS, HIDDEN, HEADS, FFN, VOCAB, SEQ, POSITIONS, TYPES, NPARAMS };
+
+static const struct model_param params[NPARAMS] = {
+    [LAYERS] = {"layers", "layers", NULL, 12, 1, ZOO_LAYERS},
+    [HIDDEN] = {"hidden", "width", NULL, 768, 1, ZOO_BIG},
+    [HEADS] = {"heads", "attention heads", NULL, 12, 1, ZOO_BIG},
+    [FFN] = {"ffn", "width of the feed-forward layer; 0: 4 hidden", NULL, 0, 0,
+             ZOO_BIG},
+    [VOCAB] = {"vocab", "vocabulary", NULL, 30522, 1, ZOO_BIG},
+    [SEQ] = {"seq", "tokens of a sample", NULL, 512, 1, ZOO_BIG},
+    [POSITIONS] = {"positions", "rows of learned positions, at least seq", NULL,
+                   512, 0, ZOO_BIG},
+    [TYPES] = {"types", "kinds of tokens", NULL, 2, 0, ZOO_BIG},
+};
+
+static const struct pdl_zoo_entry entries[] = {
+    {"bert-base", "bert", "layers=12,hidden=768,heads=12", "BERT base, 110M"},
+    {"bert-large", "bert", "layers=24,hidden=1024,heads=16",
+     "BERT large, 335M"},
+};
+
+static void build(pdl_build *b, const int64_t *v)
+{
+    struct model_tf_run run = {.repeat = v[LAYERS]};
+    struct model_tf tf = {.source = source, .tokens = v[SEQ], .nstacks = 1};
+    int64_t rows = v[POSITIONS] < v[SEQ] ? v[SEQ] : v[POSITIONS];
+
+    run.layer = (struct model_tf_layer){
+        .order = TF_POST,
+        .norm = TF_LAYER,
+        .heads = v[HEADS],
+        .kv_heads = v[HEADS],
+        .head_dim = model_zoo_head_dim(b, v[HIDDEN], v[HEADS]),
+        .q_bias = 1,
+        .k_bias = 1,
+        .v_bias = 1,
+        .out_bias = 1,
+        .ffn = v[FFN] ? v[FFN] : 4 * v[HIDDEN],
+        .ffn_bias = 1,
+    };
+    run.layer.v_head_dim = run.layer.head_dim;
+    tf.stack[0] = (struct model_tf_stack){
+        .prefix = "",
+        .hidden = v[HIDDEN],
+        .tokens = v[SEQ],
+        .norm = TF_LAYER,
+        .vocab = v[VOCAB],
+        .embed_dim = v[HIDDEN],
+        .types = v[TYPES],
+        .positions = rows,
+        .embed_norm = 1,
+        .runs = &run,
+        .nruns = 1,
+        .pool = 1,
+        .pooler = v[HIDDEN],
+    };
+    model_tf_emit(b, &tf);
+}
+
+const struct model_family model_zoo_bert = {
+    .self = {"bert", NULL, NULL, "BERT with its pooler"},
+    .source = source,
+    .kind = "transformer",
+    .params = params,
+    .nparams = NPARAMS,
+    .build = build,
+    .entries = entries,
+    .nentries = sizeof entries / sizeof entries[0],
+};

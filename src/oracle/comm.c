@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Seconds of a collective. Ring algorithms over the level of the system that
+ * the group really crosses: alpha and beta of the worst hop (Patarasuk and
+ * Yuan, JPDC 2009; the ParaDL papers' T_ar, T_ag). Neighbour exchanges are
+ * priced message by message from the boxes.
+ *
+ * Contention: all groups of an operation run at the same time. The rings that
+ * leave a node share its adapters, so one ring gets at most its share of
+ * them; which groups leave which node follows from the mesh, nobody writes a
+ * divisor. */
+#include "oracle_priv.h"
+
+enum { MAX_GROUP = 65536, MAX_NODE = 64 };
+
+/* Ranks of the group, in order; at most a window of it for huge groups. */
+static int64_t group_size(const struct oracle *o, uint32_t group)
+{
+    int64_t n = 1;
+
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if (group >> f & 1)
+            n *= o->p->mesh->factor[f];
+    return n;
+}
+
+/* First and last rank of the group of `rank`. */
+static void group_ends(const struct oracle *o, int64_t rank, uint32_t group,
+                       int64_t *first, int64_t *last)
+{
+    int64_t stride = 1;
+
+    *first = *last = rank;
+    for (int f = o->p->mesh->nfactors - 1; f >= 0; f--) {
+        if (group >> f & 1) {
+            int64_t c = pdl_mesh_coord(o->p->mesh, rank, f);
+
+            *first -= c * stride;
+            *last += (o->p->mesh->factor[f] - 1 - c) * stride;
+        }
+        stride *= o->p->mesh->factor[f];
+    }
+}
+
+/* Distinct groups that have a rank in the node of `rank` and also outside:
+ * each is one ring in and out of the node. */
+static double rings_out_of_node(const struct oracle *o, int64_t rank,
+                                uint32_t group)
+{
+    int64_t per = o->sys->node.pes, base = rank - rank % per;
+    int64_t seen[MAX_NODE];
+    int n = 0;
+
+    for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
+        int64_t first, last;
+        bool again = false;
+
+        group_ends(o, r, group, &first, &last);
+        for (int i = 0; i < n; i++)
+            again = again || seen[i] == first;
+        if (!again && n < MAX_NODE && (first < base || last >= base + per))
+            seen[n++] = first;
+    }
+    return n > 0 ? n : 1;
+}
+
+struct wire {
+    double alpha_s, bytes_per_s, flows;
+    int level;
+};
+
+static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group)
+{
+    bool ideal = o->opt->parameters == PDL_IDEAL;
+    double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
+    const struct pdl_level *l;
+    int64_t first, last;
+    struct wire w = {.flows = 1};
+
+    group_ends(o, rank, group, &first, &last);
+    w.level = pdl_system_level(o->sys, first, last);
+    l = &o->sys->levels[w.level];
+    w.alpha_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
+                                                    : l->measured_latency_s;
+    w.bytes_per_s =
+        l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
+    if (!ideal && w.level > 0) {
+        double node, share;
+
+        w.flows = rings_out_of_node(o, rank, group);
+        node = (l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
+                                            : l->bytes_per_s) *
+               (double)o->sys->node.pes;
+        share = node / w.flows;
+        if (share < w.bytes_per_s)
+            w.bytes_per_s = share;
+        w.bytes_per_s /= congestion;
+    } else if (!ideal && l->measured_bytes_per_s > 0 &&
+               l->measured_bytes_per_s < w.bytes_per_s) {
+        w.bytes_per_s = l->measured_bytes_per_s;
+    }
+    return w;
+}
+
+/* A rank's messages, one after another: each costs alpha and its bytes. */
+static double by_boxes(const struct oracle *o, int op, int64_t rank,
+                       const struct wire *w)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    static const int64_t many = 4096;
+    int64_t n = group_size(o, x->group), peers[4096];
+    double t = 0;
+
+    pdl_mesh_group(o->p->mesh, rank, x->group, peers, many);
+    for (int64_t i = 0; i < n && i < many; i++) {
+        int64_t bytes =
+            peers[i] == rank
+                ? 0
+                : pdl_plan_transfer(o->p, x->in[0], x->out[0], peers[i], rank);
+
+        if (bytes > 0)
+            t += w->alpha_s + (double)bytes / w->bytes_per_s;
+    }
+    return t;
+}
+
+double oracle_comm(const struct oracle *o, int op, int64_t rank, int *level,
+                   double *flows)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double n = (double)group_size(o, x->group), in, out;
+    struct pdl_work work;
+    struct wire w;
+
+    *level = -1;
+    *flows = 0;
+    if (x->kind < PDL_PLAN_OP_ALLREDUCE || x->kind > PDL_PLAN_OP_SEND ||
+        x->kind == PDL_PLAN_OP_SLICE || n < 2)
+        return 0;
+    w = wire_of(o, rank, x->group);
+    *level = w.level;
+    *flows = w.flows;
+    pdl_plan_op_work(o->p, op, rank, &work);
+    in = (double)work.read_bytes;
+    out = (double)work.write_bytes;
+    switch (x->kind) {
+    case PDL_PLAN_OP_ALLREDUCE:
+        return 2 * (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+    case PDL_PLAN_OP_REDUCE_SCATTER:
+        return (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+    case PDL_PLAN_OP_ALLGATHER:
+        return (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
+    case PDL_PLAN_OP_SEND:
+        return w.alpha_s + in / w.bytes_per_s;
+    default: /* alltoall, halo */
+        return by_boxes(o, op, rank, &w);
+    }
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan's step on a system: every operation priced on representative ranks
+ * (the slowest counts: collectives wait for it), run on two streams so that
+ * gradient exchange hides behind backward where overlap is on, and pipelines
+ * by an event simulation of their schedule. */
+#include "oracle_priv.h"
+
+#include <string.h>
+
+/* Seconds of one stage for one micro-batch, and once a step. */
+struct stage_time {
+    double forward, backward, update;
+    double layer_comm, halo, p2p, gradient_comm;
+    double forward_comm, backward_comm; /* inside forward and backward */
+    double exposed_gradients; /* exchange that backward does not hide */
+};
+
+static double slowest(const struct oracle *o, int op, const int64_t *ranks,
+                      int n, bool comm, struct pdl_projection *out)
+{
+    double worst = 0;
+
+    for (int i = 0; i < n; i++) {
+        double flows = 0, t;
+        int level;
+
+        t = comm ? oracle_comm(o, op, ranks[i], &level, &flows)
+                 : oracle_compute(o, op, ranks[i]);
+        worst = t > worst ? t : worst;
+        if (comm && flows > out->contention)
+            out->contention = flows;
+    }
+    return worst;
+}
+
+static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
+                          bool update)
+{
+    return update                     ? &t->gradient_comm
+           : kind == PDL_PLAN_OP_HALO ? &t->halo
+           : kind == PDL_PLAN_OP_SEND ? &t->p2p
+                                      : &t->layer_comm;
+}
+
+enum phase { FORWARD, BACKWARD, UPDATE };
+
+/* Two streams: computation with the collectives it waits for, and gradient
+ * exchange. An exchange starts when its gradients are made (or, without
+ * overlap, when backward is over) and the exchange before it is done. */
+struct streams {
+    double compute, network;
+    double *ready; /* of each tensor */
+    bool overlap;
+};
+
+static bool is_comm(enum pdl_plan_op_kind kind)
+{
+    return kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND &&
+           kind != PDL_PLAN_OP_SLICE;
+}
+
+static double inputs_ready(const struct oracle *o, int op,
+                           const struct streams *c)
+{
+    double t = 0;
+
+    for (int k = 0; k < o->p->ops[op].nin; k++) {
+        double r = c->ready[o->p->ops[op].in[k]];
+
+        t = r > t ? r : t;
+    }
+    return t;
+}
+
+static void run_on_streams(const struct oracle *o, int op, enum phase phase,
+                           double seconds, struct streams *c)
+{
+    bool exchange = phase == UPDATE && is_comm(o->p->ops[op].kind);
+    double *stream = exchange ? &c->network : &c->compute;
+    double start = inputs_ready(o, op, c);
+
+    if (exchange && !c->overlap && c->compute > start)
+        start = c->compute;
+    if (*stream > start)
+        start = *stream;
+    *stream = start + seconds;
+    for (int k = 0; k < o->p->ops[op].nout; k++)
+        c->ready[o->p->ops[op].out[k]] = *stream;
+}
+
+static void add_items(const struct oracle *o, int first, int nitems,
+                      enum phase phase, const int64_t *ranks, int n,
+                      struct stage_time *t, struct streams *c,
+                      struct pdl_projection *out)
+{
+    double *compute = phase == FORWARD    ? &t->forward
+                      : phase == BACKWARD ? &t->backward
+                                          : &t->update;
+
+    for (int i = first; i < first + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            int op = o->p->items[i].first_op + k;
+            bool comm = is_comm(o->p->ops[op].kind);
+            double s = slowest(o, op, ranks, n, comm, out);
+
+            run_on_streams(o, op, phase, s, c);
+            if (!comm) {
+                *compute += s;
+                continue;
+            }
+            *comm_phase(t, o->p->ops[op].kind, phase == UPDATE) += s;
+            if (phase == FORWARD)
+                t->forward_comm += s;
+            if (phase == BACKWARD)
+                t->backward_comm += s;
+        }
+}
+
+static void price_stage(const struct oracle *o, int stage, double *ready,
+                        struct stage_time *t, struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    struct streams c = {.ready = ready,
+                        .overlap = !o->p->strategy->no_overlap &&
+                                   !o->p->strategy->exchange_paper};
+    int64_t ranks[ORACLE_MAX_RANKS];
+    int n = oracle_ranks(o->p, stage, ranks);
+    double backward_end;
+
+    *t = (struct stage_time){0};
+    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
+    add_items(o, s->first_forward, s->nforward, FORWARD, ranks, n, t, &c, out);
+    add_items(o, s->first_backward, s->nbackward, BACKWARD, ranks, n, t, &c,
+              out);
+    backward_end = c.compute;
+    add_items(o, s->first_update, s->nupdate, UPDATE, ranks, n, t, &c, out);
+    t->exposed_gradients = c.compute - backward_end - t->update;
+    if (t->exposed_gradients < 1e-15)
+        t->exposed_gradients = 0;
+}
+
+/* ---- pipelines ------------------------------------------------------------- */
+
+enum { MAX_STAGES = 256 };
+
+/* The makespan of m micro-batches through the stages: each stage runs its
+ * order, a forward waits for the stage before, a backward for the one after.
+ * GPipe: all forwards, then all backwards. 1F1B: stage i starts with
+ * min(m, p - i) forwards, then alternates (Narayanan et al., SC 2021). */
+struct pipe {
+    const struct stage_time *t;
+    int64_t stages, micro;
+    bool gpipe;
+    double *done; /* [pass][stage][micro]; < 0: not yet */
+    double free_at[MAX_STAGES];
+    int64_t next[MAX_STAGES]; /* position in the stage's order */
+};
+
+/* The k-th task of a stage: >= 0 a forward of that micro-batch, else -1-b. */
+static int64_t task(const struct pipe *p, int64_t stage, int64_t k)
+{
+    int64_t warm = p->stages - stage < p->micro ? p->stages - stage : p->micro;
+    int64_t j;
+
+    if (p->gpipe)
+        return k < p->micro ? k : -1 - (k - p->micro);
+    if (k < warm)
+        return k;
+    j = k - warm; /* alternate: backward, forward, ... then the rest back */
+    if (j < 2 * (p->micro - warm))
+        return j % 2 == 0 ? -1 - j / 2 : warm + j / 2;
+    return -1 - (j - (p->micro - warm));
+}
+
+static double *when(const struct pipe *p, int pass, int64_t stage,
+                    int64_t micro)
+{
+    return &p->done[(pass * p->stages + stage) * p->micro + micro];
+}
+
+/* Runs the stage's next task if what it waits for is done. */
+static bool advance(struct pipe *p, int64_t stage)
+{
+    const struct stage_time *t = &p->t[stage];
+    int64_t k, micro;
+    double ready = 0, start;
+    bool back;
+
+    if (p->next[stage] == 2 * p->micro)
+        return false;
+    k = task(p, stage, p->next[stage]);
+    back = k < 0;
+    micro = back ? -1 - k : k;
+    if (!back && stage > 0)
+        ready = *when(p, 0, stage - 1, micro);
+    if (back && stage < p->stages - 1)
+        ready = *when(p, 1, stage + 1, micro);
+    if (ready < 0)
+        return false;
+    start = ready > p->free_at[stage] ? ready : p->free_at[stage];
+    p->free_at[stage] = start + (back ? t->backward + t->backward_comm
+                                      : t->forward + t->forward_comm);
+    *when(p, back, stage, micro) = p->free_at[stage];
+    p->next[stage]++;
+    return true;
+}
+
+static double makespan(const struct oracle *o, const struct stage_time *t,
+                       pdl_arena *a)
+{
+    struct pipe p = {.t = t,
+                     .stages = o->p->nstages,
+                     .micro = o->p->micro_batches,
+                     .gpipe = o->p->strategy->schedule == PDL_SCHEDULE_GPIPE};
+    bool moved = true;
+    double end = 0;
+
+    p.done = PDL_NEW(a, double, 2 * p.stages * p.micro);
+    if (!p.done)
+        return -1;
+    for (int64_t i = 0; i < 2 * p.stages * p.micro; i++)
+        p.done[i] = -1;
+    while (moved) {
+        moved = false;
+        for (int64_t s = 0; s < p.stages; s++)
+            while (advance(&p, s))
+                moved = true;
+    }
+    for (int64_t s = 0; s < p.stages; s++)
+        end = p.free_at[s] > end ? p.free_at[s] : end;
+    return end;
+}
+
+/* ---- the step ----------------------------------------------------------------- */
+
+static double stage_busy(const struct stage_time *t)
+{
+    return t->forward + t->backward + t->forward_comm + t->backward_comm;
+}
+
+static void fill_times(const struct oracle *o, const struct stage_time *t,
+                       double span, struct pdl_projection *out)
+{
+    double m = (double)o->p->micro_batches;
+
+    out->forward_s = m * t->forward;
+    out->backward_s = m * t->backward;
+    out->update_s = t->update;
+    out->layer_comm_s = m * t->layer_comm;
+    out->halo_s = m * t->halo;
+    out->p2p_s = m * t->p2p;
+    out->gradient_comm_s = t->gradient_comm;
+    out->compute_s = out->forward_s + out->backward_s + out->update_s;
+    out->comm_s =
+        out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
+    out->exposed_comm_s =
+        m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
+    out->bubble_s = span - m * stage_busy(t);
+    if (out->bubble_s < 1e-15)
+        out->bubble_s = 0;
+    out->step_s =
+        out->compute_s + out->exposed_comm_s + out->bubble_s + out->io_s;
+}
+
+static void fill_rates(const struct oracle *o, struct pdl_projection *out)
+{
+    struct pdl_model_totals totals;
+    double peak = o->sys->pe.peak_flop_per_s[o->opt->precision];
+
+    out->pes = o->p->mesh->pes;
+    out->batch = o->p->batch;
+    out->samples_per_s = (double)out->batch / out->step_s;
+    out->tokens_per_s = out->samples_per_s * (double)o->p->model->tokens;
+    if (o->opt->dataset > 0)
+        out->epoch_s =
+            out->step_s * (double)o->opt->dataset / (double)out->batch;
+    if (pdl_model_totals(o->p->model, &totals, NULL) == PDL_OK && peak > 0)
+        out->mfu = 3.0 * (double)totals.forward_flops * (double)out->batch /
+                   (out->step_s * (double)out->pes * peak);
+}
+
+enum pdl_status pdl_project(const struct pdl_plan *plan,
+                            const struct pdl_system *sys,
+                            const struct pdl_oracle_options *opt,
+                            struct pdl_projection *out, struct pdl_err *err)
+{
+    struct oracle o = {plan, sys, opt, err};
+    struct pdl_projection x = {.reason = ""};
+    struct stage_time t[MAX_STAGES];
+    pdl_arena *a;
+    double span, *ready;
+    int worst = 0;
+
+    if (plan->nstages > MAX_STAGES)
+        return pdl_fail(err, PDL_EINVAL, "more than %d stages", MAX_STAGES);
+    if (plan->mesh->pes > pdl_system_pes(sys))
+        return pdl_fail(err, PDL_EINVAL,
+                        "the strategy needs %lld PEs, %s has %lld",
+                        (long long)plan->mesh->pes, sys->name,
+                        (long long)pdl_system_pes(sys));
+    a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
+    if (!ready) {
+        pdl_arena_destroy(a);
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    for (int s = 0; s < plan->nstages; s++) {
+        price_stage(&o, s, ready, &t[s], &x);
+        if (stage_busy(&t[s]) > stage_busy(&t[worst]))
+            worst = s;
+    }
+    span = makespan(&o, t, a);
+    pdl_arena_destroy(a);
+    if (span < 0)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    fill_times(&o, &t[worst], span, &x);
+    fill_rates(&o, &x);
+    oracle_memory(&o, &x);
+    x.feasible = x.peak_bytes <= x.capacity_bytes;
+    if (!x.feasible)
+        x.reason = "more memory than a PE has";
+    *out = x;
+    return PDL_OK;
+}
+
+void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
+                  const struct pdl_oracle_options *opt, int op,
+                  struct pdl_price *out)
+{
+    struct oracle o = {plan, sys, opt, NULL};
+    const struct pdl_plan_op *x = &plan->ops[op];
+    int t = x->nin > 0 ? x->in[0] : x->out[0];
+    int64_t ranks[ORACLE_MAX_RANKS];
+    int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
+
+    *out = (struct pdl_price){.level = -1};
+    for (int i = 0; i < n; i++) {
+        int level;
+        double flows, s = oracle_comm(&o, op, ranks[i], &level, &flows);
+
+        if (level < 0)
+            s = oracle_compute(&o, op, ranks[i]);
+        if (s >= out->seconds)
+            *out = (struct pdl_price){s, level, flows};
+    }
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Representative ranks. A split by floors has at most two sizes, the smaller
+ * first; borders have one-sided halos. So per factor the first, the second,
+ * the middle and the last coordinate show everything; to bound the product,
+ * factors beyond the third take first and last only. */
+#include "oracle_priv.h"
+
+static int choices(int64_t n, bool few, int64_t *out)
+{
+    int k = 0;
+
+    out[k++] = 0;
+    if (n > 1)
+        out[k++] = n - 1;
+    if (!few && n > 2)
+        out[k++] = n / 2;
+    return k;
+}
+
+int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks)
+{
+    int64_t coord[3], list[ORACLE_MAX_RANKS], rest = stage;
+    int64_t stage_coord[PDL_MAX_FACTORS] = {0};
+    int n = 1, seen = 0;
+
+    for (int f = p->mesh->nfactors - 1; f >= 0; f--)
+        if (p->pipe_factors >> f & 1) {
+            stage_coord[f] = rest % p->mesh->factor[f];
+            rest /= p->mesh->factor[f];
+        }
+    ranks[0] = 0;
+    for (int f = 0; f < p->mesh->nfactors; f++) {
+        bool pipe = p->pipe_factors >> f & 1;
+        int k = pipe ? 1 : choices(p->mesh->factor[f], seen >= 3, coord), m = 0;
+
+        if (pipe)
+            coord[0] = stage_coord[f];
+        seen += !pipe;
+        for (int i = 0; i < n; i++)
+            for (int c = 0; c < k && m < ORACLE_MAX_RANKS; c++)
+                list[m++] = ranks[i] * p->mesh->factor[f] + coord[c];
+        n = m;
+        for (int i = 0; i < n; i++)
+            ranks[i] = list[i];
+    }
+    return n;
+}

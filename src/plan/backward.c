@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Backward, typed rather than transposed: every gradient operator is a
+ * contraction over the same indices. With a factor that shards index i,
+ *   dy is sharded where y has i, else needed everywhere;
+ *   dx is sharded where x has i, else a partial sum;
+ *   dw is sharded where w has i, else a partial sum;
+ * and a factor that does not cut the node leaves all of them whole on every
+ * rank. backward-data of a window gathers a halo of dy, it never scatters. */
+#include "plan_priv.h"
+
+#include <string.h>
+
+/* ---- gradients of a value ------------------------------------------------- */
+
+static void contribute(struct plan_lower *lo, int tensor, int grad)
+{
+    struct plan_contribution *c;
+
+    if (grad < 0)
+        return;
+    c = PDL_NEW(lo->arena, struct plan_contribution, 1);
+    if (!c) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
+    *c = (struct plan_contribution){grad, lo->values[tensor].grads};
+    lo->values[tensor].grads = c;
+}
+
+static void contribute_later(struct plan_lower *lo, int tensor, int grad)
+{
+    struct plan_contribution *c =
+        PDL_NEW(lo->arena, struct plan_contribution, 1);
+
+    if (!c) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
+    *c = (struct plan_contribution){grad, lo->values[tensor].returned};
+    lo->values[tensor].returned = c;
+}
+
+static int add(struct plan_lower *lo, int a, int b)
+{
+    int in[2] = {a, b}, out;
+
+    if (a < 0 || b < 0 || lo->status != PDL_OK)
+        return a < 0 ? b : a;
+    out = plan_add_tensor(lo, &lo->tensors[a]);
+    plan_emit(lo, PDL_PLAN_OP_ADD, PDL_BACKWARD_DATA, -1, in, 2, &out, 1);
+    return out;
+}
+
+/* The sum of all contributions, at `need`: equal placements are added before
+ * they move, so that a partial sum crosses the network once. */
+static int gradient(struct plan_lower *lo, int tensor,
+                    const struct pdl_place *need)
+{
+    struct plan_contribution *list = lo->values[tensor].grads;
+    int sum = -1;
+
+    while (list && lo->status == PDL_OK) {
+        struct plan_contribution *rest = NULL, *next;
+        int part = list->tensor;
+
+        for (struct plan_contribution *c = list->next; c; c = next) {
+            next = c->next;
+            if (plan_same_place(lo, &lo->tensors[part].place,
+                                &lo->tensors[c->tensor].place)) {
+                part = add(lo, part, c->tensor);
+            } else {
+                c->next = rest;
+                rest = c;
+            }
+            if (lo->status != PDL_OK)
+                return -1;
+        }
+        sum = add(lo, sum, plan_move(lo, part, need));
+        list = rest;
+    }
+    lo->values[tensor].grads = NULL;
+    return sum;
+}
+
+static struct pdl_place dy_place(const struct plan_lower *lo, int node, int k)
+{
+    const struct plan_at *at = &lo->at[node];
+    struct pdl_place p = plan_everywhere();
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (at->is_cut[f])
+            p.at[f] = at->cut[f].y[k];
+    return p;
+}
+
+static struct pdl_place result_place(const struct plan_lower *lo, int node,
+                                     const int8_t *dims)
+{
+    const struct plan_at *at = &lo->at[node];
+    struct pdl_place p = plan_everywhere();
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (at->is_cut[f])
+            p.at[f] = dims[f] >= 0 ? dims[f] : PDL_PARTIAL;
+    return p;
+}
+
+/* ---- weights ----------------------------------------------------------------- */
+
+/* A bias has only the index of y's features: where a factor makes y partial,
+ * dy is whole on every rank and so is the bias's gradient. */
+static struct pdl_place dw_place(const struct plan_lower *lo, int node, int j)
+{
+    const struct plan_at *at = &lo->at[node];
+    int8_t dims[PDL_MAX_FACTORS];
+    struct pdl_place p;
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        dims[f] = at->cut[f].w[j];
+    p = result_place(lo, node, dims);
+    if (j == 1 && plan_rule_has_bias(&lo->model->nodes[node]))
+        for (int f = 0; f < lo->mesh->nfactors; f++)
+            if (at->is_cut[f] && at->cut[f].y[0] < 0)
+                p.at[f] = PDL_REPLICATED;
+    return p;
+}
+
+static int new_weight_grad(struct plan_lower *lo, int node, int j,
+                           const struct pdl_place *place)
+{
+    struct pdl_plan_tensor t = lo->tensors[lo->at[node].w[j]];
+
+    t.kind = PDL_PLAN_WEIGHT_GRADIENT;
+    t.name = pdl_arena_printf(lo->arena, "d(%s)", t.name);
+    t.place = *place;
+    return plan_add_tensor(lo, &t);
+}
+
+/* Tied weights have one gradient: contributions meet at one placement. */
+static void keep_weight_grad(struct plan_lower *lo, int node, int j, int dw)
+{
+    int id = lo->model->nodes[node].weights[j];
+    struct pdl_place p;
+
+    if (dw < 0 || lo->status != PDL_OK)
+        return;
+    if (lo->weight_grad[id] < 0) {
+        lo->weight_grad[id] = dw;
+        return;
+    }
+    if (!plan_same_place(lo, &lo->tensors[dw].place,
+                         &lo->tensors[lo->weight_grad[id]].place)) {
+        p = lo->tensors[lo->weight[id]].place;
+        dw = plan_move(lo, dw, &p);
+        lo->weight_grad[id] = plan_move(lo, lo->weight_grad[id], &p);
+    }
+    lo->weight_grad[id] = add(lo, lo->weight_grad[id], dw);
+}
+
+static bool is_learned(const struct plan_lower *lo, int node, int j)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+
+    return lo->model->tensors[n->weights[j]].kind == PDL_TENSOR_WEIGHT;
+}
+
+static void backward_weights(struct plan_lower *lo, int node, const int *dy,
+                             int sums)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    struct plan_at *at = &lo->at[node];
+    int in[PLAN_MAX_IN + PLAN_MAX_OUT + 1], out[PDL_OP_MAX_WEIGHTS];
+    int which[PDL_OP_MAX_WEIGHTS], nin = 0, nout = 0;
+    uint32_t group = sums >= 0 ? plan_statistics_group(lo, node) : 0;
+
+    for (int j = 0; j < n->nweights; j++) {
+        struct pdl_place p;
+
+        if (!is_learned(lo, node, j))
+            continue;
+        p = dw_place(lo, node, j);
+        for (int f = 0; f < lo->mesh->nfactors; f++)
+            if (group >> f & 1) /* the exchanged sums are whole there */
+                p.at[f] = PDL_REPLICATED;
+        which[nout] = j;
+        out[nout++] = new_weight_grad(lo, node, j, &p);
+    }
+    if (nout == 0)
+        return;
+    if (sums >= 0) {
+        in[nin++] = sums;
+    } else {
+        for (int i = 0; i < n->nin; i++)
+            in[nin++] = at->x[i];
+        for (int k = 0; k < n->nout; k++)
+            in[nin++] = dy[k];
+    }
+    plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_BACKWARD_WEIGHTS, node, in, nin, out,
+              nout);
+    for (int j = 0; j < nout; j++)
+        keep_weight_grad(lo, node, which[j], out[j]);
+}
+
+/* ---- data ---------------------------------------------------------------------- */
+
+static int new_dx(struct plan_lower *lo, int node, int i)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    const struct plan_at *at = &lo->at[node];
+    int8_t dims[PDL_MAX_FACTORS];
+    struct pdl_place p;
+    int t;
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        dims[f] = at->cut[f].x[i];
+    p = result_place(lo, node, dims);
+    t = plan_new_activation(lo, n->in[i], PDL_PLAN_GRADIENT, &p);
+    if (t >= 0)
+        memcpy(lo->tensors[t].unit, lo->tensors[at->x[i]].unit,
+               sizeof lo->tensors[t].unit);
+    return t;
+}
+
+/* What backward-data reads besides dy: weights, and what forward saved. */
+static int saved(struct plan_lower *lo, int node, int *in, int nin)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    const struct plan_at *at = &lo->at[node];
+
+    for (int j = 0; j < n->nweights; j++)
+        if (j == 0 || !plan_rule_has_bias(n))
+            in[nin++] = at->w[j];
+    if (n->op->flags & PDL_OP_SAVES_X)
+        for (int i = 0; i < n->nin; i++)
+            in[nin++] = at->x[i];
+    /* a max pool's positions travel with dy across the border */
+    if (n->op->flags & (PDL_OP_SAVES_Y | PDL_OP_SAVES_MASK))
+        for (int k = 0; k < n->nout; k++)
+            in[nin++] = plan_framed(lo, node, at->y[k], false);
+    if (at->stats >= 0)
+        in[nin++] = at->stats;
+    return nin;
+}
+
+static bool wants_grad(const struct plan_lower *lo, int tensor)
+{
+    return lo->values[tensor].needs_grad;
+}
+
+/* add and sub hand dy on where no operand is broadcast. */
+static bool passes_on(const struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    const struct pdl_tensor *t = lo->model->tensors;
+
+    if (strcmp(n->op->name, "add") != 0)
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (pdl_tensor_elements(&t[n->in[i]]) !=
+            pdl_tensor_elements(&t[n->out[0]]))
+            return false;
+    return true;
+}
+
+static void backward_data(struct plan_lower *lo, int node, const int *dy,
+                          int sums)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    int in[2 * PLAN_MAX_IN + PLAN_MAX_OUT + PDL_OP_MAX_WEIGHTS + 2], nin = 0;
+    int out[PLAN_MAX_IN], to[PLAN_MAX_IN], nout = 0;
+
+    for (int i = 0; i < n->nin; i++)
+        if (wants_grad(lo, n->in[i])) {
+            to[nout] = n->in[i];
+            out[nout++] = passes_on(lo, node) ? dy[0] : new_dx(lo, node, i);
+        }
+    if (nout > 0 && !passes_on(lo, node)) {
+        for (int k = 0; k < n->nout; k++)
+            in[nin++] = k == 0 ? plan_framed(lo, node, dy[0], false) : dy[k];
+        if (sums >= 0)
+            in[nin++] = sums;
+        nin = saved(lo, node, in, nin);
+        plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_COMPUTE,
+                                              .pass = PDL_BACKWARD_DATA,
+                                              .part = sums >= 0,
+                                              .node = node,
+                                              .nin = nin,
+                                              .in = in,
+                                              .nout = nout,
+                                              .out = out});
+    }
+    for (int i = 0; i < nout; i++)
+        contribute(lo, to[i], plan_settle(lo, node, out[i]));
+}
+
+/* Batch norm with shared statistics: (sum dy, sum dy*xhat) meet first; they
+ * are also the gradients of shift and scale. */
+static int backward_sums(struct plan_lower *lo, int node, int dy)
+{
+    struct plan_at *at = &lo->at[node];
+    int raw, in[3];
+
+    if (at->stats < 0)
+        return -1;
+    raw = plan_new_statistics(lo, node);
+    in[0] = dy;
+    in[1] = at->x[0];
+    in[2] = at->stats;
+    plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_BACKWARD_DATA, node, in, 3, &raw, 1);
+    return plan_resolve_partial(lo, raw);
+}
+
+void plan_backward_node(struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    int dy[PLAN_MAX_OUT], sums;
+    bool any = false;
+
+    for (int k = 0; k < n->nout; k++)
+        any = any || lo->values[n->out[k]].grads;
+    if (!any || n->nout == 0 || lo->status != PDL_OK)
+        return;
+    for (int k = 0; k < n->nout; k++) {
+        struct pdl_place need = dy_place(lo, node, k);
+
+        dy[k] = gradient(lo, n->out[k], &need);
+        if (dy[k] < 0)
+            plan_fail(lo, "%s: an output has no gradient", n->name);
+    }
+    if (lo->status != PDL_OK)
+        return;
+    sums = backward_sums(lo, node, dy[0]);
+    backward_weights(lo, node, dy, sums);
+    backward_data(lo, node, dy, sums);
+}
+
+/* ---- loss --------------------------------------------------------------------------- */
+
+/* Softmax cross-entropy (or any loss) over the class dimension of what no
+ * node reads; the classes are brought together first. Labels have index n
+ * (and positions) and lie like y. */
+static void loss_of(struct plan_lower *lo, int tensor)
+{
+    struct plan_value *v = &lo->values[tensor];
+    const struct pdl_tensor *m = &lo->model->tensors[tensor];
+    int classes = m->rank >= 3 ? 1 : m->rank, in[2], out;
+    struct pdl_plan_tensor label;
+    struct pdl_place p;
+
+    p = lo->tensors[v->versions->tensor].place;
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (p.at[f] == classes)
+            p.at[f] = PDL_REPLICATED;
+    in[0] = plan_move(lo, v->versions->tensor, &p);
+    if (in[0] < 0)
+        return;
+    label = lo->tensors[in[0]];
+    label.kind = PDL_PLAN_LABEL;
+    label.name = pdl_arena_printf(lo->arena, "%s.label", m->name);
+    label.dim[classes] = 1;
+    label.model_tensor = -1;
+    in[1] = plan_add_tensor(lo, &label);
+    out = plan_new_activation(lo, tensor, PDL_PLAN_GRADIENT, &p);
+    plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_FORWARD, -1, in, 2, &out, 1);
+    contribute(lo, tensor, out);
+}
+
+void plan_loss(struct plan_lower *lo)
+{
+    const struct pdl_model *m = lo->model;
+    bool *read = PDL_NEW(lo->arena, bool, m->ntensors + 1);
+    int n = 0;
+
+    if (!read) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
+    for (int i = 0; i < m->nnodes; i++)
+        for (int k = 0; k < m->nodes[i].nin; k++)
+            read[m->nodes[i].in[k]] = true;
+    for (int t = 0; t < m->ntensors && lo->status == PDL_OK; t++)
+        if (!read[t] && lo->values[t].versions && wants_grad(lo, t)) {
+            loss_of(lo, t);
+            n++;
+        }
+    if (n == 0)
+        plan_fail(lo, "%s has no output to train", m->name);
+}
+
+/* ---- across stages ------------------------------------------------------------------ */
+
+/* The gradient of a value that came from another stage goes back there, at
+ * the placement in which the value was sent. */
+void plan_send_gradients(struct plan_lower *lo)
+{
+    for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
+        struct plan_value *v = &lo->values[t];
+        int grad, there, home;
+
+        if (!v->grads || !v->received || v->home_stage == lo->stage_now)
+            continue;
+        grad = gradient(lo, t, &lo->tensors[v->received->tensor].place);
+        if (grad < 0)
+            return;
+        home = lo->stage_now;
+        lo->stage_now = v->home_stage;
+        there = plan_add_tensor(lo, &lo->tensors[grad]);
+        lo->stage_now = home;
+        plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_SEND,
+                                              .node = -1,
+                                              .nin = 1,
+                                              .in = &grad,
+                                              .nout = 1,
+                                              .out = &there,
+                                              .group = lo->plan.pipe_factors});
+        contribute_later(lo, t, there);
+    }
+}
+
+void plan_receive_gradients(struct plan_lower *lo)
+{
+    for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
+        struct plan_value *v = &lo->values[t];
+
+        if (v->home_stage != lo->stage_now)
+            continue;
+        for (struct plan_contribution *c = v->returned; c; c = c->next) {
+            plan_add_op(lo,
+                        &(struct pdl_plan_op){.kind = PDL_PLAN_OP_RECV,
+                                              .node = -1,
+                                              .nout = 1,
+                                              .out = &c->tensor,
+                                              .group = lo->plan.pipe_factors});
+            contribute(lo, t, c->tensor);
+        }
+        v->returned = NULL;
+    }
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Splits, boxes and windows: the arithmetic under halos, resharding,
+ * checkpoints, data loading and byte counts. Written once; the tests compare
+ * each function with an item-by-item count. */
+#include "paradl/plan.h"
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* floor(a / b) and ceil(a / b) for b > 0 and any a. */
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return -floor_div(-a, b);
+}
+
+/* floor(i * m / p) without overflow: m = q*p + r. */
+static int64_t part_start(int64_t m, int64_t p, int64_t i)
+{
+    return m / p * i + m % p * i / p;
+}
+
+void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
+               int64_t *hi)
+{
+    int64_t m = ceil_div(n, unit);
+
+    *lo = min64(n, unit * part_start(m, parts, i));
+    *hi = min64(n, unit * part_start(m, parts, i + 1));
+}
+
+bool pdl_box_empty(const struct pdl_box *b)
+{
+    for (int d = 0; d < b->ndims; d++)
+        if (b->hi[d] <= b->lo[d])
+            return true;
+    return false;
+}
+
+int64_t pdl_box_volume(const struct pdl_box *b)
+{
+    int64_t v = 1;
+
+    if (pdl_box_empty(b))
+        return 0;
+    for (int d = 0; d < b->ndims; d++)
+        v *= b->hi[d] - b->lo[d];
+    return v;
+}
+
+bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
+                       struct pdl_box *out)
+{
+    struct pdl_box r = {.ndims = a->ndims};
+
+    for (int d = 0; d < a->ndims; d++) {
+        r.lo[d] = max64(a->lo[d], b->lo[d]);
+        r.hi[d] = max64(r.lo[d], min64(a->hi[d], b->hi[d]));
+    }
+    *out = r;
+    return !pdl_box_empty(&r);
+}
+
+void pdl_window_reads(const struct pdl_window *w, int64_t lo, int64_t hi,
+                      int64_t *first, int64_t *last)
+{
+    int64_t reach = (w->kernel - 1) * w->dilation + 1;
+
+    if (hi <= lo) {
+        *first = *last = 0;
+        return;
+    }
+    *first = max64(0, lo * w->stride - w->pad);
+    *last = max64(*first, min64(w->in, (hi - 1) * w->stride - w->pad + reach));
+    *first = min64(*first, *last);
+}
+
+void pdl_window_readers(const struct pdl_window *w, int64_t lo, int64_t hi,
+                        int64_t *first, int64_t *last)
+{
+    int64_t reach = (w->kernel - 1) * w->dilation;
+
+    if (hi <= lo) {
+        *first = *last = 0;
+        return;
+    }
+    *first = max64(0, ceil_div(lo + w->pad - reach, w->stride));
+    *last = min64(w->out, floor_div(hi - 1 + w->pad, w->stride) + 1);
+    *last = max64(*first, *last);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Growing the plan: tensors, operations, items. The first failure sticks. */
+#include "plan_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void plan_fail(struct plan_lower *lo, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+
+    if (lo->status != PDL_OK)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    lo->status = pdl_fail(lo->err, PDL_EINVAL, "%s", text);
+}
+
+static void no_memory(struct plan_lower *lo)
+{
+    if (lo->status == PDL_OK)
+        lo->status = pdl_fail(lo->err, PDL_ENOMEM, "the plan is too large");
+}
+
+/* Room for one more element of an array in the arena. */
+static bool reserve(struct plan_lower *lo, void **array, int count, int *cap,
+                    size_t size)
+{
+    int grown = *cap ? 2 * *cap : 64;
+    void *p;
+
+    if (lo->status != PDL_OK)
+        return false;
+    if (count < *cap)
+        return true;
+    p = pdl_arena_grow(lo->arena, *array, (size_t)count, (size_t)grown, size);
+    if (!p) {
+        no_memory(lo);
+        return false;
+    }
+    *array = p;
+    *cap = grown;
+    return true;
+}
+
+int plan_add_tensor(struct plan_lower *lo, const struct pdl_plan_tensor *t)
+{
+    void *array = lo->tensors;
+
+    if (!reserve(lo, &array, lo->plan.ntensors, &lo->tensor_cap, sizeof *t))
+        return -1;
+    lo->tensors = array;
+    lo->tensors[lo->plan.ntensors] = *t;
+    lo->tensors[lo->plan.ntensors].stage = lo->stage_now;
+    return lo->plan.ntensors++;
+}
+
+static const int *copy_ids(struct plan_lower *lo, const int *ids, int n)
+{
+    int *p = PDL_NEW(lo->arena, int, n > 0 ? n : 1);
+
+    if (!p)
+        no_memory(lo);
+    else if (n > 0)
+        memcpy(p, ids, (size_t)n * sizeof *p);
+    return p;
+}
+
+int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
+{
+    void *array = lo->ops;
+    struct pdl_plan_op copy = *op;
+
+    for (int i = 0; i < op->nin + op->nout; i++)
+        if ((i < op->nin ? op->in[i] : op->out[i - op->nin]) < 0)
+            return -1; /* an operand failed before */
+    if (!reserve(lo, &array, lo->plan.nops, &lo->op_cap, sizeof *op))
+        return -1;
+    lo->ops = array;
+    copy.in = copy_ids(lo, op->in, op->nin);
+    copy.out = copy_ids(lo, op->out, op->nout);
+    if (lo->status != PDL_OK)
+        return -1;
+    lo->ops[lo->plan.nops] = copy;
+    return lo->plan.nops++;
+}
+
+int plan_emit(struct plan_lower *lo, enum pdl_plan_op_kind kind,
+              enum pdl_pass pass, int node, const int *in, int nin,
+              const int *out, int nout)
+{
+    return plan_add_op(lo, &(struct pdl_plan_op){.kind = kind,
+                                                 .pass = pass,
+                                                 .node = node,
+                                                 .nin = nin,
+                                                 .nout = nout,
+                                                 .in = in,
+                                                 .out = out});
+}
+
+void plan_begin_item(struct plan_lower *lo, int segment, int64_t repeat)
+{
+    void *array = lo->items;
+
+    if (!reserve(lo, &array, lo->plan.nitems, &lo->item_cap, sizeof *lo->items))
+        return;
+    lo->items = array;
+    lo->items[lo->plan.nitems++] = (struct pdl_plan_item){
+        .first_op = lo->plan.nops, .repeat = repeat, .segment = segment};
+}
+
+void plan_end_item(struct plan_lower *lo)
+{
+    struct pdl_plan_item *it;
+
+    if (lo->status != PDL_OK)
+        return;
+    it = &lo->items[lo->plan.nitems - 1];
+    it->nops = lo->plan.nops - it->first_op;
+}
+
+void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis)
+{
+    void *array = lo->fallbacks;
+    const char *text;
+
+    if (!reserve(lo, &array, lo->plan.nfallbacks, &lo->fallback_cap,
+                 sizeof *lo->fallbacks))
+        return;
+    lo->fallbacks = array;
+    text = pdl_arena_printf(lo->arena, "%s: %s replicated",
+                            lo->model->nodes[node].name, pdl_axis_name(axis));
+    if (!text)
+        no_memory(lo);
+    else
+        lo->fallbacks[lo->plan.nfallbacks++] = text;
+}

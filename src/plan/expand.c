@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model with its repeated blocks written out: round r of a block reads what
+ * round r-1 carried. The plan names layers one by one ("layers.17.attn"), and
+ * a strategy may treat them differently, so lowering works on this form. */
+#include "plan_priv.h"
+
+#include <string.h>
+
+struct expansion {
+    pdl_arena *arena;
+    const struct pdl_model *from;
+    struct pdl_tensor *tensors;
+    struct pdl_node *nodes;
+    int ntensors, nnodes;
+    int *map; /* old tensor -> new tensor, of the round being written */
+};
+
+static const char *round_name(pdl_arena *a, const char *name, int64_t index)
+{
+    const char *hole = strstr(name, "{i}");
+
+    if (!hole)
+        return name;
+    return pdl_arena_printf(a, "%.*s%lld%s", (int)(hole - name), name,
+                            (long long)index, hole + 3);
+}
+
+static bool count(const struct pdl_model *m, int64_t *nodes, int64_t *tensors)
+{
+    *nodes = 0;
+    *tensors = 0;
+    for (int s = 0; s < m->nsegments; s++) {
+        int64_t n;
+
+        if (!pdl_mul64(m->segments[s].nnodes, m->segments[s].repeat, &n) ||
+            !pdl_add64(*nodes, n, nodes))
+            return false;
+    }
+    for (int t = 0; t < m->ntensors; t++)
+        if (!pdl_add64(*tensors, m->segments[m->tensors[t].segment].repeat,
+                       tensors))
+            return false;
+    return *nodes < 1 << 22 && *tensors < 1 << 24;
+}
+
+/* A copy of every tensor of the segment for this round. */
+static void copy_tensors(struct expansion *x, int segment, int64_t index)
+{
+    for (int t = 0; t < x->from->ntensors; t++) {
+        if (x->from->tensors[t].segment != segment)
+            continue;
+        x->map[t] = x->ntensors;
+        x->tensors[x->ntensors] = x->from->tensors[t];
+        x->tensors[x->ntensors].segment = 0;
+        x->tensors[x->ntensors++].name =
+            round_name(x->arena, x->from->tensors[t].name, index);
+    }
+}
+
+static const int *map_ids(struct expansion *x, const int *ids, int n)
+{
+    int *p = PDL_NEW(x->arena, int, n + 1);
+
+    for (int i = 0; p && i < n; i++)
+        p[i] = x->map[ids[i]];
+    return p;
+}
+
+static void copy_nodes(struct expansion *x, const struct pdl_segment *s,
+                       int64_t index)
+{
+    for (int i = 0; i < s->nnodes; i++) {
+        struct pdl_node n = x->from->nodes[s->first_node + i];
+
+        n.name = round_name(x->arena, n.name, index);
+        n.in = map_ids(x, n.in, n.nin);
+        n.out = map_ids(x, n.out, n.nout);
+        n.weights = map_ids(x, n.weights, n.nweights);
+        x->nodes[x->nnodes++] = n;
+    }
+}
+
+/* Others may still read what went into the first round. */
+static void write_segment(struct expansion *x, int segment)
+{
+    const struct pdl_segment *s = &x->from->segments[segment];
+    int first = s->repeat > 1 ? x->map[s->carry_in] : 0;
+
+    for (int64_t r = 0; r < s->repeat; r++) {
+        if (r > 0)
+            x->map[s->carry_in] = x->map[s->carry_out];
+        copy_tensors(x, segment, s->first_index + r);
+        copy_nodes(x, s, s->first_index + r);
+    }
+    if (s->repeat > 1)
+        x->map[s->carry_in] = first;
+}
+
+enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
+                            const struct pdl_model **out, struct pdl_err *err)
+{
+    struct expansion x = {.arena = a, .from = m};
+    struct pdl_model *big;
+    struct pdl_segment *one;
+    int64_t nodes, tensors;
+    bool plain = true;
+
+    for (int s = 0; s < m->nsegments; s++)
+        plain = plain && m->segments[s].repeat == 1;
+    if (plain) {
+        *out = m;
+        return PDL_OK;
+    }
+    if (!count(m, &nodes, &tensors))
+        return pdl_fail(err, PDL_EINVAL, "%s: too many layers", m->name);
+    x.tensors = PDL_NEW(a, struct pdl_tensor, tensors);
+    x.nodes = PDL_NEW(a, struct pdl_node, nodes);
+    x.map = PDL_NEW(a, int, m->ntensors);
+    big = PDL_NEW(a, struct pdl_model, 1);
+    one = PDL_NEW(a, struct pdl_segment, 1);
+    if (!x.tensors || !x.nodes || !x.map || !big || !one)
+        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", m->name);
+    for (int s = 0; s < m->nsegments; s++)
+        write_segment(&x, s);
+    *one = (struct pdl_segment){.nnodes = x.nnodes, .repeat = 1};
+    *big = *m;
+    big->tensors = x.tensors;
+    big->ntensors = x.ntensors;
+    big->nodes = x.nodes;
+    big->nnodes = x.nnodes;
+    big->segments = one;
+    big->nsegments = 1;
+    *out = big;
+    return PDL_OK;
+}

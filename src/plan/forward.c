@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forward: for each node and factor find the cut (the role's index, or what
+ * the inputs' shards allow), bring the operands to it, compute, and resolve
+ * partial sums at once: nearly everything that follows is not linear. */
+#include "plan_priv.h"
+
+#include <string.h>
+
+/* The strategy's term that owns factor f at this node; NULL: none. */
+static const struct pdl_mesh_term *term_of(const struct plan_lower *lo,
+                                           int node, int f)
+{
+    int c = lo->clause[node];
+
+    for (int t = 0; c >= 0 && t < lo->mesh->nterms[c]; t++) {
+        const struct pdl_mesh_term *x = &lo->mesh->term[c][t];
+
+        if (f >= x->first && f < x->first + x->count)
+            return x;
+    }
+    return NULL;
+}
+
+static int value_place(const struct plan_lower *lo, int tensor, int f)
+{
+    const struct plan_value *v = &lo->values[tensor];
+
+    return v->versions ? lo->tensors[v->versions->tensor].place.at[f]
+                       : PDL_REPLICATED;
+}
+
+/* ---- limits ---------------------------------------------------------------- */
+
+static int64_t activation_dim(const struct plan_lower *lo,
+                              const struct pdl_tensor *t, int d)
+{
+    return d == 0 ? lo->samples : t->dim[d - 1];
+}
+
+/* The smallest extent the cut divides. */
+static int64_t smallest_extent(const struct plan_lower *lo,
+                               const struct plan_site *s,
+                               const struct plan_cut *cut)
+{
+    int64_t n = INT64_MAX;
+
+    for (int i = 0; i < s->node->nin && i < PLAN_MAX_IN; i++)
+        if (cut->x[i] >= 0) {
+            int64_t e = activation_dim(lo, &lo->model->tensors[s->node->in[i]],
+                                       cut->x[i]);
+
+            n = e < n ? e : n;
+        }
+    for (int i = 0; i < s->node->nout && i < PLAN_MAX_OUT; i++)
+        if (cut->y[i] >= 0) {
+            int64_t e = activation_dim(lo, &lo->model->tensors[s->node->out[i]],
+                                       cut->y[i]);
+
+            n = e < n ? e : n;
+        }
+    return n;
+}
+
+static const char *index_name(enum pdl_axis axis)
+{
+    return axis == PDL_AXIS_DATA      ? "samples"
+           : axis == PDL_AXIS_FILTER  ? "filters"
+           : axis == PDL_AXIS_CHANNEL ? "channels"
+                                      : "rows";
+}
+
+/* ---- cuts ------------------------------------------------------------------- */
+
+static bool is_feature_axis(const struct pdl_mesh_term *t)
+{
+    return t && (t->axis == PDL_AXIS_FILTER || t->axis == PDL_AXIS_CHANNEL);
+}
+
+/* The image channels of a first layer are too few for the channel axis: it
+ * falls back, as the papers' runs did. */
+static bool reads_the_input(const struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+
+    return n->nin > 0 && lo->model->tensors[n->in[0]].kind == PDL_TENSOR_INPUT;
+}
+
+/* Filter and channel both cut the groups of a grouped convolution: together
+ * they must divide them. */
+static int64_t feature_parts(const struct plan_lower *lo, int node,
+                             const struct pdl_mesh_term *t)
+{
+    int c = lo->clause[node];
+    int64_t n = 1;
+
+    if (!is_feature_axis(t))
+        return t->size;
+    for (int i = 0; i < lo->mesh->nterms[c]; i++)
+        if (is_feature_axis(&lo->mesh->term[c][i]))
+            n *= lo->mesh->term[c][i].size;
+    return n;
+}
+
+static bool cut_by_role(struct plan_lower *lo, int node,
+                        const struct pdl_mesh_term *t, struct plan_cut *cut)
+{
+    struct plan_site s;
+    int64_t extent;
+
+    plan_site_init(lo->model, node, feature_parts(lo, node, t), &s);
+    if (!plan_rule_role(&s, t->axis, t->dim, cut))
+        return false;
+    extent = smallest_extent(lo, &s, cut);
+    if (t->size <= extent || lo->opt->allow_empty)
+        return true;
+    if (t->axis == PDL_AXIS_CHANNEL && reads_the_input(lo, node))
+        return false;
+    plan_fail(lo, "%s: %s=%lld cuts only %lld %s", s.node->name,
+              pdl_axis_name(t->axis), (long long)t->size, (long long)extent,
+              index_name(t->axis));
+    return false;
+}
+
+static int64_t sample_parts(const struct plan_lower *lo, int tensor)
+{
+    int64_t parts = 1;
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (value_place(lo, tensor, f) == 0)
+            parts *= lo->mesh->factor[f];
+    return parts;
+}
+
+/* A spatial shard ends at a flatten: hand each part whole samples, if there
+ * are enough (plan rule: default tail). */
+static bool cut_tail(const struct plan_lower *lo, const struct plan_site *s,
+                     int f, struct plan_cut *cut)
+{
+    int in = s->node->in[0];
+
+    if (strcmp(s->node->op->name, "flatten") != 0 ||
+        sample_parts(lo, in) * lo->mesh->factor[f] > lo->samples)
+        return false;
+    return plan_rule_follow(s, 0, 0, cut);
+}
+
+static int64_t value_size(const struct plan_lower *lo, int tensor)
+{
+    return pdl_tensor_elements(&lo->model->tensors[tensor]);
+}
+
+/* The largest sharded operand leads; the others are brought to it. */
+static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
+                          const struct pdl_mesh_term *t, struct plan_cut *cut)
+{
+    struct plan_site s;
+    int64_t best = -1, extent;
+    int lead = -1, d;
+
+    plan_site_init(lo->model, node, lo->mesh->factor[f], &s);
+    for (int i = 0; i < s.node->nin; i++)
+        if (value_place(lo, s.node->in[i], f) >= 0 &&
+            value_size(lo, s.node->in[i]) > best) {
+            best = value_size(lo, s.node->in[i]);
+            lead = i;
+        }
+    if (lead < 0)
+        return false;
+    d = value_place(lo, s.node->in[lead], f);
+    if (!plan_rule_follow(&s, lead, d, cut))
+        return d >= 2 && cut_tail(lo, &s, f, cut);
+    extent = smallest_extent(lo, &s, cut);
+    if (t && t->size > extent && !lo->opt->allow_empty) {
+        plan_fail(lo, "%s: %s=%lld cuts only %lld rows", s.node->name,
+                  pdl_axis_name(t->axis), (long long)t->size,
+                  (long long)extent);
+        return false;
+    }
+    return true;
+}
+
+/* Was the axis written for this very layer, not for the whole model? */
+static bool named_here(const struct plan_lower *lo, int node,
+                       const struct pdl_mesh_term *t)
+{
+    const struct pdl_clause *c = &lo->strategy->clause[lo->clause[node]];
+
+    if (strcmp(c->layers, lo->model->nodes[node].name) != 0)
+        return false;
+    for (int i = 0; i < c->nterms; i++)
+        if (c->term[i].axis == t->axis)
+            return true;
+    return false;
+}
+
+static void find_cut(struct plan_lower *lo, int node, int f)
+{
+    const struct pdl_mesh_term *t = term_of(lo, node, f);
+    const struct pdl_node *n = &lo->model->nodes[node];
+    struct plan_at *at = &lo->at[node];
+    struct plan_cut *cut = &at->cut[f];
+    bool weighted = n->nweights > 0 && plan_rule_has_role(n);
+
+    at->is_cut[f] = false;
+    if (t && t->axis != PDL_AXIS_PIPE && weighted) {
+        at->is_cut[f] = cut_by_role(lo, node, t, cut);
+        if (at->is_cut[f] || lo->status != PDL_OK)
+            return;
+        if (named_here(lo, node, t))
+            plan_fail(lo, "%s: has no index that %s could cut", n->name,
+                      pdl_axis_name(t->axis));
+        if (f == t->first)
+            plan_fallback(lo, node, t->axis);
+    }
+    if (lo->strategy->exchange_paper && is_feature_axis(t))
+        return;
+    at->is_cut[f] = cut_by_inputs(lo, node, f, t, cut);
+}
+
+/* ---- operands ---------------------------------------------------------------- */
+
+static int version_with(struct plan_lower *lo, int tensor,
+                        const struct pdl_place *need)
+{
+    struct plan_value *v = &lo->values[tensor];
+    struct plan_version *made;
+    int t;
+
+    for (struct plan_version *x = v->versions; x; x = x->next)
+        if (plan_same_place(lo, &lo->tensors[x->tensor].place, need))
+            return x->tensor;
+    if (!v->versions) {
+        plan_fail(lo, "%s is read before it is made",
+                  lo->model->tensors[tensor].name);
+        return -1;
+    }
+    t = plan_move(lo, v->versions->tensor, need);
+    made = t >= 0 ? PDL_NEW(lo->arena, struct plan_version, 1) : NULL;
+    if (made) { /* behind the first: that one stays what it was made as */
+        *made = (struct plan_version){t, v->versions->next};
+        v->versions->next = made;
+    }
+    return t;
+}
+
+static struct pdl_place need_of(const struct plan_lower *lo, int node,
+                                int operand)
+{
+    const struct plan_at *at = &lo->at[node];
+    struct pdl_place p = plan_everywhere();
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (at->is_cut[f])
+            p.at[f] = at->cut[f].x[operand];
+    return p;
+}
+
+static void frames_of(const struct plan_lower *lo, int node, bool forward,
+                      struct pdl_frame *frames)
+{
+    struct plan_site s;
+
+    plan_site_init(lo->model, node, 1, &s);
+    for (int d = 0; d < PDL_BOX_DIMS; d++) {
+        bool swap;
+
+        frames[d] = (struct pdl_frame){.kind = PDL_FRAME_NONE};
+        if (plan_rule_window(&s, d, &frames[d].window, &swap))
+            frames[d].kind =
+                forward != swap ? PDL_FRAME_READS : PDL_FRAME_READERS;
+    }
+}
+
+int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward)
+{
+    struct pdl_frame frames[PDL_BOX_DIMS];
+
+    frames_of(lo, node, forward, frames);
+    return plan_move_frames(lo, tensor, frames);
+}
+
+static int weight_of(struct plan_lower *lo, int node, int j)
+{
+    const struct plan_at *at = &lo->at[node];
+    int id = lo->model->nodes[node].weights[j];
+    const struct pdl_tensor *w = &lo->model->tensors[id];
+    struct pdl_plan_tensor t = {.name = w->name,
+                                .kind = PDL_PLAN_WEIGHT,
+                                .dtype = lo->opt->dtype,
+                                .ndims = w->rank,
+                                .place = plan_everywhere(),
+                                .model_tensor = id};
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (at->is_cut[f])
+            t.place.at[f] = at->cut[f].w[j];
+    if (lo->weight[id] >= 0)
+        return plan_move(lo, lo->weight[id], &t.place);
+    memcpy(t.dim, w->dim, (size_t)w->rank * sizeof t.dim[0]);
+    /* a channel cut of a linear layer after flatten follows x's unit */
+    for (int d = 0; d < t.ndims && lo->at[node].x[0] >= 0; d++)
+        if (d == 1 && t.ndims == 2) {
+            const struct pdl_plan_tensor *x = &lo->tensors[at->x[0]];
+
+            t.unit[1] = x->unit[x->ndims - 1];
+        }
+    lo->weight[id] = plan_add_tensor(lo, &t);
+    return lo->weight[id];
+}
+
+/* ---- results ------------------------------------------------------------------ */
+
+int plan_new_activation(struct plan_lower *lo, int model_tensor,
+                        enum pdl_plan_kind kind, const struct pdl_place *place)
+{
+    const struct pdl_tensor *m = &lo->model->tensors[model_tensor];
+    struct pdl_plan_tensor t = {.kind = kind,
+                                .dtype = lo->opt->dtype,
+                                .ndims = m->rank + 1,
+                                .place = *place,
+                                .model_tensor = model_tensor};
+
+    t.name = kind == PDL_PLAN_GRADIENT
+                 ? pdl_arena_printf(lo->arena, "d(%s)", m->name)
+                 : m->name;
+    t.dim[0] = lo->samples;
+    memcpy(t.dim + 1, m->dim, (size_t)m->rank * sizeof t.dim[0]);
+    return plan_add_tensor(lo, &t);
+}
+
+static struct pdl_place made_as(const struct plan_lower *lo, int node, int k)
+{
+    const struct plan_at *at = &lo->at[node];
+    struct pdl_place p = plan_everywhere();
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (at->is_cut[f])
+            p.at[f] = at->cut[f].y[k] >= 0 ? at->cut[f].y[k] : PDL_PARTIAL;
+    return p;
+}
+
+/* A flattened shard of C is a shard in units of H*W; others pass theirs on. */
+static void set_units(struct plan_lower *lo, int node, int y)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    const struct pdl_plan_tensor *x;
+
+    if (y < 0 || n->nin == 0 || lo->at[node].x[0] < 0)
+        return;
+    x = &lo->tensors[lo->at[node].x[0]];
+    if (strcmp(n->op->name, "flatten") == 0 && x->ndims > 2) {
+        int64_t u = x->unit[1] ? x->unit[1] : 1;
+
+        for (int d = 2; d < x->ndims; d++)
+            u *= x->dim[d];
+        lo->tensors[y].unit[1] = u;
+    } else if (n->nweights == 0 && x->ndims == lo->tensors[y].ndims) {
+        memcpy(lo->tensors[y].unit, x->unit, sizeof x->unit);
+    }
+}
+
+/* The dimension of channels: 1, of a linear layer the last. */
+static int feature_dim(const struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+
+    return strcmp(n->op->name, "linear") == 0
+               ? lo->model->tensors[n->out[0]].rank
+               : 1;
+}
+
+/* Where a partial sum is resolved to: over a channel axis to shards of C (the
+ * next channel layer wants them so, and it is half the traffic), else
+ * everywhere. The papers' exchange: everywhere. */
+static struct pdl_place resolved(const struct plan_lower *lo, int node,
+                                 const struct pdl_place *raw)
+{
+    const struct pdl_tensor *y =
+        &lo->model->tensors[lo->model->nodes[node].out[0]];
+    bool paper = lo->strategy->exchange_paper;
+    int c = feature_dim(lo, node);
+    struct pdl_place p = *raw;
+
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        const struct pdl_mesh_term *t = term_of(lo, node, f);
+        bool channel = t && t->axis == PDL_AXIS_CHANNEL;
+
+        if (raw->at[f] == PDL_PARTIAL)
+            p.at[f] = channel && !paper && y->dim[c - 1] >= t->size
+                          ? (int8_t)c
+                          : PDL_REPLICATED;
+    }
+    return p;
+}
+
+/* The papers sum and gather what filter and channel split right after the
+ * layer, forward and backward. */
+int plan_settle(struct plan_lower *lo, int node, int t)
+{
+    struct pdl_place p;
+
+    if (t < 0 || !lo->strategy->exchange_paper)
+        return t;
+    p = lo->tensors[t].place;
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (p.at[f] == PDL_PARTIAL || is_feature_axis(term_of(lo, node, f)))
+            p.at[f] = PDL_REPLICATED;
+    return plan_move(lo, t, &p);
+}
+
+static bool any_partial(const struct plan_lower *lo, const struct pdl_place *p)
+{
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (p->at[f] == PDL_PARTIAL)
+            return true;
+    return false;
+}
+
+static void set_value(struct plan_lower *lo, int tensor, int t)
+{
+    struct plan_version *v = PDL_NEW(lo->arena, struct plan_version, 1);
+
+    if (!v) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
+    v->tensor = t;
+    lo->values[tensor].versions = v;
+    lo->values[tensor].home_stage = lo->stage_now;
+}
+
+/* ---- batch norm ----------------------------------------------------------------- */
+
+uint32_t plan_statistics_group(const struct plan_lower *lo, int node)
+{
+    const struct plan_at *at = &lo->at[node];
+    uint32_t set = 0;
+
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        int d = at->is_cut[f] ? at->cut[f].x[0] : PDL_REPLICATED;
+        bool spatial = d >= 2 && lo->strategy->bn != PDL_BN_LOCAL;
+        bool samples = d == 0 && lo->strategy->bn == PDL_BN_SYNC;
+
+        if (spatial || samples)
+            set |= UINT32_C(1) << f;
+    }
+    return set;
+}
+
+/* Sums [groups, 2, C]: one row of groups for each set of ranks that share
+ * statistics; partial over the ranks of a set. */
+int plan_new_statistics(struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    const struct plan_at *at = &lo->at[node];
+    uint32_t group = plan_statistics_group(lo, node);
+    struct pdl_plan_tensor t = {.kind = PDL_PLAN_STATISTIC,
+                                .dtype = lo->opt->dtype,
+                                .ndims = 3,
+                                .place = plan_everywhere(),
+                                .model_tensor = -1};
+
+    t.dim[0] = 1;
+    t.dim[1] = 2;
+    t.dim[2] = lo->model->tensors[n->in[0]].dim[0];
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        int d = at->is_cut[f] ? at->cut[f].x[0] : PDL_REPLICATED;
+
+        if (group >> f & 1)
+            t.place.at[f] = PDL_PARTIAL;
+        else if (d == 1)
+            t.place.at[f] = 2;
+        else if (d >= 0) {
+            t.place.at[f] = 0;
+            t.dim[0] *= lo->mesh->factor[f];
+        }
+    }
+    t.name = pdl_arena_printf(lo->arena, "%s.sums", n->name);
+    return plan_add_tensor(lo, &t);
+}
+
+/* Partial over its set only: resolve to everywhere there. */
+int plan_resolve_partial(struct plan_lower *lo, int t)
+{
+    struct pdl_place p;
+
+    if (t < 0)
+        return -1;
+    p = lo->tensors[t].place;
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (p.at[f] == PDL_PARTIAL)
+            p.at[f] = PDL_REPLICATED;
+    return plan_move(lo, t, &p);
+}
+
+static void compute_with_statistics(struct plan_lower *lo, int node, int y)
+{
+    struct plan_at *at = &lo->at[node];
+    const struct pdl_node *n = &lo->model->nodes[node];
+    int raw = plan_new_statistics(lo, node);
+    int in[2 + PDL_OP_MAX_WEIGHTS], nin = 0;
+
+    plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_FORWARD, node, at->x, 1, &raw, 1);
+    at->stats = plan_resolve_partial(lo, raw);
+    in[nin++] = at->x[0];
+    in[nin++] = at->stats;
+    for (int j = 0; j < n->nweights; j++)
+        in[nin++] = at->w[j];
+    plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_COMPUTE,
+                                          .pass = PDL_FORWARD,
+                                          .part = 1,
+                                          .node = node,
+                                          .nin = nin,
+                                          .in = in,
+                                          .nout = 1,
+                                          .out = &y});
+}
+
+/* ---- one node ---------------------------------------------------------------------- */
+
+static void compute(struct plan_lower *lo, int node, bool with_bias)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    struct plan_at *at = &lo->at[node];
+    int in[PLAN_MAX_IN + PDL_OP_MAX_WEIGHTS], nin = 0;
+
+    for (int i = 0; i < n->nin; i++)
+        in[nin++] = at->x[i];
+    for (int j = 0; j < n->nweights; j++)
+        if (with_bias || j != 1)
+            in[nin++] = at->w[j];
+    plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_FORWARD, node, in, nin, at->y,
+              n->nout);
+}
+
+/* A bias is added once, after the partial sums have met, on the shard that
+ * results: the bias is brought there. */
+static int add_bias(struct plan_lower *lo, int node, int y)
+{
+    struct plan_at *at = &lo->at[node];
+    struct pdl_place p = plan_everywhere();
+    struct pdl_plan_tensor t;
+    int in[2], out, c;
+
+    if (y < 0 || lo->status != PDL_OK)
+        return -1;
+    t = lo->tensors[y];
+    c = feature_dim(lo, node);
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (t.place.at[f] == c)
+            p.at[f] = 0;
+    in[0] = y;
+    in[1] = plan_move(lo, at->w[1], &p);
+    out = plan_add_tensor(lo, &t);
+    plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_COMPUTE,
+                                          .pass = PDL_FORWARD,
+                                          .part = 1,
+                                          .node = node,
+                                          .nin = 2,
+                                          .in = in,
+                                          .nout = 1,
+                                          .out = &out});
+    return out;
+}
+
+static void gather_operands(struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    struct plan_at *at = &lo->at[node];
+
+    for (int i = 0; i < n->nin; i++) {
+        struct pdl_place need = need_of(lo, node, i);
+
+        at->x[i] = version_with(lo, n->in[i], &need);
+        if (i == 0)
+            at->x[i] = plan_framed(lo, node, at->x[i], true);
+    }
+    for (int j = 0; j < n->nweights; j++)
+        at->w[j] = weight_of(lo, node, j);
+}
+
+void plan_forward_node(struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    struct plan_at *at = &lo->at[node];
+    struct pdl_place raw;
+    bool partial;
+
+    for (int f = 0; f < lo->mesh->nfactors && lo->status == PDL_OK; f++)
+        if (!(lo->plan.pipe_factors >> f & 1))
+            find_cut(lo, node, f);
+    gather_operands(lo, node);
+    for (int k = 0; k < n->nout && lo->status == PDL_OK; k++) {
+        struct pdl_place p = made_as(lo, node, k);
+
+        at->y[k] = plan_new_activation(lo, n->out[k], PDL_PLAN_ACTIVATION, &p);
+        set_units(lo, node, at->y[k]);
+    }
+    if (lo->status != PDL_OK || n->nout == 0)
+        return;
+    raw = lo->tensors[at->y[0]].place;
+    partial = any_partial(lo, &raw);
+    at->stats = -1;
+    if (plan_rule_has_statistics(n) && plan_statistics_group(lo, node))
+        compute_with_statistics(lo, node, at->y[0]);
+    else
+        compute(lo, node, !(partial && plan_rule_has_bias(n)));
+    for (int k = 0; k < n->nout; k++) {
+        struct pdl_place to = resolved(lo, node, &lo->tensors[at->y[k]].place);
+        int y = plan_move(lo, at->y[k], &to);
+
+        if (partial && plan_rule_has_bias(n))
+            y = add_bias(lo, node, y);
+        set_value(lo, n->out[k], plan_settle(lo, node, y));
+    }
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From model x strategy to the operations of one training step: bind clauses
+ * to layers, cut stages, walk forward, take the loss, walk backward, exchange
+ * gradients and update, free what is no longer read. */
+#include "plan_priv.h"
+
+#include <string.h>
+
+/* ---- what is refused ---------------------------------------------------------- */
+
+/* Notation that parses but that no transformation implements yet. */
+static enum pdl_status refuse_unbuilt(const struct pdl_strategy *s,
+                                      struct pdl_err *err)
+{
+    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT,
+                                         PDL_AXIS_TENSOR};
+    const char *what = s->zero                            ? "zero"
+                       : s->recompute                     ? "recompute"
+                       : s->swap_auto                     ? "swap"
+                       : s->offload_optimizer             ? "offload"
+                       : s->offload_activations           ? "offload"
+                       : s->compress_density > 0          ? "compress"
+                       : s->schedule > PDL_SCHEDULE_GPIPE ? "this schedule"
+                                                          : NULL;
+
+    for (int c = 0; c < s->nclauses && !what; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            for (size_t k = 0; k < sizeof axes / sizeof axes[0]; k++)
+                if (s->clause[c].term[t].axis == axes[k] &&
+                    s->clause[c].term[t].size[0] > 1)
+                    what = pdl_axis_name(axes[k]);
+    if (!what)
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL,
+                    "strategy: %s is not implemented in plans yet", what);
+}
+
+static int64_t axis_size(const struct pdl_mesh *m, int c, enum pdl_axis axis)
+{
+    int64_t n = 1;
+
+    for (int t = 0; c >= 0 && t < m->nterms[c]; t++)
+        if (m->term[c][t].axis == axis)
+            n *= m->term[c][t].size;
+    return n;
+}
+
+static void check_batch(struct plan_lower *lo)
+{
+    int64_t m = lo->strategy->micro_batches > 0 ? lo->strategy->micro_batches
+                : lo->strategy->accumulate > 0  ? lo->strategy->accumulate
+                                                : 1;
+    int64_t largest = 1;
+
+    for (int c = 0; c < lo->strategy->nclauses; c++) {
+        int64_t n = axis_size(lo->mesh, c, PDL_AXIS_DATA);
+
+        largest = n > largest ? n : largest;
+    }
+    if (lo->opt->batch < 1)
+        plan_fail(lo, "the batch must have at least 1 sample");
+    else if (lo->opt->batch % m != 0)
+        plan_fail(lo, "batch %lld cannot be cut into %lld micro-batches",
+                  (long long)lo->opt->batch, (long long)m);
+    else if (lo->opt->batch / m < largest && !lo->opt->allow_empty)
+        plan_fail(lo, "a micro-batch of %lld samples is smaller than data=%lld",
+                  (long long)(lo->opt->batch / m), (long long)largest);
+    lo->plan.micro_batches = m;
+    lo->samples = lo->opt->batch / m;
+}
+
+/* ---- set-up -------------------------------------------------------------------- */
+
+static void allocate(struct plan_lower *lo)
+{
+    const struct pdl_model *m = lo->model;
+
+    lo->clause = PDL_NEW(lo->arena, int, m->nnodes + 1);
+    lo->stage = PDL_NEW(lo->arena, int, m->nnodes + 1);
+    lo->at = PDL_NEW(lo->arena, struct plan_at, m->nnodes + 1);
+    lo->values = PDL_NEW(lo->arena, struct plan_value, m->ntensors + 1);
+    lo->weight = PDL_NEW(lo->arena, int, m->ntensors + 1);
+    lo->weight_grad = PDL_NEW(lo->arena, int, m->ntensors + 1);
+    if (!lo->clause || !lo->stage || !lo->at || !lo->values || !lo->weight ||
+        !lo->weight_grad) {
+        plan_fail(lo, "%s: out of memory", m->name);
+        return;
+    }
+    for (int t = 0; t < m->ntensors; t++)
+        lo->weight[t] = lo->weight_grad[t] = -1;
+}
+
+/* A tensor needs a gradient when a learned weight stands behind it. */
+static void mark_gradients(struct plan_lower *lo)
+{
+    const struct pdl_model *m = lo->model;
+
+    for (int i = 0; i < m->nnodes; i++) {
+        bool needs = false;
+
+        for (int j = 0; j < m->nodes[i].nweights; j++)
+            needs = needs || m->tensors[m->nodes[i].weights[j]].kind ==
+                                 PDL_TENSOR_WEIGHT;
+        for (int k = 0; k < m->nodes[i].nin; k++)
+            needs = needs || lo->values[m->nodes[i].in[k]].needs_grad;
+        for (int k = 0; k < m->nodes[i].nout; k++)
+            lo->values[m->nodes[i].out[k]].needs_grad = needs;
+    }
+}
+
+static void find_pipe(struct plan_lower *lo)
+{
+    for (int c = 0; c < lo->strategy->nclauses; c++)
+        for (int t = 0; t < lo->mesh->nterms[c]; t++) {
+            const struct pdl_mesh_term *x = &lo->mesh->term[c][t];
+
+            for (int f = 0; x->axis == PDL_AXIS_PIPE && f < x->count; f++)
+                lo->plan.pipe_factors |= UINT32_C(1) << (x->first + f);
+        }
+    lo->plan.nstages = 1;
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (lo->plan.pipe_factors >> f & 1)
+            lo->plan.nstages *= (int)lo->mesh->factor[f];
+}
+
+/* ---- inputs ------------------------------------------------------------------------ */
+
+/* Inputs are loaded where the first layer wants them: their samples over the
+ * data axes, their rows over the spatial ones. */
+static void load_inputs(struct plan_lower *lo)
+{
+    for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
+        const struct pdl_tensor *m = &lo->model->tensors[t];
+        struct pdl_place p = plan_everywhere();
+        struct plan_version *v;
+
+        if (m->kind != PDL_TENSOR_INPUT && m->kind != PDL_TENSOR_CONST)
+            continue;
+        for (int c = 0; m->kind == PDL_TENSOR_INPUT && c == 0; c++)
+            for (int i = 0; i < lo->mesh->nterms[lo->clause[0]]; i++) {
+                const struct pdl_mesh_term *x =
+                    &lo->mesh->term[lo->clause[0]][i];
+                int d = x->axis == PDL_AXIS_DATA ? 0
+                        : x->axis == PDL_AXIS_SPATIAL && x->dim + 2 <= m->rank
+                            ? x->dim + 2
+                            : PDL_REPLICATED;
+
+                for (int f = 0; f < x->count; f++)
+                    p.at[x->first + f] = (int8_t)d;
+            }
+        v = PDL_NEW(lo->arena, struct plan_version, 1);
+        if (!v) {
+            plan_fail(lo, "out of memory");
+            return;
+        }
+        v->tensor = plan_new_activation(lo, t, PDL_PLAN_INPUT, &p);
+        lo->values[t].versions = v;
+    }
+}
+
+/* ---- stages --------------------------------------------------------------------------- */
+
+static bool crosses(const struct plan_lower *lo, int tensor, int from, int to)
+{
+    const struct pdl_model *m = lo->model;
+
+    for (int i = 0; i < m->nnodes; i++)
+        for (int k = 0; lo->stage[i] == to && k < m->nodes[i].nin; k++)
+            if (m->nodes[i].in[k] == tensor && from != to)
+                return true;
+    return false;
+}
+
+/* Sends what later stages read; the receiver's tensor is a new one. */
+static void hand_over(struct plan_lower *lo, int tensor, int from, int to)
+{
+    struct plan_value *v = &lo->values[tensor];
+    int t = v->versions->tensor, got;
+    struct plan_version *there = PDL_NEW(lo->arena, struct plan_version, 1);
+
+    if (!there || t < 0) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
+    lo->stage_now = to;
+    got = plan_add_tensor(lo, &lo->tensors[t]);
+    lo->stage_now = from;
+    plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_SEND,
+                                          .node = -1,
+                                          .nin = 1,
+                                          .in = &t,
+                                          .nout = 1,
+                                          .out = &got,
+                                          .group = lo->plan.pipe_factors});
+    *there = (struct plan_version){got, v->received};
+    v->received = there;
+}
+
+static void send_forward(struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+
+    for (int k = 0; k < n->nout; k++)
+        for (int s = lo->stage_now + 1; s < lo->plan.nstages; s++)
+            if (crosses(lo, n->out[k], lo->stage_now, s))
+                hand_over(lo, n->out[k], lo->stage_now, s);
+}
+
+/* At the start of a stage: what earlier ones sent becomes the value here. */
+static void receive_forward(struct plan_lower *lo)
+{
+    for (int t = 0; t < lo->model->ntensors; t++)
+        for (struct plan_version *v = lo->values[t].received; v; v = v->next)
+            if (lo->tensors[v->tensor].stage == lo->stage_now) {
+                struct plan_version *mine =
+                    PDL_NEW(lo->arena, struct plan_version, 1);
+
+                plan_add_op(
+                    lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_RECV,
+                                              .node = -1,
+                                              .nout = 1,
+                                              .out = &v->tensor,
+                                              .group = lo->plan.pipe_factors});
+                if (mine) {
+                    mine->tensor = v->tensor;
+                    lo->values[t].versions = mine;
+                }
+            }
+}
+
+/* ---- the walk --------------------------------------------------------------------------- */
+
+static void forward(struct plan_lower *lo, struct pdl_plan_stage *stages)
+{
+    for (int s = 0; s < lo->plan.nstages; s++) {
+        lo->stage_now = s;
+        stages[s].first_forward = lo->plan.nitems;
+        plan_begin_item(lo, 0, 1);
+        receive_forward(lo);
+        for (int i = 0; i < lo->model->nnodes && lo->status == PDL_OK; i++)
+            if (lo->stage[i] == s) {
+                plan_forward_node(lo, i);
+                if (lo->status == PDL_OK)
+                    send_forward(lo, i);
+            }
+        if (s == lo->plan.nstages - 1 && lo->status == PDL_OK)
+            plan_loss(lo);
+        plan_end_item(lo);
+        stages[s].nforward = lo->plan.nitems - stages[s].first_forward;
+    }
+}
+
+static void backward(struct plan_lower *lo, struct pdl_plan_stage *stages)
+{
+    for (int s = lo->plan.nstages - 1; s >= 0; s--) {
+        lo->stage_now = s;
+        stages[s].first_backward = lo->plan.nitems;
+        plan_begin_item(lo, 0, 1);
+        plan_receive_gradients(lo);
+        for (int i = lo->model->nnodes - 1; i >= 0 && lo->status == PDL_OK; i--)
+            if (lo->stage[i] == s)
+                plan_backward_node(lo, i);
+        plan_send_gradients(lo);
+        plan_end_item(lo);
+        stages[s].nbackward = lo->plan.nitems - stages[s].first_backward;
+    }
+}
+
+static void update(struct plan_lower *lo, struct pdl_plan_stage *stages)
+{
+    for (int s = 0; s < lo->plan.nstages; s++) {
+        lo->stage_now = s;
+        stages[s].first_update = lo->plan.nitems;
+        plan_begin_item(lo, 0, 1);
+        plan_update(lo);
+        plan_end_item(lo);
+        stages[s].nupdate = lo->plan.nitems - stages[s].first_update;
+    }
+}
+
+static void index_forward(struct plan_lower *lo)
+{
+    int *first = PDL_NEW(lo->arena, int, lo->model->nnodes + 1);
+
+    if (!first) {
+        plan_fail(lo, "out of memory");
+        return;
+    }
+    for (int i = 0; i < lo->model->nnodes; i++)
+        first[i] = -1;
+    for (int i = lo->plan.nops - 1; i >= 0; i--)
+        if (lo->ops[i].kind == PDL_PLAN_OP_COMPUTE && lo->ops[i].node >= 0 &&
+            lo->ops[i].pass == PDL_FORWARD && lo->ops[i].part == 0)
+            first[lo->ops[i].node] = i;
+    lo->plan.forward_op = first;
+}
+
+static void run(struct plan_lower *lo)
+{
+    struct pdl_plan_stage *stages;
+
+    allocate(lo);
+    if (lo->status == PDL_OK)
+        lo->status =
+            pdl_strategy_bind(lo->strategy, lo->model, lo->clause, lo->err);
+    if (lo->status == PDL_OK)
+        check_batch(lo);
+    if (lo->status != PDL_OK)
+        return;
+    find_pipe(lo);
+    lo->status =
+        plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->stage, lo->err);
+    stages = PDL_NEW(lo->arena, struct pdl_plan_stage, lo->plan.nstages);
+    if (!stages || lo->status != PDL_OK)
+        return;
+    mark_gradients(lo);
+    load_inputs(lo);
+    forward(lo, stages);
+    backward(lo, stages);
+    update(lo, stages);
+    plan_insert_frees(lo);
+    if (lo->status == PDL_OK)
+        index_forward(lo);
+    lo->plan.stages = stages;
+}
+
+enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
+                               const struct pdl_strategy *strategy,
+                               const struct pdl_plan_options *opt,
+                               const struct pdl_plan **out, struct pdl_err *err)
+{
+    struct plan_lower lo = {
+        .arena = a, .strategy = strategy, .opt = opt, .err = err};
+    struct pdl_mesh *mesh = PDL_NEW(a, struct pdl_mesh, 1);
+    struct pdl_plan *plan = PDL_NEW(a, struct pdl_plan, 1);
+    enum pdl_status st = refuse_unbuilt(strategy, err);
+
+    if (!mesh || !plan)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = plan_expand(a, model, &lo.model, err);
+    if (st == PDL_OK)
+        st = pdl_mesh_make(strategy, mesh, err);
+    if (st != PDL_OK)
+        return st;
+    lo.mesh = mesh;
+    run(&lo);
+    if (lo.status != PDL_OK)
+        return lo.status;
+    lo.plan.model = lo.model;
+    lo.plan.strategy = strategy;
+    lo.plan.mesh = mesh;
+    lo.plan.batch = opt->batch;
+    lo.plan.tensors = lo.tensors;
+    lo.plan.ops = lo.ops;
+    lo.plan.items = lo.items;
+    lo.plan.fallbacks = lo.fallbacks;
+    *plan = lo.plan;
+    *out = plan;
+    return PDL_OK;
+}

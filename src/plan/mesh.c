@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The mesh: anonymous factors fine enough that every axis of every clause is
+ * a run of them. Read from the right (closest PEs first), an axis ends at
+ * some suffix product; the mesh's own suffix products are the union of all of
+ * them, and each must divide the next. So "conv*: data=4; fc*: filter=4" is
+ * one factor of 4 with two roles, and "a: data=2,filter=3; b: data=3,filter=2"
+ * cannot be refined (2 does not divide 3) and is refused. */
+#include "paradl/plan.h"
+
+#include <string.h>
+
+enum { MAX_CUTS = 256 };
+
+/* Suffix products, sorted, without doubles; 1 is always there. */
+struct cuts {
+    int64_t at[MAX_CUTS];
+    int n;
+};
+
+static bool cut_add(struct cuts *c, int64_t v)
+{
+    int i = 0;
+
+    while (i < c->n && c->at[i] < v)
+        i++;
+    if (i < c->n && c->at[i] == v)
+        return true;
+    if (c->n == MAX_CUTS)
+        return false;
+    memmove(&c->at[i + 1], &c->at[i], (size_t)(c->n - i) * sizeof c->at[0]);
+    c->at[i] = v;
+    c->n++;
+    return true;
+}
+
+static bool is_star(const struct pdl_clause *c)
+{
+    return strcmp(c->layers, "*") == 0;
+}
+
+static void list_terms(const struct pdl_clause *c, struct pdl_mesh *m, int i)
+{
+    for (int t = 0; t < c->nterms; t++)
+        for (int k = 0; k < c->term[t].nsizes; k++)
+            m->term[i][m->nterms[i]++] = (struct pdl_mesh_term){
+                .axis = c->term[t].axis, .dim = k, .size = c->term[t].size[k]};
+}
+
+/* The terms of "*" in front, then the clause's own. An axis named twice would
+ * cut the same index twice. */
+static enum pdl_status collect(const struct pdl_strategy *s, int i,
+                               struct pdl_mesh *m, struct pdl_err *err)
+{
+    const struct pdl_clause *c = &s->clause[i];
+
+    m->nterms[i] = 0;
+    if (!is_star(c))
+        for (int k = 0; k < s->nclauses; k++)
+            if (is_star(&s->clause[k]))
+                list_terms(&s->clause[k], m, i);
+    list_terms(c, m, i);
+    for (int a = 0; a < m->nterms[i]; a++)
+        for (int b = 0; b < a; b++)
+            if (m->term[i][a].axis == m->term[i][b].axis &&
+                m->term[i][a].dim == m->term[i][b].dim)
+                return pdl_fail(err, PDL_EINVAL,
+                                "strategy: '%s' is given twice for %s",
+                                pdl_axis_name(m->term[i][a].axis), c->layers);
+    return PDL_OK;
+}
+
+static enum pdl_status product(const struct pdl_strategy *s, int i,
+                               struct pdl_mesh *m, struct cuts *cuts,
+                               struct pdl_err *err)
+{
+    int64_t p = 1;
+
+    for (int t = m->nterms[i] - 1; t >= 0; t--)
+        if (!pdl_mul64(p, m->term[i][t].size, &p) || !cut_add(cuts, p))
+            return pdl_fail(err, PDL_EINVAL, "strategy: too many PEs");
+    if (m->pes == 0)
+        m->pes = p;
+    if (p == m->pes)
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL, "strategy: %s uses %lld PEs, %s uses %lld",
+             s->clause[i].layers, (long long)p, s->clause[0].layers,
+             (long long)m->pes);
+    pdl_hint(err, "every clause, with the axes of '*', must multiply to the "
+                  "same number");
+    return PDL_EINVAL;
+}
+
+static enum pdl_status refine(const struct cuts *cuts, struct pdl_mesh *m,
+                              struct pdl_err *err)
+{
+    m->nfactors = cuts->n - 1;
+    if (m->nfactors > PDL_MAX_FACTORS)
+        return pdl_fail(err, PDL_EINVAL,
+                        "strategy: needs more than %d mesh factors",
+                        PDL_MAX_FACTORS);
+    for (int i = 1; i < cuts->n; i++) {
+        if (cuts->at[i] % cuts->at[i - 1] != 0)
+            return pdl_fail(err, PDL_EINVAL,
+                            "strategy: axes do not nest: groups of %lld and "
+                            "of %lld PEs cut each other",
+                            (long long)cuts->at[i - 1], (long long)cuts->at[i]);
+        m->factor[m->nfactors - i] = cuts->at[i] / cuts->at[i - 1];
+    }
+    return PDL_OK;
+}
+
+/* Gives each term its factors, walking from the closest PEs outwards. */
+static void assign(struct pdl_mesh *m, int i)
+{
+    int f = m->nfactors;
+
+    for (int t = m->nterms[i] - 1; t >= 0; t--) {
+        struct pdl_mesh_term *x = &m->term[i][t];
+        int64_t have = 1;
+        int end = f;
+
+        while (have < x->size)
+            have *= m->factor[--f];
+        x->first = f;
+        x->count = end - f;
+    }
+}
+
+enum pdl_status pdl_mesh_make(const struct pdl_strategy *s,
+                              struct pdl_mesh *out, struct pdl_err *err)
+{
+    struct cuts cuts = {.at = {1}, .n = 1};
+    struct pdl_mesh m = {.pes = 0};
+    enum pdl_status st = PDL_OK;
+    bool only_star = true;
+
+    for (int i = 0; i < s->nclauses; i++)
+        only_star = only_star && is_star(&s->clause[i]);
+    for (int i = 0; i < s->nclauses && st == PDL_OK; i++)
+        st = collect(s, i, &m, err);
+    for (int i = 0; i < s->nclauses && st == PDL_OK; i++)
+        if (only_star || !is_star(&s->clause[i]))
+            st = product(s, i, &m, &cuts, err);
+    if (st == PDL_OK)
+        st = refine(&cuts, &m, err);
+    if (st != PDL_OK)
+        return st;
+    for (int i = 0; i < s->nclauses; i++)
+        if (only_star || !is_star(&s->clause[i]))
+            assign(&m, i);
+    /* Beside other clauses "*" is the beginning of each of them; a layer that
+     * only "*" names is replicated over the rest of the mesh. */
+    if (!only_star && is_star(&s->clause[0]))
+        memcpy(m.term[0], m.term[1], (size_t)m.nterms[0] * sizeof m.term[0][0]);
+    *out = m;
+    return PDL_OK;
+}
+
+int64_t pdl_mesh_coord(const struct pdl_mesh *m, int64_t rank, int f)
+{
+    for (int i = m->nfactors - 1; i > f; i--)
+        rank /= m->factor[i];
+    return rank % m->factor[f];
+}
+
+int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,
+                       int64_t *ranks, int64_t max)
+{
+    int64_t n = 1, base = rank, stride = 1;
+
+    for (int f = m->nfactors - 1; f >= 0; f--) {
+        if (factors >> f & 1) {
+            base -= pdl_mesh_coord(m, rank, f) * stride;
+            n *= m->factor[f];
+        }
+        stride *= m->factor[f];
+    }
+    for (int64_t i = 0; i < n && i < max; i++) {
+        int64_t rest = i, r = base;
+
+        stride = 1;
+        for (int f = m->nfactors - 1; f >= 0; f--) {
+            if (factors >> f & 1) {
+                r += rest % m->factor[f] * stride;
+                rest /= m->factor[f];
+            }
+            stride *= m->factor[f];
+        }
+        ranks[i] = r;
+    }
+    return n;
+}

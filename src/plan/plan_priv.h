@@ -1,0 +1,147 @@
+/* Shared inside the plan room: the rules of operators and the lowering. */
+#ifndef PLAN_PRIV_H
+#define PLAN_PRIV_H
+
+#include "paradl/plan.h"
+
+enum { PLAN_MAX_IN = 16, PLAN_MAX_OUT = 16 };
+
+/* How one factor cuts an operator: the dimension of each operand that has the
+ * index it shards, or PDL_REPLICATED where the operand lacks the index. An
+ * output that lacks it is a partial sum. In the words of plan theory: one
+ * index of the contraction. Dimension 0 of activations is N. */
+struct plan_cut {
+    int8_t x[PLAN_MAX_IN], w[PDL_OP_MAX_WEIGHTS], y[PLAN_MAX_OUT];
+};
+
+/* A node with its shapes at hand. */
+struct plan_site {
+    const struct pdl_model *model;
+    const struct pdl_node *node;
+    const struct pdl_tensor *x, *y, *w; /* first of each; may be NULL */
+    int64_t parts;                      /* ranks of the factor's axis */
+};
+
+/* The index a role cuts in this operator; false: it has none. */
+bool plan_rule_role(const struct plan_site *s, enum pdl_axis axis, int dim,
+                    struct plan_cut *cut);
+/* The operand is sharded in dimension d: what the others do; false: the
+ * operator cannot keep that shard. */
+bool plan_rule_follow(const struct plan_site *s, int operand, int d,
+                      struct plan_cut *cut);
+/* The window along dimension d of x (for a transposed convolution: of y). */
+bool plan_rule_window(const struct plan_site *s, int d, struct pdl_window *w,
+                      bool *transposed);
+/* Has it roles of its own (a weighted contraction), or does it follow? */
+bool plan_rule_has_role(const struct pdl_node *n);
+/* Batch norm: statistics cross the ranks that shard n or s. */
+bool plan_rule_has_statistics(const struct pdl_node *n);
+bool plan_rule_has_bias(const struct pdl_node *n);
+
+/* ---- the lowering in progress ------------------------------------------ */
+
+struct plan_contribution {
+    int tensor;
+    struct plan_contribution *next;
+};
+
+/* What exists of one model tensor. */
+struct plan_value {
+    struct plan_version {
+        int tensor; /* plan tensor */
+        struct plan_version *next;
+    } * versions;                  /* forward; the first as it was made */
+    struct plan_version *received; /* sent to other stages */
+    int home_stage;
+    struct plan_contribution *returned; /* gradients other stages sent */
+    struct plan_contribution *grads;    /* towards its gradient */
+    bool needs_grad;
+};
+
+struct plan_lower {
+    pdl_arena *arena;
+    const struct pdl_model *model;
+    const struct pdl_strategy *strategy;
+    const struct pdl_mesh *mesh;
+    const struct pdl_plan_options *opt;
+    struct pdl_err *err;
+    enum pdl_status status; /* the first failure sticks */
+
+    struct pdl_plan plan; /* counts and arrays under construction */
+    struct pdl_plan_tensor *tensors;
+    struct pdl_plan_op *ops;
+    struct pdl_plan_item *items;
+    int tensor_cap, op_cap, item_cap;
+    const char **fallbacks;
+    int fallback_cap;
+
+    int *clause; /* of each node */
+    int *stage;  /* of each node */
+    struct plan_value *values;
+    /* of each node: its cut by each factor, and what forward used and made */
+    struct plan_at {
+        struct plan_cut cut[PDL_MAX_FACTORS];
+        bool is_cut[PDL_MAX_FACTORS];
+        int x[PLAN_MAX_IN], w[PDL_OP_MAX_WEIGHTS], y[PLAN_MAX_OUT];
+        int stats; /* batch norm: the resolved statistics */
+    } * at;
+    int *weight;      /* plan tensor of a model tensor that is a weight */
+    int *weight_grad; /* its accumulated gradient, -1: none yet */
+    int64_t samples;  /* N: of one micro-batch, over all PEs */
+    int stage_now;
+};
+
+/* expand.c: repeated blocks written out; the model itself when it has none */
+enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
+                            const struct pdl_model **out, struct pdl_err *err);
+/* stages.c: the stage of each node, balanced by FLOPs */
+enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
+                            int64_t stages, int *stage, struct pdl_err *err);
+/* emit.c */
+void plan_fail(struct plan_lower *lo, const char *fmt, ...) PDL_PRINTF(2, 3);
+void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis);
+/* append; -1 after a failure */
+int plan_add_tensor(struct plan_lower *lo, const struct pdl_plan_tensor *t);
+int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op);
+int plan_emit(struct plan_lower *lo, enum pdl_plan_op_kind kind,
+              enum pdl_pass pass, int node, const int *in, int nin,
+              const int *out, int nout);
+void plan_begin_item(struct plan_lower *lo, int segment, int64_t repeat);
+void plan_end_item(struct plan_lower *lo);
+/* move.c: a version of the tensor with that placement (and frames), made by
+ * the cheapest legal redistribution; the tensor itself when it fits */
+int plan_move(struct plan_lower *lo, int tensor, const struct pdl_place *to);
+int plan_move_frames(struct plan_lower *lo, int tensor,
+                     const struct pdl_frame *frames);
+/* the ranks that take part in an exchange by boxes */
+uint32_t plan_exchange_group(const struct pdl_mesh *m,
+                             const struct pdl_place *now,
+                             const struct pdl_place *to);
+struct pdl_place plan_everywhere(void); /* replicated over all factors */
+bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
+                     const struct pdl_place *b);
+/* forward.c, backward.c, update.c */
+void plan_forward_node(struct plan_lower *lo, int node);
+int plan_settle(struct plan_lower *lo, int node, int tensor);
+int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward);
+int plan_new_activation(struct plan_lower *lo, int model_tensor,
+                        enum pdl_plan_kind kind, const struct pdl_place *place);
+uint32_t plan_statistics_group(const struct plan_lower *lo, int node);
+int plan_new_statistics(struct plan_lower *lo, int node);
+int plan_resolve_partial(struct plan_lower *lo, int tensor);
+void plan_backward_node(struct plan_lower *lo, int node);
+void plan_receive_gradients(struct plan_lower *lo);
+void plan_send_gradients(struct plan_lower *lo);
+void plan_loss(struct plan_lower *lo);
+void plan_update(struct plan_lower *lo);
+/* free.c: FREE after the last use of every tensor that is not state */
+void plan_insert_frees(struct plan_lower *lo);
+
+/* local.c */
+bool plan_same_shape(const struct pdl_plan_tensor *a,
+                     const struct pdl_plan_tensor *b);
+
+void plan_site_init(const struct pdl_model *m, int node, int64_t parts,
+                    struct plan_site *s);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cutting a network into pipeline stages: consecutive nodes, the largest
+ * stage as small as possible. Work is FLOPs plus the elements made, so that
+ * layers without FLOPs are not free. The classic problem of linear
+ * partitioning, solved exactly by bisection on the bound. */
+#include "plan_priv.h"
+
+static int64_t work_of(const struct pdl_model *m, int node)
+{
+    struct pdl_work w;
+    int64_t elements = 0;
+
+    if (pdl_node_work(m, node, PDL_FORWARD, 1, PDL_F32, &w, NULL) != PDL_OK)
+        return 1;
+    for (int k = 0; k < m->nodes[node].nout; k++)
+        elements += pdl_tensor_elements(&m->tensors[m->nodes[node].out[k]]);
+    return w.flops + elements + 1;
+}
+
+/* Stages needed when none may exceed the bound; writes them when asked. */
+static int64_t pack(const int64_t *work, int n, int64_t bound, int64_t stages,
+                    int *stage)
+{
+    int64_t used = 1, sum = 0;
+
+    for (int i = 0; i < n; i++) {
+        /* leave at least one node for every stage still to come */
+        bool must = stage && n - i < stages - used + 1;
+
+        if ((sum > 0 && sum + work[i] > bound) || must) {
+            used++;
+            sum = 0;
+        }
+        sum += work[i];
+        if (stage)
+            stage[i] = (int)used - 1;
+    }
+    return used;
+}
+
+enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
+                            int64_t stages, int *stage, struct pdl_err *err)
+{
+    int64_t *work = PDL_NEW(a, int64_t, m->nnodes + 1), lo = 0, hi = 0;
+
+    if (stages > m->nnodes)
+        return pdl_fail(err, PDL_EINVAL, "pipe=%lld: %s has only %d layers",
+                        (long long)stages, m->name, m->nnodes);
+    if (!work)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < m->nnodes; i++) {
+        work[i] = work_of(m, i);
+        lo = work[i] > lo ? work[i] : lo;
+        hi += work[i];
+    }
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (pack(work, m->nnodes, mid, stages, NULL) <= stages)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    pack(work, m->nnodes, lo, stages, stage);
+    return PDL_OK;
+}

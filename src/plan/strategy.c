@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strategy notation: clauses separated by ';', each "[layers:] term,
+ * term, ...". A term is an axis ("data=8", "spatial=2x2", "tensor=8+seq",
+ * "pipe=4(1f1b,m=16)") or an option of the whole plan ("zero=1"). One table
+ * of axes, one of options; parser, printer, messages and hints read them.
+ * The clause of "*" (or without layers) comes first whereever it is written. */
+#include "paradl/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tables ------------------------------------------------------------ */
+
+static const char *const axis_names[] = {
+#define X(name, text, what) text,
+    PDL_AXIS_LIST(X)
+#undef X
+};
+
+const char *pdl_axis_name(enum pdl_axis axis)
+{
+    return axis_names[axis];
+}
+
+/* Words of a choice, in the order of its enum; the first is the default. */
+static const char *const schedules[] = {
+    "1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", NULL};
+static const char *const recomputes[] = {"none", "selective", "selective-op",
+                                         "full", NULL};
+static const char *const bns[] = {"spatial", "local", "sync", NULL};
+static const char *const saves[] = {"sharded", "gathered", NULL};
+static const char *const memories[] = {"reuse", "paper", NULL};
+static const char *const exchanges[] = {"auto", "paper", NULL};
+static const char *const swaps[] = {"none", "auto", NULL};
+static const char *const overlaps[] = {"on", "off", NULL};
+static const char *const kinds[] = {"ring", "a2a", NULL};
+static const char *const orders[] = {"zigzag", "plain", NULL};
+
+enum option_kind { CHOICE, FLAG, COUNT, BYTES, TEXT, ZERO, DENSITY, OFFLOAD };
+
+static const struct option {
+    const char *name;
+    enum option_kind kind;
+    size_t offset;
+    const char *const *words; /* CHOICE: an enum; FLAG: off, on */
+    const char *example;
+} options[] = {
+#define AT(field) offsetof(struct pdl_strategy, field)
+    // clang-format off
+    {"zero",       ZERO,    AT(zero),              NULL,       "zero=1 or zero=3:8"},
+    {"recompute",  CHOICE,  AT(recompute),         recomputes, NULL},
+    {"save",       FLAG,    AT(save_gathered),     saves,      NULL},
+    {"memory",     FLAG,    AT(memory_paper),      memories,   NULL},
+    {"swap",       FLAG,    AT(swap_auto),         swaps,      NULL},
+    {"offload",    OFFLOAD, AT(offload_optimizer), NULL,       "offload=optimizer or offload=activations"},
+    {"accumulate", COUNT,   AT(accumulate),        NULL,       "accumulate=4"},
+    {"bucket",     BYTES,   AT(bucket_bytes),      NULL,       "bucket=25MiB"},
+    {"overlap",    FLAG,    AT(no_overlap),        overlaps,   NULL},
+    {"allreduce",  TEXT,    AT(allreduce),         NULL,       "allreduce=ring"},
+    {"compress",   DENSITY, AT(compress_density),  NULL,       "compress=topk:0.01"},
+    {"exchange",   FLAG,    AT(exchange_paper),    exchanges,  NULL},
+    {"bn",         CHOICE,  AT(bn),                bns,        NULL},
+// clang-format on
+#undef AT
+};
+enum { NOPTIONS = sizeof options / sizeof options[0] };
+
+/* ---- parser ------------------------------------------------------------ */
+
+struct reader {
+    pdl_arena *arena;
+    const char *text;
+    const char *at; /* start of what is being read, for the column */
+    struct pdl_strategy *out;
+    struct pdl_err *err;
+    uint32_t seen; /* options */
+};
+
+#define BAD(rd, ...)                                        \
+    (bad((rd), pdl_arena_printf((rd)->arena, __VA_ARGS__)), \
+     pdl_same(PDL_EPARSE))
+
+static void bad(struct reader *rd, const char *what)
+{
+    pdl_say(rd->err, "strategy:%d: %s", (int)(rd->at - rd->text) + 1,
+            what ? what : "out of memory");
+}
+
+/* A copy of [from, to) without blanks around it. */
+static const char *trimmed(struct reader *rd, const char *from, const char *to)
+{
+    while (from < to && *from == ' ')
+        from++;
+    while (to > from && to[-1] == ' ')
+        to--;
+    return pdl_arena_strndup(rd->arena, from, (size_t)(to - from));
+}
+
+/* The same of the text itself: messages will point there. */
+static const char *word(struct reader *rd, const char *from, const char *to)
+{
+    while (from < to && *from == ' ')
+        from++;
+    rd->at = from;
+    return trimmed(rd, from, to);
+}
+
+/* The next piece up to a separator outside parentheses. */
+static const char *piece_end(const char *p, char separator)
+{
+    int depth = 0;
+
+    for (; *p && !(depth == 0 && *p == separator); p++)
+        depth += *p == '(' ? 1 : *p == ')' && depth > 0 ? -1 : 0;
+    return p;
+}
+
+static enum pdl_status read_count(struct reader *rd, const char *name,
+                                  const char *value, int64_t *out)
+{
+    struct pdl_err inner;
+
+    if (pdl_int_parse(value, 1, INT64_C(1) << 40, out, &inner) == PDL_OK)
+        return PDL_OK;
+    return BAD(rd, "%s: %s", name, inner.msg);
+}
+
+static int find_word(const char *const *words, const char *value)
+{
+    for (int i = 0; words[i]; i++)
+        if (strcmp(words[i], value) == 0)
+            return i;
+    return -1;
+}
+
+static enum pdl_status read_choice(struct reader *rd, const char *name,
+                                   const char *const *words, const char *value,
+                                   int *out)
+{
+    char list[128];
+    size_t n = 0;
+
+    *out = find_word(words, value);
+    if (*out >= 0)
+        return PDL_OK;
+    for (int i = 0; words[i] && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
+                              words[i]);
+    BAD(rd, "%s: '%.40s' is not known", name, value);
+    pdl_hint(rd->err, "one of %s", list);
+    return PDL_EPARSE;
+}
+
+/* "2x2x2" */
+static enum pdl_status read_sizes(struct reader *rd, struct pdl_term *t,
+                                  const char *value)
+{
+    const char *name = pdl_axis_name(t->axis);
+    int max = t->axis == PDL_AXIS_SPATIAL ? 3 : 1;
+
+    t->nsizes = 0;
+    for (const char *p = value;; p++) {
+        const char *end = p + strcspn(p, "x");
+        const char *one = pdl_arena_strndup(rd->arena, p, (size_t)(end - p));
+        enum pdl_status st;
+
+        if (!one)
+            return BAD(rd, "out of memory");
+        if (t->nsizes == max)
+            return BAD(rd, "%s=%.40s: at most %d size%s", name, value, max,
+                       max > 1 ? "s" : "");
+        st = read_count(rd, name, one, &t->size[t->nsizes]);
+        if (st != PDL_OK)
+            return st;
+        t->nsizes++;
+        p = end;
+        if (!*p)
+            return PDL_OK;
+    }
+}
+
+static enum pdl_status pipe_argument(struct reader *rd, const char *arg)
+{
+    struct pdl_strategy *s = rd->out;
+    int k;
+    enum pdl_status st;
+
+    if (strncmp(arg, "m=", 2) == 0)
+        return read_count(rd, "m", arg + 2, &s->micro_batches);
+    if (strncmp(arg, "v=", 2) == 0)
+        return read_count(rd, "v", arg + 2, &s->virtual_stages);
+    st = read_choice(rd, "pipe", schedules, arg, &k);
+    if (st == PDL_OK)
+        s->schedule = (enum pdl_schedule)k;
+    return st;
+}
+
+static enum pdl_status context_argument(struct reader *rd, const char *arg)
+{
+    struct pdl_strategy *s = rd->out;
+    int k = find_word(kinds, arg);
+    enum pdl_status st;
+
+    if (k >= 0) {
+        s->context_kind = (enum pdl_context_kind)k;
+        return PDL_OK;
+    }
+    st = read_choice(rd, "context", orders, arg, &k);
+    if (st == PDL_OK)
+        s->context_order = (enum pdl_context_order)k;
+    else
+        pdl_hint(rd->err, "one of ring, a2a, zigzag, plain");
+    return st;
+}
+
+/* What stands in parentheses after the size of an axis. */
+static enum pdl_status read_arguments(struct reader *rd, enum pdl_axis axis,
+                                      const char *from, const char *to)
+{
+    while (from <= to) {
+        const char *end = from + strcspn(from, ",)");
+        const char *arg = trimmed(rd, from, end < to ? end : to);
+        enum pdl_status st;
+
+        if (!arg)
+            return BAD(rd, "out of memory");
+        if (axis == PDL_AXIS_PIPE)
+            st = pipe_argument(rd, arg);
+        else if (axis == PDL_AXIS_CONTEXT)
+            st = context_argument(rd, arg);
+        else
+            st = BAD(rd, "%s takes no '(%.40s)'", pdl_axis_name(axis), arg);
+        if (st != PDL_OK)
+            return st;
+        from = end + 1;
+        if (end >= to)
+            break;
+    }
+    return PDL_OK;
+}
+
+static enum pdl_status read_axis(struct reader *rd, enum pdl_axis axis,
+                                 struct pdl_clause *c, const char *value)
+{
+    const char *open = strchr(value, '(');
+    size_t len = open ? (size_t)(open - value) : strlen(value);
+    struct pdl_term *t;
+    char *sizes;
+
+    for (int i = 0; i < c->nterms; i++)
+        if (c->term[i].axis == axis)
+            return BAD(rd, "'%s' is given twice", pdl_axis_name(axis));
+    t = &c->term[c->nterms];
+    t->axis = axis;
+    sizes = pdl_arena_strndup(rd->arena, value, len);
+    if (!sizes)
+        return BAD(rd, "out of memory");
+    if (axis == PDL_AXIS_TENSOR && len > 4 &&
+        strcmp(sizes + len - 4, "+seq") == 0) {
+        rd->out->seq = true;
+        sizes[len - 4] = '\0';
+    }
+    if (open) {
+        const char *close = strchr(open, ')');
+        enum pdl_status st;
+
+        if (!close || close[1])
+            return BAD(rd, "'%.60s': unbalanced parentheses", value);
+        st = read_arguments(rd, axis, open + 1, close);
+        if (st != PDL_OK)
+            return st;
+    }
+    c->nterms++;
+    return read_sizes(rd, t, sizes);
+}
+
+static enum pdl_status read_zero(struct reader *rd, const char *value)
+{
+    struct pdl_strategy *s = rd->out;
+
+    if (value[0] < '0' || value[0] > '3' || (value[1] && value[1] != ':'))
+        return BAD(rd, "zero: '%.40s' is not 0, 1, 2 or 3", value);
+    s->zero = value[0] - '0';
+    s->zero_group = 0;
+    if (!value[1])
+        return PDL_OK;
+    return read_count(rd, "zero", value + 2, &s->zero_group);
+}
+
+static enum pdl_status read_density(struct reader *rd, const char *value)
+{
+    double v;
+
+    if (strncmp(value, "topk:", 5) != 0 ||
+        pdl_unit_parse(value + 5, PDL_UNIT_NONE, &v, NULL) != PDL_OK ||
+        !(v > 0 && v <= 1)) {
+        BAD(rd, "compress: '%.40s' is not topk:FRACTION", value);
+        pdl_hint(rd->err, "write it like compress=topk:0.01");
+        return PDL_EPARSE;
+    }
+    rd->out->compress_density = v;
+    return PDL_OK;
+}
+
+static enum pdl_status read_offload(struct reader *rd, const char *value)
+{
+    if (strcmp(value, "optimizer") == 0)
+        rd->out->offload_optimizer = true;
+    else if (strcmp(value, "activations") == 0)
+        rd->out->offload_activations = true;
+    else
+        return BAD(rd, "offload: '%.40s' is not optimizer or activations",
+                   value);
+    return PDL_OK;
+}
+
+static enum pdl_status read_option(struct reader *rd, const struct option *o,
+                                   const char *value)
+{
+    void *field = (char *)rd->out + o->offset;
+    uint32_t bit = UINT32_C(1) << (o - options);
+    enum pdl_status st;
+    int k;
+
+    if (rd->seen & bit && o->kind != OFFLOAD)
+        return BAD(rd, "'%s' is given twice", o->name);
+    rd->seen |= bit;
+    switch (o->kind) {
+    case CHOICE:
+    case FLAG:
+        st = read_choice(rd, o->name, o->words, value, &k);
+        if (st == PDL_OK && o->kind == FLAG)
+            *(bool *)field = k != 0;
+        else if (st == PDL_OK)
+            *(unsigned *)field = (unsigned)k;
+        return st;
+    case COUNT:
+        return read_count(rd, o->name, value, field);
+    case BYTES: {
+        struct pdl_err inner;
+
+        if (pdl_bytes_parse(value, field, &inner) == PDL_OK)
+            return PDL_OK;
+        BAD(rd, "%s: %s", o->name, inner.msg);
+        pdl_hint(rd->err, "%s", inner.hint);
+        return PDL_EPARSE;
+    }
+    case TEXT:
+        if (strlen(value) > 48 ||
+            strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-:=") !=
+                strlen(value))
+            return BAD(rd, "%s: '%.60s' is not a name", o->name, value);
+        *(const char **)field = strcmp(value, "auto") == 0 ? NULL : value;
+        return PDL_OK;
+    case ZERO:
+        return read_zero(rd, value);
+    case DENSITY:
+        return read_density(rd, value);
+    case OFFLOAD:
+        return read_offload(rd, value);
+    }
+    return PDL_EWRONG;
+}
+
+static enum pdl_status unknown_term(struct reader *rd, const char *name)
+{
+    struct pdl_suggest s;
+
+    BAD(rd, "unknown axis or option '%.40s'", name);
+    pdl_suggest_init(&s, name);
+    for (int i = 0; i < PDL_NAXES; i++)
+        pdl_suggest_try(&s, axis_names[i]);
+    for (int i = 0; i < NOPTIONS; i++)
+        pdl_suggest_try(&s, options[i].name);
+    if (pdl_suggest_best(&s))
+        pdl_hint(rd->err, "did you mean '%s'?", pdl_suggest_best(&s));
+    else
+        pdl_hint(rd->err, "write it like data=8,filter=4");
+    return PDL_EPARSE;
+}
+
+static enum pdl_status read_term(struct reader *rd, struct pdl_clause *c,
+                                 const char *from, const char *to)
+{
+    const char *text = word(rd, from, to);
+    const char *eq = text ? strchr(text, '=') : NULL;
+    const char *name, *value;
+
+    if (text && strcmp(text, "serial") == 0) {
+        text = "data=1";
+        eq = strchr(text, '=');
+    }
+    if (!text)
+        return BAD(rd, "out of memory");
+    if (!*text)
+        return BAD(rd, "an empty term");
+    if (!eq || !eq[1])
+        return eq ? BAD(rd, "'%.40s' has no value", text)
+                  : unknown_term(rd, text);
+    name = pdl_arena_strndup(rd->arena, text, (size_t)(eq - text));
+    value = pdl_arena_strdup(rd->arena, eq + 1);
+    if (!name || !value)
+        return BAD(rd, "out of memory");
+    for (int i = 0; i < PDL_NAXES; i++)
+        if (strcmp(axis_names[i], name) == 0)
+            return read_axis(rd, (enum pdl_axis)i, c, value);
+    for (int i = 0; i < NOPTIONS; i++)
+        if (strcmp(options[i].name, name) == 0) {
+            if (strcmp(c->layers, "*") != 0)
+                return BAD(rd, "'%s' holds for the whole model, not for %.60s",
+                           name, c->layers);
+            return read_option(rd, &options[i], value);
+        }
+    return unknown_term(rd, name);
+}
+
+/* The clause of "*" is the first one, made when it is first needed. */
+static struct pdl_clause *star(struct pdl_strategy *s)
+{
+    if (s->nclauses > 0 && strcmp(s->clause[0].layers, "*") == 0)
+        return &s->clause[0];
+    if (s->nclauses == PDL_MAX_CLAUSES)
+        return NULL;
+    memmove(&s->clause[1], &s->clause[0],
+            (size_t)s->nclauses * sizeof s->clause[0]);
+    s->nclauses++;
+    s->clause[0] = (struct pdl_clause){.layers = "*"};
+    return &s->clause[0];
+}
+
+static enum pdl_status read_clause(struct reader *rd, const char *from,
+                                   const char *to)
+{
+    const char *colon = memchr(from, ':', (size_t)(to - from));
+    const char *eq = memchr(from, '=', (size_t)(to - from));
+    struct pdl_clause *c = NULL;
+    const char *layers = "*";
+
+    if (colon && (!eq || colon < eq)) {
+        layers = word(rd, from, colon);
+        if (!layers || !*layers)
+            return BAD(rd, "a clause without layers before ':'");
+        if (layers[strcspn(layers, "(),;=")])
+            return BAD(rd, "'%.60s' cannot be a layer", layers);
+        from = colon + 1;
+    }
+    if (strcmp(layers, "*") == 0) {
+        c = star(rd->out);
+    } else if (rd->out->nclauses < PDL_MAX_CLAUSES) {
+        c = &rd->out->clause[rd->out->nclauses++];
+        *c = (struct pdl_clause){.layers = layers};
+    }
+    if (!c)
+        return BAD(rd, "more than %d clauses", PDL_MAX_CLAUSES);
+    for (;;) {
+        const char *end = piece_end(from, ',');
+        enum pdl_status st;
+
+        end = end < to ? end : to;
+        st = read_term(rd, c, from, end);
+        if (st != PDL_OK || end == to)
+            return st;
+        from = end + 1;
+    }
+}
+
+/* One form for each meaning: a clause of "*" that holds only options goes (its
+ * options are the strategy's), and no axis at all is data=1. */
+static void normalise(struct pdl_strategy *s)
+{
+    struct pdl_clause *c = &s->clause[0];
+
+    if (s->zero == 0)
+        s->zero_group = 0;
+    if (strcmp(c->layers, "*") != 0 || c->nterms > 0)
+        return;
+    if (s->nclauses == 1) {
+        c->term[c->nterms++] =
+            (struct pdl_term){.axis = PDL_AXIS_DATA, .nsizes = 1, .size = {1}};
+        return;
+    }
+    s->nclauses--;
+    memmove(c, c + 1, (size_t)s->nclauses * sizeof *c);
+}
+
+enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
+                                   struct pdl_strategy *out,
+                                   struct pdl_err *err)
+{
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct reader rd = {
+        .arena = a, .text = text, .at = text, .out = s, .err = err};
+    enum pdl_status st = PDL_OK;
+
+    if (!s)
+        return pdl_fail(err, PDL_ENOMEM, "strategy: out of memory");
+    for (const char *p = text; st == PDL_OK;) {
+        const char *end = piece_end(p, ';');
+
+        st = read_clause(&rd, p, end);
+        if (!*end)
+            break;
+        p = end + 1;
+    }
+    if (st != PDL_OK)
+        return st;
+    normalise(s);
+    *out = *s;
+    return PDL_OK;
+}
+
+/* ---- printer ----------------------------------------------------------- */
+
+static void print_pipe(const struct pdl_strategy *s, struct pdl_sink *out)
+{
+    const char *before = "(";
+
+    if (s->schedule != PDL_SCHEDULE_1F1B) {
+        pdl_printf(out, "%s%s", before, schedules[s->schedule]);
+        before = ",";
+    }
+    if (s->micro_batches) {
+        pdl_printf(out, "%sm=%lld", before, (long long)s->micro_batches);
+        before = ",";
+    }
+    if (s->virtual_stages) {
+        pdl_printf(out, "%sv=%lld", before, (long long)s->virtual_stages);
+        before = ",";
+    }
+    if (*before == ',')
+        pdl_puts(out, ")");
+}
+
+static void print_context(const struct pdl_strategy *s, struct pdl_sink *out)
+{
+    bool kind = s->context_kind != PDL_CONTEXT_RING;
+    bool order = s->context_order != PDL_ORDER_ZIGZAG;
+
+    if (kind || order)
+        pdl_printf(out, "(%s%s%s)", kind ? kinds[s->context_kind] : "",
+                   kind && order ? "," : "",
+                   order ? orders[s->context_order] : "");
+}
+
+static void print_term(const struct pdl_strategy *s, const struct pdl_term *t,
+                       struct pdl_sink *out)
+{
+    pdl_printf(out, "%s=", pdl_axis_name(t->axis));
+    for (int k = 0; k < t->nsizes; k++)
+        pdl_printf(out, "%s%lld", k ? "x" : "", (long long)t->size[k]);
+    if (t->axis == PDL_AXIS_PIPE)
+        print_pipe(s, out);
+    if (t->axis == PDL_AXIS_CONTEXT)
+        print_context(s, out);
+    if (t->axis == PDL_AXIS_TENSOR && s->seq)
+        pdl_puts(out, "+seq");
+}
+
+static void print_option(const struct pdl_strategy *s, const struct option *o,
+                         const char **before, struct pdl_sink *out)
+{
+    const void *field = (const char *)s + o->offset;
+    char value[64] = "";
+
+    switch (o->kind) {
+    case CHOICE:
+        if (*(const unsigned *)field)
+            snprintf(value, sizeof value, "%s",
+                     o->words[*(const unsigned *)field]);
+        break;
+    case FLAG:
+        if (*(const bool *)field)
+            snprintf(value, sizeof value, "%s", o->words[1]);
+        break;
+    case COUNT:
+        if (*(const int64_t *)field)
+            snprintf(value, sizeof value, "%lld",
+                     (long long)*(const int64_t *)field);
+        break;
+    case BYTES:
+        if (*(const int64_t *)field)
+            pdl_unit_print((double)*(const int64_t *)field, PDL_UNIT_BYTES,
+                           value, sizeof value);
+        break;
+    case TEXT:
+        if (*(const char *const *)field)
+            snprintf(value, sizeof value, "%s", *(const char *const *)field);
+        break;
+    case ZERO:
+        if (s->zero && s->zero_group)
+            snprintf(value, sizeof value, "%lld:%lld", (long long)s->zero,
+                     (long long)s->zero_group);
+        else if (s->zero)
+            snprintf(value, sizeof value, "%lld", (long long)s->zero);
+        break;
+    case DENSITY:
+        if (s->compress_density > 0)
+            snprintf(value, sizeof value, "topk:%.17g", s->compress_density);
+        break;
+    case OFFLOAD:
+        if (s->offload_optimizer && s->offload_activations)
+            snprintf(value, sizeof value, "optimizer,offload=activations");
+        else if (s->offload_optimizer || s->offload_activations)
+            snprintf(value, sizeof value, "%s",
+                     s->offload_optimizer ? "optimizer" : "activations");
+        break;
+    }
+    if (*value) {
+        pdl_printf(out, "%s%s=%s", *before, o->name, value);
+        *before = ",";
+    }
+}
+
+static void print_options(const struct pdl_strategy *s, const char *before,
+                          struct pdl_sink *out)
+{
+    for (int o = 0; o < NOPTIONS; o++)
+        print_option(s, &options[o], &before, out);
+}
+
+void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)
+{
+    bool star = strcmp(s->clause[0].layers, "*") == 0;
+
+    for (int i = 0; i < s->nclauses; i++) {
+        const struct pdl_clause *c = &s->clause[i];
+
+        if (i > 0)
+            pdl_puts(out, "; ");
+        if (i > 0 || !star || s->nclauses > 1)
+            pdl_printf(out, "%s: ", c->layers);
+        for (int t = 0; t < c->nterms; t++) {
+            pdl_puts(out, t ? "," : "");
+            print_term(s, &c->term[t], out);
+        }
+        if (i == 0 && star)
+            print_options(s, ",", out);
+    }
+    if (!star)
+        print_options(s, "; *: ", out);
+}
+
+/* ---- comparison -------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
+{
+    if (!same_text(a->layers, b->layers) || a->nterms != b->nterms)
+        return false;
+    for (int t = 0; t < a->nterms; t++) {
+        const struct pdl_term *x = &a->term[t], *y = &b->term[t];
+
+        if (x->axis != y->axis || x->nsizes != y->nsizes)
+            return false;
+        for (int k = 0; k < x->nsizes; k++)
+            if (x->size[k] != y->size[k])
+                return false;
+    }
+    return true;
+}
+
+bool pdl_strategy_equal(const struct pdl_strategy *a,
+                        const struct pdl_strategy *b)
+{
+    if (a->nclauses != b->nclauses)
+        return false;
+    for (int i = 0; i < a->nclauses; i++)
+        if (!same_clause(&a->clause[i], &b->clause[i]))
+            return false;
+    return a->schedule == b->schedule && a->micro_batches == b->micro_batches &&
+           a->virtual_stages == b->virtual_stages && a->seq == b->seq &&
+           a->context_kind == b->context_kind &&
+           a->context_order == b->context_order && a->zero == b->zero &&
+           a->zero_group == b->zero_group && a->recompute == b->recompute &&
+           a->save_gathered == b->save_gathered &&
+           a->memory_paper == b->memory_paper &&
+           a->exchange_paper == b->exchange_paper &&
+           a->swap_auto == b->swap_auto &&
+           a->offload_optimizer == b->offload_optimizer &&
+           a->offload_activations == b->offload_activations &&
+           a->accumulate == b->accumulate &&
+           a->bucket_bytes == b->bucket_bytes &&
+           a->no_overlap == b->no_overlap &&
+           same_text(a->allreduce, b->allreduce) &&
+           a->compress_density == b->compress_density && a->bn == b->bn;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradient exchange and weight update. Gradients that are partial over the
+ * same factors share buckets, filled in the order backward makes them; a
+ * bucket is one allreduce and one update. */
+#include "plan_priv.h"
+
+#include <string.h>
+
+enum { MAX_BUCKET = 4096 };
+static const int64_t DEFAULT_BUCKET = 25 << 20;
+
+struct bucket {
+    uint32_t group;
+    int64_t bytes;
+    int n;
+    int weight[MAX_BUCKET], grad[MAX_BUCKET];
+};
+
+static uint32_t partial_over(const struct plan_lower *lo, int t)
+{
+    uint32_t set = 0;
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (lo->tensors[t].place.at[f] == PDL_PARTIAL)
+            set |= UINT32_C(1) << f;
+    return set;
+}
+
+static void flush(struct plan_lower *lo, struct bucket *b)
+{
+    int in[2 * MAX_BUCKET], out[MAX_BUCKET];
+
+    if (b->n == 0 || lo->status != PDL_OK)
+        return;
+    memcpy(out, b->grad, (size_t)b->n * sizeof out[0]);
+    if (b->group) {
+        for (int i = 0; i < b->n; i++) {
+            struct pdl_plan_tensor t = lo->tensors[b->grad[i]];
+
+            for (int f = 0; f < lo->mesh->nfactors; f++)
+                if (b->group >> f & 1)
+                    t.place.at[f] = PDL_REPLICATED;
+            out[i] = plan_add_tensor(lo, &t);
+        }
+        plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_ALLREDUCE,
+                                              .node = -1,
+                                              .nin = b->n,
+                                              .in = b->grad,
+                                              .nout = b->n,
+                                              .out = out,
+                                              .group = b->group});
+    }
+    for (int i = 0; i < b->n; i++) {
+        in[i] = b->weight[i];
+        in[b->n + i] = out[i];
+    }
+    plan_emit(lo, PDL_PLAN_OP_UPDATE, PDL_FORWARD, -1, in, 2 * b->n, b->weight,
+              b->n);
+    b->n = 0;
+    b->bytes = 0;
+}
+
+static int64_t tensor_bytes(const struct plan_lower *lo, int t)
+{
+    int64_t n = pdl_dtype_bits(lo->tensors[t].dtype) / 8;
+
+    for (int d = 0; d < lo->tensors[t].ndims; d++)
+        n *= lo->tensors[t].dim[d];
+    return n;
+}
+
+/* The bucket of a set of factors; few sets exist. */
+static struct bucket *bucket_for(struct plan_lower *lo, struct bucket **list,
+                                 int *n, uint32_t group)
+{
+    for (int i = 0; i < *n; i++)
+        if (list[i]->group == group)
+            return list[i];
+    list[*n] = PDL_NEW(lo->arena, struct bucket, 1);
+    if (!list[*n]) {
+        plan_fail(lo, "out of memory");
+        return NULL;
+    }
+    list[*n]->group = group;
+    return list[(*n)++];
+}
+
+static void update_weight(struct plan_lower *lo, int id, struct bucket **list,
+                          int *nlist)
+{
+    int64_t limit = lo->strategy->exchange_paper ? INT64_MAX
+                    : lo->strategy->bucket_bytes ? lo->strategy->bucket_bytes
+                                                 : DEFAULT_BUCKET;
+    int grad = lo->weight_grad[id];
+    struct bucket *b;
+
+    if (grad < 0 || lo->status != PDL_OK)
+        return;
+    b = bucket_for(lo, list, nlist, partial_over(lo, grad));
+    if (!b)
+        return;
+    b->weight[b->n] = lo->weight[id];
+    b->grad[b->n++] = grad;
+    b->bytes += tensor_bytes(lo, grad);
+    if (b->bytes >= limit || b->n == MAX_BUCKET)
+        flush(lo, b);
+}
+
+/* In the order of backward: last layers first. Tied weights once. */
+void plan_update(struct plan_lower *lo)
+{
+    struct bucket *list[64];
+    int nlist = 0;
+
+    for (int i = lo->model->nnodes - 1; i >= 0; i--) {
+        const struct pdl_node *n = &lo->model->nodes[i];
+
+        if (lo->stage[i] != lo->stage_now)
+            continue;
+        for (int j = n->nweights - 1; j >= 0; j--) {
+            update_weight(lo, n->weights[j], list, &nlist);
+            if (lo->weight_grad[n->weights[j]] >= 0)
+                lo->weight_grad[n->weights[j]] = -1;
+        }
+    }
+    for (int i = 0; i < nlist; i++)
+        flush(lo, list[i]);
+}

@@ -1,0 +1,10 @@
+# the example in every command's help is a command line that runs as it is
+PATH=$(dirname "$paradl"):$PATH
+cp "$data/system/nccl_tests/new_format_excerpt.txt" log.txt # what importers read
+$paradl help --list | while read -r cmd; do
+    example=$($paradl help $cmd | sed -n '/^Example:/{n;s/^  //p}')
+    rm -f system.yaml lenet.yaml
+    timeout 60 bash -c "$example" >out 2>err || echo "$cmd: '$example' exits with $?: $(head -n1 err)"
+    [ -s out ] || [ -s system.yaml ] || [ -s lenet.yaml ] || echo "$cmd: '$example' prints nothing"
+done
+echo done

@@ -1,0 +1,70 @@
+#!/bin/bash
+# make install, seen from outside: install.sh BUILD. A program is compiled
+# against the installed files by pkg-config and by CMake and run, then all of
+# it again after the prefix has moved.
+set -u
+build=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+must() { # what, command...
+    local what=$1
+    shift
+    "$@" >"$work/log" 2>&1 && return
+    echo "FAILED: $what: $*"
+    sed 's/^/    /' "$work/log" | tail -n 15
+    bad=1
+}
+version=$(sed -n 's/^project(paradl VERSION \([0-9.]*\).*/\1/p' "$here/../../CMakeLists.txt")
+
+must "install" cmake --install "$build" --prefix "$work/one"
+
+users() { # prefix: everything a user of the library does
+    local p=$1 lib pc
+    pc=$(find "$p" -name paradl.pc)
+    lib=$(dirname "$(dirname "$pc")")
+    export PKG_CONFIG_PATH="$lib/pkgconfig"
+    export LD_LIBRARY_PATH="$lib"
+    must "pkg-config finds the version" test "$(pkg-config --modversion paradl)" = "$version"
+    case "$(pkg-config --cflags paradl) " in
+    *"/include "*) ;;
+    *) echo "FAILED: no include folder in: $(pkg-config --cflags paradl)"; bad=1 ;;
+    esac
+    # shellcheck disable=SC2046
+    must "compile by pkg-config" gcc -Wall -Werror "$here/user.c" -o "$work/user" \
+        $(pkg-config --cflags --libs paradl)
+    must "run" "$work/user" "$version"
+    must "it uses the shared library" grep -q "$lib/libparadl.so.0" <(ldd "$work/user")
+    # shellcheck disable=SC2046
+    must "link the archive" gcc "$here/user.c" -o "$work/static" \
+        $(pkg-config --cflags paradl) "$lib/libparadl.a" \
+        $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash hwloc expat zlib) -lm
+    must "run with the archive" "$work/static" "$version"
+    rm -rf "$work/cmake"
+    must "configure by find_package" cmake -S "$here" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$p"
+    must "build by find_package" cmake --build "$work/cmake"
+    must "run what CMake built" "$work/cmake/user" "$version"
+    unset LD_LIBRARY_PATH # the program carries its library
+    must "the program runs" test "$("$p/bin/paradl" --version)" = "paradl $version"
+    for page in paradl $("$p/bin/paradl" help --list | tr ' ' - | sed 's/^/paradl-/'); do
+        must "man page $page" test -s "$p/share/man/man1/$page.1"
+        must "man -l $page" grep -q NAME <(man -l "$p/share/man/man1/$page.1" 2>&1)
+    done
+    must "bash completion" bash -n "$p/share/bash-completion/completions/paradl"
+    must "zsh completion" grep -q '^#compdef paradl' "$p/share/zsh/site-functions/_paradl"
+    must "fish completion" test -s "$p/share/fish/vendor_completions.d/paradl.fish"
+    must "soname" grep -q 'SONAME.*\[libparadl\.so\.0\]' <(readelf -d "$lib/libparadl.so")
+    must "no build folder inside" test -z "$(grep -rlI "$build" "$p")"
+    local odd
+    odd=$(nm -D --defined-only "$lib/libparadl.so.0" | awk '$2 != "A" {print $3}' |
+        grep -v '^pdl_')
+    must "only pdl_ names are exported, not: $odd" test -z "$odd"
+    must "some pdl_ names are exported" grep -q ' T pdl_version' <(nm -D "$lib/libparadl.so.0")
+}
+
+users "$work/one"
+mv "$work/one" "$work/two"
+users "$work/two"
+[ $bad = 0 ] && echo "install: works, and works after moving"
+exit $bad

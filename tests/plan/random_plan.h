@@ -1,0 +1,298 @@
+/* Random small networks and strategies, for the tests of plans. */
+#ifndef RANDOM_PLAN_H
+#define RANDOM_PLAN_H
+
+#include "paradl/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+static int64_t pick(struct pdl_rng *r, int64_t lo, int64_t hi)
+{
+    return lo + (int64_t)pdl_rng_below(r, (uint64_t)(hi - lo + 1));
+}
+
+/* ---- random networks ---------------------------------------------------- */
+
+struct net {
+    pdl_build *b;
+    struct pdl_rng *rng;
+    int nspatial, layers;
+    int tensor;
+};
+
+static const char *name(struct net *n, const char *kind)
+{
+    static char text[32];
+
+    snprintf(text, sizeof text, "%s%d", kind, ++n->layers);
+    return text;
+}
+
+static int op(struct net *n, const char *kind, const struct pdl_attr *attr)
+{
+    return pdl_build_op(n->b, kind, name(n, kind), attr, &n->tensor, 1);
+}
+
+static struct pdl_attr window(struct net *n, bool pool)
+{
+    const struct pdl_tensor *x = pdl_build_get(n->b, n->tensor);
+    struct pdl_attr a = {.groups = 0};
+
+    for (int s = 0; s < n->nspatial; s++) {
+        int64_t extent = x->dim[s + 1], reach;
+
+        a.kernel[s] = pick(n->rng, 1, 4);
+        a.dilation[s] = pool ? 1 : pick(n->rng, 1, 2);
+        a.stride[s] = pick(n->rng, 1, 3);
+        reach = (a.kernel[s] - 1) * a.dilation[s] + 1;
+        a.pad[s] = pick(n->rng, 0, pool ? a.kernel[s] / 2 : reach - 1);
+        a.pad_end[s] = pick(n->rng, 0, pool ? a.kernel[s] / 2 : reach - 1);
+        if (extent + a.pad[s] + a.pad_end[s] < reach) {
+            a.kernel[s] = 1;
+            a.dilation[s] = 1;
+            a.pad[s] = a.pad_end[s] = 0;
+        }
+    }
+    return a;
+}
+
+static void add_conv(struct net *n)
+{
+    const struct pdl_tensor *x = pdl_build_get(n->b, n->tensor);
+    struct pdl_attr a = window(n, false);
+    int64_t c = x->dim[0];
+
+    a.features = pick(n->rng, 1, 6);
+    a.no_bias = pick(n->rng, 0, 1);
+    if (pick(n->rng, 0, 3) == 0 && c > 1) {
+        a.groups = c; /* depthwise */
+        a.features = c * pick(n->rng, 1, 2);
+    }
+    n->tensor = op(n, "conv", &a);
+}
+
+/* y = x + conv(x): two consumers of x, and an add of two placements. */
+static void add_residual(struct net *n)
+{
+    const struct pdl_tensor *x = pdl_build_get(n->b, n->tensor);
+    struct pdl_attr a = {.features = x->dim[0]};
+    int in[2] = {n->tensor, 0};
+
+    for (int s = 0; s < n->nspatial; s++) {
+        a.kernel[s] = 3;
+        a.stride[s] = a.dilation[s] = 1;
+        a.pad[s] = a.pad_end[s] = 1;
+    }
+    in[1] = op(n, "conv", &a);
+    n->tensor =
+        pdl_build_op(n->b, "add", name(n, "add"), &(struct pdl_attr){0}, in, 2);
+}
+
+static void add_transposed(struct net *n)
+{
+    const struct pdl_tensor *x = pdl_build_get(n->b, n->tensor);
+    struct pdl_attr a = {.features = pick(n->rng, 1, 4),
+                         .no_bias = pick(n->rng, 0, 1)};
+
+    for (int s = 0; s < n->nspatial; s++) {
+        a.stride[s] = pick(n->rng, 1, 2);
+        a.kernel[s] = a.stride[s] + pick(n->rng, 0, 1);
+        a.dilation[s] = 1;
+        a.pad[s] = a.pad_end[s] = pick(n->rng, 0, a.kernel[s] / 2);
+        if (a.kernel[s] == 1 || x->dim[s + 1] == 1)
+            a.pad[s] = a.pad_end[s] = 0;
+    }
+    n->tensor = op(n, "conv_transpose", &a);
+}
+
+static void add_concat(struct net *n)
+{
+    struct pdl_attr a = {.features = pick(n->rng, 1, 4)};
+    int in[2] = {n->tensor, 0};
+
+    for (int s = 0; s < n->nspatial; s++)
+        a.kernel[s] = a.stride[s] = a.dilation[s] = 1;
+    in[1] = op(n, "conv", &a);
+    n->tensor = pdl_build_op(n->b, "concat", name(n, "concat"),
+                             &(struct pdl_attr){.axis = 0}, in, 2);
+}
+
+static void add_pool(struct net *n)
+{
+    struct pdl_attr a = window(n, true);
+
+    a.count_pad = true;
+    n->tensor = op(n, pick(n->rng, 0, 1) ? "max_pool" : "avg_pool", &a);
+}
+
+static void add_body(struct net *n)
+{
+    static const char *const unary[] = {"relu", "gelu", "sigmoid"};
+    int count = (int)pick(n->rng, 1, 5);
+
+    for (int i = 0; i < count; i++)
+        switch (pick(n->rng, 0, 7)) {
+        case 0:
+        case 1:
+            add_conv(n);
+            break;
+        case 2:
+            n->tensor = op(n, "batch_norm", &(struct pdl_attr){0});
+            break;
+        case 3:
+            n->tensor = op(n, unary[pick(n->rng, 0, 2)], &(struct pdl_attr){0});
+            break;
+        case 4:
+            add_residual(n);
+            break;
+        case 5:
+            add_pool(n);
+            break;
+        case 6:
+            add_transposed(n);
+            break;
+        default:
+            add_concat(n);
+        }
+}
+
+static void add_head(struct net *n)
+{
+    int kind = (int)pick(n->rng, 0, 2);
+
+    if (kind == 0)
+        return; /* a dense prediction: rows stay */
+    if (kind == 1)
+        n->tensor = op(n, "global_avg_pool", &(struct pdl_attr){0});
+    n->tensor = op(n, "flatten", &(struct pdl_attr){0});
+    for (int64_t i = pick(n->rng, 1, 2); i > 0; i--)
+        n->tensor = op(n, "linear",
+                       &(struct pdl_attr){.features = pick(n->rng, 1, 6),
+                                          .no_bias = pick(n->rng, 0, 1)});
+}
+
+static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
+{
+    struct net n = {.b = pdl_build_begin(a, "random"),
+                    .rng = rng,
+                    .nspatial = (int)pick(rng, 1, 8)};
+    int64_t dim[4] = {pick(rng, 1, 3), pick(rng, 3, 8), pick(rng, 3, 6), 3};
+    const struct pdl_model *m;
+    struct pdl_err err;
+
+    n.nspatial = n.nspatial > 6 ? 3 : n.nspatial > 3 ? 2 : 1;
+    n.tensor = pdl_build_tensor(n.b, "x", PDL_TENSOR_INPUT, PDL_F32,
+                                1 + n.nspatial, dim);
+    add_conv(&n);
+    add_body(&n);
+    add_head(&n);
+    if (pdl_build_end(n.b, &m, &err) != PDL_OK)
+        fail_msg("random model: %s", err.msg);
+    return m;
+}
+
+/* ---- random strategies ----------------------------------------------------- */
+
+static void random_axes(struct pdl_rng *rng, int64_t budget, char *text,
+                        size_t size)
+{
+    static const char *const axes[] = {"data", "filter", "channel", "spatial"};
+    size_t n = 0;
+    uint32_t used = 0;
+
+    text[0] = '\0';
+    while (budget > 1 && n + 32 < size) {
+        int64_t k = pick(rng, 2, budget);
+        int a = (int)pick(rng, 0, 3);
+
+        if (used >> a & 1)
+            break;
+        used |= 1u << a;
+        if (a == 3 && pick(rng, 0, 1) && k == 4)
+            n += (size_t)snprintf(text + n, size - n, "%sspatial=2x2",
+                                  n ? "," : "");
+        else
+            n += (size_t)snprintf(text + n, size - n, "%s%s=%lld", n ? "," : "",
+                                  axes[a], (long long)k);
+        budget /= k;
+    }
+    if (n == 0)
+        snprintf(text, size, "data=1");
+}
+
+/* PEs of an axes text: every number in it multiplies. */
+static int64_t product(const char *axes)
+{
+    int64_t p = 1;
+
+    for (const char *s = axes; *s; s++)
+        if (*s == '=' || *s == 'x')
+            p *= strtoll(s + 1, NULL, 10) > 0 ? strtoll(s + 1, NULL, 10) : 1;
+    return p;
+}
+
+/* One strategy for the first layers, another for the rest. */
+static void random_mix(struct pdl_rng *rng, const struct pdl_model *m,
+                       char *text, size_t size)
+{
+    int64_t cut = pick(rng, 0, m->nnodes - 2);
+    char a[128], b[128];
+
+    random_axes(rng, pick(rng, 2, 6), a, sizeof a);
+    do
+        random_axes(rng, product(a), b, sizeof b);
+    while (product(a) != product(b));
+    snprintf(text, size, "%s..%s: %s; %s..%s: %s", m->nodes[0].name,
+             m->nodes[cut].name, a, m->nodes[cut + 1].name,
+             m->nodes[m->nnodes - 1].name, b);
+}
+
+static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
+                            char *text, size_t size)
+{
+    static const char *const bn[] = {"", ",bn=local", ",bn=sync"};
+    char axes[128];
+
+    if (m->nnodes > 1 && pick(rng, 0, 3) == 0) {
+        random_mix(rng, m, text, size);
+        return;
+    }
+    random_axes(rng, pick(rng, 1, 8), axes, sizeof axes);
+    if (pick(rng, 0, 4) == 0)
+        snprintf(text, size, "pipe=2(gpipe,m=%d),%s%s", (int)pick(rng, 1, 2),
+                 axes, bn[pick(rng, 0, 2)]);
+    else
+        snprintf(text, size, "%s%s%s%s", axes, bn[pick(rng, 0, 2)],
+                 pick(rng, 0, 3) ? "" : ",exchange=paper",
+                 pick(rng, 0, 5) ? "" : ",accumulate=2");
+}
+
+/* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
+static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
+                       char *what, size_t size, struct pdl_err *err)
+{
+    struct pdl_rng rng = {.key = seed};
+    const struct pdl_model *m = random_model(a, &rng);
+    struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
+                                   .allow_empty = true};
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    char text[512];
+
+    random_strategy(&rng, m, text, sizeof text);
+    snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
+             text, (long long)opt.batch);
+    *err = (struct pdl_err){"", ""};
+    if (pdl_strategy_parse(a, text, s, err) == PDL_OK &&
+        pdl_plan_lower(a, m, s, &opt, out, err) == PDL_OK)
+        return 0;
+    /* fewer layers than stages, axes that cannot be one mesh */
+    return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ? 1
+                                                                         : -1;
+}
+
+#endif

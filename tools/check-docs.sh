@@ -1,0 +1,157 @@
+#!/bin/bash
+# check-docs.sh BUILD [--update]: the documents say what is true.
+#
+#  1. The table of commands in README.md, between the two marks, is what the
+#     program says (paradl help). --update rewrites it.
+#  2. Every relative link in a *.md exists.
+#  3. In fenced blocks, a line "$ paradl ..." runs with exit code 0 and prints
+#     exactly the lines that follow it, up to the next "$ " or the end of the
+#     block. A line "..." stands for any lines. "$ paradl ..." alone in its
+#     block only has to run. Other "$ " lines are not run.
+#  4. Every room of tools/rooms.txt has a row in doc/architecture.md that ends
+#     in "here" when it has sources and in "planned" when it has none.
+#     --update rewrites that word.
+cd "$(dirname "$0")/.." || exit 5
+build=$(realpath "$1")
+update=${2:-}
+paradl=$build/paradl
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+complain() { echo "$*"; bad=1; }
+export NO_COLOR=1 LC_ALL=C.UTF-8
+unset COLUMNS
+
+rows() { # the summary stands on one line in the man page
+    echo "| command | what it does |"
+    echo "|---|---|"
+    "$paradl" help --list | while read -r cmd; do
+        printf '| `paradl %s` | %s |\n' "$cmd" \
+            "$("$paradl" help --man "$cmd" | sed -n '/^\.SH NAME/{n;s/\\-/-/g;s/^[^ ]* - //p}')"
+    done
+}
+
+check_table() { # README
+    rows >"$work/want"
+    if [ "$update" = --update ]; then
+        awk -v rows="$work/want" '
+            /^<!-- commands: / {print; while ((getline l < rows) > 0) print l; skip = 1; next}
+            /^<!-- end of commands -->/ {skip = 0}
+            !skip' "$1" >"$work/new" && cp "$work/new" "$1"
+    fi
+    sed -n '/^<!-- commands: /,/^<!-- end of commands -->/p' "$1" | sed '1d;$d' >"$work/got"
+    diff -u --label "the program" --label "$1" "$work/want" "$work/got" ||
+        complain "$1: the table of commands is old: tools/check-docs.sh build --update"
+}
+
+check_links() { # file
+    local link target
+    while IFS= read -r link; do
+        case $link in
+        *://* | mailto:* | \#*) continue ;;
+        esac
+        target=$(dirname "$1")/${link%%#*}
+        [ -e "$target" ] || complain "$1: no such file: $link"
+    done < <(sed '/^```/,/^```/d; s/`[^`]*`//g' "$1" | grep -o '](\([^)]*\))' | sed 's/^](//; s/)$//')
+}
+
+# Does the text in $2 match the pattern lines in $1 ("..." = any lines)?
+matches() {
+    awk 'NR == FNR {want[++n] = $0; next} {got[++m] = $0}
+        function fits(i, j) {
+            if (i > n) return j > m
+            if (want[i] == "...") {
+                for (; j <= m + 1; j++) if (fits(i + 1, j)) return 1
+                return 0
+            }
+            return j <= m && want[i] == got[j] && fits(i + 1, j + 1)
+        }
+        END {exit !fits(1, 1)}' "$1" "$2"
+}
+
+run_one() { # file, line number, command line, file of wanted lines
+    (cd "$work/cwd" && PATH="$build:$PATH" bash -c "$3") >"$work/out" 2>"$work/err" </dev/null
+    local rc=$?
+    if [ $rc != 0 ]; then
+        complain "$1:$2: '$3' exits with $rc: $(head -n1 "$work/err")"
+    elif [ -s "$4" ] && ! matches "$4" "$work/out"; then
+        complain "$1:$2: '$3' prints something else:"
+        diff -u --label "$1" --label "the program" "$4" "$work/out" | sed 1,2d | head -n 20
+    fi
+}
+
+check_commands() { # file
+    local n=0 line fence= cmd= at=0
+    rm -rf "$work/cwd"; cp -r examples "$work/cwd" 2>/dev/null || mkdir "$work/cwd"
+    : >"$work/lines"
+    while IFS= read -r line || [ -n "$line" ]; do
+        n=$((n + 1))
+        case $line in
+        '```'*)
+            [ -n "$cmd" ] && run_one "$1" $at "$cmd" "$work/lines"
+            cmd=
+            [ -n "$fence" ] && fence= || fence=1 ;;
+        '$ '*)
+            [ -n "$cmd" ] && run_one "$1" $at "$cmd" "$work/lines"
+            cmd=
+            : >"$work/lines"
+            case "$fence$line" in '1$ paradl '*) cmd=${line#\$ } at=$n ;; esac ;;
+        *) [ -n "$cmd" ] && printf '%s\n' "$line" >>"$work/lines" ;;
+        esac
+    done <"$1"
+}
+
+check_rooms() { # architecture
+    local room row state
+    for room in $(sed -n 's/^\([a-z]*\):.*/\1/p' tools/rooms.txt); do
+        state=planned
+        ls src/"$room"/*.c >/dev/null 2>&1 && state=here
+        [ "$update" = --update ] &&
+            sed -i "/^| \`$room\` |/s/| [a-z]* |\$/| $state |/" "$1"
+        row=$(grep "^| \`$room\` |" "$1")
+        case $row in
+        *"| $state |") ;;
+        "") complain "$1: room '$room' is missing" ;;
+        *) complain "$1: room '$room' is $state: tools/check-docs.sh build --update" ;;
+        esac
+    done
+}
+
+# A check that never says no proves nothing: a document with one of each fault.
+cat >"$work/wrong.md" <<'EOF'
+[gone](no/such/file.md)
+```
+$ paradl --version
+paradl 99
+$ paradl nonsense
+```
+<!-- commands: -->
+| `paradl gone` | away |
+<!-- end of commands -->
+| `base` | planned |
+EOF
+self_test() {
+    local faults
+    faults=$(
+        update=
+        check_links "$work/wrong.md"
+        check_commands "$work/wrong.md"
+        check_table "$work/wrong.md"
+        check_rooms "$work/wrong.md"
+    )
+    for fault in "no such file: no/such/file.md" "wrong.md:3: 'paradl --version' prints" \
+        "wrong.md:5: 'paradl nonsense' exits with 2" "table of commands is old" \
+        "room 'base' is here" "room 'cli' is missing"; do
+        grep -qF -- "$fault" <<<"$faults" || complain "check-docs.sh does not see: $fault"
+    done
+}
+
+self_test
+check_table README.md
+while IFS= read -r f; do
+    check_links "$f"
+    check_commands "$f"
+done < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sort)
+check_rooms doc/architecture.md
+[ $bad = 0 ] && echo "docs: tables, links, commands and rooms are true"
+exit $bad
