@@ -114,9 +114,11 @@ static enum pdl_status simulate(pdl_arena *a, const struct options *o,
 
     pdl_coll_traffic(&out->job, out->hosts, &traffic);
     st = pdl_sim_run(a, out->net, &traffic, &config, &out->sim, err);
-    if (st == PDL_OK)
-        st = pdl_coll_contention(&out->job, out->net, out->hosts, a,
-                                 &out->rounds, &out->nrounds, err);
+    /* a job with too many steps to list has a time but no rounds */
+    if (st == PDL_OK &&
+        pdl_coll_contention(&out->job, out->net, out->hosts, a, &out->rounds,
+                            &out->nrounds, NULL) != PDL_OK)
+        out->nrounds = 0;
     return st;
 }
 
@@ -181,6 +183,8 @@ static void print_contention(const struct outcome *r)
     const char *comma = "";
     int64_t same;
 
+    if (r->nrounds == 0)
+        return;
     pdl_puts(out, "contention     ");
     for (int64_t i = 0; i < r->nrounds; i++) {
         same = r->rounds[i].repeat;

@@ -181,7 +181,7 @@ const struct pdl_alg coll_allreduce_double_tree = {
                "near full rate",
     .source = "Sanders, Speck and Traeff, Parallel Computing 2009",
     .steps = "at most 8S",
-    .bytes = "at most 2N, 3N/2 on most ranks",
+    .bytes = "at most 2N",
     .limits = "",
     COLL_KEYS(keys),
     .setup = setup,
