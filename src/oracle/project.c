@@ -287,7 +287,7 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
 {
     struct oracle o = {plan, sys, opt, err};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[MAX_STAGES];
+    struct stage_time t[MAX_STAGES] = {{0}};
     pdl_arena *a;
     double span, *ready;
     int worst = 0;

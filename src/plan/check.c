@@ -228,6 +228,14 @@ static enum pdl_status one_move(struct check *c, const struct pdl_plan_op *o,
     return PDL_OK;
 }
 
+static bool same_box(const struct pdl_box *a, const struct pdl_box *b)
+{
+    for (int d = 0; d < a->ndims; d++)
+        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d])
+            return false;
+    return true;
+}
+
 /* Every item a rank receives is owned by somebody in the group. Owners are
  * equal or disjoint, so volumes add up. Large meshes: ranks at both ends. */
 static enum pdl_status covered(struct check *c, const struct pdl_plan_op *o,
@@ -249,7 +257,7 @@ static enum pdl_status covered(struct check *c, const struct pdl_plan_op *o,
 
             pdl_plan_box(c->p, o->in[k], group[g], &have);
             for (int s = 0; s < nseen; s++)
-                again = again || memcmp(&seen[s], &have, sizeof have) == 0;
+                again = again || same_box(&seen[s], &have);
             if (again)
                 continue;
             if (nseen < 64)

@@ -96,6 +96,18 @@ static void allocate(struct plan_lower *lo)
         lo->weight[t] = lo->weight_grad[t] = -1;
 }
 
+/* The lowering keeps operands in fixed arrays. */
+static void check_operands(struct plan_lower *lo)
+{
+    for (int i = 0; i < lo->model->nnodes; i++) {
+        const struct pdl_node *n = &lo->model->nodes[i];
+
+        if (n->nin > PLAN_MAX_IN || n->nout > PLAN_MAX_OUT ||
+            n->nweights > PDL_OP_MAX_WEIGHTS)
+            plan_fail(lo, "%s: more operands than a plan can hold", n->name);
+    }
+}
+
 /* A tensor needs a gradient when a learned weight stands behind it. */
 static void mark_gradients(struct plan_lower *lo)
 {
@@ -336,6 +348,9 @@ static void run(struct plan_lower *lo)
     if (!stages || lo->status != PDL_OK)
         return;
     mark_gradients(lo);
+    check_operands(lo);
+    if (lo->status != PDL_OK)
+        return;
     load_inputs(lo);
     forward(lo, stages);
     backward(lo, stages);

@@ -4,7 +4,13 @@
 
 #include "paradl/plan.h"
 
-enum { PLAN_MAX_IN = 16, PLAN_MAX_OUT = 16 };
+enum { PLAN_MAX_IN = 64, PLAN_MAX_OUT = 16 };
+
+/* Is factor f in the set? */
+static inline bool plan_has(uint32_t set, int f)
+{
+    return f >= 0 && f < PDL_MAX_FACTORS && (set >> f & 1);
+}
 
 /* How one factor cuts an operator: the dimension of each operand that has the
  * index it shards, or PDL_REPLICATED where the operand lacks the index. An
