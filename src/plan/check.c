@@ -685,7 +685,8 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct check c = {.p = p, .arena = a, .err = err, .op = -1};
-    enum pdl_status st = plan_structure(p, err);
+    struct plan_spot spot;
+    enum pdl_status st = plan_structure(p, &spot, err);
 
     if (a)
         c.life = PDL_NEW(a, unsigned char, p->ntensors + 1);

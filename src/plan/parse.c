@@ -30,7 +30,7 @@ struct reader {
     struct pdl_plan_item *items;
     struct pdl_plan_stage *stages;
     const char **fallbacks;
-    struct rest *rests;
+    struct rest *rests, *tensor_lines, model_line;
     struct rest classes; /* first class line; eol: the last one's end */
     int most_tensors, most_ops, most_items, most_fallbacks;
     int *ids; /* scratch: operands of one line */
@@ -66,6 +66,7 @@ static void count_lines(struct reader *r)
     if (x.status != PDL_OK)
         return;
     r->tensors = PDL_NEW(x.arena, struct pdl_plan_tensor, r->most_tensors + 1);
+    r->tensor_lines = PDL_NEW(x.arena, struct rest, r->most_tensors + 1);
     r->ops = PDL_NEW(x.arena, struct pdl_plan_op, r->most_ops + 1);
     r->rests = PDL_NEW(x.arena, struct rest, r->most_ops + 1);
     r->items = PDL_NEW(x.arena, struct pdl_plan_item, r->most_items + 1);
@@ -73,9 +74,22 @@ static void count_lines(struct reader *r)
     r->ids = PDL_NEW(x.arena, int, r->most_ids + 1);
     r->strategy = PDL_NEW(x.arena, struct pdl_strategy, 1);
     r->mesh = PDL_NEW(x.arena, struct pdl_mesh, 1);
-    if (!r->tensors || !r->ops || !r->rests || !r->items || !r->fallbacks ||
-        !r->ids || !r->strategy || !r->mesh)
+    if (!r->tensors || !r->tensor_lines || !r->ops || !r->rests || !r->items ||
+        !r->fallbacks || !r->ids || !r->strategy || !r->mesh)
         no_memory(r);
+}
+
+static struct rest this_line(const struct reader *r)
+{
+    return (struct rest){r->x.start, r->x.start, r->x.eol, r->x.line, 0};
+}
+
+/* The place of the next message. */
+static void go_to(struct reader *r, const struct rest *line)
+{
+    r->x.line = line->line;
+    r->x.start = r->x.at = line->start;
+    r->x.eol = line->eol;
 }
 
 /* ---- header --------------------------------------------------------------------- */
@@ -137,6 +151,8 @@ static void load_model(struct reader *r)
     st = l->load(l->ctx, r->x.arena, &r->head, &m, &inner);
     if (st == PDL_OK)
         st = plan_expand(r->x.arena, m, &r->model, &inner);
+    if (st != PDL_OK)
+        go_to(r, &r->model_line);
     place(r, st, &inner);
     if (st == PDL_OK &&
         (!plan_names_nodes(r->x.arena, r->model, &r->nodes) ||
@@ -229,7 +245,7 @@ static void read_mesh(struct reader *r)
     plan_text_mesh(&r->p, &want.sink);
     if (want.len > 0)
         want.len--; /* the line feed */
-    line = (struct rest){r->x.start, r->x.start, r->x.eol, r->x.line, 0};
+    line = this_line(r);
     compare(r, &want, &line);
     pdl_buf_free(&want);
 }
@@ -263,6 +279,8 @@ static void read_header(struct reader *r)
         } else {
             plan_lex_take(&r->x, lines[i].key);
         }
+        if (i == 0)
+            r->model_line = this_line(r);
         *lines[i].value = plan_lex_word(&r->x, true);
         plan_lex_done(&r->x);
     }
@@ -469,8 +487,10 @@ static void read_tensor(struct reader *r)
     plan_lex_done(&r->x);
     if (r->x.status == PDL_OK)
         check_dim_names(r, &t, dims);
-    if (r->x.status == PDL_OK)
+    if (r->x.status == PDL_OK) {
+        r->tensor_lines[r->p.ntensors] = this_line(r);
         r->tensors[r->p.ntensors++] = t;
+    }
 }
 
 /* ---- operations ---------------------------------------------------------------------- */
@@ -587,7 +607,7 @@ static void read_program_line(struct reader *r, int phase, int stage)
     pdl_buf_init(&want);
     pdl_printf(&want.sink, "program %s %d rank=%lld", plan_text_phases[phase],
                stage, (long long)plan_text_rank(&r->p, stage));
-    line = (struct rest){r->x.start, r->x.start, r->x.eol, r->x.line, 0};
+    line = this_line(r);
     compare(r, &want, &line);
     pdl_buf_free(&want);
 }
@@ -680,6 +700,7 @@ static void compare_derived(struct reader *r)
 static void finish(struct reader *r)
 {
     struct pdl_err inner = {"", ""};
+    struct plan_spot spot;
     enum pdl_status st;
 
     r->p.tensors = r->tensors;
@@ -695,10 +716,12 @@ static void finish(struct reader *r)
         no_memory(r);
         return;
     }
-    st = plan_structure(&r->p, &inner);
-    if (st != PDL_OK)
-        r->x.status =
-            pdl_fail(r->x.err, PDL_EPARSE, "%s: %s", r->x.file, inner.msg);
+    st = plan_structure(&r->p, &spot, &inner);
+    if (st != PDL_OK && spot.tensor >= 0)
+        go_to(r, &r->tensor_lines[spot.tensor]);
+    if (st != PDL_OK && spot.op >= 0)
+        go_to(r, &r->rests[spot.op]);
+    place(r, st, &inner);
     compare_derived(r);
 }
 

@@ -9,6 +9,7 @@
 
 struct form {
     const struct pdl_plan *p;
+    struct plan_spot *spot;
     struct pdl_err *err;
 };
 
@@ -18,6 +19,7 @@ static const int64_t LARGEST_BYTES = INT64_C(1) << 56;
 
 static enum pdl_status bad_tensor(const struct form *c, int t, const char *what)
 {
+    c->spot->tensor = t;
     return pdl_fail(c->err, PDL_EWRONG, "plan: t%d (%s) %s", t,
                     c->p->tensors[t].name, what);
 }
@@ -26,6 +28,7 @@ static enum pdl_status bad_op(const struct form *c, int op, const char *what)
 {
     const struct pdl_plan_op *o = &c->p->ops[op];
 
+    c->spot->op = op;
     return pdl_fail(c->err, PDL_EWRONG, "plan: operation %d (%s%s%s): %s", op,
                     pdl_plan_op_name(o->kind), o->node >= 0 ? " " : "",
                     o->node >= 0 ? c->p->model->nodes[o->node].name : "", what);
@@ -223,6 +226,12 @@ static bool counts_fit(const struct form *c, const struct pdl_plan_op *o)
     }
 }
 
+static bool node_fits(const struct pdl_node *n)
+{
+    return n->nin <= PLAN_MAX_IN && n->nout <= PLAN_MAX_OUT &&
+           n->nweights <= PDL_OP_MAX_WEIGHTS;
+}
+
 static enum pdl_status operation(const struct form *c, int i)
 {
     const struct pdl_plan_op *o = &c->p->ops[i];
@@ -232,6 +241,8 @@ static enum pdl_status operation(const struct form *c, int i)
                         "plan: operation %d: is of a layer that the model has "
                         "not",
                         i);
+    if (o->node >= 0 && !node_fits(&c->p->model->nodes[o->node]))
+        return bad_op(c, i, "has more operands than a plan can hold");
     if (o->group >> c->p->mesh->nfactors)
         return bad_op(c, i, "names a factor that the mesh has not");
     for (int k = 0; k < o->nin + o->nout; k++) {
@@ -278,11 +289,13 @@ static enum pdl_status programs(const struct form *c)
                           "plan: operations that no program runs");
 }
 
-enum pdl_status plan_structure(const struct pdl_plan *p, struct pdl_err *err)
+enum pdl_status plan_structure(const struct pdl_plan *p, struct plan_spot *spot,
+                               struct pdl_err *err)
 {
-    struct form c = {p, err};
+    struct form c = {p, spot, err};
     enum pdl_status st = PDL_OK;
 
+    *spot = (struct plan_spot){-1, -1};
     if (p->nstages < 1 || p->batch < 1 || p->micro_batches < 1 ||
         p->mesh->nfactors > PDL_MAX_FACTORS)
         return pdl_fail(err, PDL_EWRONG, "plan: no batch, stage or mesh");
