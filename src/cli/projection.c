@@ -152,4 +152,5 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",
                   j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
+    cli_explain_json(w, j);
 }

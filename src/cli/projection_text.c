@@ -69,6 +69,7 @@ void cli_job_text(const struct cli_job *j)
     pdl_printf(out, "%s%.1f samples/s, %.1f %% of the peak FLOP/s\n",
                x->feasible ? "" : "DOES NOT FIT: more memory than a PE has. ",
                x->samples_per_s, 100 * x->mfu);
+    cli_explain_text(j);
     for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
         pdl_printf(out, "note: %s\n", j->plan->fallbacks[i]);
     for (int64_t i = 0; i < j->sys.nnotes; i++)

@@ -109,90 +109,195 @@ static bool is_statistic(const struct form *c, int t)
     return c->p->tensors[t].kind == PDL_PLAN_STATISTIC;
 }
 
-/* Operands of a forward pass are the node's own tensors, in its order; a
- * layer whose sum is partial leaves its bias to part 1. */
-static bool forward_fits(const struct form *c, const struct pdl_plan_op *o,
-                         const struct pdl_node *n)
+/* Is t this tensor of the model (or a copy, or its gradient)? */
+static bool is_of(const struct form *c, int t, int model_tensor)
 {
-    int w = o->nin - n->nin;
-    const struct pdl_plan_tensor *t = c->p->tensors;
+    return c->p->tensors[t].model_tensor == model_tensor;
+}
 
-    if (o->nout != n->nout || w < 0 ||
-        (w != n->nweights && !(w == n->nweights - 1 && plan_rule_has_bias(n))))
+/* Has t the shape of this activation? (A gradient may bear another name: an
+ * add hands its gradient on.) */
+static bool is_like(const struct form *c, int t, int model_tensor)
+{
+    const struct pdl_plan_tensor *x = &c->p->tensors[t];
+    const struct pdl_tensor *m = &c->p->model->tensors[model_tensor];
+
+    if (x->ndims != m->rank + 1 ||
+        x->dim[0] != c->p->batch / c->p->micro_batches)
         return false;
-    for (int i = 0; i < n->nin; i++)
-        if (t[o->in[i]].model_tensor != n->in[i])
-            return false;
-    for (int j = 0; j < w; j++)
-        if (t[o->in[n->nin + j]].model_tensor !=
-            n->weights[w < n->nweights && j >= 1 ? j + 1 : j])
-            return false;
-    for (int k = 0; k < n->nout; k++)
-        if (t[o->out[k]].model_tensor != n->out[k])
+    for (int d = 0; d < m->rank; d++)
+        if (x->dim[d + 1] != m->dim[d])
             return false;
     return true;
 }
 
-static int backward_reads(const struct pdl_node *n, bool sums)
+/* Is t a statistic of the channels of x? */
+static bool is_sums(const struct form *c, int t, const struct pdl_node *n)
 {
-    int w = plan_rule_has_bias(n) && n->nweights > 0 ? 1 : n->nweights;
+    const struct pdl_tensor *x = &c->p->model->tensors[n->in[0]];
 
-    return n->nout + w + (n->op->flags & PDL_OP_SAVES_X ? n->nin : 0) +
-           (n->op->flags & (PDL_OP_SAVES_Y | PDL_OP_SAVES_MASK) ? n->nout : 0) +
-           (sums ? 2 : 0);
+    return is_statistic(c, t) && x->rank >= 1 &&
+           c->p->tensors[t].dim[2] == x->dim[0];
+}
+
+/* The next k operands are these tensors of the model; steps over them. */
+static bool take(const struct form *c, const struct pdl_plan_op *o, int *at,
+                 const int *ids, int n)
+{
+    if (o->nin - *at < n)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (!is_of(c, o->in[(*at)++], ids[i]))
+            return false;
+    return true;
+}
+
+static bool take_like(const struct form *c, const struct pdl_plan_op *o,
+                      int *at, const int *ids, int n)
+{
+    if (o->nin - *at < n)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (!is_like(c, o->in[(*at)++], ids[i]))
+            return false;
+    return true;
+}
+
+static bool take_sums(const struct form *c, const struct pdl_plan_op *o,
+                      int *at, const struct pdl_node *n)
+{
+    return *at < o->nin && is_sums(c, o->in[(*at)++], n);
+}
+
+/* Results are gradients of some of these, in their order. */
+static bool some_of(const struct form *c, const struct pdl_plan_op *o,
+                    const int *ids, int n)
+{
+    int k = 0;
+
+    for (int i = 0; i < n && k < o->nout; i++)
+        k += is_of(c, o->out[k], ids[i]);
+    return o->nout >= 1 && k == o->nout;
+}
+
+/* A layer whose sum is partial leaves its bias to part 1. */
+static bool forward_fits(const struct form *c, const struct pdl_plan_op *o,
+                         const struct pdl_node *n)
+{
+    bool bias = plan_rule_has_bias(n) && n->nweights > 1;
+    int at = 0;
+
+    if (o->nout != n->nout || !take(c, o, &at, n->in, n->nin))
+        return false;
+    for (int k = 0; k < n->nout; k++)
+        if (!is_of(c, o->out[k], n->out[k]))
+            return false;
+    if (bias && o->nin - at == n->nweights - 1)
+        return take(c, o, &at, n->weights, 1) &&
+               take(c, o, &at, n->weights + 2, n->nweights - 2);
+    return take(c, o, &at, n->weights, n->nweights) && at == o->nin;
+}
+
+static bool bias_fits(const struct form *c, const struct pdl_plan_op *o,
+                      const struct pdl_node *n)
+{
+    return o->part == 1 && plan_rule_has_bias(n) && n->nweights > 1 &&
+           o->nin == 2 && o->nout == 1 && is_of(c, o->in[0], n->out[0]) &&
+           is_of(c, o->in[1], n->weights[1]) && is_of(c, o->out[0], n->out[0]);
+}
+
+/* dy, the exchanged sums, weights, what forward saved (backward.c: saved). */
+static bool data_fits(const struct form *c, const struct pdl_plan_op *o,
+                      const struct pdl_node *n, bool sums)
+{
+    int w = plan_rule_has_bias(n) && n->nweights > 0 ? 1 : n->nweights, at = 0;
+    unsigned flags = n->op->flags;
+
+    return take_like(c, o, &at, n->out, n->nout) &&
+           (!sums || take_sums(c, o, &at, n)) &&
+           take(c, o, &at, n->weights, w) &&
+           (!(flags & PDL_OP_SAVES_X) || take(c, o, &at, n->in, n->nin)) &&
+           (!(flags & (PDL_OP_SAVES_Y | PDL_OP_SAVES_MASK)) ||
+            take(c, o, &at, n->out, n->nout)) &&
+           (!sums || take_sums(c, o, &at, n)) && at == o->nin &&
+           some_of(c, o, n->in, n->nin);
+}
+
+static bool weights_fit(const struct form *c, const struct pdl_plan_op *o,
+                        const struct pdl_node *n)
+{
+    int at = 0;
+
+    return o->part == 0 && take(c, o, &at, n->in, n->nin) &&
+           take_like(c, o, &at, n->out, n->nout) && at == o->nin &&
+           some_of(c, o, n->weights, n->nweights);
 }
 
 /* Batch norm with an exchange: sums first (part 0), then the rest. */
 static bool statistics_fit(const struct form *c, const struct pdl_plan_op *o,
                            const struct pdl_node *n)
 {
-    bool makes = o->nout == 1 && is_statistic(c, o->out[0]);
+    bool makes = o->nout == 1 && is_sums(c, o->out[0], n);
+    int at = 0;
 
     if (!plan_rule_has_statistics(n) || n->nin != 1 || n->nout != 1)
         return false;
     if (o->pass == PDL_FORWARD && o->part == 0)
-        return makes && o->nin == 1;
+        return makes && take(c, o, &at, n->in, 1) && at == o->nin;
     if (o->pass == PDL_FORWARD)
-        return o->nin == 2 + n->nweights && o->nout == 1 &&
-               is_statistic(c, o->in[1]);
+        return o->part == 1 && o->nout == 1 && is_of(c, o->out[0], n->out[0]) &&
+               take(c, o, &at, n->in, 1) && take_sums(c, o, &at, n) &&
+               take(c, o, &at, n->weights, n->nweights) && at == o->nin;
     if (o->pass == PDL_BACKWARD_WEIGHTS)
-        return o->part == 0 && o->nin == 1 && is_statistic(c, o->in[0]) &&
-               o->nout >= 1 && o->nout <= n->nweights;
+        return o->part == 0 && take_sums(c, o, &at, n) && at == o->nin &&
+               some_of(c, o, n->weights, n->nweights);
     if (o->part == 0)
-        return makes && o->nin == 3 && is_statistic(c, o->in[2]);
-    return o->nout == 1 && o->nin == backward_reads(n, true) &&
-           is_statistic(c, o->in[1]) && is_statistic(c, o->in[o->nin - 1]);
+        return makes && take_like(c, o, &at, n->out, 1) &&
+               take(c, o, &at, n->in, 1) && take_sums(c, o, &at, n) &&
+               at == o->nin;
+    return data_fits(c, o, n, true);
+}
+
+/* Outputs of the network, and labels with one item for all classes. */
+static bool loss_fits(const struct form *c, const struct pdl_plan_op *o)
+{
+    const struct pdl_plan_tensor *t = c->p->tensors, *y, *label;
+
+    if (o->pass != PDL_FORWARD || o->part != 0 || o->nin != 2 || o->nout != 1)
+        return false;
+    y = &t[o->in[0]];
+    label = &t[o->in[1]];
+    if (y->model_tensor < 0 || !is_like(c, o->in[0], y->model_tensor) ||
+        !is_of(c, o->out[0], y->model_tensor) ||
+        label->kind != PDL_PLAN_LABEL || label->ndims != y->ndims)
+        return false;
+    for (int d = 0; d < y->ndims; d++)
+        if (label->dim[d] != y->dim[d] && label->dim[d] != 1)
+            return false;
+    return true;
 }
 
 static bool compute_fits(const struct form *c, const struct pdl_plan_op *o)
 {
     const struct pdl_node *n;
 
-    if (o->node < 0) /* the loss: outputs and labels of their shape */
-        return o->pass == PDL_FORWARD && o->part == 0 && o->nin == 2 &&
-               o->nout == 1 &&
-               c->p->tensors[o->in[0]].ndims == c->p->tensors[o->in[1]].ndims &&
-               c->p->tensors[o->in[0]].model_tensor >= 0 &&
-               c->p->tensors[o->in[1]].kind == PDL_PLAN_LABEL &&
-               plan_same_shape(&c->p->tensors[o->in[0]],
-                               &c->p->tensors[o->out[0]]);
+    if (o->node < 0)
+        return loss_fits(c, o);
     n = &c->p->model->nodes[o->node];
     for (int k = 0; k < o->nin + o->nout; k++)
         if (is_statistic(c, k < o->nin ? o->in[k] : o->out[k - o->nin]))
             return statistics_fit(c, o, n);
-    if (o->pass == PDL_FORWARD && o->part == 0)
-        return forward_fits(c, o, n);
-    if (o->pass == PDL_FORWARD) /* the bias after a partial sum */
-        return o->part == 1 && plan_rule_has_bias(n) && n->nweights > 1 &&
-               o->nin == 2 && o->nout == 1 &&
-               c->p->tensors[o->in[1]].model_tensor == n->weights[1] &&
-               plan_same_shape(&c->p->tensors[o->in[0]],
-                               &c->p->tensors[o->out[0]]);
+    if (o->pass == PDL_FORWARD)
+        return o->part == 0 ? forward_fits(c, o, n) : bias_fits(c, o, n);
     if (o->pass == PDL_BACKWARD_WEIGHTS)
-        return o->part == 0 && o->nin == n->nin + n->nout && o->nout >= 1 &&
-               o->nout <= n->nweights;
-    return o->part == 0 && o->nin == backward_reads(n, false) && o->nout >= 1 &&
-           o->nout <= n->nin;
+        return weights_fit(c, o, n);
+    return o->part == 0 && data_fits(c, o, n, false);
+}
+
+static bool update_fits(const struct pdl_plan_op *o)
+{
+    return o->nout >= 1 && o->nin == 2 * o->nout &&
+           memcmp(o->in, o->out, (size_t)o->nout * sizeof *o->in) == 0;
 }
 
 /* How many operands and results, which group, and no pass where there is
@@ -210,7 +315,7 @@ static bool counts_fit(const struct form *c, const struct pdl_plan_op *o)
                plan_same_shape(&c->p->tensors[o->in[0]],
                                &c->p->tensors[o->out[0]]);
     case PDL_PLAN_OP_UPDATE:
-        return plain && o->group == 0 && o->nout >= 1 && o->nin == 2 * o->nout;
+        return plain && o->group == 0 && update_fits(o);
     case PDL_PLAN_OP_FREE:
         return plain && o->group == 0 && o->nin >= 1 && o->nout == 0;
     case PDL_PLAN_OP_SLICE:
