@@ -16,6 +16,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_plan_check,
     &cli_plan_cost,
     &cli_project,
+    &cli_scale,
     &cli_model_show,
     &cli_model_list,
     &cli_model_convert,
