@@ -153,6 +153,25 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
 
 /* Inputs are loaded where the first layer wants them: their samples over the
  * data axes, their rows over the spatial ones. */
+static struct pdl_place input_place(const struct plan_lower *lo,
+                                    const struct pdl_tensor *m)
+{
+    struct pdl_place p = plan_everywhere();
+    int c = lo->clause[0];
+
+    for (int i = 0; c >= 0 && i < lo->mesh->nterms[c]; i++) {
+        const struct pdl_mesh_term *x = &lo->mesh->term[c][i];
+        int d = x->axis == PDL_AXIS_DATA ? 0
+                : x->axis == PDL_AXIS_SPATIAL && x->dim + 2 <= m->rank
+                    ? x->dim + 2
+                    : PDL_REPLICATED;
+
+        for (int f = 0; f < x->count; f++)
+            p.at[x->first + f] = (int8_t)d;
+    }
+    return p;
+}
+
 static void load_inputs(struct plan_lower *lo)
 {
     for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
@@ -162,18 +181,8 @@ static void load_inputs(struct plan_lower *lo)
 
         if (m->kind != PDL_TENSOR_INPUT && m->kind != PDL_TENSOR_CONST)
             continue;
-        for (int c = 0; m->kind == PDL_TENSOR_INPUT && c == 0; c++)
-            for (int i = 0; i < lo->mesh->nterms[lo->clause[0]]; i++) {
-                const struct pdl_mesh_term *x =
-                    &lo->mesh->term[lo->clause[0]][i];
-                int d = x->axis == PDL_AXIS_DATA ? 0
-                        : x->axis == PDL_AXIS_SPATIAL && x->dim + 2 <= m->rank
-                            ? x->dim + 2
-                            : PDL_REPLICATED;
-
-                for (int f = 0; f < x->count; f++)
-                    p.at[x->first + f] = (int8_t)d;
-            }
+        if (m->kind == PDL_TENSOR_INPUT)
+            p = input_place(lo, m);
         v = PDL_NEW(lo->arena, struct plan_version, 1);
         if (!v) {
             plan_fail(lo, "out of memory");
