@@ -50,6 +50,31 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err);
 
+/* ---- one kernel by its shape (empirical) --------------------------------- */
+
+enum pdl_shape_kind {
+    PDL_SHAPE_STREAM,    /* bytes moved, nothing else */
+    PDL_SHAPE_MATMUL,    /* y[n, f] = x[n, c] w[c, f], groups of them */
+    PDL_SHAPE_CONV,      /* n samples, c channels, f filters */
+    PDL_SHAPE_ATTENTION, /* n samples, groups = heads, c = size of a head,
+                            in[0] queries, out[0] keys */
+};
+
+/* The local operation: what is left to one PE after the split. */
+struct pdl_shape {
+    enum pdl_shape_kind kind;
+    enum pdl_pass pass;
+    enum pdl_precision precision;
+    int64_t n, c, f, groups;
+    int nspatial;
+    int64_t in[3], out[3], kernel[3], stride[3];
+    bool causal;
+    double bytes; /* STREAM */
+};
+
+/* Device seconds of one kernel of this shape; 0 for an empty shape. */
+double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s);
+
 /* One operation's price, for --layers and --trace. */
 struct pdl_price {
     double seconds;

@@ -4,11 +4,32 @@
 
 #include "paradl/oracle.h"
 
+/* The rates of a PE at a precision, guesses filled in; conv by pass. */
+struct oracle_pe {
+    double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
+    double conv[3];
+    struct pdl_kernels k;
+};
+void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
+                      struct oracle_pe *out);
+
+/* compute_gemm.c, compute_conv.c, compute_attention.c */
+struct oracle_gemm {
+    double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
+    double fill, tile_s, epilogue;
+};
+double oracle_gemm_seconds(const struct oracle_gemm *g);
+double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+
 struct oracle {
     const struct pdl_plan *p;
     const struct pdl_system *sys;
     const struct pdl_oracle_options *opt;
     struct pdl_err *err;
+    struct oracle_pe pe;
 };
 
 /* ranks.c: ranks of a stage that between them have every local shape the

@@ -285,7 +285,7 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err)
 {
-    struct oracle o = {plan, sys, opt, err};
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt, .err = err};
     struct pdl_projection x = {.reason = ""};
     struct stage_time t[MAX_STAGES];
     pdl_arena *a;
@@ -299,6 +299,7 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                         "the strategy needs %lld PEs, %s has %lld",
                         (long long)plan->mesh->pes, sys->name,
                         (long long)pdl_system_pes(sys));
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     if (!ready) {
@@ -328,12 +329,13 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out)
 {
-    struct oracle o = {plan, sys, opt, NULL};
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     const struct pdl_plan_op *x = &plan->ops[op];
     int t = x->nin > 0 ? x->in[0] : x->out[0];
     int64_t ranks[ORACLE_MAX_RANKS];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
 
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
         int level;
