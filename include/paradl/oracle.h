@@ -75,6 +75,77 @@ struct pdl_shape {
 /* Device seconds of one kernel of this shape; 0 for an empty shape. */
 double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s);
 
+/* ---- measured against projected ------------------------------------------- */
+
+/* What to take of a file of measurements: "model=vgg16*,axes=serial|data":
+ * "," is and, "|" is or, values are globs. */
+struct pdl_select {
+    int n;
+    const char *key[8], *value[8]; /* value with its "|" */
+};
+enum pdl_status pdl_select_parse(pdl_arena *a, const char *text,
+                                 const char *const *keys,
+                                 struct pdl_select *out, struct pdl_err *err);
+/* Does a row whose key has this value stay? */
+bool pdl_select_has(const struct pdl_select *s, const char *key,
+                    const char *value);
+
+/* One measured time of one layer (schema paradl.layers/1). */
+struct pdl_layer_time {
+    const char *model, *layer, *op, *pass, *split, *dtype; /* "" when none */
+    int64_t parts;
+    struct pdl_shape shape;
+    double measured_s;
+};
+struct pdl_layer_times {
+    struct pdl_layer_time *row;
+    int n;
+};
+enum pdl_status pdl_layers_read(pdl_arena *a, const struct pdl_doc *doc,
+                                const struct pdl_select *select,
+                                struct pdl_layer_times *out,
+                                struct pdl_err *err);
+/* As it was measured: the kernel and the framework's call around it. */
+double pdl_layer_seconds(const struct pdl_pe *pe,
+                         const struct pdl_layer_time *row);
+
+/* ---- fitting named parameters --------------------------------------------- */
+
+/* A parameter of a system that a fit may move, within bounds. */
+struct pdl_fit_param {
+    const char *name; /* dotted, as in the file */
+    size_t offset;    /* of a double, into struct pdl_system */
+    double low, high, start;
+};
+enum { PDL_FIT_MAX = 32 };
+struct pdl_fit_result {
+    double before, after; /* mean |log(projected / measured)| */
+    int evaluations;
+    double value[PDL_FIT_MAX];
+    /* how much the error grows when the parameter is off by a quarter; where
+     * it hardly does, the data do not identify it and it keeps its start */
+    double sensitivity[PDL_FIT_MAX];
+    bool identified[PDL_FIT_MAX];
+};
+typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
+/* Deterministic search along one parameter after the other, steps in
+ * proportion to the value. Changes sys. */
+void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
+                    int n, pdl_fit_cost cost, void *ctx,
+                    struct pdl_fit_result *out);
+/* The parameters that layer times can identify; NULL past the end. */
+const struct pdl_fit_param *pdl_fit_layer_param(int i);
+
+/* How well projected times match measured ones. */
+struct pdl_match {
+    int n;
+    double accuracy;           /* mean of 1 - |p - m| / m */
+    double mape, median, bias; /* of p / m - 1: mean and median size, median */
+    double spearman;
+};
+enum pdl_status pdl_match(pdl_arena *a, const double *projected,
+                          const double *measured, int n, struct pdl_match *out);
+
 /* One operation's price, for --layers and --trace. */
 struct pdl_price {
     double seconds;

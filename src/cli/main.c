@@ -13,6 +13,8 @@
 const struct pdl_cmd *const cli_commands[] = {
     &cli_plan,
     &cli_project,
+    &cli_validate,
+    &cli_calibrate,
     &cli_model_show,
     &cli_model_list,
     &cli_model_convert,
