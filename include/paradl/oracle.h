@@ -20,20 +20,43 @@ PDL_BEGIN
 
 enum pdl_parameters { PDL_EMPIRICAL, PDL_IDEAL };
 
+/* What a framework does besides the plan: facts of its code, not of the
+ * machine. */
+struct pdl_framework {
+    const char *name, *summary;
+    double host_call_s;     /* to issue one kernel; 0: hidden by the device */
+    bool no_overlap;        /* gradients wait for the end of backward */
+    bool convolutions_only; /* feature and spatial axes split these alone, the
+                              activations are gathered after each */
+    bool staged_halo;       /* blocking messages through the host, rank after
+                              rank, up and then down */
+    bool leaders;           /* spatial: node leaders exchange gradients */
+    bool folded_filter;     /* filter: backward sums its own part of y only */
+    bool one_nic;           /* a gradient ring uses one adapter of the node */
+    int opens;              /* files every rank opens in a step on the shared
+                              disk, and one more for each layer collective */
+};
+const struct pdl_framework *pdl_framework_at(int i); /* NULL past the end */
+enum pdl_status pdl_framework_find(const char *name,
+                                   const struct pdl_framework **out,
+                                   struct pdl_err *err);
+
 struct pdl_oracle_options {
     enum pdl_parameters parameters;
     enum pdl_precision precision;
     int optimizer_slots; /* state variables a weight has: SGD 0, momentum 1,
                             Adam 2 */
     int64_t dataset;     /* samples of an epoch; 0: not asked */
-    double congestion;   /* factor on network time by other jobs; 0 reads 1 */
+    const struct pdl_framework *framework; /* NULL: adds nothing */
+    double congestion; /* factor on network time by other jobs; 0 reads 1 */
 };
 
 /* Times are of one step, on the critical stage, seconds. */
 struct pdl_projection {
     int64_t pes, batch;
     bool feasible;
-    const char *reason; /* "" when feasible */
+    const char *reason;   /* "" when feasible */
+    double low_s, high_s; /* 80 % interval of step_s; 0: not known */
     double step_s, epoch_s, samples_per_s, tokens_per_s, mfu;
     double forward_s, backward_s, update_s, recompute_s, bubble_s;
     double gradient_comm_s, layer_comm_s, halo_s, p2p_s, exposed_comm_s, io_s;

@@ -14,7 +14,7 @@
 /* Used where the system gives no measured value. */
 static const double GUESS_MATMUL = 0.7, GUESS_MEMORY = 0.8;
 static const double GUESS_LAUNCH_S = 5e-6;
-static const double GUESS_CONV = 1, GUESS_CONV_WEIGHTS_32 = .6;
+static const double GUESS_CONV = 1, GUESS_CONV_WEIGHTS_TF32 = .6;
 
 static double or_guess(double x, double guess)
 {
@@ -32,6 +32,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
 {
     struct pdl_kernels k = pe->kernels;
     double bytes = pdl_precision_bytes(p);
+    double conv = or_guess(k.conv_forward[p], GUESS_CONV);
 
     k.conv_tile_s = or_guess(k.conv_tile_s, 2.4e-6);
     k.matmul_tile_s = or_guess(k.matmul_tile_s, .5e-6);
@@ -54,10 +55,9 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .item_bytes = bytes < 1 ? 1 : bytes,
         .units = pe->units > 0 ? (double)pe->units : 1,
         .launch_s = or_guess(pe->launch_s, GUESS_LAUNCH_S),
-        .conv = {or_guess(k.conv_forward[p], GUESS_CONV),
-                 or_guess(k.conv_data[p], GUESS_CONV),
+        .conv = {conv, or_guess(k.conv_data[p], conv),
                  or_guess(k.conv_weights[p],
-                          bytes > 2 ? GUESS_CONV_WEIGHTS_32 : GUESS_CONV)},
+                          p == PDL_PREC_TF32 ? GUESS_CONV_WEIGHTS_TF32 : conv)},
         .k = k,
     };
 }
@@ -210,14 +210,12 @@ static double ideal(const struct oracle *o, int op, int64_t rank)
                        : activation_bytes(o, op, rank) / bytes_per_s;
 }
 
-double oracle_compute(const struct oracle *o, int op, int64_t rank)
+static double empirical(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     struct pdl_shape s;
     struct pdl_work w;
 
-    if (o->opt->parameters == PDL_IDEAL)
-        return ideal(o, op, rank);
     if (x->kind == PDL_PLAN_OP_UPDATE)
         return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
     if (x->kind == PDL_PLAN_OP_ADD || x->kind == PDL_PLAN_OP_SLICE)
@@ -229,4 +227,17 @@ double oracle_compute(const struct oracle *o, int op, int64_t rank)
         return oracle_shape(&o->pe, &s);
     pdl_plan_op_work(o->p, op, rank, &w);
     return by_roofline(o, &w);
+}
+
+/* The device does not run ahead of a host that is slower than it. */
+double oracle_compute(const struct oracle *o, int op, int64_t rank)
+{
+    double host = o->opt->framework ? o->opt->framework->host_call_s : 0, t;
+
+    if (o->opt->parameters == PDL_IDEAL)
+        return ideal(o, op, rank);
+    if (host > 0 && o->sys->pe.host_call_s > 0)
+        host = o->sys->pe.host_call_s;
+    t = empirical(o, op, rank);
+    return t > 0 && t < host ? host : t;
 }

@@ -39,8 +39,9 @@ int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
 
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
-double oracle_comm(const struct oracle *o, int op, int64_t rank, int *level,
-                   double *flows);
+/* gradient: it is part of the exchange after backward */
+double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
+                   int *level, double *flows);
 /* memory.c */
 void oracle_memory(const struct oracle *o, struct pdl_projection *out);
 
