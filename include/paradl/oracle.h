@@ -32,7 +32,9 @@ struct pdl_framework {
                               rank, up and then down */
     bool leaders;           /* spatial: node leaders exchange gradients */
     bool folded_filter;     /* filter: backward sums its own part of y only */
-    bool one_nic;           /* a gradient ring uses one adapter of the node */
+    bool copies;            /* results of layer collectives are copied into
+                              place: split, stack, concatenate */
+    bool one_channel;       /* a gradient ring uses one cable, one adapter */
     int opens;              /* files every rank opens in a step on the shared
                               disk, and one more for each layer collective */
 };
@@ -142,7 +144,7 @@ struct pdl_fit_param {
 };
 enum { PDL_FIT_MAX = 32 };
 struct pdl_fit_result {
-    double before, after; /* mean |log(projected / measured)| */
+    double before, after; /* the error, as the caller counts it */
     int evaluations;
     double value[PDL_FIT_MAX];
     /* how much the error grows when the parameter is off by a quarter; where

@@ -66,11 +66,11 @@ static enum pdl_status fit_layers(struct cli_measured *m,
 
 static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
 {
-    pdl_printf(out,
-               "fitted to %d times, %d evaluations: mean |log error| %.4f -> "
-               "%.4f\n",
-               f->rows, f->result.evaluations, f->result.before,
-               f->result.after);
+    pdl_printf(
+        out,
+        "fitted to %d times, %d evaluations: error of the logarithm %.4f -> "
+        "%.4f\n",
+        f->rows, f->result.evaluations, f->result.before, f->result.after);
     for (int i = 0; i < f->n; i++) {
         double v = f->result.value[i];
         bool edge = v <= f->param[i].low || v >= f->param[i].high;

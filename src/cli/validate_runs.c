@@ -14,7 +14,7 @@ struct run {
     const char *id, *set, *model, *strategy, *axes, *refused;
     struct cli_question q;
     struct cli_job *job;
-    double measured_s;
+    double measured_s, compute_s, comm_s; /* 0: not measured */
 };
 
 struct runs {
@@ -109,6 +109,14 @@ static enum pdl_status read_run(struct cli_measured *m, const struct pdl_doc *d,
                                  .framework = text_of(options, "framework")};
     r->axes = axes_of(m->a, r->strategy);
     if (pdl_doc_num(step, PDL_UNIT_NONE, 0, 1e9, &r->measured_s, err) != PDL_OK)
+        return PDL_EPARSE;
+    step = pdl_doc_get(measured, "compute_s");
+    if (step &&
+        pdl_doc_num(step, PDL_UNIT_NONE, 0, 1e9, &r->compute_s, err) != PDL_OK)
+        return PDL_EPARSE;
+    step = pdl_doc_get(measured, "comm_s");
+    if (step &&
+        pdl_doc_num(step, PDL_UNIT_NONE, 0, 1e9, &r->comm_s, err) != PDL_OK)
         return PDL_EPARSE;
     return pdl_doc_int(batch, 1, INT64_MAX / 2, &r->q.batch, err);
 }
@@ -211,7 +219,25 @@ struct fitting {
     struct runs *runs;
 };
 
-/* The run's own size of the machine, with the parameters under trial. */
+static double square(double x)
+{
+    return x * x;
+}
+
+/* The step counts as much as its two parts, where they were measured: the
+ * sum alone cannot tell a slow device from a slow network. */
+static double off(const struct run *r, const struct pdl_projection *x)
+{
+    double step = square(log(x->step_s / r->measured_s));
+
+    if (!(r->compute_s > 0 && r->comm_s > 0))
+        return step;
+    return (2 * step + square(log(x->compute_s / r->compute_s)) +
+            square(log((x->comm_s + x->io_s) / r->comm_s))) /
+           4;
+}
+
+/* Each run on its own size of the machine, with the parameters under trial. */
 static double runs_cost(const struct pdl_system *sys, void *ctx)
 {
     struct fitting *f = ctx;
@@ -228,10 +254,10 @@ static double runs_cost(const struct pdl_system *sys, void *ctx)
             pdl_project(j->plan, &trial, &j->oracle, &x, NULL) != PDL_OK)
             sum = INFINITY;
         else
-            sum += fabs(log(x.step_s / f->runs->run[i].measured_s));
+            sum += off(&f->runs->run[i], &x);
     }
     pdl_arena_destroy(a);
-    return a ? sum / f->runs->n : INFINITY;
+    return a ? sqrt(sum / f->runs->n) : INFINITY;
 }
 
 enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,

@@ -79,9 +79,23 @@ static double share_of_node(const struct oracle *o, const struct pdl_level *l,
         l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s : l->bytes_per_s;
     double node = one * (double)o->sys->node.pes;
     double nics = (double)o->sys->node.nics.count;
-    double most = f && f->one_nic && gradient && nics > 0 ? node / nics : node;
+    double most =
+        f && f->one_channel && gradient && nics > 0 ? node / nics : node;
 
     return node / flows < most ? node / flows : most;
+}
+
+static double inside_node(const struct oracle *o, bool gradient)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_level *l = &o->sys->levels[0];
+    double cable = o->sys->node.links.link_bytes_per_s;
+    double rate = l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
+                  : l->flow_bytes_per_s > 0   ? l->flow_bytes_per_s
+                                              : l->bytes_per_s;
+
+    return f && f->one_channel && gradient && cable > 0 && cable < rate ? cable
+                                                                        : rate;
 }
 
 static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group,
@@ -107,8 +121,8 @@ static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group,
             w.alpha_s = o->sys->network.step_s;
         w.flows = rings_out_of_node(o, rank, group);
         w.bytes_per_s = share_of_node(o, l, w.flows, gradient) / congestion;
-    } else if (l->measured_bytes_per_s > 0) {
-        w.bytes_per_s = l->measured_bytes_per_s;
+    } else {
+        w.bytes_per_s = inside_node(o, gradient);
     }
     return w;
 }
@@ -165,8 +179,7 @@ static double by_leaders(const struct oracle *o, double n, double bytes,
 {
     double per = (double)o->sys->node.pes, nodes = n / per;
     const struct pdl_level *l = &o->sys->levels[0];
-    double rate = l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
-                                              : l->flow_bytes_per_s;
+    double rate = inside_node(o, true);
 
     return 2 * (per - 1) * (l->latency_s + bytes / per / rate) +
            2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
@@ -234,4 +247,15 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
             return staged(o, op, rank, n);
         return by_boxes(o, op, rank, &w);
     }
+}
+
+double oracle_copy(const struct oracle *o, int op, int64_t rank)
+{
+    struct pdl_work w;
+
+    if (!o->opt->framework || !o->opt->framework->copies ||
+        o->opt->parameters == PDL_IDEAL)
+        return 0;
+    pdl_plan_op_work(o->p, op, rank, &w);
+    return 2 * (double)w.write_bytes / o->pe.bytes_per_s;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Fits named parameters of a system to measurements, and says how well they
- * match. The error is mean |log(projected / measured)|: relative, symmetric,
- * and not ruled by a few rows that no parameter explains. The search goes
+ * match. The caller gives the error to make small. The search goes
  * along one parameter after the other with steps that grow when they help and
  * halve when they do not; it is deterministic and needs no gradient, which
  * ceilings and minima over tiles do not have. */
@@ -12,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 40, LEAST_ROUNDS = 12 };
+enum { ROUNDS = 40, LEAST_ROUNDS = 12, RESTARTS = 4 };
 static const double FIRST_STEP = .3, GROW = 1.3, SHRINK = .5, GAIN = 1e-9;
 static const double PROBE = 1.25, IDENTIFIED = 2e-4;
 
@@ -113,7 +112,9 @@ void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
     for (int i = 0; i < s.n; i++)
         if (!(*at(&s, i) > 0))
             *at(&s, i) = param[i].start;
-    out->after = descend(&s, evaluate(&s));
+    out->after = evaluate(&s);
+    for (int i = 0; i < RESTARTS; i++) /* fresh steps leave narrow valleys */
+        out->after = descend(&s, out->after);
     for (int i = 0; i < s.n; i++) {
         out->sensitivity[i] = sensitivity(&s, i, out->after);
         out->identified[i] = out->sensitivity[i] > IDENTIFIED;

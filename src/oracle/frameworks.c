@@ -26,7 +26,8 @@ static const struct pdl_framework frameworks[] = {
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,
      .staged_halo = true, .leaders = true, .folded_filter = true,
-     .one_nic = true, .opens = 3},
+     .copies = true,
+     .one_channel = true, .opens = 3},
 };
 // clang-format on
 

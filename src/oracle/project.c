@@ -106,6 +106,12 @@ static void add_items(const struct oracle *o, int first, int nitems,
             bool comm = is_comm(o->p->ops[op].kind);
             double s = slowest(o, op, ranks, n, comm, phase == UPDATE, out);
 
+            if (comm && phase != UPDATE) { /* compute, but no operation */
+                double copy = oracle_copy(o, op, ranks[0]);
+
+                *compute += copy;
+                c->compute += copy;
+            }
             run_on_streams(o, op, phase, s, c);
             if (!comm) {
                 *compute += s;
