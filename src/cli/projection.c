@@ -3,6 +3,7 @@
  * From a question on the command line to a priced plan, and its JSON. */
 #include "projection.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,13 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
         .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
         .dataset = o->dataset,
     };
+    if (o->framework) {
+        enum pdl_status st =
+            pdl_framework_find(o->framework, &j->oracle.framework, err);
+
+        if (st != PDL_OK)
+            return st;
+    }
     if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
         return PDL_OK;
     return pdl_fail(err, PDL_EINVAL, "%s has no %s arithmetic", j->sys.pe.name,
@@ -50,6 +58,47 @@ enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
     return st;
 }
 
+static bool has_node(const struct pdl_model *m, const char *glob)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        if (strcmp(m->nodes[i].op->name, "conv") == 0 &&
+            fnmatch(glob, m->nodes[i].name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* A framework that splits convolutions only: the feature axes of a plain
+ * strategy become a clause of the layers that are convolutions. */
+static void split_convolutions(const struct pdl_model *m,
+                               struct pdl_strategy *s)
+{
+    static const char *const globs[] = {"*conv*", "*downsample.0"};
+    struct pdl_clause all = s->clause[0], own = {.nterms = 0};
+
+    s->exchange_paper = true;
+    if (s->nclauses != 1)
+        return;
+    s->clause[0].nterms = 0;
+    for (int t = 0; t < all.nterms; t++)
+        if (all.term[t].axis == PDL_AXIS_FILTER ||
+            all.term[t].axis == PDL_AXIS_CHANNEL)
+            own.term[own.nterms++] = all.term[t];
+        else
+            s->clause[0].term[s->clause[0].nterms++] = all.term[t];
+    for (int i = 0; own.nterms > 0 && i < 2; i++)
+        if (has_node(m, globs[i])) {
+            own.layers = globs[i];
+            s->clause[s->nclauses++] = own;
+        }
+    if (s->nclauses == 1)
+        s->clause[0] = all;
+    else if (s->clause[0].nterms == 0) { /* nothing is left for the rest */
+        s->nclauses--;
+        memmove(&s->clause[0], &s->clause[1],
+                (size_t)s->nclauses * sizeof s->clause[0]);
+    }
+}
+
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err)
@@ -59,6 +108,9 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                                   .dtype = storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
 
+    if (st == PDL_OK && j->oracle.framework &&
+        j->oracle.framework->convolutions_only)
+        split_convolutions(j->model, &j->strategy);
     if (st == PDL_OK)
         st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
     if (st == PDL_OK && q->pes > 0 && q->pes != j->plan->mesh->pes)

@@ -13,7 +13,7 @@
 /* What these commands are asked, by the same options. */
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
-        *dim;
+        *dim, *framework;
     int64_t batch, pes, dataset;
     bool allow_empty;
 };

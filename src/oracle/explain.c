@@ -131,38 +131,65 @@ static double p2p(const struct why *w, const char **text)
     return share;
 }
 
-/* The step again, were every ring alone on the adapters it leaves by. */
+/* The system as one of `flows` rings would see it, were it alone on the
+ * adapters that it leaves the node by. */
+static bool alone(const struct why *w, double flows, struct pdl_system *out)
+{
+    struct pdl_level *levels =
+        PDL_NEW(w->arena, struct pdl_level, w->sys->nlevels);
+
+    if (!levels)
+        return false;
+    memcpy(levels, w->sys->levels, (size_t)w->sys->nlevels * sizeof *levels);
+    for (int i = 1; i < w->sys->nlevels; i++) {
+        levels[i].bytes_per_s *= flows;
+        levels[i].measured_bytes_per_s *= flows;
+    }
+    *out = *w->sys;
+    out->levels = levels;
+    return true;
+}
+
+static bool once_a_step(const struct why *w, int op)
+{
+    return op >= w->p->items[w->p->stages[0].first_update].first_op;
+}
+
+/* What sharing adapters costs, operation by operation. Time that backward
+ * hides is not lost, so no more than what is exposed. */
 static double congestion(const struct why *w, const char **text)
 {
-    struct pdl_system alone = *w->sys;
-    struct pdl_oracle_options opt = *w->opt;
-    struct pdl_level *levels;
-    struct pdl_projection y;
-    double share;
+    struct pdl_system free_way = *w->sys;
+    double lost = 0, built_for = 0, share;
 
-    if (w->x->contention <= 1 && !(opt.congestion > 1))
+    if (w->x->contention <= 1)
         return 0;
-    levels = PDL_NEW(w->arena, struct pdl_level, alone.nlevels);
-    if (!levels)
-        return 0;
-    memcpy(levels, alone.levels, (size_t)alone.nlevels * sizeof *levels);
-    for (int i = 1; i < alone.nlevels; i++) {
-        levels[i].bytes_per_s *= w->x->contention;
-        levels[i].measured_bytes_per_s *= w->x->contention;
+    for (int i = 0; i < w->p->nops; i++) {
+        struct pdl_price now, then;
+
+        if (w->p->ops[i].kind == PDL_PLAN_OP_COMPUTE ||
+            w->p->ops[i].kind == PDL_PLAN_OP_FREE)
+            continue;
+        pdl_price_op(w->p, w->sys, w->opt, i, &now);
+        if (now.level < 1 || now.flows <= 1)
+            continue;
+        if (now.flows != built_for && !alone(w, now.flows, &free_way))
+            return 0;
+        built_for = now.flows;
+        pdl_price_op(w->p, &free_way, w->opt, i, &then);
+        lost += (now.seconds - then.seconds) *
+                (once_a_step(w, i) ? 1 : (double)w->p->micro_batches);
     }
-    alone.levels = levels;
-    opt.congestion = 1;
-    if (pdl_project(w->p, &alone, &opt, &y, NULL) != PDL_OK)
-        return 0;
-    share = (w->x->step_s - y.step_s) / w->x->step_s;
+    lost = lost < w->x->exposed_comm_s ? lost : w->x->exposed_comm_s;
+    share = lost / w->x->step_s;
     if (share < WORTH)
         return 0;
     *text = pdl_arena_printf(
         w->arena,
-        "Up to %.0f groups share the adapters of a node, which costs %s (%.0f "
-        "%% of the step): more adapters, or axes that keep traffic inside a "
-        "node, relieve them.",
-        w->x->contention, seconds(w, w->x->step_s - y.step_s), 100 * share);
+        "Up to %.0f groups share the adapters of a node, which costs up to %s "
+        "(%.0f %% of the step): more adapters, or axes that keep traffic "
+        "inside a node, relieve them.",
+        w->x->contention, seconds(w, lost), 100 * share);
     return share;
 }
 
@@ -425,19 +452,17 @@ static enum pdl_status find_limits(const struct why *w,
 /* Levels that some communication of the plan crosses. */
 static uint32_t used_levels(const struct why *w)
 {
-    struct oracle o = {w->p, w->sys, w->opt, NULL};
     uint32_t used = 0;
 
     for (int i = 0; i < w->p->nops; i++) {
-        double flows;
-        int level;
+        struct pdl_price price;
 
         if (w->p->ops[i].kind == PDL_PLAN_OP_COMPUTE ||
             w->p->ops[i].kind == PDL_PLAN_OP_FREE)
             continue;
-        oracle_comm(&o, i, 0, &level, &flows);
-        if (level >= 0 && level < 32)
-            used |= UINT32_C(1) << level;
+        pdl_price_op(w->p, w->sys, w->opt, i, &price);
+        if (price.level >= 0 && price.level < 32)
+            used |= UINT32_C(1) << price.level;
     }
     return used;
 }
@@ -450,16 +475,25 @@ static void faster_arithmetic(struct pdl_system *s)
     }
 }
 
-static void faster_level(struct pdl_level *l, bool latency)
+/* A level lies in the list of levels; what overrides it there lies beside. */
+static void faster_level(struct pdl_system *s, struct pdl_level *levels, int i,
+                         bool latency)
 {
+    struct pdl_level *l = &levels[i];
+
+    s->levels = levels;
     if (latency) {
         l->latency_s /= MORE;
         l->measured_latency_s /= MORE;
+        if (i > 0)
+            s->network.step_s /= MORE;
         return;
     }
     l->bytes_per_s *= MORE;
     l->measured_bytes_per_s *= MORE;
     l->flow_bytes_per_s *= MORE;
+    if (i == 0)
+        s->node.links.link_bytes_per_s *= MORE;
 }
 
 static enum pdl_status price_gain(const struct why *w, const char *resource,
@@ -497,8 +531,7 @@ static enum pdl_status price_levels(const struct why *w,
                 return pdl_fail(w->err, PDL_ENOMEM, "out of memory");
             memcpy(levels, better.levels,
                    (size_t)better.nlevels * sizeof *levels);
-            faster_level(&levels[i], latency);
-            better.levels = levels;
+            faster_level(&better, levels, i, latency);
             st = price_gain(
                 w,
                 pdl_arena_printf(w->arena, "%s:%s",

@@ -134,7 +134,7 @@ static const struct pdl_gain *gain(const struct job *j, const char *resource)
 
 static void a_gain_is_the_price_on_the_better_system(void **state)
 {
-    struct job *j = job("vgg16", "data=8", 64);
+    struct job *j = job("vgg16", "data=8", 8);
     struct pdl_system better = j->sys;
     struct pdl_projection y;
 
