@@ -181,6 +181,26 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
 
+/* ---- when ---------------------------------------------------------------- */
+
+/* One operation of one micro-batch, as the projection's own simulation ran
+ * it. Operations that take no time are left out. */
+struct pdl_event {
+    int op, stage;
+    int64_t micro; /* -1: once a step (gradient exchange, update) */
+    double start_s, seconds;
+};
+struct pdl_timeline {
+    int64_t n;
+    const struct pdl_event *events; /* by stage, then in program order */
+};
+/* Every event of a step; refused where they would be more than a few
+ * million. */
+enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
+                             const struct pdl_system *sys,
+                             const struct pdl_oracle_options *opt,
+                             struct pdl_timeline *out, struct pdl_err *err);
+
 /* ---- why ---------------------------------------------------------------- */
 
 /* Limits are inherent in the strategy, bottlenecks are the system's or the

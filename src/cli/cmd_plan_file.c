@@ -365,6 +365,8 @@ static const struct pdl_opt cost_opts[] = {
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8",
      "of the arithmetic (default: what the file names)"},
+    {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
+     "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},
     {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,
      "samples of an epoch, to project its time"},
 };

@@ -9,7 +9,7 @@
 struct options {
     struct cli_question q;
     bool layers;
-    const char *emit;
+    const char *emit, *trace;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -38,6 +38,8 @@ static const struct pdl_opt opts[] = {
      "bind symbolic dimensions of the model"},
     {"layers", 0, PDL_OPT_FLAG, AT(layers), NULL, NULL,
      "also every operation with its price"},
+    {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,
+     "also write the step as a Chrome trace (chrome://tracing, Perfetto)"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the plan to a file ('paradl plan show' reads it)"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
@@ -136,6 +138,8 @@ static int project(const struct pdl_args *args)
         else
             print_text(j, o->layers);
         rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
+        if (rc == EXIT_OK && o->trace)
+            rc = cli_job_trace(j, o->trace);
         if (rc == EXIT_OK && !j->x.feasible)
             rc = EXIT_NO;
     }

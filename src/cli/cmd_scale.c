@@ -26,7 +26,7 @@ static const struct pdl_opt opts[] = {
     {"pes", 0, PDL_OPT_TEXT, AT(pes), "A..B", NULL,
      "PEs of the first and the last point; powers of two between"},
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
-     "samples of a step; with --weak: of one data rank"},
+     "samples of a step (weak scaling: of one data rank)"},
     {"weak", 0, PDL_OPT_FLAG, AT(weak), NULL, NULL,
      "the batch grows with the data axis"},
     {"strong", 0, PDL_OPT_FLAG, AT(strong), NULL, NULL,
@@ -38,6 +38,8 @@ static const struct pdl_opt opts[] = {
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8",
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
+    {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
+     "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},
     {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,
      "samples of an epoch, to project its time"},
     {"dim", 0, PDL_OPT_TEXT, AT(q.dim), "NAME=N,...", NULL,
@@ -368,8 +370,8 @@ const struct pdl_cmd cli_scale = {
             "grows, powers of two in the range are the points. EFFICIENCY is "
             "samples per second and PE, compared with the first point. A "
             "point that a limit forbids is listed with the reason.",
-    .example = "paradl scale resnet50 --system abci-v100 --strategy data=p "
-               "--pes 1..64 --weak --batch 32",
+    .example = "paradl scale vgg16 --system abci-v100 --strategy data=p "
+               "--pes 1..8 --batch 64",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),

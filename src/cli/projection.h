@@ -44,6 +44,8 @@ void cli_job_text(const struct cli_job *j);
 /* Why: limits, and what 10 % more of each resource gives. */
 void cli_explain_json(struct pdl_json *w, const struct cli_job *j);
 void cli_explain_text(const struct cli_job *j);
+/* Writes the step as a Chrome trace; an exit code. */
+int cli_job_trace(const struct cli_job *j, const char *path);
 /* Writes the job's plan as a plan file; an exit code. */
 int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
                  const char *path);
