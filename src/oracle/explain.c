@@ -207,10 +207,11 @@ static double io_staging(const struct why *w, const char **text)
     return share;
 }
 
-/* Only where memory is short: half of it in use, or more. */
+/* Only where memory is short: half of it in use, or more. Gradients and
+ * optimizer state lie like the weights. */
 static double memory_redundancy(const struct why *w, const char **text)
 {
-    double state = 0, act = 0, all = 0, twice, share;
+    double state = 0, weights = 0, act = 0, all = 0, twice, share;
     double peak = (double)w->x->peak_bytes;
 
     for (int t = 0; t < w->p->ntensors; t++) {
@@ -218,14 +219,16 @@ static double memory_redundancy(const struct why *w, const char **text)
         double n = w->p->tensors[t].stage == 0 ? size_of(w, t) : 0;
         double again = n * (1 - 1 / replicas(w, t));
 
-        if (k == PDL_PLAN_WEIGHT) {
-            state += again;
-        } else if (k == PDL_PLAN_ACTIVATION) {
-            act += again;
-            all += n;
-        }
+        state += k == PDL_PLAN_WEIGHT ? again : 0;
+        weights += k == PDL_PLAN_WEIGHT ? n : 0;
+        act += k == PDL_PLAN_ACTIVATION ? again : 0;
+        all += k == PDL_PLAN_ACTIVATION ? n : 0;
     }
-    state *= 2 + w->opt->optimizer_slots;
+    state = weights > 0
+                ? state / weights *
+                      (double)(w->x->weights_bytes + w->x->gradients_bytes +
+                               w->x->optimizer_bytes)
+                : 0;
     act = all > 0 ? act / all * (double)w->x->activations_bytes : 0;
     twice = state + act < peak ? state + act : peak;
     share = twice / peak;
@@ -234,7 +237,7 @@ static double memory_redundancy(const struct why *w, const char **text)
     *text = pdl_arena_printf(
         w->arena,
         "%s of the %s of a PE are copies of what other PEs hold too (%s of "
-        "weights and optimizer state, %s of activations): an axis that cuts "
+        "weights and their state, %s of activations): an axis that cuts "
         "them would free that.",
         bytes(w, twice), bytes(w, peak), bytes(w, state), bytes(w, act));
     return share;

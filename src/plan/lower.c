@@ -10,8 +10,8 @@
 /* ---- what is refused ---------------------------------------------------------- */
 
 /* Notation that parses but that no transformation implements yet. */
-static enum pdl_status refuse_unbuilt(const struct pdl_strategy *s,
-                                      struct pdl_err *err)
+enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
+                                    struct pdl_err *err)
 {
     static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT,
                                          PDL_AXIS_TENSOR};
@@ -379,7 +379,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
         .arena = a, .strategy = strategy, .opt = opt, .err = err};
     struct pdl_mesh *mesh = PDL_NEW(a, struct pdl_mesh, 1);
     struct pdl_plan *plan = PDL_NEW(a, struct pdl_plan, 1);
-    enum pdl_status st = refuse_unbuilt(strategy, err);
+    enum pdl_status st = plan_refuse_unbuilt(strategy, err);
 
     if (!mesh || !plan)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

@@ -173,6 +173,8 @@ static void read_strategy(struct reader *r)
         return;
     st = pdl_strategy_parse(r->x.arena, text, r->strategy, &inner);
     if (st == PDL_OK)
+        st = plan_refuse_unbuilt(r->strategy, &inner);
+    if (st == PDL_OK)
         st = pdl_mesh_make(r->strategy, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,

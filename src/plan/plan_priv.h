@@ -98,6 +98,8 @@ struct plan_lower {
 };
 
 /* lower.c: what follows from the strategy alone; each node's first forward */
+enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
+                                    struct pdl_err *err);
 int64_t plan_micro_batches(const struct pdl_strategy *s);
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,

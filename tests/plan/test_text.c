@@ -246,6 +246,8 @@ static void each_wrong_line_is_named(void **state)
         {"paradl-plan 1", "paradl-plan 2", "p.plan:1:1: is no plan file"},
         {"model lenet5", "modl lenet5", "p.plan:2:1: expected 'model'"},
         {"strategy data=2", "strategy dta=2", "p.plan:3:"},
+        {"data=2,spatial=2", "data=2,spatial=2,zero=1",
+         "zero is not implemented"},
         {"data=2,spatial=2", "data=2,spatial=3", "p.plan:5:14: does not agree"},
         {"batch 8", "batch 0", "p.plan:4:7: 0 is out of range"},
         {"micro=1", "micro=2", "p.plan:4:16: the strategy makes 1"},
