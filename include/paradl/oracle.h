@@ -141,6 +141,8 @@ struct pdl_fit_param {
     const char *name; /* dotted, as in the file */
     size_t offset;    /* of a double, into struct pdl_system */
     double low, high, start;
+    double prior; /* weight of log(value / start)^2 beside the error: what
+                     the rows do not identify stays where it is known to be */
 };
 enum { PDL_FIT_MAX = 32 };
 struct pdl_fit_result {
