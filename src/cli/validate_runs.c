@@ -203,7 +203,7 @@ static void price_all(struct cli_measured *m, struct runs *s)
 static const struct pdl_fit_param params[] = {
     {"pe.kernels.conv_forward.fp32",
      AT(pe.kernels.conv_forward) + PDL_PREC_FP32 * sizeof(double), .3, 3, 1.43, PRIOR},
-    {"pe.memory_efficiency", AT(pe.memory_efficiency), .3, .99, .7, PRIOR},
+    {"pe.memory_efficiency", AT(pe.memory_efficiency), .5, .95, .7, PRIOR},
     {"node.nics.measured_bandwidth", AT(node.nics.measured_bytes_per_s),
      2e9, 12.5e9, 6.7e9, PRIOR},
     {"node.links.measured_bandwidth", AT(node.links.measured_bytes_per_s),

@@ -58,6 +58,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .conv = {conv, or_guess(k.conv_data[p], conv),
                  or_guess(k.conv_weights[p],
                           p == PDL_PREC_TF32 ? GUESS_CONV_WEIGHTS_TF32 : conv)},
+        .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
         .k = k,
     };
 }

@@ -8,7 +8,8 @@
  * What a split does to it:
  *   - kernels load channels in pieces of GRANULE bytes for every kernel
  *     element: a layer with fewer channels does not get faster;
- *   - tiles are at least 64 wide: nor one with fewer filters;
+ *   - tiles are at least 64 wide, 128 without matrix units: nor one with
+ *     fewer filters;
  *   - channels that are not a multiple of 16 bytes are padded by copies;
  *   - a wave of tiles has a fixed time (compute_gemm.c).
  *
@@ -21,7 +22,7 @@
 
 #include <math.h>
 
-enum { GRANULE = 64, ALIGN = 16, FEW = 16 };
+enum { GRANULE = 64, ALIGN = 16, FEW = 16, VECTOR_TILE = 128 };
 
 static double up(double n, double unit)
 {
@@ -94,6 +95,10 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
 
     if (groups > 1 && (c < FEW || f < FEW))
         return grouped(pe, &e);
+    if (pe->vector && s->pass == PDL_BACKWARD_WEIGHTS)
+        g.least_m = VECTOR_TILE;
+    else if (pe->vector)
+        g.least_n = VECTOR_TILE;
     g.rate = pe->rate * pe->conv[s->pass];
     if (s->pass == PDL_BACKWARD_DATA) {
         g.m = e.n * e.in;

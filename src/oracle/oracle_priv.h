@@ -8,6 +8,7 @@
 struct oracle_pe {
     double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
     double conv[3];
+    bool vector; /* no matrix units at this precision */
     struct pdl_kernels k;
 };
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
@@ -17,6 +18,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
 struct oracle_gemm {
     double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
     double fill, tile_s, epilogue;
+    double least_m, least_n; /* smallest tile there is; 0: any */
 };
 double oracle_gemm_seconds(const struct oracle_gemm *g);
 double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
