@@ -35,8 +35,8 @@ struct pdl_framework {
     bool copies;            /* results of layer collectives are copied into
                               place: split, stack, concatenate */
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
-    int opens;              /* files every rank opens in a step on the shared
-                              disk, and one more for each layer collective */
+    int opens; /* files every rank opens in a step on the shared disk, and
+                  two more for each split layer */
 };
 const struct pdl_framework *pdl_framework_at(int i); /* NULL past the end */
 enum pdl_status pdl_framework_find(const char *name,

@@ -76,6 +76,7 @@ static void split_convolutions(const struct pdl_model *m,
     struct pdl_clause all = s->clause[0], own = {.nterms = 0};
 
     s->exchange_paper = true;
+    s->bn = PDL_BN_LOCAL;
     if (s->nclauses != 1)
         return;
     s->clause[0].nterms = 0;

@@ -188,6 +188,23 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
     return false;
 }
 
+/* A normalisation reads its operands once for the sums and once more to
+ * apply them; the plan shows both only where an exchange lies between. */
+static bool reads_twice(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
+    size_t len = strlen(name);
+
+    if (len < 5 || strcmp(name + len - 5, "_norm") != 0 || x->part > 0)
+        return false;
+    for (int i = op + 1; i < o->p->nops && i < op + 6; i++)
+        if (o->p->ops[i].node == x->node && o->p->ops[i].pass == x->pass &&
+            o->p->ops[i].part > 0)
+            return false;
+    return true;
+}
+
 static double by_roofline(const struct oracle *o, const struct pdl_work *w)
 {
     double flops = (double)w->flops / o->pe.rate;
@@ -227,6 +244,8 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     if (shape_of(o, op, rank, &s))
         return oracle_shape(&o->pe, &s);
     pdl_plan_op_work(o->p, op, rank, &w);
+    if (reads_twice(o, op))
+        w.read_bytes *= 2;
     return by_roofline(o, &w);
 }
 

@@ -46,6 +46,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
+bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 /* memory.c */
 void oracle_memory(const struct oracle *o, struct pdl_projection *out);
 
