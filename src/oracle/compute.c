@@ -188,15 +188,17 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
     return false;
 }
 
-/* A normalisation reads its operands once for the sums and once more to
- * apply them; the plan shows both only where an exchange lies between. */
+/* A normalisation reads its input once for the sums and once more to apply
+ * them; the plan shows both only where an exchange lies between. Backward
+ * needs no such care: the gradient of the weights is the first reading. */
 static bool reads_twice(const struct oracle *o, int op)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
     size_t len = strlen(name);
 
-    if (len < 5 || strcmp(name + len - 5, "_norm") != 0 || x->part > 0)
+    if (len < 5 || strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
+        x->pass != PDL_FORWARD)
         return false;
     for (int i = op + 1; i < o->p->nops && i < op + 6; i++)
         if (o->p->ops[i].node == x->node && o->p->ops[i].pass == x->pass &&
