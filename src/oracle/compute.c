@@ -251,15 +251,21 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     return by_roofline(o, &w);
 }
 
+double oracle_host_call(const struct oracle *o)
+{
+    double host = o->opt->framework ? o->opt->framework->host_call_s : 0;
+
+    return host > 0 && o->sys->pe.host_call_s > 0 ? o->sys->pe.host_call_s
+                                                  : host;
+}
+
 /* The device does not run ahead of a host that is slower than it. */
 double oracle_compute(const struct oracle *o, int op, int64_t rank)
 {
-    double host = o->opt->framework ? o->opt->framework->host_call_s : 0, t;
+    double host = oracle_host_call(o), t;
 
     if (o->opt->parameters == PDL_IDEAL)
         return ideal(o, op, rank);
-    if (host > 0 && o->sys->pe.host_call_s > 0)
-        host = o->sys->pe.host_call_s;
     t = empirical(o, op, rank);
     return t > 0 && t < host ? host : t;
 }

@@ -39,6 +39,8 @@ struct oracle {
 enum { ORACLE_MAX_RANKS = 81 };
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
 
+/* host time to issue one kernel that the device waits for; 0: hidden */
+double oracle_host_call(const struct oracle *o);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
