@@ -6,6 +6,7 @@
  * by an event simulation of their schedule. */
 #include "oracle_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Seconds of one stage for one micro-batch, and once a step. */
@@ -353,6 +354,10 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
     fill_times(&o, &t[worst], span, &x);
     fill_rates(&o, &x);
     oracle_memory(&o, &x);
+    if (sys->projection_error > 0 && opt->parameters == PDL_EMPIRICAL) {
+        x.low_s = x.step_s * exp(-sys->projection_error);
+        x.high_s = x.step_s * exp(sys->projection_error);
+    }
     x.feasible = x.peak_bytes <= x.capacity_bytes;
     if (!x.feasible)
         x.reason = "more memory than a PE has";
