@@ -129,6 +129,8 @@ enum pdl_unit {
  * file position: the caller that knows it adds it. */
 enum pdl_status pdl_unit_parse(const char *text, enum pdl_unit unit,
                                double *out, struct pdl_err *err);
+/* strtod with a point in every locale. */
+double pdl_strtod(const char *text, char **end);
 /* A whole number in [min, max], with no unit. */
 enum pdl_status pdl_int_parse(const char *text, int64_t min, int64_t max,
                               int64_t *out, struct pdl_err *err);

@@ -21,29 +21,142 @@ struct pdl_link {
     double bytes_per_s, latency_s;
     bool shared; /* both directions use it */
     bool optical;
-    double length_m;
+    double length_m; /* 0: the floor plan's; below 0: no cable, in a node */
     double idle_w, peak_w; /* 0: not modelled */
     int reverse; /* the other direction's link; itself when shared; -1 none */
+    int cables;  /* a trunk of so many; 0: one */
 };
 
 enum { PDL_MAX_ROUTE = 128 };
+
+struct pdl_topo;        /* a generator */
+struct pdl_topo_values; /* what its parameters were set to */
 
 struct pdl_net {
     const char *spec; /* "fat-tree:down=8x8,up=1x8,links=1x1" */
     int nhosts, nswitches, nlinks;
     const struct pdl_link *links;
     /* Writes the links from host src to host dst in order and returns their
-     * number (0 when src == dst), at most PDL_MAX_ROUTE. */
+     * number (0 when src == dst), at most PDL_MAX_ROUTE. A pure function:
+     * threads may share a net. */
     int (*route)(const struct pdl_net *net, int src, int dst, int *links);
     const void *shape; /* the generator's own data */
+    /* The same where the way depends on the size of the message (a circuit
+     * for the large ones); NULL: it does not. */
+    int (*route_sized)(const struct pdl_net *net, int src, int dst,
+                       int64_t bytes, int *links);
+    /* Paid once before the first message: circuits being set up. */
+    double setup_s;
+    /* Consecutive links of a route need not meet: set only for the routes of
+     * SimGrid's dragonfly, which see. */
+    bool jumps;
+    const struct pdl_topo *topo;
+    const struct pdl_topo_values *values;
+    /* Names a link ("blue_0_3_up"); NULL: "h3->s0". */
+    void (*link_name)(const struct pdl_net *net, int link, char *buf,
+                      size_t size);
 };
+
+/* Makes the network that a TOPOLOGY text describes: "name:key=value,...", or
+ * the name of a SimGrid platform file ending in .xml. Everything lives in the
+ * arena. */
+enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
+                             const struct pdl_net **out, struct pdl_err *err);
+
+/* SimGrid platform files: the ones with a single <cluster>, in; any network,
+ * out (as a <cluster> where SimGrid has it, else with every route listed,
+ * which is refused for more than 512 hosts). */
+enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,
+                                     const char *name,
+                                     const struct pdl_net **out,
+                                     struct pdl_err *err);
+enum pdl_status pdl_net_write_simgrid(const struct pdl_net *net,
+                                      struct pdl_sink *out,
+                                      struct pdl_err *err);
+
+/* The route a message of that size takes. */
+int pdl_net_route(const struct pdl_net *net, int src, int dst, int64_t bytes,
+                  int *links);
+/* Link i's name; returns buf. */
+const char *pdl_net_link_name(const struct pdl_net *net, int link, char *buf,
+                              size_t size);
+
+/* The generators. */
+enum pdl_param_kind {
+    PDL_PARAM_INT,
+    PDL_PARAM_DIMS, /* 8x8x16 */
+    PDL_PARAM_RATE,
+    PDL_PARAM_TIME,
+    PDL_PARAM_BYTES,
+    PDL_PARAM_CHOICE,
+    PDL_PARAM_TEXT, /* a TOPOLOGY in parentheses */
+};
+
+struct pdl_param {
+    const char *name;
+    enum pdl_param_kind kind;
+    const char *value; /* the default; NULL: must be given */
+    int64_t min, max;  /* INT and each of DIMS */
+    const char *choices;
+    const char *help;
+};
+
+struct pdl_topo {
+    const char *name, *summary, *source, *example;
+    const struct pdl_param *params; /* the first may be given bare */
+    int nparams;
+    enum pdl_status (*build)(pdl_arena *a, const struct pdl_topo_values *v,
+                             struct pdl_net *net, struct pdl_err *err);
+};
+
+const struct pdl_topo *pdl_topo_at(int i);       /* NULL past the end */
+extern const struct pdl_param pdl_topo_common[]; /* bw, lat, duplex */
+extern const int pdl_ntopo_common;
+
+/* What a network costs and what it can do. A distance is the number of cables
+ * on the shortest path between two hosts (switch-to-switch hops are two
+ * fewer where hosts hang on switches), a trunk is one hop but counts as many
+ * cables as it has. Switches are those of the network, not the PCIe switches
+ * inside nodes. */
+struct pdl_metrics {
+    int hosts, switches;
+    int64_t cables; /* a pair of arcs back and forth is one */
+    int diameter;
+    double average_hops;
+    int sources;        /* hosts measured from: all, or a random sample */
+    double route_links; /* links listed by a route, on average; of all routes */
+    int longest_route;  /* up to 1024 hosts, else of a random sample */
+    int64_t bisection_cables; /* of the best cut into equal halves found */
+    double bisection_bytes_per_s;
+    bool bisection_exact; /* by formula; else an upper bound */
+    double cable_m, cost, power_w;
+};
+
+enum pdl_status pdl_net_metrics(pdl_arena *a, const struct pdl_net *net,
+                                struct pdl_metrics *out, struct pdl_err *err);
+
+/* K(d,2), the network "kautz": through which host the credits of the arc u->v
+ * return (u itself when v->u is an arc too); -1 when u->v is no arc. */
+int pdl_kautz_credit(int d, int u, int v);
+/* Its d + 1 waveguide gratings: which one the arc u->v passes and on which of
+ * d wavelengths. False when u->v is no arc. */
+bool pdl_kautz_wave(int d, int u, int v, int *grating, int *wavelength);
+
+/* Proves what everyone relies on: links join vertices that exist, reverses
+ * match, every route is a walk from its source to its destination. All pairs
+ * up to max_pairs of them, else a seeded sample. PDL_EWRONG says what is
+ * not so. */
+enum pdl_status pdl_net_check(const struct pdl_net *net, int64_t max_pairs,
+                              struct pdl_err *err);
 
 /* ---- what ranks do, as the network sees it ----------------------------- */
 
 /* Operation i of a rank: send to a peer and receive from a peer (either may
  * be -1), once the listed earlier operations of the same rank are complete.
- * It is complete when its own send and its own receive are. Messages between
- * two ranks match in order. A message to oneself takes no time. */
+ * It is complete when its own send and its own receive are. The k-th send of
+ * rank a to rank b, counted in the order of operations, meets the k-th
+ * receive of b from a, whenever either becomes ready. A message to oneself
+ * takes no time. */
 struct pdl_traffic_op {
     int send_to, recv_from;
     int64_t send_bytes, recv_bytes;
@@ -63,7 +176,170 @@ struct pdl_traffic {
      * one before. NULL: unknown (1). */
     int64_t (*alike)(void *ctx, int64_t i);
     const int *host_of_rank; /* NULL: rank r on host r */
+    /* Operation i of a rank is looked at only when every operation up to
+     * i - window is complete: bounds what a rank can have under way, and so
+     * the memory. 1 for plain chains; 0: PDL_TRAFFIC_WINDOW. */
+    int window;
 };
+
+enum { PDL_TRAFFIC_WINDOW = 16 };
+
+/* ---- sharing: weighted max-min rates ----------------------------------- */
+
+/* A flow of rate r takes amount * r of each link it uses (2 where its route
+ * passes twice). */
+struct pdl_maxmin_use {
+    int link;
+    double amount;
+};
+
+struct pdl_maxmin_flow {
+    const struct pdl_maxmin_use *uses; /* a link at most once */
+    int nuses;
+    double weight; /* flows on one bottleneck get rates in this proportion */
+    double bound;  /* its rate is never above; 0: no bound */
+};
+
+struct pdl_maxmin {
+    const double *capacity;
+    int nlinks;
+    const struct pdl_maxmin_flow *flows;
+    int nflows;
+};
+
+/* The rates: none can be raised without lowering one that is smaller or
+ * equal in rate / weight. A flow without uses and without a bound has none
+ * and is refused. */
+enum pdl_status pdl_maxmin_solve(const struct pdl_maxmin *p, double *rates,
+                                 struct pdl_err *err);
+/* Proves rates to be the max-min ones: no link carries more than it can and
+ * every flow is at its bound or has a bottleneck, a full link where no other
+ * flow has more for its weight. PDL_EWRONG says what is not so. */
+enum pdl_status pdl_maxmin_check(const struct pdl_maxmin *p,
+                                 const double *rates, double tolerance,
+                                 struct pdl_err *err);
+
+/* ---- the flow-level simulator ------------------------------------------- */
+
+enum pdl_share {
+    PDL_SHARE_FAIR, /* flows on a bottleneck get the same */
+    PDL_SHARE_RTT,  /* in proportion to 1 / route latency: SimGrid's CM02 */
+    PDL_SHARE_NONE, /* flows do not see each other: a lower bound */
+};
+
+enum pdl_wire {
+    PDL_WIRE_PLAIN, /* latency, then bytes at the shared rate */
+    PDL_WIRE_SMPI,  /* SMPI's factors, cross traffic and detached sends */
+};
+
+enum pdl_energy {
+    PDL_ENERGY_OFF,
+    PDL_ENERGY_INTEGRATE, /* power follows the utilisation */
+    PDL_ENERGY_PLUGIN,    /* as SimGrid's plugin: sampled at messages' ends */
+};
+
+/* Weight-S of SimGrid's SMPI model, for pdl_sim_config.weight_s. */
+#define PDL_WEIGHT_S_SMPI 8775.0
+
+/* All zero is the plain fair model and nothing collected. */
+struct pdl_sim_config {
+    enum pdl_share share;
+    enum pdl_wire wire;
+    enum pdl_energy energy;
+    double weight_s;     /* rtt: latency counts as latency + sum of this / B */
+    bool zero_bytes;     /* latencies only: a lower bound */
+    bool links;          /* fill result.links */
+    bool bounds;         /* fill the lower bounds: may simulate again */
+    bool critical_path;  /* fill result.path */
+    int timeline;        /* at least so many buckets over time; 0: none */
+    size_t memory_limit; /* bytes of scratch; 0: 8 GiB */
+    bool events_only;    /* no short cuts: for tests of the short cuts */
+    /* Called now and then with the number of messages so far. */
+    void (*progress)(void *ctx, int64_t messages);
+    void *progress_ctx;
+    const volatile int *interrupt; /* not 0: stop with PDL_EINTR */
+};
+
+struct pdl_link_use {
+    int64_t bytes;  /* that messages brought over it */
+    double load;    /* the same with cross traffic */
+    double first_s; /* first message that uses it; < 0: never */
+    double busy_s;  /* time with at least one flow */
+    double energy_j;
+};
+
+/* The chain of messages that made the last rank finish when it did. */
+struct pdl_path {
+    int64_t messages;
+    double latency_s; /* paid on the chain */
+    double wire_s;    /* what its bytes would take alone on their links */
+    double shared_s;  /* more than that, because links were shared */
+    struct pdl_path_step {
+        int from, to; /* ranks */
+        int64_t op;   /* of the receiving rank */
+        double start_s, end_s;
+    } * steps; /* the last PDL_PATH_STEPS of them, in time */
+    int nsteps;
+};
+
+enum { PDL_PATH_STEPS = 64 };
+
+struct pdl_bounds {
+    double latency_s; /* all messages empty */
+    double alone_s;   /* links not shared: latency and bytes of the chain */
+    double link_s;    /* busiest link: its bytes / its rate */
+    int link;         /* which one; -1: none used */
+    double host_s;    /* busiest host: bytes out or in / its links' rates */
+    int host;         /* which one; -1: none */
+    double lower_s;   /* the largest of these */
+};
+
+struct pdl_sim_result {
+    double time_s;                   /* the last rank is done */
+    int64_t messages, bytes_on_wire; /* a byte counts once for each link */
+    int64_t max_link_bytes;
+    int max_link; /* -1: none */
+    double energy_j;
+    const double *finish_s;           /* of each rank */
+    const struct pdl_link_use *links; /* or NULL */
+    struct pdl_bounds bounds;
+    struct pdl_path path;
+    double *timeline; /* mean share of all links' capacity in use */
+    int ntimeline;
+    double timeline_s;  /* length of a bucket */
+    int64_t solves;     /* how often rates were shared anew */
+    int64_t short_cuts; /* messages that took no event */
+    double wall_s;
+};
+
+/* Runs the traffic; everything in *out lives in the arena. Traffic that can
+ * not finish is PDL_EINVAL with the rank and operation that wait. */
+enum pdl_status pdl_sim_run(pdl_arena *a, const struct pdl_net *net,
+                            const struct pdl_traffic *traffic,
+                            const struct pdl_sim_config *config,
+                            struct pdl_sim_result *out, struct pdl_err *err);
+
+struct pdl_flow {
+    int src, dst; /* hosts */
+    int64_t bytes;
+    double start_s;
+};
+
+/* Independent flows; finish_s[i] is when flow i's last byte arrives. out may
+ * be NULL; its finish_s, path and bounds stay empty. */
+enum pdl_status pdl_sim_flows(pdl_arena *a, const struct pdl_net *net,
+                              const struct pdl_flow *flows, int nflows,
+                              const struct pdl_sim_config *config,
+                              double *finish_s, struct pdl_sim_result *out,
+                              struct pdl_err *err);
+
+/* For each operation number up to max_steps: how many messages of that number
+ * the busiest link carries (a collective's contention step by step). Returns
+ * the number of steps written to out. */
+enum pdl_status pdl_traffic_contention(pdl_arena *a, const struct pdl_net *net,
+                                       const struct pdl_traffic *traffic,
+                                       int max_steps, int *out, int *nsteps,
+                                       struct pdl_err *err);
 
 PDL_END
 #endif

@@ -183,5 +183,63 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
 
+/* ---- when ---------------------------------------------------------------- */
+
+/* One operation of one micro-batch, as the projection's own simulation ran
+ * it. Operations that take no time are left out. */
+struct pdl_event {
+    int op, stage;
+    int64_t micro; /* -1: once a step (gradient exchange, update) */
+    double start_s, seconds;
+};
+struct pdl_timeline {
+    int64_t n;
+    const struct pdl_event *events; /* by stage, then in program order */
+};
+/* Every event of a step; refused where they would be more than a few
+ * million. */
+enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
+                             const struct pdl_system *sys,
+                             const struct pdl_oracle_options *opt,
+                             struct pdl_timeline *out, struct pdl_err *err);
+
+/* ---- why ---------------------------------------------------------------- */
+
+/* Limits are inherent in the strategy, bottlenecks are the system's or the
+ * software's (the ParaDL report's table of findings). */
+enum pdl_limit_kind { PDL_LIMIT, PDL_BOTTLENECK };
+
+struct pdl_limit {
+    const char *id; /* "gradient-exchange"; the table is in explain.c */
+    enum pdl_limit_kind kind;
+    const char *phase; /* of the step, or "memory", "scaling" */
+    double share;      /* of the step, of the memory, or of the limit */
+    const char *text;  /* one sentence: numbers, and what would help */
+};
+
+/* The step with `factor` times as much of a resource (latencies: divided):
+ * flops, memory_bw, memory, link:<level>, latency:<level>. */
+struct pdl_gain {
+    const char *resource;
+    double factor, step_s;
+    bool feasible;
+};
+
+/* Largest share first; gains in the order of the resources. */
+struct pdl_explanation {
+    int nlimits, ngains;
+    const struct pdl_limit *limits;
+    const struct pdl_gain *gains;
+};
+
+/* What holds the projection `x` of this plan back, from its numbers, and what
+ * 10 % more of each resource would give: the plan is priced again on a changed
+ * copy of the system. */
+enum pdl_status pdl_explain(pdl_arena *a, const struct pdl_plan *plan,
+                            const struct pdl_system *sys,
+                            const struct pdl_oracle_options *opt,
+                            const struct pdl_projection *x,
+                            struct pdl_explanation *out, struct pdl_err *err);
+
 PDL_END
 #endif

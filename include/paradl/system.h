@@ -232,11 +232,13 @@ struct pdl_fact {
 };
 
 /* Derived: how two PEs whose nearest common group is this one exchange a
- * message. levels[0] is the node; the last one holds every PE. */
+ * message. levels[0] is the node; the last one holds every PE. The rates are
+ * what one PE can inject; when every PE of the group sends across this level
+ * at once, divide them by oversubscription. */
 struct pdl_level {
     const char *name;
     int64_t pes;                              /* in one group of this level */
-    double bytes_per_s, measured_bytes_per_s; /* of one PE, all PEs sending */
+    double bytes_per_s, measured_bytes_per_s; /* of one PE */
     double flow_bytes_per_s;                  /* of one message alone */
     double latency_s, measured_latency_s;
     double oversubscription;
@@ -313,6 +315,12 @@ int pdl_system_level_of(const struct pdl_system *sys, int64_t pes);
 /* Rate between two PEs of one node; 0 when no link joins them. */
 double pdl_node_pair_rate(const struct pdl_node_desc *node, int64_t a,
                           int64_t b);
+
+/* The network as a TOPOLOGY of the command line ("abci:nodes=16",
+ * "rail:nodes=32,gpus=8,...", "torus:16x16x16,..."), one host a PE, node by
+ * node; see src/system/topology.c for what is approximated. */
+enum pdl_status pdl_system_topology(pdl_arena *a, const struct pdl_system *sys,
+                                    const char **out, struct pdl_err *err);
 
 /* The built-ins, sorted by name; NULL past the end. text is the YAML. */
 struct pdl_builtin {

@@ -35,3 +35,8 @@ void base_put_double(char *buf, size_t size, int digits, double v)
     if (c)
         freelocale(c);
 }
+
+double pdl_strtod(const char *text, char **end)
+{
+    return base_strtod(text, end);
+}

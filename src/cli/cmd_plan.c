@@ -12,7 +12,7 @@
 struct options {
     struct cli_question q;
     int64_t top;
-    const char *strategies, *goal;
+    const char *strategies, *goal, *emit;
     bool space;
 };
 
@@ -43,6 +43,8 @@ static const struct pdl_opt opts[] = {
      "samples of an epoch, to project its time"},
     {"dim", 0, PDL_OPT_TEXT, AT(q.dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},
+    {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
+     "also write the best plan to a file ('paradl plan show' reads it)"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
 };
@@ -291,6 +293,24 @@ static void print_text(struct search *s, int show)
                        s->list[i].excluded);
 }
 
+/* The best one again, for its operations. */
+static int emit(struct search *s)
+{
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+    int rc;
+
+    if (!scratch)
+        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = cli_job_price(scratch, &s->o->q, s->list[0].strategy, s->j, &err);
+    rc = st == PDL_OK ? cli_job_emit(&s->o->q, s->j, s->o->emit)
+                      : cli_fail(st, &err);
+    pdl_arena_destroy(scratch);
+    return rc;
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -327,7 +347,9 @@ static int plan(const struct pdl_args *args)
             print_json(&s, show, pdl_clock_s() - start);
         else
             print_text(&s, show);
-        rc = s.feasible > 0 ? EXIT_OK : EXIT_NO;
+        rc = o.emit && s.feasible > 0 ? emit(&s) : EXIT_OK;
+        if (rc == EXIT_OK && s.feasible == 0)
+            rc = EXIT_NO;
     }
     pdl_arena_destroy(s.arena);
     return rc;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum pdl_status settle(const struct cli_question *o, struct cli_job *j,
-                              struct pdl_err *err)
+enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
+                               struct pdl_err *err)
 {
     bool cnn = strcmp(j->model->kind, "transformer") != 0;
     const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
@@ -52,7 +52,7 @@ enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
     if (st == PDL_OK)
         st = pdl_system_open(a, q->system, &j->sys, err);
     if (st == PDL_OK)
-        st = settle(q, j, err);
+        st = cli_job_settle(q, j, err);
     if (st == PDL_OK && q->pes > 0)
         st = pdl_system_for_pes(a, &j->sys, q->pes, err);
     return st;
@@ -210,4 +210,5 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",
                   j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
+    cli_explain_json(w, j);
 }

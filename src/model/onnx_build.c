@@ -357,6 +357,18 @@ static void hide_backward(struct onnx_maker *m)
     }
 }
 
+/* The middle of layers that are spelled out. */
+static void hide_chains(struct onnx_maker *m)
+{
+    for (int i = 0; i < m->g->nnodes; i++) {
+        struct onnx_fused f;
+
+        if (!m->skip[i] && model_onnx_fused(m, &m->g->nodes[i], &f))
+            for (int k = 0; k < f.n; k++)
+                m->skip[f.node[k]] = true;
+    }
+}
+
 static enum pdl_status plan(struct onnx_maker *m)
 {
     struct onnx_graph *g = m->g;
@@ -370,11 +382,16 @@ static enum pdl_status plan(struct onnx_maker *m)
         m->skip[i] = m->skip[i] || !computes(g, n);
         hide_bodies(m, i);
         for (int k = 0; k < n->nin; k++)
-            if (n->in[k] >= 0)
+            if (n->in[k] >= 0) {
                 m->reader[n->in[k]] = m->reader[n->in[k]] == -1 ? i : -2;
+                m->readers[n->in[k]]++;
+            }
     }
-    for (int i = 0; i < g->noutputs; i++)
+    for (int i = 0; i < g->noutputs; i++) {
         m->reader[g->outputs[i]] = -2;
+        m->readers[g->outputs[i]]++;
+    }
+    hide_chains(m);
     for (int i = 0; i < g->nnodes; i++) {
         enum pdl_status st =
             m->skip[i] ? PDL_OK : model_onnx_lodge(m, &g->nodes[i]);
@@ -469,12 +486,13 @@ enum pdl_status model_onnx_build(struct onnx_graph *g,
 
     m.tensor = PDL_NEW(g->arena, int, g->nvalues + 1);
     m.reader = PDL_NEW(g->arena, int, g->nvalues + 1);
+    m.readers = PDL_NEW(g->arena, int, g->nvalues + 1);
     m.skip = PDL_NEW(g->arena, bool, g->nnodes + 1);
     m.labels = model_onnx_scope(g, -1);
     m.parents = model_onnx_scope(g, -1);
     m.b = name ? pdl_build_begin(g->arena, name) : NULL;
-    if (!m.tensor || !m.reader || !m.skip || m.labels < 0 || m.parents < 0 ||
-        !m.b)
+    if (!m.tensor || !m.reader || !m.readers || !m.skip || m.labels < 0 ||
+        m.parents < 0 || !m.b)
         return model_onnx_oom(g);
     st = plan(&m);
     if (st)

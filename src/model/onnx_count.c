@@ -66,6 +66,13 @@ static int64_t elements_of(const struct onnx_graph *g, int id)
     return v->elements >= 0 ? v->elements : model_onnx_elements(&g->shape[id]);
 }
 
+/* Tokens, positions and masks come in these types, quantised data does not. */
+static bool positions(int type)
+{
+    return type == ONNX_INT64 || type == ONNX_INT32 || type == ONNX_BOOL ||
+           type == ONNX_STRING;
+}
+
 /* ---- forward: what depends on what ------------------------------------ */
 
 /* Constant by lineage: bounds and shapes may be computed, the data not. */
@@ -104,7 +111,7 @@ static bool feature_node(const struct onnx_graph *g, const struct onnx_node *n)
     if (!n->op || n->nbodies > 0 || n->nin == 0 || is(n, "OneHot"))
         return true;
     if (role_of(n, 0) == 't' && first && first->constant)
-        return !model_onnx_int_type(g->shape[n->in[0]].type);
+        return !positions(g->shape[n->in[0]].type);
     for (int i = 0; i < n->nin; i++) {
         const struct onnx_value *v = value(g, n, i);
 
@@ -112,13 +119,6 @@ static bool feature_node(const struct onnx_graph *g, const struct onnx_node *n)
             return true;
     }
     return false;
-}
-
-/* Tokens, positions and masks come in these types, quantised data does not. */
-static bool positions(int type)
-{
-    return type == ONNX_INT64 || type == ONNX_INT32 || type == ONNX_BOOL ||
-           type == ONNX_STRING;
 }
 
 static void forward(struct onnx_graph *g)
@@ -254,6 +254,14 @@ static bool is_bias(const struct back *b, int i)
            model_onnx_elements(bias) == bias->dim[bias->rank - 1];
 }
 
+/* The scale of a weight times the scale that dynamic quantisation found. */
+static bool quantised_beside(const struct back *b, int i)
+{
+    const struct onnx_node *m = maker(b, i);
+
+    return m && is(m, "DynamicQuantizeLinear");
+}
+
 static unsigned element_wise(const struct back *b, int i)
 {
     const struct onnx_shape *s = &b->g->shape[b->n->in[i]];
@@ -264,6 +272,8 @@ static unsigned element_wise(const struct back *b, int i)
         return b->out;
     if (is_bias(b, i))
         return D_WEIGHT;
+    if (is(b->n, "Mul") && quantised_beside(b, i))
+        return D_SCALE;
     if (b->use & U_SOFTMAX && s->rank != 1 &&
         (is(b->n, "Add") || is(b->n, "Sub") || is(b->n, "Where") ||
          is(b->n, "Sum")))
@@ -291,10 +301,12 @@ static unsigned table(const struct back *b, int i)
 
     if (fused)
         return D_WEIGHT;
-    if (model_onnx_int_type(b->g->shape[id].type) || !index)
+    if (positions(b->g->shape[id].type) || !index)
         return b->out;
     if (index->constant && elements_of(b->g, b->n->in[1]) == 1)
         return b->out;
+    if (model_onnx_int_type(b->g->shape[id].type))
+        return D_WEIGHT | D_INTEGER; /* dequantised after the lookup */
     if (b->constant && b->out == 0)
         return 0;
     return (b->use & (U_MUL | U_OTHER)) == U_MUL ? D_BUFFER : D_WEIGHT;
@@ -349,6 +361,13 @@ static bool neutral(const struct back *b, int i)
     return true;
 }
 
+/* Stored coordinates that a small network turns into weights. */
+static bool is_grid(const struct back *b, int i)
+{
+    return i == 0 && is(b->n, "MatMul") && b->out & D_WEIGHT &&
+           b->g->shape[b->n->in[0]].rank > 2;
+}
+
 /* What node b wants its input i to be. */
 static unsigned demand(const struct back *b, int i)
 {
@@ -368,7 +387,7 @@ static unsigned demand(const struct back *b, int i)
         return table(b, i);
     case 'i':
         return first && first->constant &&
-                       !model_onnx_int_type(b->g->shape[b->n->in[0]].type) &&
+                       !positions(b->g->shape[b->n->in[0]].type) &&
                        (!b->constant || b->out)
                    ? D_INDEX
                    : 0;
@@ -382,7 +401,7 @@ static unsigned demand(const struct back *b, int i)
         break;
     }
     if (b->constant && (b->out || b->use == 0 || !strchr("wqn", r)))
-        return b->out;
+        return is_grid(b, i) ? D_BUFFER : b->out;
     switch (r) {
     case 'w':
         return neutral(b, i) ? 0 : weight(b, i);

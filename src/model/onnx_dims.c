@@ -31,11 +31,10 @@ static bool symbolic(const Onnx__Dim *d)
 static struct onnx_dim *find(const struct onnx_graph *g, const char *name,
                              size_t len)
 {
-    for (int i = 0; i < g->ndims; i++)
-        if (strlen(g->dims[i].name) == len &&
-            memcmp(g->dims[i].name, name, len) == 0)
-            return &g->dims[i];
-    return NULL;
+    ProtobufCBinaryData key = {len, (uint8_t *)(uintptr_t)name};
+    int i = model_onnx_lookup(g, g->dim_names, key, false);
+
+    return i < 0 ? NULL : &g->dims[i];
 }
 
 /* The key of a dimension, as a user would write it. */
@@ -65,7 +64,9 @@ static struct onnx_dim *dim_of(const struct onnx_graph *g,
 static enum pdl_status add(struct onnx_graph *g, const char *name, size_t len,
                            struct onnx_dim **out)
 {
-    if (g->ndims == g->dcap) {
+    ProtobufCBinaryData key = {len, (uint8_t *)(uintptr_t)name};
+
+    if (!g->dims || g->ndims == g->dcap) {
         int cap = g->dcap ? 2 * g->dcap : 16;
         struct onnx_dim *p = pdl_arena_grow(g->arena, g->dims, (size_t)g->ndims,
                                             (size_t)cap, sizeof *p);
@@ -80,8 +81,7 @@ static enum pdl_status add(struct onnx_graph *g, const char *name, size_t len,
     (*out)->name = pdl_arena_strndup(g->arena, name, len);
     if (!(*out)->name)
         return model_onnx_oom(g);
-    g->ndims++;
-    return PDL_OK;
+    return model_onnx_alias(g, g->dim_names, key, g->ndims++);
 }
 
 /* "batch=8,seq=2048" */
@@ -145,13 +145,12 @@ static enum pdl_status collect_value(struct onnx_graph *g,
             if (!all || g->ndims >= MOST)
                 continue;
             name = key(v, s->dim[i], i, buf, sizeof buf, &len);
-            if (memchr(name, 0, len))
-                return pdl_fail(g->err, PDL_EPARSE,
-                                "%s: a name has a NUL byte in it", g->name);
             st = add(g, name, len, &d);
             if (st)
                 return st;
         }
+        if (!d)
+            continue;
         d->used = true;
         if (i == 0 || called_batch(d->name))
             d->batch = true;
@@ -176,9 +175,33 @@ static void unmark(struct onnx_graph *g, const struct onnx_value *v)
     }
 }
 
+static enum pdl_status no_such(const struct onnx_graph *g, const char *name)
+{
+    struct pdl_suggest s;
+    const char *any = NULL;
+
+    pdl_say(g->err, "%s has no symbolic dimension '%.100s'", g->name, name);
+    pdl_suggest_init(&s, name);
+    for (int i = 0; i < g->ndims; i++)
+        if (g->dims[i].used) {
+            pdl_suggest_try(&s, g->dims[i].name);
+            any = any ? any : g->dims[i].name;
+        }
+    if (pdl_suggest_best(&s))
+        pdl_hint(g->err, "did you mean '%s'?", pdl_suggest_best(&s));
+    else if (any)
+        pdl_hint(g->err, "it has '%s'", any);
+    return PDL_EINVAL;
+}
+
 enum pdl_status model_onnx_bind(struct onnx_graph *g, const char *text)
 {
-    enum pdl_status st = text ? parse(g, text) : PDL_OK;
+    enum pdl_status st;
+
+    g->dim_names = model_onnx_scope(g, -1);
+    if (g->dim_names < 0)
+        return model_onnx_oom(g);
+    st = text ? parse(g, text) : PDL_OK;
 
     for (int i = 0; i < g->ninputs && st == PDL_OK; i++)
         st = collect_value(g, &g->values[g->inputs[i]], true);
@@ -189,14 +212,8 @@ enum pdl_status model_onnx_bind(struct onnx_graph *g, const char *text)
     for (int i = 0; i < g->ndims; i++) {
         struct onnx_dim *d = &g->dims[i];
 
-        if (d->given && !d->used) {
-            pdl_say(g->err, "%s has no symbolic dimension '%.100s'", g->name,
-                    d->name);
-            if (g->ndims > 1)
-                pdl_hint(g->err, "it has: %s",
-                         g->dims[i == 0 ? g->ndims - 1 : 0].name);
-            return PDL_EINVAL;
-        }
+        if (d->given && !d->used)
+            return no_such(g, d->name);
         if (d->batch && !d->given)
             d->value = 1;
     }

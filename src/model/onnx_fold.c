@@ -267,14 +267,6 @@ void model_onnx_infer_expand(struct onnx_call *c)
         val[k] = element(IN(c, 0), y, k);
 }
 
-void model_onnx_infer_expand_like(struct onnx_call *c)
-{
-    struct onnx_shape *y = OUT(c, 0);
-
-    y->type = IN(c, 0)->type;
-    model_onnx_set(y, IN(c, 1)->rank, IN(c, 1)->dim);
-}
-
 void model_onnx_infer_range(struct onnx_call *c)
 {
     struct onnx_shape *y = OUT(c, 0);

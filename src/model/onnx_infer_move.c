@@ -246,7 +246,7 @@ static void slice_value(struct onnx_call *c, const struct cut *cuts)
     double *val = x->nval < 0 || n < 0 ? NULL : model_onnx_room(c, y, n);
 
     for (int64_t k = 0; val && k < n; k++) {
-        int64_t at[PDL_MAX_RANK];
+        int64_t at[PDL_MAX_RANK] = {0};
 
         unravel(k, y, at);
         for (int i = 0; i < x->rank; i++)
@@ -263,7 +263,7 @@ void model_onnx_infer_slice(struct onnx_call *c)
     const struct onnx_shape *x = IN(c, 0);
     struct onnx_shape *y = OUT(c, 0);
     int64_t start[MOST], end[MOST], axes[MOST], step[MOST];
-    struct cut cuts[MOST];
+    struct cut cuts[MOST] = {{0}};
     int n = model_onnx_list(c, "starts", 1, start, MOST), m, given, steps;
 
     y->type = x->type;
@@ -315,9 +315,7 @@ static void reshape_dims(const struct onnx_shape *x, bool zero, int64_t *dim,
             dim[i] = -2;
         if (i == open)
             continue;
-        if (dim[i] < 0)
-            unknown++;
-        else if (!pdl_mul64(rest, dim[i], &rest))
+        if (dim[i] < 0 || !pdl_mul64(rest, dim[i], &rest))
             unknown++;
     }
     if (open >= 0)
@@ -472,7 +470,7 @@ void model_onnx_infer_transpose(struct onnx_call *c)
         return;
     val = model_onnx_room(c, y, n);
     for (int64_t k = 0; val && k < n; k++) {
-        int64_t at[PDL_MAX_RANK], from[PDL_MAX_RANK] = {0};
+        int64_t at[PDL_MAX_RANK] = {0}, from[PDL_MAX_RANK] = {0};
 
         unravel(k, y, at);
         for (int i = 0; i < x->rank; i++)

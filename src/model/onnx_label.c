@@ -92,7 +92,7 @@ static enum pdl_status lodge(struct onnx_maker *m, const char *name, size_t len)
         ++*count;
         return PDL_OK;
     }
-    if (m->nlodgers == m->lcap) {
+    if (!m->lodgers || m->nlodgers == m->lcap) {
         int cap = m->lcap ? 2 * m->lcap : 64;
         int *p = pdl_arena_grow(m->g->arena, m->lodgers, (size_t)m->nlodgers,
                                 (size_t)cap, sizeof *p);

@@ -121,13 +121,15 @@ static void conv(struct onnx_layer *l)
 {
     bool q = model_onnx_type_is(l->n, "QLinearConv"),
          up = model_onnx_type_is(l->n, "ConvTranspose");
-    int wi = q ? 3 : 1, bi = q                                         ? 8
-                             : model_onnx_type_is(l->n, "ConvInteger") ? -1
-                                                                       : 2;
+    int wi = q ? 3 : 1, bi = q ? 8 : 2;
     const struct onnx_shape *x = model_onnx_shape_in(l, 0),
                             *w = model_onnx_shape_in(l, wi);
     int64_t groups = model_onnx_int(l->n, "group", 1);
 
+    if (model_onnx_type_is(l->n, "ConvInteger"))
+        bi = -1; /* zero points follow */
+    if (model_onnx_type_is(l->n, "DeformConv"))
+        bi = 3; /* behind the offsets */
     windows(l, w, x->rank - 2);
     if (up && l->n->out[0] >= 0)
         deconv_pads(l, x->rank - 2);
@@ -401,9 +403,12 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
     const char *op = n->op ? n->op->op : "other";
     struct onnx_layer l = {.m = m, .n = n, .op = op};
     const struct onnx_node *named = model_onnx_biased(m, n);
+    struct onnx_fused f;
+    bool fused;
 
     if (product_with_bias(m, n))
         return;
+    fused = model_onnx_fused(m, n, &f);
     if (!named ||
         !model_onnx_constant_in(&(struct onnx_layer){.m = m, .n = named}, 1))
         named = n;
@@ -411,6 +416,10 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
     shape_outputs(&l);
     if (l.nout == 0)
         return;
+    if (fused) {
+        model_onnx_fused_layer(&l, &f);
+        return;
+    }
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
         if (strcmp(op, makers[i].op) == 0 && n->nin > 0 && n->in[0] >= 0) {
             makers[i].make(&l);

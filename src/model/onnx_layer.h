@@ -10,6 +10,7 @@ struct onnx_maker {
     struct onnx_graph *g;
     pdl_build *b;
     int *tensor;  /* of a value; -1: none yet */
+    int *readers; /* how many read a value; outputs count as one */
     int *reader;  /* the one node that reads a value; -1: none, -2: several */
     bool *skip;   /* nodes that are no layer */
     int labels;   /* scope of names of layers */
@@ -87,6 +88,16 @@ onnx_layer_fn model_onnx_linear, model_onnx_einsum, model_onnx_attention,
     model_onnx_rnn;
 /* x times a weight, with a bias (-1: none). */
 void model_onnx_linear_of(struct onnx_layer *l, int x, int w, int bias);
+
+/* ---- onnx_fuse.c: layers that are spelled out ---- */
+struct onnx_fused {
+    const char *op;
+    int x, scale, shift; /* values; -1: none */
+    int node[10], n;     /* the chain, without its last node */
+};
+bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
+                      struct onnx_fused *f);
+void model_onnx_fused_layer(struct onnx_layer *l, const struct onnx_fused *f);
 
 /* ---- onnx_label.c ---- */
 enum pdl_status model_onnx_lodge(struct onnx_maker *m,

@@ -196,6 +196,8 @@ static const struct onnx_op ops[] = {
     {"SkipLayerNormalization", MS, "xxwww", "layer_norm", F(skip_norm)},
     {"SkipSimplifiedLayerNormalization", MS, "xxww", "rms_norm", F(skip_norm)},
     {"EmbedLayerNormalization", MS, "iitttww.I", "other", F(embed_norm)},
+    {"QEmbedLayerNormalization", MS, "iiqqqqq.s", "other", F(embed_norm)},
+    {"GatherBlockQuantized", MS, "qIss", "other", F(sequence)},
     {"GroupNorm", MS, "xww", "group_norm", F(same)},
     {"SkipGroupNorm", MS, "xwwxw", "group_norm", F(same)},
     {"Gelu", MS, "x", "gelu", F(same)},

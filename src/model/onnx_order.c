@@ -96,7 +96,7 @@ static enum pdl_status cycle(const struct order *o, const Onnx__Node *n)
 static enum pdl_status visit(struct order *o, Onnx__Node *const *nodes,
                              int *work, int n, int *out)
 {
-    int *state = work, *at = work + n, *stack = work + 2 * n, made = 0;
+    int *state = work, *at = state + n, *stack = at + n, made = 0;
 
     for (int root = 0; root < n; root++) {
         int top = 0;
@@ -111,7 +111,7 @@ static enum pdl_status visit(struct order *o, Onnx__Node *const *nodes,
                 state[i] = 1;
                 at[i] = o->start[i];
             }
-            while (at[i] < o->start[i + 1] && next < 0) {
+            while (o->dep && at[i] < o->start[i + 1] && next < 0) {
                 int d = o->dep[at[i]++];
 
                 if (state[d] == 1)

@@ -138,6 +138,7 @@ struct onnx_graph {
     int functions;         /* scope of the names of model functions */
     struct onnx_dim *dims; /* symbolic dimensions, --dim first */
     int ndims, dcap;
+    int dim_names;                  /* scope of their names */
     const struct onnx_shape *shape; /* inference with the batch as bound */
     const struct onnx_shape *twice; /* with twice the batch; NULL: not made */
     int64_t batch;
@@ -265,44 +266,24 @@ const struct onnx_op *model_onnx_op(const char *domain, const char *name);
 const struct onnx_op *model_onnx_op_at(int i);
 
 /* the functions of the table: onnx_infer_*.c and onnx_fold.c */
-#define ONNX_INFER(X)                                                         \
-    X(same)                                                                   \
-    X(cast)                                                                   \
-    X(unary)                                                                  \
-    X(binary)                                                                 \
-    X(compare)                                                                \
-    X(where)                                                                  \
-    X(shape)                                                                  \
-    X(size)                                                                   \
-    X(gather)                                                                 \
-    X(concat)                                                                 \
-    X(slice)                                                                  \
-    X(reshape)                                                                \
-    X(flatten)                                                                \
-    X(squeeze)                                                                \
-    X(unsqueeze)                                                              \
-    X(transpose)                                                              \
-    X(expand)                                                                 \
-    X(range)                                                                  \
-    X(fill)                                                                   \
-    X(split)                                                                  \
-    X(tile)                                                                   \
-    X(pad)                                                                    \
-    X(reduce)                                                                 \
-    X(arg) X(matmul) X(gemm) X(conv) X(deconv) X(pool) X(global_pool)         \
-        X(batch_norm) X(norm) X(resize) X(einsum) X(rnn) X(depth_to_space)    \
-            X(space_to_depth) X(one_hot) X(topk) X(gather_nd)                 \
-                X(gather_elements) X(dropout) X(quantize) X(dequantize)       \
-                    X(dynamic_quantize) X(qlinear_conv) X(qlinear_matmul)     \
-                        X(qlinear_same) X(conv_integer) X(attention)          \
-                            X(embed_norm) X(skip_norm) X(fixed) X(branch)     \
-                                X(loop) X(nonzero) X(roi) X(matmul_nbits)     \
-                                    X(mha) X(gqa) X(eye) X(loss) X(det)       \
-                                        X(crop) X(qlinear_binary) X(sequence) \
-                                            X(expand_like) X(grid)
+// clang-format off
+#define ONNX_INFER(X)                                                        \
+    X(same) X(cast) X(unary) X(binary) X(compare) X(where) X(shape) X(size)  \
+    X(gather) X(concat) X(slice) X(reshape) X(flatten) X(squeeze)            \
+    X(unsqueeze) X(transpose) X(expand) X(range) X(fill) X(split) X(tile)    \
+    X(pad) X(reduce) X(arg) X(matmul) X(gemm) X(conv) X(deconv) X(pool)      \
+    X(global_pool) X(batch_norm) X(norm) X(resize) X(einsum) X(rnn)          \
+    X(depth_to_space) X(space_to_depth) X(one_hot) X(topk) X(gather_nd)      \
+    X(gather_elements) X(dropout) X(quantize) X(dequantize)                  \
+    X(dynamic_quantize) X(qlinear_conv) X(qlinear_matmul) X(qlinear_same)    \
+    X(conv_integer) X(attention) X(embed_norm) X(skip_norm) X(fixed)         \
+    X(branch) X(loop) X(nonzero) X(roi) X(matmul_nbits) X(mha) X(gqa)        \
+    X(eye) X(loss) X(det) X(crop) X(qlinear_binary) X(sequence)              \
+    X(grid)
 #define X(name) onnx_infer_fn model_onnx_infer_##name;
 ONNX_INFER(X)
 #undef X
+// clang-format on
 
 /* ---- onnx_count.c ---- */
 enum pdl_status model_onnx_count(struct onnx_graph *g);

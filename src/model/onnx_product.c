@@ -170,7 +170,7 @@ static bool einsum_sizes(const struct onnx_layer *l, struct letters *z)
 {
     size_t len;
     const char *eq = model_onnx_str(l->n, "equation", &len), *p = eq;
-    int64_t size[128];
+    int64_t size[128] = {0};
     int in[128] = {0}, input = 0, at = 0, axis[2] = {-1, -1};
     struct pdl_tensor unused;
 

@@ -319,10 +319,16 @@ static enum pdl_status message(struct walk *w, enum msg m, size_t at,
 enum pdl_status model_onnx_strip(struct pdl_bytes in, const char *name,
                                  struct pdl_buf *out, struct pdl_err *err)
 {
+    static const char lfs[] = "version https://git-lfs";
     struct walk w = {
         .data = (const uint8_t *)in.data, .name = name, .out = out, .err = err};
 
     if (in.len == 0)
         return pdl_fail(err, PDL_EPARSE, "%s: the file is empty", name);
+    if (in.len > sizeof lfs && memcmp(in.data, lfs, sizeof lfs - 1) == 0) {
+        pdl_say(err, "%s: a Git LFS pointer, not the file itself", name);
+        pdl_hint(err, "git lfs pull");
+        return PDL_EPARSE;
+    }
     return message(&w, M_MODEL, 0, in.len, 0);
 }

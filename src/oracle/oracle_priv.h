@@ -26,13 +26,28 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
 
+/* When things happened, for the timeline: start and seconds of each operation
+ * by the clock of its stage's first micro-batch, and the end of each task of
+ * the pipeline, [forward, backward][stage][micro-batch]. */
+struct oracle_record {
+    double *start, *seconds, *done;
+};
+
 struct oracle {
     const struct pdl_plan *p;
     const struct pdl_system *sys;
     const struct pdl_oracle_options *opt;
     struct pdl_err *err;
     struct oracle_pe pe;
+    struct oracle_record *record; /* NULL: nobody asks */
 };
+
+/* project.c: pdl_project, and what happened when (record may be NULL) */
+enum pdl_status oracle_project(const struct pdl_plan *plan,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *opt,
+                               struct oracle_record *record,
+                               struct pdl_projection *out, struct pdl_err *err);
 
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */

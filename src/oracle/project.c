@@ -87,6 +87,10 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
     if (*stream > start)
         start = *stream;
     *stream = start + seconds;
+    if (o->record) {
+        o->record->start[op] = start;
+        o->record->seconds[op] = seconds;
+    }
     for (int k = 0; k < o->p->ops[op].nout; k++)
         c->ready[o->p->ops[op].out[k]] = *stream;
 }
@@ -228,7 +232,8 @@ static double makespan(const struct oracle *o, const struct stage_time *t,
     bool moved = true;
     double end = 0;
 
-    p.done = PDL_NEW(a, double, 2 * p.stages * p.micro);
+    p.done = o->record ? o->record->done
+                       : PDL_NEW(a, double, 2 * p.stages * p.micro);
     if (!p.done)
         return -1;
     for (int64_t i = 0; i < 2 * p.stages * p.micro; i++)
@@ -316,14 +321,16 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
                    (out->step_s * (double)out->pes * peak);
 }
 
-enum pdl_status pdl_project(const struct pdl_plan *plan,
-                            const struct pdl_system *sys,
-                            const struct pdl_oracle_options *opt,
-                            struct pdl_projection *out, struct pdl_err *err)
+enum pdl_status oracle_project(const struct pdl_plan *plan,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *opt,
+                               struct oracle_record *record,
+                               struct pdl_projection *out, struct pdl_err *err)
 {
-    struct oracle o = {.p = plan, .sys = sys, .opt = opt, .err = err};
+    struct oracle o = {
+        .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[MAX_STAGES];
+    struct stage_time t[MAX_STAGES] = {{0}};
     pdl_arena *a;
     double span, *ready;
     int worst = 0;
@@ -363,6 +370,14 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
         x.reason = "more memory than a PE has";
     *out = x;
     return PDL_OK;
+}
+
+enum pdl_status pdl_project(const struct pdl_plan *plan,
+                            const struct pdl_system *sys,
+                            const struct pdl_oracle_options *opt,
+                            struct pdl_projection *out, struct pdl_err *err)
+{
+    return oracle_project(plan, sys, opt, NULL, out, err);
 }
 
 static bool in_update(const struct pdl_plan *p, int op)

@@ -314,7 +314,7 @@ static int backward_sums(struct plan_lower *lo, int node, int dy)
 void plan_backward_node(struct plan_lower *lo, int node)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
-    int dy[PLAN_MAX_OUT], sums;
+    int dy[PLAN_MAX_OUT] = {0}, sums;
     bool any = false;
 
     for (int k = 0; k < n->nout; k++)

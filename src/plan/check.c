@@ -228,6 +228,14 @@ static enum pdl_status one_move(struct check *c, const struct pdl_plan_op *o,
     return PDL_OK;
 }
 
+static bool same_box(const struct pdl_box *a, const struct pdl_box *b)
+{
+    for (int d = 0; d < a->ndims; d++)
+        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d])
+            return false;
+    return true;
+}
+
 /* Every item a rank receives is owned by somebody in the group. Owners are
  * equal or disjoint, so volumes add up. Large meshes: ranks at both ends. */
 static enum pdl_status covered(struct check *c, const struct pdl_plan_op *o,
@@ -249,7 +257,7 @@ static enum pdl_status covered(struct check *c, const struct pdl_plan_op *o,
 
             pdl_plan_box(c->p, o->in[k], group[g], &have);
             for (int s = 0; s < nseen; s++)
-                again = again || memcmp(&seen[s], &have, sizeof have) == 0;
+                again = again || same_box(&seen[s], &have);
             if (again)
                 continue;
             if (nseen < 64)
@@ -677,7 +685,8 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct check c = {.p = p, .arena = a, .err = err, .op = -1};
-    enum pdl_status st = PDL_OK;
+    struct plan_spot spot;
+    enum pdl_status st = plan_structure(p, &spot, err);
 
     if (a)
         c.life = PDL_NEW(a, unsigned char, p->ntensors + 1);
@@ -685,7 +694,7 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
         c.forward = PDL_NEW(a, int, p->model->nnodes + 1);
     for (int i = 0; c.forward && i < p->model->nnodes; i++)
         c.forward[i] = -1;
-    if (!c.life || !c.forward)
+    if (st == PDL_OK && (!c.life || !c.forward))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int t = 0; st == PDL_OK && t < p->ntensors; t++)
         c.life[t] = is_given(&p->tensors[t]) ? LIVE : UNWRITTEN;

@@ -35,7 +35,7 @@ static bool innermost(const struct pdl_mesh *m, const struct pdl_place *p,
     for (int f = m->nfactors - 1; f >= 0; f--) {
         if (p->at[f] != d)
             continue;
-        if (!(set >> f & 1))
+        if (!plan_has(set, f))
             outside = true;
         else if (outside)
             return false;

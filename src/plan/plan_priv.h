@@ -4,7 +4,13 @@
 
 #include "paradl/plan.h"
 
-enum { PLAN_MAX_IN = 16, PLAN_MAX_OUT = 16 };
+enum { PLAN_MAX_IN = 64, PLAN_MAX_OUT = 16 };
+
+/* Is factor f in the set? */
+static inline bool plan_has(uint32_t set, int f)
+{
+    return f >= 0 && f < PDL_MAX_FACTORS && (set >> f & 1);
+}
 
 /* How one factor cuts an operator: the dimension of each operand that has the
  * index it shards, or PDL_REPLICATED where the operand lacks the index. An
@@ -91,6 +97,21 @@ struct plan_lower {
     int stage_now;
 };
 
+/* lower.c: what follows from the strategy alone; each node's first forward */
+int64_t plan_micro_batches(const struct pdl_strategy *s);
+enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
+                               const struct pdl_mesh *m, uint32_t *factors,
+                               int *nstages, struct pdl_err *err);
+int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
+                        int nnodes);
+/* structure.c: are ids, shapes, counts of operands, items and programs such
+ * that the rest of the room may look at the plan at all? EWRONG: no, and the
+ * tensor or operation (-1: none) where it was seen */
+struct plan_spot {
+    int tensor, op;
+};
+enum pdl_status plan_structure(const struct pdl_plan *p, struct plan_spot *spot,
+                               struct pdl_err *err);
 /* expand.c: repeated blocks written out; the model itself when it has none */
 enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
                             const struct pdl_model **out, struct pdl_err *err);

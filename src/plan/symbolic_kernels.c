@@ -229,8 +229,9 @@ static void contract_forward(struct plan_machine *m, const struct plan_call *k)
     struct contraction c = contraction_of(m, k->node);
     struct pdl_box kb = kernel_box(&c);
     struct plan_part *y = k->out[0];
-    int64_t yi[PDL_BOX_DIMS], xi[PDL_BOX_DIMS], ki[PDL_BOX_DIMS];
-    int64_t wi[PDL_BOX_DIMS], lo, hi;
+    int64_t yi[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0},
+            ki[PDL_BOX_DIMS] = {0};
+    int64_t wi[PDL_BOX_DIMS] = {0}, lo, hi;
 
     if (k->part == 1) { /* the bias, after the partial sums have met */
         EACH(&y->box, yi)
@@ -268,8 +269,10 @@ static void contract_data(struct plan_machine *m, const struct plan_call *k)
     struct pdl_box kb = kernel_box(&c), all = {.ndims = c.nspatial};
     struct plan_part *dx = k->out[0];
     const struct plan_part *w = k->in[1];
-    int64_t xi[PDL_BOX_DIMS], yi[PDL_BOX_DIMS], si[PDL_BOX_DIMS];
-    int64_t ki[PDL_BOX_DIMS], wi[PDL_BOX_DIMS], got[PDL_BOX_DIMS], lo, hi;
+    int64_t xi[PDL_BOX_DIMS] = {0}, yi[PDL_BOX_DIMS] = {0},
+            si[PDL_BOX_DIMS] = {0};
+    int64_t ki[PDL_BOX_DIMS] = {0}, wi[PDL_BOX_DIMS] = {0},
+            got[PDL_BOX_DIMS] = {0}, lo, hi;
 
     for (int s = 0; s < c.nspatial; s++)
         all.hi[s] = yt->dim[s + 1];
@@ -316,8 +319,9 @@ static void contract_weights(struct plan_machine *m, const struct plan_call *k)
     struct pdl_box kb = kernel_box(&c);
     const struct plan_part *x = k->in[0], *dy = k->in[1];
     struct plan_part *dw = k->out[0];
-    int64_t yi[PDL_BOX_DIMS], xi[PDL_BOX_DIMS], ki[PDL_BOX_DIMS];
-    int64_t wi[PDL_BOX_DIMS];
+    int64_t yi[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0},
+            ki[PDL_BOX_DIMS] = {0};
+    int64_t wi[PDL_BOX_DIMS] = {0};
 
     EACH(&dy->box, yi)
     {
@@ -370,7 +374,7 @@ static void pointwise(struct plan_machine *m, const struct plan_call *k)
     const struct pdl_tensor *t = m->model->tensors;
     const struct pdl_node *n = k->node;
     bool saves_x = n->op->flags & PDL_OP_SAVES_X;
-    int64_t i[PDL_BOX_DIMS], xi[PDL_BOX_DIMS];
+    int64_t i[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0};
 
     if (k->pass == PDL_FORWARD) {
         EACH(&k->out[0]->box, i)
@@ -410,7 +414,7 @@ static void bn_sums(struct plan_machine *m, const struct plan_part *x,
                     const struct plan_part *dy, const struct pdl_box *over,
                     struct plan_part *sums)
 {
-    int64_t i[PDL_BOX_DIMS];
+    int64_t i[PDL_BOX_DIMS] = {0};
 
     EACH(over, i)
     {
@@ -448,7 +452,7 @@ static void bn_normalise(struct plan_machine *m, const struct plan_part *x,
                          const struct plan_part *shift,
                          const struct pdl_box *over, struct plan_part *y)
 {
-    int64_t i[PDL_BOX_DIMS];
+    int64_t i[PDL_BOX_DIMS] = {0};
 
     EACH(over, i)
     {
@@ -467,7 +471,7 @@ static void bn_gradient(struct plan_machine *m, const struct plan_part *x,
                         const struct plan_part *scale,
                         const struct pdl_box *over, struct plan_part *dx)
 {
-    int64_t i[PDL_BOX_DIMS];
+    int64_t i[PDL_BOX_DIMS] = {0};
 
     EACH(over, i)
     {
@@ -502,7 +506,7 @@ static void bn_weight_gradient(struct plan_machine *m,
                                const struct plan_part *back,
                                struct plan_part *scale, struct plan_part *shift)
 {
-    int64_t i[PDL_BOX_DIMS];
+    int64_t i[PDL_BOX_DIMS] = {0};
 
     EACH(&scale->box, i)
     {
@@ -555,8 +559,9 @@ static void pool(struct plan_machine *m, const struct plan_call *k)
         .attr = &k->node->attr, .nspatial = xt->rank - 1, .feature = 1};
     bool max = strcmp(k->node->op->name, "max_pool") == 0;
     struct pdl_box kb = kernel_box(&c), all = {.ndims = c.nspatial};
-    int64_t yi[PDL_BOX_DIMS], xi[PDL_BOX_DIMS], ki[PDL_BOX_DIMS];
-    int64_t si[PDL_BOX_DIMS], got[PDL_BOX_DIMS];
+    int64_t yi[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0},
+            ki[PDL_BOX_DIMS] = {0};
+    int64_t si[PDL_BOX_DIMS] = {0}, got[PDL_BOX_DIMS] = {0};
 
     if (k->pass == PDL_FORWARD) {
         EACH(&k->out[0]->box, yi)
@@ -606,7 +611,7 @@ static void pool(struct plan_machine *m, const struct plan_call *k)
 static void global_pool(struct plan_machine *m, const struct plan_call *k)
 {
     const struct plan_part *x = k->pass == PDL_FORWARD ? k->in[0] : k->out[0];
-    int64_t i[PDL_BOX_DIMS], y[PDL_BOX_DIMS] = {0};
+    int64_t i[PDL_BOX_DIMS] = {0}, y[PDL_BOX_DIMS] = {0};
 
     EACH(&x->box, i)
     {
@@ -637,7 +642,7 @@ static void flatten(struct plan_machine *m, const struct plan_call *k)
 {
     const struct pdl_tensor *xt = &m->model->tensors[k->node->in[0]];
     const struct plan_part *x = k->pass == PDL_FORWARD ? k->in[0] : k->out[0];
-    int64_t i[PDL_BOX_DIMS], f[2];
+    int64_t i[PDL_BOX_DIMS] = {0}, f[2];
 
     EACH(&x->box, i)
     {
@@ -653,7 +658,7 @@ static void concat(struct plan_machine *m, const struct plan_call *k)
 {
     const struct pdl_node *n = k->node;
     int axis = (int)n->attr.axis + 1;
-    int64_t i[PDL_BOX_DIMS], y[PDL_BOX_DIMS], base = 0;
+    int64_t i[PDL_BOX_DIMS] = {0}, y[PDL_BOX_DIMS] = {0}, base = 0;
     int o = 0;
 
     for (int a = 0; a < n->nin; a++) {
@@ -679,7 +684,7 @@ static void concat(struct plan_machine *m, const struct plan_call *k)
 /* dy = y^2 + 5 label: the labels are looked up at the class 0 of y's place. */
 static void loss(struct plan_machine *m, const struct plan_call *k)
 {
-    int64_t i[PDL_BOX_DIMS], l[PDL_BOX_DIMS];
+    int64_t i[PDL_BOX_DIMS] = {0}, l[PDL_BOX_DIMS] = {0};
 
     EACH(&k->out[0]->box, i)
     {

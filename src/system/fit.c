@@ -95,7 +95,7 @@ enum pdl_status pdl_fit_line(const double *bytes, const double *seconds, int n,
         return pdl_fail(err, PDL_EINVAL, "more than %d measured sizes",
                         MAX_POINTS);
     for (int i = 0; i < n; i++) {
-        if (!(seconds[i] > 0 && seconds[i] < 1e6 && bytes[i] >= 0 &&
+        if (!(seconds[i] > 0 && seconds[i] <= 1e4 && bytes[i] >= 0 &&
               bytes[i] < 1e18))
             return pdl_fail(err, PDL_EINVAL,
                             "%g bytes in %g s is not a measurement", bytes[i],

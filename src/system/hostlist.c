@@ -171,8 +171,8 @@ static int put_number(char *out, size_t size, const struct range *ranges,
         k -= ranges->hi - ranges->lo + 1;
         ranges++;
     }
-    return snprintf(out, size, "%0*lld", ranges->width,
-                    (long long)(ranges->lo + k));
+    k += ranges->lo;
+    return snprintf(out, size, "%0*lld", ranges->width, (long long)k);
 }
 
 static const char *nth_name(pdl_arena *a, const struct item *it, int64_t k)

@@ -1,115 +1,330 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hwloc XML, read by libhwloc: packages, cores, memory, GPUs with their model
- * and the NVLinkBandwidth matrix that its NVML backend measures (MB/s). The
- * hwloc 2 library refuses files of version 3, and resolves whatever entities
- * its XML parser does; both are caught before it sees the file. */
+ * hwloc XML of version 2 (lstopo out.xml): packages, cores, memory, GPUs with
+ * their model, and the NVLinkBandwidth matrix of hwloc's NVML backend (MB/s
+ * between GPUs, NVSwitches and POWER packages). Read with expat: libhwloc 2.9
+ * dereferences null pointers on files that are well-formed but make no sense,
+ * and a file must not be able to crash us. The few elements needed here are
+ * those of hwloc2.dtd; a test compares the result with libhwloc's. */
 #include "system_priv.h"
 
-#include <hwloc.h>
+#include <expat.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 16 << 20, MAX_GPUS = 256 };
+enum {
+    MAX_FILE = 16 << 20,
+    MAX_DEPTH = 128,
+    MAX_GPUS = 256,
+    MAX_OBJECTS = 512, /* of a matrix */
+    MAX_TEXT = 1 << 16,
+    OPENFABRICS = 3, /* osdev_type */
+};
 
-static bool contains(struct pdl_bytes in, const char *word)
+static const char *const backends[] = {"nvml", "cuda", "rsmi"};
+enum { NBACKENDS = sizeof backends / sizeof backends[0] };
+
+struct gpu {
+    int backend;
+    int64_t id;
+    double pcie;
+    const char *model;
+};
+
+struct reader {
+    pdl_arena *a;
+    const char *name;
+    struct pdl_err *err;
+    enum pdl_status status;
+    XML_Parser parser;
+    int depth;
+    struct {
+        int gpu; /* the object is this one, or -1 */
+        double pcie;
+    } open[MAX_DEPTH + 1];
+    struct gpu gpus[MAX_GPUS];
+    int ngpus;
+    int64_t sockets, cores, memory, nics;
+    /* the matrix */
+    bool inside;
+    int objects, nindexes, nvalues;
+    char kind[MAX_OBJECTS]; /* first letter of the type: O, P(CI), p(ackage) */
+    int64_t ids[MAX_OBJECTS];
+    double *values;
+    char kind_of_all;
+    char *text; /* of the element being read */
+    size_t len;
+};
+
+static void refuse(struct reader *r, const char *what, const char *hint)
 {
-    return memmem(in.data, in.len, word, strlen(word)) != NULL;
+    if (r->status != PDL_OK)
+        return;
+    r->status =
+        pdl_fail(r->err, PDL_EPARSE, "%s:%lu: %s", r->name,
+                 (unsigned long)XML_GetCurrentLineNumber(r->parser), what);
+    if (*hint)
+        pdl_hint(r->err, "%s", hint);
+    XML_StopParser(r->parser, XML_FALSE);
 }
 
-static enum pdl_status screen(struct pdl_bytes in, const char *name,
-                              struct pdl_err *err)
+static void starve(struct reader *r)
 {
-    if (in.len == 0 || in.len > MAX_FILE)
-        return pdl_fail(err, PDL_EPARSE, "%s: %s", name,
-                        in.len ? "larger than 16 MiB" : "the file is empty");
-    if (memchr(in.data, '\0', in.len))
-        return pdl_fail(err, PDL_EPARSE, "%s: not a text file", name);
-    if (contains(in, "<!ENTITY"))
-        return pdl_fail(err, PDL_EPARSE, "%s: XML entities are not accepted",
-                        name);
-    if (contains(in, "<topology version=\"3")) {
-        pdl_fail(err, PDL_EPARSE,
-                 "%s: hwloc XML of version 3, the library "
-                 "here reads version 2",
-                 name);
-        pdl_hint(err, "write it with lstopo --export-xml-flags v2 out.xml");
-        return PDL_EPARSE;
+    if (r->status == PDL_OK)
+        r->status = system_no_memory(r->err, r->name);
+    XML_StopParser(r->parser, XML_FALSE);
+}
+
+static const char *attr(const char **attrs, const char *name)
+{
+    for (; *attrs; attrs += 2)
+        if (strcmp(attrs[0], name) == 0)
+            return attrs[1];
+    return "";
+}
+
+/* ---- objects ----------------------------------------------------------- */
+
+static void start_osdev(struct reader *r, const char **attrs)
+{
+    const char *name = attr(attrs, "name");
+
+    r->nics += strtol(attr(attrs, "osdev_type"), NULL, 10) == OPENFABRICS;
+    for (int b = 0; b < NBACKENDS; b++) {
+        if (strncmp(name, backends[b], strlen(backends[b])) != 0)
+            continue;
+        if (r->ngpus == MAX_GPUS) {
+            refuse(r, "more GPUs than a node can have", "");
+            return;
+        }
+        r->gpus[r->ngpus] =
+            (struct gpu){.backend = b,
+                         .id = strtoll(attr(attrs, "gp_index"), NULL, 10),
+                         .pcie = r->open[r->depth].pcie};
+        r->open[r->depth].gpu = r->ngpus++;
     }
-    if (!contains(in, "<topology"))
-        return pdl_fail(err, PDL_EPARSE,
-                        "%s: no <topology>: not an hwloc "
-                        "file",
-                        name);
-    return PDL_OK;
 }
 
-static enum pdl_status load(struct pdl_bytes in, const char *name,
-                            hwloc_topology_t *out, struct pdl_err *err)
+static void start_object(struct reader *r, const char **attrs)
 {
-    hwloc_topology_t topo = NULL;
-    char *copy;
-    int bad;
+    const char *type = attr(attrs, "type");
+    double bytes = pdl_strtod(attr(attrs, "local_memory"), NULL);
 
-    if (hwloc_topology_init(&topo) != 0)
-        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
-    /* the length it wants counts a final zero byte */
-    copy = malloc(in.len + 1);
-    if (!copy) {
-        hwloc_topology_destroy(topo);
-        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
+    r->open[r->depth].gpu = -1;
+    r->sockets += strcmp(type, "Package") == 0;
+    r->cores += strcmp(type, "Core") == 0;
+    if (strcmp(type, "NUMANode") == 0 && bytes > 0 && bytes < 1e15)
+        r->memory += (int64_t)bytes;
+    if (strcmp(type, "PCIDev") == 0) {
+        double rate = pdl_strtod(attr(attrs, "pci_link_speed"), NULL) * 1e9;
+
+        r->open[r->depth].pcie = rate > 0 && rate < 1e13 ? rate : 0;
     }
-    memcpy(copy, in.data, in.len);
-    copy[in.len] = '\0';
-    bad = hwloc_topology_set_xmlbuffer(topo, copy, (int)in.len + 1);
-    bad = bad ||
-          hwloc_topology_set_io_types_filter(topo, HWLOC_TYPE_FILTER_KEEP_ALL);
-    bad = bad || hwloc_topology_load(topo);
-    free(copy);
-    if (bad) {
-        hwloc_topology_destroy(topo);
-        return pdl_fail(err, PDL_EPARSE, "%s: libhwloc cannot read it", name);
+    if (strcmp(type, "OSDev") == 0)
+        start_osdev(r, attrs);
+}
+
+static void start_info(struct reader *r, const char **attrs)
+{
+    int gpu = r->open[r->depth].gpu;
+
+    if (gpu < 0 || strcmp(attr(attrs, "name"), "GPUModel") != 0)
+        return;
+    r->gpus[gpu].model = pdl_arena_strdup(r->a, attr(attrs, "value"));
+    if (!r->gpus[gpu].model)
+        starve(r);
+}
+
+/* ---- the matrix -------------------------------------------------------- */
+
+static char letter(const char *type)
+{
+    return (char)(strncmp(type, "OSDev", 5) == 0     ? 'O'
+                  : strncmp(type, "PCIDev", 6) == 0  ? 'P'
+                  : strncmp(type, "Package", 7) == 0 ? 'p'
+                                                     : '-');
+}
+
+static void start_matrix(struct reader *r, const char **attrs)
+{
+    long n = strtol(attr(attrs, "nbobjs"), NULL, 10);
+
+    if (strcmp(attr(attrs, "name"), "NVLinkBandwidth") != 0 || r->objects > 0)
+        return;
+    if (n < 1 || n > MAX_OBJECTS) {
+        refuse(r, "a matrix of a strange size", "");
+        return;
     }
-    *out = topo;
-    return PDL_OK;
+    r->values = PDL_NEW(r->a, double, n *n);
+    if (!r->values) {
+        starve(r);
+        return;
+    }
+    r->inside = true;
+    r->objects = (int)n;
+    r->kind_of_all = letter(attr(attrs, "type"));
 }
 
-/* The GPUs, by the first backend that lists any. */
-static int find_gpus(hwloc_topology_t topo, hwloc_obj_t *gpus)
+/* "OSDev:802 PCIDev:449" or, when all are of one type, "802 803". */
+static void read_indexes(struct reader *r)
 {
-    static const char *const backends[] = {"nvml", "cuda", "rsmi"};
-    int n = 0;
+    char *save = NULL;
 
-    for (size_t b = 0; b < sizeof backends / sizeof backends[0] && n == 0; b++)
-        for (hwloc_obj_t o = hwloc_get_next_osdev(topo, NULL); o;
-             o = hwloc_get_next_osdev(topo, o))
-            if (o->name &&
-                strncmp(o->name, backends[b], strlen(backends[b])) == 0 &&
-                n < MAX_GPUS)
-                gpus[n++] = o;
-    return n;
+    for (char *t = strtok_r(r->text, " \t\r\n", &save); t;
+         t = strtok_r(NULL, " \t\r\n", &save)) {
+        const char *colon = strchr(t, ':');
+
+        if (r->nindexes == r->objects) {
+            refuse(r, "more indexes than objects", "");
+            return;
+        }
+        r->kind[r->nindexes] = colon ? letter(t) : r->kind_of_all;
+        r->ids[r->nindexes++] = strtoll(colon ? colon + 1 : t, NULL, 10);
+    }
 }
 
-static int index_of(hwloc_obj_t *gpus, int n, hwloc_obj_t o)
+static void read_values(struct reader *r)
 {
-    for (int i = 0; i < n; i++)
-        if (gpus[i] == o)
+    char *save = NULL;
+
+    for (char *t = strtok_r(r->text, " \t\r\n", &save); t;
+         t = strtok_r(NULL, " \t\r\n", &save)) {
+        double v = pdl_strtod(t, NULL) * 1e6;
+
+        if (r->nvalues == r->objects * r->objects) {
+            refuse(r, "more values than the matrix has", "");
+            return;
+        }
+        r->values[r->nvalues++] = v > 0 && v < 1e15 ? v : 0;
+    }
+}
+
+/* ---- expat ------------------------------------------------------------- */
+
+static void check_root(struct reader *r, const char *tag, const char **attrs)
+{
+    if (strcmp(tag, "topology") != 0)
+        refuse(r, "no <topology>: not an hwloc file", "");
+    else if (pdl_strtod(attr(attrs, "version"), NULL) >= 3)
+        refuse(r, "hwloc XML of version 3, version 2 is needed",
+               "write it with lstopo --export-xml-flags v2 out.xml");
+    else if (pdl_strtod(attr(attrs, "version"), NULL) < 2)
+        refuse(r, "hwloc XML before version 2",
+               "write it again with lstopo of hwloc 2");
+}
+
+static void XMLCALL start(void *ctx, const char *tag, const char **attrs)
+{
+    struct reader *r = ctx;
+
+    if (r->depth == 0)
+        check_root(r, tag, attrs);
+    if (r->depth == MAX_DEPTH) {
+        refuse(r, "nested too deep", "");
+        return;
+    }
+    r->depth++;
+    r->open[r->depth] = r->open[r->depth - 1];
+    r->len = 0;
+    if (strcmp(tag, "object") == 0)
+        start_object(r, attrs);
+    else if (strcmp(tag, "info") == 0)
+        start_info(r, attrs);
+    else if (strncmp(tag, "distances2", 10) == 0)
+        start_matrix(r, attrs);
+}
+
+static void XMLCALL chars(void *ctx, const char *text, int len)
+{
+    struct reader *r = ctx;
+
+    if (!r->inside)
+        return;
+    if (r->len + (size_t)len >= MAX_TEXT) {
+        refuse(r, "too much text in one element", "");
+        return;
+    }
+    memcpy(r->text + r->len, text, (size_t)len);
+    r->len += (size_t)len;
+}
+
+static void XMLCALL end(void *ctx, const char *tag)
+{
+    struct reader *r = ctx;
+
+    r->text[r->len] = '\0';
+    if (r->inside && strcmp(tag, "indexes") == 0)
+        read_indexes(r);
+    else if (r->inside && strcmp(tag, "u64values") == 0)
+        read_values(r);
+    else if (strncmp(tag, "distances2", 10) == 0)
+        r->inside = false;
+    r->len = 0;
+    r->depth--;
+}
+
+static void XMLCALL entity(void *ctx, const XML_Char *name, int is_parameter,
+                           const XML_Char *value, int length,
+                           const XML_Char *base, const XML_Char *system_id,
+                           const XML_Char *public_id, const XML_Char *notation)
+{
+    (void)name, (void)is_parameter, (void)value, (void)length, (void)base;
+    (void)system_id, (void)public_id, (void)notation;
+    refuse(ctx, "XML entities are not accepted", "");
+}
+
+static enum pdl_status parse(struct reader *r, struct pdl_bytes in)
+{
+    r->parser = XML_ParserCreate(NULL);
+    if (!r->parser)
+        return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", r->name);
+    XML_SetUserData(r->parser, r);
+    XML_SetElementHandler(r->parser, start, end);
+    XML_SetCharacterDataHandler(r->parser, chars);
+    XML_SetEntityDeclHandler(r->parser, entity);
+    if (XML_Parse(r->parser, in.data, (int)in.len, 1) != XML_STATUS_OK &&
+        r->status == PDL_OK)
+        r->status = pdl_fail(r->err, PDL_EPARSE, "%s:%lu: %s", r->name,
+                             (unsigned long)XML_GetCurrentLineNumber(r->parser),
+                             XML_ErrorString(XML_GetErrorCode(r->parser)));
+    XML_ParserFree(r->parser);
+    r->parser = NULL;
+    return r->status;
+}
+
+/* ---- what was seen ----------------------------------------------------- */
+
+/* Keeps the GPUs of the first backend that lists any. */
+static void choose_backend(struct reader *r)
+{
+    int best = NBACKENDS, n = 0;
+
+    for (int i = 0; i < r->ngpus; i++)
+        best = r->gpus[i].backend < best ? r->gpus[i].backend : best;
+    for (int i = 0; i < r->ngpus; i++)
+        if (r->gpus[i].backend == best)
+            r->gpus[n++] = r->gpus[i];
+    r->ngpus = n;
+}
+
+/* The GPU in this row of the matrix, or -1. */
+static int gpu_of(const struct reader *r, int row)
+{
+    for (int i = 0; i < r->ngpus; i++)
+        if (r->kind[row] == 'O' && r->gpus[i].id == r->ids[row])
             return i;
     return -1;
 }
 
-static double cable_rate(const char *model)
+static enum pdl_status add_pair(const struct reader *r,
+                                struct system_seen_node *seen, int x, int y,
+                                double rate)
 {
-    return model && strcmp(model, "p100-16g") == 0 ? 20e9 : 25e9;
-}
-
-static enum pdl_status add_pair(pdl_arena *a, struct system_seen_node *seen,
-                                int x, int y, double rate, struct pdl_err *err)
-{
-    int64_t *v = PDL_NEW(a, int64_t, 3);
+    int64_t *v = PDL_NEW(r->a, int64_t, 3);
 
     if (!v)
-        return system_no_memory(err, "hwloc");
+        return system_no_memory(r->err, r->name);
     v[0] = x;
     v[1] = y;
     v[2] = (int64_t)(rate / seen->link_bytes_per_s + 0.5);
@@ -118,119 +333,73 @@ static enum pdl_status add_pair(pdl_arena *a, struct system_seen_node *seen,
     return PDL_OK;
 }
 
-static enum pdl_status
-read_matrix(pdl_arena *a, const struct hwloc_distances_s *d, hwloc_obj_t *gpus,
-            int n, struct system_seen_node *seen, struct pdl_err *err)
+/* One cell: a cable to another GPU, to a switch, or (POWER) to the host. */
+static enum pdl_status read_cell(const struct reader *r,
+                                 struct system_seen_node *seen, int row,
+                                 int column, double *to_switch)
+{
+    double rate = r->values[row * r->objects + column];
+    int x = gpu_of(r, row), y = gpu_of(r, column);
+
+    if (row == column || rate <= 0 || x < 0)
+        return PDL_OK;
+    if (x == 0 && r->kind[column] == 'P')
+        *to_switch += rate;
+    if (x == 0 && r->kind[column] == 'p' && rate > seen->pcie_bytes_per_s)
+        seen->pcie_bytes_per_s = rate;
+    return y > x ? add_pair(r, seen, x, y, rate) : PDL_OK;
+}
+
+static enum pdl_status read_matrix(const struct reader *r,
+                                   struct system_seen_node *seen)
 {
     double to_switch = 0;
     enum pdl_status st = PDL_OK;
+    int n = r->objects;
 
-    seen->pairs = PDL_NEW(a, struct pdl_ints, n * n);
+    if (n == 0 || r->nindexes != n || r->nvalues != n * n)
+        return PDL_OK;
+    seen->pairs = PDL_NEW(r->a, struct pdl_ints, n * n);
     if (!seen->pairs)
-        return system_no_memory(err, "hwloc");
-    for (unsigned i = 0; i < d->nbobjs; i++) {
-        int x = index_of(gpus, n, d->objs[i]);
-
-        for (unsigned k = 0; k < d->nbobjs && x >= 0 && st == PDL_OK; k++) {
-            double rate = (double)d->values[i * d->nbobjs + k] * 1e6;
-            int y = index_of(gpus, n, d->objs[k]);
-
-            if (i == k || rate <= 0)
-                continue;
-            if (x == 0 && y < 0 && d->objs[k]->type == HWLOC_OBJ_PCI_DEVICE)
-                to_switch += rate;
-            /* POWER: NVLinks to the host */
-            if (x == 0 && d->objs[k]->type == HWLOC_OBJ_PACKAGE &&
-                rate > seen->pcie_bytes_per_s)
-                seen->pcie_bytes_per_s = rate;
-            if (y > x)
-                st = add_pair(a, seen, x, y, rate, err);
-        }
-    }
+        return system_no_memory(r->err, r->name);
+    /* one NVLink: Pascal 20 GB/s, Volta to Hopper 25 */
+    seen->link_bytes_per_s =
+        seen->model && strcmp(seen->model, "p100-16g") == 0 ? 20e9 : 25e9;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n && st == PDL_OK; k++)
+            st = read_cell(r, seen, i, k, &to_switch);
     if (seen->npairs == 0)
         seen->switch_links =
             (int64_t)(to_switch / seen->link_bytes_per_s + 0.5);
     return st;
 }
 
-static enum pdl_status read_links(pdl_arena *a, hwloc_topology_t topo,
-                                  hwloc_obj_t *gpus, int n,
-                                  struct system_seen_node *seen,
-                                  struct pdl_err *err)
+static enum pdl_status describe(struct reader *r, struct pdl_system *sys)
 {
-    struct hwloc_distances_s *d = NULL;
-    unsigned count = 1;
-    enum pdl_status st = PDL_OK;
-
-    if (n == 0 ||
-        hwloc_distances_get_by_name(topo, "NVLinkBandwidth", &count, &d, 0) ||
-        count == 0)
-        return PDL_OK;
-    seen->link_bytes_per_s = cable_rate(seen->model);
-    st = read_matrix(a, d, gpus, n, seen, err);
-    hwloc_distances_release(topo, d);
-    return st;
-}
-
-static void read_gpu(hwloc_obj_t gpu, struct system_seen_node *seen,
-                     pdl_arena *a)
-{
-    const char *model = hwloc_obj_get_info_by_name(gpu, "GPUModel");
-    hwloc_obj_t pci = gpu->parent;
-
-    if (model) {
-        seen->model = pdl_pe_of_model(model);
-        seen->model_text = pdl_arena_strdup(a, model);
-    }
-    if (pci && pci->type == HWLOC_OBJ_PCI_DEVICE)
-        seen->pcie_bytes_per_s = (double)pci->attr->pcidev.linkspeed * 1e9;
-    if (!(seen->pcie_bytes_per_s >= 0 && seen->pcie_bytes_per_s < 1e13))
-        seen->pcie_bytes_per_s = 0;
-}
-
-static int64_t at_least_0(int n)
-{
-    return n > 0 ? n : 0;
-}
-
-static int64_t count_nics(hwloc_topology_t topo)
-{
-    int64_t n = 0;
-
-    for (hwloc_obj_t o = hwloc_get_next_osdev(topo, NULL); o;
-         o = hwloc_get_next_osdev(topo, o))
-        n += o->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-    return n < 1024 ? n : 0;
-}
-
-static enum pdl_status describe(pdl_arena *a, hwloc_topology_t topo,
-                                const char *name, struct pdl_system *sys,
-                                struct pdl_err *err)
-{
-    struct system_seen_node seen = {.gpus = 0};
-    hwloc_obj_t gpus[MAX_GPUS], root = hwloc_get_root_obj(topo);
-    int n = find_gpus(topo, gpus);
+    struct system_seen_node seen = {.sockets = r->sockets,
+                                    .cores = r->cores,
+                                    .memory_bytes = r->memory,
+                                    .nics = r->nics < 1024 ? r->nics : 0};
     enum pdl_status st;
 
-    seen.gpus = n;
-    seen.sockets =
-        at_least_0(hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_PACKAGE));
-    seen.cores = at_least_0(hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_CORE));
-    if (root->total_memory < (hwloc_uint64_t)1e18)
-        seen.memory_bytes = (int64_t)root->total_memory;
-    seen.nics = count_nics(topo);
-    if (n > 0)
-        read_gpu(gpus[0], &seen, a);
-    st = read_links(a, topo, gpus, n, &seen, err);
+    choose_backend(r);
+    seen.gpus = r->ngpus;
+    if (r->ngpus > 0) {
+        seen.pcie_bytes_per_s = r->gpus[0].pcie;
+        seen.model_text = r->gpus[0].model;
+        if (r->gpus[0].model)
+            seen.model = pdl_pe_of_model(r->gpus[0].model);
+    }
+    st = read_matrix(r, &seen);
     if (st == PDL_OK)
-        st = system_seen_apply(a, &seen, sys, err);
-    if (st == PDL_OK && n == 0)
-        st = system_add_text(a, &sys->unverified, &sys->nunverified, err,
+        st = system_seen_apply(r->a, &seen, sys, r->err);
+    if (st == PDL_OK && r->ngpus == 0)
+        st = system_add_text(r->a, &sys->unverified, &sys->nunverified, r->err,
                              "node.pes: hwloc saw no GPU (was it built with "
                              "NVML or ROCm?)");
     if (st == PDL_OK)
-        st = system_add_text(a, &sys->sources, &sys->nsources, err,
-                             "hwloc XML: %s", name);
+        st = system_add_text(r->a, &sys->sources, &sys->nsources, r->err,
+                             "hwloc XML: %s", r->name);
     return st;
 }
 
@@ -238,17 +407,23 @@ static enum pdl_status run(pdl_arena *a, struct pdl_bytes in, const char *name,
                            const struct pdl_import *how, struct pdl_system *sys,
                            struct pdl_err *err)
 {
-    hwloc_topology_t topo = NULL;
-    enum pdl_status st = screen(in, name, err);
+    struct reader *r = PDL_NEW(a, struct reader, 1);
+    char *text = PDL_NEW(a, char, MAX_TEXT);
+    enum pdl_status st;
 
     (void)how;
-    if (st == PDL_OK)
-        st = load(in, name, &topo, err);
-    if (st != PDL_OK)
-        return st;
-    st = describe(a, topo, name, sys, err);
-    hwloc_topology_destroy(topo);
-    return st;
+    if (!r || !text)
+        return system_no_memory(err, name);
+    if (in.len > MAX_FILE)
+        return pdl_fail(err, PDL_EPARSE, "%s: larger than %d MiB", name,
+                        MAX_FILE >> 20);
+    r->a = a;
+    r->name = name;
+    r->err = err;
+    r->text = text;
+    r->open[0].gpu = -1;
+    st = parse(r, in);
+    return st == PDL_OK ? describe(r, sys) : st;
 }
 
 const struct pdl_importer system_import_hwloc = {

@@ -7,7 +7,7 @@
  * anywhere in a row. One log may hold several runs. The number of ranks is in
  * the Rank lines only. Times are out-of-place, in-place where those are
  * missing; sizes are counted as nccl-tests counts them. */
-#include "system_priv.h"
+#include "nccl_log.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -15,29 +15,6 @@
 #include <string.h>
 
 enum { MAX_FILE = 64 << 20, MAX_TOKENS = 48, MAX_LINE = 2048 };
-
-struct row_format {
-    int root;     /* 1 when there is such a column */
-    int time[2];  /* column of the time, out of place and in place */
-    int bus[2];   /* of the bus bandwidth */
-    int wrong[2]; /* of the number of wrong results */
-};
-
-struct log {
-    pdl_arena *a;
-    const char *name;
-    const struct pdl_import *how;
-    struct pdl_system *sys;
-    struct pdl_err *err;
-    int line;
-    struct row_format format;
-    struct system_times times;
-    int64_t ranks, hosts, wrong;
-    bool ranks_closed; /* rows came: the next Rank line starts a new list */
-    const char *host_names[512];
-    const char *model;
-    int runs;
-};
 
 /* ---- names ------------------------------------------------------------ */
 
@@ -56,8 +33,7 @@ static const struct {
     {"hypercube", "hypercube"},
 };
 
-/* "all_reduce_perf", "AllReduce" -> "allreduce" */
-static const char *op_of(const char *text)
+const char *system_nccl_op(const char *text)
 {
     char plain[64];
     size_t n = 0;
@@ -87,7 +63,7 @@ static double bus_factor(const char *op, int64_t n)
 
 /* ---- one run ---------------------------------------------------------- */
 
-static enum pdl_status lacking(struct log *log, const char *what,
+static enum pdl_status lacking(struct system_nccl_log *log, const char *what,
                                const char *hint)
 {
     pdl_fail(log->err, PDL_EPARSE, "%s: %s", log->name, what);
@@ -115,7 +91,7 @@ static void note_bandwidth(struct pdl_system *sys, const struct system_times *t)
     }
 }
 
-static enum pdl_status finish_run(struct log *log)
+enum pdl_status system_nccl_finish(struct system_nccl_log *log)
 {
     struct system_times *t = &log->times;
     enum pdl_status st;
@@ -123,7 +99,7 @@ static enum pdl_status finish_run(struct log *log)
     if (t->count == 0)
         return PDL_OK;
     if (!t->op && log->how->op)
-        t->op = op_of(log->how->op);
+        t->op = system_nccl_op(log->how->op);
     if (!t->op)
         return lacking(log, "the log does not say which collective it is",
                        "name it, for example --op allreduce");
@@ -229,9 +205,9 @@ static int split(char *line, char **tokens)
 
 /* The header names the columns; ours to know are time, busbw and the count of
  * wrong results, once or twice. */
-static void read_header(struct log *log, char **tokens, int n)
+static void read_header(struct system_nccl_log *log, char **tokens, int n)
 {
-    struct row_format f = {0, {-1, -1}, {-1, -1}, {-1, -1}};
+    struct system_nccl_row f = {0, {-1, -1}, {-1, -1}, {-1, -1}};
     int times = 0, buses = 0, wrongs = 0;
 
     for (int i = 0; i < n; i++) {
@@ -252,7 +228,7 @@ static void read_header(struct log *log, char **tokens, int n)
         log->format = f;
 }
 
-static void read_rank(struct log *log, const char *p)
+static void read_rank(struct system_nccl_log *log, const char *p)
 {
     const char *on = strstr(p, " on "), *model = strrchr(p, ']');
     const char *host;
@@ -279,7 +255,7 @@ static void read_rank(struct log *log, const char *p)
         log->host_names[log->hosts++] = name;
 }
 
-static enum pdl_status read_comment(struct log *log, char *line)
+static enum pdl_status read_comment(struct system_nccl_log *log, char *line)
 {
     static const char starting[] = "Collective test starting:";
     const char *p = skip_blank(line + 1);
@@ -291,21 +267,21 @@ static enum pdl_status read_comment(struct log *log, char *line)
             read_rank(log, p);
             return PDL_OK;
         }
-        st = finish_run(log);
+        st = system_nccl_finish(log);
         read_rank(log, p);
         return st;
     }
     if (strncmp(p, starting, strlen(starting)) == 0) {
-        st = finish_run(log);
-        log->times.op = op_of(skip_blank(p + strlen(starting)));
+        st = system_nccl_finish(log);
+        log->times.op = system_nccl_op(skip_blank(p + strlen(starting)));
         return st;
     }
     if (strncmp(p, "nThread", 7) == 0)
-        return finish_run(log);
+        return system_nccl_finish(log);
     if (strncmp(p, "size", 4) == 0 && strstr(p, "busbw")) {
         int n = split(line + 1, tokens);
 
-        st = finish_run(log);
+        st = system_nccl_finish(log);
         read_header(log, tokens, n);
     }
     return st;
@@ -319,28 +295,28 @@ static double value(char **tokens, int n, int column)
 
     if (column < 0 || column >= n)
         return NAN;
-    v = strtod(tokens[column], &end);
+    v = pdl_strtod(tokens[column], &end);
     return *end || end == tokens[column] ? NAN : v;
 }
 
 /* Without a header: the columns of the last ten years. */
-static struct row_format guess_format(char **tokens, int n)
+static struct system_nccl_row guess_format(char **tokens, int n)
 {
     char *end;
     int root = n > 5 && !strchr(tokens[4], '.') &&
                (strtol(tokens[4], &end, 10), *end == '\0');
 
-    return (struct row_format){root,
-                               {4 + root, 8 + root},
-                               {6 + root, 10 + root},
-                               {7 + root, 11 + root}};
+    return (struct system_nccl_row){root,
+                                    {4 + root, 8 + root},
+                                    {6 + root, 10 + root},
+                                    {7 + root, 11 + root}};
 }
 
-static enum pdl_status read_row(struct log *log, char *line)
+static enum pdl_status read_row(struct system_nccl_log *log, char *line)
 {
     char *tokens[MAX_TOKENS];
     int n = split(line, tokens);
-    struct row_format f = log->format;
+    struct system_nccl_row f = log->format;
     double size, seconds;
 
     if (n < 7 || skip_digits(tokens[0])[0] || skip_digits(tokens[1])[0] ||
@@ -362,7 +338,8 @@ static enum pdl_status read_row(struct log *log, char *line)
     return PDL_OK;
 }
 
-static enum pdl_status read_text(struct log *log, struct pdl_bytes in)
+static enum pdl_status read_text(struct system_nccl_log *log,
+                                 struct pdl_bytes in)
 {
     const char *p = in.data, *end = in.data + in.len;
     char line[MAX_LINE + 1];
@@ -380,111 +357,12 @@ static enum pdl_status read_text(struct log *log, struct pdl_bytes in)
             st = read_row(log, line);
         p += len + 1;
     }
-    return st == PDL_OK ? finish_run(log) : st;
-}
-
-/* ---- JSON ------------------------------------------------------------- */
-
-static int64_t whole(const struct pdl_doc *d, int64_t other)
-{
-    int64_t v = other;
-
-    if (d && pdl_doc_int(d, 0, 1 << 30, &v, NULL) != PDL_OK)
-        return other;
-    return v;
-}
-
-static const char *text_of(const struct pdl_doc *map, const char *key)
-{
-    const struct pdl_doc *d = pdl_doc_get(map, key);
-
-    return d && d->kind == PDL_DOC_SCALAR ? d->text : NULL;
-}
-
-/* A process with several GPUs is one entry: the ranks then step by more. */
-static void read_devices(struct log *log, const struct pdl_doc *root)
-{
-    const struct pdl_doc *config = pdl_doc_get(root, "config");
-    const struct pdl_doc *devices = pdl_doc_get(config, "devices");
-    int64_t each = whole(pdl_doc_get(config, "nthreads"), 1) *
-                   whole(pdl_doc_get(config, "ngpus"), 1);
-
-    if (!devices)
-        devices = pdl_doc_get(root, "devices");
-    if (!devices || devices->kind != PDL_DOC_LIST)
-        return;
-    for (const struct pdl_doc *d = devices->child; d; d = d->next) {
-        const char *host = text_of(d, "host");
-        const char *model = text_of(d, "device_name");
-        bool seen = false;
-
-        host = host ? host : text_of(d, "hostname");
-        model = model ? model : text_of(d, "name");
-        log->model = model ? model : log->model;
-        for (int64_t i = 0; host && i < log->hosts; i++)
-            seen = seen || strcmp(log->host_names[i], host) == 0;
-        if (host && !seen && log->hosts < 512)
-            log->host_names[log->hosts++] = host;
-        log->ranks++;
-    }
-    if (log->ranks > 1 &&
-        whole(pdl_doc_get(devices->child->next, "rank"), 0) == 1)
-        each = 1;
-    if (each > 1 && each < 4096)
-        log->ranks *= each;
-}
-
-static enum pdl_status read_result(struct log *log, const struct pdl_doc *r)
-{
-    const struct pdl_doc *size = pdl_doc_get(r, "size");
-    const struct pdl_doc *half = pdl_doc_get(r, "out_of_place");
-    const struct pdl_doc *time;
-    double bytes = 0, us = 0;
-    enum pdl_status st;
-
-    half = half ? half : pdl_doc_get(r, "in_place");
-    time = pdl_doc_get(half, "time");
-    if (!size || !time)
-        return pdl_doc_fail(r, log->err, "a result needs size and time");
-    st = pdl_doc_num(size, PDL_UNIT_NONE, 0, 1e18, &bytes, log->err);
-    if (st == PDL_OK)
-        st = pdl_doc_num(time, PDL_UNIT_NONE, 1e-6, 1e12, &us, log->err);
-    if (st != PDL_OK)
-        return st;
-    log->wrong += whole(pdl_doc_get(half, "nwrong"), 0) > 0;
-    if (!log->times.op && text_of(r, "experiment_name"))
-        log->times.op = op_of(text_of(r, "experiment_name"));
-    system_times_add(&log->times, bytes, us * 1e-6);
-    return PDL_OK;
-}
-
-static enum pdl_status read_json(struct log *log, struct pdl_bytes in)
-{
-    static const char *const names[] = {"collective", "program", "test",
-                                        "name"};
-    const struct pdl_doc *root = NULL, *results;
-    enum pdl_status st = pdl_doc_json(log->a, in, log->name, &root, log->err);
-
-    if (st != PDL_OK)
-        return st;
-    results = pdl_doc_get(root, "results");
-    if (!results || results->kind != PDL_DOC_LIST)
-        return pdl_doc_fail(root, log->err,
-                            "no 'results': not a file of "
-                            "nccl-tests -J");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (!log->times.op && text_of(root, names[i]))
-            log->times.op = op_of(text_of(root, names[i]));
-    read_devices(log, root);
-    for (const struct pdl_doc *r = results->child; r && st == PDL_OK;
-         r = r->next)
-        st = read_result(log, r);
-    return st == PDL_OK ? finish_run(log) : st;
+    return st == PDL_OK ? system_nccl_finish(log) : st;
 }
 
 /* ---- what the runs say of the machine ---------------------------------- */
 
-static enum pdl_status describe(struct log *log)
+static enum pdl_status describe(struct system_nccl_log *log)
 {
     struct pdl_system *sys = log->sys;
     const struct pdl_collective_fit *c =
@@ -531,7 +409,7 @@ static enum pdl_status run(pdl_arena *a, struct pdl_bytes in, const char *name,
                            const struct pdl_import *how, struct pdl_system *sys,
                            struct pdl_err *err)
 {
-    struct log *log = PDL_NEW(a, struct log, 1);
+    struct system_nccl_log *log = PDL_NEW(a, struct system_nccl_log, 1);
     const char *first;
     enum pdl_status st;
 
@@ -547,13 +425,13 @@ static enum pdl_status run(pdl_arena *a, struct pdl_bytes in, const char *name,
     log->how = how;
     log->sys = sys;
     log->err = err;
-    log->format = (struct row_format){0, {-1, -1}, {-1, -1}, {-1, -1}};
+    log->format = (struct system_nccl_row){0, {-1, -1}, {-1, -1}, {-1, -1}};
     log->times = (struct system_times){.arena = a, .library = "nccl"};
     first = in.data;
     while (first < in.data + in.len && isspace((unsigned char)*first))
         first++;
     if (first < in.data + in.len && *first == '{')
-        st = read_json(log, in);
+        st = system_nccl_json(log, in);
     else
         st = read_text(log, in);
     if (st != PDL_OK)

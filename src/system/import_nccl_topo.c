@@ -72,7 +72,7 @@ static const char *attr(const char **attrs, const char *name)
 /* "32.0 GT/s PCIe" times lanes: 8b/10b up to 5 GT/s, 128b/130b above. */
 static double pcie_rate(const char **attrs)
 {
-    double gt = strtod(attr(attrs, "link_speed"), NULL);
+    double gt = pdl_strtod(attr(attrs, "link_speed"), NULL);
     long width = strtol(attr(attrs, "link_width"), NULL, 10);
 
     if (!(gt > 0 && gt <= 1000) || width < 1 || width > 32)
@@ -136,7 +136,7 @@ static void start_nvlink(struct reader *r, const char **attrs)
 
 static void start_net(struct reader *r, const char **attrs)
 {
-    double speed = strtod(attr(attrs, "speed"), NULL) * 1e6 / 8;
+    double speed = pdl_strtod(attr(attrs, "speed"), NULL) * 1e6 / 8;
 
     r->nets++;
     if (speed > 0 && speed < 1e16 && (r->net_rate == 0 || speed < r->net_rate))

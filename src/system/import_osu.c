@@ -111,14 +111,14 @@ static enum pdl_status read_row(struct reader *r, char *line)
         return pdl_fail(r->err, PDL_EPARSE,
                         "%s:%d: a row before the title '# OSU MPI ...'",
                         r->name, r->line);
-    size = strtod(line, &end);
+    size = pdl_strtod(line, &end);
     second = end;
-    v = strtod(second, &end);
-    if (end == second) { /* a barrier has no size */
-        v = size;
+    v = pdl_strtod(second, &end);
+    if (end == second && strcmp(r->test->op, "barrier") == 0) {
+        v = size; /* it has no size */
         size = 0;
     }
-    if (!(v > 0 && v < 1e12) || !(size >= 0 && size < 1e18) ||
+    if (!(v > 0 && v < 1e10) || !(size >= 0 && size < 1e18) ||
         size != floor(size))
         return pdl_fail(r->err, PDL_EPARSE, "%s:%d: not a size and a number",
                         r->name, r->line);

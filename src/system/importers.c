@@ -80,7 +80,7 @@ static enum pdl_status hostlist(pdl_arena *a, struct pdl_bytes in,
     if (nodes < 0)
         return system_no_memory(err, name);
     st = pdl_hostlist_compress(a, &hosts, &sys->hosts, err);
-    sys->nodes = nodes;
+    sys->nodes = sys->built_nodes = nodes; /* these are real */
     if (st == PDL_OK && how->tasks)
         st = set_tasks(a, how->tasks, nodes, sys, err);
     if (st == PDL_OK)

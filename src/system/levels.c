@@ -107,10 +107,9 @@ static enum pdl_status note_growth(pdl_arena *a, struct pdl_system *sys,
                                    struct pdl_err *err)
 {
     return system_add_text(a, &sys->notes, &sys->nnotes, err,
-                           "grown to %lld nodes: %s has %lld, the same design "
-                           "is continued",
-                           (long long)sys->nodes, sys->name,
-                           (long long)sys->built_nodes);
+                           "grown to %lld nodes: %lld are described, the same "
+                           "design is continued",
+                           (long long)sys->nodes, (long long)sys->built_nodes);
 }
 
 enum pdl_status pdl_system_update(pdl_arena *a, struct pdl_system *sys,

@@ -222,6 +222,30 @@ static void vit_has_the_flops_of_the_formula(void **state)
     pdl_arena_destroy(l.arena);
 }
 
+static int count_op(const struct pdl_model *m, const char *op)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->nnodes; i++)
+        n += strcmp(m->nodes[i].op->name, op) == 0;
+    return n;
+}
+
+/* Written out in nine and five operators each; none is left over. */
+static void norms_and_gelus_are_put_together(void **state)
+{
+    struct loaded l = load(DATA "bert_base_seq512.onnx", NULL);
+
+    (void)state;
+    assert_int_equal(count_op(l.model, "layer_norm"), 25);
+    assert_int_equal(count_op(l.model, "gelu"), 12);
+    assert_int_equal(count_op(l.model, "reduce_mean"), 0);
+    assert_int_equal(count_op(l.model, "erf"), 0);
+    assert_int_equal(count_op(l.model, "linear"), 4 * 12 + 1);
+    assert_int_equal(count_op(l.model, "matmul"), 2 * 12);
+    pdl_arena_destroy(l.arena);
+}
+
 /* Layers hold all parameters of a network whose weights all have a layer. */
 static void parameters_belong_to_layers(void **state)
 {
@@ -304,6 +328,7 @@ int main(void)
         cmocka_unit_test(totals_agree_with_the_zoo),
         cmocka_unit_test(transformers_have_the_flops_of_the_formula),
         cmocka_unit_test(vit_has_the_flops_of_the_formula),
+        cmocka_unit_test(norms_and_gelus_are_put_together),
         cmocka_unit_test(parameters_belong_to_layers),
         cmocka_unit_test(unbound_names_are_listed_and_can_be_bound),
         cmocka_unit_test(an_imported_model_survives_our_own_format),

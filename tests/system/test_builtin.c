@@ -239,7 +239,7 @@ static void a_design_grows_and_says_so(void **state)
     assert_true(s.grown);
     assert_int_equal(s.nodes, 17);
     assert_int_equal(s.levels[s.nlevels - 1].pes, 68);
-    assert_string_equal(s.notes[0], "grown to 17 nodes: abci-v100 has 16, the "
+    assert_string_equal(s.notes[0], "grown to 17 nodes: 16 are described, the "
                                     "same design is continued");
     assert_int_equal(pdl_system_for_pes(a, &s, 0, &err), PDL_EINVAL);
     assert_int_equal(pdl_system_for_pes(a, &s, INT64_MAX, &err), PDL_EINVAL);
@@ -374,6 +374,41 @@ static void driver_names_find_their_pe(void **state)
     }
 }
 
+static void networks_are_topologies_of_the_command_line(void **state)
+{
+    static const struct {
+        const char *name, *spec;
+    } cases[] = {
+        {"abci-v100:nodes=16", "abci:nodes=16"},
+        {"abci-v100:pes_per_node=2,nodes=16",
+         "rail:nodes=16,gpus=2,unit=17,spines=1,uplinks=17,nvlink=150GB/s,"
+         "nvlink-lat=4.5us,bw=12.5GB/s,lat=20.16us"},
+        {"dgx1-v100:nodes=4", "dgx1-cluster:nodes=4"},
+        {"dgx-h100",
+         "rail:nodes=32,gpus=8,unit=32,spines=8,uplinks=4,nvlink=450GB/s,"
+         "nvlink-lat=300ns,bw=50GB/s,lat=650ns"},
+        {"dgx-a100:nodes=48,nic=4x25GB/s",
+         "rail:nodes=48,gpus=8,unit=20,spines=5,uplinks=4,nvlink=300GB/s,"
+         "nvlink-lat=300ns,bw=12.5GB/s,lat=650ns"},
+        {"tpu-v4", "torus:16x16x16,bw=50GB/s,lat=1us"},
+        {"tpu-v4:nodes=48", "torus:6x8x4,bw=50GB/s,lat=1us"},
+        {"fugaku", "torus:24x23x24x2x3x2,bw=6.8GB/s,lat=490ns"},
+        {"fugaku:nodes=7", "torus:7x1x1x1x1x1,bw=6.8GB/s,lat=490ns"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = arena();
+        struct pdl_system s = opened(a, cases[i].name);
+        struct pdl_err err = {"", ""};
+        const char *spec = NULL;
+
+        assert_int_equal(pdl_system_topology(a, &s, &spec, &err), PDL_OK);
+        assert_string_equal(spec, cases[i].spec);
+        pdl_arena_destroy(a);
+    }
+}
+
 static void nccl_tables_are_the_tuners(void **state)
 {
     const struct pdl_nccl_rates *r = pdl_nccl_rates("hopper");
@@ -465,6 +500,7 @@ int main(void)
         cmocka_unit_test(wrong_names_and_parameters_are_refused_in_one_line),
         cmocka_unit_test(dotted_paths_reach_every_number),
         cmocka_unit_test(driver_names_find_their_pe),
+        cmocka_unit_test(networks_are_topologies_of_the_command_line),
         cmocka_unit_test(nccl_tables_are_the_tuners),
         cmocka_unit_test(every_system_of_the_measured_runs_opens),
         cmocka_unit_test(every_open_survives_a_starved_arena),

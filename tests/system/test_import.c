@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <hwloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,42 @@ static void topologies_of_nodes_are_read(void **state)
     }
 }
 
+/* libhwloc is the reference for files it accepts. */
+static void hwloc_files_read_as_libhwloc_reads_them(void **state)
+{
+    static const char *const files[] = {"hwloc/nvidiaDGX2.v2.xml",
+                                        "hwloc/power8gpudistances.v2.xml"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct result r =
+            import("hwloc", files[i], NULL, (struct pdl_import){.np = 0});
+        hwloc_topology_t topo = NULL;
+        char path[500];
+        int64_t gpus = 0;
+
+        snprintf(path, sizeof path, DATA "%s", files[i]);
+        assert_int_equal(hwloc_topology_init(&topo), 0);
+        assert_int_equal(hwloc_topology_set_xml(topo, path), 0);
+        assert_int_equal(hwloc_topology_set_io_types_filter(
+                             topo, HWLOC_TYPE_FILTER_KEEP_ALL),
+                         0);
+        assert_int_equal(hwloc_topology_load(topo), 0);
+        for (hwloc_obj_t o = hwloc_get_next_osdev(topo, NULL); o;
+             o = hwloc_get_next_osdev(topo, o))
+            gpus += strncmp(o->name, "nvml", 4) == 0;
+        assert_int_equal(r.sys.node.pes, gpus);
+        assert_int_equal(r.sys.node.host.sockets,
+                         hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_PACKAGE));
+        assert_int_equal(r.sys.node.host.cores,
+                         hwloc_get_nbobjs_by_type(topo, HWLOC_OBJ_CORE));
+        assert_int_equal(r.sys.node.host.memory_bytes,
+                         (int64_t)hwloc_get_root_obj(topo)->total_memory);
+        hwloc_topology_destroy(topo);
+        pdl_arena_destroy(r.a);
+    }
+}
+
 static void host_lists_give_the_number_of_nodes(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -318,14 +355,17 @@ static void bad_files_are_refused_with_these_words(void **state)
          "f:1:36: nvlink: bad count -1", ""},
         {"nccl-topo", "<!DOCTYPE s [<!ENTITY a \"b\">]><system>&a;</system>",
          "f:1:25: XML entities are not accepted: a", ""},
-        {"hwloc", "", "f: the file is empty", ""},
-        {"hwloc", "hello", "f: no <topology>: not an hwloc file", ""},
-        {"hwloc", "<topology", "f: libhwloc cannot read it", ""},
+        {"hwloc", "", "f:1: no element found", ""},
+        {"hwloc", "hello", "f:1: syntax error", ""},
+        {"hwloc", "<x/>", "f:1: no <topology>: not an hwloc file", ""},
+        {"hwloc", "<topology", "f:1: unclosed token", ""},
+        {"hwloc", "<topology/>", "f:1: hwloc XML before version 2",
+         "write it again with lstopo of hwloc 2"},
         {"hwloc", "<topology version=\"3.0\">",
-         "f: hwloc XML of version 3, the library here reads version 2",
+         "f:1: hwloc XML of version 3, version 2 is needed",
          "write it with lstopo --export-xml-flags v2 out.xml"},
         {"hwloc", "<!DOCTYPE t [<!ENTITY a \"b\">]><topology/>",
-         "f: XML entities are not accepted", ""},
+         "f:1: XML entities are not accepted", ""},
         {"hostlist", "", "f: host list: empty", ""},
         {"hostlist", "n[1-2", "f: host list: 'n[1-2': a bracket is not closed",
          ""},
@@ -464,6 +504,7 @@ int main(void)
         cmocka_unit_test(a_base_system_keeps_what_the_log_does_not_say),
         cmocka_unit_test(osu_files_are_read),
         cmocka_unit_test(topologies_of_nodes_are_read),
+        cmocka_unit_test(hwloc_files_read_as_libhwloc_reads_them),
         cmocka_unit_test(host_lists_give_the_number_of_nodes),
         cmocka_unit_test(bad_files_are_refused_with_these_words),
         cmocka_unit_test(a_billion_laughs_end_at_once),

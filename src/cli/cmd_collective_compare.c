@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl collective compare: every algorithm of a collective on networks and
+ * at sizes, simulated and ranked. */
+#include "cli_collective.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    const char *topology, *size, *algorithms;
+    int64_t ranks;
+    double density;
+};
+
+// clang-format off
+#define AT(field) offsetof(struct options, field)
+static const struct pdl_opt opts[] = {
+    {"topology", 't', PDL_OPT_TEXT, AT(topology), "T[;T...]", NULL,
+     "the networks, with ';' between them"},
+    {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[,BYTES...]", NULL,
+     "bytes of each rank's buffer"},
+    {"algorithms", 'a', PDL_OPT_TEXT, AT(algorithms), "A[;A...]", NULL,
+     "only these, with their parameters"},
+    {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
+     "number of ranks (one a host)"},
+    {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
+     "share of non-zeros; compares the sparse algorithms too"},
+};
+#undef AT
+// clang-format on
+
+enum { MAX_ROWS = 4096 };
+
+struct row {
+    const char *topology, *algorithm, *refused; /* refused: the reason */
+    int64_t bytes;
+    int ranks;
+    double time_s, lower_s;
+    int64_t messages;
+    double best; /* time of the fastest of its network and size */
+};
+
+struct comparison {
+    const char *collective;
+    const struct options *o;
+    pdl_arena *arena;
+    struct row *rows;
+    int nrows;
+};
+
+/* The next item of a list; advances *at; NULL at the end. */
+static char *next_item(pdl_arena *a, const char **at, char mark)
+{
+    const char *from = *at;
+    size_t n;
+
+    if (!from || !*from)
+        return NULL;
+    n = strcspn(from, (char[]){mark, '\0'});
+    *at = from[n] ? from + n + 1 : NULL;
+    return pdl_arena_strndup(a, from, n);
+}
+
+static void run_one(struct comparison *c, const struct pdl_net *net,
+                    const char *spec, struct row *row)
+{
+    struct cli_job_size size = {row->ranks, row->bytes, c->o->density};
+    struct pdl_sim_config config = {.bounds = true};
+    pdl_arena *a = pdl_arena_create((size_t)16 << 30);
+    struct pdl_err err = {"", ""};
+    struct pdl_traffic traffic;
+    struct pdl_sim_result sim;
+    struct pdl_coll_job job;
+    int *hosts;
+    enum pdl_status st =
+        a ? cli_job_make(a, c->collective, spec, net, &size, &job, &err)
+          : pdl_fail(&err, PDL_ENOMEM, "no memory");
+
+    if (st == PDL_OK)
+        st = cli_map_ranks(a, net, job.nranks, NULL, 0, &hosts, &err);
+    if (st == PDL_OK) {
+        pdl_coll_traffic(&job, hosts, &traffic);
+        st = pdl_sim_run(a, net, &traffic, &config, &sim, &err);
+    }
+    if (st == PDL_OK) {
+        row->time_s = sim.time_s;
+        row->lower_s = sim.bounds.lower_s;
+        row->messages = sim.messages;
+    } else {
+        row->refused = pdl_arena_strdup(c->arena, err.msg);
+    }
+    pdl_arena_destroy(a);
+}
+
+static enum pdl_status add_row(struct comparison *c, const struct pdl_net *net,
+                               const char *topology, int64_t bytes,
+                               const char *spec, struct pdl_err *err)
+{
+    struct row *row = &c->rows[c->nrows];
+
+    if (c->nrows == MAX_ROWS)
+        return pdl_fail(err, PDL_EINVAL, "more than %d simulations", MAX_ROWS);
+    c->nrows++;
+    *row = (struct row){.topology = topology,
+                        .algorithm = spec,
+                        .bytes = bytes,
+                        .ranks = c->o->ranks ? (int)c->o->ranks : net->nhosts};
+    run_one(c, net, spec, row);
+    return PDL_OK;
+}
+
+static int by_time(const void *x, const void *y)
+{
+    const struct row *a = x, *b = y;
+
+    if (!a->refused != !b->refused)
+        return a->refused ? 1 : -1;
+    if (a->time_s != b->time_s)
+        return a->time_s < b->time_s ? -1 : 1;
+    return strcmp(a->algorithm, b->algorithm);
+}
+
+/* All algorithms on one network at one size, fastest first. */
+static enum pdl_status compare_at(struct comparison *c,
+                                  const struct pdl_net *net,
+                                  const char *topology, int64_t bytes,
+                                  struct pdl_err *err)
+{
+    int first = c->nrows;
+    const char *list = c->o->algorithms, *spec;
+    enum pdl_status st = PDL_OK;
+
+    while (st == PDL_OK && (spec = next_item(c->arena, &list, ';')) != NULL)
+        st = add_row(c, net, topology, bytes, spec, err);
+    for (int i = 0; !c->o->algorithms && pdl_alg_at(i); i++) {
+        const struct pdl_alg *alg = pdl_alg_at(i);
+
+        if (st == PDL_OK && strcmp(alg->collective->name, c->collective) == 0 &&
+            (!alg->sparse || c->o->density > 0))
+            st = add_row(c, net, topology, bytes, alg->name, err);
+    }
+    qsort(c->rows + first, (size_t)(c->nrows - first), sizeof *c->rows,
+          by_time);
+    for (int i = first; i < c->nrows; i++)
+        c->rows[i].best = c->rows[first].time_s;
+    return st;
+}
+
+static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
+{
+    const char *nets = c->o->topology, *topology, *sizes, *text;
+    enum pdl_status st = PDL_OK;
+
+    while (st == PDL_OK &&
+           (topology = next_item(c->arena, &nets, ';')) != NULL) {
+        const struct pdl_net *net = NULL;
+
+        st = pdl_net_make(c->arena, topology, &net, err);
+        sizes = c->o->size;
+        while (st == PDL_OK &&
+               (text = next_item(c->arena, &sizes, ',')) != NULL) {
+            int64_t bytes;
+
+            st = pdl_bytes_parse(text, &bytes, err);
+            if (st == PDL_OK)
+                st = compare_at(c, net, topology, bytes, err);
+        }
+    }
+    return st;
+}
+
+static void print_json(const struct comparison *c)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, cli_out());
+    pdl_json_schema(&j, "collective-compare");
+    pdl_json_kstr(&j, "collective", c->collective);
+    pdl_json_key(&j, "rows");
+    pdl_json_array(&j);
+    for (int i = 0; i < c->nrows; i++) {
+        const struct row *r = &c->rows[i];
+
+        pdl_json_row(&j);
+        pdl_json_kstr(&j, "topology", r->topology);
+        pdl_json_kint(&j, "size_bytes", r->bytes);
+        pdl_json_kstr(&j, "algorithm", r->algorithm);
+        pdl_json_kint(&j, "ranks", r->ranks);
+        if (r->refused) {
+            pdl_json_kstr(&j, "refused", r->refused);
+        } else {
+            pdl_json_knum(&j, "time_s", r->time_s);
+            pdl_json_knum(&j, "lower_bound_s", r->lower_s);
+            pdl_json_kint(&j, "messages", r->messages);
+        }
+        pdl_json_end(&j);
+    }
+    pdl_json_end(&j);
+    pdl_json_end(&j);
+}
+
+/* The same reason for another size is no news. */
+static bool said_before(const struct comparison *c, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (c->rows[j].refused &&
+            strcmp(c->rows[j].refused, c->rows[i].refused) == 0)
+            return true;
+    return false;
+}
+
+static void print_text(const struct comparison *c)
+{
+    static const struct pdl_column columns[] = {
+        {"topology", false}, {"size", true},    {"algorithm", false},
+        {"time", true},      {"to best", true}, {"to bound", true},
+        {"messages", true}};
+    struct pdl_table t;
+    char text[64];
+
+    pdl_table_init(&t, c->arena, columns, 7);
+    for (int i = 0; i < c->nrows; i++) {
+        const struct row *r = &c->rows[i];
+
+        if (r->refused)
+            continue;
+        pdl_table_cell(&t, "%s", r->topology);
+        pdl_table_cell(&t, "%s",
+                       pdl_unit_format((double)r->bytes, PDL_UNIT_BYTES, text,
+                                       sizeof text));
+        pdl_table_cell(&t, "%s", r->algorithm);
+        pdl_table_cell(
+            &t, "%s",
+            pdl_unit_format(r->time_s, PDL_UNIT_SECONDS, text, sizeof text));
+        pdl_table_cell(&t, "%.2f", r->best > 0 ? r->time_s / r->best : 1);
+        pdl_table_cell(&t, "%.2f", r->lower_s > 0 ? r->time_s / r->lower_s : 1);
+        pdl_table_cell(&t, "%" PRId64, r->messages);
+    }
+    pdl_table_print(&t, cli_width(), cli_out());
+    for (int i = 0; i < c->nrows; i++)
+        if (c->rows[i].refused && !said_before(c, i))
+            pdl_printf(cli_out(), "not run: %s\n", c->rows[i].refused);
+}
+
+static int run(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct comparison c = {.collective = args->pos[0], .o = o};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+
+    if (!o->topology || !o->size) {
+        pdl_fail(&err, PDL_EINVAL, "compare needs --topology and --size");
+        return cli_usage(&err);
+    }
+    if (!pdl_collective_find(c.collective)) {
+        struct pdl_coll_job none = {.alg = NULL};
+
+        pdl_alg_parse(c.collective, "", &none, &err);
+        return cli_usage(&err);
+    }
+    c.arena = pdl_arena_create((size_t)16 << 30);
+    c.rows = c.arena ? PDL_NEW(c.arena, struct row, MAX_ROWS) : NULL;
+    if (!c.rows) {
+        pdl_arena_destroy(c.arena);
+        return EXIT_BUG;
+    }
+    st = compare(&c, &err);
+    if (st == PDL_OK && args->json)
+        print_json(&c);
+    else if (st == PDL_OK)
+        print_text(&c);
+    pdl_arena_destroy(c.arena);
+    return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
+}
+
+const struct pdl_cmd cli_collective_compare = {
+    .name = "collective compare",
+    .args = "COLLECTIVE",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "which algorithm is fastest on a network at a size",
+    .text = "Simulates every algorithm of the collective on every network "
+            "and at every size given, and ranks them. Algorithms that do not "
+            "run there are listed with the reason.",
+    .example = "paradl collective compare allreduce --topology torus:4x4 "
+               "--size 64KiB,16MiB",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = run,
+};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Swing (De Sensi et al., NSDI 2024; the Bine butterfly): in round s an even
+ * rank pairs with r + rho(s), an odd one with r - rho(s), where rho(s) =
+ * (1-(-2)^(s+1))/3 = 1, -1, 3, -5, 11 ... On a torus the distances are about a
+ * third shorter than 2^s.
+ *
+ * Which half a rank keeps: rho(s) is the number written with s+1 ones in base
+ * -2, so the rounds that lead from rank 0 to rank r are where the digits of r
+ * (of -r when r is even) in base -2 change. These marks are the bits. */
+#include "coll_priv.h"
+
+static int64_t swing_partner(const struct coll_butterfly *b, int64_t i, int j)
+{
+    int64_t power = (int64_t)1 << (j + 1);
+    int64_t rho = (1 - (j % 2 ? power : -power)) / 3;
+
+    return coll_mod(i % 2 ? i - rho : i + rho, (int64_t)1 << b->rounds);
+}
+
+static int swing_bit(const struct coll_butterfly *b, int64_t i, int j)
+{
+    const uint64_t odd = UINT64_C(0xaaaaaaaaaaaaaaaa); /* weights below 0 */
+    uint64_t mask = ((uint64_t)1 << b->rounds) - 1;
+    uint64_t v = (uint64_t)(i % 2 ? i : -i);
+    uint64_t digits = ((v + odd) ^ odd) & mask;
+
+    return (int)((digits ^ (digits >> 1)) >> j & 1);
+}
+
+static struct coll_fold body(const struct pdl_coll_job *job)
+{
+    return (struct coll_fold){
+        .halve = true,
+        .b = {.rounds = coll_log2(job->nranks),
+              .job = job,
+              .partner = swing_partner,
+              .bit = swing_bit},
+    };
+}
+
+static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
+{
+    enum pdl_status st = coll_need_pow2(job, err);
+
+    if (st != PDL_OK)
+        return st;
+    coll_one_buffer(job, job->nranks);
+    return PDL_OK;
+}
+
+static int64_t nsteps(const struct pdl_coll_job *job, int rank)
+{
+    struct coll_fold f = body(job);
+    struct coll_group g = {0, 1, job->nranks, rank};
+
+    return coll_fold_nsteps(&f, &g);
+}
+
+static void step(const struct pdl_coll_job *job, int rank, int64_t s,
+                 struct pdl_step *out)
+{
+    struct coll_fold f = body(job);
+    struct coll_group g = {0, 1, job->nranks, rank};
+    struct coll_view v = {0, 0, 1};
+
+    coll_fold_step(&f, &g, &v, s, out);
+    coll_chain(out, s);
+}
+
+static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
+{
+    struct coll_fold f = body(job);
+
+    *out = (struct pdl_coll_cost){0, 0, 0};
+    coll_fold_cost(&f, job->nranks, (double)job->count * job->elem_bytes, out);
+}
+
+const struct pdl_alg coll_allreduce_swing = {
+    .collective = &coll_allreduce,
+    .name = "swing",
+    .summary = "butterfly with short distances on rings and tori",
+    .source = "De Sensi et al., NSDI 2024",
+    .steps = "2 log2 P",
+    .bytes = "2N(P-1)/P",
+    .limits = "powers of two",
+    .setup = setup,
+    .nsteps = nsteps,
+    .step = step,
+    .cost = cost,
+};

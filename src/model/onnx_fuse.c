@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layers that older exporters spell out: layer norm (no operator before opset
+ * 17) and GELU (none before 20). Nine and five small operators become the one
+ * they stand for, so that memory and time are those of the layer people train.
+ *
+ *   layer norm  ((x - mean x) / sqrt(mean((x - mean x)^2) + eps)) g + h
+ *   GELU        x (erf(x / sqrt 2) + 1) / 2
+ *
+ * A chain is taken only when nothing outside reads its middle. */
+#include "onnx_layer.h"
+
+enum { MOST = 10 };
+
+struct chain {
+    const struct onnx_maker *m;
+    int node[MOST]; /* of the chain, the last one not included */
+    int n;
+};
+
+static bool is_scalar(const struct onnx_maker *m, int id)
+{
+    return m->g->values[id].constant &&
+           model_onnx_elements(&m->g->shape[id]) == 1;
+}
+
+/* The node of that type that makes a value read `readers` times, which joins
+ * the chain; NULL: another. */
+static const struct onnx_node *link_of(struct chain *c, int id,
+                                       const char *type, int readers)
+{
+    const struct onnx_value *v = &c->m->g->values[id];
+    const struct onnx_node *n;
+
+    if (v->node < 0 || c->m->readers[id] != readers || c->n == MOST)
+        return NULL;
+    n = &c->m->g->nodes[v->node];
+    if (!model_onnx_type_is(n, type) || n->nin < 1 || n->in[0] < 0 ||
+        (n->nin > 1 && n->in[1] < 0))
+        return NULL;
+    c->node[c->n++] = v->node;
+    return n;
+}
+
+/* Of a node with two inputs, the one that is not constant; -1: neither or
+ * both. *other: the constant. */
+static int data_of(const struct chain *c, const struct onnx_node *n, int *other)
+{
+    for (int i = 0; i < 2 && n->nin == 2; i++)
+        if (n->in[0] >= 0 && n->in[1] >= 0 &&
+            c->m->g->values[n->in[1 - i]].constant &&
+            !c->m->g->values[n->in[i]].constant) {
+            *other = n->in[1 - i];
+            return n->in[i];
+        }
+    return -1;
+}
+
+/* mean over the last dimension of `x` */
+static bool is_mean(const struct onnx_maker *m, const struct onnx_node *n,
+                    int x)
+{
+    const struct onnx_shape *s = &m->g->shape[x];
+    const struct onnx_shape *y =
+        n && n->out[0] >= 0 ? &m->g->shape[n->out[0]] : NULL;
+
+    if (!y || n->in[0] != x || s->rank < 1 || y->rank != s->rank ||
+        y->dim[s->rank - 1] != 1)
+        return false;
+    for (int i = 0; i + 1 < s->rank; i++)
+        if (y->dim[i] != s->dim[i])
+            return false;
+    return true;
+}
+
+/* mean of squares of `s`, plus a small number, under a root */
+static bool is_deviation(struct chain *c, int id, int s, int *readers)
+{
+    const struct onnx_node *root = link_of(c, id, "Sqrt", 1), *sum, *mean, *sq;
+    int eps = -1, v;
+
+    sum = root ? link_of(c, root->in[0], "Add", 1) : NULL;
+    v = sum ? data_of(c, sum, &eps) : -1;
+    mean =
+        v >= 0 && is_scalar(c->m, eps) ? link_of(c, v, "ReduceMean", 1) : NULL;
+    if (!mean)
+        return false;
+    *readers = 2;
+    sq = link_of(c, mean->in[0], "Pow", 1);
+    if (!sq) {
+        sq = link_of(c, mean->in[0], "Mul", 1);
+        *readers = 3;
+        if (!sq || sq->nin != 2 || sq->in[1] != s)
+            return false;
+    }
+    return sq->in[0] == s && sq->out[0] >= 0 && is_mean(c->m, mean, sq->out[0]);
+}
+
+static bool match_norm(struct chain *c, const struct onnx_node *last,
+                       struct onnx_fused *f)
+{
+    const struct onnx_node *scale, *div, *sub;
+    int d, readers = 0, m;
+
+    if (!model_onnx_type_is(last, "Add"))
+        return false;
+    m = data_of(c, last, &f->shift);
+    scale = m >= 0 ? link_of(c, m, "Mul", 1) : NULL;
+    d = scale ? data_of(c, scale, &f->scale) : -1;
+    div = d >= 0 ? link_of(c, d, "Div", 1) : NULL;
+    if (!div || div->nin != 2 ||
+        !is_deviation(c, div->in[1], div->in[0], &readers))
+        return false;
+    sub = link_of(c, div->in[0], "Sub", readers);
+    if (!sub || sub->nin != 2)
+        return false;
+    f->x = sub->in[0];
+    f->op = "layer_norm";
+    return is_mean(c->m, link_of(c, sub->in[1], "ReduceMean", 1), f->x);
+}
+
+static bool match_gelu(struct chain *c, const struct onnx_node *last,
+                       struct onnx_fused *f)
+{
+    const struct onnx_node *mul, *add, *erf, *div;
+    int half = -1, root = -1, one = -1, p;
+
+    if (!model_onnx_type_is(last, "Mul"))
+        return false;
+    p = data_of(c, last, &half);
+    mul = p >= 0 && is_scalar(c->m, half) ? link_of(c, p, "Mul", 1) : NULL;
+    if (!mul || mul->nin != 2)
+        return false;
+    add = link_of(c, mul->in[1], "Add", 1);
+    p = add ? data_of(c, add, &one) : -1;
+    erf = p >= 0 && is_scalar(c->m, one) ? link_of(c, p, "Erf", 1) : NULL;
+    div = erf ? link_of(c, erf->in[0], "Div", 1) : NULL;
+    p = div ? data_of(c, div, &root) : -1;
+    f->x = mul->in[0];
+    f->op = "gelu";
+    return p >= 0 && is_scalar(c->m, root) && p == f->x;
+}
+
+bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
+                      struct onnx_fused *f)
+{
+    struct chain c = {.m = m};
+
+    *f = (struct onnx_fused){.x = -1, .scale = -1, .shift = -1};
+    if (!match_norm(&c, n, f)) {
+        c.n = 0;
+        *f = (struct onnx_fused){.x = -1, .scale = -1, .shift = -1};
+        if (!match_gelu(&c, n, f))
+            return false;
+    }
+    if (f->scale >= 0 && (model_onnx_elements(&m->g->shape[f->scale]) !=
+                              model_onnx_elements(&m->g->shape[f->shift]) ||
+                          model_onnx_source(m->g, f->scale) < 0 ||
+                          model_onnx_source(m->g, f->shift) < 0))
+        return false;
+    memcpy(f->node, c.node, sizeof f->node);
+    f->n = c.n;
+    return true;
+}
+
+void model_onnx_fused_layer(struct onnx_layer *l, const struct onnx_fused *f)
+{
+    l->op = f->op;
+    model_onnx_input(l, f->x);
+    if (f->scale >= 0) {
+        l->attr.features = model_onnx_elements(&l->m->g->shape[f->scale]);
+        model_onnx_weight(l, f->scale, l->attr.features);
+        model_onnx_weight(l, f->shift, l->attr.features);
+    }
+    model_onnx_outputs(l, model_onnx_emit(l));
+}

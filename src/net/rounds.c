@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Short cut: rounds. Where operation i of every rank waits for its operation
+ * i-1, and the messages of a round are matched within it, and no two messages
+ * ever share a link, time is a recurrence over ranks: a message starts at the
+ * later of its two ranks' times and takes its latency and its bytes alone; a
+ * rank's next time is the last of its own two messages. No events, no solver;
+ * a ring of 4096 ranks is 33 million of these steps.
+ *
+ * That no link is shared is checked, not assumed. Each link keeps the end of
+ * the last message on it, and the next one must begin after. Rounds with the
+ * same peers whose routes have no link in common need no such check: a
+ * message follows its predecessor on the same way, whose end its receiver
+ * has waited for. On the first conflict everything goes back to the last
+ * moment when all ranks were at one time, and events take over from there.
+ *
+ * In a stretch of alike rounds the recurrence is linear in the max-plus
+ * sense: once a round adds the same time to every rank, so does every later
+ * round (Baccelli et al., Synchronization and Linearity, 3.7), and the rest
+ * of the stretch is one multiplication. */
+#include "sim_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+struct lane_use {
+    double amount;
+    int link, times;
+};
+
+/* What a rank sends in the rounds of a stretch. */
+struct lane {
+    double latency_s, rate, seconds; /* seconds: of the bytes, alone */
+    int nuses, nlinks;
+    bool detached;
+};
+
+struct net_rounds {
+    struct net_sim *sim;
+    int nranks, nlinks, stride;
+    int64_t last;                     /* rounds in all */
+    double *now, *next, *end, *first; /* of each rank; of its message */
+    int *to, *from;
+    int64_t *send, *recv; /* bytes */
+    struct lane *lane;
+    struct lane_use *uses; /* stride to a rank */
+    int64_t *bytes;        /* sent in this stretch, not yet counted */
+    double *seconds;
+    double *free_at; /* of each link */
+    int *stamp;
+    bool disjoint, counted;
+    /* where all ranks were at one time */
+    int64_t mark_round, mark_messages, mark_bytes, mark_cuts;
+    double mark_time;
+    struct pdl_link_use *mark_use;
+    double *mark_timeline, mark_width;
+    int *mark_tips, **mark_live; /* live: their addresses */
+    int *node;                   /* of each rank's message */
+    int64_t begun;               /* where this run of rounds began */
+};
+
+static void *many(struct net_rounds *r, int n, size_t size, bool *ok)
+{
+    void *p = pdl_arena_alloc(r->sim->wire.arena, (size_t)n + 1, size);
+
+    *ok = *ok && p;
+    return p;
+}
+
+enum pdl_status net_rounds_create(struct net_rounds **out, struct net_sim *sim,
+                                  pdl_arena *a, struct pdl_err *err)
+{
+    struct net_rounds *r = PDL_NEW(a, struct net_rounds, 1);
+    int n = sim->nranks, links = sim->wire.model.net->nlinks;
+    bool ok = r;
+
+    if (!r)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for %d ranks", n);
+    *r = (struct net_rounds){
+        .sim = sim, .nranks = n, .nlinks = links, .stride = 8};
+    r->now = many(r, n, sizeof *r->now, &ok);
+    r->next = many(r, n, sizeof *r->next, &ok);
+    r->end = many(r, n, sizeof *r->end, &ok);
+    r->first = many(r, n, sizeof *r->first, &ok);
+    r->to = many(r, n, sizeof *r->to, &ok);
+    r->from = many(r, n, sizeof *r->from, &ok);
+    r->send = many(r, n, sizeof *r->send, &ok);
+    r->recv = many(r, n, sizeof *r->recv, &ok);
+    r->lane = many(r, n, sizeof *r->lane, &ok);
+    r->uses = many(r, n, (size_t)r->stride * sizeof *r->uses, &ok);
+    r->bytes = many(r, n, sizeof *r->bytes, &ok);
+    r->seconds = many(r, n, sizeof *r->seconds, &ok);
+    r->free_at = many(r, links, sizeof *r->free_at, &ok);
+    r->stamp = many(r, links, sizeof *r->stamp, &ok);
+    r->mark_use = many(r, links, sizeof *r->mark_use, &ok);
+    if (sim->path.on) {
+        r->mark_tips = many(r, n, sizeof *r->mark_tips, &ok);
+        r->mark_live = many(r, n, sizeof *r->mark_live, &ok);
+        r->node = many(r, n, sizeof *r->node, &ok);
+        for (int i = 0; i < n && ok; i++)
+            r->mark_live[i] = &r->mark_tips[i];
+    }
+    r->mark_timeline =
+        many(r, sim->wire.timeline.n, sizeof *r->mark_timeline, &ok);
+    if (!ok)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for %d ranks", n);
+    for (int i = 0; i < n; i++)
+        if (sim->nops[i] > r->last)
+            r->last = sim->nops[i];
+    *out = r;
+    return PDL_OK;
+}
+
+/* ---- counting a stretch and going back ------------------------------------- */
+
+/* Brings the messages of a stretch to the links' counters. */
+static void count_stretch(struct net_rounds *r)
+{
+    struct net_wire *w = &r->sim->wire;
+
+    for (int i = 0; i < r->nranks && r->counted; i++) {
+        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
+
+        if (r->to[i] < 0)
+            continue;
+        for (int k = 0; k < r->lane[i].nuses; k++) {
+            struct pdl_link_use *use = &w->use[u[k].link];
+
+            use->bytes += r->bytes[i] * u[k].times;
+            use->load += u[k].amount * (double)r->bytes[i];
+            use->busy_s += r->seconds[i];
+            if (use->first_s < 0 || r->first[i] < use->first_s)
+                use->first_s = r->first[i];
+            if (r->end[i] > r->free_at[u[k].link])
+                r->free_at[u[k].link] = r->end[i];
+        }
+        w->bytes_on_wire += r->bytes[i] * r->lane[i].nlinks;
+        r->bytes[i] = 0;
+        r->seconds[i] = 0;
+    }
+    r->counted = false;
+}
+
+static void set_mark(struct net_rounds *r, int64_t round)
+{
+    const struct net_wire *w = &r->sim->wire;
+
+    r->mark_round = round;
+    r->mark_time = r->now[0];
+    r->mark_messages = w->messages;
+    r->mark_bytes = w->bytes_on_wire;
+    r->mark_cuts = r->sim->short_cuts;
+    r->mark_width = w->timeline.width;
+    memcpy(r->mark_use, w->use, (size_t)r->nlinks * sizeof *w->use);
+    if (w->timeline.n)
+        memcpy(r->mark_timeline, w->timeline.bytes,
+               (size_t)w->timeline.n * sizeof *w->timeline.bytes);
+    if (r->sim->path.on)
+        memcpy(r->mark_tips, r->sim->path.tips,
+               (size_t)r->nranks * sizeof *r->mark_tips);
+}
+
+/* When the ranks that took part were last at work. */
+static void set_finish(struct net_rounds *r, const double *times)
+{
+    for (int i = 0; i < r->nranks; i++)
+        if (r->sim->nops[i] > r->begun)
+            r->sim->finish_s[i] = times ? times[i] : r->mark_time;
+}
+
+/* Everything since the mark has not happened. */
+static void go_back(struct net_rounds *r)
+{
+    struct net_sim *s = r->sim;
+    struct net_wire *w = &s->wire;
+
+    w->messages = r->mark_messages;
+    w->bytes_on_wire = r->mark_bytes;
+    s->short_cuts = r->mark_cuts;
+    memcpy(w->use, r->mark_use, (size_t)r->nlinks * sizeof *w->use);
+    w->timeline.width = r->mark_width;
+    if (w->timeline.n)
+        memcpy(w->timeline.bytes, r->mark_timeline,
+               (size_t)w->timeline.n * sizeof *w->timeline.bytes);
+    if (s->path.on)
+        memcpy(s->path.tips, r->mark_tips,
+               (size_t)r->nranks * sizeof *r->mark_tips);
+    set_finish(r, NULL);
+    s->round = r->mark_round;
+    s->time_s = r->mark_time;
+}
+
+/* All ranks at one time? Then makes it exactly one. */
+static bool together(struct net_rounds *r)
+{
+    double low = r->now[0], high = r->now[0];
+
+    for (int i = 1; i < r->nranks; i++) {
+        low = r->now[i] < low ? r->now[i] : low;
+        high = r->now[i] > high ? r->now[i] : high;
+    }
+    if (high - low > high * NET_SAME_INSTANT)
+        return false;
+    for (int i = 0; i < r->nranks; i++)
+        r->now[i] = high;
+    return true;
+}
+
+/* ---- reading a round --------------------------------------------------------- */
+
+/* Does the operation wait for the one before, and for no later one? */
+static bool follows(const struct pdl_traffic_op *op, int64_t i)
+{
+    bool last = i == 0;
+
+    for (int k = 0; k < op->nafter; k++) {
+        if (op->after[k] >= i || op->after[k] < 0)
+            return false;
+        last = last || op->after[k] == i - 1;
+    }
+    return last;
+}
+
+enum { ODD, NEW_PEERS, NEW_BYTES, SAME };
+
+/* Reads operation i of all ranks; how it compares with what is there. */
+static int read_round(struct net_rounds *r, int64_t i)
+{
+    const struct pdl_traffic *traffic = r->sim->traffic;
+    bool peers = r->counted, bytes = true;
+    struct pdl_traffic_op op;
+
+    for (int k = 0; k < r->nranks; k++) {
+        op.send_to = op.recv_from = -1;
+        op.send_bytes = op.recv_bytes = 0;
+        op.nafter = 0;
+        if (i < r->sim->nops[k]) {
+            traffic->op(traffic->ctx, k, i, &op);
+            if (op.nafter < 0 || op.nafter > 4 || !follows(&op, i))
+                return ODD;
+        }
+        if (op.send_to != r->to[k] || op.recv_from != r->from[k]) {
+            if (peers)
+                count_stretch(r);
+            peers = false;
+            if (op.send_to < -1 || op.send_to >= r->nranks ||
+                op.recv_from < -1 || op.recv_from >= r->nranks)
+                return ODD;
+            r->to[k] = op.send_to;
+            r->from[k] = op.recv_from;
+        }
+        bytes = bytes && op.send_bytes == r->send[k];
+        r->send[k] = op.send_bytes;
+        r->recv[k] = op.recv_bytes;
+    }
+    return !peers ? NEW_PEERS : bytes ? SAME : NEW_BYTES;
+}
+
+static bool matched(const struct net_rounds *r)
+{
+    for (int i = 0; i < r->nranks; i++) {
+        int to = r->to[i];
+
+        if (to >= 0 &&
+            (r->from[to] != i || r->recv[to] != r->send[i] || r->send[i] < 0))
+            return false;
+        if (r->from[i] >= 0 && r->to[r->from[i]] != i)
+            return false;
+    }
+    return true;
+}
+
+static bool widen(struct net_rounds *r, int nuses)
+{
+    if (nuses <= r->stride)
+        return true;
+    r->stride = nuses + 8;
+    r->uses = pdl_arena_alloc(r->sim->wire.arena, (size_t)r->nranks + 1,
+                              (size_t)r->stride * sizeof *r->uses);
+    return r->uses;
+}
+
+/* Finds the way of rank i's message. False: no memory, or the lanes so far
+ * must be made again. */
+static bool make_lane(struct net_rounds *r, int i)
+{
+    struct net_sim *s = r->sim;
+    struct net_message *msg = &s->wire.msg;
+    struct lane *lane = &r->lane[i];
+    struct lane_use *u;
+    int stride = r->stride;
+
+    net_model_message(&s->wire.model, net_sim_host(s, i),
+                      net_sim_host(s, r->to[i]), r->send[i], msg);
+    if (!widen(r, msg->nuses))
+        return false;
+    *lane = (struct lane){
+        .latency_s = msg->latency_s,
+        .rate = msg->rate,
+        .nuses = msg->nuses,
+        .nlinks = msg->nlinks,
+        .detached = net_model_detached(&s->wire.model, r->send[i])};
+    u = r->uses + (size_t)i * (size_t)r->stride;
+    for (int k = 0; k < msg->nuses; k++)
+        u[k] = (struct lane_use){msg->uses[k].amount, msg->uses[k].link,
+                                 msg->times[k]};
+    return r->stride == stride;
+}
+
+static void time_lanes(struct net_rounds *r)
+{
+    bool zero = r->sim->config->zero_bytes;
+
+    for (int i = 0; i < r->nranks; i++)
+        if (r->to[i] >= 0)
+            r->lane[i].seconds =
+                zero ? 0 : (double)r->send[i] / r->lane[i].rate;
+}
+
+static bool make_lanes(struct net_rounds *r)
+{
+    r->disjoint = true;
+    for (int i = 0; i < r->nranks; i++)
+        if (r->to[i] >= 0 && !make_lane(r, i)) {
+            if (!r->uses)
+                return false;
+            i = -1; /* wider now: from the start */
+        }
+    memset(r->stamp, 0, (size_t)r->nlinks * sizeof *r->stamp);
+    for (int i = 0; i < r->nranks; i++) {
+        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
+
+        r->bytes[i] = 0;
+        r->seconds[i] = 0;
+        r->first[i] = INFINITY;
+        for (int k = 0; r->to[i] >= 0 && k < r->lane[i].nuses; k++)
+            if (r->stamp[u[k].link]++)
+                r->disjoint = false;
+    }
+    r->counted = true;
+    time_lanes(r);
+    return true;
+}
+
+/* ---- one round in time ------------------------------------------------------- */
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* The round's ends and the ranks' next times. */
+static void step(struct net_rounds *r)
+{
+    for (int i = 0; i < r->nranks; i++)
+        if (r->to[i] >= 0)
+            r->end[i] = later(r->now[i], r->now[r->to[i]]) +
+                        r->lane[i].latency_s + r->lane[i].seconds;
+    for (int i = 0; i < r->nranks; i++) {
+        double t = r->now[i];
+
+        if (r->to[i] >= 0 && !r->lane[i].detached)
+            t = later(t, r->end[i]);
+        if (r->from[i] >= 0)
+            t = later(t, r->end[r->from[i]]);
+        r->next[i] = t;
+    }
+}
+
+/* Does any message begin on a link before the last one there has ended? */
+static bool conflict(struct net_rounds *r)
+{
+    if (r->sim->config->share == PDL_SHARE_NONE)
+        return false;
+    for (int i = 0; i < r->nranks; i++) {
+        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
+        double begin;
+
+        if (r->to[i] < 0)
+            continue;
+        begin = later(r->now[i], r->now[r->to[i]]) + r->lane[i].latency_s;
+        for (int k = 0; k < r->lane[i].nuses; k++) {
+            if (begin < r->free_at[u[k].link])
+                return true;
+            r->free_at[u[k].link] = r->end[i];
+        }
+    }
+    return false;
+}
+
+static void follow_load(struct net_rounds *r)
+{
+    for (int i = 0; i < r->nranks; i++) {
+        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
+        double amount = 0;
+
+        if (r->to[i] < 0)
+            continue;
+        for (int k = 0; k < r->lane[i].nuses; k++)
+            amount += u[k].amount;
+        net_timeline_add(&r->sim->wire.timeline, r->end[i] - r->lane[i].seconds,
+                         r->end[i], amount * (double)r->send[i]);
+    }
+}
+
+static void follow_path(struct net_rounds *r, int64_t round)
+{
+    struct net_path *path = &r->sim->path;
+
+    net_path_trim(path, r->nranks, r->mark_live, r->nranks);
+    for (int i = 0; i < r->nranks && path->on; i++) {
+        int to = r->to[i], parent;
+        struct pdl_path_step s = {i, to, round, 0, r->end[i]};
+
+        if (to < 0)
+            continue;
+        parent = path->tips[r->now[to] > r->now[i] ? to : i];
+        s.start_s = later(r->now[i], r->now[to]);
+        r->node[i] = r->lane[i].nlinks
+                         ? net_path_add(path, parent, &s, r->lane[i].latency_s,
+                                        r->lane[i].seconds)
+                         : parent;
+    }
+    for (int i = 0; i < r->nranks && path->on; i++) {
+        double t = r->now[i];
+
+        if (r->to[i] >= 0 && !r->lane[i].detached && r->end[i] > t) {
+            t = r->end[i];
+            path->tips[i] = r->node[i];
+        }
+        if (r->from[i] >= 0 && r->end[r->from[i]] > t)
+            path->tips[i] = r->node[r->from[i]];
+    }
+}
+
+/* Timeline and critical path, where they are wanted. */
+static void follow(struct net_rounds *r, int64_t round)
+{
+    if (r->sim->wire.timeline.n)
+        follow_load(r);
+    if (r->sim->path.on)
+        follow_path(r, round);
+}
+
+/* Adds n rounds like this one to what the stretch has sent. */
+static void count_rounds(struct net_rounds *r, int64_t n)
+{
+    int64_t messages = 0;
+
+    for (int i = 0; i < r->nranks; i++)
+        if (r->to[i] >= 0) {
+            r->bytes[i] += n * r->send[i];
+            r->seconds[i] += (double)n * r->lane[i].seconds;
+            messages += n;
+        }
+    r->sim->wire.messages += messages;
+    r->sim->short_cuts += messages;
+}
+
+static void note_first(struct net_rounds *r)
+{
+    for (int i = 0; i < r->nranks; i++)
+        if (r->to[i] >= 0) {
+            double start = later(r->now[i], r->now[r->to[i]]);
+
+            r->first[i] = start < r->first[i] ? start : r->first[i];
+        }
+}
+
+static void swap(struct net_rounds *r)
+{
+    double *t = r->now;
+
+    r->now = r->next;
+    r->next = t;
+}
+
+/* The same time for every rank? */
+static bool uniform(const struct net_rounds *r, double *each)
+{
+    double d = r->next[0] - r->now[0];
+    double noise = 4e-16 * r->next[0];
+
+    for (int i = 1; i < r->nranks; i++)
+        if (fabs(r->next[i] - r->now[i] - d) > noise)
+            return false;
+    *each = d;
+    return true;
+}
+
+/* Runs n alike rounds that need no check of links. */
+static enum pdl_status run_alike(struct net_rounds *r, int64_t n, int64_t round,
+                                 struct pdl_err *err)
+{
+    bool jump = !r->sim->wire.timeline.n && !r->sim->path.on;
+    enum pdl_status st = PDL_OK;
+
+    for (int64_t k = 0; k < n && st == PDL_OK; k++) {
+        double each;
+
+        step(r);
+        follow(r, round + k);
+        count_rounds(r, 1);
+        if (jump && n - k > 2 && uniform(r, &each)) {
+            double rest = (double)(n - k - 1) * each;
+
+            for (int i = 0; i < r->nranks; i++) {
+                r->next[i] += rest;
+                r->end[i] += rest;
+            }
+            count_rounds(r, n - k - 1);
+            k = n;
+        }
+        swap(r);
+        if (k % 16 == 0)
+            st = net_sim_pulse(r->sim, err);
+    }
+    return st;
+}
+
+/* ---- the loop ------------------------------------------------------------------ */
+
+/* Gets the round's lanes ready; false: this is no work for rounds. */
+static bool prepare(struct net_rounds *r, int64_t round, bool *check)
+{
+    int how = read_round(r, round);
+    const struct net_sim *s = r->sim;
+    bool sized =
+        s->config->wire == PDL_WIRE_SMPI || s->wire.model.net->route_sized;
+
+    if (how == ODD || !matched(r))
+        return false;
+    if (how == NEW_BYTES && sized) {
+        how = NEW_PEERS;
+    } else if (how == NEW_BYTES) {
+        time_lanes(r);
+    }
+    if (how == NEW_PEERS) {
+        count_stretch(r);
+        if (r->mark_round != round && together(r))
+            set_mark(r, round);
+        if (!make_lanes(r))
+            return false;
+        note_first(r);
+        *check = true;
+        return true;
+    }
+    *check = !r->disjoint;
+    return true;
+}
+
+static enum pdl_status one_round(struct net_rounds *r, int64_t *round,
+                                 bool *stop, struct pdl_err *err)
+{
+    const struct pdl_traffic *traffic = r->sim->traffic;
+    bool check;
+    int64_t n;
+
+    *stop = !prepare(r, *round, &check);
+    if (*stop)
+        return PDL_OK;
+    step(r);
+    if (check && conflict(r)) {
+        *stop = true;
+        return PDL_OK;
+    }
+    follow(r, *round);
+    count_rounds(r, 1);
+    swap(r);
+    ++*round;
+    n = traffic->alike ? traffic->alike(traffic->ctx, *round - 1) - 1 : 0;
+    if (n > r->last - *round)
+        n = r->last - *round;
+    if (n <= 0 || !r->disjoint)
+        return *round % 16 ? PDL_OK : net_sim_pulse(r->sim, err);
+    *round += n;
+    return run_alike(r, n, *round - n, err);
+}
+
+enum pdl_status net_rounds_run(struct net_rounds *r, struct pdl_err *err)
+{
+    struct net_sim *s = r->sim;
+    int64_t round = s->round;
+    enum pdl_status st = PDL_OK;
+    bool stop = false;
+
+    for (int i = 0; i < r->nranks; i++)
+        r->now[i] = s->time_s;
+    for (int l = 0; l < r->nlinks; l++)
+        r->free_at[l] = 0;
+    r->counted = false;
+    r->begun = round;
+    set_mark(r, round);
+    while (round < r->last && !stop && st == PDL_OK)
+        st = one_round(r, &round, &stop, err);
+    if (st != PDL_OK)
+        return st;
+    if (stop) {
+        go_back(r);
+        return PDL_OK;
+    }
+    count_stretch(r);
+    set_finish(r, r->now);
+    s->done = true;
+    return PDL_OK;
+}

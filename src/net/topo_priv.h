@@ -1,0 +1,196 @@
+/* Shared by the topology generators: parsed parameters, the builder of
+ * cables, the explicit graph with its shortest ways. A generator is one file
+ * with one const struct pdl_topo; to add one: write the file, declare it
+ * here, add one line in topo.c. */
+#ifndef TOPO_PRIV_H
+#define TOPO_PRIV_H
+
+#include "paradl/net.h"
+
+enum {
+    NET_MAX_DIMS = 8,
+    NET_MAX_PARAMS = 16,
+    NET_MAX_HOSTS = 1 << 20,
+    NET_MAX_LINKS = 1 << 24,
+};
+
+struct net_dims {
+    int n;
+    int64_t d[NET_MAX_DIMS];
+};
+
+struct net_value {
+    bool given;
+    int64_t i; /* INT; BYTES; CHOICE: its number */
+    double x;  /* RATE, TIME */
+    struct net_dims dims;
+    const char *text;
+};
+
+struct pdl_topo_values {
+    const struct pdl_topo *topo;
+    struct net_value v[NET_MAX_PARAMS]; /* in the order of topo->params */
+    double bytes_per_s, latency_s;      /* bw=, lat= */
+    bool bw_given, lat_given;
+    bool shared, duplex_given;  /* duplex=shared */
+    int depth;                  /* of topologies in parentheses */
+    double limiter_bytes_per_s; /* net_limit() was applied; 0: not */
+};
+
+/* Parses "8x8x16". */
+enum pdl_status net_dims_parse(const char *text, int64_t min, int64_t max,
+                               struct net_dims *out, struct pdl_err *err);
+/* Parses a whole TOPOLOGY; depth guards against nesting. */
+enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,
+                            const struct pdl_net **out, struct pdl_err *err);
+/* Builds a generator's network from values made by hand. */
+enum pdl_status net_build(pdl_arena *a, const struct pdl_topo_values *v,
+                          const char *spec, const struct pdl_net **out,
+                          struct pdl_err *err);
+const struct pdl_topo *net_topo_find(const char *name);
+/* A parameter's value by name; NULL: the generator has none. */
+const struct net_value *net_value(const struct pdl_topo_values *v,
+                                  const char *name);
+/* The same network with a link of that rate at every host (and switch). */
+enum pdl_status net_limit(pdl_arena *a, const struct pdl_net *inner,
+                          double bytes_per_s, bool switches,
+                          const struct pdl_net **out, struct pdl_err *err);
+/* Values of a generator with every default set; the must-be-given are zero. */
+enum pdl_status net_values_default(const struct pdl_topo *topo,
+                                   struct pdl_topo_values *v,
+                                   struct pdl_err *err);
+
+/* ---- the builder of cables --------------------------------------------- */
+
+/* Sticky: the first failure latches and later calls do nothing. Vertices are
+ * hosts 0..nhosts-1, then switches. */
+struct net_cables {
+    pdl_arena *arena;
+    struct pdl_net *net;
+    struct pdl_link *links;
+    int64_t nlinks, cap;
+    double bytes_per_s, latency_s; /* of a plain cable */
+    bool shared;
+    enum pdl_status status;
+    struct pdl_err *err;
+};
+
+/* Sets the counts of the net and reserves room for the cables; refuses what
+ * is too large. */
+void net_cables_init(struct net_cables *c, pdl_arena *a,
+                     const struct pdl_topo_values *v, struct pdl_net *net,
+                     struct pdl_err *err);
+void net_cables_counts(struct net_cables *c, int64_t hosts, int64_t switches,
+                       int64_t cables);
+/* A cable from u to v of `width` plain ones: link 2k goes u->v and 2k+1 back,
+ * or one link both ways when shared. Returns the first link's number. */
+int net_cable(struct net_cables *c, int64_t u, int64_t v, int64_t width);
+/* One with its own rate and latency. */
+int net_cable_of(struct net_cables *c, int64_t u, int64_t v, double bytes_per_s,
+                 double latency_s);
+/* A link in one direction only, without a reverse. */
+int net_arc(struct net_cables *c, int64_t u, int64_t v);
+/* Marks a link and its reverse as wires inside a node. */
+void net_inside(struct net_cables *c, int link);
+/* A link at one vertex: what it costs to cross it. */
+int net_crossing(struct net_cables *c, int64_t v, double bytes_per_s,
+                 double latency_s);
+enum pdl_status net_cables_done(struct net_cables *c);
+
+static inline int net_width(const struct pdl_link *k)
+{
+    return k->cables > 0 ? k->cables : 1;
+}
+
+/* links of one cable */
+static inline int net_per_cable(const struct pdl_topo_values *v)
+{
+    return v->shared ? 1 : 2;
+}
+
+/* ---- the explicit graph -------------------------------------------------- */
+
+/* An arc is a way from one vertex to a neighbour: its cable's link and, where
+ * a switch's crossing is a link of its own, that one too: after the cable
+ * when the arc enters the switch, before it when it leaves. */
+struct net_way {
+    int to, link;
+    int crossing; /* -1: none */
+    bool crossing_first;
+};
+
+struct net_graph {
+    int nverts;
+    const int *first; /* nverts + 1: ways[first[v]..first[v+1]) leave v */
+    const struct net_way *ways; /* of a vertex, by .to then .link */
+    /* The table of next ways between the core vertices (all but the hosts
+     * with a single way), made by net_graph_table(). */
+    int ncore;
+    const int *core;      /* vertex -> core number; -1: a host outside */
+    const uint16_t *next; /* [goal * ncore + at]: way number at `at` */
+    const uint8_t *dist;  /* the same for ecmp: link entries to the goal */
+    /* Made by net_graph_floyd(): the order of the vertices and, by it, the
+     * vertex before the last on the way from one to another. */
+    const int *rank, *vertex;
+    const uint16_t *pred; /* [from * nverts + to] */
+};
+
+/* Makes the graph of a net's links (links that start and end at one vertex
+ * are no ways). crossing[link]: the crossing of that cable's upper end, entered
+ * when the cable is walked from -> to; NULL: none. */
+enum pdl_status net_graph_make(pdl_arena *a, const struct pdl_net *net,
+                               const int *crossing, struct net_graph *g,
+                               struct pdl_err *err);
+/* The first way from u to v; NULL: none. */
+const struct net_way *net_graph_way(const struct net_graph *g, int u, int v);
+/* Shortest ways by number of link entries, for undirected graphs: the lowest
+ * neighbour wins a tie, or with ecmp a hash of source and destination picks.
+ * Refuses graphs that are not connected or too large. */
+enum pdl_status net_graph_table(pdl_arena *a, const struct pdl_net *net,
+                                bool ecmp, struct net_graph *g,
+                                struct pdl_err *err);
+/* Appends a way's links; returns their number. */
+int net_way_links(const struct net_way *w, int *links);
+/* The route callback's work for a net with a table. */
+int net_graph_route(const struct net_graph *g, int src, int dst, int *links);
+/* A route callback for nets whose shape starts with a struct net_graph. */
+int net_route_table(const struct pdl_net *net, int src, int dst, int *links);
+/* Shortest ways with the ties that Floyd's algorithm breaks in the order
+ * rank[vertex]; and its route callback. */
+enum pdl_status net_graph_floyd(pdl_arena *a, const struct pdl_net *net,
+                                const int *rank, struct net_graph *g,
+                                struct pdl_err *err);
+int net_route_floyd(const struct pdl_net *net, int src, int dst, int *links);
+/* Distances in cables from a vertex (-1: cannot be reached); queue has room
+ * for nverts. */
+void net_graph_bfs(const struct net_graph *g, int from, int *dist, int *queue);
+
+/* A route that steps from vertex to vertex: next() gives the vertex after
+ * `at` on the way to dst, and the graph its cable. */
+int net_graph_walk(const struct pdl_net *net, const struct net_graph *g,
+                   int (*next)(const struct pdl_net *net, int at, int dst),
+                   int src, int dst, int *links);
+
+/* The links along a list of vertices. */
+int net_graph_path(const struct net_graph *g, const int *verts, int n,
+                   int *links);
+
+/* Sets m's bisection. */
+enum pdl_status net_bisection(pdl_arena *a, const struct pdl_net *net,
+                              const struct net_graph *g, struct pdl_metrics *m,
+                              struct pdl_err *err);
+
+/* The end of every generator that keeps a graph at the start of its shape. */
+enum pdl_status net_finish_graph(pdl_arena *a, struct net_cables *c,
+                                 struct net_graph *g);
+
+/* ---- generators --------------------------------------------------------- */
+
+extern const struct pdl_topo net_fat_tree, net_torus, net_mesh, net_dragonfly,
+    net_dragonfly_direct, net_star, net_leaf_spine, net_rack_tree, net_rail,
+    net_hyperx, net_full2d, net_dln, net_dln2d, net_dln_x, net_random,
+    net_kautz, net_hybrid_optical, net_tsubame3, net_nvcluster,
+    net_dragonfly_gpu, net_dln_gpu, net_abci, net_dgx1_cluster,
+    net_dgx2_cluster;
+
+#endif

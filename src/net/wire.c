@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Flows in time. A message pays its latency, then its bytes flow at the rate
+ * that share.c gives; its end is known as soon as its rate is, and moves when
+ * the rate does. What happens in one instant happens together: all ends and
+ * beginnings are taken before the links are shared anew, once.
+ *
+ * Memory: the messages under way, whatever their number in all. */
+#include "sim_priv.h"
+
+#include <math.h>
+
+enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
+                              const struct pdl_net *net,
+                              const struct pdl_sim_config *config,
+                              struct pdl_err *err)
+{
+    size_t n = (size_t)net->nlinks + 1;
+    enum pdl_status st;
+
+    *w = (struct net_wire){.arena = a, .free = -1, .clock.arena = a};
+    st = net_model_init(&w->model, a, net, config, err);
+    if (st == PDL_OK)
+        st = net_share_init(&w->share, a, w->model.capacity, net->nlinks, err);
+    if (st == PDL_OK)
+        st = net_timeline_init(&w->timeline, a, config->timeline, err);
+    if (st != PDL_OK)
+        return st;
+    w->use = PDL_NEW(a, struct pdl_link_use, n);
+    w->busy_since = PDL_NEW(a, double, n);
+    w->sampled = PDL_NEW(a, double, n);
+    if (!w->use || !w->busy_since || !w->sampled)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", net->nlinks);
+    for (int l = 0; l < net->nlinks; l++)
+        w->use[l].first_s = -1;
+    return PDL_OK;
+}
+
+static int take_slot(struct net_wire *w)
+{
+    int slot = w->free, cap;
+
+    if (slot >= 0) {
+        w->free = w->flows[slot].next_free;
+        return slot;
+    }
+    if (w->used == w->nslots) {
+        cap = w->nslots ? 2 * w->nslots : 64;
+        w->flows = pdl_arena_grow(w->arena, w->flows, (size_t)w->nslots,
+                                  (size_t)cap, sizeof *w->flows);
+        w->done = pdl_arena_grow(w->arena, w->done, (size_t)w->ndone,
+                                 (size_t)cap, sizeof *w->done);
+        net_share_reserve(&w->share, cap);
+        if (!w->flows || !w->done || w->share.failed ||
+            !net_clock_reserve(&w->clock, cap)) {
+            w->failed = true;
+            return NET_WIRE_INSTANT;
+        }
+        w->nslots = cap;
+    }
+    return w->used++;
+}
+
+void net_wire_count(struct net_wire *w, const struct net_message *msg,
+                    int64_t bytes, double start_s)
+{
+    for (int i = 0; i < msg->nlinks; i++)
+        w->use[msg->links[i]].bytes += bytes;
+    for (int i = 0; i < msg->nuses; i++) {
+        struct pdl_link_use *u = &w->use[msg->uses[i].link];
+
+        u->load += msg->uses[i].amount * (double)bytes;
+        if (u->first_s < 0 || start_s < u->first_s) {
+            u->first_s = start_s;
+            w->sampled[msg->uses[i].link] = start_s;
+        }
+    }
+    w->bytes_on_wire += bytes * msg->nlinks;
+}
+
+/* The latency is paid: bytes flow from now on. */
+static void put_on(struct net_wire *w, int slot)
+{
+    struct net_wire_flow *f = &w->flows[slot];
+
+    f->on = true;
+    f->since = w->now;
+    f->rate = f->alone_rate;
+    if (w->model.config->share != PDL_SHARE_NONE) {
+        const struct net_use *uses = net_share_uses(&w->share, slot);
+
+        for (int i = 0; i < w->share.flows[slot].nuses; i++)
+            if (w->share.links[uses[i].link].n == 0)
+                w->busy_since[uses[i].link] = w->now;
+        net_share_join(&w->share, slot);
+        f->rate = w->share.flows[slot].rate; /* 0: not yet shared */
+    }
+    net_clock_set(&w->clock, slot,
+                  f->rate > 0 ? w->now + f->left / f->rate : INFINITY);
+}
+
+static void set_up(struct net_wire *w, int slot, int64_t bytes)
+{
+    const struct net_message *msg = &w->msg;
+    struct net_wire_flow *f = &w->flows[slot];
+
+    *f = (struct net_wire_flow){.left = (double)bytes,
+                                .start = w->now,
+                                .latency = msg->latency_s,
+                                .alone_rate = msg->rate,
+                                .alone_s = (double)bytes / msg->rate};
+    for (int i = 0; i < msg->nuses; i++)
+        f->amount += msg->uses[i].amount;
+    if (w->model.config->energy == PDL_ENERGY_PLUGIN)
+        for (int i = 0; i < msg->nuses; i++)
+            net_energy_sample(w, msg->uses[i].link);
+    if (w->model.config->share != PDL_SHARE_NONE)
+        net_share_hold(&w->share, slot, msg->uses, msg->nuses, msg->weight,
+                       msg->bound);
+    w->failed = w->failed || w->share.failed;
+}
+
+int net_wire_start(struct net_wire *w, int src, int dst, int64_t bytes)
+{
+    struct net_message *msg = &w->msg;
+    int slot;
+
+    w->messages++;
+    net_model_message(&w->model, src, dst, bytes, msg);
+    if (msg->nlinks == 0)
+        return NET_WIRE_INSTANT;
+    net_wire_count(w, msg, bytes, w->now);
+    if (w->model.config->zero_bytes)
+        bytes = 0;
+    if (bytes == 0 && !(msg->latency_s > 0))
+        return NET_WIRE_INSTANT;
+    slot = take_slot(w);
+    if (!w->failed)
+        set_up(w, slot, bytes);
+    if (w->failed)
+        return NET_WIRE_INSTANT;
+    w->nflying++;
+    if (msg->latency_s > 0)
+        net_clock_set(&w->clock, slot, w->now + msg->latency_s);
+    else
+        put_on(w, slot);
+    return slot;
+}
+
+/* Brings a flow's bytes up to now. */
+static void catch_up(struct net_wire *w, struct net_wire_flow *f)
+{
+    double moved = f->rate * (w->now - f->since);
+
+    if (w->timeline.n)
+        net_timeline_add(&w->timeline, f->since, w->now,
+                         f->amount * fmin(moved, f->left));
+    f->left = fmax(0, f->left - moved);
+    f->since = w->now;
+}
+
+void net_wire_share(struct net_wire *w)
+{
+    net_share_solve(&w->share);
+    w->failed = w->failed || w->share.failed;
+    for (int i = 0; i < w->share.nchanged; i++) {
+        int slot = w->share.changed[i];
+        struct net_wire_flow *f = &w->flows[slot];
+        double rate = w->share.flows[slot].rate;
+
+        if (rate == f->rate)
+            continue;
+        catch_up(w, f);
+        f->rate = rate;
+        net_clock_set(&w->clock, slot, w->now + f->left / rate);
+    }
+}
+
+double net_wire_next(const struct net_wire *w)
+{
+    int slot;
+
+    return net_clock_least(&w->clock, &slot);
+}
+
+/* A link that nobody uses after this flow stops being busy. */
+static void leave_links(struct net_wire *w, int slot)
+{
+    const struct net_use *uses = net_share_uses(&w->share, slot);
+
+    for (int i = 0; i < w->share.flows[slot].nuses; i++) {
+        int l = uses[i].link;
+
+        if (w->model.config->energy == PDL_ENERGY_PLUGIN)
+            net_energy_sample(w, l);
+        if (w->flows[slot].on && w->share.links[l].n == 1)
+            w->use[l].busy_s += w->now - w->busy_since[l];
+    }
+    net_share_remove(&w->share, slot);
+}
+
+static void arrive(struct net_wire *w, int slot)
+{
+    if (w->flows[slot].on)
+        catch_up(w, &w->flows[slot]);
+    if (w->model.config->share != PDL_SHARE_NONE)
+        leave_links(w, slot);
+    w->done[w->ndone++] = slot;
+    w->nflying--;
+}
+
+void net_wire_go(struct net_wire *w, double t)
+{
+    double until = t + t * NET_SAME_INSTANT;
+    int slot;
+
+    for (int i = 0; i < w->ndone; i++) {
+        w->flows[w->done[i]].next_free = w->free;
+        w->free = w->done[i];
+    }
+    w->ndone = 0;
+    w->now = t;
+    while (net_clock_least(&w->clock, &slot) <= until && !w->failed) {
+        struct net_wire_flow *f = &w->flows[slot];
+
+        net_clock_set(&w->clock, slot, INFINITY);
+        if (f->on || !(f->left > 0))
+            arrive(w, slot);
+        else
+            put_on(w, slot);
+    }
+    w->failed = w->failed || w->share.failed;
+}

@@ -1,0 +1,18 @@
+# simulate and compare on small networks; times are deterministic
+$paradl simulate allreduce --algorithm ring --topology torus:4x4,bw=10GB/s,lat=1us --size 32MiB
+$paradl simulate allreduce --algorithm shd --topology dln:q=3,p=2 --size 1MiB
+$paradl simulate alltoall --algorithm half-split --topology full2d:2x2 --size 16KiB --links
+$paradl simulate allreduce --algorithm sparse-ring-ring --density 0.01 --topology tsubame3:nodes=2 --size 4MiB --model smpi --share rtt --energy integrate
+$paradl simulate allgather --topology star:hosts=4 --size 4KiB --json | grep -v wall_s
+$paradl collective show ring --ranks 4 >ring.coll
+$paradl simulate allreduce --algorithm ring.coll --topology star:hosts=6 --size 1MiB
+$paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --ranks 8 --mapping random --seed 3
+$paradl collective compare allreduce --topology 'torus:2x4;star:hosts=8' --size 4KiB,1MiB --algorithms 'ring;swing;kautz'
+$paradl simulate allreduce --algorithm ring
+echo "exit $?"
+$paradl simulate allreduec --algorithm ring --topology torus:4x4 --size 1MiB
+echo "exit $?"
+$paradl simulate alltoall --algorithm pairwise --topology torus:3x3 --size 1MiB
+echo "exit $?"
+$paradl simulate allreduce --algorithm ring --topology torsu:3x3 --size 1MiB
+echo "exit $?"

@@ -1,0 +1,848 @@
+/* Traffic in time: the allreduce times of SimGrid on fat trees, tori and
+ * dragonflies, short cuts against events, deadlocks and other wrong traffic,
+ * bounds, paths, links, energy and SMPI's model. The three algorithms are
+ * written here as traffic, so that this test needs no other room. */
+#include "net_cases.h"
+
+struct allreduce {
+    int n;
+    int64_t bytes;
+    bool chain_only; /* no alike(): every operation is asked for */
+};
+
+static int log2_of(int n)
+{
+    int k = 0;
+
+    while (1 << k < n)
+        k++;
+    return k;
+}
+
+static void exchange(int64_t i, int peer_to, int peer_from, int64_t sent,
+                     int64_t received, struct pdl_traffic_op *out)
+{
+    *out = (struct pdl_traffic_op){peer_to,  peer_from, sent,
+                                   received, i > 0,     {i - 1}};
+}
+
+/* Chunk c of n bytes on p ranks: the first ones are a byte longer. */
+static int64_t chunk(const struct allreduce *a, int64_t c)
+{
+    c = (c % a->n + a->n) % a->n;
+    return a->bytes / a->n + (c < a->bytes % a->n);
+}
+
+static int64_t ring_nops(void *ctx, int rank)
+{
+    (void)rank;
+    return 2 * (((struct allreduce *)ctx)->n - 1);
+}
+
+static void ring_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
+{
+    const struct allreduce *a = ctx;
+
+    exchange(i, rank + 1 == a->n ? 0 : rank + 1,
+             rank == 0 ? a->n - 1 : rank - 1, chunk(a, rank - i),
+             chunk(a, rank - 1 - i), out);
+}
+
+static int64_t ring_alike(void *ctx, int64_t i)
+{
+    const struct allreduce *a = ctx;
+
+    return a->bytes % a->n ? 1 : 2 * (a->n - 1) - i;
+}
+
+static int64_t doubling_nops(void *ctx, int rank)
+{
+    (void)rank;
+    return log2_of(((struct allreduce *)ctx)->n);
+}
+
+static void doubling_op(void *ctx, int rank, int64_t i,
+                        struct pdl_traffic_op *out)
+{
+    const struct allreduce *a = ctx;
+    int peer = rank ^ 1 << i;
+
+    exchange(i, peer, peer, a->bytes, a->bytes, out);
+}
+
+static int64_t halving_nops(void *ctx, int rank)
+{
+    (void)rank;
+    return 2 * log2_of(((struct allreduce *)ctx)->n);
+}
+
+static void halving_op(void *ctx, int rank, int64_t i,
+                       struct pdl_traffic_op *out)
+{
+    const struct allreduce *a = ctx;
+    int k = log2_of(a->n), d = i < k ? a->n >> (i + 1) : 1 << (i - k);
+
+    exchange(i, rank ^ d, rank ^ d, a->bytes / a->n * d, a->bytes / a->n * d,
+             out);
+}
+
+static const struct {
+    const char *name;
+    int64_t (*nops)(void *, int);
+    void (*op)(void *, int, int64_t, struct pdl_traffic_op *);
+    int64_t (*alike)(void *, int64_t);
+} algorithms[] = {
+    {"ring", ring_nops, ring_op, ring_alike},
+    {"recursive-doubling", doubling_nops, doubling_op, NULL},
+    {"halving-doubling-far", halving_nops, halving_op, NULL},
+};
+enum { NALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
+
+static struct pdl_traffic traffic_of(const char *name, struct allreduce *a)
+{
+    for (int i = 0; i < NALGORITHMS; i++)
+        if (strcmp(algorithms[i].name, name) == 0)
+            return (struct pdl_traffic){
+                .nranks = a->n,
+                .ctx = a,
+                .nops = algorithms[i].nops,
+                .op = algorithms[i].op,
+                .alike = a->chain_only ? NULL : algorithms[i].alike,
+                .window = 1};
+    fail_msg("no algorithm '%s'", name);
+    return (struct pdl_traffic){.nranks = 0};
+}
+
+static struct pdl_sim_result run(pdl_arena *a, const struct pdl_net *net,
+                                 const struct pdl_traffic *t,
+                                 const struct pdl_sim_config *config)
+{
+    struct pdl_sim_result out;
+    struct pdl_err err = {"", ""};
+
+    if (pdl_sim_run(a, net, t, config, &out, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return out;
+}
+
+static void check_anchor(const char *name, const char *algorithm, int64_t bytes,
+                         double want, double tolerance)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, name);
+    struct allreduce job = {net->nhosts, bytes, false};
+    struct pdl_traffic t = traffic_of(algorithm, &job);
+    struct pdl_sim_config config = {.share = PDL_SHARE_RTT};
+    double cpu = pdl_cpu_s();
+    struct pdl_sim_result out = run(a, net, &t, &config);
+
+    print_message("%-9s %-20s %.9f s (SimGrid %.9f) %9lld messages, "
+                  "%lld short, %lld solves, %.3f s\n",
+                  name, algorithm, out.time_s, want, (long long)out.messages,
+                  (long long)out.short_cuts, (long long)out.solves,
+                  pdl_cpu_s() - cpu);
+    if (fabs(out.time_s - want) > tolerance)
+        fail_msg("%s %s: %.12f, not %.12f", name, algorithm, out.time_s, want);
+    pdl_arena_destroy(a);
+}
+
+/* One anchor carries SimGrid's own rounding: with its default precision (1e-5
+ * and 1e-5) 2046 contended steps end 1.7 ns early. With surf/precision and
+ * maxmin/precision at 1e-12, SimGrid 3.32 gives this. */
+static double anchor_time(const char *net, const char *algorithm, double stored)
+{
+    if (strcmp(net, "df1024") == 0 && strcmp(algorithm, "ring") == 0) {
+        assert_true(fabs(stored - 0.041269622) < 1e-12);
+        return 0.041269624;
+    }
+    return stored;
+}
+
+static void allreduces_of_100_mib_equal_simgrid(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_doc *net =
+        pdl_doc_get(anchors(a), "allreduce_100MiB_simtime_s")->child;
+    int checked = 0;
+
+    (void)state;
+    for (; net; net = net->next)
+        for (const struct pdl_doc *d = net->child; d; d = d->next) {
+            double want = 0;
+
+            assert_int_equal(pdl_doc_num(d, PDL_UNIT_NONE, 0, 10, &want, NULL),
+                             PDL_OK);
+            want = anchor_time(net->key, d->key, want);
+            check_anchor(net->key, d->key, 104857600, want, 1e-9);
+            checked++;
+        }
+    assert_int_equal(checked, 28);
+    pdl_arena_destroy(a);
+}
+
+static void allreduces_of_1_mib_equal_simgrid(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_doc *net =
+        pdl_doc_get(anchors(a), "allreduce_1MiB_fat_tree_simtime_s")->child;
+    int checked = 0;
+
+    (void)state;
+    for (; net; net = net->next)
+        for (const struct pdl_doc *d = net->child; d; d = d->next) {
+            double want = 0;
+            char name[32];
+
+            assert_int_equal(pdl_doc_num(d, PDL_UNIT_NONE, 0, 10, &want, NULL),
+                             PDL_OK);
+            snprintf(name, sizeof name, "ft%s", net->key);
+            /* printed to a nanosecond */
+            check_anchor(name, d->key, 1048576, want, 1e-9);
+            checked++;
+        }
+    assert_int_equal(checked, 8);
+    pdl_arena_destroy(a);
+}
+
+/* ---- short cuts and events agree ------------------------------------------ */
+
+/* Rounds of random partial permutations with random sizes: some rounds share
+ * links, some do not, some repeat. */
+struct shuffle {
+    int n, rounds;
+    uint64_t key;
+    int perm[64][64], inverse[64][64];
+    int64_t bytes[64][64];
+};
+
+static void make_shuffle(struct shuffle *s, int n, uint64_t key)
+{
+    struct pdl_rng r = {.key = 7, .stream = key};
+
+    *s = (struct shuffle){.n = n, .rounds = 24, .key = key};
+    for (int k = 0; k < s->rounds; k++) {
+        bool same = k > 0 && pdl_rng_below(&r, 2), even = pdl_rng_below(&r, 2);
+        int shift = 1 + (int)pdl_rng_below(&r, (uint64_t)n - 1);
+        bool ring = pdl_rng_below(&r, 2);
+
+        for (int i = 0; i < n; i++)
+            s->perm[k][i] = same ? s->perm[k - 1][i] : (i + shift) % n;
+        for (int i = n - 1; !same && !ring && i > 0; i--) {
+            int j = (int)pdl_rng_below(&r, (uint64_t)i + 1);
+            int t = s->perm[k][i];
+
+            s->perm[k][i] = s->perm[k][j];
+            s->perm[k][j] = t;
+        }
+        for (int i = 0; i < n; i++) {
+            s->inverse[k][s->perm[k][i]] = i;
+            s->bytes[k][i] = even ? 100000 : (int64_t)pdl_rng_below(&r, 300000);
+        }
+    }
+}
+
+static int64_t shuffle_nops(void *ctx, int rank)
+{
+    (void)rank;
+    return ((struct shuffle *)ctx)->rounds;
+}
+
+static void shuffle_op(void *ctx, int rank, int64_t i,
+                       struct pdl_traffic_op *out)
+{
+    const struct shuffle *s = ctx;
+    int from = s->inverse[i][rank];
+
+    exchange(i, s->perm[i][rank], from, s->bytes[i][rank], s->bytes[i][from],
+             out);
+}
+
+static void assert_same_run(const struct pdl_sim_result *x,
+                            const struct pdl_sim_result *y, int nranks,
+                            int nlinks, uint64_t key)
+{
+    if (fabs(x->time_s - y->time_s) > 1e-11 * y->time_s)
+        fail_msg("traffic %d: %.15g and %.15g", (int)key, x->time_s, y->time_s);
+    assert_true(x->messages == y->messages);
+    assert_true(x->bytes_on_wire == y->bytes_on_wire);
+    assert_true(x->max_link_bytes == y->max_link_bytes);
+    assert_true(fabs(x->energy_j - y->energy_j) <= 1e-9 * y->energy_j);
+    for (int i = 0; i < nranks; i++)
+        assert_true(fabs(x->finish_s[i] - y->finish_s[i]) <= 1e-10 * y->time_s);
+    for (int l = 0; l < nlinks; l++) {
+        const struct pdl_link_use *u = &x->links[l], *v = &y->links[l];
+
+        assert_true(u->bytes == v->bytes);
+        assert_true(fabs(u->first_s - v->first_s) < 1e-12);
+        assert_true(fabs(u->busy_s - v->busy_s) <= 1e-10 * y->time_s);
+        assert_true(fabs(u->load - v->load) <= 1e-9 * v->load + 1e-9);
+    }
+}
+
+static void short_cuts_change_nothing(void **state)
+{
+    static const char *const nets[] = {"ft64", "torus64"};
+    int runs = getenv("PDL_LONG") ? 1000 : 60;
+    int64_t cut = 0, shared = 0;
+
+    (void)state;
+    for (int i = 0; i < runs; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_net *net = anchor_net(a, nets[i % 2]);
+        struct pdl_sim_config config = {
+            .share = i % 4 < 2 ? PDL_SHARE_RTT : PDL_SHARE_FAIR,
+            .wire = i % 8 < 6 ? PDL_WIRE_PLAIN : PDL_WIRE_SMPI,
+            .energy = PDL_ENERGY_INTEGRATE,
+            .links = true,
+            .critical_path = i % 3 == 0};
+        struct shuffle *s = PDL_NEW(a, struct shuffle, 1);
+        struct pdl_traffic t = {.nranks = 64,
+                                .ctx = s,
+                                .nops = shuffle_nops,
+                                .op = shuffle_op,
+                                .window = 1 + i % 3};
+        struct pdl_sim_result fast, slow;
+
+        make_shuffle(s, 64, (uint64_t)i);
+        fast = run(a, net, &t, &config);
+        config.events_only = true;
+        slow = run(a, net, &t, &config);
+        assert_int_equal(slow.short_cuts, 0);
+        cut += fast.short_cuts;
+        shared += slow.solves;
+        assert_same_run(&fast, &slow, 64, net->nlinks, (uint64_t)i);
+        pdl_arena_destroy(a);
+    }
+    assert_true(cut > 0 && shared > 0); /* both ways were taken */
+}
+
+/* A ring whose chunks are unequal, and one that is jumped over. */
+static void rings_take_short_cuts_and_arrive_in_time(void **state)
+{
+    static const int64_t bytes[] = {1048576, 1048599};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_net *net = anchor_net(a, "ft256");
+        struct allreduce job = {256, bytes[i], false};
+        struct pdl_traffic t = traffic_of("ring", &job);
+        struct pdl_sim_config config = {.links = true,
+                                        .energy = PDL_ENERGY_INTEGRATE};
+        struct pdl_sim_result jumped = run(a, net, &t, &config), asked, slow;
+
+        t.alike = NULL;
+        asked = run(a, net, &t, &config);
+        config.events_only = true;
+        slow = run(a, net, &t, &config);
+        assert_true(jumped.short_cuts == 2 * 255 * 256);
+        assert_same_run(&jumped, &slow, 256, net->nlinks, 0);
+        assert_same_run(&asked, &slow, 256, net->nlinks, 0);
+        pdl_arena_destroy(a);
+    }
+}
+
+/* Two lanes with the same peers in both rounds share link A: in the first
+ * round one is through before the other begins, in the second they meet. */
+static int64_t lanes_nops(void *ctx, int rank)
+{
+    (void)ctx;
+    (void)rank;
+    return 2;
+}
+
+static void lanes_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
+{
+    int64_t bytes = rank < 2 && i == 1 ? 100000 : 10000;
+
+    (void)ctx;
+    exchange(i, rank % 2 ? -1 : rank + 1, rank % 2 ? rank - 1 : -1, bytes,
+             bytes, out);
+}
+
+static void lanes_that_meet_later_are_noticed(void **state)
+{
+    static const struct hand hand = {{10, 10, 10, 10, 10}, 1, {"A", "BCDEA"}};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_traffic t = {.nranks = 4, .nops = lanes_nops, .op = lanes_op};
+    struct pdl_sim_config config = {.share = PDL_SHARE_FAIR};
+    struct pdl_link links[HAND_LINKS];
+    struct pdl_net net;
+    struct pdl_sim_result out;
+
+    (void)state;
+    hand_net(&hand, links, &net);
+    /* 0->1 is through at 2 us and sends 100 kB from 3 us on. 2->3 begins at
+     * 5 us: they share until 7 us, and again from 12 us, when 20 of the 100 kB
+     * are left, to 14 us; the last 10 kB take 1 us alone. */
+    out = run(a, &net, &t, &config);
+    assert_true(fabs(out.finish_s[3] - 14e-6) < 1e-15);
+    assert_true(fabs(out.finish_s[1] - 15e-6) < 1e-15);
+    pdl_arena_destroy(a);
+}
+
+/* ---- operations in any order ----------------------------------------------- */
+
+/* Rank 0 sends messages of 1, 2, 3 MB to rank 1, all at once; rank 1 receives
+ * the last one first. Order of operations, not of readiness, matches them. */
+static int64_t three(void *ctx, int rank)
+{
+    (void)ctx;
+    return rank < 2 ? 3 : 0;
+}
+
+static void crossed_op(void *ctx, int rank, int64_t i,
+                       struct pdl_traffic_op *out)
+{
+    (void)ctx;
+    *out = rank == 0 ? (struct pdl_traffic_op){.send_to = 1,
+                                               .recv_from = -1,
+                                               .send_bytes = 1000000 * (i + 1)}
+                     : (struct pdl_traffic_op){.send_to = -1,
+                                               .recv_from = 0,
+                                               .recv_bytes = 1000000 * (i + 1),
+                                               .nafter = i == 1,
+                                               .after = {0}};
+}
+
+static void messages_match_in_the_order_of_operations(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, "ft64");
+    struct pdl_traffic t = {.nranks = 3, .nops = three, .op = crossed_op};
+    struct pdl_sim_result out = run(a, net, &t, NULL);
+
+    (void)state;
+    /* 1 and 3 MB share a link: 1 MB done at 160 us; 2 MB starts then, waits
+     * 2 us, meanwhile 3 MB is alone: 25 kB; then both share */
+    assert_true(fabs(out.time_s - (2e-6 + 6e6 / 12.5e9)) < 1e-12);
+    assert_true(out.finish_s[2] == 0);
+    t.window = 1; /* one after the other */
+    out = run(a, net, &t, NULL);
+    assert_true(fabs(out.time_s - (6e-6 + 6e6 / 12.5e9)) < 1e-12);
+    pdl_arena_destroy(a);
+}
+
+/* Operation 2 waits for nothing and is complete before operation 1 begins, in
+ * a moment when nothing is under way: it must not be done again. */
+static void ahead_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
+{
+    static const int64_t bytes[] = {50000, 20000, 10000};
+
+    (void)ctx;
+    *out = (struct pdl_traffic_op){.send_to = rank ? -1 : 1,
+                                   .recv_from = rank ? 0 : -1,
+                                   .send_bytes = bytes[i],
+                                   .recv_bytes = bytes[i],
+                                   .nafter = i == 1,
+                                   .after = {0}};
+}
+
+static void nothing_is_done_twice(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, "ft64");
+    struct pdl_traffic t = {.nranks = 2, .nops = three, .op = ahead_op};
+    struct pdl_sim_result out = run(a, net, &t, NULL);
+
+    (void)state;
+    assert_int_equal(out.messages, 3);
+    assert_true(fabs(out.time_s - (4e-6 + 8e4 / 12.5e9)) < 1e-15);
+    pdl_arena_destroy(a);
+}
+
+/* ---- what is refused --------------------------------------------------------- */
+
+enum wrong { LOST_SEND, LOST_RECV, CYCLE, BYTES, PEER, AFTER, NWRONG };
+
+static int64_t one(void *ctx, int rank)
+{
+    (void)rank;
+    return *(enum wrong *)ctx == AFTER ? 2 : 1;
+}
+
+static void wrong_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
+{
+    int right = (rank + 1) % 4, left = (rank + 3) % 4;
+
+    exchange(i, right, left, 100, 100, out);
+    switch (*(enum wrong *)ctx) {
+    case LOST_SEND:
+        out->recv_from = rank == 2 ? -1 : left;
+        break;
+    case LOST_RECV:
+        out->send_to = rank == 1 ? -1 : right;
+        break;
+    case CYCLE: /* all receive from the right, nobody sends there */
+        out->recv_from = right;
+        break;
+    case BYTES:
+        out->send_bytes = rank == 3 ? 101 : 100;
+        break;
+    case PEER:
+        out->send_to = rank == 2 ? 4 : right;
+        break;
+    default:
+        out->nafter = 1;
+        out->after[0] = i;
+        break;
+    }
+}
+
+static void wrong_traffic_is_named(void **state)
+{
+    static const char *const says[NWRONG] = {
+        [LOST_SEND] = "rank 1 operation 0: rank 2 never receives its 100 bytes",
+        [LOST_RECV] = "rank 2 operation 0: rank 1 never sends the 100 bytes it "
+                      "waits for",
+        [CYCLE] = "rank 0 operation 0: rank 1 never receives its 100 bytes",
+        [BYTES] = "rank 3 operation 0 sends 101 bytes to rank 0, whose "
+                  "operation 0 receives 100",
+        [PEER] = "rank 2 operation 0: sends 100 bytes to 4 and receives 100 "
+                 "from 1, of 4 ranks",
+        [AFTER] = "rank 0 operation 0 waits for operation 0",
+    };
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, "ft64");
+
+    (void)state;
+    for (enum wrong w = 0; w < NWRONG; w++)
+        for (int events_only = 0; events_only < 2; events_only++) {
+            struct pdl_sim_config config = {.events_only = events_only};
+            struct pdl_traffic t = {
+                .nranks = 4, .ctx = &w, .nops = one, .op = wrong_op};
+            struct pdl_sim_result out;
+            struct pdl_err err = {"", ""};
+
+            assert_int_equal(pdl_sim_run(a, net, &t, &config, &out, &err),
+                             PDL_EINVAL);
+            assert_string_equal(err.msg, says[w]);
+        }
+    pdl_arena_destroy(a);
+}
+
+static void too_many_ranks_are_refused(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, "ft64");
+    struct allreduce job = {65, 1000, false};
+    struct pdl_traffic t = traffic_of("ring", &job);
+    struct pdl_sim_result out;
+    int hosts[65] = {0};
+
+    (void)state;
+    assert_int_equal(pdl_sim_run(a, net, &t, NULL, &out, NULL), PDL_EINVAL);
+    t.host_of_rank = hosts; /* all on one host: takes no time */
+    assert_int_equal(pdl_sim_run(a, net, &t, NULL, &out, NULL), PDL_OK);
+    assert_true(out.time_s == 0 && out.messages == 65 * 128);
+    hosts[64] = 64;
+    assert_int_equal(pdl_sim_run(a, net, &t, NULL, &out, NULL), PDL_EINVAL);
+    pdl_arena_destroy(a);
+}
+
+/* Little memory fails cleanly at every size until it is enough. */
+static void starving_fails_cleanly(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, "torus64");
+    struct allreduce job = {64, 6400, false};
+    struct pdl_traffic t = traffic_of("recursive-doubling", &job);
+    struct pdl_sim_config config = {.links = true, .critical_path = true};
+    enum pdl_status st = PDL_ENOMEM;
+    struct pdl_sim_result out;
+    int failed = 0;
+
+    (void)state;
+    for (size_t limit = 64; st == PDL_ENOMEM; limit += limit / 8 + 64) {
+        config.memory_limit = limit;
+        st = pdl_sim_run(a, net, &t, &config, &out, NULL);
+        failed += st == PDL_ENOMEM;
+    }
+    assert_int_equal(st, PDL_OK);
+    assert_true(failed > 10);
+    pdl_arena_destroy(a);
+}
+
+static void an_interrupt_stops_the_run(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, "ft64");
+    struct allreduce job = {64, 640001, false};
+    struct pdl_traffic t = traffic_of("ring", &job);
+    volatile int stop = 1;
+    struct pdl_sim_config config = {.interrupt = &stop};
+    struct pdl_sim_result out;
+
+    (void)state;
+    assert_int_equal(pdl_sim_run(a, net, &t, &config, &out, NULL), PDL_EINTR);
+    config.events_only = true;
+    assert_int_equal(pdl_sim_run(a, net, &t, &config, &out, NULL), PDL_EINTR);
+    pdl_arena_destroy(a);
+}
+
+/* ---- what is read off a run --------------------------------------------------- */
+
+static void bounds_are_below_and_tight_without_sharing(void **state)
+{
+    (void)state;
+    for (int n = 0; n < NANCHOR_NETS; n++)
+        for (int i = 0; i < NALGORITHMS; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            const struct pdl_net *net = make_net(a, anchor_nets[n].spec);
+            struct allreduce job = {net->nhosts, 1 << 20, false};
+            struct pdl_traffic t = traffic_of(algorithms[i].name, &job);
+            struct pdl_sim_config config = {.bounds = true, .links = true};
+            struct pdl_sim_result out;
+            double eps;
+
+            if (net->nhosts > 256) {
+                pdl_arena_destroy(a);
+                continue;
+            }
+            out = run(a, net, &t, &config);
+            eps = 1e-12 * out.time_s;
+            assert_true(out.bounds.latency_s <= out.bounds.alone_s + eps);
+            assert_true(out.bounds.lower_s <= out.time_s + eps);
+            assert_true(out.bounds.link_s > 0 && out.bounds.host_s > 0);
+            assert_true(out.bounds.host_s <= out.bounds.link_s + eps);
+            if (out.solves == 0)
+                assert_true(fabs(out.bounds.lower_s - out.time_s) <= eps);
+            else
+                assert_true(out.bounds.alone_s < out.time_s);
+            pdl_arena_destroy(a);
+        }
+}
+
+static void the_critical_path_adds_up(void **state)
+{
+    static const char *const nets[] = {"ft64", "torus64", "df256"};
+
+    (void)state;
+    for (int n = 0; n < 3; n++)
+        for (int i = 0; i < NALGORITHMS; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            const struct pdl_net *net = anchor_net(a, nets[n]);
+            struct allreduce job = {net->nhosts, 1 << 20, false};
+            struct pdl_traffic t = traffic_of(algorithms[i].name, &job);
+            struct pdl_sim_config config = {.critical_path = true};
+            struct pdl_sim_result out = run(a, net, &t, &config);
+            const struct pdl_path *p = &out.path;
+
+            assert_true(fabs(p->latency_s + p->wire_s + p->shared_s -
+                             out.time_s) <= 1e-10 * out.time_s);
+            assert_true(p->messages <= t.nops(t.ctx, 0));
+            assert_int_equal(p->nsteps, p->messages < PDL_PATH_STEPS
+                                            ? p->messages
+                                            : PDL_PATH_STEPS);
+            assert_true(p->steps[p->nsteps - 1].end_s == out.time_s);
+            for (int k = 1; k < p->nsteps; k++) {
+                const struct pdl_path_step *x = &p->steps[k - 1], *y = x + 1;
+
+                assert_true(fabs(x->end_s - y->start_s) <= 1e-12 * y->end_s);
+                assert_true(x->from == y->from || x->from == y->to ||
+                            x->to == y->from || x->to == y->to);
+            }
+            if (out.solves == 0)
+                assert_true(fabs(p->shared_s) <= 1e-10 * out.time_s);
+            pdl_arena_destroy(a);
+        }
+}
+
+static void links_carry_what_the_algorithm_sends(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = anchor_net(a, "ft64");
+    struct allreduce job = {64, 64000, false};
+    struct pdl_traffic t = traffic_of("ring", &job);
+    struct pdl_sim_config config = {.links = true, .timeline = 50};
+    struct pdl_sim_result out = run(a, net, &t, &config);
+    double area = 0, all = 0;
+    int64_t sum = 0;
+    int contention[200], steps;
+
+    (void)state;
+    assert_true(out.max_link_bytes == 2 * 63 * 1000);
+    for (int l = 0; l < net->nlinks; l++) {
+        sum += out.links[l].bytes;
+        all += net->links[l].bytes_per_s;
+    }
+    assert_true(sum == out.bytes_on_wire);
+    /* 56 messages a step stay in a leaf, 8 cross the spine */
+    assert_true(sum == 126 * 1000 * (56 * 2 + 8 * 4));
+    assert_true(out.ntimeline >= 50 && out.ntimeline <= 100);
+    for (int i = 0; i < out.ntimeline; i++)
+        area += out.timeline[i] * out.timeline_s * all;
+    assert_true(fabs(area - (double)sum) < 1e-9 * (double)sum);
+    assert_int_equal(
+        pdl_traffic_contention(a, net, &t, 200, contention, &steps, NULL),
+        PDL_OK);
+    assert_int_equal(steps, 126);
+    assert_int_equal(contention[0], 1);
+    t = traffic_of("recursive-doubling", &job);
+    assert_int_equal(pdl_traffic_contention(a, anchor_net(a, "torus64"), &t,
+                                            200, contention, &steps, NULL),
+                     PDL_OK);
+    assert_int_equal(steps, 6);
+    assert_int_equal(contention[0], 1);
+    assert_int_equal(contention[2], 4); /* distance 4 of a ring of 8 */
+    pdl_arena_destroy(a);
+}
+
+/* ---- SMPI's model, and energy --------------------------------------------------- */
+
+static double factor_of(double bytes, double *bound)
+{
+    *bound = bytes > 65472 ? 0.940694 : 0.58729; /* 1 MiB and 10 kB */
+    return bytes > 65472 ? 11.6436 : 2.59299;
+}
+
+static int pair_route(const struct pdl_net *net, int src, int dst, int *links)
+{
+    if (src == dst)
+        return 0;
+    links[0] = net->links[0].shared ? 0 : src;
+    return 1;
+}
+
+/* Two hosts and a cable, shared or duplex. */
+static void pair_net(bool shared, struct pdl_link *links, struct pdl_net *net)
+{
+    for (int l = 0; l < 2; l++)
+        links[l] = (struct pdl_link){.from = l,
+                                     .to = 1 - l,
+                                     .bytes_per_s = 1e10,
+                                     .latency_s = 1e-6,
+                                     .shared = shared,
+                                     .idle_w = 10,
+                                     .peak_w = 30,
+                                     .reverse = shared ? 0 : 1 - l};
+    *net = (struct pdl_net){.spec = "pair",
+                            .nhosts = 2,
+                            .nlinks = shared ? 1 : 2,
+                            .links = links,
+                            .route = pair_route};
+}
+
+static int64_t single_nops(void *ctx, int rank)
+{
+    (void)ctx;
+    (void)rank;
+    return 1;
+}
+
+/* Rank 0 sends to rank 1, which (if both) sends as much back. */
+struct single {
+    int64_t bytes;
+    bool both;
+};
+
+static void single_op(void *ctx, int rank, int64_t i,
+                      struct pdl_traffic_op *out)
+{
+    const struct single *s = ctx;
+    bool sends = rank == 0 || s->both, receives = rank == 1 || s->both;
+
+    exchange(i, sends ? 1 - rank : -1, receives ? 1 - rank : -1, s->bytes,
+             s->bytes, out);
+}
+
+static void smpi_times_are_the_formula(void **state)
+{
+    static const int64_t sizes[] = {1 << 20, 10000};
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct single s = {sizes[i / 4], i % 2};
+        struct pdl_traffic t = {
+            .nranks = 2, .ctx = &s, .nops = single_nops, .op = single_op};
+        struct pdl_sim_config config = {.wire = PDL_WIRE_SMPI};
+        struct pdl_link links[2];
+        struct pdl_net net;
+        struct pdl_sim_result out;
+        bool shared = i / 2 % 2;
+        double bytes = (double)s.bytes, bound, use, latency, want;
+
+        pair_net(shared, links, &net);
+        latency = 1e-6 * factor_of(bytes, &bound);
+        use = shared ? 1.05 * (1 + s.both) : s.both ? 1.05 : 1;
+        want = latency + bytes / (1e10 * fmin(bound, 0.97 / use));
+        out = run(a, &net, &t, &config);
+        if (fabs(out.time_s - want) > 1e-12 * want)
+            fail_msg("case %d: %.15g, not %.15g", i, out.time_s, want);
+        /* a send below 64 KiB does not hold its sender */
+        if (!s.both)
+            assert_true(s.bytes >= 65536 ? out.finish_s[0] == out.time_s
+                                         : out.finish_s[0] == 0);
+        pdl_arena_destroy(a);
+    }
+}
+
+static void there_and_back_op(void *ctx, int rank, int64_t i,
+                              struct pdl_traffic_op *out)
+{
+    bool sends = rank == i;
+
+    (void)ctx;
+    exchange(i, sends ? 1 - rank : -1, sends ? -1 : 1 - rank, 1000000, 1000000,
+             out);
+}
+
+static void energy_is_the_formula(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct single s = {1000000, false};
+    struct pdl_traffic t = {
+        .nranks = 2, .ctx = &s, .nops = single_nops, .op = single_op};
+    struct pdl_sim_config config = {.energy = PDL_ENERGY_INTEGRATE,
+                                    .links = true};
+    struct pdl_link links[2];
+    struct pdl_net net;
+    struct pdl_sim_result out;
+
+    (void)state;
+    pair_net(false, links, &net);
+    /* 1 us latency, then 100 us at the full rate; the way back costs nothing */
+    out = run(a, &net, &t, &config);
+    assert_true(fabs(out.energy_j - (10 * 101e-6 + 20 * 100e-6)) < 1e-15);
+    assert_true(out.links[1].energy_j == 0 && out.links[1].first_s < 0);
+    config.energy = PDL_ENERGY_PLUGIN; /* latency charged as busy */
+    out = run(a, &net, &t, &config);
+    assert_true(fabs(out.energy_j - 30 * 101e-6) < 1e-15);
+    /* and back: the way back costs from its first use on, the way there draws
+     * idle power while it waits */
+    t.nops = lanes_nops;
+    t.op = there_and_back_op;
+    out = run(a, &net, &t, &config);
+    assert_true(fabs(out.links[0].energy_j - 30 * 101e-6 - 10 * 101e-6) <
+                1e-15);
+    assert_true(fabs(out.links[1].energy_j - 30 * 101e-6) < 1e-15);
+    config.energy = PDL_ENERGY_INTEGRATE;
+    out = run(a, &net, &t, &config);
+    assert_true(fabs(out.energy_j - 10 * 303e-6 - 20 * 200e-6) < 1e-15);
+    pdl_arena_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allreduces_of_100_mib_equal_simgrid),
+        cmocka_unit_test(allreduces_of_1_mib_equal_simgrid),
+        cmocka_unit_test(short_cuts_change_nothing),
+        cmocka_unit_test(rings_take_short_cuts_and_arrive_in_time),
+        cmocka_unit_test(lanes_that_meet_later_are_noticed),
+        cmocka_unit_test(messages_match_in_the_order_of_operations),
+        cmocka_unit_test(nothing_is_done_twice),
+        cmocka_unit_test(wrong_traffic_is_named),
+        cmocka_unit_test(too_many_ranks_are_refused),
+        cmocka_unit_test(starving_fails_cleanly),
+        cmocka_unit_test(an_interrupt_stops_the_run),
+        cmocka_unit_test(bounds_are_below_and_tight_without_sharing),
+        cmocka_unit_test(the_critical_path_adds_up),
+        cmocka_unit_test(links_carry_what_the_algorithm_sends),
+        cmocka_unit_test(smpi_times_are_the_formula),
+        cmocka_unit_test(energy_is_the_formula),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

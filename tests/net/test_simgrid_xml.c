@@ -1,0 +1,255 @@
+/* SimGrid platform files: what is read, what is refused and how, and that
+ * what is written is read back as the same network. */
+#include "topo_priv.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+#define DATA PDL_SOURCE_DIR "/tests/data/net/"
+
+static enum pdl_status read_text(pdl_arena *a, const char *text,
+                                 const struct pdl_net **net,
+                                 struct pdl_err *err)
+{
+    return pdl_net_read_simgrid(a, (struct pdl_bytes){text, strlen(text)},
+                                "p.xml", net, err);
+}
+
+static void sample_platforms_are_read(void **state)
+{
+    static const struct {
+        const char *file, *spec;
+        int hosts, links;
+    } cases[] = {
+        {DATA "cluster_backbone.xml",
+         "star:hosts=100,backbone=2.25GB/s,backbone-lat=500us,bw=125MB/s,"
+         "lat=50us,duplex=full",
+         100, 201},
+        {DATA "cluster_fat_tree.xml",
+         "fat-tree:down=4x4,up=1x2,links=1x2,bw=125MB/s,lat=50us,duplex=full",
+         16, 64},
+        {DATA "cluster_torus.xml",
+         "torus:3x2x2,bw=125MB/s,lat=50us,duplex=full", 12, 72},
+        /* with a limiter at each of 120 hosts and 60 routers */
+        {DATA "cluster_dragonfly.xml",
+         "dragonfly:groups=3,blue=4,chassis=4,black=3,routers=5,green=1,"
+         "nodes=2,bw=125MB/s,lat=50us,duplex=full",
+         120, 666 + 180},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_net *net = NULL;
+        struct pdl_err err = {"", ""};
+
+        if (pdl_net_make(a, cases[i].file, &net, &err) != PDL_OK)
+            fail_msg("%s", err.msg);
+        assert_string_equal(net->spec, cases[i].spec);
+        assert_int_equal(net->nhosts, cases[i].hosts);
+        assert_int_equal(net->nlinks, cases[i].links);
+        assert_int_equal(pdl_net_check(net, 1 << 16, &err), PDL_OK);
+        pdl_arena_destroy(a);
+    }
+}
+
+static void limiters_are_on_the_route_of_every_vertex(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    int links[PDL_MAX_ROUTE], n;
+    char name[128];
+
+    (void)state;
+    assert_int_equal(pdl_net_make(a, DATA "cluster_dragonfly.xml", &net, NULL),
+                     PDL_OK);
+    /* host, up, router, down, host */
+    n = net->route(net, 0, 1, links);
+    assert_int_equal(n, 5);
+    assert_string_equal(pdl_net_link_name(net, links[0], name, sizeof name),
+                        "limiter_0");
+    assert_string_equal(pdl_net_link_name(net, links[2], name, sizeof name),
+                        "limiter_120");
+    assert_string_equal(pdl_net_link_name(net, links[4], name, sizeof name),
+                        "limiter_1");
+    assert_true(net->links[links[2]].bytes_per_s == 150e6);
+    pdl_arena_destroy(a);
+}
+
+#define P(inside) "<platform version=\"4.1\">" inside "</platform>"
+#define C(more)                                                              \
+    "<cluster id=\"c\" prefix=\"n\" suffix=\"\" speed=\"1Gf\" bw=\"1GBps\" " \
+    "lat=\"1us\" " more "/>"
+
+static void what_is_not_read_is_refused_in_one_line(void **state)
+{
+    static const struct {
+        const char *text, *msg;
+    } cases[] = {
+        // clang-format off
+        {"", "p.xml:1:1: no element found"},
+        {"<platform", "p.xml:1:1: unclosed token"},
+        {"hello", "p.xml:1:1: syntax error"},
+        {"<topology/>", "p.xml:1:1: not a SimGrid platform: element topology"},
+        {"<platform version=\"3\"/>", "p.xml:1:1: platform version 4 is read, not 3"},
+        {P(""), "p.xml: no <cluster> in it"},
+        {P("\n <host id=\"h\"/>"), "p.xml:2:2: only platforms of one <cluster> are read, not element host"},
+        {P(C("radical=\"0-3\"") C("radical=\"0-3\"")), "p.xml:1:110: more than one <cluster>"},
+        {P(C("")), "p.xml:1:25: radical: is missing"},
+        {P(C("radical=\"0-\"")), "p.xml:1:25: radical: is not like 0-15"},
+        {P(C("radical=\"3-1\"")), "p.xml:1:25: radical: is not like 0-15"},
+        {P(C("radical=\"0-3,\"")), "p.xml:1:25: radical: is not like 0-15"},
+        {P(C("radical=\"0-99999999999\"")), "p.xml:1:25: radical: is not like 0-15"},
+        {P(C("radical=\"0-3\" topology=\"RING\"")), "p.xml:1:25: topology: none of FLAT, TORUS, FAT_TREE, DRAGONFLY"},
+        {P(C("radical=\"0-3\" topology=\"TORUS\"")), "p.xml:1:25: topo_parameters is not like 8,8"},
+        {P(C("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"lat=1s\"")), "p.xml:1:25: topo_parameters is not like 8,8"},
+        {P(C("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"2,3\"")), "p.xml:1:25: radical names 4 hosts, the topology has 6"},
+        {P(C("radical=\"0-3\" topology=\"FAT_TREE\" topo_parameters=\"3;2,2;1,1;1,1\"")), "p.xml:1:25: topo_parameters is not like 2;4,4;1,2;1,2"},
+        {P(C("radical=\"0-3\" topology=\"FAT_TREE\" topo_parameters=\"2;2,2;1,1;1,1;1\"")), "p.xml:1:25: topo_parameters is not like 2;4,4;1,2;1,2"},
+        {P(C("radical=\"0-3\" topology=\"DRAGONFLY\" topo_parameters=\"1;1,1;1,1;4\"")), "p.xml:1:25: topo_parameters is not like 3,4;4,3;5,1;2"},
+        {P(C("radical=\"0-3\" topology=\"DRAGONFLY\" topo_parameters=\"2,1;1,1;1,1;2\"")), "p.xml:1:25: dragonfly: 2 groups need as many routers in a chassis (1)"},
+        {P(C("radical=\"0-3\" sharing_policy=\"FATPIPE\"")), "p.xml:1:25: sharing_policy: none of SPLITDUPLEX, SHARED"},
+        {P(C("radical=\"0-3\" bb_bw=\"fast\"")), "p.xml:1:25: bb_bw: 'fast' is not a number"},
+        {P(C("radical=\"0-3\" bb_bw=\"1GBps\" bb_sharing_policy=\"FATPIPE\"")), "p.xml:1:25: bb_sharing_policy: only SHARED is supported"},
+        {P("<zone><cluster radical=\"0-3\" lat=\"1us\"/></zone>"), "p.xml:1:31: bw: is missing"},
+        {"<!DOCTYPE platform [<!ENTITY a \"aaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>" P("&b;"), "p.xml:1:32: entities are not allowed: a"},
+        {"<!DOCTYPE platform [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>" P("&x;"), "p.xml:1:59: entities are not allowed: x"},
+        // clang-format on
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_net *net = NULL;
+        struct pdl_err err = {"", ""};
+
+        if (read_text(a, cases[i].text, &net, &err) == PDL_OK || net ||
+            strcmp(err.msg, cases[i].msg) != 0)
+            fail_msg("%s: \"%s\"", cases[i].text, err.msg);
+        pdl_arena_destroy(a);
+    }
+}
+
+static void nesting_has_a_limit(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    struct pdl_err err = {"", ""};
+    struct pdl_buf text;
+
+    (void)state;
+    pdl_buf_init(&text);
+    pdl_puts(&text.sink, "<platform version='4'>");
+    for (int i = 0; i < 100000; i++)
+        pdl_puts(&text.sink, "<zone>");
+    assert_int_equal(read_text(a, text.text, &net, &err), PDL_EPARSE);
+    assert_non_null(strstr(err.msg, "nested too deep"));
+    pdl_buf_free(&text);
+    pdl_arena_destroy(a);
+}
+
+static void old_files_without_units_are_read(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    if (read_text(a,
+                  "<platform version='4'><AS><cluster id='c' radical='0,2-4' "
+                  "bw='125000000' lat='5E-5'/></AS></platform>",
+                  &net, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(net->nhosts, 4);
+    assert_true(net->links[0].bytes_per_s == 125e6);
+    assert_true(net->links[0].latency_s == 5e-5);
+    pdl_arena_destroy(a);
+}
+
+static void assert_same(const struct pdl_net *x, const struct pdl_net *y)
+{
+    assert_int_equal(x->nhosts, y->nhosts);
+    assert_int_equal(x->nlinks, y->nlinks);
+    for (int k = 0; k < x->nlinks; k++)
+        assert_true(x->links[k].bytes_per_s == y->links[k].bytes_per_s &&
+                    x->links[k].latency_s == y->links[k].latency_s &&
+                    x->links[k].from == y->links[k].from &&
+                    x->links[k].shared == y->links[k].shared);
+    for (int s = 0; s < x->nhosts; s += 7)
+        for (int d = 0; d < x->nhosts; d++) {
+            int a[PDL_MAX_ROUTE], b[PDL_MAX_ROUTE];
+            int n = x->route(x, s, d, a);
+
+            assert_int_equal(n, y->route(y, s, d, b));
+            assert_memory_equal(a, b, (size_t)n * sizeof(int));
+        }
+}
+
+static void clusters_written_are_read_back_the_same(void **state)
+{
+    static const char *const specs[] = {
+        "fat-tree:down=4x3,up=2x2,links=2x3,bw=1.23456789GB/s,lat=333ns",
+        "fat-tree:down=4x4,up=1x4,links=1",
+        "torus:3x4x5,duplex=shared,lat=0s",
+        "dragonfly:groups=3,chassis=2,routers=4,nodes=2,blue=2,black=3",
+        "star:hosts=12,backbone=3GB/s,backbone-lat=1.5us",
+        "star:hosts=2",
+        DATA "cluster_dragonfly.xml",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_net *net = NULL, *back = NULL;
+        struct pdl_err err = {"", ""};
+        struct pdl_buf text;
+
+        pdl_buf_init(&text);
+        assert_int_equal(pdl_net_make(a, specs[i], &net, &err), PDL_OK);
+        assert_int_equal(pdl_net_write_simgrid(net, &text.sink, &err), PDL_OK);
+        if (read_text(a, text.text, &back, &err) != PDL_OK)
+            fail_msg("%s: %s", specs[i], err.msg);
+        assert_same(net, back);
+        pdl_buf_free(&text);
+        pdl_arena_destroy(a);
+    }
+}
+
+static void other_networks_are_written_with_their_routes(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    struct pdl_err err = {"", ""};
+    struct pdl_buf text;
+
+    (void)state;
+    pdl_buf_init(&text);
+    assert_int_equal(pdl_net_make(a, "kautz:d=2", &net, &err), PDL_OK);
+    assert_int_equal(pdl_net_write_simgrid(net, &text.sink, &err), PDL_OK);
+    assert_non_null(strstr(text.text, "<link id=\"l11\""));
+    assert_non_null(strstr(text.text, "<route src=\"node-5\" dst=\"node-4\""));
+    assert_int_equal(pdl_net_make(a, "mesh:32x32", &net, &err), PDL_OK);
+    assert_int_equal(pdl_net_write_simgrid(net, &text.sink, &err), PDL_EINVAL);
+    assert_string_equal(err.msg,
+                        "mesh:32x32: SimGrid has no such cluster, and 1024 "
+                        "hosts are too many to list every route (at most 512)");
+    pdl_buf_free(&text);
+    pdl_arena_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sample_platforms_are_read),
+        cmocka_unit_test(limiters_are_on_the_route_of_every_vertex),
+        cmocka_unit_test(what_is_not_read_is_refused_in_one_line),
+        cmocka_unit_test(nesting_has_a_limit),
+        cmocka_unit_test(old_files_without_units_are_read),
+        cmocka_unit_test(clusters_written_are_read_back_the_same),
+        cmocka_unit_test(other_networks_are_written_with_their_routes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
