@@ -206,7 +206,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 {
     const struct pdl_framework *f =
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
-    double sync = o->opt->parameters == PDL_IDEAL ? 0 : o->sys->network.sync_s;
+    double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
     double n = (double)group_size(o, x->group), in, out;
     struct pdl_work work;
