@@ -18,8 +18,9 @@ foreach(room ${PDL_ROOMS} paper)
     target_compile_definitions(${target} PRIVATE
       PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${room}/${name} COMMAND ${target})
-    set_tests_properties(${room}/${name} PROPERTIES
-      LABELS "unit" TIMEOUT 300 SKIP_RETURN_CODE 77)
+    # published figures simulate for a while: not under the sanitizers too
+    set_tests_properties(${room}/${name} PROPERTIES TIMEOUT 900
+      LABELS $<IF:$<STREQUAL:${room},paper>,paper,unit> SKIP_RETURN_CODE 77)
   endforeach()
 endforeach()
 

@@ -308,6 +308,7 @@ static enum pdl_status run_json(struct scale *s, struct pdl_err *err)
     pdl_json_array(&w);
     s->json = &w;
     st = run(s, err);
+    s->json = NULL;
     pdl_json_end(&w);
     pdl_json_end(&w);
     if (st == PDL_OK)

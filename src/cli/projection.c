@@ -4,6 +4,7 @@
 #include "projection.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -191,8 +192,8 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_knum(w, "step_s", x->step_s);
     pdl_json_key(w, "interval_s");
     pdl_json_flat(w);
-    pdl_json_num(w, x->low_s);
-    pdl_json_num(w, x->high_s);
+    pdl_json_num(w, x->low_s > 0 ? x->low_s : NAN); /* null: not known */
+    pdl_json_num(w, x->high_s > 0 ? x->high_s : NAN);
     pdl_json_end(w);
     pdl_json_knum(w, "epoch_s", x->epoch_s);
     pdl_json_knum(w, "samples_per_s", x->samples_per_s);

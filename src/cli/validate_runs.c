@@ -414,8 +414,8 @@ static void json_rows(struct pdl_json *w, const struct runs *s)
         pdl_json_kstr(w, "strategy", r->strategy);
         pdl_json_kint(w, "pes", x->pes);
         pdl_json_knum(w, "projected_s", x->step_s);
-        pdl_json_knum(w, "low_s", x->low_s);
-        pdl_json_knum(w, "high_s", x->high_s);
+        pdl_json_knum(w, "low_s", x->low_s > 0 ? x->low_s : NAN);
+        pdl_json_knum(w, "high_s", x->high_s > 0 ? x->high_s : NAN);
         pdl_json_knum(w, "measured_s", r->measured_s);
         pdl_json_knum(w, "accuracy", 1 - fabs(x->step_s / r->measured_s - 1));
         pdl_json_knum(w, "compute_s", x->compute_s);

@@ -43,8 +43,8 @@ static double one_tile(const struct oracle_gemm *g, const struct tile *t)
     double n = ceil(g->m / t->m) * ceil(g->n / t->n), best = INFINITY;
     double unit_rate = g->rate / g->units * t->rate;
 
-    for (double s = 1; s <= MAX_SPLIT; s *= 2) {
-        double x;
+    for (int split = 1; split <= MAX_SPLIT; split *= 2) {
+        double s = split, x;
 
         if (s > 1 && (n * s > 2 * g->units || g->k / s < MIN_K))
             break;

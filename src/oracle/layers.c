@@ -6,8 +6,10 @@
  * waits for the host. Float32 convolutions and products are TF32, which is
  * the default of the framework that measured.
  *
- * How often each operator streams its activation, and the 1.2 of updates
- * (many streams at a time), are counts from the kernels, not fitted. */
+ * How often each operator streams its activation follows from its kernels.
+ * UPDATE_STREAMS (many streams at a time) and BACKWARD_CALLS were read off the
+ * element-wise and update rows of an H200's file, as call_backward was: on
+ * those rows of that file the match is not a test. */
 #include "oracle_priv.h"
 
 #include <math.h>
