@@ -685,7 +685,7 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct check c = {.p = p, .arena = a, .err = err, .op = -1};
-    struct plan_spot spot;
+    struct plan_spot spot = {-1, -1};
     enum pdl_status st = plan_structure(p, &spot, err);
 
     if (a)
