@@ -35,8 +35,8 @@ struct pdl_framework {
     bool copies;            /* results of layer collectives are copied into
                               place: split, stack, concatenate */
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
-    int opens;              /* files every rank opens in a step on the shared
-                              disk, and one more for each layer collective */
+    int opens; /* files every rank opens in a step on the shared disk, and
+                  two more for each split layer */
 };
 const struct pdl_framework *pdl_framework_at(int i); /* NULL past the end */
 enum pdl_status pdl_framework_find(const char *name,
@@ -141,6 +141,8 @@ struct pdl_fit_param {
     const char *name; /* dotted, as in the file */
     size_t offset;    /* of a double, into struct pdl_system */
     double low, high, start;
+    double prior; /* weight of log(value / start)^2 beside the error: what
+                     the rows do not identify stays where it is known to be */
 };
 enum { PDL_FIT_MAX = 32 };
 struct pdl_fit_result {

@@ -255,6 +255,8 @@ struct pdl_system {
     struct pdl_network network;
     struct pdl_storage storage; /* the shared file system */
     const char *currency;
+    double projection_error; /* 80 % of projections are within exp(+-this) of
+                                runs a fit did not see; 0: not known */
     const struct pdl_collective_fit *collectives;
     int64_t ncollectives;
     const struct pdl_fact *measured;

@@ -71,6 +71,11 @@ static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
         "fitted to %d times, %d evaluations: error of the logarithm %.4f -> "
         "%.4f\n",
         f->rows, f->result.evaluations, f->result.before, f->result.after);
+    if (f->held_out > 0)
+        pdl_printf(out,
+                   "kinds of strategies left out one at a time: 80 %% within "
+                   "%.1f %%\n",
+                   100 * f->held_out);
     for (int i = 0; i < f->n; i++) {
         double v = f->result.value[i];
         bool edge = v <= f->param[i].low || v >= f->param[i].high;
@@ -92,6 +97,7 @@ static void json_fit(const struct cli_fit *f)
     pdl_json_kint(&w, "evaluations", f->result.evaluations);
     pdl_json_knum(&w, "error_before", f->result.before);
     pdl_json_knum(&w, "error_after", f->result.after);
+    pdl_json_knum(&w, "held_out_error", f->held_out);
     pdl_json_key(&w, "parameters");
     pdl_json_array(&w);
     for (int i = 0; i < f->n; i++) {

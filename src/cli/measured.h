@@ -23,6 +23,7 @@ int cli_validate_runs(struct cli_measured *m, bool json);
 struct cli_fit {
     const struct pdl_fit_param *param;
     int n, rows;
+    double held_out; /* 80 % of errors of strategies left out; 0: none */
     struct pdl_fit_result result;
 };
 /* validate_runs.c */

@@ -76,6 +76,7 @@ static void split_convolutions(const struct pdl_model *m,
     struct pdl_clause all = s->clause[0], own = {.nterms = 0};
 
     s->exchange_paper = true;
+    s->bn = PDL_BN_LOCAL;
     if (s->nclauses != 1)
         return;
     s->clause[0].nterms = 0;
@@ -188,6 +189,11 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
         pdl_json_str(w, x->reason);
     pdl_json_end(w);
     pdl_json_knum(w, "step_s", x->step_s);
+    pdl_json_key(w, "interval_s");
+    pdl_json_flat(w);
+    pdl_json_num(w, x->low_s);
+    pdl_json_num(w, x->high_s);
+    pdl_json_end(w);
     pdl_json_knum(w, "epoch_s", x->epoch_s);
     pdl_json_knum(w, "samples_per_s", x->samples_per_s);
     pdl_json_knum(w, "tokens_per_s", x->tokens_per_s);

@@ -156,11 +156,16 @@ static double staged(const struct oracle *o, int op, int64_t rank, double n)
     const struct pdl_plan_op *x = &o->p->ops[op];
     const struct pdl_host *h = &o->sys->node.host;
     int64_t peers[2] = {rank, rank};
+    bool window = false;
     double bytes = 0, rate = h->staged_bytes_per_s > 0 ? h->staged_bytes_per_s
                                                        : h->pcie_bytes_per_s;
     int64_t group[64],
         k = pdl_mesh_group(o->p->mesh, rank, x->group, group, 64);
 
+    for (int d = 0; d < o->p->tensors[x->out[0]].ndims; d++)
+        window = window || o->p->tensors[x->out[0]].frame[d].window.kernel > 1;
+    if (!window)
+        return 0; /* rows that only an uneven split moves stay where they are */
     for (int64_t i = 0; i < k && i < 64; i++)
         if (group[i] == rank) {
             peers[0] = i > 0 ? group[i - 1] : rank;
@@ -185,24 +190,13 @@ static double by_leaders(const struct oracle *o, double n, double bytes,
            2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
 }
 
-static bool is_spatial(const struct oracle *o)
+bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
 {
     const struct pdl_strategy *s = o->p->strategy;
 
     for (int c = 0; c < s->nclauses; c++)
         for (int t = 0; t < s->clause[c].nterms; t++)
-            if (s->clause[c].term[t].axis == PDL_AXIS_SPATIAL)
-                return true;
-    return false;
-}
-
-static bool is_filter(const struct oracle *o)
-{
-    const struct pdl_strategy *s = o->p->strategy;
-
-    for (int c = 0; c < s->nclauses; c++)
-        for (int t = 0; t < s->clause[c].nterms; t++)
-            if (s->clause[c].term[t].axis == PDL_AXIS_FILTER)
+            if (s->clause[c].term[t].axis == axis)
                 return true;
     return false;
 }
@@ -212,7 +206,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 {
     const struct pdl_framework *f =
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
-    double sync = o->opt->parameters == PDL_IDEAL ? 0 : o->sys->network.sync_s;
+    double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
     double n = (double)group_size(o, x->group), in, out;
     struct pdl_work work;
@@ -231,9 +225,11 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     out = (double)work.write_bytes;
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
-        if (f && f->leaders && gradient && w.level > 0 && is_spatial(o))
+        if (f && f->leaders && gradient && w.level > 0 &&
+            oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);
-        if (f && f->folded_filter && !gradient && is_filter(o))
+        if (f && f->folded_filter && !gradient &&
+            oracle_has_axis(o, PDL_AXIS_FILTER))
             in /= n; /* after a local stack and sum */
         return sync + 2 * (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_REDUCE_SCATTER:
@@ -249,6 +245,8 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     }
 }
 
+/* The host waited for the collective, so nothing is queued on the device:
+ * the call that copies shows in full. */
 double oracle_copy(const struct oracle *o, int op, int64_t rank)
 {
     struct pdl_work w;
@@ -257,5 +255,5 @@ double oracle_copy(const struct oracle *o, int op, int64_t rank)
         o->opt->parameters == PDL_IDEAL)
         return 0;
     pdl_plan_op_work(o->p, op, rank, &w);
-    return 2 * (double)w.write_bytes / o->pe.bytes_per_s;
+    return oracle_host_call(o) + 2 * (double)w.write_bytes / o->pe.bytes_per_s;
 }

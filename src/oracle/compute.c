@@ -58,6 +58,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .conv = {conv, or_guess(k.conv_data[p], conv),
                  or_guess(k.conv_weights[p],
                           p == PDL_PREC_TF32 ? GUESS_CONV_WEIGHTS_TF32 : conv)},
+        .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
         .k = k,
     };
 }
@@ -187,6 +188,25 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
     return false;
 }
 
+/* A normalisation reads its input once for the sums and once more to apply
+ * them; the plan shows both only where an exchange lies between. Backward
+ * needs no such care: the gradient of the weights is the first reading. */
+static bool reads_twice(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
+    size_t len = strlen(name);
+
+    if (len < 5 || strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
+        x->pass != PDL_FORWARD)
+        return false;
+    for (int i = op + 1; i < o->p->nops && i < op + 6; i++)
+        if (o->p->ops[i].node == x->node && o->p->ops[i].pass == x->pass &&
+            o->p->ops[i].part > 0)
+            return false;
+    return true;
+}
+
 static double by_roofline(const struct oracle *o, const struct pdl_work *w)
 {
     double flops = (double)w->flops / o->pe.rate;
@@ -226,18 +246,26 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     if (shape_of(o, op, rank, &s))
         return oracle_shape(&o->pe, &s);
     pdl_plan_op_work(o->p, op, rank, &w);
+    if (reads_twice(o, op))
+        w.read_bytes *= 2;
     return by_roofline(o, &w);
+}
+
+double oracle_host_call(const struct oracle *o)
+{
+    double host = o->opt->framework ? o->opt->framework->host_call_s : 0;
+
+    return host > 0 && o->sys->pe.host_call_s > 0 ? o->sys->pe.host_call_s
+                                                  : host;
 }
 
 /* The device does not run ahead of a host that is slower than it. */
 double oracle_compute(const struct oracle *o, int op, int64_t rank)
 {
-    double host = o->opt->framework ? o->opt->framework->host_call_s : 0, t;
+    double host = oracle_host_call(o), t;
 
     if (o->opt->parameters == PDL_IDEAL)
         return ideal(o, op, rank);
-    if (host > 0 && o->sys->pe.host_call_s > 0)
-        host = o->sys->pe.host_call_s;
     t = empirical(o, op, rank);
     return t > 0 && t < host ? host : t;
 }

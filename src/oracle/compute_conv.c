@@ -6,10 +6,12 @@
  * gradient of the weights M = F, N = C k^d, K = N Ho Wo, cut along K.
  *
  * What a split does to it:
- *   - kernels load channels in pieces of GRANULE bytes for every kernel
+ *   - matrix units load channels in pieces of GRANULE bytes for every kernel
  *     element: a layer with fewer channels does not get faster;
- *   - tiles are at least 64 wide: nor one with fewer filters;
- *   - channels that are not a multiple of 16 bytes are padded by copies;
+ *   - tiles are at least 64 wide, 128 without matrix units: nor one with
+ *     fewer filters;
+ *   - channels that are not a multiple of 16 bytes are padded by copies for
+ *     matrix units;
  *   - a wave of tiles has a fixed time (compute_gemm.c).
  *
  * The form was chosen by leaving one VGG-16 layer out at a time (H200); the
@@ -21,7 +23,7 @@
 
 #include <math.h>
 
-enum { GRANULE = 64, ALIGN = 16, FEW = 16 };
+enum { GRANULE = 64, ALIGN = 16, FEW = 16, VECTOR_TILE = 128 };
 
 static double up(double n, double unit)
 {
@@ -56,7 +58,7 @@ static struct extents extents(const struct pdl_shape *s)
 /* Copies of x and y with the channels padded. */
 static double pad_bytes(const struct oracle_pe *pe, const struct extents *e)
 {
-    double unit = ALIGN / pe->item_bytes, n = 0;
+    double unit = pe->vector ? 1 : ALIGN / pe->item_bytes, n = 0;
 
     if (fmod(e->c, unit) != 0)
         n += e->n * e->in * (e->c + up(e->c, unit));
@@ -78,7 +80,7 @@ static double grouped(const struct oracle_pe *pe, const struct extents *e)
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
 {
     struct extents e = extents(s);
-    double w = pe->item_bytes, granule = GRANULE / w;
+    double w = pe->item_bytes, granule = pe->vector ? 1 : GRANULE / w;
     double groups = e.groups;
     double c = e.c / groups, f = e.f / groups;
     double x = e.n * e.c * e.in, y = e.n * e.f * e.out;
@@ -94,6 +96,10 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
 
     if (groups > 1 && (c < FEW || f < FEW))
         return grouped(pe, &e);
+    if (pe->vector && s->pass == PDL_BACKWARD_WEIGHTS)
+        g.least_m = VECTOR_TILE;
+    else if (pe->vector)
+        g.least_n = VECTOR_TILE;
     g.rate = pe->rate * pe->conv[s->pass];
     if (s->pass == PDL_BACKWARD_DATA) {
         g.m = e.n * e.in;

@@ -64,7 +64,11 @@ double oracle_gemm_seconds(const struct oracle_gemm *g)
     if (!(g->m > 0 && g->n > 0 && g->k > 0))
         return 0;
     for (int i = 0; i < NTILES; i++) {
-        double x = one_tile(g, &tiles[i]);
+        double x;
+
+        if (tiles[i].m < g->least_m || tiles[i].n < g->least_n)
+            continue;
+        x = one_tile(g, &tiles[i]);
 
         best = x < best ? x : best;
     }

@@ -34,6 +34,12 @@ static double evaluate(struct search *s)
     double c = s->cost(s->sys, s->ctx);
 
     s->evaluations++;
+    for (int i = 0; i < s->n; i++)
+        if (s->param[i].prior > 0 && *at(s, i) > 0) {
+            double x = log(*at(s, i) / s->param[i].start);
+
+            c += s->param[i].prior * x * x;
+        }
     return isnan(c) ? INFINITY : c;
 }
 
@@ -108,7 +114,7 @@ void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
                        cost, ctx,   0};
 
     *out = (struct pdl_fit_result){.before = 0};
-    out->before = evaluate(&s);
+    out->before = cost(sys, ctx);
     for (int i = 0; i < s.n; i++)
         if (!(*at(&s, i) > 0))
             *at(&s, i) = param[i].start;
@@ -121,6 +127,7 @@ void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
     }
     for (int i = 0; i < s.n; i++)
         out->value[i] = *at(&s, i);
+    out->after = cost(sys, ctx);
     out->evaluations = s.evaluations;
 }
 

@@ -315,18 +315,18 @@ double pdl_layer_seconds(const struct pdl_pe *pe,
 #define TF32      (PDL_PREC_TF32 * sizeof(double))
 // clang-format off
 static const struct pdl_fit_param layer_params[] = {
-    {"pe.kernels.conv_forward.bf16", AT(conv_forward) + BF16, .2, 1.37, .8},
-    {"pe.kernels.conv_data.bf16", AT(conv_data) + BF16, .2, 1.37, .8},
-    {"pe.kernels.conv_weights.bf16", AT(conv_weights) + BF16, .2, 1.37, .8},
-    {"pe.kernels.conv_forward.tf32", AT(conv_forward) + TF32, .2, 1.37, .8},
-    {"pe.kernels.conv_data.tf32", AT(conv_data) + TF32, .2, 1.37, .8},
-    {"pe.kernels.conv_weights.tf32", AT(conv_weights) + TF32, .1, 1.37, .5},
-    {"pe.kernels.call_conv", AT(call_conv_s), 2e-6, 60e-6, 20e-6},
-    {"pe.kernels.call_conv_data", AT(call_conv_data_s), 2e-6, 60e-6, 28e-6},
-    {"pe.kernels.call_conv_weights", AT(call_conv_weights_s), 2e-6, 60e-6, 30e-6},
-    {"pe.kernels.conv_tile", AT(conv_tile_s), .05e-6, 10e-6, .5e-6},
-    {"pe.kernels.pad_cost", AT(pad_cost), .05, 4, 1},
-    {"pe.kernels.conv_epilogue", AT(conv_epilogue), .1, 4, .63},
+    {"pe.kernels.conv_forward.bf16", AT(conv_forward) + BF16, .2, 1.37, .8, 0},
+    {"pe.kernels.conv_data.bf16", AT(conv_data) + BF16, .2, 1.37, .8, 0},
+    {"pe.kernels.conv_weights.bf16", AT(conv_weights) + BF16, .2, 1.37, .8, 0},
+    {"pe.kernels.conv_forward.tf32", AT(conv_forward) + TF32, .2, 1.37, .8, 0},
+    {"pe.kernels.conv_data.tf32", AT(conv_data) + TF32, .2, 1.37, .8, 0},
+    {"pe.kernels.conv_weights.tf32", AT(conv_weights) + TF32, .1, 1.37, .5, 0},
+    {"pe.kernels.call_conv", AT(call_conv_s), 2e-6, 60e-6, 20e-6, 0},
+    {"pe.kernels.call_conv_data", AT(call_conv_data_s), 2e-6, 60e-6, 28e-6, 0},
+    {"pe.kernels.call_conv_weights", AT(call_conv_weights_s), 2e-6, 60e-6, 30e-6, 0},
+    {"pe.kernels.conv_tile", AT(conv_tile_s), .05e-6, 10e-6, .5e-6, 0},
+    {"pe.kernels.pad_cost", AT(pad_cost), .05, 4, 1, 0},
+    {"pe.kernels.conv_epilogue", AT(conv_epilogue), .1, 4, .63, 0},
 };
 // clang-format on
 #undef AT

@@ -8,6 +8,7 @@
 struct oracle_pe {
     double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
     double conv[3];
+    bool vector; /* no matrix units at this precision */
     struct pdl_kernels k;
 };
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
@@ -17,6 +18,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
 struct oracle_gemm {
     double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
     double fill, tile_s, epilogue;
+    double least_m, least_n; /* smallest tile there is; 0: any */
 };
 double oracle_gemm_seconds(const struct oracle_gemm *g);
 double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
@@ -52,6 +54,8 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
 enum { ORACLE_MAX_RANKS = 81 };
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
 
+/* host time to issue one kernel that the device waits for; 0: hidden */
+double oracle_host_call(const struct oracle *o);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
@@ -59,6 +63,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
+bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 /* memory.c */
 void oracle_memory(const struct oracle *o, struct pdl_projection *out);
 

@@ -6,6 +6,7 @@
  * by an event simulation of their schedule. */
 #include "oracle_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Seconds of one stage for one micro-batch, and once a step. */
@@ -13,7 +14,6 @@ struct stage_time {
     double forward, backward, update;
     double layer_comm, halo, p2p, gradient_comm;
     double forward_comm, backward_comm; /* inside forward and backward */
-    int layer_calls;                    /* collectives that layers wait for */
     double exposed_gradients; /* exchange that backward does not hide */
 };
 
@@ -122,7 +122,6 @@ static void add_items(const struct oracle *o, int first, int nitems,
                 continue;
             }
             *comm_phase(t, o->p->ops[op].kind, phase == UPDATE) += s;
-            t->layer_calls += phase != UPDATE && s > 0;
             if (phase == FORWARD)
                 t->forward_comm += s;
             if (phase == BACKWARD)
@@ -258,15 +257,26 @@ static double stage_busy(const struct stage_time *t)
 }
 
 /* Every rank opens its log files on the shared disk, which serves one after
- * the other: a habit of the framework, not of the network. */
-static double open_seconds(const struct oracle *o, const struct stage_time *t)
+ * the other: a habit of the framework, not of the network. Layers that are
+ * split write theirs forward and backward. */
+static double open_seconds(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
+    bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
+    bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
+                 oracle_has_axis(o, PDL_AXIS_CHANNEL);
+    int opens;
 
     if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
         return 0;
-    return (double)(f->opens + t->layer_calls) * (double)o->p->mesh->pes *
-           o->sys->storage.latency_s;
+    opens = f->opens;
+    for (int i = 0; split && i < o->p->model->nnodes; i++) {
+        const char *op = o->p->model->nodes[i].op->name;
+
+        if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
+            opens += 2;
+    }
+    return opens * (double)o->p->mesh->pes * o->sys->storage.latency_s;
 }
 
 static void fill_times(const struct oracle *o, const struct stage_time *t,
@@ -286,7 +296,7 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->io_s = open_seconds(o, t);
+    out->io_s = open_seconds(o);
     out->bubble_s = span - m * stage_busy(t);
     if (out->bubble_s < 1e-15)
         out->bubble_s = 0;
@@ -351,6 +361,10 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     fill_times(&o, &t[worst], span, &x);
     fill_rates(&o, &x);
     oracle_memory(&o, &x);
+    if (sys->projection_error > 0 && opt->parameters == PDL_EMPIRICAL) {
+        x.low_s = x.step_s * exp(-sys->projection_error);
+        x.high_s = x.step_s * exp(sys->projection_error);
+    }
     x.feasible = x.peak_bytes <= x.capacity_bytes;
     if (!x.feasible)
         x.reason = "more memory than a PE has";

@@ -285,6 +285,7 @@ static const struct system_field root[] = {
     INSIDE("network", network, &network_table),
     INSIDE("storage", storage, &storage_table),
     TEXT("currency", currency),
+    NUM("projection_error", NONE, projection_error, 0, 3),
     LIST("collectives", SYSTEM_ROWS, collectives, ncollectives,
          &collective_table),
     LIST("measured", SYSTEM_ROWS, measured, nmeasured, &fact_table),
