@@ -272,9 +272,9 @@ static int check_file(const struct pdl_args *args)
                            : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     int rc = st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 
-    if (rc == EXIT_OK && o->prove)
+    if (p && rc == EXIT_OK && o->prove)
         rc = prove(args->pos[0], p);
-    if (rc == EXIT_OK)
+    if (p && rc == EXIT_OK)
         check_result(args, p);
     pdl_arena_destroy(a);
     return rc;

@@ -130,7 +130,7 @@ static bool classify(struct classes *c)
 
         key[0] = stage_of(c->p, r);
         for (int i = 0; i < c->ncuts; i++)
-            part(c, &c->cuts[i], r, key + 1 + 2 * i);
+            part(c, &c->cuts[i], r, key + 1 + 2 * (int64_t)i);
         for (int64_t i = 0; i < width; i++)
             h = (h ^ (uint64_t)key[i]) * UINT64_C(1099511628211);
         s = (size_t)(h % (uint64_t)nslots);

@@ -560,10 +560,9 @@ static void read_op(struct reader *r, int stage)
     if (plan_lex_more(&r->x) && plan_lex_is(&r->x, "a"))
         o.group = read_factors(r);
     o.in = read_ids(r, &o.nin);
-    if (plan_lex_more(&r->x) && plan_lex_take(&r->x, "->"))
-        o.out = read_ids(r, &o.nout);
-    else
-        o.out = read_ids(r, &o.nout); /* none */
+    if (plan_lex_more(&r->x))
+        plan_lex_take(&r->x, "->");
+    o.out = read_ids(r, &o.nout); /* without an arrow there are none left */
     if (r->x.status != PDL_OK)
         return;
     before = r->x.at;
@@ -702,7 +701,7 @@ static void compare_derived(struct reader *r)
 static void finish(struct reader *r)
 {
     struct pdl_err inner = {"", ""};
-    struct plan_spot spot;
+    struct plan_spot spot = {-1, -1};
     enum pdl_status st;
 
     r->p.tensors = r->tensors;
