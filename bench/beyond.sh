@@ -1,6 +1,7 @@
 #!/bin/bash
 # bench/beyond.sh [PARADL]: what beats DLN + SHD on 1024 hosts at equal or
-# lower cost, both duplex modes (see doc/beyond-dln.md). Some minutes.
+# lower cost, both duplex modes (see doc/beyond-dln.md). Full duplex takes
+# about 7 minutes on a busy core, shared longer.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$(realpath "${1:-$here/../build/paradl}")")
 tmp=$(mktemp -d)
