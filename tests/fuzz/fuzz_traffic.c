@@ -62,6 +62,8 @@ static void read_program(struct program *p, struct input *in)
             o->nafter = p->nops[rank] > 0;
             o->after[0] = p->nops[rank] - 1;
         }
+        if (k & 32) /* computes; now and then for no time that there is */
+            o->compute_s = k == 35 ? -1 : 1e-6 * (peers & 3);
         p->nops[rank]++;
     }
 }
