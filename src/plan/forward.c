@@ -306,6 +306,14 @@ static int weight_of(struct plan_lower *lo, int node, int j)
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
             t.place.at[f] = at->cut[f].w[j];
+    if (lo->weight[id] >= 0 &&
+        lo->tensors[lo->weight[id]].stage != lo->stage_now) {
+        plan_fail(lo,
+                  "%s: %s is tied to a layer of another pipeline stage, "
+                  "which is not implemented in plans yet",
+                  lo->model->nodes[node].name, w->name);
+        return -1;
+    }
     if (lo->weight[id] >= 0)
         return plan_move(lo, lo->weight[id], &t.place);
     memcpy(t.dim, w->dim, (size_t)w->rank * sizeof t.dim[0]);
