@@ -22,6 +22,8 @@ static double nice_step(double raw, enum pdl_unit unit)
 
     if (unit == PDL_UNIT_BYTES)
         return fmax(1, exp2(ceil(log2(raw) - 1e-9)));
+    if (unit == PDL_UNIT_NONE && raw < 1)
+        return 1; /* counts */
     power = pow(10, floor(log10(raw)));
     m = raw / power;
     return power * (m <= 1 + 1e-9 ? 1 : m <= 2 + 1e-9 ? 2 : m <= 5 ? 5 : 10);
@@ -118,5 +120,5 @@ double report_axis_at(const struct report_axis *ax, double v)
 const char *report_axis_text(const struct report_axis *ax, double v, char *buf,
                              size_t size)
 {
-    return pdl_unit_format(v, ax->unit, buf, size);
+    return pdl_unit_format(v, v == 0 ? PDL_UNIT_NONE : ax->unit, buf, size);
 }

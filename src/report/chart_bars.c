@@ -11,12 +11,12 @@
 enum {
     WIDTH = 1000,
     LEFT = 230,
-    RIGHT = 790,
+    RIGHT = 740,
     ROW = 24,
     LEGEND = 30,
     FOOT = 46,
     LABEL = 32, /* characters */
-    NOTE = 30,
+    NOTE = 26,
 };
 
 static double total(const struct report_bars *c, const struct report_bar *b)

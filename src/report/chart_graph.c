@@ -28,14 +28,15 @@ static void point(struct pdl_sink *out, const char *letter, double x, double y)
     report_num(out, y);
 }
 
-/* A grid's long links and those within a row are bent, and so are those
- * between neighbours of one row of levels. */
+/* A grid's long links are bent, the longest almost to the next row, and so
+ * are those within one row of levels. */
 static double bend_of(const struct report_graph *g, double dx, double dy)
 {
     double length = hypot(dx, dy);
 
     if (g->layout == REPORT_GRID)
-        return length > 130 || g->ne > 2 * g->nv ? length * 0.16 : 0;
+        return length > 1.5 * g->pitch ? fmin(0.9 * g->pitch, 0.22 * length)
+                                       : 0;
     if (g->layout == REPORT_LEVELS && fabs(dy) < 1)
         return length * 0.2;
     return 0;
@@ -97,6 +98,14 @@ static void vertex(struct pdl_sink *out, const struct report_graph *g,
     pdl_puts(out, square ? "</rect>\n" : "</circle>\n");
 }
 
+static bool any_switch(const struct report_graph *g)
+{
+    for (int i = 0; i < g->nv; i++)
+        if (g->v[i].level > 0)
+            return true;
+    return false;
+}
+
 static void legend(struct pdl_sink *out, const struct report_graph *g)
 {
     static const char *const names[STEPS] = {"not used", "below 25 %",
@@ -122,8 +131,10 @@ static void legend(struct pdl_sink *out, const struct report_graph *g)
     pdl_puts(out, "/><text");
     report_attr(out, "x", x + 28);
     report_attr(out, "y", y + 4);
-    pdl_puts(out, ">host</text><rect class=\"switch\" width=\"12\" "
-                  "height=\"12\"");
+    pdl_puts(out, ">host</text>\n");
+    if (!any_switch(g))
+        return;
+    pdl_puts(out, "<rect class=\"switch\" width=\"12\" height=\"12\"");
     report_attr(out, "x", x + 74);
     report_attr(out, "y", y - 6);
     pdl_puts(out, "/><text");

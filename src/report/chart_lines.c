@@ -22,14 +22,19 @@ struct style {
     int marker;
 };
 
-static struct style style_of(const struct report_series *s, int colour)
+static bool is_grey(const struct report_series *s)
+{
+    return s->colour >= REPORT_COLOURS;
+}
+
+static struct style style_of(const struct report_series *s)
 {
     struct style st = {"sm", "fm", 0};
 
-    if (!s->muted) {
-        snprintf(st.stroke, sizeof st.stroke, "s%d", colour % REPORT_COLOURS);
-        snprintf(st.fill, sizeof st.fill, "f%d", colour % REPORT_COLOURS);
-        st.marker = colour % 4;
+    if (!is_grey(s)) {
+        snprintf(st.stroke, sizeof st.stroke, "s%d", s->colour & 7);
+        snprintf(st.fill, sizeof st.fill, "f%d", s->colour & 7);
+        st.marker = s->colour % 4;
     }
     return st;
 }
@@ -155,7 +160,7 @@ static double legend(struct pdl_sink *out, const struct report_series *s,
     pdl_puts(out, "/>");
     marker(out, st, RIGHT + 36, y);
     marker_end(out, st);
-    pdl_puts(out, s->muted ? "<text class=\"d\"" : "<text");
+    pdl_puts(out, is_grey(s) ? "<text class=\"d\"" : "<text");
     report_attr(out, "x", RIGHT + 56);
     report_attr(out, "y", y + 4);
     pdl_puts(out, ">");
@@ -202,12 +207,29 @@ static void table(struct pdl_sink *out, const struct report_lines *c)
     report_details_end(out);
 }
 
-/* Grey lines first, so that they lie behind. */
-void report_lines(struct pdl_sink *out, struct report_lines *c)
+/* Grey lines lie behind the others and come last in the legend. */
+static void draw_all(struct pdl_sink *out, const struct report_lines *c)
 {
     double y = TOP + 8;
-    int colour = 0;
 
+    for (int pass = 0; pass < 4; pass++) {
+        bool grey = pass == 0 || pass == 3;
+
+        for (int i = 0; i < c->nseries; i++) {
+            struct style st = style_of(&c->series[i]);
+
+            if (is_grey(&c->series[i]) != grey)
+                continue;
+            if (pass < 2)
+                draw(out, c, &c->series[i], &st);
+            else if (y < HEIGHT)
+                y = legend(out, &c->series[i], &st, y);
+        }
+    }
+}
+
+void report_lines(struct pdl_sink *out, struct report_lines *c)
+{
     fit(c);
     pdl_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"%s\" "
@@ -217,21 +239,7 @@ void report_lines(struct pdl_sink *out, struct report_lines *c)
     report_text(out, c->label);
     pdl_puts(out, "\">\n");
     axes(out, c);
-    for (int muted = 1; muted >= 0; muted--)
-        for (int i = 0; i < c->nseries; i++)
-            if (c->series[i].muted == (muted == 1)) {
-                struct style st = style_of(&c->series[i], muted ? 0 : colour++);
-
-                draw(out, c, &c->series[i], &st);
-            }
-    colour = 0;
-    for (int muted = 0; muted <= 1; muted++)
-        for (int i = 0; i < c->nseries && y < HEIGHT; i++)
-            if (c->series[i].muted == (muted == 1)) {
-                struct style st = style_of(&c->series[i], muted ? 0 : colour++);
-
-                y = legend(out, &c->series[i], &st, y);
-            }
+    draw_all(out, c);
     pdl_puts(out, "</svg>\n");
     table(out, c);
 }

@@ -116,7 +116,9 @@ void report_cell_unit(struct report_table *t, double v, enum pdl_unit unit)
 {
     char text[64];
 
-    report_cell(t, "%s", pdl_unit_format(v, unit, text, sizeof text));
+    report_cell(
+        t, "%s",
+        pdl_unit_format(v, v == 0 ? PDL_UNIT_NONE : unit, text, sizeof text));
 }
 
 void report_table_end(struct report_table *t)

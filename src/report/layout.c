@@ -87,13 +87,14 @@ static void grid_point(const struct report_graph *g, int64_t at, double *col,
     *row = out[1];
 }
 
+/* Below and to the right, off the lines of the grid. */
 static void around(struct report_graph *g, int parent, double radius)
 {
     int n = children_of(g, parent), k = 0;
 
     for (int i = 0; n > 0 && i < g->nv; i++)
         if (g->v[i].parent == parent) {
-            double at = M_PI * (0.25 + (k++ + 0.5) / n * 1.0);
+            double at = M_PI / 2 * (k++ + 1.0) / (n + 1.0);
 
             g->v[i].x = g->v[parent].x + radius * cos(at);
             g->v[i].y = g->v[parent].y + radius * sin(at);
@@ -115,6 +116,7 @@ static void grid(struct report_graph *g)
     cell = fmin(cell, 640 / fmax(rows, 1));
     g->w = WIDTH;
     g->h = rows * cell + 4 * MARGIN;
+    g->pitch = cell;
     for (int i = 0; i < g->nv; i++)
         if (g->v[i].parent < 0) {
             col = g->v[i].x;

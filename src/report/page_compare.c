@@ -25,7 +25,7 @@ struct comparison {
     int n;
     const char *networks[MAX_NETWORKS];
     int nnetworks;
-    const char *algs[MAX_ALGS]; /* best first: by mean ratio to the best */
+    const char *algs[MAX_ALGS]; /* best first */
     int nalgs;
 };
 
@@ -93,25 +93,26 @@ static const struct row *best_at(const struct comparison *c,
     return best;
 }
 
-/* Mean logarithm of the ratio to the fastest, over the places where it runs;
- * places where it does not run count as four times. */
+/* How good an algorithm is, small is good: first by how often it is the
+ * fastest, then by the mean logarithm of its ratio to the fastest where it
+ * runs. */
 static double score(const struct comparison *c, const char *alg)
 {
-    double sum = 0;
+    double sum = 0, wins = 0;
     int n = 0;
 
     for (int i = 0; i < c->n; i++) {
-        const struct row *best;
+        const struct row *r = &c->rows[i], *best;
 
-        if (strcmp(c->rows[i].algorithm, alg) != 0)
+        if (r->refused || strcmp(r->algorithm, alg) != 0)
             continue;
-        best = best_at(c, &c->rows[i]);
+        best = best_at(c, r);
+        wins += best == r;
         n++;
-        sum += c->rows[i].refused || !best || best->time_s <= 0
-                   ? log(4)
-                   : log(c->rows[i].time_s / best->time_s);
+        if (best && best->time_s > 0)
+            sum += log(r->time_s / best->time_s);
     }
-    return n > 0 ? sum / n : INFINITY;
+    return n > 0 ? sum / n - 1000 * wins : INFINITY;
 }
 
 static void sort_algs(struct comparison *c)
@@ -211,7 +212,7 @@ static void add_point(struct report_series *s, double x, double y)
     s->n++;
 }
 
-/* One line an algorithm, best first; the first eight in colour. */
+/* One line an algorithm, best first; its colour is the same everywhere. */
 static int make_series(struct comparison *c, const struct choice *ch,
                        struct report_series *out)
 {
@@ -222,8 +223,7 @@ static int make_series(struct comparison *c, const struct choice *ch,
     for (int i = 0; i < c->nalgs; i++) {
         struct report_series *s = &out[n];
 
-        *s = (struct report_series){.name = c->algs[i],
-                                    .muted = n >= REPORT_COLOURS};
+        *s = (struct report_series){.name = c->algs[i], .colour = i};
         s->x = PDL_NEW(c->p->arena, double, count + 1);
         s->y = PDL_NEW(c->p->arena, double, count + 1);
         for (int k = 0; s->x && s->y && k < c->n; k++)

@@ -87,7 +87,7 @@ struct report_series {
     const char *name;
     int n;
     double *x, *y;
-    bool muted; /* drawn grey, behind the others */
+    int colour; /* the same on all charts; REPORT_COLOURS and more: grey */
 };
 
 enum { REPORT_COLOURS = 8 };
@@ -153,7 +153,8 @@ struct report_graph {
     int64_t dims[8]; /* GRID */
     int ndims;
     double w, h;
-    bool used; /* heat is known */
+    double pitch; /* GRID: between neighbours */
+    bool used;    /* heat is known */
 };
 
 enum { REPORT_MAX_VERTICES = 500, REPORT_MAX_EDGES = 5000 };
