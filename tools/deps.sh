@@ -11,7 +11,7 @@ build="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev
     libxxhash-dev libhwloc-dev"
 check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
     libcmocka-dev python3 man-db"
-peers="$check python3-yaml libsimgrid-dev"
+peers="$check python3-yaml libsimgrid-dev chromium"
 case ${1:-build} in
 build) want=$build ;;
 check) want=$check ;;

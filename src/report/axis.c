@@ -91,11 +91,13 @@ void report_axis_fit(struct report_axis *ax, double min, double max)
     if (!(max < huge))
         max = huge;
     if (!ax->log) {
-        fit_linear(ax, max);
+        fit_linear(ax, max > tiny ? max : 0);
         return;
     }
     if (!(min > tiny))
         min = tiny;
+    if (min > huge)
+        min = huge;
     if (!(max > min))
         max = min;
     if (ax->unit == PDL_UNIT_SECONDS)
