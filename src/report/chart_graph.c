@@ -143,18 +143,23 @@ static void legend(struct pdl_sink *out, const struct report_graph *g)
     pdl_puts(out, ">switch</text>\n");
 }
 
+struct place {
+    const struct report_edge *e;
+};
+
+/* The hottest last: they are drawn on top. */
 static int by_heat(const void *pa, const void *pb)
 {
-    const struct report_edge *a = *(struct report_edge *const *)pa;
-    const struct report_edge *b = *(struct report_edge *const *)pb;
+    const struct report_edge *a = ((const struct place *)pa)->e;
+    const struct report_edge *b = ((const struct place *)pb)->e;
 
     if (a->heat != b->heat)
-        return a->heat > b->heat ? -1 : 1;
-    return (a > b) - (a < b);
+        return a->heat < b->heat ? -1 : 1;
+    return (a < b) - (a > b);
 }
 
 static void table(struct pdl_sink *out, const struct report_graph *g,
-                  struct report_edge **order)
+                  const struct place *order)
 {
     enum { HOTTEST = 100 };
     static const struct report_column columns[] = {{"between", false},
@@ -168,11 +173,11 @@ static void table(struct pdl_sink *out, const struct report_graph *g,
     report_details(out, n < g->ne ? "the 100 hottest links" : "all links");
     report_table_begin(&t, out, columns, 5);
     for (int i = g->ne - 1, k = 0; k < n; i--, k++) {
-        report_cell(&t, "%s", g->v[order[i]->a].name);
-        report_cell(&t, "%s", g->v[order[i]->b].name);
-        report_cell_unit(&t, (double)order[i]->bytes[0], PDL_UNIT_BYTES);
-        report_cell_unit(&t, (double)order[i]->bytes[1], PDL_UNIT_BYTES);
-        report_cell(&t, "%d %%", (int)lround(fmin(order[i]->heat, 10) * 100));
+        report_cell(&t, "%s", g->v[order[i].e->a].name);
+        report_cell(&t, "%s", g->v[order[i].e->b].name);
+        report_cell_unit(&t, (double)order[i].e->bytes[0], PDL_UNIT_BYTES);
+        report_cell_unit(&t, (double)order[i].e->bytes[1], PDL_UNIT_BYTES);
+        report_cell(&t, "%d %%", (int)lround(fmin(order[i].e->heat, 10) * 100));
     }
     report_table_end(&t);
     report_details_end(out);
@@ -181,22 +186,15 @@ static void table(struct pdl_sink *out, const struct report_graph *g,
 void report_graph_draw(struct pdl_sink *out, const char *id, const char *label,
                        const struct report_graph *g)
 {
-    struct report_edge **order =
-        PDL_NEW(g->arena, struct report_edge *, g->ne + 1);
+    struct place *order = PDL_NEW(g->arena, struct place, g->ne + 1);
 
     if (!order) {
         out->failed = true;
         return;
     }
     for (int i = 0; i < g->ne; i++)
-        order[i] = &g->e[i];
+        order[i].e = &g->e[i];
     qsort(order, (size_t)g->ne, sizeof *order, by_heat);
-    for (int i = 0, k = g->ne - 1; i < k; i++, k--) {
-        struct report_edge *hot = order[i]; /* the hottest lie on top */
-
-        order[i] = order[k];
-        order[k] = hot;
-    }
     pdl_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"%s\" "
                "class=\"chart graph\" viewBox=\"0 0 %d %d\" role=\"img\" "
@@ -205,7 +203,7 @@ void report_graph_draw(struct pdl_sink *out, const char *id, const char *label,
     report_text(out, label);
     pdl_puts(out, "\">\n");
     for (int i = 0; i < g->ne; i++)
-        edge(out, g, order[i]);
+        edge(out, g, order[i].e);
     for (int i = 0; i < g->nv; i++)
         vertex(out, g, &g->v[i]);
     legend(out, g);

@@ -174,8 +174,8 @@ static void fastest(struct comparison *c)
 /* Which rows a chart takes, and what lies across. */
 struct choice {
     const char *topology; /* NULL: any of the family */
-    const char *family;
-    int64_t bytes; /* < 0: all */
+    const char *family;   /* a network of it; "" with a topology */
+    int64_t bytes;        /* < 0: all */
 };
 
 static size_t family_length(const char *topology)
@@ -271,7 +271,8 @@ static void bars_of(struct comparison *c, const char *id, const char *label,
 
 static void size_chart(struct comparison *c, int net)
 {
-    struct choice ch = {.topology = c->networks[net], .bytes = -1};
+    struct choice ch = {
+        .topology = c->networks[net], .family = "", .bytes = -1};
     struct report_series series[MAX_ALGS];
     char id[32], label[256];
     struct report_lines lines = {
