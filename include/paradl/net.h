@@ -162,6 +162,7 @@ struct pdl_traffic_op {
     int64_t send_bytes, recv_bytes;
     int nafter;
     int64_t after[4];
+    double compute_s; /* time between that and the operation's beginning */
 };
 
 /* Operations are pure functions of (rank, i), made when they are needed: a
@@ -183,6 +184,21 @@ struct pdl_traffic {
 };
 
 enum { PDL_TRAFFIC_WINDOW = 16 };
+
+/* Traffic to run `times` times in a row. */
+struct pdl_traffic_loop {
+    struct pdl_traffic once;
+    int64_t times;
+    /* Mean of a random pause before each operation, each drawn from the seed,
+     * exponentially distributed; 0: none. Real ranks are never quite in step,
+     * and some collectives are faster if they are. */
+    double jitter_s;
+    uint64_t seed;
+};
+
+/* A rank begins again as soon as its own operations are complete: no barrier.
+ * The loop must outlive *out. */
+void pdl_traffic_repeat(struct pdl_traffic_loop *loop, struct pdl_traffic *out);
 
 /* ---- sharing: weighted max-min rates ----------------------------------- */
 

@@ -20,20 +20,45 @@ PDL_BEGIN
 
 enum pdl_parameters { PDL_EMPIRICAL, PDL_IDEAL };
 
+/* What a framework does besides the plan: facts of its code, not of the
+ * machine. */
+struct pdl_framework {
+    const char *name, *summary;
+    double host_call_s;     /* to issue one kernel; 0: hidden by the device */
+    bool no_overlap;        /* gradients wait for the end of backward */
+    bool convolutions_only; /* feature and spatial axes split these alone, the
+                              activations are gathered after each */
+    bool staged_halo;       /* blocking messages through the host, rank after
+                              rank, up and then down */
+    bool leaders;           /* spatial: node leaders exchange gradients */
+    bool folded_filter;     /* filter: backward sums its own part of y only */
+    bool copies;            /* results of layer collectives are copied into
+                              place: split, stack, concatenate */
+    bool one_channel;       /* a gradient ring uses one cable, one adapter */
+    int opens; /* files every rank opens in a step on the shared disk, and
+                  two more for each split layer */
+};
+const struct pdl_framework *pdl_framework_at(int i); /* NULL past the end */
+enum pdl_status pdl_framework_find(const char *name,
+                                   const struct pdl_framework **out,
+                                   struct pdl_err *err);
+
 struct pdl_oracle_options {
     enum pdl_parameters parameters;
     enum pdl_precision precision;
     int optimizer_slots; /* state variables a weight has: SGD 0, momentum 1,
                             Adam 2 */
     int64_t dataset;     /* samples of an epoch; 0: not asked */
-    double congestion;   /* factor on network time by other jobs; 0 reads 1 */
+    const struct pdl_framework *framework; /* NULL: adds nothing */
+    double congestion; /* factor on network time by other jobs; 0 reads 1 */
 };
 
 /* Times are of one step, on the critical stage, seconds. */
 struct pdl_projection {
     int64_t pes, batch;
     bool feasible;
-    const char *reason; /* "" when feasible */
+    const char *reason;   /* "" when feasible */
+    double low_s, high_s; /* 80 % interval of step_s; 0: not known */
     double step_s, epoch_s, samples_per_s, tokens_per_s, mfu;
     double forward_s, backward_s, update_s, recompute_s, bubble_s;
     double gradient_comm_s, layer_comm_s, halo_s, p2p_s, exposed_comm_s, io_s;
@@ -50,6 +75,104 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err);
 
+/* ---- one kernel by its shape (empirical) --------------------------------- */
+
+enum pdl_shape_kind {
+    PDL_SHAPE_STREAM,    /* bytes moved, nothing else */
+    PDL_SHAPE_MATMUL,    /* y[n, f] = x[n, c] w[c, f], groups of them */
+    PDL_SHAPE_CONV,      /* n samples, c channels, f filters */
+    PDL_SHAPE_ATTENTION, /* n samples, groups = heads, c = size of a head,
+                            in[0] queries, out[0] keys */
+};
+
+/* The local operation: what is left to one PE after the split. */
+struct pdl_shape {
+    enum pdl_shape_kind kind;
+    enum pdl_pass pass;
+    enum pdl_precision precision;
+    int64_t n, c, f, groups;
+    int nspatial;
+    int64_t in[3], out[3], kernel[3], stride[3];
+    bool causal;
+    double bytes; /* STREAM */
+};
+
+/* Device seconds of one kernel of this shape; 0 for an empty shape. */
+double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s);
+
+/* ---- measured against projected ------------------------------------------- */
+
+/* What to take of a file of measurements: "model=vgg16*,axes=serial|data":
+ * "," is and, "|" is or, values are globs. */
+struct pdl_select {
+    int n;
+    const char *key[8], *value[8]; /* value with its "|" */
+};
+enum pdl_status pdl_select_parse(pdl_arena *a, const char *text,
+                                 const char *const *keys,
+                                 struct pdl_select *out, struct pdl_err *err);
+/* Does a row whose key has this value stay? */
+bool pdl_select_has(const struct pdl_select *s, const char *key,
+                    const char *value);
+
+/* One measured time of one layer (schema paradl.layers/1). */
+struct pdl_layer_time {
+    const char *model, *layer, *op, *pass, *split, *dtype; /* "" when none */
+    int64_t parts;
+    struct pdl_shape shape;
+    double measured_s;
+};
+struct pdl_layer_times {
+    struct pdl_layer_time *row;
+    int n;
+};
+enum pdl_status pdl_layers_read(pdl_arena *a, const struct pdl_doc *doc,
+                                const struct pdl_select *select,
+                                struct pdl_layer_times *out,
+                                struct pdl_err *err);
+/* As it was measured: the kernel and the framework's call around it. */
+double pdl_layer_seconds(const struct pdl_pe *pe,
+                         const struct pdl_layer_time *row);
+
+/* ---- fitting named parameters --------------------------------------------- */
+
+/* A parameter of a system that a fit may move, within bounds. */
+struct pdl_fit_param {
+    const char *name; /* dotted, as in the file */
+    size_t offset;    /* of a double, into struct pdl_system */
+    double low, high, start;
+    double prior; /* weight of log(value / start)^2 beside the error: what
+                     the rows do not identify stays where it is known to be */
+};
+enum { PDL_FIT_MAX = 32 };
+struct pdl_fit_result {
+    double before, after; /* the error, as the caller counts it */
+    int evaluations;
+    double value[PDL_FIT_MAX];
+    /* how much the error grows when the parameter is off by a quarter; where
+     * it hardly does, the data do not identify it and it keeps its start */
+    double sensitivity[PDL_FIT_MAX];
+    bool identified[PDL_FIT_MAX];
+};
+typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
+/* Deterministic search along one parameter after the other, steps in
+ * proportion to the value. Changes sys. */
+void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
+                    int n, pdl_fit_cost cost, void *ctx,
+                    struct pdl_fit_result *out);
+/* The parameters that layer times can identify; NULL past the end. */
+const struct pdl_fit_param *pdl_fit_layer_param(int i);
+
+/* How well projected times match measured ones. */
+struct pdl_match {
+    int n;
+    double accuracy;           /* mean of 1 - |p - m| / m */
+    double mape, median, bias; /* of p / m - 1: mean and median size, median */
+    double spearman;
+};
+enum pdl_status pdl_match(pdl_arena *a, const double *projected,
+                          const double *measured, int n, struct pdl_match *out);
+
 /* One operation's price, for --layers and --trace. */
 struct pdl_price {
     double seconds;
@@ -59,6 +182,64 @@ struct pdl_price {
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
+
+/* ---- when ---------------------------------------------------------------- */
+
+/* One operation of one micro-batch, as the projection's own simulation ran
+ * it. Operations that take no time are left out. */
+struct pdl_event {
+    int op, stage;
+    int64_t micro; /* -1: once a step (gradient exchange, update) */
+    double start_s, seconds;
+};
+struct pdl_timeline {
+    int64_t n;
+    const struct pdl_event *events; /* by stage, then in program order */
+};
+/* Every event of a step; refused where they would be more than a few
+ * million. */
+enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
+                             const struct pdl_system *sys,
+                             const struct pdl_oracle_options *opt,
+                             struct pdl_timeline *out, struct pdl_err *err);
+
+/* ---- why ---------------------------------------------------------------- */
+
+/* Limits are inherent in the strategy, bottlenecks are the system's or the
+ * software's (the ParaDL report's table of findings). */
+enum pdl_limit_kind { PDL_LIMIT, PDL_BOTTLENECK };
+
+struct pdl_limit {
+    const char *id; /* "gradient-exchange"; the table is in explain.c */
+    enum pdl_limit_kind kind;
+    const char *phase; /* of the step, or "memory", "scaling" */
+    double share;      /* of the step, of the memory, or of the limit */
+    const char *text;  /* one sentence: numbers, and what would help */
+};
+
+/* The step with `factor` times as much of a resource (latencies: divided):
+ * flops, memory_bw, memory, link:<level>, latency:<level>. */
+struct pdl_gain {
+    const char *resource;
+    double factor, step_s;
+    bool feasible;
+};
+
+/* Largest share first; gains in the order of the resources. */
+struct pdl_explanation {
+    int nlimits, ngains;
+    const struct pdl_limit *limits;
+    const struct pdl_gain *gains;
+};
+
+/* What holds the projection `x` of this plan back, from its numbers, and what
+ * 10 % more of each resource would give: the plan is priced again on a changed
+ * copy of the system. */
+enum pdl_status pdl_explain(pdl_arena *a, const struct pdl_plan *plan,
+                            const struct pdl_system *sys,
+                            const struct pdl_oracle_options *opt,
+                            const struct pdl_projection *x,
+                            struct pdl_explanation *out, struct pdl_err *err);
 
 PDL_END
 #endif

@@ -325,8 +325,36 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err);
  * operation read what was not there; the message names the first place. */
 enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
                                struct pdl_err *err);
-/* For people: one operation a line. */
-void pdl_plan_print(const struct pdl_plan *p, struct pdl_sink *out);
+
+/* ---- plans as text (doc/formats/plan.md) --------------------------------- */
+
+/* What a plan file says besides the plan: where the model comes from, and
+ * for which system and arithmetic it was made. NULL: not said. */
+struct pdl_plan_head {
+    const char *model; /* MODEL of the command line; NULL: the model's name */
+    const char *dim;   /* bindings of symbolic dimensions */
+    const char *system, *precision, *optimizer;
+};
+/* One operation a line; at most 1048576 PEs (the sink fails beyond). */
+void pdl_plan_print(const struct pdl_plan *p, const struct pdl_plan_head *head,
+                    struct pdl_sink *out);
+/* How the reader gets the model that the header names. */
+struct pdl_plan_loader {
+    enum pdl_status (*load)(void *ctx, pdl_arena *a,
+                            const struct pdl_plan_head *head,
+                            const struct pdl_model **out, struct pdl_err *err);
+    void *ctx;
+};
+/* Reads it again: parse(print(p)) equals p. loader NULL: pdl_model_load.
+ * What the file says and what follows from it (mesh, classes of ranks, FLOPs,
+ * bytes) must agree. Run pdl_plan_check on the result: a file can be well
+ * formed and wrong. */
+enum pdl_status
+pdl_plan_parse(pdl_arena *a, struct pdl_bytes in, const char *name,
+               const struct pdl_plan_loader *loader, struct pdl_plan_head *head,
+               const struct pdl_plan **out, struct pdl_err *err);
+/* The same operations on the same tensors of the same model. */
+bool pdl_plan_equal(const struct pdl_plan *a, const struct pdl_plan *b);
 
 PDL_END
 #endif

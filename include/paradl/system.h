@@ -58,6 +58,26 @@ struct pdl_profile_row {
     double seconds, efficiency; /* one of them is > 0 */
 };
 
+/* How kernels reach the rates above: the named parameters of the oracle's
+ * empirical mode, fitted by "calibrate --fit"; 0 reads as the default that
+ * doc/formats/system.md gives. */
+struct pdl_kernels {
+    /* part of the sustained matrix rate that convolution's inner loop reaches,
+     * by pass and precision; above 1 where that rate hides fixed costs */
+    double conv_forward[PDL_NPRECISIONS], conv_data[PDL_NPRECISIONS],
+        conv_weights[PDL_NPRECISIONS];
+    double conv_tile_s, matmul_tile_s; /* fixed time of one wave of tiles */
+    double conv_epilogue,
+        matmul_epilogue; /* exposed part of the output write */
+    double tile_fill;    /* part of a wave that a half-empty one saves */
+    double pad_cost;     /* copies of a tensor whose channels are not aligned */
+    double attention_forward, attention_backward; /* of the peak, long rows */
+    /* One call through an eager framework while the device waits for it:
+     * what a layer measured alone shows beyond its kernels. */
+    double call_s, call_conv_s, call_conv_data_s, call_conv_weights_s,
+        call_backward_s;
+};
+
 struct pdl_pe {
     const char *name, *title, *vendor;
     const char *arch; /* "volta", "ampere", "hopper", "blackwell", ... */
@@ -72,6 +92,7 @@ struct pdl_pe {
     int64_t l2_bytes;
     int64_t units; /* SMs, CUs, cores: what a wave of tiles fills */
     double clock_hz, sustained_hz;
+    struct pdl_kernels kernels;
     double launch_s;    /* fixed device time of one kernel */
     double host_call_s; /* host time to issue one kernel, no framework */
     double idle_w, peak_w;
@@ -194,6 +215,9 @@ struct pdl_network {
     const struct pdl_pair *params; /* the rest, as text, for the net room */
     int64_t nparams;
     const char *library; /* whose collectives run: "nccl", "mpi", ... */
+    double step_s; /* measured time of one ring step that leaves a node; 0:
+                      each level's own */
+    double sync_s; /* of one collective that the host waits for */
     const struct pdl_tier *tiers;
     int64_t ntiers;
 };
@@ -231,6 +255,8 @@ struct pdl_system {
     struct pdl_network network;
     struct pdl_storage storage; /* the shared file system */
     const char *currency;
+    double projection_error; /* 80 % of projections are within exp(+-this) of
+                                runs a fit did not see; 0: not known */
     const struct pdl_collective_fit *collectives;
     int64_t ncollectives;
     const struct pdl_fact *measured;

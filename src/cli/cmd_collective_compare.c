@@ -30,7 +30,7 @@ static const struct pdl_opt opts[] = {
     {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
      "share of non-zeros; compares the sparse algorithms too"},
     {"links", 0, PDL_OPT_FLAG, AT(links), NULL, NULL,
-     "with --json: bytes on each link by the fastest, at the last size"},
+     "bytes on each link by the fastest at the last size, in the JSON"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
      "also write a page with charts"},
 };

@@ -117,7 +117,12 @@ static enum pdl_status show_json(const struct pdl_model *m,
     for (int i = 0; i < m->nunknown; i++)
         pdl_json_str(&j, m->unknown_ops[i]);
     pdl_json_end(&j);
-    pdl_json_kint(&j, "forward_flops_per_sample", t->forward_flops);
+    /* a count that lacks dimensions is no count */
+    pdl_json_key(&j, "forward_flops_per_sample");
+    if (m->nunbound > 0)
+        pdl_json_str(&j, NULL);
+    else
+        pdl_json_int(&j, t->forward_flops);
     if (layers)
         st = json_layers(&j, m, err);
     pdl_json_end(&j);

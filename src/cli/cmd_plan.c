@@ -12,7 +12,7 @@
 struct options {
     struct cli_question q;
     int64_t top;
-    const char *strategies, *goal, *report;
+    const char *strategies, *goal, *emit, *report;
     bool space;
 };
 
@@ -37,10 +37,14 @@ static const struct pdl_opt opts[] = {
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8",
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
+    {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
+     "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},
     {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,
      "samples of an epoch, to project its time"},
     {"dim", 0, PDL_OPT_TEXT, AT(q.dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},
+    {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
+     "also write the best plan to a file ('paradl plan show' reads it)"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
@@ -326,6 +330,24 @@ static int report(struct search *s, double seconds)
     return rc;
 }
 
+/* The best one again, for its operations. */
+static int emit(struct search *s)
+{
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+    int rc;
+
+    if (!scratch)
+        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = cli_job_price(scratch, &s->o->q, s->list[0].strategy, s->j, &err);
+    rc = st == PDL_OK ? cli_job_emit(&s->o->q, s->j, s->o->emit)
+                      : cli_fail(st, &err);
+    pdl_arena_destroy(scratch);
+    return rc;
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -362,7 +384,9 @@ static int plan(const struct pdl_args *args)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
         else
             print_text(&s, show);
-        rc = o.report ? report(&s, pdl_clock_s() - start) : EXIT_OK;
+        rc = o.emit && s.feasible > 0 ? emit(&s) : EXIT_OK;
+        if (rc == EXIT_OK && o.report)
+            rc = report(&s, pdl_clock_s() - start);
         if (rc == EXIT_OK && s.feasible == 0)
             rc = EXIT_NO;
     }

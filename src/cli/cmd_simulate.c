@@ -10,8 +10,8 @@
 
 struct options {
     const char *algorithm, *topology, *mapping, *share, *model, *energy;
-    int64_t size, ranks, seed;
-    double density;
+    int64_t size, ranks, seed, repeat;
+    double density, jitter;
     bool links;
 };
 
@@ -31,7 +31,11 @@ static const struct pdl_opt opts[] = {
     {"mapping", 0, PDL_OPT_TEXT, AT(mapping), "NAME", "linear|random|reverse",
      "which host a rank is on (linear)"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "N", NULL,
-     "of the random mapping (0)"},
+     "of the random mapping and the jitter (0)"},
+    {"repeat", 0, PDL_OPT_INT, AT(repeat), "N", NULL,
+     "N in a row without a barrier; figures are those of one (1)"},
+    {"jitter", 0, PDL_OPT_TIME, AT(jitter), "TIME", NULL,
+     "mean of a random pause of a rank before each message (0)"},
     {"share", 0, PDL_OPT_TEXT, AT(share), "NAME", "fair|rtt",
      "flows on a link get the same, or by 1/latency as in SimGrid (fair)"},
     {"model", 0, PDL_OPT_TEXT, AT(model), "NAME", "plain|smpi",
@@ -49,7 +53,8 @@ struct outcome {
     const struct pdl_net *net;
     struct pdl_coll_job job;
     int *hosts;
-    struct pdl_sim_result sim;
+    struct pdl_sim_result sim; /* of one, but links of all `times` */
+    int64_t times;
     struct pdl_coll_round *rounds;
     int64_t nrounds;
 };
@@ -105,15 +110,37 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
     return st;
 }
 
+/* What one of n in a row took. */
+static void take_one_of(int64_t n, struct outcome *out)
+{
+    struct pdl_sim_result *r = &out->sim;
+
+    r->time_s /= (double)n;
+    r->energy_j /= (double)n;
+    r->bounds.lower_s /= (double)n;
+    r->messages /= n;
+    r->bytes_on_wire /= n;
+    r->max_link_bytes /= n;
+    out->times = n;
+}
+
 static enum pdl_status simulate(pdl_arena *a, const struct options *o,
                                 struct outcome *out, struct pdl_err *err)
 {
     struct pdl_sim_config config = config_of(o);
+    struct pdl_traffic_loop loop = {.times = o->repeat ? o->repeat : 1,
+                                    .jitter_s = o->jitter,
+                                    .seed = (uint64_t)o->seed};
     struct pdl_traffic traffic;
     enum pdl_status st;
 
-    pdl_coll_traffic(&out->job, out->hosts, &traffic);
+    pdl_coll_traffic(&out->job, out->hosts, &loop.once);
+    traffic = loop.once;
+    if (o->repeat || o->jitter > 0)
+        pdl_traffic_repeat(&loop, &traffic);
     st = pdl_sim_run(a, out->net, &traffic, &config, &out->sim, err);
+    if (st == PDL_OK)
+        take_one_of(loop.times, out);
     /* a job with too many steps to list has a time but no rounds */
     if (st == PDL_OK &&
         pdl_coll_contention(&out->job, out->net, out->hosts, a, &out->rounds,
@@ -125,6 +152,7 @@ static enum pdl_status simulate(pdl_arena *a, const struct options *o,
 static void print_links_json(struct pdl_json *j, const struct outcome *r)
 {
     char name[128];
+    double n = (double)r->times;
 
     pdl_json_key(j, "links");
     pdl_json_array(j);
@@ -137,11 +165,12 @@ static void print_links_json(struct pdl_json *j, const struct outcome *r)
         pdl_json_kint(j, "link", i);
         pdl_json_kstr(j, "name",
                       pdl_net_link_name(r->net, i, name, sizeof name));
-        pdl_json_kint(j, "bytes", use->bytes);
-        pdl_json_knum(j, "busy_s", use->busy_s);
-        pdl_json_knum(j, "utilization",
-                      use->load / r->net->links[i].bytes_per_s / r->sim.time_s);
-        pdl_json_knum(j, "energy_j", use->energy_j);
+        pdl_json_kint(j, "bytes", use->bytes / r->times);
+        pdl_json_knum(j, "busy_s", use->busy_s / n);
+        pdl_json_knum(
+            j, "utilization",
+            use->load / n / r->net->links[i].bytes_per_s / r->sim.time_s);
+        pdl_json_knum(j, "energy_j", use->energy_j / n);
         pdl_json_end(j);
     }
     pdl_json_end(j);
@@ -158,6 +187,10 @@ static void print_json(const struct options *o, const struct outcome *r)
     pdl_json_kstr(&j, "topology", o->topology);
     pdl_json_kint(&j, "size_bytes", o->size);
     pdl_json_kint(&j, "ranks", r->job.nranks);
+    if (o->repeat)
+        pdl_json_kint(&j, "repeat", o->repeat);
+    if (o->jitter > 0)
+        pdl_json_knum(&j, "jitter_s", o->jitter);
     pdl_json_kint(&j, "messages", r->sim.messages);
     pdl_json_knum(&j, "time_s", r->sim.time_s);
     pdl_json_knum(&j, "wall_s", r->sim.wall_s);
@@ -205,6 +238,7 @@ static void print_links(const struct outcome *r, bool energy, pdl_arena *a)
         {"link", false}, {"bytes", true}, {"in use", true}, {"energy", true}};
     struct pdl_table t;
     char text[64], name[128];
+    double n = (double)r->times;
 
     pdl_table_init(&t, a, columns, energy ? 4 : 3);
     for (int i = 0; i < r->net->nlinks; i++) {
@@ -215,13 +249,13 @@ static void print_links(const struct outcome *r, bool energy, pdl_arena *a)
         pdl_table_cell(&t, "%s",
                        pdl_net_link_name(r->net, i, name, sizeof name));
         pdl_table_cell(&t, "%s",
-                       pdl_unit_format((double)use->bytes, PDL_UNIT_BYTES, text,
+                       pdl_unit_format((double)use->bytes / n, PDL_UNIT_BYTES,
+                                       text, sizeof text));
+        pdl_table_cell(&t, "%s",
+                       pdl_unit_format(use->busy_s / n, PDL_UNIT_SECONDS, text,
                                        sizeof text));
-        pdl_table_cell(
-            &t, "%s",
-            pdl_unit_format(use->busy_s, PDL_UNIT_SECONDS, text, sizeof text));
         if (energy)
-            pdl_table_cell(&t, "%.4g J", use->energy_j);
+            pdl_table_cell(&t, "%.4g J", use->energy_j / n);
     }
     pdl_table_print(&t, cli_width(), cli_out());
 }
@@ -275,6 +309,11 @@ static int run(const struct pdl_args *args)
         pdl_fail(&err, PDL_EINVAL, "simulate needs --topology and --size");
         return cli_usage(&err);
     }
+    if (o->repeat < 0 || o->repeat > 1000000 || o->jitter < 0) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "--repeat is 1 to 1000000, --jitter is not negative");
+        return cli_usage(&err);
+    }
     a = pdl_arena_create((size_t)16 << 30);
     if (!a)
         return EXIT_BUG;
@@ -301,12 +340,15 @@ const struct pdl_cmd cli_simulate = {
     .min_pos = 1,
     .max_pos = 1,
     .summary = "how long a collective takes on a network, and where it is hot",
-    .text = "Simulates every message of a collective algorithm as a flow on "
-            "the network: flows share links max-min fairly. Prints the time, "
-            "a lower bound, the busiest link and the number of flows on it "
-            "in every round. Parameters of the algorithm that the network "
-            "fixes (ranks per node, extents of a torus, switches of a DLN) "
-            "are taken from it.",
+    .text =
+        "Simulates every message of a collective algorithm as a flow on "
+        "the network: flows share links max-min fairly. Prints the time, "
+        "a lower bound, the busiest link and the number of flows on it "
+        "in every round. Parameters of the algorithm that the network "
+        "fixes (ranks per node, extents of a torus, switches of a DLN) "
+        "are taken from it. With --repeat a rank begins the next one as soon "
+        "as it is done with its own part; with --jitter ranks drift out "
+        "of step as real ones do.",
     .example = "paradl simulate allreduce --algorithm ring --topology "
                "torus:4x4 --size 32MiB",
     .opts = opts,

@@ -12,7 +12,13 @@
 // clang-format off
 const struct pdl_cmd *const cli_commands[] = {
     &cli_plan,
+    &cli_plan_show,
+    &cli_plan_check,
+    &cli_plan_cost,
     &cli_project,
+    &cli_scale,
+    &cli_validate,
+    &cli_calibrate,
     &cli_model_show,
     &cli_model_list,
     &cli_model_convert,

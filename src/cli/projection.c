@@ -3,11 +3,12 @@
  * From a question on the command line to a priced plan, and its JSON. */
 #include "projection.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
-static enum pdl_status settle(const struct cli_question *o, struct cli_job *j,
-                              struct pdl_err *err)
+enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
+                               struct pdl_err *err)
 {
     bool cnn = strcmp(j->model->kind, "transformer") != 0;
     const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
@@ -21,6 +22,13 @@ static enum pdl_status settle(const struct cli_question *o, struct cli_job *j,
         .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
         .dataset = o->dataset,
     };
+    if (o->framework) {
+        enum pdl_status st =
+            pdl_framework_find(o->framework, &j->oracle.framework, err);
+
+        if (st != PDL_OK)
+            return st;
+    }
     if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
         return PDL_OK;
     return pdl_fail(err, PDL_EINVAL, "%s has no %s arithmetic", j->sys.pe.name,
@@ -44,10 +52,52 @@ enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
     if (st == PDL_OK)
         st = pdl_system_open(a, q->system, &j->sys, err);
     if (st == PDL_OK)
-        st = settle(q, j, err);
+        st = cli_job_settle(q, j, err);
     if (st == PDL_OK && q->pes > 0)
         st = pdl_system_for_pes(a, &j->sys, q->pes, err);
     return st;
+}
+
+static bool has_node(const struct pdl_model *m, const char *glob)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        if (strcmp(m->nodes[i].op->name, "conv") == 0 &&
+            fnmatch(glob, m->nodes[i].name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* A framework that splits convolutions only: the feature axes of a plain
+ * strategy become a clause of the layers that are convolutions. */
+static void split_convolutions(const struct pdl_model *m,
+                               struct pdl_strategy *s)
+{
+    static const char *const globs[] = {"*conv*", "*downsample.0"};
+    struct pdl_clause all = s->clause[0], own = {.nterms = 0};
+
+    s->exchange_paper = true;
+    s->bn = PDL_BN_LOCAL;
+    if (s->nclauses != 1)
+        return;
+    s->clause[0].nterms = 0;
+    for (int t = 0; t < all.nterms; t++)
+        if (all.term[t].axis == PDL_AXIS_FILTER ||
+            all.term[t].axis == PDL_AXIS_CHANNEL)
+            own.term[own.nterms++] = all.term[t];
+        else
+            s->clause[0].term[s->clause[0].nterms++] = all.term[t];
+    for (int i = 0; own.nterms > 0 && i < 2; i++)
+        if (has_node(m, globs[i])) {
+            own.layers = globs[i];
+            s->clause[s->nclauses++] = own;
+        }
+    if (s->nclauses == 1)
+        s->clause[0] = all;
+    else if (s->clause[0].nterms == 0) { /* nothing is left for the rest */
+        s->nclauses--;
+        memmove(&s->clause[0], &s->clause[1],
+                (size_t)s->nclauses * sizeof s->clause[0]);
+    }
 }
 
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
@@ -59,6 +109,9 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                                   .dtype = storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
 
+    if (st == PDL_OK && j->oracle.framework &&
+        j->oracle.framework->convolutions_only)
+        split_convolutions(j->model, &j->strategy);
     if (st == PDL_OK)
         st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
     if (st == PDL_OK && q->pes > 0 && q->pes != j->plan->mesh->pes)
@@ -136,6 +189,11 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
         pdl_json_str(w, x->reason);
     pdl_json_end(w);
     pdl_json_knum(w, "step_s", x->step_s);
+    pdl_json_key(w, "interval_s");
+    pdl_json_flat(w);
+    pdl_json_num(w, x->low_s);
+    pdl_json_num(w, x->high_s);
+    pdl_json_end(w);
     pdl_json_knum(w, "epoch_s", x->epoch_s);
     pdl_json_knum(w, "samples_per_s", x->samples_per_s);
     pdl_json_knum(w, "tokens_per_s", x->tokens_per_s);
@@ -152,4 +210,5 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",
                   j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
+    cli_explain_json(w, j);
 }

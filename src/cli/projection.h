@@ -13,7 +13,7 @@
 /* What these commands are asked, by the same options. */
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
-        *dim;
+        *dim, *framework;
     int64_t batch, pes, dataset;
     bool allow_empty;
 };
@@ -30,12 +30,25 @@ struct cli_job {
 /* Loads model and system and settles the defaults. */
 enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
                              struct cli_job *j, struct pdl_err *err);
+/* The defaults alone, of a job whose model and system are there. */
+enum pdl_status cli_job_settle(const struct cli_question *q, struct cli_job *j,
+                               struct pdl_err *err);
 /* Lowers and prices one strategy; a may be another arena than the job's. */
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err);
 /* The fields of a projection, into the open object. */
 void cli_job_json(struct pdl_json *w, const struct cli_job *j);
+/* The same for people: time of a step, memory of a PE, notes. */
+void cli_job_text(const struct cli_job *j);
+/* Why: limits, and what 10 % more of each resource gives. */
+void cli_explain_json(struct pdl_json *w, const struct cli_job *j);
+void cli_explain_text(const struct cli_job *j);
+/* Writes the step as a Chrome trace; an exit code. */
+int cli_job_trace(const struct cli_job *j, const char *path);
+/* Writes the job's plan as a plan file; an exit code. */
+int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
+                 const char *path);
 const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
                         size_t size);
 

@@ -19,6 +19,7 @@ struct live_op {
     int64_t send_bytes, recv_bytes, send_ordinal, recv_ordinal;
     int first_dep;   /* first of those that wait for it: 4 * place + k, -1 */
     int next_dep[4]; /* the next one waiting for after[k] */
+    double compute_s;
     int waits;
     int parts; /* SEND and RECV still open */
     bool done;
@@ -31,7 +32,7 @@ struct live_rank {
 };
 
 struct under_way {
-    int src, dst; /* ranks */
+    int src, dst; /* ranks; dst -1: src computes before its src_op */
     int64_t src_op, dst_op;
     bool detached;
     int parent; /* of the critical path */
@@ -51,6 +52,7 @@ struct net_events {
     struct net_match match;
     struct ready *ready;
     int nready, ready_at, ready_cap;
+    int computed; /* of the ready ones: have computed, must not again */
     struct under_way *under_way; /* by slot */
     int nunder_way;
     int unfinished; /* ranks */
@@ -112,6 +114,43 @@ static void push_ready(struct net_events *e, int rank, int64_t op)
     e->ready[e->nready++] = (struct ready){rank, op};
 }
 
+static bool keep_under_way(struct net_events *e, int slot,
+                           const struct under_way *u)
+{
+    const struct net_wire *w = &e->sim->wire;
+
+    if (slot >= e->nunder_way) {
+        struct under_way *grown =
+            pdl_arena_grow(e->arena, e->under_way, (size_t)e->nunder_way,
+                           (size_t)w->nslots, sizeof *e->under_way);
+
+        if (!grown)
+            return false;
+        for (int i = e->nunder_way; i < w->nslots; i++)
+            grown[i].parent = -1;
+        e->under_way = grown;
+        e->nunder_way = w->nslots;
+    }
+    e->under_way[slot] = *u;
+    return true;
+}
+
+/* Nothing to wait for any more: computes, or is ready at once. */
+static void released(struct net_events *e, int rank, int64_t op,
+                     double compute_s)
+{
+    struct under_way u = {.src = rank, .dst = -1, .src_op = op, .parent = -1};
+    int slot;
+
+    if (!(compute_s > 0)) {
+        push_ready(e, rank, op);
+        return;
+    }
+    slot = net_wire_pause(&e->sim->wire, compute_s);
+    if (slot == NET_WIRE_INSTANT || !keep_under_way(e, slot, &u))
+        fail_memory(e);
+}
+
 /* ---- operations come into the window --------------------------------------- */
 
 static enum pdl_status check_op(const struct net_events *e, int rank, int64_t i,
@@ -127,6 +166,10 @@ static enum pdl_status check_op(const struct net_events *e, int rank, int64_t i,
                         rank, (long long)i, (long long)op->send_bytes,
                         op->send_to, (long long)op->recv_bytes, op->recv_from,
                         n);
+    if (!(op->compute_s >= 0) || !(op->compute_s < INFINITY))
+        return pdl_fail(e->err, PDL_EINVAL,
+                        "rank %d operation %lld computes for %g s", rank,
+                        (long long)i, op->compute_s);
     if (op->nafter < 0 || op->nafter > 4)
         return pdl_fail(e->err, PDL_EINVAL,
                         "rank %d operation %lld waits for %d others", rank,
@@ -199,6 +242,7 @@ static void look_at(struct net_events *e, int rank)
                              .recv_from = op.recv_from,
                              .send_bytes = op.send_bytes,
                              .recv_bytes = op.recv_bytes,
+                             .compute_s = op.compute_s,
                              .first_dep = -1};
     if (op.send_to >= 0) {
         live->parts |= SEND;
@@ -214,7 +258,7 @@ static void look_at(struct net_events *e, int rank)
         fail_memory(e);
     wait_for(e, rank, i, &op, live);
     if (live->waits == 0)
-        push_ready(e, rank, i);
+        released(e, rank, i, live->compute_s);
 }
 
 static void fill_window(struct net_events *e, int rank)
@@ -242,7 +286,7 @@ static void complete(struct net_events *e, int rank, int64_t i)
 
         next = waiting->next_dep[dep % 4];
         if (--waiting->waits == 0)
-            push_ready(e, rank, j);
+            released(e, rank, j, waiting->compute_s);
     }
     while (r->base < r->seen && op_at(e, rank, r->base)->done)
         r->base++;
@@ -267,6 +311,11 @@ static void arrived(struct net_events *e, const struct under_way *u, int node)
 {
     int *tips = e->sim->path.tips;
 
+    if (u->dst < 0) {
+        e->computed++;
+        push_ready(e, u->src, u->src_op);
+        return;
+    }
     if (node >= 0) {
         tips[u->dst] = node;
         if (!u->detached)
@@ -314,21 +363,8 @@ static void start(struct net_events *e, const struct net_post *send,
         arrived(e, &u, u.parent);
         return;
     }
-    if (slot >= e->nunder_way) {
-        struct under_way *grown =
-            pdl_arena_grow(e->arena, e->under_way, (size_t)e->nunder_way,
-                           (size_t)sim->wire.nslots, sizeof *e->under_way);
-
-        if (!grown) {
-            fail_memory(e);
-            return;
-        }
-        for (int i = e->nunder_way; i < sim->wire.nslots; i++)
-            grown[i].parent = -1;
-        e->under_way = grown;
-        e->nunder_way = sim->wire.nslots;
-    }
-    e->under_way[slot] = u;
+    if (!keep_under_way(e, slot, &u))
+        fail_memory(e);
 }
 
 static void post_side(struct net_events *e, int pair,
@@ -383,7 +419,7 @@ static void post_ready(struct net_events *e)
 
         post(e, r.rank, r.op);
     }
-    e->nready = e->ready_at = 0;
+    e->nready = e->ready_at = e->computed = 0;
 }
 
 /* Nobody can go on: says who waits, and for what. */
@@ -421,7 +457,8 @@ static bool at_barrier(const struct net_events *e, int64_t *round)
 {
     int64_t most = 0;
 
-    if (e->sim->wire.nflying > 0 || e->match.waiting > 0 || e->ahead > 0)
+    if (e->sim->wire.nflying > 0 || e->match.waiting > 0 || e->ahead > 0 ||
+        e->computed > 0)
         return false;
     for (int r = 0; r < e->sim->nranks; r++)
         if (e->ranks[r].base > most)
@@ -441,7 +478,7 @@ static int path_of(struct net_events *e, int slot)
     struct pdl_path_step step = {u->src, u->dst, u->dst_op, f->start, w->now};
     int parent = u->parent;
 
-    if (!e->sim->path.on)
+    if (!e->sim->path.on || u->dst < 0)
         return -1;
     u->parent = -1;
     return net_path_add(&e->sim->path, parent, &step, f->latency, f->alone_s);
@@ -473,7 +510,7 @@ static void begin(struct net_events *e)
     struct net_sim *sim = e->sim;
 
     net_match_clear(&e->match);
-    e->nready = e->ready_at = e->unfinished = e->ahead = 0;
+    e->nready = e->ready_at = e->computed = e->unfinished = e->ahead = 0;
     for (int r = 0; r < sim->nranks; r++) {
         int64_t at = sim->round < sim->nops[r] ? sim->round : sim->nops[r];
 

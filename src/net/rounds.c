@@ -234,9 +234,11 @@ static int read_round(struct net_rounds *r, int64_t i)
         op.send_to = op.recv_from = -1;
         op.send_bytes = op.recv_bytes = 0;
         op.nafter = 0;
+        op.compute_s = 0;
         if (i < r->sim->nops[k]) {
             traffic->op(traffic->ctx, k, i, &op);
-            if (op.nafter < 0 || op.nafter > 4 || !follows(&op, i))
+            if (op.nafter < 0 || op.nafter > 4 || op.compute_s != 0 ||
+                !follows(&op, i))
                 return ODD;
         }
         if (op.send_to != r->to[k] || op.recv_from != r->from[k]) {

@@ -213,6 +213,8 @@ enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
                               struct pdl_err *err);
 /* Starts a message now; its slot, or NET_WIRE_INSTANT. */
 int net_wire_start(struct net_wire *w, int src, int dst, int64_t bytes);
+/* Nothing on the wire, but done only after so long; its slot. */
+int net_wire_pause(struct net_wire *w, double seconds);
 /* Shares the links after starts and ends of this instant. */
 void net_wire_share(struct net_wire *w);
 double net_wire_next(const struct net_wire *w); /* INFINITY: nothing flies */

@@ -35,6 +35,7 @@ static const struct pdl_topo *const topos[] = {
     &net_nvcluster,
     &net_dragonfly_gpu,
     &net_dln_gpu,
+    &net_tree_gpu,
     &net_abci,
     &net_dgx1_cluster,
     &net_dgx2_cluster,

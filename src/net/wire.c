@@ -147,6 +147,23 @@ int net_wire_start(struct net_wire *w, int src, int dst, int64_t bytes)
     return slot;
 }
 
+int net_wire_pause(struct net_wire *w, double seconds)
+{
+    int slot = take_slot(w);
+
+    if (w->failed)
+        return NET_WIRE_INSTANT;
+    w->flows[slot] = (struct net_wire_flow){.start = w->now};
+    if (w->model.config->share != PDL_SHARE_NONE)
+        net_share_hold(&w->share, slot, NULL, 0, 1, 0);
+    w->failed = w->failed || w->share.failed;
+    if (w->failed)
+        return NET_WIRE_INSTANT;
+    w->nflying++;
+    net_clock_set(&w->clock, slot, w->now + seconds);
+    return slot;
+}
+
 /* Brings a flow's bytes up to now. */
 static void catch_up(struct net_wire *w, struct net_wire_flow *f)
 {

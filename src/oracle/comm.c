@@ -69,7 +69,37 @@ struct wire {
     int level;
 };
 
-static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group)
+/* What one ring gets of the node's adapters: all of them for a ring alone
+ * (libraries open several channels), unless the framework's rings use one. */
+static double share_of_node(const struct oracle *o, const struct pdl_level *l,
+                            double flows, bool gradient)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double one =
+        l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s : l->bytes_per_s;
+    double node = one * (double)o->sys->node.pes;
+    double nics = (double)o->sys->node.nics.count;
+    double most =
+        f && f->one_channel && gradient && nics > 0 ? node / nics : node;
+
+    return node / flows < most ? node / flows : most;
+}
+
+static double inside_node(const struct oracle *o, bool gradient)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_level *l = &o->sys->levels[0];
+    double cable = o->sys->node.links.link_bytes_per_s;
+    double rate = l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
+                  : l->flow_bytes_per_s > 0   ? l->flow_bytes_per_s
+                                              : l->bytes_per_s;
+
+    return f && f->one_channel && gradient && cable > 0 && cable < rate ? cable
+                                                                        : rate;
+}
+
+static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group,
+                           bool gradient)
 {
     bool ideal = o->opt->parameters == PDL_IDEAL;
     double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
@@ -84,20 +114,15 @@ static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group)
                                                     : l->measured_latency_s;
     w.bytes_per_s =
         l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
-    if (!ideal && w.level > 0) {
-        double node, share;
-
+    if (ideal)
+        return w;
+    if (w.level > 0) {
+        if (o->sys->network.step_s > 0)
+            w.alpha_s = o->sys->network.step_s;
         w.flows = rings_out_of_node(o, rank, group);
-        node = (l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
-                                            : l->bytes_per_s) *
-               (double)o->sys->node.pes;
-        share = node / w.flows;
-        if (share < w.bytes_per_s)
-            w.bytes_per_s = share;
-        w.bytes_per_s /= congestion;
-    } else if (!ideal && l->measured_bytes_per_s > 0 &&
-               l->measured_bytes_per_s < w.bytes_per_s) {
-        w.bytes_per_s = l->measured_bytes_per_s;
+        w.bytes_per_s = share_of_node(o, l, w.flows, gradient) / congestion;
+    } else {
+        w.bytes_per_s = inside_node(o, gradient);
     }
     return w;
 }
@@ -124,9 +149,64 @@ static double by_boxes(const struct oracle *o, int op, int64_t rank,
     return t;
 }
 
-double oracle_comm(const struct oracle *o, int op, int64_t rank, int *level,
-                   double *flows)
+/* Blocking messages through the host, one rank after the other: a sweep up
+ * and a sweep down, each with the latency of staging. */
+static double staged(const struct oracle *o, int op, int64_t rank, double n)
 {
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const struct pdl_host *h = &o->sys->node.host;
+    int64_t peers[2] = {rank, rank};
+    bool window = false;
+    double bytes = 0, rate = h->staged_bytes_per_s > 0 ? h->staged_bytes_per_s
+                                                       : h->pcie_bytes_per_s;
+    int64_t group[64],
+        k = pdl_mesh_group(o->p->mesh, rank, x->group, group, 64);
+
+    for (int d = 0; d < o->p->tensors[x->out[0]].ndims; d++)
+        window = window || o->p->tensors[x->out[0]].frame[d].window.kernel > 1;
+    if (!window)
+        return 0; /* rows that only an uneven split moves stay where they are */
+    for (int64_t i = 0; i < k && i < 64; i++)
+        if (group[i] == rank) {
+            peers[0] = i > 0 ? group[i - 1] : rank;
+            peers[1] = i + 1 < k && i < 63 ? group[i + 1] : rank;
+        }
+    for (int i = 0; i < 2; i++)
+        if (peers[i] != rank)
+            bytes += (double)pdl_plan_transfer(o->p, x->in[0], x->out[0],
+                                               peers[i], rank);
+    return bytes > 0 ? 2 * h->staged_latency_s + (n - 1) * bytes / rate : 0;
+}
+
+/* Gradients summed inside the node, then between the nodes' leaders. */
+static double by_leaders(const struct oracle *o, double n, double bytes,
+                         const struct wire *w)
+{
+    double per = (double)o->sys->node.pes, nodes = n / per;
+    const struct pdl_level *l = &o->sys->levels[0];
+    double rate = inside_node(o, true);
+
+    return 2 * (per - 1) * (l->latency_s + bytes / per / rate) +
+           2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
+}
+
+bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
+{
+    const struct pdl_strategy *s = o->p->strategy;
+
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == axis)
+                return true;
+    return false;
+}
+
+double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
+                   int *level, double *flows)
+{
+    const struct pdl_framework *f =
+        o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
+    double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
     double n = (double)group_size(o, x->group), in, out;
     struct pdl_work work;
@@ -137,7 +217,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, int *level,
     if (x->kind < PDL_PLAN_OP_ALLREDUCE || x->kind > PDL_PLAN_OP_SEND ||
         x->kind == PDL_PLAN_OP_SLICE || n < 2)
         return 0;
-    w = wire_of(o, rank, x->group);
+    w = wire_of(o, rank, x->group, gradient);
     *level = w.level;
     *flows = w.flows;
     pdl_plan_op_work(o->p, op, rank, &work);
@@ -145,14 +225,35 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, int *level,
     out = (double)work.write_bytes;
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
-        return 2 * (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+        if (f && f->leaders && gradient && w.level > 0 &&
+            oracle_has_axis(o, PDL_AXIS_SPATIAL))
+            return sync + by_leaders(o, n, in, &w);
+        if (f && f->folded_filter && !gradient &&
+            oracle_has_axis(o, PDL_AXIS_FILTER))
+            in /= n; /* after a local stack and sum */
+        return sync + 2 * (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_REDUCE_SCATTER:
-        return (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+        return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLGATHER:
-        return (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
+        return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
     case PDL_PLAN_OP_SEND:
         return w.alpha_s + in / w.bytes_per_s;
     default: /* alltoall, halo */
+        if (f && f->staged_halo && x->kind == PDL_PLAN_OP_HALO)
+            return staged(o, op, rank, n);
         return by_boxes(o, op, rank, &w);
     }
+}
+
+/* The host waited for the collective, so nothing is queued on the device:
+ * the call that copies shows in full. */
+double oracle_copy(const struct oracle *o, int op, int64_t rank)
+{
+    struct pdl_work w;
+
+    if (!o->opt->framework || !o->opt->framework->copies ||
+        o->opt->parameters == PDL_IDEAL)
+        return 0;
+    pdl_plan_op_work(o->p, op, rank, &w);
+    return oracle_host_call(o) + 2 * (double)w.write_bytes / o->pe.bytes_per_s;
 }

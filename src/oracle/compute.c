@@ -1,40 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Seconds of a local operation. Ideal: FLOPs at the peak, operators without
- * FLOPs by the bytes of their activations, both proportional to the samples.
- * Empirical: the larger of sustained FLOPs and streamed bytes, plus the launch
- * of the kernel. The weight update reads and writes weight, gradient and
- * optimizer state at memory bandwidth in both. */
+ * FLOPs by the bytes of their activations, both proportional to the samples:
+ * the closed forms of the papers. Empirical: the kernel of the local shape
+ * (compute_gemm.c, compute_conv.c, compute_attention.c), operators without a
+ * contraction by the bytes they stream, plus the launch. The weight update
+ * reads and writes weight, gradient and optimizer state at memory bandwidth
+ * in both. */
 #include "oracle_priv.h"
 
-/* Guesses used only where the system gives no measured value; the report
- * marks such a projection as resting on nominal rates. */
+#include <string.h>
+
+/* Used where the system gives no measured value. */
 static const double GUESS_MATMUL = 0.7, GUESS_MEMORY = 0.8;
 static const double GUESS_LAUNCH_S = 5e-6;
+static const double GUESS_CONV = 1, GUESS_CONV_WEIGHTS_TF32 = .6;
 
-static double matmul_rate(const struct oracle *o)
+static double or_guess(double x, double guess)
 {
-    const struct pdl_pe *pe = &o->sys->pe;
-    enum pdl_precision p = o->opt->precision;
-    double peak = pe->peak_flop_per_s[p];
-
-    if (peak <= 0)
-        peak = pe->peak_flop_per_s[PDL_PREC_FP32];
-    if (o->opt->parameters == PDL_IDEAL)
-        return peak;
-    return pe->matmul_flop_per_s[p] > 0 ? pe->matmul_flop_per_s[p]
-                                        : peak * GUESS_MATMUL;
+    return x > 0 ? x : guess;
 }
 
-static double memory_rate(const struct oracle *o)
+static double peak_of(const struct pdl_pe *pe, enum pdl_precision p)
 {
-    const struct pdl_pe *pe = &o->sys->pe;
-
-    if (o->opt->parameters == PDL_IDEAL)
-        return pe->memory_bytes_per_s;
-    return pe->memory_bytes_per_s *
-           (pe->memory_efficiency > 0 ? pe->memory_efficiency : GUESS_MEMORY);
+    return pe->peak_flop_per_s[p] > 0 ? pe->peak_flop_per_s[p]
+                                      : pe->peak_flop_per_s[PDL_PREC_FP32];
 }
+
+void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
+                      struct oracle_pe *out)
+{
+    struct pdl_kernels k = pe->kernels;
+    double bytes = pdl_precision_bytes(p);
+    double conv = or_guess(k.conv_forward[p], GUESS_CONV);
+
+    k.conv_tile_s = or_guess(k.conv_tile_s, 2.4e-6);
+    k.matmul_tile_s = or_guess(k.matmul_tile_s, .5e-6);
+    k.conv_epilogue = or_guess(k.conv_epilogue, .14);
+    k.matmul_epilogue = or_guess(k.matmul_epilogue, .63);
+    k.tile_fill = or_guess(k.tile_fill, .5);
+    k.pad_cost = or_guess(k.pad_cost, 4);
+    k.attention_forward = or_guess(k.attention_forward, .65);
+    k.attention_backward = or_guess(k.attention_backward, .57);
+    *out = (struct oracle_pe){
+        .peak = peak_of(pe, p),
+        .rate =
+            or_guess(pe->matmul_flop_per_s[p], peak_of(pe, p) * GUESS_MATMUL),
+        .vector_rate =
+            or_guess(pe->peak_flop_per_s[PDL_PREC_FP32], peak_of(pe, p)),
+        .bytes_per_s = pe->memory_bytes_per_s *
+                       (pe->memory_efficiency > 0 && pe->memory_efficiency < 1
+                            ? pe->memory_efficiency
+                            : GUESS_MEMORY),
+        .item_bytes = bytes < 1 ? 1 : bytes,
+        .units = pe->units > 0 ? (double)pe->units : 1,
+        .launch_s = or_guess(pe->launch_s, GUESS_LAUNCH_S),
+        .conv = {conv, or_guess(k.conv_data[p], conv),
+                 or_guess(k.conv_weights[p],
+                          p == PDL_PREC_TF32 ? GUESS_CONV_WEIGHTS_TF32 : conv)},
+        .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
+        .k = k,
+    };
+}
+
+double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s)
+{
+    switch (s->kind) {
+    case PDL_SHAPE_MATMUL:
+        return oracle_matmul(pe, s);
+    case PDL_SHAPE_CONV:
+        return oracle_conv(pe, s);
+    case PDL_SHAPE_ATTENTION:
+        return oracle_attention(pe, s);
+    case PDL_SHAPE_STREAM:
+        break;
+    }
+    return s->bytes > 0 ? pe->launch_s + s->bytes / pe->bytes_per_s : 0;
+}
+
+double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s)
+{
+    struct oracle_pe r;
+
+    oracle_pe_settle(pe, s->precision, &r);
+    return oracle_shape(&r, s);
+}
+
+/* ---- from a plan's operation --------------------------------------------- */
 
 /* Bytes of what is proportional to the samples. */
 static double activation_bytes(const struct oracle *o, int op, int64_t rank)
@@ -73,29 +125,147 @@ static bool is_view(const struct oracle *o, int op)
     return node >= 0 && o->p->model->nodes[node].op->flags & PDL_OP_VIEW;
 }
 
-double oracle_compute(const struct oracle *o, int op, int64_t rank)
+static int64_t extent(const struct pdl_box *b, int d)
+{
+    return d >= 0 && d < b->ndims ? b->hi[d] - b->lo[d] : 1;
+}
+
+static void conv_shape(const struct pdl_attr *attr, const struct pdl_box *x,
+                       const struct pdl_box *y, struct pdl_shape *s)
+{
+    s->n = extent(y, 0);
+    s->c = extent(x, 1);
+    s->f = extent(y, 1);
+    s->nspatial = y->ndims - 2 > 3 ? 3 : y->ndims - 2;
+    for (int d = 0; d < s->nspatial; d++) {
+        s->in[d] = extent(x, d + 2);
+        s->out[d] = extent(y, d + 2);
+        s->kernel[d] = attr->kernel[d];
+        s->stride[d] = attr->stride[d];
+    }
+}
+
+/* Rows of the last dimension; its own extents. */
+static void linear_shape(const struct pdl_box *x, const struct pdl_box *y,
+                         struct pdl_shape *s)
+{
+    s->c = extent(x, x->ndims - 1);
+    s->f = extent(y, y->ndims - 1);
+    s->n = s->f > 0 ? pdl_box_volume(y) / s->f : 0;
+}
+
+/* The shape of the contraction, from the boxes of the forward operation (all
+ * passes contract the same indices); false: the operator has none known. */
+static bool shape_of(const struct oracle *o, int op, int64_t rank,
+                     struct pdl_shape *s)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op], *f;
+    const struct pdl_node *n;
+    struct pdl_box in, out;
+
+    if (x->node < 0 || x->part > 0 || o->p->forward_op[x->node] < 0)
+        return false;
+    n = &o->p->model->nodes[x->node];
+    f = &o->p->ops[o->p->forward_op[x->node]];
+    if (f->nin < 1 || f->nout < 1)
+        return false;
+    pdl_plan_box(o->p, f->in[0], rank, &in);
+    pdl_plan_box(o->p, f->out[0], rank, &out);
+    *s = (struct pdl_shape){.pass = x->pass, .precision = o->opt->precision};
+    if (strcmp(n->op->name, "conv") == 0 && in.ndims > 2) {
+        s->kind = PDL_SHAPE_CONV;
+        conv_shape(&n->attr, &in, &out, s);
+        s->groups = n->attr.groups > 1
+                        ? n->attr.groups * s->c / o->p->tensors[f->in[0]].dim[1]
+                        : 1;
+        return s->groups >= 1;
+    }
+    if (strcmp(n->op->name, "linear") == 0) {
+        s->kind = PDL_SHAPE_MATMUL;
+        linear_shape(&in, &out, s);
+        return true;
+    }
+    return false;
+}
+
+/* A normalisation reads its input once for the sums and once more to apply
+ * them; the plan shows both only where an exchange lies between. Backward
+ * needs no such care: the gradient of the weights is the first reading. */
+static bool reads_twice(const struct oracle *o, int op)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
-    bool ideal = o->opt->parameters == PDL_IDEAL;
-    const struct pdl_pe *pe = &o->sys->pe;
-    double launch = ideal              ? 0
-                    : pe->launch_s > 0 ? pe->launch_s
-                                       : GUESS_LAUNCH_S;
-    double by_flops, by_bytes;
+    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
+    size_t len = strlen(name);
+
+    if (len < 5 || strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
+        x->pass != PDL_FORWARD)
+        return false;
+    for (int i = op + 1; i < o->p->nops && i < op + 6; i++)
+        if (o->p->ops[i].node == x->node && o->p->ops[i].pass == x->pass &&
+            o->p->ops[i].part > 0)
+            return false;
+    return true;
+}
+
+static double by_roofline(const struct oracle *o, const struct pdl_work *w)
+{
+    double flops = (double)w->flops / o->pe.rate;
+    double bytes = (double)(w->read_bytes + w->write_bytes) / o->pe.bytes_per_s;
+
+    return o->pe.launch_s + (flops > bytes ? flops : bytes);
+}
+
+static double ideal(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double bytes_per_s = o->sys->pe.memory_bytes_per_s;
     struct pdl_work w;
 
     if (x->kind == PDL_PLAN_OP_UPDATE)
-        return launch + update_bytes(o, op, rank) / memory_rate(o);
-    if (x->kind == PDL_PLAN_OP_ADD || x->kind == PDL_PLAN_OP_SLICE)
-        return ideal ? 0
-                     : launch + activation_bytes(o, op, rank) / memory_rate(o);
+        return update_bytes(o, op, rank) / bytes_per_s;
     if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op))
         return 0;
     pdl_plan_op_work(o->p, op, rank, &w);
-    by_flops = (double)w.flops / matmul_rate(o);
-    if (ideal)
-        return w.flops > 0 ? by_flops
-                           : activation_bytes(o, op, rank) / memory_rate(o);
-    by_bytes = (double)(w.read_bytes + w.write_bytes) / memory_rate(o);
-    return launch + (by_flops > by_bytes ? by_flops : by_bytes);
+    return w.flops > 0 ? (double)w.flops / o->pe.peak
+                       : activation_bytes(o, op, rank) / bytes_per_s;
+}
+
+static double empirical(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    struct pdl_shape s;
+    struct pdl_work w;
+
+    if (x->kind == PDL_PLAN_OP_UPDATE)
+        return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
+    if (x->kind == PDL_PLAN_OP_ADD || x->kind == PDL_PLAN_OP_SLICE)
+        return o->pe.launch_s +
+               activation_bytes(o, op, rank) / o->pe.bytes_per_s;
+    if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op))
+        return 0;
+    if (shape_of(o, op, rank, &s))
+        return oracle_shape(&o->pe, &s);
+    pdl_plan_op_work(o->p, op, rank, &w);
+    if (reads_twice(o, op))
+        w.read_bytes *= 2;
+    return by_roofline(o, &w);
+}
+
+double oracle_host_call(const struct oracle *o)
+{
+    double host = o->opt->framework ? o->opt->framework->host_call_s : 0;
+
+    return host > 0 && o->sys->pe.host_call_s > 0 ? o->sys->pe.host_call_s
+                                                  : host;
+}
+
+/* The device does not run ahead of a host that is slower than it. */
+double oracle_compute(const struct oracle *o, int op, int64_t rank)
+{
+    double host = oracle_host_call(o), t;
+
+    if (o->opt->parameters == PDL_IDEAL)
+        return ideal(o, op, rank);
+    t = empirical(o, op, rank);
+    return t > 0 && t < host ? host : t;
 }

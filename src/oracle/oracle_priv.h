@@ -4,22 +4,66 @@
 
 #include "paradl/oracle.h"
 
+/* The rates of a PE at a precision, guesses filled in; conv by pass. */
+struct oracle_pe {
+    double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
+    double conv[3];
+    bool vector; /* no matrix units at this precision */
+    struct pdl_kernels k;
+};
+void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
+                      struct oracle_pe *out);
+
+/* compute_gemm.c, compute_conv.c, compute_attention.c */
+struct oracle_gemm {
+    double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
+    double fill, tile_s, epilogue;
+    double least_m, least_n; /* smallest tile there is; 0: any */
+};
+double oracle_gemm_seconds(const struct oracle_gemm *g);
+double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+
+/* When things happened, for the timeline: start and seconds of each operation
+ * by the clock of its stage's first micro-batch, and the end of each task of
+ * the pipeline, [forward, backward][stage][micro-batch]. */
+struct oracle_record {
+    double *start, *seconds, *done;
+};
+
 struct oracle {
     const struct pdl_plan *p;
     const struct pdl_system *sys;
     const struct pdl_oracle_options *opt;
     struct pdl_err *err;
+    struct oracle_pe pe;
+    struct oracle_record *record; /* NULL: nobody asks */
 };
+
+/* project.c: pdl_project, and what happened when (record may be NULL) */
+enum pdl_status oracle_project(const struct pdl_plan *plan,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *opt,
+                               struct oracle_record *record,
+                               struct pdl_projection *out, struct pdl_err *err);
 
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
 enum { ORACLE_MAX_RANKS = 81 };
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
 
+/* host time to issue one kernel that the device waits for; 0: hidden */
+double oracle_host_call(const struct oracle *o);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
-double oracle_comm(const struct oracle *o, int op, int64_t rank, int *level,
-                   double *flows);
+/* gradient: it is part of the exchange after backward */
+double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
+                   int *level, double *flows);
+/* comm.c: copies of a layer collective's result, by habit of the framework */
+double oracle_copy(const struct oracle *o, int op, int64_t rank);
+bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 /* memory.c */
 void oracle_memory(const struct oracle *o, struct pdl_projection *out);
 

@@ -6,6 +6,7 @@
  * by an event simulation of their schedule. */
 #include "oracle_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Seconds of one stage for one micro-batch, and once a step. */
@@ -17,7 +18,8 @@ struct stage_time {
 };
 
 static double slowest(const struct oracle *o, int op, const int64_t *ranks,
-                      int n, bool comm, struct pdl_projection *out)
+                      int n, bool comm, bool gradient,
+                      struct pdl_projection *out)
 {
     double worst = 0;
 
@@ -25,7 +27,7 @@ static double slowest(const struct oracle *o, int op, const int64_t *ranks,
         double flows = 0, t;
         int level;
 
-        t = comm ? oracle_comm(o, op, ranks[i], &level, &flows)
+        t = comm ? oracle_comm(o, op, ranks[i], gradient, &level, &flows)
                  : oracle_compute(o, op, ranks[i]);
         worst = t > worst ? t : worst;
         if (comm && flows > out->contention)
@@ -85,6 +87,10 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
     if (*stream > start)
         start = *stream;
     *stream = start + seconds;
+    if (o->record) {
+        o->record->start[op] = start;
+        o->record->seconds[op] = seconds;
+    }
     for (int k = 0; k < o->p->ops[op].nout; k++)
         c->ready[o->p->ops[op].out[k]] = *stream;
 }
@@ -102,8 +108,14 @@ static void add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            double s = slowest(o, op, ranks, n, comm, out);
+            double s = slowest(o, op, ranks, n, comm, phase == UPDATE, out);
 
+            if (comm && phase != UPDATE) { /* compute, but no operation */
+                double copy = oracle_copy(o, op, ranks[0]);
+
+                *compute += copy;
+                c->compute += copy;
+            }
             run_on_streams(o, op, phase, s, c);
             if (!comm) {
                 *compute += s;
@@ -117,13 +129,17 @@ static void add_items(const struct oracle *o, int first, int nitems,
         }
 }
 
+static bool overlaps(const struct oracle *o)
+{
+    return !o->p->strategy->no_overlap && !o->p->strategy->exchange_paper &&
+           !(o->opt->framework && o->opt->framework->no_overlap);
+}
+
 static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct streams c = {.ready = ready,
-                        .overlap = !o->p->strategy->no_overlap &&
-                                   !o->p->strategy->exchange_paper};
+    struct streams c = {.ready = ready, .overlap = overlaps(o)};
     int64_t ranks[ORACLE_MAX_RANKS];
     int n = oracle_ranks(o->p, stage, ranks);
     double backward_end;
@@ -216,7 +232,8 @@ static double makespan(const struct oracle *o, const struct stage_time *t,
     bool moved = true;
     double end = 0;
 
-    p.done = PDL_NEW(a, double, 2 * p.stages * p.micro);
+    p.done = o->record ? o->record->done
+                       : PDL_NEW(a, double, 2 * p.stages * p.micro);
     if (!p.done)
         return -1;
     for (int64_t i = 0; i < 2 * p.stages * p.micro; i++)
@@ -239,6 +256,29 @@ static double stage_busy(const struct stage_time *t)
     return t->forward + t->backward + t->forward_comm + t->backward_comm;
 }
 
+/* Every rank opens its log files on the shared disk, which serves one after
+ * the other: a habit of the framework, not of the network. Layers that are
+ * split write theirs forward and backward. */
+static double open_seconds(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
+    bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
+                 oracle_has_axis(o, PDL_AXIS_CHANNEL);
+    int opens;
+
+    if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
+        return 0;
+    opens = f->opens;
+    for (int i = 0; split && i < o->p->model->nnodes; i++) {
+        const char *op = o->p->model->nodes[i].op->name;
+
+        if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
+            opens += 2;
+    }
+    return opens * (double)o->p->mesh->pes * o->sys->storage.latency_s;
+}
+
 static void fill_times(const struct oracle *o, const struct stage_time *t,
                        double span, struct pdl_projection *out)
 {
@@ -256,6 +296,7 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
+    out->io_s = open_seconds(o);
     out->bubble_s = span - m * stage_busy(t);
     if (out->bubble_s < 1e-15)
         out->bubble_s = 0;
@@ -280,12 +321,14 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
                    (out->step_s * (double)out->pes * peak);
 }
 
-enum pdl_status pdl_project(const struct pdl_plan *plan,
-                            const struct pdl_system *sys,
-                            const struct pdl_oracle_options *opt,
-                            struct pdl_projection *out, struct pdl_err *err)
+enum pdl_status oracle_project(const struct pdl_plan *plan,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *opt,
+                               struct oracle_record *record,
+                               struct pdl_projection *out, struct pdl_err *err)
 {
-    struct oracle o = {plan, sys, opt, err};
+    struct oracle o = {
+        .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
     struct stage_time t[MAX_STAGES] = {{0}};
     pdl_arena *a;
@@ -299,6 +342,7 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                         "the strategy needs %lld PEs, %s has %lld",
                         (long long)plan->mesh->pes, sys->name,
                         (long long)pdl_system_pes(sys));
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     if (!ready) {
@@ -317,6 +361,10 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
     fill_times(&o, &t[worst], span, &x);
     fill_rates(&o, &x);
     oracle_memory(&o, &x);
+    if (sys->projection_error > 0 && opt->parameters == PDL_EMPIRICAL) {
+        x.low_s = x.step_s * exp(-sys->projection_error);
+        x.high_s = x.step_s * exp(sys->projection_error);
+    }
     x.feasible = x.peak_bytes <= x.capacity_bytes;
     if (!x.feasible)
         x.reason = "more memory than a PE has";
@@ -324,20 +372,43 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
     return PDL_OK;
 }
 
+enum pdl_status pdl_project(const struct pdl_plan *plan,
+                            const struct pdl_system *sys,
+                            const struct pdl_oracle_options *opt,
+                            struct pdl_projection *out, struct pdl_err *err)
+{
+    return oracle_project(plan, sys, opt, NULL, out, err);
+}
+
+static bool in_update(const struct pdl_plan *p, int op)
+{
+    for (int s = 0; s < p->nstages; s++)
+        for (int i = 0; i < p->stages[s].nupdate; i++) {
+            const struct pdl_plan_item *x =
+                &p->items[p->stages[s].first_update + i];
+
+            if (op >= x->first_op && op < x->first_op + x->nops)
+                return true;
+        }
+    return false;
+}
+
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out)
 {
-    struct oracle o = {plan, sys, opt, NULL};
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     const struct pdl_plan_op *x = &plan->ops[op];
     int t = x->nin > 0 ? x->in[0] : x->out[0];
     int64_t ranks[ORACLE_MAX_RANKS];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
 
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
         int level;
-        double flows, s = oracle_comm(&o, op, ranks[i], &level, &flows);
+        double flows, s = oracle_comm(&o, op, ranks[i], in_update(plan, op),
+                                      &level, &flows);
 
         if (level < 0)
             s = oracle_compute(&o, op, ranks[i]);

@@ -35,8 +35,14 @@ static int64_t part_start(int64_t m, int64_t p, int64_t i)
 void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
                int64_t *hi)
 {
-    int64_t m = ceil_div(n, unit);
+    int64_t m;
 
+    if (parts == 1) { /* most dimensions are whole */
+        *lo = 0;
+        *hi = n;
+        return;
+    }
+    m = ceil_div(n, unit);
     *lo = min64(n, unit * part_start(m, parts, i));
     *hi = min64(n, unit * part_start(m, parts, i + 1));
 }

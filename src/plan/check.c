@@ -685,7 +685,8 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct check c = {.p = p, .arena = a, .err = err, .op = -1};
-    enum pdl_status st = PDL_OK;
+    struct plan_spot spot;
+    enum pdl_status st = plan_structure(p, &spot, err);
 
     if (a)
         c.life = PDL_NEW(a, unsigned char, p->ntensors + 1);
@@ -693,7 +694,7 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
         c.forward = PDL_NEW(a, int, p->model->nnodes + 1);
     for (int i = 0; c.forward && i < p->model->nnodes; i++)
         c.forward[i] = -1;
-    if (!c.life || !c.forward)
+    if (st == PDL_OK && (!c.life || !c.forward))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int t = 0; st == PDL_OK && t < p->ntensors; t++)
         c.life[t] = is_given(&p->tensors[t]) ? LIVE : UNWRITTEN;

@@ -102,7 +102,18 @@ static int64_t feature_parts(const struct plan_lower *lo, int node,
     return n;
 }
 
-static bool cut_by_role(struct plan_lower *lo, int node,
+/* Rows that an earlier layer already brought together, because they had
+ * become too few, stay together. */
+static bool already_whole(const struct plan_lower *lo, int node, int f,
+                          const struct pdl_mesh_term *t)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+
+    return t->axis == PDL_AXIS_SPATIAL && !reads_the_input(lo, node) &&
+           value_place(lo, n->in[0], f) == PDL_REPLICATED;
+}
+
+static bool cut_by_role(struct plan_lower *lo, int node, int f,
                         const struct pdl_mesh_term *t, struct plan_cut *cut)
 {
     struct plan_site s;
@@ -114,7 +125,8 @@ static bool cut_by_role(struct plan_lower *lo, int node,
     extent = smallest_extent(lo, &s, cut);
     if (t->size <= extent || lo->opt->allow_empty)
         return true;
-    if (t->axis == PDL_AXIS_CHANNEL && reads_the_input(lo, node))
+    if ((t->axis == PDL_AXIS_CHANNEL && reads_the_input(lo, node)) ||
+        already_whole(lo, node, f, t))
         return false;
     plan_fail(lo, "%s: %s=%lld cuts only %lld %s", s.node->name,
               pdl_axis_name(t->axis), (long long)t->size, (long long)extent,
@@ -155,7 +167,7 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
                           const struct pdl_mesh_term *t, struct plan_cut *cut)
 {
     struct plan_site s;
-    int64_t best = -1, extent;
+    int64_t best = -1;
     int lead = -1, d;
 
     plan_site_init(lo->model, node, lo->mesh->factor[f], &s);
@@ -170,11 +182,10 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
     d = value_place(lo, s.node->in[lead], f);
     if (!plan_rule_follow(&s, lead, d, cut))
         return d >= 2 && cut_tail(lo, &s, f, cut);
-    extent = smallest_extent(lo, &s, cut);
-    if (t && t->size > extent && !lo->opt->allow_empty) {
-        plan_fail(lo, "%s: %s=%lld cuts only %lld rows", s.node->name,
-                  pdl_axis_name(t->axis), (long long)t->size,
-                  (long long)extent);
+    /* too few for every part: the operator works on the whole instead */
+    if (t && t->size > smallest_extent(lo, &s, cut) && !lo->opt->allow_empty) {
+        if (f == t->first)
+            plan_fallback(lo, node, t->axis);
         return false;
     }
     return true;
@@ -204,7 +215,7 @@ static void find_cut(struct plan_lower *lo, int node, int f)
 
     at->is_cut[f] = false;
     if (t && t->axis != PDL_AXIS_PIPE && weighted) {
-        at->is_cut[f] = cut_by_role(lo, node, t, cut);
+        at->is_cut[f] = cut_by_role(lo, node, f, t, cut);
         if (at->is_cut[f] || lo->status != PDL_OK)
             return;
         if (named_here(lo, node, t))

@@ -85,5 +85,7 @@ void plan_insert_frees(struct plan_lower *lo)
             it->first_op = -1 - it->first_op;
             it->nops = lo->plan.nops - it->first_op;
         }
-    }
+    } /* empty items behind the last operation */
+    for (; item < lo->plan.nitems; item++)
+        lo->items[item].first_op = lo->plan.nops;
 }

@@ -10,8 +10,8 @@
 /* ---- what is refused ---------------------------------------------------------- */
 
 /* Notation that parses but that no transformation implements yet. */
-static enum pdl_status refuse_unbuilt(const struct pdl_strategy *s,
-                                      struct pdl_err *err)
+enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
+                                    struct pdl_err *err)
 {
     static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT,
                                          PDL_AXIS_TENSOR};
@@ -46,11 +46,16 @@ static int64_t axis_size(const struct pdl_mesh *m, int c, enum pdl_axis axis)
     return n;
 }
 
+int64_t plan_micro_batches(const struct pdl_strategy *s)
+{
+    return s->micro_batches > 0 ? s->micro_batches
+           : s->accumulate > 0  ? s->accumulate
+                                : 1;
+}
+
 static void check_batch(struct plan_lower *lo)
 {
-    int64_t m = lo->strategy->micro_batches > 0 ? lo->strategy->micro_batches
-                : lo->strategy->accumulate > 0  ? lo->strategy->accumulate
-                                                : 1;
+    int64_t m = plan_micro_batches(lo->strategy);
     int64_t largest = 1;
 
     for (int c = 0; c < lo->strategy->nclauses; c++) {
@@ -121,25 +126,52 @@ static void mark_gradients(struct plan_lower *lo)
     }
 }
 
-static void find_pipe(struct plan_lower *lo)
+enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
+                               const struct pdl_mesh *m, uint32_t *factors,
+                               int *nstages, struct pdl_err *err)
 {
-    for (int c = 0; c < lo->strategy->nclauses; c++)
-        for (int t = 0; t < lo->mesh->nterms[c]; t++) {
-            const struct pdl_mesh_term *x = &lo->mesh->term[c][t];
+    int64_t n = 1;
+
+    *factors = 0;
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < m->nterms[c]; t++) {
+            const struct pdl_mesh_term *x = &m->term[c][t];
 
             for (int f = 0; x->axis == PDL_AXIS_PIPE && f < x->count; f++)
-                lo->plan.pipe_factors |= UINT32_C(1) << (x->first + f);
+                *factors |= UINT32_C(1) << (x->first + f);
         }
-    lo->plan.nstages = 1;
-    for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (lo->plan.pipe_factors >> f & 1)
-            lo->plan.nstages *= (int)lo->mesh->factor[f];
+    for (int f = 0; f < m->nfactors; f++)
+        if (*factors >> f & 1)
+            n *= m->factor[f];
+    if (n > 1 << 20)
+        return pdl_fail(err, PDL_EINVAL, "strategy: too many stages");
+    *nstages = (int)n;
+    return PDL_OK;
 }
 
 /* ---- inputs ------------------------------------------------------------------------ */
 
 /* Inputs are loaded where the first layer wants them: their samples over the
  * data axes, their rows over the spatial ones. */
+static struct pdl_place input_place(const struct plan_lower *lo,
+                                    const struct pdl_tensor *m)
+{
+    struct pdl_place p = plan_everywhere();
+    int c = lo->clause[0];
+
+    for (int i = 0; c >= 0 && i < lo->mesh->nterms[c]; i++) {
+        const struct pdl_mesh_term *x = &lo->mesh->term[c][i];
+        int d = x->axis == PDL_AXIS_DATA ? 0
+                : x->axis == PDL_AXIS_SPATIAL && x->dim + 2 <= m->rank
+                    ? x->dim + 2
+                    : PDL_REPLICATED;
+
+        for (int f = 0; f < x->count; f++)
+            p.at[x->first + f] = (int8_t)d;
+    }
+    return p;
+}
+
 static void load_inputs(struct plan_lower *lo)
 {
     for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
@@ -149,18 +181,8 @@ static void load_inputs(struct plan_lower *lo)
 
         if (m->kind != PDL_TENSOR_INPUT && m->kind != PDL_TENSOR_CONST)
             continue;
-        for (int c = 0; m->kind == PDL_TENSOR_INPUT && c == 0; c++)
-            for (int i = 0; i < lo->mesh->nterms[lo->clause[0]]; i++) {
-                const struct pdl_mesh_term *x =
-                    &lo->mesh->term[lo->clause[0]][i];
-                int d = x->axis == PDL_AXIS_DATA ? 0
-                        : x->axis == PDL_AXIS_SPATIAL && x->dim + 2 <= m->rank
-                            ? x->dim + 2
-                            : PDL_REPLICATED;
-
-                for (int f = 0; f < x->count; f++)
-                    p.at[x->first + f] = (int8_t)d;
-            }
+        if (m->kind == PDL_TENSOR_INPUT)
+            p = input_place(lo, m);
         v = PDL_NEW(lo->arena, struct plan_version, 1);
         if (!v) {
             plan_fail(lo, "out of memory");
@@ -291,21 +313,26 @@ static void update(struct plan_lower *lo, struct pdl_plan_stage *stages)
     }
 }
 
+int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
+                        int nnodes)
+{
+    int *first = PDL_NEW(a, int, nnodes + 1);
+
+    for (int i = 0; first && i < nnodes; i++)
+        first[i] = -1;
+    for (int i = nops - 1; first && i >= 0; i--)
+        if (ops[i].kind == PDL_PLAN_OP_COMPUTE && ops[i].node >= 0 &&
+            ops[i].pass == PDL_FORWARD && ops[i].part == 0)
+            first[ops[i].node] = i;
+    return first;
+}
+
 static void index_forward(struct plan_lower *lo)
 {
-    int *first = PDL_NEW(lo->arena, int, lo->model->nnodes + 1);
-
-    if (!first) {
+    lo->plan.forward_op = plan_index_forward(lo->arena, lo->ops, lo->plan.nops,
+                                             lo->model->nnodes);
+    if (!lo->plan.forward_op)
         plan_fail(lo, "out of memory");
-        return;
-    }
-    for (int i = 0; i < lo->model->nnodes; i++)
-        first[i] = -1;
-    for (int i = lo->plan.nops - 1; i >= 0; i--)
-        if (lo->ops[i].kind == PDL_PLAN_OP_COMPUTE && lo->ops[i].node >= 0 &&
-            lo->ops[i].pass == PDL_FORWARD && lo->ops[i].part == 0)
-            first[lo->ops[i].node] = i;
-    lo->plan.forward_op = first;
 }
 
 static void run(struct plan_lower *lo)
@@ -320,7 +347,10 @@ static void run(struct plan_lower *lo)
         check_batch(lo);
     if (lo->status != PDL_OK)
         return;
-    find_pipe(lo);
+    lo->status = plan_find_pipe(lo->strategy, lo->mesh, &lo->plan.pipe_factors,
+                                &lo->plan.nstages, lo->err);
+    if (lo->status != PDL_OK)
+        return;
     lo->status =
         plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->stage, lo->err);
     stages = PDL_NEW(lo->arena, struct pdl_plan_stage, lo->plan.nstages);
@@ -349,7 +379,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
         .arena = a, .strategy = strategy, .opt = opt, .err = err};
     struct pdl_mesh *mesh = PDL_NEW(a, struct pdl_mesh, 1);
     struct pdl_plan *plan = PDL_NEW(a, struct pdl_plan, 1);
-    enum pdl_status st = refuse_unbuilt(strategy, err);
+    enum pdl_status st = plan_refuse_unbuilt(strategy, err);
 
     if (!mesh || !plan)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

@@ -97,6 +97,23 @@ struct plan_lower {
     int stage_now;
 };
 
+/* lower.c: what follows from the strategy alone; each node's first forward */
+enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
+                                    struct pdl_err *err);
+int64_t plan_micro_batches(const struct pdl_strategy *s);
+enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
+                               const struct pdl_mesh *m, uint32_t *factors,
+                               int *nstages, struct pdl_err *err);
+int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
+                        int nnodes);
+/* structure.c: are ids, shapes, counts of operands, items and programs such
+ * that the rest of the room may look at the plan at all? EWRONG: no, and the
+ * tensor or operation (-1: none) where it was seen */
+struct plan_spot {
+    int tensor, op;
+};
+enum pdl_status plan_structure(const struct pdl_plan *p, struct plan_spot *spot,
+                               struct pdl_err *err);
 /* expand.c: repeated blocks written out; the model itself when it has none */
 enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
                             const struct pdl_model **out, struct pdl_err *err);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan as text: header, mesh, tensors, one operation a line. */
-#include "plan_priv.h"
+ * A plan as text (doc/formats/plan.md): header, mesh, tensors, classes of
+ * ranks, then one program for each phase of each stage with one operation a
+ * line. What follows from the rest (mesh, classes, FLOPs, bytes) is written
+ * for people and compared by the reader. */
+#include "text.h"
 
 #include <stdio.h>
 
@@ -10,81 +13,209 @@ static const char *const op_names[] = {
     PDL_PLAN_OP_LIST(X)
 #undef X
 };
-static const char *const pass_names[] = {"forward", "backward-data",
-                                         "backward-weights"};
 
 const char *pdl_plan_op_name(enum pdl_plan_op_kind kind)
 {
     return op_names[kind];
 }
 
-static void print_dim(const struct pdl_plan *p, const struct pdl_plan_tensor *t,
-                      int d, struct pdl_sink *out)
-{
-    const char *sign = "/";
+struct writer {
+    const struct pdl_plan *p;
+    struct pdl_sink *out;
+    struct plan_names nodes, tensors;
+};
 
-    pdl_printf(out, "%s%lld", d ? " " : "", (long long)t->dim[d]);
-    for (int f = 0; f < p->mesh->nfactors; f++)
-        if (t->place.at[f] == d) {
-            pdl_printf(out, "%sa%d", sign, f);
-            sign = "*";
-        }
-    if (t->frame[d].kind == PDL_FRAME_READS)
-        pdl_puts(out, "^x");
-    if (t->frame[d].kind == PDL_FRAME_READERS)
-        pdl_puts(out, "^y");
+/* ---- tensors ---------------------------------------------------------------- */
+
+static void put_frame(const struct pdl_frame *f, struct pdl_sink *out)
+{
+    const struct pdl_window *w = &f->window;
+
+    if (f->kind == PDL_FRAME_NONE)
+        return;
+    pdl_printf(out, "^%s(%lld,%lld,%lld,%lld,%lld,%lld)",
+               f->kind == PDL_FRAME_READS ? "reads" : "readers",
+               (long long)w->kernel, (long long)w->stride,
+               (long long)w->dilation, (long long)w->pad, (long long)w->in,
+               (long long)w->out);
 }
 
-static void print_tensor(const struct pdl_plan *p, int i, struct pdl_sink *out)
+static uint32_t placed(const struct pdl_plan *p,
+                       const struct pdl_plan_tensor *t, int at)
 {
-    const struct pdl_plan_tensor *t = &p->tensors[i];
+    uint32_t set = 0;
 
-    pdl_printf(out, "t%d %s %s [", i, t->name, pdl_dtype_name(t->dtype));
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        if (t->place.at[f] == at)
+            set |= UINT32_C(1) << f;
+    return set;
+}
+
+static void put_dim(const struct writer *w, const struct pdl_plan_tensor *t,
+                    int d)
+{
+    uint32_t set = placed(w->p, t, d);
+    char name[4];
+
+    plan_text_dim(w->p, t, d, name);
+    pdl_printf(w->out, "%s%s:%lld", d ? " " : "", name, (long long)t->dim[d]);
+    if (t->unit[d] > 1)
+        pdl_printf(w->out, "u%lld", (long long)t->unit[d]);
+    if (set) {
+        pdl_puts(w->out, "/");
+        plan_text_factors(w->p, set, w->out);
+    }
+    put_frame(&t->frame[d], w->out);
+}
+
+static void put_tensor(const struct writer *w, int i)
+{
+    const struct pdl_plan_tensor *t = &w->p->tensors[i];
+    uint32_t partial = placed(w->p, t, PDL_PARTIAL);
+
+    pdl_printf(w->out, "t%d ", i);
+    plan_text_quote(t->name, false, w->out);
+    pdl_printf(w->out, " %s [", pdl_dtype_name(t->dtype));
     for (int d = 0; d < t->ndims; d++)
-        print_dim(p, t, d, out);
-    pdl_puts(out, "]");
-    for (int f = 0; f < p->mesh->nfactors; f++)
-        if (t->place.at[f] == PDL_PARTIAL)
-            pdl_printf(out, " ~sum(a%d)", f);
-    pdl_puts(out, "\n");
+        put_dim(w, t, d);
+    pdl_puts(w->out, "]");
+    if (partial) {
+        pdl_puts(w->out, " ~sum(");
+        plan_text_factors(w->p, partial, w->out);
+        pdl_puts(w->out, ")");
+    }
+    pdl_printf(w->out, " %s stage=%d", plan_text_kinds[t->kind], t->stage);
+    if (t->model_tensor >= 0) {
+        pdl_puts(w->out, " of=");
+        plan_names_put(&w->tensors, t->model_tensor, w->out);
+    }
+    pdl_puts(w->out, "\n");
 }
 
-static void print_op(const struct pdl_plan *p, int i, struct pdl_sink *out)
-{
-    const struct pdl_plan_op *op = &p->ops[i];
+/* ---- operations ---------------------------------------------------------------- */
 
-    pdl_printf(out, "%d %s", i,
-               op->kind == PDL_PLAN_OP_COMPUTE ? pass_names[op->pass]
-                                               : op_names[op->kind]);
+void plan_text_work(const struct pdl_plan *p, int op, int stage,
+                    struct pdl_sink *out)
+{
+    struct pdl_work work;
+
+    if (p->ops[op].kind == PDL_PLAN_OP_FREE)
+        return;
+    pdl_plan_op_work(p, op, plan_text_rank(p, stage), &work);
+    if (p->ops[op].kind == PDL_PLAN_OP_COMPUTE)
+        pdl_printf(out, " flops=%lld", (long long)work.flops);
+    pdl_printf(out, " read=%lld write=%lld", (long long)work.read_bytes,
+               (long long)work.write_bytes);
+}
+
+static void put_op(const struct writer *w, int i, int stage)
+{
+    const struct pdl_plan_op *op = &w->p->ops[i];
+    bool compute = op->kind == PDL_PLAN_OP_COMPUTE;
+
+    pdl_printf(w->out, "%d %s", i,
+               compute ? plan_text_passes[op->pass] : op_names[op->kind]);
     if (op->part)
-        pdl_printf(out, ".%d", op->part);
-    if (op->kind == PDL_PLAN_OP_COMPUTE)
-        pdl_printf(out, " %s",
-                   op->node >= 0 ? p->model->nodes[op->node].name : "loss");
-    for (int f = 0; f < p->mesh->nfactors; f++)
-        if (op->group >> f & 1)
-            pdl_printf(out, " a%d", f);
+        pdl_printf(w->out, ".%d", op->part);
+    if (compute && op->node < 0)
+        pdl_puts(w->out, " loss");
+    if (compute && op->node >= 0) {
+        pdl_puts(w->out, " ");
+        plan_names_put(&w->nodes, op->node, w->out);
+    }
+    if (op->group) {
+        pdl_puts(w->out, " ");
+        plan_text_factors(w->p, op->group, w->out);
+    }
     for (int k = 0; k < op->nin; k++)
-        pdl_printf(out, " t%d", op->in[k]);
+        pdl_printf(w->out, " t%d", op->in[k]);
     if (op->nout)
-        pdl_puts(out, " ->");
+        pdl_puts(w->out, " ->");
     for (int k = 0; k < op->nout; k++)
-        pdl_printf(out, " t%d", op->out[k]);
+        pdl_printf(w->out, " t%d", op->out[k]);
+    plan_text_work(w->p, i, stage, w->out);
+    pdl_puts(w->out, "\n");
+}
+
+static void put_programs(const struct writer *w)
+{
+    int phase, stage, first, count;
+
+    for (int k = 0; plan_text_program(w->p->nstages, k, &phase, &stage); k++) {
+        plan_text_items(&w->p->stages[stage], phase, &first, &count);
+        pdl_printf(w->out, "program %s %d rank=%lld\n", plan_text_phases[phase],
+                   stage, (long long)plan_text_rank(w->p, stage));
+        for (int i = first; i < first + count; i++) {
+            const struct pdl_plan_item *it = &w->p->items[i];
+
+            pdl_printf(w->out, "item repeat=%lld segment=%d\n",
+                       (long long)it->repeat, it->segment);
+            for (int o = 0; o < it->nops; o++)
+                put_op(w, it->first_op + o, stage);
+        }
+    }
+}
+
+/* ---- header ---------------------------------------------------------------------- */
+
+static void put_line(const char *key, const char *value, struct pdl_sink *out)
+{
+    if (!value)
+        return;
+    pdl_printf(out, "%s ", key);
+    plan_text_quote(value, true, out);
     pdl_puts(out, "\n");
 }
 
-void pdl_plan_print(const struct pdl_plan *p, struct pdl_sink *out)
+void plan_text_mesh(const struct pdl_plan *p, struct pdl_sink *out)
 {
-    pdl_printf(out,
-               "plan model=%s batch=%lld micro=%lld strategy=", p->model->name,
-               (long long)p->batch, (long long)p->micro_batches);
-    pdl_strategy_print(p->strategy, out);
-    pdl_puts(out, "\nmesh");
+    pdl_puts(out, "mesh");
     for (int f = 0; f < p->mesh->nfactors; f++)
         pdl_printf(out, " a%d=%lld", f, (long long)p->mesh->factor[f]);
     pdl_puts(out, "\n");
+}
+
+static void put_header(const struct pdl_plan *p,
+                       const struct pdl_plan_head *head, struct pdl_sink *out)
+{
+    struct pdl_buf strategy;
+
+    pdl_puts(out, PLAN_TEXT_MAGIC "\n");
+    put_line("model", head && head->model ? head->model : p->model->name, out);
+    put_line("dim", head ? head->dim : NULL, out);
+    put_line("system", head ? head->system : NULL, out);
+    put_line("precision", head ? head->precision : NULL, out);
+    put_line("optimizer", head ? head->optimizer : NULL, out);
+    pdl_buf_init(&strategy);
+    pdl_strategy_print(p->strategy, &strategy.sink);
+    put_line("strategy", strategy.text ? strategy.text : "", out);
+    out->failed = out->failed || strategy.sink.failed;
+    pdl_buf_free(&strategy);
+    pdl_printf(out, "batch %lld micro=%lld\n", (long long)p->batch,
+               (long long)p->micro_batches);
+    plan_text_mesh(p, out);
+    for (int i = 0; i < p->nfallbacks; i++)
+        put_line("fallback", p->fallbacks[i], out);
+}
+
+void pdl_plan_print(const struct pdl_plan *p, const struct pdl_plan_head *head,
+                    struct pdl_sink *out)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct writer w = {.p = p, .out = out};
+
+    if (!a || !plan_names_nodes(a, p->model, &w.nodes) ||
+        !plan_names_tensors(a, p->model, &w.tensors)) {
+        out->failed = true;
+        pdl_arena_destroy(a);
+        return;
+    }
+    put_header(p, head, out);
     for (int i = 0; i < p->ntensors; i++)
-        print_tensor(p, i, out);
-    for (int i = 0; i < p->nops; i++)
-        print_op(p, i, out);
+        put_tensor(&w, i);
+    if (plan_text_classes(p, out) != PDL_OK)
+        out->failed = true;
+    put_programs(&w);
+    pdl_puts(out, "end\n");
+    pdl_arena_destroy(a);
 }

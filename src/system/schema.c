@@ -71,6 +71,36 @@ static const struct system_field precisions[] = {PDL_PRECISION_LIST(X)};
 #undef X
 static const struct system_table precision_table = TABLE(precisions, double);
 
+#define X(id, key, bytes) \
+    {key, SYSTEM_NUM, NONE, PDL_PREC_##id * sizeof(double), 0, 0, 4, 0, false, \
+     NULL},
+static const struct system_field parts[] = {PDL_PRECISION_LIST(X)};
+#undef X
+static const struct system_table parts_table = TABLE(parts, double);
+
+#define HERE pdl_kernels
+static const struct system_field kernels[] = {
+    INSIDE("conv_forward", conv_forward, &parts_table),
+    INSIDE("conv_data", conv_data, &parts_table),
+    INSIDE("conv_weights", conv_weights, &parts_table),
+    DELAY("conv_tile", conv_tile_s),
+    DELAY("matmul_tile", matmul_tile_s),
+    NUM("conv_epilogue", NONE, conv_epilogue, 0, 4),
+    NUM("matmul_epilogue", NONE, matmul_epilogue, 0, 4),
+    NUM("tile_fill", NONE, tile_fill, 0, 1),
+    NUM("pad_cost", NONE, pad_cost, 0, 16),
+    NUM("attention_forward", NONE, attention_forward, 0, 1),
+    NUM("attention_backward", NONE, attention_backward, 0, 1),
+    DELAY("call", call_s),
+    DELAY("call_conv", call_conv_s),
+    DELAY("call_conv_data", call_conv_data_s),
+    DELAY("call_conv_weights", call_conv_weights_s),
+    DELAY("call_backward", call_backward_s),
+};
+#undef HERE
+static const struct system_table kernels_table =
+    TABLE(kernels, struct pdl_kernels);
+
 #define HERE pdl_profile_row
 static const struct system_field profile_row[] = {
     MUST("op", op),
@@ -100,6 +130,7 @@ static const struct system_field pe[] = {
     COUNT("units", units, 0, 1e6),
     NUM("clock", HERTZ, clock_hz, 0, 1e11),
     NUM("sustained_clock", HERTZ, sustained_hz, 0, 1e11),
+    INSIDE("kernels", kernels, &kernels_table),
     DELAY("launch", launch_s),
     DELAY("host_call", host_call_s),
     POWER("idle_power", idle_w),
@@ -204,6 +235,8 @@ static const struct system_table tier_table = TABLE(tier, struct pdl_tier);
 static const struct system_field network[] = {
     {"topology", SYSTEM_TOPOLOGY, NONE, AT(topology), 0, 0, 0, 0, false, NULL},
     TEXT("library", library),
+    DELAY("ring_step", step_s),
+    DELAY("sync", sync_s),
     LIST("levels", SYSTEM_ROWS, tiers, ntiers, &tier_table),
 };
 #undef HERE
@@ -252,6 +285,7 @@ static const struct system_field root[] = {
     INSIDE("network", network, &network_table),
     INSIDE("storage", storage, &storage_table),
     TEXT("currency", currency),
+    NUM("projection_error", NONE, projection_error, 0, 3),
     LIST("collectives", SYSTEM_ROWS, collectives, ncollectives,
          &collective_table),
     LIST("measured", SYSTEM_ROWS, measured, nmeasured, &fact_table),

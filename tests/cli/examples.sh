@@ -1,6 +1,7 @@
 # the example in every command's help is a command line that runs as it is
 PATH=$(dirname "$paradl"):$PATH
 cp "$data/system/nccl_tests/new_format_excerpt.txt" log.txt # what importers read
+$paradl project lenet5 --system abci-v100 --strategy data=2 --batch 8 --emit lenet5.plan >out
 $paradl help --list | while read -r cmd; do
     example=$($paradl help $cmd | sed -n '/^Example:/{n;s/^  //p}')
     rm -f system.yaml lenet.yaml

@@ -16,3 +16,6 @@ $paradl simulate alltoall --algorithm pairwise --topology torus:3x3 --size 1MiB
 echo "exit $?"
 $paradl simulate allreduce --algorithm ring --topology torsu:3x3 --size 1MiB
 echo "exit $?"
+$paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --repeat 3 --jitter 10ns --seed 5
+$paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --repeat -1
+echo "exit $?"

@@ -22,8 +22,8 @@ static int log2_of(int n)
 static void exchange(int64_t i, int peer_to, int peer_from, int64_t sent,
                      int64_t received, struct pdl_traffic_op *out)
 {
-    *out = (struct pdl_traffic_op){peer_to,  peer_from, sent,
-                                   received, i > 0,     {i - 1}};
+    *out = (struct pdl_traffic_op){peer_to, peer_from, sent, received,
+                                   i > 0,   {i - 1},   0};
 }
 
 /* Chunk c of n bytes on p ranks: the first ones are a byte longer. */

@@ -82,6 +82,8 @@ static const struct example {
     {"dragonfly-gpu:switches=64", 256, 128 + 64, 64 * 12 + 224, 0, EITHER},
     {"dln-gpu:q=3,p=2", 64, 32 + 8, 16 * 12 + 20, 0, EITHER},
     {"dln-gpu:q=2,p=0,duplex=full", 8, 4 + 4, 2 * 12 + 6, 0, EITHER},
+    {"tree-gpu:down=4x4x2", 64, 32 + 11, 16 * 12 + 10, 0, EITHER},
+    {"tree-gpu:down=2x3x5,cables=2x3,duplex=full", 60, 30 + 21, 15 * 12 + 20, 0, EITHER},
     {"abci:nodes=68,duplex=full", 272, 136 + 16, 68 * 12 + 36, 0, EITHER},
     {"dgx1-cluster:nodes=7", 56, 28 + 3, 7 * 28 + 2, 0, EITHER},
     {"dgx2-cluster:nodes=4", 64, 36 + 3, 4 * 40 + 2, 0, EITHER},

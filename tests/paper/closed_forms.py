@@ -128,9 +128,10 @@ def feature(m, axis, p, batch):
             comm += allgather(p, batch * prod(l["y"]) / p * DELTA)
             if not first:
                 comm += allreduce(p, batch * prod(l["x"]) * DELTA)
-        elif not first:  # 3 image channels fall back: replicated
+        elif not first or image[0] >= p:  # fewer image channels: replicated
             comm += allreduce(p, batch * prod(l["y"]) * DELTA)
-            comm += allgather(p, batch * prod(l["x"]) / p * DELTA)
+            if not first:
+                comm += allgather(p, batch * prod(l["x"]) / p * DELTA)
     bad = check(f"{m.name} {axis}={p} comm", x["comm_s"], comm)
     if axis == "filter":
         bad += check(f"{m.name} {axis}={p} compute", weighted_seconds(m, x),
@@ -177,7 +178,7 @@ def data_filter(m, p1, p2, batch):
 
 
 bad = n = 0
-for name in ("alexnet", "vgg16", "resnet50"):
+for name in ("alexnet", "vgg16", "resnet50", "cosmoflow:size=128"):
     m = Model(name)
     for p in (1, 2, 4, 8, 16, 64, 128, 512):
         bad += data(m, p, 1024)
@@ -186,7 +187,8 @@ for name in ("alexnet", "vgg16", "resnet50"):
         if all(l["w"][0] % p == 0 for l in m.weighted):
             bad += feature(m, "filter", p, 64)
             n += 1
-        if p > 3 and all(l["w"][1] % p == 0 for l in m.weighted[1:]):
+        image = m.layers[0]["x"][0]
+        if (p > image or image % p == 0) and all(l["w"][1] % p == 0 for l in m.weighted[1:]):
             bad += feature(m, "channel", p, 64)
             n += 1
 for p1, p2 in ((4, 4), (16, 4), (32, 2), (2, 8)):

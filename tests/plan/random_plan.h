@@ -279,7 +279,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     struct pdl_rng rng = {.key = seed};
     const struct pdl_model *m = random_model(a, &rng);
     struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
-                                   .allow_empty = true};
+                                   .allow_empty = pick(&rng, 0, 3) > 0};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     char text[512];
 
@@ -290,9 +290,13 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     if (pdl_strategy_parse(a, text, s, err) == PDL_OK &&
         pdl_plan_lower(a, m, s, &opt, out, err) == PDL_OK)
         return 0;
-    /* fewer layers than stages, axes that cannot be one mesh */
-    return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ? 1
-                                                                         : -1;
+    /* fewer layers than stages, axes that cannot be one mesh, an axis larger
+     * than what it cuts */
+    return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ||
+                   strstr(err->msg, "cuts only") ||
+                   strstr(err->msg, "is smaller than")
+               ? 1
+               : -1;
 }
 
 #endif

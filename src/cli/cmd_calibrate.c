@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl calibrate --fit: named physical parameters of a system from
+ * measurements. */
+#include "measured.h"
+
+#include <math.h>
+#include <string.h>
+
+struct options {
+    const char *fit, *select, *base, *output;
+};
+
+#define AT(field) offsetof(struct options, field)
+// clang-format off
+static const struct pdl_opt opts[] = {
+    {"fit", 0, PDL_OPT_TEXT, AT(fit), "FILE", NULL,
+     "measured runs (paradl.runs/1) or layer times (paradl.layers/1)"},
+    {"select", 0, PDL_OPT_TEXT, AT(select), "KEY=VALUE,...", NULL,
+     "rows to fit: , is and, | is or, values are globs"},
+    {"base", 0, PDL_OPT_TEXT, AT(base), "SYSTEM", NULL,
+     "the system whose parameters are fitted"},
+    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
+     "where the fitted system goes (default: standard output)"},
+};
+// clang-format on
+#undef AT
+
+static double layers_cost(const struct pdl_system *sys, void *ctx)
+{
+    const struct pdl_layer_times *t = ctx;
+    double sum = 0;
+
+    for (int i = 0; i < t->n; i++)
+        sum += fabs(log(pdl_layer_seconds(&sys->pe, &t->row[i]) /
+                        t->row[i].measured_s));
+    return sum / t->n;
+}
+
+static enum pdl_status fit_layers(struct cli_measured *m,
+                                  struct pdl_system *sys, struct cli_fit *fit,
+                                  struct pdl_err *err)
+{
+    static const char *const keys[] = {"model", "layer", "op", "split",
+                                       "dtype", "pass",  NULL};
+    struct pdl_layer_times *t = PDL_NEW(m->a, struct pdl_layer_times, 1);
+    struct pdl_select select;
+    enum pdl_status st;
+
+    if (!t)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = pdl_select_parse(m->a, m->select, keys, &select, err);
+    if (st == PDL_OK)
+        st = pdl_layers_read(m->a, m->doc, &select, t, err);
+    if (st == PDL_OK && t->n == 0)
+        st = pdl_fail(err, PDL_EINVAL, "%s: nothing selected", m->file);
+    if (st != PDL_OK)
+        return st;
+    while (fit->n < PDL_FIT_MAX && pdl_fit_layer_param(fit->n))
+        fit->n++;
+    fit->param = pdl_fit_layer_param(0);
+    fit->rows = t->n;
+    pdl_fit_system(sys, fit->param, fit->n, layers_cost, t, &fit->result);
+    return PDL_OK;
+}
+
+static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
+{
+    pdl_printf(
+        out,
+        "fitted to %d times, %d evaluations: error of the logarithm %.4f -> "
+        "%.4f\n",
+        f->rows, f->result.evaluations, f->result.before, f->result.after);
+    if (f->held_out > 0)
+        pdl_printf(out,
+                   "kinds of strategies left out one at a time: 80 %% within "
+                   "%.1f %%\n",
+                   100 * f->held_out);
+    for (int i = 0; i < f->n; i++) {
+        double v = f->result.value[i];
+        bool edge = v <= f->param[i].low || v >= f->param[i].high;
+
+        pdl_printf(
+            out, "  %-34s %12.5g  %s%s\n", f->param[i].name, v,
+            f->result.identified[i] ? "" : "not identified by these rows",
+            edge ? " (at its bound)" : "");
+    }
+}
+
+static void json_fit(const struct cli_fit *f)
+{
+    struct pdl_json w;
+
+    pdl_json_init(&w, cli_out());
+    pdl_json_schema(&w, "calibrate");
+    pdl_json_kint(&w, "rows", f->rows);
+    pdl_json_kint(&w, "evaluations", f->result.evaluations);
+    pdl_json_knum(&w, "error_before", f->result.before);
+    pdl_json_knum(&w, "error_after", f->result.after);
+    pdl_json_knum(&w, "held_out_error", f->held_out);
+    pdl_json_key(&w, "parameters");
+    pdl_json_array(&w);
+    for (int i = 0; i < f->n; i++) {
+        pdl_json_row(&w);
+        pdl_json_kstr(&w, "name", f->param[i].name);
+        pdl_json_knum(&w, "value", f->result.value[i]);
+        pdl_json_knum(&w, "low", f->param[i].low);
+        pdl_json_knum(&w, "high", f->param[i].high);
+        pdl_json_knum(&w, "sensitivity", f->result.sensitivity[i]);
+        pdl_json_kbool(&w, "identified", f->result.identified[i]);
+        pdl_json_end(&w);
+    }
+    pdl_json_end(&w);
+    pdl_json_end(&w);
+}
+
+static enum pdl_status fit(struct cli_measured *m, struct pdl_system *sys,
+                           struct cli_fit *f, struct pdl_err *err)
+{
+    enum pdl_status st = cli_measured_open(m, err);
+
+    if (st == PDL_OK)
+        st = pdl_system_open(m->a, m->system, sys, err);
+    if (st == PDL_OK)
+        st = strcmp(m->schema, "paradl.layers/1") == 0
+                 ? fit_layers(m, sys, f, err)
+                 : cli_fit_runs(m, sys, f, err);
+    return st;
+}
+
+static int calibrate(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct cli_measured m = {o->fit, o->select, o->base, NULL, NULL, ""};
+    struct pdl_err err = {"", ""};
+    struct pdl_system sys;
+    struct cli_fit f = {.n = 0};
+    struct pdl_buf text;
+    enum pdl_status st;
+    int rc;
+
+    if (!o->fit || !o->base) {
+        pdl_fail(&err, PDL_EINVAL, "calibrate needs --fit and --base");
+        pdl_hint(&err, "see 'paradl calibrate --help'");
+        return cli_usage(&err);
+    }
+    m.a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    st = m.a ? fit(&m, &sys, &f, &err)
+             : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st != PDL_OK) {
+        rc = cli_fail(st, &err);
+        pdl_arena_destroy(m.a);
+        return rc;
+    }
+    if (args->json)
+        json_fit(&f);
+    else if (o->output)
+        print_fit(&f, cli_out());
+    pdl_buf_init(&text);
+    pdl_system_write(&sys, &text.sink);
+    rc = args->json && !o->output ? EXIT_OK : cli_write(o->output, &text);
+    pdl_buf_free(&text);
+    pdl_arena_destroy(m.a);
+    return rc;
+}
+
+const struct pdl_cmd cli_calibrate = {
+    .name = "calibrate",
+    .args = "",
+    .summary = "fits a system's parameters to measurements",
+    .text = "Moves named physical parameters of a system, within bounds, until "
+            "its projections match the selected measurements best, and writes "
+            "the system. Parameters that the rows do not identify are named.",
+    .example = "paradl calibrate --help",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = calibrate,
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl validate: projected against measured. */
+#include "measured.h"
+
+#include <string.h>
+
+struct options {
+    const char *measured, *select, *system;
+};
+
+#define AT(field) offsetof(struct options, field)
+// clang-format off
+static const struct pdl_opt opts[] = {
+    {"measured", 0, PDL_OPT_TEXT, AT(measured), "FILE", NULL,
+     "measured runs (paradl.runs/1) or layer times (paradl.layers/1)"},
+    {"select", 0, PDL_OPT_TEXT, AT(select), "KEY=VALUE,...", NULL,
+     "rows to take: , is and, | is or, values are globs"},
+    {"system", 0, PDL_OPT_TEXT, AT(system), "SYSTEM", NULL,
+     "project on this system instead of the one each run names"},
+};
+// clang-format on
+#undef AT
+
+static int validate(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct cli_measured m = {o->measured, o->select, o->system, NULL, NULL, ""};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st;
+    int rc;
+
+    if (!o->measured) {
+        pdl_fail(&err, PDL_EINVAL, "validate needs --measured FILE");
+        pdl_hint(&err, "see 'paradl validate --help'");
+        return cli_usage(&err);
+    }
+    m.a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    st = m.a ? cli_measured_open(&m, &err)
+             : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st != PDL_OK)
+        rc = cli_fail(st, &err);
+    else if (strcmp(m.schema, "paradl.layers/1") == 0)
+        rc = cli_validate_layers(&m, args->json);
+    else
+        rc = cli_validate_runs(&m, args->json);
+    pdl_arena_destroy(m.a);
+    return rc;
+}
+
+const struct pdl_cmd cli_validate = {
+    .name = "validate",
+    .args = "",
+    .summary = "projected times against measured ones",
+    .text = "Projects every run or layer of a file of measurements and prints "
+            "how far the projection is off, by group: accuracy is 1 - |p - m| "
+            "/ m; bias is the median of p / m - 1.",
+    .example = "paradl validate --help",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = validate,
+};

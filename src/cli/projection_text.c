@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A projection for people: the time of a step by phase, what the network does
+ * meanwhile, the memory of a PE, and what the numbers rest on. */
+#include "projection.h"
+
+static void line(const char *name, double v, enum pdl_unit unit, double share)
+{
+    char buf[32];
+
+    pdl_printf(cli_out(), "  %-22s %12s", name,
+               pdl_unit_format(v, unit, buf, sizeof buf));
+    if (share >= 0)
+        pdl_printf(cli_out(), "  %5.1f %%", 100 * share);
+    pdl_puts(cli_out(), "\n");
+}
+
+static void print_times(const struct pdl_projection *x)
+{
+    const struct {
+        const char *name;
+        double s;
+    } rows[] = {
+        {"forward", x->forward_s},
+        {"backward", x->backward_s},
+        {"update", x->update_s},
+        {"exposed communication", x->exposed_comm_s},
+        {"pipeline bubble", x->bubble_s},
+    };
+    const struct {
+        const char *name;
+        double s;
+    } busy[] = {
+        {"gradient exchange", x->gradient_comm_s},
+        {"layer collectives", x->layer_comm_s},
+        {"halo exchange", x->halo_s},
+        {"stage to stage", x->p2p_s},
+    };
+
+    line("step", x->step_s, PDL_UNIT_SECONDS, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].s > 0)
+            line(rows[i].name, rows[i].s, PDL_UNIT_SECONDS,
+                 rows[i].s / x->step_s);
+    pdl_puts(cli_out(), "Network busy\n");
+    for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++)
+        if (busy[i].s > 0)
+            line(busy[i].name, busy[i].s, PDL_UNIT_SECONDS, -1);
+}
+
+void cli_job_text(const struct cli_job *j)
+{
+    const struct pdl_projection *x = &j->x;
+    struct pdl_sink *out = cli_out();
+
+    pdl_printf(out, "%s, batch %lld, on %lld PEs of %s (%s, %s)\n",
+               j->model->name, (long long)x->batch, (long long)x->pes,
+               j->sys.name, pdl_precision_name(j->oracle.precision),
+               j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
+    pdl_puts(out, "Time of a step\n");
+    print_times(x);
+    pdl_puts(out, "Memory of a PE\n");
+    line("weights", (double)x->weights_bytes, PDL_UNIT_BYTES, -1);
+    line("gradients", (double)x->gradients_bytes, PDL_UNIT_BYTES, -1);
+    line("optimizer", (double)x->optimizer_bytes, PDL_UNIT_BYTES, -1);
+    line("activations", (double)x->activations_bytes, PDL_UNIT_BYTES, -1);
+    line("peak", (double)x->peak_bytes, PDL_UNIT_BYTES,
+         (double)x->peak_bytes / (double)x->capacity_bytes);
+    pdl_printf(out, "%s%.1f samples/s, %.1f %% of the peak FLOP/s\n",
+               x->feasible ? "" : "DOES NOT FIT: more memory than a PE has. ",
+               x->samples_per_s, 100 * x->mfu);
+    cli_explain_text(j);
+    for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
+        pdl_printf(out, "note: %s\n", j->plan->fallbacks[i]);
+    for (int64_t i = 0; i < j->sys.nnotes; i++)
+        pdl_printf(out, "note: %s\n", j->sys.notes[i]);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The same traffic several times in a row, as a program calls a collective in
+ * a loop: a rank begins again as soon as all its own operations are complete,
+ * without a barrier.
+ *
+ * "All its own operations" needs no list of them: with a window of w nothing
+ * is looked at before the operations up to w places back are complete, so w-1
+ * empty operations between two turns keep them apart. */
+#include "sim_priv.h"
+
+#include <math.h>
+
+enum { JITTER_KEY = 0x6a697474 };
+
+static int64_t turn_length(const struct pdl_traffic_loop *l, int rank)
+{
+    return l->once.nops(l->once.ctx, rank) + l->once.window - 1;
+}
+
+static int64_t loop_nops(void *ctx, int rank)
+{
+    const struct pdl_traffic_loop *l = ctx;
+
+    return l->once.nops(l->once.ctx, rank) > 0 ? l->times * turn_length(l, rank)
+                                               : 0;
+}
+
+/* Exponentially distributed: the work between two messages, measured on a
+ * machine that does other things too. */
+static double pause_before(const struct pdl_traffic_loop *l, int rank,
+                           int64_t i)
+{
+    struct pdl_rng4 h;
+
+    if (!(l->jitter_s > 0))
+        return 0;
+    h = pdl_philox(JITTER_KEY + l->seed, (uint64_t)rank, (uint64_t)i);
+    return -l->jitter_s * log((h.v[0] + 0.5) / 4294967296.0);
+}
+
+static void loop_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
+{
+    const struct pdl_traffic_loop *l = ctx;
+    int64_t turn = turn_length(l, rank), at = i % turn, base = i - at;
+
+    if (at >= l->once.nops(l->once.ctx, rank)) {
+        *out = (struct pdl_traffic_op){.send_to = -1, .recv_from = -1};
+    } else {
+        l->once.op(l->once.ctx, rank, at, out);
+        for (int k = 0; k < out->nafter && k < 4; k++)
+            out->after[k] += base;
+        if (out->send_to != rank) /* a copy is not a message */
+            out->compute_s += pause_before(l, rank, i);
+    }
+    /* with a window of 1 it is said, not only implied, so that the turns are
+     * a chain that rounds understand */
+    if (out->nafter == 0 && i > 0 && l->once.window == 1) {
+        out->nafter = 1;
+        out->after[0] = i - 1;
+    }
+}
+
+static int64_t loop_alike(void *ctx, int64_t i)
+{
+    const struct pdl_traffic_loop *l = ctx;
+    int64_t turn = turn_length(l, 0), at = i % turn;
+
+    if (l->jitter_s > 0 || at >= l->once.nops(l->once.ctx, 0))
+        return 1;
+    return l->once.alike(l->once.ctx, at);
+}
+
+/* Places in the loop are places in the turn only where all turns are equally
+ * long. */
+static bool equal_turns(const struct pdl_traffic *t)
+{
+    for (int r = 1; r < t->nranks; r++)
+        if (t->nops(t->ctx, r) != t->nops(t->ctx, 0))
+            return false;
+    return true;
+}
+
+void pdl_traffic_repeat(struct pdl_traffic_loop *loop, struct pdl_traffic *out)
+{
+    if (loop->once.window == 0)
+        loop->once.window = PDL_TRAFFIC_WINDOW;
+    *out = loop->once;
+    out->ctx = loop;
+    out->nops = loop_nops;
+    out->op = loop_op;
+    out->alike =
+        loop->once.alike && equal_turns(&loop->once) ? loop_alike : NULL;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What runs when in a step. The simulation that prices the step records when
+ * each operation of the first micro-batch ran in its stage and when each task
+ * of the pipeline ended; every other micro-batch is the same task at another
+ * time. Nothing is priced again here. */
+#include "oracle_priv.h"
+
+static const int64_t MOST_EVENTS = 1 << 22;
+
+struct build {
+    const struct pdl_plan *p;
+    struct oracle_record r;
+    struct pdl_event *events;
+    int64_t n;
+};
+
+/* From `first` items on: the end of the last operation, by the stage's clock. */
+static double end_of(const struct build *b, int first, int nitems, double from)
+{
+    double end = from;
+
+    for (int i = first; i < first + nitems; i++)
+        for (int k = 0; k < b->p->items[i].nops; k++) {
+            int op = b->p->items[i].first_op + k;
+            double t = b->r.start[op] + b->r.seconds[op];
+
+            end = t > end ? t : end;
+        }
+    return end;
+}
+
+static void add_items(struct build *b, int stage, int first, int nitems,
+                      int64_t micro, double shift)
+{
+    for (int i = first; i < first + nitems; i++)
+        for (int k = 0; k < b->p->items[i].nops; k++) {
+            int op = b->p->items[i].first_op + k;
+
+            if (b->r.seconds[op] > 0)
+                b->events[b->n++] = (struct pdl_event){
+                    op, stage, micro, b->r.start[op] + shift, b->r.seconds[op]};
+        }
+}
+
+static double done(const struct build *b, int pass, int stage, int64_t micro)
+{
+    return b->r
+        .done[((int64_t)pass * b->p->nstages + stage) * b->p->micro_batches +
+              micro];
+}
+
+/* The exchange of gradients goes with the last micro-batch's backward. */
+static void add_stage(struct build *b, int stage)
+{
+    const struct pdl_plan_stage *s = &b->p->stages[stage];
+    double forward = end_of(b, s->first_forward, s->nforward, 0);
+    double backward = end_of(b, s->first_backward, s->nbackward, forward);
+    double last = 0;
+
+    for (int64_t m = 0; m < b->p->micro_batches; m++) {
+        double back = done(b, 1, stage, m) - backward;
+
+        add_items(b, stage, s->first_forward, s->nforward, m,
+                  done(b, 0, stage, m) - forward);
+        add_items(b, stage, s->first_backward, s->nbackward, m, back);
+        last = back > last ? back : last;
+    }
+    add_items(b, stage, s->first_update, s->nupdate, -1, last);
+}
+
+enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
+                             const struct pdl_system *sys,
+                             const struct pdl_oracle_options *opt,
+                             struct pdl_timeline *out, struct pdl_err *err)
+{
+    struct build b = {.p = plan};
+    struct pdl_projection x;
+    enum pdl_status st;
+    int64_t most, tasks;
+
+    if (!pdl_mul64(plan->nops, plan->micro_batches, &most) ||
+        !pdl_mul64(2 * (int64_t)plan->nstages, plan->micro_batches, &tasks) ||
+        most > MOST_EVENTS || tasks > MOST_EVENTS)
+        return pdl_fail(err, PDL_EINVAL, "the step has too many events");
+    b.r.start = PDL_NEW(a, double, plan->nops + 1);
+    b.r.seconds = PDL_NEW(a, double, plan->nops + 1);
+    b.r.done = PDL_NEW(a, double, tasks);
+    b.events = PDL_NEW(a, struct pdl_event, most + 1);
+    if (!b.r.start || !b.r.seconds || !b.r.done || !b.events)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = oracle_project(plan, sys, opt, &b.r, &x, err);
+    if (st != PDL_OK)
+        return st;
+    for (int s = 0; s < plan->nstages; s++)
+        add_stage(&b, s);
+    *out = (struct pdl_timeline){b.n, b.events};
+    return PDL_OK;
+}

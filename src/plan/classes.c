@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Classes of ranks: ranks of one stage whose local shapes and relative halo
+ * boxes are all equal do the same work. Tensors are cut in few different
+ * ways, so a rank is known by its part of each distinct cut (one dimension's
+ * size, unit, factors and frame), not of each tensor. Very large meshes are
+ * not listed rank by rank. */
+#include "text.h"
+
+#include <string.h>
+
+struct cut {
+    uint32_t factors;
+    int64_t size, unit;
+    struct pdl_frame frame;
+};
+
+struct classes {
+    const struct pdl_plan *p;
+    pdl_arena *arena;
+    struct cut *cuts;
+    int ncuts, cap;
+    int64_t *key;   /* [rank][2 * cuts + 1] */
+    int64_t *class; /* of each rank */
+    int64_t *first; /* rank of each class */
+    int64_t nclasses;
+};
+
+static bool same_cut(const struct cut *a, const struct cut *b)
+{
+    return a->factors == b->factors && a->size == b->size &&
+           a->unit == b->unit && a->frame.kind == b->frame.kind &&
+           memcmp(&a->frame.window, &b->frame.window, sizeof a->frame.window) ==
+               0;
+}
+
+static bool add_cut(struct classes *c, const struct cut *cut)
+{
+    for (int i = 0; i < c->ncuts; i++)
+        if (same_cut(&c->cuts[i], cut))
+            return true;
+    if (c->ncuts == c->cap) {
+        int cap = c->cap ? 2 * c->cap : 32;
+        void *p = pdl_arena_grow(c->arena, c->cuts, (size_t)c->ncuts,
+                                 (size_t)cap, sizeof *cut);
+
+        if (!p)
+            return false;
+        c->cuts = p;
+        c->cap = cap;
+    }
+    c->cuts[c->ncuts++] = *cut;
+    return true;
+}
+
+static bool collect(struct classes *c)
+{
+    const struct pdl_plan *p = c->p;
+
+    for (int t = 0; t < p->ntensors; t++)
+        for (int d = 0; d < p->tensors[t].ndims; d++) {
+            const struct pdl_plan_tensor *x = &p->tensors[t];
+            struct cut cut = {.size = x->dim[d],
+                              .unit = x->unit[d] ? x->unit[d] : 1,
+                              .frame = x->frame[d]};
+
+            for (int f = 0; f < p->mesh->nfactors; f++)
+                if (x->place.at[f] == d)
+                    cut.factors |= UINT32_C(1) << f;
+            if (cut.factors && !add_cut(c, &cut))
+                return false;
+        }
+    return true;
+}
+
+/* What the rank has of a cut: how many items, and how far a frame reaches
+ * below what the split owns. */
+static void part(const struct classes *c, const struct cut *cut, int64_t rank,
+                 int64_t *key)
+{
+    const struct pdl_mesh *m = c->p->mesh;
+    int64_t parts = 1, i = 0, lo, hi, first, last;
+
+    for (int f = 0; f < m->nfactors; f++)
+        if (cut->factors >> f & 1) {
+            i = i * m->factor[f] + pdl_mesh_coord(m, rank, f);
+            parts *= m->factor[f];
+        }
+    pdl_split(cut->size, cut->unit, parts, i, &lo, &hi);
+    first = lo;
+    last = hi;
+    if (cut->frame.kind == PDL_FRAME_READS) {
+        pdl_split(cut->frame.window.out, 1, parts, i, &first, &last);
+        pdl_window_reads(&cut->frame.window, first, last, &first, &last);
+    } else if (cut->frame.kind == PDL_FRAME_READERS) {
+        pdl_split(cut->frame.window.in, 1, parts, i, &first, &last);
+        pdl_window_readers(&cut->frame.window, first, last, &first, &last);
+    }
+    key[0] = last - first;
+    key[1] = lo - first;
+}
+
+static int64_t stage_of(const struct pdl_plan *p, int64_t rank)
+{
+    int64_t s = 0;
+
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        if (p->pipe_factors >> f & 1)
+            s = s * p->mesh->factor[f] + pdl_mesh_coord(p->mesh, rank, f);
+    return s;
+}
+
+/* Ranks by class; a hash table of keys keeps it linear. */
+static bool classify(struct classes *c)
+{
+    int64_t pes = c->p->mesh->pes, width = 2 * c->ncuts + 1, nslots;
+    int64_t *slot;
+
+    nslots = 2 * pes + 1;
+    c->key = PDL_NEW(c->arena, int64_t, pes * width);
+    c->class = PDL_NEW(c->arena, int64_t, pes);
+    c->first = PDL_NEW(c->arena, int64_t, pes);
+    slot = PDL_NEW(c->arena, int64_t, nslots);
+    if (!c->key || !c->class || !c->first || !slot)
+        return false;
+    for (int64_t r = 0; r < pes; r++) {
+        int64_t *key = c->key + r * width;
+        uint64_t h = UINT64_C(14695981039346656037);
+        size_t s;
+
+        key[0] = stage_of(c->p, r);
+        for (int i = 0; i < c->ncuts; i++)
+            part(c, &c->cuts[i], r, key + 1 + 2 * i);
+        for (int64_t i = 0; i < width; i++)
+            h = (h ^ (uint64_t)key[i]) * UINT64_C(1099511628211);
+        s = (size_t)(h % (uint64_t)nslots);
+        while (slot[s] && memcmp(c->key + c->first[slot[s] - 1] * width, key,
+                                 (size_t)width * sizeof *key) != 0)
+            s = (s + 1) % (size_t)nslots;
+        if (!slot[s]) {
+            c->first[c->nclasses] = r;
+            slot[s] = ++c->nclasses;
+        }
+        c->class[r] = slot[s] - 1;
+    }
+    return true;
+}
+
+/* "0-3,8": the ranks of each class, in one pass over the ranks a class. */
+static void put_ranks(const struct classes *c, int64_t k, struct pdl_sink *out)
+{
+    int64_t pes = c->p->mesh->pes;
+    const char *sign = "";
+
+    for (int64_t r = c->first[k]; r < pes; r++) {
+        int64_t end = r;
+
+        if (c->class[r] != k)
+            continue;
+        while (end + 1 < pes && c->class[end + 1] == k)
+            end++;
+        pdl_printf(out, "%s%lld", sign, (long long)r);
+        if (end > r)
+            pdl_printf(out, "-%lld", (long long)end);
+        sign = ",";
+        r = end;
+    }
+}
+
+enum pdl_status plan_text_classes(const struct pdl_plan *p,
+                                  struct pdl_sink *out)
+{
+    enum { MOST = 64 };
+    struct classes c = {.p = p};
+    enum pdl_status st = PDL_OK;
+
+    if (p->mesh->pes > PLAN_TEXT_MAX_PES)
+        return PDL_EINVAL;
+    c.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    if (!c.arena || !collect(&c) || !classify(&c))
+        st = PDL_ENOMEM;
+    for (int64_t k = 0; st == PDL_OK && k < c.nclasses && k < MOST; k++) {
+        pdl_printf(out, "class %lld stage=%lld ranks=", (long long)k,
+                   (long long)stage_of(p, c.first[k]));
+        put_ranks(&c, k, out);
+        pdl_puts(out, "\n");
+    }
+    if (st == PDL_OK && c.nclasses > MOST)
+        pdl_printf(out, "class %d more=%lld\n", MOST,
+                   (long long)(c.nclasses - MOST));
+    pdl_arena_destroy(c.arena);
+    return st;
+}

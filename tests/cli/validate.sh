@@ -1,0 +1,29 @@
+# projected against measured: bars, and what is refused with a reason
+set +e
+cp "$data"/oracle/*.json .
+d=.
+least() { # KEY AXES PERCENT: the group reaches it
+    awk -v a="$2" -v p="$3" -v k="$1" \
+        '$1 == k && $2 == a { print a, ($4 + 0 >= p ? "reaches" : "misses"), p, "%" }'
+}
+runs=$("$paradl" validate --measured "$d/runs.json" --select "model=resnet50*,strategy=data=16|data=32|data=64")
+echo "$runs" | least axes data 94
+runs=$("$paradl" validate --measured "$d/runs.json" --select "model=resnet50*")
+for bar in data:88 filter:70 channel:80 data+spatial:75; do
+    echo "$runs" | least axes "${bar%:*}" "${bar#*:}"
+done
+echo "$runs" | least model resnet50 83
+"$paradl" validate --measured "$d/layers.json" --select model=resnet50 |
+    awk '/^model  *resnet50/ { print "layers", ($6 + 0 <= 15 ? "reach" : "miss"), "15 %" }'
+"$paradl" validate; echo "rc $?"
+"$paradl" validate --measured nofile.json; echo "rc $?"
+"$paradl" validate --measured "$d/runs.json" --select modle=x; echo "rc $?"
+"$paradl" validate --measured "$d/runs.json" --select model=none; echo "rc $?"
+echo '{"schema":"paradl.plan/1"}' >other.json
+"$paradl" validate --measured other.json; echo "rc $?"
+echo '{"schema":"paradl.runs/1","runs":[{"id":"a"}]}' >bad.json
+"$paradl" validate --measured bad.json; echo "rc $?"
+"$paradl" calibrate; echo "rc $?"
+"$paradl" calibrate --fit other.json --base abci-v100; echo "rc $?"
+"$paradl" calibrate --fit "$d/layers.json" --base nosuch; echo "rc $?"
+"$paradl" project resnet50 --system abci-v100 --strategy data=4 --batch 64 --framework chainermx; echo "rc $?"

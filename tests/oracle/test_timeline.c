@@ -1,0 +1,111 @@
+/* The timeline is the simulation that prices the step: nothing overlaps on a
+ * stream, everything that takes time is there, and it ends when the step does. */
+#include "paradl/oracle.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+static int by_start(const void *pa, const void *pb)
+{
+    const struct pdl_event *a = *(const struct pdl_event *const *)pa;
+    const struct pdl_event *b = *(const struct pdl_event *const *)pb;
+
+    return a->start_s < b->start_s ? -1 : a->start_s > b->start_s;
+}
+
+/* Computation and what it waits for is one stream, exchange of gradients
+ * another. */
+static bool exchanges(const struct pdl_plan *p, const struct pdl_event *e)
+{
+    return e->micro < 0 && p->ops[e->op].group != 0;
+}
+
+static void no_overlap(const struct pdl_plan *p, const struct pdl_timeline *t,
+                       int stage, bool exchange)
+{
+    const struct pdl_event **list = malloc((size_t)(t->n + 1) * sizeof *list);
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < t->n; i++)
+        if (t->events[i].stage == stage &&
+            exchanges(p, &t->events[i]) == exchange)
+            list[n++] = &t->events[i];
+    qsort(list, (size_t)n, sizeof *list, by_start);
+    for (int64_t i = 1; i < n; i++)
+        if (list[i]->start_s <
+            list[i - 1]->start_s + list[i - 1]->seconds - 1e-12)
+            fail_msg("operations %d and %d overlap", list[i - 1]->op,
+                     list[i]->op);
+    free(list);
+}
+
+static void check(const char *model, const char *strategy, int64_t batch,
+                  bool ends_with_the_step)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_system sys;
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_plan_options po = {.batch = batch};
+    struct pdl_oracle_options opt = {.precision = PDL_PREC_FP32,
+                                     .optimizer_slots = 1};
+    const struct pdl_model *m;
+    const struct pdl_plan *p;
+    struct pdl_projection x;
+    struct pdl_timeline t;
+    struct pdl_err err = {"", ""};
+    double end = 0, busy = 0;
+
+    if (pdl_zoo_build(a, model, &m, &err) != PDL_OK ||
+        pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
+        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
+        pdl_plan_lower(a, m, s, &po, &p, &err) != PDL_OK ||
+        pdl_project(p, &sys, &opt, &x, &err) != PDL_OK ||
+        pdl_timeline(a, p, &sys, &opt, &t, &err) != PDL_OK)
+        fail_msg("%s, %s: %s", model, strategy, err.msg);
+    assert_true(t.n > 10);
+    for (int64_t i = 0; i < t.n; i++) {
+        const struct pdl_event *e = &t.events[i];
+
+        assert_true(e->start_s >= -1e-12 && e->seconds > 0);
+        end = e->start_s + e->seconds > end ? e->start_s + e->seconds : end;
+        busy += e->seconds;
+    }
+    for (int k = 0; k < p->nstages; k++) {
+        no_overlap(p, &t, k, false);
+        no_overlap(p, &t, k, true);
+    }
+    if (ends_with_the_step) {
+        assert_true(fabs(end - x.step_s) < 1e-9 * x.step_s);
+        assert_true(fabs(busy - x.compute_s - x.comm_s) < 1e-9 * busy);
+    } else {
+        assert_true(end <= x.step_s * (1 + 1e-9));
+        assert_true(end > 0.9 * x.step_s);
+    }
+    pdl_arena_destroy(a);
+}
+
+static void the_timeline_is_the_price(void **state)
+{
+    (void)state;
+    check("lenet5", "data=2", 8, true);
+    check("resnet50", "data=8", 64, true);
+    check("resnet50", "data=4,overlap=off", 64, true);
+    check("resnet50", "data=2,spatial=2", 16, true);
+    check("vgg16", "data=4,filter=4", 64, true);
+    check("vgg16", "data=2,accumulate=4", 64, true);
+    check("vgg16", "pipe=4(gpipe,m=4)", 64, false);
+    check("resnet50", "pipe=4(1f1b,m=8),data=2", 64, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_timeline_is_the_price),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
