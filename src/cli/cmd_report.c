@@ -68,8 +68,8 @@ const struct pdl_cmd cli_report_cmd = {
             "with --json and writes one HTML file with charts and tables that "
             "needs nothing else: no network, no scripts. The same page as "
             "with --report of these commands.",
-    .example = "paradl simulate allreduce --topology torus:4x4 --size 1MiB "
-               "--links --json | paradl report -",
+    .example = "paradl simulate allreduce -t torus:4x4 -s 1MiB --json | "
+               "paradl report -",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),
