@@ -11,7 +11,8 @@ build="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev
     libxxhash-dev libhwloc-dev"
 check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
     libcmocka-dev libonnx-testdata python3 man-db"
-peers="$check python3-yaml libsimgrid-dev python3-torch python3-torchvision"
+peers="$check python3-yaml libsimgrid-dev python3-torch python3-torchvision
+    chromium"
 case ${1:-build} in
 build) want=$build ;;
 check) want=$check ;;

@@ -26,6 +26,7 @@ extern const struct pdl_cmd cli_topology_list, cli_topology_show,
     cli_topology_export;
 extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
+extern const struct pdl_cmd cli_report_cmd;
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;
@@ -52,5 +53,10 @@ int cli_usage(const struct pdl_err *err);
 /* Writes a result to a file (atomically) or, for NULL or "-", to standard
  * output. Returns an exit code. */
 int cli_write(const char *path, const struct pdl_buf *text);
+/* What --report does: the page of a result's JSON into a file. */
+int cli_report(const struct pdl_buf *json, const char *path);
+/* The command line that was given, without --report and --json. */
+void cli_command_line(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                      struct pdl_sink *out);
 
 #endif

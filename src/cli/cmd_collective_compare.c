@@ -10,9 +10,10 @@
 #include <string.h>
 
 struct options {
-    const char *topology, *size, *algorithms;
+    const char *topology, *size, *algorithms, *report;
     int64_t ranks;
     double density;
+    bool links;
 };
 
 // clang-format off
@@ -28,6 +29,10 @@ static const struct pdl_opt opts[] = {
      "number of ranks (one a host)"},
     {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
      "share of non-zeros; compares the sparse algorithms too"},
+    {"links", 0, PDL_OPT_FLAG, AT(links), NULL, NULL,
+     "bytes on each link by the fastest at the last size, in the JSON"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
 };
 #undef AT
 // clang-format on
@@ -43,9 +48,21 @@ struct row {
     double best; /* time of the fastest of its network and size */
 };
 
+/* What the fastest algorithm does to the links of a network. */
+struct heat {
+    const struct row *row;
+    const int64_t *bytes;
+    int nlinks;
+};
+
+enum { MAX_HEATS = 64, MAX_HEAT_LINKS = 200000 };
+
 struct comparison {
     const char *collective;
     const struct options *o;
+    const struct pdl_args *args;
+    struct heat heats[MAX_HEATS];
+    int nheats;
     pdl_arena *arena;
     struct row *rows;
     int nrows;
@@ -64,11 +81,12 @@ static char *next_item(pdl_arena *a, const char **at, char mark)
     return pdl_arena_strndup(a, from, n);
 }
 
+/* bytes: also those of every link, or NULL. */
 static void run_one(struct comparison *c, const struct pdl_net *net,
-                    const char *spec, struct row *row)
+                    const char *spec, struct row *row, int64_t *bytes)
 {
     struct cli_job_size size = {row->ranks, row->bytes, c->o->density};
-    struct pdl_sim_config config = {.bounds = true};
+    struct pdl_sim_config config = {.bounds = true, .links = bytes != NULL};
     pdl_arena *a = pdl_arena_create((size_t)16 << 30);
     struct pdl_err err = {"", ""};
     struct pdl_traffic traffic;
@@ -89,6 +107,8 @@ static void run_one(struct comparison *c, const struct pdl_net *net,
         row->time_s = sim.time_s;
         row->lower_s = sim.bounds.lower_s;
         row->messages = sim.messages;
+        for (int i = 0; bytes && i < net->nlinks; i++)
+            bytes[i] = sim.links[i].bytes;
     } else {
         row->refused = pdl_arena_strdup(c->arena, err.msg);
     }
@@ -108,7 +128,7 @@ static enum pdl_status add_row(struct comparison *c, const struct pdl_net *net,
                         .algorithm = spec,
                         .bytes = bytes,
                         .ranks = c->o->ranks ? (int)c->o->ranks : net->nhosts};
-    run_one(c, net, spec, row);
+    run_one(c, net, spec, row, NULL);
     return PDL_OK;
 }
 
@@ -149,6 +169,24 @@ static enum pdl_status compare_at(struct comparison *c,
     return st;
 }
 
+/* Runs the fastest of the last size once more, and looks at the links. */
+static void measure_heat(struct comparison *c, const struct pdl_net *net,
+                         int first)
+{
+    struct heat *h = &c->heats[c->nheats];
+    int64_t *bytes;
+
+    if (first >= c->nrows || c->rows[first].refused || c->nheats == MAX_HEATS ||
+        net->nlinks > MAX_HEAT_LINKS)
+        return;
+    bytes = PDL_NEW(c->arena, int64_t, net->nlinks + 1);
+    if (!bytes)
+        return;
+    *h = (struct heat){&c->rows[first], bytes, net->nlinks};
+    run_one(c, net, h->row->algorithm, &c->rows[first], bytes);
+    c->nheats++;
+}
+
 static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
 {
     const char *nets = c->o->topology, *topology, *sizes, *text;
@@ -157,6 +195,7 @@ static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
     while (st == PDL_OK &&
            (topology = next_item(c->arena, &nets, ';')) != NULL) {
         const struct pdl_net *net = NULL;
+        int first = c->nrows;
 
         st = pdl_net_make(c->arena, topology, &net, err);
         sizes = c->o->size;
@@ -165,19 +204,56 @@ static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
             int64_t bytes;
 
             st = pdl_bytes_parse(text, &bytes, err);
-            if (st == PDL_OK)
+            if (st == PDL_OK) {
+                first = c->nrows;
                 st = compare_at(c, net, topology, bytes, err);
+            }
         }
+        if (st == PDL_OK && (c->o->links || c->o->report))
+            measure_heat(c, net, first);
     }
     return st;
 }
 
-static void print_json(const struct comparison *c)
+static void json_heat(struct pdl_json *j, const struct comparison *c)
+{
+    pdl_json_key(j, "heat");
+    pdl_json_array(j);
+    for (int i = 0; i < c->nheats; i++) {
+        const struct heat *h = &c->heats[i];
+
+        pdl_json_object(j);
+        pdl_json_kstr(j, "topology", h->row->topology);
+        pdl_json_kstr(j, "algorithm", h->row->algorithm);
+        pdl_json_kint(j, "size_bytes", h->row->bytes);
+        pdl_json_knum(j, "time_s", h->row->time_s);
+        pdl_json_key(j, "link_bytes");
+        pdl_json_flat(j);
+        for (int k = 0; k < h->nlinks; k++)
+            pdl_json_int(j, h->bytes[k]);
+        pdl_json_end(j);
+        pdl_json_end(j);
+    }
+    pdl_json_end(j);
+}
+
+static void json_command(struct pdl_json *j, const struct pdl_args *args)
+{
+    struct pdl_buf line;
+
+    pdl_buf_init(&line);
+    cli_command_line(&cli_collective_compare, args, &line.sink);
+    pdl_json_kstr(j, "command", line.text);
+    pdl_buf_free(&line);
+}
+
+static void print_json(const struct comparison *c, struct pdl_sink *out)
 {
     struct pdl_json j;
 
-    pdl_json_init(&j, cli_out());
+    pdl_json_init(&j, out);
     pdl_json_schema(&j, "collective-compare");
+    json_command(&j, c->args);
     pdl_json_kstr(&j, "collective", c->collective);
     pdl_json_key(&j, "rows");
     pdl_json_array(&j);
@@ -199,6 +275,8 @@ static void print_json(const struct comparison *c)
         pdl_json_end(&j);
     }
     pdl_json_end(&j);
+    if (c->o->links || c->o->report)
+        json_heat(&j, c);
     pdl_json_end(&j);
 }
 
@@ -245,10 +323,23 @@ static void print_text(const struct comparison *c)
             pdl_printf(cli_out(), "not run: %s\n", c->rows[i].refused);
 }
 
+static int report(const struct comparison *c)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(c, &json.sink);
+    rc = cli_report(&json, c->o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
 static int run(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
-    struct comparison c = {.collective = args->pos[0], .o = o};
+    struct comparison c = {.collective = args->pos[0], .o = o, .args = args};
+    int rc = EXIT_OK;
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
 
@@ -270,11 +361,13 @@ static int run(const struct pdl_args *args)
     }
     st = compare(&c, &err);
     if (st == PDL_OK && args->json)
-        print_json(&c);
+        print_json(&c, cli_out());
     else if (st == PDL_OK)
         print_text(&c);
+    if (st == PDL_OK && o->report)
+        rc = report(&c);
     pdl_arena_destroy(c.arena);
-    return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
+    return st == PDL_OK ? rc : cli_fail(st, &err);
 }
 
 const struct pdl_cmd cli_collective_compare = {

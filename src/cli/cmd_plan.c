@@ -12,7 +12,7 @@
 struct options {
     struct cli_question q;
     int64_t top;
-    const char *strategies, *goal, *emit;
+    const char *strategies, *goal, *emit, *report;
     bool space;
 };
 
@@ -47,6 +47,8 @@ static const struct pdl_opt opts[] = {
      "also write the best plan to a file ('paradl plan show' reads it)"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
 };
 // clang-format on
 #undef AT
@@ -62,6 +64,7 @@ struct candidate {
 struct search {
     pdl_arena *arena;
     const struct options *o;
+    const struct pdl_args *args;
     struct cli_job *j;
     struct candidate *list;
     int n, evaluated, feasible;
@@ -217,12 +220,31 @@ static void json_plan(struct search *s, struct pdl_json *w, int i)
     pdl_arena_destroy(scratch);
 }
 
-static void print_json(struct search *s, int show, double seconds)
+/* What was asked. */
+static void json_question(const struct search *s, struct pdl_json *w)
+{
+    struct pdl_buf line;
+
+    pdl_buf_init(&line);
+    cli_command_line(&cli_plan, s->args, &line.sink);
+    pdl_json_kstr(w, "command", line.text);
+    pdl_buf_free(&line);
+    pdl_json_kstr(w, "model", s->j->model->name);
+    pdl_json_kstr(w, "system", s->j->sys.name);
+    pdl_json_kint(w, "pes", s->o->q.pes);
+    pdl_json_kint(w, "batch", s->o->q.batch);
+    pdl_json_kstr(w, "parameters",
+                  s->j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
+}
+
+static void print_json(struct search *s, int show, bool space, double seconds,
+                       struct pdl_sink *out)
 {
     struct pdl_json w;
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "plan");
+    json_question(s, &w);
     pdl_json_kint(&w, "evaluated", s->evaluated);
     pdl_json_kint(&w, "pruned", s->n - s->evaluated);
     pdl_json_kint(&w, "feasible_count", s->feasible);
@@ -232,7 +254,7 @@ static void print_json(struct search *s, int show, double seconds)
     for (int i = 0; i < show; i++)
         json_plan(s, &w, i);
     pdl_json_end(&w);
-    if (s->o->space) {
+    if (space) {
         pdl_json_key(&w, "excluded");
         pdl_json_array(&w);
         for (int i = 0; i < s->n; i++)
@@ -293,6 +315,21 @@ static void print_text(struct search *s, int show)
                        s->list[i].excluded);
 }
 
+/* The page has everything that was priced (or --top), and what was not. */
+static int report(struct search *s, double seconds)
+{
+    int show = s->o->top > 0 && s->o->top < s->evaluated ? (int)s->o->top
+                                                         : s->evaluated;
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(s, show, true, seconds, &json.sink);
+    rc = cli_report(&json, s->o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
 /* The best one again, for its operations. */
 static int emit(struct search *s)
 {
@@ -314,7 +351,7 @@ static int emit(struct search *s)
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
-    struct search s = {.o = &o};
+    struct search s = {.o = &o, .args = args};
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
     double start = pdl_clock_s();
@@ -344,10 +381,12 @@ static int plan(const struct pdl_args *args)
                : o.top == 0 && s.evaluated > 10 ? 10
                                                 : s.evaluated;
         if (args->json)
-            print_json(&s, show, pdl_clock_s() - start);
+            print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
         else
             print_text(&s, show);
         rc = o.emit && s.feasible > 0 ? emit(&s) : EXIT_OK;
+        if (rc == EXIT_OK && o.report)
+            rc = report(&s, pdl_clock_s() - start);
         if (rc == EXIT_OK && s.feasible == 0)
             rc = EXIT_NO;
     }

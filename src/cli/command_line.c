@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line that was given, again: made from the command's own table,
+ * so that a result can say how it was made. Quoted for a POSIX shell. Options
+ * that only say where text goes (--report, --json) are left out. */
+#include "cli_priv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void quoted(struct pdl_sink *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=+:,./@%";
+
+    if (*word && word[strspn(word, plain)] == '\0') {
+        pdl_printf(out, " %s", word);
+        return;
+    }
+    pdl_puts(out, " '");
+    for (; *word; word++)
+        if (*word == '\'')
+            pdl_puts(out, "'\\''");
+        else
+            pdl_put(out, word, 1);
+    pdl_puts(out, "'");
+}
+
+/* The option's value as text; NULL when it was not given. */
+static const char *value_of(const struct pdl_opt *o, const char *opts,
+                            char *buf, size_t size)
+{
+    const char *at = opts + o->offset;
+    int64_t i = 0;
+    double x = 0;
+
+    if (o->kind == PDL_OPT_TEXT)
+        return *(const char *const *)(const void *)at;
+    if (o->kind == PDL_OPT_FLAG)
+        return *(const bool *)(const void *)at ? "" : NULL;
+    if (o->kind == PDL_OPT_INT || o->kind == PDL_OPT_SIZE)
+        i = *(const int64_t *)(const void *)at;
+    else
+        x = *(const double *)(const void *)at;
+    if (i == 0 && x == 0)
+        return NULL;
+    if (o->kind == PDL_OPT_INT || o->kind == PDL_OPT_SIZE)
+        return pdl_unit_print(
+            (double)i, o->kind == PDL_OPT_INT ? PDL_UNIT_NONE : PDL_UNIT_BYTES,
+            buf, size);
+    return pdl_unit_print(
+        x, o->kind == PDL_OPT_TIME ? PDL_UNIT_SECONDS : PDL_UNIT_NONE, buf,
+        size);
+}
+
+void cli_command_line(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                      struct pdl_sink *out)
+{
+    char buf[64];
+
+    pdl_printf(out, "paradl %s", cmd->name);
+    for (int i = 0; i < args->npos; i++)
+        quoted(out, args->pos[i]);
+    for (int i = 0; i < cmd->nopts; i++) {
+        const struct pdl_opt *o = &cmd->opts[i];
+        const char *value = strcmp(o->name, "report") == 0
+                                ? NULL
+                                : value_of(o, args->opts, buf, sizeof buf);
+
+        if (!value)
+            continue;
+        pdl_printf(out, " --%s", o->name);
+        if (o->kind != PDL_OPT_FLAG)
+            quoted(out, value);
+    }
+}

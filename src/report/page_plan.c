@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of `paradl plan`: which strategy is fastest and where its time
+ * goes, what fits into memory, and all numbers. */
+#include "report_priv.h"
+
+#include <math.h>
+
+enum { MAX_BARS = 40, NTIMES = 6, NMEMORY = 7 };
+
+struct plan {
+    const char *strategy, *reason; /* reason: NULL when it fits */
+    double step_s, samples_per_s, mfu;
+    double time[NTIMES], comm_s;
+    double memory[NMEMORY], peak, capacity;
+};
+
+struct plans {
+    struct plan *list;
+    int n;
+};
+
+static const char *const time_names[NTIMES] = {
+    "forward", "backward", "update", "exposed communication", "bubble", "I/O"};
+static const char *const time_keys[NTIMES] = {"forward_s", "backward_s",
+                                              "update_s",  "exposed_comm_s",
+                                              "bubble_s",  "io_s"};
+static const char *const memory_names[NMEMORY] = {
+    "weights",   "gradients", "optimizer", "activations",
+    "workspace", "buffers",   "other"};
+static const char *const memory_keys[NMEMORY - 1] = {
+    "weights_bytes",     "gradients_bytes", "optimizer_bytes",
+    "activations_bytes", "workspace_bytes", "comm_buffers_bytes"};
+
+static void read_plan(struct report_reader *rd, const struct pdl_doc *d,
+                      struct plan *p)
+{
+    const struct pdl_doc *why, *time, *memory;
+    double sum = 0;
+
+    p->strategy = report_get_str(rd, d, "strategy");
+    why = report_get_list(rd, d, "reasons");
+    p->step_s = report_get_num(rd, d, "step_s");
+    p->samples_per_s = report_get_num(rd, d, "samples_per_s");
+    p->mfu = report_get_num(rd, d, "mfu");
+    p->comm_s = report_get_num(rd, d, "comm_s");
+    time = report_get_map(rd, d, "time");
+    for (int i = 0; time && i < NTIMES; i++)
+        p->time[i] = report_get_num(rd, time, time_keys[i]);
+    if (time) /* doing the forward pass again is part of going back */
+        p->time[1] += report_get_num(rd, time, "recompute_s");
+    memory = report_get_map(rd, d, "memory");
+    for (int i = 0; memory && i < NMEMORY - 1; i++)
+        sum += p->memory[i] = report_get_num(rd, memory, memory_keys[i]);
+    if (!memory)
+        return;
+    p->peak = report_get_num(rd, memory, "peak_bytes");
+    p->capacity = report_get_num(rd, memory, "capacity_bytes");
+    p->memory[NMEMORY - 1] = fmax(0, p->peak - sum);
+    if (!report_get_bool(rd, d, "feasible"))
+        p->reason = why && why->child && why->child->text ? why->child->text
+                                                          : "does not fit";
+}
+
+static struct plans read_plans(struct report_page *p)
+{
+    const struct pdl_doc *list = report_get_list(&p->rd, p->doc, "plans");
+    struct plans out = {.n = 0};
+
+    if (!list)
+        return out;
+    out.list = PDL_NEW(p->arena, struct plan, list->count + 1);
+    if (!out.list) {
+        p->rd.st = pdl_fail(p->rd.err, PDL_ENOMEM, "no memory for the plans");
+        return out;
+    }
+    for (const struct pdl_doc *d = list->child; d; d = d->next)
+        read_plan(&p->rd, d, &out.list[out.n++]);
+    return out;
+}
+
+/* ---- sections ------------------------------------------------------------------ */
+
+static void say_best(struct report_page *p, const struct plans *all)
+{
+    const struct plan *best = all->n > 0 ? &all->list[0] : NULL;
+    char text[64], peak[64], cap[64];
+
+    if (!best || best->reason) {
+        report_para(p->out, "Nothing fits.");
+        return;
+    }
+    report_para(
+        p->out,
+        "Best: %s, %s a step, %.4g samples/s, %.0f %% of the peak "
+        "arithmetic; %s of %s memory. %.0f %% of the step is communication "
+        "that nothing hides.",
+        best->strategy,
+        pdl_unit_format(best->step_s, PDL_UNIT_SECONDS, text, sizeof text),
+        best->samples_per_s, best->mfu * 100,
+        pdl_unit_format(best->peak, PDL_UNIT_BYTES, peak, sizeof peak),
+        pdl_unit_format(best->capacity, PDL_UNIT_BYTES, cap, sizeof cap),
+        best->step_s > 0 ? 100 * best->time[3] / best->step_s : 0);
+    for (int i = 1; i < all->n; i++)
+        if (!all->list[i].reason && best->step_s > 0) {
+            report_para(p->out, "Next: %s, %.2f times as long.",
+                        all->list[i].strategy,
+                        all->list[i].step_s / best->step_s);
+            break;
+        }
+}
+
+static struct report_bar *make_bars(struct report_page *p,
+                                    const struct plans *all, bool memory)
+{
+    struct report_bar *bars = PDL_NEW(p->arena, struct report_bar, all->n + 1);
+
+    for (int i = 0; bars && i < all->n; i++) {
+        const struct plan *x = &all->list[i];
+
+        bars[i].label = x->strategy;
+        bars[i].note = x->reason;
+        bars[i].grey = x->reason != NULL;
+        for (int k = 0; k < (memory ? NMEMORY : NTIMES); k++)
+            bars[i].parts[k] = memory ? x->memory[k] : x->time[k];
+    }
+    return bars;
+}
+
+static void chart(struct report_page *p, const struct plans *all, bool memory)
+{
+    struct report_bar *bars = make_bars(p, all, memory);
+    struct report_bars c = {
+        .id = memory ? "memory-chart" : "time-chart",
+        .label = memory ? "memory of each strategy, stacked"
+                        : "step time of each strategy, stacked",
+        .title = memory ? "memory of the fullest PE" : "time of one step",
+        .unit = memory ? PDL_UNIT_BYTES : PDL_UNIT_SECONDS,
+        .parts = memory ? memory_names : time_names,
+        .nparts = memory ? NMEMORY : NTIMES,
+        .bars = bars,
+        .nbars = all->n < MAX_BARS ? all->n : MAX_BARS,
+        .limit = memory && all->n > 0 ? all->list[0].capacity : 0,
+        .limit_name = "capacity",
+    };
+
+    if (!bars || all->n == 0)
+        return;
+    c.cut = memory ? 3 * c.limit : 10 * all->list[0].step_s;
+    report_bars(p->out, &c);
+    if (all->n > MAX_BARS)
+        report_para(p->out, "The first %d of %d; the table has all.", MAX_BARS,
+                    all->n);
+}
+
+static void numbers(struct report_page *p, const struct plans *all)
+{
+    static const struct report_column columns[] = {
+        {"#", true},        {"strategy", false},
+        {"step", true},     {"forward", true},
+        {"backward", true}, {"update", true},
+        {"exposed", true},  {"bubble", true},
+        {"I/O", true},      {"communication", true},
+        {"memory", true},   {"samples/s", true},
+        {"MFU", true},      {"", false}};
+    struct report_table t;
+
+    report_table_begin(&t, p->out, columns, 14);
+    for (int i = 0; i < all->n; i++) {
+        const struct plan *x = &all->list[i];
+
+        report_cell(&t, "%d", i + 1);
+        report_cell(&t, "%s", x->strategy);
+        report_cell_unit(&t, x->step_s, PDL_UNIT_SECONDS);
+        for (int k = 0; k < NTIMES; k++)
+            report_cell_unit(&t, x->time[k], PDL_UNIT_SECONDS);
+        report_cell_unit(&t, x->comm_s, PDL_UNIT_SECONDS);
+        report_cell_unit(&t, x->peak, PDL_UNIT_BYTES);
+        report_cell(&t, "%.4g", x->samples_per_s);
+        report_cell(&t, "%.1f %%", 100 * x->mfu);
+        report_cell(&t, "%s", x->reason ? x->reason : "");
+    }
+    report_table_end(&t);
+}
+
+static void excluded(struct report_page *p)
+{
+    static const struct report_column columns[] = {{"strategy", false},
+                                                   {"reason", false}};
+    const struct pdl_doc *list = pdl_doc_get(p->doc, "excluded");
+    struct report_table t;
+
+    if (!list || list->kind != PDL_DOC_LIST || list->count == 0)
+        return;
+    report_section(p->out, "excluded", "What a limit forbids");
+    report_table_begin(&t, p->out, columns, 2);
+    for (const struct pdl_doc *d = list->child; d; d = d->next) {
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "strategy"));
+        report_cell(&t, "%s", report_get_str(&p->rd, d, "reason"));
+    }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
+static const char *const ideal[] = {
+    "Ideal parameters: peak arithmetic rates, the bandwidth of one flow, "
+    "latencies of the routes.",
+    "Times are of one step on the stage that takes longest; memory is of the "
+    "PE that needs most.",
+    NULL};
+static const char *const empirical[] = {
+    "Empirical parameters: sustained arithmetic rates, operators that memory "
+    "limits priced by their bytes, launches, measured latency and bandwidth, "
+    "contention of flows that share a node's adapters.",
+    "Times are of one step on the stage that takes longest; memory is of the "
+    "PE that needs most.",
+    NULL};
+static const char *const unknown[] = {
+    "Times are of one step on the stage that takes longest; memory is of the "
+    "PE that needs most.",
+    NULL};
+
+static void assume(struct report_page *p)
+{
+    const char *kind = report_opt_str(p->doc, "parameters");
+
+    p->assumptions = !kind ? unknown : *kind == 'i' ? ideal : empirical;
+}
+
+static void write_page(struct report_page *p)
+{
+    const char *model = report_opt_str(p->doc, "model");
+    const char *system = report_opt_str(p->doc, "system");
+    const char *pes = report_opt_str(p->doc, "pes");
+    const char *batch = report_opt_str(p->doc, "batch");
+    struct plans all = read_plans(p);
+    char *title = pdl_arena_printf(
+        p->arena, "%s, batch %s, on %s PEs of %s", model ? model : "A model",
+        batch ? batch : "?", pes ? pes : "?", system ? system : "a system");
+
+    report_head(p->out, model && title ? title : "Strategies, ranked");
+    report_section(p->out, "strategy", "Which strategy?");
+    say_best(p, &all);
+    chart(p, &all, false);
+    report_section_end(p->out);
+    report_section(p->out, "fit", "Does it fit?");
+    chart(p, &all, true);
+    report_section_end(p->out);
+    report_section(p->out, "numbers", "All numbers");
+    numbers(p, &all);
+    report_section_end(p->out);
+    excluded(p);
+    assume(p);
+}
+
+const struct report_page_kind report_page_plan = {"plan", write_page};

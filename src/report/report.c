@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a result's JSON to its page: the schema says which. The page is made
+ * in memory, so that a failure in the middle leaves nothing behind and the
+ * size is known before anything is written. */
+#include "report_priv.h"
+
+#include <string.h>
+
+static const struct report_page_kind *const kinds[] = {
+    &report_page_plan,
+    &report_page_compare,
+    &report_page_simulate,
+};
+enum { NKINDS = sizeof kinds / sizeof kinds[0] };
+
+const char *pdl_report_schema_at(int i)
+{
+    return i >= 0 && i < NKINDS ? kinds[i]->schema : NULL;
+}
+
+/* "paradl.plan/1" */
+static bool is_schema(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(text, "paradl.", 7) == 0 &&
+           strncmp(text + 7, name, n) == 0 && strcmp(text + 7 + n, "/1") == 0;
+}
+
+static const struct report_page_kind *kind_of(struct report_reader *rd,
+                                              const struct pdl_doc *doc)
+{
+    const char *schema = report_get_str(rd, doc, "schema");
+
+    if (rd->st != PDL_OK) {
+        pdl_hint(rd->err, "is it what a command of paradl printed with "
+                          "--json?");
+        return NULL;
+    }
+    for (int i = 0; i < NKINDS; i++)
+        if (is_schema(schema, kinds[i]->schema))
+            return kinds[i];
+    rd->st = pdl_doc_fail(pdl_doc_get(doc, "schema"), rd->err,
+                          "there is no page for '%.60s'", schema);
+    pdl_hint(rd->err, "there is for plan, collective compare and simulate");
+    return NULL;
+}
+
+static enum pdl_status finish(const struct report_page *p,
+                              const struct pdl_buf *page, struct pdl_sink *out,
+                              struct pdl_err *err)
+{
+    if (p->rd.st != PDL_OK)
+        return p->rd.st;
+    if (page->sink.failed)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for the page");
+    if (page->len > PDL_REPORT_MAX_BYTES)
+        return pdl_fail(err, PDL_EINVAL,
+                        "the page would have %zu bytes, more than %d",
+                        page->len, PDL_REPORT_MAX_BYTES);
+    pdl_put(out, page->text, page->len);
+    return out->failed ? pdl_fail(err, PDL_EIO, "cannot write the page")
+                       : PDL_OK;
+}
+
+enum pdl_status pdl_report_html(pdl_arena *a, struct pdl_bytes json,
+                                const char *name, struct pdl_sink *out,
+                                struct pdl_err *err)
+{
+    struct report_page p = {.arena = a, .rd = {.err = err}};
+    const struct report_page_kind *kind;
+    struct pdl_buf page;
+    enum pdl_status st = pdl_doc_json(a, json, name, &p.doc, err);
+
+    if (st != PDL_OK)
+        return st;
+    kind = kind_of(&p.rd, p.doc);
+    if (!kind)
+        return p.rd.st;
+    pdl_buf_init(&page);
+    p.out = &page.sink;
+    kind->write(&p);
+    report_foot(p.out, &(struct report_foot){
+                           .command = report_opt_str(p.doc, "command"),
+                           .name = name,
+                           .assumptions = p.assumptions,
+                           .json = json,
+                       });
+    st = finish(&p, &page, out, err);
+    pdl_buf_free(&page);
+    return st;
+}

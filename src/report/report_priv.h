@@ -1,0 +1,223 @@
+/* Shared inside report: text and numbers into markup, axes, the kinds of
+ * charts, and the pages. A page is one file with one struct report_page_kind;
+ * to add one: write the file, declare it here, add one line in report.c. */
+#ifndef REPORT_PRIV_H
+#define REPORT_PRIV_H
+
+#include "paradl/net.h"
+#include "paradl/report.h"
+
+/* ---- markup.c: text and numbers ------------------------------------------ */
+
+/* Escapes for elements and quoted attributes; what is no UTF-8 and control
+ * characters become U+FFFD. NULL writes nothing. */
+void report_text(struct pdl_sink *out, const char *s);
+/* The same, at most `columns` characters: cut in the middle with an ellipsis.
+ * True when it was cut. */
+bool report_short(struct pdl_sink *out, const char *s, int columns);
+/* A number with at most one decimal and a point in every locale. */
+void report_num(struct pdl_sink *out, double v);
+void report_attr(struct pdl_sink *out, const char *name, double v);
+/* <title>: the tooltip of an SVG element. */
+void report_tip(struct pdl_sink *out, const char *fmt, ...) PDL_PRINTF(2, 3);
+/* JSON for a script element: no '<' that could end it. */
+void report_json(struct pdl_sink *out, struct pdl_bytes json);
+
+/* ---- html.c: the frame ----------------------------------------------------- */
+
+struct report_column {
+    const char *title;
+    bool number; /* to the right */
+};
+
+enum { REPORT_MAX_ROWS = 3000 };
+
+/* Cells one after the other; beyond REPORT_MAX_ROWS they are only counted. */
+struct report_table {
+    struct pdl_sink *out;
+    const struct report_column *columns;
+    int ncolumns, at, rows;
+};
+
+void report_head(struct pdl_sink *out, const char *title);
+void report_section(struct pdl_sink *out, const char *id, const char *title);
+void report_section_end(struct pdl_sink *out);
+/* A paragraph. */
+void report_para(struct pdl_sink *out, const char *fmt, ...) PDL_PRINTF(2, 3);
+void report_details(struct pdl_sink *out, const char *summary);
+void report_details_end(struct pdl_sink *out);
+void report_table_begin(struct report_table *t, struct pdl_sink *out,
+                        const struct report_column *columns, int ncolumns);
+void report_cell(struct report_table *t, const char *fmt, ...) PDL_PRINTF(2, 3);
+void report_cell_unit(struct report_table *t, double v, enum pdl_unit unit);
+void report_table_end(struct report_table *t);
+/* The end: command, assumptions (NULL-ended, may be NULL), version, input. */
+struct report_foot {
+    const char *command, *name;
+    const char *const *assumptions;
+    struct pdl_bytes json;
+};
+void report_foot(struct pdl_sink *out, const struct report_foot *f);
+extern const char report_style[]; /* style.c */
+
+/* ---- axis.c ------------------------------------------------------------------ */
+
+enum { REPORT_MAX_TICKS = 64 };
+
+struct report_axis {
+    const char *title;
+    enum pdl_unit unit;
+    bool log;        /* base 10 for times, base 2 for everything else */
+    double min, max; /* after report_axis_fit: round, and apart */
+    double from, to; /* where they are drawn */
+    int nticks;
+    double ticks[REPORT_MAX_TICKS];
+};
+
+/* Rounds [min, max] outwards and sets the ticks. A linear axis starts at 0; a
+ * log axis needs min > 0. */
+void report_axis_fit(struct report_axis *ax, double min, double max);
+double report_axis_at(const struct report_axis *ax, double v);
+const char *report_axis_text(const struct report_axis *ax, double v, char *buf,
+                             size_t size);
+
+/* ---- chart_lines.c ------------------------------------------------------------ */
+
+struct report_series {
+    const char *name;
+    int n;
+    double *x, *y;
+    int colour; /* the same on all charts; REPORT_COLOURS and more: grey */
+};
+
+enum { REPORT_COLOURS = 8 };
+
+struct report_lines {
+    const char *id, *label; /* label: what it shows, for screen readers */
+    struct report_axis x, y;
+    const struct report_series *series;
+    int nseries;
+};
+/* Draws it, and its table in a <details>. */
+void report_lines(struct pdl_sink *out, struct report_lines *c);
+
+/* ---- chart_bars.c ------------------------------------------------------------- */
+
+enum { REPORT_MAX_PARTS = 8 };
+
+struct report_bar {
+    const char *label, *note; /* note: said after the bar, may be NULL */
+    double parts[REPORT_MAX_PARTS];
+    bool grey;
+};
+
+struct report_bars {
+    const char *id, *label;
+    const char *title; /* of the axis */
+    enum pdl_unit unit;
+    const char *const *parts;
+    int nparts;
+    const struct report_bar *bars;
+    int nbars;
+    double limit; /* a line across; 0: none */
+    const char *limit_name;
+    double cut; /* bars longer than this are broken off; 0: none */
+};
+void report_bars(struct pdl_sink *out, const struct report_bars *c);
+
+/* ---- graph.c, layout.c, chart_graph.c: networks --------------------------------- */
+
+struct report_vertex {
+    char name[24];
+    int level;    /* 0: host; else distance from the nearest host */
+    int parent;   /* a neighbour one level up, -1: none */
+    int64_t many; /* vertices it stands for */
+    double x, y;
+};
+
+struct report_edge {
+    int a, b;
+    int64_t bytes[2]; /* a to b, b to a */
+    double heat;      /* largest share of a link's capacity that was used */
+};
+
+enum report_layout { REPORT_CIRCLE, REPORT_GRID, REPORT_LEVELS };
+
+struct report_graph {
+    pdl_arena *arena;
+    struct report_vertex *v;
+    struct report_edge *e;
+    int nv, ne;
+    int of; /* vertices of the network itself */
+    enum report_layout layout;
+    int64_t dims[8]; /* GRID */
+    int ndims;
+    double w, h;
+    double pitch; /* GRID: between neighbours */
+    bool used;    /* heat is known */
+};
+
+enum { REPORT_MAX_VERTICES = 500, REPORT_MAX_EDGES = 5000 };
+
+/* bytes (nlinks of them) and time_s: what was sent; NULL: not known. */
+enum pdl_status report_graph_make(pdl_arena *a, const struct pdl_net *net,
+                                  const int64_t *bytes, double time_s,
+                                  struct report_graph *g, struct pdl_err *err);
+void report_layout(struct report_graph *g);
+void report_graph_draw(struct pdl_sink *out, const char *id, const char *label,
+                       const struct report_graph *g);
+
+/* ---- network.c: a network with its heat, as a section --------------------------- */
+
+struct report_heat {
+    const char *topology, *what; /* what: "ring, 16 MiB" */
+    double time_s;
+    const int64_t *bytes; /* of link i; NULL: not known */
+    int64_t nbytes;
+};
+void report_network(struct pdl_sink *out, const char *id,
+                    const struct report_heat *heat);
+
+/* ---- read.c: values of the document ----------------------------------------------- */
+
+/* Sticky: after the first failure everything is 0 or "". */
+struct report_reader {
+    struct pdl_err *err;
+    enum pdl_status st;
+};
+double report_get_num(struct report_reader *r, const struct pdl_doc *map,
+                      const char *key);
+int64_t report_get_int(struct report_reader *r, const struct pdl_doc *map,
+                       const char *key);
+const char *report_get_str(struct report_reader *r, const struct pdl_doc *map,
+                           const char *key);
+bool report_get_bool(struct report_reader *r, const struct pdl_doc *map,
+                     const char *key);
+/* A list (or, with `map`, a map); fails when it is absent. */
+const struct pdl_doc *report_get_list(struct report_reader *r,
+                                      const struct pdl_doc *map,
+                                      const char *key);
+const struct pdl_doc *report_get_map(struct report_reader *r,
+                                     const struct pdl_doc *map,
+                                     const char *key);
+/* The text of a key that may be absent: NULL. */
+const char *report_opt_str(const struct pdl_doc *map, const char *key);
+
+/* ---- pages --------------------------------------------------------------------------- */
+
+struct report_page {
+    pdl_arena *arena;
+    const struct pdl_doc *doc;
+    struct pdl_sink *out;
+    struct report_reader rd;
+    const char *const *assumptions; /* for the foot */
+};
+
+struct report_page_kind {
+    const char *schema; /* "plan" */
+    void (*write)(struct report_page *p);
+};
+extern const struct report_page_kind report_page_plan, report_page_compare,
+    report_page_simulate;
+
+#endif

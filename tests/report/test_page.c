@@ -1,0 +1,193 @@
+/* Pages: from a result's JSON and nothing else; one file, nothing from
+ * outside; bad input is one line with its place. */
+#include "report_priv.h"
+#include "svg.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define MEMORY                                                             \
+    "\"memory\":{\"allocated_bytes\":9,\"reserved_bytes\":9,"              \
+    "\"peak_bytes\":9000,\"comm_buffers_bytes\":0,\"weights_bytes\":4000," \
+    "\"gradients_bytes\":1000,\"optimizer_bytes\":0,"                      \
+    "\"activations_bytes\":2000,\"workspace_bytes\":0,"                    \
+    "\"capacity_bytes\":8000}"
+#define TIME                                                            \
+    "\"time\":{\"forward_s\":0.1,\"backward_s\":0.2,\"update_s\":0.01," \
+    "\"recompute_s\":0,\"bubble_s\":0,\"exposed_comm_s\":0.3,\"io_s\":0}"
+#define PLAN                                                             \
+    "{\"schema\":\"paradl.plan/1\",\"command\":\"paradl plan <x>\","     \
+    "\"plans\":[{\"strategy\":\"data=<4>\",\"feasible\":false,"          \
+    "\"reasons\":[\"more memory than </script> a PE\"],\"step_s\":0.61," \
+    "\"samples_per_s\":10,\"mfu\":0.5,\"comm_s\":0.4," TIME "," MEMORY "}]}"
+#define COMPARE                                                             \
+    "{\"schema\":\"paradl.collective-compare/1\",\"collective\":\"x\","     \
+    "\"rows\":[{\"topology\":\"torus:2x2\",\"size_bytes\":8,"               \
+    "\"algorithm\":\"ring\",\"ranks\":4,\"time_s\":1e-6,"                   \
+    "\"lower_bound_s\":1e-6,\"messages\":3},{\"topology\":\"torus:2x2\","   \
+    "\"size_bytes\":16,\"algorithm\":\"ring\",\"ranks\":4,\"time_s\":2e-6," \
+    "\"lower_bound_s\":1e-6,\"messages\":3}],\"heat\":[{\"topology\":"      \
+    "\"torus:2x2\",\"algorithm\":\"ring\",\"size_bytes\":16,"               \
+    "\"time_s\":1,\"link_bytes\":[]},{\"topology\":\"/etc/x.xml\","         \
+    "\"algorithm\":\"ring\",\"size_bytes\":16,\"time_s\":1,"                \
+    "\"link_bytes\":[]}]}"
+#define SIMULATE                                                          \
+    "{\"schema\":\"paradl.simulate/1\",\"collective\":\"allreduce\","     \
+    "\"algorithm\":\"ring\",\"topology\":\"torus:2x2\",\"size_bytes\":8," \
+    "\"ranks\":4,\"messages\":2,\"time_s\":1,\"lower_bound_s\":0.5,"      \
+    "\"bytes_on_wire\":8,\"max_link_bytes\":4,\"contention\":[1,2,1],"    \
+    "\"links\":[{\"link\":0,\"bytes\":5}]}"
+
+static enum pdl_status make(const char *json, size_t len, struct pdl_buf *page,
+                            struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create((size_t)1 << 30);
+    enum pdl_status st;
+
+    pdl_buf_init(page);
+    st = pdl_report_html(a, (struct pdl_bytes){json, len}, "r.json",
+                         &page->sink, err);
+    pdl_arena_destroy(a);
+    return st;
+}
+
+/* What a browser would fetch. */
+static void assert_alone(const char *page)
+{
+    static const char *const bad[] = {"src=",    "@import", "url(",
+                                      "<iframe", "<img",    "fetch("};
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_null(strstr(page, bad[i]));
+    for (const char *p = page; (p = strstr(p, "href=\"")) != NULL; p++)
+        assert_true(p[6] == '#' || strncmp(p + 6, "data:,", 6) == 0);
+    for (const char *p = page; (p = strstr(p, "http://")) != NULL; p++)
+        assert_memory_equal(p, "http://www.w3.org/2000/svg", 26);
+    assert_null(strstr(page, "https://"));
+    assert_non_null(strstr(page, "default-src 'none'"));
+    assert_non_null(strstr(page, "prefers-color-scheme:dark"));
+    assert_non_null(strstr(page, "@media print"));
+}
+
+static void every_schema_has_its_page(void **state)
+{
+    static const struct {
+        const char *json;
+        int charts;
+    } cases[] = {{PLAN, 2}, {COMPARE, 2}, {SIMULATE, 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_buf page;
+
+        assert_int_equal(
+            make(cases[i].json, strlen(cases[i].json), &page, &err), PDL_OK);
+        assert_int_equal(count_svgs(page.text), cases[i].charts);
+        assert_alone(page.text);
+        assert_non_null(strstr(page.text, "id=\"data\""));
+        assert_non_null(strstr(page.text, pdl_version()));
+        pdl_buf_free(&page);
+    }
+    assert_string_equal(pdl_report_schema_at(0), "plan");
+    assert_null(pdl_report_schema_at(3));
+}
+
+static void names_and_reasons_are_escaped_everywhere(void **state)
+{
+    struct pdl_err err;
+    struct pdl_buf page;
+
+    (void)state;
+    assert_int_equal(make(PLAN, sizeof PLAN - 1, &page, &err), PDL_OK);
+    assert_null(strstr(page.text, "data=<4>"));
+    assert_null(strstr(page.text, "than </script>"));
+    assert_non_null(strstr(page.text, "data=&lt;4&gt;"));
+    assert_non_null(strstr(page.text, "\\u003c/script>"));
+    assert_non_null(strstr(page.text, "part grey"));
+    pdl_buf_free(&page);
+}
+
+static void files_that_a_result_names_are_not_opened(void **state)
+{
+    struct pdl_err err;
+    struct pdl_buf page;
+
+    (void)state;
+    assert_int_equal(make(COMPARE, sizeof COMPARE - 1, &page, &err), PDL_OK);
+    assert_non_null(strstr(page.text, "Not drawn: networks from files"));
+    pdl_buf_free(&page);
+}
+
+static void bad_input_is_one_line_with_its_place(void **state)
+{
+    static const struct {
+        const char *json, *want;
+    } cases[] = {
+        {"{", "r.json:1:"},
+        {"[]", "r.json:1:1: not an object with 'schema'"},
+        {"{\"a\":1}", "r.json:1:1: there is no 'schema'"},
+        {"{\"schema\":\"paradl.info/1\"}", "there is no page for"},
+        {"{\"schema\":\"paradl.plan/2\"}", "there is no page for"},
+        {"{\"schema\":\"paradl.plan/1\"}", "there is no 'plans'"},
+        {"{\"schema\":\"paradl.plan/1\",\n\"plans\":[{\"strategy\":[]}]}",
+         "r.json:2:"},
+        {"{\"schema\":\"paradl.collective-compare/1\",\"collective\":\"x\","
+         "\"rows\":3}",
+         "not a list"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_buf page;
+
+        assert_int_not_equal(
+            make(cases[i].json, strlen(cases[i].json), &page, &err), PDL_OK);
+        if (!strstr(err.msg, cases[i].want))
+            fail_msg("%s: got '%s'", cases[i].json, err.msg);
+        assert_int_equal(page.len, 0);
+        pdl_buf_free(&page);
+    }
+}
+
+/* 3000 rows of long names are more than a page may have. */
+static void a_page_has_a_largest_size(void **state)
+{
+    struct pdl_buf json, page;
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    pdl_buf_init(&json);
+    pdl_puts(&json.sink, "{\"schema\":\"paradl.collective-compare/1\","
+                         "\"collective\":\"x\",\"rows\":[");
+    for (int i = 0; i < 2500; i++) {
+        pdl_puts(&json.sink, i ? "," : "");
+        pdl_printf(&json.sink,
+                   "{\"topology\":\"%0*d\",\"size_bytes\":8,\"ranks\":2,"
+                   "\"algorithm\":\"ring\",\"refused\":\"no\"}",
+                   2500, i);
+    }
+    pdl_puts(&json.sink, "]}");
+    assert_int_equal(make(json.text, json.len, &page, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "more than 5000000"));
+    assert_int_equal(page.len, 0);
+    pdl_buf_free(&page);
+    pdl_buf_free(&json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_schema_has_its_page),
+        cmocka_unit_test(names_and_reasons_are_escaped_everywhere),
+        cmocka_unit_test(files_that_a_result_names_are_not_opened),
+        cmocka_unit_test(bad_input_is_one_line_with_its_place),
+        cmocka_unit_test(a_page_has_a_largest_size),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
