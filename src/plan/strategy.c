@@ -578,11 +578,15 @@ static void print_option(const struct pdl_strategy *s, const struct option *o,
             snprintf(value, sizeof value, "%lld",
                      (long long)*(const int64_t *)field);
         break;
-    case BYTES:
-        if (*(const int64_t *)field)
-            pdl_unit_print((double)*(const int64_t *)field, PDL_UNIT_BYTES,
-                           value, sizeof value);
+    case BYTES: {
+        int64_t v = *(const int64_t *)field;
+
+        if (v > INT64_C(1) << 53) /* a double would lose digits */
+            snprintf(value, sizeof value, "%lldB", (long long)v);
+        else if (v)
+            pdl_unit_print((double)v, PDL_UNIT_BYTES, value, sizeof value);
         break;
+    }
     case TEXT:
         if (*(const char *const *)field)
             snprintf(value, sizeof value, "%s", *(const char *const *)field);
