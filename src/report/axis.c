@@ -59,9 +59,9 @@ static void fit_log2(struct report_axis *ax, double min, double max)
 static double one_two_five(int k)
 {
     static const double m[] = {1, 2, 5};
-    int which = (k % 3 + 3) % 3;
+    int which = (k % 3 + 3) % 3, decade = (k - which) / 3;
 
-    return m[which] * pow(10, (k - which) / 3);
+    return m[which] * pow(10, decade);
 }
 
 static void fit_log10(struct report_axis *ax, double min, double max)

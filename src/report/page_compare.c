@@ -191,6 +191,8 @@ static bool chosen(const struct choice *ch, const struct row *r)
         return false;
     if (ch->topology)
         return strcmp(r->topology, ch->topology) == 0;
+    if (!ch->family)
+        return false;
     n = family_length(ch->family);
     return family_length(r->topology) == n &&
            strncmp(r->topology, ch->family, n) == 0;
