@@ -12,8 +12,8 @@
  *
  * Energies as SimGrid's plugin samples them, from the first use of a link on.
  * Left out: binomial-binomial, whose logs have nearly twice our energy at the
- * same time (93 % of it idle: links were counted that the algorithm does not
- * use), and 1 MiB of three algorithms, which is not in our copy of the table.
+ * same time (93 % of it idle; perhaps links were counted that our version of
+ * the algorithm does not use), and 1 MiB of three algorithms, which is not in our copy of the table.
  *
  * 46 of 48 times are within 1 %. Two are not, and we do not know why: 1 MiB of
  * ring-ring (1.4 % early) and of binomial-ring (1.7 % late). */
