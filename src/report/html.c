@@ -43,6 +43,9 @@ void report_section_end(struct pdl_sink *out)
 }
 
 static void put_formatted(struct pdl_sink *out, const char *fmt, va_list ap)
+    PDL_PRINTF(2, 0);
+
+static void put_formatted(struct pdl_sink *out, const char *fmt, va_list ap)
 {
     char *text = NULL;
 

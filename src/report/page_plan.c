@@ -92,7 +92,7 @@ static void say_best(struct report_page *p, const struct plans *all)
     }
     report_para(
         p->out,
-        "Best: %s, %s a step, %.4g samples/s, %.0f %% of the peak "
+        "Best: %s, %s a step, %.0f samples/s, %.0f %% of the peak "
         "arithmetic; %s of %s memory. %.0f %% of the step is communication "
         "that nothing hides.",
         best->strategy,
@@ -176,7 +176,7 @@ static void numbers(struct report_page *p, const struct plans *all)
             report_cell_unit(&t, x->time[k], PDL_UNIT_SECONDS);
         report_cell_unit(&t, x->comm_s, PDL_UNIT_SECONDS);
         report_cell_unit(&t, x->peak, PDL_UNIT_BYTES);
-        report_cell(&t, "%.4g", x->samples_per_s);
+        report_cell(&t, "%.0f", x->samples_per_s);
         report_cell(&t, "%.1f %%", 100 * x->mfu);
         report_cell(&t, "%s", x->reason ? x->reason : "");
     }
