@@ -395,6 +395,7 @@ int main(int argc, char **argv)
 {
     bool shared = argc > 1 && strcmp(argv[1], "shared") == 0, ok = true;
     double limit[NSIZES] = {0};
+    int kept = 0;
 
     set_limits(shared, limit);
     add_dln();
@@ -403,8 +404,12 @@ int main(int argc, char **argv)
         add(others[i], 0, 0, 0);
     for (int i = 0; i < nnets; i++) {
         fprintf(stderr, "\r%d/%d %-70s", i + 1, nnets, nets[i].spec);
-        ok = do_net(&nets[i], shared, limit) && ok;
+        if (do_net(&nets[i], shared, limit))
+            nets[kept++] = nets[i];
+        else if (!shared) /* one-way arcs (Kautz) cannot be shared cables */
+            ok = false;
     }
+    nnets = kept;
     fprintf(stderr, "\r%80s\r", "");
     qsort(nets, (size_t)nnets, sizeof nets[0], by_cost);
     printf("== %s\n", shared ? "shared: 12.5 GB/s a cable, both ways together"
