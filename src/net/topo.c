@@ -9,6 +9,8 @@
  * whole topology. */
 #include "topo_priv.h"
 
+#include "paradl/system.h"
+
 #include <string.h>
 
 /* To add one: its file, its line in topo_priv.h, its line here. The command
@@ -429,6 +431,23 @@ static enum pdl_status read_file(pdl_arena *a, const char *path,
     return st == PDL_OK ? pdl_net_read_simgrid(a, in, path, out, err) : st;
 }
 
+/* "system:NAME": the network of a SYSTEM, as the system room writes it. */
+static enum pdl_status of_system(pdl_arena *a, const char *name,
+                                 const struct pdl_net **out,
+                                 struct pdl_err *err)
+{
+    struct pdl_system *sys = PDL_NEW(a, struct pdl_system, 1);
+    const char *text = NULL;
+    enum pdl_status st;
+
+    if (!sys)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = pdl_system_open(a, name, sys, err);
+    if (st == PDL_OK)
+        st = pdl_system_topology(a, sys, &text, err);
+    return st == PDL_OK ? net_make_at(a, text, 0, out, err) : st;
+}
+
 enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
                              const struct pdl_net **out, struct pdl_err *err)
 {
@@ -436,6 +455,8 @@ enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
 
     if (len > 4096)
         return pdl_fail(err, PDL_EPARSE, "topology: more than 4096 characters");
+    if (strncmp(spec, "system:", 7) == 0)
+        return of_system(a, spec + 7, out, err);
     if (len > 4 && strcmp(spec + len - 4, ".xml") == 0)
         return read_file(a, spec, out, err);
     return net_make_at(a, spec, 0, out, err);
