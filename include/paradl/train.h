@@ -20,10 +20,11 @@ PDL_BEGIN
 
 /* Runs body(ctx, comm) on n threads, one memory communicator each; the first
  * failure (by rank, a lost peer last) is the result. */
-enum pdl_status pdl_train_virtual(
-    int n, double timeout_s,
-    enum pdl_status (*body)(void *ctx, pdl_comm *comm, struct pdl_err *err),
-    void *ctx, struct pdl_err *err);
+enum pdl_status pdl_train_virtual(int n, double timeout_s,
+                                  enum pdl_status (*body)(void *ctx,
+                                                          pdl_comm *comm,
+                                                          struct pdl_err *err),
+                                  void *ctx, struct pdl_err *err);
 
 /* ---- one rank ---------------------------------------------------------- */
 

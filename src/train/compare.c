@@ -16,8 +16,9 @@
 
 enum { OUTPUTS = 16, PASSES = 3 };
 
-/* Sums that cancel (the bias before a batch norm) leave only noise: numbers
- * below this are not held against each other's size. */
+/* Sums that cancel (the bias before a batch norm) leave only noise of what
+ * was summed: a tensor this much smaller than the run's largest number is not
+ * measured by its own size. */
 static const double NOTHING = 1e-4;
 
 struct value {
@@ -30,11 +31,12 @@ struct compare {
     const struct pdl_train_comparison *c;
     const struct pdl_plan *plan; /* the one that runs now */
     bool recording;
-    int *key;     /* plan tensor -> result, -1: none */
-    bool *exact;  /* plan tensor: no sum crossed ranks on the way */
-    int *maker;   /* plan tensor -> operation that writes it */
+    int *key;    /* plan tensor -> result, -1: none */
+    bool *exact; /* plan tensor: no sum crossed ranks on the way */
+    int *maker;  /* plan tensor -> operation that writes it */
     int64_t nkeys, micros;
     struct value *values; /* [step][micro + 1][key] */
+    double largest;       /* of all values */
     pthread_mutex_t lock;
     struct pdl_train_diff diff;
     bool no_memory;
@@ -218,6 +220,7 @@ static void record(struct compare *x, struct value *v,
     } while (next(&p->box, i));
     pthread_mutex_lock(&x->lock);
     v->largest = largest > v->largest ? largest : v->largest;
+    x->largest = largest > x->largest ? largest : x->largest;
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -244,10 +247,9 @@ static void differ(struct compare *x, const struct pdl_train_seen *s,
     int64_t first = d->micro < 0 ? INT32_MAX : d->micro;
 
     /* the earliest in the order of one step of the whole plan */
-    if (d->differs &&
-        (d->step < s->step ||
-         (d->step == s->step && (first < order || (first == order &&
-                                                   d->op <= s->op)))))
+    if (d->differs && (d->step < s->step ||
+                       (d->step == s->step &&
+                        (first < order || (first == order && d->op <= s->op)))))
         return;
     d->differs = true;
     d->exact = exact;
@@ -267,7 +269,8 @@ static void check(struct compare *x, const struct value *v,
 {
     const struct pdl_train_part *p = &s->part;
     bool exact = x->c->exact && x->exact[s->tensor] && s->step == 0;
-    double slack = exact ? 0 : x->c->tolerance * (v->largest + NOTHING);
+    double slack =
+        exact ? 0 : x->c->tolerance * (v->largest + NOTHING * (1 + x->largest));
     int64_t i[PDL_BOX_DIMS];
     bool good = true;
     double want, got;
@@ -315,10 +318,10 @@ static enum pdl_status run_rank(void *ctx, pdl_comm *comm, struct pdl_err *err)
 
     opt.watch = watch;
     opt.watch_ctx = x;
-    st = train_open(x->plan, comm, &opt,
-                    x->recording ? TRAIN_FAULT_NONE
-                                 : (enum train_fault)x->c->fault,
-                    x->c->fault_op, &t, err);
+    st = train_open(
+        x->plan, comm, &opt,
+        x->recording ? TRAIN_FAULT_NONE : (enum train_fault)x->c->fault,
+        x->c->fault_op, &t, err);
     for (int64_t s = 0; s < x->c->steps && st == PDL_OK; s++) {
         noise.first = s * x->plan->batch;
         st = pdl_trainer_step(t, s, x->c->lr, &feed, &r, err);
@@ -343,10 +346,9 @@ static enum pdl_status comparable(const struct pdl_train_comparison *c,
         return pdl_fail(err, PDL_EINVAL, "two different models");
     if (c->a->batch != c->b->batch ||
         c->a->micro_batches != c->b->micro_batches)
-        return pdl_fail(err, PDL_EINVAL,
-                        "batches are cut into %lld and %lld micro-batches",
-                        (long long)c->a->micro_batches,
-                        (long long)c->b->micro_batches);
+        return pdl_fail(
+            err, PDL_EINVAL, "batches are cut into %lld and %lld micro-batches",
+            (long long)c->a->micro_batches, (long long)c->b->micro_batches);
     return PDL_OK;
 }
 

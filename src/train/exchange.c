@@ -144,8 +144,8 @@ static enum pdl_status covers(const struct train_exchange *x,
             got += pdl_box_volume(&x->recvs[i].array.box);
     }
     if (got != need)
-        return pdl_fail(err, PDL_EWRONG,
-                        "%s: no rank of the group has an item", name);
+        return pdl_fail(err, PDL_EWRONG, "%s: no rank of the group has an item",
+                        name);
     return PDL_OK;
 }
 
@@ -267,7 +267,8 @@ static enum pdl_status allreduce(pdl_trainer *t, int op, int micro,
         const struct train_array *a = &t->arrays[o->in[k]];
         char *from = train_data(t, o->in[k], micro);
         char *to = train_data(t, o->out[k], micro);
-        int64_t size = pdl_dtype_bits(a->dtype) / 8, bytes = train_array_bytes(a);
+        int64_t size = pdl_dtype_bits(a->dtype) / 8,
+                bytes = train_array_bytes(a);
         bool skip = t->fault == TRAIN_FAULT_SKIP_SUM && t->fault_op == op;
 
         /* neighbours in memory go together */
@@ -312,8 +313,8 @@ static void post(pdl_trainer *t, struct train_exchange *x, char *data)
 
         x->in[i] = (struct pdl_comm_message){
             .peer = p->peer,
-            .data = p->direct ? data + p->at
-                              : t->buffer + x->send_bytes + p->at,
+            .data =
+                p->direct ? data + p->at : t->buffer + x->send_bytes + p->at,
             .bytes = p->bytes};
     }
 }
@@ -346,7 +347,8 @@ static void sum_up(const pdl_trainer *t, int op, struct train_exchange *x,
 
                 mine.box = x->own;
                 if (train_is_run(in, &x->own, &at)) {
-                    train_add(in->dtype, to, from + at, train_array_elements(&mine));
+                    train_add(in->dtype, to, from + at,
+                              train_array_elements(&mine));
                 } else {
                     train_copy(&mine, spare, in, from, &x->own);
                     train_add(in->dtype, to, spare,
@@ -447,8 +449,8 @@ static enum pdl_status send(pdl_trainer *t, int op, int micro,
 
     if (m.bytes == 0)
         return PDL_OK;
-    return pdl_comm_start_exchange(t->world, 1, &m, 0, NULL,
-                                   &x->flying[micro], err);
+    return pdl_comm_start_exchange(t->world, 1, &m, 0, NULL, &x->flying[micro],
+                                   err);
 }
 
 static enum pdl_status receive(pdl_trainer *t, int op, int micro,

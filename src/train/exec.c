@@ -274,8 +274,8 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
     struct train_moment when = {
         .seed = t->opt.seed,
         .step = t->now,
-        .first_sample = t->now * t->plan->batch +
-                        m * (t->plan->batch / t->micros),
+        .first_sample =
+            t->now * t->plan->batch + m * (t->plan->batch / t->micros),
         .evaluate = p->evaluate};
     enum pdl_status st;
 

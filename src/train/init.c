@@ -57,8 +57,8 @@ static int64_t fan_in(const struct pdl_tensor *w)
     return n > 0 ? n : 1;
 }
 
-static struct init init_of(const struct pdl_model *m,
-                           const struct pdl_node *n, int j)
+static struct init init_of(const struct pdl_model *m, const struct pdl_node *n,
+                           int j)
 {
     const struct pdl_tensor *w = &m->tensors[n->weights[j]];
     bool tf = m->kind && strcmp(m->kind, "transformer") == 0;

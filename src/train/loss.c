@@ -22,7 +22,8 @@ static bool counts(const pdl_trainer *t, int op)
 
         pdl_plan_box(t->plan, tensor, r, &other);
         for (int d = 0; d < mine.ndims; d++)
-            same = same && mine.lo[d] == other.lo[d] && mine.hi[d] == other.hi[d];
+            same =
+                same && mine.lo[d] == other.lo[d] && mine.hi[d] == other.hi[d];
         if (same)
             return false;
     }

@@ -112,8 +112,8 @@ static void touch(struct planner *pl, int tensor, int64_t inst, int step)
     struct block *b;
 
     if (pl->block_of[inst] < 0)
-        pl->block_of[inst] =
-            new_block(pl, train_array_bytes(&pl->t->arrays[root(pl->t, tensor)]));
+        pl->block_of[inst] = new_block(
+            pl, train_array_bytes(&pl->t->arrays[root(pl->t, tensor)]));
     b = &pl->blocks[pl->block_of[inst]];
     b->first = step < b->first ? step : b->first;
     b->last = step > b->last ? step : b->last;
@@ -152,8 +152,8 @@ static void touch_sends(struct planner *pl, int micro, int step)
             continue;
         for (int m = 0; m < pl->t->micros; m++)
             if (micro == TRAIN_UPDATE || m == micro)
-                touch(pl, p->ops[i].in[0],
-                      instance(pl->t, p->ops[i].in[0], m), step);
+                touch(pl, p->ops[i].in[0], instance(pl->t, p->ops[i].in[0], m),
+                      step);
     }
 }
 
@@ -251,7 +251,8 @@ static int64_t assign(struct planner *pl, struct block **order,
         b->offset = lowest(placed, n, b);
         while (at > 0 && placed[at - 1]->offset > b->offset)
             at--;
-        memmove(placed + at + 1, placed + at, (size_t)(n - at) * sizeof *placed);
+        memmove(placed + at + 1, placed + at,
+                (size_t)(n - at) * sizeof *placed);
         placed[at] = b;
         n++;
         if (b->offset + b->bytes > top)
@@ -315,8 +316,9 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
         placed = PDL_NEW(a, struct block *, n + 1);
         change = PDL_NEW(a, int64_t, t->nsteps + 3);
     }
-    if (!t->alias || !t->handed || !t->sent || !t->loads || !t->offset || !pl.blocks ||
-        !pl.block_of || !pl.inside || !order || !placed || !change) {
+    if (!t->alias || !t->handed || !t->sent || !t->loads || !t->offset ||
+        !pl.blocks || !pl.block_of || !pl.inside || !order || !placed ||
+        !change) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the planner");
     }

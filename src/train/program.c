@@ -107,9 +107,9 @@ static void mark_kept(pdl_trainer *t)
             const struct pdl_plan_op *o = &p->ops[p->items[i].first_op + k];
 
             for (int j = 0; j < o->nout; j++)
-                t->kept[o->out[j]] = o->kind != PDL_PLAN_OP_SEND &&
-                                     p->tensors[o->out[j]].kind ==
-                                         PDL_PLAN_WEIGHT_GRADIENT;
+                t->kept[o->out[j]] =
+                    o->kind != PDL_PLAN_OP_SEND &&
+                    p->tensors[o->out[j]].kind == PDL_PLAN_WEIGHT_GRADIENT;
         }
     for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++)
         for (int k = 0; k < p->items[i].nops; k++) {
@@ -151,8 +151,8 @@ enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
         add_backward(t, b);
     }
     if (t->plan->nstages > 1)
-        add_step(t,
-                 (struct train_step){.kind = TRAIN_WAIT, .micro = TRAIN_UPDATE});
+        add_step(
+            t, (struct train_step){.kind = TRAIN_WAIT, .micro = TRAIN_UPDATE});
     add_items(t, s->first_update, s->nupdate, TRAIN_UPDATE);
     for (int i = 0; i < t->nsteps; i++)
         if (t->steps[i].kind == TRAIN_OP)

@@ -58,7 +58,7 @@ struct train_op {
     int *in, *out; /* tensors: the plan's, then shadows */
     struct train_kernel *kernel;
     pdl_comm *group;
-    int ngroup, me; /* ranks of the group; this one among them */
+    int ngroup, me;            /* ranks of the group; this one among them */
     struct train_exchange *x;  /* of each output */
     int peer, tag;             /* SEND, RECV: a rank of the world */
     bool forward;              /* SEND: an activation, not a gradient */

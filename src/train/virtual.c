@@ -32,18 +32,19 @@ static enum pdl_status verdict(const struct thread *list, int n,
     const struct thread *worst = NULL;
 
     for (int i = 0; i < n; i++)
-        if (list[i].st != PDL_OK && (!worst || (worst->st == PDL_ENOENV &&
-                                                list[i].st != PDL_ENOENV)))
+        if (list[i].st != PDL_OK &&
+            (!worst || (worst->st == PDL_ENOENV && list[i].st != PDL_ENOENV)))
             worst = &list[i];
     if (worst && err)
         *err = worst->err;
     return worst ? worst->st : PDL_OK;
 }
 
-enum pdl_status pdl_train_virtual(
-    int n, double timeout_s,
-    enum pdl_status (*body)(void *ctx, pdl_comm *comm, struct pdl_err *err),
-    void *ctx, struct pdl_err *err)
+enum pdl_status pdl_train_virtual(int n, double timeout_s,
+                                  enum pdl_status (*body)(void *ctx,
+                                                          pdl_comm *comm,
+                                                          struct pdl_err *err),
+                                  void *ctx, struct pdl_err *err)
 {
     struct pdl_comm_options opt = {.fixed_order = true, .timeout_s = timeout_s};
     struct thread *list = calloc((size_t)n, sizeof list[0]);
@@ -56,7 +57,8 @@ enum pdl_status pdl_train_virtual(
         st = pdl_comm_create_memory(n, &opt, comms, err);
     for (int i = 0; i < n && st == PDL_OK; i++) {
         list[i] = (struct thread){.comm = comms[i], .body = body, .ctx = ctx};
-        list[i].started = pthread_create(&list[i].id, NULL, start, &list[i]) == 0;
+        list[i].started =
+            pthread_create(&list[i].id, NULL, start, &list[i]) == 0;
         if (!list[i].started)
             st = pdl_fail(err, PDL_ENOENV, "cannot start %d threads", n);
     }

@@ -42,8 +42,7 @@ static const struct pdl_plan *lowered_serial(pdl_arena *a,
 }
 
 /* False: the random strategy does not fit the random network. */
-static bool random_triple(uint64_t seed, enum pdl_dtype dtype,
-                          struct triple *t)
+static bool random_triple(uint64_t seed, enum pdl_dtype dtype, struct triple *t)
 {
     struct pdl_rng rng = {.key = seed};
     const struct pdl_model *m = random_model(t->a, &rng);
@@ -78,6 +77,8 @@ static void say(const char *what, const struct pdl_train_diff *d)
              d->exact ? ", must be exact" : "");
 }
 
+/* In float32 a second step starts from weights that are already off by the
+ * noise of the first, which a batch norm may blow up: one step. */
 static int compare_one(uint64_t seed, enum pdl_dtype dtype, double tolerance,
                        struct pdl_train_diff *d)
 {
@@ -90,7 +91,7 @@ static int compare_one(uint64_t seed, enum pdl_dtype dtype, double tolerance,
             .a = t.serial,
             .b = t.plan,
             .opt = {.backend = "ref", .seed = seed, .poison = true},
-            .steps = 2,
+            .steps = dtype == PDL_F64 ? 2 : 1,
             .lr = 0.05,
             .tolerance = tolerance,
             .exact = true};
@@ -138,15 +139,116 @@ static void ranks_equal_serial_in_float32(void **state)
     compare_many(100000, getenv("PDL_LONG") ? 1000 : 60, PDL_F32, 2e-3);
 }
 
+/* ---- strategies by name --------------------------------------------------- */
+
+static const struct pdl_model *deep_net(pdl_arena *a, int nspatial)
+{
+    pdl_build *b = pdl_build_begin(a, "deep");
+    struct pdl_attr conv = {.features = 5};
+    struct pdl_attr pool = {.features = 0};
+    int64_t dim[4] = {3, 9, 7, 8};
+    const struct pdl_model *m;
+    struct pdl_err err;
+    int x =
+        pdl_build_tensor(b, "x", PDL_TENSOR_INPUT, PDL_F32, 1 + nspatial, dim);
+    int y, in[2];
+
+    for (int s = 0; s < nspatial; s++) {
+        conv.kernel[s] = 3;
+        conv.pad[s] = conv.pad_end[s] = 1;
+        pool.kernel[s] = 3;
+        pool.stride[s] = 2;
+        pool.pad[s] = pool.pad_end[s] = 1;
+    }
+    x = pdl_build_op(b, "conv", "conv1", &conv, &x, 1);
+    x = pdl_build_op(b, "relu", "relu1", &(struct pdl_attr){0}, &x, 1);
+    y = pdl_build_op(b, "conv", "conv2", &conv, &x, 1);
+    y = pdl_build_op(b, "batch_norm", "bn2", &(struct pdl_attr){0}, &y, 1);
+    in[0] = x;
+    in[1] = y; /* crosses a pipeline stage */
+    x = pdl_build_op(b, "add", "add", &(struct pdl_attr){0}, in, 2);
+    x = pdl_build_op(b, "max_pool", "pool", &pool, &x, 1);
+    conv.stride[0] = 2;
+    x = pdl_build_op(b, "conv", "conv3", &conv, &x, 1);
+    x = pdl_build_op(b, "relu", "relu3", &(struct pdl_attr){0}, &x, 1);
+    x = pdl_build_op(b, "flatten", "flatten", &(struct pdl_attr){0}, &x, 1);
+    x = pdl_build_op(b, "linear", "fc1", &(struct pdl_attr){.features = 9}, &x,
+                     1);
+    pdl_build_op(b, "linear", "fc2", &(struct pdl_attr){.features = 4}, &x, 1);
+    if (pdl_build_end(b, &m, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return m;
+}
+
+static void every_strategy_equals_serial(void **state)
+{
+    static const struct {
+        const char *text;
+        int nspatial;
+        int64_t batch;
+    } cases[] = {
+        {"data=3", 2, 7},
+        {"data=7", 2, 7},
+        {"spatial=3", 2, 4},
+        {"spatial=2x2", 2, 3},
+        {"spatial=2x2x2", 3, 2},
+        {"spatial=1x2x3", 3, 2},
+        {"filter=3", 2, 4},
+        {"channel=3", 2, 4},
+        {"filter=2,channel=2", 2, 4},
+        {"data=2,spatial=2", 2, 4},
+        {"data=2,filter=2", 2, 5},
+        {"data=2,channel=2,spatial=2", 2, 4},
+        {"accumulate=3", 2, 6},
+        {"data=2,accumulate=2", 2, 8},
+        {"pipe=2(gpipe,m=1)", 2, 4},
+        {"pipe=2(gpipe,m=4)", 2, 8},
+        {"pipe=2(1f1b,m=4)", 2, 8},
+        {"pipe=3(1f1b,m=6)", 2, 12},
+        {"pipe=4(1f1b,m=2)", 2, 4},
+        {"pipe=3(gpipe,m=3),data=2", 2, 12},
+        {"pipe=2(1f1b,m=3),spatial=2", 2, 6},
+        {"pipe=2(1f1b,m=2),data=2,filter=2", 2, 8},
+        {"conv1..pool: spatial=4; conv3..fc2: filter=4", 2, 4},
+        {"conv1..conv2: data=4; bn2..fc2: channel=2,data=2", 2, 4},
+        {"*: data=2; conv1..relu3: spatial=2; flatten..fc2: filter=2", 2, 4},
+        {"data=2,bucket=1KiB", 2, 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_model *m = deep_net(a, cases[i].nspatial);
+        struct pdl_train_diff d = {.differs = false};
+        struct pdl_err err = {"", ""};
+        const struct pdl_plan *p =
+            lowered(a, m, cases[i].text, cases[i].batch, PDL_F64, true, &err);
+        struct pdl_train_comparison c = {
+            .b = p,
+            .opt = {.backend = "ref", .seed = 5, .poison = true},
+            .steps = 3,
+            .lr = 0.05,
+            .tolerance = 1e-9,
+            .exact = true};
+
+        if (!p)
+            fail_msg("%s: %s", cases[i].text, err.msg);
+        c.a = lowered_serial(a, m, p, PDL_F64, &err);
+        if (pdl_train_compare(&c, &d, &err) != PDL_OK)
+            fail_msg("%s: %s", cases[i].text, err.msg);
+        if (d.differs)
+            say(cases[i].text, &d);
+        pdl_arena_destroy(a);
+    }
+}
+
 /* ---- mutations ------------------------------------------------------------ */
 
 static const struct pdl_model *small_net(pdl_arena *a)
 {
     pdl_build *b = pdl_build_begin(a, "small");
-    struct pdl_attr conv = {.features = 4,
-                            .kernel = {3, 3},
-                            .pad = {1, 1},
-                            .pad_end = {1, 1}};
+    struct pdl_attr conv = {
+        .features = 4, .kernel = {3, 3}, .pad = {1, 1}, .pad_end = {1, 1}};
     struct pdl_attr pool = {.kernel = {3, 3}, .stride = {2, 2}};
     int64_t dim[3] = {2, 9, 9};
     const struct pdl_model *m;
@@ -188,10 +290,10 @@ static bool caught(const struct pdl_plan *serial, const struct pdl_plan *p,
 
 static bool suits(enum train_fault fault, enum pdl_plan_op_kind kind)
 {
-    return fault == TRAIN_FAULT_SKIP_SUM   ? kind == PDL_PLAN_OP_ALLREDUCE
-           : fault == TRAIN_FAULT_DROP_ROW ? kind == PDL_PLAN_OP_HALO
-                                           : kind == PDL_PLAN_OP_ALLGATHER ||
-                                                 kind == PDL_PLAN_OP_ALLTOALL;
+    return fault == TRAIN_FAULT_SKIP_SUM ? kind == PDL_PLAN_OP_ALLREDUCE
+           : fault == TRAIN_FAULT_DROP_ROW
+               ? kind == PDL_PLAN_OP_HALO
+               : kind == PDL_PLAN_OP_ALLGATHER || kind == PDL_PLAN_OP_ALLTOALL;
 }
 
 /* Every exchange of the kind, broken one at a time; the message must name
@@ -202,8 +304,7 @@ static void mutate(const char *strategy, enum train_fault fault, int at_least)
     const struct pdl_model *m = small_net(a);
     struct pdl_train_diff d;
     struct pdl_err err = {"", ""};
-    const struct pdl_plan *p =
-        lowered(a, m, strategy, 8, PDL_F64, true, &err);
+    const struct pdl_plan *p = lowered(a, m, strategy, 8, PDL_F64, true, &err);
     const struct pdl_plan *serial;
     int broken = 0;
 
@@ -253,6 +354,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_equal_serial_in_float64),
         cmocka_unit_test(ranks_equal_serial_in_float32),
+        cmocka_unit_test(every_strategy_equals_serial),
         cmocka_unit_test(a_skipped_allreduce_is_caught),
         cmocka_unit_test(a_dropped_halo_row_is_caught),
         cmocka_unit_test(two_swapped_ranks_are_caught),
@@ -261,8 +363,8 @@ int main(int argc, char **argv)
     if (argc > 1) { /* one seed, for a person */
         struct pdl_train_diff d = {.differs = false};
 
-        printf("%d\n", compare_one(strtoull(argv[1], NULL, 10), PDL_F64, 1e-9,
-                                   &d));
+        printf("%d\n",
+               compare_one(strtoull(argv[1], NULL, 10), PDL_F64, 1e-9, &d));
         return 0;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
