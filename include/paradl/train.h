@@ -62,7 +62,10 @@ struct pdl_train_feed {
 
 struct pdl_train_options {
     const char *backend;   /* NULL: the best there is; "ref", "cpu" */
-    const char *optimizer; /* "sgd:lr=0.1,momentum=0.9"; NULL: sgd */
+    const char *optimizer; /* "adamw:beta2=0.95"; NULL: sgd, momentum 0.9 */
+    double clip;           /* largest norm of the gradient; 0: any */
+    double label_smoothing;
+    bool mean_squares; /* the loss is the mean squared error */
     uint64_t seed;
     bool poison; /* freed memory becomes not-a-number */
     void (*watch)(void *ctx, const struct pdl_train_seen *seen);

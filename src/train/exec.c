@@ -126,6 +126,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
     if (st == PDL_OK)
         st = t->backend->open(t->arena, &t->backend_state, err);
     if (st == PDL_OK)
+        st = train_tuner_choose(t, err);
+    if (st == PDL_OK)
         st = train_program(t, err);
     if (st == PDL_OK)
         st = train_shadows(t, err);
@@ -198,6 +200,7 @@ void pdl_trainer_close(pdl_trainer *t)
     if (!t)
         return;
     train_close_groups(t);
+    train_tuner_close(t);
     if (t->backend_state)
         t->backend->close(t->backend_state);
     free(t->memory);
@@ -314,7 +317,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
         add(t, op, micro);
         break;
     case PDL_PLAN_OP_UPDATE:
-        st = train_tuner_update(t, op, p->lr, err);
+        train_tuner_update(t, op, p->lr);
         break;
     case PDL_PLAN_OP_FREE:
         for (int k = 0; k < o->nin; k++)
@@ -349,7 +352,7 @@ static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
     return st;
 }
 
-static void accumulate(pdl_trainer *t, const struct train_step *s)
+static void accumulate(pdl_trainer *t, const struct train_action *s)
 {
     const struct train_array *a = &t->arrays[s->op];
     void *sum = train_data(t, s->op, TRAIN_UPDATE);
@@ -372,7 +375,7 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
     t->now = step;
     train_losses_clear(t);
     for (int i = 0; i < t->nsteps && st == PDL_OK; i++) {
-        const struct train_step *s = &t->steps[i];
+        const struct train_action *s = &t->steps[i];
 
         switch (s->kind) {
         case TRAIN_LOAD:
@@ -386,6 +389,9 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
             break;
         case TRAIN_WAIT:
             st = train_wait_sends(t, s->micro, err);
+            break;
+        case TRAIN_MEASURE:
+            st = train_tuner_measure(t, lr, err);
             break;
         }
     }

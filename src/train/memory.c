@@ -180,19 +180,21 @@ static void find_lives(struct planner *pl)
     pdl_trainer *t = pl->t;
 
     for (int i = 0; i < t->nsteps; i++) {
-        const struct train_step *s = &t->steps[i];
+        const struct train_action *s = &t->steps[i];
 
         if (s->kind == TRAIN_OP && s->micro == TRAIN_UPDATE &&
             t->plan->ops[s->op].kind == PDL_PLAN_OP_ALLREDUCE)
             bundle(pl, &t->plan->ops[s->op]);
     }
     for (int i = 0; i < t->nsteps; i++) {
-        const struct train_step *s = &t->steps[i];
+        const struct train_action *s = &t->steps[i];
 
         if (s->kind == TRAIN_LOAD) {
             touch_loads(pl, s->micro, i);
         } else if (s->kind == TRAIN_WAIT) {
             touch_sends(pl, s->micro, i);
+        } else if (s->kind == TRAIN_MEASURE) {
+            continue;
         } else if (s->kind == TRAIN_ACCUMULATE) {
             touch(pl, s->op, instance(t, s->op, s->micro), i);
             touch(pl, s->op, instance(t, s->op, TRAIN_UPDATE), i);

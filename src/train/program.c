@@ -12,6 +12,8 @@
  * gradients are added in the same order. */
 #include "train_priv.h"
 
+#include <string.h>
+
 int train_stage_of(const struct pdl_plan *p, int64_t rank)
 {
     int64_t s = 0;
@@ -37,7 +39,7 @@ bool train_is_loaded(const struct pdl_plan_tensor *t)
     return t->kind == PDL_PLAN_INPUT || t->kind == PDL_PLAN_LABEL;
 }
 
-static void add_step(pdl_trainer *t, struct train_step s)
+static void add_step(pdl_trainer *t, struct train_action s)
 {
     t->steps[t->nsteps++] = s;
 }
@@ -48,7 +50,7 @@ static void add_kept(pdl_trainer *t, const struct pdl_plan_op *o, int micro)
         return;
     for (int k = 0; k < o->nout; k++)
         if (t->kept[o->out[k]])
-            add_step(t, (struct train_step){.kind = TRAIN_ACCUMULATE,
+            add_step(t, (struct train_action){.kind = TRAIN_ACCUMULATE,
                                             .op = o->out[k],
                                             .micro = micro,
                                             .first = micro == 0});
@@ -60,7 +62,7 @@ static void add_items(pdl_trainer *t, int first, int n, int micro)
         for (int k = 0; k < t->plan->items[i].nops; k++) {
             int op = t->plan->items[i].first_op + k;
 
-            add_step(t, (struct train_step){
+            add_step(t, (struct train_action){
                             .kind = TRAIN_OP, .op = op, .micro = micro});
             if (micro != TRAIN_UPDATE)
                 add_kept(t, &t->plan->ops[op], micro);
@@ -71,7 +73,7 @@ static void add_forward(pdl_trainer *t, int micro)
 {
     const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
 
-    add_step(t, (struct train_step){.kind = TRAIN_LOAD, .micro = micro});
+    add_step(t, (struct train_action){.kind = TRAIN_LOAD, .micro = micro});
     add_items(t, s->first_forward, s->nforward, micro);
 }
 
@@ -81,7 +83,35 @@ static void add_backward(pdl_trainer *t, int micro)
 
     add_items(t, s->first_backward, s->nbackward, micro);
     if (t->plan->nstages > 1)
-        add_step(t, (struct train_step){.kind = TRAIN_WAIT, .micro = micro});
+        add_step(t, (struct train_action){.kind = TRAIN_WAIT, .micro = micro});
+}
+
+/* Exchanges in place and updates alternate, bucket by bucket; an optimizer
+ * that needs norms of all gradients waits until all are there. */
+static void add_update(pdl_trainer *t)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+    int first = t->nsteps, n;
+
+    add_items(t, s->first_update, s->nupdate, TRAIN_UPDATE);
+    if (!train_tuner_measures(t))
+        return;
+    n = t->nsteps - first;
+    for (int late = 0; late < 2; late++) {
+        for (int i = first; i < first + n; i++) {
+            enum pdl_plan_op_kind k = t->plan->ops[t->steps[i].op].kind;
+            bool last = k == PDL_PLAN_OP_UPDATE || k == PDL_PLAN_OP_FREE;
+
+            if (last == (late == 1))
+                add_step(t, t->steps[i]);
+        }
+        if (late == 0)
+            add_step(t, (struct train_action){.kind = TRAIN_MEASURE,
+                                              .micro = TRAIN_UPDATE});
+    }
+    memmove(t->steps + first, t->steps + first + n,
+            (size_t)(n + 1) * sizeof t->steps[0]);
+    t->nsteps -= n;
 }
 
 /* How many forwards run before the first backward. */
@@ -130,15 +160,14 @@ static int64_t count_steps(const pdl_trainer *t)
         ops += p->items[i].nops;
     for (int i = 0; i < p->nops; i++)
         outs += p->ops[i].nout;
-    return (ops + outs + 4) * (t->micros + 1);
+    return (ops + outs + 4) * (t->micros + 2);
 }
 
 enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
     int lead = ahead(t), f = 0;
 
-    t->steps = PDL_NEW(t->arena, struct train_step, count_steps(t));
+    t->steps = PDL_NEW(t->arena, struct train_action, count_steps(t));
     t->kept = PDL_NEW(t->arena, bool, t->capacity + 1);
     if (!t->steps || !t->kept)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the program");
@@ -152,8 +181,8 @@ enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
     }
     if (t->plan->nstages > 1)
         add_step(
-            t, (struct train_step){.kind = TRAIN_WAIT, .micro = TRAIN_UPDATE});
-    add_items(t, s->first_update, s->nupdate, TRAIN_UPDATE);
+            t, (struct train_action){.kind = TRAIN_WAIT, .micro = TRAIN_UPDATE});
+    add_update(t);
     for (int i = 0; i < t->nsteps; i++)
         if (t->steps[i].kind == TRAIN_OP)
             t->ops[t->steps[i].op].mine = true;

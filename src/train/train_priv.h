@@ -19,17 +19,18 @@ void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n);
 
 /* ---- the program of one rank ------------------------------------------- */
 
-enum train_step_kind {
+enum train_action_kind {
     TRAIN_LOAD, /* inputs and labels of a micro-batch */
     TRAIN_OP,
     TRAIN_ACCUMULATE, /* a weight gradient joins those of earlier ones */
     TRAIN_WAIT,       /* until what forward sent has been received */
+    TRAIN_MEASURE,    /* norms of all gradients, before the first update */
 };
 
 enum { TRAIN_UPDATE = -1 }; /* micro-batch of what is done once a step */
 
-struct train_step {
-    enum train_step_kind kind;
+struct train_action {
+    enum train_action_kind kind;
     int op;     /* TRAIN_ACCUMULATE: the tensor */
     int micro;  /* or TRAIN_UPDATE */
     bool first; /* TRAIN_ACCUMULATE: nothing is there yet */
@@ -91,7 +92,7 @@ struct pdl_trainer {
     struct train_array *arrays; /* this rank's part */
     struct train_op *ops;       /* of each plan operation */
     int nsteps;
-    struct train_step *steps;
+    struct train_action *steps;
 
     /* memory.c: instances are tensors x (micro-batches + 1); the last is the
      * sum of a weight gradient over micro-batches */
@@ -156,9 +157,18 @@ void train_losses_take(pdl_trainer *t, int op, int micro, int slot);
 enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
                                  struct pdl_train_result *out,
                                  struct pdl_err *err);
-/* tune.c: the optimizer on this rank's weights */
+/* tune.c: the optimizer on this rank's weights. Choose before the program is
+ * written: some want to see all gradients before the first update. */
+enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);
+bool train_tuner_measures(const pdl_trainer *t);
 enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err);
-enum pdl_status train_tuner_update(pdl_trainer *t, int op, double lr,
-                                   struct pdl_err *err);
+enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
+                                    struct pdl_err *err);
+void train_tuner_update(pdl_trainer *t, int op, double lr);
+void train_tuner_close(pdl_trainer *t);
+/* The k-th array the optimizer keeps for a weight; NULL: none. */
+int train_tuner_states(const pdl_trainer *t);
+void *train_tuner_state(const pdl_trainer *t, int tensor, int k,
+                        enum pdl_dtype *dtype);
 
 #endif
