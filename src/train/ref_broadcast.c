@@ -229,6 +229,43 @@ static void run(struct ref_run *r)
     passes[r->call->pass](r);
 }
 
+/* Does this operand have what elements of the box y meet? */
+static bool covers(const struct train_array *a, const struct pdl_tensor *t,
+                   const struct pdl_box *y, int first)
+{
+    for (int d = 0; d < t->rank; d++) {
+        int dy = d + y->ndims - t->rank;
+
+        if (t->dim[d] != 1 && (a->box.lo[d + first] > y->lo[dy] ||
+                               a->box.hi[d + first] < y->hi[dy]))
+            return false;
+    }
+    return true;
+}
+
+static enum pdl_status check_parts(const struct train_call *c,
+                                   struct pdl_err *err)
+{
+    const struct pdl_tensor *t = c->model->tensors;
+    const struct pdl_node *n = c->node;
+    struct train_operands o;
+    const struct pdl_box *y;
+    bool fits = true;
+
+    train_operands(c, &o);
+    y = c->pass == PDL_FORWARD ? &c->out[0].box : &c->in[o.dy].box;
+    for (int i = 0; i < o.nx; i++)
+        fits = fits && covers(&c->in[o.x + i], &t[n->in[i]], y, 1);
+    for (int j = 0; j < o.nw; j++)
+        fits = fits && covers(&c->in[o.w + j], &t[n->weights[j]], y, 0);
+    for (int j = 0; c->pass == PDL_BACKWARD_WEIGHTS && j < c->nout; j++)
+        fits = fits && covers(&c->out[j], &t[n->weights[j]], y, 0);
+    if (fits || pdl_box_empty(y))
+        return PDL_OK;
+    return pdl_fail(err, PDL_EWRONG, "%s: a part lacks elements it needs",
+                    n->name);
+}
+
 static enum pdl_status check(const struct train_call *c, struct pdl_err *err)
 {
     const struct pdl_node *n = c->node;
@@ -241,7 +278,7 @@ static enum pdl_status check(const struct train_call *c, struct pdl_err *err)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: the runtime has no gradient of a weight in %s",
                         n->name, n->op->name);
-    return PDL_OK;
+    return check_parts(c, err);
 }
 
 static const struct ref_op rows[] = {

@@ -252,7 +252,7 @@ static int64_t weight_index(const struct ref_run *r, const struct ref_array *x,
         strcmp(r->node->op->name, "prelu") == 0 || x->box.ndims > 3;
     int64_t c = i[by_channel ? 1 : x->box.ndims - 1];
 
-    return w->count == 1 ? 0 : c - w->box.lo[0];
+    return r->tensors[r->node->weights[0]].dim[0] == 1 ? 0 : c - w->box.lo[0];
 }
 
 static void weighted(struct ref_run *r)
@@ -278,6 +278,25 @@ static void weighted(struct ref_run *r)
             r->out[0].at[k] = dy->at[k] * (line ? 1 : *a);
         k++;
     }
+}
+
+/* The weights that the elements at hand meet must be there. */
+static enum pdl_status weighted_check(const struct train_call *c,
+                                      struct pdl_err *err)
+{
+    bool weights = c->pass == PDL_BACKWARD_WEIGHTS;
+    const struct pdl_box *x = &c->in[0].box; /* or dy: the same box */
+    const struct train_array *w = weights ? &c->out[0] : &c->in[1];
+    int d = strcmp(c->node->op->name, "prelu") == 0 || x->ndims > 3
+                ? 1
+                : x->ndims - 1;
+    bool one = c->model->tensors[c->node->weights[0]].dim[0] == 1;
+
+    if (pdl_box_empty(x) || one ||
+        (w->box.lo[0] <= x->lo[d] && w->box.hi[0] >= x->hi[d]))
+        return PDL_OK;
+    return pdl_fail(err, PDL_EWRONG, "%s: a part lacks weights it needs",
+                    c->node->name);
 }
 
 /* ---- softmax --------------------------------------------------------------------- */
@@ -344,8 +363,8 @@ static const struct ref_op rows[] = {
     UNARY("cos"), UNARY("abs"), UNARY("neg"), UNARY("identity"),
     UNARY("cast"),
     {"dropout", dropout, NULL, NULL},
-    {"prelu", weighted, NULL, NULL},
-    {"scale", weighted, NULL, NULL},
+    {"prelu", weighted, NULL, weighted_check},
+    {"scale", weighted, NULL, weighted_check},
     {"softmax", softmax, NULL, NULL},
     {"log_softmax", softmax, NULL, NULL},
 };
