@@ -3,6 +3,7 @@
  * crosses ranks; and what is broken on purpose must be seen. PDL_LONG=1 runs
  * many more triples. */
 #include "plan/random_plan.h"
+#include "optim.h"
 #include "train_priv.h"
 
 struct triple {
@@ -242,6 +243,43 @@ static void every_strategy_equals_serial(void **state)
     }
 }
 
+/* ---- optimizers ------------------------------------------------------------ */
+
+/* Norms of tensors cut over ranks, and of the whole gradient, are those of
+ * the serial run. */
+static void every_optimizer_equals_serial(void **state)
+{
+    static const char *const strategies[] = {
+        "data=2", "filter=3", "pipe=2(1f1b,m=2),channel=2",
+        "conv1..pool: spatial=2; conv3..fc2: filter=2"};
+
+    (void)state;
+    for (int k = 0; train_optimizer_at(k); k++)
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            const struct pdl_model *m = deep_net(a, 2);
+            struct pdl_train_diff d = {.differs = false};
+            struct pdl_err err = {"", ""};
+            struct pdl_train_comparison c = {
+                .opt = {.backend = "ref",
+                        .optimizer = train_optimizer_at(k)->name,
+                        .clip = i % 2 ? 0.1 : 0,
+                        .seed = 5,
+                        .poison = true},
+                .steps = 3,
+                .lr = 0.01,
+                .tolerance = 1e-6};
+
+            c.b = lowered(a, m, strategies[i], 8, PDL_F64, true, &err);
+            c.a = lowered_serial(a, m, c.b, PDL_F64, &err);
+            if (pdl_train_compare(&c, &d, &err) != PDL_OK)
+                fail_msg("%s: %s", strategies[i], err.msg);
+            if (d.differs)
+                say(c.opt.optimizer, &d);
+            pdl_arena_destroy(a);
+        }
+}
+
 /* ---- mutations ------------------------------------------------------------ */
 
 static const struct pdl_model *small_net(pdl_arena *a)
@@ -355,6 +393,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_equal_serial_in_float64),
         cmocka_unit_test(ranks_equal_serial_in_float32),
         cmocka_unit_test(every_strategy_equals_serial),
+        cmocka_unit_test(every_optimizer_equals_serial),
         cmocka_unit_test(a_skipped_allreduce_is_caught),
         cmocka_unit_test(a_dropped_halo_row_is_caught),
         cmocka_unit_test(two_swapped_ranks_are_caught),
