@@ -138,12 +138,15 @@ static void the_order_is_what_it_always_was(void **state)
 static int rank_of_permutation(const struct pdl_order *o)
 {
     int n = (int)o->n, rank = 0;
+    int64_t s[8];
 
+    for (int i = 0; i < n; i++)
+        s[i] = pdl_order_at(o, i);
     for (int i = 0; i < n; i++) {
         int smaller = 0;
 
         for (int j = i + 1; j < n; j++)
-            smaller += o->how->at(o, j) < o->how->at(o, i);
+            smaller += s[j] < s[i];
         rank = rank * (n - i) + smaller;
     }
     return rank;
