@@ -66,6 +66,8 @@ target_link_libraries(paradl_run_static PUBLIC paradl_run_objects
 
 file(GLOB run_sources CONFIGURE_DEPENDS src/run/*.c)
 if(run_sources)
-  add_executable(paradl-run ${run_sources})
+  # train's options are one table, which both programs read
+  add_executable(paradl-run ${run_sources} src/cli/train_options.c)
+  target_include_directories(paradl-run PRIVATE src/cli)
   target_link_libraries(paradl-run PRIVATE pdl_flags paradl_run_static)
 endif()

@@ -11,6 +11,7 @@
 
 #include "paradl/base.h"
 #include "paradl/comm.h"
+#include "paradl/io.h"
 #include "paradl/model.h"
 #include "paradl/plan.h"
 
@@ -82,13 +83,17 @@ enum pdl_status pdl_trainer_open(const struct pdl_plan *plan, pdl_comm *comm,
 void pdl_trainer_close(pdl_trainer *t); /* NULL: nothing */
 
 struct pdl_train_result {
-    double loss;     /* mean over the batch */
-    double loss_sum; /* over samples */
-    int64_t correct; /* samples (positions) whose largest output is right */
-    int64_t counted; /* of so many */
-    bool finite;     /* the loss is a number */
+    double loss;        /* mean over the batch */
+    double loss_sum;    /* over samples */
+    int64_t correct;    /* samples (positions) whose largest output is right */
+    int64_t counted;    /* of so many */
+    int64_t stop, save; /* how many ranks voted for it */
 };
-/* One optimizer step at learning rate lr. step counts from 0. */
+/* What the ranks decide together at the end of the next step. */
+void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save);
+/* One optimizer step at learning rate lr. step counts from 0. A loss that is
+ * not a number changes no weight: PDL_EWRONG names the first operation that
+ * made one, on every rank. */
 enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
                                  const struct pdl_train_feed *feed,
                                  struct pdl_train_result *out,
@@ -107,7 +112,17 @@ struct pdl_train_state {
     int model_tensor;
     bool owner;
 };
-bool pdl_trainer_state(pdl_trainer *t, int i, struct pdl_train_state *out);
+const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i);
+/* Running statistics become the mean over the ranks that kept their own, as
+ * if one rank had seen all samples. Collective; before evaluation and
+ * checkpoints. */
+enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err);
+/* Weights and optimizer state from a checkpoint of any plan of the model. */
+enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
+                                    struct pdl_err *err);
+/* Weights from safetensors, by the model's names. */
+enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
+                                 struct pdl_err *err);
 
 /* What the memory planner decided, in bytes of this rank. */
 struct pdl_train_memory {
@@ -117,6 +132,60 @@ struct pdl_train_memory {
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
 /* The implementation that runs operation op; NULL: none here. */
 const char *pdl_trainer_kernel(const pdl_trainer *t, int op);
+
+/* ---- a whole run ----------------------------------------------------------- */
+
+struct pdl_train_rates {
+    const char *schedule; /* constant, steps, cosine, polynomial; NULL: const */
+    double lr, last;
+    int64_t warmup, every; /* steps; every: of "steps" */
+    double gamma;
+};
+
+/* Something to tell: a step, the end of an epoch, a note. */
+struct pdl_train_line {
+    int64_t step, epoch, total; /* steps done; steps of the whole run */
+    double loss, lr, samples_per_s;
+    double accuracy;  /* of the test split; not a number: not measured */
+    bool epoch_ended; /* loss is then the mean of the epoch */
+    const char *note; /* e.g. "resumed from ckpt/step-100"; NULL: none */
+};
+
+struct pdl_train_job {
+    const struct pdl_plan *plan;
+    struct pdl_train_options opt;
+    const pdl_io *io; /* shared by virtual ranks */
+    struct pdl_train_rates rates;
+    int64_t epochs, steps;  /* steps 0: all of the epochs */
+    bool augment;           /* crop after padding, flip */
+    bool raw;               /* inputs are not normalised */
+    int threads;            /* of a rank; 0: as the library has it */
+    bool virtual_ranks;     /* threads of one process */
+    const char *checkpoint; /* folder; NULL: none */
+    int64_t every;          /* steps between checkpoints; 0: by their cost */
+    int keep;
+    bool resume;
+    uint64_t run; /* tells this start of the job from others, all ranks alike */
+    const char *model, *strategy, *data;  /* as written, for the checkpoint */
+    const char *weights_in, *weights_out; /* safetensors; NULL: none */
+    const volatile int *stop;             /* becomes not 0: save and stop */
+    void (*tell)(void *ctx, const struct pdl_train_line *line); /* rank 0 */
+    void (*at)(void *ctx, enum pdl_ckpt_phase phase);           /* tests */
+    void *ctx;
+};
+
+struct pdl_train_summary {
+    int64_t steps, epochs, resumed_at;
+    double final_loss, accuracy; /* not a number: no test split */
+    double samples_per_s, step_s, cpu_s_per_step;
+    double io_s; /* of a step */
+    struct pdl_train_memory memory;
+    bool stopped;
+};
+/* Trains one rank to the end; collective. */
+enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
+                              struct pdl_train_summary *out,
+                              struct pdl_err *err);
 
 /* ---- made-up samples ----------------------------------------------------- */
 

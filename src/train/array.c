@@ -133,7 +133,7 @@ static float from_bf16(uint16_t h)
     return f;
 }
 
-static uint16_t to_bf16(float f)
+uint16_t train_to_bf16(float f)
 {
     uint32_t u;
 
@@ -150,7 +150,7 @@ void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n)
         const uint16_t *b = from;
 
         for (int64_t i = 0; i < n; i++)
-            a[i] = to_bf16(from_bf16(a[i]) + from_bf16(b[i]));
+            a[i] = train_to_bf16(from_bf16(a[i]) + from_bf16(b[i]));
         return;
     }
     if (t == PDL_F64) {
@@ -211,7 +211,7 @@ void pdl_train_put(const struct pdl_train_part *p, const int64_t *i, double v)
         ((int32_t *)p->data)[at] = (int32_t)v;
         break;
     case PDL_BF16:
-        ((uint16_t *)p->data)[at] = to_bf16((float)v);
+        ((uint16_t *)p->data)[at] = train_to_bf16((float)v);
         break;
     case PDL_U8:
         ((uint8_t *)p->data)[at] = (uint8_t)v;

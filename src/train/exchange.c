@@ -25,7 +25,7 @@ static bool is_sum(enum pdl_plan_op_kind k)
     return k == PDL_PLAN_OP_ALLREDUCE || k == PDL_PLAN_OP_REDUCE_SCATTER;
 }
 
-static enum pdl_comm_type comm_type(enum pdl_dtype t)
+enum pdl_comm_type train_comm_type(enum pdl_dtype t)
 {
     return t == PDL_F64    ? PDL_COMM_F64
            : t == PDL_BF16 ? PDL_COMM_BF16
@@ -53,6 +53,21 @@ static enum pdl_status group_comm(pdl_trainer *t, uint32_t factors,
     if (st == PDL_OK)
         t->groups[t->ngroups++] = (struct train_groups){factors, *out};
     return st;
+}
+
+/* The communicator of this rank's group over some factors, NULL: alone. */
+enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
+                            struct pdl_err *err)
+{
+    int64_t ranks[MAX_GROUP];
+    int64_t n =
+        pdl_mesh_group(t->plan->mesh, t->rank, factors, ranks, MAX_GROUP);
+
+    *out = NULL;
+    if (n > MAX_GROUP)
+        return pdl_fail(err, PDL_EINVAL, "a group of %lld ranks is too large",
+                        (long long)n);
+    return n > 1 ? group_comm(t, factors, ranks, (int)n, out, err) : PDL_OK;
 }
 
 void train_close_groups(pdl_trainer *t)
@@ -239,8 +254,7 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     while (m.me < m.n && ranks[m.me] != t->rank)
         m.me++;
     x->me = m.me;
-    if (n > 1)
-        st = group_comm(t, o->group, ranks, m.n, &x->group, err);
+    st = train_group(t, o->group, &x->group, err);
     if (st != PDL_OK || o->kind == PDL_PLAN_OP_ALLREDUCE)
         return st;
     x->x = PDL_NEW(t->arena, struct train_exchange, x->nout);
@@ -287,7 +301,8 @@ static enum pdl_status allreduce(pdl_trainer *t, int op, int micro,
             memmove(to, from, (size_t)bytes);
         else
             st = pdl_comm_allreduce(x->group, from, to, bytes / size,
-                                    comm_type(a->dtype), PDL_COMM_SUM, err);
+                                    train_comm_type(a->dtype), PDL_COMM_SUM,
+                                    err);
     }
     return st;
 }

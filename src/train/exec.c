@@ -5,6 +5,7 @@
  * exchanges and lifetimes are the plan's. */
 #include "train_priv.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,7 +145,9 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
         if (t->plan->tensors[i].kind == PDL_PLAN_WEIGHT &&
             t->plan->tensors[i].stage == t->stage)
             train_init_weight(t, i);
-    return st == PDL_OK ? train_tuner_open(t, err) : st;
+    if (st == PDL_OK)
+        st = train_tuner_open(t, err);
+    return st == PDL_OK ? train_state_open(t, err) : st;
 }
 
 enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
@@ -173,10 +176,13 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
                               .fault = fault,
                               .fault_op = fault_op};
     t->stage = train_stage_of(plan, t->rank);
+    t->loss = (struct train_loss){
+        .kind = opt->mean_squares ? TRAIN_MSE : TRAIN_SOFTMAX,
+        .smoothing = opt->label_smoothing};
     t->capacity = plan->ntensors + 4 * plan->nops;
     t->arrays = PDL_NEW(a, struct train_array, t->capacity + 1);
     t->ops = PDL_NEW(a, struct train_op, plan->nops + 1);
-    t->groups = PDL_NEW(a, struct train_groups, plan->nops + 1);
+    t->groups = PDL_NEW(a, struct train_groups, 2 * plan->nops + 1);
     st = t->arrays && t->ops && t->groups
              ? build(t, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory for a trainer");
@@ -328,6 +334,8 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
     }
     if (st == PDL_OK)
         show(t, op, micro);
+    if (st == PDL_OK && t->hunting)
+        train_hunt(t, op, micro);
     return st;
 }
 
@@ -364,38 +372,64 @@ static void accumulate(pdl_trainer *t, const struct train_action *s)
         train_add(a->dtype, sum, one, train_array_elements(a));
 }
 
+static enum pdl_status act(pdl_trainer *t, const struct train_action *s,
+                           const struct pass *p, struct pdl_err *err)
+{
+    switch (s->kind) {
+    case TRAIN_LOAD:
+        return load(t, s->micro, p, err);
+    case TRAIN_OP:
+        return run_op(t, s->op, s->micro, p, err);
+    case TRAIN_ACCUMULATE:
+        accumulate(t, s);
+        return PDL_OK;
+    case TRAIN_WAIT:
+        return train_wait_sends(t, s->micro, err);
+    case TRAIN_MEASURE:
+        return train_tuner_measure(t, p->lr, err);
+    }
+    return PDL_OK;
+}
+
+/* Forward and backward of all micro-batches; the index of what follows. */
+static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
+                                 int *next, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    int i = 0;
+
+    train_losses_clear(t);
+    for (; i < t->nsteps && st == PDL_OK; i++) {
+        if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
+            break;
+        st = act(t, &t->steps[i], p, err);
+    }
+    *next = i;
+    return st;
+}
+
 enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
                                  const struct pdl_train_feed *feed,
                                  struct pdl_train_result *out,
                                  struct pdl_err *err)
 {
     struct pass p = {.feed = feed, .lr = lr};
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st;
+    int i;
 
     t->now = step;
-    train_losses_clear(t);
-    for (int i = 0; i < t->nsteps && st == PDL_OK; i++) {
-        const struct train_action *s = &t->steps[i];
-
-        switch (s->kind) {
-        case TRAIN_LOAD:
-            st = load(t, s->micro, &p, err);
-            break;
-        case TRAIN_OP:
-            st = run_op(t, s->op, s->micro, &p, err);
-            break;
-        case TRAIN_ACCUMULATE:
-            accumulate(t, s);
-            break;
-        case TRAIN_WAIT:
-            st = train_wait_sends(t, s->micro, err);
-            break;
-        case TRAIN_MEASURE:
-            st = train_tuner_measure(t, lr, err);
-            break;
-        }
+    st = run_batch(t, &p, &i, err);
+    if (st == PDL_OK)
+        st = train_losses_sum(t, t->plan->batch, out, err);
+    if (st == PDL_OK && !isfinite(out->loss)) {
+        t->hunting = true;
+        st = run_batch(t, &p, &i, err);
+        t->hunting = false;
+        return st == PDL_OK ? train_hunt_end(t, out->loss, err) : st;
     }
-    return st == PDL_OK ? train_losses_sum(t, t->plan->batch, out, err) : st;
+    for (; i < t->nsteps && st == PDL_OK; i++)
+        st = act(t, &t->steps[i], &p, err);
+    return st;
 }
 
 /* Micro-batches one after another, all in the memory of the first. */

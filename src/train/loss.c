@@ -3,48 +3,36 @@
  * The loss of a step. Each sample's loss is written by the one rank that
  * counts it; adding the tables of all ranks adds zeros, so every rank then
  * holds the same numbers that a serial run has, and sums them in the order of
- * the samples. The loss of a run is thus as exact as its logits. */
+ * the samples. The loss of a run is thus as exact as its logits. What ranks
+ * must decide together (to stop, to save) travels with it. */
 #include "train_priv.h"
 
-#include <math.h>
 #include <string.h>
 
-/* Does this rank count its box of the loss? The lowest rank of those with the
- * same box does. */
-static bool counts(const pdl_trainer *t, int op)
+enum { VOTES = 2 }; /* stop, save */
+
+void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save)
 {
-    int tensor = t->plan->ops[op].in[1];
-    struct pdl_box mine, other;
-
-    pdl_plan_box(t->plan, tensor, t->rank, &mine);
-    for (int64_t r = 0; r < t->rank; r++) {
-        bool same = train_stage_of(t->plan, r) == t->stage;
-
-        pdl_plan_box(t->plan, tensor, r, &other);
-        for (int d = 0; d < mine.ndims; d++)
-            same =
-                same && mine.lo[d] == other.lo[d] && mine.hi[d] == other.hi[d];
-        if (same)
-            return false;
-    }
-    return !pdl_box_empty(&mine);
+    t->vote_stop = stop;
+    t->vote_save = save;
 }
 
 enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err)
 {
-    t->losses = PDL_NEW(t->arena, double, 2 * t->plan->batch);
+    t->losses = PDL_NEW(t->arena, double, 2 * t->plan->batch + VOTES);
     if (!t->losses)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for losses");
     for (int i = 0; i < t->plan->nops; i++)
         if (t->ops[i].mine && t->plan->ops[i].kind == PDL_PLAN_OP_COMPUTE &&
             t->plan->ops[i].node < 0)
-            t->ops[i].counts = counts(t, i);
+            t->ops[i].counts = train_is_owner(t, t->plan->ops[i].in[1]);
     return PDL_OK;
 }
 
 void train_losses_clear(pdl_trainer *t)
 {
-    memset(t->losses, 0, 2 * (size_t)t->plan->batch * sizeof t->losses[0]);
+    memset(t->losses, 0,
+           (2 * (size_t)t->plan->batch + VOTES) * sizeof t->losses[0]);
 }
 
 /* slot: the micro-batch whose memory holds the losses. */
@@ -87,13 +75,15 @@ enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
                                  struct pdl_train_result *out,
                                  struct pdl_err *err)
 {
+    double right = 0, *votes = t->losses + 2 * t->plan->batch;
     enum pdl_status st = PDL_OK;
-    double right = 0;
 
+    votes[0] = t->vote_stop;
+    votes[1] = t->vote_save;
     if (pdl_comm_size(t->world) > 1)
         st = pdl_comm_allreduce(t->world, t->losses, t->losses,
-                                2 * t->plan->batch, PDL_COMM_F64, PDL_COMM_SUM,
-                                err);
+                                2 * t->plan->batch + VOTES, PDL_COMM_F64,
+                                PDL_COMM_SUM, err);
     if (st != PDL_OK)
         return st;
     *out = (struct pdl_train_result){.loss = 0};
@@ -105,6 +95,7 @@ enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
     out->loss /= (double)samples;
     out->correct = (int64_t)right;
     out->counted = samples * t->positions;
-    out->finite = isfinite(out->loss);
+    out->stop = (int64_t)votes[0];
+    out->save = (int64_t)votes[1];
     return PDL_OK;
 }

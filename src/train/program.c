@@ -51,9 +51,9 @@ static void add_kept(pdl_trainer *t, const struct pdl_plan_op *o, int micro)
     for (int k = 0; k < o->nout; k++)
         if (t->kept[o->out[k]])
             add_step(t, (struct train_action){.kind = TRAIN_ACCUMULATE,
-                                            .op = o->out[k],
-                                            .micro = micro,
-                                            .first = micro == 0});
+                                              .op = o->out[k],
+                                              .micro = micro,
+                                              .first = micro == 0});
 }
 
 static void add_items(pdl_trainer *t, int first, int n, int micro)
@@ -180,8 +180,8 @@ enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
         add_backward(t, b);
     }
     if (t->plan->nstages > 1)
-        add_step(
-            t, (struct train_action){.kind = TRAIN_WAIT, .micro = TRAIN_UPDATE});
+        add_step(t, (struct train_action){.kind = TRAIN_WAIT,
+                                          .micro = TRAIN_UPDATE});
     add_update(t);
     for (int i = 0; i < t->nsteps; i++)
         if (t->steps[i].kind == TRAIN_OP)

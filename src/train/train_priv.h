@@ -14,6 +14,7 @@ void train_copy(const struct train_array *to, void *dst,
 /* Is the region one run of bytes of the array? Its first byte. */
 bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first);
+uint16_t train_to_bf16(float f);
 /* to += from, element by element. */
 void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n);
 
@@ -118,6 +119,12 @@ struct pdl_trainer {
     int64_t positions; /* of one sample, over all outputs */
     struct train_loss loss;
 
+    struct pdl_train_state *states;
+    int nstates;
+    bool vote_stop, vote_save;
+    bool hunting;
+    double bad; /* micro-batch and operation of the first bad number */
+
     enum train_fault fault;
     int fault_op;
     int64_t now; /* the step */
@@ -148,6 +155,9 @@ enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
                                  struct pdl_err *err);
 void train_close_groups(pdl_trainer *t);
+enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
+                            struct pdl_err *err);
+enum pdl_comm_type train_comm_type(enum pdl_dtype t);
 /* init.c */
 void train_init_weight(const pdl_trainer *t, int tensor);
 /* loss.c */
@@ -157,6 +167,38 @@ void train_losses_take(pdl_trainer *t, int op, int micro, int slot);
 enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
                                  struct pdl_train_result *out,
                                  struct pdl_err *err);
+/* hunt.c: names the first operation whose result is not finite */
+void train_hunt(pdl_trainer *t, int op, int micro);
+enum pdl_status train_hunt_end(pdl_trainer *t, double loss,
+                               struct pdl_err *err);
+/* state.c */
+enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err);
+/* The lowest rank that holds this very box speaks for it. */
+bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank);
+bool train_is_owner(const pdl_trainer *t, int tensor);
+/* weights.c: whole tensors, to a file by rank 0; collective */
+enum pdl_status train_write_weights(pdl_trainer *t, const char *path,
+                                    struct pdl_err *err);
+/* feed.c: samples of a data set */
+struct train_samples {
+    const pdl_io *io;
+    int split;
+    struct pdl_order order;
+    int64_t first; /* position of the batch's first sample */
+    int64_t end;   /* positions from here on repeat sample 0: not counted */
+    const struct pdl_augment *augment;
+    const struct pdl_model *model;
+    int64_t *ids;
+    void *wide; /* room for a part before it is converted */
+    int64_t wide_bytes;
+    double seconds;
+};
+enum pdl_status train_samples_check(const struct pdl_dataset *d,
+                                    const struct pdl_plan *p,
+                                    struct pdl_err *err);
+enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
+                                   const struct pdl_train_part *part,
+                                   struct pdl_err *err);
 /* tune.c: the optimizer on this rank's weights. Choose before the program is
  * written: some want to see all gradients before the first update. */
 enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);

@@ -116,8 +116,7 @@ static enum pdl_status parse(pdl_arena *a, struct train_tuner *u,
 
 enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err)
 {
-    const char *text =
-        t->opt.optimizer ? t->opt.optimizer : "sgd:momentum=0.9";
+    const char *text = t->opt.optimizer ? t->opt.optimizer : "sgd:momentum=0.9";
 
     t->tuner = PDL_NEW(t->arena, struct train_tuner, 1);
     if (!t->tuner)
@@ -133,26 +132,6 @@ bool train_tuner_measures(const pdl_trainer *t)
 
 /* ---- state -------------------------------------------------------------------------- */
 
-static bool is_owner(const pdl_trainer *t, int tensor)
-{
-    struct pdl_box mine, other;
-
-    pdl_plan_box(t->plan, tensor, t->rank, &mine);
-    if (pdl_box_empty(&mine))
-        return false;
-    for (int64_t r = 0; r < t->rank; r++) {
-        bool same = train_stage_of(t->plan, r) == t->stage;
-
-        pdl_plan_box(t->plan, tensor, r, &other);
-        for (int d = 0; d < mine.ndims; d++)
-            same =
-                same && mine.lo[d] == other.lo[d] && mine.hi[d] == other.hi[d];
-        if (same)
-            return false;
-    }
-    return true;
-}
-
 static enum pdl_dtype state_type(const struct train_array *a)
 {
     return a->dtype == PDL_F64 ? PDL_F64 : PDL_F32;
@@ -167,7 +146,7 @@ static bool open_slot(pdl_trainer *t, int tensor)
     size_t size = (size_t)pdl_dtype_bits(state_type(a)) / 8;
 
     s->here = true;
-    s->owner = is_owner(t, tensor);
+    s->owner = train_is_owner(t, tensor);
     for (int k = 0; k < u->how->nstates; k++) {
         s->state[k] = calloc(n, size);
         t->sizes.state += (int64_t)(n * size);
@@ -200,7 +179,7 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
     const struct pdl_model *m = t->plan->model;
 
     u->slots = PDL_NEW(t->arena, struct slot, t->plan->ntensors + 1);
-    u->norms = PDL_NEW(t->arena, double, TRAIN_NORMS *m->ntensors + 1);
+    u->norms = PDL_NEW(t->arena, double, TRAIN_NORMS * m->ntensors + 1);
     if (!u->slots || !u->norms)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
     for (int i = 0; i < t->plan->ntensors; i++) {
@@ -251,13 +230,12 @@ static struct train_shard shard_of(const pdl_trainer *t, int weight, int grad)
 {
     const struct slot *s = &t->tuner->slots[weight];
     void *w = train_data(t, weight, TRAIN_UPDATE);
-    struct train_shard x = {
-        .n = train_array_elements(&t->arrays[weight]),
-        .dtype = state_type(&t->arrays[weight]),
-        .grad_dtype = t->arrays[grad].dtype,
-        .w = s->master ? (void *)s->master : w,
-        .g = train_data(t, grad, TRAIN_UPDATE),
-        .copy = s->master ? w : NULL};
+    struct train_shard x = {.n = train_array_elements(&t->arrays[weight]),
+                            .dtype = state_type(&t->arrays[weight]),
+                            .grad_dtype = t->arrays[grad].dtype,
+                            .w = s->master ? (void *)s->master : w,
+                            .g = train_data(t, grad, TRAIN_UPDATE),
+                            .copy = s->master ? w : NULL};
 
     memcpy(x.state, s->state, sizeof x.state);
     return x;
