@@ -255,8 +255,8 @@ enum pdl_status pdl_ckpt_read(const pdl_ckpt *c, int tensor,
                               struct pdl_err *err);
 /* Every byte of every file against its checksum. */
 enum pdl_status pdl_ckpt_verify(const pdl_ckpt *c, struct pdl_err *err);
-/* Keeps the `keep` newest good ones, removes older ones and what dead runs
- * left (*.tmp of another step than `writing`). */
+/* Keeps the `keep` newest good ones (0: all), removes older ones, and what
+ * dead runs left of steps before `writing`. */
 enum pdl_status pdl_ckpt_prune(const char *dir, int keep, int64_t writing,
                                struct pdl_err *err);
 
