@@ -136,9 +136,9 @@ const char *pdl_trainer_kernel(const pdl_trainer *t, int op);
 /* ---- a whole run ----------------------------------------------------------- */
 
 struct pdl_train_rates {
-    const char *schedule; /* constant, steps, cosine, polynomial; NULL: const */
+    const char *schedule; /* constant, step, cosine, polynomial; NULL: constant */
     double lr, last;
-    int64_t warmup, every; /* steps; every: of "steps" */
+    int64_t warmup, every; /* steps; every: of "step" */
     double gamma;
 };
 

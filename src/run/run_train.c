@@ -118,6 +118,8 @@ static enum pdl_status open_data(struct session *s, struct pdl_err *err)
         .seed = (uint64_t)s->o.seed, .like = &like, .sequence = s->o.sequence};
 
     like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024, &like);
+    if (strcmp(s->o.data, "synthetic") == 0)
+        io.like = &like;
     if (io.sequence == 0)
         io.sequence = s->plan->model->tokens;
     return pdl_io_open(s->o.data, &io, &s->io, err);

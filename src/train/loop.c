@@ -307,7 +307,7 @@ static enum pdl_status end_epoch(struct loop *l, double rate,
                 .step = l->done,
                 .epoch = epoch,
                 .loss = l->epoch_loss / (double)l->epoch_steps,
-                .lr = train_schedule_rate(&l->rates, l->done - 1),
+                .lr = train_schedule_rate(&l->rates, l->done),
                 .samples_per_s = rate,
                 .accuracy = l->accuracy,
                 .epoch_ended = true});
@@ -319,7 +319,7 @@ static enum pdl_status end_epoch(struct loop *l, double rate,
 static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
 {
     struct pdl_train_feed feed = {train_samples_fill, &l->train};
-    double lr = train_schedule_rate(&l->rates, l->done);
+    double lr = train_schedule_rate(&l->rates, l->done + 1);
     bool asked = l->job->stop && *l->job->stop;
     double from = pdl_clock_s(), seconds, rate;
     struct pdl_train_result r;
