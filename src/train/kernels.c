@@ -9,6 +9,9 @@
 
 static const struct train_backend *const backends[] = {
     &train_ref,
+#ifdef PDL_HAVE_DNNL
+    &train_cpu,
+#endif
 };
 
 const struct train_backend *train_backend_at(int i)

@@ -16,7 +16,8 @@ struct cut_case {
     struct plan_site site;
     struct plan_cut cut;
     int64_t parts, part;
-    int64_t unit; /* of the split of y, x and w */
+    bool exact;           /* the same bits are asked for */
+    int64_t *equal, *all; /* elements with the same bits, and all */
 };
 
 static int64_t parts_of(const struct pdl_box *b, int d)
@@ -76,6 +77,14 @@ static int64_t unit_of(const struct cut_case *c, bool y)
     return u;
 }
 
+/* An aux array that stays where it was made is left out: kernels then compute
+ * again what they need. */
+static bool moves_with_y(const struct operands *w)
+{
+    return w->has_aux &&
+           memcmp(&w->aux.a.box, &w->y[0].a.box, sizeof w->aux.a.box) == 0;
+}
+
 /* The parts of all operands that one rank holds in a pass. */
 static void take_parts(const struct cut_case *c, struct operands *w,
                        struct operands *p, enum pdl_pass pass)
@@ -86,7 +95,7 @@ static void take_parts(const struct cut_case *c, struct operands *w,
     p->nx = w->nx;
     p->nw = w->nw;
     p->ny = w->ny;
-    p->has_aux = w->has_aux;
+    p->has_aux = moves_with_y(w);
     p->learns_x = w->learns_x;
     memcpy(p->learned, w->learned, sizeof p->learned);
     for (int k = 0; k < p->ny; k++) {
@@ -108,7 +117,7 @@ static void take_parts(const struct cut_case *c, struct operands *w,
         p->y[k] = part_of(&w->y[k], near);
         p->dy[k] = part_of(&w->dy[k], near);
     }
-    if (w->has_aux) {
+    if (p->has_aux) {
         struct pdl_box b = p->y[0].a.box;
 
         p->aux = part_of(&w->aux, b);
@@ -150,7 +159,9 @@ static void same_bits(const struct cut_case *c, const struct value *whole_,
         double a = get(whole_, at_index(whole_, i));
         double b = get(part, at_index(part, i));
 
-        if (memcmp(&a, &b, sizeof a) != 0) {
+        ++*c->all;
+        *c->equal += memcmp(&a, &b, sizeof a) == 0;
+        if (c->exact ? memcmp(&a, &b, sizeof a) != 0 : !(fabs(a - b) < 1e-5)) {
             print_error("%s: %s of part %d of %d: %.9g, not %.9g\n",
                         c->o->c->name, what, (int)c->part, (int)c->parts, b, a);
             fail();
@@ -313,7 +324,8 @@ static bool is_by_feature(const struct one_op *o, const struct index *i)
            i->d >= 1;
 }
 
-static int run_cuts(struct backend *b, const struct op_case *oc, int64_t parts)
+static int run_cuts(struct backend *b, const struct op_case *oc, int64_t parts,
+                    int64_t *counts)
 {
     static const struct index indices[] = {{0, 0},
                                            {1, 0},
@@ -332,7 +344,11 @@ static int run_cuts(struct backend *b, const struct op_case *oc, int64_t parts)
     for (int pass = PDL_FORWARD; pass <= PDL_BACKWARD_WEIGHTS; pass++)
         run_pass_at(b, &w, &o, (enum pdl_pass)pass, 0);
     for (size_t i = 0; i < sizeof indices / sizeof indices[0]; i++) {
-        struct cut_case c = {.o = &o, .parts = parts};
+        struct cut_case c = {.o = &o,
+                             .parts = parts,
+                             .exact = b->b == &train_ref,
+                             .equal = &counts[0],
+                             .all = &counts[1]};
 
         plan_site_init(o.model, (int)(o.node - o.model->nodes), parts, &c.site);
         if (!find_cut(&c, &indices[i]) || needs_an_exchange(&o, &indices[i]) ||
@@ -348,20 +364,30 @@ static int run_cuts(struct backend *b, const struct op_case *oc, int64_t parts)
     return done;
 }
 
+/* The same bits from the reference; from the others the same numbers, and
+ * nearly always the same bits: a part may get another blocking. */
 static void parts_equal_the_whole(void **state)
 {
-    static const int64_t counts[] = {2, 3, 5};
+    static const int64_t parts[] = {2, 3, 5};
     struct backend b;
-    int done = 0;
 
     (void)state;
-    backend_open(&b, &train_ref);
-    for (int i = 0; i < NCASES; i++)
-        for (int k = 0; k < 3; k++)
-            done += run_cuts(&b, &op_cases[i], counts[k]);
-    print_message("%d cuts\n", done);
-    assert_true(done > 400);
-    backend_close(&b);
+    for (int t = 0; train_backend_at(t); t++) {
+        int64_t counts[2] = {0};
+        int done = 0;
+
+        backend_open(&b, train_backend_at(t));
+        for (int i = 0; i < NCASES; i++)
+            for (int k = 0; k < 3; k++)
+                done += run_cuts(&b, &op_cases[i], parts[k], counts);
+        print_message("%s: %d cuts, %.2f %% of %lld elements the same bits\n",
+                      b.b->name, done,
+                      100.0 * (double)counts[0] / (double)counts[1],
+                      (long long)counts[1]);
+        assert_true(done > 400);
+        assert_true((double)counts[0] > 0.9 * (double)counts[1]);
+        backend_close(&b);
+    }
 }
 
 /* ---- batch norm with an exchange ------------------------------------------------------ */
@@ -385,7 +411,7 @@ static void bn_exchange(struct backend *b, const struct op_case *oc, int d)
     struct train_array sums = {.dtype = PDL_F64, .box = {.ndims = 3}};
 
     one_op_open(&o, oc);
-    operands_open(&w, &o, PDL_F64);
+    operands_open(&w, &o, PDL_F32);
     for (int pass = PDL_FORWARD; pass <= PDL_BACKWARD_WEIGHTS; pass++)
         run_pass_at(b, &w, &o, (enum pdl_pass)pass, 0);
     c.o = &o;

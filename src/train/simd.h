@@ -1,0 +1,106 @@
+/* Our own kernels on float32, compiled for AVX2 and FMA. They know pointers
+ * and counts only. Sums run in a fixed order that depends on the count, never
+ * on how work is cut, so that parts equal the whole where no sum is cut. */
+#ifndef TRAIN_SIMD_H
+#define TRAIN_SIMD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- simd_rows.c: rows [rows, width] ------------------------------------- */
+
+/* y[r,c] = x[r,c] + b[c]; x may be y. */
+void train_simd_add_bias(const float *x, const float *b, float *y, int64_t rows,
+                         int64_t width);
+/* out[c] = sum over r of x[r,c]. */
+void train_simd_sum_rows(const float *x, float *out, int64_t rows,
+                         int64_t width);
+/* y[r,c] = x[r,c] * s[c]; out[c] = sum of a[r,c] * b[r,c]. */
+void train_simd_scale_rows(const float *x, const float *s, float *y,
+                           int64_t rows, int64_t width);
+void train_simd_dot_rows(const float *a, const float *b, float *out,
+                         int64_t rows, int64_t width);
+void train_simd_add(const float *a, const float *b, float *y, int64_t n);
+void train_simd_sub(const float *a, const float *b, float *y, int64_t n);
+void train_simd_mul(const float *a, const float *b, float *y, int64_t n);
+void train_simd_fill(float *y, float v, int64_t n);
+void train_simd_from_bf16(const uint16_t *x, float *y, int64_t n);
+void train_simd_to_bf16(const float *x, uint16_t *y, int64_t n);
+
+/* ---- simd_pointwise.c -------------------------------------------------------- */
+
+/* y = f(x); dx = dy times the slope at `saved`: x, or y where the operator
+ * saves its output. */
+struct train_simd_function {
+    const char *op;
+    void (*f)(const float *x, float *y, int64_t n);
+    void (*back)(const float *dy, const float *saved, float *dx, int64_t n);
+};
+const struct train_simd_function *train_simd_find(const char *op);
+
+/* ---- simd_norm.c ------------------------------------------------------------- */
+
+/* Batch norm on [rows, c]. Moments by channel, and plain sums. */
+void train_simd_bn_moments(const float *x, int64_t rows, int64_t c, float *mean,
+                           float *var);
+void train_simd_bn_sums(const float *x, int64_t rows, int64_t c, double *sum,
+                        double *squares);
+/* y = x * a[c] + b[c]. */
+void train_simd_bn_apply(const float *x, const float *a, const float *b,
+                         float *y, int64_t rows, int64_t c);
+/* Sums of dy and of dy * (x - mean) * rstd. */
+void train_simd_bn_back_sums(const float *dy, const float *x, const float *mean,
+                             const float *rstd, int64_t rows, int64_t c,
+                             double *sum, double *dot);
+/* dx = a[c] dy + b[c] x + k[c]. */
+void train_simd_bn_back(const float *dy, const float *x, const float *a,
+                        const float *b, const float *k, float *dx, int64_t rows,
+                        int64_t c);
+
+/* Layer and RMS norm over rows of n; w, b may be NULL; mean is 0 for RMS. */
+struct train_simd_ln {
+    int64_t rows, n;
+    float eps;
+    bool centre;
+};
+void train_simd_ln(const struct train_simd_ln *l, const float *x,
+                   const float *w, const float *b, float *y, float *mean,
+                   float *rstd);
+void train_simd_ln_stats(const struct train_simd_ln *l, const float *x,
+                         float *mean, float *rstd);
+void train_simd_ln_back(const struct train_simd_ln *l, const float *dy,
+                        const float *x, const float *w, const float *mean,
+                        const float *rstd, float *dx);
+void train_simd_ln_weights(const struct train_simd_ln *l, const float *x,
+                           const float *dy, const float *mean,
+                           const float *rstd, float *dw, float *db);
+
+/* ---- simd_pool.c ---------------------------------------------------------------- */
+
+/* One window: positions of x rows (of c channels) that it covers. */
+void train_simd_max(const float *const *x, const int32_t *position, int n,
+                    int64_t c, float *y, uint8_t *where8, int32_t *where32);
+void train_simd_mean(const float *const *x, int n, float scale, int64_t c,
+                     float *y);
+/* dx[where] += dy for positions equal to p. */
+void train_simd_max_back(const float *dy, const uint8_t *where8,
+                         const int32_t *where32, int32_t p, int64_t c,
+                         float *dx);
+void train_simd_axpy(float a, const float *x, float *y, int64_t n);
+
+/* ---- simd_softmax.c --------------------------------------------------------------- */
+
+/* x[i] = exp(x[i] - lse), lse = log of the sum of exp: returned. In place. */
+float train_simd_softmax(float *x, int64_t n);
+/* x[i] = exp(x[i] - lse). */
+void train_simd_exp_minus(float *x, float lse, int64_t n);
+/* ds = p * (dp - d) * scale, in dp's place. */
+void train_simd_softmax_back(const float *p, float *dp, float d, float scale,
+                             int64_t n);
+float train_simd_dot(const float *a, const float *b, int64_t n);
+/* Softmax cross-entropy of one row: dy and the loss. label < 0: nothing. */
+float train_simd_cross_entropy(const float *y, int64_t n, int64_t label,
+                               float smooth, float share, float *dy,
+                               float *right);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows and columns: biases, scales, their gradients, and types. */
+#include "simd.h"
+
+#include <string.h>
+
+enum { COLUMNS = 64, BLOCK = 64 };
+
+void train_simd_add_bias(const float *x, const float *b, float *y, int64_t rows,
+                         int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < width; c++)
+            y[r * width + c] = x[r * width + c] + b[c];
+}
+
+void train_simd_scale_rows(const float *x, const float *s, float *y,
+                           int64_t rows, int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < width; c++)
+            y[r * width + c] = x[r * width + c] * s[c];
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Blocks of rows are summed in float32, blocks in float64: a long sum of
+ * float32 loses digits. */
+static void sum_columns(const float *a, const float *b, float *out,
+                        int64_t rows, int64_t width, int64_t n)
+{
+    double total[COLUMNS] = {0};
+
+    for (int64_t r0 = 0; r0 < rows; r0 += BLOCK) {
+        int64_t end = least(r0 + BLOCK, rows);
+        float sum[COLUMNS] = {0};
+
+        for (int64_t r = r0; r < end; r++)
+            if (b)
+                for (int64_t c = 0; c < n; c++)
+                    sum[c] += a[r * width + c] * b[r * width + c];
+            else
+                for (int64_t c = 0; c < n; c++)
+                    sum[c] += a[r * width + c];
+        for (int64_t c = 0; c < n; c++)
+            total[c] += (double)sum[c];
+    }
+    for (int64_t c = 0; c < n; c++)
+        out[c] = (float)total[c];
+}
+
+void train_simd_sum_rows(const float *x, float *out, int64_t rows,
+                         int64_t width)
+{
+    for (int64_t c = 0; c < width; c += COLUMNS)
+        sum_columns(x + c, NULL, out + c, rows, width,
+                    least(COLUMNS, width - c));
+}
+
+void train_simd_dot_rows(const float *a, const float *b, float *out,
+                         int64_t rows, int64_t width)
+{
+    for (int64_t c = 0; c < width; c += COLUMNS)
+        sum_columns(a + c, b + c, out + c, rows, width,
+                    least(COLUMNS, width - c));
+}
+
+void train_simd_add(const float *a, const float *b, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a[i] + b[i];
+}
+
+void train_simd_sub(const float *a, const float *b, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a[i] - b[i];
+}
+
+void train_simd_mul(const float *a, const float *b, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a[i] * b[i];
+}
+
+void train_simd_axpy(float a, const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] += a * x[i];
+}
+
+void train_simd_fill(float *y, float v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = v;
+}
+
+void train_simd_from_bf16(const uint16_t *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = (uint32_t)x[i] << 16;
+
+        memcpy(&y[i], &u, sizeof u);
+    }
+}
+
+/* To the nearest, ties to even; what is not a number stays so. */
+void train_simd_to_bf16(const float *x, uint16_t *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u, r;
+
+        memcpy(&u, &x[i], sizeof u);
+        r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+        y[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : r);
+    }
+}
