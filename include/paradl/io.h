@@ -31,8 +31,8 @@ struct pdl_io_options {
     const char *target; /* groups, /train/x, or one set of samples, /x */
     const struct pdl_dataset *like; /* what "synthetic" shall look like */
     uint64_t seed;                  /* of "synthetic" */
-    int64_t classes; /* or vocabulary, where known; 0: by content */
-    int64_t max_bytes;              /* held in memory at most; 0: 8 GiB */
+    int64_t classes;   /* or vocabulary, where known; 0: by content */
+    int64_t max_bytes; /* held in memory at most; 0: 8 GiB */
 };
 
 /* A format; the table is walked by the program and the tests. */
