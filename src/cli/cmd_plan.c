@@ -12,7 +12,7 @@
 struct options {
     struct cli_question q;
     int64_t top;
-    const char *strategies, *goal, *emit, *report;
+    const char *strategies, *goal, *emit, *report, *export, *output;
     bool space;
 };
 
@@ -45,6 +45,11 @@ static const struct pdl_opt opts[] = {
      "bind symbolic dimensions of the model"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
+    {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
+     "also write the best plan for another program, to -o"},
+    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
+     "where --export writes"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
@@ -333,6 +338,7 @@ static int report(struct search *s, double seconds)
 /* The best one again, for its operations. */
 static int emit(struct search *s)
 {
+    const struct options *o = s->o;
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
@@ -342,8 +348,12 @@ static int emit(struct search *s)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = cli_job_price(scratch, &s->o->q, s->list[0].strategy, s->j, &err);
-    rc = st == PDL_OK ? cli_job_emit(&s->o->q, s->j, s->o->emit)
-                      : cli_fail(st, &err);
+    rc = st != PDL_OK ? cli_fail(st, &err)
+         : o->emit    ? cli_job_emit(&o->q, s->j, o->emit)
+                      : EXIT_OK;
+    if (rc == EXIT_OK && o->export)
+        rc = cli_job_export(s->j, &(struct cli_export){o->export, o->output,
+                                                       &cli_plan, s->args});
     pdl_arena_destroy(scratch);
     return rc;
 }
@@ -362,6 +372,8 @@ static int plan(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK)
+        return cli_usage(&err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     if (s.arena) {
@@ -384,7 +396,7 @@ static int plan(const struct pdl_args *args)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
         else
             print_text(&s, show);
-        rc = o.emit && s.feasible > 0 ? emit(&s) : EXIT_OK;
+        rc = (o.emit || o.export) && s.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);
         if (rc == EXIT_OK && s.feasible == 0)

@@ -9,7 +9,7 @@
 struct options {
     struct cli_question q;
     bool layers;
-    const char *emit, *trace;
+    const char *emit, *trace, *export, *output;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -42,6 +42,11 @@ static const struct pdl_opt opts[] = {
      "also write the step as a Chrome trace (chrome://tracing, Perfetto)"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the plan to a file ('paradl plan show' reads it)"},
+    {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
+     "also write the job for another program, to -o"},
+    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
+     "where --export writes"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
 };
@@ -121,6 +126,9 @@ static int project(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl project --help'");
         return cli_usage(&err);
     }
+    st = cli_export_asked(o->export, o->output, &err);
+    if (st != PDL_OK)
+        return cli_usage(&err);
     q.model = args->pos[0];
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
     j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
@@ -140,6 +148,9 @@ static int project(const struct pdl_args *args)
         rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
         if (rc == EXIT_OK && o->trace)
             rc = cli_job_trace(j, o->trace);
+        if (rc == EXIT_OK && o->export)
+            rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
+                                                        &cli_project, args});
         if (rc == EXIT_OK && !j->x.feasible)
             rc = EXIT_NO;
     }

@@ -49,6 +49,16 @@ int cli_job_trace(const struct cli_job *j, const char *path);
 /* Writes the job's plan as a plan file; an exit code. */
 int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
                  const char *path);
+/* What --export and -o ask for; both or none. */
+struct cli_export {
+    const char *format, *path;
+    const struct pdl_cmd *cmd;
+    const struct pdl_args *args;
+};
+enum pdl_status cli_export_asked(const char *format, const char *path,
+                                 struct pdl_err *err);
+/* Writes the job for another program; an exit code. */
+int cli_job_export(const struct cli_job *j, const struct cli_export *x);
 const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
                         size_t size);
 
