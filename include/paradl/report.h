@@ -51,5 +51,31 @@ const struct pdl_exporter *pdl_exporter_at(int i); /* NULL past the end */
 enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
                            struct pdl_sink *out, struct pdl_err *err);
 
+/* ---- imports: a job that another program runs today ------------------------ */
+
+struct pdl_launch {
+    const char *model;    /* "gpt:layers=96,..."; NULL: the file does not say */
+    const char *strategy; /* notation of the command line */
+    int64_t batch, pes;
+    enum pdl_precision precision;
+    const char *note[8]; /* what was assumed, in sentences */
+    int nnotes;
+};
+
+struct pdl_launch_reader {
+    const char *name, *summary;
+    enum pdl_status (*read)(pdl_arena *a, struct pdl_bytes in, const char *name,
+                            int64_t pes, struct pdl_launch *out,
+                            struct pdl_err *err);
+};
+const struct pdl_launch_reader *
+pdl_launch_reader_at(int i); /* NULL past the end */
+/* Reads a launch configuration. pes 0: as the file says. The name is for
+ * messages ("name:line: ..."). */
+enum pdl_status pdl_launch_read(pdl_arena *a, const char *format,
+                                struct pdl_bytes in, const char *name,
+                                int64_t pes, struct pdl_launch *out,
+                                struct pdl_err *err);
+
 PDL_END
 #endif
