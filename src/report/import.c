@@ -86,6 +86,11 @@ static enum pdl_status settle_batch(struct report_setup *s, int64_t data,
 {
     int64_t at_once;
 
+    /* where only the whole batch is said, it is not cut further */
+    if (s->micro_batch < 1 && s->global_batch > 0) {
+        at_least_one(&s->accumulation);
+        s->micro_batch = s->global_batch / data / s->accumulation;
+    }
     at_least_one(&s->micro_batch);
     if (!pdl_mul64(s->micro_batch, data, &at_once))
         return pdl_fail(err, PDL_EINVAL, "%s: the batch is too large", name);
