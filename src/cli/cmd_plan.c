@@ -49,7 +49,7 @@ static const struct pdl_opt opts[] = {
      "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
      "also write the best plan for another program, to -o"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
-     "where --export writes"},
+     "where that file goes"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,

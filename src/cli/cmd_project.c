@@ -48,7 +48,7 @@ static const struct pdl_opt opts[] = {
      "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
      "also write the job for another program, to -o"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
-     "where --export writes"},
+     "where that file goes"},
     {"from", 0, PDL_OPT_TEXT, AT(from), "FORMAT",
      "megatron-args|deepspeed|torchtitan",
      "MODEL is another program's launch file: take the job from it"},
