@@ -28,8 +28,8 @@ static const struct pdl_opt opts[] = {
      "how many to show (default 10, 0: all)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe"},
-    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory",
-     "rank by step time (default) or by memory"},
+    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
+     "rank by step time (default), memory, energy or cost of a step"},
     {"parameters", 0, PDL_OPT_TEXT, AT(q.parameters), "KIND",
      "ideal|empirical", "peak rates, or sustained and measured ones (default)"},
     {"optimizer", 0, PDL_OPT_TEXT, AT(q.optimizer), "NAME", "sgd|adam",
@@ -64,6 +64,7 @@ struct candidate {
     const char *strategy;
     const char *excluded; /* the reason, NULL: priced */
     struct pdl_projection x;
+    double rank_by; /* what the goal counts; 0: the step's time */
 };
 
 struct search {
@@ -166,7 +167,7 @@ static enum pdl_status price(struct search *s, struct candidate *c,
 }
 
 /* Feasible before infeasible, priced before excluded; then the goal. */
-static int by_time(const void *pa, const void *pb)
+static int by_goal(const void *pa, const void *pb)
 {
     const struct candidate *a = pa, *b = pb;
     bool ea = a->excluded != NULL, eb = b->excluded != NULL;
@@ -175,18 +176,23 @@ static int by_time(const void *pa, const void *pb)
         return ea - eb;
     if (a->x.feasible != b->x.feasible)
         return b->x.feasible - a->x.feasible;
+    if (a->rank_by != b->rank_by)
+        return a->rank_by < b->rank_by ? -1 : 1;
     if (a->x.step_s != b->x.step_s)
         return a->x.step_s < b->x.step_s ? -1 : 1;
     return strcmp(a->strategy, b->strategy);
 }
 
-static int by_memory(const void *pa, const void *pb)
+static double counted(const struct search *s, const struct candidate *c)
 {
-    const struct candidate *a = pa, *b = pb;
+    const char *goal = s->o->goal ? s->o->goal : "time";
+    struct pdl_bill bill;
 
-    if (!a->excluded && !b->excluded && a->x.peak_bytes != b->x.peak_bytes)
-        return a->x.peak_bytes < b->x.peak_bytes ? -1 : 1;
-    return by_time(pa, pb);
+    pdl_project_bill(&c->x, &s->j->sys, &bill);
+    return strcmp(goal, "memory") == 0   ? (double)c->x.peak_bytes
+           : strcmp(goal, "energy") == 0 ? bill.energy_j
+           : strcmp(goal, "cost") == 0   ? bill.cost
+                                         : 0;
 }
 
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
@@ -201,9 +207,9 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
         pdl_progress_step(&p, i);
     }
     pdl_progress_end(&p);
-    qsort(
-        s->list, (size_t)s->n, sizeof s->list[0],
-        s->o->goal && strcmp(s->o->goal, "memory") == 0 ? by_memory : by_time);
+    for (int i = 0; i < s->n; i++)
+        s->list[i].rank_by = s->list[i].excluded ? 0 : counted(s, &s->list[i]);
+    qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
     return st;
 }
 
