@@ -103,27 +103,76 @@ static void by_lifetimes(const struct oracle *o, int stage, int64_t rank,
     walk(o, stage, rank, s->first_update, s->nupdate, &t, out);
 }
 
-/* 2 * sum over layers of x + y + w, as they lie on this rank. */
+/* ---- the papers' closed form ----------------------------------------------- */
+
+static bool is_framed(const struct pdl_plan_tensor *t)
+{
+    for (int d = 0; d < t->ndims; d++)
+        if (t->frame[d].kind != PDL_FRAME_NONE)
+            return true;
+    return false;
+}
+
+/* The buffer of each value on this rank: what its producer hands over, the
+ * largest form of it without a halo. */
+static void buffers(const struct oracle *o, int stage, int64_t rank,
+                    int64_t *size)
+{
+    for (int i = 0; i < o->p->model->ntensors; i++)
+        size[i] = 0;
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        bool value =
+            t->kind == PDL_PLAN_ACTIVATION || t->kind == PDL_PLAN_INPUT;
+        int64_t n;
+
+        if (!value || t->model_tensor < 0 || !in_stage(o, i, stage) ||
+            is_framed(t))
+            continue;
+        n = size_of(o, i, rank);
+        if (n > size[t->model_tensor])
+            size[t->model_tensor] = n;
+    }
+}
+
+/* x + y of every layer of the stage: each has buffers of its own. */
+static int64_t layer_buffers(const struct oracle *o, int stage,
+                             const int64_t *size)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < o->p->model->nnodes; i++) {
+        const struct pdl_node *n = &o->p->model->nodes[i];
+        int op = o->p->forward_op[i];
+
+        if (op < 0 || !in_stage(o, o->p->ops[op].out[0], stage))
+            continue;
+        for (int k = 0; k < n->nin; k++)
+            sum += size[n->in[k]];
+        for (int k = 0; k < n->nout; k++)
+            sum += size[n->out[k]];
+    }
+    return sum;
+}
+
+/* 2 * (B (x + y) + w): every layer keeps its own, values and gradients, of
+ * all micro-batches that are in flight; nothing is reused. */
 static void by_paper(const struct oracle *o, int stage, int64_t rank,
                      struct pdl_projection *out)
 {
-    int64_t act = 0, weights = 0;
+    int64_t *size = PDL_NEW(o->arena, int64_t, o->p->model->ntensors + 1);
+    int64_t act, weights = 0;
 
-    for (int i = 0; i < o->p->nops; i++) {
-        const struct pdl_plan_op *op = &o->p->ops[i];
-        const struct pdl_node *n;
+    if (!size)
+        return;
+    buffers(o, stage, rank, size);
+    act = layer_buffers(o, stage, size) * in_flight(o, stage);
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
 
-        if (op->kind != PDL_PLAN_OP_COMPUTE || op->pass != PDL_FORWARD ||
-            op->node < 0 || op->part > 0 || !in_stage(o, op->out[0], stage))
-            continue;
-        n = &o->p->model->nodes[op->node];
-        for (int k = 0; k < op->nin; k++)
-            if (k < n->nin)
-                act += size_of(o, op->in[k], rank);
-            else
-                weights += size_of(o, op->in[k], rank);
-        for (int k = 0; k < op->nout; k++)
-            act += size_of(o, op->out[k], rank);
+        if (t->kind == PDL_PLAN_WEIGHT && in_stage(o, i, stage) &&
+            o->p->model->tensors[t->model_tensor].kind == PDL_TENSOR_WEIGHT)
+            weights += size_of(o, i, rank);
     }
     if (2 * (act + weights) <= out->allocated_bytes)
         return;

@@ -40,6 +40,7 @@ struct oracle {
     struct pdl_err *err;
     struct oracle_pe pe;
     struct oracle_record *record; /* NULL: nobody asks */
+    pdl_arena *arena;             /* for the duration of one projection */
 };
 
 /* project.c: pdl_project, and what happened when (record may be NULL) */
