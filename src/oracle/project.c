@@ -18,23 +18,38 @@ struct stage_time {
     double exposed_gradients; /* exchange that backward does not hide */
 };
 
-static double slowest(const struct oracle *o, int op, const int64_t *ranks,
-                      int n, bool comm, bool gradient,
+/* Ranks that do what an earlier one does add nothing; a collective must also
+ * cross the same wires. */
+static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
+                   int i, bool comm, bool gradient)
+{
+    if (!comm)
+        return r->like[i] == i;
+    return r->twin[i] == i ||
+           !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
+}
+
+static double slowest(const struct oracle *o, int op,
+                      const struct oracle_ranks *r, bool comm, bool gradient,
                       struct pdl_projection *out)
 {
-    double worst = 0;
+    struct oracle_price *p;
 
-    for (int i = 0; i < n; i++) {
-        double flows = 0, t;
-        int level;
+    if (!oracle_recall(o, op, r->stage, gradient, &p))
+        for (int i = 0; i < r->n; i++) {
+            double flows = 0, t;
+            int level;
 
-        t = comm ? oracle_comm(o, op, ranks[i], gradient, &level, &flows)
-                 : oracle_compute(o, op, ranks[i]);
-        worst = t > worst ? t : worst;
-        if (comm && flows > out->contention)
-            out->contention = flows;
-    }
-    return worst;
+            if (!is_new(o, op, r, i, comm, gradient))
+                continue;
+            t = comm ? oracle_comm(o, op, r->rank[i], gradient, &level, &flows)
+                     : oracle_compute(o, op, r->rank[i]);
+            p->seconds = t > p->seconds ? t : p->seconds;
+            p->flows = flows > p->flows ? flows : p->flows;
+        }
+    if (p->flows > out->contention)
+        out->contention = p->flows;
+    return p->seconds;
 }
 
 static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
@@ -97,7 +112,7 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
 }
 
 static void add_items(const struct oracle *o, int first, int nitems,
-                      enum phase phase, const int64_t *ranks, int n,
+                      enum phase phase, const struct oracle_ranks *r,
                       struct stage_time *t, struct streams *c,
                       struct pdl_projection *out)
 {
@@ -109,10 +124,10 @@ static void add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            double s = slowest(o, op, ranks, n, comm, phase == UPDATE, out);
+            double s = slowest(o, op, r, comm, phase == UPDATE, out);
 
             if (comm && phase != UPDATE) { /* compute, but no operation */
-                double copy = oracle_copy(o, op, ranks[0]);
+                double copy = oracle_copy(o, op, r->rank[0]);
 
                 *compute += copy;
                 c->compute += copy;
@@ -145,17 +160,16 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     struct streams c = {.ready = ready, .overlap = overlaps(o)};
-    int64_t ranks[ORACLE_MAX_RANKS];
-    int n = oracle_ranks(o->p, stage, ranks);
+    struct oracle_ranks r;
     double backward_end;
 
     *t = (struct stage_time){0};
+    oracle_find_ranks(o, stage, &r);
     memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
-    add_items(o, s->first_forward, s->nforward, FORWARD, ranks, n, t, &c, out);
-    add_items(o, s->first_backward, s->nbackward, BACKWARD, ranks, n, t, &c,
-              out);
+    add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
+    add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
     backward_end = c.compute;
-    add_items(o, s->first_update, s->nupdate, UPDATE, ranks, n, t, &c, out);
+    add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
     t->exposed_gradients = c.compute - backward_end - t->update;
     if (t->exposed_gradients < 1e-15)
         t->exposed_gradients = 0;
@@ -433,7 +447,8 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
-    if (!ready) {
+    o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
+    if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
@@ -442,12 +457,10 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         if (stage_busy(&t[s]) > stage_busy(&t[worst]))
             worst = s;
     }
-    filled = in_lock_step(&o) ? fill_lock_step(&o, t, a, &x)
-                              : fill_stage(&o, t, worst, a, &x);
-    if (filled) {
-        fill_rates(&o, &x);
-        oracle_memory(&o, &x);
-    }
+    filled = (in_lock_step(&o) ? fill_lock_step(&o, t, a, &x)
+                               : fill_stage(&o, t, worst, a, &x));
+    fill_rates(&o, &x);
+    filled = filled && oracle_memory(&o, &x);
     pdl_arena_destroy(a);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
