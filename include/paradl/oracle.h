@@ -86,11 +86,13 @@ void pdl_project_bill(const struct pdl_projection *x,
 /* ---- one kernel by its shape (empirical) --------------------------------- */
 
 enum pdl_shape_kind {
-    PDL_SHAPE_STREAM,    /* bytes moved, nothing else */
-    PDL_SHAPE_MATMUL,    /* y[n, f] = x[n, c] w[c, f], groups of them */
-    PDL_SHAPE_CONV,      /* n samples, c channels, f filters */
-    PDL_SHAPE_ATTENTION, /* n samples, groups = heads, c = size of a head,
+    PDL_SHAPE_STREAM,     /* bytes moved, nothing else */
+    PDL_SHAPE_MATMUL,     /* y[n, f] = x[n, c] w[c, f], groups of them */
+    PDL_SHAPE_CONV,       /* n samples, c channels, f filters */
+    PDL_SHAPE_ATTENTION,  /* n samples, groups = heads, c = size of a head,
                             in[0] queries, out[0] keys */
+    PDL_SHAPE_BATCH_NORM, /* bytes of the activation */
+    PDL_SHAPE_LAYER_NORM, /* the same, in n rows of c items */
 };
 
 /* The local operation: what is left to one PE after the split. */
@@ -102,7 +104,7 @@ struct pdl_shape {
     int nspatial;
     int64_t in[3], out[3], kernel[3], stride[3];
     bool causal;
-    double bytes; /* STREAM */
+    double bytes; /* STREAM, BATCH_NORM, LAYER_NORM */
 };
 
 /* Device seconds of one kernel of this shape; 0 for an empty shape. */

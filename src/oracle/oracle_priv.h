@@ -8,6 +8,8 @@
 struct oracle_pe {
     double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
     double conv[3];
+    double batch_norm_forward, batch_norm_backward, layer_norm_forward;
+    double l2_bytes;
     bool vector; /* no matrix units at this precision */
     struct pdl_kernels k;
 };
@@ -25,6 +27,9 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+/* compute_norm.c; oracle_stream: without the launch */
+double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
