@@ -95,6 +95,15 @@ double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
+/* comm.c: ranks of a group in the node of one of them; the rate inside */
+int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
+                           int64_t rank);
+double oracle_inside_node(const struct oracle *o);
+/* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
+double oracle_allreduce(const struct oracle *o, int op, int64_t rank,
+                        const struct oracle_wire *w, double n, double bytes);
+enum pdl_status oracle_allreduce_known(const struct oracle *o,
+                                       struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
