@@ -110,6 +110,7 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                                   .dtype = storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
 
+    j->asked = j->strategy;
     if (st == PDL_OK && j->oracle.framework &&
         j->oracle.framework->convolutions_only)
         split_convolutions(j->model, &j->strategy);
