@@ -4,14 +4,18 @@
 enable_testing()
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
-foreach(room ${PDL_ROOMS} paper)
+foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
   file(GLOB tests CONFIGURE_DEPENDS tests/${room}/test_*.c)
   foreach(source ${tests})
     get_filename_component(name ${source} NAME_WE)
     string(REPLACE test_ "" name ${name})
     set(target test_${room}_${name})
     add_executable(${target} ${source})
-    target_link_libraries(${target} PRIVATE pdl_flags paradl_static
+    set(library paradl_static)
+    if(room IN_LIST PDL_RUN_ROOMS)
+      set(library paradl_run_static)
+    endif()
+    target_link_libraries(${target} PRIVATE pdl_flags ${library}
       PkgConfig::CMOCKA)
     target_include_directories(${target} PRIVATE src/${room} tests
       ${CMAKE_BINARY_DIR}/onnx)

@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/.." || exit 5
 build=$1
 bad=0
-for o in $(find "$build/CMakeFiles/paradl_objects.dir/src" -name '*.o'); do
+for o in $(find "$build/CMakeFiles" -path '*paradl*_objects.dir/src/*.o'); do
     room=$(echo "$o" | sed 's|.*/src/\([a-z]*\)/.*|\1|')
     for s in $(nm -g --defined-only "$o" | awk 'NF == 3 {print $3}' | grep -v '^__'); do
         case $s in

@@ -75,6 +75,14 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err);
 
+/* What a step draws and costs; 0 where the system does not say. */
+struct pdl_bill {
+    double energy_j, cost; /* cost in the system's currency */
+    bool upper_bound;      /* no idle power is known: peak throughout */
+};
+void pdl_project_bill(const struct pdl_projection *x,
+                      const struct pdl_system *sys, struct pdl_bill *out);
+
 /* ---- one kernel by its shape (empirical) --------------------------------- */
 
 enum pdl_shape_kind {

@@ -206,6 +206,8 @@ struct pdl_frame {
     enum pdl_frame_kind kind;
     struct pdl_window window;
 };
+/* What most tensors have: no halo in any dimension. */
+extern const struct pdl_frame pdl_no_frames[PDL_BOX_DIMS];
 
 struct pdl_plan_tensor {
     const char *name; /* "conv1.y", "conv1.y.halo", "d(conv1.y)" */
@@ -215,8 +217,8 @@ struct pdl_plan_tensor {
     int64_t dim[PDL_BOX_DIMS];
     int64_t unit[PDL_BOX_DIMS]; /* of the split; 0 reads as 1 */
     struct pdl_place place;
-    struct pdl_frame frame[PDL_BOX_DIMS];
-    int model_tensor; /* -1: none */
+    const struct pdl_frame *frame; /* [PDL_BOX_DIMS]; pdl_no_frames: none */
+    int model_tensor;              /* -1: none */
     int stage;
 };
 
@@ -313,6 +315,16 @@ void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
  * intersection of their boxes, without what the rank has itself. */
 int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,
                           int64_t peer, int64_t rank);
+/* The same from each of n peers. */
+void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
+                        const int64_t *peers, int64_t n, int64_t rank,
+                        int64_t *bytes);
+/* For each of n ranks of one stage the first of them (its index) that does the
+ * same work: equal local shapes and relative boxes of every tensor; twin: and
+ * whose neighbours have equal parts too, so that messages are the same. */
+enum pdl_status pdl_plan_alike(pdl_arena *a, const struct pdl_plan *p,
+                               const int64_t *ranks, int n, int *like,
+                               int *twin);
 /* The clause of each node (pdl_strategy.clause index), -1: none. */
 enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
                                   const struct pdl_model *m, int *clause,

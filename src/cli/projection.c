@@ -180,6 +180,7 @@ const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
 void cli_job_json(struct pdl_json *w, const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
+    struct pdl_bill bill;
 
     pdl_json_kint(w, "pes", x->pes);
     pdl_json_kint(w, "batch", x->batch);
@@ -211,5 +212,8 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",
                   j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
+    pdl_project_bill(x, &j->sys, &bill);
+    pdl_json_knum(w, "energy_j", bill.energy_j > 0 ? bill.energy_j : NAN);
+    pdl_json_knum(w, "cost", bill.cost > 0 ? bill.cost : NAN);
     cli_explain_json(w, j);
 }

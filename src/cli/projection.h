@@ -8,6 +8,7 @@
 #include "paradl/model.h"
 #include "paradl/oracle.h"
 #include "paradl/plan.h"
+#include "paradl/report.h"
 #include "paradl/system.h"
 
 /* What these commands are asked, by the same options. */
@@ -49,6 +50,23 @@ int cli_job_trace(const struct cli_job *j, const char *path);
 /* Writes the job's plan as a plan file; an exit code. */
 int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
                  const char *path);
+/* What --export and -o ask for; both or none. */
+struct cli_export {
+    const char *format, *path;
+    const struct pdl_cmd *cmd;
+    const struct pdl_args *args;
+};
+enum pdl_status cli_export_asked(const char *format, const char *path,
+                                 struct pdl_err *err);
+/* Writes the job for another program; an exit code. */
+int cli_job_export(const struct cli_job *j, const struct cli_export *x);
+/* Reads another program's launch file (the first argument) into a question. */
+enum pdl_status cli_from(pdl_arena *a, const char *format,
+                         const struct pdl_args *args, struct cli_question *q,
+                         struct pdl_launch *out, struct pdl_err *err);
+void cli_from_json(struct pdl_json *w, const char *format,
+                   const struct pdl_launch *l);
+void cli_from_text(const struct pdl_launch *l);
 const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
                         size_t size);
 

@@ -132,7 +132,7 @@ static int new_weight_grad(struct plan_lower *lo, int node, int j,
     struct pdl_plan_tensor t = lo->tensors[lo->at[node].w[j]];
 
     t.kind = PDL_PLAN_WEIGHT_GRADIENT;
-    t.name = pdl_arena_printf(lo->arena, "d(%s)", t.name);
+    t.name = plan_name(lo, "d(", t.name, ")");
     t.place = *place;
     return plan_add_tensor(lo, &t);
 }
@@ -254,7 +254,7 @@ static bool passes_on(const struct plan_lower *lo, int node)
     const struct pdl_node *n = &lo->model->nodes[node];
     const struct pdl_tensor *t = lo->model->tensors;
 
-    if (strcmp(n->op->name, "add") != 0)
+    if (!plan_is(n, "add"))
         return false;
     for (int i = 0; i < n->nin; i++)
         if (pdl_tensor_elements(&t[n->in[i]]) !=

@@ -495,8 +495,7 @@ static enum pdl_status bias_placement(struct check *c,
                                       const struct pdl_plan_op *o)
 {
     const struct pdl_node *n = &c->p->model->nodes[o->node];
-    int feature =
-        strcmp(n->op->name, "linear") == 0 ? tensor(c, o->in[0])->ndims - 1 : 1;
+    int feature = plan_is(n, "linear") ? tensor(c, o->in[0])->ndims - 1 : 1;
 
     for (int f = 0; f < c->p->mesh->nfactors; f++) {
         int y = at(c, o->in[0], f);

@@ -151,7 +151,7 @@ static bool cut_tail(const struct plan_lower *lo, const struct plan_site *s,
 {
     int in = s->node->in[0];
 
-    if (strcmp(s->node->op->name, "flatten") != 0 ||
+    if (!plan_is(s->node, "flatten") ||
         sample_parts(lo, in) * lo->mesh->factor[f] > lo->samples)
         return false;
     return plan_rule_follow(s, 0, 0, cut);
@@ -340,9 +340,8 @@ int plan_new_activation(struct plan_lower *lo, int model_tensor,
                                 .place = *place,
                                 .model_tensor = model_tensor};
 
-    t.name = kind == PDL_PLAN_GRADIENT
-                 ? pdl_arena_printf(lo->arena, "d(%s)", m->name)
-                 : m->name;
+    t.name =
+        kind == PDL_PLAN_GRADIENT ? plan_name(lo, "d(", m->name, ")") : m->name;
     t.dim[0] = lo->samples;
     memcpy(t.dim + 1, m->dim, (size_t)m->rank * sizeof t.dim[0]);
     return plan_add_tensor(lo, &t);
@@ -368,7 +367,7 @@ static void set_units(struct plan_lower *lo, int node, int y)
     if (y < 0 || n->nin == 0 || lo->at[node].x[0] < 0)
         return;
     x = &lo->tensors[lo->at[node].x[0]];
-    if (strcmp(n->op->name, "flatten") == 0 && x->ndims > 2) {
+    if (plan_is(n, "flatten") && x->ndims > 2) {
         int64_t u = x->unit[1] ? x->unit[1] : 1;
 
         for (int d = 2; d < x->ndims; d++)
@@ -384,9 +383,7 @@ static int feature_dim(const struct plan_lower *lo, int node)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
 
-    return strcmp(n->op->name, "linear") == 0
-               ? lo->model->tensors[n->out[0]].rank
-               : 1;
+    return plan_is(n, "linear") ? lo->model->tensors[n->out[0]].rank : 1;
 }
 
 /* Where a partial sum is resolved to: over a channel axis to shards of C (the

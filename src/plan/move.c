@@ -220,6 +220,7 @@ static bool frame_is_owned(const struct pdl_frame *f, int64_t n, int64_t unit,
 int plan_move_frames(struct plan_lower *lo, int t,
                      const struct pdl_frame *frames)
 {
+    struct pdl_frame framed[PDL_BOX_DIMS];
     struct pdl_plan_tensor next;
     uint32_t group = 0;
     int out;
@@ -227,6 +228,7 @@ int plan_move_frames(struct plan_lower *lo, int t,
     if (lo->status != PDL_OK || t < 0)
         return -1;
     next = lo->tensors[t];
+    memcpy(framed, next.frame, sizeof framed);
     for (int d = 0; d < next.ndims; d++) {
         int64_t parts = 1;
         uint32_t set = 0;
@@ -240,12 +242,13 @@ int plan_move_frames(struct plan_lower *lo, int t,
             frame_is_owned(&frames[d], next.dim[d],
                            next.unit[d] ? next.unit[d] : 1, parts))
             continue;
-        next.frame[d] = frames[d];
+        framed[d] = frames[d];
         group |= set;
     }
     if (!group)
         return t;
-    next.name = pdl_arena_printf(lo->arena, "%s.halo", next.name);
+    next.frame = plan_copy_frames(lo, framed);
+    next.name = plan_name(lo, "", next.name, ".halo");
     next.kind = copied(next.kind);
     out = plan_add_tensor(lo, &next);
     plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_HALO,

@@ -26,6 +26,7 @@ struct reader {
     struct plan_names nodes, tensor_names;
     struct pdl_plan p;
     struct pdl_plan_tensor *tensors;
+    struct pdl_frame *frames; /* of the tensor being read; NULL: none yet */
     struct pdl_plan_op *ops;
     struct pdl_plan_item *items;
     struct pdl_plan_stage *stages;
@@ -342,6 +343,19 @@ static void read_frame(struct reader *r, struct pdl_frame *f)
     plan_lex_need(&r->x, ")");
 }
 
+/* The frames of most tensors are shared: these get their own. */
+static void own_frame(struct reader *r, struct pdl_plan_tensor *t, int d)
+{
+    if (!r->frames)
+        r->frames = PDL_NEW(r->x.arena, struct pdl_frame, PDL_BOX_DIMS);
+    if (!r->frames) {
+        plan_lex_fail(&r->x, "out of memory");
+        return;
+    }
+    t->frame = r->frames;
+    read_frame(r, &r->frames[d]);
+}
+
 /* The name of a dimension depends on the tensor's kind and model tensor,
  * which stand behind it: letters now, the right ones in the end. */
 static void read_dim(struct reader *r, struct pdl_plan_tensor *t)
@@ -358,7 +372,7 @@ static void read_dim(struct reader *r, struct pdl_plan_tensor *t)
     if (plan_lex_take(&r->x, "/"))
         put_factors(r, t, read_factors(r), d);
     if (plan_lex_take(&r->x, "^"))
-        read_frame(r, &t->frame[d]);
+        own_frame(r, t, d);
 }
 
 static void check_dim_names(struct reader *r, const struct pdl_plan_tensor *t,
@@ -465,9 +479,11 @@ static void read_id(struct reader *r, const char *sign, int next)
 
 static void read_tensor(struct reader *r)
 {
-    struct pdl_plan_tensor t = {.place = plan_everywhere(), .model_tensor = -1};
+    struct pdl_plan_tensor t = {
+        .place = plan_everywhere(), .frame = pdl_no_frames, .model_tensor = -1};
     const char *dims;
 
+    r->frames = NULL;
     read_id(r, "t", r->p.ntensors);
     t.name = plan_lex_word(&r->x, false);
     read_dtype(r, &t);

@@ -4,12 +4,20 @@
 
 #include "paradl/plan.h"
 
+#include <string.h>
+
 enum { PLAN_MAX_IN = 64, PLAN_MAX_OUT = 16 };
 
 /* Is factor f in the set? */
 static inline bool plan_has(uint32_t set, int f)
 {
     return f >= 0 && f < PDL_MAX_FACTORS && (set >> f & 1);
+}
+
+/* Is the node's operator called this? */
+static inline bool plan_is(const struct pdl_node *n, const char *op)
+{
+    return n->op->name[0] == op[0] && strcmp(n->op->name, op) == 0;
 }
 
 /* How one factor cuts an operator: the dimension of each operand that has the
@@ -58,6 +66,10 @@ struct plan_value {
         struct plan_version *next;
     } * versions;                  /* forward; the first as it was made */
     struct plan_version *received; /* sent to other stages */
+    struct plan_reader {
+        int stage;
+        struct plan_reader *next;
+    } * readers; /* stages that read it; only where there are several */
     int home_stage;
     struct plan_contribution *returned; /* gradients other stages sent */
     struct plan_contribution *grads;    /* towards its gradient */
@@ -86,7 +98,7 @@ struct plan_lower {
     struct plan_value *values;
     /* of each node: its cut by each factor, and what forward used and made */
     struct plan_at {
-        struct plan_cut cut[PDL_MAX_FACTORS];
+        struct plan_cut *cut; /* [factor] */
         bool is_cut[PDL_MAX_FACTORS];
         int x[PLAN_MAX_IN], w[PDL_OP_MAX_WEIGHTS], y[PLAN_MAX_OUT];
         int stats; /* batch norm: the resolved statistics */
@@ -126,6 +138,12 @@ void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis);
 /* append; -1 after a failure */
 int plan_add_tensor(struct plan_lower *lo, const struct pdl_plan_tensor *t);
 int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op);
+/* the same, its operands already in the arena */
+int plan_push_op(struct plan_lower *lo, const struct pdl_plan_op *op);
+const char *plan_name(struct plan_lower *lo, const char *before,
+                      const char *name, const char *after);
+const struct pdl_frame *plan_copy_frames(struct plan_lower *lo,
+                                         const struct pdl_frame *frames);
 int plan_emit(struct plan_lower *lo, enum pdl_plan_op_kind kind,
               enum pdl_pass pass, int node, const int *in, int nin,
               const int *out, int nout);

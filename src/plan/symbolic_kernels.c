@@ -137,9 +137,9 @@ static struct contraction contraction_of(const struct plan_machine *m,
     int64_t groups = n->attr.groups > 1 ? n->attr.groups : 1;
     struct contraction c = {.attr = &n->attr, .feature = x->rank};
 
-    if (strcmp(n->op->name, "linear") != 0) {
+    if (!plan_is(n, "linear")) {
         c.nspatial = x->rank - 1;
-        c.transposed = strcmp(n->op->name, "conv_transpose") == 0;
+        c.transposed = plan_is(n, "conv_transpose");
         c.feature = 1;
     }
     c.per_group_in = x->dim[c.feature - 1] / groups;
@@ -386,7 +386,7 @@ static void pointwise(struct plan_machine *m, const struct plan_call *k)
                 s = plan_num_add(s, at(m, k->in[a], xi));
                 v = plan_num_mul(v, at(m, k->in[a], xi));
             }
-            if (strcmp(n->op->name, "add") == 0)
+            if (plan_is(n, "add"))
                 v = plan_num_add(s, P - 3);
             else if (n->nin == 1)
                 v = plan_num_mul(s, square(s));
@@ -557,7 +557,7 @@ static void pool(struct plan_machine *m, const struct plan_call *k)
     const struct pdl_tensor *yt = &m->model->tensors[k->node->out[0]];
     struct contraction c = {
         .attr = &k->node->attr, .nspatial = xt->rank - 1, .feature = 1};
-    bool max = strcmp(k->node->op->name, "max_pool") == 0;
+    bool max = plan_is(k->node, "max_pool");
     struct pdl_box kb = kernel_box(&c), all = {.ndims = c.nspatial};
     int64_t yi[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0},
             ki[PDL_BOX_DIMS] = {0};

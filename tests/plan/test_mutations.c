@@ -120,18 +120,20 @@ static bool dropped_halo_row(pdl_arena *a, struct mutant *m,
                              struct pdl_rng *rng)
 {
     int i = find(m, rng, is_halo);
+    struct pdl_frame *frame = PDL_NEW(a, struct pdl_frame, PDL_BOX_DIMS);
     struct pdl_plan_tensor *t;
 
-    (void)a;
     if (i < 0)
         return false;
     t = &m->tensors[m->ops[i].out[0]];
+    memcpy(frame, t->frame, PDL_BOX_DIMS * sizeof *frame);
+    t->frame = frame;
     for (int d = 0; d < t->ndims; d++)
-        if (t->frame[d].kind != PDL_FRAME_NONE) {
+        if (frame[d].kind != PDL_FRAME_NONE) {
             if (pick(rng, 0, 1))
-                t->frame[d].window.kernel--;
+                frame[d].window.kernel--;
             else
-                t->frame[d].window.pad--;
+                frame[d].window.pad--;
             return true;
         }
     return false;

@@ -1,0 +1,123 @@
+/* paradl/comm.h - collectives on real buffers.
+ *
+ * A communicator runs the programs of coll.h: the steps that are proved and
+ * simulated are the steps that move the data. Below it is a transport: memory
+ * (all ranks are threads of one process: virtual ranks), MPI messages, an MPI
+ * shared window, another process's memory (CMA), or shared slots.
+ *
+ * Every call says what happened in a status; after PDL_ENOENV (a time-out,
+ * a lost peer) the communicator is broken and every later call says so at once. */
+#ifndef PARADL_COMM_H
+#define PARADL_COMM_H
+
+#include "paradl/base.h"
+#include "paradl/coll.h"
+
+#include <mpi.h>
+
+PDL_BEGIN
+
+typedef struct pdl_comm pdl_comm;
+
+#define PDL_COMM_TYPE_LIST(X) \
+    X(F32, "float32", 4)      \
+    X(F64, "float64", 8)      \
+    X(BF16, "bf16", 2)        \
+    X(F16, "fp16", 2)         \
+    X(I32, "int32", 4)        \
+    X(I64, "int64", 8)
+
+enum pdl_comm_type {
+#define X(name, text, bytes) PDL_COMM_##name,
+    PDL_COMM_TYPE_LIST(X)
+#undef X
+        PDL_NCOMM_TYPES
+};
+enum pdl_comm_op { PDL_COMM_SUM, PDL_COMM_MAX, PDL_COMM_MIN, PDL_COMM_AVG };
+
+struct pdl_comm_options {
+    const char *transport; /* NULL: auto; "p2p", "window", "cma", "staged" */
+    const char *algorithm; /* NULL: auto, the table of the profile */
+    bool fixed_order;      /* sums in rank order: the same bits everywhere */
+    double timeout_s;      /* 0: 300 s */
+};
+
+/* Collective over `mpi`, which is duplicated. opt NULL: all defaults. */
+enum pdl_status pdl_comm_create(MPI_Comm mpi,
+                                const struct pdl_comm_options *opt,
+                                pdl_comm **out, struct pdl_err *err);
+/* n virtual ranks of this process: out[r] is used by one thread each. */
+enum pdl_status pdl_comm_create_memory(int n,
+                                       const struct pdl_comm_options *opt,
+                                       pdl_comm **out, struct pdl_err *err);
+/* A communicator of some ranks of another, in the order given; collective
+ * over those ranks. */
+enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,
+                                pdl_comm **out, struct pdl_err *err);
+void pdl_comm_destroy(pdl_comm *c); /* NULL: nothing */
+int pdl_comm_rank(const pdl_comm *c);
+int pdl_comm_size(const pdl_comm *c);
+/* Memory that every transport can reach without a copy (shared window);
+ * any other memory may be used too. Collective. */
+enum pdl_status pdl_comm_alloc(pdl_comm *c, int64_t bytes, void **out,
+                               struct pdl_err *err);
+enum pdl_status pdl_comm_free(pdl_comm *c, void *buffer, struct pdl_err *err);
+
+/* ---- collectives ------------------------------------------------------ */
+
+/* in == out: in place. Counts are elements. */
+enum pdl_status pdl_comm_allreduce(pdl_comm *c, const void *in, void *out,
+                                   int64_t count, enum pdl_comm_type type,
+                                   enum pdl_comm_op op, struct pdl_err *err);
+/* Of count elements in all, rank r gets chunk r of size(c) chunks (coll.h's
+ * cut) at out. */
+enum pdl_status pdl_comm_reduce_scatter(pdl_comm *c, const void *in, void *out,
+                                        int64_t count, enum pdl_comm_type type,
+                                        enum pdl_comm_op op,
+                                        struct pdl_err *err);
+/* The other way: chunk r comes from rank r. */
+enum pdl_status pdl_comm_allgather(pdl_comm *c, const void *in, void *out,
+                                   int64_t count, enum pdl_comm_type type,
+                                   struct pdl_err *err);
+/* Block r of in goes to rank r; size(c) blocks of count elements. */
+enum pdl_status pdl_comm_alltoall(pdl_comm *c, const void *in, void *out,
+                                  int64_t count, enum pdl_comm_type type,
+                                  struct pdl_err *err);
+enum pdl_status pdl_comm_broadcast(pdl_comm *c, void *buffer, int64_t count,
+                                   enum pdl_comm_type type, int root,
+                                   struct pdl_err *err);
+enum pdl_status pdl_comm_barrier(pdl_comm *c, struct pdl_err *err);
+
+/* ---- messages: halos, resharding, pipelines --------------------------- */
+
+/* Messages between two ranks with the same tag match in order. */
+struct pdl_comm_message {
+    int peer, tag;
+    void *data;
+    int64_t bytes;
+};
+
+/* ---- without waiting -------------------------------------------------- */
+
+typedef struct pdl_comm_request pdl_comm_request;
+
+/* Started operations of one communicator are carried out in the order they
+ * are started, which must be the same on every rank (exchanges excepted). */
+enum pdl_status pdl_comm_start_allreduce(pdl_comm *c, const void *in, void *out,
+                                         int64_t count, enum pdl_comm_type type,
+                                         enum pdl_comm_op op,
+                                         pdl_comm_request **req,
+                                         struct pdl_err *err);
+enum pdl_status pdl_comm_start_exchange(pdl_comm *c, int nsends,
+                                        const struct pdl_comm_message *sends,
+                                        int nrecvs,
+                                        const struct pdl_comm_message *recvs,
+                                        pdl_comm_request **req,
+                                        struct pdl_err *err);
+enum pdl_status pdl_comm_test(pdl_comm_request *req, bool *done,
+                              struct pdl_err *err);
+/* Waits and frees. */
+enum pdl_status pdl_comm_wait(pdl_comm_request *req, struct pdl_err *err);
+
+PDL_END
+#endif
