@@ -175,6 +175,7 @@ struct pdl_storage {
     double bytes_per_s; /* node-local: of the node; shared: of the system */
     double node_bytes_per_s; /* shared: what one node can draw */
     double latency_s;        /* to open a file */
+    double contention_s;     /* more for every other PE that opens one too */
 };
 
 struct pdl_node_desc {
