@@ -41,7 +41,7 @@ static void contribute_later(struct plan_lower *lo, int tensor, int grad)
     lo->values[tensor].returned = c;
 }
 
-static int add(struct plan_lower *lo, int a, int b)
+int plan_add(struct plan_lower *lo, int a, int b)
 {
     int in[2] = {a, b}, out;
 
@@ -55,7 +55,7 @@ static int add(struct plan_lower *lo, int a, int b)
 /* The sum of all contributions, at `need`: equal placements are added before
  * they move, so that a partial sum crosses the network once. */
 static int gradient(struct plan_lower *lo, int tensor,
-                    const struct pdl_place *need)
+                    const struct plan_layout *need)
 {
     struct plan_contribution *list = lo->values[tensor].grads;
     int sum = -1;
@@ -66,9 +66,8 @@ static int gradient(struct plan_lower *lo, int tensor,
 
         for (struct plan_contribution *c = list->next; c; c = next) {
             next = c->next;
-            if (plan_same_place(lo, &lo->tensors[part].place,
-                                &lo->tensors[c->tensor].place)) {
-                part = add(lo, part, c->tensor);
+            if (plan_lie_alike(lo, part, c->tensor)) {
+                part = plan_add(lo, part, c->tensor);
             } else {
                 c->next = rest;
                 rest = c;
@@ -76,22 +75,22 @@ static int gradient(struct plan_lower *lo, int tensor,
             if (lo->status != PDL_OK)
                 return -1;
         }
-        sum = add(lo, sum, plan_move(lo, part, need));
+        sum = plan_add(lo, sum, plan_move_to(lo, part, need));
         list = rest;
     }
     lo->values[tensor].grads = NULL;
     return sum;
 }
 
-static struct pdl_place dy_place(const struct plan_lower *lo, int node, int k)
+static struct plan_layout dy_layout(const struct plan_lower *lo, int node,
+                                    int k)
 {
     const struct plan_at *at = &lo->at[node];
-    struct pdl_place p = plan_everywhere();
+    struct plan_layout l = plan_layout_of(lo, at->y[k]);
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (at->is_cut[f])
-            p.at[f] = at->cut[f].y[k];
-    return p;
+        l.place.at[f] = at->is_cut[f] ? at->cut[f].y[k] : PDL_REPLICATED;
+    return l;
 }
 
 static struct pdl_place result_place(const struct plan_lower *lo, int node,
@@ -140,22 +139,22 @@ static int new_weight_grad(struct plan_lower *lo, int node, int j,
 /* Tied weights have one gradient: contributions meet at one placement. */
 static void keep_weight_grad(struct plan_lower *lo, int node, int j, int dw)
 {
-    int id = lo->model->nodes[node].weights[j];
-    struct pdl_place p;
+    struct plan_weight *w =
+        plan_weight_here(lo, lo->model->nodes[node].weights[j]);
+    struct plan_layout home;
 
-    if (dw < 0 || lo->status != PDL_OK)
+    if (dw < 0 || !w || lo->status != PDL_OK)
         return;
-    if (lo->weight_grad[id] < 0) {
-        lo->weight_grad[id] = dw;
+    if (w->grad < 0) {
+        w->grad = dw;
         return;
     }
-    if (!plan_same_place(lo, &lo->tensors[dw].place,
-                         &lo->tensors[lo->weight_grad[id]].place)) {
-        p = lo->tensors[lo->weight[id]].place;
-        dw = plan_move(lo, dw, &p);
-        lo->weight_grad[id] = plan_move(lo, lo->weight_grad[id], &p);
+    if (!plan_lie_alike(lo, dw, w->grad)) {
+        home = plan_layout_of(lo, w->tensor);
+        dw = plan_move_to(lo, dw, &home);
+        w->grad = plan_move_to(lo, w->grad, &home);
     }
-    lo->weight_grad[id] = add(lo, lo->weight_grad[id], dw);
+    w->grad = plan_add(lo, w->grad, dw);
 }
 
 static bool is_learned(const struct plan_lower *lo, int node, int j)
@@ -322,7 +321,7 @@ void plan_backward_node(struct plan_lower *lo, int node)
     if (!any || n->nout == 0 || lo->status != PDL_OK)
         return;
     for (int k = 0; k < n->nout; k++) {
-        struct pdl_place need = dy_place(lo, node, k);
+        struct plan_layout need = dy_layout(lo, node, k);
 
         dy[k] = gradient(lo, n->out[k], &need);
         if (dy[k] < 0)
@@ -362,6 +361,9 @@ static void loss_of(struct plan_lower *lo, int tensor)
     label.model_tensor = -1;
     in[1] = plan_add_tensor(lo, &label);
     out = plan_new_activation(lo, tensor, PDL_PLAN_GRADIENT, &p);
+    if (out >= 0)
+        memcpy(lo->tensors[out].unit, lo->tensors[in[0]].unit,
+               sizeof lo->tensors[out].unit);
     plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_FORWARD, -1, in, 2, &out, 1);
     contribute(lo, tensor, out);
 }
@@ -396,11 +398,13 @@ void plan_send_gradients(struct plan_lower *lo)
 {
     for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
         struct plan_value *v = &lo->values[t];
+        struct plan_layout sent_as;
         int grad, there, home;
 
         if (!v->grads || !v->received || v->home_stage == lo->stage_now)
             continue;
-        grad = gradient(lo, t, &lo->tensors[v->received->tensor].place);
+        sent_as = plan_layout_of(lo, v->received->tensor);
+        grad = gradient(lo, t, &sent_as);
         if (grad < 0)
             return;
         home = lo->stage_now;
