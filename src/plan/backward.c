@@ -13,7 +13,7 @@
 
 /* ---- gradients of a value ------------------------------------------------- */
 
-static void contribute(struct plan_lower *lo, int tensor, int grad)
+void plan_contribute(struct plan_lower *lo, int tensor, int grad)
 {
     struct plan_contribution *c;
 
@@ -290,7 +290,7 @@ static void backward_data(struct plan_lower *lo, int node, const int *dy,
                                               .out = out});
     }
     for (int i = 0; i < nout; i++)
-        contribute(lo, to[i], plan_settle(lo, node, out[i]));
+        plan_contribute(lo, to[i], plan_settle(lo, node, out[i]));
 }
 
 /* Batch norm with shared statistics: (sum dy, sum dy*xhat) meet first; they
@@ -332,62 +332,6 @@ void plan_backward_node(struct plan_lower *lo, int node)
     sums = backward_sums(lo, node, dy[0]);
     backward_weights(lo, node, dy, sums);
     backward_data(lo, node, dy, sums);
-}
-
-/* ---- loss --------------------------------------------------------------------------- */
-
-/* Softmax cross-entropy (or any loss) over the class dimension of what no
- * node reads; the classes are brought together first. Labels have index n
- * (and positions) and lie like y. */
-static void loss_of(struct plan_lower *lo, int tensor)
-{
-    struct plan_value *v = &lo->values[tensor];
-    const struct pdl_tensor *m = &lo->model->tensors[tensor];
-    int classes = m->rank >= 3 ? 1 : m->rank, in[2], out;
-    struct pdl_plan_tensor label;
-    struct pdl_place p;
-
-    p = lo->tensors[v->versions->tensor].place;
-    for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (p.at[f] == classes)
-            p.at[f] = PDL_REPLICATED;
-    in[0] = plan_move(lo, v->versions->tensor, &p);
-    if (in[0] < 0)
-        return;
-    label = lo->tensors[in[0]];
-    label.kind = PDL_PLAN_LABEL;
-    label.name = pdl_arena_printf(lo->arena, "%s.label", m->name);
-    label.dim[classes] = 1;
-    label.model_tensor = -1;
-    in[1] = plan_add_tensor(lo, &label);
-    out = plan_new_activation(lo, tensor, PDL_PLAN_GRADIENT, &p);
-    if (out >= 0)
-        memcpy(lo->tensors[out].unit, lo->tensors[in[0]].unit,
-               sizeof lo->tensors[out].unit);
-    plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_FORWARD, -1, in, 2, &out, 1);
-    contribute(lo, tensor, out);
-}
-
-void plan_loss(struct plan_lower *lo)
-{
-    const struct pdl_model *m = lo->model;
-    bool *read = PDL_NEW(lo->arena, bool, m->ntensors + 1);
-    int n = 0;
-
-    if (!read) {
-        plan_fail(lo, "out of memory");
-        return;
-    }
-    for (int i = 0; i < m->nnodes; i++)
-        for (int k = 0; k < m->nodes[i].nin; k++)
-            read[m->nodes[i].in[k]] = true;
-    for (int t = 0; t < m->ntensors && lo->status == PDL_OK; t++)
-        if (!read[t] && lo->values[t].versions && wants_grad(lo, t)) {
-            loss_of(lo, t);
-            n++;
-        }
-    if (n == 0)
-        plan_fail(lo, "%s has no output to train", m->name);
 }
 
 /* ---- across stages ------------------------------------------------------------------ */
@@ -436,7 +380,7 @@ void plan_receive_gradients(struct plan_lower *lo)
                                               .nout = 1,
                                               .out = &c->tensor,
                                               .group = lo->plan.pipe_factors});
-            contribute(lo, t, c->tensor);
+            plan_contribute(lo, t, c->tensor);
         }
         v->returned = NULL;
     }

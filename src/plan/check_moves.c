@@ -13,13 +13,13 @@ static bool step_fits(enum pdl_plan_op_kind kind, int from, int to)
 {
     switch (kind) {
     case PDL_PLAN_OP_ALLREDUCE:
-        return from == PDL_PARTIAL && to == PDL_REPLICATED;
+        return from <= PDL_PARTIAL && to == PDL_REPLICATED;
     case PDL_PLAN_OP_REDUCE_SCATTER:
         return from == PDL_PARTIAL && to >= 0;
     case PDL_PLAN_OP_ALLGATHER:
         return from >= 0 && to == PDL_REPLICATED;
     case PDL_PLAN_OP_ALLTOALL:
-        return from != PDL_PARTIAL && to != PDL_PARTIAL;
+        return from > PDL_PARTIAL && to > PDL_PARTIAL;
     case PDL_PLAN_OP_HALO:
         return from >= 0 && from == to;
     default:

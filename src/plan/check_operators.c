@@ -234,13 +234,29 @@ static enum pdl_status bias_placement(struct plan_check *c,
     return PDL_OK;
 }
 
+/* Labels and statistics lie like the output; where that is cut in classes
+ * they are whole, and statistics just made are partial. */
 static enum pdl_status loss_placement(struct plan_check *c,
                                       const struct pdl_plan_op *o)
 {
-    for (int f = 0; f < c->p->mesh->nfactors; f++)
-        if (o->nin != 2 || !plan_check_alike(c, o->in[0], o->in[1], f) ||
-            !plan_check_alike(c, o->in[0], o->out[0], f))
-            return BAD(c, "output, labels and gradient lie differently");
+    int y = o->in[0],
+        classes = plan_loss_classes(plan_check_tensor(c, y)->ndims);
+    bool makes = plan_check_tensor(c, o->out[0])->kind == PDL_PLAN_STATISTIC;
+    int made = !makes ? classes : o->part == 0 ? PDL_PARTIAL_MAX : PDL_PARTIAL;
+
+    for (int f = 0; f < c->p->mesh->nfactors; f++) {
+        bool cut = plan_check_at(c, y, f) == classes;
+
+        for (int k = 1; k < o->nin; k++)
+            if (cut ? plan_check_at(c, o->in[k], f) != PDL_REPLICATED
+                    : !plan_check_alike(c, y, o->in[k], f))
+                return BAD(c, "labels or statistics lie unlike the output");
+        if (cut && makes ? plan_check_at(c, o->out[0], f) != made
+                         : !plan_check_alike(c, y, o->out[0], f))
+            return BAD(c, "the result lies unlike the output");
+        if (cut && o->part == 0 && !makes)
+            return BAD(c, "has not all classes");
+    }
     return PDL_OK;
 }
 
@@ -282,7 +298,7 @@ static enum pdl_status no_partial(struct plan_check *c,
 {
     for (int k = 0; k < o->nin; k++)
         for (int f = 0; f < c->p->mesh->nfactors; f++)
-            if (plan_check_at(c, o->in[k], f) == PDL_PARTIAL)
+            if (plan_check_at(c, o->in[k], f) <= PDL_PARTIAL)
                 return BAD(c, "reads a partial sum");
     return PDL_OK;
 }

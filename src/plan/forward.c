@@ -507,7 +507,7 @@ int plan_resolve_partial(struct plan_lower *lo, int t)
         return -1;
     p = lo->tensors[t].place;
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (p.at[f] == PDL_PARTIAL)
+        if (p.at[f] <= PDL_PARTIAL)
             p.at[f] = PDL_REPLICATED;
     return plan_move(lo, t, &p);
 }

@@ -157,7 +157,8 @@ static uint32_t factors(const struct plan_lower *lo,
 
     for (int f = 0; f < lo->mesh->nfactors; f++) {
         int a = now->place.at[f], b = to->place.at[f];
-        enum change is = a == PDL_PARTIAL ? b >= 0 ? SUM_TO_SHARD : SUM_TO_ALL
+        enum change is = a == PDL_PARTIAL || a == PDL_PARTIAL_MAX
+                             ? b >= 0 ? SUM_TO_SHARD : SUM_TO_ALL
                          : a == PDL_REPLICATED ? ALL_TO_SHARD
                          : b == PDL_REPLICATED ? GATHER
                                                : OTHER;

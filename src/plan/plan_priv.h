@@ -200,6 +200,9 @@ int plan_resolve_partial(struct plan_lower *lo, int tensor);
 void plan_backward_node(struct plan_lower *lo, int node);
 void plan_receive_gradients(struct plan_lower *lo);
 void plan_send_gradients(struct plan_lower *lo);
+void plan_contribute(struct plan_lower *lo, int tensor, int grad);
+/* loss.c: the dimension of classes: C of [N, C, H, W], else the last */
+int plan_loss_classes(int ndims);
 void plan_loss(struct plan_lower *lo);
 void plan_update(struct plan_lower *lo);
 /* tied.c: a weight's copy in the stage at hand, NULL: none; gradients of one

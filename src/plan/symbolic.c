@@ -247,6 +247,12 @@ static enum pdl_status compute(struct exec *x, int op, int64_t rank)
         .out = out,
         .group = group,
     };
+    if (o->node < 0) {
+        const struct pdl_plan_tensor *y = &x->p->tensors[o->in[0]];
+
+        call.classes = plan_loss_classes(y->ndims);
+        call.nclasses = y->dim[call.classes];
+    }
     plan_kernel(&x->m, &call);
     return x->m.missing ? wrong(x, op, rank, x->m.missing) : PDL_OK;
 }

@@ -42,6 +42,8 @@ struct plan_call {
     int nin, nout;
     const struct plan_part *const *in;
     struct plan_part *const *out;
+    int classes; /* the loss: their dimension, and how many there are */
+    int64_t nclasses;
     /* batch norm without exchange: its statistics are taken over these */
     const struct pdl_box *group;
 };
