@@ -42,6 +42,19 @@ static void group_ends(const struct oracle *o, int64_t rank, uint32_t group,
     }
 }
 
+int64_t oracle_local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
+{
+    int64_t per = o->sys->node.pes, base = rank - rank % per, n = 0;
+    int64_t mine, first, last;
+
+    group_ends(o, rank, group, &mine, &last);
+    for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
+        group_ends(o, r, group, &first, &last);
+        n += first == mine;
+    }
+    return n;
+}
+
 /* Distinct groups that have a rank in the node of `rank` and also outside:
  * each is one ring in and out of the node. */
 static double rings_out_of_node(const struct oracle *o, int64_t rank,
@@ -91,6 +104,11 @@ static double inside_node(const struct oracle *o, bool gradient)
 
     return f && f->one_channel && gradient && cable > 0 && cable < rate ? cable
                                                                         : rate;
+}
+
+double oracle_inside_node(const struct oracle *o)
+{
+    return inside_node(o, false);
 }
 
 static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
@@ -256,7 +274,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         if (f && f->folded_filter && !gradient &&
             oracle_has_axis(o, PDL_AXIS_FILTER))
             in /= n; /* after a local stack and sum */
-        return sync + 2 * (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+        return sync + oracle_allreduce(o, op, rank, &w, n, in);
     case PDL_PLAN_OP_REDUCE_SCATTER:
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLGATHER:

@@ -8,6 +8,8 @@
 struct oracle_pe {
     double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
     double conv[3];
+    double batch_norm_forward, batch_norm_backward, layer_norm_forward;
+    double l2_bytes;
     bool vector; /* no matrix units at this precision */
     struct pdl_kernels k;
 };
@@ -25,6 +27,9 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+/* compute_norm.c; oracle_stream: without the launch */
+double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
@@ -90,6 +95,15 @@ double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
+/* comm.c: ranks of a group in the node of one of them; the rate inside */
+int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
+                           int64_t rank);
+double oracle_inside_node(const struct oracle *o);
+/* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
+double oracle_allreduce(const struct oracle *o, int op, int64_t rank,
+                        const struct oracle_wire *w, double n, double bytes);
+enum pdl_status oracle_allreduce_known(const struct oracle *o,
+                                       struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);

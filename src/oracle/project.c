@@ -446,6 +446,8 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                         "the strategy needs %lld PEs, %s has %lld",
                         (long long)plan->mesh->pes, sys->name,
                         (long long)pdl_system_pes(sys));
+    if (oracle_allreduce_known(&o, err) != PDL_OK)
+        return PDL_EINVAL;
     oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
@@ -466,6 +468,10 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     pdl_arena_destroy(a);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!isfinite(x.step_s))
+        return pdl_fail(
+            err, PDL_EINVAL, "allreduce=%s does not run on groups of this size",
+            plan->strategy->allreduce ? plan->strategy->allreduce : "auto");
     if (sys->projection_error > 0 && opt->parameters == PDL_EMPIRICAL) {
         x.low_s = x.step_s * exp(-sys->projection_error);
         x.high_s = x.step_s * exp(sys->projection_error);
