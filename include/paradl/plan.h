@@ -174,8 +174,10 @@ void pdl_window_readers(const struct pdl_window *w, int64_t lo, int64_t hi,
 /* ---- the plan ---------------------------------------------------------- */
 
 /* Where a tensor is, factor by factor: the dimension the factor shards (0 is
- * N for activations), or one of these. */
-enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2 };
+ * N for activations), or one of these. Of a partial tensor every rank has a
+ * summand (or a candidate for the maximum); an allreduce of one adds up (or
+ * takes the largest). */
+enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2, PDL_PARTIAL_MAX = -3 };
 
 struct pdl_place {
     int8_t at[PDL_MAX_FACTORS];
@@ -244,8 +246,11 @@ enum pdl_plan_op_kind {
 const char *pdl_plan_op_name(enum pdl_plan_op_kind kind);
 
 /* One operation, the same on all ranks of a stage; what is local follows from
- * the boxes of its tensors. A COMPUTE that is cut in two by an exchange
- * (batch norm's statistics, a bias after a partial sum) has parts 0 and 1. */
+ * the boxes of its tensors. A COMPUTE that is cut by an exchange (batch norm's
+ * statistics, a bias after a partial sum) has parts 0 and 1. The loss (node
+ * -1) of classes that are cut has three: y -> largest value; y, label,
+ * largest -> sum of exponentials and value of the right class; y, label,
+ * largest, sums -> gradient. Otherwise it is y, label -> gradient. */
 struct pdl_plan_op {
     enum pdl_plan_op_kind kind;
     enum pdl_pass pass; /* COMPUTE */
@@ -291,6 +296,7 @@ struct pdl_plan_options {
     int64_t batch;
     enum pdl_dtype dtype; /* of activations and weights */
     bool allow_empty;
+    bool gather_classes; /* the loss has all classes on every rank */
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused

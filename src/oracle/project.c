@@ -94,7 +94,9 @@ static double inputs_ready(const struct oracle *o, int op,
 static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            double seconds, struct streams *c)
 {
-    bool exchange = phase == UPDATE && is_comm(o->p->ops[op].kind);
+    enum pdl_plan_op_kind kind = o->p->ops[op].kind;
+    bool exchange =
+        phase == UPDATE && (is_comm(kind) || kind == PDL_PLAN_OP_RECV);
     double *stream = exchange ? &c->network : &c->compute;
     double start = inputs_ready(o, op, c);
 

@@ -88,15 +88,12 @@ static void allocate(struct plan_lower *lo)
     cuts = PDL_NEW(lo->arena, struct plan_cut,
                    (int64_t)m->nnodes * lo->mesh->nfactors + 1);
     lo->values = PDL_NEW(lo->arena, struct plan_value, m->ntensors + 1);
-    lo->weight = PDL_NEW(lo->arena, int, m->ntensors + 1);
-    lo->weight_grad = PDL_NEW(lo->arena, int, m->ntensors + 1);
+    lo->weight = PDL_NEW(lo->arena, struct plan_weight *, m->ntensors + 1);
     if (!lo->clause || !lo->stage || !lo->at || !cuts || !lo->values ||
-        !lo->weight || !lo->weight_grad) {
+        !lo->weight) {
         plan_fail(lo, "%s: out of memory", m->name);
         return;
     }
-    for (int t = 0; t < m->ntensors; t++)
-        lo->weight[t] = lo->weight_grad[t] = -1;
     for (int i = 0; i < m->nnodes; i++)
         lo->at[i].cut = cuts + (int64_t)i * lo->mesh->nfactors;
 }
@@ -329,10 +326,12 @@ static void backward(struct plan_lower *lo, struct pdl_plan_stage *stages)
 
 static void update(struct plan_lower *lo, struct pdl_plan_stage *stages)
 {
+    plan_tie_prepare(lo);
     for (int s = 0; s < lo->plan.nstages; s++) {
         lo->stage_now = s;
         stages[s].first_update = lo->plan.nitems;
         plan_begin_item(lo, 0, 1);
+        plan_tie_exchange(lo);
         plan_update(lo);
         plan_end_item(lo);
         stages[s].nupdate = lo->plan.nitems - stages[s].first_update;

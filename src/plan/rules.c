@@ -15,6 +15,7 @@
 static void none(struct plan_cut *cut)
 {
     memset(cut, PDL_REPLICATED, sizeof *cut);
+    cut->items = 0;
 }
 
 static int last_dim(const struct pdl_tensor *t)
@@ -47,6 +48,7 @@ static bool conv_features(const struct plan_site *s, bool filter, bool swapped,
             return false;
         cut->x[0] = cut->y[0] = 1;
         cut->w[0] = cut->w[1] = 0;
+        cut->items = groups;
         return true;
     }
     if (filter) {
