@@ -189,10 +189,12 @@ enum { PDL_TRAFFIC_WINDOW = 16 };
 struct pdl_traffic_loop {
     struct pdl_traffic once;
     int64_t times;
-    /* Mean of a random pause before each operation, each drawn from the seed,
-     * exponentially distributed; 0: none. Real ranks are never quite in step,
-     * and some collectives are faster if they are. */
+    /* Mean of a random pause of a rank before each time, each drawn from the
+     * seed, exponentially distributed; 0: none. Real ranks are never quite in
+     * step, and some collectives are faster if they are. */
     double jitter_s;
+    double start_s; /* the same before the first; 0: as the others */
+    double work_s;  /* the same before each message */
     uint64_t seed;
 };
 
@@ -307,7 +309,9 @@ struct pdl_bounds {
     int link;         /* which one; -1: none used */
     double host_s;    /* busiest host: bytes out or in / its links' rates */
     int host;         /* which one; -1: none */
-    double lower_s;   /* the largest of these */
+    /* bytes between two halves of the hosts / the rate of the links there */
+    double bisection_s;
+    double lower_s; /* the largest of these */
 };
 
 struct pdl_sim_result {

@@ -9,8 +9,8 @@
  * the way back. Sends below 64 KiB are detached: the sender goes on.
  *
  * Weights. fair: 1. rtt: 1 / (latency + sum of weight_s / B), with the
- * latency as it is, before the factor; routes below a nanosecond count as
- * one, since a weight must be finite. */
+ * latency as it is, before the factor; 1 without any latency, as SimGrid has
+ * it (such a flow yields to all others on its links). */
 #include "sim_priv.h"
 
 #include <math.h>
@@ -28,7 +28,8 @@ static const struct factor {
     {1426,  1.61075, 0.608902},
     {732,   1.9503,  0.341987},
     {257,   1.95341, 0.338112},
-    {-1,    2.01467, 0.812084},
+    {0,     2.01467, 0.812084},
+    {-1,    1,       1       },
     // clang-format on
 };
 
@@ -103,8 +104,9 @@ void net_model_message(const struct net_model *m, int src, int dst,
         slowest = fmin(slowest, l->bytes_per_s);
     }
     penalty += out->latency_s;
-    out->weight =
-        m->config->share == PDL_SHARE_RTT ? 1 / fmax(penalty, 1e-9) : 1;
+    out->weight = m->config->share == PDL_SHARE_RTT && out->latency_s > 0
+                      ? 1 / penalty
+                      : 1;
     if (m->config->wire == PDL_WIRE_SMPI && out->nlinks > 0)
         add_smpi(m, src, dst, bytes, slowest, out);
     out->rate = out->bound > 0 ? out->bound : INFINITY;

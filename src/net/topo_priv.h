@@ -179,6 +179,9 @@ int net_graph_path(const struct net_graph *g, const int *verts, int n,
 enum pdl_status net_bisection(pdl_arena *a, const struct pdl_net *net,
                               const struct net_graph *g, struct pdl_metrics *m,
                               struct pdl_err *err);
+/* Which half of the best cut found each vertex is in: 0 or 1. */
+enum pdl_status net_halves(pdl_arena *a, const struct pdl_net *net,
+                           const char **side, struct pdl_err *err);
 
 /* The end of every generator that keeps a graph at the start of its shape. */
 enum pdl_status net_finish_graph(pdl_arena *a, struct net_cables *c,
