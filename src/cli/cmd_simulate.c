@@ -31,7 +31,7 @@ static const struct pdl_opt opts[] = {
     {"mapping", 0, PDL_OPT_TEXT, AT(mapping), "NAME", "linear|random|reverse",
      "which host a rank is on (linear)"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "N", NULL,
-     "of the random mapping and the jitter (0)"},
+     "of the random mapping, the pauses and ECMP's hash (0)"},
     {"repeat", 0, PDL_OPT_INT, AT(repeat), "N", NULL,
      "N in a row without a barrier; figures are those of one, from N = 4 on "
      "after a quarter as warm-up (1)"},
@@ -87,6 +87,7 @@ static struct pdl_sim_config config_of(const struct options *o)
                                                : PDL_ENERGY_OFF,
         .links = o->links,
         .bounds = true,
+        .seed = (uint64_t)o->seed,
     };
 
     if (smpi && rtt)
