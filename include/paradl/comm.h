@@ -132,6 +132,29 @@ struct pdl_sparse {
 /* y[i] += scale * x[i] for the elements that x gives. */
 void pdl_sparse_add(const struct pdl_sparse *x, float scale, float *y);
 
+/* Sums sparse vectors of dim elements over the ranks of c, by the programs of
+ * coll.h that take them: "sparse-ring", "sparse-ring-ring:k=4", "ssar", "dsar";
+ * NULL: the one that should be fastest when each rank gives about `entries`
+ * elements. A message lists index and value pairs while that is shorter than
+ * the values of all elements. Collective; holds the memory that is needed. */
+typedef struct pdl_comm_sparse pdl_comm_sparse;
+enum pdl_status pdl_comm_sparse_create(pdl_comm *c, int64_t dim,
+                                       int64_t entries, const char *algorithm,
+                                       pdl_comm_sparse **out,
+                                       struct pdl_err *err);
+void pdl_comm_sparse_destroy(pdl_comm_sparse *s); /* NULL: nothing */
+const char *pdl_comm_sparse_algorithm(const pdl_comm_sparse *s);
+/* Bytes this rank sent in the last call. */
+int64_t pdl_comm_sparse_sent(const pdl_comm_sparse *s);
+/* The sum of all ranks' vectors: pairs or, when that is shorter, dense; the
+ * same bits on every rank. Sums are float additions in the order of the
+ * program, an element not given counts as +0. Ranks may give different
+ * numbers of elements, also none. out points into s until the next call. */
+enum pdl_status pdl_comm_sparse_allreduce(pdl_comm_sparse *s,
+                                          const struct pdl_sparse *in,
+                                          struct pdl_sparse *out,
+                                          struct pdl_err *err);
+
 /* The k elements of largest magnitude. Of equal ones the first; a NaN is
  * larger than all numbers, so that it is seen. */
 enum pdl_topk_how {
