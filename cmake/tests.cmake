@@ -28,6 +28,31 @@ foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
   endforeach()
 endforeach()
 
+# tests/<room>/mpi_*.c run under mpirun, on so many ranks.
+set(mpi_ranks 2 3 4 7)
+set(mpi_run ${PDL_MPIRUN})
+if(PDL_MPI STREQUAL "openmpi")
+  list(APPEND mpi_run --oversubscribe --allow-run-as-root)
+elseif(PDL_MPI STREQUAL "mpich")
+  set(mpi_ranks 2) # MPICH spins: more ranks than processors take for ever
+endif()
+foreach(room ${PDL_RUN_ROOMS})
+  file(GLOB tests CONFIGURE_DEPENDS tests/${room}/mpi_*.c)
+  foreach(source ${tests})
+    get_filename_component(name ${source} NAME_WE)
+    set(target ${room}_${name})
+    add_executable(${target} ${source})
+    target_link_libraries(${target} PRIVATE pdl_flags paradl_run_static)
+    target_include_directories(${target} PRIVATE src/${room} tests)
+    foreach(n ${mpi_ranks})
+      add_test(NAME ${room}/${name}-${n} COMMAND ${mpi_run} -n ${n}
+        $<TARGET_FILE:${target}>)
+      set_tests_properties(${room}/${name}-${n} PROPERTIES LABELS "unit"
+        TIMEOUT 300 SKIP_RETURN_CODE 77)
+    endforeach()
+  endforeach()
+endforeach()
+
 # Published figures and formulas computed outside the library.
 file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
 foreach(source ${scripts})

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The area: the memory that the ranks of one node (or of one process) share
+ * to speak with each other.
+ *
+ *   header | a seat a rank | two slots a rank for short reductions |
+ *   lanes [channel][from][to], each of 8 entries of a cache line and a slot
+ *
+ * Every word is written by one rank, except an entry's state, which goes
+ * FREE -> FULL by the sender and on by the receiver. A slot holds 8 KiB with
+ * few ranks and less with many: lanes grow with the square of the ranks and
+ * together stay within about 32 MiB. */
+#include "comm_core.h"
+
+static int64_t line_up(int64_t bytes)
+{
+    return (bytes + COMM_LINE - 1) / COMM_LINE * COMM_LINE;
+}
+
+static int64_t slot_bytes(int n)
+{
+    int64_t lanes = (int64_t)COMM_NCHANNELS * n * n * COMM_ENTRIES;
+    int64_t slot = ((int64_t)32 << 20) / lanes / COMM_LINE * COMM_LINE;
+
+    return slot > 8192 ? 8192 : slot < 256 ? 256 : slot;
+}
+
+static int64_t seats_at(void)
+{
+    return line_up((int64_t)sizeof(struct comm_area));
+}
+
+static int64_t flat_at(int n)
+{
+    return seats_at() + n * (int64_t)sizeof(struct comm_seat);
+}
+
+static int64_t lanes_at(int n)
+{
+    return flat_at(n) + (int64_t)n * 2 * COMM_FLAT_BYTES;
+}
+
+int64_t comm_area_bytes(int n)
+{
+    int64_t lanes = (int64_t)COMM_NCHANNELS * n * n * COMM_ENTRIES;
+
+    return lanes_at(n) +
+           lanes * ((int64_t)sizeof(struct comm_entry) + slot_bytes(n));
+}
+
+/* The memory is zero: FREE entries, nobody has arrived. */
+void comm_area_init(struct comm_area *a, int n)
+{
+    a->n = n;
+    a->slot_bytes = slot_bytes(n);
+    a->bytes = comm_area_bytes(n);
+    atomic_store(&a->users, n);
+}
+
+struct comm_seat *comm_area_seat(struct comm_area *a, int i)
+{
+    return (struct comm_seat *)((char *)a + seats_at()) + i;
+}
+
+char *comm_area_flat(struct comm_area *a, int i, int half)
+{
+    return (char *)a + flat_at(a->n) +
+           ((int64_t)i * 2 + half) * COMM_FLAT_BYTES;
+}
+
+struct comm_entry *comm_area_entry(struct comm_area *a, enum comm_channel ch,
+                                   int from, int to, uint32_t i)
+{
+    int64_t lane = ((int64_t)ch * a->n + from) * a->n + to;
+    int64_t at = lane * COMM_ENTRIES + i % COMM_ENTRIES;
+
+    return (struct comm_entry *)((char *)a + lanes_at(a->n) +
+                                 at * ((int64_t)sizeof(struct comm_entry) +
+                                       a->slot_bytes));
+}

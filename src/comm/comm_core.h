@@ -1,0 +1,220 @@
+/* Shared by the files that run collectives: messages, the area that ranks of
+ * one node share, operations under way. */
+#ifndef COMM_CORE_H
+#define COMM_CORE_H
+
+#include "comm_priv.h"
+
+#include <stdatomic.h>
+
+/* ---- messages --------------------------------------------------------- */
+
+/* Messages of collectives and of exchanges never meet. */
+enum comm_channel { COMM_COLLECTIVE, COMM_EXCHANGE, COMM_NCHANNELS };
+enum { COMM_TAG_SETUP = -1 }; /* ours, on the exchange channel */
+
+struct comm_combine {
+    enum pdl_comm_type type;
+    enum pdl_comm_op op;
+};
+
+/* One side of a message. The caller fills the first part and keeps it until
+ * done is set. */
+struct comm_msg {
+    int peer, tag;
+    enum comm_channel channel;
+    bool send;
+    char *data;
+    int64_t bytes;
+    const struct comm_combine *combine; /* receive; NULL: overwrite */
+
+    bool done;
+    int64_t moved;
+    char *aside; /* p2p: arrived here, to be combined */
+    MPI_Request request;
+    bool started;
+    struct comm_entry *entry; /* area: waits for its reader */
+    struct comm_msg *next;
+};
+
+/* A list of messages, first in first out. */
+struct comm_list {
+    struct comm_msg *first, **last;
+};
+void comm_list_init(struct comm_list *l);
+void comm_list_add(struct comm_list *l, struct comm_msg *m);
+void comm_list_remove(struct comm_list *l, struct comm_msg **at);
+
+/* ---- the area --------------------------------------------------------- */
+
+/* How a long message gets from one rank of a node to another. */
+enum comm_reach {
+    COMM_REACH_POINTER, /* one process */
+    COMM_REACH_WINDOW,  /* windows where they are used, else as below */
+    COMM_REACH_CMA,
+    COMM_REACH_STAGED,
+};
+
+enum { COMM_LINE = 64, COMM_ENTRIES = 8, COMM_FLAT_BYTES = 16384 };
+
+/* A message, or a part of one, on its way: one cache line, then its bytes. */
+struct comm_entry {
+    _Alignas(COMM_LINE) _Atomic uint32_t state;
+    int32_t tag;
+    int64_t total, offset, length;
+    uint64_t address; /* of the bytes, in the sender; 0: they follow */
+    uint64_t window;  /* id of the window the address counts from, or 0 */
+};
+
+/* What a rank shows the others. Written by it alone. */
+struct comm_seat {
+    _Alignas(COMM_LINE) _Atomic uint64_t arrived; /* at operation number */
+    _Alignas(COMM_LINE) _Atomic uint64_t finished;
+    _Alignas(COMM_LINE) struct {
+        uint64_t in, out, in_window, out_window;
+    } post[2];
+    int32_t pid;
+};
+
+struct comm_area {
+    _Alignas(COMM_LINE) _Atomic int broken;
+    _Atomic int users; /* memory: who frees it */
+    int n;
+    int64_t slot_bytes, bytes;
+    /* then the seats, the flat slots, the lanes */
+};
+
+int64_t comm_area_bytes(int n);
+void comm_area_init(struct comm_area *a, int n);
+struct comm_seat *comm_area_seat(struct comm_area *a, int i);
+char *comm_area_flat(struct comm_area *a, int i, int half);
+struct comm_entry *comm_area_entry(struct comm_area *a, enum comm_channel ch,
+                                   int from, int to, uint32_t i);
+
+/* ---- a communicator --------------------------------------------------- */
+
+/* A message nobody asked for yet, taken in because its lane was full. */
+struct comm_early {
+    int tag;
+    int64_t total, have;
+    char *data;
+    struct comm_early *next;
+};
+
+struct comm_out {
+    struct comm_list queue; /* not yet in the lane */
+    uint32_t next;
+};
+struct comm_in {
+    struct comm_list wanted;
+    struct comm_early *early;
+    uint32_t tail;
+    uint32_t taken; /* bit i: entry tail + i is done with */
+};
+
+struct pdl_comm {
+    int rank, size;
+    bool fixed_order;
+    double timeout_s;
+    char *algorithm; /* or NULL */
+    char broken[256];
+
+    /* MPI messages */
+    bool mpi;
+    MPI_Comm lane[COMM_NCHANNELS];
+    struct comm_list p2p; /* under way */
+
+    /* ranks that share an area */
+    struct comm_area *area;
+    enum comm_reach reach;
+    int node_rank, node_size;
+    int *seat_of_rank; /* -1: on another node */
+    int *rank_of_seat;
+    struct comm_out *out[COMM_NCHANNELS]; /* by seat */
+    struct comm_in *in[COMM_NCHANNELS];
+    struct comm_list posted; /* sends that wait for their reader */
+
+    bool crowded; /* more ranks than processors: give way when waiting */
+    pdl_comm_request *first, *last;
+};
+
+enum pdl_status comm_usable(const pdl_comm *c, struct pdl_err *err);
+/* The communicator is lost: remembers why, tells the node. */
+enum pdl_status comm_break(pdl_comm *c, struct pdl_err *err, const char *fmt,
+                           ...) PDL_PRINTF(3, 4);
+/* A communicator with its fields of common meaning set. */
+pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
+                   struct pdl_err *err);
+/* Sits down in an area: seat i is rank rank_of_seat[i] (NULL: i). */
+enum pdl_status comm_sit(pdl_comm *c, struct comm_area *a, int n,
+                         const int *rank_of_seat, struct pdl_err *err);
+
+/* Starts a message, and moves whatever can move. */
+enum pdl_status comm_post(pdl_comm *c, struct comm_msg *m, struct pdl_err *err);
+enum pdl_status comm_progress(pdl_comm *c, struct pdl_err *err);
+/* The two carriers (mail.c: the area; p2p.c: MPI). */
+enum pdl_status comm_mail_post(pdl_comm *c, struct comm_msg *m,
+                               struct pdl_err *err);
+enum pdl_status comm_mail_progress(pdl_comm *c, struct pdl_err *err);
+void comm_mail_close(pdl_comm *c);
+enum pdl_status comm_p2p_post(pdl_comm *c, struct comm_msg *m,
+                              struct pdl_err *err);
+enum pdl_status comm_p2p_progress(pdl_comm *c, struct pdl_err *err);
+void comm_p2p_close(pdl_comm *c);
+enum pdl_status comm_mpi_fail(pdl_comm *c, int rc, const char *what,
+                              struct pdl_err *err);
+
+/* Puts n bytes that arrived where the message wants them. */
+void comm_deliver(const struct comm_msg *m, int64_t offset, const void *from,
+                  int64_t n);
+
+/* ---- waiting ---------------------------------------------------------- */
+
+/* How long somebody has waited; starts as zeros. */
+struct comm_patience {
+    int64_t turns;
+    double since_s;
+};
+/* One turn of waiting: PDL_ENOENV and a broken communicator after the
+ * time-out, or when another rank broke it. */
+enum pdl_status comm_wait_turn(pdl_comm *c, struct comm_patience *p,
+                               const char *what, struct pdl_err *err);
+
+/* ---- operations ------------------------------------------------------- */
+
+/* What a collective was asked to do. */
+struct comm_call {
+    const char *collective;
+    const void *in;
+    void *out;
+    int64_t count; /* elements of buffer 0 of the program */
+    enum pdl_comm_type type;
+    enum pdl_comm_op op;
+    int root;
+};
+
+struct pdl_comm_request {
+    pdl_comm *comm;
+    const char *what;
+    bool unordered; /* does not wait for the operations before it */
+    bool done;
+    enum pdl_status status;
+    struct pdl_err why;
+    enum pdl_status (*advance)(pdl_comm_request *r, bool *done,
+                               struct pdl_err *err);
+    /* False: it must stay, somebody may still use its memory. */
+    bool (*release)(pdl_comm_request *r);
+    pdl_comm_request *next;
+};
+
+/* Puts it in the queue and lets it begin. Frees it when that fails. */
+enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
+                             struct pdl_err *err);
+/* A request that runs a program of coll.h (program.c). */
+enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
+                             const char *spec, pdl_comm_request **out,
+                             struct pdl_err *err);
+/* Which algorithm to run (select.c). */
+const char *comm_select(const pdl_comm *c, const struct comm_call *call);
+
+#endif
