@@ -20,6 +20,8 @@ enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
     int64_t words = comm_stream_words(n, s->dim);
     uint32_t *p;
 
+    if (words == 0)
+        words = 1; /* pairs have an address even when there are none */
     if (words <= s->cap)
         return PDL_OK;
     p = malloc((size_t)words * sizeof *p);
