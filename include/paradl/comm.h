@@ -40,6 +40,7 @@ struct pdl_comm_options {
     const char *algorithm; /* NULL: auto, the table of the profile */
     bool fixed_order;      /* sums in rank order: the same bits everywhere */
     double timeout_s;      /* 0: 300 s */
+    int ranks_per_node;    /* 0: as found; else nodes of so many ranks */
 };
 
 /* Collective over `mpi`, which is duplicated. opt NULL: all defaults. */
@@ -55,6 +56,16 @@ enum pdl_status pdl_comm_create_memory(int n,
 enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,
                                 pdl_comm **out, struct pdl_err *err);
 void pdl_comm_destroy(pdl_comm *c); /* NULL: nothing */
+
+/* What a communicator is like. Texts live as long as it does. */
+struct pdl_comm_info {
+    const char *transport; /* of long messages between ranks of a node */
+    int nodes, node_ranks; /* ranks of this rank's node */
+    bool cma;              /* another process's memory may be read */
+    bool crowded;          /* more ranks than processors */
+    const char *note;      /* why a faster way is not taken; "" for none */
+};
+void pdl_comm_describe(const pdl_comm *c, struct pdl_comm_info *out);
 int pdl_comm_rank(const pdl_comm *c);
 int pdl_comm_size(const pdl_comm *c);
 /* Memory that every transport can reach without a copy (shared window);

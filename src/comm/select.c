@@ -12,7 +12,7 @@ struct choice {
 
 // clang-format off
 static const struct choice ordered[] = {
-    {"allreduce", 1024, "flat"},
+    {"allreduce", 8192, "flat"},
     {"allreduce", -1, "ordered"},
     {"reduce-scatter", -1, "ordered"},
 };
@@ -46,7 +46,7 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
 
     if (c->algorithm && strcmp(call->collective, "allreduce") == 0)
         return c->algorithm;
-    if (c->fixed_order)
+    if (c->fixed_order || (c->area && c->node_size == c->size && c->size <= 64))
         found = find(ordered, sizeof ordered / sizeof ordered[0],
                      call->collective, bytes);
     if (!found)
