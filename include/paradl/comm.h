@@ -66,6 +66,17 @@ struct pdl_comm_info {
     const char *note;      /* why a faster way is not taken; "" for none */
 };
 void pdl_comm_describe(const pdl_comm *c, struct pdl_comm_info *out);
+/* What the machine can do under it. Collective; takes some 0.1 s. */
+struct pdl_comm_probe {
+    double round_trip_s;         /* a word to another core and back; 0: not
+                                  * known */
+    double copy_bytes_per_s;     /* one rank copies memory */
+    double copy_all_bytes_per_s; /* all at once, together */
+};
+enum pdl_status pdl_comm_measure(pdl_comm *c, struct pdl_comm_probe *out,
+                                 struct pdl_err *err);
+/* Which algorithm an allreduce of so many bytes runs. */
+const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes);
 int pdl_comm_rank(const pdl_comm *c);
 int pdl_comm_size(const pdl_comm *c);
 /* Memory that every transport can reach without a copy (shared window);

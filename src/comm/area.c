@@ -53,7 +53,7 @@ static int64_t stages_at(int n)
  * caches of the ranks, long enough that waiting for them costs little. */
 static int64_t stage_bytes(int n)
 {
-    return n <= 16 ? 262144 : 65536;
+    return n <= 16 ? 524288 : 65536;
 }
 
 int64_t comm_area_bytes(int n, bool staged)

@@ -82,6 +82,7 @@ struct comm_seat {
         struct comm_place in, out;
         int64_t check; /* what the operation is: the same on all */
     } post[2];
+    _Alignas(COMM_LINE) _Atomic uint64_t ping;
     _Alignas(COMM_LINE) int32_t pid;
     uint64_t probe; /* a word that others try to read */
 };
@@ -126,6 +127,13 @@ struct comm_in {
     uint32_t taken; /* bit i: entry tail + i is done with */
 };
 
+/* What copies into stages have cost, kept in the cache and past it. */
+enum { COMM_HABITS = 40 };
+struct comm_habit {
+    double seconds[2];
+    uint32_t uses;
+};
+
 struct pdl_comm {
     int rank, size;
     bool fixed_order;
@@ -153,10 +161,12 @@ struct pdl_comm {
     bool cma;                /* permitted */
     struct comm_windows *windows;
     uint64_t number; /* of operations of all ranks together */
-    char *scratch;   /* COMM_SCRATCH bytes; NULL until needed */
-    char note[256];  /* why it is not the transport one would expect */
+    struct comm_habit habit[COMM_HABITS]; /* by the logarithm of the size */
+    char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
+    char note[256]; /* why it is not the transport one would expect */
 
-    bool crowded; /* more ranks than processors: give way when waiting */
+    uint64_t moves; /* counts whatever moved: somebody is alive */
+    bool crowded;   /* more ranks than processors: give way when waiting */
     pdl_comm_request *first, *last;
 };
 
@@ -219,15 +229,22 @@ enum pdl_status comm_cma_write(pdl_comm *c, int seat, uint64_t to,
                                struct pdl_err *err);
 bool comm_cma_works(pdl_comm *c, int seat);
 
+/* Copies past the cache (stream.c). */
+void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n);
+bool comm_stream_choose(pdl_comm *c, int64_t bytes);
+void comm_stream_learn(pdl_comm *c, int64_t bytes, bool streamed,
+                       double seconds);
+
 /* Puts n bytes that arrived where the message wants them. */
 void comm_deliver(const struct comm_msg *m, int64_t offset, const void *from,
                   int64_t n);
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* How long somebody has waited; starts as zeros. */
+/* How long somebody has waited since something moved; starts as zeros. */
 struct comm_patience {
     int64_t turns;
+    uint64_t moves;
     double since_s;
 };
 /* One turn of waiting: PDL_ENOENV and a broken communicator after the

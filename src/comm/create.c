@@ -326,7 +326,7 @@ static struct pdl_comm_options same_options(const pdl_comm *c)
 static enum pdl_status wait_for(pdl_comm *c, struct comm_msg *m,
                                 struct pdl_err *err)
 {
-    struct comm_patience patience = {0, 0};
+    struct comm_patience patience = {0, 0, 0};
     enum pdl_status st = comm_post(c, m, err);
 
     while (st == PDL_OK && !m->done) {

@@ -52,6 +52,8 @@ struct direct {
     int64_t size;        /* of an element */
     int64_t at, end;     /* elements of its part still to sum */
     int64_t part, parts; /* staged: which of how many */
+    bool streams;        /* staged: copies go past the cache */
+    double start_s;
 };
 
 /* ---- waiting for the others ------------------------------------------- */
@@ -83,6 +85,7 @@ static void finish(struct direct *d)
 {
     atomic_store_explicit(&seat(d, d->head.comm->node_rank)->finished,
                           d->number, memory_order_release);
+    d->head.comm->moves++;
     d->next = 0;
 }
 
@@ -234,34 +237,43 @@ static enum pdl_status sum_pointers(struct direct *d, struct pdl_err *err)
 
 /* ---- cma -------------------------------------------------------------- */
 
-/* The sum of a block of this rank's part, everybody else's read into scratch
- * behind each other as far as it goes. */
-static enum pdl_status sum_cma_block(struct direct *d, int64_t n, char *sum,
-                                     char *other, struct pdl_err *err)
+/* The sum of a block of this rank's part, left in its result. Its own input
+ * may be the same memory, so the sum is made beside it when its turn is not
+ * among the first two. */
+static enum pdl_status sum_cma_block(struct direct *d, int64_t n,
+                                     struct pdl_err *err)
 {
     pdl_comm *c = d->head.comm;
     int half = (int)(d->number & 1);
     int64_t off = d->at * d->size, bytes = n * d->size;
+    const char *mine = (const char *)d->call.in + off;
+    char *out = (char *)d->call.out + off, *first = c->scratch;
+    char *other = first + COMM_SCRATCH / 2;
+    char *sum = c->rank < 2 ? out : first;
     enum pdl_status st = PDL_OK;
 
     for (int r = 0; st == PDL_OK && r < c->size; r++) {
-        struct comm_seat *s = seat(d, c->seat_of_rank[r]);
-        const char *from = (const char *)d->call.in + off;
+        int seat_r = c->seat_of_rank[r];
+        char *to = r == 0 ? first : other;
 
-        if (r != c->rank) {
-            st = comm_cma_read(c, c->seat_of_rank[r], r == 0 ? sum : other,
-                               s->post[half].in.at + (uint64_t)off, bytes, err);
-            from = other;
-        }
-        if (st != PDL_OK)
-            break;
-        if (r == 0 && r == c->rank)
-            memcpy(sum, from, (size_t)bytes);
-        else if (r > 0)
-            comm_reduce(sum, from, n, d->call.type, d->call.op);
+        if (r != c->rank)
+            st = comm_cma_read(
+                c, seat_r, to,
+                seat(d, seat_r)->post[half].in.at + (uint64_t)off, bytes, err);
+        if (st != PDL_OK || r == 0)
+            continue;
+        if (r == 1)
+            comm_reduce3(sum, c->rank == 0 ? mine : first,
+                         c->rank == 1 ? mine : other, n, d->call.type,
+                         d->call.op);
+        else
+            comm_reduce(sum, r == c->rank ? mine : other, n, d->call.type,
+                        d->call.op);
     }
+    if (st == PDL_OK && sum != out)
+        memcpy(out, sum, (size_t)bytes);
     if (st == PDL_OK && d->call.op == PDL_COMM_AVG)
-        comm_scale(sum, n, d->call.type, c->size);
+        comm_scale(out, n, d->call.type, c->size);
     return st;
 }
 
@@ -269,27 +281,23 @@ static enum pdl_status sum_cma(struct direct *d, struct pdl_err *err)
 {
     pdl_comm *c = d->head.comm;
     int half = (int)(d->number & 1);
-    char *sum = comm_scratch(c), *other = sum ? sum + COMM_SCRATCH / 2 : NULL;
     int64_t each = COMM_SCRATCH / 2 / d->size, done = 0;
     enum pdl_status st = PDL_OK;
 
-    if (!sum)
+    if (!comm_scratch(c))
         return pdl_fail(err, PDL_ENOMEM, "no memory for a collective");
     while (st == PDL_OK && d->at < d->end && done < TURN / d->size) {
         int64_t n = d->end - d->at < each ? d->end - d->at : each;
-        int64_t off = d->at * d->size, bytes = n * d->size;
+        int64_t off = d->at * d->size;
 
-        st = sum_cma_block(d, n, sum, other, err);
-        for (int r = 0; st == PDL_OK && r < c->size; r++) {
-            struct comm_seat *s = seat(d, c->seat_of_rank[r]);
-
-            if (r == c->rank)
-                memcpy((char *)d->call.out + off, sum, (size_t)bytes);
-            else
-                st = comm_cma_write(c, c->seat_of_rank[r],
-                                    s->post[half].out.at + (uint64_t)off, sum,
-                                    bytes, err);
-        }
+        st = sum_cma_block(d, n, err);
+        for (int r = 0; st == PDL_OK && r < c->size; r++)
+            if (r != c->rank)
+                st = comm_cma_write(
+                    c, c->seat_of_rank[r],
+                    seat(d, c->seat_of_rank[r])->post[half].out.at +
+                        (uint64_t)off,
+                    (const char *)d->call.out + off, n * d->size, err);
         d->at += n;
         done += n;
     }
@@ -312,6 +320,15 @@ static void stage_range(const struct direct *d, int64_t *begin, int64_t *n)
     *n = d->call.count - *begin < each ? d->call.count - *begin : each;
 }
 
+static void share_copy(const struct direct *d, char *to, const char *from,
+                       int64_t bytes)
+{
+    if (d->streams)
+        comm_stream_copy(to, from, bytes);
+    else
+        memcpy(to, from, (size_t)bytes);
+}
+
 /* What others add up goes into the stage; what is mine stays. */
 static void stage_in(struct direct *d)
 {
@@ -324,8 +341,8 @@ static void stage_in(struct direct *d)
     in = (const char *)d->call.in + begin * d->size;
     from = part_begin(n, c->size, c->rank) * d->size;
     until = part_begin(n, c->size, c->rank + 1) * d->size;
-    memcpy(to, in, (size_t)from);
-    memcpy(to + until, in + until, (size_t)(n * d->size - until));
+    share_copy(d, to, in, from);
+    share_copy(d, to + until, in + until, n * d->size - until);
     arrive(d);
 }
 
@@ -335,6 +352,7 @@ static void stage_sum(struct direct *d)
     pdl_comm *c = d->head.comm;
     int half = (int)(d->number & 1);
     char *sums = comm_area_sums(c->area, c->node_rank, half);
+    char *block = c->scratch;
     int64_t begin, n, from, until, each = BLOCK / d->size;
     const char *in[FEW];
 
@@ -349,9 +367,10 @@ static void stage_sum(struct direct *d)
                          ? (const char *)d->call.in + begin * d->size
                          : comm_area_stage(c->area, c->seat_of_rank[r], half)) +
                     i * d->size;
-        sum_block(d, sums + (i - from) * d->size, in, k);
-        memcpy((char *)d->call.out + (begin + i) * d->size,
-               sums + (i - from) * d->size, (size_t)(k * d->size));
+        sum_block(d, block, in, k);
+        memcpy((char *)d->call.out + (begin + i) * d->size, block,
+               (size_t)(k * d->size));
+        share_copy(d, sums + (i - from) * d->size, block, k * d->size);
     }
     finish(d);
 }
@@ -376,15 +395,20 @@ static void stage_out(struct direct *d)
 
 /* ---- the machine ------------------------------------------------------ */
 
-static void start_stages(struct direct *d)
+static enum pdl_status start_stages(struct direct *d, struct pdl_err *err)
 {
     int64_t each = stage_elements(d);
 
+    if (!comm_scratch(d->head.comm))
+        return pdl_fail(err, PDL_ENOMEM, "no memory for a collective");
+    d->streams = comm_stream_choose(d->head.comm, d->call.count * d->size);
+    d->start_s = pdl_clock_s();
     d->parts = (d->call.count + each - 1) / each;
     d->part = 0;
     d->number = ++d->head.comm->number;
     stage_in(d);
     d->phase = STAGE_IN;
+    return PDL_OK;
 }
 
 static enum pdl_status begin(struct direct *d)
@@ -414,10 +438,8 @@ static enum pdl_status gathered(struct direct *d, bool *done,
     st = decide(d, err);
     if (st != PDL_OK)
         return st;
-    if (d->way == STAGED) {
-        start_stages(d);
-        return PDL_OK;
-    }
+    if (d->way == STAGED)
+        return start_stages(d, err);
     d->at = part_begin(d->call.count, c->size, c->rank);
     d->end = part_begin(d->call.count, c->size, c->rank + 1);
     d->phase = SUMMING;
@@ -439,6 +461,8 @@ static void next_stage(struct direct *d, bool *done)
 {
     stage_out(d);
     if (++d->part == d->parts) {
+        comm_stream_learn(d->head.comm, d->call.count * d->size, d->streams,
+                          pdl_clock_s() - d->start_s);
         *done = true;
         return;
     }
@@ -509,7 +533,7 @@ bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,
 enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
                                 bool flat, struct pdl_err *err)
 {
-    struct comm_patience patience = {0, 0};
+    struct comm_patience patience = {0, 0, 0};
     enum pdl_status st;
     struct direct d;
     bool done = false;

@@ -111,6 +111,7 @@ static void push(pdl_comm *c, enum comm_channel ch, int seat)
             fill_slot(c, e, m);
         }
         atomic_store_explicit(&e->state, FULL, memory_order_release);
+        c->moves++;
         out->next++;
         if (!whole && m->moved < m->bytes)
             continue;
@@ -135,6 +136,7 @@ static void collect(pdl_comm *c)
         }
         atomic_store_explicit(&m->entry->state, FREE, memory_order_release);
         m->done = true;
+        c->moves++;
         comm_list_remove(&c->posted, at);
     }
 }
@@ -299,6 +301,7 @@ static enum pdl_status take(pdl_comm *c, struct comm_in *in, int seat,
     }
     if (st == PDL_OK) {
         release(e);
+        c->moves++;
         *taken = true;
     }
     return st;

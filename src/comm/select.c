@@ -54,3 +54,12 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
                      bytes);
     return found;
 }
+
+const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes)
+{
+    struct comm_call call = {
+        .collective = "allreduce", .count = bytes, .type = PDL_COMM_F32};
+
+    call.count = bytes / comm_type_bytes(call.type);
+    return comm_select(c, &call);
+}
