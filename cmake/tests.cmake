@@ -53,6 +53,22 @@ foreach(room ${PDL_RUN_ROOMS})
   endforeach()
 endforeach()
 
+# An unmodified program under libparadl-mpi.so; sanitizers want to be first.
+if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
+  add_executable(shim_program tests/comm/shim/program.c)
+  target_link_libraries(shim_program PRIVATE pdl_flags PkgConfig::MPI)
+  set(shim_ranks 2 3 4)
+  if(PDL_MPI STREQUAL "mpich")
+    set(shim_ranks 2)
+  endif()
+  foreach(n ${shim_ranks})
+    add_test(NAME comm/shim-${n} COMMAND
+      ${CMAKE_SOURCE_DIR}/tests/comm/shim/run.sh $<TARGET_FILE:paradl_mpi>
+      $<TARGET_FILE:shim_program> ${n} ${mpi_run})
+    set_tests_properties(comm/shim-${n} PROPERTIES LABELS "unit" TIMEOUT 400)
+  endforeach()
+endif()
+
 # Published figures and formulas computed outside the library.
 file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
 foreach(source ${scripts})

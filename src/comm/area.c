@@ -4,7 +4,8 @@
  * to speak with each other.
  *
  *   header | a seat a rank | two slots a rank for short reductions |
- *   lanes [channel][from][to], each of 8 entries of a cache line and a slot
+ *   lanes [channel][from][to], each of 8 entries of a cache line and a slot |
+ *   stages: room for parts of long vectors and of their sums, twice a rank
  *
  * Every word is written by one rank, except an entry's state, which goes
  * FREE -> FULL by the sender and on by the receiver. A slot holds 8 KiB with
@@ -40,7 +41,7 @@ static int64_t lanes_at(int n)
     return flat_at(n) + (int64_t)n * 2 * COMM_FLAT_BYTES;
 }
 
-int64_t comm_area_bytes(int n)
+static int64_t stages_at(int n)
 {
     int64_t lanes = (int64_t)COMM_NCHANNELS * n * n * COMM_ENTRIES;
 
@@ -48,12 +49,25 @@ int64_t comm_area_bytes(int n)
            lanes * ((int64_t)sizeof(struct comm_entry) + slot_bytes(n));
 }
 
+/* A part of a vector that is passed through: small enough to stay in the
+ * caches of the ranks, long enough that waiting for them costs little. */
+static int64_t stage_bytes(int n)
+{
+    return n <= 16 ? 524288 : 65536;
+}
+
+int64_t comm_area_bytes(int n, bool staged)
+{
+    return stages_at(n) + (staged ? n * 4 * stage_bytes(n) : 0);
+}
+
 /* The memory is zero: FREE entries, nobody has arrived. */
-void comm_area_init(struct comm_area *a, int n)
+void comm_area_init(struct comm_area *a, int n, bool staged)
 {
     a->n = n;
     a->slot_bytes = slot_bytes(n);
-    a->bytes = comm_area_bytes(n);
+    a->stage_bytes = staged ? stage_bytes(n) : 0;
+    a->bytes = comm_area_bytes(n, staged);
     atomic_store(&a->users, n);
 }
 
@@ -77,4 +91,15 @@ struct comm_entry *comm_area_entry(struct comm_area *a, enum comm_channel ch,
     return (struct comm_entry *)((char *)a + lanes_at(a->n) +
                                  at * ((int64_t)sizeof(struct comm_entry) +
                                        a->slot_bytes));
+}
+
+char *comm_area_stage(struct comm_area *a, int i, int half)
+{
+    return (char *)a + stages_at(a->n) +
+           ((int64_t)i * 4 + half) * a->stage_bytes;
+}
+
+char *comm_area_sums(struct comm_area *a, int i, int half)
+{
+    return comm_area_stage(a, i, 2 + half);
 }

@@ -34,18 +34,29 @@ static enum pdl_status start(pdl_comm *c, const struct comm_call *call,
                              pdl_comm_request **req, struct pdl_err *err)
 {
     enum pdl_status st = check_call(c, call, err);
+    const char *spec;
 
     if (st != PDL_OK)
         return st;
-    return comm_program(c, call, comm_select(c, call), req, err);
+    spec = comm_select(c, call);
+    if (comm_direct_fits(c, call, spec))
+        return comm_direct_start(c, call, spec[0] == 'f', req, err);
+    return comm_program(c, call, spec, req, err);
 }
 
 static enum pdl_status run(pdl_comm *c, const struct comm_call *call,
                            struct pdl_err *err)
 {
+    enum pdl_status st = check_call(c, call, err);
     pdl_comm_request *req;
-    enum pdl_status st = start(c, call, &req, err);
+    const char *spec;
 
+    if (st != PDL_OK)
+        return st;
+    spec = comm_select(c, call);
+    if (!c->first && comm_direct_fits(c, call, spec))
+        return comm_direct_run(c, call, spec[0] == 'f', err);
+    st = start(c, call, &req, err);
     return st == PDL_OK ? pdl_comm_wait(req, err) : st;
 }
 

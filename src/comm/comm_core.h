@@ -55,39 +55,54 @@ enum comm_reach {
     COMM_REACH_STAGED,
 };
 
-enum { COMM_LINE = 64, COMM_ENTRIES = 8, COMM_FLAT_BYTES = 16384 };
+enum { COMM_LINE = 64, COMM_ENTRIES = 8, COMM_FLAT_BYTES = 32768 };
+
+/* Where a rank's buffers are: an address of its own, or a place in a window
+ * (id not 0). */
+struct comm_place {
+    uint64_t window, at;
+};
 
 /* A message, or a part of one, on its way: one cache line, then its bytes. */
 struct comm_entry {
     _Alignas(COMM_LINE) _Atomic uint32_t state;
     int32_t tag;
     int64_t total, offset, length;
-    uint64_t address; /* of the bytes, in the sender; 0: they follow */
-    uint64_t window;  /* id of the window the address counts from, or 0 */
+    int64_t whole;             /* all of it is at: */
+    struct comm_place address; /* else this part follows */
 };
 
-/* What a rank shows the others. Written by it alone. */
+/* What a rank shows the others. Written by it alone. Operations of all ranks
+ * together (direct.c) are numbered; what belongs to number i is overwritten by
+ * number i + 2, when everyone is known to have left i. */
 struct comm_seat {
-    _Alignas(COMM_LINE) _Atomic uint64_t arrived; /* at operation number */
+    _Alignas(COMM_LINE) _Atomic uint64_t arrived;
     _Alignas(COMM_LINE) _Atomic uint64_t finished;
     _Alignas(COMM_LINE) struct {
-        uint64_t in, out, in_window, out_window;
+        struct comm_place in, out;
+        int64_t check; /* what the operation is: the same on all */
     } post[2];
-    int32_t pid;
+    _Alignas(COMM_LINE) _Atomic uint64_t ping;
+    _Alignas(COMM_LINE) int32_t pid;
+    uint64_t probe; /* a word that others try to read */
 };
 
 struct comm_area {
     _Alignas(COMM_LINE) _Atomic int broken;
     _Atomic int users; /* memory: who frees it */
     int n;
-    int64_t slot_bytes, bytes;
-    /* then the seats, the flat slots, the lanes */
+    int64_t slot_bytes, stage_bytes, bytes;
+    /* then the seats, the flat slots, the lanes, the stages */
 };
 
-int64_t comm_area_bytes(int n);
-void comm_area_init(struct comm_area *a, int n);
+/* staged: with room to pass long vectors through. */
+int64_t comm_area_bytes(int n, bool staged);
+void comm_area_init(struct comm_area *a, int n, bool staged);
 struct comm_seat *comm_area_seat(struct comm_area *a, int i);
 char *comm_area_flat(struct comm_area *a, int i, int half);
+/* stage_bytes of input, and as much for sums. */
+char *comm_area_stage(struct comm_area *a, int i, int half);
+char *comm_area_sums(struct comm_area *a, int i, int half);
 struct comm_entry *comm_area_entry(struct comm_area *a, enum comm_channel ch,
                                    int from, int to, uint32_t i);
 
@@ -112,11 +127,20 @@ struct comm_in {
     uint32_t taken; /* bit i: entry tail + i is done with */
 };
 
+/* What copies into stages have cost, kept in the cache and past it. */
+enum { COMM_HABITS = 40 };
+struct comm_habit {
+    double seconds[2];
+    uint32_t uses;
+};
+
 struct pdl_comm {
     int rank, size;
     bool fixed_order;
+    int ranks_per_node;
     double timeout_s;
-    char *algorithm; /* or NULL */
+    const char *transport; /* as asked for */
+    char *algorithm;       /* or NULL */
     char broken[256];
 
     /* MPI messages */
@@ -127,14 +151,22 @@ struct pdl_comm {
     /* ranks that share an area */
     struct comm_area *area;
     enum comm_reach reach;
-    int node_rank, node_size;
+    int node_rank, node_size, nodes;
     int *seat_of_rank; /* -1: on another node */
     int *rank_of_seat;
     struct comm_out *out[COMM_NCHANNELS]; /* by seat */
     struct comm_in *in[COMM_NCHANNELS];
     struct comm_list posted; /* sends that wait for their reader */
+    MPI_Comm node;           /* its ranks; MPI_COMM_NULL: one process */
+    bool cma;                /* permitted */
+    struct comm_windows *windows;
+    uint64_t number; /* of operations of all ranks together */
+    struct comm_habit habit[COMM_HABITS]; /* by the logarithm of the size */
+    char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
+    char note[256]; /* why it is not the transport one would expect */
 
-    bool crowded; /* more ranks than processors: give way when waiting */
+    uint64_t moves; /* counts whatever moved: somebody is alive */
+    bool crowded;   /* more ranks than processors: give way when waiting */
     pdl_comm_request *first, *last;
 };
 
@@ -164,15 +196,55 @@ void comm_p2p_close(pdl_comm *c);
 enum pdl_status comm_mpi_fail(pdl_comm *c, int rc, const char *what,
                               struct pdl_err *err);
 
+/* ---- ranks of one node (node.c, window.c, cma.c) ----------------------- */
+
+/* Finds the ranks of this node, makes them an area, tries what is permitted.
+ * Where that fails the communicator stays with MPI messages and its note says
+ * why; an error only when a transport was asked for by name. */
+enum pdl_status comm_find_node(pdl_comm *c, const struct pdl_comm_options *opt,
+                               bool crowded, struct pdl_err *err);
+void comm_leave_node(pdl_comm *c);
+/* Memory that the processes of a node share: collective over it. NULL on all
+ * of them, with a reason, when one has none. */
+void *comm_shared_map(MPI_Comm node, int64_t bytes, char *why, size_t size);
+void comm_shared_unmap(void *p, int64_t bytes);
+
+/* Windows are known to all communicators made from one. */
+struct comm_windows *comm_windows_create(void);
+struct comm_windows *comm_windows_share(struct comm_windows *w);
+void comm_windows_drop(struct comm_windows *w);
+/* Where memory is for the ranks of c; a plain address when in no window. */
+struct comm_place comm_place_of(const pdl_comm *c, const void *p,
+                                int64_t bytes);
+/* The other way, for a place in a window; NULL: not a window we know. */
+char *comm_place_here(const pdl_comm *c, struct comm_place at);
+
+enum { COMM_SCRATCH = 1 << 19 };
+char *comm_scratch(pdl_comm *c); /* NULL: no memory */
+/* Another process's memory. */
+enum pdl_status comm_cma_read(pdl_comm *c, int seat, void *to, uint64_t from,
+                              int64_t bytes, struct pdl_err *err);
+enum pdl_status comm_cma_write(pdl_comm *c, int seat, uint64_t to,
+                               const void *from, int64_t bytes,
+                               struct pdl_err *err);
+bool comm_cma_works(pdl_comm *c, int seat);
+
+/* Copies past the cache (stream.c). */
+void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n);
+bool comm_stream_choose(pdl_comm *c, int64_t bytes);
+void comm_stream_learn(pdl_comm *c, int64_t bytes, bool streamed,
+                       double seconds);
+
 /* Puts n bytes that arrived where the message wants them. */
 void comm_deliver(const struct comm_msg *m, int64_t offset, const void *from,
                   int64_t n);
 
 /* ---- waiting ---------------------------------------------------------- */
 
-/* How long somebody has waited; starts as zeros. */
+/* How long somebody has waited since something moved; starts as zeros. */
 struct comm_patience {
     int64_t turns;
+    uint64_t moves;
     double since_s;
 };
 /* One turn of waiting: PDL_ENOENV and a broken communicator after the
@@ -214,6 +286,15 @@ enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
 enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
                              const char *spec, pdl_comm_request **out,
                              struct pdl_err *err);
+/* Allreduce of all ranks of one area at once (direct.c): the programs flat
+ * and ordered, their messages being reads of each other's memory. */
+bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,
+                      const char *spec);
+enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
+                                bool flat, struct pdl_err *err);
+enum pdl_status comm_direct_start(pdl_comm *c, const struct comm_call *call,
+                                  bool flat, pdl_comm_request **out,
+                                  struct pdl_err *err);
 /* Which algorithm to run (select.c). */
 const char *comm_select(const pdl_comm *c, const struct comm_call *call);
 

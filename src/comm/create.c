@@ -9,6 +9,19 @@
 
 enum { MAX_MEMORY_RANKS = 1024 };
 
+static const char *const transports[] = {"auto", "p2p",    "window",
+                                         "cma",  "staged", "memory"};
+enum { NTRANSPORTS = sizeof transports / sizeof transports[0] };
+
+/* The name as we keep it; NULL: there is no such transport. */
+static const char *transport_name(const char *name)
+{
+    for (int i = 0; i < NTRANSPORTS; i++)
+        if (strcmp(name, transports[i]) == 0)
+            return transports[i];
+    return NULL;
+}
+
 pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
                    struct pdl_err *err)
 {
@@ -31,20 +44,41 @@ pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
     c->rank = rank;
     c->size = size;
     c->fixed_order = opt->fixed_order;
+    c->ranks_per_node = opt->ranks_per_node;
+    c->transport = opt->transport ? transport_name(opt->transport) : "auto";
     c->timeout_s = opt->timeout_s > 0 ? opt->timeout_s : 300;
     for (int ch = 0; ch < COMM_NCHANNELS; ch++)
         c->lane[ch] = MPI_COMM_NULL;
     comm_list_init(&c->p2p);
     comm_list_init(&c->posted);
+    c->node = MPI_COMM_NULL;
     return c;
+}
+
+static enum pdl_status check_transport(const struct pdl_comm_options *opt,
+                                       struct pdl_err *err)
+{
+    struct pdl_suggest s;
+
+    if (!opt || !opt->transport || transport_name(opt->transport))
+        return PDL_OK;
+    pdl_say(err, "no transport '%s'", opt->transport);
+    pdl_suggest_init(&s, opt->transport);
+    for (int i = 0; i < NTRANSPORTS; i++)
+        pdl_suggest_try(&s, transports[i]);
+    if (pdl_suggest_best(&s))
+        pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+    return PDL_EINVAL;
 }
 
 static enum pdl_status check_options(const struct pdl_comm_options *opt,
                                      int size, struct pdl_err *err)
 {
     struct pdl_coll_job job = {.nranks = size, .elem_bytes = 4};
-    enum pdl_status st;
+    enum pdl_status st = check_transport(opt, err);
 
+    if (st != PDL_OK)
+        return st;
     if (!opt || !opt->algorithm || strcmp(opt->algorithm, "auto") == 0)
         return PDL_OK;
     st = pdl_alg_parse("allreduce", opt->algorithm, &job, err);
@@ -103,13 +137,13 @@ static int processors(void)
 
 static struct comm_area *memory_area(int n)
 {
-    int64_t bytes = comm_area_bytes(n);
+    int64_t bytes = comm_area_bytes(n, false);
     struct comm_area *a =
         aligned_alloc(4096, (size_t)((bytes + 4095) / 4096 * 4096));
 
     if (a) {
         memset(a, 0, (size_t)bytes);
-        comm_area_init(a, n);
+        comm_area_init(a, n, false);
     }
     return a;
 }
@@ -126,6 +160,7 @@ static enum pdl_status join_memory(struct comm_area *a, int rank, int n,
         return PDL_ENOMEM;
     c->reach = COMM_REACH_POINTER;
     c->crowded = n > processors();
+    c->nodes = 1;
     st = comm_sit(c, a, n, NULL, err);
     if (st != PDL_OK) {
         c->area = NULL;
@@ -195,16 +230,33 @@ static enum pdl_status take_lanes(pdl_comm *c, MPI_Comm mpi,
                              : comm_mpi_fail(c, rc, "MPI_Comm_dup", err);
 }
 
-enum pdl_status pdl_comm_create(MPI_Comm mpi,
-                                const struct pdl_comm_options *opt,
-                                pdl_comm **out, struct pdl_err *err)
+/* One that could not must not be waited for by the others for ever. */
+static enum pdl_status agree(pdl_comm *c, enum pdl_status st,
+                             struct pdl_err *err)
 {
-    enum pdl_status st = mpi_ready(err);
+    int mine[2] = {st == PDL_OK ? -1 : c->rank, c->node_rank == 0};
+    int worst = -1;
+
+    if (MPI_Allreduce(&mine[0], &worst, 1, MPI_INT, MPI_MAX,
+                      c->lane[COMM_COLLECTIVE]) != MPI_SUCCESS ||
+        MPI_Allreduce(&mine[1], &c->nodes, 1, MPI_INT, MPI_SUM,
+                      c->lane[COMM_COLLECTIVE]) != MPI_SUCCESS)
+        return st == PDL_OK ? comm_break(c, err, "MPI_Allreduce failed") : st;
+    if (st == PDL_OK && worst >= 0)
+        st = pdl_fail(err, PDL_ENOENV, "rank %d could not make a communicator",
+                      worst);
+    return st;
+}
+
+/* parent: whose windows it knows; NULL: none. */
+static enum pdl_status create(MPI_Comm mpi, const struct pdl_comm_options *opt,
+                              const pdl_comm *parent, pdl_comm **out,
+                              struct pdl_err *err)
+{
     int rank, size;
+    enum pdl_status st;
     pdl_comm *c;
 
-    if (st != PDL_OK)
-        return st;
     MPI_Comm_rank(mpi, &rank);
     MPI_Comm_size(mpi, &size);
     st = check_options(opt, size, err);
@@ -213,13 +265,29 @@ enum pdl_status pdl_comm_create(MPI_Comm mpi,
     c = comm_new(rank, size, opt, err);
     if (!c)
         return PDL_ENOMEM;
-    st = take_lanes(c, mpi, err);
+    c->windows =
+        parent ? comm_windows_share(parent->windows) : comm_windows_create();
+    st = c->windows ? take_lanes(c, mpi, err)
+                    : pdl_fail(err, PDL_ENOMEM, "no memory for windows");
+    if (st == PDL_OK)
+        st = comm_find_node(c, opt, parent && parent->crowded, err);
+    if (c->lane[COMM_EXCHANGE] != MPI_COMM_NULL)
+        st = agree(c, st, err);
     if (st != PDL_OK) {
         pdl_comm_destroy(c);
         return st;
     }
     *out = c;
     return PDL_OK;
+}
+
+enum pdl_status pdl_comm_create(MPI_Comm mpi,
+                                const struct pdl_comm_options *opt,
+                                pdl_comm **out, struct pdl_err *err)
+{
+    enum pdl_status st = mpi_ready(err);
+
+    return st == PDL_OK ? create(mpi, opt, NULL, out, err) : st;
 }
 
 /* ---- of some ranks of another ----------------------------------------- */
@@ -248,7 +316,9 @@ static enum pdl_status check_subset(const pdl_comm *c, int n, const int *ranks,
 
 static struct pdl_comm_options same_options(const pdl_comm *c)
 {
-    return (struct pdl_comm_options){.algorithm = c->algorithm,
+    return (struct pdl_comm_options){.transport = c->transport,
+                                     .ranks_per_node = c->ranks_per_node,
+                                     .algorithm = c->algorithm,
                                      .fixed_order = c->fixed_order,
                                      .timeout_s = c->timeout_s};
 }
@@ -256,7 +326,7 @@ static struct pdl_comm_options same_options(const pdl_comm *c)
 static enum pdl_status wait_for(pdl_comm *c, struct comm_msg *m,
                                 struct pdl_err *err)
 {
-    struct comm_patience patience = {0, 0};
+    struct comm_patience patience = {0, 0, 0};
     enum pdl_status st = comm_post(c, m, err);
 
     while (st == PDL_OK && !m->done) {
@@ -320,7 +390,7 @@ static enum pdl_status subset_mpi(pdl_comm *c, int n, const int *ranks,
     if (rc != MPI_SUCCESS)
         st = comm_mpi_fail(c, rc, "MPI_Comm_create_group", err);
     if (st == PDL_OK)
-        st = pdl_comm_create(mpi, &opt, out, err);
+        st = create(mpi, &opt, c, out, err);
     if (mpi != MPI_COMM_NULL)
         MPI_Comm_free(&mpi);
     if (some != MPI_GROUP_NULL)
@@ -353,8 +423,12 @@ void pdl_comm_destroy(pdl_comm *c)
         return;
     comm_p2p_close(c);
     comm_mail_close(c);
-    if (c->area && atomic_fetch_sub(&c->area->users, 1) == 1)
+    if (c->mpi)
+        comm_leave_node(c);
+    else if (c->area && atomic_fetch_sub(&c->area->users, 1) == 1)
         free(c->area);
+    comm_windows_drop(c->windows);
+    free(c->scratch);
     free(c->algorithm);
     free(c);
 }
@@ -367,28 +441,4 @@ int pdl_comm_rank(const pdl_comm *c)
 int pdl_comm_size(const pdl_comm *c)
 {
     return c->size;
-}
-
-enum pdl_status pdl_comm_alloc(pdl_comm *c, int64_t bytes, void **out,
-                               struct pdl_err *err)
-{
-    enum pdl_status st = comm_usable(c, err);
-    void *p;
-
-    if (st != PDL_OK)
-        return st;
-    if (bytes < 0 || bytes > (int64_t)1 << 46)
-        return pdl_fail(err, PDL_EINVAL, "a buffer of that many bytes");
-    p = aligned_alloc(4096, (size_t)((bytes + 4095) / 4096 * 4096));
-    if (!p && bytes > 0)
-        return pdl_fail(err, PDL_ENOMEM, "no memory for a buffer");
-    *out = p;
-    return PDL_OK;
-}
-
-enum pdl_status pdl_comm_free(pdl_comm *c, void *buffer, struct pdl_err *err)
-{
-    (void)c, (void)err;
-    free(buffer);
-    return PDL_OK;
 }

@@ -67,15 +67,22 @@ static void fill_slot(const pdl_comm *c, struct comm_entry *e,
         n = c->area->slot_bytes;
     e->offset = m->moved;
     e->length = n;
-    e->address = 0;
+    e->whole = 0;
     if (n > 0)
         memcpy(e + 1, m->data + m->moved, (size_t)n);
     m->moved += n;
 }
 
-static bool by_address(const pdl_comm *c, const struct comm_msg *m)
+/* Can the receiver take a long message from where it is? */
+static bool by_address(const pdl_comm *c, const struct comm_msg *m,
+                       struct comm_place *where)
 {
-    return m->bytes > c->area->slot_bytes && c->reach != COMM_REACH_STAGED;
+    *where = (struct comm_place){0, (uintptr_t)m->data};
+    if (m->bytes <= c->area->slot_bytes || c->reach == COMM_REACH_STAGED)
+        return false;
+    if (c->reach == COMM_REACH_WINDOW)
+        *where = comm_place_of(c, m->data, m->bytes);
+    return c->reach == COMM_REACH_POINTER || where->window || c->cma;
 }
 
 /* Fills entries of one lane while there are free ones. */
@@ -87,14 +94,16 @@ static void push(pdl_comm *c, enum comm_channel ch, int seat)
     while ((m = out->queue.first)) {
         struct comm_entry *e =
             comm_area_entry(c->area, ch, c->node_rank, seat, out->next);
-        bool whole = by_address(c, m);
+        struct comm_place where;
+        bool whole = by_address(c, m, &where);
 
         if (atomic_load_explicit(&e->state, memory_order_acquire) != FREE)
             return;
         e->tag = m->tag;
         e->total = m->bytes;
         if (whole) {
-            e->address = (uintptr_t)m->data;
+            e->whole = 1;
+            e->address = where;
             e->offset = 0;
             e->length = m->bytes;
             m->entry = e;
@@ -102,6 +111,7 @@ static void push(pdl_comm *c, enum comm_channel ch, int seat)
             fill_slot(c, e, m);
         }
         atomic_store_explicit(&e->state, FULL, memory_order_release);
+        c->moves++;
         out->next++;
         if (!whole && m->moved < m->bytes)
             continue;
@@ -126,6 +136,7 @@ static void collect(pdl_comm *c)
         }
         atomic_store_explicit(&m->entry->state, FREE, memory_order_release);
         m->done = true;
+        c->moves++;
         comm_list_remove(&c->posted, at);
     }
 }
@@ -142,15 +153,51 @@ static enum pdl_status sizes_differ(pdl_comm *c, int seat,
                       c->rank_of_seat[seat], e->total, c->rank, wanted);
 }
 
-static const char *bytes_of(const struct comm_entry *e)
+/* Where this rank can read an entry's bytes; NULL: only through the kernel. */
+static const char *bytes_of(const pdl_comm *c, const struct comm_entry *e)
 {
-    return e->address ? (const char *)(uintptr_t)e->address
-                      : (const char *)(e + 1);
+    if (!e->whole)
+        return (const char *)(e + 1);
+    if (e->address.window)
+        return comm_place_here(c, e->address);
+    if (c->reach == COMM_REACH_POINTER)
+        return (const char *)(uintptr_t)e->address.at;
+    return NULL;
+}
+
+/* Hands an entry's bytes to a message, from wherever they are. */
+static enum pdl_status fetch(pdl_comm *c, int seat, const struct comm_entry *e,
+                             const struct comm_msg *m, struct pdl_err *err)
+{
+    const char *from = bytes_of(c, e);
+    enum pdl_status st = PDL_OK;
+    char *block;
+
+    if (from) {
+        comm_deliver(m, e->offset, from, e->length);
+        return PDL_OK;
+    }
+    if (!m->combine)
+        return comm_cma_read(c, seat, m->data, e->address.at, e->length, err);
+    block = comm_scratch(c);
+    if (!block)
+        return comm_break(c, err, "no memory for a message");
+    for (int64_t at = 0; st == PDL_OK && at < e->length; at += COMM_SCRATCH) {
+        int64_t n = e->length - at;
+
+        if (n > COMM_SCRATCH)
+            n = COMM_SCRATCH;
+        st =
+            comm_cma_read(c, seat, block, e->address.at + (uint64_t)at, n, err);
+        if (st == PDL_OK)
+            comm_deliver(m, at, block, n);
+    }
+    return st;
 }
 
 static void release(struct comm_entry *e)
 {
-    atomic_store_explicit(&e->state, e->address ? TAKEN : FREE,
+    atomic_store_explicit(&e->state, e->whole ? TAKEN : FREE,
                           memory_order_release);
 }
 
@@ -183,15 +230,17 @@ static struct comm_early *unfinished_early(struct comm_in *in, int tag)
     return found && found->have < found->total ? found : NULL;
 }
 
-static void add_part(struct comm_early *to, const struct comm_entry *e)
+static enum pdl_status add_part(pdl_comm *c, int seat, struct comm_early *to,
+                                const struct comm_entry *e, struct pdl_err *err)
 {
-    if (e->length > 0)
-        memcpy(to->data + e->offset, bytes_of(e), (size_t)e->length);
+    struct comm_msg as = {.data = to->data, .bytes = to->total};
+
     to->have += e->length;
+    return fetch(c, seat, e, &as, err);
 }
 
 /* Takes in an entry nobody asked for. */
-static enum pdl_status keep_early(pdl_comm *c, struct comm_in *in,
+static enum pdl_status keep_early(pdl_comm *c, struct comm_in *in, int seat,
                                   const struct comm_entry *e,
                                   struct pdl_err *err)
 {
@@ -213,8 +262,7 @@ static enum pdl_status keep_early(pdl_comm *c, struct comm_in *in,
             end = &(*end)->next;
         *end = x;
     }
-    add_part(x, e);
-    return PDL_OK;
+    return add_part(c, seat, x, e, err);
 }
 
 static void drop_early(struct comm_early **at)
@@ -236,13 +284,15 @@ static enum pdl_status take(pdl_comm *c, struct comm_in *in, int seat,
 
     *taken = false;
     if (unfinished_early(in, e->tag) || (!m && force)) {
-        st = keep_early(c, in, e, err);
+        st = keep_early(c, in, seat, e, err);
     } else if (!m) {
         return PDL_OK;
     } else if (e->total != m->bytes) {
         return sizes_differ(c, seat, e, m->bytes, err);
     } else {
-        comm_deliver(m, e->offset, bytes_of(e), e->length);
+        st = fetch(c, seat, e, m, err);
+        if (st != PDL_OK)
+            return st;
         m->moved += e->length;
         if (m->moved == m->bytes) {
             comm_list_remove(&in->wanted, at);
@@ -251,6 +301,7 @@ static enum pdl_status take(pdl_comm *c, struct comm_in *in, int seat,
     }
     if (st == PDL_OK) {
         release(e);
+        c->moves++;
         *taken = true;
     }
     return st;

@@ -91,6 +91,7 @@ static enum pdl_status step(pdl_comm *c, struct comm_msg *m,
     if (!flag)
         return PDL_OK;
     m->started = false;
+    c->moves++;
     if (m->send)
         count = (int)(m->bytes - m->moved > MAX_PIECE ? MAX_PIECE
                                                       : m->bytes - m->moved);

@@ -12,7 +12,7 @@ struct choice {
 
 // clang-format off
 static const struct choice ordered[] = {
-    {"allreduce", 1024, "flat"},
+    {"allreduce", 8192, "flat"},
     {"allreduce", -1, "ordered"},
     {"reduce-scatter", -1, "ordered"},
 };
@@ -46,11 +46,20 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
 
     if (c->algorithm && strcmp(call->collective, "allreduce") == 0)
         return c->algorithm;
-    if (c->fixed_order)
+    if (c->fixed_order || (c->area && c->node_size == c->size && c->size <= 64))
         found = find(ordered, sizeof ordered / sizeof ordered[0],
                      call->collective, bytes);
     if (!found)
         found = find(usual, sizeof usual / sizeof usual[0], call->collective,
                      bytes);
     return found;
+}
+
+const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes)
+{
+    struct comm_call call = {
+        .collective = "allreduce", .count = bytes, .type = PDL_COMM_F32};
+
+    call.count = bytes / comm_type_bytes(call.type);
+    return comm_select(c, &call);
 }

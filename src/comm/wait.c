@@ -90,6 +90,8 @@ enum pdl_status comm_wait_turn(pdl_comm *c, struct comm_patience *p,
 {
     static const struct timespec nap = {0, 50000};
 
+    if (p->moves != c->moves)
+        *p = (struct comm_patience){0, c->moves, 0};
     p->turns++;
     if (!c->crowded && p->turns < SPIN)
         relax();

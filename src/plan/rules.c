@@ -15,6 +15,7 @@
 static void none(struct plan_cut *cut)
 {
     memset(cut, PDL_REPLICATED, sizeof *cut);
+    cut->items = 0;
 }
 
 static int last_dim(const struct pdl_tensor *t)
@@ -47,6 +48,7 @@ static bool conv_features(const struct plan_site *s, bool filter, bool swapped,
             return false;
         cut->x[0] = cut->y[0] = 1;
         cut->w[0] = cut->w[1] = 0;
+        cut->items = groups;
         return true;
     }
     if (filter) {
@@ -73,7 +75,7 @@ static bool spatial_dim(const struct plan_site *s, int dim,
 static bool conv_role(const struct plan_site *s, enum pdl_axis axis, int dim,
                       struct plan_cut *cut)
 {
-    bool swapped = strcmp(s->node->op->name, "conv_transpose") == 0;
+    bool swapped = plan_is(s->node, "conv_transpose");
 
     switch (axis) {
     case PDL_AXIS_DATA:
@@ -282,10 +284,10 @@ static const struct rule *find(const char *op)
     static const struct rule other = {"", NULL, follow_samples, 0};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (strcmp(rules[i].op, op) == 0)
+        if (rules[i].op[0] == op[0] && strcmp(rules[i].op, op) == 0)
             return &rules[i];
     for (int i = 0; pointwise[i]; i++)
-        if (strcmp(pointwise[i], op) == 0)
+        if (pointwise[i][0] == op[0] && strcmp(pointwise[i], op) == 0)
             return &each;
     return &other;
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl-run: the ranks of train, started by paradl, mpirun or srun. */
+ * The program that `paradl bench`, `paradl train` and the like start on every
+ * rank. Commands that need MPI begin and end it themselves. */
 #include "run_priv.h"
-#include "train_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const struct pdl_cmd *cmd;
-    int (*run)(const struct pdl_args *args);
-} commands[] = {
-    {&cli_train_command, run_train},
+// clang-format off
+static const struct pdl_cmd *const commands[] = {
+    &run_bench,
+    &run_train,
 };
+// clang-format on
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
 static bool file_write(void *ctx, const char *data, size_t len)
@@ -33,62 +33,56 @@ struct pdl_sink *run_out(void)
 int run_fail(enum pdl_status st, const struct pdl_err *err)
 {
     static const int codes[] = {
-        [PDL_OK] = RUN_OK,        [PDL_ENOMEM] = RUN_INPUT,
-        [PDL_EIO] = RUN_INPUT,    [PDL_EPARSE] = RUN_INPUT,
-        [PDL_EINVAL] = RUN_INPUT, [PDL_ENOENV] = RUN_ENV,
-        [PDL_EINTR] = RUN_INTR,   [PDL_EWRONG] = RUN_BUG,
+        [PDL_OK] = EXIT_OK,        [PDL_ENOMEM] = EXIT_INPUT,
+        [PDL_EIO] = EXIT_INPUT,    [PDL_EPARSE] = EXIT_INPUT,
+        [PDL_EINVAL] = EXIT_INPUT, [PDL_ENOENV] = EXIT_ENV,
+        [PDL_EINTR] = EXIT_ENV,    [PDL_EWRONG] = EXIT_NO,
     };
 
     fflush(stdout);
-    fprintf(stderr, "paradl: %s%s%s%s\n", err->msg,
-            *err->hint ? " (hint: " : "", err->hint, *err->hint ? ")" : "");
+    fprintf(stderr, "paradl: %s", err->msg);
+    if (*err->hint)
+        fprintf(stderr, " (hint: %s)", err->hint);
+    fputc('\n', stderr);
     return codes[st];
 }
 
-int run_finish(int rc)
+static int run(const struct pdl_cmd *cmd, int argc, char **argv)
 {
-    const char *path = getenv("PARADL_RC");
-    char text[16];
-
-    if (!path || !*path)
-        return rc;
-    snprintf(text, sizeof text, "%d\n", rc);
-    return pdl_file_write(path, text, strlen(text), NULL) == PDL_OK ? 0 : rc;
-}
-
-static int run(int i, int argc, char **argv)
-{
-    const struct pdl_cmd *cmd = commands[i].cmd;
     struct pdl_args args = {.npos = 0};
     struct pdl_err err = {"", ""};
     int rc;
 
     args.opts = calloc(1, cmd->opts_size + 1);
     if (!args.opts)
-        return RUN_BUG;
+        return EXIT_BUG;
     if (pdl_opts_parse(cmd, argc, argv, &args, &err) != PDL_OK) {
         run_fail(PDL_EINVAL, &err);
-        rc = run_finish(RUN_USAGE);
+        rc = EXIT_USAGE;
     } else if (args.help) {
         pdl_help_print("paradl-run", cmd, run_out());
-        rc = RUN_OK;
+        rc = EXIT_OK;
     } else {
-        rc = commands[i].run(&args);
+        rc = cmd->run(&args);
     }
     free(args.opts);
+    if (fflush(stdout) != 0 && rc == EXIT_OK)
+        rc = EXIT_ENV;
     return rc;
 }
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("paradl-run %s\n", pdl_version());
+        return EXIT_OK;
+    }
     for (int i = 0; argc > 1 && i < NCOMMANDS; i++)
-        if (strcmp(argv[1], commands[i].cmd->name) == 0)
-            return run(i, argc - 2, argv + 2);
-    fprintf(stderr, "Usage: paradl-run COMMAND [options]\n\nCommands:\n");
+        if (strcmp(argv[1], commands[i]->name) == 0)
+            return run(commands[i], argc - 2, argv + 2);
+    fprintf(stderr, "paradl-run: started by paradl; its commands:");
     for (int i = 0; i < NCOMMANDS; i++)
-        fprintf(stderr, "  %-12s %s\n", commands[i].cmd->name,
-                commands[i].cmd->summary);
-    fprintf(stderr, "\nUsually started by paradl; under Slurm: srun paradl-run "
-                    "train ...\n");
-    return RUN_USAGE;
+        fprintf(stderr, " %s", commands[i]->name);
+    fputc('\n', stderr);
+    return EXIT_USAGE;
 }

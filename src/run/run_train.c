@@ -20,7 +20,7 @@ static volatile int stop_asked;
 
 struct session {
     const struct pdl_args *args;
-    struct cli_train_options o;
+    struct train_options o;
     pdl_arena *arena;
     const struct pdl_plan *plan;
     pdl_io *io;
@@ -36,7 +36,7 @@ struct session {
 
 static enum pdl_status lower(struct session *s, struct pdl_err *err)
 {
-    const struct cli_train_options *o = &s->o;
+    const struct train_options *o = &s->o;
     struct pdl_model_options mo = {.dims = o->dim};
     struct pdl_plan_options po = {
         .batch = o->batch > 0 ? o->batch : 32,
@@ -312,7 +312,7 @@ static int default_threads(const struct session *s)
 
 static void fill_job(struct session *s)
 {
-    const struct cli_train_options *o = &s->o;
+    const struct train_options *o = &s->o;
 
     s->job = (struct pdl_train_job){
         .plan = s->plan,
@@ -420,26 +420,41 @@ static int conclude(struct session *s, enum pdl_status st, struct pdl_err *err)
     if (st == PDL_EWRONG) { /* the loss is no number: the answer is no */
         if (s->rank == 0)
             run_fail(st, err);
-        return RUN_NO;
+        return EXIT_NO;
     }
     if (st != PDL_OK)
-        return s->rank == 0 || st != PDL_EINVAL ? run_fail(st, err) : RUN_INPUT;
+        return s->rank == 0 || st != PDL_EINVAL ? run_fail(st, err)
+                                                : EXIT_INPUT;
     if (s->rank == 0 && s->args->json)
         summary_json(s);
     else if (s->rank == 0)
         summary_text(s);
-    return s->summary.stopped ? RUN_INTR : RUN_OK;
+    return s->summary.stopped ? EXIT_INTR : EXIT_OK;
 }
 
-int run_train(const struct pdl_args *args)
+/* mpirun turns any exit code but 0 into noise: where paradl supervises, the
+ * code of an orderly end goes into the file that PARADL_RC names. */
+static int leave(int rc, int rank)
 {
-    struct session s = {.args = args};
+    const char *path = getenv("PARADL_RC");
+    char text[16];
+
+    if (!path || !*path)
+        return rc;
+    snprintf(text, sizeof text, "%d\n", rc);
+    if (rank == 0 && pdl_file_write(path, text, strlen(text), NULL) != PDL_OK)
+        return rc;
+    return 0;
+}
+
+static int run(const struct pdl_args *args)
+{
+    struct session s = {.args = args, .ranks = 1};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int provided, rc;
 
-    s.o = *(const struct cli_train_options *)args->opts;
-    s.ranks = 1;
+    s.o = *(const struct train_options *)args->opts;
     if (!s.o.virtual_ranks) {
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
         MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
@@ -449,12 +464,26 @@ int run_train(const struct pdl_args *args)
     rc = conclude(&s, st, &err);
     pdl_io_close(s.io);
     pdl_arena_destroy(s.arena);
+    if (fflush(stdout) != 0 && rc == EXIT_OK)
+        rc = EXIT_ENV;
     if (!s.o.virtual_ranks) {
-        if (rc == RUN_ENV || rc == RUN_BUG)
+        if (rc == EXIT_ENV || rc == EXIT_BUG)
             MPI_Abort(MPI_COMM_WORLD, rc);
         MPI_Finalize();
     }
-    if (fflush(stdout) != 0 && rc == RUN_OK)
-        rc = RUN_ENV;
-    return s.rank == 0 ? run_finish(rc) : getenv("PARADL_RC") ? 0 : rc;
+    return leave(rc, s.rank);
 }
+
+const struct pdl_cmd run_train = {
+    .name = "train",
+    .args = "MODEL",
+    .max_pos = 1,
+    .summary = "one rank of a training run, or all of them as threads",
+    .text = "See paradl train, which checks the command line and starts this.",
+    .example =
+        "mpirun -n 2 paradl-run train lenet5 --data DIR --strategy data=2",
+    .opts = train_opts,
+    .nopts = NTRAIN_OPTS,
+    .opts_size = sizeof(struct train_options),
+    .run = run,
+};

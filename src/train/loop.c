@@ -303,14 +303,14 @@ static enum pdl_status end_epoch(struct loop *l, double rate,
     enum pdl_status st = evaluate(l, err);
 
     pdl_batch_locate(&l->batching, l->done - 1, &epoch, &index);
-    tell(l, (struct pdl_train_line){
-                .step = l->done,
-                .epoch = epoch,
-                .loss = l->epoch_loss / (double)l->epoch_steps,
-                .lr = train_schedule_rate(&l->rates, l->done),
-                .samples_per_s = rate,
-                .accuracy = l->accuracy,
-                .epoch_ended = true});
+    tell(l,
+         (struct pdl_train_line){.step = l->done,
+                                 .epoch = epoch,
+                                 .loss = l->epoch_loss / (double)l->epoch_steps,
+                                 .lr = train_schedule_rate(&l->rates, l->done),
+                                 .samples_per_s = rate,
+                                 .accuracy = l->accuracy,
+                                 .epoch_ended = true});
     l->epoch_loss = 0;
     l->epoch_steps = 0;
     return st;

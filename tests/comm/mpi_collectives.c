@@ -80,9 +80,10 @@ int main(int argc, char **argv)
     int provided, bad = 0, any = 0;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    static const char *const transports[] = {"p2p"};
+    static const char *const transports[] = {"auto", "p2p", "window", "cma",
+                                             "staged"};
 
-    for (int i = 0; i < 1; i++) {
+    for (int i = 0; i < 5; i++) {
         bad |= every_algorithm(transports[i], all);
         bad |= by_choice(transports[i], false);
         bad |= by_choice(transports[i], true);

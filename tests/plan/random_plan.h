@@ -161,6 +161,28 @@ static void add_body(struct net *n)
         }
 }
 
+/* Two or three layers that share one weight, with others between them. */
+static void add_tied(struct net *n)
+{
+    const struct pdl_tensor *x = pdl_build_get(n->b, n->tensor);
+    int64_t dim[2] = {x->dim[0], x->dim[0]};
+    int w =
+        pdl_build_tensor(n->b, "shared", PDL_TENSOR_WEIGHT, PDL_F32, 2, dim);
+    struct pdl_attr a = {.features = dim[0], .no_bias = true};
+
+    for (int64_t i = pick(n->rng, 2, 3); i > 0; i--) {
+        n->tensor = pdl_build_node(
+            n->b, &(struct pdl_build_spec){.op = "linear",
+                                           .name = name(n, "tied"),
+                                           .attr = &a,
+                                           .in = &n->tensor,
+                                           .nin = 1,
+                                           .weights = &w,
+                                           .nweights = 1});
+        n->tensor = op(n, "sigmoid", &(struct pdl_attr){0});
+    }
+}
+
 static void add_head(struct net *n)
 {
     int kind = (int)pick(n->rng, 0, 2);
@@ -170,6 +192,8 @@ static void add_head(struct net *n)
     if (kind == 1)
         n->tensor = op(n, "global_avg_pool", &(struct pdl_attr){0});
     n->tensor = op(n, "flatten", &(struct pdl_attr){0});
+    if (pick(n->rng, 0, 2) == 0)
+        add_tied(n);
     for (int64_t i = pick(n->rng, 1, 2); i > 0; i--)
         n->tensor = op(n, "linear",
                        &(struct pdl_attr){.features = pick(n->rng, 1, 6),
@@ -264,8 +288,8 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
     }
     random_axes(rng, pick(rng, 1, 8), axes, sizeof axes);
     if (pick(rng, 0, 4) == 0)
-        snprintf(text, size, "pipe=2(gpipe,m=%d),%s%s", (int)pick(rng, 1, 2),
-                 axes, bn[pick(rng, 0, 2)]);
+        snprintf(text, size, "pipe=%d(gpipe,m=%d),%s%s", (int)pick(rng, 2, 4),
+                 (int)pick(rng, 1, 2), axes, bn[pick(rng, 0, 2)]);
     else
         snprintf(text, size, "%s%s%s%s", axes, bn[pick(rng, 0, 2)],
                  pick(rng, 0, 3) ? "" : ",exchange=paper",

@@ -1,12 +1,22 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What train can be told. Both programs parse the same command line: paradl
- * to check it before it starts ranks, paradl-run to obey it. */
-#include "train_options.h"
+/* The options of `train`: `paradl` checks them, `paradl-run` follows them. */
+#ifndef RUN_TRAIN_OPTIONS_H
+#define RUN_TRAIN_OPTIONS_H
 
-#define AT(field) offsetof(struct cli_train_options, field)
+#include "paradl/base.h"
+
+struct train_options {
+    const char *data, *strategy, *plan, *optimizer, *schedule, *precision;
+    const char *backend, *dim, *checkpoint, *trace, *log, *load, *save;
+    int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
+    int64_t sequence, restarts, log_every, lr_every, samples;
+    double lr, lr_last, lr_gamma, clip, label_smoothing;
+    bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
+    bool progress;
+};
+
+#define AT(field) offsetof(struct train_options, field)
 // clang-format off
-static const struct pdl_opt opts[] = {
+static const struct pdl_opt train_opts[] = {
     {"data", 0, PDL_OPT_TEXT, AT(data), "DIR", NULL,
      "'digits' (ships with the program), 'synthetic', a file or a folder"},
     {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
@@ -88,23 +98,6 @@ static const struct pdl_opt opts[] = {
 // clang-format on
 #undef AT
 
-const struct pdl_cmd cli_train_command = {
-    .name = "train",
-    .args = "MODEL",
-    .min_pos = 0,
-    .max_pos = 1,
-    .summary = "train a network, on one rank or many, as the plan says",
-    .text =
-        "Lowers the model and the strategy to a plan and runs it on P ranks: "
-        "MPI processes, or threads of one process with --virtual. Weights, "
-        "the order of samples and dropout depend on the seed alone, so that "
-        "every strategy trains the same network, and a checkpoint is taken "
-        "up again by any number of ranks. A rank that dies means a restart "
-        "from the last checkpoint; on SIGINT and SIGTERM the state is saved. "
-        "--json prints one line a step and the summary last.",
-    .example = "paradl train lenet:input=12 --data synthetic --steps 2 "
-               "--batch 8 --virtual",
-    .opts = opts,
-    .nopts = sizeof opts / sizeof opts[0],
-    .opts_size = sizeof(struct cli_train_options),
-};
+enum { NTRAIN_OPTS = sizeof train_opts / sizeof train_opts[0] };
+
+#endif
