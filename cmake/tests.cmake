@@ -48,7 +48,7 @@ foreach(room ${PDL_RUN_ROOMS})
       add_test(NAME ${room}/${name}-${n} COMMAND ${mpi_run} -n ${n}
         $<TARGET_FILE:${target}>)
       set_tests_properties(${room}/${name}-${n} PROPERTIES LABELS "unit"
-        TIMEOUT 300 SKIP_RETURN_CODE 77)
+        TIMEOUT 300 PROCESSORS 2 SKIP_RETURN_CODE 77)
     endforeach()
   endforeach()
 endforeach()
@@ -65,7 +65,8 @@ if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
     add_test(NAME comm/shim-${n} COMMAND
       ${CMAKE_SOURCE_DIR}/tests/comm/shim/run.sh $<TARGET_FILE:paradl_mpi>
       $<TARGET_FILE:shim_program> ${n} ${mpi_run})
-    set_tests_properties(comm/shim-${n} PROPERTIES LABELS "unit" TIMEOUT 400)
+    set_tests_properties(comm/shim-${n} PROPERTIES LABELS "unit" TIMEOUT 400
+      PROCESSORS 2)
   endforeach()
 endif()
 

@@ -324,7 +324,7 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
     out->io_s = open_seconds(o);
     out->bubble_s = span - m * stage_busy(t);
-    if (out->bubble_s < 1e-15)
+    if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
     out->step_s =
         out->compute_s + out->exposed_comm_s + out->bubble_s + out->io_s;

@@ -164,11 +164,51 @@ static bool is_learned(const struct plan_lower *lo, int node, int j)
     return lo->model->tensors[n->weights[j]].kind == PDL_TENSOR_WEIGHT;
 }
 
+/* Was the operand gathered over positions from shards of sequence
+ * parallelism? */
+static bool was_gathered(const struct plan_lower *lo, int shard, int whole)
+{
+    const struct pdl_plan_tensor *t = lo->tensors;
+
+    if (!lo->strategy->seq || lo->strategy->save_gathered || shard == whole)
+        return false;
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (t[shard].place.at[f] == 1 && t[whole].place.at[f] == PDL_REPLICATED)
+            return true;
+    return false;
+}
+
+/* What forward kept of operand i: itself, or (save=sharded) the shard it was
+ * gathered from, gathered again. */
+static int kept_operand(struct plan_lower *lo, int node, int i)
+{
+    struct plan_value *v = &lo->values[lo->model->nodes[node].in[i]];
+    int x = lo->at[node].x[i];
+    struct plan_layout l = plan_layout_of(lo, x);
+    struct plan_version *again;
+
+    if (!v->versions ||
+        lo->tensors[v->versions->tensor].stage != lo->tensors[x].stage ||
+        !was_gathered(lo, v->versions->tensor, x))
+        return x;
+    for (again = v->again; again; again = again->next)
+        if (plan_lies(lo, again->tensor, &l))
+            return again->tensor;
+    again = PDL_NEW(lo->arena, struct plan_version, 1);
+    if (!again) {
+        plan_fail(lo, "out of memory");
+        return -1;
+    }
+    *again = (struct plan_version){plan_move_to(lo, v->versions->tensor, &l),
+                                   v->again};
+    v->again = again;
+    return again->tensor;
+}
+
 static void backward_weights(struct plan_lower *lo, int node, const int *dy,
                              int sums)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
-    struct plan_at *at = &lo->at[node];
     int in[PLAN_MAX_IN + PLAN_MAX_OUT + 1], out[PDL_OP_MAX_WEIGHTS];
     int which[PDL_OP_MAX_WEIGHTS], nin = 0, nout = 0;
     uint32_t group = sums >= 0 ? plan_statistics_group(lo, node) : 0;
@@ -191,7 +231,7 @@ static void backward_weights(struct plan_lower *lo, int node, const int *dy,
         in[nin++] = sums;
     } else {
         for (int i = 0; i < n->nin; i++)
-            in[nin++] = at->x[i];
+            in[nin++] = kept_operand(lo, node, i);
         for (int k = 0; k < n->nout; k++)
             in[nin++] = dy[k];
     }
@@ -232,7 +272,7 @@ static int saved(struct plan_lower *lo, int node, int *in, int nin)
             in[nin++] = at->w[j];
     if (n->op->flags & PDL_OP_SAVES_X)
         for (int i = 0; i < n->nin; i++)
-            in[nin++] = at->x[i];
+            in[nin++] = kept_operand(lo, node, i);
     /* a max pool's positions travel with dy across the border */
     if (n->op->flags & (PDL_OP_SAVES_Y | PDL_OP_SAVES_MASK))
         for (int k = 0; k < n->nout; k++)

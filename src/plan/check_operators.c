@@ -16,7 +16,8 @@ static bool next_cut(const struct plan_site *s, int *i, struct plan_cut *cut)
         int dim;
     } roles[] = {{PDL_AXIS_DATA, 0},    {PDL_AXIS_SPATIAL, 0},
                  {PDL_AXIS_SPATIAL, 1}, {PDL_AXIS_SPATIAL, 2},
-                 {PDL_AXIS_FILTER, 0},  {PDL_AXIS_CHANNEL, 0}};
+                 {PDL_AXIS_FILTER, 0},  {PDL_AXIS_CHANNEL, 0},
+                 {PDL_AXIS_TENSOR, 0}};
     int nroles = sizeof roles / sizeof roles[0];
 
     for (; *i < nroles + s->node->nin * PDL_BOX_DIMS; (*i)++) {

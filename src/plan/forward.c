@@ -59,7 +59,7 @@ static int64_t smallest_extent(const struct plan_lower *lo,
 
             n = e < n ? e : n;
         }
-    return n;
+    return cut->items > 0 && cut->items < n ? cut->items : n;
 }
 
 static const char *index_name(enum pdl_axis axis)
@@ -67,6 +67,7 @@ static const char *index_name(enum pdl_axis axis)
     return axis == PDL_AXIS_DATA      ? "samples"
            : axis == PDL_AXIS_FILTER  ? "filters"
            : axis == PDL_AXIS_CHANNEL ? "channels"
+           : axis == PDL_AXIS_TENSOR  ? "groups of heads"
                                       : "rows";
 }
 
@@ -124,6 +125,22 @@ static int64_t items_of(const struct plan_lower *lo, int tensor, int d)
                                                           : 0;
 }
 
+/* A linear layer after a cut one contracts its features; one before takes a
+ * cut that its readers keep (tensor.c). */
+static bool cut_tensor(const struct plan_lower *lo, const struct plan_site *s,
+                       int f, struct plan_cut *cut)
+{
+    int64_t items;
+
+    if (value_place(lo, s->node->in[0], f) == s->x->rank)
+        return plan_rule_role(s, PDL_AXIS_CHANNEL, 0, cut);
+    items = plan_keeps_features(lo, s->node->out[0]);
+    if (items < 0 || !plan_rule_role(s, PDL_AXIS_FILTER, 0, cut))
+        return false;
+    cut->items = items;
+    return true;
+}
+
 static bool cut_by_role(struct plan_lower *lo, int node, int f,
                         const struct pdl_mesh_term *t, struct plan_cut *cut)
 {
@@ -131,7 +148,9 @@ static bool cut_by_role(struct plan_lower *lo, int node, int f,
     int64_t extent;
 
     plan_site_init(lo->model, node, feature_parts(lo, node, t), &s);
-    if (!plan_rule_role(&s, t->axis, t->dim, cut))
+    if (t->axis == PDL_AXIS_TENSOR && plan_is(s.node, "linear")
+            ? !cut_tensor(lo, &s, f, cut)
+            : !plan_rule_role(&s, t->axis, t->dim, cut))
         return false;
     if (cut->x[0] > 0 && value_place(lo, s.node->in[0], f) == cut->x[0] &&
         plan_is(s.node, "linear"))
@@ -181,7 +200,7 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
                           const struct pdl_mesh_term *t, struct plan_cut *cut)
 {
     struct plan_site s;
-    int64_t best = -1;
+    int64_t best = -1, now;
     int lead = -1, d;
 
     plan_site_init(lo->model, node, lo->mesh->factor[f], &s);
@@ -196,7 +215,10 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
     d = value_place(lo, s.node->in[lead], f);
     if (!plan_rule_follow(&s, lead, d, cut))
         return d >= 2 && cut_tail(lo, &s, f, cut);
-    cut->items = items_of(lo, s.node->in[lead], d);
+    /* units that hold several of the operator's items will do */
+    now = items_of(lo, s.node->in[lead], d);
+    if (cut->items == 0 || (now > 0 && cut->items % now == 0))
+        cut->items = now;
     if (cut->items == 0 && d == 1 && plan_is(s.node, "flatten"))
         cut->items = s.x->dim[0];
     /* too few for every part: the operator works on the whole instead */
@@ -388,9 +410,18 @@ static int feature_dim(const struct plan_lower *lo, int node)
     return plan_is(n, "linear") ? lo->model->tensors[n->out[0]].rank : 1;
 }
 
+static bool by_positions(const struct plan_lower *lo,
+                         const struct pdl_mesh_term *t,
+                         const struct pdl_tensor *y)
+{
+    return t && t->axis == PDL_AXIS_TENSOR && lo->strategy->seq &&
+           y->rank >= 2 && (y->dim[0] >= t->size || lo->opt->allow_empty);
+}
+
 /* Where a partial sum is resolved to: over a channel axis to shards of C (the
- * next channel layer wants them so, and it is half the traffic), else
- * everywhere. The papers' exchange: everywhere. */
+ * next channel layer wants them so, and it is half the traffic), over a tensor
+ * axis with sequence parallelism to shards of T (Korthikanti et al. 2022),
+ * else everywhere. The papers' exchange: everywhere. */
 static struct pdl_place resolved(const struct plan_lower *lo, int node,
                                  const struct pdl_place *raw)
 {
@@ -405,9 +436,9 @@ static struct pdl_place resolved(const struct plan_lower *lo, int node,
         bool channel = t && t->axis == PDL_AXIS_CHANNEL;
 
         if (raw->at[f] == PDL_PARTIAL)
-            p.at[f] = channel && !paper && y->dim[c - 1] >= t->size
-                          ? (int8_t)c
-                          : PDL_REPLICATED;
+            p.at[f] = channel && !paper && y->dim[c - 1] >= t->size ? (int8_t)c
+                      : by_positions(lo, t, y)                      ? 1
+                                               : PDL_REPLICATED;
     }
     return p;
 }

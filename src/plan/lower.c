@@ -13,8 +13,7 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT,
-                                         PDL_AXIS_TENSOR};
+    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT};
     const char *what = s->zero                            ? "zero"
                        : s->recompute                     ? "recompute"
                        : s->swap_auto                     ? "swap"
@@ -212,19 +211,16 @@ static void find_readers(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
 
-    for (int i = 0; lo->plan.nstages > 1 && i < m->nnodes; i++)
+    for (int i = 0; i < m->nnodes; i++)
         for (int k = 0; k < m->nodes[i].nin; k++) {
             struct plan_value *v = &lo->values[m->nodes[i].in[k]];
-            struct plan_reader *r;
+            struct plan_reader *r = PDL_NEW(lo->arena, struct plan_reader, 1);
 
-            if (v->readers && v->readers->stage == lo->stage[i])
-                continue;
-            r = PDL_NEW(lo->arena, struct plan_reader, 1);
             if (!r) {
                 plan_fail(lo, "out of memory");
                 return;
             }
-            *r = (struct plan_reader){lo->stage[i], v->readers};
+            *r = (struct plan_reader){i, k, lo->stage[i], v->readers};
             v->readers = r;
         }
 }

@@ -61,6 +61,8 @@ bool plan_rule_has_role(const struct pdl_node *n);
 /* Batch norm: statistics cross the ranks that shard n or s. */
 bool plan_rule_has_statistics(const struct pdl_node *n);
 bool plan_rule_has_bias(const struct pdl_node *n);
+/* Element by element, with one operand or several of the same shape. */
+bool plan_rule_is_pointwise(const struct pdl_node *n);
 
 /* ---- the lowering in progress ------------------------------------------ */
 
@@ -76,10 +78,11 @@ struct plan_value {
         struct plan_version *next;
     } * versions;                  /* forward; the first as it was made */
     struct plan_version *received; /* sent to other stages */
+    struct plan_version *again;    /* gathered once more in backward */
     struct plan_reader {
-        int stage;
+        int node, operand, stage;
         struct plan_reader *next;
-    } * readers; /* stages that read it; only where there are several */
+    } * readers;
     int home_stage;
     struct plan_contribution *returned; /* gradients other stages sent */
     struct plan_contribution *grads;    /* towards its gradient */
@@ -188,6 +191,9 @@ uint32_t plan_exchange_group(const struct pdl_mesh *m,
 struct pdl_place plan_everywhere(void); /* replicated over all factors */
 bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
                      const struct pdl_place *b);
+/* tensor.c: the last dimension of a linear layer's result would be cut: in how
+ * many items its readers want it (0: any), or -1: they want it whole */
+int64_t plan_keeps_features(const struct plan_lower *lo, int tensor);
 /* forward.c, backward.c, update.c */
 void plan_forward_node(struct plan_lower *lo, int node);
 int plan_settle(struct plan_lower *lo, int node, int tensor);

@@ -220,6 +220,59 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
     return m;
 }
 
+/* ---- random transformers --------------------------------------------------- */
+
+/* Heads that do and do not share keys, odd vocabularies, tied heads. */
+static const struct pdl_model *random_transformer(pdl_arena *a,
+                                                  struct pdl_rng *rng)
+{
+    int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 2);
+    int64_t size = 2 * pick(rng, 1, 2);
+    const struct pdl_model *m;
+    struct pdl_err err;
+    char text[256];
+
+    if (pick(rng, 0, 1))
+        snprintf(text, sizeof text,
+                 "gpt:layers=%d,hidden=%d,heads=%d,vocab=%d,positions=8,seq=%d,"
+                 "tied=%d",
+                 (int)pick(rng, 1, 2), (int)(kv * share * size),
+                 (int)(kv * share), (int)pick(rng, 3, 9), (int)pick(rng, 2, 6),
+                 (int)pick(rng, 0, 1));
+    else
+        snprintf(text, sizeof text,
+                 "llama:layers=%d,hidden=%d,heads=%d,kv_heads=%d,head_dim=%d,"
+                 "ffn=%d,vocab=%d,seq=%d,tied=%d,qk_norm=%d",
+                 (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
+                 (int)kv, (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
+                 (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
+                 (int)pick(rng, 0, 1));
+    if (pdl_zoo_build(a, text, &m, &err) != PDL_OK)
+        fail_msg("%s: %s", text, err.msg);
+    return m;
+}
+
+static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
+{
+    static const char *const save[] = {"", ",save=gathered"};
+    static const char *const outer[] = {"data", "filter", "channel"};
+    int n = (int)pick(rng, 2, 4), m = (int)pick(rng, 1, 2), seq, k;
+    char pipe[32] = "", axes[64] = "";
+
+    if (pick(rng, 0, 2) == 0)
+        snprintf(pipe, sizeof pipe, "pipe=%d(1f1b,m=%d),", (int)pick(rng, 2, 3),
+                 m);
+    if (pick(rng, 0, 1))
+        snprintf(axes, sizeof axes, "%s=%d,",
+                 outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 2) : 0],
+                 (int)pick(rng, 2, 3));
+    seq = (int)pick(rng, 0, 1);
+    k = (int)pick(rng, 0, 1);
+    snprintf(text, size, "%s%stensor=%d%s%s%s", pipe, axes, n,
+             seq ? "+seq" : "", seq ? save[k] : "",
+             !pipe[0] && m == 2 ? ",accumulate=2" : "");
+}
+
 /* ---- random strategies ----------------------------------------------------- */
 
 static void random_axes(struct pdl_rng *rng, int64_t budget, char *text,
@@ -301,13 +354,18 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
                        char *what, size_t size, struct pdl_err *err)
 {
     struct pdl_rng rng = {.key = seed};
-    const struct pdl_model *m = random_model(a, &rng);
+    bool transformer = seed % 4 == 0;
+    const struct pdl_model *m =
+        transformer ? random_transformer(a, &rng) : random_model(a, &rng);
     struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
                                    .allow_empty = pick(&rng, 0, 3) > 0};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     char text[512];
 
-    random_strategy(&rng, m, text, sizeof text);
+    if (transformer && pick(&rng, 0, 3) > 0)
+        random_tensor(&rng, text, sizeof text);
+    else
+        random_strategy(&rng, m, text, sizeof text);
     snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
              text, (long long)opt.batch);
     *err = (struct pdl_err){"", ""};
