@@ -255,6 +255,9 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
         m.me++;
     x->me = m.me;
     st = train_group(t, o->group, &x->group, err);
+    for (int f = 0; f < t->plan->mesh->nfactors; f++)
+        if (t->plan->tensors[o->in[0]].place.at[f] == PDL_PARTIAL_MAX)
+            x->reduce = PDL_COMM_MAX;
     if (st != PDL_OK || o->kind == PDL_PLAN_OP_ALLREDUCE)
         return st;
     x->x = PDL_NEW(t->arena, struct train_exchange, x->nout);
@@ -301,8 +304,7 @@ static enum pdl_status allreduce(pdl_trainer *t, int op, int micro,
             memmove(to, from, (size_t)bytes);
         else
             st = pdl_comm_allreduce(x->group, from, to, bytes / size,
-                                    train_comm_type(a->dtype), PDL_COMM_SUM,
-                                    err);
+                                    train_comm_type(a->dtype), x->reduce, err);
     }
     return st;
 }
@@ -464,8 +466,9 @@ static enum pdl_status send(pdl_trainer *t, int op, int micro,
 
     if (m.bytes == 0)
         return PDL_OK;
-    return pdl_comm_start_exchange(t->world, 1, &m, 0, NULL, &x->flying[micro],
-                                   err);
+    return pdl_comm_start_exchange(
+        t->world, 1, &m, 0, NULL,
+        &x->flying[micro == TRAIN_UPDATE ? t->micros : micro], err);
 }
 
 static enum pdl_status receive(pdl_trainer *t, int op, int micro,
@@ -495,7 +498,7 @@ enum pdl_status train_wait_sends(pdl_trainer *t, int micro, struct pdl_err *err)
 
         if (!x->flying || (micro >= 0 && !x->forward))
             continue;
-        for (int m = 0; m < t->micros && st == PDL_OK; m++)
+        for (int m = 0; m <= t->micros && st == PDL_OK; m++)
             if (x->flying[m] && (micro < 0 || m == micro)) {
                 st = pdl_comm_wait(x->flying[m], err);
                 x->flying[m] = NULL;

@@ -142,6 +142,17 @@ static void touch_loads(struct planner *pl, int micro, int step)
             touch(pl, i, instance(pl->t, i, micro), step);
 }
 
+static bool in_update(const pdl_trainer *t, int op)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        if (op >= t->plan->items[i].first_op &&
+            op < t->plan->items[i].first_op + t->plan->items[i].nops)
+            return true;
+    return false;
+}
+
 /* What may still be on its way. */
 static void touch_sends(struct planner *pl, int micro, int step)
 {
@@ -150,6 +161,12 @@ static void touch_sends(struct planner *pl, int micro, int step)
     for (int i = 0; i < p->nops; i++) {
         if (!pl->t->ops[i].mine || p->ops[i].kind != PDL_PLAN_OP_SEND)
             continue;
+        if (in_update(pl->t, i)) {
+            if (micro == TRAIN_UPDATE)
+                touch(pl, p->ops[i].in[0],
+                      instance(pl->t, p->ops[i].in[0], micro), step);
+            continue;
+        }
         for (int m = 0; m < pl->t->micros; m++)
             if (micro == TRAIN_UPDATE || m == micro)
                 touch(pl, p->ops[i].in[0], instance(pl->t, p->ops[i].in[0], m),

@@ -183,6 +183,9 @@ enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
         add_step(t, (struct train_action){.kind = TRAIN_WAIT,
                                           .micro = TRAIN_UPDATE});
     add_update(t);
+    if (t->plan->nstages > 1) /* gradients of tied weights */
+        add_step(t, (struct train_action){.kind = TRAIN_WAIT,
+                                          .micro = TRAIN_UPDATE});
     for (int i = 0; i < t->nsteps; i++)
         if (t->steps[i].kind == TRAIN_OP)
             t->ops[t->steps[i].op].mine = true;

@@ -60,6 +60,7 @@ struct train_op {
     int *in, *out; /* tensors: the plan's, then shadows */
     struct train_kernel *kernel;
     pdl_comm *group;
+    enum pdl_comm_op reduce;   /* ALLREDUCE: sum, or the largest */
     int ngroup, me;            /* ranks of the group; this one among them */
     struct train_exchange *x;  /* of each output */
     int peer, tag;             /* SEND, RECV: a rank of the world */

@@ -18,8 +18,10 @@ static const struct pdl_plan *lowered(pdl_arena *a, const struct pdl_model *m,
                                       struct pdl_err *err)
 {
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    struct pdl_plan_options opt = {
-        .batch = batch, .dtype = dtype, .allow_empty = allow_empty};
+    struct pdl_plan_options opt = {.batch = batch,
+                                   .dtype = dtype,
+                                   .allow_empty = allow_empty,
+                                   .gather_classes = true};
     const struct pdl_plan *p = NULL;
 
     if (pdl_strategy_parse(a, text, s, err) != PDL_OK)
