@@ -133,7 +133,6 @@ enum pdl_status io_manifest_print(const struct pdl_ckpt *c, struct pdl_buf *out,
 
     pdl_json_init(&j, &out->sink);
     put_all(&j, c);
-    pdl_puts(&out->sink, "\n");
     at = out->sink.failed ? NULL : strstr(out->text, SUM_KEY);
     if (!at)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", c->path);
