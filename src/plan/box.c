@@ -28,25 +28,27 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return -floor_div(-a, b);
 }
 
-/* floor(i * m / p) without overflow: m = q*p + r. */
-static int64_t part_start(int64_t m, int64_t p, int64_t i)
+/* floor(i * m / p) without overflow: m = q*p + r, r mostly 0. */
+static int64_t part_start(int64_t q, int64_t r, int64_t p, int64_t i)
 {
-    return m / p * i + m % p * i / p;
+    return q * i + (r ? r * i / p : 0);
 }
 
 void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
                int64_t *hi)
 {
-    int64_t m;
+    int64_t m, q, r;
 
     if (parts == 1) { /* most dimensions are whole */
         *lo = 0;
         *hi = n;
         return;
     }
-    m = ceil_div(n, unit);
-    *lo = min64(n, unit * part_start(m, parts, i));
-    *hi = min64(n, unit * part_start(m, parts, i + 1));
+    m = unit == 1 ? n : ceil_div(n, unit);
+    q = m / parts;
+    r = m - q * parts;
+    *lo = min64(n, unit * part_start(q, r, parts, i));
+    *hi = min64(n, unit * part_start(q, r, parts, i + 1));
 }
 
 void pdl_window_reads(const struct pdl_window *w, int64_t lo, int64_t hi,
