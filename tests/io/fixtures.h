@@ -63,6 +63,11 @@ static inline void fx_write(const char *name, const void *data, size_t len)
     assert_int_equal(fclose(f), 0);
 }
 
+static inline void fx_text(const char *name, const char *text)
+{
+    fx_write(name, text, strlen(text));
+}
+
 static inline void fx_folder(const char *name)
 {
     assert_int_equal(mkdir(fx(name), 0777), 0);
