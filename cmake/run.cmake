@@ -65,3 +65,7 @@ if(run_sources)
   add_executable(paradl-run ${run_sources})
   target_link_libraries(paradl-run PRIVATE pdl_flags paradl_run_static)
 endif()
+
+# Kernels of a step, layer by layer: ninja bench_train_layers.
+add_executable(bench_train_layers EXCLUDE_FROM_ALL bench/train_layers.c)
+target_link_libraries(bench_train_layers PRIVATE pdl_flags paradl_run_static)
