@@ -282,9 +282,7 @@ enum pdl_dtype train_cpu_pool_aux(const struct train_call *c)
 
     for (int i = 0; i < S; i++)
         volume *= or1(c->node->attr.kernel[i]);
-    return volume < 256 && c->out[0].dtype == PDL_F32 && c->out[0].channels_last
-               ? PDL_U8
-               : PDL_I32;
+    return volume < 256 && c->out[0].channels_last ? PDL_U8 : PDL_I32;
 }
 
 static const struct cpu_op rows[] = {
