@@ -1,7 +1,7 @@
 /* Kernels of one training step, layer by layer: CPU time of each pass of each
  * node of a model on one rank, without the executor around them.
  *
- *   train_layers MODEL BATCH [BACKEND [REPEATS]]
+ *   train_layers MODEL BATCH [BACKEND [REPEATS [bf16]]]
  *
  * Prints one line for each kind of operator and pass, the slowest layers, and
  * the sum. Names of implementations show what runs. */
@@ -25,6 +25,7 @@ struct bench {
     void *state;
     int64_t batch;
     int repeats;
+    enum pdl_dtype dtype;
     struct timing *t;
     int n;
 };
@@ -36,7 +37,7 @@ static struct train_array array_of(const struct bench *b, int tensor,
 {
     const struct pdl_tensor *t = &b->m->tensors[tensor];
     bool whole = t->dtype >= PDL_I8 && t->dtype <= PDL_U64;
-    struct train_array a = {.dtype = whole ? PDL_I32 : PDL_F32};
+    struct train_array a = {.dtype = whole ? PDL_I32 : b->dtype};
 
     a.box.ndims = t->rank + activation;
     a.box.hi[0] = b->batch;
@@ -58,6 +59,8 @@ static void *buffer(const struct train_array *a)
     memset(p, 0, (size_t)n);
     for (int64_t i = 0; a->dtype == PDL_F32 && i < n / 4; i++)
         p[i] = (float)(i * 7919 % 1009) / 1009 - 0.3f;
+    for (int64_t i = 0; a->dtype == PDL_BF16 && i < n / 2; i++)
+        ((uint16_t *)(void *)p)[i] = (uint16_t)(0x3e00 + i * 7919 % 255);
     return p;
 }
 
@@ -246,6 +249,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: train_layers MODEL BATCH [BACKEND [N]]\n");
         return 2;
     }
+    b.dtype = argc > 5 && !strcmp(argv[5], "bf16") ? PDL_BF16 : PDL_F32;
     b.b = train_backend_find(argc > 3 ? argv[3] : "cpu");
     if (!b.b || pdl_model_load(b.arena, argv[1], NULL, &b.m, &err) != PDL_OK ||
         b.b->open(b.arena, &b.state, &err) != PDL_OK) {

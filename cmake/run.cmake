@@ -38,7 +38,7 @@ if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
 endif()
 file(GLOB simd CONFIGURE_DEPENDS src/train/simd_*.c)
 set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
-  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math")
+  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
 
 add_library(paradl_run_objects OBJECT ${PDL_RUN_SOURCES})
 target_link_libraries(paradl_run_objects PUBLIC pdl_flags PkgConfig::DEPS

@@ -13,7 +13,7 @@ struct gemm_kernel {
     struct train_operands op;
     int64_t rows, f, c;           /* linear */
     struct cpu_matmul_plan *plan; /* bfloat16 */
-    int64_t wide;                 /* offset of dy in float32 in scratch */
+    int64_t wide;                 /* offset of db in float32 in scratch */
 };
 
 static int last(const struct train_array *a)
@@ -127,11 +127,9 @@ static enum pdl_status run_bf16(const struct train_kernel *base,
 
     (void)when;
     if (st == PDL_OK && weights && k->call.nout > 1) {
-        float *dy = (float *)((char *)scratch + k->wide);
-        float *db = dy + k->rows * k->f;
+        float *db = (float *)((char *)scratch + k->wide);
 
-        train_simd_from_bf16(in[1], dy, k->rows * k->f);
-        train_simd_sum_rows(dy, db, k->rows, k->f);
+        train_simd_sum_rows_bf16(in[1], db, k->rows, k->f);
         if (k->call.out[1].dtype == PDL_BF16)
             train_simd_to_bf16(db, out[1], k->f);
         else
@@ -170,7 +168,7 @@ static enum pdl_status make_bf16(struct cpu_state *s, struct gemm_kernel *k,
     k->wide = (train_dnnl_matmul_scratch(k->plan) + 63) / 64 * 64;
     k->base.scratch_bytes = k->wide;
     if (weights && c->nout > 1)
-        k->base.scratch_bytes += (k->rows + 1) * k->f * 4;
+        k->base.scratch_bytes += k->f * 4;
     k->base.implementation = train_dnnl_matmul_name(k->plan);
     k->base.run = run_bf16;
     *out = &k->base;
