@@ -99,6 +99,45 @@ void train_simd_max_row_back(const struct train_simd_pool *p, float *const *dx,
     }
 }
 
+/* y[i] = share times the sum over j of x[j * step + i]; few channels go one by
+ * one. The order of the sum is the same either way. */
+static inline void add_window(const float *x, int64_t c, int64_t step,
+                              int64_t lo, int64_t hi, float share, float *y)
+{
+    if (c < 16) {
+        for (int64_t i = 0; i < c; i++) {
+            float sum = 0;
+
+            for (int64_t j = lo; j < hi; j++)
+                sum += x[j * step + i];
+            y[i] = sum * share;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < c; i++)
+        y[i] = 0;
+    for (int64_t j = lo; j < hi; j++)
+        for (int64_t i = 0; i < c; i++)
+            y[i] += x[j * step + i];
+    for (int64_t i = 0; i < c; i++)
+        y[i] *= share;
+}
+
+static inline void spread_window(const float *dy, float share, int64_t c,
+                                 int64_t step, int64_t lo, int64_t hi,
+                                 float *dx)
+{
+    if (c < 16) {
+        for (int64_t i = 0; i < c; i++)
+            for (int64_t j = lo; j < hi; j++)
+                dx[j * step + i] += dy[i] * share;
+        return;
+    }
+    for (int64_t j = lo; j < hi; j++)
+        for (int64_t i = 0; i < c; i++)
+            dx[j * step + i] += dy[i] * share;
+}
+
 /* Rows are added up first, whole rows at a time, windows then take their
  * share of the sum: channels may be too few to fill a vector. */
 void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
@@ -113,15 +152,9 @@ void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
             line[i] += x[r][i];
     for (int64_t o = 0; o < p->yn; o++) {
         int64_t lo, hi, first = inside(p, o, &lo, &hi);
-        float *q = y + o * p->c;
 
-        for (int64_t i = 0; i < p->c; i++) {
-            float sum = 0;
-
-            for (int64_t j = lo; j < hi; j++)
-                sum += line[(first + j * p->e) * p->c + i];
-            q[i] = sum * share[o];
-        }
+        add_window(line + first * p->c, p->c, p->e * p->c, lo, hi, share[o],
+                   y + o * p->c);
     }
 }
 
@@ -135,14 +168,9 @@ void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
         line[i] = 0;
     for (int64_t o = 0; o < p->yn; o++) {
         int64_t lo, hi, first = inside(p, o, &lo, &hi);
-        const float *q = dy + o * p->c;
 
-        for (int64_t i = 0; i < p->c; i++) {
-            float d = q[i] * share[o];
-
-            for (int64_t j = lo; j < hi; j++)
-                line[(first + j * p->e) * p->c + i] += d;
-        }
+        spread_window(dy + o * p->c, share[o], p->c, p->e * p->c, lo, hi,
+                      line + first * p->c);
     }
     for (int r = 0; r < nrows; r++)
         for (int64_t i = 0; i < n; i++)
