@@ -69,3 +69,9 @@ endif()
 # Kernels of a step, layer by layer: ninja bench_train_layers.
 add_executable(bench_train_layers EXCLUDE_FROM_ALL bench/train_layers.c)
 target_link_libraries(bench_train_layers PRIVATE pdl_flags paradl_run_static)
+
+# Operands and results for tests/peers/train_torch.sh.
+add_executable(peer_train_kernels EXCLUDE_FROM_ALL tests/peers/train_kernels.c)
+target_link_libraries(peer_train_kernels PRIVATE pdl_flags paradl_run_static
+  cmocka)
+target_include_directories(peer_train_kernels PRIVATE src/train)
