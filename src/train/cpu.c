@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backend cpu: the table of its kernels. What it does not have, or not in
- * this form (a type, an odd window), the reference backend runs; the name of
- * the implementation says so. */
+ * Backend cpu: the table of its kernels. What it does not have in bfloat16 it
+ * does in float32; what it does not have at all, or not in this form (an odd
+ * window), the reference backend runs, and the implementation's name says so. */
 #include "cpu.h"
 
 #include <string.h>
@@ -49,6 +49,14 @@ void *train_cpu_kernel(struct cpu_state *s, const struct train_call *c,
     return pdl_arena_alloc(s->arena, 1, size);
 }
 
+static bool has_bf16(const struct train_call *c)
+{
+    for (int i = 0; i < c->nin + c->nout; i++)
+        if ((i < c->nin ? &c->in[i] : &c->out[i - c->nin])->dtype == PDL_BF16)
+            return true;
+    return false;
+}
+
 static enum pdl_status make(void *state, const struct train_call *c,
                             struct train_kernel **out, struct pdl_err *err)
 {
@@ -59,6 +67,8 @@ static enum pdl_status make(void *state, const struct train_call *c,
 
     if (row)
         st = row->make(s, c, &k, err);
+    if (st == PDL_OK && !k && has_bf16(c))
+        st = train_cpu_widen(s, c, &k, err);
     if (st == PDL_OK && !k)
         st = train_ref.make(s->ref, c, &k, err);
     if (st == PDL_OK)
@@ -92,6 +102,7 @@ static void close(void *state)
     train_dnnl_close(s->dnnl);
 }
 
+/* Statistics and positions are the same for bfloat16: asked as if float32. */
 static enum train_aux aux(const struct train_call *c, struct train_array *a)
 {
     enum train_aux kind = train_ref.aux(c, a);

@@ -31,12 +31,15 @@ extern const struct cpu_ops train_cpu_conv, train_cpu_gemm, train_cpu_norm,
     train_cpu_pointwise, train_cpu_pool, train_cpu_move, train_cpu_attention,
     train_cpu_loss;
 
-/* All arrays of the call are float32 in layout 0 (bf16 too where bf16). */
+/* All arrays of the call are float32 in layout 0. */
 bool train_cpu_plain(const struct train_call *c);
 /* A kernel with room for `size` bytes, base first; the call's arrays kept. */
 void *train_cpu_kernel(struct cpu_state *s, const struct train_call *c,
                        size_t size, struct train_call *kept);
 
+/* The float32 kernel of a call, with bfloat16 operands converted around it. */
+enum pdl_status train_cpu_widen(struct cpu_state *s, const struct train_call *c,
+                                struct train_kernel **out, struct pdl_err *err);
 /* What operators leave for backward. */
 bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a);
 bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a);
@@ -75,6 +78,25 @@ const char *train_dnnl_conv_name(const struct cpu_conv_plan *p);
 enum pdl_status train_dnnl_conv_run(const struct cpu_conv_plan *p, void *fine,
                                     void *w, void *bias, void *coarse,
                                     void *scratch, struct pdl_err *err);
+
+/* C[m,n] = A B + bias, multiplied in bfloat16; operands of other types are
+ * converted first. */
+struct cpu_matmul {
+    bool ta, tb, has_bias; /* transposed as stored */
+    int64_t m, n, k;
+    enum pdl_dtype a, b, c, bias;
+};
+struct cpu_matmul_plan;
+/* *out NULL: no implementation but a reference one. */
+enum pdl_status train_dnnl_matmul(struct cpu_dnnl *d,
+                                  const struct cpu_matmul *m,
+                                  struct cpu_matmul_plan **out,
+                                  struct pdl_err *err);
+int64_t train_dnnl_matmul_scratch(const struct cpu_matmul_plan *p);
+const char *train_dnnl_matmul_name(const struct cpu_matmul_plan *p);
+enum pdl_status train_dnnl_matmul_run(const struct cpu_matmul_plan *p, void *a,
+                                      void *b, void *bias, void *c,
+                                      void *scratch, struct pdl_err *err);
 
 /* C[m,n] = A B (+ C where add), row-major; ta, tb: transposed as stored. */
 struct cpu_gemm {

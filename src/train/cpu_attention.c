@@ -327,7 +327,8 @@ bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a)
     int64_t dv = t->v_head_dim ? t->v_head_dim : t->head_dim;
 
     if (strcmp(c->node->op->name, "attention") != 0 ||
-        c->out[0].dtype != PDL_F32 || c->node->nin != 3)
+        (c->out[0].dtype != PDL_F32 && c->out[0].dtype != PDL_BF16) ||
+        c->node->nin != 3)
         return false;
     *a = (struct train_array){.dtype = PDL_F32, .box = {.ndims = 3}};
     a->box.hi[0] = extent(&c->out[0], 0);

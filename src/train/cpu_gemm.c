@@ -11,7 +11,9 @@ struct gemm_kernel {
     struct train_kernel base;
     struct train_call call;
     struct train_operands op;
-    int64_t rows, f, c; /* linear */
+    int64_t rows, f, c;           /* linear */
+    struct cpu_matmul_plan *plan; /* bfloat16 */
+    int64_t wide;                 /* offset of db in float32 in scratch */
 };
 
 static int last(const struct train_array *a)
@@ -108,6 +110,86 @@ run_weights(const struct train_kernel *base, void *const *in, void *const *out,
     return st;
 }
 
+/* ---- linear in bfloat16 ----------------------------------------------------- */
+
+/* y = x w', dx = dy w, dw = dy' x: which operands a product takes. */
+static enum pdl_status run_bf16(const struct train_kernel *base,
+                                void *const *in, void *const *out,
+                                void *scratch, const struct train_moment *when,
+                                struct pdl_err *err)
+{
+    const struct gemm_kernel *k = (const struct gemm_kernel *)base;
+    bool weights = k->call.pass == PDL_BACKWARD_WEIGHTS;
+    bool bias = k->call.pass == PDL_FORWARD && k->call.nin > 2;
+    enum pdl_status st =
+        train_dnnl_matmul_run(k->plan, in[weights ? 1 : 0], in[weights ? 0 : 1],
+                              bias ? in[2] : NULL, out[0], scratch, err);
+
+    (void)when;
+    if (st == PDL_OK && weights && k->call.nout > 1) {
+        float *db = (float *)((char *)scratch + k->wide);
+
+        train_simd_sum_rows_bf16(in[1], db, k->rows, k->f);
+        if (k->call.out[1].dtype == PDL_BF16)
+            train_simd_to_bf16(db, out[1], k->f);
+        else
+            memcpy(out[1], db, (size_t)k->f * sizeof *db);
+    }
+    return st;
+}
+
+static enum pdl_status make_bf16(struct cpu_state *s, struct gemm_kernel *k,
+                                 struct train_kernel **out, struct pdl_err *err)
+{
+    const struct train_call *c = &k->call;
+    bool data = c->pass == PDL_BACKWARD_DATA,
+         weights = c->pass == PDL_BACKWARD_WEIGHTS;
+    struct cpu_matmul m = {
+        .ta = weights,
+        .tb = c->pass == PDL_FORWARD,
+        .has_bias = c->pass == PDL_FORWARD && c->nin > 2,
+        .m = weights ? k->f : k->rows,
+        .n = c->pass == PDL_FORWARD ? k->f : k->c,
+        .k = weights ? k->rows
+             : data  ? k->f
+                     : k->c,
+        .a = c->in[weights ? 1 : 0].dtype,
+        .b = c->in[weights ? 0 : 1].dtype,
+        .c = c->out[0].dtype,
+        .bias = c->nin > 2 ? c->in[2].dtype : PDL_F32,
+    };
+    enum pdl_status st;
+
+    if (m.m == 0 || m.k == 0 || m.n == 0)
+        return PDL_OK;
+    st = train_dnnl_matmul(s->dnnl, &m, &k->plan, err);
+    if (st != PDL_OK || !k->plan)
+        return st;
+    k->wide = (train_dnnl_matmul_scratch(k->plan) + 63) / 64 * 64;
+    k->base.scratch_bytes = k->wide;
+    if (weights && c->nout > 1)
+        k->base.scratch_bytes += k->f * 4;
+    k->base.implementation = train_dnnl_matmul_name(k->plan);
+    k->base.run = run_bf16;
+    *out = &k->base;
+    return PDL_OK;
+}
+
+static bool is_bf16(const struct train_call *c)
+{
+    for (int i = 0; i < c->nin + c->nout; i++) {
+        const struct train_array *a =
+            i < c->nin ? &c->in[i] : &c->out[i - c->nin];
+
+        if (a->layout || (a->dtype != PDL_BF16 && a->dtype != PDL_F32))
+            return false;
+    }
+    return c->in[0].dtype == PDL_BF16 && c->part == 0 &&
+           (c->pass != PDL_BACKWARD_WEIGHTS || c->in[1].dtype == PDL_BF16);
+}
+
+/* ---- linear: making ----------------------------------------------------------- */
+
 /* The part's operands meet each other's ranges; else the reference knows. */
 static bool linear_fits(const struct train_call *c, const struct train_array *x,
                         const struct train_array *y,
@@ -130,7 +212,8 @@ static enum pdl_status make_linear(struct cpu_state *s,
     const struct train_array *x = &c->in[0], *y = &c->out[0], *w = &c->in[1];
     struct gemm_kernel *k;
 
-    if (!train_cpu_plain(c) || x->channels_last || y->channels_last)
+    if ((!train_cpu_plain(c) && !is_bf16(c)) || x->channels_last ||
+        y->channels_last)
         return PDL_OK;
     if (c->pass == PDL_BACKWARD_DATA) {
         x = &c->out[0];
@@ -147,6 +230,8 @@ static enum pdl_status make_linear(struct cpu_state *s,
     k->f = extent(y, last(y));
     k->c = extent(x, last(x));
     k->rows = k->f > 0 ? train_array_elements(y) / k->f : 0;
+    if (is_bf16(c))
+        return make_bf16(s, k, out, err);
     k->base.implementation = c->part == 1 ? "own" : "sgemm";
     k->base.run = c->part == 1                   ? run_bias
                   : c->pass == PDL_FORWARD       ? run_forward
@@ -277,6 +362,38 @@ static enum pdl_status run_table(const struct train_kernel *base,
     return PDL_OK;
 }
 
+/* Nothing flows back through a number of a row. */
+static enum pdl_status run_zero(const struct train_kernel *base,
+                                void *const *in, void *const *out,
+                                void *scratch, const struct train_moment *when,
+                                struct pdl_err *err)
+{
+    const struct gemm_kernel *k = (const struct gemm_kernel *)base;
+    int64_t n = train_array_bytes(&k->call.out[0]);
+
+    (void)in;
+    (void)scratch;
+    (void)when;
+    (void)err;
+    if (n > 0)
+        memset(out[0], 0, (size_t)n);
+    return PDL_OK;
+}
+
+static enum pdl_status make_zero(struct cpu_state *s,
+                                 const struct train_call *c,
+                                 struct train_kernel **out, struct pdl_err *err)
+{
+    struct gemm_kernel *k = c->nout == 1 ? new_kernel(s, c) : NULL;
+
+    if (!k)
+        return c->nout == 1 ? pdl_fail(err, PDL_ENOMEM, "out of memory")
+                            : PDL_OK;
+    k->base.run = run_zero;
+    *out = &k->base;
+    return PDL_OK;
+}
+
 static enum pdl_status make_table(struct cpu_state *s,
                                   const struct train_call *c,
                                   struct train_kernel **out,
@@ -286,7 +403,7 @@ static enum pdl_status make_table(struct cpu_state *s,
     struct gemm_kernel *k;
 
     if (c->pass == PDL_BACKWARD_DATA)
-        return PDL_OK;
+        return make_zero(s, c, out, err);
     for (int i = 0; i < c->nin + c->nout; i++) {
         const struct train_array *a =
             i < c->nin ? &c->in[i] : &c->out[i - c->nin];

@@ -26,6 +26,15 @@ static int64_t extent(const struct train_array *a, int d)
 static void turn(const char *from, char *to, int64_t rows, int64_t columns,
                  size_t size)
 {
+    if (size == 4) {
+        const uint32_t *f = (const uint32_t *)(const void *)from;
+        uint32_t *t = (uint32_t *)(void *)to;
+
+        for (int64_t c = 0; c < columns; c++)
+            for (int64_t r = 0; r < rows; r++)
+                t[c * rows + r] = f[r * columns + c];
+        return;
+    }
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
             memcpy(to + (size_t)(c * rows + r) * size,

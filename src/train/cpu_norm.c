@@ -468,7 +468,8 @@ bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a)
     const char *op = c->node->op->name;
     int64_t f = c->node->attr.features;
 
-    if (c->part != 0 || x->dtype != PDL_F32 || x->layout)
+    if (c->part != 0 || (x->dtype != PDL_F32 && x->dtype != PDL_BF16) ||
+        x->layout)
         return false;
     *a = (struct train_array){.dtype = PDL_F32, .box = {.ndims = 3}};
     a->box.hi[0] = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pools of images with channels last: a window is a list of rows of channels.
+ * Pools of images with channels last, a row of windows at a time.
  * aux of a maximum: its position, in a byte where windows are small. */
 #include "cpu.h"
 #include "simd.h"
@@ -57,86 +57,68 @@ static void geometry(struct pool_kernel *k, const struct train_array *x,
     }
 }
 
-/* The rows of x (in the box) that window y covers, and their positions. */
-static int window(const struct pool_kernel *k, const int64_t *y, int64_t *row,
-                  int32_t *position)
+/* Elements along dimension i that window y's mean divides by, see
+ * ref_pool.c. */
+static int64_t counted(const struct pool_kernel *k, int i, int64_t y)
 {
-    int64_t o[S], j[S];
-    int n = 0;
-    int32_t at = 0;
+    int64_t lo = (k->y0[i] + y) * k->q[i] - k->p[i];
+    int64_t hi = lo + k->k[i], end = k->count_pad ? k->end[i] : k->size[i];
 
-    for (int i = 0; i < S; i++)
+    if (!k->count_pad && lo < 0)
+        lo = 0;
+    return (hi < end ? hi : end) - lo;
+}
+
+/* The rows of x that a row of windows covers. */
+struct rows {
+    float *at[WINDOW];
+    int32_t position[WINDOW]; /* of the row's first element in the window */
+    int n;
+};
+
+static void rows_of(const struct pool_kernel *k, const int64_t *y, float *x,
+                    struct rows *r)
+{
+    int64_t o[2], v[2];
+
+    r->n = 0;
+    for (int i = 0; i < 2; i++)
         o[i] = (k->y0[i] + y[i]) * k->q[i] - k->p[i] - k->x0[i];
-    for (j[0] = 0; j[0] < k->k[0]; j[0]++)
-        for (j[1] = 0; j[1] < k->k[1]; j[1]++)
-            for (j[2] = 0; j[2] < k->k[2]; j[2]++, at++) {
-                int64_t r = 0;
-                bool in = true;
-
-                for (int i = 0; i < S; i++) {
-                    int64_t v = o[i] + j[i] * k->e[i];
-
-                    in = in && v >= 0 && v < k->xn[i];
-                    r = r * k->xn[i] + v;
-                }
-                if (in) {
-                    row[n] = r;
-                    position[n++] = at;
-                }
-            }
-    return n;
+    for (int64_t a = 0; a < k->k[0]; a++)
+        for (int64_t b = 0; b < k->k[1]; b++) {
+            v[0] = o[0] + a * k->e[0];
+            v[1] = o[1] + b * k->e[1];
+            if (v[0] < 0 || v[0] >= k->xn[0] || v[1] < 0 || v[1] >= k->xn[1])
+                continue;
+            r->at[r->n] = x + (v[0] * k->xn[1] + v[1]) * k->xn[2] * k->c;
+            r->position[r->n++] = (int32_t)((a * k->k[1] + b) * k->k[2]);
+        }
 }
 
-/* Elements that the mean of window y divides by (see ref_pool.c). */
-static float share(const struct pool_kernel *k, const int64_t *y)
+static void one_row(const struct pool_kernel *k, const struct rows *r, float *y,
+                    void *where, int64_t at, float *share)
 {
-    int64_t n = 1;
+    bool forward = k->call.pass == PDL_FORWARD;
+    struct train_simd_pool p = {k->c,
+                                k->xn[2],
+                                k->yn[2],
+                                k->k[2],
+                                k->q[2],
+                                k->e[2],
+                                k->y0[2] * k->q[2] - k->p[2] - k->x0[2]};
+    uint8_t *w8 = where && k->narrow ? (uint8_t *)where + at : NULL;
+    int32_t *w32 = where && !k->narrow ? (int32_t *)where + at : NULL;
+    const float *const *rows = (const float *const *)r->at;
+    float *line = share + k->yn[2];
 
-    for (int i = 0; i < S; i++) {
-        int64_t lo = (k->y0[i] + y[i]) * k->q[i] - k->p[i];
-        int64_t hi = lo + k->k[i], end = k->count_pad ? k->end[i] : k->size[i];
-
-        if (!k->count_pad && lo < 0)
-            lo = 0;
-        n *= (hi < end ? hi : end) - lo;
-    }
-    return 1 / (float)n;
-}
-
-static void forward_window(const struct pool_kernel *k, const int64_t *y,
-                           const float *x, float *out, void *where, int64_t at)
-{
-    int64_t row[WINDOW];
-    int32_t position[WINDOW];
-    const float *p[WINDOW];
-    int n = window(k, y, row, position);
-
-    for (int i = 0; i < n; i++)
-        p[i] = x + row[i] * k->c;
-    if (k->max)
-        train_simd_max(p, position, n, k->c, out + at,
-                       where && k->narrow ? (uint8_t *)where + at : NULL,
-                       where && !k->narrow ? (int32_t *)where + at : NULL);
+    if (k->max && forward)
+        train_simd_max_row(&p, rows, r->position, r->n, y + at, w8, w32);
+    else if (k->max)
+        train_simd_max_row_back(&p, r->at, r->position, r->n, y + at, w8, w32);
+    else if (forward)
+        train_simd_mean_row(&p, rows, r->n, share, line, y + at);
     else
-        train_simd_mean(p, n, share(k, y), k->c, out + at);
-}
-
-static void backward_window(const struct pool_kernel *k, const int64_t *y,
-                            const float *dy, float *dx, const void *where,
-                            int64_t at)
-{
-    int64_t row[WINDOW];
-    int32_t position[WINDOW];
-    int n = window(k, y, row, position);
-
-    for (int i = 0; i < n; i++)
-        if (k->max)
-            train_simd_max_back(dy + at,
-                                k->narrow ? (const uint8_t *)where + at : NULL,
-                                k->narrow ? NULL : (const int32_t *)where + at,
-                                position[i], k->c, dx + row[i] * k->c);
-        else
-            train_simd_axpy(share(k, y), dy + at, dx + row[i] * k->c, k->c);
+        train_simd_mean_row_back(&p, r->at, r->n, share, line, y + at);
 }
 
 static enum pdl_status run(const struct train_kernel *base, void *const *in,
@@ -145,26 +127,29 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
 {
     const struct pool_kernel *k = (const struct pool_kernel *)base;
     bool forward = k->call.pass == PDL_FORWARD;
-    int64_t image = k->xn[0] * k->xn[1] * k->xn[2] * k->c, at = 0, y[S];
+    int64_t image = k->xn[0] * k->xn[1] * k->xn[2] * k->c, at = 0, y[2];
+    float *x = forward ? in[0] : out[0], *py = forward ? out[0] : in[0];
+    float *share = scratch;
     void *where = forward && k->op.aux_out >= 0 ? out[k->op.aux_out]
                   : !forward && k->op.aux >= 0  ? in[k->op.aux]
                                                 : NULL;
+    struct rows r;
 
-    (void)scratch;
     (void)when;
     (void)err;
     if (!forward && train_array_bytes(&k->call.out[0]) > 0)
         memset(out[0], 0, (size_t)train_array_bytes(&k->call.out[0]));
     for (int64_t n = 0; n < k->n; n++)
         for (y[0] = 0; y[0] < k->yn[0]; y[0]++)
-            for (y[1] = 0; y[1] < k->yn[1]; y[1]++)
-                for (y[2] = 0; y[2] < k->yn[2]; y[2]++, at += k->c)
-                    if (forward)
-                        forward_window(k, y, (const float *)in[0] + n * image,
-                                       out[0], where, at);
-                    else
-                        backward_window(k, y, in[0],
-                                        (float *)out[0] + n * image, where, at);
+            for (y[1] = 0; y[1] < k->yn[1]; y[1]++) {
+                int64_t outer = counted(k, 0, y[0]) * counted(k, 1, y[1]);
+
+                for (int64_t i = 0; !k->max && i < k->yn[2]; i++)
+                    share[i] = 1 / (float)(outer * counted(k, 2, i));
+                rows_of(k, y, x + n * image, &r);
+                one_row(k, &r, py, where, at, share);
+                at += k->yn[2] * k->c;
+            }
     return PDL_OK;
 }
 
@@ -217,6 +202,8 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     geometry(k, forward ? &c->in[0] : &c->out[0],
              forward ? &c->out[0] : &c->in[0]);
     k->base.implementation = "own";
+    k->base.scratch_bytes =
+        (k->yn[2] + k->xn[2] * k->c) * (int64_t)sizeof(float);
     k->base.run = run;
     *out = &k->base;
     return PDL_OK;
@@ -282,9 +269,7 @@ enum pdl_dtype train_cpu_pool_aux(const struct train_call *c)
 
     for (int i = 0; i < S; i++)
         volume *= or1(c->node->attr.kernel[i]);
-    return volume < 256 && c->out[0].dtype == PDL_F32 && c->out[0].channels_last
-               ? PDL_U8
-               : PDL_I32;
+    return volume < 256 && c->out[0].channels_last ? PDL_U8 : PDL_I32;
 }
 
 static const struct cpu_op rows[] = {

@@ -18,6 +18,9 @@ void train_simd_sum_rows(const float *x, float *out, int64_t rows,
 /* y[r,c] = x[r,c] * s[c]; out[c] = sum of a[r,c] * b[r,c]. */
 void train_simd_scale_rows(const float *x, const float *s, float *y,
                            int64_t rows, int64_t width);
+/* The same sum of bfloat16. */
+void train_simd_sum_rows_bf16(const uint16_t *x, float *out, int64_t rows,
+                              int64_t width);
 void train_simd_dot_rows(const float *a, const float *b, float *out,
                          int64_t rows, int64_t width);
 void train_simd_add(const float *a, const float *b, float *y, int64_t n);
@@ -77,16 +80,26 @@ void train_simd_ln_weights(const struct train_simd_ln *l, const float *x,
 
 /* ---- simd_pool.c ---------------------------------------------------------------- */
 
-/* One window: positions of x rows (of c channels) that it covers. */
-void train_simd_max(const float *const *x, const int32_t *position, int n,
-                    int64_t c, float *y, uint8_t *where8, int32_t *where32);
-void train_simd_mean(const float *const *x, int n, float scale, int64_t c,
-                     float *y);
-/* dx[where] += dy for positions equal to p. */
-void train_simd_max_back(const float *dy, const uint8_t *where8,
-                         const int32_t *where32, int32_t p, int64_t c,
-                         float *dx);
-void train_simd_axpy(float a, const float *x, float *y, int64_t n);
+/* Windows along the last dimension: window o meets x[o * q + base + j * e],
+ * j < k, where that is in [0, xn); the rest is padding. */
+struct train_simd_pool {
+    int64_t c, xn, yn, k, q, e, base;
+};
+/* One row of results from the rows of x that its windows cover. position: of
+ * each row's first element in the window. Either where8 or where32. */
+void train_simd_max_row(const struct train_simd_pool *p, const float *const *x,
+                        const int32_t *position, int nrows, float *y,
+                        uint8_t *where8, int32_t *where32);
+void train_simd_max_row_back(const struct train_simd_pool *p, float *const *dx,
+                             const int32_t *position, int nrows,
+                             const float *dy, const uint8_t *where8,
+                             const int32_t *where32);
+/* share[o]: what each element of window o counts; line: room for a row of x. */
+void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
+                         int nrows, const float *share, float *line, float *y);
+void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
+                              int nrows, const float *share, float *line,
+                              const float *dy);
 
 /* ---- simd_softmax.c --------------------------------------------------------------- */
 

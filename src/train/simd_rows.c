@@ -61,6 +61,33 @@ void train_simd_sum_rows(const float *x, float *out, int64_t rows,
                     least(COLUMNS, width - c));
 }
 
+void train_simd_sum_rows_bf16(const uint16_t *x, float *out, int64_t rows,
+                              int64_t width)
+{
+    for (int64_t c0 = 0; c0 < width; c0 += COLUMNS) {
+        int64_t n = least(COLUMNS, width - c0);
+        double total[COLUMNS] = {0};
+
+        for (int64_t r0 = 0; r0 < rows; r0 += BLOCK) {
+            int64_t end = least(r0 + BLOCK, rows);
+            float sum[COLUMNS] = {0};
+
+            for (int64_t r = r0; r < end; r++)
+                for (int64_t c = 0; c < n; c++) {
+                    uint32_t u = (uint32_t)x[r * width + c0 + c] << 16;
+                    float f;
+
+                    memcpy(&f, &u, sizeof f);
+                    sum[c] += f;
+                }
+            for (int64_t c = 0; c < n; c++)
+                total[c] += (double)sum[c];
+        }
+        for (int64_t c = 0; c < n; c++)
+            out[c0 + c] = (float)total[c];
+    }
+}
+
 void train_simd_dot_rows(const float *a, const float *b, float *out,
                          int64_t rows, int64_t width)
 {
@@ -85,12 +112,6 @@ void train_simd_mul(const float *a, const float *b, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         y[i] = a[i] * b[i];
-}
-
-void train_simd_axpy(float a, const float *x, float *y, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] += a * x[i];
 }
 
 void train_simd_fill(float *y, float v, int64_t n)
