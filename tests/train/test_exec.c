@@ -194,6 +194,31 @@ static const struct pdl_model *deep_net(pdl_arena *a, int nspatial)
     return m;
 }
 
+static void equals_serial(const struct pdl_model *m, pdl_arena *a,
+                          const char *strategy, int64_t batch)
+{
+    struct pdl_train_diff d = {.differs = false};
+    struct pdl_err err = {"", ""};
+    const struct pdl_plan *p =
+        lowered(a, m, strategy, batch, PDL_F64, true, &err);
+    struct pdl_train_comparison c = {
+        .b = p,
+        .opt = {.backend = "ref", .seed = 5, .poison = true},
+        .steps = 3,
+        .lr = 0.05,
+        .tolerance = 1e-9,
+        .exact = true};
+
+    if (!p)
+        fail_msg("%s: %s", strategy, err.msg);
+    c.a = lowered_serial(a, m, p, PDL_F64, &err);
+    if (pdl_train_compare(&c, &d, &err) != PDL_OK)
+        fail_msg("%s: %s", strategy, err.msg);
+    if (d.differs)
+        say(strategy, &d);
+    assert_true(d.compared > 0);
+}
+
 static void every_strategy_equals_serial(void **state)
 {
     static const struct {
@@ -232,28 +257,41 @@ static void every_strategy_equals_serial(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-        const struct pdl_model *m = deep_net(a, cases[i].nspatial);
-        struct pdl_train_diff d = {.differs = false};
-        struct pdl_err err = {"", ""};
-        const struct pdl_plan *p =
-            lowered(a, m, cases[i].text, cases[i].batch, PDL_F64, true, &err);
-        struct pdl_train_comparison c = {
-            .b = p,
-            .opt = {.backend = "ref", .seed = 5, .poison = true},
-            .steps = 3,
-            .lr = 0.05,
-            .tolerance = 1e-9,
-            .exact = true};
 
-        if (!p)
-            fail_msg("%s: %s", cases[i].text, err.msg);
-        c.a = lowered_serial(a, m, p, PDL_F64, &err);
-        if (pdl_train_compare(&c, &d, &err) != PDL_OK)
-            fail_msg("%s: %s", cases[i].text, err.msg);
-        if (d.differs)
-            say(cases[i].text, &d);
+        equals_serial(deep_net(a, cases[i].nspatial), a, cases[i].text,
+                      cases[i].batch);
         pdl_arena_destroy(a);
     }
+}
+
+static void every_strategy_of_a_transformer_equals_serial(void **state)
+{
+    static const char *const models[] = {
+        "gpt:layers=2,hidden=12,heads=3,ffn=20,vocab=17,seq=7",
+        "llama:layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6",
+    };
+    static const char *const strategies[] = {
+        "data=3",
+        "tensor=2",
+        "tensor=2+seq",
+        "pipe=2(1f1b,m=2)",
+        "pipe=3(gpipe,m=2),data=2",
+        "data=2,tensor=2",
+        "pipe=2(1f1b,m=2),tensor=2+seq",
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof models / sizeof models[0]; k++)
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            const struct pdl_model *m;
+            struct pdl_err err;
+
+            if (pdl_model_load(a, models[k], NULL, &m, &err) != PDL_OK)
+                fail_msg("%s: %s", models[k], err.msg);
+            equals_serial(m, a, strategies[i], 6);
+            pdl_arena_destroy(a);
+        }
 }
 
 /* ---- optimizers ------------------------------------------------------------ */
@@ -407,6 +445,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_equal_serial_in_float32),
         cmocka_unit_test(ranks_equal_serial_on_the_cpu_backend),
         cmocka_unit_test(every_strategy_equals_serial),
+        cmocka_unit_test(every_strategy_of_a_transformer_equals_serial),
         cmocka_unit_test(every_optimizer_equals_serial),
         cmocka_unit_test(a_skipped_allreduce_is_caught),
         cmocka_unit_test(a_dropped_halo_row_is_caught),
