@@ -4,6 +4,7 @@
  * and what rank 0 tells of it. */
 #include "run_priv.h"
 #include "train_options.h"
+#include "train_trace.h"
 #include "paradl/train.h"
 
 #include <math.h>
@@ -30,6 +31,7 @@ struct session {
     int rank, ranks;
     double start_s, last_s;
     bool line_shown;
+    struct train_trace trace;
 };
 
 /* ---- what to train ----------------------------------------------------------- */
@@ -236,6 +238,39 @@ static void tell(void *ctx, const struct pdl_train_line *l)
     progress(s, l);
 }
 
+static void measured(void *ctx, const double *seconds)
+{
+    struct session *s = ctx;
+
+    s->trace.seconds = PDL_NEW(s->arena, double, s->plan->nops + 1);
+    if (s->trace.seconds)
+        memcpy(s->trace.seconds, seconds,
+               (size_t)s->plan->nops * sizeof seconds[0]);
+}
+
+static void traced(void *ctx, int rank, const struct pdl_train_event *events,
+                   int64_t n)
+{
+    struct session *s = ctx;
+
+    train_trace_rank(&s->trace, rank, events, n);
+}
+
+static enum pdl_status write_traces(struct session *s, enum pdl_status st,
+                                    struct pdl_err *err)
+{
+    enum pdl_status ended;
+
+    if (!s->job.timings || s->rank != 0)
+        return st;
+    ended = train_trace_end(&s->trace, st == PDL_OK ? s->o.trace : NULL,
+                            st == PDL_OK ? err : NULL);
+    st = st == PDL_OK ? ended : st;
+    if (st == PDL_OK && s->o.timings)
+        st = train_timings_write(&s->trace, &s->summary, s->o.timings, err);
+    return st;
+}
+
 static void summary_json(struct session *s)
 {
     const struct pdl_train_summary *x = &s->summary;
@@ -258,7 +293,8 @@ static void summary_json(struct session *s)
     pdl_json_key(&j, "memory");
     pdl_json_object(&j);
     pdl_json_kint(&j, "tensors_bytes", x->memory.arena);
-    pdl_json_kint(&j, "state_bytes", x->memory.state);
+    pdl_json_kint(&j, "weights_bytes", x->memory.state);
+    pdl_json_kint(&j, "optimizer_bytes", x->memory.optimizer);
     pdl_json_kint(&j, "workspace_bytes", x->memory.scratch);
     pdl_json_kint(&j, "comm_buffers_bytes", x->memory.buffers);
     pdl_json_end(&j);
@@ -348,6 +384,9 @@ static void fill_job(struct session *s)
         .data = o->data,
         .weights_in = o->load,
         .weights_out = o->save,
+        .timings = o->trace || o->timings,
+        .traced = traced,
+        .measured = measured,
         .stop = &stop_asked,
         .tell = tell,
         .ctx = s};
@@ -404,10 +443,13 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
         return st;
     catch_signals();
     s->start_s = pdl_clock_s();
+    if (s->job.timings && s->rank == 0)
+        train_trace_begin(&s->trace, s->plan);
     st = s->o.virtual_ranks
              ? pdl_train_virtual((int)s->plan->mesh->pes, 0, body, s, err)
              : run_mpi(s, err);
     erase(s);
+    st = write_traces(s, st, err);
     if (s->log) {
         enum pdl_status closed = pdl_metrics_close(s->log, err);
 

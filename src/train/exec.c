@@ -313,6 +313,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
                               const struct pass *p, struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
+    double start = t->opt.timed ? pdl_clock_s() : 0;
     enum pdl_status st = PDL_OK;
 
     switch (o->kind) {
@@ -332,6 +333,8 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
     default:
         st = train_run_comm(t, op, micro, err);
     }
+    if (t->opt.timed && !p->evaluate)
+        t->opt.timed(t->opt.timed_ctx, op, micro, start, pdl_clock_s());
     if (st == PDL_OK)
         show(t, op, micro);
     if (st == PDL_OK && t->hunting)

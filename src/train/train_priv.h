@@ -200,6 +200,22 @@ enum pdl_status train_samples_check(const struct pdl_dataset *d,
 enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
                                    const struct pdl_train_part *part,
                                    struct pdl_err *err);
+/* timing.c: what operations took */
+struct train_clock {
+    const struct pdl_plan *plan;
+    struct pdl_train_event *events; /* of the last step */
+    int64_t nevents, most, steps;
+    double *seconds; /* of each operation, over the steps but the first */
+    double base_s;
+};
+enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
+                                 const struct pdl_plan *p, struct pdl_err *err);
+void train_clock_step(struct train_clock *c); /* a step begins */
+void train_clock_timed(void *ctx, int op, int64_t micro, double start_s,
+                       double end_s);
+enum pdl_status train_clock_report(struct train_clock *c,
+                                   const struct pdl_train_job *job,
+                                   pdl_comm *comm, struct pdl_err *err);
 /* tune.c: the optimizer on this rank's weights. Choose before the program is
  * written: some want to see all gradients before the first update. */
 enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);

@@ -149,14 +149,14 @@ static bool open_slot(pdl_trainer *t, int tensor)
     s->owner = train_is_owner(t, tensor);
     for (int k = 0; k < u->how->nstates; k++) {
         s->state[k] = calloc(n, size);
-        t->sizes.state += (int64_t)(n * size);
+        t->sizes.optimizer += (int64_t)(n * size);
         if (!s->state[k])
             return false;
     }
     if (a->dtype != PDL_BF16)
         return true;
     s->master = calloc(n, sizeof(float));
-    t->sizes.state += (int64_t)(n * sizeof(float));
+    t->sizes.optimizer += (int64_t)(n * sizeof(float));
     return s->master != NULL;
 }
 
