@@ -32,6 +32,8 @@ struct cli_job {
 /* Loads model and system and settles the defaults. */
 enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
                              struct cli_job *j, struct pdl_err *err);
+/* How values are kept at a precision. */
+enum pdl_dtype cli_storage(enum pdl_precision p);
 /* The defaults alone, of a job whose model and system are there. */
 enum pdl_status cli_job_settle(const struct cli_question *q, struct cli_job *j,
                                struct pdl_err *err);
