@@ -7,12 +7,59 @@
 #include <stdio.h>
 #include <string.h>
 
+enum pdl_status cli_effects(const char *text, uint32_t *bits,
+                            struct pdl_err *err)
+{
+    *bits = 0;
+    while (text && *text) {
+        size_t n = strcspn(text, ",");
+        char name[64];
+        uint32_t bit = 0;
+        enum pdl_status st;
+
+        snprintf(name, sizeof name, "%.*s", (int)n, text);
+        st = pdl_effect_find(name, &bit, err);
+        if (st != PDL_OK)
+            return st;
+        *bits |= bit;
+        text += n + (text[n] == ',');
+    }
+    return PDL_OK;
+}
+
+/* "1.5" or "1..1.5"; the middle of a range is that of its logarithm. */
+static enum pdl_status
+congestion(const char *text, struct pdl_oracle_options *o, struct pdl_err *err)
+{
+    const char *dots = text ? strstr(text, "..") : NULL;
+    double low, high;
+    char first[32];
+
+    if (!text)
+        return PDL_OK;
+    snprintf(first, sizeof first, "%.*s",
+             dots ? (int)(dots - text) : (int)strlen(text), text);
+    if (pdl_unit_parse(first, PDL_UNIT_NONE, &low, NULL) == PDL_OK &&
+        pdl_unit_parse(dots ? dots + 2 : first, PDL_UNIT_NONE, &high, NULL) ==
+            PDL_OK &&
+        low >= 1 && high >= low && high <= 1000) {
+        o->congestion = sqrt(low * high);
+        o->congestion_low = low;
+        o->congestion_high = high;
+        return PDL_OK;
+    }
+    pdl_fail(err, PDL_EINVAL, "--congestion '%.40s' is no range", text);
+    pdl_hint(err, "a factor from 1 on, or two: 1..1.5");
+    return PDL_EINVAL;
+}
+
 enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
                                struct pdl_err *err)
 {
     bool cnn = strcmp(j->model->kind, "transformer") != 0;
     const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
     const char *optimizer = o->optimizer ? o->optimizer : cnn ? "sgd" : "adam";
+    enum pdl_status st;
 
     j->oracle = (struct pdl_oracle_options){
         .parameters = o->parameters && strcmp(o->parameters, "ideal") == 0
@@ -22,13 +69,13 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
         .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
         .dataset = o->dataset,
     };
-    if (o->framework) {
-        enum pdl_status st =
-            pdl_framework_find(o->framework, &j->oracle.framework, err);
-
-        if (st != PDL_OK)
-            return st;
-    }
+    st = cli_effects(o->without, &j->oracle.without, err);
+    if (st == PDL_OK)
+        st = congestion(o->congestion, &j->oracle, err);
+    if (st == PDL_OK && o->framework)
+        st = pdl_framework_find(o->framework, &j->oracle.framework, err);
+    if (st != PDL_OK)
+        return st;
     if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
         return PDL_OK;
     return pdl_fail(err, PDL_EINVAL, "%s has no %s arithmetic", j->sys.pe.name,
@@ -137,8 +184,10 @@ const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
 void cli_job_json(struct pdl_json *w, const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
+    struct pdl_projection bars = j->x;
     struct pdl_bill bill;
 
+    pdl_interval(j->plan, &j->sys, &j->oracle, &bars);
     pdl_json_kint(w, "pes", x->pes);
     pdl_json_kint(w, "batch", x->batch);
     pdl_json_kbool(w, "feasible", x->feasible);
@@ -150,8 +199,8 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_knum(w, "step_s", x->step_s);
     pdl_json_key(w, "interval_s");
     pdl_json_flat(w);
-    pdl_json_num(w, x->low_s > 0 ? x->low_s : NAN); /* null: not known */
-    pdl_json_num(w, x->high_s > 0 ? x->high_s : NAN);
+    pdl_json_num(w, bars.low_s > 0 ? bars.low_s : NAN); /* null: ideal */
+    pdl_json_num(w, bars.high_s > 0 ? bars.high_s : NAN);
     pdl_json_end(w);
     pdl_json_knum(w, "epoch_s", x->epoch_s);
     pdl_json_knum(w, "samples_per_s", x->samples_per_s);
