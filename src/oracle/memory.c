@@ -10,6 +10,7 @@
 #include <string.h>
 
 struct tally {
+    int64_t updated;     /* bytes of weights that this rank updates */
     const int64_t *size; /* bytes of each tensor on this rank */
     int64_t live[8];     /* by enum pdl_plan_kind */
 };
@@ -37,7 +38,7 @@ static void note(const struct oracle *o, const struct tally *t,
                  struct pdl_projection *out)
 {
     int64_t weights = t->live[PDL_PLAN_WEIGHT];
-    int64_t state = weights * o->opt->optimizer_slots;
+    int64_t state = t->updated * o->opt->optimizer_slots;
     int64_t all = sum(t) + state;
 
     if (all <= out->allocated_bytes)
@@ -49,6 +50,13 @@ static void note(const struct oracle *o, const struct tally *t,
     out->activations_bytes = all - weights - state - out->gradients_bytes;
 }
 
+/* Weights are there all the time: an update or a gather only renews them. */
+static bool is_kept(const struct oracle *o, int t)
+{
+    return o->p->tensors[t].kind == PDL_PLAN_WEIGHT ||
+           o->p->tensors[t].kind == PDL_PLAN_STATE;
+}
+
 static void walk(const struct oracle *o, int stage, int first_item, int nitems,
                  struct tally *t, struct pdl_projection *out)
 {
@@ -57,8 +65,8 @@ static void walk(const struct oracle *o, int stage, int first_item, int nitems,
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
-            for (int j = 0; op->kind != PDL_PLAN_OP_UPDATE && j < op->nout; j++)
-                if (in_stage(o, op->out[j], stage))
+            for (int j = 0; j < op->nout; j++)
+                if (in_stage(o, op->out[j], stage) && !is_kept(o, op->out[j]))
                     t->live[o->p->tensors[op->out[j]].kind] +=
                         t->size[op->out[j]];
             note(o, t, out);
@@ -79,6 +87,24 @@ static int64_t in_flight(const struct oracle *o, int stage)
                                                                       : rest;
 }
 
+/* Optimizer state goes with what the rank updates: its weights, or with ZeRO
+ * its parts of them. */
+static int64_t updated(const struct oracle *o, const struct pdl_plan_stage *s,
+                       const int64_t *size)
+{
+    int64_t n = 0;
+
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            const struct pdl_plan_op *op =
+                &o->p->ops[o->p->items[i].first_op + k];
+
+            for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout; j++)
+                n += size[op->out[j]];
+        }
+    return n;
+}
+
 static void by_lifetimes(const struct oracle *o, int stage, const int64_t *size,
                          struct pdl_projection *out)
 {
@@ -94,6 +120,7 @@ static void by_lifetimes(const struct oracle *o, int stage, const int64_t *size,
              k == PDL_PLAN_LABEL))
             t.live[k] += size[i];
     }
+    t.updated = updated(o, s, size);
     walk(o, stage, s->first_forward, s->nforward, &t, out);
     saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_INPUT] +
             t.live[PDL_PLAN_STATISTIC];

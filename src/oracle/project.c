@@ -68,7 +68,8 @@ enum phase { FORWARD, BACKWARD, UPDATE };
  * overlap, when backward is over) and the exchange before it is done. */
 struct streams {
     double compute, network;
-    double *ready; /* of each tensor */
+    double prefetch; /* compute was here when weights were last gathered */
+    double *ready;   /* of each tensor */
     bool overlap;
 };
 
@@ -76,6 +77,20 @@ static bool is_comm(enum pdl_plan_op_kind kind)
 {
     return kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND &&
            kind != PDL_PLAN_OP_SLICE;
+}
+
+/* ZeRO: weights on their way to a layer, gradients on their way to their
+ * parts. A gather may start when the one before it did, one block ahead. */
+static bool is_weight_traffic(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    enum pdl_plan_kind kind =
+        x->nin > 0 ? o->p->tensors[x->in[0]].kind : PDL_PLAN_ACTIVATION;
+
+    return (x->kind == PDL_PLAN_OP_ALLGATHER && kind == PDL_PLAN_WEIGHT) ||
+           ((x->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
+             x->kind == PDL_PLAN_OP_ALLREDUCE) &&
+            kind == PDL_PLAN_WEIGHT_GRADIENT);
 }
 
 static double inputs_ready(const struct oracle *o, int op,
@@ -95,13 +110,18 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            double seconds, struct streams *c)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-    bool exchange =
-        phase == UPDATE && (is_comm(kind) || kind == PDL_PLAN_OP_RECV);
+    bool traffic = phase != UPDATE && is_weight_traffic(o, op);
+    bool exchange = traffic || (phase == UPDATE &&
+                                (is_comm(kind) || kind == PDL_PLAN_OP_RECV));
     double *stream = exchange ? &c->network : &c->compute;
     double start = inputs_ready(o, op, c);
 
     if (exchange && !c->overlap && c->compute > start)
         start = c->compute;
+    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) {
+        start = c->prefetch > start ? c->prefetch : start;
+        c->prefetch = c->compute;
+    }
     if (*stream > start)
         start = *stream;
     *stream = start + seconds;
@@ -140,6 +160,8 @@ static void add_items(const struct oracle *o, int first, int nitems,
                 continue;
             }
             *comm_phase(t, o->p->ops[op].kind, phase == UPDATE) += s;
+            if (phase != UPDATE && is_weight_traffic(o, op))
+                continue; /* what is not hidden shows as waiting */
             if (phase == FORWARD)
                 t->forward_comm += s;
             if (phase == BACKWARD)
@@ -157,23 +179,33 @@ static bool overlaps(const struct oracle *o)
            !(o->opt->framework && o->opt->framework->no_overlap);
 }
 
+/* What a phase took beyond its work; 0: what rounding leaves. */
+static double waiting(double took, double work)
+{
+    return took - work > 1e-9 * took ? took - work : 0;
+}
+
 static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     struct streams c = {.ready = ready, .overlap = overlaps(o)};
     struct oracle_ranks r;
-    double backward_end;
+    double forward_end, backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
     memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
     add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
+    forward_end = c.compute;
+    t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
     add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
     backward_end = c.compute;
+    t->backward_comm +=
+        waiting(backward_end - forward_end, t->backward + t->backward_comm);
     add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
     t->exposed_gradients = c.compute - backward_end - t->update;
-    if (t->exposed_gradients < 1e-15)
+    if (t->exposed_gradients < 1e-12 * c.compute)
         t->exposed_gradients = 0;
 }
 

@@ -14,8 +14,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
     static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT};
-    const char *what = s->zero                            ? "zero"
-                       : s->recompute                     ? "recompute"
+    const char *what = s->recompute                       ? "recompute"
                        : s->swap_auto                     ? "swap"
                        : s->offload_optimizer             ? "offload"
                        : s->offload_activations           ? "offload"
@@ -30,7 +29,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                     s->clause[c].term[t].size[0] > 1)
                     what = pdl_axis_name(axes[k]);
     if (!what)
-        return PDL_OK;
+        return plan_zero_check(s, err);
     return pdl_fail(err, PDL_EINVAL,
                     "strategy: %s is not implemented in plans yet", what);
 }
@@ -386,6 +385,7 @@ static void run(struct plan_lower *lo)
     forward(lo, stages);
     backward(lo, stages);
     update(lo, stages);
+    plan_zero_join(lo);
     plan_insert_frees(lo);
     if (lo->status == PDL_OK)
         index_forward(lo);

@@ -349,6 +349,20 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
                  pick(rng, 0, 5) ? "" : ",accumulate=2");
 }
 
+/* Transformations that go with any axes. */
+static void add_options(struct pdl_rng *rng, const char *axes, char *text,
+                        size_t size)
+{
+    static const char *const zero[] = {
+        "", "", "", ",zero=1", ",zero=2", ",zero=3", ",zero=3:2"};
+    const char *z = zero[pick(rng, 0, 6)];
+
+    if (strchr(axes, ';') && *z)
+        snprintf(text, size, "*: %s; %s", z + 1, axes);
+    else
+        snprintf(text, size, "%s%s", axes, z);
+}
+
 /* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
 static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
                        char *what, size_t size, struct pdl_err *err)
@@ -360,12 +374,13 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
                                    .allow_empty = pick(&rng, 0, 3) > 0};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    char text[512];
+    char axes[512], text[600];
 
     if (transformer && pick(&rng, 0, 3) > 0)
-        random_tensor(&rng, text, sizeof text);
+        random_tensor(&rng, axes, sizeof axes);
     else
-        random_strategy(&rng, m, text, sizeof text);
+        random_strategy(&rng, m, axes, sizeof axes);
+    add_options(&rng, axes, text, sizeof text);
     snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
              text, (long long)opt.batch);
     *err = (struct pdl_err){"", ""};
@@ -376,6 +391,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
      * than what it cuts */
     return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ||
                    strstr(err->msg, "cuts only") ||
+                   strstr(err->msg, "has no groups") ||
                    strstr(err->msg, "is smaller than")
                ? 1
                : -1;
