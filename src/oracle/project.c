@@ -12,6 +12,7 @@
 /* Seconds of one stage for one micro-batch, and once a step. */
 struct stage_time {
     double forward, backward, update;
+    double recompute; /* of backward: forward operations once more */
     double layer_comm, halo, p2p, gradient_comm;
     double forward_comm, backward_comm; /* inside forward and backward */
     double forward_send, backward_send; /* to other stages, inside those */
@@ -133,6 +134,11 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
         c->ready[o->p->ops[op].out[k]] = *stream;
 }
 
+static bool is_forward(const struct pdl_plan_op *op)
+{
+    return op->kind == PDL_PLAN_OP_COMPUTE && op->pass == PDL_FORWARD;
+}
+
 static void add_items(const struct oracle *o, int first, int nitems,
                       enum phase phase, const struct oracle_ranks *r,
                       struct stage_time *t, struct streams *c,
@@ -157,6 +163,8 @@ static void add_items(const struct oracle *o, int first, int nitems,
             run_on_streams(o, op, phase, s, c);
             if (!comm) {
                 *compute += s;
+                if (phase == BACKWARD && is_forward(&o->p->ops[op]))
+                    t->recompute += s;
                 continue;
             }
             *comm_phase(t, o->p->ops[op].kind, phase == UPDATE) += s;
@@ -338,13 +346,15 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
     double m = (double)o->p->micro_batches;
 
     out->forward_s = m * t->forward;
-    out->backward_s = m * t->backward;
+    out->backward_s = m * (t->backward - t->recompute);
+    out->recompute_s = m * t->recompute;
     out->update_s = t->update;
     out->layer_comm_s = m * t->layer_comm;
     out->halo_s = m * t->halo;
     out->p2p_s = m * t->p2p;
     out->gradient_comm_s = t->gradient_comm;
-    out->compute_s = out->forward_s + out->backward_s + out->update_s;
+    out->compute_s =
+        out->forward_s + out->backward_s + out->recompute_s + out->update_s;
     out->comm_s =
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
@@ -393,6 +403,7 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
     for (int s = 0; s < n; s++) {
         x.forward = larger(x.forward, t[s].forward);
         x.backward = larger(x.backward, t[s].backward);
+        x.recompute = larger(x.recompute, t[s].recompute);
         x.update = larger(x.update, t[s].update);
         x.layer_comm = larger(x.layer_comm, t[s].layer_comm);
         x.halo = larger(x.halo, t[s].halo);

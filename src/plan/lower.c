@@ -14,8 +14,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
     static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT};
-    const char *what = s->recompute                       ? "recompute"
-                       : s->swap_auto                     ? "swap"
+    const char *what = s->swap_auto                       ? "swap"
                        : s->offload_optimizer             ? "offload"
                        : s->offload_activations           ? "offload"
                        : s->compress_density > 0          ? "compress"
@@ -385,6 +384,7 @@ static void run(struct plan_lower *lo)
     forward(lo, stages);
     backward(lo, stages);
     update(lo, stages);
+    plan_recompute(lo, stages);
     plan_zero_join(lo);
     plan_insert_frees(lo);
     if (lo->status == PDL_OK)

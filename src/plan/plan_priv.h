@@ -229,6 +229,9 @@ int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w);
 void plan_zero_join(struct plan_lower *lo);
 enum pdl_status plan_zero_check(const struct pdl_strategy *s,
                                 struct pdl_err *err);
+/* recompute.c: are two layers, by their names, of one block? */
+bool plan_same_block(const char *a, const char *b);
+void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);
 /* free.c: FREE after the last use of every tensor that is not state */

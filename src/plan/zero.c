@@ -93,16 +93,6 @@ int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w)
 
 /* ---- blocks travel together -------------------------------------------------------- */
 
-/* "layers.17" of "layers.17.attn.q"; a name with fewer dots is its own. */
-static size_t block_name(const char *name)
-{
-    size_t n = strcspn(name, ".");
-
-    if (name[n] == '\0')
-        return n;
-    return n + 1 + strcspn(name + n + 1, ".");
-}
-
 static int *find_blocks(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
@@ -111,10 +101,8 @@ static int *find_blocks(struct plan_lower *lo)
 
     for (int i = 0; block && i < m->nnodes; i++) {
         const char *a = m->nodes[i > 0 ? i - 1 : 0].name, *b = m->nodes[i].name;
-        size_t n = block_name(b);
 
-        if (block_name(a) != n || memcmp(a, b, n) != 0)
-            now++;
+        now += !plan_same_block(a, b);
         for (int j = 0; j < m->nodes[i].nweights; j++)
             block[m->nodes[i].weights[j]] = now;
     }

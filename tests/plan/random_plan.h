@@ -22,14 +22,20 @@ struct net {
     pdl_build *b;
     struct pdl_rng *rng;
     int nspatial, layers;
+    int blocks; /* layers that form one by their names; 0: none */
     int tensor;
 };
 
 static const char *name(struct net *n, const char *kind)
 {
-    static char text[32];
+    static char text[48];
 
-    snprintf(text, sizeof text, "%s%d", kind, ++n->layers);
+    n->layers++;
+    if (n->blocks)
+        snprintf(text, sizeof text, "b.%d.%s%d", n->layers / n->blocks, kind,
+                 n->layers);
+    else
+        snprintf(text, sizeof text, "%s%d", kind, n->layers);
     return text;
 }
 
@@ -209,6 +215,7 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
     const struct pdl_model *m;
     struct pdl_err err;
 
+    n.blocks = pick(rng, 0, 2) == 0 ? (int)pick(rng, 2, 5) : 0;
     n.nspatial = n.nspatial > 6 ? 3 : n.nspatial > 3 ? 2 : 1;
     n.tensor = pdl_build_tensor(n.b, "x", PDL_TENSOR_INPUT, PDL_F32,
                                 1 + n.nspatial, dim);
@@ -355,12 +362,19 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
 {
     static const char *const zero[] = {
         "", "", "", ",zero=1", ",zero=2", ",zero=3", ",zero=3:2"};
-    const char *z = zero[pick(rng, 0, 6)];
+    static const char *const recompute[] = {"",
+                                            "",
+                                            "",
+                                            ",recompute=full",
+                                            ",recompute=selective",
+                                            ",recompute=selective-op"};
+    const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
 
-    if (strchr(axes, ';') && *z)
-        snprintf(text, size, "*: %s; %s", z + 1, axes);
+    if (strchr(axes, ';') && (*z || *r))
+        snprintf(text, size, "*: %s%s; %s", *z ? z + 1 : "", *z ? r : r + 1,
+                 axes);
     else
-        snprintf(text, size, "%s%s", axes, z);
+        snprintf(text, size, "%s%s%s", axes, z, r);
 }
 
 /* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
