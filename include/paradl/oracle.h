@@ -160,15 +160,17 @@ struct pdl_fit_result {
     int evaluations;
     double value[PDL_FIT_MAX];
     /* how much the error grows when the parameter is off by a quarter; where
-     * it hardly does, the data do not identify it and it keeps its start */
+     * that is within one standard error, the rows do not identify it and it
+     * keeps its start */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
 };
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
- * proportion to the value. Changes sys. */
+ * proportion to the value; `rows` measurements make up the error. Changes
+ * sys. */
 void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
-                    int n, pdl_fit_cost cost, void *ctx,
+                    int n, pdl_fit_cost cost, void *ctx, int rows,
                     struct pdl_fit_result *out);
 /* The parameters that layer times can identify; NULL past the end. */
 const struct pdl_fit_param *pdl_fit_layer_param(int i);

@@ -139,23 +139,12 @@ int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,
 
 /* ---- boxes ------------------------------------------------------------- */
 
-enum { PDL_BOX_DIMS = PDL_MAX_RANK + 1 };
-
-/* [lo, hi) in each dimension; empty when any hi <= lo. */
-struct pdl_box {
-    int ndims;
-    int64_t lo[PDL_BOX_DIMS], hi[PDL_BOX_DIMS];
-};
+/* struct pdl_box is base's: checkpoints and readers of data cut boxes too. */
 
 /* Part i of p of n items in units of u: m = ceil(n/u) units are dealt as
  * evenly as floors allow; the last unit may be short, parts may be empty. */
 void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
                int64_t *hi);
-bool pdl_box_empty(const struct pdl_box *b);
-int64_t pdl_box_volume(const struct pdl_box *b);
-/* The common part; false (and an empty box) when there is none. */
-bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
-                       struct pdl_box *out);
 
 /* A window along one dimension: kernel k, stride q, dilation e, padding a at
  * the low end, x items in, y items out. */

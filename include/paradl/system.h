@@ -175,6 +175,7 @@ struct pdl_storage {
     double bytes_per_s; /* node-local: of the node; shared: of the system */
     double node_bytes_per_s; /* shared: what one node can draw */
     double latency_s;        /* to open a file */
+    double contention_s;     /* more for every other PE that opens one too */
 };
 
 struct pdl_node_desc {
@@ -396,6 +397,12 @@ struct pdl_fit {
  * times do not grow with size. */
 enum pdl_status pdl_fit_line(const double *bytes, const double *seconds, int n,
                              struct pdl_fit *out, struct pdl_err *err);
+
+/* Seconds of a collective of so many bytes on so many PEs, read between the
+ * measured times (collectives[].times) of the nearest sizes and numbers of
+ * PEs; false: it was not measured at all. */
+bool pdl_collective_seconds(const struct pdl_system *sys, const char *op,
+                            int64_t pes, int64_t bytes, double *out);
 
 /* Slurm host lists: "gpu[001-004,010],cpu7". Duplicates are kept, zero
  * padding too. At most PDL_MAX_HOSTS names. */

@@ -20,6 +20,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_compare,
     &cli_validate,
     &cli_calibrate,
+    &cli_bench,
     &cli_model_show,
     &cli_model_list,
     &cli_model_convert,

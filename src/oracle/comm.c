@@ -244,6 +244,14 @@ bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
     return false;
 }
 
+/* Does filter's allreduce of backward sum its own part only? */
+static bool folds(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return f && f->folded_filter && oracle_has_axis(o, PDL_AXIS_FILTER);
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows)
 {
@@ -271,8 +279,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         if (f && f->leaders && gradient && w.level > 0 &&
             oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);
-        if (f && f->folded_filter && !gradient &&
-            oracle_has_axis(o, PDL_AXIS_FILTER))
+        if (f && !gradient && folds(o))
             in /= n; /* after a local stack and sum */
         return sync + oracle_allreduce(o, op, rank, &w, n, in);
     case PDL_PLAN_OP_REDUCE_SCATTER:
@@ -289,14 +296,23 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 }
 
 /* The host waited for the collective, so nothing is queued on the device:
- * the call that copies shows in full. */
+ * the calls that copy show in full. A result is put into place by one (read
+ * and written); before a folded allreduce the n parts are stacked by one and
+ * summed by another, which reads all and writes one of them. */
 double oracle_copy(const struct oracle *o, int op, int64_t rank)
 {
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double passes = 2, calls = 1;
     struct pdl_work w;
 
     if (!o->opt->framework || !o->opt->framework->copies ||
         o->opt->parameters == PDL_IDEAL)
         return 0;
+    if (x->kind == PDL_PLAN_OP_ALLREDUCE && folds(o)) {
+        passes += 1 + 1 / (double)group_size(o, x->group);
+        calls++;
+    }
     pdl_plan_op_work(o->p, op, rank, &w);
-    return oracle_host_call(o) + 2 * (double)w.write_bytes / o->pe.bytes_per_s;
+    return calls * oracle_host_call(o) +
+           passes * (double)w.write_bytes / o->pe.bytes_per_s;
 }

@@ -318,14 +318,17 @@ static double stage_busy(const struct stage_time *t)
 }
 
 /* Every rank opens its log files on the shared disk, which serves one after
- * the other: a habit of the framework, not of the network. Layers that are
- * split write theirs forward and backward. */
+ * the other: a habit of the framework, not of the network. The locks of the
+ * directory that they share go from client to client, so an open takes longer
+ * the more of them there are. Layers that are split write theirs forward and
+ * backward. */
 static double open_seconds(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
     bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
     bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
                  oracle_has_axis(o, PDL_AXIS_CHANNEL);
+    double pes = (double)o->p->mesh->pes;
     int opens;
 
     if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
@@ -337,7 +340,9 @@ static double open_seconds(const struct oracle *o)
         if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
             opens += 2;
     }
-    return opens * (double)o->p->mesh->pes * o->sys->storage.latency_s;
+    return opens * pes *
+           (o->sys->storage.latency_s +
+            (pes - 1) * o->sys->storage.contention_s);
 }
 
 static void fill_times(const struct oracle *o, const struct stage_time *t,

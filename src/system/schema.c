@@ -201,6 +201,7 @@ static const struct system_field storage[] = {
     SPEED("bandwidth", bytes_per_s),
     SPEED("node_bandwidth", node_bytes_per_s),
     DELAY("latency", latency_s),
+    DELAY("contention", contention_s),
 };
 #undef HERE
 static const struct system_table storage_table =
