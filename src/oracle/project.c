@@ -3,7 +3,7 @@
  * A plan's step on a system: every operation priced on representative ranks
  * (the slowest counts: collectives wait for it), run on two streams so that
  * gradient exchange hides behind backward where overlap is on, and pipelines
- * by an event simulation of their schedule. */
+ * by an event simulation of their schedule (pipeline.c). */
 #include "oracle_priv.h"
 
 #include <math.h>
@@ -217,97 +217,34 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
         t->exposed_gradients = 0;
 }
 
-/* ---- pipelines ------------------------------------------------------------- */
-
 enum { MAX_STAGES = 256 };
 
-/* The makespan of m micro-batches through the stages: each stage runs its
- * order, a forward waits for the stage before, a backward for the one after.
- * GPipe: all forwards, then all backwards. 1F1B: stage i starts with
- * min(m, p - i) forwards, then alternates (Narayanan et al., SC 2021). */
-struct pipe {
-    const struct stage_time *t;
-    int64_t stages, micro;
-    bool gpipe;
-    double *done; /* [pass][stage][micro]; < 0: not yet */
-    double free_at[MAX_STAGES];
-    int64_t next[MAX_STAGES]; /* position in the stage's order */
-};
-
-/* The k-th task of a stage: >= 0 a forward of that micro-batch, else -1-b. */
-static int64_t task(const struct pipe *p, int64_t stage, int64_t k)
+/* Tasks of a stage include the messages that it waits for. */
+static double makespan(const struct oracle *o, const struct stage_time *t)
 {
-    int64_t warm = p->stages - stage < p->micro ? p->stages - stage : p->micro;
-    int64_t j;
+    double forward[MAX_STAGES], backward[MAX_STAGES];
 
-    if (p->gpipe)
-        return k < p->micro ? k : -1 - (k - p->micro);
-    if (k < warm)
-        return k;
-    j = k - warm; /* alternate: backward, forward, ... then the rest back */
-    if (j < 2 * (p->micro - warm))
-        return j % 2 == 0 ? -1 - j / 2 : warm + j / 2;
-    return -1 - (j - (p->micro - warm));
-}
-
-static double *when(const struct pipe *p, int pass, int64_t stage,
-                    int64_t micro)
-{
-    return &p->done[(pass * p->stages + stage) * p->micro + micro];
-}
-
-/* Runs the stage's next task if what it waits for is done. */
-static bool advance(struct pipe *p, int64_t stage)
-{
-    const struct stage_time *t = &p->t[stage];
-    int64_t k, micro;
-    double ready = 0, start;
-    bool back;
-
-    if (p->next[stage] == 2 * p->micro)
-        return false;
-    k = task(p, stage, p->next[stage]);
-    back = k < 0;
-    micro = back ? -1 - k : k;
-    if (!back && stage > 0)
-        ready = *when(p, 0, stage - 1, micro);
-    if (back && stage < p->stages - 1)
-        ready = *when(p, 1, stage + 1, micro);
-    if (ready < 0)
-        return false;
-    start = ready > p->free_at[stage] ? ready : p->free_at[stage];
-    p->free_at[stage] = start + (back ? t->backward + t->backward_comm
-                                      : t->forward + t->forward_comm);
-    *when(p, back, stage, micro) = p->free_at[stage];
-    p->next[stage]++;
-    return true;
-}
-
-static double makespan(const struct oracle *o, const struct stage_time *t,
-                       pdl_arena *a)
-{
-    struct pipe p = {.t = t,
-                     .stages = o->p->nstages,
-                     .micro = o->p->micro_batches,
-                     .gpipe = o->p->strategy->schedule == PDL_SCHEDULE_GPIPE};
-    bool moved = true;
-    double end = 0;
-
-    p.done = o->record ? o->record->done
-                       : PDL_NEW(a, double, 2 * p.stages * p.micro);
-    if (!p.done)
-        return -1;
-    for (int64_t i = 0; i < 2 * p.stages * p.micro; i++)
-        p.done[i] = -1;
-    while (moved) {
-        moved = false;
-        for (int64_t s = 0; s < p.stages; s++)
-            while (advance(&p, s))
-                moved = true;
+    for (int s = 0; s < o->p->nstages; s++) {
+        forward[s] = t[s].forward + t[s].forward_comm;
+        backward[s] = t[s].backward + t[s].backward_comm;
     }
-    for (int64_t s = 0; s < p.stages; s++)
-        end = p.free_at[s] > end ? p.free_at[s] : end;
-    return end;
+    return oracle_makespan(o, forward, backward);
+}
+
+/* All stages of a lane, one after another on the same PEs. */
+static void add_stage(struct stage_time *sum, const struct stage_time *t)
+{
+    sum->forward += t->forward;
+    sum->backward += t->backward;
+    sum->update += t->update;
+    sum->recompute += t->recompute;
+    sum->layer_comm += t->layer_comm;
+    sum->halo += t->halo;
+    sum->p2p += t->p2p;
+    sum->gradient_comm += t->gradient_comm;
+    sum->forward_comm += t->forward_comm;
+    sum->backward_comm += t->backward_comm;
+    sum->exposed_gradients += t->exposed_gradients;
 }
 
 /* ---- the step ----------------------------------------------------------------- */
@@ -372,14 +309,21 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         out->compute_s + out->exposed_comm_s + out->bubble_s + out->io_s;
 }
 
-/* Stage `worst` is the critical one. */
-static bool fill_stage(const struct oracle *o, const struct stage_time *t,
-                       int worst, pdl_arena *a, struct pdl_projection *out)
+/* The busiest lane is the critical one. */
+static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
+                       struct pdl_projection *out)
 {
-    double span = makespan(o, t, a);
+    struct stage_time lane[MAX_STAGES] = {{0}};
+    double span = makespan(o, t);
+    int worst = 0;
 
+    for (int s = 0; s < o->p->nstages; s++)
+        add_stage(&lane[s % o->p->lanes], &t[s]);
+    for (int l = 0; l < o->p->lanes; l++)
+        if (stage_busy(&lane[l]) > stage_busy(&lane[worst]))
+            worst = l;
     if (span >= 0)
-        fill_times(o, &t[worst], span, out);
+        fill_times(o, &lane[worst], span, out);
     return span >= 0;
 }
 
@@ -425,23 +369,22 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
     return x;
 }
 
-static double span_of(const struct oracle *o, const struct stage_time *each,
-                      pdl_arena *a)
+static double span_of(const struct oracle *o, const struct stage_time *each)
 {
     struct stage_time t[MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++)
         t[s] = *each;
-    return makespan(o, t, a);
+    return makespan(o, t);
 }
 
 /* The plan's own schedule says how many slots a pass has. */
 static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
-                           pdl_arena *a, struct pdl_projection *out)
+                           struct pdl_projection *out)
 {
     struct stage_time x = slowest_of(t, o->p->nstages);
-    double slots = span_of(o, &(struct stage_time){.forward = 1}, a);
-    double span = span_of(o, &x, a);
+    double slots = span_of(o, &(struct stage_time){.forward = 1});
+    double span = span_of(o, &x);
     double messages = (slots - 1) * (x.forward_send + x.backward_send);
 
     if (slots < 0 || span < 0)
@@ -485,7 +428,6 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     pdl_arena *a;
     double *ready;
     bool filled;
-    int worst = 0;
 
     if (plan->nstages > MAX_STAGES)
         return pdl_fail(err, PDL_EINVAL, "more than %d stages", MAX_STAGES);
@@ -504,13 +446,10 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
-    for (int s = 0; s < plan->nstages; s++) {
+    for (int s = 0; s < plan->nstages; s++)
         price_stage(&o, s, ready, &t[s], &x);
-        if (stage_busy(&t[s]) > stage_busy(&t[worst]))
-            worst = s;
-    }
-    filled = (in_lock_step(&o) ? fill_lock_step(&o, t, a, &x)
-                               : fill_stage(&o, t, worst, a, &x));
+    filled =
+        in_lock_step(&o) ? fill_lock_step(&o, t, &x) : fill_lanes(&o, t, &x);
     fill_rates(&o, &x);
     filled = filled && oracle_memory(&o, &x);
     pdl_arena_destroy(a);

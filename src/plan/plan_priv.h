@@ -140,7 +140,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
 int64_t plan_micro_batches(const struct pdl_strategy *s);
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
-                               int *nstages, struct pdl_err *err);
+                               int *lanes, int *nstages, struct pdl_err *err);
 int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
                         int nnodes);
 /* structure.c: are ids, shapes, counts of operands, items and programs such

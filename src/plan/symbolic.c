@@ -37,7 +37,7 @@ static int64_t stage_of(const struct exec *x, int64_t rank)
 
 static bool here(const struct exec *x, int tensor, int64_t rank)
 {
-    return x->p->tensors[tensor].stage == stage_of(x, rank);
+    return x->p->tensors[tensor].stage % x->p->lanes == stage_of(x, rank);
 }
 
 static enum pdl_status wrong(struct exec *x, int op, int64_t rank,

@@ -267,8 +267,10 @@ static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
     char pipe[32] = "", axes[64] = "";
 
     if (pick(rng, 0, 2) == 0)
-        snprintf(pipe, sizeof pipe, "pipe=%d(1f1b,m=%d),", (int)pick(rng, 2, 3),
-                 m);
+        snprintf(pipe, sizeof pipe,
+                 pick(rng, 0, 1) ? "pipe=%d(1f1b,m=%d),"
+                                 : "pipe=%d(interleaved,m=%d,v=2),",
+                 2, 2);
     if (pick(rng, 0, 1))
         snprintf(axes, sizeof axes, "%s=%d,",
                  outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 2) : 0],
