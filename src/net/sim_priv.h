@@ -1,6 +1,7 @@
 /* Shared by the files of the simulator.
  *
- *   share.c   rates of the flows that are on the wire (max-min, incremental)
+ *   share.c   the flows that are on the wire, fill.c their rates (max-min)
+ *   paths.c   the way of a message where there are several
  *   clock.c   which flow has the next event
  *   wire.c    flows in time: latency, bytes at the shared rate, link counters
  *   model.c   what a message takes alone, by the wire model
@@ -118,6 +119,12 @@ static inline const struct net_use *net_share_uses(const struct net_share *s,
 {
     return (const struct net_use *)(const void *)s->uses.base +
            s->flows[flow].uses;
+}
+
+static inline struct net_ref *net_share_refs(const struct net_share *s,
+                                             int link)
+{
+    return (struct net_ref *)(void *)s->refs.base + s->links[link].refs;
 }
 
 /* ---- clock: the next of many events --------------------------------------- */
