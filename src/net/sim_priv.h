@@ -5,8 +5,10 @@
  *   clock.c   which flow has the next event
  *   wire.c    flows in time: latency, bytes at the shared rate, link counters
  *   model.c   what a message takes alone, by the wire model
- *   rounds.c  short cut: rounds of messages that never share a link
- *   events.c  ranks and their operations, event by event
+ *   rounds.c  short cut: rounds of messages that never share a link; lanes.c
+ *             reads them
+ *   events.c  ranks and their operations, event by event; window.c which
+ *             of them are looked at
  *   match.c   which send meets which receive
  *   sim.c     puts them together; flows.c the same for bare flows
  *   energy.c, bounds.c, path.c, timeline.c: what is read off a run */

@@ -32,7 +32,8 @@ static int route(const struct pdl_net *net, int src, int dst, int *links)
     const struct listed_net *s = net->shape;
     size_t at = (size_t)src * (size_t)s->nhosts + (size_t)dst;
 
-    memcpy(links, s->entries + s->first[at], s->n[at] * sizeof *links);
+    for (int i = 0; i < s->n[at]; i++)
+        links[i] = s->entries[s->first[at] + i];
     return s->n[at];
 }
 
@@ -304,12 +305,13 @@ static int walk_link(const struct maker *m, struct ends *e, int l, int at,
 static bool walk_route(const struct maker *m, struct ends *e, int src, int dst)
 {
     size_t pair = (size_t)src * (size_t)e->nhosts + (size_t)dst;
-    const int *links = m->entries + m->first[pair];
     int at = src;
 
-    for (int i = 0; i < m->n[pair] && at >= 0; i++)
-        at = walk_link(m, e, links[i], at,
-                       i + 1 < m->n[pair] ? &links[i + 1] : NULL, dst);
+    for (int i = 0; i < m->n[pair] && at >= 0; i++) {
+        const int *l = &m->entries[m->first[pair] + i];
+
+        at = walk_link(m, e, *l, at, i + 1 < m->n[pair] ? l + 1 : NULL, dst);
+    }
     return at >= 0 && join(e, at, dst);
 }
 
