@@ -1,0 +1,86 @@
+# libparadl-run and paradl-run: what needs MPI, oneDNN or HDF5. Built where MPI
+# is found; -DPDL_MPI=mpich takes MPICH, =none leaves it out. oneDNN and HDF5
+# are optional: the room says what it cannot do without them.
+set(PDL_MPI "openmpi" CACHE STRING "openmpi, mpich or none")
+set(PDL_RUN_ROOMS "")
+set(mpi_package_openmpi ompi-c)
+set(mpi_package_mpich mpich)
+if(NOT PDL_MPI STREQUAL "none")
+  pkg_check_modules(MPI IMPORTED_TARGET ${mpi_package_${PDL_MPI}})
+endif()
+if(NOT MPI_FOUND)
+  message(STATUS "no MPI (${PDL_MPI}): paradl-run is not built")
+  return()
+endif()
+find_program(PDL_MPIRUN NAMES mpirun.${PDL_MPI} mpirun)
+if(PDL_MPIRUN)
+  target_compile_definitions(paradl PRIVATE PDL_MPIRUN="${PDL_MPIRUN}")
+endif()
+# Debian's dnnl-config.cmake asks for OpenCL that its own package does not use.
+find_path(DNNL_INCLUDE dnnl.h)
+find_library(DNNL_LIBRARY dnnl)
+pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5)
+find_package(OpenMP QUIET COMPONENTS C)
+find_package(Threads REQUIRED)
+
+foreach(room comm io train)
+  file(GLOB sources CONFIGURE_DEPENDS src/${room}/*.c)
+  list(FILTER sources EXCLUDE REGEX "/comm/shim\\.c$") # libparadl-mpi's alone
+  if(sources)
+    list(APPEND PDL_RUN_ROOMS ${room})
+    list(APPEND PDL_RUN_SOURCES ${sources})
+  endif()
+endforeach()
+if(NOT PDL_RUN_SOURCES)
+  return()
+endif()
+
+# The data set that ships with the program, compiled in.
+set(digits ${CMAKE_BINARY_DIR}/io/digits.c)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/io)
+add_custom_command(OUTPUT ${digits}
+  COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_SOURCE_DIR}/examples/data/digits.csv.gz
+    -DOUT=${digits} -P ${CMAKE_SOURCE_DIR}/cmake/digits.cmake
+  DEPENDS examples/data/digits.csv.gz cmake/digits.cmake VERBATIM)
+if("io" IN_LIST PDL_RUN_ROOMS)
+  list(APPEND PDL_RUN_SOURCES ${digits})
+  set_source_files_properties(${digits} PROPERTIES
+    INCLUDE_DIRECTORIES ${CMAKE_SOURCE_DIR}/src/io)
+endif()
+
+add_library(paradl_run_objects OBJECT ${PDL_RUN_SOURCES})
+target_link_libraries(paradl_run_objects PUBLIC pdl_flags PkgConfig::DEPS
+  PkgConfig::MPI Threads::Threads m)
+if(DNNL_INCLUDE AND DNNL_LIBRARY)
+  target_link_libraries(paradl_run_objects PUBLIC ${DNNL_LIBRARY})
+  target_compile_definitions(paradl_run_objects PUBLIC PDL_HAVE_DNNL)
+endif()
+if(HDF5_FOUND)
+  target_link_libraries(paradl_run_objects PUBLIC PkgConfig::HDF5)
+  target_compile_definitions(paradl_run_objects PUBLIC PDL_HAVE_HDF5)
+endif()
+if(OpenMP_C_FOUND)
+  target_link_libraries(paradl_run_objects PUBLIC OpenMP::OpenMP_C)
+endif()
+
+add_library(paradl_run_static STATIC $<TARGET_OBJECTS:paradl_run_objects>)
+set_target_properties(paradl_run_static PROPERTIES OUTPUT_NAME paradl-run)
+target_link_libraries(paradl_run_static PUBLIC paradl_run_objects
+  paradl_static)
+
+# libparadl-mpi.so, to be preloaded into MPI programs: takes MPI_Allreduce, shows
+# nothing else, needs nothing that the collectives do not.
+if(EXISTS ${CMAKE_SOURCE_DIR}/src/comm/shim.c)
+  add_library(paradl_mpi SHARED src/comm/shim.c)
+  set_target_properties(paradl_mpi PROPERTIES OUTPUT_NAME paradl-mpi)
+  target_include_directories(paradl_mpi PRIVATE src/comm)
+  target_link_options(paradl_mpi PRIVATE -Wl,--as-needed
+    -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/paradl-mpi.map)
+  target_link_libraries(paradl_mpi PRIVATE pdl_flags paradl_run_static)
+endif()
+
+file(GLOB run_sources CONFIGURE_DEPENDS src/run/*.c)
+if(run_sources)
+  add_executable(paradl-run ${run_sources})
+  target_link_libraries(paradl-run PRIVATE pdl_flags paradl_run_static)
+endif()
