@@ -41,6 +41,9 @@ struct pdl_comm_options {
     bool fixed_order;      /* sums in rank order: the same bits everywhere */
     double timeout_s;      /* 0: 300 s */
     int ranks_per_node;    /* 0: as found; else nodes of so many ranks */
+    /* Allreduce runs this program (coll.h), made for as many ranks. It is
+     * proved first, and must outlive the communicator. */
+    const struct pdl_coll_program *program;
 };
 
 /* Collective over `mpi`, which is duplicated. opt NULL: all defaults. */
@@ -60,6 +63,7 @@ void pdl_comm_destroy(pdl_comm *c); /* NULL: nothing */
 /* What a communicator is like. Texts live as long as it does. */
 struct pdl_comm_info {
     const char *transport; /* of long messages between ranks of a node */
+    const char *used;      /* by the last allreduce */
     int nodes, node_ranks; /* ranks of this rank's node */
     bool cma;              /* another process's memory may be read */
     bool crowded;          /* more ranks than processors */

@@ -141,6 +141,8 @@ struct pdl_comm {
     double timeout_s;
     const char *transport; /* as asked for */
     char *algorithm;       /* or NULL */
+    const struct pdl_coll_program *program;
+    const char *used; /* how the last allreduce went */
     char broken[256];
 
     /* MPI messages */
@@ -282,7 +284,8 @@ struct pdl_comm_request {
 /* Puts it in the queue and lets it begin. Frees it when that fails. */
 enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
                              struct pdl_err *err);
-/* A request that runs a program of coll.h (program.c). */
+/* A request that runs a program of coll.h (program.c): the one of this name,
+ * or (spec NULL) the communicator's own. */
 enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
                              const char *spec, pdl_comm_request **out,
                              struct pdl_err *err);
@@ -295,7 +298,7 @@ enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
 enum pdl_status comm_direct_start(pdl_comm *c, const struct comm_call *call,
                                   bool flat, pdl_comm_request **out,
                                   struct pdl_err *err);
-/* Which algorithm to run (select.c). */
+/* Which algorithm to run; NULL: the communicator's program (select.c). */
 const char *comm_select(const pdl_comm *c, const struct comm_call *call);
 
 #endif

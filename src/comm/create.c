@@ -44,6 +44,8 @@ pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
     c->rank = rank;
     c->size = size;
     c->fixed_order = opt->fixed_order;
+    c->program = opt->program;
+    c->used = "none";
     c->ranks_per_node = opt->ranks_per_node;
     c->transport = opt->transport ? transport_name(opt->transport) : "auto";
     c->timeout_s = opt->timeout_s > 0 ? opt->timeout_s : 300;
@@ -71,6 +73,27 @@ static enum pdl_status check_transport(const struct pdl_comm_options *opt,
     return PDL_EINVAL;
 }
 
+/* Only what is proved is run. */
+static enum pdl_status check_program(const struct pdl_comm_options *opt,
+                                     int size, struct pdl_err *err)
+{
+    const struct pdl_coll_program *prog = opt->program;
+    struct pdl_coll_job job;
+    enum pdl_status st;
+
+    if (opt->algorithm || opt->fixed_order)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a program, or an algorithm or a fixed order");
+    if (prog->nranks != size ||
+        strcmp(prog->alg.collective->name, "allreduce") != 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a program for %s on %d ranks, not allreduce on %d",
+                        prog->alg.collective->name, prog->nranks, size);
+    pdl_coll_program_job(prog, &job);
+    st = pdl_coll_setup(&job, err);
+    return st == PDL_OK ? pdl_coll_verify(&job, NULL, err) : st;
+}
+
 static enum pdl_status check_options(const struct pdl_comm_options *opt,
                                      int size, struct pdl_err *err)
 {
@@ -79,6 +102,8 @@ static enum pdl_status check_options(const struct pdl_comm_options *opt,
 
     if (st != PDL_OK)
         return st;
+    if (opt && opt->program)
+        return check_program(opt, size, err);
     if (!opt || !opt->algorithm || strcmp(opt->algorithm, "auto") == 0)
         return PDL_OK;
     st = pdl_alg_parse("allreduce", opt->algorithm, &job, err);
@@ -316,6 +341,7 @@ static enum pdl_status check_subset(const pdl_comm *c, int n, const int *ranks,
 
 static struct pdl_comm_options same_options(const pdl_comm *c)
 {
+    /* a program is for its number of ranks */
     return (struct pdl_comm_options){.transport = c->transport,
                                      .ranks_per_node = c->ranks_per_node,
                                      .algorithm = c->algorithm,

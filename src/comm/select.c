@@ -44,8 +44,9 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
     int64_t bytes = call->count * comm_type_bytes(call->type);
     const char *found = NULL;
 
-    if (c->algorithm && strcmp(call->collective, "allreduce") == 0)
-        return c->algorithm;
+    if (strcmp(call->collective, "allreduce") == 0 &&
+        (c->program || c->algorithm))
+        return c->program ? NULL : c->algorithm;
     if (c->fixed_order || (c->area && c->node_size == c->size && c->size <= 64))
         found = find(ordered, sizeof ordered / sizeof ordered[0],
                      call->collective, bytes);
@@ -61,5 +62,5 @@ const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes)
         .collective = "allreduce", .count = bytes, .type = PDL_COMM_F32};
 
     call.count = bytes / comm_type_bytes(call.type);
-    return comm_select(c, &call);
+    return c->program ? c->program->alg.name : comm_select(c, &call);
 }

@@ -10,7 +10,7 @@ enum { BENCH_MAX_SIZES = 64 };
 
 struct bench_row {
     int64_t bytes, iterations, wrong;
-    const char *algorithm;
+    const char *algorithm, *transport;
     double ours_s, ours_min_s; /* of the slowest rank; median, best */
     double mpi_s;              /* 0: not measured */
     double limit_s;            /* all ranks copy their buffers */
