@@ -63,7 +63,7 @@ static int by_choice(const char *transport, bool fixed)
         bad |= check_others(c, 1000, (enum pdl_comm_type)t);
     }
     bad |= check_others(c, 0, PDL_COMM_F32);
-    bad |= check_others(c, 1000001, PDL_COMM_F32);
+    bad |= check_others(c, 300001, PDL_COMM_F32);
     for (int64_t n = 1; n < 2000000; n = n * 3 + 1)
         bad |= check_allreduce(c, n, PDL_COMM_F32, PDL_COMM_SUM, n % 2, "auto");
     bad |= check_exchange(c, 0) | check_exchange(c, 100);
@@ -148,17 +148,25 @@ static int with_a_twin(const char *transport)
     return bad;
 }
 
+/* Between processes the algorithms differ only in their messages, and those of
+ * window, cma and auto go the same ways. */
+static bool worth_it(int i, int size, bool all)
+{
+    return all || i == 0 || (size < 4 && (i == 1 || i == 4));
+}
+
 int main(int argc, char **argv)
 {
-    bool all = getenv("PDL_LONG") != NULL;
-    int provided, bad = 0, any = 0;
-
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     static const char *const transports[] = {"auto", "p2p", "window", "cma",
                                              "staged"};
+    bool all = getenv("PDL_LONG") != NULL;
+    int provided, size, bad = 0, any = 0;
 
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < 5; i++) {
-        bad |= every_algorithm(transports[i], all);
+        if (worth_it(i, size, all))
+            bad |= every_algorithm(transports[i], all);
         bad |= by_choice(transports[i], false);
         bad |= by_choice(transports[i], true);
     }
