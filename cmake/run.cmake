@@ -35,6 +35,19 @@ if(NOT PDL_RUN_SOURCES)
   return()
 endif()
 
+# The data set that ships with the program, compiled in.
+set(digits ${CMAKE_BINARY_DIR}/io/digits.c)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/io)
+add_custom_command(OUTPUT ${digits}
+  COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_SOURCE_DIR}/examples/data/digits.csv.gz
+    -DOUT=${digits} -P ${CMAKE_SOURCE_DIR}/cmake/digits.cmake
+  DEPENDS examples/data/digits.csv.gz cmake/digits.cmake VERBATIM)
+if("io" IN_LIST PDL_RUN_ROOMS)
+  list(APPEND PDL_RUN_SOURCES ${digits})
+  set_source_files_properties(${digits} PROPERTIES
+    INCLUDE_DIRECTORIES ${CMAKE_SOURCE_DIR}/src/io)
+endif()
+
 add_library(paradl_run_objects OBJECT ${PDL_RUN_SOURCES})
 target_link_libraries(paradl_run_objects PUBLIC pdl_flags PkgConfig::DEPS
   PkgConfig::MPI Threads::Threads m)

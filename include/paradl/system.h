@@ -72,6 +72,12 @@ struct pdl_kernels {
     double tile_fill;    /* part of a wave that a half-empty one saves */
     double pad_cost;     /* copies of a tensor whose channels are not aligned */
     double attention_forward, attention_backward; /* of the peak, long rows */
+    /* part of the streaming rate that normalisation reaches, counting x twice
+     * and y forward, x and dy twice and dx backward */
+    double batch_norm_forward[PDL_NPRECISIONS],
+        batch_norm_backward[PDL_NPRECISIONS],
+        layer_norm_forward[PDL_NPRECISIONS];
+    double norm_row_s; /* share of a row's fixed time that all units show */
     /* One call through an eager framework while the device waits for it:
      * what a layer measured alone shows beyond its kernels. */
     double call_s, call_conv_s, call_conv_data_s, call_conv_weights_s,
@@ -169,6 +175,7 @@ struct pdl_storage {
     double bytes_per_s; /* node-local: of the node; shared: of the system */
     double node_bytes_per_s; /* shared: what one node can draw */
     double latency_s;        /* to open a file */
+    double contention_s;     /* more for every other PE that opens one too */
 };
 
 struct pdl_node_desc {

@@ -67,7 +67,7 @@ static enum pdl_status fit_layers(struct cli_measured *m,
         fit->n++;
     fit->param = pdl_fit_layer_param(0);
     fit->rows = t->n;
-    pdl_fit_system(sys, fit->param, fit->n, layers_cost, t, &fit->result);
+    pdl_fit_system(sys, fit->param, fit->n, layers_cost, t, t->n, &fit->result);
     return PDL_OK;
 }
 
