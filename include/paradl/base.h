@@ -110,6 +110,22 @@ bool pdl_mul64(int64_t a, int64_t b, int64_t *out);
 /* Product of n dimensions, each >= 0; the empty product is 1. */
 bool pdl_prod64(const int64_t *dims, int n, int64_t *out);
 
+/* ---- boxes ------------------------------------------------------------ */
+
+enum { PDL_BOX_DIMS = 9 }; /* a tensor of rank 8 and the batch */
+
+/* [lo, hi) in each dimension; empty when any hi <= lo. A box of no
+ * dimensions holds one element. */
+struct pdl_box {
+    int ndims;
+    int64_t lo[PDL_BOX_DIMS], hi[PDL_BOX_DIMS];
+};
+bool pdl_box_empty(const struct pdl_box *b);
+int64_t pdl_box_volume(const struct pdl_box *b);
+/* The common part; false (and an empty box) when there is none. */
+bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
+                       struct pdl_box *out);
+
 /* ---- units ------------------------------------------------------------ */
 
 enum pdl_unit {

@@ -75,14 +75,24 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err);
 
+/* What a step draws and costs; 0 where the system does not say. */
+struct pdl_bill {
+    double energy_j, cost; /* cost in the system's currency */
+    bool upper_bound;      /* no idle power is known: peak throughout */
+};
+void pdl_project_bill(const struct pdl_projection *x,
+                      const struct pdl_system *sys, struct pdl_bill *out);
+
 /* ---- one kernel by its shape (empirical) --------------------------------- */
 
 enum pdl_shape_kind {
-    PDL_SHAPE_STREAM,    /* bytes moved, nothing else */
-    PDL_SHAPE_MATMUL,    /* y[n, f] = x[n, c] w[c, f], groups of them */
-    PDL_SHAPE_CONV,      /* n samples, c channels, f filters */
-    PDL_SHAPE_ATTENTION, /* n samples, groups = heads, c = size of a head,
+    PDL_SHAPE_STREAM,     /* bytes moved, nothing else */
+    PDL_SHAPE_MATMUL,     /* y[n, f] = x[n, c] w[c, f], groups of them */
+    PDL_SHAPE_CONV,       /* n samples, c channels, f filters */
+    PDL_SHAPE_ATTENTION,  /* n samples, groups = heads, c = size of a head,
                             in[0] queries, out[0] keys */
+    PDL_SHAPE_BATCH_NORM, /* bytes of the activation */
+    PDL_SHAPE_LAYER_NORM, /* the same, in n rows of c items */
 };
 
 /* The local operation: what is left to one PE after the split. */
@@ -94,7 +104,7 @@ struct pdl_shape {
     int nspatial;
     int64_t in[3], out[3], kernel[3], stride[3];
     bool causal;
-    double bytes; /* STREAM */
+    double bytes; /* STREAM, BATCH_NORM, LAYER_NORM */
 };
 
 /* Device seconds of one kernel of this shape; 0 for an empty shape. */
@@ -150,15 +160,17 @@ struct pdl_fit_result {
     int evaluations;
     double value[PDL_FIT_MAX];
     /* how much the error grows when the parameter is off by a quarter; where
-     * it hardly does, the data do not identify it and it keeps its start */
+     * that is within one standard error, the rows do not identify it and it
+     * keeps its start */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
 };
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
- * proportion to the value. Changes sys. */
+ * proportion to the value; `rows` measurements make up the error. Changes
+ * sys. */
 void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
-                    int n, pdl_fit_cost cost, void *ctx,
+                    int n, pdl_fit_cost cost, void *ctx, int rows,
                     struct pdl_fit_result *out);
 /* The parameters that layer times can identify; NULL past the end. */
 const struct pdl_fit_param *pdl_fit_layer_param(int i);

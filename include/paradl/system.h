@@ -72,6 +72,12 @@ struct pdl_kernels {
     double tile_fill;    /* part of a wave that a half-empty one saves */
     double pad_cost;     /* copies of a tensor whose channels are not aligned */
     double attention_forward, attention_backward; /* of the peak, long rows */
+    /* part of the streaming rate that normalisation reaches, counting x twice
+     * and y forward, x and dy twice and dx backward */
+    double batch_norm_forward[PDL_NPRECISIONS],
+        batch_norm_backward[PDL_NPRECISIONS],
+        layer_norm_forward[PDL_NPRECISIONS];
+    double norm_row_s; /* share of a row's fixed time that all units show */
     /* One call through an eager framework while the device waits for it:
      * what a layer measured alone shows beyond its kernels. */
     double call_s, call_conv_s, call_conv_data_s, call_conv_weights_s,
@@ -169,6 +175,7 @@ struct pdl_storage {
     double bytes_per_s; /* node-local: of the node; shared: of the system */
     double node_bytes_per_s; /* shared: what one node can draw */
     double latency_s;        /* to open a file */
+    double contention_s;     /* more for every other PE that opens one too */
 };
 
 struct pdl_node_desc {
@@ -390,6 +397,12 @@ struct pdl_fit {
  * times do not grow with size. */
 enum pdl_status pdl_fit_line(const double *bytes, const double *seconds, int n,
                              struct pdl_fit *out, struct pdl_err *err);
+
+/* Seconds of a collective of so many bytes on so many PEs, read between the
+ * measured times (collectives[].times) of the nearest sizes and numbers of
+ * PEs; false: it was not measured at all. */
+bool pdl_collective_seconds(const struct pdl_system *sys, const char *op,
+                            int64_t pes, int64_t bytes, double *out);
 
 /* Slurm host lists: "gpu[001-004,010],cpu7". Duplicates are kept, zero
  * padding too. At most PDL_MAX_HOSTS names. */

@@ -12,7 +12,7 @@
 struct options {
     struct cli_question q;
     int64_t top;
-    const char *strategies, *goal, *emit, *report;
+    const char *strategies, *goal, *emit, *report, *export, *output;
     bool space;
 };
 
@@ -28,8 +28,8 @@ static const struct pdl_opt opts[] = {
      "how many to show (default 10, 0: all)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe"},
-    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory",
-     "rank by step time (default) or by memory"},
+    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
+     "rank by step time (default), memory, energy or cost of a step"},
     {"parameters", 0, PDL_OPT_TEXT, AT(q.parameters), "KIND",
      "ideal|empirical", "peak rates, or sustained and measured ones (default)"},
     {"optimizer", 0, PDL_OPT_TEXT, AT(q.optimizer), "NAME", "sgd|adam",
@@ -45,6 +45,11 @@ static const struct pdl_opt opts[] = {
      "bind symbolic dimensions of the model"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
+    {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
+     "also write the best plan for another program, to -o"},
+    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
+     "where that file goes"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
@@ -59,6 +64,7 @@ struct candidate {
     const char *strategy;
     const char *excluded; /* the reason, NULL: priced */
     struct pdl_projection x;
+    double rank_by; /* what the goal counts; 0: the step's time */
 };
 
 struct search {
@@ -161,7 +167,7 @@ static enum pdl_status price(struct search *s, struct candidate *c,
 }
 
 /* Feasible before infeasible, priced before excluded; then the goal. */
-static int by_time(const void *pa, const void *pb)
+static int by_goal(const void *pa, const void *pb)
 {
     const struct candidate *a = pa, *b = pb;
     bool ea = a->excluded != NULL, eb = b->excluded != NULL;
@@ -170,18 +176,23 @@ static int by_time(const void *pa, const void *pb)
         return ea - eb;
     if (a->x.feasible != b->x.feasible)
         return b->x.feasible - a->x.feasible;
+    if (a->rank_by != b->rank_by)
+        return a->rank_by < b->rank_by ? -1 : 1;
     if (a->x.step_s != b->x.step_s)
         return a->x.step_s < b->x.step_s ? -1 : 1;
     return strcmp(a->strategy, b->strategy);
 }
 
-static int by_memory(const void *pa, const void *pb)
+static double counted(const struct search *s, const struct candidate *c)
 {
-    const struct candidate *a = pa, *b = pb;
+    const char *goal = s->o->goal ? s->o->goal : "time";
+    struct pdl_bill bill;
 
-    if (!a->excluded && !b->excluded && a->x.peak_bytes != b->x.peak_bytes)
-        return a->x.peak_bytes < b->x.peak_bytes ? -1 : 1;
-    return by_time(pa, pb);
+    pdl_project_bill(&c->x, &s->j->sys, &bill);
+    return strcmp(goal, "memory") == 0   ? (double)c->x.peak_bytes
+           : strcmp(goal, "energy") == 0 ? bill.energy_j
+           : strcmp(goal, "cost") == 0   ? bill.cost
+                                         : 0;
 }
 
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
@@ -196,9 +207,9 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
         pdl_progress_step(&p, i);
     }
     pdl_progress_end(&p);
-    qsort(
-        s->list, (size_t)s->n, sizeof s->list[0],
-        s->o->goal && strcmp(s->o->goal, "memory") == 0 ? by_memory : by_time);
+    for (int i = 0; i < s->n; i++)
+        s->list[i].rank_by = s->list[i].excluded ? 0 : counted(s, &s->list[i]);
+    qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
     return st;
 }
 
@@ -333,6 +344,7 @@ static int report(struct search *s, double seconds)
 /* The best one again, for its operations. */
 static int emit(struct search *s)
 {
+    const struct options *o = s->o;
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
@@ -342,8 +354,12 @@ static int emit(struct search *s)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = cli_job_price(scratch, &s->o->q, s->list[0].strategy, s->j, &err);
-    rc = st == PDL_OK ? cli_job_emit(&s->o->q, s->j, s->o->emit)
-                      : cli_fail(st, &err);
+    rc = st != PDL_OK ? cli_fail(st, &err)
+         : o->emit    ? cli_job_emit(&o->q, s->j, o->emit)
+                      : EXIT_OK;
+    if (rc == EXIT_OK && o->export)
+        rc = cli_job_export(s->j, &(struct cli_export){o->export, o->output,
+                                                       &cli_plan, s->args});
     pdl_arena_destroy(scratch);
     return rc;
 }
@@ -362,6 +378,8 @@ static int plan(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK)
+        return cli_usage(&err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     if (s.arena) {
@@ -384,7 +402,7 @@ static int plan(const struct pdl_args *args)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
         else
             print_text(&s, show);
-        rc = o.emit && s.feasible > 0 ? emit(&s) : EXIT_OK;
+        rc = (o.emit || o.export) && s.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);
         if (rc == EXIT_OK && s.feasible == 0)

@@ -110,6 +110,7 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                                   .dtype = storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
 
+    j->asked = j->strategy;
     if (st == PDL_OK && j->oracle.framework &&
         j->oracle.framework->convolutions_only)
         split_convolutions(j->model, &j->strategy);
@@ -180,6 +181,7 @@ const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
 void cli_job_json(struct pdl_json *w, const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
+    struct pdl_bill bill;
 
     pdl_json_kint(w, "pes", x->pes);
     pdl_json_kint(w, "batch", x->batch);
@@ -211,5 +213,8 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",
                   j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
+    pdl_project_bill(x, &j->sys, &bill);
+    pdl_json_knum(w, "energy_j", bill.energy_j > 0 ? bill.energy_j : NAN);
+    pdl_json_knum(w, "cost", bill.cost > 0 ? bill.cost : NAN);
     cli_explain_json(w, j);
 }

@@ -213,6 +213,7 @@ static const struct pdl_fit_param params[] = {
     {"network.sync", AT(network.sync_s), 5e-6, 1e-3, 140e-6, PRIOR},
     {"pe.host_call", AT(pe.host_call_s), 5e-6, 500e-6, 100e-6, PRIOR},
     {"storage.latency", AT(storage.latency_s), .1e-6, 20e-6, 4e-6, PRIOR},
+    {"storage.contention", AT(storage.contention_s), .1e-9, 50e-9, 4e-9, PRIOR},
 };
 // clang-format on
 #undef AT
@@ -303,7 +304,7 @@ static double held_out_error(struct cli_measured *m,
             again = again || strcmp(s->run[k].axes, f.without) == 0;
         if (again)
             continue;
-        pdl_fit_system(&sys, fit->param, fit->n, runs_cost, &f, &ignored);
+        pdl_fit_system(&sys, fit->param, fit->n, runs_cost, &f, s->n, &ignored);
         if (!isfinite(ignored.after))
             return 0; /* nothing is left to fit */
         for (int k = i; k < s->n; k++) {
@@ -338,7 +339,7 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
     fit->rows = s.n;
     sys->projection_error = held_out_error(m, sys, &s, fit);
     fit->held_out = sys->projection_error;
-    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, &fit->result);
+    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, &fit->result);
     return pdl_system_update(m->a, sys, err);
 }
 

@@ -18,4 +18,10 @@ void comm_reduce3(void *dst, const void *a, const void *b, int64_t n,
 /* dst[i] /= divisor; integers towards zero. */
 void comm_scale(void *dst, int64_t n, enum pdl_comm_type type, int divisor);
 
+/* ---- the largest elements (topk.c) ------------------------------------ */
+
+/* x[i] += add[i] first, where add is not NULL. */
+void comm_topk_take(pdl_topk *t, float *x, const float *add,
+                    struct pdl_sparse *out);
+
 #endif

@@ -339,6 +339,8 @@ static void start(struct net_events *e, const struct net_post *send,
                           recv->op,
                           net_model_detached(&sim->wire.model, send->bytes),
                           sim->path.on ? sim->path.tips[last] : -1};
+    struct net_send message =
+        net_sim_send(sim, send->rank, recv->rank, send->bytes);
     int slot;
 
     if (send->bytes != recv->bytes) {
@@ -350,10 +352,8 @@ static void start(struct net_events *e, const struct net_post *send,
             (long long)recv->op, (long long)recv->bytes);
         return;
     }
-    slot = send->rank == recv->rank
-               ? NET_WIRE_INSTANT
-               : net_wire_start(&sim->wire, net_sim_host(sim, send->rank),
-                                net_sim_host(sim, recv->rank), send->bytes);
+    slot = send->rank == recv->rank ? NET_WIRE_INSTANT
+                                    : net_wire_start(&sim->wire, &message);
     if (sim->wire.failed) {
         fail_memory(e);
         return;

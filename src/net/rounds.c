@@ -288,12 +288,12 @@ static bool make_lane(struct net_rounds *r, int i)
 {
     struct net_sim *s = r->sim;
     struct net_message *msg = &s->wire.msg;
+    struct net_send send = net_sim_send(s, i, r->to[i], r->send[i]);
     struct lane *lane = &r->lane[i];
     struct lane_use *u;
     int stride = r->stride;
 
-    net_model_message(&s->wire.model, net_sim_host(s, i),
-                      net_sim_host(s, r->to[i]), r->send[i], msg);
+    net_model_message(&s->wire.model, &send, msg);
     if (!widen(r, msg->nuses))
         return false;
     *lane = (struct lane){

@@ -135,13 +135,41 @@ bool net_clock_reserve(struct net_clock *c, int nslots);
 void net_clock_set(struct net_clock *c, int slot, double time);
 double net_clock_least(const struct net_clock *c, int *slot);
 
+/* ---- paths: the least crowded of the shortest ------------------------------ */
+
+struct net_least_vertex {
+    int search, from, link; /* of which search; how one comes there */
+    double crowd, latency_s;
+};
+
+struct net_least {
+    const struct pdl_net *net;
+    const struct net_graph *graph;
+    int *flying; /* messages under way on each link */
+    struct net_least_vertex *seen;
+    int search, *list[2];
+};
+struct net_graph;
+enum pdl_status net_least_init(struct net_least *s, pdl_arena *a,
+                               const struct pdl_net *net, struct pdl_err *err);
+int net_least_route(struct net_least *s, int src, int dst, int *links);
+
 /* ---- model: what a message is --------------------------------------------- */
 
 struct net_model {
     const struct pdl_net *net;
     const struct pdl_sim_config *config;
-    double *capacity; /* of each link, for sharing */
-    int *mark;        /* scratch of net_model_message */
+    double *capacity;        /* of each link, for sharing */
+    int *mark;               /* scratch of net_model_message */
+    struct net_least *least; /* adaptive routes; NULL: others */
+};
+
+/* Who sends what to whom: hosts, and the number of the flow between them
+ * (several ranks on a host have several). */
+struct net_send {
+    int src, dst;
+    int64_t bytes;
+    uint64_t flow;
 };
 
 struct net_message {
@@ -157,8 +185,8 @@ enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
                                const struct pdl_net *net,
                                const struct pdl_sim_config *config,
                                struct pdl_err *err);
-void net_model_message(const struct net_model *m, int src, int dst,
-                       int64_t bytes, struct net_message *out);
+void net_model_message(const struct net_model *m, const struct net_send *send,
+                       struct net_message *out);
 /* Does a sender go on without waiting for the message to arrive? */
 bool net_model_detached(const struct net_model *m, int64_t bytes);
 
@@ -212,7 +240,7 @@ enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
                               const struct pdl_sim_config *config,
                               struct pdl_err *err);
 /* Starts a message now; its slot, or NET_WIRE_INSTANT. */
-int net_wire_start(struct net_wire *w, int src, int dst, int64_t bytes);
+int net_wire_start(struct net_wire *w, const struct net_send *send);
 /* Nothing on the wire, but done only after so long; its slot. */
 int net_wire_pause(struct net_wire *w, double seconds);
 /* Shares the links after starts and ends of this instant. */
@@ -310,6 +338,7 @@ struct net_sim {
     const struct pdl_traffic *traffic;
     const struct pdl_sim_config *config;
     int nranks, window;
+    int *port; /* of each rank: how many ranks before it are on its host */
     int64_t *nops;
     double *finish_s; /* of each rank */
     /* Every rank has completed all operations before this one at that time,
@@ -324,6 +353,15 @@ struct net_sim {
 static inline int net_sim_host(const struct net_sim *s, int rank)
 {
     return s->traffic->host_of_rank ? s->traffic->host_of_rank[rank] : rank;
+}
+/* A message between two ranks. */
+static inline struct net_send net_sim_send(const struct net_sim *s, int from,
+                                           int to, int64_t bytes)
+{
+    uint64_t flow = (uint64_t)s->port[from] << 32 | (uint32_t)s->port[to];
+
+    return (struct net_send){net_sim_host(s, from), net_sim_host(s, to), bytes,
+                             flow ^ s->config->seed};
 }
 /* PDL_EINTR when asked to stop; reports progress. */
 enum pdl_status net_sim_pulse(const struct net_sim *s, struct pdl_err *err);

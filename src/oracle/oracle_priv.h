@@ -8,6 +8,8 @@
 struct oracle_pe {
     double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
     double conv[3];
+    double batch_norm_forward, batch_norm_backward, layer_norm_forward;
+    double l2_bytes;
     bool vector; /* no matrix units at this precision */
     struct pdl_kernels k;
 };
@@ -25,12 +27,34 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+/* compute_norm.c; oracle_stream: without the launch */
+double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
  * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
     double *start, *seconds, *done;
+};
+
+/* What one ring of a group gets: level, latency, bandwidth, rings beside it. */
+enum { ORACLE_WIRES = 512 };
+struct oracle_wire {
+    double alpha_s, bytes_per_s, flows;
+    int level;
+    bool known, gradient;
+    uint32_t group;
+    int64_t rank;
+};
+
+/* Ranks that show every local shape, and for each the first of them that does
+ * the same work (like) and sends the same messages (twin). */
+enum { ORACLE_MAX_RANKS = 81 };
+struct oracle_ranks {
+    int n, stage;
+    int64_t rank[ORACLE_MAX_RANKS];
+    int like[ORACLE_MAX_RANKS], twin[ORACLE_MAX_RANKS];
 };
 
 struct oracle {
@@ -40,6 +64,10 @@ struct oracle {
     struct pdl_err *err;
     struct oracle_pe pe;
     struct oracle_record *record; /* NULL: nobody asks */
+    pdl_arena *arena;             /* for the duration of one projection */
+    struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
+    struct oracle_ranks *alike;   /* of the first stage */
+    struct oracle_memo *memo;     /* NULL: nothing is remembered */
 };
 
 /* project.c: pdl_project, and what happened when (record may be NULL) */
@@ -51,8 +79,14 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
 
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
-enum { ORACLE_MAX_RANKS = 81 };
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
+void oracle_find_ranks(const struct oracle *o, int stage,
+                       struct oracle_ranks *out);
+/* ranks of the first stage; those of others differ in the stage alone */
+bool oracle_find_alike(struct oracle *o);
+/* comm.c: do two ranks that do the same work also cross the same wires? */
+bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
+                      bool gradient);
 
 /* host time to issue one kernel that the device waits for; 0: hidden */
 double oracle_host_call(const struct oracle *o);
@@ -61,10 +95,28 @@ double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
+/* comm.c: ranks of a group in the node of one of them; the rate inside */
+int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
+                           int64_t rank);
+double oracle_inside_node(const struct oracle *o);
+/* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
+double oracle_allreduce(const struct oracle *o, int op, int64_t rank,
+                        const struct oracle_wire *w, double n, double bytes);
+enum pdl_status oracle_allreduce_known(const struct oracle *o,
+                                       struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
+/* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
+ * true where an equal one was asked for before, else *out waits for it */
+struct oracle_price {
+    double seconds, flows;
+};
+bool oracle_memo_make(struct oracle *o);
+int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
+bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
+                   struct oracle_price **out);
 /* memory.c */
-void oracle_memory(const struct oracle *o, struct pdl_projection *out);
+bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 
 #endif

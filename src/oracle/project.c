@@ -14,26 +14,42 @@ struct stage_time {
     double forward, backward, update;
     double layer_comm, halo, p2p, gradient_comm;
     double forward_comm, backward_comm; /* inside forward and backward */
+    double forward_send, backward_send; /* to other stages, inside those */
     double exposed_gradients; /* exchange that backward does not hide */
 };
 
-static double slowest(const struct oracle *o, int op, const int64_t *ranks,
-                      int n, bool comm, bool gradient,
+/* Ranks that do what an earlier one does add nothing; a collective must also
+ * cross the same wires. */
+static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
+                   int i, bool comm, bool gradient)
+{
+    if (!comm)
+        return r->like[i] == i;
+    return r->twin[i] == i ||
+           !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
+}
+
+static double slowest(const struct oracle *o, int op,
+                      const struct oracle_ranks *r, bool comm, bool gradient,
                       struct pdl_projection *out)
 {
-    double worst = 0;
+    struct oracle_price *p;
 
-    for (int i = 0; i < n; i++) {
-        double flows = 0, t;
-        int level;
+    if (!oracle_recall(o, op, r->stage, gradient, &p))
+        for (int i = 0; i < r->n; i++) {
+            double flows = 0, t;
+            int level;
 
-        t = comm ? oracle_comm(o, op, ranks[i], gradient, &level, &flows)
-                 : oracle_compute(o, op, ranks[i]);
-        worst = t > worst ? t : worst;
-        if (comm && flows > out->contention)
-            out->contention = flows;
-    }
-    return worst;
+            if (!is_new(o, op, r, i, comm, gradient))
+                continue;
+            t = comm ? oracle_comm(o, op, r->rank[i], gradient, &level, &flows)
+                     : oracle_compute(o, op, r->rank[i]);
+            p->seconds = t > p->seconds ? t : p->seconds;
+            p->flows = flows > p->flows ? flows : p->flows;
+        }
+    if (p->flows > out->contention)
+        out->contention = p->flows;
+    return p->seconds;
 }
 
 static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
@@ -78,7 +94,9 @@ static double inputs_ready(const struct oracle *o, int op,
 static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            double seconds, struct streams *c)
 {
-    bool exchange = phase == UPDATE && is_comm(o->p->ops[op].kind);
+    enum pdl_plan_op_kind kind = o->p->ops[op].kind;
+    bool exchange =
+        phase == UPDATE && (is_comm(kind) || kind == PDL_PLAN_OP_RECV);
     double *stream = exchange ? &c->network : &c->compute;
     double start = inputs_ready(o, op, c);
 
@@ -96,7 +114,7 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
 }
 
 static void add_items(const struct oracle *o, int first, int nitems,
-                      enum phase phase, const int64_t *ranks, int n,
+                      enum phase phase, const struct oracle_ranks *r,
                       struct stage_time *t, struct streams *c,
                       struct pdl_projection *out)
 {
@@ -108,10 +126,10 @@ static void add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            double s = slowest(o, op, ranks, n, comm, phase == UPDATE, out);
+            double s = slowest(o, op, r, comm, phase == UPDATE, out);
 
             if (comm && phase != UPDATE) { /* compute, but no operation */
-                double copy = oracle_copy(o, op, ranks[0]);
+                double copy = oracle_copy(o, op, r->rank[0]);
 
                 *compute += copy;
                 c->compute += copy;
@@ -126,6 +144,10 @@ static void add_items(const struct oracle *o, int first, int nitems,
                 t->forward_comm += s;
             if (phase == BACKWARD)
                 t->backward_comm += s;
+            if (phase == FORWARD && o->p->ops[op].kind == PDL_PLAN_OP_SEND)
+                t->forward_send += s;
+            if (phase == BACKWARD && o->p->ops[op].kind == PDL_PLAN_OP_SEND)
+                t->backward_send += s;
         }
 }
 
@@ -140,17 +162,16 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     struct streams c = {.ready = ready, .overlap = overlaps(o)};
-    int64_t ranks[ORACLE_MAX_RANKS];
-    int n = oracle_ranks(o->p, stage, ranks);
+    struct oracle_ranks r;
     double backward_end;
 
     *t = (struct stage_time){0};
+    oracle_find_ranks(o, stage, &r);
     memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
-    add_items(o, s->first_forward, s->nforward, FORWARD, ranks, n, t, &c, out);
-    add_items(o, s->first_backward, s->nbackward, BACKWARD, ranks, n, t, &c,
-              out);
+    add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
+    add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
     backward_end = c.compute;
-    add_items(o, s->first_update, s->nupdate, UPDATE, ranks, n, t, &c, out);
+    add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
     t->exposed_gradients = c.compute - backward_end - t->update;
     if (t->exposed_gradients < 1e-15)
         t->exposed_gradients = 0;
@@ -257,14 +278,17 @@ static double stage_busy(const struct stage_time *t)
 }
 
 /* Every rank opens its log files on the shared disk, which serves one after
- * the other: a habit of the framework, not of the network. Layers that are
- * split write theirs forward and backward. */
+ * the other: a habit of the framework, not of the network. The locks of the
+ * directory that they share go from client to client, so an open takes longer
+ * the more of them there are. Layers that are split write theirs forward and
+ * backward. */
 static double open_seconds(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
     bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
     bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
                  oracle_has_axis(o, PDL_AXIS_CHANNEL);
+    double pes = (double)o->p->mesh->pes;
     int opens;
 
     if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
@@ -276,7 +300,9 @@ static double open_seconds(const struct oracle *o)
         if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
             opens += 2;
     }
-    return opens * (double)o->p->mesh->pes * o->sys->storage.latency_s;
+    return opens * pes *
+           (o->sys->storage.latency_s +
+            (pes - 1) * o->sys->storage.contention_s);
 }
 
 static void fill_times(const struct oracle *o, const struct stage_time *t,
@@ -298,10 +324,92 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
     out->io_s = open_seconds(o);
     out->bubble_s = span - m * stage_busy(t);
-    if (out->bubble_s < 1e-15)
+    if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
     out->step_s =
         out->compute_s + out->exposed_comm_s + out->bubble_s + out->io_s;
+}
+
+/* Stage `worst` is the critical one. */
+static bool fill_stage(const struct oracle *o, const struct stage_time *t,
+                       int worst, pdl_arena *a, struct pdl_projection *out)
+{
+    double span = makespan(o, t, a);
+
+    if (span >= 0)
+        fill_times(o, &t[worst], span, out);
+    return span >= 0;
+}
+
+/* ---- the papers' pipeline ------------------------------------------------------ */
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* exchange=paper with micro-batches: all stages move in lock step. A slot is
+ * as long as the slowest stage's task, and between two slots of a pass all
+ * neighbours exchange, as long as the slowest message. One micro-batch is the
+ * papers' layer parallelism, which waits instead. */
+static bool in_lock_step(const struct oracle *o)
+{
+    return o->p->strategy->exchange_paper && o->p->nstages > 1 &&
+           o->p->micro_batches > 1;
+}
+
+/* Every stage as slow as the slowest, messages taken out of the tasks. */
+static struct stage_time slowest_of(const struct stage_time *t, int n)
+{
+    struct stage_time x = t[0];
+
+    for (int s = 0; s < n; s++) {
+        x.forward = larger(x.forward, t[s].forward);
+        x.backward = larger(x.backward, t[s].backward);
+        x.update = larger(x.update, t[s].update);
+        x.layer_comm = larger(x.layer_comm, t[s].layer_comm);
+        x.halo = larger(x.halo, t[s].halo);
+        x.gradient_comm = larger(x.gradient_comm, t[s].gradient_comm);
+        x.exposed_gradients =
+            larger(x.exposed_gradients, t[s].exposed_gradients);
+        x.forward_comm = larger(s > 0 ? x.forward_comm : 0,
+                                t[s].forward_comm - t[s].forward_send);
+        x.backward_comm = larger(s > 0 ? x.backward_comm : 0,
+                                 t[s].backward_comm - t[s].backward_send);
+        x.forward_send = larger(x.forward_send, t[s].forward_send);
+        x.backward_send = larger(x.backward_send, t[s].backward_send);
+    }
+    return x;
+}
+
+static double span_of(const struct oracle *o, const struct stage_time *each,
+                      pdl_arena *a)
+{
+    struct stage_time t[MAX_STAGES];
+
+    for (int s = 0; s < o->p->nstages; s++)
+        t[s] = *each;
+    return makespan(o, t, a);
+}
+
+/* The plan's own schedule says how many slots a pass has. */
+static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
+                           pdl_arena *a, struct pdl_projection *out)
+{
+    struct stage_time x = slowest_of(t, o->p->nstages);
+    double slots = span_of(o, &(struct stage_time){.forward = 1}, a);
+    double span = span_of(o, &x, a);
+    double messages = (slots - 1) * (x.forward_send + x.backward_send);
+
+    if (slots < 0 || span < 0)
+        return false;
+    x.p2p = 0;
+    fill_times(o, &x, span, out);
+    out->p2p_s = messages;
+    out->comm_s += messages;
+    out->exposed_comm_s += messages;
+    out->step_s += messages;
+    return true;
 }
 
 static void fill_rates(const struct oracle *o, struct pdl_projection *out)
@@ -332,7 +440,8 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct pdl_projection x = {.reason = ""};
     struct stage_time t[MAX_STAGES] = {{0}};
     pdl_arena *a;
-    double span, *ready;
+    double *ready;
+    bool filled;
     int worst = 0;
 
     if (plan->nstages > MAX_STAGES)
@@ -342,10 +451,13 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                         "the strategy needs %lld PEs, %s has %lld",
                         (long long)plan->mesh->pes, sys->name,
                         (long long)pdl_system_pes(sys));
+    if (oracle_allreduce_known(&o, err) != PDL_OK)
+        return PDL_EINVAL;
     oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
-    a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
-    if (!ready) {
+    o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
+    if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
@@ -354,13 +466,17 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         if (stage_busy(&t[s]) > stage_busy(&t[worst]))
             worst = s;
     }
-    span = makespan(&o, t, a);
-    pdl_arena_destroy(a);
-    if (span < 0)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    fill_times(&o, &t[worst], span, &x);
+    filled = (in_lock_step(&o) ? fill_lock_step(&o, t, a, &x)
+                               : fill_stage(&o, t, worst, a, &x));
     fill_rates(&o, &x);
-    oracle_memory(&o, &x);
+    filled = filled && oracle_memory(&o, &x);
+    pdl_arena_destroy(a);
+    if (!filled)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!isfinite(x.step_s))
+        return pdl_fail(
+            err, PDL_EINVAL, "allreduce=%s does not run on groups of this size",
+            plan->strategy->allreduce ? plan->strategy->allreduce : "auto");
     if (sys->projection_error > 0 && opt->parameters == PDL_EMPIRICAL) {
         x.low_s = x.step_s * exp(-sys->projection_error);
         x.high_s = x.step_s * exp(sys->projection_error);

@@ -13,8 +13,7 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT,
-                                         PDL_AXIS_TENSOR};
+    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT};
     const char *what = s->zero                            ? "zero"
                        : s->recompute                     ? "recompute"
                        : s->swap_auto                     ? "swap"
@@ -80,20 +79,22 @@ static void check_batch(struct plan_lower *lo)
 static void allocate(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
+    struct plan_cut *cuts;
 
     lo->clause = PDL_NEW(lo->arena, int, m->nnodes + 1);
     lo->stage = PDL_NEW(lo->arena, int, m->nnodes + 1);
     lo->at = PDL_NEW(lo->arena, struct plan_at, m->nnodes + 1);
+    cuts = PDL_NEW(lo->arena, struct plan_cut,
+                   (int64_t)m->nnodes * lo->mesh->nfactors + 1);
     lo->values = PDL_NEW(lo->arena, struct plan_value, m->ntensors + 1);
-    lo->weight = PDL_NEW(lo->arena, int, m->ntensors + 1);
-    lo->weight_grad = PDL_NEW(lo->arena, int, m->ntensors + 1);
-    if (!lo->clause || !lo->stage || !lo->at || !lo->values || !lo->weight ||
-        !lo->weight_grad) {
+    lo->weight = PDL_NEW(lo->arena, struct plan_weight *, m->ntensors + 1);
+    if (!lo->clause || !lo->stage || !lo->at || !cuts || !lo->values ||
+        !lo->weight) {
         plan_fail(lo, "%s: out of memory", m->name);
         return;
     }
-    for (int t = 0; t < m->ntensors; t++)
-        lo->weight[t] = lo->weight_grad[t] = -1;
+    for (int i = 0; i < m->nnodes; i++)
+        lo->at[i].cut = cuts + (int64_t)i * lo->mesh->nfactors;
 }
 
 /* The lowering keeps operands in fixed arrays. */
@@ -195,15 +196,33 @@ static void load_inputs(struct plan_lower *lo)
 
 /* ---- stages --------------------------------------------------------------------------- */
 
-static bool crosses(const struct plan_lower *lo, int tensor, int from, int to)
+/* The next stage after `stage` that reads the tensor; -1: none. */
+static int next_reader(const struct plan_lower *lo, int tensor, int stage)
+{
+    int next = -1;
+
+    for (struct plan_reader *r = lo->values[tensor].readers; r; r = r->next)
+        if (r->stage > stage && (next < 0 || r->stage < next))
+            next = r->stage;
+    return next;
+}
+
+static void find_readers(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
 
     for (int i = 0; i < m->nnodes; i++)
-        for (int k = 0; lo->stage[i] == to && k < m->nodes[i].nin; k++)
-            if (m->nodes[i].in[k] == tensor && from != to)
-                return true;
-    return false;
+        for (int k = 0; k < m->nodes[i].nin; k++) {
+            struct plan_value *v = &lo->values[m->nodes[i].in[k]];
+            struct plan_reader *r = PDL_NEW(lo->arena, struct plan_reader, 1);
+
+            if (!r) {
+                plan_fail(lo, "out of memory");
+                return;
+            }
+            *r = (struct plan_reader){i, k, lo->stage[i], v->readers};
+            v->readers = r;
+        }
 }
 
 /* Sends what later stages read; the receiver's tensor is a new one. */
@@ -236,9 +255,9 @@ static void send_forward(struct plan_lower *lo, int node)
     const struct pdl_node *n = &lo->model->nodes[node];
 
     for (int k = 0; k < n->nout; k++)
-        for (int s = lo->stage_now + 1; s < lo->plan.nstages; s++)
-            if (crosses(lo, n->out[k], lo->stage_now, s))
-                hand_over(lo, n->out[k], lo->stage_now, s);
+        for (int s = next_reader(lo, n->out[k], lo->stage_now); s >= 0;
+             s = next_reader(lo, n->out[k], s))
+            hand_over(lo, n->out[k], lo->stage_now, s);
 }
 
 /* At the start of a stage: what earlier ones sent becomes the value here. */
@@ -303,10 +322,12 @@ static void backward(struct plan_lower *lo, struct pdl_plan_stage *stages)
 
 static void update(struct plan_lower *lo, struct pdl_plan_stage *stages)
 {
+    plan_tie_prepare(lo);
     for (int s = 0; s < lo->plan.nstages; s++) {
         lo->stage_now = s;
         stages[s].first_update = lo->plan.nitems;
         plan_begin_item(lo, 0, 1);
+        plan_tie_exchange(lo);
         plan_update(lo);
         plan_end_item(lo);
         stages[s].nupdate = lo->plan.nitems - stages[s].first_update;
@@ -357,6 +378,7 @@ static void run(struct plan_lower *lo)
     if (!stages || lo->status != PDL_OK)
         return;
     mark_gradients(lo);
+    find_readers(lo);
     check_operands(lo);
     if (lo->status != PDL_OK)
         return;

@@ -92,17 +92,18 @@ static void update_weight(struct plan_lower *lo, int id, struct bucket **list,
     int64_t limit = lo->strategy->exchange_paper ? INT64_MAX
                     : lo->strategy->bucket_bytes ? lo->strategy->bucket_bytes
                                                  : DEFAULT_BUCKET;
-    int grad = lo->weight_grad[id];
+    struct plan_weight *w = plan_weight_here(lo, id);
     struct bucket *b;
 
-    if (grad < 0 || lo->status != PDL_OK)
+    if (!w || w->grad < 0 || lo->status != PDL_OK)
         return;
-    b = bucket_for(lo, list, nlist, partial_over(lo, grad));
+    b = bucket_for(lo, list, nlist, partial_over(lo, w->grad));
     if (!b)
         return;
-    b->weight[b->n] = lo->weight[id];
-    b->grad[b->n++] = grad;
-    b->bytes += tensor_bytes(lo, grad);
+    b->weight[b->n] = w->tensor;
+    b->grad[b->n++] = w->grad;
+    b->bytes += tensor_bytes(lo, w->grad);
+    w->grad = -1; /* once, wherever else the weight is used */
     if (b->bytes >= limit || b->n == MAX_BUCKET)
         flush(lo, b);
 }
@@ -118,11 +119,8 @@ void plan_update(struct plan_lower *lo)
 
         if (lo->stage[i] != lo->stage_now)
             continue;
-        for (int j = n->nweights - 1; j >= 0; j--) {
+        for (int j = n->nweights - 1; j >= 0; j--)
             update_weight(lo, n->weights[j], list, &nlist);
-            if (lo->weight_grad[n->weights[j]] >= 0)
-                lo->weight_grad[n->weights[j]] = -1;
-        }
     }
     for (int i = 0; i < nlist; i++)
         flush(lo, list[i]);

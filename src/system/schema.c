@@ -91,6 +91,10 @@ static const struct system_field kernels[] = {
     NUM("pad_cost", NONE, pad_cost, 0, 16),
     NUM("attention_forward", NONE, attention_forward, 0, 1),
     NUM("attention_backward", NONE, attention_backward, 0, 1),
+    INSIDE("batch_norm_forward", batch_norm_forward, &parts_table),
+    INSIDE("batch_norm_backward", batch_norm_backward, &parts_table),
+    INSIDE("layer_norm_forward", layer_norm_forward, &parts_table),
+    DELAY("norm_row", norm_row_s),
     DELAY("call", call_s),
     DELAY("call_conv", call_conv_s),
     DELAY("call_conv_data", call_conv_data_s),
@@ -197,6 +201,7 @@ static const struct system_field storage[] = {
     SPEED("bandwidth", bytes_per_s),
     SPEED("node_bandwidth", node_bytes_per_s),
     DELAY("latency", latency_s),
+    DELAY("contention", contention_s),
 };
 #undef HERE
 static const struct system_table storage_table =
