@@ -16,7 +16,7 @@ enum {
     EXIT_BUG = 5,
 };
 
-extern const struct pdl_cmd run_bench;
+extern const struct pdl_cmd run_bench, run_calibrate;
 
 struct pdl_sink *run_out(void); /* standard output */
 /* Prints "paradl: message (hint)" and returns the exit code. */
