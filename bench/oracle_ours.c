@@ -1,9 +1,15 @@
-/* Lowering and pricing in the library: CPU time, median of 20.
- * oracle_ours MODEL SYSTEM STRATEGY BATCH PRECISION */
+/* Lowering and pricing: CPU time, median of 20, and the largest memory.
+ *   oracle_ours MODEL SYSTEM STRATEGY BATCH PRECISION   in the library
+ *   oracle_ours --command PROGRAM ARG...                as a command */
 #include "paradl/oracle.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { RUNS = 20 };
 
@@ -14,6 +20,53 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static double median(double *x)
+{
+    qsort(x, RUNS, sizeof x[0], ascending);
+    return x[RUNS / 2];
+}
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
+}
+
+/* User and system time of one run, and its resident memory. */
+static int run(char **argv, double *cpu, long *kib)
+{
+    struct rusage use;
+    int status, null = open("/dev/null", O_WRONLY);
+    pid_t child = fork();
+
+    if (child == 0) {
+        dup2(null, 1);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    close(null);
+    if (child < 0 || wait4(child, &status, 0, &use) < 0 || !WIFEXITED(status) ||
+        WEXITSTATUS(status) > 1)
+        return fprintf(stderr, "%s failed\n", argv[0]), 1;
+    *cpu = seconds(use.ru_utime) + seconds(use.ru_stime);
+    *kib = use.ru_maxrss > *kib ? use.ru_maxrss : *kib;
+    return 0;
+}
+
+static int command(int argc, char **argv)
+{
+    double cpu[RUNS];
+    long kib = 0;
+
+    for (int i = 0; i < RUNS; i++)
+        if (run(argv, &cpu[i], &kib))
+            return 1;
+    printf("paradl");
+    for (int i = 1; i < argc; i++)
+        printf(" %s", argv[i]);
+    printf(": %.1f ms CPU, %.1f MiB\n", 1e3 * median(cpu), kib / 1024.0);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -22,9 +75,12 @@ int main(int argc, char **argv)
     struct pdl_err err = {"", ""};
     const struct pdl_model *m;
     struct pdl_system sys;
+    struct rusage use;
     double lower[RUNS], both[RUNS];
     int nops = 0;
 
+    if (argc > 2 && strcmp(argv[1], "--command") == 0)
+        return command(argc - 2, argv + 2);
     if (argc < 6)
         return 2;
     opt.precision = pdl_precision_find(argv[5]);
@@ -48,11 +104,11 @@ int main(int argc, char **argv)
         nops = p->nops;
         pdl_arena_destroy(b);
     }
-    qsort(lower, RUNS, sizeof lower[0], ascending);
-    qsort(both, RUNS, sizeof both[0], ascending);
-    printf("%-12s %-10s %6d operations  %8.3f ms lowering  %8.3f ms with "
-           "pricing\n",
-           argv[1], argv[3], nops, 1e3 * lower[RUNS / 2], 1e3 * both[RUNS / 2]);
+    getrusage(RUSAGE_SELF, &use);
+    printf("%-10s %-42s %6d operations %7.3f ms lowering %7.3f ms with "
+           "pricing %5.1f MiB\n",
+           argv[1], argv[3], nops, 1e3 * median(lower), 1e3 * median(both),
+           use.ru_maxrss / 1024.0);
     pdl_arena_destroy(a);
     return 0;
 }

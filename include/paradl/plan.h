@@ -139,23 +139,12 @@ int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,
 
 /* ---- boxes ------------------------------------------------------------- */
 
-enum { PDL_BOX_DIMS = PDL_MAX_RANK + 1 };
-
-/* [lo, hi) in each dimension; empty when any hi <= lo. */
-struct pdl_box {
-    int ndims;
-    int64_t lo[PDL_BOX_DIMS], hi[PDL_BOX_DIMS];
-};
+/* struct pdl_box is base's: checkpoints and readers of data cut boxes too. */
 
 /* Part i of p of n items in units of u: m = ceil(n/u) units are dealt as
  * evenly as floors allow; the last unit may be short, parts may be empty. */
 void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
                int64_t *hi);
-bool pdl_box_empty(const struct pdl_box *b);
-int64_t pdl_box_volume(const struct pdl_box *b);
-/* The common part; false (and an empty box) when there is none. */
-bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
-                       struct pdl_box *out);
 
 /* A window along one dimension: kernel k, stride q, dilation e, padding a at
  * the low end, x items in, y items out. */
@@ -174,8 +163,10 @@ void pdl_window_readers(const struct pdl_window *w, int64_t lo, int64_t hi,
 /* ---- the plan ---------------------------------------------------------- */
 
 /* Where a tensor is, factor by factor: the dimension the factor shards (0 is
- * N for activations), or one of these. */
-enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2 };
+ * N for activations), or one of these. Of a partial tensor every rank has a
+ * summand (or a candidate for the maximum); an allreduce of one adds up (or
+ * takes the largest). */
+enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2, PDL_PARTIAL_MAX = -3 };
 
 struct pdl_place {
     int8_t at[PDL_MAX_FACTORS];
@@ -206,6 +197,8 @@ struct pdl_frame {
     enum pdl_frame_kind kind;
     struct pdl_window window;
 };
+/* What most tensors have: no halo in any dimension. */
+extern const struct pdl_frame pdl_no_frames[PDL_BOX_DIMS];
 
 struct pdl_plan_tensor {
     const char *name; /* "conv1.y", "conv1.y.halo", "d(conv1.y)" */
@@ -215,8 +208,8 @@ struct pdl_plan_tensor {
     int64_t dim[PDL_BOX_DIMS];
     int64_t unit[PDL_BOX_DIMS]; /* of the split; 0 reads as 1 */
     struct pdl_place place;
-    struct pdl_frame frame[PDL_BOX_DIMS];
-    int model_tensor; /* -1: none */
+    const struct pdl_frame *frame; /* [PDL_BOX_DIMS]; pdl_no_frames: none */
+    int model_tensor;              /* -1: none */
     int stage;
 };
 
@@ -242,8 +235,11 @@ enum pdl_plan_op_kind {
 const char *pdl_plan_op_name(enum pdl_plan_op_kind kind);
 
 /* One operation, the same on all ranks of a stage; what is local follows from
- * the boxes of its tensors. A COMPUTE that is cut in two by an exchange
- * (batch norm's statistics, a bias after a partial sum) has parts 0 and 1. */
+ * the boxes of its tensors. A COMPUTE that is cut by an exchange (batch norm's
+ * statistics, a bias after a partial sum) has parts 0 and 1. The loss (node
+ * -1) of classes that are cut has three: y -> largest value; y, label,
+ * largest -> sum of exponentials and value of the right class; y, label,
+ * largest, sums -> gradient. Otherwise it is y, label -> gradient. */
 struct pdl_plan_op {
     enum pdl_plan_op_kind kind;
     enum pdl_pass pass; /* COMPUTE */
@@ -281,6 +277,7 @@ struct pdl_plan {
     const struct pdl_plan_stage *stages;
     const int *forward_op; /* of each node: its first forward operation */
     uint32_t pipe_factors;
+    int lanes;      /* ranks along them; stage s runs on lane s % lanes */
     int nfallbacks; /* "fc6: spatial replicated" */
     const char *const *fallbacks;
 };
@@ -289,6 +286,7 @@ struct pdl_plan_options {
     int64_t batch;
     enum pdl_dtype dtype; /* of activations and weights */
     bool allow_empty;
+    bool gather_classes; /* the loss has all classes on every rank */
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused
@@ -313,6 +311,16 @@ void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
  * intersection of their boxes, without what the rank has itself. */
 int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,
                           int64_t peer, int64_t rank);
+/* The same from each of n peers. */
+void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
+                        const int64_t *peers, int64_t n, int64_t rank,
+                        int64_t *bytes);
+/* For each of n ranks of one stage the first of them (its index) that does the
+ * same work: equal local shapes and relative boxes of every tensor; twin: and
+ * whose neighbours have equal parts too, so that messages are the same. */
+enum pdl_status pdl_plan_alike(pdl_arena *a, const struct pdl_plan *p,
+                               const int64_t *ranks, int n, int *like,
+                               int *twin);
 /* The clause of each node (pdl_strategy.clause index), -1: none. */
 enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
                                   const struct pdl_model *m, int *clause,

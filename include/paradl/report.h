@@ -8,6 +8,9 @@
 #define PARADL_REPORT_H
 
 #include "paradl/base.h"
+#include "paradl/model.h"
+#include "paradl/plan.h"
+#include "paradl/system.h"
 
 PDL_BEGIN
 
@@ -23,6 +26,56 @@ enum pdl_status pdl_report_html(pdl_arena *a, struct pdl_bytes json,
 
 /* The schemas that have a page ("plan"); NULL past the end. */
 const char *pdl_report_schema_at(int i);
+
+/* ---- exports: a plan as another program starts it -------------------------- */
+
+struct pdl_export_job {
+    const struct pdl_model *model;
+    const struct pdl_strategy *strategy;
+    const struct pdl_system *system;
+    int64_t batch; /* samples of a step over all PEs */
+    enum pdl_precision precision;
+    const char *command;  /* that makes this file again; NULL: not said */
+    double step_s;        /* projected; 0: not priced */
+    int64_t memory_bytes; /* of the fullest PE; 0: not priced */
+};
+
+struct pdl_exporter {
+    const char *name, *summary;
+    enum pdl_status (*write)(const struct pdl_export_job *job,
+                             struct pdl_sink *out, struct pdl_err *err);
+};
+const struct pdl_exporter *pdl_exporter_at(int i); /* NULL past the end */
+/* Refused with a reason: a format that is not there, and a plan that the other
+ * program cannot run (the rule is named). Nothing is written then. */
+enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
+                           struct pdl_sink *out, struct pdl_err *err);
+
+/* ---- imports: a job that another program runs today ------------------------ */
+
+struct pdl_launch {
+    const char *model;    /* "gpt:layers=96,..."; NULL: the file does not say */
+    const char *strategy; /* notation of the command line */
+    int64_t batch, pes;
+    enum pdl_precision precision;
+    const char *note[8]; /* what was assumed, in sentences */
+    int nnotes;
+};
+
+struct pdl_launch_reader {
+    const char *name, *summary;
+    enum pdl_status (*read)(pdl_arena *a, struct pdl_bytes in, const char *name,
+                            int64_t pes, struct pdl_launch *out,
+                            struct pdl_err *err);
+};
+const struct pdl_launch_reader *
+pdl_launch_reader_at(int i); /* NULL past the end */
+/* Reads a launch configuration. pes 0: as the file says. The name is for
+ * messages ("name:line: ..."). */
+enum pdl_status pdl_launch_read(pdl_arena *a, const char *format,
+                                struct pdl_bytes in, const char *name,
+                                int64_t pes, struct pdl_launch *out,
+                                struct pdl_err *err);
 
 PDL_END
 #endif

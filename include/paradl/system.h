@@ -72,6 +72,12 @@ struct pdl_kernels {
     double tile_fill;    /* part of a wave that a half-empty one saves */
     double pad_cost;     /* copies of a tensor whose channels are not aligned */
     double attention_forward, attention_backward; /* of the peak, long rows */
+    /* part of the streaming rate that normalisation reaches, counting x twice
+     * and y forward, x and dy twice and dx backward */
+    double batch_norm_forward[PDL_NPRECISIONS],
+        batch_norm_backward[PDL_NPRECISIONS],
+        layer_norm_forward[PDL_NPRECISIONS];
+    double norm_row_s; /* share of a row's fixed time that all units show */
     /* One call through an eager framework while the device waits for it:
      * what a layer measured alone shows beyond its kernels. */
     double call_s, call_conv_s, call_conv_data_s, call_conv_weights_s,
@@ -169,6 +175,7 @@ struct pdl_storage {
     double bytes_per_s; /* node-local: of the node; shared: of the system */
     double node_bytes_per_s; /* shared: what one node can draw */
     double latency_s;        /* to open a file */
+    double contention_s;     /* more for every other PE that opens one too */
 };
 
 struct pdl_node_desc {
@@ -244,6 +251,12 @@ struct pdl_level {
     double oversubscription;
 };
 
+/* How well a fitted parameter is known: 80 % within exp(+-spread). */
+struct pdl_spread {
+    const char *parameter;
+    double spread;
+};
+
 struct pdl_system {
     const char *name, *title;
     const char *hosts;   /* host list, when imported: "n[1-4]" */
@@ -257,6 +270,8 @@ struct pdl_system {
     const char *currency;
     double projection_error; /* 80 % of projections are within exp(+-this) of
                                 runs a fit did not see; 0: not known */
+    const struct pdl_spread *spreads; /* of fitted parameters */
+    int64_t nspreads;
     const struct pdl_collective_fit *collectives;
     int64_t ncollectives;
     const struct pdl_fact *measured;
@@ -390,6 +405,12 @@ struct pdl_fit {
  * times do not grow with size. */
 enum pdl_status pdl_fit_line(const double *bytes, const double *seconds, int n,
                              struct pdl_fit *out, struct pdl_err *err);
+
+/* Seconds of a collective of so many bytes on so many PEs, read between the
+ * measured times (collectives[].times) of the nearest sizes and numbers of
+ * PEs; false: it was not measured at all. */
+bool pdl_collective_seconds(const struct pdl_system *sys, const char *op,
+                            int64_t pes, int64_t bytes, double *out);
 
 /* Slurm host lists: "gpu[001-004,010],cpu7". Duplicates are kept, zero
  * padding too. At most PDL_MAX_HOSTS names. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct options {
-    const char *fit, *select, *base, *output;
+    const char *fit, *select, *base, *output, *without;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -22,6 +22,8 @@ static const struct pdl_opt opts[] = {
      "the system whose parameters are fitted"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
      "where the fitted system goes (default: standard output)"},
+    {"without", 0, PDL_OPT_TEXT, AT(without), "EFFECT,...", NULL,
+     "fit a model that leaves out these effects"},
 };
 // clang-format on
 #undef AT
@@ -60,7 +62,7 @@ static enum pdl_status fit_layers(struct cli_measured *m,
         fit->n++;
     fit->param = pdl_fit_layer_param(0);
     fit->rows = t->n;
-    pdl_fit_system(sys, fit->param, fit->n, layers_cost, t, &fit->result);
+    pdl_fit_system(sys, fit->param, fit->n, layers_cost, t, t->n, &fit->result);
     return PDL_OK;
 }
 
@@ -131,7 +133,11 @@ static enum pdl_status fit(struct cli_measured *m, struct pdl_system *sys,
 static int calibrate(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
-    struct cli_measured m = {o->fit, o->select, o->base, NULL, NULL, ""};
+    struct cli_measured m = {.file = o->fit,
+                             .select = o->select,
+                             .system = o->base,
+                             .schema = "",
+                             .without = o->without};
     struct pdl_err err = {"", ""};
     struct pdl_system sys;
     struct cli_fit f = {.n = 0};

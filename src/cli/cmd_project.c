@@ -3,13 +3,15 @@
  * paradl project: what one strategy costs for a model on a system. */
 #include "projection.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 struct options {
     struct cli_question q;
     bool layers;
-    const char *emit, *trace;
+    const char *emit, *trace, *export, *output, *from;
+    double measured_s;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -30,6 +32,8 @@ static const struct pdl_opt opts[] = {
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8",
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
+    {"congestion", 0, PDL_OPT_TEXT, AT(q.congestion), "LOW..HIGH", NULL,
+     "factor on network time by other jobs, as a range (default: none)"},
     {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},
     {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,
@@ -42,6 +46,16 @@ static const struct pdl_opt opts[] = {
      "also write the step as a Chrome trace (chrome://tracing, Perfetto)"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the plan to a file ('paradl plan show' reads it)"},
+    {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
+     "also write the job for another program, to -o"},
+    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
+     "where that file goes"},
+    {"from", 0, PDL_OPT_TEXT, AT(from), "FORMAT",
+     "megatron-args|deepspeed|torchtitan",
+     "MODEL is another program's launch file: take the job from it"},
+    {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
+     "what a step takes today, to compare"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
 };
@@ -71,27 +85,73 @@ static void json_layers(struct pdl_json *w, const struct cli_job *j)
     pdl_json_end(w);
 }
 
-static void print_json(const struct cli_job *j, bool layers)
+static void measured_json(struct pdl_json *w, const struct cli_job *j,
+                          double measured_s)
 {
+    pdl_json_key(w, "measured");
+    pdl_json_object(w);
+    pdl_json_knum(w, "step_s", measured_s);
+    pdl_json_knum(w, "accuracy",
+                  1 - fabs(j->x.step_s - measured_s) / measured_s);
+    pdl_json_end(w);
+}
+
+static void measured_text(const struct cli_job *j, double measured_s)
+{
+    char a[32], b[32];
+
+    pdl_printf(cli_out(),
+               "\nmeasured       %s a step; projected %s, %+.1f %%\n",
+               pdl_unit_format(measured_s, PDL_UNIT_SECONDS, a, sizeof a),
+               pdl_unit_format(j->x.step_s, PDL_UNIT_SECONDS, b, sizeof b),
+               100 * (j->x.step_s / measured_s - 1));
+}
+
+/* A priced job and what was asked for it. */
+struct answer {
+    const struct cli_job *j;
+    const struct options *o;
+    struct pdl_launch from;
+    struct cli_remedy remedy[CLI_REMEDIES];
+    int nremedies;
+};
+
+static void print_json(const struct answer *x)
+{
+    const struct cli_job *j = x->j;
+    const struct options *o = x->o;
     struct pdl_json w;
 
     pdl_json_init(&w, cli_out());
     pdl_json_schema(&w, "project");
+    if (o->from)
+        cli_from_json(&w, o->from, &x->from);
     cli_job_json(&w, j);
-    if (layers)
+    if (!j->x.feasible)
+        cli_remedies_json(&w, x->remedy, x->nremedies);
+    if (o->measured_s > 0)
+        measured_json(&w, j, o->measured_s);
+    if (o->layers)
         json_layers(&w, j);
     pdl_json_end(&w);
 }
 
 /* ---- text --------------------------------------------------------------- */
 
-static void print_text(const struct cli_job *j, bool layers)
+static void print_text(const struct answer *x)
 {
+    const struct cli_job *j = x->j;
+    const struct options *o = x->o;
     struct pdl_sink *out = cli_out();
     char buf[256], t[32];
 
+    if (o->from)
+        cli_from_text(&x->from);
     cli_job_text(j);
-    for (int i = 0; layers && i < j->plan->nops; i++) {
+    cli_remedies_text(x->remedy, x->nremedies);
+    if (o->measured_s > 0)
+        measured_text(j, o->measured_s);
+    for (int i = 0; o->layers && i < j->plan->nops; i++) {
         struct pdl_price p;
 
         if (j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
@@ -108,17 +168,25 @@ static int project(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     struct cli_question q = o->q;
+    struct answer x = {.o = o};
     struct pdl_err err = {"", ""};
     pdl_arena *a;
     struct cli_job *j;
     enum pdl_status st = PDL_OK;
     int rc;
 
-    if (!q.system || !q.strategy || q.batch == 0) {
+    if (!q.system || (!o->from && (!q.strategy || q.batch == 0))) {
         pdl_fail(&err, PDL_EINVAL,
-                 "project needs --system, --strategy and "
-                 "--batch");
+                 o->from ? "project needs --system"
+                         : "project needs --system, --strategy and --batch");
         pdl_hint(&err, "see 'paradl project --help'");
+        return cli_usage(&err);
+    }
+    st = cli_export_asked(o->export, o->output, &err);
+    if (st != PDL_OK)
+        return cli_usage(&err);
+    if (args->npos > 1 && !o->from) {
+        pdl_fail(&err, PDL_EINVAL, "one MODEL, not two");
         return cli_usage(&err);
     }
     q.model = args->pos[0];
@@ -127,19 +195,27 @@ static int project(const struct pdl_args *args)
     if (!j)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
+        st = o->from ? cli_from(a, o->from, args, &q, &x.from, &err) : PDL_OK;
+    if (st == PDL_OK)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)
         st = cli_job_price(a, &q, q.strategy, j, &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {
+        x.j = j;
+        if (!j->x.feasible)
+            x.nremedies = cli_remedies(a, &q, j, x.remedy);
         if (args->json)
-            print_json(j, o->layers);
+            print_json(&x);
         else
-            print_text(j, o->layers);
+            print_text(&x);
         rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
         if (rc == EXIT_OK && o->trace)
             rc = cli_job_trace(j, o->trace);
+        if (rc == EXIT_OK && o->export)
+            rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
+                                                        &cli_project, args});
         if (rc == EXIT_OK && !j->x.feasible)
             rc = EXIT_NO;
     }
@@ -149,14 +225,16 @@ static int project(const struct pdl_args *args)
 
 const struct pdl_cmd cli_project = {
     .name = "project",
-    .args = "MODEL",
+    .args = "MODEL|FILE [MODEL]",
     .min_pos = 1,
-    .max_pos = 1,
+    .max_pos = 2,
     .summary = "what one strategy costs: time, traffic, memory",
     .text = "Lowers the model and the strategy to a plan, prices every "
             "operation of it on the system and prints the time of a training "
             "step by phase, the memory of a PE and whether it fits (exit code "
-            "1 when it does not).",
+            "1 when it does not). With --from, MODEL is the launch file of a "
+            "job that runs today; where it does not name its model, that "
+            "comes second.",
     .example = "paradl project resnet50 --system abci-v100 "
                "--strategy data=64 --batch 2048",
     .opts = opts,

@@ -6,7 +6,8 @@
 #include <string.h>
 
 struct options {
-    const char *measured, *select, *system;
+    const char *measured, *select, *system, *without, *congestion;
+    bool ablate;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -18,6 +19,12 @@ static const struct pdl_opt opts[] = {
      "rows to take: , is and, | is or, values are globs"},
     {"system", 0, PDL_OPT_TEXT, AT(system), "SYSTEM", NULL,
      "project on this system instead of the one each run names"},
+    {"without", 0, PDL_OPT_TEXT, AT(without), "EFFECT,...", NULL,
+     "leave out named effects of the model"},
+    {"ablate", 0, PDL_OPT_FLAG, AT(ablate), NULL, NULL,
+     "also the accuracy without each effect, one at a time"},
+    {"congestion", 0, PDL_OPT_TEXT, AT(congestion), "LOW..HIGH", NULL,
+     "factor on network time by other jobs, as a range"},
 };
 // clang-format on
 #undef AT
@@ -25,7 +32,13 @@ static const struct pdl_opt opts[] = {
 static int validate(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
-    struct cli_measured m = {o->measured, o->select, o->system, NULL, NULL, ""};
+    struct cli_measured m = {.file = o->measured,
+                             .select = o->select,
+                             .system = o->system,
+                             .schema = "",
+                             .without = o->without,
+                             .congestion = o->congestion,
+                             .ablate = o->ablate};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int rc;

@@ -8,19 +8,21 @@
 #include "paradl/model.h"
 #include "paradl/oracle.h"
 #include "paradl/plan.h"
+#include "paradl/report.h"
 #include "paradl/system.h"
 
 /* What these commands are asked, by the same options. */
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
-        *dim, *framework;
+        *dim, *framework, *without, *congestion;
     int64_t batch, pes, dataset;
     bool allow_empty;
 };
 
 struct cli_job {
     struct pdl_system sys;
-    struct pdl_strategy strategy;
+    struct pdl_strategy asked,
+        strategy; /* as given; as the framework runs it */
     const struct pdl_model *model;
     const struct pdl_plan *plan;
     struct pdl_oracle_options oracle;
@@ -30,9 +32,14 @@ struct cli_job {
 /* Loads model and system and settles the defaults. */
 enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
                              struct cli_job *j, struct pdl_err *err);
+/* How values are kept at a precision. */
+enum pdl_dtype cli_storage(enum pdl_precision p);
 /* The defaults alone, of a job whose model and system are there. */
 enum pdl_status cli_job_settle(const struct cli_question *q, struct cli_job *j,
                                struct pdl_err *err);
+/* "tiles,host": the bits of the effects named; NULL: none. */
+enum pdl_status cli_effects(const char *text, uint32_t *bits,
+                            struct pdl_err *err);
 /* Lowers and prices one strategy; a may be another arena than the job's. */
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
@@ -49,6 +56,34 @@ int cli_job_trace(const struct cli_job *j, const char *path);
 /* Writes the job's plan as a plan file; an exit code. */
 int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
                  const char *path);
+/* What would make a plan fit; priced, at most CLI_REMEDIES of them. */
+enum { CLI_REMEDIES = 8 };
+struct cli_remedy {
+    const char *what, *strategy;
+    int64_t batch;
+    double step_s;
+};
+int cli_remedies(pdl_arena *a, const struct cli_question *q,
+                 const struct cli_job *j, struct cli_remedy *out);
+void cli_remedies_text(const struct cli_remedy *r, int n);
+void cli_remedies_json(struct pdl_json *w, const struct cli_remedy *r, int n);
+/* What --export and -o ask for; both or none. */
+struct cli_export {
+    const char *format, *path;
+    const struct pdl_cmd *cmd;
+    const struct pdl_args *args;
+};
+enum pdl_status cli_export_asked(const char *format, const char *path,
+                                 struct pdl_err *err);
+/* Writes the job for another program; an exit code. */
+int cli_job_export(const struct cli_job *j, const struct cli_export *x);
+/* Reads another program's launch file (the first argument) into a question. */
+enum pdl_status cli_from(pdl_arena *a, const char *format,
+                         const struct pdl_args *args, struct cli_question *q,
+                         struct pdl_launch *out, struct pdl_err *err);
+void cli_from_json(struct pdl_json *w, const char *format,
+                   const struct pdl_launch *l);
+void cli_from_text(const struct pdl_launch *l);
 const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
                         size_t size);
 

@@ -23,6 +23,7 @@ static void print_times(const struct pdl_projection *x)
     } rows[] = {
         {"forward", x->forward_s},
         {"backward", x->backward_s},
+        {"recompute", x->recompute_s},
         {"update", x->update_s},
         {"exposed communication", x->exposed_comm_s},
         {"pipeline bubble", x->bubble_s},
@@ -48,6 +49,35 @@ static void print_times(const struct pdl_projection *x)
             line(busy[i].name, busy[i].s, PDL_UNIT_SECONDS, -1);
 }
 
+static void print_interval(const struct cli_job *j)
+{
+    struct pdl_projection x = j->x;
+    char low[32], high[32];
+
+    pdl_interval(j->plan, &j->sys, &j->oracle, &x);
+    if (x.low_s > 0)
+        pdl_printf(
+            cli_out(), "80 %% of steps between %s and %s\n",
+            pdl_unit_format(x.low_s, PDL_UNIT_SECONDS, low, sizeof low),
+            pdl_unit_format(x.high_s, PDL_UNIT_SECONDS, high, sizeof high));
+}
+
+static void print_bill(const struct cli_job *j)
+{
+    struct pdl_bill bill;
+
+    pdl_project_bill(&j->x, &j->sys, &bill);
+    if (bill.energy_j > 0)
+        pdl_printf(cli_out(), "%s%.3g kJ a step", bill.upper_bound ? "<= " : "",
+                   bill.energy_j / 1e3);
+    if (bill.cost > 0)
+        pdl_printf(cli_out(), "%scost of 1000 steps %.3g %s",
+                   bill.energy_j > 0 ? ", " : "", 1e3 * bill.cost,
+                   j->sys.currency ? j->sys.currency : "");
+    if (bill.energy_j > 0 || bill.cost > 0)
+        pdl_puts(cli_out(), "\n");
+}
+
 void cli_job_text(const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
@@ -59,6 +89,7 @@ void cli_job_text(const struct cli_job *j)
                j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
     pdl_puts(out, "Time of a step\n");
     print_times(x);
+    print_interval(j);
     pdl_puts(out, "Memory of a PE\n");
     line("weights", (double)x->weights_bytes, PDL_UNIT_BYTES, -1);
     line("gradients", (double)x->gradients_bytes, PDL_UNIT_BYTES, -1);
@@ -69,6 +100,7 @@ void cli_job_text(const struct cli_job *j)
     pdl_printf(out, "%s%.1f samples/s, %.1f %% of the peak FLOP/s\n",
                x->feasible ? "" : "DOES NOT FIT: more memory than a PE has. ",
                x->samples_per_s, 100 * x->mfu);
+    print_bill(j);
     cli_explain_text(j);
     for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
         pdl_printf(out, "note: %s\n", j->plan->fallbacks[i]);

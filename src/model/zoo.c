@@ -6,6 +6,7 @@
  * declaration in model_priv.h, and one line here. */
 #include "model_priv.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,16 +21,49 @@ static const struct model_family *const families[] = {
 };
 enum { NFAMILIES = sizeof families / sizeof families[0] };
 
-static const struct pdl_zoo_entry *find_entry(const char *name,
-                                              const struct model_family **out)
+/* People write llama-3-70b, Llama3_70B and llama3-70b. */
+static bool same_but_dashes(const char *a, const char *b)
+{
+    for (;;) {
+        while (*a == '-' || *a == '_')
+            a++;
+        while (*b == '-' || *b == '_')
+            b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+        if (*a == '\0')
+            return true;
+        a++;
+        b++;
+    }
+}
+
+static bool same(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static const struct pdl_zoo_entry *
+entry_that_is(const char *name, bool (*is)(const char *, const char *),
+              const struct model_family **out)
 {
     for (int f = 0; f < NFAMILIES; f++)
         for (int i = 0; i < families[f]->nentries; i++)
-            if (strcmp(families[f]->entries[i].name, name) == 0) {
+            if (is(families[f]->entries[i].name, name)) {
                 *out = families[f];
                 return &families[f]->entries[i];
             }
     return NULL;
+}
+
+/* The exact name goes first: no two names of the zoo differ by dashes only,
+ * and a test keeps it so. */
+static const struct pdl_zoo_entry *find_entry(const char *name,
+                                              const struct model_family **out)
+{
+    const struct pdl_zoo_entry *e = entry_that_is(name, same, out);
+
+    return e ? e : entry_that_is(name, same_but_dashes, out);
 }
 
 static const struct model_family *find_family(const char *name)

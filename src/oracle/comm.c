@@ -42,6 +42,19 @@ static void group_ends(const struct oracle *o, int64_t rank, uint32_t group,
     }
 }
 
+int64_t oracle_local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
+{
+    int64_t per = o->sys->node.pes, base = rank - rank % per, n = 0;
+    int64_t mine, first, last;
+
+    group_ends(o, rank, group, &mine, &last);
+    for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
+        group_ends(o, r, group, &first, &last);
+        n += first == mine;
+    }
+    return n;
+}
+
 /* Distinct groups that have a rank in the node of `rank` and also outside:
  * each is one ring in and out of the node. */
 static double rings_out_of_node(const struct oracle *o, int64_t rank,
@@ -63,11 +76,6 @@ static double rings_out_of_node(const struct oracle *o, int64_t rank,
     }
     return n > 0 ? n : 1;
 }
-
-struct wire {
-    double alpha_s, bytes_per_s, flows;
-    int level;
-};
 
 /* What one ring gets of the node's adapters: all of them for a ring alone
  * (libraries open several channels), unless the framework's rings use one. */
@@ -98,14 +106,23 @@ static double inside_node(const struct oracle *o, bool gradient)
                                                                         : rate;
 }
 
-static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group,
-                           bool gradient)
+double oracle_inside_node(const struct oracle *o)
+{
+    return inside_node(o, false);
+}
+
+static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
+                                    uint32_t group, bool gradient)
 {
     bool ideal = o->opt->parameters == PDL_IDEAL;
     double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
     const struct pdl_level *l;
     int64_t first, last;
-    struct wire w = {.flows = 1};
+    struct oracle_wire w = {.flows = 1,
+                            .known = true,
+                            .gradient = gradient,
+                            .group = group,
+                            .rank = rank};
 
     group_ends(o, rank, group, &first, &last);
     w.level = pdl_system_level(o->sys, first, last);
@@ -119,29 +136,59 @@ static struct wire wire_of(const struct oracle *o, int64_t rank, uint32_t group,
     if (w.level > 0) {
         if (o->sys->network.step_s > 0)
             w.alpha_s = o->sys->network.step_s;
-        w.flows = rings_out_of_node(o, rank, group);
+        w.flows = oracle_without(o, ORACLE_SHARING)
+                      ? 1
+                      : rings_out_of_node(o, rank, group);
         w.bytes_per_s = share_of_node(o, l, w.flows, gradient) / congestion;
     } else {
         w.bytes_per_s = inside_node(o, gradient);
     }
+    if (oracle_without(o, ORACLE_LATENCY))
+        w.alpha_s = 0;
     return w;
+}
+
+static struct oracle_wire wire_of(const struct oracle *o, int64_t rank,
+                                  uint32_t group, bool gradient)
+{
+    uint64_t h = (((uint64_t)rank << 20) + group) * 2 + gradient;
+    struct oracle_wire *w;
+
+    if (!o->wires)
+        return find_wire(o, rank, group, gradient);
+    h *= UINT64_C(0x9e3779b97f4a7c15);
+    w = &o->wires[(h >> 40) % ORACLE_WIRES];
+    if (!w->known || w->rank != rank || w->group != group ||
+        w->gradient != gradient)
+        *w = find_wire(o, rank, group, gradient);
+    return *w;
+}
+
+bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
+                      bool gradient)
+{
+    uint32_t group = o->p->ops[op].group;
+    struct oracle_wire x = wire_of(o, a, group, gradient);
+    struct oracle_wire y = wire_of(o, b, group, gradient);
+
+    return x.level == y.level && x.alpha_s == y.alpha_s &&
+           x.bytes_per_s == y.bytes_per_s && x.flows == y.flows;
 }
 
 /* A rank's messages, one after another: each costs alpha and its bytes. */
 static double by_boxes(const struct oracle *o, int op, int64_t rank,
-                       const struct wire *w)
+                       const struct oracle_wire *w)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     static const int64_t many = 4096;
-    int64_t n = group_size(o, x->group), peers[4096];
+    int64_t n = group_size(o, x->group), peers[4096], bytes_from[4096];
     double t = 0;
 
     pdl_mesh_group(o->p->mesh, rank, x->group, peers, many);
+    pdl_plan_transfers(o->p, x->in[0], x->out[0], peers, n < many ? n : many,
+                       rank, bytes_from);
     for (int64_t i = 0; i < n && i < many; i++) {
-        int64_t bytes =
-            peers[i] == rank
-                ? 0
-                : pdl_plan_transfer(o->p, x->in[0], x->out[0], peers[i], rank);
+        int64_t bytes = peers[i] == rank ? 0 : bytes_from[i];
 
         if (bytes > 0)
             t += w->alpha_s + (double)bytes / w->bytes_per_s;
@@ -180,7 +227,7 @@ static double staged(const struct oracle *o, int op, int64_t rank, double n)
 
 /* Gradients summed inside the node, then between the nodes' leaders. */
 static double by_leaders(const struct oracle *o, double n, double bytes,
-                         const struct wire *w)
+                         const struct oracle_wire *w)
 {
     double per = (double)o->sys->node.pes, nodes = n / per;
     const struct pdl_level *l = &o->sys->levels[0];
@@ -201,6 +248,14 @@ bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
     return false;
 }
 
+/* Does filter's allreduce of backward sum its own part only? */
+static bool folds(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return f && f->folded_filter && oracle_has_axis(o, PDL_AXIS_FILTER);
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows)
 {
@@ -210,7 +265,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     const struct pdl_plan_op *x = &o->p->ops[op];
     double n = (double)group_size(o, x->group), in, out;
     struct pdl_work work;
-    struct wire w;
+    struct oracle_wire w;
 
     *level = -1;
     *flows = 0;
@@ -228,10 +283,9 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         if (f && f->leaders && gradient && w.level > 0 &&
             oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);
-        if (f && f->folded_filter && !gradient &&
-            oracle_has_axis(o, PDL_AXIS_FILTER))
+        if (f && !gradient && folds(o))
             in /= n; /* after a local stack and sum */
-        return sync + 2 * (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+        return sync + oracle_allreduce(o, op, rank, &w, n, in);
     case PDL_PLAN_OP_REDUCE_SCATTER:
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLGATHER:
@@ -246,14 +300,23 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 }
 
 /* The host waited for the collective, so nothing is queued on the device:
- * the call that copies shows in full. */
+ * the calls that copy show in full. A result is put into place by one (read
+ * and written); before a folded allreduce the n parts are stacked by one and
+ * summed by another, which reads all and writes one of them. */
 double oracle_copy(const struct oracle *o, int op, int64_t rank)
 {
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double passes = 2, calls = 1;
     struct pdl_work w;
 
     if (!o->opt->framework || !o->opt->framework->copies ||
         o->opt->parameters == PDL_IDEAL)
         return 0;
+    if (x->kind == PDL_PLAN_OP_ALLREDUCE && folds(o)) {
+        passes += 1 + 1 / (double)group_size(o, x->group);
+        calls++;
+    }
     pdl_plan_op_work(o->p, op, rank, &w);
-    return oracle_host_call(o) + 2 * (double)w.write_bytes / o->pe.bytes_per_s;
+    return calls * oracle_host_call(o) +
+           passes * (double)w.write_bytes / o->pe.bytes_per_s;
 }

@@ -58,6 +58,10 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .conv = {conv, or_guess(k.conv_data[p], conv),
                  or_guess(k.conv_weights[p],
                           p == PDL_PREC_TF32 ? GUESS_CONV_WEIGHTS_TF32 : conv)},
+        .batch_norm_forward = or_guess(k.batch_norm_forward[p], 1),
+        .batch_norm_backward = or_guess(k.batch_norm_backward[p], 1),
+        .layer_norm_forward = or_guess(k.layer_norm_forward[p], 1),
+        .l2_bytes = (double)pe->l2_bytes,
         .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
         .k = k,
     };
@@ -72,10 +76,13 @@ double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s)
         return oracle_conv(pe, s);
     case PDL_SHAPE_ATTENTION:
         return oracle_attention(pe, s);
+    case PDL_SHAPE_BATCH_NORM:
+    case PDL_SHAPE_LAYER_NORM:
+        return oracle_norm(pe, s);
     case PDL_SHAPE_STREAM:
         break;
     }
-    return s->bytes > 0 ? pe->launch_s + s->bytes / pe->bytes_per_s : 0;
+    return s->bytes > 0 ? pe->launch_s + oracle_stream(pe, s->bytes) : 0;
 }
 
 double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s)
@@ -197,7 +204,8 @@ static bool reads_twice(const struct oracle *o, int op)
     const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
     size_t len = strlen(name);
 
-    if (len < 5 || strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
+    if (oracle_without(o, ORACLE_REREAD) || len < 5 ||
+        strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
         x->pass != PDL_FORWARD)
         return false;
     for (int i = op + 1; i < o->p->nops && i < op + 6; i++)
@@ -207,10 +215,24 @@ static bool reads_twice(const struct oracle *o, int op)
     return true;
 }
 
-static double by_roofline(const struct oracle *o, const struct pdl_work *w)
+/* Part of the streaming rate that the operator's kernels reach. */
+static double streams_at(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
+
+    if (strcmp(name, "batch_norm") != 0)
+        return 1;
+    return x->pass == PDL_FORWARD ? o->pe.batch_norm_forward
+                                  : o->pe.batch_norm_backward;
+}
+
+static double by_roofline(const struct oracle *o, int op,
+                          const struct pdl_work *w)
 {
     double flops = (double)w->flops / o->pe.rate;
-    double bytes = (double)(w->read_bytes + w->write_bytes) / o->pe.bytes_per_s;
+    double bytes = (double)(w->read_bytes + w->write_bytes) /
+                   (o->pe.bytes_per_s * streams_at(o, op));
 
     return o->pe.launch_s + (flops > bytes ? flops : bytes);
 }
@@ -248,7 +270,7 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     pdl_plan_op_work(o->p, op, rank, &w);
     if (reads_twice(o, op))
         w.read_bytes *= 2;
-    return by_roofline(o, &w);
+    return by_roofline(o, op, &w);
 }
 
 double oracle_host_call(const struct oracle *o)

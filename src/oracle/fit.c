@@ -13,7 +13,9 @@
 
 enum { ROUNDS = 40, LEAST_ROUNDS = 12, RESTARTS = 4 };
 static const double FIRST_STEP = .3, GROW = 1.3, SHRINK = .5, GAIN = 1e-9;
-static const double PROBE = 1.25, IDENTIFIED = 2e-4;
+static const double PROBE = 1.25;
+/* 80 % of a normal distribution is within 1.28 deviations. */
+static const double IN_80_PERCENT = 1.2816;
 
 struct search {
     struct pdl_system *sys;
@@ -22,6 +24,7 @@ struct search {
     pdl_fit_cost cost;
     void *ctx;
     int evaluations;
+    bool fixed[PDL_FIT_MAX];
 };
 
 static double *at(const struct search *s, int i)
@@ -79,7 +82,7 @@ static double descend(struct search *s, double best)
         bool moved = false;
 
         for (int i = 0; i < s->n; i++) {
-            bool better = try_step(s, i, step[i], &best);
+            bool better = !s->fixed[i] && try_step(s, i, step[i], &best);
 
             moved = moved || better;
             step[i] *= better ? GROW : SHRINK;
@@ -90,7 +93,8 @@ static double descend(struct search *s, double best)
     return best;
 }
 
-/* What the error gains when one parameter alone is off. */
+/* What the error on the rows, the prior apart, gains when one parameter alone
+ * is off. */
 static double sensitivity(struct search *s, int i, double best)
 {
     double old = *at(s, i), least = INFINITY;
@@ -99,32 +103,67 @@ static double sensitivity(struct search *s, int i, double best)
         double c;
 
         *at(s, i) = k ? old * PROBE : old / PROBE;
-        c = evaluate(s) - best;
+        c = s->cost(s->sys, s->ctx) - best;
+        s->evaluations++;
         least = c < least ? c : least;
     }
     *at(s, i) = old;
     return least;
 }
 
+static double descend_again(struct search *s)
+{
+    double best = evaluate(s);
+
+    for (int i = 0; i < RESTARTS; i++) /* fresh steps leave narrow valleys */
+        best = descend(s, best);
+    return best;
+}
+
+/* One standard error: the sum of squares of n rows grows by its own mean, so
+ * the root of their mean by 1 / 2n of itself. Parameters that could be off by
+ * a quarter within it go back to where they started. */
+static bool forget_unidentified(struct search *s, int rows,
+                                struct pdl_fit_result *out)
+{
+    double error = s->cost(s->sys, s->ctx), least = error / (2.0 * rows);
+    bool any = false;
+
+    for (int i = 0; i < s->n; i++) {
+        out->sensitivity[i] = sensitivity(s, i, error);
+        out->identified[i] = out->sensitivity[i] > least;
+        out->spread[i] =
+            out->identified[i]
+                ? IN_80_PERCENT * log(PROBE) * sqrt(least / out->sensitivity[i])
+                : log(PDL_PRIOR_FACTOR);
+    }
+    for (int i = 0; i < s->n; i++)
+        if (!out->identified[i]) {
+            *at(s, i) = s->param[i].start;
+            s->fixed[i] = true;
+            any = true;
+        }
+    return any;
+}
+
 void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
-                    int n, pdl_fit_cost cost, void *ctx,
+                    int n, pdl_fit_cost cost, void *ctx, int rows,
                     struct pdl_fit_result *out)
 {
-    struct search s = {sys,  param, n < PDL_FIT_MAX ? n : PDL_FIT_MAX,
-                       cost, ctx,   0};
+    struct search s = {.sys = sys,
+                       .param = param,
+                       .n = n < PDL_FIT_MAX ? n : PDL_FIT_MAX,
+                       .cost = cost,
+                       .ctx = ctx};
 
     *out = (struct pdl_fit_result){.before = 0};
     out->before = cost(sys, ctx);
     for (int i = 0; i < s.n; i++)
         if (!(*at(&s, i) > 0))
             *at(&s, i) = param[i].start;
-    out->after = evaluate(&s);
-    for (int i = 0; i < RESTARTS; i++) /* fresh steps leave narrow valleys */
-        out->after = descend(&s, out->after);
-    for (int i = 0; i < s.n; i++) {
-        out->sensitivity[i] = sensitivity(&s, i, out->after);
-        out->identified[i] = out->sensitivity[i] > IDENTIFIED;
-    }
+    descend_again(&s);
+    if (forget_unidentified(&s, rows > 0 ? rows : 1, out))
+        descend_again(&s);
     for (int i = 0; i < s.n; i++)
         out->value[i] = *at(&s, i);
     out->after = cost(sys, ctx);

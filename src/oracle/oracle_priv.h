@@ -8,7 +8,10 @@
 struct oracle_pe {
     double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
     double conv[3];
+    double batch_norm_forward, batch_norm_backward, layer_norm_forward;
+    double l2_bytes;
     bool vector; /* no matrix units at this precision */
+    bool flat;   /* no tiles, no waves: the rate whatever the shape */
     struct pdl_kernels k;
 };
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
@@ -19,18 +22,41 @@ struct oracle_gemm {
     double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
     double fill, tile_s, epilogue;
     double least_m, least_n; /* smallest tile there is; 0: any */
+    bool flat;
 };
 double oracle_gemm_seconds(const struct oracle_gemm *g);
 double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+/* compute_norm.c; oracle_stream: without the launch */
+double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
  * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
     double *start, *seconds, *done;
+};
+
+/* What one ring of a group gets: level, latency, bandwidth, rings beside it. */
+enum { ORACLE_WIRES = 512 };
+struct oracle_wire {
+    double alpha_s, bytes_per_s, flows;
+    int level;
+    bool known, gradient;
+    uint32_t group;
+    int64_t rank;
+};
+
+/* Ranks that show every local shape, and for each the first of them that does
+ * the same work (like) and sends the same messages (twin). */
+enum { ORACLE_MAX_RANKS = 81 };
+struct oracle_ranks {
+    int n, stage;
+    int64_t rank[ORACLE_MAX_RANKS];
+    int like[ORACLE_MAX_RANKS], twin[ORACLE_MAX_RANKS];
 };
 
 struct oracle {
@@ -40,7 +66,35 @@ struct oracle {
     struct pdl_err *err;
     struct oracle_pe pe;
     struct oracle_record *record; /* NULL: nobody asks */
+    pdl_arena *arena;             /* for the duration of one projection */
+    struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
+    struct oracle_ranks *alike;   /* of the first stage */
+    struct oracle_memo *memo;     /* NULL: nothing is remembered */
 };
+
+/* effects.c: those that pdl_oracle_options.without counts, in its order */
+enum oracle_effect {
+    ORACLE_SHARING,
+    ORACLE_CHANNEL,
+    ORACLE_LATENCY,
+    ORACLE_SYNC,
+    ORACLE_STAGING,
+    ORACLE_VOLUMES,
+    ORACLE_COPIES,
+    ORACLE_HOST,
+    ORACLE_FILES,
+    ORACLE_LOCKS,
+    ORACLE_TILES,
+    ORACLE_REREAD,
+};
+bool oracle_without(const struct oracle *o, enum oracle_effect e);
+/* Points o to changed copies, kept in c, where an effect is left out. */
+struct oracle_changed {
+    struct pdl_oracle_options opt;
+    struct pdl_framework framework;
+    struct pdl_system sys;
+};
+void oracle_leave_out(struct oracle *o, struct oracle_changed *c);
 
 /* project.c: pdl_project, and what happened when (record may be NULL) */
 enum pdl_status oracle_project(const struct pdl_plan *plan,
@@ -51,8 +105,14 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
 
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
-enum { ORACLE_MAX_RANKS = 81 };
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
+void oracle_find_ranks(const struct oracle *o, int stage,
+                       struct oracle_ranks *out);
+/* ranks of the first stage; those of others differ in the stage alone */
+bool oracle_find_alike(struct oracle *o);
+/* comm.c: do two ranks that do the same work also cross the same wires? */
+bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
+                      bool gradient);
 
 /* host time to issue one kernel that the device waits for; 0: hidden */
 double oracle_host_call(const struct oracle *o);
@@ -61,10 +121,34 @@ double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
+/* comm.c: ranks of a group in the node of one of them; the rate inside */
+int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
+                           int64_t rank);
+double oracle_inside_node(const struct oracle *o);
+/* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
+double oracle_allreduce(const struct oracle *o, int op, int64_t rank,
+                        const struct oracle_wire *w, double n, double bytes);
+enum pdl_status oracle_allreduce_known(const struct oracle *o,
+                                       struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
+/* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
+ * true where an equal one was asked for before, else *out waits for it */
+struct oracle_price {
+    double seconds, flows;
+    int level; /* the highest that a rank crosses */
+};
+bool oracle_memo_make(struct oracle *o);
+int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
+bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
+                   struct oracle_price **out);
+/* pipeline.c: from the first task to the last, < 0: out of memory; tasks of a
+ * stage whose activations its PEs hold at a time */
+double oracle_makespan(const struct oracle *o, const double *forward,
+                       const double *backward);
+int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* memory.c */
-void oracle_memory(const struct oracle *o, struct pdl_projection *out);
+bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 
 #endif

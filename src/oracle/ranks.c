@@ -46,3 +46,24 @@ int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks)
     }
     return n;
 }
+
+/* Stages do not cut tensors, so what is alike in one is alike in all. */
+bool oracle_find_alike(struct oracle *o)
+{
+    struct oracle_ranks *r = PDL_NEW(o->arena, struct oracle_ranks, 1);
+
+    if (!r)
+        return false;
+    r->n = oracle_ranks(o->p, 0, r->rank);
+    o->alike = r;
+    return pdl_plan_alike(o->arena, o->p, r->rank, r->n, r->like, r->twin) ==
+           PDL_OK;
+}
+
+void oracle_find_ranks(const struct oracle *o, int stage,
+                       struct oracle_ranks *out)
+{
+    *out = *o->alike;
+    out->stage = stage;
+    oracle_ranks(o->p, stage, out->rank);
+}

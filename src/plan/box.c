@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Splits, boxes and windows: the arithmetic under halos, resharding,
- * checkpoints, data loading and byte counts. Written once; the tests compare
- * each function with an item-by-item count. */
+ * Splits and windows: with base's boxes the arithmetic under halos,
+ * resharding, checkpoints, data loading and byte counts. Written once; the
+ * tests compare each function with an item-by-item count. */
 #include "paradl/plan.h"
+
+_Static_assert(PDL_BOX_DIMS == PDL_MAX_RANK + 1, "a box holds any tensor");
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -26,57 +28,27 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return -floor_div(-a, b);
 }
 
-/* floor(i * m / p) without overflow: m = q*p + r. */
-static int64_t part_start(int64_t m, int64_t p, int64_t i)
+/* floor(i * m / p) without overflow: m = q*p + r, r mostly 0. */
+static int64_t part_start(int64_t q, int64_t r, int64_t p, int64_t i)
 {
-    return m / p * i + m % p * i / p;
+    return q * i + (r ? r * i / p : 0);
 }
 
 void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
                int64_t *hi)
 {
-    int64_t m;
+    int64_t m, q, r;
 
     if (parts == 1) { /* most dimensions are whole */
         *lo = 0;
         *hi = n;
         return;
     }
-    m = ceil_div(n, unit);
-    *lo = min64(n, unit * part_start(m, parts, i));
-    *hi = min64(n, unit * part_start(m, parts, i + 1));
-}
-
-bool pdl_box_empty(const struct pdl_box *b)
-{
-    for (int d = 0; d < b->ndims; d++)
-        if (b->hi[d] <= b->lo[d])
-            return true;
-    return false;
-}
-
-int64_t pdl_box_volume(const struct pdl_box *b)
-{
-    int64_t v = 1;
-
-    if (pdl_box_empty(b))
-        return 0;
-    for (int d = 0; d < b->ndims; d++)
-        v *= b->hi[d] - b->lo[d];
-    return v;
-}
-
-bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
-                       struct pdl_box *out)
-{
-    struct pdl_box r = {.ndims = a->ndims};
-
-    for (int d = 0; d < a->ndims; d++) {
-        r.lo[d] = max64(a->lo[d], b->lo[d]);
-        r.hi[d] = max64(r.lo[d], min64(a->hi[d], b->hi[d]));
-    }
-    *out = r;
-    return !pdl_box_empty(&r);
+    m = unit == 1 ? n : ceil_div(n, unit);
+    q = m / parts;
+    r = m - q * parts;
+    *lo = min64(n, unit * part_start(q, r, parts, i));
+    *hi = min64(n, unit * part_start(q, r, parts, i + 1));
 }
 
 void pdl_window_reads(const struct pdl_window *w, int64_t lo, int64_t hi,

@@ -19,10 +19,10 @@ struct classes {
     const struct pdl_plan *p;
     pdl_arena *arena;
     struct cut *cuts;
-    int ncuts, cap;
-    int64_t *key;   /* [rank][2 * cuts + 1] */
-    int64_t *class; /* of each rank */
-    int64_t *first; /* rank of each class */
+    int ncuts, cap, seen; /* seen: the cut found last */
+    int64_t *key;         /* [rank][2 * cuts + 1] */
+    int64_t *class;       /* of each rank */
+    int64_t *first;       /* rank of each class */
     int64_t nclasses;
 };
 
@@ -36,9 +36,13 @@ static bool same_cut(const struct cut *a, const struct cut *b)
 
 static bool add_cut(struct classes *c, const struct cut *cut)
 {
+    if (c->ncuts > 0 && same_cut(&c->cuts[c->seen], cut))
+        return true;
     for (int i = 0; i < c->ncuts; i++)
-        if (same_cut(&c->cuts[i], cut))
+        if (same_cut(&c->cuts[i], cut)) {
+            c->seen = i;
             return true;
+        }
     if (c->ncuts == c->cap) {
         int cap = c->cap ? 2 * c->cap : 32;
         void *p = pdl_arena_grow(c->arena, c->cuts, (size_t)c->ncuts,
@@ -49,6 +53,7 @@ static bool add_cut(struct classes *c, const struct cut *cut)
         c->cuts = p;
         c->cap = cap;
     }
+    c->seen = c->ncuts;
     c->cuts[c->ncuts++] = *cut;
     return true;
 }
@@ -108,6 +113,60 @@ static int64_t stage_of(const struct pdl_plan *p, int64_t rank)
         if (p->pipe_factors >> f & 1)
             s = s * p->mesh->factor[f] + pdl_mesh_coord(p->mesh, rank, f);
     return s;
+}
+
+/* The rank's place in a split that is not even: its neighbours' parts may be
+ * larger or smaller than those of others. */
+static int64_t uneven_place(const struct classes *c, const struct cut *cut,
+                            int64_t rank)
+{
+    const struct pdl_mesh *m = c->p->mesh;
+    int64_t parts = 1, i = 0;
+
+    for (int f = 0; f < m->nfactors; f++)
+        if (cut->factors >> f & 1) {
+            i = i * m->factor[f] + pdl_mesh_coord(m, rank, f);
+            parts *= m->factor[f];
+        }
+    return cut->size % (cut->unit * parts) == 0 ? 0 : i + 1;
+}
+
+static bool alike(const struct classes *c, int64_t a, int64_t b, bool exact)
+{
+    for (int i = 0; i < c->ncuts; i++) {
+        int64_t x[2], y[2];
+
+        part(c, &c->cuts[i], a, x);
+        part(c, &c->cuts[i], b, y);
+        if (x[0] != y[0] || x[1] != y[1])
+            return false;
+        if (exact &&
+            uneven_place(c, &c->cuts[i], a) != uneven_place(c, &c->cuts[i], b))
+            return false;
+    }
+    return true;
+}
+
+enum pdl_status pdl_plan_alike(pdl_arena *a, const struct pdl_plan *p,
+                               const int64_t *ranks, int n, int *like,
+                               int *twin)
+{
+    struct classes c = {.p = p, .arena = a};
+
+    if (!collect(&c))
+        return PDL_ENOMEM;
+    for (int i = 0; i < n; i++) {
+        like[i] = twin[i] = i;
+        for (int k = 0; k < i && twin[i] == i; k++) {
+            if (like[i] == i && like[k] == k &&
+                alike(&c, ranks[i], ranks[k], false))
+                like[i] = k;
+            if (like[i] == like[k] && twin[k] == k &&
+                alike(&c, ranks[i], ranks[k], true))
+                twin[i] = k;
+        }
+    }
+    return PDL_OK;
 }
 
 /* Ranks by class; a hash table of keys keeps it linear. */

@@ -26,11 +26,12 @@ static void no_memory(struct plan_lower *lo)
         lo->status = pdl_fail(lo->err, PDL_ENOMEM, "the plan is too large");
 }
 
-/* Room for one more element of an array in the arena. */
+/* Room for one more element of an array in the arena; a layer needs about
+ * four tensors and six operations. */
 static bool reserve(struct plan_lower *lo, void **array, int count, int *cap,
                     size_t size)
 {
-    int grown = *cap ? 2 * *cap : 64;
+    int grown = *cap ? 2 * *cap : 64 + 6 * lo->model->nnodes;
     void *p;
 
     if (lo->status != PDL_OK)
@@ -56,7 +57,38 @@ int plan_add_tensor(struct plan_lower *lo, const struct pdl_plan_tensor *t)
     lo->tensors = array;
     lo->tensors[lo->plan.ntensors] = *t;
     lo->tensors[lo->plan.ntensors].stage = lo->stage_now;
+    if (!t->frame)
+        lo->tensors[lo->plan.ntensors].frame = pdl_no_frames;
     return lo->plan.ntensors++;
+}
+
+const char *plan_name(struct plan_lower *lo, const char *before,
+                      const char *name, const char *after)
+{
+    size_t a = strlen(before), n = strlen(name), b = strlen(after);
+    char *p = PDL_NEW(lo->arena, char, a + n + b + 1);
+
+    if (!p) {
+        no_memory(lo);
+        return name;
+    }
+    memcpy(p, before, a);
+    memcpy(p + a, name, n);
+    memcpy(p + a + n, after, b);
+    return p;
+}
+
+const struct pdl_frame *plan_copy_frames(struct plan_lower *lo,
+                                         const struct pdl_frame *frames)
+{
+    struct pdl_frame *p = PDL_NEW(lo->arena, struct pdl_frame, PDL_BOX_DIMS);
+
+    if (!p) {
+        no_memory(lo);
+        return pdl_no_frames;
+    }
+    memcpy(p, frames, PDL_BOX_DIMS * sizeof *p);
+    return p;
 }
 
 static const int *copy_ids(struct plan_lower *lo, const int *ids, int n)
@@ -70,23 +102,27 @@ static const int *copy_ids(struct plan_lower *lo, const int *ids, int n)
     return p;
 }
 
-int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
+int plan_push_op(struct plan_lower *lo, const struct pdl_plan_op *op)
 {
     void *array = lo->ops;
+
+    if (!reserve(lo, &array, lo->plan.nops, &lo->op_cap, sizeof *op))
+        return -1;
+    lo->ops = array;
+    lo->ops[lo->plan.nops] = *op;
+    return lo->plan.nops++;
+}
+
+int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
+{
     struct pdl_plan_op copy = *op;
 
     for (int i = 0; i < op->nin + op->nout; i++)
         if ((i < op->nin ? op->in[i] : op->out[i - op->nin]) < 0)
             return -1; /* an operand failed before */
-    if (!reserve(lo, &array, lo->plan.nops, &lo->op_cap, sizeof *op))
-        return -1;
-    lo->ops = array;
     copy.in = copy_ids(lo, op->in, op->nin);
     copy.out = copy_ids(lo, op->out, op->nout);
-    if (lo->status != PDL_OK)
-        return -1;
-    lo->ops[lo->plan.nops] = copy;
-    return lo->plan.nops++;
+    return lo->status == PDL_OK ? plan_push_op(lo, &copy) : -1;
 }
 
 int plan_emit(struct plan_lower *lo, enum pdl_plan_op_kind kind,

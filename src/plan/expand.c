@@ -5,6 +5,7 @@
  * a strategy may treat them differently, so lowering works on this form. */
 #include "plan_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct expansion {
@@ -13,17 +14,27 @@ struct expansion {
     struct pdl_tensor *tensors;
     struct pdl_node *nodes;
     int ntensors, nnodes;
-    int *map; /* old tensor -> new tensor, of the round being written */
+    int *map;       /* old tensor -> new tensor, of the round being written */
+    char index[24]; /* of that round */
 };
 
-static const char *round_name(pdl_arena *a, const char *name, int64_t index)
+static const char *round_name(struct expansion *x, const char *name)
 {
     const char *hole = strstr(name, "{i}");
+    size_t before, number = strlen(x->index), after;
+    char *p;
 
     if (!hole)
         return name;
-    return pdl_arena_printf(a, "%.*s%lld%s", (int)(hole - name), name,
-                            (long long)index, hole + 3);
+    before = (size_t)(hole - name);
+    after = strlen(hole + 3);
+    p = PDL_NEW(x->arena, char, before + number + after + 1);
+    if (!p)
+        return name;
+    memcpy(p, name, before);
+    memcpy(p + before, x->index, number);
+    memcpy(p + before + number, hole + 3, after);
+    return p;
 }
 
 static bool count(const struct pdl_model *m, int64_t *nodes, int64_t *tensors)
@@ -45,7 +56,7 @@ static bool count(const struct pdl_model *m, int64_t *nodes, int64_t *tensors)
 }
 
 /* A copy of every tensor of the segment for this round. */
-static void copy_tensors(struct expansion *x, int segment, int64_t index)
+static void copy_tensors(struct expansion *x, int segment)
 {
     for (int t = 0; t < x->from->ntensors; t++) {
         if (x->from->tensors[t].segment != segment)
@@ -54,7 +65,7 @@ static void copy_tensors(struct expansion *x, int segment, int64_t index)
         x->tensors[x->ntensors] = x->from->tensors[t];
         x->tensors[x->ntensors].segment = 0;
         x->tensors[x->ntensors++].name =
-            round_name(x->arena, x->from->tensors[t].name, index);
+            round_name(x, x->from->tensors[t].name);
     }
 }
 
@@ -67,13 +78,12 @@ static const int *map_ids(struct expansion *x, const int *ids, int n)
     return p;
 }
 
-static void copy_nodes(struct expansion *x, const struct pdl_segment *s,
-                       int64_t index)
+static void copy_nodes(struct expansion *x, const struct pdl_segment *s)
 {
     for (int i = 0; i < s->nnodes; i++) {
         struct pdl_node n = x->from->nodes[s->first_node + i];
 
-        n.name = round_name(x->arena, n.name, index);
+        n.name = round_name(x, n.name);
         n.in = map_ids(x, n.in, n.nin);
         n.out = map_ids(x, n.out, n.nout);
         n.weights = map_ids(x, n.weights, n.nweights);
@@ -90,8 +100,10 @@ static void write_segment(struct expansion *x, int segment)
     for (int64_t r = 0; r < s->repeat; r++) {
         if (r > 0)
             x->map[s->carry_in] = x->map[s->carry_out];
-        copy_tensors(x, segment, s->first_index + r);
-        copy_nodes(x, s, s->first_index + r);
+        snprintf(x->index, sizeof x->index, "%lld",
+                 (long long)(s->first_index + r));
+        copy_tensors(x, segment);
+        copy_nodes(x, s);
     }
     if (s->repeat > 1)
         x->map[s->carry_in] = first;

@@ -22,8 +22,10 @@ static int *last_uses(struct plan_lower *lo)
     for (int i = 0; last && i < lo->plan.nops; i++) {
         for (int k = 0; k < lo->ops[i].nin; k++)
             last[lo->ops[i].in[k]] = i;
+        /* what is sent away lives with the receiver */
         for (int k = 0; k < lo->ops[i].nout; k++)
-            last[lo->ops[i].out[k]] = i;
+            if (lo->ops[i].kind != PDL_PLAN_OP_SEND)
+                last[lo->ops[i].out[k]] = i;
     }
     return last;
 }
@@ -75,7 +77,7 @@ void plan_insert_frees(struct plan_lower *lo)
             lo->items[item++].first_op = lo->plan.nops;
         if (item < lo->plan.nitems && lo->items[item].first_op == i)
             lo->items[item].first_op = -1 - lo->plan.nops;
-        plan_add_op(lo, &old[i]);
+        plan_push_op(lo, &old[i]);
         n = collect(lo, &old[i], i, last, dead);
         if (n > 0)
             plan_emit(lo, PDL_PLAN_OP_FREE, PDL_FORWARD, -1, dead, n, NULL, 0);

@@ -26,6 +26,7 @@ struct reader {
     struct plan_names nodes, tensor_names;
     struct pdl_plan p;
     struct pdl_plan_tensor *tensors;
+    struct pdl_frame *frames; /* of the tensor being read; NULL: none yet */
     struct pdl_plan_op *ops;
     struct pdl_plan_item *items;
     struct pdl_plan_stage *stages;
@@ -178,7 +179,7 @@ static void read_strategy(struct reader *r)
         st = pdl_mesh_make(r->strategy, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,
-                            &r->p.nstages, &inner);
+                            &r->p.lanes, &r->p.nstages, &inner);
     place(r, st, &inner);
     if (st == PDL_OK && r->mesh->pes > PLAN_TEXT_MAX_PES)
         plan_lex_fail(&r->x, "more than %d PEs", PLAN_TEXT_MAX_PES);
@@ -342,6 +343,19 @@ static void read_frame(struct reader *r, struct pdl_frame *f)
     plan_lex_need(&r->x, ")");
 }
 
+/* The frames of most tensors are shared: these get their own. */
+static void own_frame(struct reader *r, struct pdl_plan_tensor *t, int d)
+{
+    if (!r->frames)
+        r->frames = PDL_NEW(r->x.arena, struct pdl_frame, PDL_BOX_DIMS);
+    if (!r->frames) {
+        plan_lex_fail(&r->x, "out of memory");
+        return;
+    }
+    t->frame = r->frames;
+    read_frame(r, &r->frames[d]);
+}
+
 /* The name of a dimension depends on the tensor's kind and model tensor,
  * which stand behind it: letters now, the right ones in the end. */
 static void read_dim(struct reader *r, struct pdl_plan_tensor *t)
@@ -358,7 +372,7 @@ static void read_dim(struct reader *r, struct pdl_plan_tensor *t)
     if (plan_lex_take(&r->x, "/"))
         put_factors(r, t, read_factors(r), d);
     if (plan_lex_take(&r->x, "^"))
-        read_frame(r, &t->frame[d]);
+        own_frame(r, t, d);
 }
 
 static void check_dim_names(struct reader *r, const struct pdl_plan_tensor *t,
@@ -463,22 +477,31 @@ static void read_id(struct reader *r, const char *sign, int next)
     }
 }
 
+static void read_partial(struct reader *r, struct pdl_plan_tensor *t,
+                         const char *word, int place)
+{
+    if (!plan_lex_take(&r->x, word))
+        return;
+    put_factors(r, t, read_factors(r), place);
+    plan_lex_need(&r->x, ")");
+    plan_lex_more(&r->x);
+}
+
 static void read_tensor(struct reader *r)
 {
-    struct pdl_plan_tensor t = {.place = plan_everywhere(), .model_tensor = -1};
+    struct pdl_plan_tensor t = {
+        .place = plan_everywhere(), .frame = pdl_no_frames, .model_tensor = -1};
     const char *dims;
 
+    r->frames = NULL;
     read_id(r, "t", r->p.ntensors);
     t.name = plan_lex_word(&r->x, false);
     read_dtype(r, &t);
     dims = r->x.at;
     read_dims(r, &t);
     plan_lex_more(&r->x);
-    if (plan_lex_take(&r->x, "~sum(")) {
-        put_factors(r, &t, read_factors(r), PDL_PARTIAL);
-        plan_lex_need(&r->x, ")");
-        plan_lex_more(&r->x);
-    }
+    read_partial(r, &t, "~sum(", PDL_PARTIAL);
+    read_partial(r, &t, "~max(", PDL_PARTIAL_MAX);
     read_kind(r, &t);
     plan_lex_more(&r->x);
     plan_lex_need(&r->x, "stage=");
@@ -508,8 +531,8 @@ static void read_verb(struct reader *r, struct pdl_plan_op *o)
     if (!word || r->x.status != PDL_OK)
         return;
     dot = strchr(word, '.');
-    if (dot && strcmp(dot, ".1") == 0) {
-        o->part = 1;
+    if (dot && (strcmp(dot, ".1") == 0 || strcmp(dot, ".2") == 0)) {
+        o->part = dot[1] - '0';
         *dot = '\0';
     }
     pass = find_word(word, plan_text_passes, 3);

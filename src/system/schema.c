@@ -91,6 +91,10 @@ static const struct system_field kernels[] = {
     NUM("pad_cost", NONE, pad_cost, 0, 16),
     NUM("attention_forward", NONE, attention_forward, 0, 1),
     NUM("attention_backward", NONE, attention_backward, 0, 1),
+    INSIDE("batch_norm_forward", batch_norm_forward, &parts_table),
+    INSIDE("batch_norm_backward", batch_norm_backward, &parts_table),
+    INSIDE("layer_norm_forward", layer_norm_forward, &parts_table),
+    DELAY("norm_row", norm_row_s),
     DELAY("call", call_s),
     DELAY("call_conv", call_conv_s),
     DELAY("call_conv_data", call_conv_data_s),
@@ -197,6 +201,7 @@ static const struct system_field storage[] = {
     SPEED("bandwidth", bytes_per_s),
     SPEED("node_bandwidth", node_bytes_per_s),
     DELAY("latency", latency_s),
+    DELAY("contention", contention_s),
 };
 #undef HERE
 static const struct system_table storage_table =
@@ -272,6 +277,15 @@ static const struct system_field fact[] = {
 #undef HERE
 static const struct system_table fact_table = TABLE(fact, struct pdl_fact);
 
+#define HERE pdl_spread
+static const struct system_field spread[] = {
+    MUST("parameter", parameter),
+    NUM("spread", NONE, spread, 0, 3),
+};
+#undef HERE
+static const struct system_table spread_table =
+    TABLE(spread, struct pdl_spread);
+
 #define HERE pdl_system
 static const struct system_field root[] = {
     MUST("name", name),
@@ -286,6 +300,7 @@ static const struct system_field root[] = {
     INSIDE("storage", storage, &storage_table),
     TEXT("currency", currency),
     NUM("projection_error", NONE, projection_error, 0, 3),
+    LIST("uncertainty", SYSTEM_ROWS, spreads, nspreads, &spread_table),
     LIST("collectives", SYSTEM_ROWS, collectives, ncollectives,
          &collective_table),
     LIST("measured", SYSTEM_ROWS, measured, nmeasured, &fact_table),

@@ -250,6 +250,42 @@ static void what_is_typed_wrong_is_said(void **state)
     }
 }
 
+static void squeeze(const char *name, char *out)
+{
+    for (; *name; name++)
+        if (*name != '-' && *name != '_')
+            *out++ = *name;
+    *out = '\0';
+}
+
+static void dashes_and_case_do_not_matter(void **state)
+{
+    static const char *const spellings[] = {"llama3-70b", "llama-3-70b",
+                                            "Llama_3_70B"};
+    const struct pdl_zoo_entry *e, *other;
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
+        struct pdl_model_totals t;
+        const struct pdl_model *m;
+
+        assert_int_equal(pdl_model_load(a, spellings[i], NULL, &m, NULL),
+                         PDL_OK);
+        assert_int_equal(pdl_model_totals(m, &t, NULL), PDL_OK);
+        assert_int_equal(t.parameters, 70553706496);
+    }
+    for (int i = 0; (e = pdl_zoo_at(i)) != NULL; i++)
+        for (int k = 0; k < i && (other = pdl_zoo_at(k)) != NULL; k++) {
+            char one[128], two[128];
+
+            squeeze(e->name, one);
+            squeeze(other->name, two);
+            assert_string_not_equal(one, two);
+        }
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +293,7 @@ int main(void)
         cmocka_unit_test(every_convolutional_network_has_a_row_above),
         cmocka_unit_test(resnet_layers_are_called_as_in_torchvision),
         cmocka_unit_test(what_is_typed_wrong_is_said),
+        cmocka_unit_test(dashes_and_case_do_not_matter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,9 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#define PART PDL_SOURCE_DIR "/tests/data/oracle/layers.json"
-#define FULL PDL_SOURCE_DIR "/../shared/data/h200/layers.json"
+#define PART    PDL_SOURCE_DIR "/tests/data/oracle/layers.json"
+#define KERNELS PDL_SOURCE_DIR "/tests/data/oracle/kernels.json"
+#define FULL    PDL_SOURCE_DIR "/../shared/data/h200/layers.json"
 
 static const char *const keys[] = {"model", "op", NULL};
 
@@ -74,7 +75,7 @@ static void fit_and_look(pdl_arena *a, const char *path, double most)
     for (; pdl_fit_layer_param(n); n++)
         *(double *)(void *)((char *)&sys + param[n].offset) = 0;
     assert_true(match(a, &sys, &resnet).median > most); /* can fail */
-    pdl_fit_system(&sys, param, n, cost, &vgg, &r);
+    pdl_fit_system(&sys, param, n, cost, &vgg, vgg.n, &r);
     assert_true(r.after < r.before / 2);
     x = match(a, &sys, &resnet);
     printf("%d rows not fitted: median |error| %.1f %%, bias %+.1f %%\n", x.n,
@@ -126,6 +127,79 @@ static void the_library_has_the_fitted_values(void **state)
     for (int i = 0; i < 5; i++) {
         assert_true(load(a, PART, rows[i].select, &t));
         assert_true(match(a, &sys, &t).median <= rows[i].most);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* Kernels alone: what the normalisation, streaming and attention parameters
+ * were read from. */
+static void kernels_alone_are_matched(void **state)
+{
+    static const struct {
+        const char *op;
+        double most;
+    } rows[] = {{"batch_norm", .15},
+                {"layer_norm", .12},
+                {"relu", .15},
+                {"add", .15},
+                {"sdpa", .15}};
+    static const double passes[][2] = {{1, 1}, {1, 1}, {2, 3}, {3, 0}, {1, 1}};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_system sys;
+    struct pdl_err err;
+
+    (void)state;
+    assert_int_equal(pdl_system_open(a, "dgx-h200", &sys, &err), PDL_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *select = pdl_arena_printf(a, "op=%s", rows[i].op);
+        struct pdl_layer_times t;
+        struct pdl_match x;
+        double *p, *m;
+
+        assert_true(load(a, KERNELS, select, &t));
+        p = PDL_NEW(a, double, t.n);
+        m = PDL_NEW(a, double, t.n);
+        for (int k = 0; k < t.n; k++) {
+            t.row[k].shape.bytes *=
+                passes[i][t.row[k].shape.pass != PDL_FORWARD];
+            p[k] = pdl_shape_seconds(&sys.pe, &t.row[k].shape);
+            m[k] = t.row[k].measured_s;
+        }
+        assert_int_equal(pdl_match(a, p, m, t.n, &x), PDL_OK);
+        printf("%s, %d kernels: median |error| %.1f %%, bias %+.1f %%\n",
+               rows[i].op, t.n, 100 * x.median, 100 * x.bias);
+        assert_true(x.median <= rows[i].most);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* The bar of every operator: 15 % of error, 5 % of bias. */
+static void every_operator_of_all_measurements_is_matched(void **state)
+{
+    static const char *const ops[] = {
+        "conv", "gemm", "sdpa", "batch_norm", "layer_norm",
+        "relu", "add",  "gelu", "update",     "launch"};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_layer_times t;
+    struct pdl_system sys;
+    struct pdl_err err;
+
+    (void)state;
+    if (!load(a, FULL, NULL, &t)) {
+        pdl_arena_destroy(a);
+        printf("SKIPPED: no %s\n", FULL);
+        skip();
+    }
+    assert_int_equal(pdl_system_open(a, "dgx-h200", &sys, &err), PDL_OK);
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        struct pdl_match x;
+
+        assert_true(load(a, FULL, pdl_arena_printf(a, "op=%s", ops[i]), &t));
+        x = match(a, &sys, &t);
+        printf("%-10s %4d times: median |error| %4.1f %%, bias %+.1f %%\n",
+               ops[i], x.n, 100 * x.median, 100 * x.bias);
+        assert_true(x.median <= .15);
+        assert_true(fabs(x.bias) <= .05);
     }
     pdl_arena_destroy(a);
 }
@@ -198,6 +272,8 @@ int main(void)
         cmocka_unit_test(vgg_predicts_resnet_on_the_part_kept_here),
         cmocka_unit_test(vgg_predicts_resnet_on_all_measurements),
         cmocka_unit_test(the_library_has_the_fitted_values),
+        cmocka_unit_test(kernels_alone_are_matched),
+        cmocka_unit_test(every_operator_of_all_measurements_is_matched),
         cmocka_unit_test(bad_records_are_refused),
         cmocka_unit_test(select_is_and_of_ors_of_globs),
     };

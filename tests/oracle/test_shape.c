@@ -174,7 +174,7 @@ static void hostile_shapes_give_a_number_or_infinity(void **state)
     struct pdl_pe pe = h200(a);
 
     (void)state;
-    for (int kind = 0; kind <= PDL_SHAPE_ATTENTION; kind++)
+    for (int kind = 0; kind <= PDL_SHAPE_LAYER_NORM; kind++)
         for (int i = 0; i < NCASES; i++) {
             struct pdl_shape s = conv(v[i % 5], v[i / 5 % 5], v[i / 25 % 5],
                                       v[i % 5], v[i / 5 % 5]);

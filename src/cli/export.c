@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * --export: the job as the configuration of another program. */
+#include "projection.h"
+
+#include "paradl/report.h"
+
+enum pdl_status cli_export_asked(const char *format, const char *path,
+                                 struct pdl_err *err)
+{
+    if ((format == NULL) == (path == NULL))
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL,
+             format ? "--export needs -o FILE" : "-o needs --export FORMAT");
+    pdl_hint(err, "e.g. --export megatron -o run.sh");
+    return PDL_EINVAL;
+}
+
+int cli_job_export(const struct cli_job *j, const struct cli_export *x)
+{
+    struct pdl_export_job job = {
+        .model = j->model,
+        .strategy = &j->strategy,
+        .system = &j->sys,
+        .batch = j->x.batch,
+        .precision = j->oracle.precision,
+        .step_s = j->x.step_s,
+        .memory_bytes = j->x.peak_bytes,
+    };
+    struct pdl_err err = {"", ""};
+    struct pdl_buf b, command;
+    enum pdl_status st;
+    int rc;
+
+    pdl_buf_init(&b);
+    pdl_buf_init(&command);
+    cli_command_line(x->cmd, x->args, &command.sink);
+    job.command = command.text;
+    st = pdl_export(&job, x->format, &b.sink, &err);
+    rc = st == PDL_OK ? cli_write(x->path, &b) : cli_fail(st, &err);
+    pdl_buf_free(&command);
+    pdl_buf_free(&b);
+    return rc;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was priced before. A network repeats itself: the layers of a
+ * transformer, the blocks of a residual network. Two operations cost the same
+ * when they do the same thing (kind, pass, operator, attributes) to tensors
+ * of the same form (sizes, placement, halo, type), on the ranks of one stage;
+ * compute.c and comm.c look at nothing else. Forms are numbered once; prices are kept in
+ * a table that forgets: an entry that is overwritten is computed again. */
+#include "oracle_priv.h"
+
+#include <string.h>
+
+struct price {
+    int op; /* + 1; 0: empty */
+    bool gradient;
+    int stage;
+    struct oracle_price price;
+};
+
+struct size {
+    int form; /* + 1; 0: empty */
+    int64_t rank, bytes;
+};
+
+enum { PRICES = 1024, SIZES = 2048 };
+
+struct oracle_memo {
+    int *form; /* of each tensor: the first tensor of the same form */
+    struct price price[PRICES];
+    struct size size[SIZES];
+};
+
+/* ---- forms ------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static uint64_t hash_form(const struct oracle *o,
+                          const struct pdl_plan_tensor *t)
+{
+    uint64_t h =
+        mix((uint64_t)t->kind << 8 | (uint64_t)t->dtype, (uint64_t)t->ndims);
+
+    for (int d = 0; d < t->ndims; d++)
+        h = mix(h, (uint64_t)(t->dim[d] ^ t->unit[d] << 32));
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        h = mix(h, (uint64_t)t->place.at[f]);
+    return h;
+}
+
+static bool same_form(const struct oracle *o, const struct pdl_plan_tensor *a,
+                      const struct pdl_plan_tensor *b)
+{
+    size_t n = (size_t)a->ndims * sizeof a->dim[0];
+
+    return a->kind == b->kind && a->dtype == b->dtype && a->ndims == b->ndims &&
+           memcmp(a->dim, b->dim, n) == 0 && memcmp(a->unit, b->unit, n) == 0 &&
+           memcmp(a->place.at, b->place.at, (size_t)o->p->mesh->nfactors) ==
+               0 &&
+           (a->frame == b->frame ||
+            memcmp(a->frame, b->frame, (size_t)a->ndims * sizeof a->frame[0]) ==
+                0);
+}
+
+bool oracle_memo_make(struct oracle *o)
+{
+    int n = o->p->ntensors, nslots = 64, *slot;
+
+    while (nslots < 2 * n)
+        nslots *= 2;
+    o->memo = PDL_NEW(o->arena, struct oracle_memo, 1);
+    slot = PDL_NEW(o->arena, int, nslots);
+    if (o->memo)
+        o->memo->form = PDL_NEW(o->arena, int, n + 1);
+    if (!o->memo || !slot || !o->memo->form)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        size_t s = (size_t)(hash_form(o, t) & (uint64_t)(nslots - 1));
+
+        while (slot[s] && !same_form(o, t, &o->p->tensors[slot[s] - 1]))
+            s = (s + 1) & (size_t)(nslots - 1);
+        if (!slot[s])
+            slot[s] = i + 1;
+        o->memo->form[i] = slot[s] - 1;
+    }
+    return true;
+}
+
+int64_t oracle_bytes(const struct oracle *o, int t, int64_t rank)
+{
+    int bits = pdl_dtype_bits(o->p->tensors[t].dtype);
+    struct size *s;
+    int form;
+
+    if (!o->memo)
+        return pdl_plan_elements(o->p, t, rank) * bits / 8;
+    form = o->memo->form[t];
+    s = &o->memo->size[mix((uint64_t)form, (uint64_t)rank) % SIZES];
+    if (s->form != form + 1 || s->rank != rank)
+        *s = (struct size){form + 1, rank,
+                           pdl_plan_elements(o->p, t, rank) * bits / 8};
+    return s->bytes;
+}
+
+/* ---- prices ------------------------------------------------------------------- */
+
+static bool same_forms(const struct oracle *o, const struct pdl_plan_op *a,
+                       const struct pdl_plan_op *b)
+{
+    const int *form = o->memo->form;
+
+    if (a->nin != b->nin || a->nout != b->nout)
+        return false;
+    for (int k = 0; k < a->nin; k++)
+        if (form[a->in[k]] != form[b->in[k]])
+            return false;
+    for (int k = 0; k < a->nout; k++)
+        if (form[a->out[k]] != form[b->out[k]])
+            return false;
+    return true;
+}
+
+/* All passes of a node contract what its forward operation contracts. */
+static const struct pdl_plan_op *forward_of(const struct oracle *o,
+                                            const struct pdl_plan_op *x)
+{
+    int op = x->node >= 0 ? o->p->forward_op[x->node] : -1;
+
+    return op >= 0 ? &o->p->ops[op] : NULL;
+}
+
+static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
+                      const struct pdl_plan_op *b)
+{
+    const struct pdl_node *x, *y;
+    const struct pdl_plan_op *f, *g;
+
+    if (a->node < 0 || b->node < 0 || a->node == b->node)
+        return a->node == b->node;
+    x = &o->p->model->nodes[a->node];
+    y = &o->p->model->nodes[b->node];
+    f = forward_of(o, a);
+    g = forward_of(o, b);
+    return x->op == y->op && memcmp(&x->attr, &y->attr, sizeof x->attr) == 0 &&
+           f && g && same_forms(o, f, g);
+}
+
+static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,
+                    const struct pdl_plan_op *b)
+{
+    return a->kind == b->kind && a->pass == b->pass && a->part == b->part &&
+           a->group == b->group && same_forms(o, a, b) && same_node(o, a, b);
+}
+
+static uint64_t hash_op(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    uint64_t h = mix(
+        (uint64_t)x->kind << 16 | (uint64_t)x->pass << 8 | (uint64_t)x->part,
+        x->group);
+
+    for (int k = 0; k < x->nin; k++)
+        h = mix(h, (uint64_t)o->memo->form[x->in[k]]);
+    for (int k = 0; k < x->nout; k++)
+        h = mix(h, (uint64_t)o->memo->form[x->out[k]]);
+    return h;
+}
+
+bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
+                   struct oracle_price **out)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    uint64_t h = mix(hash_op(o, x), (uint64_t)stage * 2 + gradient);
+    struct price *p = &o->memo->price[h % PRICES];
+    bool known = p->op > 0 && p->stage == stage && p->gradient == gradient &&
+                 same_op(o, x, &o->p->ops[p->op - 1]);
+
+    if (!known)
+        *p = (struct price){.op = op + 1, .gradient = gradient, .stage = stage};
+    *out = &p->price;
+    return known;
+}

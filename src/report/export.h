@@ -1,0 +1,55 @@
+/* Shared by the exporters: what a transformer is made of and how it is cut,
+ * as the launchers of other programs ask for it. */
+#ifndef REPORT_EXPORT_H
+#define REPORT_EXPORT_H
+
+#include "paradl/report.h"
+
+/* A decoder of equal layers, read from its graph. */
+struct report_gpt {
+    int64_t layers, hidden, heads, kv_heads, head_dim;
+    int64_t ffn; /* 0: every layer has experts */
+    int64_t vocab, tokens;
+    bool rms, rope, gated, tied, causal;
+    bool bias, qkv_bias, qk_norm;
+    int64_t experts, topk, moe_ffn, shared_ffn, dense_layers;
+    int64_t q_lora, kv_lora, qk_nope, qk_rope, v_head_dim; /* MLA; else 0 */
+};
+
+/* The strategy as degrees. data holds expert too where experts have it. */
+struct report_cut {
+    int64_t pes, pipe, data, context, expert, tensor;
+    int64_t micro_batch;  /* samples */
+    int64_t micro_count;  /* micro-batches of a step */
+    int64_t stage_layers; /* of one virtual stage; 0: uneven */
+    int64_t virtual_stages;
+    int64_t nodes, pes_per_node;
+};
+
+struct report_launch {
+    const struct pdl_export_job *job;
+    struct report_gpt gpt;
+    struct report_cut cut;
+};
+
+/* Fills all of it; EINVAL where the model is no such transformer, or an axis
+ * of the strategy has no counterpart in launchers (spatial, filter, channel,
+ * per-layer clauses), or the batch does not divide. */
+enum pdl_status report_launch_make(const struct pdl_export_job *job,
+                                   const char *format,
+                                   struct report_launch *out,
+                                   struct pdl_err *err);
+/* The strategy alone, for any model. */
+enum pdl_status report_cut_make(const struct pdl_export_job *job,
+                                const char *format, struct report_cut *out,
+                                struct pdl_err *err);
+/* The opening comment: what is projected, and the command. prefix: "# ". */
+void report_export_head(const struct pdl_export_job *job, const char *prefix,
+                        struct pdl_sink *out);
+
+extern const struct pdl_exporter report_export_megatron,
+    report_export_deepspeed, report_export_torchtitan,
+    report_export_torchtitan_toml, report_export_accelerate,
+    report_export_sbatch;
+
+#endif

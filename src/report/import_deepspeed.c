@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A DeepSpeed configuration. It says nothing of the model, of the number of
+ * PEs or of pipeline stages: the first two are asked for, the third is 1.
+ * "auto" (from Hugging Face's Trainer) reads as not said. */
+#include "import.h"
+
+#include <string.h>
+
+static enum pdl_status get_int(const struct pdl_doc *map, const char *key,
+                               int64_t *out, struct pdl_err *err)
+{
+    const struct pdl_doc *d = pdl_doc_get(map, key);
+    const char *word;
+
+    if (!d ||
+        (pdl_doc_str(d, &word, NULL) == PDL_OK && strcmp(word, "auto") == 0))
+        return PDL_OK;
+    return pdl_doc_int(d, 0, (int64_t)1 << 40, out, err);
+}
+
+static enum pdl_status get_bool(const struct pdl_doc *map, const char *key,
+                                bool *out, struct pdl_err *err)
+{
+    const struct pdl_doc *d = pdl_doc_get(map, key);
+    const char *word;
+
+    if (!d ||
+        (pdl_doc_str(d, &word, NULL) == PDL_OK && strcmp(word, "auto") == 0))
+        return PDL_OK;
+    return pdl_doc_bool(d, out, err);
+}
+
+static enum pdl_status read_zero(const struct pdl_doc *top,
+                                 struct report_setup *s, struct pdl_err *err)
+{
+    const struct pdl_doc *z = pdl_doc_get(top, "zero_optimization");
+    const struct pdl_doc *offload =
+        z ? pdl_doc_get(z, "offload_optimizer") : NULL;
+    const struct pdl_doc *device =
+        offload ? pdl_doc_get(offload, "device") : NULL;
+    const char *word = "none";
+    enum pdl_status st;
+
+    s->overlap = true;
+    if (!z)
+        return PDL_OK;
+    st = get_int(z, "stage", &s->zero, err);
+    if (st == PDL_OK)
+        st = get_int(z, "mics_shard_size", &s->zero_group, err);
+    if (st == PDL_OK)
+        st = get_bool(z, "overlap_comm", &s->overlap, err);
+    if (st == PDL_OK && device)
+        st = pdl_doc_str(device, &word, err);
+    s->offload_optimizer = strcmp(word, "none") != 0;
+    if (st == PDL_OK && s->zero > 3)
+        return pdl_doc_fail(pdl_doc_get(z, "stage"), err, "stage is 0 to 3");
+    return st;
+}
+
+static enum pdl_status read_section(const struct pdl_doc *top,
+                                    const char *section, const char *key,
+                                    int64_t *out, struct pdl_err *err)
+{
+    const struct pdl_doc *d = pdl_doc_get(top, section);
+
+    return d ? get_int(d, key, out, err) : PDL_OK;
+}
+
+static enum pdl_status read_enabled(const struct pdl_doc *top,
+                                    const char *section, bool *out,
+                                    struct pdl_err *err)
+{
+    const struct pdl_doc *d = pdl_doc_get(top, section);
+
+    return d ? get_bool(d, "enabled", out, err) : PDL_OK;
+}
+
+static enum pdl_status read_all(const struct pdl_doc *d, struct report_setup *s,
+                                struct pdl_err *err)
+{
+    enum pdl_status st = get_int(d, "train_batch_size", &s->global_batch, err);
+
+    if (st == PDL_OK)
+        st = get_int(d, "train_micro_batch_size_per_gpu", &s->micro_batch, err);
+    if (st == PDL_OK)
+        st = get_int(d, "gradient_accumulation_steps", &s->accumulation, err);
+    if (st == PDL_OK)
+        st = get_int(d, "sequence_parallel_size", &s->context, err);
+    if (st == PDL_OK)
+        st = read_section(d, "tensor_parallel", "autotp_size", &s->tensor, err);
+    if (st == PDL_OK)
+        st = read_section(d, "expert_parallel", "autoep_size", &s->expert, err);
+    if (st == PDL_OK)
+        st = read_enabled(d, "bf16", &s->bf16, err);
+    if (st == PDL_OK)
+        st = read_enabled(d, "fp16", &s->fp16, err);
+    return st == PDL_OK ? read_zero(d, s, err) : st;
+}
+
+static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
+                            int64_t pes, struct pdl_launch *out,
+                            struct pdl_err *err)
+{
+    struct report_setup s = {.world = pes, .context_a2a = true};
+    const struct pdl_doc *d;
+    enum pdl_status st = pdl_doc_json(a, in, name, &d, err);
+
+    if (st == PDL_OK)
+        st = read_all(d, &s, err);
+    if (st != PDL_OK)
+        return st;
+    report_note(out, "DeepSpeed's file holds no pipeline stages: pipe=1");
+    if (pdl_doc_get(d, "activation_checkpointing")) {
+        s.recompute_full = true;
+        report_note(out, "activation checkpointing is taken as every layer");
+    }
+    return report_setup_finish(a, &s, name, out, err);
+}
+
+const struct pdl_launch_reader report_import_deepspeed = {
+    .name = "deepspeed",
+    .summary = "a DeepSpeed JSON configuration",
+    .read = read,
+};

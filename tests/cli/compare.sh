@@ -1,0 +1,14 @@
+# two results, systems or plans, number by number
+set +e
+$paradl compare dgx-a100 dgx-a100:nodes=48
+$paradl compare dgx-a100 dgx-a100
+$paradl compare dgx-a100 dgx-a100:nodes=48 --json
+echo '{"a_s": 2, "list": [{"name": "x", "v_bytes": 1024}, {"name": "y", "v_bytes": 1}], "gone": 1}' >one.json
+echo '{"a_s": 1, "list": [{"name": "y", "v_bytes": 1}, {"name": "x", "v_bytes": 2048}], "new": null}' >two.json
+$paradl compare one.json two.json
+$paradl compare one.json two.json --all
+$paradl project lenet5 --system abci-v100 --strategy data=2 --batch 8 --emit a.plan >/dev/null
+$paradl project lenet5 --system abci-v100 --strategy filter=2 --batch 8 --emit b.plan >/dev/null
+$paradl compare a.plan b.plan
+$paradl compare one.json nothere.json; echo "rc $?"
+$paradl compare one.json dgx-a10; echo "rc $?"

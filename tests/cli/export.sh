@@ -1,0 +1,18 @@
+# a plan handed over to other programs, and what they cannot express
+set +e
+p="$paradl project gpt2 --system dgx-a100 --strategy data=16 --batch 64 --quiet"
+for f in megatron deepspeed torchtitan torchtitan-toml accelerate sbatch; do
+    echo "== $f"
+    $p --export $f -o out.$f >/dev/null; echo "rc $?"
+    sed "s/projected: .*/projected: .../" out.$f # prices have their own cases
+done
+bash -n out.megatron && bash -n out.sbatch; echo "scripts parse: $?"
+python3 -c 'import ast; ast.parse(open("out.torchtitan").read())'; echo "recipe parses: $?"
+echo "== refused"
+$paradl project resnet50 --system dgx-a100 --strategy data=8 --batch 64 --export megatron -o x >/dev/null; echo "rc $?"
+$p --export megatrn -o x >/dev/null; echo "rc $?"
+$p --export megatron >/dev/null; echo "rc $?"
+$p -o x >/dev/null; echo "rc $?"
+test -e x; echo "nothing written: $?"
+$paradl plan gpt2 --system dgx-a100 --pes 8 --batch 64 --strategies data --export sbatch -o best >/dev/null; echo "rc $?"
+grep -c torchrun best

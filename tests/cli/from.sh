@@ -1,0 +1,19 @@
+# today's job, read back from another program's launch file
+set +e
+cat >run.sh <<'END'
+TP=1
+ARGS=(--num-layers 12 --hidden-size 768 --num-attention-heads 12
+  --seq-length 1024 --vocab-size 50257 --tensor-model-parallel-size $TP
+  --nnodes 2 --nproc-per-node 8 --micro-batch-size 4 --global-batch-size 64
+  --overlap-grad-reduce --bf16)
+END
+p="$paradl project --system dgx-a100 --from"
+$p megatron-args run.sh --measured-step 40ms | grep -E 'from the file|measured' | sed 's/projected.*/projected .../'
+$p megatron-args run.sh --json | grep -A8 '"from"'
+echo '{"train_batch_size": 64, "zero_optimization": {"stage": 0}}' >ds.json
+$p deepspeed ds.json gpt2 --pes 16 | head -n 2
+$p deepspeed ds.json --pes 16; echo "rc $?"
+$p deepspeed ds.json gpt2; echo "rc $?"
+$p megatron-args ds.json; echo "rc $?"
+$p megatrn run.sh; echo "rc $?"
+$paradl project gpt2 gpt2 --system dgx-a100 --strategy data=8 --batch 8; echo "rc $?"

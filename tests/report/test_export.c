@@ -1,0 +1,325 @@
+/* Exports: thousands of random plans, each either refused with one line or
+ * written as something whose own rules hold. The rules are checked on the
+ * text that came out, not on what went in. */
+#include "export.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static pdl_arena *arena;
+
+/* ---- random plans ------------------------------------------------------------- */
+
+static int64_t pick(struct pdl_rng *r, const int64_t *of, int n)
+{
+    return of[pdl_rng_below(r, (uint64_t)n)];
+}
+
+static void random_strategy(struct pdl_rng *r, char *text, size_t size)
+{
+    static const int64_t small[] = {1, 1, 1, 2, 4, 8}, any[] = {1, 2, 3, 4, 8};
+    static const char *const schedules[] = {"1f1b", "1f1b", "gpipe",
+                                            "interleaved,v=2", "zb-h1"};
+    static const char *const extras[] = {
+        "",        ",recompute=full", ",recompute=selective", ",overlap=off",
+        ",zero=1", ",zero=3",         ",offload=optimizer",   ",zero=2"};
+    int64_t pipe = pick(r, small, 6), tensor = pick(r, small, 6);
+    char first[64] = "";
+
+    if (pipe > 1)
+        snprintf(first, sizeof first, "pipe=%lld(%s,m=%lld),", (long long)pipe,
+                 schedules[pdl_rng_below(r, 5)],
+                 (long long)pick(r, any, 5) * 4);
+    snprintf(text, size, "%sdata=%lld,expert=%lld,context=%lld,tensor=%lld%s%s",
+             first, (long long)pick(r, any, 5), (long long)pick(r, small, 6),
+             (long long)pick(r, small, 6), (long long)tensor,
+             tensor > 1 && pdl_rng_below(r, 2) ? "+seq" : "",
+             extras[pdl_rng_below(r, 8)]);
+}
+
+struct draw {
+    struct pdl_system sys;
+    struct pdl_strategy strategy;
+    struct pdl_export_job job;
+};
+
+static bool draw_job(struct pdl_rng *r, struct draw *d)
+{
+    static const char *const models[] = {"gpt2",         "llama3-8b",
+                                         "mixtral-8x7b", "gpt3-175b",
+                                         "deepseek-v3",  "qwen3-8b"};
+    static const int64_t batches[] = {64, 96, 192, 512, 1536, 60};
+    char text[256];
+
+    random_strategy(r, text, sizeof text);
+    if (pdl_strategy_parse(arena, text, &d->strategy, NULL) != PDL_OK)
+        return false;
+    d->job = (struct pdl_export_job){.strategy = &d->strategy,
+                                     .system = &d->sys,
+                                     .batch = pick(r, batches, 6),
+                                     .precision = PDL_PREC_BF16,
+                                     .step_s = 1.5};
+    assert_int_equal(pdl_model_load(arena, models[pdl_rng_below(r, 6)], NULL,
+                                    &d->job.model, NULL),
+                     PDL_OK);
+    return true;
+}
+
+/* ---- reading what was written --------------------------------------------------- */
+
+static int64_t number(const char *text, const char *name)
+{
+    const char *p = strstr(text, name);
+
+    return p ? strtoll(p + strlen(name), NULL, 10) : 0;
+}
+
+static char *flags; /* "\n--a\n--b\n" */
+
+static void load_flags(void)
+{
+    struct pdl_bytes in;
+
+    assert_int_equal(
+        pdl_file_read(arena,
+                      PDL_SOURCE_DIR "/tests/data/report/megatron_flags.txt",
+                      1 << 20, &in, NULL),
+        PDL_OK);
+    flags = malloc(in.len + 2);
+    assert_non_null(flags);
+    flags[0] = '\n';
+    memcpy(flags + 1, in.data, in.len);
+    flags[in.len + 1] = '\0';
+}
+
+static void every_flag_exists(const char *script)
+{
+    const char *p = strstr(script, "MODEL_ARGS=(");
+
+    while (p && (p = strstr(p, "\n    --")) != NULL) {
+        size_t n = strcspn(p + 5, " \n");
+        char line[128];
+
+        snprintf(line, sizeof line, "\n%.*s\n", (int)n, p + 5);
+        if (!strstr(flags, line))
+            fail_msg("no such flag:%s", line);
+        p += 5;
+    }
+}
+
+static void megatron_rules_hold(const char *s)
+{
+    int64_t world = number(s, "--nproc-per-node ") * number(s, "--nnodes ");
+    int64_t tp = number(s, "--tensor-model-parallel-size ");
+    int64_t pp = number(s, "--pipeline-model-parallel-size ");
+    int64_t cp = number(s, "--context-parallel-size ");
+    int64_t ep = number(s, "--expert-model-parallel-size ");
+    int64_t b = number(s, "--micro-batch-size ");
+    int64_t v = number(s, "--num-virtual-stages-per-pipeline-rank ");
+    int64_t layers = number(s, "--num-layers ");
+    int64_t batch = number(s, "--global-batch-size ");
+    int64_t dp = world / (tp * pp * cp), m;
+
+    assert_int_equal(dp * tp * pp * cp, world);
+    assert_int_equal(batch % (b * dp), 0);
+    m = batch / (b * dp);
+    assert_int_equal(layers % (pp * (v ? v : 1)), 0);
+    assert_true(v == 0 || m % pp == 0);
+    assert_true(!strstr(s, "--sequence-parallel") || tp > 1);
+    assert_true(cp == 1 || number(s, "--seq-length ") % (2 * cp) == 0);
+    assert_int_equal(number(s, "--num-attention-heads ") % tp, 0);
+    if (ep > 0) {
+        assert_int_equal(number(s, "--num-experts ") % ep, 0);
+        assert_int_equal(dp % ep, 0);
+    }
+    assert_true(!strstr(s, "--overlap-param-gather") ||
+                (strstr(s, "--overlap-grad-reduce") &&
+                 strstr(s, "--use-distributed-optimizer")));
+}
+
+static void scripts_for_megatron_obey_its_rules(void **state)
+{
+    struct pdl_rng r = {.key = 7};
+    struct draw d;
+    int written = 0, refused = 0;
+
+    (void)state;
+    load_flags();
+    assert_int_equal(pdl_system_open(arena, "dgx-a100", &d.sys, NULL), PDL_OK);
+    for (int i = 0; i < 6000; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_buf b;
+
+        if (!draw_job(&r, &d))
+            continue;
+        pdl_buf_init(&b);
+        if (pdl_export(&d.job, "megatron", &b.sink, &err) == PDL_OK) {
+            every_flag_exists(b.text);
+            megatron_rules_hold(b.text);
+            written++;
+        } else {
+            assert_true(*err.msg && !strchr(err.msg, '\n'));
+            assert_int_equal(b.len, 0);
+            refused++;
+        }
+        pdl_buf_free(&b);
+    }
+    assert_true(written > 300);
+    assert_true(refused > 300);
+    free(flags);
+}
+
+static void deepspeed_batches_multiply(void **state)
+{
+    struct pdl_rng r = {.key = 8};
+    struct draw d;
+    int written = 0;
+
+    (void)state;
+    assert_int_equal(pdl_system_open(arena, "dgx-a100", &d.sys, NULL), PDL_OK);
+    for (int i = 0; i < 2000; i++) {
+        struct pdl_buf b;
+        struct pdl_mesh mesh;
+        int64_t model;
+
+        if (!draw_job(&r, &d))
+            continue;
+        pdl_buf_init(&b);
+        if (pdl_export(&d.job, "deepspeed", &b.sink, NULL) == PDL_OK) {
+            assert_int_equal(pdl_mesh_make(&d.strategy, &mesh, NULL), PDL_OK);
+            model = (number(b.text, "\"autotp_size\": ") + 0);
+            model = model ? model : 1;
+            if (strstr(b.text, "sequence_parallel_size"))
+                model *= number(b.text, "\"sequence_parallel_size\": ");
+            assert_int_equal(
+                number(b.text, "\"train_batch_size\": "),
+                number(b.text, "\"train_micro_batch_size_per_gpu\": ") *
+                    number(b.text, "\"gradient_accumulation_steps\": ") *
+                    (mesh.pes / model));
+            written++;
+        }
+        pdl_buf_free(&b);
+    }
+    assert_true(written > 50);
+}
+
+static void torchtitan_degrees_multiply_to_the_world(void **state)
+{
+    struct pdl_rng r = {.key = 9};
+    struct draw d;
+    int written = 0;
+
+    (void)state;
+    assert_int_equal(pdl_system_open(arena, "dgx-h100", &d.sys, NULL), PDL_OK);
+    for (int i = 0; i < 2000; i++) {
+        struct pdl_buf b;
+        struct pdl_mesh mesh;
+
+        if (!draw_job(&r, &d))
+            continue;
+        pdl_buf_init(&b);
+        if (pdl_export(&d.job, "torchtitan-toml", &b.sink, NULL) == PDL_OK) {
+            assert_int_equal(pdl_mesh_make(&d.strategy, &mesh, NULL), PDL_OK);
+            assert_int_equal(
+                number(b.text, "data_parallel_replicate_degree = ") *
+                    number(b.text, "data_parallel_shard_degree = ") *
+                    number(b.text, "tensor_parallel_degree = ") *
+                    number(b.text, "\npipeline_parallel_degree = ") *
+                    number(b.text, "context_parallel_degree = "),
+                mesh.pes);
+            written++;
+        }
+        pdl_buf_free(&b);
+    }
+    assert_true(written > 50);
+}
+
+/* ---- one by one ------------------------------------------------------------------- */
+
+static void what_cannot_be_said_is_refused(void **state)
+{
+    static const struct {
+        const char *model, *strategy, *format, *what;
+    } rows[] = {
+        {"resnet50", "data=8", "megatron", "decoder-only"},
+        {"gpt2", "filter=8", "megatron", "filter"},
+        {"gpt2", "data=8", "nothing", "no export format"},
+        {"gpt2", "pipe=4(1f1b,m=4),data=2", "deepspeed", "pipeline"},
+        {"gpt2", "pipe=5(1f1b,m=4),data=8", "megatron", "equal stages"},
+        {"gpt2", "data=8,zero=1", "torchtitan", "zero=3"},
+        {"gpt2", "pipe=2(1f1b,m=4),data=4", "accelerate", "pipelines"},
+        {"gpt2", "tensor=2,data=4", "megatron", "ordered"},
+    };
+    struct draw d;
+
+    (void)state;
+    assert_int_equal(pdl_system_open(arena, "dgx-a100", &d.sys, NULL), PDL_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_buf b;
+
+        assert_int_equal(
+            pdl_strategy_parse(arena, rows[i].strategy, &d.strategy, NULL),
+            PDL_OK);
+        d.job = (struct pdl_export_job){
+            .strategy = &d.strategy, .system = &d.sys, .batch = 64};
+        assert_int_equal(
+            pdl_model_load(arena, rows[i].model, NULL, &d.job.model, NULL),
+            PDL_OK);
+        pdl_buf_init(&b);
+        assert_int_equal(pdl_export(&d.job, rows[i].format, &b.sink, &err),
+                         PDL_EINVAL);
+        if (!strstr(err.msg, rows[i].what))
+            fail_msg("'%s' does not say '%s'", err.msg, rows[i].what);
+        pdl_buf_free(&b);
+    }
+}
+
+/* A command line with a line break stays a comment. */
+static void names_cannot_become_commands(void **state)
+{
+    const struct pdl_exporter *e;
+    struct draw d;
+
+    (void)state;
+    assert_int_equal(pdl_system_open(arena, "dgx-a100", &d.sys, NULL), PDL_OK);
+    assert_int_equal(pdl_strategy_parse(arena, "data=8", &d.strategy, NULL),
+                     PDL_OK);
+    d.job = (struct pdl_export_job){.strategy = &d.strategy,
+                                    .system = &d.sys,
+                                    .batch = 64,
+                                    .command = "paradl\nrm -rf x"};
+    assert_int_equal(pdl_model_load(arena, "gpt2", NULL, &d.job.model, NULL),
+                     PDL_OK);
+    for (int i = 0; (e = pdl_exporter_at(i)) != NULL; i++) {
+        struct pdl_buf b;
+
+        pdl_buf_init(&b);
+        assert_int_equal(e->write(&d.job, &b.sink, NULL), PDL_OK);
+        assert_null(strstr(b.text, "\nrm"));
+        pdl_buf_free(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scripts_for_megatron_obey_its_rules),
+        cmocka_unit_test(deepspeed_batches_multiply),
+        cmocka_unit_test(torchtitan_degrees_multiply_to_the_world),
+        cmocka_unit_test(what_cannot_be_said_is_refused),
+        cmocka_unit_test(names_cannot_become_commands),
+    };
+    int rc;
+
+    arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    pdl_arena_destroy(arena);
+    return rc;
+}

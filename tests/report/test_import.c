@@ -1,0 +1,190 @@
+/* Launch files of other programs: what we export comes back as the same job,
+ * scripts as people write them are understood, nonsense is one line. */
+#include "import.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static pdl_arena *arena;
+
+static enum pdl_status read_text(const char *format, const char *text,
+                                 int64_t pes, struct pdl_launch *out,
+                                 struct pdl_err *err)
+{
+    return pdl_launch_read(arena, format,
+                           (struct pdl_bytes){text, strlen(text)}, "run.sh",
+                           pes, out, err);
+}
+
+static const char *canonical(const char *text)
+{
+    struct pdl_strategy *s = PDL_NEW(arena, struct pdl_strategy, 1);
+    struct pdl_buf b;
+    const char *out;
+
+    assert_int_equal(pdl_strategy_parse(arena, text, s, NULL), PDL_OK);
+    pdl_buf_init(&b);
+    pdl_strategy_print(s, &b.sink);
+    out = pdl_arena_strdup(arena, b.text);
+    pdl_buf_free(&b);
+    return out;
+}
+
+static void what_is_exported_comes_back(void **state)
+{
+    static const struct {
+        const char *model, *strategy, *format;
+        int64_t batch;
+    } rows[] = {
+        {"gpt2", "data=16", "megatron", 64},
+        {"gpt3-175b", "pipe=8(1f1b,m=16),data=4,tensor=8+seq,recompute=full",
+         "megatron", 64},
+        {"gpt3-175b", "pipe=8(interleaved,m=16,v=2),data=4,tensor=8,zero=1",
+         "megatron", 64},
+        {"mixtral-8x7b", "data=4,expert=8,tensor=2,zero=1,overlap=off",
+         "megatron", 128},
+        {"llama3-8b", "data=4,context=2,tensor=4+seq,accumulate=4,zero=3",
+         "megatron", 64},
+        {"llama3-8b", "data=4,pipe=4(1f1b,m=4),tensor=4+seq,zero=1", "megatron",
+         64},
+        {"gpt2", "data=8,accumulate=2,zero=2", "deepspeed", 64},
+        {"llama3-8b", "data=8,tensor=8+seq,zero=3", "torchtitan-toml", 64},
+        {"llama3-8b", "pipe=4(gpipe,m=8),data=8,zero=3,recompute=full",
+         "torchtitan-toml", 64},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_strategy strategy;
+        struct pdl_system sys;
+        struct pdl_export_job job = {.strategy = &strategy,
+                                     .system = &sys,
+                                     .batch = rows[i].batch,
+                                     .precision = PDL_PREC_BF16};
+        struct pdl_err err = {"", ""};
+        struct pdl_launch back;
+        struct pdl_mesh mesh;
+        struct pdl_buf b;
+        const char *reader =
+            strcmp(rows[i].format, "megatron") == 0    ? "megatron-args"
+            : strcmp(rows[i].format, "deepspeed") == 0 ? "deepspeed"
+                                                       : "torchtitan";
+
+        assert_int_equal(pdl_system_open(arena, "dgx-a100", &sys, NULL),
+                         PDL_OK);
+        assert_int_equal(
+            pdl_strategy_parse(arena, rows[i].strategy, &strategy, NULL),
+            PDL_OK);
+        assert_int_equal(
+            pdl_model_load(arena, rows[i].model, NULL, &job.model, NULL),
+            PDL_OK);
+        assert_int_equal(pdl_mesh_make(&strategy, &mesh, NULL), PDL_OK);
+        pdl_buf_init(&b);
+        if (pdl_export(&job, rows[i].format, &b.sink, &err) != PDL_OK ||
+            read_text(reader, b.text, mesh.pes, &back, &err) != PDL_OK)
+            fail_msg("%s: %s", rows[i].strategy, err.msg);
+        assert_string_equal(canonical(back.strategy),
+                            canonical(rows[i].strategy));
+        assert_int_equal(back.batch, rows[i].batch);
+        assert_int_equal(back.pes, mesh.pes);
+        assert_int_equal(back.precision, PDL_PREC_BF16);
+        pdl_buf_free(&b);
+    }
+}
+
+/* The network that comes back has the weights that went out, but for the
+ * padded vocabulary. */
+static void sizes_come_back(void **state)
+{
+    static const char text[] =
+        "TP=8\n"
+        "HIDDEN=${HIDDEN:-12288} # default\n"
+        "ARGS=(\n"
+        "  --num-layers 96 --hidden-size $HIDDEN \\\n"
+        "  \"--num-attention-heads=96\"\n"
+        "  --tensor-model-parallel-size ${TP}\n"
+        "  --pipeline-model-parallel-size 8 --sequence-parallel\n"
+        "  --nnodes 16 --nproc-per-node 8 --vocab-size 50257\n"
+        "  --micro-batch-size 1 --global-batch-size 64 --seq-length 2048 "
+        "--bf16\n"
+        ")\n"
+        "torchrun pretrain_gpt.py ${ARGS[@]} # --num-layers 3\n";
+    const struct pdl_model *m, *ours;
+    struct pdl_model_totals t, u;
+    struct pdl_launch out;
+
+    (void)state;
+    assert_int_equal(read_text("megatron-args", text, 0, &out, NULL), PDL_OK);
+    assert_int_equal(out.pes, 128);
+    assert_string_equal(out.strategy,
+                        "pipe=8(1f1b,m=32),data=2,tensor=8+seq,overlap=off");
+    assert_int_equal(pdl_model_load(arena, out.model, NULL, &m, NULL), PDL_OK);
+    assert_int_equal(pdl_model_load(arena, "megatron-175b", NULL, &ours, NULL),
+                     PDL_OK);
+    assert_int_equal(pdl_model_totals(m, &t, NULL), PDL_OK);
+    assert_int_equal(pdl_model_totals(ours, &u, NULL), PDL_OK);
+    assert_int_equal(t.parameters, u.parameters); /* 50257 -> 51200 */
+}
+
+static void nonsense_is_one_line(void **state)
+{
+    static const struct {
+        const char *format, *text, *what;
+        int64_t pes;
+    } rows[] = {
+        {"megatron-args", "", "no --num-layers", 8},
+        {"megatron-args", "--num-layers many", "run.sh:1: --num-layers", 8},
+        {"megatron-args", "\n--num-layers $N", "run.sh:2:", 8},
+        {"megatron-args", "--num-layers", "no value", 8},
+        {"megatron-args", "--num-layers 'x", "quote", 8},
+        {"megatron-args", "--num-layers 12", "how many PEs", 0},
+        {"megatron-args", "--num-layers 12 --tensor-model-parallel-size 3",
+         "no multiple", 8},
+        {"megatron-args",
+         "--num-layers 12 --tensor-model-parallel-size 281474976710656 "
+         "--pipeline-model-parallel-size 281474976710656",
+         "no multiple", 8},
+        {"megatron-args",
+         "--num-layers 12 --micro-batch-size 3 --global-batch-size 64",
+         "no multiple", 8},
+        {"deepspeed", "{\"zero_optimization\":{\"stage\":7}}", "0 to 3", 8},
+        {"deepspeed", "[", "run.sh:1:", 8},
+        {"deepspeed", "{\"train_batch_size\":\"x\"}", "train_batch_size", 8},
+        {"torchtitan", "seq_len = 3", "section", 8},
+        {"torchtitan", "[training]\nseq_len = many", "run.sh:2:", 8},
+        {"torchtitan", "[model]\nname = llama3", "quotes", 8},
+        {"nothing", "", "no import format", 8},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_launch out;
+
+        if (read_text(rows[i].format, rows[i].text, rows[i].pes, &out, &err) ==
+            PDL_OK)
+            fail_msg("accepted: %s", rows[i].text);
+        if (!strstr(err.msg, rows[i].what))
+            fail_msg("'%s' does not say '%s'", err.msg, rows[i].what);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_exported_comes_back),
+        cmocka_unit_test(sizes_come_back),
+        cmocka_unit_test(nonsense_is_one_line),
+    };
+    int rc;
+
+    arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    pdl_arena_destroy(arena);
+    return rc;
+}
