@@ -144,7 +144,8 @@ static bool begin(struct compare *x, const struct pdl_plan *p, bool recording)
     }
     trace(x);
     for (int t = 0; t < p->ntensors; t++)
-        if (p->tensors[t].kind == PDL_PLAN_WEIGHT)
+        if (p->tensors[t].kind == PDL_PLAN_WEIGHT ||
+            p->tensors[t].kind == PDL_PLAN_STATE)
             x->key[t] = weight_key(x, p->tensors[t].model_tensor);
     return true;
 }
@@ -162,7 +163,8 @@ static bool is_partial(const struct compare *x, int tensor)
 static struct value *value_of(const struct compare *x,
                               const struct pdl_train_seen *s)
 {
-    bool weight = x->plan->tensors[s->tensor].kind == PDL_PLAN_WEIGHT;
+    enum pdl_plan_kind kind = x->plan->tensors[s->tensor].kind;
+    bool weight = kind == PDL_PLAN_WEIGHT || kind == PDL_PLAN_STATE;
     int64_t micro = s->micro;
 
     if (x->key[s->tensor] < 0 || is_partial(x, s->tensor))

@@ -68,6 +68,15 @@ struct cpu_conv {
     enum pdl_dtype dtype, w_dtype;
 };
 
+/* Operand numbers of a call, inputs first; bias -1: none. */
+struct cpu_few_operands {
+    int fine, coarse, w, bias;
+};
+/* Leaves *out as it is where another kernel is the better one. */
+enum pdl_status train_cpu_few(struct cpu_state *s, const struct cpu_conv *c,
+                              const struct cpu_few_operands *at, int nin,
+                              struct train_kernel **out, struct pdl_err *err);
+
 struct cpu_conv_plan;
 /* *out NULL: no implementation but a reference one. */
 enum pdl_status train_dnnl_conv(struct cpu_dnnl *d, const struct cpu_conv *c,

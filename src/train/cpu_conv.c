@@ -372,6 +372,13 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     if ((k->trimmed || k->add_bias || k->sum_bias) &&
         (!conv.fine_last || conv.dtype != PDL_F32))
         return PDL_OK;
+    if (!k->trimmed && !k->add_bias && !k->sum_bias) {
+        struct cpu_few_operands at = {k->fine, k->coarse, k->w, k->bias};
+
+        st = train_cpu_few(s, &conv, &at, c->nin, out, err);
+        if (st != PDL_OK || *out)
+            return st;
+    }
     st = train_dnnl_conv(s->dnnl, &conv, &k->plan, err);
     if (st != PDL_OK || !k->plan)
         return st;

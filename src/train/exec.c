@@ -22,6 +22,9 @@ static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
     if (p->model->nunknown > 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
                         p->model->name, p->model->unknown_ops[0]);
+    if (p->lanes != p->nstages || p->strategy->schedule > PDL_SCHEDULE_GPIPE)
+        return pdl_fail(err, PDL_EINVAL,
+                        "this schedule can be priced, but not run yet");
     for (int i = 0; i < p->nops; i++)
         if (p->ops[i].nin > MAX_OPERANDS - 3 || p->ops[i].nout > MAX_OPERANDS)
             if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
@@ -142,8 +145,7 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
         st = train_losses_open(t, err);
     count_positions(t);
     for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
-        if (t->plan->tensors[i].kind == PDL_PLAN_WEIGHT &&
-            t->plan->tensors[i].stage == t->stage)
+        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage)
             train_init_weight(t, i);
     if (st == PDL_OK)
         st = train_tuner_open(t, err);
@@ -285,7 +287,8 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         .step = t->now,
         .first_sample =
             t->now * t->plan->batch + m * (t->plan->batch / t->micros),
-        .evaluate = p->evaluate};
+        .evaluate = p->evaluate,
+        .again = x->again};
     enum pdl_status st;
 
     for (int k = 0; k < x->nin; k++)

@@ -86,6 +86,16 @@ static void add_backward(pdl_trainer *t, int micro)
         add_step(t, (struct train_action){.kind = TRAIN_WAIT, .micro = micro});
 }
 
+/* Updates, and what moves what they made (ZeRO gathers weights). */
+static bool follows_update(const pdl_trainer *t, const struct pdl_plan_op *o)
+{
+    bool last = o->kind == PDL_PLAN_OP_UPDATE || o->kind == PDL_PLAN_OP_FREE;
+
+    for (int k = 0; k < o->nin; k++)
+        last = last || train_is_state(t, o->in[k]);
+    return last;
+}
+
 /* Exchanges in place and updates alternate, bucket by bucket; an optimizer
  * that needs norms of all gradients waits until all are there. */
 static void add_update(pdl_trainer *t)
@@ -99,10 +109,7 @@ static void add_update(pdl_trainer *t)
     n = t->nsteps - first;
     for (int late = 0; late < 2; late++) {
         for (int i = first; i < first + n; i++) {
-            enum pdl_plan_op_kind k = t->plan->ops[t->steps[i].op].kind;
-            bool last = k == PDL_PLAN_OP_UPDATE || k == PDL_PLAN_OP_FREE;
-
-            if (last == (late == 1))
+            if (follows_update(t, &t->plan->ops[t->steps[i].op]) == (late == 1))
                 add_step(t, t->steps[i]);
         }
         if (late == 0)

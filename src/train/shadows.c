@@ -210,6 +210,19 @@ static int y_operand(const pdl_trainer *t, const struct pdl_plan_op *o, int y)
     return y;
 }
 
+/* Recomputation runs forward operations once more in backward. */
+static int last_forward(const struct pdl_plan *p, int op)
+{
+    int last = op;
+
+    for (int i = op + 1; i < p->nops; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE &&
+            p->ops[i].node == p->ops[op].node &&
+            p->ops[i].pass == PDL_FORWARD && p->ops[i].part == 0)
+            last = i;
+    return last;
+}
+
 static void add_aux(pdl_trainer *t, int op, enum train_aux kind,
                     const struct train_array *a)
 {
@@ -218,6 +231,8 @@ static void add_aux(pdl_trainer *t, int op, enum train_aux kind,
     int shadow = new_shadow(t, a);
 
     t->ops[op].out[t->ops[op].nout++] = shadow;
+    if (last_forward(p, op) != op)
+        return; /* made again later: backward reads that one */
     for (int i = op + 1; i < p->nops; i++) {
         int mine = shadow, of;
 
@@ -264,6 +279,7 @@ static enum pdl_status add_shadows(pdl_trainer *t, struct pdl_err *err)
             add_losses(t, i);
             continue;
         }
+        t->ops[i].again = p->forward_op[o->node] != i;
         st = make_call(t, i, &c, err);
         if (st != PDL_OK || p->tensors[o->out[0]].kind == PDL_PLAN_STATISTIC)
             continue;

@@ -101,6 +101,26 @@ void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
                               int nrows, const float *share, float *line,
                               const float *dy);
 
+/* ---- simd_conv.c ---------------------------------------------------------------- */
+
+/* A convolution of n images [h,w,cf] to [oh,ow,cc], cc <= 16, kernel kh x kw,
+ * stride q; image row 0 is row `top` of the padded image [ph,pw]. */
+struct train_simd_conv {
+    int64_t n, h, w, cf, oh, ow, cc, kh, kw, q, top, left, ph, pw;
+};
+int64_t train_simd_conv_lanes(const struct train_simd_conv *s);
+/* float32s of scratch that either function wants. */
+int64_t train_simd_conv_scratch(const struct train_simd_conv *s);
+/* [kh*kw*cf, lanes] from [cc,cf,kh,kw], or turned: from [cf,cc,kh,kw] with the
+ * kernel mirrored, which makes backward-data of stride 1 a convolution. */
+void train_simd_conv_pack(const struct train_simd_conv *s, const float *w,
+                          bool turned, float *to);
+void train_simd_conv(const struct train_simd_conv *s, const float *x,
+                     const float *packed, const float *bias, float *y,
+                     float *scratch);
+void train_simd_conv_weights(const struct train_simd_conv *s, const float *x,
+                             const float *dy, float *dw, float *scratch);
+
 /* ---- simd_softmax.c --------------------------------------------------------------- */
 
 /* x[i] = exp(x[i] - lse), lse = log of the sum of exp: returned. In place. */

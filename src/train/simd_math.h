@@ -1,6 +1,7 @@
 /* Elementary functions that compilers can vectorise: no branches, no calls.
- * exp: Cody and Waite reduction and a polynomial (Cephes); tanh: Cephes below
- * 0.625, else by exp; erf: Abramowitz and Stegun 7.1.26, |error| < 1.5e-7. */
+ * exp: Cody and Waite reduction and a polynomial (Cephes); tanh: the quotient
+ * of polynomials in x*x that Eigen uses; erf: Abramowitz and Stegun 7.1.26,
+ * |error| < 1.5e-7. */
 #ifndef TRAIN_SIMD_MATH_H
 #define TRAIN_SIMD_MATH_H
 
@@ -39,18 +40,27 @@ static inline float simd_sigmoid(float x)
     return 1.0f / (1.0f + simd_exp(-x));
 }
 
+/* A quotient of polynomials, |error| below 4 units in the last place; beyond
+ * 7.9 the result is one in float32. */
 static inline float simd_tanh(float x)
 {
-    float z = x * x, a, b;
+    float z, p, q;
 
-    a = -5.70498872745e-3f;
-    a = a * z + 2.06390887954e-2f;
-    a = a * z - 5.37397155531e-2f;
-    a = a * z + 1.33314422036e-1f;
-    a = a * z - 3.33332819422e-1f;
-    a = a * z * x + x;
-    b = 1.0f - 2.0f / (simd_exp(2.0f * x) + 1.0f);
-    return x > -0.625f && x < 0.625f ? a : b;
+    x = x < -7.90531110763549805f ? -7.90531110763549805f : x;
+    x = x > 7.90531110763549805f ? 7.90531110763549805f : x;
+    z = x * x;
+    p = -2.76076847742355e-16f;
+    p = p * z + 2.00018790482477e-13f;
+    p = p * z - 8.60467152213735e-11f;
+    p = p * z + 5.12229709037114e-08f;
+    p = p * z + 1.48572235717979e-05f;
+    p = p * z + 6.37261928875436e-04f;
+    p = p * z + 4.89352455891786e-03f;
+    q = 1.19825839466702e-06f;
+    q = q * z + 1.18534705686654e-04f;
+    q = q * z + 2.26843463243900e-03f;
+    q = q * z + 4.89352518554385e-03f;
+    return x * p / q;
 }
 
 /* erf(x), and exp(-x*x) on the way. */

@@ -104,6 +104,13 @@ void train_simd_max_row_back(const struct train_simd_pool *p, float *const *dx,
 static inline void add_window(const float *x, int64_t c, int64_t step,
                               int64_t lo, int64_t hi, float share, float *y)
 {
+    if (c < 16 && hi - lo == 2) { /* the usual window, without a loop */
+        const float *a = x + lo * step, *b = a + step;
+
+        for (int64_t i = 0; i < c; i++)
+            y[i] = (a[i] + b[i]) * share;
+        return;
+    }
     if (c < 16) {
         for (int64_t i = 0; i < c; i++) {
             float sum = 0;
@@ -127,6 +134,17 @@ static inline void spread_window(const float *dy, float share, int64_t c,
                                  int64_t step, int64_t lo, int64_t hi,
                                  float *dx)
 {
+    if (c < 16 && hi - lo == 2) {
+        float *a = dx + lo * step, *b = a + step;
+
+        for (int64_t i = 0; i < c; i++) {
+            float d = dy[i] * share;
+
+            a[i] += d;
+            b[i] += d;
+        }
+        return;
+    }
     if (c < 16) {
         for (int64_t i = 0; i < c; i++)
             for (int64_t j = lo; j < hi; j++)

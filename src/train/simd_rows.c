@@ -53,9 +53,31 @@ static void sum_columns(const float *a, const float *b, float *out,
         out[c] = (float)total[c];
 }
 
+/* Few columns: several rows side by side make one that fills vectors. */
+static void sum_narrow(const float *x, float *out, int64_t rows, int64_t width)
+{
+    int64_t fold = COLUMNS / width;
+    float wide[COLUMNS], rest[COLUMNS];
+
+    sum_columns(x, NULL, wide, rows / fold, fold * width, fold * width);
+    sum_columns(x + rows / fold * fold * width, NULL, rest, rows % fold, width,
+                width);
+    for (int64_t c = 0; c < width; c++) {
+        double total = (double)rest[c];
+
+        for (int64_t k = 0; k < fold; k++)
+            total += (double)wide[k * width + c];
+        out[c] = (float)total;
+    }
+}
+
 void train_simd_sum_rows(const float *x, float *out, int64_t rows,
                          int64_t width)
 {
+    if (width < COLUMNS / 2 && width > 0) {
+        sum_narrow(x, out, rows, width);
+        return;
+    }
     for (int64_t c = 0; c < width; c += COLUMNS)
         sum_columns(x + c, NULL, out + c, rows, width,
                     least(COLUMNS, width - c));

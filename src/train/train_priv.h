@@ -65,6 +65,7 @@ struct train_op {
     struct train_exchange *x;  /* of each output */
     int peer, tag;             /* SEND, RECV: a rank of the world */
     bool forward;              /* SEND: an activation, not a gradient */
+    bool again;                /* a forward operation made again in backward */
     bool counts;               /* the loss: this rank counts its items */
     pdl_comm_request **flying; /* SEND: by micro-batch */
 };

@@ -182,16 +182,18 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
     u->norms = PDL_NEW(t->arena, double, TRAIN_NORMS * m->ntensors + 1);
     if (!u->slots || !u->norms)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
-    for (int i = 0; i < t->plan->ntensors; i++) {
-        const struct pdl_plan_tensor *p = &t->plan->tensors[i];
+    for (int i = 0; i < t->plan->nops; i++) {
+        const struct pdl_plan_op *o = &t->plan->ops[i];
 
-        if (p->kind != PDL_PLAN_WEIGHT || p->stage != t->stage ||
-            m->tensors[p->model_tensor].kind != PDL_TENSOR_WEIGHT)
+        if (!t->ops[i].mine || o->kind != PDL_PLAN_OP_UPDATE)
             continue;
-        if (!open_slot(t, i))
-            return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
-        if (u->slots[i].master)
-            fill_master(t, i);
+        for (int k = 0; k < o->nout; k++) {
+            if (!open_slot(t, o->out[k]))
+                return pdl_fail(err, PDL_ENOMEM,
+                                "out of memory for the optimizer");
+            if (u->slots[o->out[k]].master)
+                fill_master(t, o->out[k]);
+        }
     }
     return PDL_OK;
 }

@@ -102,7 +102,7 @@ static inline size_t fx_idx(unsigned char *p, int n, int h, int w)
     }
     for (int i = 0; i < n; i++)
         for (int e = 0; e < (h ? h * w : 1); e++)
-            p[len++] = h ? fx_pixel(i, e) : (unsigned char)((i * 3 + 1) % 10);
+            p[len++] = (unsigned char)(h ? fx_pixel(i, e) : (i * 3 + 1) % 10);
     return len;
 }
 

@@ -252,6 +252,11 @@ static void every_strategy_equals_serial(void **state)
         {"conv1..conv2: data=4; bn2..fc2: channel=2,data=2", 2, 4},
         {"*: data=2; conv1..relu3: spatial=2; flatten..fc2: filter=2", 2, 4},
         {"data=2,bucket=1KiB", 2, 4},
+        {"data=3,zero=1", 2, 6},
+        {"data=2,zero=2", 2, 4},
+        {"data=3,zero=3", 2, 6},
+        {"data=2,filter=2,zero=1", 2, 4},
+        {"pipe=2(1f1b,m=2),data=2,zero=1", 2, 8},
     };
 
     (void)state;
@@ -278,6 +283,11 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
         "pipe=3(gpipe,m=2),data=2",
         "data=2,tensor=2",
         "pipe=2(1f1b,m=2),tensor=2+seq",
+        "data=2,zero=1",
+        "data=2,zero=3",
+        "data=2,recompute=full",
+        "tensor=2,recompute=selective",
+        "pipe=2(1f1b,m=2),data=2,zero=2,recompute=full",
     };
 
     (void)state;
