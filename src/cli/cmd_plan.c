@@ -328,6 +328,28 @@ static void print_text(struct search *s, int show)
                        s->list[i].excluded);
 }
 
+/* How sure the first is. */
+static void print_first(struct search *s)
+{
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    char low[32], high[32];
+
+    if (scratch && s->n > 0 && !s->list[0].excluded &&
+        cli_job_price(scratch, &s->o->q, s->list[0].strategy, s->j, NULL) ==
+            PDL_OK) {
+        struct pdl_projection *x = &s->j->x;
+
+        pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
+        if (x->low_s > 0)
+            pdl_printf(
+                cli_out(), "80 %% of steps of the first between %s and %s\n",
+                pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
+                pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
+                                sizeof high));
+    }
+    pdl_arena_destroy(scratch);
+}
+
 /* The page has everything that was priced (or --top), and what was not. */
 static int report(struct search *s, double seconds)
 {
@@ -404,6 +426,7 @@ static int plan(const struct pdl_args *args)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
         else
             print_text(&s, show);
+        print_first(&s);
         rc = (o.emit || o.export) && s.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);

@@ -264,5 +264,6 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_project_bill(x, &j->sys, &bill);
     pdl_json_knum(w, "energy_j", bill.energy_j > 0 ? bill.energy_j : NAN);
     pdl_json_knum(w, "cost", bill.cost > 0 ? bill.cost : NAN);
+    cli_contention_json(w, j);
     cli_explain_json(w, j);
 }

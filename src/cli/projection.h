@@ -45,6 +45,9 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
 void cli_job_json(struct pdl_json *w, const struct cli_job *j);
 /* The same for people: time of a step, memory of a PE, notes. */
 void cli_job_text(const struct cli_job *j);
+/* Which groups share which adapters, and what it costs them. */
+void cli_contention_json(struct pdl_json *w, const struct cli_job *j);
+void cli_contention_text(const struct cli_job *j);
 /* Why: limits, and what 10 % more of each resource gives. */
 void cli_explain_json(struct pdl_json *w, const struct cli_job *j);
 void cli_explain_text(const struct cli_job *j);
