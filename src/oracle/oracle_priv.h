@@ -143,6 +143,9 @@ bool oracle_memo_make(struct oracle *o);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
+/* io.c: seconds that reading, staging and opening files add to the rest of the
+ * step */
+double oracle_io(const struct oracle *o, double rest_s);
 /* memory.c */
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 

@@ -213,6 +213,30 @@ static void pairs_are_ranked_by_samples_per_second(void **st)
     assert_int_equal(x.pairs, 0);
 }
 
+/* What the rest of the step hides costs nothing; slower storage shows, and is
+ * all that counts in the end. */
+static void reading_samples_shows_when_it_is_slower_than_the_step(void **st)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_plan *p = lower(a, "resnet50", "data=8", 64);
+    struct pdl_system sys = open_system(a, "abci-v100");
+    struct pdl_oracle_options opt = {.precision = PDL_PREC_FP32};
+    struct pdl_projection x = project(p, &sys, &opt), y;
+    double bytes = 64.0 * 3 * 224 * 224 * 4;
+
+    (void)st;
+    assert_true(x.io_s == 0);
+    sys.storage.bytes_per_s = 10 * bytes / x.step_s;
+    assert_true(project(p, &sys, &opt).io_s == 0);
+    sys.storage.bytes_per_s = bytes / (3 * x.step_s);
+    y = project(p, &sys, &opt);
+    assert_true(fabs(y.step_s / (3 * x.step_s) - 1) < .01); /* and labels */
+    assert_true(fabs(y.step_s - x.step_s - y.io_s) < 1e-12);
+    opt.parameters = PDL_IDEAL;
+    assert_true(project(p, &sys, &opt).io_s == 0);
+    pdl_arena_destroy(a);
+}
+
 static void bad_runs_are_refused(void **st)
 {
     static const struct {
@@ -256,6 +280,7 @@ int main(void)
         cmocka_unit_test(an_unknown_effect_is_refused_with_a_hint),
         cmocka_unit_test(contention_follows_from_the_mesh),
         cmocka_unit_test(pairs_are_ranked_by_samples_per_second),
+        cmocka_unit_test(reading_samples_shows_when_it_is_slower_than_the_step),
         cmocka_unit_test(bad_runs_are_refused),
     };
 
