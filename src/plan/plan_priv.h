@@ -197,6 +197,9 @@ bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
  * many items its readers want it (0: any), or -1: they want it whole */
 int64_t plan_keeps_features(const struct plan_lower *lo, int tensor);
 /* forward.c, backward.c, update.c */
+/* the strategy's term that owns factor f at this node; NULL: none */
+const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
+                                         int f);
 void plan_forward_node(struct plan_lower *lo, int node);
 int plan_settle(struct plan_lower *lo, int node, int tensor);
 int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward);

@@ -104,6 +104,8 @@ static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
     use = (struct pdl_op_use){&attr, in, w, n->nin, f->nin - n->nin};
     if (!n->op->flops(&use, &t[k], &result))
         return 0;
+    if (attr.experts > 0 && f->nin > n->nin) /* its share of the experts */
+        return result / attr.experts * w[0]->dim[0] * samples;
     return result * samples;
 }
 
