@@ -359,6 +359,15 @@ static void index_forward(struct plan_lower *lo)
         plan_fail(lo, "out of memory");
 }
 
+static bool has_axis(const struct pdl_strategy *s, enum pdl_axis axis)
+{
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == axis)
+                return true;
+    return false;
+}
+
 static void run(struct plan_lower *lo)
 {
     struct pdl_plan_stage *stages;
@@ -389,6 +398,8 @@ static void run(struct plan_lower *lo)
     forward(lo, stages);
     backward(lo, stages);
     update(lo, stages);
+    if (has_axis(lo->strategy, PDL_AXIS_EXPERT))
+        plan_route(lo);
     plan_recompute(lo, stages);
     plan_zero_join(lo);
     plan_insert_frees(lo);

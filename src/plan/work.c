@@ -13,6 +13,10 @@ int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank)
     struct pdl_box b;
 
     pdl_plan_box(p, tensor, rank, &b);
+    if (p->tensors[tensor].of > 0)
+        return (int64_t)((double)pdl_box_volume(&b) *
+                         (double)p->tensors[tensor].some /
+                         (double)p->tensors[tensor].of);
     return pdl_box_volume(&b);
 }
 
