@@ -130,7 +130,8 @@ struct plan_lower {
         bool raw; /* as it was made; else as the weight lies */
         struct plan_tie *next;
     } * ties;
-    int64_t samples; /* N: of one micro-batch, over all PEs */
+    struct plan_bucket *buckets; /* update.c */
+    int64_t samples;             /* N: of one micro-batch, over all PEs */
     int stage_now;
 };
 
