@@ -14,6 +14,7 @@ struct stage_time {
     double forward, backward, update;
     double recompute; /* of backward: forward operations once more */
     double layer_comm, halo, p2p, gradient_comm;
+    double layer_between;               /* of layer_comm: leaves nodes */
     double forward_comm, backward_comm; /* inside forward and backward */
     double forward_send, backward_send; /* to other stages, inside those */
     double exposed_gradients; /* exchange that backward does not hide */
@@ -30,16 +31,17 @@ static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
            !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
 }
 
-static double slowest(const struct oracle *o, int op,
-                      const struct oracle_ranks *r, bool comm, bool gradient,
-                      struct pdl_projection *out)
+static const struct oracle_price *slowest(const struct oracle *o, int op,
+                                          const struct oracle_ranks *r,
+                                          bool comm, bool gradient,
+                                          struct pdl_projection *out)
 {
     struct oracle_price *p;
 
     if (!oracle_recall(o, op, r->stage, gradient, &p))
         for (int i = 0; i < r->n; i++) {
             double flows = 0, t;
-            int level;
+            int level = 0;
 
             if (!is_new(o, op, r, i, comm, gradient))
                 continue;
@@ -47,10 +49,11 @@ static double slowest(const struct oracle *o, int op,
                      : oracle_compute(o, op, r->rank[i]);
             p->seconds = t > p->seconds ? t : p->seconds;
             p->flows = flows > p->flows ? flows : p->flows;
+            p->level = level > p->level ? level : p->level;
         }
     if (p->flows > out->contention)
         out->contention = p->flows;
-    return p->seconds;
+    return p;
 }
 
 static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
@@ -152,7 +155,11 @@ static void add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            double s = slowest(o, op, r, comm, phase == UPDATE, out);
+            const struct oracle_price *price =
+                slowest(o, op, r, comm, phase == UPDATE, out);
+            double s = price->seconds;
+            double *busy;
+            int level = price->level;
 
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
@@ -167,7 +174,10 @@ static void add_items(const struct oracle *o, int first, int nitems,
                     t->recompute += s;
                 continue;
             }
-            *comm_phase(t, o->p->ops[op].kind, phase == UPDATE) += s;
+            busy = comm_phase(t, o->p->ops[op].kind, phase == UPDATE);
+            *busy += s;
+            if (busy == &t->layer_comm && level > 0)
+                t->layer_between += s;
             if (phase != UPDATE && is_weight_traffic(o, op))
                 continue; /* what is not hidden shows as waiting */
             if (phase == FORWARD)
@@ -290,6 +300,7 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
     out->recompute_s = m * t->recompute;
     out->update_s = t->update;
     out->layer_comm_s = m * t->layer_comm;
+    out->layer_between_s = m * t->layer_between;
     out->halo_s = m * t->halo;
     out->p2p_s = m * t->p2p;
     out->gradient_comm_s = t->gradient_comm;
@@ -423,6 +434,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
     struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
+    struct oracle_changed changed;
     pdl_arena *a;
     double *ready;
     bool filled;
@@ -438,6 +450,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     if (oracle_allreduce_known(&o, err) != PDL_OK)
         return PDL_EINVAL;
     oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
@@ -458,10 +471,6 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         return pdl_fail(
             err, PDL_EINVAL, "allreduce=%s does not run on groups of this size",
             plan->strategy->allreduce ? plan->strategy->allreduce : "auto");
-    if (sys->projection_error > 0 && opt->parameters == PDL_EMPIRICAL) {
-        x.low_s = x.step_s * exp(-sys->projection_error);
-        x.high_s = x.step_s * exp(sys->projection_error);
-    }
     x.feasible = x.peak_bytes <= x.capacity_bytes;
     if (!x.feasible)
         x.reason = "more memory than a PE has";
@@ -499,8 +508,10 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     int t = x->nin > 0 ? x->in[0] : x->out[0];
     int64_t ranks[ORACLE_MAX_RANKS];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
+    struct oracle_changed changed;
 
     oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
         int level;
