@@ -117,8 +117,8 @@ static bool like_model(const struct pdl_plan *p, int64_t samples,
 static enum pdl_status open_data(struct session *s, struct pdl_err *err)
 {
     struct pdl_dataset like;
-    struct pdl_io_options io = {
-        .seed = (uint64_t)s->o.seed, .like = &like, .sequence = s->o.sequence};
+    struct pdl_io_options io = {.seed = (uint64_t)s->o.seed,
+                                .sequence = s->o.sequence};
 
     like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024, &like);
     if (strcmp(s->o.data, "synthetic") == 0)
