@@ -184,8 +184,10 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
     t->capacity = plan->ntensors + 4 * plan->nops;
     t->arrays = PDL_NEW(a, struct train_array, t->capacity + 1);
     t->ops = PDL_NEW(a, struct train_op, plan->nops + 1);
-    t->groups = PDL_NEW(a, struct train_groups, 2 * plan->nops + 1);
-    st = t->arrays && t->ops && t->groups
+    t->groups = PDL_NEW(a, struct train_groups, 3 * plan->nops + 1);
+    t->most_pending = plan->nops * (int)(t->micros + 2);
+    t->pending = PDL_NEW(a, pdl_comm_request *, t->most_pending + 1);
+    st = t->arrays && t->ops && t->groups && t->pending
              ? build(t, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory for a trainer");
     if (st != PDL_OK) {
@@ -391,6 +393,8 @@ static enum pdl_status act(pdl_trainer *t, const struct train_action *s,
         return PDL_OK;
     case TRAIN_WAIT:
         return train_wait_sends(t, s->micro, err);
+    case TRAIN_START:
+        return train_start_bucket(t, s->op, err);
     case TRAIN_MEASURE:
         return train_tuner_measure(t, p->lr, err);
     }
@@ -409,6 +413,8 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;
         st = act(t, &t->steps[i], p, err);
+        if (st == PDL_OK && t->npending > 0)
+            st = train_poll(t, err);
     }
     *next = i;
     return st;
@@ -428,8 +434,12 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
     if (st == PDL_OK)
         st = train_losses_sum(t, t->plan->batch, out, err);
     if (st == PDL_OK && !isfinite(out->loss)) {
+        st = train_wait_buckets(t, err);
         t->hunting = true;
-        st = run_batch(t, &p, &i, err);
+        if (st == PDL_OK)
+            st = run_batch(t, &p, &i, err);
+        if (st == PDL_OK)
+            st = train_wait_buckets(t, err);
         t->hunting = false;
         return st == PDL_OK ? train_hunt_end(t, out->loss, err) : st;
     }

@@ -210,7 +210,7 @@ static void find_lives(struct planner *pl)
             touch_loads(pl, s->micro, i);
         } else if (s->kind == TRAIN_WAIT) {
             touch_sends(pl, s->micro, i);
-        } else if (s->kind == TRAIN_MEASURE) {
+        } else if (s->kind == TRAIN_MEASURE || s->kind == TRAIN_START) {
             continue;
         } else if (s->kind == TRAIN_ACCUMULATE) {
             touch(pl, s->op, instance(t, s->op, s->micro), i);

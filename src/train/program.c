@@ -44,16 +44,42 @@ static void add_step(pdl_trainer *t, struct train_action s)
     t->steps[t->nsteps++] = s;
 }
 
+/* A gradient of the last micro-batch is there: is its bucket complete? */
+static void count_bucket(pdl_trainer *t, int tensor)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        for (int k = 0; k < t->plan->items[i].nops; k++) {
+            int op = t->plan->items[i].first_op + k;
+            const struct pdl_plan_op *o = &t->plan->ops[op];
+
+            if (o->kind != PDL_PLAN_OP_ALLREDUCE)
+                continue;
+            for (int j = 0; j < o->nin; j++)
+                if (o->in[j] == tensor && ++t->ops[op].gradients == o->nin) {
+                    t->ops[op].overlaps = true;
+                    add_step(
+                        t, (struct train_action){.kind = TRAIN_START,
+                                                 .op = op,
+                                                 .micro = (int)t->micros - 1});
+                }
+        }
+}
+
 static void add_kept(pdl_trainer *t, const struct pdl_plan_op *o, int micro)
 {
-    if (t->micros == 1 || o->kind == PDL_PLAN_OP_FREE)
-        return;
-    for (int k = 0; k < o->nout; k++)
-        if (t->kept[o->out[k]])
+    for (int k = 0; o->kind != PDL_PLAN_OP_FREE && k < o->nout; k++) {
+        if (!t->kept[o->out[k]])
+            continue;
+        if (t->micros > 1)
             add_step(t, (struct train_action){.kind = TRAIN_ACCUMULATE,
                                               .op = o->out[k],
                                               .micro = micro,
                                               .first = micro == 0});
+        if (micro == t->micros - 1 && !t->plan->strategy->no_overlap)
+            count_bucket(t, o->out[k]);
+    }
 }
 
 static void add_items(pdl_trainer *t, int first, int n, int micro)

@@ -25,6 +25,7 @@ enum train_action_kind {
     TRAIN_OP,
     TRAIN_ACCUMULATE, /* a weight gradient joins those of earlier ones */
     TRAIN_WAIT,       /* until what forward sent has been received */
+    TRAIN_START,      /* all gradients of a bucket are there: op exchanges it */
     TRAIN_MEASURE,    /* norms of all gradients, before the first update */
 };
 
@@ -68,6 +69,10 @@ struct train_op {
     bool again;                /* a forward operation made again in backward */
     bool counts;               /* the loss: this rank counts its items */
     pdl_comm_request **flying; /* SEND: by micro-batch */
+    bool overlaps;             /* ALLREDUCE of a bucket: begun in backward */
+    pdl_comm *behind;
+    pdl_comm_request **started;
+    int nstarted, gradients; /* of a bucket: begun; there so far */
 };
 
 /* What tests break on purpose: the result must be seen to be wrong. */
@@ -121,6 +126,9 @@ struct pdl_trainer {
     int64_t positions; /* of one sample, over all outputs */
     struct train_loss loss;
 
+    pdl_comm_request **pending; /* sends and buckets under way */
+    int npending, most_pending;
+
     struct pdl_train_state *states;
     int nstates;
     bool vote_stop, vote_save;
@@ -153,6 +161,13 @@ void train_release(const pdl_trainer *t, int tensor, int micro);
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* Buckets of gradients, begun while backward goes on. */
+enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err);
+enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err);
+/* What is under way, and a push for all of it. */
+void train_pend(pdl_trainer *t, pdl_comm_request *r);
+void train_unpend(pdl_trainer *t, const pdl_comm_request *r);
+enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err);
 /* Waits for sends: of the forward pass of one micro-batch, or all (-1). */
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
                                  struct pdl_err *err);
