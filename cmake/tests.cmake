@@ -53,6 +53,12 @@ foreach(room ${PDL_RUN_ROOMS})
   endforeach()
 endforeach()
 
+if(TARGET comm_mpi_faults)
+  add_test(NAME comm/killed COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/killed.sh
+    ${mpi_run} -n 2 $<TARGET_FILE:comm_mpi_faults>)
+  set_tests_properties(comm/killed PROPERTIES LABELS "unit" TIMEOUT 90)
+endif()
+
 # An unmodified program under libparadl-mpi.so; sanitizers want to be first.
 if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
   add_executable(shim_program tests/comm/shim/program.c)
@@ -67,6 +73,24 @@ if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
       $<TARGET_FILE:shim_program> ${n} ${mpi_run})
     set_tests_properties(comm/shim-${n} PROPERTIES LABELS "unit" TIMEOUT 400
       PROCESSORS 2)
+  endforeach()
+endif()
+
+# Whole runs of paradl train, as a user starts them.
+if(TARGET paradl-run)
+  file(GLOB scripts CONFIGURE_DEPENDS tests/run/*.sh)
+  foreach(source ${scripts})
+    get_filename_component(name ${source} NAME_WE)
+    set(cases all)
+    if(name STREQUAL "train_equal")
+      set(cases ${mpi_ranks})
+    endif()
+    foreach(n ${cases})
+      add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
+        ${n})
+      set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
+        TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77)
+    endforeach()
   endforeach()
 endif()
 

@@ -19,7 +19,7 @@ enum {
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
 extern const struct pdl_cmd cli_plan, cli_project, cli_validate, cli_calibrate;
 extern const struct pdl_cmd cli_plan_show, cli_plan_check, cli_plan_cost;
-extern const struct pdl_cmd cli_scale;
+extern const struct pdl_cmd cli_scale, cli_train;
 extern const struct pdl_cmd cli_compare;
 extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;
 extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;
@@ -67,5 +67,9 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
  * as it is). Returns only when that failed: an exit code. */
 int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
                int64_t ranks);
+/* Runs it instead and takes what it prints. */
+enum pdl_status cli_capture(const struct pdl_cmd *cmd,
+                            const struct pdl_args *args, int64_t ranks,
+                            struct pdl_buf *out, struct pdl_err *err);
 
 #endif

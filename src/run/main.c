@@ -11,6 +11,8 @@
 // clang-format off
 static const struct pdl_cmd *const commands[] = {
     &run_bench,
+    &run_calibrate,
+    &run_train,
 };
 // clang-format on
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
