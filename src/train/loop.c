@@ -322,7 +322,7 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     struct pdl_train_feed feed = {train_samples_fill, &l->train};
     double lr = train_schedule_rate(&l->rates, l->done + 1);
     bool asked = l->job->stop && *l->job->stop;
-    double from = pdl_clock_s(), seconds, rate;
+    double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate;
     struct pdl_train_result r;
     enum pdl_status st;
     int64_t epoch, index;
@@ -335,6 +335,7 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     seconds = pdl_clock_s() - from;
+    l->cpu_s += pdl_cpu_s() - cpu;
     l->busy_s += seconds;
     rate = (double)l->job->plan->batch / seconds;
     pdl_batch_locate(&l->batching, l->done, &epoch, &index);
@@ -364,7 +365,6 @@ static enum pdl_status run_steps(struct loop *l, struct pdl_train_summary *out,
     bool stop = false;
 
     l->start_s = l->since_save_s = pdl_clock_s();
-    l->cpu_s = pdl_cpu_s();
     while (l->done < l->steps && !stop && st == PDL_OK)
         st = one_step(l, &stop, err);
     out->stopped = stop && l->done < l->steps;
@@ -429,10 +429,11 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
     return st == PDL_OK ? resume(l, err) : st;
 }
 
-/* CPU seconds of all ranks: threads of one process count once. */
+/* CPU seconds of all ranks in their steps; threads of one process have one
+ * clock. */
 static enum pdl_status all_cpu(struct loop *l, double *cpu, struct pdl_err *err)
 {
-    *cpu = pdl_cpu_s() - l->cpu_s;
+    *cpu = l->cpu_s;
     if (pdl_comm_size(l->comm) == 1 || l->job->virtual_ranks)
         return PDL_OK;
     return pdl_comm_allreduce(l->comm, cpu, cpu, 1, PDL_COMM_F64, PDL_COMM_SUM,
