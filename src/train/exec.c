@@ -37,14 +37,16 @@ static enum pdl_status find_backend(pdl_trainer *t, struct pdl_err *err)
     const char *name = t->opt.backend;
     struct pdl_suggest s;
 
+    t->backend = &train_ref;
     if (!name) { /* the last of the table is the fastest */
         for (int i = 0; train_backend_at(i); i++)
             t->backend = train_backend_at(i);
         return PDL_OK;
     }
-    t->backend = train_backend_find(name);
-    if (t->backend)
+    if (train_backend_find(name)) {
+        t->backend = train_backend_find(name);
         return PDL_OK;
+    }
     pdl_fail(err, PDL_EINVAL, "no backend '%.40s' in this build", name);
     pdl_suggest_init(&s, name);
     for (int i = 0; train_backend_at(i); i++)

@@ -306,7 +306,7 @@ static enum pdl_status measure_norms(pdl_trainer *t, double lr,
             /* every rank calls: the first phase may advance its state */
             u->how->norms(&u->hyper, &step, &s, sums);
             for (int j = 0; u->slots[x->out[k]].owner && j < TRAIN_NORMS; j++)
-                u->norms[TRAIN_NORMS * m + j] = sums[j];
+                u->norms[(ptrdiff_t)TRAIN_NORMS * m + j] = sums[j];
         }
     }
     return add_over_ranks(t, u->norms, n, err);
@@ -330,6 +330,7 @@ void train_tuner_update(pdl_trainer *t, int op, double lr)
         int m = t->plan->tensors[x->out[k]].model_tensor;
         struct train_shard s = shard_of(t, x->out[k], x->in[x->nout + k]);
 
-        u->how->apply(&u->hyper, &step, &s, &u->norms[TRAIN_NORMS * m]);
+        u->how->apply(&u->hyper, &step, &s,
+                      &u->norms[(ptrdiff_t)TRAIN_NORMS * m]);
     }
 }
