@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 enum { OUTPUTS = 16, PASSES = 3 };
 
@@ -318,6 +321,9 @@ static enum pdl_status run_rank(void *ctx, pdl_comm *comm, struct pdl_err *err)
     pdl_trainer *t = NULL;
     enum pdl_status st;
 
+#ifdef _OPENMP
+    omp_set_num_threads(1); /* ranks are threads already */
+#endif
     opt.watch = watch;
     opt.watch_ctx = x;
     st = train_open(

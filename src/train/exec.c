@@ -148,7 +148,7 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
     count_positions(t);
     for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
         if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage)
-            train_init_weight(t, i);
+            train_init_weight(t, i, t->arrays[i].dtype, train_data(t, i, 0));
     if (st == PDL_OK)
         st = train_tuner_open(t, err);
     return st == PDL_OK ? train_state_open(t, err) : st;

@@ -176,7 +176,8 @@ enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
                             struct pdl_err *err);
 enum pdl_comm_type train_comm_type(enum pdl_dtype t);
 /* init.c */
-void train_init_weight(const pdl_trainer *t, int tensor);
+void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
+                       void *data);
 /* loss.c */
 enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err);
 void train_losses_clear(pdl_trainer *t);
@@ -241,6 +242,8 @@ enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err);
 void train_tuner_update(pdl_trainer *t, int op, double lr);
 void train_tuner_close(pdl_trainer *t);
+/* Weights came from elsewhere: masters follow them. */
+void train_tuner_reload(pdl_trainer *t);
 /* The k-th array the optimizer keeps for a weight; NULL: none. */
 int train_tuner_states(const pdl_trainer *t);
 void *train_tuner_state(const pdl_trainer *t, int tensor, int k,

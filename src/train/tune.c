@@ -160,7 +160,6 @@ static bool open_slot(pdl_trainer *t, int tensor)
     return s->master != NULL;
 }
 
-/* The master starts as the weight is, before it was rounded. */
 static void fill_master(const pdl_trainer *t, int tensor)
 {
     const uint16_t *w = train_data(t, tensor, TRAIN_UPDATE);
@@ -191,11 +190,19 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
             if (!open_slot(t, o->out[k]))
                 return pdl_fail(err, PDL_ENOMEM,
                                 "out of memory for the optimizer");
-            if (u->slots[o->out[k]].master)
-                fill_master(t, o->out[k]);
+            if (u->slots[o->out[k]].master) /* not yet rounded */
+                train_init_weight(t, o->out[k], PDL_F32,
+                                  u->slots[o->out[k]].master);
         }
     }
     return PDL_OK;
+}
+
+void train_tuner_reload(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->ntensors; i++)
+        if (t->tuner->slots[i].master)
+            fill_master(t, i);
 }
 
 void train_tuner_close(pdl_trainer *t)

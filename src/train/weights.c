@@ -39,6 +39,8 @@ enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
         if (st == PDL_OK && !pdl_box_empty(&p->box))
             st = pdl_weights_read(w, k, &p->box, p->data, err);
     }
+    if (st == PDL_OK)
+        train_tuner_reload(t);
     return st;
 }
 
