@@ -7,6 +7,7 @@ install(TARGETS paradl paradl_static RUNTIME DESTINATION
 install(TARGETS paradl_shared EXPORT paradl-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/paradl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY examples/data DESTINATION ${CMAKE_INSTALL_DATADIR}/paradl)
 
 file(RELATIVE_PATH PDL_PC_TO_PREFIX
   /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

@@ -13,6 +13,9 @@ if(NOT MPI_FOUND)
   return()
 endif()
 find_program(PDL_MPIRUN NAMES mpirun.${PDL_MPI} mpirun)
+if(PDL_MPIRUN)
+  target_compile_definitions(paradl PRIVATE PDL_MPIRUN="${PDL_MPIRUN}")
+endif()
 # Debian's dnnl-config.cmake asks for OpenCL that its own package does not use.
 find_path(DNNL_INCLUDE dnnl.h)
 find_library(DNNL_LIBRARY dnnl)
@@ -22,6 +25,7 @@ find_package(Threads REQUIRED)
 
 foreach(room comm io train)
   file(GLOB sources CONFIGURE_DEPENDS src/${room}/*.c)
+  list(FILTER sources EXCLUDE REGEX "/comm/shim\\.c$") # libparadl-mpi's alone
   if(sources)
     list(APPEND PDL_RUN_ROOMS ${room})
     list(APPEND PDL_RUN_SOURCES ${sources})
@@ -29,6 +33,28 @@ foreach(room comm io train)
 endforeach()
 if(NOT PDL_RUN_SOURCES)
   return()
+endif()
+
+# The cpu backend is oneDNN's; our own kernels beside it are for AVX2, which
+# the backend asks for before it calls them.
+if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
+  list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/(cpu|simd)")
+endif()
+file(GLOB simd CONFIGURE_DEPENDS src/train/simd_*.c)
+set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
+  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
+
+# The data set that ships with the program, compiled in.
+set(digits ${CMAKE_BINARY_DIR}/io/digits.c)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/io)
+add_custom_command(OUTPUT ${digits}
+  COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_SOURCE_DIR}/examples/data/digits.csv.gz
+    -DOUT=${digits} -P ${CMAKE_SOURCE_DIR}/cmake/digits.cmake
+  DEPENDS examples/data/digits.csv.gz cmake/digits.cmake VERBATIM)
+if("io" IN_LIST PDL_RUN_ROOMS)
+  list(APPEND PDL_RUN_SOURCES ${digits})
+  set_source_files_properties(${digits} PROPERTIES
+    INCLUDE_DIRECTORIES ${CMAKE_SOURCE_DIR}/src/io)
 endif()
 
 add_library(paradl_run_objects OBJECT ${PDL_RUN_SOURCES})
@@ -51,8 +77,29 @@ set_target_properties(paradl_run_static PROPERTIES OUTPUT_NAME paradl-run)
 target_link_libraries(paradl_run_static PUBLIC paradl_run_objects
   paradl_static)
 
+# libparadl-mpi.so, to be preloaded into MPI programs: takes MPI_Allreduce, shows
+# nothing else, needs nothing that the collectives do not.
+if(EXISTS ${CMAKE_SOURCE_DIR}/src/comm/shim.c)
+  add_library(paradl_mpi SHARED src/comm/shim.c)
+  set_target_properties(paradl_mpi PROPERTIES OUTPUT_NAME paradl-mpi)
+  target_include_directories(paradl_mpi PRIVATE src/comm)
+  target_link_options(paradl_mpi PRIVATE -Wl,--as-needed
+    -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/paradl-mpi.map)
+  target_link_libraries(paradl_mpi PRIVATE pdl_flags paradl_run_static)
+endif()
+
 file(GLOB run_sources CONFIGURE_DEPENDS src/run/*.c)
 if(run_sources)
   add_executable(paradl-run ${run_sources})
   target_link_libraries(paradl-run PRIVATE pdl_flags paradl_run_static)
 endif()
+
+# Kernels of a step, layer by layer: ninja bench_train_layers.
+add_executable(bench_train_layers EXCLUDE_FROM_ALL bench/train_layers.c)
+target_link_libraries(bench_train_layers PRIVATE pdl_flags paradl_run_static)
+
+# Operands and results for tests/peers/train_torch.sh.
+add_executable(peer_train_kernels EXCLUDE_FROM_ALL tests/peers/train_kernels.c)
+target_link_libraries(peer_train_kernels PRIVATE pdl_flags paradl_run_static
+  cmocka)
+target_include_directories(peer_train_kernels PRIVATE src/train)

@@ -28,6 +28,72 @@ foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
   endforeach()
 endforeach()
 
+# tests/<room>/mpi_*.c run under mpirun, on so many ranks.
+set(mpi_ranks 2 3 4 7)
+set(mpi_run ${PDL_MPIRUN})
+if(PDL_MPI STREQUAL "openmpi")
+  list(APPEND mpi_run --oversubscribe --allow-run-as-root)
+elseif(PDL_MPI STREQUAL "mpich")
+  set(mpi_ranks 2) # MPICH spins: more ranks than processors take for ever
+endif()
+foreach(room ${PDL_RUN_ROOMS})
+  file(GLOB tests CONFIGURE_DEPENDS tests/${room}/mpi_*.c)
+  foreach(source ${tests})
+    get_filename_component(name ${source} NAME_WE)
+    set(target ${room}_${name})
+    add_executable(${target} ${source})
+    target_link_libraries(${target} PRIVATE pdl_flags paradl_run_static)
+    target_include_directories(${target} PRIVATE src/${room} tests)
+    foreach(n ${mpi_ranks})
+      add_test(NAME ${room}/${name}-${n} COMMAND ${mpi_run} -n ${n}
+        $<TARGET_FILE:${target}>)
+      set_tests_properties(${room}/${name}-${n} PROPERTIES LABELS "unit"
+        TIMEOUT 300 PROCESSORS 2 SKIP_RETURN_CODE 77)
+    endforeach()
+  endforeach()
+endforeach()
+
+if(TARGET comm_mpi_faults)
+  add_test(NAME comm/killed COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/killed.sh
+    ${mpi_run} -n 2 $<TARGET_FILE:comm_mpi_faults>)
+  set_tests_properties(comm/killed PROPERTIES LABELS "unit" TIMEOUT 90)
+endif()
+
+# An unmodified program under libparadl-mpi.so; sanitizers want to be first.
+if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
+  add_executable(shim_program tests/comm/shim/program.c)
+  target_link_libraries(shim_program PRIVATE pdl_flags PkgConfig::MPI)
+  set(shim_ranks 2 3 4)
+  if(PDL_MPI STREQUAL "mpich")
+    set(shim_ranks 2)
+  endif()
+  foreach(n ${shim_ranks})
+    add_test(NAME comm/shim-${n} COMMAND
+      ${CMAKE_SOURCE_DIR}/tests/comm/shim/run.sh $<TARGET_FILE:paradl_mpi>
+      $<TARGET_FILE:shim_program> ${n} ${mpi_run})
+    set_tests_properties(comm/shim-${n} PROPERTIES LABELS "unit" TIMEOUT 400
+      PROCESSORS 2)
+  endforeach()
+endif()
+
+# Whole runs of paradl train, as a user starts them.
+if(TARGET paradl-run)
+  file(GLOB scripts CONFIGURE_DEPENDS tests/run/*.sh)
+  foreach(source ${scripts})
+    get_filename_component(name ${source} NAME_WE)
+    set(cases all)
+    if(name STREQUAL "train_equal")
+      set(cases ${mpi_ranks})
+    endif()
+    foreach(n ${cases})
+      add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
+        ${n})
+      set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
+        TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77)
+    endforeach()
+  endforeach()
+endif()
+
 # Published figures and formulas computed outside the library.
 file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
 foreach(source ${scripts})
@@ -41,8 +107,16 @@ file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(source ${fuzzers})
   get_filename_component(name ${source} NAME_WE)
   string(REPLACE fuzz_ "" name ${name})
+  set(library paradl_static)
+  if(name MATCHES "^io_") # of the second library, its insides too
+    if(NOT "io" IN_LIST PDL_RUN_ROOMS)
+      continue()
+    endif()
+    set(library paradl_run_static)
+  endif()
   add_executable(replay_${name} ${source} tests/fuzz/replay.c)
-  target_link_libraries(replay_${name} PRIVATE pdl_flags paradl_static)
+  target_link_libraries(replay_${name} PRIVATE pdl_flags ${library})
+  target_include_directories(replay_${name} PRIVATE src/io)
   add_test(NAME fuzz/${name} COMMAND replay_${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
   set_tests_properties(fuzz/${name} PROPERTIES LABELS "unit" TIMEOUT 300)
@@ -50,11 +124,16 @@ foreach(source ${fuzzers})
     add_executable(fuzz_${name} ${source})
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-    target_link_libraries(fuzz_${name} PRIVATE pdl_flags paradl_static)
+    target_link_libraries(fuzz_${name} PRIVATE pdl_flags ${library})
+    target_include_directories(fuzz_${name} PRIVATE src/io)
   endif()
 endforeach()
 if(PDL_FUZZ)
   target_compile_options(paradl_objects PRIVATE -fsanitize=fuzzer-no-link)
+  if(TARGET paradl_run_objects)
+    target_compile_options(paradl_run_objects PRIVATE
+      -fsanitize=fuzzer-no-link)
+  endif()
 endif()
 
 add_test(NAME cli/golden COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/run.sh

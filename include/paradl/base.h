@@ -110,6 +110,22 @@ bool pdl_mul64(int64_t a, int64_t b, int64_t *out);
 /* Product of n dimensions, each >= 0; the empty product is 1. */
 bool pdl_prod64(const int64_t *dims, int n, int64_t *out);
 
+/* ---- boxes ------------------------------------------------------------ */
+
+enum { PDL_BOX_DIMS = 9 }; /* a tensor of rank 8 and the batch */
+
+/* [lo, hi) in each dimension; empty when any hi <= lo. A box of no
+ * dimensions holds one element. */
+struct pdl_box {
+    int ndims;
+    int64_t lo[PDL_BOX_DIMS], hi[PDL_BOX_DIMS];
+};
+bool pdl_box_empty(const struct pdl_box *b);
+int64_t pdl_box_volume(const struct pdl_box *b);
+/* The common part; false (and an empty box) when there is none. */
+bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
+                       struct pdl_box *out);
+
 /* ---- units ------------------------------------------------------------ */
 
 enum pdl_unit {
@@ -283,6 +299,13 @@ void pdl_progress_start(struct pdl_progress *p, struct pdl_sink *out,
                         bool enabled, const char *what, int64_t total);
 void pdl_progress_step(struct pdl_progress *p, int64_t done);
 void pdl_progress_end(struct pdl_progress *p); /* erases the line */
+
+/* Runs body(ctx, i) for 0 <= i < n on so many threads (0: all cores), each
+ * index once, in any order. A body that returns false stops the loop; then the
+ * result is false and some indices were not run. */
+bool pdl_parallel(int64_t n, int threads, bool (*body)(void *ctx, int64_t i),
+                  void *ctx);
+int pdl_cores(void);
 
 double pdl_clock_s(void); /* monotonic */
 double pdl_cpu_s(void);   /* CPU time of this process */

@@ -35,11 +35,34 @@ enum pdl_comm_type {
 };
 enum pdl_comm_op { PDL_COMM_SUM, PDL_COMM_MAX, PDL_COMM_MIN, PDL_COMM_AVG };
 
+/* Which algorithm an allreduce of so many bytes on so many ranks runs. */
+struct pdl_comm_rule {
+    int ranks;
+    int64_t up_to; /* bytes; INT64_MAX: no limit */
+    char algorithm[56];
+};
+struct pdl_comm_table {
+    struct pdl_comm_rule *rule;
+    int n;
+};
+/* A profile file, and the text of one. */
+enum pdl_status pdl_comm_table_read(pdl_arena *a, const char *path,
+                                    struct pdl_comm_table *out,
+                                    struct pdl_err *err);
+void pdl_comm_table_print(const struct pdl_comm_table *t, struct pdl_sink *out);
+
 struct pdl_comm_options {
     const char *transport; /* NULL: auto; "p2p", "window", "cma", "staged" */
-    const char *algorithm; /* NULL: auto, the table of the profile */
+    const char *algorithm; /* NULL: auto, by the table */
     bool fixed_order;      /* sums in rank order: the same bits everywhere */
     double timeout_s;      /* 0: 300 s */
+    int ranks_per_node;    /* 0: as found; else nodes of so many ranks */
+    /* Allreduce runs this program (coll.h), made for as many ranks. It is
+     * proved first, and must outlive the communicator. */
+    const struct pdl_coll_program *program;
+    /* What auto follows, the same on all ranks; NULL: built-in rules. It is
+     * copied. */
+    const struct pdl_comm_table *table;
 };
 
 /* Collective over `mpi`, which is duplicated. opt NULL: all defaults. */
@@ -55,6 +78,28 @@ enum pdl_status pdl_comm_create_memory(int n,
 enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,
                                 pdl_comm **out, struct pdl_err *err);
 void pdl_comm_destroy(pdl_comm *c); /* NULL: nothing */
+
+/* What a communicator is like. Texts live as long as it does. */
+struct pdl_comm_info {
+    const char *transport; /* of long messages between ranks of a node */
+    const char *used;      /* by the last allreduce */
+    int nodes, node_ranks; /* ranks of this rank's node */
+    bool cma;              /* another process's memory may be read */
+    bool crowded;          /* more ranks than processors */
+    const char *note;      /* why a faster way is not taken; "" for none */
+};
+void pdl_comm_describe(const pdl_comm *c, struct pdl_comm_info *out);
+/* What the machine can do under it. Collective; takes some 0.1 s. */
+struct pdl_comm_probe {
+    double round_trip_s;         /* a word to another core and back; 0: not
+                                  * known */
+    double copy_bytes_per_s;     /* one rank copies memory */
+    double copy_all_bytes_per_s; /* all at once, together */
+};
+enum pdl_status pdl_comm_measure(pdl_comm *c, struct pdl_comm_probe *out,
+                                 struct pdl_err *err);
+/* The algorithm that an allreduce of so many bytes would run. */
+const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes);
 int pdl_comm_rank(const pdl_comm *c);
 int pdl_comm_size(const pdl_comm *c);
 /* Memory that every transport can reach without a copy (shared window);
@@ -118,6 +163,76 @@ enum pdl_status pdl_comm_test(pdl_comm_request *req, bool *done,
                               struct pdl_err *err);
 /* Waits and frees. */
 enum pdl_status pdl_comm_wait(pdl_comm_request *req, struct pdl_err *err);
+
+/* ---- sparse vectors --------------------------------------------------- */
+
+/* dim floats of which n are given: index[i] (ascending) has value[i]; all
+ * others are zero. Dense: index is NULL, n == dim. Up to 2^32 - 1 elements. */
+struct pdl_sparse {
+    int64_t dim, n;
+    const uint32_t *index;
+    const float *value;
+};
+
+/* y[i] += scale * x[i] for the elements that x gives. */
+void pdl_sparse_add(const struct pdl_sparse *x, float scale, float *y);
+
+/* Sums sparse vectors of dim elements over the ranks of c, by the programs of
+ * coll.h that take them: "sparse-ring", "sparse-ring-ring:k=4", "ssar", "dsar";
+ * NULL: the one that should be fastest when each rank gives about `entries`
+ * elements. A message lists index and value pairs while that is shorter than
+ * the values of all elements. Collective; holds the memory that is needed. */
+typedef struct pdl_comm_sparse pdl_comm_sparse;
+enum pdl_status pdl_comm_sparse_create(pdl_comm *c, int64_t dim,
+                                       int64_t entries, const char *algorithm,
+                                       pdl_comm_sparse **out,
+                                       struct pdl_err *err);
+void pdl_comm_sparse_destroy(pdl_comm_sparse *s); /* NULL: nothing */
+const char *pdl_comm_sparse_algorithm(const pdl_comm_sparse *s);
+/* Bytes this rank sent in the last call. */
+int64_t pdl_comm_sparse_sent(const pdl_comm_sparse *s);
+/* The sum of all ranks' vectors: pairs or, when that is shorter, dense; the
+ * same bits on every rank. Sums are float additions in the order of the
+ * program, an element not given counts as +0. Ranks may give different
+ * numbers of elements, also none. out points into s until the next call. */
+enum pdl_status pdl_comm_sparse_allreduce(pdl_comm_sparse *s,
+                                          const struct pdl_sparse *in,
+                                          struct pdl_sparse *out,
+                                          struct pdl_err *err);
+
+/* The k elements of largest magnitude. Of equal ones the first; a NaN is
+ * larger than all numbers, so that it is seen. */
+enum pdl_topk_how {
+    PDL_TOPK_EXACT,  /* exactly k */
+    PDL_TOPK_SAMPLED /* all above a magnitude taken from a sample: about k,
+                        never more than 2 k, no zeros; saves the selection */
+};
+
+/* Memory for selecting k of dim elements, again and again. The sample that
+ * speeds up the search is drawn from the seed; an exact selection does not
+ * depend on it. */
+typedef struct pdl_topk pdl_topk;
+enum pdl_status pdl_topk_create(int64_t dim, int64_t k, enum pdl_topk_how how,
+                                uint64_t seed, pdl_topk **out,
+                                struct pdl_err *err);
+void pdl_topk_destroy(pdl_topk *t); /* NULL: nothing */
+/* out points into t until the next call. */
+void pdl_topk_select(pdl_topk *t, const float *x, struct pdl_sparse *out);
+
+/* Error feedback: what is not sent is kept and added to the next gradient.
+ * The elements sent are moved out of the residual, so that element by element
+ * sent + residual is gradient + residual before, to the last bit. */
+typedef struct pdl_feedback pdl_feedback;
+enum pdl_status pdl_feedback_create(int64_t dim, int64_t k,
+                                    enum pdl_topk_how how, uint64_t seed,
+                                    pdl_feedback **out, struct pdl_err *err);
+void pdl_feedback_destroy(pdl_feedback *f); /* NULL: nothing */
+/* Adds the gradient to the residual and takes the largest elements out of it;
+ * out points into f until the next call. */
+void pdl_feedback_step(pdl_feedback *f, const float *gradient,
+                       struct pdl_sparse *out);
+/* dim floats, for saving and restoring. */
+float *pdl_feedback_residual(pdl_feedback *f);
 
 PDL_END
 #endif

@@ -287,6 +287,25 @@ enum pdl_status pdl_model_safetensors(pdl_arena *a, struct pdl_bytes in,
                                       int64_t file_bytes, const char *name,
                                       const struct pdl_model **out,
                                       struct pdl_err *err);
+/* The header of such a file as it stands: what weights are read with. */
+struct pdl_safetensor {
+    const char *name;
+    enum pdl_dtype dtype;
+    int rank;
+    int64_t dim[PDL_MAX_RANK];
+    int64_t begin, end; /* bytes of the data */
+};
+struct pdl_safetensors {
+    const struct pdl_safetensor *tensor; /* in the order of the header */
+    int ntensors;
+    int64_t data_at, data_bytes; /* in the file */
+};
+enum pdl_status pdl_safetensors_header(pdl_arena *a, struct pdl_bytes in,
+                                       int64_t file_bytes, const char *name,
+                                       struct pdl_safetensors *out,
+                                       struct pdl_err *err);
+/* The format's name of a type ("BF16"); false when it has none. */
+bool pdl_safetensors_type(enum pdl_dtype t, const char **name);
 enum pdl_status pdl_model_yaml(pdl_arena *a, struct pdl_bytes in,
                                const char *name, const struct pdl_model **out,
                                struct pdl_err *err);

@@ -29,6 +29,13 @@ struct pdl_link {
 
 enum { PDL_MAX_ROUTE = 128 };
 
+/* How the messages of one pair of hosts are spread over several ways. */
+enum pdl_path_spread {
+    PDL_SPREAD_NONE,     /* one way */
+    PDL_SPREAD_HASH,     /* by a hash of the flow: ECMP */
+    PDL_SPREAD_ADAPTIVE, /* the least crowded shortest one, in a simulation */
+};
+
 struct pdl_topo;        /* a generator */
 struct pdl_topo_values; /* what its parameters were set to */
 
@@ -55,6 +62,11 @@ struct pdl_net {
     /* Names a link ("blue_0_3_up"); NULL: "h3->s0". */
     void (*link_name)(const struct pdl_net *net, int link, char *buf,
                       size_t size);
+    /* More than one way: that of a flow between the two hosts (flow 0:
+     * route()); also a pure function. NULL: route() is all. */
+    int (*path)(const struct pdl_net *net, int src, int dst, uint64_t flow,
+                int *links);
+    enum pdl_path_spread spread;
 };
 
 /* Makes the network that a TOPOLOGY text describes: "name:key=value,...", or
@@ -63,7 +75,8 @@ struct pdl_net {
 enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
                              const struct pdl_net **out, struct pdl_err *err);
 
-/* SimGrid platform files: the ones with a single <cluster>, in; any network,
+/* SimGrid platform files: in, the ones with a single <cluster>, or with the
+ * hosts, routers, links and routes (Full, Floyd) of one zone; any network,
  * out (as a <cluster> where SimGrid has it, else with every route listed,
  * which is refused for more than 512 hosts). */
 enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,
@@ -110,7 +123,7 @@ struct pdl_topo {
 };
 
 const struct pdl_topo *pdl_topo_at(int i);       /* NULL past the end */
-extern const struct pdl_param pdl_topo_common[]; /* bw, lat, duplex */
+extern const struct pdl_param pdl_topo_common[]; /* bw, lat, duplex, paths */
 extern const int pdl_ntopo_common;
 
 /* What a network costs and what it can do. A distance is the number of cables
@@ -189,10 +202,12 @@ enum { PDL_TRAFFIC_WINDOW = 16 };
 struct pdl_traffic_loop {
     struct pdl_traffic once;
     int64_t times;
-    /* Mean of a random pause before each operation, each drawn from the seed,
-     * exponentially distributed; 0: none. Real ranks are never quite in step,
-     * and some collectives are faster if they are. */
+    /* Mean of a random pause of a rank before each time, each drawn from the
+     * seed, exponentially distributed; 0: none. Real ranks are never quite in
+     * step, and some collectives are faster if they are. */
     double jitter_s;
+    double start_s; /* the same before the first; 0: as the others */
+    double work_s;  /* the same before each message */
     uint64_t seed;
 };
 
@@ -270,6 +285,7 @@ struct pdl_sim_config {
     int timeline;        /* at least so many buckets over time; 0: none */
     size_t memory_limit; /* bytes of scratch; 0: 8 GiB */
     bool events_only;    /* no short cuts: for tests of the short cuts */
+    uint64_t seed;       /* of the hash that spreads flows over ways */
     /* Called now and then with the number of messages so far. */
     void (*progress)(void *ctx, int64_t messages);
     void *progress_ctx;
@@ -307,7 +323,9 @@ struct pdl_bounds {
     int link;         /* which one; -1: none used */
     double host_s;    /* busiest host: bytes out or in / its links' rates */
     int host;         /* which one; -1: none */
-    double lower_s;   /* the largest of these */
+    /* bytes between two halves of the hosts / the rate of the links there */
+    double bisection_s;
+    double lower_s; /* the largest of these */
 };
 
 struct pdl_sim_result {

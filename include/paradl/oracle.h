@@ -107,6 +107,53 @@ struct pdl_bill {
 void pdl_project_bill(const struct pdl_projection *x,
                       const struct pdl_system *sys, struct pdl_bill *out);
 
+/* ---- search ---------------------------------------------------------------- */
+
+/* What the framework makes of a strategy: some split convolutions only. */
+void pdl_framework_adapt(const struct pdl_framework *f,
+                         const struct pdl_model *model, struct pdl_strategy *s);
+
+enum pdl_goal {
+    PDL_GOAL_TIME,
+    PDL_GOAL_MEMORY,
+    PDL_GOAL_ENERGY,
+    PDL_GOAL_COST
+};
+
+struct pdl_search_options {
+    int64_t pes, batch;
+    enum pdl_dtype dtype;
+    bool allow_empty;
+    const char *axes; /* only these: "data,pipe"; NULL: all */
+    enum pdl_goal goal;
+    int threads; /* 0: all cores */
+    /* called now and then; false stops the search. NULL: none */
+    bool (*progress)(void *ctx, int64_t done, int64_t total);
+    void *ctx;
+};
+
+struct pdl_found {
+    const char *strategy;
+    bool priced;
+    const char *excluded; /* the limit it breaks; NULL: none */
+    struct pdl_projection x;
+    double goal; /* what is counted */
+};
+
+struct pdl_search_result {
+    struct pdl_found *list; /* best first */
+    int64_t n, evaluated, pruned, feasible;
+    bool stopped; /* before all were priced */
+};
+
+/* Prices every strategy of the model's space on opt->pes PEs. The system must
+ * have that many (pdl_system_for_pes). */
+enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
+                           const struct pdl_system *sys,
+                           const struct pdl_oracle_options *oracle,
+                           const struct pdl_search_options *opt,
+                           struct pdl_search_result *out, struct pdl_err *err);
+
 /* ---- one kernel by its shape (empirical) --------------------------------- */
 
 enum pdl_shape_kind {

@@ -139,23 +139,12 @@ int64_t pdl_mesh_group(const struct pdl_mesh *m, int64_t rank, uint32_t factors,
 
 /* ---- boxes ------------------------------------------------------------- */
 
-enum { PDL_BOX_DIMS = PDL_MAX_RANK + 1 };
-
-/* [lo, hi) in each dimension; empty when any hi <= lo. */
-struct pdl_box {
-    int ndims;
-    int64_t lo[PDL_BOX_DIMS], hi[PDL_BOX_DIMS];
-};
+/* struct pdl_box is base's: checkpoints and readers of data cut boxes too. */
 
 /* Part i of p of n items in units of u: m = ceil(n/u) units are dealt as
  * evenly as floors allow; the last unit may be short, parts may be empty. */
 void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
                int64_t *hi);
-bool pdl_box_empty(const struct pdl_box *b);
-int64_t pdl_box_volume(const struct pdl_box *b);
-/* The common part; false (and an empty box) when there is none. */
-bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
-                       struct pdl_box *out);
 
 /* A window along one dimension: kernel k, stride q, dilation e, padding a at
  * the low end, x items in, y items out. */
@@ -174,8 +163,10 @@ void pdl_window_readers(const struct pdl_window *w, int64_t lo, int64_t hi,
 /* ---- the plan ---------------------------------------------------------- */
 
 /* Where a tensor is, factor by factor: the dimension the factor shards (0 is
- * N for activations), or one of these. */
-enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2 };
+ * N for activations), or one of these. Of a partial tensor every rank has a
+ * summand (or a candidate for the maximum); an allreduce of one adds up (or
+ * takes the largest). */
+enum { PDL_REPLICATED = -1, PDL_PARTIAL = -2, PDL_PARTIAL_MAX = -3 };
 
 struct pdl_place {
     int8_t at[PDL_MAX_FACTORS];
@@ -244,8 +235,11 @@ enum pdl_plan_op_kind {
 const char *pdl_plan_op_name(enum pdl_plan_op_kind kind);
 
 /* One operation, the same on all ranks of a stage; what is local follows from
- * the boxes of its tensors. A COMPUTE that is cut in two by an exchange
- * (batch norm's statistics, a bias after a partial sum) has parts 0 and 1. */
+ * the boxes of its tensors. A COMPUTE that is cut by an exchange (batch norm's
+ * statistics, a bias after a partial sum) has parts 0 and 1. The loss (node
+ * -1) of classes that are cut has three: y -> largest value; y, label,
+ * largest -> sum of exponentials and value of the right class; y, label,
+ * largest, sums -> gradient. Otherwise it is y, label -> gradient. */
 struct pdl_plan_op {
     enum pdl_plan_op_kind kind;
     enum pdl_pass pass; /* COMPUTE */
@@ -283,6 +277,7 @@ struct pdl_plan {
     const struct pdl_plan_stage *stages;
     const int *forward_op; /* of each node: its first forward operation */
     uint32_t pipe_factors;
+    int lanes;      /* ranks along them; stage s runs on lane s % lanes */
     int nfallbacks; /* "fc6: spatial replicated" */
     const char *const *fallbacks;
 };
@@ -291,6 +286,7 @@ struct pdl_plan_options {
     int64_t batch;
     enum pdl_dtype dtype; /* of activations and weights */
     bool allow_empty;
+    bool gather_classes; /* the loss has all classes on every rank */
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused

@@ -406,6 +406,12 @@ struct pdl_fit {
 enum pdl_status pdl_fit_line(const double *bytes, const double *seconds, int n,
                              struct pdl_fit *out, struct pdl_err *err);
 
+/* Seconds of a collective of so many bytes on so many PEs, read between the
+ * measured times (collectives[].times) of the nearest sizes and numbers of
+ * PEs; false: it was not measured at all. */
+bool pdl_collective_seconds(const struct pdl_system *sys, const char *op,
+                            int64_t pes, int64_t bytes, double *out);
+
 /* Slurm host lists: "gpu[001-004,010],cpu7". Duplicates are kept, zero
  * padding too. At most PDL_MAX_HOSTS names. */
 enum { PDL_MAX_HOSTS = 1 << 20 };

@@ -19,7 +19,7 @@ enum {
 extern const struct pdl_cmd cli_info, cli_help, cli_completion;
 extern const struct pdl_cmd cli_plan, cli_project, cli_validate, cli_calibrate;
 extern const struct pdl_cmd cli_plan_show, cli_plan_check, cli_plan_cost;
-extern const struct pdl_cmd cli_scale;
+extern const struct pdl_cmd cli_scale, cli_train;
 extern const struct pdl_cmd cli_compare;
 extern const struct pdl_cmd cli_model_show, cli_model_list, cli_model_convert;
 extern const struct pdl_cmd cli_system_list, cli_system_show, cli_system_import;
@@ -28,6 +28,7 @@ extern const struct pdl_cmd cli_topology_list, cli_topology_show,
 extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
 extern const struct pdl_cmd cli_report_cmd;
+extern const struct pdl_cmd cli_bench;
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;
@@ -59,5 +60,16 @@ int cli_report(const struct pdl_buf *json, const char *path);
 /* The command line that was given, without --report and --json. */
 void cli_command_line(const struct pdl_cmd *cmd, const struct pdl_args *args,
                       struct pdl_sink *out);
+/* An option's value as text; NULL when it was not given. */
+const char *cli_option_value(const struct pdl_opt *o, const void *opts,
+                             char *buf, size_t size);
+/* Becomes paradl-run with the same command line, on so many ranks (0: started
+ * as it is). Returns only when that failed: an exit code. */
+int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
+               int64_t ranks);
+/* Runs it instead and takes what it prints. */
+enum pdl_status cli_capture(const struct pdl_cmd *cmd,
+                            const struct pdl_args *args, int64_t ranks,
+                            struct pdl_buf *out, struct pdl_err *err);
 
 #endif

@@ -107,16 +107,28 @@ static void measured_text(const struct cli_job *j, double measured_s)
                100 * (j->x.step_s / measured_s - 1));
 }
 
-static void print_json(const struct cli_job *j, const struct options *o,
-                       const struct pdl_launch *from)
+/* A priced job and what was asked for it. */
+struct answer {
+    const struct cli_job *j;
+    const struct options *o;
+    struct pdl_launch from;
+    struct cli_remedy remedy[CLI_REMEDIES];
+    int nremedies;
+};
+
+static void print_json(const struct answer *x)
 {
+    const struct cli_job *j = x->j;
+    const struct options *o = x->o;
     struct pdl_json w;
 
     pdl_json_init(&w, cli_out());
     pdl_json_schema(&w, "project");
     if (o->from)
-        cli_from_json(&w, o->from, from);
+        cli_from_json(&w, o->from, &x->from);
     cli_job_json(&w, j);
+    if (!j->x.feasible)
+        cli_remedies_json(&w, x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_json(&w, j, o->measured_s);
     if (o->layers)
@@ -126,15 +138,17 @@ static void print_json(const struct cli_job *j, const struct options *o,
 
 /* ---- text --------------------------------------------------------------- */
 
-static void print_text(const struct cli_job *j, const struct options *o,
-                       const struct pdl_launch *from)
+static void print_text(const struct answer *x)
 {
+    const struct cli_job *j = x->j;
+    const struct options *o = x->o;
     struct pdl_sink *out = cli_out();
     char buf[256], t[32];
 
     if (o->from)
-        cli_from_text(from);
+        cli_from_text(&x->from);
     cli_job_text(j);
+    cli_remedies_text(x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
@@ -154,7 +168,7 @@ static int project(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     struct cli_question q = o->q;
-    struct pdl_launch from = {NULL};
+    struct answer x = {.o = o};
     struct pdl_err err = {"", ""};
     pdl_arena *a;
     struct cli_job *j;
@@ -181,7 +195,7 @@ static int project(const struct pdl_args *args)
     if (!j)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = o->from ? cli_from(a, o->from, args, &q, &from, &err) : PDL_OK;
+        st = o->from ? cli_from(a, o->from, args, &q, &x.from, &err) : PDL_OK;
     if (st == PDL_OK)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)
@@ -189,10 +203,13 @@ static int project(const struct pdl_args *args)
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {
+        x.j = j;
+        if (!j->x.feasible)
+            x.nremedies = cli_remedies(a, &q, j, x.remedy);
         if (args->json)
-            print_json(j, o, &from);
+            print_json(&x);
         else
-            print_text(j, o, &from);
+            print_text(&x);
         rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
         if (rc == EXIT_OK && o->trace)
             rc = cli_job_trace(j, o->trace);

@@ -27,11 +27,10 @@ static void quoted(struct pdl_sink *out, const char *word)
     pdl_puts(out, "'");
 }
 
-/* The option's value as text; NULL when it was not given. */
-static const char *value_of(const struct pdl_opt *o, const char *opts,
-                            char *buf, size_t size)
+const char *cli_option_value(const struct pdl_opt *o, const void *opts,
+                             char *buf, size_t size)
 {
-    const char *at = opts + o->offset;
+    const char *at = (const char *)opts + o->offset;
     int64_t i = 0;
     double x = 0;
 
@@ -64,9 +63,10 @@ void cli_command_line(const struct pdl_cmd *cmd, const struct pdl_args *args,
         quoted(out, args->pos[i]);
     for (int i = 0; i < cmd->nopts; i++) {
         const struct pdl_opt *o = &cmd->opts[i];
-        const char *value = strcmp(o->name, "report") == 0
-                                ? NULL
-                                : value_of(o, args->opts, buf, sizeof buf);
+        const char *value =
+            strcmp(o->name, "report") == 0
+                ? NULL
+                : cli_option_value(o, args->opts, buf, sizeof buf);
 
         if (!value)
             continue;

@@ -3,7 +3,6 @@
  * From a question on the command line to a priced plan, and its JSON. */
 #include "projection.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +81,7 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
                     precision);
 }
 
-static enum pdl_dtype storage(enum pdl_precision p)
+enum pdl_dtype cli_storage(enum pdl_precision p)
 {
     return p == PDL_PREC_BF16   ? PDL_BF16
            : p == PDL_PREC_FP16 ? PDL_F16
@@ -105,60 +104,18 @@ enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
     return st;
 }
 
-static bool has_node(const struct pdl_model *m, const char *glob)
-{
-    for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "conv") == 0 &&
-            fnmatch(glob, m->nodes[i].name, 0) == 0)
-            return true;
-    return false;
-}
-
-/* A framework that splits convolutions only: the feature axes of a plain
- * strategy become a clause of the layers that are convolutions. */
-static void split_convolutions(const struct pdl_model *m,
-                               struct pdl_strategy *s)
-{
-    static const char *const globs[] = {"*conv*", "*downsample.0"};
-    struct pdl_clause all = s->clause[0], own = {.nterms = 0};
-
-    s->exchange_paper = true;
-    s->bn = PDL_BN_LOCAL;
-    if (s->nclauses != 1)
-        return;
-    s->clause[0].nterms = 0;
-    for (int t = 0; t < all.nterms; t++)
-        if (all.term[t].axis == PDL_AXIS_FILTER ||
-            all.term[t].axis == PDL_AXIS_CHANNEL)
-            own.term[own.nterms++] = all.term[t];
-        else
-            s->clause[0].term[s->clause[0].nterms++] = all.term[t];
-    for (int i = 0; own.nterms > 0 && i < 2; i++)
-        if (has_node(m, globs[i])) {
-            own.layers = globs[i];
-            s->clause[s->nclauses++] = own;
-        }
-    if (s->nclauses == 1)
-        s->clause[0] = all;
-    else if (s->clause[0].nterms == 0) { /* nothing is left for the rest */
-        s->nclauses--;
-        memmove(&s->clause[0], &s->clause[1],
-                (size_t)s->nclauses * sizeof s->clause[0]);
-    }
-}
-
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err)
 {
     struct pdl_plan_options po = {.batch = q->batch,
                                   .allow_empty = q->allow_empty,
-                                  .dtype = storage(j->oracle.precision)};
+                                  .dtype = cli_storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
 
-    if (st == PDL_OK && j->oracle.framework &&
-        j->oracle.framework->convolutions_only)
-        split_convolutions(j->model, &j->strategy);
+    j->asked = j->strategy;
+    if (st == PDL_OK)
+        pdl_framework_adapt(j->oracle.framework, j->model, &j->strategy);
     if (st == PDL_OK)
         st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
     if (st == PDL_OK && q->pes > 0 && q->pes != j->plan->mesh->pes)

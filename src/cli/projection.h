@@ -21,7 +21,8 @@ struct cli_question {
 
 struct cli_job {
     struct pdl_system sys;
-    struct pdl_strategy strategy;
+    struct pdl_strategy asked,
+        strategy; /* as given; as the framework runs it */
     const struct pdl_model *model;
     const struct pdl_plan *plan;
     struct pdl_oracle_options oracle;
@@ -31,6 +32,8 @@ struct cli_job {
 /* Loads model and system and settles the defaults. */
 enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
                              struct cli_job *j, struct pdl_err *err);
+/* How values are kept at a precision. */
+enum pdl_dtype cli_storage(enum pdl_precision p);
 /* The defaults alone, of a job whose model and system are there. */
 enum pdl_status cli_job_settle(const struct cli_question *q, struct cli_job *j,
                                struct pdl_err *err);
@@ -60,6 +63,17 @@ int cli_job_trace(const struct cli_job *j, const char *path);
 /* Writes the job's plan as a plan file; an exit code. */
 int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
                  const char *path);
+/* What would make a plan fit; priced, at most CLI_REMEDIES of them. */
+enum { CLI_REMEDIES = 8 };
+struct cli_remedy {
+    const char *what, *strategy;
+    int64_t batch;
+    double step_s;
+};
+int cli_remedies(pdl_arena *a, const struct cli_question *q,
+                 const struct cli_job *j, struct cli_remedy *out);
+void cli_remedies_text(const struct cli_remedy *r, int n);
+void cli_remedies_json(struct pdl_json *w, const struct cli_remedy *r, int n);
 /* What --export and -o ask for; both or none. */
 struct cli_export {
     const char *format, *path;

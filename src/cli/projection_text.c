@@ -23,6 +23,7 @@ static void print_times(const struct pdl_projection *x)
     } rows[] = {
         {"forward", x->forward_s},
         {"backward", x->backward_s},
+        {"recompute", x->recompute_s},
         {"update", x->update_s},
         {"exposed communication", x->exposed_comm_s},
         {"pipeline bubble", x->bubble_s},

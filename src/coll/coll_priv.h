@@ -234,7 +234,8 @@ struct coll_run {
     /* A step begins; NULL: nobody needs to know. */
     void (*begin)(void *ctx, int rank, int64_t s, const struct pdl_step *step);
     /* A step begins that will receive into what it sends: set its message
-     * aside. Every other message can be taken from the buffers. */
+     * aside. Every other message can be taken from the buffers. NULL: nobody
+     * takes any (finding out costs as much as the chunks are many). */
     enum pdl_status (*save)(void *ctx, int rank, int64_t s,
                             const struct pdl_step *step, struct pdl_err *err);
     enum pdl_status (*transfer)(void *ctx, const struct coll_message *m,
@@ -280,7 +281,8 @@ extern const struct pdl_alg coll_allreduce_ring, coll_allreduce_segmented_ring,
     coll_allreduce_ring_ring_pipelined, coll_allreduce_torus,
     coll_allreduce_sparse_ring, coll_allreduce_sparse_ring_ring,
     coll_allreduce_ssar, coll_allreduce_dsar, coll_allreduce_kautz,
-    coll_allreduce_kautz_small, coll_reduce_scatter_ring,
+    coll_allreduce_kautz_small, coll_allreduce_ordered, coll_allreduce_flat,
+    coll_reduce_scatter_ordered, coll_reduce_scatter_ring,
     coll_reduce_scatter_halving, coll_reduce_scatter_kautz, coll_allgather_ring,
     coll_allgather_recursive_doubling, coll_allgather_bruck,
     coll_allgather_kautz, coll_broadcast_binomial,

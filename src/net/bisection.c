@@ -10,7 +10,8 @@
  * that never taper, which route any permutation without conflict and so have
  * N/2. Otherwise the best of a few cuts, each improved by passes of Fiduccia
  * and Mattheyses' kind: always move the vertex that gains most, keep the best
- * balanced prefix (more than MAX_WAYS ways: only switches are moved). That is an upper bound and is reported as such.
+ * balanced prefix (more than MAX_WAYS ways: only switches are moved). That is
+ * an upper bound and is reported as such.
  *
  * A cut's capacity counts each cable once (the arcs of a one-way network: the
  * sum of both directions, halved). */
@@ -442,15 +443,34 @@ static void count(const struct cut *c, struct pdl_metrics *m)
     m->bisection_bytes_per_s = c->value;
 }
 
+/* The best cut found, in c->side. */
+static enum pdl_status best_cut(pdl_arena *a, const struct pdl_net *net,
+                                const struct net_graph *g, struct cut *c,
+                                struct pdl_err *err)
+{
+    int n = net->nhosts + net->nswitches;
+    int *dist = PDL_NEW(a, int, n), *queue = PDL_NEW(a, int, n);
+    struct net_graph *back = PDL_NEW(a, struct net_graph, 1);
+    enum pdl_status st;
+
+    *c = (struct cut){.net = net, .g = g, .back = back, .n = n};
+    if (!dist || !queue || !back)
+        return pdl_fail(err, PDL_ENOMEM, "bisection: out of memory");
+    st = reversed(a, net, back, err);
+    if (st != PDL_OK)
+        return st;
+    if (!alloc(a, c))
+        return pdl_fail(err, PDL_ENOMEM, "bisection: out of memory");
+    search(c, dist, queue);
+    return PDL_OK;
+}
+
 enum pdl_status net_bisection(pdl_arena *a, const struct pdl_net *net,
                               const struct net_graph *g, struct pdl_metrics *m,
                               struct pdl_err *err)
 {
-    int n = net->nhosts + net->nswitches;
-    struct cut c = {.net = net, .g = g, .n = n};
-    int *dist = PDL_NEW(a, int, n), *queue = PDL_NEW(a, int, n);
     int64_t cables = by_formula(net);
-    struct net_graph back;
+    struct cut c;
     enum pdl_status st;
 
     m->bisection_exact = cables >= 0;
@@ -459,13 +479,22 @@ enum pdl_status net_bisection(pdl_arena *a, const struct pdl_net *net,
         m->bisection_bytes_per_s = (double)cables * net->values->bytes_per_s;
         return PDL_OK;
     }
-    st = reversed(a, net, &back, err);
-    if (st != PDL_OK)
-        return st;
-    c.back = &back;
-    if (!dist || !queue || !alloc(a, &c))
-        return pdl_fail(err, PDL_ENOMEM, "bisection: out of memory");
-    search(&c, dist, queue);
-    count(&c, m);
-    return PDL_OK;
+    st = best_cut(a, net, g, &c, err);
+    if (st == PDL_OK)
+        count(&c, m);
+    return st;
+}
+
+enum pdl_status net_halves(pdl_arena *a, const struct pdl_net *net,
+                           const char **side, struct pdl_err *err)
+{
+    struct net_graph g;
+    struct cut c;
+    enum pdl_status st = net_graph_make(a, net, NULL, &g, err);
+
+    if (st == PDL_OK)
+        st = best_cut(a, net, &g, &c, err);
+    if (st == PDL_OK)
+        *side = c.side;
+    return st;
 }

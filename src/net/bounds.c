@@ -6,8 +6,12 @@
  *    a fixed order, so times are sums and maxima of durations, and a message
  *    is never faster for sharing: the run can only be later.
  *  - link: all bytes of a link at its full rate. host: all bytes into or out
- *    of a host over the links there. */
+ *    of a host over the links there. bisection: all bytes from one half of
+ *    the hosts to the other over the links there, for the best cut found.
+ *    With fixed routes the last two are never above the first; next to it
+ *    they say whether hosts, the network's waist or the routes are short. */
 #include "sim_priv.h"
+#include "topo_priv.h"
 
 #include <math.h>
 
@@ -84,6 +88,33 @@ static enum pdl_status host_bound(const struct net_sim *s, struct pdl_bounds *b,
     return PDL_OK;
 }
 
+static enum pdl_status bisection_bound(const struct net_sim *s,
+                                       struct pdl_bounds *b,
+                                       struct pdl_err *err)
+{
+    const struct net_wire *w = &s->wire;
+    const struct pdl_net *net = w->model.net;
+    struct port cut = {{0, 0}, {0, 0}};
+    const char *side;
+    enum pdl_status st = net_halves(w->arena, net, &side, err);
+
+    for (int l = 0; st == PDL_OK && l < net->nlinks; l++) {
+        const struct pdl_link *k = &net->links[l];
+
+        for (int way = 0; way < 2; way++)
+            if (side[k->from] != side[k->to] &&
+                (k->shared || side[k->from] == way)) {
+                cut.bytes[way] += w->use[l].load;
+                cut.rate[way] += w->model.capacity[l];
+            }
+    }
+    for (int way = 0; way < 2; way++)
+        if (cut.rate[way] > 0)
+            b->bisection_s =
+                fmax(b->bisection_s, cut.bytes[way] / cut.rate[way]);
+    return st;
+}
+
 enum pdl_status net_bounds(struct net_sim *s, struct pdl_sim_result *out,
                            struct pdl_err *err)
 {
@@ -95,8 +126,11 @@ enum pdl_status net_bounds(struct net_sim *s, struct pdl_sim_result *out,
     if (st == PDL_OK && !s->config->zero_bytes) {
         link_bound(s, b);
         st = host_bound(s, b, err);
+        if (st == PDL_OK)
+            st = bisection_bound(s, b, err);
     }
     b->lower_s =
-        fmax(fmax(b->latency_s, b->alone_s), fmax(b->link_s, b->host_s));
+        fmax(fmax(fmax(b->latency_s, b->alone_s), fmax(b->link_s, b->host_s)),
+             b->bisection_s);
     return st;
 }

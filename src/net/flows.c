@@ -71,8 +71,10 @@ static bool start(struct run *r)
 
     while (r->next < r->nflows && r->order[r->next].start_s <= until) {
         int i = r->order[r->next++].flow;
-        int slot = net_wire_start(&r->wire, r->flows[i].src, r->flows[i].dst,
-                                  r->flows[i].bytes);
+        struct net_send send = {r->flows[i].src, r->flows[i].dst,
+                                r->flows[i].bytes,
+                                (uint64_t)i ^ r->wire.model.config->seed};
+        int slot = net_wire_start(&r->wire, &send);
 
         if (r->wire.failed)
             return false;

@@ -159,11 +159,6 @@ void net_graph_bfs(const struct net_graph *g, int from, int *dist, int *queue)
 
 /* ---- the table ------------------------------------------------------------- */
 
-static int weight(const struct net_way *w)
-{
-    return w->crossing >= 0 ? 2 : 1;
-}
-
 /* Link entries from every vertex to the goal. Weights are 1 and 2: a vertex
  * found early at +2 is put off by one round. Two lists a round suffice. */
 static int search(const struct net_graph *g, int goal, int *dist, int *list[3])
@@ -185,7 +180,7 @@ static int search(const struct net_graph *g, int goal, int *dist, int *list[3])
                 continue; /* was reached sooner */
             far = d;
             for (int k = g->first[u]; k < g->first[u + 1]; k++) {
-                int v = g->ways[k].to, t = d + weight(&g->ways[k]);
+                int v = g->ways[k].to, t = d + net_way_weight(&g->ways[k]);
 
                 if (dist[v] < 0 || t < dist[v]) {
                     dist[v] = t;
@@ -221,7 +216,7 @@ static void fill_row(const struct net_graph *g, const int *dist, uint16_t *next)
         if (g->core[v] < 0)
             continue;
         for (int k = g->first[v]; k < g->first[v + 1]; k++)
-            if (dist[g->ways[k].to] + weight(&g->ways[k]) == dist[v]) {
+            if (dist[g->ways[k].to] + net_way_weight(&g->ways[k]) == dist[v]) {
                 next[g->core[v]] = (uint16_t)(k - g->first[v]);
                 break;
             }
@@ -310,67 +305,6 @@ enum pdl_status net_graph_table(pdl_arena *a, const struct pdl_net *net,
 }
 
 /* ---- routes ---------------------------------------------------------------- */
-
-/* One of the shortest ways on from `at`, picked by the flow's hash. */
-static const struct net_way *ecmp_way(const struct net_graph *g, int at,
-                                      int goal, uint64_t flow)
-{
-    const uint8_t *dist = g->dist + (size_t)g->ncore * (size_t)goal;
-    const struct net_way *fit = NULL;
-    uint32_t best = 0;
-
-    for (int k = g->first[at]; k < g->first[at + 1]; k++) {
-        const struct net_way *w = &g->ways[k];
-        uint32_t h;
-
-        if (g->core[w->to] < 0 ||
-            dist[g->core[w->to]] + weight(w) != dist[g->core[at]])
-            continue;
-        h = pdl_philox(0x65636d70, flow, (uint64_t)w->link).v[0];
-        if (!fit || h > best) {
-            fit = w;
-            best = h;
-        }
-    }
-    return fit;
-}
-
-int net_graph_route(const struct net_graph *g, int src, int dst, int *links)
-{
-    const struct net_way *last = NULL;
-    uint64_t flow = (uint64_t)src << 32 | (uint32_t)dst;
-    int at = src, goal = dst, n = 0;
-
-    if (src == dst)
-        return 0;
-    if (g->core[at] < 0) {
-        const struct net_way *w = &g->ways[g->first[at]];
-
-        n += net_way_links(w, links);
-        at = w->to;
-    }
-    if (g->core[goal] < 0) {
-        goal = g->ways[g->first[goal]].to;
-        last = net_graph_way(g, goal, dst);
-    }
-    while (at != goal) {
-        int k = g->core[goal];
-        const struct net_way *w =
-            g->next
-                ? &g->ways[g->first[at] + g->next[(size_t)g->ncore * (size_t)k +
-                                                  (size_t)g->core[at]]]
-                : ecmp_way(g, at, k, flow);
-
-        n += net_way_links(w, links + n);
-        at = w->to;
-    }
-    return last ? n + net_way_links(last, links + n) : n;
-}
-
-int net_route_table(const struct pdl_net *net, int src, int dst, int *links)
-{
-    return net_graph_route(net->shape, src, dst, links);
-}
 
 int net_graph_walk(const struct pdl_net *net, const struct net_graph *g,
                    int (*next)(const struct pdl_net *net, int at, int dst),

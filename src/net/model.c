@@ -9,8 +9,8 @@
  * the way back. Sends below 64 KiB are detached: the sender goes on.
  *
  * Weights. fair: 1. rtt: 1 / (latency + sum of weight_s / B), with the
- * latency as it is, before the factor; routes below a nanosecond count as
- * one, since a weight must be finite. */
+ * latency as it is, before the factor; 1 without any latency, as SimGrid has
+ * it (such a flow yields to all others on its links). */
 #include "sim_priv.h"
 
 #include <math.h>
@@ -28,7 +28,8 @@ static const struct factor {
     {1426,  1.61075, 0.608902},
     {732,   1.9503,  0.341987},
     {257,   1.95341, 0.338112},
-    {-1,    2.01467, 0.812084},
+    {0,     2.01467, 0.812084},
+    {-1,    1,       1       },
     // clang-format on
 };
 
@@ -49,7 +50,12 @@ enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", net->nlinks);
     for (int l = 0; l < net->nlinks; l++)
         m->capacity[l] = part * net->links[l].bytes_per_s;
-    return PDL_OK;
+    if (net->spread != PDL_SPREAD_ADAPTIVE)
+        return PDL_OK;
+    m->least = PDL_NEW(a, struct net_least, 1);
+    if (!m->least)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for adaptive routes");
+    return net_least_init(m->least, a, net, err);
 }
 
 bool net_model_detached(const struct net_model *m, int64_t bytes)
@@ -70,14 +76,26 @@ static void use(const struct net_model *m, struct net_message *out, int link,
     out->uses[at - 1].amount += amount;
 }
 
-static void add_smpi(const struct net_model *m, int src, int dst, int64_t bytes,
+/* The way back: along the same links where flows are spread, so that it is
+ * the way there walked backwards. */
+static int way_back(const struct net_model *m, const struct net_send *send,
+                    const struct net_message *msg, int *back)
+{
+    if (m->net->spread == PDL_SPREAD_NONE)
+        return pdl_net_route(m->net, send->dst, send->src, send->bytes, back);
+    for (int i = 0; i < msg->nlinks; i++)
+        back[i] = m->net->links[msg->links[msg->nlinks - 1 - i]].reverse;
+    return msg->nlinks;
+}
+
+static void add_smpi(const struct net_model *m, const struct net_send *send,
                      double slowest, struct net_message *out)
 {
     int back[PDL_MAX_ROUTE];
-    int n = pdl_net_route(m->net, dst, src, bytes, back);
+    int n = way_back(m, send, out, back);
     const struct factor *f = factors;
 
-    while (bytes <= f->above)
+    while (send->bytes <= f->above)
         f++;
     out->latency_s *= f->latency;
     out->bound = f->bandwidth * slowest;
@@ -85,12 +103,22 @@ static void add_smpi(const struct net_model *m, int src, int dst, int64_t bytes,
         use(m, out, back[i], smpi_cross);
 }
 
-void net_model_message(const struct net_model *m, int src, int dst,
-                       int64_t bytes, struct net_message *out)
+static int route_of(const struct net_model *m, const struct net_send *send,
+                    int *links)
+{
+    if (m->least)
+        return net_least_route(m->least, send->src, send->dst, links);
+    if (m->net->path)
+        return m->net->path(m->net, send->src, send->dst, send->flow, links);
+    return pdl_net_route(m->net, send->src, send->dst, send->bytes, links);
+}
+
+void net_model_message(const struct net_model *m, const struct net_send *send,
+                       struct net_message *out)
 {
     double slowest = INFINITY, penalty = 0;
 
-    out->nlinks = pdl_net_route(m->net, src, dst, bytes, out->links);
+    out->nlinks = route_of(m, send, out->links);
     out->nuses = 0;
     out->latency_s = out->bound = 0;
     for (int i = 0; i < out->nlinks; i++) {
@@ -103,10 +131,11 @@ void net_model_message(const struct net_model *m, int src, int dst,
         slowest = fmin(slowest, l->bytes_per_s);
     }
     penalty += out->latency_s;
-    out->weight =
-        m->config->share == PDL_SHARE_RTT ? 1 / fmax(penalty, 1e-9) : 1;
+    out->weight = m->config->share == PDL_SHARE_RTT && out->latency_s > 0
+                      ? 1 / penalty
+                      : 1;
     if (m->config->wire == PDL_WIRE_SMPI && out->nlinks > 0)
-        add_smpi(m, src, dst, bytes, slowest, out);
+        add_smpi(m, send, slowest, out);
     out->rate = out->bound > 0 ? out->bound : INFINITY;
     for (int i = 0; i < out->nuses; i++) {
         out->rate = fmin(out->rate,

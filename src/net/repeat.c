@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { JITTER_KEY = 0x6a697474 };
+enum { JITTER_KEY = 0x6a697474, WORK_KEY = 0x776f726b };
 
 static int64_t turn_length(const struct pdl_traffic_loop *l, int rank)
 {
@@ -26,17 +26,24 @@ static int64_t loop_nops(void *ctx, int rank)
                                                : 0;
 }
 
-/* Exponentially distributed: the work between two messages, measured on a
- * machine that does other things too. */
-static double pause_before(const struct pdl_traffic_loop *l, int rank,
-                           int64_t i)
+/* Exponentially distributed: work measured on a machine that does other
+ * things too. */
+static double draw(double mean, uint64_t key, int rank, int64_t i)
 {
     struct pdl_rng4 h;
 
-    if (!(l->jitter_s > 0))
+    if (!(mean > 0))
         return 0;
-    h = pdl_philox(JITTER_KEY + l->seed, (uint64_t)rank, (uint64_t)i);
-    return -l->jitter_s * log((h.v[0] + 0.5) / 4294967296.0);
+    h = pdl_philox(key, (uint64_t)rank, (uint64_t)i);
+    return -mean * log((h.v[0] + 0.5) / 4294967296.0);
+}
+
+static double pause_before(const struct pdl_traffic_loop *l, int rank,
+                           int64_t turn)
+{
+    double mean = turn == 0 && l->start_s > 0 ? l->start_s : l->jitter_s;
+
+    return draw(mean, JITTER_KEY + l->seed, rank, turn);
 }
 
 static void loop_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
@@ -50,8 +57,10 @@ static void loop_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
         l->once.op(l->once.ctx, rank, at, out);
         for (int k = 0; k < out->nafter && k < 4; k++)
             out->after[k] += base;
+        if (out->nafter == 0) /* everything a turn can begin with */
+            out->compute_s += pause_before(l, rank, i / turn);
         if (out->send_to != rank) /* a copy is not a message */
-            out->compute_s += pause_before(l, rank, i);
+            out->compute_s += draw(l->work_s, WORK_KEY + l->seed, rank, i);
     }
     /* with a window of 1 it is said, not only implied, so that the turns are
      * a chain that rounds understand */
@@ -66,7 +75,8 @@ static int64_t loop_alike(void *ctx, int64_t i)
     const struct pdl_traffic_loop *l = ctx;
     int64_t turn = turn_length(l, 0), at = i % turn;
 
-    if (l->jitter_s > 0 || at >= l->once.nops(l->once.ctx, 0))
+    if (l->jitter_s > 0 || l->start_s > 0 || l->work_s > 0 ||
+        at >= l->once.nops(l->once.ctx, 0))
         return 1;
     return l->once.alike(l->once.ctx, at);
 }

@@ -125,6 +125,13 @@ static enum pdl_status check_route(const struct pdl_net *net, int src, int dst,
                             dst, n);
         st = check_walk(net, src, dst, links, n, err);
     }
+    for (uint64_t flow = 0; net->path && st == PDL_OK && flow < 4; flow++) {
+        n = net->path(net, src, dst, flow, links);
+        if (n < 0 || n > PDL_MAX_ROUTE || (n == 0) != (src == dst))
+            return pdl_fail(err, PDL_EWRONG, "flow %d of %d-%d has %d links",
+                            (int)flow, src, dst, n);
+        st = check_walk(net, src, dst, links, n, err);
+    }
     return st;
 }
 

@@ -35,6 +35,16 @@ static enum pdl_status check_traffic(const struct pdl_net *net,
     return PDL_OK;
 }
 
+static bool number_ports(struct net_sim *s, pdl_arena *a, int nhosts)
+{
+    int *used = PDL_NEW(a, int, nhosts + 1);
+
+    s->port = PDL_NEW(a, int, s->nranks + 1);
+    for (int r = 0; used && s->port && r < s->nranks; r++)
+        s->port[r] = used[net_sim_host(s, r)]++;
+    return used && s->port;
+}
+
 static enum pdl_status sim_init(struct net_sim *s, pdl_arena *a,
                                 const struct pdl_net *net,
                                 const struct pdl_traffic *traffic,
@@ -56,7 +66,7 @@ static enum pdl_status sim_init(struct net_sim *s, pdl_arena *a,
         return st;
     s->nops = PDL_NEW(a, int64_t, s->nranks + 1);
     s->finish_s = PDL_NEW(a, double, s->nranks + 1);
-    if (!s->nops || !s->finish_s)
+    if (!s->nops || !s->finish_s || !number_ports(s, a, net->nhosts))
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d ranks", s->nranks);
     for (int r = 0; r < s->nranks; r++) {
         s->nops[r] = traffic->nops(traffic->ctx, r);
@@ -74,8 +84,9 @@ static enum pdl_status go(struct net_sim *s, pdl_arena *scratch,
     struct net_events *events = NULL;
     enum pdl_status st = PDL_OK;
 
-    s->by_rounds =
-        !s->config->events_only && s->config->energy != PDL_ENERGY_PLUGIN;
+    s->by_rounds = !s->config->events_only &&
+                   s->config->energy != PDL_ENERGY_PLUGIN &&
+                   s->wire.model.net->spread != PDL_SPREAD_ADAPTIVE;
     if (s->by_rounds)
         st = net_rounds_create(&rounds, s, scratch, err);
     while (st == PDL_OK && !s->done) {

@@ -1,11 +1,14 @@
 /* Shared by the files of the simulator.
  *
- *   share.c   rates of the flows that are on the wire (max-min, incremental)
+ *   share.c   the flows that are on the wire, fill.c their rates (max-min)
+ *   paths.c   the way of a message where there are several
  *   clock.c   which flow has the next event
  *   wire.c    flows in time: latency, bytes at the shared rate, link counters
  *   model.c   what a message takes alone, by the wire model
- *   rounds.c  short cut: rounds of messages that never share a link
- *   events.c  ranks and their operations, event by event
+ *   rounds.c  short cut: rounds of messages that never share a link; lanes.c
+ *             reads them
+ *   events.c  ranks and their operations, event by event; window.c which
+ *             of them are looked at
  *   match.c   which send meets which receive
  *   sim.c     puts them together; flows.c the same for bare flows
  *   energy.c, bounds.c, path.c, timeline.c: what is read off a run */
@@ -120,6 +123,12 @@ static inline const struct net_use *net_share_uses(const struct net_share *s,
            s->flows[flow].uses;
 }
 
+static inline struct net_ref *net_share_refs(const struct net_share *s,
+                                             int link)
+{
+    return (struct net_ref *)(void *)s->refs.base + s->links[link].refs;
+}
+
 /* ---- clock: the next of many events --------------------------------------- */
 
 enum { NET_CLOCK_LEVELS = 8, NET_CLOCK_WAY = 16 };
@@ -135,13 +144,41 @@ bool net_clock_reserve(struct net_clock *c, int nslots);
 void net_clock_set(struct net_clock *c, int slot, double time);
 double net_clock_least(const struct net_clock *c, int *slot);
 
+/* ---- paths: the least crowded of the shortest ------------------------------ */
+
+struct net_least_vertex {
+    int search, from, link; /* of which search; how one comes there */
+    double crowd, latency_s;
+};
+
+struct net_least {
+    const struct pdl_net *net;
+    const struct net_graph *graph;
+    int *flying; /* messages under way on each link */
+    struct net_least_vertex *seen;
+    int search, *list[2];
+};
+struct net_graph;
+enum pdl_status net_least_init(struct net_least *s, pdl_arena *a,
+                               const struct pdl_net *net, struct pdl_err *err);
+int net_least_route(struct net_least *s, int src, int dst, int *links);
+
 /* ---- model: what a message is --------------------------------------------- */
 
 struct net_model {
     const struct pdl_net *net;
     const struct pdl_sim_config *config;
-    double *capacity; /* of each link, for sharing */
-    int *mark;        /* scratch of net_model_message */
+    double *capacity;        /* of each link, for sharing */
+    int *mark;               /* scratch of net_model_message */
+    struct net_least *least; /* adaptive routes; NULL: others */
+};
+
+/* Who sends what to whom: hosts, and the number of the flow between them
+ * (several ranks on a host have several). */
+struct net_send {
+    int src, dst;
+    int64_t bytes;
+    uint64_t flow;
 };
 
 struct net_message {
@@ -157,8 +194,8 @@ enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
                                const struct pdl_net *net,
                                const struct pdl_sim_config *config,
                                struct pdl_err *err);
-void net_model_message(const struct net_model *m, int src, int dst,
-                       int64_t bytes, struct net_message *out);
+void net_model_message(const struct net_model *m, const struct net_send *send,
+                       struct net_message *out);
 /* Does a sender go on without waiting for the message to arrive? */
 bool net_model_detached(const struct net_model *m, int64_t bytes);
 
@@ -212,7 +249,7 @@ enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
                               const struct pdl_sim_config *config,
                               struct pdl_err *err);
 /* Starts a message now; its slot, or NET_WIRE_INSTANT. */
-int net_wire_start(struct net_wire *w, int src, int dst, int64_t bytes);
+int net_wire_start(struct net_wire *w, const struct net_send *send);
 /* Nothing on the wire, but done only after so long; its slot. */
 int net_wire_pause(struct net_wire *w, double seconds);
 /* Shares the links after starts and ends of this instant. */
@@ -310,6 +347,7 @@ struct net_sim {
     const struct pdl_traffic *traffic;
     const struct pdl_sim_config *config;
     int nranks, window;
+    int *port; /* of each rank: how many ranks before it are on its host */
     int64_t *nops;
     double *finish_s; /* of each rank */
     /* Every rank has completed all operations before this one at that time,
@@ -324,6 +362,15 @@ struct net_sim {
 static inline int net_sim_host(const struct net_sim *s, int rank)
 {
     return s->traffic->host_of_rank ? s->traffic->host_of_rank[rank] : rank;
+}
+/* A message between two ranks. */
+static inline struct net_send net_sim_send(const struct net_sim *s, int from,
+                                           int to, int64_t bytes)
+{
+    uint64_t flow = (uint64_t)s->port[from] << 32 | (uint32_t)s->port[to];
+
+    return (struct net_send){net_sim_host(s, from), net_sim_host(s, to), bytes,
+                             flow ^ s->config->seed};
 }
 /* PDL_EINTR when asked to stop; reports progress. */
 enum pdl_status net_sim_pulse(const struct net_sim *s, struct pdl_err *err);

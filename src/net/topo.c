@@ -44,8 +44,8 @@ static const struct pdl_topo *const topos[] = {
 };
 enum { NTOPOS = sizeof topos / sizeof topos[0] };
 
-enum { BW, LAT, DUPLEX };
-enum { MAX_FILE = 16 << 20 };
+enum { BW, LAT, DUPLEX, PATHS };
+enum { MAX_FILE = 128 << 20 };
 
 // clang-format off
 const struct pdl_param pdl_topo_common[] = {
@@ -54,6 +54,8 @@ const struct pdl_param pdl_topo_common[] = {
     {"lat", PDL_PARAM_TIME, "1us", 0, 0, NULL, "latency of one cable"},
     {"duplex", PDL_PARAM_CHOICE, "full", 0, 0, "full|shared",
      "one capacity each way, or one for both"},
+    {"paths", PDL_PARAM_CHOICE, "single", 0, 0, "single|ecmp|adaptive",
+     "which shortest ways a pair of hosts has"},
 };
 // clang-format on
 const int pdl_ntopo_common = sizeof pdl_topo_common / sizeof pdl_topo_common[0];
@@ -183,9 +185,11 @@ static void set_common(struct pdl_topo_values *v, int which,
     } else if (which == LAT) {
         v->latency_s = val->x;
         v->lat_given = given;
-    } else {
+    } else if (which == DUPLEX) {
         v->shared = val->i == 1;
         v->duplex_given = given;
+    } else {
+        v->spread = (enum pdl_path_spread)val->i;
     }
 }
 
@@ -374,6 +378,19 @@ static enum pdl_status all_given(const struct pdl_topo_values *v,
     return PDL_OK;
 }
 
+/* paths=, and routing=ecmp of the generators that have it. */
+static enum pdl_path_spread spread_of(const struct pdl_topo_values *v)
+{
+    for (int i = 0; i < v->topo->nparams; i++) {
+        const struct pdl_param *p = &v->topo->params[i];
+
+        if (v->spread == PDL_SPREAD_NONE && p->kind == PDL_PARAM_CHOICE &&
+            v->v[i].i == choice(p->choices, "ecmp"))
+            return PDL_SPREAD_HASH;
+    }
+    return v->spread;
+}
+
 enum pdl_status net_build(pdl_arena *a, const struct pdl_topo_values *v,
                           const char *spec, const struct pdl_net **out,
                           struct pdl_err *err)
@@ -391,9 +408,12 @@ enum pdl_status net_build(pdl_arena *a, const struct pdl_topo_values *v,
     if (!net->spec)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", v->topo->name);
     st = v->topo->build(a, keep, net, err);
-    if (st == PDL_OK)
-        *out = net;
-    return st;
+    if (st != PDL_OK)
+        return st;
+    *out = net;
+    return spread_of(v) == PDL_SPREAD_NONE
+               ? PDL_OK
+               : net_spread(a, net, spread_of(v), out, err);
 }
 
 enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,

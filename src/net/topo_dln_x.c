@@ -53,7 +53,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
     st = net_finish_graph(a, &c, g);
     net->route = net_route_table;
     net->shape = g;
-    return st == PDL_OK ? net_graph_table(a, net, v->v[ROUTING].i, g, err) : st;
+    return st == PDL_OK ? net_graph_table(a, net, false, g, err) : st;
 }
 
 const struct pdl_topo net_dln_x = {

@@ -2,15 +2,14 @@
  *
  * Two levels of switches: every leaf is joined to every spine by `cables`
  * cables. routing=dmodk spreads by destination as the fat tree does (it is
- * fat-tree:down=HxL,up=1xS,links=1xC); ecmp hashes source and destination,
- * one way up and one cable down; first always takes the first spine, what a
- * tree without multipath does. */
+ * fat-tree:down=HxL,up=1xS,links=1xC); ecmp is paths=ecmp; first always takes
+ * the first spine, what a tree without multipath does. */
 #include "topo_priv.h"
 
 #include <stdio.h>
 
 enum { LEAVES, HOSTS, SPINES, CABLES, ROUTING };
-enum { DMODK, ECMP, FIRST };
+enum { DMODK }; /* first of the choices; ecmp is paths.c's */
 
 struct leaf_spine {
     int64_t hosts, spines, cables, nhosts;
@@ -46,12 +45,6 @@ static void ports(const struct leaf_spine *t, int src, int dst, int64_t *up,
     if (t->routing == DMODK) {
         *up = dst % n;
         *down = *up % t->spines + src % t->cables * t->spines;
-    } else if (t->routing == ECMP) {
-        struct pdl_rng4 h =
-            pdl_philox(0x65636d70, (uint64_t)src, (uint64_t)dst);
-
-        *up = h.v[0] % n;
-        *down = *up % t->spines + h.v[1] % t->cables * t->spines;
     } else {
         *up = *down = 0;
     }

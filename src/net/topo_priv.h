@@ -32,9 +32,10 @@ struct pdl_topo_values {
     struct net_value v[NET_MAX_PARAMS]; /* in the order of topo->params */
     double bytes_per_s, latency_s;      /* bw=, lat= */
     bool bw_given, lat_given;
-    bool shared, duplex_given;  /* duplex=shared */
-    int depth;                  /* of topologies in parentheses */
-    double limiter_bytes_per_s; /* net_limit() was applied; 0: not */
+    bool shared, duplex_given;   /* duplex=shared */
+    enum pdl_path_spread spread; /* paths= */
+    int depth;                   /* of topologies in parentheses */
+    double limiter_bytes_per_s;  /* net_limit() was applied; 0: not */
 };
 
 /* Parses "8x8x16". */
@@ -144,15 +145,17 @@ enum pdl_status net_graph_make(pdl_arena *a, const struct pdl_net *net,
 /* The first way from u to v; NULL: none. */
 const struct net_way *net_graph_way(const struct net_graph *g, int u, int v);
 /* Shortest ways by number of link entries, for undirected graphs: the lowest
- * neighbour wins a tie, or with ecmp a hash of source and destination picks.
+ * neighbour wins a tie, or with ecmp distances, for all shortest ways.
  * Refuses graphs that are not connected or too large. */
 enum pdl_status net_graph_table(pdl_arena *a, const struct pdl_net *net,
                                 bool ecmp, struct net_graph *g,
                                 struct pdl_err *err);
 /* Appends a way's links; returns their number. */
 int net_way_links(const struct net_way *w, int *links);
-/* The route callback's work for a net with a table. */
-int net_graph_route(const struct net_graph *g, int src, int dst, int *links);
+static inline int net_way_weight(const struct net_way *w)
+{
+    return w->crossing >= 0 ? 2 : 1;
+}
 /* A route callback for nets whose shape starts with a struct net_graph. */
 int net_route_table(const struct pdl_net *net, int src, int dst, int *links);
 /* Shortest ways with the ties that Floyd's algorithm breaks in the order
@@ -161,6 +164,11 @@ enum pdl_status net_graph_floyd(pdl_arena *a, const struct pdl_net *net,
                                 const int *rank, struct net_graph *g,
                                 struct pdl_err *err);
 int net_route_floyd(const struct pdl_net *net, int src, int dst, int *links);
+/* The same network with several ways for a pair (paths.c). */
+enum pdl_status net_spread(pdl_arena *a, const struct pdl_net *inner,
+                           enum pdl_path_spread how, const struct pdl_net **out,
+                           struct pdl_err *err);
+
 /* Distances in cables from a vertex (-1: cannot be reached); queue has room
  * for nverts. */
 void net_graph_bfs(const struct net_graph *g, int from, int *dist, int *queue);
@@ -179,6 +187,9 @@ int net_graph_path(const struct net_graph *g, const int *verts, int n,
 enum pdl_status net_bisection(pdl_arena *a, const struct pdl_net *net,
                               const struct net_graph *g, struct pdl_metrics *m,
                               struct pdl_err *err);
+/* Which half of the best cut found each vertex is in: 0 or 1. */
+enum pdl_status net_halves(pdl_arena *a, const struct pdl_net *net,
+                           const char **side, struct pdl_err *err);
 
 /* The end of every generator that keeps a graph at the start of its shape. */
 enum pdl_status net_finish_graph(pdl_arena *a, struct net_cables *c,

@@ -9,11 +9,11 @@
  * rate.
  *
  * routing=dmodk picks FBB and spine by the destination, first takes the first
- * of each (a tree with a single path), ecmp hashes the pair. */
+ * of each (a tree with a single path), ecmp is paths=ecmp. */
 #include "topo_priv.h"
 
 enum { RACKS, HOSTS, LEAVES, FBB, SPINES, UP, TOP, ROUTING };
-enum { DMODK, FIRST, ECMP };
+enum { DMODK }; /* first of the choices; ecmp is paths.c's */
 
 struct rack_tree {
     struct net_graph graph;
@@ -52,19 +52,12 @@ static int spine(const struct rack_tree *t, int i)
     return t->nhosts + t->racks * (t->leaves + t->fbb) + i;
 }
 
-static void choose(const struct rack_tree *t, int src, int dst, int *mid,
-                   int *top)
+static void choose(const struct rack_tree *t, int dst, int *mid, int *top)
 {
-    struct pdl_rng4 h;
-
     *mid = *top = 0;
     if (t->routing == DMODK) {
         *mid = dst / t->leaves % t->fbb;
         *top = dst / t->leaves / t->fbb % t->spines;
-    } else if (t->routing == ECMP) {
-        h = pdl_philox(0x65636d70, (uint64_t)src, (uint64_t)dst);
-        *mid = (int)(h.v[0] % (uint32_t)t->fbb);
-        *top = (int)(h.v[1] % (uint32_t)t->spines);
     }
 }
 
@@ -76,7 +69,7 @@ static int route(const struct pdl_net *net, int src, int dst, int *links)
 
     if (src == dst)
         return 0;
-    choose(t, src, dst, &mid, &top);
+    choose(t, dst, &mid, &top);
     if (leaf(t, src) != leaf(t, dst)) {
         path[n++] = fbb(t, from, mid);
         if (from != to) {

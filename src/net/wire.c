@@ -118,15 +118,19 @@ static void set_up(struct net_wire *w, int slot, int64_t bytes)
         net_share_hold(&w->share, slot, msg->uses, msg->nuses, msg->weight,
                        msg->bound);
     w->failed = w->failed || w->share.failed;
+    if (w->model.least && w->model.config->share != PDL_SHARE_NONE)
+        for (int i = 0; i < msg->nlinks; i++)
+            w->model.least->flying[msg->links[i]]++;
 }
 
-int net_wire_start(struct net_wire *w, int src, int dst, int64_t bytes)
+int net_wire_start(struct net_wire *w, const struct net_send *send)
 {
     struct net_message *msg = &w->msg;
+    int64_t bytes = send->bytes;
     int slot;
 
     w->messages++;
-    net_model_message(&w->model, src, dst, bytes, msg);
+    net_model_message(&w->model, send, msg);
     if (msg->nlinks == 0)
         return NET_WIRE_INSTANT;
     net_wire_count(w, msg, bytes, w->now);
@@ -212,6 +216,8 @@ static void leave_links(struct net_wire *w, int slot)
             net_energy_sample(w, l);
         if (w->flows[slot].on && w->share.links[l].n == 1)
             w->use[l].busy_s += w->now - w->busy_since[l];
+        if (w->model.least && uses[i].amount >= 1) /* not only cross traffic */
+            w->model.least->flying[l]--;
     }
     net_share_remove(&w->share, slot);
 }

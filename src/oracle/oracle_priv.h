@@ -146,6 +146,11 @@ bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
 /* io.c: seconds that reading, staging and opening files add to the rest of the
  * step */
 double oracle_io(const struct oracle *o, double rest_s);
+/* pipeline.c: from the first task to the last, < 0: out of memory; tasks of a
+ * stage whose activations its PEs hold at a time */
+double oracle_makespan(const struct oracle *o, const double *forward,
+                       const double *backward);
+int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* memory.c */
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 

@@ -13,7 +13,7 @@
 
 /* ---- gradients of a value ------------------------------------------------- */
 
-static void contribute(struct plan_lower *lo, int tensor, int grad)
+void plan_contribute(struct plan_lower *lo, int tensor, int grad)
 {
     struct plan_contribution *c;
 
@@ -41,7 +41,7 @@ static void contribute_later(struct plan_lower *lo, int tensor, int grad)
     lo->values[tensor].returned = c;
 }
 
-static int add(struct plan_lower *lo, int a, int b)
+int plan_add(struct plan_lower *lo, int a, int b)
 {
     int in[2] = {a, b}, out;
 
@@ -55,7 +55,7 @@ static int add(struct plan_lower *lo, int a, int b)
 /* The sum of all contributions, at `need`: equal placements are added before
  * they move, so that a partial sum crosses the network once. */
 static int gradient(struct plan_lower *lo, int tensor,
-                    const struct pdl_place *need)
+                    const struct plan_layout *need)
 {
     struct plan_contribution *list = lo->values[tensor].grads;
     int sum = -1;
@@ -66,9 +66,8 @@ static int gradient(struct plan_lower *lo, int tensor,
 
         for (struct plan_contribution *c = list->next; c; c = next) {
             next = c->next;
-            if (plan_same_place(lo, &lo->tensors[part].place,
-                                &lo->tensors[c->tensor].place)) {
-                part = add(lo, part, c->tensor);
+            if (plan_lie_alike(lo, part, c->tensor)) {
+                part = plan_add(lo, part, c->tensor);
             } else {
                 c->next = rest;
                 rest = c;
@@ -76,22 +75,22 @@ static int gradient(struct plan_lower *lo, int tensor,
             if (lo->status != PDL_OK)
                 return -1;
         }
-        sum = add(lo, sum, plan_move(lo, part, need));
+        sum = plan_add(lo, sum, plan_move_to(lo, part, need));
         list = rest;
     }
     lo->values[tensor].grads = NULL;
     return sum;
 }
 
-static struct pdl_place dy_place(const struct plan_lower *lo, int node, int k)
+static struct plan_layout dy_layout(const struct plan_lower *lo, int node,
+                                    int k)
 {
     const struct plan_at *at = &lo->at[node];
-    struct pdl_place p = plan_everywhere();
+    struct plan_layout l = plan_layout_of(lo, at->y[k]);
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (at->is_cut[f])
-            p.at[f] = at->cut[f].y[k];
-    return p;
+        l.place.at[f] = at->is_cut[f] ? at->cut[f].y[k] : PDL_REPLICATED;
+    return l;
 }
 
 static struct pdl_place result_place(const struct plan_lower *lo, int node,
@@ -140,22 +139,20 @@ static int new_weight_grad(struct plan_lower *lo, int node, int j,
 /* Tied weights have one gradient: contributions meet at one placement. */
 static void keep_weight_grad(struct plan_lower *lo, int node, int j, int dw)
 {
-    int id = lo->model->nodes[node].weights[j];
-    struct pdl_place p;
+    struct plan_weight *w =
+        plan_weight_here(lo, lo->model->nodes[node].weights[j]);
+    struct plan_layout home;
 
-    if (dw < 0 || lo->status != PDL_OK)
+    if (dw < 0 || !w || lo->status != PDL_OK)
         return;
-    if (lo->weight_grad[id] < 0) {
-        lo->weight_grad[id] = dw;
-        return;
+    home = plan_zero_home(lo, w);
+    if (w->grad >= 0 && !plan_lie_alike(lo, dw, w->grad)) {
+        dw = plan_move_to(lo, dw, &home);
+        w->grad = plan_move_to(lo, w->grad, &home);
     }
-    if (!plan_same_place(lo, &lo->tensors[dw].place,
-                         &lo->tensors[lo->weight_grad[id]].place)) {
-        p = lo->tensors[lo->weight[id]].place;
-        dw = plan_move(lo, dw, &p);
-        lo->weight_grad[id] = plan_move(lo, lo->weight_grad[id], &p);
-    }
-    lo->weight_grad[id] = add(lo, lo->weight_grad[id], dw);
+    w->grad = w->grad < 0 ? dw : plan_add(lo, w->grad, dw);
+    if (++w->made == w->uses && lo->strategy->zero >= 2)
+        w->grad = plan_zero_scatter(lo, w);
 }
 
 static bool is_learned(const struct plan_lower *lo, int node, int j)
@@ -165,11 +162,51 @@ static bool is_learned(const struct plan_lower *lo, int node, int j)
     return lo->model->tensors[n->weights[j]].kind == PDL_TENSOR_WEIGHT;
 }
 
+/* Was the operand gathered over positions from shards of sequence
+ * parallelism? */
+static bool was_gathered(const struct plan_lower *lo, int shard, int whole)
+{
+    const struct pdl_plan_tensor *t = lo->tensors;
+
+    if (!lo->strategy->seq || lo->strategy->save_gathered || shard == whole)
+        return false;
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (t[shard].place.at[f] == 1 && t[whole].place.at[f] == PDL_REPLICATED)
+            return true;
+    return false;
+}
+
+/* What forward kept of operand i: itself, or (save=sharded) the shard it was
+ * gathered from, gathered again. */
+static int kept_operand(struct plan_lower *lo, int node, int i)
+{
+    struct plan_value *v = &lo->values[lo->model->nodes[node].in[i]];
+    int x = lo->at[node].x[i];
+    struct plan_layout l = plan_layout_of(lo, x);
+    struct plan_version *again;
+
+    if (!v->versions ||
+        lo->tensors[v->versions->tensor].stage != lo->tensors[x].stage ||
+        !was_gathered(lo, v->versions->tensor, x))
+        return x;
+    for (again = v->again; again; again = again->next)
+        if (plan_lies(lo, again->tensor, &l))
+            return again->tensor;
+    again = PDL_NEW(lo->arena, struct plan_version, 1);
+    if (!again) {
+        plan_fail(lo, "out of memory");
+        return -1;
+    }
+    *again = (struct plan_version){plan_move_to(lo, v->versions->tensor, &l),
+                                   v->again};
+    v->again = again;
+    return again->tensor;
+}
+
 static void backward_weights(struct plan_lower *lo, int node, const int *dy,
                              int sums)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
-    struct plan_at *at = &lo->at[node];
     int in[PLAN_MAX_IN + PLAN_MAX_OUT + 1], out[PDL_OP_MAX_WEIGHTS];
     int which[PDL_OP_MAX_WEIGHTS], nin = 0, nout = 0;
     uint32_t group = sums >= 0 ? plan_statistics_group(lo, node) : 0;
@@ -192,7 +229,7 @@ static void backward_weights(struct plan_lower *lo, int node, const int *dy,
         in[nin++] = sums;
     } else {
         for (int i = 0; i < n->nin; i++)
-            in[nin++] = at->x[i];
+            in[nin++] = kept_operand(lo, node, i);
         for (int k = 0; k < n->nout; k++)
             in[nin++] = dy[k];
     }
@@ -222,6 +259,20 @@ static int new_dx(struct plan_lower *lo, int node, int i)
     return t;
 }
 
+/* The weight; with ZeRO 3 what was gathered for forward is gone. */
+static int kept_weight(struct plan_lower *lo, int node, int j)
+{
+    int w = lo->at[node].w[j];
+    const struct plan_weight *kept =
+        plan_weight_here(lo, lo->model->nodes[node].weights[j]);
+    struct plan_layout l;
+
+    if (lo->strategy->zero < 3 || !kept || kept->tensor == w)
+        return w;
+    l = plan_layout_of(lo, w);
+    return plan_move_to(lo, kept->tensor, &l);
+}
+
 /* What backward-data reads besides dy: weights, and what forward saved. */
 static int saved(struct plan_lower *lo, int node, int *in, int nin)
 {
@@ -230,10 +281,10 @@ static int saved(struct plan_lower *lo, int node, int *in, int nin)
 
     for (int j = 0; j < n->nweights; j++)
         if (j == 0 || !plan_rule_has_bias(n))
-            in[nin++] = at->w[j];
+            in[nin++] = kept_weight(lo, node, j);
     if (n->op->flags & PDL_OP_SAVES_X)
         for (int i = 0; i < n->nin; i++)
-            in[nin++] = at->x[i];
+            in[nin++] = kept_operand(lo, node, i);
     /* a max pool's positions travel with dy across the border */
     if (n->op->flags & (PDL_OP_SAVES_Y | PDL_OP_SAVES_MASK))
         for (int k = 0; k < n->nout; k++)
@@ -291,7 +342,7 @@ static void backward_data(struct plan_lower *lo, int node, const int *dy,
                                               .out = out});
     }
     for (int i = 0; i < nout; i++)
-        contribute(lo, to[i], plan_settle(lo, node, out[i]));
+        plan_contribute(lo, to[i], plan_settle(lo, node, out[i]));
 }
 
 /* Batch norm with shared statistics: (sum dy, sum dy*xhat) meet first; they
@@ -322,7 +373,7 @@ void plan_backward_node(struct plan_lower *lo, int node)
     if (!any || n->nout == 0 || lo->status != PDL_OK)
         return;
     for (int k = 0; k < n->nout; k++) {
-        struct pdl_place need = dy_place(lo, node, k);
+        struct plan_layout need = dy_layout(lo, node, k);
 
         dy[k] = gradient(lo, n->out[k], &need);
         if (dy[k] < 0)
@@ -335,59 +386,6 @@ void plan_backward_node(struct plan_lower *lo, int node)
     backward_data(lo, node, dy, sums);
 }
 
-/* ---- loss --------------------------------------------------------------------------- */
-
-/* Softmax cross-entropy (or any loss) over the class dimension of what no
- * node reads; the classes are brought together first. Labels have index n
- * (and positions) and lie like y. */
-static void loss_of(struct plan_lower *lo, int tensor)
-{
-    struct plan_value *v = &lo->values[tensor];
-    const struct pdl_tensor *m = &lo->model->tensors[tensor];
-    int classes = m->rank >= 3 ? 1 : m->rank, in[2], out;
-    struct pdl_plan_tensor label;
-    struct pdl_place p;
-
-    p = lo->tensors[v->versions->tensor].place;
-    for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (p.at[f] == classes)
-            p.at[f] = PDL_REPLICATED;
-    in[0] = plan_move(lo, v->versions->tensor, &p);
-    if (in[0] < 0)
-        return;
-    label = lo->tensors[in[0]];
-    label.kind = PDL_PLAN_LABEL;
-    label.name = pdl_arena_printf(lo->arena, "%s.label", m->name);
-    label.dim[classes] = 1;
-    label.model_tensor = -1;
-    in[1] = plan_add_tensor(lo, &label);
-    out = plan_new_activation(lo, tensor, PDL_PLAN_GRADIENT, &p);
-    plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_FORWARD, -1, in, 2, &out, 1);
-    contribute(lo, tensor, out);
-}
-
-void plan_loss(struct plan_lower *lo)
-{
-    const struct pdl_model *m = lo->model;
-    bool *read = PDL_NEW(lo->arena, bool, m->ntensors + 1);
-    int n = 0;
-
-    if (!read) {
-        plan_fail(lo, "out of memory");
-        return;
-    }
-    for (int i = 0; i < m->nnodes; i++)
-        for (int k = 0; k < m->nodes[i].nin; k++)
-            read[m->nodes[i].in[k]] = true;
-    for (int t = 0; t < m->ntensors && lo->status == PDL_OK; t++)
-        if (!read[t] && lo->values[t].versions && wants_grad(lo, t)) {
-            loss_of(lo, t);
-            n++;
-        }
-    if (n == 0)
-        plan_fail(lo, "%s has no output to train", m->name);
-}
-
 /* ---- across stages ------------------------------------------------------------------ */
 
 /* The gradient of a value that came from another stage goes back there, at
@@ -396,11 +394,13 @@ void plan_send_gradients(struct plan_lower *lo)
 {
     for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
         struct plan_value *v = &lo->values[t];
+        struct plan_layout sent_as;
         int grad, there, home;
 
         if (!v->grads || !v->received || v->home_stage == lo->stage_now)
             continue;
-        grad = gradient(lo, t, &lo->tensors[v->received->tensor].place);
+        sent_as = plan_layout_of(lo, v->received->tensor);
+        grad = gradient(lo, t, &sent_as);
         if (grad < 0)
             return;
         home = lo->stage_now;
@@ -432,7 +432,7 @@ void plan_receive_gradients(struct plan_lower *lo)
                                               .nout = 1,
                                               .out = &c->tensor,
                                               .group = lo->plan.pipe_factors});
-            contribute(lo, t, c->tensor);
+            plan_contribute(lo, t, c->tensor);
         }
         v->returned = NULL;
     }

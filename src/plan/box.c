@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Splits, boxes and windows: the arithmetic under halos, resharding,
- * checkpoints, data loading and byte counts. Written once; the tests compare
- * each function with an item-by-item count. */
+ * Splits and windows: with base's boxes the arithmetic under halos,
+ * resharding, checkpoints, data loading and byte counts. Written once; the
+ * tests compare each function with an item-by-item count. */
 #include "paradl/plan.h"
+
+_Static_assert(PDL_BOX_DIMS == PDL_MAX_RANK + 1, "a box holds any tensor");
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -47,42 +49,6 @@ void pdl_split(int64_t n, int64_t unit, int64_t parts, int64_t i, int64_t *lo,
     r = m - q * parts;
     *lo = min64(n, unit * part_start(q, r, parts, i));
     *hi = min64(n, unit * part_start(q, r, parts, i + 1));
-}
-
-bool pdl_box_empty(const struct pdl_box *b)
-{
-    for (int d = 0; d < b->ndims; d++)
-        if (b->hi[d] <= b->lo[d])
-            return true;
-    return false;
-}
-
-int64_t pdl_box_volume(const struct pdl_box *b)
-{
-    int64_t v = 1;
-
-    if (pdl_box_empty(b))
-        return 0;
-    for (int d = 0; d < b->ndims; d++)
-        v *= b->hi[d] - b->lo[d];
-    return v;
-}
-
-bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
-                       struct pdl_box *out)
-{
-    bool any = true;
-
-    out->ndims = a->ndims;
-    for (int d = 0; d < a->ndims; d++) { /* out may be a or b */
-        int64_t lo = max64(a->lo[d], b->lo[d]);
-        int64_t hi = max64(lo, min64(a->hi[d], b->hi[d]));
-
-        any = any && hi > lo;
-        out->lo[d] = lo;
-        out->hi[d] = hi;
-    }
-    return any;
 }
 
 void pdl_window_reads(const struct pdl_window *w, int64_t lo, int64_t hi,

@@ -59,7 +59,7 @@ static int64_t smallest_extent(const struct plan_lower *lo,
 
             n = e < n ? e : n;
         }
-    return n;
+    return cut->items > 0 && cut->items < n ? cut->items : n;
 }
 
 static const char *index_name(enum pdl_axis axis)
@@ -67,6 +67,7 @@ static const char *index_name(enum pdl_axis axis)
     return axis == PDL_AXIS_DATA      ? "samples"
            : axis == PDL_AXIS_FILTER  ? "filters"
            : axis == PDL_AXIS_CHANNEL ? "channels"
+           : axis == PDL_AXIS_TENSOR  ? "groups of heads"
                                       : "rows";
 }
 
@@ -113,6 +114,33 @@ static bool already_whole(const struct plan_lower *lo, int node, int f,
            value_place(lo, n->in[0], f) == PDL_REPLICATED;
 }
 
+/* The units in which an operand lies now are the items of the index. */
+static int64_t items_of(const struct plan_lower *lo, int tensor, int d)
+{
+    const struct pdl_tensor *m = &lo->model->tensors[tensor];
+    const struct plan_value *v = &lo->values[tensor];
+    int64_t unit = v->versions ? lo->tensors[v->versions->tensor].unit[d] : 0;
+
+    return d > 0 && unit > 1 && m->dim[d - 1] % unit == 0 ? m->dim[d - 1] / unit
+                                                          : 0;
+}
+
+/* A linear layer after a cut one contracts its features; one before takes a
+ * cut that its readers keep (tensor.c). */
+static bool cut_tensor(const struct plan_lower *lo, const struct plan_site *s,
+                       int f, struct plan_cut *cut)
+{
+    int64_t items;
+
+    if (value_place(lo, s->node->in[0], f) == s->x->rank)
+        return plan_rule_role(s, PDL_AXIS_CHANNEL, 0, cut);
+    items = plan_keeps_features(lo, s->node->out[0]);
+    if (items < 0 || !plan_rule_role(s, PDL_AXIS_FILTER, 0, cut))
+        return false;
+    cut->items = items;
+    return true;
+}
+
 static bool cut_by_role(struct plan_lower *lo, int node, int f,
                         const struct pdl_mesh_term *t, struct plan_cut *cut)
 {
@@ -120,8 +148,13 @@ static bool cut_by_role(struct plan_lower *lo, int node, int f,
     int64_t extent;
 
     plan_site_init(lo->model, node, feature_parts(lo, node, t), &s);
-    if (!plan_rule_role(&s, t->axis, t->dim, cut))
+    if (t->axis == PDL_AXIS_TENSOR && plan_is(s.node, "linear")
+            ? !cut_tensor(lo, &s, f, cut)
+            : !plan_rule_role(&s, t->axis, t->dim, cut))
         return false;
+    if (cut->x[0] > 0 && value_place(lo, s.node->in[0], f) == cut->x[0] &&
+        plan_is(s.node, "linear"))
+        cut->items = items_of(lo, s.node->in[0], cut->x[0]);
     extent = smallest_extent(lo, &s, cut);
     if (t->size <= extent || lo->opt->allow_empty)
         return true;
@@ -167,7 +200,7 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
                           const struct pdl_mesh_term *t, struct plan_cut *cut)
 {
     struct plan_site s;
-    int64_t best = -1;
+    int64_t best = -1, now;
     int lead = -1, d;
 
     plan_site_init(lo->model, node, lo->mesh->factor[f], &s);
@@ -182,6 +215,12 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
     d = value_place(lo, s.node->in[lead], f);
     if (!plan_rule_follow(&s, lead, d, cut))
         return d >= 2 && cut_tail(lo, &s, f, cut);
+    /* units that hold several of the operator's items will do */
+    now = items_of(lo, s.node->in[lead], d);
+    if (cut->items == 0 || (now > 0 && cut->items % now == 0))
+        cut->items = now;
+    if (cut->items == 0 && d == 1 && plan_is(s.node, "flatten"))
+        cut->items = s.x->dim[0];
     /* too few for every part: the operator works on the whole instead */
     if (t && t->size > smallest_extent(lo, &s, cut) && !lo->opt->allow_empty) {
         if (f == t->first)
@@ -232,21 +271,21 @@ static void find_cut(struct plan_lower *lo, int node, int f)
 /* ---- operands ---------------------------------------------------------------- */
 
 static int version_with(struct plan_lower *lo, int tensor,
-                        const struct pdl_place *need)
+                        const struct plan_layout *need)
 {
     struct plan_value *v = &lo->values[tensor];
     struct plan_version *made;
     int t;
 
     for (struct plan_version *x = v->versions; x; x = x->next)
-        if (plan_same_place(lo, &lo->tensors[x->tensor].place, need))
+        if (plan_lies(lo, x->tensor, need))
             return x->tensor;
     if (!v->versions) {
         plan_fail(lo, "%s is read before it is made",
                   lo->model->tensors[tensor].name);
         return -1;
     }
-    t = plan_move(lo, v->versions->tensor, need);
+    t = plan_move_to(lo, v->versions->tensor, need);
     made = t >= 0 ? PDL_NEW(lo->arena, struct plan_version, 1) : NULL;
     if (made) { /* behind the first: that one stays what it was made as */
         *made = (struct plan_version){t, v->versions->next};
@@ -255,16 +294,28 @@ static int version_with(struct plan_lower *lo, int tensor,
     return t;
 }
 
-static struct pdl_place need_of(const struct plan_lower *lo, int node,
-                                int operand)
+/* Factor f cuts dimension d of a tensor with extents `dim`: where it lies. */
+static void cut_layout(const struct plan_cut *cut, int f, int d,
+                       const int64_t *dim, int first, struct plan_layout *l)
+{
+    l->place.at[f] = (int8_t)d;
+    if (d >= first && cut->items > 0 &&
+        dim[d - first] / cut->items > l->unit[d])
+        l->unit[d] = dim[d - first] / cut->items;
+}
+
+static struct plan_layout need_of(const struct plan_lower *lo, int node,
+                                  int operand)
 {
     const struct plan_at *at = &lo->at[node];
-    struct pdl_place p = plan_everywhere();
+    int id = lo->model->nodes[node].in[operand];
+    struct plan_layout l = {.place = plan_everywhere()};
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
-            p.at[f] = at->cut[f].x[operand];
-    return p;
+            cut_layout(&at->cut[f], f, at->cut[f].x[operand],
+                       lo->model->tensors[id].dim, 1, &l);
+    return l;
 }
 
 static void frames_of(const struct plan_lower *lo, int node, bool forward,
@@ -291,41 +342,57 @@ int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward)
     return plan_move_frames(lo, tensor, frames);
 }
 
+/* A weight that is kept as `kept` and, where ZeRO updates a part of it, the
+ * part; returns it as the layer wants it. */
+static int new_weight(struct plan_lower *lo, int id, struct pdl_plan_tensor *t,
+                      const struct plan_layout *kept,
+                      const struct plan_layout *part,
+                      const struct plan_layout *wanted)
+{
+    struct plan_weight *w;
+
+    t->place = kept->place;
+    memcpy(t->unit, kept->unit, sizeof t->unit);
+    w = plan_new_weight(lo, id, plan_add_tensor(lo, t));
+    if (!w)
+        return -1;
+    w->uses = 1;
+    if (part) {
+        t->kind = PDL_PLAN_STATE;
+        t->place = part->place;
+        memcpy(t->unit, part->unit, sizeof t->unit);
+        w->state = plan_add_tensor(lo, t);
+    }
+    return plan_move_to(lo, w->tensor, wanted);
+}
+
 static int weight_of(struct plan_lower *lo, int node, int j)
 {
     const struct plan_at *at = &lo->at[node];
     int id = lo->model->nodes[node].weights[j];
     const struct pdl_tensor *w = &lo->model->tensors[id];
+    struct plan_weight *made;
     struct pdl_plan_tensor t = {.name = w->name,
                                 .kind = PDL_PLAN_WEIGHT,
                                 .dtype = lo->opt->dtype,
                                 .ndims = w->rank,
-                                .place = plan_everywhere(),
                                 .model_tensor = id};
+    struct plan_layout l = {.place = plan_everywhere()}, part;
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
-            t.place.at[f] = at->cut[f].w[j];
-    if (lo->weight[id] >= 0 &&
-        lo->tensors[lo->weight[id]].stage != lo->stage_now) {
-        plan_fail(lo,
-                  "%s: %s is tied to a layer of another pipeline stage, "
-                  "which is not implemented in plans yet",
-                  lo->model->nodes[node].name, w->name);
-        return -1;
+            cut_layout(&at->cut[f], f, at->cut[f].w[j], w->dim, 0, &l);
+    made = plan_weight_here(lo, id);
+    if (made) {
+        made->uses++;
+        return plan_move_to(lo, made->tensor, &l);
     }
-    if (lo->weight[id] >= 0)
-        return plan_move(lo, lo->weight[id], &t.place);
     memcpy(t.dim, w->dim, (size_t)w->rank * sizeof t.dim[0]);
-    /* a channel cut of a linear layer after flatten follows x's unit */
-    for (int d = 0; d < t.ndims && lo->at[node].x[0] >= 0; d++)
-        if (d == 1 && t.ndims == 2) {
-            const struct pdl_plan_tensor *x = &lo->tensors[at->x[0]];
-
-            t.unit[1] = x->unit[x->ndims - 1];
-        }
-    lo->weight[id] = plan_add_tensor(lo, &t);
-    return lo->weight[id];
+    part = l;
+    if (!plan_zero_part(lo, node, id, &part))
+        return new_weight(lo, id, &t, &l, NULL, &l);
+    return lo->strategy->zero == 3 ? new_weight(lo, id, &t, &part, NULL, &l)
+                                   : new_weight(lo, id, &t, &l, &part, &l);
 }
 
 /* ---- results ------------------------------------------------------------------ */
@@ -347,35 +414,20 @@ int plan_new_activation(struct plan_lower *lo, int model_tensor,
     return plan_add_tensor(lo, &t);
 }
 
-static struct pdl_place made_as(const struct plan_lower *lo, int node, int k)
+static struct plan_layout made_as(const struct plan_lower *lo, int node, int k)
 {
     const struct plan_at *at = &lo->at[node];
-    struct pdl_place p = plan_everywhere();
+    int id = lo->model->nodes[node].out[k];
+    struct plan_layout l = {.place = plan_everywhere()};
 
-    for (int f = 0; f < lo->mesh->nfactors; f++)
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        int d = at->is_cut[f] ? at->cut[f].y[k] : PDL_REPLICATED;
+
         if (at->is_cut[f])
-            p.at[f] = at->cut[f].y[k] >= 0 ? at->cut[f].y[k] : PDL_PARTIAL;
-    return p;
-}
-
-/* A flattened shard of C is a shard in units of H*W; others pass theirs on. */
-static void set_units(struct plan_lower *lo, int node, int y)
-{
-    const struct pdl_node *n = &lo->model->nodes[node];
-    const struct pdl_plan_tensor *x;
-
-    if (y < 0 || n->nin == 0 || lo->at[node].x[0] < 0)
-        return;
-    x = &lo->tensors[lo->at[node].x[0]];
-    if (plan_is(n, "flatten") && x->ndims > 2) {
-        int64_t u = x->unit[1] ? x->unit[1] : 1;
-
-        for (int d = 2; d < x->ndims; d++)
-            u *= x->dim[d];
-        lo->tensors[y].unit[1] = u;
-    } else if (n->nweights == 0 && x->ndims == lo->tensors[y].ndims) {
-        memcpy(lo->tensors[y].unit, x->unit, sizeof x->unit);
+            cut_layout(&at->cut[f], f, d >= 0 ? d : PDL_PARTIAL,
+                       lo->model->tensors[id].dim, 1, &l);
     }
+    return l;
 }
 
 /* The dimension of channels: 1, of a linear layer the last. */
@@ -386,9 +438,18 @@ static int feature_dim(const struct plan_lower *lo, int node)
     return plan_is(n, "linear") ? lo->model->tensors[n->out[0]].rank : 1;
 }
 
+static bool by_positions(const struct plan_lower *lo,
+                         const struct pdl_mesh_term *t,
+                         const struct pdl_tensor *y)
+{
+    return t && t->axis == PDL_AXIS_TENSOR && lo->strategy->seq &&
+           y->rank >= 2 && (y->dim[0] >= t->size || lo->opt->allow_empty);
+}
+
 /* Where a partial sum is resolved to: over a channel axis to shards of C (the
- * next channel layer wants them so, and it is half the traffic), else
- * everywhere. The papers' exchange: everywhere. */
+ * next channel layer wants them so, and it is half the traffic), over a tensor
+ * axis with sequence parallelism to shards of T (Korthikanti et al. 2022),
+ * else everywhere. The papers' exchange: everywhere. */
 static struct pdl_place resolved(const struct plan_lower *lo, int node,
                                  const struct pdl_place *raw)
 {
@@ -403,9 +464,9 @@ static struct pdl_place resolved(const struct plan_lower *lo, int node,
         bool channel = t && t->axis == PDL_AXIS_CHANNEL;
 
         if (raw->at[f] == PDL_PARTIAL)
-            p.at[f] = channel && !paper && y->dim[c - 1] >= t->size
-                          ? (int8_t)c
-                          : PDL_REPLICATED;
+            p.at[f] = channel && !paper && y->dim[c - 1] >= t->size ? (int8_t)c
+                      : by_positions(lo, t, y)                      ? 1
+                                               : PDL_REPLICATED;
     }
     return p;
 }
@@ -505,7 +566,7 @@ int plan_resolve_partial(struct plan_lower *lo, int t)
         return -1;
     p = lo->tensors[t].place;
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (p.at[f] == PDL_PARTIAL)
+        if (p.at[f] <= PDL_PARTIAL)
             p.at[f] = PDL_REPLICATED;
     return plan_move(lo, t, &p);
 }
@@ -555,7 +616,7 @@ static void compute(struct plan_lower *lo, int node, bool with_bias)
 static int add_bias(struct plan_lower *lo, int node, int y)
 {
     struct plan_at *at = &lo->at[node];
-    struct pdl_place p = plan_everywhere();
+    struct plan_layout l = {.place = plan_everywhere()};
     struct pdl_plan_tensor t;
     int in[2], out, c;
 
@@ -565,9 +626,10 @@ static int add_bias(struct plan_lower *lo, int node, int y)
     c = feature_dim(lo, node);
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (t.place.at[f] == c)
-            p.at[f] = 0;
+            l.place.at[f] = 0;
+    l.unit[0] = t.unit[c];
     in[0] = y;
-    in[1] = plan_move(lo, at->w[1], &p);
+    in[1] = plan_move_to(lo, at->w[1], &l);
     out = plan_add_tensor(lo, &t);
     plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_COMPUTE,
                                           .pass = PDL_FORWARD,
@@ -586,7 +648,7 @@ static void gather_operands(struct plan_lower *lo, int node)
     struct plan_at *at = &lo->at[node];
 
     for (int i = 0; i < n->nin; i++) {
-        struct pdl_place need = need_of(lo, node, i);
+        struct plan_layout need = need_of(lo, node, i);
 
         at->x[i] = version_with(lo, n->in[i], &need);
         if (i == 0)
@@ -608,10 +670,12 @@ void plan_forward_node(struct plan_lower *lo, int node)
             find_cut(lo, node, f);
     gather_operands(lo, node);
     for (int k = 0; k < n->nout && lo->status == PDL_OK; k++) {
-        struct pdl_place p = made_as(lo, node, k);
+        struct plan_layout l = made_as(lo, node, k);
 
-        at->y[k] = plan_new_activation(lo, n->out[k], PDL_PLAN_ACTIVATION, &p);
-        set_units(lo, node, at->y[k]);
+        at->y[k] =
+            plan_new_activation(lo, n->out[k], PDL_PLAN_ACTIVATION, &l.place);
+        if (at->y[k] >= 0)
+            memcpy(lo->tensors[at->y[k]].unit, l.unit, sizeof l.unit);
     }
     if (lo->status != PDL_OK || n->nout == 0)
         return;

@@ -22,8 +22,10 @@ static int *last_uses(struct plan_lower *lo)
     for (int i = 0; last && i < lo->plan.nops; i++) {
         for (int k = 0; k < lo->ops[i].nin; k++)
             last[lo->ops[i].in[k]] = i;
+        /* what is sent away lives with the receiver */
         for (int k = 0; k < lo->ops[i].nout; k++)
-            last[lo->ops[i].out[k]] = i;
+            if (lo->ops[i].kind != PDL_PLAN_OP_SEND)
+                last[lo->ops[i].out[k]] = i;
     }
     return last;
 }

@@ -13,16 +13,14 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT,
-                                         PDL_AXIS_TENSOR};
-    const char *what = s->zero                            ? "zero"
-                       : s->recompute                     ? "recompute"
-                       : s->swap_auto                     ? "swap"
-                       : s->offload_optimizer             ? "offload"
-                       : s->offload_activations           ? "offload"
-                       : s->compress_density > 0          ? "compress"
-                       : s->schedule > PDL_SCHEDULE_GPIPE ? "this schedule"
-                                                          : NULL;
+    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT};
+    const char *what = s->swap_auto              ? "swap"
+                       : s->offload_optimizer    ? "offload"
+                       : s->offload_activations  ? "offload"
+                       : s->compress_density > 0 ? "compress"
+                       : s->schedule > PDL_SCHEDULE_INTERLEAVED
+                           ? "this schedule"
+                           : NULL;
 
     for (int c = 0; c < s->nclauses && !what; c++)
         for (int t = 0; t < s->clause[c].nterms; t++)
@@ -31,7 +29,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                     s->clause[c].term[t].size[0] > 1)
                     what = pdl_axis_name(axes[k]);
     if (!what)
-        return PDL_OK;
+        return plan_zero_check(s, err);
     return pdl_fail(err, PDL_EINVAL,
                     "strategy: %s is not implemented in plans yet", what);
 }
@@ -88,15 +86,12 @@ static void allocate(struct plan_lower *lo)
     cuts = PDL_NEW(lo->arena, struct plan_cut,
                    (int64_t)m->nnodes * lo->mesh->nfactors + 1);
     lo->values = PDL_NEW(lo->arena, struct plan_value, m->ntensors + 1);
-    lo->weight = PDL_NEW(lo->arena, int, m->ntensors + 1);
-    lo->weight_grad = PDL_NEW(lo->arena, int, m->ntensors + 1);
+    lo->weight = PDL_NEW(lo->arena, struct plan_weight *, m->ntensors + 1);
     if (!lo->clause || !lo->stage || !lo->at || !cuts || !lo->values ||
-        !lo->weight || !lo->weight_grad) {
+        !lo->weight) {
         plan_fail(lo, "%s: out of memory", m->name);
         return;
     }
-    for (int t = 0; t < m->ntensors; t++)
-        lo->weight[t] = lo->weight_grad[t] = -1;
     for (int i = 0; i < m->nnodes; i++)
         lo->at[i].cut = cuts + (int64_t)i * lo->mesh->nfactors;
 }
@@ -133,9 +128,11 @@ static void mark_gradients(struct plan_lower *lo)
 
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
-                               int *nstages, struct pdl_err *err)
+                               int *lanes, int *nstages, struct pdl_err *err)
 {
-    int64_t n = 1;
+    int64_t n = 1, v = s->schedule == PDL_SCHEDULE_INTERLEAVED
+                           ? s->virtual_stages > 0 ? s->virtual_stages : 2
+                           : 1;
 
     *factors = 0;
     for (int c = 0; c < s->nclauses; c++)
@@ -148,9 +145,15 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
     for (int f = 0; f < m->nfactors; f++)
         if (*factors >> f & 1)
             n *= m->factor[f];
-    if (n > 1 << 20)
+    if (n > 1 << 20 || v > 1 << 10)
         return pdl_fail(err, PDL_EINVAL, "strategy: too many stages");
-    *nstages = (int)n;
+    if (v > 1 && (n == 1 || plan_micro_batches(s) % n != 0))
+        return pdl_fail(err, PDL_EINVAL,
+                        "strategy: interleaved stages need a multiple of "
+                        "pipe=%lld micro-batches",
+                        (long long)n);
+    *lanes = (int)n;
+    *nstages = (int)(n * v);
     return PDL_OK;
 }
 
@@ -215,19 +218,16 @@ static void find_readers(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
 
-    for (int i = 0; lo->plan.nstages > 1 && i < m->nnodes; i++)
+    for (int i = 0; i < m->nnodes; i++)
         for (int k = 0; k < m->nodes[i].nin; k++) {
             struct plan_value *v = &lo->values[m->nodes[i].in[k]];
-            struct plan_reader *r;
+            struct plan_reader *r = PDL_NEW(lo->arena, struct plan_reader, 1);
 
-            if (v->readers && v->readers->stage == lo->stage[i])
-                continue;
-            r = PDL_NEW(lo->arena, struct plan_reader, 1);
             if (!r) {
                 plan_fail(lo, "out of memory");
                 return;
             }
-            *r = (struct plan_reader){lo->stage[i], v->readers};
+            *r = (struct plan_reader){i, k, lo->stage[i], v->readers};
             v->readers = r;
         }
 }
@@ -329,10 +329,12 @@ static void backward(struct plan_lower *lo, struct pdl_plan_stage *stages)
 
 static void update(struct plan_lower *lo, struct pdl_plan_stage *stages)
 {
+    plan_tie_prepare(lo);
     for (int s = 0; s < lo->plan.nstages; s++) {
         lo->stage_now = s;
         stages[s].first_update = lo->plan.nitems;
         plan_begin_item(lo, 0, 1);
+        plan_tie_exchange(lo);
         plan_update(lo);
         plan_end_item(lo);
         stages[s].nupdate = lo->plan.nitems - stages[s].first_update;
@@ -374,7 +376,7 @@ static void run(struct plan_lower *lo)
     if (lo->status != PDL_OK)
         return;
     lo->status = plan_find_pipe(lo->strategy, lo->mesh, &lo->plan.pipe_factors,
-                                &lo->plan.nstages, lo->err);
+                                &lo->plan.lanes, &lo->plan.nstages, lo->err);
     if (lo->status != PDL_OK)
         return;
     lo->status =
@@ -391,6 +393,8 @@ static void run(struct plan_lower *lo)
     forward(lo, stages);
     backward(lo, stages);
     update(lo, stages);
+    plan_recompute(lo, stages);
+    plan_zero_join(lo);
     plan_insert_frees(lo);
     if (lo->status == PDL_OK)
         index_forward(lo);

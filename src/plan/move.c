@@ -60,8 +60,70 @@ static enum pdl_plan_kind copied(enum pdl_plan_kind kind)
                : kind;
 }
 
+/* ---- layouts ----------------------------------------------------------------- */
+
+static bool is_sharded(const struct pdl_mesh *m, const struct pdl_place *p,
+                       int d)
+{
+    for (int f = 0; f < m->nfactors; f++)
+        if (p->at[f] == d)
+            return true;
+    return false;
+}
+
+static bool same_unit(int64_t a, int64_t b)
+{
+    return (a ? a : 1) == (b ? b : 1);
+}
+
+struct plan_layout plan_layout_of(const struct plan_lower *lo, int t)
+{
+    struct plan_layout l = {.place = lo->tensors[t].place};
+
+    memcpy(l.unit, lo->tensors[t].unit, sizeof l.unit);
+    return l;
+}
+
+/* Dimensions that both cut, but in other units. */
+static uint32_t other_units(const struct pdl_mesh *m,
+                            const struct plan_layout *a,
+                            const struct plan_layout *b)
+{
+    uint32_t dims = 0;
+
+    for (int d = 0; d < PDL_BOX_DIMS; d++)
+        if (!same_unit(a->unit[d], b->unit[d]) && is_sharded(m, &a->place, d) &&
+            is_sharded(m, &b->place, d))
+            dims |= UINT32_C(1) << d;
+    return dims;
+}
+
+static bool same_layout(const struct plan_lower *lo,
+                        const struct plan_layout *a,
+                        const struct plan_layout *b)
+{
+    return plan_same_place(lo, &a->place, &b->place) &&
+           other_units(lo->mesh, a, b) == 0;
+}
+
+bool plan_lies(const struct plan_lower *lo, int t, const struct plan_layout *at)
+{
+    struct plan_layout now = plan_layout_of(lo, t);
+
+    return same_layout(lo, &now, at);
+}
+
+bool plan_lie_alike(const struct plan_lower *lo, int a, int b)
+{
+    struct plan_layout at = plan_layout_of(lo, b);
+
+    return plan_lies(lo, a, &at);
+}
+
+/* ---- one step ------------------------------------------------------------------ */
+
 static int step(struct plan_lower *lo, enum pdl_plan_op_kind kind, int from,
-                const struct pdl_place *to, uint32_t group)
+                const struct plan_layout *to, uint32_t group)
 {
     struct pdl_plan_tensor t;
     int out;
@@ -69,7 +131,9 @@ static int step(struct plan_lower *lo, enum pdl_plan_op_kind kind, int from,
     if (lo->status != PDL_OK || from < 0)
         return -1;
     t = lo->tensors[from];
-    t.place = *to;
+    t.place = to->place;
+    for (int d = 0; d < PDL_BOX_DIMS; d++)
+        t.unit[d] = is_sharded(lo->mesh, &to->place, d) ? to->unit[d] : 0;
     t.kind = copied(t.kind);
     out = plan_add_tensor(lo, &t);
     plan_add_op(lo, &(struct pdl_plan_op){.kind = kind,
@@ -86,14 +150,15 @@ static int step(struct plan_lower *lo, enum pdl_plan_op_kind kind, int from,
 enum change { SUM_TO_SHARD, SUM_TO_ALL, ALL_TO_SHARD, GATHER, OTHER };
 
 static uint32_t factors(const struct plan_lower *lo,
-                        const struct pdl_place *now, const struct pdl_place *to,
-                        enum change c)
+                        const struct plan_layout *now,
+                        const struct plan_layout *to, enum change c)
 {
     uint32_t set = 0;
 
     for (int f = 0; f < lo->mesh->nfactors; f++) {
-        int a = now->at[f], b = to->at[f];
-        enum change is = a == PDL_PARTIAL ? b >= 0 ? SUM_TO_SHARD : SUM_TO_ALL
+        int a = now->place.at[f], b = to->place.at[f];
+        enum change is = a == PDL_PARTIAL || a == PDL_PARTIAL_MAX
+                             ? b >= 0 ? SUM_TO_SHARD : SUM_TO_ALL
                          : a == PDL_REPLICATED ? ALL_TO_SHARD
                          : b == PDL_REPLICATED ? GATHER
                                                : OTHER;
@@ -104,42 +169,56 @@ static uint32_t factors(const struct plan_lower *lo,
     return set;
 }
 
-/* now with the factors of `set` as in `to`. */
-static struct pdl_place with(const struct plan_lower *lo,
-                             const struct pdl_place *now,
-                             const struct pdl_place *to, uint32_t set)
+/* now with the factors of `set` as in `to`; a dimension that was whole takes
+ * the units of `to`. */
+static struct plan_layout with(const struct plan_lower *lo,
+                               const struct plan_layout *now,
+                               const struct plan_layout *to, uint32_t set)
 {
-    struct pdl_place p = *now;
+    struct plan_layout p = *now;
 
-    for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (set >> f & 1)
-            p.at[f] = to->at[f];
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        int d = to->place.at[f];
+
+        if (!(set >> f & 1))
+            continue;
+        p.place.at[f] = (int8_t)d;
+        if (d >= 0 && !is_sharded(lo->mesh, &now->place, d))
+            p.unit[d] = to->unit[d];
+    }
     return p;
 }
 
-static struct pdl_place summed(const struct plan_lower *lo,
-                               const struct pdl_place *now, uint32_t set)
+/* Can the factors of `set` be cut in place: innermost in their dimensions,
+ * and in the units in which the others cut already? */
+static bool in_place(const struct plan_lower *lo,
+                     const struct plan_layout *next,
+                     const struct plan_layout *to, uint32_t set)
 {
-    struct pdl_place all = plan_everywhere();
+    uint32_t dims = other_units(lo->mesh, next, to);
 
-    return with(lo, now, &all, set);
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (set >> f & 1 && to->place.at[f] >= 0 && dims >> to->place.at[f] & 1)
+            return false;
+    return innermost_all(lo->mesh, &next->place, set);
 }
 
-static int move_sums(struct plan_lower *lo, int t, const struct pdl_place *to)
+static int move_sums(struct plan_lower *lo, int t, const struct plan_layout *to)
 {
-    struct pdl_place now = lo->tensors[t].place, next;
+    struct plan_layout now = plan_layout_of(lo, t), next;
+    struct plan_layout all = {.place = plan_everywhere()};
     uint32_t scatter = factors(lo, &now, to, SUM_TO_SHARD);
     uint32_t reduce = factors(lo, &now, to, SUM_TO_ALL);
 
     next = with(lo, &now, to, scatter);
-    if (scatter && innermost_all(lo->mesh, &next, scatter)) {
+    if (scatter && in_place(lo, &next, to, scatter)) {
         t = step(lo, PDL_PLAN_OP_REDUCE_SCATTER, t, &next, scatter);
         now = next;
         scatter = 0;
     }
     reduce |= scatter;
     if (reduce) {
-        next = summed(lo, &now, reduce);
+        next = with(lo, &now, &all, reduce);
         t = step(lo, PDL_PLAN_OP_ALLREDUCE, t, &next, reduce);
     }
     return t;
@@ -147,53 +226,69 @@ static int move_sums(struct plan_lower *lo, int t, const struct pdl_place *to)
 
 /* All factors that shard a dimension that changes. */
 uint32_t plan_exchange_group(const struct pdl_mesh *m,
-                             const struct pdl_place *now,
-                             const struct pdl_place *to)
+                             const struct plan_layout *now,
+                             const struct plan_layout *to)
 {
-    uint32_t set = 0, dims = 0;
+    const struct pdl_place *a = &now->place, *b = &to->place;
+    uint32_t set = 0, dims = 0, units = other_units(m, now, to);
 
     for (int f = 0; f < m->nfactors; f++)
-        if (now->at[f] != to->at[f]) {
+        if (a->at[f] != b->at[f]) {
             set |= UINT32_C(1) << f;
-            dims |= now->at[f] >= 0 ? UINT32_C(1) << now->at[f] : 0;
-            dims |= to->at[f] >= 0 ? UINT32_C(1) << to->at[f] : 0;
+            dims |= a->at[f] >= 0 ? UINT32_C(1) << a->at[f] : 0;
+            dims |= b->at[f] >= 0 ? UINT32_C(1) << b->at[f] : 0;
         }
-    if (innermost_all(m, now, set) && innermost_all(m, to, set))
+    if (!units && innermost_all(m, a, set) && innermost_all(m, b, set))
         return set;
+    dims |= units;
     for (int f = 0; f < m->nfactors; f++)
-        if ((now->at[f] >= 0 && dims >> now->at[f] & 1) ||
-            (to->at[f] >= 0 && dims >> to->at[f] & 1))
+        if ((a->at[f] >= 0 && dims >> a->at[f] & 1) ||
+            (b->at[f] >= 0 && dims >> b->at[f] & 1))
             set |= UINT32_C(1) << f;
     return set;
 }
 
-int plan_move(struct plan_lower *lo, int t, const struct pdl_place *to)
+int plan_move_to(struct plan_lower *lo, int t, const struct plan_layout *to)
 {
-    struct pdl_place now, next;
+    struct plan_layout now, next;
     uint32_t set;
 
     if (lo->status != PDL_OK || t < 0)
         return -1;
-    if (plan_same_place(lo, &lo->tensors[t].place, to))
+    if (plan_lies(lo, t, to))
         return t;
     t = move_sums(lo, t, to);
     if (t < 0)
         return -1;
-    now = lo->tensors[t].place;
+    now = plan_layout_of(lo, t);
     set = factors(lo, &now, to, ALL_TO_SHARD);
     next = with(lo, &now, to, set);
-    if (set && innermost_all(lo->mesh, &next, set)) {
+    if (set && in_place(lo, &next, to, set)) {
         t = step(lo, PDL_PLAN_OP_SLICE, t, &next, 0);
         now = next;
     }
-    if (plan_same_place(lo, &now, to))
+    if (same_layout(lo, &now, to))
         return t;
     set = factors(lo, &now, to, GATHER);
     next = with(lo, &now, to, set);
-    if (plan_same_place(lo, &next, to) && innermost_all(lo->mesh, &now, set))
+    if (same_layout(lo, &next, to) && innermost_all(lo->mesh, &now.place, set))
         return step(lo, PDL_PLAN_OP_ALLGATHER, t, to, set);
     return step(lo, PDL_PLAN_OP_ALLTOALL, t, to,
                 plan_exchange_group(lo->mesh, &now, to));
+}
+
+int plan_move(struct plan_lower *lo, int t, const struct pdl_place *to)
+{
+    struct plan_layout l;
+
+    if (lo->status != PDL_OK || t < 0)
+        return -1;
+    l = plan_layout_of(lo, t);
+    for (int d = 0; d < PDL_BOX_DIMS; d++)
+        if (!is_sharded(lo->mesh, &l.place, d))
+            l.unit[d] = 0;
+    l.place = *to;
+    return plan_move_to(lo, t, &l);
 }
 
 /* Is what the window needs inside what the split owns, for every part? */

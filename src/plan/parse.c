@@ -179,7 +179,7 @@ static void read_strategy(struct reader *r)
         st = pdl_mesh_make(r->strategy, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,
-                            &r->p.nstages, &inner);
+                            &r->p.lanes, &r->p.nstages, &inner);
     place(r, st, &inner);
     if (st == PDL_OK && r->mesh->pes > PLAN_TEXT_MAX_PES)
         plan_lex_fail(&r->x, "more than %d PEs", PLAN_TEXT_MAX_PES);
@@ -477,6 +477,16 @@ static void read_id(struct reader *r, const char *sign, int next)
     }
 }
 
+static void read_partial(struct reader *r, struct pdl_plan_tensor *t,
+                         const char *word, int place)
+{
+    if (!plan_lex_take(&r->x, word))
+        return;
+    put_factors(r, t, read_factors(r), place);
+    plan_lex_need(&r->x, ")");
+    plan_lex_more(&r->x);
+}
+
 static void read_tensor(struct reader *r)
 {
     struct pdl_plan_tensor t = {
@@ -490,11 +500,8 @@ static void read_tensor(struct reader *r)
     dims = r->x.at;
     read_dims(r, &t);
     plan_lex_more(&r->x);
-    if (plan_lex_take(&r->x, "~sum(")) {
-        put_factors(r, &t, read_factors(r), PDL_PARTIAL);
-        plan_lex_need(&r->x, ")");
-        plan_lex_more(&r->x);
-    }
+    read_partial(r, &t, "~sum(", PDL_PARTIAL);
+    read_partial(r, &t, "~max(", PDL_PARTIAL_MAX);
     read_kind(r, &t);
     plan_lex_more(&r->x);
     plan_lex_need(&r->x, "stage=");
@@ -524,8 +531,8 @@ static void read_verb(struct reader *r, struct pdl_plan_op *o)
     if (!word || r->x.status != PDL_OK)
         return;
     dot = strchr(word, '.');
-    if (dot && strcmp(dot, ".1") == 0) {
-        o->part = 1;
+    if (dot && (strcmp(dot, ".1") == 0 || strcmp(dot, ".2") == 0)) {
+        o->part = dot[1] - '0';
         *dot = '\0';
     }
     pass = find_word(word, plan_text_passes, 3);

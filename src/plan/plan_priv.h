@@ -26,6 +26,16 @@ static inline bool plan_is(const struct pdl_node *n, const char *op)
  * index of the contraction. Dimension 0 of activations is N. */
 struct plan_cut {
     int8_t x[PLAN_MAX_IN], w[PDL_OP_MAX_WEIGHTS], y[PLAN_MAX_OUT];
+    /* how many items the index has; an operand's dimension is split in units
+     * of dim / items (a head of attention, the rows of a flattened channel);
+     * 0: every element is an item */
+    int64_t items;
+};
+
+/* Where a tensor lies: which factors cut which dimension, in which units. */
+struct plan_layout {
+    struct pdl_place place;
+    int64_t unit[PDL_BOX_DIMS]; /* 0 reads as 1; only of cut dimensions */
 };
 
 /* A node with its shapes at hand. */
@@ -51,6 +61,8 @@ bool plan_rule_has_role(const struct pdl_node *n);
 /* Batch norm: statistics cross the ranks that shard n or s. */
 bool plan_rule_has_statistics(const struct pdl_node *n);
 bool plan_rule_has_bias(const struct pdl_node *n);
+/* Element by element, with one operand or several of the same shape. */
+bool plan_rule_is_pointwise(const struct pdl_node *n);
 
 /* ---- the lowering in progress ------------------------------------------ */
 
@@ -66,10 +78,11 @@ struct plan_value {
         struct plan_version *next;
     } * versions;                  /* forward; the first as it was made */
     struct plan_version *received; /* sent to other stages */
+    struct plan_version *again;    /* gathered once more in backward */
     struct plan_reader {
-        int stage;
+        int node, operand, stage;
         struct plan_reader *next;
-    } * readers; /* stages that read it; only where there are several */
+    } * readers;
     int home_stage;
     struct plan_contribution *returned; /* gradients other stages sent */
     struct plan_contribution *grads;    /* towards its gradient */
@@ -103,9 +116,21 @@ struct plan_lower {
         int x[PLAN_MAX_IN], w[PDL_OP_MAX_WEIGHTS], y[PLAN_MAX_OUT];
         int stats; /* batch norm: the resolved statistics */
     } * at;
-    int *weight;      /* plan tensor of a model tensor that is a weight */
-    int *weight_grad; /* its accumulated gradient, -1: none yet */
-    int64_t samples;  /* N: of one micro-batch, over all PEs */
+    /* of each model tensor that is a weight: its copy in each stage that uses
+     * it, the gradient made there (-1: none yet) */
+    struct plan_weight {
+        int stage, tensor, grad;
+        int state;      /* the part that ZeRO 1 and 2 update; -1: none */
+        int uses, made; /* layers that use it; contributions to grad so far */
+        struct plan_weight *next;
+    } * *weight;
+    /* gradients of tied weights that stages send each other */
+    struct plan_tie {
+        int id, from, to, tensor;
+        bool raw; /* as it was made; else as the weight lies */
+        struct plan_tie *next;
+    } * ties;
+    int64_t samples; /* N: of one micro-batch, over all PEs */
     int stage_now;
 };
 
@@ -115,7 +140,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
 int64_t plan_micro_batches(const struct pdl_strategy *s);
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
-                               int *nstages, struct pdl_err *err);
+                               int *lanes, int *nstages, struct pdl_err *err);
 int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
                         int nnodes);
 /* structure.c: are ids, shapes, counts of operands, items and programs such
@@ -151,16 +176,26 @@ void plan_begin_item(struct plan_lower *lo, int segment, int64_t repeat);
 void plan_end_item(struct plan_lower *lo);
 /* move.c: a version of the tensor with that placement (and frames), made by
  * the cheapest legal redistribution; the tensor itself when it fits */
+int plan_move_to(struct plan_lower *lo, int tensor,
+                 const struct plan_layout *to);
+/* the same; units stay where the dimension stays cut */
 int plan_move(struct plan_lower *lo, int tensor, const struct pdl_place *to);
+struct plan_layout plan_layout_of(const struct plan_lower *lo, int tensor);
+bool plan_lies(const struct plan_lower *lo, int tensor,
+               const struct plan_layout *at);
+bool plan_lie_alike(const struct plan_lower *lo, int a, int b);
 int plan_move_frames(struct plan_lower *lo, int tensor,
                      const struct pdl_frame *frames);
 /* the ranks that take part in an exchange by boxes */
 uint32_t plan_exchange_group(const struct pdl_mesh *m,
-                             const struct pdl_place *now,
-                             const struct pdl_place *to);
+                             const struct plan_layout *now,
+                             const struct plan_layout *to);
 struct pdl_place plan_everywhere(void); /* replicated over all factors */
 bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
                      const struct pdl_place *b);
+/* tensor.c: the last dimension of a linear layer's result would be cut: in how
+ * many items its readers want it (0: any), or -1: they want it whole */
+int64_t plan_keeps_features(const struct plan_lower *lo, int tensor);
 /* forward.c, backward.c, update.c */
 void plan_forward_node(struct plan_lower *lo, int node);
 int plan_settle(struct plan_lower *lo, int node, int tensor);
@@ -173,8 +208,32 @@ int plan_resolve_partial(struct plan_lower *lo, int tensor);
 void plan_backward_node(struct plan_lower *lo, int node);
 void plan_receive_gradients(struct plan_lower *lo);
 void plan_send_gradients(struct plan_lower *lo);
+void plan_contribute(struct plan_lower *lo, int tensor, int grad);
+/* loss.c: the dimension of classes: C of [N, C, H, W], else the last */
+int plan_loss_classes(int ndims);
 void plan_loss(struct plan_lower *lo);
 void plan_update(struct plan_lower *lo);
+/* tied.c: a weight's copy in the stage at hand, NULL: none; gradients of one
+ * weight used in several stages: made ready, then added in each of them */
+struct plan_weight *plan_weight_here(const struct plan_lower *lo, int id);
+struct plan_weight *plan_new_weight(struct plan_lower *lo, int id, int tensor);
+void plan_tie_prepare(struct plan_lower *lo);
+void plan_tie_exchange(struct plan_lower *lo);
+/* zero.c: the layout of the part of a weight that a rank keeps or updates,
+ * from the one it is used in; false: it stays whole */
+bool plan_zero_part(const struct plan_lower *lo, int node, int id,
+                    struct plan_layout *l);
+struct plan_layout plan_zero_home(const struct plan_lower *lo,
+                                  const struct plan_weight *w);
+int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w);
+void plan_zero_join(struct plan_lower *lo);
+enum pdl_status plan_zero_check(const struct pdl_strategy *s,
+                                struct pdl_err *err);
+/* recompute.c: are two layers, by their names, of one block? */
+bool plan_same_block(const char *a, const char *b);
+void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
+/* one placement for two gradients (or other sums), then their sum */
+int plan_add(struct plan_lower *lo, int a, int b);
 /* free.c: FREE after the last use of every tensor that is not state */
 void plan_insert_frees(struct plan_lower *lo);
 

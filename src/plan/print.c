@@ -68,10 +68,18 @@ static void put_dim(const struct writer *w, const struct pdl_plan_tensor *t,
     put_frame(&t->frame[d], w->out);
 }
 
+static void put_partial(const struct writer *w, const char *op, uint32_t set)
+{
+    if (!set)
+        return;
+    pdl_printf(w->out, " ~%s(", op);
+    plan_text_factors(w->p, set, w->out);
+    pdl_puts(w->out, ")");
+}
+
 static void put_tensor(const struct writer *w, int i)
 {
     const struct pdl_plan_tensor *t = &w->p->tensors[i];
-    uint32_t partial = placed(w->p, t, PDL_PARTIAL);
 
     pdl_printf(w->out, "t%d ", i);
     plan_text_quote(t->name, false, w->out);
@@ -79,11 +87,8 @@ static void put_tensor(const struct writer *w, int i)
     for (int d = 0; d < t->ndims; d++)
         put_dim(w, t, d);
     pdl_puts(w->out, "]");
-    if (partial) {
-        pdl_puts(w->out, " ~sum(");
-        plan_text_factors(w->p, partial, w->out);
-        pdl_puts(w->out, ")");
-    }
+    put_partial(w, "sum", placed(w->p, t, PDL_PARTIAL));
+    put_partial(w, "max", placed(w->p, t, PDL_PARTIAL_MAX));
     pdl_printf(w->out, " %s stage=%d", plan_text_kinds[t->kind], t->stage);
     if (t->model_tensor >= 0) {
         pdl_puts(w->out, " of=");

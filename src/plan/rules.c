@@ -15,6 +15,7 @@
 static void none(struct plan_cut *cut)
 {
     memset(cut, PDL_REPLICATED, sizeof *cut);
+    cut->items = 0;
 }
 
 static int last_dim(const struct pdl_tensor *t)
@@ -47,6 +48,7 @@ static bool conv_features(const struct plan_site *s, bool filter, bool swapped,
             return false;
         cut->x[0] = cut->y[0] = 1;
         cut->w[0] = cut->w[1] = 0;
+        cut->items = groups;
         return true;
     }
     if (filter) {
@@ -177,15 +179,94 @@ static bool batch_norm_follow(const struct plan_site *s, int operand, int d,
     return true;
 }
 
+/* Over the last dimension, or over each head of it. */
 static bool layer_norm_follow(const struct plan_site *s, int operand, int d,
                               struct plan_cut *cut)
 {
+    int64_t size = s->node->attr.features;
+    int64_t n = s->x->rank > 0 ? s->x->dim[s->x->rank - 1] : 0;
+
     (void)operand;
-    if (d >= last_dim(s->x))
+    if (d >= last_dim(s->x) && (size <= 0 || size >= n || n % size != 0))
         return false;
     none(cut);
     cut->x[0] = cut->y[0] = (int8_t)d;
+    if (d >= last_dim(s->x))
+        cut->items = n / size;
     return true;
+}
+
+/* ---- transformers --------------------------------------------------------- */
+
+/* A table's rows: a token finds its row on one rank, the others give 0. */
+static bool embedding_role(const struct plan_site *s, enum pdl_axis axis,
+                           int dim, struct plan_cut *cut)
+{
+    (void)dim;
+    none(cut);
+    if (axis == PDL_AXIS_DATA)
+        return cut_samples(s, cut);
+    if (axis != PDL_AXIS_TENSOR)
+        return false;
+    cut->w[0] = 0;
+    return true;
+}
+
+static bool embedding_follow(const struct plan_site *s, int operand, int d,
+                             struct plan_cut *cut)
+{
+    (void)operand;
+    none(cut);
+    cut->x[0] = cut->y[0] = (int8_t)d;
+    return d <= last_dim(s->x);
+}
+
+/* The row of a position; features of the table go with those of x. */
+static bool positions_follow(const struct plan_site *s, int operand, int d,
+                             struct plan_cut *cut)
+{
+    (void)operand;
+    none(cut);
+    if (d > 1)
+        return false;
+    (void)s;
+    cut->x[0] = cut->y[0] = (int8_t)d;
+    return true;
+}
+
+/* Heads: q, k, v and the result, in groups that share keys. Positions: those
+ * of the queries; keys and values are then needed whole. */
+static bool attention_follow(const struct plan_site *s, int operand, int d,
+                             struct plan_cut *cut)
+{
+    const struct pdl_attr *a = &s->node->attr;
+
+    none(cut);
+    if (s->node->nin != 3)
+        return false;
+    if (d == 1 && operand == 0) {
+        cut->x[0] = cut->y[0] = 1;
+        return true;
+    }
+    if (d != 2)
+        return false;
+    cut->x[0] = cut->x[1] = cut->x[2] = cut->y[0] = 2;
+    cut->items = a->kv_heads ? a->kv_heads : a->heads;
+    return true;
+}
+
+/* A rotation turns pairs of features. */
+static bool rope_follow(const struct plan_site *s, int operand, int d,
+                        struct plan_cut *cut)
+{
+    int64_t n = s->x->rank > 0 ? s->x->dim[s->x->rank - 1] : 0;
+
+    (void)operand;
+    none(cut);
+    cut->x[0] = cut->y[0] = (int8_t)d;
+    if (d >= last_dim(s->x))
+        cut->items = n / 2;
+    return s->node->nin == 1 && (d < last_dim(s->x) || n % 2 == 0);
 }
 
 /* ---- windows without weights --------------------------------------------- */
@@ -259,6 +340,10 @@ static const struct rule {
     {"batch_norm",       NULL,        batch_norm_follow, STATISTICS},
     {"layer_norm",       NULL,        layer_norm_follow, 0},
     {"rms_norm",         NULL,        layer_norm_follow, 0},
+    {"embedding",        embedding_role, embedding_follow, 0},
+    {"position_embedding", NULL,      positions_follow,  0},
+    {"attention",        NULL,        attention_follow,  0},
+    {"rope",             NULL,        rope_follow,       0},
     {"max_pool",         NULL,        pool_follow,       WINDOW},
     {"avg_pool",         NULL,        pool_follow,       WINDOW},
     {"global_avg_pool",  NULL,        global_avg_follow, 0},
@@ -276,6 +361,14 @@ static const char *const pointwise[] = {
     "elu",   "dropout", "identity", "leaky_relu", "softplus",   "prelu",
     "scale", "cast",    "exp",      "sqrt",       NULL};
 
+static bool is_pointwise(const char *op)
+{
+    for (int i = 0; pointwise[i]; i++)
+        if (pointwise[i][0] == op[0] && strcmp(pointwise[i], op) == 0)
+            return true;
+    return false;
+}
+
 static const struct rule *find(const char *op)
 {
     static const struct rule each = {"", NULL, pointwise_follow, 0};
@@ -284,10 +377,7 @@ static const struct rule *find(const char *op)
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (rules[i].op[0] == op[0] && strcmp(rules[i].op, op) == 0)
             return &rules[i];
-    for (int i = 0; pointwise[i]; i++)
-        if (pointwise[i][0] == op[0] && strcmp(pointwise[i], op) == 0)
-            return &each;
-    return &other;
+    return is_pointwise(op) ? &each : &other;
 }
 
 void plan_site_init(const struct pdl_model *m, int node, int64_t parts,
@@ -345,6 +435,11 @@ bool plan_rule_window(const struct plan_site *s, int d, struct pdl_window *w,
     };
     *transposed = swap;
     return true;
+}
+
+bool plan_rule_is_pointwise(const struct pdl_node *n)
+{
+    return is_pointwise(n->op->name);
 }
 
 bool plan_rule_has_role(const struct pdl_node *n)

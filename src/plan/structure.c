@@ -69,9 +69,7 @@ static bool model_shape(const struct form *c, const struct pdl_plan_tensor *t)
 
 static bool free_shape(const struct pdl_plan_tensor *t)
 {
-    if (t->kind == PDL_PLAN_STATISTIC)
-        return t->ndims == 3 && t->dim[1] == 2;
-    return t->kind == PDL_PLAN_LABEL;
+    return t->kind == PDL_PLAN_STATISTIC || t->kind == PDL_PLAN_LABEL;
 }
 
 static enum pdl_status tensor(const struct form *c, int i)
@@ -94,7 +92,7 @@ static enum pdl_status tensor(const struct form *c, int i)
             return bad_tensor(c, i, "has a frame that does not fit its size");
     }
     for (int f = 0; f < c->p->mesh->nfactors; f++)
-        if (t->place.at[f] < PDL_PARTIAL || t->place.at[f] >= t->ndims)
+        if (t->place.at[f] < PDL_PARTIAL_MAX || t->place.at[f] >= t->ndims)
             return bad_tensor(c, i, "is cut in a dimension it has not");
     if (!pdl_prod64(t->dim, t->ndims, &n) || !pdl_mul64(n, bits, &n) ||
         n > LARGEST_BYTES)
@@ -136,8 +134,8 @@ static bool is_sums(const struct form *c, int t, const struct pdl_node *n)
 {
     const struct pdl_tensor *x = &c->p->model->tensors[n->in[0]];
 
-    return is_statistic(c, t) && x->rank >= 1 &&
-           c->p->tensors[t].dim[2] == x->dim[0];
+    return is_statistic(c, t) && x->rank >= 1 && c->p->tensors[t].ndims == 3 &&
+           c->p->tensors[t].dim[1] == 2 && c->p->tensors[t].dim[2] == x->dim[0];
 }
 
 /* The next k operands are these tensors of the model; steps over them. */
@@ -258,23 +256,46 @@ static bool statistics_fit(const struct form *c, const struct pdl_plan_op *o,
     return data_fits(c, o, n, true);
 }
 
-/* Outputs of the network, and labels with one item for all classes. */
-static bool loss_fits(const struct form *c, const struct pdl_plan_op *o)
+/* A tensor like y with n items in place of the classes. */
+static bool is_beside(const struct form *c, int t, int y,
+                      enum pdl_plan_kind kind, int64_t n)
 {
-    const struct pdl_plan_tensor *t = c->p->tensors, *y, *label;
+    const struct pdl_plan_tensor *a = &c->p->tensors[t];
+    const struct pdl_plan_tensor *b = &c->p->tensors[y];
+    int classes = plan_loss_classes(b->ndims);
 
-    if (o->pass != PDL_FORWARD || o->part != 0 || o->nin != 2 || o->nout != 1)
+    if (a->kind != kind || a->ndims != b->ndims)
         return false;
-    y = &t[o->in[0]];
-    label = &t[o->in[1]];
-    if (y->model_tensor < 0 || !is_like(c, o->in[0], y->model_tensor) ||
-        !is_of(c, o->out[0], y->model_tensor) ||
-        label->kind != PDL_PLAN_LABEL || label->ndims != y->ndims)
-        return false;
-    for (int d = 0; d < y->ndims; d++)
-        if (label->dim[d] != y->dim[d] && label->dim[d] != 1)
+    for (int d = 0; d < b->ndims; d++)
+        if (a->dim[d] != (d == classes ? n : b->dim[d]))
             return false;
     return true;
+}
+
+/* Outputs of the network, and labels with one item for all classes; in one
+ * part or three (plan.h). */
+static bool loss_fits(const struct form *c, const struct pdl_plan_op *o)
+{
+    const struct pdl_plan_tensor *t = c->p->tensors;
+    int y, made;
+
+    if (o->pass != PDL_FORWARD || o->nin < 1 || o->nout != 1)
+        return false;
+    y = o->in[0];
+    made = o->out[0];
+    if (t[y].ndims < 2 || t[y].model_tensor < 0 ||
+        !is_like(c, y, t[y].model_tensor) ||
+        (o->nin > 1 && !is_beside(c, o->in[1], y, PDL_PLAN_LABEL, 1)) ||
+        (o->nin > 2 && !is_beside(c, o->in[2], y, PDL_PLAN_STATISTIC, 1)) ||
+        (o->nin > 3 && !is_beside(c, o->in[3], y, PDL_PLAN_STATISTIC, 2)))
+        return false;
+    if (o->part == 0 && o->nin == 1)
+        return is_beside(c, made, y, PDL_PLAN_STATISTIC, 1);
+    if (o->part == 1)
+        return o->nin == 3 && is_beside(c, made, y, PDL_PLAN_STATISTIC, 2);
+    return (o->part == 0 ? o->nin == 2 : o->part == 2 && o->nin == 4) &&
+           t[made].kind == PDL_PLAN_GRADIENT &&
+           is_of(c, made, t[y].model_tensor);
 }
 
 static bool compute_fits(const struct form *c, const struct pdl_plan_op *o)
@@ -401,7 +422,8 @@ enum pdl_status plan_structure(const struct pdl_plan *p, struct plan_spot *spot,
     enum pdl_status st = PDL_OK;
 
     *spot = (struct plan_spot){-1, -1};
-    if (p->nstages < 1 || p->batch < 1 || p->micro_batches < 1 ||
+    if (p->nstages < 1 || p->lanes < 1 || p->nstages % p->lanes != 0 ||
+        p->batch < 1 || p->micro_batches < 1 ||
         p->mesh->nfactors > PDL_MAX_FACTORS)
         return pdl_fail(err, PDL_EWRONG, "plan: no batch, stage or mesh");
     for (int i = 0; i < p->ntensors && st == PDL_OK; i++)

@@ -37,7 +37,7 @@ static int64_t stage_of(const struct exec *x, int64_t rank)
 
 static bool here(const struct exec *x, int tensor, int64_t rank)
 {
-    return x->p->tensors[tensor].stage == stage_of(x, rank);
+    return x->p->tensors[tensor].stage % x->p->lanes == stage_of(x, rank);
 }
 
 static enum pdl_status wrong(struct exec *x, int op, int64_t rank,
@@ -97,7 +97,7 @@ static enum pdl_status load(struct exec *x, int64_t micro)
 {
     for (int t = 0; t < x->p->ntensors; t++) {
         enum pdl_plan_kind k = x->p->tensors[t].kind;
-        bool once = k == PDL_PLAN_WEIGHT;
+        bool once = k == PDL_PLAN_WEIGHT || k == PDL_PLAN_STATE;
 
         if (k != PDL_PLAN_INPUT && k != PDL_PLAN_LABEL && !once)
             continue;
@@ -247,6 +247,12 @@ static enum pdl_status compute(struct exec *x, int op, int64_t rank)
         .out = out,
         .group = group,
     };
+    if (o->node < 0) {
+        const struct pdl_plan_tensor *y = &x->p->tensors[o->in[0]];
+
+        call.classes = plan_loss_classes(y->ndims);
+        call.nclasses = y->dim[call.classes];
+    }
     plan_kernel(&x->m, &call);
     return x->m.missing ? wrong(x, op, rank, x->m.missing) : PDL_OK;
 }
@@ -375,6 +381,60 @@ static enum pdl_status keep_gradients(struct exec *x)
     return PDL_OK;
 }
 
+/* The operations of a stage's update program are one run. */
+static void update_program(const struct pdl_plan *p, int stage, int *first,
+                           int *end)
+{
+    const struct pdl_plan_stage *s = &p->stages[stage];
+    const struct pdl_plan_item *last;
+
+    *first = *end = 0;
+    if (s->nupdate == 0)
+        return;
+    last = &p->items[s->first_update + s->nupdate - 1];
+    *first = p->items[s->first_update].first_op;
+    *end = last->first_op + last->nops;
+}
+
+/* Has everything arrived that the operation receives? */
+static bool arrived(struct exec *x, int op)
+{
+    const struct pdl_plan_op *o = &x->p->ops[op];
+
+    for (int64_t r = 0; o->kind == PDL_PLAN_OP_RECV && r < x->ranks; r++)
+        if (here(x, o->out[0], r) && !part(x, o->out[0], r)->at)
+            return false;
+    return true;
+}
+
+/* Stages exchange gradients of tied weights: a receive waits, the others go
+ * on. */
+static enum pdl_status run_updates(struct exec *x)
+{
+    int *next = PDL_NEW(x->m.arena, int, x->p->nstages), first, end;
+    enum pdl_status st = next ? PDL_OK : PDL_ENOMEM;
+    bool moved = true, waits = false;
+
+    for (int s = 0; st == PDL_OK && s < x->p->nstages; s++)
+        update_program(x->p, s, &next[s], &end);
+    while (moved && st == PDL_OK) {
+        moved = waits = false;
+        for (int s = 0; s < x->p->nstages; s++) {
+            update_program(x->p, s, &first, &end);
+            for (; next[s] < end && st == PDL_OK && arrived(x, next[s]);
+                 next[s]++) {
+                st = run_op(x, next[s]);
+                moved = true;
+            }
+            waits = waits || next[s] < end;
+        }
+    }
+    if (st == PDL_OK && waits)
+        st = pdl_fail(x->err, PDL_EWRONG,
+                      "the updates of stages wait for each other");
+    return st;
+}
+
 static enum pdl_status run_step(struct exec *x)
 {
     enum pdl_status st = PDL_OK;
@@ -390,10 +450,7 @@ static enum pdl_status run_step(struct exec *x)
         if (st == PDL_OK)
             st = keep_gradients(x);
     }
-    for (int s = 0; s < x->p->nstages && st == PDL_OK; s++)
-        st =
-            run_items(x, x->p->stages[s].first_update, x->p->stages[s].nupdate);
-    return st;
+    return st == PDL_OK ? run_updates(x) : st;
 }
 
 static enum pdl_status compare(struct exec *x, const struct plan_part *truth)
@@ -402,7 +459,8 @@ static enum pdl_status compare(struct exec *x, const struct plan_part *truth)
         const struct pdl_plan_tensor *pt = &x->p->tensors[t];
         int64_t i[PDL_BOX_DIMS];
 
-        if (pt->kind != PDL_PLAN_WEIGHT || pt->model_tensor < 0)
+        if ((pt->kind != PDL_PLAN_WEIGHT && pt->kind != PDL_PLAN_STATE) ||
+            pt->model_tensor < 0)
             continue;
         for (int64_t r = 0; r < x->ranks; r++) {
             struct plan_part *p = part(x, t, r);

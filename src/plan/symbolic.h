@@ -33,6 +33,20 @@ bool plan_part_make(struct plan_machine *m, struct plan_part *p);
 void plan_box_start(const struct pdl_box *b, int64_t *index);
 bool plan_box_next(const struct pdl_box *b, int64_t *index);
 
+/* -1: the index is not in the part */
+int64_t plan_part_offset(const struct plan_part *p, const int64_t *index);
+void plan_part_add(struct plan_part *p, const int64_t *index, plan_num v);
+
+#define PLAN_EACH(box, index)                                       \
+    for (bool go_##index =                                          \
+             (plan_box_start((box), (index)), !pdl_box_empty(box)); \
+         go_##index; go_##index = plan_box_next((box), (index)))
+
+static inline plan_num plan_num_square(plan_num a)
+{
+    return plan_num_mul(a, a);
+}
+
 /* One pass of one node on the parts at hand. Outputs are allocated with their
  * boxes set and zeroed. */
 struct plan_call {
@@ -42,10 +56,15 @@ struct plan_call {
     int nin, nout;
     const struct plan_part *const *in;
     struct plan_part *const *out;
+    int classes; /* the loss: their dimension, and how many there are */
+    int64_t nclasses;
     /* batch norm without exchange: its statistics are taken over these */
     const struct pdl_box *group;
 };
 void plan_kernel(struct plan_machine *m, const struct plan_call *c);
+/* symbolic_loss.c, symbolic_transformer.c; false: not one of theirs */
+void plan_kernel_loss(struct plan_machine *m, const struct plan_call *c);
+bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c);
 
 /* symbolic_graph.c: the weights after one step of the unsharded graph */
 enum pdl_status plan_reference(struct plan_machine *m, const struct pdl_plan *p,

@@ -207,7 +207,7 @@ static bool backward_data(struct graph *g, int node)
 static void loss(struct graph *g, int tensor, int64_t micro)
 {
     const struct pdl_tensor *t = &g->m->model->tensors[tensor];
-    int classes = t->rank >= 3 ? 1 : t->rank;
+    int classes = plan_loss_classes(t->rank + 1);
     struct plan_part label = {.box = g->value[tensor].box};
     const struct plan_part *in[2] = {&g->value[tensor], &label};
     struct plan_part dy = {.box = g->value[tensor].box}, *out[1] = {&dy};
@@ -219,6 +219,8 @@ static void loss(struct graph *g, int tensor, int64_t micro)
         return;
     }
     fill(g, (uint64_t)g->m->model->ntensors, micro, &label);
+    c.classes = classes;
+    c.nclasses = t->dim[classes - 1];
     plan_kernel(g->m, &c);
     add_into(&g->grad[tensor], &dy);
 }

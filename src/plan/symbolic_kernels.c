@@ -43,7 +43,7 @@ plan_num plan_num_of(uint64_t seed, uint64_t tensor, uint64_t element)
 
 /* ---- parts ----------------------------------------------------------------- */
 
-static int64_t offset(const struct plan_part *p, const int64_t *index)
+int64_t plan_part_offset(const struct plan_part *p, const int64_t *index)
 {
     int64_t o = 0;
 
@@ -58,7 +58,7 @@ static int64_t offset(const struct plan_part *p, const int64_t *index)
 plan_num plan_part_get(struct plan_machine *m, const struct plan_part *p,
                        const int64_t *index)
 {
-    int64_t o = p->at ? offset(p, index) : -1;
+    int64_t o = p->at ? plan_part_offset(p, index) : -1;
 
     if (o < 0) {
         if (!m->missing)
@@ -70,7 +70,7 @@ plan_num plan_part_get(struct plan_machine *m, const struct plan_part *p,
 
 void plan_part_put(struct plan_part *p, const int64_t *index, plan_num v)
 {
-    p->at[offset(p, index)] = v;
+    p->at[plan_part_offset(p, index)] = v;
 }
 
 bool plan_part_make(struct plan_machine *m, struct plan_part *p)
@@ -94,25 +94,9 @@ bool plan_box_next(const struct pdl_box *b, int64_t *index)
     return false;
 }
 
-#define EACH(box, index)                                            \
-    for (bool go_##index =                                          \
-             (plan_box_start((box), (index)), !pdl_box_empty(box)); \
-         go_##index; go_##index = plan_box_next((box), (index)))
-
-static plan_num at(struct plan_machine *m, const struct plan_part *p,
-                   const int64_t *i)
+void plan_part_add(struct plan_part *p, const int64_t *i, plan_num v)
 {
-    return plan_part_get(m, p, i);
-}
-
-static plan_num square(plan_num a)
-{
-    return plan_num_mul(a, a);
-}
-
-static void accumulate(struct plan_part *p, const int64_t *i, plan_num v)
-{
-    int64_t o = offset(p, i);
+    int64_t o = plan_part_offset(p, i);
 
     p->at[o] = plan_num_add(p->at[o], v);
 }
@@ -234,27 +218,29 @@ static void contract_forward(struct plan_machine *m, const struct plan_call *k)
     int64_t wi[PDL_BOX_DIMS] = {0}, lo, hi;
 
     if (k->part == 1) { /* the bias, after the partial sums have met */
-        EACH(&y->box, yi)
-        plan_part_put(
-            y, yi,
-            plan_num_add(at(m, k->in[0], yi), at(m, k->in[1], &yi[c.feature])));
+        PLAN_EACH(&y->box, yi)
+        plan_part_put(y, yi,
+                      plan_num_add(plan_part_get(m, k->in[0], yi),
+                                   plan_part_get(m, k->in[1], &yi[c.feature])));
         return;
     }
-    EACH(&y->box, yi)
+    PLAN_EACH(&y->box, yi)
     {
-        plan_num sum = k->nin > 2 ? at(m, k->in[2], &yi[c.feature]) : 0;
+        plan_num sum =
+            k->nin > 2 ? plan_part_get(m, k->in[2], &yi[c.feature]) : 0;
 
         memcpy(xi, yi, sizeof xi);
         channel_range(&c, k->in[1], yi[c.feature], &lo, &hi);
         for (int64_t ch = lo; ch < hi; ch++)
-            EACH(&kb, ki)
+            PLAN_EACH(&kb, ki)
             {
                 if (!meet(&c, m, k->node, yi, ki, xi))
                     continue;
                 xi[c.feature] = ch;
                 weight_index(&c, yi[c.feature], ch, ki, wi);
-                sum = plan_num_add(sum, plan_num_mul(at(m, k->in[0], xi),
-                                                     at(m, k->in[1], wi)));
+                sum = plan_num_add(
+                    sum, plan_num_mul(plan_part_get(m, k->in[0], xi),
+                                      plan_part_get(m, k->in[1], wi)));
             }
         plan_part_put(y, yi, sum);
     }
@@ -276,7 +262,7 @@ static void contract_data(struct plan_machine *m, const struct plan_call *k)
 
     for (int s = 0; s < c.nspatial; s++)
         all.hi[s] = yt->dim[s + 1];
-    EACH(&dx->box, xi)
+    PLAN_EACH(&dx->box, xi)
     {
         plan_num sum = 0;
         int64_t group = xi[c.feature] / c.per_group_in;
@@ -290,8 +276,8 @@ static void contract_data(struct plan_machine *m, const struct plan_call *k)
             hi = w->box.hi[0] < hi ? w->box.hi[0] : hi;
         }
         memcpy(yi, xi, sizeof yi);
-        EACH(&all, si)
-        EACH(&kb, ki)
+        PLAN_EACH(&all, si)
+        PLAN_EACH(&kb, ki)
         {
             bool hit = true;
 
@@ -304,8 +290,9 @@ static void contract_data(struct plan_machine *m, const struct plan_call *k)
             for (int64_t f = lo; hit && f < hi; f++) {
                 yi[c.feature] = f;
                 weight_index(&c, f, xi[c.feature], ki, wi);
-                sum = plan_num_add(
-                    sum, plan_num_mul(at(m, k->in[0], yi), at(m, w, wi)));
+                sum = plan_num_add(sum,
+                                   plan_num_mul(plan_part_get(m, k->in[0], yi),
+                                                plan_part_get(m, w, wi)));
             }
         }
         plan_part_put(dx, xi, sum);
@@ -323,24 +310,25 @@ static void contract_weights(struct plan_machine *m, const struct plan_call *k)
             ki[PDL_BOX_DIMS] = {0};
     int64_t wi[PDL_BOX_DIMS] = {0};
 
-    EACH(&dy->box, yi)
+    PLAN_EACH(&dy->box, yi)
     {
-        plan_num d = at(m, dy, yi);
+        plan_num d = plan_part_get(m, dy, yi);
         int64_t base = yi[c.feature] / c.per_group_out * c.per_group_in;
 
         memcpy(xi, yi, sizeof xi);
         for (int64_t ch = base; ch < base + c.per_group_in; ch++)
-            EACH(&kb, ki)
+            PLAN_EACH(&kb, ki)
             {
                 if (!meet(&c, m, k->node, yi, ki, xi))
                     continue;
                 xi[c.feature] = ch;
                 weight_index(&c, yi[c.feature], ch, ki, wi);
-                if (offset(dw, wi) >= 0)
-                    accumulate(dw, wi, plan_num_mul(d, at(m, x, xi)));
+                if (plan_part_offset(dw, wi) >= 0)
+                    plan_part_add(dw, wi,
+                                  plan_num_mul(d, plan_part_get(m, x, xi)));
             }
-        if (k->nout > 1 && offset(k->out[1], &yi[c.feature]) >= 0)
-            accumulate(k->out[1], &yi[c.feature], d);
+        if (k->nout > 1 && plan_part_offset(k->out[1], &yi[c.feature]) >= 0)
+            plan_part_add(k->out[1], &yi[c.feature], d);
     }
 }
 
@@ -377,32 +365,33 @@ static void pointwise(struct plan_machine *m, const struct plan_call *k)
     int64_t i[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0};
 
     if (k->pass == PDL_FORWARD) {
-        EACH(&k->out[0]->box, i)
+        PLAN_EACH(&k->out[0]->box, i)
         {
             plan_num v = 1, s = 3;
 
             for (int a = 0; a < n->nin; a++) {
                 operand_index(&t[n->in[a]], &t[n->out[0]], i, xi);
-                s = plan_num_add(s, at(m, k->in[a], xi));
-                v = plan_num_mul(v, at(m, k->in[a], xi));
+                s = plan_num_add(s, plan_part_get(m, k->in[a], xi));
+                v = plan_num_mul(v, plan_part_get(m, k->in[a], xi));
             }
             if (plan_is(n, "add"))
                 v = plan_num_add(s, P - 3);
             else if (n->nin == 1)
-                v = plan_num_mul(s, square(s));
+                v = plan_num_mul(s, plan_num_square(s));
             plan_part_put(k->out[0], i, v);
         }
         return;
     }
     /* in: dy, then the saved inputs or output; operands of full shape only */
     for (int o = 0; o < k->nout; o++)
-        EACH(&k->out[o]->box, i)
+        PLAN_EACH(&k->out[o]->box, i)
         {
-            plan_num d = at(m, k->in[0], i);
+            plan_num d = plan_part_get(m, k->in[0], i);
 
             for (int a = 1; a < k->nin; a++)
                 if (!saves_x || n->nin == 1 || a - 1 != o)
-                    d = plan_num_mul(d, plan_num_add(7, at(m, k->in[a], i)));
+                    d = plan_num_mul(
+                        d, plan_num_add(7, plan_part_get(m, k->in[a], i)));
             plan_part_put(k->out[o], i, d);
         }
 }
@@ -416,24 +405,24 @@ static void bn_sums(struct plan_machine *m, const struct plan_part *x,
 {
     int64_t i[PDL_BOX_DIMS] = {0};
 
-    EACH(over, i)
+    PLAN_EACH(over, i)
     {
         int64_t s0[3] = {sums->box.lo[0], 0, i[1]};
         int64_t s1[3] = {sums->box.lo[0], 1, i[1]};
-        plan_num v = at(m, x, i);
+        plan_num v = plan_part_get(m, x, i);
 
-        if (offset(sums, s0) < 0) {
+        if (plan_part_offset(sums, s0) < 0) {
             m->missing = "a statistic";
             return;
         }
         if (dy) {
-            plan_num d = at(m, dy, i);
+            plan_num d = plan_part_get(m, dy, i);
 
-            accumulate(sums, s0, d);
-            accumulate(sums, s1, plan_num_mul(d, v));
+            plan_part_add(sums, s0, d);
+            plan_part_add(sums, s1, plan_num_mul(d, v));
         } else {
-            accumulate(sums, s0, v);
-            accumulate(sums, s1, square(v));
+            plan_part_add(sums, s0, v);
+            plan_part_add(sums, s1, plan_num_square(v));
         }
     }
 }
@@ -443,7 +432,7 @@ static plan_num bn_stat(struct plan_machine *m, const struct plan_part *sums,
 {
     int64_t i[3] = {sums->box.lo[0], which, c};
 
-    return at(m, sums, i);
+    return plan_part_get(m, sums, i);
 }
 
 static void bn_normalise(struct plan_machine *m, const struct plan_part *x,
@@ -454,13 +443,14 @@ static void bn_normalise(struct plan_machine *m, const struct plan_part *x,
 {
     int64_t i[PDL_BOX_DIMS] = {0};
 
-    EACH(over, i)
+    PLAN_EACH(over, i)
     {
-        plan_num v = plan_num_add(at(m, x, i), bn_stat(m, sums, 0, i[1]));
+        plan_num v =
+            plan_num_add(plan_part_get(m, x, i), bn_stat(m, sums, 0, i[1]));
 
         v = plan_num_mul(v, plan_num_add(1, bn_stat(m, sums, 1, i[1])));
-        v = plan_num_mul(v, at(m, scale, &i[1]));
-        plan_part_put(y, i, plan_num_add(v, at(m, shift, &i[1])));
+        v = plan_num_mul(v, plan_part_get(m, scale, &i[1]));
+        plan_part_put(y, i, plan_num_add(v, plan_part_get(m, shift, &i[1])));
     }
 }
 
@@ -473,13 +463,14 @@ static void bn_gradient(struct plan_machine *m, const struct plan_part *x,
 {
     int64_t i[PDL_BOX_DIMS] = {0};
 
-    EACH(over, i)
+    PLAN_EACH(over, i)
     {
-        plan_num v = plan_num_mul(at(m, dy, i), at(m, scale, &i[1]));
+        plan_num v = plan_num_mul(plan_part_get(m, dy, i),
+                                  plan_part_get(m, scale, &i[1]));
 
         v = plan_num_mul(v, plan_num_add(1, bn_stat(m, sums, 1, i[1])));
-        v = plan_num_add(v,
-                         plan_num_mul(at(m, x, i), bn_stat(m, back, 0, i[1])));
+        v = plan_num_add(
+            v, plan_num_mul(plan_part_get(m, x, i), bn_stat(m, back, 0, i[1])));
         v = plan_num_add(v, bn_stat(m, back, 1, i[1]));
         plan_part_put(dx, i, v);
     }
@@ -508,10 +499,10 @@ static void bn_weight_gradient(struct plan_machine *m,
 {
     int64_t i[PDL_BOX_DIMS] = {0};
 
-    EACH(&scale->box, i)
+    PLAN_EACH(&scale->box, i)
     {
-        accumulate(shift, i, bn_stat(m, back, 0, i[0]));
-        accumulate(scale, i, bn_stat(m, back, 1, i[0]));
+        plan_part_add(shift, i, bn_stat(m, back, 0, i[0]));
+        plan_part_add(scale, i, bn_stat(m, back, 1, i[0]));
     }
 }
 
@@ -564,16 +555,16 @@ static void pool(struct plan_machine *m, const struct plan_call *k)
     int64_t si[PDL_BOX_DIMS] = {0}, got[PDL_BOX_DIMS] = {0};
 
     if (k->pass == PDL_FORWARD) {
-        EACH(&k->out[0]->box, yi)
+        PLAN_EACH(&k->out[0]->box, yi)
         {
             plan_num sum = 0;
 
             memcpy(xi, yi, sizeof xi);
-            EACH(&kb, ki)
+            PLAN_EACH(&kb, ki)
             if (meet(&c, m, k->node, yi, ki, xi)) {
-                plan_num v = at(m, k->in[0], xi);
+                plan_num v = plan_part_get(m, k->in[0], xi);
 
-                sum = plan_num_add(sum, max ? square(v) : v);
+                sum = plan_num_add(sum, max ? plan_num_square(v) : v);
             }
             plan_part_put(k->out[0], yi, sum);
         }
@@ -581,13 +572,13 @@ static void pool(struct plan_machine *m, const struct plan_call *k)
     }
     for (int s = 0; s < c.nspatial; s++)
         all.hi[s] = yt->dim[s + 1];
-    EACH(&k->out[0]->box, xi)
+    PLAN_EACH(&k->out[0]->box, xi)
     {
         plan_num sum = 0;
 
         memcpy(yi, xi, sizeof yi);
-        EACH(&all, si)
-        EACH(&kb, ki)
+        PLAN_EACH(&all, si)
+        PLAN_EACH(&kb, ki)
         {
             bool hit = true;
 
@@ -600,9 +591,10 @@ static void pool(struct plan_machine *m, const struct plan_call *k)
             if (!hit)
                 continue;
             /* the position of the largest travels with dy */
-            sum = plan_num_add(sum, max ? plan_num_mul(at(m, k->in[0], yi),
-                                                       at(m, k->in[1], yi))
-                                        : at(m, k->in[0], yi));
+            sum = plan_num_add(
+                sum, max ? plan_num_mul(plan_part_get(m, k->in[0], yi),
+                                        plan_part_get(m, k->in[1], yi))
+                         : plan_part_get(m, k->in[0], yi));
         }
         plan_part_put(k->out[0], xi, sum);
     }
@@ -613,14 +605,14 @@ static void global_pool(struct plan_machine *m, const struct plan_call *k)
     const struct plan_part *x = k->pass == PDL_FORWARD ? k->in[0] : k->out[0];
     int64_t i[PDL_BOX_DIMS] = {0}, y[PDL_BOX_DIMS] = {0};
 
-    EACH(&x->box, i)
+    PLAN_EACH(&x->box, i)
     {
         y[0] = i[0];
         y[1] = i[1];
         if (k->pass == PDL_FORWARD)
-            accumulate(k->out[0], y, at(m, k->in[0], i));
+            plan_part_add(k->out[0], y, plan_part_get(m, k->in[0], i));
         else
-            plan_part_put(k->out[0], i, at(m, k->in[0], y));
+            plan_part_put(k->out[0], i, plan_part_get(m, k->in[0], y));
     }
 }
 
@@ -644,13 +636,13 @@ static void flatten(struct plan_machine *m, const struct plan_call *k)
     const struct plan_part *x = k->pass == PDL_FORWARD ? k->in[0] : k->out[0];
     int64_t i[PDL_BOX_DIMS] = {0}, f[2];
 
-    EACH(&x->box, i)
+    PLAN_EACH(&x->box, i)
     {
         flat_index(xt, i, f);
         if (k->pass == PDL_FORWARD)
-            plan_part_put(k->out[0], f, at(m, k->in[0], i));
+            plan_part_put(k->out[0], f, plan_part_get(m, k->in[0], i));
         else
-            plan_part_put(k->out[0], i, at(m, k->in[0], f));
+            plan_part_put(k->out[0], i, plan_part_get(m, k->in[0], f));
     }
 }
 
@@ -667,36 +659,17 @@ static void concat(struct plan_machine *m, const struct plan_call *k)
             k->pass == PDL_FORWARD ? k->in[a] : k->out[o];
 
         if (k->pass == PDL_FORWARD || o < k->nout)
-            EACH(&x->box, i)
+            PLAN_EACH(&x->box, i)
             {
                 memcpy(y, i, sizeof y);
                 y[axis] += base;
                 if (k->pass == PDL_FORWARD)
-                    plan_part_put(k->out[0], y, at(m, k->in[a], i));
+                    plan_part_put(k->out[0], y, plan_part_get(m, k->in[a], i));
                 else
-                    plan_part_put(k->out[o], i, at(m, k->in[0], y));
+                    plan_part_put(k->out[o], i, plan_part_get(m, k->in[0], y));
             }
         o++;
         base += t->dim[axis - 1];
-    }
-}
-
-/* dy = y^2 + 5 label: the labels are looked up at the class 0 of y's place. */
-static void loss(struct plan_machine *m, const struct plan_call *k)
-{
-    int64_t i[PDL_BOX_DIMS] = {0}, l[PDL_BOX_DIMS] = {0};
-
-    EACH(&k->out[0]->box, i)
-    {
-        const struct pdl_box *b = &k->in[1]->box;
-
-        memcpy(l, i, sizeof l);
-        for (int d = 1; d < b->ndims; d++)
-            if (b->hi[d] - b->lo[d] == 1 && b->lo[d] == 0)
-                l[d] = 0;
-        plan_part_put(k->out[0], i,
-                      plan_num_add(square(at(m, k->in[0], i)),
-                                   plan_num_mul(5, at(m, k->in[1], l))));
     }
 }
 
@@ -720,9 +693,11 @@ void plan_kernel(struct plan_machine *m, const struct plan_call *c)
     };
 
     if (!c->node) {
-        loss(m, c);
+        plan_kernel_loss(m, c);
         return;
     }
+    if (plan_kernel_transformer(m, c))
+        return;
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         if (strcmp(kernels[i].op, c->node->op->name) == 0) {
             kernels[i].run(m, c);

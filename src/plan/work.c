@@ -55,6 +55,21 @@ static const struct pdl_plan_op *forward_of(const struct pdl_plan *p, int op)
     return first >= 0 ? &p->ops[first] : NULL;
 }
 
+/* A rank has its share of the heads: whole groups that share keys. */
+static void local_heads(const struct pdl_plan *p, const struct pdl_node *n,
+                        const struct pdl_tensor *q, struct pdl_attr *attr)
+{
+    const struct pdl_tensor *whole = &p->model->tensors[n->in[0]];
+    int64_t size = attr->head_dim;
+
+    if (attr->heads <= 0 || size <= 0 || q->rank < 1 || whole->rank < 1)
+        return;
+    if (attr->kv_heads > 0)
+        attr->kv_heads =
+            attr->kv_heads * q->dim[q->rank - 1] / whole->dim[whole->rank - 1];
+    attr->heads = q->dim[q->rank - 1] / size;
+}
+
 static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
 {
     const struct pdl_plan_op *o = &p->ops[op], *f;
@@ -85,6 +100,7 @@ static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
     if (attr.groups > 1) /* a rank has its share of the groups */
         attr.groups =
             attr.groups * t[0].dim[0] / p->model->tensors[n->in[0]].dim[0];
+    local_heads(p, n, &t[0], &attr);
     use = (struct pdl_op_use){&attr, in, w, n->nin, f->nin - n->nin};
     if (!n->op->flops(&use, &t[k], &result))
         return 0;

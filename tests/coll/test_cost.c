@@ -157,7 +157,8 @@ static double simulated_time(const struct pdl_coll_job *job,
 static void closed_form_contention_and_simulation_agree(void **state)
 {
     static const char *const overlapping[] = {"segmented-ring", "kautz",
-                                              "kautz-small", "neighbours"};
+                                              "kautz-small",    "neighbours",
+                                              "ordered",        "flat"};
     static const int sizes[] = {2, 3, 4, 6, 8, 12, 13, 16, 32};
     int compared = 0;
 
@@ -172,7 +173,8 @@ static void closed_form_contention_and_simulation_agree(void **state)
             int p = sizes[k];
             double form, flow, model;
 
-            for (int j = 0; j < 4; j++)
+            for (size_t j = 0; j < sizeof overlapping / sizeof overlapping[0];
+                 j++)
                 skip = skip || strcmp(alg->name, overlapping[j]) == 0;
             /* 48*P*P bytes in parts that are all equal */
             if (!skip && !alg->sparse &&

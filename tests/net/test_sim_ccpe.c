@@ -2,8 +2,8 @@
  * al., CCPE 2021; SimGrid 3.19, 256 GPUs, mean of 1000 calls): time and link
  * energy of the flat ring and of the ring of rings.
  *
- * The logs had noise in every rank's time, which keeps the flat ring's ranks
- * out of step; without any, ranks of one leaf stay in step for ever and 2 MiB
+ * The logs had noise in every rank's time between calls, which keeps the flat
+ * ring's ranks out of step; without any, ranks of one leaf stay in step for ever and 2 MiB
  * comes out 18 % early. So the ranks here start with a first exchange of a
  * few bytes more or less. Left out: 16 MiB of the flat ring, whose chunks are
  * just at the 64 KiB where SMPI changes its ways (9 % early), and 1 MiB of the

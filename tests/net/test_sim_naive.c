@@ -145,7 +145,7 @@ static void smpi_factors(int64_t bytes, double *lf, double *bf)
         {9376, 2.59299, 0.58729},   {5776, 2.18796, 1.08739},
         {3484, 1.88101, 0.77493},   {1426, 1.61075, 0.608902},
         {732, 1.9503, 0.341987},    {257, 1.95341, 0.338112},
-        {-1, 2.01467, 0.812084}};
+        {0, 2.01467, 0.812084},     {-1, 1, 1}};
     int i = 0;
 
     while ((double)bytes <= t[i][0])
@@ -188,7 +188,7 @@ static long double weight_of(const struct plain *p, const struct message *m)
 
     for (int i = 0; i < p->w->nroute[m->src][m->dst]; i++)
         sum += p->w->links[p->w->route[m->src][m->dst][i]].latency_s;
-    return p->rtt ? 1 / fmax(sum, 1e-9) : 1;
+    return p->rtt && sum > 0 ? 1 / sum : 1;
 }
 
 static long double bound_of(const struct plain *p, const struct message *m)

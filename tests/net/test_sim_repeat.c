@@ -163,8 +163,8 @@ static void jitter_pauses_for_its_mean(void **state)
     pdl_traffic_repeat(&loop, &many);
     first = run(&many, false).time_s;
     assert_true(run(&many, true).time_s == first);
-    /* a message begins after the longer of two pauses: 1.5 means */
-    mean = (first - 3000 * alone()) / 9000;
+    /* a turn begins after the longer of two pauses: 1.5 means */
+    mean = (first - 3000 * alone()) / 3000;
     assert_true(fabs(mean / 1.5e-3 - 1) < 0.05);
     loop.seed = 1;
     assert_true(run(&many, false).time_s != first);

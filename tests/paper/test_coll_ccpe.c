@@ -2,83 +2,17 @@
  * as the author's program logged them from SimGrid 3.19 (256 GPUs unless said;
  * the mean of 1000 calls of MPI_Allreduce in a row, without a barrier).
  *
- * The program's own work between messages was timed and counted, scaled by
- * 5e10/9.3e12: some nanoseconds a message, never twice the same. The amount
- * is not in the logs. It hardly adds to the time, but it keeps ranks from
- * staying in step for ever, which without any noise the flat ring does (at
- * 2 MiB it is then 18 % and at 16 MiB 9 % too fast). So ranks pause here for
- * 2 ns on average (0.4 us of the program's own time); the flat ring
- * is the same within 1 % with 0.1, 1 and 2 ns.
- *
  * Energies as SimGrid's plugin samples them, from the first use of a link on.
- * Left out: binomial-binomial, whose logs have nearly twice our energy at the
- * same time (93 % of it idle; perhaps links were counted that our version of
- * the algorithm does not use), and 1 MiB of three algorithms, which is not in our copy of the table.
+ * Not compared: binomial-binomial (see the test of its bound in
+ * test_coll_ccpe_more.c) and 1 MiB of two others, whose energies are not in
+ * the published table.
  *
- * 46 of 48 times are within 1 %. Two are not, and we do not know why: 1 MiB of
- * ring-ring (1.4 % early) and of binomial-ring (1.7 % late). */
-#include "coll_paper.h"
+ * 46 of 48 times are within 1 %. The other two, 1 MiB of ring-ring and of
+ * binomial-ring, have several steady states and the log is one of them: see
+ * test_coll_ccpe_more.c. */
+#include "ccpe_paper.h"
 
-enum { CALLS = 9, SKIPPED = 3, NALGS = 6 };
-static const double JITTER = 2e-9;
-
-/* One of many allreduces in a row on the first p hosts (0: all), as SMPI
- * times them. */
-struct paper_run {
-    const char *topology, *alg;
-    int p;
-    int64_t bytes;
-    double density;
-    int calls, skipped; /* the mean of calls - skipped later ones */
-    double jitter_s;
-    enum pdl_energy energy;
-};
-
-static struct pdl_sim_result paper_calls(const struct paper_run *run, int calls)
-{
-    pdl_arena *a = pdl_arena_create((size_t)8 << 30);
-    const struct pdl_net *net = network(a, run->topology);
-    struct pdl_coll_job job =
-        job_on(net, "allreduce", run->alg, run->p, run->bytes, run->density);
-    struct pdl_sim_config config = {.share = PDL_SHARE_RTT,
-                                    .wire = PDL_WIRE_SMPI,
-                                    .weight_s = PDL_WEIGHT_S_SMPI,
-                                    .energy = run->energy};
-    struct pdl_traffic_loop loop = {.times = calls, .jitter_s = run->jitter_s};
-    struct pdl_sim_result got;
-    struct pdl_traffic traffic;
-    struct pdl_err err = {"", ""};
-
-    pdl_coll_traffic(&job, NULL, &loop.once);
-    pdl_traffic_repeat(&loop, &traffic);
-    if (pdl_sim_run(a, net, &traffic, &config, &got, &err) != PDL_OK)
-        fail_msg("%s", err.msg);
-    pdl_arena_destroy(a);
-    return got;
-}
-
-static void paper_run(const struct paper_run *run, double *time_s,
-                      double *energy_j)
-{
-    struct pdl_sim_result all = paper_calls(run, run->calls), first;
-    int n = run->calls - run->skipped;
-
-    first = run->skipped ? paper_calls(run, run->skipped)
-                         : (struct pdl_sim_result){.time_s = 0};
-    *time_s = (all.time_s - first.time_s) / n;
-    *energy_j = (all.energy_j - first.energy_j) / n;
-}
-
-static void compare(const char *what, double got, double want, double tolerance)
-{
-    double off = got / want - 1;
-
-    print_message("%-28s %9.4f, published %9.4f %+6.2f %%\n", what, got, want,
-                  100 * off);
-    if (!(fabs(off) <= tolerance))
-        fail_msg("%s: %.6g, published %.6g (%+.2f %%, allowed %.2f %%)", what,
-                 got, want, 100 * off, 100 * tolerance);
-}
+enum { NALGS = 6 };
 
 static const char *const algs[NALGS] = {"ring",          "ring-ring",
                                         "ring-rab",      "ring-rdb",
@@ -180,7 +114,7 @@ static void times_and_energies_by_network_size(void **state)
             struct paper_run run = {.topology = net,
                                     .alg = algs[k],
                                     .bytes = 32 << 20,
-                                    .calls = 4,
+                                    .calls = 6,
                                     .skipped = 2,
                                     .jitter_s = JITTER,
                                     .energy = PDL_ENERGY_PLUGIN};
@@ -193,40 +127,6 @@ static void times_and_energies_by_network_size(void **state)
         assert_true(fabs((1 - s[1] / s[0]) - 0.45) < 0.015);
         assert_true(fabs((1 - j[1] / j[0]) - 0.23) < 0.015);
     }
-}
-
-/* 128 MiB on 64 GPUs, one call each: all within 6 %, and 8 segments are
- * best. */
-static void pipeline_is_best_with_8_segments(void **state)
-{
-    static const struct {
-        int segments;
-        double ms;
-    } pipe[] = {
-        {2, 25.381}, {4, 24.557}, {8, 24.192}, {16, 24.583}, {32, 26.422}};
-    double best = 1;
-    int at = 0;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof pipe / sizeof pipe[0]; i++) {
-        char alg[64];
-        struct paper_run run = {.topology = "tsubame3:nodes=16",
-                                .alg = alg,
-                                .bytes = (int64_t)128 << 20,
-                                .calls = 1,
-                                .jitter_s = JITTER};
-        double s, j;
-
-        snprintf(alg, sizeof alg, "ring-ring-pipelined:k=4,segments=%d",
-                 pipe[i].segments);
-        paper_run(&run, &s, &j);
-        compare(alg, 1e3 * s, pipe[i].ms, 0.06);
-        if (s < best) {
-            best = s;
-            at = pipe[i].segments;
-        }
-    }
-    assert_int_equal(at, 8);
 }
 
 /* The tester: without any noise the flat ring of 2 MiB stays in step and is
@@ -251,7 +151,6 @@ int main(void)
         cmocka_unit_test(times_and_energies_up_to_16_mib),
         cmocka_unit_test(times_and_energies_from_32_mib),
         cmocka_unit_test(times_and_energies_by_network_size),
-        cmocka_unit_test(pipeline_is_best_with_8_segments),
         cmocka_unit_test(ranks_in_step_are_too_fast),
     };
 

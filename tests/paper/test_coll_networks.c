@@ -20,7 +20,8 @@ static double time_of(const char *topology, const char *coll, const char *alg,
         config.share = PDL_SHARE_RTT;
         config.wire = PDL_WIRE_SMPI;
         config.weight_s = PDL_WEIGHT_S_SMPI;
-        loop.jitter_s = 2e-9; /* ranks out of step, as in test_coll_ccpe.c */
+        loop.work_s =
+            2e-9; /* ranks out of step: each message was an MPI call */
     }
     pdl_coll_traffic(&job, NULL, &loop.once);
     pdl_traffic_repeat(&loop, &traffic);

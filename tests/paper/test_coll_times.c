@@ -1,6 +1,7 @@
 /* Simulated times against published ones: the sparse allreduces of IPCCC 2019
- * on ABCI, as the authors logged them from SimGrid 3.19; and closed hand values of rings and
- * butterflies on fat trees and tori that SimGrid 3.32 gives. */
+ * on ABCI, as the authors logged them from SimGrid 3.19; and closed hand
+ * values of rings and butterflies on fat trees and tori that SimGrid 3.32
+ * gives. */
 #include "coll_paper.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ static double time_and_work(const char *topology, const char *alg, int p,
     if (wire == PDL_WIRE_SMPI)
         config.weight_s = PDL_WEIGHT_S_SMPI;
     pdl_coll_traffic(&job, NULL, &loop.once);
-    loop.jitter_s = work_s / (double)pdl_coll_nsteps(&job, 0);
+    loop.work_s = work_s / (double)pdl_coll_nsteps(&job, 0);
     pdl_traffic_repeat(&loop, &traffic);
     if (pdl_sim_run(a, net, &traffic, &config, &got, &err) != PDL_OK)
         fail_msg("%s", err.msg);

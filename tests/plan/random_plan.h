@@ -22,14 +22,20 @@ struct net {
     pdl_build *b;
     struct pdl_rng *rng;
     int nspatial, layers;
+    int blocks; /* layers that form one by their names; 0: none */
     int tensor;
 };
 
 static const char *name(struct net *n, const char *kind)
 {
-    static char text[32];
+    static char text[48];
 
-    snprintf(text, sizeof text, "%s%d", kind, ++n->layers);
+    n->layers++;
+    if (n->blocks)
+        snprintf(text, sizeof text, "b.%d.%s%d", n->layers / n->blocks, kind,
+                 n->layers);
+    else
+        snprintf(text, sizeof text, "%s%d", kind, n->layers);
     return text;
 }
 
@@ -161,6 +167,28 @@ static void add_body(struct net *n)
         }
 }
 
+/* Two or three layers that share one weight, with others between them. */
+static void add_tied(struct net *n)
+{
+    const struct pdl_tensor *x = pdl_build_get(n->b, n->tensor);
+    int64_t dim[2] = {x->dim[0], x->dim[0]};
+    int w =
+        pdl_build_tensor(n->b, "shared", PDL_TENSOR_WEIGHT, PDL_F32, 2, dim);
+    struct pdl_attr a = {.features = dim[0], .no_bias = true};
+
+    for (int64_t i = pick(n->rng, 2, 3); i > 0; i--) {
+        n->tensor = pdl_build_node(
+            n->b, &(struct pdl_build_spec){.op = "linear",
+                                           .name = name(n, "tied"),
+                                           .attr = &a,
+                                           .in = &n->tensor,
+                                           .nin = 1,
+                                           .weights = &w,
+                                           .nweights = 1});
+        n->tensor = op(n, "sigmoid", &(struct pdl_attr){0});
+    }
+}
+
 static void add_head(struct net *n)
 {
     int kind = (int)pick(n->rng, 0, 2);
@@ -170,6 +198,8 @@ static void add_head(struct net *n)
     if (kind == 1)
         n->tensor = op(n, "global_avg_pool", &(struct pdl_attr){0});
     n->tensor = op(n, "flatten", &(struct pdl_attr){0});
+    if (pick(n->rng, 0, 2) == 0)
+        add_tied(n);
     for (int64_t i = pick(n->rng, 1, 2); i > 0; i--)
         n->tensor = op(n, "linear",
                        &(struct pdl_attr){.features = pick(n->rng, 1, 6),
@@ -185,6 +215,7 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
     const struct pdl_model *m;
     struct pdl_err err;
 
+    n.blocks = pick(rng, 0, 2) == 0 ? (int)pick(rng, 2, 5) : 0;
     n.nspatial = n.nspatial > 6 ? 3 : n.nspatial > 3 ? 2 : 1;
     n.tensor = pdl_build_tensor(n.b, "x", PDL_TENSOR_INPUT, PDL_F32,
                                 1 + n.nspatial, dim);
@@ -194,6 +225,61 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
     if (pdl_build_end(n.b, &m, &err) != PDL_OK)
         fail_msg("random model: %s", err.msg);
     return m;
+}
+
+/* ---- random transformers --------------------------------------------------- */
+
+/* Heads that do and do not share keys, odd vocabularies, tied heads. */
+static const struct pdl_model *random_transformer(pdl_arena *a,
+                                                  struct pdl_rng *rng)
+{
+    int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 2);
+    int64_t size = 2 * pick(rng, 1, 2);
+    const struct pdl_model *m;
+    struct pdl_err err;
+    char text[256];
+
+    if (pick(rng, 0, 1))
+        snprintf(text, sizeof text,
+                 "gpt:layers=%d,hidden=%d,heads=%d,vocab=%d,positions=8,seq=%d,"
+                 "tied=%d",
+                 (int)pick(rng, 1, 2), (int)(kv * share * size),
+                 (int)(kv * share), (int)pick(rng, 3, 9), (int)pick(rng, 2, 6),
+                 (int)pick(rng, 0, 1));
+    else
+        snprintf(text, sizeof text,
+                 "llama:layers=%d,hidden=%d,heads=%d,kv_heads=%d,head_dim=%d,"
+                 "ffn=%d,vocab=%d,seq=%d,tied=%d,qk_norm=%d",
+                 (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
+                 (int)kv, (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
+                 (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
+                 (int)pick(rng, 0, 1));
+    if (pdl_zoo_build(a, text, &m, &err) != PDL_OK)
+        fail_msg("%s: %s", text, err.msg);
+    return m;
+}
+
+static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
+{
+    static const char *const save[] = {"", ",save=gathered"};
+    static const char *const outer[] = {"data", "filter", "channel"};
+    int n = (int)pick(rng, 2, 4), m = (int)pick(rng, 1, 2), seq, k;
+    char pipe[32] = "", axes[64] = "";
+
+    if (pick(rng, 0, 2) == 0)
+        snprintf(pipe, sizeof pipe,
+                 pick(rng, 0, 1) ? "pipe=%d(1f1b,m=%d),"
+                                 : "pipe=%d(interleaved,m=%d,v=2),",
+                 2, 2);
+    if (pick(rng, 0, 1))
+        snprintf(axes, sizeof axes, "%s=%d,",
+                 outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 2) : 0],
+                 (int)pick(rng, 2, 3));
+    seq = (int)pick(rng, 0, 1);
+    k = (int)pick(rng, 0, 1);
+    snprintf(text, size, "%s%stensor=%d%s%s%s", pipe, axes, n,
+             seq ? "+seq" : "", seq ? save[k] : "",
+             !pipe[0] && m == 2 ? ",accumulate=2" : "");
 }
 
 /* ---- random strategies ----------------------------------------------------- */
@@ -264,12 +350,33 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
     }
     random_axes(rng, pick(rng, 1, 8), axes, sizeof axes);
     if (pick(rng, 0, 4) == 0)
-        snprintf(text, size, "pipe=2(gpipe,m=%d),%s%s", (int)pick(rng, 1, 2),
-                 axes, bn[pick(rng, 0, 2)]);
+        snprintf(text, size, "pipe=%d(gpipe,m=%d),%s%s", (int)pick(rng, 2, 4),
+                 (int)pick(rng, 1, 2), axes, bn[pick(rng, 0, 2)]);
     else
         snprintf(text, size, "%s%s%s%s", axes, bn[pick(rng, 0, 2)],
                  pick(rng, 0, 3) ? "" : ",exchange=paper",
                  pick(rng, 0, 5) ? "" : ",accumulate=2");
+}
+
+/* Transformations that go with any axes. */
+static void add_options(struct pdl_rng *rng, const char *axes, char *text,
+                        size_t size)
+{
+    static const char *const zero[] = {
+        "", "", "", ",zero=1", ",zero=2", ",zero=3", ",zero=3:2"};
+    static const char *const recompute[] = {"",
+                                            "",
+                                            "",
+                                            ",recompute=full",
+                                            ",recompute=selective",
+                                            ",recompute=selective-op"};
+    const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
+
+    if (strchr(axes, ';') && (*z || *r))
+        snprintf(text, size, "*: %s%s; %s", *z ? z + 1 : "", *z ? r : r + 1,
+                 axes);
+    else
+        snprintf(text, size, "%s%s%s", axes, z, r);
 }
 
 /* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
@@ -277,13 +384,19 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
                        char *what, size_t size, struct pdl_err *err)
 {
     struct pdl_rng rng = {.key = seed};
-    const struct pdl_model *m = random_model(a, &rng);
+    bool transformer = seed % 4 == 0;
+    const struct pdl_model *m =
+        transformer ? random_transformer(a, &rng) : random_model(a, &rng);
     struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
                                    .allow_empty = pick(&rng, 0, 3) > 0};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    char text[512];
+    char axes[512], text[600];
 
-    random_strategy(&rng, m, text, sizeof text);
+    if (transformer && pick(&rng, 0, 3) > 0)
+        random_tensor(&rng, axes, sizeof axes);
+    else
+        random_strategy(&rng, m, axes, sizeof axes);
+    add_options(&rng, axes, text, sizeof text);
     snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
              text, (long long)opt.batch);
     *err = (struct pdl_err){"", ""};
@@ -294,6 +407,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
      * than what it cuts */
     return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ||
                    strstr(err->msg, "cuts only") ||
+                   strstr(err->msg, "has no groups") ||
                    strstr(err->msg, "is smaller than")
                ? 1
                : -1;

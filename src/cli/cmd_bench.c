@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl bench: measures a collective on the machine it runs on. The work is
+ * done by paradl-run (src/run/bench.c); here the command line is checked, so
+ * that a mistake is one line and not one line a rank. */
+#include "cli_priv.h"
+
+#include "bench_options.h" /* of src/run */
+#include "paradl/coll.h"
+
+#include <string.h>
+
+static enum pdl_status check(const char *collective,
+                             const struct bench_options *o, struct pdl_err *err)
+{
+    int64_t ranks = o->ranks ? o->ranks : 2;
+    struct pdl_coll_job job;
+
+    if (ranks < 1 || ranks > 100000)
+        return pdl_fail(err, PDL_EINVAL, "-n: from 1 to 100000");
+    if (strcmp(collective, "allreduce") != 0) {
+        pdl_fail(err, PDL_EINVAL, "no benchmark of '%s'", collective);
+        pdl_hint(err, "there is one: allreduce");
+        return PDL_EINVAL;
+    }
+    if (!o->algorithm || strcmp(o->algorithm, "auto") == 0)
+        return PDL_OK;
+    return pdl_coll_job_make(collective, o->algorithm, (int)ranks, 1024, 4,
+                             &job, err);
+}
+
+static int bench(const struct pdl_args *args)
+{
+    const struct bench_options *o = args->opts;
+    struct pdl_err err = {"", ""};
+    bool memory = o->transport && strcmp(o->transport, "memory") == 0;
+
+    if (check(args->pos[0], o, &err) != PDL_OK)
+        return cli_usage(&err);
+    return cli_launch(&cli_bench, args, memory ? 0 : o->ranks ? o->ranks : 2);
+}
+
+const struct pdl_cmd cli_bench = {
+    .name = "bench",
+    .args = "COLLECTIVE",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "measures a collective here, beside MPI's own",
+    .text = "Runs a collective on real ranks and buffers and prints how long "
+            "it takes, in the columns of nccl-tests. Before every call the "
+            "input is written anew and after it every element is checked; a "
+            "wrong one makes the command fail. The limit is the time in which "
+            "all ranks together can copy their buffers once: no allreduce of "
+            "one node can be faster, since each rank reads its input and "
+            "writes its result.",
+    .example = "paradl bench --help",
+    .opts = bench_opts,
+    .nopts = NBENCH_OPTS,
+    .opts_size = sizeof(struct bench_options),
+    .run = bench,
+};

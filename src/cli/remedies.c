@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What would make a plan fit that does not: small changes of the strategy and
+ * the batch, each lowered and priced like any other, the first of its kind
+ * that fits. Nothing is estimated: a remedy that is printed has been priced. */
+#include "projection.h"
+
+#include <stdio.h>
+
+/* One kind of change; n goes 2, 4, 8 ... until it fits or is refused. */
+struct change {
+    const char *what; /* for people, with n */
+    bool (*apply)(struct pdl_strategy *s, int64_t *batch, int64_t n);
+};
+
+static struct pdl_term *data_term(struct pdl_strategy *s)
+{
+    for (int i = 0; i < s->clause[0].nterms; i++)
+        if (s->clause[0].term[i].axis == PDL_AXIS_DATA)
+            return &s->clause[0].term[i];
+    return NULL;
+}
+
+static bool accumulate(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    (void)batch;
+    if (s->micro_batches > 0 || s->accumulate > 0)
+        return false;
+    s->accumulate = n;
+    return true;
+}
+
+static bool shard(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    (void)batch;
+    if (s->zero > 0 || n > 4)
+        return false;
+    s->zero = n == 2 ? 1 : 3;
+    return true;
+}
+
+static bool recompute(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    (void)batch;
+    if (s->recompute != PDL_RECOMPUTE_NONE || n > 4)
+        return false;
+    s->recompute = n == 2 ? PDL_RECOMPUTE_SELECTIVE : PDL_RECOMPUTE_FULL;
+    return true;
+}
+
+static bool more_pes(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    struct pdl_term *t = s->nclauses == 1 ? data_term(s) : NULL;
+
+    (void)batch;
+    if (!t || n > 1024)
+        return false;
+    t->size[0] *= n;
+    return true;
+}
+
+static bool less_batch(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    (void)s;
+    if (*batch % n != 0)
+        return false;
+    *batch /= n;
+    return true;
+}
+
+static const struct change changes[] = {
+    {"micro-batches", accumulate},   {"sharded states", shard},
+    {"recomputation", recompute},    {"more PEs", more_pes},
+    {"a smaller batch", less_batch},
+};
+enum { NCHANGES = sizeof changes / sizeof changes[0] };
+
+/* True when it fits: fills out. False and *refused: no use to go on. */
+static bool attempt(pdl_arena *a, const struct cli_question *q,
+                    const struct cli_job *j, const struct change *c, int64_t n,
+                    struct cli_remedy *out, bool *refused)
+{
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct cli_job *other = PDL_NEW(a, struct cli_job, 1);
+    struct cli_question ask = *q;
+    struct pdl_buf text;
+    bool fits = false;
+
+    *refused = true;
+    if (!s || !other)
+        return false;
+    *s = j->asked;
+    *other = *j;
+    if (!c->apply(s, &ask.batch, n))
+        return false;
+    ask.pes = 0;
+    pdl_buf_init(&text);
+    pdl_strategy_print(s, &text.sink);
+    if (!text.sink.failed &&
+        cli_job_price(a, &ask, text.text, other, NULL) == PDL_OK) {
+        *refused = false;
+        fits = other->x.feasible;
+        *out = (struct cli_remedy){c->what, pdl_arena_strdup(a, text.text),
+                                   ask.batch, other->x.step_s};
+    }
+    pdl_buf_free(&text);
+    return fits;
+}
+
+int cli_remedies(pdl_arena *a, const struct cli_question *q,
+                 const struct cli_job *j, struct cli_remedy *out)
+{
+    int found = 0;
+
+    for (int i = 0; i < NCHANGES; i++) {
+        bool refused = false, fits = false;
+
+        for (int64_t n = 2; !refused && !fits && n <= j->x.batch; n *= 2)
+            fits = attempt(a, q, j, &changes[i], n, &out[found], &refused);
+        found += fits && out[found].strategy;
+    }
+    return found;
+}
+
+void cli_remedies_text(const struct cli_remedy *r, int n)
+{
+    char t[32];
+
+    if (n > 0)
+        pdl_puts(cli_out(), "It fits with\n");
+    for (int i = 0; i < n; i++)
+        pdl_printf(cli_out(), "  %-16s %s, batch %lld: %s a step\n", r[i].what,
+                   r[i].strategy, (long long)r[i].batch,
+                   pdl_unit_format(r[i].step_s, PDL_UNIT_SECONDS, t, sizeof t));
+}
+
+void cli_remedies_json(struct pdl_json *w, const struct cli_remedy *r, int n)
+{
+    pdl_json_key(w, "fits_with");
+    pdl_json_array(w);
+    for (int i = 0; i < n; i++) {
+        pdl_json_row(w);
+        pdl_json_kstr(w, "change", r[i].what);
+        pdl_json_kstr(w, "strategy", r[i].strategy);
+        pdl_json_kint(w, "batch", r[i].batch);
+        pdl_json_knum(w, "step_s", r[i].step_s);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}

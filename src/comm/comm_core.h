@@ -1,0 +1,311 @@
+/* Shared by the files that run collectives: messages, the area that ranks of
+ * one node share, operations under way. */
+#ifndef COMM_CORE_H
+#define COMM_CORE_H
+
+#include "comm_priv.h"
+
+#include <stdatomic.h>
+
+/* ---- messages --------------------------------------------------------- */
+
+/* Messages of collectives and of exchanges never meet. */
+enum comm_channel { COMM_COLLECTIVE, COMM_EXCHANGE, COMM_NCHANNELS };
+enum { COMM_TAG_SETUP = -1 }; /* ours, on the exchange channel */
+
+struct comm_combine {
+    enum pdl_comm_type type;
+    enum pdl_comm_op op;
+};
+
+/* One side of a message. The caller fills the first part and keeps it until
+ * done is set. */
+struct comm_msg {
+    int peer, tag;
+    enum comm_channel channel;
+    bool send;
+    char *data;
+    int64_t bytes;
+    const struct comm_combine *combine; /* receive; NULL: overwrite */
+
+    bool done;
+    int64_t moved;
+    char *aside; /* p2p: arrived here, to be combined */
+    MPI_Request request;
+    bool started;
+    struct comm_entry *entry; /* area: waits for its reader */
+    struct comm_msg *next;
+};
+
+/* A list of messages, first in first out. */
+struct comm_list {
+    struct comm_msg *first, **last;
+};
+void comm_list_init(struct comm_list *l);
+void comm_list_add(struct comm_list *l, struct comm_msg *m);
+void comm_list_remove(struct comm_list *l, struct comm_msg **at);
+
+/* ---- the area --------------------------------------------------------- */
+
+/* How a long message gets from one rank of a node to another. */
+enum comm_reach {
+    COMM_REACH_POINTER, /* one process */
+    COMM_REACH_WINDOW,  /* windows where they are used, else as below */
+    COMM_REACH_CMA,
+    COMM_REACH_STAGED,
+};
+
+enum { COMM_LINE = 64, COMM_ENTRIES = 8, COMM_FLAT_BYTES = 32768 };
+
+/* Where a rank's buffers are: an address of its own, or a place in a window
+ * (id not 0). */
+struct comm_place {
+    uint64_t window, at;
+};
+
+/* A message, or a part of one, on its way: one cache line, then its bytes. */
+struct comm_entry {
+    _Alignas(COMM_LINE) _Atomic uint32_t state;
+    int32_t tag;
+    int64_t total, offset, length;
+    int64_t whole;             /* all of it is at: */
+    struct comm_place address; /* else this part follows */
+};
+
+/* What a rank shows the others. Written by it alone. Operations of all ranks
+ * together (direct.c) are numbered; what belongs to number i is overwritten by
+ * number i + 2, when everyone is known to have left i. */
+struct comm_seat {
+    _Alignas(COMM_LINE) _Atomic uint64_t arrived;
+    _Alignas(COMM_LINE) _Atomic uint64_t finished;
+    _Alignas(COMM_LINE) struct {
+        struct comm_place in, out;
+        int64_t check; /* what the operation is: the same on all */
+    } post[2];
+    _Alignas(COMM_LINE) _Atomic uint64_t ping;
+    _Alignas(COMM_LINE) int32_t pid;
+    uint64_t probe; /* a word that others try to read */
+};
+
+struct comm_area {
+    _Alignas(COMM_LINE) _Atomic int broken;
+    _Atomic int users; /* memory: who frees it */
+    int n;
+    int64_t slot_bytes, stage_bytes, bytes;
+    /* then the seats, the flat slots, the lanes, the stages */
+};
+
+/* staged: with room to pass long vectors through. */
+int64_t comm_area_bytes(int n, bool staged);
+void comm_area_init(struct comm_area *a, int n, bool staged);
+struct comm_seat *comm_area_seat(struct comm_area *a, int i);
+char *comm_area_flat(struct comm_area *a, int i, int half);
+/* stage_bytes of input, and as much for sums. */
+char *comm_area_stage(struct comm_area *a, int i, int half);
+char *comm_area_sums(struct comm_area *a, int i, int half);
+struct comm_entry *comm_area_entry(struct comm_area *a, enum comm_channel ch,
+                                   int from, int to, uint32_t i);
+
+/* ---- a communicator --------------------------------------------------- */
+
+/* A message nobody asked for yet, taken in because its lane was full. */
+struct comm_early {
+    int tag;
+    int64_t total, have;
+    char *data;
+    struct comm_early *next;
+};
+
+struct comm_out {
+    struct comm_list queue; /* not yet in the lane */
+    uint32_t next;
+};
+struct comm_in {
+    struct comm_list wanted;
+    struct comm_early *early;
+    uint32_t tail;
+    uint32_t taken; /* bit i: entry tail + i is done with */
+};
+
+/* What copies into stages have cost, kept in the cache and past it. */
+enum { COMM_HABITS = 40 };
+struct comm_habit {
+    double seconds[2];
+    uint32_t uses;
+};
+
+struct pdl_comm {
+    int rank, size;
+    bool fixed_order;
+    int ranks_per_node;
+    double timeout_s;
+    const char *transport; /* as asked for */
+    char *algorithm;       /* or NULL */
+    const struct pdl_coll_program *program;
+    struct pdl_comm_table table;
+    char by_node[32]; /* an algorithm for nodes of equal size, or "" */
+    const char *used; /* how the last allreduce went */
+    char broken[256];
+
+    /* MPI messages */
+    bool mpi;
+    MPI_Comm lane[COMM_NCHANNELS];
+    struct comm_list p2p; /* under way */
+
+    /* ranks that share an area */
+    struct comm_area *area;
+    enum comm_reach reach;
+    int node_rank, node_size, nodes;
+    bool in_line;      /* ranks of a node are neighbours, nodes in order */
+    int *seat_of_rank; /* -1: on another node */
+    int *rank_of_seat;
+    struct comm_out *out[COMM_NCHANNELS]; /* by seat */
+    struct comm_in *in[COMM_NCHANNELS];
+    struct comm_list posted; /* sends that wait for their reader */
+    MPI_Comm node;           /* its ranks; MPI_COMM_NULL: one process */
+    bool cma;                /* permitted */
+    struct comm_windows *windows;
+    uint64_t number; /* of operations of all ranks together */
+    struct comm_habit habit[COMM_HABITS]; /* by the logarithm of the size */
+    char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
+    char note[256]; /* why it is not the transport one would expect */
+
+    uint64_t moves; /* counts whatever moved: somebody is alive */
+    bool crowded;   /* more ranks than processors: give way when waiting */
+    pdl_comm_request *first, *last;
+};
+
+enum pdl_status comm_usable(const pdl_comm *c, struct pdl_err *err);
+/* The communicator is lost: remembers why, tells the node. */
+enum pdl_status comm_break(pdl_comm *c, struct pdl_err *err, const char *fmt,
+                           ...) PDL_PRINTF(3, 4);
+/* A communicator with its fields of common meaning set. */
+pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
+                   struct pdl_err *err);
+/* Sits down in an area: seat i is rank rank_of_seat[i] (NULL: i). */
+enum pdl_status comm_sit(pdl_comm *c, struct comm_area *a, int n,
+                         const int *rank_of_seat, struct pdl_err *err);
+
+/* Starts a message, and moves whatever can move. */
+enum pdl_status comm_post(pdl_comm *c, struct comm_msg *m, struct pdl_err *err);
+enum pdl_status comm_progress(pdl_comm *c, struct pdl_err *err);
+/* The two carriers (mail.c: the area; p2p.c: MPI). */
+enum pdl_status comm_mail_post(pdl_comm *c, struct comm_msg *m,
+                               struct pdl_err *err);
+enum pdl_status comm_mail_progress(pdl_comm *c, struct pdl_err *err);
+void comm_mail_close(pdl_comm *c);
+enum pdl_status comm_p2p_post(pdl_comm *c, struct comm_msg *m,
+                              struct pdl_err *err);
+enum pdl_status comm_p2p_progress(pdl_comm *c, struct pdl_err *err);
+void comm_p2p_close(pdl_comm *c);
+enum pdl_status comm_mpi_fail(pdl_comm *c, int rc, const char *what,
+                              struct pdl_err *err);
+
+/* ---- ranks of one node (node.c, window.c, cma.c) ----------------------- */
+
+/* Finds the ranks of this node, makes them an area, tries what is permitted.
+ * Where that fails the communicator stays with MPI messages and its note says
+ * why; an error only when a transport was asked for by name. */
+enum pdl_status comm_find_node(pdl_comm *c, const struct pdl_comm_options *opt,
+                               bool crowded, struct pdl_err *err);
+void comm_leave_node(pdl_comm *c);
+/* Memory that the processes of a node share: collective over it. NULL on all
+ * of them, with a reason, when one has none. */
+void *comm_shared_map(MPI_Comm node, int64_t bytes, char *why, size_t size);
+void comm_shared_unmap(void *p, int64_t bytes);
+
+/* Windows are known to all communicators made from one. */
+struct comm_windows *comm_windows_create(void);
+struct comm_windows *comm_windows_share(struct comm_windows *w);
+void comm_windows_drop(struct comm_windows *w);
+/* Where memory is for the ranks of c; a plain address when in no window. */
+struct comm_place comm_place_of(const pdl_comm *c, const void *p,
+                                int64_t bytes);
+/* The other way, for a place in a window; NULL: not a window we know. */
+char *comm_place_here(const pdl_comm *c, struct comm_place at);
+
+enum { COMM_SCRATCH = 1 << 19 };
+char *comm_scratch(pdl_comm *c); /* NULL: no memory */
+/* Another process's memory. */
+enum pdl_status comm_cma_read(pdl_comm *c, int seat, void *to, uint64_t from,
+                              int64_t bytes, struct pdl_err *err);
+enum pdl_status comm_cma_write(pdl_comm *c, int seat, uint64_t to,
+                               const void *from, int64_t bytes,
+                               struct pdl_err *err);
+bool comm_cma_works(pdl_comm *c, int seat);
+
+/* Copies past the cache (stream.c). */
+void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n);
+bool comm_stream_choose(pdl_comm *c, int64_t bytes);
+void comm_stream_learn(pdl_comm *c, int64_t bytes, bool streamed,
+                       double seconds);
+
+/* Puts n bytes that arrived where the message wants them. */
+void comm_deliver(const struct comm_msg *m, int64_t offset, const void *from,
+                  int64_t n);
+
+/* ---- waiting ---------------------------------------------------------- */
+
+/* How long somebody has waited since something moved; starts as zeros. */
+struct comm_patience {
+    int64_t turns;
+    uint64_t moves;
+    double since_s;
+};
+/* One turn of waiting: PDL_ENOENV and a broken communicator after the
+ * time-out, or when another rank broke it. */
+enum pdl_status comm_wait_turn(pdl_comm *c, struct comm_patience *p,
+                               const char *what, struct pdl_err *err);
+
+/* ---- operations ------------------------------------------------------- */
+
+/* What a collective was asked to do. */
+struct comm_call {
+    const char *collective;
+    const void *in;
+    void *out;
+    int64_t count; /* elements of buffer 0 of the program */
+    enum pdl_comm_type type;
+    enum pdl_comm_op op;
+    int root;
+};
+
+struct pdl_comm_request {
+    pdl_comm *comm;
+    const char *what;
+    bool unordered; /* does not wait for the operations before it */
+    bool done;
+    enum pdl_status status;
+    struct pdl_err why;
+    enum pdl_status (*advance)(pdl_comm_request *r, bool *done,
+                               struct pdl_err *err);
+    /* False: it must stay, somebody may still use its memory. */
+    bool (*release)(pdl_comm_request *r);
+    pdl_comm_request *next;
+};
+
+/* Puts it in the queue and lets it begin. Frees it when that fails. */
+enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
+                             struct pdl_err *err);
+/* A request that runs a program of coll.h (program.c): the one of this name,
+ * or (spec NULL) the communicator's own. */
+enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
+                             const char *spec, pdl_comm_request **out,
+                             struct pdl_err *err);
+/* Allreduce of all ranks of one area at once (direct.c): the programs flat
+ * and ordered, their messages being reads of each other's memory. */
+bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,
+                      const char *spec);
+enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
+                                bool flat, struct pdl_err *err);
+enum pdl_status comm_direct_start(pdl_comm *c, const struct comm_call *call,
+                                  bool flat, pdl_comm_request **out,
+                                  struct pdl_err *err);
+/* The algorithm a table names; NULL: none. What tells two tables apart. */
+const char *comm_table_find(const struct pdl_comm_table *t, int size,
+                            int64_t bytes);
+uint64_t comm_table_mark(const struct pdl_comm_table *t);
+/* Which algorithm to run; NULL: the communicator's program (select.c). */
+const char *comm_select(const pdl_comm *c, const struct comm_call *call);
+
+#endif

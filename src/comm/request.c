@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations under way. Each is a small machine that is asked to go on; those
+ * of one communicator go one after the other, exchanges as they come. Whoever
+ * tests or waits for one moves all of them. */
+#include "comm_core.h"
+
+enum pdl_status comm_post(pdl_comm *c, struct comm_msg *m, struct pdl_err *err)
+{
+    m->done = false;
+    m->moved = 0;
+    if (c->area && c->seat_of_rank[m->peer] >= 0)
+        return comm_mail_post(c, m, err);
+    return comm_p2p_post(c, m, err);
+}
+
+enum pdl_status comm_progress(pdl_comm *c, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    if (c->area)
+        st = comm_mail_progress(c, err);
+    if (st == PDL_OK && c->p2p.first)
+        st = comm_p2p_progress(c, err);
+    return st;
+}
+
+static void unlink_request(pdl_comm_request *r)
+{
+    pdl_comm *c = r->comm;
+    pdl_comm_request **at = &c->first, *before = NULL;
+
+    while (*at && *at != r) {
+        before = *at;
+        at = &before->next;
+    }
+    if (!*at)
+        return;
+    *at = r->next;
+    if (c->last == r)
+        c->last = before;
+}
+
+static void settle(pdl_comm_request *r, enum pdl_status st)
+{
+    r->done = true;
+    r->status = st;
+    unlink_request(r);
+}
+
+/* Moves every operation that may move. */
+static void advance_all(pdl_comm *c)
+{
+    struct pdl_err why = {"", ""};
+    enum pdl_status st = comm_usable(c, &why);
+    pdl_comm_request *r = c->first, *next;
+    bool waits = false; /* an ordered one before is under way */
+
+    if (st == PDL_OK)
+        st = comm_progress(c, &why);
+    for (; r; r = next) {
+        bool done = false;
+
+        next = r->next;
+        if (st == PDL_OK && (r->unordered || !waits))
+            st = r->advance(r, &done, &why);
+        /* the others are in the middle of it: nothing after it can work */
+        if (st != PDL_OK && !*c->broken) {
+            struct pdl_err cause = why;
+
+            comm_break(c, &why, "%s: %.200s", r->what, cause.msg);
+        }
+        if (st != PDL_OK)
+            r->why = why;
+        if (done || st != PDL_OK)
+            settle(r, st);
+        else if (!r->unordered)
+            waits = true;
+    }
+}
+
+static void free_request(pdl_comm_request *r)
+{
+    if (r->release(r))
+        free(r);
+}
+
+enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
+                             struct pdl_err *err)
+{
+    pdl_comm *c = r->comm;
+    enum pdl_status st = comm_usable(c, err);
+
+    if (st != PDL_OK) {
+        free_request(r);
+        return st;
+    }
+    r->next = NULL;
+    if (c->last)
+        c->last->next = r;
+    else
+        c->first = r;
+    c->last = r;
+    advance_all(c);
+    *out = r;
+    return PDL_OK;
+}
+
+enum pdl_status pdl_comm_test(pdl_comm_request *req, bool *done,
+                              struct pdl_err *err)
+{
+    if (!req->done)
+        advance_all(req->comm);
+    if (req->done && req->status != PDL_OK) {
+        if (err)
+            *err = req->why;
+        return req->status;
+    }
+    *done = req->done;
+    return PDL_OK;
+}
+
+enum pdl_status pdl_comm_wait(pdl_comm_request *req, struct pdl_err *err)
+{
+    struct comm_patience patience = {0, 0, 0};
+    enum pdl_status st = PDL_OK;
+
+    while (st == PDL_OK && !req->done) {
+        advance_all(req->comm);
+        if (!req->done)
+            st = comm_wait_turn(req->comm, &patience, req->what, err);
+    }
+    if (st == PDL_OK && req->status != PDL_OK) {
+        st = req->status;
+        if (err)
+            *err = req->why;
+    }
+    if (!req->done)
+        settle(req, st);
+    free_request(req);
+    return st;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prefetch: a thread reads the batches to come while this one is computed.
+ * A ring of slots; the caller holds one until it asks for the next, so depth
+ * batches ahead take depth + 1 slots. The reading thread stops at its first
+ * error and leaves it in the slot where the batch would have been, so it comes
+ * out in its turn. */
+#include "io_priv.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct slot {
+    struct pdl_batch batch;
+    int64_t *samples;
+    void *input, *target;
+    enum pdl_status status;
+    struct pdl_err err;
+};
+
+struct pdl_loader {
+    struct pdl_loader_options opt;
+    struct pdl_augment augment;
+    struct pdl_batching batching;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t filled, freed;
+    struct slot *slot;
+    int nslots;
+    int64_t made, taken; /* batches filled, and handed out */
+    bool stop, holding, ended, started;
+    double waited_s;
+};
+
+static enum pdl_status read_part(const pdl_loader *l, struct slot *s,
+                                 struct pdl_err *err)
+{
+    struct pdl_augment g = l->augment;
+    struct pdl_read r = {
+        .split = l->opt.split,
+        .samples = s->samples,
+        .nsamples = s->batch.nsamples,
+        .box = l->opt.input_box,
+        .channels_last = l->opt.channels_last,
+        .augment = l->opt.augment ? &g : NULL,
+    };
+    enum pdl_status st = PDL_OK;
+
+    g.seed = l->opt.seed;
+    g.epoch = s->batch.epoch;
+    if (l->opt.input)
+        st = pdl_io_input(l->opt.io, &r, s->input, err);
+    r.box = l->opt.target_box;
+    if (st == PDL_OK && l->opt.target)
+        st = pdl_io_target(l->opt.io, &r, s->target, err);
+    return st;
+}
+
+static int64_t cut(int64_t v, int64_t n)
+{
+    return v < n ? v : n;
+}
+
+static void fill(const pdl_loader *l, struct slot *s, int64_t step)
+{
+    struct pdl_batch *b = &s->batch;
+    struct pdl_order o;
+    int64_t lo, hi, mine;
+
+    *b = (struct pdl_batch){.step = step,
+                            .samples = s->samples,
+                            .input = s->input,
+                            .target = s->target};
+    pdl_batch_locate(&l->batching, step, &b->epoch, &b->index);
+    pdl_batch_range(&l->batching, b->index, &lo, &hi);
+    b->global = hi - lo;
+    mine = cut(l->opt.lo, b->global);
+    b->nsamples = cut(l->opt.hi, b->global) - mine;
+    pdl_order_begin(&o, l->opt.shuffle, l->opt.seed, b->epoch,
+                    l->batching.samples);
+    for (int64_t i = 0; i < b->nsamples; i++)
+        s->samples[i] = pdl_order_at(&o, lo + mine + i);
+    s->status = read_part(l, s, &s->err);
+}
+
+static void *reader(void *arg)
+{
+    pdl_loader *l = arg;
+    int64_t last = l->opt.last_step > 0 ? l->opt.last_step : INT64_MAX;
+
+    for (int64_t step = l->opt.first_step; step < last; step++) {
+        struct slot *s;
+        bool stop;
+
+        pthread_mutex_lock(&l->lock);
+        while (!l->stop && l->made - l->taken + l->holding >= l->nslots)
+            pthread_cond_wait(&l->freed, &l->lock);
+        stop = l->stop;
+        s = &l->slot[l->made % l->nslots];
+        pthread_mutex_unlock(&l->lock);
+        if (stop)
+            return NULL;
+        fill(l, s, step);
+        pthread_mutex_lock(&l->lock);
+        l->made++;
+        stop = s->status != PDL_OK;
+        pthread_cond_signal(&l->filled);
+        pthread_mutex_unlock(&l->lock);
+        if (stop)
+            return NULL;
+    }
+    pthread_mutex_lock(&l->lock);
+    l->ended = true;
+    pthread_cond_signal(&l->filled);
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- creation ---- */
+
+static enum pdl_status check(const struct pdl_loader_options *o,
+                             struct pdl_err *err)
+{
+    const struct pdl_dataset *d = pdl_io_describe(o->io);
+    struct pdl_batching b = {.batch = o->batch, .keep_last = o->keep_last};
+
+    if (o->split < 0 || o->split >= d->nsplits || !o->shuffle || o->batch < 1 ||
+        o->lo < 0 || o->hi < o->lo || o->hi > o->batch || o->first_step < 0 ||
+        o->depth < 0 || o->depth > 1024)
+        return pdl_fail(err, PDL_EINVAL, "%s: a batch that cannot be", d->name);
+    b.samples = d->split[o->split].samples;
+    if (pdl_batch_count(&b) < 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: '%s' has %lld samples, fewer than a batch of %lld",
+                        d->name, d->split[o->split].name, (long long)b.samples,
+                        (long long)o->batch);
+    return PDL_OK;
+}
+
+static bool make_slots(pdl_loader *l)
+{
+    int64_t n = l->opt.hi - l->opt.lo, in, out;
+
+    l->nslots = (l->opt.depth > 0 ? l->opt.depth : 2) + 1;
+    l->slot = calloc((size_t)l->nslots, sizeof *l->slot);
+    if (!l->slot || !pdl_mul64(n, pdl_box_volume(&l->opt.input_box), &in) ||
+        !pdl_mul64(n, pdl_box_volume(&l->opt.target_box), &out) ||
+        in > INT64_MAX / 8 || out > INT64_MAX / 8)
+        return false;
+    for (int i = 0; i < l->nslots; i++) {
+        struct slot *s = &l->slot[i];
+
+        s->samples = malloc((size_t)(n + 1) * sizeof *s->samples);
+        if (l->opt.input)
+            s->input = malloc((size_t)(in + 1) * 4);
+        if (l->opt.target)
+            s->target = malloc((size_t)(out + 1) * 4);
+        if (!s->samples || (l->opt.input && !s->input) ||
+            (l->opt.target && !s->target))
+            return false;
+    }
+    return true;
+}
+
+enum pdl_status pdl_loader_create(const struct pdl_loader_options *opt,
+                                  pdl_loader **out, struct pdl_err *err)
+{
+    enum pdl_status st = check(opt, err);
+    pdl_loader *l = st == PDL_OK ? calloc(1, sizeof *l) : NULL;
+
+    if (st != PDL_OK)
+        return st;
+    if (!l)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for batches");
+    l->opt = *opt;
+    if (opt->augment)
+        l->augment = *opt->augment;
+    l->batching = (struct pdl_batching){
+        pdl_io_describe(opt->io)->split[opt->split].samples, opt->batch,
+        opt->keep_last};
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->filled, NULL);
+    pthread_cond_init(&l->freed, NULL);
+    l->started =
+        make_slots(l) && pthread_create(&l->thread, NULL, reader, l) == 0;
+    if (!l->started) {
+        pdl_loader_destroy(l);
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for batches");
+    }
+    *out = l;
+    return PDL_OK;
+}
+
+enum pdl_status pdl_loader_next(pdl_loader *l, struct pdl_batch *out,
+                                struct pdl_err *err)
+{
+    double start = pdl_clock_s();
+    struct slot *s = NULL;
+    enum pdl_status st;
+
+    pthread_mutex_lock(&l->lock);
+    l->holding = false; /* the caller is done with the last one */
+    pthread_cond_signal(&l->freed);
+    while (l->made == l->taken && !l->ended)
+        pthread_cond_wait(&l->filled, &l->lock);
+    if (l->made > l->taken) {
+        s = &l->slot[l->taken % l->nslots];
+        if (s->status == PDL_OK) { /* an error stays and is said again */
+            l->taken++;
+            l->holding = true;
+        }
+    }
+    l->waited_s += pdl_clock_s() - start;
+    pthread_mutex_unlock(&l->lock);
+    if (!s)
+        return pdl_fail(err, PDL_EINVAL, "no batch after the last step");
+    st = s->status;
+    if (st == PDL_OK)
+        *out = s->batch;
+    else if (err)
+        *err = s->err;
+    return st;
+}
+
+double pdl_loader_waited_s(const pdl_loader *l)
+{
+    return l->waited_s;
+}
+
+void pdl_loader_destroy(pdl_loader *l)
+{
+    if (!l)
+        return;
+    if (l->started) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_signal(&l->freed);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    for (int i = 0; l->slot && i < l->nslots; i++) {
+        free(l->slot[i].samples);
+        free(l->slot[i].input);
+        free(l->slot[i].target);
+    }
+    free(l->slot);
+    pthread_cond_destroy(&l->freed);
+    pthread_cond_destroy(&l->filled);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operators of transformers in exact arithmetic. As in
+ * symbolic_kernels.c, each is a fixed polynomial of what the real operator
+ * reads, with the same sums: over a row for a norm, over keys for attention,
+ * over positions for the gradients of keys and of tables, over experts for a
+ * mixture. */
+#include "symbolic.h"
+
+#include <string.h>
+
+#define MUL plan_num_mul
+#define ADD plan_num_add
+#define GET plan_part_get
+
+/* ---- layer norm, RMS norm ------------------------------------------------------ */
+
+/* Two sums over the `n` features around index i; with dy and w those of the
+ * backward pass. */
+struct sums {
+    plan_num a, b;
+};
+
+static struct sums row_sums(struct plan_machine *m, const struct plan_part *x,
+                            const struct plan_part *dy,
+                            const struct plan_part *w, int64_t n,
+                            const int64_t *i)
+{
+    int64_t j[PDL_BOX_DIMS], l = x->box.ndims - 1, first = i[l] / n * n;
+    struct sums s = {0, 0};
+
+    memcpy(j, i, sizeof j);
+    for (j[l] = first; j[l] < first + n; j[l]++) {
+        int64_t e = j[l] - first;
+        plan_num v = GET(m, x, j);
+
+        if (dy) {
+            plan_num d = GET(m, dy, j);
+
+            d = w ? MUL(d, GET(m, w, &e)) : d;
+            s.a = ADD(s.a, d);
+            s.b = ADD(s.b, MUL(d, v));
+        } else {
+            s.a = ADD(s.a, v);
+            s.b = ADD(s.b, plan_num_square(v));
+        }
+    }
+    return s;
+}
+
+static void norm_forward(struct plan_machine *m, const struct plan_call *k,
+                         int64_t n)
+{
+    const struct plan_part *w = k->node->nweights > 0 ? k->in[1] : NULL;
+    const struct plan_part *b = k->node->nweights > 1 ? k->in[2] : NULL;
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&k->out[0]->box, i)
+    {
+        int64_t e = i[k->out[0]->box.ndims - 1] % n;
+        struct sums s = row_sums(m, k->in[0], NULL, NULL, n, i);
+        plan_num v = MUL(ADD(GET(m, k->in[0], i), s.a), ADD(1, s.b));
+
+        v = w ? MUL(v, GET(m, w, &e)) : v;
+        plan_part_put(k->out[0], i, b ? ADD(v, GET(m, b, &e)) : v);
+    }
+}
+
+static void norm_data(struct plan_machine *m, const struct plan_call *k,
+                      int64_t n)
+{
+    const struct plan_part *w = k->node->nweights > 0 ? k->in[1] : NULL;
+    const struct plan_part *dy = k->in[0], *x = k->in[1 + k->node->nweights];
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&k->out[0]->box, i)
+    {
+        int64_t e = i[k->out[0]->box.ndims - 1] % n;
+        struct sums s = row_sums(m, x, NULL, NULL, n, i);
+        struct sums t = row_sums(m, x, dy, w, n, i);
+        plan_num v = MUL(GET(m, dy, i), ADD(1, s.b));
+
+        v = w ? MUL(v, GET(m, w, &e)) : v;
+        v = ADD(v, ADD(MUL(GET(m, x, i), t.a), t.b));
+        plan_part_put(k->out[0], i, v);
+    }
+}
+
+static void norm_weights(struct plan_machine *m, const struct plan_call *k,
+                         int64_t n)
+{
+    const struct plan_part *x = k->in[0], *dy = k->in[1];
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&dy->box, i)
+    {
+        int64_t e = i[dy->box.ndims - 1] % n;
+        struct sums s = row_sums(m, x, NULL, NULL, n, i);
+        plan_num d = GET(m, dy, i);
+
+        plan_part_add(k->out[0], &e,
+                      MUL(d, MUL(ADD(GET(m, x, i), s.a), ADD(1, s.b))));
+        if (k->nout > 1)
+            plan_part_add(k->out[1], &e, d);
+    }
+}
+
+static void norm(struct plan_machine *m, const struct plan_call *k)
+{
+    const struct pdl_tensor *x = &m->model->tensors[k->node->in[0]];
+    int64_t n =
+        k->node->attr.features ? k->node->attr.features : x->dim[x->rank - 1];
+
+    if (k->pass == PDL_FORWARD)
+        norm_forward(m, k, n);
+    else if (k->pass == PDL_BACKWARD_DATA)
+        norm_data(m, k, n);
+    else
+        norm_weights(m, k, n);
+}
+
+/* ---- attention -------------------------------------------------------------------- */
+
+/* q [N, T, heads*d], k [N, U, kv*d], v [N, U, kv*dv]; y and dy like q with dv.
+ * Score s = sum over d of q k; y = sum over u of s^2 v. */
+struct heads {
+    int64_t heads, share, d, dv; /* share: heads of one key group */
+    bool causal;
+    const struct plan_part *q, *k, *v, *y, *dy;
+};
+
+static plan_num element(struct plan_machine *m, const struct plan_part *p,
+                        int64_t n, int64_t t, int64_t e)
+{
+    int64_t i[3] = {n, t, e};
+
+    return GET(m, p, i);
+}
+
+static plan_num score(struct plan_machine *m, const struct heads *a, int64_t n,
+                      int64_t t, int64_t u, int64_t h)
+{
+    plan_num s = 0;
+
+    for (int64_t d = 0; d < a->d; d++)
+        s = ADD(s, MUL(element(m, a->q, n, t, h * a->d + d),
+                       element(m, a->k, n, u, h / a->share * a->d + d)));
+    return s;
+}
+
+/* dy (y + 1) v over the head's features: what a score's gradient begins with */
+static plan_num pull(struct plan_machine *m, const struct heads *a, int64_t n,
+                     int64_t t, int64_t u, int64_t h)
+{
+    plan_num s = 0;
+
+    for (int64_t d = 0; d < a->dv; d++) {
+        plan_num g = MUL(element(m, a->dy, n, t, h * a->dv + d),
+                         ADD(1, element(m, a->y, n, t, h * a->dv + d)));
+
+        s = ADD(s, MUL(g, element(m, a->v, n, u, h / a->share * a->dv + d)));
+    }
+    return s;
+}
+
+static void attention_forward(struct plan_machine *m, const struct heads *a,
+                              struct plan_part *y)
+{
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&y->box, i)
+    {
+        int64_t h = i[2] / a->dv;
+        plan_num sum = 0;
+
+        for (int64_t u = a->k->box.lo[1]; u < a->k->box.hi[1]; u++)
+            if (!a->causal || u <= i[1])
+                sum =
+                    ADD(sum, MUL(plan_num_square(score(m, a, i[0], i[1], u, h)),
+                                 element(m, a->v, i[0], u,
+                                         h / a->share * a->dv + i[2] % a->dv)));
+        plan_part_put(y, i, sum);
+    }
+}
+
+static void attention_dq(struct plan_machine *m, const struct heads *a,
+                         struct plan_part *dq)
+{
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&dq->box, i)
+    {
+        int64_t h = i[2] / a->d, e = h / a->share * a->d + i[2] % a->d;
+        plan_num sum = 0;
+
+        for (int64_t u = a->k->box.lo[1]; u < a->k->box.hi[1]; u++)
+            if (!a->causal || u <= i[1])
+                sum = ADD(sum, MUL(MUL(pull(m, a, i[0], i[1], u, h),
+                                       score(m, a, i[0], i[1], u, h)),
+                                   element(m, a->k, i[0], u, e)));
+        plan_part_put(dq, i, sum);
+    }
+}
+
+/* Over all queries at hand and all heads of the group. */
+static void attention_dkv(struct plan_machine *m, const struct heads *a,
+                          bool values, struct plan_part *out)
+{
+    int64_t i[PDL_BOX_DIMS] = {0}, size = values ? a->dv : a->d;
+
+    PLAN_EACH(&out->box, i)
+    {
+        int64_t g = i[2] / size, d = i[2] % size;
+        plan_num sum = 0;
+
+        for (int64_t t = a->q->box.lo[1]; t < a->q->box.hi[1]; t++)
+            for (int64_t h = g * a->share; h < (g + 1) * a->share; h++) {
+                plan_num s, v;
+
+                if (a->causal && i[1] > t)
+                    continue;
+                s = score(m, a, i[0], t, i[1], h);
+                v = values ? MUL(plan_num_square(s),
+                                 MUL(element(m, a->dy, i[0], t, h * a->dv + d),
+                                     ADD(1, element(m, a->y, i[0], t,
+                                                    h * a->dv + d))))
+                           : MUL(MUL(pull(m, a, i[0], t, i[1], h), s),
+                                 element(m, a->q, i[0], t, h * a->d + d));
+                sum = ADD(sum, v);
+            }
+        plan_part_put(out, i, sum);
+    }
+}
+
+/* Forward q k v; backward-data dy q k v y -> those of dq dk dv wanted. */
+static void attention(struct plan_machine *m, const struct plan_call *k)
+{
+    const struct pdl_attr *t = &k->node->attr;
+    int64_t kv = t->kv_heads ? t->kv_heads : t->heads;
+    int first = k->pass == PDL_FORWARD ? 0 : 1;
+    struct heads a = {.heads = t->heads,
+                      .share = t->heads / kv,
+                      .d = t->head_dim,
+                      .dv = t->v_head_dim ? t->v_head_dim : t->head_dim,
+                      .causal = t->causal};
+
+    if (k->node->nin != 3) {
+        m->missing = "attention with a bias";
+        return;
+    }
+    a.q = k->in[first];
+    a.k = k->in[first + 1];
+    a.v = k->in[first + 2];
+    if (k->pass == PDL_FORWARD) {
+        attention_forward(m, &a, k->out[0]);
+        return;
+    }
+    a.dy = k->in[0];
+    a.y = k->in[4];
+    if (k->nout != 3) {
+        m->missing = "a gradient of q, k or v";
+        return;
+    }
+    attention_dq(m, &a, k->out[0]);
+    attention_dkv(m, &a, false, k->out[1]);
+    attention_dkv(m, &a, true, k->out[2]);
+}
+
+/* Neighbours are turned by an angle that depends on the position; backward
+ * turns them back. */
+static void rope(struct plan_machine *m, const struct plan_call *k)
+{
+    int64_t i[PDL_BOX_DIMS] = {0}, j[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&k->out[0]->box, i)
+    {
+        int l = k->out[0]->box.ndims - 1;
+        plan_num t = (plan_num)i[1];
+
+        memcpy(j, i, sizeof j);
+        j[l] ^= 1;
+        plan_part_put(k->out[0], i,
+                      ADD(MUL(GET(m, k->in[0], i), t + 3),
+                          MUL(GET(m, k->in[0], j), t + 5)));
+    }
+}
+
+/* ---- tables ------------------------------------------------------------------------- */
+
+/* The row that a token asks for; rows of other ranks give 0. */
+static void embedding(struct plan_machine *m, const struct plan_call *k)
+{
+    bool forward = k->pass == PDL_FORWARD;
+    const struct plan_part *y = forward ? k->out[0] : k->in[1];
+    const struct plan_part *w = forward ? k->in[1] : k->out[0];
+    const struct pdl_tensor *t = &m->model->tensors[k->node->weights[0]];
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&y->box, i)
+    {
+        int l = y->box.ndims - 1;
+        int64_t r[2] = {0, i[l]};
+
+        r[0] = (int64_t)(GET(m, k->in[0], i) % (plan_num)t->dim[0]);
+        if (r[0] < w->box.lo[0] || r[0] >= w->box.hi[0])
+            continue;
+        if (forward)
+            plan_part_put(k->out[0], i, GET(m, w, r));
+        else
+            plan_part_add(k->out[0], r, GET(m, y, i));
+    }
+}
+
+static void positions(struct plan_machine *m, const struct plan_call *k)
+{
+    const struct plan_part *y =
+        k->pass == PDL_BACKWARD_WEIGHTS ? k->in[1] : k->out[0];
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&y->box, i)
+    {
+        int64_t r[2] = {i[1], i[2]};
+
+        if (k->pass == PDL_FORWARD)
+            plan_part_put(k->out[0], i, GET(m, k->in[1], r));
+        else if (k->pass == PDL_BACKWARD_WEIGHTS)
+            plan_part_add(k->out[0], r, GET(m, y, i));
+        else /* the row does not depend on what stands there */
+            plan_part_put(k->out[0], i, 0);
+    }
+}
+
+/* ---- table ---------------------------------------------------------------------------- */
+
+bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c)
+{
+    static const struct {
+        const char *op;
+        void (*run)(struct plan_machine *, const struct plan_call *);
+    } kernels[] = {
+        {"layer_norm", norm},     {"rms_norm", norm},
+        {"attention", attention}, {"rope", rope},
+        {"embedding", embedding}, {"position_embedding", positions},
+    };
+
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+        if (plan_is(c->node, kernels[i].op)) {
+            kernels[i].run(m, c);
+            return true;
+        }
+    return false;
+}

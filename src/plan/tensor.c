@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensor parallelism of transformers (Shoeybi et al. 2019): a pair of linear
+ * layers with nothing but per-feature work between them is cut by outputs and
+ * then by inputs, so that the ranks meet once, after the pair. Which layer is
+ * the first of a pair is not written down anywhere: it is one whose readers
+ * take a cut result as it is, down to a linear layer that contracts it, to
+ * attention (which takes whole groups of heads), or to the loss. All others
+ * (routers, latent projections before a norm) stay whole. */
+#include "plan_priv.h"
+
+enum { DEEPEST = 16 };
+
+static int64_t last(const struct pdl_tensor *t)
+{
+    return t->rank > 0 ? t->dim[t->rank - 1] : 0;
+}
+
+static int64_t kept(const struct plan_lower *lo, int tensor, int depth);
+
+/* A norm of each head keeps heads. */
+static int64_t kept_by_norm(const struct plan_lower *lo,
+                            const struct pdl_node *n, int depth)
+{
+    const struct pdl_tensor *x = &lo->model->tensors[n->in[0]];
+    int64_t size = n->attr.features, items;
+
+    if (size <= 0 || size >= last(x) || last(x) % size != 0)
+        return -1;
+    items = kept(lo, n->out[0], depth);
+    if (items == 0)
+        return last(x) / size;
+    return items > 0 && last(x) / items % size == 0 ? items : -1;
+}
+
+static int64_t kept_by(const struct plan_lower *lo, const struct plan_reader *r,
+                       int depth)
+{
+    const struct pdl_node *n = &lo->model->nodes[r->node];
+
+    if (plan_is(n, "linear"))
+        return r->operand == 0 ? 0 : -1;
+    if (plan_is(n, "attention") && n->nin == 3)
+        return n->attr.kv_heads ? n->attr.kv_heads : n->attr.heads;
+    if (plan_is(n, "rms_norm") || plan_is(n, "layer_norm"))
+        return kept_by_norm(lo, n, depth);
+    if (plan_is(n, "rope") || plan_rule_is_pointwise(n))
+        return kept(lo, n->out[0], depth);
+    return -1;
+}
+
+static int64_t kept(const struct plan_lower *lo, int tensor, int depth)
+{
+    int64_t items = 0;
+
+    if (depth == 0)
+        return -1;
+    for (const struct plan_reader *r = lo->values[tensor].readers; r;
+         r = r->next) {
+        int64_t n = kept_by(lo, r, depth - 1);
+
+        if (n < 0 || (n > 0 && items > 0 && n != items))
+            return -1;
+        items = n > 0 ? n : items;
+    }
+    return items;
+}
+
+int64_t plan_keeps_features(const struct plan_lower *lo, int tensor)
+{
+    int64_t items = kept(lo, tensor, DEEPEST);
+    int64_t n = last(&lo->model->tensors[tensor]);
+
+    return items > 0 && n % items != 0 ? -1 : items;
+}

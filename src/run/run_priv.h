@@ -1,0 +1,26 @@
+/* paradl-run: commands that run on many ranks. A command is one file with one
+ * const struct pdl_cmd; to add one: write the file, declare it here, add one
+ * line in main.c. `paradl` has a command of the same name that checks the
+ * command line and starts this one. */
+#ifndef RUN_PRIV_H
+#define RUN_PRIV_H
+
+#include "paradl/base.h"
+
+enum {
+    EXIT_OK = 0,
+    EXIT_NO = 1,
+    EXIT_USAGE = 2,
+    EXIT_INPUT = 3,
+    EXIT_ENV = 4,
+    EXIT_BUG = 5,
+    EXIT_INTR = 130,
+};
+
+extern const struct pdl_cmd run_bench, run_calibrate, run_train;
+
+struct pdl_sink *run_out(void); /* standard output */
+/* Prints "paradl: message (hint)" and returns the exit code. */
+int run_fail(enum pdl_status st, const struct pdl_err *err);
+
+#endif
