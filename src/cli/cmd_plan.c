@@ -246,7 +246,7 @@ static void print_first(struct search *s)
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     char low[32], high[32];
 
-    if (scratch && s->r.n > 0 && !s->r.list[0].excluded &&
+    if (scratch && s->r.evaluated > 0 &&
         cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
             PDL_OK) {
         struct pdl_projection *x = &s->j->x;
@@ -339,12 +339,12 @@ static int plan(const struct pdl_args *args)
         rc = cli_fail(st, &err);
     } else {
         show = shown(&s, MAX_TABLE);
-        if (args->json) {
+        if (args->json)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
-        } else {
+        else
             print_text(&s, show);
+        if (!args->json)
             print_first(&s);
-        }
         rc = (o.emit || o.export) && s.r.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);

@@ -227,12 +227,10 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
         t->exposed_gradients = 0;
 }
 
-enum { MAX_STAGES = 256 };
-
 /* Tasks of a stage include the messages that it waits for. */
 static double makespan(const struct oracle *o, const struct stage_time *t)
 {
-    double forward[MAX_STAGES], backward[MAX_STAGES];
+    double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++) {
         forward[s] = t[s].forward + t[s].forward_comm;
@@ -297,7 +295,7 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
 static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
                        struct pdl_projection *out)
 {
-    struct stage_time lane[MAX_STAGES] = {{0}};
+    struct stage_time lane[ORACLE_MAX_STAGES] = {{0}};
     double span = makespan(o, t);
     int worst = 0;
 
@@ -356,7 +354,7 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
 
 static double span_of(const struct oracle *o, const struct stage_time *each)
 {
-    struct stage_time t[MAX_STAGES];
+    struct stage_time t[ORACLE_MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++)
         t[s] = *each;
@@ -409,14 +407,15 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle o = {
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[MAX_STAGES] = {{0}};
+    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
     struct oracle_changed changed;
     pdl_arena *a;
     double *ready;
     bool filled;
 
-    if (plan->nstages > MAX_STAGES)
-        return pdl_fail(err, PDL_EINVAL, "more than %d stages", MAX_STAGES);
+    if (plan->nstages > ORACLE_MAX_STAGES)
+        return pdl_fail(err, PDL_EINVAL, "more than %d stages",
+                        ORACLE_MAX_STAGES);
     if (plan->mesh->pes > pdl_system_pes(sys))
         return pdl_fail(err, PDL_EINVAL,
                         "the strategy needs %lld PEs, %s has %lld",
