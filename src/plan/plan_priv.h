@@ -61,6 +61,9 @@ bool plan_rule_has_role(const struct pdl_node *n);
 /* Batch norm: statistics cross the ranks that shard n or s. */
 bool plan_rule_has_statistics(const struct pdl_node *n);
 bool plan_rule_has_bias(const struct pdl_node *n);
+/* The width of the heads that a rotation turns; 0: no attention reads it. */
+int64_t plan_rule_head_width(const struct pdl_model *m,
+                             const struct pdl_node *rope);
 /* Element by element, with one operand or several of the same shape. */
 bool plan_rule_is_pointwise(const struct pdl_node *n);
 
