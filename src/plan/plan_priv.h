@@ -239,7 +239,9 @@ enum pdl_status plan_zero_check(const struct pdl_strategy *s,
 /* recompute.c: are two layers, by their names, of one block? */
 bool plan_same_block(const char *a, const char *b);
 void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
-/* route.c: tokens only to the experts they visit */
+/* route.c: tokens only to the experts they visit; where they lie outside */
+bool plan_route_outside(const struct plan_lower *lo, int node,
+                        struct pdl_place *p);
 void plan_route(struct plan_lower *lo);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);
