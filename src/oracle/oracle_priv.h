@@ -149,6 +149,9 @@ enum { ORACLE_MAX_STAGES = 256 };
 double oracle_makespan(const struct oracle *o, const double *forward,
                        const double *backward);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
+/* io.c: seconds that reading, staging and opening files add to the rest of the
+ * step */
+double oracle_io(const struct oracle *o, double rest_s);
 /* memory.c */
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 

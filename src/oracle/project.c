@@ -262,34 +262,6 @@ static double stage_busy(const struct stage_time *t)
     return t->forward + t->backward + t->forward_comm + t->backward_comm;
 }
 
-/* Every rank opens its log files on the shared disk, which serves one after
- * the other: a habit of the framework, not of the network. The locks of the
- * directory that they share go from client to client, so an open takes longer
- * the more of them there are. Layers that are split write theirs forward and
- * backward. */
-static double open_seconds(const struct oracle *o)
-{
-    const struct pdl_framework *f = o->opt->framework;
-    bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
-    bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
-                 oracle_has_axis(o, PDL_AXIS_CHANNEL);
-    double pes = (double)o->p->mesh->pes;
-    int opens;
-
-    if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
-        return 0;
-    opens = f->opens;
-    for (int i = 0; split && i < o->p->model->nnodes; i++) {
-        const char *op = o->p->model->nodes[i].op->name;
-
-        if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
-            opens += 2;
-    }
-    return opens * pes *
-           (o->sys->storage.latency_s +
-            (pes - 1) * o->sys->storage.contention_s);
-}
-
 static void fill_times(const struct oracle *o, const struct stage_time *t,
                        double span, struct pdl_projection *out)
 {
@@ -310,12 +282,12 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->io_s = open_seconds(o);
     out->bubble_s = span - m * stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
-    out->step_s =
-        out->compute_s + out->exposed_comm_s + out->bubble_s + out->io_s;
+    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s;
+    out->io_s = oracle_io(o, out->step_s);
+    out->step_s += out->io_s;
 }
 
 /* The busiest lane is the critical one. */
