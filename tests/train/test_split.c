@@ -30,9 +30,19 @@ static struct pdl_box cut_box(const struct cut_case *c, const struct pdl_box *b,
 {
     struct pdl_box r = *b;
 
+    if (d >= 0 && c->cut.items > 0) /* whole heads, whole groups */
+        unit = parts_of(b, d) / c->cut.items;
     if (d >= 0)
         pdl_split(parts_of(b, d), unit, c->parts, c->part, &r.lo[d], &r.hi[d]);
     return r;
+}
+
+static bool has_window(const struct cut_case *c, int d)
+{
+    struct pdl_window w;
+    bool swap;
+
+    return d >= 2 && plan_rule_window(&c->site, d, &w, &swap);
 }
 
 /* The frame a window needs around a box. */
@@ -103,7 +113,7 @@ static void take_parts(const struct cut_case *c, struct operands *w,
         struct pdl_box x = cut_box(c, &w->x[0].a.box, c->cut.x[0], ux);
         struct pdl_box near = y;
 
-        if (pass == PDL_BACKWARD_DATA && k == 0 && c->cut.x[0] >= 2) {
+        if (pass == PDL_BACKWARD_DATA && k == 0 && has_window(c, c->cut.x[0])) {
             struct pdl_box f = x;
 
             frame(c, &f, false);
@@ -126,7 +136,7 @@ static void take_parts(const struct cut_case *c, struct operands *w,
         struct pdl_box x = cut_box(c, &w->x[i].a.box, c->cut.x[i], ux);
 
         p->dx[i] = part_of(&w->dx[i], x);
-        if (pass != PDL_BACKWARD_DATA && i == 0 && c->cut.y[0] >= 2 &&
+        if (pass != PDL_BACKWARD_DATA && i == 0 && has_window(c, c->cut.y[0]) &&
             c->cut.x[0] == c->cut.y[0]) {
             int d = c->cut.y[0];
             struct pdl_box y = cut_box(c, &w->y[0].a.box, d, 1);
