@@ -35,6 +35,15 @@ if(NOT PDL_RUN_SOURCES)
   return()
 endif()
 
+# The cpu backend is oneDNN's; our own kernels beside it are for AVX2, which
+# the backend asks for before it calls them.
+if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
+  list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/(cpu|simd)")
+endif()
+file(GLOB simd CONFIGURE_DEPENDS src/train/simd_*.c)
+set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
+  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
+
 # The data set that ships with the program, compiled in.
 set(digits ${CMAKE_BINARY_DIR}/io/digits.c)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/io)
@@ -47,14 +56,6 @@ if("io" IN_LIST PDL_RUN_ROOMS)
   set_source_files_properties(${digits} PROPERTIES
     INCLUDE_DIRECTORIES ${CMAKE_SOURCE_DIR}/src/io)
 endif()
-# The cpu backend is oneDNN's; our own kernels beside it are for AVX2, which
-# the backend asks for before it calls them.
-if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
-  list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/(cpu|simd)")
-endif()
-file(GLOB simd CONFIGURE_DEPENDS src/train/simd_*.c)
-set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
-  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
 
 add_library(paradl_run_objects OBJECT ${PDL_RUN_SOURCES})
 target_link_libraries(paradl_run_objects PUBLIC pdl_flags PkgConfig::DEPS

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl calibrate --fit: named physical parameters of a system from
- * measurements. */
+ * paradl calibrate: this machine as a system (calibrate_machine.c); with
+ * --fit, named physical parameters of a system from measurements. */
+#include "calibrate.h"
 #include "measured.h"
 
 #include <math.h>
 #include <string.h>
 
-struct options {
-    const char *fit, *select, *base, *output, *without;
-};
-
-#define AT(field) offsetof(struct options, field)
+#define AT(field) offsetof(struct cli_calibrate_options, field)
 // clang-format off
 static const struct pdl_opt opts[] = {
     {"fit", 0, PDL_OPT_TEXT, AT(fit), "FILE", NULL,
@@ -21,9 +18,19 @@ static const struct pdl_opt opts[] = {
     {"base", 0, PDL_OPT_TEXT, AT(base), "SYSTEM", NULL,
      "the system whose parameters are fitted"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
-     "where the fitted system goes (default: standard output)"},
+     "where the system goes (default: standard output)"},
     {"without", 0, PDL_OPT_TEXT, AT(without), "EFFECT,...", NULL,
      "fit a model that leaves out these effects"},
+    {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
+     "PEs of this machine, one rank each (as many as processors)"},
+    {"threads", 0, PDL_OPT_INT, AT(threads), "T", NULL,
+     "of a PE (the processors divided by the PEs)"},
+    {"max-ranks", 0, PDL_OPT_INT, AT(most), "P", NULL,
+     "measure allreduce on 2, 4, 8 ... up to P ranks (the PEs, at least 4)"},
+    {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
+     "for each measurement (0.2s)"},
+    {"name", 0, PDL_OPT_TEXT, AT(name), "NAME", NULL,
+     "of the measured system (this-machine)"},
 };
 // clang-format on
 #undef AT
@@ -132,7 +139,7 @@ static enum pdl_status fit(struct cli_measured *m, struct pdl_system *sys,
 
 static int calibrate(const struct pdl_args *args)
 {
-    const struct options *o = args->opts;
+    const struct cli_calibrate_options *o = args->opts;
     struct cli_measured m = {.file = o->fit,
                              .select = o->select,
                              .system = o->base,
@@ -145,8 +152,10 @@ static int calibrate(const struct pdl_args *args)
     enum pdl_status st;
     int rc;
 
+    if (!o->fit && !o->base && !o->select)
+        return cli_calibrate_machine(args);
     if (!o->fit || !o->base) {
-        pdl_fail(&err, PDL_EINVAL, "calibrate needs --fit and --base");
+        pdl_fail(&err, PDL_EINVAL, "--fit and --base go together");
         pdl_hint(&err, "see 'paradl calibrate --help'");
         return cli_usage(&err);
     }
@@ -173,13 +182,19 @@ static int calibrate(const struct pdl_args *args)
 const struct pdl_cmd cli_calibrate = {
     .name = "calibrate",
     .args = "",
-    .summary = "fits a system's parameters to measurements",
-    .text = "Moves named physical parameters of a system, within bounds, until "
-            "its projections match the selected measurements best, and writes "
-            "the system. Parameters that the rows do not identify are named.",
+    .summary = "measures this machine, or fits a system to measurements",
+    .text = "Without --fit: measures the machine it runs on and writes it as a "
+            "system that every other command takes: memory, operators by "
+            "shape, messages by size and transport, allreduce by size and "
+            "number of ranks. It starts paradl-run on all ranks; nothing else "
+            "should run meanwhile.\n\n"
+            "With --fit: moves named physical parameters of a system, within "
+            "bounds, until its projections match the selected measurements "
+            "best, and writes the system. Parameters that the rows do not "
+            "identify are named.",
     .example = "paradl calibrate --help",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
-    .opts_size = sizeof(struct options),
+    .opts_size = sizeof(struct cli_calibrate_options),
     .run = calibrate,
 };

@@ -11,6 +11,7 @@
 // clang-format off
 static const struct pdl_cmd *const commands[] = {
     &run_bench,
+    &run_calibrate,
     &run_train,
 };
 // clang-format on

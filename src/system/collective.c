@@ -2,13 +2,14 @@
  *
  * The time of a collective from the times that were measured.
  *
- * Between two measured sizes, and between two measured numbers of ranks, the
- * logarithm of the time is taken to be linear in the logarithm: a line alpha +
- * bytes/rate cannot follow the steps that caches, transports and algorithms
- * make over five decades of sizes, the measured points can. Beyond the largest
- * size the time of a byte stays that of the last stretch; below the smallest
- * it is the smallest one's. With one number of ranks measured, others scale as
- * the bytes that each rank of a ring moves. */
+ * Between two measured sizes the logarithm of the time is taken to be linear
+ * in the logarithm of the size: a line alpha + bytes/rate cannot follow the
+ * steps that caches, transports and algorithms make over five decades of
+ * sizes, the measured points can. Beyond the largest size the time of a byte
+ * stays that of the last stretch; below the smallest it is the smallest one's.
+ * Between two measured numbers of ranks the time is linear, as the number of
+ * steps is; beyond them it scales as the bytes that each rank of a ring
+ * moves. */
 #include "system_priv.h"
 
 #include <math.h>
@@ -87,8 +88,9 @@ bool pdl_collective_seconds(const struct pdl_system *sys, const char *op,
         *out = at_size(one, (double)bytes) * ring_share((double)pes) /
                ring_share((double)one->pes);
     else
-        *out = log_between((double)below->pes, at_size(below, (double)bytes),
-                           (double)above->pes, at_size(above, (double)bytes),
-                           (double)pes);
+        *out = at_size(below, (double)bytes) +
+               (at_size(above, (double)bytes) - at_size(below, (double)bytes)) *
+                   (double)(pes - below->pes) /
+                   (double)(above->pes - below->pes);
     return true;
 }

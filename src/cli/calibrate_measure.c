@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starting paradl-run to measure, and reading what it prints: the machine on
+ * as many ranks as the node has PEs, then the allreduce on each number of
+ * ranks, each a start of its own, as training will start them. In several
+ * rounds, so that whatever disturbs the machine for a while disturbs each
+ * number of ranks once. */
+#include "../run/bench_options.h"
+#include "../run/calibrate_options.h"
+#include "calibrate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_OUTPUT = 64 << 20, CHUNK = 65536 };
+
+static const struct pdl_cmd machine_cmd = {
+    .name = "calibrate",
+    .opts = run_calibrate_opts,
+    .nopts = RUN_CALIBRATE_NOPTS,
+    .opts_size = sizeof(struct run_calibrate_options),
+};
+
+static enum pdl_status read_all(int fd, struct pdl_buf *out,
+                                struct pdl_err *err)
+{
+    char chunk[CHUNK];
+    ssize_t n;
+
+    while ((n = read(fd, chunk, sizeof chunk)) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || out->len + (size_t)n > MOST_OUTPUT)
+            return pdl_fail(err, PDL_EIO, "cannot read the measurements");
+        pdl_put(&out->sink, chunk, (size_t)n);
+    }
+    return PDL_OK;
+}
+
+/* Runs a command of paradl-run on so many ranks and takes what it prints. */
+static enum pdl_status capture(const struct pdl_cmd *cmd,
+                               const struct pdl_args *args, int64_t ranks,
+                               struct pdl_buf *out, struct pdl_err *err)
+{
+    int fd[2], status = 0;
+    enum pdl_status st;
+    pid_t pid;
+
+    fflush(NULL);
+    if (pipe(fd) != 0 || (pid = fork()) < 0)
+        return pdl_fail(err, PDL_ENOENV, "cannot start a process: %s",
+                        strerror(errno));
+    if (pid == 0) {
+        dup2(fd[1], STDOUT_FILENO);
+        close(fd[0]);
+        close(fd[1]);
+        _exit(cli_launch(cmd, args, ranks));
+    }
+    close(fd[1]);
+    st = read_all(fd[0], out, err);
+    close(fd[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (st == PDL_OK && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+        st = pdl_fail(err, PDL_ENOENV, "measuring on %" PRId64 " ranks failed",
+                      ranks);
+    return st;
+}
+
+static enum pdl_status parse(struct cli_measurement *m,
+                             const struct pdl_buf *text,
+                             const struct pdl_doc **out, struct pdl_err *err)
+{
+    char *copy = pdl_arena_strndup(m->a, text->text, text->len);
+
+    if (!copy)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    return pdl_doc_json(m->a, (struct pdl_bytes){copy, text->len},
+                        "measurement", out, err);
+}
+
+static enum pdl_status measure_machine(const struct cli_calibrate_options *o,
+                                       struct cli_measurement *m,
+                                       struct pdl_err *err)
+{
+    struct run_calibrate_options opts = {.seconds = o->seconds,
+                                         .threads = o->threads};
+    struct pdl_args args = {.opts = &opts};
+    struct pdl_buf text;
+    enum pdl_status st;
+
+    pdl_buf_init(&text);
+    st = capture(&machine_cmd, &args, o->ranks, &text, err);
+    if (st == PDL_OK)
+        st = parse(m, &text, &m->machine, err);
+    pdl_buf_free(&text);
+    return st;
+}
+
+static enum pdl_status measure_allreduce(const struct cli_calibrate_options *o,
+                                         struct cli_measurement *m, int i,
+                                         int round, struct pdl_err *err)
+{
+    int64_t ranks = m->bench[i].ranks;
+    struct bench_options opts = {
+        .ranks = ranks, .size = "1KiB..64MiB", .seconds = o->seconds / 2};
+    struct pdl_args args = {
+        .opts = &opts, .npos = 1, .pos = {"allreduce"}, .json = true};
+    struct pdl_buf text;
+    enum pdl_status st;
+
+    pdl_buf_init(&text);
+    st = capture(&cli_bench, &args, ranks, &text, err);
+    if (st == PDL_OK)
+        st = parse(m, &text, &m->bench[i].round[round], err);
+    pdl_buf_free(&text);
+    return st;
+}
+
+/* Powers of two, all PEs, and one more than there are processors: there the
+ * ranks begin to wait for each other's time, and times take a step. */
+static void choose_ranks(const struct cli_calibrate_options *o,
+                         struct cli_measurement *m)
+{
+    int64_t crowded = sysconf(_SC_NPROCESSORS_ONLN) + 1;
+    int room = sizeof m->bench / sizeof m->bench[0];
+
+    for (int64_t n = 2; n <= o->most && m->nbench < room; n++)
+        if ((n & (n - 1)) == 0 || n == o->ranks || n == crowded)
+            m->bench[m->nbench++].ranks = n;
+}
+
+static void say(bool quiet, const char *what, int64_t ranks)
+{
+    if (!quiet)
+        fprintf(stderr, "paradl: measuring %s on %" PRId64 " ranks\n", what,
+                ranks);
+}
+
+enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
+                            struct cli_measurement *m, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    say(quiet, "memory, operators and messages", o->ranks);
+    st = measure_machine(o, m, err);
+    choose_ranks(o, m);
+    for (int round = 0; round < CLI_MEASURE_ROUNDS; round++)
+        for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
+            say(quiet, "allreduce", m->bench[i].ranks);
+            st = measure_allreduce(o, m, i, round, err);
+        }
+    return st;
+}

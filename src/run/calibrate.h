@@ -1,0 +1,38 @@
+/* Shared by the files of calibrate: measurements of the machine, each printed
+ * by rank 0 as one part of a JSON object. */
+#ifndef RUN_CALIBRATE_H
+#define RUN_CALIBRATE_H
+
+#include "paradl/comm.h"
+#include "run_priv.h"
+
+struct calibration {
+    pdl_comm *comm;
+    int rank, ranks;
+    int64_t threads;
+    double seconds;
+    struct pdl_json *json; /* rank 0's; NULL elsewhere */
+};
+
+typedef void run_work(void *ctx);
+
+/* Median time of `work`, which keeps all threads busy, in c->seconds. */
+double run_time(const struct calibration *c, run_work *work, void *ctx);
+/* The same on all ranks at once, begun together: the mean of their medians. */
+enum pdl_status run_time_all(const struct calibration *c, run_work *work,
+                             void *ctx, double *out, struct pdl_err *err);
+/* {"name", "value", "unit"} of the open list of facts. */
+void run_fact(const struct calibration *c, const char *name, double value,
+              const char *unit);
+
+/* The parts. Collective. */
+enum pdl_status run_calibrate_memory(const struct calibration *c,
+                                     struct pdl_err *err);
+enum pdl_status run_calibrate_peak(const struct calibration *c,
+                                   struct pdl_err *err);
+enum pdl_status run_calibrate_compute(const struct calibration *c,
+                                      struct pdl_err *err);
+enum pdl_status run_calibrate_messages(const struct calibration *c,
+                                       struct pdl_err *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* The options of paradl-run calibrate: what `paradl calibrate` asks of it. */
+#ifndef RUN_CALIBRATE_OPTIONS_H
+#define RUN_CALIBRATE_OPTIONS_H
+
+#include "paradl/base.h"
+
+struct run_calibrate_options {
+    double seconds;
+    int64_t threads;
+};
+
+#define AT(field) offsetof(struct run_calibrate_options, field)
+// clang-format off
+static const struct pdl_opt run_calibrate_opts[] = {
+    {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
+     "for each measurement (0.2s)"},
+    {"threads", 0, PDL_OPT_INT, AT(threads), "T", NULL,
+     "of each rank (1)"},
+};
+// clang-format on
+#undef AT
+
+enum {
+    RUN_CALIBRATE_NOPTS =
+        sizeof run_calibrate_opts / sizeof run_calibrate_opts[0]
+};
+
+#endif
