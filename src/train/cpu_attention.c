@@ -24,6 +24,7 @@ struct attention_kernel {
     int64_t q0, k0, v0, y0; /* first feature of each part */
     bool causal;
     float scale;
+    int grad[3]; /* outputs that are dq, dk, dv; -1: not wanted */
 };
 
 static int64_t extent(const struct train_array *a, int d)
@@ -197,11 +198,10 @@ static struct head head_of(const struct attention_kernel *k, int64_t n,
     void *lse = forward ? (k->op.aux_out >= 0 ? out[k->op.aux_out] : NULL)
                         : (k->op.aux >= 0 ? in[k->op.aux] : NULL);
     void *d[3] = {NULL};
-    int o = 0, x = k->op.x;
+    int x = k->op.x;
 
     for (int i = 0; i < 3 && !forward; i++)
-        if (train_wants_grad(c->model, c->node->in[i]))
-            d[i] = out[o++];
+        d[i] = k->grad[i] < 0 ? NULL : out[k->grad[i]];
     return (struct head){
         .q = at(in[x], n, t, k->ldq, q),
         .k = at(in[x + 1], n, s, k->ldk, kk),
@@ -312,6 +312,8 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     sizes(k);
     if (!has_all_heads(k))
         return PDL_OK;
+    for (int i = 0; i < 3; i++)
+        k->grad[i] = c->pass == PDL_FORWARD ? -1 : train_gradient_of(c, i);
     k->base.scratch_bytes =
         2 * BLOCK * (k->s1 - k->s0) * (int64_t)sizeof(float);
     k->base.implementation = "own+sgemm";

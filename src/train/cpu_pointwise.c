@@ -19,6 +19,7 @@ struct pointwise_kernel {
     void (*binary)(const float *, const float *, float *, int64_t);
     bool narrow; /* bfloat16 */
     int64_t n;
+    int grad[2]; /* of two operands: the output that is it, -1: none */
 };
 
 static bool same_storage(const struct train_array *a,
@@ -165,7 +166,6 @@ static enum pdl_status run_product_back(const struct train_kernel *base,
                                         struct pdl_err *err)
 {
     const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
-    const struct train_call *c = &k->call;
     float a[PIECE], b[PIECE], y[PIECE];
 
     (void)scratch;
@@ -174,15 +174,16 @@ static enum pdl_status run_product_back(const struct train_kernel *base,
     for (int64_t at = 0; at < k->n; at += PIECE) {
         int64_t n = k->n - at < PIECE ? k->n - at : PIECE;
         const float *dy = widen(k, in[0], at, n, a);
-        int o = 0;
 
-        for (int i = 0; i < 2; i++)
-            if (train_wants_grad(c->model, c->node->in[i])) {
-                train_simd_mul(dy, widen(k, in[k->op.x + 1 - i], at, n, b),
-                               result(k, out[o], at, y), n);
-                narrow(k, out[o], at, n, y);
-                o++;
-            }
+        for (int i = 0; i < 2; i++) {
+            int o = k->grad[i];
+
+            if (o < 0)
+                continue;
+            train_simd_mul(dy, widen(k, in[k->op.x + 1 - i], at, n, b),
+                           result(k, out[o], at, y), n);
+            narrow(k, out[o], at, n, y);
+        }
     }
     return PDL_OK;
 }
@@ -219,19 +220,19 @@ static enum pdl_status run_gate(const struct train_kernel *base,
     (void)when;
     (void)err;
     for (int64_t i = 0; i < n; i++) {
-        int o = 0;
-
         if (c->pass == PDL_FORWARD) {
             train_simd_scale_rows(px + i * step, ps + i * ch,
                                   (float *)out[0] + i * step, step / ch, ch);
             continue;
         }
-        if (train_wants_grad(c->model, c->node->in[0]))
+        if (k->grad[0] >= 0)
             train_simd_scale_rows(dy + i * step, ps + i * ch,
-                                  (float *)out[o++] + i * step, step / ch, ch);
-        if (train_wants_grad(c->model, c->node->in[1]))
+                                  (float *)out[k->grad[0]] + i * step,
+                                  step / ch, ch);
+        if (k->grad[1] >= 0)
             train_simd_dot_rows(dy + i * step, px + i * step,
-                                (float *)out[o] + i * ch, step / ch, ch);
+                                (float *)out[k->grad[1]] + i * ch, step / ch,
+                                ch);
     }
     return PDL_OK;
 }
@@ -257,6 +258,8 @@ static enum pdl_status make_several(struct cpu_state *s,
     k = new_kernel(s, c);
     if (!k)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < 2 && !forward; i++)
+        k->grad[i] = train_gradient_of(c, i);
     k->binary = mul                      ? train_simd_mul
                 : strcmp(op, "sub") == 0 ? train_simd_sub
                                          : train_simd_add;

@@ -60,7 +60,7 @@ static inline void one_op_open(struct one_op *o, const struct op_case *c)
     *o = (struct one_op){.arena = pdl_arena_create(PDL_ARENA_DEFAULT), .c = c};
     b = pdl_build_begin(o->arena, c->name);
     for (int i = 0; i < c->nin; i++) {
-        char name[16];
+        char name[32];
         struct pdl_attr one = {.features = 1};
 
         snprintf(name, sizeof name, "in%d", i);

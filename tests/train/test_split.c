@@ -25,13 +25,17 @@ static int64_t parts_of(const struct pdl_box *b, int d)
     return b->hi[d];
 }
 
+static int64_t unit_of(const struct cut_case *c, const struct pdl_box *b, int d,
+                       bool y);
+
 static struct pdl_box cut_box(const struct cut_case *c, const struct pdl_box *b,
-                              int d, int64_t unit)
+                              int d, bool y)
 {
     struct pdl_box r = *b;
 
     if (d >= 0)
-        pdl_split(parts_of(b, d), unit, c->parts, c->part, &r.lo[d], &r.hi[d]);
+        pdl_split(parts_of(b, d), unit_of(c, b, d, y), c->parts, c->part,
+                  &r.lo[d], &r.hi[d]);
     return r;
 }
 
@@ -64,16 +68,22 @@ static struct value part_of(const struct value *whole_, struct pdl_box box)
     return v;
 }
 
-/* A flattened shard of C comes in units of H*W. */
-static int64_t unit_of(const struct cut_case *c, bool y)
+/* The unit in which dimension d of a tensor is split: an item of the index
+ * (a head), and of a flattened channel all its positions. */
+static int64_t unit_of(const struct cut_case *c, const struct pdl_box *b, int d,
+                       bool y)
 {
-    const struct pdl_node *n = c->o->node;
-    int64_t u = 1;
+    int64_t items = c->cut.items, u = 1;
 
-    if (!y || strcmp(n->op->name, "flatten") != 0 || c->cut.x[0] != 1)
+    /* the plan takes pairs of features; heads are halves side by side */
+    if (strcmp(c->o->node->op->name, "rope") == 0 && items > 0)
+        items /= 2;
+    if (d > 0 && items > 0)
+        return b->hi[d] / items;
+    if (!y || strcmp(c->o->node->op->name, "flatten") != 0 || d != 1)
         return 1;
-    for (int d = 1; d < c->site.x->rank; d++)
-        u *= c->site.x->dim[d];
+    for (int i = 1; i < c->site.x->rank; i++)
+        u *= c->site.x->dim[i];
     return u;
 }
 
@@ -89,8 +99,6 @@ static bool moves_with_y(const struct operands *w)
 static void take_parts(const struct cut_case *c, struct operands *w,
                        struct operands *p, enum pdl_pass pass)
 {
-    int64_t uy = unit_of(c, true), ux = unit_of(c, false);
-
     memset(p, 0, sizeof *p);
     p->nx = w->nx;
     p->nw = w->nw;
@@ -99,11 +107,14 @@ static void take_parts(const struct cut_case *c, struct operands *w,
     p->learns_x = w->learns_x;
     memcpy(p->learned, w->learned, sizeof p->learned);
     for (int k = 0; k < p->ny; k++) {
-        struct pdl_box y = cut_box(c, &w->y[k].a.box, c->cut.y[k], uy);
-        struct pdl_box x = cut_box(c, &w->x[0].a.box, c->cut.x[0], ux);
+        struct pdl_box y = cut_box(c, &w->y[k].a.box, c->cut.y[k], true);
+        struct pdl_box x = cut_box(c, &w->x[0].a.box, c->cut.x[0], false);
         struct pdl_box near = y;
+        struct pdl_window window;
+        bool swap;
 
-        if (pass == PDL_BACKWARD_DATA && k == 0 && c->cut.x[0] >= 2) {
+        if (pass == PDL_BACKWARD_DATA && k == 0 && c->cut.x[0] >= 2 &&
+            plan_rule_window(&c->site, c->cut.x[0], &window, &swap)) {
             struct pdl_box f = x;
 
             frame(c, &f, false);
@@ -123,13 +134,15 @@ static void take_parts(const struct cut_case *c, struct operands *w,
         p->aux = part_of(&w->aux, b);
     }
     for (int i = 0; i < p->nx; i++) {
-        struct pdl_box x = cut_box(c, &w->x[i].a.box, c->cut.x[i], ux);
+        struct pdl_box x = cut_box(c, &w->x[i].a.box, c->cut.x[i], false);
+        struct pdl_window window;
+        bool swap;
 
         p->dx[i] = part_of(&w->dx[i], x);
         if (pass != PDL_BACKWARD_DATA && i == 0 && c->cut.y[0] >= 2 &&
-            c->cut.x[0] == c->cut.y[0]) {
+            plan_rule_window(&c->site, c->cut.y[0], &window, &swap)) {
             int d = c->cut.y[0];
-            struct pdl_box y = cut_box(c, &w->y[0].a.box, d, 1);
+            struct pdl_box y = cut_box(c, &w->y[0].a.box, d, true);
 
             frame(c, &y, true);
             x.lo[d] = y.lo[d];
@@ -138,7 +151,7 @@ static void take_parts(const struct cut_case *c, struct operands *w,
         p->x[i] = part_of(&w->x[i], x);
     }
     for (int j = 0; j < p->nw; j++) {
-        struct pdl_box b = cut_box(c, &w->w[j].a.box, c->cut.w[j], 1);
+        struct pdl_box b = cut_box(c, &w->w[j].a.box, c->cut.w[j], false);
 
         p->w[j] = part_of(&w->w[j], b);
         p->dw[j] = part_of(&w->dw[j], b);
