@@ -412,6 +412,36 @@ struct bn_rank {
     struct value sums, back;
 };
 
+/* dx and the weights' gradients from the sums of all ranks. */
+static void bn_backward(struct backend *b, const struct cut_case *c,
+                        struct train_call *call, struct operands *w,
+                        struct bn_rank *r, int k)
+{
+    struct train_moment when = {.again = true};
+    struct operands *p = &r[k].p;
+    struct list in = {2, {&p->dy[0], &r[0].back}}, out = {1, {&p->dx[0]}};
+    struct value y = part_of(&w->y[0], p->y[0].a.box);
+    struct value dx = part_of(&w->dx[0], p->dx[0].a.box);
+
+    call->part = 1;
+    call->pass = PDL_BACKWARD_DATA;
+    push(&in, p->w, p->nw);
+    push(&in, &p->x[0], 1);
+    push(&in, &r[0].sums, 1);
+    call_kernel(b, call, &in, &out, &when);
+    adds_up(c, &y, &p->y[0], "y");
+    adds_up(c, &dx, &p->dx[0], "dx");
+    call->part = 0;
+    call->pass = PDL_BACKWARD_WEIGHTS;
+    in = (struct list){1, {&r[0].back}};
+    out = (struct list){2, {&p->dw[0], &p->dw[1]}};
+    call_kernel(b, call, &in, &out, &when);
+    adds_up(c, &w->dw[0], &p->dw[0], "dw");
+    adds_up(c, &w->dw[1], &p->dw[1], "db");
+    free(y.at);
+    free(dx.at);
+}
+
 /* x cut along dimension d; every rank's sums are added by hand. */
 static void bn_exchange(struct backend *b, const struct op_case *oc, int d)
 {
@@ -465,30 +495,8 @@ static void bn_exchange(struct backend *b, const struct op_case *oc, int d)
     }
     for (int k = 1; k < RANKS; k++)
         add_into(&r[0].back, &r[k].back);
-    for (int k = 0; k < RANKS; k++) {
-        struct operands *p = &r[k].p;
-        struct list in = {2, {&p->dy[0], &r[0].back}}, out = {1, {&p->dx[0]}};
-        struct value y = part_of(&w.y[0], p->y[0].a.box);
-        struct value dx = part_of(&w.dx[0], p->dx[0].a.box);
-
-        call.part = 1;
-        call.pass = PDL_BACKWARD_DATA;
-        push(&in, p->w, p->nw);
-        push(&in, &p->x[0], 1);
-        push(&in, &r[0].sums, 1);
-        call_kernel(b, &call, &in, &out, &when);
-        adds_up(&c, &y, &p->y[0], "y");
-        adds_up(&c, &dx, &p->dx[0], "dx");
-        call.part = 0;
-        call.pass = PDL_BACKWARD_WEIGHTS;
-        in = (struct list){1, {&r[0].back}};
-        out = (struct list){2, {&p->dw[0], &p->dw[1]}};
-        call_kernel(b, &call, &in, &out, &when);
-        adds_up(&c, &w.dw[0], &p->dw[0], "dw");
-        adds_up(&c, &w.dw[1], &p->dw[1], "db");
-        free(y.at);
-        free(dx.at);
-    }
+    for (int k = 0; k < RANKS; k++)
+        bn_backward(b, &c, &call, &w, r, k);
     for (int k = 0; k < RANKS; k++) {
         free(r[k].sums.at);
         free(r[k].back.at);
