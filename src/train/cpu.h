@@ -91,8 +91,8 @@ enum pdl_status train_dnnl_conv_run(const struct cpu_conv_plan *p, void *fine,
 /* C[m,n] = A B + bias, multiplied in bfloat16; operands of other types are
  * converted first. */
 struct cpu_matmul {
-    bool ta, tb, has_bias; /* transposed as stored */
-    int64_t m, n, k;
+    bool ta, tb, has_bias;          /* transposed as stored */
+    int64_t m, n, k, lda, ldb, ldc; /* rows' distances, 0: dense */
     enum pdl_dtype a, b, c, bias;
 };
 struct cpu_matmul_plan;

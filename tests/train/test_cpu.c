@@ -153,9 +153,9 @@ static void bfloat16_equals_ref(void **state)
     backend_open(&ref, &train_ref);
     backend_open(&cpu, &train_cpu);
     for (int i = 0; i < NCASES; i++)
-        compare(&ref, &cpu, &op_cases[i], PDL_BF16, 6e-3, names);
+        compare(&ref, &cpu, &op_cases[i], PDL_BF16, 1e-2, names);
     for (size_t i = 0; i < sizeof real_cases / sizeof real_cases[0]; i++) {
-        compare(&ref, &cpu, &real_cases[i], PDL_BF16, 6e-3, names);
+        compare(&ref, &cpu, &real_cases[i], PDL_BF16, 1e-2, names);
         print_message("%-40s %s, %s, %s\n", real_cases[i].name, names[0],
                       names[1], names[2]);
         for (int p = 0; p < 3; p++)
