@@ -317,7 +317,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     if (is_bf16(c))
         return train_attention_bf16(s, k, out, err);
     k->base.scratch_bytes =
-        2 * ATTENTION_BLOCK * (k->s1 - k->s0) * (int64_t)sizeof(float);
+        (k->s1 - k->s0) * ATTENTION_BLOCK * 2 * (int64_t)sizeof(float);
     k->base.implementation = "own+sgemm";
     k->base.run = run;
     *out = &k->base;

@@ -62,7 +62,7 @@ static int64_t space_bytes(const struct attention_kernel *a)
     int64_t block = ATTENTION_BLOCK * keys(a);
     int64_t wide = 2 * block + keys(a) * (widest(a) + a->d + a->dv);
 
-    return 4 * wide + 2 * 2 * block + 64;
+    return 4 * wide + 4 * block + 64;
 }
 
 /* One head of one sample; NULL: not there. */
@@ -356,7 +356,8 @@ enum pdl_status train_attention_bf16(struct cpu_state *s,
     b->a = *k;
     b->nblocks = (int)n;
     for (int i = 0; i < b->nblocks && st == PDL_OK && all; i++) {
-        b->blocks[i].at = train_attention_block(k, k->t0 + i * ATTENTION_BLOCK);
+        b->blocks[i].at =
+            train_attention_block(k, k->t0 + (int64_t)i * ATTENTION_BLOCK);
         st = make_block(s, b, &b->blocks[i], &all, err);
     }
     if (st != PDL_OK || !all)

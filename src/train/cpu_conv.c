@@ -37,6 +37,13 @@ static int64_t extent(const struct train_array *a, int d)
     return n > 0 ? n : 0;
 }
 
+static int64_t pixels(const struct train_array *a)
+{
+    int64_t c = extent(a, 1);
+
+    return c > 0 ? train_array_elements(a) / c : 0;
+}
+
 static bool is_transposed(const struct train_call *c)
 {
     return strcmp(c->node->op->name, "conv_transpose") == 0;
@@ -202,12 +209,9 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     if (k->trimmed && made)
         train_cpu_copy_common(&k->trim, used, f, fine);
     if (k->add_bias)
-        train_simd_add_bias(fine, in[k->bias], fine,
-                            train_array_elements(f) / extent(f, 1),
-                            extent(f, 1));
+        train_simd_add_bias(fine, in[k->bias], fine, pixels(f), extent(f, 1));
     if (k->sum_bias && k->plan)
-        train_simd_sum_rows(
-            fine, out[1], train_array_elements(f) / extent(f, 1), extent(f, 1));
+        train_simd_sum_rows(fine, out[1], pixels(f), extent(f, 1));
     return st;
 }
 
@@ -219,14 +223,12 @@ static enum pdl_status run_bias(const struct train_kernel *base,
                                 struct pdl_err *err)
 {
     const struct conv_kernel *k = (const struct conv_kernel *)base;
-    int64_t width = extent(&k->call.out[0], 1);
-    int64_t n = train_array_elements(&k->call.out[0]);
+    const struct train_array *y = &k->call.out[0];
 
     (void)scratch;
     (void)when;
     (void)err;
-    if (n > 0)
-        train_simd_add_bias(in[0], in[1], out[0], n / width, width);
+    train_simd_add_bias(in[0], in[1], out[0], pixels(y), extent(y, 1));
     return PDL_OK;
 }
 

@@ -346,7 +346,7 @@ static enum pdl_status run_table(const struct train_kernel *base,
     const struct train_array *wt = forward ? &c->in[k->op.w] : &c->out[0];
     float *y = forward ? out[0] : in[k->op.dy];
     float *w = forward ? in[k->op.w] : out[0];
-    int64_t n = extent(yt, last(yt)), per = extent(yt, 1);
+    int64_t n = extent(yt, last(yt)), per = extent(yt, 1) ? extent(yt, 1) : 1;
     int64_t rows = n > 0 ? train_array_elements(yt) / n : 0;
 
     (void)scratch;

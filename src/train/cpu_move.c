@@ -100,7 +100,7 @@ static enum pdl_status make_view(struct cpu_state *s,
     k->call = kept;
     k->n = extent(x, 0);
     k->c = extent(x, 1);
-    k->s = train_array_elements(x) / (k->n * k->c);
+    k->s = k->n > 0 && k->c > 0 ? train_array_elements(x) / k->n / k->c : 0;
     k->last = x->channels_last && x->box.ndims > 2;
     k->size = (size_t)pdl_dtype_bits(x->dtype) / 8;
     k->base.implementation = "own";
@@ -131,6 +131,7 @@ run_concat(const struct train_kernel *base, void *const *in, void *const *out,
     int axis = (int)c->node->attr.axis + 1, o = 0;
     int64_t whole = inner(y, axis), at = 0;
     int64_t steps = whole > 0 ? train_array_elements(y) / whole : 0;
+    int64_t along = extent(y, axis), each = along > 0 ? whole / along : 0;
 
     (void)scratch;
     (void)when;
@@ -138,7 +139,7 @@ run_concat(const struct train_kernel *base, void *const *in, void *const *out,
     for (int i = 0; i < c->node->nin; i++) {
         bool wanted = forward || train_wants_grad(c->model, c->node->in[i]);
         int64_t dim = c->model->tensors[c->node->in[i]].dim[axis - 1];
-        size_t part = (size_t)(whole / extent(y, axis) * dim) * k->size;
+        size_t part = (size_t)(each * dim) * k->size;
         char *x = !wanted ? NULL : forward ? in[i] : out[o++];
         char *py = (char *)(forward ? out[0] : in[0]) + (size_t)at * k->size;
 
@@ -150,7 +151,7 @@ run_concat(const struct train_kernel *base, void *const *in, void *const *out,
             else
                 memcpy(x + (size_t)n * part, p, part);
         }
-        at += whole / extent(y, axis) * dim;
+        at += each * dim;
     }
     return PDL_OK;
 }

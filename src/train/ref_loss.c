@@ -171,7 +171,7 @@ static void whole(struct ref_run *r)
     int64_t of = r->call->population > 0 ? r->call->population : items;
     double scale = how->scale > 0 ? how->scale : 1;
 
-    for (int64_t o = 0; o < y->count; o++) {
+    for (int64_t o = 0; o < y->count && y->n[d] > 0; o++) {
         struct item i = {y->at + o, r->out[0].at + o, y->n[d], y->stride[d],
                          scale / (double)of};
         double value, right = 0;

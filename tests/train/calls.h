@@ -132,7 +132,8 @@ static inline struct value value_of(const struct train_array *a)
     struct value v = {.a = *a, .n = train_array_elements(a)};
 
     v.at = calloc((size_t)v.n + 1, 8);
-    assert_non_null(v.at);
+    if (!v.at)
+        abort();
     return v;
 }
 
