@@ -51,7 +51,7 @@ static struct space space_of(const struct attention_kernel *a, void *scratch)
     s.part = s.dp + block;
     s.dk = s.part + keys(a) * widest(a);
     s.dv = s.dk + keys(a) * a->d;
-    s.p16 = (uint16_t *)(s.dv + keys(a) * a->dv);
+    s.p16 = (void *)(s.dv + keys(a) * a->dv);
     s.ds16 = s.p16 + block;
     s.rest = (void *)(((uintptr_t)(s.ds16 + block) + 63) / 64 * 64);
     return s;

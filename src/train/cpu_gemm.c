@@ -127,7 +127,7 @@ static enum pdl_status run_bf16(const struct train_kernel *base,
 
     (void)when;
     if (st == PDL_OK && weights && k->call.nout > 1) {
-        float *db = (float *)((char *)scratch + k->wide);
+        float *db = (void *)((char *)scratch + k->wide);
 
         train_simd_sum_rows_bf16(in[1], db, k->rows, k->f);
         if (k->call.out[1].dtype == PDL_BF16)

@@ -180,7 +180,7 @@ static struct space space_of(const struct norm_kernel *k, void *scratch)
     struct space s = {.sum = scratch};
 
     s.dot = s.sum + k->c;
-    s.mean = (float *)(s.dot + k->c);
+    s.mean = (void *)(s.dot + k->c);
     s.var = s.mean + k->c;
     s.rstd = s.var + k->c;
     s.a = s.rstd + k->c;
