@@ -22,8 +22,7 @@ static enum pdl_status lower(pdl_arena *a, const struct diff_options *o,
     bool single = o->precision && strcmp(o->precision, "fp32") == 0;
     struct pdl_plan_options po = {.batch = o->batch > 0 ? o->batch : 8,
                                   .dtype = single ? PDL_F32 : PDL_F64,
-                                  .allow_empty = o->allow_empty,
-                                  .gather_classes = true};
+                                  .allow_empty = o->allow_empty};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     enum pdl_status st;
 

@@ -43,7 +43,6 @@ static enum pdl_status lower(struct session *s, struct pdl_err *err)
     struct pdl_plan_options po = {
         .batch = o->batch > 0 ? o->batch : 32,
         .allow_empty = o->allow_empty,
-        .gather_classes = true,
         .dtype = !o->precision                       ? PDL_F32
                  : strcmp(o->precision, "bf16") == 0 ? PDL_BF16
                  : strcmp(o->precision, "fp64") == 0 ? PDL_F64

@@ -16,17 +16,9 @@ enum { MAX_OPERANDS = 80 };
 /* What plans have and the executor has not: it would compute something else. */
 static const char *not_here(const struct pdl_plan *p)
 {
-    for (int i = 0; i < p->ntensors; i++) {
-        const struct pdl_plan_tensor *t = &p->tensors[i];
-
-        if (t->kind == PDL_PLAN_STATE)
-            return "zero=1 and zero=2";
-        if (t->of > 0)
+    for (int i = 0; i < p->ntensors; i++)
+        if (p->tensors[i].of > 0)
             return "expert parallelism";
-        for (int f = 0; f < p->mesh->nfactors; f++)
-            if (t->place.at[f] == PDL_PARTIAL_MAX)
-                return "a loss over classes that are cut";
-    }
     return p->lanes < p->nstages ? "interleaved stages" : NULL;
 }
 
@@ -42,7 +34,7 @@ static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
     if (p->model->nunknown > 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
                         p->model->name, p->model->unknown_ops[0]);
-    if (p->lanes != p->nstages || p->strategy->schedule > PDL_SCHEDULE_GPIPE)
+    if (p->strategy->schedule > PDL_SCHEDULE_GPIPE)
         return pdl_fail(err, PDL_EINVAL,
                         "this schedule can be priced, but not run yet");
     for (int i = 0; i < p->nops; i++)
@@ -137,7 +129,7 @@ static void count_positions(pdl_trainer *t)
         const struct pdl_plan_op *o = &t->plan->ops[i];
         int64_t n = 1;
 
-        if (o->kind != PDL_PLAN_OP_COMPUTE || o->node >= 0)
+        if (!train_ends_loss(o))
             continue;
         for (int d = 1; d < t->plan->tensors[o->in[1]].ndims; d++)
             n *= t->plan->tensors[o->in[1]].dim[d];
@@ -320,7 +312,7 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
     for (int k = 0; k < x->nout; k++)
         out[k] = train_data(t, x->out[k], micro);
     st = x->kernel->run(x->kernel, in, out, t->scratch, &when, err);
-    if (st == PDL_OK && t->plan->ops[op].node < 0)
+    if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
         train_losses_take(t, op, (int)m, micro);
     return st;
 }

@@ -54,6 +54,14 @@ struct train_exchange {
     int64_t send_bytes, spare, bytes;  /* of the buffer: sends, recvs, spare */
 };
 
+/* Of the one or three operations of a loss the one that makes the gradient:
+ * y, label -> dy, or with the statistics of classes that are cut. */
+static inline bool train_ends_loss(const struct pdl_plan_op *o)
+{
+    return o->kind == PDL_PLAN_OP_COMPUTE && o->node < 0 &&
+           (o->nin == 2 || o->nin == 4);
+}
+
 /* An operation with what the backend and the loss add to its operands. */
 struct train_op {
     bool mine;

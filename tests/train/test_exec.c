@@ -21,7 +21,7 @@ static const struct pdl_plan *lowered(pdl_arena *a, const struct pdl_model *m,
     struct pdl_plan_options opt = {.batch = batch,
                                    .dtype = dtype,
                                    .allow_empty = allow_empty,
-                                   .gather_classes = true};
+                                   .gather_classes = dtype != PDL_F64};
     const struct pdl_plan *p = NULL;
 
     if (pdl_strategy_parse(a, text, s, err) != PDL_OK)
