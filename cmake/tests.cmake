@@ -53,6 +53,12 @@ foreach(room ${PDL_RUN_ROOMS})
   endforeach()
 endforeach()
 
+if(TARGET comm_mpi_faults)
+  add_test(NAME comm/killed COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/killed.sh
+    ${mpi_run} -n 2 $<TARGET_FILE:comm_mpi_faults>)
+  set_tests_properties(comm/killed PROPERTIES LABELS "unit" TIMEOUT 90)
+endif()
+
 # An unmodified program under libparadl-mpi.so; sanitizers want to be first.
 if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
   add_executable(shim_program tests/comm/shim/program.c)

@@ -35,12 +35,34 @@ enum pdl_comm_type {
 };
 enum pdl_comm_op { PDL_COMM_SUM, PDL_COMM_MAX, PDL_COMM_MIN, PDL_COMM_AVG };
 
+/* Which algorithm an allreduce of so many bytes on so many ranks runs. */
+struct pdl_comm_rule {
+    int ranks;
+    int64_t up_to; /* bytes; INT64_MAX: no limit */
+    char algorithm[56];
+};
+struct pdl_comm_table {
+    struct pdl_comm_rule *rule;
+    int n;
+};
+/* A profile file, and the text of one. */
+enum pdl_status pdl_comm_table_read(pdl_arena *a, const char *path,
+                                    struct pdl_comm_table *out,
+                                    struct pdl_err *err);
+void pdl_comm_table_print(const struct pdl_comm_table *t, struct pdl_sink *out);
+
 struct pdl_comm_options {
     const char *transport; /* NULL: auto; "p2p", "window", "cma", "staged" */
-    const char *algorithm; /* NULL: auto, the table of the profile */
+    const char *algorithm; /* NULL: auto, by the table */
     bool fixed_order;      /* sums in rank order: the same bits everywhere */
     double timeout_s;      /* 0: 300 s */
     int ranks_per_node;    /* 0: as found; else nodes of so many ranks */
+    /* Allreduce runs this program (coll.h), made for as many ranks. It is
+     * proved first, and must outlive the communicator. */
+    const struct pdl_coll_program *program;
+    /* What auto follows, the same on all ranks; NULL: built-in rules. It is
+     * copied. */
+    const struct pdl_comm_table *table;
 };
 
 /* Collective over `mpi`, which is duplicated. opt NULL: all defaults. */
@@ -60,6 +82,7 @@ void pdl_comm_destroy(pdl_comm *c); /* NULL: nothing */
 /* What a communicator is like. Texts live as long as it does. */
 struct pdl_comm_info {
     const char *transport; /* of long messages between ranks of a node */
+    const char *used;      /* by the last allreduce */
     int nodes, node_ranks; /* ranks of this rank's node */
     bool cma;              /* another process's memory may be read */
     bool crowded;          /* more ranks than processors */
@@ -75,7 +98,7 @@ struct pdl_comm_probe {
 };
 enum pdl_status pdl_comm_measure(pdl_comm *c, struct pdl_comm_probe *out,
                                  struct pdl_err *err);
-/* Which algorithm an allreduce of so many bytes runs. */
+/* The algorithm that an allreduce of so many bytes would run. */
 const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes);
 int pdl_comm_rank(const pdl_comm *c);
 int pdl_comm_size(const pdl_comm *c);

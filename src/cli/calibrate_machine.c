@@ -9,7 +9,7 @@
  *
  * Nothing is nominal here: where the file has a place for a data-sheet value
  * it is the highest that was measured, and `unverified` says so. */
-#include "calibrate.h"
+#include "cli_calibrate.h"
 
 #include <inttypes.h>
 #include <stdio.h>

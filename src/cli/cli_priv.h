@@ -67,5 +67,9 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
  * as it is). Returns only when that failed: an exit code. */
 int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
                int64_t ranks);
+/* Runs it instead and takes what it prints. */
+enum pdl_status cli_capture(const struct pdl_cmd *cmd,
+                            const struct pdl_args *args, int64_t ranks,
+                            struct pdl_buf *out, struct pdl_err *err);
 
 #endif

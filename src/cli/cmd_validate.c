@@ -2,11 +2,13 @@
  *
  * paradl validate: projected against measured. */
 #include "measured.h"
+#include "validate_collective.h"
 
 #include <string.h>
 
 struct options {
     const char *measured, *select, *system;
+    struct cli_collective_options c;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -18,6 +20,17 @@ static const struct pdl_opt opts[] = {
      "rows to take: , is and, | is or, values are globs"},
     {"system", 0, PDL_OPT_TEXT, AT(system), "SYSTEM", NULL,
      "project on this system instead of the one each run names"},
+    {"collective", 0, PDL_OPT_TEXT, AT(c.collective), "COLLECTIVE",
+     "allreduce",
+     "measure this here and compare it with --system and its simulation"},
+    {"ranks", 'n', PDL_OPT_INT, AT(c.ranks), "P", NULL,
+     "with --collective: number of ranks (2)"},
+    {"size", 's', PDL_OPT_TEXT, AT(c.size), "BYTES[..BYTES]", NULL,
+     "with --collective: sizes, each twice the one before (1536..48MiB)"},
+    {"algorithm", 'a', PDL_OPT_TEXT, AT(c.algorithm), "A", NULL,
+     "with --collective: this one instead of the best"},
+    {"seconds", 0, PDL_OPT_TIME, AT(c.seconds), "TIME", NULL,
+     "with --collective: for each size (0.3s)"},
 };
 // clang-format on
 #undef AT
@@ -30,8 +43,15 @@ static int validate(const struct pdl_args *args)
     enum pdl_status st;
     int rc;
 
+    if (o->c.collective) {
+        struct cli_collective_options c = o->c;
+
+        c.system = o->system;
+        return cli_validate_collective(&c, args->json);
+    }
     if (!o->measured) {
-        pdl_fail(&err, PDL_EINVAL, "validate needs --measured FILE");
+        pdl_fail(&err, PDL_EINVAL,
+                 "validate needs --measured FILE or --collective NAME");
         pdl_hint(&err, "see 'paradl validate --help'");
         return cli_usage(&err);
     }
@@ -54,7 +74,11 @@ const struct pdl_cmd cli_validate = {
     .summary = "projected times against measured ones",
     .text = "Projects every run or layer of a file of measurements and prints "
             "how far the projection is off, by group: accuracy is 1 - |p - m| "
-            "/ m; bias is the median of p / m - 1.",
+            "/ m; bias is the median of p / m - 1. With --collective it runs "
+            "the collective on this machine, on sizes between those that "
+            "'paradl calibrate' measures, and prints beside the measured time "
+            "what the system's file says and what the simulation of the same "
+            "program on the system's network gives.",
     .example = "paradl validate --help",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],

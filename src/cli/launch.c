@@ -10,13 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef PDL_MPIRUN
 #define PDL_MPIRUN "mpirun"
 #endif
 
-enum { MAX_WORDS = 128 };
+enum { MAX_WORDS = 128, MAX_OUTPUT = 64 << 20 };
 
 struct words {
     pdl_arena *a;
@@ -144,4 +145,55 @@ int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
     }
     pdl_arena_destroy(w.a);
     return rc;
+}
+
+static enum pdl_status read_all(int fd, struct pdl_buf *out,
+                                struct pdl_err *err)
+{
+    char chunk[65536];
+    ssize_t n;
+
+    while ((n = read(fd, chunk, sizeof chunk)) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || out->len + (size_t)n > MAX_OUTPUT)
+            return pdl_fail(err, PDL_EIO, "cannot read the measurements");
+        pdl_put(&out->sink, chunk, (size_t)n);
+    }
+    return PDL_OK;
+}
+
+enum pdl_status cli_capture(const struct pdl_cmd *cmd,
+                            const struct pdl_args *args, int64_t ranks,
+                            struct pdl_buf *out, struct pdl_err *err)
+{
+    int fd[2], status = 0;
+    enum pdl_status st;
+    pid_t pid;
+
+    fflush(NULL);
+    if (pipe(fd) != 0)
+        return pdl_fail(err, PDL_ENOENV, "no pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid < 0) {
+        close(fd[0]);
+        close(fd[1]);
+        return pdl_fail(err, PDL_ENOENV, "cannot start a process: %s",
+                        strerror(errno));
+    }
+    if (pid == 0) {
+        dup2(fd[1], STDOUT_FILENO);
+        close(fd[0]);
+        close(fd[1]);
+        _exit(cli_launch(cmd, args, ranks));
+    }
+    close(fd[1]);
+    st = read_all(fd[0], out, err);
+    close(fd[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (st == PDL_OK && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+        st = pdl_fail(err, PDL_ENOENV, "measuring on %d ranks failed",
+                      (int)ranks);
+    return st;
 }

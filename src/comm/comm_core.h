@@ -141,6 +141,10 @@ struct pdl_comm {
     double timeout_s;
     const char *transport; /* as asked for */
     char *algorithm;       /* or NULL */
+    const struct pdl_coll_program *program;
+    struct pdl_comm_table table;
+    char by_node[32]; /* an algorithm for nodes of equal size, or "" */
+    const char *used; /* how the last allreduce went */
     char broken[256];
 
     /* MPI messages */
@@ -152,6 +156,7 @@ struct pdl_comm {
     struct comm_area *area;
     enum comm_reach reach;
     int node_rank, node_size, nodes;
+    bool in_line;      /* ranks of a node are neighbours, nodes in order */
     int *seat_of_rank; /* -1: on another node */
     int *rank_of_seat;
     struct comm_out *out[COMM_NCHANNELS]; /* by seat */
@@ -282,7 +287,8 @@ struct pdl_comm_request {
 /* Puts it in the queue and lets it begin. Frees it when that fails. */
 enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
                              struct pdl_err *err);
-/* A request that runs a program of coll.h (program.c). */
+/* A request that runs a program of coll.h (program.c): the one of this name,
+ * or (spec NULL) the communicator's own. */
 enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
                              const char *spec, pdl_comm_request **out,
                              struct pdl_err *err);
@@ -295,7 +301,11 @@ enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
 enum pdl_status comm_direct_start(pdl_comm *c, const struct comm_call *call,
                                   bool flat, pdl_comm_request **out,
                                   struct pdl_err *err);
-/* Which algorithm to run (select.c). */
+/* The algorithm a table names; NULL: none. What tells two tables apart. */
+const char *comm_table_find(const struct pdl_comm_table *t, int size,
+                            int64_t bytes);
+uint64_t comm_table_mark(const struct pdl_comm_table *t);
+/* Which algorithm to run; NULL: the communicator's program (select.c). */
 const char *comm_select(const pdl_comm *c, const struct comm_call *call);
 
 #endif

@@ -22,6 +22,23 @@ static const char *transport_name(const char *name)
     return NULL;
 }
 
+/* The rules of a table whose algorithms run on this many ranks. */
+static bool copy_table(pdl_comm *c, const struct pdl_comm_table *t, int size)
+{
+    struct pdl_coll_job job;
+
+    if (!t || t->n == 0)
+        return true;
+    c->table.rule = calloc((size_t)t->n, sizeof *c->table.rule);
+    if (!c->table.rule)
+        return false;
+    for (int i = 0; i < t->n; i++)
+        if (pdl_coll_job_make("allreduce", t->rule[i].algorithm, size, 1024, 4,
+                              &job, NULL) == PDL_OK)
+            c->table.rule[c->table.n++] = t->rule[i];
+    return true;
+}
+
 pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
                    struct pdl_err *err)
 {
@@ -37,6 +54,11 @@ pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
             c = NULL;
         }
     }
+    if (c && !copy_table(c, opt->table, size)) {
+        free(c->algorithm);
+        free(c);
+        c = NULL;
+    }
     if (!c) {
         pdl_say(err, "no memory for a communicator");
         return NULL;
@@ -44,6 +66,8 @@ pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
     c->rank = rank;
     c->size = size;
     c->fixed_order = opt->fixed_order;
+    c->program = opt->program;
+    c->used = "none";
     c->ranks_per_node = opt->ranks_per_node;
     c->transport = opt->transport ? transport_name(opt->transport) : "auto";
     c->timeout_s = opt->timeout_s > 0 ? opt->timeout_s : 300;
@@ -71,6 +95,27 @@ static enum pdl_status check_transport(const struct pdl_comm_options *opt,
     return PDL_EINVAL;
 }
 
+/* Only what is proved is run. */
+static enum pdl_status check_program(const struct pdl_comm_options *opt,
+                                     int size, struct pdl_err *err)
+{
+    const struct pdl_coll_program *prog = opt->program;
+    struct pdl_coll_job job;
+    enum pdl_status st;
+
+    if (opt->algorithm || opt->fixed_order)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a program, or an algorithm or a fixed order");
+    if (prog->nranks != size ||
+        strcmp(prog->alg.collective->name, "allreduce") != 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a program for %s on %d ranks, not allreduce on %d",
+                        prog->alg.collective->name, prog->nranks, size);
+    pdl_coll_program_job(prog, &job);
+    st = pdl_coll_setup(&job, err);
+    return st == PDL_OK ? pdl_coll_verify(&job, NULL, err) : st;
+}
+
 static enum pdl_status check_options(const struct pdl_comm_options *opt,
                                      int size, struct pdl_err *err)
 {
@@ -79,6 +124,8 @@ static enum pdl_status check_options(const struct pdl_comm_options *opt,
 
     if (st != PDL_OK)
         return st;
+    if (opt && opt->program)
+        return check_program(opt, size, err);
     if (!opt || !opt->algorithm || strcmp(opt->algorithm, "auto") == 0)
         return PDL_OK;
     st = pdl_alg_parse("allreduce", opt->algorithm, &job, err);
@@ -230,21 +277,33 @@ static enum pdl_status take_lanes(pdl_comm *c, MPI_Comm mpi,
                              : comm_mpi_fail(c, rc, "MPI_Comm_dup", err);
 }
 
-/* One that could not must not be waited for by the others for ever. */
+/* One that could not must not be waited for by the others for ever; and ranks
+ * that choose by different tables would choose differently. */
 static enum pdl_status agree(pdl_comm *c, enum pdl_status st,
                              struct pdl_err *err)
 {
-    int mine[2] = {st == PDL_OK ? -1 : c->rank, c->node_rank == 0};
-    int worst = -1;
+    int64_t mark = (int64_t)(comm_table_mark(&c->table) >> 2);
+    int64_t mine[5] = {st == PDL_OK ? -1 : c->rank, mark, -mark, c->node_size,
+                       -c->node_size};
+    int64_t all[5] = {0, 0, 0, 0, 0};
+    int first = c->node_rank == 0, in_line = c->in_line, all_in_line = 0;
+    MPI_Comm lane = c->lane[COMM_COLLECTIVE];
 
-    if (MPI_Allreduce(&mine[0], &worst, 1, MPI_INT, MPI_MAX,
-                      c->lane[COMM_COLLECTIVE]) != MPI_SUCCESS ||
-        MPI_Allreduce(&mine[1], &c->nodes, 1, MPI_INT, MPI_SUM,
-                      c->lane[COMM_COLLECTIVE]) != MPI_SUCCESS)
+    if (MPI_Allreduce(mine, all, 5, MPI_INT64_T, MPI_MAX, lane) !=
+            MPI_SUCCESS ||
+        MPI_Allreduce(&first, &c->nodes, 1, MPI_INT, MPI_SUM, lane) !=
+            MPI_SUCCESS ||
+        MPI_Allreduce(&in_line, &all_in_line, 1, MPI_INT, MPI_MIN, lane) !=
+            MPI_SUCCESS)
         return st == PDL_OK ? comm_break(c, err, "MPI_Allreduce failed") : st;
-    if (st == PDL_OK && worst >= 0)
+    if (st == PDL_OK && all[0] >= 0)
         st = pdl_fail(err, PDL_ENOENV, "rank %d could not make a communicator",
-                      worst);
+                      (int)all[0]);
+    if (st == PDL_OK && all[1] != -all[2])
+        st =
+            pdl_fail(err, PDL_EINVAL, "ranks have different tables of choices");
+    if (c->nodes > 1 && all[3] == -all[4] && all_in_line && c->node_size > 1)
+        snprintf(c->by_node, sizeof c->by_node, "ring-ring:k=%d", c->node_size);
     return st;
 }
 
@@ -316,11 +375,13 @@ static enum pdl_status check_subset(const pdl_comm *c, int n, const int *ranks,
 
 static struct pdl_comm_options same_options(const pdl_comm *c)
 {
+    /* a program is for its number of ranks */
     return (struct pdl_comm_options){.transport = c->transport,
                                      .ranks_per_node = c->ranks_per_node,
                                      .algorithm = c->algorithm,
                                      .fixed_order = c->fixed_order,
-                                     .timeout_s = c->timeout_s};
+                                     .timeout_s = c->timeout_s,
+                                     .table = &c->table};
 }
 
 static enum pdl_status wait_for(pdl_comm *c, struct comm_msg *m,
@@ -430,6 +491,7 @@ void pdl_comm_destroy(pdl_comm *c)
     comm_windows_drop(c->windows);
     free(c->scratch);
     free(c->algorithm);
+    free(c->table.rule);
     free(c);
 }
 

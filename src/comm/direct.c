@@ -431,6 +431,7 @@ static enum pdl_status gathered(struct direct *d, bool *done,
     enum pdl_status st = PDL_OK;
 
     if (d->way == FLAT) {
+        c->used = "slots";
         flat_sum(d);
         *done = true;
         return PDL_OK;
@@ -438,6 +439,10 @@ static enum pdl_status gathered(struct direct *d, bool *done,
     st = decide(d, err);
     if (st != PDL_OK)
         return st;
+    c->used = d->way == STAGED                 ? "staged"
+              : d->way == CMA                  ? "cma"
+              : c->reach == COMM_REACH_POINTER ? "memory"
+                                               : "window";
     if (d->way == STAGED)
         return start_stages(d, err);
     d->at = part_begin(d->call.count, c->size, c->rank);
@@ -518,9 +523,9 @@ static void fill(struct direct *d, pdl_comm *c, const struct comm_call *call,
 bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,
                       const char *spec)
 {
-    bool flat = strcmp(spec, "flat") == 0;
+    bool flat = spec && strcmp(spec, "flat") == 0;
 
-    if (strcmp(call->collective, "allreduce") != 0 || !c->area ||
+    if (!spec || strcmp(call->collective, "allreduce") != 0 || !c->area ||
         c->node_size != c->size || c->size < 2 || c->size > 64 ||
         call->count == 0)
         return false;

@@ -8,22 +8,24 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* The processors that the ranks of this node may run on, all together. */
-static int processors(MPI_Comm node)
+/* Are there more ranks on this node than processors that they may run on, all
+ * together? */
+static bool is_crowded(MPI_Comm node)
 {
     enum { WORDS = sizeof(cpu_set_t) / sizeof(uint64_t) };
     cpu_set_t set;
     uint64_t mine[WORDS] = {0}, all[WORDS] = {0};
-    int n = 0;
+    int n = 0, ranks = 1;
 
+    MPI_Comm_size(node, &ranks);
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         memcpy(mine, &set, sizeof mine);
     if (MPI_Allreduce(mine, all, WORDS, MPI_UINT64_T, MPI_BOR, node) !=
         MPI_SUCCESS)
-        return 1;
+        return true;
     for (int i = 0; i < WORDS; i++)
         n += __builtin_popcountll(all[i]);
-    return n;
+    return ranks > n;
 }
 
 /* The communicator of this node's ranks, and which ranks they are. */
@@ -35,6 +37,11 @@ static enum pdl_status split(pdl_comm *c, int **ranks, int *n,
     int rc = MPI_Comm_split_type(lane, MPI_COMM_TYPE_SHARED, c->rank,
                                  MPI_INFO_NULL, &found);
 
+    if (rc == MPI_SUCCESS) { /* asked of all, whatever is known already */
+        bool here = is_crowded(found);
+
+        c->crowded = c->crowded || here;
+    }
     if (rc == MPI_SUCCESS && c->ranks_per_node > 0)
         rc = MPI_Comm_split(found, c->rank / c->ranks_per_node, c->rank,
                             &c->node);
@@ -123,10 +130,11 @@ enum pdl_status comm_find_node(pdl_comm *c, const struct pdl_comm_options *opt,
     int *ranks = NULL, n = 1;
 
     (void)opt;
+    c->crowded = crowded;
     st = split(c, &ranks, &n, err);
     c->node_size = n;
-    if (st == PDL_OK)
-        c->crowded = crowded || n > processors(c->node);
+    c->in_line =
+        st == PDL_OK && ranks[0] % n == 0 && ranks[n - 1] == ranks[0] + n - 1;
     if (st == PDL_OK && n > 1 && strcmp(c->transport, "p2p") != 0)
         st = sit_down(c, ranks, n, err);
     if (st == PDL_OK && c->area) {
@@ -157,6 +165,7 @@ void pdl_comm_describe(const pdl_comm *c, struct pdl_comm_info *out)
 
     *out = (struct pdl_comm_info){
         .transport = c->area ? names[c->reach] : "p2p",
+        .used = c->used,
         .nodes = c->nodes,
         .node_ranks = c->node_size,
         .cma = c->cma,

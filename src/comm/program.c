@@ -531,6 +531,23 @@ static enum pdl_status prepare(struct program *g, struct pdl_err *err)
     return PDL_OK;
 }
 
+static enum pdl_status make_job(struct program *g, const char *spec,
+                                struct pdl_err *err)
+{
+    const pdl_comm *c = g->head.comm;
+    enum pdl_status st = PDL_OK;
+
+    if (!spec)
+        pdl_coll_program_job(c->program, &g->job);
+    g->job.nranks = c->size;
+    g->job.count = g->call.count;
+    g->job.elem_bytes = (int)g->size;
+    if (spec)
+        st = pdl_alg_parse(g->call.collective, spec, &g->job, err);
+    g->job.params.root = g->call.root;
+    return st == PDL_OK ? pdl_coll_setup(&g->job, err) : st;
+}
+
 enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
                              const char *spec, pdl_comm_request **out,
                              struct pdl_err *err)
@@ -547,15 +564,11 @@ enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
     g->call = *call;
     g->combine = (struct comm_combine){call->type, call->op};
     g->size = comm_type_bytes(call->type);
-    g->job.nranks = c->size;
-    g->job.count = call->count;
-    g->job.elem_bytes = (int)g->size;
-    st = pdl_alg_parse(call->collective, spec, &g->job, err);
-    g->job.params.root = call->root;
-    if (st == PDL_OK)
-        st = pdl_coll_setup(&g->job, err);
+    st = make_job(g, spec, err);
     if (st == PDL_OK)
         st = prepare(g, err);
+    if (strcmp(call->collective, "allreduce") == 0)
+        c->used = "messages";
     if (st != PDL_OK) {
         release(&g->head);
         free(g);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which algorithm a collective runs: the one asked for, or the first row of
- * the table that fits. */
+ * Which algorithm a collective runs: the one asked for; else what the table of
+ * choices says; else the first rule here that fits. On one node everyone
+ * reaches everyone's memory, and adding in the order of ranks is also the
+ * fastest; between nodes the ranks of a node share the work of its links. */
 #include "comm_core.h"
 
 struct choice {
@@ -42,13 +44,19 @@ static const char *find(const struct choice *rows, size_t n,
 const char *comm_select(const pdl_comm *c, const struct comm_call *call)
 {
     int64_t bytes = call->count * comm_type_bytes(call->type);
+    bool allreduce = strcmp(call->collective, "allreduce") == 0;
+    bool together = c->area && c->node_size == c->size && c->size <= 64;
     const char *found = NULL;
 
-    if (c->algorithm && strcmp(call->collective, "allreduce") == 0)
-        return c->algorithm;
-    if (c->fixed_order || (c->area && c->node_size == c->size && c->size <= 64))
+    if (allreduce && (c->program || c->algorithm))
+        return c->program ? NULL : c->algorithm;
+    if (allreduce && !c->fixed_order)
+        found = comm_table_find(&c->table, c->size, bytes);
+    if (!found && (c->fixed_order || together))
         found = find(ordered, sizeof ordered / sizeof ordered[0],
                      call->collective, bytes);
+    if (!found && allreduce && *c->by_node && bytes > 16384)
+        found = c->by_node;
     if (!found)
         found = find(usual, sizeof usual / sizeof usual[0], call->collective,
                      bytes);
@@ -61,5 +69,5 @@ const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes)
         .collective = "allreduce", .count = bytes, .type = PDL_COMM_F32};
 
     call.count = bytes / comm_type_bytes(call.type);
-    return comm_select(c, &call);
+    return c->program ? c->program->alg.name : comm_select(c, &call);
 }

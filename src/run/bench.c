@@ -84,8 +84,11 @@ static struct pdl_comm_options options_of(const struct bench *b)
 
 static enum pdl_status measure(struct bench *b, struct pdl_err *err)
 {
-    enum pdl_status st = pdl_comm_measure(b->comm, &b->probe, err);
+    enum pdl_status st;
 
+    if (b->o->table)
+        return PDL_OK;
+    st = pdl_comm_measure(b->comm, &b->probe, err);
     for (int i = 0; st == PDL_OK && i < b->nsizes; i++)
         st = run_bench_size(b, i, err);
     return st;
@@ -105,8 +108,12 @@ static int report(const struct bench *b, enum pdl_status st, bool json,
 {
     if (st != PDL_OK)
         return run_fail(st, err);
-    if (pdl_comm_rank(b->comm) == 0)
-        run_bench_print(b, json);
+    if (pdl_comm_rank(b->comm) == 0) {
+        if (b->o->table)
+            run_bench_table(b, json);
+        else
+            run_bench_print(b, json);
+    }
     return wrong(b) > 0 ? EXIT_NO : EXIT_OK;
 }
 
@@ -127,7 +134,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-static int on_threads(struct bench *b, const struct pdl_args *args)
+static int on_threads(struct bench *b, const struct pdl_args *args,
+                      const struct pdl_comm_table *table)
 {
     struct pdl_comm_options opt = options_of(b);
     struct worker *w = calloc((size_t)b->ranks, sizeof *w);
@@ -136,6 +144,7 @@ static int on_threads(struct bench *b, const struct pdl_args *args)
     enum pdl_status st = PDL_ENOMEM;
     int started = 0, rc = EXIT_ENV;
 
+    opt.table = table;
     if (w && comms)
         st = pdl_comm_create_memory(b->ranks, &opt, comms, &err);
     for (; st == PDL_OK && started < b->ranks; started++) {
@@ -157,13 +166,15 @@ static int on_threads(struct bench *b, const struct pdl_args *args)
 
 /* ---- processes -------------------------------------------------------- */
 
-static int on_mpi(struct bench *b, const struct pdl_args *args)
+static int on_mpi(struct bench *b, const struct pdl_args *args,
+                  const struct pdl_comm_table *table)
 {
     struct pdl_comm_options opt = options_of(b);
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int rc, rank, provided;
 
+    opt.table = table;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) !=
         MPI_SUCCESS)
         return EXIT_ENV;
@@ -171,6 +182,8 @@ static int on_mpi(struct bench *b, const struct pdl_args *args)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     b->mpi = true;
     st = pdl_comm_create(MPI_COMM_WORLD, &opt, &b->comm, &err);
+    if (st == PDL_OK && b->o->tune)
+        st = run_bench_tune(b, &opt, &err);
     if (st == PDL_OK)
         st = measure(b, &err);
     if (st == PDL_OK)
@@ -188,15 +201,27 @@ static int bench(const struct pdl_args *args)
 {
     const struct bench_options *o = args->opts;
     struct bench b = {.o = o, .ranks = o->ranks ? (int)o->ranks : 2};
+    bool memory = o->transport && strcmp(o->transport, "memory") == 0;
+    struct pdl_comm_table table = {NULL, 0};
     struct pdl_err err = {"", ""};
+    pdl_arena *a = pdl_arena_create(1 << 24);
+    enum pdl_status st = a ? prepare(&b, &err) : PDL_ENOMEM;
+    int rc;
 
-    if (prepare(&b, &err) != PDL_OK) {
-        run_fail(PDL_EINVAL, &err);
+    if (st == PDL_OK && o->tune && (memory || !o->profile))
+        st = pdl_fail(&err, PDL_EINVAL,
+                      "--tune needs --profile FILE and processes");
+    if (st != PDL_OK) {
+        run_fail(st, &err);
+        pdl_arena_destroy(a);
         return EXIT_USAGE;
     }
-    if (o->transport && strcmp(o->transport, "memory") == 0)
-        return on_threads(&b, args);
-    return on_mpi(&b, args);
+    st = run_bench_profile(a, o, &table, &err);
+    rc = st != PDL_OK ? run_fail(st, &err)
+         : memory     ? on_threads(&b, args, &table)
+                      : on_mpi(&b, args, &table);
+    pdl_arena_destroy(a);
+    return rc;
 }
 
 const struct pdl_cmd run_bench = {

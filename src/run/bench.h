@@ -10,7 +10,7 @@ enum { BENCH_MAX_SIZES = 64 };
 
 struct bench_row {
     int64_t bytes, iterations, wrong;
-    const char *algorithm;
+    const char *algorithm, *transport;
     double ours_s, ours_min_s; /* of the slowest rank; median, best */
     double mpi_s;              /* 0: not measured */
     double limit_s;            /* all ranks copy their buffers */
@@ -33,5 +33,16 @@ struct bench {
 /* One size: times, limits and wrong elements (bench_measure.c). */
 enum pdl_status run_bench_size(struct bench *b, int i, struct pdl_err *err);
 void run_bench_print(const struct bench *b, bool json);
+/* The profile that auto follows: --profile, or $PARADL_PROFILE; none is an
+ * empty table (bench_tune.c). */
+enum pdl_status run_bench_profile(pdl_arena *a, const struct bench_options *o,
+                                  struct pdl_comm_table *out,
+                                  struct pdl_err *err);
+/* Times the algorithms at every size and writes the best into the profile. */
+enum pdl_status run_bench_tune(struct bench *b,
+                               const struct pdl_comm_options *opt,
+                               struct pdl_err *err);
+/* What auto takes, by size. */
+void run_bench_table(const struct bench *b, bool json);
 
 #endif

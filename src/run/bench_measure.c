@@ -21,6 +21,7 @@ struct turns {
     char *in, *out;
     double *took[CONTENDERS]; /* ours, MPI's, a copy */
     int64_t n, wrong;
+    const char *used;
 };
 
 /* ---- values ----------------------------------------------------------- */
@@ -168,6 +169,7 @@ static enum pdl_status one_turn(struct turns *t, int who, int64_t turn,
 {
     static enum pdl_status (*const run[CONTENDERS])(
         struct turns *, struct pdl_err *) = {ours, mpis, plain_copy};
+    struct pdl_comm_info info;
     enum pdl_status st;
     double start;
 
@@ -180,6 +182,10 @@ static enum pdl_status one_turn(struct turns *t, int who, int64_t turn,
     *took = pdl_clock_s() - start;
     if (st == PDL_OK && who < 2)
         check_output(t, turn);
+    if (who == 0) {
+        pdl_comm_describe(t->b->comm, &info);
+        t->used = info.used;
+    }
     return st;
 }
 
@@ -258,6 +264,7 @@ static enum pdl_status result(struct turns *t, struct bench_row *row,
     row->bytes = t->bytes;
     row->iterations = t->n;
     row->algorithm = pdl_comm_choice(c, t->bytes);
+    row->transport = t->used;
     row->ours_s = v[0];
     row->ours_min_s = t->took[0][0];
     row->mpi_s = v[1];

@@ -37,7 +37,7 @@ static const struct pdl_opt bench_opts[] = {
      "of each size (as many as fit the seconds, 5 to 1000)"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "for each size (0.5s)"},
-    {"tune", 0, PDL_OPT_FLAG, AT(tune), NULL, NULL,
+    {"learn", 0, PDL_OPT_FLAG, AT(tune), NULL, NULL,
      "time every algorithm and write the best into --profile"},
     {"profile", 0, PDL_OPT_TEXT, AT(profile), "FILE", NULL,
      "the table of choices (default: $PARADL_PROFILE)"},

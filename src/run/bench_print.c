@@ -8,10 +8,10 @@
 #include <inttypes.h>
 
 static const struct pdl_column columns[] = {
-    {"size", true},       {"count", true}, {"type", false}, {"redop", false},
-    {"time", true},       {"algbw", true}, {"busbw", true}, {"#wrong", true},
-    {"mpi", true},        {"ratio", true}, {"limit", true}, {"of it", true},
-    {"algorithm", false},
+    {"size", true},       {"count", true},    {"type", false}, {"redop", false},
+    {"time", true},       {"algbw", true},    {"busbw", true}, {"#wrong", true},
+    {"mpi", true},        {"ratio", true},    {"limit", true}, {"of it", true},
+    {"algorithm", false}, {"through", false},
 };
 enum { NCOLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -50,6 +50,7 @@ static void print_row(const struct bench *b, const struct bench_row *r,
     pdl_table_cell(t, "%.2f", r->limit_s * 1e6);
     pdl_table_cell(t, "%.0f %%", 100 * r->limit_s / r->ours_s);
     pdl_table_cell(t, "%s", r->algorithm);
+    pdl_table_cell(t, "%s", r->transport);
 }
 
 static void print_text(const struct bench *b)
@@ -117,7 +118,7 @@ static void print_json(const struct bench *b)
         else
             pdl_json_str(&w, NULL);
         pdl_json_kstr(&w, "algorithm", r->algorithm);
-        pdl_json_kstr(&w, "transport", info.transport);
+        pdl_json_kstr(&w, "transport", r->transport);
         pdl_json_knum(&w, "min_s", r->ours_min_s);
         pdl_json_knum(&w, "limit_s", r->limit_s);
         pdl_json_kint(&w, "iterations", r->iterations);

@@ -412,6 +412,127 @@ static inline int check_subset(pdl_comm *c)
     return bad;
 }
 
+/* Values whose sums round: wide exponents, no two ranks alike. */
+static inline void fill_rough(void *p, int64_t n, int rank,
+                              enum pdl_comm_type t)
+{
+    for (int64_t i = 0; i < n; i++) {
+        struct pdl_rng4 r = pdl_philox(11, (uint64_t)rank, (uint64_t)i);
+        double v = ((double)r.v[0] / 0x1p31 - 1) * (1 << r.v[1] % 8);
+
+        if (t == PDL_COMM_F16)
+            ((uint16_t *)p)[i] = (uint16_t)(r.v[2] % 0x7000 | r.v[3] << 15);
+        else if (t == PDL_COMM_I32 || t == PDL_COMM_I64)
+            put_value(p, i, t, r.v[0]);
+        else
+            put_value(p, i, t, v);
+    }
+}
+
+/* With the fixed order the result has the bits of the sum in rank order,
+ * made here one vector after the other. */
+static inline int check_bits(pdl_comm *c, int64_t n, enum pdl_comm_type t,
+                             enum pdl_comm_op op, const char *what)
+{
+    struct buffers b = take_buffers(n * 8), want = take_buffers(n * 8);
+    struct pdl_err err = {"", ""};
+    int p = pdl_comm_size(c), bad;
+
+    fill_rough(want.out, n, 0, t);
+    for (int r = 1; r < p; r++) {
+        fill_rough(want.in, n, r, t);
+        comm_reduce(want.out, want.in, n, t, op);
+    }
+    fill_rough(b.in, n, pdl_comm_rank(c), t);
+    bad = said(pdl_comm_allreduce(c, b.in, b.out, n, t, op, &err), what, &err);
+    if (!bad && memcmp(b.out, want.out, (size_t)(n * comm_type_bytes(t))) != 0)
+        bad = 1, fprintf(stderr, "%s: other bits in %" PRId64 " %s on %d\n",
+                         what, n, comm_type_name(t), p);
+    drop_buffers(b);
+    drop_buffers(want);
+    return bad;
+}
+
+static inline int check_all_bits(pdl_comm *c, const char *what)
+{
+    static const int64_t counts[] = {1, 1000, 3001, 90001};
+    int bad = 0;
+
+    for (int t = 0; t < PDL_NCOMM_TYPES; t++)
+        for (int i = 0; i < 3; i++)
+            bad |= check_bits(c, counts[i], (enum pdl_comm_type)t,
+                              i % 2 ? PDL_COMM_MAX : PDL_COMM_SUM, what);
+    for (int i = 0; i < 4; i++)
+        bad |= check_bits(c, counts[i], PDL_COMM_F32, PDL_COMM_SUM, what);
+    return bad;
+}
+
+/* More messages than a lane holds, asked for from the last to the first. */
+static inline int check_backwards(pdl_comm *c, int64_t bytes)
+{
+    enum { MANY = 40 };
+    int p = pdl_comm_size(c), me = pdl_comm_rank(c), bad = 0;
+    int to = (me + 1) % p, from = (me + p - 1) % p;
+    struct buffers b = take_buffers(MANY * bytes);
+    pdl_comm_request *sent[MANY], *got;
+    struct pdl_err err = {"", ""};
+
+    for (int i = 0; i < MANY && p > 1; i++) {
+        struct pdl_comm_message m = {to, i, b.in + i * bytes, bytes};
+
+        memset(m.data, me + i, (size_t)bytes);
+        bad |= said(pdl_comm_start_exchange(c, 1, &m, 0, NULL, &sent[i], &err),
+                    "send", &err);
+    }
+    for (int i = MANY - 1; i >= 0 && p > 1; i--) {
+        struct pdl_comm_message m = {from, i, b.out + i * bytes, bytes};
+
+        bad |= said(pdl_comm_start_exchange(c, 0, NULL, 1, &m, &got, &err),
+                    "receive", &err);
+        bad |= said(pdl_comm_wait(got, &err), "wait", &err);
+        for (int64_t k = 0; k < bytes; k++)
+            bad |= b.out[i * bytes + k] != (char)(from + i);
+    }
+    for (int i = 0; i < MANY && p > 1; i++)
+        bad |= said(pdl_comm_wait(sent[i], &err), "sent", &err);
+    if (bad)
+        fprintf(stderr, "backwards, %" PRId64 " bytes: wrong\n", bytes);
+    drop_buffers(b);
+    return bad;
+}
+
+/* ---- two communicators at once ------------------------------------------ */
+
+struct second {
+    pdl_comm *c;
+    int bad;
+};
+
+static void *second_main(void *arg)
+{
+    struct second *s = arg;
+
+    for (int64_t n = 1; n < 200000; n = 3 * n + 1)
+        s->bad |= check_allreduce(s->c, n, PDL_COMM_F64, PDL_COMM_SUM, true,
+                                  "second thread");
+    return NULL;
+}
+
+static inline int check_two_threads(pdl_comm *c, pdl_comm *other)
+{
+    struct second s = {other, 0};
+    pthread_t thread;
+    int bad = 0;
+
+    if (pthread_create(&thread, NULL, second_main, &s) != 0)
+        return 1;
+    for (int64_t n = 100000; n > 0; n /= 3)
+        bad |= check_allreduce(c, n, PDL_COMM_F32, PDL_COMM_MIN, false,
+                               "first thread");
+    pthread_join(thread, NULL);
+    return bad | s.bad;
+}
+
 /* ---- virtual ranks ------------------------------------------------------ */
 
 typedef int rank_body(pdl_comm *c, void *ctx);

@@ -63,31 +63,117 @@ static int by_choice(const char *transport, bool fixed)
         bad |= check_others(c, 1000, (enum pdl_comm_type)t);
     }
     bad |= check_others(c, 0, PDL_COMM_F32);
-    bad |= check_others(c, 1000001, PDL_COMM_F32);
+    bad |= check_others(c, 300001, PDL_COMM_F32);
     for (int64_t n = 1; n < 2000000; n = n * 3 + 1)
         bad |= check_allreduce(c, n, PDL_COMM_F32, PDL_COMM_SUM, n % 2, "auto");
     bad |= check_exchange(c, 0) | check_exchange(c, 100);
     bad |= check_exchange(c, 300000);
     bad |= check_started(c, 10) | check_started(c, 300000);
     bad |= check_subset(c) | check_subset(c);
+    bad |= check_backwards(c, 0) | check_backwards(c, 50000);
+    if (fixed)
+        bad |= check_all_bits(c, transport);
     pdl_comm_destroy(c);
     return bad;
 }
 
+static int in_windows(int64_t n)
+{
+    struct pdl_comm_options opt = {.fixed_order = true};
+    struct pdl_comm_info info;
+    struct pdl_err err = {"", ""};
+    void *in, *out;
+    pdl_comm *c;
+    int bad;
+
+    if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &c, &err), "create", &err))
+        return 1;
+    bad = said(pdl_comm_alloc(c, n * 4, &in, &err), "alloc", &err);
+    bad |= said(pdl_comm_alloc(c, n * 4, &out, &err), "alloc", &err);
+    for (int k = 0; !bad && k < 3; k++) {
+        fill_values(k == 2 ? out : in, n, pdl_comm_rank(c), 0, PDL_COMM_F32);
+        bad |= said(pdl_comm_allreduce(c, k == 2 ? out : in, out, n,
+                                       PDL_COMM_F32, PDL_COMM_SUM, &err),
+                    "in a window", &err);
+        bad |= check_reduced("in a window", c, out, 0, n, PDL_COMM_F32,
+                             PDL_COMM_SUM);
+    }
+    pdl_comm_describe(c, &info);
+    if (pdl_comm_size(c) > 1 && strcmp(info.used, "window") != 0)
+        bad = 1, fprintf(stderr, "went through %s\n", info.used);
+    bad |= said(pdl_comm_free(c, in, &err), "free", &err);
+    bad |= said(pdl_comm_free(c, out, &err), "free", &err);
+    pdl_comm_destroy(c);
+    return bad;
+}
+
+/* Nodes of two: messages between nodes go through MPI, the others not. */
+static int on_nodes(int per_node)
+{
+    struct pdl_comm_options opt = {.ranks_per_node = per_node};
+    struct pdl_comm_info info;
+    struct pdl_err err = {"", ""};
+    int size, bad;
+    pdl_comm *c;
+
+    if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &c, &err), "create", &err))
+        return 1;
+    size = pdl_comm_size(c);
+    pdl_comm_describe(c, &info);
+    bad = info.nodes != (size + per_node - 1) / per_node;
+    if (bad)
+        fprintf(stderr, "%d nodes of %d\n", info.nodes, per_node);
+    for (int64_t n = 1; n < 300000; n = 3 * n + 1)
+        bad |= check_allreduce(c, n, PDL_COMM_F32, PDL_COMM_SUM, n % 2,
+                               "on nodes");
+    bad |= check_others(c, 50000, PDL_COMM_F32);
+    bad |= check_exchange(c, 30000) | check_subset(c);
+    pdl_comm_destroy(c);
+    return bad;
+}
+
+static int with_a_twin(const char *transport)
+{
+    struct pdl_comm_options opt = {.transport = transport};
+    struct pdl_err err = {"", ""};
+    pdl_comm *a, *b;
+    int bad;
+
+    if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &a, &err), "create", &err) ||
+        said(pdl_comm_create(MPI_COMM_WORLD, &opt, &b, &err), "create", &err))
+        return 1;
+    bad = check_two_threads(a, b);
+    pdl_comm_destroy(a);
+    pdl_comm_destroy(b);
+    return bad;
+}
+
+/* Between processes the algorithms differ only in their messages, and those of
+ * window, cma and auto go the same ways. */
+static bool worth_it(int i, int size, bool all)
+{
+    return all || i == 0 || (size < 4 && (i == 1 || i == 4));
+}
+
 int main(int argc, char **argv)
 {
-    bool all = getenv("PDL_LONG") != NULL;
-    int provided, bad = 0, any = 0;
-
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     static const char *const transports[] = {"auto", "p2p", "window", "cma",
                                              "staged"};
+    bool all = getenv("PDL_LONG") != NULL;
+    int provided, size, bad = 0, any = 0;
 
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < 5; i++) {
-        bad |= every_algorithm(transports[i], all);
+        if (worth_it(i, size, all))
+            bad |= every_algorithm(transports[i], all);
         bad |= by_choice(transports[i], false);
         bad |= by_choice(transports[i], true);
     }
+    bad |= in_windows(5000) | in_windows(1000001);
+    bad |= on_nodes(2) | on_nodes(3);
+    if (provided == MPI_THREAD_MULTIPLE)
+        bad |= with_a_twin("auto") | with_a_twin("p2p");
     MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     MPI_Finalize();
     return any;

@@ -64,6 +64,9 @@ static int the_others(pdl_comm *c, void *ctx)
     bad |= check_started(c, 50000);
     bad |= check_subset(c);
     bad |= check_subset(c);
+    bad |= check_backwards(c, 0);
+    bad |= check_backwards(c, 5000);
+    bad |= check_backwards(c, 50000);
     return bad;
 }
 
@@ -78,11 +81,225 @@ static void the_other_collectives_are_right(void **state)
     }
 }
 
+static int the_bits(pdl_comm *c, void *ctx)
+{
+    return check_all_bits(c, ctx);
+}
+
+static void a_fixed_order_gives_the_bits_of_a_serial_sum(void **state)
+{
+    static const char *const ways[] = {"auto", "ordered", "flat"};
+
+    (void)state;
+    for (int k = 0; k < NRANKS; k++)
+        for (int w = 0; w < 3; w++) {
+            struct pdl_comm_options opt = {.fixed_order = true,
+                                           .algorithm = ways[w]};
+
+            assert_int_equal(
+                on_ranks(ranks[k], &opt, the_bits, (void *)(uintptr_t)ways[w]),
+                0);
+        }
+}
+
+/* The check above can fail: a ring adds in another order. */
+static int other_bits(pdl_comm *c, void *ctx)
+{
+    (void)ctx;
+    return !check_bits(c, 1000, PDL_COMM_F32, PDL_COMM_SUM, "as expected");
+}
+
+static void a_ring_gives_other_bits(void **state)
+{
+    struct pdl_comm_options opt = {.algorithm = "ring"};
+
+    (void)state;
+    assert_int_equal(on_ranks(5, &opt, other_bits, NULL), 0);
+}
+
+static int with_a_twin(pdl_comm *c, void *ctx)
+{
+    pdl_comm *other = NULL;
+    struct pdl_err err = {"", ""};
+    int all[8] = {0, 1, 2, 3, 4, 5, 6, 7}, bad;
+
+    (void)ctx;
+    bad = said(pdl_comm_subset(c, pdl_comm_size(c), all, &other, &err),
+               "subset", &err);
+    if (!bad)
+        bad = check_two_threads(c, other);
+    pdl_comm_destroy(other);
+    return bad;
+}
+
+static void two_threads_use_two_communicators(void **state)
+{
+    (void)state;
+    assert_int_equal(on_ranks(2, NULL, with_a_twin, NULL), 0);
+    assert_int_equal(on_ranks(3, NULL, with_a_twin, NULL), 0);
+}
+
+/* ---- programs ------------------------------------------------------------ */
+
+struct listed {
+    pdl_arena *a;
+    struct pdl_coll_program *prog;
+};
+
+static struct listed list_program(const char *spec, int n)
+{
+    struct listed l = {pdl_arena_create(PDL_ARENA_DEFAULT), NULL};
+    struct pdl_err err = {"", ""};
+    struct pdl_coll_job job;
+
+    if (pdl_coll_job_make("allreduce", spec, n, 1200, 4, &job, &err) !=
+            PDL_OK ||
+        pdl_coll_list(&job, l.a, &l.prog, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return l;
+}
+
+static int run_program(pdl_comm *c, void *ctx)
+{
+    /* past the proof, to see that the checks of these tests find it too */
+    if (ctx)
+        c->program = ctx;
+    return check_allreduce(c, 1200, PDL_COMM_F32, PDL_COMM_SUM, false,
+                           "a program");
+}
+
+static void a_listed_program_runs(void **state)
+{
+    struct listed l = list_program("swing", 4);
+    struct pdl_comm_options opt = {.program = l.prog};
+
+    (void)state;
+    assert_int_equal(on_ranks(4, &opt, run_program, NULL), 0);
+    pdl_arena_destroy(l.a);
+}
+
+static void a_mutated_step_is_refused_and_would_be_seen(void **state)
+{
+    struct listed l = list_program("ring", 3);
+    struct pdl_comm_options opt = {.program = l.prog};
+    struct pdl_err err = {"", ""};
+    pdl_comm *c[3];
+
+    (void)state;
+    l.prog->steps[1][1].act = PDL_ACT_COPY; /* loses what was there */
+    assert_int_equal(pdl_comm_create_memory(3, &opt, c, &err), PDL_EWRONG);
+    assert_int_equal(on_ranks(3, NULL, run_program, l.prog), 1);
+    pdl_arena_destroy(l.a);
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+static int one_stays_away(pdl_comm *c, void *ctx)
+{
+    struct pdl_err err = {"", ""}, again = {"", ""};
+    double start = pdl_clock_s();
+    float x[5000] = {1}, y[5000];
+    int64_t n = *(const int64_t *)ctx;
+    enum pdl_status st;
+
+    if (pdl_comm_rank(c) == 1)
+        return 0;
+    st = pdl_comm_allreduce(c, x, y, n, PDL_COMM_F32, PDL_COMM_SUM, &err);
+    if (st != PDL_ENOENV || pdl_clock_s() - start > 5 ||
+        !(strstr(err.msg, "no answer within 0.2 s") ||
+          strstr(err.msg, "gave up")))
+        return 1;
+    start = pdl_clock_s();
+    st = pdl_comm_barrier(c, &again);
+    return st != PDL_ENOENV || pdl_clock_s() - start > 0.1 ||
+           !strstr(again.msg, "this communicator is broken");
+}
+
+static void a_rank_that_stays_away_is_a_time_out(void **state)
+{
+    static const char *const ways[] = {"auto", "ring", "recursive-doubling"};
+
+    (void)state;
+    for (int64_t n = 1; n < 5001; n += 4999)
+        for (int w = 0; w < 3; w++) {
+            struct pdl_comm_options opt = {.timeout_s = 0.2,
+                                           .algorithm = ways[w]};
+
+            assert_int_equal(on_ranks(3, &opt, one_stays_away, &n), 0);
+        }
+}
+
+static int different_counts(pdl_comm *c, void *ctx)
+{
+    struct pdl_err err = {"", ""};
+    static float x[60000];
+    float *y = calloc(60000, sizeof *y);
+    int64_t n = 50000 + pdl_comm_rank(c);
+    enum pdl_status st =
+        pdl_comm_allreduce(c, x, y, n, PDL_COMM_F32, PDL_COMM_SUM, &err);
+
+    (void)ctx;
+    free(y);
+    return st != PDL_ENOENV;
+}
+
+static void different_counts_are_found_out(void **state)
+{
+    static const char *const ways[] = {"auto", "ring"};
+
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        struct pdl_comm_options opt = {.timeout_s = 2, .algorithm = ways[w]};
+
+        assert_int_equal(on_ranks(2, &opt, different_counts, NULL), 0);
+    }
+}
+
+static void mistakes_are_refused(void **state)
+{
+    static const struct pdl_comm_options bad[] = {
+        {.algorithm = "rong"},
+        {.transport = "pigeon"},
+        {.algorithm = "ring", .fixed_order = true},
+        {.algorithm = "halving-doubling"}, /* on 3 ranks */
+    };
+    struct pdl_err err = {"", ""};
+    pdl_comm *c[3];
+    float x = 1, y;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(pdl_comm_create_memory(3, &bad[i], c, &err),
+                         PDL_EINVAL);
+    assert_int_equal(pdl_comm_create_memory(0, NULL, c, &err), PDL_EINVAL);
+    assert_int_equal(pdl_comm_create_memory(1, NULL, c, &err), PDL_OK);
+    assert_int_equal(
+        pdl_comm_allreduce(c[0], &x, &y, -1, PDL_COMM_F32, PDL_COMM_SUM, &err),
+        PDL_EINVAL);
+    assert_int_equal(
+        pdl_comm_allreduce(c[0], NULL, &y, 1, PDL_COMM_F32, PDL_COMM_SUM, &err),
+        PDL_EINVAL);
+    assert_int_equal(pdl_comm_broadcast(c[0], &x, 1, PDL_COMM_F32, 1, &err),
+                     PDL_EINVAL);
+    assert_int_equal(
+        pdl_comm_allreduce(c[0], &x, &y, 1, PDL_COMM_F32, PDL_COMM_SUM, &err),
+        PDL_OK);
+    pdl_comm_destroy(c[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_sums_every_type),
         cmocka_unit_test(the_other_collectives_are_right),
+        cmocka_unit_test(a_fixed_order_gives_the_bits_of_a_serial_sum),
+        cmocka_unit_test(a_ring_gives_other_bits),
+        cmocka_unit_test(two_threads_use_two_communicators),
+        cmocka_unit_test(a_listed_program_runs),
+        cmocka_unit_test(a_mutated_step_is_refused_and_would_be_seen),
+        cmocka_unit_test(a_rank_that_stays_away_is_a_time_out),
+        cmocka_unit_test(different_counts_are_found_out),
+        cmocka_unit_test(mistakes_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl validate --collective: a collective measured here (by paradl-run, as
+ * `paradl bench` does it), beside what the system's file says it takes and
+ * beside the simulation of the same program on the system's network.
+ *
+ * The simulation knows links, not memory: on one node, where the ranks read
+ * each other's memory instead of sending, its time is that of the messages the
+ * program would send. What the oracle uses is the projection. */
+#include "validate_collective.h"
+
+#include "bench_options.h" /* of src/run */
+#include "paradl/coll.h"
+#include "paradl/oracle.h"
+#include "paradl/system.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ROWS = 64 };
+
+struct row {
+    int64_t bytes;
+    const char *algorithm;
+    double measured_s, projected_s, simulated_s; /* 0: not known */
+    bool fitted; /* the system was measured at this very point */
+};
+
+struct comparison {
+    const struct cli_collective_options *o;
+    pdl_arena *a;
+    struct pdl_system sys;
+    const struct pdl_net *net; /* NULL: the system has none */
+    int ranks, n;
+    struct row row[MAX_ROWS];
+};
+
+static enum pdl_status measure(struct comparison *c, const struct pdl_doc **out,
+                               struct pdl_err *err)
+{
+    struct bench_options opts = {
+        .ranks = c->ranks,
+        .size = c->o->size ? c->o->size : "1536B..48MiB",
+        .algorithm = c->o->algorithm,
+        .seconds = c->o->seconds > 0 ? c->o->seconds : 0.3,
+    };
+    struct pdl_args args = {
+        .opts = &opts, .npos = 1, .pos = {c->o->collective}, .json = true};
+    struct pdl_buf text;
+    char *copy = NULL;
+    enum pdl_status st;
+
+    pdl_buf_init(&text);
+    st = cli_capture(&cli_bench, &args, c->ranks, &text, err);
+    if (st == PDL_OK) {
+        copy = pdl_arena_strndup(c->a, text.text ? text.text : "", text.len);
+        if (!copy)
+            st = pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    if (st == PDL_OK)
+        st = pdl_doc_json(c->a, (struct pdl_bytes){copy, text.len},
+                          "measurement", out, err);
+    pdl_buf_free(&text);
+    return st;
+}
+
+/* Was this size on this many ranks among what the file was made from? */
+static bool was_fitted(const struct comparison *c, int64_t bytes)
+{
+    for (int64_t i = 0; i < c->sys.ncollectives; i++) {
+        const struct pdl_collective_fit *f = &c->sys.collectives[i];
+
+        if (strcmp(f->op, c->o->collective) != 0 || f->pes != c->ranks)
+            continue;
+        for (int64_t k = 0; k < f->ntimes; k++)
+            if (f->times[k].n > 0 && f->times[k].v[0] == bytes)
+                return true;
+    }
+    return false;
+}
+
+static void simulate(struct comparison *c, struct row *r)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_sim_config config = {.share = PDL_SHARE_FAIR};
+    struct pdl_sim_result result;
+    struct pdl_traffic traffic;
+    struct pdl_coll_job job;
+
+    if (a && c->net && c->net->nhosts >= c->ranks &&
+        pdl_coll_job_make(c->o->collective, r->algorithm, c->ranks,
+                          r->bytes / 4, 4, &job, NULL) == PDL_OK) {
+        pdl_coll_traffic(&job, NULL, &traffic);
+        if (pdl_sim_run(a, c->net, &traffic, &config, &result, NULL) == PDL_OK)
+            r->simulated_s = result.time_s;
+    }
+    pdl_arena_destroy(a);
+}
+
+static enum pdl_status read_row(struct comparison *c, const struct pdl_doc *d,
+                                struct pdl_err *err)
+{
+    const struct pdl_doc *bytes = pdl_doc_get(d, "bytes");
+    const struct pdl_doc *ours = pdl_doc_get(d, "ours_s");
+    const struct pdl_doc *name = pdl_doc_get(d, "algorithm");
+    struct row *r = &c->row[c->n];
+    enum pdl_status st = PDL_OK;
+
+    if (!bytes || !ours || !name || c->n == MAX_ROWS)
+        return pdl_doc_fail(d, err, "not a result of bench");
+    st = pdl_doc_int(bytes, 0, INT64_MAX, &r->bytes, err);
+    if (st == PDL_OK)
+        st = pdl_doc_num(ours, PDL_UNIT_NONE, 0, 1e9, &r->measured_s, err);
+    if (st == PDL_OK)
+        st = pdl_doc_str(name, &r->algorithm, err);
+    if (st != PDL_OK)
+        return st;
+    r->fitted = was_fitted(c, r->bytes);
+    if (!pdl_collective_seconds(&c->sys, c->o->collective, c->ranks, r->bytes,
+                                &r->projected_s))
+        r->projected_s = 0;
+    simulate(c, r);
+    c->n++;
+    return PDL_OK;
+}
+
+static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
+{
+    const struct pdl_doc *doc = NULL, *rows = NULL;
+    const char *spec;
+    enum pdl_status st = pdl_system_open(c->a, c->o->system, &c->sys, err);
+
+    if (st != PDL_OK)
+        return st;
+    spec = pdl_arena_printf(c->a, "system:%s", c->o->system);
+    if (!spec || pdl_net_make(c->a, spec, &c->net, NULL) != PDL_OK)
+        c->net = NULL;
+    st = measure(c, &doc, err);
+    if (st == PDL_OK) {
+        rows = pdl_doc_get(doc, "results");
+        if (!rows || rows->kind != PDL_DOC_LIST)
+            st = pdl_doc_fail(doc, err, "not a result of bench");
+    }
+    for (const struct pdl_doc *d = rows ? rows->child : NULL; st == PDL_OK && d;
+         d = d->next)
+        st = read_row(c, d, err);
+    return st;
+}
+
+/* ---- output ------------------------------------------------------------ */
+
+static double relative(double p, double m)
+{
+    return p > 0 && m > 0 ? fabs(p - m) / m : NAN;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of the rows nobody fitted; NAN: none. */
+static double median_error(const struct comparison *c)
+{
+    double v[MAX_ROWS];
+    int n = 0;
+
+    for (int i = 0; i < c->n; i++) {
+        double e = relative(c->row[i].projected_s, c->row[i].measured_s);
+
+        if (!c->row[i].fitted && !isnan(e))
+            v[n++] = e;
+    }
+    if (n == 0)
+        return NAN;
+    qsort(v, (size_t)n, sizeof *v, ascending);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static void time_cell(struct pdl_table *t, double s)
+{
+    char buf[32];
+
+    if (s > 0)
+        pdl_table_cell(t, "%s",
+                       pdl_unit_format(s, PDL_UNIT_SECONDS, buf, sizeof buf));
+    else
+        pdl_table_cell(t, "-");
+}
+
+static void print_text(const struct comparison *c)
+{
+    static const struct pdl_column columns[] = {
+        {"bytes", true},     {"algorithm", false}, {"measured", true},
+        {"projected", true}, {"error", true},      {"simulated", true},
+        {"", false},
+    };
+    struct pdl_sink *out = cli_out();
+    double median = median_error(c);
+    struct pdl_table t;
+
+    pdl_printf(out, "%s on %d ranks of this machine against %s\n",
+               c->o->collective, c->ranks, c->sys.name);
+    pdl_table_init(&t, c->a, columns, sizeof columns / sizeof columns[0]);
+    for (int i = 0; i < c->n; i++) {
+        const struct row *r = &c->row[i];
+        double e = relative(r->projected_s, r->measured_s);
+
+        pdl_table_cell(&t, "%" PRId64, r->bytes);
+        pdl_table_cell(&t, "%s", r->algorithm);
+        time_cell(&t, r->measured_s);
+        time_cell(&t, r->projected_s);
+        if (isnan(e))
+            pdl_table_cell(&t, "-");
+        else
+            pdl_table_cell(&t, "%.0f %%", 100 * e);
+        time_cell(&t, r->simulated_s);
+        pdl_table_cell(&t, r->fitted ? "fitted" : "");
+    }
+    pdl_table_print(&t, cli_width(), out);
+    if (isnan(median))
+        pdl_puts(out, "the system's file has no times of this collective: "
+                      "'paradl calibrate' measures them\n");
+    else
+        pdl_printf(out, "median error of what was not fitted: %.1f %%\n",
+                   100 * median);
+}
+
+static void known(struct pdl_json *w, const char *key, double v)
+{
+    pdl_json_knum(w, key, v > 0 ? v : NAN);
+}
+
+static void print_json(const struct comparison *c)
+{
+    struct pdl_json w;
+
+    pdl_json_init(&w, cli_out());
+    pdl_json_schema(&w, "validate");
+    pdl_json_kstr(&w, "collective", c->o->collective);
+    pdl_json_kstr(&w, "system", c->sys.name);
+    pdl_json_kint(&w, "pes", c->ranks);
+    pdl_json_key(&w, "rows");
+    pdl_json_array(&w);
+    for (int i = 0; i < c->n; i++) {
+        const struct row *r = &c->row[i];
+
+        pdl_json_row(&w);
+        pdl_json_kint(&w, "bytes", r->bytes);
+        pdl_json_kstr(&w, "algorithm", r->algorithm);
+        known(&w, "measured_s", r->measured_s);
+        known(&w, "projected_s", r->projected_s);
+        known(&w, "simulated_s", r->simulated_s);
+        pdl_json_knum(&w, "accuracy",
+                      1 - relative(r->projected_s, r->measured_s));
+        pdl_json_kbool(&w, "fitted", r->fitted);
+        pdl_json_end(&w);
+    }
+    pdl_json_end(&w);
+    pdl_json_knum(&w, "median_error", median_error(c));
+    pdl_json_end(&w);
+}
+
+int cli_validate_collective(const struct cli_collective_options *o, bool json)
+{
+    struct comparison c = {.o = o, .ranks = o->ranks ? (int)o->ranks : 2};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st;
+    int rc;
+
+    if (!o->system || o->ranks < 0 || o->ranks > 100000) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "validate --collective needs --system SYSTEM "
+                 "and a number of ranks");
+        pdl_hint(&err, "'paradl calibrate -o here.yaml' writes this machine's");
+        return cli_usage(&err);
+    }
+    c.a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    st = c.a ? compare(&c, &err) : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st != PDL_OK) {
+        rc = cli_fail(st, &err);
+    } else {
+        rc = EXIT_OK;
+        if (json)
+            print_json(&c);
+        else
+            print_text(&c);
+    }
+    pdl_arena_destroy(c.a);
+    return rc;
+}
