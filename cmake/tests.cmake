@@ -76,6 +76,13 @@ if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
   endforeach()
 endif()
 
+# The machine measured, as shortly as can be, and projected on.
+if(TARGET paradl-run AND NOT PDL_SANITIZE)
+  add_test(NAME run/calibrate COMMAND
+    ${CMAKE_SOURCE_DIR}/tests/comm/calibrate.sh $<TARGET_FILE:paradl>)
+  set_tests_properties(run/calibrate PROPERTIES LABELS "house" TIMEOUT 600)
+endif()
+
 # Published figures and formulas computed outside the library.
 file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
 foreach(source ${scripts})

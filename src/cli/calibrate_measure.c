@@ -4,7 +4,7 @@
  * as many ranks as the node has PEs, then the allreduce on each number of
  * ranks, each a start of its own, as training will start them. In several
  * rounds, so that whatever disturbs the machine for a while disturbs each
- * number of ranks once. */
+ * number of ranks once; the middle one of the times counts. */
 #include "cli_calibrate.h"
 
 #include "bench_options.h" /* of src/run */
@@ -102,7 +102,8 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
     choose_ranks(o, m);
     for (int round = 0; round < CLI_MEASURE_ROUNDS; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
-            say(quiet, "allreduce", m->bench[i].ranks);
+            if (round == 0)
+                say(quiet, "allreduce", m->bench[i].ranks);
             st = measure_allreduce(o, m, i, round, err);
         }
     return st;
