@@ -178,7 +178,7 @@ static void add_fit(struct draft *d, struct pdl_collective_fit f,
         d->st = pdl_fit_line(p->bytes, p->seconds, p->n, &line, d->err);
     if (d->st != PDL_OK || d->sys.ncollectives == MAX_FITS || p->n < 2)
         return;
-    for (int i = 0; i < p->n; i++) {
+    for (int64_t i = 0; i < p->n; i++) {
         double ns = p->seconds[i] * 1e9;
 
         v[2 * i] = (int64_t)p->bytes[i];
@@ -249,7 +249,7 @@ static void read_allreduce(struct draft *d, int i)
 {
     double ranks = (double)d->m.bench[i].ranks;
     struct points p = {.n = 0};
-    double sorted[64][CLI_MEASURE_ROUNDS];
+    double sorted[64][CLI_MEASURE_ROUNDS] = {{0}};
     struct pdl_collective_fit f = {.op = "allreduce",
                                    .library = "paradl",
                                    .source = "paradl calibrate",
