@@ -166,7 +166,7 @@ struct pdl_comm {
     bool cma;                /* permitted */
     struct comm_windows *windows;
     uint64_t number; /* of operations of all ranks together */
-    struct comm_habit habit[COMM_HABITS]; /* by the logarithm of the size */
+    struct comm_habit habit[2][COMM_HABITS];
     char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
     char note[256]; /* why it is not the transport one would expect */
 
@@ -236,8 +236,8 @@ bool comm_cma_works(pdl_comm *c, int seat);
 
 /* Copies past the cache (stream.c). */
 void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n);
-bool comm_stream_choose(pdl_comm *c, int64_t bytes);
-void comm_stream_learn(pdl_comm *c, int64_t bytes, bool streamed,
+bool comm_stream_choose(pdl_comm *c, bool stage, int64_t bytes);
+void comm_stream_learn(pdl_comm *c, bool stage, int64_t bytes, bool streamed,
                        double seconds);
 
 /* Puts n bytes that arrived where the message wants them. */
