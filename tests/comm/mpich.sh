@@ -1,7 +1,8 @@
 #!/bin/sh
 # The room builds with MPICH too, and its tests pass there on two ranks (with
 # more ranks than processors MPICH spins). mpich.sh BUILD: the build to take the
-# compiler and its flags from; the MPICH one is beside it.
+# compiler from.
+from=$(realpath "$1")
 cd "$(dirname "$0")/../.." || exit 5
 pkg-config --exists mpich && [ -x "$(command -v mpirun.mpich)" ] || {
     echo "no MPICH here: nothing tested"
@@ -9,9 +10,10 @@ pkg-config --exists mpich && [ -x "$(command -v mpirun.mpich)" ] || {
 }
 get() { sed -n "s/^$1:[A-Z]*=//p" "$2/CMakeCache.txt"; }
 dir=build/mpich
+mkdir -p build
 {
     cmake -G Ninja -S . -B $dir -DPDL_MPI=mpich \
-        -DCMAKE_C_COMPILER="$(get CMAKE_C_COMPILER "$1")" &&
+        -DCMAKE_C_COMPILER="$(get CMAKE_C_COMPILER "$from")" &&
         ninja -C $dir paradl-run comm_mpi_collectives comm_mpi_faults
 } >$dir.log 2>&1 || { tail -20 $dir.log; exit 1; }
 for program in comm_mpi_collectives comm_mpi_faults; do
