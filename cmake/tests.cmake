@@ -91,6 +91,24 @@ if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
   endforeach()
 endif()
 
+# Whole runs of paradl train, as a user starts them.
+if(TARGET paradl-run)
+  file(GLOB scripts CONFIGURE_DEPENDS tests/run/*.sh)
+  foreach(source ${scripts})
+    get_filename_component(name ${source} NAME_WE)
+    set(cases all)
+    if(name STREQUAL "train_equal")
+      set(cases ${mpi_ranks})
+    endif()
+    foreach(n ${cases})
+      add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
+        ${n})
+      set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
+        TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77)
+    endforeach()
+  endforeach()
+endif()
+
 # Published figures and formulas computed outside the library.
 file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
 foreach(source ${scripts})

@@ -75,7 +75,8 @@ struct pdl_net {
 enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
                              const struct pdl_net **out, struct pdl_err *err);
 
-/* SimGrid platform files: the ones with a single <cluster>, in; any network,
+/* SimGrid platform files: in, the ones with a single <cluster>, or with the
+ * hosts, routers, links and routes (Full, Floyd) of one zone; any network,
  * out (as a <cluster> where SimGrid has it, else with every route listed,
  * which is refused for more than 512 hosts). */
 enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,

@@ -277,6 +277,7 @@ struct pdl_plan {
     const struct pdl_plan_stage *stages;
     const int *forward_op; /* of each node: its first forward operation */
     uint32_t pipe_factors;
+    int lanes;      /* ranks along them; stage s runs on lane s % lanes */
     int nfallbacks; /* "fc6: spatial replicated" */
     const char *const *fallbacks;
 };

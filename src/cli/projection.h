@@ -14,7 +14,7 @@
 /* What these commands are asked, by the same options. */
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
-        *dim, *framework;
+        *dim, *framework, *without, *congestion;
     int64_t batch, pes, dataset;
     bool allow_empty;
 };
@@ -32,9 +32,14 @@ struct cli_job {
 /* Loads model and system and settles the defaults. */
 enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
                              struct cli_job *j, struct pdl_err *err);
+/* How values are kept at a precision. */
+enum pdl_dtype cli_storage(enum pdl_precision p);
 /* The defaults alone, of a job whose model and system are there. */
 enum pdl_status cli_job_settle(const struct cli_question *q, struct cli_job *j,
                                struct pdl_err *err);
+/* "tiles,host": the bits of the effects named; NULL: none. */
+enum pdl_status cli_effects(const char *text, uint32_t *bits,
+                            struct pdl_err *err);
 /* Lowers and prices one strategy; a may be another arena than the job's. */
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,

@@ -45,7 +45,7 @@ static const struct pdl_topo *const topos[] = {
 enum { NTOPOS = sizeof topos / sizeof topos[0] };
 
 enum { BW, LAT, DUPLEX, PATHS };
-enum { MAX_FILE = 16 << 20 };
+enum { MAX_FILE = 128 << 20 };
 
 // clang-format off
 const struct pdl_param pdl_topo_common[] = {

@@ -136,11 +136,15 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
     if (w.level > 0) {
         if (o->sys->network.step_s > 0)
             w.alpha_s = o->sys->network.step_s;
-        w.flows = rings_out_of_node(o, rank, group);
+        w.flows = oracle_without(o, ORACLE_SHARING)
+                      ? 1
+                      : rings_out_of_node(o, rank, group);
         w.bytes_per_s = share_of_node(o, l, w.flows, gradient) / congestion;
     } else {
         w.bytes_per_s = inside_node(o, gradient);
     }
+    if (oracle_without(o, ORACLE_LATENCY))
+        w.alpha_s = 0;
     return w;
 }
 

@@ -96,6 +96,7 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
         .fill = pe->k.tile_fill,
         .tile_s = pe->k.conv_tile_s,
         .epilogue = pe->k.conv_epilogue,
+        .flat = pe->flat,
     };
 
     if (groups > 1 && (c < FEW || f < FEW))

@@ -63,7 +63,9 @@ double oracle_gemm_seconds(const struct oracle_gemm *g)
 
     if (!(g->m > 0 && g->n > 0 && g->k > 0))
         return 0;
-    for (int i = 0; i < NTILES; i++) {
+    if (g->flat)
+        best = 2 * g->m * g->n * g->k / g->rate;
+    for (int i = 0; i < NTILES && !g->flat; i++) {
         double x;
 
         if (tiles[i].m < g->least_m || tiles[i].n < g->least_n)
@@ -99,6 +101,7 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s)
         .fill = pe->k.tile_fill,
         .tile_s = pe->k.matmul_tile_s,
         .epilogue = pe->k.matmul_epilogue,
+        .flat = pe->flat,
     };
 
     if (s->pass == PDL_BACKWARD_DATA) {

@@ -145,16 +145,14 @@ static void keep_weight_grad(struct plan_lower *lo, int node, int j, int dw)
 
     if (dw < 0 || !w || lo->status != PDL_OK)
         return;
-    if (w->grad < 0) {
-        w->grad = dw;
-        return;
-    }
-    if (!plan_lie_alike(lo, dw, w->grad)) {
-        home = plan_layout_of(lo, w->tensor);
+    home = plan_zero_home(lo, w);
+    if (w->grad >= 0 && !plan_lie_alike(lo, dw, w->grad)) {
         dw = plan_move_to(lo, dw, &home);
         w->grad = plan_move_to(lo, w->grad, &home);
     }
-    w->grad = plan_add(lo, w->grad, dw);
+    w->grad = w->grad < 0 ? dw : plan_add(lo, w->grad, dw);
+    if (++w->made == w->uses && lo->strategy->zero >= 2)
+        w->grad = plan_zero_scatter(lo, w);
 }
 
 static bool is_learned(const struct plan_lower *lo, int node, int j)
@@ -261,6 +259,20 @@ static int new_dx(struct plan_lower *lo, int node, int i)
     return t;
 }
 
+/* The weight; with ZeRO 3 what was gathered for forward is gone. */
+static int kept_weight(struct plan_lower *lo, int node, int j)
+{
+    int w = lo->at[node].w[j];
+    const struct plan_weight *kept =
+        plan_weight_here(lo, lo->model->nodes[node].weights[j]);
+    struct plan_layout l;
+
+    if (lo->strategy->zero < 3 || !kept || kept->tensor == w)
+        return w;
+    l = plan_layout_of(lo, w);
+    return plan_move_to(lo, kept->tensor, &l);
+}
+
 /* What backward-data reads besides dy: weights, and what forward saved. */
 static int saved(struct plan_lower *lo, int node, int *in, int nin)
 {
@@ -269,7 +281,7 @@ static int saved(struct plan_lower *lo, int node, int *in, int nin)
 
     for (int j = 0; j < n->nweights; j++)
         if (j == 0 || !plan_rule_has_bias(n))
-            in[nin++] = at->w[j];
+            in[nin++] = kept_weight(lo, node, j);
     if (n->op->flags & PDL_OP_SAVES_X)
         for (int i = 0; i < n->nin; i++)
             in[nin++] = kept_operand(lo, node, i);

@@ -342,6 +342,30 @@ int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward)
     return plan_move_frames(lo, tensor, frames);
 }
 
+/* A weight that is kept as `kept` and, where ZeRO updates a part of it, the
+ * part; returns it as the layer wants it. */
+static int new_weight(struct plan_lower *lo, int id, struct pdl_plan_tensor *t,
+                      const struct plan_layout *kept,
+                      const struct plan_layout *part,
+                      const struct plan_layout *wanted)
+{
+    struct plan_weight *w;
+
+    t->place = kept->place;
+    memcpy(t->unit, kept->unit, sizeof t->unit);
+    w = plan_new_weight(lo, id, plan_add_tensor(lo, t));
+    if (!w)
+        return -1;
+    w->uses = 1;
+    if (part) {
+        t->kind = PDL_PLAN_STATE;
+        t->place = part->place;
+        memcpy(t->unit, part->unit, sizeof t->unit);
+        w->state = plan_add_tensor(lo, t);
+    }
+    return plan_move_to(lo, w->tensor, wanted);
+}
+
 static int weight_of(struct plan_lower *lo, int node, int j)
 {
     const struct plan_at *at = &lo->at[node];
@@ -353,18 +377,22 @@ static int weight_of(struct plan_lower *lo, int node, int j)
                                 .dtype = lo->opt->dtype,
                                 .ndims = w->rank,
                                 .model_tensor = id};
-    struct plan_layout l = {.place = plan_everywhere()};
+    struct plan_layout l = {.place = plan_everywhere()}, part;
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
             cut_layout(&at->cut[f], f, at->cut[f].w[j], w->dim, 0, &l);
-    if (plan_weight_here(lo, id))
-        return plan_move_to(lo, plan_weight_here(lo, id)->tensor, &l);
+    made = plan_weight_here(lo, id);
+    if (made) {
+        made->uses++;
+        return plan_move_to(lo, made->tensor, &l);
+    }
     memcpy(t.dim, w->dim, (size_t)w->rank * sizeof t.dim[0]);
-    memcpy(t.unit, l.unit, sizeof t.unit);
-    t.place = l.place;
-    made = plan_new_weight(lo, id, plan_add_tensor(lo, &t));
-    return made ? made->tensor : -1;
+    part = l;
+    if (!plan_zero_part(lo, node, id, &part))
+        return new_weight(lo, id, &t, &l, NULL, &l);
+    return lo->strategy->zero == 3 ? new_weight(lo, id, &t, &part, NULL, &l)
+                                   : new_weight(lo, id, &t, &l, &part, &l);
 }
 
 /* ---- results ------------------------------------------------------------------ */

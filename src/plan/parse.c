@@ -179,7 +179,7 @@ static void read_strategy(struct reader *r)
         st = pdl_mesh_make(r->strategy, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,
-                            &r->p.nstages, &inner);
+                            &r->p.lanes, &r->p.nstages, &inner);
     place(r, st, &inner);
     if (st == PDL_OK && r->mesh->pes > PLAN_TEXT_MAX_PES)
         plan_lex_fail(&r->x, "more than %d PEs", PLAN_TEXT_MAX_PES);

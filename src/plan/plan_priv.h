@@ -120,6 +120,8 @@ struct plan_lower {
      * it, the gradient made there (-1: none yet) */
     struct plan_weight {
         int stage, tensor, grad;
+        int state;      /* the part that ZeRO 1 and 2 update; -1: none */
+        int uses, made; /* layers that use it; contributions to grad so far */
         struct plan_weight *next;
     } * *weight;
     /* gradients of tied weights that stages send each other */
@@ -138,7 +140,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
 int64_t plan_micro_batches(const struct pdl_strategy *s);
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
-                               int *nstages, struct pdl_err *err);
+                               int *lanes, int *nstages, struct pdl_err *err);
 int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
                         int nnodes);
 /* structure.c: are ids, shapes, counts of operands, items and programs such
@@ -217,6 +219,19 @@ struct plan_weight *plan_weight_here(const struct plan_lower *lo, int id);
 struct plan_weight *plan_new_weight(struct plan_lower *lo, int id, int tensor);
 void plan_tie_prepare(struct plan_lower *lo);
 void plan_tie_exchange(struct plan_lower *lo);
+/* zero.c: the layout of the part of a weight that a rank keeps or updates,
+ * from the one it is used in; false: it stays whole */
+bool plan_zero_part(const struct plan_lower *lo, int node, int id,
+                    struct plan_layout *l);
+struct plan_layout plan_zero_home(const struct plan_lower *lo,
+                                  const struct plan_weight *w);
+int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w);
+void plan_zero_join(struct plan_lower *lo);
+enum pdl_status plan_zero_check(const struct pdl_strategy *s,
+                                struct pdl_err *err);
+/* recompute.c: are two layers, by their names, of one block? */
+bool plan_same_block(const char *a, const char *b);
+void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);
 /* free.c: FREE after the last use of every tensor that is not state */

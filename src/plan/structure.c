@@ -422,7 +422,8 @@ enum pdl_status plan_structure(const struct pdl_plan *p, struct plan_spot *spot,
     enum pdl_status st = PDL_OK;
 
     *spot = (struct plan_spot){-1, -1};
-    if (p->nstages < 1 || p->batch < 1 || p->micro_batches < 1 ||
+    if (p->nstages < 1 || p->lanes < 1 || p->nstages % p->lanes != 0 ||
+        p->batch < 1 || p->micro_batches < 1 ||
         p->mesh->nfactors > PDL_MAX_FACTORS)
         return pdl_fail(err, PDL_EWRONG, "plan: no batch, stage or mesh");
     for (int i = 0; i < p->ntensors && st == PDL_OK; i++)

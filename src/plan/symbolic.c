@@ -37,7 +37,7 @@ static int64_t stage_of(const struct exec *x, int64_t rank)
 
 static bool here(const struct exec *x, int tensor, int64_t rank)
 {
-    return x->p->tensors[tensor].stage == stage_of(x, rank);
+    return x->p->tensors[tensor].stage % x->p->lanes == stage_of(x, rank);
 }
 
 static enum pdl_status wrong(struct exec *x, int op, int64_t rank,
@@ -97,7 +97,7 @@ static enum pdl_status load(struct exec *x, int64_t micro)
 {
     for (int t = 0; t < x->p->ntensors; t++) {
         enum pdl_plan_kind k = x->p->tensors[t].kind;
-        bool once = k == PDL_PLAN_WEIGHT;
+        bool once = k == PDL_PLAN_WEIGHT || k == PDL_PLAN_STATE;
 
         if (k != PDL_PLAN_INPUT && k != PDL_PLAN_LABEL && !once)
             continue;
@@ -459,7 +459,8 @@ static enum pdl_status compare(struct exec *x, const struct plan_part *truth)
         const struct pdl_plan_tensor *pt = &x->p->tensors[t];
         int64_t i[PDL_BOX_DIMS];
 
-        if (pt->kind != PDL_PLAN_WEIGHT || pt->model_tensor < 0)
+        if ((pt->kind != PDL_PLAN_WEIGHT && pt->kind != PDL_PLAN_STATE) ||
+            pt->model_tensor < 0)
             continue;
         for (int64_t r = 0; r < x->ranks; r++) {
             struct plan_part *p = part(x, t, r);

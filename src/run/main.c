@@ -12,6 +12,7 @@
 static const struct pdl_cmd *const commands[] = {
     &run_bench,
     &run_calibrate,
+    &run_train,
 };
 // clang-format on
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };

@@ -14,9 +14,10 @@ enum {
     EXIT_INPUT = 3,
     EXIT_ENV = 4,
     EXIT_BUG = 5,
+    EXIT_INTR = 130,
 };
 
-extern const struct pdl_cmd run_bench, run_calibrate;
+extern const struct pdl_cmd run_bench, run_calibrate, run_train;
 
 struct pdl_sink *run_out(void); /* standard output */
 /* Prints "paradl: message (hint)" and returns the exit code. */

@@ -22,14 +22,20 @@ struct net {
     pdl_build *b;
     struct pdl_rng *rng;
     int nspatial, layers;
+    int blocks; /* layers that form one by their names; 0: none */
     int tensor;
 };
 
 static const char *name(struct net *n, const char *kind)
 {
-    static char text[32];
+    static char text[48];
 
-    snprintf(text, sizeof text, "%s%d", kind, ++n->layers);
+    n->layers++;
+    if (n->blocks)
+        snprintf(text, sizeof text, "b.%d.%s%d", n->layers / n->blocks, kind,
+                 n->layers);
+    else
+        snprintf(text, sizeof text, "%s%d", kind, n->layers);
     return text;
 }
 
@@ -209,6 +215,7 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
     const struct pdl_model *m;
     struct pdl_err err;
 
+    n.blocks = pick(rng, 0, 2) == 0 ? (int)pick(rng, 2, 5) : 0;
     n.nspatial = n.nspatial > 6 ? 3 : n.nspatial > 3 ? 2 : 1;
     n.tensor = pdl_build_tensor(n.b, "x", PDL_TENSOR_INPUT, PDL_F32,
                                 1 + n.nspatial, dim);
@@ -260,8 +267,10 @@ static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
     char pipe[32] = "", axes[64] = "";
 
     if (pick(rng, 0, 2) == 0)
-        snprintf(pipe, sizeof pipe, "pipe=%d(1f1b,m=%d),", (int)pick(rng, 2, 3),
-                 m);
+        snprintf(pipe, sizeof pipe,
+                 pick(rng, 0, 1) ? "pipe=%d(1f1b,m=%d),"
+                                 : "pipe=%d(interleaved,m=%d,v=2),",
+                 2, 2);
     if (pick(rng, 0, 1))
         snprintf(axes, sizeof axes, "%s=%d,",
                  outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 2) : 0],
@@ -349,6 +358,27 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
                  pick(rng, 0, 5) ? "" : ",accumulate=2");
 }
 
+/* Transformations that go with any axes. */
+static void add_options(struct pdl_rng *rng, const char *axes, char *text,
+                        size_t size)
+{
+    static const char *const zero[] = {
+        "", "", "", ",zero=1", ",zero=2", ",zero=3", ",zero=3:2"};
+    static const char *const recompute[] = {"",
+                                            "",
+                                            "",
+                                            ",recompute=full",
+                                            ",recompute=selective",
+                                            ",recompute=selective-op"};
+    const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
+
+    if (strchr(axes, ';') && (*z || *r))
+        snprintf(text, size, "*: %s%s; %s", *z ? z + 1 : "", *z ? r : r + 1,
+                 axes);
+    else
+        snprintf(text, size, "%s%s%s", axes, z, r);
+}
+
 /* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
 static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
                        char *what, size_t size, struct pdl_err *err)
@@ -360,12 +390,13 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
                                    .allow_empty = pick(&rng, 0, 3) > 0};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    char text[512];
+    char axes[512], text[600];
 
     if (transformer && pick(&rng, 0, 3) > 0)
-        random_tensor(&rng, text, sizeof text);
+        random_tensor(&rng, axes, sizeof axes);
     else
-        random_strategy(&rng, m, text, sizeof text);
+        random_strategy(&rng, m, axes, sizeof axes);
+    add_options(&rng, axes, text, sizeof text);
     snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
              text, (long long)opt.batch);
     *err = (struct pdl_err){"", ""};
@@ -376,6 +407,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
      * than what it cuts */
     return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ||
                    strstr(err->msg, "cuts only") ||
+                   strstr(err->msg, "has no groups") ||
                    strstr(err->msg, "is smaller than")
                ? 1
                : -1;
