@@ -23,7 +23,7 @@ echo '{"schema":"paradl.plan/1"}' >other.json
 "$paradl" validate --measured other.json; echo "rc $?"
 echo '{"schema":"paradl.runs/1","runs":[{"id":"a"}]}' >bad.json
 "$paradl" validate --measured bad.json; echo "rc $?"
-"$paradl" calibrate; echo "rc $?"
+"$paradl" calibrate --fit runs.json; echo "rc $?"
 "$paradl" calibrate --fit other.json --base abci-v100; echo "rc $?"
 "$paradl" calibrate --fit "$d/layers.json" --base nosuch; echo "rc $?"
 "$paradl" project resnet50 --system abci-v100 --strategy data=4 --batch 64 --framework chainermx; echo "rc $?"
