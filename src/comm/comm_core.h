@@ -138,6 +138,7 @@ struct pdl_comm {
     int rank, size;
     bool fixed_order;
     int ranks_per_node;
+    bool progress;
     double timeout_s;
     const char *transport; /* as asked for */
     char *algorithm;       /* or NULL */
@@ -173,6 +174,7 @@ struct pdl_comm {
     uint64_t moves; /* counts whatever moved: somebody is alive */
     bool crowded;   /* more ranks than processors: give way when waiting */
     pdl_comm_request *first, *last;
+    struct comm_engine *engine; /* NULL: no thread of its own */
 };
 
 enum pdl_status comm_usable(const pdl_comm *c, struct pdl_err *err);
@@ -287,6 +289,17 @@ struct pdl_comm_request {
 /* Puts it in the queue and lets it begin. Frees it when that fails. */
 enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
                              struct pdl_err *err);
+/* Moves every operation that may move. */
+void comm_advance_all(pdl_comm *c);
+
+/* The thread that does so meanwhile (engine.c); the lock is nothing where
+ * there is none. */
+enum pdl_status comm_engine_start(pdl_comm *c, struct pdl_err *err);
+void comm_engine_stop(pdl_comm *c);
+void comm_engine_wake(pdl_comm *c);
+void comm_lock(pdl_comm *c);
+void comm_unlock(pdl_comm *c);
+
 /* A request that runs a program of coll.h (program.c): the one of this name,
  * or (spec NULL) the communicator's own. */
 enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
