@@ -89,7 +89,8 @@ struct comm_seat {
 
 struct comm_area {
     _Alignas(COMM_LINE) _Atomic int broken;
-    _Atomic int users; /* memory: who frees it */
+    _Atomic int users;                     /* memory: who frees it, and */
+    _Atomic(pdl_comm_request *) abandoned; /* what was under way */
     int n;
     int64_t slot_bytes, stage_bytes, bytes;
     /* then the seats, the flat slots, the lanes, the stages */
@@ -174,7 +175,8 @@ struct pdl_comm {
     uint64_t moves; /* counts whatever moved: somebody is alive */
     bool crowded;   /* more ranks than processors: give way when waiting */
     pdl_comm_request *first, *last;
-    struct comm_engine *engine; /* NULL: no thread of its own */
+    pdl_comm_request *abandoned; /* of a broken one: others may use them */
+    struct comm_engine *engine;  /* NULL: no thread of its own */
 };
 
 enum pdl_status comm_usable(const pdl_comm *c, struct pdl_err *err);
@@ -281,14 +283,17 @@ struct pdl_comm_request {
     struct pdl_err why;
     enum pdl_status (*advance)(pdl_comm_request *r, bool *done,
                                struct pdl_err *err);
-    /* False: it must stay, somebody may still use its memory. */
-    bool (*release)(pdl_comm_request *r);
+    /* False: it must stay, somebody may still use its memory (unless it is
+     * known that nobody does: force). */
+    bool (*release)(pdl_comm_request *r, bool force);
     pdl_comm_request *next;
 };
 
 /* Puts it in the queue and lets it begin. Frees it when that fails. */
 enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
                              struct pdl_err *err);
+/* Frees a list of abandoned ones. */
+void comm_free_abandoned(pdl_comm_request *first);
 /* Moves every operation that may move. */
 void comm_advance_all(pdl_comm *c);
 

@@ -411,10 +411,11 @@ static enum pdl_status wait_for(pdl_comm *c, struct comm_msg *m,
 static enum pdl_status share_area(pdl_comm *c, int n, const int *ranks, int me,
                                   struct comm_area **a, struct pdl_err *err)
 {
+    uintptr_t where = 0;
     struct comm_msg m = {.tag = COMM_TAG_SETUP,
                          .channel = COMM_EXCHANGE,
-                         .data = (char *)a,
-                         .bytes = sizeof *a,
+                         .data = (char *)&where,
+                         .bytes = sizeof where,
                          .send = me == 0};
     enum pdl_status st = PDL_OK;
 
@@ -422,12 +423,13 @@ static enum pdl_status share_area(pdl_comm *c, int n, const int *ranks, int me,
         m.peer = ranks[0];
         st = wait_for(c, &m, err);
     } else {
-        *a = memory_area(n);
+        where = (uintptr_t)memory_area(n);
     }
     for (int i = 1; st == PDL_OK && me == 0 && i < n; i++) {
         m.peer = ranks[i];
         st = wait_for(c, &m, err);
     }
+    *a = (struct comm_area *)where;
     if (st == PDL_OK && !*a)
         st = pdl_fail(err, PDL_ENOMEM, "no memory for %d virtual ranks", n);
     return st;
@@ -496,8 +498,11 @@ void pdl_comm_destroy(pdl_comm *c)
     comm_mail_close(c);
     if (c->mpi)
         comm_leave_node(c);
-    else if (c->area && atomic_fetch_sub(&c->area->users, 1) == 1)
+    comm_free_abandoned(c->abandoned);
+    if (!c->mpi && c->area && atomic_fetch_sub(&c->area->users, 1) == 1) {
+        comm_free_abandoned(atomic_load(&c->area->abandoned));
         free(c->area);
+    }
     comm_windows_drop(c->windows);
     free(c->scratch);
     free(c->algorithm);

@@ -230,8 +230,8 @@ static enum pdl_status sum_pointers(struct direct *d, struct pdl_err *err)
     enum { FEW = 64 };
     pdl_comm *c = d->head.comm;
     int half = (int)(d->number & 1), p = c->size;
-    const char *in[FEW], *from[FEW];
-    char *out[FEW], *block = comm_scratch(c);
+    const char *in[FEW] = {NULL}, *from[FEW] = {NULL};
+    char *out[FEW] = {NULL}, *block = comm_scratch(c);
     int64_t each = BLOCK / d->size, turn = TURN / d->size, done = 0;
 
     if (!block)
@@ -368,7 +368,7 @@ static void stage_sum(struct direct *d)
     char *sums = comm_area_sums(c->area, c->node_rank, half);
     char *block = c->scratch;
     int64_t begin, n, from, until, each = BLOCK / d->size;
-    const char *in[FEW];
+    const char *in[FEW] = {NULL};
 
     stage_range(d, &begin, &n);
     from = part_begin(n, c->size, c->rank);
@@ -516,9 +516,9 @@ static enum pdl_status advance(pdl_comm_request *r, bool *done,
     return st;
 }
 
-static bool release(pdl_comm_request *r)
+static bool release(pdl_comm_request *r, bool force)
 {
-    (void)r;
+    (void)r, (void)force;
     return true;
 }
 

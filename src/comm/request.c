@@ -79,10 +79,39 @@ void comm_advance_all(pdl_comm *c)
     }
 }
 
+/* What a broken communicator left under way is kept until nobody can use it:
+ * other threads as long as the area is there, MPI until it is cancelled. */
+static void abandon(pdl_comm_request *r)
+{
+    pdl_comm *c = r->comm;
+
+    if (c->mpi) {
+        r->next = c->abandoned;
+        c->abandoned = r;
+        return;
+    }
+    r->next = atomic_load(&c->area->abandoned);
+    while (!atomic_compare_exchange_weak(&c->area->abandoned, &r->next, r))
+        ;
+}
+
+void comm_free_abandoned(pdl_comm_request *first)
+{
+    while (first) {
+        pdl_comm_request *next = first->next;
+
+        first->release(first, true);
+        free(first);
+        first = next;
+    }
+}
+
 static void free_request(pdl_comm_request *r)
 {
-    if (r->release(r))
+    if (r->release(r, false))
         free(r);
+    else
+        abandon(r);
 }
 
 enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
