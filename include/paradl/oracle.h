@@ -303,6 +303,32 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
 
+/* ---- who shares what ------------------------------------------------------- */
+
+/* Collectives of one kind on one set of mesh factors: how many of their groups
+ * leave a node at a time, and what that does to each. */
+struct pdl_contention {
+    int op;                 /* the first of them */
+    bool gradient;          /* after backward */
+    int64_t count, members; /* operations of a step; ranks of a group */
+    int level;              /* of the system that they cross */
+    double groups;          /* that share a node's adapters */
+    double adapters;
+    double phi;     /* time of a byte over that of a group alone, 1: none */
+    double seconds; /* of a step, busy */
+};
+/* One row for each, in the order of the plan; derived from the mesh, the
+ * placement of ranks on nodes and the node's adapters, never given. */
+struct pdl_contentions {
+    int n;
+    const struct pdl_contention *row;
+};
+enum pdl_status pdl_contention(pdl_arena *a, const struct pdl_plan *plan,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *opt,
+                               struct pdl_contentions *out,
+                               struct pdl_err *err);
+
 /* ---- when ---------------------------------------------------------------- */
 
 /* One operation of one micro-batch, as the projection's own simulation ran

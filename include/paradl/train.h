@@ -136,7 +136,8 @@ const char *pdl_trainer_kernel(const pdl_trainer *t, int op);
 /* ---- a whole run ----------------------------------------------------------- */
 
 struct pdl_train_rates {
-    const char *schedule; /* constant, step, cosine, polynomial; NULL: constant */
+    const char
+        *schedule; /* constant, step, cosine, polynomial; NULL: constant */
     double lr, last;
     int64_t warmup, every; /* steps; every: of "step" */
     double gamma;

@@ -112,8 +112,8 @@ void cli_fit_kernels(struct pdl_system *sys, struct cli_kernels *out)
     *out = (struct cli_kernels){.rows = r.n};
     if (r.n == 0)
         return;
-    pdl_fit_system(sys, params, sizeof params / sizeof params[0], cost, &r,
-                   r.n, &result);
+    pdl_fit_system(sys, params, sizeof params / sizeof params[0], cost, &r, r.n,
+                   &result);
     out->before = result.before;
     out->after = result.after;
 }

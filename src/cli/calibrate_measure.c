@@ -5,8 +5,8 @@
  * ranks, each a start of its own, as training will start them. In several
  * rounds, so that whatever disturbs the machine for a while disturbs each
  * number of ranks once. */
-#include "../run/bench_options.h"
-#include "../run/calibrate_options.h"
+#include "bench_options.h"
+#include "calibrate_options.h"
 #include "calibrate.h"
 
 #include <errno.h>

@@ -240,6 +240,28 @@ static void print_text(struct search *s, int show)
                        s->r.list[i].excluded);
 }
 
+/* How sure the first is. */
+static void print_first(struct search *s)
+{
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    char low[32], high[32];
+
+    if (scratch && s->r.evaluated > 0 &&
+        cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
+            PDL_OK) {
+        struct pdl_projection *x = &s->j->x;
+
+        pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
+        if (x->low_s > 0)
+            pdl_printf(
+                cli_out(), "80 %% of steps of the first between %s and %s\n",
+                pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
+                pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
+                                sizeof high));
+    }
+    pdl_arena_destroy(scratch);
+}
+
 enum { MAX_TABLE = 10, MAX_PAGE = 60 };
 
 /* As many as asked for, else as many as are read. */
@@ -321,6 +343,8 @@ static int plan(const struct pdl_args *args)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
         else
             print_text(&s, show);
+        if (!args->json)
+            print_first(&s);
         rc = (o.emit || o.export) && s.r.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);

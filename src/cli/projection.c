@@ -27,9 +27,8 @@ enum pdl_status cli_effects(const char *text, uint32_t *bits,
     return PDL_OK;
 }
 
-/* "1.5" or "1..1.5"; the middle of a range is that of its logarithm. */
-static enum pdl_status
-congestion(const char *text, struct pdl_oracle_options *o, struct pdl_err *err)
+enum pdl_status cli_congestion(const char *text, struct pdl_oracle_options *o,
+                               struct pdl_err *err)
 {
     const char *dots = text ? strstr(text, "..") : NULL;
     double low, high;
@@ -71,7 +70,7 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
     };
     st = cli_effects(o->without, &j->oracle.without, err);
     if (st == PDL_OK)
-        st = congestion(o->congestion, &j->oracle, err);
+        st = cli_congestion(o->congestion, &j->oracle, err);
     if (st == PDL_OK && o->framework)
         st = pdl_framework_find(o->framework, &j->oracle.framework, err);
     if (st != PDL_OK)
@@ -221,5 +220,6 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_project_bill(x, &j->sys, &bill);
     pdl_json_knum(w, "energy_j", bill.energy_j > 0 ? bill.energy_j : NAN);
     pdl_json_knum(w, "cost", bill.cost > 0 ? bill.cost : NAN);
+    cli_contention_json(w, j);
     cli_explain_json(w, j);
 }

@@ -90,6 +90,7 @@ void cli_job_text(const struct cli_job *j)
     pdl_puts(out, "Time of a step\n");
     print_times(x);
     print_interval(j);
+    cli_contention_text(j);
     pdl_puts(out, "Memory of a PE\n");
     line("weights", (double)x->weights_bytes, PDL_UNIT_BYTES, -1);
     line("gradients", (double)x->gradients_bytes, PDL_UNIT_BYTES, -1);

@@ -56,6 +56,7 @@ enum pdl_status cli_runs_read(struct cli_measured *m, struct cli_runs *out,
 {
     struct pdl_select select;
     struct pdl_runs runs;
+    struct pdl_oracle_options unused;
     uint32_t without;
     enum pdl_status st =
         pdl_select_parse(m->a, m->select, pdl_run_keys, &select, err);
@@ -63,6 +64,8 @@ enum pdl_status cli_runs_read(struct cli_measured *m, struct cli_runs *out,
     *out = (struct cli_runs){.n = 0};
     if (st == PDL_OK) /* once, not once a run */
         st = cli_effects(m->without, &without, err);
+    if (st == PDL_OK)
+        st = cli_congestion(m->congestion, &unused, err);
     if (st == PDL_OK)
         st = pdl_runs_read(m->a, m->doc, &select, &runs, err);
     if (st != PDL_OK)

@@ -41,16 +41,17 @@ static enum pdl_status get_int(const struct reader *r,
              : missing(r, map, key);
 }
 
-static enum pdl_status get_list(const struct reader *r,
-                                const struct pdl_doc *map, const char *key,
-                                int most, const struct pdl_doc **out)
+/* A list of at most so many, or NULL with the message written. */
+static const struct pdl_doc *get_list(const struct reader *r,
+                                      const struct pdl_doc *map,
+                                      const char *key, int most)
 {
     const struct pdl_doc *d = pdl_doc_get(map, key);
 
-    if (!d || d->kind != PDL_DOC_LIST || d->count > most)
-        return missing(r, map, key);
-    *out = d;
-    return PDL_OK;
+    if (d && d->kind == PDL_DOC_LIST && d->count <= most)
+        return d;
+    (void)missing(r, map, key);
+    return NULL;
 }
 
 static bool parse_hex(const struct pdl_doc *d, uint64_t *out)
@@ -95,11 +96,11 @@ static enum pdl_status get_ints(const struct reader *r,
                                 const struct pdl_doc *map, const char *key,
                                 int64_t *out, int *n)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, map, key, PDL_MAX_RANK, &d);
+    const struct pdl_doc *d = get_list(r, map, key, PDL_MAX_RANK);
+    enum pdl_status st = d ? PDL_OK : PDL_EPARSE;
 
     *n = 0;
-    for (d = st == PDL_OK ? d->child : NULL; d && st == PDL_OK; d = d->next)
+    for (d = d ? d->child : NULL; d && st == PDL_OK; d = d->next)
         st = pdl_doc_int(d, 0, INT64_MAX, &out[(*n)++], r->err);
     return st;
 }
@@ -167,11 +168,11 @@ static enum pdl_status read_state(const struct reader *r,
 static enum pdl_status read_files(const struct reader *r,
                                   const struct pdl_doc *root)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, root, "files", MAX_FILES, &d);
+    const struct pdl_doc *d = get_list(r, root, "files", MAX_FILES);
+    enum pdl_status st = PDL_OK;
 
-    if (st != PDL_OK)
-        return st;
+    if (!d)
+        return PDL_EPARSE;
     r->c->file = PDL_NEW(r->c->arena, struct io_file, d->count + 1);
     if (!r->c->file)
         return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", d->file);
@@ -192,12 +193,11 @@ static enum pdl_status read_files(const struct reader *r,
 static enum pdl_status read_sums(const struct reader *r,
                                  const struct pdl_doc *map, struct io_shard *s)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, map, "sums", INT32_MAX, &d);
+    const struct pdl_doc *d = get_list(r, map, "sums", INT32_MAX);
     int64_t chunk = r->c->chunk_bytes, i = 0;
 
-    if (st != PDL_OK)
-        return st;
+    if (!d)
+        return PDL_EPARSE;
     s->nchunks = s->bytes / chunk + (s->bytes % chunk > 0);
     if (d->count != s->nchunks)
         return pdl_doc_fail(d, r->err, "%d checksums for %lld chunks", d->count,
@@ -265,9 +265,9 @@ static enum pdl_status read_tensor(const struct reader *r,
     if (!pdl_dtype_find(type, &p->dtype) || pdl_dtype_bits(p->dtype) < 8 ||
         !io_box_bytes(&whole, p->dtype, &p->bytes))
         return pdl_doc_fail(d, r->err, "an unknown type, or too large");
-    st = get_list(r, d, "shards", INT32_MAX - 1, &d);
-    if (st != PDL_OK)
-        return st;
+    d = get_list(r, d, "shards", INT32_MAX - 1);
+    if (!d)
+        return PDL_EPARSE;
     t->shard = PDL_NEW(r->c->arena, struct io_shard, d->count + 1);
     if (!t->shard)
         return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", d->file);
@@ -279,11 +279,11 @@ static enum pdl_status read_tensor(const struct reader *r,
 static enum pdl_status read_tensors(const struct reader *r,
                                     const struct pdl_doc *root, bool whole)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, root, "tensors", MAX_TENSORS, &d);
+    const struct pdl_doc *d = get_list(r, root, "tensors", MAX_TENSORS);
+    enum pdl_status st = PDL_OK;
 
-    if (st != PDL_OK)
-        return st;
+    if (!d)
+        return PDL_EPARSE;
     r->c->tensor = PDL_NEW(r->c->arena, struct io_tensor, d->count + 1);
     if (!r->c->tensor)
         return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", d->file);

@@ -290,7 +290,8 @@ enum pdl_status pdl_weights_write(const char *path,
 
     if (!o.arena)
         return no_memory(&o);
-    if (len <= strlen(SUFFIX) || strcmp(path + len - strlen(SUFFIX), SUFFIX))
+    if (len <= strlen(SUFFIX) ||
+        strcmp(path + len - strlen(SUFFIX), SUFFIX) != 0)
         st = pdl_fail(err, PDL_EINVAL, "%s: the name must end in %s", path,
                       SUFFIX);
     else

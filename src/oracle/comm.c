@@ -290,6 +290,9 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLGATHER:
         return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
+    case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
+        in = o->p->tensors[x->in[0]].of > 0 ? in : out;
+        return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_SEND:
         return w.alpha_s + in / w.bytes_per_s;
     default: /* alltoall, halo */

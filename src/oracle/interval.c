@@ -74,7 +74,7 @@ static double project_with(const struct pdl_plan *plan,
         v = (double *)(void *)((char *)&moved + p->offset);
         if (*v <= 0)
             *v = p->start;
-        *v *= exp(s->spread);
+        *v *= exp(-s->spread); /* up might leave what is possible */
         if (pdl_system_update(a, &moved, NULL) == PDL_OK &&
             oracle_project(plan, &moved, opt, NULL, &y, NULL) == PDL_OK)
             step = y.step_s;

@@ -118,11 +118,12 @@ static struct tally start_tally(const struct oracle *o, int lane,
 
 /* One stage of the lane, the others holding what they hold. */
 static struct held walk_stage(const struct oracle *o, int stage,
-                              const int64_t *size, const struct held *others,
+                              const struct tally *start,
+                              const struct held *others,
                               struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct tally t = start_tally(o, stage % o->p->lanes, size);
+    struct tally t = *start;
     int64_t before = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC];
     struct held mine;
 
@@ -144,23 +145,25 @@ static void by_lifetimes(const struct oracle *o, int lane, const int64_t *size,
                          struct pdl_projection *out)
 {
     struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
-    struct held nothing = {0, 0}, all = {0, 0}, one;
-    bool several = o->p->lanes < o->p->nstages;
+    struct held nothing = {0, 0}, all = {0, 0}, one[ORACLE_MAX_STAGES];
+    struct tally start = start_tally(o, lane, size);
+    int n = o->p->nstages / o->p->lanes;
 
-    for (int s = lane; several && s < o->p->nstages; s += o->p->lanes) {
-        one = walk_stage(o, s, size, &nothing, &ignored);
-        all.saved += one.saved;
-        all.gradients += one.gradients;
+    if (n == 1) {
+        walk_stage(o, lane, &start, &nothing, out);
+        return;
     }
-    for (int s = lane; s < o->p->nstages; s += o->p->lanes) {
-        struct held others = all;
+    for (int k = 0; k < n; k++) {
+        one[k] =
+            walk_stage(o, lane + k * o->p->lanes, &start, &nothing, &ignored);
+        all.saved += one[k].saved;
+        all.gradients += one[k].gradients;
+    }
+    for (int k = 0; k < n; k++) {
+        struct held others = {all.saved - one[k].saved,
+                              all.gradients - one[k].gradients};
 
-        if (several) {
-            one = walk_stage(o, s, size, &nothing, &ignored);
-            others.saved -= one.saved;
-            others.gradients -= one.gradients;
-        }
-        walk_stage(o, s, size, &others, out);
+        walk_stage(o, lane + k * o->p->lanes, &start, &others, out);
     }
 }
 

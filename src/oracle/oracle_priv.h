@@ -143,11 +143,15 @@ bool oracle_memo_make(struct oracle *o);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
+enum { ORACLE_MAX_STAGES = 256 };
 /* pipeline.c: from the first task to the last, < 0: out of memory; tasks of a
  * stage whose activations its PEs hold at a time */
 double oracle_makespan(const struct oracle *o, const double *forward,
                        const double *backward);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
+/* io.c: seconds that reading, staging and opening files add to the rest of the
+ * step */
+double oracle_io(const struct oracle *o, double rest_s);
 /* memory.c */
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 

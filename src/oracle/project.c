@@ -227,12 +227,10 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
         t->exposed_gradients = 0;
 }
 
-enum { MAX_STAGES = 256 };
-
 /* Tasks of a stage include the messages that it waits for. */
 static double makespan(const struct oracle *o, const struct stage_time *t)
 {
-    double forward[MAX_STAGES], backward[MAX_STAGES];
+    double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++) {
         forward[s] = t[s].forward + t[s].forward_comm;
@@ -264,34 +262,6 @@ static double stage_busy(const struct stage_time *t)
     return t->forward + t->backward + t->forward_comm + t->backward_comm;
 }
 
-/* Every rank opens its log files on the shared disk, which serves one after
- * the other: a habit of the framework, not of the network. The locks of the
- * directory that they share go from client to client, so an open takes longer
- * the more of them there are. Layers that are split write theirs forward and
- * backward. */
-static double open_seconds(const struct oracle *o)
-{
-    const struct pdl_framework *f = o->opt->framework;
-    bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
-    bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
-                 oracle_has_axis(o, PDL_AXIS_CHANNEL);
-    double pes = (double)o->p->mesh->pes;
-    int opens;
-
-    if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
-        return 0;
-    opens = f->opens;
-    for (int i = 0; split && i < o->p->model->nnodes; i++) {
-        const char *op = o->p->model->nodes[i].op->name;
-
-        if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
-            opens += 2;
-    }
-    return opens * pes *
-           (o->sys->storage.latency_s +
-            (pes - 1) * o->sys->storage.contention_s);
-}
-
 static void fill_times(const struct oracle *o, const struct stage_time *t,
                        double span, struct pdl_projection *out)
 {
@@ -312,19 +282,19 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->io_s = open_seconds(o);
     out->bubble_s = span - m * stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
-    out->step_s =
-        out->compute_s + out->exposed_comm_s + out->bubble_s + out->io_s;
+    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s;
+    out->io_s = oracle_io(o, out->step_s);
+    out->step_s += out->io_s;
 }
 
 /* The busiest lane is the critical one. */
 static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
                        struct pdl_projection *out)
 {
-    struct stage_time lane[MAX_STAGES] = {{0}};
+    struct stage_time lane[ORACLE_MAX_STAGES] = {{0}};
     double span = makespan(o, t);
     int worst = 0;
 
@@ -382,7 +352,7 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
 
 static double span_of(const struct oracle *o, const struct stage_time *each)
 {
-    struct stage_time t[MAX_STAGES];
+    struct stage_time t[ORACLE_MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++)
         t[s] = *each;
@@ -435,14 +405,15 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle o = {
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[MAX_STAGES] = {{0}};
+    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
     struct oracle_changed changed;
     pdl_arena *a;
     double *ready;
     bool filled;
 
-    if (plan->nstages > MAX_STAGES)
-        return pdl_fail(err, PDL_EINVAL, "more than %d stages", MAX_STAGES);
+    if (plan->nstages > ORACLE_MAX_STAGES)
+        return pdl_fail(err, PDL_EINVAL, "more than %d stages",
+                        ORACLE_MAX_STAGES);
     if (plan->mesh->pes > pdl_system_pes(sys))
         return pdl_fail(err, PDL_EINVAL,
                         "the strategy needs %lld PEs, %s has %lld",

@@ -162,17 +162,24 @@ static bool is_learned(const struct plan_lower *lo, int node, int j)
     return lo->model->tensors[n->weights[j]].kind == PDL_TENSOR_WEIGHT;
 }
 
-/* Was the operand gathered over positions from shards of sequence
- * parallelism? */
-static bool was_gathered(const struct plan_lower *lo, int shard, int whole)
+/* Was the operand gathered over positions, from shards of sequence or
+ * context parallelism? */
+static bool was_gathered(const struct plan_lower *lo, int node, int shard,
+                         int whole)
 {
     const struct pdl_plan_tensor *t = lo->tensors;
 
-    if (!lo->strategy->seq || lo->strategy->save_gathered || shard == whole)
+    if (lo->strategy->save_gathered || shard == whole)
         return false;
-    for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (t[shard].place.at[f] == 1 && t[whole].place.at[f] == PDL_REPLICATED)
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        const struct pdl_mesh_term *x = plan_term_of(lo, node, f);
+        bool axis = x && (x->axis == PDL_AXIS_CONTEXT ||
+                          (x->axis == PDL_AXIS_TENSOR && lo->strategy->seq));
+
+        if (axis && t[shard].place.at[f] == 1 &&
+            t[whole].place.at[f] == PDL_REPLICATED)
             return true;
+    }
     return false;
 }
 
@@ -187,7 +194,7 @@ static int kept_operand(struct plan_lower *lo, int node, int i)
 
     if (!v->versions ||
         lo->tensors[v->versions->tensor].stage != lo->tensors[x].stage ||
-        !was_gathered(lo, v->versions->tensor, x))
+        !was_gathered(lo, node, v->versions->tensor, x))
         return x;
     for (again = v->again; again; again = again->next)
         if (plan_lies(lo, again->tensor, &l))

@@ -225,6 +225,22 @@ static enum pdl_status same_places(struct plan_check *c,
     return PDL_OK;
 }
 
+/* Tensors of which a rank has only some are for experts. */
+static enum pdl_status only_experts(struct plan_check *c,
+                                    const struct pdl_plan_op *o)
+{
+    bool ours = o->kind == PDL_PLAN_OP_ALLTOALLV ||
+                o->kind == PDL_PLAN_OP_FREE ||
+                (o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 &&
+                 plan_is(&c->p->model->nodes[o->node], "experts"));
+
+    for (int k = 0; k < o->nin + o->nout && !ours; k++)
+        if (plan_check_tensor(c, k < o->nin ? o->in[k] : o->out[k - o->nin])
+                ->of > 0)
+            return BAD(c, "touches tokens that only experts have");
+    return PDL_OK;
+}
+
 static enum pdl_status placements(struct plan_check *c,
                                   const struct pdl_plan_op *o)
 {
@@ -262,6 +278,8 @@ static enum pdl_status run_items(struct plan_check *c, int first, int n,
             st = stages(c, o, stage);
             if (st == PDL_OK)
                 st = lifetimes(c, o);
+            if (st == PDL_OK)
+                st = only_experts(c, o);
             if (st == PDL_OK)
                 st = placements(c, o);
         }

@@ -7,9 +7,8 @@
 
 #include <string.h>
 
-/* The strategy's term that owns factor f at this node; NULL: none. */
-static const struct pdl_mesh_term *term_of(const struct plan_lower *lo,
-                                           int node, int f)
+const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
+                                         int f)
 {
     int c = lo->clause[node];
 
@@ -67,6 +66,8 @@ static const char *index_name(enum pdl_axis axis)
     return axis == PDL_AXIS_DATA      ? "samples"
            : axis == PDL_AXIS_FILTER  ? "filters"
            : axis == PDL_AXIS_CHANNEL ? "channels"
+           : axis == PDL_AXIS_EXPERT  ? "experts or samples"
+           : axis == PDL_AXIS_CONTEXT ? "positions"
            : axis == PDL_AXIS_TENSOR  ? "groups of heads"
                                       : "rows";
 }
@@ -244,9 +245,24 @@ static bool named_here(const struct plan_lower *lo, int node,
     return false;
 }
 
+/* context=N(a2a): positions everywhere, heads in attention (Jacobs et al.
+ * 2023); otherwise attention keeps the positions of its queries and gathers
+ * keys and values. */
+static bool cut_heads(const struct plan_lower *lo, int node,
+                      const struct pdl_mesh_term *t, struct plan_cut *cut)
+{
+    struct plan_site s;
+
+    plan_site_init(lo->model, node, 1, &s);
+    return t && t->axis == PDL_AXIS_CONTEXT &&
+           lo->strategy->context_kind == PDL_CONTEXT_A2A &&
+           plan_is(s.node, "attention") && plan_rule_follow(&s, 0, 2, cut) &&
+           (cut->items >= t->size || lo->opt->allow_empty);
+}
+
 static void find_cut(struct plan_lower *lo, int node, int f)
 {
-    const struct pdl_mesh_term *t = term_of(lo, node, f);
+    const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
     const struct pdl_node *n = &lo->model->nodes[node];
     struct plan_at *at = &lo->at[node];
     struct plan_cut *cut = &at->cut[f];
@@ -264,6 +280,9 @@ static void find_cut(struct plan_lower *lo, int node, int f)
             plan_fallback(lo, node, t->axis);
     }
     if (lo->strategy->exchange_paper && is_feature_axis(t))
+        return;
+    at->is_cut[f] = cut_heads(lo, node, t, cut);
+    if (at->is_cut[f])
         return;
     at->is_cut[f] = cut_by_inputs(lo, node, f, t, cut);
 }
@@ -460,12 +479,14 @@ static struct pdl_place resolved(const struct plan_lower *lo, int node,
     struct pdl_place p = *raw;
 
     for (int f = 0; f < lo->mesh->nfactors; f++) {
-        const struct pdl_mesh_term *t = term_of(lo, node, f);
+        const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
         bool channel = t && t->axis == PDL_AXIS_CHANNEL;
 
         if (raw->at[f] == PDL_PARTIAL)
-            p.at[f] = channel && !paper && y->dim[c - 1] >= t->size ? (int8_t)c
-                      : by_positions(lo, t, y)                      ? 1
+            p.at[f] = t && t->axis == PDL_AXIS_EXPERT ? 0
+                      : channel && !paper && y->dim[c - 1] >= t->size
+                          ? (int8_t)c
+                      : by_positions(lo, t, y) ? 1
                                                : PDL_REPLICATED;
     }
     return p;
@@ -481,7 +502,8 @@ int plan_settle(struct plan_lower *lo, int node, int t)
         return t;
     p = lo->tensors[t].place;
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (p.at[f] == PDL_PARTIAL || is_feature_axis(term_of(lo, node, f)))
+        if (p.at[f] == PDL_PARTIAL ||
+            is_feature_axis(plan_term_of(lo, node, f)))
             p.at[f] = PDL_REPLICATED;
     return plan_move(lo, t, &p);
 }

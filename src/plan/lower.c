@@ -13,7 +13,6 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT};
     const char *what = s->swap_auto              ? "swap"
                        : s->offload_optimizer    ? "offload"
                        : s->offload_activations  ? "offload"
@@ -22,12 +21,6 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                            ? "this schedule"
                            : NULL;
 
-    for (int c = 0; c < s->nclauses && !what; c++)
-        for (int t = 0; t < s->clause[c].nterms; t++)
-            for (size_t k = 0; k < sizeof axes / sizeof axes[0]; k++)
-                if (s->clause[c].term[t].axis == axes[k] &&
-                    s->clause[c].term[t].size[0] > 1)
-                    what = pdl_axis_name(axes[k]);
     if (!what)
         return plan_zero_check(s, err);
     return pdl_fail(err, PDL_EINVAL,
@@ -169,7 +162,10 @@ static struct pdl_place input_place(const struct plan_lower *lo,
 
     for (int i = 0; c >= 0 && i < lo->mesh->nterms[c]; i++) {
         const struct pdl_mesh_term *x = &lo->mesh->term[c][i];
-        int d = x->axis == PDL_AXIS_DATA ? 0
+        int d = x->axis == PDL_AXIS_DATA || x->axis == PDL_AXIS_EXPERT ? 0
+                : x->axis == PDL_AXIS_CONTEXT && lo->model->tokens > 0 &&
+                        m->rank >= 1 && m->rank <= 2
+                    ? 1
                 : x->axis == PDL_AXIS_SPATIAL && x->dim + 2 <= m->rank
                     ? x->dim + 2
                     : PDL_REPLICATED;
@@ -363,6 +359,15 @@ static void index_forward(struct plan_lower *lo)
         plan_fail(lo, "out of memory");
 }
 
+static bool has_axis(const struct pdl_strategy *s, enum pdl_axis axis)
+{
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == axis)
+                return true;
+    return false;
+}
+
 static void run(struct plan_lower *lo)
 {
     struct pdl_plan_stage *stages;
@@ -393,6 +398,8 @@ static void run(struct plan_lower *lo)
     forward(lo, stages);
     backward(lo, stages);
     update(lo, stages);
+    if (has_axis(lo->strategy, PDL_AXIS_EXPERT))
+        plan_route(lo);
     plan_recompute(lo, stages);
     plan_zero_join(lo);
     plan_insert_frees(lo);

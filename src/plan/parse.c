@@ -509,6 +509,11 @@ static void read_tensor(struct reader *r)
     plan_lex_more(&r->x);
     if (plan_lex_take(&r->x, "of="))
         t.model_tensor = read_name(r, &r->tensor_names, "tensor");
+    if (plan_lex_more(&r->x) && plan_lex_take(&r->x, "some=")) {
+        t.some = plan_lex_int(&r->x, 1, INT64_C(1) << 40);
+        plan_lex_need(&r->x, "/");
+        t.of = plan_lex_int(&r->x, 1, INT64_C(1) << 40);
+    }
     plan_lex_done(&r->x);
     if (r->x.status == PDL_OK)
         check_dim_names(r, &t, dims);

@@ -130,7 +130,8 @@ struct plan_lower {
         bool raw; /* as it was made; else as the weight lies */
         struct plan_tie *next;
     } * ties;
-    int64_t samples; /* N: of one micro-batch, over all PEs */
+    struct plan_bucket *buckets; /* update.c */
+    int64_t samples;             /* N: of one micro-batch, over all PEs */
     int stage_now;
 };
 
@@ -197,6 +198,9 @@ bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
  * many items its readers want it (0: any), or -1: they want it whole */
 int64_t plan_keeps_features(const struct plan_lower *lo, int tensor);
 /* forward.c, backward.c, update.c */
+/* the strategy's term that owns factor f at this node; NULL: none */
+const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
+                                         int f);
 void plan_forward_node(struct plan_lower *lo, int node);
 int plan_settle(struct plan_lower *lo, int node, int tensor);
 int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward);
@@ -232,6 +236,8 @@ enum pdl_status plan_zero_check(const struct pdl_strategy *s,
 /* recompute.c: are two layers, by their names, of one block? */
 bool plan_same_block(const char *a, const char *b);
 void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
+/* route.c: tokens only to the experts they visit */
+void plan_route(struct plan_lower *lo);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);
 /* free.c: FREE after the last use of every tensor that is not state */

@@ -81,6 +81,9 @@ static enum pdl_status tensor(const struct form *c, int i)
         return bad_tensor(c, i, "has too many dimensions");
     if (t->stage < 0 || t->stage >= c->p->nstages)
         return bad_tensor(c, i, "is of a stage that does not exist");
+    if (t->some < 0 || t->of < 0 || t->some > t->of ||
+        (t->of > 0) != (t->some > 0))
+        return bad_tensor(c, i, "has more of its items than there are");
     if (t->model_tensor >= c->p->model->ntensors)
         return bad_tensor(c, i, "is of a tensor that the model has not");
     if (t->model_tensor >= 0 ? !model_shape(c, t) : !free_shape(t))

@@ -144,8 +144,10 @@ static bool over_group(struct exec *x, const struct pdl_plan_op *o, int t,
 static enum pdl_status communicate(struct exec *x, int op, int64_t rank)
 {
     const struct pdl_plan_op *o = &x->p->ops[op];
-    bool sum = o->kind == PDL_PLAN_OP_ALLREDUCE ||
-               o->kind == PDL_PLAN_OP_REDUCE_SCATTER;
+    bool sum =
+        o->kind == PDL_PLAN_OP_ALLREDUCE ||
+        o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
+        (o->kind == PDL_PLAN_OP_ALLTOALLV && x->p->tensors[o->in[0]].of > 0);
     int64_t i[PDL_BOX_DIMS];
 
     for (int k = 0; k < o->nout; k++) {
@@ -319,6 +321,7 @@ static enum pdl_status run_op(struct exec *x, int op)
         [PDL_PLAN_OP_REDUCE_SCATTER] = communicate,
         [PDL_PLAN_OP_ALLGATHER] = communicate,
         [PDL_PLAN_OP_ALLTOALL] = communicate,
+        [PDL_PLAN_OP_ALLTOALLV] = communicate,
         [PDL_PLAN_OP_HALO] = communicate,
         [PDL_PLAN_OP_SLICE] = slice,
         [PDL_PLAN_OP_SEND] = send,

@@ -10,7 +10,8 @@
 enum { MAX_BUCKET = 4096 };
 static const int64_t DEFAULT_BUCKET = 25 << 20;
 
-struct bucket {
+struct plan_bucket {
+    struct plan_bucket *next;
     uint32_t group;
     int64_t bytes;
     int n;
@@ -40,7 +41,7 @@ static uint32_t gathered_over(const struct plan_lower *lo, int part, int whole)
 
 /* ZeRO 1 and 2: whole weights from the parts just updated, those over the
  * same ranks together. */
-static void gather_weights(struct plan_lower *lo, struct bucket *b)
+static void gather_weights(struct plan_lower *lo, struct plan_bucket *b)
 {
     for (int i = 0; i < b->n; i++) {
         uint32_t group = 0;
@@ -66,7 +67,7 @@ static void gather_weights(struct plan_lower *lo, struct bucket *b)
     }
 }
 
-static void flush(struct plan_lower *lo, struct bucket *b)
+static void flush(struct plan_lower *lo, struct plan_bucket *b)
 {
     int in[2 * MAX_BUCKET], out[MAX_BUCKET];
 
@@ -110,34 +111,37 @@ static int64_t tensor_bytes(const struct plan_lower *lo, int t)
     return n;
 }
 
-/* The bucket of a set of factors; few sets exist. */
-static struct bucket *bucket_for(struct plan_lower *lo, struct bucket **list,
-                                 int *n, uint32_t group)
+/* The bucket of a set of factors; few sets exist, stages share them. */
+static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group)
 {
-    for (int i = 0; i < *n; i++)
-        if (list[i]->group == group)
-            return list[i];
-    list[*n] = PDL_NEW(lo->arena, struct bucket, 1);
-    if (!list[*n]) {
+    struct plan_bucket *b = lo->buckets;
+
+    while (b && b->group != group)
+        b = b->next;
+    if (b)
+        return b;
+    b = PDL_NEW(lo->arena, struct plan_bucket, 1);
+    if (!b) {
         plan_fail(lo, "out of memory");
         return NULL;
     }
-    list[*n]->group = group;
-    return list[(*n)++];
+    b->group = group;
+    b->next = lo->buckets;
+    lo->buckets = b;
+    return b;
 }
 
-static void update_weight(struct plan_lower *lo, int id, struct bucket **list,
-                          int *nlist)
+static void update_weight(struct plan_lower *lo, int id)
 {
     int64_t limit = lo->strategy->exchange_paper ? INT64_MAX
                     : lo->strategy->bucket_bytes ? lo->strategy->bucket_bytes
                                                  : DEFAULT_BUCKET;
     struct plan_weight *w = plan_weight_here(lo, id);
-    struct bucket *b;
+    struct plan_bucket *b;
 
     if (!w || w->grad < 0 || lo->status != PDL_OK)
         return;
-    b = bucket_for(lo, list, nlist, partial_over(lo, w->grad));
+    b = bucket_for(lo, partial_over(lo, w->grad));
     if (!b)
         return;
     b->weight[b->n] = w->state >= 0 ? w->state : w->tensor;
@@ -168,9 +172,6 @@ static void scatter_gradients(struct plan_lower *lo)
 /* In the order of backward: last layers first. Tied weights once. */
 void plan_update(struct plan_lower *lo)
 {
-    struct bucket *list[64];
-    int nlist = 0;
-
     scatter_gradients(lo);
     for (int i = lo->model->nnodes - 1; i >= 0; i--) {
         const struct pdl_node *n = &lo->model->nodes[i];
@@ -178,8 +179,8 @@ void plan_update(struct plan_lower *lo)
         if (lo->stage[i] != lo->stage_now)
             continue;
         for (int j = n->nweights - 1; j >= 0; j--)
-            update_weight(lo, n->weights[j], list, &nlist);
+            update_weight(lo, n->weights[j]);
     }
-    for (int i = 0; i < nlist; i++)
-        flush(lo, list[i]);
+    for (struct plan_bucket *b = lo->buckets; b; b = b->next)
+        flush(lo, b);
 }

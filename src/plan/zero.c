@@ -41,8 +41,10 @@ static uint32_t zero_factors(const struct plan_lower *lo, int node)
     for (int i = 0; c >= 0 && i < lo->mesh->nterms[c]; i++) {
         const struct pdl_mesh_term *t = &lo->mesh->term[c][i];
 
-        if (t->axis == PDL_AXIS_DATA ||
-            (t->axis == PDL_AXIS_SPATIAL && group == 0))
+        bool beside = t->axis == PDL_AXIS_SPATIAL ||
+                      t->axis == PDL_AXIS_CONTEXT || t->axis == PDL_AXIS_EXPERT;
+
+        if (t->axis == PDL_AXIS_DATA || (beside && group == 0))
             set |= inner_factors(lo->mesh, t, group);
     }
     return set;
@@ -53,6 +55,7 @@ bool plan_zero_part(const struct plan_lower *lo, int node, int id,
 {
     const struct pdl_tensor *w = &lo->model->tensors[id];
     uint32_t set = zero_factors(lo, node);
+    bool any = false;
     int best = -1;
 
     if (!lo->strategy->zero || w->kind != PDL_TENSOR_WEIGHT || !set)
@@ -66,9 +69,11 @@ bool plan_zero_part(const struct plan_lower *lo, int node, int id,
             best = d;
     }
     for (int f = 0; f < lo->mesh->nfactors && best >= 0; f++)
-        if (set >> f & 1 && l->place.at[f] == PDL_REPLICATED)
+        if (set >> f & 1 && l->place.at[f] == PDL_REPLICATED) {
             l->place.at[f] = (int8_t)best;
-    return best >= 0;
+            any = true;
+        }
+    return any;
 }
 
 /* The layout in which a weight's gradient is wanted. */

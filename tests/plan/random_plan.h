@@ -235,6 +235,8 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
 {
     int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 2);
     int64_t size = 2 * pick(rng, 1, 2);
+    static const char *const mixture[] = {"", "", ",experts=4,topk=2",
+                                          ",experts=3,topk=1"};
     const struct pdl_model *m;
     struct pdl_err err;
     char text[256];
@@ -249,11 +251,11 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
     else
         snprintf(text, sizeof text,
                  "llama:layers=%d,hidden=%d,heads=%d,kv_heads=%d,head_dim=%d,"
-                 "ffn=%d,vocab=%d,seq=%d,tied=%d,qk_norm=%d",
+                 "ffn=%d,vocab=%d,seq=%d,tied=%d,qk_norm=%d%s",
                  (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
                  (int)kv, (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
                  (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
-                 (int)pick(rng, 0, 1));
+                 (int)pick(rng, 0, 1), mixture[pick(rng, 0, 3)]);
     if (pdl_zoo_build(a, text, &m, &err) != PDL_OK)
         fail_msg("%s: %s", text, err.msg);
     return m;
@@ -262,7 +264,9 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
 static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
 {
     static const char *const save[] = {"", ",save=gathered"};
-    static const char *const outer[] = {"data", "filter", "channel"};
+    static const char *const outer[] = {"data", "filter", "channel", "expert"};
+    static const char *const context[] = {"", "", "", "context=2,",
+                                          "context=3(a2a),"};
     int n = (int)pick(rng, 2, 4), m = (int)pick(rng, 1, 2), seq, k;
     char pipe[32] = "", axes[64] = "";
 
@@ -273,11 +277,12 @@ static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
                  2, 2);
     if (pick(rng, 0, 1))
         snprintf(axes, sizeof axes, "%s=%d,",
-                 outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 2) : 0],
+                 outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 3) : 0],
                  (int)pick(rng, 2, 3));
     seq = (int)pick(rng, 0, 1);
     k = (int)pick(rng, 0, 1);
-    snprintf(text, size, "%s%stensor=%d%s%s%s", pipe, axes, n,
+    snprintf(text, size, "%s%s%stensor=%d%s%s%s", pipe, axes,
+             context[pick(rng, 0, 4)], pick(rng, 0, 3) ? n : 1,
              seq ? "+seq" : "", seq ? save[k] : "",
              !pipe[0] && m == 2 ? ",accumulate=2" : "");
 }
