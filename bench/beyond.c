@@ -111,6 +111,12 @@ static const char *const others[] = {
     "random:switches=64,degree=6,hosts=16",
     "random:switches=64,degree=11,hosts=16",
     "rack-tree:racks=16,hosts=64,leaves=2,fbb=2,spines=2,up=4,top=4",
+    "fat-tree:down=32x32,up=1x2,paths=adaptive",
+    "fat-tree:down=32x32,up=1x4,paths=adaptive",
+    "fat-tree:down=32x32,up=1x8,paths=adaptive",
+    "hyperx:4x8,hosts=32,paths=adaptive",
+    "hyperx:2x2x2x2x2,hosts=32,paths=adaptive",
+    "dln2d:x=3,y=2,z=5,paths=adaptive",
 };
 
 static const char *const algs[] = {
@@ -126,7 +132,11 @@ static const char *const algs[] = {
     "ring-rab:k=16",
     "ring-rab:k=32",
     "double-tree:segments=32",
+    "kautz",
+    "kautz-small",
 };
+
+enum { NALGS = sizeof algs / sizeof algs[0] };
 
 /* ---- cost --------------------------------------------------------------------- */
 
@@ -197,6 +207,10 @@ static double simulate(const struct candidate *n, const struct pdl_net *net,
     struct pdl_traffic t;
     double s = INFINITY;
 
+    if (strncmp(alg, "kautz", 5) == 0) { /* runs on d(d+1) ranks only */
+        job.nranks = net->nhosts;
+        job.count = bytes / 4 / net->nhosts * net->nhosts;
+    }
     if (pdl_alg_parse("allreduce", alg, &job, &err) == PDL_OK) {
         pdl_coll_suit(&job, net);
         if (pdl_coll_setup(&job, &err) == PDL_OK &&
@@ -241,12 +255,15 @@ static void measure(struct candidate *n, const struct pdl_net *net, bool shared,
                     const double *limit)
 {
     for (int i = 0; i < NSIZES; i++)
-        for (size_t k = 0; k < sizeof algs / sizeof algs[0]; k++) {
+        for (size_t k = 0; k < NALGS; k++) {
             bool shd = strncmp(algs[k], "shd", 3) == 0;
             double s;
 
             if (shd && strncmp(n->spec, "dln", 3) != 0)
                 continue; /* its peers follow the loop of switches */
+            if (strncmp(algs[k], "kautz", 5) == 0 &&
+                strncmp(n->spec, "kautz", 5) != 0)
+                continue;
             s = simulate(n, net, algs[k], sizes[i], shared,
                          n->dln && (k < 2 || shd) ? INFINITY : limit[i]);
             keep(&n->any[i], s, algs[k]);

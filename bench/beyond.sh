@@ -1,7 +1,7 @@
 #!/bin/bash
 # bench/beyond.sh [PARADL]: what beats DLN + SHD on 1024 hosts at equal or
-# lower cost, both duplex modes (see doc/beyond-dln.md). Shared takes about 4
-# minutes on a quiet core, full duplex about 7 on a busy one.
+# lower cost, both duplex modes (see doc/beyond-dln.md). Full duplex takes about
+# 3 minutes of a core, shared about 5.
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(dirname "$(realpath "${1:-$here/../build/paradl}")")
 tmp=$(mktemp -d)

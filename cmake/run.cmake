@@ -35,6 +35,15 @@ if(NOT PDL_RUN_SOURCES)
   return()
 endif()
 
+# The cpu backend is oneDNN's; our own kernels beside it are for AVX2, which
+# the backend asks for before it calls them.
+if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
+  list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/(cpu|simd)")
+endif()
+file(GLOB simd CONFIGURE_DEPENDS src/train/simd_*.c)
+set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
+  "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
+
 # The data set that ships with the program, compiled in.
 set(digits ${CMAKE_BINARY_DIR}/io/digits.c)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/io)
@@ -84,3 +93,13 @@ if(run_sources)
   add_executable(paradl-run ${run_sources})
   target_link_libraries(paradl-run PRIVATE pdl_flags paradl_run_static)
 endif()
+
+# Kernels of a step, layer by layer: ninja bench_train_layers.
+add_executable(bench_train_layers EXCLUDE_FROM_ALL bench/train_layers.c)
+target_link_libraries(bench_train_layers PRIVATE pdl_flags paradl_run_static)
+
+# Operands and results for tests/peers/train_torch.sh.
+add_executable(peer_train_kernels EXCLUDE_FROM_ALL tests/peers/train_kernels.c)
+target_link_libraries(peer_train_kernels PRIVATE pdl_flags paradl_run_static
+  cmocka)
+target_include_directories(peer_train_kernels PRIVATE src/train)

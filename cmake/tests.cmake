@@ -53,6 +53,21 @@ foreach(room ${PDL_RUN_ROOMS})
   endforeach()
 endforeach()
 
+# The example of doc/comm.md, and the other MPI.
+if(PDL_RUN_ROOMS)
+  add_executable(example_allreduce examples/allreduce.c)
+  target_link_libraries(example_allreduce PRIVATE pdl_flags paradl_run_static)
+  add_test(NAME comm/example COMMAND ${mpi_run} -n 2
+    $<TARGET_FILE:example_allreduce>)
+  set_tests_properties(comm/example PROPERTIES LABELS "unit" TIMEOUT 100
+    PROCESSORS 2 PASS_REGULAR_EXPRESSION "over 2 ranks, 0 wrong")
+endif()
+if(PDL_MPI STREQUAL "openmpi" AND PDL_RUN_ROOMS AND NOT PDL_SANITIZE)
+  add_test(NAME comm/mpich COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/mpich.sh
+    ${CMAKE_BINARY_DIR})
+  set_tests_properties(comm/mpich PROPERTIES LABELS "unit" TIMEOUT 900
+    PROCESSORS 2 SKIP_RETURN_CODE 77)
+endif()
 if(TARGET comm_mpi_faults)
   add_test(NAME comm/killed COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/killed.sh
     ${mpi_run} -n 2 $<TARGET_FILE:comm_mpi_faults>)
@@ -81,6 +96,24 @@ if(TARGET paradl-run AND NOT PDL_SANITIZE)
   add_test(NAME run/calibrate COMMAND
     ${CMAKE_SOURCE_DIR}/tests/comm/calibrate.sh $<TARGET_FILE:paradl>)
   set_tests_properties(run/calibrate PROPERTIES LABELS "house" TIMEOUT 600)
+endif()
+
+# Whole runs of paradl train, as a user starts them.
+if(TARGET paradl-run)
+  file(GLOB scripts CONFIGURE_DEPENDS tests/run/*.sh)
+  foreach(source ${scripts})
+    get_filename_component(name ${source} NAME_WE)
+    set(cases all)
+    if(name STREQUAL "train_equal")
+      set(cases ${mpi_ranks})
+    endif()
+    foreach(n ${cases})
+      add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
+        ${n})
+      set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
+        TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77)
+    endforeach()
+  endforeach()
 endif()
 
 # Published figures and formulas computed outside the library.

@@ -300,6 +300,13 @@ void pdl_progress_start(struct pdl_progress *p, struct pdl_sink *out,
 void pdl_progress_step(struct pdl_progress *p, int64_t done);
 void pdl_progress_end(struct pdl_progress *p); /* erases the line */
 
+/* Runs body(ctx, i) for 0 <= i < n on so many threads (0: all cores), each
+ * index once, in any order. A body that returns false stops the loop; then the
+ * result is false and some indices were not run. */
+bool pdl_parallel(int64_t n, int threads, bool (*body)(void *ctx, int64_t i),
+                  void *ctx);
+int pdl_cores(void);
+
 double pdl_clock_s(void); /* monotonic */
 double pdl_cpu_s(void);   /* CPU time of this process */
 

@@ -30,7 +30,7 @@ struct pdl_link {
 enum { PDL_MAX_ROUTE = 128 };
 
 /* How the messages of one pair of hosts are spread over several ways. */
-enum pdl_spread {
+enum pdl_path_spread {
     PDL_SPREAD_NONE,     /* one way */
     PDL_SPREAD_HASH,     /* by a hash of the flow: ECMP */
     PDL_SPREAD_ADAPTIVE, /* the least crowded shortest one, in a simulation */
@@ -66,7 +66,7 @@ struct pdl_net {
      * route()); also a pure function. NULL: route() is all. */
     int (*path)(const struct pdl_net *net, int src, int dst, uint64_t flow,
                 int *links);
-    enum pdl_spread spread;
+    enum pdl_path_spread spread;
 };
 
 /* Makes the network that a TOPOLOGY text describes: "name:key=value,...", or
@@ -75,7 +75,8 @@ struct pdl_net {
 enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
                              const struct pdl_net **out, struct pdl_err *err);
 
-/* SimGrid platform files: the ones with a single <cluster>, in; any network,
+/* SimGrid platform files: in, the ones with a single <cluster>, or with the
+ * hosts, routers, links and routes (Full, Floyd) of one zone; any network,
  * out (as a <cluster> where SimGrid has it, else with every route listed,
  * which is refused for more than 512 hosts). */
 enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,

@@ -51,7 +51,17 @@ struct pdl_oracle_options {
     int64_t dataset;     /* samples of an epoch; 0: not asked */
     const struct pdl_framework *framework; /* NULL: adds nothing */
     double congestion; /* factor on network time by other jobs; 0 reads 1 */
+    double congestion_low, congestion_high; /* its range; 0: none is given */
+    uint32_t without; /* effects left out; see pdl_effect_find */
 };
+
+/* A named effect of the empirical model; its bit is 1 << i. */
+struct pdl_effect {
+    const char *name, *summary;
+};
+const struct pdl_effect *pdl_effect_at(int i); /* NULL past the end */
+enum pdl_status pdl_effect_find(const char *name, uint32_t *bit,
+                                struct pdl_err *err);
 
 /* Times are of one step, on the critical stage, seconds. */
 struct pdl_projection {
@@ -62,6 +72,7 @@ struct pdl_projection {
     double step_s, epoch_s, samples_per_s, tokens_per_s, mfu;
     double forward_s, backward_s, update_s, recompute_s, bubble_s;
     double gradient_comm_s, layer_comm_s, halo_s, p2p_s, exposed_comm_s, io_s;
+    double layer_between_s; /* of layer_comm_s: collectives that leave nodes */
     double compute_s, comm_s;
     int64_t allocated_bytes, reserved_bytes, peak_bytes, comm_buffers_bytes;
     int64_t weights_bytes, gradients_bytes, optimizer_bytes;
@@ -75,6 +86,19 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err);
 
+/* A part of the step that has an uncertainty of its own, by the name that the
+ * system's list has it under ("time.halo"); NULL past the end. */
+struct pdl_part {
+    const char *name;
+    size_t offset; /* of a double, into struct pdl_projection */
+};
+const struct pdl_part *pdl_part_at(int i);
+/* Fills the 80 % interval of a projection by this very plan, system and
+ * options: several more projections. Ideal parameters have none. */
+void pdl_interval(const struct pdl_plan *plan, const struct pdl_system *sys,
+                  const struct pdl_oracle_options *opt,
+                  struct pdl_projection *x);
+
 /* What a step draws and costs; 0 where the system does not say. */
 struct pdl_bill {
     double energy_j, cost; /* cost in the system's currency */
@@ -82,6 +106,53 @@ struct pdl_bill {
 };
 void pdl_project_bill(const struct pdl_projection *x,
                       const struct pdl_system *sys, struct pdl_bill *out);
+
+/* ---- search ---------------------------------------------------------------- */
+
+/* What the framework makes of a strategy: some split convolutions only. */
+void pdl_framework_adapt(const struct pdl_framework *f,
+                         const struct pdl_model *model, struct pdl_strategy *s);
+
+enum pdl_goal {
+    PDL_GOAL_TIME,
+    PDL_GOAL_MEMORY,
+    PDL_GOAL_ENERGY,
+    PDL_GOAL_COST
+};
+
+struct pdl_search_options {
+    int64_t pes, batch;
+    enum pdl_dtype dtype;
+    bool allow_empty;
+    const char *axes; /* only these: "data,pipe"; NULL: all */
+    enum pdl_goal goal;
+    int threads; /* 0: all cores */
+    /* called now and then; false stops the search. NULL: none */
+    bool (*progress)(void *ctx, int64_t done, int64_t total);
+    void *ctx;
+};
+
+struct pdl_found {
+    const char *strategy;
+    bool priced;
+    const char *excluded; /* the limit it breaks; NULL: none */
+    struct pdl_projection x;
+    double goal; /* what is counted */
+};
+
+struct pdl_search_result {
+    struct pdl_found *list; /* best first */
+    int64_t n, evaluated, pruned, feasible;
+    bool stopped; /* before all were priced */
+};
+
+/* Prices every strategy of the model's space on opt->pes PEs. The system must
+ * have that many (pdl_system_for_pes). */
+enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
+                           const struct pdl_system *sys,
+                           const struct pdl_oracle_options *oracle,
+                           const struct pdl_search_options *opt,
+                           struct pdl_search_result *out, struct pdl_err *err);
 
 /* ---- one kernel by its shape (empirical) --------------------------------- */
 
@@ -144,6 +215,36 @@ enum pdl_status pdl_layers_read(pdl_arena *a, const struct pdl_doc *doc,
 double pdl_layer_seconds(const struct pdl_pe *pe,
                          const struct pdl_layer_time *row);
 
+/* One measured training step (schema paradl.runs/1). Texts as the command line
+ * takes them; NULL or 0 where the file has none. */
+struct pdl_run {
+    const char *id, *set, *model, *system, *strategy, *precision, *optimizer,
+        *framework;
+    const char *axes; /* those larger than 1: "data+filter", "serial" */
+    int64_t batch;
+    double step_s, compute_s, comm_s;
+};
+struct pdl_runs {
+    struct pdl_run *run;
+    int n;
+};
+extern const char *const pdl_run_keys[]; /* to select by; NULL ends them */
+enum pdl_status pdl_runs_read(pdl_arena *a, const struct pdl_doc *doc,
+                              const struct pdl_select *select,
+                              struct pdl_runs *out, struct pdl_err *err);
+/* "data+filter": the axes of a strategy that are larger than 1. */
+const char *pdl_strategy_axes(pdl_arena *a, const char *strategy);
+
+/* Pairs of runs of one network on as many PEs by different axes, whose
+ * samples per second differ by more than `least`: in how many is the one
+ * projected to be faster the faster? */
+struct pdl_ranking {
+    int pairs, right;
+};
+void pdl_rank_pairs(const struct pdl_run *const *run, const int64_t *pes,
+                    const double *projected_s, int n, double least,
+                    struct pdl_ranking *out);
+
 /* ---- fitting named parameters --------------------------------------------- */
 
 /* A parameter of a system that a fit may move, within bounds. */
@@ -155,6 +256,9 @@ struct pdl_fit_param {
                      the rows do not identify stays where it is known to be */
 };
 enum { PDL_FIT_MAX = 32 };
+/* What no measurement identifies is taken to be known within this factor, in
+ * 80 % of cases: a stated prior (doc/accuracy.md says what it leads to). */
+#define PDL_PRIOR_FACTOR 1.5
 struct pdl_fit_result {
     double before, after; /* the error, as the caller counts it */
     int evaluations;
@@ -164,6 +268,8 @@ struct pdl_fit_result {
      * keeps its start */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
+    /* logarithm by which the value is off at most in 80 % of cases */
+    double spread[PDL_FIT_MAX];
 };
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
@@ -172,6 +278,8 @@ typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
                     int n, pdl_fit_cost cost, void *ctx, int rows,
                     struct pdl_fit_result *out);
+/* The parameters that training steps can identify; NULL past the end. */
+const struct pdl_fit_param *pdl_fit_run_param(int i);
 /* The parameters that layer times can identify; NULL past the end. */
 const struct pdl_fit_param *pdl_fit_layer_param(int i);
 
@@ -194,6 +302,32 @@ struct pdl_price {
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
+
+/* ---- who shares what ------------------------------------------------------- */
+
+/* Collectives of one kind on one set of mesh factors: how many of their groups
+ * leave a node at a time, and what that does to each. */
+struct pdl_contention {
+    int op;                 /* the first of them */
+    bool gradient;          /* after backward */
+    int64_t count, members; /* operations of a step; ranks of a group */
+    int level;              /* of the system that they cross */
+    double groups;          /* that share a node's adapters */
+    double adapters;
+    double phi;     /* time of a byte over that of a group alone, 1: none */
+    double seconds; /* of a step, busy */
+};
+/* One row for each, in the order of the plan; derived from the mesh, the
+ * placement of ranks on nodes and the node's adapters, never given. */
+struct pdl_contentions {
+    int n;
+    const struct pdl_contention *row;
+};
+enum pdl_status pdl_contention(pdl_arena *a, const struct pdl_plan *plan,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *opt,
+                               struct pdl_contentions *out,
+                               struct pdl_err *err);
 
 /* ---- when ---------------------------------------------------------------- */
 

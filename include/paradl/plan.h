@@ -211,6 +211,10 @@ struct pdl_plan_tensor {
     const struct pdl_frame *frame; /* [PDL_BOX_DIMS]; pdl_no_frames: none */
     int model_tensor;              /* -1: none */
     int stage;
+    /* Of every `of` items of its box a rank has `some`, on average: tokens
+     * that visit its experts. An ALLTOALLV brings them from the ranks that
+     * own them, or adds up what the experts say of them. 0: has them all. */
+    int64_t some, of;
 };
 
 #define PDL_PLAN_OP_LIST(X)             \
@@ -219,6 +223,7 @@ struct pdl_plan_tensor {
     X(REDUCE_SCATTER, "reduce-scatter") \
     X(ALLGATHER, "allgather")           \
     X(ALLTOALL, "alltoall")             \
+    X(ALLTOALLV, "alltoallv")           \
     X(HALO, "halo")                     \
     X(SLICE, "slice")                   \
     X(SEND, "send")                     \
@@ -277,6 +282,7 @@ struct pdl_plan {
     const struct pdl_plan_stage *stages;
     const int *forward_op; /* of each node: its first forward operation */
     uint32_t pipe_factors;
+    int lanes;      /* ranks along them; stage s runs on lane s % lanes */
     int nfallbacks; /* "fc6: spatial replicated" */
     const char *const *fallbacks;
 };
@@ -300,6 +306,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
 /* The part of a tensor that a rank of its stage holds. */
 void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
                   struct pdl_box *box);
+/* Items it really has there, on average (some of a box). */
 int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank);
 /* What one operation costs this rank: FLOPs (2 per multiply-add, of the local
  * contraction) and the bytes its operands and results occupy. Of collectives:

@@ -251,6 +251,12 @@ struct pdl_level {
     double oversubscription;
 };
 
+/* How well a fitted parameter is known: 80 % within exp(+-spread). */
+struct pdl_spread {
+    const char *parameter;
+    double spread;
+};
+
 struct pdl_system {
     const char *name, *title;
     const char *hosts;   /* host list, when imported: "n[1-4]" */
@@ -264,6 +270,8 @@ struct pdl_system {
     const char *currency;
     double projection_error; /* 80 % of projections are within exp(+-this) of
                                 runs a fit did not see; 0: not known */
+    const struct pdl_spread *spreads; /* of fitted parameters */
+    int64_t nspreads;
     const struct pdl_collective_fit *collectives;
     int64_t ncollectives;
     const struct pdl_fact *measured;

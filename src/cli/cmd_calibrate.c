@@ -19,6 +19,8 @@ static const struct pdl_opt opts[] = {
      "the system whose parameters are fitted"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
      "where the system goes (default: standard output)"},
+    {"without", 0, PDL_OPT_TEXT, AT(without), "EFFECT,...", NULL,
+     "fit a model that leaves out these effects"},
     {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
      "PEs of this machine, one rank each (as many as processors)"},
     {"threads", 0, PDL_OPT_INT, AT(threads), "T", NULL,
@@ -138,7 +140,11 @@ static enum pdl_status fit(struct cli_measured *m, struct pdl_system *sys,
 static int calibrate(const struct pdl_args *args)
 {
     const struct cli_calibrate_options *o = args->opts;
-    struct cli_measured m = {o->fit, o->select, o->base, NULL, NULL, ""};
+    struct cli_measured m = {.file = o->fit,
+                             .select = o->select,
+                             .system = o->base,
+                             .schema = "",
+                             .without = o->without};
     struct pdl_err err = {"", ""};
     struct pdl_system sys;
     struct cli_fit f = {.n = 0};

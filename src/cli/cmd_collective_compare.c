@@ -10,8 +10,7 @@
 #include <string.h>
 
 struct options {
-    const char *topology, *size, *algorithms, *report;
-    int64_t ranks;
+    const char *topology, *size, *algorithms, *report, *ranks;
     double density;
     bool links;
 };
@@ -20,13 +19,14 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 static const struct pdl_opt opts[] = {
     {"topology", 't', PDL_OPT_TEXT, AT(topology), "T[;T...]", NULL,
-     "the networks, with ';' between them"},
+     "the networks, with ';' between them; {p} and {p/8} in them are the "
+     "number of ranks and an eighth of it"},
     {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[,BYTES...]", NULL,
      "bytes of each rank's buffer"},
     {"algorithms", 'a', PDL_OPT_TEXT, AT(algorithms), "A[;A...]", NULL,
      "only these, with their parameters"},
-    {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
-     "number of ranks (one a host)"},
+    {"ranks", 'n', PDL_OPT_TEXT, AT(ranks), "P[,P...]|A..B", NULL,
+     "numbers of ranks (one a host); A..B doubles"},
     {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
      "share of non-zeros; compares the sparse algorithms too"},
     {"links", 0, PDL_OPT_FLAG, AT(links), NULL, NULL,
@@ -37,7 +37,7 @@ static const struct pdl_opt opts[] = {
 #undef AT
 // clang-format on
 
-enum { MAX_ROWS = 4096 };
+enum { MAX_ROWS = 4096, MAX_POINTS = 64 };
 
 struct row {
     const char *topology, *algorithm, *refused; /* refused: the reason */
@@ -66,6 +66,7 @@ struct comparison {
     pdl_arena *arena;
     struct row *rows;
     int nrows;
+    int points[MAX_POINTS], npoints; /* numbers of ranks; 0: all hosts */
 };
 
 /* The next item of a list; advances *at; NULL at the end. */
@@ -115,20 +116,27 @@ static void run_one(struct comparison *c, const struct pdl_net *net,
     pdl_arena_destroy(a);
 }
 
-static enum pdl_status add_row(struct comparison *c, const struct pdl_net *net,
-                               const char *topology, int64_t bytes,
-                               const char *spec, struct pdl_err *err)
+/* A network and so many ranks on it. */
+struct place {
+    const struct pdl_net *net;
+    const char *topology;
+    int ranks;
+};
+
+static enum pdl_status add_row(struct comparison *c, const struct place *at,
+                               int64_t bytes, const char *spec,
+                               struct pdl_err *err)
 {
     struct row *row = &c->rows[c->nrows];
 
     if (c->nrows == MAX_ROWS)
         return pdl_fail(err, PDL_EINVAL, "more than %d simulations", MAX_ROWS);
     c->nrows++;
-    *row = (struct row){.topology = topology,
+    *row = (struct row){.topology = at->topology,
                         .algorithm = spec,
                         .bytes = bytes,
-                        .ranks = c->o->ranks ? (int)c->o->ranks : net->nhosts};
-    run_one(c, net, spec, row, NULL);
+                        .ranks = at->ranks ? at->ranks : at->net->nhosts};
+    run_one(c, at->net, spec, row, NULL);
     return PDL_OK;
 }
 
@@ -144,23 +152,21 @@ static int by_time(const void *x, const void *y)
 }
 
 /* All algorithms on one network at one size, fastest first. */
-static enum pdl_status compare_at(struct comparison *c,
-                                  const struct pdl_net *net,
-                                  const char *topology, int64_t bytes,
-                                  struct pdl_err *err)
+static enum pdl_status compare_at(struct comparison *c, const struct place *at,
+                                  int64_t bytes, struct pdl_err *err)
 {
     int first = c->nrows;
     const char *list = c->o->algorithms, *spec;
     enum pdl_status st = PDL_OK;
 
     while (st == PDL_OK && (spec = next_item(c->arena, &list, ';')) != NULL)
-        st = add_row(c, net, topology, bytes, spec, err);
+        st = add_row(c, at, bytes, spec, err);
     for (int i = 0; !c->o->algorithms && pdl_alg_at(i); i++) {
         const struct pdl_alg *alg = pdl_alg_at(i);
 
         if (st == PDL_OK && strcmp(alg->collective->name, c->collective) == 0 &&
             (!alg->sparse || c->o->density > 0))
-            st = add_row(c, net, topology, bytes, alg->name, err);
+            st = add_row(c, at, bytes, alg->name, err);
     }
     qsort(c->rows + first, (size_t)(c->nrows - first), sizeof *c->rows,
           by_time);
@@ -187,31 +193,118 @@ static void measure_heat(struct comparison *c, const struct pdl_net *net,
     c->nheats++;
 }
 
-static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
+/* The number that "{p}" or "{p/8}" of n characters stands for. */
+static enum pdl_status number_of(const char *text, size_t n, int ranks,
+                                 int64_t *out, struct pdl_err *err)
 {
-    const char *nets = c->o->topology, *topology, *sizes, *text;
+    char by[16] = "1";
+    int64_t divisor;
+    enum pdl_status st;
+
+    if (strncmp(text, "{p/", 3) == 0 && text[n - 1] == '}' && n < sizeof by)
+        snprintf(by, sizeof by, "%.*s", (int)n - 4, text + 3);
+    else if (strncmp(text, "{p}", 3) != 0)
+        return pdl_fail(err, PDL_EPARSE,
+                        "'%.20s' in a topology is neither {p} nor {p/8}", text);
+    st = pdl_int_parse(by, 1, 1 << 30, &divisor, err);
+    if (st != PDL_OK)
+        return st;
+    if (!ranks)
+        return pdl_fail(err, PDL_EINVAL, "%.*s in a topology needs --ranks",
+                        (int)n, text);
+    if (ranks % divisor)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%.*s in a topology: %d ranks do not divide", (int)n,
+                        text, ranks);
+    *out = ranks / divisor;
+    return PDL_OK;
+}
+
+/* Puts numbers in place of {p} and {p/N}. */
+static enum pdl_status expand(struct comparison *c, const char *text, int ranks,
+                              const char **out, struct pdl_err *err)
+{
+    struct pdl_buf b;
     enum pdl_status st = PDL_OK;
 
-    while (st == PDL_OK &&
-           (topology = next_item(c->arena, &nets, ';')) != NULL) {
-        const struct pdl_net *net = NULL;
-        int first = c->nrows;
+    pdl_buf_init(&b);
+    while (*text && st == PDL_OK) {
+        size_t plain = strcspn(text, "{"), n;
+        int64_t number = 0;
 
-        st = pdl_net_make(c->arena, topology, &net, err);
-        sizes = c->o->size;
-        while (st == PDL_OK &&
-               (text = next_item(c->arena, &sizes, ',')) != NULL) {
-            int64_t bytes;
-
-            st = pdl_bytes_parse(text, &bytes, err);
-            if (st == PDL_OK) {
-                first = c->nrows;
-                st = compare_at(c, net, topology, bytes, err);
-            }
-        }
-        if (st == PDL_OK && (c->o->links || c->o->report))
-            measure_heat(c, net, first);
+        pdl_printf(&b.sink, "%.*s", (int)plain, text);
+        text += plain;
+        if (!*text)
+            break;
+        n = strcspn(text, "}");
+        n += text[n] == '}';
+        st = number_of(text, n, ranks, &number, err);
+        pdl_printf(&b.sink, "%" PRId64, number);
+        text += n;
     }
+    *out = pdl_arena_strdup(c->arena, b.text ? b.text : "");
+    pdl_buf_free(&b);
+    return st;
+}
+
+/* One network, one number of ranks, all sizes. */
+static enum pdl_status compare_sizes(struct comparison *c, const char *text,
+                                     int ranks, struct pdl_err *err)
+{
+    struct place at = {.ranks = ranks};
+    const char *sizes = c->o->size, *size;
+    enum pdl_status st = expand(c, text, ranks, &at.topology, err);
+    int first = c->nrows;
+
+    if (st == PDL_OK)
+        st = pdl_net_make(c->arena, at.topology, &at.net, err);
+    while (st == PDL_OK && (size = next_item(c->arena, &sizes, ',')) != NULL) {
+        int64_t bytes;
+
+        st = pdl_bytes_parse(size, &bytes, err);
+        if (st == PDL_OK) {
+            first = c->nrows;
+            st = compare_at(c, &at, bytes, err);
+        }
+    }
+    if (st == PDL_OK && (c->o->links || c->o->report) &&
+        ranks == c->points[c->npoints - 1])
+        measure_heat(c, at.net, first);
+    return st;
+}
+
+static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
+{
+    const char *nets = c->o->topology, *text;
+    enum pdl_status st = PDL_OK;
+
+    while (st == PDL_OK && (text = next_item(c->arena, &nets, ';')) != NULL)
+        for (int i = 0; st == PDL_OK && i < c->npoints; i++)
+            st = compare_sizes(c, text, c->points[i], err);
+    return st;
+}
+
+/* "64", "48,96", "64..1024". */
+static enum pdl_status read_points(struct comparison *c, struct pdl_err *err)
+{
+    const char *list = c->o->ranks, *item;
+    enum pdl_status st = PDL_OK;
+
+    c->points[0] = 0;
+    c->npoints = !list;
+    while (st == PDL_OK && (item = next_item(c->arena, &list, ',')) != NULL) {
+        int first, last;
+
+        st = cli_ranks_parse(item, &first, &last, err);
+        for (int64_t p = first; st == PDL_OK && p <= last; p *= 2) {
+            if (c->npoints == MAX_POINTS)
+                return pdl_fail(err, PDL_EINVAL,
+                                "more than %d numbers of ranks", MAX_POINTS);
+            c->points[c->npoints++] = (int)p;
+        }
+    }
+    if (st == PDL_OK && c->npoints == 0)
+        return pdl_fail(err, PDL_EINVAL, "--ranks is empty");
     return st;
 }
 
@@ -293,9 +386,9 @@ static bool said_before(const struct comparison *c, int i)
 static void print_text(const struct comparison *c)
 {
     static const struct pdl_column columns[] = {
-        {"topology", false}, {"size", true},    {"algorithm", false},
-        {"time", true},      {"to best", true}, {"to bound", true},
-        {"messages", true}};
+        {"topology", false},  {"ranks", true}, {"size", true},
+        {"algorithm", false}, {"time", true},  {"to best", true},
+        {"to bound", true}};
     struct pdl_table t;
     char text[64];
 
@@ -306,6 +399,7 @@ static void print_text(const struct comparison *c)
         if (r->refused)
             continue;
         pdl_table_cell(&t, "%s", r->topology);
+        pdl_table_cell(&t, "%d", r->ranks);
         pdl_table_cell(&t, "%s",
                        pdl_unit_format((double)r->bytes, PDL_UNIT_BYTES, text,
                                        sizeof text));
@@ -315,7 +409,6 @@ static void print_text(const struct comparison *c)
             pdl_unit_format(r->time_s, PDL_UNIT_SECONDS, text, sizeof text));
         pdl_table_cell(&t, "%.2f", r->best > 0 ? r->time_s / r->best : 1);
         pdl_table_cell(&t, "%.2f", r->lower_s > 0 ? r->time_s / r->lower_s : 1);
-        pdl_table_cell(&t, "%" PRId64, r->messages);
     }
     pdl_table_print(&t, cli_width(), cli_out());
     for (int i = 0; i < c->nrows; i++)
@@ -359,6 +452,11 @@ static int run(const struct pdl_args *args)
         pdl_arena_destroy(c.arena);
         return EXIT_BUG;
     }
+    st = read_points(&c, &err);
+    if (st != PDL_OK) {
+        pdl_arena_destroy(c.arena);
+        return cli_usage(&err);
+    }
     st = compare(&c, &err);
     if (st == PDL_OK && args->json)
         print_json(&c, cli_out());
@@ -377,8 +475,10 @@ const struct pdl_cmd cli_collective_compare = {
     .max_pos = 1,
     .summary = "which algorithm is fastest on a network at a size",
     .text = "Simulates every algorithm of the collective on every network "
-            "and at every size given, and ranks them. Algorithms that do not "
-            "run there are listed with the reason.",
+            "and at every size given, and ranks them; with --ranks also on "
+            "several numbers of ranks, the first hosts of the network or a "
+            "network made for each of them (dln:switches={p/4},hosts=4). "
+            "Algorithms that do not run there are listed with the reason.",
     .example = "paradl collective compare allreduce --topology torus:4x4 "
                "--size 64KiB,16MiB",
     .opts = opts,

@@ -5,8 +5,8 @@
  * counted as pruned, and --space lists it with the reason. */
 #include "projection.h"
 
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct options {
@@ -14,6 +14,7 @@ struct options {
     int64_t top;
     const char *strategies, *goal, *emit, *report, *export, *output;
     bool space;
+    double seconds;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -25,9 +26,9 @@ static const struct pdl_opt opts[] = {
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
     {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
-     "how many to show (default 10, 0: all)"},
+     "how many to show (default 10; of a page 60)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
-     "only these axes: data,spatial,filter,channel,pipe"},
+     "only these axes: data,spatial,filter,channel,pipe,tensor"},
     {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
      "rank by step time (default), memory, energy or cost of a step"},
     {"parameters", 0, PDL_OPT_TEXT, AT(q.parameters), "KIND",
@@ -37,6 +38,8 @@ static const struct pdl_opt opts[] = {
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8",
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
+    {"congestion", 0, PDL_OPT_TEXT, AT(q.congestion), "LOW..HIGH", NULL,
+     "factor on network time by other jobs, as a range (default: none)"},
     {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},
     {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,
@@ -50,6 +53,8 @@ static const struct pdl_opt opts[] = {
      "also write the best plan for another program, to -o"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
      "where that file goes"},
+    {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
+     "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
@@ -58,158 +63,64 @@ static const struct pdl_opt opts[] = {
 // clang-format on
 #undef AT
 
-enum { MAX_CANDIDATES = 4096 };
-
-struct candidate {
-    const char *strategy;
-    const char *excluded; /* the reason, NULL: priced */
-    struct pdl_projection x;
-    double rank_by; /* what the goal counts; 0: the step's time */
-};
-
 struct search {
     pdl_arena *arena;
     const struct options *o;
     const struct pdl_args *args;
     struct cli_job *j;
-    struct candidate *list;
-    int n, evaluated, feasible;
+    struct pdl_search_result r;
+    struct pdl_progress progress;
 };
 
-/* In the order the mesh is written: outermost first. */
-static const char *const axes[] = {"pipe", "data", "spatial", "filter",
-                                   "channel"};
-enum { NAXES = sizeof axes / sizeof axes[0] };
+static volatile sig_atomic_t interrupted;
 
-static bool wanted(const struct search *s, const char *axis)
+static void on_interrupt(int signal)
 {
-    const char *p = s->o->strategies;
-    size_t n = strlen(axis);
-
-    if (!p)
-        return true;
-    for (; p; p = strchr(p, ',')) {
-        p += *p == ',';
-        if (strncmp(p, axis, n) == 0 && (p[n] == ',' || p[n] == '\0'))
-            return true;
-    }
-    return false;
+    (void)signal;
+    interrupted = 1;
 }
 
-static void add(struct search *s, const char *text)
+static bool go_on(void *ctx, int64_t done, int64_t total)
 {
-    if (s->n < MAX_CANDIDATES)
-        s->list[s->n++] =
-            (struct candidate){.strategy = pdl_arena_strdup(s->arena, text)};
+    struct search *s = ctx;
+
+    (void)total;
+    pdl_progress_step(&s->progress, done);
+    return !interrupted &&
+           (s->o->seconds <= 0 ||
+            pdl_clock_s() - s->progress.start_s < s->o->seconds);
 }
 
-/* Pipelines get as many micro-batches as stages times 4, as far as the batch
- * allows. */
-static void term(const struct search *s, const char *axis, int64_t n,
-                 int64_t data, char *buf, size_t size)
+static enum pdl_goal goal_of(const char *name)
 {
-    int64_t m = 4 * n;
+    static const char *const names[] = {"time", "memory", "energy", "cost"};
 
-    if (strcmp(axis, "pipe") != 0) {
-        snprintf(buf, size, "%s=%lld", axis, (long long)n);
-        return;
-    }
-    while (m > 1 && (s->o->q.batch % m != 0 || s->o->q.batch / m < data))
-        m--;
-    snprintf(buf, size, "pipe=%lld(m=%lld)", (long long)n, (long long)m);
-}
-
-static void enumerate(struct search *s)
-{
-    int64_t pes = s->o->q.pes;
-    char a[64], b[64], both[160];
-
-    for (int i = 0; i < NAXES; i++) {
-        if (!wanted(s, axes[i]))
-            continue;
-        term(s, axes[i], pes, 1, a, sizeof a);
-        add(s, a);
-        for (int k = i + 1; k < NAXES; k++)
-            for (int64_t p = 2; wanted(s, axes[k]) && p <= pes / 2; p++) {
-                bool data = strcmp(axes[k], "data") == 0;
-
-                if (pes % p != 0)
-                    continue;
-                term(s, axes[i], p, data ? pes / p : 1, a, sizeof a);
-                term(s, axes[k], pes / p, 1, b, sizeof b);
-                snprintf(both, sizeof both, "%s,%s", a, b);
-                add(s, both);
-            }
-    }
-}
-
-static enum pdl_status price(struct search *s, struct candidate *c,
-                             struct pdl_err *err)
-{
-    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_err why = {"", ""};
-    enum pdl_status st;
-
-    if (!scratch)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = cli_job_price(scratch, &s->o->q, c->strategy, s->j, &why);
-    if (st == PDL_OK) {
-        c->x = s->j->x;
-        s->evaluated++;
-        s->feasible += c->x.feasible;
-    } else {
-        c->excluded = pdl_arena_strdup(s->arena, why.msg);
-    }
-    pdl_arena_destroy(scratch);
-    if (st == PDL_ENOMEM)
-        *err = why;
-    return st == PDL_ENOMEM ? st : PDL_OK;
-}
-
-/* Feasible before infeasible, priced before excluded; then the goal. */
-static int by_goal(const void *pa, const void *pb)
-{
-    const struct candidate *a = pa, *b = pb;
-    bool ea = a->excluded != NULL, eb = b->excluded != NULL;
-
-    if (ea != eb)
-        return ea - eb;
-    if (a->x.feasible != b->x.feasible)
-        return b->x.feasible - a->x.feasible;
-    if (a->rank_by != b->rank_by)
-        return a->rank_by < b->rank_by ? -1 : 1;
-    if (a->x.step_s != b->x.step_s)
-        return a->x.step_s < b->x.step_s ? -1 : 1;
-    return strcmp(a->strategy, b->strategy);
-}
-
-static double counted(const struct search *s, const struct candidate *c)
-{
-    const char *goal = s->o->goal ? s->o->goal : "time";
-    struct pdl_bill bill;
-
-    pdl_project_bill(&c->x, &s->j->sys, &bill);
-    return strcmp(goal, "memory") == 0   ? (double)c->x.peak_bytes
-           : strcmp(goal, "energy") == 0 ? bill.energy_j
-           : strcmp(goal, "cost") == 0   ? bill.cost
-                                         : 0;
+    for (int i = 0; name && i < 4; i++)
+        if (strcmp(names[i], name) == 0)
+            return (enum pdl_goal)i;
+    return PDL_GOAL_TIME;
 }
 
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
-    struct pdl_progress p;
-    enum pdl_status st = PDL_OK;
+    struct pdl_search_options opt = {
+        .pes = s->o->q.pes,
+        .batch = s->o->q.batch,
+        .dtype = cli_storage(s->j->oracle.precision),
+        .axes = s->o->strategies,
+        .goal = goal_of(s->o->goal),
+        .progress = go_on,
+        .ctx = s,
+    };
+    enum pdl_status st;
 
-    enumerate(s);
-    pdl_progress_start(&p, cli_stderr(), progress, "pricing", s->n);
-    for (int i = 0; i < s->n && st == PDL_OK; i++) {
-        st = price(s, &s->list[i], err);
-        pdl_progress_step(&p, i);
-    }
-    pdl_progress_end(&p);
-    for (int i = 0; i < s->n; i++)
-        s->list[i].rank_by = s->list[i].excluded ? 0 : counted(s, &s->list[i]);
-    qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
+    signal(SIGINT, on_interrupt);
+    pdl_progress_start(&s->progress, cli_stderr(), progress, "pricing", 0);
+    s->progress.start_s = pdl_clock_s();
+    st = pdl_search(s->arena, s->j->model, &s->j->sys, &s->j->oracle, &opt,
+                    &s->r, err);
+    pdl_progress_end(&s->progress);
+    signal(SIGINT, SIG_DFL);
     return st;
 }
 
@@ -220,11 +131,11 @@ static void json_plan(struct search *s, struct pdl_json *w, int i)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
 
-    if (scratch && cli_job_price(scratch, &s->o->q, s->list[i].strategy, s->j,
+    if (scratch && cli_job_price(scratch, &s->o->q, s->r.list[i].strategy, s->j,
                                  NULL) == PDL_OK) {
         pdl_json_object(w);
         pdl_json_kint(w, "rank", i + 1);
-        pdl_json_kstr(w, "strategy", s->list[i].strategy);
+        pdl_json_kstr(w, "strategy", s->r.list[i].strategy);
         cli_job_json(w, s->j);
         pdl_json_end(w);
     }
@@ -256,9 +167,9 @@ static void print_json(struct search *s, int show, bool space, double seconds,
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "plan");
     json_question(s, &w);
-    pdl_json_kint(&w, "evaluated", s->evaluated);
-    pdl_json_kint(&w, "pruned", s->n - s->evaluated);
-    pdl_json_kint(&w, "feasible_count", s->feasible);
+    pdl_json_kint(&w, "evaluated", s->r.evaluated);
+    pdl_json_kint(&w, "pruned", s->r.pruned);
+    pdl_json_kint(&w, "feasible_count", s->r.feasible);
     pdl_json_knum(&w, "search_s", seconds);
     pdl_json_key(&w, "plans");
     pdl_json_array(&w);
@@ -268,11 +179,11 @@ static void print_json(struct search *s, int show, bool space, double seconds,
     if (space) {
         pdl_json_key(&w, "excluded");
         pdl_json_array(&w);
-        for (int i = 0; i < s->n; i++)
-            if (s->list[i].excluded) {
+        for (int i = 0; i < s->r.n; i++)
+            if (s->r.list[i].excluded) {
                 pdl_json_row(&w);
-                pdl_json_kstr(&w, "strategy", s->list[i].strategy);
-                pdl_json_kstr(&w, "reason", s->list[i].excluded);
+                pdl_json_kstr(&w, "strategy", s->r.list[i].strategy);
+                pdl_json_kstr(&w, "reason", s->r.list[i].excluded);
                 pdl_json_end(&w);
             }
         pdl_json_end(&w);
@@ -295,10 +206,10 @@ static void print_text(struct search *s, int show)
                (long long)s->o->q.pes, s->j->sys.name);
     pdl_table_init(&table, s->arena, columns, 8);
     for (int i = 0; i < show; i++) {
-        const struct pdl_projection *x = &s->list[i].x;
+        const struct pdl_projection *x = &s->r.list[i].x;
 
         pdl_table_cell(&table, "%s", !x->feasible ? "x" : i == 0 ? "*" : "");
-        pdl_table_cell(&table, "%s", s->list[i].strategy);
+        pdl_table_cell(&table, "%s", s->r.list[i].strategy);
         pdl_table_cell(&table, "%s",
                        pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, t[0], 32));
         pdl_table_cell(
@@ -317,20 +228,54 @@ static void print_text(struct search *s, int show)
     }
     pdl_table_print(&table, cli_width(), cli_out());
     pdl_printf(cli_out(),
-               "%d priced, %d fit, %d excluded by a limit (--space says "
+               "%lld priced, %lld fit, %lld excluded by a limit (--space says "
                "which); x: does not fit\n",
-               s->evaluated, s->feasible, s->n - s->evaluated);
-    for (int i = 0; s->o->space && i < s->n; i++)
-        if (s->list[i].excluded)
-            pdl_printf(cli_out(), "  %-28s %s\n", s->list[i].strategy,
-                       s->list[i].excluded);
+               (long long)s->r.evaluated, (long long)s->r.feasible,
+               (long long)s->r.pruned);
+    if (s->r.stopped)
+        pdl_puts(cli_out(), "stopped before the end: the best so far\n");
+    for (int i = 0; s->o->space && i < s->r.n; i++)
+        if (s->r.list[i].excluded)
+            pdl_printf(cli_out(), "  %-28s %s\n", s->r.list[i].strategy,
+                       s->r.list[i].excluded);
 }
 
-/* The page has everything that was priced (or --top), and what was not. */
+/* How sure the first is. */
+static void print_first(struct search *s)
+{
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    char low[32], high[32];
+
+    if (scratch && s->r.evaluated > 0 &&
+        cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
+            PDL_OK) {
+        struct pdl_projection *x = &s->j->x;
+
+        pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
+        if (x->low_s > 0)
+            pdl_printf(
+                cli_out(), "80 %% of steps of the first between %s and %s\n",
+                pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
+                pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
+                                sizeof high));
+    }
+    pdl_arena_destroy(scratch);
+}
+
+enum { MAX_TABLE = 10, MAX_PAGE = 60 };
+
+/* As many as asked for, else as many as are read. */
+static int shown(const struct search *s, int64_t usual)
+{
+    int64_t want = s->o->top > 0 ? s->o->top : usual;
+
+    return (int)(want < s->r.evaluated ? want : s->r.evaluated);
+}
+
+/* The page has the best that were priced (or --top), and what was not. */
 static int report(struct search *s, double seconds)
 {
-    int show = s->o->top > 0 && s->o->top < s->evaluated ? (int)s->o->top
-                                                         : s->evaluated;
+    int show = shown(s, MAX_PAGE);
     struct pdl_buf json;
     int rc;
 
@@ -353,7 +298,8 @@ static int emit(struct search *s)
     if (!scratch)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = cli_job_price(scratch, &s->o->q, s->list[0].strategy, s->j, &err);
+        st =
+            cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, &err);
     rc = st != PDL_OK ? cli_fail(st, &err)
          : o->emit    ? cli_job_emit(&o->q, s->j, o->emit)
                       : EXIT_OK;
@@ -382,11 +328,8 @@ static int plan(const struct pdl_args *args)
         return cli_usage(&err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    if (s.arena) {
-        s.j = PDL_NEW(s.arena, struct cli_job, 1);
-        s.list = PDL_NEW(s.arena, struct candidate, MAX_CANDIDATES);
-    }
-    if (!s.j || !s.list)
+    s.j = s.arena ? PDL_NEW(s.arena, struct cli_job, 1) : NULL;
+    if (!s.j)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = cli_job_open(s.arena, &o.q, s.j, &err);
@@ -395,18 +338,20 @@ static int plan(const struct pdl_args *args)
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {
-        show = o.top > 0 && o.top < s.evaluated ? (int)o.top
-               : o.top == 0 && s.evaluated > 10 ? 10
-                                                : s.evaluated;
+        show = shown(&s, MAX_TABLE);
         if (args->json)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
         else
             print_text(&s, show);
-        rc = (o.emit || o.export) && s.feasible > 0 ? emit(&s) : EXIT_OK;
+        if (!args->json)
+            print_first(&s);
+        rc = (o.emit || o.export) && s.r.feasible > 0 ? emit(&s) : EXIT_OK;
         if (rc == EXIT_OK && o.report)
             rc = report(&s, pdl_clock_s() - start);
-        if (rc == EXIT_OK && s.feasible == 0)
+        if (rc == EXIT_OK && s.r.feasible == 0)
             rc = EXIT_NO;
+        if (interrupted)
+            rc = EXIT_INTR;
     }
     pdl_arena_destroy(s.arena);
     return rc;
@@ -418,10 +363,13 @@ const struct pdl_cmd cli_plan = {
     .min_pos = 1,
     .max_pos = 1,
     .summary = "which strategy, ranked",
-    .text = "Prices every pure strategy (data, spatial, filter, channel, "
-            "pipe) and every product of two of them on the given number of "
-            "PEs and ranks them. * marks the best, x what does not fit into "
-            "memory.",
+    .text = "Prices the strategies of the model's space on the given number "
+            "of PEs and ranks them. Convolutional networks: data, spatial, "
+            "filter, channel, pipe and every product of two. Transformers: "
+            "every pipe x data x tensor with sequence parallelism, with their "
+            "micro-batches, recomputation and sharded states. * marks the "
+            "best, x what does not fit into memory. Interrupted, it prints the "
+            "best so far.",
     .example = "paradl plan resnet50 --system abci-v100 --pes 16 --batch 512",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],

@@ -38,6 +38,8 @@ static const struct pdl_opt opts[] = {
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
      "fp32|tf32|bf16|fp16|fp8",
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
+    {"congestion", 0, PDL_OPT_TEXT, AT(q.congestion), "LOW..HIGH", NULL,
+     "factor on network time by other jobs, as a range (default: none)"},
     {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},
     {"dataset", 0, PDL_OPT_INT, AT(q.dataset), "D", NULL,

@@ -399,7 +399,9 @@ const struct pdl_cmd cli_topology_show = {
     .summary = "what a network is: size, distances, bisection, cost",
     .text =
         "Builds the network that TOPOLOGY describes (a generator with "
-        "parameters, or a SimGrid platform file *.xml with one <cluster>) and "
+        "parameters, or a SimGrid platform file *.xml with one <cluster> or "
+        "the "
+        "links and routes of one zone) and "
         "prints its figures. Hops are cables from host to host on the "
         "shortest path; a route may list more links, such as the crossing of "
         "a switch. The bisection is exact where a formula is known and else "

@@ -7,7 +7,8 @@
 #include <string.h>
 
 struct options {
-    const char *measured, *select, *system;
+    const char *measured, *select, *system, *without, *congestion;
+    bool ablate;
     struct cli_collective_options c;
 };
 
@@ -20,6 +21,12 @@ static const struct pdl_opt opts[] = {
      "rows to take: , is and, | is or, values are globs"},
     {"system", 0, PDL_OPT_TEXT, AT(system), "SYSTEM", NULL,
      "project on this system instead of the one each run names"},
+    {"without", 0, PDL_OPT_TEXT, AT(without), "EFFECT,...", NULL,
+     "leave out named effects of the model"},
+    {"ablate", 0, PDL_OPT_FLAG, AT(ablate), NULL, NULL,
+     "also the accuracy without each effect, one at a time"},
+    {"congestion", 0, PDL_OPT_TEXT, AT(congestion), "LOW..HIGH", NULL,
+     "factor on network time by other jobs, as a range"},
     {"collective", 0, PDL_OPT_TEXT, AT(c.collective), "COLLECTIVE",
      "allreduce",
      "measure this here and compare it with --system and its simulation"},
@@ -38,7 +45,13 @@ static const struct pdl_opt opts[] = {
 static int validate(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
-    struct cli_measured m = {o->measured, o->select, o->system, NULL, NULL, ""};
+    struct cli_measured m = {.file = o->measured,
+                             .select = o->select,
+                             .system = o->system,
+                             .schema = "",
+                             .without = o->without,
+                             .congestion = o->congestion,
+                             .ablate = o->ablate};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int rc;

@@ -9,7 +9,9 @@ struct cli_measured {
     const char *file, *select, *system;
     pdl_arena *a;
     const struct pdl_doc *doc;
-    const char *schema; /* "paradl.layers/1", "paradl.runs/1" */
+    const char *schema;               /* "paradl.layers/1", "paradl.runs/1" */
+    const char *without, *congestion; /* as the options have them */
+    bool ablate;
 };
 
 /* Reads the file and its schema; other schemas are refused. */
@@ -26,7 +28,7 @@ struct cli_fit {
     double held_out; /* 80 % of errors of strategies left out; 0: none */
     struct pdl_fit_result result;
 };
-/* validate_runs.c */
+/* calibrate_runs.c */
 enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
                              struct cli_fit *fit, struct pdl_err *err);
 

@@ -3,10 +3,54 @@
  * From a question on the command line to a priced plan, and its JSON. */
 #include "projection.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum pdl_status cli_effects(const char *text, uint32_t *bits,
+                            struct pdl_err *err)
+{
+    *bits = 0;
+    while (text && *text) {
+        size_t n = strcspn(text, ",");
+        char name[64];
+        uint32_t bit = 0;
+        enum pdl_status st;
+
+        snprintf(name, sizeof name, "%.*s", (int)n, text);
+        st = pdl_effect_find(name, &bit, err);
+        if (st != PDL_OK)
+            return st;
+        *bits |= bit;
+        text += n + (text[n] == ',');
+    }
+    return PDL_OK;
+}
+
+enum pdl_status cli_congestion(const char *text, struct pdl_oracle_options *o,
+                               struct pdl_err *err)
+{
+    const char *dots = text ? strstr(text, "..") : NULL;
+    double low, high;
+    char first[32];
+
+    if (!text)
+        return PDL_OK;
+    snprintf(first, sizeof first, "%.*s",
+             dots ? (int)(dots - text) : (int)strlen(text), text);
+    if (pdl_unit_parse(first, PDL_UNIT_NONE, &low, NULL) == PDL_OK &&
+        pdl_unit_parse(dots ? dots + 2 : first, PDL_UNIT_NONE, &high, NULL) ==
+            PDL_OK &&
+        low >= 1 && high >= low && high <= 1000) {
+        o->congestion = sqrt(low * high);
+        o->congestion_low = low;
+        o->congestion_high = high;
+        return PDL_OK;
+    }
+    pdl_fail(err, PDL_EINVAL, "--congestion '%.40s' is no range", text);
+    pdl_hint(err, "a factor from 1 on, or two: 1..1.5");
+    return PDL_EINVAL;
+}
 
 enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
                                struct pdl_err *err)
@@ -14,6 +58,7 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
     bool cnn = strcmp(j->model->kind, "transformer") != 0;
     const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
     const char *optimizer = o->optimizer ? o->optimizer : cnn ? "sgd" : "adam";
+    enum pdl_status st;
 
     j->oracle = (struct pdl_oracle_options){
         .parameters = o->parameters && strcmp(o->parameters, "ideal") == 0
@@ -23,20 +68,20 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
         .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
         .dataset = o->dataset,
     };
-    if (o->framework) {
-        enum pdl_status st =
-            pdl_framework_find(o->framework, &j->oracle.framework, err);
-
-        if (st != PDL_OK)
-            return st;
-    }
+    st = cli_effects(o->without, &j->oracle.without, err);
+    if (st == PDL_OK)
+        st = cli_congestion(o->congestion, &j->oracle, err);
+    if (st == PDL_OK && o->framework)
+        st = pdl_framework_find(o->framework, &j->oracle.framework, err);
+    if (st != PDL_OK)
+        return st;
     if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
         return PDL_OK;
     return pdl_fail(err, PDL_EINVAL, "%s has no %s arithmetic", j->sys.pe.name,
                     precision);
 }
 
-static enum pdl_dtype storage(enum pdl_precision p)
+enum pdl_dtype cli_storage(enum pdl_precision p)
 {
     return p == PDL_PREC_BF16   ? PDL_BF16
            : p == PDL_PREC_FP16 ? PDL_F16
@@ -59,61 +104,18 @@ enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
     return st;
 }
 
-static bool has_node(const struct pdl_model *m, const char *glob)
-{
-    for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "conv") == 0 &&
-            fnmatch(glob, m->nodes[i].name, 0) == 0)
-            return true;
-    return false;
-}
-
-/* A framework that splits convolutions only: the feature axes of a plain
- * strategy become a clause of the layers that are convolutions. */
-static void split_convolutions(const struct pdl_model *m,
-                               struct pdl_strategy *s)
-{
-    static const char *const globs[] = {"*conv*", "*downsample.0"};
-    struct pdl_clause all = s->clause[0], own = {.nterms = 0};
-
-    s->exchange_paper = true;
-    s->bn = PDL_BN_LOCAL;
-    if (s->nclauses != 1)
-        return;
-    s->clause[0].nterms = 0;
-    for (int t = 0; t < all.nterms; t++)
-        if (all.term[t].axis == PDL_AXIS_FILTER ||
-            all.term[t].axis == PDL_AXIS_CHANNEL)
-            own.term[own.nterms++] = all.term[t];
-        else
-            s->clause[0].term[s->clause[0].nterms++] = all.term[t];
-    for (int i = 0; own.nterms > 0 && i < 2; i++)
-        if (has_node(m, globs[i])) {
-            own.layers = globs[i];
-            s->clause[s->nclauses++] = own;
-        }
-    if (s->nclauses == 1)
-        s->clause[0] = all;
-    else if (s->clause[0].nterms == 0) { /* nothing is left for the rest */
-        s->nclauses--;
-        memmove(&s->clause[0], &s->clause[1],
-                (size_t)s->nclauses * sizeof s->clause[0]);
-    }
-}
-
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err)
 {
     struct pdl_plan_options po = {.batch = q->batch,
                                   .allow_empty = q->allow_empty,
-                                  .dtype = storage(j->oracle.precision)};
+                                  .dtype = cli_storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
 
     j->asked = j->strategy;
-    if (st == PDL_OK && j->oracle.framework &&
-        j->oracle.framework->convolutions_only)
-        split_convolutions(j->model, &j->strategy);
+    if (st == PDL_OK)
+        pdl_framework_adapt(j->oracle.framework, j->model, &j->strategy);
     if (st == PDL_OK)
         st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
     if (st == PDL_OK && q->pes > 0 && q->pes != j->plan->mesh->pes)
@@ -181,8 +183,10 @@ const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
 void cli_job_json(struct pdl_json *w, const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
+    struct pdl_projection bars = j->x;
     struct pdl_bill bill;
 
+    pdl_interval(j->plan, &j->sys, &j->oracle, &bars);
     pdl_json_kint(w, "pes", x->pes);
     pdl_json_kint(w, "batch", x->batch);
     pdl_json_kbool(w, "feasible", x->feasible);
@@ -194,8 +198,8 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_knum(w, "step_s", x->step_s);
     pdl_json_key(w, "interval_s");
     pdl_json_flat(w);
-    pdl_json_num(w, x->low_s > 0 ? x->low_s : NAN); /* null: not known */
-    pdl_json_num(w, x->high_s > 0 ? x->high_s : NAN);
+    pdl_json_num(w, bars.low_s > 0 ? bars.low_s : NAN); /* null: ideal */
+    pdl_json_num(w, bars.high_s > 0 ? bars.high_s : NAN);
     pdl_json_end(w);
     pdl_json_knum(w, "epoch_s", x->epoch_s);
     pdl_json_knum(w, "samples_per_s", x->samples_per_s);
@@ -216,5 +220,6 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_project_bill(x, &j->sys, &bill);
     pdl_json_knum(w, "energy_j", bill.energy_j > 0 ? bill.energy_j : NAN);
     pdl_json_knum(w, "cost", bill.cost > 0 ? bill.cost : NAN);
+    cli_contention_json(w, j);
     cli_explain_json(w, j);
 }

@@ -14,7 +14,7 @@
 /* What these commands are asked, by the same options. */
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
-        *dim, *framework;
+        *dim, *framework, *without, *congestion;
     int64_t batch, pes, dataset;
     bool allow_empty;
 };
@@ -32,8 +32,17 @@ struct cli_job {
 /* Loads model and system and settles the defaults. */
 enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
                              struct cli_job *j, struct pdl_err *err);
+/* How values are kept at a precision. */
+enum pdl_dtype cli_storage(enum pdl_precision p);
 /* The defaults alone, of a job whose model and system are there. */
 enum pdl_status cli_job_settle(const struct cli_question *q, struct cli_job *j,
+                               struct pdl_err *err);
+/* "tiles,host": the bits of the effects named; NULL: none. */
+enum pdl_status cli_effects(const char *text, uint32_t *bits,
+                            struct pdl_err *err);
+/* "1.5" or "1..1.5" into the options; the middle of a range is that of its
+ * logarithm. NULL: none is given. */
+enum pdl_status cli_congestion(const char *text, struct pdl_oracle_options *o,
                                struct pdl_err *err);
 /* Lowers and prices one strategy; a may be another arena than the job's. */
 enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
@@ -43,6 +52,9 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
 void cli_job_json(struct pdl_json *w, const struct cli_job *j);
 /* The same for people: time of a step, memory of a PE, notes. */
 void cli_job_text(const struct cli_job *j);
+/* Which groups share which adapters, and what it costs them. */
+void cli_contention_json(struct pdl_json *w, const struct cli_job *j);
+void cli_contention_text(const struct cli_job *j);
 /* Why: limits, and what 10 % more of each resource gives. */
 void cli_explain_json(struct pdl_json *w, const struct cli_job *j);
 void cli_explain_text(const struct cli_job *j);

@@ -23,6 +23,7 @@ static void print_times(const struct pdl_projection *x)
     } rows[] = {
         {"forward", x->forward_s},
         {"backward", x->backward_s},
+        {"recompute", x->recompute_s},
         {"update", x->update_s},
         {"exposed communication", x->exposed_comm_s},
         {"pipeline bubble", x->bubble_s},
@@ -46,6 +47,19 @@ static void print_times(const struct pdl_projection *x)
     for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++)
         if (busy[i].s > 0)
             line(busy[i].name, busy[i].s, PDL_UNIT_SECONDS, -1);
+}
+
+static void print_interval(const struct cli_job *j)
+{
+    struct pdl_projection x = j->x;
+    char low[32], high[32];
+
+    pdl_interval(j->plan, &j->sys, &j->oracle, &x);
+    if (x.low_s > 0)
+        pdl_printf(
+            cli_out(), "80 %% of steps between %s and %s\n",
+            pdl_unit_format(x.low_s, PDL_UNIT_SECONDS, low, sizeof low),
+            pdl_unit_format(x.high_s, PDL_UNIT_SECONDS, high, sizeof high));
 }
 
 static void print_bill(const struct cli_job *j)
@@ -75,6 +89,8 @@ void cli_job_text(const struct cli_job *j)
                j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
     pdl_puts(out, "Time of a step\n");
     print_times(x);
+    print_interval(j);
+    cli_contention_text(j);
     pdl_puts(out, "Memory of a PE\n");
     line("weights", (double)x->weights_bytes, PDL_UNIT_BYTES, -1);
     line("gradients", (double)x->gradients_bytes, PDL_UNIT_BYTES, -1);

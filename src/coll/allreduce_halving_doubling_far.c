@@ -3,54 +3,14 @@
  * Recursive halving and doubling, far first: round j pairs ranks at distance
  * P/2^(j+1), so that rank r ends the first half owning chunk r, and the
  * largest messages go to the farthest partner (van de Geijn, JPDC 1994). */
-#include "coll_priv.h"
-
-static struct coll_fold body(const struct pdl_coll_job *job)
-{
-    return (struct coll_fold){
-        .halve = true,
-        .b = {.rounds = coll_log2(job->nranks),
-              .job = job,
-              .partner = coll_xor_far,
-              .bit = coll_bit_far},
-    };
-}
-
-static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
-{
-    enum pdl_status st = coll_need_pow2(job, err);
-
-    if (st != PDL_OK)
-        return st;
-    coll_one_buffer(job, job->nranks);
-    return PDL_OK;
-}
-
-static int64_t nsteps(const struct pdl_coll_job *job, int rank)
-{
-    struct coll_fold f = body(job);
-    struct coll_group g = {0, 1, job->nranks, rank};
-
-    return coll_fold_nsteps(&f, &g);
-}
+#include "coll_halving.h"
 
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    struct coll_fold f = body(job);
-    struct coll_group g = {0, 1, job->nranks, rank};
-    struct coll_view v = {0, 0, 1};
+    static const struct coll_pairing pairs = {coll_xor_far, coll_bit_far};
 
-    coll_fold_step(&f, &g, &v, s, out);
-    coll_chain(out, s);
-}
-
-static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
-{
-    struct coll_fold f = body(job);
-
-    *out = (struct pdl_coll_cost){0, 0, 0};
-    coll_fold_cost(&f, job->nranks, (double)job->count * job->elem_bytes, out);
+    coll_halving_step(job, &pairs, rank, s, out);
 }
 
 const struct pdl_alg coll_allreduce_halving_doubling_far = {
@@ -61,8 +21,8 @@ const struct pdl_alg coll_allreduce_halving_doubling_far = {
     .steps = "2 log2 P",
     .bytes = "2N(P-1)/P",
     .limits = "powers of two",
-    .setup = setup,
-    .nsteps = nsteps,
+    .setup = coll_halving_setup,
+    .nsteps = coll_halving_nsteps,
     .step = step,
-    .cost = cost,
+    .cost = coll_halving_cost,
 };

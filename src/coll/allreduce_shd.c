@@ -7,7 +7,7 @@
  * their partner is at s+2^k when bit k of s is 1 and at s-2^k when it is 0.
  * Lower bits are untouched by the carry, so partners hold the same interval;
  * that is why the order must be near first. */
-#include "coll_priv.h"
+#include "coll_halving.h"
 #include "coll_shd.h"
 
 static int64_t shd_partner(const struct coll_butterfly *b, int64_t i, int j)
@@ -22,40 +22,12 @@ static int64_t shd_partner(const struct coll_butterfly *b, int64_t i, int j)
     return sw << n.local | local;
 }
 
-static struct coll_fold body(const struct pdl_coll_job *job)
-{
-    return (struct coll_fold){
-        .halve = true,
-        .b = {.rounds = coll_log2(job->nranks),
-              .job = job,
-              .partner = shd_partner,
-              .bit = coll_bit_near},
-    };
-}
-
-static int64_t nsteps(const struct pdl_coll_job *job, int rank)
-{
-    (void)rank;
-    return 2 * (int64_t)coll_log2(job->nranks);
-}
-
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    struct coll_fold f = body(job);
-    struct coll_group g = {0, 1, job->nranks, rank};
-    struct coll_view v = {0, 0, 1};
+    static const struct coll_pairing pairs = {shd_partner, coll_bit_near};
 
-    coll_fold_step(&f, &g, &v, s, out);
-    coll_chain(out, s);
-}
-
-static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
-{
-    struct coll_fold f = body(job);
-
-    *out = (struct pdl_coll_cost){0, 0, 0};
-    coll_fold_cost(&f, job->nranks, (double)job->count * job->elem_bytes, out);
+    coll_halving_step(job, &pairs, rank, s, out);
 }
 
 static const struct pdl_alg_key keys[] = {COLL_SHD_KEYS};
@@ -70,7 +42,7 @@ const struct pdl_alg coll_allreduce_shd = {
     .limits = "powers of two",
     COLL_KEYS(keys),
     .setup = coll_shd_settle,
-    .nsteps = nsteps,
+    .nsteps = coll_halving_nsteps,
     .step = step,
-    .cost = cost,
+    .cost = coll_halving_cost,
 };

@@ -8,7 +8,7 @@
  * Which half a rank keeps: rho(s) is the number written with s+1 ones in base
  * -2, so the rounds that lead from rank 0 to rank r are where the digits of r
  * (of -r when r is even) in base -2 change. These marks are the bits. */
-#include "coll_priv.h"
+#include "coll_halving.h"
 
 static int64_t swing_partner(const struct coll_butterfly *b, int64_t i, int j)
 {
@@ -28,52 +28,12 @@ static int swing_bit(const struct coll_butterfly *b, int64_t i, int j)
     return (int)((digits ^ (digits >> 1)) >> j & 1);
 }
 
-static struct coll_fold body(const struct pdl_coll_job *job)
-{
-    return (struct coll_fold){
-        .halve = true,
-        .b = {.rounds = coll_log2(job->nranks),
-              .job = job,
-              .partner = swing_partner,
-              .bit = swing_bit},
-    };
-}
-
-static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
-{
-    enum pdl_status st = coll_need_pow2(job, err);
-
-    if (st != PDL_OK)
-        return st;
-    coll_one_buffer(job, job->nranks);
-    return PDL_OK;
-}
-
-static int64_t nsteps(const struct pdl_coll_job *job, int rank)
-{
-    struct coll_fold f = body(job);
-    struct coll_group g = {0, 1, job->nranks, rank};
-
-    return coll_fold_nsteps(&f, &g);
-}
-
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    struct coll_fold f = body(job);
-    struct coll_group g = {0, 1, job->nranks, rank};
-    struct coll_view v = {0, 0, 1};
+    static const struct coll_pairing pairs = {swing_partner, swing_bit};
 
-    coll_fold_step(&f, &g, &v, s, out);
-    coll_chain(out, s);
-}
-
-static void cost(const struct pdl_coll_job *job, struct pdl_coll_cost *out)
-{
-    struct coll_fold f = body(job);
-
-    *out = (struct pdl_coll_cost){0, 0, 0};
-    coll_fold_cost(&f, job->nranks, (double)job->count * job->elem_bytes, out);
+    coll_halving_step(job, &pairs, rank, s, out);
 }
 
 const struct pdl_alg coll_allreduce_swing = {
@@ -84,8 +44,8 @@ const struct pdl_alg coll_allreduce_swing = {
     .steps = "2 log2 P",
     .bytes = "2N(P-1)/P",
     .limits = "powers of two",
-    .setup = setup,
-    .nsteps = nsteps,
+    .setup = coll_halving_setup,
+    .nsteps = coll_halving_nsteps,
     .step = step,
-    .cost = cost,
+    .cost = coll_halving_cost,
 };

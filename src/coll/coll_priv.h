@@ -234,7 +234,8 @@ struct coll_run {
     /* A step begins; NULL: nobody needs to know. */
     void (*begin)(void *ctx, int rank, int64_t s, const struct pdl_step *step);
     /* A step begins that will receive into what it sends: set its message
-     * aside. Every other message can be taken from the buffers. */
+     * aside. Every other message can be taken from the buffers. NULL: nobody
+     * takes any (finding out costs as much as the chunks are many). */
     enum pdl_status (*save)(void *ctx, int rank, int64_t s,
                             const struct pdl_step *step, struct pdl_err *err);
     enum pdl_status (*transfer)(void *ctx, const struct coll_message *m,

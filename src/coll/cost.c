@@ -169,13 +169,6 @@ static void begin_step(void *ctx, int rank, int64_t s,
     p->ready[p->base[rank] + s] = of_rank[s] = round;
 }
 
-static enum pdl_status save(void *ctx, int rank, int64_t s,
-                            const struct pdl_step *step, struct pdl_err *err)
-{
-    (void)ctx, (void)rank, (void)s, (void)step, (void)err;
-    return PDL_OK;
-}
-
 static enum pdl_status transfer(void *ctx, const struct coll_message *m,
                                 struct pdl_err *err)
 {
@@ -240,11 +233,8 @@ static enum pdl_status price_list(struct pricing *p, struct pdl_err *err)
 static enum pdl_status price_all(struct pricing *p, struct pdl_err *err)
 {
     const struct pdl_coll_job *job = p->job;
-    struct coll_run run = {.job = job,
-                           .ctx = p,
-                           .begin = begin_step,
-                           .save = save,
-                           .transfer = transfer};
+    struct coll_run run = {
+        .job = job, .ctx = p, .begin = begin_step, .transfer = transfer};
     enum pdl_status st;
 
     p->base = PDL_NEW(p->arena, int64_t, job->nranks + 1);

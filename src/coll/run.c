@@ -338,7 +338,7 @@ static enum pdl_status begin(struct engine *e, int r, int64_t s)
         e->run->begin(e->run->ctx, r, s, &step);
     if (step.send_to < 0 && step.recv_from < 0)
         return complete(e, r, s);
-    if (overlaps(e, &step)) {
+    if (e->run->save && overlaps(e, &step)) {
         *state |= SAVED;
         st = e->run->save(e->run->ctx, r, s, &step, e->err);
     }

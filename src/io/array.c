@@ -109,7 +109,7 @@ static bool channels_are_last(const int64_t *dim, int ndims)
 /* Fills rank, dim and step from the file's order of dimensions. */
 static void arrange(struct io_array *a, const int64_t *dim, int ndims)
 {
-    int64_t step[PDL_DATA_RANK + 1], at = a->elem->bytes;
+    int64_t step[PDL_DATA_RANK + 1] = {0}, at = a->elem->bytes;
     bool last = channels_are_last(dim, ndims);
 
     for (int i = ndims - 1; i >= 1; at *= dim[i--])

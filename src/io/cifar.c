@@ -49,7 +49,7 @@ enum pdl_status io_cifar_parse(struct pdl_bytes in, const char *name,
         .elem = io_elem_find("u8"),
         .rank = 3,
         .dim = {PLANES, SIDE, SIDE},
-        .step = {SIDE * SIDE, SIDE, 1},
+        .step = {(int64_t)SIDE * SIDE, SIDE, 1},
         .scale = 1.0 / 255,
     };
     *target = *input;

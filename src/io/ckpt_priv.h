@@ -38,7 +38,7 @@ struct pdl_ckpt {
     struct io_tensor *tensor;
 };
 
-/* ---- text (ckpt_manifest.c) ---- */
+/* ---- text (ckpt_print.c, ckpt_parse.c) ---- */
 
 /* The text carries a checksum of itself. */
 enum pdl_status io_manifest_print(const struct pdl_ckpt *c, struct pdl_buf *out,
@@ -77,6 +77,26 @@ enum pdl_status io_read_at(int fd, const char *path, int64_t at, void *dst,
                            int64_t n, struct pdl_err *err);
 /* A folder with the files in it; no deeper. */
 enum pdl_status io_remove_folder(const char *path, struct pdl_err *err);
+
+/* ---- writing (ckpt_part.c) ---- */
+
+/* What one rank, or rank 0 for all, is doing. */
+struct io_work {
+    const struct pdl_ckpt_writer *w;
+    struct pdl_ckpt c; /* of this rank, or the whole */
+    const char *temporary;
+    struct pdl_err *err;
+};
+/* The arena is the caller's to destroy, whatever comes back. */
+enum pdl_status io_ckpt_begin(struct io_work *k,
+                              const struct pdl_ckpt_writer *w,
+                              const struct pdl_ckpt_state *s,
+                              struct pdl_err *err);
+void io_ckpt_at(const struct pdl_ckpt_writer *w, enum pdl_ckpt_phase p);
+enum pdl_status io_ckpt_no_memory(const struct pdl_ckpt_writer *w,
+                                  struct pdl_err *err);
+/* Writes k->c as a file of the temporary folder, durably. */
+enum pdl_status io_ckpt_text(struct io_work *k, const char *name);
 
 /* ---- names (ckpt_find.c) ---- */
 

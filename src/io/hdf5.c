@@ -231,6 +231,12 @@ static enum pdl_status open_split(pdl_io *io, struct file *f, const char *group,
     return PDL_OK;
 }
 
+static bool same_field(const struct pdl_field *a, const struct pdl_field *b)
+{
+    return a->rank == b->rank && a->integer == b->integer &&
+           memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+}
+
 static enum pdl_status describe(pdl_io *io, struct file *f, struct pdl_err *err)
 {
     bool labels = f->target[0].integer && f->target[0].rank == 0;
@@ -243,8 +249,7 @@ static enum pdl_status describe(pdl_io *io, struct file *f, struct pdl_err *err)
         int64_t max =
             labels && io->opt.classes <= 0 ? max_label(&f->target[s]) : 0;
 
-        if (memcmp(&x, &io->d.input, sizeof x) != 0 ||
-            memcmp(&y, &io->d.target, sizeof y) != 0)
+        if (!same_field(&x, &io->d.input) || !same_field(&y, &io->d.target))
             return pdl_fail(err, PDL_EPARSE, "%s: splits of different shapes",
                             io->path);
         if (max < 0 || max >= INT32_MAX)

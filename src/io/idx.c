@@ -40,7 +40,7 @@ enum pdl_status io_idx_parse(struct pdl_bytes in, const char *name,
     if (in.len < header)
         return pdl_fail(err, PDL_EPARSE, "%s: the header ends early", name);
     for (int i = 0; i < p[3]; i++) {
-        const unsigned char *q = p + 4 + 4 * i;
+        const unsigned char *q = p + 4 + 4 * (ptrdiff_t)i;
 
         dim[i] = (int64_t)q[0] << 24 | q[1] << 16 | q[2] << 8 | q[3];
     }

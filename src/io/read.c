@@ -111,7 +111,7 @@ static void place(const struct job *j)
 {
     const struct pdl_box *b = &j->r->box;
     int rank = j->field->rank, d;
-    int64_t at[PDL_DATA_RANK] = {0}, step[PDL_DATA_RANK], n = 1;
+    int64_t at[PDL_DATA_RANK] = {0}, step[PDL_DATA_RANK] = {0}, n = 1;
     bool last = j->r->channels_last && rank >= 3;
 
     if (last)
@@ -241,7 +241,7 @@ enum pdl_status pdl_io_moments(const pdl_io *io, int split, int64_t limit,
     total = io->d.split[split].samples;
     used = limit < total ? limit : total;
     per = n / channels;
-    x = malloc((size_t)n * sizeof *x);
+    x = calloc((size_t)n, sizeof *x);
     if (!x)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", io->path);
     for (int64_t i = 0; i < used && st == PDL_OK; i++) {

@@ -152,13 +152,13 @@ static bool copy_shards(pdl_saver *s, const struct pdl_shard *from, int n)
     for (int i = 0; i < n; i++)
         if (!shard_bytes(&from[i], &bytes) || !pdl_add64(total, bytes, &total))
             return false;
-    if (total > s->cap) {
+    if (!s->copy || total > s->cap) {
         free(s->copy);
-        s->copy = malloc((size_t)total);
+        s->copy = malloc((size_t)total + 1);
         s->cap = s->copy ? total : 0;
     }
     s->shard = PDL_NEW(s->arena, struct pdl_shard, n + 1);
-    if ((total > 0 && !s->copy) || !s->shard)
+    if (!s->copy || !s->shard)
         return false;
     p = s->copy;
     for (int i = 0; i < n; i++) {

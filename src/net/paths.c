@@ -234,7 +234,7 @@ static enum pdl_status can_spread(const struct pdl_net *net,
 }
 
 enum pdl_status net_spread(pdl_arena *a, const struct pdl_net *inner,
-                           enum pdl_spread how, const struct pdl_net **out,
+                           enum pdl_path_spread how, const struct pdl_net **out,
                            struct pdl_err *err)
 {
     struct spread_net *s = PDL_NEW(a, struct spread_net, 1);

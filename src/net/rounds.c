@@ -18,46 +18,10 @@
  * sense: once a round adds the same time to every rank, so does every later
  * round (Baccelli et al., Synchronization and Linearity, 3.7), and the rest
  * of the stretch is one multiplication. */
-#include "sim_priv.h"
+#include "sim_rounds.h"
 
 #include <math.h>
 #include <string.h>
-
-struct lane_use {
-    double amount;
-    int link, times;
-};
-
-/* What a rank sends in the rounds of a stretch. */
-struct lane {
-    double latency_s, rate, seconds; /* seconds: of the bytes, alone */
-    int nuses, nlinks;
-    bool detached;
-};
-
-struct net_rounds {
-    struct net_sim *sim;
-    int nranks, nlinks, stride;
-    int64_t last;                     /* rounds in all */
-    double *now, *next, *end, *first; /* of each rank; of its message */
-    int *to, *from;
-    int64_t *send, *recv; /* bytes */
-    struct lane *lane;
-    struct lane_use *uses; /* stride to a rank */
-    int64_t *bytes;        /* sent in this stretch, not yet counted */
-    double *seconds;
-    double *free_at; /* of each link */
-    int *stamp;
-    bool disjoint, counted;
-    /* where all ranks were at one time */
-    int64_t mark_round, mark_messages, mark_bytes, mark_cuts;
-    double mark_time;
-    struct pdl_link_use *mark_use;
-    double *mark_timeline, mark_width;
-    int *mark_tips, **mark_live; /* live: their addresses */
-    int *node;                   /* of each rank's message */
-    int64_t begun;               /* where this run of rounds began */
-};
 
 static void *many(struct net_rounds *r, int n, size_t size, bool *ok)
 {
@@ -114,12 +78,12 @@ enum pdl_status net_rounds_create(struct net_rounds **out, struct net_sim *sim,
 /* ---- counting a stretch and going back ------------------------------------- */
 
 /* Brings the messages of a stretch to the links' counters. */
-static void count_stretch(struct net_rounds *r)
+void net_rounds_count(struct net_rounds *r)
 {
     struct net_wire *w = &r->sim->wire;
 
     for (int i = 0; i < r->nranks && r->counted; i++) {
-        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
+        const struct net_lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
 
         if (r->to[i] < 0)
             continue;
@@ -206,144 +170,6 @@ static bool together(struct net_rounds *r)
     return true;
 }
 
-/* ---- reading a round --------------------------------------------------------- */
-
-/* Does the operation wait for the one before, and for no later one? */
-static bool follows(const struct pdl_traffic_op *op, int64_t i)
-{
-    bool last = i == 0;
-
-    for (int k = 0; k < op->nafter; k++) {
-        if (op->after[k] >= i || op->after[k] < 0)
-            return false;
-        last = last || op->after[k] == i - 1;
-    }
-    return last;
-}
-
-enum { ODD, NEW_PEERS, NEW_BYTES, SAME };
-
-/* Reads operation i of all ranks; how it compares with what is there. */
-static int read_round(struct net_rounds *r, int64_t i)
-{
-    const struct pdl_traffic *traffic = r->sim->traffic;
-    bool peers = r->counted, bytes = true;
-    struct pdl_traffic_op op;
-
-    for (int k = 0; k < r->nranks; k++) {
-        op.send_to = op.recv_from = -1;
-        op.send_bytes = op.recv_bytes = 0;
-        op.nafter = 0;
-        op.compute_s = 0;
-        if (i < r->sim->nops[k]) {
-            traffic->op(traffic->ctx, k, i, &op);
-            if (op.nafter < 0 || op.nafter > 4 || op.compute_s != 0 ||
-                !follows(&op, i))
-                return ODD;
-        }
-        if (op.send_to != r->to[k] || op.recv_from != r->from[k]) {
-            if (peers)
-                count_stretch(r);
-            peers = false;
-            if (op.send_to < -1 || op.send_to >= r->nranks ||
-                op.recv_from < -1 || op.recv_from >= r->nranks)
-                return ODD;
-            r->to[k] = op.send_to;
-            r->from[k] = op.recv_from;
-        }
-        bytes = bytes && op.send_bytes == r->send[k];
-        r->send[k] = op.send_bytes;
-        r->recv[k] = op.recv_bytes;
-    }
-    return !peers ? NEW_PEERS : bytes ? SAME : NEW_BYTES;
-}
-
-static bool matched(const struct net_rounds *r)
-{
-    for (int i = 0; i < r->nranks; i++) {
-        int to = r->to[i];
-
-        if (to >= 0 &&
-            (r->from[to] != i || r->recv[to] != r->send[i] || r->send[i] < 0))
-            return false;
-        if (r->from[i] >= 0 && r->to[r->from[i]] != i)
-            return false;
-    }
-    return true;
-}
-
-static bool widen(struct net_rounds *r, int nuses)
-{
-    if (nuses <= r->stride)
-        return true;
-    r->stride = nuses + 8;
-    r->uses = pdl_arena_alloc(r->sim->wire.arena, (size_t)r->nranks + 1,
-                              (size_t)r->stride * sizeof *r->uses);
-    return r->uses;
-}
-
-/* Finds the way of rank i's message. False: no memory, or the lanes so far
- * must be made again. */
-static bool make_lane(struct net_rounds *r, int i)
-{
-    struct net_sim *s = r->sim;
-    struct net_message *msg = &s->wire.msg;
-    struct net_send send = net_sim_send(s, i, r->to[i], r->send[i]);
-    struct lane *lane = &r->lane[i];
-    struct lane_use *u;
-    int stride = r->stride;
-
-    net_model_message(&s->wire.model, &send, msg);
-    if (!widen(r, msg->nuses))
-        return false;
-    *lane = (struct lane){
-        .latency_s = msg->latency_s,
-        .rate = msg->rate,
-        .nuses = msg->nuses,
-        .nlinks = msg->nlinks,
-        .detached = net_model_detached(&s->wire.model, r->send[i])};
-    u = r->uses + (size_t)i * (size_t)r->stride;
-    for (int k = 0; k < msg->nuses; k++)
-        u[k] = (struct lane_use){msg->uses[k].amount, msg->uses[k].link,
-                                 msg->times[k]};
-    return r->stride == stride;
-}
-
-static void time_lanes(struct net_rounds *r)
-{
-    bool zero = r->sim->config->zero_bytes;
-
-    for (int i = 0; i < r->nranks; i++)
-        if (r->to[i] >= 0)
-            r->lane[i].seconds =
-                zero ? 0 : (double)r->send[i] / r->lane[i].rate;
-}
-
-static bool make_lanes(struct net_rounds *r)
-{
-    r->disjoint = true;
-    for (int i = 0; i < r->nranks; i++)
-        if (r->to[i] >= 0 && !make_lane(r, i)) {
-            if (!r->uses)
-                return false;
-            i = -1; /* wider now: from the start */
-        }
-    memset(r->stamp, 0, (size_t)r->nlinks * sizeof *r->stamp);
-    for (int i = 0; i < r->nranks; i++) {
-        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
-
-        r->bytes[i] = 0;
-        r->seconds[i] = 0;
-        r->first[i] = INFINITY;
-        for (int k = 0; r->to[i] >= 0 && k < r->lane[i].nuses; k++)
-            if (r->stamp[u[k].link]++)
-                r->disjoint = false;
-    }
-    r->counted = true;
-    time_lanes(r);
-    return true;
-}
-
 /* ---- one round in time ------------------------------------------------------- */
 
 static double later(double a, double b)
@@ -375,7 +201,7 @@ static bool conflict(struct net_rounds *r)
     if (r->sim->config->share == PDL_SHARE_NONE)
         return false;
     for (int i = 0; i < r->nranks; i++) {
-        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
+        const struct net_lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
         double begin;
 
         if (r->to[i] < 0)
@@ -393,7 +219,7 @@ static bool conflict(struct net_rounds *r)
 static void follow_load(struct net_rounds *r)
 {
     for (int i = 0; i < r->nranks; i++) {
-        const struct lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
+        const struct net_lane_use *u = r->uses + (size_t)i * (size_t)r->stride;
         double amount = 0;
 
         if (r->to[i] < 0)
@@ -525,23 +351,23 @@ static enum pdl_status run_alike(struct net_rounds *r, int64_t n, int64_t round,
 /* Gets the round's lanes ready; false: this is no work for rounds. */
 static bool prepare(struct net_rounds *r, int64_t round, bool *check)
 {
-    int how = read_round(r, round);
+    int how = net_rounds_read(r, round);
     const struct net_sim *s = r->sim;
     bool sized =
         s->config->wire == PDL_WIRE_SMPI || s->wire.model.net->route_sized;
 
-    if (how == ODD || !matched(r))
+    if (how == NET_ODD || !net_rounds_match(r))
         return false;
-    if (how == NEW_BYTES && sized) {
-        how = NEW_PEERS;
-    } else if (how == NEW_BYTES) {
-        time_lanes(r);
+    if (how == NET_NEW_BYTES && sized) {
+        how = NET_NEW_PEERS;
+    } else if (how == NET_NEW_BYTES) {
+        net_rounds_time(r);
     }
-    if (how == NEW_PEERS) {
-        count_stretch(r);
+    if (how == NET_NEW_PEERS) {
+        net_rounds_count(r);
         if (r->mark_round != round && together(r))
             set_mark(r, round);
-        if (!make_lanes(r))
+        if (!net_rounds_lanes(r))
             return false;
         note_first(r);
         *check = true;
@@ -601,7 +427,7 @@ enum pdl_status net_rounds_run(struct net_rounds *r, struct pdl_err *err)
         go_back(r);
         return PDL_OK;
     }
-    count_stretch(r);
+    net_rounds_count(r);
     set_finish(r, r->now);
     s->done = true;
     return PDL_OK;

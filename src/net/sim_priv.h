@@ -1,11 +1,14 @@
 /* Shared by the files of the simulator.
  *
- *   share.c   rates of the flows that are on the wire (max-min, incremental)
+ *   share.c   the flows that are on the wire, fill.c their rates (max-min)
+ *   paths.c   the way of a message where there are several
  *   clock.c   which flow has the next event
  *   wire.c    flows in time: latency, bytes at the shared rate, link counters
  *   model.c   what a message takes alone, by the wire model
- *   rounds.c  short cut: rounds of messages that never share a link
- *   events.c  ranks and their operations, event by event
+ *   rounds.c  short cut: rounds of messages that never share a link; lanes.c
+ *             reads them
+ *   events.c  ranks and their operations, event by event; window.c which
+ *             of them are looked at
  *   match.c   which send meets which receive
  *   sim.c     puts them together; flows.c the same for bare flows
  *   energy.c, bounds.c, path.c, timeline.c: what is read off a run */
@@ -118,6 +121,12 @@ static inline const struct net_use *net_share_uses(const struct net_share *s,
 {
     return (const struct net_use *)(const void *)s->uses.base +
            s->flows[flow].uses;
+}
+
+static inline struct net_ref *net_share_refs(const struct net_share *s,
+                                             int link)
+{
+    return (struct net_ref *)(void *)s->refs.base + s->links[link].refs;
 }
 
 /* ---- clock: the next of many events --------------------------------------- */

@@ -4,6 +4,12 @@
 
 #include "sim_priv.h"
 
+/* A flow that its bound may hold, and at which level. */
+struct net_bounded {
+    double level;
+    int flow;
+};
+
 enum { NET_QUEUE_BITS = 9, NET_QUEUE_BUCKETS = 16 << NET_QUEUE_BITS };
 
 struct net_queue_item {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SimGrid platform files in: the forms with one <cluster> (flat with or
- * without a backbone, TORUS, FAT_TREE, DRAGONFLY), inside any zones. The
- * attributes are written as one of our own topology texts and made from it,
- * so the same limits and messages hold. Loopback links, speeds and cores are
- * of no interest to a network and are skipped; anything that would change
- * routes (hosts, links, routes, a second cluster) is refused.
+ * SimGrid platform files in: one <cluster> (flat with or without a backbone,
+ * TORUS, FAT_TREE, DRAGONFLY), or hosts, routers, links and routes of one zone
+ * (simgrid_listing.c), inside any zones. A cluster's attributes are written as
+ * one of our own topology texts and made from it, so the same limits and
+ * messages hold. Loopback links, speeds and cores are of no interest to a
+ * network and are skipped; anything else that would change routes (a second
+ * cluster, routes between zones, peers, cabinets) is refused.
  *
  * Nothing is fetched: the DOCTYPE's DTD is not read, and a file that declares
  * entities is refused, so that none can grow. */
-#include "topo_priv.h"
+#include "simgrid_priv.h"
 
 #include <expat.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ struct reader {
     const char *value[NATTRIBUTES]; /* of the cluster; NULL: absent */
     int line, col, depth;
     bool found;
+    struct net_listing *listing;
     enum pdl_status status;
     struct pdl_err *err;
 };
@@ -61,7 +63,7 @@ static void stop(struct reader *rd, const char *what, const char *name)
 {
     if (rd->status == PDL_OK)
         rd->status =
-            pdl_fail(rd->err, PDL_EPARSE, AT "%s%.40s", rd->file,
+            pdl_fail(rd->err, PDL_EPARSE, AT "%.200s%.40s", rd->file,
                      (int)XML_GetCurrentLineNumber(rd->xml),
                      (int)XML_GetCurrentColumnNumber(rd->xml) + 1, what, name);
     XML_StopParser(rd->xml, XML_FALSE);
@@ -93,11 +95,20 @@ static void platform(struct reader *rd, const XML_Char **atts)
             stop(rd, "platform version 4 is read, not ", atts[1]);
 }
 
+static void stop_listing(struct reader *rd, const struct pdl_err *why)
+{
+    if (net_listing_status(rd->listing) == PDL_ENOMEM)
+        rd->status = PDL_ENOMEM;
+    stop(rd, why->msg, "");
+}
+
 static void XMLCALL on_start(void *ctx, const XML_Char *name,
                              const XML_Char **atts)
 {
-    static const char *const skipped[] = {"zone", "AS", "config", "prop"};
+    static const char *const skipped[] = {"config", "prop", "disk"};
     struct reader *rd = ctx;
+    struct pdl_err inner = {"", ""};
+    bool listed = net_listing_start(rd->listing, name, atts, &inner);
 
     if (++rd->depth > MAX_DEPTH) {
         stop(rd, "nested too deep", "");
@@ -111,24 +122,33 @@ static void XMLCALL on_start(void *ctx, const XML_Char *name,
         platform(rd, atts);
         return;
     }
+    if (net_listing_status(rd->listing) != PDL_OK) {
+        stop_listing(rd, &inner);
+        return;
+    }
     if (strcmp(name, "cluster") == 0) {
-        if (rd->found)
-            stop(rd, "more than one <cluster>", "");
+        if (rd->found || net_listing_done(rd->listing))
+            stop(rd, "more than one <cluster>, or one beside hosts", "");
         else
             cluster(rd, atts);
         return;
     }
+    if (listed && rd->found && net_listing_done(rd->listing))
+        stop(rd, "more than one <cluster>, or one beside hosts", "");
     for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++)
-        if (strcmp(name, skipped[i]) == 0)
-            return;
-    stop(rd, "only platforms of one <cluster> are read, not element ", name);
+        listed = listed || strcmp(name, skipped[i]) == 0;
+    if (!listed)
+        stop(rd, "this element of a platform is not read: ", name);
 }
 
 static void XMLCALL on_end(void *ctx, const XML_Char *name)
 {
     struct reader *rd = ctx;
+    struct pdl_err inner = {"", ""};
 
-    (void)name;
+    net_listing_end(rd->listing, name, &inner);
+    if (net_listing_status(rd->listing) != PDL_OK)
+        stop_listing(rd, &inner);
     rd->depth--;
 }
 
@@ -426,9 +446,9 @@ static enum pdl_status parse(struct reader *rd, struct pdl_bytes in)
                         XML_ErrorString(XML_GetErrorCode(rd->xml)));
     if (rd->status == PDL_ENOMEM)
         return pdl_fail(rd->err, PDL_ENOMEM, "%s: out of memory", rd->file);
-    if (rd->status == PDL_OK && !rd->found)
-        return pdl_fail(rd->err, PDL_EPARSE, "%s: no <cluster> in it",
-                        rd->file);
+    if (rd->status == PDL_OK && !rd->found && !net_listing_done(rd->listing))
+        return pdl_fail(rd->err, PDL_EPARSE,
+                        "%s: neither a <cluster> nor hosts in it", rd->file);
     return rd->status;
 }
 
@@ -440,11 +460,17 @@ enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,
     struct reader rd = {.arena = a, .file = name, .err = err};
     enum pdl_status st;
 
+    if (net_listing_create(a, &rd.listing) != PDL_OK)
+        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
     rd.xml = XML_ParserCreate(NULL);
     if (!rd.xml)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", name);
     st = parse(&rd, in);
     XML_ParserFree(rd.xml);
     rd.xml = NULL;
-    return st == PDL_OK ? make(&rd, out) : st;
+    if (st != PDL_OK)
+        return st;
+    return rd.found
+               ? make(&rd, out)
+               : net_listed_make(net_listing_done(rd.listing), name, out, err);
 }

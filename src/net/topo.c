@@ -45,7 +45,7 @@ static const struct pdl_topo *const topos[] = {
 enum { NTOPOS = sizeof topos / sizeof topos[0] };
 
 enum { BW, LAT, DUPLEX, PATHS };
-enum { MAX_FILE = 16 << 20 };
+enum { MAX_FILE = 128 << 20 };
 
 // clang-format off
 const struct pdl_param pdl_topo_common[] = {
@@ -189,7 +189,7 @@ static void set_common(struct pdl_topo_values *v, int which,
         v->shared = val->i == 1;
         v->duplex_given = given;
     } else {
-        v->spread = (enum pdl_spread)val->i;
+        v->spread = (enum pdl_path_spread)val->i;
     }
 }
 
@@ -379,7 +379,7 @@ static enum pdl_status all_given(const struct pdl_topo_values *v,
 }
 
 /* paths=, and routing=ecmp of the generators that have it. */
-static enum pdl_spread spread_of(const struct pdl_topo_values *v)
+static enum pdl_path_spread spread_of(const struct pdl_topo_values *v)
 {
     for (int i = 0; i < v->topo->nparams; i++) {
         const struct pdl_param *p = &v->topo->params[i];

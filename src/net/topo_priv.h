@@ -32,10 +32,10 @@ struct pdl_topo_values {
     struct net_value v[NET_MAX_PARAMS]; /* in the order of topo->params */
     double bytes_per_s, latency_s;      /* bw=, lat= */
     bool bw_given, lat_given;
-    bool shared, duplex_given;  /* duplex=shared */
-    enum pdl_spread spread;     /* paths= */
-    int depth;                  /* of topologies in parentheses */
-    double limiter_bytes_per_s; /* net_limit() was applied; 0: not */
+    bool shared, duplex_given;   /* duplex=shared */
+    enum pdl_path_spread spread; /* paths= */
+    int depth;                   /* of topologies in parentheses */
+    double limiter_bytes_per_s;  /* net_limit() was applied; 0: not */
 };
 
 /* Parses "8x8x16". */
@@ -166,7 +166,7 @@ enum pdl_status net_graph_floyd(pdl_arena *a, const struct pdl_net *net,
 int net_route_floyd(const struct pdl_net *net, int src, int dst, int *links);
 /* The same network with several ways for a pair (paths.c). */
 enum pdl_status net_spread(pdl_arena *a, const struct pdl_net *inner,
-                           enum pdl_spread how, const struct pdl_net **out,
+                           enum pdl_path_spread how, const struct pdl_net **out,
                            struct pdl_err *err);
 
 /* Distances in cables from a vertex (-1: cannot be reached); queue has room

@@ -136,11 +136,15 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
     if (w.level > 0) {
         if (o->sys->network.step_s > 0)
             w.alpha_s = o->sys->network.step_s;
-        w.flows = rings_out_of_node(o, rank, group);
+        w.flows = oracle_without(o, ORACLE_SHARING)
+                      ? 1
+                      : rings_out_of_node(o, rank, group);
         w.bytes_per_s = share_of_node(o, l, w.flows, gradient) / congestion;
     } else {
         w.bytes_per_s = inside_node(o, gradient);
     }
+    if (oracle_without(o, ORACLE_LATENCY))
+        w.alpha_s = 0;
     return w;
 }
 
@@ -286,6 +290,9 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLGATHER:
         return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
+    case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
+        in = o->p->tensors[x->in[0]].of > 0 ? in : out;
+        return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_SEND:
         return w.alpha_s + in / w.bytes_per_s;
     default: /* alltoall, halo */

@@ -205,7 +205,8 @@ static bool reads_twice(const struct oracle *o, int op)
     const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
     size_t len = strlen(name);
 
-    if (len < 5 || strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
+    if (oracle_without(o, ORACLE_REREAD) || len < 5 ||
+        strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
         x->pass != PDL_FORWARD)
         return false;
     for (int i = op + 1; i < o->p->nops && i < op + 6; i++)

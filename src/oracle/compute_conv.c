@@ -98,6 +98,7 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
         .tile_s = pe->k.conv_tile_s,
         .epilogue = pe->k.conv_epilogue,
         .core = pe->core,
+        .flat = pe->flat,
     };
 
     if (groups > 1 && (c < FEW || f < FEW))

@@ -67,9 +67,9 @@ double oracle_gemm_seconds(const struct oracle_gemm *g)
 
     if (!(g->m > 0 && g->n > 0 && g->k > 0))
         return 0;
-    if (g->core)
-        best = 2 * g->m * g->n * g->k / g->rate + g->tile_s;
-    for (int i = 0; i < NTILES && !g->core; i++) {
+    if (g->flat || g->core)
+        best = 2 * g->m * g->n * g->k / g->rate + (g->core ? g->tile_s : 0);
+    for (int i = 0; i < NTILES && !g->flat && !g->core; i++) {
         double x;
 
         if (tiles[i].m < g->least_m || tiles[i].n < g->least_n)
@@ -108,6 +108,7 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s)
         .tile_s = pe->k.matmul_tile_s,
         .epilogue = pe->k.matmul_epilogue,
         .core = pe->core,
+        .flat = pe->flat,
     };
 
     if (s->pass == PDL_BACKWARD_DATA) {

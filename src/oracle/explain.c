@@ -478,6 +478,16 @@ static void faster_arithmetic(struct pdl_system *s)
     }
 }
 
+static void faster_storage(struct pdl_system *s)
+{
+    s->storage.bytes_per_s *= MORE;
+    s->storage.node_bytes_per_s *= MORE;
+    s->storage.latency_s /= MORE;
+    s->storage.contention_s /= MORE;
+    s->node.storage.bytes_per_s *= MORE;
+    s->node.host.pcie_bytes_per_s *= MORE;
+}
+
 /* A level lies in the list of levels; what overrides it there lies beside. */
 static void faster_level(struct pdl_system *s, struct pdl_level *levels, int i,
                          bool latency)
@@ -550,7 +560,7 @@ static enum pdl_status find_gains(const struct why *w,
     struct pdl_system better = *w->sys;
     enum pdl_status st;
 
-    out->gains = PDL_NEW(w->arena, struct pdl_gain, 3 + 2 * w->sys->nlevels);
+    out->gains = PDL_NEW(w->arena, struct pdl_gain, 4 + 2 * w->sys->nlevels);
     if (!out->gains)
         return pdl_fail(w->err, PDL_ENOMEM, "out of memory");
     faster_arithmetic(&better);
@@ -563,6 +573,10 @@ static enum pdl_status find_gains(const struct why *w,
     better.pe.memory_bytes = (int64_t)((double)better.pe.memory_bytes * MORE);
     if (st == PDL_OK)
         st = price_gain(w, "memory", &better, out);
+    better = *w->sys;
+    faster_storage(&better);
+    if (st == PDL_OK && w->x->io_s > 0)
+        st = price_gain(w, "io", &better, out);
     return st == PDL_OK ? price_levels(w, out) : st;
 }
 

@@ -14,6 +14,8 @@
 enum { ROUNDS = 40, LEAST_ROUNDS = 12, RESTARTS = 4 };
 static const double FIRST_STEP = .3, GROW = 1.3, SHRINK = .5, GAIN = 1e-9;
 static const double PROBE = 1.25;
+/* 80 % of a normal distribution is within 1.28 deviations. */
+static const double IN_80_PERCENT = 1.2816;
 
 struct search {
     struct pdl_system *sys;
@@ -130,6 +132,10 @@ static bool forget_unidentified(struct search *s, int rows,
     for (int i = 0; i < s->n; i++) {
         out->sensitivity[i] = sensitivity(s, i, error);
         out->identified[i] = out->sensitivity[i] > least;
+        out->spread[i] =
+            out->identified[i]
+                ? IN_80_PERCENT * log(PROBE) * sqrt(least / out->sensitivity[i])
+                : log(PDL_PRIOR_FACTOR);
     }
     for (int i = 0; i < s->n; i++)
         if (!out->identified[i]) {

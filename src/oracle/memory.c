@@ -10,6 +10,7 @@
 #include <string.h>
 
 struct tally {
+    int64_t updated;     /* bytes of weights that this rank updates */
     const int64_t *size; /* bytes of each tensor on this rank */
     int64_t live[8];     /* by enum pdl_plan_kind */
 };
@@ -37,7 +38,7 @@ static void note(const struct oracle *o, const struct tally *t,
                  struct pdl_projection *out)
 {
     int64_t weights = t->live[PDL_PLAN_WEIGHT];
-    int64_t state = weights * o->opt->optimizer_slots;
+    int64_t state = t->updated * o->opt->optimizer_slots;
     int64_t all = sum(t) + state;
 
     if (all <= out->allocated_bytes)
@@ -49,6 +50,13 @@ static void note(const struct oracle *o, const struct tally *t,
     out->activations_bytes = all - weights - state - out->gradients_bytes;
 }
 
+/* Weights are there all the time: an update or a gather only renews them. */
+static bool is_kept(const struct oracle *o, int t)
+{
+    return o->p->tensors[t].kind == PDL_PLAN_WEIGHT ||
+           o->p->tensors[t].kind == PDL_PLAN_STATE;
+}
+
 static void walk(const struct oracle *o, int stage, int first_item, int nitems,
                  struct tally *t, struct pdl_projection *out)
 {
@@ -57,8 +65,8 @@ static void walk(const struct oracle *o, int stage, int first_item, int nitems,
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
-            for (int j = 0; op->kind != PDL_PLAN_OP_UPDATE && j < op->nout; j++)
-                if (in_stage(o, op->out[j], stage))
+            for (int j = 0; j < op->nout; j++)
+                if (in_stage(o, op->out[j], stage) && !is_kept(o, op->out[j]))
                     t->live[o->p->tensors[op->out[j]].kind] +=
                         t->size[op->out[j]];
             note(o, t, out);
@@ -67,39 +75,96 @@ static void walk(const struct oracle *o, int stage, int first_item, int nitems,
         }
 }
 
-/* Micro-batches whose activations a stage holds at a time: all of them under
- * GPipe, as many as there are stages from here on under 1F1B. */
-static int64_t in_flight(const struct oracle *o, int stage)
+/* Optimizer state goes with what the rank updates: its weights, or with ZeRO
+ * its parts of them. */
+static int64_t updated(const struct oracle *o, const struct pdl_plan_stage *s,
+                       const int64_t *size)
 {
-    int64_t m = o->p->micro_batches, rest = o->p->nstages - stage;
+    int64_t n = 0;
 
-    if (o->p->nstages == 1)
-        return 1; /* accumulation: one after the other */
-    return o->p->strategy->schedule == PDL_SCHEDULE_GPIPE || m < rest ? m
-                                                                      : rest;
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            const struct pdl_plan_op *op =
+                &o->p->ops[o->p->items[i].first_op + k];
+
+            for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout; j++)
+                n += size[op->out[j]];
+        }
+    return n;
 }
 
-static void by_lifetimes(const struct oracle *o, int stage, const int64_t *size,
-                         struct pdl_projection *out)
+/* What stays while other stages of the lane run. */
+struct held {
+    int64_t saved, gradients;
+};
+
+static struct tally start_tally(const struct oracle *o, int lane,
+                                const int64_t *size)
 {
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
     struct tally t = {.size = size};
-    int64_t saved;
 
     for (int i = 0; i < o->p->ntensors; i++) {
         enum pdl_plan_kind k = o->p->tensors[i].kind;
 
-        if (in_stage(o, i, stage) &&
+        if (o->p->tensors[i].stage % o->p->lanes == lane &&
             (k == PDL_PLAN_WEIGHT || k == PDL_PLAN_INPUT ||
              k == PDL_PLAN_LABEL))
             t.live[k] += size[i];
     }
+    for (int s = lane; s < o->p->nstages; s += o->p->lanes)
+        t.updated += updated(o, &o->p->stages[s], size);
+    return t;
+}
+
+/* One stage of the lane, the others holding what they hold. */
+static struct held walk_stage(const struct oracle *o, int stage,
+                              const struct tally *start,
+                              const struct held *others,
+                              struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    struct tally t = *start;
+    int64_t before = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC];
+    struct held mine;
+
+    t.live[PDL_PLAN_ACTIVATION] += others->saved;
+    t.live[PDL_PLAN_WEIGHT_GRADIENT] += others->gradients;
     walk(o, stage, s->first_forward, s->nforward, &t, out);
-    saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_INPUT] +
-            t.live[PDL_PLAN_STATISTIC];
-    t.live[PDL_PLAN_ACTIVATION] += saved * (in_flight(o, stage) - 1);
+    mine.saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC] -
+                 before - others->saved + t.live[PDL_PLAN_INPUT];
+    t.live[PDL_PLAN_ACTIVATION] +=
+        mine.saved * (oracle_in_flight(o, stage) - 1);
     walk(o, stage, s->first_backward, s->nbackward, &t, out);
+    mine.gradients = t.live[PDL_PLAN_WEIGHT_GRADIENT] - others->gradients;
     walk(o, stage, s->first_update, s->nupdate, &t, out);
+    mine.saved *= oracle_in_flight(o, stage);
+    return mine;
+}
+
+static void by_lifetimes(const struct oracle *o, int lane, const int64_t *size,
+                         struct pdl_projection *out)
+{
+    struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
+    struct held nothing = {0, 0}, all = {0, 0}, one[ORACLE_MAX_STAGES];
+    struct tally start = start_tally(o, lane, size);
+    int n = o->p->nstages / o->p->lanes;
+
+    if (n == 1) {
+        walk_stage(o, lane, &start, &nothing, out);
+        return;
+    }
+    for (int k = 0; k < n; k++) {
+        one[k] =
+            walk_stage(o, lane + k * o->p->lanes, &start, &nothing, &ignored);
+        all.saved += one[k].saved;
+        all.gradients += one[k].gradients;
+    }
+    for (int k = 0; k < n; k++) {
+        struct held others = {all.saved - one[k].saved,
+                              all.gradients - one[k].gradients};
+
+        walk_stage(o, lane + k * o->p->lanes, &start, &others, out);
+    }
 }
 
 /* ---- the papers' closed form ----------------------------------------------- */
@@ -161,7 +226,7 @@ static void by_paper(const struct oracle *o, int stage, int64_t rank,
     int64_t act, weights = 0;
 
     buffers(o, stage, rank, size);
-    act = layer_buffers(o, stage, size) * in_flight(o, stage);
+    act = layer_buffers(o, stage, size) * oracle_in_flight(o, stage);
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
 
@@ -181,7 +246,9 @@ static void sizes(const struct oracle *o, int stage, int64_t rank,
                   int64_t *size)
 {
     for (int i = 0; i < o->p->ntensors; i++)
-        size[i] = in_stage(o, i, stage) ? size_of(o, i, rank) : 0;
+        size[i] = o->p->tensors[i].stage % o->p->lanes == stage % o->p->lanes
+                      ? size_of(o, i, rank)
+                      : 0;
 }
 
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
@@ -200,7 +267,7 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
                 continue;
             if (o->p->strategy->memory_paper) {
                 by_paper(o, s, r.rank[i], size, out);
-            } else {
+            } else if (s < o->p->lanes) {
                 sizes(o, s, r.rank[i], size);
                 by_lifetimes(o, s, size, out);
             }

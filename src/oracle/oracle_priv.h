@@ -12,6 +12,7 @@ struct oracle_pe {
     double l2_bytes;
     bool vector; /* no matrix units at this precision */
     bool core;   /* processor cores: register tiles, which no shape wastes */
+    bool flat;   /* no tiles, no waves: the rate whatever the shape */
     struct pdl_kernels k;
 };
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
@@ -23,6 +24,7 @@ struct oracle_gemm {
     double fill, tile_s, epilogue;
     double least_m, least_n; /* smallest tile there is; 0: any */
     bool core;
+    bool flat;
 };
 double oracle_gemm_seconds(const struct oracle_gemm *g);
 double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
@@ -72,6 +74,30 @@ struct oracle {
     struct oracle_memo *memo;     /* NULL: nothing is remembered */
 };
 
+/* effects.c: those that pdl_oracle_options.without counts, in its order */
+enum oracle_effect {
+    ORACLE_SHARING,
+    ORACLE_CHANNEL,
+    ORACLE_LATENCY,
+    ORACLE_SYNC,
+    ORACLE_STAGING,
+    ORACLE_VOLUMES,
+    ORACLE_COPIES,
+    ORACLE_HOST,
+    ORACLE_FILES,
+    ORACLE_LOCKS,
+    ORACLE_TILES,
+    ORACLE_REREAD,
+};
+bool oracle_without(const struct oracle *o, enum oracle_effect e);
+/* Points o to changed copies, kept in c, where an effect is left out. */
+struct oracle_changed {
+    struct pdl_oracle_options opt;
+    struct pdl_framework framework;
+    struct pdl_system sys;
+};
+void oracle_leave_out(struct oracle *o, struct oracle_changed *c);
+
 /* project.c: pdl_project, and what happened when (record may be NULL) */
 enum pdl_status oracle_project(const struct pdl_plan *plan,
                                const struct pdl_system *sys,
@@ -113,11 +139,21 @@ bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
  * true where an equal one was asked for before, else *out waits for it */
 struct oracle_price {
     double seconds, flows;
+    int level; /* the highest that a rank crosses */
 };
 bool oracle_memo_make(struct oracle *o);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
+enum { ORACLE_MAX_STAGES = 256 };
+/* pipeline.c: from the first task to the last, < 0: out of memory; tasks of a
+ * stage whose activations its PEs hold at a time */
+double oracle_makespan(const struct oracle *o, const double *forward,
+                       const double *backward);
+int64_t oracle_in_flight(const struct oracle *o, int stage);
+/* io.c: seconds that reading, staging and opening files add to the rest of the
+ * step */
+double oracle_io(const struct oracle *o, double rest_s);
 /* memory.c */
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 

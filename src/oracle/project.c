@@ -3,7 +3,7 @@
  * A plan's step on a system: every operation priced on representative ranks
  * (the slowest counts: collectives wait for it), run on two streams so that
  * gradient exchange hides behind backward where overlap is on, and pipelines
- * by an event simulation of their schedule. */
+ * by an event simulation of their schedule (pipeline.c). */
 #include "oracle_priv.h"
 
 #include <math.h>
@@ -12,7 +12,9 @@
 /* Seconds of one stage for one micro-batch, and once a step. */
 struct stage_time {
     double forward, backward, update;
+    double recompute; /* of backward: forward operations once more */
     double layer_comm, halo, p2p, gradient_comm;
+    double layer_between;               /* of layer_comm: leaves nodes */
     double forward_comm, backward_comm; /* inside forward and backward */
     double forward_send, backward_send; /* to other stages, inside those */
     double exposed_gradients; /* exchange that backward does not hide */
@@ -29,16 +31,17 @@ static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
            !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
 }
 
-static double slowest(const struct oracle *o, int op,
-                      const struct oracle_ranks *r, bool comm, bool gradient,
-                      struct pdl_projection *out)
+static const struct oracle_price *slowest(const struct oracle *o, int op,
+                                          const struct oracle_ranks *r,
+                                          bool comm, bool gradient,
+                                          struct pdl_projection *out)
 {
     struct oracle_price *p;
 
     if (!oracle_recall(o, op, r->stage, gradient, &p))
         for (int i = 0; i < r->n; i++) {
             double flows = 0, t;
-            int level;
+            int level = 0;
 
             if (!is_new(o, op, r, i, comm, gradient))
                 continue;
@@ -46,10 +49,11 @@ static double slowest(const struct oracle *o, int op,
                      : oracle_compute(o, op, r->rank[i]);
             p->seconds = t > p->seconds ? t : p->seconds;
             p->flows = flows > p->flows ? flows : p->flows;
+            p->level = level > p->level ? level : p->level;
         }
     if (p->flows > out->contention)
         out->contention = p->flows;
-    return p->seconds;
+    return p;
 }
 
 static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
@@ -68,7 +72,8 @@ enum phase { FORWARD, BACKWARD, UPDATE };
  * overlap, when backward is over) and the exchange before it is done. */
 struct streams {
     double compute, network;
-    double *ready; /* of each tensor */
+    double prefetch; /* compute was here when weights were last gathered */
+    double *ready;   /* of each tensor */
     bool overlap;
 };
 
@@ -76,6 +81,20 @@ static bool is_comm(enum pdl_plan_op_kind kind)
 {
     return kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND &&
            kind != PDL_PLAN_OP_SLICE;
+}
+
+/* ZeRO: weights on their way to a layer, gradients on their way to their
+ * parts. A gather may start when the one before it did, one block ahead. */
+static bool is_weight_traffic(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    enum pdl_plan_kind kind =
+        x->nin > 0 ? o->p->tensors[x->in[0]].kind : PDL_PLAN_ACTIVATION;
+
+    return (x->kind == PDL_PLAN_OP_ALLGATHER && kind == PDL_PLAN_WEIGHT) ||
+           ((x->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
+             x->kind == PDL_PLAN_OP_ALLREDUCE) &&
+            kind == PDL_PLAN_WEIGHT_GRADIENT);
 }
 
 static double inputs_ready(const struct oracle *o, int op,
@@ -95,13 +114,18 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            double seconds, struct streams *c)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-    bool exchange =
-        phase == UPDATE && (is_comm(kind) || kind == PDL_PLAN_OP_RECV);
+    bool traffic = phase != UPDATE && is_weight_traffic(o, op);
+    bool exchange = traffic || (phase == UPDATE &&
+                                (is_comm(kind) || kind == PDL_PLAN_OP_RECV));
     double *stream = exchange ? &c->network : &c->compute;
     double start = inputs_ready(o, op, c);
 
     if (exchange && !c->overlap && c->compute > start)
         start = c->compute;
+    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) {
+        start = c->prefetch > start ? c->prefetch : start;
+        c->prefetch = c->compute;
+    }
     if (*stream > start)
         start = *stream;
     *stream = start + seconds;
@@ -111,6 +135,11 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
     }
     for (int k = 0; k < o->p->ops[op].nout; k++)
         c->ready[o->p->ops[op].out[k]] = *stream;
+}
+
+static bool is_forward(const struct pdl_plan_op *op)
+{
+    return op->kind == PDL_PLAN_OP_COMPUTE && op->pass == PDL_FORWARD;
 }
 
 static void add_items(const struct oracle *o, int first, int nitems,
@@ -126,7 +155,11 @@ static void add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            double s = slowest(o, op, r, comm, phase == UPDATE, out);
+            const struct oracle_price *price =
+                slowest(o, op, r, comm, phase == UPDATE, out);
+            double s = price->seconds;
+            double *busy;
+            int level = price->level;
 
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
@@ -137,9 +170,16 @@ static void add_items(const struct oracle *o, int first, int nitems,
             run_on_streams(o, op, phase, s, c);
             if (!comm) {
                 *compute += s;
+                if (phase == BACKWARD && is_forward(&o->p->ops[op]))
+                    t->recompute += s;
                 continue;
             }
-            *comm_phase(t, o->p->ops[op].kind, phase == UPDATE) += s;
+            busy = comm_phase(t, o->p->ops[op].kind, phase == UPDATE);
+            *busy += s;
+            if (busy == &t->layer_comm && level > 0)
+                t->layer_between += s;
+            if (phase != UPDATE && is_weight_traffic(o, op))
+                continue; /* what is not hidden shows as waiting */
             if (phase == FORWARD)
                 t->forward_comm += s;
             if (phase == BACKWARD)
@@ -157,117 +197,62 @@ static bool overlaps(const struct oracle *o)
            !(o->opt->framework && o->opt->framework->no_overlap);
 }
 
+/* What a phase took beyond its work; 0: what rounding leaves. */
+static double waiting(double took, double work)
+{
+    return took - work > 1e-9 * took ? took - work : 0;
+}
+
 static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     struct streams c = {.ready = ready, .overlap = overlaps(o)};
     struct oracle_ranks r;
-    double backward_end;
+    double forward_end, backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
     memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
     add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
+    forward_end = c.compute;
+    t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
     add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
     backward_end = c.compute;
+    t->backward_comm +=
+        waiting(backward_end - forward_end, t->backward + t->backward_comm);
     add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
     t->exposed_gradients = c.compute - backward_end - t->update;
-    if (t->exposed_gradients < 1e-15)
+    if (t->exposed_gradients < 1e-12 * c.compute)
         t->exposed_gradients = 0;
 }
 
-/* ---- pipelines ------------------------------------------------------------- */
-
-enum { MAX_STAGES = 256 };
-
-/* The makespan of m micro-batches through the stages: each stage runs its
- * order, a forward waits for the stage before, a backward for the one after.
- * GPipe: all forwards, then all backwards. 1F1B: stage i starts with
- * min(m, p - i) forwards, then alternates (Narayanan et al., SC 2021). */
-struct pipe {
-    const struct stage_time *t;
-    int64_t stages, micro;
-    bool gpipe;
-    double *done; /* [pass][stage][micro]; < 0: not yet */
-    double free_at[MAX_STAGES];
-    int64_t next[MAX_STAGES]; /* position in the stage's order */
-};
-
-/* The k-th task of a stage: >= 0 a forward of that micro-batch, else -1-b. */
-static int64_t task(const struct pipe *p, int64_t stage, int64_t k)
+/* Tasks of a stage include the messages that it waits for. */
+static double makespan(const struct oracle *o, const struct stage_time *t)
 {
-    int64_t warm = p->stages - stage < p->micro ? p->stages - stage : p->micro;
-    int64_t j;
+    double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
 
-    if (p->gpipe)
-        return k < p->micro ? k : -1 - (k - p->micro);
-    if (k < warm)
-        return k;
-    j = k - warm; /* alternate: backward, forward, ... then the rest back */
-    if (j < 2 * (p->micro - warm))
-        return j % 2 == 0 ? -1 - j / 2 : warm + j / 2;
-    return -1 - (j - (p->micro - warm));
-}
-
-static double *when(const struct pipe *p, int pass, int64_t stage,
-                    int64_t micro)
-{
-    return &p->done[(pass * p->stages + stage) * p->micro + micro];
-}
-
-/* Runs the stage's next task if what it waits for is done. */
-static bool advance(struct pipe *p, int64_t stage)
-{
-    const struct stage_time *t = &p->t[stage];
-    int64_t k, micro;
-    double ready = 0, start;
-    bool back;
-
-    if (p->next[stage] == 2 * p->micro)
-        return false;
-    k = task(p, stage, p->next[stage]);
-    back = k < 0;
-    micro = back ? -1 - k : k;
-    if (!back && stage > 0)
-        ready = *when(p, 0, stage - 1, micro);
-    if (back && stage < p->stages - 1)
-        ready = *when(p, 1, stage + 1, micro);
-    if (ready < 0)
-        return false;
-    start = ready > p->free_at[stage] ? ready : p->free_at[stage];
-    p->free_at[stage] = start + (back ? t->backward + t->backward_comm
-                                      : t->forward + t->forward_comm);
-    *when(p, back, stage, micro) = p->free_at[stage];
-    p->next[stage]++;
-    return true;
-}
-
-static double makespan(const struct oracle *o, const struct stage_time *t,
-                       pdl_arena *a)
-{
-    struct pipe p = {.t = t,
-                     .stages = o->p->nstages,
-                     .micro = o->p->micro_batches,
-                     .gpipe = o->p->strategy->schedule == PDL_SCHEDULE_GPIPE};
-    bool moved = true;
-    double end = 0;
-
-    p.done = o->record ? o->record->done
-                       : PDL_NEW(a, double, 2 * p.stages * p.micro);
-    if (!p.done)
-        return -1;
-    for (int64_t i = 0; i < 2 * p.stages * p.micro; i++)
-        p.done[i] = -1;
-    while (moved) {
-        moved = false;
-        for (int64_t s = 0; s < p.stages; s++)
-            while (advance(&p, s))
-                moved = true;
+    for (int s = 0; s < o->p->nstages; s++) {
+        forward[s] = t[s].forward + t[s].forward_comm;
+        backward[s] = t[s].backward + t[s].backward_comm;
     }
-    for (int64_t s = 0; s < p.stages; s++)
-        end = p.free_at[s] > end ? p.free_at[s] : end;
-    return end;
+    return oracle_makespan(o, forward, backward);
+}
+
+/* All stages of a lane, one after another on the same PEs. */
+static void add_stage(struct stage_time *sum, const struct stage_time *t)
+{
+    sum->forward += t->forward;
+    sum->backward += t->backward;
+    sum->update += t->update;
+    sum->recompute += t->recompute;
+    sum->layer_comm += t->layer_comm;
+    sum->halo += t->halo;
+    sum->p2p += t->p2p;
+    sum->gradient_comm += t->gradient_comm;
+    sum->forward_comm += t->forward_comm;
+    sum->backward_comm += t->backward_comm;
+    sum->exposed_gradients += t->exposed_gradients;
 }
 
 /* ---- the step ----------------------------------------------------------------- */
@@ -277,67 +262,49 @@ static double stage_busy(const struct stage_time *t)
     return t->forward + t->backward + t->forward_comm + t->backward_comm;
 }
 
-/* Every rank opens its log files on the shared disk, which serves one after
- * the other: a habit of the framework, not of the network. The locks of the
- * directory that they share go from client to client, so an open takes longer
- * the more of them there are. Layers that are split write theirs forward and
- * backward. */
-static double open_seconds(const struct oracle *o)
-{
-    const struct pdl_framework *f = o->opt->framework;
-    bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
-    bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
-                 oracle_has_axis(o, PDL_AXIS_CHANNEL);
-    double pes = (double)o->p->mesh->pes;
-    int opens;
-
-    if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
-        return 0;
-    opens = f->opens;
-    for (int i = 0; split && i < o->p->model->nnodes; i++) {
-        const char *op = o->p->model->nodes[i].op->name;
-
-        if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
-            opens += 2;
-    }
-    return opens * pes *
-           (o->sys->storage.latency_s +
-            (pes - 1) * o->sys->storage.contention_s);
-}
-
 static void fill_times(const struct oracle *o, const struct stage_time *t,
                        double span, struct pdl_projection *out)
 {
     double m = (double)o->p->micro_batches;
 
     out->forward_s = m * t->forward;
-    out->backward_s = m * t->backward;
+    out->backward_s = m * (t->backward - t->recompute);
+    out->recompute_s = m * t->recompute;
     out->update_s = t->update;
     out->layer_comm_s = m * t->layer_comm;
+    out->layer_between_s = m * t->layer_between;
     out->halo_s = m * t->halo;
     out->p2p_s = m * t->p2p;
     out->gradient_comm_s = t->gradient_comm;
-    out->compute_s = out->forward_s + out->backward_s + out->update_s;
+    out->compute_s =
+        out->forward_s + out->backward_s + out->recompute_s + out->update_s;
     out->comm_s =
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->io_s = open_seconds(o);
     out->bubble_s = span - m * stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
-    out->step_s =
-        out->compute_s + out->exposed_comm_s + out->bubble_s + out->io_s;
+    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s;
+    out->io_s = oracle_io(o, out->step_s);
+    out->step_s += out->io_s;
 }
 
-/* Stage `worst` is the critical one. */
-static bool fill_stage(const struct oracle *o, const struct stage_time *t,
-                       int worst, pdl_arena *a, struct pdl_projection *out)
+/* The busiest lane is the critical one. */
+static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
+                       struct pdl_projection *out)
 {
-    double span = makespan(o, t, a);
+    struct stage_time lane[ORACLE_MAX_STAGES] = {{0}};
+    double span = makespan(o, t);
+    int worst = 0;
 
+    for (int s = 0; s < o->p->nstages; s++)
+        add_stage(&lane[s % o->p->lanes], &t[s]);
+    for (int l = 0; l < o->p->lanes; l++)
+        if (stage_busy(&lane[l]) > stage_busy(&lane[worst]))
+            worst = l;
     if (span >= 0)
-        fill_times(o, &t[worst], span, out);
+        fill_times(o, &lane[worst], span, out);
     return span >= 0;
 }
 
@@ -366,6 +333,7 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
     for (int s = 0; s < n; s++) {
         x.forward = larger(x.forward, t[s].forward);
         x.backward = larger(x.backward, t[s].backward);
+        x.recompute = larger(x.recompute, t[s].recompute);
         x.update = larger(x.update, t[s].update);
         x.layer_comm = larger(x.layer_comm, t[s].layer_comm);
         x.halo = larger(x.halo, t[s].halo);
@@ -382,23 +350,22 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
     return x;
 }
 
-static double span_of(const struct oracle *o, const struct stage_time *each,
-                      pdl_arena *a)
+static double span_of(const struct oracle *o, const struct stage_time *each)
 {
-    struct stage_time t[MAX_STAGES];
+    struct stage_time t[ORACLE_MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++)
         t[s] = *each;
-    return makespan(o, t, a);
+    return makespan(o, t);
 }
 
 /* The plan's own schedule says how many slots a pass has. */
 static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
-                           pdl_arena *a, struct pdl_projection *out)
+                           struct pdl_projection *out)
 {
     struct stage_time x = slowest_of(t, o->p->nstages);
-    double slots = span_of(o, &(struct stage_time){.forward = 1}, a);
-    double span = span_of(o, &x, a);
+    double slots = span_of(o, &(struct stage_time){.forward = 1});
+    double span = span_of(o, &x);
     double messages = (slots - 1) * (x.forward_send + x.backward_send);
 
     if (slots < 0 || span < 0)
@@ -438,14 +405,15 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle o = {
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[MAX_STAGES] = {{0}};
+    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
+    struct oracle_changed changed;
     pdl_arena *a;
     double *ready;
     bool filled;
-    int worst = 0;
 
-    if (plan->nstages > MAX_STAGES)
-        return pdl_fail(err, PDL_EINVAL, "more than %d stages", MAX_STAGES);
+    if (plan->nstages > ORACLE_MAX_STAGES)
+        return pdl_fail(err, PDL_EINVAL, "more than %d stages",
+                        ORACLE_MAX_STAGES);
     if (plan->mesh->pes > pdl_system_pes(sys))
         return pdl_fail(err, PDL_EINVAL,
                         "the strategy needs %lld PEs, %s has %lld",
@@ -454,6 +422,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     if (oracle_allreduce_known(&o, err) != PDL_OK)
         return PDL_EINVAL;
     oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
@@ -461,13 +430,10 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
-    for (int s = 0; s < plan->nstages; s++) {
+    for (int s = 0; s < plan->nstages; s++)
         price_stage(&o, s, ready, &t[s], &x);
-        if (stage_busy(&t[s]) > stage_busy(&t[worst]))
-            worst = s;
-    }
-    filled = (in_lock_step(&o) ? fill_lock_step(&o, t, a, &x)
-                               : fill_stage(&o, t, worst, a, &x));
+    filled =
+        in_lock_step(&o) ? fill_lock_step(&o, t, &x) : fill_lanes(&o, t, &x);
     fill_rates(&o, &x);
     filled = filled && oracle_memory(&o, &x);
     pdl_arena_destroy(a);
@@ -477,10 +443,6 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         return pdl_fail(
             err, PDL_EINVAL, "allreduce=%s does not run on groups of this size",
             plan->strategy->allreduce ? plan->strategy->allreduce : "auto");
-    if (sys->projection_error > 0 && opt->parameters == PDL_EMPIRICAL) {
-        x.low_s = x.step_s * exp(-sys->projection_error);
-        x.high_s = x.step_s * exp(sys->projection_error);
-    }
     x.feasible = x.peak_bytes <= x.capacity_bytes;
     if (!x.feasible)
         x.reason = "more memory than a PE has";
@@ -518,8 +480,10 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     int t = x->nin > 0 ? x->in[0] : x->out[0];
     int64_t ranks[ORACLE_MAX_RANKS];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
+    struct oracle_changed changed;
 
     oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
         int level;

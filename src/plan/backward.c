@@ -145,16 +145,14 @@ static void keep_weight_grad(struct plan_lower *lo, int node, int j, int dw)
 
     if (dw < 0 || !w || lo->status != PDL_OK)
         return;
-    if (w->grad < 0) {
-        w->grad = dw;
-        return;
-    }
-    if (!plan_lie_alike(lo, dw, w->grad)) {
-        home = plan_layout_of(lo, w->tensor);
+    home = plan_zero_home(lo, w);
+    if (w->grad >= 0 && !plan_lie_alike(lo, dw, w->grad)) {
         dw = plan_move_to(lo, dw, &home);
         w->grad = plan_move_to(lo, w->grad, &home);
     }
-    w->grad = plan_add(lo, w->grad, dw);
+    w->grad = w->grad < 0 ? dw : plan_add(lo, w->grad, dw);
+    if (++w->made == w->uses && lo->strategy->zero >= 2)
+        w->grad = plan_zero_scatter(lo, w);
 }
 
 static bool is_learned(const struct plan_lower *lo, int node, int j)
@@ -164,17 +162,24 @@ static bool is_learned(const struct plan_lower *lo, int node, int j)
     return lo->model->tensors[n->weights[j]].kind == PDL_TENSOR_WEIGHT;
 }
 
-/* Was the operand gathered over positions from shards of sequence
- * parallelism? */
-static bool was_gathered(const struct plan_lower *lo, int shard, int whole)
+/* Was the operand gathered over positions, from shards of sequence or
+ * context parallelism? */
+static bool was_gathered(const struct plan_lower *lo, int node, int shard,
+                         int whole)
 {
     const struct pdl_plan_tensor *t = lo->tensors;
 
-    if (!lo->strategy->seq || lo->strategy->save_gathered || shard == whole)
+    if (lo->strategy->save_gathered || shard == whole)
         return false;
-    for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (t[shard].place.at[f] == 1 && t[whole].place.at[f] == PDL_REPLICATED)
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        const struct pdl_mesh_term *x = plan_term_of(lo, node, f);
+        bool axis = x && (x->axis == PDL_AXIS_CONTEXT ||
+                          (x->axis == PDL_AXIS_TENSOR && lo->strategy->seq));
+
+        if (axis && t[shard].place.at[f] == 1 &&
+            t[whole].place.at[f] == PDL_REPLICATED)
             return true;
+    }
     return false;
 }
 
@@ -189,7 +194,7 @@ static int kept_operand(struct plan_lower *lo, int node, int i)
 
     if (!v->versions ||
         lo->tensors[v->versions->tensor].stage != lo->tensors[x].stage ||
-        !was_gathered(lo, v->versions->tensor, x))
+        !was_gathered(lo, node, v->versions->tensor, x))
         return x;
     for (again = v->again; again; again = again->next)
         if (plan_lies(lo, again->tensor, &l))
@@ -261,6 +266,20 @@ static int new_dx(struct plan_lower *lo, int node, int i)
     return t;
 }
 
+/* The weight; with ZeRO 3 what was gathered for forward is gone. */
+static int kept_weight(struct plan_lower *lo, int node, int j)
+{
+    int w = lo->at[node].w[j];
+    const struct plan_weight *kept =
+        plan_weight_here(lo, lo->model->nodes[node].weights[j]);
+    struct plan_layout l;
+
+    if (lo->strategy->zero < 3 || !kept || kept->tensor == w)
+        return w;
+    l = plan_layout_of(lo, w);
+    return plan_move_to(lo, kept->tensor, &l);
+}
+
 /* What backward-data reads besides dy: weights, and what forward saved. */
 static int saved(struct plan_lower *lo, int node, int *in, int nin)
 {
@@ -269,7 +288,7 @@ static int saved(struct plan_lower *lo, int node, int *in, int nin)
 
     for (int j = 0; j < n->nweights; j++)
         if (j == 0 || !plan_rule_has_bias(n))
-            in[nin++] = at->w[j];
+            in[nin++] = kept_weight(lo, node, j);
     if (n->op->flags & PDL_OP_SAVES_X)
         for (int i = 0; i < n->nin; i++)
             in[nin++] = kept_operand(lo, node, i);

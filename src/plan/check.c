@@ -64,6 +64,20 @@ static enum pdl_status read_all(struct plan_check *c,
     return PDL_OK;
 }
 
+/* ZeRO: a weight is gathered from the parts that were updated. */
+static bool restores(const struct plan_check *c, const struct pdl_plan_op *o,
+                     int k)
+{
+    const struct pdl_plan_tensor *a, *b;
+
+    if (o->kind != PDL_PLAN_OP_ALLGATHER)
+        return false;
+    a = plan_check_tensor(c, o->in[k]);
+    b = plan_check_tensor(c, o->out[k]);
+    return a->kind == PDL_PLAN_STATE && b->kind == PDL_PLAN_WEIGHT &&
+           a->model_tensor == b->model_tensor;
+}
+
 static enum pdl_status write_all(struct plan_check *c,
                                  const struct pdl_plan_op *o)
 {
@@ -72,11 +86,11 @@ static enum pdl_status write_all(struct plan_check *c,
     for (int k = 0; k < o->nout; k++) {
         int t = o->out[k];
 
-        if (update != is_state(plan_check_tensor(c, t)))
+        if (update != is_state(plan_check_tensor(c, t)) && !restores(c, o, k))
             return BAD(c, "writes a tensor of the wrong kind");
         if (o->kind == PDL_PLAN_OP_SEND)
             continue; /* the receiver writes it */
-        if (!update && c->life[t] != UNWRITTEN)
+        if (!update && c->life[t] != UNWRITTEN && !restores(c, o, k))
             return BAD(c, "writes a tensor twice");
         c->life[t] = LIVE;
     }
@@ -211,6 +225,22 @@ static enum pdl_status same_places(struct plan_check *c,
     return PDL_OK;
 }
 
+/* Tensors of which a rank has only some are for experts. */
+static enum pdl_status only_experts(struct plan_check *c,
+                                    const struct pdl_plan_op *o)
+{
+    bool ours = o->kind == PDL_PLAN_OP_ALLTOALLV ||
+                o->kind == PDL_PLAN_OP_FREE ||
+                (o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 &&
+                 plan_is(&c->p->model->nodes[o->node], "experts"));
+
+    for (int k = 0; k < o->nin + o->nout && !ours; k++)
+        if (plan_check_tensor(c, k < o->nin ? o->in[k] : o->out[k - o->nin])
+                ->of > 0)
+            return BAD(c, "touches tokens that only experts have");
+    return PDL_OK;
+}
+
 static enum pdl_status placements(struct plan_check *c,
                                   const struct pdl_plan_op *o)
 {
@@ -248,6 +278,8 @@ static enum pdl_status run_items(struct plan_check *c, int first, int n,
             st = stages(c, o, stage);
             if (st == PDL_OK)
                 st = lifetimes(c, o);
+            if (st == PDL_OK)
+                st = only_experts(c, o);
             if (st == PDL_OK)
                 st = placements(c, o);
         }
@@ -318,24 +350,33 @@ static enum pdl_status no_deadlock(struct plan_check *c)
     return PDL_OK;
 }
 
-/* Every learned weight gets one update. */
+/* Every learned weight, and every part that stands for one, gets one update;
+ * a weight may get it by being gathered from its updated parts. */
 static enum pdl_status all_updated(struct plan_check *c)
 {
+    int *n = PDL_NEW(c->arena, int, c->p->ntensors + 1);
+
+    if (!n)
+        return pdl_fail(c->err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < c->p->nops; i++) {
+        const struct pdl_plan_op *o = &c->p->ops[i];
+
+        c->op = i;
+        for (int k = 0; k < o->nout; k++) {
+            if (restores(c, o, k) && n[o->in[k]] != 1)
+                return BAD(c, "gathers a weight before its parts are updated");
+            n[o->out[k]] += o->kind == PDL_PLAN_OP_UPDATE || restores(c, o, k);
+        }
+    }
     for (int t = 0; t < c->p->ntensors; t++) {
         const struct pdl_plan_tensor *x = plan_check_tensor(c, t);
-        int n = 0;
+        bool learned =
+            x->model_tensor >= 0 &&
+            c->p->model->tensors[x->model_tensor].kind == PDL_TENSOR_WEIGHT;
 
-        if (x->kind != PDL_PLAN_WEIGHT || x->model_tensor < 0 ||
-            c->p->model->tensors[x->model_tensor].kind != PDL_TENSOR_WEIGHT)
-            continue;
-        for (int i = 0; i < c->p->nops; i++)
-            for (int k = 0; c->p->ops[i].kind == PDL_PLAN_OP_UPDATE &&
-                            k < c->p->ops[i].nout;
-                 k++)
-                n += c->p->ops[i].out[k] == t;
-        if (n != 1)
+        if (is_state(x) && learned && n[t] != 1)
             return pdl_fail(c->err, PDL_EWRONG, "plan: %s is updated %d times",
-                            x->name, n);
+                            x->name, n[t]);
     }
     return PDL_OK;
 }

@@ -18,6 +18,9 @@ static bool step_fits(enum pdl_plan_op_kind kind, int from, int to)
         return from == PDL_PARTIAL && to >= 0;
     case PDL_PLAN_OP_ALLGATHER:
         return from >= 0 && to == PDL_REPLICATED;
+    case PDL_PLAN_OP_ALLTOALLV:
+        return (from >= 0 && to == PDL_REPLICATED) ||
+               (from == PDL_PARTIAL && to >= 0);
     case PDL_PLAN_OP_ALLTOALL:
         return from > PDL_PARTIAL && to > PDL_PARTIAL;
     case PDL_PLAN_OP_HALO:
@@ -36,6 +39,8 @@ static enum pdl_status one_move(struct plan_check *c,
 
     if (!plan_same_shape(a, b))
         return BAD(c, "changes the shape");
+    if (o->kind == PDL_PLAN_OP_ALLTOALLV && (a->of > 0) == (b->of > 0))
+        return BAD(c, "exchanges no tokens of experts");
     for (int f = 0; f < c->p->mesh->nfactors; f++) {
         int from = a->place.at[f], to = b->place.at[f];
 

@@ -30,6 +30,7 @@ static bool same_tensor(const struct pdl_plan *p,
     if (strcmp(a->name, b->name) != 0 || a->kind != b->kind ||
         a->dtype != b->dtype || !plan_same_shape(a, b) ||
         a->model_tensor != b->model_tensor || a->stage != b->stage ||
+        a->some != b->some || a->of != b->of ||
         memcmp(a->place.at, b->place.at, (size_t)p->mesh->nfactors) != 0)
         return false;
     for (int d = 0; d < a->ndims; d++)
@@ -74,8 +75,8 @@ static bool same_whole(const struct pdl_plan *a, const struct pdl_plan *b)
         a->mesh->nfactors != b->mesh->nfactors || a->batch != b->batch ||
         a->micro_batches != b->micro_batches || a->ntensors != b->ntensors ||
         a->nops != b->nops || a->nitems != b->nitems ||
-        a->nstages != b->nstages || a->pipe_factors != b->pipe_factors ||
-        a->nfallbacks != b->nfallbacks)
+        a->nstages != b->nstages || a->lanes != b->lanes ||
+        a->pipe_factors != b->pipe_factors || a->nfallbacks != b->nfallbacks)
         return false;
     for (int f = 0; f < a->mesh->nfactors; f++)
         if (a->mesh->factor[f] != b->mesh->factor[f])

@@ -7,9 +7,8 @@
 
 #include <string.h>
 
-/* The strategy's term that owns factor f at this node; NULL: none. */
-static const struct pdl_mesh_term *term_of(const struct plan_lower *lo,
-                                           int node, int f)
+const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
+                                         int f)
 {
     int c = lo->clause[node];
 
@@ -67,6 +66,8 @@ static const char *index_name(enum pdl_axis axis)
     return axis == PDL_AXIS_DATA      ? "samples"
            : axis == PDL_AXIS_FILTER  ? "filters"
            : axis == PDL_AXIS_CHANNEL ? "channels"
+           : axis == PDL_AXIS_EXPERT  ? "experts or samples"
+           : axis == PDL_AXIS_CONTEXT ? "positions"
            : axis == PDL_AXIS_TENSOR  ? "groups of heads"
                                       : "rows";
 }
@@ -244,9 +245,24 @@ static bool named_here(const struct plan_lower *lo, int node,
     return false;
 }
 
+/* context=N(a2a): positions everywhere, heads in attention (Jacobs et al.
+ * 2023); otherwise attention keeps the positions of its queries and gathers
+ * keys and values. */
+static bool cut_heads(const struct plan_lower *lo, int node,
+                      const struct pdl_mesh_term *t, struct plan_cut *cut)
+{
+    struct plan_site s;
+
+    plan_site_init(lo->model, node, 1, &s);
+    return t && t->axis == PDL_AXIS_CONTEXT &&
+           lo->strategy->context_kind == PDL_CONTEXT_A2A &&
+           plan_is(s.node, "attention") && plan_rule_follow(&s, 0, 2, cut) &&
+           (cut->items >= t->size || lo->opt->allow_empty);
+}
+
 static void find_cut(struct plan_lower *lo, int node, int f)
 {
-    const struct pdl_mesh_term *t = term_of(lo, node, f);
+    const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
     const struct pdl_node *n = &lo->model->nodes[node];
     struct plan_at *at = &lo->at[node];
     struct plan_cut *cut = &at->cut[f];
@@ -264,6 +280,9 @@ static void find_cut(struct plan_lower *lo, int node, int f)
             plan_fallback(lo, node, t->axis);
     }
     if (lo->strategy->exchange_paper && is_feature_axis(t))
+        return;
+    at->is_cut[f] = cut_heads(lo, node, t, cut);
+    if (at->is_cut[f])
         return;
     at->is_cut[f] = cut_by_inputs(lo, node, f, t, cut);
 }
@@ -342,6 +361,30 @@ int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward)
     return plan_move_frames(lo, tensor, frames);
 }
 
+/* A weight that is kept as `kept` and, where ZeRO updates a part of it, the
+ * part; returns it as the layer wants it. */
+static int new_weight(struct plan_lower *lo, int id, struct pdl_plan_tensor *t,
+                      const struct plan_layout *kept,
+                      const struct plan_layout *part,
+                      const struct plan_layout *wanted)
+{
+    struct plan_weight *w;
+
+    t->place = kept->place;
+    memcpy(t->unit, kept->unit, sizeof t->unit);
+    w = plan_new_weight(lo, id, plan_add_tensor(lo, t));
+    if (!w)
+        return -1;
+    w->uses = 1;
+    if (part) {
+        t->kind = PDL_PLAN_STATE;
+        t->place = part->place;
+        memcpy(t->unit, part->unit, sizeof t->unit);
+        w->state = plan_add_tensor(lo, t);
+    }
+    return plan_move_to(lo, w->tensor, wanted);
+}
+
 static int weight_of(struct plan_lower *lo, int node, int j)
 {
     const struct plan_at *at = &lo->at[node];
@@ -353,18 +396,22 @@ static int weight_of(struct plan_lower *lo, int node, int j)
                                 .dtype = lo->opt->dtype,
                                 .ndims = w->rank,
                                 .model_tensor = id};
-    struct plan_layout l = {.place = plan_everywhere()};
+    struct plan_layout l = {.place = plan_everywhere()}, part;
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
             cut_layout(&at->cut[f], f, at->cut[f].w[j], w->dim, 0, &l);
-    if (plan_weight_here(lo, id))
-        return plan_move_to(lo, plan_weight_here(lo, id)->tensor, &l);
+    made = plan_weight_here(lo, id);
+    if (made) {
+        made->uses++;
+        return plan_move_to(lo, made->tensor, &l);
+    }
     memcpy(t.dim, w->dim, (size_t)w->rank * sizeof t.dim[0]);
-    memcpy(t.unit, l.unit, sizeof t.unit);
-    t.place = l.place;
-    made = plan_new_weight(lo, id, plan_add_tensor(lo, &t));
-    return made ? made->tensor : -1;
+    part = l;
+    if (!plan_zero_part(lo, node, id, &part))
+        return new_weight(lo, id, &t, &l, NULL, &l);
+    return lo->strategy->zero == 3 ? new_weight(lo, id, &t, &part, NULL, &l)
+                                   : new_weight(lo, id, &t, &l, &part, &l);
 }
 
 /* ---- results ------------------------------------------------------------------ */
@@ -432,12 +479,14 @@ static struct pdl_place resolved(const struct plan_lower *lo, int node,
     struct pdl_place p = *raw;
 
     for (int f = 0; f < lo->mesh->nfactors; f++) {
-        const struct pdl_mesh_term *t = term_of(lo, node, f);
+        const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
         bool channel = t && t->axis == PDL_AXIS_CHANNEL;
 
         if (raw->at[f] == PDL_PARTIAL)
-            p.at[f] = channel && !paper && y->dim[c - 1] >= t->size ? (int8_t)c
-                      : by_positions(lo, t, y)                      ? 1
+            p.at[f] = t && t->axis == PDL_AXIS_EXPERT ? 0
+                      : channel && !paper && y->dim[c - 1] >= t->size
+                          ? (int8_t)c
+                      : by_positions(lo, t, y) ? 1
                                                : PDL_REPLICATED;
     }
     return p;
@@ -453,7 +502,8 @@ int plan_settle(struct plan_lower *lo, int node, int t)
         return t;
     p = lo->tensors[t].place;
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (p.at[f] == PDL_PARTIAL || is_feature_axis(term_of(lo, node, f)))
+        if (p.at[f] == PDL_PARTIAL ||
+            is_feature_axis(plan_term_of(lo, node, f)))
             p.at[f] = PDL_REPLICATED;
     return plan_move(lo, t, &p);
 }

@@ -13,24 +13,16 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    static const enum pdl_axis axes[] = {PDL_AXIS_EXPERT, PDL_AXIS_CONTEXT};
-    const char *what = s->zero                            ? "zero"
-                       : s->recompute                     ? "recompute"
-                       : s->swap_auto                     ? "swap"
-                       : s->offload_optimizer             ? "offload"
-                       : s->offload_activations           ? "offload"
-                       : s->compress_density > 0          ? "compress"
-                       : s->schedule > PDL_SCHEDULE_GPIPE ? "this schedule"
-                                                          : NULL;
+    const char *what = s->swap_auto              ? "swap"
+                       : s->offload_optimizer    ? "offload"
+                       : s->offload_activations  ? "offload"
+                       : s->compress_density > 0 ? "compress"
+                       : s->schedule > PDL_SCHEDULE_INTERLEAVED
+                           ? "this schedule"
+                           : NULL;
 
-    for (int c = 0; c < s->nclauses && !what; c++)
-        for (int t = 0; t < s->clause[c].nterms; t++)
-            for (size_t k = 0; k < sizeof axes / sizeof axes[0]; k++)
-                if (s->clause[c].term[t].axis == axes[k] &&
-                    s->clause[c].term[t].size[0] > 1)
-                    what = pdl_axis_name(axes[k]);
     if (!what)
-        return PDL_OK;
+        return plan_zero_check(s, err);
     return pdl_fail(err, PDL_EINVAL,
                     "strategy: %s is not implemented in plans yet", what);
 }
@@ -129,9 +121,11 @@ static void mark_gradients(struct plan_lower *lo)
 
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
-                               int *nstages, struct pdl_err *err)
+                               int *lanes, int *nstages, struct pdl_err *err)
 {
-    int64_t n = 1;
+    int64_t n = 1, v = s->schedule == PDL_SCHEDULE_INTERLEAVED
+                           ? s->virtual_stages > 0 ? s->virtual_stages : 2
+                           : 1;
 
     *factors = 0;
     for (int c = 0; c < s->nclauses; c++)
@@ -144,9 +138,15 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
     for (int f = 0; f < m->nfactors; f++)
         if (*factors >> f & 1)
             n *= m->factor[f];
-    if (n > 1 << 20)
+    if (n > 1 << 20 || v > 1 << 10)
         return pdl_fail(err, PDL_EINVAL, "strategy: too many stages");
-    *nstages = (int)n;
+    if (v > 1 && (n == 1 || plan_micro_batches(s) % n != 0))
+        return pdl_fail(err, PDL_EINVAL,
+                        "strategy: interleaved stages need a multiple of "
+                        "pipe=%lld micro-batches",
+                        (long long)n);
+    *lanes = (int)n;
+    *nstages = (int)(n * v);
     return PDL_OK;
 }
 
@@ -162,7 +162,10 @@ static struct pdl_place input_place(const struct plan_lower *lo,
 
     for (int i = 0; c >= 0 && i < lo->mesh->nterms[c]; i++) {
         const struct pdl_mesh_term *x = &lo->mesh->term[c][i];
-        int d = x->axis == PDL_AXIS_DATA ? 0
+        int d = x->axis == PDL_AXIS_DATA || x->axis == PDL_AXIS_EXPERT ? 0
+                : x->axis == PDL_AXIS_CONTEXT && lo->model->tokens > 0 &&
+                        m->rank >= 1 && m->rank <= 2
+                    ? 1
                 : x->axis == PDL_AXIS_SPATIAL && x->dim + 2 <= m->rank
                     ? x->dim + 2
                     : PDL_REPLICATED;
@@ -356,6 +359,15 @@ static void index_forward(struct plan_lower *lo)
         plan_fail(lo, "out of memory");
 }
 
+static bool has_axis(const struct pdl_strategy *s, enum pdl_axis axis)
+{
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == axis)
+                return true;
+    return false;
+}
+
 static void run(struct plan_lower *lo)
 {
     struct pdl_plan_stage *stages;
@@ -369,7 +381,7 @@ static void run(struct plan_lower *lo)
     if (lo->status != PDL_OK)
         return;
     lo->status = plan_find_pipe(lo->strategy, lo->mesh, &lo->plan.pipe_factors,
-                                &lo->plan.nstages, lo->err);
+                                &lo->plan.lanes, &lo->plan.nstages, lo->err);
     if (lo->status != PDL_OK)
         return;
     lo->status =
@@ -386,6 +398,10 @@ static void run(struct plan_lower *lo)
     forward(lo, stages);
     backward(lo, stages);
     update(lo, stages);
+    if (has_axis(lo->strategy, PDL_AXIS_EXPERT))
+        plan_route(lo);
+    plan_recompute(lo, stages);
+    plan_zero_join(lo);
     plan_insert_frees(lo);
     if (lo->status == PDL_OK)
         index_forward(lo);

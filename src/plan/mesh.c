@@ -76,9 +76,17 @@ static enum pdl_status product(const struct pdl_strategy *s, int i,
 {
     int64_t p = 1;
 
-    for (int t = m->nterms[i] - 1; t >= 0; t--)
+    for (int t = m->nterms[i] - 1; t >= 0; t--) {
+        int64_t group = s->zero_group, part;
+
+        /* zero=3:8 cuts a data axis at its groups of 8 */
+        if (m->term[i][t].axis == PDL_AXIS_DATA && group > 1 &&
+            m->term[i][t].size % group == 0 &&
+            (!pdl_mul64(p, group, &part) || !cut_add(cuts, part)))
+            return pdl_fail(err, PDL_EINVAL, "strategy: too many PEs");
         if (!pdl_mul64(p, m->term[i][t].size, &p) || !cut_add(cuts, p))
             return pdl_fail(err, PDL_EINVAL, "strategy: too many PEs");
+    }
     if (m->pes == 0)
         m->pes = p;
     if (p == m->pes)

@@ -179,7 +179,7 @@ static void read_strategy(struct reader *r)
         st = pdl_mesh_make(r->strategy, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,
-                            &r->p.nstages, &inner);
+                            &r->p.lanes, &r->p.nstages, &inner);
     place(r, st, &inner);
     if (st == PDL_OK && r->mesh->pes > PLAN_TEXT_MAX_PES)
         plan_lex_fail(&r->x, "more than %d PEs", PLAN_TEXT_MAX_PES);
@@ -509,6 +509,11 @@ static void read_tensor(struct reader *r)
     plan_lex_more(&r->x);
     if (plan_lex_take(&r->x, "of="))
         t.model_tensor = read_name(r, &r->tensor_names, "tensor");
+    if (plan_lex_more(&r->x) && plan_lex_take(&r->x, "some=")) {
+        t.some = plan_lex_int(&r->x, 1, INT64_C(1) << 40);
+        plan_lex_need(&r->x, "/");
+        t.of = plan_lex_int(&r->x, 1, INT64_C(1) << 40);
+    }
     plan_lex_done(&r->x);
     if (r->x.status == PDL_OK)
         check_dim_names(r, &t, dims);

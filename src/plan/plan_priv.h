@@ -120,6 +120,8 @@ struct plan_lower {
      * it, the gradient made there (-1: none yet) */
     struct plan_weight {
         int stage, tensor, grad;
+        int state;      /* the part that ZeRO 1 and 2 update; -1: none */
+        int uses, made; /* layers that use it; contributions to grad so far */
         struct plan_weight *next;
     } * *weight;
     /* gradients of tied weights that stages send each other */
@@ -128,7 +130,8 @@ struct plan_lower {
         bool raw; /* as it was made; else as the weight lies */
         struct plan_tie *next;
     } * ties;
-    int64_t samples; /* N: of one micro-batch, over all PEs */
+    struct plan_bucket *buckets; /* update.c */
+    int64_t samples;             /* N: of one micro-batch, over all PEs */
     int stage_now;
 };
 
@@ -138,7 +141,7 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
 int64_t plan_micro_batches(const struct pdl_strategy *s);
 enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
-                               int *nstages, struct pdl_err *err);
+                               int *lanes, int *nstages, struct pdl_err *err);
 int *plan_index_forward(pdl_arena *a, const struct pdl_plan_op *ops, int nops,
                         int nnodes);
 /* structure.c: are ids, shapes, counts of operands, items and programs such
@@ -195,6 +198,9 @@ bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
  * many items its readers want it (0: any), or -1: they want it whole */
 int64_t plan_keeps_features(const struct plan_lower *lo, int tensor);
 /* forward.c, backward.c, update.c */
+/* the strategy's term that owns factor f at this node; NULL: none */
+const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
+                                         int f);
 void plan_forward_node(struct plan_lower *lo, int node);
 int plan_settle(struct plan_lower *lo, int node, int tensor);
 int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward);
@@ -217,6 +223,21 @@ struct plan_weight *plan_weight_here(const struct plan_lower *lo, int id);
 struct plan_weight *plan_new_weight(struct plan_lower *lo, int id, int tensor);
 void plan_tie_prepare(struct plan_lower *lo);
 void plan_tie_exchange(struct plan_lower *lo);
+/* zero.c: the layout of the part of a weight that a rank keeps or updates,
+ * from the one it is used in; false: it stays whole */
+bool plan_zero_part(const struct plan_lower *lo, int node, int id,
+                    struct plan_layout *l);
+struct plan_layout plan_zero_home(const struct plan_lower *lo,
+                                  const struct plan_weight *w);
+int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w);
+void plan_zero_join(struct plan_lower *lo);
+enum pdl_status plan_zero_check(const struct pdl_strategy *s,
+                                struct pdl_err *err);
+/* recompute.c: are two layers, by their names, of one block? */
+bool plan_same_block(const char *a, const char *b);
+void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
+/* route.c: tokens only to the experts they visit */
+void plan_route(struct plan_lower *lo);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);
 /* free.c: FREE after the last use of every tensor that is not state */

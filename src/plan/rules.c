@@ -34,6 +34,17 @@ static bool cut_samples(const struct plan_site *s, struct plan_cut *cut)
     return true;
 }
 
+/* t: of what has positions and features. */
+static bool cut_positions(const struct plan_site *s, struct plan_cut *cut)
+{
+    none(cut);
+    for (int i = 0; i < s->node->nin; i++)
+        cut->x[i] = 1;
+    for (int i = 0; i < s->node->nout; i++)
+        cut->y[i] = 1;
+    return s->y->rank >= 2;
+}
+
 /* ---- convolution and linear: the weighted contractions ------------------ */
 
 /* Weight dimensions: [f, c, k...], transposed convolution [c, f, k...]. */
@@ -79,6 +90,7 @@ static bool conv_role(const struct plan_site *s, enum pdl_axis axis, int dim,
 
     switch (axis) {
     case PDL_AXIS_DATA:
+    case PDL_AXIS_EXPERT: /* outside of experts */
         return cut_samples(s, cut);
     case PDL_AXIS_SPATIAL:
         return spatial_dim(s, dim, cut);
@@ -104,7 +116,10 @@ static bool linear_role(const struct plan_site *s, enum pdl_axis axis, int dim,
     none(cut);
     switch (axis) {
     case PDL_AXIS_DATA:
+    case PDL_AXIS_EXPERT:
         return cut_samples(s, cut);
+    case PDL_AXIS_CONTEXT:
+        return cut_positions(s, cut);
     case PDL_AXIS_FILTER:
         cut->y[0] = (int8_t)last_dim(s->y);
         cut->w[0] = cut->w[1] = 0;
@@ -204,12 +219,40 @@ static bool embedding_role(const struct plan_site *s, enum pdl_axis axis,
 {
     (void)dim;
     none(cut);
-    if (axis == PDL_AXIS_DATA)
+    if (axis == PDL_AXIS_DATA || axis == PDL_AXIS_EXPERT)
         return cut_samples(s, cut);
+    if (axis == PDL_AXIS_CONTEXT)
+        return cut_positions(s, cut);
     if (axis != PDL_AXIS_TENSOR)
         return false;
     cut->w[0] = 0;
     return true;
+}
+
+/* The sum over experts is cut: a rank has some of them, sees all tokens, and
+ * adds what its own say of those that visit them. */
+static bool experts_role(const struct plan_site *s, enum pdl_axis axis, int dim,
+                         struct plan_cut *cut)
+{
+    (void)dim;
+    none(cut);
+    if (axis == PDL_AXIS_DATA)
+        return cut_samples(s, cut);
+    if (axis == PDL_AXIS_CONTEXT)
+        return cut_positions(s, cut);
+    if (axis != PDL_AXIS_TENSOR && axis != PDL_AXIS_EXPERT)
+        return false;
+    for (int j = 0; j < s->node->nweights; j++)
+        cut->w[j] = 0;
+    cut->items = s->node->attr.experts;
+    return true;
+}
+
+static bool experts_follow(const struct plan_site *s, int operand, int d,
+                           struct plan_cut *cut)
+{
+    (void)operand;
+    return d == 1 && cut_positions(s, cut);
 }
 
 static bool embedding_follow(const struct plan_site *s, int operand, int d,
@@ -342,6 +385,7 @@ static const struct rule {
     {"rms_norm",         NULL,        layer_norm_follow, 0},
     {"embedding",        embedding_role, embedding_follow, 0},
     {"position_embedding", NULL,      positions_follow,  0},
+    {"experts",          experts_role, experts_follow,   0},
     {"attention",        NULL,        attention_follow,  0},
     {"rope",             NULL,        rope_follow,       0},
     {"max_pool",         NULL,        pool_follow,       WINDOW},

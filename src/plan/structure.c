@@ -81,6 +81,9 @@ static enum pdl_status tensor(const struct form *c, int i)
         return bad_tensor(c, i, "has too many dimensions");
     if (t->stage < 0 || t->stage >= c->p->nstages)
         return bad_tensor(c, i, "is of a stage that does not exist");
+    if (t->some < 0 || t->of < 0 || t->some > t->of ||
+        (t->of > 0) != (t->some > 0))
+        return bad_tensor(c, i, "has more of its items than there are");
     if (t->model_tensor >= c->p->model->ntensors)
         return bad_tensor(c, i, "is of a tensor that the model has not");
     if (t->model_tensor >= 0 ? !model_shape(c, t) : !free_shape(t))
@@ -422,7 +425,8 @@ enum pdl_status plan_structure(const struct pdl_plan *p, struct plan_spot *spot,
     enum pdl_status st = PDL_OK;
 
     *spot = (struct plan_spot){-1, -1};
-    if (p->nstages < 1 || p->batch < 1 || p->micro_batches < 1 ||
+    if (p->nstages < 1 || p->lanes < 1 || p->nstages % p->lanes != 0 ||
+        p->batch < 1 || p->micro_batches < 1 ||
         p->mesh->nfactors > PDL_MAX_FACTORS)
         return pdl_fail(err, PDL_EWRONG, "plan: no batch, stage or mesh");
     for (int i = 0; i < p->ntensors && st == PDL_OK; i++)

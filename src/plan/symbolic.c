@@ -37,7 +37,7 @@ static int64_t stage_of(const struct exec *x, int64_t rank)
 
 static bool here(const struct exec *x, int tensor, int64_t rank)
 {
-    return x->p->tensors[tensor].stage == stage_of(x, rank);
+    return x->p->tensors[tensor].stage % x->p->lanes == stage_of(x, rank);
 }
 
 static enum pdl_status wrong(struct exec *x, int op, int64_t rank,
@@ -97,7 +97,7 @@ static enum pdl_status load(struct exec *x, int64_t micro)
 {
     for (int t = 0; t < x->p->ntensors; t++) {
         enum pdl_plan_kind k = x->p->tensors[t].kind;
-        bool once = k == PDL_PLAN_WEIGHT;
+        bool once = k == PDL_PLAN_WEIGHT || k == PDL_PLAN_STATE;
 
         if (k != PDL_PLAN_INPUT && k != PDL_PLAN_LABEL && !once)
             continue;
@@ -144,8 +144,10 @@ static bool over_group(struct exec *x, const struct pdl_plan_op *o, int t,
 static enum pdl_status communicate(struct exec *x, int op, int64_t rank)
 {
     const struct pdl_plan_op *o = &x->p->ops[op];
-    bool sum = o->kind == PDL_PLAN_OP_ALLREDUCE ||
-               o->kind == PDL_PLAN_OP_REDUCE_SCATTER;
+    bool sum =
+        o->kind == PDL_PLAN_OP_ALLREDUCE ||
+        o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
+        (o->kind == PDL_PLAN_OP_ALLTOALLV && x->p->tensors[o->in[0]].of > 0);
     int64_t i[PDL_BOX_DIMS];
 
     for (int k = 0; k < o->nout; k++) {
@@ -319,6 +321,7 @@ static enum pdl_status run_op(struct exec *x, int op)
         [PDL_PLAN_OP_REDUCE_SCATTER] = communicate,
         [PDL_PLAN_OP_ALLGATHER] = communicate,
         [PDL_PLAN_OP_ALLTOALL] = communicate,
+        [PDL_PLAN_OP_ALLTOALLV] = communicate,
         [PDL_PLAN_OP_HALO] = communicate,
         [PDL_PLAN_OP_SLICE] = slice,
         [PDL_PLAN_OP_SEND] = send,
@@ -459,7 +462,8 @@ static enum pdl_status compare(struct exec *x, const struct plan_part *truth)
         const struct pdl_plan_tensor *pt = &x->p->tensors[t];
         int64_t i[PDL_BOX_DIMS];
 
-        if (pt->kind != PDL_PLAN_WEIGHT || pt->model_tensor < 0)
+        if ((pt->kind != PDL_PLAN_WEIGHT && pt->kind != PDL_PLAN_STATE) ||
+            pt->model_tensor < 0)
             continue;
         for (int64_t r = 0; r < x->ranks; r++) {
             struct plan_part *p = part(x, t, r);

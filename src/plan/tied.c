@@ -25,7 +25,11 @@ struct plan_weight *plan_new_weight(struct plan_lower *lo, int id, int tensor)
         plan_fail(lo, "out of memory");
         return NULL;
     }
-    *w = (struct plan_weight){lo->stage_now, tensor, -1, lo->weight[id]};
+    *w = (struct plan_weight){.stage = lo->stage_now,
+                              .tensor = tensor,
+                              .grad = -1,
+                              .state = -1,
+                              .next = lo->weight[id]};
     lo->weight[id] = w;
     return w;
 }

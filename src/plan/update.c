@@ -10,11 +10,13 @@
 enum { MAX_BUCKET = 4096 };
 static const int64_t DEFAULT_BUCKET = 25 << 20;
 
-struct bucket {
+struct plan_bucket {
+    struct plan_bucket *next;
     uint32_t group;
     int64_t bytes;
     int n;
     int weight[MAX_BUCKET], grad[MAX_BUCKET];
+    int whole[MAX_BUCKET]; /* gathered from the updated part; -1: none */
 };
 
 static uint32_t partial_over(const struct plan_lower *lo, int t)
@@ -27,7 +29,45 @@ static uint32_t partial_over(const struct plan_lower *lo, int t)
     return set;
 }
 
-static void flush(struct plan_lower *lo, struct bucket *b)
+static uint32_t gathered_over(const struct plan_lower *lo, int part, int whole)
+{
+    uint32_t set = 0;
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (lo->tensors[part].place.at[f] != lo->tensors[whole].place.at[f])
+            set |= UINT32_C(1) << f;
+    return set;
+}
+
+/* ZeRO 1 and 2: whole weights from the parts just updated, those over the
+ * same ranks together. */
+static void gather_weights(struct plan_lower *lo, struct plan_bucket *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        uint32_t group = 0;
+        int in[MAX_BUCKET], out[MAX_BUCKET], n = 0;
+
+        if (b->whole[i] < 0)
+            continue;
+        group = gathered_over(lo, b->weight[i], b->whole[i]);
+        for (int k = i; k < b->n; k++)
+            if (b->whole[k] >= 0 &&
+                gathered_over(lo, b->weight[k], b->whole[k]) == group) {
+                in[n] = b->weight[k];
+                out[n++] = b->whole[k];
+                b->whole[k] = -1;
+            }
+        plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_ALLGATHER,
+                                              .node = -1,
+                                              .nin = n,
+                                              .in = in,
+                                              .nout = n,
+                                              .out = out,
+                                              .group = group});
+    }
+}
+
+static void flush(struct plan_lower *lo, struct plan_bucket *b)
 {
     int in[2 * MAX_BUCKET], out[MAX_BUCKET];
 
@@ -57,6 +97,7 @@ static void flush(struct plan_lower *lo, struct bucket *b)
     }
     plan_emit(lo, PDL_PLAN_OP_UPDATE, PDL_FORWARD, -1, in, 2 * b->n, b->weight,
               b->n);
+    gather_weights(lo, b);
     b->n = 0;
     b->bytes = 0;
 }
@@ -70,37 +111,41 @@ static int64_t tensor_bytes(const struct plan_lower *lo, int t)
     return n;
 }
 
-/* The bucket of a set of factors; few sets exist. */
-static struct bucket *bucket_for(struct plan_lower *lo, struct bucket **list,
-                                 int *n, uint32_t group)
+/* The bucket of a set of factors; few sets exist, stages share them. */
+static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group)
 {
-    for (int i = 0; i < *n; i++)
-        if (list[i]->group == group)
-            return list[i];
-    list[*n] = PDL_NEW(lo->arena, struct bucket, 1);
-    if (!list[*n]) {
+    struct plan_bucket *b = lo->buckets;
+
+    while (b && b->group != group)
+        b = b->next;
+    if (b)
+        return b;
+    b = PDL_NEW(lo->arena, struct plan_bucket, 1);
+    if (!b) {
         plan_fail(lo, "out of memory");
         return NULL;
     }
-    list[*n]->group = group;
-    return list[(*n)++];
+    b->group = group;
+    b->next = lo->buckets;
+    lo->buckets = b;
+    return b;
 }
 
-static void update_weight(struct plan_lower *lo, int id, struct bucket **list,
-                          int *nlist)
+static void update_weight(struct plan_lower *lo, int id)
 {
     int64_t limit = lo->strategy->exchange_paper ? INT64_MAX
                     : lo->strategy->bucket_bytes ? lo->strategy->bucket_bytes
                                                  : DEFAULT_BUCKET;
     struct plan_weight *w = plan_weight_here(lo, id);
-    struct bucket *b;
+    struct plan_bucket *b;
 
     if (!w || w->grad < 0 || lo->status != PDL_OK)
         return;
-    b = bucket_for(lo, list, nlist, partial_over(lo, w->grad));
+    b = bucket_for(lo, partial_over(lo, w->grad));
     if (!b)
         return;
-    b->weight[b->n] = w->tensor;
+    b->weight[b->n] = w->state >= 0 ? w->state : w->tensor;
+    b->whole[b->n] = w->state >= 0 ? w->tensor : -1;
     b->grad[b->n++] = w->grad;
     b->bytes += tensor_bytes(lo, w->grad);
     w->grad = -1; /* once, wherever else the weight is used */
@@ -108,20 +153,34 @@ static void update_weight(struct plan_lower *lo, int id, struct bucket **list,
         flush(lo, b);
 }
 
+/* ZeRO 1: each rank gets the sum of its part (2 and 3 have it already). */
+static void scatter_gradients(struct plan_lower *lo)
+{
+    for (int i = lo->model->nnodes - 1; i >= 0 && lo->strategy->zero; i--) {
+        const struct pdl_node *n = &lo->model->nodes[i];
+
+        for (int j = n->nweights - 1; lo->stage[i] == lo->stage_now && j >= 0;
+             j--) {
+            struct plan_weight *w = plan_weight_here(lo, n->weights[j]);
+
+            if (w && w->grad >= 0)
+                w->grad = plan_zero_scatter(lo, w);
+        }
+    }
+}
+
 /* In the order of backward: last layers first. Tied weights once. */
 void plan_update(struct plan_lower *lo)
 {
-    struct bucket *list[64];
-    int nlist = 0;
-
+    scatter_gradients(lo);
     for (int i = lo->model->nnodes - 1; i >= 0; i--) {
         const struct pdl_node *n = &lo->model->nodes[i];
 
         if (lo->stage[i] != lo->stage_now)
             continue;
         for (int j = n->nweights - 1; j >= 0; j--)
-            update_weight(lo, n->weights[j], list, &nlist);
+            update_weight(lo, n->weights[j]);
     }
-    for (int i = 0; i < nlist; i++)
-        flush(lo, list[i]);
+    for (struct plan_bucket *b = lo->buckets; b; b = b->next)
+        flush(lo, b);
 }

@@ -13,6 +13,10 @@ int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank)
     struct pdl_box b;
 
     pdl_plan_box(p, tensor, rank, &b);
+    if (p->tensors[tensor].of > 0)
+        return (int64_t)((double)pdl_box_volume(&b) *
+                         (double)p->tensors[tensor].some /
+                         (double)p->tensors[tensor].of);
     return pdl_box_volume(&b);
 }
 
@@ -104,6 +108,8 @@ static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
     use = (struct pdl_op_use){&attr, in, w, n->nin, f->nin - n->nin};
     if (!n->op->flops(&use, &t[k], &result))
         return 0;
+    if (attr.experts > 0 && f->nin > n->nin) /* its share of the experts */
+        return result / attr.experts * w[0]->dim[0] * samples;
     return result * samples;
 }
 

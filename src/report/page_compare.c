@@ -78,7 +78,8 @@ static bool read_rows(struct comparison *c)
 
 static bool same_place(const struct row *a, const struct row *b)
 {
-    return a->bytes == b->bytes && strcmp(a->topology, b->topology) == 0;
+    return a->bytes == b->bytes && a->ranks == b->ranks &&
+           strcmp(a->topology, b->topology) == 0;
 }
 
 static const struct row *best_at(const struct comparison *c,
@@ -138,13 +139,13 @@ static void sort_algs(struct comparison *c)
 static void fastest(struct comparison *c)
 {
     static const struct report_column columns[] = {
-        {"network", false},     {"size", true},     {"fastest", false},
-        {"time", true},         {"to bound", true}, {"next", false},
-        {"times as long", true}};
+        {"network", false}, {"ranks", true},        {"size", true},
+        {"fastest", false}, {"time", true},         {"to bound", true},
+        {"next", false},    {"times as long", true}};
     struct report_table t;
 
     report_section(c->p->out, "fastest", "Which algorithm?");
-    report_table_begin(&t, c->p->out, columns, 7);
+    report_table_begin(&t, c->p->out, columns, 8);
     for (int i = 0; i < c->n; i++) {
         const struct row *best = best_at(c, &c->rows[i]), *next = NULL;
 
@@ -156,6 +157,7 @@ static void fastest(struct comparison *c)
                 (!next || c->rows[k].time_s < next->time_s))
                 next = &c->rows[k];
         report_cell(&t, "%s", best->topology);
+        report_cell(&t, "%" PRId64, (int64_t)best->ranks);
         report_cell_unit(&t, (double)best->bytes, PDL_UNIT_BYTES);
         report_cell(&t, "%s", best->algorithm);
         report_cell_unit(&t, best->time_s, PDL_UNIT_SECONDS);
@@ -176,6 +178,7 @@ struct choice {
     const char *topology; /* NULL: any of the family */
     const char *family;   /* a network of it; "" with a topology */
     int64_t bytes;        /* < 0: all */
+    int64_t ranks;        /* with a topology */
 };
 
 static size_t family_length(const char *topology)
@@ -190,7 +193,7 @@ static bool chosen(const struct choice *ch, const struct row *r)
     if (r->refused || (ch->bytes >= 0 && r->bytes != ch->bytes))
         return false;
     if (ch->topology)
-        return strcmp(r->topology, ch->topology) == 0;
+        return r->ranks == ch->ranks && strcmp(r->topology, ch->topology) == 0;
     if (!ch->family)
         return false;
     n = family_length(ch->family);
@@ -271,10 +274,23 @@ static void bars_of(struct comparison *c, const char *id, const char *label,
     report_bars(c->p->out, &b);
 }
 
+static int64_t most_ranks(const struct comparison *c, const char *topology)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < c->n; i++)
+        if (strcmp(c->rows[i].topology, topology) == 0 &&
+            c->rows[i].ranks > most)
+            most = c->rows[i].ranks;
+    return most;
+}
+
 static void size_chart(struct comparison *c, int net)
 {
-    struct choice ch = {
-        .topology = c->networks[net], .family = "", .bytes = -1};
+    struct choice ch = {.topology = c->networks[net],
+                        .family = "",
+                        .bytes = -1,
+                        .ranks = most_ranks(c, c->networks[net])};
     struct report_series series[MAX_ALGS];
     char id[32], label[256];
     struct report_lines lines = {

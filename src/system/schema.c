@@ -277,6 +277,15 @@ static const struct system_field fact[] = {
 #undef HERE
 static const struct system_table fact_table = TABLE(fact, struct pdl_fact);
 
+#define HERE pdl_spread
+static const struct system_field spread[] = {
+    MUST("parameter", parameter),
+    NUM("spread", NONE, spread, 0, 3),
+};
+#undef HERE
+static const struct system_table spread_table =
+    TABLE(spread, struct pdl_spread);
+
 #define HERE pdl_system
 static const struct system_field root[] = {
     MUST("name", name),
@@ -291,6 +300,7 @@ static const struct system_field root[] = {
     INSIDE("storage", storage, &storage_table),
     TEXT("currency", currency),
     NUM("projection_error", NONE, projection_error, 0, 3),
+    LIST("uncertainty", SYSTEM_ROWS, spreads, nspreads, &spread_table),
     LIST("collectives", SYSTEM_ROWS, collectives, ncollectives,
          &collective_table),
     LIST("measured", SYSTEM_ROWS, measured, nmeasured, &fact_table),

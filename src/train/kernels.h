@@ -5,7 +5,28 @@
  * before the first step; then it is run every step. What an operand means is
  * what the plan says (src/plan/symbolic_kernels.c runs the same calls in exact
  * arithmetic): the boxes carry global indices, so padding, halos and thin or
- * empty parts are arithmetic on boxes, and no kernel knows of ranks. */
+ * empty parts are arithmetic on boxes, and no kernel knows of ranks.
+ *
+ * Operands, in the plan's order:
+ *   forward           x.. w..             -> y..        [aux]
+ *   backward-data     dy.. w.. x.. y..    -> dx..       (see below)
+ *   backward-weights  x.. dy.. [aux]      -> dw..
+ * backward-data gets only the weights that are no bias of a contraction, x
+ * where the operator saves x, y where it saves y or a mask, and makes dx only
+ * of operands that need one (train_wants_grad). Then [aux].
+ *   forward, part 1 of conv, conv_transpose, linear: y bias -> y
+ *   batch norm with an exchange, never with aux: forward x -> sums, part 1:
+ *     x sums w.. -> y; backward-data dy x sums -> sums', part 1: dy sums' w..
+ *     x sums -> dx; backward-weights sums' -> dw..
+ *     sums are [1,2,C]: sum x, sum x*x; sums': sum dy, sum dy*xhat; float64
+ *     is a good type for them
+ *   the loss: y label -> dy [loss of each item] [1 where the guess is right]
+ *
+ * aux is what forward leaves for backward beyond the plan's tensors (the
+ * position of a maximum, the statistics of a normalisation). A backend says
+ * its shape (train_backend.aux); the executor that has room appends it to the
+ * outputs of forward and to the inputs of both backward passes. Without it a
+ * kernel computes again what it needs; only max pools must have it. */
 #ifndef TRAIN_KERNELS_H
 #define TRAIN_KERNELS_H
 
@@ -29,6 +50,15 @@ struct train_moment {
     uint64_t seed;
     int64_t step, first_sample; /* index in the epoch of sample 0 of the box */
     bool evaluate;              /* no dropout, running statistics */
+    bool again; /* a recomputation: running statistics are up to date */
+};
+
+enum train_loss_kind { TRAIN_SOFTMAX, TRAIN_MSE };
+
+struct train_loss {
+    enum train_loss_kind kind;
+    double smoothing; /* of labels, 0: none */
+    double scale;     /* of the gradient; 0 reads as 1 */
 };
 
 struct train_call {
@@ -38,6 +68,12 @@ struct train_call {
     int part;
     int nin, nout;
     const struct train_array *in, *out; /* shapes only */
+    /* Over how many items a mean goes, where the box does not tell. Batch
+     * norm with an exchange: elements of a channel over all ranks that share
+     * the statistics. The loss: items (samples times positions) of the whole
+     * step, all ranks and micro-batches. 0: those of the box. */
+    int64_t population;
+    const struct train_loss *loss; /* NULL: softmax cross-entropy */
 };
 
 /* One prepared call. */
@@ -50,6 +86,12 @@ struct train_kernel {
                            struct pdl_err *err);
 };
 
+enum train_aux {
+    TRAIN_AUX_NONE,
+    TRAIN_AUX_LOCAL,  /* stays where it was made */
+    TRAIN_AUX_LIKE_Y, /* has y's box, moves with y: halos */
+};
+
 struct train_backend {
     const char *name, *summary;
     enum pdl_status (*open)(pdl_arena *a, void **state, struct pdl_err *err);
@@ -57,8 +99,33 @@ struct train_backend {
     /* The kernel lives as long as the backend's state. */
     enum pdl_status (*make)(void *state, const struct train_call *call,
                             struct train_kernel **out, struct pdl_err *err);
+    /* The aux array of a forward call (without aux among its outputs). */
+    enum train_aux (*aux)(const struct train_call *forward,
+                          struct train_array *aux);
 };
 
-extern const struct train_backend train_ref, train_cpu;
+extern const struct train_backend train_ref; /* plain C */
+#ifdef PDL_HAVE_DNNL
+extern const struct train_backend train_cpu; /* oneDNN */
+#endif
+
+/* NULL: no such backend. */
+const struct train_backend *train_backend_find(const char *name);
+const struct train_backend *train_backend_at(int i); /* NULL past the end */
+
+/* Does the gradient of this tensor reach a weight? (As the plan has it.) */
+bool train_wants_grad(const struct pdl_model *m, int tensor);
+/* Elements and bytes of an array as it is stored; -1: too large. */
+int64_t train_array_elements(const struct train_array *a);
+int64_t train_array_bytes(const struct train_array *a);
+/* Distance in elements of neighbours in each logical dimension (layout 0). */
+void train_array_strides(const struct train_array *a, int64_t *stride);
+/* How a call is cut into groups of operands; -1 or 0 where there is none. */
+struct train_operands {
+    int x, nx, w, nw, dy, ndy, y, ny; /* first index in call->in, count */
+    int sums, stats, aux;             /* index in call->in */
+    int aux_out;                      /* index in call->out */
+};
+void train_operands(const struct train_call *call, struct train_operands *o);
 
 #endif

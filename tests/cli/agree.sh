@@ -5,7 +5,7 @@ for shell in bash zsh fish; do $paradl completion $shell >$shell; done
 $paradl help --list >commands
 
 help_options() { # of a command, from --help
-    $paradl help "$1" | sed -n '/^Options:/,/^Example:/s/^ [ -]\{1,3\}[a-zA-Z, ]*--\([a-z0-9-]*\).*/\1/p' |
+    $paradl help "$1" | sed -n '/^Options:/,/^Example:/s/^ \{2,6\}\(-[a-zA-Z], \)\{0,1\}--\([a-z0-9-]*\).*/\2/p' |
         sed 's/ .*//' | sort
 }
 man_options() {

@@ -8,6 +8,13 @@ $paradl collective show ring --ranks 4 >ring.coll
 $paradl simulate allreduce --algorithm ring.coll --topology star:hosts=6 --size 1MiB
 $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --ranks 8 --mapping random --seed 3
 $paradl collective compare allreduce --topology 'torus:2x4;star:hosts=8' --size 4KiB,1MiB --algorithms 'ring;swing;kautz'
+$paradl collective compare allreduce --topology 'dln:switches={p/4},hosts=4;torus:8x8' --ranks 16..64 --size 1MiB --algorithms 'ring;shd'
+$paradl collective compare allreduce --topology 'torus:{p/3}x8' --ranks 16,64 --size 1MiB
+echo "exit $?"
+$paradl collective compare allreduce --topology 'torus:{q}x8' --ranks 64 --size 1MiB
+echo "exit $?"
+$paradl simulate alltoall --algorithm pairwise --topology hyperx:3x3,hosts=2,paths=adaptive --size 72KiB
+$paradl simulate alltoall --algorithm pairwise --topology hyperx:3x3,hosts=2,paths=ecmp --size 72KiB --seed 1
 $paradl simulate allreduce --algorithm ring
 echo "exit $?"
 $paradl simulate allreduec --algorithm ring --topology torus:4x4 --size 1MiB

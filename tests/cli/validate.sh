@@ -9,10 +9,16 @@ least() { # KEY AXES PERCENT: the group reaches it
 runs=$("$paradl" validate --measured "$d/runs.json" --select "model=resnet50*,strategy=data=16|data=32|data=64")
 echo "$runs" | least axes data 94
 runs=$("$paradl" validate --measured "$d/runs.json" --select "model=resnet50*")
-for bar in data:88 filter:70 channel:80 data+spatial:75; do
+for bar in data:88 filter:70 channel:80 data+filter:85 data+spatial:75; do
     echo "$runs" | least axes "${bar%:*}" "${bar#*:}"
 done
 echo "$runs" | least model resnet50 83
+echo "$runs" | awk '/are in order$/ { print "ranking", ($1 >= .9 * $3 ? "reaches" : "misses"), "90 %" }
+    /^80 % intervals/ { print "intervals hold", ($5 >= 70 && $5 <= 90 ? "70 to 90 %" : "something else") }'
+"$paradl" validate --measured "$d/runs.json" --select "model=resnet50*,axes=data+filter" --ablate |
+    awk '/^nothing/ { all = $2 } /^files/ { print "without files:", ($2 < all - 10 ? "worse" : "no worse") }'
+"$paradl" validate --measured "$d/runs.json" --without file; echo "rc $?"
+"$paradl" validate --measured "$d/runs.json" --congestion 2..1; echo "rc $?"
 "$paradl" validate --measured "$d/layers.json" --select model=resnet50 |
     awk '/^model  *resnet50/ { print "layers", ($6 + 0 <= 15 ? "reach" : "miss"), "15 %" }'
 "$paradl" validate; echo "rc $?"
@@ -23,7 +29,7 @@ echo '{"schema":"paradl.plan/1"}' >other.json
 "$paradl" validate --measured other.json; echo "rc $?"
 echo '{"schema":"paradl.runs/1","runs":[{"id":"a"}]}' >bad.json
 "$paradl" validate --measured bad.json; echo "rc $?"
-"$paradl" calibrate --base abci-v100; echo "rc $?"
+"$paradl" calibrate --fit runs.json; echo "rc $?"
 "$paradl" calibrate --fit other.json --base abci-v100; echo "rc $?"
 "$paradl" calibrate --fit "$d/layers.json" --base nosuch; echo "rc $?"
 "$paradl" project resnet50 --system abci-v100 --strategy data=4 --batch 64 --framework chainermx; echo "rc $?"

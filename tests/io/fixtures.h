@@ -63,6 +63,11 @@ static inline void fx_write(const char *name, const void *data, size_t len)
     assert_int_equal(fclose(f), 0);
 }
 
+static inline void fx_text(const char *name, const char *text)
+{
+    fx_write(name, text, strlen(text));
+}
+
 static inline void fx_folder(const char *name)
 {
     assert_int_equal(mkdir(fx(name), 0777), 0);
@@ -97,7 +102,7 @@ static inline size_t fx_idx(unsigned char *p, int n, int h, int w)
     }
     for (int i = 0; i < n; i++)
         for (int e = 0; e < (h ? h * w : 1); e++)
-            p[len++] = h ? fx_pixel(i, e) : (unsigned char)((i * 3 + 1) % 10);
+            p[len++] = (unsigned char)(h ? fx_pixel(i, e) : (i * 3 + 1) % 10);
     return len;
 }
 

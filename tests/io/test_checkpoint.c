@@ -646,7 +646,7 @@ static void an_error_in_the_background_is_told(void **state)
     pdl_saver *s = NULL;
 
     (void)state;
-    fx_write("run", "a file", 6); /* where the folder should be */
+    fx_text("run", "a file"); /* where the folder should be */
     assert_int_equal(pdl_saver_create(&w, &s, &err), PDL_OK);
     assert_int_equal(
         pdl_saver_save(s, &st, shard, shards_of(1, 0, 1, shard), &err), PDL_OK);

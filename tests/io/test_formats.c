@@ -123,7 +123,7 @@ static void make_text(void)
         n += (size_t)snprintf((char *)buf + n, 64,
                               "First Citizen: line %d,\nspeak.\n", i);
     fx_write("play.txt", buf, n);
-    fx_write("table.csv", "a,b,c\n1,2,0.5\n-4,5,1\n0,0,2.25\n", 30);
+    fx_text("table.csv", "a,b,c\n1,2,0.5\n-4,5,1\n0,0,2.25\n");
 }
 
 #ifdef PDL_HAVE_HDF5
@@ -704,7 +704,7 @@ static void damaged_files_are_refused_in_one_line(void **state)
     refuse(fx("bad"), NULL, PDL_EPARSE, "announces 420 bytes");
     fx_write("bad/train-images-idx3-ubyte", buf, fx_idx(buf, 12, 5, 7));
     refuse(fx("bad"), NULL, PDL_EPARSE, "12 inputs but 11 targets");
-    fx_write("empty.bin", "", 0);
+    fx_text("empty.bin", "");
     refuse(fx("empty.bin"), NULL, PDL_EPARSE, "no data set");
     fx_write("short.bin", "\1\0\2\0", 4);
     refuse(fx("short.bin"), &tokens, PDL_EPARSE, "a sample takes 17");
@@ -713,9 +713,9 @@ static void damaged_files_are_refused_in_one_line(void **state)
     memset(buf, 11, 3073);
     fx_write("label.bin", buf, 3073);
     refuse(fx("label.bin"), &cifar, PDL_EPARSE, "no CIFAR file");
-    fx_write("ragged.csv", "1,2,3\n4,5\n", 10);
+    fx_text("ragged.csv", "1,2,3\n4,5\n");
     refuse(fx("ragged.csv"), NULL, PDL_EPARSE, "ragged.csv:2:");
-    fx_write("word.csv", "1,2,3\n4,x,6\n", 12);
+    fx_text("word.csv", "1,2,3\n4,x,6\n");
     refuse(fx("word.csv"), NULL, PDL_EPARSE, "'x' is not a number");
     refuse(fx("idx"), &(struct pdl_io_options){.format = "idxx"}, PDL_EINVAL,
            "'idxx'");

@@ -83,6 +83,9 @@ static void limiters_are_on_the_route_of_every_vertex(void **state)
     "<cluster id=\"c\" prefix=\"n\" suffix=\"\" speed=\"1Gf\" bw=\"1GBps\" " \
     "lat=\"1us\" " more "/>"
 
+#define H(id) "<host id=\"" id "\"/>"
+#define L(id) "<link id=\"" id "\" bandwidth=\"1GBps\"/>"
+
 static void what_is_not_read_is_refused_in_one_line(void **state)
 {
     static const struct {
@@ -94,9 +97,20 @@ static void what_is_not_read_is_refused_in_one_line(void **state)
         {"hello", "p.xml:1:1: syntax error"},
         {"<topology/>", "p.xml:1:1: not a SimGrid platform: element topology"},
         {"<platform version=\"3\"/>", "p.xml:1:1: platform version 4 is read, not 3"},
-        {P(""), "p.xml: no <cluster> in it"},
-        {P("\n <host id=\"h\"/>"), "p.xml:2:2: only platforms of one <cluster> are read, not element host"},
-        {P(C("radical=\"0-3\"") C("radical=\"0-3\"")), "p.xml:1:110: more than one <cluster>"},
+        {P(""), "p.xml: neither a <cluster> nor hosts in it"},
+        {P("\n <peer id=\"h\"/>"), "p.xml:2:2: this element of a platform is not read: peer"},
+        {P(C("radical=\"0-3\"") C("radical=\"0-3\"")), "p.xml:1:110: more than one <cluster>, or one beside hosts"},
+        {P(C("radical=\"0-3\"") H("a")), "p.xml:1:110: more than one <cluster>, or one beside hosts"},
+        {P("<zone>" H("a") "</zone><zone>" H("b") "</zone>"), "p.xml:1:58: hosts in more than one zone are not read"},
+        {P("<zone>" H("a") H("a") "</zone>"), "p.xml:1:45: 'a' is there twice"},
+        {P("<zone>" H("a") H("b") "</zone>"), "p.xml: no route from host 0 to host 1"},
+        {P("<zone routing=\"Floyd\">" H("a") H("b") "</zone>"), "p.xml: no route between two hosts"},
+        {P("<zone>" H("a") L("l") "<route src=\"a\" dst=\"c\"/></zone>"), "p.xml:1:77: a route from 'a' to 'c', which are not both there"},
+        {P("<zone>" H("a") H("b") "<route src=\"a\" dst=\"b\"/></zone>"), "p.xml:1:83: a route without links"},
+        {P("<zone>" H("a") H("b") "<route src=\"a\" dst=\"b\"><link_ctn id=\"x\"/></route></zone>"), "p.xml:1:82: link_ctn: no link 'x'"},
+        {P("<link id=\"l\" bandwidth=\"0Bps\"/>"), "p.xml:1:25: bandwidth: '0Bps' is not positive"},
+        {P("<link id=\"l\" bandwidth=\"1Bps\" sharing_policy=\"FATPIPE\"/>"), "p.xml:1:25: sharing_policy: none of SPLITDUPLEX, SHARED"},
+        {P("<zone>" H("a") H("b") H("c") L("l") "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route><route src=\"a\" dst=\"c\"><link_ctn id=\"l\"/></route><route src=\"b\" dst=\"c\"><link_ctn id=\"l\"/></route></zone>"), "p.xml: the route from host 0 to host 2 fits no network: it would make two hosts one"},
         {P(C("")), "p.xml:1:25: radical: is missing"},
         {P(C("radical=\"0-\"")), "p.xml:1:25: radical: is not like 0-15"},
         {P(C("radical=\"3-1\"")), "p.xml:1:25: radical: is not like 0-15"},
@@ -217,6 +231,110 @@ static void clusters_written_are_read_back_the_same(void **state)
     }
 }
 
+/* The same routes over the same links, and the same distances: the switches
+ * may be numbered otherwise. */
+static void assert_alike(const char *spec, const struct pdl_net *x,
+                         const struct pdl_net *y)
+{
+    struct pdl_err err = {"", ""};
+
+    if (x->nhosts != y->nhosts || x->nlinks != y->nlinks)
+        fail_msg("%s: %d hosts, %d links", spec, y->nhosts, y->nlinks);
+    if (pdl_net_check(y, 1 << 16, &err) != PDL_OK)
+        fail_msg("%s: %s", spec, err.msg);
+    for (int k = 0; k < x->nlinks; k++)
+        assert_true(x->links[k].bytes_per_s == y->links[k].bytes_per_s &&
+                    x->links[k].latency_s == y->links[k].latency_s);
+    for (int s = 0; s < x->nhosts; s++)
+        for (int d = 0; d < x->nhosts; d++) {
+            int a[PDL_MAX_ROUTE], b[PDL_MAX_ROUTE];
+            int n = x->route(x, s, d, a);
+
+            assert_int_equal(n, y->route(y, s, d, b));
+            assert_memory_equal(a, b, (size_t)n * sizeof(int));
+        }
+}
+
+/* Every network is read back as it was written, routes and all. */
+static void listed_networks_are_read_back(void **state)
+{
+    (void)state;
+    for (int i = 0; pdl_topo_at(i); i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const char *spec = pdl_topo_at(i)->example;
+        const struct pdl_net *net = NULL, *back = NULL;
+        struct pdl_err err = {"", ""};
+        struct pdl_buf text;
+
+        pdl_buf_init(&text);
+        assert_int_equal(pdl_net_make(a, spec, &net, &err), PDL_OK);
+        if (net->nhosts <= 300 && !net->jumps) {
+            assert_int_equal(pdl_net_write_simgrid(net, &text.sink, &err),
+                             PDL_OK);
+            if (read_text(a, text.text, &back, &err) != PDL_OK)
+                fail_msg("%s: %s", spec, err.msg);
+            assert_alike(spec, net, back);
+        }
+        pdl_buf_free(&text);
+        pdl_arena_destroy(a);
+    }
+}
+
+/* Two leaves under a root, hops given, the rest by Floyd's algorithm; the
+ * switch's own link is listed by the cable that leads into it. */
+static void hops_are_put_together(void **state)
+{
+    static const char text[] =
+        "<platform version='4.1'><zone id='w' routing='Full'>"
+        "<zone id='z' routing='Floyd'>" H("a") H("b")
+            H("c") "<router id='l0'/><router id='l1'/><router id='r'/>" L("a0")
+                L("b0") L("c1") L(
+                    "u0") "<link id='u1' bandwidth='2GBps' latency='3us' "
+                          "sharing_policy='SPLITDUPLEX'/>" L(
+                              "x") "<route src='a' dst='l0'><link_ctn "
+                                   "id='a0'/></route>"
+                                   "<route src='b' dst='l0'><link_ctn "
+                                   "id='b0'/></route>"
+                                   "<route src='c' dst='l1'><link_ctn "
+                                   "id='c1'/></route>"
+                                   "<route src='l0' dst='r'><link_ctn "
+                                   "id='u0'/><link_ctn id='x'/></route>"
+                                   "<route src='l1' dst='r'><link_ctn id='u1' "
+                                   "direction='UP'/>"
+                                   "<link_ctn "
+                                   "id='x'/></route></zone></zone></platform>";
+    static const struct {
+        int src, dst, n;
+        const char *last;
+    } want[] = {{0, 1, 2, "b0"}, {0, 2, 6, "c1"}, {2, 0, 6, "a0"}};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    struct pdl_err err = {"", ""};
+    int links[PDL_MAX_ROUTE];
+    char name[80];
+
+    (void)state;
+    if (read_text(a, text, &net, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(net->nhosts, 3);
+    assert_int_equal(net->nswitches, 3);
+    assert_int_equal(net->nlinks, 7);
+    assert_int_equal(pdl_net_check(net, 100, &err), PDL_OK);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        assert_int_equal(net->route(net, want[i].src, want[i].dst, links),
+                         want[i].n);
+        assert_string_equal(
+            pdl_net_link_name(net, links[want[i].n - 1], name, sizeof name),
+            want[i].last);
+    }
+    net->route(net, 0, 2, links);
+    assert_string_equal(pdl_net_link_name(net, links[4], name, sizeof name),
+                        "u1_DOWN");
+    assert_true(links[2] == links[3] &&
+                net->links[links[2]].from == net->links[links[2]].to);
+    pdl_arena_destroy(a);
+}
+
 static void other_networks_are_written_with_their_routes(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -248,6 +366,8 @@ int main(void)
         cmocka_unit_test(nesting_has_a_limit),
         cmocka_unit_test(old_files_without_units_are_read),
         cmocka_unit_test(clusters_written_are_read_back_the_same),
+        cmocka_unit_test(listed_networks_are_read_back),
+        cmocka_unit_test(hops_are_put_together),
         cmocka_unit_test(other_networks_are_written_with_their_routes),
     };
 

@@ -22,14 +22,20 @@ struct net {
     pdl_build *b;
     struct pdl_rng *rng;
     int nspatial, layers;
+    int blocks; /* layers that form one by their names; 0: none */
     int tensor;
 };
 
 static const char *name(struct net *n, const char *kind)
 {
-    static char text[32];
+    static char text[48];
 
-    snprintf(text, sizeof text, "%s%d", kind, ++n->layers);
+    n->layers++;
+    if (n->blocks)
+        snprintf(text, sizeof text, "b.%d.%s%d", n->layers / n->blocks, kind,
+                 n->layers);
+    else
+        snprintf(text, sizeof text, "%s%d", kind, n->layers);
     return text;
 }
 
@@ -209,6 +215,7 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
     const struct pdl_model *m;
     struct pdl_err err;
 
+    n.blocks = pick(rng, 0, 2) == 0 ? (int)pick(rng, 2, 5) : 0;
     n.nspatial = n.nspatial > 6 ? 3 : n.nspatial > 3 ? 2 : 1;
     n.tensor = pdl_build_tensor(n.b, "x", PDL_TENSOR_INPUT, PDL_F32,
                                 1 + n.nspatial, dim);
@@ -228,6 +235,8 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
 {
     int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 2);
     int64_t size = 2 * pick(rng, 1, 2);
+    static const char *const mixture[] = {"", "", ",experts=4,topk=2",
+                                          ",experts=3,topk=1"};
     const struct pdl_model *m;
     struct pdl_err err;
     char text[256];
@@ -242,11 +251,11 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
     else
         snprintf(text, sizeof text,
                  "llama:layers=%d,hidden=%d,heads=%d,kv_heads=%d,head_dim=%d,"
-                 "ffn=%d,vocab=%d,seq=%d,tied=%d,qk_norm=%d",
+                 "ffn=%d,vocab=%d,seq=%d,tied=%d,qk_norm=%d%s",
                  (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
                  (int)kv, (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
                  (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
-                 (int)pick(rng, 0, 1));
+                 (int)pick(rng, 0, 1), mixture[pick(rng, 0, 3)]);
     if (pdl_zoo_build(a, text, &m, &err) != PDL_OK)
         fail_msg("%s: %s", text, err.msg);
     return m;
@@ -255,20 +264,25 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
 static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
 {
     static const char *const save[] = {"", ",save=gathered"};
-    static const char *const outer[] = {"data", "filter", "channel"};
+    static const char *const outer[] = {"data", "filter", "channel", "expert"};
+    static const char *const context[] = {"", "", "", "context=2,",
+                                          "context=3(a2a),"};
     int n = (int)pick(rng, 2, 4), m = (int)pick(rng, 1, 2), seq, k;
     char pipe[32] = "", axes[64] = "";
 
     if (pick(rng, 0, 2) == 0)
-        snprintf(pipe, sizeof pipe, "pipe=%d(1f1b,m=%d),", (int)pick(rng, 2, 3),
-                 m);
+        snprintf(pipe, sizeof pipe,
+                 pick(rng, 0, 1) ? "pipe=%d(1f1b,m=%d),"
+                                 : "pipe=%d(interleaved,m=%d,v=2),",
+                 2, 2);
     if (pick(rng, 0, 1))
         snprintf(axes, sizeof axes, "%s=%d,",
-                 outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 2) : 0],
+                 outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 3) : 0],
                  (int)pick(rng, 2, 3));
     seq = (int)pick(rng, 0, 1);
     k = (int)pick(rng, 0, 1);
-    snprintf(text, size, "%s%stensor=%d%s%s%s", pipe, axes, n,
+    snprintf(text, size, "%s%s%stensor=%d%s%s%s", pipe, axes,
+             context[pick(rng, 0, 4)], pick(rng, 0, 3) ? n : 1,
              seq ? "+seq" : "", seq ? save[k] : "",
              !pipe[0] && m == 2 ? ",accumulate=2" : "");
 }
@@ -349,6 +363,27 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
                  pick(rng, 0, 5) ? "" : ",accumulate=2");
 }
 
+/* Transformations that go with any axes. */
+static void add_options(struct pdl_rng *rng, const char *axes, char *text,
+                        size_t size)
+{
+    static const char *const zero[] = {
+        "", "", "", ",zero=1", ",zero=2", ",zero=3", ",zero=3:2"};
+    static const char *const recompute[] = {"",
+                                            "",
+                                            "",
+                                            ",recompute=full",
+                                            ",recompute=selective",
+                                            ",recompute=selective-op"};
+    const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
+
+    if (strchr(axes, ';') && (*z || *r))
+        snprintf(text, size, "*: %s%s; %s", *z ? z + 1 : "", *z ? r : r + 1,
+                 axes);
+    else
+        snprintf(text, size, "%s%s%s", axes, z, r);
+}
+
 /* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
 static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
                        char *what, size_t size, struct pdl_err *err)
@@ -360,12 +395,13 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
                                    .allow_empty = pick(&rng, 0, 3) > 0};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    char text[512];
+    char axes[512], text[600];
 
     if (transformer && pick(&rng, 0, 3) > 0)
-        random_tensor(&rng, text, sizeof text);
+        random_tensor(&rng, axes, sizeof axes);
     else
-        random_strategy(&rng, m, text, sizeof text);
+        random_strategy(&rng, m, axes, sizeof axes);
+    add_options(&rng, axes, text, sizeof text);
     snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
              text, (long long)opt.batch);
     *err = (struct pdl_err){"", ""};
@@ -376,6 +412,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
      * than what it cuts */
     return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ||
                    strstr(err->msg, "cuts only") ||
+                   strstr(err->msg, "has no groups") ||
                    strstr(err->msg, "is smaller than")
                ? 1
                : -1;

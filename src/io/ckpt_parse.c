@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text of a checkpoint: JSON, described in doc/formats/checkpoint.md. One
- * rank's part and the whole manifest have the same form. The second key is
- * the XXH3 checksum of the text with the checksum's digits as zeros, so that
- * a flipped bit anywhere is seen before a number is believed. */
+ * The text of a checkpoint, read: JSON, described in
+ * doc/formats/checkpoint.md. The checksum of the text comes first, so that a
+ * flipped bit anywhere is seen before a number is believed; then everything
+ * that later code multiplies or indexes with is bounded. */
 #include "ckpt_priv.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,131 +18,6 @@ enum {
     MAX_TENSORS = 1 << 20,
     MAX_CHUNK = 1 << 30
 };
-
-/* ---- out ---- */
-
-static void put_hex(struct pdl_json *j, uint64_t v)
-{
-    char text[DIGITS + 1];
-
-    snprintf(text, sizeof text, "%016" PRIx64, v);
-    pdl_json_str(j, text);
-}
-
-static void put_text(struct pdl_json *j, const char *key, const char *s)
-{
-    pdl_json_kstr(j, key, s ? s : "");
-}
-
-static void put_state(struct pdl_json *j, const struct pdl_ckpt_state *s)
-{
-    pdl_json_key(j, "state");
-    pdl_json_object(j);
-    pdl_json_kint(j, "step", s->step);
-    pdl_json_kint(j, "epoch", s->epoch);
-    pdl_json_kint(j, "batch", s->batch);
-    pdl_json_key(j, "seed"); /* all 64 bits: no JSON number */
-    put_hex(j, s->seed);
-    pdl_json_kstr(j, "rng", "philox4x32-10");
-    pdl_json_kint(j, "samples", s->samples);
-    pdl_json_kint(j, "ranks", s->nranks);
-    put_text(j, "model", s->model);
-    put_text(j, "strategy", s->strategy);
-    put_text(j, "optimizer", s->optimizer);
-    put_text(j, "data", s->data);
-    pdl_json_knum(j, "loss", s->loss);
-    pdl_json_key(j, "scalars");
-    pdl_json_object(j);
-    for (int i = 0; i < s->nscalars; i++)
-        pdl_json_knum(j, s->scalars[i].name, s->scalars[i].value);
-    pdl_json_end(j);
-    pdl_json_end(j);
-}
-
-static void put_ints(struct pdl_json *j, const char *key, const int64_t *v,
-                     int n)
-{
-    pdl_json_key(j, key);
-    pdl_json_flat(j);
-    for (int i = 0; i < n; i++)
-        pdl_json_int(j, v[i]);
-    pdl_json_end(j);
-}
-
-static void put_shard(struct pdl_json *j, const struct io_shard *s)
-{
-    pdl_json_row(j);
-    pdl_json_kint(j, "file", s->file);
-    pdl_json_kint(j, "offset", s->offset);
-    put_ints(j, "lo", s->box.lo, s->box.ndims);
-    put_ints(j, "hi", s->box.hi, s->box.ndims);
-    pdl_json_key(j, "sums");
-    pdl_json_flat(j);
-    for (int64_t i = 0; i < s->nchunks; i++)
-        put_hex(j, s->sum[i]);
-    pdl_json_end(j);
-    pdl_json_end(j);
-}
-
-static void put_tensor(struct pdl_json *j, const struct io_tensor *t)
-{
-    pdl_json_object(j);
-    pdl_json_kstr(j, "name", t->pub.name);
-    pdl_json_kstr(j, "dtype", pdl_dtype_name(t->pub.dtype));
-    put_ints(j, "shape", t->pub.dim, t->pub.rank);
-    pdl_json_key(j, "shards");
-    pdl_json_array(j);
-    for (int i = 0; i < t->nshards; i++)
-        put_shard(j, &t->shard[i]);
-    pdl_json_end(j);
-    pdl_json_end(j);
-}
-
-static void put_all(struct pdl_json *j, const struct pdl_ckpt *c)
-{
-    pdl_json_schema(j, "checkpoint");
-    pdl_json_kstr(j, "xxh3", "0000000000000000");
-    pdl_json_key(j, "run");
-    put_hex(j, c->run);
-    put_state(j, &c->state);
-    pdl_json_kint(j, "chunk_bytes", c->chunk_bytes);
-    pdl_json_key(j, "files");
-    pdl_json_array(j);
-    for (int i = 0; i < c->nfiles; i++) {
-        pdl_json_row(j);
-        pdl_json_kstr(j, "name", c->file[i].name);
-        pdl_json_kint(j, "bytes", c->file[i].bytes);
-        pdl_json_end(j);
-    }
-    pdl_json_end(j);
-    pdl_json_key(j, "tensors");
-    pdl_json_array(j);
-    for (int i = 0; i < c->ntensors; i++)
-        put_tensor(j, &c->tensor[i]);
-    pdl_json_end(j);
-    pdl_json_end(j);
-}
-
-enum pdl_status io_manifest_print(const struct pdl_ckpt *c, struct pdl_buf *out,
-                                  struct pdl_err *err)
-{
-    struct pdl_json j;
-    char digits[DIGITS + 1];
-    char *at;
-
-    pdl_json_init(&j, &out->sink);
-    put_all(&j, c);
-    pdl_puts(&out->sink, "\n");
-    at = out->sink.failed ? NULL : strstr(out->text, SUM_KEY);
-    if (!at)
-        return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", c->path);
-    snprintf(digits, sizeof digits, "%016" PRIx64,
-             (uint64_t)XXH3_64bits(out->text, out->len));
-    memcpy(at + strlen(SUM_KEY), digits, DIGITS);
-    return PDL_OK;
-}
-
-/* ---- in ---- */
 
 struct reader {
     struct pdl_ckpt *c;
@@ -167,16 +41,17 @@ static enum pdl_status get_int(const struct reader *r,
              : missing(r, map, key);
 }
 
-static enum pdl_status get_list(const struct reader *r,
-                                const struct pdl_doc *map, const char *key,
-                                int most, const struct pdl_doc **out)
+/* A list of at most so many, or NULL with the message written. */
+static const struct pdl_doc *get_list(const struct reader *r,
+                                      const struct pdl_doc *map,
+                                      const char *key, int most)
 {
     const struct pdl_doc *d = pdl_doc_get(map, key);
 
-    if (!d || d->kind != PDL_DOC_LIST || d->count > most)
-        return missing(r, map, key);
-    *out = d;
-    return PDL_OK;
+    if (d && d->kind == PDL_DOC_LIST && d->count <= most)
+        return d;
+    (void)missing(r, map, key);
+    return NULL;
 }
 
 static bool parse_hex(const struct pdl_doc *d, uint64_t *out)
@@ -221,11 +96,11 @@ static enum pdl_status get_ints(const struct reader *r,
                                 const struct pdl_doc *map, const char *key,
                                 int64_t *out, int *n)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, map, key, PDL_MAX_RANK, &d);
+    const struct pdl_doc *d = get_list(r, map, key, PDL_MAX_RANK);
+    enum pdl_status st = d ? PDL_OK : PDL_EPARSE;
 
     *n = 0;
-    for (d = st == PDL_OK ? d->child : NULL; d && st == PDL_OK; d = d->next)
+    for (d = d ? d->child : NULL; d && st == PDL_OK; d = d->next)
         st = pdl_doc_int(d, 0, INT64_MAX, &out[(*n)++], r->err);
     return st;
 }
@@ -293,11 +168,11 @@ static enum pdl_status read_state(const struct reader *r,
 static enum pdl_status read_files(const struct reader *r,
                                   const struct pdl_doc *root)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, root, "files", MAX_FILES, &d);
+    const struct pdl_doc *d = get_list(r, root, "files", MAX_FILES);
+    enum pdl_status st = PDL_OK;
 
-    if (st != PDL_OK)
-        return st;
+    if (!d)
+        return PDL_EPARSE;
     r->c->file = PDL_NEW(r->c->arena, struct io_file, d->count + 1);
     if (!r->c->file)
         return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", d->file);
@@ -318,12 +193,11 @@ static enum pdl_status read_files(const struct reader *r,
 static enum pdl_status read_sums(const struct reader *r,
                                  const struct pdl_doc *map, struct io_shard *s)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, map, "sums", INT32_MAX, &d);
+    const struct pdl_doc *d = get_list(r, map, "sums", INT32_MAX);
     int64_t chunk = r->c->chunk_bytes, i = 0;
 
-    if (st != PDL_OK)
-        return st;
+    if (!d)
+        return PDL_EPARSE;
     s->nchunks = s->bytes / chunk + (s->bytes % chunk > 0);
     if (d->count != s->nchunks)
         return pdl_doc_fail(d, r->err, "%d checksums for %lld chunks", d->count,
@@ -391,9 +265,9 @@ static enum pdl_status read_tensor(const struct reader *r,
     if (!pdl_dtype_find(type, &p->dtype) || pdl_dtype_bits(p->dtype) < 8 ||
         !io_box_bytes(&whole, p->dtype, &p->bytes))
         return pdl_doc_fail(d, r->err, "an unknown type, or too large");
-    st = get_list(r, d, "shards", INT32_MAX - 1, &d);
-    if (st != PDL_OK)
-        return st;
+    d = get_list(r, d, "shards", INT32_MAX - 1);
+    if (!d)
+        return PDL_EPARSE;
     t->shard = PDL_NEW(r->c->arena, struct io_shard, d->count + 1);
     if (!t->shard)
         return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", d->file);
@@ -405,11 +279,11 @@ static enum pdl_status read_tensor(const struct reader *r,
 static enum pdl_status read_tensors(const struct reader *r,
                                     const struct pdl_doc *root, bool whole)
 {
-    const struct pdl_doc *d = NULL;
-    enum pdl_status st = get_list(r, root, "tensors", MAX_TENSORS, &d);
+    const struct pdl_doc *d = get_list(r, root, "tensors", MAX_TENSORS);
+    enum pdl_status st = PDL_OK;
 
-    if (st != PDL_OK)
-        return st;
+    if (!d)
+        return PDL_EPARSE;
     r->c->tensor = PDL_NEW(r->c->arena, struct io_tensor, d->count + 1);
     if (!r->c->tensor)
         return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", d->file);

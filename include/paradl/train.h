@@ -1,0 +1,235 @@
+/* paradl/train.h - plans, executed.
+ *
+ * A trainer is one rank of a plan: it holds its parts of the weights, runs
+ * the operations of its stage in the order of the schedule, and exchanges
+ * with the other ranks what the plan says. The ranks may be threads of one
+ * process (virtual ranks) or MPI processes: the code and the bits are the
+ * same. Nothing random depends on ranks: weights, dropout and the order of
+ * samples are functions of the seed and of global indices. */
+#ifndef PARADL_TRAIN_H
+#define PARADL_TRAIN_H
+
+#include "paradl/base.h"
+#include "paradl/comm.h"
+#include "paradl/io.h"
+#include "paradl/model.h"
+#include "paradl/plan.h"
+
+PDL_BEGIN
+
+/* ---- virtual ranks ----------------------------------------------------- */
+
+/* Runs body(ctx, comm) on n threads, one memory communicator each; the first
+ * failure (by rank, a lost peer last) is the result. */
+enum pdl_status pdl_train_virtual(int n, double timeout_s,
+                                  enum pdl_status (*body)(void *ctx,
+                                                          pdl_comm *comm,
+                                                          struct pdl_err *err),
+                                  void *ctx, struct pdl_err *err);
+
+/* ---- one rank ---------------------------------------------------------- */
+
+/* A part of a tensor as it lies in memory: logical indices N,C,H,W; stored
+ * channels last (N,H,W,C) or row-major. */
+struct pdl_train_part {
+    const char *name;
+    enum pdl_dtype dtype;
+    int ndims;
+    int64_t dim[PDL_BOX_DIMS]; /* of the whole tensor */
+    struct pdl_box box;        /* what is here */
+    bool channels_last;
+    void *data;
+};
+/* The element at global index i (inside the box), as a number. */
+double pdl_train_get(const struct pdl_train_part *p, const int64_t *i);
+void pdl_train_put(const struct pdl_train_part *p, const int64_t *i, double v);
+
+/* What an operation has just written; for tests, diff-run and NaN hunts. */
+struct pdl_train_seen {
+    int64_t rank, step, micro; /* micro -1: once a step */
+    int op, tensor, output;    /* of the plan; which output of the op */
+    struct pdl_train_part part;
+};
+
+/* Where samples come from: fills this rank's part of an input (model_tensor
+ * >= 0) or of the labels (-1; class numbers) for samples [first, first + N)
+ * of the step's batch, N being the part's whole extent. */
+struct pdl_train_feed {
+    enum pdl_status (*fill)(void *ctx, int64_t first, int model_tensor,
+                            const struct pdl_train_part *part,
+                            struct pdl_err *err);
+    void *ctx;
+};
+
+struct pdl_train_options {
+    const char *backend;   /* NULL: the best there is; "ref", "cpu" */
+    const char *optimizer; /* "adamw:beta2=0.95"; NULL: sgd, momentum 0.9 */
+    double clip;           /* largest norm of the gradient; 0: any */
+    double label_smoothing;
+    bool mean_squares; /* the loss is the mean squared error */
+    uint64_t seed;
+    bool poison; /* freed memory becomes not-a-number */
+    void (*watch)(void *ctx, const struct pdl_train_seen *seen);
+    void *watch_ctx;
+};
+
+typedef struct pdl_trainer pdl_trainer;
+
+/* Collective over comm, whose size is the plan's number of PEs. The plan
+ * must outlive the trainer. */
+enum pdl_status pdl_trainer_open(const struct pdl_plan *plan, pdl_comm *comm,
+                                 const struct pdl_train_options *opt,
+                                 pdl_trainer **out, struct pdl_err *err);
+void pdl_trainer_close(pdl_trainer *t); /* NULL: nothing */
+
+struct pdl_train_result {
+    double loss;        /* mean over the batch */
+    double loss_sum;    /* over samples */
+    int64_t correct;    /* samples (positions) whose largest output is right */
+    int64_t counted;    /* of so many */
+    int64_t stop, save; /* how many ranks voted for it */
+};
+/* What the ranks decide together at the end of the next step. */
+void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save);
+/* One optimizer step at learning rate lr. step counts from 0. A loss that is
+ * not a number changes no weight: PDL_EWRONG names the first operation that
+ * made one, on every rank. */
+enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
+                                 const struct pdl_train_feed *feed,
+                                 struct pdl_train_result *out,
+                                 struct pdl_err *err);
+/* Forward only, of the first `samples` of a batch. */
+enum pdl_status pdl_trainer_evaluate(pdl_trainer *t, int64_t samples,
+                                     const struct pdl_train_feed *feed,
+                                     struct pdl_train_result *out,
+                                     struct pdl_err *err);
+
+/* The state of this rank: weights, buffers and what the optimizer keeps, in
+ * an order that depends on the model alone. owner: the first rank that holds
+ * this very box. NULL past the end. */
+struct pdl_train_state {
+    struct pdl_train_part part;
+    int model_tensor;
+    bool owner;
+};
+const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i);
+/* Running statistics become the mean over the ranks that kept their own, as
+ * if one rank had seen all samples. Collective; before evaluation and
+ * checkpoints. */
+enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err);
+/* Weights and optimizer state from a checkpoint of any plan of the model. */
+enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
+                                    struct pdl_err *err);
+/* Weights from safetensors, by the model's names. */
+enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
+                                 struct pdl_err *err);
+
+/* What the memory planner decided, in bytes of this rank. */
+struct pdl_train_memory {
+    int64_t arena, state, scratch, buffers;
+    int64_t live; /* largest sum of live tensors: the bound for the arena */
+};
+void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
+/* The implementation that runs operation op; NULL: none here. */
+const char *pdl_trainer_kernel(const pdl_trainer *t, int op);
+
+/* ---- a whole run ----------------------------------------------------------- */
+
+struct pdl_train_rates {
+    const char
+        *schedule; /* constant, step, cosine, polynomial; NULL: constant */
+    double lr, last;
+    int64_t warmup, every; /* steps; every: of "step" */
+    double gamma;
+};
+
+/* Something to tell: a step, the end of an epoch, a note. */
+struct pdl_train_line {
+    int64_t step, epoch, total; /* steps done; steps of the whole run */
+    double loss, lr, samples_per_s;
+    double accuracy;  /* of the test split; not a number: not measured */
+    bool epoch_ended; /* loss is then the mean of the epoch */
+    const char *note; /* e.g. "resumed from ckpt/step-100"; NULL: none */
+};
+
+struct pdl_train_job {
+    const struct pdl_plan *plan;
+    struct pdl_train_options opt;
+    const pdl_io *io; /* shared by virtual ranks */
+    struct pdl_train_rates rates;
+    int64_t epochs, steps;  /* steps 0: all of the epochs */
+    bool augment;           /* crop after padding, flip */
+    bool raw;               /* inputs are not normalised */
+    int threads;            /* of a rank; 0: as the library has it */
+    bool virtual_ranks;     /* threads of one process */
+    const char *checkpoint; /* folder; NULL: none */
+    int64_t every;          /* steps between checkpoints; 0: by their cost */
+    int keep;
+    bool resume;
+    uint64_t run; /* tells this start of the job from others, all ranks alike */
+    const char *model, *strategy, *data;  /* as written, for the checkpoint */
+    const char *weights_in, *weights_out; /* safetensors; NULL: none */
+    const volatile int *stop;             /* becomes not 0: save and stop */
+    void (*tell)(void *ctx, const struct pdl_train_line *line); /* rank 0 */
+    void (*at)(void *ctx, enum pdl_ckpt_phase phase);           /* tests */
+    void *ctx;
+};
+
+struct pdl_train_summary {
+    int64_t steps, epochs, resumed_at;
+    double final_loss, accuracy; /* not a number: no test split */
+    double samples_per_s, step_s, cpu_s_per_step;
+    double io_s; /* of a step */
+    struct pdl_train_memory memory;
+    bool stopped;
+};
+/* Trains one rank to the end; collective. */
+enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
+                              struct pdl_train_summary *out,
+                              struct pdl_err *err);
+
+/* ---- made-up samples ----------------------------------------------------- */
+
+/* Inputs and labels as functions of the seed, the sample and the element. */
+struct pdl_train_noise {
+    const struct pdl_plan *plan;
+    uint64_t seed;
+    int64_t first; /* sample of the run that is number 0 of the batch */
+};
+/* ctx of the feed is a struct pdl_train_noise. */
+enum pdl_status pdl_train_noise(void *ctx, int64_t first, int model_tensor,
+                                const struct pdl_train_part *part,
+                                struct pdl_err *err);
+
+/* ---- are two strategies equal? ------------------------------------------- */
+
+/* The first tensor in which they differ. */
+struct pdl_train_diff {
+    bool differs;
+    bool exact; /* it had to be equal bit for bit */
+    int64_t step, micro, rank;
+    int op;
+    char what[256]; /* "forward conv2: conv2.y" */
+    int ndims;
+    int64_t index[PDL_BOX_DIMS];
+    double want, got;
+    int64_t compared, bitwise; /* tensors (parts) looked at */
+};
+/* Runs both plans of one model on virtual ranks from the same weights and the
+ * same made-up samples, and compares every result of every operation: bit for
+ * bit where no sum crossed ranks in b (and `exact` is set), else within
+ * tolerance times the largest magnitude of the tensor. */
+struct pdl_train_comparison {
+    const struct pdl_plan *a, *b;
+    struct pdl_train_options opt;
+    int64_t steps;
+    double lr, tolerance;
+    bool exact;
+    int fault, fault_op; /* tests: what to break in b */
+};
+enum pdl_status pdl_train_compare(const struct pdl_train_comparison *c,
+                                  struct pdl_train_diff *out,
+                                  struct pdl_err *err);
+
+PDL_END
+#endif

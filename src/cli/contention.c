@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who shares what in a step: text and JSON of the projecting commands. */
+#include "projection.h"
+
+static const char *phase_of(const struct pdl_contention *c)
+{
+    return c->gradient ? "gradient exchange" : "forward, backward";
+}
+
+void cli_contention_json(struct pdl_json *w, const struct cli_job *j)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_contentions c = {.n = 0};
+
+    if (a)
+        pdl_contention(a, j->plan, &j->sys, &j->oracle, &c, NULL);
+    pdl_json_key(w, "contention");
+    pdl_json_array(w);
+    for (int i = 0; i < c.n; i++) {
+        const struct pdl_contention *x = &c.row[i];
+
+        pdl_json_row(w);
+        pdl_json_kstr(w, "operation",
+                      pdl_plan_op_name(j->plan->ops[x->op].kind));
+        pdl_json_kstr(w, "phase", phase_of(x));
+        pdl_json_kint(w, "count", x->count);
+        pdl_json_kint(w, "members", x->members);
+        pdl_json_kstr(w, "level", j->sys.levels[x->level].name);
+        pdl_json_knum(w, "groups", x->groups);
+        pdl_json_knum(w, "adapters", x->adapters);
+        pdl_json_knum(w, "phi", x->phi);
+        pdl_json_knum(w, "seconds", x->seconds);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+    pdl_arena_destroy(a);
+}
+
+void cli_contention_text(const struct cli_job *j)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_contentions c = {.n = 0};
+    bool any = false;
+
+    if (a)
+        pdl_contention(a, j->plan, &j->sys, &j->oracle, &c, NULL);
+    for (int i = 0; i < c.n; i++) {
+        const struct pdl_contention *x = &c.row[i];
+
+        if (x->phi <= 1)
+            continue;
+        if (!any)
+            pdl_puts(cli_out(), "Contention\n");
+        any = true;
+        pdl_printf(cli_out(),
+                   "  %s of %lld (%s): %.0f groups on %.0f adapters of a node, "
+                   "phi %.2g\n",
+                   pdl_plan_op_name(j->plan->ops[x->op].kind),
+                   (long long)x->members, j->sys.levels[x->level].name,
+                   x->groups, x->adapters, x->phi);
+    }
+    pdl_arena_destroy(a);
+}

@@ -1,0 +1,33 @@
+/* Measured runs and their projections: shared by validate and calibrate. */
+#ifndef CLI_RUNS_H
+#define CLI_RUNS_H
+
+#include "measured.h"
+
+struct cli_run {
+    const struct pdl_run *run;
+    struct cli_question q;
+    struct cli_job *job;
+};
+
+/* The same runs as columns. */
+struct cli_runs {
+    struct cli_run *run;
+    const struct pdl_run **measured_run;
+    int64_t *pes;
+    double *projected, *measured; /* seconds */
+    int n;
+};
+
+/* Reads and prices the selected runs; those that cannot be projected are named
+ * and left out. */
+enum pdl_status cli_runs_read(struct cli_measured *m, struct cli_runs *out,
+                              struct pdl_err *err);
+
+/* validate_ablation.c: the accuracy without each effect, by strategy */
+enum pdl_status cli_ablation_print(struct cli_measured *m,
+                                   const struct cli_runs *s);
+enum pdl_status cli_ablation_json(struct cli_measured *m,
+                                  const struct cli_runs *s, struct pdl_json *w);
+
+#endif

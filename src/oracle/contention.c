@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Contention, shown. All groups of a collective run at the same time (the
+ * plan is the same on every rank), so the groups that have members in a node
+ * and outside it share that node's adapters (Martinasso and Mehaut, Euro-Par
+ * 2011, for dynamic contention graphs). phi is what a byte then costs over
+ * what it costs a group that has the node for itself: both prices come from
+ * the one function that prices collectives, once with sharing and once
+ * without.
+ *
+ * Limits: sharing is counted at the adapters of a node. Links above it are
+ * taken as the levels describe them (over-subscription), and an exchange that
+ * overlaps layer collectives is not counted against them. */
+#include "oracle_priv.h"
+
+#include <string.h>
+
+static bool is_collective(enum pdl_plan_op_kind kind)
+{
+    return kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND &&
+           kind != PDL_PLAN_OP_SLICE;
+}
+
+static bool in_update(const struct pdl_plan *p, int op)
+{
+    return op >= p->items[p->stages[0].first_update].first_op;
+}
+
+static int64_t members(const struct pdl_plan *p, uint32_t group)
+{
+    int64_t n = 1;
+
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        if (group >> f & 1)
+            n *= p->mesh->factor[f];
+    return n;
+}
+
+/* Latencies and waits apart: what the bytes alone take. */
+static double bytes_seconds(const struct pdl_plan *plan,
+                            const struct pdl_system *sys,
+                            const struct pdl_oracle_options *opt, int op,
+                            uint32_t more)
+{
+    struct pdl_oracle_options bare = *opt;
+    struct pdl_price price;
+
+    bare.without |=
+        UINT32_C(1) << ORACLE_LATENCY | UINT32_C(1) << ORACLE_SYNC | more;
+    pdl_price_op(plan, sys, &bare, op, &price);
+    return price.seconds;
+}
+
+static struct pdl_contention first_of(const struct pdl_plan *plan,
+                                      const struct pdl_system *sys,
+                                      const struct pdl_oracle_options *opt,
+                                      int op, const struct pdl_price *price)
+{
+    double shared = bytes_seconds(plan, sys, opt, op, 0);
+    double alone =
+        bytes_seconds(plan, sys, opt, op, UINT32_C(1) << ORACLE_SHARING);
+
+    return (struct pdl_contention){
+        .op = op,
+        .gradient = in_update(plan, op),
+        .members = members(plan, plan->ops[op].group),
+        .level = price->level,
+        .groups = price->flows,
+        .adapters = price->level > 0 ? (double)sys->node.nics.count : 0,
+        .phi = alone > 0 && shared > alone ? shared / alone : 1,
+    };
+}
+
+static struct pdl_contention *alike(struct pdl_contention *row, int n,
+                                    const struct pdl_plan *plan, int op)
+{
+    const struct pdl_plan_op *x = &plan->ops[op];
+
+    for (int i = 0; i < n; i++) {
+        const struct pdl_plan_op *y = &plan->ops[row[i].op];
+
+        if (y->kind == x->kind && y->group == x->group &&
+            row[i].gradient == in_update(plan, op))
+            return &row[i];
+    }
+    return NULL;
+}
+
+enum pdl_status pdl_contention(pdl_arena *a, const struct pdl_plan *plan,
+                               const struct pdl_system *sys,
+                               const struct pdl_oracle_options *opt,
+                               struct pdl_contentions *out, struct pdl_err *err)
+{
+    enum { MOST = 64 };
+    struct pdl_contention *row = PDL_NEW(a, struct pdl_contention, MOST);
+    int n = 0;
+
+    if (!row)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < plan->nops; i++) {
+        struct pdl_contention *c;
+        struct pdl_price price;
+        int64_t times = in_update(plan, i) ? 1 : plan->micro_batches;
+
+        if (!is_collective(plan->ops[i].kind))
+            continue;
+        pdl_price_op(plan, sys, opt, i, &price);
+        c = price.level >= 0 ? alike(row, n, plan, i) : NULL;
+        if (!c && price.level >= 0 && n < MOST) {
+            c = &row[n++];
+            *c = first_of(plan, sys, opt, i, &price);
+        }
+        if (c) {
+            c->count += times;
+            c->seconds += (double)times * price.seconds;
+        }
+    }
+    *out = (struct pdl_contentions){n, row};
+    return PDL_OK;
+}

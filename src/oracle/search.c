@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The search: the strategies of a space, each lowered and priced like any
+ * single one, on all cores, and ranked. What a limit forbids is kept with its
+ * reason. The order of the answer does not depend on threads; a search that is
+ * stopped answers with what it has priced. */
+#include "space.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CANDIDATES = 1 << 20 };
+
+void oracle_space_add(struct oracle_space *s, const char *text)
+{
+    const char **list;
+
+    if (s->failed || !text || s->n == MAX_CANDIDATES)
+        return;
+    if (s->n == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 256;
+        list = PDL_NEW(s->arena, const char *, s->cap);
+        if (list && s->n > 0)
+            memcpy(list, s->list, (size_t)s->n * sizeof *list);
+        s->list = list;
+    }
+    s->failed =
+        !s->list || !(s->list[s->n++] = pdl_arena_strdup(s->arena, text));
+}
+
+bool oracle_space_wants(const struct oracle_space *s, enum pdl_axis axis)
+{
+    const char *p = s->opt->axes, *name = pdl_axis_name(axis);
+    size_t n = strlen(name);
+
+    if (!p)
+        return true;
+    for (; p; p = strchr(p, ',')) {
+        p += *p == ',';
+        if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* ---- pricing ------------------------------------------------------------------ */
+
+struct search {
+    const struct pdl_model *model;
+    const struct pdl_system *sys;
+    const struct pdl_oracle_options *oracle;
+    const struct pdl_search_options *opt;
+    struct pdl_found *list;
+    int64_t n, done;
+    pdl_arena *arena; /* of the reasons */
+    pthread_mutex_t lock;
+    bool no_memory;
+};
+
+static double counted(const struct search *s, const struct pdl_projection *x)
+{
+    struct pdl_bill bill;
+
+    pdl_project_bill(x, s->sys, &bill);
+    return s->opt->goal == PDL_GOAL_MEMORY   ? (double)x->peak_bytes
+           : s->opt->goal == PDL_GOAL_ENERGY ? bill.energy_j
+           : s->opt->goal == PDL_GOAL_COST   ? bill.cost
+                                             : x->step_s;
+}
+
+static enum pdl_status price(const struct search *s, pdl_arena *a,
+                             struct pdl_found *f, struct pdl_err *err)
+{
+    struct pdl_plan_options po = {.batch = s->opt->batch,
+                                  .dtype = s->opt->dtype,
+                                  .allow_empty = s->opt->allow_empty};
+    struct pdl_strategy *strategy = PDL_NEW(a, struct pdl_strategy, 1);
+    const struct pdl_plan *plan;
+    enum pdl_status st;
+
+    if (!strategy)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = pdl_strategy_parse(a, f->strategy, strategy, err);
+    if (st == PDL_OK)
+        pdl_framework_adapt(s->oracle->framework, s->model, strategy);
+    if (st == PDL_OK)
+        st = pdl_plan_lower(a, s->model, strategy, &po, &plan, err);
+    if (st == PDL_OK)
+        st = pdl_project(plan, s->sys, s->oracle, &f->x, err);
+    f->priced = st == PDL_OK;
+    return st;
+}
+
+/* Reasons go to the common arena; so does what must be counted. */
+static bool finish(struct search *s, struct pdl_found *f, enum pdl_status st,
+                   const struct pdl_err *err)
+{
+    bool go_on;
+
+    pthread_mutex_lock(&s->lock);
+    s->done++;
+    if (st == PDL_OK)
+        f->goal = counted(s, &f->x);
+    else
+        f->excluded = pdl_arena_strdup(s->arena, err->msg);
+    s->no_memory = s->no_memory || st == PDL_ENOMEM;
+    go_on = !s->no_memory &&
+            (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, s->n));
+    pthread_mutex_unlock(&s->lock);
+    return go_on;
+}
+
+static bool body(void *ctx, int64_t i)
+{
+    struct search *s = ctx;
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"out of memory", ""};
+    enum pdl_status st = PDL_ENOMEM;
+
+    if (a)
+        st = price(s, a, &s->list[i], &err);
+    pdl_arena_destroy(a);
+    return finish(s, &s->list[i], st, &err);
+}
+
+/* Priced before the rest, what fits before what does not; then the goal. */
+static int by_goal(const void *pa, const void *pb)
+{
+    const struct pdl_found *a = pa, *b = pb;
+
+    if (a->priced != b->priced)
+        return b->priced - a->priced;
+    if (a->x.feasible != b->x.feasible)
+        return b->x.feasible - a->x.feasible;
+    if (a->goal != b->goal)
+        return a->goal < b->goal ? -1 : 1;
+    if (a->x.step_s != b->x.step_s)
+        return a->x.step_s < b->x.step_s ? -1 : 1;
+    return strcmp(a->strategy, b->strategy);
+}
+
+static void make_space(struct oracle_space *s)
+{
+    bool transformer = strcmp(s->model->kind, "transformer") == 0;
+
+    if (transformer)
+        oracle_space_transformer(s);
+    else
+        oracle_space_pairs(s);
+}
+
+enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
+                           const struct pdl_system *sys,
+                           const struct pdl_oracle_options *oracle,
+                           const struct pdl_search_options *opt,
+                           struct pdl_search_result *out, struct pdl_err *err)
+{
+    struct oracle_space space = {
+        .model = model, .sys = sys, .opt = opt, .arena = a};
+    struct search s = {.model = model,
+                       .sys = sys,
+                       .oracle = oracle,
+                       .opt = opt,
+                       .arena = a,
+                       .lock = PTHREAD_MUTEX_INITIALIZER};
+
+    make_space(&space);
+    s.n = space.n;
+    s.list = space.failed ? NULL : PDL_NEW(a, struct pdl_found, s.n + 1);
+    if (!s.list)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < s.n; i++)
+        s.list[i].strategy = space.list[i];
+    *out = (struct pdl_search_result){.list = s.list, .n = s.n};
+    out->stopped = !pdl_parallel(s.n, opt->threads, body, &s);
+    if (s.no_memory)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    qsort(s.list, (size_t)s.n, sizeof s.list[0], by_goal);
+    for (int64_t i = 0; i < s.n; i++) {
+        out->evaluated += s.list[i].priced;
+        out->pruned += s.list[i].excluded != NULL;
+        out->feasible += s.list[i].priced && s.list[i].x.feasible;
+    }
+    return PDL_OK;
+}

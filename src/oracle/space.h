@@ -1,0 +1,26 @@
+/* Shared by the search: strategies are written into a list, space by space. */
+#ifndef ORACLE_SPACE_H
+#define ORACLE_SPACE_H
+
+#include "oracle_priv.h"
+
+struct oracle_space {
+    const struct pdl_model *model;
+    const struct pdl_system *sys;
+    const struct pdl_search_options *opt;
+    pdl_arena *arena;
+    const char **list;
+    int64_t n, cap;
+    bool failed; /* no memory */
+};
+
+void oracle_space_add(struct oracle_space *s, const char *text);
+/* Is the axis asked for? */
+bool oracle_space_wants(const struct oracle_space *s, enum pdl_axis axis);
+/* space_pairs.c: every axis alone and every product of two */
+void oracle_space_pairs(struct oracle_space *s);
+/* space_transformer.c: pipe x data x tensor, micro-batches, recomputation,
+ * sharded states */
+void oracle_space_transformer(struct oracle_space *s);
+
+#endif

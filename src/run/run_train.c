@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl-run train: one rank of a training run (or all of them as threads),
+ * and what rank 0 tells of it. */
+#include "run_priv.h"
+#include "train_options.h"
+#include "paradl/train.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_FILE = 1 << 29 };
+
+/* Set by a signal: save and stop. */
+static volatile int stop_asked;
+
+struct session {
+    const struct pdl_args *args;
+    struct train_options o;
+    pdl_arena *arena;
+    const struct pdl_plan *plan;
+    pdl_io *io;
+    struct pdl_train_job job;
+    struct pdl_train_summary summary;
+    pdl_metrics *log;
+    int rank, ranks;
+    double start_s, last_s;
+    bool line_shown;
+};
+
+/* ---- what to train ----------------------------------------------------------- */
+
+static enum pdl_status lower(struct session *s, struct pdl_err *err)
+{
+    const struct train_options *o = &s->o;
+    struct pdl_model_options mo = {.dims = o->dim};
+    struct pdl_plan_options po = {
+        .batch = o->batch > 0 ? o->batch : 32,
+        .allow_empty = o->allow_empty,
+        .gather_classes = true,
+        .dtype = !o->precision                       ? PDL_F32
+                 : strcmp(o->precision, "bf16") == 0 ? PDL_BF16
+                 : strcmp(o->precision, "fp64") == 0 ? PDL_F64
+                                                     : PDL_F32};
+    struct pdl_strategy *st = PDL_NEW(s->arena, struct pdl_strategy, 1);
+    const struct pdl_model *m;
+    enum pdl_status rc;
+    char text[64];
+
+    if (!st)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    snprintf(text, sizeof text, "data=%lld",
+             (long long)(o->ranks > 0 ? o->ranks : 1));
+    rc = pdl_model_load(s->arena, s->args->pos[0], &mo, &m, err);
+    if (rc == PDL_OK)
+        rc = pdl_strategy_parse(s->arena, o->strategy ? o->strategy : text, st,
+                                err);
+    if (rc == PDL_OK)
+        rc = pdl_plan_lower(s->arena, m, st, &po, &s->plan, err);
+    return rc;
+}
+
+static enum pdl_status read_plan(struct session *s, struct pdl_err *err)
+{
+    struct pdl_plan_head head;
+    struct pdl_bytes in;
+    enum pdl_status st = pdl_file_read(s->arena, s->o.plan, MAX_FILE, &in, err);
+
+    if (st == PDL_OK)
+        st =
+            pdl_plan_parse(s->arena, in, s->o.plan, NULL, &head, &s->plan, err);
+    return st == PDL_OK ? pdl_plan_check(s->plan, err) : st;
+}
+
+/* What the model takes, for samples that are made up. */
+static bool like_model(const struct pdl_plan *p, int64_t samples,
+                       struct pdl_dataset *d)
+{
+    const struct pdl_model *m = p->model;
+
+    *d = (struct pdl_dataset){.name = "synthetic", .format = "synthetic"};
+    for (int i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].kind == PDL_TENSOR_INPUT) {
+            d->input.integer =
+                m->tensors[i].dtype >= PDL_I8 && m->tensors[i].dtype <= PDL_U64;
+            d->input.rank = m->tensors[i].rank;
+            for (int k = 0; k < d->input.rank && k < PDL_DATA_RANK; k++)
+                d->input.dim[k] = m->tensors[i].dim[k];
+        }
+    for (int i = 0; i < p->nops; i++) {
+        const struct pdl_plan_tensor *y;
+        int c;
+
+        if (p->ops[i].kind != PDL_PLAN_OP_COMPUTE || p->ops[i].node >= 0)
+            continue;
+        y = &p->tensors[p->ops[i].in[0]];
+        c = y->ndims >= 4 ? 1 : y->ndims - 1;
+        d->classes = y->dim[c];
+        d->target.integer = true;
+        d->target.rank = 0;
+        for (int k = 1; k < y->ndims; k++)
+            if (k != c && d->target.rank < PDL_DATA_RANK)
+                d->target.dim[d->target.rank++] = y->dim[k];
+    }
+    d->nsplits = 2;
+    d->split[0] = (struct pdl_data_split){"train", samples};
+    d->split[1] = (struct pdl_data_split){"test", samples / 4 + 1};
+    return d->input.rank <= PDL_DATA_RANK;
+}
+
+static enum pdl_status open_data(struct session *s, struct pdl_err *err)
+{
+    struct pdl_dataset like;
+    struct pdl_io_options io = {
+        .seed = (uint64_t)s->o.seed, .like = &like, .sequence = s->o.sequence};
+
+    like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024, &like);
+    if (strcmp(s->o.data, "synthetic") == 0)
+        io.like = &like;
+    if (io.sequence == 0)
+        io.sequence = s->plan->model->tokens;
+    return pdl_io_open(s->o.data, &io, &s->io, err);
+}
+
+static enum pdl_status prepare(struct session *s, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    s->arena = pdl_arena_create((size_t)4 << 30);
+    if (!s->arena)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!s->o.data || (!s->args->npos && !s->o.plan)) {
+        pdl_fail(err, PDL_EINVAL, "train needs MODEL (or --plan) and --data");
+        return PDL_EINVAL;
+    }
+    st = s->o.plan ? read_plan(s, err) : lower(s, err);
+    return st == PDL_OK ? open_data(s, err) : st;
+}
+
+/* ---- what rank 0 tells ----------------------------------------------------------- */
+
+static void erase(struct session *s)
+{
+    if (s->line_shown)
+        fprintf(stderr, "\r\033[K");
+    s->line_shown = false;
+}
+
+static void progress(struct session *s, const struct pdl_train_line *l)
+{
+    double now = pdl_clock_s(), left;
+    char t[32];
+
+    if (!s->o.progress || s->args->quiet || now - s->last_s < 0.1)
+        return;
+    left = l->step > 0 ? (now - s->start_s) / (double)l->step *
+                             (double)(l->total - l->step)
+                       : 0;
+    s->last_s = now;
+    s->line_shown = true;
+    fprintf(stderr,
+            "\r\033[Kepoch %lld  step %lld/%lld  loss %.4f  %.0f samples/s  "
+            "ETA %s",
+            (long long)l->epoch + 1, (long long)l->step, (long long)l->total,
+            l->loss, l->samples_per_s,
+            pdl_unit_format(left, PDL_UNIT_SECONDS, t, sizeof t));
+    fflush(stderr);
+}
+
+static void json_line(struct session *s, const struct pdl_train_line *l)
+{
+    int64_t every = s->o.log_every > 0 ? s->o.log_every : 1;
+    struct pdl_json j;
+
+    if (!l->epoch_ended && l->step % every != 0)
+        return;
+    pdl_json_init(&j, run_out());
+    j.compact = true;
+    pdl_json_object(&j);
+    pdl_json_kint(&j, "step", l->step);
+    pdl_json_kint(&j, "epoch", l->epoch);
+    pdl_json_knum(&j, "loss", l->loss);
+    pdl_json_knum(&j, "lr", l->lr);
+    pdl_json_knum(&j, "samples_per_s", l->samples_per_s);
+    if (l->epoch_ended) {
+        pdl_json_kbool(&j, "epoch_ended", true);
+        pdl_json_knum(&j, "accuracy", l->accuracy);
+    }
+    pdl_json_end(&j);
+    fflush(stdout);
+}
+
+static void text_line(struct session *s, const struct pdl_train_line *l)
+{
+    struct pdl_sink *out = run_out();
+
+    if (!l->epoch_ended || s->args->quiet)
+        return;
+    pdl_printf(out, "epoch %3lld  step %6lld  loss %.6f",
+               (long long)l->epoch + 1, (long long)l->step, l->loss);
+    if (!isnan(l->accuracy))
+        pdl_printf(out, "  accuracy %.2f %%", 100 * l->accuracy);
+    pdl_printf(out, "  %.0f samples/s\n", l->samples_per_s);
+    fflush(stdout);
+}
+
+static void write_log(struct session *s, const struct pdl_train_line *l)
+{
+    double row[] = {l->loss, l->lr, l->samples_per_s};
+
+    if (s->log && !l->epoch_ended)
+        pdl_metrics_add(s->log, l->step, row, NULL);
+}
+
+static void tell(void *ctx, const struct pdl_train_line *l)
+{
+    struct session *s = ctx;
+
+    if (l->note) {
+        erase(s);
+        if (!s->args->quiet)
+            fprintf(stderr, "paradl: %s\n", l->note);
+        return;
+    }
+    if (l->epoch_ended)
+        erase(s);
+    if (s->args->json)
+        json_line(s, l);
+    else
+        text_line(s, l);
+    write_log(s, l);
+    progress(s, l);
+}
+
+static void summary_json(struct session *s)
+{
+    const struct pdl_train_summary *x = &s->summary;
+    struct pdl_json j;
+
+    pdl_json_init(&j, run_out());
+    j.compact = true;
+    pdl_json_schema(&j, "train");
+    pdl_json_kint(&j, "ranks", s->plan->mesh->pes);
+    pdl_json_kint(&j, "batch", s->plan->batch);
+    pdl_json_kint(&j, "steps", x->steps);
+    pdl_json_kint(&j, "resumed_at", x->resumed_at);
+    pdl_json_kbool(&j, "stopped", x->stopped);
+    pdl_json_knum(&j, "final_loss", x->final_loss);
+    pdl_json_knum(&j, "accuracy", x->accuracy);
+    pdl_json_knum(&j, "samples_per_s", x->samples_per_s);
+    pdl_json_knum(&j, "step_s", x->step_s);
+    pdl_json_knum(&j, "cpu_s_per_step", x->cpu_s_per_step);
+    pdl_json_knum(&j, "io_s", x->io_s);
+    pdl_json_key(&j, "memory");
+    pdl_json_object(&j);
+    pdl_json_kint(&j, "tensors_bytes", x->memory.arena);
+    pdl_json_kint(&j, "state_bytes", x->memory.state);
+    pdl_json_kint(&j, "workspace_bytes", x->memory.scratch);
+    pdl_json_kint(&j, "comm_buffers_bytes", x->memory.buffers);
+    pdl_json_end(&j);
+    pdl_json_end(&j);
+}
+
+static void summary_text(struct session *s)
+{
+    const struct pdl_train_summary *x = &s->summary;
+    struct pdl_sink *out = run_out();
+    char a[32], b[32], m[32];
+
+    pdl_printf(out, "%s after %lld steps: loss %.6f",
+               x->stopped ? "stopped" : "done", (long long)x->steps,
+               x->final_loss);
+    if (!isnan(x->accuracy))
+        pdl_printf(out, ", accuracy %.2f %%", 100 * x->accuracy);
+    pdl_printf(
+        out,
+        "\n%.0f samples/s; a step takes %s and %s of processor time; "
+        "%s of tensors on a rank\n",
+        x->samples_per_s,
+        pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, a, sizeof a),
+        pdl_unit_format(x->cpu_s_per_step, PDL_UNIT_SECONDS, b, sizeof b),
+        pdl_unit_format((double)x->memory.arena, PDL_UNIT_BYTES, m, sizeof m));
+}
+
+/* ---- running ----------------------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+    (void)number;
+    stop_asked = 1;
+}
+
+static void catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction a = {.sa_handler = on_signal};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaction(numbers[i], &a, NULL);
+}
+
+static int default_threads(const struct session *s)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long n = cores / (long)s->plan->mesh->pes;
+
+    return s->o.threads > 0 ? (int)s->o.threads : n > 1 ? (int)n : 1;
+}
+
+static void fill_job(struct session *s)
+{
+    const struct train_options *o = &s->o;
+
+    s->job = (struct pdl_train_job){
+        .plan = s->plan,
+        .opt = {.backend = o->backend,
+                .optimizer = o->optimizer,
+                .clip = o->clip,
+                .label_smoothing = o->label_smoothing,
+                .mean_squares = o->mean_squares,
+                .seed = (uint64_t)o->seed},
+        .io = s->io,
+        .rates = {.schedule = o->schedule,
+                  .lr = o->lr > 0 ? o->lr : 0.01,
+                  .last = o->lr_last,
+                  .warmup = o->warmup,
+                  .every = o->lr_every,
+                  .gamma = o->lr_gamma},
+        .epochs = o->epochs > 0  ? o->epochs
+                  : o->steps > 0 ? 0
+                                 : 1,
+        .steps = o->steps,
+        .augment = o->augment,
+        .raw = o->raw,
+        .threads = default_threads(s),
+        .virtual_ranks = o->virtual_ranks,
+        .checkpoint = o->checkpoint,
+        .every = o->every,
+        .keep = (int)o->keep,
+        .resume = o->resume,
+        .run = (uint64_t)(pdl_clock_s() * 1e6),
+        .model = s->args->npos ? s->args->pos[0] : o->plan,
+        .strategy = o->strategy,
+        .data = o->data,
+        .weights_in = o->load,
+        .weights_out = o->save,
+        .stop = &stop_asked,
+        .tell = tell,
+        .ctx = s};
+}
+
+static enum pdl_status open_log(struct session *s, struct pdl_err *err)
+{
+    static const char *const columns[] = {"loss", "lr", "samples_per_s"};
+
+    if (!s->o.log || s->rank != 0)
+        return PDL_OK;
+    return pdl_metrics_open(s->o.log, columns, 3, s->o.resume ? INT64_MAX : 0,
+                            &s->log, err);
+}
+
+static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
+{
+    struct session *s = ctx;
+    struct pdl_train_summary sum;
+    enum pdl_status st = pdl_train_run(&s->job, comm, &sum, err);
+
+    if (pdl_comm_rank(comm) == 0)
+        s->summary = sum;
+    return st;
+}
+
+static enum pdl_status run_mpi(struct session *s, struct pdl_err *err)
+{
+    struct pdl_comm_options opt = {.fixed_order = true};
+    pdl_comm *comm = NULL;
+    enum pdl_status st;
+
+    if (s->ranks != s->plan->mesh->pes)
+        return pdl_fail(err, PDL_EINVAL,
+                        "the strategy is for %lld ranks, %d were started",
+                        (long long)s->plan->mesh->pes, s->ranks);
+    MPI_Bcast(&s->job.run, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    st = pdl_comm_create(MPI_COMM_WORLD, &opt, &comm, err);
+    if (st == PDL_OK)
+        st = body(s, comm, err);
+    pdl_comm_destroy(comm);
+    return st;
+}
+
+static enum pdl_status train(struct session *s, struct pdl_err *err)
+{
+    enum pdl_status st = prepare(s, err);
+
+    if (st != PDL_OK)
+        return st;
+    fill_job(s);
+    st = open_log(s, err);
+    if (st != PDL_OK)
+        return st;
+    catch_signals();
+    s->start_s = pdl_clock_s();
+    st = s->o.virtual_ranks
+             ? pdl_train_virtual((int)s->plan->mesh->pes, 0, body, s, err)
+             : run_mpi(s, err);
+    erase(s);
+    if (s->log) {
+        enum pdl_status closed = pdl_metrics_close(s->log, err);
+
+        st = st == PDL_OK ? closed : st;
+    }
+    return st;
+}
+
+static int conclude(struct session *s, enum pdl_status st, struct pdl_err *err)
+{
+    if (st == PDL_EWRONG) { /* the loss is no number: the answer is no */
+        if (s->rank == 0)
+            run_fail(st, err);
+        return EXIT_NO;
+    }
+    if (st != PDL_OK)
+        return s->rank == 0 || st != PDL_EINVAL ? run_fail(st, err)
+                                                : EXIT_INPUT;
+    if (s->rank == 0 && s->args->json)
+        summary_json(s);
+    else if (s->rank == 0)
+        summary_text(s);
+    return s->summary.stopped ? EXIT_INTR : EXIT_OK;
+}
+
+/* mpirun turns any exit code but 0 into noise: where paradl supervises, the
+ * code of an orderly end goes into the file that PARADL_RC names. */
+static int leave(int rc, int rank)
+{
+    const char *path = getenv("PARADL_RC");
+    char text[16];
+
+    if (!path || !*path)
+        return rc;
+    snprintf(text, sizeof text, "%d\n", rc);
+    if (rank == 0 && pdl_file_write(path, text, strlen(text), NULL) != PDL_OK)
+        return rc;
+    return 0;
+}
+
+static int run(const struct pdl_args *args)
+{
+    struct session s = {.args = args, .ranks = 1};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st;
+    int provided, rc;
+
+    s.o = *(const struct train_options *)args->opts;
+    if (!s.o.virtual_ranks) {
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+        MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
+        MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
+    }
+    st = train(&s, &err);
+    rc = conclude(&s, st, &err);
+    pdl_io_close(s.io);
+    pdl_arena_destroy(s.arena);
+    if (fflush(stdout) != 0 && rc == EXIT_OK)
+        rc = EXIT_ENV;
+    if (!s.o.virtual_ranks) {
+        if (rc == EXIT_ENV || rc == EXIT_BUG)
+            MPI_Abort(MPI_COMM_WORLD, rc);
+        MPI_Finalize();
+    }
+    return leave(rc, s.rank);
+}
+
+const struct pdl_cmd run_train = {
+    .name = "train",
+    .args = "MODEL",
+    .max_pos = 1,
+    .summary = "one rank of a training run, or all of them as threads",
+    .text = "See paradl train, which checks the command line and starts this.",
+    .example =
+        "mpirun -n 2 paradl-run train lenet5 --data DIR --strategy data=2",
+    .opts = train_opts,
+    .nopts = NTRAIN_OPTS,
+    .opts_size = sizeof(struct train_options),
+    .run = run,
+};

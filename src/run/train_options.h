@@ -1,0 +1,103 @@
+/* The options of `train`: `paradl` checks them, `paradl-run` follows them. */
+#ifndef RUN_TRAIN_OPTIONS_H
+#define RUN_TRAIN_OPTIONS_H
+
+#include "paradl/base.h"
+
+struct train_options {
+    const char *data, *strategy, *plan, *optimizer, *schedule, *precision;
+    const char *backend, *dim, *checkpoint, *trace, *log, *load, *save;
+    int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
+    int64_t sequence, restarts, log_every, lr_every, samples;
+    double lr, lr_last, lr_gamma, clip, label_smoothing;
+    bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
+    bool progress;
+};
+
+#define AT(field) offsetof(struct train_options, field)
+// clang-format off
+static const struct pdl_opt train_opts[] = {
+    {"data", 0, PDL_OPT_TEXT, AT(data), "DIR", NULL,
+     "'digits' (ships with the program), 'synthetic', a file or a folder"},
+    {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
+     "ranks (default: the product of the strategy's axes)"},
+    {"strategy", 0, PDL_OPT_TEXT, AT(strategy), "STRATEGY", NULL,
+     "how to parallelise, e.g. data=2,filter=2 (default: data=P)"},
+    {"plan", 0, PDL_OPT_TEXT, AT(plan), "FILE.plan", NULL,
+     "run this plan instead of MODEL and --strategy"},
+    {"batch", 0, PDL_OPT_INT, AT(batch), "B", NULL,
+     "samples of one step, over all ranks (default 32)"},
+    {"epochs", 0, PDL_OPT_INT, AT(epochs), "E", NULL,
+     "passes over the data (default 1)"},
+    {"steps", 0, PDL_OPT_INT, AT(steps), "N", NULL,
+     "stop after so many steps"},
+    {"lr", 0, PDL_OPT_NUM, AT(lr), "X", NULL, "learning rate (default 0.01)"},
+    {"schedule", 0, PDL_OPT_TEXT, AT(schedule), "NAME",
+     "constant|step|cosine|polynomial", "of the learning rate"},
+    {"warmup", 0, PDL_OPT_INT, AT(warmup), "N", NULL,
+     "steps in which the learning rate rises to --lr"},
+    {"lr-last", 0, PDL_OPT_NUM, AT(lr_last), "X", NULL,
+     "learning rate at the end of cosine and polynomial"},
+    {"lr-every", 0, PDL_OPT_INT, AT(lr_every), "N", NULL,
+     "steps between the cuts of 'step'"},
+    {"lr-gamma", 0, PDL_OPT_NUM, AT(lr_gamma), "X", NULL,
+     "factor of each cut of 'step' (default 0.1)"},
+    {"optimizer", 0, PDL_OPT_TEXT, AT(optimizer), "NAME[:K=V,...]", NULL,
+     "sgd, adam, adamw, lars, lamb (default sgd:momentum=0.9)"},
+    {"clip", 0, PDL_OPT_NUM, AT(clip), "X", NULL,
+     "largest norm of the gradient"},
+    {"label-smoothing", 0, PDL_OPT_NUM, AT(label_smoothing), "X", NULL,
+     "share of a label that goes to all classes"},
+    {"mse", 0, PDL_OPT_FLAG, AT(mean_squares), NULL, NULL,
+     "mean squared error instead of cross-entropy"},
+    {"precision", 0, PDL_OPT_TEXT, AT(precision), "NAME", "fp32|bf16|fp64",
+     "of the arithmetic (default fp32; bf16 keeps fp32 masters)"},
+    {"backend", 0, PDL_OPT_TEXT, AT(backend), "NAME", NULL,
+     "ref (plain C) or cpu (oneDNN; default where it is built)"},
+    {"threads", 0, PDL_OPT_INT, AT(threads), "N", NULL,
+     "of each rank (default: processors / ranks)"},
+    {"virtual", 0, PDL_OPT_FLAG, AT(virtual_ranks), NULL, NULL,
+     "all ranks in one process, as threads"},
+    {"seed", 0, PDL_OPT_INT, AT(seed), "S", NULL,
+     "of weights, order and dropout (default 0)"},
+    {"augment", 0, PDL_OPT_FLAG, AT(augment), NULL, NULL,
+     "random crops and flips of images"},
+    {"raw", 0, PDL_OPT_FLAG, AT(raw), NULL, NULL,
+     "do not normalise inputs by mean and deviation"},
+    {"sequence", 0, PDL_OPT_INT, AT(sequence), "T", NULL,
+     "tokens of a sample (default: what the model takes)"},
+    {"samples", 0, PDL_OPT_INT, AT(samples), "N", NULL,
+     "of 'synthetic' (default 1024)"},
+    {"checkpoint", 0, PDL_OPT_TEXT, AT(checkpoint), "DIR", NULL,
+     "save here, and at the end and when told to stop"},
+    {"every", 0, PDL_OPT_INT, AT(every), "N", NULL,
+     "steps between checkpoints (default: by what one costs)"},
+    {"keep", 0, PDL_OPT_INT, AT(keep), "N", NULL,
+     "checkpoints kept (default 2)"},
+    {"resume", 0, PDL_OPT_FLAG, AT(resume), NULL, NULL,
+     "go on from the newest good checkpoint, if there is one"},
+    {"restarts", 0, PDL_OPT_INT, AT(restarts), "N", NULL,
+     "after a lost rank: from the last checkpoint (default 3)"},
+    {"load", 0, PDL_OPT_TEXT, AT(load), "FILE.safetensors", NULL,
+     "first weights"},
+    {"save", 0, PDL_OPT_TEXT, AT(save), "FILE.safetensors", NULL,
+     "write the trained weights"},
+    {"log", 0, PDL_OPT_TEXT, AT(log), "FILE.csv|FILE.jsonl", NULL,
+     "also write loss and rates of every step to a file"},
+    {"log-every", 0, PDL_OPT_INT, AT(log_every), "N", NULL,
+     "steps between lines of --json (default 1)"},
+    {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,
+     "write what the last step did as a Chrome trace"},
+    {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
+     "bind symbolic dimensions of the model"},
+    {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,
+     "admit an axis larger than the index it cuts"},
+    {"progress", 0, PDL_OPT_FLAG, AT(progress), NULL, NULL,
+     "a progress line even where standard error is no terminal"},
+};
+// clang-format on
+#undef AT
+
+enum { NTRAIN_OPTS = sizeof train_opts / sizeof train_opts[0] };
+
+#endif

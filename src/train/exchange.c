@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What crosses ranks. A move (allgather, alltoall, halo, slice) is a list of
+ * box intersections: every item of this rank's result comes from the rank
+ * itself if it has it, else from the first rank of the group that has it.
+ * Sums are taken in the order of the group's ranks, so that the bits do not
+ * depend on the transport: reduce-scatter here, allreduce by the
+ * communicator's fixed order. */
+#include "train_priv.h"
+
+#include <string.h>
+
+enum { MAX_GROUP = 4096 };
+
+static bool same_box(const struct pdl_box *a, const struct pdl_box *b)
+{
+    for (int d = 0; d < a->ndims; d++)
+        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d])
+            return false;
+    return true;
+}
+
+static bool is_sum(enum pdl_plan_op_kind k)
+{
+    return k == PDL_PLAN_OP_ALLREDUCE || k == PDL_PLAN_OP_REDUCE_SCATTER;
+}
+
+enum pdl_comm_type train_comm_type(enum pdl_dtype t)
+{
+    return t == PDL_F64    ? PDL_COMM_F64
+           : t == PDL_BF16 ? PDL_COMM_BF16
+                           : PDL_COMM_F32;
+}
+
+/* ---- groups ----------------------------------------------------------------- */
+
+static enum pdl_status group_comm(pdl_trainer *t, uint32_t factors,
+                                  const int64_t *ranks, int n, pdl_comm **out,
+                                  struct pdl_err *err)
+{
+    int members[MAX_GROUP];
+    enum pdl_status st;
+
+    *out = NULL;
+    for (int i = 0; i < t->ngroups; i++)
+        if (t->groups[i].factors == factors) {
+            *out = t->groups[i].comm;
+            return PDL_OK;
+        }
+    for (int i = 0; i < n; i++)
+        members[i] = (int)ranks[i];
+    st = pdl_comm_subset(t->world, n, members, out, err);
+    if (st == PDL_OK)
+        t->groups[t->ngroups++] = (struct train_groups){factors, *out};
+    return st;
+}
+
+/* The communicator of this rank's group over some factors, NULL: alone. */
+enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
+                            struct pdl_err *err)
+{
+    int64_t ranks[MAX_GROUP];
+    int64_t n =
+        pdl_mesh_group(t->plan->mesh, t->rank, factors, ranks, MAX_GROUP);
+
+    *out = NULL;
+    if (n > MAX_GROUP)
+        return pdl_fail(err, PDL_EINVAL, "a group of %lld ranks is too large",
+                        (long long)n);
+    return n > 1 ? group_comm(t, factors, ranks, (int)n, out, err) : PDL_OK;
+}
+
+void train_close_groups(pdl_trainer *t)
+{
+    for (int i = 0; i < t->ngroups; i++)
+        pdl_comm_destroy(t->groups[i].comm);
+    t->ngroups = 0;
+}
+
+/* ---- pieces ----------------------------------------------------------------- */
+
+struct members {
+    int n, me;
+    const int64_t *rank;
+    struct pdl_box *in, *out; /* by member */
+};
+
+/* The member that gives `to` the items of member g's box. */
+static int source(const struct members *m, int g, int to)
+{
+    if (same_box(&m->in[to], &m->in[g]))
+        return to;
+    for (int i = 0; i < g; i++)
+        if (same_box(&m->in[i], &m->in[g]))
+            return -1; /* an earlier one has the same box */
+    return g;
+}
+
+static void add_piece(struct train_piece *list, int *n, int64_t *bytes,
+                      const struct train_array *of, int peer,
+                      const struct pdl_box *box)
+{
+    struct train_piece *p = &list[(*n)++];
+
+    *p = (struct train_piece){.peer = peer, .array = *of};
+    p->array.box = *box;
+    p->bytes = train_array_bytes(&p->array);
+    p->direct = train_is_run(of, box, &p->at);
+    if (!p->direct) {
+        p->at = *bytes;
+        *bytes += (p->bytes + 63) / 64 * 64;
+    }
+}
+
+/* Items of member g's input that member `to` takes from it. */
+static bool gives(const struct members *m, bool sum, int g, int to,
+                  struct pdl_box *box)
+{
+    if (!sum && source(m, g, to) != g)
+        return false;
+    return pdl_box_intersect(&m->in[g], &m->out[to], box);
+}
+
+static void find_pieces(struct train_exchange *x, const struct members *m,
+                        bool sum, const struct train_array *in,
+                        const struct train_array *out)
+{
+    struct pdl_box box;
+    int64_t recv = 0;
+
+    for (int g = 0; g < m->n; g++)
+        if (g != m->me && gives(m, sum, m->me, g, &box))
+            add_piece(x->sends, &x->nsends, &x->send_bytes, in, g, &box);
+    for (int g = 0; g < m->n; g++)
+        if (g != m->me && gives(m, sum, g, m->me, &box)) {
+            add_piece(x->recvs, &x->nrecvs, &recv, out, g, &box);
+            if (sum && x->recvs[x->nrecvs - 1].direct) { /* added, not put */
+                x->recvs[x->nrecvs - 1].direct = false;
+                x->recvs[x->nrecvs - 1].at = recv;
+                recv += (x->recvs[x->nrecvs - 1].bytes + 63) / 64 * 64;
+            }
+        }
+    pdl_box_intersect(&m->in[m->me], &m->out[m->me], &x->own);
+    x->bytes = x->send_bytes + recv;
+}
+
+static enum pdl_status covers(const struct train_exchange *x,
+                              const struct members *m, bool sum,
+                              const char *name, struct pdl_err *err)
+{
+    int64_t need = pdl_box_volume(&m->out[m->me]);
+    int64_t got = pdl_box_volume(&x->own);
+
+    for (int i = 0; i < x->nrecvs; i++) {
+        if (sum && pdl_box_volume(&x->recvs[i].array.box) != need)
+            return pdl_fail(err, PDL_EWRONG,
+                            "%s: a rank lacks a term of the sum", name);
+        if (!sum)
+            got += pdl_box_volume(&x->recvs[i].array.box);
+    }
+    if (got != need)
+        return pdl_fail(err, PDL_EWRONG, "%s: no rank of the group has an item",
+                        name);
+    return PDL_OK;
+}
+
+static enum pdl_status prepare_exchange(pdl_trainer *t, int op, int k,
+                                        struct members *m, struct pdl_err *err)
+{
+    const struct pdl_plan_op *p = &t->plan->ops[op];
+    const struct train_op *o = &t->ops[op];
+    struct train_exchange *x = &t->ops[op].x[k];
+    int like = k < p->nout ? k : 0; /* a shadow has the boxes of the first */
+    bool sum = is_sum(p->kind);
+
+    for (int g = 0; g < m->n; g++) {
+        pdl_plan_box(t->plan, p->in[like], m->rank[g], &m->in[g]);
+        pdl_plan_box(t->plan, p->out[like], m->rank[g], &m->out[g]);
+    }
+    x->sends = PDL_NEW(t->arena, struct train_piece, m->n);
+    x->recvs = PDL_NEW(t->arena, struct train_piece, m->n);
+    x->out = PDL_NEW(t->arena, struct pdl_comm_message, m->n);
+    x->in = PDL_NEW(t->arena, struct pdl_comm_message, m->n);
+    if (!x->sends || !x->recvs || !x->out || !x->in)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for exchanges");
+    find_pieces(x, m, sum, &t->arrays[o->in[k]], &t->arrays[o->out[k]]);
+    x->spare = x->bytes; /* for the rank's own term, or what a test spoils */
+    if (sum || t->fault)
+        x->bytes += train_array_bytes(&t->arrays[o->out[k]]);
+    if (x->bytes > t->sizes.buffers)
+        t->sizes.buffers = x->bytes;
+    return covers(x, m, sum, t->plan->tensors[p->out[like]].name, err);
+}
+
+/* ---- across stages ------------------------------------------------------------ */
+
+/* The rank with my coordinates in another stage. */
+static int peer_in(const pdl_trainer *t, int stage)
+{
+    int64_t ranks[MAX_GROUP];
+    int64_t n = pdl_mesh_group(t->plan->mesh, t->rank, t->plan->pipe_factors,
+                               ranks, MAX_GROUP);
+
+    for (int64_t i = 0; i < n && i < MAX_GROUP; i++)
+        if (train_stage_of(t->plan, ranks[i]) == stage)
+            return (int)ranks[i];
+    return -1;
+}
+
+static enum pdl_status prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    const struct pdl_plan *p = t->plan;
+    const struct pdl_plan_op *o = &p->ops[op];
+    struct train_op *x = &t->ops[op];
+    int other = -1, tag = 0;
+
+    for (int i = 0; i < p->nops; i++) {
+        if (p->ops[i].kind != PDL_PLAN_OP_SEND)
+            continue;
+        if (p->ops[i].out[0] == o->out[0]) {
+            other = o->kind == PDL_PLAN_OP_SEND
+                        ? p->tensors[o->out[0]].stage
+                        : p->tensors[p->ops[i].in[0]].stage;
+            x->forward = p->tensors[o->out[0]].kind != PDL_PLAN_GRADIENT;
+            break;
+        }
+        tag++;
+    }
+    x->tag = tag;
+    x->peer = other < 0 ? -1 : peer_in(t, other);
+    x->flying = PDL_NEW(t->arena, pdl_comm_request *, t->micros + 1);
+    if (x->peer < 0)
+        return pdl_fail(err, PDL_EWRONG, "%s: nobody to exchange with",
+                        p->tensors[o->out[0]].name);
+    return x->flying ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+    struct train_op *x = &t->ops[op];
+    int64_t ranks[MAX_GROUP];
+    struct members m = {.rank = ranks};
+    enum pdl_status st = PDL_OK;
+    int64_t n;
+
+    if (o->kind == PDL_PLAN_OP_SEND || o->kind == PDL_PLAN_OP_RECV)
+        return prepare_p2p(t, op, err);
+    n = pdl_mesh_group(t->plan->mesh, t->rank, o->group, ranks, MAX_GROUP);
+    if (n > MAX_GROUP)
+        return pdl_fail(err, PDL_EINVAL, "a group of %lld ranks is too large",
+                        (long long)n);
+    m.n = x->ngroup = (int)n;
+    while (m.me < m.n && ranks[m.me] != t->rank)
+        m.me++;
+    x->me = m.me;
+    st = train_group(t, o->group, &x->group, err);
+    for (int f = 0; f < t->plan->mesh->nfactors; f++)
+        if (t->plan->tensors[o->in[0]].place.at[f] == PDL_PARTIAL_MAX)
+            x->reduce = PDL_COMM_MAX;
+    if (st != PDL_OK || o->kind == PDL_PLAN_OP_ALLREDUCE)
+        return st;
+    x->x = PDL_NEW(t->arena, struct train_exchange, x->nout);
+    m.in = PDL_NEW(t->arena, struct pdl_box, n);
+    m.out = PDL_NEW(t->arena, struct pdl_box, n);
+    if (!x->x || !m.in || !m.out)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for exchanges");
+    for (int k = 0; k < x->nout && st == PDL_OK; k++)
+        st = prepare_exchange(t, op, k, &m, err);
+    return st;
+}
+
+/* ---- running ------------------------------------------------------------------ */
+
+static enum pdl_status allreduce(pdl_trainer *t, int op, int micro,
+                                 struct pdl_err *err)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+    const struct train_op *x = &t->ops[op];
+    enum pdl_status st = PDL_OK;
+    int k = 0;
+
+    while (k < o->nout && st == PDL_OK) {
+        const struct train_array *a = &t->arrays[o->in[k]];
+        char *from = train_data(t, o->in[k], micro);
+        char *to = train_data(t, o->out[k], micro);
+        int64_t size = pdl_dtype_bits(a->dtype) / 8,
+                bytes = train_array_bytes(a);
+        bool skip = t->fault == TRAIN_FAULT_SKIP_SUM && t->fault_op == op;
+
+        /* neighbours in memory go together */
+        for (k++; k < o->nout; k++) {
+            int64_t next = (bytes + 63) / 64 * 64;
+
+            if ((char *)train_data(t, o->in[k], micro) != from + next ||
+                (char *)train_data(t, o->out[k], micro) != to + next ||
+                t->arrays[o->in[k]].dtype != a->dtype)
+                break;
+            bytes = next + train_array_bytes(&t->arrays[o->in[k]]);
+        }
+        if (bytes == 0)
+            continue;
+        if (!x->group || skip)
+            memmove(to, from, (size_t)bytes);
+        else
+            st = pdl_comm_allreduce(x->group, from, to, bytes / size,
+                                    train_comm_type(a->dtype), x->reduce, err);
+    }
+    return st;
+}
+
+static void pack(pdl_trainer *t, struct train_exchange *x,
+                 const struct train_array *in, char *data)
+{
+    for (int i = 0; i < x->nsends; i++) {
+        const struct train_piece *p = &x->sends[i];
+        char *at = p->direct ? data + p->at : t->buffer + p->at;
+
+        if (!p->direct)
+            train_copy(&p->array, at, in, data, &p->array.box);
+        x->out[i] = (struct pdl_comm_message){
+            .peer = p->peer, .data = at, .bytes = p->bytes};
+    }
+}
+
+static void post(pdl_trainer *t, struct train_exchange *x, char *data)
+{
+    for (int i = 0; i < x->nrecvs; i++) {
+        const struct train_piece *p = &x->recvs[i];
+
+        x->in[i] = (struct pdl_comm_message){
+            .peer = p->peer,
+            .data =
+                p->direct ? data + p->at : t->buffer + x->send_bytes + p->at,
+            .bytes = p->bytes};
+    }
+}
+
+static void unpack(struct train_exchange *x, const struct train_array *out,
+                   char *data)
+{
+    for (int i = 0; i < x->nrecvs; i++)
+        if (!x->recvs[i].direct)
+            train_copy(out, data, &x->recvs[i].array, x->in[i].data,
+                       &x->recvs[i].array.box);
+}
+
+/* In the order of the group's ranks, this one where it belongs. */
+static void sum_up(const pdl_trainer *t, int op, struct train_exchange *x,
+                   const struct train_array *in, const char *from,
+                   const struct train_array *out, char *to)
+{
+    char *spare = t->buffer + x->spare;
+    bool first = true;
+    int next = 0;
+
+    for (int g = 0; g < t->ops[op].ngroup; g++) {
+        if (g == t->ops[op].me) {
+            if (first) {
+                train_copy(out, to, in, from, &x->own);
+            } else {
+                struct train_array mine = *in;
+                int64_t at;
+
+                mine.box = x->own;
+                if (train_is_run(in, &x->own, &at)) {
+                    train_add(in->dtype, to, from + at,
+                              train_array_elements(&mine));
+                } else {
+                    train_copy(&mine, spare, in, from, &x->own);
+                    train_add(in->dtype, to, spare,
+                              train_array_elements(&mine));
+                }
+            }
+            first = false;
+        } else if (next < x->nrecvs && x->recvs[next].peer == g) {
+            if (first)
+                memcpy(to, x->in[next].data, (size_t)x->recvs[next].bytes);
+            else
+                train_add(in->dtype, to, x->in[next].data,
+                          train_array_elements(&x->recvs[next].array));
+            first = false;
+            next++;
+        }
+    }
+}
+
+static enum pdl_status swap_messages(const struct train_op *x,
+                                     struct train_exchange *e,
+                                     struct pdl_err *err)
+{
+    pdl_comm_request *req;
+    enum pdl_status st;
+
+    if (e->nsends == 0 && e->nrecvs == 0)
+        return PDL_OK;
+    st = pdl_comm_start_exchange(x->group, e->nsends, e->out, e->nrecvs, e->in,
+                                 &req, err);
+    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
+}
+
+/* Breaks a result on purpose (tests only): a received row becomes zero, or
+ * what came from a rank is put where this rank's own items belong. */
+static void spoil(const pdl_trainer *t, int op, const struct train_exchange *x,
+                  const struct train_array *out, char *data)
+{
+    char *spare = t->buffer + x->spare;
+    struct train_array piece;
+
+    if (t->fault_op != op || t->fault == TRAIN_FAULT_NONE || x->nrecvs == 0)
+        return;
+    piece = x->recvs[0].array;
+    if (t->fault == TRAIN_FAULT_DROP_ROW) {
+        for (int d = 0; d < piece.box.ndims; d++)
+            if (t->plan->tensors[t->plan->ops[op].out[0]].frame[d].kind)
+                piece.box.lo[d] = piece.box.hi[d] - 1;
+        memset(spare, 0, (size_t)train_array_bytes(&piece));
+        train_copy(out, data, &piece, spare, &piece.box);
+    } else if (t->fault == TRAIN_FAULT_SWAP_RANKS &&
+               pdl_box_volume(&x->own) == pdl_box_volume(&piece.box)) {
+        train_copy(&piece, spare, out, data, &piece.box);
+        piece.box = x->own;
+        train_copy(out, data, &piece, spare, &piece.box);
+    }
+}
+
+static enum pdl_status exchange(pdl_trainer *t, int op, int micro,
+                                struct pdl_err *err)
+{
+    const struct train_op *o = &t->ops[op];
+    bool sum = is_sum(t->plan->ops[op].kind);
+    enum pdl_status st = PDL_OK;
+
+    for (int k = 0; k < o->nout && st == PDL_OK; k++) {
+        struct train_exchange *x = &t->ops[op].x[k];
+        const struct train_array *in = &t->arrays[o->in[k]];
+        const struct train_array *out = &t->arrays[o->out[k]];
+        char *from = train_data(t, o->in[k], micro);
+        char *to = train_data(t, o->out[k], micro);
+
+        pack(t, x, in, from);
+        post(t, x, to);
+        st = swap_messages(&t->ops[op], x, err);
+        if (st != PDL_OK)
+            return st;
+        if (sum) {
+            sum_up(t, op, x, in, from, out, to);
+        } else {
+            train_copy(out, to, in, from, &x->own);
+            unpack(x, out, to);
+        }
+        spoil(t, op, x, out, to);
+    }
+    return st;
+}
+
+static enum pdl_status send(pdl_trainer *t, int op, int micro,
+                            struct pdl_err *err)
+{
+    struct train_op *x = &t->ops[op];
+    int in = t->plan->ops[op].in[0];
+    struct pdl_comm_message m = {.peer = x->peer,
+                                 .tag = x->tag,
+                                 .data = train_data(t, in, micro),
+                                 .bytes = train_array_bytes(&t->arrays[in])};
+
+    if (m.bytes == 0)
+        return PDL_OK;
+    return pdl_comm_start_exchange(
+        t->world, 1, &m, 0, NULL,
+        &x->flying[micro == TRAIN_UPDATE ? t->micros : micro], err);
+}
+
+static enum pdl_status receive(pdl_trainer *t, int op, int micro,
+                               struct pdl_err *err)
+{
+    struct train_op *x = &t->ops[op];
+    int out = t->plan->ops[op].out[0];
+    struct pdl_comm_message m = {.peer = x->peer,
+                                 .tag = x->tag,
+                                 .data = train_data(t, out, micro),
+                                 .bytes = train_array_bytes(&t->arrays[out])};
+    pdl_comm_request *req;
+    enum pdl_status st;
+
+    if (m.bytes == 0)
+        return PDL_OK;
+    st = pdl_comm_start_exchange(t->world, 0, NULL, 1, &m, &req, err);
+    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
+}
+
+enum pdl_status train_wait_sends(pdl_trainer *t, int micro, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->nops; i++) {
+        struct train_op *x = &t->ops[i];
+
+        if (!x->flying || (micro >= 0 && !x->forward))
+            continue;
+        for (int m = 0; m <= t->micros && st == PDL_OK; m++)
+            if (x->flying[m] && (micro < 0 || m == micro)) {
+                st = pdl_comm_wait(x->flying[m], err);
+                x->flying[m] = NULL;
+            }
+    }
+    return st;
+}
+
+enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
+                               struct pdl_err *err)
+{
+    switch (t->plan->ops[op].kind) {
+    case PDL_PLAN_OP_ALLREDUCE:
+        return allreduce(t, op, micro, err);
+    case PDL_PLAN_OP_SEND:
+        return send(t, op, micro, err);
+    case PDL_PLAN_OP_RECV:
+        return receive(t, op, micro, err);
+    default:
+        return exchange(t, op, micro, err);
+    }
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of a data set into this rank's parts of inputs and labels: the
+ * rank's samples, and of each only the box that it computes on. Which sample
+ * stands at a position is a function of (seed, epoch): see paradl/data.h. */
+#include "train_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- does the data fit the model? --------------------------------------------- */
+
+static void shape_text(char *to, size_t size, const int64_t *dim, int n)
+{
+    size_t at = 0;
+
+    to[0] = '\0';
+    for (int i = 0; i < n && at + 24 < size; i++)
+        at += (size_t)snprintf(to + at, size - at, "%s%lld", i ? "x" : "",
+                               (long long)dim[i]);
+}
+
+static enum pdl_status check_input(const struct pdl_dataset *d,
+                                   const struct pdl_model *m, int tensor,
+                                   struct pdl_err *err)
+{
+    const struct pdl_tensor *x = &m->tensors[tensor];
+    bool same = x->rank == d->input.rank;
+    char want[64], have[64];
+
+    for (int i = 0; same && i < x->rank; i++)
+        same = x->dim[i] == d->input.dim[i];
+    if (same)
+        return PDL_OK;
+    shape_text(want, sizeof want, x->dim, x->rank);
+    shape_text(have, sizeof have, d->input.dim, d->input.rank);
+    return pdl_fail(err, PDL_EINVAL, "%s: samples are %s, but %s takes %s",
+                    d->name, have, m->name, want);
+}
+
+static enum pdl_status check_label(const struct pdl_dataset *d,
+                                   const struct pdl_plan *p,
+                                   const struct pdl_plan_op *loss,
+                                   struct pdl_err *err)
+{
+    const struct pdl_plan_tensor *y = &p->tensors[loss->in[0]];
+    int c = y->ndims >= 4 ? 1 : y->ndims - 1, k = 0;
+    bool same = d->target.rank == y->ndims - 2;
+
+    for (int i = 1; same && i < y->ndims; i++)
+        if (i != c)
+            same = d->target.dim[k++] == y->dim[i];
+    if (!same)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: its targets do not fit the output %s", d->name,
+                        y->name);
+    if (d->classes > y->dim[c])
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: has %lld classes, but %s tells only %lld apart",
+                        d->name, (long long)d->classes, p->model->name,
+                        (long long)y->dim[c]);
+    return PDL_OK;
+}
+
+enum pdl_status train_samples_check(const struct pdl_dataset *d,
+                                    const struct pdl_plan *p,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    int inputs = 0;
+
+    for (int i = 0; i < p->model->ntensors && st == PDL_OK; i++)
+        if (p->model->tensors[i].kind == PDL_TENSOR_INPUT) {
+            inputs++;
+            st = check_input(d, p->model, i, err);
+        }
+    if (st == PDL_OK && inputs != 1)
+        st = pdl_fail(err, PDL_EINVAL, "%s has %d inputs; data sets have one",
+                      p->model->name, inputs);
+    for (int i = 0; i < p->nops && st == PDL_OK; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE && p->ops[i].node < 0)
+            st = check_label(d, p, &p->ops[i], err);
+    return st;
+}
+
+/* ---- reading -------------------------------------------------------------------- */
+
+/* The box of one sample: without N, of labels also without the classes. */
+static struct pdl_box sample_box(const struct pdl_train_part *part, bool label)
+{
+    int c = part->ndims >= 4 ? 1 : part->ndims - 1;
+    struct pdl_box b = {.ndims = 0};
+
+    for (int d = 1; d < part->ndims; d++) {
+        if (label && d == c)
+            continue;
+        b.lo[b.ndims] = part->box.lo[d];
+        b.hi[b.ndims++] = part->box.hi[d];
+    }
+    return b;
+}
+
+static void find_ids(struct train_samples *s, int64_t first,
+                     const struct pdl_box *b)
+{
+    for (int64_t i = b->lo[0]; i < b->hi[0]; i++) {
+        int64_t at = s->first + first + i;
+
+        s->ids[i - b->lo[0]] = at < s->end ? pdl_order_at(&s->order, at) : 0;
+    }
+}
+
+/* The reader gives floats or int32; a plan may keep something else. */
+static void convert(const struct pdl_train_part *part, const void *from,
+                    bool integer)
+{
+    int64_t n = pdl_box_volume(&part->box);
+
+    for (int64_t i = 0; i < n; i++) {
+        double v = integer ? (double)((const int32_t *)from)[i]
+                           : (double)((const float *)from)[i];
+
+        if (part->dtype == PDL_F64)
+            ((double *)part->data)[i] = v;
+        else if (part->dtype == PDL_I32)
+            ((int32_t *)part->data)[i] = (int32_t)v;
+        else if (part->dtype == PDL_BF16)
+            ((uint16_t *)part->data)[i] = train_to_bf16((float)v);
+        else
+            ((float *)part->data)[i] = (float)v;
+    }
+}
+
+enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
+                                   const struct pdl_train_part *part,
+                                   struct pdl_err *err)
+{
+    struct train_samples *s = ctx;
+    const struct pdl_dataset *d = pdl_io_describe(s->io);
+    bool label = model_tensor < 0;
+    bool integer = label ? d->target.integer : d->input.integer;
+    bool direct = integer ? part->dtype == PDL_I32 : part->dtype == PDL_F32;
+    struct pdl_read r = {.split = s->split,
+                         .samples = s->ids,
+                         .nsamples = part->box.hi[0] - part->box.lo[0],
+                         .box = sample_box(part, label),
+                         .channels_last = part->channels_last && !label,
+                         .augment = label ? NULL : s->augment};
+    void *to = direct ? part->data : s->wide;
+    double from = pdl_clock_s();
+    enum pdl_status st;
+
+    if (!direct && 4 * pdl_box_volume(&part->box) > s->wide_bytes)
+        return pdl_fail(err, PDL_EWRONG, "no room to convert samples");
+    find_ids(s, first, &part->box);
+    st = label ? pdl_io_target(s->io, &r, to, err)
+               : pdl_io_input(s->io, &r, to, err);
+    if (st == PDL_OK && !direct)
+        convert(part, to, integer);
+    s->seconds += pdl_clock_s() - from;
+    return st;
+}

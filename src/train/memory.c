@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory planner: every instance (a tensor of a micro-batch) lives from
+ * its first to its last step; instances whose lives do not overlap may share
+ * memory. Offsets are known before the first step: the largest instance
+ * first, each at the lowest offset that is free during its life (greedy by
+ * size, as in Pisarchyk & Lee, arXiv:2001.03288). One arena per rank.
+ *
+ * An allreduce whose input dies with it is done in place, and the gradients
+ * of one bucket lie side by side, so that a bucket is one message. */
+#include "train_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+struct block {
+    int64_t bytes, offset;
+    int first, last;
+};
+
+struct planner {
+    pdl_trainer *t;
+    struct block *blocks;
+    int nblocks;
+    int *block_of;   /* instance -> block, -1: none yet */
+    int64_t *inside; /* instance -> offset in its block */
+};
+
+static int64_t align(int64_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static int root(const pdl_trainer *t, int tensor)
+{
+    while (t->alias[tensor] >= 0)
+        tensor = t->alias[tensor];
+    return tensor;
+}
+
+static int64_t instance(const pdl_trainer *t, int tensor, int micro)
+{
+    int64_t m = micro;
+
+    tensor = root(t, tensor);
+    if (train_is_state(t, tensor))
+        m = 0;
+    else if (micro == TRAIN_UPDATE)
+        m = t->kept[tensor] && t->micros > 1 ? t->micros : 0;
+    return tensor * (t->micros + 1) + m;
+}
+
+void *train_data(const pdl_trainer *t, int tensor, int micro)
+{
+    return t->memory + t->offset[instance(t, tensor, micro)];
+}
+
+void train_release(const pdl_trainer *t, int tensor, int micro)
+{
+    if (!t->opt.poison || t->handed[tensor] || t->sent[tensor])
+        return;
+    memset(train_data(t, tensor, micro), 0xff,
+           (size_t)train_array_bytes(&t->arrays[tensor]));
+}
+
+/* ---- in place --------------------------------------------------------------- */
+
+static bool frees(const struct pdl_plan_op *o, int tensor)
+{
+    for (int k = 0; o->kind == PDL_PLAN_OP_FREE && k < o->nin; k++)
+        if (o->in[k] == tensor)
+            return true;
+    return false;
+}
+
+static void find_aliases(pdl_trainer *t)
+{
+    const struct pdl_plan *p = t->plan;
+
+    for (int i = 0; i < t->ntensors; i++)
+        t->alias[i] = -1;
+    for (int i = 0; i + 1 < p->nops; i++) {
+        const struct pdl_plan_op *o = &p->ops[i];
+
+        if (o->kind == PDL_PLAN_OP_SEND)
+            t->sent[o->in[0]] = true;
+        for (int k = 0; t->ops[i].mine && k < o->nin; k++)
+            t->loads[o->in[k]] = train_is_loaded(&p->tensors[o->in[k]]);
+        if (o->kind != PDL_PLAN_OP_ALLREDUCE || !t->ops[i].mine)
+            continue;
+        for (int k = 0; k < o->nout; k++)
+            if (frees(&p->ops[i + 1], o->in[k])) {
+                t->alias[o->out[k]] = o->in[k];
+                t->handed[o->in[k]] = true;
+            }
+    }
+}
+
+/* ---- lives ------------------------------------------------------------------ */
+
+static int new_block(struct planner *pl, int64_t bytes)
+{
+    pl->blocks[pl->nblocks] =
+        (struct block){.bytes = align(bytes), .first = INT32_MAX, .last = -1};
+    return pl->nblocks++;
+}
+
+static void touch(struct planner *pl, int tensor, int64_t inst, int step)
+{
+    struct block *b;
+
+    if (pl->block_of[inst] < 0)
+        pl->block_of[inst] = new_block(
+            pl, train_array_bytes(&pl->t->arrays[root(pl->t, tensor)]));
+    b = &pl->blocks[pl->block_of[inst]];
+    b->first = step < b->first ? step : b->first;
+    b->last = step > b->last ? step : b->last;
+    if (train_is_state(pl->t, tensor)) {
+        b->first = 0;
+        b->last = pl->t->nsteps;
+    }
+}
+
+static void touch_op(struct planner *pl, int op, int micro, int step)
+{
+    const struct train_op *o = &pl->t->ops[op];
+    bool sends = pl->t->plan->ops[op].kind == PDL_PLAN_OP_SEND;
+
+    for (int k = 0; k < o->nin; k++)
+        touch(pl, o->in[k], instance(pl->t, o->in[k], micro), step);
+    for (int k = 0; !sends && k < o->nout; k++)
+        touch(pl, o->out[k], instance(pl->t, o->out[k], micro), step);
+}
+
+/* Inputs and labels live from the step that loads their micro-batch. */
+static void touch_loads(struct planner *pl, int micro, int step)
+{
+    for (int i = 0; i < pl->t->plan->ntensors; i++)
+        if (pl->t->loads[i])
+            touch(pl, i, instance(pl->t, i, micro), step);
+}
+
+static bool in_update(const pdl_trainer *t, int op)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        if (op >= t->plan->items[i].first_op &&
+            op < t->plan->items[i].first_op + t->plan->items[i].nops)
+            return true;
+    return false;
+}
+
+/* What may still be on its way. */
+static void touch_sends(struct planner *pl, int micro, int step)
+{
+    const struct pdl_plan *p = pl->t->plan;
+
+    for (int i = 0; i < p->nops; i++) {
+        if (!pl->t->ops[i].mine || p->ops[i].kind != PDL_PLAN_OP_SEND)
+            continue;
+        if (in_update(pl->t, i)) {
+            if (micro == TRAIN_UPDATE)
+                touch(pl, p->ops[i].in[0],
+                      instance(pl->t, p->ops[i].in[0], micro), step);
+            continue;
+        }
+        for (int m = 0; m < pl->t->micros; m++)
+            if (micro == TRAIN_UPDATE || m == micro)
+                touch(pl, p->ops[i].in[0], instance(pl->t, p->ops[i].in[0], m),
+                      step);
+    }
+}
+
+/* The gradients of a bucket are neighbours. */
+static void bundle(struct planner *pl, const struct pdl_plan_op *o)
+{
+    int64_t bytes = 0;
+    int b;
+
+    for (int k = 0; k < o->nin; k++)
+        if (pl->block_of[instance(pl->t, o->in[k], TRAIN_UPDATE)] >= 0)
+            return;
+    for (int k = 0; k < o->nin; k++) {
+        pl->inside[instance(pl->t, o->in[k], TRAIN_UPDATE)] = bytes;
+        bytes += align(train_array_bytes(&pl->t->arrays[o->in[k]]));
+    }
+    b = new_block(pl, bytes);
+    for (int k = 0; k < o->nin; k++)
+        pl->block_of[instance(pl->t, o->in[k], TRAIN_UPDATE)] = b;
+}
+
+static void find_lives(struct planner *pl)
+{
+    pdl_trainer *t = pl->t;
+
+    for (int i = 0; i < t->nsteps; i++) {
+        const struct train_action *s = &t->steps[i];
+
+        if (s->kind == TRAIN_OP && s->micro == TRAIN_UPDATE &&
+            t->plan->ops[s->op].kind == PDL_PLAN_OP_ALLREDUCE)
+            bundle(pl, &t->plan->ops[s->op]);
+    }
+    for (int i = 0; i < t->nsteps; i++) {
+        const struct train_action *s = &t->steps[i];
+
+        if (s->kind == TRAIN_LOAD) {
+            touch_loads(pl, s->micro, i);
+        } else if (s->kind == TRAIN_WAIT) {
+            touch_sends(pl, s->micro, i);
+        } else if (s->kind == TRAIN_MEASURE) {
+            continue;
+        } else if (s->kind == TRAIN_ACCUMULATE) {
+            touch(pl, s->op, instance(t, s->op, s->micro), i);
+            touch(pl, s->op, instance(t, s->op, TRAIN_UPDATE), i);
+        } else {
+            touch_op(pl, s->op, s->micro, i);
+        }
+    }
+}
+
+/* ---- offsets ---------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    const struct block *x = *(struct block *const *)a;
+    const struct block *y = *(struct block *const *)b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->first != y->first ? (x->first > y->first ? 1 : -1)
+                                : (x > y ? 1 : -1);
+}
+
+/* placed[] is sorted by offset: the first gap that is large enough. */
+static int64_t lowest(struct block **placed, int n, const struct block *b)
+{
+    int64_t at = 0;
+
+    for (int i = 0; i < n; i++) {
+        const struct block *o = placed[i];
+
+        if (o->last < b->first || o->first > b->last)
+            continue;
+        if (o->offset - at >= b->bytes)
+            return at;
+        if (o->offset + o->bytes > at)
+            at = o->offset + o->bytes;
+    }
+    return at;
+}
+
+static int64_t assign(struct planner *pl, struct block **order,
+                      struct block **placed)
+{
+    int64_t top = 0;
+    int n = 0;
+
+    for (int i = 0; i < pl->nblocks; i++)
+        order[i] = &pl->blocks[i];
+    qsort(order, (size_t)pl->nblocks, sizeof order[0], by_size);
+    for (int i = 0; i < pl->nblocks; i++) {
+        struct block *b = order[i];
+        int at = n;
+
+        if (b->bytes == 0 || b->last < 0)
+            continue;
+        b->offset = lowest(placed, n, b);
+        while (at > 0 && placed[at - 1]->offset > b->offset)
+            at--;
+        memmove(placed + at + 1, placed + at,
+                (size_t)(n - at) * sizeof *placed);
+        placed[at] = b;
+        n++;
+        if (b->offset + b->bytes > top)
+            top = b->offset + b->bytes;
+    }
+    return top;
+}
+
+static int64_t most_live(const struct planner *pl, int64_t *change)
+{
+    int64_t live = 0, most = 0;
+
+    for (int i = 0; i < pl->nblocks; i++)
+        if (pl->blocks[i].last >= 0) {
+            change[pl->blocks[i].first] += pl->blocks[i].bytes;
+            change[pl->blocks[i].last + 1] -= pl->blocks[i].bytes;
+        }
+    for (int i = 0; i < pl->t->nsteps + 2; i++) {
+        live += change[i];
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+static int64_t state_bytes(const pdl_trainer *t)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < t->plan->ntensors; i++)
+        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage)
+            n += align(train_array_bytes(&t->arrays[i]));
+    return n;
+}
+
+static void write_offsets(struct planner *pl, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (pl->block_of[i] >= 0)
+            pl->t->offset[i] =
+                pl->blocks[pl->block_of[i]].offset + pl->inside[i];
+}
+
+enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
+{
+    int64_t n = t->ntensors * (t->micros + 1);
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct planner pl = {.t = t};
+    struct block **order = NULL, **placed = NULL;
+    int64_t *change = NULL;
+
+    t->alias = PDL_NEW(t->arena, int, t->capacity + 1);
+    t->handed = PDL_NEW(t->arena, bool, t->capacity + 1);
+    t->sent = PDL_NEW(t->arena, bool, t->capacity + 1);
+    t->loads = PDL_NEW(t->arena, bool, t->capacity + 1);
+    t->offset = PDL_NEW(t->arena, int64_t, n + 1);
+    if (a) {
+        pl.blocks = PDL_NEW(a, struct block, n + 1);
+        pl.block_of = PDL_NEW(a, int, n + 1);
+        pl.inside = PDL_NEW(a, int64_t, n + 1);
+        order = PDL_NEW(a, struct block *, n + 1);
+        placed = PDL_NEW(a, struct block *, n + 1);
+        change = PDL_NEW(a, int64_t, t->nsteps + 3);
+    }
+    if (!t->alias || !t->handed || !t->sent || !t->loads || !t->offset ||
+        !pl.blocks || !pl.block_of || !pl.inside || !order || !placed ||
+        !change) {
+        pdl_arena_destroy(a);
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the planner");
+    }
+    for (int64_t i = 0; i < n; i++)
+        pl.block_of[i] = -1;
+    find_aliases(t);
+    find_lives(&pl);
+    t->sizes.arena = assign(&pl, order, placed);
+    t->sizes.live = most_live(&pl, change);
+    t->sizes.state = state_bytes(t);
+    write_offsets(&pl, n);
+    pdl_arena_destroy(a);
+    return PDL_OK;
+}

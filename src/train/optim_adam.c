@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adam (Kingma and Ba, ICLR 2015): weight decay is added to the gradient.
+ * AdamW (Loshchilov and Hutter, ICLR 2019): it shrinks the weight apart from
+ * the gradient. */
+#include "optim.h"
+
+#include <math.h>
+
+static void update(const struct train_hyper *h, const struct train_step *s,
+                   const struct train_shard *x, double coupled,
+                   double decoupled)
+{
+    struct train_chunk c;
+    double c1 = 1 - pow(h->beta1, (double)s->t);
+    double c2 = sqrt(1 - pow(h->beta2, (double)s->t));
+
+    for (c.at = 0; c.at < x->n; c.at += TRAIN_CHUNK) {
+        train_chunk_load(x, s, 2, &c);
+        for (int64_t i = 0; i < c.n; i++) {
+            double g = c.g[i] + coupled * c.w[i];
+            double m = h->beta1 * c.s[0][i] + (1 - h->beta1) * g;
+            double v = h->beta2 * c.s[1][i] + (1 - h->beta2) * g * g;
+
+            c.s[0][i] = m;
+            c.s[1][i] = v;
+            c.w[i] -= s->lr * decoupled * c.w[i];
+            c.w[i] -= s->lr / c1 * m / (sqrt(v) / c2 + h->eps);
+        }
+        train_chunk_store(x, 2, &c);
+    }
+}
+
+static void adam(const struct train_hyper *h, const struct train_step *s,
+                 const struct train_shard *x, const double *sums)
+{
+    (void)sums;
+    update(h, s, x, x->no_decay ? 0 : h->weight_decay, 0);
+}
+
+static void adamw(const struct train_hyper *h, const struct train_step *s,
+                  const struct train_shard *x, const double *sums)
+{
+    (void)sums;
+    update(h, s, x, 0, x->no_decay ? 0 : h->weight_decay);
+}
+
+const struct train_optimizer train_optim_adam = {
+    .name = "adam",
+    .summary = "adaptive moments, weight decay in the gradient",
+    .nstates = 2,
+    .defaults = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+    .apply = adam,
+};
+
+const struct train_optimizer train_optim_adamw = {
+    .name = "adamw",
+    .summary = "adaptive moments, weight decay apart from the gradient",
+    .nstates = 2,
+    .defaults = {.beta1 = 0.9,
+                 .beta2 = 0.999,
+                 .eps = 1e-8,
+                 .weight_decay = 0.01},
+    .apply = adamw,
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The program of one rank: the operations of its stage for every micro-batch
+ * in the order of the schedule, written out once so that lifetimes and thus
+ * memory are known before the first step.
+ *   one stage  F0 B0 F1 B1 ... U     (accumulate)
+ *   gpipe      F0 F1 ... B0 B1 ... U
+ *   1f1b       S-1-s forwards ahead, then one forward one backward
+ * Receives wait, sends do not: what forward sent has arrived when its
+ * gradient comes back, what backward sent is waited for before the update.
+ * Backward goes through the micro-batches in order in all of them, so their
+ * gradients are added in the same order. */
+#include "train_priv.h"
+
+#include <string.h>
+
+int train_stage_of(const struct pdl_plan *p, int64_t rank)
+{
+    int64_t s = 0;
+
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        if (p->pipe_factors >> f & 1)
+            s = s * p->mesh->factor[f] + pdl_mesh_coord(p->mesh, rank, f);
+    return (int)s;
+}
+
+bool train_is_state(const pdl_trainer *t, int tensor)
+{
+    enum pdl_plan_kind k;
+
+    if (tensor >= t->plan->ntensors)
+        return false;
+    k = t->plan->tensors[tensor].kind;
+    return k == PDL_PLAN_WEIGHT || k == PDL_PLAN_STATE;
+}
+
+bool train_is_loaded(const struct pdl_plan_tensor *t)
+{
+    return t->kind == PDL_PLAN_INPUT || t->kind == PDL_PLAN_LABEL;
+}
+
+static void add_step(pdl_trainer *t, struct train_action s)
+{
+    t->steps[t->nsteps++] = s;
+}
+
+static void add_kept(pdl_trainer *t, const struct pdl_plan_op *o, int micro)
+{
+    if (t->micros == 1 || o->kind == PDL_PLAN_OP_FREE)
+        return;
+    for (int k = 0; k < o->nout; k++)
+        if (t->kept[o->out[k]])
+            add_step(t, (struct train_action){.kind = TRAIN_ACCUMULATE,
+                                              .op = o->out[k],
+                                              .micro = micro,
+                                              .first = micro == 0});
+}
+
+static void add_items(pdl_trainer *t, int first, int n, int micro)
+{
+    for (int i = first; i < first + n; i++)
+        for (int k = 0; k < t->plan->items[i].nops; k++) {
+            int op = t->plan->items[i].first_op + k;
+
+            add_step(t, (struct train_action){
+                            .kind = TRAIN_OP, .op = op, .micro = micro});
+            if (micro != TRAIN_UPDATE)
+                add_kept(t, &t->plan->ops[op], micro);
+        }
+}
+
+static void add_forward(pdl_trainer *t, int micro)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+
+    add_step(t, (struct train_action){.kind = TRAIN_LOAD, .micro = micro});
+    add_items(t, s->first_forward, s->nforward, micro);
+}
+
+static void add_backward(pdl_trainer *t, int micro)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+
+    add_items(t, s->first_backward, s->nbackward, micro);
+    if (t->plan->nstages > 1)
+        add_step(t, (struct train_action){.kind = TRAIN_WAIT, .micro = micro});
+}
+
+/* Exchanges in place and updates alternate, bucket by bucket; an optimizer
+ * that needs norms of all gradients waits until all are there. */
+static void add_update(pdl_trainer *t)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+    int first = t->nsteps, n;
+
+    add_items(t, s->first_update, s->nupdate, TRAIN_UPDATE);
+    if (!train_tuner_measures(t))
+        return;
+    n = t->nsteps - first;
+    for (int late = 0; late < 2; late++) {
+        for (int i = first; i < first + n; i++) {
+            enum pdl_plan_op_kind k = t->plan->ops[t->steps[i].op].kind;
+            bool last = k == PDL_PLAN_OP_UPDATE || k == PDL_PLAN_OP_FREE;
+
+            if (last == (late == 1))
+                add_step(t, t->steps[i]);
+        }
+        if (late == 0)
+            add_step(t, (struct train_action){.kind = TRAIN_MEASURE,
+                                              .micro = TRAIN_UPDATE});
+    }
+    memmove(t->steps + first, t->steps + first + n,
+            (size_t)(n + 1) * sizeof t->steps[0]);
+    t->nsteps -= n;
+}
+
+/* How many forwards run before the first backward. */
+static int ahead(const pdl_trainer *t)
+{
+    int64_t left = t->plan->nstages - 1 - t->stage;
+
+    if (t->plan->nstages == 1)
+        return 0;
+    if (t->plan->strategy->schedule == PDL_SCHEDULE_GPIPE)
+        return (int)t->micros;
+    return (int)(left < t->micros ? left : t->micros);
+}
+
+/* What backward makes and the update reads. */
+static void mark_kept(pdl_trainer *t)
+{
+    const struct pdl_plan *p = t->plan;
+    const struct pdl_plan_stage *s = &p->stages[t->stage];
+
+    for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++)
+        for (int k = 0; k < p->items[i].nops; k++) {
+            const struct pdl_plan_op *o = &p->ops[p->items[i].first_op + k];
+
+            for (int j = 0; j < o->nout; j++)
+                t->kept[o->out[j]] =
+                    o->kind != PDL_PLAN_OP_SEND &&
+                    p->tensors[o->out[j]].kind == PDL_PLAN_WEIGHT_GRADIENT;
+        }
+    for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++)
+        for (int k = 0; k < p->items[i].nops; k++) {
+            const struct pdl_plan_op *o = &p->ops[p->items[i].first_op + k];
+
+            /* freed there: an intermediate sum */
+            for (int j = 0; o->kind == PDL_PLAN_OP_FREE && j < o->nin; j++)
+                t->kept[o->in[j]] = false;
+        }
+}
+
+static int64_t count_steps(const pdl_trainer *t)
+{
+    const struct pdl_plan *p = t->plan;
+    int64_t ops = 0, outs = 0;
+
+    for (int i = 0; i < p->nitems; i++)
+        ops += p->items[i].nops;
+    for (int i = 0; i < p->nops; i++)
+        outs += p->ops[i].nout;
+    return (ops + outs + 4) * (t->micros + 2);
+}
+
+enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
+{
+    int lead = ahead(t), f = 0;
+
+    t->steps = PDL_NEW(t->arena, struct train_action, count_steps(t));
+    t->kept = PDL_NEW(t->arena, bool, t->capacity + 1);
+    if (!t->steps || !t->kept)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the program");
+    mark_kept(t);
+    while (f < lead)
+        add_forward(t, f++);
+    for (int b = 0; b < t->micros; b++) {
+        if (f < t->micros)
+            add_forward(t, f++);
+        add_backward(t, b);
+    }
+    if (t->plan->nstages > 1)
+        add_step(t, (struct train_action){.kind = TRAIN_WAIT,
+                                          .micro = TRAIN_UPDATE});
+    add_update(t);
+    if (t->plan->nstages > 1) /* gradients of tied weights */
+        add_step(t, (struct train_action){.kind = TRAIN_WAIT,
+                                          .micro = TRAIN_UPDATE});
+    for (int i = 0; i < t->nsteps; i++)
+        if (t->steps[i].kind == TRAIN_OP)
+            t->ops[t->steps[i].op].mine = true;
+    return PDL_OK;
+}

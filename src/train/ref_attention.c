@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scaled dot-product attention and rotary positions (Su et al., RoFormer,
+ * 2021, in the half-split form of Llama). Features of q, k, v are heads side
+ * by side; a part may hold some samples, some heads and some queries, with
+ * all the keys those queries look at. */
+#include "ref.h"
+
+#include <math.h>
+#include <string.h>
+
+struct sizes {
+    int64_t heads, kv, d, dv, window;
+    bool causal;
+    double scale;
+};
+
+static struct sizes sizes_of(const struct pdl_attr *a)
+{
+    struct sizes s = {
+        a->heads, a->kv_heads, a->head_dim, a->v_head_dim, a->window, a->causal,
+        0};
+
+    if (!s.kv)
+        s.kv = s.heads;
+    if (!s.dv)
+        s.dv = s.d;
+    s.scale = 1 / sqrt((double)s.d);
+    return s;
+}
+
+static double *vector(const struct ref_array *a, int64_t n, int64_t t,
+                      int64_t head, int64_t width)
+{
+    return a->at + (n - a->box.lo[0]) * a->stride[0] +
+           (t - a->box.lo[1]) * a->stride[1] + head * width - a->box.lo[2];
+}
+
+/* Keys that query t sees: [*lo, *hi). */
+static void visible(const struct sizes *s, const struct ref_array *k, int64_t t,
+                    int64_t *lo, int64_t *hi)
+{
+    *lo = k->box.lo[1];
+    *hi = k->box.hi[1];
+    if (s->causal)
+        *hi = ref_min(*hi, t + 1);
+    if (s->window)
+        *lo = ref_max(*lo, t - s->window + 1);
+    if (s->window && !s->causal)
+        *hi = ref_min(*hi, t + s->window);
+}
+
+static double dot(const double *a, const double *b, int64_t n)
+{
+    double s = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        s += a[i] * b[i];
+    return s;
+}
+
+/* Weights of the keys for one query, in p[lo..hi). */
+static void weigh(const struct sizes *s, const double *q,
+                  const struct ref_array *k, int64_t n, int64_t head,
+                  int64_t lo, int64_t hi, double *p)
+{
+    double top = -INFINITY, sum = 0;
+
+    for (int64_t j = lo; j < hi; j++) {
+        p[j - lo] = s->scale * dot(q, vector(k, n, j, head, s->d), s->d);
+        top = fmax(top, p[j - lo]);
+    }
+    for (int64_t j = 0; j < hi - lo; j++) {
+        p[j] = exp(p[j] - top);
+        sum += p[j];
+    }
+    for (int64_t j = 0; j < hi - lo; j++)
+        p[j] /= sum;
+}
+
+static void attend(struct ref_run *r, const struct sizes *s, int64_t n,
+                   int64_t t, int64_t head)
+{
+    const struct ref_array *q = &r->in[0], *k = &r->in[1], *v = &r->in[2];
+    double *y = vector(&r->out[0], n, t, head, s->dv);
+    int64_t kv = head / (s->heads / s->kv), lo, hi;
+
+    visible(s, k, t, &lo, &hi);
+    weigh(s, vector(q, n, t, head, s->d), k, n, kv, lo, hi, r->work);
+    for (int64_t j = lo; j < hi; j++) {
+        const double *vj = vector(v, n, j, kv, s->dv);
+
+        for (int64_t e = 0; e < s->dv; e++)
+            y[e] += r->work[j - lo] * vj[e];
+    }
+}
+
+struct gradients {
+    struct ref_array *q, *k, *v; /* NULL: not wanted */
+};
+
+static void attend_back(struct ref_run *r, const struct sizes *s,
+                        const struct gradients *g, const int64_t *at)
+{
+    int64_t n = at[0], t = at[1], head = at[2];
+    const struct ref_array *k = &r->in[r->op.x + 1], *v = &r->in[r->op.x + 2];
+    const double *q = vector(&r->in[r->op.x], n, t, head, s->d);
+    const double *dy = vector(&r->in[0], n, t, head, s->dv);
+    int64_t kv = head / (s->heads / s->kv), lo, hi;
+    double *p = r->work, *dp, mean = 0;
+
+    visible(s, k, t, &lo, &hi);
+    dp = p + (hi - lo);
+    weigh(s, q, k, n, kv, lo, hi, p);
+    for (int64_t j = 0; j < hi - lo; j++) {
+        dp[j] = dot(dy, vector(v, n, lo + j, kv, s->dv), s->dv);
+        mean += p[j] * dp[j];
+    }
+    for (int64_t j = 0; j < hi - lo; j++) {
+        double ds = p[j] * (dp[j] - mean) * s->scale;
+        const double *kj = vector(k, n, lo + j, kv, s->d);
+
+        for (int64_t e = 0; g->q && e < s->d; e++)
+            vector(g->q, n, t, head, s->d)[e] += ds * kj[e];
+        for (int64_t e = 0; g->k && e < s->d; e++)
+            vector(g->k, n, lo + j, kv, s->d)[e] += ds * q[e];
+        for (int64_t e = 0; g->v && e < s->dv; e++)
+            vector(g->v, n, lo + j, kv, s->dv)[e] += p[j] * dy[e];
+    }
+}
+
+static struct gradients gradients_of(struct ref_run *r)
+{
+    struct ref_array *g[3] = {NULL};
+    int o = 0;
+
+    for (int i = 0; i < 3; i++)
+        if (train_wants_grad(r->call->model, r->node->in[i]))
+            g[i] = &r->out[o++];
+    return (struct gradients){g[0], g[1], g[2]};
+}
+
+static void attention(struct ref_run *r)
+{
+    struct sizes s = sizes_of(&r->node->attr);
+    const struct ref_array *y =
+        r->call->pass == PDL_FORWARD ? &r->out[0] : &r->in[0];
+    struct pdl_box b = {.ndims = 3};
+    int64_t i[PDL_BOX_DIMS] = {0};
+    struct gradients g = {0};
+
+    if (r->call->pass != PDL_FORWARD)
+        g = gradients_of(r);
+    for (int d = 0; d < 2; d++) {
+        b.lo[d] = y->box.lo[d];
+        b.hi[d] = y->box.hi[d];
+    }
+    b.lo[2] = y->box.lo[2] / s.dv;
+    b.hi[2] = y->box.hi[2] / s.dv;
+    REF_EACH(&b, i)
+    if (r->call->pass == PDL_FORWARD)
+        attend(r, &s, i[0], i[1], i[2]);
+    else
+        attend_back(r, &s, &g, i);
+}
+
+static int64_t attention_work(const struct train_call *c)
+{
+    const struct pdl_tensor *k = &c->model->tensors[c->node->in[1]];
+
+    return 2 * k->dim[0];
+}
+
+static enum pdl_status attention_check(const struct train_call *c,
+                                       struct pdl_err *err)
+{
+    struct sizes s = sizes_of(&c->node->attr);
+    const struct train_array *y =
+        c->pass == PDL_FORWARD ? &c->out[0] : &c->in[0];
+
+    if (c->node->nin > 3)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: the runtime has no sparse attention",
+                        c->node->name);
+    if (y->box.lo[2] % s.dv || y->box.hi[2] % s.dv)
+        return pdl_fail(err, PDL_EWRONG, "%s: a part cuts through a head",
+                        c->node->name);
+    return PDL_OK;
+}
+
+/* ---- rotary positions ----------------------------------------------------------- */
+
+static const double THETA = 10000;
+
+/* The operator does not say how wide a head is: the attention that reads it
+ * does. 0: nobody. */
+static int64_t head_width(const struct train_call *c)
+{
+    const struct pdl_model *m = c->model;
+
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+
+        if (strcmp(n->op->name, "attention") == 0 &&
+            (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
+            return n->attr.head_dim;
+    }
+    return 0;
+}
+
+/* Pairs (e, e + d/2) turn by position * theta^(-2e/d); backward turns back. */
+static void rope(struct ref_run *r)
+{
+    const struct ref_array *x = &r->in[0];
+    int64_t d = head_width(r->call), half = d / 2;
+    double sense = r->call->pass == PDL_FORWARD ? 1 : -1;
+    int64_t heads = x->n[2] / d;
+
+    for (int64_t row = 0; row < x->n[0] * x->n[1]; row++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t e = 0; e < half; e++) {
+                int64_t a = row * x->n[2] + h * d + e, b = a + half;
+                double t = (double)(x->box.lo[1] + row % x->n[1]);
+                double w = t * pow(THETA, -2.0 * (double)e / (double)d);
+                double c = cos(w), s = sense * sin(w);
+
+                r->out[0].at[a] = x->at[a] * c - x->at[b] * s;
+                r->out[0].at[b] = x->at[b] * c + x->at[a] * s;
+            }
+}
+
+static enum pdl_status rope_check(const struct train_call *c,
+                                  struct pdl_err *err)
+{
+    int64_t d = head_width(c);
+
+    if (d < 2 || d % 2 || c->node->nin != 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: no attention with an even head width reads it",
+                        c->node->name);
+    if (c->in[0].box.lo[2] % d || c->in[0].box.hi[2] % d)
+        return pdl_fail(err, PDL_EWRONG, "%s: a part cuts through a head",
+                        c->node->name);
+    return PDL_OK;
+}
+
+static const struct ref_op rows[] = {
+    {"attention", attention, attention_work, attention_check},
+    {"rope", rope, NULL, rope_check},
+};
+
+const struct ref_ops train_ref_attention = {rows, sizeof rows / sizeof rows[0]};

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Losses: the mean over all items of the step, so that a rank's gradient is
+ * its share of the whole and shares only have to be added. Softmax
+ * cross-entropy takes one class number an item (a negative one: the item does
+ * not count), the mean squared error a label for each element. */
+#include "ref.h"
+
+#include <math.h>
+
+static const struct train_loss plain = {TRAIN_SOFTMAX, 0, 1};
+
+static const struct train_loss *loss_of(const struct train_call *c)
+{
+    return c->loss ? c->loss : &plain;
+}
+
+/* The class dimension: of images C, else the last (as the plan has it). */
+static int classes(const struct ref_array *y)
+{
+    return y->box.ndims >= 4 ? 1 : y->box.ndims - 1;
+}
+
+struct item {
+    const double *y;
+    double *dy;
+    int64_t n, step;
+    double share; /* 1 / items of the step, times the loss scale */
+};
+
+static double softmax_item(const struct item *i, int64_t label, double smooth,
+                           double *right)
+{
+    double top = -INFINITY, sum = 0, loss, all = 0;
+    int64_t best = 0;
+
+    *right = 0;
+    if (label < 0)
+        return 0;
+    if (label >= i->n)
+        return NAN; /* no such class: seen by who watches the loss */
+    for (int64_t c = 0; c < i->n; c++)
+        if (i->y[c * i->step] > top) {
+            top = i->y[c * i->step];
+            best = c;
+        }
+    for (int64_t c = 0; c < i->n; c++) {
+        sum += exp(i->y[c * i->step] - top);
+        all += i->y[c * i->step] - top;
+    }
+    for (int64_t c = 0; c < i->n; c++) {
+        double want = smooth / (double)i->n + (c == label ? 1 - smooth : 0);
+        double p = exp(i->y[c * i->step] - top) / sum;
+
+        i->dy[c * i->step] = (p - want) * i->share;
+    }
+    *right = best == label;
+    loss = log(sum) - (1 - smooth) * (i->y[label * i->step] - top);
+    return loss - smooth * all / (double)i->n;
+}
+
+static double squares_item(const struct item *i, const double *label)
+{
+    double loss = 0;
+
+    for (int64_t c = 0; c < i->n; c++) {
+        double e = i->y[c * i->step] - label[c * i->step];
+
+        loss += e * e / (double)i->n;
+        i->dy[c * i->step] = 2 * e / (double)i->n * i->share;
+    }
+    return loss;
+}
+
+static void loss(struct ref_run *r)
+{
+    const struct train_loss *how = loss_of(r->call);
+    const struct ref_array *y = &r->in[0], *label = &r->in[1];
+    int d = classes(y);
+    int64_t items = y->n[d] ? y->count / y->n[d] : 0, k = 0;
+    int64_t of = r->call->population > 0 ? r->call->population : items;
+    double scale = how->scale > 0 ? how->scale : 1;
+
+    for (int64_t o = 0; o < y->count; o++) {
+        struct item i = {y->at + o, r->out[0].at + o, y->n[d], y->stride[d],
+                         scale / (double)of};
+        double value, right = 0;
+
+        if (o / y->stride[d] % y->n[d] != 0)
+            continue;
+        value = how->kind == TRAIN_MSE ? squares_item(&i, label->at + o)
+                                       : softmax_item(&i, (int64_t)label->at[k],
+                                                      how->smoothing, &right);
+        if (r->call->nout > 1)
+            r->out[1].at[k] = value;
+        if (r->call->nout > 2)
+            r->out[2].at[k] = right;
+        k++;
+    }
+}
+
+static enum pdl_status check(const struct train_call *c, struct pdl_err *err)
+{
+    int64_t y = train_array_elements(&c->in[0]);
+    int64_t label = train_array_elements(&c->in[1]);
+    int d = c->in[0].box.ndims >= 4 ? 1 : c->in[0].box.ndims - 1;
+    int64_t n = c->in[0].box.hi[d] - c->in[0].box.lo[d];
+
+    if (loss_of(c)->kind == TRAIN_SOFTMAX && n > 0)
+        y /= n;
+    if (y != label)
+        return pdl_fail(err, PDL_EINVAL,
+                        "the loss wants %lld labels, found %lld", (long long)y,
+                        (long long)label);
+    return PDL_OK;
+}
+
+static const struct ref_op rows[] = {
+    {"loss", loss, NULL, check},
+};
+
+const struct ref_ops train_ref_loss = {rows, sizeof rows / sizeof rows[0]};

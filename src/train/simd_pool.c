@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pools, a row of windows at a time, all channels side by side. */
+#include "simd.h"
+
+#include <math.h>
+
+/* Kernel positions [lo, hi) of window o that are inside. */
+static inline int64_t inside(const struct train_simd_pool *p, int64_t o,
+                             int64_t *lo, int64_t *hi)
+{
+    int64_t first = o * p->q + p->base;
+
+    *lo = first >= 0 ? 0 : (-first + p->e - 1) / p->e;
+    *hi = first + (p->k - 1) * p->e < p->xn ? p->k
+                                            : (p->xn - first + p->e - 1) / p->e;
+    return first;
+}
+
+static inline void larger8(const float *x, int32_t at, int64_t c, float *y,
+                           uint8_t *where)
+{
+    for (int64_t i = 0; i < c; i++) {
+        bool more = !(x[i] <= y[i]); /* not a number wins */
+
+        where[i] = more ? (uint8_t)at : where[i];
+        y[i] = more ? x[i] : y[i];
+    }
+}
+
+static inline void larger32(const float *x, int32_t at, int64_t c, float *y,
+                            int32_t *where)
+{
+    for (int64_t i = 0; i < c; i++) {
+        bool more = !(x[i] <= y[i]);
+
+        where[i] = more ? at : where[i];
+        y[i] = more ? x[i] : y[i];
+    }
+}
+
+static inline void larger(const float *x, int64_t c, float *y)
+{
+    for (int64_t i = 0; i < c; i++)
+        y[i] = !(x[i] <= y[i]) ? x[i] : y[i];
+}
+
+static void start(float *y, uint8_t *where8, int32_t *where32, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = -INFINITY;
+    for (int64_t i = 0; where8 && i < n; i++)
+        where8[i] = 0;
+    for (int64_t i = 0; where32 && i < n; i++)
+        where32[i] = 0;
+}
+
+void train_simd_max_row(const struct train_simd_pool *p, const float *const *x,
+                        const int32_t *position, int nrows, float *y,
+                        uint8_t *where8, int32_t *where32)
+{
+    start(y, where8, where32, p->yn * p->c);
+    for (int64_t o = 0; o < p->yn; o++) {
+        int64_t lo, hi, first = inside(p, o, &lo, &hi), at = o * p->c;
+
+        for (int r = 0; r < nrows; r++)
+            for (int64_t j = lo; j < hi; j++) {
+                const float *v = x[r] + (first + j * p->e) * p->c;
+                int32_t here = position[r] + (int32_t)j;
+
+                if (where8)
+                    larger8(v, here, p->c, y + at, where8 + at);
+                else if (where32)
+                    larger32(v, here, p->c, y + at, where32 + at);
+                else
+                    larger(v, p->c, y + at);
+            }
+    }
+}
+
+void train_simd_max_row_back(const struct train_simd_pool *p, float *const *dx,
+                             const int32_t *position, int nrows,
+                             const float *dy, const uint8_t *where8,
+                             const int32_t *where32)
+{
+    for (int64_t o = 0; o < p->yn; o++) {
+        int64_t lo, hi, first = inside(p, o, &lo, &hi), at = o * p->c;
+
+        for (int r = 0; r < nrows; r++)
+            for (int64_t j = lo; j < hi; j++) {
+                float *v = dx[r] + (first + j * p->e) * p->c;
+                int32_t here = position[r] + (int32_t)j;
+
+                for (int64_t i = 0; where8 && i < p->c; i++)
+                    v[i] += where8[at + i] == here ? dy[at + i] : 0;
+                for (int64_t i = 0; where32 && i < p->c; i++)
+                    v[i] += where32[at + i] == here ? dy[at + i] : 0;
+            }
+    }
+}
+
+/* y[i] = share times the sum over j of x[j * step + i]; few channels go one by
+ * one. The order of the sum is the same either way. */
+static inline void add_window(const float *x, int64_t c, int64_t step,
+                              int64_t lo, int64_t hi, float share, float *y)
+{
+    if (c < 16 && hi - lo == 2) { /* the usual window, without a loop */
+        const float *a = x + lo * step, *b = a + step;
+
+        for (int64_t i = 0; i < c; i++)
+            y[i] = (a[i] + b[i]) * share;
+        return;
+    }
+    if (c < 16) {
+        for (int64_t i = 0; i < c; i++) {
+            float sum = 0;
+
+            for (int64_t j = lo; j < hi; j++)
+                sum += x[j * step + i];
+            y[i] = sum * share;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < c; i++)
+        y[i] = 0;
+    for (int64_t j = lo; j < hi; j++)
+        for (int64_t i = 0; i < c; i++)
+            y[i] += x[j * step + i];
+    for (int64_t i = 0; i < c; i++)
+        y[i] *= share;
+}
+
+static inline void spread_window(const float *dy, float share, int64_t c,
+                                 int64_t step, int64_t lo, int64_t hi,
+                                 float *dx)
+{
+    if (c < 16 && hi - lo == 2) {
+        float *a = dx + lo * step, *b = a + step;
+
+        for (int64_t i = 0; i < c; i++) {
+            float d = dy[i] * share;
+
+            a[i] += d;
+            b[i] += d;
+        }
+        return;
+    }
+    if (c < 16) {
+        for (int64_t i = 0; i < c; i++)
+            for (int64_t j = lo; j < hi; j++)
+                dx[j * step + i] += dy[i] * share;
+        return;
+    }
+    for (int64_t j = lo; j < hi; j++)
+        for (int64_t i = 0; i < c; i++)
+            dx[j * step + i] += dy[i] * share;
+}
+
+/* Rows are added up first, whole rows at a time, windows then take their
+ * share of the sum: channels may be too few to fill a vector. */
+void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
+                         int nrows, const float *share, float *line, float *y)
+{
+    int64_t n = p->xn * p->c;
+
+    for (int64_t i = 0; i < n; i++)
+        line[i] = nrows > 0 ? x[0][i] : 0;
+    for (int r = 1; r < nrows; r++)
+        for (int64_t i = 0; i < n; i++)
+            line[i] += x[r][i];
+    for (int64_t o = 0; o < p->yn; o++) {
+        int64_t lo, hi, first = inside(p, o, &lo, &hi);
+
+        add_window(line + first * p->c, p->c, p->e * p->c, lo, hi, share[o],
+                   y + o * p->c);
+    }
+}
+
+void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
+                              int nrows, const float *share, float *line,
+                              const float *dy)
+{
+    int64_t n = p->xn * p->c;
+
+    for (int64_t i = 0; i < n; i++)
+        line[i] = 0;
+    for (int64_t o = 0; o < p->yn; o++) {
+        int64_t lo, hi, first = inside(p, o, &lo, &hi);
+
+        spread_window(dy + o * p->c, share[o], p->c, p->e * p->c, lo, hi,
+                      line + first * p->c);
+    }
+    for (int r = 0; r < nrows; r++)
+        for (int64_t i = 0; i < n; i++)
+            dx[r][i] += line[i];
+}

@@ -1,0 +1,217 @@
+/* Shared inside the train room: one rank of a plan, prepared. */
+#ifndef TRAIN_PRIV_H
+#define TRAIN_PRIV_H
+
+#include "kernels.h"
+#include "paradl/train.h"
+
+/* ---- array.c: parts of tensors in memory ------------------------------- */
+
+/* Copies a region that both arrays hold. */
+void train_copy(const struct train_array *to, void *dst,
+                const struct train_array *from, const void *src,
+                const struct pdl_box *region);
+/* Is the region one run of bytes of the array? Its first byte. */
+bool train_is_run(const struct train_array *a, const struct pdl_box *region,
+                  int64_t *first);
+uint16_t train_to_bf16(float f);
+/* to += from, element by element. */
+void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n);
+
+/* ---- the program of one rank ------------------------------------------- */
+
+enum train_action_kind {
+    TRAIN_LOAD, /* inputs and labels of a micro-batch */
+    TRAIN_OP,
+    TRAIN_ACCUMULATE, /* a weight gradient joins those of earlier ones */
+    TRAIN_WAIT,       /* until what forward sent has been received */
+    TRAIN_MEASURE,    /* norms of all gradients, before the first update */
+};
+
+enum { TRAIN_UPDATE = -1 }; /* micro-batch of what is done once a step */
+
+struct train_action {
+    enum train_action_kind kind;
+    int op;     /* TRAIN_ACCUMULATE: the tensor */
+    int micro;  /* or TRAIN_UPDATE */
+    bool first; /* TRAIN_ACCUMULATE: nothing is there yet */
+};
+
+/* A box that goes to or comes from a rank of the group. */
+struct train_piece {
+    int peer; /* in the group's communicator */
+    struct train_array array;
+    int64_t at, bytes; /* where in the buffer, or in the tensor itself */
+    bool direct;
+};
+
+struct train_exchange {
+    int nsends, nrecvs;
+    struct train_piece *sends, *recvs;
+    struct pdl_comm_message *out, *in; /* as the communicator takes them */
+    struct pdl_box own;                /* what the rank has itself */
+    int64_t send_bytes, spare, bytes;  /* of the buffer: sends, recvs, spare */
+};
+
+/* An operation with what the backend and the loss add to its operands. */
+struct train_op {
+    bool mine;
+    int nin, nout;
+    int *in, *out; /* tensors: the plan's, then shadows */
+    struct train_kernel *kernel;
+    pdl_comm *group;
+    enum pdl_comm_op reduce;   /* ALLREDUCE: sum, or the largest */
+    int ngroup, me;            /* ranks of the group; this one among them */
+    struct train_exchange *x;  /* of each output */
+    int peer, tag;             /* SEND, RECV: a rank of the world */
+    bool forward;              /* SEND: an activation, not a gradient */
+    bool counts;               /* the loss: this rank counts its items */
+    pdl_comm_request **flying; /* SEND: by micro-batch */
+};
+
+/* What tests break on purpose: the result must be seen to be wrong. */
+enum train_fault {
+    TRAIN_FAULT_NONE,
+    TRAIN_FAULT_SKIP_SUM,   /* an allreduce does nothing */
+    TRAIN_FAULT_DROP_ROW,   /* a received halo loses its last item */
+    TRAIN_FAULT_SWAP_RANKS, /* two ranks' pieces change places */
+};
+
+struct pdl_trainer {
+    pdl_arena *arena;
+    const struct pdl_plan *plan;
+    pdl_comm *world;
+    struct pdl_train_options opt;
+    int64_t rank;
+    int stage;
+    int64_t micros;
+    const struct train_backend *backend;
+    void *backend_state;
+
+    /* The plan's tensors, then shadows: what a backend leaves for backward
+     * (positions of maxima, statistics), the losses of single items. */
+    int ntensors, capacity;
+    struct train_array *arrays; /* this rank's part */
+    struct train_op *ops;       /* of each plan operation */
+    int nsteps;
+    struct train_action *steps;
+
+    /* memory.c: instances are tensors x (micro-batches + 1); the last is the
+     * sum of a weight gradient over micro-batches */
+    bool *kept;      /* tensor: made in backward, read by the update */
+    int *alias;      /* tensor: lives in the memory of this one, -1: own */
+    int64_t *offset; /* of each instance */
+    bool *handed;    /* tensor: its memory goes on under another name */
+    bool *sent;      /* tensor: may be on its way until a TRAIN_WAIT */
+    bool *loads;     /* tensor: an input or label that this rank reads */
+    char *memory, *scratch, *buffer;
+    struct pdl_train_memory sizes;
+
+    struct train_groups {
+        uint32_t factors;
+        pdl_comm *comm;
+    } * groups;
+    int ngroups;
+
+    /* optimizer */
+    struct train_tuner *tuner;
+    /* loss of each sample of the batch, and whether it was right */
+    double *losses;
+    int64_t positions; /* of one sample, over all outputs */
+    struct train_loss loss;
+
+    struct pdl_train_state *states;
+    int nstates;
+    bool vote_stop, vote_save;
+    bool hunting;
+    double bad; /* micro-batch and operation of the first bad number */
+
+    enum train_fault fault;
+    int fault_op;
+    int64_t now; /* the step */
+};
+
+enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
+                           const struct pdl_train_options *opt,
+                           enum train_fault fault, int fault_op,
+                           pdl_trainer **out, struct pdl_err *err);
+
+/* program.c */
+enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err);
+int train_stage_of(const struct pdl_plan *p, int64_t rank);
+bool train_is_state(const pdl_trainer *t, int tensor);
+bool train_is_loaded(const struct pdl_plan_tensor *t);
+/* shadows.c */
+enum pdl_status train_shadows(pdl_trainer *t, struct pdl_err *err);
+enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err);
+/* memory.c */
+enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err);
+void *train_data(const pdl_trainer *t, int tensor, int micro);
+void train_release(const pdl_trainer *t, int tensor, int micro);
+/* exchange.c */
+enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
+enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
+                               struct pdl_err *err);
+/* Waits for sends: of the forward pass of one micro-batch, or all (-1). */
+enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
+                                 struct pdl_err *err);
+void train_close_groups(pdl_trainer *t);
+enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
+                            struct pdl_err *err);
+enum pdl_comm_type train_comm_type(enum pdl_dtype t);
+/* init.c */
+void train_init_weight(const pdl_trainer *t, int tensor);
+/* loss.c */
+enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err);
+void train_losses_clear(pdl_trainer *t);
+void train_losses_take(pdl_trainer *t, int op, int micro, int slot);
+enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
+                                 struct pdl_train_result *out,
+                                 struct pdl_err *err);
+/* hunt.c: names the first operation whose result is not finite */
+void train_hunt(pdl_trainer *t, int op, int micro);
+enum pdl_status train_hunt_end(pdl_trainer *t, double loss,
+                               struct pdl_err *err);
+/* state.c */
+enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err);
+/* The lowest rank that holds this very box speaks for it. */
+bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank);
+bool train_is_owner(const pdl_trainer *t, int tensor);
+/* weights.c: whole tensors, to a file by rank 0; collective */
+enum pdl_status train_write_weights(pdl_trainer *t, const char *path,
+                                    struct pdl_err *err);
+/* feed.c: samples of a data set */
+struct train_samples {
+    const pdl_io *io;
+    int split;
+    struct pdl_order order;
+    int64_t first; /* position of the batch's first sample */
+    int64_t end;   /* positions from here on repeat sample 0: not counted */
+    const struct pdl_augment *augment;
+    const struct pdl_model *model;
+    int64_t *ids;
+    void *wide; /* room for a part before it is converted */
+    int64_t wide_bytes;
+    double seconds;
+};
+enum pdl_status train_samples_check(const struct pdl_dataset *d,
+                                    const struct pdl_plan *p,
+                                    struct pdl_err *err);
+enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
+                                   const struct pdl_train_part *part,
+                                   struct pdl_err *err);
+/* tune.c: the optimizer on this rank's weights. Choose before the program is
+ * written: some want to see all gradients before the first update. */
+enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);
+bool train_tuner_measures(const pdl_trainer *t);
+enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err);
+enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
+                                    struct pdl_err *err);
+void train_tuner_update(pdl_trainer *t, int op, double lr);
+void train_tuner_close(pdl_trainer *t);
+/* The k-th array the optimizer keeps for a weight; NULL: none. */
+int train_tuner_states(const pdl_trainer *t);
+void *train_tuner_state(const pdl_trainer *t, int tensor, int k,
+                        enum pdl_dtype *dtype);
+
+#endif

@@ -1,0 +1,116 @@
+/* Schedules: stages of equal length take what theory says, others at least
+ * as long as any lane is busy and any micro-batch needs alone. */
+#include "oracle_priv.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+struct lane {
+    struct pdl_plan plan;
+    struct pdl_strategy strategy;
+    struct oracle o;
+};
+
+static void set(struct lane *l, enum pdl_schedule schedule, int p, int v, int m)
+{
+    l->strategy.schedule = schedule;
+    l->plan = (struct pdl_plan){.strategy = &l->strategy,
+                                .nstages = p * v,
+                                .lanes = p,
+                                .micro_batches = m};
+    l->o = (struct oracle){.p = &l->plan,
+                           .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
+}
+
+static double span(struct lane *l, const double *forward,
+                   const double *backward)
+{
+    double t = oracle_makespan(&l->o, forward, backward);
+
+    pdl_arena_destroy(l->o.arena);
+    return t;
+}
+
+static void equal_stages_leave_the_bubble_of_theory(void **state)
+{
+    static struct lane l;
+    double f[64], b[64];
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        f[i] = 1;
+        b[i] = 2;
+    }
+    for (int p = 1; p <= 6; p++)
+        for (int m = 1; m <= 12; m++) {
+            set(&l, PDL_SCHEDULE_GPIPE, p, 1, m);
+            assert_true(fabs(span(&l, f, b) - 3 * (m + p - 1)) < 1e-9);
+            set(&l, PDL_SCHEDULE_1F1B, p, 1, m);
+            assert_true(fabs(span(&l, f, b) - 3 * (m + p - 1)) < 1e-9);
+            for (int v = 2; v <= 4 && m % p == 0 && p > 1; v++) {
+                set(&l, PDL_SCHEDULE_INTERLEAVED, p, v, m);
+                assert_true(fabs(span(&l, f, b) - 3 * (m * v + p - 1)) < 1e-9);
+            }
+        }
+}
+
+static void no_schedule_beats_its_bounds(void **state)
+{
+    static struct lane l;
+    struct pdl_rng rng = {.key = 7};
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        int p = 1 + (int)pdl_rng_below(&rng, 5), v = 1, m;
+        double f[64], b[64], busy[8] = {0}, alone = 0, got;
+        enum pdl_schedule s = (enum pdl_schedule)pdl_rng_below(&rng, 3);
+
+        m = p * (1 + (int)pdl_rng_below(&rng, 4));
+        if (s == PDL_SCHEDULE_INTERLEAVED && p > 1)
+            v = 2 + (int)pdl_rng_below(&rng, 3);
+        for (int k = 0; k < p * v; k++) {
+            f[k] = (double)(1 + pdl_rng_below(&rng, 9));
+            b[k] = (double)(1 + pdl_rng_below(&rng, 9));
+            busy[k % p] += m * (f[k] + b[k]);
+            alone += f[k] + b[k];
+        }
+        set(&l, s, p, v, m);
+        got = span(&l, f, b);
+        assert_true(got >= alone - 1e-9);
+        for (int k = 0; k < p; k++)
+            assert_true(got >= busy[k] - 1e-9);
+    }
+}
+
+/* GPipe m, 1F1B min(m, p - i), interleaved p (v - 1) + 2 (p - 1) + 1 on the
+ * first lane, over all its stages. */
+static void activations_in_flight_are_those_of_the_order(void **state)
+{
+    static struct lane l;
+    int64_t n = 0;
+
+    (void)state;
+    set(&l, PDL_SCHEDULE_GPIPE, 4, 1, 16);
+    assert_int_equal(oracle_in_flight(&l.o, 2), 16);
+    set(&l, PDL_SCHEDULE_1F1B, 4, 1, 16);
+    for (int s = 0; s < 4; s++)
+        assert_int_equal(oracle_in_flight(&l.o, s), 4 - s);
+    set(&l, PDL_SCHEDULE_INTERLEAVED, 4, 3, 16);
+    for (int s = 0; s < 12; s += 4)
+        n += oracle_in_flight(&l.o, s);
+    assert_int_equal(n, 4 * 2 + 2 * 3 + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_stages_leave_the_bubble_of_theory),
+        cmocka_unit_test(no_schedule_beats_its_bounds),
+        cmocka_unit_test(activations_in_flight_are_those_of_the_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* The search: the same answer on any number of threads, the best is the best
+ * by brute force, and a search that is stopped answers with what it has. */
+#include "space.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static pdl_arena *arena;
+
+struct question {
+    const char *model, *system;
+    int64_t pes, batch;
+    enum pdl_goal goal;
+};
+
+static const struct question questions[] = {
+    {"resnet18", "abci-v100", 16, 128, PDL_GOAL_TIME},
+    {"vgg16", "abci-v100", 8, 64, PDL_GOAL_MEMORY},
+    {"gpt2", "dgx-a100", 16, 64, PDL_GOAL_TIME},
+    {"llama3-8b", "dgx-h100", 32, 64, PDL_GOAL_ENERGY},
+};
+enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
+
+struct asked {
+    const struct pdl_model *model;
+    struct pdl_system sys;
+    struct pdl_oracle_options oracle;
+    struct pdl_search_options opt;
+    struct pdl_search_result r;
+};
+
+static void ask(const struct question *q, int threads, struct asked *x)
+{
+    x->oracle = (struct pdl_oracle_options){.precision = PDL_PREC_FP32,
+                                            .optimizer_slots = 1};
+    x->opt.pes = q->pes;
+    x->opt.batch = q->batch;
+    x->opt.goal = q->goal;
+    x->opt.dtype = PDL_F32;
+    x->opt.threads = threads;
+    assert_int_equal(pdl_model_load(arena, q->model, NULL, &x->model, NULL),
+                     PDL_OK);
+    assert_int_equal(pdl_system_open(arena, q->system, &x->sys, NULL), PDL_OK);
+    assert_int_equal(
+        pdl_search(arena, x->model, &x->sys, &x->oracle, &x->opt, &x->r, NULL),
+        PDL_OK);
+}
+
+static void threads_do_not_change_the_answer(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NQUESTIONS; i++) {
+        struct asked a = {.model = NULL}, b = {.model = NULL};
+
+        ask(&questions[i], 1, &a);
+        ask(&questions[i], 3, &b);
+        assert_int_equal(a.r.n, b.r.n);
+        assert_true(a.r.evaluated > 5 && a.r.feasible > 0);
+        assert_int_equal(a.r.evaluated + a.r.pruned, a.r.n);
+        for (int64_t k = 0; k < a.r.n; k++) {
+            assert_string_equal(a.r.list[k].strategy, b.r.list[k].strategy);
+            assert_true(a.r.list[k].goal == b.r.list[k].goal);
+        }
+    }
+}
+
+static double goal_of(const struct question *q, const struct pdl_projection *x,
+                      const struct pdl_system *sys)
+{
+    struct pdl_bill bill;
+
+    pdl_project_bill(x, sys, &bill);
+    return q->goal == PDL_GOAL_MEMORY   ? (double)x->peak_bytes
+           : q->goal == PDL_GOAL_ENERGY ? bill.energy_j
+                                        : x->step_s;
+}
+
+/* Every strategy of the list again, one by one, outside the search. */
+static void the_first_is_the_best(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NQUESTIONS; i++) {
+        struct asked x = {.model = NULL};
+        double best = -1;
+
+        ask(&questions[i], 0, &x);
+        for (int64_t k = 0; k < x.r.n; k++) {
+            struct pdl_plan_options po = {.batch = x.opt.batch,
+                                          .dtype = PDL_F32};
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            struct pdl_strategy s;
+            const struct pdl_plan *p;
+            struct pdl_projection y;
+            double g;
+
+            assert_int_equal(
+                pdl_strategy_parse(a, x.r.list[k].strategy, &s, NULL), PDL_OK);
+            if (pdl_plan_lower(a, x.model, &s, &po, &p, NULL) == PDL_OK &&
+                pdl_project(p, &x.sys, &x.oracle, &y, NULL) == PDL_OK &&
+                y.feasible) {
+                g = goal_of(&questions[i], &y, &x.sys);
+                best = best < 0 || g < best ? g : best;
+            }
+            pdl_arena_destroy(a);
+        }
+        assert_true(x.r.list[0].x.feasible);
+        assert_true(x.r.list[0].goal == best);
+    }
+}
+
+static bool stop_soon(void *ctx, int64_t done, int64_t total)
+{
+    (void)ctx;
+    return done < 5 && total > 5;
+}
+
+static void stopped_means_the_best_so_far(void **state)
+{
+    struct asked x = {.opt = {.progress = stop_soon}};
+
+    (void)state;
+    ask(&questions[0], 1, &x);
+    assert_true(x.r.stopped);
+    assert_true(x.r.evaluated + x.r.pruned == 5);
+    assert_true(x.r.list[0].priced);
+}
+
+static void only_the_axes_asked_for(void **state)
+{
+    struct asked x = {.opt = {.axes = "data,pipe"}};
+
+    (void)state;
+    ask(&questions[2], 1, &x);
+    for (int64_t k = 0; k < x.r.n; k++)
+        assert_null(strstr(x.r.list[k].strategy, "tensor"));
+    assert_true(x.r.n > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_do_not_change_the_answer),
+        cmocka_unit_test(the_first_is_the_best),
+        cmocka_unit_test(stopped_means_the_best_so_far),
+        cmocka_unit_test(only_the_axes_asked_for),
+    };
+    int rc;
+
+    arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    pdl_arena_destroy(arena);
+    return rc;
+}

@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+"""Recomputes with PyTorch what tests/peers/train_kernels.c wrote: forward and
+both gradients of every operator, and the optimizers. Reads standard input."""
+import json
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+
+UNARY = {
+    "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "silu": F.silu,
+    "mish": F.mish, "hard_swish": F.hardswish, "hard_sigmoid": F.hardsigmoid,
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "leaky_relu": F.leaky_relu,
+    "elu": F.elu, "selu": F.selu, "softplus": F.softplus,
+    "softsign": F.softsign, "exp": torch.exp, "log": torch.log,
+    "sqrt": torch.sqrt, "reciprocal": torch.reciprocal, "erf": torch.erf,
+    "sin": torch.sin, "cos": torch.cos, "abs": torch.abs, "neg": torch.neg,
+    "identity": lambda x: x * 1, "cast": lambda x: x * 1,
+}
+
+
+def padded(x, c, value=0.0):
+    n = x.dim() - 2
+    pads = []
+    for i in reversed(range(n)):
+        pads += [c["pad"][i], c["pad_end"][i]]
+    return F.pad(x, pads, value=value)
+
+
+def spatial(c, key, n):
+    return [v or 1 for v in c[key][:n]]
+
+
+def conv(c, x, w):
+    n = x.dim() - 2
+    f = [F.conv1d, F.conv2d, F.conv3d][n - 1]
+    return f(padded(x, c), w[0], w[1] if len(w) > 1 else None,
+             stride=spatial(c, "stride", n), dilation=spatial(c, "dilation", n),
+             groups=c["groups"])
+
+
+def conv_transpose(c, x, w):
+    n = x.dim() - 2
+    f = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d][n - 1]
+    return f(x, w[0], w[1] if len(w) > 1 else None,
+             stride=spatial(c, "stride", n), padding=c["pad"][:n],
+             output_padding=c["output_pad"][:n], groups=c["groups"])
+
+
+def max_pool(c, x, w):
+    n = x.dim() - 2
+    f = [F.max_pool1d, F.max_pool2d, F.max_pool3d][n - 1]
+    return f(padded(x, c, -math.inf), c["kernel"][:n],
+             stride=spatial(c, "stride", n))
+
+
+def avg_pool(c, x, w):
+    n = x.dim() - 2
+    f = [F.avg_pool1d, F.avg_pool2d, F.avg_pool3d][n - 1]
+    return f(x, c["kernel"][:n], stride=spatial(c, "stride", n),
+             padding=c["pad"][:n], count_include_pad=c["count_pad"])
+
+
+def layer_norm(c, x, w):
+    n = c["features"] or x.shape[-1]
+    rows = x.reshape(-1, n)
+    y = F.layer_norm(rows, [n], w[0], w[1] if len(w) > 1 else None)
+    return y.reshape(x.shape)
+
+
+def rms_norm(c, x, w):
+    n = c["features"] or x.shape[-1]
+    rows = x.reshape(-1, n)
+    y = rows / torch.sqrt((rows * rows).mean(-1, keepdim=True) + 1e-6) * w[0]
+    return y.reshape(x.shape)
+
+
+def rope(c, x, w):
+    d, t = 4, x.shape[1]
+    y = x.reshape(x.shape[0], t, -1, d)
+    angle = torch.outer(torch.arange(t, dtype=torch.float64), 10000.0 ** (
+        -torch.arange(0, d, 2, dtype=torch.float64) / d)).to(x.dtype)
+    cos, sin = torch.cos(angle)[:, None], torch.sin(angle)[:, None]
+    a, b = y[..., :d // 2], y[..., d // 2:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
+
+
+def attention(c, q, k, v):
+    n, t, s = q.shape[0], q.shape[1], k.shape[1]
+    h, g = c["heads"], c["heads"] // c["kv_heads"]
+    cut = lambda z, m: z.reshape(n, z.shape[1], m, -1).transpose(1, 2)
+    q, k, v = cut(q, h), cut(k, c["kv_heads"]), cut(v, c["kv_heads"])
+    k, v = k.repeat_interleave(g, 1), v.repeat_interleave(g, 1)
+    w = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    i, j = torch.arange(t)[:, None], torch.arange(s)[None]
+    mask = torch.zeros(t, s, dtype=torch.bool)
+    if c["causal"]:
+        mask |= j > i
+    if c["window"]:
+        mask |= (j <= i - c["window"]) | (j >= i + c["window"])
+    w = w.masked_fill(mask, -math.inf).softmax(-1)
+    return (w @ v).transpose(1, 2).reshape(n, t, -1)
+
+
+def perms(c, x):
+    d = c["dims"] or list(reversed(range(x.dim() - 1)))
+    return x.permute([0] + [v + 1 for v in d])
+
+
+def prelu(c, x, w):
+    return F.prelu(x, w[0])
+
+
+def scale(c, x, w):
+    if x.dim() > 3:
+        return x * w[0].reshape([-1] + [1] * (x.dim() - 2))
+    return x * w[0]
+
+
+def pad(c, x, w):
+    return padded(x, c)
+
+
+def batch_norm(c, x, w):
+    return F.batch_norm(x, None, None, w[0], w[1], training=True)
+
+
+def reduce(c, x, how):
+    return how(x, [d + 1 for d in c["dims"]], keepdim=c["keep_dims"])
+
+
+def class_token(c, x, w):
+    return torch.cat([w[0].expand(x.shape[0], 1, -1), x], 1)
+
+
+ONE = {
+    "conv": conv, "conv_transpose": conv_transpose, "max_pool": max_pool,
+    "avg_pool": avg_pool, "layer_norm": layer_norm, "rms_norm": rms_norm,
+    "rope": rope, "prelu": prelu, "scale": scale, "pad": pad,
+    "batch_norm": batch_norm, "class_token": class_token,
+    "linear": lambda c, x, w: F.linear(x, *w),
+    "group_norm": lambda c, x, w: F.group_norm(x, c["groups"], *w),
+    "instance_norm": lambda c, x, w: F.instance_norm(x, None, None, *w),
+    "global_avg_pool": lambda c, x, w: x.mean(list(range(2, x.dim())), True),
+    "global_max_pool": lambda c, x, w: x.amax(list(range(2, x.dim())), True),
+    "adaptive_avg_pool": lambda c, x, w: F.adaptive_avg_pool2d(x, c["dims"]),
+    "flatten": lambda c, x, w: x.flatten(1),
+    "reshape": lambda c, x, w: x.reshape([x.shape[0]] + c["dims"]),
+    "squeeze": lambda c, x, w: x.squeeze(c["dims"][0] + 1),
+    "unsqueeze": lambda c, x, w: x.unsqueeze(c["dims"][0] + 1),
+    "transpose": lambda c, x, w: perms(c, x),
+    "slice": lambda c, x, w: x[:, :, c["dims"][0]:c["dims"][1]:c["dims"][2]],
+    "resize": lambda c, x, w: F.interpolate(x, c["dims"], mode="nearest"),
+    "reduce_mean": lambda c, x, w: reduce(c, x, torch.mean),
+    "reduce_sum": lambda c, x, w: reduce(c, x, torch.sum),
+    "softmax": lambda c, x, w: x.softmax(c["axis"] + 1),
+    "log_softmax": lambda c, x, w: x.log_softmax(c["axis"] + 1),
+    "embedding": lambda c, x, w: F.embedding(x.long(), w[0]),
+    "position_embedding":
+        lambda c, x, w: w[0][:x.shape[1]].expand(x.shape[0], -1, -1) + 0 * x.sum(),
+}
+MANY = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b, "div": lambda a, b: a / b, "max": torch.maximum,
+    "min": torch.minimum, "mean": lambda a, b: (a + b) / 2,
+    "matmul": torch.matmul,
+}
+SKIPPED = {"dropout"}  # its random numbers are our own
+
+
+def run(c, x, w):
+    op = c["op"]
+    if op in UNARY:
+        return [UNARY[op](x[0])]
+    if op in MANY:
+        return [MANY[op](*(x + w))]
+    if op == "concat":
+        return [torch.cat(x, c["axis"] + 1)]
+    if op == "split":
+        return list(x[0].split(c["dims"], c["axis"] + 1))
+    if op == "attention":
+        return [attention(c, *x)]
+    return [ONE[op](c, x[0], w)]
+
+
+def tensor(v):
+    return torch.tensor(v["data"], dtype=torch.float64).reshape(v["shape"])
+
+
+def difference(a, b):
+    size = b.norm().item()
+    return (a - b).norm().item() / (size if size > 0 else 1.0)
+
+
+def check_kernel(c):
+    x = [tensor(v).requires_grad_() for v in c["x"]]
+    w = [tensor(v).requires_grad_() for v in c["w"]]
+    y = run(c, x, w)
+    loss = sum((a * tensor(d)).sum() for a, d in zip(y, c["dy"]))
+    loss.backward()
+    worst = max(difference(tensor(v), a.detach()) for v, a in zip(c["y"], y))
+    for name, mine in (("dx", x), ("dw", w)):
+        for v, a in zip(c[name], mine):
+            if a.grad is not None:
+                worst = max(worst, difference(tensor(v), a.grad))
+    return worst
+
+
+def check_optimizer(c):
+    wd = 0.05 if c["variant"] > 0 else 0
+    w = torch.sin(torch.arange(50, dtype=torch.float64)).requires_grad_()
+    made = {
+        "sgd": lambda: torch.optim.SGD([w], 0.03, 0.9, weight_decay=wd,
+                                       nesterov=c["variant"] == 2),
+        "adam": lambda: torch.optim.Adam([w], 0.03, weight_decay=wd),
+        "adamw": lambda: torch.optim.AdamW([w], 0.03, weight_decay=wd),
+    }
+    if c["optimizer"] not in made:
+        return None  # torch has no LARS and no LAMB
+    o = made[c["optimizer"]]()
+    for t in range(1, 11):
+        w.grad = torch.cos(torch.arange(50, dtype=torch.float64) * t) + w.detach() / 2
+        o.step()
+    return difference(torch.tensor(c["w"], dtype=torch.float64), w.detach())
+
+
+def main():
+    bad = kernels = optimizers = 0
+    top = 0.0
+    for line in sys.stdin:
+        c = json.loads(line)
+        if "optimizer" in c:
+            d, name = check_optimizer(c), c["optimizer"]
+            optimizers += d is not None
+        elif c["op"] in SKIPPED:
+            continue
+        else:
+            d, name = check_kernel(c), c["backend"] + ": " + c["name"]
+            kernels += 1
+        if d is None:
+            continue
+        top = max(top, d)
+        if not d < 3e-6:
+            bad += 1
+            print(f"{name} differs from torch by {d:.2g}")
+    print(f"{kernels} kernels and {optimizers} optimizers as torch's, "
+          f"largest difference {top:.2g}")
+    sys.exit(1 if bad or kernels < 150 or optimizers < 9 else 0)
+
+
+main()

@@ -1,0 +1,52 @@
+#!/bin/bash
+# P MPI ranks and P virtual ranks train the same network, bit for bit over a
+# whole run: every loss, and every byte of every checkpoint. Usage: PARADL [P..]
+set -u
+paradl=$1; shift
+dir=$(mktemp -d) || exit 4
+trap 'rm -rf "$dir"' EXIT
+model=$(dirname "$0")/../../examples/digits.yaml
+bad=0
+
+# strategies for each number of ranks; axes larger than what they cut are
+# admitted, so that some ranks have little or nothing to do
+declare -A list=(
+    [2]="data=2 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4)"
+    [3]="data=3 spatial=3 pipe=3(gpipe,m=2)"
+    [4]="data=2,spatial=2 data=2,filter=2 pipe=2(1f1b,m=2),data=2"
+    [7]="data=7 filter=7")
+
+run() { # NAME STRATEGY FLAGS...
+    local name=$1 strategy=$2; shift 2
+    "$paradl" train "$model" --data digits --steps 12 --batch 28 --lr 0.05 \
+        --strategy "$strategy" --allow-empty --backend ref --threads 1 \
+        --checkpoint "$dir/$name" --every 6 --json "$@" \
+        >"$dir/$name.json" 2>"$dir/$name.err" || {
+        echo "$name $strategy: exit code $?"; cat "$dir/$name.err"; return 1
+    }
+    # the loss of each step, and the digits of its text
+    sed -n 's/.*"step": \([0-9]*\),.*"loss": \([^,]*\),.*/\1 \2/p' \
+        "$dir/$name.json" >"$dir/$name.loss"
+}
+
+for p in "${@:-2 3 4 7}"; do
+    for p in $p; do
+        for s in ${list[$p]}; do
+            rm -rf "$dir"/*
+            run mpi "$s" || { bad=1; continue; }
+            run virtual "$s" --virtual || { bad=1; continue; }
+            [ "$(wc -l <"$dir/mpi.loss")" -ge 12 ] || { echo "$s: no losses"; bad=1; }
+            cmp -s "$dir/mpi.loss" "$dir/virtual.loss" || {
+                echo "$p ranks, $s: losses differ"
+                diff "$dir/mpi.loss" "$dir/virtual.loss" | head -4
+                bad=1
+            }
+            for f in "$dir"/mpi/step-12/data-*; do
+                rank=$(basename "$f" | cut -d- -f2)
+                cmp "$f" "$dir"/virtual/step-12/data-"$rank"-* || bad=1
+            done
+            echo "$p ranks, $s: equal"
+        done
+    done
+done
+exit $bad

@@ -1,0 +1,87 @@
+#!/bin/bash
+# What a user sees when things go wrong: a rank killed from outside (paradl
+# starts again), SIGTERM (saves and stops, 130), a damaged checkpoint (the one
+# before is used), a loss that is no number (names the layer, 1).
+set -u
+paradl=$1
+dir=$(mktemp -d) || exit 4
+trap 'rm -rf "$dir"' EXIT
+model=$(dirname "$0")/../../examples/digits.yaml
+bad=0
+fail() { echo "$*"; bad=1; }
+
+train() { # NAME FLAGS...
+    local name=$1; shift
+    "$paradl" train "$model" --data digits --batch 16 --lr 0.05 --backend ref \
+        --strategy data=2 --threads 1 --json "$@" \
+        >"$dir/$name.json" 2>"$dir/$name.err"
+}
+# the last loss told for each step: a step done twice must agree with itself
+losses() {
+    sed -n 's/.*"step": \([0-9]*\),.*"loss": \([^,]*\),"lr".*_s": [0-9.e+]*}$/\1 \2/p' \
+        "$dir/$1.json" | sort -n | uniq
+}
+
+train whole --steps 30 || fail "undisturbed: exit code $?"
+losses whole >"$dir/whole.loss"
+[ "$(wc -l <"$dir/whole.loss")" = 30 ] || fail "undisturbed: not 30 steps"
+
+# ranks killed while it runs: nobody notices but for a line on stderr
+train killed --steps 30 --checkpoint "$dir/ck" --every 1 --restarts 5 &
+pid=$!
+for i in 1 2; do
+    for _ in $(seq 200); do # until it has come some way
+        [ "$(losses killed 2>/dev/null | wc -l)" -ge $((i * 6)) ] && break
+        sleep 0.1
+    done
+    # the ranks of this very run: their command line names the folder
+    victim=$(grep -laz -- "$dir/ck" /proc/[0-9]*/cmdline 2>/dev/null |
+        sed 's|/proc/\([0-9]*\)/.*|\1|' | while read -r p; do
+            [ "$(cat /proc/"$p"/comm 2>/dev/null)" = paradl-run ] && echo "$p"
+        done | shuf -n 1)
+    [ -n "$victim" ] && kill -9 "$victim"
+    sleep 0.5
+done
+wait $pid || fail "killed: exit code $?"
+losses killed >"$dir/killed.loss"
+cmp -s "$dir/whole.loss" "$dir/killed.loss" || {
+    fail "killed: another trace of losses"
+    diff "$dir/whole.loss" "$dir/killed.loss" | head -5
+}
+n=$(grep -c "a rank was lost; starting again" "$dir/killed.err")
+[ "$n" -ge 1 ] || fail "killed: no restart was told"
+
+# told to stop: saves, says so, and goes on from there
+"$paradl" train "$model" --data digits --batch 16 --lr 0.05 --backend ref \
+    --strategy data=2 --threads 1 --json --steps 30 --checkpoint "$dir/st" \
+    --every 100 >"$dir/stopped.json" 2>"$dir/stopped.err" &
+pid=$!
+for _ in $(seq 200); do
+    [ "$(losses stopped 2>/dev/null | wc -l)" -ge 5 ] && break
+    sleep 0.1
+done
+kill -TERM $pid
+wait $pid
+rc=$?
+[ $rc = 130 ] || fail "SIGTERM: exit code $rc"
+grep -q '"stopped": true' "$dir/stopped.json" || fail "SIGTERM: no summary"
+train resumed --steps 30 --checkpoint "$dir/st" --resume || fail "resume: $?"
+cat "$dir/stopped.json" "$dir/resumed.json" >"$dir/both.json"
+losses both >"$dir/both.loss"
+cmp -s "$dir/whole.loss" "$dir/both.loss" || fail "SIGTERM and resume: another trace"
+
+# a damaged checkpoint is passed over
+train twice --steps 20 --checkpoint "$dir/dm" --every 10 || fail "twice: $?"
+file=$(ls -S "$dir"/dm/step-20/data-* | head -1)
+printf 'x' | dd of="$file" bs=1 seek=100 conv=notrunc 2>/dev/null
+train damaged --steps 30 --checkpoint "$dir/dm" --resume || fail "damaged: $?"
+grep -q "resumed from $dir/dm/step-10" "$dir/damaged.err" ||
+    fail "damaged: $(cat "$dir/damaged.err")"
+
+# not a number
+train nan --steps 30 --lr 1e20
+rc=$?
+[ $rc = 1 ] || fail "a loss that is no number: exit code $rc"
+grep -q "the first bad number is in" "$dir/nan.err" || fail "$(cat "$dir/nan.err")"
+[ $bad = 0 ] && echo "lost ranks, signals, damage: all survived"
+exit $bad

@@ -1,0 +1,412 @@
+/* P virtual ranks against serial, tensor by tensor: random small networks x
+ * strategies x sizes, uneven and empty shards. Bit for bit where no sum
+ * crosses ranks; and what is broken on purpose must be seen. PDL_LONG=1 runs
+ * many more triples. */
+#include "plan/random_plan.h"
+#include "optim.h"
+#include "train_priv.h"
+
+struct triple {
+    pdl_arena *a;
+    const struct pdl_plan *serial, *plan;
+    char what[640];
+};
+
+static const struct pdl_plan *lowered(pdl_arena *a, const struct pdl_model *m,
+                                      const char *text, int64_t batch,
+                                      enum pdl_dtype dtype, bool allow_empty,
+                                      struct pdl_err *err)
+{
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_plan_options opt = {.batch = batch,
+                                   .dtype = dtype,
+                                   .allow_empty = allow_empty,
+                                   .gather_classes = true};
+    const struct pdl_plan *p = NULL;
+
+    if (pdl_strategy_parse(a, text, s, err) != PDL_OK)
+        return NULL;
+    s->bn = PDL_BN_SYNC; /* the statistics of a serial run */
+    return pdl_plan_lower(a, m, s, &opt, &p, err) == PDL_OK ? p : NULL;
+}
+
+static const struct pdl_plan *lowered_serial(pdl_arena *a,
+                                             const struct pdl_model *m,
+                                             const struct pdl_plan *like,
+                                             enum pdl_dtype dtype,
+                                             struct pdl_err *err)
+{
+    char text[64] = "serial";
+
+    if (like->micro_batches > 1)
+        snprintf(text, sizeof text, "accumulate=%lld",
+                 (long long)like->micro_batches);
+    return lowered(a, m, text, like->batch, dtype, true, err);
+}
+
+/* False: the random strategy does not fit the random network. */
+static bool random_triple(uint64_t seed, enum pdl_dtype dtype, struct triple *t)
+{
+    struct pdl_rng rng = {.key = seed};
+    const struct pdl_model *m = random_model(t->a, &rng);
+    int64_t batch = 2 * pick(&rng, 1, 4);
+    struct pdl_err err;
+    char text[512];
+
+    random_strategy(&rng, m, text, sizeof text);
+    snprintf(t->what, sizeof t->what, "seed %llu, %s, batch %lld",
+             (unsigned long long)seed, text, (long long)batch);
+    t->plan = lowered(t->a, m, text, batch, dtype, true, &err);
+    if (!t->plan)
+        return false;
+    t->serial = lowered_serial(t->a, m, t->plan, dtype, &err);
+    if (!t->serial)
+        fail_msg("%s: %s", t->what, err.msg);
+    return true;
+}
+
+static void say(const char *what, const struct pdl_train_diff *d)
+{
+    char at[128] = "";
+    size_t n = 0;
+
+    for (int i = 0; i < d->ndims && n + 24 < sizeof at; i++)
+        n += (size_t)snprintf(at + n, sizeof at - n, "%s%lld", i ? "," : "",
+                              (long long)d->index[i]);
+    fail_msg("%s: step %lld, micro-batch %lld, rank %lld, operation %d (%s) "
+             "at [%s]: %.17g instead of %.17g%s",
+             what, (long long)d->step, (long long)d->micro, (long long)d->rank,
+             d->op, d->what, at, d->got, d->want,
+             d->exact ? ", must be exact" : "");
+}
+
+/* In float32 a second step starts from weights that are already off by the
+ * noise of the first, which a batch norm may blow up: one step. */
+static int compare_one(uint64_t seed, enum pdl_dtype dtype, double tolerance,
+                       struct pdl_train_diff *d)
+{
+    struct triple t = {.a = pdl_arena_create(PDL_ARENA_DEFAULT)};
+    struct pdl_err err;
+    int rc = random_triple(seed, dtype, &t);
+
+    if (rc) {
+        struct pdl_train_comparison c = {
+            .a = t.serial,
+            .b = t.plan,
+            .opt = {.backend = "ref", .seed = seed, .poison = true},
+            .steps = dtype == PDL_F64 ? 2 : 1,
+            .lr = 0.05,
+            .tolerance = tolerance,
+            .exact = true};
+
+        if (pdl_train_compare(&c, d, &err) != PDL_OK)
+            fail_msg("%s: %s", t.what, err.msg);
+        if (d->differs)
+            say(t.what, d);
+    }
+    pdl_arena_destroy(t.a);
+    return rc;
+}
+
+static void compare_many(uint64_t first, int want, enum pdl_dtype dtype,
+                         double tolerance)
+{
+    int64_t compared = 0, bitwise = 0;
+    int done = 0;
+
+    for (uint64_t seed = first; done < want; seed++) {
+        struct pdl_train_diff d = {.differs = false};
+
+        if (!compare_one(seed, dtype, tolerance, &d))
+            continue;
+        done++;
+        compared += d.compared;
+        bitwise += d.bitwise;
+        assert_true(d.compared > 0);
+    }
+    assert_true(bitwise > compared / 10);
+    print_message("%d triples, %lld tensors, %lld of them bit for bit\n", done,
+                  (long long)compared, (long long)bitwise);
+}
+
+static void ranks_equal_serial_in_float64(void **state)
+{
+    (void)state;
+    compare_many(1, getenv("PDL_LONG") ? 3000 : 150, PDL_F64, 1e-9);
+}
+
+/* Sums of floats taken in another order, through a few layers. */
+static void ranks_equal_serial_in_float32(void **state)
+{
+    (void)state;
+    compare_many(100000, getenv("PDL_LONG") ? 1000 : 60, PDL_F32, 2e-3);
+}
+
+/* ---- strategies by name --------------------------------------------------- */
+
+static const struct pdl_model *deep_net(pdl_arena *a, int nspatial)
+{
+    pdl_build *b = pdl_build_begin(a, "deep");
+    struct pdl_attr conv = {.features = 5};
+    struct pdl_attr pool = {.features = 0};
+    int64_t dim[4] = {3, 9, 7, 8};
+    const struct pdl_model *m;
+    struct pdl_err err;
+    int x =
+        pdl_build_tensor(b, "x", PDL_TENSOR_INPUT, PDL_F32, 1 + nspatial, dim);
+    int y, in[2];
+
+    for (int s = 0; s < nspatial; s++) {
+        conv.kernel[s] = 3;
+        conv.pad[s] = conv.pad_end[s] = 1;
+        pool.kernel[s] = 3;
+        pool.stride[s] = 2;
+        pool.pad[s] = pool.pad_end[s] = 1;
+    }
+    x = pdl_build_op(b, "conv", "conv1", &conv, &x, 1);
+    x = pdl_build_op(b, "relu", "relu1", &(struct pdl_attr){0}, &x, 1);
+    y = pdl_build_op(b, "conv", "conv2", &conv, &x, 1);
+    y = pdl_build_op(b, "batch_norm", "bn2", &(struct pdl_attr){0}, &y, 1);
+    in[0] = x;
+    in[1] = y; /* crosses a pipeline stage */
+    x = pdl_build_op(b, "add", "add", &(struct pdl_attr){0}, in, 2);
+    x = pdl_build_op(b, "max_pool", "pool", &pool, &x, 1);
+    conv.stride[0] = 2;
+    x = pdl_build_op(b, "conv", "conv3", &conv, &x, 1);
+    x = pdl_build_op(b, "relu", "relu3", &(struct pdl_attr){0}, &x, 1);
+    x = pdl_build_op(b, "flatten", "flatten", &(struct pdl_attr){0}, &x, 1);
+    x = pdl_build_op(b, "linear", "fc1", &(struct pdl_attr){.features = 9}, &x,
+                     1);
+    pdl_build_op(b, "linear", "fc2", &(struct pdl_attr){.features = 4}, &x, 1);
+    if (pdl_build_end(b, &m, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return m;
+}
+
+static void every_strategy_equals_serial(void **state)
+{
+    static const struct {
+        const char *text;
+        int nspatial;
+        int64_t batch;
+    } cases[] = {
+        {"data=3", 2, 7},
+        {"data=7", 2, 7},
+        {"spatial=3", 2, 4},
+        {"spatial=2x2", 2, 3},
+        {"spatial=2x2x2", 3, 2},
+        {"spatial=1x2x3", 3, 2},
+        {"filter=3", 2, 4},
+        {"channel=3", 2, 4},
+        {"filter=2,channel=2", 2, 4},
+        {"data=2,spatial=2", 2, 4},
+        {"data=2,filter=2", 2, 5},
+        {"data=2,channel=2,spatial=2", 2, 4},
+        {"accumulate=3", 2, 6},
+        {"data=2,accumulate=2", 2, 8},
+        {"pipe=2(gpipe,m=1)", 2, 4},
+        {"pipe=2(gpipe,m=4)", 2, 8},
+        {"pipe=2(1f1b,m=4)", 2, 8},
+        {"pipe=3(1f1b,m=6)", 2, 12},
+        {"pipe=4(1f1b,m=2)", 2, 4},
+        {"pipe=3(gpipe,m=3),data=2", 2, 12},
+        {"pipe=2(1f1b,m=3),spatial=2", 2, 6},
+        {"pipe=2(1f1b,m=2),data=2,filter=2", 2, 8},
+        {"conv1..pool: spatial=4; conv3..fc2: filter=4", 2, 4},
+        {"conv1..conv2: data=4; bn2..fc2: channel=2,data=2", 2, 4},
+        {"*: data=2; conv1..relu3: spatial=2; flatten..fc2: filter=2", 2, 4},
+        {"data=2,bucket=1KiB", 2, 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_model *m = deep_net(a, cases[i].nspatial);
+        struct pdl_train_diff d = {.differs = false};
+        struct pdl_err err = {"", ""};
+        const struct pdl_plan *p =
+            lowered(a, m, cases[i].text, cases[i].batch, PDL_F64, true, &err);
+        struct pdl_train_comparison c = {
+            .b = p,
+            .opt = {.backend = "ref", .seed = 5, .poison = true},
+            .steps = 3,
+            .lr = 0.05,
+            .tolerance = 1e-9,
+            .exact = true};
+
+        if (!p)
+            fail_msg("%s: %s", cases[i].text, err.msg);
+        c.a = lowered_serial(a, m, p, PDL_F64, &err);
+        if (pdl_train_compare(&c, &d, &err) != PDL_OK)
+            fail_msg("%s: %s", cases[i].text, err.msg);
+        if (d.differs)
+            say(cases[i].text, &d);
+        pdl_arena_destroy(a);
+    }
+}
+
+/* ---- optimizers ------------------------------------------------------------ */
+
+/* Norms of tensors cut over ranks, and of the whole gradient, are those of
+ * the serial run. */
+static void every_optimizer_equals_serial(void **state)
+{
+    static const char *const strategies[] = {
+        "data=2", "filter=3", "pipe=2(1f1b,m=2),channel=2",
+        "conv1..pool: spatial=2; conv3..fc2: filter=2"};
+
+    (void)state;
+    for (int k = 0; train_optimizer_at(k); k++)
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            const struct pdl_model *m = deep_net(a, 2);
+            struct pdl_train_diff d = {.differs = false};
+            struct pdl_err err = {"", ""};
+            struct pdl_train_comparison c = {
+                .opt = {.backend = "ref",
+                        .optimizer = train_optimizer_at(k)->name,
+                        .clip = i % 2 ? 0.1 : 0,
+                        .seed = 5,
+                        .poison = true},
+                .steps = 3,
+                .lr = 0.01,
+                .tolerance = 1e-6};
+
+            c.b = lowered(a, m, strategies[i], 8, PDL_F64, true, &err);
+            c.a = lowered_serial(a, m, c.b, PDL_F64, &err);
+            if (pdl_train_compare(&c, &d, &err) != PDL_OK)
+                fail_msg("%s: %s", strategies[i], err.msg);
+            if (d.differs)
+                say(c.opt.optimizer, &d);
+            pdl_arena_destroy(a);
+        }
+}
+
+/* ---- mutations ------------------------------------------------------------ */
+
+static const struct pdl_model *small_net(pdl_arena *a)
+{
+    pdl_build *b = pdl_build_begin(a, "small");
+    struct pdl_attr conv = {
+        .features = 4, .kernel = {3, 3}, .pad = {1, 1}, .pad_end = {1, 1}};
+    struct pdl_attr pool = {.kernel = {3, 3}, .stride = {2, 2}};
+    int64_t dim[3] = {2, 9, 9};
+    const struct pdl_model *m;
+    struct pdl_err err;
+    int x = pdl_build_tensor(b, "x", PDL_TENSOR_INPUT, PDL_F32, 3, dim);
+
+    x = pdl_build_op(b, "conv", "conv1", &conv, &x, 1);
+    x = pdl_build_op(b, "batch_norm", "bn1", &(struct pdl_attr){0}, &x, 1);
+    x = pdl_build_op(b, "relu", "relu1", &(struct pdl_attr){0}, &x, 1);
+    x = pdl_build_op(b, "max_pool", "pool1", &pool, &x, 1);
+    x = pdl_build_op(b, "conv", "conv2", &conv, &x, 1);
+    x = pdl_build_op(b, "flatten", "flatten", &(struct pdl_attr){0}, &x, 1);
+    pdl_build_op(b, "linear", "fc", &(struct pdl_attr){.features = 4}, &x, 1);
+    if (pdl_build_end(b, &m, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return m;
+}
+
+static bool caught(const struct pdl_plan *serial, const struct pdl_plan *p,
+                   enum train_fault fault, int op, struct pdl_train_diff *d)
+{
+    struct pdl_train_comparison c = {
+        .a = serial,
+        .b = p,
+        .opt = {.backend = "ref", .seed = 3, .poison = true},
+        .steps = 1,
+        .lr = 0.05,
+        .tolerance = 1e-9,
+        .exact = true,
+        .fault = fault,
+        .fault_op = op};
+    struct pdl_err err;
+
+    *d = (struct pdl_train_diff){.differs = false};
+    if (pdl_train_compare(&c, d, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return d->differs;
+}
+
+static bool suits(enum train_fault fault, enum pdl_plan_op_kind kind)
+{
+    return fault == TRAIN_FAULT_SKIP_SUM ? kind == PDL_PLAN_OP_ALLREDUCE
+           : fault == TRAIN_FAULT_DROP_ROW
+               ? kind == PDL_PLAN_OP_HALO
+               : kind == PDL_PLAN_OP_ALLGATHER || kind == PDL_PLAN_OP_ALLTOALL;
+}
+
+/* Every exchange of the kind, broken one at a time; the message must name
+ * what comes out of it or of an operation right behind it. */
+static void mutate(const char *strategy, enum train_fault fault, int at_least)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_model *m = small_net(a);
+    struct pdl_train_diff d;
+    struct pdl_err err = {"", ""};
+    const struct pdl_plan *p = lowered(a, m, strategy, 8, PDL_F64, true, &err);
+    const struct pdl_plan *serial;
+    int broken = 0;
+
+    if (!p)
+        fail_msg("%s: %s", strategy, err.msg);
+    serial = lowered_serial(a, m, p, PDL_F64, &err);
+    assert_false(caught(serial, p, TRAIN_FAULT_NONE, -1, &d));
+    for (int i = 0; i < p->nops; i++) {
+        if (!suits(fault, p->ops[i].kind))
+            continue;
+        broken++;
+        if (!caught(serial, p, fault, i, &d))
+            fail_msg("%s: operation %d (%s %s) was broken and nobody saw it",
+                     strategy, i, pdl_plan_op_name(p->ops[i].kind),
+                     p->tensors[p->ops[i].out[0]].name);
+        assert_true(d.op >= i);
+    }
+    assert_true(broken >= at_least);
+    pdl_arena_destroy(a);
+}
+
+static void a_skipped_allreduce_is_caught(void **state)
+{
+    (void)state;
+    mutate("data=2", TRAIN_FAULT_SKIP_SUM, 3);
+    mutate("channel=2,exchange=paper", TRAIN_FAULT_SKIP_SUM, 1);
+    mutate("spatial=3", TRAIN_FAULT_SKIP_SUM, 3);
+}
+
+static void a_dropped_halo_row_is_caught(void **state)
+{
+    (void)state;
+    mutate("spatial=2", TRAIN_FAULT_DROP_ROW, 3);
+    mutate("spatial=2x2", TRAIN_FAULT_DROP_ROW, 3);
+}
+
+static void two_swapped_ranks_are_caught(void **state)
+{
+    (void)state;
+    mutate("filter=2", TRAIN_FAULT_SWAP_RANKS, 1);
+    mutate("filter=4", TRAIN_FAULT_SWAP_RANKS, 1);
+}
+
+int main(int argc, char **argv)
+{
+    (void)random_plan; /* the plan tests' own triples */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_equal_serial_in_float64),
+        cmocka_unit_test(ranks_equal_serial_in_float32),
+        cmocka_unit_test(every_strategy_equals_serial),
+        cmocka_unit_test(every_optimizer_equals_serial),
+        cmocka_unit_test(a_skipped_allreduce_is_caught),
+        cmocka_unit_test(a_dropped_halo_row_is_caught),
+        cmocka_unit_test(two_swapped_ranks_are_caught),
+    };
+
+    if (argc > 1) { /* one seed, for a person */
+        struct pdl_train_diff d = {.differs = false};
+
+        printf("%d\n",
+               compare_one(strtoull(argv[1], NULL, 10), PDL_F64, 1e-9, &d));
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
