@@ -13,9 +13,29 @@ enum { MAX_OPERANDS = 80 };
 
 /* ---- opening ------------------------------------------------------------------ */
 
+/* What plans have and the executor has not: it would compute something else. */
+static const char *not_here(const struct pdl_plan *p)
+{
+    for (int i = 0; i < p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &p->tensors[i];
+
+        if (t->kind == PDL_PLAN_STATE)
+            return "zero=1 and zero=2";
+        if (t->of > 0)
+            return "expert parallelism";
+        for (int f = 0; f < p->mesh->nfactors; f++)
+            if (t->place.at[f] == PDL_PARTIAL_MAX)
+                return "a loss over classes that are cut";
+    }
+    return p->lanes < p->nstages ? "interleaved stages" : NULL;
+}
+
 static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
                              struct pdl_err *err)
 {
+    if (not_here(p))
+        return pdl_fail(err, PDL_EINVAL, "the runtime has not %s yet",
+                        not_here(p));
     if (p->mesh->pes != pdl_comm_size(comm))
         return pdl_fail(err, PDL_EINVAL, "the plan is for %lld ranks, not %d",
                         (long long)p->mesh->pes, pdl_comm_size(comm));
