@@ -13,6 +13,7 @@ static const struct pdl_cmd *const commands[] = {
     &run_bench,
     &run_calibrate,
     &run_train,
+    &run_diff,
 };
 // clang-format on
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };

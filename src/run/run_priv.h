@@ -17,7 +17,7 @@ enum {
     EXIT_INTR = 130,
 };
 
-extern const struct pdl_cmd run_bench, run_calibrate, run_train;
+extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_diff;
 
 struct pdl_sink *run_out(void); /* standard output */
 /* Prints "paradl: message (hint)" and returns the exit code. */
