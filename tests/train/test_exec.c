@@ -381,7 +381,7 @@ static bool caught(const struct pdl_plan *serial, const struct pdl_plan *p,
         .lr = 0.05,
         .tolerance = 1e-9,
         .exact = true,
-        .fault = fault,
+        .fault = (int)fault,
         .fault_op = op};
     struct pdl_err err;
 
