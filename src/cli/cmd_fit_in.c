@@ -354,7 +354,7 @@ const struct pdl_cmd cli_fit_in = {
             "the largest batch and the longest sequence on that many PEs, for "
             "the fewest PEs at that batch, and, with --train, for the fewest "
             "PEs that meet a deadline and the fastest plan within a budget.",
-    .example = "paradl fit-in gpt3-13b --system dgx-a100 --pes 64 --batch 64",
+    .example = "paradl fit-in resnet50 --system abci-v100 --pes 16 --batch 512",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),
