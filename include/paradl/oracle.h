@@ -50,7 +50,13 @@ struct pdl_oracle_options {
                             Adam 2 */
     int64_t dataset;     /* samples of an epoch; 0: not asked */
     const struct pdl_framework *framework; /* NULL: adds nothing */
-    double congestion; /* factor on network time by other jobs; 0 reads 1 */
+    /* of transformers, as the job runs them */
+    bool unfused;       /* attention stores its scores (no FlashAttention) */
+    bool compile;       /* element-wise operators are fused by a compiler */
+    bool async_tensor;  /* tensor collectives hide behind their products */
+    double dropout;     /* probability; 0: none */
+    int gradient_bytes; /* of one, where they add up; 0: as the weights */
+    double congestion;  /* factor on network time by other jobs; 0 reads 1 */
     double congestion_low, congestion_high; /* its range; 0: none is given */
     uint32_t without; /* effects left out; see pdl_effect_find */
 };
@@ -219,10 +225,13 @@ double pdl_layer_seconds(const struct pdl_pe *pe,
  * takes them; NULL or 0 where the file has none. */
 struct pdl_run {
     const char *id, *set, *model, *system, *strategy, *precision, *optimizer,
-        *framework;
+        *framework, *attention, *gradient_dtype;
     const char *axes; /* those larger than 1: "data+filter", "serial" */
     int64_t batch;
+    bool compile, async_tensor;
+    double dropout;
     double step_s, compute_s, comm_s;
+    double allocated_bytes, reserved_bytes, device_bytes;
 };
 struct pdl_runs {
     struct pdl_run *run;

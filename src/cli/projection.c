@@ -52,6 +52,14 @@ enum pdl_status cli_congestion(const char *text, struct pdl_oracle_options *o,
     return PDL_EINVAL;
 }
 
+/* fp32, bf16, fp16; 0: nothing that gradients are kept in */
+static int bytes_of(const char *precision)
+{
+    enum pdl_precision p = pdl_precision_find(precision);
+
+    return p < PDL_NPRECISIONS ? (int)pdl_precision_bytes(p) : 0;
+}
+
 enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
                                struct pdl_err *err)
 {
@@ -67,7 +75,14 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
         .precision = pdl_precision_find(precision),
         .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
         .dataset = o->dataset,
+        .unfused = o->attention && strcmp(o->attention, "unfused") == 0,
+        .compile = o->compile,
+        .async_tensor = o->async_tensor,
+        .dropout = o->dropout,
+        .gradient_bytes = o->gradient_dtype ? bytes_of(o->gradient_dtype) : 0,
     };
+    if (o->dropout < 0 || o->dropout >= 1)
+        return pdl_fail(err, PDL_EINVAL, "--dropout is from 0 to below 1");
     st = cli_effects(o->without, &j->oracle.without, err);
     if (st == PDL_OK)
         st = cli_congestion(o->congestion, &j->oracle, err);
