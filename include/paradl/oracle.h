@@ -35,6 +35,25 @@ struct pdl_framework {
     bool copies;            /* results of layer collectives are copied into
                               place: split, stack, concatenate */
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
+    /* Transformers */
+    double issue_s; /* host time to issue the kernels of one operation, ahead
+                       of the device; 0: never the slower of the two */
+    bool fused;     /* products of one operand are one: q, k, v; gate, up */
+    enum pdl_split split; /* of pipelines */
+    double dropout;       /* unless the job says otherwise */
+    double eager;         /* times what element-wise operators stream, unless
+                             compiled; 0 reads 1 */
+    double update_bytes;  /* memory traffic of Adam for one 16-bit weight, with
+                             unscaling, norm and copies; 0: the kernel alone */
+    double add_bytes, add_bytes32; /* to add a gradient to those of earlier
+                             micro-batches, kept in 16 or 32 bits */
+    bool zero_waits; /* ZeRO 3: one ring at a time by one adapter, not hidden */
+    /* Memory */
+    bool keeps_gradients; /* buffers of gradients are there all the time */
+    double logit_bytes;   /* of the loss for one logit beyond the plan's */
+    double context_bytes; /* of the device beside the allocator: context,
+                             libraries, communicators */
+    double fragments;     /* reserved over allocated, less 1 */
     int opens; /* files every rank opens in a step on the shared disk, and
                   two more for each split layer */
 };
@@ -181,6 +200,7 @@ struct pdl_shape {
     int nspatial;
     int64_t in[3], out[3], kernel[3], stride[3];
     bool causal;
+    double seen;  /* ATTENTION: part of all scores; 0: half if causal */
     double bytes; /* STREAM, BATCH_NORM, LAYER_NORM */
 };
 
@@ -225,11 +245,10 @@ double pdl_layer_seconds(const struct pdl_pe *pe,
  * takes them; NULL or 0 where the file has none. */
 struct pdl_run {
     const char *id, *set, *model, *system, *strategy, *precision, *optimizer,
-        *framework, *attention, *gradient_dtype;
+        *framework, *attention, *dropout, *gradient_dtype;
     const char *axes; /* those larger than 1: "data+filter", "serial" */
     int64_t batch;
     bool compile, async_tensor;
-    double dropout;
     double step_s, compute_s, comm_s;
     double allocated_bytes, reserved_bytes, device_bytes;
 };

@@ -11,6 +11,9 @@
  * divisor. */
 #include "oracle_priv.h"
 
+#include <math.h>
+#include <string.h>
+
 enum { MAX_GROUP = 65536, MAX_NODE = 64 };
 
 /* Ranks of the group, in order; at most a window of it for huge groups. */
@@ -256,6 +259,61 @@ static bool folds(const struct oracle *o)
     return f && f->folded_filter && oracle_has_axis(o, PDL_AXIS_FILTER);
 }
 
+/* An allreduce inside a node as it was measured: seconds of an empty one and
+ * the bus bandwidth, between the nearest numbers of PEs by their logarithm.
+ * Gathers and scatters are half of one. */
+struct inside {
+    double alpha_s, bytes_per_s;
+};
+
+static bool measured_inside(const struct oracle *o, double n,
+                            struct inside *out)
+{
+    const struct pdl_collective_fit *low = NULL, *high = NULL;
+    double at;
+
+    for (int64_t i = 0; i < o->sys->ncollectives; i++) {
+        const struct pdl_collective_fit *f = &o->sys->collectives[i];
+
+        if (f->nodes != 1 || strcmp(f->op, "allreduce") != 0 ||
+            !(f->alpha_s > 0 && f->bus_bytes_per_s > 0))
+            continue;
+        if ((double)f->pes <= n && (!low || f->pes > low->pes))
+            low = f;
+        if ((double)f->pes >= n && (!high || f->pes < high->pes))
+            high = f;
+    }
+    low = low ? low : high;
+    high = high ? high : low;
+    if (!low)
+        return false;
+    at = high->pes > low->pes ? log(n / (double)low->pes) /
+                                    log((double)high->pes / (double)low->pes)
+                              : 0;
+    out->alpha_s = low->alpha_s + at * (high->alpha_s - low->alpha_s);
+    out->bytes_per_s = low->bus_bytes_per_s +
+                       at * (high->bus_bytes_per_s - low->bus_bytes_per_s);
+    return true;
+}
+
+/* A collective inside a node by what was measured there; < 0: nothing was. */
+static double by_measurement(const struct oracle *o, enum pdl_plan_op_kind kind,
+                             int level, double n, double in, double out)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    struct inside m;
+    double parts = kind == PDL_PLAN_OP_ALLREDUCE ? 2 : 1;
+    double bytes = kind == PDL_PLAN_OP_ALLGATHER ? out : in;
+
+    if (level != 0 || o->opt->parameters == PDL_IDEAL ||
+        (f && f->one_channel) || kind > PDL_PLAN_OP_ALLGATHER ||
+        o->p->strategy->exchange_paper || !measured_inside(o, n, &m))
+        return -1;
+    if (oracle_without(o, ORACLE_LATENCY))
+        m.alpha_s = 0;
+    return parts * (m.alpha_s / 2 + (n - 1) / n * bytes / m.bytes_per_s);
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows)
 {
@@ -263,7 +321,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
     double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
-    double n = (double)group_size(o, x->group), in, out;
+    double n = (double)group_size(o, x->group), in, out, fast;
     struct pdl_work work;
     struct oracle_wire w;
 
@@ -278,6 +336,9 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     pdl_plan_op_work(o->p, op, rank, &work);
     in = (double)work.read_bytes;
     out = (double)work.write_bytes;
+    fast = by_measurement(o, x->kind, w.level, n, in, out);
+    if (fast >= 0)
+        return sync + fast;
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
         if (f && f->leaders && gradient && w.level > 0 &&

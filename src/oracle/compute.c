@@ -14,6 +14,8 @@
 /* Used where the system gives no measured value. */
 static const double GUESS_MATMUL = 0.7, GUESS_MEMORY = 0.8;
 static const double GUESS_LAUNCH_S = 5e-6;
+/* Products of one operand lie within so many nodes. */
+enum { NEAR = 6 };
 static const double GUESS_CONV = 1, GUESS_CONV_WEIGHTS_TF32 = .6;
 
 static double or_guess(double x, double guess)
@@ -113,16 +115,25 @@ static double activation_bytes(const struct oracle *o, int op, int64_t rank)
     return n;
 }
 
-/* Reads w, dw and each slot, writes w and each slot. */
+/* Reads w, dw and each slot, writes w and each slot. Sixteen-bit weights have
+ * a 32-bit copy that the slots belong to. */
 static double update_bytes(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
-    double n = 0;
+    const struct pdl_framework *f = o->opt->framework;
+    double slots = o->opt->optimizer_slots, n = 0;
 
-    for (int k = 0; k < x->nout; k++)
-        n += (double)pdl_plan_elements(o->p, x->out[k], rank) *
-             pdl_dtype_bits(o->p->tensors[x->out[k]].dtype) / 8;
-    return n * (3 + 2 * o->opt->optimizer_slots);
+    for (int k = 0; k < x->nout; k++) {
+        double items = (double)pdl_plan_elements(o->p, x->out[k], rank);
+        int bytes = pdl_dtype_bits(o->p->tensors[x->out[k]].dtype) / 8;
+
+        if (bytes > 2 || slots < 2 || o->opt->parameters == PDL_IDEAL)
+            n += items * bytes * (3 + 2 * slots);
+        else
+            n += items * (f && f->update_bytes > 0 ? f->update_bytes
+                                                   : 4 * (2 + 2 * slots) + 4);
+    }
+    return n;
 }
 
 static bool is_view(const struct oracle *o, int op)
@@ -192,7 +203,8 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
         linear_shape(&in, &out, s);
         return true;
     }
-    return false;
+    return strcmp(n->op->name, "attention") == 0 &&
+           oracle_attention_shape(o, x->node, rank, s);
 }
 
 /* A normalisation reads its input once for the sums and once more to apply
@@ -252,25 +264,133 @@ static double ideal(const struct oracle *o, int op, int64_t rank)
                        : activation_bytes(o, op, rank) / bytes_per_s;
 }
 
+/* The head of a transformer stays in 16 bits. */
+static bool is_head(const struct oracle *o, int node)
+{
+    return node == o->p->model->nnodes - 1;
+}
+
+static bool is_linear(const struct oracle *o, int node)
+{
+    return node >= 0 && node < o->p->model->nnodes &&
+           strcmp(o->p->model->nodes[node].op->name, "linear") == 0;
+}
+
+/* Products that read what this one reads, and are one with it: how wide they
+ * are together over its own width. */
+double oracle_fused(const struct oracle *o, int node)
+{
+    const struct pdl_node *n = &o->p->model->nodes[node];
+    int64_t all = 0;
+
+    if (!o->opt->framework || !o->opt->framework->fused ||
+        n->attr.features <= 0)
+        return 1;
+    for (int i = node - NEAR; i <= node + NEAR; i++)
+        if (is_linear(o, i) && o->p->model->nodes[i].in[0] == n->in[0])
+            all += o->p->model->nodes[i].attr.features;
+    return (double)all / (double)n->attr.features;
+}
+
+/* Eight bits: both operands are read for their largest value, read again and
+ * written, unless the layer before does it. */
+static double quantise(const struct oracle *o, const struct pdl_shape *s)
+{
+    double a = (double)s->n * (double)s->c, b = (double)s->c * (double)s->f;
+    double items = s->pass == PDL_FORWARD         ? a + b
+                   : s->pass == PDL_BACKWARD_DATA ? (double)s->n * (double)s->f
+                                                  : 0;
+
+    return items * (o->opt->compile ? 3 : 5) / o->pe.bytes_per_s;
+}
+
+static double linear(const struct oracle *o, int op, struct pdl_shape *s)
+{
+    int node = o->p->ops[op].node;
+    double wider = oracle_fused(o, node);
+    bool eight = s->precision == PDL_PREC_FP8 && !is_head(o, node);
+
+    s->f = (int64_t)((double)s->f * wider + .5);
+    return (oracle_matmul(eight ? &o->pe : &o->pe16, s) +
+            (eight ? quantise(o, s) : 0)) /
+           wider;
+}
+
+/* Gradients of a weight join those of the micro-batches before. */
+static double accumulate(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double n = 0;
+
+    if (!f || x->pass != PDL_BACKWARD_WEIGHTS || o->p->micro_batches < 2)
+        return 0;
+    for (int k = 0; k < x->nout; k++)
+        n += (double)pdl_plan_elements(o->p, x->out[k], rank);
+    return n * (o->opt->gradient_bytes > 2 ? f->add_bytes32 : f->add_bytes) /
+           o->pe.bytes_per_s;
+}
+
+/* Does an ADD join the gradients of products that are one? */
+static bool joins_fused(const struct oracle *o, int op)
+{
+    for (int i = op - 1; i >= 0 && i > op - NEAR; i--) {
+        const struct pdl_plan_op *x = &o->p->ops[i];
+
+        if (x->kind == PDL_PLAN_OP_COMPUTE && x->pass == PDL_BACKWARD_DATA)
+            return is_linear(o, x->node) && oracle_fused(o, x->node) > 1;
+    }
+    return false;
+}
+
+/* Masks of dropout around a residual: written forward, applied backward. */
+static double mask_bytes(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    bool back = x->kind == PDL_PLAN_OP_ADD;
+    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
+
+    if (!(o->opt->dropout > 0) || x->nout < 1 ||
+        (!back && (strcmp(name, "add") != 0 || x->pass != PDL_FORWARD)))
+        return 0;
+    return (double)pdl_plan_elements(o->p, x->out[0], rank) * (back ? 5 : 1);
+}
+
+static double element_wise(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double eager = f && f->eager > 0 && !o->opt->compile ? f->eager : 1;
+    struct pdl_work w;
+
+    pdl_plan_op_work(o->p, op, rank, &w);
+    if (reads_twice(o, op))
+        w.read_bytes *= 2;
+    w.read_bytes += (int64_t)mask_bytes(o, op, rank);
+    return by_roofline(o, op, &w) * (w.flops > 0 ? 1 : eager);
+}
+
 static double empirical(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     struct pdl_shape s;
-    struct pdl_work w;
 
     if (x->kind == PDL_PLAN_OP_UPDATE)
         return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
+    if (x->kind == PDL_PLAN_OP_ADD && joins_fused(o, op))
+        return 0;
     if (x->kind == PDL_PLAN_OP_ADD || x->kind == PDL_PLAN_OP_SLICE)
         return o->pe.launch_s +
-               activation_bytes(o, op, rank) / o->pe.bytes_per_s;
+               (activation_bytes(o, op, rank) + mask_bytes(o, op, rank)) /
+                   o->pe.bytes_per_s;
     if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op))
         return 0;
-    if (shape_of(o, op, rank, &s))
-        return oracle_shape(&o->pe, &s);
-    pdl_plan_op_work(o->p, op, rank, &w);
-    if (reads_twice(o, op))
-        w.read_bytes *= 2;
-    return by_roofline(o, op, &w);
+    if (!shape_of(o, op, rank, &s))
+        return element_wise(o, op, rank) + accumulate(o, op, rank);
+    if (s.kind == PDL_SHAPE_MATMUL)
+        return linear(o, op, &s) + accumulate(o, op, rank);
+    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)
+        return oracle_unfused(o, &s);
+    return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s);
 }
 
 double oracle_host_call(const struct oracle *o)

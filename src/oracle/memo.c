@@ -147,7 +147,10 @@ static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
     f = forward_of(o, a);
     g = forward_of(o, b);
     return x->op == y->op && memcmp(&x->attr, &y->attr, sizeof x->attr) == 0 &&
-           f && g && same_forms(o, f, g);
+           f && g && same_forms(o, f, g) &&
+           oracle_fused(o, a->node) == oracle_fused(o, b->node) &&
+           (a->node == o->p->model->nnodes - 1) ==
+               (b->node == o->p->model->nnodes - 1);
 }
 
 static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,

@@ -29,6 +29,14 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+struct oracle;
+/* from the forward operation of a node; false: it is no plain attention */
+bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
+                            struct pdl_shape *s);
+/* compute_unfused.c: attention that stores its scores; bytes of those that
+ * backward needs of one */
+double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
+double oracle_score_bytes(const struct oracle *o);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);
@@ -65,6 +73,7 @@ struct oracle {
     const struct pdl_oracle_options *opt;
     struct pdl_err *err;
     struct oracle_pe pe;
+    struct oracle_pe pe16; /* what 8-bit arithmetic leaves to 16 bits; pe */
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
@@ -96,6 +105,8 @@ struct oracle_changed {
 };
 void oracle_leave_out(struct oracle *o, struct oracle_changed *c);
 
+/* project.c: the PE at the job's precision, effects left out */
+void oracle_settle(struct oracle *o, struct oracle_changed *c);
 /* project.c: pdl_project, and what happened when (record may be NULL) */
 enum pdl_status oracle_project(const struct pdl_plan *plan,
                                const struct pdl_system *sys,
@@ -116,6 +127,7 @@ bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
 
 /* host time to issue one kernel that the device waits for; 0: hidden */
 double oracle_host_call(const struct oracle *o);
+double oracle_fused(const struct oracle *o, int node);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */

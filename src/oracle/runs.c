@@ -72,27 +72,24 @@ static enum pdl_status number(const struct pdl_doc *map, const char *key,
     return d ? pdl_doc_num(d, PDL_UNIT_NONE, 0, most, out, err) : PDL_OK;
 }
 
-static enum pdl_status read_numbers(const struct pdl_doc *options,
-                                    const struct pdl_doc *measured,
+static enum pdl_status read_numbers(const struct pdl_doc *measured,
                                     struct pdl_run *r, struct pdl_err *err)
 {
     const struct {
-        const struct pdl_doc *map;
         const char *key;
         double most, *out;
     } n[] = {
-        {measured, "step_s", LONGEST_S, &r->step_s},
-        {measured, "compute_s", LONGEST_S, &r->compute_s},
-        {measured, "comm_s", LONGEST_S, &r->comm_s},
-        {measured, "allocated_bytes", MOST_BYTES, &r->allocated_bytes},
-        {measured, "reserved_bytes", MOST_BYTES, &r->reserved_bytes},
-        {measured, "device_bytes", MOST_BYTES, &r->device_bytes},
-        {options, "dropout", 1, &r->dropout},
+        {"step_s", LONGEST_S, &r->step_s},
+        {"compute_s", LONGEST_S, &r->compute_s},
+        {"comm_s", LONGEST_S, &r->comm_s},
+        {"allocated_bytes", MOST_BYTES, &r->allocated_bytes},
+        {"reserved_bytes", MOST_BYTES, &r->reserved_bytes},
+        {"device_bytes", MOST_BYTES, &r->device_bytes},
     };
     enum pdl_status st = PDL_OK;
 
     for (size_t i = 0; i < sizeof n / sizeof n[0] && st == PDL_OK; i++)
-        st = number(n[i].map, n[i].key, n[i].most, n[i].out, err);
+        st = number(measured, n[i].key, n[i].most, n[i].out, err);
     return st;
 }
 
@@ -131,12 +128,13 @@ static enum pdl_status read_run(pdl_arena *a, const struct pdl_doc *d,
                           .optimizer = text_of(d, "optimizer"),
                           .framework = text_of(options, "framework"),
                           .attention = text_of(options, "attention"),
+                          .dropout = text_of(options, "dropout"),
                           .gradient_dtype = text_of(options, "gradient_dtype"),
                           .compile = is_true(options, "compile"),
                           .async_tensor = is_true(options, "async_tensor")};
     if (!r->id || !r->model || !r->strategy || !batch)
         return pdl_doc_fail(d, err, "a run needs id, model, strategy, batch");
-    st = read_numbers(options, measured, r, err);
+    st = read_numbers(measured, r, err);
     if (st != PDL_OK || !is_measured(r))
         return st;
     r->axes = pdl_strategy_axes(a, r->strategy);
