@@ -47,7 +47,11 @@ struct pdl_framework {
                              unscaling, norm and copies; 0: the kernel alone */
     double add_bytes, add_bytes32; /* to add a gradient to those of earlier
                              micro-batches, kept in 16 or 32 bits */
-    bool zero_waits; /* ZeRO 3: one ring at a time by one adapter, not hidden */
+    bool scatters_sends;  /* tensor ranks send a share each between stages and
+                            gather it there (SC'21) */
+    double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
+                             so many adapters of a node are busy; 0: no habit */
+    double zero_step_s;   /* of one ring step then */
     /* Memory */
     bool keeps_gradients; /* buffers of gradients are there all the time */
     double logit_bytes;   /* of the loss for one logit beyond the plan's */

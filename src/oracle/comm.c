@@ -314,6 +314,64 @@ static double by_measurement(const struct oracle *o, enum pdl_plan_op_kind kind,
     return parts * (m.alpha_s / 2 + (n - 1) / n * bytes / m.bytes_per_s);
 }
 
+/* Weights on their way to a layer, gradients to their parts (ZeRO 3). */
+bool oracle_is_weight_traffic(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    enum pdl_plan_kind kind =
+        x->nin > 0 ? o->p->tensors[x->in[0]].kind : PDL_PLAN_ACTIVATION;
+
+    return (x->kind == PDL_PLAN_OP_ALLGATHER && kind == PDL_PLAN_WEIGHT) ||
+           ((x->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
+             x->kind == PDL_PLAN_OP_ALLREDUCE) &&
+            kind == PDL_PLAN_WEIGHT_GRADIENT);
+}
+
+/* Each tensor by a ring of its own, one after the other; < 0: no such habit. */
+static double zero_alone(const struct oracle *o, int op, int level, double n,
+                         double bytes)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_nics *nics = &o->sys->node.nics;
+    double one = nics->measured_bytes_per_s > 0 ? nics->measured_bytes_per_s
+                                                : nics->bytes_per_s;
+
+    if (!f || !(f->zero_adapters > 0) || level < 1 || !(one > 0) ||
+        o->opt->parameters == PDL_IDEAL || o->p->strategy->zero != 3 ||
+        !oracle_is_weight_traffic(o, op))
+        return -1;
+    return (n - 1) * ((double)o->p->ops[op].nin * f->zero_step_s +
+                      bytes / n / (f->zero_adapters * one));
+}
+
+int64_t oracle_tensor_ranks(const struct oracle *o)
+{
+    const struct pdl_strategy *s = o->p->strategy;
+
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == PDL_AXIS_TENSOR)
+                return s->clause[c].term[t].size[0];
+    return 1;
+}
+
+/* To the next stage: whole, or a share from each tensor rank that is gathered
+ * there. Shards of a sequence are shares already. */
+static double send(const struct oracle *o, const struct oracle_wire *w,
+                   double bytes)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double t = (double)oracle_tensor_ranks(o), gather;
+
+    if (!f || !f->scatters_sends || t < 2 || o->p->strategy->seq ||
+        o->opt->parameters == PDL_IDEAL)
+        return w->alpha_s + bytes / w->bytes_per_s;
+    gather = by_measurement(o, PDL_PLAN_OP_ALLGATHER, 0, t, bytes, bytes);
+    if (gather < 0)
+        gather = (t - 1) / t * bytes / oracle_inside_node(o);
+    return w->alpha_s + bytes / t / w->bytes_per_s + gather;
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows)
 {
@@ -337,6 +395,9 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     in = (double)work.read_bytes;
     out = (double)work.write_bytes;
     fast = by_measurement(o, x->kind, w.level, n, in, out);
+    if (fast < 0)
+        fast = zero_alone(o, op, w.level, n,
+                          x->kind == PDL_PLAN_OP_ALLGATHER ? out : in);
     if (fast >= 0)
         return sync + fast;
     switch (x->kind) {
@@ -355,7 +416,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_SEND:
-        return w.alpha_s + in / w.bytes_per_s;
+        return send(o, &w, in);
     default: /* alltoall, halo */
         if (f && f->staged_halo && x->kind == PDL_PLAN_OP_HALO)
             return staged(o, op, rank, n);

@@ -276,29 +276,41 @@ static bool is_linear(const struct oracle *o, int node)
            strcmp(o->p->model->nodes[node].op->name, "linear") == 0;
 }
 
-/* Products that read what this one reads, and are one with it: how wide they
- * are together over its own width. */
-double oracle_fused(const struct oracle *o, int node)
+static bool fuses(const struct oracle *o)
+{
+    return o->opt->framework && o->opt->framework->fused;
+}
+
+/* Products that read what this one reads: how wide they are together over its
+ * own width. */
+static double sharing(const struct oracle *o, int node)
 {
     const struct pdl_node *n = &o->p->model->nodes[node];
     int64_t all = 0;
 
-    if (!o->opt->framework || !o->opt->framework->fused ||
-        n->attr.features <= 0)
+    if (n->attr.features <= 0 || n->nin < 1)
         return 1;
     for (int i = node - NEAR; i <= node + NEAR; i++)
         if (is_linear(o, i) && o->p->model->nodes[i].in[0] == n->in[0])
             all += o->p->model->nodes[i].attr.features;
-    return (double)all / (double)n->attr.features;
+    return all > 0 ? (double)all / (double)n->attr.features : 1;
 }
 
-/* Eight bits: both operands are read for their largest value, read again and
- * written, unless the layer before does it. */
-static double quantise(const struct oracle *o, const struct pdl_shape *s)
+double oracle_shared(const struct oracle *o, int node)
 {
-    double a = (double)s->n * (double)s->c, b = (double)s->c * (double)s->f;
-    double items = s->pass == PDL_FORWARD         ? a + b
-                   : s->pass == PDL_BACKWARD_DATA ? (double)s->n * (double)s->f
+    return fuses(o) || o->opt->precision == PDL_PREC_FP8 ? sharing(o, node) : 1;
+}
+
+/* Eight bits: operands are read for their largest value, read again and
+ * written; what several products read, once, and what is gathered, before. */
+static double quantise(const struct oracle *o, const struct pdl_shape *s,
+                       double wider)
+{
+    double t = o->p->strategy->seq ? (double)oracle_tensor_ranks(o) : 1;
+    double x = (double)s->n * (double)s->c / t / wider;
+    double w = (double)s->c * (double)s->f, dy = (double)s->n * (double)s->f;
+    double items = s->pass == PDL_FORWARD         ? x + w
+                   : s->pass == PDL_BACKWARD_DATA ? dy
                                                   : 0;
 
     return items * (o->opt->compile ? 3 : 5) / o->pe.bytes_per_s;
@@ -307,13 +319,13 @@ static double quantise(const struct oracle *o, const struct pdl_shape *s)
 static double linear(const struct oracle *o, int op, struct pdl_shape *s)
 {
     int node = o->p->ops[op].node;
-    double wider = oracle_fused(o, node);
+    double shared = sharing(o, node), wider = fuses(o) ? shared : 1;
     bool eight = s->precision == PDL_PREC_FP8 && !is_head(o, node);
 
+    double t = eight ? quantise(o, s, shared) : 0;
+
     s->f = (int64_t)((double)s->f * wider + .5);
-    return (oracle_matmul(eight ? &o->pe : &o->pe16, s) +
-            (eight ? quantise(o, s) : 0)) /
-           wider;
+    return t + oracle_matmul(eight ? &o->pe : &o->pe16, s) / wider;
 }
 
 /* Gradients of a weight join those of the micro-batches before. */
@@ -338,7 +350,7 @@ static bool joins_fused(const struct oracle *o, int op)
         const struct pdl_plan_op *x = &o->p->ops[i];
 
         if (x->kind == PDL_PLAN_OP_COMPUTE && x->pass == PDL_BACKWARD_DATA)
-            return is_linear(o, x->node) && oracle_fused(o, x->node) > 1;
+            return fuses(o) && is_linear(o, x->node) && sharing(o, x->node) > 1;
     }
     return false;
 }

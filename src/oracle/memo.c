@@ -148,7 +148,7 @@ static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
     g = forward_of(o, b);
     return x->op == y->op && memcmp(&x->attr, &y->attr, sizeof x->attr) == 0 &&
            f && g && same_forms(o, f, g) &&
-           oracle_fused(o, a->node) == oracle_fused(o, b->node) &&
+           oracle_shared(o, a->node) == oracle_shared(o, b->node) &&
            (a->node == o->p->model->nnodes - 1) ==
                (b->node == o->p->model->nnodes - 1);
 }

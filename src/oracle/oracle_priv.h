@@ -127,12 +127,14 @@ bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
 
 /* host time to issue one kernel that the device waits for; 0: hidden */
 double oracle_host_call(const struct oracle *o);
-double oracle_fused(const struct oracle *o, int node);
+double oracle_shared(const struct oracle *o, int node);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
+bool oracle_is_weight_traffic(const struct oracle *o, int op);
+int64_t oracle_tensor_ranks(const struct oracle *o);
 /* comm.c: ranks of a group in the node of one of them; the rate inside */
 int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
                            int64_t rank);

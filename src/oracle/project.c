@@ -84,20 +84,6 @@ static bool is_comm(enum pdl_plan_op_kind kind)
            kind != PDL_PLAN_OP_SLICE;
 }
 
-/* ZeRO: weights on their way to a layer, gradients on their way to their
- * parts. A gather may start when the one before it did, one block ahead. */
-static bool is_weight_traffic(const struct oracle *o, int op)
-{
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    enum pdl_plan_kind kind =
-        x->nin > 0 ? o->p->tensors[x->in[0]].kind : PDL_PLAN_ACTIVATION;
-
-    return (x->kind == PDL_PLAN_OP_ALLGATHER && kind == PDL_PLAN_WEIGHT) ||
-           ((x->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
-             x->kind == PDL_PLAN_OP_ALLREDUCE) &&
-            kind == PDL_PLAN_WEIGHT_GRADIENT);
-}
-
 static double inputs_ready(const struct oracle *o, int op,
                            const struct streams *c)
 {
@@ -115,7 +101,7 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            double seconds, struct streams *c)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-    bool traffic = phase != UPDATE && is_weight_traffic(o, op);
+    bool traffic = phase != UPDATE && oracle_is_weight_traffic(o, op);
     bool exchange = traffic || (phase == UPDATE &&
                                 (is_comm(kind) || kind == PDL_PLAN_OP_RECV));
     double *stream = exchange ? &c->network : &c->compute;
@@ -123,7 +109,7 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
 
     if (exchange && !c->overlap && c->compute > start)
         start = c->compute;
-    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) {
+    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
     }
@@ -180,7 +166,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
             *busy += s;
             if (busy == &t->layer_comm && level > 0)
                 t->layer_between += s;
-            if (phase != UPDATE && is_weight_traffic(o, op))
+            if (phase != UPDATE && oracle_is_weight_traffic(o, op))
                 continue; /* what is not hidden shows as waiting */
             if (phase == FORWARD)
                 t->forward_comm += s;
