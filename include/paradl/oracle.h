@@ -35,6 +35,8 @@ struct pdl_framework {
     bool copies;            /* results of layer collectives are copied into
                               place: split, stack, concatenate */
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
+    bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
+                        normalisation before them */
     /* Transformers */
     double issue_s; /* host time to issue the kernels of one operation, ahead
                        of the device; 0: never the slower of the two */

@@ -368,6 +368,17 @@ static double mask_bytes(const struct oracle *o, int op, int64_t rank)
     return (double)pdl_plan_elements(o->p, x->out[0], rank) * (back ? 5 : 1);
 }
 
+/* Is the operator part of the normalisation before it? */
+static bool in_norm(const struct oracle *o, int op)
+{
+    int node = o->p->ops[op].node;
+    const char *name = node >= 0 ? o->p->model->nodes[node].op->name : "";
+
+    return o->opt->framework && o->opt->framework->fused_norm &&
+           o->pe.item_bytes <= 2 &&
+           (strcmp(name, "relu") == 0 || strcmp(name, "add") == 0);
+}
+
 static double element_wise(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_framework *f = o->opt->framework;
@@ -375,6 +386,8 @@ static double element_wise(const struct oracle *o, int op, int64_t rank)
     struct pdl_work w;
 
     pdl_plan_op_work(o->p, op, rank, &w);
+    if (in_norm(o, op)) /* the other summand is still to be read */
+        return (double)(w.read_bytes - w.write_bytes) / o->pe.bytes_per_s;
     if (reads_twice(o, op))
         w.read_bytes *= 2;
     w.read_bytes += (int64_t)mask_bytes(o, op, rank);
