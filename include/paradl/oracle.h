@@ -55,7 +55,10 @@ struct pdl_framework {
                              so many adapters of a node are busy; 0: no habit */
     double zero_step_s;   /* of one ring step then */
     /* Memory */
-    bool keeps_gradients; /* buffers of gradients are there all the time */
+    double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
+                             are there all the time, for gradients that add
+                             up in 16 or 32 bits; 0: as the plan has them */
+    bool dummy_gradients; /* beside them, those of one block as written */
     double logit_bytes;   /* of the loss for one logit beyond the plan's */
     double context_bytes; /* of the device beside the allocator: context,
                              libraries, communicators */

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#define GIB 1073741824
 // clang-format off
 static const struct pdl_framework frameworks[] = {
     {.name = "own", .summary = "ParaDL's own runtime"},
@@ -20,14 +21,20 @@ static const struct pdl_framework frameworks[] = {
     {.name = "megatron", .summary = "Megatron-LM",
      .no_overlap = true, .fused = true, .split = PDL_SPLIT_BLOCKS,
      .dropout = .1, .update_bytes = 46, .add_bytes = 6, .add_bytes32 = 4,
+     .gradient_bytes = 4, .gradient_bytes32 = 4, .dummy_gradients = true,
+     .logit_bytes = 4,
      .scatters_sends = true,
      .zero_adapters = 1.5, .zero_step_s = 4e-6},
     {.name = "megatron-deepspeed", .summary = "Megatron with DeepSpeed, eager",
      .no_overlap = true, .fused = true, .split = PDL_SPLIT_GREEDY,
      .issue_s = 65e-6, .dropout = .1, .update_bytes = 46, .add_bytes = 6,
+     .gradient_bytes = 4, .gradient_bytes32 = 8, .logit_bytes = 4,
+     .context_bytes = 5.0 * GIB,
      .add_bytes32 = 10, .scatters_sends = true,
      .zero_adapters = 1.5, .zero_step_s = 4e-6},
-    {.name = "torchtitan", .summary = "torchtitan", .eager = 2},
+    {.name = "torchtitan", .summary = "torchtitan", .eager = 2,
+     .gradient_bytes = 4, .gradient_bytes32 = 4, .logit_bytes = 11,
+     .fragments = .08},
     {.name = "composer", .summary = "MosaicML Composer"},
     {.name = "mxnet", .summary = "MXNet", .fused_norm = true},
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
