@@ -23,6 +23,17 @@ static void ask(const struct cli_measured *m, struct cli_run *r)
                                  .batch = x->batch};
 }
 
+static double micro_batch(const struct cli_job *j)
+{
+    const struct pdl_clause *c = &j->strategy.clause[0];
+    double n = (double)j->plan->batch / (double)j->plan->micro_batches;
+
+    for (int t = 0; t < c->nterms; t++)
+        if (c->term[t].axis == PDL_AXIS_DATA)
+            n /= (double)c->term[t].size[0];
+    return n;
+}
+
 /* The strategy as the command line takes it, on the system asked for. A run
  * the oracle refuses stays, with the reason. Plans of large jobs are large:
  * they lie in an arena of their own, which goes unless they are wanted. */
@@ -42,9 +53,10 @@ static const char *price(struct cli_measured *m, struct cli_run *r, bool keep)
     st = r->job && a ? cli_job_open(a, &r->q, r->job, &err) : PDL_ENOMEM;
     if (st == PDL_OK)
         st = cli_job_price(a, &r->q, r->q.strategy, r->job, &err);
-    if (st == PDL_OK)
+    if (st == PDL_OK) {
         pdl_interval(r->job->plan, &r->job->sys, &r->job->oracle, &r->job->x);
-    else
+        r->micro = micro_batch(r->job);
+    } else
         why =
             pdl_arena_printf(m->a, "%s", *err.msg ? err.msg : "out of memory");
     if (!keep && r->job) {

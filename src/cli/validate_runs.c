@@ -11,6 +11,8 @@
 
 /* Strategies that differ by less are a tie. */
 static const double DIFFERENT = .1;
+/* Repeats of one job differ by as much. */
+static const double TIE = .03;
 
 /* Memory of each set, by what was measured. */
 static enum pdl_status group_memory(struct cli_measured *m,
@@ -58,31 +60,53 @@ static enum pdl_status group(struct cli_measured *m, const struct cli_runs *s,
     return st == PDL_OK ? group_memory(m, s, g) : st;
 }
 
-/* Of runs with the same model and number of PEs: how much slower the best
- * projected one is than the best measured one; the mean. */
+static bool same_job(const struct cli_run *a, const struct cli_run *b)
+{
+    return strcmp(a->q.model, b->q.model) == 0 &&
+           a->job->x.pes == b->job->x.pes && a->q.batch == b->q.batch;
+}
+
+/* The run one would choose of those like run i: the quickest, and of those
+ * that differ by less than the noise of measurements the one with the largest
+ * micro-batch, which small costs hurt least. */
+static int choose(const struct cli_runs *s, int i)
+{
+    int quickest = i, chosen;
+
+    for (int k = 0; k < s->n; k++)
+        if (same_job(&s->run[k], &s->run[i]) &&
+            s->projected[k] < s->projected[quickest])
+            quickest = k;
+    chosen = quickest;
+    for (int k = 0; k < s->n; k++)
+        if (same_job(&s->run[k], &s->run[i]) &&
+            s->projected[k] < (1 + TIE) * s->projected[quickest] &&
+            s->run[k].micro > s->run[chosen].micro)
+            chosen = k;
+    return chosen;
+}
+
+/* Of runs with the same model and number of PEs: how much slower the chosen
+ * one is than the best measured one; the mean. */
 static double regret(const struct cli_runs *s)
 {
     double sum = 0;
     int n = 0;
 
     for (int i = 0; i < s->n; i++) {
-        int best = i, chosen = i, size = 0;
+        int best = i, chosen, size = 0;
 
         for (int k = 0; k < s->n; k++) {
-            bool same = strcmp(s->run[k].q.model, s->run[i].q.model) == 0 &&
-                        s->run[k].job->x.pes == s->run[i].job->x.pes &&
-                        s->run[k].q.batch == s->run[i].q.batch;
-
-            if (!same)
+            if (!same_job(&s->run[k], &s->run[i]))
                 continue;
             if (k < i)
                 break;
             size++;
             best = s->measured[k] < s->measured[best] ? k : best;
-            chosen = s->projected[k] < s->projected[chosen] ? k : chosen;
         }
         if (size < 2)
             continue;
+        chosen = choose(s, i);
         sum += s->measured[chosen] / s->measured[best] - 1;
         n++;
     }

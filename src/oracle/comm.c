@@ -296,17 +296,21 @@ static bool measured_inside(const struct oracle *o, double n,
     return true;
 }
 
-/* A collective inside a node by what was measured there; < 0: nothing was. */
+/* A layer's collective inside a node by what was measured there, latency that
+ * no step of a ring explains included; < 0: nothing was. Exchanges of gradients
+ * are large and may choose their algorithm. */
 static double by_measurement(const struct oracle *o, enum pdl_plan_op_kind kind,
                              int level, double n, double in, double out)
 {
     const struct pdl_framework *f = o->opt->framework;
+    const char *asked = o->p->strategy->allreduce;
     struct inside m;
     double parts = kind == PDL_PLAN_OP_ALLREDUCE ? 2 : 1;
     double bytes = kind == PDL_PLAN_OP_ALLGATHER ? out : in;
 
     if (level != 0 || o->opt->parameters == PDL_IDEAL ||
         (f && f->one_channel) || kind > PDL_PLAN_OP_ALLGATHER ||
+        (asked && strcmp(asked, "auto") != 0) ||
         o->p->strategy->exchange_paper || !measured_inside(o, n, &m))
         return -1;
     if (oracle_without(o, ORACLE_LATENCY))
@@ -394,7 +398,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     pdl_plan_op_work(o->p, op, rank, &work);
     in = (double)work.read_bytes;
     out = (double)work.write_bytes;
-    fast = by_measurement(o, x->kind, w.level, n, in, out);
+    fast = gradient ? -1 : by_measurement(o, x->kind, w.level, n, in, out);
     if (fast < 0)
         fast = zero_alone(o, op, w.level, n,
                           x->kind == PDL_PLAN_OP_ALLGATHER ? out : in);
