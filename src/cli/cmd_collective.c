@@ -60,17 +60,33 @@ static void list_json(const char *collective)
     pdl_json_end(&j);
 }
 
+/* "  ring-ring   what it does [k divides P; k]", wrapped. */
+static void list_one(const struct pdl_alg *alg)
+{
+    enum { COLUMN = 24 };
+    struct pdl_sink *out = cli_out();
+    struct pdl_buf text;
+    int n = (int)strlen(alg->name) + 4;
+
+    pdl_buf_init(&text);
+    pdl_printf(&text.sink, "%s", alg->summary);
+    if (*alg->limits || alg->nkeys > 0)
+        pdl_printf(&text.sink, " [%s%s", alg->limits,
+                   *alg->limits && alg->nkeys > 0 ? "; " : "");
+    for (int k = 0; k < alg->nkeys; k++)
+        pdl_printf(&text.sink, "%s%s=", k ? ", " : "", alg->keys[k].name);
+    if (*alg->limits || alg->nkeys > 0)
+        pdl_puts(&text.sink, "]");
+    pdl_printf(out, "  %s%*s", alg->name, n < COLUMN ? COLUMN - n + 2 : 2, "");
+    pdl_wrap(out, text.text ? text.text : "", COLUMN, n < COLUMN ? COLUMN : n);
+    pdl_buf_free(&text);
+}
+
 static int list(const struct pdl_args *args)
 {
-    static const struct pdl_column columns[] = {{"collective", false},
-                                                {"algorithm", false},
-                                                {"parameters", false},
-                                                {"ranks", false},
-                                                {"what it does", false}};
     const struct list_options *o = args->opts;
+    const struct pdl_collective *last = NULL;
     struct pdl_err err = {"", ""};
-    struct pdl_table t;
-    pdl_arena *a;
 
     if (o->collective && !pdl_collective_find(o->collective)) {
         struct pdl_coll_job none = {.alg = NULL};
@@ -80,28 +96,17 @@ static int list(const struct pdl_args *args)
     }
     if (args->json)
         return list_json(o->collective), EXIT_OK;
-    a = pdl_arena_create(1 << 20);
-    if (!a)
-        return EXIT_BUG;
-    pdl_table_init(&t, a, columns, 5);
     for (int i = 0; pdl_alg_at(i); i++) {
         const struct pdl_alg *alg = pdl_alg_at(i);
-        char keys[64] = "";
-        size_t n = 0;
 
         if (!wanted(alg, o->collective))
             continue;
-        for (int k = 0; k < alg->nkeys && n < sizeof keys; k++)
-            n += (size_t)snprintf(keys + n, sizeof keys - n, "%s%s",
-                                  k ? "," : "", alg->keys[k].name);
-        pdl_table_cell(&t, "%s", alg->collective->name);
-        pdl_table_cell(&t, "%s", alg->name);
-        pdl_table_cell(&t, "%s", keys);
-        pdl_table_cell(&t, "%s", *alg->limits ? alg->limits : "any");
-        pdl_table_cell(&t, "%s", alg->summary);
+        if (alg->collective != last)
+            pdl_printf(cli_out(), "%s: %s\n", alg->collective->name,
+                       alg->collective->summary);
+        last = alg->collective;
+        list_one(alg);
     }
-    pdl_table_print(&t, cli_width(), cli_out());
-    pdl_arena_destroy(a);
     return EXIT_OK;
 }
 

@@ -28,8 +28,7 @@ static enum pdl_status lower(pdl_arena *a, const char *model,
 {
     struct pdl_model_options mo = {.dims = o->dim};
     struct pdl_plan_options po = {.batch = o->batch > 0 ? o->batch : 32,
-                                  .allow_empty = o->allow_empty,
-                                  .gather_classes = true};
+                                  .allow_empty = o->allow_empty};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_model *m;
     const struct pdl_plan *p;

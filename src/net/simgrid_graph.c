@@ -159,7 +159,7 @@ static enum pdl_status append_way(struct maker *m, const struct floyd *f, int a,
         return pdl_fail(m->err, PDL_EINVAL,
                         "%s: a route of %d links is longer than %d", m->file,
                         total, PDL_MAX_ROUTE);
-    if (m->nentries + total > m->cap) {
+    if (!m->entries || m->nentries + total > m->cap) {
         int more = 2 * (m->cap + total);
 
         m->entries =

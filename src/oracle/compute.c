@@ -65,6 +65,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .layer_norm_forward = or_guess(k.layer_norm_forward[p], 1),
         .l2_bytes = (double)pe->l2_bytes,
         .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
+        .core = pe->arch && strcmp(pe->arch, "cpu") == 0,
         .k = k,
     };
 }
@@ -343,15 +344,12 @@ static double accumulate(const struct oracle *o, int op, int64_t rank)
            o->pe.bytes_per_s;
 }
 
-/* Does an ADD join the gradients of products that are one? */
-static bool joins_fused(const struct oracle *o, int op)
+bool oracle_joins_fused(const struct oracle *o, const struct pdl_plan_op *add)
 {
-    for (int i = op - 1; i >= 0 && i > op - NEAR; i--) {
-        const struct pdl_plan_op *x = &o->p->ops[i];
-
+    for (const struct pdl_plan_op *x = add - 1;
+         x >= o->p->ops && x > add - NEAR; x--)
         if (x->kind == PDL_PLAN_OP_COMPUTE && x->pass == PDL_BACKWARD_DATA)
             return fuses(o) && is_linear(o, x->node) && sharing(o, x->node) > 1;
-    }
     return false;
 }
 
@@ -401,7 +399,7 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
 
     if (x->kind == PDL_PLAN_OP_UPDATE)
         return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
-    if (x->kind == PDL_PLAN_OP_ADD && joins_fused(o, op))
+    if (x->kind == PDL_PLAN_OP_ADD && oracle_joins_fused(o, x))
         return 0;
     if (x->kind == PDL_PLAN_OP_ADD || x->kind == PDL_PLAN_OP_SLICE)
         return o->pe.launch_s +

@@ -11,6 +11,7 @@ struct oracle_pe {
     double batch_norm_forward, batch_norm_backward, layer_norm_forward;
     double l2_bytes;
     bool vector; /* no matrix units at this precision */
+    bool core;   /* processor cores: register tiles, which no shape wastes */
     bool flat;   /* no tiles, no waves: the rate whatever the shape */
     struct pdl_kernels k;
 };
@@ -22,6 +23,7 @@ struct oracle_gemm {
     double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
     double fill, tile_s, epilogue;
     double least_m, least_n; /* smallest tile there is; 0: any */
+    bool core;
     bool flat;
 };
 double oracle_gemm_seconds(const struct oracle_gemm *g);
@@ -127,7 +129,10 @@ bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
 
 /* host time to issue one kernel that the device waits for; 0: hidden */
 double oracle_host_call(const struct oracle *o);
+/* width of products that read what this one does over its own; 1: alone */
 double oracle_shared(const struct oracle *o, int node);
+/* does an ADD join gradients of products that are one? */
+bool oracle_joins_fused(const struct oracle *o, const struct pdl_plan_op *add);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
