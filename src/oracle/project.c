@@ -18,7 +18,8 @@ struct stage_time {
     double forward_comm, backward_comm; /* inside forward and backward */
     double forward_send, backward_send; /* to other stages, inside those */
     double exposed_gradients; /* exchange that backward does not hide */
-    int64_t calls;            /* operations that the host issued */
+    int64_t calls;            /* kernels that the host issued, not counting
+                                 collectives, which are one call */
 };
 
 /* Ranks that do what an earlier one does add nothing; a collective must also
@@ -155,7 +156,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
                 c->compute += copy;
             }
             run_on_streams(o, op, phase, s, c);
-            t->calls += s > 0;
+            t->calls += s > 0 && !comm;
             if (!comm) {
                 *compute += s;
                 if (phase == BACKWARD && is_forward(&o->p->ops[op]))
