@@ -118,11 +118,11 @@ static void names_with_parameters_mean_what_they_say(void **state)
         {"abci-v100:pe=v100-32g,pes_per_node=8", 1088, 8, 0, 25e9, 0x1p35, 0,
          false},
         {"dgx-a100:nodes=48,nic=4x25GB/s", 48, 8, 312e12, 100e9, 80 * 0x1p30,
-         271.2e12, false},
+         260.5e12, false},
         {"dgx-a100:nodes=48,nic=4x12.5GB/s", 48, 8, 312e12, 50e9, 80 * 0x1p30,
-         271.2e12, false},
+         260.5e12, false},
         {"dgx-a100:nodes=384,nic=8x25GB/s", 384, 8, 312e12, 200e9, 80 * 0x1p30,
-         271.2e12, true},
+         260.5e12, true},
         {"dgx-h100:nodes=1,pe=h100-96g,nic=8x50GB/s", 1, 8, 989e12, 400e9,
          96 * 0x1p30, 514e12, false},
         {"dgx-b200:nodes=1,bf16_matmul=1.07PFLOP/s", 1, 8, 2250e12, 400e9,
@@ -131,11 +131,11 @@ static void names_with_parameters_mean_what_they_say(void **state)
          1.07e15, false},
         {"dgx1-v100:nodes=1", 1, 8, 0, 50e9, 0x1p34, 0, false},
         {"dgx2-v100:nodes=1", 1, 16, 0, 100e9, 0x1p35, 0, false},
-        {"jean-zay-a100:nodes=48", 48, 8, 312e12, 50e9, 80 * 0x1p30, 271.2e12,
+        {"jean-zay-a100:nodes=48", 48, 8, 312e12, 50e9, 80 * 0x1p30, 260.5e12,
          false},
         {"aws-p5:nodes=64", 64, 8, 989e12, 400e9, 80 * 0x1p30, 794.5e12, false},
         {"dgx-a100:mem=40GiB,pe.peak.bf16=300TFLOP/s", 140, 8, 300e12, 200e9,
-         40 * 0x1p30, 271.2e12, false},
+         40 * 0x1p30, 260.5e12, false},
     };
 
     (void)state;
