@@ -376,6 +376,50 @@ static double send(const struct oracle *o, const struct oracle_wire *w,
     return w->alpha_s + bytes / t / w->bytes_per_s + gather;
 }
 
+static uint32_t tensor_factors(const struct oracle *o)
+{
+    const struct pdl_mesh *m = o->p->mesh;
+    uint32_t set = 0;
+
+    for (int t = 0; t < m->nterms[0]; t++)
+        for (int f = 0;
+             m->term[0][t].axis == PDL_AXIS_TENSOR && f < m->term[0][t].count;
+             f++)
+            set |= UINT32_C(1) << (m->term[0][t].first + f);
+    return set;
+}
+
+/* Shards of a sequence on their way into or out of a tensor rank's products. */
+static bool is_sequence_traffic(const struct oracle *o,
+                                const struct pdl_plan_op *x)
+{
+    enum pdl_plan_kind kind =
+        x->nin > 0 ? o->p->tensors[x->in[0]].kind : PDL_PLAN_WEIGHT;
+
+    return o->p->strategy->seq && o->opt->parameters != PDL_IDEAL &&
+           (x->kind == PDL_PLAN_OP_ALLGATHER ||
+            x->kind == PDL_PLAN_OP_REDUCE_SCATTER) &&
+           (kind == PDL_PLAN_ACTIVATION || kind == PDL_PLAN_GRADIENT) &&
+           x->group == tensor_factors(o);
+}
+
+/* What is gathered for 8-bit products travels in 8 bits, values that is, not
+ * gradients; async_tensor: in as many pieces as ranks, all but the first
+ * behind the product of the piece before (Wang et al., ASPLOS 2023). */
+static double sequence_part(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    double part = 1;
+
+    if (!is_sequence_traffic(o, x))
+        return 1;
+    if (o->opt->precision == PDL_PREC_FP8 && x->kind == PDL_PLAN_OP_ALLGATHER &&
+        o->p->tensors[x->in[0]].kind == PDL_PLAN_ACTIVATION)
+        part /= 2;
+    if (o->opt->async_tensor)
+        part /= (double)oracle_tensor_ranks(o);
+    return part;
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows)
 {
@@ -383,7 +427,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
     double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
-    double n = (double)group_size(o, x->group), in, out, fast;
+    double n = (double)group_size(o, x->group), in, out, fast, part;
     struct pdl_work work;
     struct oracle_wire w;
 
@@ -396,8 +440,9 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     *level = w.level;
     *flows = w.flows;
     pdl_plan_op_work(o->p, op, rank, &work);
-    in = (double)work.read_bytes;
-    out = (double)work.write_bytes;
+    part = gradient ? 1 : sequence_part(o, x);
+    in = part * (double)work.read_bytes;
+    out = part * (double)work.write_bytes;
     fast = gradient ? -1 : by_measurement(o, x->kind, w.level, n, in, out);
     if (fast < 0)
         fast = zero_alone(o, op, w.level, n,
