@@ -34,7 +34,8 @@
  * compile=true runs beside the others); gradients stay whole, in 32 bits, while
  * a pipeline's micro-batches add up; the eager loss holds 15 bytes a logit; 8 %
  * of activations is what its reserved memory has beyond them. Settled with its
- * published H100 runs in view.
+ * published H100 runs in view. Like pytorch and composer it calls
+ * FlashAttention 2.
  *
  * mxnet: NVIDIA's 16-bit containers have one kernel for batch normalisation,
  * sum and ReLU (DeepLearningExamples ResNet-50 README). */
@@ -46,7 +47,7 @@
 // clang-format off
 static const struct pdl_framework frameworks[] = {
     {.name = "own", .summary = "ParaDL's own runtime"},
-    {.name = "pytorch", .summary = "eager PyTorch"},
+    {.name = "pytorch", .summary = "eager PyTorch", .flash2 = true},
     {.name = "megatron", .summary = "Megatron-LM",
      .no_overlap = true, .fused = true, .split = PDL_SPLIT_BLOCKS,
      .dropout = .1, .update_bytes = 46, .add_bytes = 6, .add_bytes32 = 4,
@@ -61,10 +62,10 @@ static const struct pdl_framework frameworks[] = {
      .context_bytes = 5.0 * GIB,
      .add_bytes32 = 10, .scatters_sends = true,
      .zero_adapters = 1.5, .zero_step_s = 4e-6},
-    {.name = "torchtitan", .summary = "torchtitan", .eager = 2,
+    {.name = "torchtitan", .summary = "torchtitan", .eager = 2, .flash2 = true,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .logit_bytes = 11,
      .fragments = .08},
-    {.name = "composer", .summary = "MosaicML Composer"},
+    {.name = "composer", .summary = "MosaicML Composer", .flash2 = true},
     {.name = "mxnet", .summary = "MXNet", .fused_norm = true},
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,

@@ -405,6 +405,19 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
                    (out->step_s * (double)out->pes * peak);
 }
 
+/* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
+ * of long rows; what all rows approach is a bit more). */
+static void older_attention(const struct oracle *o, struct pdl_kernels *k)
+{
+    const char *arch = o->sys->pe.arch;
+
+    if (!o->opt->framework || !o->opt->framework->flash2 || !arch ||
+        strcmp(arch, "hopper") != 0)
+        return;
+    k->attention_forward = fmin(k->attention_forward, .37);
+    k->attention_backward = fmin(k->attention_backward, .32);
+}
+
 void oracle_settle(struct oracle *o, struct oracle_changed *c)
 {
     bool eight = o->opt->precision == PDL_PREC_FP8;
@@ -417,6 +430,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
         o->pe16.flat = o->pe.flat;
     else
         o->pe16 = o->pe;
+    older_attention(o, &o->pe16.k);
 }
 
 enum pdl_status oracle_project(const struct pdl_plan *plan,
