@@ -346,10 +346,12 @@ static double accumulate(const struct oracle *o, int op, int64_t rank)
 
 bool oracle_joins_fused(const struct oracle *o, const struct pdl_plan_op *add)
 {
+    if (!fuses(o))
+        return false;
     for (const struct pdl_plan_op *x = add - 1;
          x >= o->p->ops && x > add - NEAR; x--)
         if (x->kind == PDL_PLAN_OP_COMPUTE && x->pass == PDL_BACKWARD_DATA)
-            return fuses(o) && is_linear(o, x->node) && sharing(o, x->node) > 1;
+            return is_linear(o, x->node) && sharing(o, x->node) > 1;
     return false;
 }
 

@@ -140,6 +140,18 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
 bool oracle_is_weight_traffic(const struct oracle *o, int op);
 int64_t oracle_tensor_ranks(const struct oracle *o);
+/* comm_habits.c: a layer's collective inside a node, and the traffic of ZeRO 3,
+ * by measurement or habit; < 0: there is none. The part of its bytes that a
+ * collective of a sequence's shards shows. A message to another stage. */
+double oracle_inside_measured(const struct oracle *o,
+                              enum pdl_plan_op_kind kind, int level, double n,
+                              double in, double out);
+double oracle_zero_alone(const struct oracle *o, int op, int level, double n,
+                         double bytes);
+double oracle_sequence_part(const struct oracle *o,
+                            const struct pdl_plan_op *x);
+double oracle_send(const struct oracle *o, const struct oracle_wire *w,
+                   double bytes);
 /* comm.c: ranks of a group in the node of one of them; the rate inside */
 int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
                            int64_t rank);
@@ -171,7 +183,9 @@ int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* io.c: seconds that reading, staging and opening files add to the rest of the
  * step */
 double oracle_io(const struct oracle *o, double rest_s);
-/* memory.c */
+/* memory.c; memory_paper.c: the papers' closed form for one rank */
+void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
+                         int64_t *size, struct pdl_projection *out);
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 
 #endif
