@@ -5,8 +5,7 @@
  * until its update, everything else until the plan frees it. Weights of 16 bits
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
- * or the job's option. memory=paper is the closed form of the papers: every layer keeps its own x, y and w, and
- * the gradients of each (factor 2), nothing is reused. */
+ * or the job's option. memory=paper is memory_paper.c. */
 #include "oracle_priv.h"
 
 #include <string.h>
