@@ -146,6 +146,8 @@ static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     child = 0;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
+        return EXIT_ENV; /* nobody reads the result any more */
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && read_code(path) < 0 &&
         WEXITSTATUS(status) <= EXIT_BUG && WEXITSTATUS(status) != EXIT_NO)
         return WEXITSTATUS(status) == EXIT_ENV ? -1 : WEXITSTATUS(status);
