@@ -49,7 +49,7 @@ struct pdl_framework {
                              unscaling, norm and copies; 0: the kernel alone */
     double add_bytes, add_bytes32; /* to add a gradient to those of earlier
                              micro-batches, kept in 16 or 32 bits */
-    bool flash2; /* attention kernels without the matrix units' newer
+    bool flash2;          /* attention kernels without the matrix units' newer
                     instructions (FlashAttention 2) */
     bool scatters_sends;  /* tensor ranks send a share each between stages and
                             gather it there (SC'21) */
