@@ -125,7 +125,7 @@ if(TARGET paradl-run)
 endif()
 
 # Published figures and formulas computed outside the library.
-file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py)
+file(GLOB scripts CONFIGURE_DEPENDS tests/paper/*.py tests/oracle/*.py)
 foreach(source ${scripts})
   get_filename_component(name ${source} NAME_WE)
   add_test(NAME paper/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)

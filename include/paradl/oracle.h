@@ -35,6 +35,36 @@ struct pdl_framework {
     bool copies;            /* results of layer collectives are copied into
                               place: split, stack, concatenate */
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
+    bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
+                        normalisation before them */
+    /* Transformers */
+    double issue_s; /* host time to issue the kernels of one operation, ahead
+                       of the device; 0: never the slower of the two */
+    bool fused;     /* products of one operand are one: q, k, v; gate, up */
+    enum pdl_split split; /* of pipelines */
+    double dropout;       /* unless the job says otherwise */
+    double eager;         /* times what element-wise operators stream, unless
+                             compiled; 0 reads 1 */
+    double update_bytes;  /* memory traffic of Adam for one 16-bit weight, with
+                             unscaling, norm and copies; 0: the kernel alone */
+    double add_bytes, add_bytes32; /* to add a gradient to those of earlier
+                             micro-batches, kept in 16 or 32 bits */
+    bool flash2;          /* attention kernels without the matrix units' newer
+                    instructions (FlashAttention 2) */
+    bool scatters_sends;  /* tensor ranks send a share each between stages and
+                            gather it there (SC'21) */
+    double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
+                             so many adapters of a node are busy; 0: no habit */
+    double zero_step_s;   /* of one ring step then */
+    /* Memory */
+    double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
+                             are there all the time, for gradients that add
+                             up in 16 or 32 bits; 0: as the plan has them */
+    bool dummy_gradients; /* beside them, those of one block as written */
+    double logit_bytes;   /* of the loss for one logit beyond the plan's */
+    double context_bytes; /* of the device beside the allocator: context,
+                             libraries, communicators */
+    double fragments;     /* reserved over allocated, less 1 */
     int opens; /* files every rank opens in a step on the shared disk, and
                   two more for each split layer */
 };
@@ -50,7 +80,13 @@ struct pdl_oracle_options {
                             Adam 2 */
     int64_t dataset;     /* samples of an epoch; 0: not asked */
     const struct pdl_framework *framework; /* NULL: adds nothing */
-    double congestion; /* factor on network time by other jobs; 0 reads 1 */
+    /* of transformers, as the job runs them */
+    bool unfused;       /* attention stores its scores (no FlashAttention) */
+    bool compile;       /* element-wise operators are fused by a compiler */
+    bool async_tensor;  /* tensor collectives hide behind their products */
+    double dropout;     /* probability; 0: none */
+    int gradient_bytes; /* of one, where they add up; 0: as the weights */
+    double congestion;  /* factor on network time by other jobs; 0 reads 1 */
     double congestion_low, congestion_high; /* its range; 0: none is given */
     uint32_t without; /* effects left out; see pdl_effect_find */
 };
@@ -175,6 +211,7 @@ struct pdl_shape {
     int nspatial;
     int64_t in[3], out[3], kernel[3], stride[3];
     bool causal;
+    double seen;  /* ATTENTION: part of all scores; 0: half if causal */
     double bytes; /* STREAM, BATCH_NORM, LAYER_NORM */
 };
 
@@ -219,10 +256,12 @@ double pdl_layer_seconds(const struct pdl_pe *pe,
  * takes them; NULL or 0 where the file has none. */
 struct pdl_run {
     const char *id, *set, *model, *system, *strategy, *precision, *optimizer,
-        *framework;
+        *framework, *attention, *dropout, *gradient_dtype;
     const char *axes; /* those larger than 1: "data+filter", "serial" */
     int64_t batch;
+    bool compile, async_tensor;
     double step_s, compute_s, comm_s;
+    double allocated_bytes, reserved_bytes, device_bytes;
 };
 struct pdl_runs {
     struct pdl_run *run;

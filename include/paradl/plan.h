@@ -287,11 +287,18 @@ struct pdl_plan {
     const char *const *fallbacks;
 };
 
+/* Where a pipeline is cut: anywhere, by work; between repeated blocks, as many
+ * to each stage, what lies before and after them goes to the ends (Megatron);
+ * or as many as an even cut rounded up, to one stage after the other, so that
+ * the last gets what is left (DeepSpeed). */
+enum pdl_split { PDL_SPLIT_WORK, PDL_SPLIT_BLOCKS, PDL_SPLIT_GREEDY };
+
 struct pdl_plan_options {
     int64_t batch;
     enum pdl_dtype dtype; /* of activations and weights */
     bool allow_empty;
     bool gather_classes; /* the loss has all classes on every rank */
+    enum pdl_split split;
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused

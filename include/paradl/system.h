@@ -71,6 +71,8 @@ struct pdl_kernels {
         matmul_epilogue; /* exposed part of the output write */
     double tile_fill;    /* part of a wave that a half-empty one saves */
     double pad_cost;     /* copies of a tensor whose channels are not aligned */
+    double unaligned_batched; /* FLOP/s of batched products whose rows are not
+                                 a multiple of 16 bytes; 0: not known */
     double attention_forward, attention_backward; /* of the peak, long rows */
     /* part of the streaming rate that normalisation reaches, counting x twice
      * and y forward, x and dy twice and dx backward */

@@ -169,7 +169,7 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
 {
     struct cli_runs s;
     struct fitting f = {m, &s, NULL};
-    enum pdl_status st = cli_runs_read(m, &s, err);
+    enum pdl_status st = cli_runs_read(m, true, &s, err);
 
     if (st != PDL_OK)
         return st;

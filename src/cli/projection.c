@@ -52,6 +52,28 @@ enum pdl_status cli_congestion(const char *text, struct pdl_oracle_options *o,
     return PDL_EINVAL;
 }
 
+/* fp32, bf16, fp16; 0: nothing that gradients are kept in */
+static int bytes_of(const char *precision)
+{
+    enum pdl_precision p = pdl_precision_find(precision);
+
+    return p < PDL_NPRECISIONS ? (int)pdl_precision_bytes(p) : 0;
+}
+
+/* What is not said is the framework's default. */
+static enum pdl_status settle_dropout(const char *text,
+                                      struct pdl_oracle_options *o,
+                                      struct pdl_err *err)
+{
+    o->dropout = o->framework ? o->framework->dropout : 0;
+    if (!text ||
+        (pdl_unit_parse(text, PDL_UNIT_NONE, &o->dropout, NULL) == PDL_OK &&
+         o->dropout >= 0 && o->dropout < 1))
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL,
+                    "dropout '%.40s' is no probability below 1", text);
+}
+
 enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
                                struct pdl_err *err)
 {
@@ -67,12 +89,18 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
         .precision = pdl_precision_find(precision),
         .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
         .dataset = o->dataset,
+        .unfused = o->attention && strcmp(o->attention, "unfused") == 0,
+        .compile = o->compile,
+        .async_tensor = o->async_tensor,
+        .gradient_bytes = o->gradient_dtype ? bytes_of(o->gradient_dtype) : 0,
     };
     st = cli_effects(o->without, &j->oracle.without, err);
     if (st == PDL_OK)
         st = cli_congestion(o->congestion, &j->oracle, err);
     if (st == PDL_OK && o->framework)
         st = pdl_framework_find(o->framework, &j->oracle.framework, err);
+    if (st == PDL_OK)
+        st = settle_dropout(o->dropout, &j->oracle, err);
     if (st != PDL_OK)
         return st;
     if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
@@ -108,7 +136,9 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err)
 {
+    const struct pdl_framework *f = j->oracle.framework;
     struct pdl_plan_options po = {.batch = q->batch,
+                                  .split = f ? f->split : PDL_SPLIT_WORK,
                                   .allow_empty = q->allow_empty,
                                   .dtype = cli_storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);

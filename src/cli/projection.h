@@ -14,9 +14,10 @@
 /* What these commands are asked, by the same options. */
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
-        *dim, *framework, *without, *congestion;
+        *dim, *framework, *without, *congestion, *attention, *dropout,
+        *gradient_dtype;
     int64_t batch, pes, dataset;
-    bool allow_empty;
+    bool allow_empty, compile, async_tensor;
 };
 
 struct cli_job {

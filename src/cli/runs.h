@@ -8,21 +8,31 @@ struct cli_run {
     const struct pdl_run *run;
     struct cli_question q;
     struct cli_job *job;
+    double micro; /* samples that a data rank computes at a time */
 };
 
-/* The same runs as columns. */
+/* A measured memory of a run, and what is like it in the projection. */
+struct cli_memory {
+    const struct pdl_run *run;
+    const char *kind; /* "allocated", "reserved", "device" */
+    double projected, measured;
+};
+
+/* Runs with a measured step, also as columns; measured memory of all. */
 struct cli_runs {
     struct cli_run *run;
     const struct pdl_run **measured_run;
     int64_t *pes;
     double *projected, *measured; /* seconds */
-    int n;
+    struct cli_memory *memory;
+    int n, nmemory;
 };
 
 /* Reads and prices the selected runs; those that cannot be projected are named
- * and left out. */
-enum pdl_status cli_runs_read(struct cli_measured *m, struct cli_runs *out,
-                              struct pdl_err *err);
+ * and left out. keep: their plans stay, to be priced again; else a job has its
+ * projection and nothing else. */
+enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
+                              struct cli_runs *out, struct pdl_err *err);
 
 /* validate_ablation.c: the accuracy without each effect, by strategy */
 enum pdl_status cli_ablation_print(struct cli_measured *m,

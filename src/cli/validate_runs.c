@@ -11,6 +11,30 @@
 
 /* Strategies that differ by less are a tie. */
 static const double DIFFERENT = .1;
+/* Repeats of one job differ by as much. */
+static const double TIE = .03;
+
+/* Memory of each set, by what was measured. */
+static enum pdl_status group_memory(struct cli_measured *m,
+                                    const struct cli_runs *s,
+                                    struct cli_groups *g)
+{
+    const char **text = PDL_NEW(m->a, const char *, s->nmemory + 1);
+    double *p = PDL_NEW(m->a, double, s->nmemory + 1);
+    double *q = PDL_NEW(m->a, double, s->nmemory + 1);
+
+    if (!text || !p || !q)
+        return PDL_ENOMEM;
+    for (int i = 0; i < s->nmemory; i++) {
+        const struct cli_memory *x = &s->memory[i];
+
+        text[i] = pdl_arena_printf(m->a, "%s %s",
+                                   x->run->set ? x->run->set : "", x->kind);
+        p[i] = x->projected;
+        q[i] = x->measured;
+    }
+    return cli_group_by(m->a, g, "memory", text, p, q, s->nmemory);
+}
 
 static enum pdl_status group(struct cli_measured *m, const struct cli_runs *s,
                              struct cli_groups *g)
@@ -33,38 +57,91 @@ static enum pdl_status group(struct cli_measured *m, const struct cli_runs *s,
         st =
             cli_group_by(m->a, g, by[k], text, s->projected, s->measured, s->n);
     }
-    return st;
+    return st == PDL_OK ? group_memory(m, s, g) : st;
 }
 
-/* Of runs with the same model and number of PEs: how much slower the best
- * projected one is than the best measured one; the mean. */
+static bool same_job(const struct cli_run *a, const struct cli_run *b)
+{
+    return strcmp(a->q.model, b->q.model) == 0 &&
+           a->job->x.pes == b->job->x.pes && a->q.batch == b->q.batch;
+}
+
+/* The run one would choose of those like run i: the quickest, and of those
+ * that differ by less than the noise of measurements the one with the largest
+ * micro-batch, which small costs hurt least. */
+static int choose(const struct cli_runs *s, int i)
+{
+    int quickest = i, chosen;
+
+    for (int k = 0; k < s->n; k++)
+        if (same_job(&s->run[k], &s->run[i]) &&
+            s->projected[k] < s->projected[quickest])
+            quickest = k;
+    chosen = quickest;
+    for (int k = 0; k < s->n; k++)
+        if (same_job(&s->run[k], &s->run[i]) &&
+            s->projected[k] < (1 + TIE) * s->projected[quickest] &&
+            s->run[k].micro > s->run[chosen].micro)
+            chosen = k;
+    return chosen;
+}
+
+/* Of runs with the same model and number of PEs: how much slower the chosen
+ * one is than the best measured one; the mean. */
 static double regret(const struct cli_runs *s)
 {
     double sum = 0;
     int n = 0;
 
     for (int i = 0; i < s->n; i++) {
-        int best = i, chosen = i, size = 0;
+        int best = i, chosen, size = 0;
 
         for (int k = 0; k < s->n; k++) {
-            bool same = strcmp(s->run[k].q.model, s->run[i].q.model) == 0 &&
-                        s->run[k].job->x.pes == s->run[i].job->x.pes &&
-                        s->run[k].q.batch == s->run[i].q.batch;
-
-            if (!same)
+            if (!same_job(&s->run[k], &s->run[i]))
                 continue;
             if (k < i)
                 break;
             size++;
             best = s->measured[k] < s->measured[best] ? k : best;
-            chosen = s->projected[k] < s->projected[chosen] ? k : chosen;
         }
         if (size < 2)
             continue;
+        chosen = choose(s, i);
         sum += s->measured[chosen] / s->measured[best] - 1;
         n++;
     }
     return n > 0 ? sum / n : 0;
+}
+
+/* Memory of a run like with like; null where none was measured. */
+static void json_memory(struct pdl_json *w, const struct cli_runs *s,
+                        const struct pdl_run *r)
+{
+    const struct cli_memory *m = NULL;
+
+    for (int i = 0; i < s->nmemory && !m; i++)
+        m = s->memory[i].run == r ? &s->memory[i] : NULL;
+    pdl_json_kstr(w, "memory", m ? m->kind : NULL);
+    pdl_json_knum(w, "projected_bytes", m ? m->projected : NAN);
+    pdl_json_knum(w, "measured_bytes", m ? m->measured : NAN);
+}
+
+/* Runs of which memory alone was measured. */
+static void json_memory_rows(struct pdl_json *w, const struct cli_runs *s)
+{
+    for (int i = 0; i < s->nmemory; i++) {
+        const struct pdl_run *r = s->memory[i].run;
+
+        if (r->step_s > 0)
+            continue;
+        pdl_json_row(w);
+        pdl_json_kstr(w, "id", r->id);
+        pdl_json_kstr(w, "set", r->set);
+        pdl_json_kstr(w, "model", r->model);
+        pdl_json_kstr(w, "strategy", r->strategy);
+        json_memory(w, s, r);
+        pdl_json_end(w);
+    }
 }
 
 static void json_rows(struct pdl_json *w, const struct cli_runs *s)
@@ -89,8 +166,10 @@ static void json_rows(struct pdl_json *w, const struct cli_runs *s)
         pdl_json_knum(w, "compute_s", x->compute_s);
         pdl_json_knum(w, "comm_s", x->comm_s);
         pdl_json_knum(w, "io_s", x->io_s);
+        json_memory(w, s, r);
         pdl_json_end(w);
     }
+    json_memory_rows(w, s);
     pdl_json_end(w);
 }
 
@@ -135,11 +214,6 @@ struct summary {
 static enum pdl_status sum_up(struct cli_measured *m, const struct cli_runs *s,
                               struct summary *out)
 {
-    for (int i = 0; i < s->n; i++) {
-        struct cli_job *j = s->run[i].job;
-
-        pdl_interval(j->plan, &j->sys, &j->oracle, &j->x);
-    }
     pdl_rank_pairs(s->measured_run, s->pes, s->projected, s->n, DIFFERENT,
                    &out->ranking);
     out->regret = regret(s);
@@ -239,7 +313,7 @@ int cli_validate_runs(struct cli_measured *m, bool json)
     struct cli_groups g = {.n = 0};
     struct summary all = {.regret = 0};
     struct cli_runs s;
-    enum pdl_status st = cli_runs_read(m, &s, &err);
+    enum pdl_status st = cli_runs_read(m, m->ablate, &s, &err);
 
     if (st != PDL_OK)
         return cli_fail(st, &err);

@@ -263,7 +263,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
     double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
-    double n = (double)group_size(o, x->group), in, out;
+    double n = (double)group_size(o, x->group), in, out, fast, part;
     struct pdl_work work;
     struct oracle_wire w;
 
@@ -276,8 +276,16 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     *level = w.level;
     *flows = w.flows;
     pdl_plan_op_work(o->p, op, rank, &work);
-    in = (double)work.read_bytes;
-    out = (double)work.write_bytes;
+    part = gradient ? 1 : oracle_sequence_part(o, x);
+    in = part * (double)work.read_bytes;
+    out = part * (double)work.write_bytes;
+    fast =
+        gradient ? -1 : oracle_inside_measured(o, x->kind, w.level, n, in, out);
+    if (fast < 0)
+        fast = oracle_zero_alone(o, op, w.level, n,
+                                 x->kind == PDL_PLAN_OP_ALLGATHER ? out : in);
+    if (fast >= 0)
+        return sync + fast;
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
         if (f && f->leaders && gradient && w.level > 0 &&
@@ -294,7 +302,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_SEND:
-        return w.alpha_s + in / w.bytes_per_s;
+        return oracle_send(o, &w, in);
     default: /* alltoall, halo */
         if (f && f->staged_halo && x->kind == PDL_PLAN_OP_HALO)
             return staged(o, op, rank, n);

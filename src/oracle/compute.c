@@ -14,6 +14,8 @@
 /* Used where the system gives no measured value. */
 static const double GUESS_MATMUL = 0.7, GUESS_MEMORY = 0.8;
 static const double GUESS_LAUNCH_S = 5e-6;
+/* Products of one operand lie within so many nodes. */
+enum { NEAR = 6 };
 static const double GUESS_CONV = 1, GUESS_CONV_WEIGHTS_TF32 = .6;
 
 static double or_guess(double x, double guess)
@@ -114,16 +116,25 @@ static double activation_bytes(const struct oracle *o, int op, int64_t rank)
     return n;
 }
 
-/* Reads w, dw and each slot, writes w and each slot. */
+/* Reads w, dw and each slot, writes w and each slot. Sixteen-bit weights have
+ * a 32-bit copy that the slots belong to. */
 static double update_bytes(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
-    double n = 0;
+    const struct pdl_framework *f = o->opt->framework;
+    double slots = o->opt->optimizer_slots, n = 0;
 
-    for (int k = 0; k < x->nout; k++)
-        n += (double)pdl_plan_elements(o->p, x->out[k], rank) *
-             pdl_dtype_bits(o->p->tensors[x->out[k]].dtype) / 8;
-    return n * (3 + 2 * o->opt->optimizer_slots);
+    for (int k = 0; k < x->nout; k++) {
+        double items = (double)pdl_plan_elements(o->p, x->out[k], rank);
+        int bytes = pdl_dtype_bits(o->p->tensors[x->out[k]].dtype) / 8;
+
+        if (bytes > 2 || slots < 2 || o->opt->parameters == PDL_IDEAL)
+            n += items * bytes * (3 + 2 * slots);
+        else
+            n += items * (f && f->update_bytes > 0 ? f->update_bytes
+                                                   : 4 * (2 + 2 * slots) + 4);
+    }
+    return n;
 }
 
 static bool is_view(const struct oracle *o, int op)
@@ -193,7 +204,8 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
         linear_shape(&in, &out, s);
         return true;
     }
-    return false;
+    return strcmp(n->op->name, "attention") == 0 &&
+           oracle_attention_shape(o, x->node, rank, s);
 }
 
 /* A normalisation reads its input once for the sums and once more to apply
@@ -253,25 +265,157 @@ static double ideal(const struct oracle *o, int op, int64_t rank)
                        : activation_bytes(o, op, rank) / bytes_per_s;
 }
 
+/* The head of a transformer stays in 16 bits. */
+static bool is_head(const struct oracle *o, int node)
+{
+    return node == o->p->model->nnodes - 1;
+}
+
+static bool is_linear(const struct oracle *o, int node)
+{
+    return node >= 0 && node < o->p->model->nnodes &&
+           strcmp(o->p->model->nodes[node].op->name, "linear") == 0;
+}
+
+static bool fuses(const struct oracle *o)
+{
+    return o->opt->framework && o->opt->framework->fused;
+}
+
+/* Products that read what this one reads: how wide they are together over its
+ * own width. */
+static double sharing(const struct oracle *o, int node)
+{
+    const struct pdl_node *n = &o->p->model->nodes[node];
+    int64_t all = 0;
+
+    if (n->attr.features <= 0 || n->nin < 1)
+        return 1;
+    for (int i = node - NEAR; i <= node + NEAR; i++)
+        if (is_linear(o, i) && o->p->model->nodes[i].in[0] == n->in[0])
+            all += o->p->model->nodes[i].attr.features;
+    return all > 0 ? (double)all / (double)n->attr.features : 1;
+}
+
+double oracle_shared(const struct oracle *o, int node)
+{
+    return fuses(o) || o->opt->precision == PDL_PREC_FP8 ? sharing(o, node) : 1;
+}
+
+/* Eight bits: operands are read for their largest value, read again and
+ * written; what several products read, once, and what is gathered, before. */
+static double quantise(const struct oracle *o, const struct pdl_shape *s,
+                       double wider)
+{
+    double t = o->p->strategy->seq ? (double)oracle_tensor_ranks(o) : 1;
+    double x = (double)s->n * (double)s->c / t / wider;
+    double w = (double)s->c * (double)s->f, dy = (double)s->n * (double)s->f;
+    double items = s->pass == PDL_FORWARD         ? x + w
+                   : s->pass == PDL_BACKWARD_DATA ? dy
+                                                  : 0;
+
+    return items * (o->opt->compile ? 3 : 5) / o->pe.bytes_per_s;
+}
+
+static double linear(const struct oracle *o, int op, struct pdl_shape *s)
+{
+    int node = o->p->ops[op].node;
+    double shared = sharing(o, node), wider = fuses(o) ? shared : 1;
+    bool eight = s->precision == PDL_PREC_FP8 && !is_head(o, node);
+
+    double t = eight ? quantise(o, s, shared) : 0;
+
+    s->f = (int64_t)((double)s->f * wider + .5);
+    return t + oracle_matmul(eight ? &o->pe : &o->pe16, s) / wider;
+}
+
+/* Gradients of a weight join those of the micro-batches before. */
+static double accumulate(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double n = 0;
+
+    if (!f || x->pass != PDL_BACKWARD_WEIGHTS || o->p->micro_batches < 2)
+        return 0;
+    for (int k = 0; k < x->nout; k++)
+        n += (double)pdl_plan_elements(o->p, x->out[k], rank);
+    return n * (o->opt->gradient_bytes > 2 ? f->add_bytes32 : f->add_bytes) /
+           o->pe.bytes_per_s;
+}
+
+bool oracle_joins_fused(const struct oracle *o, const struct pdl_plan_op *add)
+{
+    if (!fuses(o))
+        return false;
+    for (const struct pdl_plan_op *x = add - 1;
+         x >= o->p->ops && x > add - NEAR; x--)
+        if (x->kind == PDL_PLAN_OP_COMPUTE && x->pass == PDL_BACKWARD_DATA)
+            return is_linear(o, x->node) && sharing(o, x->node) > 1;
+    return false;
+}
+
+/* Masks of dropout around a residual: written forward, applied backward. */
+static double mask_bytes(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    bool back = x->kind == PDL_PLAN_OP_ADD;
+    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
+
+    if (!(o->opt->dropout > 0) || x->nout < 1 ||
+        (!back && (strcmp(name, "add") != 0 || x->pass != PDL_FORWARD)))
+        return 0;
+    return (double)pdl_plan_elements(o->p, x->out[0], rank) * (back ? 5 : 1);
+}
+
+/* Is the operator part of the normalisation before it? */
+static bool in_norm(const struct oracle *o, int op)
+{
+    int node = o->p->ops[op].node;
+    const char *name = node >= 0 ? o->p->model->nodes[node].op->name : "";
+
+    return o->opt->framework && o->opt->framework->fused_norm &&
+           o->pe.item_bytes <= 2 &&
+           (strcmp(name, "relu") == 0 || strcmp(name, "add") == 0);
+}
+
+static double element_wise(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double eager = f && f->eager > 0 && !o->opt->compile ? f->eager : 1;
+    struct pdl_work w;
+
+    pdl_plan_op_work(o->p, op, rank, &w);
+    if (in_norm(o, op)) /* the other summand is still to be read */
+        return (double)(w.read_bytes - w.write_bytes) / o->pe.bytes_per_s;
+    if (reads_twice(o, op))
+        w.read_bytes *= 2;
+    w.read_bytes += (int64_t)mask_bytes(o, op, rank);
+    return by_roofline(o, op, &w) * (w.flops > 0 ? 1 : eager);
+}
+
 static double empirical(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     struct pdl_shape s;
-    struct pdl_work w;
 
     if (x->kind == PDL_PLAN_OP_UPDATE)
         return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
+    if (x->kind == PDL_PLAN_OP_ADD && oracle_joins_fused(o, x))
+        return 0;
     if (x->kind == PDL_PLAN_OP_ADD || x->kind == PDL_PLAN_OP_SLICE)
         return o->pe.launch_s +
-               activation_bytes(o, op, rank) / o->pe.bytes_per_s;
+               (activation_bytes(o, op, rank) + mask_bytes(o, op, rank)) /
+                   o->pe.bytes_per_s;
     if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op))
         return 0;
-    if (shape_of(o, op, rank, &s))
-        return oracle_shape(&o->pe, &s);
-    pdl_plan_op_work(o->p, op, rank, &w);
-    if (reads_twice(o, op))
-        w.read_bytes *= 2;
-    return by_roofline(o, op, &w);
+    if (!shape_of(o, op, rank, &s))
+        return element_wise(o, op, rank) + accumulate(o, op, rank);
+    if (s.kind == PDL_SHAPE_MATMUL)
+        return linear(o, op, &s) + accumulate(o, op, rank);
+    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)
+        return oracle_unfused(o, &s);
+    return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s);
 }
 
 double oracle_host_call(const struct oracle *o)

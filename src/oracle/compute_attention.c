@@ -46,8 +46,10 @@ double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s)
     while (h < last && d > h->size)
         h++;
     width = aligned ? h->size : ceil(d / OLD_PAD) * OLD_PAD;
-    flops =
-        4.0 * heads_in * q * k * (d > width ? d : width) * (s->causal ? .5 : 1);
+    flops = 4.0 * heads_in * q * k * (d > width ? d : width) *
+            (s->seen > 0 ? s->seen
+             : s->causal ? .5
+                         : 1);
     if (!(flops > 0))
         return 0;
     part =
@@ -55,4 +57,45 @@ double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s)
              : pe->k.attention_forward * h->forward * k / (k + HALF_FORWARD);
     return pe->launch_s + flops * (back ? 2.5 : 1) / (pe->peak * part) +
            (aligned ? 0 : copies(pe, heads_in * q * d * pe->item_bytes, back));
+}
+
+static int64_t extent(const struct pdl_box *b, int d)
+{
+    return d >= 0 && d < b->ndims ? b->hi[d] - b->lo[d] : 1;
+}
+
+/* The part of all scores that a causal mask leaves to the slowest rank: the
+ * last of the positions sees all keys but half of its own. Zigzag deals them
+ * evenly. */
+static double seen(const struct oracle *o, const struct pdl_shape *s)
+{
+    double own = (double)s->in[0] / (double)s->out[0];
+
+    if (!s->causal)
+        return 1;
+    return o->p->strategy->context_order == PDL_ORDER_PLAIN ? 1 - own / 2 : .5;
+}
+
+bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
+                            struct pdl_shape *s)
+{
+    const struct pdl_plan_op *f = &o->p->ops[o->p->forward_op[node]];
+    const struct pdl_attr *attr = &o->p->model->nodes[node].attr;
+    struct pdl_box q, k;
+
+    if (f->nin < 3 || attr->head_dim <= 0 || attr->window > 0)
+        return false;
+    pdl_plan_box(o->p, f->in[0], rank, &q);
+    pdl_plan_box(o->p, f->in[1], rank, &k);
+    if (q.ndims != 3 || k.ndims != 3)
+        return false;
+    s->kind = PDL_SHAPE_ATTENTION;
+    s->causal = attr->causal;
+    s->c = attr->head_dim;
+    s->n = extent(&q, 0);
+    s->groups = extent(&q, 2) / attr->head_dim;
+    s->in[0] = extent(&q, 1);
+    s->out[0] = extent(&k, 1);
+    s->seen = s->out[0] > 0 ? seen(o, s) : 0;
+    return true;
 }

@@ -69,7 +69,7 @@ static void change_habits(const struct pdl_oracle_options *opt,
     f->folded_filter = f->folded_filter && !out(opt, ORACLE_VOLUMES);
     f->copies = f->copies && !out(opt, ORACLE_COPIES);
     if (out(opt, ORACLE_HOST))
-        f->host_call_s = 0;
+        f->host_call_s = f->issue_s = 0;
     if (out(opt, ORACLE_FILES))
         f->opens = 0;
 }

@@ -172,14 +172,19 @@ static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
     f = forward_of(o, a);
     g = forward_of(o, b);
     return x->op == y->op && same_attr(&x->attr, &y->attr) && f && g &&
-           same_forms(o, f, g);
+           same_forms(o, f, g) &&
+           oracle_shared(o, a->node) == oracle_shared(o, b->node) &&
+           (a->node == o->p->model->nnodes - 1) ==
+               (b->node == o->p->model->nnodes - 1);
 }
 
 static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,
                     const struct pdl_plan_op *b)
 {
     return a->kind == b->kind && a->pass == b->pass && a->part == b->part &&
-           a->group == b->group && same_forms(o, a, b) && same_node(o, a, b);
+           a->group == b->group && same_forms(o, a, b) && same_node(o, a, b) &&
+           (a->kind != PDL_PLAN_OP_ADD ||
+            oracle_joins_fused(o, a) == oracle_joins_fused(o, b));
 }
 
 static uint64_t hash_op(const struct oracle *o, const struct pdl_plan_op *x)

@@ -2,15 +2,18 @@
  *
  * Memory from lifetimes: what is live at the worst operation of the worst
  * rank. Weights and optimizer state live for ever, a gradient of a weight
- * until its update, everything else until the plan frees it. memory=paper is
- * the closed form of the papers: every layer keeps its own x, y and w, and
- * the gradients of each (factor 2), nothing is reused. */
+ * until its update, everything else until the plan frees it. Weights of 16 bits
+ * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
+ * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
+ * or the job's option. memory=paper is memory_paper.c. */
 #include "oracle_priv.h"
 
 #include <string.h>
 
 struct tally {
-    int64_t updated;     /* bytes of weights that this rank updates */
+    int64_t state; /* bytes that the optimizer keeps for what it updates */
+    int64_t extra; /* what no tensor of the plan stands for, at this moment */
+    int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
     int64_t live[8];     /* by enum pdl_plan_kind */
 };
@@ -34,20 +37,18 @@ static bool in_stage(const struct oracle *o, int t, int stage)
     return o->p->tensors[t].stage == stage;
 }
 
-static void note(const struct oracle *o, const struct tally *t,
-                 struct pdl_projection *out)
+static void note(const struct tally *t, struct pdl_projection *out)
 {
     int64_t weights = t->live[PDL_PLAN_WEIGHT];
-    int64_t state = t->updated * o->opt->optimizer_slots;
-    int64_t all = sum(t) + state;
+    int64_t all = sum(t) + t->state + t->extra;
 
     if (all <= out->allocated_bytes)
         return;
     out->allocated_bytes = all;
     out->weights_bytes = weights;
-    out->optimizer_bytes = state;
+    out->optimizer_bytes = t->state;
     out->gradients_bytes = t->live[PDL_PLAN_WEIGHT_GRADIENT];
-    out->activations_bytes = all - weights - state - out->gradients_bytes;
+    out->activations_bytes = all - weights - t->state - out->gradients_bytes;
 }
 
 /* Weights are there all the time: an update or a gather only renews them. */
@@ -57,38 +58,156 @@ static bool is_kept(const struct oracle *o, int t)
            o->p->tensors[t].kind == PDL_PLAN_STATE;
 }
 
+/* ---- what no tensor of the plan stands for ----------------------------------- */
+
+/* Bytes for one weight in buffers of gradients; 0: the plan's own. */
+static double buffer_bytes(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    if (!f || o->opt->parameters == PDL_IDEAL || o->p->strategy->zero == 3)
+        return 0;
+    return o->opt->gradient_bytes > 2 ? f->gradient_bytes32 : f->gradient_bytes;
+}
+
+static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
+{
+    int own = pdl_dtype_bits(o->p->tensors[t].dtype) / 8;
+
+    if (buffer_bytes(o) > 0)
+        return 0;
+    return o->opt->gradient_bytes > 0 && own > 0
+               ? bytes / own * o->opt->gradient_bytes
+               : bytes;
+}
+
+static const char *node_op(const struct oracle *o, const struct pdl_plan_op *op)
+{
+    return op->node >= 0 ? o->p->model->nodes[op->node].op->name : "";
+}
+
+/* Scores that attention stores for backward. */
+static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
+                      int64_t rank)
+{
+    struct pdl_shape s = {.kind = PDL_SHAPE_ATTENTION};
+
+    if (!o->opt->unfused || op->kind != PDL_PLAN_OP_COMPUTE ||
+        strcmp(node_op(o, op), "attention") != 0 ||
+        !oracle_attention_shape(o, op->node, rank, &s))
+        return 0;
+    return (int64_t)((double)(s.n * s.groups * s.in[0] * s.out[0]) *
+                     oracle_score_bytes(o));
+}
+
+/* The loss of 16-bit logits is computed in more. */
+static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
+                      const int64_t *size)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    if (!f || op->kind != PDL_PLAN_OP_COMPUTE || op->node >= 0 || op->nin < 1)
+        return 0;
+    return (int64_t)((double)size[op->in[0]] / 2 * f->logit_bytes);
+}
+
+static bool recomputes_attention(const struct oracle *o)
+{
+    return o->p->strategy->recompute == PDL_RECOMPUTE_SELECTIVE ||
+           o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
+}
+
+/* Before and after an operation: scores stay from the forward operation that
+ * backward uses to backward itself. */
+static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
+                        bool back, struct tally *t)
+{
+    int64_t n = scores(o, op, t->rank);
+
+    t->extra = logits(o, op, t->size);
+    if (op->pass == PDL_FORWARD && !back && recomputes_attention(o))
+        t->extra += n;
+    else if (op->pass == PDL_FORWARD)
+        t->live[PDL_PLAN_ACTIVATION] += n;
+    if (op->pass == PDL_FORWARD && !back && o->opt->dropout > 0 &&
+        o->p->strategy->recompute != PDL_RECOMPUTE_FULL &&
+        op->kind == PDL_PLAN_OP_COMPUTE && strcmp(node_op(o, op), "add") == 0)
+        t->live[PDL_PLAN_ACTIVATION] += t->size[op->out[0]] / 2; /* mask */
+}
+
+static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
+                      struct tally *t)
+{
+    t->extra = 0;
+    if (op->pass == PDL_BACKWARD_DATA)
+        t->live[PDL_PLAN_ACTIVATION] -= scores(o, op, t->rank);
+}
+
+static void make(const struct oracle *o, const struct pdl_plan_op *op,
+                 int stage, struct tally *t)
+{
+    for (int j = 0; j < op->nout; j++) {
+        int x = op->out[j];
+        enum pdl_plan_kind kind = o->p->tensors[x].kind;
+
+        if (!in_stage(o, x, stage) || is_kept(o, x))
+            continue;
+        t->live[kind] += kind == PDL_PLAN_WEIGHT_GRADIENT
+                             ? gradient_size(o, x, t->size[x])
+                             : t->size[x];
+    }
+}
+
+static void drop(const struct oracle *o, const struct pdl_plan_op *op,
+                 struct tally *t)
+{
+    for (int j = 0; j < op->nin; j++) {
+        int x = op->in[j];
+        enum pdl_plan_kind kind = o->p->tensors[x].kind;
+
+        t->live[kind] -= kind == PDL_PLAN_WEIGHT_GRADIENT
+                             ? gradient_size(o, x, t->size[x])
+                             : t->size[x];
+    }
+}
+
 static void walk(const struct oracle *o, int stage, int first_item, int nitems,
-                 struct tally *t, struct pdl_projection *out)
+                 bool back, struct tally *t, struct pdl_projection *out)
 {
     for (int i = first_item; i < first_item + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
-            for (int j = 0; j < op->nout; j++)
-                if (in_stage(o, op->out[j], stage) && !is_kept(o, op->out[j]))
-                    t->live[o->p->tensors[op->out[j]].kind] +=
-                        t->size[op->out[j]];
-            note(o, t, out);
-            for (int j = 0; op->kind == PDL_PLAN_OP_FREE && j < op->nin; j++)
-                t->live[o->p->tensors[op->in[j]].kind] -= t->size[op->in[j]];
+            make(o, op, stage, t);
+            begin_extra(o, op, back, t);
+            note(t, out);
+            end_extra(o, op, t);
+            if (op->kind == PDL_PLAN_OP_FREE)
+                drop(o, op, t);
         }
 }
 
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
  * its parts of them. */
-static int64_t updated(const struct oracle *o, const struct pdl_plan_stage *s,
-                       const int64_t *size)
+static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
+                        const int64_t *size)
 {
-    int64_t n = 0;
+    int64_t n = 0, slots = o->opt->optimizer_slots;
 
     for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
-            for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout; j++)
-                n += size[op->out[j]];
+            for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
+                 j++) {
+                int bits = pdl_dtype_bits(o->p->tensors[op->out[j]].dtype);
+
+                n += bits == 16 && o->opt->parameters != PDL_IDEAL
+                         ? size[op->out[j]] * 2 * (slots + 1)
+                         : size[op->out[j]] * slots;
+            }
         }
     return n;
 }
@@ -98,10 +217,10 @@ struct held {
     int64_t saved, gradients;
 };
 
-static struct tally start_tally(const struct oracle *o, int lane,
+static struct tally start_tally(const struct oracle *o, int lane, int64_t rank,
                                 const int64_t *size)
 {
-    struct tally t = {.size = size};
+    struct tally t = {.size = size, .rank = rank};
 
     for (int i = 0; i < o->p->ntensors; i++) {
         enum pdl_plan_kind k = o->p->tensors[i].kind;
@@ -110,10 +229,52 @@ static struct tally start_tally(const struct oracle *o, int lane,
             (k == PDL_PLAN_WEIGHT || k == PDL_PLAN_INPUT ||
              k == PDL_PLAN_LABEL))
             t.live[k] += size[i];
+        if (o->p->tensors[i].stage % o->p->lanes == lane &&
+            k == PDL_PLAN_WEIGHT && pdl_dtype_bits(o->p->tensors[i].dtype) > 0)
+            t.live[PDL_PLAN_WEIGHT_GRADIENT] +=
+                (int64_t)((double)size[i] * 8 * buffer_bytes(o) /
+                          pdl_dtype_bits(o->p->tensors[i].dtype));
     }
     for (int s = lane; s < o->p->nstages; s += o->p->lanes)
-        t.updated += updated(o, &o->p->stages[s], size);
+        t.state += state_of(o, &o->p->stages[s], size);
     return t;
+}
+
+/* "layers.17" of "layers.17.attn.q.weight" */
+static size_t block_name(const char *name)
+{
+    size_t n = strcspn(name, ".");
+
+    return name[n] ? n + 1 + strcspn(name + n + 1, ".") : n;
+}
+
+/* Gradients of the largest block of several weights, before they join the
+ * buffers. */
+static int64_t dummy_bytes(const struct oracle *o, int stage,
+                           const int64_t *size)
+{
+    const char *block = "";
+    size_t same = 0;
+    int64_t most = 0, sum_of = 0;
+    int n = 0;
+
+    if (!o->opt->framework || !o->opt->framework->dummy_gradients ||
+        o->opt->gradient_bytes <= 2 || !(buffer_bytes(o) > 0))
+        return 0;
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        size_t len = block_name(t->name);
+
+        if (t->kind != PDL_PLAN_WEIGHT || t->stage != stage || t->ndims < 2)
+            continue;
+        if (len != same || strncmp(t->name, block, len) != 0)
+            sum_of = n = 0;
+        block = t->name;
+        same = len;
+        sum_of += size[i];
+        most = ++n > 1 && sum_of > most ? sum_of : most;
+    }
+    return most;
 }
 
 /* One stage of the lane, the others holding what they hold. */
@@ -125,28 +286,33 @@ static struct held walk_stage(const struct oracle *o, int stage,
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     struct tally t = *start;
     int64_t before = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC];
+    int64_t buffers = t.live[PDL_PLAN_WEIGHT_GRADIENT];
+    int64_t written = dummy_bytes(o, stage, t.size);
     struct held mine;
 
     t.live[PDL_PLAN_ACTIVATION] += others->saved;
     t.live[PDL_PLAN_WEIGHT_GRADIENT] += others->gradients;
-    walk(o, stage, s->first_forward, s->nforward, &t, out);
+    walk(o, stage, s->first_forward, s->nforward, false, &t, out);
     mine.saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC] -
                  before - others->saved + t.live[PDL_PLAN_INPUT];
     t.live[PDL_PLAN_ACTIVATION] +=
         mine.saved * (oracle_in_flight(o, stage) - 1);
-    walk(o, stage, s->first_backward, s->nbackward, &t, out);
-    mine.gradients = t.live[PDL_PLAN_WEIGHT_GRADIENT] - others->gradients;
-    walk(o, stage, s->first_update, s->nupdate, &t, out);
+    t.live[PDL_PLAN_WEIGHT_GRADIENT] += written;
+    walk(o, stage, s->first_backward, s->nbackward, true, &t, out);
+    t.live[PDL_PLAN_WEIGHT_GRADIENT] -= written;
+    mine.gradients =
+        t.live[PDL_PLAN_WEIGHT_GRADIENT] - others->gradients - buffers;
+    walk(o, stage, s->first_update, s->nupdate, true, &t, out);
     mine.saved *= oracle_in_flight(o, stage);
     return mine;
 }
 
-static void by_lifetimes(const struct oracle *o, int lane, const int64_t *size,
-                         struct pdl_projection *out)
+static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
+                         const int64_t *size, struct pdl_projection *out)
 {
     struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
     struct held nothing = {0, 0}, all = {0, 0}, one[ORACLE_MAX_STAGES];
-    struct tally start = start_tally(o, lane, size);
+    struct tally start = start_tally(o, lane, rank, size);
     int n = o->p->nstages / o->p->lanes;
 
     if (n == 1) {
@@ -167,88 +333,47 @@ static void by_lifetimes(const struct oracle *o, int lane, const int64_t *size,
     }
 }
 
-/* ---- the papers' closed form ----------------------------------------------- */
+/* ---- all ranks ---------------------------------------------------------------- */
 
-static bool is_framed(const struct pdl_plan_tensor *t)
+/* Values that a fused kernel makes again for backward: the activation inside
+ * a gated feed-forward. */
+static bool *find_inside(const struct oracle *o)
 {
-    for (int d = 0; d < t->ndims; d++)
-        if (t->frame[d].kind != PDL_FRAME_NONE)
-            return true;
-    return false;
-}
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_model *m = o->p->model;
+    bool *inside = PDL_NEW(o->arena, bool, m->ntensors + 1);
 
-/* The buffer of each value on this rank: what its producer hands over, the
- * largest form of it without a halo. */
-static void buffers(const struct oracle *o, int stage, int64_t rank,
-                    int64_t *size)
-{
-    memset(size, 0, (size_t)o->p->model->ntensors * sizeof *size);
-    for (int i = 0; i < o->p->ntensors; i++) {
-        const struct pdl_plan_tensor *t = &o->p->tensors[i];
-        bool value =
-            t->kind == PDL_PLAN_ACTIVATION || t->kind == PDL_PLAN_INPUT;
-        int64_t n;
-
-        if (!value || t->model_tensor < 0 || !in_stage(o, i, stage) ||
-            is_framed(t))
-            continue;
-        n = size_of(o, i, rank);
-        if (n > size[t->model_tensor])
-            size[t->model_tensor] = n;
-    }
-}
-
-/* x + y of every layer of the stage: each has buffers of its own. */
-static int64_t layer_buffers(const struct oracle *o, int stage,
-                             const int64_t *size)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < o->p->model->nnodes; i++) {
-        const struct pdl_node *n = &o->p->model->nodes[i];
-        int op = o->p->forward_op[i];
-
-        if (op < 0 || !in_stage(o, o->p->ops[op].out[0], stage))
-            continue;
-        for (int k = 0; k < n->nin; k++)
-            sum += size[n->in[k]];
-        for (int k = 0; k < n->nout; k++)
-            sum += size[n->out[k]];
-    }
-    return sum;
-}
-
-/* 2 * (B (x + y) + w): every layer keeps its own, values and gradients, of
- * all micro-batches that are in flight; nothing is reused. */
-static void by_paper(const struct oracle *o, int stage, int64_t rank,
-                     int64_t *size, struct pdl_projection *out)
-{
-    int64_t act, weights = 0;
-
-    buffers(o, stage, rank, size);
-    act = layer_buffers(o, stage, size) * oracle_in_flight(o, stage);
-    for (int i = 0; i < o->p->ntensors; i++) {
-        const struct pdl_plan_tensor *t = &o->p->tensors[i];
-
-        if (t->kind == PDL_PLAN_WEIGHT && in_stage(o, i, stage) &&
-            o->p->model->tensors[t->model_tensor].kind == PDL_TENSOR_WEIGHT)
-            weights += size_of(o, i, rank);
-    }
-    if (2 * (act + weights) <= out->allocated_bytes)
-        return;
-    out->allocated_bytes = 2 * (act + weights);
-    out->activations_bytes = 2 * act;
-    out->weights_bytes = weights;
-    out->gradients_bytes = weights;
+    for (int i = 0; inside && f && f->fused && i + 1 < m->nnodes; i++)
+        if (strcmp(m->nodes[i].op->name, "silu") == 0 &&
+            strcmp(m->nodes[i + 1].op->name, "mul") == 0)
+            inside[m->nodes[i].out[0]] = true;
+    return inside;
 }
 
 static void sizes(const struct oracle *o, int stage, int64_t rank,
-                  int64_t *size)
+                  const bool *inside, int64_t *size)
 {
-    for (int i = 0; i < o->p->ntensors; i++)
-        size[i] = o->p->tensors[i].stage % o->p->lanes == stage % o->p->lanes
-                      ? size_of(o, i, rank)
-                      : 0;
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        bool mine = t->stage % o->p->lanes == stage % o->p->lanes;
+        bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
+                     inside[t->model_tensor];
+
+        size[i] = mine && !again ? size_of(o, i, rank) : 0;
+    }
+}
+
+/* What the allocator reserves, and what the device holds beside it. */
+static void fill_device(const struct oracle *o, struct pdl_projection *out)
+{
+    const struct pdl_framework *f =
+        o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
+
+    out->reserved_bytes = out->allocated_bytes;
+    if (f)
+        out->reserved_bytes +=
+            (int64_t)((double)out->activations_bytes * f->fragments);
+    out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
 }
 
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
@@ -256,9 +381,10 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
     int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
+    const bool *inside = find_inside(o);
     struct oracle_ranks r;
 
-    if (!size)
+    if (!size || !inside)
         return false;
     for (int s = 0; s < o->p->nstages; s++) {
         oracle_find_ranks(o, s, &r);
@@ -266,15 +392,14 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
             if (r.like[i] != i)
                 continue;
             if (o->p->strategy->memory_paper) {
-                by_paper(o, s, r.rank[i], size, out);
+                oracle_memory_paper(o, s, r.rank[i], size, out);
             } else if (s < o->p->lanes) {
-                sizes(o, s, r.rank[i], size);
-                by_lifetimes(o, s, size, out);
+                sizes(o, s, r.rank[i], inside, size);
+                by_lifetimes(o, s, r.rank[i], size, out);
             }
         }
     }
-    out->reserved_bytes = out->allocated_bytes;
-    out->peak_bytes = out->reserved_bytes;
+    fill_device(o, out);
     out->capacity_bytes =
         (int64_t)((double)o->sys->pe.memory_bytes *
                   (o->sys->pe.memory_usable > 0 ? o->sys->pe.memory_usable

@@ -31,6 +31,14 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
+struct oracle;
+/* from the forward operation of a node; false: it is no plain attention */
+bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
+                            struct pdl_shape *s);
+/* compute_unfused.c: attention that stores its scores; bytes of those that
+ * backward needs of one */
+double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
+double oracle_score_bytes(const struct oracle *o);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);
@@ -67,6 +75,7 @@ struct oracle {
     const struct pdl_oracle_options *opt;
     struct pdl_err *err;
     struct oracle_pe pe;
+    struct oracle_pe pe16; /* what 8-bit arithmetic leaves to 16 bits; pe */
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
@@ -98,6 +107,8 @@ struct oracle_changed {
 };
 void oracle_leave_out(struct oracle *o, struct oracle_changed *c);
 
+/* project.c: the PE at the job's precision, effects left out */
+void oracle_settle(struct oracle *o, struct oracle_changed *c);
 /* project.c: pdl_project, and what happened when (record may be NULL) */
 enum pdl_status oracle_project(const struct pdl_plan *plan,
                                const struct pdl_system *sys,
@@ -118,11 +129,29 @@ bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
 
 /* host time to issue one kernel that the device waits for; 0: hidden */
 double oracle_host_call(const struct oracle *o);
+/* width of products that read what this one does over its own; 1: alone */
+double oracle_shared(const struct oracle *o, int node);
+/* does an ADD join gradients of products that are one? */
+bool oracle_joins_fused(const struct oracle *o, const struct pdl_plan_op *add);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
 /* gradient: it is part of the exchange after backward */
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows);
+bool oracle_is_weight_traffic(const struct oracle *o, int op);
+int64_t oracle_tensor_ranks(const struct oracle *o);
+/* comm_habits.c: a layer's collective inside a node, and the traffic of ZeRO 3,
+ * by measurement or habit; < 0: there is none. The part of its bytes that a
+ * collective of a sequence's shards shows. A message to another stage. */
+double oracle_inside_measured(const struct oracle *o,
+                              enum pdl_plan_op_kind kind, int level, double n,
+                              double in, double out);
+double oracle_zero_alone(const struct oracle *o, int op, int level, double n,
+                         double bytes);
+double oracle_sequence_part(const struct oracle *o,
+                            const struct pdl_plan_op *x);
+double oracle_send(const struct oracle *o, const struct oracle_wire *w,
+                   double bytes);
 /* comm.c: ranks of a group in the node of one of them; the rate inside */
 int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
                            int64_t rank);
@@ -154,7 +183,9 @@ int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* io.c: seconds that reading, staging and opening files add to the rest of the
  * step */
 double oracle_io(const struct oracle *o, double rest_s);
-/* memory.c */
+/* memory.c; memory_paper.c: the papers' closed form for one rank */
+void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
+                         int64_t *size, struct pdl_projection *out);
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
 
 #endif

@@ -18,6 +18,8 @@ struct stage_time {
     double forward_comm, backward_comm; /* inside forward and backward */
     double forward_send, backward_send; /* to other stages, inside those */
     double exposed_gradients; /* exchange that backward does not hide */
+    int64_t calls;            /* kernels that the host issued, not counting
+                                 collectives, which are one call */
 };
 
 /* Ranks that do what an earlier one does add nothing; a collective must also
@@ -83,20 +85,6 @@ static bool is_comm(enum pdl_plan_op_kind kind)
            kind != PDL_PLAN_OP_SLICE;
 }
 
-/* ZeRO: weights on their way to a layer, gradients on their way to their
- * parts. A gather may start when the one before it did, one block ahead. */
-static bool is_weight_traffic(const struct oracle *o, int op)
-{
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    enum pdl_plan_kind kind =
-        x->nin > 0 ? o->p->tensors[x->in[0]].kind : PDL_PLAN_ACTIVATION;
-
-    return (x->kind == PDL_PLAN_OP_ALLGATHER && kind == PDL_PLAN_WEIGHT) ||
-           ((x->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
-             x->kind == PDL_PLAN_OP_ALLREDUCE) &&
-            kind == PDL_PLAN_WEIGHT_GRADIENT);
-}
-
 static double inputs_ready(const struct oracle *o, int op,
                            const struct streams *c)
 {
@@ -114,7 +102,7 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            double seconds, struct streams *c)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-    bool traffic = phase != UPDATE && is_weight_traffic(o, op);
+    bool traffic = phase != UPDATE && oracle_is_weight_traffic(o, op);
     bool exchange = traffic || (phase == UPDATE &&
                                 (is_comm(kind) || kind == PDL_PLAN_OP_RECV));
     double *stream = exchange ? &c->network : &c->compute;
@@ -122,7 +110,7 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
 
     if (exchange && !c->overlap && c->compute > start)
         start = c->compute;
-    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) {
+    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
     }
@@ -168,6 +156,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
                 c->compute += copy;
             }
             run_on_streams(o, op, phase, s, c);
+            t->calls += s > 0 && !comm;
             if (!comm) {
                 *compute += s;
                 if (phase == BACKWARD && is_forward(&o->p->ops[op]))
@@ -178,7 +167,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
             *busy += s;
             if (busy == &t->layer_comm && level > 0)
                 t->layer_between += s;
-            if (phase != UPDATE && is_weight_traffic(o, op))
+            if (phase != UPDATE && oracle_is_weight_traffic(o, op))
                 continue; /* what is not hidden shows as waiting */
             if (phase == FORWARD)
                 t->forward_comm += s;
@@ -203,6 +192,21 @@ static double waiting(double took, double work)
     return took - work > 1e-9 * took ? took - work : 0;
 }
 
+/* The host issues kernels ahead of the device; whichever is slower sets the
+ * pace, and where they are close, now the one and now the other: a norm of
+ * fifth power, from step times of small models (vTrain, MICRO 2024). Returns
+ * what the device waits. */
+static double host_wait(const struct oracle *o, double device, int64_t calls)
+{
+    double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
+                      ? (double)calls * o->opt->framework->issue_s
+                      : 0;
+
+    return host > 0 && device > 0
+               ? device * (pow(1 + pow(host / device, 5), .2) - 1)
+               : 0;
+}
+
 static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
@@ -217,10 +221,13 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
     add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
     forward_end = c.compute;
     t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
+    t->forward += host_wait(o, forward_end, t->calls);
+    t->calls = 0;
     add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
     backward_end = c.compute;
     t->backward_comm +=
         waiting(backward_end - forward_end, t->backward + t->backward_comm);
+    t->backward += host_wait(o, backward_end - forward_end, t->calls);
     add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
     t->exposed_gradients = c.compute - backward_end - t->update;
     if (t->exposed_gradients < 1e-12 * c.compute)
@@ -398,6 +405,34 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
                    (out->step_s * (double)out->pes * peak);
 }
 
+/* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
+ * of long rows; what all rows approach is a bit more). */
+static void older_attention(const struct oracle *o, struct pdl_kernels *k)
+{
+    const char *arch = o->sys->pe.arch;
+
+    if (!o->opt->framework || !o->opt->framework->flash2 || !arch ||
+        strcmp(arch, "hopper") != 0)
+        return;
+    k->attention_forward = fmin(k->attention_forward, .37);
+    k->attention_backward = fmin(k->attention_backward, .32);
+}
+
+void oracle_settle(struct oracle *o, struct oracle_changed *c)
+{
+    bool eight = o->opt->precision == PDL_PREC_FP8;
+
+    oracle_pe_settle(&o->sys->pe, o->opt->precision, &o->pe);
+    if (eight)
+        oracle_pe_settle(&o->sys->pe, PDL_PREC_BF16, &o->pe16);
+    oracle_leave_out(o, c);
+    if (eight)
+        o->pe16.flat = o->pe.flat;
+    else
+        o->pe16 = o->pe;
+    older_attention(o, &o->pe16.k);
+}
+
 enum pdl_status oracle_project(const struct pdl_plan *plan,
                                const struct pdl_system *sys,
                                const struct pdl_oracle_options *opt,
@@ -423,8 +458,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                         (long long)pdl_system_pes(sys));
     if (oracle_allreduce_known(&o, err) != PDL_OK)
         return PDL_EINVAL;
-    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
-    oracle_leave_out(&o, &changed);
+    oracle_settle(&o, &changed);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
@@ -484,8 +518,7 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
     struct oracle_changed changed;
 
-    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
-    oracle_leave_out(&o, &changed);
+    oracle_settle(&o, &changed);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
         int level;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files of measured training steps (schema paradl.runs/1). Runs without a
- * measured step are passed over; what else is in a run is left alone. */
+ * measured step or memory are passed over; what else is in a run is left
+ * alone. */
 #include "oracle_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const double LONGEST_S = 1e9;
+static const double LONGEST_S = 1e9, MOST_BYTES = 1e18;
 
 const char *const pdl_run_keys[] = {"id",       "set",  "model",     "system",
                                     "strategy", "axes", "framework", NULL};
@@ -60,16 +61,49 @@ static bool wanted(const struct pdl_select *s, const struct pdl_run *r)
     return true;
 }
 
-/* 0 where it was not measured. */
-static enum pdl_status seconds(const struct pdl_doc *measured, const char *key,
-                               double *out, struct pdl_err *err)
+/* 0 where the map has none. */
+static enum pdl_status number(const struct pdl_doc *map, const char *key,
+                              double most, double *out, struct pdl_err *err)
 {
-    const struct pdl_doc *d = measured && measured->kind == PDL_DOC_MAP
-                                  ? pdl_doc_get(measured, key)
-                                  : NULL;
+    const struct pdl_doc *d =
+        map && map->kind == PDL_DOC_MAP ? pdl_doc_get(map, key) : NULL;
 
     *out = 0;
-    return d ? pdl_doc_num(d, PDL_UNIT_NONE, 0, LONGEST_S, out, err) : PDL_OK;
+    return d ? pdl_doc_num(d, PDL_UNIT_NONE, 0, most, out, err) : PDL_OK;
+}
+
+static enum pdl_status read_numbers(const struct pdl_doc *measured,
+                                    struct pdl_run *r, struct pdl_err *err)
+{
+    const struct {
+        const char *key;
+        double most, *out;
+    } n[] = {
+        {"step_s", LONGEST_S, &r->step_s},
+        {"compute_s", LONGEST_S, &r->compute_s},
+        {"comm_s", LONGEST_S, &r->comm_s},
+        {"allocated_bytes", MOST_BYTES, &r->allocated_bytes},
+        {"reserved_bytes", MOST_BYTES, &r->reserved_bytes},
+        {"device_bytes", MOST_BYTES, &r->device_bytes},
+    };
+    enum pdl_status st = PDL_OK;
+
+    for (size_t i = 0; i < sizeof n / sizeof n[0] && st == PDL_OK; i++)
+        st = number(measured, n[i].key, n[i].most, n[i].out, err);
+    return st;
+}
+
+static bool is_true(const struct pdl_doc *map, const char *key)
+{
+    const char *text = text_of(map, key);
+
+    return text && strcmp(text, "true") == 0;
+}
+
+static bool is_measured(const struct pdl_run *r)
+{
+    return r->step_s > 0 || r->allocated_bytes > 0 || r->reserved_bytes > 0 ||
+           r->device_bytes > 0;
 }
 
 static enum pdl_status read_run(pdl_arena *a, const struct pdl_doc *d,
@@ -92,15 +126,16 @@ static enum pdl_status read_run(pdl_arena *a, const struct pdl_doc *d,
                           .strategy = text_of(d, "strategy"),
                           .precision = text_of(d, "precision"),
                           .optimizer = text_of(d, "optimizer"),
-                          .framework = text_of(options, "framework")};
+                          .framework = text_of(options, "framework"),
+                          .attention = text_of(options, "attention"),
+                          .dropout = text_of(options, "dropout"),
+                          .gradient_dtype = text_of(options, "gradient_dtype"),
+                          .compile = is_true(options, "compile"),
+                          .async_tensor = is_true(options, "async_tensor")};
     if (!r->id || !r->model || !r->strategy || !batch)
         return pdl_doc_fail(d, err, "a run needs id, model, strategy, batch");
-    st = seconds(measured, "step_s", &r->step_s, err);
-    if (st == PDL_OK)
-        st = seconds(measured, "compute_s", &r->compute_s, err);
-    if (st == PDL_OK)
-        st = seconds(measured, "comm_s", &r->comm_s, err);
-    if (st != PDL_OK || !(r->step_s > 0))
+    st = read_numbers(measured, r, err);
+    if (st != PDL_OK || !is_measured(r))
         return st;
     r->axes = pdl_strategy_axes(a, r->strategy);
     return pdl_doc_int(batch, 1, INT64_MAX / 2, &r->batch, err);
@@ -125,7 +160,7 @@ enum pdl_status pdl_runs_read(pdl_arena *a, const struct pdl_doc *doc,
 
         if (st != PDL_OK)
             return st;
-        out->n += r->step_s > 0 && wanted(select, r);
+        out->n += is_measured(r) && wanted(select, r);
     }
     return PDL_OK;
 }

@@ -74,6 +74,9 @@ static enum pdl_status price(const struct search *s, pdl_arena *a,
 {
     struct pdl_plan_options po = {.batch = s->opt->batch,
                                   .dtype = s->opt->dtype,
+                                  .split = s->oracle->framework
+                                               ? s->oracle->framework->split
+                                               : PDL_SPLIT_WORK,
                                   .allow_empty = s->opt->allow_empty};
     struct pdl_strategy *strategy = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_plan *plan;

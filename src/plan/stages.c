@@ -3,7 +3,10 @@
  * Cutting a network into pipeline stages: consecutive nodes, the largest
  * stage as small as possible. Work is FLOPs plus the elements made, so that
  * layers without FLOPs are not free. The classic problem of linear
- * partitioning, solved exactly by bisection on the bound. */
+ * partitioning, solved exactly by bisection on the bound.
+ *
+ * Frameworks count repeated blocks instead: what lies before the first goes to
+ * the first stage, what lies after the last to the last stage. */
 #include "plan_priv.h"
 
 static int64_t work_of(const struct pdl_model *m, int node)
@@ -39,14 +42,62 @@ static int64_t pack(const int64_t *work, int n, int64_t bound, int64_t stages,
     return used;
 }
 
+static bool in_block(const struct pdl_model *m, int node)
+{
+    const char *name = m->nodes[node].name;
+
+    return (node > 0 && plan_same_block(m->nodes[node - 1].name, name)) ||
+           (node + 1 < m->nnodes &&
+            plan_same_block(m->nodes[node + 1].name, name));
+}
+
+/* Blocks before a node; after all of them: their number. */
+static int64_t count_blocks(const struct pdl_model *m, int node)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < node; i++)
+        n += in_block(m, i) &&
+             !plan_same_block(m->nodes[i].name, m->nodes[i + 1].name);
+    return n + in_block(m, node);
+}
+
+/* False: it has fewer blocks than stages. */
+static bool split_blocks(const struct pdl_model *m, int64_t stages, bool greedy,
+                         int *stage)
+{
+    int64_t all = count_blocks(m, m->nnodes - 1), done = 0, at = 0, share;
+
+    if (m->nnodes < 2 || all < stages)
+        return false;
+    share = (all + stages - 1) / stages;
+    for (int i = 0; i < m->nnodes; i++) {
+        bool last = in_block(m, i) &&
+                    (i + 1 == m->nnodes ||
+                     !plan_same_block(m->nodes[i].name, m->nodes[i + 1].name));
+        int64_t end = greedy ? (at + 1) * share : (at + 1) * all / stages;
+
+        stage[i] = (int)at;
+        done += last;
+        if (last && at + 1 < stages && done < all &&
+            (done >= end || all - done < stages - at))
+            at++;
+    }
+    return at + 1 == stages;
+}
+
 enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
-                            int64_t stages, int *stage, struct pdl_err *err)
+                            int64_t stages, enum pdl_split split, int *stage,
+                            struct pdl_err *err)
 {
     int64_t *work = PDL_NEW(a, int64_t, m->nnodes + 1), lo = 0, hi = 0;
 
     if (stages > m->nnodes)
         return pdl_fail(err, PDL_EINVAL, "pipe=%lld: %s has only %d layers",
                         (long long)stages, m->name, m->nnodes);
+    if (split != PDL_SPLIT_WORK &&
+        split_blocks(m, stages, split == PDL_SPLIT_GREEDY, stage))
+        return PDL_OK;
     if (!work)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int i = 0; i < m->nnodes; i++) {

@@ -12,3 +12,18 @@ $p --strategy data=64,compress=topk:0.01 --batch 2048; echo "rc $?"
 $p --strategy dta=64 --batch 2048; echo "rc $?"
 $p --batch 2048; echo "rc $?"
 $p --strategy data=4 --batch 4096 | sed -n '/^It fits/,$p'; echo "rc ${PIPESTATUS[0]}"
+gpt="gpt:layers=2,hidden=256,heads=4,ffn=1024,vocab=512,seq=128"
+"$paradl" project $gpt --system dgx-a100 --strategy data=2 --batch 4 --attention fused; echo "rc $?"
+"$paradl" project $gpt --system dgx-a100 --strategy data=2 --batch 4 --dropout 2; echo "rc $?"
+step() {
+    "$paradl" project $gpt --system dgx-a100 --strategy data=2 --batch 64 --json "$@" |
+        awk -F'[:,]' '/"step_s"/ { print $2; exit }'
+}
+slower() { # TEXT A B
+    awk -v a="$2" -v b="$3" -v t="$1" 'BEGIN { print t, (a > b ? "is slower" : "is no slower") }'
+}
+flash=$(step) unfused=$(step --attention unfused)
+slower "attention that stores scores" "$unfused" "$flash"
+slower "dropout" "$(step --attention unfused --dropout 0.1)" "$unfused"
+slower "a framework whose host is slow" "$(step --framework megatron-deepspeed --dropout 0)" "$flash"
+slower "torchtitan that does not compile" "$(step --framework torchtitan)" "$(step --framework torchtitan --compile)"

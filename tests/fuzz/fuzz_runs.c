@@ -22,8 +22,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 abort();
         } else {
             for (int i = 0; i < runs.n; i++)
-                if (!(runs.run[i].step_s > 0) || runs.run[i].batch < 1 ||
-                    !runs.run[i].axes)
+                if (!(runs.run[i].step_s > 0 ||
+                      runs.run[i].allocated_bytes > 0 ||
+                      runs.run[i].reserved_bytes > 0 ||
+                      runs.run[i].device_bytes > 0) ||
+                    runs.run[i].batch < 1 || !runs.run[i].axes)
                     abort();
         }
     }

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Published training runs of other machines, against the oracle.
+
+Runs `paradl validate --measured FILE --json` on the files of published runs
+beside the sources (../shared/data/runs) and holds the mean error of each set,
+of step times and of memory, to what was reached (doc/accuracy.md), rounded up;
+the bars that were wanted are no lower. Where the files are not there, it says
+so and is skipped.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
+                    "..", "shared", "data", "runs")
+
+# set: largest mean error of step times, in %
+STEPS = {
+    "megatron_sc21_table1": 6, "megatron_sc21_table2": 5,
+    "korthikanti_table5": 3, "vtrain_multi": 8, "vtrain_single": 10,
+    "bloom_topology_sweep": 7, "simumax_b200": 6,
+    "torchtitan_llama31_h100": 9, "dle_resnet50": 10,
+}
+# the same of memory
+MEMORY = {
+    "simumax_b200": 3, "bloom_topology_sweep": 9,
+    "torchtitan_llama31_h100": 10, "megatron_golden": 5,
+}
+SPEARMAN, REGRET = 0.8, 0.03
+
+
+def validate(paradl, name):
+    done = subprocess.run([paradl, "validate", "--json", "--measured",
+                           os.path.join(DATA, name)], capture_output=True,
+                          text=True, check=True)
+    refused = [x for x in done.stderr.splitlines() if "not projected" in x]
+    return json.loads(done.stdout), refused
+
+
+def ranks(x):
+    """Ties share the mean of their places."""
+    order = sorted(x)
+    last = {v: i for i, v in enumerate(order)}
+    first = {v: i for i, v in reversed(list(enumerate(order)))}
+    return [(first[v] + last[v]) / 2 for v in x]
+
+
+def spearman(a, b):
+    a, b = ranks(a), ranks(b)
+    ma, mb = sum(a) / len(a), sum(b) / len(b)
+    cov = sum((p - ma) * (q - mb) for p, q in zip(a, b))
+    return cov / (sum((p - ma) ** 2 for p in a) *
+                  sum((q - mb) ** 2 for q in b)) ** .5
+
+
+def errors(rows, projected, measured):
+    out = {}
+    for r in rows:
+        if r.get(measured) and r.get(projected):
+            out.setdefault(r["set"], []).append(
+                100 * abs(r[projected] / r[measured] - 1))
+    return {k: sum(v) / len(v) for k, v in out.items()}
+
+
+def hold(what, found, bars):
+    bad = 0
+    for name, bar in bars.items():
+        if name not in found:
+            continue
+        miss = found[name] > bar
+        bad += miss
+        print(f"{what:7} {name:26} {found[name]:5.1f} % of {bar} %"
+              f"{'  MISSED' if miss else ''}")
+    return bad
+
+
+def order_of_bloom(rows):
+    """Within equal hidden size."""
+    by, bad = {}, 0
+    for r in rows:
+        if r["set"] == "bloom_topology_sweep":
+            by.setdefault(re.search(r"hidden=(\d+)", r["model"])[1],
+                          []).append(r)
+    for hidden, group in by.items():
+        s = spearman([r["projected_s"] for r in group],
+                     [r["measured_s"] for r in group])
+        print(f"BLOOM   hidden {hidden}: Spearman {s:.2f}")
+        bad += s < SPEARMAN
+    return bad
+
+
+def main():
+    if not os.path.exists(os.path.join(DATA, "llm.json")):
+        print("SKIPPED: no published runs beside the sources:", DATA)
+        return 77
+    bad = 0
+    for name in ("llm.json", "cnn.json"):
+        found, refused = validate(sys.argv[1], name)
+        for line in refused:
+            print(line)
+        bad += len(refused)
+        bad += hold("step", errors(found["rows"], "projected_s", "measured_s"),
+                    STEPS)
+        bad += hold("memory", errors(found["rows"], "projected_bytes",
+                                     "measured_bytes"), MEMORY)
+        if name == "llm.json":
+            bad += order_of_bloom(found["rows"])
+            print(f"regret  {found['regret']:.3f}, intervals hold "
+                  f"{found['coverage']:.2f}, width {found['median_width']:.2f}")
+            bad += found["regret"] > REGRET
+            bad += not .7 <= found["coverage"] <= .9
+            bad += found["median_width"] > .3
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
