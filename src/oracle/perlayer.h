@@ -1,0 +1,99 @@
+/* Shared by the per-layer search: units of layers, what they cost, and the
+ * choice of one candidate for each. */
+#ifndef ORACLE_PERLAYER_H
+#define ORACLE_PERLAYER_H
+
+#include "oracle_priv.h"
+
+/* ---- choice.c: one of k for each of n ------------------------------------- */
+
+/* The cost of two neighbours, [choice of u][choice of v]; several of a pair
+ * add up. INFINITY: not together. */
+struct oracle_pair {
+    int u, v;
+    const double *cost;
+};
+struct oracle_choice {
+    int n, k;
+    const double *own; /* [n][k]; INFINITY: not this one */
+    int npairs;
+    const struct oracle_pair *pair;
+};
+double oracle_choice_cost(const struct oracle_choice *c, const int *pick);
+/* The cheapest picks; INFINITY: there are none, or no memory. Exact where the
+ * pairs are a series-parallel graph; *exact false: elsewhere some neighbours
+ * were made to pick alike. Of equals the first pick. */
+double oracle_choice_solve(pdl_arena *a, const struct oracle_choice *c,
+                           int *pick, bool *exact);
+
+/* ---- perlayer_units.c: what decides together -------------------------------- */
+
+/* A read of a tensor that another unit makes. */
+struct oracle_port {
+    int node, operand; /* of the part */
+    int tensor;        /* of the part */
+    int from;          /* unit that makes it */
+    int from_tensor;   /* there */
+};
+/* A weighted layer and what follows it, as a model of its own. */
+struct oracle_unit {
+    int class; /* the first unit that is equal to it */
+    int nnodes;
+    const int *node; /* of the whole model */
+    const struct pdl_model *part;
+    const bool *gradients; /* inputs of the part that need one */
+    bool last;             /* it makes what no layer reads: the loss */
+    int nports;
+    struct oracle_port *port;
+};
+struct oracle_units {
+    const struct pdl_model *model; /* repeated blocks written out */
+    int n;
+    struct oracle_unit *unit;
+    int *unit_of; /* of each node */
+};
+enum pdl_status oracle_units_make(pdl_arena *a, const struct pdl_model *model,
+                                  struct oracle_units *out,
+                                  struct pdl_err *err);
+
+/* ---- perlayer_cost.c: what they cost ------------------------------------------ */
+
+struct oracle_layers {
+    pdl_arena *arena;
+    const struct pdl_system *sys;
+    const struct pdl_oracle_options *oracle;
+    const struct pdl_search_options *opt;
+    struct oracle_units units;
+    int k; /* candidates, all of the mesh */
+    const char *const *text;
+    struct pdl_strategy *strategy; /* [k] */
+    struct pdl_mesh mesh;          /* fine enough for all of them */
+    /* [unit][k] seconds: computing and exchanges of layers; exchange of
+     * gradients, as a part of full buckets; bytes at the worst operation */
+    double *step, *exchange, *bytes;
+    bool *falls_back; /* [unit][k]: an axis finds nothing to cut there */
+    int npairs;
+    struct oracle_pair *pair;
+    int64_t lowered, moves; /* plans lowered, redistributions priced */
+};
+/* Fills everything from step on. */
+enum pdl_status oracle_layers_price(struct oracle_layers *x,
+                                    struct pdl_err *err);
+
+/* ---- perlayer.c ---------------------------------------------------------------- */
+
+/* The candidates of the model on the options' PEs whose axes nest in one
+ * chain of divisors (the which-th); false: there is no such chain. */
+bool oracle_layers_space(struct oracle_layers *x, int which,
+                         struct pdl_err *err);
+/* The strategy that gives unit u candidate pick[u]: NULL: it needs more than
+ * PDL_MAX_CLAUSES clauses, or no memory. */
+const char *oracle_layers_write(const struct oracle_layers *x, const int *pick);
+/* The problem with gradient exchanges counted by `exposed`, bytes at
+ * `s_per_byte`, and a switch of candidates at `s_per_switch`. */
+enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
+                                      const double weight[3],
+                                      struct oracle_choice *out,
+                                      struct pdl_err *err);
+
+#endif
