@@ -110,9 +110,8 @@ static enum pdl_status by_layers(struct search *s,
                                  const struct pdl_search_options *opt,
                                  struct pdl_err *err)
 {
-    enum pdl_status st =
-        pdl_search_layers(s->arena, s->j->model, &s->j->sys, &s->j->oracle, opt,
-                          &s->layers, err);
+    enum pdl_status st = pdl_search_layers(s->arena, s->j->model, &s->j->sys,
+                                           &s->j->oracle, opt, &s->layers, err);
     const struct pdl_layers_result *l = &s->layers;
     struct pdl_found *list = PDL_NEW(s->arena, struct pdl_found, 2);
 

@@ -82,8 +82,7 @@ static void verdict(const struct pdl_layers_result *l)
     else if (l->better)
         pdl_puts(cli_out(), "no strategy for all layers fits; by layer:\n");
     else if (l->layered.priced)
-        pdl_puts(cli_out(),
-                 "no choice by layer was better; for all layers:\n");
+        pdl_puts(cli_out(), "no choice by layer was better; for all layers:\n");
     else
         pdl_puts(cli_out(), "no choice by layer is possible; for all:\n");
 }

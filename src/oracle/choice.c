@@ -45,8 +45,9 @@ double oracle_choice_cost(const struct oracle_choice *c, const int *pick)
     for (int i = 0; i < c->n; i++)
         sum += c->own[(int64_t)i * c->k + pick[i]];
     for (int e = 0; e < c->npairs; e++)
-        sum += c->pair[e].cost[(int64_t)pick[c->pair[e].u] * c->k +
-                               pick[c->pair[e].v]];
+        sum +=
+            c->pair[e]
+                .cost[(int64_t)pick[c->pair[e].u] * c->k + pick[c->pair[e].v]];
     return sum;
 }
 
@@ -77,7 +78,7 @@ static void add_edge(struct solver *s, int u, int v, const double *cost)
     if (!e) {
         e = &s->edge[s->nedges++];
         *e = (struct edge){u < v ? u : v, u < v ? v : u,
-                           PDL_NEW(s->arena, double, (int64_t)k * k)};
+                           PDL_NEW(s->arena, double, (int64_t)k *k)};
         s->failed = s->failed || !e->cost;
         s->degree[u]++;
         s->degree[v]++;
@@ -151,7 +152,7 @@ static void take_middle(struct solver *s, int unit)
 {
     int x, y, k = s->k;
     struct edge *e = edge_of(s, unit, &x), left, right;
-    double *cost = PDL_NEW(s->arena, double, (int64_t)k * k);
+    double *cost = PDL_NEW(s->arena, double, (int64_t)k *k);
     struct gone *g;
 
     left = *e;
@@ -167,8 +168,8 @@ static void take_middle(struct solver *s, int unit)
         cost[i] = INFINITY;
     for (int c = 0; c < k; c++)
         for (int a = 0; a < k; a++) {
-            double first = s->own[(int64_t)unit * k + c] +
-                           cost_at(s, &left, unit, c, a);
+            double first =
+                s->own[(int64_t)unit * k + c] + cost_at(s, &left, unit, c, a);
 
             if (isinf(first))
                 continue;
@@ -189,14 +190,14 @@ static void join_neighbour(struct solver *s, int unit)
 {
     int x, y, k = s->k;
     struct edge *e = edge_of(s, unit, &x), kept = *e;
-    double *cost = PDL_NEW(s->arena, double, (int64_t)k * k);
+    double *cost = PDL_NEW(s->arena, double, (int64_t)k *k);
     struct gone *g;
 
     drop_edge(s, e);
     s->failed = s->failed || !cost;
     for (int a = 0; a < k; a++)
-        s->own[(int64_t)x * k + a] += s->own[(int64_t)unit * k + a] +
-                                      cost_at(s, &kept, unit, a, a);
+        s->own[(int64_t)x * k + a] +=
+            s->own[(int64_t)unit * k + a] + cost_at(s, &kept, unit, a, a);
     while (!s->failed && (e = edge_of(s, unit, &y))) {
         kept = *e;
         drop_edge(s, e);
@@ -234,8 +235,7 @@ static int fewest(const struct solver *s)
     int best = -1;
 
     for (int i = 0; i < s->n; i++)
-        if (s->degree[i] >= 0 &&
-            (best < 0 || s->degree[i] < s->degree[best]))
+        if (s->degree[i] >= 0 && (best < 0 || s->degree[i] < s->degree[best]))
             best = i;
     return best;
 }
@@ -261,7 +261,7 @@ double oracle_choice_solve(pdl_arena *a, const struct oracle_choice *c,
         return INFINITY;
     for (int i = s.ngone - 1; i >= 0; i--) {
         const struct gone *g = &s.gone[i];
-        int at = g->x < 0 ? 0
+        int at = g->x < 0   ? 0
                  : g->y < 0 ? pick[g->x]
                             : pick[g->x] * c->k + pick[g->y];
 

@@ -130,8 +130,8 @@ static enum pdl_status list_texts(struct oracle_layers *x,
     x->strategy = space->failed
                       ? NULL
                       : PDL_NEW(x->arena, struct pdl_strategy, space->n + 1);
-    x->text = x->strategy ? PDL_NEW(x->arena, const char *, space->n + 1)
-                          : NULL;
+    x->text =
+        x->strategy ? PDL_NEW(x->arena, const char *, space->n + 1) : NULL;
     return x->text ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
@@ -293,7 +293,8 @@ enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
 
 /* ---- the search ---------------------------------------------------------------------- */
 
-struct try {
+struct
+try {
     struct pdl_found found;
     double hidden_s, exposed_s;
     int clauses, k, npairs;
@@ -403,8 +404,8 @@ static bool is_better(const struct pdl_found *a, const struct pdl_found *b)
 
 static enum pdl_status price_tries(struct search *s, struct pdl_err *err)
 {
-    bool done = pdl_parallel(s->n - s->priced, s->x.opt->threads, price_body,
-                             s);
+    bool done =
+        pdl_parallel(s->n - s->priced, s->x.opt->threads, price_body, s);
     struct pdl_layers_result *r = s->out;
 
     if (!done)
@@ -453,8 +454,7 @@ static enum pdl_status search_mesh(struct search *s, struct pdl_err *err)
         st = choose(s, exposed[i], 0, err);
     if (st == PDL_OK)
         st = price_tries(s, err);
-    if (st != PDL_OK || !s->out->layered.priced ||
-        s->out->layered.x.feasible)
+    if (st != PDL_OK || !s->out->layered.priced || s->out->layered.x.feasible)
         return st;
     scale = s->out->layered.x.step_s / worst_bytes(s);
     for (int i = 0; i < 5 && st == PDL_OK; i++, scale *= 10)
@@ -496,8 +496,8 @@ static enum pdl_status search_layers(struct search *s, struct pdl_err *err)
     s->out->units = s->x.units.n;
     for (int u = 0; u < s->x.units.n; u++)
         s->out->classes += s->x.units.unit[u].class == u;
-    for (int which = 0;
-         st == PDL_OK && oracle_layers_space(&s->x, which, err); which++)
+    for (int which = 0; st == PDL_OK && oracle_layers_space(&s->x, which, err);
+         which++)
         if (s->x.k > 0)
             st = search_mesh(s, err);
     s->out->lowered = s->x.lowered;

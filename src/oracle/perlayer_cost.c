@@ -104,7 +104,7 @@ struct look {
     const struct pdl_plan *p;
     const double *seconds;
     struct priced *out;
-    int *raw, *value; /* of each tensor of the part: plan tensors; -1: none */
+    int *raw, *value;   /* of each tensor of the part: plan tensors; -1: none */
     bool *outer, *read; /* made elsewhere; read in this part */
     int loss;           /* the first operation of the loss */
 };
@@ -265,7 +265,7 @@ static double in_bucket(struct look *k, pdl_arena *a, int op)
 
     n = bytes > 0 ? (limit > 0 ? limit : BUCKET) / bytes : 1;
     n = n < 1 ? 1 : n > MOST_COPIES ? MOST_COPIES : n;
-    ids = PDL_NEW(a, int, n * (x->nin + x->nout));
+    ids = PDL_NEW(a, int, n *(x->nin + x->nout));
     if (!ids)
         return INFINITY;
     for (int64_t c = 0; c < n; c++) {
@@ -328,6 +328,24 @@ static bool look_at(struct look *k, pdl_arena *a)
     return true;
 }
 
+/* Does an axis find nothing to cut in a weighted layer? Such a layer follows
+ * its input instead. Blocks of transformers have such layers anyway. */
+static bool falls_back(const struct look *k)
+{
+    const struct pdl_model *m = k->u->part;
+
+    for (int i = 0; i < k->p->nfallbacks; i++)
+        for (int n = 0; n < m->nnodes; n++) {
+            size_t len = strlen(m->nodes[n].name);
+
+            if (m->nodes[n].op->flops &&
+                strncmp(k->p->fallbacks[i], m->nodes[n].name, len) == 0 &&
+                k->p->fallbacks[i][len] == ':')
+                return true;
+        }
+    return false;
+}
+
 /* Lowers, projects with every operation's seconds recorded, and adds up;
  * false: no memory. What cannot be lowered stays infinite. */
 static bool price_unit(struct oracle_layers *x, pdl_arena *a, int unit, int c,
@@ -369,7 +387,7 @@ static bool price_unit(struct oracle_layers *x, pdl_arena *a, int unit, int c,
     x->step[at] = step;
     x->exchange[at] = exchange;
     x->bytes[at] = (double)projection.allocated_bytes;
-    x->falls_back[at] = k.p->nfallbacks > 0;
+    x->falls_back[at] = falls_back(&k);
     out->ok = true;
     return true;
 }
@@ -433,9 +451,8 @@ static int note_move(struct pricing *p, const struct pdl_plan_tensor *shape,
             return i;
     if (p->nmoves == p->cap) {
         int cap = p->cap ? 2 * p->cap : 1024;
-        void *more =
-            pdl_arena_grow(p->x->arena, p->move, (size_t)p->nmoves,
-                           (size_t)cap, sizeof *p->move);
+        void *more = pdl_arena_grow(p->x->arena, p->move, (size_t)p->nmoves,
+                                    (size_t)cap, sizeof *p->move);
 
         p->failed = !more;
         if (p->failed)
@@ -533,6 +550,19 @@ static bool is_shared(const struct oracle_unit *u, int port,
     return false;
 }
 
+/* A linear layer cuts what it contracts in the units in which its input is
+ * cut already: those of a flattened channel. */
+static void adopt_units(const struct pdl_mesh *m, const struct layout *made,
+                        struct layout *need)
+{
+    for (int f = 0; f < m->nfactors; f++) {
+        int d = need->place.at[f];
+
+        if (d > 0 && made->place.at[f] == d && need->unit[d] == 0)
+            need->unit[d] = made->unit[d];
+    }
+}
+
 static void note_boundary(struct pricing *p, struct boundary *b)
 {
     const struct oracle_unit *u = &p->x->units.unit[b->to];
@@ -544,18 +574,21 @@ static void note_boundary(struct pricing *p, struct boundary *b)
     for (int i = 0; i < k * k; i++) {
         const struct priced *f = &p->priced[(int64_t)b->from * k + i / k];
         const struct priced *t = &p->priced[(int64_t)b->to * k + i % k];
+        struct layout need, grad;
 
         b->forward[i] = b->back[i] = -1;
         if (!f->ok || !t->ok) {
             b->forward[i] = -2;
             continue;
         }
+        need = t->need[b->port];
+        grad = t->grad[b->port];
+        adopt_units(&p->x->mesh, &f->made[b->from_tensor], &need);
+        adopt_units(&p->x->mesh, &f->made[b->from_tensor], &grad);
         if (!is_shared(u, b->port, t->need))
-            b->forward[i] = note_move(p, &y, &f->made[b->from_tensor],
-                                      &t->need[b->port]);
+            b->forward[i] = note_move(p, &y, &f->made[b->from_tensor], &need);
         if (back && !is_shared(u, b->port, t->grad))
-            b->back[i] = note_move(p, &dy, &t->grad[b->port],
-                                   &f->wants[b->from_tensor]);
+            b->back[i] = note_move(p, &dy, &grad, &f->wants[b->from_tensor]);
     }
 }
 
@@ -614,8 +647,8 @@ static bool price_pairs(struct pricing *p)
         for (int i = 0; i < x->units.unit[u].nports && !p->failed; i++) {
             struct boundary *b = find_boundary(p, list, &n, u, i);
 
-            x->pair[x->npairs++] = (struct oracle_pair){
-                x->units.unit[u].port[i].from, u, b->cost};
+            x->pair[x->npairs++] =
+                (struct oracle_pair){x->units.unit[u].port[i].from, u, b->cost};
         }
     if (p->failed || !pdl_parallel(p->nmoves, x->opt->threads, move_body, p))
         return false;
@@ -638,8 +671,8 @@ static bool allocate(struct pricing *p)
     x->falls_back = PDL_NEW(x->arena, bool, all);
     p->priced = PDL_NEW(x->arena, struct priced, all);
     p->class = PDL_NEW(x->arena, int, x->units.n + 1);
-    if (!x->step || !x->exchange || !x->bytes || !x->falls_back ||
-        !p->priced || !p->class)
+    if (!x->step || !x->exchange || !x->bytes || !x->falls_back || !p->priced ||
+        !p->class)
         return false;
     for (int64_t i = 0; i < all; i++)
         x->step[i] = INFINITY;
@@ -655,10 +688,25 @@ static bool allocate(struct pricing *p)
         if (!l)
             return false;
         for (int c = 0; c < x->k; c++, l += 2 * nt + 2 * np)
-            p->priced[(int64_t)u * x->k + c] = (struct priced){
-                false, l, l + nt, l + 2 * nt, l + 2 * nt + np};
+            p->priced[(int64_t)u * x->k + c] =
+                (struct priced){false, l, l + nt, l + 2 * nt, l + 2 * nt + np};
     }
     return true;
+}
+
+/* What a unit that follows its input costs depends on how that lies, and the
+ * notation would say an axis that is none: only where there is no other. */
+static void leave_out_followers(struct oracle_layers *x, int unit)
+{
+    int64_t first = (int64_t)unit * x->k;
+    bool other = false;
+
+    for (int c = 0; c < x->k; c++)
+        other = other ||
+                (isfinite(x->step[first + c]) && !x->falls_back[first + c]);
+    for (int c = 0; c < x->k && other; c++)
+        if (x->falls_back[first + c])
+            x->step[first + c] = INFINITY;
 }
 
 enum pdl_status oracle_layers_price(struct oracle_layers *x,
@@ -670,11 +718,14 @@ enum pdl_status oracle_layers_price(struct oracle_layers *x,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     p->x = x;
     x->npairs = 0;
-    if (!allocate(p) ||
-        !pdl_parallel((int64_t)p->nclasses * x->k, x->opt->threads, unit_body,
-                      p))
+    if (!allocate(p) || !pdl_parallel((int64_t)p->nclasses * x->k,
+                                      x->opt->threads, unit_body, p))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     x->lowered += (int64_t)p->nclasses * x->k;
+    for (int i = 0;
+         i < p->nclasses && strcmp(x->units.model->kind, "transformer") != 0;
+         i++)
+        leave_out_followers(x, p->class[i]);
     for (int u = 0; u < x->units.n; u++)
         for (int c = 0; c < x->k; c++) {
             int64_t at = (int64_t)u * x->k + c;
@@ -685,6 +736,5 @@ enum pdl_status oracle_layers_price(struct oracle_layers *x,
             x->bytes[at] = x->bytes[from];
             x->falls_back[at] = x->falls_back[from];
         }
-    return price_pairs(p) ? PDL_OK
-                          : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    return price_pairs(p) ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

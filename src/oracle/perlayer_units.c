@@ -279,8 +279,8 @@ static bool start(struct build *b)
         for (int k = 0; k < n->nin; k++)
             wants = wants || b->wants[n->in[k]];
         for (int k = 0; k < n->nweights; k++)
-            wants = wants ||
-                    m->tensors[n->weights[k]].kind == PDL_TENSOR_WEIGHT;
+            wants =
+                wants || m->tensors[n->weights[k]].kind == PDL_TENSOR_WEIGHT;
         for (int k = 0; k < n->nout; k++) {
             b->maker[n->out[k]] = i;
             b->wants[n->out[k]] = wants;
@@ -329,8 +329,7 @@ static void find_last(struct build *b)
 }
 
 enum pdl_status oracle_units_make(pdl_arena *a, const struct pdl_model *model,
-                                  struct oracle_units *out,
-                                  struct pdl_err *err)
+                                  struct oracle_units *out, struct pdl_err *err)
 {
     struct build b = {.arena = a, .m = model, .out = out};
 
