@@ -257,10 +257,8 @@ const char *oracle_layers_write(const struct oracle_layers *x, const int *pick)
 
 /* ---- the problem ------------------------------------------------------------------- */
 
-enum { EXPOSED, PER_BYTE, PER_SWITCH };
-
 enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
-                                      const double weight[3],
+                                      const struct oracle_weights *w,
                                       struct oracle_choice *out,
                                       struct pdl_err *err)
 {
@@ -273,10 +271,12 @@ enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
     if (!own || !pair || !other)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int64_t i = 0; i < n; i++)
-        own[i] = x->step[i] + weight[EXPOSED] * x->exchange[i] +
-                 weight[PER_BYTE] * x->bytes[i];
+        own[i] = x->spare[i] && !w->spare
+                     ? INFINITY
+                     : x->step[i] + w->exposed * x->exchange[i] +
+                           w->s_per_byte * x->bytes[i];
     for (int64_t i = 0; i < kk; i++)
-        other[i] = i / x->k == i % x->k ? 0 : weight[PER_SWITCH];
+        other[i] = i / x->k == i % x->k ? 0 : w->s_per_switch;
     for (int i = 0; i < x->npairs; i++) {
         pair[i] = x->pair[i];
         pair[x->npairs + i] =
@@ -286,7 +286,7 @@ enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
         .n = x->units.n,
         .k = x->k,
         .own = own,
-        .npairs = weight[PER_SWITCH] > 0 ? 2 * x->npairs : x->npairs,
+        .npairs = w->s_per_switch > 0 ? 2 * x->npairs : x->npairs,
         .pair = pair};
     return PDL_OK;
 }
@@ -312,10 +312,10 @@ struct search {
 
 static double sum_with(struct search *s, double exposed, struct pdl_err *err)
 {
-    const double weight[3] = {exposed, 0, 0};
+    const struct oracle_weights w = {.exposed = exposed, .spare = true};
     struct oracle_choice c;
 
-    return oracle_layers_problem(&s->x, weight, &c, err) == PDL_OK
+    return oracle_layers_problem(&s->x, &w, &c, err) == PDL_OK
                ? oracle_choice_cost(&c, s->pick)
                : INFINITY;
 }
@@ -351,16 +351,16 @@ static void note(struct search *s, const char *text, bool exact, bool limited,
 }
 
 /* The best choice at these weights that the notation can hold. */
-static enum pdl_status choose(struct search *s, double exposed,
-                              double s_per_byte, struct pdl_err *err)
+static enum pdl_status choose(struct search *s, struct oracle_weights w,
+                              struct pdl_err *err)
 {
-    double weight[3] = {exposed, s_per_byte, 0}, least;
     const char *text = NULL;
     struct oracle_choice c;
+    double least;
     bool exact;
 
     for (int i = 0; i < 48 && !text; i++) {
-        enum pdl_status st = oracle_layers_problem(&s->x, weight, &c, err);
+        enum pdl_status st = oracle_layers_problem(&s->x, &w, &c, err);
 
         if (st != PDL_OK)
             return st;
@@ -368,8 +368,7 @@ static enum pdl_status choose(struct search *s, double exposed,
         if (!isfinite(least))
             return PDL_OK; /* nothing at all is possible */
         text = oracle_layers_write(&s->x, s->pick);
-        weight[PER_SWITCH] =
-            i == 0 ? least / c.n / 1e4 : 2 * weight[PER_SWITCH];
+        w.s_per_switch = i == 0 ? least / c.n / 1e4 : 2 * w.s_per_switch;
         if (text)
             note(s, text, exact, i > 0, err);
     }
@@ -450,15 +449,21 @@ static enum pdl_status search_mesh(struct search *s, struct pdl_err *err)
     enum pdl_status st = oracle_layers_price(&s->x, err);
     double scale;
 
-    for (int i = 0; i < 4 && st == PDL_OK; i++)
-        st = choose(s, exposed[i], 0, err);
+    for (int i = 0; i < 8 && st == PDL_OK; i++)
+        st = choose(
+            s,
+            (struct oracle_weights){.exposed = exposed[i / 2], .spare = i % 2},
+            err);
     if (st == PDL_OK)
         st = price_tries(s, err);
     if (st != PDL_OK || !s->out->layered.priced || s->out->layered.x.feasible)
         return st;
     scale = s->out->layered.x.step_s / worst_bytes(s);
     for (int i = 0; i < 5 && st == PDL_OK; i++, scale *= 10)
-        st = choose(s, .5, scale / 10, err);
+        st = choose(s,
+                    (struct oracle_weights){
+                        .exposed = .5, .s_per_byte = scale / 10, .spare = true},
+                    err);
     return st == PDL_OK ? price_tries(s, err) : st;
 }
 
@@ -487,6 +492,45 @@ static enum pdl_status expand(struct search *s, struct pdl_err *err)
                               : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
+/* Without pipelines large transformers need what saves memory: the choice of
+ * the best for all layers first, then sharded states, then recomputation. It
+ * is one for the whole plan. */
+enum { LEVELS = 3 };
+
+static enum pdl_status set_options(struct search *s, int level,
+                                   struct pdl_err *err)
+{
+    struct pdl_strategy *u = PDL_NEW(s->x.arena, struct pdl_strategy, 1);
+    enum pdl_status st = PDL_OK;
+
+    if (!u)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (s->out->uniform.priced)
+        st = pdl_strategy_parse(s->x.arena, s->out->uniform.strategy, u, err);
+    for (int c = 0; c < s->x.k && st == PDL_OK; c++) {
+        s->x.strategy[c].zero = level > 0 ? 3 : u->zero;
+        s->x.strategy[c].recompute =
+            level > 1 ? PDL_RECOMPUTE_FULL : u->recompute;
+    }
+    return st;
+}
+
+static enum pdl_status search_levels(struct search *s, struct pdl_err *err)
+{
+    bool more = strcmp(s->x.units.model->kind, "transformer") == 0;
+    enum pdl_status st = PDL_OK;
+
+    for (int level = 0; level < (more ? LEVELS : 1) && st == PDL_OK; level++) {
+        if (more)
+            st = set_options(s, level, err);
+        if (st == PDL_OK)
+            st = search_mesh(s, err);
+        if (s->out->layered.priced && s->out->layered.x.feasible)
+            break;
+    }
+    return st;
+}
+
 static enum pdl_status search_layers(struct search *s, struct pdl_err *err)
 {
     enum pdl_status st = expand(s, err);
@@ -499,7 +543,7 @@ static enum pdl_status search_layers(struct search *s, struct pdl_err *err)
     for (int which = 0; st == PDL_OK && oracle_layers_space(&s->x, which, err);
          which++)
         if (s->x.k > 0)
-            st = search_mesh(s, err);
+            st = search_levels(s, err);
     s->out->lowered = s->x.lowered;
     s->out->moves = s->x.moves;
     return st;

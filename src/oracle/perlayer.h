@@ -72,6 +72,7 @@ struct oracle_layers {
      * gradients, as a part of full buckets; bytes at the worst operation */
     double *step, *exchange, *bytes;
     bool *falls_back; /* [unit][k]: an axis finds nothing to cut there */
+    bool *spare;      /* [unit][k]: so, and others do not */
     int npairs;
     struct oracle_pair *pair;
     int64_t lowered, moves; /* plans lowered, redistributions priced */
@@ -89,10 +90,14 @@ bool oracle_layers_space(struct oracle_layers *x, int which,
 /* The strategy that gives unit u candidate pick[u]: NULL: it needs more than
  * PDL_MAX_CLAUSES clauses, or no memory. */
 const char *oracle_layers_write(const struct oracle_layers *x, const int *pick);
-/* The problem with gradient exchanges counted by `exposed`, bytes at
- * `s_per_byte`, and a switch of candidates at `s_per_switch`. */
+/* What a problem counts: the share of gradient exchange that shows, seconds
+ * for a byte and for a switch of candidates; and may layers follow? */
+struct oracle_weights {
+    double exposed, s_per_byte, s_per_switch;
+    bool spare;
+};
 enum pdl_status oracle_layers_problem(const struct oracle_layers *x,
-                                      const double weight[3],
+                                      const struct oracle_weights *w,
                                       struct oracle_choice *out,
                                       struct pdl_err *err);
 

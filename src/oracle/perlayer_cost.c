@@ -669,10 +669,11 @@ static bool allocate(struct pricing *p)
     x->exchange = PDL_NEW(x->arena, double, all);
     x->bytes = PDL_NEW(x->arena, double, all);
     x->falls_back = PDL_NEW(x->arena, bool, all);
+    x->spare = PDL_NEW(x->arena, bool, all);
     p->priced = PDL_NEW(x->arena, struct priced, all);
     p->class = PDL_NEW(x->arena, int, x->units.n + 1);
-    if (!x->step || !x->exchange || !x->bytes || !x->falls_back || !p->priced ||
-        !p->class)
+    if (!x->step || !x->exchange || !x->bytes || !x->falls_back || !x->spare ||
+        !p->priced || !p->class)
         return false;
     for (int64_t i = 0; i < all; i++)
         x->step[i] = INFINITY;
@@ -694,9 +695,9 @@ static bool allocate(struct pricing *p)
     return true;
 }
 
-/* What a unit that follows its input costs depends on how that lies, and the
- * notation would say an axis that is none: only where there is no other. */
-static void leave_out_followers(struct oracle_layers *x, int unit)
+/* What a unit that follows its input costs depends on how that lies: it can
+ * do without where it has another choice. */
+static void find_spare(struct oracle_layers *x, int unit)
 {
     int64_t first = (int64_t)unit * x->k;
     bool other = false;
@@ -704,9 +705,8 @@ static void leave_out_followers(struct oracle_layers *x, int unit)
     for (int c = 0; c < x->k; c++)
         other = other ||
                 (isfinite(x->step[first + c]) && !x->falls_back[first + c]);
-    for (int c = 0; c < x->k && other; c++)
-        if (x->falls_back[first + c])
-            x->step[first + c] = INFINITY;
+    for (int c = 0; c < x->k; c++)
+        x->spare[first + c] = other && x->falls_back[first + c];
 }
 
 enum pdl_status oracle_layers_price(struct oracle_layers *x,
@@ -722,10 +722,6 @@ enum pdl_status oracle_layers_price(struct oracle_layers *x,
                                       x->opt->threads, unit_body, p))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     x->lowered += (int64_t)p->nclasses * x->k;
-    for (int i = 0;
-         i < p->nclasses && strcmp(x->units.model->kind, "transformer") != 0;
-         i++)
-        leave_out_followers(x, p->class[i]);
     for (int u = 0; u < x->units.n; u++)
         for (int c = 0; c < x->k; c++) {
             int64_t at = (int64_t)u * x->k + c;
@@ -736,5 +732,7 @@ enum pdl_status oracle_layers_price(struct oracle_layers *x,
             x->bytes[at] = x->bytes[from];
             x->falls_back[at] = x->falls_back[from];
         }
+    for (int u = 0; u < x->units.n; u++)
+        find_spare(x, u);
     return price_pairs(p) ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

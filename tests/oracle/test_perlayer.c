@@ -224,7 +224,7 @@ static void price(struct small *s, const struct pdl_model *m, int64_t pes,
     assert_int_equal(oracle_layers_price(&s->x, NULL), PDL_OK);
 }
 
-static const double ALL[3] = {1, 0, 0}, NONE[3] = {0, 0, 0};
+static const struct oracle_weights ALL = {.exposed = 1}, NONE = {.exposed = 0};
 
 static void small_networks_equal_brute_force(void **state)
 {
@@ -242,7 +242,8 @@ static void small_networks_equal_brute_force(void **state)
 
         price(&s, m, i % 2 ? 8 : 4, 32);
         assert_int_equal(
-            oracle_layers_problem(&s.x, i % 3 ? ALL : NONE, &c, NULL), PDL_OK);
+            oracle_layers_problem(&s.x, i % 3 ? &ALL : &NONE, &c, NULL),
+            PDL_OK);
         found = oracle_choice_solve(arena, &c, pick, &exact);
         assert_true(exact && isfinite(found));
         assert_true(near(found, brute_force(&c)));
@@ -287,8 +288,8 @@ static struct deviation deviate(uint64_t seed, bool residual, bool plain)
             s.x.strategy[c].bucket_bytes = 1;
         }
         assert_int_equal(oracle_layers_price(&s.x, NULL), PDL_OK);
-        oracle_layers_problem(&s.x, plain ? ALL : NONE, &hidden, NULL);
-        oracle_layers_problem(&s.x, ALL, &exposed, NULL);
+        oracle_layers_problem(&s.x, plain ? &ALL : &NONE, &hidden, NULL);
+        oracle_layers_problem(&s.x, &ALL, &exposed, NULL);
         do {
             double low = oracle_choice_cost(&hidden, pick);
             double high = oracle_choice_cost(&exposed, pick), off;
@@ -352,7 +353,7 @@ static void a_changed_price_changes_the_answer(void **state)
     (void)state;
     r = (struct pdl_rng){.key = 5};
     price(&s, small_model(&r, true), 8, 32);
-    oracle_layers_problem(&s.x, ALL, &c, NULL);
+    oracle_layers_problem(&s.x, &ALL, &c, NULL);
     best = oracle_choice_solve(arena, &c, pick, &exact);
     for (int u = 0; u < c.n; u++) {
         double *own = (double *)c.own + (ptrdiff_t)u * c.k + pick[u];

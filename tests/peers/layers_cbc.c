@@ -71,7 +71,8 @@ int main(int argc, char **argv)
                                         .optimizer_slots = 1};
     struct pdl_search_options opt = {.dtype = PDL_F32};
     struct oracle_layers x = {.arena = a, .oracle = &oracle, .opt = &opt};
-    double weight[3] = {0, 0, 0}, best;
+    struct oracle_weights w = {.spare = true};
+    double best;
     const struct pdl_model *m;
     struct pdl_system sys;
     struct oracle_choice c;
@@ -86,14 +87,14 @@ int main(int argc, char **argv)
         pdl_int_parse(argv[3], 1, 1 << 20, &opt.batch, &err) != PDL_OK ||
         pdl_int_parse(argv[4], 0, 100, &percent, &err) != PDL_OK)
         return 2;
-    weight[0] = (double)percent / 100;
+    w.exposed = (double)percent / 100;
     x.sys = &sys;
     if (pdl_model_load(a, argv[1], NULL, &m, &err) != PDL_OK ||
         pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
         oracle_units_make(a, m, &x.units, &err) != PDL_OK ||
         !oracle_layers_space(&x, 0, &err) ||
         oracle_layers_price(&x, &err) != PDL_OK ||
-        oracle_layers_problem(&x, weight, &c, &err) != PDL_OK) {
+        oracle_layers_problem(&x, &w, &c, &err) != PDL_OK) {
         fprintf(stderr, "layers_cbc: %s\n", err.msg);
         return 1;
     }
