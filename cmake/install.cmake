@@ -38,3 +38,9 @@ install(FILES ${generated}/paradl.zsh RENAME _paradl
   DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES ${generated}/paradl.fish
   DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
+# where MPI is found
+if(TARGET paradl-run)
+  add_dependencies(generated paradl-run)
+  install(TARGETS paradl-run RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()

@@ -58,6 +58,21 @@ foreach(room ${PDL_RUN_ROOMS})
   endforeach()
 endforeach()
 
+# The example of doc/comm.md, and the other MPI.
+if(PDL_RUN_ROOMS)
+  add_executable(example_allreduce examples/allreduce.c)
+  target_link_libraries(example_allreduce PRIVATE pdl_flags paradl_run_static)
+  add_test(NAME comm/example COMMAND ${mpi_run} -n 2
+    $<TARGET_FILE:example_allreduce>)
+  set_tests_properties(comm/example PROPERTIES LABELS "unit" TIMEOUT 100
+    PROCESSORS 2 PASS_REGULAR_EXPRESSION "over 2 ranks, 0 wrong")
+endif()
+if(PDL_MPI STREQUAL "openmpi" AND PDL_RUN_ROOMS AND NOT PDL_SANITIZE)
+  add_test(NAME comm/mpich COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/mpich.sh
+    ${CMAKE_BINARY_DIR})
+  set_tests_properties(comm/mpich PROPERTIES LABELS "unit" TIMEOUT 900
+    PROCESSORS 2 SKIP_RETURN_CODE 77)
+endif()
 if(TARGET comm_mpi_faults)
   add_test(NAME comm/killed COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/killed.sh
     ${mpi_run} -n 2 $<TARGET_FILE:comm_mpi_faults>)
@@ -79,6 +94,13 @@ if(TARGET paradl_mpi AND NOT PDL_SANITIZE)
     set_tests_properties(comm/shim-${n} PROPERTIES LABELS "unit" TIMEOUT 400
       PROCESSORS 2)
   endforeach()
+endif()
+
+# The machine measured, as shortly as can be, and projected on.
+if(TARGET paradl-run AND NOT PDL_SANITIZE)
+  add_test(NAME run/calibrate COMMAND
+    ${CMAKE_SOURCE_DIR}/tests/comm/calibrate.sh $<TARGET_FILE:paradl>)
+  set_tests_properties(run/calibrate PROPERTIES LABELS "house" TIMEOUT 600)
 endif()
 
 # Whole runs of paradl train, as a user starts them.

@@ -1,7 +1,8 @@
 #!/bin/bash
 # make demo: what ParaDL does, on real networks and machines, in a minute.
 set -eu
-paradl=$1
+paradl=$(realpath "$1")
+cd "$(dirname "$0")/.."
 say() { printf '\n== %s\n' "$*"; }
 show() {
     printf '\n$ paradl'
@@ -23,4 +24,11 @@ say "How long does it take on the network it was designed with, and on which lin
 show simulate allreduce --algorithm shd --topology dln:switches=32,hosts=16,bw=12.5GB/s,lat=1us --size 32MiB
 say "33.5 million messages: a ring of 4096 hosts on a fat tree"
 show simulate allreduce --algorithm ring --topology fat-tree:down=64x64,up=1x64,links=1x1,bw=12.5GB/s,lat=1us --size 100MiB
+if [ -x "$(dirname "$paradl")/paradl-run" ]; then
+    say "A projection is an opinion until it runs: train real digits, serially, then as data=2,spatial=2 on four ranks"
+    show train examples/digits.yaml --data digits --epochs 3 --batch 32 --lr 0.05
+    show train examples/digits.yaml --data digits --epochs 3 --batch 32 --lr 0.05 --strategy data=2,spatial=2 --virtual
+    say "Are they the same network? Every tensor of every operation, compared"
+    show diff-run serial data=2,spatial=2 --model examples/digits.yaml
+fi
 printf '\nMore: paradl help, README.md, doc/\n'

@@ -57,6 +57,7 @@ struct pdl_comm_options {
     bool fixed_order;      /* sums in rank order: the same bits everywhere */
     double timeout_s;      /* 0: 300 s */
     int ranks_per_node;    /* 0: as found; else nodes of so many ranks */
+    bool progress;         /* a thread moves what is started meanwhile */
     /* Allreduce runs this program (coll.h), made for as many ranks. It is
      * proved first, and must outlive the communicator. */
     const struct pdl_coll_program *program;

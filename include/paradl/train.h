@@ -71,6 +71,10 @@ struct pdl_train_options {
     bool poison; /* freed memory becomes not-a-number */
     void (*watch)(void *ctx, const struct pdl_train_seen *seen);
     void *watch_ctx;
+    /* how long an operation took; NULL: nobody looks at the clock */
+    void (*timed)(void *ctx, int op, int64_t micro, double start_s,
+                  double end_s);
+    void *timed_ctx;
 };
 
 typedef struct pdl_trainer pdl_trainer;
@@ -126,7 +130,8 @@ enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
 
 /* What the memory planner decided, in bytes of this rank. */
 struct pdl_train_memory {
-    int64_t arena, state, scratch, buffers;
+    int64_t arena; /* of tensors, weights among them */
+    int64_t state, optimizer, scratch, buffers;
     int64_t live; /* largest sum of live tensors: the bound for the arena */
 };
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
@@ -152,6 +157,13 @@ struct pdl_train_line {
     const char *note; /* e.g. "resumed from ckpt/step-100"; NULL: none */
 };
 
+/* One operation of one rank in the last step. */
+struct pdl_train_event {
+    int op;
+    int64_t micro; /* -1: once a step */
+    double start_s, seconds;
+};
+
 struct pdl_train_job {
     const struct pdl_plan *plan;
     struct pdl_train_options opt;
@@ -169,9 +181,15 @@ struct pdl_train_job {
     uint64_t run; /* tells this start of the job from others, all ranks alike */
     const char *model, *strategy, *data;  /* as written, for the checkpoint */
     const char *weights_in, *weights_out; /* safetensors; NULL: none */
+    bool timings;                         /* measure operations; see traced */
     const volatile int *stop;             /* becomes not 0: save and stop */
     void (*tell)(void *ctx, const struct pdl_train_line *line); /* rank 0 */
-    void (*at)(void *ctx, enum pdl_ckpt_phase phase);           /* tests */
+    /* rank 0, at the end: the last step of each rank, and the mean seconds of
+     * each operation in a step (all micro-batches, the slowest rank) */
+    void (*traced)(void *ctx, int rank, const struct pdl_train_event *events,
+                   int64_t n);
+    void (*measured)(void *ctx, const double *seconds);
+    void (*at)(void *ctx, enum pdl_ckpt_phase phase); /* tests */
     void *ctx;
 };
 

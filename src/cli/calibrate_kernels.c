@@ -4,7 +4,7 @@
  * the operators that were measured (pe.profile): each row is priced as one
  * kernel, and the mean size of the logarithm of projected by measured is made
  * small. */
-#include "calibrate.h"
+#include "cli_calibrate.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,20 +4,15 @@
  * as many ranks as the node has PEs, then the allreduce on each number of
  * ranks, each a start of its own, as training will start them. In several
  * rounds, so that whatever disturbs the machine for a while disturbs each
- * number of ranks once. */
-#include "bench_options.h"
-#include "calibrate_options.h"
-#include "calibrate.h"
+ * number of ranks once; the middle one of the times counts. */
+#include "cli_calibrate.h"
 
-#include <errno.h>
+#include "bench_options.h" /* of src/run */
+#include "calibrate_options.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-enum { MOST_OUTPUT = 64 << 20, CHUNK = 65536 };
 
 static const struct pdl_cmd machine_cmd = {
     .name = "calibrate",
@@ -26,57 +21,12 @@ static const struct pdl_cmd machine_cmd = {
     .opts_size = sizeof(struct run_calibrate_options),
 };
 
-static enum pdl_status read_all(int fd, struct pdl_buf *out,
-                                struct pdl_err *err)
-{
-    char chunk[CHUNK];
-    ssize_t n;
-
-    while ((n = read(fd, chunk, sizeof chunk)) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || out->len + (size_t)n > MOST_OUTPUT)
-            return pdl_fail(err, PDL_EIO, "cannot read the measurements");
-        pdl_put(&out->sink, chunk, (size_t)n);
-    }
-    return PDL_OK;
-}
-
-/* Runs a command of paradl-run on so many ranks and takes what it prints. */
-static enum pdl_status capture(const struct pdl_cmd *cmd,
-                               const struct pdl_args *args, int64_t ranks,
-                               struct pdl_buf *out, struct pdl_err *err)
-{
-    int fd[2], status = 0;
-    enum pdl_status st;
-    pid_t pid;
-
-    fflush(NULL);
-    if (pipe(fd) != 0 || (pid = fork()) < 0)
-        return pdl_fail(err, PDL_ENOENV, "cannot start a process: %s",
-                        strerror(errno));
-    if (pid == 0) {
-        dup2(fd[1], STDOUT_FILENO);
-        close(fd[0]);
-        close(fd[1]);
-        _exit(cli_launch(cmd, args, ranks));
-    }
-    close(fd[1]);
-    st = read_all(fd[0], out, err);
-    close(fd[0]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (st == PDL_OK && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-        st = pdl_fail(err, PDL_ENOENV, "measuring on %" PRId64 " ranks failed",
-                      ranks);
-    return st;
-}
-
 static enum pdl_status parse(struct cli_measurement *m,
                              const struct pdl_buf *text,
                              const struct pdl_doc **out, struct pdl_err *err)
 {
-    char *copy = pdl_arena_strndup(m->a, text->text, text->len);
+    char *copy =
+        pdl_arena_strndup(m->a, text->text ? text->text : "", text->len);
 
     if (!copy)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -95,7 +45,7 @@ static enum pdl_status measure_machine(const struct cli_calibrate_options *o,
     enum pdl_status st;
 
     pdl_buf_init(&text);
-    st = capture(&machine_cmd, &args, o->ranks, &text, err);
+    st = cli_capture(&machine_cmd, &args, o->ranks, &text, err);
     if (st == PDL_OK)
         st = parse(m, &text, &m->machine, err);
     pdl_buf_free(&text);
@@ -115,7 +65,7 @@ static enum pdl_status measure_allreduce(const struct cli_calibrate_options *o,
     enum pdl_status st;
 
     pdl_buf_init(&text);
-    st = capture(&cli_bench, &args, ranks, &text, err);
+    st = cli_capture(&cli_bench, &args, ranks, &text, err);
     if (st == PDL_OK)
         st = parse(m, &text, &m->bench[i].round[round], err);
     pdl_buf_free(&text);
@@ -152,7 +102,8 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
     choose_ranks(o, m);
     for (int round = 0; round < CLI_MEASURE_ROUNDS; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
-            say(quiet, "allreduce", m->bench[i].ranks);
+            if (round == 0)
+                say(quiet, "allreduce", m->bench[i].ranks);
             st = measure_allreduce(o, m, i, round, err);
         }
     return st;

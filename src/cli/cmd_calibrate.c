@@ -2,7 +2,7 @@
  *
  * paradl calibrate: this machine as a system (calibrate_machine.c); with
  * --fit, named physical parameters of a system from measurements. */
-#include "calibrate.h"
+#include "cli_calibrate.h"
 #include "measured.h"
 
 #include <math.h>

@@ -45,7 +45,7 @@ static enum pdl_status plan_json(pdl_arena *a, struct pdl_bytes in,
                                  const char *name, struct pdl_json *j,
                                  struct pdl_err *err)
 {
-    struct pdl_plan_head head = {NULL};
+    struct pdl_plan_head head = {.model = NULL};
     const struct pdl_plan *p;
     enum pdl_status st = pdl_plan_parse(a, in, name, NULL, &head, &p, err);
     int64_t ops[32] = {0};

@@ -28,8 +28,7 @@ static enum pdl_status lower(pdl_arena *a, const char *model,
 {
     struct pdl_model_options mo = {.dims = o->dim};
     struct pdl_plan_options po = {.batch = o->batch > 0 ? o->batch : 32,
-                                  .allow_empty = o->allow_empty,
-                                  .gather_classes = true};
+                                  .allow_empty = o->allow_empty};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_model *m;
     const struct pdl_plan *p;
@@ -147,6 +146,8 @@ static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     child = 0;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
+        return EXIT_ENV; /* nobody reads the result any more */
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && read_code(path) < 0 &&
         WEXITSTATUS(status) <= EXIT_BUG && WEXITSTATUS(status) != EXIT_NO)
         return WEXITSTATUS(status) == EXIT_ENV ? -1 : WEXITSTATUS(status);

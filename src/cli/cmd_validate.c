@@ -3,6 +3,7 @@
  * paradl validate: projected against measured. */
 #include "measured.h"
 #include "validate_collective.h"
+#include "validate_here.h"
 
 #include <string.h>
 
@@ -10,6 +11,7 @@ struct options {
     const char *measured, *select, *system, *without, *congestion;
     bool ablate;
     struct cli_collective_options c;
+    struct cli_here_options here;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -31,7 +33,17 @@ static const struct pdl_opt opts[] = {
      "allreduce",
      "measure this here and compare it with --system and its simulation"},
     {"ranks", 'n', PDL_OPT_INT, AT(c.ranks), "P", NULL,
-     "with --collective: number of ranks (2)"},
+     "with MODEL or --collective: number of ranks (2)"},
+    {"strategy", 0, PDL_OPT_TEXT, AT(here.strategy), "STRATEGY", NULL,
+     "with MODEL: how to parallelise (data=P)"},
+    {"batch", 0, PDL_OPT_INT, AT(here.batch), "B", NULL,
+     "with MODEL: samples of one step (32)"},
+    {"steps", 0, PDL_OPT_INT, AT(here.steps), "N", NULL,
+     "with MODEL: steps to run (8)"},
+    {"precision", 0, PDL_OPT_TEXT, AT(here.precision), "NAME", "fp32|bf16",
+     "with MODEL: of the arithmetic (fp32)"},
+    {"dim", 0, PDL_OPT_TEXT, AT(here.dim), "NAME=N,...", NULL,
+     "with MODEL: bind symbolic dimensions"},
     {"size", 's', PDL_OPT_TEXT, AT(c.size), "BYTES[..BYTES]", NULL,
      "with --collective: sizes, each twice the one before (1536..48MiB)"},
     {"algorithm", 'a', PDL_OPT_TEXT, AT(c.algorithm), "A", NULL,
@@ -62,9 +74,17 @@ static int validate(const struct pdl_args *args)
         c.system = o->system;
         return cli_validate_collective(&c, args->json);
     }
+    if (args->npos > 0) {
+        struct cli_here_options here = o->here;
+
+        here.model = args->pos[0];
+        here.system = o->system;
+        here.ranks = o->c.ranks;
+        return cli_validate_here(&here, args->json);
+    }
     if (!o->measured) {
         pdl_fail(&err, PDL_EINVAL,
-                 "validate needs --measured FILE or --collective NAME");
+                 "validate needs MODEL, --measured FILE or --collective NAME");
         pdl_hint(&err, "see 'paradl validate --help'");
         return cli_usage(&err);
     }
@@ -83,7 +103,8 @@ static int validate(const struct pdl_args *args)
 
 const struct pdl_cmd cli_validate = {
     .name = "validate",
-    .args = "",
+    .args = "[MODEL]",
+    .max_pos = 1,
     .summary = "projected times against measured ones",
     .text = "Projects every run or layer of a file of measurements and prints "
             "how far the projection is off, by group: accuracy is 1 - |p - m| "

@@ -6,6 +6,7 @@
 #include "cli_priv.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static void quoted(struct pdl_sink *out, const char *word)
@@ -44,13 +45,16 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
         x = *(const double *)(const void *)at;
     if (i == 0 && x == 0)
         return NULL;
-    if (o->kind == PDL_OPT_INT || o->kind == PDL_OPT_SIZE)
-        return pdl_unit_print(
-            (double)i, o->kind == PDL_OPT_INT ? PDL_UNIT_NONE : PDL_UNIT_BYTES,
-            buf, size);
-    return pdl_unit_print(
-        x, o->kind == PDL_OPT_TIME ? PDL_UNIT_SECONDS : PDL_UNIT_NONE, buf,
-        size);
+    /* whole numbers are read without a unit: 5000, not 5k */
+    if (o->kind == PDL_OPT_INT)
+        snprintf(buf, size, "%lld", (long long)i);
+    else if (o->kind == PDL_OPT_NUM)
+        snprintf(buf, size, "%.17g", x);
+    else if (o->kind == PDL_OPT_SIZE)
+        return pdl_unit_print((double)i, PDL_UNIT_BYTES, buf, size);
+    else
+        return pdl_unit_print(x, PDL_UNIT_SECONDS, buf, size);
+    return buf;
 }
 
 void cli_command_line(const struct pdl_cmd *cmd, const struct pdl_args *args,

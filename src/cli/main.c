@@ -19,6 +19,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_scale,
     &cli_compare,
     &cli_train,
+    &cli_diff_run,
     &cli_validate,
     &cli_calibrate,
     &cli_bench,

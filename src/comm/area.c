@@ -58,7 +58,7 @@ static int64_t stage_bytes(int n)
 
 int64_t comm_area_bytes(int n, bool staged)
 {
-    return stages_at(n) + (staged ? n * 4 * stage_bytes(n) : 0);
+    return stages_at(n) + (staged ? (int64_t)n * 4 * stage_bytes(n) : 0);
 }
 
 /* The memory is zero: FREE entries, nobody has arrived. */

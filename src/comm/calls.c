@@ -54,7 +54,7 @@ static enum pdl_status run(pdl_comm *c, const struct comm_call *call,
     if (st != PDL_OK)
         return st;
     spec = comm_select(c, call);
-    if (!c->first && comm_direct_fits(c, call, spec))
+    if (!c->engine && !c->first && comm_direct_fits(c, call, spec))
         return comm_direct_run(c, call, spec[0] == 'f', err);
     st = start(c, call, &req, err);
     return st == PDL_OK ? pdl_comm_wait(req, err) : st;

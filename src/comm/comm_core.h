@@ -89,7 +89,8 @@ struct comm_seat {
 
 struct comm_area {
     _Alignas(COMM_LINE) _Atomic int broken;
-    _Atomic int users; /* memory: who frees it */
+    _Atomic int users;                     /* memory: who frees it, and */
+    _Atomic(pdl_comm_request *) abandoned; /* what was under way */
     int n;
     int64_t slot_bytes, stage_bytes, bytes;
     /* then the seats, the flat slots, the lanes, the stages */
@@ -138,6 +139,7 @@ struct pdl_comm {
     int rank, size;
     bool fixed_order;
     int ranks_per_node;
+    bool progress;
     double timeout_s;
     const char *transport; /* as asked for */
     char *algorithm;       /* or NULL */
@@ -166,13 +168,15 @@ struct pdl_comm {
     bool cma;                /* permitted */
     struct comm_windows *windows;
     uint64_t number; /* of operations of all ranks together */
-    struct comm_habit habit[COMM_HABITS]; /* by the logarithm of the size */
+    struct comm_habit habit[2][COMM_HABITS];
     char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
     char note[256]; /* why it is not the transport one would expect */
 
     uint64_t moves; /* counts whatever moved: somebody is alive */
     bool crowded;   /* more ranks than processors: give way when waiting */
     pdl_comm_request *first, *last;
+    pdl_comm_request *abandoned; /* of a broken one: others may use them */
+    struct comm_engine *engine;  /* NULL: no thread of its own */
 };
 
 enum pdl_status comm_usable(const pdl_comm *c, struct pdl_err *err);
@@ -236,8 +240,8 @@ bool comm_cma_works(pdl_comm *c, int seat);
 
 /* Copies past the cache (stream.c). */
 void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n);
-bool comm_stream_choose(pdl_comm *c, int64_t bytes);
-void comm_stream_learn(pdl_comm *c, int64_t bytes, bool streamed,
+bool comm_stream_choose(pdl_comm *c, bool stage, int64_t bytes);
+void comm_stream_learn(pdl_comm *c, bool stage, int64_t bytes, bool streamed,
                        double seconds);
 
 /* Puts n bytes that arrived where the message wants them. */
@@ -279,14 +283,28 @@ struct pdl_comm_request {
     struct pdl_err why;
     enum pdl_status (*advance)(pdl_comm_request *r, bool *done,
                                struct pdl_err *err);
-    /* False: it must stay, somebody may still use its memory. */
-    bool (*release)(pdl_comm_request *r);
+    /* False: it must stay, somebody may still use its memory (unless it is
+     * known that nobody does: force). */
+    bool (*release)(pdl_comm_request *r, bool force);
     pdl_comm_request *next;
 };
 
 /* Puts it in the queue and lets it begin. Frees it when that fails. */
 enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
                              struct pdl_err *err);
+/* Frees a list of abandoned ones. */
+void comm_free_abandoned(pdl_comm_request *first);
+/* Moves every operation that may move. */
+void comm_advance_all(pdl_comm *c);
+
+/* The thread that does so meanwhile (engine.c); the lock is nothing where
+ * there is none. */
+enum pdl_status comm_engine_start(pdl_comm *c, struct pdl_err *err);
+void comm_engine_stop(pdl_comm *c);
+void comm_engine_wake(pdl_comm *c);
+void comm_lock(pdl_comm *c);
+void comm_unlock(pdl_comm *c);
+
 /* A request that runs a program of coll.h (program.c): the one of this name,
  * or (spec NULL) the communicator's own. */
 enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,

@@ -67,6 +67,7 @@ pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
     c->size = size;
     c->fixed_order = opt->fixed_order;
     c->program = opt->program;
+    c->progress = opt->progress;
     c->used = "none";
     c->ranks_per_node = opt->ranks_per_node;
     c->transport = opt->transport ? transport_name(opt->transport) : "auto";
@@ -209,6 +210,8 @@ static enum pdl_status join_memory(struct comm_area *a, int rank, int n,
     c->crowded = n > processors();
     c->nodes = 1;
     st = comm_sit(c, a, n, NULL, err);
+    if (st == PDL_OK && c->progress)
+        st = comm_engine_start(c, err);
     if (st != PDL_OK) {
         c->area = NULL;
         pdl_comm_destroy(c);
@@ -330,6 +333,8 @@ static enum pdl_status create(MPI_Comm mpi, const struct pdl_comm_options *opt,
                     : pdl_fail(err, PDL_ENOMEM, "no memory for windows");
     if (st == PDL_OK)
         st = comm_find_node(c, opt, parent && parent->crowded, err);
+    if (st == PDL_OK && c->progress)
+        st = comm_engine_start(c, err);
     if (c->lane[COMM_EXCHANGE] != MPI_COMM_NULL)
         st = agree(c, st, err);
     if (st != PDL_OK) {
@@ -378,6 +383,7 @@ static struct pdl_comm_options same_options(const pdl_comm *c)
     /* a program is for its number of ranks */
     return (struct pdl_comm_options){.transport = c->transport,
                                      .ranks_per_node = c->ranks_per_node,
+                                     .progress = c->progress,
                                      .algorithm = c->algorithm,
                                      .fixed_order = c->fixed_order,
                                      .timeout_s = c->timeout_s,
@@ -388,13 +394,16 @@ static enum pdl_status wait_for(pdl_comm *c, struct comm_msg *m,
                                 struct pdl_err *err)
 {
     struct comm_patience patience = {0, 0, 0};
-    enum pdl_status st = comm_post(c, m, err);
+    enum pdl_status st;
 
+    comm_lock(c);
+    st = comm_post(c, m, err);
     while (st == PDL_OK && !m->done) {
         st = comm_progress(c, err);
         if (st == PDL_OK && !m->done)
             st = comm_wait_turn(c, &patience, "a subset's first message", err);
     }
+    comm_unlock(c);
     return st;
 }
 
@@ -402,10 +411,11 @@ static enum pdl_status wait_for(pdl_comm *c, struct comm_msg *m,
 static enum pdl_status share_area(pdl_comm *c, int n, const int *ranks, int me,
                                   struct comm_area **a, struct pdl_err *err)
 {
+    uintptr_t where = 0;
     struct comm_msg m = {.tag = COMM_TAG_SETUP,
                          .channel = COMM_EXCHANGE,
-                         .data = (char *)a,
-                         .bytes = sizeof *a,
+                         .data = (char *)&where,
+                         .bytes = sizeof where,
                          .send = me == 0};
     enum pdl_status st = PDL_OK;
 
@@ -413,12 +423,13 @@ static enum pdl_status share_area(pdl_comm *c, int n, const int *ranks, int me,
         m.peer = ranks[0];
         st = wait_for(c, &m, err);
     } else {
-        *a = memory_area(n);
+        where = (uintptr_t)memory_area(n);
     }
     for (int i = 1; st == PDL_OK && me == 0 && i < n; i++) {
         m.peer = ranks[i];
         st = wait_for(c, &m, err);
     }
+    *a = (struct comm_area *)where;
     if (st == PDL_OK && !*a)
         st = pdl_fail(err, PDL_ENOMEM, "no memory for %d virtual ranks", n);
     return st;
@@ -482,12 +493,16 @@ void pdl_comm_destroy(pdl_comm *c)
 {
     if (!c)
         return;
+    comm_engine_stop(c);
     comm_p2p_close(c);
     comm_mail_close(c);
     if (c->mpi)
         comm_leave_node(c);
-    else if (c->area && atomic_fetch_sub(&c->area->users, 1) == 1)
+    comm_free_abandoned(c->abandoned);
+    if (!c->mpi && c->area && atomic_fetch_sub(&c->area->users, 1) == 1) {
+        comm_free_abandoned(atomic_load(&c->area->abandoned));
         free(c->area);
+    }
     comm_windows_drop(c->windows);
     free(c->scratch);
     free(c->algorithm);

@@ -27,8 +27,9 @@
 #include <inttypes.h>
 
 enum {
-    BLOCK = 32768,  /* summed while it stays in the first cache */
-    TURN = 4 << 20, /* bytes summed before others get a turn */
+    WORTH_TIMING = 2048, /* bytes; shorter copies cost nothing */
+    BLOCK = 32768,       /* summed while it stays in the first cache */
+    TURN = 4 << 20,      /* bytes summed before others get a turn */
 };
 
 enum way { UNDECIDED, FLAT, POINTER, CMA, STAGED };
@@ -52,7 +53,7 @@ struct direct {
     int64_t size;        /* of an element */
     int64_t at, end;     /* elements of its part still to sum */
     int64_t part, parts; /* staged: which of how many */
-    bool streams;        /* staged: copies go past the cache */
+    bool streams;        /* copies for others go past the cache */
     double start_s;
 };
 
@@ -124,6 +125,24 @@ static int64_t part_begin(int64_t count, int p, int r)
     return pdl_coll_chunk_begin(&b, r);
 }
 
+/* ---- copies for the others -------------------------------------------- */
+
+static void share_copy(const struct direct *d, void *to, const void *from,
+                       int64_t bytes)
+{
+    if (d->streams)
+        comm_stream_copy(to, from, bytes);
+    else
+        memcpy(to, from, (size_t)bytes);
+}
+
+static void learn(const struct direct *d, bool stage)
+{
+    if (d->start_s > 0)
+        comm_stream_learn(d->head.comm, stage, d->call.count * d->size,
+                          d->streams, pdl_clock_s() - d->start_s);
+}
+
 /* ---- flat ------------------------------------------------------------- */
 
 static void flat_begin(struct direct *d)
@@ -131,8 +150,12 @@ static void flat_begin(struct direct *d)
     pdl_comm *c = d->head.comm;
     int64_t bytes = d->call.count * d->size;
 
-    memcpy(comm_area_flat(c->area, c->node_rank, (int)(d->number & 1)),
-           d->call.in, (size_t)bytes);
+    if (bytes >= WORTH_TIMING) {
+        d->streams = comm_stream_choose(c, false, bytes);
+        d->start_s = pdl_clock_s();
+    }
+    share_copy(d, comm_area_flat(c->area, c->node_rank, (int)(d->number & 1)),
+               d->call.in, bytes);
     arrive(d);
 }
 
@@ -207,8 +230,8 @@ static enum pdl_status sum_pointers(struct direct *d, struct pdl_err *err)
     enum { FEW = 64 };
     pdl_comm *c = d->head.comm;
     int half = (int)(d->number & 1), p = c->size;
-    const char *in[FEW], *from[FEW];
-    char *out[FEW], *block = comm_scratch(c);
+    const char *in[FEW] = {NULL}, *from[FEW] = {NULL};
+    char *out[FEW] = {NULL}, *block = comm_scratch(c);
     int64_t each = BLOCK / d->size, turn = TURN / d->size, done = 0;
 
     if (!block)
@@ -320,15 +343,6 @@ static void stage_range(const struct direct *d, int64_t *begin, int64_t *n)
     *n = d->call.count - *begin < each ? d->call.count - *begin : each;
 }
 
-static void share_copy(const struct direct *d, char *to, const char *from,
-                       int64_t bytes)
-{
-    if (d->streams)
-        comm_stream_copy(to, from, bytes);
-    else
-        memcpy(to, from, (size_t)bytes);
-}
-
 /* What others add up goes into the stage; what is mine stays. */
 static void stage_in(struct direct *d)
 {
@@ -354,7 +368,7 @@ static void stage_sum(struct direct *d)
     char *sums = comm_area_sums(c->area, c->node_rank, half);
     char *block = c->scratch;
     int64_t begin, n, from, until, each = BLOCK / d->size;
-    const char *in[FEW];
+    const char *in[FEW] = {NULL};
 
     stage_range(d, &begin, &n);
     from = part_begin(n, c->size, c->rank);
@@ -401,7 +415,8 @@ static enum pdl_status start_stages(struct direct *d, struct pdl_err *err)
 
     if (!comm_scratch(d->head.comm))
         return pdl_fail(err, PDL_ENOMEM, "no memory for a collective");
-    d->streams = comm_stream_choose(d->head.comm, d->call.count * d->size);
+    d->streams =
+        comm_stream_choose(d->head.comm, true, d->call.count * d->size);
     d->start_s = pdl_clock_s();
     d->parts = (d->call.count + each - 1) / each;
     d->part = 0;
@@ -433,6 +448,7 @@ static enum pdl_status gathered(struct direct *d, bool *done,
     if (d->way == FLAT) {
         c->used = "slots";
         flat_sum(d);
+        learn(d, false);
         *done = true;
         return PDL_OK;
     }
@@ -466,8 +482,7 @@ static void next_stage(struct direct *d, bool *done)
 {
     stage_out(d);
     if (++d->part == d->parts) {
-        comm_stream_learn(d->head.comm, d->call.count * d->size, d->streams,
-                          pdl_clock_s() - d->start_s);
+        learn(d, true);
         *done = true;
         return;
     }
@@ -501,9 +516,9 @@ static enum pdl_status advance(pdl_comm_request *r, bool *done,
     return st;
 }
 
-static bool release(pdl_comm_request *r)
+static bool release(pdl_comm_request *r, bool force)
 {
-    (void)r;
+    (void)r, (void)force;
     return true;
 }
 

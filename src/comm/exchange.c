@@ -95,11 +95,11 @@ static enum pdl_status advance(pdl_comm_request *r, bool *done,
     return st;
 }
 
-static bool release(pdl_comm_request *r)
+static bool release(pdl_comm_request *r, bool force)
 {
     struct exchange *x = (struct exchange *)r;
 
-    if (*r->comm->broken && x->posted)
+    if (!force && *r->comm->broken && x->posted)
         return false;
     free(x->msgs);
     return true;
@@ -187,9 +187,9 @@ static enum pdl_status barrier_advance(pdl_comm_request *r, bool *done,
     return st;
 }
 
-static bool barrier_release(pdl_comm_request *r)
+static bool barrier_release(pdl_comm_request *r, bool force)
 {
-    return !*r->comm->broken;
+    return force || !*r->comm->broken;
 }
 
 enum pdl_status pdl_comm_barrier(pdl_comm *c, struct pdl_err *err)

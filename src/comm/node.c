@@ -133,9 +133,9 @@ enum pdl_status comm_find_node(pdl_comm *c, const struct pdl_comm_options *opt,
     c->crowded = crowded;
     st = split(c, &ranks, &n, err);
     c->node_size = n;
-    c->in_line =
-        st == PDL_OK && ranks[0] % n == 0 && ranks[n - 1] == ranks[0] + n - 1;
-    if (st == PDL_OK && n > 1 && strcmp(c->transport, "p2p") != 0)
+    c->in_line = st == PDL_OK && ranks && ranks[0] % n == 0 &&
+                 ranks[n - 1] == ranks[0] + n - 1;
+    if (st == PDL_OK && ranks && n > 1 && strcmp(c->transport, "p2p") != 0)
         st = sit_down(c, ranks, n, err);
     if (st == PDL_OK && c->area) {
         comm_area_seat(c->area, c->node_rank)->pid = getpid();

@@ -470,12 +470,12 @@ static enum pdl_status advance(pdl_comm_request *r, bool *done,
     return st;
 }
 
-static bool release(pdl_comm_request *r)
+static bool release(pdl_comm_request *r, bool force)
 {
     struct program *g = (struct program *)r;
 
     /* others may still read or write what a broken one left under way */
-    if (*r->comm->broken && g->begun && g->base < g->nsteps)
+    if (!force && *r->comm->broken && g->begun && g->base < g->nsteps)
         return false;
     for (int64_t i = 0; g->ring && i < g->window; i++) {
         free(g->ring[i].packed);
@@ -570,7 +570,7 @@ enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
     if (strcmp(call->collective, "allreduce") == 0)
         c->used = "messages";
     if (st != PDL_OK) {
-        release(&g->head);
+        release(&g->head, true);
         free(g);
         return st;
     }

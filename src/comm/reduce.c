@@ -112,19 +112,19 @@ typedef int32_t __attribute__((may_alias)) i32;
 typedef int64_t __attribute__((may_alias)) i64;
 
 /* d[i] = expression of x and y. */
-#define KERNEL(name, type, expression)                                     \
-    MANY_TARGETS static void name(void *dst, const void *a, const void *b, \
-                                  int64_t n)                               \
-    {                                                                      \
-        type *d = dst;                                                     \
-        const type *p = a, *q = b;                                         \
-                                                                           \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                \
-        {                                                                  \
-            type x = p[i], y = q[i];                                       \
-                                                                           \
-            d[i] = (type)(expression);                                     \
-        }                                                                  \
+#define KERNEL(name, type, expression)                                      \
+    MANY_TARGETS static void name(void *dst, const void *a, const void *b,  \
+                                  int64_t n)                                \
+    {                                                                       \
+        type *d = dst;             /* NOLINT(bugprone-macro-parentheses) */ \
+        const type *p = a, *q = b; /* NOLINT(bugprone-macro-parentheses) */ \
+                                                                            \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                 \
+        {                                                                   \
+            type x = p[i], y = q[i];                                        \
+                                                                            \
+            d[i] = (type)(expression);                                      \
+        }                                                                   \
     }
 
 KERNEL(sum_f32, f32, x + y)
@@ -180,20 +180,20 @@ static void sum_fp16(void *dst, const void *a, const void *b, int64_t n)
 #define SIGN_i32 INT32_MIN
 #define SIGN_i64 INT64_MIN
 
-#define EXTREME(name, type, inf, pick)                                     \
-    MANY_TARGETS static void name(void *dst, const void *a, const void *b, \
-                                  int64_t n)                               \
-    {                                                                      \
-        type *d = dst;                                                     \
-        const type *p = a, *q = b;                                         \
-                                                                           \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                \
-        {                                                                  \
-            type x = ORDERED(type, p[i]), y = ORDERED(type, q[i]);         \
-                                                                           \
-            pick(type, inf);                                               \
-            d[i] = ORDERED(type, x);                                       \
-        }                                                                  \
+#define EXTREME(name, type, inf, pick)                                      \
+    MANY_TARGETS static void name(void *dst, const void *a, const void *b,  \
+                                  int64_t n)                                \
+    {                                                                       \
+        type *d = dst;             /* NOLINT(bugprone-macro-parentheses) */ \
+        const type *p = a, *q = b; /* NOLINT(bugprone-macro-parentheses) */ \
+                                                                            \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                 \
+        {                                                                   \
+            type x = ORDERED(type, p[i]), y = ORDERED(type, q[i]);          \
+                                                                            \
+            pick(type, inf);                                                \
+            d[i] = ORDERED(type, x);                                        \
+        }                                                                   \
     }
 #define LARGEST(type, inf)         \
     x = x < ~(inf) ? (type)~x : x; \
@@ -216,7 +216,7 @@ EXTREME(min_fp16, i16, 0x7c00, SMALLEST)
 #define SCALE(name, type, number, expression)                        \
     MANY_TARGETS static void name(void *dst, int64_t n, int divisor) \
     {                                                                \
-        type *d = dst;                                               \
+        type *d = dst; /* NOLINT(bugprone-macro-parentheses) */      \
         number by = (number)divisor;                                 \
                                                                      \
         _Pragma("omp simd") for (int64_t i = 0; i < n; i++)          \

@@ -2,7 +2,8 @@
  *
  * Operations under way. Each is a small machine that is asked to go on; those
  * of one communicator go one after the other, exchanges as they come. Whoever
- * tests or waits for one moves all of them. */
+ * tests or waits for one moves all of them, and so does the communicator's
+ * thread where it has one. */
 #include "comm_core.h"
 
 enum pdl_status comm_post(pdl_comm *c, struct comm_msg *m, struct pdl_err *err)
@@ -48,8 +49,7 @@ static void settle(pdl_comm_request *r, enum pdl_status st)
     unlink_request(r);
 }
 
-/* Moves every operation that may move. */
-static void advance_all(pdl_comm *c)
+void comm_advance_all(pdl_comm *c)
 {
     struct pdl_err why = {"", ""};
     enum pdl_status st = comm_usable(c, &why);
@@ -79,56 +79,98 @@ static void advance_all(pdl_comm *c)
     }
 }
 
+/* What a broken communicator left under way is kept until nobody can use it:
+ * other threads as long as the area is there, MPI until it is cancelled. */
+static void abandon(pdl_comm_request *r)
+{
+    pdl_comm *c = r->comm;
+
+    if (c->mpi) {
+        r->next = c->abandoned;
+        c->abandoned = r;
+        return;
+    }
+    r->next = atomic_load(&c->area->abandoned);
+    while (!atomic_compare_exchange_weak(&c->area->abandoned, &r->next, r))
+        ;
+}
+
+void comm_free_abandoned(pdl_comm_request *first)
+{
+    while (first) {
+        pdl_comm_request *next = first->next;
+
+        first->release(first, true);
+        free(first);
+        first = next;
+    }
+}
+
 static void free_request(pdl_comm_request *r)
 {
-    if (r->release(r))
+    if (r->release(r, false))
         free(r);
+    else
+        abandon(r);
 }
 
 enum pdl_status comm_enqueue(pdl_comm_request *r, pdl_comm_request **out,
                              struct pdl_err *err)
 {
     pdl_comm *c = r->comm;
-    enum pdl_status st = comm_usable(c, err);
+    enum pdl_status st;
 
-    if (st != PDL_OK) {
-        free_request(r);
-        return st;
+    comm_lock(c);
+    st = comm_usable(c, err);
+    if (st == PDL_OK) {
+        r->next = NULL;
+        if (c->last)
+            c->last->next = r;
+        else
+            c->first = r;
+        c->last = r;
+        if (c->engine)
+            comm_engine_wake(c);
+        else
+            comm_advance_all(c);
+        *out = r;
     }
-    r->next = NULL;
-    if (c->last)
-        c->last->next = r;
-    else
-        c->first = r;
-    c->last = r;
-    advance_all(c);
-    *out = r;
-    return PDL_OK;
+    comm_unlock(c);
+    if (st != PDL_OK)
+        free_request(r);
+    return st;
 }
 
 enum pdl_status pdl_comm_test(pdl_comm_request *req, bool *done,
                               struct pdl_err *err)
 {
+    enum pdl_status st = PDL_OK;
+
+    comm_lock(req->comm);
     if (!req->done)
-        advance_all(req->comm);
+        comm_advance_all(req->comm);
     if (req->done && req->status != PDL_OK) {
         if (err)
             *err = req->why;
-        return req->status;
+        st = req->status;
+    } else {
+        *done = req->done;
     }
-    *done = req->done;
-    return PDL_OK;
+    comm_unlock(req->comm);
+    return st;
 }
 
 enum pdl_status pdl_comm_wait(pdl_comm_request *req, struct pdl_err *err)
 {
     struct comm_patience patience = {0, 0, 0};
     enum pdl_status st = PDL_OK;
+    pdl_comm *c = req->comm;
 
+    comm_lock(c);
     while (st == PDL_OK && !req->done) {
-        advance_all(req->comm);
+        comm_advance_all(c);
         if (!req->done)
-            st = comm_wait_turn(req->comm, &patience, req->what, err);
+            st = comm_wait_turn(c, &patience, req->what, err);
     }
     if (st == PDL_OK && req->status != PDL_OK) {
         st = req->status;
@@ -137,6 +179,7 @@ enum pdl_status pdl_comm_wait(pdl_comm_request *req, struct pdl_err *err)
     }
     if (!req->done)
         settle(req, st);
+    comm_unlock(c);
     free_request(req);
     return st;
 }

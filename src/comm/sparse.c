@@ -101,7 +101,7 @@ enum pdl_status pdl_comm_sparse_create(pdl_comm *c, int64_t dim,
         return st;
     s = calloc(1, sizeof *s);
     if (s)
-        s->chunk = calloc((size_t)job.buf[0].chunks, sizeof *s->chunk);
+        s->chunk = calloc((size_t)job.buf[0].chunks + 1, sizeof *s->chunk);
     if (!s || !s->chunk) {
         free(s);
         return pdl_fail(err, PDL_ENOMEM, "no memory for a sparse allreduce");

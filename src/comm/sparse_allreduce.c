@@ -119,16 +119,16 @@ static enum pdl_status round_room(pdl_comm_sparse *s, struct pdl_err *err)
     uint32_t *lengths;
 
     if (n > s->nmessages) {
-        message = realloc(s->message, (size_t)n * sizeof *message);
+        message = realloc(s->message, (size_t)(n + 1) * sizeof *message);
         s->message = message ? message : s->message;
-        lengths = realloc(s->lengths, (size_t)n * sizeof *lengths);
+        lengths = realloc(s->lengths, (size_t)(n + 1) * sizeof *lengths);
         s->lengths = lengths ? lengths : s->lengths;
         if (!message || !lengths)
             return no_memory(err);
         s->nmessages = n;
     }
     if (s->in.n > s->ninbox) {
-        inbox = realloc(s->inbox, (size_t)s->in.n * sizeof *inbox);
+        inbox = realloc(s->inbox, (size_t)(s->in.n + 1) * sizeof *inbox);
         if (!inbox)
             return no_memory(err);
         s->inbox = inbox;

@@ -41,18 +41,19 @@ void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n)
         memcpy(t, f, (size_t)n);
 }
 
-static struct comm_habit *habit(pdl_comm *c, int64_t bytes)
+/* By the logarithm of the size; one row for slots, one for stages. */
+static struct comm_habit *habit(pdl_comm *c, bool stage, int64_t bytes)
 {
     int i = 0;
 
     while (bytes >>= 1)
         i++;
-    return &c->habit[i < COMM_HABITS ? i : COMM_HABITS - 1];
+    return &c->habit[stage][i < COMM_HABITS ? i : COMM_HABITS - 1];
 }
 
-bool comm_stream_choose(pdl_comm *c, int64_t bytes)
+bool comm_stream_choose(pdl_comm *c, bool stage, int64_t bytes)
 {
-    struct comm_habit *h = habit(c, bytes);
+    struct comm_habit *h = habit(c, stage, bytes);
     bool better = h->seconds[1] < h->seconds[0];
 
     h->uses++;
@@ -61,10 +62,10 @@ bool comm_stream_choose(pdl_comm *c, int64_t bytes)
     return h->uses % LOOK_AGAIN == 0 ? !better : better;
 }
 
-void comm_stream_learn(pdl_comm *c, int64_t bytes, bool streamed,
+void comm_stream_learn(pdl_comm *c, bool stage, int64_t bytes, bool streamed,
                        double seconds)
 {
-    struct comm_habit *h = habit(c, bytes);
+    struct comm_habit *h = habit(c, stage, bytes);
     double *known = &h->seconds[streamed];
 
     if (h->uses < 4 || seconds < *known)

@@ -25,7 +25,8 @@
 #include <string.h>
 
 enum { LINE = 16, HIGH = 1 << 15, LOW = 1 << 16, TABLES = 4 };
-enum { MIN_SAMPLE = 4096, WANTED_HITS = 512 };
+enum { MIN_SAMPLE = 4096, MIN_LINES = MIN_SAMPLE / LINE, WANTED_HITS = 512 };
+enum { ROOM = 2 * COMM_TOPK_BLOCK }; /* beyond cap, for comm_collect */
 
 struct pdl_topk {
     int64_t dim, k, cap; /* cap: candidates that fit */
@@ -49,12 +50,12 @@ static void add_up(uint32_t *count, int64_t buckets)
 {
     for (int t = 1; t < TABLES; t++)
         for (int64_t b = 0; b < buckets; b++)
-            count[b] += count[t * LOW + b];
+            count[b] += count[(int64_t)t * LOW + b];
 }
 
 static void count_high(uint32_t *count, const float *x, int64_t n)
 {
-    memset(count, 0, sizeof *count * TABLES * LOW);
+    memset(count, 0, sizeof *count * (size_t)TABLES * LOW);
     for (int64_t i = 0; i < n; i++)
         count[(i % TABLES) * LOW + (comm_magnitude(x[i]) >> 16)]++;
     add_up(count, HIGH);
@@ -62,7 +63,7 @@ static void count_high(uint32_t *count, const float *x, int64_t n)
 
 static void count_low(uint32_t *count, const float *x, int64_t n, uint32_t high)
 {
-    memset(count, 0, sizeof *count * TABLES * LOW);
+    memset(count, 0, sizeof *count * (size_t)TABLES * LOW);
     for (int64_t i = 0; i < n; i++) {
         uint32_t m = comm_magnitude(x[i]);
 
@@ -96,10 +97,10 @@ static struct cut cut_at(uint32_t *count, const float *x, int64_t n, int64_t k)
 
 /* ---- collecting ------------------------------------------------------- */
 
-/* Keeps what the cut takes of n elements; index NULL: all in a row. Works in
- * place. */
-static int64_t keep(pdl_topk *t, const uint32_t *index, const float *x,
-                    int64_t n, struct cut c)
+/* Keeps what the cut takes of n elements: of the whole array, or of those
+ * already kept, in place. */
+static int64_t keep(pdl_topk *t, bool whole, const float *x, int64_t n,
+                    struct cut c)
 {
     int64_t got = 0;
 
@@ -108,7 +109,7 @@ static int64_t keep(pdl_topk *t, const uint32_t *index, const float *x,
 
         if (m < c.magnitude || (m == c.magnitude && c.equal-- <= 0))
             continue;
-        t->index[got] = index ? index[i] : (uint32_t)i;
+        t->index[got] = whole ? (uint32_t)i : t->index[i];
         t->value[got++] = x[i];
     }
     return got;
@@ -127,7 +128,7 @@ static int64_t sample_lines(const pdl_topk *t)
 {
     double lines = (double)t->dim / (double)t->k * WANTED_HITS / LINE;
 
-    return smaller((int64_t)fmax(lines, MIN_SAMPLE / LINE), t->dim / LINE / 16);
+    return smaller((int64_t)fmax(lines, MIN_LINES), t->dim / LINE / 16);
 }
 
 /* A magnitude that is reached by about k elements, or, exact, very likely by
@@ -165,13 +166,13 @@ static bool usable(const pdl_topk *t, int64_t got, uint32_t m)
 
 static int64_t select_all(pdl_topk *t, const float *x)
 {
-    return keep(t, NULL, x, t->dim, cut_at(t->count, x, t->dim, t->k));
+    return keep(t, true, x, t->dim, cut_at(t->count, x, t->dim, t->k));
 }
 
 /* What a sampled selection promises, after falling back. */
 static int64_t without_zeros(pdl_topk *t, int64_t n)
 {
-    return keep(t, t->index, t->value, n, (struct cut){1, n});
+    return keep(t, false, t->value, n, (struct cut){1, n});
 }
 
 static int64_t take(pdl_topk *t, float *x, const float *add)
@@ -192,7 +193,7 @@ static int64_t take(pdl_topk *t, float *x, const float *add)
     if (!usable(t, got, m))
         got = sampled ? without_zeros(t, select_all(t, x)) : select_all(t, x);
     else if (got > most)
-        got = keep(t, t->index, t->value, got,
+        got = keep(t, false, t->value, got,
                    cut_at(t->count, t->value, got, t->k));
     return got;
 }
@@ -235,11 +236,9 @@ enum pdl_status pdl_topk_create(int64_t dim, int64_t k, enum pdl_topk_how how,
         return pdl_fail(err, PDL_ENOMEM, "no memory to select elements");
     *t = (pdl_topk){.dim = dim, .k = k, .how = how, .rng = {.key = seed}};
     t->cap = smaller(2 * k + MIN_SAMPLE, dim);
-    t->index =
-        malloc((size_t)(t->cap + 2 * COMM_TOPK_BLOCK) * sizeof *t->index);
-    t->value =
-        malloc((size_t)(t->cap + 2 * COMM_TOPK_BLOCK) * sizeof *t->value);
-    t->count = malloc(sizeof *t->count * TABLES * LOW);
+    t->index = malloc((size_t)(t->cap + ROOM) * sizeof *t->index);
+    t->value = malloc((size_t)(t->cap + ROOM) * sizeof *t->value);
+    t->count = malloc(sizeof *t->count * (size_t)TABLES * LOW);
     if (!t->index || !t->value || !t->count) {
         pdl_topk_destroy(t);
         return pdl_fail(err, PDL_ENOMEM,

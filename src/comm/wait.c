@@ -74,7 +74,7 @@ static enum pdl_status look_around(pdl_comm *c, struct comm_patience *p,
         who = atomic_load(&c->area->broken);
         if (who > 0)
             return comm_break(c, err, "%s: rank %d gave up", what, who - 1);
-        who = p->turns % (64 * CHECK) == 0 ? lost_rank(c) : -1;
+        who = p->turns % ((int64_t)64 * CHECK) == 0 ? lost_rank(c) : -1;
         if (who >= 0)
             return comm_break(c, err, "%s: the process of rank %d is gone",
                               what, who);

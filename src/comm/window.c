@@ -220,36 +220,50 @@ struct share {
     int32_t pid;
 };
 
-/* A window with a part for every rank; NULL: not to be had. */
-static struct window *make_window(pdl_comm *c, int64_t bytes)
+static void drop_window(struct window *x)
+{
+    if (x)
+        free(x->pids);
+    free(x);
+}
+
+/* How large the parts are, and whose. */
+static bool gather_shares(pdl_comm *c, int64_t bytes, struct share *all)
 {
     struct share mine = {
         page_up(bytes + 1),
         (uint64_t)getpid() << 32 | (uint32_t)(pdl_clock_s() * 1e6), getpid()};
+
+    return MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine,
+                         MPI_BYTE, c->node) == MPI_SUCCESS;
+}
+
+/* A window with a part for every rank; NULL: not to be had. */
+static struct window *make_window(pdl_comm *c, int64_t bytes)
+{
     struct share *all = calloc((size_t)c->node_size, sizeof *all);
     struct window *x = calloc(1, sizeof *x);
     int64_t before = 0;
-    int rc = MPI_ERR_OTHER;
 
     if (x)
         x->pids = calloc((size_t)c->node_size, sizeof *x->pids);
-    if (all_say(c->node, all && x && x->pids))
-        rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine,
-                           MPI_BYTE, c->node);
-    for (int i = 0; rc == MPI_SUCCESS && i < c->node_size; i++) {
+    if (!all_say(c->node, all && x && x->pids) || !all || !x || !x->pids ||
+        !gather_shares(c, bytes, all)) {
+        drop_window(x);
+        free(all);
+        return NULL;
+    }
+    for (int i = 0; i < c->node_size; i++) {
         if (i == c->node_rank)
             before = x->bytes;
         x->bytes += all[i].bytes;
         x->pids[i] = all[i].pid;
-        x->id = all[0].id | 1;
     }
-    if (rc == MPI_SUCCESS)
-        x->base = comm_shared_map(c->node, x->bytes, c->note, sizeof c->note);
+    x->id = all[0].id | 1;
     free(all);
-    if (!x || !x->base) {
-        if (x)
-            free(x->pids);
-        free(x);
+    x->base = comm_shared_map(c->node, x->bytes, c->note, sizeof c->note);
+    if (!x->base) {
+        drop_window(x);
         return NULL;
     }
     x->n = c->node_size;

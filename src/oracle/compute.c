@@ -63,6 +63,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .layer_norm_forward = or_guess(k.layer_norm_forward[p], 1),
         .l2_bytes = (double)pe->l2_bytes,
         .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
+        .core = pe->arch && strcmp(pe->arch, "cpu") == 0,
         .k = k,
     };
 }

@@ -62,7 +62,7 @@ static struct extents extents(const struct pdl_shape *s)
 /* Copies of x and y with the channels padded. */
 static double pad_bytes(const struct oracle_pe *pe, const struct extents *e)
 {
-    double unit = pe->vector ? 1 : ALIGN / pe->item_bytes, n = 0;
+    double unit = pe->vector || pe->core ? 1 : ALIGN / pe->item_bytes, n = 0;
 
     if (fmod(e->c, unit) != 0)
         n += e->n * e->in * (e->c + up(e->c, unit));
@@ -84,7 +84,8 @@ static double grouped(const struct oracle_pe *pe, const struct extents *e)
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
 {
     struct extents e = extents(s);
-    double w = pe->item_bytes, granule = pe->vector ? 1 : GRANULE / w;
+    double w = pe->item_bytes,
+           granule = pe->vector || pe->core ? 1 : GRANULE / w;
     double groups = e.groups;
     double c = e.c / groups, f = e.f / groups;
     double x = e.n * e.c * e.in, y = e.n * e.f * e.out;
@@ -96,6 +97,7 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
         .fill = pe->k.tile_fill,
         .tile_s = pe->k.conv_tile_s,
         .epilogue = pe->k.conv_epilogue,
+        .core = pe->core,
         .flat = pe->flat,
     };
 

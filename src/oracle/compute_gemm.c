@@ -13,6 +13,10 @@
  * smallest over the tiles and the splits s of K: libraries choose by trial.
  * The rest wave is part hidden (fill): not all units finish together.
  *
+ * Processor cores (pe.arch: cpu) work in register tiles too small to matter
+ * and one after the other: their rate holds for every shape, and `tile` is paid
+ * once.
+ *
  * Limits: no power or clock effects, no cache model beyond "operands are read
  * once". Operands that are not 16-byte aligned take slower loads: factors
  * 0.39 (4-byte aligned rows) and 0.19 (2-byte), measured on an H200 with 16-bit
@@ -63,9 +67,9 @@ double oracle_gemm_seconds(const struct oracle_gemm *g)
 
     if (!(g->m > 0 && g->n > 0 && g->k > 0))
         return 0;
-    if (g->flat)
-        best = 2 * g->m * g->n * g->k / g->rate;
-    for (int i = 0; i < NTILES && !g->flat; i++) {
+    if (g->flat || g->core)
+        best = 2 * g->m * g->n * g->k / g->rate + (g->core ? g->tile_s : 0);
+    for (int i = 0; i < NTILES && !g->flat && !g->core; i++) {
         double x;
 
         if (tiles[i].m < g->least_m || tiles[i].n < g->least_n)
@@ -89,7 +93,9 @@ static double alignment(double n, double bytes)
 double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s)
 {
     double rows = (double)s->n, c = (double)s->c, f = (double)s->f;
-    double w = pe->item_bytes, a = alignment(f, w), b = alignment(c, w);
+    double w = pe->item_bytes;
+    double a = pe->core ? 1 : alignment(f, w),
+           b = pe->core ? 1 : alignment(c, w);
     struct oracle_gemm g = {
         .m = rows,
         .n = f,
@@ -101,6 +107,7 @@ double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s)
         .fill = pe->k.tile_fill,
         .tile_s = pe->k.matmul_tile_s,
         .epilogue = pe->k.matmul_epilogue,
+        .core = pe->core,
         .flat = pe->flat,
     };
 

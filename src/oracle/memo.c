@@ -134,6 +134,31 @@ static const struct pdl_plan_op *forward_of(const struct oracle *o,
     return op >= 0 ? &o->p->ops[op] : NULL;
 }
 
+static bool same_numbers(const int64_t *a, const int64_t *b, size_t n)
+{
+    return memcmp(a, b, n * sizeof *a) == 0;
+}
+
+static bool same_attr(const struct pdl_attr *a, const struct pdl_attr *b)
+{
+    return same_numbers(a->kernel, b->kernel, PDL_MAX_SPATIAL) &&
+           same_numbers(a->stride, b->stride, PDL_MAX_SPATIAL) &&
+           same_numbers(a->dilation, b->dilation, PDL_MAX_SPATIAL) &&
+           same_numbers(a->pad, b->pad, PDL_MAX_SPATIAL) &&
+           same_numbers(a->pad_end, b->pad_end, PDL_MAX_SPATIAL) &&
+           same_numbers(a->output_pad, b->output_pad, PDL_MAX_SPATIAL) &&
+           same_numbers(a->dims, b->dims, PDL_MAX_RANK) &&
+           a->ndims == b->ndims && a->groups == b->groups &&
+           a->features == b->features && a->no_bias == b->no_bias &&
+           a->ceil_mode == b->ceil_mode && a->count_pad == b->count_pad &&
+           a->keep_dims == b->keep_dims && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
+           a->v_head_dim == b->v_head_dim && a->window == b->window &&
+           a->causal == b->causal && a->experts == b->experts &&
+           a->topk == b->topk && a->ffn == b->ffn && a->gated == b->gated &&
+           a->vocab == b->vocab && a->axis == b->axis && a->scale == b->scale;
+}
+
 static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
                       const struct pdl_plan_op *b)
 {
@@ -146,8 +171,8 @@ static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
     y = &o->p->model->nodes[b->node];
     f = forward_of(o, a);
     g = forward_of(o, b);
-    return x->op == y->op && memcmp(&x->attr, &y->attr, sizeof x->attr) == 0 &&
-           f && g && same_forms(o, f, g);
+    return x->op == y->op && same_attr(&x->attr, &y->attr) && f && g &&
+           same_forms(o, f, g);
 }
 
 static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,

@@ -11,6 +11,7 @@ struct oracle_pe {
     double batch_norm_forward, batch_norm_backward, layer_norm_forward;
     double l2_bytes;
     bool vector; /* no matrix units at this precision */
+    bool core;   /* processor cores: register tiles, which no shape wastes */
     bool flat;   /* no tiles, no waves: the rate whatever the shape */
     struct pdl_kernels k;
 };
@@ -22,6 +23,7 @@ struct oracle_gemm {
     double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;
     double fill, tile_s, epilogue;
     double least_m, least_n; /* smallest tile there is; 0: any */
+    bool core;
     bool flat;
 };
 double oracle_gemm_seconds(const struct oracle_gemm *g);

@@ -247,6 +247,7 @@ static void add_stage(struct stage_time *sum, const struct stage_time *t)
     sum->update += t->update;
     sum->recompute += t->recompute;
     sum->layer_comm += t->layer_comm;
+    sum->layer_between += t->layer_between;
     sum->halo += t->halo;
     sum->p2p += t->p2p;
     sum->gradient_comm += t->gradient_comm;
@@ -336,6 +337,7 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
         x.recompute = larger(x.recompute, t[s].recompute);
         x.update = larger(x.update, t[s].update);
         x.layer_comm = larger(x.layer_comm, t[s].layer_comm);
+        x.layer_between = larger(x.layer_between, t[s].layer_between);
         x.halo = larger(x.halo, t[s].halo);
         x.gradient_comm = larger(x.gradient_comm, t[s].gradient_comm);
         x.exposed_gradients =

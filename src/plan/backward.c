@@ -189,8 +189,9 @@ static int kept_operand(struct plan_lower *lo, int node, int i)
 {
     struct plan_value *v = &lo->values[lo->model->nodes[node].in[i]];
     int x = lo->at[node].x[i];
-    struct plan_layout l = plan_layout_of(lo, x);
+    struct plan_layout l = plan_layout_of(lo, x), outside = l;
     struct plan_version *again;
+    int t;
 
     if (!v->versions ||
         lo->tensors[v->versions->tensor].stage != lo->tensors[x].stage ||
@@ -204,8 +205,10 @@ static int kept_operand(struct plan_lower *lo, int node, int i)
         plan_fail(lo, "out of memory");
         return -1;
     }
-    *again = (struct plan_version){plan_move_to(lo, v->versions->tensor, &l),
-                                   v->again};
+    t = v->versions->tensor;
+    if (i == 0 && plan_route_outside(lo, node, &outside.place))
+        t = plan_move_to(lo, t, &outside);
+    *again = (struct plan_version){plan_move_to(lo, t, &l), v->again};
     v->again = again;
     return again->tensor;
 }
@@ -348,8 +351,13 @@ static void backward_data(struct plan_lower *lo, int node, const int *dy,
                                               .nout = nout,
                                               .out = out});
     }
-    for (int i = 0; i < nout; i++)
+    for (int i = 0; i < nout; i++) {
+        struct pdl_place outside = lo->tensors[out[i] >= 0 ? out[i] : 0].place;
+
+        if (to[i] == n->in[0] && plan_route_outside(lo, node, &outside))
+            out[i] = plan_move(lo, out[i], &outside);
         plan_contribute(lo, to[i], plan_settle(lo, node, out[i]));
+    }
 }
 
 /* Batch norm with shared statistics: (sum dy, sum dy*xhat) meet first; they
@@ -380,9 +388,12 @@ void plan_backward_node(struct plan_lower *lo, int node)
     if (!any || n->nout == 0 || lo->status != PDL_OK)
         return;
     for (int k = 0; k < n->nout; k++) {
-        struct plan_layout need = dy_layout(lo, node, k);
+        struct plan_layout need = dy_layout(lo, node, k), outside = need;
 
-        dy[k] = gradient(lo, n->out[k], &need);
+        plan_route_outside(lo, node, &outside.place);
+        dy[k] = gradient(lo, n->out[k], &outside);
+        if (dy[k] >= 0)
+            dy[k] = plan_move_to(lo, dy[k], &need);
         if (dy[k] < 0)
             plan_fail(lo, "%s: an output has no gradient", n->name);
     }

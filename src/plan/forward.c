@@ -674,7 +674,13 @@ static void gather_operands(struct plan_lower *lo, int node)
     for (int i = 0; i < n->nin; i++) {
         struct plan_layout need = need_of(lo, node, i);
 
-        at->x[i] = version_with(lo, n->in[i], &need);
+        struct plan_layout outside = need;
+
+        if (i == 0 && plan_route_outside(lo, node, &outside.place))
+            at->x[i] =
+                plan_move_to(lo, version_with(lo, n->in[i], &outside), &need);
+        else
+            at->x[i] = version_with(lo, n->in[i], &need);
         if (i == 0)
             at->x[i] = plan_framed(lo, node, at->x[i], true);
     }
@@ -712,8 +718,12 @@ void plan_forward_node(struct plan_lower *lo, int node)
         compute(lo, node, !(partial && plan_rule_has_bias(n)));
     for (int k = 0; k < n->nout; k++) {
         struct pdl_place to = resolved(lo, node, &lo->tensors[at->y[k]].place);
-        int y = plan_move(lo, at->y[k], &to);
+        struct pdl_place outside = lo->tensors[at->y[k]].place;
+        int y = at->y[k];
 
+        if (plan_route_outside(lo, node, &outside))
+            y = plan_move(lo, y, &outside);
+        y = plan_move(lo, y, &to);
         if (partial && plan_rule_has_bias(n))
             y = add_bias(lo, node, y);
         set_value(lo, n->out[k], plan_settle(lo, node, y));

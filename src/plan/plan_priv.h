@@ -61,6 +61,9 @@ bool plan_rule_has_role(const struct pdl_node *n);
 /* Batch norm: statistics cross the ranks that shard n or s. */
 bool plan_rule_has_statistics(const struct pdl_node *n);
 bool plan_rule_has_bias(const struct pdl_node *n);
+/* The width of the heads that a rotation turns; 0: no attention reads it. */
+int64_t plan_rule_head_width(const struct pdl_model *m,
+                             const struct pdl_node *rope);
 /* Element by element, with one operand or several of the same shape. */
 bool plan_rule_is_pointwise(const struct pdl_node *n);
 
@@ -236,7 +239,9 @@ enum pdl_status plan_zero_check(const struct pdl_strategy *s,
 /* recompute.c: are two layers, by their names, of one block? */
 bool plan_same_block(const char *a, const char *b);
 void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
-/* route.c: tokens only to the experts they visit */
+/* route.c: tokens only to the experts they visit; where they lie outside */
+bool plan_route_outside(const struct plan_lower *lo, int node,
+                        struct pdl_place *p);
 void plan_route(struct plan_lower *lo);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);

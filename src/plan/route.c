@@ -25,6 +25,8 @@ static uint32_t expert_factors(const struct plan_lower *lo, int node)
 {
     uint32_t set = 0;
 
+    if (!plan_is(&lo->model->nodes[node], "experts"))
+        return 0;
     for (int f = 0; f < lo->mesh->nfactors; f++) {
         const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
 
@@ -33,6 +35,19 @@ static uint32_t expert_factors(const struct plan_lower *lo, int node)
             set |= UINT32_C(1) << f;
     }
     return set;
+}
+
+/* Tokens meet over other axes before they travel to experts, and part after:
+ * then what travels is for this pass to see. */
+bool plan_route_outside(const struct plan_lower *lo, int node,
+                        struct pdl_place *p)
+{
+    uint32_t set = expert_factors(lo, node);
+
+    for (int f = 0; f < lo->mesh->nfactors; f++)
+        if (set >> f & 1)
+            p->at[f] = 0;
+    return set != 0;
 }
 
 static void look(struct routes *r)

@@ -298,18 +298,34 @@ static bool attention_follow(const struct plan_site *s, int operand, int d,
     return true;
 }
 
-/* A rotation turns pairs of features. */
+/* The attention that reads what is rotated is among the next nodes. */
+int64_t plan_rule_head_width(const struct pdl_model *m,
+                             const struct pdl_node *rope)
+{
+    enum { NEAR = 32 };
+    const struct pdl_node *end = m->nodes + m->nnodes;
+
+    for (const struct pdl_node *n = rope + 1; n < end && n < rope + NEAR; n++)
+        for (int k = 0; k < 2 && k < n->nin && plan_is(n, "attention"); k++)
+            if (n->in[k] == rope->out[0])
+                return n->attr.head_dim;
+    return 0;
+}
+
+/* A rotation turns pairs of features of a head: whole heads stay together. */
 static bool rope_follow(const struct plan_site *s, int operand, int d,
                         struct plan_cut *cut)
 {
-    int64_t n = s->x->rank > 0 ? s->x->dim[s->x->rank - 1] : 0;
+    int64_t n = s->x->rank > 0 ? s->x->dim[s->x->rank - 1] : 0, width;
 
     (void)operand;
     none(cut);
     cut->x[0] = cut->y[0] = (int8_t)d;
-    if (d >= last_dim(s->x))
-        cut->items = n / 2;
-    return s->node->nin == 1 && (d < last_dim(s->x) || n % 2 == 0);
+    if (d < last_dim(s->x))
+        return s->node->nin == 1;
+    width = plan_rule_head_width(s->model, s->node);
+    cut->items = width > 0 ? n / width : 0;
+    return s->node->nin == 1 && width > 0 && n % width == 0;
 }
 
 /* ---- windows without weights --------------------------------------------- */

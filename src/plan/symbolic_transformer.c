@@ -266,11 +266,12 @@ static void attention(struct plan_machine *m, const struct plan_call *k)
     attention_dkv(m, &a, true, k->out[2]);
 }
 
-/* Neighbours are turned by an angle that depends on the position; backward
+/* Halves of a head are turned by an angle that depends on the position; backward
  * turns them back. */
 static void rope(struct plan_machine *m, const struct plan_call *k)
 {
     int64_t i[PDL_BOX_DIMS] = {0}, j[PDL_BOX_DIMS] = {0};
+    int64_t d = plan_rule_head_width(m->model, k->node);
 
     PLAN_EACH(&k->out[0]->box, i)
     {
@@ -278,7 +279,8 @@ static void rope(struct plan_machine *m, const struct plan_call *k)
         plan_num t = (plan_num)i[1];
 
         memcpy(j, i, sizeof j);
-        j[l] ^= 1;
+        if (d > 1) /* the other half of the head */
+            j[l] = i[l] / d * d + (i[l] % d + d / 2) % d;
         plan_part_put(k->out[0], i,
                       ADD(MUL(GET(m, k->in[0], i), t + 3),
                           MUL(GET(m, k->in[0], j), t + 5)));

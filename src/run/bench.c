@@ -212,12 +212,12 @@ static int bench(const struct pdl_args *args)
         st = pdl_fail(&err, PDL_EINVAL,
                       "--tune needs --profile FILE and processes");
     if (st != PDL_OK) {
-        run_fail(st, &err);
+        run_fail_all(st, &err);
         pdl_arena_destroy(a);
         return EXIT_USAGE;
     }
     st = run_bench_profile(a, o, &table, &err);
-    rc = st != PDL_OK ? run_fail(st, &err)
+    rc = st != PDL_OK ? run_fail_all(st, &err)
          : memory     ? on_threads(&b, args, &table)
                       : on_mpi(&b, args, &table);
     pdl_arena_destroy(a);

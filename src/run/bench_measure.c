@@ -28,7 +28,7 @@ struct turns {
 
 static double value(int rank, int64_t place, int64_t turn)
 {
-    return (double)((place + 7 * rank + 3 * turn) % PERIOD % 16);
+    return (double)((place + (int64_t)7 * rank + 3 * turn) % PERIOD % 16);
 }
 
 static void put(void *to, int64_t i, enum pdl_comm_type type, double v)

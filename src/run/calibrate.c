@@ -135,6 +135,7 @@ static int measure(struct calibration *c, struct pdl_err *err)
     st = all_parts(c, err);
     if (c->json)
         pdl_json_end(c->json);
+    c->json = NULL;
     return st == PDL_OK ? EXIT_OK : run_fail(st, err);
 }
 

@@ -13,6 +13,7 @@ static const struct pdl_cmd *const commands[] = {
     &run_bench,
     &run_calibrate,
     &run_train,
+    &run_diff,
 };
 // clang-format on
 enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
@@ -31,7 +32,7 @@ struct pdl_sink *run_out(void)
     return &sink;
 }
 
-int run_fail(enum pdl_status st, const struct pdl_err *err)
+static int exit_code(enum pdl_status st)
 {
     static const int codes[] = {
         [PDL_OK] = EXIT_OK,        [PDL_ENOMEM] = EXIT_INPUT,
@@ -40,12 +41,37 @@ int run_fail(enum pdl_status st, const struct pdl_err *err)
         [PDL_EINTR] = EXIT_ENV,    [PDL_EWRONG] = EXIT_NO,
     };
 
+    return codes[st];
+}
+
+int run_fail(enum pdl_status st, const struct pdl_err *err)
+{
     fflush(stdout);
     fprintf(stderr, "paradl: %s", err->msg);
     if (*err->hint)
         fprintf(stderr, " (hint: %s)", err->hint);
     fputc('\n', stderr);
-    return codes[st];
+    return exit_code(st);
+}
+
+/* MPI may not be there yet: the starters tell ranks apart before it is. */
+static bool is_first(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                        "PMIX_RANK", "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *rank = getenv(names[i]);
+
+        if (rank)
+            return strcmp(rank, "0") == 0;
+    }
+    return true;
+}
+
+int run_fail_all(enum pdl_status st, const struct pdl_err *err)
+{
+    return is_first() ? run_fail(st, err) : exit_code(st);
 }
 
 static int run(const struct pdl_cmd *cmd, int argc, char **argv)

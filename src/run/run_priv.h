@@ -17,10 +17,12 @@ enum {
     EXIT_INTR = 130,
 };
 
-extern const struct pdl_cmd run_bench, run_calibrate, run_train;
+extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_diff;
 
 struct pdl_sink *run_out(void); /* standard output */
 /* Prints "paradl: message (hint)" and returns the exit code. */
 int run_fail(enum pdl_status st, const struct pdl_err *err);
+/* The same for what every rank finds wrong: the first one says it. */
+int run_fail_all(enum pdl_status st, const struct pdl_err *err);
 
 #endif

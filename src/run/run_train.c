@@ -4,6 +4,7 @@
  * and what rank 0 tells of it. */
 #include "run_priv.h"
 #include "train_options.h"
+#include "train_trace.h"
 #include "paradl/train.h"
 
 #include <math.h>
@@ -30,6 +31,7 @@ struct session {
     int rank, ranks;
     double start_s, last_s;
     bool line_shown;
+    struct train_trace trace;
 };
 
 /* ---- what to train ----------------------------------------------------------- */
@@ -41,7 +43,6 @@ static enum pdl_status lower(struct session *s, struct pdl_err *err)
     struct pdl_plan_options po = {
         .batch = o->batch > 0 ? o->batch : 32,
         .allow_empty = o->allow_empty,
-        .gather_classes = true,
         .dtype = !o->precision                       ? PDL_F32
                  : strcmp(o->precision, "bf16") == 0 ? PDL_BF16
                  : strcmp(o->precision, "fp64") == 0 ? PDL_F64
@@ -115,8 +116,8 @@ static bool like_model(const struct pdl_plan *p, int64_t samples,
 static enum pdl_status open_data(struct session *s, struct pdl_err *err)
 {
     struct pdl_dataset like;
-    struct pdl_io_options io = {
-        .seed = (uint64_t)s->o.seed, .like = &like, .sequence = s->o.sequence};
+    struct pdl_io_options io = {.seed = (uint64_t)s->o.seed,
+                                .sequence = s->o.sequence};
 
     like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024, &like);
     if (strcmp(s->o.data, "synthetic") == 0)
@@ -236,6 +237,39 @@ static void tell(void *ctx, const struct pdl_train_line *l)
     progress(s, l);
 }
 
+static void measured(void *ctx, const double *seconds)
+{
+    struct session *s = ctx;
+
+    s->trace.seconds = PDL_NEW(s->arena, double, s->plan->nops + 1);
+    if (s->trace.seconds)
+        memcpy(s->trace.seconds, seconds,
+               (size_t)s->plan->nops * sizeof seconds[0]);
+}
+
+static void traced(void *ctx, int rank, const struct pdl_train_event *events,
+                   int64_t n)
+{
+    struct session *s = ctx;
+
+    train_trace_rank(&s->trace, rank, events, n);
+}
+
+static enum pdl_status write_traces(struct session *s, enum pdl_status st,
+                                    struct pdl_err *err)
+{
+    enum pdl_status ended;
+
+    if (!s->job.timings || s->rank != 0)
+        return st;
+    ended = train_trace_end(&s->trace, st == PDL_OK ? s->o.trace : NULL,
+                            st == PDL_OK ? err : NULL);
+    st = st == PDL_OK ? ended : st;
+    if (st == PDL_OK && s->o.timings)
+        st = train_timings_write(&s->trace, &s->summary, s->o.timings, err);
+    return st;
+}
+
 static void summary_json(struct session *s)
 {
     const struct pdl_train_summary *x = &s->summary;
@@ -258,7 +292,8 @@ static void summary_json(struct session *s)
     pdl_json_key(&j, "memory");
     pdl_json_object(&j);
     pdl_json_kint(&j, "tensors_bytes", x->memory.arena);
-    pdl_json_kint(&j, "state_bytes", x->memory.state);
+    pdl_json_kint(&j, "weights_bytes", x->memory.state);
+    pdl_json_kint(&j, "optimizer_bytes", x->memory.optimizer);
     pdl_json_kint(&j, "workspace_bytes", x->memory.scratch);
     pdl_json_kint(&j, "comm_buffers_bytes", x->memory.buffers);
     pdl_json_end(&j);
@@ -348,6 +383,9 @@ static void fill_job(struct session *s)
         .data = o->data,
         .weights_in = o->load,
         .weights_out = o->save,
+        .timings = o->trace || o->timings,
+        .traced = traced,
+        .measured = measured,
         .stop = &stop_asked,
         .tell = tell,
         .ctx = s};
@@ -404,10 +442,13 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
         return st;
     catch_signals();
     s->start_s = pdl_clock_s();
+    if (s->job.timings && s->rank == 0)
+        train_trace_begin(&s->trace, s->plan);
     st = s->o.virtual_ranks
              ? pdl_train_virtual((int)s->plan->mesh->pes, 0, body, s, err)
              : run_mpi(s, err);
     erase(s);
+    st = write_traces(s, st, err);
     if (s->log) {
         enum pdl_status closed = pdl_metrics_close(s->log, err);
 

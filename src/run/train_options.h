@@ -6,7 +6,8 @@
 
 struct train_options {
     const char *data, *strategy, *plan, *optimizer, *schedule, *precision;
-    const char *backend, *dim, *checkpoint, *trace, *log, *load, *save;
+    const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
+        *save;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
     double lr, lr_last, lr_gamma, clip, label_smoothing;
@@ -88,6 +89,8 @@ static const struct pdl_opt train_opts[] = {
      "steps between lines of --json (default 1)"},
     {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,
      "write what the last step did as a Chrome trace"},
+    {"timings", 0, PDL_OPT_TEXT, AT(timings), "FILE.json", NULL,
+     "write the mean time of every operation of the plan"},
     {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,

@@ -13,13 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 enum { OUTPUTS = 16, PASSES = 3 };
 
 /* Sums that cancel (the bias before a batch norm) leave only noise of what
  * was summed: a tensor this much smaller than the run's largest number is not
  * measured by its own size. */
-static const double NOTHING = 1e-4;
+static const double NOTHING = 1e-3;
 
 struct value {
     int64_t n;
@@ -33,7 +36,7 @@ struct compare {
     bool recording;
     int *key;    /* plan tensor -> result, -1: none */
     bool *exact; /* plan tensor: no sum crossed ranks on the way */
-    int *maker;  /* plan tensor -> operation that writes it */
+    bool *added; /* plan tensor: a sum of gradients, wherever it went */
     int64_t nkeys, micros;
     struct value *values; /* [step][micro + 1][key] */
     double largest;       /* of all values */
@@ -90,22 +93,22 @@ static bool is_sum(enum pdl_plan_op_kind k)
     return k == PDL_PLAN_OP_ALLREDUCE || k == PDL_PLAN_OP_REDUCE_SCATTER;
 }
 
-static void set_exact(struct compare *x, const struct pdl_plan_op *o, int op)
+static void set_exact(struct compare *x, const struct pdl_plan_op *o)
 {
-    bool exact = !is_sum(o->kind);
+    bool moves =
+        o->kind != PDL_PLAN_OP_COMPUTE && o->kind != PDL_PLAN_OP_UPDATE;
+    bool exact = !is_sum(o->kind), added = o->kind == PDL_PLAN_OP_ADD;
 
     for (int k = 0; k < o->nin; k++) {
-        int made = x->maker[o->in[k]];
-
         exact = exact && x->exact[o->in[k]];
         /* three terms may be added in another order */
-        if (o->kind == PDL_PLAN_OP_ADD && made >= 0 &&
-            x->plan->ops[made].kind == PDL_PLAN_OP_ADD)
+        if (o->kind == PDL_PLAN_OP_ADD && x->added[o->in[k]])
             exact = false;
+        added = added || (moves && x->added[o->in[k]]);
     }
-    for (int k = 0; k < o->nout && o->kind != PDL_PLAN_OP_RECV; k++) {
+    for (int k = 0; k < o->nout; k++) {
         x->exact[o->out[k]] = exact;
-        x->maker[o->out[k]] = op;
+        x->added[o->out[k]] = added;
     }
 }
 
@@ -119,7 +122,7 @@ static void trace(struct compare *x)
 
         if (o->kind == PDL_PLAN_OP_FREE || o->kind == PDL_PLAN_OP_RECV)
             continue;
-        set_exact(x, o, i);
+        set_exact(x, o);
         for (int k = 0; k < o->nout; k++)
             x->key[o->out[k]] =
                 o->kind == PDL_PLAN_OP_COMPUTE  ? compute_key(x, i, k)
@@ -135,16 +138,17 @@ static bool begin(struct compare *x, const struct pdl_plan *p, bool recording)
     x->recording = recording;
     x->key = PDL_NEW(x->arena, int, p->ntensors + 1);
     x->exact = PDL_NEW(x->arena, bool, p->ntensors + 1);
-    x->maker = PDL_NEW(x->arena, int, p->ntensors + 1);
-    if (!x->key || !x->exact || !x->maker)
+    x->added = PDL_NEW(x->arena, bool, p->ntensors + 1);
+    if (!x->key || !x->exact || !x->added)
         return false;
     for (int t = 0; t < p->ntensors; t++) {
         x->exact[t] = true;
-        x->maker[t] = x->key[t] = -1;
+        x->key[t] = -1;
     }
     trace(x);
     for (int t = 0; t < p->ntensors; t++)
-        if (p->tensors[t].kind == PDL_PLAN_WEIGHT)
+        if (p->tensors[t].kind == PDL_PLAN_WEIGHT ||
+            p->tensors[t].kind == PDL_PLAN_STATE)
             x->key[t] = weight_key(x, p->tensors[t].model_tensor);
     return true;
 }
@@ -162,7 +166,8 @@ static bool is_partial(const struct compare *x, int tensor)
 static struct value *value_of(const struct compare *x,
                               const struct pdl_train_seen *s)
 {
-    bool weight = x->plan->tensors[s->tensor].kind == PDL_PLAN_WEIGHT;
+    enum pdl_plan_kind kind = x->plan->tensors[s->tensor].kind;
+    bool weight = kind == PDL_PLAN_WEIGHT || kind == PDL_PLAN_STATE;
     int64_t micro = s->micro;
 
     if (x->key[s->tensor] < 0 || is_partial(x, s->tensor))
@@ -316,6 +321,9 @@ static enum pdl_status run_rank(void *ctx, pdl_comm *comm, struct pdl_err *err)
     pdl_trainer *t = NULL;
     enum pdl_status st;
 
+#ifdef _OPENMP
+    omp_set_num_threads(1); /* ranks are threads already */
+#endif
     opt.watch = watch;
     opt.watch_ctx = x;
     st = train_open(

@@ -40,6 +40,9 @@ void *train_cpu_kernel(struct cpu_state *s, const struct train_call *c,
 /* The float32 kernel of a call, with bfloat16 operands converted around it. */
 enum pdl_status train_cpu_widen(struct cpu_state *s, const struct train_call *c,
                                 struct train_kernel **out, struct pdl_err *err);
+/* Copies what both boxes have; channels last. */
+void train_cpu_copy_common(const struct train_array *from, const void *src,
+                           const struct train_array *to, void *dst);
 /* What operators leave for backward. */
 bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a);
 bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a);
@@ -91,8 +94,8 @@ enum pdl_status train_dnnl_conv_run(const struct cpu_conv_plan *p, void *fine,
 /* C[m,n] = A B + bias, multiplied in bfloat16; operands of other types are
  * converted first. */
 struct cpu_matmul {
-    bool ta, tb, has_bias; /* transposed as stored */
-    int64_t m, n, k;
+    bool ta, tb, has_bias;          /* transposed as stored */
+    int64_t m, n, k, lda, ldb, ldc; /* rows' distances, 0: dense */
     enum pdl_dtype a, b, c, bias;
 };
 struct cpu_matmul_plan;

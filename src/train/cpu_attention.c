@@ -5,26 +5,11 @@
  * and takes the softmax from the logarithm of its sum, which forward leaves in
  * aux [N,heads,T] (FlashAttention: Dao et al., NeurIPS 2022; here blocks serve
  * to skip what causality forbids, and to keep scores in cache). */
-#include "cpu.h"
+#include "cpu_attention.h"
 #include "simd.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { BLOCK = 64 };
-
-struct attention_kernel {
-    struct train_kernel base;
-    struct train_call call;
-    struct train_operands op;
-    int64_t heads, kv, d, dv, window;
-    int64_t h0, h1;         /* heads of the part */
-    int64_t t0, t1, s0, s1; /* queries, keys: global positions */
-    int64_t n, ldq, ldk, ldv, ldy;
-    int64_t q0, k0, v0, y0; /* first feature of each part */
-    bool causal;
-    float scale;
-};
 
 static int64_t extent(const struct train_array *a, int d)
 {
@@ -49,14 +34,11 @@ struct head {
     float *out, *dq, *dk, *dv, *lse;
 };
 
-/* Queries [a,b) against keys [lo,hi): all that some query of the block sees. */
-struct block {
-    int64_t a, b, lo, hi;
-};
-
-static struct block block_of(const struct attention_kernel *k, int64_t a)
+struct attention_block train_attention_block(const struct attention_kernel *k,
+                                             int64_t a)
 {
-    struct block x = {a, least(a + BLOCK, k->t1), k->s0, k->s1};
+    struct attention_block x = {a, least(a + ATTENTION_BLOCK, k->t1), k->s0,
+                                k->s1};
 
     if (k->causal)
         x.hi = least(x.hi, x.b);
@@ -68,9 +50,9 @@ static struct block block_of(const struct attention_kernel *k, int64_t a)
     return x;
 }
 
-/* Keys that query t of the block sees, counted from lo. */
-static void visible(const struct attention_kernel *k, const struct block *x,
-                    int64_t t, int64_t *first, int64_t *end)
+void train_attention_visible(const struct attention_kernel *k,
+                             const struct attention_block *x, int64_t t,
+                             int64_t *first, int64_t *end)
 {
     *first = 0;
     *end = x->hi - x->lo;
@@ -84,8 +66,9 @@ static void visible(const struct attention_kernel *k, const struct block *x,
 }
 
 static enum pdl_status scores(const struct attention_kernel *k,
-                              const struct head *h, const struct block *x,
-                              float *s, struct pdl_err *err)
+                              const struct head *h,
+                              const struct attention_block *x, float *s,
+                              struct pdl_err *err)
 {
     struct cpu_gemm g = {false, true,   false,  x->b - x->a,   x->hi - x->lo,
                          k->d,  k->ldq, k->ldk, x->hi - x->lo, k->scale};
@@ -97,8 +80,9 @@ static enum pdl_status scores(const struct attention_kernel *k,
 /* ---- forward ---------------------------------------------------------------- */
 
 static enum pdl_status forward_block(const struct attention_kernel *k,
-                                     const struct head *h, struct block x,
-                                     float *s, struct pdl_err *err)
+                                     const struct head *h,
+                                     struct attention_block x, float *s,
+                                     struct pdl_err *err)
 {
     int64_t n = x.hi - x.lo;
     struct cpu_gemm g = {false, false, false,  x.b - x.a, k->dv,
@@ -109,7 +93,7 @@ static enum pdl_status forward_block(const struct attention_kernel *k,
         float *row = s + (t - x.a) * n, lse = 0;
         int64_t first, end;
 
-        visible(k, &x, t, &first, &end);
+        train_attention_visible(k, &x, t, &first, &end);
         train_simd_fill(row, 0, first);
         train_simd_fill(row + end, 0, n - end);
         if (end > first)
@@ -127,7 +111,7 @@ static enum pdl_status forward_block(const struct attention_kernel *k,
 
 /* p from scores and lse; ds from p and dp, in dp's place. */
 static void softmax_rows(const struct attention_kernel *k, const struct head *h,
-                         const struct block *x, float *p, float *dp)
+                         const struct attention_block *x, float *p, float *dp)
 {
     int64_t n = x->hi - x->lo;
 
@@ -136,7 +120,7 @@ static void softmax_rows(const struct attention_kernel *k, const struct head *h,
         int64_t o = (t - k->t0) * k->ldy, first, end;
         float d = train_simd_dot(h->dy + o, h->y + o, k->dv);
 
-        visible(k, x, t, &first, &end);
+        train_attention_visible(k, x, t, &first, &end);
         train_simd_fill(row, 0, first);
         train_simd_fill(row + end, 0, n - end);
         if (h->lse)
@@ -148,8 +132,9 @@ static void softmax_rows(const struct attention_kernel *k, const struct head *h,
 }
 
 static enum pdl_status backward_block(const struct attention_kernel *k,
-                                      const struct head *h, struct block x,
-                                      float *p, float *dp, struct pdl_err *err)
+                                      const struct head *h,
+                                      struct attention_block x, float *p,
+                                      float *dp, struct pdl_err *err)
 {
     int64_t n = x.hi - x.lo, m = x.b - x.a;
     const float *q = h->q + (x.a - k->t0) * k->ldq;
@@ -197,11 +182,10 @@ static struct head head_of(const struct attention_kernel *k, int64_t n,
     void *lse = forward ? (k->op.aux_out >= 0 ? out[k->op.aux_out] : NULL)
                         : (k->op.aux >= 0 ? in[k->op.aux] : NULL);
     void *d[3] = {NULL};
-    int o = 0, x = k->op.x;
+    int x = k->op.x;
 
     for (int i = 0; i < 3 && !forward; i++)
-        if (train_wants_grad(c->model, c->node->in[i]))
-            d[i] = out[o++];
+        d[i] = k->grad[i] < 0 ? NULL : out[k->grad[i]];
     return (struct head){
         .q = at(in[x], n, t, k->ldq, q),
         .k = at(in[x + 1], n, s, k->ldk, kk),
@@ -222,7 +206,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
 {
     const struct attention_kernel *k = (const struct attention_kernel *)base;
     bool forward = k->call.pass == PDL_FORWARD;
-    float *p = scratch, *dp = p + BLOCK * (k->s1 - k->s0);
+    float *p = scratch, *dp = p + ATTENTION_BLOCK * (k->s1 - k->s0);
     enum pdl_status st = PDL_OK;
 
     (void)when;
@@ -233,8 +217,9 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
         for (int64_t h = k->h0; h < k->h1; h++) {
             struct head x = head_of(k, n, h, in, out);
 
-            for (int64_t a = k->t0; a < k->t1 && st == PDL_OK; a += BLOCK) {
-                struct block b = block_of(k, a);
+            for (int64_t a = k->t0; a < k->t1 && st == PDL_OK;
+                 a += ATTENTION_BLOCK) {
+                struct attention_block b = train_attention_block(k, a);
 
                 st = forward ? forward_block(k, &x, b, p, err)
                              : backward_block(k, &x, b, p, dp, err);
@@ -295,13 +280,28 @@ static bool has_all_heads(const struct attention_kernel *k)
            q->lo[1] == k->t0 && q->hi[1] == k->t1;
 }
 
+/* Everything but aux is bfloat16. */
+static bool is_bf16(const struct train_call *c)
+{
+    struct train_operands o;
+
+    train_operands(c, &o);
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].layout || (i != o.aux && c->in[i].dtype != PDL_BF16))
+            return false;
+    for (int i = 0; i < c->nout; i++)
+        if (c->out[i].layout || (i != o.aux_out && c->out[i].dtype != PDL_BF16))
+            return false;
+    return true;
+}
+
 static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
                             struct train_kernel **out, struct pdl_err *err)
 {
     struct train_call kept;
     struct attention_kernel *k;
 
-    if (!train_cpu_plain(c) || c->node->nin != 3 ||
+    if ((!train_cpu_plain(c) && !is_bf16(c)) || c->node->nin != 3 ||
         pdl_box_empty(&c->in[0].box))
         return PDL_OK;
     k = train_cpu_kernel(s, c, sizeof *k, &kept);
@@ -312,8 +312,12 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     sizes(k);
     if (!has_all_heads(k))
         return PDL_OK;
+    for (int i = 0; i < 3; i++)
+        k->grad[i] = c->pass == PDL_FORWARD ? -1 : train_gradient_of(c, i);
+    if (is_bf16(c))
+        return train_attention_bf16(s, k, out, err);
     k->base.scratch_bytes =
-        2 * BLOCK * (k->s1 - k->s0) * (int64_t)sizeof(float);
+        (k->s1 - k->s0) * ATTENTION_BLOCK * 2 * (int64_t)sizeof(float);
     k->base.implementation = "own+sgemm";
     k->base.run = run;
     *out = &k->base;

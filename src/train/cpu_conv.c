@@ -37,6 +37,13 @@ static int64_t extent(const struct train_array *a, int d)
     return n > 0 ? n : 0;
 }
 
+static int64_t pixels(const struct train_array *a)
+{
+    int64_t c = extent(a, 1);
+
+    return c > 0 ? train_array_elements(a) / c : 0;
+}
+
 static bool is_transposed(const struct train_call *c)
 {
     return strcmp(c->node->op->name, "conv_transpose") == 0;
@@ -159,40 +166,6 @@ static bool may_use_winograd(const struct train_call *c,
 
 /* ---- running ---------------------------------------------------------------- */
 
-/* Copies what both boxes have; channels last. */
-static void copy_common(const struct train_array *from, const void *src,
-                        const struct train_array *to, void *dst)
-{
-    int64_t fs[PDL_BOX_DIMS], ts[PDL_BOX_DIMS], i[PDL_BOX_DIMS];
-    size_t size = (size_t)pdl_dtype_bits(from->dtype) / 8;
-    struct pdl_box b;
-    size_t run;
-
-    if (!pdl_box_intersect(&from->box, &to->box, &b))
-        return;
-    train_array_strides(from, fs);
-    train_array_strides(to, ts);
-    run = (size_t)(b.hi[1] - b.lo[1]) * size;
-    memcpy(i, b.lo, sizeof i);
-    for (;;) {
-        int64_t f = 0, t = 0;
-        int d = b.ndims - 1;
-
-        for (int j = 0; j < b.ndims; j++) {
-            f += (i[j] - from->box.lo[j]) * fs[j];
-            t += (i[j] - to->box.lo[j]) * ts[j];
-        }
-        memcpy((char *)dst + (size_t)t * size,
-               (const char *)src + (size_t)f * size, run);
-        while (d >= 0 && (d == 1 || ++i[d] == b.hi[d])) {
-            i[d] = b.lo[d];
-            d--;
-        }
-        if (d < 0)
-            return;
-    }
-}
-
 static void zero(const struct train_array *a, void *p)
 {
     int64_t n = train_array_bytes(a);
@@ -225,7 +198,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     if (k->trimmed) {
         used = scratch;
         if (!made)
-            copy_common(f, fine, &k->trim, used);
+            train_cpu_copy_common(f, fine, &k->trim, used);
     }
     if (k->plan)
         st = train_dnnl_conv_run(
@@ -234,14 +207,11 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
             pointer(k, k->coarse, in, out), (char *)scratch + k->trim_bytes,
             err);
     if (k->trimmed && made)
-        copy_common(&k->trim, used, f, fine);
+        train_cpu_copy_common(&k->trim, used, f, fine);
     if (k->add_bias)
-        train_simd_add_bias(fine, in[k->bias], fine,
-                            train_array_elements(f) / extent(f, 1),
-                            extent(f, 1));
+        train_simd_add_bias(fine, in[k->bias], fine, pixels(f), extent(f, 1));
     if (k->sum_bias && k->plan)
-        train_simd_sum_rows(
-            fine, out[1], train_array_elements(f) / extent(f, 1), extent(f, 1));
+        train_simd_sum_rows(fine, out[1], pixels(f), extent(f, 1));
     return st;
 }
 
@@ -253,14 +223,12 @@ static enum pdl_status run_bias(const struct train_kernel *base,
                                 struct pdl_err *err)
 {
     const struct conv_kernel *k = (const struct conv_kernel *)base;
-    int64_t width = extent(&k->call.out[0], 1);
-    int64_t n = train_array_elements(&k->call.out[0]);
+    const struct train_array *y = &k->call.out[0];
 
     (void)scratch;
     (void)when;
     (void)err;
-    if (n > 0)
-        train_simd_add_bias(in[0], in[1], out[0], n / width, width);
+    train_simd_add_bias(in[0], in[1], out[0], pixels(y), extent(y, 1));
     return PDL_OK;
 }
 

@@ -15,28 +15,32 @@ struct shapes {
     dnnl_memory_desc_t mine[4], want[4];
 };
 
-/* [rows, columns], stored transposed or not. */
+/* [rows, columns], stored transposed or not; ld 0: dense. */
 static bool matrix(dnnl_memory_desc_t *md, int64_t rows, int64_t columns,
-                   bool transposed, dnnl_data_type_t t)
+                   bool transposed, int64_t ld, dnnl_data_type_t t)
 {
-    dnnl_dims_t dims = {rows, columns};
+    dnnl_dims_t dims = {rows, columns}, strides;
+    int64_t far = ld ? ld : transposed ? rows : columns;
 
-    return dnnl_memory_desc_init_by_tag(
-               md, 2, dims, t, transposed ? dnnl_ba : dnnl_ab) == dnnl_success;
+    strides[0] = transposed ? 1 : far;
+    strides[1] = transposed ? far : 1;
+    return dnnl_memory_desc_init_by_strides(md, 2, dims, t, strides) ==
+           dnnl_success;
 }
 
 static bool shapes_of(const struct cpu_matmul *m, struct shapes *s)
 {
-    dnnl_data_type_t c = train_dnnl_type(m->c);
+    dnnl_data_type_t a = train_dnnl_type(m->a), b = train_dnnl_type(m->b);
+    dnnl_data_type_t c = train_dnnl_type(m->c), bias = train_dnnl_type(m->bias);
 
-    return matrix(&s->mine[A], m->m, m->k, m->ta, train_dnnl_type(m->a)) &&
-           matrix(&s->want[A], m->m, m->k, m->ta, dnnl_bf16) &&
-           matrix(&s->mine[B], m->k, m->n, m->tb, train_dnnl_type(m->b)) &&
-           matrix(&s->want[B], m->k, m->n, m->tb, dnnl_bf16) &&
-           matrix(&s->mine[C], m->m, m->n, false, c) &&
-           matrix(&s->want[C], m->m, m->n, false, c) &&
-           matrix(&s->mine[BIAS], 1, m->n, false, train_dnnl_type(m->bias)) &&
-           matrix(&s->want[BIAS], 1, m->n, false, train_dnnl_type(m->bias));
+    return matrix(&s->mine[A], m->m, m->k, m->ta, m->lda, a) &&
+           matrix(&s->want[A], m->m, m->k, m->ta, m->lda, dnnl_bf16) &&
+           matrix(&s->mine[B], m->k, m->n, m->tb, m->ldb, b) &&
+           matrix(&s->want[B], m->k, m->n, m->tb, m->ldb, dnnl_bf16) &&
+           matrix(&s->mine[C], m->m, m->n, false, m->ldc, c) &&
+           matrix(&s->want[C], m->m, m->n, false, m->ldc, c) &&
+           matrix(&s->mine[BIAS], 1, m->n, false, 0, bias) &&
+           matrix(&s->want[BIAS], 1, m->n, false, 0, bias);
 }
 
 static bool make_operands(struct cpu_matmul_plan *p, const struct shapes *s,

@@ -127,7 +127,7 @@ static enum pdl_status run_bf16(const struct train_kernel *base,
 
     (void)when;
     if (st == PDL_OK && weights && k->call.nout > 1) {
-        float *db = (float *)((char *)scratch + k->wide);
+        float *db = (void *)((char *)scratch + k->wide);
 
         train_simd_sum_rows_bf16(in[1], db, k->rows, k->f);
         if (k->call.out[1].dtype == PDL_BF16)
@@ -346,7 +346,7 @@ static enum pdl_status run_table(const struct train_kernel *base,
     const struct train_array *wt = forward ? &c->in[k->op.w] : &c->out[0];
     float *y = forward ? out[0] : in[k->op.dy];
     float *w = forward ? in[k->op.w] : out[0];
-    int64_t n = extent(yt, last(yt)), per = extent(yt, 1);
+    int64_t n = extent(yt, last(yt)), per = extent(yt, 1) ? extent(yt, 1) : 1;
     int64_t rows = n > 0 ? train_array_elements(yt) / n : 0;
 
     (void)scratch;

@@ -42,7 +42,7 @@ static bool fits(const struct train_call *c)
 {
     const struct train_array *y = &c->in[0];
 
-    if (c->loss && c->loss->kind != TRAIN_SOFTMAX)
+    if (c->nin != 2 || (c->loss && c->loss->kind != TRAIN_SOFTMAX))
         return false;
     return c->in[1].dtype == PDL_I32 && y->dtype == PDL_F32 &&
            c->out[0].dtype == PDL_F32 && !y->layout && !c->out[0].layout &&

@@ -112,6 +112,8 @@ bn_forward(const struct train_kernel *base, void *const *in, void *const *out,
         from_sums(k, in[k->op.sums], mean, var);
     } else if (k->rows > 0) {
         train_simd_bn_moments(x, k->rows, k->c, mean, var);
+    } else {
+        train_simd_fill(mean, 0, 2 * k->c); /* and var beside it */
     }
     if (!running && !when->again && k->mean >= 0 && k->var >= 0 &&
         (k->rows > 0 || k->op.sums >= 0))
@@ -178,7 +180,7 @@ static struct space space_of(const struct norm_kernel *k, void *scratch)
     struct space s = {.sum = scratch};
 
     s.dot = s.sum + k->c;
-    s.mean = (float *)(s.dot + k->c);
+    s.mean = (void *)(s.dot + k->c);
     s.var = s.mean + k->c;
     s.rstd = s.var + k->c;
     s.a = s.rstd + k->c;
@@ -253,6 +255,7 @@ bn_weights(const struct train_kernel *base, void *const *in, void *const *out,
     if (k->op.sums >= 0) {
         memcpy(s.sum, in[0], (size_t)(2 * k->c) * sizeof *s.sum);
     } else {
+        train_simd_fill(s.rstd, 0, k->c); /* of an empty part nothing comes */
         if (k->rows > 0)
             statistics(k, in, in[0], s.mean, s.rstd, s.var);
         train_simd_bn_back_sums(in[1], in[0], s.mean, s.rstd, k->rows, k->c,

@@ -19,6 +19,8 @@ struct pointwise_kernel {
     void (*binary)(const float *, const float *, float *, int64_t);
     bool narrow; /* bfloat16 */
     int64_t n;
+    int grad[2]; /* of two operands: the output that is it, -1: none */
+    int full;    /* which of two operands is not stretched */
 };
 
 static bool same_storage(const struct train_array *a,
@@ -165,7 +167,6 @@ static enum pdl_status run_product_back(const struct train_kernel *base,
                                         struct pdl_err *err)
 {
     const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
-    const struct train_call *c = &k->call;
     float a[PIECE], b[PIECE], y[PIECE];
 
     (void)scratch;
@@ -174,15 +175,16 @@ static enum pdl_status run_product_back(const struct train_kernel *base,
     for (int64_t at = 0; at < k->n; at += PIECE) {
         int64_t n = k->n - at < PIECE ? k->n - at : PIECE;
         const float *dy = widen(k, in[0], at, n, a);
-        int o = 0;
 
-        for (int i = 0; i < 2; i++)
-            if (train_wants_grad(c->model, c->node->in[i])) {
-                train_simd_mul(dy, widen(k, in[k->op.x + 1 - i], at, n, b),
-                               result(k, out[o], at, y), n);
-                narrow(k, out[o], at, n, y);
-                o++;
-            }
+        for (int i = 0; i < 2; i++) {
+            int o = k->grad[i];
+
+            if (o < 0)
+                continue;
+            train_simd_mul(dy, widen(k, in[k->op.x + 1 - i], at, n, b),
+                           result(k, out[o], at, y), n);
+            narrow(k, out[o], at, n, y);
+        }
     }
     return PDL_OK;
 }
@@ -210,28 +212,28 @@ static enum pdl_status run_gate(const struct train_kernel *base,
 {
     const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
     const struct train_call *c = &k->call;
-    const struct train_array *x = &c->in[k->op.x];
+    const struct train_array *x = &c->in[k->op.x + k->full];
     int64_t ch = x->box.hi[1] - x->box.lo[1], n = x->box.hi[0] - x->box.lo[0];
     int64_t step = n > 0 ? train_array_elements(x) / n : 0;
-    const float *px = in[k->op.x], *ps = in[k->op.x + 1], *dy = in[0];
+    const float *px = in[k->op.x + k->full], *ps = in[k->op.x + 1 - k->full];
+    const float *dy = in[0];
+    int gx = k->grad[k->full], gs = k->grad[1 - k->full];
 
     (void)scratch;
     (void)when;
     (void)err;
     for (int64_t i = 0; i < n; i++) {
-        int o = 0;
-
         if (c->pass == PDL_FORWARD) {
             train_simd_scale_rows(px + i * step, ps + i * ch,
                                   (float *)out[0] + i * step, step / ch, ch);
             continue;
         }
-        if (train_wants_grad(c->model, c->node->in[0]))
+        if (gx >= 0)
             train_simd_scale_rows(dy + i * step, ps + i * ch,
-                                  (float *)out[o++] + i * step, step / ch, ch);
-        if (train_wants_grad(c->model, c->node->in[1]))
+                                  (float *)out[gx] + i * step, step / ch, ch);
+        if (gs >= 0)
             train_simd_dot_rows(dy + i * step, px + i * step,
-                                (float *)out[o] + i * ch, step / ch, ch);
+                                (float *)out[gs] + i * ch, step / ch, ch);
     }
     return PDL_OK;
 }
@@ -245,18 +247,26 @@ static enum pdl_status make_several(struct cpu_state *s,
     bool mul = strcmp(op, "mul") == 0, forward = c->pass == PDL_FORWARD;
     struct pointwise_kernel *k;
     struct train_operands o;
+    int full = 0;
     bool gate;
 
     train_operands(c, &o);
     gate = mul && c->node->nin == 2 && c->node->nweights == 0 && o.nx == 2 &&
-           train_cpu_plain(c) && !pdl_box_empty(&c->in[o.x].box) &&
-           one_a_channel(&c->in[o.x], &c->in[o.x + 1]);
+           train_cpu_plain(c);
+    if (gate && train_array_elements(&c->in[o.x]) <
+                    train_array_elements(&c->in[o.x + 1]))
+        full = 1;
+    gate = gate && !pdl_box_empty(&c->in[o.x + full].box) &&
+           one_a_channel(&c->in[o.x + full], &c->in[o.x + 1 - full]);
     if (c->node->nin < 2 || c->node->nweights > 0 || (!gate && !all_alike(c)) ||
         (!forward && !(mul && c->node->nin == 2)))
         return PDL_OK;
     k = new_kernel(s, c);
     if (!k)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    k->full = full;
+    for (int i = 0; i < 2 && !forward; i++)
+        k->grad[i] = train_gradient_of(c, i);
     k->binary = mul                      ? train_simd_mul
                 : strcmp(op, "sub") == 0 ? train_simd_sub
                                          : train_simd_add;

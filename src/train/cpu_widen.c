@@ -37,7 +37,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
         void *mine = i < c->nin ? in[i] : out[i - c->nin];
 
         wide[i] = k->offset[i] < 0 ? mine : (char *)scratch + k->offset[i];
-        if (k->offset[i] >= 0 && i < c->nin)
+        if (i < c->nin && k->offset[i] >= 0)
             train_simd_from_bf16(mine, wide[i],
                                  train_array_elements(operand(c, i)));
     }

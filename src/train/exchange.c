@@ -12,6 +12,9 @@
 
 enum { MAX_GROUP = 4096 };
 
+/* Marks the communicator for what goes on behind backward. */
+static const uint32_t BEHIND = UINT32_C(1) << 31;
+
 static bool same_box(const struct pdl_box *a, const struct pdl_box *b)
 {
     for (int d = 0; d < a->ndims; d++)
@@ -258,6 +261,12 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     for (int f = 0; f < t->plan->mesh->nfactors; f++)
         if (t->plan->tensors[o->in[0]].place.at[f] == PDL_PARTIAL_MAX)
             x->reduce = PDL_COMM_MAX;
+    if (st == PDL_OK && x->overlaps && x->group && !t->fault) {
+        x->started = PDL_NEW(t->arena, pdl_comm_request *, o->nout + 1);
+        st = x->started
+                 ? group_comm(t, o->group | BEHIND, ranks, m.n, &x->behind, err)
+                 : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
     if (st != PDL_OK || o->kind == PDL_PLAN_OP_ALLREDUCE)
         return st;
     x->x = PDL_NEW(t->arena, struct train_exchange, x->nout);
@@ -272,39 +281,140 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
 
 /* ---- running ------------------------------------------------------------------ */
 
+/* The next of an allreduce's tensors, with those that lie right behind it in
+ * memory: they go together. */
+struct run {
+    char *from, *to;
+    int64_t bytes;
+    enum pdl_dtype dtype;
+};
+
+static bool next_run(const pdl_trainer *t, int op, int micro, int *k,
+                     struct run *r)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+
+    if (*k >= o->nout)
+        return false;
+    *r = (struct run){.from = train_data(t, o->in[*k], micro),
+                      .to = train_data(t, o->out[*k], micro),
+                      .bytes = train_array_bytes(&t->arrays[o->in[*k]]),
+                      .dtype = t->arrays[o->in[*k]].dtype};
+    for (++*k; *k < o->nout; ++*k) {
+        int64_t next = (r->bytes + 63) / 64 * 64;
+
+        if ((char *)train_data(t, o->in[*k], micro) != r->from + next ||
+            (char *)train_data(t, o->out[*k], micro) != r->to + next ||
+            t->arrays[o->in[*k]].dtype != r->dtype)
+            break;
+        r->bytes = next + train_array_bytes(&t->arrays[o->in[*k]]);
+    }
+    return true;
+}
+
+/* The exchange of a bucket begins while backward goes on; in place only, and
+ * on a communicator of its own, where nothing else is in its way. */
+enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    struct train_op *x = &t->ops[op];
+    enum pdl_status st = PDL_OK;
+    struct run r;
+    int k = 0;
+
+    if (!x->behind || x->nstarted > 0)
+        return PDL_OK;
+    while (st == PDL_OK && next_run(t, op, TRAIN_UPDATE, &k, &r)) {
+        pdl_comm_request **req = &x->started[x->nstarted];
+
+        if (r.bytes == 0)
+            continue;
+        st = pdl_comm_start_allreduce(
+            x->behind, r.from, r.to, r.bytes * 8 / pdl_dtype_bits(r.dtype),
+            train_comm_type(r.dtype), x->reduce, req, err);
+        if (st == PDL_OK) {
+            x->nstarted++;
+            train_pend(t, *req);
+        }
+    }
+    return st;
+}
+
+static enum pdl_status wait_bucket(pdl_trainer *t, struct train_op *x,
+                                   struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < x->nstarted; i++) {
+        enum pdl_status one;
+
+        train_unpend(t, x->started[i]);
+        one = pdl_comm_wait(x->started[i], st == PDL_OK ? err : NULL);
+        st = st == PDL_OK ? one : st;
+    }
+    x->nstarted = 0;
+    return st;
+}
+
+enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->nops && st == PDL_OK; i++)
+        st = wait_bucket(t, &t->ops[i], err);
+    return st;
+}
+
 static enum pdl_status allreduce(pdl_trainer *t, int op, int micro,
                                  struct pdl_err *err)
 {
-    const struct pdl_plan_op *o = &t->plan->ops[op];
-    const struct train_op *x = &t->ops[op];
+    struct train_op *x = &t->ops[op];
+    bool skip = t->fault == TRAIN_FAULT_SKIP_SUM && t->fault_op == op;
     enum pdl_status st = PDL_OK;
+    struct run r;
     int k = 0;
 
-    while (k < o->nout && st == PDL_OK) {
-        const struct train_array *a = &t->arrays[o->in[k]];
-        char *from = train_data(t, o->in[k], micro);
-        char *to = train_data(t, o->out[k], micro);
-        int64_t size = pdl_dtype_bits(a->dtype) / 8,
-                bytes = train_array_bytes(a);
-        bool skip = t->fault == TRAIN_FAULT_SKIP_SUM && t->fault_op == op;
-
-        /* neighbours in memory go together */
-        for (k++; k < o->nout; k++) {
-            int64_t next = (bytes + 63) / 64 * 64;
-
-            if ((char *)train_data(t, o->in[k], micro) != from + next ||
-                (char *)train_data(t, o->out[k], micro) != to + next ||
-                t->arrays[o->in[k]].dtype != a->dtype)
-                break;
-            bytes = next + train_array_bytes(&t->arrays[o->in[k]]);
-        }
-        if (bytes == 0)
+    if (x->nstarted > 0)
+        return wait_bucket(t, x, err);
+    while (st == PDL_OK && next_run(t, op, micro, &k, &r)) {
+        if (r.bytes == 0)
             continue;
         if (!x->group || skip)
-            memmove(to, from, (size_t)bytes);
+            memmove(r.to, r.from, (size_t)r.bytes);
         else
-            st = pdl_comm_allreduce(x->group, from, to, bytes / size,
-                                    train_comm_type(a->dtype), x->reduce, err);
+            st = pdl_comm_allreduce(x->group, r.from, r.to,
+                                    r.bytes * 8 / pdl_dtype_bits(r.dtype),
+                                    train_comm_type(r.dtype), x->reduce, err);
+    }
+    return st;
+}
+
+/* ---- under way ----------------------------------------------------------------- */
+
+void train_pend(pdl_trainer *t, pdl_comm_request *r)
+{
+    if (t->npending < t->most_pending)
+        t->pending[t->npending++] = r;
+}
+
+void train_unpend(pdl_trainer *t, const pdl_comm_request *r)
+{
+    for (int i = 0; i < t->npending; i++)
+        if (t->pending[i] == r) {
+            t->pending[i] = t->pending[--t->npending];
+            return;
+        }
+}
+
+/* Nothing moves by itself: between operations everything that is under way is
+ * given a push. */
+enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->npending && st == PDL_OK; i++) {
+        bool done;
+
+        st = pdl_comm_test(t->pending[i], &done, err);
     }
     return st;
 }
@@ -463,12 +573,16 @@ static enum pdl_status send(pdl_trainer *t, int op, int micro,
                                  .tag = x->tag,
                                  .data = train_data(t, in, micro),
                                  .bytes = train_array_bytes(&t->arrays[in])};
+    enum pdl_status st;
+    int64_t at;
 
     if (m.bytes == 0)
         return PDL_OK;
-    return pdl_comm_start_exchange(
-        t->world, 1, &m, 0, NULL,
-        &x->flying[micro == TRAIN_UPDATE ? t->micros : micro], err);
+    at = micro == TRAIN_UPDATE ? t->micros : micro;
+    st = pdl_comm_start_exchange(t->world, 1, &m, 0, NULL, &x->flying[at], err);
+    if (st == PDL_OK)
+        train_pend(t, x->flying[at]);
+    return st;
 }
 
 static enum pdl_status receive(pdl_trainer *t, int op, int micro,
@@ -500,6 +614,7 @@ enum pdl_status train_wait_sends(pdl_trainer *t, int micro, struct pdl_err *err)
             continue;
         for (int m = 0; m <= t->micros && st == PDL_OK; m++)
             if (x->flying[m] && (micro < 0 || m == micro)) {
+                train_unpend(t, x->flying[m]);
                 st = pdl_comm_wait(x->flying[m], err);
                 x->flying[m] = NULL;
             }

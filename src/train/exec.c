@@ -13,15 +13,30 @@ enum { MAX_OPERANDS = 80 };
 
 /* ---- opening ------------------------------------------------------------------ */
 
+/* What plans have and the executor has not: it would compute something else. */
+static const char *not_here(const struct pdl_plan *p)
+{
+    for (int i = 0; i < p->ntensors; i++)
+        if (p->tensors[i].of > 0)
+            return "expert parallelism";
+    return p->lanes < p->nstages ? "interleaved stages" : NULL;
+}
+
 static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
                              struct pdl_err *err)
 {
+    if (not_here(p))
+        return pdl_fail(err, PDL_EINVAL, "the runtime has not %s yet",
+                        not_here(p));
     if (p->mesh->pes != pdl_comm_size(comm))
         return pdl_fail(err, PDL_EINVAL, "the plan is for %lld ranks, not %d",
                         (long long)p->mesh->pes, pdl_comm_size(comm));
     if (p->model->nunknown > 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
                         p->model->name, p->model->unknown_ops[0]);
+    if (p->strategy->schedule > PDL_SCHEDULE_GPIPE)
+        return pdl_fail(err, PDL_EINVAL,
+                        "this schedule can be priced, but not run yet");
     for (int i = 0; i < p->nops; i++)
         if (p->ops[i].nin > MAX_OPERANDS - 3 || p->ops[i].nout > MAX_OPERANDS)
             if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
@@ -34,14 +49,16 @@ static enum pdl_status find_backend(pdl_trainer *t, struct pdl_err *err)
     const char *name = t->opt.backend;
     struct pdl_suggest s;
 
+    t->backend = &train_ref;
     if (!name) { /* the last of the table is the fastest */
         for (int i = 0; train_backend_at(i); i++)
             t->backend = train_backend_at(i);
         return PDL_OK;
     }
-    t->backend = train_backend_find(name);
-    if (t->backend)
+    if (train_backend_find(name)) {
+        t->backend = train_backend_find(name);
         return PDL_OK;
+    }
     pdl_fail(err, PDL_EINVAL, "no backend '%.40s' in this build", name);
     pdl_suggest_init(&s, name);
     for (int i = 0; train_backend_at(i); i++)
@@ -112,7 +129,7 @@ static void count_positions(pdl_trainer *t)
         const struct pdl_plan_op *o = &t->plan->ops[i];
         int64_t n = 1;
 
-        if (o->kind != PDL_PLAN_OP_COMPUTE || o->node >= 0)
+        if (!train_ends_loss(o))
             continue;
         for (int d = 1; d < t->plan->tensors[o->in[1]].ndims; d++)
             n *= t->plan->tensors[o->in[1]].dim[d];
@@ -142,9 +159,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
         st = train_losses_open(t, err);
     count_positions(t);
     for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
-        if (t->plan->tensors[i].kind == PDL_PLAN_WEIGHT &&
-            t->plan->tensors[i].stage == t->stage)
-            train_init_weight(t, i);
+        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage)
+            train_init_weight(t, i, t->arrays[i].dtype, train_data(t, i, 0));
     if (st == PDL_OK)
         st = train_tuner_open(t, err);
     return st == PDL_OK ? train_state_open(t, err) : st;
@@ -182,8 +198,10 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
     t->capacity = plan->ntensors + 4 * plan->nops;
     t->arrays = PDL_NEW(a, struct train_array, t->capacity + 1);
     t->ops = PDL_NEW(a, struct train_op, plan->nops + 1);
-    t->groups = PDL_NEW(a, struct train_groups, 2 * plan->nops + 1);
-    st = t->arrays && t->ops && t->groups
+    t->groups = PDL_NEW(a, struct train_groups, 3 * plan->nops + 1);
+    t->most_pending = plan->nops * (int)(t->micros + 2);
+    t->pending = PDL_NEW(a, pdl_comm_request *, t->most_pending + 1);
+    st = t->arrays && t->ops && t->groups && t->pending
              ? build(t, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory for a trainer");
     if (st != PDL_OK) {
@@ -285,7 +303,8 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         .step = t->now,
         .first_sample =
             t->now * t->plan->batch + m * (t->plan->batch / t->micros),
-        .evaluate = p->evaluate};
+        .evaluate = p->evaluate,
+        .again = x->again};
     enum pdl_status st;
 
     for (int k = 0; k < x->nin; k++)
@@ -293,7 +312,7 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
     for (int k = 0; k < x->nout; k++)
         out[k] = train_data(t, x->out[k], micro);
     st = x->kernel->run(x->kernel, in, out, t->scratch, &when, err);
-    if (st == PDL_OK && t->plan->ops[op].node < 0)
+    if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
         train_losses_take(t, op, (int)m, micro);
     return st;
 }
@@ -313,6 +332,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
                               const struct pass *p, struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
+    double start = t->opt.timed ? pdl_clock_s() : 0;
     enum pdl_status st = PDL_OK;
 
     switch (o->kind) {
@@ -332,6 +352,8 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
     default:
         st = train_run_comm(t, op, micro, err);
     }
+    if (t->opt.timed && !p->evaluate)
+        t->opt.timed(t->opt.timed_ctx, op, micro, start, pdl_clock_s());
     if (st == PDL_OK)
         show(t, op, micro);
     if (st == PDL_OK && t->hunting)
@@ -385,6 +407,8 @@ static enum pdl_status act(pdl_trainer *t, const struct train_action *s,
         return PDL_OK;
     case TRAIN_WAIT:
         return train_wait_sends(t, s->micro, err);
+    case TRAIN_START:
+        return train_start_bucket(t, s->op, err);
     case TRAIN_MEASURE:
         return train_tuner_measure(t, p->lr, err);
     }
@@ -403,6 +427,8 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;
         st = act(t, &t->steps[i], p, err);
+        if (st == PDL_OK && t->npending > 0)
+            st = train_poll(t, err);
     }
     *next = i;
     return st;
@@ -422,8 +448,12 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
     if (st == PDL_OK)
         st = train_losses_sum(t, t->plan->batch, out, err);
     if (st == PDL_OK && !isfinite(out->loss)) {
+        st = train_wait_buckets(t, err);
         t->hunting = true;
-        st = run_batch(t, &p, &i, err);
+        if (st == PDL_OK)
+            st = run_batch(t, &p, &i, err);
+        if (st == PDL_OK)
+            st = train_wait_buckets(t, err);
         t->hunting = false;
         return st == PDL_OK ? train_hunt_end(t, out->loss, err) : st;
     }

@@ -78,7 +78,7 @@ enum pdl_status train_samples_check(const struct pdl_dataset *d,
         st = pdl_fail(err, PDL_EINVAL, "%s has %d inputs; data sets have one",
                       p->model->name, inputs);
     for (int i = 0; i < p->nops && st == PDL_OK; i++)
-        if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE && p->ops[i].node < 0)
+        if (train_ends_loss(&p->ops[i]))
             st = check_label(d, p, &p->ops[i], err);
     return st;
 }

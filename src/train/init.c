@@ -84,15 +84,16 @@ static struct init find_init(const struct pdl_model *m, int tensor)
     return (struct init){ZERO, 0};
 }
 
-void train_init_weight(const pdl_trainer *t, int tensor)
+void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
+                       void *data)
 {
     const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
     const struct train_array *a = &t->arrays[tensor];
-    struct pdl_train_part part = {.dtype = a->dtype,
+    struct pdl_train_part part = {.dtype = dtype,
                                   .ndims = p->ndims,
                                   .box = a->box,
                                   .channels_last = a->channels_last,
-                                  .data = train_data(t, tensor, 0)};
+                                  .data = data};
     int64_t i[PDL_BOX_DIMS] = {0};
     struct init in = find_init(t->plan->model, p->model_tensor);
     int d;

@@ -53,6 +53,17 @@ bool train_wants_grad(const struct pdl_model *m, int tensor)
     return false;
 }
 
+int train_gradient_of(const struct train_call *c, int i)
+{
+    int o = 0;
+
+    if (!train_wants_grad(c->model, c->node->in[i]))
+        return -1;
+    for (int k = 0; k < i; k++)
+        o += train_wants_grad(c->model, c->node->in[k]);
+    return o < c->nout ? o : -1;
+}
+
 /* ---- arrays ------------------------------------------------------------- */
 
 int64_t train_array_elements(const struct train_array *a)

@@ -20,7 +20,9 @@
  *     x sums -> dx; backward-weights sums' -> dw..
  *     sums are [1,2,C]: sum x, sum x*x; sums': sum dy, sum dy*xhat; float64
  *     is a good type for them
- *   the loss: y label -> dy [loss of each item] [1 where the guess is right]
+ *   the loss: y label -> dy [loss of each item] [1 where the guess is right];
+ *     with classes on several ranks y -> largest, y label largest -> sums (of
+ *     exponentials, of the right class), y label largest sums -> dy [..] [..]
  *
  * aux is what forward leaves for backward beyond the plan's tensors (the
  * position of a maximum, the statistics of a normalisation). A backend says
@@ -115,6 +117,9 @@ const struct train_backend *train_backend_at(int i); /* NULL past the end */
 
 /* Does the gradient of this tensor reach a weight? (As the plan has it.) */
 bool train_wants_grad(const struct pdl_model *m, int tensor);
+/* Of backward-data: which output is the gradient of operand i of the node; -1:
+ * nobody wants it. Walks the model: asked when a kernel is made. */
+int train_gradient_of(const struct train_call *c, int i);
 /* Elements and bytes of an array as it is stored; -1: too large. */
 int64_t train_array_elements(const struct train_array *a);
 int64_t train_array_bytes(const struct train_array *a);

@@ -33,6 +33,7 @@ struct loop {
     double epoch_loss, last_loss, accuracy;
     int64_t epoch_steps;
     double busy_s, start_s, cpu_s;
+    struct train_clock clock;
 };
 
 static bool is_first(const struct loop *l)
@@ -321,17 +322,20 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     struct pdl_train_feed feed = {train_samples_fill, &l->train};
     double lr = train_schedule_rate(&l->rates, l->done + 1);
     bool asked = l->job->stop && *l->job->stop;
-    double from = pdl_clock_s(), seconds, rate;
+    double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate;
     struct pdl_train_result r;
     enum pdl_status st;
     int64_t epoch, index;
 
     locate(l, l->done);
+    if (l->job->timings)
+        train_clock_step(&l->clock);
     pdl_trainer_vote(l->t, asked, wants_save(l));
     st = pdl_trainer_step(l->t, l->done, lr, &feed, &r, err);
     if (st != PDL_OK)
         return st;
     seconds = pdl_clock_s() - from;
+    l->cpu_s += pdl_cpu_s() - cpu;
     l->busy_s += seconds;
     rate = (double)l->job->plan->batch / seconds;
     pdl_batch_locate(&l->batching, l->done, &epoch, &index);
@@ -361,7 +365,6 @@ static enum pdl_status run_steps(struct loop *l, struct pdl_train_summary *out,
     bool stop = false;
 
     l->start_s = l->since_save_s = pdl_clock_s();
-    l->cpu_s = pdl_cpu_s();
     while (l->done < l->steps && !stop && st == PDL_OK)
         st = one_step(l, &stop, err);
     out->stopped = stop && l->done < l->steps;
@@ -403,6 +406,7 @@ static enum pdl_status load_weights(struct loop *l, struct pdl_err *err)
 
 static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
 {
+    struct pdl_train_options opt = l->job->opt;
     enum pdl_status st = open_data(l, err);
 
     if (st != PDL_OK)
@@ -411,8 +415,13 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
     if (l->job->steps > 0 && (l->job->epochs == 0 || l->job->steps < l->steps))
         l->steps = l->job->steps;
     st = set_rates(l, err);
+    if (st == PDL_OK && l->job->timings) {
+        opt.timed = train_clock_timed;
+        opt.timed_ctx = &l->clock;
+        st = train_clock_open(&l->clock, l->arena, l->job->plan, err);
+    }
     if (st == PDL_OK)
-        st = pdl_trainer_open(l->job->plan, l->comm, &l->job->opt, &l->t, err);
+        st = pdl_trainer_open(l->job->plan, l->comm, &opt, &l->t, err);
     if (st == PDL_OK)
         st = load_weights(l, err);
     if (st == PDL_OK && l->job->checkpoint)
@@ -420,10 +429,11 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
     return st == PDL_OK ? resume(l, err) : st;
 }
 
-/* CPU seconds of all ranks: threads of one process count once. */
+/* CPU seconds of all ranks in their steps; threads of one process have one
+ * clock. */
 static enum pdl_status all_cpu(struct loop *l, double *cpu, struct pdl_err *err)
 {
-    *cpu = pdl_cpu_s() - l->cpu_s;
+    *cpu = l->cpu_s;
     if (pdl_comm_size(l->comm) == 1 || l->job->virtual_ranks)
         return PDL_OK;
     return pdl_comm_allreduce(l->comm, cpu, cpu, 1, PDL_COMM_F64, PDL_COMM_SUM,
@@ -470,6 +480,8 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
         st = run_steps(&l, out, err);
     if (st == PDL_OK)
         st = sum_up(&l, out, err);
+    if (st == PDL_OK && job->timings)
+        st = train_clock_report(&l.clock, job, comm, err);
     pdl_saver_destroy(l.saver);
     if (st == PDL_OK && job->weights_out)
         st = train_write_weights(l.t, job->weights_out, err);

@@ -23,8 +23,7 @@ enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err)
     if (!t->losses)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for losses");
     for (int i = 0; i < t->plan->nops; i++)
-        if (t->ops[i].mine && t->plan->ops[i].kind == PDL_PLAN_OP_COMPUTE &&
-            t->plan->ops[i].node < 0)
+        if (t->ops[i].mine && train_ends_loss(&t->plan->ops[i]))
             t->ops[i].counts = train_is_owner(t, t->plan->ops[i].in[1]);
     return PDL_OK;
 }

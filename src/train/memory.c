@@ -20,6 +20,11 @@ struct block {
     int first, last;
 };
 
+/* Something to sort: a pointer in a struct. */
+struct place {
+    struct block *b;
+};
+
 struct planner {
     pdl_trainer *t;
     struct block *blocks;
@@ -210,7 +215,7 @@ static void find_lives(struct planner *pl)
             touch_loads(pl, s->micro, i);
         } else if (s->kind == TRAIN_WAIT) {
             touch_sends(pl, s->micro, i);
-        } else if (s->kind == TRAIN_MEASURE) {
+        } else if (s->kind == TRAIN_MEASURE || s->kind == TRAIN_START) {
             continue;
         } else if (s->kind == TRAIN_ACCUMULATE) {
             touch(pl, s->op, instance(t, s->op, s->micro), i);
@@ -225,8 +230,8 @@ static void find_lives(struct planner *pl)
 
 static int by_size(const void *a, const void *b)
 {
-    const struct block *x = *(struct block *const *)a;
-    const struct block *y = *(struct block *const *)b;
+    const struct block *x = ((const struct place *)a)->b;
+    const struct block *y = ((const struct place *)b)->b;
 
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
@@ -235,12 +240,12 @@ static int by_size(const void *a, const void *b)
 }
 
 /* placed[] is sorted by offset: the first gap that is large enough. */
-static int64_t lowest(struct block **placed, int n, const struct block *b)
+static int64_t lowest(const struct place *placed, int n, const struct block *b)
 {
     int64_t at = 0;
 
     for (int i = 0; i < n; i++) {
-        const struct block *o = placed[i];
+        const struct block *o = placed[i].b;
 
         if (o->last < b->first || o->first > b->last)
             continue;
@@ -252,27 +257,27 @@ static int64_t lowest(struct block **placed, int n, const struct block *b)
     return at;
 }
 
-static int64_t assign(struct planner *pl, struct block **order,
-                      struct block **placed)
+static int64_t assign(struct planner *pl, struct place *order,
+                      struct place *placed)
 {
     int64_t top = 0;
     int n = 0;
 
     for (int i = 0; i < pl->nblocks; i++)
-        order[i] = &pl->blocks[i];
+        order[i].b = &pl->blocks[i];
     qsort(order, (size_t)pl->nblocks, sizeof order[0], by_size);
     for (int i = 0; i < pl->nblocks; i++) {
-        struct block *b = order[i];
+        struct block *b = order[i].b;
         int at = n;
 
         if (b->bytes == 0 || b->last < 0)
             continue;
         b->offset = lowest(placed, n, b);
-        while (at > 0 && placed[at - 1]->offset > b->offset)
+        while (at > 0 && placed[at - 1].b->offset > b->offset)
             at--;
         memmove(placed + at + 1, placed + at,
                 (size_t)(n - at) * sizeof *placed);
-        placed[at] = b;
+        placed[at].b = b;
         n++;
         if (b->offset + b->bytes > top)
             top = b->offset + b->bytes;
@@ -319,7 +324,7 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
     int64_t n = t->ntensors * (t->micros + 1);
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct planner pl = {.t = t};
-    struct block **order = NULL, **placed = NULL;
+    struct place *order = NULL, *placed = NULL;
     int64_t *change = NULL;
 
     t->alias = PDL_NEW(t->arena, int, t->capacity + 1);
@@ -331,8 +336,8 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
         pl.blocks = PDL_NEW(a, struct block, n + 1);
         pl.block_of = PDL_NEW(a, int, n + 1);
         pl.inside = PDL_NEW(a, int64_t, n + 1);
-        order = PDL_NEW(a, struct block *, n + 1);
-        placed = PDL_NEW(a, struct block *, n + 1);
+        order = PDL_NEW(a, struct place, n + 1);
+        placed = PDL_NEW(a, struct place, n + 1);
         change = PDL_NEW(a, int64_t, t->nsteps + 3);
     }
     if (!t->alias || !t->handed || !t->sent || !t->loads || !t->offset ||

@@ -23,7 +23,7 @@ static int64_t classes(const struct pdl_plan *p, const char *label)
         const struct pdl_plan_op *o = &p->ops[i];
         const struct pdl_plan_tensor *y;
 
-        if (o->kind != PDL_PLAN_OP_COMPUTE || o->node >= 0 ||
+        if (!train_ends_loss(o) ||
             strcmp(p->tensors[o->in[1]].name, label) != 0)
             continue;
         y = &p->tensors[o->in[0]];

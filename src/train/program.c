@@ -44,16 +44,42 @@ static void add_step(pdl_trainer *t, struct train_action s)
     t->steps[t->nsteps++] = s;
 }
 
+/* A gradient of the last micro-batch is there: is its bucket complete? */
+static void count_bucket(pdl_trainer *t, int tensor)
+{
+    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        for (int k = 0; k < t->plan->items[i].nops; k++) {
+            int op = t->plan->items[i].first_op + k;
+            const struct pdl_plan_op *o = &t->plan->ops[op];
+
+            if (o->kind != PDL_PLAN_OP_ALLREDUCE)
+                continue;
+            for (int j = 0; j < o->nin; j++)
+                if (o->in[j] == tensor && ++t->ops[op].gradients == o->nin) {
+                    t->ops[op].overlaps = true;
+                    add_step(
+                        t, (struct train_action){.kind = TRAIN_START,
+                                                 .op = op,
+                                                 .micro = (int)t->micros - 1});
+                }
+        }
+}
+
 static void add_kept(pdl_trainer *t, const struct pdl_plan_op *o, int micro)
 {
-    if (t->micros == 1 || o->kind == PDL_PLAN_OP_FREE)
-        return;
-    for (int k = 0; k < o->nout; k++)
-        if (t->kept[o->out[k]])
+    for (int k = 0; o->kind != PDL_PLAN_OP_FREE && k < o->nout; k++) {
+        if (!t->kept[o->out[k]])
+            continue;
+        if (t->micros > 1)
             add_step(t, (struct train_action){.kind = TRAIN_ACCUMULATE,
                                               .op = o->out[k],
                                               .micro = micro,
                                               .first = micro == 0});
+        if (micro == t->micros - 1 && !t->plan->strategy->no_overlap)
+            count_bucket(t, o->out[k]);
+    }
 }
 
 static void add_items(pdl_trainer *t, int first, int n, int micro)
@@ -86,6 +112,16 @@ static void add_backward(pdl_trainer *t, int micro)
         add_step(t, (struct train_action){.kind = TRAIN_WAIT, .micro = micro});
 }
 
+/* Updates, and what moves what they made (ZeRO gathers weights). */
+static bool follows_update(const pdl_trainer *t, const struct pdl_plan_op *o)
+{
+    bool last = o->kind == PDL_PLAN_OP_UPDATE || o->kind == PDL_PLAN_OP_FREE;
+
+    for (int k = 0; k < o->nin; k++)
+        last = last || train_is_state(t, o->in[k]);
+    return last;
+}
+
 /* Exchanges in place and updates alternate, bucket by bucket; an optimizer
  * that needs norms of all gradients waits until all are there. */
 static void add_update(pdl_trainer *t)
@@ -99,10 +135,7 @@ static void add_update(pdl_trainer *t)
     n = t->nsteps - first;
     for (int late = 0; late < 2; late++) {
         for (int i = first; i < first + n; i++) {
-            enum pdl_plan_op_kind k = t->plan->ops[t->steps[i].op].kind;
-            bool last = k == PDL_PLAN_OP_UPDATE || k == PDL_PLAN_OP_FREE;
-
-            if (last == (late == 1))
+            if (follows_update(t, &t->plan->ops[t->steps[i].op]) == (late == 1))
                 add_step(t, t->steps[i]);
         }
         if (late == 0)

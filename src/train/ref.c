@@ -250,7 +250,7 @@ static enum pdl_status make(void *state, const struct train_call *call,
 
     if (!row)
         return pdl_fail(err, PDL_EINVAL, "%s: the runtime has no kernel for %s",
-                        name, call->node->op->name);
+                        name, call->node ? call->node->op->name : name);
     st = check_arrays(call, name, err);
     if (st == PDL_OK && row->check)
         st = row->check(call, err);

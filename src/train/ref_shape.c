@@ -21,31 +21,34 @@ static const struct pdl_tensor *out_shape(const struct ref_run *r, int k)
     return &r->tensors[r->node->out[k]];
 }
 
-/* The output of the call that is the gradient of operand k; NULL: none. */
-static struct ref_array *gradient_of(struct ref_run *r, int k)
+/* The other side of the call's y: operands, or their gradients (NULL: not
+ * wanted). */
+static void sides(struct ref_run *r, struct ref_array **x)
 {
-    int o = 0;
+    for (int i = 0; i < r->node->nin; i++) {
+        int o =
+            r->call->pass == PDL_FORWARD ? i : train_gradient_of(r->call, i);
 
-    if (!train_wants_grad(r->call->model, r->node->in[k]))
-        return NULL;
-    for (int i = 0; i < k; i++)
-        o += train_wants_grad(r->call->model, r->node->in[i]);
-    return o < r->call->nout ? &r->out[o] : NULL;
+        x[i] = o < 0                          ? NULL
+               : r->call->pass == PDL_FORWARD ? &r->in[r->op.x + o]
+                                              : &r->out[o];
+    }
 }
 
 static void move(struct ref_run *r, source_fn *source)
 {
     bool forward = r->call->pass == PDL_FORWARD;
     struct ref_array *y = forward ? &r->out[0] : &r->in[0];
+    struct ref_array *side[REF_MAX] = {NULL};
     int64_t yi[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0}, o = 0;
 
+    sides(r, side);
     REF_EACH(&y->box, yi)
     {
         int k = 0;
-        struct ref_array *x;
         bool found = source(r, yi, &k, xi);
+        struct ref_array *x = found ? side[k] : NULL;
 
-        x = !found ? NULL : forward ? &r->in[r->op.x + k] : gradient_of(r, k);
         if (x && ref_inside(x, xi)) {
             if (forward)
                 y->at[o] = x->at[ref_offset(x, xi)];

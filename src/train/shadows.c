@@ -113,12 +113,12 @@ static int64_t statistics_population(const pdl_trainer *t, int node)
 /* Items of the whole step: samples times positions of a sample. */
 static int64_t loss_population(const pdl_trainer *t, int op)
 {
-    const struct pdl_plan_tensor *label =
-        &t->plan->tensors[t->plan->ops[op].in[1]];
+    const struct pdl_plan_tensor *y = &t->plan->tensors[t->plan->ops[op].in[0]];
+    int classes = y->ndims >= 4 ? 1 : y->ndims - 1;
     int64_t n = t->plan->batch;
 
-    for (int d = 1; d < label->ndims; d++)
-        n *= label->dim[d];
+    for (int d = 1; d < y->ndims; d++)
+        n *= d == classes ? 1 : y->dim[d];
     return n;
 }
 
@@ -210,6 +210,19 @@ static int y_operand(const pdl_trainer *t, const struct pdl_plan_op *o, int y)
     return y;
 }
 
+/* Recomputation runs forward operations once more in backward. */
+static int last_forward(const struct pdl_plan *p, int op)
+{
+    int last = op;
+
+    for (int i = op + 1; i < p->nops; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE &&
+            p->ops[i].node == p->ops[op].node &&
+            p->ops[i].pass == PDL_FORWARD && p->ops[i].part == 0)
+            last = i;
+    return last;
+}
+
 static void add_aux(pdl_trainer *t, int op, enum train_aux kind,
                     const struct train_array *a)
 {
@@ -218,6 +231,8 @@ static void add_aux(pdl_trainer *t, int op, enum train_aux kind,
     int shadow = new_shadow(t, a);
 
     t->ops[op].out[t->ops[op].nout++] = shadow;
+    if (last_forward(p, op) != op)
+        return; /* made again later: backward reads that one */
     for (int i = op + 1; i < p->nops; i++) {
         int mine = shadow, of;
 
@@ -257,13 +272,12 @@ static enum pdl_status add_shadows(pdl_trainer *t, struct pdl_err *err)
         struct train_call c;
         enum train_aux kind;
 
-        if (o->kind != PDL_PLAN_OP_COMPUTE || o->pass != PDL_FORWARD ||
-            o->part != 0 || !t->ops[i].mine)
-            continue;
-        if (o->node < 0) {
+        if (t->ops[i].mine && train_ends_loss(o))
             add_losses(t, i);
+        if (o->kind != PDL_PLAN_OP_COMPUTE || o->pass != PDL_FORWARD ||
+            o->part != 0 || o->node < 0 || !t->ops[i].mine)
             continue;
-        }
+        t->ops[i].again = p->forward_op[o->node] != i;
         st = make_call(t, i, &c, err);
         if (st != PDL_OK || p->tensors[o->out[0]].kind == PDL_PLAN_STATISTIC)
             continue;

@@ -45,7 +45,7 @@ int64_t train_simd_conv_scratch(const struct train_simd_conv *s)
     int64_t lanes = train_simd_conv_lanes(s), k = s->kh * s->kw * s->cf;
     int64_t image = (s->ph + 1) * (s->pw + PIXELS * s->q) * s->cf;
 
-    return image + 2 * k * lanes + lanes * (s->ow + 2) + 4 * LANES +
+    return image + 2 * k * lanes + lanes * (s->ow + 6) +
            2 * k * lanes; /* the last for sums in float64 */
 }
 
@@ -96,7 +96,7 @@ INLINE void pixels(const struct train_simd_conv *s, const float *x,
         const float *p = x + a * s->pw * s->cf;
         const float *q = w + a * n * v * LANES;
 
-        for (int64_t j = 0; j < n; j++, p++, q += v * LANES) {
+        for (int64_t j = 0; j < n; j++, p++, q += (int64_t)v * LANES) {
             v8 w0 = load(q), w1 = v > 1 ? load(q + LANES) : w0;
 
             for (int i = 0; i < m; i++) {
@@ -155,10 +155,10 @@ void train_simd_conv(const struct train_simd_conv *s, const float *x,
                      float *scratch)
 {
     int64_t lanes = train_simd_conv_lanes(s);
-    float *image = scratch + 2 * LANES;
+    float *image = scratch + 2 * (int64_t)LANES;
     const float *last = y + (s->n * s->oh * s->ow - LANES) * s->cc;
 
-    memset(scratch, 0, 2 * LANES * sizeof *scratch);
+    memset(scratch, 0, 2 * (size_t)LANES * sizeof *scratch);
     if (bias)
         memcpy(scratch, bias, (size_t)s->cc * sizeof *bias);
     for (int64_t n = 0; n < s->n; n++) {
@@ -192,7 +192,7 @@ INLINE void taps(const struct train_simd_conv *s, const float *x,
 
     for (int a = 0; a < m; a++)
         for (int i = 0; i < n; i++) {
-            const float *p = sum + a * row + i * v * LANES;
+            const float *p = sum + a * row + (int64_t)i * v * LANES;
 
             acc[a][i][0] = load(p);
             acc[a][i][1] = v > 1 ? load(p + LANES) : all(0);
@@ -212,7 +212,7 @@ INLINE void taps(const struct train_simd_conv *s, const float *x,
     }
     for (int a = 0; a < m; a++)
         for (int i = 0; i < n; i++) {
-            float *p = sum + a * row + i * v * LANES;
+            float *p = sum + a * row + (int64_t)i * v * LANES;
 
             store(p, acc[a][i][0]);
             if (v > 1)

@@ -136,6 +136,12 @@ void train_simd_mul(const float *a, const float *b, float *y, int64_t n)
         y[i] = a[i] * b[i];
 }
 
+void train_simd_scale(float *y, float s, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] *= s;
+}
+
 void train_simd_fill(float *y, float v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

@@ -36,19 +36,33 @@ bool train_is_owner(const pdl_trainer *t, int tensor)
 
 /* ---- the list ----------------------------------------------------------------- */
 
+/* ZeRO: a weight whose parts are updated is known by them. */
+static bool has_parts(const pdl_trainer *t, int tensor)
+{
+    const struct pdl_plan_tensor *p = t->plan->tensors;
+
+    for (int i = 0; p[tensor].kind == PDL_PLAN_WEIGHT && i < t->plan->ntensors;
+         i++)
+        if (p[i].kind == PDL_PLAN_STATE && p[i].stage == p[tensor].stage &&
+            p[i].model_tensor == p[tensor].model_tensor)
+            return true;
+    return false;
+}
+
 static void add_state(pdl_trainer *t, int tensor, const char *name,
                       enum pdl_dtype dtype, void *data)
 {
     const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
     struct pdl_train_state *s = &t->states[t->nstates++];
 
-    *s = (struct pdl_train_state){.part = {.name = name,
-                                           .dtype = dtype,
-                                           .ndims = p->ndims,
-                                           .box = t->arrays[tensor].box,
-                                           .data = data},
-                                  .model_tensor = p->model_tensor,
-                                  .owner = train_is_owner(t, tensor)};
+    *s = (struct pdl_train_state){
+        .part = {.name = name,
+                 .dtype = dtype,
+                 .ndims = p->ndims,
+                 .box = t->arrays[tensor].box,
+                 .data = data},
+        .model_tensor = p->model_tensor,
+        .owner = train_is_owner(t, tensor) && !has_parts(t, tensor)};
     memcpy(s->part.dim, p->dim, sizeof s->part.dim);
 }
 
@@ -79,14 +93,14 @@ enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err)
     int64_t n = 0;
 
     for (int i = 0; i < t->plan->ntensors; i++)
-        n += t->plan->tensors[i].kind == PDL_PLAN_WEIGHT;
+        n += train_is_state(t, i);
     t->states = PDL_NEW(t->arena, struct pdl_train_state,
                         n * (1 + train_tuner_states(t)) + 1);
     if (!t->states)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     for (int i = 0; i < t->plan->ntensors; i++)
-        if (t->plan->tensors[i].kind == PDL_PLAN_WEIGHT &&
-            t->plan->tensors[i].stage == t->stage && !add_states(t, i))
+        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage &&
+            !add_states(t, i))
             return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     return PDL_OK;
 }

@@ -25,6 +25,7 @@ enum train_action_kind {
     TRAIN_OP,
     TRAIN_ACCUMULATE, /* a weight gradient joins those of earlier ones */
     TRAIN_WAIT,       /* until what forward sent has been received */
+    TRAIN_START,      /* all gradients of a bucket are there: op exchanges it */
     TRAIN_MEASURE,    /* norms of all gradients, before the first update */
 };
 
@@ -53,6 +54,14 @@ struct train_exchange {
     int64_t send_bytes, spare, bytes;  /* of the buffer: sends, recvs, spare */
 };
 
+/* Of the one or three operations of a loss the one that makes the gradient:
+ * y, label -> dy, or with the statistics of classes that are cut. */
+static inline bool train_ends_loss(const struct pdl_plan_op *o)
+{
+    return o->kind == PDL_PLAN_OP_COMPUTE && o->node < 0 &&
+           (o->nin == 2 || o->nin == 4);
+}
+
 /* An operation with what the backend and the loss add to its operands. */
 struct train_op {
     bool mine;
@@ -65,8 +74,13 @@ struct train_op {
     struct train_exchange *x;  /* of each output */
     int peer, tag;             /* SEND, RECV: a rank of the world */
     bool forward;              /* SEND: an activation, not a gradient */
+    bool again;                /* a forward operation made again in backward */
     bool counts;               /* the loss: this rank counts its items */
     pdl_comm_request **flying; /* SEND: by micro-batch */
+    bool overlaps;             /* ALLREDUCE of a bucket: begun in backward */
+    pdl_comm *behind;
+    pdl_comm_request **started;
+    int nstarted, gradients; /* of a bucket: begun; there so far */
 };
 
 /* What tests break on purpose: the result must be seen to be wrong. */
@@ -120,6 +134,9 @@ struct pdl_trainer {
     int64_t positions; /* of one sample, over all outputs */
     struct train_loss loss;
 
+    pdl_comm_request **pending; /* sends and buckets under way */
+    int npending, most_pending;
+
     struct pdl_train_state *states;
     int nstates;
     bool vote_stop, vote_save;
@@ -152,6 +169,13 @@ void train_release(const pdl_trainer *t, int tensor, int micro);
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* Buckets of gradients, begun while backward goes on. */
+enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err);
+enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err);
+/* What is under way, and a push for all of it. */
+void train_pend(pdl_trainer *t, pdl_comm_request *r);
+void train_unpend(pdl_trainer *t, const pdl_comm_request *r);
+enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err);
 /* Waits for sends: of the forward pass of one micro-batch, or all (-1). */
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
                                  struct pdl_err *err);
@@ -160,7 +184,8 @@ enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
                             struct pdl_err *err);
 enum pdl_comm_type train_comm_type(enum pdl_dtype t);
 /* init.c */
-void train_init_weight(const pdl_trainer *t, int tensor);
+void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
+                       void *data);
 /* loss.c */
 enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err);
 void train_losses_clear(pdl_trainer *t);
@@ -200,6 +225,22 @@ enum pdl_status train_samples_check(const struct pdl_dataset *d,
 enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
                                    const struct pdl_train_part *part,
                                    struct pdl_err *err);
+/* timing.c: what operations took */
+struct train_clock {
+    const struct pdl_plan *plan;
+    struct pdl_train_event *events; /* of the last step */
+    int64_t nevents, most, steps;
+    double *seconds; /* of each operation, over the steps but the first */
+    double base_s;
+};
+enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
+                                 const struct pdl_plan *p, struct pdl_err *err);
+void train_clock_step(struct train_clock *c); /* a step begins */
+void train_clock_timed(void *ctx, int op, int64_t micro, double start_s,
+                       double end_s);
+enum pdl_status train_clock_report(struct train_clock *c,
+                                   const struct pdl_train_job *job,
+                                   pdl_comm *comm, struct pdl_err *err);
 /* tune.c: the optimizer on this rank's weights. Choose before the program is
  * written: some want to see all gradients before the first update. */
 enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err);
@@ -209,6 +250,8 @@ enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err);
 void train_tuner_update(pdl_trainer *t, int op, double lr);
 void train_tuner_close(pdl_trainer *t);
+/* Weights came from elsewhere: masters follow them. */
+void train_tuner_reload(pdl_trainer *t);
 /* The k-th array the optimizer keeps for a weight; NULL: none. */
 int train_tuner_states(const pdl_trainer *t);
 void *train_tuner_state(const pdl_trainer *t, int tensor, int k,

@@ -149,18 +149,17 @@ static bool open_slot(pdl_trainer *t, int tensor)
     s->owner = train_is_owner(t, tensor);
     for (int k = 0; k < u->how->nstates; k++) {
         s->state[k] = calloc(n, size);
-        t->sizes.state += (int64_t)(n * size);
+        t->sizes.optimizer += (int64_t)(n * size);
         if (!s->state[k])
             return false;
     }
     if (a->dtype != PDL_BF16)
         return true;
     s->master = calloc(n, sizeof(float));
-    t->sizes.state += (int64_t)(n * sizeof(float));
+    t->sizes.optimizer += (int64_t)(n * sizeof(float));
     return s->master != NULL;
 }
 
-/* The master starts as the weight is, before it was rounded. */
 static void fill_master(const pdl_trainer *t, int tensor)
 {
     const uint16_t *w = train_data(t, tensor, TRAIN_UPDATE);
@@ -182,18 +181,28 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
     u->norms = PDL_NEW(t->arena, double, TRAIN_NORMS * m->ntensors + 1);
     if (!u->slots || !u->norms)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
-    for (int i = 0; i < t->plan->ntensors; i++) {
-        const struct pdl_plan_tensor *p = &t->plan->tensors[i];
+    for (int i = 0; i < t->plan->nops; i++) {
+        const struct pdl_plan_op *o = &t->plan->ops[i];
 
-        if (p->kind != PDL_PLAN_WEIGHT || p->stage != t->stage ||
-            m->tensors[p->model_tensor].kind != PDL_TENSOR_WEIGHT)
+        if (!t->ops[i].mine || o->kind != PDL_PLAN_OP_UPDATE)
             continue;
-        if (!open_slot(t, i))
-            return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
-        if (u->slots[i].master)
-            fill_master(t, i);
+        for (int k = 0; k < o->nout; k++) {
+            if (!open_slot(t, o->out[k]))
+                return pdl_fail(err, PDL_ENOMEM,
+                                "out of memory for the optimizer");
+            if (u->slots[o->out[k]].master) /* not yet rounded */
+                train_init_weight(t, o->out[k], PDL_F32,
+                                  u->slots[o->out[k]].master);
+        }
     }
     return PDL_OK;
+}
+
+void train_tuner_reload(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->ntensors; i++)
+        if (t->tuner->slots[i].master)
+            fill_master(t, i);
 }
 
 void train_tuner_close(pdl_trainer *t)
@@ -304,7 +313,7 @@ static enum pdl_status measure_norms(pdl_trainer *t, double lr,
             /* every rank calls: the first phase may advance its state */
             u->how->norms(&u->hyper, &step, &s, sums);
             for (int j = 0; u->slots[x->out[k]].owner && j < TRAIN_NORMS; j++)
-                u->norms[TRAIN_NORMS * m + j] = sums[j];
+                u->norms[(ptrdiff_t)TRAIN_NORMS * m + j] = sums[j];
         }
     }
     return add_over_ranks(t, u->norms, n, err);
@@ -328,6 +337,7 @@ void train_tuner_update(pdl_trainer *t, int op, double lr)
         int m = t->plan->tensors[x->out[k]].model_tensor;
         struct train_shard s = shard_of(t, x->out[k], x->in[x->nout + k]);
 
-        u->how->apply(&u->hyper, &step, &s, &u->norms[TRAIN_NORMS * m]);
+        u->how->apply(&u->hyper, &step, &s,
+                      &u->norms[(ptrdiff_t)TRAIN_NORMS * m]);
     }
 }

@@ -39,6 +39,8 @@ enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
         if (st == PDL_OK && !pdl_box_empty(&p->box))
             st = pdl_weights_read(w, k, &p->box, p->data, err);
     }
+    if (st == PDL_OK)
+        train_tuner_reload(t);
     return st;
 }
 
@@ -114,6 +116,17 @@ static bool new_shard(const pdl_trainer *t, int tensor, struct pdl_shard *s)
     return s->data != NULL;
 }
 
+/* Has an earlier tensor of the plan written this weight? */
+static bool again(const pdl_trainer *t, int tensor)
+{
+    const struct pdl_plan_tensor *p = t->plan->tensors;
+
+    for (int i = 0; i < tensor; i++)
+        if (train_is_state(t, i) && p[i].model_tensor == p[tensor].model_tensor)
+            return true;
+    return false;
+}
+
 static enum pdl_status collect(pdl_trainer *t, struct pdl_shard *shards, int *n,
                                struct pdl_err *err)
 {
@@ -122,8 +135,8 @@ static enum pdl_status collect(pdl_trainer *t, struct pdl_shard *shards, int *n,
     for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++) {
         struct pdl_shard room = {.data = NULL};
 
-        if (t->plan->tensors[i].kind != PDL_PLAN_WEIGHT)
-            continue;
+        if (!train_is_state(t, i) || again(t, i))
+            continue; /* replicas in another stage, or parts of the whole */
         if (t->rank != 0) {
             if (train_is_owner(t, i))
                 st = send_box(t, i, err);

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -139,6 +140,51 @@ static void two_threads_use_two_communicators(void **state)
     assert_int_equal(on_ranks(3, NULL, with_a_twin, NULL), 0);
 }
 
+/* ---- a thread of its own --------------------------------------------------- */
+
+/* Started, and then only computed: it is done when the caller looks. */
+static int done_meanwhile(pdl_comm *c, void *ctx)
+{
+    static const int64_t lengths[] = {10, 100000};
+    struct pdl_err err = {"", ""};
+    int bad = the_others(c, ctx);
+
+    for (int k = 0; k < 2; k++) {
+        struct buffers b = take_buffers(lengths[k] * 8);
+        double start = pdl_clock_s();
+        pdl_comm_request *req;
+
+        fill_values(b.in, lengths[k], pdl_comm_rank(c), 0, PDL_COMM_F32);
+        bad |= said(
+            pdl_comm_start_allreduce(c, b.in, b.out, lengths[k], PDL_COMM_F32,
+                                     PDL_COMM_SUM, &req, &err),
+            "start", &err);
+        while (!bad && pdl_clock_s() - start < 5) {
+            comm_lock(c); /* looks without moving anything */
+            if (req->done)
+                start = -10;
+            comm_unlock(c);
+            usleep(100);
+        }
+        if (start > 0)
+            bad = 1, fprintf(stderr, "nothing moved meanwhile\n");
+        bad |= said(pdl_comm_wait(req, &err), "wait", &err);
+        bad |= check_reduced("meanwhile", c, b.out, 0, lengths[k], PDL_COMM_F32,
+                             PDL_COMM_SUM);
+        drop_buffers(b);
+    }
+    return bad;
+}
+
+static void a_thread_moves_what_is_started(void **state)
+{
+    struct pdl_comm_options opt = {.progress = true};
+
+    (void)state;
+    assert_int_equal(on_ranks(2, &opt, done_meanwhile, NULL), 0);
+    assert_int_equal(on_ranks(3, &opt, done_meanwhile, NULL), 0);
+}
+
 /* ---- programs ------------------------------------------------------------ */
 
 struct listed {
@@ -198,7 +244,9 @@ static int one_stays_away(pdl_comm *c, void *ctx)
 {
     struct pdl_err err = {"", ""}, again = {"", ""};
     double start = pdl_clock_s();
-    float x[5000] = {1}, y[5000];
+    /* they outlive the call: others may still read them */
+    static float xs[3][5000], ys[3][5000];
+    float *x = xs[pdl_comm_rank(c)], *y = ys[pdl_comm_rank(c)];
     int64_t n = *(const int64_t *)ctx;
     enum pdl_status st;
 
@@ -232,14 +280,13 @@ static void a_rank_that_stays_away_is_a_time_out(void **state)
 static int different_counts(pdl_comm *c, void *ctx)
 {
     struct pdl_err err = {"", ""};
-    static float x[60000];
-    float *y = calloc(60000, sizeof *y);
+    static float x[60000], ys[2][60000];
+    float *y = ys[pdl_comm_rank(c)];
     int64_t n = 50000 + pdl_comm_rank(c);
     enum pdl_status st =
         pdl_comm_allreduce(c, x, y, n, PDL_COMM_F32, PDL_COMM_SUM, &err);
 
     (void)ctx;
-    free(y);
     return st != PDL_ENOENV;
 }
 
@@ -295,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_fixed_order_gives_the_bits_of_a_serial_sum),
         cmocka_unit_test(a_ring_gives_other_bits),
         cmocka_unit_test(two_threads_use_two_communicators),
+        cmocka_unit_test(a_thread_moves_what_is_started),
         cmocka_unit_test(a_listed_program_runs),
         cmocka_unit_test(a_mutated_step_is_refused_and_would_be_seen),
         cmocka_unit_test(a_rank_that_stays_away_is_a_time_out),

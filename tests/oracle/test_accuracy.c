@@ -237,6 +237,24 @@ static void reading_samples_shows_when_it_is_slower_than_the_step(void **st)
     pdl_arena_destroy(a);
 }
 
+/* A part of the step with an uncertainty of its own: without it intervals of
+ * filter and channel are far too narrow. */
+static void layer_collectives_that_leave_nodes_are_told_apart(void **st)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_system sys = open_system(a, "abci-v100");
+    struct pdl_oracle_options opt = chainer();
+    struct pdl_projection x =
+        project(lower(a, "resnet50", "filter=4", 64), &sys, &opt);
+    struct pdl_projection y =
+        project(lower(a, "resnet50", "filter=8", 64), &sys, &opt);
+
+    (void)st;
+    assert_true(x.layer_comm_s > 0 && x.layer_between_s == 0);
+    assert_true(y.layer_between_s > .9 * y.layer_comm_s);
+    pdl_arena_destroy(a);
+}
+
 static void bad_runs_are_refused(void **st)
 {
     static const struct {
@@ -281,6 +299,7 @@ int main(void)
         cmocka_unit_test(contention_follows_from_the_mesh),
         cmocka_unit_test(pairs_are_ranked_by_samples_per_second),
         cmocka_unit_test(reading_samples_shows_when_it_is_slower_than_the_step),
+        cmocka_unit_test(layer_collectives_that_leave_nodes_are_told_apart),
         cmocka_unit_test(bad_runs_are_refused),
     };
 

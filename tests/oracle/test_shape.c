@@ -191,9 +191,36 @@ static void hostile_shapes_give_a_number_or_infinity(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Thin products waste a GPU's tiles, not a core's registers. */
+static void cores_keep_their_rate_for_thin_products(void **state)
+{
+    struct pdl_pe pe = {.name = "cpu",
+                        .arch = "cpu",
+                        .memory_bytes_per_s = 1e12,
+                        .launch_s = 1e-9,
+                        .units = 1};
+    struct pdl_shape s = {.kind = PDL_SHAPE_MATMUL,
+                          .precision = PDL_PREC_FP32,
+                          .n = 8,
+                          .c = 1000,
+                          .f = 10,
+                          .groups = 1};
+    double flops = 2.0 * 8 * 1000 * 10, core, tiled;
+
+    (void)state;
+    pe.peak_flop_per_s[PDL_PREC_FP32] = 1e8; /* slow: nothing else shows */
+    pe.matmul_flop_per_s[PDL_PREC_FP32] = 1e8;
+    core = pdl_shape_seconds(&pe, &s);
+    pe.arch = "volta";
+    tiled = pdl_shape_seconds(&pe, &s);
+    assert_true(fabs(core - flops / 1e8) < .01 * core);
+    assert_true(tiled > 10 * core);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cores_keep_their_rate_for_thin_products),
         cmocka_unit_test(split_convolutions_take_what_was_measured),
         cmocka_unit_test(splitting_filters_further_stops_helping),
         cmocka_unit_test(more_work_never_takes_less_time),

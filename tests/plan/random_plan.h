@@ -198,7 +198,8 @@ static void add_head(struct net *n)
     if (kind == 1)
         n->tensor = op(n, "global_avg_pool", &(struct pdl_attr){0});
     n->tensor = op(n, "flatten", &(struct pdl_attr){0});
-    if (pick(n->rng, 0, 2) == 0)
+    if (pick(n->rng, 0, 2) == 0 && /* its square is to be executed */
+        pdl_build_get(n->b, n->tensor)->dim[0] <= 128)
         add_tied(n);
     for (int64_t i = pick(n->rng, 1, 2); i > 0; i--)
         n->tensor = op(n, "linear",

@@ -60,7 +60,7 @@ static inline void one_op_open(struct one_op *o, const struct op_case *c)
     *o = (struct one_op){.arena = pdl_arena_create(PDL_ARENA_DEFAULT), .c = c};
     b = pdl_build_begin(o->arena, c->name);
     for (int i = 0; i < c->nin; i++) {
-        char name[16];
+        char name[32];
         struct pdl_attr one = {.features = 1};
 
         snprintf(name, sizeof name, "in%d", i);
@@ -132,7 +132,8 @@ static inline struct value value_of(const struct train_array *a)
     struct value v = {.a = *a, .n = train_array_elements(a)};
 
     v.at = calloc((size_t)v.n + 1, 8);
-    assert_non_null(v.at);
+    if (!v.at)
+        abort();
     return v;
 }
 

@@ -89,6 +89,7 @@ static const struct op_case op_cases[] = {
     {"sub", "sub", XX(2, {3, 4}, {3, 4}), {.groups = 0}},
     {"mul", "mul", XX(2, {3, 4}, {3, 4}), {.groups = 0}},
     {"mul stretched", "mul", XX(3, {3, 2, 4}, {3, 1, 1}), {.groups = 0}},
+    {"mul stretched, the other way round", "mul", XX(3, {3, 1, 1}, {3, 2, 4}), {.groups = 0}},
     {"mul a weight", "mul", X(3, 4), {.groups = 0}, .weight = 4},
     {"div", "div", XX(2, {3, 4}, {3, 4}), {.groups = 0}, .positive = true},
     {"max", "max", XX(2, {3, 4}, {3, 4}), {.groups = 0}},

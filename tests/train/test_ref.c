@@ -216,6 +216,80 @@ static void losses_have_their_slopes(void **state)
     }
 }
 
+/* Classes cut in three: largest values and sums are exchanged by hand. */
+static void a_loss_in_parts_is_the_loss(void **state)
+{
+    static const int64_t dim[] = {4, 7}, one[] = {4, 1}, two[] = {4, 2};
+    struct op_case none = {.tokens = 7};
+    struct value v[4], part[3], dy[3], top[3], sum[3], loss, right;
+    struct train_moment when = {0};
+    struct train_call c = {.population = 4};
+    struct backend b;
+
+    (void)state;
+    backend_open(&b, &train_ref);
+    v[0] = shaped(PDL_F64, 2, dim);
+    v[1] = shaped(PDL_I32, 2, one);
+    v[2] = shaped(PDL_F64, 2, dim);
+    v[3] = shaped(PDL_F64, 2, one);
+    loss = shaped(PDL_F64, 2, one);
+    right = shaped(PDL_F64, 2, one);
+    fill(&v[0], 1, &none);
+    fill(&v[1], 2, &none);
+    loss_value(&b, v, 4, NULL);
+    for (int k = 0; k < 3; k++) {
+        struct train_array a = v[0].a;
+        struct list in = {1, {&part[k]}}, out = {1, {&top[k]}};
+
+        pdl_split(7, 1, 3, k, &a.box.lo[1], &a.box.hi[1]);
+        part[k] = value_of(&a);
+        dy[k] = value_of(&a);
+        copy_part(&v[0], &part[k]);
+        top[k] = shaped(PDL_F64, 2, one);
+        sum[k] = shaped(PDL_F64, 2, two);
+        call_kernel(&b, &c, &in, &out, &when);
+    }
+    for (int k = 1; k < 3; k++)
+        for (int64_t i = 0; i < 4; i++)
+            put(&top[0], i, fmax(get(&top[0], i), get(&top[k], i)));
+    c.part = 1;
+    for (int k = 0; k < 3; k++) {
+        struct list in = {3, {&part[k], &v[1], &top[0]}}, out = {1, {&sum[k]}};
+
+        call_kernel(&b, &c, &in, &out, &when);
+        for (int64_t i = 0; i < 8 && k > 0; i++)
+            put(&sum[0], i, get(&sum[0], i) + get(&sum[k], i));
+    }
+    c.part = 2;
+    for (int k = 0; k < 3; k++) {
+        struct list in = {4, {&part[k], &v[1], &top[0], &sum[0]}},
+                    out = {3, {&dy[k], &loss, &right}};
+
+        call_kernel(&b, &c, &in, &out, &when);
+        for (int64_t i = 0; i < dy[k].n; i++) {
+            int64_t at[2] = {i / (dy[k].a.box.hi[1] - dy[k].a.box.lo[1]),
+                             dy[k].a.box.lo[1] +
+                                 i % (dy[k].a.box.hi[1] - dy[k].a.box.lo[1])};
+
+            assert_true(fabs(get(&dy[k], i) - get(&v[2], at_index(&v[2], at))) <
+                        1e-15);
+        }
+        for (int64_t i = 0; i < 4; i++)
+            assert_true(fabs(get(&loss, i) - get(&v[3], i)) < 1e-14);
+        free(part[k].at);
+        free(dy[k].at);
+    }
+    for (int k = 0; k < 3; k++) {
+        free(top[k].at);
+        free(sum[k].at);
+    }
+    for (int k = 0; k < 4; k++)
+        free(v[k].at);
+    free(loss.at);
+    free(right.at);
+    backend_close(&b);
+}
+
 /* ---- batch norm across ranks ------------------------------------------------ */
 
 static void running_statistics_are_used_and_kept(void **state)
@@ -306,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_wrong_gradient_is_seen),
         cmocka_unit_test(every_kernel_has_a_case),
         cmocka_unit_test(losses_have_their_slopes),
+        cmocka_unit_test(a_loss_in_parts_is_the_loss),
         cmocka_unit_test(running_statistics_are_used_and_kept),
         cmocka_unit_test(dropout_keeps_the_mean_and_evaluates_as_identity),
     };

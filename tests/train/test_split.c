@@ -25,13 +25,17 @@ static int64_t parts_of(const struct pdl_box *b, int d)
     return b->hi[d];
 }
 
+static int64_t unit_of(const struct cut_case *c, const struct pdl_box *b, int d,
+                       bool y);
+
 static struct pdl_box cut_box(const struct cut_case *c, const struct pdl_box *b,
-                              int d, int64_t unit)
+                              int d, bool y)
 {
     struct pdl_box r = *b;
 
     if (d >= 0)
-        pdl_split(parts_of(b, d), unit, c->parts, c->part, &r.lo[d], &r.hi[d]);
+        pdl_split(parts_of(b, d), unit_of(c, b, d, y), c->parts, c->part,
+                  &r.lo[d], &r.hi[d]);
     return r;
 }
 
@@ -64,16 +68,22 @@ static struct value part_of(const struct value *whole_, struct pdl_box box)
     return v;
 }
 
-/* A flattened shard of C comes in units of H*W. */
-static int64_t unit_of(const struct cut_case *c, bool y)
+/* The unit in which dimension d of a tensor is split: an item of the index
+ * (a head), and of a flattened channel all its positions. */
+static int64_t unit_of(const struct cut_case *c, const struct pdl_box *b, int d,
+                       bool y)
 {
-    const struct pdl_node *n = c->o->node;
-    int64_t u = 1;
+    int64_t items = c->cut.items, u = 1;
 
-    if (!y || strcmp(n->op->name, "flatten") != 0 || c->cut.x[0] != 1)
+    /* the plan takes pairs of features; heads are halves side by side */
+    if (strcmp(c->o->node->op->name, "rope") == 0 && items > 0)
+        items /= 2;
+    if (d > 0 && items > 0)
+        return b->hi[d] / items;
+    if (!y || strcmp(c->o->node->op->name, "flatten") != 0 || d != 1)
         return 1;
-    for (int d = 1; d < c->site.x->rank; d++)
-        u *= c->site.x->dim[d];
+    for (int i = 1; i < c->site.x->rank; i++)
+        u *= c->site.x->dim[i];
     return u;
 }
 
@@ -81,16 +91,15 @@ static int64_t unit_of(const struct cut_case *c, bool y)
  * again what they need. */
 static bool moves_with_y(const struct operands *w)
 {
-    return w->has_aux &&
-           memcmp(&w->aux.a.box, &w->y[0].a.box, sizeof w->aux.a.box) == 0;
+    return w->has_aux && w->aux.a.box.ndims == w->y[0].a.box.ndims &&
+           memcmp(w->aux.a.box.hi, w->y[0].a.box.hi, sizeof w->aux.a.box.hi) ==
+               0;
 }
 
 /* The parts of all operands that one rank holds in a pass. */
 static void take_parts(const struct cut_case *c, struct operands *w,
                        struct operands *p, enum pdl_pass pass)
 {
-    int64_t uy = unit_of(c, true), ux = unit_of(c, false);
-
     memset(p, 0, sizeof *p);
     p->nx = w->nx;
     p->nw = w->nw;
@@ -99,11 +108,14 @@ static void take_parts(const struct cut_case *c, struct operands *w,
     p->learns_x = w->learns_x;
     memcpy(p->learned, w->learned, sizeof p->learned);
     for (int k = 0; k < p->ny; k++) {
-        struct pdl_box y = cut_box(c, &w->y[k].a.box, c->cut.y[k], uy);
-        struct pdl_box x = cut_box(c, &w->x[0].a.box, c->cut.x[0], ux);
+        struct pdl_box y = cut_box(c, &w->y[k].a.box, c->cut.y[k], true);
+        struct pdl_box x = cut_box(c, &w->x[0].a.box, c->cut.x[0], false);
         struct pdl_box near = y;
+        struct pdl_window window;
+        bool swap;
 
-        if (pass == PDL_BACKWARD_DATA && k == 0 && c->cut.x[0] >= 2) {
+        if (pass == PDL_BACKWARD_DATA && k == 0 && c->cut.x[0] >= 2 &&
+            plan_rule_window(&c->site, c->cut.x[0], &window, &swap)) {
             struct pdl_box f = x;
 
             frame(c, &f, false);
@@ -123,13 +135,15 @@ static void take_parts(const struct cut_case *c, struct operands *w,
         p->aux = part_of(&w->aux, b);
     }
     for (int i = 0; i < p->nx; i++) {
-        struct pdl_box x = cut_box(c, &w->x[i].a.box, c->cut.x[i], ux);
+        struct pdl_box x = cut_box(c, &w->x[i].a.box, c->cut.x[i], false);
+        struct pdl_window window;
+        bool swap;
 
         p->dx[i] = part_of(&w->dx[i], x);
         if (pass != PDL_BACKWARD_DATA && i == 0 && c->cut.y[0] >= 2 &&
-            c->cut.x[0] == c->cut.y[0]) {
+            plan_rule_window(&c->site, c->cut.y[0], &window, &swap)) {
             int d = c->cut.y[0];
-            struct pdl_box y = cut_box(c, &w->y[0].a.box, d, 1);
+            struct pdl_box y = cut_box(c, &w->y[0].a.box, d, true);
 
             frame(c, &y, true);
             x.lo[d] = y.lo[d];
@@ -138,7 +152,7 @@ static void take_parts(const struct cut_case *c, struct operands *w,
         p->x[i] = part_of(&w->x[i], x);
     }
     for (int j = 0; j < p->nw; j++) {
-        struct pdl_box b = cut_box(c, &w->w[j].a.box, c->cut.w[j], 1);
+        struct pdl_box b = cut_box(c, &w->w[j].a.box, c->cut.w[j], false);
 
         p->w[j] = part_of(&w->w[j], b);
         p->dw[j] = part_of(&w->dw[j], b);
@@ -146,6 +160,14 @@ static void take_parts(const struct cut_case *c, struct operands *w,
 }
 
 /* ---- comparing ------------------------------------------------------------- */
+
+static uint64_t bits(double x)
+{
+    uint64_t u;
+
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
 
 static void same_bits(const struct cut_case *c, const struct value *whole_,
                       const struct value *part, const char *what)
@@ -160,8 +182,8 @@ static void same_bits(const struct cut_case *c, const struct value *whole_,
         double b = get(part, at_index(part, i));
 
         ++*c->all;
-        *c->equal += memcmp(&a, &b, sizeof a) == 0;
-        if (c->exact ? memcmp(&a, &b, sizeof a) != 0 : !(fabs(a - b) < 1e-5)) {
+        *c->equal += bits(a) == bits(b);
+        if (c->exact ? bits(a) != bits(b) : !(fabs(a - b) < 1e-5)) {
             print_error("%s: %s of part %d of %d: %.9g, not %.9g\n",
                         c->o->c->name, what, (int)c->part, (int)c->parts, b, a);
             fail();
@@ -399,6 +421,36 @@ struct bn_rank {
     struct value sums, back;
 };
 
+/* dx and the weights' gradients from the sums of all ranks. */
+static void bn_backward(struct backend *b, const struct cut_case *c,
+                        struct train_call *call, struct operands *w,
+                        struct bn_rank *r, int k)
+{
+    struct train_moment when = {.again = true};
+    struct operands *p = &r[k].p;
+    struct list in = {2, {&p->dy[0], &r[0].back}}, out = {1, {&p->dx[0]}};
+    struct value y = part_of(&w->y[0], p->y[0].a.box);
+    struct value dx = part_of(&w->dx[0], p->dx[0].a.box);
+
+    call->part = 1;
+    call->pass = PDL_BACKWARD_DATA;
+    push(&in, p->w, p->nw);
+    push(&in, &p->x[0], 1);
+    push(&in, &r[0].sums, 1);
+    call_kernel(b, call, &in, &out, &when);
+    adds_up(c, &y, &p->y[0], "y");
+    adds_up(c, &dx, &p->dx[0], "dx");
+    call->part = 0;
+    call->pass = PDL_BACKWARD_WEIGHTS;
+    in = (struct list){1, {&r[0].back}};
+    out = (struct list){2, {&p->dw[0], &p->dw[1]}};
+    call_kernel(b, call, &in, &out, &when);
+    adds_up(c, &w->dw[0], &p->dw[0], "dw");
+    adds_up(c, &w->dw[1], &p->dw[1], "db");
+    free(y.at);
+    free(dx.at);
+}
+
 /* x cut along dimension d; every rank's sums are added by hand. */
 static void bn_exchange(struct backend *b, const struct op_case *oc, int d)
 {
@@ -452,30 +504,8 @@ static void bn_exchange(struct backend *b, const struct op_case *oc, int d)
     }
     for (int k = 1; k < RANKS; k++)
         add_into(&r[0].back, &r[k].back);
-    for (int k = 0; k < RANKS; k++) {
-        struct operands *p = &r[k].p;
-        struct list in = {2, {&p->dy[0], &r[0].back}}, out = {1, {&p->dx[0]}};
-        struct value y = part_of(&w.y[0], p->y[0].a.box);
-        struct value dx = part_of(&w.dx[0], p->dx[0].a.box);
-
-        call.part = 1;
-        call.pass = PDL_BACKWARD_DATA;
-        push(&in, p->w, p->nw);
-        push(&in, &p->x[0], 1);
-        push(&in, &r[0].sums, 1);
-        call_kernel(b, &call, &in, &out, &when);
-        adds_up(&c, &y, &p->y[0], "y");
-        adds_up(&c, &dx, &p->dx[0], "dx");
-        call.part = 0;
-        call.pass = PDL_BACKWARD_WEIGHTS;
-        in = (struct list){1, {&r[0].back}};
-        out = (struct list){2, {&p->dw[0], &p->dw[1]}};
-        call_kernel(b, &call, &in, &out, &when);
-        adds_up(&c, &w.dw[0], &p->dw[0], "dw");
-        adds_up(&c, &w.dw[1], &p->dw[1], "db");
-        free(y.at);
-        free(dx.at);
-    }
+    for (int k = 0; k < RANKS; k++)
+        bn_backward(b, &c, &call, &w, r, k);
     for (int k = 0; k < RANKS; k++) {
         free(r[k].sums.at);
         free(r[k].back.at);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl diff-run: where two runs part. The work is paradl-run's. */
+#include "cli_priv.h"
+
+#include "diff_options.h" /* of src/run */
+
+static int diff_run(const struct pdl_args *args)
+{
+    return cli_launch(&cli_diff_run, args, 0);
+}
+
+const struct pdl_cmd cli_diff_run = {
+    .name = "diff-run",
+    .args = "A B",
+    .min_pos = 2,
+    .max_pos = 2,
+    .summary = "the first tensor in which two runs or strategies differ",
+    .text = "With --model, A and B are strategies: both run the same steps "
+            "from the same weights on ranks that are threads of one process, "
+            "and every result of every operation is compared, bit for bit "
+            "where no sum crossed ranks, else within the tolerance. Without "
+            "--model they are files of 'paradl train --json', and the losses "
+            "are compared. Exit code 1: they differ, and the first difference "
+            "is named. Strategies must cut the batch alike: compare "
+            "pipe=2(1f1b,m=4) with accumulate=4.",
+    .example = "paradl diff-run --help",
+    .opts = diff_opts,
+    .nopts = NDIFF_OPTS,
+    .opts_size = sizeof(struct diff_options),
+    .run = diff_run,
+};

@@ -1,0 +1,14 @@
+/* paradl validate MODEL --strategy S: a few training steps run here beside
+ * their projection. */
+#ifndef CLI_VALIDATE_HERE_H
+#define CLI_VALIDATE_HERE_H
+
+#include "cli_priv.h"
+
+struct cli_here_options {
+    const char *model, *strategy, *system, *dim, *precision, *optimizer;
+    int64_t ranks, batch, steps;
+};
+int cli_validate_here(const struct cli_here_options *o, bool json);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl-run diff-run: where two runs part. Two strategies of one model are
+ * run side by side and compared tensor by tensor; two logs of runs (--log)
+ * are compared step by step. */
+#include "diff_options.h"
+#include "run_priv.h"
+#include "paradl/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_LOG = 1 << 28 };
+
+/* ---- strategies ------------------------------------------------------------------ */
+
+static enum pdl_status lower(pdl_arena *a, const struct diff_options *o,
+                             const struct pdl_model *m, const char *text,
+                             const struct pdl_plan **out, struct pdl_err *err)
+{
+    bool single = o->precision && strcmp(o->precision, "fp32") == 0;
+    struct pdl_plan_options po = {.batch = o->batch > 0 ? o->batch : 8,
+                                  .dtype = single ? PDL_F32 : PDL_F64,
+                                  .allow_empty = o->allow_empty};
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    enum pdl_status st;
+
+    if (!s)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = pdl_strategy_parse(a, text, s, err);
+    return st == PDL_OK ? pdl_plan_lower(a, m, s, &po, out, err) : st;
+}
+
+static void print_diff(const struct pdl_train_diff *d, bool json)
+{
+    struct pdl_sink *out = run_out();
+    struct pdl_json j;
+
+    if (json) {
+        pdl_json_init(&j, out);
+        pdl_json_schema(&j, "diff-run");
+        pdl_json_kbool(&j, "equal", !d->differs);
+        pdl_json_kint(&j, "compared", d->compared);
+        pdl_json_kint(&j, "bitwise", d->bitwise);
+        if (d->differs) {
+            pdl_json_kint(&j, "step", d->step);
+            pdl_json_kint(&j, "micro_batch", d->micro);
+            pdl_json_kint(&j, "rank", d->rank);
+            pdl_json_kint(&j, "operation", d->op);
+            pdl_json_kstr(&j, "tensor", d->what);
+            pdl_json_key(&j, "index");
+            pdl_json_flat(&j);
+            for (int i = 0; i < d->ndims; i++)
+                pdl_json_int(&j, d->index[i]);
+            pdl_json_end(&j);
+            pdl_json_knum(&j, "a", d->want);
+            pdl_json_knum(&j, "b", d->got);
+        }
+        pdl_json_end(&j);
+        return;
+    }
+    if (!d->differs) {
+        pdl_printf(out,
+                   "equal: %lld parts of tensors compared, %lld of them bit "
+                   "for bit\n",
+                   (long long)d->compared, (long long)d->bitwise);
+        return;
+    }
+    pdl_printf(out, "first difference: step %lld, rank %lld, operation %d\n",
+               (long long)d->step, (long long)d->rank, d->op);
+    pdl_printf(out, "  %s [", d->what);
+    for (int i = 0; i < d->ndims; i++)
+        pdl_printf(out, "%s%lld", i ? "," : "", (long long)d->index[i]);
+    pdl_printf(out, "]\n  A %.17g\n  B %.17g%s\n", d->want, d->got,
+               d->exact ? " (no sum crossed ranks: must be equal)" : "");
+}
+
+static enum pdl_status diff_strategies(pdl_arena *a,
+                                       const struct pdl_args *args,
+                                       struct pdl_train_diff *d,
+                                       struct pdl_err *err)
+{
+    const struct diff_options *o = args->opts;
+    bool single = o->precision && strcmp(o->precision, "fp32") == 0;
+    bool ref = !o->backend || strcmp(o->backend, "ref") == 0;
+    struct pdl_model_options mo = {.dims = o->dim};
+    struct pdl_train_comparison c = {
+        .opt = {.backend = o->backend ? o->backend : "ref",
+                .optimizer = o->optimizer,
+                .seed = (uint64_t)o->seed,
+                .poison = true},
+        .steps = o->steps > 0 ? o->steps : 2,
+        .lr = o->lr > 0 ? o->lr : 0.01,
+        .tolerance = o->tolerance > 0 ? o->tolerance
+                     : single         ? 1e-3
+                                      : 1e-9,
+        .exact = ref};
+    const struct pdl_model *m;
+    enum pdl_status st = pdl_model_load(a, o->model, &mo, &m, err);
+
+    if (st == PDL_OK)
+        st = lower(a, o, m, args->pos[0], &c.a, err);
+    if (st == PDL_OK)
+        st = lower(a, o, m, args->pos[1], &c.b, err);
+    return st == PDL_OK ? pdl_train_compare(&c, d, err) : st;
+}
+
+/* ---- logs ---------------------------------------------------------------------------- */
+
+struct log {
+    const char *at;
+    int64_t step;
+    double loss;
+};
+
+/* The next line that has a step and a loss; JSON lines of train. */
+static bool next_step(struct log *l)
+{
+    while (*l->at) {
+        const char *end = strchr(l->at, '\n');
+        const char *step = strstr(l->at, "\"step\":");
+        const char *loss = strstr(l->at, "\"loss\":");
+        bool ended = strstr(l->at, "\"epoch_ended\"") &&
+                     (!end || strstr(l->at, "\"epoch_ended\"") < end);
+
+        l->at = end ? end + 1 : l->at + strlen(l->at);
+        if (!step || !loss || ended || (end && (step > end || loss > end)))
+            continue;
+        l->step = (int64_t)pdl_strtod(step + 7 + strspn(step + 7, " "), NULL);
+        l->loss = pdl_strtod(loss + 7 + strspn(loss + 7, " "), NULL);
+        return true;
+    }
+    return false;
+}
+
+static enum pdl_status diff_logs(pdl_arena *a, const struct pdl_args *args,
+                                 struct pdl_train_diff *d, struct pdl_err *err)
+{
+    const struct diff_options *o = args->opts;
+    struct pdl_bytes in[2];
+    struct log log[2];
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < 2 && st == PDL_OK; i++) {
+        st = pdl_file_read(a, args->pos[i], MAX_LOG, &in[i], err);
+        if (st == PDL_OK)
+            log[i] = (struct log){in[i].data, 0, 0};
+    }
+    while (st == PDL_OK && !d->differs && next_step(&log[0]) &&
+           next_step(&log[1])) {
+        double slack = o->tolerance * fabs(log[0].loss);
+
+        d->compared++;
+        d->bitwise += log[0].loss == log[1].loss;
+        if (log[0].step == log[1].step &&
+            fabs(log[0].loss - log[1].loss) <= slack)
+            continue;
+        d->differs = true;
+        d->step = log[0].step;
+        d->want = log[0].loss;
+        d->got = log[1].loss;
+        snprintf(d->what, sizeof d->what, "%s",
+                 log[0].step == log[1].step ? "the loss" : "the step");
+    }
+    if (st == PDL_OK && d->compared == 0)
+        st = pdl_fail(err, PDL_EPARSE, "%s: no steps of train --json in it",
+                      args->pos[0]);
+    return st;
+}
+
+static int run(const struct pdl_args *args)
+{
+    const struct diff_options *o = args->opts;
+    struct pdl_train_diff d = {.differs = false};
+    struct pdl_err err = {"", ""};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    enum pdl_status st = !a ? pdl_fail(&err, PDL_ENOMEM, "out of memory")
+                         : o->model ? diff_strategies(a, args, &d, &err)
+                                    : diff_logs(a, args, &d, &err);
+
+    pdl_arena_destroy(a);
+    if (st != PDL_OK)
+        return run_fail(st, &err);
+    print_diff(&d, args->json);
+    return d.differs ? EXIT_NO : EXIT_OK;
+}
+
+const struct pdl_cmd run_diff = {
+    .name = "diff-run",
+    .args = "A B",
+    .min_pos = 2,
+    .max_pos = 2,
+    .summary = "the first tensor in which two strategies differ",
+    .text = "See paradl diff-run, which starts this.",
+    .example = "paradl-run diff-run --help",
+    .opts = diff_opts,
+    .nopts = NDIFF_OPTS,
+    .opts_size = sizeof(struct diff_options),
+    .run = run,
+};

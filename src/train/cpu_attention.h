@@ -1,0 +1,41 @@
+/* Attention by blocks of queries: what float32 and bfloat16 share. */
+#ifndef TRAIN_CPU_ATTENTION_H
+#define TRAIN_CPU_ATTENTION_H
+
+#include "cpu.h"
+
+enum { ATTENTION_BLOCK = 64 };
+
+struct attention_kernel {
+    struct train_kernel base;
+    struct train_call call;
+    struct train_operands op;
+    int64_t heads, kv, d, dv, window;
+    int64_t h0, h1;         /* heads of the part */
+    int64_t t0, t1, s0, s1; /* queries, keys: global positions */
+    int64_t n, ldq, ldk, ldv, ldy;
+    int64_t q0, k0, v0, y0; /* first feature of each part */
+    bool causal;
+    float scale;
+    int grad[3]; /* outputs that are dq, dk, dv; -1: not wanted */
+};
+
+/* Queries [a,b) against keys [lo,hi): all that some query of the block sees. */
+struct attention_block {
+    int64_t a, b, lo, hi;
+};
+
+struct attention_block train_attention_block(const struct attention_kernel *k,
+                                             int64_t a);
+/* Keys that query t of the block sees, counted from lo. */
+void train_attention_visible(const struct attention_kernel *k,
+                             const struct attention_block *x, int64_t t,
+                             int64_t *first, int64_t *end);
+/* The kernel of bfloat16 operands; *out stays NULL where oneDNN has only
+ * reference products for it. */
+enum pdl_status train_attention_bf16(struct cpu_state *s,
+                                     const struct attention_kernel *k,
+                                     struct train_kernel **out,
+                                     struct pdl_err *err);
+
+#endif

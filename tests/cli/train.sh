@@ -1,0 +1,20 @@
+# what train and diff-run say; the numbers of a run are tested elsewhere
+set +e
+cd "$data/../.."
+$paradl train
+$paradl train lenet5
+$paradl train lenet5 --data synthetic --strategy data=3 -n 2
+$paradl train lenet5 --data synthetic --strategy spatial=99
+$paradl train nosuch --data synthetic
+$paradl train examples/digits.yaml --data nosuch.csv
+$paradl train lenet5 --data digits
+$paradl train examples/digits.yaml --data digits --optimizer sdg
+$paradl train examples/digits.yaml --data digits --optimizer sgd:momentun=1
+$paradl train examples/digits.yaml --data digits --backend gpu
+$paradl train examples/digits.yaml --data digits --batch 5000
+$paradl train examples/digits.yaml --data digits --strategy "pipe=2(interleaved,m=2,v=2)" --virtual
+$paradl train examples/digits.yaml --data digits --steps 3 --batch 16 --backend ref | grep -o "loss [0-9.]*  accuracy [0-9.]*"
+$paradl train examples/digits.yaml --data digits --steps 3 --batch 16 --backend ref --virtual --strategy data=2,filter=2 --json | sed 's/,"lr.*//;s/"samples_per_s.*//' | sed -n 1,3p
+$paradl diff-run serial filter=2 --model examples/digits.yaml
+$paradl diff-run serial accumulate=2 --model examples/digits.yaml
+$paradl validate lenet5

@@ -1,0 +1,37 @@
+#!/bin/bash
+# paradl calibrate writes a system that the other commands take: calibrate.sh
+# PARADL
+set -e
+paradl=$(realpath "$1")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+"$paradl" calibrate -n 2 --max-ranks 3 --seconds 1ms --name mine -o my.yaml \
+    --json --quiet >my.json
+python3 - <<'END'
+import json
+d = json.load(open("my.json"))
+s = d["system"]
+assert s["name"] == "mine", s["name"]
+assert 0 < d["error_after"] <= d["error_before"] or d["rows"] == 0
+facts = {f["name"]: f["value"] for f in s["measured"]}
+assert facts["triad_1"] > 1e8 and facts["copy_all"] > 1e8, facts
+assert 1e8 < facts["peak_fp32"] < 1e15, facts
+fits = [(c["op"], c["pes"]) for c in s["collectives"]]
+assert ("p2p", 2) in fits and ("allreduce", 2) in fits, fits
+for c in s["collectives"]:
+    assert len(c["times"]) > 3, c
+END
+"$paradl" system show my.yaml >show.txt
+grep -q mine show.txt
+"$paradl" project lenet5 --system my.yaml --strategy data=2 --batch 64 >step.txt
+grep -q '^  step ' step.txt
+"$paradl" validate --collective allreduce -n 2 --system my.yaml \
+    --size 1536B..96KiB --seconds 1ms >validate.txt
+grep -q 'median error' validate.txt
+# nothing is left half-written, and mistakes are one line
+if "$paradl" calibrate -n 0x 2>err.txt; then exit 1; fi
+[ "$(wc -l <err.txt)" = 1 ]
+if "$paradl" calibrate -n 9999 2>err.txt; then exit 1; fi
+[ "$(wc -l <err.txt)" = 1 ]
+[ "$(ls)" = "$(printf 'err.txt\nmy.json\nmy.yaml\nshow.txt\nstep.txt\nvalidate.txt')" ]

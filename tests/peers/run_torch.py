@@ -1,0 +1,176 @@
+"""paradl train against PyTorch, from the same first weights on the same samples.
+
+A data set of exactly one batch makes every step see all samples, so that the
+order does not matter. Gradients are read off one step of plain SGD with
+learning rate 1. Usage: run_torch.py PARADL"""
+import json, math, os, struct, subprocess, sys, tempfile
+import torch
+import torch.nn.functional as F
+
+paradl = sys.argv[1]
+torch.manual_seed(1)
+torch.set_num_threads(1)
+env = dict(os.environ, OMP_NUM_THREADS="1")
+bad = 0
+
+
+def load(path):
+    types = {"F32": (torch.float32, 4), "F64": (torch.float64, 8)}
+    raw = open(path, "rb").read()
+    (n,) = struct.unpack("<Q", raw[:8])
+    head = json.loads(raw[8:8 + n])
+    out = {}
+    for name, t in head.items():
+        if name == "__metadata__":
+            continue
+        a, b = t["data_offsets"]
+        dtype, _ = types[t["dtype"]]
+        out[name] = torch.frombuffer(bytearray(raw[8 + n + a:8 + n + b]), dtype=dtype).reshape(t["shape"]).clone()
+    return out
+
+
+def train(model, data, batch, steps, lr, opt, save=None, extra=()):
+    cmd = [paradl, "train", model, "--data", data, "--batch", str(batch), "--steps", str(steps),
+           "--lr", repr(lr), "--optimizer", opt, "--raw", "--json", "--threads", "1", *extra]
+    if save:
+        cmd += ["--save", save]
+    p = subprocess.run(cmd, capture_output=True, text=True, env=env)
+    if p.returncode:
+        sys.exit(f"{' '.join(cmd)}: {p.stderr}")
+    lines = [json.loads(x) for x in p.stdout.splitlines()]
+    return [x["loss"] for x in lines if "step" in x and not x.get("epoch_ended")]
+
+
+def lenet(w, x):
+    h = torch.tanh(F.conv2d(x, w["conv1.weight"], w["conv1.bias"], padding=2))
+    h = F.avg_pool2d(h, 2)
+    h = torch.tanh(F.conv2d(h, w["conv2.weight"], w["conv2.bias"]))
+    h = F.avg_pool2d(h, 2).flatten(1)
+    for fc in ("fc3", "fc4"):
+        h = torch.tanh(F.linear(h, w[fc + ".weight"], w[fc + ".bias"]))
+    return F.linear(h, w["fc5.weight"], w["fc5.bias"])
+
+
+def bn(w, name, x):
+    return F.batch_norm(x, None, None, w[name + ".weight"], w[name + ".bias"], training=True)
+
+
+def resnet18(w, x):
+    x = F.relu(bn(w, "bn1", F.conv2d(x, w["conv1.weight"], stride=2, padding=3)))
+    x = F.max_pool2d(x, 3, 2, 1)
+    for layer in range(1, 5):
+        for block in range(2):
+            p = f"layer{layer}.{block}."
+            stride = 2 if layer > 1 and block == 0 else 1
+            y = F.relu(bn(w, p + "bn1", F.conv2d(x, w[p + "conv1.weight"], stride=stride, padding=1)))
+            y = bn(w, p + "bn2", F.conv2d(y, w[p + "conv2.weight"], padding=1))
+            if p + "downsample.0.weight" in w:
+                x = bn(w, p + "downsample.1", F.conv2d(x, w[p + "downsample.0.weight"], stride=stride))
+            x = F.relu(x + y)
+    return F.linear(x.mean((2, 3)), w["fc.weight"], w["fc.bias"])
+
+
+def gpt(w, ids, layers=2, heads=4):
+    def norm(name, x):
+        return F.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"])
+
+    def linear(name, x):
+        return F.linear(x, w[name + ".weight"], w[name + ".bias"])
+
+    n, t = ids.shape
+    x = F.embedding(ids, w["embed.tokens.weight"]) + w["embed.positions.weight"][:t]
+    mask = torch.full((t, t), -math.inf).triu(1)
+    for i in range(layers):
+        p = f"layers.{i}."
+        h = norm(p + "attn.norm", x)
+        q, k, v = (linear(p + "attn." + c, h).view(n, t, heads, -1).transpose(1, 2) for c in "qkv")
+        a = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + mask, -1) @ v
+        x = x + linear(p + "attn.out", a.transpose(1, 2).reshape(n, t, -1))
+        h = norm(p + "ffn.norm", x)
+        x = x + linear(p + "ffn.down", F.gelu(linear(p + "ffn.up", h), approximate=GELU))
+    return F.linear(norm("norm", x), w["embed.tokens.weight"])
+
+
+GELU = "none"
+
+
+def check(name, what, err, bound):
+    global bad
+    print(f"{name}: {what} differ by {err:.2e} (bound {bound:g})")
+    if not err <= bound:
+        bad = 1
+
+
+def compare(name, model, data, batch, net, x, y, lr, extra=(), steps=10):
+    with tempfile.TemporaryDirectory() as d:
+        first, after = d + "/first.safetensors", d + "/after.safetensors"
+        # a learning rate that changes no float32 leaves the first weights
+        train(model, data, batch, 1, 1e-38, "sgd:momentum=0", first, extra)
+        train(model, data, batch, 1, 1.0, "sgd:momentum=0", after, extra)
+        losses = train(model, data, batch, steps, lr, "sgd:momentum=0.9", None, extra)
+        w0, w1 = load(first), load(after)
+    w = {k: v.clone().requires_grad_(not k.endswith(("running_mean", "running_var"))) for k, v in w0.items()}
+    leaves = [v for v in w.values() if v.requires_grad]
+    opt = torch.optim.SGD(leaves, lr=lr, momentum=0.9)
+    theirs = []
+    for step in range(steps):
+        opt.zero_grad()
+        out = net(w, x)
+        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        loss.backward()
+        if step == 0:
+            worst = 0
+            scale = max(float(v.grad.norm() / v.grad.numel() ** .5) for v in leaves)
+            for k, v in w.items():
+                if not v.requires_grad:
+                    continue
+                g = w0[k] - w1[k]
+                size = max(float(v.grad.norm() / v.grad.numel() ** .5), 1e-2 * scale)
+                # one rounding of the weight hides in the difference
+                noise = 1.2e-7 * float(w0[k].abs().max() + w1[k].abs().max())
+                worst = max(worst, (float((g - v.grad).norm() / v.grad.numel() ** .5) - noise) / size)
+            check(name, "gradients", worst, 1e-4)
+        theirs.append(float(loss))
+        opt.step()
+    check(name, f"{steps} losses", max(abs(a - b) / abs(b) for a, b in zip(losses, theirs)), 1e-4)
+
+
+def idx(d, n, size):
+    pixels = torch.randint(0, 256, (n, size, size), dtype=torch.uint8)
+    labels = torch.randint(0, 10, (n,), dtype=torch.uint8)
+    with open(d + "/train-images-idx3-ubyte", "wb") as f:
+        f.write(struct.pack(">IIII", 0x803, n, size, size) + bytes(pixels.numpy().tobytes()))
+    with open(d + "/train-labels-idx1-ubyte", "wb") as f:
+        f.write(struct.pack(">II", 0x801, n) + bytes(labels.numpy().tobytes()))
+    return pixels.float().unsqueeze(1) / 255, labels.long()
+
+
+def cifar(d, n):
+    pixels = torch.randint(0, 256, (n, 3, 32, 32), dtype=torch.uint8)
+    labels = torch.randint(0, 10, (n,), dtype=torch.uint8)
+    with open(d + "/data_batch_1.bin", "wb") as f:
+        for i in range(n):
+            f.write(bytes([int(labels[i])]) + pixels[i].numpy().tobytes())
+    return pixels.float() / 255, labels.long()
+
+
+with tempfile.TemporaryDirectory() as d:
+    x, y = idx(d, 32, 28)
+    compare("lenet5", "lenet5", d, 32, lenet, x, y, 0.05)
+with tempfile.TemporaryDirectory() as d:
+    x, y = cifar(d, 16)
+    # 16 samples, and 1 x 1 pixels in the last batch norms: float32 runs part
+    # after some steps whatever the kernel (torch's own from its float64 by
+    # 3e-3), so only the first step is held against torch here
+    compare("resnet18 ref", "resnet18:input=32,classes=10", d, 16, resnet18, x, y, 0.002,
+            ("--backend", "ref"), steps=1)
+    compare("resnet18 cpu", "resnet18:input=32,classes=10", d, 16, resnet18, x, y, 0.002, steps=1)
+with tempfile.TemporaryDirectory() as d:
+    t, n = 16, 8
+    ids = torch.randint(0, 65, (n * t + 1,), dtype=torch.int32)
+    for part in ("train.bin", "val.bin"):
+        with open(d + "/" + part, "wb") as f:
+            f.write(ids.to(torch.int16).numpy().tobytes())
+    x, y = ids[:-1].view(n, t).long(), ids[1:].view(n, t).long()
+    compare("gpt", "gpt:layers=2,hidden=32,heads=4,ffn=64,vocab=65,seq=16", d, n, gpt, x, y, 0.1)
+sys.exit(bad)
