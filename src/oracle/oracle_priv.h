@@ -148,6 +148,7 @@ struct oracle_price {
     int level; /* the highest that a rank crosses */
 };
 bool oracle_memo_make(struct oracle *o);
+bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);

@@ -39,7 +39,7 @@ struct oracle_port {
 struct oracle_unit {
     int class; /* the first unit that is equal to it */
     int nnodes;
-    const int *node; /* of the whole model */
+    int *node; /* of the whole model */
     const struct pdl_model *part;
     const bool *gradients; /* inputs of the part that need one */
     bool last;             /* it makes what no layer reads: the loss */
@@ -64,8 +64,7 @@ struct oracle_layers {
     const struct pdl_oracle_options *oracle;
     const struct pdl_search_options *opt;
     struct oracle_units units;
-    int k; /* candidates, all of the mesh */
-    const char *const *text;
+    int k;                         /* candidates, all of the mesh */
     struct pdl_strategy *strategy; /* [k] */
     struct pdl_mesh mesh;          /* fine enough for all of them */
     /* [unit][k] seconds: computing and exchanges of layers; exchange of
@@ -77,16 +76,32 @@ struct oracle_layers {
     struct oracle_pair *pair;
     int64_t lowered, moves; /* plans lowered, redistributions priced */
 };
+struct oracle_layout {
+    struct pdl_place place; /* on the common mesh */
+    int64_t unit[PDL_BOX_DIMS];
+};
+
+/* A unit of one class under one candidate. */
+struct oracle_priced {
+    bool ok;
+    /* of each tensor of the part that it makes: as made, and as its gradient
+     * is needed; of each port: as needed, and as the gradient is made */
+    struct oracle_layout *made, *wants, *need, *grad;
+};
+
+/* perlayer_moves.c: fills the pairs; false: no memory */
+bool oracle_layers_move(struct oracle_layers *x,
+                        const struct oracle_priced *priced);
 /* Fills everything from step on. */
 enum pdl_status oracle_layers_price(struct oracle_layers *x,
                                     struct pdl_err *err);
 
 /* ---- perlayer.c ---------------------------------------------------------------- */
 
-/* The candidates of the model on the options' PEs whose axes nest in one
- * chain of divisors (the which-th); false: there is no such chain. */
-bool oracle_layers_space(struct oracle_layers *x, int which,
-                         struct pdl_err *err);
+/* perlayer_space.c: the candidates of the model on the options' PEs whose axes
+ * nest in one chain of divisors, the which-th; *more false: there is none. */
+enum pdl_status oracle_layers_space(struct oracle_layers *x, int which,
+                                    bool *more, struct pdl_err *err);
 /* The strategy that gives unit u candidate pick[u]: NULL: it needs more than
  * PDL_MAX_CLAUSES clauses, or no memory. */
 const char *oracle_layers_write(const struct oracle_layers *x, const int *pick);

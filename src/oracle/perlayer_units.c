@@ -19,10 +19,10 @@ struct build {
     pdl_arena *arena;
     const struct pdl_model *m;
     struct oracle_units *out;
-    int *maker;      /* node that makes each tensor; -1: none */
-    int *local;      /* of each tensor: its number in the part; -1: none */
-    bool *wants;     /* tensors that need a gradient */
-    bool *elsewhere; /* tensors that another unit, or nothing, reads */
+    int *maker;  /* node that makes each tensor; -1: none */
+    int *local;  /* of each tensor: its number in the part; -1: none */
+    bool *wants; /* tensors that need a gradient */
+    bool *read;  /* tensors that a layer reads */
     bool failed;
 };
 
@@ -139,6 +139,8 @@ static void make_part(struct build *b, int unit)
         x.out = renumber(b, tensors, &n, x.out, x.nout, unit);
         x.weights = renumber(b, tensors, &n, x.weights, x.nweights, unit);
         nodes[i] = x;
+        if (b->failed)
+            return;
     }
     *one = (struct pdl_segment){.nnodes = u->nnodes, .repeat = 1};
     *part = *b->m;
@@ -231,7 +233,7 @@ static bool same_unit(const struct oracle_unit *a, const struct oracle_unit *b)
 
         if (x->op != y->op || x->nin != y->nin || x->nout != y->nout ||
             x->nweights != y->nweights ||
-            memcmp(&x->attr, &y->attr, sizeof x->attr) != 0 ||
+            !oracle_same_attr(&x->attr, &y->attr) ||
             !same_ids(x->in, y->in, x->nin) ||
             !same_ids(x->out, y->out, x->nout) ||
             !same_ids(x->weights, y->weights, x->nweights))
@@ -261,14 +263,13 @@ static void find_class(struct oracle_units *us, int unit)
 static bool start(struct build *b)
 {
     const struct pdl_model *m = b->m;
-    int *counts;
 
     b->maker = PDL_NEW(b->arena, int, m->ntensors + 1);
     b->local = PDL_NEW(b->arena, int, m->ntensors + 1);
     b->wants = PDL_NEW(b->arena, bool, m->ntensors + 1);
-    b->elsewhere = PDL_NEW(b->arena, bool, m->ntensors + 1);
-    b->out->unit_of = counts = PDL_NEW(b->arena, int, m->nnodes + 1);
-    if (!b->maker || !b->local || !b->wants || !b->elsewhere || !counts)
+    b->read = PDL_NEW(b->arena, bool, m->ntensors + 1);
+    b->out->unit_of = PDL_NEW(b->arena, int, m->nnodes + 1);
+    if (!b->maker || !b->local || !b->wants || !b->read || !b->out->unit_of)
         return false;
     for (int t = 0; t < m->ntensors; t++)
         b->maker[t] = b->local[t] = -1;
@@ -308,7 +309,7 @@ static bool list_nodes(struct build *b)
     for (int i = 0; i < b->m->nnodes; i++) {
         struct oracle_unit *u = &us->unit[us->unit_of[i]];
 
-        ((int *)u->node)[u->nnodes++] = i;
+        u->node[u->nnodes++] = i;
     }
     return true;
 }
@@ -317,7 +318,7 @@ static bool list_nodes(struct build *b)
 static void find_last(struct build *b)
 {
     const struct pdl_model *m = b->m;
-    bool *read = b->elsewhere;
+    bool *read = b->read;
 
     for (int i = 0; i < m->nnodes; i++)
         for (int k = 0; k < m->nodes[i].nin; k++)

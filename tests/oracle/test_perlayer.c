@@ -204,6 +204,7 @@ static void start(struct small *s, const struct pdl_model *m, int64_t pes,
                   int64_t batch)
 {
     struct pdl_err err = {"", ""};
+    bool more;
 
     s->oracle = (struct pdl_oracle_options){.precision = PDL_PREC_FP32,
                                             .optimizer_slots = 1};
@@ -214,7 +215,8 @@ static void start(struct small *s, const struct pdl_model *m, int64_t pes,
     assert_int_equal(pdl_system_open(arena, "abci-v100", &s->sys, NULL),
                      PDL_OK);
     assert_int_equal(oracle_units_make(arena, m, &s->x.units, NULL), PDL_OK);
-    assert_true(oracle_layers_space(&s->x, 0, &err));
+    assert_int_equal(oracle_layers_space(&s->x, 0, &more, &err), PDL_OK);
+    assert_true(more && s->x.k > 3);
 }
 
 static void price(struct small *s, const struct pdl_model *m, int64_t pes,

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     if (pdl_model_load(a, argv[1], NULL, &m, &err) != PDL_OK ||
         pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
         oracle_units_make(a, m, &x.units, &err) != PDL_OK ||
-        !oracle_layers_space(&x, 0, &err) ||
+        oracle_layers_space(&x, 0, &exact, &err) != PDL_OK ||
         oracle_layers_price(&x, &err) != PDL_OK ||
         oracle_layers_problem(&x, &w, &c, &err) != PDL_OK) {
         fprintf(stderr, "layers_cbc: %s\n", err.msg);
