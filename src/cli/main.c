@@ -17,6 +17,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_plan_cost,
     &cli_project,
     &cli_scale,
+    &cli_fit_in,
     &cli_compare,
     &cli_train,
     &cli_diff_run,

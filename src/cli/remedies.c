@@ -75,35 +75,37 @@ static const struct change changes[] = {
 };
 enum { NCHANGES = sizeof changes / sizeof changes[0] };
 
-/* True when it fits: fills out. False and *refused: no use to go on. */
-static bool attempt(pdl_arena *a, const struct cli_question *q,
+/* Prices the changed question in an arena of its own; what is kept goes to
+ * `keep`. False and *refused: no use to go on. */
+static bool attempt(pdl_arena *keep, const struct cli_question *q,
                     const struct cli_job *j, const struct change *c, int64_t n,
                     struct cli_remedy *out, bool *refused)
 {
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    struct cli_job *other = PDL_NEW(a, struct cli_job, 1);
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_strategy *s = a ? PDL_NEW(a, struct pdl_strategy, 1) : NULL;
+    struct cli_job *other = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
     struct cli_question ask = *q;
     struct pdl_buf text;
     bool fits = false;
 
     *refused = true;
-    if (!s || !other)
-        return false;
-    *s = j->asked;
-    *other = *j;
-    if (!c->apply(s, &ask.batch, n))
-        return false;
-    ask.pes = 0;
     pdl_buf_init(&text);
-    pdl_strategy_print(s, &text.sink);
-    if (!text.sink.failed &&
-        cli_job_price(a, &ask, text.text, other, NULL) == PDL_OK) {
-        *refused = false;
-        fits = other->x.feasible;
-        *out = (struct cli_remedy){c->what, pdl_arena_strdup(a, text.text),
-                                   ask.batch, other->x.step_s};
+    if (s && other) {
+        *s = j->asked;
+        *other = *j;
+        ask.pes = 0;
+    }
+    if (s && other && c->apply(s, &ask.batch, n)) {
+        pdl_strategy_print(s, &text.sink);
+        *refused = text.sink.failed ||
+                   cli_job_price(a, &ask, text.text, other, NULL) != PDL_OK;
+        fits = !*refused && other->x.feasible;
+        *out = (struct cli_remedy){
+            c->what, fits ? pdl_arena_strdup(keep, text.text) : NULL, ask.batch,
+            other->x.step_s};
     }
     pdl_buf_free(&text);
+    pdl_arena_destroy(a);
     return fits;
 }
 

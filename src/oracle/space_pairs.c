@@ -48,7 +48,9 @@ void oracle_space_pairs(struct oracle_space *s)
 {
     char text[64];
 
-    for (int i = 0; i < NAXES; i++) {
+    if (s->opt->pes == 1)
+        oracle_space_add(s, "serial");
+    for (int i = 0; s->opt->pes > 1 && i < NAXES; i++) {
         if (!oracle_space_wants(s, axes[i]))
             continue;
         term(s, axes[i], s->opt->pes, 1, text, sizeof text);

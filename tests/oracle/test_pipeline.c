@@ -16,6 +16,7 @@ struct lane {
 
 static void set(struct lane *l, enum pdl_schedule schedule, int p, int v, int m)
 {
+    pdl_arena_destroy(l->o.arena);
     l->strategy.schedule = schedule;
     l->plan = (struct pdl_plan){.strategy = &l->strategy,
                                 .nstages = p * v,
@@ -31,6 +32,7 @@ static double span(struct lane *l, const double *forward,
     double t = oracle_makespan(&l->o, forward, backward);
 
     pdl_arena_destroy(l->o.arena);
+    l->o.arena = NULL;
     return t;
 }
 
@@ -102,6 +104,7 @@ static void activations_in_flight_are_those_of_the_order(void **state)
     for (int s = 0; s < 12; s += 4)
         n += oracle_in_flight(&l.o, s);
     assert_int_equal(n, 4 * 2 + 2 * 3 + 1);
+    pdl_arena_destroy(l.o.arena);
 }
 
 int main(void)

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl fit-in: the questions the other way round. Does it fit; what is the
+ * largest batch, the longest sequence, the fewest PEs; how many PEs meet a
+ * deadline, and which is the fastest within a budget. Every answer is the best
+ * plan of a search, priced in full; sizes are tried by doubling. */
+#include "projection.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct options {
+    struct cli_question q;
+    int64_t train;
+    double deadline_s, budget;
+};
+
+#define AT(field) offsetof(struct options, field)
+// clang-format off
+static const struct pdl_opt opts[] = {
+    {"system", 0, PDL_OPT_TEXT, AT(q.system), "SYSTEM", NULL,
+     "a built-in system, one with parameters, or a YAML file"},
+    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs, at most"},
+    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
+     "samples of one step (default: one for each PE)"},
+    {"train", 0, PDL_OPT_INT, AT(train), "SAMPLES", NULL,
+     "samples of the whole training, for --deadline and --budget"},
+    {"deadline", 0, PDL_OPT_TIME, AT(deadline_s), "TIME", NULL,
+     "fewest PEs that train so many samples in time"},
+    {"budget", 0, PDL_OPT_NUM, AT(budget), "COST", NULL,
+     "fastest within this cost (SYSTEM:pe.price_per_hour=X says the price)"},
+    {"optimizer", 0, PDL_OPT_TEXT, AT(q.optimizer), "NAME", "sgd|adam",
+     "sgd with momentum, or adam (default by kind of model)"},
+    {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
+     "fp32|tf32|bf16|fp16|fp8",
+     "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
+    {"dim", 0, PDL_OPT_TEXT, AT(q.dim), "NAME=N,...", NULL,
+     "bind symbolic dimensions of the model"},
+};
+// clang-format on
+#undef AT
+
+/* One search: model, PEs and batch, and its best plan. */
+struct trial {
+    int64_t pes, batch, tokens;
+    bool fits;
+    const char *strategy; /* of the best; NULL: nothing could be priced */
+    struct pdl_projection x;
+    struct pdl_bill bill;
+};
+
+struct asking {
+    pdl_arena *arena; /* of what is printed */
+    const struct options *o;
+    const char *model;
+    struct cli_job *j;
+    int64_t searches;
+    struct pdl_progress progress;
+};
+
+static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
+                              int64_t batch, struct trial *t,
+                              struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct cli_job *j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    struct cli_question q = k->o->q;
+    struct pdl_search_options opt = {.pes = pes, .batch = batch};
+    struct pdl_search_result r = {NULL};
+    enum pdl_status st =
+        j ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    *t = (struct trial){.pes = pes, .batch = batch};
+    q.model = model;
+    q.pes = pes;
+    if (st == PDL_OK)
+        st = cli_job_open(a, &q, j, err);
+    if (st == PDL_OK) {
+        opt.dtype = cli_storage(j->oracle.precision);
+        st = pdl_search(a, j->model, &j->sys, &j->oracle, &opt, &r, err);
+    }
+    if (st == PDL_OK && r.evaluated > 0) {
+        t->fits = r.feasible > 0;
+        t->tokens = j->model->tokens;
+        t->strategy = pdl_arena_strdup(k->arena, r.list[0].strategy);
+        t->x = r.list[0].x;
+        pdl_project_bill(&t->x, &j->sys, &t->bill);
+    }
+    pdl_progress_step(&k->progress, ++k->searches);
+    pdl_arena_destroy(a);
+    return st;
+}
+
+/* ---- questions ------------------------------------------------------------------ */
+
+/* Doubles the batch while it fits; the last that did. Transformers'
+ * plans have micro-batches and fit at any size: for them the doubling ends at
+ * 16 samples for each PE. */
+static enum pdl_status largest_batch(struct asking *k, int64_t pes,
+                                     int64_t from, struct trial *best,
+                                     struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    struct trial t = {.fits = true};
+    int64_t most = (k->j->model->tokens > 0 ? 16 : 4096) * pes;
+
+    *best = (struct trial){.fits = false};
+    for (int64_t b = from; t.fits && (b <= most || b == from) && st == PDL_OK;
+         b *= 2) {
+        st = search(k, k->model, pes, b, &t, err);
+        if (t.fits)
+            *best = t;
+    }
+    return st;
+}
+
+static enum pdl_status fewest_pes(struct asking *k, int64_t batch,
+                                  struct trial *best, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    *best = (struct trial){.fits = false};
+    for (int64_t p = 1; p <= k->o->q.pes && !best->fits && st == PDL_OK; p *= 2)
+        if (batch % p == 0)
+            st = search(k, k->model, p, batch, best, err);
+    return st;
+}
+
+/* Models of the zoo take seq=: doubles it while it fits. */
+static enum pdl_status longest_sequence(struct asking *k, struct trial *best,
+                                        struct pdl_err *err)
+{
+    enum { MOST = 1 << 22 };
+    struct trial t = {.fits = true};
+    enum pdl_status st = PDL_OK;
+    int64_t tokens = k->j->model->tokens;
+
+    *best = (struct trial){.fits = false};
+    if (tokens == 0 || strchr(k->model, '/') || strstr(k->model, ".json") ||
+        strstr(k->model, "seq="))
+        return PDL_OK;
+    for (int64_t s = tokens; t.fits && s <= MOST && st == PDL_OK; s *= 2) {
+        const char *name =
+            pdl_arena_printf(k->arena, "%s%sseq=%lld", k->model,
+                             strchr(k->model, ':') ? "," : ":", (long long)s);
+
+        st = name ? search(k, name, k->o->q.pes, k->o->q.batch, &t, err)
+                  : PDL_ENOMEM;
+        if (t.fits)
+            *best = t;
+    }
+    return st;
+}
+
+static double train_s(const struct asking *k, const struct trial *t)
+{
+    return t->x.step_s * (double)k->o->train / (double)t->batch;
+}
+
+static double train_cost(const struct asking *k, const struct trial *t)
+{
+    return t->bill.cost * (double)k->o->train / (double)t->batch;
+}
+
+/* PEs by doubling: the first in time; or the quickest that can be paid. */
+static enum pdl_status within(struct asking *k, bool deadline,
+                              struct trial *best, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    *best = (struct trial){.fits = false};
+    for (int64_t p = 1; p <= k->o->q.pes && st == PDL_OK; p *= 2) {
+        struct trial t;
+
+        if (k->o->q.batch % p != 0)
+            continue;
+        st = search(k, k->model, p, k->o->q.batch, &t, err);
+        if (st != PDL_OK || !t.fits)
+            continue;
+        if (deadline && train_s(k, &t) <= k->o->deadline_s) {
+            *best = t;
+            return PDL_OK;
+        }
+        if (!deadline && train_cost(k, &t) <= k->o->budget &&
+            (!best->fits || t.x.step_s < best->x.step_s))
+            *best = t;
+    }
+    return st;
+}
+
+/* ---- answers ---------------------------------------------------------------------- */
+
+struct answers {
+    struct trial as_asked, batch, pes, sequence, deadline, budget;
+};
+
+static void one_json(struct pdl_json *w, const struct asking *k,
+                     const char *key, const struct trial *t)
+{
+    pdl_json_key(w, key);
+    pdl_json_row(w);
+    pdl_json_kbool(w, "fits", t->fits);
+    if (t->strategy && (t->fits || t->x.step_s > 0)) {
+        pdl_json_kint(w, "pes", t->pes);
+        pdl_json_kint(w, "batch", t->batch);
+        if (t->tokens > 0)
+            pdl_json_kint(w, "tokens", t->tokens);
+        pdl_json_kstr(w, "strategy", t->strategy);
+        pdl_json_knum(w, "step_s", t->x.step_s);
+        pdl_json_kint(w, "peak_bytes", t->x.peak_bytes);
+        if (k->o->train > 0) {
+            pdl_json_knum(w, "train_s", train_s(k, t));
+            pdl_json_knum(w, "cost", train_cost(k, t));
+        }
+    }
+    pdl_json_end(w);
+}
+
+static void print_json(const struct asking *k, const struct answers *x)
+{
+    struct pdl_json w;
+
+    pdl_json_init(&w, cli_out());
+    pdl_json_schema(&w, "fit-in");
+    pdl_json_kstr(&w, "model", k->model);
+    pdl_json_kstr(&w, "system", k->o->q.system);
+    pdl_json_kint(&w, "searches", k->searches);
+    one_json(&w, k, "as_asked", &x->as_asked);
+    one_json(&w, k, "largest_batch", &x->batch);
+    one_json(&w, k, "fewest_pes", &x->pes);
+    if (k->j->model->tokens > 0)
+        one_json(&w, k, "longest_sequence", &x->sequence);
+    if (k->o->deadline_s > 0)
+        one_json(&w, k, "deadline", &x->deadline);
+    if (k->o->budget > 0)
+        one_json(&w, k, "budget", &x->budget);
+    pdl_json_end(&w);
+}
+
+static void one_text(const struct asking *k, const char *what,
+                     const struct trial *t)
+{
+    char a[32], b[32], c[32];
+    struct pdl_sink *out = cli_out();
+
+    if (!t->fits) {
+        pdl_printf(out, "%-17s none fits\n", what);
+        return;
+    }
+    pdl_printf(out, "%-17s %lld PEs, batch %lld", what, (long long)t->pes,
+               (long long)t->batch);
+    if (t->tokens > 0)
+        pdl_printf(out, ", %lld tokens", (long long)t->tokens);
+    pdl_printf(
+        out, "\n    %s: %s a step, %s of a PE\n", t->strategy,
+        pdl_unit_format(t->x.step_s, PDL_UNIT_SECONDS, a, sizeof a),
+        pdl_unit_format((double)t->x.peak_bytes, PDL_UNIT_BYTES, b, sizeof b));
+    if (k->o->train > 0)
+        pdl_printf(
+            out, "    %lld samples in %s", (long long)k->o->train,
+            pdl_unit_format(train_s(k, t), PDL_UNIT_SECONDS, c, sizeof c));
+    if (k->o->train > 0 && t->bill.cost > 0)
+        pdl_printf(out, " for %.4g", train_cost(k, t));
+    if (k->o->train > 0)
+        pdl_puts(out, "\n");
+}
+
+static void print_text(const struct asking *k, const struct answers *x)
+{
+    one_text(k, "as asked", &x->as_asked);
+    one_text(k, "largest batch", &x->batch);
+    one_text(k, "fewest PEs", &x->pes);
+    if (k->j->model->tokens > 0)
+        one_text(k, "longest sequence", &x->sequence);
+    if (k->o->deadline_s > 0)
+        one_text(k, "in time", &x->deadline);
+    if (k->o->budget > 0)
+        one_text(k, "within budget", &x->budget);
+    pdl_printf(cli_out(), "%lld searches; sizes are tried by doubling\n",
+               (long long)k->searches);
+}
+
+static enum pdl_status answer(struct asking *k, struct answers *x,
+                              struct pdl_err *err)
+{
+    const struct cli_question *q = &k->o->q;
+    enum pdl_status st =
+        search(k, k->model, q->pes, q->batch, &x->as_asked, err);
+
+    if (st == PDL_OK)
+        st = largest_batch(k, q->pes, x->as_asked.fits ? q->batch : 1,
+                           &x->batch, err);
+    if (st == PDL_OK)
+        st = fewest_pes(k, q->batch, &x->pes, err);
+    if (st == PDL_OK)
+        st = longest_sequence(k, &x->sequence, err);
+    if (st == PDL_OK && k->o->deadline_s > 0)
+        st = within(k, true, &x->deadline, err);
+    if (st == PDL_OK && k->o->budget > 0)
+        st = within(k, false, &x->budget, err);
+    return st;
+}
+
+static enum pdl_status sensible(const struct options *o, struct pdl_err *err)
+{
+    if (!o->q.system || o->q.pes < 1)
+        return pdl_fail(err, PDL_EINVAL, "fit-in needs --system and --pes");
+    if ((o->deadline_s > 0 || o->budget > 0) && o->train < 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--deadline and --budget need --train SAMPLES");
+    return PDL_OK;
+}
+
+static int fit_in(const struct pdl_args *args)
+{
+    struct options o = *(const struct options *)args->opts;
+    struct asking k = {.o = &o, .model = args->pos[0]};
+    struct answers x = {.as_asked = {.fits = false}};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = sensible(&o, &err);
+
+    if (st != PDL_OK) {
+        pdl_hint(&err, "see 'paradl fit-in --help'");
+        return cli_usage(&err);
+    }
+    o.q.model = args->pos[0];
+    o.q.batch = o.q.batch > 0 ? o.q.batch : o.q.pes;
+    k.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    k.j = k.arena ? PDL_NEW(k.arena, struct cli_job, 1) : NULL;
+    st = k.j ? cli_job_open(k.arena, &o.q, k.j, &err)
+             : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    pdl_progress_start(&k.progress, cli_stderr(),
+                       !args->quiet && cli_progress(), "searches", 0);
+    if (st == PDL_OK)
+        st = answer(&k, &x, &err);
+    pdl_progress_end(&k.progress);
+    if (st == PDL_OK && args->json)
+        print_json(&k, &x);
+    else if (st == PDL_OK)
+        print_text(&k, &x);
+    pdl_arena_destroy(k.arena);
+    return st != PDL_OK      ? cli_fail(st, &err)
+           : x.as_asked.fits ? EXIT_OK
+                             : EXIT_NO;
+}
+
+const struct pdl_cmd cli_fit_in = {
+    .name = "fit-in",
+    .args = "MODEL",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "does it fit; largest batch, sequence, fewest PEs",
+    .text = "Searches the best plan as asked (exit code 1 when none fits), for "
+            "the largest batch and the longest sequence on that many PEs, for "
+            "the fewest PEs at that batch, and, with --train, for the fewest "
+            "PEs that meet a deadline and the fastest plan within a budget.",
+    .example = "paradl fit-in gpt3-13b --system dgx-a100 --pes 64 --batch 64",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = fit_in,
+};
