@@ -313,10 +313,11 @@ static struct deviation deviate(uint64_t seed, bool residual, bool plain)
     return d;
 }
 
-/* One bucket a weight and no overlap: of a chain only the choice of moves
- * around a flatten may differ from the parts' own. Readers of one tensor share
- * moves and sums of gradients, buckets share latency, and overlap hides: what
- * that does to the sums is printed, and bounded. */
+/* One bucket a weight and no overlap: what is left of a chain is that a whole
+ * plan tells ranks apart that a single exchange by boxes does not (ranks with
+ * equal parts, which come from more peers). Readers of one tensor share moves
+ * and sums of gradients, buckets share latency, and overlap hides: what that
+ * does to the sums is printed, and bounded. */
 static void sums_are_near_the_steps_of_whole_plans(void **state)
 {
     static const struct {
