@@ -28,6 +28,11 @@ foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
   endforeach()
 endforeach()
 
+# Linear programs for tests/peers/layers_cbc.sh.
+add_executable(peer_layers_cbc EXCLUDE_FROM_ALL tests/peers/layers_cbc.c)
+target_link_libraries(peer_layers_cbc PRIVATE pdl_flags paradl_static)
+target_include_directories(peer_layers_cbc PRIVATE src/oracle)
+
 # tests/<room>/mpi_*.c run under mpirun, on so many ranks.
 set(mpi_ranks 2 3 4 7)
 set(mpi_run ${PDL_MPIRUN})

@@ -13,7 +13,7 @@ build="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev
 check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
     libcmocka-dev libonnx-testdata python3 man-db libmpich-dev mpich"
 peers="$check python3-yaml libsimgrid-dev python3-torch python3-torchvision
-    chromium"
+    chromium coinor-cbc"
 case ${1:-build} in
 build) want=$build ;;
 check) want=$check ;;

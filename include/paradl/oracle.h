@@ -190,6 +190,40 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                            const struct pdl_search_options *opt,
                            struct pdl_search_result *out, struct pdl_err *err);
 
+/* ---- a strategy for each layer ------------------------------------------------ */
+
+struct pdl_layers_result {
+    struct pdl_found best;    /* layered if that is better, else uniform */
+    struct pdl_found uniform; /* the best of pdl_search */
+    struct pdl_found layered; /* the best with a choice for each layer */
+    bool better;              /* layered is, as a whole plan */
+    /* What the parts of `layered` add up to, with gradient exchange hidden
+     * and with all of it exposed: the bounds between which its step lies, but
+     * for what is shared between layers. */
+    double hidden_s, exposed_s;
+    int units, classes;     /* layers that choose; different ones */
+    int candidates, pairs;  /* strategies to choose from; neighbours */
+    int clauses;            /* of layered */
+    int64_t lowered, moves; /* parts and redistributions priced */
+    int tried;              /* whole plans that were compared */
+    bool exact;             /* the graph is series-parallel */
+    bool limited;           /* switches cost more, to fit into the notation */
+    bool stopped;
+};
+
+/* The best assignment of strategies to layers, without pipelines: dynamic
+ * programming over the graph of layers, on costs of lowered parts and of the
+ * redistributions between them. The answers of several weights of gradient
+ * exchange (none to all of it exposed) are priced as whole plans, and the best
+ * that fits into memory is returned beside the best uniform one. By time
+ * only. Same answer on any number of threads. */
+enum pdl_status pdl_search_layers(pdl_arena *a, const struct pdl_model *model,
+                                  const struct pdl_system *sys,
+                                  const struct pdl_oracle_options *oracle,
+                                  const struct pdl_search_options *opt,
+                                  struct pdl_layers_result *out,
+                                  struct pdl_err *err);
+
 /* ---- one kernel by its shape (empirical) --------------------------------- */
 
 enum pdl_shape_kind {

@@ -299,6 +299,9 @@ struct pdl_plan_options {
     bool allow_empty;
     bool gather_classes; /* the loss has all classes on every rank */
     enum pdl_split split;
+    /* a part of a network: inputs that other layers make, which want their
+     * gradient, by tensor of a model without repeated blocks; NULL: none */
+    const bool *inner;
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused
@@ -310,6 +313,15 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
                                const struct pdl_plan_options *opt,
                                const struct pdl_plan **out,
                                struct pdl_err *err);
+/* The redistribution of one tensor alone, by the rules that lowering follows:
+ * from how `from` lies on the mesh to the placement `to`, cut in `unit`s. The
+ * plan has one stage, whose forward items are the operations (none where it
+ * lies so already). The strategy is kept for what prices ask of it. */
+enum pdl_status pdl_plan_move(pdl_arena *a, const struct pdl_strategy *strategy,
+                              const struct pdl_mesh *mesh,
+                              const struct pdl_plan_tensor *from,
+                              const struct pdl_place *to, const int64_t *unit,
+                              const struct pdl_plan **out, struct pdl_err *err);
 /* The part of a tensor that a rank of its stage holds. */
 void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
                   struct pdl_box *box);

@@ -3,6 +3,7 @@
  * paradl plan: every pure strategy and every product of two axes on N PEs,
  * priced and ranked. What a limit of the papers forbids is not priced: it is
  * counted as pruned, and --space lists it with the reason. */
+#include "layers.h"
 #include "projection.h"
 
 #include <signal.h>
@@ -13,7 +14,7 @@ struct options {
     struct cli_question q;
     int64_t top;
     const char *strategies, *goal, *emit, *report, *export, *output;
-    bool space;
+    bool space, per_layer;
     double seconds;
 };
 
@@ -61,6 +62,8 @@ static const struct pdl_opt opts[] = {
      "also write the best plan for another program, to -o"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
      "where that file goes"},
+    {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
+     "find a strategy for each layer, and compare it with the best for all"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
@@ -77,6 +80,7 @@ struct search {
     const struct pdl_args *args;
     struct cli_job *j;
     struct pdl_search_result r;
+    struct pdl_layers_result layers; /* --per-layer */
     struct pdl_progress progress;
 };
 
@@ -109,6 +113,31 @@ static enum pdl_goal goal_of(const char *name)
     return PDL_GOAL_TIME;
 }
 
+/* The answer by layers and the best for all of them, the better first. */
+static enum pdl_status by_layers(struct search *s,
+                                 const struct pdl_search_options *opt,
+                                 struct pdl_err *err)
+{
+    enum pdl_status st = pdl_search_layers(s->arena, s->j->model, &s->j->sys,
+                                           &s->j->oracle, opt, &s->layers, err);
+    const struct pdl_layers_result *l = &s->layers;
+    struct pdl_found *list = PDL_NEW(s->arena, struct pdl_found, 2);
+
+    if (st != PDL_OK)
+        return st;
+    if (!list)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    s->r = (struct pdl_search_result){.list = list, .stopped = l->stopped};
+    if (l->best.priced)
+        list[s->r.n++] = l->best;
+    if (l->better ? l->uniform.priced : l->layered.priced)
+        list[s->r.n++] = l->better ? l->uniform : l->layered;
+    s->r.evaluated = s->r.n;
+    for (int i = 0; i < s->r.n; i++)
+        s->r.feasible += list[i].x.feasible;
+    return PDL_OK;
+}
+
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
     struct pdl_search_options opt = {
@@ -125,8 +154,9 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     signal(SIGINT, on_interrupt);
     pdl_progress_start(&s->progress, cli_stderr(), progress, "pricing", 0);
     s->progress.start_s = pdl_clock_s();
-    st = pdl_search(s->arena, s->j->model, &s->j->sys, &s->j->oracle, &opt,
-                    &s->r, err);
+    st = s->o->per_layer ? by_layers(s, &opt, err)
+                         : pdl_search(s->arena, s->j->model, &s->j->sys,
+                                      &s->j->oracle, &opt, &s->r, err);
     pdl_progress_end(&s->progress);
     signal(SIGINT, SIG_DFL);
     return st;
@@ -179,6 +209,8 @@ static void print_json(struct search *s, int show, bool space, double seconds,
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
     pdl_json_knum(&w, "search_s", seconds);
+    if (s->o->per_layer)
+        cli_layers_json(&w, &s->layers);
     pdl_json_key(&w, "plans");
     pdl_json_array(&w);
     for (int i = 0; i < show; i++)
@@ -349,6 +381,8 @@ static int plan(const struct pdl_args *args)
         show = shown(&s, MAX_TABLE);
         if (args->json)
             print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
+        else if (o.per_layer)
+            cli_layers_text(s.arena, &s.layers, s.j, &o.q);
         else
             print_text(&s, show);
         if (!args->json)
@@ -377,7 +411,9 @@ const struct pdl_cmd cli_plan = {
             "every pipe x data x tensor with sequence parallelism, with their "
             "micro-batches, recomputation and sharded states. * marks the "
             "best, x what does not fit into memory. Interrupted, it prints the "
-            "best so far.",
+            "best so far. With --per-layer every layer gets its own axes, by "
+            "dynamic programming over the graph of layers with the costs of "
+            "redistribution; without pipelines.",
     .example = "paradl plan resnet50 --system abci-v100 --pes 16 --batch 512",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],

@@ -139,7 +139,7 @@ static bool same_numbers(const int64_t *a, const int64_t *b, size_t n)
     return memcmp(a, b, n * sizeof *a) == 0;
 }
 
-static bool same_attr(const struct pdl_attr *a, const struct pdl_attr *b)
+bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b)
 {
     return same_numbers(a->kernel, b->kernel, PDL_MAX_SPATIAL) &&
            same_numbers(a->stride, b->stride, PDL_MAX_SPATIAL) &&
@@ -171,7 +171,7 @@ static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
     y = &o->p->model->nodes[b->node];
     f = forward_of(o, a);
     g = forward_of(o, b);
-    return x->op == y->op && same_attr(&x->attr, &y->attr) && f && g &&
+    return x->op == y->op && oracle_same_attr(&x->attr, &y->attr) && f && g &&
            same_forms(o, f, g) &&
            oracle_shared(o, a->node) == oracle_shared(o, b->node) &&
            (a->node == o->p->model->nnodes - 1) ==

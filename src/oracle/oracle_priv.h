@@ -116,6 +116,12 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                                struct oracle_record *record,
                                struct pdl_projection *out, struct pdl_err *err);
 
+/* seconds of all forward operations of a plan with one stage, one after the
+ * other; < 0: no memory */
+double oracle_forward_s(const struct pdl_plan *plan,
+                        const struct pdl_system *sys,
+                        const struct pdl_oracle_options *opt);
+
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
@@ -171,6 +177,7 @@ struct oracle_price {
     int level; /* the highest that a rank crosses */
 };
 bool oracle_memo_make(struct oracle *o);
+bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);

@@ -69,15 +69,17 @@ static double counted(const struct search *s, const struct pdl_projection *x)
                                              : x->step_s;
 }
 
-static enum pdl_status price(const struct search *s, pdl_arena *a,
-                             struct pdl_found *f, struct pdl_err *err)
+enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
+                                   const struct pdl_system *sys,
+                                   const struct pdl_oracle_options *oracle,
+                                   const struct pdl_search_options *opt,
+                                   struct pdl_found *f, struct pdl_err *err)
 {
-    struct pdl_plan_options po = {.batch = s->opt->batch,
-                                  .dtype = s->opt->dtype,
-                                  .split = s->oracle->framework
-                                               ? s->oracle->framework->split
-                                               : PDL_SPLIT_WORK,
-                                  .allow_empty = s->opt->allow_empty};
+    struct pdl_plan_options po = {
+        .batch = opt->batch,
+        .dtype = opt->dtype,
+        .split = oracle->framework ? oracle->framework->split : PDL_SPLIT_WORK,
+        .allow_empty = opt->allow_empty};
     struct pdl_strategy *strategy = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_plan *plan;
     enum pdl_status st;
@@ -86,11 +88,11 @@ static enum pdl_status price(const struct search *s, pdl_arena *a,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = pdl_strategy_parse(a, f->strategy, strategy, err);
     if (st == PDL_OK)
-        pdl_framework_adapt(s->oracle->framework, s->model, strategy);
+        pdl_framework_adapt(oracle->framework, model, strategy);
     if (st == PDL_OK)
-        st = pdl_plan_lower(a, s->model, strategy, &po, &plan, err);
+        st = pdl_plan_lower(a, model, strategy, &po, &plan, err);
     if (st == PDL_OK)
-        st = pdl_project(plan, s->sys, s->oracle, &f->x, err);
+        st = pdl_project(plan, sys, oracle, &f->x, err);
     f->priced = st == PDL_OK;
     return st;
 }
@@ -122,7 +124,8 @@ static bool body(void *ctx, int64_t i)
     enum pdl_status st = PDL_ENOMEM;
 
     if (a)
-        st = price(s, a, &s->list[i], &err);
+        st = oracle_price_found(a, s->model, s->sys, s->oracle, s->opt,
+                                &s->list[i], &err);
     pdl_arena_destroy(a);
     return finish(s, &s->list[i], st, &err);
 }

@@ -23,4 +23,11 @@ void oracle_space_pairs(struct oracle_space *s);
  * sharded states */
 void oracle_space_transformer(struct oracle_space *s);
 
+/* search.c: lowers and prices a strategy, whose text is given */
+enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
+                                   const struct pdl_system *sys,
+                                   const struct pdl_oracle_options *oracle,
+                                   const struct pdl_search_options *opt,
+                                   struct pdl_found *f, struct pdl_err *err);
+
 #endif

@@ -85,7 +85,9 @@ static bool reads_the_input(const struct plan_lower *lo, int node)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
 
-    return n->nin > 0 && lo->model->tensors[n->in[0]].kind == PDL_TENSOR_INPUT;
+    return n->nin > 0 &&
+           lo->model->tensors[n->in[0]].kind == PDL_TENSOR_INPUT &&
+           !(lo->opt->inner && lo->opt->inner[n->in[0]]);
 }
 
 /* Filter and channel both cut the groups of a grouped convolution: together

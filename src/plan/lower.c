@@ -106,6 +106,8 @@ static void mark_gradients(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
 
+    for (int t = 0; lo->opt->inner && t < m->ntensors; t++)
+        lo->values[t].needs_grad = lo->opt->inner[t];
     for (int i = 0; i < m->nnodes; i++) {
         bool needs = false;
 

@@ -1,0 +1,38 @@
+#!/bin/bash
+# The choice of strategies by layer against the optimum of CBC, an integer
+# programming solver, on the same costs.
+build=$(dirname "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+if ! command -v cbc >/dev/null; then
+    echo "layers: no CBC to compare with (apt install coinor-cbc)"
+    exit 77
+fi
+ninja -C "$build" peer_layers_cbc >"$tmp/log" 2>&1 || { tail "$tmp/log"; exit 1; }
+bad=0
+while read -r model pes batch share; do
+    "$build/peer_layers_cbc" "$model" "$pes" "$batch" "$share" >"$tmp/a.lp" ||
+        exit 1
+    read -r _ ours what < <(head -1 "$tmp/a.lp")
+    cbc "$tmp/a.lp" ratio 0 allow 0 solve solution "$tmp/a.sol" >"$tmp/log" 2>&1
+    theirs=$(awk 'NR == 1 && $1 == "Optimal" { print $NF }' "$tmp/a.sol")
+    verdict=$(awk -v a="$ours" -v b="$theirs" 'BEGIN {
+        d = b > 0 ? (a - b) / b : 1
+        print (d * d < 1e-14 ? "ok" : "WRONG") }')
+    echo "layers $model on $pes, batch $batch, exchange $share %: ours $ours," \
+        "CBC $theirs ms ($what): $verdict"
+    [ "$verdict" = ok ] || bad=1
+done <<'CASES'
+alexnet 8 256 100
+alexnet 16 64 25
+vgg16 8 128 100
+vgg16 8 32 0
+resnet18 8 64 100
+resnet18 4 16 50
+resnet50 8 64 50
+unet 4 4 100
+resnet152 64 512 50
+densenet121 8 64 50
+CASES
+exit $bad
