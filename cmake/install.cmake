@@ -40,6 +40,29 @@ install(FILES ${generated}/paradl.fish
   DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 # where MPI is found
+# libparadl-run is an archive: whoever links it needs what it needs.
+if(TARGET paradl_run_static)
+  set(PDL_MPI_PC ${mpi_package_${PDL_MPI}})
+  set(PDL_RUN_LIBS "-lm -lpthread")
+  if(DNNL_INCLUDE AND DNNL_LIBRARY)
+    string(PREPEND PDL_RUN_LIBS "-ldnnl ")
+  endif()
+  if(OpenMP_C_FOUND)
+    string(PREPEND PDL_RUN_LIBS "-fopenmp ")
+  endif()
+  if(HDF5_FOUND)
+    string(APPEND PDL_MPI_PC " hdf5")
+  endif()
+  set(PDL_RUN_PC "libxxhash zlib")
+  configure_file(cmake/paradl-run.pc.in paradl-run.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/paradl-run.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(TARGETS paradl_run_static ARCHIVE
+    DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET paradl_mpi)
+  install(TARGETS paradl_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET paradl-run)
   add_dependencies(generated paradl-run)
   install(TARGETS paradl-run RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

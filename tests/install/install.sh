@@ -41,6 +41,13 @@ users() { # prefix: everything a user of the library does
         $(pkg-config --cflags paradl) "$lib/libparadl.a" \
         $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash hwloc expat zlib) -lm
     must "run with the archive" "$work/static" "$version"
+    if [ -e "$lib/pkgconfig/paradl-run.pc" ]; then # where MPI was found
+        # shellcheck disable=SC2046
+        must "compile against libparadl-run" gcc -Wall -Werror \
+            "$here/../../examples/allreduce.c" -o "$work/allreduce" \
+            $(pkg-config --cflags --libs paradl-run)
+        must "the preloaded library" test -s "$lib/libparadl-mpi.so"
+    fi
     rm -rf "$work/cmake"
     must "configure by find_package" cmake -S "$here" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$p"
     must "build by find_package" cmake --build "$work/cmake"
