@@ -50,7 +50,7 @@ INLINE uint32_t as_bits(float f)
  * compiler sees no branch and vectorises. */
 INLINE uint32_t below(uint32_t u, uint32_t limit, uint32_t yes, uint32_t no)
 {
-    uint32_t mask = (uint32_t)((int32_t)(u - limit) >> 31);
+    uint32_t mask = 0 - ((u - limit) >> 31);
 
     return (yes & mask) | (no & ~mask);
 }

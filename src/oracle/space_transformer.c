@@ -57,13 +57,14 @@ static void variants(struct oracle_space *s, struct point p)
     static const char *const recompute[] = {"", ",recompute=selective",
                                             ",recompute=full"};
     int64_t each = s->opt->batch / p.data;
+    int most = p.data > 1 ? 1 : 0;
 
     for (p.micro = 1; p.micro <= each && p.micro <= 16; p.micro *= 2) {
         if (each % p.micro != 0)
             continue;
         for (size_t i = 0; i < sizeof recompute / sizeof recompute[0]; i++) {
             p.recompute = recompute[i];
-            for (p.zero = 0; p.zero <= (p.data > 1); p.zero++)
+            for (p.zero = 0; p.zero <= most; p.zero++)
                 write(s, &p);
         }
     }

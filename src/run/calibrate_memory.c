@@ -53,7 +53,7 @@ static enum pdl_status shortest(const struct calibration *c, int k, bool all,
     double best = INFINITY;
 
     for (int i = 0; st == PDL_OK && i < TURNS; i++) {
-        double took = 0, most, start;
+        double took = 0, most = 0, start;
 
         st = pdl_comm_barrier(c->comm, err);
         start = pdl_clock_s();

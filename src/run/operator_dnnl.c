@@ -95,6 +95,7 @@ static bool matmul_desc(run_operator *op, const struct run_shape *s)
     dnnl_matmul_desc_t m;
     struct tensors t;
 
+    memset(&t, 0, sizeof t);
     return dnnl_memory_desc_init_by_tag(&t.in, 2, a, type, dnnl_ab) ==
                dnnl_success &&
            dnnl_memory_desc_init_by_tag(&t.weights, 2, b, type, dnnl_ab) ==
