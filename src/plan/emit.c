@@ -72,9 +72,7 @@ const char *plan_name(struct plan_lower *lo, const char *before,
         no_memory(lo);
         return name;
     }
-    memcpy(p, before, a);
-    memcpy(p + a, name, n);
-    memcpy(p + a + n, after, b);
+    memcpy(mempcpy(mempcpy(p, before, a), name, n), after, b + 1);
     return p;
 }
 

@@ -101,7 +101,7 @@ static void write_segment(struct expansion *x, int segment)
         if (r > 0)
             x->map[s->carry_in] = x->map[s->carry_out];
         snprintf(x->index, sizeof x->index, "%lld",
-                 (long long)(s->first_index + r));
+                 (long long)s->first_index + (long long)r);
         copy_tensors(x, segment);
         copy_nodes(x, s);
     }

@@ -54,7 +54,7 @@ enum pdl_status pdl_train_noise(void *ctx, int64_t first, int model_tensor,
 
         for (int k = 1; k < part->ndims; k++)
             e = e * (uint64_t)part->dim[k] + (uint64_t)i[k];
-        r = pdl_philox(z->seed, (uint64_t)(model_tensor + 1), e);
+        r = pdl_philox(z->seed, (uint64_t)model_tensor + 1, e);
         pdl_train_put(part, i,
                       values > 0 ? (double)(r.v[0] % (uint64_t)values)
                                  : (double)r.v[0] / 2147483648.0 - 1);

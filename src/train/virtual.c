@@ -48,7 +48,7 @@ enum pdl_status pdl_train_virtual(int n, double timeout_s,
 {
     struct pdl_comm_options opt = {.fixed_order = true, .timeout_s = timeout_s};
     struct thread *list = calloc((size_t)n, sizeof list[0]);
-    pdl_comm **comms = calloc((size_t)n, sizeof comms[0]);
+    pdl_comm **comms = calloc((size_t)n, sizeof(pdl_comm *));
     enum pdl_status st = PDL_OK;
 
     if (!list || !comms)
