@@ -29,13 +29,7 @@ static const struct pdl_opt opts[] = {
      "fewest PEs that train so many samples in time"},
     {"budget", 0, PDL_OPT_NUM, AT(budget), "COST", NULL,
      "fastest within this cost (SYSTEM:pe.price_per_hour=X says the price)"},
-    {"optimizer", 0, PDL_OPT_TEXT, AT(q.optimizer), "NAME", "sgd|adam",
-     "sgd with momentum, or adam (default by kind of model)"},
-    {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
-     "fp32|tf32|bf16|fp16|fp8",
-     "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"},
-    {"dim", 0, PDL_OPT_TEXT, AT(q.dim), "NAME=N,...", NULL,
-     "bind symbolic dimensions of the model"},
+    CLI_QUESTION_OPTS,
 };
 // clang-format on
 #undef AT

@@ -20,6 +20,35 @@ struct cli_question {
     bool allow_empty, compile, async_tensor;
 };
 
+/* The options that every command with a cli_question takes, in a table whose
+ * struct has it as member q. */
+// clang-format off
+#define CLI_QUESTION_OPTS \
+    {"parameters", 0, PDL_OPT_TEXT, offsetof(struct options, q.parameters), "KIND", "ideal|empirical", \
+     "peak rates, or sustained and measured ones (default)"}, \
+    {"optimizer", 0, PDL_OPT_TEXT, offsetof(struct options, q.optimizer), "NAME", "sgd|adam", \
+     "sgd with momentum, or adam (default by kind of model)"}, \
+    {"precision", 0, PDL_OPT_TEXT, offsetof(struct options, q.precision), "NAME", \
+     "fp32|tf32|bf16|fp16|fp8", \
+     "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"}, \
+    {"congestion", 0, PDL_OPT_TEXT, offsetof(struct options, q.congestion), "LOW..HIGH", NULL, \
+     "factor on network time by other jobs, as a range (default: none)"}, \
+    {"framework", 0, PDL_OPT_TEXT, offsetof(struct options, q.framework), "NAME", NULL, \
+     "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"}, \
+    {"attention", 0, PDL_OPT_TEXT, offsetof(struct options, q.attention), "KIND", "flash|unfused", \
+     "keep no scores (default), or products, softmax and scores apart"}, \
+    {"dropout", 0, PDL_OPT_TEXT, offsetof(struct options, q.dropout), "X", NULL, \
+     "its probability (default: the framework's)"}, \
+    {"gradient-dtype", 0, PDL_OPT_TEXT, offsetof(struct options, q.gradient_dtype), "NAME", \
+     "fp32|bf16|fp16", "what gradients add up in (default: as the weights)"}, \
+    {"compile", 0, PDL_OPT_FLAG, offsetof(struct options, q.compile), NULL, NULL, \
+     "element-wise operators are fused by a compiler"}, \
+    {"dataset", 0, PDL_OPT_INT, offsetof(struct options, q.dataset), "D", NULL, \
+     "samples of an epoch, to project its time"}, \
+    {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, q.dim), "NAME=N,...", NULL, \
+     "bind symbolic dimensions of the model"}
+// clang-format on
+
 struct cli_job {
     struct pdl_system sys;
     struct pdl_strategy asked,
