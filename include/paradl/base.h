@@ -310,6 +310,11 @@ int pdl_cores(void);
 double pdl_clock_s(void); /* monotonic */
 double pdl_cpu_s(void);   /* CPU time of this process */
 
+/* Seconds between checkpoints that cost cost_s each on a machine that fails
+ * every mtbf_s (<= 0: never): Daly's optimum, but never so often that more
+ * than max_overhead (say 0.035) of the time goes into them. */
+double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead);
+
 /* ---- did you mean ----------------------------------------------------- */
 
 /* Collects candidates; the closest one by edit distance wins, if close. */

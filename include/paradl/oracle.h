@@ -113,8 +113,9 @@ struct pdl_projection {
     int64_t allocated_bytes, reserved_bytes, peak_bytes, comm_buffers_bytes;
     int64_t weights_bytes, gradients_bytes, optimizer_bytes;
     int64_t activations_bytes, workspace_bytes, capacity_bytes;
-    double flops;      /* of the critical rank, all passes */
-    double contention; /* most flows that shared an adapter, over its share */
+    int64_t host_bytes; /* in the host's memory, for one PE (offload) */
+    double flops;       /* of the critical rank, all passes */
+    double contention;  /* most flows that shared an adapter, over its share */
 };
 
 enum pdl_status pdl_project(const struct pdl_plan *plan,
@@ -142,6 +143,38 @@ struct pdl_bill {
 };
 void pdl_project_bill(const struct pdl_projection *x,
                       const struct pdl_system *sys, struct pdl_bill *out);
+
+/* ---- a whole training ------------------------------------------------------ */
+
+struct pdl_ramp {
+    int64_t batch;
+    double samples, step_s;
+};
+struct pdl_goodput_options {
+    double samples;                 /* to train on */
+    double mtbf_s;                  /* of one node; 0: nothing fails */
+    double checkpoint_s, restart_s; /* to write one; from failure to work */
+    double every_s; /* seconds of work between two; 0: Daly's optimum */
+    double jitter;  /* relative standard deviation of a PE's step */
+    int64_t nodes;
+    int nramp;
+    const struct pdl_ramp *ramp; /* batches before the projection's own */
+};
+/* train_s = ideal_s + ramp_s + stragglers_s + checkpoints_s + lost_s */
+struct pdl_goodput {
+    double train_s, ideal_s, ramp_s, stragglers_s, checkpoints_s, lost_s;
+    double interval_s, checkpoint_s, failures;
+    double goodput; /* ideal_s / train_s */
+};
+void pdl_goodput(const struct pdl_projection *x,
+                 const struct pdl_goodput_options *o, struct pdl_goodput *out);
+/* Expected time of the slowest of n PEs over the mean. */
+double pdl_straggler_factor(double jitter, int64_t pes);
+/* To write weights and optimizer state once to the system's storage; 0: its
+ * rate is not known. */
+double pdl_checkpoint_seconds(const struct pdl_plan *p,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *opt);
 
 /* ---- search ---------------------------------------------------------------- */
 

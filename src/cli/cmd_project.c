@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * paradl project: what one strategy costs for a model on a system. */
-#include "projection.h"
+#include "goodput.h"
+#include "kineto.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,9 +10,11 @@
 
 struct options {
     struct cli_question q;
+    struct cli_training training;
     bool layers;
-    const char *emit, *trace, *export, *output, *from;
+    const char *emit, *trace, *export, *output, *from, *kineto;
     double measured_s;
+    int64_t steps;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -33,7 +36,7 @@ static const struct pdl_opt opts[] = {
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the plan to a file ('paradl plan show' reads it)"},
     {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
-     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch|pipeline-csv",
      "also write the job for another program, to -o"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
      "where that file goes"},
@@ -42,6 +45,11 @@ static const struct pdl_opt opts[] = {
      "MODEL is another program's launch file: take the job from it"},
     {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
      "what a step takes today, to compare"},
+    {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE.json[.gz]", NULL,
+     "a trace of PyTorch's profiler, to compare phase by phase"},
+    {"steps", 0, PDL_OPT_INT, AT(steps), "N", NULL,
+     "training steps in that trace (default: as its marks say)"},
+    CLI_TRAINING_OPTS,
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
 };
@@ -98,6 +106,8 @@ struct answer {
     const struct cli_job *j;
     const struct options *o;
     struct pdl_launch from;
+    struct pdl_goodput training;
+    struct cli_joined joined;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
 };
@@ -115,8 +125,11 @@ static void print_json(const struct answer *x)
     cli_job_json(&w, j);
     if (!j->x.feasible)
         cli_remedies_json(&w, x->remedy, x->nremedies);
+    cli_training_json(&w, &x->training);
     if (o->measured_s > 0)
         measured_json(&w, j, o->measured_s);
+    if (o->kineto)
+        cli_kineto_json(&w, j, &x->joined);
     if (o->layers)
         json_layers(&w, j);
     pdl_json_end(&w);
@@ -135,8 +148,11 @@ static void print_text(const struct answer *x)
         cli_from_text(&x->from);
     cli_job_text(j);
     cli_remedies_text(x->remedy, x->nremedies);
+    cli_training_text(&x->training);
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);
+    if (o->kineto)
+        cli_kineto_text(j, &x->joined);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
         struct pdl_price p;
 
@@ -186,6 +202,10 @@ static int project(const struct pdl_args *args)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)
         st = cli_job_price(a, &q, q.strategy, j, &err);
+    if (st == PDL_OK)
+        st = cli_training(a, &q, j, &o->training, &x.training, &err);
+    if (st == PDL_OK && o->kineto)
+        st = cli_kineto(a, j, o->kineto, o->steps, &x.joined, &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {

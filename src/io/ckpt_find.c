@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which checkpoint to resume from, which to remove, and how often to write
- * one. There is no file that points at the newest: a pointer can be stale or
- * early, the folders themselves cannot.
- *
- * The interval: J. Daly, "A higher order estimate of the optimum checkpoint
- * interval for restart dumps", Future Generation Computer Systems 22, 2006,
- * equation 37; capped as CheckFreq does (J. Mohan et al., FAST 2021). */
+ * Which checkpoint to resume from, and which to remove. There is no file that
+ * points at the newest: a pointer can be stale or early, the folders themselves
+ * cannot. */
 #include "ckpt_priv.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,25 +177,4 @@ enum pdl_status pdl_ckpt_prune(const char *dir, int keep, int64_t writing,
     }
     free(step);
     return st == PDL_OK ? remove_leftovers(dir, writing, err) : st;
-}
-
-/* ---- how often ---- */
-
-double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead)
-{
-    double least, daly;
-
-    if (!(cost_s > 0))
-        cost_s = 1e-9;
-    least = max_overhead > 0 ? cost_s / max_overhead : 0;
-    if (!(mtbf_s > 0)) /* never fails: as seldom as nobody minds */
-        return least > 0 ? least : (double)INFINITY;
-    if (cost_s < 2 * mtbf_s) {
-        double x = cost_s / (2 * mtbf_s);
-
-        daly = sqrt(2 * cost_s * mtbf_s) * (1 + sqrt(x) / 3 + x / 9) - cost_s;
-    } else {
-        daly = mtbf_s;
-    }
-    return daly > least ? daly : least;
 }

@@ -256,6 +256,14 @@ static bool folds(const struct oracle *o)
     return f && f->folded_filter && oracle_has_axis(o, PDL_AXIS_FILTER);
 }
 
+/* Two stages of one lane (the turn of zb-v): nothing is sent. */
+static bool stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    return x->kind == PDL_PLAN_OP_SEND &&
+           pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
+               pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage);
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    int *level, double *flows)
 {
@@ -270,7 +278,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     *level = -1;
     *flows = 0;
     if (x->kind < PDL_PLAN_OP_ALLREDUCE || x->kind > PDL_PLAN_OP_SEND ||
-        x->kind == PDL_PLAN_OP_SLICE || n < 2)
+        x->kind == PDL_PLAN_OP_SLICE || n < 2 || stays_on_lane(o, x))
         return 0;
     w = wire_of(o, rank, x->group, gradient);
     *level = w.level;

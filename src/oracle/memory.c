@@ -12,6 +12,7 @@
 
 struct tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
+    int64_t host;  /* bytes in the host's memory */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
     int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
@@ -42,6 +43,7 @@ static void note(const struct tally *t, struct pdl_projection *out)
     int64_t weights = t->live[PDL_PLAN_WEIGHT];
     int64_t all = sum(t) + t->state + t->extra;
 
+    out->host_bytes = t->host > out->host_bytes ? t->host : out->host_bytes;
     if (all <= out->allocated_bytes)
         return;
     out->allocated_bytes = all;
@@ -152,6 +154,10 @@ static void make(const struct oracle *o, const struct pdl_plan_op *op,
 
         if (!in_stage(o, x, stage) || is_kept(o, x))
             continue;
+        if (o->p->tensors[x].host) {
+            t->host += t->size[x];
+            continue;
+        }
         t->live[kind] += kind == PDL_PLAN_WEIGHT_GRADIENT
                              ? gradient_size(o, x, t->size[x])
                              : t->size[x];
@@ -165,6 +171,10 @@ static void drop(const struct oracle *o, const struct pdl_plan_op *op,
         int x = op->in[j];
         enum pdl_plan_kind kind = o->p->tensors[x].kind;
 
+        if (o->p->tensors[x].host) {
+            t->host -= t->size[x];
+            continue;
+        }
         t->live[kind] -= kind == PDL_PLAN_WEIGHT_GRADIENT
                              ? gradient_size(o, x, t->size[x])
                              : t->size[x];
@@ -189,9 +199,10 @@ static void walk(const struct oracle *o, int stage, int first_item, int nitems,
 }
 
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
- * its parts of them. */
+ * its parts of them; in the PE's memory or the host's, which then has a copy
+ * of the weights too. */
 static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
-                        const int64_t *size)
+                        const int64_t *size, bool host)
 {
     int64_t n = 0, slots = o->opt->optimizer_slots;
 
@@ -202,11 +213,13 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
 
             for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
                  j++) {
-                int bits = pdl_dtype_bits(o->p->tensors[op->out[j]].dtype);
+                const struct pdl_plan_tensor *x = &o->p->tensors[op->out[j]];
+                bool master = pdl_dtype_bits(x->dtype) == 16 &&
+                              o->opt->parameters != PDL_IDEAL;
 
-                n += bits == 16 && o->opt->parameters != PDL_IDEAL
-                         ? size[op->out[j]] * 2 * (slots + 1)
-                         : size[op->out[j]] * slots;
+                if (x->host == host)
+                    n += master ? size[op->out[j]] * 2 * (slots + 1)
+                                : size[op->out[j]] * (slots + host);
             }
         }
     return n;
@@ -214,7 +227,7 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
 
 /* What stays while other stages of the lane run. */
 struct held {
-    int64_t saved, gradients;
+    int64_t saved, gradients, host;
 };
 
 static struct tally start_tally(const struct oracle *o, int lane, int64_t rank,
@@ -225,18 +238,22 @@ static struct tally start_tally(const struct oracle *o, int lane, int64_t rank,
     for (int i = 0; i < o->p->ntensors; i++) {
         enum pdl_plan_kind k = o->p->tensors[i].kind;
 
-        if (o->p->tensors[i].stage % o->p->lanes == lane &&
+        if (pdl_plan_lane(o->p, o->p->tensors[i].stage) == lane &&
             (k == PDL_PLAN_WEIGHT || k == PDL_PLAN_INPUT ||
              k == PDL_PLAN_LABEL))
             t.live[k] += size[i];
-        if (o->p->tensors[i].stage % o->p->lanes == lane &&
+        if (pdl_plan_lane(o->p, o->p->tensors[i].stage) == lane &&
             k == PDL_PLAN_WEIGHT && pdl_dtype_bits(o->p->tensors[i].dtype) > 0)
             t.live[PDL_PLAN_WEIGHT_GRADIENT] +=
                 (int64_t)((double)size[i] * 8 * buffer_bytes(o) /
                           pdl_dtype_bits(o->p->tensors[i].dtype));
     }
-    for (int s = lane; s < o->p->nstages; s += o->p->lanes)
-        t.state += state_of(o, &o->p->stages[s], size);
+    for (int s = lane; s < o->p->nstages; s++) {
+        if (pdl_plan_lane(o->p, s) != lane)
+            continue;
+        t.state += state_of(o, &o->p->stages[s], size, false);
+        t.host += state_of(o, &o->p->stages[s], size, true);
+    }
     return t;
 }
 
@@ -277,6 +294,23 @@ static int64_t dummy_bytes(const struct oracle *o, int stage,
     return most;
 }
 
+/* Offload: what backward begins with comes back while the task before still
+ * runs. */
+static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
+{
+    const struct pdl_plan_item *it =
+        &o->p->items[o->p->stages[stage].first_backward];
+    const struct pdl_plan_op *x = &o->p->ops[it->first_op];
+    int64_t n = 0;
+
+    if (!o->p->strategy->offload_activations || oracle_in_flight(o, stage) < 2)
+        return 0;
+    for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
+        for (int j = 0; j < x[k].nout; j++)
+            n += size[x[k].out[j]];
+    return n;
+}
+
 /* One stage of the lane, the others holding what they hold. */
 static struct held walk_stage(const struct oracle *o, int stage,
                               const struct tally *start,
@@ -288,22 +322,28 @@ static struct held walk_stage(const struct oracle *o, int stage,
     int64_t before = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC];
     int64_t buffers = t.live[PDL_PLAN_WEIGHT_GRADIENT];
     int64_t written = dummy_bytes(o, stage, t.size);
+    int64_t ahead = fetched(o, stage, t.size), flight;
     struct held mine;
 
-    t.live[PDL_PLAN_ACTIVATION] += others->saved;
+    t.live[PDL_PLAN_ACTIVATION] += others->saved + ahead;
     t.live[PDL_PLAN_WEIGHT_GRADIENT] += others->gradients;
+    t.host += others->host;
     walk(o, stage, s->first_forward, s->nforward, false, &t, out);
+    t.live[PDL_PLAN_ACTIVATION] -= ahead;
+    flight = oracle_in_flight(o, stage);
+    mine.host = t.host - start->host - others->host;
+    t.host += mine.host * (flight - 1);
     mine.saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC] -
                  before - others->saved + t.live[PDL_PLAN_INPUT];
-    t.live[PDL_PLAN_ACTIVATION] +=
-        mine.saved * (oracle_in_flight(o, stage) - 1);
+    t.live[PDL_PLAN_ACTIVATION] += mine.saved * (flight - 1);
     t.live[PDL_PLAN_WEIGHT_GRADIENT] += written;
     walk(o, stage, s->first_backward, s->nbackward, true, &t, out);
     t.live[PDL_PLAN_WEIGHT_GRADIENT] -= written;
     mine.gradients =
         t.live[PDL_PLAN_WEIGHT_GRADIENT] - others->gradients - buffers;
     walk(o, stage, s->first_update, s->nupdate, true, &t, out);
-    mine.saved *= oracle_in_flight(o, stage);
+    mine.saved *= flight;
+    mine.host *= flight;
     return mine;
 }
 
@@ -311,7 +351,7 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
     struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
-    struct held nothing = {0, 0}, all = {0, 0}, one[ORACLE_MAX_STAGES];
+    struct held nothing = {0, 0, 0}, all = {0, 0, 0}, one[ORACLE_MAX_STAGES];
     struct tally start = start_tally(o, lane, rank, size);
     int n = o->p->nstages / o->p->lanes;
 
@@ -324,12 +364,132 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
             walk_stage(o, lane + k * o->p->lanes, &start, &nothing, &ignored);
         all.saved += one[k].saved;
         all.gradients += one[k].gradients;
+        all.host += one[k].host;
     }
     for (int k = 0; k < n; k++) {
         struct held others = {all.saved - one[k].saved,
-                              all.gradients - one[k].gradients};
+                              all.gradients - one[k].gradients,
+                              all.host - one[k].host};
 
         walk_stage(o, lane + k * o->p->lanes, &start, &others, out);
+    }
+}
+
+/* ---- backward in two tasks ------------------------------------------------------ */
+
+/* What a micro-batch holds in a stage after forward, and after the backward of
+ * inputs; what the first backward of weights leaves for the update. */
+struct shares {
+    struct tally saved, pending, gradients;
+};
+
+static void plus(struct tally *t, const struct tally *d, int64_t n)
+{
+    for (int k = 0; k < 8; k++)
+        t->live[k] += n * d->live[k];
+    t->host += n * d->host;
+}
+
+static struct tally minus(const struct tally *a, const struct tally *b)
+{
+    struct tally d = *a;
+
+    plus(&d, b, -1);
+    return d;
+}
+
+/* The items of a task, from what is there before it. */
+static void walk_task(const struct oracle *o, int stage,
+                      enum pdl_task_kind kind, struct tally *t,
+                      struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    int64_t written = dummy_bytes(o, stage, t->size);
+    int64_t ahead = fetched(o, stage, t->size);
+
+    if (kind == PDL_TASK_FORWARD) {
+        t->live[PDL_PLAN_ACTIVATION] += ahead;
+        walk(o, stage, s->first_forward, s->nforward, false, t, out);
+        t->live[PDL_PLAN_ACTIVATION] -= ahead;
+    } else if (kind == PDL_TASK_INPUT) {
+        walk(o, stage, s->first_backward, 1, true, t, out);
+    } else {
+        t->live[PDL_PLAN_WEIGHT_GRADIENT] += written;
+        walk(o, stage, s->first_backward + 1, s->nbackward - 1, true, t, out);
+        t->live[PDL_PLAN_WEIGHT_GRADIENT] -= written;
+    }
+}
+
+static void find_shares(const struct oracle *o, int stage,
+                        const struct tally *start, struct shares *h)
+{
+    struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
+    struct tally t = *start;
+
+    walk_task(o, stage, PDL_TASK_FORWARD, &t, &ignored);
+    h->saved = minus(&t, start);
+    h->saved.live[PDL_PLAN_ACTIVATION] += t.live[PDL_PLAN_INPUT];
+    walk_task(o, stage, PDL_TASK_INPUT, &t, &ignored);
+    h->pending = minus(&t, start);
+    walk_task(o, stage, PDL_TASK_WEIGHTS, &t, &ignored);
+    h->gradients = minus(&t, start);
+}
+
+/* Before each kind of task of each stage the most that is there: the order is
+ * run once. */
+struct worst {
+    struct tally now, most[2][4]; /* [stage of the lane][kind] */
+    bool seen[2][4], begun[2];    /* begun: the stage has gradients */
+};
+
+static void visit(const struct pdl_task *t, int i, const struct shares *h,
+                  struct worst *w)
+{
+    struct tally before = w->now;
+
+    if (t->kind == PDL_TASK_WEIGHTS && w->begun[i])
+        plus(&before, &h->gradients, -1); /* the walk adds them */
+    if (!w->seen[i][t->kind] || sum(&before) > sum(&w->most[i][t->kind]))
+        w->most[i][t->kind] = before;
+    w->seen[i][t->kind] = true;
+    if (t->kind == PDL_TASK_FORWARD) {
+        plus(&w->now, &h->saved, 1);
+    } else if (t->kind == PDL_TASK_INPUT) {
+        plus(&w->now, &h->saved, -1);
+        plus(&w->now, &h->pending, 1);
+    } else {
+        plus(&w->now, &h->pending, -1);
+        plus(&w->now, &h->gradients, w->begun[i] ? 0 : 1);
+        w->begun[i] = true;
+    }
+}
+
+static void by_tasks(const struct oracle *o, int lane, int64_t rank,
+                     const int64_t *size, struct pdl_projection *out)
+{
+    int stage[2] = {lane, 2 * o->p->lanes - 1 - lane};
+    int n = o->p->nstages / o->p->lanes;
+    struct tally start = start_tally(o, lane, rank, size), end = start;
+    struct worst w = {.now = start};
+    struct shares h[2];
+
+    for (int i = 0; i < n; i++) {
+        find_shares(o, stage[i], &start, &h[i]);
+        plus(&end, &h[i].gradients, 1);
+    }
+    for (int64_t k = 0; k < o->order->n; k++) {
+        const struct pdl_task *t = &o->order->task[lane][k];
+
+        visit(t, t->stage != lane, &h[t->stage != lane], &w);
+    }
+    for (int i = 0; i < n; i++) {
+        const struct pdl_plan_stage *s = &o->p->stages[stage[i]];
+
+        for (int k = PDL_TASK_FORWARD; k <= PDL_TASK_WEIGHTS; k++)
+            if (w.seen[i][k])
+                walk_task(o, stage[i], (enum pdl_task_kind)k, &w.most[i][k],
+                          out);
+        walk(o, stage[i], s->first_update, s->nupdate, true, &end, out);
     }
 }
 
@@ -355,7 +515,7 @@ static void sizes(const struct oracle *o, int stage, int64_t rank,
 {
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
-        bool mine = t->stage % o->p->lanes == stage % o->p->lanes;
+        bool mine = pdl_plan_lane(o->p, t->stage) == pdl_plan_lane(o->p, stage);
         bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
                      inside[t->model_tensor];
 
@@ -395,7 +555,10 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
                 oracle_memory_paper(o, s, r.rank[i], size, out);
             } else if (s < o->p->lanes) {
                 sizes(o, s, r.rank[i], inside, size);
-                by_lifetimes(o, s, r.rank[i], size, out);
+                if (o->order && pdl_schedule_splits(o->order->schedule))
+                    by_tasks(o, s, r.rank[i], size, out);
+                else
+                    by_lifetimes(o, s, r.rank[i], size, out);
             }
         }
     }

@@ -13,12 +13,15 @@
 struct stage_time {
     double forward, backward, update;
     double recompute; /* of backward: forward operations once more */
+    double weights;   /* of backward, with what it waits: its second task */
     double layer_comm, halo, p2p, gradient_comm;
     double layer_between;               /* of layer_comm: leaves nodes */
     double forward_comm, backward_comm; /* inside forward and backward */
     double forward_send, backward_send; /* to other stages, inside those */
     double exposed_gradients; /* exchange that backward does not hide */
-    int64_t calls;            /* kernels that the host issued, not counting
+    /* waiting for copies to and from the host (offload) */
+    double forward_copy, backward_copy, update_copy;
+    int64_t calls; /* kernels that the host issued, not counting
                                  collectives, which are one call */
 };
 
@@ -77,6 +80,11 @@ struct streams {
     double prefetch; /* compute was here when weights were last gathered */
     double *ready;   /* of each tensor */
     bool overlap;
+    /* Copies between the PE and its host: one stream each way. */
+    double out, in, out_busy, in_busy;
+    double late;  /* what compute waited for them so far */
+    bool ahead;   /* copies in began while the task before ran */
+    bool *copied; /* of each tensor: what ready waits for is a copy */
 };
 
 static bool is_comm(enum pdl_plan_op_kind kind)
@@ -98,6 +106,57 @@ static double inputs_ready(const struct oracle *o, int op,
     return t;
 }
 
+static void keep(const struct oracle *o, int op, double start, double seconds)
+{
+    if (o->record) {
+        o->record->start[op] = start;
+        o->record->seconds[op] = seconds;
+    }
+}
+
+/* Copies start when the program comes to them (those of gradients, when these
+ * are made); what is copied out keeps its memory until it is done. */
+static void run_copy(const struct oracle *o, int op, enum phase phase,
+                     double seconds, struct streams *c)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    bool out = x->kind == PDL_PLAN_OP_COPY_OUT;
+    double *stream = out ? &c->out : &c->in;
+    double start = c->ahead && !out ? 0 : inputs_ready(o, op, c);
+
+    if ((phase != UPDATE && !(c->ahead && !out)) || !c->overlap)
+        start = c->compute > start ? c->compute : start;
+    start = *stream > start ? *stream : start;
+    *stream = start + seconds;
+    *(out ? &c->out_busy : &c->in_busy) += phase == UPDATE ? 0 : seconds;
+    keep(o, op, start, seconds);
+    for (int k = 0; k < x->nout; k++) {
+        c->ready[x->out[k]] = *stream;
+        c->copied[x->out[k]] = true;
+        if (out) {
+            c->ready[x->in[k]] = *stream;
+            c->copied[x->in[k]] = true;
+        }
+    }
+    if (!c->overlap) {
+        c->late += *stream - c->compute;
+        c->compute = *stream;
+    }
+}
+
+/* Does the operation wait for a copy, rather than for an exchange? */
+static bool waits_for_copy(const struct oracle *o, int op,
+                           const struct streams *c)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double last = inputs_ready(o, op, c);
+
+    for (int k = 0; c->copied && k < x->nin; k++)
+        if (c->copied[x->in[k]] && c->ready[x->in[k]] >= last)
+            return true;
+    return false;
+}
+
 static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            double seconds, struct streams *c)
 {
@@ -116,11 +175,10 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
     }
     if (*stream > start)
         start = *stream;
+    else if (!exchange && start > *stream && waits_for_copy(o, op, c))
+        c->late += start - *stream;
     *stream = start + seconds;
-    if (o->record) {
-        o->record->start[op] = start;
-        o->record->seconds[op] = seconds;
-    }
+    keep(o, op, start, seconds);
     for (int k = 0; k < o->p->ops[op].nout; k++)
         c->ready[o->p->ops[op].out[k]] = *stream;
 }
@@ -128,6 +186,19 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
 static bool is_forward(const struct pdl_plan_op *op)
 {
     return op->kind == PDL_PLAN_OP_COMPUTE && op->pass == PDL_FORWARD;
+}
+
+/* Nothing is computed from operation k of the item on: its memory may come
+ * back while the next task runs. */
+static bool is_over(const struct oracle *o, const struct pdl_plan_item *it,
+                    int k)
+{
+    const struct pdl_plan_op *x = &o->p->ops[it->first_op];
+
+    for (; k < it->nops; k++)
+        if (x[k].kind != PDL_PLAN_OP_FREE && !oracle_is_copy(x[k].kind))
+            return false;
+    return true;
 }
 
 static void add_items(const struct oracle *o, int first, int nitems,
@@ -149,6 +220,14 @@ static void add_items(const struct oracle *o, int first, int nitems,
             double *busy;
             int level = price->level;
 
+            if (oracle_is_copy(o->p->ops[op].kind)) {
+                run_copy(o, op, phase, s, c);
+                continue;
+            }
+            c->ahead = false;
+            if (o->p->ops[op].kind == PDL_PLAN_OP_FREE && phase == FORWARD &&
+                c->out_busy > 0 && is_over(o, &o->p->items[i], k))
+                continue;
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
 
@@ -207,43 +286,101 @@ static double host_wait(const struct oracle *o, double device, int64_t calls)
                : 0;
 }
 
-static void price_stage(const struct oracle *o, int stage, double *ready,
-                        struct stage_time *t, struct pdl_projection *out)
+/* Each way, copies of a micro-batch take no longer than a pipeline's PE has
+ * between two of them. */
+static void keep_pace(const struct oracle *o, int stage, struct streams *c)
+{
+    double busy = c->out_busy > c->in_busy ? c->out_busy : c->in_busy;
+
+    if (oracle_in_flight(o, stage) > 1 && busy > c->compute) {
+        c->late += busy - c->compute;
+        c->compute = busy;
+    }
+}
+
+static void price_forward(const struct oracle *o, int stage,
+                          const struct oracle_ranks *r, struct streams *c,
+                          struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct streams c = {.ready = ready, .overlap = overlaps(o)};
+
+    add_items(o, s->first_forward, s->nforward, FORWARD, r, t, c, out);
+    t->forward_copy = c->late;
+    t->forward_comm +=
+        waiting(c->compute, t->forward + t->forward_comm + t->forward_copy);
+    t->forward += host_wait(o, c->compute, t->calls);
+    t->calls = 0;
+}
+
+static void price_backward(const struct oracle *o, int stage,
+                           const struct oracle_ranks *r, struct streams *c,
+                           struct stage_time *t, struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    double start = c->compute, late = c->late, split;
+
+    c->ahead = c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
+    add_items(o, s->first_backward, 1, BACKWARD, r, t, c, out);
+    c->ahead = false;
+    split = c->compute;
+    add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r, t, c,
+              out);
+    t->weights = c->compute - split;
+    keep_pace(o, stage, c);
+    t->backward_copy = c->late - late;
+    t->backward_comm += waiting(
+        c->compute - start, t->backward + t->backward_comm + t->backward_copy);
+    t->backward += host_wait(o, c->compute - start, t->calls);
+}
+
+static void price_update(const struct oracle *o, int stage,
+                         const struct oracle_ranks *r, struct streams *c,
+                         struct stage_time *t, struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    double start = c->compute, late = c->late;
+
+    add_items(o, s->first_update, s->nupdate, UPDATE, r, t, c, out);
+    if (c->in > c->compute && o->p->strategy->offload_optimizer) {
+        c->late += c->in - c->compute;
+        c->compute = c->in;
+    }
+    t->update_copy = c->late - late;
+    t->exposed_gradients = c->compute - start - t->update - t->update_copy;
+    if (t->exposed_gradients < 1e-12 * c->compute)
+        t->exposed_gradients = 0;
+}
+
+static void price_stage(const struct oracle *o, int stage, double *ready,
+                        bool *copied, struct stage_time *t,
+                        struct pdl_projection *out)
+{
+    struct streams c = {
+        .ready = ready, .copied = copied, .overlap = overlaps(o)};
     struct oracle_ranks r;
-    double forward_end, backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
     memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
-    add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
-    forward_end = c.compute;
-    t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
-    t->forward += host_wait(o, forward_end, t->calls);
-    t->calls = 0;
-    add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
-    backward_end = c.compute;
-    t->backward_comm +=
-        waiting(backward_end - forward_end, t->backward + t->backward_comm);
-    t->backward += host_wait(o, backward_end - forward_end, t->calls);
-    add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
-    t->exposed_gradients = c.compute - backward_end - t->update;
-    if (t->exposed_gradients < 1e-12 * c.compute)
-        t->exposed_gradients = 0;
+    memset(copied, 0, (size_t)o->p->ntensors * sizeof *copied);
+    price_forward(o, stage, &r, &c, t, out);
+    price_backward(o, stage, &r, &c, t, out);
+    price_update(o, stage, &r, &c, t, out);
 }
 
 /* Tasks of a stage include the messages that it waits for. */
 static double makespan(const struct oracle *o, const struct stage_time *t)
 {
     double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
+    double weights[ORACLE_MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++) {
-        forward[s] = t[s].forward + t[s].forward_comm;
-        backward[s] = t[s].backward + t[s].backward_comm;
+        forward[s] = t[s].forward + t[s].forward_comm + t[s].forward_copy;
+        weights[s] = t[s].weights;
+        backward[s] = t[s].backward + t[s].backward_comm + t[s].backward_copy -
+                      weights[s];
     }
-    return oracle_makespan(o, forward, backward);
+    return oracle_makespan(o, forward, backward, weights);
 }
 
 /* All stages of a lane, one after another on the same PEs. */
@@ -261,19 +398,24 @@ static void add_stage(struct stage_time *sum, const struct stage_time *t)
     sum->forward_comm += t->forward_comm;
     sum->backward_comm += t->backward_comm;
     sum->exposed_gradients += t->exposed_gradients;
+    sum->forward_copy += t->forward_copy;
+    sum->backward_copy += t->backward_copy;
+    sum->update_copy += t->update_copy;
 }
 
 /* ---- the step ----------------------------------------------------------------- */
 
 static double stage_busy(const struct stage_time *t)
 {
-    return t->forward + t->backward + t->forward_comm + t->backward_comm;
+    return t->forward + t->backward + t->forward_comm + t->backward_comm +
+           t->forward_copy + t->backward_copy;
 }
 
 static void fill_times(const struct oracle *o, const struct stage_time *t,
                        double span, struct pdl_projection *out)
 {
     double m = (double)o->p->micro_batches;
+    double copies = m * (t->forward_copy + t->backward_copy) + t->update_copy;
 
     out->forward_s = m * t->forward;
     out->backward_s = m * (t->backward - t->recompute);
@@ -293,9 +435,10 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
     out->bubble_s = span - m * stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
-    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s;
+    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s + copies;
     out->io_s = oracle_io(o, out->step_s);
     out->step_s += out->io_s;
+    out->io_s += copies;
 }
 
 /* The busiest lane is the critical one. */
@@ -307,7 +450,7 @@ static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
     int worst = 0;
 
     for (int s = 0; s < o->p->nstages; s++)
-        add_stage(&lane[s % o->p->lanes], &t[s]);
+        add_stage(&lane[pdl_plan_lane(o->p, s)], &t[s]);
     for (int l = 0; l < o->p->lanes; l++)
         if (stage_busy(&lane[l]) > stage_busy(&lane[worst]))
             worst = l;
@@ -342,6 +485,7 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
         x.forward = larger(x.forward, t[s].forward);
         x.backward = larger(x.backward, t[s].backward);
         x.recompute = larger(x.recompute, t[s].recompute);
+        x.weights = larger(x.weights, t[s].weights);
         x.update = larger(x.update, t[s].update);
         x.layer_comm = larger(x.layer_comm, t[s].layer_comm);
         x.layer_between = larger(x.layer_between, t[s].layer_between);
@@ -355,6 +499,9 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
                                  t[s].backward_comm - t[s].backward_send);
         x.forward_send = larger(x.forward_send, t[s].forward_send);
         x.backward_send = larger(x.backward_send, t[s].backward_send);
+        x.forward_copy = larger(x.forward_copy, t[s].forward_copy);
+        x.backward_copy = larger(x.backward_copy, t[s].backward_copy);
+        x.update_copy = larger(x.update_copy, t[s].update_copy);
     }
     return x;
 }
@@ -446,7 +593,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle_changed changed;
     pdl_arena *a;
     double *ready;
-    bool filled;
+    bool filled, host, *copied;
 
     if (plan->nstages > ORACLE_MAX_STAGES)
         return pdl_fail(err, PDL_EINVAL, "more than %d stages",
@@ -456,22 +603,26 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                         "the strategy needs %lld PEs, %s has %lld",
                         (long long)plan->mesh->pes, sys->name,
                         (long long)pdl_system_pes(sys));
-    if (oracle_allreduce_known(&o, err) != PDL_OK)
+    if (oracle_allreduce_known(&o, err) != PDL_OK ||
+        oracle_host_known(&o, err) != PDL_OK)
         return PDL_EINVAL;
     oracle_settle(&o, &changed);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
+    copied = a ? PDL_NEW(a, bool, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
-    if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
+    if (!ready || !copied || !oracle_find_order(&o) || !o.wires ||
+        !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     for (int s = 0; s < plan->nstages; s++)
-        price_stage(&o, s, ready, &t[s], &x);
+        price_stage(&o, s, ready, copied, &t[s], &x);
     filled =
         in_lock_step(&o) ? fill_lock_step(&o, t, &x) : fill_lanes(&o, t, &x);
     fill_rates(&o, &x);
     filled = filled && oracle_memory(&o, &x);
+    host = oracle_host_fits(&o, &x);
     pdl_arena_destroy(a);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -482,6 +633,9 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     x.feasible = x.peak_bytes <= x.capacity_bytes;
     if (!x.feasible)
         x.reason = "more memory than a PE has";
+    else if (!host)
+        x.reason = "more memory than a host has";
+    x.feasible = x.feasible && host;
     *out = x;
     return PDL_OK;
 }

@@ -56,15 +56,19 @@ static void add_stage(struct build *b, int stage)
     const struct pdl_plan_stage *s = &b->p->stages[stage];
     double forward = end_of(b, s->first_forward, s->nforward, 0);
     double backward = end_of(b, s->first_backward, s->nbackward, forward);
+    bool split = s->nbackward > 1;
+    double middle = split ? end_of(b, s->first_backward, 1, forward) : backward;
     double last = 0;
 
     for (int64_t m = 0; m < b->p->micro_batches; m++) {
-        double back = done(b, 1, stage, m) - backward;
+        double back = done(b, 1, stage, m) - middle;
+        double late = split ? done(b, 2, stage, m) - backward : back;
 
         add_items(b, stage, s->first_forward, s->nforward, m,
                   done(b, 0, stage, m) - forward);
-        add_items(b, stage, s->first_backward, s->nbackward, m, back);
-        last = back > last ? back : last;
+        add_items(b, stage, s->first_backward, 1, m, back);
+        add_items(b, stage, s->first_backward + 1, s->nbackward - 1, m, late);
+        last = late > last ? late : last;
     }
     add_items(b, stage, s->first_update, s->nupdate, -1, last);
 }
@@ -80,7 +84,7 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
     int64_t most, tasks;
 
     if (!pdl_mul64(plan->nops, plan->micro_batches, &most) ||
-        !pdl_mul64(2 * (int64_t)plan->nstages, plan->micro_batches, &tasks) ||
+        !pdl_mul64(3 * (int64_t)plan->nstages, plan->micro_batches, &tasks) ||
         most > MOST_EVENTS || tasks > MOST_EVENTS)
         return pdl_fail(err, PDL_EINVAL, "the step has too many events");
     b.r.start = PDL_NEW(a, double, plan->nops + 1);

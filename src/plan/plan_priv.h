@@ -240,6 +240,10 @@ enum pdl_status plan_zero_check(const struct pdl_strategy *s,
 /* recompute.c: are two layers, by their names, of one block? */
 bool plan_same_block(const char *a, const char *b);
 void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
+/* offload.c: what backward reads waits in the host's memory */
+void plan_offload(struct plan_lower *lo, const struct pdl_plan_stage *stages);
+/* split.c: backward of inputs and of weights as two items */
+void plan_split_backward(struct plan_lower *lo, struct pdl_plan_stage *stages);
 /* route.c: tokens only to the experts they visit; where they lie outside */
 bool plan_route_outside(const struct plan_lower *lo, int node,
                         struct pdl_place *p);
