@@ -42,6 +42,7 @@ asan: deps-check
 
 check-long: check
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L unit
+	@PDL_LONG=1 tools/check-tidy.sh $(BUILD)
 
 check-peers: deps-peers all
 	@tests/peers/run.sh $(BUILD)/paradl
