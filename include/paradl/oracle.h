@@ -114,8 +114,8 @@ struct pdl_projection {
     int64_t weights_bytes, gradients_bytes, optimizer_bytes;
     int64_t activations_bytes, workspace_bytes, capacity_bytes;
     int64_t host_bytes; /* in the host's memory, for one PE (offload) */
-    double flops;       /* of the critical rank, all passes */
-    double contention;  /* most flows that shared an adapter, over its share */
+    double flops;      /* of the critical rank, all passes */
+    double contention; /* most flows that shared an adapter, over its share */
 };
 
 enum pdl_status pdl_project(const struct pdl_plan *plan,
@@ -144,37 +144,23 @@ struct pdl_bill {
 void pdl_project_bill(const struct pdl_projection *x,
                       const struct pdl_system *sys, struct pdl_bill *out);
 
-/* ---- a whole training ------------------------------------------------------ */
-
-struct pdl_ramp {
-    int64_t batch;
-    double samples, step_s;
+/* A whole training run on a machine that fails. */
+struct pdl_long_run {
+    double steps_s;      /* all steps, undisturbed */
+    int64_t pes;         /* of the job */
+    double mtbf_pe_s;    /* between failures of one PE; 0: none fails */
+    double checkpoint_s; /* to save once, while nothing else is done */
+    double restart_s;    /* from a failure to going on */
+    double straggler;    /* steps are so many times slower; <= 1: no */
 };
-struct pdl_goodput_options {
-    double samples;                 /* to train on */
-    double mtbf_s;                  /* of one node; 0: nothing fails */
-    double checkpoint_s, restart_s; /* to write one; from failure to work */
-    double every_s; /* seconds of work between two; 0: Daly's optimum */
-    double jitter;  /* relative standard deviation of a PE's step */
-    int64_t nodes;
-    int nramp;
-    const struct pdl_ramp *ramp; /* batches before the projection's own */
-};
-/* train_s = ideal_s + ramp_s + stragglers_s + checkpoints_s + lost_s */
 struct pdl_goodput {
-    double train_s, ideal_s, ramp_s, stragglers_s, checkpoints_s, lost_s;
-    double interval_s, checkpoint_s, failures;
-    double goodput; /* ideal_s / train_s */
+    double train_s; /* expected, all in all */
+    double goodput; /* part of it that undisturbed steps take */
+    double work_s, straggler_s, saving_s, lost_s, restart_s;
+    double mtbf_s, interval_s; /* of the job; between checkpoints */
+    double failures;
 };
-void pdl_goodput(const struct pdl_projection *x,
-                 const struct pdl_goodput_options *o, struct pdl_goodput *out);
-/* Expected time of the slowest of n PEs over the mean. */
-double pdl_straggler_factor(double jitter, int64_t pes);
-/* To write weights and optimizer state once to the system's storage; 0: its
- * rate is not known. */
-double pdl_checkpoint_seconds(const struct pdl_plan *p,
-                              const struct pdl_system *sys,
-                              const struct pdl_oracle_options *opt);
+void pdl_goodput(const struct pdl_long_run *q, struct pdl_goodput *out);
 
 /* ---- search ---------------------------------------------------------------- */
 
@@ -350,6 +336,46 @@ struct pdl_ranking {
 void pdl_rank_pairs(const struct pdl_run *const *run, const int64_t *pes,
                     const double *projected_s, int n, double least,
                     struct pdl_ranking *out);
+
+/* ---- a step as PyTorch's profiler saw it ------------------------------------ */
+
+enum pdl_kineto_phase {
+    PDL_KINETO_COMPUTE,
+    PDL_KINETO_UPDATE,
+    PDL_KINETO_COLLECTIVE, /* waits for the slowest rank included */
+    PDL_KINETO_P2P,
+    PDL_KINETO_COPY,
+    PDL_KINETO_PHASES
+};
+enum { PDL_KINETO_CLASSES = 16, PDL_KINETO_ROWS = 8 };
+
+/* Seconds are of one step, calls of the whole trace. */
+struct pdl_kineto_class {
+    const char *name;
+    enum pdl_kineto_phase phase;
+    int64_t calls;
+    double seconds;
+};
+struct pdl_kineto {
+    int64_t events, kernels, steps;
+    bool marked; /* steps are: else the whole trace is taken to be one */
+    double step_s, exposed_s, idle_s;
+    double phase_s[PDL_KINETO_PHASES];
+    int nclasses;
+    struct pdl_kineto_class of[PDL_KINETO_CLASSES];
+};
+enum pdl_status pdl_kineto_read(const char *path, struct pdl_kineto *out,
+                                struct pdl_err *err);
+enum pdl_status pdl_kineto_bytes(struct pdl_bytes in, const char *name,
+                                 struct pdl_kineto *out, struct pdl_err *err);
+
+/* Projected and measured, phase by phase; the number of rows. */
+struct pdl_kineto_row {
+    const char *name;
+    double projected_s, measured_s;
+};
+int pdl_kineto_join(const struct pdl_kineto *k, const struct pdl_projection *x,
+                    struct pdl_kineto_row *out);
 
 /* ---- fitting named parameters --------------------------------------------- */
 

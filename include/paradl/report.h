@@ -51,47 +51,6 @@ const struct pdl_exporter *pdl_exporter_at(int i); /* NULL past the end */
 enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
                            struct pdl_sink *out, struct pdl_err *err);
 
-/* ---- measured traces --------------------------------------------------------- */
-
-#define PDL_TRACE_LIST(X)               \
-    X(PRODUCT, "matrix products")       \
-    X(ATTENTION, "attention")           \
-    X(CONVOLUTION, "convolution")       \
-    X(OTHER, "other kernels")           \
-    X(UPDATE, "update")                 \
-    X(ALLREDUCE, "allreduce")           \
-    X(REDUCE_SCATTER, "reduce-scatter") \
-    X(ALLGATHER, "allgather")           \
-    X(ALLTOALL, "alltoall")             \
-    X(SEND, "send and receive")         \
-    X(OTHER_COMM, "other collectives")  \
-    X(COPY, "copies")
-
-enum pdl_trace_class {
-#define X(name, text) PDL_TRACE_##name,
-    PDL_TRACE_LIST(X)
-#undef X
-        PDL_TRACE_CLASSES
-};
-const char *pdl_trace_class_name(enum pdl_trace_class c);
-
-/* What the device of one rank did in a trace of PyTorch's profiler. Busy times
- * of a class add up over streams; span_s = compute_s + exposed_s + idle_s. */
-struct pdl_trace {
-    double busy_s[PDL_TRACE_CLASSES];
-    int64_t calls[PDL_TRACE_CLASSES];
-    double span_s;    /* first to last activity */
-    double compute_s; /* some kernel computes */
-    double exposed_s; /* only collectives or copies run */
-    double idle_s;
-    int64_t steps;       /* "ProfilerStep#" marks; 0: none */
-    int64_t rank, ranks; /* as the trace says; -1 and 0: it does not */
-};
-/* Plain text; pdl_gunzip first. */
-enum pdl_status pdl_trace_read(pdl_arena *a, struct pdl_bytes in,
-                               const char *name, struct pdl_trace *out,
-                               struct pdl_err *err);
-
 /* ---- imports: a job that another program runs today ------------------------ */
 
 struct pdl_launch {

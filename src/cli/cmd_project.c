@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * paradl project: what one strategy costs for a model on a system. */
-#include "goodput.h"
-#include "kineto.h"
+#include "projection.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,11 +9,10 @@
 
 struct options {
     struct cli_question q;
-    struct cli_training training;
     bool layers;
     const char *emit, *trace, *export, *output, *from, *kineto;
     double measured_s;
-    int64_t steps;
+    struct cli_whole_options run;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -45,11 +43,22 @@ static const struct pdl_opt opts[] = {
      "MODEL is another program's launch file: take the job from it"},
     {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
      "what a step takes today, to compare"},
-    {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE.json[.gz]", NULL,
-     "a trace of PyTorch's profiler, to compare phase by phase"},
-    {"steps", 0, PDL_OPT_INT, AT(steps), "N", NULL,
-     "training steps in that trace (default: as its marks say)"},
-    CLI_TRAINING_OPTS,
+    {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE", NULL,
+     "a trace of PyTorch's profiler (.json, .json.gz), to compare by phase"},
+    {"samples", 0, PDL_OPT_NUM, AT(run.samples), "N", NULL,
+     "of a whole run, to project its time"},
+    {"tokens", 0, PDL_OPT_NUM, AT(run.tokens), "N", NULL,
+     "the same, for a transformer: 300G"},
+    {"ramp-up", 0, PDL_OPT_TEXT, AT(run.ramp_up), "START,INCREMENT,SAMPLES", NULL,
+     "of that run's batch, as Megatron's --rampup-batch-size"},
+    {"straggler", 0, PDL_OPT_NUM, AT(run.straggler), "X", NULL,
+     "slow nodes make its steps so many times longer (1)"},
+    {"mtbf", 0, PDL_OPT_TIME, AT(run.mtbf_s), "TIME", NULL,
+     "mean time between failures of one PE, e.g. 2000d (none fails)"},
+    {"checkpoint-time", 0, PDL_OPT_TIME, AT(run.checkpoint_s), "TIME", NULL,
+     "training stands still to save it; how often follows (Daly)"},
+    {"restart-time", 0, PDL_OPT_TIME, AT(run.restart_s), "TIME", NULL,
+     "from a failure to going on (0)"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
 };
@@ -106,10 +115,11 @@ struct answer {
     const struct cli_job *j;
     const struct options *o;
     struct pdl_launch from;
-    struct pdl_goodput training;
-    struct cli_joined joined;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
+    struct pdl_kineto trace; /* with --kineto */
+    bool whole;              /* run was asked for */
+    struct cli_whole run;
 };
 
 static void print_json(const struct answer *x)
@@ -125,11 +135,12 @@ static void print_json(const struct answer *x)
     cli_job_json(&w, j);
     if (!j->x.feasible)
         cli_remedies_json(&w, x->remedy, x->nremedies);
-    cli_training_json(&w, &x->training);
     if (o->measured_s > 0)
         measured_json(&w, j, o->measured_s);
+    if (x->whole)
+        cli_whole_json(&w, &x->run);
     if (o->kineto)
-        cli_kineto_json(&w, j, &x->joined);
+        cli_kineto_json(&w, &x->trace, &j->x);
     if (o->layers)
         json_layers(&w, j);
     pdl_json_end(&w);
@@ -148,11 +159,12 @@ static void print_text(const struct answer *x)
         cli_from_text(&x->from);
     cli_job_text(j);
     cli_remedies_text(x->remedy, x->nremedies);
-    cli_training_text(&x->training);
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);
+    if (x->whole)
+        cli_whole_text(&x->run, j);
     if (o->kineto)
-        cli_kineto_text(j, &x->joined);
+        cli_kineto_text(&x->trace, &j->x);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
         struct pdl_price p;
 
@@ -198,14 +210,15 @@ static int project(const struct pdl_args *args)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = o->from ? cli_from(a, o->from, args, &q, &x.from, &err) : PDL_OK;
+    if (st == PDL_OK && o->kineto)
+        st = pdl_kineto_read(o->kineto, &x.trace, &err);
     if (st == PDL_OK)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)
         st = cli_job_price(a, &q, q.strategy, j, &err);
-    if (st == PDL_OK)
-        st = cli_training(a, &q, j, &o->training, &x.training, &err);
-    if (st == PDL_OK && o->kineto)
-        st = cli_kineto(a, j, o->kineto, o->steps, &x.joined, &err);
+    x.whole = o->run.samples > 0 || o->run.tokens > 0;
+    if (st == PDL_OK && x.whole)
+        st = cli_whole_time(&q, j, &o->run, &x.run, &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {

@@ -1,230 +1,203 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time of a whole training, for commands that project one job: --samples
- * or --tokens, and what stands between a step and it: failures, checkpoints,
- * stragglers, batches that grow. */
-#include "goodput.h"
+ * How long a whole run takes: so many tokens or samples, with a batch that
+ * ramps up (Megatron's rule: from START by INCREMENT to the full batch over
+ * the first SAMPLES; every size is lowered and priced), on a machine that
+ * fails. */
+#include "projection.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BATCHES = 1024 };
+struct ramp {
+    double start, increment, samples;
+};
 
-static bool number(const char *text, double *out)
+static enum pdl_status read_ramp(const char *text, struct ramp *out,
+                                 struct pdl_err *err)
 {
-    return pdl_unit_parse(text, PDL_UNIT_NONE, out, NULL) == PDL_OK &&
-           *out > 0 && *out < 1e18;
-}
+    double *const part[] = {&out->start, &out->increment, &out->samples};
+    char word[32];
 
-/* Samples to train on; 0: nobody asks. */
-static enum pdl_status samples(const struct cli_training *t,
-                               const struct cli_job *j, double *out,
-                               struct pdl_err *err)
-{
-    const char *text = t->samples ? t->samples : t->tokens;
+    for (int i = 0; i < 3; i++) {
+        size_t n = strcspn(text, ",");
 
-    *out = 0;
-    if (t->samples && t->tokens)
-        return pdl_fail(err, PDL_EINVAL, "--samples or --tokens, not both");
-    if (!text)
-        return t->mtbf_s > 0 || t->every_s > 0 || t->jitter > 0 || t->ramp
-                   ? pdl_fail(err, PDL_EINVAL,
-                              "how long a training is: give --samples or "
-                              "--tokens")
-                   : PDL_OK;
-    if (!number(text, out))
-        return pdl_fail(err, PDL_EINVAL, "'%.40s' is no number of %s", text,
-                        t->samples ? "samples" : "tokens");
-    if (!t->samples && j->model->tokens <= 0)
-        return pdl_fail(err, PDL_EINVAL, "%s has no tokens: give --samples",
-                        j->model->name);
-    if (!t->samples)
-        *out /= (double)j->model->tokens;
-    return PDL_OK;
-}
-
-/* ---- batches that grow ---------------------------------------------------------- */
-
-/* "16:16:5e6" as Megatron's --rampup-batch-size: from 16 by 16 up to the batch,
- * over so many samples. */
-static enum pdl_status read_ramp(const char *text, int64_t *first, int64_t *by,
-                                 double *over, struct pdl_err *err)
-{
-    char a[32], b[32], c[32], rest;
-
-    if (sscanf(text, "%31[^:]:%31[^:]:%31[^:]%c", a, b, c, &rest) == 3 &&
-        pdl_int_parse(a, 1, INT64_C(1) << 40, first, NULL) == PDL_OK &&
-        pdl_int_parse(b, 1, INT64_C(1) << 40, by, NULL) == PDL_OK &&
-        number(c, over))
-        return PDL_OK;
-    pdl_fail(err, PDL_EINVAL, "--ramp '%.40s' is not FIRST:BY:SAMPLES", text);
-    pdl_hint(err, "write it like --ramp 16:16:6e6");
+        if (n >= sizeof word || (text[n] == ',') != (i < 2))
+            break;
+        memcpy(word, text, n);
+        word[n] = '\0';
+        if (pdl_unit_parse(word, PDL_UNIT_NONE, part[i], NULL) != PDL_OK ||
+            !(*part[i] >= 1) || *part[i] > 1e15)
+            break;
+        if (i == 2)
+            return PDL_OK;
+        text += n + 1;
+    }
+    pdl_fail(err, PDL_EINVAL, "--ramp-up takes START,INCREMENT,SAMPLES");
+    pdl_hint(err, "as Megatron's --rampup-batch-size: 32,32,6M");
     return PDL_EINVAL;
 }
 
-/* The same plan with fewer micro-batches: what a step of this batch takes. */
-static enum pdl_status step_of(const struct cli_question *q,
-                               const struct cli_job *j, int64_t batch,
-                               double *out, struct pdl_err *err)
+/* The time of a step with a smaller batch: micro-batches keep their size. */
+static enum pdl_status small_step(const struct cli_question *q,
+                                  const struct cli_job *j, int64_t batch,
+                                  double *step_s, struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct cli_job *k = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
-    int64_t micro = j->plan->micro_batches * batch / j->plan->batch;
-    struct cli_question smaller = *q;
+    struct cli_job *other = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    struct cli_question ask = *q;
+    enum pdl_status st;
     struct pdl_buf text;
-    enum pdl_status st = PDL_OK;
+    int64_t *count;
 
     pdl_buf_init(&text);
-    if (!k)
-        st = pdl_fail(err, PDL_ENOMEM, "out of memory");
-    if (st == PDL_OK && j->plan->micro_batches > 1 &&
-        (micro < 1 || micro * j->plan->batch != j->plan->micro_batches * batch))
+    if (!other) {
+        pdl_arena_destroy(a);
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    *other = *j;
+    ask.batch = batch;
+    count = other->asked.micro_batches > 0 ? &other->asked.micro_batches
+                                           : &other->asked.accumulate;
+    if (*count * batch % j->x.batch != 0) {
         st = pdl_fail(err, PDL_EINVAL,
-                      "--ramp: a batch of %lld is no whole number of "
-                      "micro-batches of %lld",
-                      (long long)batch,
-                      (long long)(j->plan->batch / j->plan->micro_batches));
-    if (st == PDL_OK) {
-        *k = *j;
-        k->strategy = j->asked;
-        if (k->strategy.micro_batches > 0)
-            k->strategy.micro_batches = micro;
-        if (k->strategy.accumulate > 0)
-            k->strategy.accumulate = micro;
-        pdl_strategy_print(&k->strategy, &text.sink);
-        smaller.batch = batch;
-        st = cli_job_price(a, &smaller, text.text ? text.text : "", k, err);
+                      "--ramp-up: %lld samples are no whole number of "
+                      "micro-batches",
+                      (long long)batch);
+    } else {
+        *count = *count * batch / j->x.batch;
+        pdl_strategy_print(&other->asked, &text.sink);
+        st = cli_job_price(a, &ask, text.text, other, err);
     }
     if (st == PDL_OK)
-        *out = k->x.step_s;
+        *step_s = other->x.step_s;
     pdl_buf_free(&text);
     pdl_arena_destroy(a);
     return st;
 }
 
-static enum pdl_status ramp(pdl_arena *a, const struct cli_question *q,
-                            const struct cli_job *j, const char *text,
-                            struct pdl_goodput_options *o, struct pdl_err *err)
+/* Seconds and samples of the ramp, as far as the run goes. */
+static enum pdl_status ramp_time(const struct cli_question *q,
+                                 const struct cli_job *j, const struct ramp *r,
+                                 struct cli_whole *out, struct pdl_err *err)
 {
-    int64_t first, by, n;
-    struct pdl_ramp *list;
-    double over;
-    enum pdl_status st = read_ramp(text, &first, &by, &over, err);
+    double full = (double)j->x.batch, sizes;
 
+    if (r->start >= full || fmod(full - r->start, r->increment) != 0 ||
+        (full - r->start) / r->increment > 1000)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--ramp-up: %lld samples are not reached from %g in "
+                        "at most 1000 steps of %g",
+                        (long long)j->x.batch, r->start, r->increment);
+    sizes = (full - r->start) / r->increment;
+    for (double b = r->start; b < full; b += r->increment) {
+        double share = fmin(r->samples / sizes, out->samples - out->ramped);
+        double step_s = 0;
+        enum pdl_status st = small_step(q, j, (int64_t)b, &step_s, err);
+
+        if (st != PDL_OK)
+            return st;
+        out->ramped += share;
+        out->ramp_s += share / b * step_s;
+    }
+    return PDL_OK;
+}
+
+enum pdl_status cli_whole_time(const struct cli_question *q,
+                               const struct cli_job *j,
+                               const struct cli_whole_options *o,
+                               struct cli_whole *out, struct pdl_err *err)
+{
+    struct pdl_long_run run = {.pes = j->x.pes,
+                               .mtbf_pe_s = o->mtbf_s,
+                               .checkpoint_s = o->checkpoint_s,
+                               .restart_s = o->restart_s,
+                               .straggler = o->straggler};
+    struct ramp ramp;
+    enum pdl_status st = PDL_OK;
+
+    *out = (struct cli_whole){.samples = o->samples};
+    if (o->tokens > 0 && j->model->tokens == 0)
+        return pdl_fail(err, PDL_EINVAL, "--tokens: %s has none; use --samples",
+                        j->model->name);
+    if (o->tokens > 0)
+        out->samples = o->tokens / (double)j->model->tokens;
+    if (o->mtbf_s > 0 && !(o->checkpoint_s > 0))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--mtbf also needs --checkpoint-time, what saving "
+                        "takes");
+    if (o->ramp_up)
+        st = read_ramp(o->ramp_up, &ramp, err);
+    if (st == PDL_OK && o->ramp_up)
+        st = ramp_time(q, j, &ramp, out, err);
     if (st != PDL_OK)
         return st;
-    n = first < q->batch ? (q->batch - first + by - 1) / by : 0;
-    if (n > MOST_BATCHES)
-        return pdl_fail(err, PDL_EINVAL, "--ramp: more than %d batches",
-                        MOST_BATCHES);
-    list = PDL_NEW(a, struct pdl_ramp, n + 1);
-    if (!list)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int64_t i = 0; i < n && st == PDL_OK; i++) {
-        list[i].batch = first + i * by;
-        list[i].samples = over / (double)n;
-        st = step_of(q, j, list[i].batch, &list[i].step_s, err);
-    }
-    o->ramp = list;
-    o->nramp = (int)n;
-    return st;
+    run.steps_s = out->ramp_s + (out->samples - out->ramped) /
+                                    (double)j->x.batch * j->x.step_s;
+    pdl_goodput(&run, &out->x);
+    return PDL_OK;
 }
 
-/* ---- the answer ------------------------------------------------------------------ */
-
-enum pdl_status cli_training(pdl_arena *a, const struct cli_question *q,
-                             const struct cli_job *j,
-                             const struct cli_training *t,
-                             struct pdl_goodput *out, struct pdl_err *err)
+/* Days and hours where seconds say nothing. */
+static const char *span(double s, char *buf, size_t size)
 {
-    int64_t per_node = j->sys.node.pes;
-    struct pdl_goodput_options o = {
-        .mtbf_s = t->mtbf_s,
-        .checkpoint_s = t->checkpoint_s,
-        .every_s = t->every_s,
-        .jitter = t->jitter,
-        .nodes = (j->x.pes + per_node - 1) / per_node};
-    enum pdl_status st = samples(t, j, &o.samples, err);
-
-    *out = (struct pdl_goodput){.train_s = 0};
-    if (st != PDL_OK || o.samples <= 0)
-        return st;
-    if (!(o.checkpoint_s > 0))
-        o.checkpoint_s = pdl_checkpoint_seconds(j->plan, &j->sys, &j->oracle);
-    if (o.mtbf_s > 0 && !(o.checkpoint_s > 0)) {
-        pdl_fail(err, PDL_EINVAL, "%s does not say how fast its storage is",
-                 j->sys.name);
-        pdl_hint(err, "give --checkpoint-time, what writing one takes");
-        return PDL_EINVAL;
-    }
-    /* reading one takes what writing one takes, unless said otherwise */
-    o.restart_s = t->restart_s > 0 ? t->restart_s : o.checkpoint_s;
-    if (t->ramp)
-        st = ramp(a, q, j, t->ramp, &o, err);
-    if (st == PDL_OK)
-        pdl_goodput(&j->x, &o, out);
-    return st;
+    if (s < 7200)
+        return pdl_unit_format(s, PDL_UNIT_SECONDS, buf, size);
+    snprintf(buf, size, s < 172800 ? "%.3g h" : "%.3g d",
+             s < 172800 ? s / 3600 : s / 86400);
+    return buf;
 }
 
-static const struct {
-    const char *name, *text;
-    size_t offset;
-} rows[] = {
-#define AT(field) offsetof(struct pdl_goodput, field)
-    {"ideal_s", "steps", AT(ideal_s)},
-    {"ramp_s", "smaller batches", AT(ramp_s)},
-    {"stragglers_s", "stragglers", AT(stragglers_s)},
-    {"checkpoints_s", "checkpoints", AT(checkpoints_s)},
-    {"lost_s", "failures", AT(lost_s)},
-#undef AT
-};
-enum { NROWS = sizeof rows / sizeof rows[0] };
-
-static double value(const struct pdl_goodput *g, int i)
+static void line(const char *what, double s, double all)
 {
-    return *(const double *)((const char *)g + rows[i].offset);
+    char t[32];
+
+    if (s > 0)
+        pdl_printf(cli_out(), "  %-22s %12s  %5.1f %%\n", what,
+                   span(s, t, sizeof t), 100 * s / all);
 }
 
-void cli_training_json(struct pdl_json *w, const struct pdl_goodput *g)
+void cli_whole_text(const struct cli_whole *r, const struct cli_job *j)
 {
-    if (!(g->train_s > 0))
-        return;
-    pdl_json_key(w, "training");
-    pdl_json_object(w);
-    pdl_json_knum(w, "train_s", g->train_s);
-    for (int i = 0; i < NROWS; i++)
-        pdl_json_knum(w, rows[i].name, value(g, i));
-    pdl_json_knum(w, "goodput", g->goodput);
-    pdl_json_knum(w, "checkpoint_s", g->checkpoint_s);
-    pdl_json_knum(w, "checkpoint_every_s", g->interval_s);
-    pdl_json_knum(w, "failures", g->failures);
-    pdl_json_end(w);
-}
-
-void cli_training_text(const struct pdl_goodput *g)
-{
-    struct pdl_sink *out = cli_out();
+    const struct pdl_goodput *x = &r->x;
+    struct pdl_bill bill;
     char a[32], b[32];
 
-    if (!(g->train_s > 0))
-        return;
-    pdl_printf(out, "Training takes %s, goodput %.1f %%\n",
-               pdl_unit_format(g->train_s, PDL_UNIT_SECONDS, a, sizeof a),
-               100 * g->goodput);
-    for (int i = 0; i < NROWS; i++)
-        if (value(g, i) > 0)
-            pdl_printf(
-                out, "  %-22s %12s  %5.1f %%\n", rows[i].text,
-                pdl_unit_format(value(g, i), PDL_UNIT_SECONDS, a, sizeof a),
-                100 * value(g, i) / g->train_s);
-    if (g->checkpoints_s > 0)
-        pdl_printf(
-            out, "  a checkpoint (%s) every %s",
-            pdl_unit_format(g->checkpoint_s, PDL_UNIT_SECONDS, a, sizeof a),
-            pdl_unit_format(g->interval_s, PDL_UNIT_SECONDS, b, sizeof b));
-    if (g->failures > 0)
-        pdl_printf(out, ", %.3g failures", g->failures);
-    if (g->checkpoints_s > 0)
-        pdl_puts(out, "\n");
+    pdl_printf(cli_out(), "The whole run: %s samples\n",
+               pdl_unit_format(r->samples, PDL_UNIT_NONE, a, sizeof a));
+    line("time", x->train_s, x->train_s);
+    line("steps", x->work_s, x->train_s);
+    line("of them, ramping up", r->ramp_s, x->train_s);
+    line("slow nodes", x->straggler_s, x->train_s);
+    line("checkpoints", x->saving_s, x->train_s);
+    line("work lost", x->lost_s, x->train_s);
+    line("restarts", x->restart_s, x->train_s);
+    if (x->failures > 0)
+        pdl_printf(cli_out(), "  %.3g failures, one every %s; saved every %s\n",
+                   x->failures, span(x->mtbf_s, a, sizeof a),
+                   span(x->interval_s, b, sizeof b));
+    pdl_project_bill(&j->x, &j->sys, &bill);
+    if (bill.cost > 0)
+        pdl_printf(cli_out(), "  costs %.4g, all PEs for that time\n",
+                   bill.cost / j->x.step_s * x->train_s);
+}
+
+void cli_whole_json(struct pdl_json *w, const struct cli_whole *r)
+{
+    pdl_json_key(w, "run");
+    pdl_json_object(w);
+    pdl_json_knum(w, "samples", r->samples);
+    pdl_json_knum(w, "train_s", r->x.train_s);
+    pdl_json_knum(w, "goodput", r->x.goodput);
+    pdl_json_knum(w, "steps_s", r->x.work_s);
+    pdl_json_knum(w, "ramp_s", r->ramp_s);
+    pdl_json_knum(w, "straggler_s", r->x.straggler_s);
+    pdl_json_knum(w, "checkpoint_s", r->x.saving_s);
+    pdl_json_knum(w, "lost_s", r->x.lost_s);
+    pdl_json_knum(w, "restart_s", r->x.restart_s);
+    pdl_json_knum(w, "mtbf_s", r->x.mtbf_s);
+    pdl_json_knum(w, "interval_s", r->x.interval_s);
+    pdl_json_knum(w, "failures", r->x.failures);
+    pdl_json_end(w);
 }

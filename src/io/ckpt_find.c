@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which checkpoint to resume from, and which to remove. There is no file that
- * points at the newest: a pointer can be stale or early, the folders themselves
- * cannot. */
+ * Which checkpoint to resume from, which to remove, and how often to write
+ * one. There is no file that points at the newest: a pointer can be stale or
+ * early, the folders themselves cannot.
+ *
+ * The interval: J. Daly, "A higher order estimate of the optimum checkpoint
+ * interval for restart dumps", Future Generation Computer Systems 22, 2006,
+ * equation 37; capped as CheckFreq does (J. Mohan et al., FAST 2021). */
 #include "ckpt_priv.h"
 
 #include <dirent.h>

@@ -1,155 +1,80 @@
-/* Time of a training: the closed form of failures and checkpoints against a
- * simulation of them, the expected slowest PE against drawn ones, and that the
- * parts add up. */
+/* A whole run on a machine that fails: the parts add up, and each follows from
+ * its cause. */
 #include "paradl/oracle.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <math.h>
 
-static const struct pdl_projection step = {
-    .step_s = 2, .batch = 100, .pes = 64};
-
-static struct pdl_goodput ask(const struct pdl_goodput_options *o)
+static struct pdl_goodput run(double mtbf, int64_t pes, double straggler)
 {
-    struct pdl_goodput g;
+    struct pdl_long_run q = {.steps_s = 30 * 86400.,
+                             .pes = pes,
+                             .mtbf_pe_s = mtbf,
+                             .checkpoint_s = 60,
+                             .restart_s = 600,
+                             .straggler = straggler};
+    struct pdl_goodput x;
 
-    pdl_goodput(&step, o, &g);
-    assert_true(fabs(g.train_s - g.ideal_s - g.ramp_s - g.stragglers_s -
-                     g.checkpoints_s - g.lost_s) <= 1e-9 * g.train_s);
-    assert_true(g.ramp_s >= 0 && g.stragglers_s >= 0 && g.lost_s >= -1e-9);
-    return g;
+    pdl_goodput(&q, &x);
+    return x;
 }
 
-static double uniform(struct pdl_rng *rng)
+static void the_parts_add_up(void **state)
 {
-    return ((double)pdl_rng_below(rng, UINT64_C(1) << 52) + .5) / 0x1p52;
-}
-
-/* Pieces of work and a checkpoint after each; a failure takes the piece away
- * and costs a restart, which may fail too. */
-static double simulate(struct pdl_rng *rng, double work, double every,
-                       double cost, double restart, double mtbf)
-{
-    double now = 0, failure = -mtbf * log(uniform(rng));
-
-    for (double done = 0; done < work - 1e-9 * work; done += every) {
-        double need = every + cost;
-
-        while (now + need > failure) {
-            now = failure;
-            failure = now - mtbf * log(uniform(rng));
-            need = restart + every + cost;
-        }
-        now += need;
-    }
-    return now;
-}
-
-static void failures_cost_what_a_simulation_says(void **state)
-{
-    static const double cases[][4] = {/* mtbf of a node, cost, restart, every */
-                                      {4e6, 60, 300, 1800},
-                                      {4e5, 60, 300, 600},
-                                      {1e5, 30, 100, 300}};
-    struct pdl_rng rng = {.key = 11};
+    struct pdl_goodput x = run(2000 * 86400., 16384, 1.05);
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
-        struct pdl_goodput_options o = {.samples = 1e8, /* 2e6 s of steps */
-                                        .nodes = 64,
-                                        .mtbf_s = cases[i][0],
-                                        .checkpoint_s = cases[i][1],
-                                        .restart_s = cases[i][2],
-                                        .every_s = cases[i][3]};
-        struct pdl_goodput g = ask(&o);
-        double sum = 0;
-
-        for (int k = 0; k < 200; k++)
-            sum += simulate(&rng, 2e6, o.every_s, o.checkpoint_s, o.restart_s,
-                            o.mtbf_s / 64);
-        assert_true(fabs(g.ideal_s - 2e6) < 1e-3);
-        assert_true(fabs(sum / 200 / g.train_s - 1) < .01);
-        assert_true(fabs(g.failures - g.train_s * 64 / o.mtbf_s) < 1e-6);
-    }
+    assert_float_equal(
+        x.train_s,
+        x.work_s + x.straggler_s + x.saving_s + x.lost_s + x.restart_s,
+        1e-6 * x.train_s);
+    assert_float_equal(x.goodput, x.work_s / x.train_s, 1e-12);
+    assert_true(x.lost_s > 0 && x.saving_s > 0 && x.restart_s > 0);
+    /* about half an interval is lost with each failure (Young 1974) */
+    assert_float_equal(x.lost_s, x.failures * x.interval_s / 2, .1 * x.lost_s);
 }
 
-static void the_interval_is_the_best_one(void **state)
+static void twice_the_pes_fail_twice_as_often(void **state)
 {
-    struct pdl_goodput_options o = {.samples = 1e9,
-                                    .nodes = 512,
-                                    .mtbf_s = 1e7,
-                                    .checkpoint_s = 45,
-                                    .restart_s = 600};
-    struct pdl_goodput best = ask(&o);
+    struct pdl_goodput a = run(1e9, 1000, 1), b = run(1e9, 2000, 1);
 
     (void)state;
-    for (double x = .25; x <= 4; x *= 1.25) {
-        o.every_s = x * best.interval_s;
-        assert_true(ask(&o).train_s >= best.train_s * (1 - 1e-4));
-    }
+    assert_float_equal(a.mtbf_s, 2 * b.mtbf_s, 1e-6);
+    assert_true(b.train_s > a.train_s && b.interval_s < a.interval_s);
 }
 
-static void without_trouble_a_training_is_its_steps(void **state)
+static void a_machine_that_never_fails_loses_nothing(void **state)
 {
-    struct pdl_goodput_options o = {.samples = 1e6, .nodes = 8};
-    struct pdl_goodput g = ask(&o);
+    struct pdl_goodput x = run(0, 1000, 1), y = run(0, 1000, 1.25);
 
     (void)state;
-    assert_true(g.train_s == 2e4 && g.goodput == 1);
-    o.checkpoint_s = 10;
-    o.every_s = 1000;
-    assert_true(fabs(ask(&o).train_s - 2e4 * 1.01) < 1e-6);
+    assert_float_equal(x.goodput, 1, 0);
+    assert_float_equal(x.failures, 0, 0);
+    assert_float_equal(y.goodput, .8, 1e-12);
 }
 
-static void steps_wait_for_the_slowest_pe(void **state)
+/* Llama 3 (2024): 419 unexpected interruptions in 54 days on 16,384 GPUs,
+ * more than 90 % of the time effective. With its own rate of failures, a
+ * minute to save and 10 to restart, that is what comes out. */
+static void llama_3_is_within_reach(void **state)
 {
-    static const int pes[] = {2, 16, 256};
-    struct pdl_rng rng = {.key = 5};
+    double mtbf_pe = 54 * 86400. / 419 * 16384;
+    struct pdl_goodput x = run(mtbf_pe, 16384, 1);
 
     (void)state;
-    assert_true(pdl_straggler_factor(.1, 1) == 1);
-    for (int i = 0; i < 3; i++) {
-        double sum = 0, want = pdl_straggler_factor(.05, pes[i]);
-        int draws = 2000000 / pes[i] > 20000 ? 20000 : 2000000 / pes[i];
-
-        for (int k = 0; k < draws; k++) {
-            double most = -1e9;
-
-            for (int n = 0; n < pes[i]; n++) {
-                double r = sqrt(-2 * log(uniform(&rng)));
-                double x = r * cos(2 * acos(-1) * uniform(&rng));
-
-                most = x > most ? x : most;
-            }
-            sum += 1 + .05 * most;
-        }
-        assert_true(fabs(sum / draws - want) < .002);
-    }
-}
-
-static void smaller_batches_take_their_own_steps(void **state)
-{
-    struct pdl_ramp ramp[] = {{10, 1000, .5}, {50, 1000, 1.2}};
-    struct pdl_goodput_options o = {
-        .samples = 1e4, .nodes = 8, .nramp = 2, .ramp = ramp};
-    struct pdl_goodput g = ask(&o);
-
-    (void)state;
-    assert_true(fabs(g.train_s - (100 * .5 + 20 * 1.2 + 80 * 2)) < 1e-9);
-    o.samples = 500; /* over before it has begun */
-    assert_true(fabs(ask(&o).train_s - 50 * .5) < 1e-9);
+    assert_true(x.goodput > .85 && x.goodput < .95);
+    assert_float_equal(x.failures / x.train_s * 54 * 86400, 419, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures_cost_what_a_simulation_says),
-        cmocka_unit_test(the_interval_is_the_best_one),
-        cmocka_unit_test(without_trouble_a_training_is_its_steps),
-        cmocka_unit_test(steps_wait_for_the_slowest_pe),
-        cmocka_unit_test(smaller_batches_take_their_own_steps),
+        cmocka_unit_test(the_parts_add_up),
+        cmocka_unit_test(twice_the_pes_fail_twice_as_often),
+        cmocka_unit_test(a_machine_that_never_fails_loses_nothing),
+        cmocka_unit_test(llama_3_is_within_reach),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
