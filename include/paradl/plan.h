@@ -41,11 +41,21 @@ struct pdl_term {
     int64_t size[3];
 };
 
+/* What backward reads of forward and is made again. */
+enum pdl_recompute {
+    PDL_RECOMPUTE_NONE,
+    PDL_RECOMPUTE_SELECTIVE,    /* the attention core */
+    PDL_RECOMPUTE_SELECTIVE_OP, /* every second matmul */
+    PDL_RECOMPUTE_FULL,
+};
+
 /* The axes of some layers: a name, a range "conv1..pool5", a glob or "*". */
 struct pdl_clause {
     const char *layers; /* "*": the whole model */
     int nterms;
     struct pdl_term term[PDL_MAX_TERMS];
+    bool own_recompute; /* these layers choose for themselves */
+    enum pdl_recompute recompute;
 };
 
 /* Choices that are words; the parser, the printer and the messages read one
@@ -57,12 +67,6 @@ enum pdl_schedule {
     PDL_SCHEDULE_ZB_H1,
     PDL_SCHEDULE_ZB_H2,
     PDL_SCHEDULE_ZB_V,
-};
-enum pdl_recompute {
-    PDL_RECOMPUTE_NONE,
-    PDL_RECOMPUTE_SELECTIVE,    /* the attention core */
-    PDL_RECOMPUTE_SELECTIVE_OP, /* every second matmul */
-    PDL_RECOMPUTE_FULL,
 };
 enum pdl_bn { PDL_BN_SPATIAL, PDL_BN_LOCAL, PDL_BN_SYNC };
 enum pdl_context_kind { PDL_CONTEXT_RING, PDL_CONTEXT_A2A };
@@ -297,6 +301,13 @@ struct pdl_plan {
  * the last gets what is left (DeepSpeed). */
 enum pdl_split { PDL_SPLIT_WORK, PDL_SPLIT_BLOCKS, PDL_SPLIT_GREEDY };
 
+/* PEs of unequal speed, in the order of ranks: the first `pes` of them, and so
+ * on. */
+struct pdl_speed {
+    int64_t pes;
+    double speed;
+};
+
 struct pdl_plan_options {
     int64_t batch;
     enum pdl_dtype dtype; /* of activations and weights */
@@ -306,6 +317,9 @@ struct pdl_plan_options {
     /* a part of a network: inputs that other layers make, which want their
      * gradient, by tensor of a model without repeated blocks; NULL: none */
     const bool *inner;
+    /* stages are cut in proportion to the slowest PE of each; NULL: all equal */
+    const struct pdl_speed *speeds;
+    int nspeeds;
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused

@@ -145,6 +145,8 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
 
     j->asked = j->strategy;
     if (st == PDL_OK)
+        st = pdl_speeds(a, &j->sys, j->oracle.precision, &po, err);
+    if (st == PDL_OK)
         pdl_framework_adapt(j->oracle.framework, j->model, &j->strategy);
     if (st == PDL_OK)
         st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);

@@ -111,21 +111,41 @@ double oracle_inside_node(const struct oracle *o)
     return inside_node(o, false);
 }
 
+/* The job's nodes lie anywhere in the machine: the farthest that two ranks of
+ * any of these groups are apart. */
+static int level_of(const struct oracle *o, int64_t rank, uint32_t group)
+{
+    const int64_t *nodes = o->opt->nodes;
+    int64_t per = o->sys->node.pes, first, last;
+    int worst = 0;
+
+    group_ends(o, rank, group, &first, &last);
+    if (!nodes)
+        return pdl_system_level(o->sys, first, last);
+    for (int64_t r = 0; r < o->p->mesh->pes; r++) {
+        int level;
+
+        group_ends(o, r, group, &first, &last);
+        level = pdl_system_level(o->sys, nodes[first / per] * per + first % per,
+                                 nodes[r / per] * per + r % per);
+        worst = level > worst ? level : worst;
+    }
+    return worst;
+}
+
 static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                                     uint32_t group, bool gradient)
 {
     bool ideal = o->opt->parameters == PDL_IDEAL;
     double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
     const struct pdl_level *l;
-    int64_t first, last;
     struct oracle_wire w = {.flows = 1,
                             .known = true,
                             .gradient = gradient,
                             .group = group,
                             .rank = rank};
 
-    group_ends(o, rank, group, &first, &last);
-    w.level = pdl_system_level(o->sys, first, last);
+    w.level = level_of(o, rank, group);
     l = &o->sys->levels[w.level];
     w.alpha_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
                                                     : l->measured_latency_s;

@@ -16,6 +16,7 @@ struct tally {
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
     int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
+    const bool *again;   /* of each layer: backward computes it again */
     int64_t live[8];     /* by enum pdl_plan_kind */
 };
 
@@ -113,10 +114,10 @@ static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
     return (int64_t)((double)size[op->in[0]] / 2 * f->logit_bytes);
 }
 
-static bool recomputes_attention(const struct oracle *o)
+/* Is the operation's layer computed again before backward? */
+static bool is_again(const struct tally *t, const struct pdl_plan_op *op)
 {
-    return o->p->strategy->recompute == PDL_RECOMPUTE_SELECTIVE ||
-           o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
+    return op->node >= 0 && t->again[op->node];
 }
 
 /* Before and after an operation: scores stay from the forward operation that
@@ -127,13 +128,13 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
     int64_t n = scores(o, op, t->rank);
 
     t->extra = logits(o, op, t->size);
-    if (op->pass == PDL_FORWARD && !back && recomputes_attention(o))
+    if (op->pass == PDL_FORWARD && !back && is_again(t, op))
         t->extra += n;
     else if (op->pass == PDL_FORWARD)
         t->live[PDL_PLAN_ACTIVATION] += n;
     if (op->pass == PDL_FORWARD && !back && o->opt->dropout > 0 &&
-        o->p->strategy->recompute != PDL_RECOMPUTE_FULL &&
-        op->kind == PDL_PLAN_OP_COMPUTE && strcmp(node_op(o, op), "add") == 0)
+        !is_again(t, op) && op->kind == PDL_PLAN_OP_COMPUTE &&
+        strcmp(node_op(o, op), "add") == 0)
         t->live[PDL_PLAN_ACTIVATION] += t->size[op->out[0]] / 2; /* mask */
 }
 
@@ -231,9 +232,9 @@ struct held {
 };
 
 static struct tally start_tally(const struct oracle *o, int lane, int64_t rank,
-                                const int64_t *size)
+                                const int64_t *size, const bool *again)
 {
-    struct tally t = {.size = size, .rank = rank};
+    struct tally t = {.size = size, .rank = rank, .again = again};
 
     for (int i = 0; i < o->p->ntensors; i++) {
         enum pdl_plan_kind k = o->p->tensors[i].kind;
@@ -348,11 +349,12 @@ static struct held walk_stage(const struct oracle *o, int stage,
 }
 
 static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
-                         const int64_t *size, struct pdl_projection *out)
+                         const int64_t *size, const bool *again,
+                         struct pdl_projection *out)
 {
     struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
     struct held nothing = {0, 0, 0}, all = {0, 0, 0}, one[ORACLE_MAX_STAGES];
-    struct tally start = start_tally(o, lane, rank, size);
+    struct tally start = start_tally(o, lane, rank, size, again);
     int n = o->p->nstages / o->p->lanes;
 
     if (n == 1) {
@@ -465,11 +467,12 @@ static void visit(const struct pdl_task *t, int i, const struct shares *h,
 }
 
 static void by_tasks(const struct oracle *o, int lane, int64_t rank,
-                     const int64_t *size, struct pdl_projection *out)
+                     const int64_t *size, const bool *again,
+                     struct pdl_projection *out)
 {
     int stage[2] = {lane, 2 * o->p->lanes - 1 - lane};
     int n = o->p->nstages / o->p->lanes;
-    struct tally start = start_tally(o, lane, rank, size), end = start;
+    struct tally start = start_tally(o, lane, rank, size, again), end = start;
     struct worst w = {.now = start};
     struct shares h[2];
 
@@ -510,6 +513,27 @@ static bool *find_inside(const struct oracle *o)
     return inside;
 }
 
+/* Layers that backward programs run forward. */
+static bool *find_again(const struct oracle *o)
+{
+    bool *again = PDL_NEW(o->arena, bool, o->p->model->nnodes + 1);
+
+    for (int s = 0; again && s < o->p->nstages; s++)
+        for (int i = 0; i < o->p->stages[s].nbackward; i++) {
+            const struct pdl_plan_item *it =
+                &o->p->items[o->p->stages[s].first_backward + i];
+
+            for (int k = 0; k < it->nops; k++) {
+                const struct pdl_plan_op *op = &o->p->ops[it->first_op + k];
+
+                if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
+                    op->pass == PDL_FORWARD)
+                    again[op->node] = true;
+            }
+        }
+    return again;
+}
+
 static void sizes(const struct oracle *o, int stage, int64_t rank,
                   const bool *inside, int64_t *size)
 {
@@ -541,10 +565,10 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
     int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
-    const bool *inside = find_inside(o);
+    const bool *inside = find_inside(o), *again = find_again(o);
     struct oracle_ranks r;
 
-    if (!size || !inside)
+    if (!size || !inside || !again)
         return false;
     for (int s = 0; s < o->p->nstages; s++) {
         oracle_find_ranks(o, s, &r);
@@ -556,16 +580,13 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
             } else if (s < o->p->lanes) {
                 sizes(o, s, r.rank[i], inside, size);
                 if (o->order && pdl_schedule_splits(o->order->schedule))
-                    by_tasks(o, s, r.rank[i], size, out);
+                    by_tasks(o, s, r.rank[i], size, again, out);
                 else
-                    by_lifetimes(o, s, r.rank[i], size, out);
+                    by_lifetimes(o, s, r.rank[i], size, again, out);
             }
         }
     }
     fill_device(o, out);
-    out->capacity_bytes =
-        (int64_t)((double)o->sys->pe.memory_bytes *
-                  (o->sys->pe.memory_usable > 0 ? o->sys->pe.memory_usable
-                                                : 1));
+    out->capacity_bytes = oracle_capacity(o);
     return true;
 }

@@ -76,11 +76,11 @@ struct oracle {
     struct pdl_err *err;
     struct oracle_pe pe;
     struct oracle_pe pe16; /* what 8-bit arithmetic leaves to 16 bits; pe */
-    struct oracle_record *record; /* NULL: nobody asks */
-    pdl_arena *arena;             /* for the duration of one projection */
-    struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
-    struct oracle_ranks *alike;   /* of the first stage */
-    struct oracle_memo *memo;     /* NULL: nothing is remembered */
+    struct oracle_record *record;  /* NULL: nobody asks */
+    pdl_arena *arena;              /* for the duration of one projection */
+    struct oracle_wire *wires;     /* of (rank, group) seen last; NULL: none */
+    struct oracle_ranks *alike;    /* of the first stage */
+    struct oracle_memo *memo;      /* NULL: nothing is remembered */
     const struct pdl_tasks *order; /* of a pipeline; NULL: one stage */
     const int64_t *flight;         /* of each stage; NULL: 1 */
 };
@@ -203,6 +203,17 @@ bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x);
 double oracle_host_rate(const struct oracle *o);
 enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err);
 bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x);
+/* groups.c: the oracle as a stage's PEs make it (o itself where all are of one
+ * kind); mean peak rate; memory of the smallest PE */
+struct oracle_lane {
+    struct oracle o;
+    struct pdl_system sys;
+    struct oracle_changed changed;
+};
+const struct oracle *oracle_on_stage(const struct oracle *o, int stage,
+                                     struct oracle_lane *room);
+double oracle_peak(const struct oracle *o);
+int64_t oracle_capacity(const struct oracle *o);
 /* memory.c; memory_paper.c: the papers' closed form for one rank */
 void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
                          int64_t *size, struct pdl_projection *out);

@@ -351,10 +351,12 @@ static void price_update(const struct oracle *o, int stage,
         t->exposed_gradients = 0;
 }
 
-static void price_stage(const struct oracle *o, int stage, double *ready,
+static void price_stage(const struct oracle *all, int stage, double *ready,
                         bool *copied, struct stage_time *t,
                         struct pdl_projection *out)
 {
+    struct oracle_lane room;
+    const struct oracle *o = oracle_on_stage(all, stage, &room);
     struct streams c = {
         .ready = ready, .copied = copied, .overlap = overlaps(o)};
     struct oracle_ranks r;
@@ -538,7 +540,7 @@ static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
 static void fill_rates(const struct oracle *o, struct pdl_projection *out)
 {
     struct pdl_model_totals totals;
-    double peak = o->sys->pe.peak_flop_per_s[o->opt->precision];
+    double peak = oracle_peak(o);
 
     out->pes = o->p->mesh->pes;
     out->batch = o->p->batch;
@@ -695,20 +697,23 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
 {
     struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     const struct pdl_plan_op *x = &plan->ops[op];
+    const struct oracle *mine;
+    struct oracle_lane room;
     int t = x->nin > 0 ? x->in[0] : x->out[0];
     int64_t ranks[ORACLE_MAX_RANKS];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
     struct oracle_changed changed;
 
     oracle_settle(&o, &changed);
+    mine = oracle_on_stage(&o, plan->tensors[t].stage, &room);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
         int level;
-        double flows, s = oracle_comm(&o, op, ranks[i], in_update(plan, op),
+        double flows, s = oracle_comm(mine, op, ranks[i], in_update(plan, op),
                                       &level, &flows);
 
         if (level < 0)
-            s = oracle_compute(&o, op, ranks[i]);
+            s = oracle_compute(mine, op, ranks[i]);
         if (s >= out->seconds)
             *out = (struct pdl_price){s, level, flows};
     }

@@ -388,8 +388,9 @@ static void run(struct plan_lower *lo)
                                 &lo->plan.lanes, &lo->plan.nstages, lo->err);
     if (lo->status != PDL_OK)
         return;
-    lo->status = plan_stages(lo->arena, lo->model, lo->plan.nstages,
-                             lo->opt->split, lo->stage, lo->err);
+    lo->status =
+        plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->opt->split,
+                    plan_speeds(lo), lo->stage, lo->err);
     stages = PDL_NEW(lo->arena, struct pdl_plan_stage, lo->plan.nstages);
     if (!stages || lo->status != PDL_OK)
         return;

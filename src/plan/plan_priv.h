@@ -160,8 +160,11 @@ enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
                             const struct pdl_model **out, struct pdl_err *err);
 /* stages.c: the stage of each node, balanced by FLOPs */
 enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
-                            int64_t stages, enum pdl_split split, int *stage,
+                            int64_t stages, enum pdl_split split,
+                            const double *speed, int *stage,
                             struct pdl_err *err);
+/* speeds.c: of each stage, the fastest 1; NULL: all are equal */
+const double *plan_speeds(struct plan_lower *lo);
 /* emit.c */
 void plan_fail(struct plan_lower *lo, const char *fmt, ...) PDL_PRINTF(2, 3);
 void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis);

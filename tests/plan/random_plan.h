@@ -385,11 +385,18 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
         ",offload=activations",
         ",offload=optimizer",
         ",offload=optimizer,offload=activations"};
+    static const char *const own[] = {"recompute=full", "recompute=none",
+                                      "recompute=selective-op"};
     const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
     const char *o = offload[pick(rng, 0, 5)];
     char all[160];
 
     snprintf(all, sizeof all, "%s%s%s", z, r, o);
+    if (!strchr(axes, ';') && pick(rng, 0, 5) == 0) { /* some blocks' own */
+        snprintf(text, size, "*: %s%s; *1*: %s", axes, all,
+                 own[pick(rng, 0, 2)]);
+        return;
+    }
     if (strchr(axes, ';') && *all)
         snprintf(text, size, "*: %s; %s", all + 1, axes);
     else
@@ -425,6 +432,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ||
                    strstr(err->msg, "cuts only") ||
                    strstr(err->msg, "has no groups") ||
+                   strstr(err->msg, "has no layer") ||
                    strstr(err->msg, "is smaller than")
                ? 1
                : -1;
