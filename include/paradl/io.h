@@ -260,11 +260,6 @@ enum pdl_status pdl_ckpt_verify(const pdl_ckpt *c, struct pdl_err *err);
 enum pdl_status pdl_ckpt_prune(const char *dir, int keep, int64_t writing,
                                struct pdl_err *err);
 
-/* Seconds between checkpoints that cost cost_s each on a machine that fails
- * every mtbf_s (<= 0: never): Daly's optimum, but never so often that more
- * than max_overhead (say 0.035) of the time goes into them. */
-double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead);
-
 /* ---- safetensors ------------------------------------------------------ */
 
 /* A tensor to write; data NULL: `fill` is asked for it. */

@@ -143,6 +143,24 @@ struct pdl_bill {
 void pdl_project_bill(const struct pdl_projection *x,
                       const struct pdl_system *sys, struct pdl_bill *out);
 
+/* A whole training run on a machine that fails. */
+struct pdl_long_run {
+    double steps_s;      /* all steps, undisturbed */
+    int64_t pes;         /* of the job */
+    double mtbf_pe_s;    /* between failures of one PE; 0: none fails */
+    double checkpoint_s; /* to save once, while nothing else is done */
+    double restart_s;    /* from a failure to going on */
+    double straggler;    /* steps are so many times slower; <= 1: no */
+};
+struct pdl_goodput {
+    double train_s; /* expected, all in all */
+    double goodput; /* part of it that undisturbed steps take */
+    double work_s, straggler_s, saving_s, lost_s, restart_s;
+    double mtbf_s, interval_s; /* of the job; between checkpoints */
+    double failures;
+};
+void pdl_goodput(const struct pdl_long_run *q, struct pdl_goodput *out);
+
 /* ---- search ---------------------------------------------------------------- */
 
 /* What the framework makes of a strategy: some split convolutions only. */
