@@ -1,4 +1,4 @@
-/* The same checks between processes: mpirun -n P mpi_collectives TRANSPORT.
+/* The same checks between processes: mpirun -n P mpi_collectives [TRANSPORT].
  * With PDL_LONG=1 every algorithm, type and count; else a sample. */
 #include "comm_checks.h"
 
@@ -6,8 +6,8 @@ static bool runs_on(const struct pdl_alg *alg, int n)
 {
     struct pdl_coll_job job;
 
-    return pdl_coll_job_make("allreduce", alg->name, n, 1000, 4, &job, NULL) ==
-           PDL_OK;
+    return pdl_coll_job_make(alg->collective->name, alg->name, n, 1000, 4, &job,
+                             NULL) == PDL_OK;
 }
 
 static int types_and_counts(pdl_comm *c, const char *what, bool all)
@@ -45,6 +45,81 @@ static int every_algorithm(const char *transport, bool all)
         bad |= types_and_counts(c, alg->name, all);
         pdl_comm_destroy(c);
     }
+    return bad;
+}
+
+/* The collectives that a communicator offers beside allreduce. */
+static bool is_other(const char *collective)
+{
+    static const char *const names[] = {"reduce-scatter", "allgather",
+                                        "alltoall", "broadcast"};
+
+    for (int i = 0; i < 4; i++)
+        if (strcmp(names[i], collective) == 0)
+            return true;
+    return false;
+}
+
+static int every_other_algorithm(const char *transport, bool all)
+{
+    static const int64_t counts[] = {0, 1, 3, 1000, 1000001};
+    struct pdl_err err = {"", ""};
+    int size, bad = 0;
+    char name[80];
+    pdl_comm *c;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; pdl_alg_at(i); i++) {
+        const struct pdl_alg *alg = pdl_alg_at(i);
+        struct pdl_comm_options opt = {.transport = transport,
+                                       .algorithm = name};
+
+        if (!is_other(alg->collective->name) || !runs_on(alg, size))
+            continue;
+        snprintf(name, sizeof name, "%s/%s", alg->collective->name, alg->name);
+        if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &c, &err), "create",
+                 &err))
+            return 1;
+        if (strcmp(pdl_comm_choice(c, alg->collective->name, 1000),
+                   alg->name) != 0)
+            bad = 1, fprintf(stderr, "%s is not taken\n", name);
+        for (int t = 0; t < PDL_NCOMM_TYPES; t++)
+            for (int k = 0; k < (all ? 5 : 4); k++)
+                if (all || t == k)
+                    bad |= check_others(c, counts[k], (enum pdl_comm_type)t);
+        pdl_comm_destroy(c);
+    }
+    return bad;
+}
+
+/* The same buffers again and again: messages become persistent requests, and
+ * each turn's values must arrive. */
+static int persistent(const char *algorithm)
+{
+    enum { N = 5000, TURNS = 6 };
+    struct pdl_comm_options opt = {.transport = "p2p", .algorithm = algorithm};
+    struct buffers b = take_buffers(N * 4);
+    struct pdl_err err = {"", ""};
+    int bad = 0, size;
+    pdl_comm *c;
+
+    if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &c, &err), "create", &err))
+        return 1;
+    size = pdl_comm_size(c);
+    for (int turn = 0; turn < TURNS; turn++) {
+        int n = turn % 3 == 2 ? N / 2 : N;
+
+        fill_values(b.in, n, pdl_comm_rank(c), turn, PDL_COMM_F32);
+        bad |= said(pdl_comm_allreduce(c, b.in, b.out, n, PDL_COMM_F32,
+                                       PDL_COMM_SUM, &err),
+                    "persistent", &err);
+        bad |= check_reduced("persistent", c, b.out, turn, n, PDL_COMM_F32,
+                             PDL_COMM_SUM);
+    }
+    if (size > 1 && comm_kept_starts(c) == 0)
+        bad = 1, fprintf(stderr, "%s: no request was kept\n", algorithm);
+    pdl_comm_destroy(c);
+    drop_buffers(b);
     return bad;
 }
 
@@ -165,11 +240,16 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < 5; i++) {
-        if (worth_it(i, size, all))
+        if (argc > 1 && strcmp(argv[1], transports[i]) != 0)
+            continue;
+        if (worth_it(i, size, all)) {
             bad |= every_algorithm(transports[i], all);
+            bad |= every_other_algorithm(transports[i], all);
+        }
         bad |= by_choice(transports[i], false);
         bad |= by_choice(transports[i], true);
     }
+    bad |= persistent("ring") | persistent("flat") | persistent("ordered");
     bad |= in_windows(5000) | in_windows(1000001);
     bad |= on_nodes(2) | on_nodes(3);
     if (provided == MPI_THREAD_MULTIPLE)
