@@ -330,6 +330,10 @@ enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
 enum pdl_status comm_direct_start(pdl_comm *c, const struct comm_call *call,
                                   bool flat, pdl_comm_request **out,
                                   struct pdl_err *err);
+/* A table from text in memory; name is for messages. */
+enum pdl_status comm_table_parse(pdl_arena *a, struct pdl_bytes bytes,
+                                 const char *name, struct pdl_comm_table *out,
+                                 struct pdl_err *err);
 /* The algorithm a table names; NULL: none. What tells two tables apart. */
 const char *comm_table_find(const struct pdl_comm_table *t, int size,
                             int64_t bytes);

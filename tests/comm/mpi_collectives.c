@@ -1,5 +1,7 @@
-/* The same checks between processes: mpirun -n P mpi_collectives [TRANSPORT].
+/* The same checks between processes: mpirun -n P mpi_collectives
+ * [TRANSPORT|nodes].
  * With PDL_LONG=1 every algorithm, type and count; else a sample. */
+#define COMM_CHECKS_KEEP
 #include "comm_checks.h"
 
 static bool runs_on(const struct pdl_alg *alg, int n)
@@ -18,7 +20,7 @@ static int types_and_counts(pdl_comm *c, const char *what, bool all)
     for (int t = 0; t < PDL_NCOMM_TYPES; t++)
         for (int i = 0; i < ncounts; i++)
             for (int op = PDL_COMM_SUM; op <= PDL_COMM_AVG; op++)
-                if (all || op == (t + i) % 4)
+                if (op == (t + i) % 4 || (all && op == PDL_COMM_SUM))
                     bad |= check_allreduce(c, counts[i], (enum pdl_comm_type)t,
                                            (enum pdl_comm_op)op, i % 2, what);
     return bad;
@@ -182,10 +184,12 @@ static int in_windows(int64_t n)
     return bad;
 }
 
-/* Nodes of two: messages between nodes go through MPI, the others not. */
-static int on_nodes(int per_node)
+/* Pretended nodes: messages between nodes go through MPI, the others not, and
+ * where nodes are equal long vectors go in two levels. */
+static int on_nodes(int per_node, bool fixed)
 {
-    struct pdl_comm_options opt = {.ranks_per_node = per_node};
+    struct pdl_comm_options opt = {.ranks_per_node = per_node,
+                                   .fixed_order = fixed};
     struct pdl_comm_info info;
     struct pdl_err err = {"", ""};
     int size, bad;
@@ -198,6 +202,14 @@ static int on_nodes(int per_node)
     bad = info.nodes != (size + per_node - 1) / per_node;
     if (bad)
         fprintf(stderr, "%d nodes of %d\n", info.nodes, per_node);
+    if (!fixed && size % per_node == 0 && size > per_node &&
+        strncmp(pdl_comm_choice(c, "allreduce", 1 << 20), "ring-ring:k=", 12) !=
+            0)
+        bad = 1, fprintf(stderr, "%d nodes of %d: not two levels\n", info.nodes,
+                         per_node);
+    if (fixed)
+        bad |= check_all_bits(c, "on nodes");
+    bad |= types_and_counts(c, "on nodes", false);
     for (int64_t n = 1; n < 300000; n = 3 * n + 1)
         bad |= check_allreduce(c, n, PDL_COMM_F32, PDL_COMM_SUM, n % 2,
                                "on nodes");
@@ -251,7 +263,7 @@ int main(int argc, char **argv)
     }
     bad |= persistent("ring") | persistent("flat") | persistent("ordered");
     bad |= in_windows(5000) | in_windows(1000001);
-    bad |= on_nodes(2) | on_nodes(3);
+    bad |= on_nodes(2, false) | on_nodes(3, false) | on_nodes(2, true);
     if (provided == MPI_THREAD_MULTIPLE)
         bad |= with_a_twin("auto") | with_a_twin("p2p");
     MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
