@@ -329,8 +329,9 @@ struct pdl_fit_param {
                      the rows do not identify stays where it is known to be */
 };
 enum { PDL_FIT_MAX = 32 };
-/* What no measurement identifies is taken to be known within this factor, in
- * 80 % of cases: a stated prior (doc/accuracy.md says what it leads to). */
+/* What is known of a start before any measurement: within this factor in 80 %
+ * of cases. Stated; a fit that moves three parameters or more says itself how
+ * far off starts are (pdl_fit_result.prior). */
 #define PDL_PRIOR_FACTOR 1.5
 struct pdl_fit_result {
     double before, after; /* the error, as the caller counts it */
@@ -341,8 +342,9 @@ struct pdl_fit_result {
      * keeps its start */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
-    /* logarithm by which the value is off at most in 80 % of cases */
-    double spread[PDL_FIT_MAX];
+    /* logarithm by which the value is off at most in 80 % of cases: of any
+     * start before the rows, and of each parameter with them */
+    double prior, spread[PDL_FIT_MAX];
 };
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
