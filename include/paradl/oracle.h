@@ -372,7 +372,8 @@ enum pdl_status pdl_match(pdl_arena *a, const double *projected,
 struct pdl_price {
     double seconds;
     int level;    /* of the system that a collective crosses; -1: none */
-    double flows; /* of concurrent groups at that level, per node */
+    double flows; /* that leave a block of PEs at a time ... */
+    int at;       /* ... of this level; 0: a node */
 };
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
@@ -380,20 +381,24 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
 
 /* ---- who shares what ------------------------------------------------------- */
 
-/* Collectives of one kind on one set of mesh factors: how many of their groups
- * leave a node at a time, and what that does to each. */
+/* Collectives of one kind on one set of mesh factors: how many of their flows
+ * leave a block of PEs (a node, a leaf, a rack) at a time, and what that does
+ * to each. */
 struct pdl_contention {
     int op;                 /* the first of them */
     bool gradient;          /* after backward */
     int64_t count, members; /* operations of a step; ranks of a group */
     int level;              /* of the system that they cross */
-    double groups;          /* that share a node's adapters */
-    double adapters;
+    int at;                 /* level of the block that is left; 0: a node */
+    double groups;          /* flows that share its uplinks */
+    double adapters;        /* of it: a node's, or what its nodes have, thinned
+                               by over-subscription */
     double phi;     /* time of a byte over that of a group alone, 1: none */
     double seconds; /* of a step, busy */
 };
 /* One row for each, in the order of the plan; derived from the mesh, the
- * placement of ranks on nodes and the node's adapters, never given. */
+ * placement of ranks on nodes and the uplinks of the system's levels, never
+ * given. */
 struct pdl_contentions {
     int n;
     const struct pdl_contention *row;
