@@ -387,8 +387,9 @@ struct pdl_fit_param {
                      the rows do not identify stays where it is known to be */
 };
 enum { PDL_FIT_MAX = 32 };
-/* What no measurement identifies is taken to be known within this factor, in
- * 80 % of cases: a stated prior (doc/accuracy.md says what it leads to). */
+/* What is known of a start before any measurement: within this factor in 80 %
+ * of cases. Stated; a fit that moves three parameters or more says itself how
+ * far off starts are (pdl_fit_result.prior). */
 #define PDL_PRIOR_FACTOR 1.5
 struct pdl_fit_result {
     double before, after; /* the error, as the caller counts it */
@@ -399,8 +400,9 @@ struct pdl_fit_result {
      * keeps its start */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
-    /* logarithm by which the value is off at most in 80 % of cases */
-    double spread[PDL_FIT_MAX];
+    /* logarithm by which the value is off at most in 80 % of cases: of any
+     * start before the rows, and of each parameter with them */
+    double prior, spread[PDL_FIT_MAX];
 };
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
@@ -428,7 +430,8 @@ enum pdl_status pdl_match(pdl_arena *a, const double *projected,
 struct pdl_price {
     double seconds;
     int level;    /* of the system that a collective crosses; -1: none */
-    double flows; /* of concurrent groups at that level, per node */
+    double flows; /* that leave a block of PEs at a time ... */
+    int at;       /* ... of this level; 0: a node */
 };
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
@@ -436,20 +439,24 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
 
 /* ---- who shares what ------------------------------------------------------- */
 
-/* Collectives of one kind on one set of mesh factors: how many of their groups
- * leave a node at a time, and what that does to each. */
+/* Collectives of one kind on one set of mesh factors: how many of their flows
+ * leave a block of PEs (a node, a leaf, a rack) at a time, and what that does
+ * to each. */
 struct pdl_contention {
     int op;                 /* the first of them */
     bool gradient;          /* after backward */
     int64_t count, members; /* operations of a step; ranks of a group */
     int level;              /* of the system that they cross */
-    double groups;          /* that share a node's adapters */
-    double adapters;
+    int at;                 /* level of the block that is left; 0: a node */
+    double groups;          /* flows that share its uplinks */
+    double adapters;        /* of it: a node's, or what its nodes have, thinned
+                               by over-subscription */
     double phi;     /* time of a byte over that of a group alone, 1: none */
     double seconds; /* of a step, busy */
 };
 /* One row for each, in the order of the plan; derived from the mesh, the
- * placement of ranks on nodes and the node's adapters, never given. */
+ * placement of ranks on nodes and the uplinks of the system's levels, never
+ * given. */
 struct pdl_contentions {
     int n;
     const struct pdl_contention *row;
