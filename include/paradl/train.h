@@ -181,8 +181,9 @@ struct pdl_train_job {
     uint64_t run; /* tells this start of the job from others, all ranks alike */
     const char *model, *strategy, *data;  /* as written, for the checkpoint */
     const char *weights_in, *weights_out; /* safetensors; NULL: none */
-    bool timings;                         /* measure operations; see traced */
-    const volatile int *stop;             /* becomes not 0: save and stop */
+    const char *outputs;      /* safetensors: of the last step; NULL: none */
+    bool timings;             /* measure operations; see traced */
+    const volatile int *stop; /* becomes not 0: save and stop */
     void (*tell)(void *ctx, const struct pdl_train_line *line); /* rank 0 */
     /* rank 0, at the end: the last step of each rank, and the mean seconds of
      * each operation in a step (all micro-batches, the slowest rank) */

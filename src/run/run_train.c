@@ -383,6 +383,7 @@ static void fill_job(struct session *s)
         .data = o->data,
         .weights_in = o->load,
         .weights_out = o->save,
+        .outputs = o->outputs,
         .timings = o->trace || o->timings,
         .traced = traced,
         .measured = measured,

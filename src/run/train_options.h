@@ -7,7 +7,7 @@
 struct train_options {
     const char *data, *strategy, *plan, *optimizer, *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
-        *save;
+        *save, *outputs;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
     double lr, lr_last, lr_gamma, clip, label_smoothing;
@@ -83,6 +83,8 @@ static const struct pdl_opt train_opts[] = {
      "first weights"},
     {"save", 0, PDL_OPT_TEXT, AT(save), "FILE.safetensors", NULL,
      "write the trained weights"},
+    {"outputs", 0, PDL_OPT_TEXT, AT(outputs), "FILE.safetensors", NULL,
+     "write what the model said to the last step's batch"},
     {"log", 0, PDL_OPT_TEXT, AT(log), "FILE.csv|FILE.jsonl", NULL,
      "also write loss and rates of every step to a file"},
     {"log-every", 0, PDL_OPT_INT, AT(log_every), "N", NULL,

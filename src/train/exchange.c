@@ -15,14 +15,6 @@ enum { MAX_GROUP = 4096 };
 /* Marks the communicator for what goes on behind backward. */
 static const uint32_t BEHIND = UINT32_C(1) << 31;
 
-static bool same_box(const struct pdl_box *a, const struct pdl_box *b)
-{
-    for (int d = 0; d < a->ndims; d++)
-        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d])
-            return false;
-    return true;
-}
-
 static bool is_sum(enum pdl_plan_op_kind k)
 {
     return k == PDL_PLAN_OP_ALLREDUCE || k == PDL_PLAN_OP_REDUCE_SCATTER;
@@ -91,10 +83,10 @@ struct members {
 /* The member that gives `to` the items of member g's box. */
 static int source(const struct members *m, int g, int to)
 {
-    if (same_box(&m->in[to], &m->in[g]))
+    if (train_same_box(&m->in[to], &m->in[g]))
         return to;
     for (int i = 0; i < g; i++)
-        if (same_box(&m->in[i], &m->in[g]))
+        if (train_same_box(&m->in[i], &m->in[g]))
             return -1; /* an earlier one has the same box */
     return g;
 }

@@ -85,8 +85,7 @@ enum pdl_status train_samples_check(const struct pdl_dataset *d,
 
 /* ---- reading -------------------------------------------------------------------- */
 
-/* The box of one sample: without N, of labels also without the classes. */
-static struct pdl_box sample_box(const struct pdl_train_part *part, bool label)
+struct pdl_box train_sample_box(const struct pdl_box *part, bool label)
 {
     int c = part->ndims >= 4 ? 1 : part->ndims - 1;
     struct pdl_box b = {.ndims = 0};
@@ -94,8 +93,8 @@ static struct pdl_box sample_box(const struct pdl_train_part *part, bool label)
     for (int d = 1; d < part->ndims; d++) {
         if (label && d == c)
             continue;
-        b.lo[b.ndims] = part->box.lo[d];
-        b.hi[b.ndims++] = part->box.hi[d];
+        b.lo[b.ndims] = part->lo[d];
+        b.hi[b.ndims++] = part->hi[d];
     }
     return b;
 }
@@ -116,6 +115,10 @@ static void convert(const struct pdl_train_part *part, const void *from,
 {
     int64_t n = pdl_box_volume(&part->box);
 
+    if (part->dtype == (integer ? PDL_I32 : PDL_F32)) {
+        memcpy(part->data, from, (size_t)n * 4);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         double v = integer ? (double)((const int32_t *)from)[i]
                            : (double)((const float *)from)[i];
@@ -143,13 +146,18 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
     struct pdl_read r = {.split = s->split,
                          .samples = s->ids,
                          .nsamples = part->box.hi[0] - part->box.lo[0],
-                         .box = sample_box(part, label),
+                         .box = train_sample_box(&part->box, label),
                          .channels_last = part->channels_last && !label,
                          .augment = label ? NULL : s->augment};
     void *to = direct ? part->data : s->wide;
+    const void *ahead = train_ahead_find(s, first, part, label);
     double from = pdl_clock_s();
     enum pdl_status st;
 
+    if (ahead) { /* numbers of four bytes, as the reader gives them */
+        convert(part, ahead, integer);
+        return PDL_OK;
+    }
     if (!direct && 4 * pdl_box_volume(&part->box) > s->wide_bytes)
         return pdl_fail(err, PDL_EWRONG, "no room to convert samples");
     find_ids(s, first, &part->box);

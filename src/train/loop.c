@@ -34,6 +34,7 @@ struct loop {
     int64_t epoch_steps;
     double busy_s, start_s, cpu_s;
     struct train_clock clock;
+    struct train_outputs outputs;
 };
 
 static bool is_first(const struct loop *l)
@@ -104,7 +105,7 @@ static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
     return st;
 }
 
-static void locate(struct loop *l, int64_t step)
+static enum pdl_status locate(struct loop *l, int64_t step, struct pdl_err *err)
 {
     const struct pdl_shuffle *how = pdl_shuffle_find("global", NULL);
     int64_t epoch, index, end;
@@ -116,6 +117,7 @@ static void locate(struct loop *l, int64_t step)
     l->augment.epoch = epoch;
     pdl_order_begin(&l->train.order, how, l->job->opt.seed, epoch,
                     l->batching.samples);
+    return train_ahead_next(&l->train, err);
 }
 
 /* ---- evaluation -------------------------------------------------------------------- */
@@ -327,11 +329,15 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     enum pdl_status st;
     int64_t epoch, index;
 
-    locate(l, l->done);
+    st = locate(l, l->done, err);
+    if (st != PDL_OK)
+        return st;
+    l->outputs.on = l->job->outputs != NULL;
     if (l->job->timings)
         train_clock_step(&l->clock);
     pdl_trainer_vote(l->t, asked, wants_save(l));
     st = pdl_trainer_step(l->t, l->done, lr, &feed, &r, err);
+    l->outputs.on = false;
     if (st != PDL_OK)
         return st;
     seconds = pdl_clock_s() - from;
@@ -420,13 +426,22 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
         opt.timed_ctx = &l->clock;
         st = train_clock_open(&l->clock, l->arena, l->job->plan, err);
     }
+    if (st == PDL_OK && l->job->outputs) {
+        opt.watch = train_outputs_watch;
+        opt.watch_ctx = &l->outputs;
+        st = train_outputs_open(&l->outputs, l->job->plan, err);
+    }
     if (st == PDL_OK)
         st = pdl_trainer_open(l->job->plan, l->comm, &opt, &l->t, err);
     if (st == PDL_OK)
         st = load_weights(l, err);
     if (st == PDL_OK && l->job->checkpoint)
         st = open_saver(l, err);
-    return st == PDL_OK ? resume(l, err) : st;
+    if (st == PDL_OK)
+        st = resume(l, err);
+    return st == PDL_OK
+               ? train_ahead_open(&l->train, l->t, l->done, l->steps, err)
+               : st;
 }
 
 /* CPU seconds of all ranks in their steps; threads of one process have one
@@ -483,8 +498,12 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     if (st == PDL_OK && job->timings)
         st = train_clock_report(&l.clock, job, comm, err);
     pdl_saver_destroy(l.saver);
+    train_ahead_close(&l.train);
     if (st == PDL_OK && job->weights_out)
         st = train_write_weights(l.t, job->weights_out, err);
+    if (st == PDL_OK && job->outputs)
+        st = train_outputs_write(&l.outputs, comm, job->outputs, err);
+    train_outputs_close(&l.outputs);
     pdl_trainer_close(l.t);
     pdl_arena_destroy(l.arena);
     return st;

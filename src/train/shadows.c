@@ -252,7 +252,7 @@ static void add_losses(pdl_trainer *t, int op)
     struct train_array a = t->arrays[t->ops[op].in[1]];
     int d = a.box.ndims >= 4 ? 1 : a.box.ndims - 1;
 
-    a.dtype = PDL_F32;
+    a.dtype = t->arrays[t->ops[op].in[0]].dtype == PDL_F64 ? PDL_F64 : PDL_F32;
     if (!pdl_box_empty(&a.box)) { /* one number an item */
         a.box.lo[d] = 0;
         a.box.hi[d] = 1;

@@ -14,6 +14,7 @@ void train_copy(const struct train_array *to, void *dst,
 /* Is the region one run of bytes of the array? Its first byte. */
 bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first);
+bool train_same_box(const struct pdl_box *a, const struct pdl_box *b);
 uint16_t train_to_bf16(float f);
 /* to += from, element by element. */
 void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n);
@@ -205,6 +206,14 @@ bool train_is_owner(const pdl_trainer *t, int tensor);
 /* weights.c: whole tensors, to a file by rank 0; collective */
 enum pdl_status train_write_weights(pdl_trainer *t, const char *path,
                                     struct pdl_err *err);
+/* ahead.c: the batches to come, by a thread */
+struct train_ahead {
+    pdl_loader *loader;     /* NULL: everything is read when needed */
+    struct pdl_batch batch; /* of this step */
+    bool has[2];            /* inputs, labels */
+    struct train_array part[2];
+    int64_t samples, each; /* of a micro-batch: this rank's, all */
+};
 /* feed.c: samples of a data set */
 struct train_samples {
     const pdl_io *io;
@@ -217,14 +226,41 @@ struct train_samples {
     int64_t *ids;
     void *wide; /* room for a part before it is converted */
     int64_t wide_bytes;
-    double seconds;
+    double seconds; /* that the step waited for samples */
+    struct train_ahead ahead;
 };
+/* The box of one sample: without N, of labels also without the classes. */
+struct pdl_box train_sample_box(const struct pdl_box *part, bool label);
+/* Steps [first, last) will be asked for in turn. */
+enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
+                                 int64_t first, int64_t last,
+                                 struct pdl_err *err);
+enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err);
+/* Samples [first, first + n) of the batch, if they were read ahead. */
+const void *train_ahead_find(const struct train_samples *s, int64_t first,
+                             const struct pdl_train_part *part, bool label);
+void train_ahead_close(struct train_samples *s);
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
                                     const struct pdl_plan *p,
                                     struct pdl_err *err);
 enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
                                    const struct pdl_train_part *part,
                                    struct pdl_err *err);
+/* outputs.c: what the model said in the last step */
+struct train_outputs {
+    const struct pdl_plan *plan;
+    int tensor;
+    int64_t count;
+    double *whole;
+    bool on;
+};
+enum pdl_status train_outputs_open(struct train_outputs *o,
+                                   const struct pdl_plan *p,
+                                   struct pdl_err *err);
+void train_outputs_watch(void *ctx, const struct pdl_train_seen *seen);
+enum pdl_status train_outputs_write(struct train_outputs *o, pdl_comm *comm,
+                                    const char *path, struct pdl_err *err);
+void train_outputs_close(struct train_outputs *o);
 /* timing.c: what operations took */
 struct train_clock {
     const struct pdl_plan *plan;
