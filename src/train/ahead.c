@@ -63,7 +63,7 @@ enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
         if (k == 0)
             o.input_box = train_sample_box(&a->box, false);
         else
-            o.target_box = train_sample_box(&a->box, true);
+            o.target_box = train_sample_box(&a->box, !s->numbers);
     }
     o.input = h->has[0];
     o.target = h->has[1];
@@ -96,7 +96,7 @@ const void *train_ahead_find(const struct train_samples *s, int64_t first,
     const struct train_ahead *h = &s->ahead;
     int k = label ? 1 : 0;
     const char *all = label ? h->batch.target : h->batch.input;
-    struct pdl_box one = train_sample_box(&part->box, label);
+    struct pdl_box one = train_sample_box(&part->box, label && !s->numbers);
 
     if (!h->loader || !h->has[k] || !all ||
         !train_same_box(&part->box, &h->part[k].box))

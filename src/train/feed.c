@@ -40,21 +40,22 @@ static enum pdl_status check_input(const struct pdl_dataset *d,
 
 static enum pdl_status check_label(const struct pdl_dataset *d,
                                    const struct pdl_plan *p,
-                                   const struct pdl_plan_op *loss,
+                                   const struct pdl_plan_op *loss, bool numbers,
                                    struct pdl_err *err)
 {
     const struct pdl_plan_tensor *y = &p->tensors[loss->in[0]];
     int c = y->ndims >= 4 ? 1 : y->ndims - 1, k = 0;
-    bool same = d->target.rank == y->ndims - 2;
+    bool same = d->target.rank == y->ndims - (numbers ? 1 : 2) &&
+                (!numbers || !d->target.integer);
 
     for (int i = 1; same && i < y->ndims; i++)
-        if (i != c)
+        if (i != c || numbers)
             same = d->target.dim[k++] == y->dim[i];
     if (!same)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: its targets do not fit the output %s", d->name,
                         y->name);
-    if (d->classes > y->dim[c])
+    if (!numbers && d->classes > y->dim[c])
         return pdl_fail(err, PDL_EINVAL,
                         "%s: has %lld classes, but %s tells only %lld apart",
                         d->name, (long long)d->classes, p->model->name,
@@ -63,7 +64,7 @@ static enum pdl_status check_label(const struct pdl_dataset *d,
 }
 
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
-                                    const struct pdl_plan *p,
+                                    const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
@@ -79,7 +80,7 @@ enum pdl_status train_samples_check(const struct pdl_dataset *d,
                       p->model->name, inputs);
     for (int i = 0; i < p->nops && st == PDL_OK; i++)
         if (train_ends_loss(&p->ops[i]))
-            st = check_label(d, p, &p->ops[i], err);
+            st = check_label(d, p, &p->ops[i], numbers, err);
     return st;
 }
 
@@ -143,12 +144,13 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
     bool label = model_tensor < 0;
     bool integer = label ? d->target.integer : d->input.integer;
     bool direct = integer ? part->dtype == PDL_I32 : part->dtype == PDL_F32;
-    struct pdl_read r = {.split = s->split,
-                         .samples = s->ids,
-                         .nsamples = part->box.hi[0] - part->box.lo[0],
-                         .box = train_sample_box(&part->box, label),
-                         .channels_last = part->channels_last && !label,
-                         .augment = label ? NULL : s->augment};
+    struct pdl_read r = {
+        .split = s->split,
+        .samples = s->ids,
+        .nsamples = part->box.hi[0] - part->box.lo[0],
+        .box = train_sample_box(&part->box, label && !s->numbers),
+        .channels_last = part->channels_last && !label,
+        .augment = label ? NULL : s->augment};
     void *to = direct ? part->data : s->wide;
     const void *ahead = train_ahead_find(s, first, part, label);
     double from = pdl_clock_s();

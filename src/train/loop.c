@@ -64,9 +64,17 @@ static enum pdl_status open_samples(struct loop *l, struct train_samples *s,
             pdl_plan_box(p, i, pdl_comm_rank(l->comm), &b);
             most = pdl_box_volume(&b) > most ? pdl_box_volume(&b) : most;
         }
+    for (int i = 0; i < p->nops && l->job->opt.mean_squares; i++)
+        if (train_ends_loss(&p->ops[i])) {
+            struct pdl_box b;
+
+            pdl_plan_box(p, p->ops[i].in[0], pdl_comm_rank(l->comm), &b);
+            most = pdl_box_volume(&b) > most ? pdl_box_volume(&b) : most;
+        }
     *s = (struct train_samples){.io = l->job->io,
                                 .split = split,
                                 .model = p->model,
+                                .numbers = l->job->opt.mean_squares,
                                 .wide_bytes = 4 * most};
     s->ids = PDL_NEW(l->arena, int64_t, p->batch + 1);
     s->wide = PDL_NEW(l->arena, float, most + 1);
@@ -78,7 +86,8 @@ static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
 {
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
     int train = pdl_dataset_split(d, "train"), test;
-    enum pdl_status st = train_samples_check(d, l->job->plan, err);
+    enum pdl_status st =
+        train_samples_check(d, l->job->plan, l->job->opt.mean_squares, err);
 
     if (st != PDL_OK)
         return st;
@@ -198,8 +207,12 @@ static enum pdl_status save(struct loop *l, struct pdl_err *err)
                                .optimizer = l->job->opt.optimizer,
                                .data = l->job->data,
                                .loss = l->last_loss};
+    struct pdl_scalar scale[] = {{"loss_scale", 1}, {"loss_scale_good", 0}};
     enum pdl_status st = pdl_trainer_settle(l->t, err);
 
+    train_tuner_scale(l->t, &scale[0].value, &scale[1].value);
+    s.nscalars = 2;
+    s.scalars = scale;
     pdl_batch_locate(&l->batching, l->done, &s.epoch, &s.batch);
     if (st == PDL_OK)
         st = pdl_saver_save(l->saver, &s, l->shards, l->nshards, err);
@@ -265,6 +278,8 @@ static enum pdl_status take_up(struct loop *l, const pdl_ckpt *c,
     st = pdl_trainer_restore(l->t, c, err);
     if (st != PDL_OK)
         return st;
+    if (s->nscalars >= 2 && l->job->opt.loss_scale > 0)
+        train_tuner_set_scale(l->t, s->scalars[0].value, s->scalars[1].value);
     l->done = l->resumed_at = s->step;
     l->last_loss = s->loss;
     snprintf(text, sizeof text, "resumed from %s", path);

@@ -82,6 +82,9 @@ struct train_op {
     pdl_comm *behind;
     pdl_comm_request **started;
     int nstarted, gradients; /* of a bucket: begun; there so far */
+    int under_way;           /* of those begun */
+    double begun_s;
+    struct train_sparse *sparse; /* compressed; NULL: dense */
 };
 
 /* What tests break on purpose: the result must be seen to be wrong. */
@@ -142,6 +145,7 @@ struct pdl_trainer {
     int nstates;
     bool vote_stop, vote_save;
     bool hunting;
+    bool skips; /* this step changes no weight: a gradient is not finite */
     double bad; /* micro-batch and operation of the first bad number */
 
     enum train_fault fault;
@@ -170,12 +174,31 @@ void train_release(const pdl_trainer *t, int tensor, int micro);
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* The next of an allreduce's tensors, with those that lie right behind it in
+ * memory: they go together. */
+struct train_run {
+    char *from, *to;
+    int64_t bytes;
+    enum pdl_dtype dtype;
+};
+bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
+                    struct train_run *r);
+/* sparse.c: the largest of a bucket's gradients, and error feedback */
+enum pdl_status train_sparse_open(pdl_trainer *t, struct pdl_err *err);
+void train_sparse_close(pdl_trainer *t);
+enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
+                                 struct pdl_err *err);
+/* What this rank keeps of a weight's gradient, and its place in the group;
+ * NULL: nothing. */
+void *train_sparse_kept(const pdl_trainer *t, int weight, int64_t *place,
+                        int64_t *places);
+int64_t train_sparse_place(const pdl_trainer *t, int weight, int64_t rank);
 /* Buckets of gradients, begun while backward goes on. */
 enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err);
 /* What is under way, and a push for all of it. */
 void train_pend(pdl_trainer *t, pdl_comm_request *r);
-void train_unpend(pdl_trainer *t, const pdl_comm_request *r);
+bool train_unpend(pdl_trainer *t, const pdl_comm_request *r); /* was it? */
 enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err);
 /* Waits for sends: of the forward pass of one micro-batch, or all (-1). */
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
@@ -226,10 +249,11 @@ struct train_samples {
     int64_t *ids;
     void *wide; /* room for a part before it is converted */
     int64_t wide_bytes;
+    bool numbers;   /* targets are numbers to meet, not classes */
     double seconds; /* that the step waited for samples */
     struct train_ahead ahead;
 };
-/* The box of one sample: without N, of labels also without the classes. */
+/* The box of one sample: without N, of class numbers also without classes. */
 struct pdl_box train_sample_box(const struct pdl_box *part, bool label);
 /* Steps [first, last) will be asked for in turn. */
 enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
@@ -241,7 +265,7 @@ const void *train_ahead_find(const struct train_samples *s, int64_t first,
                              const struct pdl_train_part *part, bool label);
 void train_ahead_close(struct train_samples *s);
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
-                                    const struct pdl_plan *p,
+                                    const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err);
 enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
                                    const struct pdl_train_part *part,
@@ -286,6 +310,8 @@ enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err);
 void train_tuner_update(pdl_trainer *t, int op, double lr);
 void train_tuner_close(pdl_trainer *t);
+void train_tuner_scale(const pdl_trainer *t, double *scale, double *good);
+void train_tuner_set_scale(pdl_trainer *t, double scale, double good);
 /* Weights came from elsewhere: masters follow them. */
 void train_tuner_reload(pdl_trainer *t);
 /* The k-th array the optimizer keeps for a weight; NULL: none. */

@@ -101,6 +101,10 @@ def check(name, what, err, bound):
         bad = 1
 
 
+def far(a, b):
+    return max(abs(p - q) / abs(q) for p, q in zip(a, b))
+
+
 def sizes(w):
     return {k: float(v.grad.norm() / v.grad.numel() ** .5) for k, v in w.items() if v.requires_grad}
 
@@ -118,7 +122,20 @@ def gradient_error(w, w0, w1, eps):
     return worst
 
 
-def torch_run(net, w0, x, y, lr, steps, dtype=None):
+def w0_type(w):
+    return next(iter(w.values())).dtype
+
+
+def narrow(name, model, data, batch, net, w0, x, y, lr, bound=1e-2):
+    """bfloat16 with float32 masters beside torch's autocast."""
+    ours = train(model, data, batch, 10, lr, "sgd:momentum=0.9", None, ("--precision", "bf16"))
+    theirs, _ = torch_run(net, w0, x, y, lr, 10, torch.float32, autocast=True)
+    wide, _ = torch_run(net, w0, x, y, lr, 10, torch.float32)
+    print(f"{name} bfloat16: ten losses are {far(ours, wide):.1e} from float32, autocast's {far(theirs, wide):.1e}")
+    check(name + " bfloat16", "ten losses and autocast's", far(ours, theirs), bound)
+
+
+def torch_run(net, w0, x, y, lr, steps, dtype=None, autocast=False):
     """Losses, the first outputs, and the weights with their first gradients."""
     first = losses = None
     w = {k: v.clone() if dtype is None else v.to(dtype) for k, v in w0.items()}
@@ -129,7 +146,8 @@ def torch_run(net, w0, x, y, lr, steps, dtype=None):
     losses = []
     for step in range(steps):
         opt.zero_grad()
-        out = net(w, x)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            out = net(w, x).to(x.dtype if x.is_floating_point() else w0_type(w))
         loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
         loss.backward()
         if step == 0:
@@ -181,13 +199,10 @@ def cifar(d, n):
     return pixels.float() / 255, labels.long()
 
 
-def far(a, b):
-    return max(abs(p - q) / abs(q) for p, q in zip(a, b))
-
-
 with tempfile.TemporaryDirectory() as d:
     x, y = idx(d, 32, 28)
-    compare("lenet5", "lenet5", d, 32, lenet, x, y, 0.05)
+    w0, _, _ = compare("lenet5", "lenet5", d, 32, lenet, x, y, 0.05)
+    narrow("lenet5", "lenet5", d, 32, lenet, w0, x, y, 0.05)
     compare("lenet5 float64", "lenet5", d, 32, lenet, x.double(), y, 0.05,
             ("--backend", "ref", "--precision", "fp64"), bound=1e-9, eps=2.3e-16)
 # ResNet-18 on noise with random labels: a rectifier or maximum that falls the
@@ -208,6 +223,7 @@ with tempfile.TemporaryDirectory() as d:
 with tempfile.TemporaryDirectory() as d:
     x, y = cifar(d, 32)
     w0, _, theirs = compare("resnet18", model, d, 32, resnet18, x, y, 1e-5)
+    narrow("resnet18", model, d, 32, resnet18, w0, x, y, 1e-5)
     truth, _ = torch_run(resnet18, w0, x.double(), y, 1e-5, 10, torch.float64)
     check("resnet18", "losses of torch in float32 and float64", far(theirs, truth), 5e-5)
 with tempfile.TemporaryDirectory() as d:
@@ -218,7 +234,8 @@ with tempfile.TemporaryDirectory() as d:
             f.write(ids.to(torch.int16).numpy().tobytes())
     x, y = ids[:-1].view(n, t).long(), ids[1:].view(n, t).long()
     model = "gpt:layers=2,hidden=32,heads=4,ffn=64,vocab=65,seq=16"
-    compare("gpt", model, d, n, gpt, x, y, 0.1)
+    w0, _, _ = compare("gpt", model, d, n, gpt, x, y, 0.1)
+    narrow("gpt", model, d, n, gpt, w0, x, y, 0.1)
     compare("gpt float64", model, d, n, gpt, x, y, 0.1, ("--backend", "ref", "--precision", "fp64"),
             bound=1e-9, eps=2.3e-16)
 sys.exit(bad)
