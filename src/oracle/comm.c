@@ -9,6 +9,7 @@
  * leave a node share its adapters, and those that leave a leaf or a rack its
  * uplinks, so one flow gets at most its share of them (sharing.c). */
 #include "oracle_priv.h"
+#include "paradl/coll.h"
 
 /* Ranks of the group, in order; at most a window of it for huge groups. */
 static int64_t group_size(const struct oracle *o, uint32_t group)
@@ -235,6 +236,22 @@ static double by_leaders(const struct oracle *o, double n, double bytes,
            2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
 }
 
+/* compress=topk: a ring on sparse vectors, whose messages grow as terms join
+ * (coll.h); before it the gradient joins what was kept (two readings, one
+ * writing) and the largest are searched for (one and a half readings). */
+static double sparse_ring(const struct oracle *o, double n, double bytes,
+                          const struct oracle_wire *w)
+{
+    double q = o->p->strategy->compress_density, t = 0;
+    int64_t part = (int64_t)(bytes / 4 / n);
+
+    for (int terms = 1; terms < (int)n; terms++)
+        t += 2 * w->alpha_s + (pdl_coll_sparse_bytes(part, 4, q, terms) +
+                               pdl_coll_sparse_bytes(part, 4, q, (int)n)) /
+                                  w->bytes_per_s;
+    return t + 4.5 * bytes / o->pe.bytes_per_s;
+}
+
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
 {
     const struct pdl_strategy *s = o->p->strategy;
@@ -286,6 +303,8 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         return sync + fast;
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
+        if (gradient && o->p->strategy->compress_density > 0)
+            return sync + sparse_ring(o, n, in, &w);
         if (f && f->leaders && gradient && w.level > 0 &&
             oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);
