@@ -2,7 +2,11 @@
 # tests/fuzz/fuzz_*.c replays its stored corpus; every tests/cli/*.sh is a
 # golden case. A new file needs no line here.
 enable_testing()
-pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)
+if(NOT CMOCKA_FOUND) # 'make demo' installs what builds the program, no more
+  message(STATUS "cmocka is missing: there will be no tests")
+  return()
+endif()
 
 foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
   file(GLOB tests CONFIGURE_DEPENDS tests/${room}/test_*.c)

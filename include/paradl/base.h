@@ -373,6 +373,34 @@ enum pdl_status pdl_doc_fail(const struct pdl_doc *d, struct pdl_err *err,
 enum pdl_status pdl_doc_only(const struct pdl_doc *map, const char *const *keys,
                              struct pdl_err *err);
 
+/* ---- JSON too large to hold ---------------------------------------------- */
+
+/* One token after the other, from a plain or a gzip file. */
+enum pdl_token {
+    PDL_TOKEN_END,    /* of the text */
+    PDL_TOKEN_OBJECT, /* { */
+    PDL_TOKEN_ARRAY,  /* [ */
+    PDL_TOKEN_CLOSE,  /* the innermost of them */
+    PDL_TOKEN_KEY,
+    PDL_TOKEN_STRING,
+    PDL_TOKEN_NUMBER, /* as written: pdl_strtod, pdl_int_parse */
+    PDL_TOKEN_WORD,   /* true, false, null; Python's NaN, Infinity */
+};
+struct pdl_pull;
+enum pdl_status pdl_pull_open(const char *path, struct pdl_pull **out,
+                              struct pdl_err *err);
+enum pdl_status pdl_pull_bytes(struct pdl_bytes in, const char *name,
+                               struct pdl_pull **out, struct pdl_err *err);
+/* *text (may be NULL) is the token's until the next call. */
+enum pdl_status pdl_pull_next(struct pdl_pull *p, enum pdl_token *kind,
+                              const char **text, struct pdl_err *err);
+/* The whole value that comes next; as a member's, its key comes first. */
+enum pdl_status pdl_pull_skip(struct pdl_pull *p, struct pdl_err *err);
+/* Fails where the reader stands: "file:line:col: ...". */
+enum pdl_status pdl_pull_fail(const struct pdl_pull *p, struct pdl_err *err,
+                              const char *fmt, ...) PDL_PRINTF(3, 4);
+void pdl_pull_close(struct pdl_pull *p); /* NULL is allowed */
+
 /* ---- command tables --------------------------------------------------- */
 
 /* One table describes a command; parsing, --help, the man page and the shell

@@ -318,6 +318,46 @@ void pdl_rank_pairs(const struct pdl_run *const *run, const int64_t *pes,
                     const double *projected_s, int n, double least,
                     struct pdl_ranking *out);
 
+/* ---- a step as PyTorch's profiler saw it ------------------------------------ */
+
+enum pdl_kineto_phase {
+    PDL_KINETO_COMPUTE,
+    PDL_KINETO_UPDATE,
+    PDL_KINETO_COLLECTIVE, /* waits for the slowest rank included */
+    PDL_KINETO_P2P,
+    PDL_KINETO_COPY,
+    PDL_KINETO_PHASES
+};
+enum { PDL_KINETO_CLASSES = 16, PDL_KINETO_ROWS = 8 };
+
+/* Seconds are of one step, calls of the whole trace. */
+struct pdl_kineto_class {
+    const char *name;
+    enum pdl_kineto_phase phase;
+    int64_t calls;
+    double seconds;
+};
+struct pdl_kineto {
+    int64_t events, kernels, steps;
+    bool marked; /* steps are: else the whole trace is taken to be one */
+    double step_s, exposed_s, idle_s;
+    double phase_s[PDL_KINETO_PHASES];
+    int nclasses;
+    struct pdl_kineto_class of[PDL_KINETO_CLASSES];
+};
+enum pdl_status pdl_kineto_read(const char *path, struct pdl_kineto *out,
+                                struct pdl_err *err);
+enum pdl_status pdl_kineto_bytes(struct pdl_bytes in, const char *name,
+                                 struct pdl_kineto *out, struct pdl_err *err);
+
+/* Projected and measured, phase by phase; the number of rows. */
+struct pdl_kineto_row {
+    const char *name;
+    double projected_s, measured_s;
+};
+int pdl_kineto_join(const struct pdl_kineto *k, const struct pdl_projection *x,
+                    struct pdl_kineto_row *out);
+
 /* ---- fitting named parameters --------------------------------------------- */
 
 /* A parameter of a system that a fit may move, within bounds. */

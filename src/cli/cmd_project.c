@@ -10,7 +10,7 @@
 struct options {
     struct cli_question q;
     bool layers;
-    const char *emit, *trace, *export, *output, *from;
+    const char *emit, *trace, *export, *output, *from, *kineto;
     double measured_s;
 };
 
@@ -42,6 +42,8 @@ static const struct pdl_opt opts[] = {
      "MODEL is another program's launch file: take the job from it"},
     {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
      "what a step takes today, to compare"},
+    {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE", NULL,
+     "a trace of PyTorch's profiler (.json, .json.gz), to compare by phase"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
 };
@@ -100,6 +102,7 @@ struct answer {
     struct pdl_launch from;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
+    struct pdl_kineto trace; /* with --kineto */
 };
 
 static void print_json(const struct answer *x)
@@ -117,6 +120,8 @@ static void print_json(const struct answer *x)
         cli_remedies_json(&w, x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_json(&w, j, o->measured_s);
+    if (o->kineto)
+        cli_kineto_json(&w, &x->trace, &j->x);
     if (o->layers)
         json_layers(&w, j);
     pdl_json_end(&w);
@@ -137,6 +142,8 @@ static void print_text(const struct answer *x)
     cli_remedies_text(x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);
+    if (o->kineto)
+        cli_kineto_text(&x->trace, &j->x);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
         struct pdl_price p;
 
@@ -182,6 +189,8 @@ static int project(const struct pdl_args *args)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = o->from ? cli_from(a, o->from, args, &q, &x.from, &err) : PDL_OK;
+    if (st == PDL_OK && o->kineto)
+        st = pdl_kineto_read(o->kineto, &x.trace, &err);
     if (st == PDL_OK)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)

@@ -124,4 +124,10 @@ void cli_from_text(const struct pdl_launch *l);
 const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
                         size_t size);
 
+/* Beside a trace of PyTorch's profiler. */
+void cli_kineto_text(const struct pdl_kineto *k,
+                     const struct pdl_projection *x);
+void cli_kineto_json(struct pdl_json *w, const struct pdl_kineto *k,
+                     const struct pdl_projection *x);
+
 #endif

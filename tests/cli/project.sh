@@ -12,6 +12,9 @@ $p --strategy data=64,compress=topk:0.01 --batch 2048; echo "rc $?"
 $p --strategy dta=64 --batch 2048; echo "rc $?"
 $p --batch 2048; echo "rc $?"
 $p --strategy data=4 --batch 4096 | sed -n '/^It fits/,$p'; echo "rc ${PIPESTATUS[0]}"
+big="$paradl project gpt3-175b --system dgx-a100 --batch 1536"
+$big --strategy pipe=8,data=16,tensor=8 | sed -n '/^It fits/,$p'
+$big --strategy data=16,tensor=8 | sed -n '/^It fits/,$p'
 gpt="gpt:layers=2,hidden=256,heads=4,ffn=1024,vocab=512,seq=128"
 "$paradl" project $gpt --system dgx-a100 --strategy data=2 --batch 4 --attention fused; echo "rc $?"
 "$paradl" project $gpt --system dgx-a100 --strategy data=2 --batch 4 --dropout 2; echo "rc $?"
