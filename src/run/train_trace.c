@@ -108,6 +108,23 @@ enum pdl_status train_trace_end(struct train_trace *t, const char *path,
     return st;
 }
 
+/* What it is, for sums by kind of operator. */
+static void kind_fields(struct pdl_json *j, const struct pdl_plan *p,
+                        const struct pdl_plan_op *o)
+{
+    static const char *const passes[] = {[PDL_FORWARD] = "forward",
+                                         [PDL_BACKWARD_DATA] = "data",
+                                         [PDL_BACKWARD_WEIGHTS] = "weights"};
+
+    pdl_json_kstr(j, "kind", pdl_plan_op_name(o->kind));
+    if (o->kind != PDL_PLAN_OP_COMPUTE)
+        return;
+    pdl_json_kstr(j, "operator",
+                  o->node >= 0 ? p->model->nodes[o->node].op->name : "loss");
+    if (o->node >= 0 && (size_t)o->pass < sizeof passes / sizeof passes[0])
+        pdl_json_kstr(j, "pass", passes[o->pass]);
+}
+
 enum pdl_status train_timings_write(const struct train_trace *t,
                                     const struct pdl_train_summary *s,
                                     const char *path, struct pdl_err *err)
@@ -134,6 +151,7 @@ enum pdl_status train_timings_write(const struct train_trace *t,
         pdl_json_row(&j);
         pdl_json_kint(&j, "id", i);
         pdl_json_kstr(&j, "name", op_text(t->plan, i, name, sizeof name));
+        kind_fields(&j, t->plan, &t->plan->ops[i]);
         pdl_json_knum(&j, "seconds", t->seconds[i]);
         pdl_json_end(&j);
     }
