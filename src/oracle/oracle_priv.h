@@ -66,6 +66,11 @@ struct oracle_wire {
     int64_t rank;
 };
 
+/* An allreduce and what the quickest algorithm takes for it. */
+struct oracle_quickest {
+    double n, bytes, local, alpha_s, bytes_per_s, seconds;
+};
+
 /* Ranks that show every local shape, and for each the first of them that does
  * the same work (like) and sends the same messages (twin). */
 enum { ORACLE_MAX_RANKS = 81 };
@@ -85,8 +90,9 @@ struct oracle {
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
-    struct oracle_ranks *alike;   /* of the first stage */
-    struct oracle_memo *memo;     /* NULL: nothing is remembered */
+    struct oracle_quickest *quickest; /* allreduce asked for last; NULL: none */
+    struct oracle_ranks *alike;       /* of the first stage */
+    struct oracle_memo *memo;         /* NULL: nothing is remembered */
 };
 
 /* effects.c: those that pdl_oracle_options.without counts, in its order */

@@ -605,6 +605,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
+    o.quickest = a ? PDL_NEW(a, struct oracle_quickest, 1) : NULL;
     if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
