@@ -138,6 +138,11 @@ double oracle_forward_s(const struct pdl_plan *plan,
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
+/* ranks of one group beside the representatives, for messages of an uneven
+ * split; larger groups: none */
+enum { ORACLE_MORE = 64 };
+int oracle_more_ranks(const struct oracle *o, int op, const int64_t *ranks,
+                      int n, int64_t *more);
 void oracle_find_ranks(const struct oracle *o, int stage,
                        struct oracle_ranks *out);
 /* ranks of the first stage; those of others differ in the stage alone */
