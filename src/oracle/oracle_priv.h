@@ -68,6 +68,11 @@ struct oracle_wire {
     int64_t rank;
 };
 
+/* An allreduce and what the quickest algorithm takes for it. */
+struct oracle_quickest {
+    double n, bytes, local, alpha_s, bytes_per_s, seconds;
+};
+
 /* Ranks that show every local shape, and for each the first of them that does
  * the same work (like) and sends the same messages (twin). */
 enum { ORACLE_MAX_RANKS = 81 };
@@ -87,8 +92,9 @@ struct oracle {
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
-    struct oracle_ranks *alike;   /* of the first stage */
-    struct oracle_memo *memo;     /* NULL: nothing is remembered */
+    struct oracle_quickest *quickest; /* allreduce asked for last; NULL: none */
+    struct oracle_ranks *alike;       /* of the first stage */
+    struct oracle_memo *memo;         /* NULL: nothing is remembered */
 };
 
 /* effects.c: those that pdl_oracle_options.without counts, in its order */
@@ -134,6 +140,11 @@ double oracle_forward_s(const struct pdl_plan *plan,
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
+/* ranks of one group beside the representatives, for messages of an uneven
+ * split; larger groups: none */
+enum { ORACLE_MORE = 64 };
+int oracle_more_ranks(const struct oracle *o, int op, const int64_t *ranks,
+                      int n, int64_t *more);
 void oracle_find_ranks(const struct oracle *o, int stage,
                        struct oracle_ranks *out);
 /* ranks of the first stage; those of others differ in the stage alone */
