@@ -97,17 +97,17 @@ static void read_rows(pdl_arena *a, const int *pes, int n, bool counted,
                       struct pdl_system *out)
 {
     struct pdl_err err = {"", ""};
-    struct pdl_buf text;
+    struct pdl_buf rows;
 
-    pdl_buf_init(&text);
-    pdl_puts(&text.sink, "name: x\npe: {name: cpu}\nnode: {pes: 2, host: "
+    pdl_buf_init(&rows);
+    pdl_puts(&rows.sink, "name: x\npe: {name: cpu}\nnode: {pes: 2, host: "
                          "{cores: 2}}\ncollectives:\n");
     for (int i = 0; i < n; i++)
-        add_rows(&text, pes[i], counted);
-    if (pdl_system_read(a, (struct pdl_bytes){text.text, text.len}, "x.yaml",
+        add_rows(&rows, pes[i], counted);
+    if (pdl_system_read(a, (struct pdl_bytes){rows.text, rows.len}, "x.yaml",
                         out, &err) != PDL_OK)
         fail_msg("%s", err.msg);
-    pdl_buf_free(&text);
+    pdl_buf_free(&rows);
 }
 
 static void ranks_that_share_processors_follow_the_law(void **state)
