@@ -197,7 +197,7 @@ static int peer_in(const pdl_trainer *t, int stage)
                                ranks, MAX_GROUP);
 
     for (int64_t i = 0; i < n && i < MAX_GROUP; i++)
-        if (train_stage_of(t->plan, ranks[i]) == stage)
+        if (train_lane_of(t->plan, ranks[i]) == stage % t->plan->lanes)
             return (int)ranks[i];
     return -1;
 }
@@ -217,6 +217,7 @@ static enum pdl_status prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err)
                         ? p->tensors[o->out[0]].stage
                         : p->tensors[p->ops[i].in[0]].stage;
             x->forward = p->tensors[o->out[0]].kind != PDL_PLAN_GRADIENT;
+            x->source = p->ops[i].in[0];
             break;
         }
         tag++;
@@ -594,7 +595,7 @@ static enum pdl_status send(pdl_trainer *t, int op, int micro,
     enum pdl_status st;
     int64_t at;
 
-    if (m.bytes == 0)
+    if (m.bytes == 0 || x->peer == t->rank)
         return PDL_OK;
     at = micro == TRAIN_UPDATE ? t->micros : micro;
     st = pdl_comm_start_exchange(t->world, 1, &m, 0, NULL, &x->flying[at], err);
@@ -617,6 +618,10 @@ static enum pdl_status receive(pdl_trainer *t, int op, int micro,
 
     if (m.bytes == 0)
         return PDL_OK;
+    if (x->peer == t->rank) { /* another stage of this very rank */
+        memcpy(m.data, train_data(t, x->source, micro), (size_t)m.bytes);
+        return PDL_OK;
+    }
     st = pdl_comm_start_exchange(t->world, 0, NULL, 1, &m, &req, err);
     return st == PDL_OK ? pdl_comm_wait(req, err) : st;
 }
