@@ -179,6 +179,15 @@ void train_release(const pdl_trainer *t, int tensor, int micro);
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* stages.c: from one stage of a pipeline to another */
+enum pdl_status train_prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err);
+enum pdl_status train_send(pdl_trainer *t, int op, int micro,
+                           struct pdl_err *err);
+enum pdl_status train_receive(pdl_trainer *t, int op, int micro,
+                              struct pdl_err *err);
+/* buckets.c: sums over ranks */
+enum pdl_status train_allreduce(pdl_trainer *t, int op, int micro,
+                                struct pdl_err *err);
 /* The next of an allreduce's tensors, with those that lie right behind it in
  * memory: they go together. */
 struct train_run {
