@@ -392,21 +392,29 @@ static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
 }
 
 void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
-                       int64_t batch, struct pdl_projection *out)
+                       int64_t forward_flops, struct pdl_projection *out)
 {
-    struct pdl_model_totals totals;
     double peak = o->sys->pe.peak_flop_per_s[o->opt->precision];
 
-    out->pes = o->p->mesh->pes;
-    out->batch = batch;
     out->samples_per_s = (double)out->batch / out->step_s;
     out->tokens_per_s = out->samples_per_s * (double)model->tokens;
     if (o->opt->dataset > 0)
         out->epoch_s =
             out->step_s * (double)o->opt->dataset / (double)out->batch;
-    if (pdl_model_totals(model, &totals, NULL) == PDL_OK && peak > 0)
-        out->mfu = 3.0 * (double)totals.forward_flops * (double)out->batch /
+    if (peak > 0)
+        out->mfu = 3.0 * (double)forward_flops * (double)out->batch /
                    (out->step_s * (double)out->pes * peak);
+}
+
+static void fill_rates(const struct oracle *o, struct pdl_projection *out)
+{
+    struct pdl_model_totals totals = {.forward_flops = 0};
+
+    if (pdl_model_totals(o->p->model, &totals, NULL) != PDL_OK)
+        totals.forward_flops = 0;
+    out->pes = o->p->mesh->pes;
+    out->batch = o->p->batch;
+    oracle_fill_rates(o, o->p->model, totals.forward_flops, out);
 }
 
 /* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
@@ -474,7 +482,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         price_stage(&o, s, ready, &t[s], &x);
     filled =
         in_lock_step(&o) ? fill_lock_step(&o, t, &x) : fill_lanes(&o, t, &x);
-    oracle_fill_rates(&o, plan->model, plan->batch, &x);
+    fill_rates(&o, &x);
     filled = filled && oracle_memory(&o, &x);
     pdl_arena_destroy(a);
     if (!filled)

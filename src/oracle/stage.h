@@ -55,9 +55,9 @@ double oracle_stage_busy(const struct stage_time *t);
 void oracle_fill_times(double micro_batches, const struct stage_time *t,
                        double span, const struct oracle_loading *load,
                        struct pdl_projection *out);
-/* What follows from step_s. */
+/* What follows from step_s, pes and batch. */
 void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
-                       int64_t batch, struct pdl_projection *out);
+                       int64_t forward_flops, struct pdl_projection *out);
 
 /* ---- memory ------------------------------------------------------------------ */
 
