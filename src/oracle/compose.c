@@ -58,7 +58,7 @@ struct oracle_compose {
     struct stage_time lane; /* the busiest */
     int worst;
     double contention;
-    double *forward, *backward, *scratch, *end;
+    double *forward, *backward, *scratch, *end, *made;
     int64_t room, steps;
 };
 
@@ -80,7 +80,8 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a,
     oracle_settle(&c->lite, &c->changed);
     c->forward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->backward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
-    return c->pieces && c->forward && c->backward ? c : NULL;
+    c->made = PDL_NEW(a, double, (f->layers + 1) * f->model->ntensors);
+    return c->pieces && c->forward && c->backward && c->made ? c : NULL;
 }
 
 /* ---- stages ---------------------------------------------------------------------- */
@@ -425,45 +426,110 @@ enum pdl_status oracle_compose_memory(struct oracle_compose *c,
 
 /* ---- time ---------------------------------------------------------------------------- */
 
-/* When a gradient is made, counted from the start of the step's forward. */
-static double made_at(const struct class *k, const struct piece_step *s)
-{
-    const struct piece_work *w = k->work;
-    const struct stage_time *t = w->backward.time;
-    double last = t[0].backward + t[0].backward_comm;
-    double middle = t[1].backward + t[1].backward_comm;
-    double start = k->forward_s;
-    int part = 0, row = PIECE_BLOCKS;
-    int64_t after = k->blocks - 1 - s->block; /* blocks behind it */
+/* The streams of a stage's last micro-batch. */
+struct walk {
+    const struct class *k;
+    const struct piece_update *u;
+    struct streams s;
+    double *end;  /* of each step of the update */
+    double *made; /* [block][tensor]; the last row is outside blocks */
+    int tensors, next;
+};
 
-    if (s->block < 0)
-        part = w->part[s->tensor];
-    else if (w->parts > 1)
-        part = after == 0 ? 0 : s->block == 0 ? 2 : 1;
-    if (s->block >= 0)
-        row = w->parts > 1 ? PIECE_BLOCKS - 1 - part : s->block;
-    if (part > 0)
-        start +=
-            last + middle * (double)(part == 2 ? k->blocks - 2 : after - 1);
-    return start + w->made[row][s->tensor];
+static double ready_at(const struct walk *w, const struct piece_step *x)
+{
+    int64_t row = x->block < 0 ? w->k->blocks : x->block;
+    double t = x->wait >= 0 ? w->end[x->wait] : 0;
+
+    if (x->after >= 0)
+        t = fmax(t, w->end[x->after]);
+    if (x->run.exchange && x->block > -2)
+        t = fmax(t, w->made[row * w->tensors + x->tensor]);
+    return t;
+}
+
+static void run_step(struct walk *w, int i)
+{
+    const struct piece_step *x = &w->u->steps[i];
+    double took;
+
+    w->end[i] = oracle_stream_step(&w->s, &x->run, ready_at(w, x), &took);
+    w->end[i] += took;
+}
+
+/* Exchanges start in order, as soon as their gradients are there. */
+static void start_exchanges(struct walk *w)
+{
+    for (; w->next < w->u->n; w->next++) {
+        const struct piece_step *x = &w->u->steps[w->next];
+
+        if (!x->run.exchange)
+            continue;
+        if (ready_at(w, x) > w->s.compute)
+            return;
+        run_step(w, w->next);
+    }
+}
+
+/* One part of backward; first: the block of its stage that it starts with. */
+static void run_part(struct walk *w, int part, int64_t first)
+{
+    const struct piece_work *p = w->k->work;
+
+    for (int i = 0; i < p->nops[part]; i++) {
+        const struct piece_op *x = &p->ops[part][i];
+        struct stream_op run = {
+            .seconds = x->seconds, .level = x->level, .comm = x->comm};
+        double took;
+
+        start_exchanges(w);
+        oracle_stream_step(&w->s, &run, 0, &took);
+        for (int k = 0; k < x->nmade; k++) {
+            int64_t row =
+                x->made[k].outside ? w->k->blocks : first + x->made[k].back;
+
+            w->made[row * w->tensors + x->made[k].tensor] = w->s.compute;
+        }
+    }
+}
+
+static void run_backward(struct walk *w)
+{
+    int64_t n = w->k->blocks;
+
+    if (w->k->work->parts == 1) {
+        run_part(w, 0, 0);
+        return;
+    }
+    run_part(w, 0, n - 1);
+    for (int64_t i = n - 2; i > 0; i--)
+        run_part(w, 1, i);
+    run_part(w, 2, 0);
 }
 
 static double exposed(struct oracle_compose *c, const struct class *k, int zero)
 {
-    const struct piece_update *u = k->update[zero];
-    double end = k->forward_s + k->back_s;
-    struct streams s = {.compute = end, .overlap = true};
+    struct walk w = {.k = k,
+                     .u = k->update[zero],
+                     .s = {.compute = k->forward_s,
+                           .overlap = true,
+                           .shares = !oracle_without(&c->lite, ORACLE_SHARING),
+                           .held = oracle_held(&c->lite)},
+                     .end = c->end,
+                     .made = c->made,
+                     .tensors = c->f->model->ntensors};
+    double backward_end;
 
-    for (int i = 0; i < u->n; i++) {
-        const struct piece_step *x = &u->steps[i];
-        double ready = x->wait >= 0 ? c->end[x->wait] : 0;
-
-        if (x->exchange && x->block > -2)
-            ready = fmax(ready, made_at(k, x));
-        c->end[i] =
-            oracle_stream_step(&s, x->exchange, ready, x->seconds) + x->seconds;
-    }
-    return oracle_exposed(&s, end, u->update);
+    for (int i = 0; i < w.u->n; i++)
+        w.end[i] = INFINITY;
+    for (int64_t i = 0; i < (k->blocks + 1) * w.tensors; i++)
+        w.made[i] = INFINITY;
+    run_backward(&w);
+    backward_end = w.s.compute - w.s.slowed;
+    for (int i = 0; i < w.u->n; i++)
+        if (!w.u->steps[i].run.exchange || i >= w.next)
+            run_step(&w, i);
+    return oracle_exposed(&w.s, backward_end, w.u->update);
 }
 
 static bool make_room(struct oracle_compose *c, int64_t tasks, int64_t steps)

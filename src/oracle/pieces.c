@@ -307,54 +307,113 @@ static bool cut_stages(const struct oracle_pieces *p, struct small *s)
 
 /* ---- forward and backward ------------------------------------------------------------ */
 
-static void price_work(struct small *s, int stage, const struct oracle_ranks *r,
-                       double *start, struct streams *c, struct piece_work *w)
+/* Operations of a stage's backward that make what its update reads. */
+static int *find_makers(struct oracle_pieces *p, const struct small *s,
+                        int stage)
 {
     const struct pdl_plan_stage *x = &s->stages[stage];
-    struct pdl_projection out = {.reason = ""};
+    const struct pdl_plan_item *b = &s->plan.items[x->first_backward];
+    const struct pdl_plan_item *e = &b[x->nbackward - 1];
+    int *by = PDL_NEW(p->scratch, int, s->plan.ntensors + 1);
 
-    for (int i = 0; i < w->parts; i++)
-        oracle_add_items(&s->o, x->first_forward + i, 1, FORWARD, r,
-                         &w->forward.time[i], c, &out);
-    for (int i = 0; i < w->parts; i++) {
-        start[i] = c->compute;
-        oracle_add_items(&s->o, x->first_backward + i, 1, BACKWARD, r,
-                         &w->backward.time[i], c, &out);
-    }
-    w->contention = out.contention;
+    for (int t = 0; by && t < s->plan.ntensors; t++)
+        by[t] = -1;
+    for (int i = b->first_op; by && i < e->first_op + e->nops; i++)
+        for (int k = 0; k < s->plan.ops[i].nout; k++)
+            by[s->plan.ops[i].out[k]] = i;
+    return by;
 }
 
-/* When the gradients that the update reads were made. */
-static void note_made(const struct small *s, int stage, const double *start,
-                      const struct streams *c, struct piece_work *w)
+/* The gradients that the update reads, by the operation that makes them. */
+static struct piece_made *gradients_of(struct oracle_pieces *p,
+                                       const struct small *s, int stage,
+                                       const struct piece_work *w, int part,
+                                       int op, const int *by, int *n)
 {
     const struct pdl_plan_item *it =
         &s->plan.items[s->stages[stage].first_update];
-    int64_t base = (int64_t)stage * w->blocks;
+    int base = stage * w->blocks + (w->parts > 1 ? PIECE_BLOCKS - 1 - part : 0);
+    struct piece_made *list = NULL;
 
+    *n = 0;
     for (int i = it->first_op; i < it->first_op + it->nops; i++)
         for (int k = 0; k < s->plan.ops[i].nin; k++) {
-            int t = s->plan.ops[i].in[k];
-            const struct pdl_plan_tensor *x = &s->plan.tensors[t];
-            int64_t round =
-                x->model_tensor < 0 ? -1 : s->round[x->model_tensor] - base;
-            int part = 0;
+            int t = s->plan.ops[i].in[k], id = s->plan.tensors[t].model_tensor;
 
-            if (x->kind != PDL_PLAN_WEIGHT_GRADIENT || x->model_tensor < 0 ||
-                c->ready[t] <= 0)
+            if (by[t] != op || id < 0 || *n == 16)
                 continue;
-            if (s->round[x->model_tensor] < 0) {
-                while (part + 1 < w->parts && c->ready[t] > start[part + 1])
-                    part++;
-                w->made[PIECE_BLOCKS][s->tensor[x->model_tensor]] =
-                    c->ready[t] - start[part];
-                w->part[s->tensor[x->model_tensor]] = part;
-            } else if (round >= 0 && round < w->blocks) {
-                part = w->parts > 1 ? PIECE_BLOCKS - 1 - (int)round : 0;
-                w->made[round][s->tensor[x->model_tensor]] =
-                    c->ready[t] - start[part];
-            }
+            if (!list)
+                list = PDL_NEW(p->arena, struct piece_made, 16);
+            if (!list)
+                return NULL;
+            list[(*n)++] = (struct piece_made){
+                s->tensor[id], s->round[id] - base, s->round[id] < 0};
         }
+    return list;
+}
+
+static bool makes_gradient(const struct small *s, int op)
+{
+    const struct pdl_plan_op *x = &s->plan.ops[op];
+
+    return x->nout > 0 &&
+           s->plan.tensors[x->out[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
+}
+
+/* One part of backward, operation by operation. */
+static bool price_part(struct oracle_pieces *p, struct small *s, int stage,
+                       int part, const struct oracle_ranks *r, const int *by,
+                       struct streams *c, struct pdl_projection *out,
+                       struct piece_work *w)
+{
+    const struct pdl_plan_item *items = s->plan.items;
+    struct pdl_plan_item it = items[s->stages[stage].first_backward + part];
+    struct pdl_plan_item one = it;
+    struct piece_op *list = PDL_NEW(p->arena, struct piece_op, it.nops + 1);
+    int n = 0;
+
+    one.nops = 1;
+    s->plan.items = &one;
+    for (int i = it.first_op; list && i < it.first_op + it.nops; i++) {
+        struct stage_time *t = &w->backward.time[part], before = *t;
+        struct piece_op *x = &list[n];
+
+        one.first_op = i;
+        oracle_add_items(&s->o, 0, 1, BACKWARD, r, t, c, out);
+        x->comm = t->backward_comm > before.backward_comm;
+        x->seconds = t->backward - before.backward + t->backward_comm -
+                     before.backward_comm;
+        x->level = c->level;
+        s->plan.items = items;
+        if (makes_gradient(s, i))
+            x->made = gradients_of(p, s, stage, w, part, i, by, &x->nmade);
+        s->plan.items = &one;
+        n += x->seconds > 0 || x->nmade > 0;
+    }
+    s->plan.items = items;
+    w->ops[part] = list;
+    w->nops[part] = n;
+    return list != NULL;
+}
+
+static bool price_work(struct oracle_pieces *p, struct small *s, int stage,
+                       const struct oracle_ranks *r, struct piece_work *w)
+{
+    const struct pdl_plan_stage *x = &s->stages[stage];
+    struct pdl_projection out = {.reason = ""};
+    struct streams c = {.overlap = true};
+    const int *by = find_makers(p, s, stage);
+    bool ok;
+
+    c.ready = PDL_NEW(p->scratch, double, s->plan.ntensors + 1);
+    ok = by && c.ready;
+    for (int i = 0; ok && i < w->parts; i++)
+        oracle_add_items(&s->o, x->first_forward + i, 1, FORWARD, r,
+                         &w->forward.time[i], &c, &out);
+    for (int i = 0; ok && i < w->parts; i++)
+        ok = price_part(p, s, stage, i, r, by, &c, &out, w);
+    w->contention = out.contention;
+    return ok;
 }
 
 static void live_work(struct small *s, int stage, const struct oracle_ranks *r,
@@ -395,39 +454,12 @@ static void live_work(struct small *s, int stage, const struct oracle_ranks *r,
     }
 }
 
-static bool make_tables(struct oracle_pieces *p, struct piece_work *w)
-{
-    int n = p->f->model->ntensors + 1;
-
-    w->part = PDL_NEW(p->arena, int, n);
-    for (int i = 0; i <= PIECE_BLOCKS; i++)
-        w->made[i] = PDL_NEW(p->arena, double, n);
-    return w->part && w->made[PIECE_BLOCKS];
-}
-
 /* Ranks of a kind of lane, who does the same work as who. */
 static void ranks_of(const struct oracle_pieces *p, const struct small *s,
                      int kind, struct oracle_ranks *r)
 {
     *r = *s->o.alike;
-    r->stage = kind;
     oracle_ranks(&s->plan, (int)p->first[kind], r->rank);
-}
-
-static enum pdl_status make_stage(struct oracle_pieces *p, struct small *s,
-                                  int stage, const struct oracle_ranks *r,
-                                  struct piece_work *w, struct pdl_err *err)
-{
-    struct streams c = {.overlap = true};
-    double start[PIECE_BLOCKS] = {0};
-
-    c.ready = PDL_NEW(p->scratch, double, s->plan.ntensors + 1);
-    if (!c.ready || !make_tables(p, w))
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    price_work(s, stage, r, start, &c, w);
-    note_made(s, stage, start, &c, w);
-    live_work(s, stage, r, w);
-    return PDL_OK;
 }
 
 static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
@@ -447,7 +479,10 @@ static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
     for (int i = 0; st == PDL_OK && i < s->plan.nstages; i++) {
         out->at[i].blocks = (int)k->blocks;
         out->at[i].parts = parts;
-        st = make_stage(p, s, i, &r, &out->at[i], err);
+        r.stage = i;
+        if (!price_work(p, s, i, &r, &out->at[i]))
+            st = pdl_fail(err, PDL_ENOMEM, "out of memory");
+        live_work(s, i, &r, &out->at[i]);
     }
     out->load = oracle_loading(&s->o);
     out->load.load_s /= (double)s->plan.micro_batches;
@@ -456,29 +491,28 @@ static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
 
 /* ---- gradient exchange and update ------------------------------------------------------ */
 
-struct maker {
-    int step, op; /* of the update (-1: none); of backward */
-};
-
-/* What an operation of the update waits for: the latest of its inputs. */
+/* What an operation of the update waits for: the latest of its inputs. step:
+ * of the update that made a tensor; by: operation of backward. */
 static void find_waits(const struct small *s, int op, int stage, int64_t blocks,
-                       const struct maker *by, const struct piece_step *steps,
-                       struct piece_step *out)
+                       const int *step, const int *by,
+                       const struct piece_step *steps, struct piece_step *out)
 {
     const struct pdl_plan_op *x = &s->plan.ops[op];
     int latest = -1;
 
-    out->wait = -1;
+    out->wait = out->after = -1;
     out->block = -2;
     for (int k = 0; k < x->nin; k++) {
-        const struct maker *m = &by[x->in[k]];
-        int id = s->plan.tensors[x->in[k]].model_tensor;
+        int t = x->in[k], id = s->plan.tensors[t].model_tensor;
 
-        if (m->step >= 0) {
-            if (steps[m->step].exchange != out->exchange && m->step > out->wait)
-                out->wait = m->step;
-        } else if (m->op > latest && id >= 0) {
-            latest = m->op;
+        if (step[t] > 0) {
+            int *at = steps[step[t] - 1].run.exchange != out->run.exchange
+                          ? &out->wait
+                          : &out->after;
+
+            *at = step[t] - 1 > *at ? step[t] - 1 : *at;
+        } else if (by[t] > latest && id >= 0) {
+            latest = by[t];
             out->block =
                 s->round[id] < 0 ? -1 : (int)(s->round[id] - stage * blocks);
             out->tensor = s->tensor[id];
@@ -486,58 +520,51 @@ static void find_waits(const struct small *s, int op, int stage, int64_t blocks,
     }
 }
 
-static struct maker *find_makers(struct oracle_pieces *p, const struct small *s,
-                                 int stage)
+static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
+                         struct oracle_ranks *r, struct piece_update *u)
 {
-    const struct pdl_plan_item *it =
-        &s->plan.items[s->stages[stage].first_backward];
-    struct maker *by = PDL_NEW(p->scratch, struct maker, s->plan.ntensors + 1);
-
-    for (int t = 0; by && t < s->plan.ntensors; t++)
-        by[t] = (struct maker){-1, -1};
-    for (int i = it->first_op; by && i < it->first_op + it->nops; i++)
-        for (int k = 0; k < s->plan.ops[i].nout; k++)
-            by[s->plan.ops[i].out[k]].op = i;
-    return by;
-}
-
-static void price_update(struct oracle_pieces *p, struct small *s, int stage,
-                         const struct oracle_ranks *r, struct maker *by,
-                         struct piece_update *u)
-{
-    struct pdl_plan_item it = s->plan.items[s->stages[stage].first_update], one;
+    const struct pdl_plan_item *items = s->plan.items;
+    struct pdl_plan_stage *at = &s->stages[stage], whole = *at;
+    struct pdl_plan_item it = items[at->first_update], one = it;
+    const int *by = find_makers(p, s, stage);
+    int *step = PDL_NEW(p->scratch, int, s->plan.ntensors + 1);
     struct streams c = {.overlap = false};
     struct pdl_projection out = {.reason = ""};
     struct stage_time sum = {0};
 
     c.ready = PDL_NEW(p->scratch, double, s->plan.ntensors + 1);
     u->steps = PDL_NEW(p->arena, struct piece_step, it.nops + 1);
-    if (!c.ready || !u->steps)
-        return;
+    if (!c.ready || !u->steps || !by || !step)
+        return false;
+    r->stage = stage;
     s->plan.items = &one;
+    at->first_update = 0; /* a plan of one operation after another */
+    one.nops = 1;
     for (int i = it.first_op; i < it.first_op + it.nops; i++) {
-        struct stage_time t = {0};
         struct piece_step *x = &u->steps[u->n];
+        double before = sum.update + sum.gradient_comm;
 
-        one = it;
         one.first_op = i;
-        one.nops = 1;
-        oracle_add_items(&s->o, 0, 1, UPDATE, r, &t, &c, &out);
-        x->seconds = t.update + t.gradient_comm;
-        x->exchange = oracle_is_exchange(&s->o, i, UPDATE);
-        find_waits(s, i, stage, u->blocks, by, u->steps, x);
+        oracle_add_items(&s->o, 0, 1, UPDATE, r, &sum, &c, &out);
+        x->run = (struct stream_op){
+            .seconds = sum.update + sum.gradient_comm - before,
+            .level = c.level,
+            .exchange = oracle_is_exchange(&s->o, i, UPDATE),
+            .update = true};
+        find_waits(s, i, stage, u->blocks, step, by, u->steps, x);
         for (int k = 0; k < s->plan.ops[i].nout; k++)
-            by[s->plan.ops[i].out[k]].step = u->n;
-        sum.update += t.update;
-        sum.gradient_comm += t.gradient_comm;
+            step[s->plan.ops[i].out[k]] = u->n + 1;
         /* frees wait, and nobody waits for them */
-        u->n += x->seconds > 0 || x->exchange || x->wait >= 0 ||
+        u->n += x->run.seconds > 0 || x->run.exchange || x->wait >= 0 ||
                 s->plan.ops[i].nout > 0;
     }
+    s->plan.items = items;
+    *at = whole;
     u->update = sum.update;
     u->gradient_comm = sum.gradient_comm;
     u->contention = out.contention;
     u->apart = oracle_exposed(&c, 0, sum.update);
+    return true;
 }
 
 static void live_update(struct small *s, int stage,
@@ -569,7 +596,6 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
                                    struct pdl_err *err)
 {
     struct small *s = lower_small(p, k, err);
-    const struct pdl_plan_item *items;
     struct oracle_ranks r;
 
     if (!s)
@@ -577,17 +603,12 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
     ranks_of(p, s, k->lane, &r);
     if (r.n > PIECE_RANKS)
         return pdl_fail(err, PDL_EINVAL, "too many kinds of ranks");
-    items = s->plan.items;
     for (int i = 0; i < s->plan.nstages; i++) {
         struct piece_update *u = &out->at[i];
-        struct maker *by = find_makers(p, s, i);
 
         u->blocks = k->blocks;
         live_update(s, i, &r, u);
-        if (by)
-            price_update(p, s, i, &r, by, u);
-        s->plan.items = items;
-        if (!by || !u->steps)
+        if (!price_update(p, s, i, &r, u))
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     return PDL_OK;

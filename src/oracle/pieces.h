@@ -51,6 +51,20 @@ struct piece_pass {
     struct oracle_span span[PIECE_BLOCKS][PIECE_RANKS];
 };
 
+/* An operation of backward, and the weights' gradients that it makes: tensors
+ * of the model, of a block counted from that of the part (stages of one part:
+ * from the first), or outside blocks. */
+struct piece_made {
+    int tensor, back;
+    bool outside;
+};
+struct piece_op {
+    double seconds;
+    int level, nmade;
+    bool comm;
+    const struct piece_made *made;
+};
+
 /* Forward and backward of a stage of 1, 2, or 3 and more blocks. */
 struct piece_work {
     int blocks; /* 1 .. PIECE_BLOCKS */
@@ -60,11 +74,9 @@ struct piece_work {
     struct piece_pass forward, backward;
     int64_t input[PIECE_RANKS], label[PIECE_RANKS], written[PIECE_RANKS];
     double contention;
-    /* seconds after the start of the part of its block (parts 1: of backward)
-     * at which a gradient is made: [block][tensor of the model]; the tensors
-     * outside blocks are in the last row, after the start of their part */
-    double *made[PIECE_BLOCKS + 1];
-    int *part; /* of those */
+    /* operations of each part of backward, one after another */
+    struct piece_op *ops[PIECE_BLOCKS];
+    int nops[PIECE_BLOCKS];
 };
 struct piece_works {
     struct piece_work at[PIECE_WHERE];
@@ -73,11 +85,11 @@ struct piece_works {
 
 /* Gradient exchange and update of a stage: its operations on the streams. */
 struct piece_step {
-    double seconds;
-    bool exchange;
-    int wait;   /* step of the other stream that it waits for; -1: none */
-    int block;  /* that makes what is exchanged; -1: outside; -2: nothing */
-    int tensor; /* of the model */
+    struct stream_op run;
+    int wait, after; /* latest step of the other and of its own stream that it
+                        needs; -1: none */
+    int block;       /* that makes what is exchanged; -1: outside; -2: none */
+    int tensor;      /* of the model */
 };
 struct piece_update {
     int64_t blocks;

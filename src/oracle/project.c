@@ -3,20 +3,44 @@
  * A plan's step on a system: every operation priced on representative ranks
  * (the slowest counts: collectives wait for it), run on two streams so that
  * gradient exchange hides behind backward where overlap is on, and pipelines
- * by an event simulation of their schedule (pipeline.c). */
+ * by an event simulation of their schedule (pipeline.c).
+ *
+ * What hides an exchange is slower while it runs: the kernels of a collective
+ * hold a part of the PE (pe.interference), and a layer's collective that leaves
+ * the node has half of the adapters. Limits: the exchange itself is slowed by
+ * other collectives only, and the weight update by nothing. */
 #include "stage.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Does an alltoall cut a dimension in two ways? What a rank keeps of it then
+ * depends on its place, even where all parts are equal. */
+static bool recuts(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    const struct pdl_plan_tensor *from = &o->p->tensors[x->in[0]];
+    const struct pdl_plan_tensor *to = &o->p->tensors[x->out[0]];
+
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        for (int g = 0; g < o->p->mesh->nfactors; g++)
+            if (from->place.at[f] >= 0 &&
+                from->place.at[f] == to->place.at[g] &&
+                from->place.at[f] != to->place.at[f])
+                return true;
+    return false;
+}
 
 /* Ranks that do what an earlier one does add nothing; a collective must also
  * cross the same wires. */
 static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
                    int i, bool comm, bool gradient)
 {
+    const struct pdl_plan_op *x = &o->p->ops[op];
+
     if (!comm)
         return r->like[i] == i;
     return r->twin[i] == i ||
+           (x->kind == PDL_PLAN_OP_ALLTOALL && recuts(o, x)) ||
            !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
 }
 
@@ -29,16 +53,16 @@ static const struct oracle_price *slowest(const struct oracle *o, int op,
 
     if (!oracle_recall(o, op, r->stage, gradient, &p))
         for (int i = 0; i < r->n; i++) {
-            double flows = 0, t;
-            int level = 0;
+            struct oracle_price how = {.level = 0};
+            double t;
 
             if (!is_new(o, op, r, i, comm, gradient))
                 continue;
-            t = comm ? oracle_comm(o, op, r->rank[i], gradient, &level, &flows)
+            t = comm ? oracle_comm(o, op, r->rank[i], gradient, &how)
                      : oracle_compute(o, op, r->rank[i]);
             p->seconds = t > p->seconds ? t : p->seconds;
-            p->flows = flows > p->flows ? flows : p->flows;
-            p->level = level > p->level ? level : p->level;
+            p->flows = how.flows > p->flows ? how.flows : p->flows;
+            p->level = how.level > p->level ? how.level : p->level;
         }
     if (p->flows > out->contention)
         out->contention = p->flows;
@@ -73,16 +97,49 @@ static double inputs_ready(const struct oracle *o, int op,
     return t;
 }
 
-double oracle_stream_step(struct streams *c, bool exchange, double ready,
-                          double seconds)
+/* What an operation on the computing stream takes beside the network's: a
+ * kernel has the rest of the PE, a collective that leaves the node half of the
+ * adapters, as has the exchange. */
+static double beside(double start, double seconds, bool comm, int level,
+                     bool shares, struct streams *c)
 {
-    double *stream = exchange ? &c->network : &c->compute;
+    double from = start > c->network_from ? start : c->network_from;
+    double left = c->network - from, work = seconds - (from - start);
+    double longer = 0;
 
-    if (exchange && !c->overlap && c->compute > ready)
+    if (left <= 0 || work <= 0)
+        return seconds;
+    if (!comm) {
+        longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
+                                             : left * c->held;
+    } else if (level > 0 && c->network_level > 0 && shares) {
+        longer = work < left ? work : left;
+        c->network += longer;
+    }
+    if (c->exchange)
+        c->slowed += longer;
+    return seconds + longer;
+}
+
+double oracle_stream_step(struct streams *c, const struct stream_op *x,
+                          double ready, double *took)
+{
+    double *stream = x->exchange ? &c->network : &c->compute;
+    double seconds = x->seconds;
+
+    if (x->exchange && !c->overlap && c->compute > ready)
         ready = c->compute;
     if (*stream > ready)
         ready = *stream;
+    if (x->exchange && seconds > 0) {
+        c->network_from = ready > c->network ? ready : c->network_from;
+        c->network_level = x->level;
+        c->exchange = x->update;
+    } else if (!x->exchange && !x->update && c->held > 0) {
+        seconds = beside(ready, seconds, x->comm, x->level, c->shares, c);
+    }
     *stream = ready + seconds;
+    *took = seconds;
     return ready;
 }
 
@@ -95,24 +152,61 @@ bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
 }
 
 static void run_on_streams(const struct oracle *o, int op, enum phase phase,
-                           double seconds, struct streams *c)
+                           const struct oracle_price *price, struct streams *c)
 {
-    bool exchange = oracle_is_exchange(o, op, phase);
-    double start = inputs_ready(o, op, c), end;
+    struct stream_op x = {.seconds = price->seconds,
+                          .level = price->level,
+                          .exchange = oracle_is_exchange(o, op, phase),
+                          .comm = is_comm(o->p->ops[op].kind),
+                          .update = phase == UPDATE};
+    double start = inputs_ready(o, op, c), seconds;
 
-    if (exchange && phase != UPDATE &&
+    if (x.exchange && !x.update &&
         o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
     }
-    start = oracle_stream_step(c, exchange, start, seconds);
-    end = start + seconds;
+    start = oracle_stream_step(c, &x, start, &seconds);
     if (o->record) {
         o->record->start[op] = start;
         o->record->seconds[op] = seconds;
     }
     for (int k = 0; k < o->p->ops[op].nout; k++)
-        c->ready[o->p->ops[op].out[k]] = end;
+        c->ready[o->p->ops[op].out[k]] = start + seconds;
+}
+
+/* Exchanges start in the order of the plan, as soon as their gradients are
+ * there: those that are by now. */
+static void start_exchanges(const struct oracle *o,
+                            const struct oracle_ranks *r, struct streams *c,
+                            struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[r->stage];
+
+    while (c->item < s->nupdate) {
+        const struct pdl_plan_item *x = &o->p->items[s->first_update + c->item];
+        int op = x->first_op + c->op;
+
+        if (c->op < x->nops && oracle_is_exchange(o, op, UPDATE)) {
+            if (inputs_ready(o, op, c) > c->compute)
+                return;
+            run_on_streams(
+                o, op, UPDATE,
+                slowest(o, op, r, is_comm(o->p->ops[op].kind), true, out), c);
+        }
+        if (++c->op >= x->nops) {
+            c->item++;
+            c->op = 0;
+        }
+    }
+}
+
+static bool has_started(const struct oracle *o, const struct streams *c,
+                        int stage, int item, int k)
+{
+    int i = item - o->p->stages[stage].first_update;
+
+    return i < c->item || (i == c->item && k < c->op);
 }
 
 static bool is_forward(const struct pdl_plan_op *op)
@@ -133,19 +227,24 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            const struct oracle_price *price =
-                slowest(o, op, r, comm, phase == UPDATE, out);
-            double s = price->seconds;
+            struct oracle_price price =
+                *slowest(o, op, r, comm, phase == UPDATE, out);
+            double s = price.seconds;
             double *busy;
-            int level = price->level;
+            int level = price.level;
 
+            c->level = level;
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
 
                 *compute += copy;
                 c->compute += copy;
             }
-            run_on_streams(o, op, phase, s, c);
+            if (phase == BACKWARD && c->held > 0)
+                start_exchanges(o, r, c, out);
+            if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
+                !has_started(o, c, r->stage, i, k))
+                run_on_streams(o, op, phase, &price, c);
             t->calls += s > 0 && !comm;
             if (!comm) {
                 *compute += s;
@@ -205,17 +304,56 @@ double oracle_exposed(const struct streams *c, double backward_end,
     return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
 }
 
+double oracle_held(const struct oracle *o)
+{
+    return !oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
+                   oracle_without(o, ORACLE_INTERFERENCE)
+               ? 0
+               : o->sys->pe.interference;
+}
+
+/* What the stage makes itself is not ready; what an operation reads before any
+ * has written it (state: weights, running statistics) is. */
+static void forget(const struct oracle *o, const struct pdl_plan_stage *s,
+                   double *ready)
+{
+    const int first[] = {s->first_forward, s->first_backward, s->first_update};
+    const int n[] = {s->nforward, s->nbackward, s->nupdate};
+    static const double STATE = -1;
+
+    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
+    for (int p = 0; p < 3; p++)
+        for (int i = first[p]; i < first[p] + n[p]; i++)
+            for (int k = 0; k < o->p->items[i].nops; k++) {
+                const struct pdl_plan_op *x =
+                    &o->p->ops[o->p->items[i].first_op + k];
+
+                for (int t = 0; t < x->nin; t++)
+                    if (ready[x->in[t]] == 0)
+                        ready[x->in[t]] = STATE;
+                for (int t = 0; t < x->nout; t++)
+                    if (ready[x->out[t]] == 0)
+                        ready[x->out[t]] = INFINITY;
+            }
+    for (int t = 0; t < o->p->ntensors; t++)
+        if (ready[t] == STATE)
+            ready[t] = 0;
+}
+
 static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct streams c = {.ready = ready, .overlap = oracle_overlaps(o)};
+    struct streams c = {.ready = ready,
+                        .overlap = oracle_overlaps(o),
+                        .shares = !oracle_without(o, ORACLE_SHARING),
+                        .held = oracle_held(o)};
     struct oracle_ranks r;
     double forward_end, backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
-    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
+    forget(o, s, ready);
     oracle_add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
     forward_end = c.compute;
     t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
@@ -223,7 +361,7 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
     t->calls = 0;
     oracle_add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c,
                      out);
-    backward_end = c.compute;
+    backward_end = c.compute - c.slowed; /* alone, as most micro-batches are */
     t->backward_comm +=
         waiting(backward_end - forward_end, t->backward + t->backward_comm);
     t->backward += oracle_host_wait(o, backward_end - forward_end, t->calls);
@@ -561,13 +699,12 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     oracle_settle(&o, &changed);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
-        int level;
-        double flows, s = oracle_comm(&o, op, ranks[i], in_update(plan, op),
-                                      &level, &flows);
+        struct oracle_price how;
+        double s = oracle_comm(&o, op, ranks[i], in_update(plan, op), &how);
 
-        if (level < 0)
+        if (how.level < 0)
             s = oracle_compute(&o, op, ranks[i]);
         if (s >= out->seconds)
-            *out = (struct pdl_price){s, level, flows};
+            *out = (struct pdl_price){s, how.level, how.flows, how.at};
     }
 }

@@ -27,14 +27,29 @@ enum phase { FORWARD, BACKWARD, UPDATE };
  * overlap, when backward is over) and the exchange before it is done. */
 struct streams {
     double compute, network;
-    double prefetch; /* compute was here when weights were last gathered */
-    double *ready;   /* of each tensor */
+    double network_from; /* start of what the network did last */
+    int network_level;   /* that it crossed */
+    bool exchange;       /* it was gradients, once a step */
+    double prefetch;     /* compute was here when weights were last gathered */
+    double *ready;       /* of each tensor; infinite until it is made */
     bool overlap;
+    bool shares;   /* collectives share the adapters of a node */
+    double held;   /* part of a PE that a hidden collective holds */
+    double slowed; /* backward by the exchange of gradients */
+    int item, op;  /* of the update: exchanges before it have started */
+    int level;     /* that what was priced last crosses */
 };
 
-/* Runs `seconds` on one of the streams once `ready`; when it starts. */
-double oracle_stream_step(struct streams *c, bool exchange, double ready,
-                          double seconds);
+struct stream_op {
+    double seconds;
+    int level;
+    bool exchange; /* on the network's stream */
+    bool comm, update;
+};
+/* Runs it on its stream once `ready`; when it starts, and how long it took
+ * beside what the other stream did. */
+double oracle_stream_step(struct streams *c, const struct stream_op *x,
+                          double ready, double *took);
 /* Is it run on the network's stream? */
 bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase);
 /* Prices items, runs them on the streams and adds them up. */
@@ -43,6 +58,8 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
                       struct stage_time *t, struct streams *c,
                       struct pdl_projection *out);
 bool oracle_overlaps(const struct oracle *o);
+/* Part of a PE that collectives hold which run beside computation. */
+double oracle_held(const struct oracle *o);
 /* What a device that works so long waits for a host that issues the calls. */
 double oracle_host_wait(const struct oracle *o, double device, int64_t calls);
 /* What the exchange shows of a stage whose backward ends at backward_end. */
