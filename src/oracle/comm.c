@@ -271,6 +271,16 @@ static bool folds(const struct oracle *o)
     return f && f->folded_filter && oracle_has_axis(o, PDL_AXIS_FILTER);
 }
 
+static double bytes_of(const struct oracle *o, const int *tensor, int n,
+                       int64_t rank)
+{
+    int64_t sum = 0;
+
+    for (int k = 0; k < n; k++)
+        sum += oracle_bytes(o, tensor[k], rank);
+    return (double)sum;
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    struct oracle_price *how)
 {
@@ -279,7 +289,6 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
     double n = (double)group_size(o, x->group), in, out, fast, part;
-    struct pdl_work work;
     struct oracle_wire w;
 
     *how = (struct oracle_price){.level = -1};
@@ -290,10 +299,9 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
     how->level = w.level;
     how->flows = w.flows;
     how->at = w.at;
-    pdl_plan_op_work(o->p, op, rank, &work);
     part = gradient ? 1 : oracle_sequence_part(o, x);
-    in = part * (double)work.read_bytes;
-    out = part * (double)work.write_bytes;
+    in = part * bytes_of(o, x->in, x->nin, rank);
+    out = part * bytes_of(o, x->out, x->nout, rank);
     fast =
         gradient ? -1 : oracle_inside_measured(o, x->kind, w.level, n, in, out);
     if (fast < 0)

@@ -390,7 +390,7 @@ static void fill_memory(const struct oracle_compose *c, int zero,
     struct oracle_lived stages[ORACLE_MAX_STAGES];
 
     for (int i = 0; i < s->nlanes; i++)
-        for (int r = 0; r < s->classes[0].work->nranks; r++) {
+        for (int r = s->classes[0].work->nranks - 1; r >= 0; r--) {
             int64_t l = s->lanes[i];
 
             if (is_alike(s, zero, r))

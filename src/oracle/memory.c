@@ -109,7 +109,7 @@ static bool recomputes_attention(const struct oracle *o)
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
                         bool back, struct oracle_tally *t)
 {
-    int64_t n = scores(o, op, t->rank);
+    int64_t n = o->opt->unfused ? scores(o, op, t->rank) : 0;
 
     t->extra = logits(o, op, t->size);
     if (op->pass == PDL_FORWARD && !back && recomputes_attention(o))
@@ -126,7 +126,7 @@ static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
                       struct oracle_tally *t)
 {
     t->extra = 0;
-    if (op->pass == PDL_BACKWARD_DATA)
+    if (op->pass == PDL_BACKWARD_DATA && o->opt->unfused)
         t->live[PDL_PLAN_ACTIVATION] -= scores(o, op, t->rank);
 }
 
@@ -516,29 +516,53 @@ void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
                                                 : 1));
 }
 
+/* Is no tensor larger than on a rank before? Then it needs no more. */
+static bool fits_into(const int64_t *size, const int64_t *before, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (size[i] > before[i])
+            return false;
+    return true;
+}
+
+/* The last parts of a split are the largest: they come first. */
+static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
+                       int64_t *size, int64_t *before,
+                       struct pdl_projection *out)
+{
+    struct oracle_ranks r;
+    bool any = false;
+
+    oracle_find_ranks(o, stage, &r);
+    for (int i = r.n - 1; i >= 0; i--) {
+        if (r.like[i] != i)
+            continue;
+        if (o->p->strategy->memory_paper) {
+            oracle_memory_paper(o, stage, r.rank[i], size, out);
+            continue;
+        }
+        oracle_sizes(o, stage, r.rank[i], inside, size);
+        if (any && fits_into(size, before, o->p->ntensors))
+            continue;
+        by_lifetimes(o, stage, r.rank[i], size, out);
+        memcpy(before, size, (size_t)o->p->ntensors * sizeof *size);
+        any = true;
+    }
+}
+
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
 {
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
     int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
+    int64_t *before = PDL_NEW(o->arena, int64_t, most + 1);
     const bool *inside = oracle_find_inside(o);
-    struct oracle_ranks r;
 
-    if (!size || !inside)
+    if (!size || !before || !inside)
         return false;
-    for (int s = 0; s < o->p->nstages; s++) {
-        oracle_find_ranks(o, s, &r);
-        for (int i = 0; i < r.n; i++) {
-            if (r.like[i] != i)
-                continue;
-            if (o->p->strategy->memory_paper) {
-                oracle_memory_paper(o, s, r.rank[i], size, out);
-            } else if (s < o->p->lanes) {
-                oracle_sizes(o, s, r.rank[i], inside, size);
-                by_lifetimes(o, s, r.rank[i], size, out);
-            }
-        }
-    }
+    for (int s = 0; s < o->p->nstages; s++)
+        if (o->p->strategy->memory_paper || s < o->p->lanes)
+            walk_ranks(o, s, inside, size, before, out);
     oracle_fill_device(o, out);
     return true;
 }

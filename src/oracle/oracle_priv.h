@@ -47,9 +47,10 @@ double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
- * the pipeline, [forward, backward][stage][micro-batch]. */
+ * the pipeline, [forward, backward][stage][micro-batch]; by how much the last
+ * backward of each stage is slowed by the exchange that it hides. */
 struct oracle_record {
-    double *start, *seconds, *done;
+    double *start, *seconds, *done, *slowed;
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours
@@ -66,6 +67,11 @@ struct oracle_wire {
     enum oracle_pattern pattern;
     uint32_t group;
     int64_t rank;
+};
+
+/* An allreduce and what the quickest algorithm takes for it. */
+struct oracle_quickest {
+    double n, bytes, local, alpha_s, bytes_per_s, seconds;
 };
 
 /* Ranks that show every local shape, and for each the first of them that does
@@ -87,8 +93,9 @@ struct oracle {
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
-    struct oracle_ranks *alike;   /* of the first stage */
-    struct oracle_memo *memo;     /* NULL: nothing is remembered */
+    struct oracle_quickest *quickest; /* allreduce asked for last; NULL: none */
+    struct oracle_ranks *alike;       /* of the first stage */
+    struct oracle_memo *memo;         /* NULL: nothing is remembered */
 };
 
 /* effects.c: those that pdl_oracle_options.without counts, in its order */
@@ -134,6 +141,11 @@ double oracle_forward_s(const struct pdl_plan *plan,
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
+/* ranks of one group beside the representatives, for messages of an uneven
+ * split; larger groups: none */
+enum { ORACLE_MORE = 64 };
+int oracle_more_ranks(const struct oracle *o, int op, const int64_t *ranks,
+                      int n, int64_t *more);
 void oracle_find_ranks(const struct oracle *o, int stage,
                        struct oracle_ranks *out);
 /* ranks of the first stage; those of others differ in the stage alone */

@@ -14,20 +14,19 @@
 #include <math.h>
 #include <string.h>
 
-/* Does an alltoall cut a dimension in two ways? What a rank keeps of it then
- * depends on its place, even where all parts are equal. */
-static bool recuts(const struct oracle *o, const struct pdl_plan_op *x)
+/* The same place in the group and in the node? What an alltoall leaves where
+ * it is, and what of the rest stays in the node, depends on it even where all
+ * parts are equal. */
+static bool same_place(const struct oracle *o, uint32_t group, int64_t a,
+                       int64_t b)
 {
-    const struct pdl_plan_tensor *from = &o->p->tensors[x->in[0]];
-    const struct pdl_plan_tensor *to = &o->p->tensors[x->out[0]];
-
+    if (a % o->sys->node.pes != b % o->sys->node.pes)
+        return false;
     for (int f = 0; f < o->p->mesh->nfactors; f++)
-        for (int g = 0; g < o->p->mesh->nfactors; g++)
-            if (from->place.at[f] >= 0 &&
-                from->place.at[f] == to->place.at[g] &&
-                from->place.at[f] != to->place.at[f])
-                return true;
-    return false;
+        if ((group >> f & 1) && pdl_mesh_coord(o->p->mesh, a, f) !=
+                                    pdl_mesh_coord(o->p->mesh, b, f))
+            return false;
+    return true;
 }
 
 /* Ranks that do what an earlier one does add nothing; a collective must also
@@ -36,12 +35,26 @@ static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
                    int i, bool comm, bool gradient)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t rank = r->rank[i], twin = r->rank[r->twin[i]];
 
     if (!comm)
         return r->like[i] == i;
     return r->twin[i] == i ||
-           (x->kind == PDL_PLAN_OP_ALLTOALL && recuts(o, x)) ||
-           !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
+           (x->kind == PDL_PLAN_OP_ALLTOALL &&
+            !same_place(o, x->group, rank, twin)) ||
+           !oracle_same_wire(o, op, rank, twin, gradient);
+}
+
+static void price_on(const struct oracle *o, int op, int64_t rank, bool comm,
+                     bool gradient, struct oracle_price *p)
+{
+    struct oracle_price how = {.level = 0};
+    double t = comm ? oracle_comm(o, op, rank, gradient, &how)
+                    : oracle_compute(o, op, rank);
+
+    p->seconds = t > p->seconds ? t : p->seconds;
+    p->flows = how.flows > p->flows ? how.flows : p->flows;
+    p->level = how.level > p->level ? how.level : p->level;
 }
 
 static const struct oracle_price *slowest(const struct oracle *o, int op,
@@ -49,21 +62,18 @@ static const struct oracle_price *slowest(const struct oracle *o, int op,
                                           bool comm, bool gradient,
                                           struct pdl_projection *out)
 {
+    int64_t more[ORACLE_MORE];
     struct oracle_price *p;
 
-    if (!oracle_recall(o, op, r->stage, gradient, &p))
-        for (int i = 0; i < r->n; i++) {
-            struct oracle_price how = {.level = 0};
-            double t;
+    if (!oracle_recall(o, op, r->stage, gradient, &p)) {
+        int n = oracle_more_ranks(o, op, r->rank, r->n, more);
 
-            if (!is_new(o, op, r, i, comm, gradient))
-                continue;
-            t = comm ? oracle_comm(o, op, r->rank[i], gradient, &how)
-                     : oracle_compute(o, op, r->rank[i]);
-            p->seconds = t > p->seconds ? t : p->seconds;
-            p->flows = how.flows > p->flows ? how.flows : p->flows;
-            p->level = how.level > p->level ? how.level : p->level;
-        }
+        for (int i = 0; i < r->n; i++)
+            if (is_new(o, op, r, i, comm, gradient))
+                price_on(o, op, r->rank[i], comm, gradient, p);
+        for (int i = 0; i < n; i++)
+            price_on(o, op, more[i], comm, gradient, p);
+    }
     if (p->flows > out->contention)
         out->contention = p->flows;
     return p;
@@ -175,6 +185,14 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
         c->ready[o->p->ops[op].out[k]] = start + seconds;
 }
 
+/* What is gathered after the update is not there before it. */
+static bool of_gradients(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+
+    return x->nin == 0 || o->p->tensors[x->in[0]].kind != PDL_PLAN_WEIGHT;
+}
+
 /* Exchanges start in the order of the plan, as soon as their gradients are
  * there: those that are by now. */
 static void start_exchanges(const struct oracle *o,
@@ -188,7 +206,7 @@ static void start_exchanges(const struct oracle *o,
         int op = x->first_op + c->op;
 
         if (c->op < x->nops && oracle_is_exchange(o, op, UPDATE)) {
-            if (inputs_ready(o, op, c) > c->compute)
+            if (!of_gradients(o, op) || inputs_ready(o, op, c) > c->compute)
                 return;
             run_on_streams(
                 o, op, UPDATE,
@@ -365,6 +383,8 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
     t->backward_comm +=
         waiting(backward_end - forward_end, t->backward + t->backward_comm);
     t->backward += oracle_host_wait(o, backward_end - forward_end, t->calls);
+    if (o->record && o->record->slowed)
+        o->record->slowed[stage] = c.slowed;
     oracle_add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
     t->exposed_gradients = oracle_exposed(&c, backward_end, t->update);
 }
@@ -612,6 +632,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
+    o.quickest = a ? PDL_NEW(a, struct oracle_quickest, 1) : NULL;
     if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -692,11 +713,12 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     const struct pdl_plan_op *x = &plan->ops[op];
     int t = x->nin > 0 ? x->in[0] : x->out[0];
-    int64_t ranks[ORACLE_MAX_RANKS];
+    int64_t ranks[ORACLE_MAX_RANKS + ORACLE_MORE];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
     struct oracle_changed changed;
 
     oracle_settle(&o, &changed);
+    n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
         struct oracle_price how;

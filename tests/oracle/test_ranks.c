@@ -78,8 +78,10 @@ static void compare(pdl_arena *a, const struct pdl_plan *p, const char *what,
         n->ops++;
         n->comms += kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND;
         n->alltoalls += kind == PDL_PLAN_OP_ALLTOALL;
-        if (fabs(all - e->seconds) > 1e-9 * all)
-            print_message("%s: %s %d takes %g, on the slowest rank %g", what,
+        /* a rank inside an uneven split may have a row more to compute */
+        if (fabs(all - e->seconds) >
+            (kind == PDL_PLAN_OP_COMPUTE ? 1e-3 : 1e-9) * all)
+            fail_msg("%s: %s %d takes %g, on the slowest rank %g", what,
                      pdl_plan_op_name(kind), e->op, e->seconds, all);
     }
 }
