@@ -190,7 +190,8 @@ static bool of_gradients(const struct oracle *o, int op)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
 
-    return x->nin == 0 || o->p->tensors[x->in[0]].kind != PDL_PLAN_WEIGHT;
+    return x->nin == 0 ||
+           o->p->tensors[x->in[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
 }
 
 /* Exchanges start in the order of the plan, as soon as their gradients are

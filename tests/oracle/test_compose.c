@@ -204,6 +204,21 @@ static const char *differs(const struct pdl_projection *a,
     return a->feasible == b->feasible ? NULL : "feasible";
 }
 
+static void every(const struct pdl_projection *a,
+                  const struct pdl_projection *b)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        double u, v;
+
+        if (fields[i].whole)
+            continue;
+        memcpy(&u, (const char *)a + fields[i].at, sizeof u);
+        memcpy(&v, (const char *)b + fields[i].at, sizeof v);
+        if (fabs(u - v) > 1e-9 * fabs(v))
+            print_message("    %s %.12g %.12g\n", fields[i].name, u, v);
+    }
+}
+
 static void say(const struct asked *x, const struct oracle_point *p,
                 const char *what, const struct pdl_projection *a,
                 const struct pdl_projection *b)
@@ -248,6 +263,7 @@ static int try_mesh(const struct question *q, const struct asked *x, int n)
         if ((st == PDL_OK) != (want == PDL_OK) || (st == PDL_OK && what)) {
             say(x, &p, what, &mine, &full);
             print_message("    %d %d %s\n", st, want, err.msg);
+            every(&mine, &full);
             wrong++;
         }
     }
