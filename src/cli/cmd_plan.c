@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl plan: every pure strategy and every product of two axes on N PEs,
- * priced and ranked. What a limit of the papers forbids is not priced: it is
- * counted as pruned, and --space lists it with the reason. */
+ * paradl plan: the strategies of a model's space on N PEs, priced and ranked.
+ * What a limit of the papers forbids is not priced: it is counted as pruned,
+ * and --space lists it with the reason. Large spaces (transformers) are
+ * described by --space instead. */
 #include "layers.h"
 #include "projection.h"
 
@@ -45,7 +46,7 @@ static const struct pdl_opt opts[] = {
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
-     "also list what was excluded, with the reason"},
+     "also say what the search chose from, and what was excluded"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
      "also write a page with charts"},
 };
@@ -116,6 +117,16 @@ static enum pdl_status by_layers(struct search *s,
     return PDL_OK;
 }
 
+enum { MAX_TABLE = 10, MAX_PAGE = 60 };
+
+/* How many of a large space may be wanted. */
+static int64_t most_shown(const struct options *o)
+{
+    int64_t usual = o->report ? MAX_PAGE : 20;
+
+    return o->top > usual ? o->top : usual;
+}
+
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
     struct pdl_search_options opt = {
@@ -124,6 +135,7 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
         .dtype = cli_storage(s->j->oracle.precision),
         .axes = s->o->strategies,
         .goal = goal_of(s->o->goal),
+        .top = most_shown(s->o),
         .progress = go_on,
         .ctx = s,
     };
@@ -175,6 +187,30 @@ static void json_question(const struct search *s, struct pdl_json *w)
                   s->j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
 }
 
+/* A large space: how many points, what excluded them, and what they are. */
+static void json_space(struct pdl_json *w, const struct pdl_search_result *r,
+                       bool axes)
+{
+    pdl_json_kint(w, "points", r->points);
+    pdl_json_key(w, "pruned_by");
+    pdl_json_row(w);
+    pdl_json_kint(w, "limit", r->refused);
+    pdl_json_kint(w, "memory", r->too_large);
+    pdl_json_kint(w, "time", r->too_slow);
+    pdl_json_end(w);
+    if (!axes)
+        return;
+    pdl_json_key(w, "space");
+    pdl_json_array(w);
+    for (int i = 0; i < r->naxes; i++) {
+        pdl_json_row(w);
+        pdl_json_kstr(w, "axis", r->axes[i].name);
+        pdl_json_kstr(w, "values", r->axes[i].values);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
 static void print_json(struct search *s, int show, bool space, double seconds,
                        struct pdl_sink *out)
 {
@@ -187,6 +223,8 @@ static void print_json(struct search *s, int show, bool space, double seconds,
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
     pdl_json_knum(&w, "search_s", seconds);
+    if (s->r.naxes > 0)
+        json_space(&w, &s->r, space);
     if (s->o->per_layer)
         cli_layers_json(&w, &s->layers);
     pdl_json_key(&w, "plans");
@@ -207,6 +245,24 @@ static void print_json(struct search *s, int show, bool space, double seconds,
         pdl_json_end(&w);
     }
     pdl_json_end(&w);
+}
+
+static void print_counts(const struct pdl_search_result *r)
+{
+    if (r->naxes > 0)
+        pdl_printf(cli_out(),
+                   "%lld points: %lld fit; %lld priced, %lld excluded by "
+                   "memory, %lld by time, %lld by a limit (--space says "
+                   "of what)\n",
+                   (long long)r->points, (long long)r->feasible,
+                   (long long)r->evaluated, (long long)r->too_large,
+                   (long long)r->too_slow, (long long)r->refused);
+    else
+        pdl_printf(cli_out(),
+                   "%lld priced, %lld fit, %lld excluded by a limit (--space "
+                   "says which); x: does not fit\n",
+                   (long long)r->evaluated, (long long)r->feasible,
+                   (long long)r->pruned);
 }
 
 static void print_text(struct search *s, int show)
@@ -245,11 +301,10 @@ static void print_text(struct search *s, int show)
         pdl_table_cell(&table, "%.0f", x->samples_per_s);
     }
     pdl_table_print(&table, cli_width(), cli_out());
-    pdl_printf(cli_out(),
-               "%lld priced, %lld fit, %lld excluded by a limit (--space says "
-               "which); x: does not fit\n",
-               (long long)s->r.evaluated, (long long)s->r.feasible,
-               (long long)s->r.pruned);
+    print_counts(&s->r);
+    for (int i = 0; s->o->space && i < s->r.naxes; i++)
+        pdl_printf(cli_out(), "  %-12s %s\n", s->r.axes[i].name,
+                   s->r.axes[i].values);
     if (s->r.stopped)
         pdl_puts(cli_out(), "stopped before the end: the best so far\n");
     for (int i = 0; s->o->space && i < s->r.n; i++)
@@ -280,14 +335,15 @@ static void print_first(struct search *s)
     pdl_arena_destroy(scratch);
 }
 
-enum { MAX_TABLE = 10, MAX_PAGE = 60 };
-
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
 {
     int64_t want = s->o->top > 0 ? s->o->top : usual;
+    int64_t most = s->r.evaluated < s->r.n ? s->r.evaluated : s->r.n;
 
-    return (int)(want < s->r.evaluated ? want : s->r.evaluated);
+    if (s->r.naxes > 0) /* the list of a large space is of priced ones */
+        most = s->r.n;
+    return (int)(want < most ? want : most);
 }
 
 /* The page has the best that were priced (or --top), and what was not. */
@@ -386,8 +442,10 @@ const struct pdl_cmd cli_plan = {
     .text = "Prices the strategies of the model's space on the given number "
             "of PEs and ranks them. Convolutional networks: data, spatial, "
             "filter, channel, pipe and every product of two. Transformers: "
-            "every pipe x data x tensor with sequence parallelism, with their "
-            "micro-batches, recomputation and sharded states. * marks the "
+            "every pipe x data x tensor, sequence parallelism, micro-batch, "
+            "interleaving, recomputation, sharded states and overlap; points "
+            "are priced or excluded by a stated bound, what fits is counted "
+            "exactly, and --space prints the space. * marks the "
             "best, x what does not fit into memory. Interrupted, it prints the "
             "best so far. With --per-layer every layer gets its own axes, by "
             "dynamic programming over the graph of layers with the costs of "
