@@ -14,7 +14,7 @@ struct options {
     struct cli_question q;
     int64_t top;
     const char *strategies, *goal, *emit, *report, *export, *output;
-    bool space, per_layer;
+    bool space, per_layer, details;
     double seconds;
 };
 
@@ -27,7 +27,7 @@ static const struct pdl_opt opts[] = {
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
     {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
-     "how many to show (default 10; of a page 60)"},
+     "how many to show (default 10; of a page 40)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe,tensor"},
     {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
@@ -46,6 +46,9 @@ static const struct pdl_opt opts[] = {
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also list what was excluded, with the reason"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows of the best (stages, schedule, links, "
+     "scaling) and the front of time and memory"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
      "also write a page with charts"},
 };
@@ -142,70 +145,117 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 
 /* ---- output ---------------------------------------------------------------- */
 
+/* What is written of the answer. */
+struct extent {
+    int show;
+    bool space;   /* and what was excluded */
+    bool details; /* and what a page shows of the best */
+    bool brief;   /* the others without what must be priced again */
+    double seconds;
+};
+
 /* A plan of the list again, for its JSON fields. */
-static void json_plan(struct search *s, struct pdl_json *w, int i)
+static void json_plan(struct search *s, struct pdl_json *w, int i,
+                      const struct extent *e)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_found *f = &s->r.list[i];
 
-    if (scratch && cli_job_price(scratch, &s->o->q, s->r.list[i].strategy, s->j,
-                                 NULL) == PDL_OK) {
+    if (e->brief && i > 0) {
         pdl_json_object(w);
         pdl_json_kint(w, "rank", i + 1);
-        pdl_json_kstr(w, "strategy", s->r.list[i].strategy);
+        pdl_json_kstr(w, "strategy", f->strategy);
+        cli_brief_json(w, &f->x, &s->j->sys);
+        pdl_json_end(w);
+    } else if (scratch && cli_job_price(scratch, &s->o->q, f->strategy, s->j,
+                                        NULL) == PDL_OK) {
+        pdl_json_object(w);
+        pdl_json_kint(w, "rank", i + 1);
+        pdl_json_kstr(w, "strategy", f->strategy);
         cli_job_json(w, s->j);
+        if (i == 0 && e->details)
+            cli_details_json(w, s->j);
         pdl_json_end(w);
     }
     pdl_arena_destroy(scratch);
 }
 
-/* What was asked. */
-static void json_question(const struct search *s, struct pdl_json *w)
+static bool dominated(const struct pdl_search_result *r, int64_t i)
 {
-    struct pdl_buf line;
+    const struct pdl_projection *x = &r->list[i].x;
 
-    pdl_buf_init(&line);
-    cli_command_line(&cli_plan, s->args, &line.sink);
-    pdl_json_kstr(w, "command", line.text);
-    pdl_buf_free(&line);
-    pdl_json_kstr(w, "model", s->j->model->name);
-    pdl_json_kstr(w, "system", s->j->sys.name);
-    pdl_json_kint(w, "pes", s->o->q.pes);
-    pdl_json_kint(w, "batch", s->o->q.batch);
-    pdl_json_kstr(w, "parameters",
-                  s->j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
+    for (int64_t k = 0; k < r->evaluated; k++) {
+        const struct pdl_projection *y = &r->list[k].x;
+
+        if (k != i && y->step_s <= x->step_s &&
+            y->peak_bytes <= x->peak_bytes &&
+            (y->step_s < x->step_s || y->peak_bytes < x->peak_bytes || k < i))
+            return true;
+    }
+    return false;
 }
 
-static void print_json(struct search *s, int show, bool space, double seconds,
+/* Plans that no other beats in both time and memory, fastest first. */
+static void json_front(const struct search *s, struct pdl_json *w)
+{
+    pdl_json_key(w, "front");
+    pdl_json_array(w);
+    for (int64_t i = 0; i < s->r.evaluated; i++) {
+        const struct pdl_found *f = &s->r.list[i];
+
+        if (!f->priced || dominated(&s->r, i))
+            continue;
+        pdl_json_row(w);
+        pdl_json_kstr(w, "strategy", f->strategy);
+        pdl_json_knum(w, "step_s", f->x.step_s);
+        pdl_json_kint(w, "peak_bytes", f->x.peak_bytes);
+        pdl_json_kbool(w, "feasible", f->x.feasible);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
+static void json_excluded(const struct search *s, struct pdl_json *w)
+{
+    pdl_json_key(w, "excluded");
+    pdl_json_array(w);
+    for (int i = 0; i < s->r.n; i++)
+        if (s->r.list[i].excluded) {
+            pdl_json_row(w);
+            pdl_json_kstr(w, "strategy", s->r.list[i].strategy);
+            pdl_json_kstr(w, "reason", s->r.list[i].excluded);
+            pdl_json_end(w);
+        }
+    pdl_json_end(w);
+}
+
+static void print_json(struct search *s, const struct extent *e,
                        struct pdl_sink *out)
 {
     struct pdl_json w;
 
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "plan");
-    json_question(s, &w);
+    cli_question_json(&w, &cli_plan, s->args, s->j);
+    pdl_json_kint(&w, "pes", s->o->q.pes);
+    pdl_json_kint(&w, "batch", s->o->q.batch);
     pdl_json_kint(&w, "evaluated", s->r.evaluated);
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
-    pdl_json_knum(&w, "search_s", seconds);
+    pdl_json_knum(&w, "search_s", e->seconds);
     if (s->o->per_layer)
         cli_layers_json(&w, &s->layers);
     pdl_json_key(&w, "plans");
     pdl_json_array(&w);
-    for (int i = 0; i < show; i++)
-        json_plan(s, &w, i);
+    for (int i = 0; i < e->show; i++)
+        json_plan(s, &w, i, e);
     pdl_json_end(&w);
-    if (space) {
-        pdl_json_key(&w, "excluded");
-        pdl_json_array(&w);
-        for (int i = 0; i < s->r.n; i++)
-            if (s->r.list[i].excluded) {
-                pdl_json_row(&w);
-                pdl_json_kstr(&w, "strategy", s->r.list[i].strategy);
-                pdl_json_kstr(&w, "reason", s->r.list[i].excluded);
-                pdl_json_end(&w);
-            }
-        pdl_json_end(&w);
+    if (e->details && s->r.evaluated > 0) {
+        json_front(s, &w);
+        cli_scaling_json(&w, &s->o->q, s->j, s->r.list[0].strategy);
     }
+    if (e->space)
+        json_excluded(s, &w);
     pdl_json_end(&w);
 }
 
@@ -280,7 +330,7 @@ static void print_first(struct search *s)
     pdl_arena_destroy(scratch);
 }
 
-enum { MAX_TABLE = 10, MAX_PAGE = 60 };
+enum { MAX_TABLE = 10, MAX_PAGE = 40 };
 
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
@@ -293,12 +343,16 @@ static int shown(const struct search *s, int64_t usual)
 /* The page has the best that were priced (or --top), and what was not. */
 static int report(struct search *s, double seconds)
 {
-    int show = shown(s, MAX_PAGE);
+    struct extent e = {.show = shown(s, MAX_PAGE),
+                       .space = true,
+                       .details = true,
+                       .brief = true,
+                       .seconds = seconds};
     struct pdl_buf json;
     int rc;
 
     pdl_buf_init(&json);
-    print_json(s, show, true, seconds, &json.sink);
+    print_json(s, &e, &json.sink);
     rc = cli_report(&json, s->o->report);
     pdl_buf_free(&json);
     return rc;
@@ -358,7 +412,12 @@ static int plan(const struct pdl_args *args)
     } else {
         show = shown(&s, MAX_TABLE);
         if (args->json)
-            print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
+            print_json(&s,
+                       &(struct extent){.show = show,
+                                        .space = o.space,
+                                        .details = o.details,
+                                        .seconds = pdl_clock_s() - start},
+                       cli_out());
         else if (o.per_layer)
             cli_layers_text(s.arena, &s.layers, s.j, &o.q);
         else

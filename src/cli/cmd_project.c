@@ -9,8 +9,8 @@
 
 struct options {
     struct cli_question q;
-    bool layers;
-    const char *emit, *trace, *export, *output, *from;
+    bool layers, details;
+    const char *emit, *trace, *export, *output, *from, *report;
     double measured_s;
 };
 
@@ -44,6 +44,10 @@ static const struct pdl_opt opts[] = {
      "what a step takes today, to compare"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows (stages, schedule, links)"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
 };
 // clang-format on
 #undef AT
@@ -97,19 +101,24 @@ static void measured_text(const struct cli_job *j, double measured_s)
 struct answer {
     const struct cli_job *j;
     const struct options *o;
+    const struct pdl_args *args;
+    const struct cli_question *q; /* with what a launch file said */
     struct pdl_launch from;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
 };
 
-static void print_json(const struct answer *x)
+static void print_json(const struct answer *x, bool details,
+                       struct pdl_sink *out)
 {
     const struct cli_job *j = x->j;
     const struct options *o = x->o;
     struct pdl_json w;
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "project");
+    cli_question_json(&w, &cli_project, x->args, j);
+    pdl_json_kstr(&w, "strategy", x->q->strategy);
     if (o->from)
         cli_from_json(&w, o->from, &x->from);
     cli_job_json(&w, j);
@@ -119,7 +128,21 @@ static void print_json(const struct answer *x)
         measured_json(&w, j, o->measured_s);
     if (o->layers)
         json_layers(&w, j);
+    if (details)
+        cli_details_json(&w, j);
     pdl_json_end(&w);
+}
+
+static int report(const struct answer *x)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(x, true, &json.sink);
+    rc = cli_report(&json, x->o->report);
+    pdl_buf_free(&json);
+    return rc;
 }
 
 /* ---- text --------------------------------------------------------------- */
@@ -154,7 +177,7 @@ static int project(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     struct cli_question q = o->q;
-    struct answer x = {.o = o};
+    struct answer x = {.o = o, .args = args, .q = &q};
     struct pdl_err err = {"", ""};
     pdl_arena *a;
     struct cli_job *j;
@@ -193,7 +216,7 @@ static int project(const struct pdl_args *args)
         if (!j->x.feasible)
             x.nremedies = cli_remedies(a, &q, j, x.remedy);
         if (args->json)
-            print_json(&x);
+            print_json(&x, o->details, cli_out());
         else
             print_text(&x);
         rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
@@ -202,6 +225,8 @@ static int project(const struct pdl_args *args)
         if (rc == EXIT_OK && o->export)
             rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
                                                         &cli_project, args});
+        if (rc == EXIT_OK && o->report)
+            rc = report(&x);
         if (rc == EXIT_OK && !j->x.feasible)
             rc = EXIT_NO;
     }

@@ -80,6 +80,19 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               struct pdl_err *err);
 /* The fields of a projection, into the open object. */
 void cli_job_json(struct pdl_json *w, const struct cli_job *j);
+/* Those of them that need no plan: nothing is priced again. */
+void cli_brief_json(struct pdl_json *w, const struct pdl_projection *x,
+                    const struct pdl_system *sys);
+void cli_interval_json(struct pdl_json *w, const struct cli_job *j);
+/* What --details adds: memory of each stage, the schedule, bytes of links. */
+void cli_details_json(struct pdl_json *w, const struct cli_job *j);
+void cli_schedule_json(struct pdl_json *w, const struct cli_job *j);
+/* The strategy on fewer and more PEs, the same work for each data rank. */
+void cli_scaling_json(struct pdl_json *w, const struct cli_question *q,
+                      const struct cli_job *j, const char *strategy);
+/* What was asked: command, model, system, parameters. */
+void cli_question_json(struct pdl_json *w, const struct pdl_cmd *cmd,
+                       const struct pdl_args *args, const struct cli_job *j);
 /* The same for people: time of a step, memory of a PE, notes. */
 void cli_job_text(const struct cli_job *j);
 /* Which groups share which adapters, and what it costs them. */

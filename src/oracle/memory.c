@@ -376,33 +376,46 @@ static void fill_device(const struct oracle *o, struct pdl_projection *out)
     out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
 }
 
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+static void of_stage(const struct oracle *o, int stage, const bool *inside,
+                     int64_t *size, struct pdl_projection *out)
+{
+    struct oracle_ranks r;
+
+    oracle_find_ranks(o, stage, &r);
+    for (int i = 0; i < r.n; i++) {
+        if (r.like[i] != i)
+            continue;
+        if (o->p->strategy->memory_paper) {
+            oracle_memory_paper(o, stage, r.rank[i], size, out);
+        } else if (stage < o->p->lanes) {
+            sizes(o, stage, r.rank[i], inside, size);
+            by_lifetimes(o, stage, r.rank[i], size, out);
+        }
+    }
+}
+
+bool oracle_memory_lane(const struct oracle *o, int lane,
+                        struct pdl_projection *out)
 {
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
     int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
     const bool *inside = find_inside(o);
-    struct oracle_ranks r;
 
     if (!size || !inside)
         return false;
-    for (int s = 0; s < o->p->nstages; s++) {
-        oracle_find_ranks(o, s, &r);
-        for (int i = 0; i < r.n; i++) {
-            if (r.like[i] != i)
-                continue;
-            if (o->p->strategy->memory_paper) {
-                oracle_memory_paper(o, s, r.rank[i], size, out);
-            } else if (s < o->p->lanes) {
-                sizes(o, s, r.rank[i], inside, size);
-                by_lifetimes(o, s, r.rank[i], size, out);
-            }
-        }
-    }
+    for (int s = 0; s < o->p->nstages; s++)
+        if (lane < 0 || s % o->p->lanes == lane)
+            of_stage(o, s, inside, size, out);
     fill_device(o, out);
     out->capacity_bytes =
         (int64_t)((double)o->sys->pe.memory_bytes *
                   (o->sys->pe.memory_usable > 0 ? o->sys->pe.memory_usable
                                                 : 1));
     return true;
+}
+
+bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+{
+    return oracle_memory_lane(o, -1, out);
 }
