@@ -8,7 +8,7 @@ CTEST := ctest -j2 --output-on-failure --no-tests=error --test-dir
 PREFIX ?= /usr/local
 
 .PHONY: all demo check check-long check-peers bench asan fuzz format paper \
-	golden-update install clean deps-build deps-check deps-peers
+	golden-update install clean configure deps-build deps-check deps-peers
 
 all: deps-build $(BUILD)/build.ninja
 	@$(NINJA) -C $(BUILD) paradl paradl_shared generated
@@ -16,7 +16,8 @@ all: deps-build $(BUILD)/build.ninja
 deps-build deps-check deps-peers:
 	@tools/deps.sh $(@:deps-%=%)
 
-$(BUILD)/build.ninja:
+# Tests exist once deps-check has installed what they need: look again.
+$(BUILD)/build.ninja configure:
 	@$(CMAKE) -B $(BUILD) -DCMAKE_C_COMPILER=gcc >/dev/null
 
 demo: all
@@ -24,7 +25,7 @@ demo: all
 
 # gcc with everything, clang with -Werror, AddressSanitizer and UBSan over the
 # unit tests; the last line is ctest's.
-check: deps-check $(BUILD)/build.ninja
+check: deps-check configure
 	@$(NINJA) -C $(BUILD)
 	@$(CMAKE) -B $(BUILD)/clang -DCMAKE_C_COMPILER=clang >/dev/null
 	@$(NINJA) -C $(BUILD)/clang
@@ -42,11 +43,12 @@ asan: deps-check
 
 check-long: check
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L unit
+	@PDL_LONG=1 tools/check-tidy.sh $(BUILD)
 
 check-peers: deps-peers all
 	@tests/peers/run.sh $(BUILD)/paradl
 
-paper: deps-check $(BUILD)/build.ninja
+paper: deps-check configure
 	@$(NINJA) -C $(BUILD)
 	@$(CTEST) $(BUILD) -R '^paper/'
 

@@ -2,16 +2,23 @@
 # check-tidy.sh BUILD: clang-tidy with the checks of .clang-tidy over the
 # library and the program. A file that was clean and has not changed since,
 # nor any header, nor the checks, is not looked at again.
+# The analyser follows a function for 30,000 states, which takes a fifth of the
+# time of its default, 225,000; PDL_LONG=1 gives it those.
 cd "$(dirname "$0")/.." || exit 5
 build=$1
 mkdir -p "$build/tidy"
+nodes=30000
+[ -n "$PDL_LONG" ] && nodes=225000
+export nodes
 common=$(cat .clang-tidy tools/check-tidy.sh include/paradl/*.h src/*/*.h | sha256sum)
 tidy_one() { # build, common, file
     local log=$1/tidy/${3//\//_}.log ok=$1/tidy/${3//\//_}.ok sum
-    sum="$2 $(sha256sum "$3")"
+    sum="$2 $nodes $(sha256sum "$3")"
     [ "$(cat "$ok" 2>/dev/null)" = "$sum" ] && return 0
     rm -f "$ok"
-    if clang-tidy --quiet -p "$1" "$3" >"$log" 2>"$log.err" &&
+    if clang-tidy --quiet -p "$1" --extra-arg=-Xclang \
+        --extra-arg=-analyzer-config --extra-arg=-Xclang \
+        --extra-arg="max-nodes=$nodes" "$3" >"$log" 2>"$log.err" &&
         ! grep -qE 'warning:|error:' "$log"; then
         echo "$sum" >"$ok"
         return 0

@@ -277,7 +277,10 @@ struct pdl_sim_config {
     enum pdl_share share;
     enum pdl_wire wire;
     enum pdl_energy energy;
-    double weight_s;     /* rtt: latency counts as latency + sum of this / B */
+    double weight_s; /* rtt: latency counts as latency + sum of this / B */
+    /* rtt: events less than this after an instant happen in it, SimGrid's
+     * surf/precision; 0: its default, 1e-9; below 0: none, times are exact */
+    double precision_s;
     bool zero_bytes;     /* latencies only: a lower bound */
     bool links;          /* fill result.links */
     bool bounds;         /* fill the lower bounds: may simulate again */

@@ -332,6 +332,24 @@ int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank);
  * read_bytes is this rank's input, write_bytes its result. */
 void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
                       struct pdl_work *out);
+/* What the time of a local operation depends on: its operator and pass, FLOPs
+ * and bytes, of contractions also what must be equal for two of them to be
+ * alike (kernel, stride, groups) and extents (samples, channels, filters,
+ * pixels). False: it is not local. */
+enum {
+    PDL_KEY_FLOPS,
+    PDL_KEY_BYTES,
+    PDL_KEY_CLASS,                       /* three numbers */
+    PDL_KEY_EXTENTS = PDL_KEY_CLASS + 3, /* up to four */
+    PDL_KEY_DIMS = PDL_KEY_EXTENTS + 4
+};
+struct pdl_plan_key {
+    const char *op, *pass;
+    int64_t dims[PDL_KEY_DIMS];
+    int ndims;
+};
+bool pdl_plan_op_key(const struct pdl_plan *p, int op, int64_t rank,
+                     struct pdl_plan_key *out);
 /* Bytes of tensor `to` that `rank` gets from `peer`, which holds `from`: the
  * intersection of their boxes, without what the rank has itself. */
 int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,

@@ -10,8 +10,9 @@
 struct options {
     struct cli_question q;
     bool layers, details;
-    const char *emit, *trace, *export, *output, *from, *report;
+    const char *emit, *trace, *export, *output, *from, *kineto, *report;
     double measured_s;
+    struct cli_whole_options run;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -42,6 +43,22 @@ static const struct pdl_opt opts[] = {
      "MODEL is another program's launch file: take the job from it"},
     {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
      "what a step takes today, to compare"},
+    {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE", NULL,
+     "a trace of PyTorch's profiler (.json, .json.gz), to compare by phase"},
+    {"samples", 0, PDL_OPT_NUM, AT(run.samples), "N", NULL,
+     "of a whole run, to project its time"},
+    {"tokens", 0, PDL_OPT_NUM, AT(run.tokens), "N", NULL,
+     "the same, for a transformer: 300G"},
+    {"ramp-up", 0, PDL_OPT_TEXT, AT(run.ramp_up), "START,INCREMENT,SAMPLES", NULL,
+     "of that run's batch, as Megatron's --rampup-batch-size"},
+    {"straggler", 0, PDL_OPT_NUM, AT(run.straggler), "X", NULL,
+     "slow nodes make its steps so many times longer (1)"},
+    {"mtbf", 0, PDL_OPT_TIME, AT(run.mtbf_s), "TIME", NULL,
+     "mean time between failures of one PE, e.g. 2000d (none fails)"},
+    {"checkpoint-time", 0, PDL_OPT_TIME, AT(run.checkpoint_s), "TIME", NULL,
+     "training stands still to save it; how often follows (Daly)"},
+    {"restart-time", 0, PDL_OPT_TIME, AT(run.restart_s), "TIME", NULL,
+     "from a failure to going on (0)"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
     {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
@@ -106,6 +123,9 @@ struct answer {
     struct pdl_launch from;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
+    struct pdl_kineto trace; /* with --kineto */
+    bool whole;              /* run was asked for */
+    struct cli_whole run;
 };
 
 static void print_json(const struct answer *x, bool details,
@@ -126,6 +146,10 @@ static void print_json(const struct answer *x, bool details,
         cli_remedies_json(&w, x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_json(&w, j, o->measured_s);
+    if (x->whole)
+        cli_whole_json(&w, &x->run);
+    if (o->kineto)
+        cli_kineto_json(&w, &x->trace, &j->x);
     if (o->layers)
         json_layers(&w, j);
     if (details)
@@ -160,6 +184,10 @@ static void print_text(const struct answer *x)
     cli_remedies_text(x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);
+    if (x->whole)
+        cli_whole_text(&x->run, j);
+    if (o->kineto)
+        cli_kineto_text(&x->trace, &j->x);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
         struct pdl_price p;
 
@@ -205,10 +233,15 @@ static int project(const struct pdl_args *args)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = o->from ? cli_from(a, o->from, args, &q, &x.from, &err) : PDL_OK;
+    if (st == PDL_OK && o->kineto)
+        st = pdl_kineto_read(o->kineto, &x.trace, &err);
     if (st == PDL_OK)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)
         st = cli_job_price(a, &q, q.strategy, j, &err);
+    x.whole = o->run.samples > 0 || o->run.tokens > 0;
+    if (st == PDL_OK && x.whole)
+        st = cli_whole_time(&q, j, &o->run, &x.run, &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {

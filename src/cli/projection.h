@@ -137,4 +137,27 @@ void cli_from_text(const struct pdl_launch *l);
 const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
                         size_t size);
 
+/* Beside a trace of PyTorch's profiler. */
+void cli_kineto_text(const struct pdl_kineto *k,
+                     const struct pdl_projection *x);
+void cli_kineto_json(struct pdl_json *w, const struct pdl_kineto *k,
+                     const struct pdl_projection *x);
+
+/* A whole run: what is asked, what it comes to. */
+struct cli_whole_options {
+    double samples, tokens, mtbf_s, checkpoint_s, restart_s, straggler;
+    const char *ramp_up;
+};
+struct cli_whole {
+    double samples, ramped; /* all; those of smaller batches */
+    double ramp_s;
+    struct pdl_goodput x;
+};
+enum pdl_status cli_whole_time(const struct cli_question *q,
+                             const struct cli_job *j,
+                             const struct cli_whole_options *o,
+                             struct cli_whole *out, struct pdl_err *err);
+void cli_whole_text(const struct cli_whole *r, const struct cli_job *j);
+void cli_whole_json(struct pdl_json *w, const struct cli_whole *r);
+
 #endif

@@ -21,12 +21,26 @@ static struct pdl_term *data_term(struct pdl_strategy *s)
     return NULL;
 }
 
-static bool accumulate(struct pdl_strategy *s, int64_t *batch, int64_t n)
+static bool has_pipe(const struct pdl_strategy *s)
 {
-    (void)batch;
-    if (s->micro_batches > 0 || s->accumulate > 0)
+    for (int i = 0; i < s->clause[0].nterms; i++)
+        if (s->clause[0].term[i].axis == PDL_AXIS_PIPE)
+            return true;
+    return false;
+}
+
+/* n micro-batches, or one for each sample where n does not divide them. */
+static bool micro_batches(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    struct pdl_term *t = data_term(s);
+    int64_t samples = *batch / (t ? t->size[0] : 1);
+    int64_t *count = has_pipe(s) ? &s->micro_batches : &s->accumulate;
+    int64_t before = *count > 0 ? *count : 1;
+
+    if (before * (n / 2) >= samples)
         return false;
-    s->accumulate = n;
+    n *= before;
+    *count = samples % n == 0 ? n : samples;
     return true;
 }
 
@@ -68,12 +82,30 @@ static bool less_batch(struct pdl_strategy *s, int64_t *batch, int64_t n)
     return true;
 }
 
+/* Together, as small as micro-batches go; for when nothing alone is enough. */
+static bool smallest(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    int64_t most = 2;
+
+    while (most < *batch / 2)
+        most *= 2;
+    while (most >= 2 && !micro_batches(s, batch, most))
+        most /= 2;
+    return shard(s, batch, n) && (most >= 2 || n > 2);
+}
+
+static bool everything(struct pdl_strategy *s, int64_t *batch, int64_t n)
+{
+    return smallest(s, batch, n) && recompute(s, batch, 4);
+}
+
 static const struct change changes[] = {
-    {"micro-batches", accumulate},   {"sharded states", shard},
-    {"recomputation", recompute},    {"more PEs", more_pes},
-    {"a smaller batch", less_batch},
+    {"micro-batches", micro_batches}, {"sharded states", shard},
+    {"recomputation", recompute},     {"more PEs", more_pes},
+    {"a smaller batch", less_batch},  {"micro, sharded", smallest},
+    {"and recomputed", everything},
 };
-enum { NCHANGES = sizeof changes / sizeof changes[0] };
+enum { NCHANGES = sizeof changes / sizeof changes[0], NALONE = 5 };
 
 /* Prices the changed question in an arena of its own; what is kept goes to
  * `keep`. False and *refused: no use to go on. */
@@ -114,7 +146,7 @@ int cli_remedies(pdl_arena *a, const struct cli_question *q,
 {
     int found = 0;
 
-    for (int i = 0; i < NCHANGES; i++) {
+    for (int i = 0; i < NCHANGES && (i < NALONE || found == 0); i++) {
         bool refused = false, fits = false;
 
         for (int64_t n = 2; !refused && !fits && n <= j->x.batch; n *= 2)

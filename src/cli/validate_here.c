@@ -48,6 +48,10 @@ static enum pdl_status train(struct here *h, const char *path,
         .optimizer = h->o->optimizer,
         .dim = h->o->dim,
         .timings = path,
+        .threads = h->j->sys.pe.arch && h->j->sys.pe.units > 0 &&
+                           strcmp(h->j->sys.pe.arch, "cpu") == 0
+                       ? h->j->sys.pe.units
+                       : 0,
         .virtual_ranks = h->j->plan->mesh->pes == 1,
     };
     struct pdl_args args = {

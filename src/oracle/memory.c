@@ -122,7 +122,7 @@ static bool recomputes_attention(const struct oracle *o)
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
                         bool back, struct tally *t)
 {
-    int64_t n = scores(o, op, t->rank);
+    int64_t n = o->opt->unfused ? scores(o, op, t->rank) : 0;
 
     t->extra = logits(o, op, t->size);
     if (op->pass == PDL_FORWARD && !back && recomputes_attention(o))
@@ -139,7 +139,7 @@ static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
                       struct tally *t)
 {
     t->extra = 0;
-    if (op->pass == PDL_BACKWARD_DATA)
+    if (op->pass == PDL_BACKWARD_DATA && o->opt->unfused)
         t->live[PDL_PLAN_ACTIVATION] -= scores(o, op, t->rank);
 }
 
@@ -376,21 +376,37 @@ static void fill_device(const struct oracle *o, struct pdl_projection *out)
     out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
 }
 
-static void of_stage(const struct oracle *o, int stage, const bool *inside,
-                     int64_t *size, struct pdl_projection *out)
+/* Is no tensor larger than on a rank before? Then it needs no more. */
+static bool fits_into(const int64_t *size, const int64_t *before, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (size[i] > before[i])
+            return false;
+    return true;
+}
+
+/* The last parts of a split are the largest: they come first. */
+static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
+                       int64_t *size, int64_t *before,
+                       struct pdl_projection *out)
 {
     struct oracle_ranks r;
+    bool any = false;
 
     oracle_find_ranks(o, stage, &r);
-    for (int i = 0; i < r.n; i++) {
+    for (int i = r.n - 1; i >= 0; i--) {
         if (r.like[i] != i)
             continue;
         if (o->p->strategy->memory_paper) {
             oracle_memory_paper(o, stage, r.rank[i], size, out);
-        } else if (stage < o->p->lanes) {
-            sizes(o, stage, r.rank[i], inside, size);
-            by_lifetimes(o, stage, r.rank[i], size, out);
+            continue;
         }
+        sizes(o, stage, r.rank[i], inside, size);
+        if (any && fits_into(size, before, o->p->ntensors))
+            continue;
+        by_lifetimes(o, stage, r.rank[i], size, out);
+        memcpy(before, size, (size_t)o->p->ntensors * sizeof *size);
+        any = true;
     }
 }
 
@@ -400,13 +416,15 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
     int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
+    int64_t *before = PDL_NEW(o->arena, int64_t, most + 1);
     const bool *inside = find_inside(o);
 
-    if (!size || !inside)
+    if (!size || !before || !inside)
         return false;
     for (int s = 0; s < o->p->nstages; s++)
-        if (lane < 0 || s % o->p->lanes == lane)
-            of_stage(o, s, inside, size, out);
+        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
+            (lane < 0 || s % o->p->lanes == lane))
+            walk_ranks(o, s, inside, size, before, out);
     fill_device(o, out);
     out->capacity_bytes =
         (int64_t)((double)o->sys->pe.memory_bytes *

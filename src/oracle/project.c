@@ -3,7 +3,12 @@
  * A plan's step on a system: every operation priced on representative ranks
  * (the slowest counts: collectives wait for it), run on two streams so that
  * gradient exchange hides behind backward where overlap is on, and pipelines
- * by an event simulation of their schedule (pipeline.c). */
+ * by an event simulation of their schedule (pipeline.c).
+ *
+ * What hides an exchange is slower while it runs: the kernels of a collective
+ * hold a part of the PE (pe.interference), and a layer's collective that leaves
+ * the node has half of the adapters. Limits: the exchange itself is slowed by
+ * other collectives only, and the weight update by nothing. */
 #include "oracle_priv.h"
 
 #include <math.h>
@@ -22,15 +27,47 @@ struct stage_time {
                                  collectives, which are one call */
 };
 
+/* The same place in the group and in the node? What an alltoall leaves where
+ * it is, and what of the rest stays in the node, depends on it even where all
+ * parts are equal. */
+static bool same_place(const struct oracle *o, uint32_t group, int64_t a,
+                       int64_t b)
+{
+    if (a % o->sys->node.pes != b % o->sys->node.pes)
+        return false;
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if ((group >> f & 1) && pdl_mesh_coord(o->p->mesh, a, f) !=
+                                    pdl_mesh_coord(o->p->mesh, b, f))
+            return false;
+    return true;
+}
+
 /* Ranks that do what an earlier one does add nothing; a collective must also
  * cross the same wires. */
 static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
                    int i, bool comm, bool gradient)
 {
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t rank = r->rank[i], twin = r->rank[r->twin[i]];
+
     if (!comm)
         return r->like[i] == i;
     return r->twin[i] == i ||
-           !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
+           (x->kind == PDL_PLAN_OP_ALLTOALL &&
+            !same_place(o, x->group, rank, twin)) ||
+           !oracle_same_wire(o, op, rank, twin, gradient);
+}
+
+static void price_on(const struct oracle *o, int op, int64_t rank, bool comm,
+                     bool gradient, struct oracle_price *p)
+{
+    struct oracle_price how = {.level = 0};
+    double t = comm ? oracle_comm(o, op, rank, gradient, &how)
+                    : oracle_compute(o, op, rank);
+
+    p->seconds = t > p->seconds ? t : p->seconds;
+    p->flows = how.flows > p->flows ? how.flows : p->flows;
+    p->level = how.level > p->level ? how.level : p->level;
 }
 
 static const struct oracle_price *slowest(const struct oracle *o, int op,
@@ -38,21 +75,18 @@ static const struct oracle_price *slowest(const struct oracle *o, int op,
                                           bool comm, bool gradient,
                                           struct pdl_projection *out)
 {
+    int64_t more[ORACLE_MORE];
     struct oracle_price *p;
 
-    if (!oracle_recall(o, op, r->stage, gradient, &p))
-        for (int i = 0; i < r->n; i++) {
-            double flows = 0, t;
-            int level = 0;
+    if (!oracle_recall(o, op, r->stage, gradient, &p)) {
+        int n = oracle_more_ranks(o, op, r->rank, r->n, more);
 
-            if (!is_new(o, op, r, i, comm, gradient))
-                continue;
-            t = comm ? oracle_comm(o, op, r->rank[i], gradient, &level, &flows)
-                     : oracle_compute(o, op, r->rank[i]);
-            p->seconds = t > p->seconds ? t : p->seconds;
-            p->flows = flows > p->flows ? flows : p->flows;
-            p->level = level > p->level ? level : p->level;
-        }
+        for (int i = 0; i < r->n; i++)
+            if (is_new(o, op, r, i, comm, gradient))
+                price_on(o, op, r->rank[i], comm, gradient, p);
+        for (int i = 0; i < n; i++)
+            price_on(o, op, more[i], comm, gradient, p);
+    }
     if (p->flows > out->contention)
         out->contention = p->flows;
     return p;
@@ -74,9 +108,15 @@ enum phase { FORWARD, BACKWARD, UPDATE };
  * overlap, when backward is over) and the exchange before it is done. */
 struct streams {
     double compute, network;
-    double prefetch; /* compute was here when weights were last gathered */
-    double *ready;   /* of each tensor */
+    double network_from; /* start of what the network did last */
+    int network_level;   /* that it crossed */
+    bool exchange;       /* it was gradients, once a step */
+    double prefetch;     /* compute was here when weights were last gathered */
+    double *ready;       /* of each tensor; infinite until it is made */
     bool overlap;
+    double held;   /* part of a PE that a hidden collective holds */
+    double slowed; /* backward by the exchange of gradients */
+    int item, op;  /* of the update: exchanges before it have started */
 };
 
 static bool is_comm(enum pdl_plan_op_kind kind)
@@ -98,24 +138,62 @@ static double inputs_ready(const struct oracle *o, int op,
     return t;
 }
 
-static void run_on_streams(const struct oracle *o, int op, enum phase phase,
-                           double seconds, struct streams *c)
+/* What an operation on the computing stream takes beside the network's: a
+ * kernel has the rest of the PE, a collective that leaves the node half of the
+ * adapters, as has the exchange. */
+static double beside(double start, double seconds, bool comm, int level,
+                     bool shares, struct streams *c)
+{
+    double from = start > c->network_from ? start : c->network_from;
+    double left = c->network - from, work = seconds - (from - start);
+    double longer = 0;
+
+    if (left <= 0 || work <= 0)
+        return seconds;
+    if (!comm) {
+        longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
+                                             : left * c->held;
+    } else if (level > 0 && c->network_level > 0 && shares) {
+        longer = work < left ? work : left;
+        c->network += longer;
+    }
+    if (c->exchange)
+        c->slowed += longer;
+    return seconds + longer;
+}
+
+static bool is_exchange(const struct oracle *o, int op, enum phase phase)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-    bool traffic = phase != UPDATE && oracle_is_weight_traffic(o, op);
-    bool exchange = traffic || (phase == UPDATE &&
-                                (is_comm(kind) || kind == PDL_PLAN_OP_RECV));
+
+    return phase == UPDATE ? is_comm(kind) || kind == PDL_PLAN_OP_RECV
+                           : oracle_is_weight_traffic(o, op);
+}
+
+static void run_on_streams(const struct oracle *o, int op, enum phase phase,
+                           const struct oracle_price *price, struct streams *c)
+{
+    enum pdl_plan_op_kind kind = o->p->ops[op].kind;
+    bool exchange = is_exchange(o, op, phase);
     double *stream = exchange ? &c->network : &c->compute;
-    double start = inputs_ready(o, op, c);
+    double start = inputs_ready(o, op, c), seconds = price->seconds;
 
     if (exchange && !c->overlap && c->compute > start)
         start = c->compute;
-    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
-        start = c->prefetch > start ? c->prefetch : start;
+    if (exchange && phase != UPDATE && kind == PDL_PLAN_OP_ALLGATHER) {
+        start = c->prefetch > start ? c->prefetch : start; /* one block ahead */
         c->prefetch = c->compute;
     }
     if (*stream > start)
         start = *stream;
+    if (exchange && seconds > 0) {
+        c->network_from = start > c->network ? start : c->network_from;
+        c->network_level = price->level;
+        c->exchange = phase == UPDATE;
+    } else if (!exchange && phase != UPDATE && c->held > 0) {
+        seconds = beside(start, seconds, is_comm(kind), price->level,
+                         !oracle_without(o, ORACLE_SHARING), c);
+    }
     *stream = start + seconds;
     if (o->record) {
         o->record->start[op] = start;
@@ -123,6 +201,40 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
     }
     for (int k = 0; k < o->p->ops[op].nout; k++)
         c->ready[o->p->ops[op].out[k]] = *stream;
+}
+
+/* Exchanges start in the order of the plan, as soon as their gradients are
+ * there: those that are by now. */
+static void start_exchanges(const struct oracle *o,
+                            const struct oracle_ranks *r, struct streams *c,
+                            struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[r->stage];
+
+    while (c->item < s->nupdate) {
+        const struct pdl_plan_item *x = &o->p->items[s->first_update + c->item];
+        int op = x->first_op + c->op;
+
+        if (c->op < x->nops && is_exchange(o, op, UPDATE)) {
+            if (inputs_ready(o, op, c) > c->compute)
+                return;
+            run_on_streams(
+                o, op, UPDATE,
+                slowest(o, op, r, is_comm(o->p->ops[op].kind), true, out), c);
+        }
+        if (++c->op >= x->nops) {
+            c->item++;
+            c->op = 0;
+        }
+    }
+}
+
+static bool has_started(const struct oracle *o, const struct streams *c,
+                        int stage, int item, int k)
+{
+    int i = item - o->p->stages[stage].first_update;
+
+    return i < c->item || (i == c->item && k < c->op);
 }
 
 static bool is_forward(const struct pdl_plan_op *op)
@@ -143,11 +255,11 @@ static void add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            const struct oracle_price *price =
-                slowest(o, op, r, comm, phase == UPDATE, out);
-            double s = price->seconds;
+            struct oracle_price price =
+                *slowest(o, op, r, comm, phase == UPDATE, out);
+            double s = price.seconds;
             double *busy;
-            int level = price->level;
+            int level = price.level;
 
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
@@ -155,7 +267,11 @@ static void add_items(const struct oracle *o, int first, int nitems,
                 *compute += copy;
                 c->compute += copy;
             }
-            run_on_streams(o, op, phase, s, c);
+            if (phase == BACKWARD && c->held > 0)
+                start_exchanges(o, r, c, out);
+            if (phase != UPDATE || !is_exchange(o, op, UPDATE) ||
+                !has_started(o, c, r->stage, i, k))
+                run_on_streams(o, op, phase, &price, c);
             t->calls += s > 0 && !comm;
             if (!comm) {
                 *compute += s;
@@ -207,24 +323,61 @@ static double host_wait(const struct oracle *o, double device, int64_t calls)
                : 0;
 }
 
+static double held_by_collectives(const struct oracle *o)
+{
+    return !overlaps(o) || o->opt->parameters == PDL_IDEAL ||
+                   oracle_without(o, ORACLE_INTERFERENCE)
+               ? 0
+               : o->sys->pe.interference;
+}
+
+/* What the stage makes itself is not ready; what an operation reads before any
+ * has written it (state: weights, running statistics) is. */
+static void forget(const struct oracle *o, const struct pdl_plan_stage *s,
+                   double *ready)
+{
+    const int first[] = {s->first_forward, s->first_backward, s->first_update};
+    const int n[] = {s->nforward, s->nbackward, s->nupdate};
+    static const double STATE = -1;
+
+    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
+    for (int p = 0; p < 3; p++)
+        for (int i = first[p]; i < first[p] + n[p]; i++)
+            for (int k = 0; k < o->p->items[i].nops; k++) {
+                const struct pdl_plan_op *x =
+                    &o->p->ops[o->p->items[i].first_op + k];
+
+                for (int t = 0; t < x->nin; t++)
+                    if (ready[x->in[t]] == 0)
+                        ready[x->in[t]] = STATE;
+                for (int t = 0; t < x->nout; t++)
+                    if (ready[x->out[t]] == 0)
+                        ready[x->out[t]] = INFINITY;
+            }
+    for (int t = 0; t < o->p->ntensors; t++)
+        if (ready[t] == STATE)
+            ready[t] = 0;
+}
+
 static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct streams c = {.ready = ready, .overlap = overlaps(o)};
+    struct streams c = {
+        .ready = ready, .overlap = overlaps(o), .held = held_by_collectives(o)};
     struct oracle_ranks r;
     double forward_end, backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
-    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
+    forget(o, s, ready);
     add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
     forward_end = c.compute;
     t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
     t->forward += host_wait(o, forward_end, t->calls);
     t->calls = 0;
     add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
-    backward_end = c.compute;
+    backward_end = c.compute - c.slowed; /* alone, as most micro-batches are */
     t->backward_comm +=
         waiting(backward_end - forward_end, t->backward + t->backward_comm);
     t->backward += host_wait(o, backward_end - forward_end, t->calls);
@@ -462,6 +615,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
+    o.quickest = a ? PDL_NEW(a, struct oracle_quickest, 1) : NULL;
     if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -542,20 +696,20 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     const struct pdl_plan_op *x = &plan->ops[op];
     int t = x->nin > 0 ? x->in[0] : x->out[0];
-    int64_t ranks[ORACLE_MAX_RANKS];
+    int64_t ranks[ORACLE_MAX_RANKS + ORACLE_MORE];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
     struct oracle_changed changed;
 
     oracle_settle(&o, &changed);
+    n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
-        int level;
-        double flows, s = oracle_comm(&o, op, ranks[i], in_update(plan, op),
-                                      &level, &flows);
+        struct oracle_price how;
+        double s = oracle_comm(&o, op, ranks[i], in_update(plan, op), &how);
 
-        if (level < 0)
+        if (how.level < 0)
             s = oracle_compute(&o, op, ranks[i]);
         if (s >= out->seconds)
-            *out = (struct pdl_price){s, level, flows};
+            *out = (struct pdl_price){s, how.level, how.flows, how.at};
     }
 }

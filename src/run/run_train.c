@@ -32,6 +32,8 @@ struct session {
     double start_s, last_s;
     bool line_shown;
     struct train_trace trace;
+    double loss_scale;
+    int64_t loss_scale_steps;
 };
 
 /* ---- what to train ----------------------------------------------------------- */
@@ -78,7 +80,7 @@ static enum pdl_status read_plan(struct session *s, struct pdl_err *err)
 }
 
 /* What the model takes, for samples that are made up. */
-static bool like_model(const struct pdl_plan *p, int64_t samples,
+static bool like_model(const struct pdl_plan *p, int64_t samples, bool numbers,
                        struct pdl_dataset *d)
 {
     const struct pdl_model *m = p->model;
@@ -101,10 +103,10 @@ static bool like_model(const struct pdl_plan *p, int64_t samples,
         y = &p->tensors[p->ops[i].in[0]];
         c = y->ndims >= 4 ? 1 : y->ndims - 1;
         d->classes = y->dim[c];
-        d->target.integer = true;
+        d->target.integer = !numbers;
         d->target.rank = 0;
         for (int k = 1; k < y->ndims; k++)
-            if (k != c && d->target.rank < PDL_DATA_RANK)
+            if ((k != c || numbers) && d->target.rank < PDL_DATA_RANK)
                 d->target.dim[d->target.rank++] = y->dim[k];
     }
     d->nsplits = 2;
@@ -119,12 +121,35 @@ static enum pdl_status open_data(struct session *s, struct pdl_err *err)
     struct pdl_io_options io = {.seed = (uint64_t)s->o.seed,
                                 .sequence = s->o.sequence};
 
-    like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024, &like);
+    like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024,
+               s->o.mean_squares, &like);
     if (strcmp(s->o.data, "synthetic") == 0)
         io.like = &like;
     if (io.sequence == 0)
         io.sequence = s->plan->model->tokens;
     return pdl_io_open(s->o.data, &io, &s->io, err);
+}
+
+/* A number, or "dynamic" (start and interval of Micikevicius et al., 2018). */
+static enum pdl_status read_scale(struct session *s, struct pdl_err *err)
+{
+    const char *text = s->o.loss_scale;
+    char *end;
+
+    if (!text)
+        return PDL_OK;
+    if (strcmp(text, "dynamic") == 0) {
+        s->loss_scale = 65536;
+        s->loss_scale_steps = 2000;
+        return PDL_OK;
+    }
+    s->loss_scale = pdl_strtod(text, &end);
+    if (end == text || *end || !(s->loss_scale > 0 && s->loss_scale < 1e30))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--loss-scale: '%.40s' is no positive number, nor "
+                        "'dynamic'",
+                        text);
+    return PDL_OK;
 }
 
 static enum pdl_status prepare(struct session *s, struct pdl_err *err)
@@ -138,7 +163,9 @@ static enum pdl_status prepare(struct session *s, struct pdl_err *err)
         pdl_fail(err, PDL_EINVAL, "train needs MODEL (or --plan) and --data");
         return PDL_EINVAL;
     }
-    st = s->o.plan ? read_plan(s, err) : lower(s, err);
+    st = read_scale(s, err);
+    if (st == PDL_OK)
+        st = s->o.plan ? read_plan(s, err) : lower(s, err);
     return st == PDL_OK ? open_data(s, err) : st;
 }
 
@@ -357,6 +384,9 @@ static void fill_job(struct session *s)
                 .clip = o->clip,
                 .label_smoothing = o->label_smoothing,
                 .mean_squares = o->mean_squares,
+                .comm_threads = o->comm_threads,
+                .loss_scale = s->loss_scale,
+                .loss_scale_steps = s->loss_scale_steps,
                 .seed = (uint64_t)o->seed},
         .io = s->io,
         .rates = {.schedule = o->schedule,
@@ -383,6 +413,7 @@ static void fill_job(struct session *s)
         .data = o->data,
         .weights_in = o->load,
         .weights_out = o->save,
+        .outputs = o->outputs,
         .timings = o->trace || o->timings,
         .traced = traced,
         .measured = measured,

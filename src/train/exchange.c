@@ -15,14 +15,6 @@ enum { MAX_GROUP = 4096 };
 /* Marks the communicator for what goes on behind backward. */
 static const uint32_t BEHIND = UINT32_C(1) << 31;
 
-static bool same_box(const struct pdl_box *a, const struct pdl_box *b)
-{
-    for (int d = 0; d < a->ndims; d++)
-        if (a->lo[d] != b->lo[d] || a->hi[d] != b->hi[d])
-            return false;
-    return true;
-}
-
 static bool is_sum(enum pdl_plan_op_kind k)
 {
     return k == PDL_PLAN_OP_ALLREDUCE || k == PDL_PLAN_OP_REDUCE_SCATTER;
@@ -91,10 +83,10 @@ struct members {
 /* The member that gives `to` the items of member g's box. */
 static int source(const struct members *m, int g, int to)
 {
-    if (same_box(&m->in[to], &m->in[g]))
+    if (train_same_box(&m->in[to], &m->in[g]))
         return to;
     for (int i = 0; i < g; i++)
-        if (same_box(&m->in[i], &m->in[g]))
+        if (train_same_box(&m->in[i], &m->in[g]))
             return -1; /* an earlier one has the same box */
     return g;
 }
@@ -261,11 +253,14 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     for (int f = 0; f < t->plan->mesh->nfactors; f++)
         if (t->plan->tensors[o->in[0]].place.at[f] == PDL_PARTIAL_MAX)
             x->reduce = PDL_COMM_MAX;
-    if (st == PDL_OK && x->overlaps && x->group && !t->fault) {
+    if (st == PDL_OK && x->overlaps && x->group && !t->fault &&
+        !(t->plan->strategy->compress_density > 0)) {
         x->started = PDL_NEW(t->arena, pdl_comm_request *, o->nout + 1);
         st = x->started
                  ? group_comm(t, o->group | BEHIND, ranks, m.n, &x->behind, err)
                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
+        if (st == PDL_OK && t->opt.comm_threads)
+            st = pdl_comm_move_behind(x->behind, err);
     }
     if (st != PDL_OK || o->kind == PDL_PLAN_OP_ALLREDUCE)
         return st;
@@ -281,25 +276,17 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
 
 /* ---- running ------------------------------------------------------------------ */
 
-/* The next of an allreduce's tensors, with those that lie right behind it in
- * memory: they go together. */
-struct run {
-    char *from, *to;
-    int64_t bytes;
-    enum pdl_dtype dtype;
-};
-
-static bool next_run(const pdl_trainer *t, int op, int micro, int *k,
-                     struct run *r)
+bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
+                    struct train_run *r)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
 
     if (*k >= o->nout)
         return false;
-    *r = (struct run){.from = train_data(t, o->in[*k], micro),
-                      .to = train_data(t, o->out[*k], micro),
-                      .bytes = train_array_bytes(&t->arrays[o->in[*k]]),
-                      .dtype = t->arrays[o->in[*k]].dtype};
+    *r = (struct train_run){.from = train_data(t, o->in[*k], micro),
+                            .to = train_data(t, o->out[*k], micro),
+                            .bytes = train_array_bytes(&t->arrays[o->in[*k]]),
+                            .dtype = t->arrays[o->in[*k]].dtype};
     for (++*k; *k < o->nout; ++*k) {
         int64_t next = (r->bytes + 63) / 64 * 64;
 
@@ -318,12 +305,13 @@ enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err)
 {
     struct train_op *x = &t->ops[op];
     enum pdl_status st = PDL_OK;
-    struct run r;
+    struct train_run r;
     int k = 0;
 
     if (!x->behind || x->nstarted > 0)
         return PDL_OK;
-    while (st == PDL_OK && next_run(t, op, TRAIN_UPDATE, &k, &r)) {
+    x->begun_s = t->opt.timed ? pdl_clock_s() : 0;
+    while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
         pdl_comm_request **req = &x->started[x->nstarted];
 
         if (r.bytes == 0)
@@ -333,10 +321,28 @@ enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err)
             train_comm_type(r.dtype), x->reduce, req, err);
         if (st == PDL_OK) {
             x->nstarted++;
+            x->under_way++;
             train_pend(t, *req);
         }
     }
     return st;
+}
+
+/* One message of a bucket has arrived: was it the last? */
+static void arrived(pdl_trainer *t, struct train_op *x)
+{
+    if (--x->under_way == 0 && t->opt.timed)
+        t->opt.timed(t->opt.timed_ctx, (int)(x - t->ops), PDL_TRAIN_BEHIND,
+                     x->begun_s, pdl_clock_s());
+}
+
+static struct train_op *bucket_of(pdl_trainer *t, const pdl_comm_request *r)
+{
+    for (int i = 0; i < t->plan->nops; i++)
+        for (int k = 0; k < t->ops[i].nstarted; k++)
+            if (t->ops[i].started[k] == r)
+                return &t->ops[i];
+    return NULL;
 }
 
 static enum pdl_status wait_bucket(pdl_trainer *t, struct train_op *x,
@@ -346,9 +352,11 @@ static enum pdl_status wait_bucket(pdl_trainer *t, struct train_op *x,
 
     for (int i = 0; i < x->nstarted; i++) {
         enum pdl_status one;
+        bool open = train_unpend(t, x->started[i]);
 
-        train_unpend(t, x->started[i]);
         one = pdl_comm_wait(x->started[i], st == PDL_OK ? err : NULL);
+        if (open)
+            arrived(t, x);
         st = st == PDL_OK ? one : st;
     }
     x->nstarted = 0;
@@ -370,12 +378,14 @@ static enum pdl_status allreduce(pdl_trainer *t, int op, int micro,
     struct train_op *x = &t->ops[op];
     bool skip = t->fault == TRAIN_FAULT_SKIP_SUM && t->fault_op == op;
     enum pdl_status st = PDL_OK;
-    struct run r;
+    struct train_run r;
     int k = 0;
 
     if (x->nstarted > 0)
         return wait_bucket(t, x, err);
-    while (st == PDL_OK && next_run(t, op, micro, &k, &r)) {
+    if (x->sparse && !skip)
+        return train_sparse_run(t, op, micro, err);
+    while (st == PDL_OK && train_next_run(t, op, micro, &k, &r)) {
         if (r.bytes == 0)
             continue;
         if (!x->group || skip)
@@ -396,13 +406,14 @@ void train_pend(pdl_trainer *t, pdl_comm_request *r)
         t->pending[t->npending++] = r;
 }
 
-void train_unpend(pdl_trainer *t, const pdl_comm_request *r)
+bool train_unpend(pdl_trainer *t, const pdl_comm_request *r)
 {
     for (int i = 0; i < t->npending; i++)
         if (t->pending[i] == r) {
             t->pending[i] = t->pending[--t->npending];
-            return;
+            return true;
         }
+    return false;
 }
 
 /* Nothing moves by itself: between operations everything that is under way is
@@ -412,9 +423,16 @@ enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err)
     enum pdl_status st = PDL_OK;
 
     for (int i = 0; i < t->npending && st == PDL_OK; i++) {
-        bool done;
+        bool done = false;
 
         st = pdl_comm_test(t->pending[i], &done, err);
+        if (st == PDL_OK && done) {
+            struct train_op *x = bucket_of(t, t->pending[i]);
+
+            if (x)
+                arrived(t, x);
+            t->pending[i--] = t->pending[--t->npending];
+        }
     }
     return st;
 }

@@ -163,6 +163,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
             train_init_weight(t, i, t->arrays[i].dtype, train_data(t, i, 0));
     if (st == PDL_OK)
         st = train_tuner_open(t, err);
+    if (st == PDL_OK)
+        st = train_sparse_open(t, err);
     return st == PDL_OK ? train_state_open(t, err) : st;
 }
 
@@ -223,6 +225,7 @@ void pdl_trainer_close(pdl_trainer *t)
 {
     if (!t)
         return;
+    train_sparse_close(t);
     train_close_groups(t);
     train_tuner_close(t);
     if (t->backend_state)
