@@ -259,6 +259,11 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_end(&w);
 }
 
+static const char *seconds(double v, char *buf)
+{
+    return v > 0 ? pdl_unit_format(v, PDL_UNIT_SECONDS, buf, 32) : "-";
+}
+
 static void print_text(struct search *s, int show)
 {
     static const struct pdl_column columns[] = {
@@ -283,12 +288,8 @@ static void print_text(struct search *s, int show)
         pdl_table_cell(
             &table, "%s",
             pdl_unit_format(x->compute_s, PDL_UNIT_SECONDS, t[1], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->exposed_comm_s, PDL_UNIT_SECONDS, t[2], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->bubble_s, PDL_UNIT_SECONDS, t[3], 32));
+        pdl_table_cell(&table, "%s", seconds(x->exposed_comm_s, t[2]));
+        pdl_table_cell(&table, "%s", seconds(x->bubble_s, t[3]));
         pdl_table_cell(
             &table, "%s",
             pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, t[4], 32));
@@ -308,7 +309,8 @@ static void print_text(struct search *s, int show)
                        s->r.list[i].excluded);
 }
 
-/* How sure the first is. */
+/* The best in full (a narrow table cuts it), how sure it is, and where to go
+ * on. */
 static void print_first(struct search *s)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -319,13 +321,19 @@ static void print_first(struct search *s)
             PDL_OK) {
         struct pdl_projection *x = &s->j->x;
 
+        pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
-                cli_out(), "80 %% of steps of the first between %s and %s\n",
+                cli_out(), "80 %% of its steps take between %s and %s\n",
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
+        pdl_printf(cli_out(),
+                   "why, and phase by phase: paradl project %s --system %s "
+                   "--strategy '%s' --batch %lld\n",
+                   s->o->q.model, s->o->q.system, s->r.list[0].strategy,
+                   (long long)s->o->q.batch);
     }
     pdl_arena_destroy(scratch);
 }

@@ -251,7 +251,9 @@ static void print_row(const struct scale *s, const struct point *p,
     pdl_table_cell(t, "%s", unit(s->arena, x->step_s, PDL_UNIT_SECONDS));
     pdl_table_cell(t, "%s", unit(s->arena, x->compute_s, PDL_UNIT_SECONDS));
     pdl_table_cell(t, "%s",
-                   unit(s->arena, x->exposed_comm_s, PDL_UNIT_SECONDS));
+                   x->exposed_comm_s > 0
+                       ? unit(s->arena, x->exposed_comm_s, PDL_UNIT_SECONDS)
+                       : "-");
     pdl_table_cell(t, "%s%s",
                    unit(s->arena, (double)x->peak_bytes, PDL_UNIT_BYTES),
                    x->feasible ? "" : " x");
@@ -264,7 +266,7 @@ static void print_text(const struct scale *s)
     static const struct pdl_column columns[] = {
         {"PES", true},    {"STRATEGY", false}, {"BATCH", true},
         {"STEP", true},   {"COMPUTE", true},   {"EXPOSED", true},
-        {"MEMORY", true}, {"SAMPLES/S", true}, {"EFFICIENCY", true},
+        {"MEMORY", true}, {"SAMPLES/S", true}, {"EFFIC.", true},
     };
     struct pdl_table t;
     bool misfit = false;
@@ -366,7 +368,7 @@ const struct pdl_cmd cli_scale = {
     .max_pos = 1,
     .summary = "how far a strategy scales",
     .text = "Prices one strategy on more and more PEs: the axis written '=p' "
-            "grows, powers of two in the range are the points. EFFICIENCY is "
+            "grows, powers of two in the range are the points. EFFIC. is "
             "samples per second and PE, compared with the first point. A "
             "point that a limit forbids is listed with the reason.",
     .example = "paradl scale vgg16 --system abci-v100 --strategy data=p "
