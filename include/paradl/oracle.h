@@ -180,7 +180,9 @@ struct pdl_search_options {
     bool allow_empty;
     const char *axes; /* only these: "data,pipe"; NULL: all */
     enum pdl_goal goal;
-    int threads; /* 0: all cores */
+    int64_t top;     /* of a large space so many are kept; 0: 20 */
+    bool exhaustive; /* prices also what a bound excludes */
+    int threads;     /* 0: all cores */
     /* called now and then; false stops the search. NULL: none */
     bool (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;
@@ -194,9 +196,23 @@ struct pdl_found {
     double goal; /* what is counted */
 };
 
+/* What a search chooses from: "recompute", "none|selective|full". */
+struct pdl_space_axis {
+    const char *name, *values;
+};
+
+/* Of a small space every strategy is listed, with what excludes it. A large
+ * one (transformers of equal blocks) is priced from pieces, which gives the
+ * same figures; only the best are listed, priced once more as whole plans.
+ * Points are evaluated (priced in full) or pruned: refused by a limit, too
+ * large for the memory, or slower than the best even where all that is not
+ * computation and the messages of layers were free. */
 struct pdl_search_result {
     struct pdl_found *list; /* best first */
     int64_t n, evaluated, pruned, feasible;
+    int64_t points, refused, too_large, too_slow;
+    int naxes; /* 0: a small space */
+    const struct pdl_space_axis *axes;
     bool stopped; /* before all were priced */
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl plan: every pure strategy and every product of two axes on N PEs,
- * priced and ranked. What a limit of the papers forbids is not priced: it is
- * counted as pruned, and --space lists it with the reason. */
+ * paradl plan: the strategies of a model's space on N PEs, priced and ranked.
+ * What a limit of the papers forbids is not priced: it is counted as pruned,
+ * and --space lists it with the reason. Large spaces (transformers) are
+ * described by --space instead. */
 #include "layers.h"
 #include "projection.h"
 
@@ -45,7 +46,7 @@ static const struct pdl_opt opts[] = {
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
-     "also list what was excluded, with the reason"},
+     "also say what the search chose from, and what was excluded"},
     {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
      "--json: also what a page shows of the best (stages, schedule, links, "
      "scaling) and the front of time and memory"},
@@ -119,6 +120,16 @@ static enum pdl_status by_layers(struct search *s,
     return PDL_OK;
 }
 
+enum { MAX_TABLE = 10, MAX_PAGE = 60 };
+
+/* How many of a large space may be wanted. */
+static int64_t most_shown(const struct options *o)
+{
+    int64_t usual = o->report ? MAX_PAGE : 20;
+
+    return o->top > usual ? o->top : usual;
+}
+
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
     struct pdl_search_options opt = {
@@ -127,6 +138,7 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
         .dtype = cli_storage(s->j->oracle.precision),
         .axes = s->o->strategies,
         .goal = goal_of(s->o->goal),
+        .top = most_shown(s->o),
         .progress = go_on,
         .ctx = s,
     };
@@ -180,55 +192,6 @@ static void json_plan(struct search *s, struct pdl_json *w, int i,
     pdl_arena_destroy(scratch);
 }
 
-static bool dominated(const struct pdl_search_result *r, int64_t i)
-{
-    const struct pdl_projection *x = &r->list[i].x;
-
-    for (int64_t k = 0; k < r->evaluated; k++) {
-        const struct pdl_projection *y = &r->list[k].x;
-
-        if (k != i && y->step_s <= x->step_s &&
-            y->peak_bytes <= x->peak_bytes &&
-            (y->step_s < x->step_s || y->peak_bytes < x->peak_bytes || k < i))
-            return true;
-    }
-    return false;
-}
-
-/* Plans that no other beats in both time and memory, fastest first. */
-static void json_front(const struct search *s, struct pdl_json *w)
-{
-    pdl_json_key(w, "front");
-    pdl_json_array(w);
-    for (int64_t i = 0; i < s->r.evaluated; i++) {
-        const struct pdl_found *f = &s->r.list[i];
-
-        if (!f->priced || dominated(&s->r, i))
-            continue;
-        pdl_json_row(w);
-        pdl_json_kstr(w, "strategy", f->strategy);
-        pdl_json_knum(w, "step_s", f->x.step_s);
-        pdl_json_kint(w, "peak_bytes", f->x.peak_bytes);
-        pdl_json_kbool(w, "feasible", f->x.feasible);
-        pdl_json_end(w);
-    }
-    pdl_json_end(w);
-}
-
-static void json_excluded(const struct search *s, struct pdl_json *w)
-{
-    pdl_json_key(w, "excluded");
-    pdl_json_array(w);
-    for (int i = 0; i < s->r.n; i++)
-        if (s->r.list[i].excluded) {
-            pdl_json_row(w);
-            pdl_json_kstr(w, "strategy", s->r.list[i].strategy);
-            pdl_json_kstr(w, "reason", s->r.list[i].excluded);
-            pdl_json_end(w);
-        }
-    pdl_json_end(w);
-}
-
 static void print_json(struct search *s, const struct extent *e,
                        struct pdl_sink *out)
 {
@@ -243,6 +206,8 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
     pdl_json_knum(&w, "search_s", e->seconds);
+    if (s->r.naxes > 0)
+        cli_space_json(&w, &s->r, e->space);
     if (s->o->per_layer)
         cli_layers_json(&w, &s->layers);
     pdl_json_key(&w, "plans");
@@ -250,18 +215,36 @@ static void print_json(struct search *s, const struct extent *e,
     for (int i = 0; i < e->show; i++)
         json_plan(s, &w, i, e);
     pdl_json_end(&w);
-    if (e->details && s->r.evaluated > 0) {
-        json_front(s, &w);
+    if (e->details && e->show > 0) {
+        cli_front_json(&w, &s->r);
         cli_scaling_json(&w, &s->o->q, s->j, s->r.list[0].strategy);
     }
     if (e->space)
-        json_excluded(s, &w);
+        cli_excluded_json(&w, &s->r);
     pdl_json_end(&w);
 }
 
 static const char *seconds(double v, char *buf)
 {
     return v > 0 ? pdl_unit_format(v, PDL_UNIT_SECONDS, buf, 32) : "-";
+}
+
+static void print_counts(const struct pdl_search_result *r)
+{
+    if (r->naxes > 0)
+        pdl_printf(cli_out(),
+                   "%lld points: %lld fit; %lld priced, %lld excluded by "
+                   "memory, %lld by time, %lld by a limit (--space says "
+                   "of what)\n",
+                   (long long)r->points, (long long)r->feasible,
+                   (long long)r->evaluated, (long long)r->too_large,
+                   (long long)r->too_slow, (long long)r->refused);
+    else
+        pdl_printf(cli_out(),
+                   "%lld priced, %lld fit, %lld excluded by a limit (--space "
+                   "says which); x: does not fit\n",
+                   (long long)r->evaluated, (long long)r->feasible,
+                   (long long)r->pruned);
 }
 
 static void print_text(struct search *s, int show)
@@ -296,11 +279,10 @@ static void print_text(struct search *s, int show)
         pdl_table_cell(&table, "%.0f", x->samples_per_s);
     }
     pdl_table_print(&table, cli_width(), cli_out());
-    pdl_printf(cli_out(),
-               "%lld priced, %lld fit, %lld excluded by a limit (--space says "
-               "which); x: does not fit\n",
-               (long long)s->r.evaluated, (long long)s->r.feasible,
-               (long long)s->r.pruned);
+    print_counts(&s->r);
+    for (int i = 0; s->o->space && i < s->r.naxes; i++)
+        pdl_printf(cli_out(), "  %-12s %s\n", s->r.axes[i].name,
+                   s->r.axes[i].values);
     if (s->r.stopped)
         pdl_puts(cli_out(), "stopped before the end: the best so far\n");
     for (int i = 0; s->o->space && i < s->r.n; i++)
@@ -316,7 +298,8 @@ static void print_first(struct search *s)
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     char low[32], high[32];
 
-    if (scratch && s->r.evaluated > 0 &&
+    if (scratch && s->r.n > 0 && s->r.list[0].priced &&
+        s->r.list[0].x.feasible &&
         cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
             PDL_OK) {
         struct pdl_projection *x = &s->j->x;
@@ -338,14 +321,15 @@ static void print_first(struct search *s)
     pdl_arena_destroy(scratch);
 }
 
-enum { MAX_TABLE = 10, MAX_PAGE = 40 };
-
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
 {
     int64_t want = s->o->top > 0 ? s->o->top : usual;
+    int64_t most = s->r.evaluated < s->r.n ? s->r.evaluated : s->r.n;
 
-    return (int)(want < s->r.evaluated ? want : s->r.evaluated);
+    if (s->r.naxes > 0) /* the list of a large space is of priced ones */
+        most = s->r.n;
+    return (int)(want < most ? want : most);
 }
 
 /* The page has the best that were priced (or --top), and what was not. */
@@ -453,8 +437,10 @@ const struct pdl_cmd cli_plan = {
     .text = "Prices the strategies of the model's space on the given number "
             "of PEs and ranks them. Convolutional networks: data, spatial, "
             "filter, channel, pipe and every product of two. Transformers: "
-            "every pipe x data x tensor with sequence parallelism, with their "
-            "micro-batches, recomputation and sharded states. * marks the "
+            "every pipe x data x tensor, sequence parallelism, micro-batch, "
+            "interleaving, recomputation, sharded states and overlap; points "
+            "are priced or excluded by a stated bound, what fits is counted "
+            "exactly, and --space prints the space. * marks the "
             "best, x what does not fit into memory. Interrupted, it prints the "
             "best so far. With --per-layer every layer gets its own axes, by "
             "dynamic programming over the graph of layers with the costs of "

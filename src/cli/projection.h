@@ -90,6 +90,13 @@ void cli_schedule_json(struct pdl_json *w, const struct cli_job *j);
 /* The strategy on fewer and more PEs, the same work for each data rank. */
 void cli_scaling_json(struct pdl_json *w, const struct cli_question *q,
                       const struct cli_job *j, const char *strategy);
+/* plan_json.c: plans that no listed one beats in both time and memory, fastest
+ * first; what was excluded and why; of a large space, how many points, what
+ * excluded them, and what they are. */
+void cli_front_json(struct pdl_json *w, const struct pdl_search_result *r);
+void cli_excluded_json(struct pdl_json *w, const struct pdl_search_result *r);
+void cli_space_json(struct pdl_json *w, const struct pdl_search_result *r,
+                    bool axes);
 /* What was asked: command, model, system, parameters. */
 void cli_question_json(struct pdl_json *w, const struct pdl_cmd *cmd,
                        const struct pdl_args *args, const struct cli_job *j);
@@ -154,9 +161,9 @@ struct cli_whole {
     struct pdl_goodput x;
 };
 enum pdl_status cli_whole_time(const struct cli_question *q,
-                             const struct cli_job *j,
-                             const struct cli_whole_options *o,
-                             struct cli_whole *out, struct pdl_err *err);
+                               const struct cli_job *j,
+                               const struct cli_whole_options *o,
+                               struct cli_whole *out, struct pdl_err *err);
 void cli_whole_text(const struct cli_whole *r, const struct cli_job *j);
 void cli_whole_json(struct pdl_json *w, const struct cli_whole *r);
 

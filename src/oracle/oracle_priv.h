@@ -47,9 +47,10 @@ double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
- * the pipeline, [forward, backward][stage][micro-batch]. */
+ * the pipeline, [forward, backward][stage][micro-batch]; by how much the last
+ * backward of each stage is slowed by the exchange that it hides. */
 struct oracle_record {
-    double *start, *seconds, *done;
+    double *start, *seconds, *done, *slowed;
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours
@@ -218,9 +219,13 @@ enum { ORACLE_MAX_STAGES = 256 };
 double oracle_makespan(const struct oracle *o, const double *forward,
                        const double *backward);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
-/* io.c: seconds that reading, staging and opening files add to the rest of the
- * step */
-double oracle_io(const struct oracle *o, double rest_s);
+/* io.c: seconds of opening files, and of reading and staging a step's samples
+ * (proportional to its micro-batches); what they add to the rest of the step */
+struct oracle_loading {
+    double open_s, load_s;
+};
+struct oracle_loading oracle_loading(const struct oracle *o);
+double oracle_io(const struct oracle_loading *x, double rest_s);
 /* memory.c; memory_paper.c: the papers' closed form for one rank */
 void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
                          int64_t *size, struct pdl_projection *out);

@@ -9,23 +9,10 @@
  * hold a part of the PE (pe.interference), and a layer's collective that leaves
  * the node has half of the adapters. Limits: the exchange itself is slowed by
  * other collectives only, and the weight update by nothing. */
-#include "oracle_priv.h"
+#include "stage.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Seconds of one stage for one micro-batch, and once a step. */
-struct stage_time {
-    double forward, backward, update;
-    double recompute; /* of backward: forward operations once more */
-    double layer_comm, halo, p2p, gradient_comm;
-    double layer_between;               /* of layer_comm: leaves nodes */
-    double forward_comm, backward_comm; /* inside forward and backward */
-    double forward_send, backward_send; /* to other stages, inside those */
-    double exposed_gradients; /* exchange that backward does not hide */
-    int64_t calls;            /* kernels that the host issued, not counting
-                                 collectives, which are one call */
-};
 
 /* The same place in the group and in the node? What an alltoall leaves where
  * it is, and what of the rest stays in the node, depends on it even where all
@@ -101,24 +88,6 @@ static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
                                       : &t->layer_comm;
 }
 
-enum phase { FORWARD, BACKWARD, UPDATE };
-
-/* Two streams: computation with the collectives it waits for, and gradient
- * exchange. An exchange starts when its gradients are made (or, without
- * overlap, when backward is over) and the exchange before it is done. */
-struct streams {
-    double compute, network;
-    double network_from; /* start of what the network did last */
-    int network_level;   /* that it crossed */
-    bool exchange;       /* it was gradients, once a step */
-    double prefetch;     /* compute was here when weights were last gathered */
-    double *ready;       /* of each tensor; infinite until it is made */
-    bool overlap;
-    double held;   /* part of a PE that a hidden collective holds */
-    double slowed; /* backward by the exchange of gradients */
-    int item, op;  /* of the update: exchanges before it have started */
-};
-
 static bool is_comm(enum pdl_plan_op_kind kind)
 {
     return kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND &&
@@ -162,7 +131,29 @@ static double beside(double start, double seconds, bool comm, int level,
     return seconds + longer;
 }
 
-static bool is_exchange(const struct oracle *o, int op, enum phase phase)
+double oracle_stream_step(struct streams *c, const struct stream_op *x,
+                          double ready, double *took)
+{
+    double *stream = x->exchange ? &c->network : &c->compute;
+    double seconds = x->seconds;
+
+    if (x->exchange && !c->overlap && c->compute > ready)
+        ready = c->compute;
+    if (*stream > ready)
+        ready = *stream;
+    if (x->exchange && seconds > 0) {
+        c->network_from = ready > c->network ? ready : c->network_from;
+        c->network_level = x->level;
+        c->exchange = x->update;
+    } else if (!x->exchange && !x->update && c->held > 0) {
+        seconds = beside(ready, seconds, x->comm, x->level, c->shares, c);
+    }
+    *stream = ready + seconds;
+    *took = seconds;
+    return ready;
+}
+
+bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
 
@@ -173,34 +164,34 @@ static bool is_exchange(const struct oracle *o, int op, enum phase phase)
 static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            const struct oracle_price *price, struct streams *c)
 {
-    enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-    bool exchange = is_exchange(o, op, phase);
-    double *stream = exchange ? &c->network : &c->compute;
-    double start = inputs_ready(o, op, c), seconds = price->seconds;
+    struct stream_op x = {.seconds = price->seconds,
+                          .level = price->level,
+                          .exchange = oracle_is_exchange(o, op, phase),
+                          .comm = is_comm(o->p->ops[op].kind),
+                          .update = phase == UPDATE};
+    double start = inputs_ready(o, op, c), seconds;
 
-    if (exchange && !c->overlap && c->compute > start)
-        start = c->compute;
-    if (exchange && phase != UPDATE && kind == PDL_PLAN_OP_ALLGATHER) {
-        start = c->prefetch > start ? c->prefetch : start; /* one block ahead */
+    if (x.exchange && !x.update &&
+        o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
+        start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
     }
-    if (*stream > start)
-        start = *stream;
-    if (exchange && seconds > 0) {
-        c->network_from = start > c->network ? start : c->network_from;
-        c->network_level = price->level;
-        c->exchange = phase == UPDATE;
-    } else if (!exchange && phase != UPDATE && c->held > 0) {
-        seconds = beside(start, seconds, is_comm(kind), price->level,
-                         !oracle_without(o, ORACLE_SHARING), c);
-    }
-    *stream = start + seconds;
+    start = oracle_stream_step(c, &x, start, &seconds);
     if (o->record) {
         o->record->start[op] = start;
         o->record->seconds[op] = seconds;
     }
     for (int k = 0; k < o->p->ops[op].nout; k++)
-        c->ready[o->p->ops[op].out[k]] = *stream;
+        c->ready[o->p->ops[op].out[k]] = start + seconds;
+}
+
+/* What is gathered after the update is not there before it. */
+static bool of_gradients(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+
+    return x->nin == 0 ||
+           o->p->tensors[x->in[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
 }
 
 /* Exchanges start in the order of the plan, as soon as their gradients are
@@ -215,8 +206,8 @@ static void start_exchanges(const struct oracle *o,
         const struct pdl_plan_item *x = &o->p->items[s->first_update + c->item];
         int op = x->first_op + c->op;
 
-        if (c->op < x->nops && is_exchange(o, op, UPDATE)) {
-            if (inputs_ready(o, op, c) > c->compute)
+        if (c->op < x->nops && oracle_is_exchange(o, op, UPDATE)) {
+            if (!of_gradients(o, op) || inputs_ready(o, op, c) > c->compute)
                 return;
             run_on_streams(
                 o, op, UPDATE,
@@ -242,7 +233,7 @@ static bool is_forward(const struct pdl_plan_op *op)
     return op->kind == PDL_PLAN_OP_COMPUTE && op->pass == PDL_FORWARD;
 }
 
-static void add_items(const struct oracle *o, int first, int nitems,
+void oracle_add_items(const struct oracle *o, int first, int nitems,
                       enum phase phase, const struct oracle_ranks *r,
                       struct stage_time *t, struct streams *c,
                       struct pdl_projection *out)
@@ -261,6 +252,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
             double *busy;
             int level = price.level;
 
+            c->level = level;
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
 
@@ -269,7 +261,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
             }
             if (phase == BACKWARD && c->held > 0)
                 start_exchanges(o, r, c, out);
-            if (phase != UPDATE || !is_exchange(o, op, UPDATE) ||
+            if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
                 !has_started(o, c, r->stage, i, k))
                 run_on_streams(o, op, phase, &price, c);
             t->calls += s > 0 && !comm;
@@ -296,7 +288,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
         }
 }
 
-static bool overlaps(const struct oracle *o)
+bool oracle_overlaps(const struct oracle *o)
 {
     return !o->p->strategy->no_overlap && !o->p->strategy->exchange_paper &&
            !(o->opt->framework && o->opt->framework->no_overlap);
@@ -312,7 +304,7 @@ static double waiting(double took, double work)
  * pace, and where they are close, now the one and now the other: a norm of
  * fifth power, from step times of small models (vTrain, MICRO 2024). Returns
  * what the device waits. */
-static double host_wait(const struct oracle *o, double device, int64_t calls)
+double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
                       ? (double)calls * o->opt->framework->issue_s
@@ -323,9 +315,17 @@ static double host_wait(const struct oracle *o, double device, int64_t calls)
                : 0;
 }
 
-static double held_by_collectives(const struct oracle *o)
+double oracle_exposed(const struct streams *c, double backward_end,
+                      double update)
 {
-    return !overlaps(o) || o->opt->parameters == PDL_IDEAL ||
+    double t = c->compute - backward_end - update;
+
+    return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
+}
+
+double oracle_held(const struct oracle *o)
+{
+    return !oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
                    oracle_without(o, ORACLE_INTERFERENCE)
                ? 0
                : o->sys->pe.interference;
@@ -363,28 +363,31 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct streams c = {
-        .ready = ready, .overlap = overlaps(o), .held = held_by_collectives(o)};
+    struct streams c = {.ready = ready,
+                        .overlap = oracle_overlaps(o),
+                        .shares = !oracle_without(o, ORACLE_SHARING),
+                        .held = oracle_held(o)};
     struct oracle_ranks r;
     double forward_end, backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
     forget(o, s, ready);
-    add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
+    oracle_add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
     forward_end = c.compute;
     t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
-    t->forward += host_wait(o, forward_end, t->calls);
+    t->forward += oracle_host_wait(o, forward_end, t->calls);
     t->calls = 0;
-    add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
+    oracle_add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c,
+                     out);
     backward_end = c.compute - c.slowed; /* alone, as most micro-batches are */
     t->backward_comm +=
         waiting(backward_end - forward_end, t->backward + t->backward_comm);
-    t->backward += host_wait(o, backward_end - forward_end, t->calls);
-    add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
-    t->exposed_gradients = c.compute - backward_end - t->update;
-    if (t->exposed_gradients < 1e-12 * c.compute)
-        t->exposed_gradients = 0;
+    t->backward += oracle_host_wait(o, backward_end - forward_end, t->calls);
+    if (o->record && o->record->slowed)
+        o->record->slowed[stage] = c.slowed;
+    oracle_add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
+    t->exposed_gradients = oracle_exposed(&c, backward_end, t->update);
 }
 
 /* Tasks of a stage include the messages that it waits for. */
@@ -399,8 +402,7 @@ static double makespan(const struct oracle *o, const struct stage_time *t)
     return oracle_makespan(o, forward, backward);
 }
 
-/* All stages of a lane, one after another on the same PEs. */
-static void add_stage(struct stage_time *sum, const struct stage_time *t)
+void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
 {
     sum->forward += t->forward;
     sum->backward += t->backward;
@@ -418,16 +420,15 @@ static void add_stage(struct stage_time *sum, const struct stage_time *t)
 
 /* ---- the step ----------------------------------------------------------------- */
 
-static double stage_busy(const struct stage_time *t)
+double oracle_stage_busy(const struct stage_time *t)
 {
     return t->forward + t->backward + t->forward_comm + t->backward_comm;
 }
 
-static void fill_times(const struct oracle *o, const struct stage_time *t,
-                       double span, struct pdl_projection *out)
+void oracle_fill_times(double m, const struct stage_time *t, double span,
+                       const struct oracle_loading *load,
+                       struct pdl_projection *out)
 {
-    double m = (double)o->p->micro_batches;
-
     out->forward_s = m * t->forward;
     out->backward_s = m * (t->backward - t->recompute);
     out->recompute_s = m * t->recompute;
@@ -443,12 +444,20 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->bubble_s = span - m * stage_busy(t);
+    out->bubble_s = span - m * oracle_stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
     out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s;
-    out->io_s = oracle_io(o, out->step_s);
+    out->io_s = oracle_io(load, out->step_s);
     out->step_s += out->io_s;
+}
+
+static void fill_times(const struct oracle *o, const struct stage_time *t,
+                       double span, struct pdl_projection *out)
+{
+    struct oracle_loading load = oracle_loading(o);
+
+    oracle_fill_times((double)o->p->micro_batches, t, span, &load, out);
 }
 
 /* The busiest lane is the critical one. */
@@ -460,9 +469,9 @@ static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
     int worst = 0;
 
     for (int s = 0; s < o->p->nstages; s++)
-        add_stage(&lane[s % o->p->lanes], &t[s]);
+        oracle_add_stage(&lane[s % o->p->lanes], &t[s]);
     for (int l = 0; l < o->p->lanes; l++)
-        if (stage_busy(&lane[l]) > stage_busy(&lane[worst]))
+        if (oracle_stage_busy(&lane[l]) > oracle_stage_busy(&lane[worst]))
             worst = l;
     if (span >= 0)
         fill_times(o, &lane[worst], span, out);
@@ -541,21 +550,30 @@ static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
     return true;
 }
 
-static void fill_rates(const struct oracle *o, struct pdl_projection *out)
+void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
+                       int64_t forward_flops, struct pdl_projection *out)
 {
-    struct pdl_model_totals totals;
     double peak = o->sys->pe.peak_flop_per_s[o->opt->precision];
 
-    out->pes = o->p->mesh->pes;
-    out->batch = o->p->batch;
     out->samples_per_s = (double)out->batch / out->step_s;
-    out->tokens_per_s = out->samples_per_s * (double)o->p->model->tokens;
+    out->tokens_per_s = out->samples_per_s * (double)model->tokens;
     if (o->opt->dataset > 0)
         out->epoch_s =
             out->step_s * (double)o->opt->dataset / (double)out->batch;
-    if (pdl_model_totals(o->p->model, &totals, NULL) == PDL_OK && peak > 0)
-        out->mfu = 3.0 * (double)totals.forward_flops * (double)out->batch /
+    if (peak > 0)
+        out->mfu = 3.0 * (double)forward_flops * (double)out->batch /
                    (out->step_s * (double)out->pes * peak);
+}
+
+static void fill_rates(const struct oracle *o, struct pdl_projection *out)
+{
+    struct pdl_model_totals totals = {.forward_flops = 0};
+
+    if (pdl_model_totals(o->p->model, &totals, NULL) != PDL_OK)
+        totals.forward_flops = 0;
+    out->pes = o->p->mesh->pes;
+    out->batch = o->p->batch;
+    oracle_fill_rates(o, o->p->model, totals.forward_flops, out);
 }
 
 /* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
@@ -669,8 +687,8 @@ double oracle_forward_s(const struct pdl_plan *plan,
     ready = c.ready && o.wires && oracle_find_alike(&o) && oracle_memo_make(&o);
     if (ready) {
         oracle_find_ranks(&o, 0, &r);
-        add_items(&o, plan->stages[0].first_forward, plan->stages[0].nforward,
-                  FORWARD, &r, &t, &c, &x);
+        oracle_add_items(&o, plan->stages[0].first_forward,
+                         plan->stages[0].nforward, FORWARD, &r, &t, &c, &x);
     }
     pdl_arena_destroy(o.arena);
     return ready ? c.compute : -1;
