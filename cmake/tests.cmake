@@ -155,6 +155,14 @@ foreach(source ${scripts})
     SKIP_RETURN_CODE 77)
 endforeach()
 
+# What pages show, read by another program.
+file(GLOB scripts CONFIGURE_DEPENDS tests/report/*.py)
+foreach(source ${scripts})
+  get_filename_component(name ${source} NAME_WE)
+  add_test(NAME report/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
+  set_tests_properties(report/${name} PROPERTIES LABELS "cli" TIMEOUT 120)
+endforeach()
+
 file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(source ${fuzzers})
   get_filename_component(name ${source} NAME_WE)

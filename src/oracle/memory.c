@@ -550,7 +550,8 @@ static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
     }
 }
 
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+bool oracle_memory_lane(const struct oracle *o, int lane,
+                        struct pdl_projection *out)
 {
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
@@ -561,8 +562,14 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
     if (!size || !before || !inside)
         return false;
     for (int s = 0; s < o->p->nstages; s++)
-        if (o->p->strategy->memory_paper || s < o->p->lanes)
+        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
+            (lane < 0 || s % o->p->lanes == lane))
             walk_ranks(o, s, inside, size, before, out);
     oracle_fill_device(o, out);
     return true;
+}
+
+bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+{
+    return oracle_memory_lane(o, -1, out);
 }

@@ -230,5 +230,8 @@ double oracle_io(const struct oracle_loading *x, double rest_s);
 void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
                          int64_t *size, struct pdl_projection *out);
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
+/* of the fullest PE of one lane of the pipeline; -1: of all */
+bool oracle_memory_lane(const struct oracle *o, int lane,
+                        struct pdl_projection *out);
 
 #endif
