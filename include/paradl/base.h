@@ -169,6 +169,10 @@ struct pdl_rng4 {
     uint32_t v[4];
 };
 struct pdl_rng4 pdl_philox(uint64_t key, uint64_t hi, uint64_t lo);
+/* Many at once, several counters side by side: out[i] is word w % 4 of counter
+ * w / 4, w = first + i. */
+void pdl_philox_words(uint64_t key, uint64_t hi, uint64_t first, int64_t n,
+                      uint32_t *out);
 
 /* A stream over it for places that want one number after another. */
 struct pdl_rng {

@@ -91,6 +91,7 @@ struct pdl_loader_options {
     int64_t batch; /* global */
     bool keep_last;
     int64_t lo, hi;     /* this rank's samples of the batch, [lo, hi) */
+    int64_t micros;     /* micro-batches, [lo, hi) of each one; 0: 1 */
     bool input, target; /* which fields it wants (first, last stage) */
     struct pdl_box input_box, target_box;
     bool channels_last;

@@ -91,7 +91,8 @@ static enum pdl_status ramp_time(const struct cli_question *q,
                         "at most 1000 steps of %g",
                         (long long)j->x.batch, r->start, r->increment);
     sizes = (full - r->start) / r->increment;
-    for (double b = r->start; b < full; b += r->increment) {
+    for (int i = 0; i < (int)sizes; i++) {
+        double b = r->start + i * r->increment;
         double share = fmin(r->samples / sizes, out->samples - out->ramped);
         double step_s = 0;
         enum pdl_status st = small_step(q, j, (int64_t)b, &step_s, err);

@@ -398,10 +398,13 @@ static double element_wise(const struct oracle *o, int op, int64_t rank)
 static double empirical(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
+    double measured = oracle_profiled(o, op, rank);
     struct pdl_shape s;
 
     if (x->kind == PDL_PLAN_OP_UPDATE && oracle_on_host(o, x))
         return update_bytes(o, op, rank) / oracle_host_rate(o);
+    if (measured >= 0)
+        return measured;
     if (x->kind == PDL_PLAN_OP_UPDATE)
         return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
     if (x->kind == PDL_PLAN_OP_ADD && oracle_joins_fused(o, x))

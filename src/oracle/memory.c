@@ -6,17 +6,16 @@
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
  * or the job's option. memory=paper is memory_paper.c. */
-#include "oracle_priv.h"
+#include "stage.h"
 
 #include <string.h>
 
-struct tally {
+struct oracle_tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
-    int64_t host;  /* bytes in the host's memory */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
+    int64_t host;  /* bytes in the host's memory */
     int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
-    const bool *again;   /* of each layer: backward computes it again */
     int64_t live[8];     /* by enum pdl_plan_kind */
 };
 
@@ -25,9 +24,10 @@ static int64_t size_of(const struct oracle *o, int t, int64_t rank)
     return oracle_bytes(o, t, rank);
 }
 
-static int64_t sum(const struct tally *t)
+/* Everything that is live at this moment. */
+static int64_t sum(const struct oracle_tally *t)
 {
-    int64_t n = 0;
+    int64_t n = t->state + t->extra;
 
     for (int k = 0; k < 8; k++)
         n += t->live[k];
@@ -37,21 +37,6 @@ static int64_t sum(const struct tally *t)
 static bool in_stage(const struct oracle *o, int t, int stage)
 {
     return o->p->tensors[t].stage == stage;
-}
-
-static void note(const struct tally *t, struct pdl_projection *out)
-{
-    int64_t weights = t->live[PDL_PLAN_WEIGHT];
-    int64_t all = sum(t) + t->state + t->extra;
-
-    out->host_bytes = t->host > out->host_bytes ? t->host : out->host_bytes;
-    if (all <= out->allocated_bytes)
-        return;
-    out->allocated_bytes = all;
-    out->weights_bytes = weights;
-    out->optimizer_bytes = t->state;
-    out->gradients_bytes = t->live[PDL_PLAN_WEIGHT_GRADIENT];
-    out->activations_bytes = all - weights - t->state - out->gradients_bytes;
 }
 
 /* Weights are there all the time: an update or a gather only renews them. */
@@ -114,40 +99,51 @@ static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
     return (int64_t)((double)size[op->in[0]] / 2 * f->logit_bytes);
 }
 
-/* Is the operation's layer computed again before backward? */
-static bool is_again(const struct tally *t, const struct pdl_plan_op *op)
+/* Is the layer's operation run again before backward? */
+static bool recomputes_attention(const struct oracle *o,
+                                 const struct pdl_plan_op *op)
 {
-    return op->node >= 0 && t->again[op->node];
+    if (o->again && op->node >= 0)
+        return o->again[op->node];
+    return o->p->strategy->recompute == PDL_RECOMPUTE_SELECTIVE ||
+           o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
+}
+
+static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
+{
+    return o->again && op->node >= 0
+               ? o->again[op->node]
+               : o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
 }
 
 /* Before and after an operation: scores stay from the forward operation that
  * backward uses to backward itself. */
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
-                        bool back, struct tally *t)
+                        bool back, struct oracle_tally *t)
 {
-    int64_t n = scores(o, op, t->rank);
+    int64_t n = o->opt->unfused ? scores(o, op, t->rank) : 0;
 
     t->extra = logits(o, op, t->size);
-    if (op->pass == PDL_FORWARD && !back && is_again(t, op))
+    if (op->pass == PDL_FORWARD && !back && recomputes_attention(o, op))
         t->extra += n;
     else if (op->pass == PDL_FORWARD)
         t->live[PDL_PLAN_ACTIVATION] += n;
     if (op->pass == PDL_FORWARD && !back && o->opt->dropout > 0 &&
-        !is_again(t, op) && op->kind == PDL_PLAN_OP_COMPUTE &&
+        !recomputes_add(o, op) && op->kind == PDL_PLAN_OP_COMPUTE &&
         strcmp(node_op(o, op), "add") == 0)
         t->live[PDL_PLAN_ACTIVATION] += t->size[op->out[0]] / 2; /* mask */
 }
 
 static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
-                      struct tally *t)
+                      struct oracle_tally *t)
 {
     t->extra = 0;
-    if (op->pass == PDL_BACKWARD_DATA)
+    if (op->pass == PDL_BACKWARD_DATA && o->opt->unfused)
         t->live[PDL_PLAN_ACTIVATION] -= scores(o, op, t->rank);
 }
 
 static void make(const struct oracle *o, const struct pdl_plan_op *op,
-                 int stage, struct tally *t)
+                 int stage, struct oracle_tally *t)
 {
     for (int j = 0; j < op->nout; j++) {
         int x = op->out[j];
@@ -166,7 +162,7 @@ static void make(const struct oracle *o, const struct pdl_plan_op *op,
 }
 
 static void drop(const struct oracle *o, const struct pdl_plan_op *op,
-                 struct tally *t)
+                 struct oracle_tally *t)
 {
     for (int j = 0; j < op->nin; j++) {
         int x = op->in[j];
@@ -182,9 +178,33 @@ static void drop(const struct oracle *o, const struct pdl_plan_op *op,
     }
 }
 
-static void walk(const struct oracle *o, int stage, int first_item, int nitems,
-                 bool back, struct tally *t, struct pdl_projection *out)
+static void compare(const struct oracle_tally *t,
+                    const struct oracle_tally *start, struct oracle_span *s)
 {
+    int64_t all = sum(t) - sum(start);
+
+    if (t->host - start->host > s->top_host)
+        s->top_host = t->host - start->host;
+    if (all <= s->top_all)
+        return;
+    s->top_all = all;
+    s->top_gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
+                       start->live[PDL_PLAN_WEIGHT_GRADIENT];
+    s->top_weights = t->live[PDL_PLAN_WEIGHT] - start->live[PDL_PLAN_WEIGHT];
+}
+
+static int64_t saved(const struct oracle_tally *t)
+{
+    return t->live[PDL_PLAN_ACTIVATION] + t->live[PDL_PLAN_STATISTIC];
+}
+
+struct oracle_span oracle_walk(const struct oracle *o, int stage,
+                               int first_item, int nitems, bool back,
+                               struct oracle_tally *t)
+{
+    struct oracle_tally start = *t;
+    struct oracle_span s = {.top_all = INT64_MIN / 4};
+
     for (int i = first_item; i < first_item + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
             const struct pdl_plan_op *op =
@@ -192,11 +212,19 @@ static void walk(const struct oracle *o, int stage, int first_item, int nitems,
 
             make(o, op, stage, t);
             begin_extra(o, op, back, t);
-            note(t, out);
+            compare(t, &start, &s);
             end_extra(o, op, t);
             if (op->kind == PDL_PLAN_OP_FREE)
                 drop(o, op, t);
         }
+    s.all = sum(t) - sum(&start);
+    s.gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
+                  start.live[PDL_PLAN_WEIGHT_GRADIENT];
+    s.weights = t->live[PDL_PLAN_WEIGHT] - start.live[PDL_PLAN_WEIGHT];
+    s.saved = saved(t) - saved(&start);
+    s.input = t->live[PDL_PLAN_INPUT] - start.live[PDL_PLAN_INPUT];
+    s.host = t->host - start.host;
+    return s;
 }
 
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
@@ -226,35 +254,50 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
     return n;
 }
 
-/* What stays while other stages of the lane run. */
-struct held {
-    int64_t saved, gradients, host;
-};
-
-static struct tally start_tally(const struct oracle *o, int lane, int64_t rank,
-                                const int64_t *size, const bool *again)
+void oracle_lived_base(const struct oracle *o, int lane, const int64_t *size,
+                       struct oracle_lived *stages)
 {
-    struct tally t = {.size = size, .rank = rank, .again = again};
+    int lanes = o->p->lanes;
 
+    for (int s = lane; s < o->p->nstages; s++)
+        if (pdl_plan_lane(o->p, s) == lane)
+            stages[s / lanes] = (struct oracle_lived){
+                .state = state_of(o, &o->p->stages[s], size, false),
+                .host = state_of(o, &o->p->stages[s], size, true)};
     for (int i = 0; i < o->p->ntensors; i++) {
-        enum pdl_plan_kind k = o->p->tensors[i].kind;
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        int bits = pdl_dtype_bits(t->dtype);
+        struct oracle_lived *s = &stages[t->stage / lanes];
 
-        if (pdl_plan_lane(o->p, o->p->tensors[i].stage) == lane &&
-            (k == PDL_PLAN_WEIGHT || k == PDL_PLAN_INPUT ||
-             k == PDL_PLAN_LABEL))
-            t.live[k] += size[i];
-        if (pdl_plan_lane(o->p, o->p->tensors[i].stage) == lane &&
-            k == PDL_PLAN_WEIGHT && pdl_dtype_bits(o->p->tensors[i].dtype) > 0)
-            t.live[PDL_PLAN_WEIGHT_GRADIENT] +=
-                (int64_t)((double)size[i] * 8 * buffer_bytes(o) /
-                          pdl_dtype_bits(o->p->tensors[i].dtype));
-    }
-    for (int s = lane; s < o->p->nstages; s++) {
-        if (pdl_plan_lane(o->p, s) != lane)
+        if (pdl_plan_lane(o->p, t->stage) != lane)
             continue;
-        t.state += state_of(o, &o->p->stages[s], size, false);
-        t.host += state_of(o, &o->p->stages[s], size, true);
+        if (t->kind == PDL_PLAN_INPUT)
+            s->input += size[i];
+        if (t->kind == PDL_PLAN_LABEL)
+            s->label += size[i];
+        if (t->kind != PDL_PLAN_WEIGHT)
+            continue;
+        s->weights += size[i];
+        if (bits > 0)
+            s->buffers +=
+                (int64_t)((double)size[i] * 8 * buffer_bytes(o) / bits);
     }
+}
+
+struct oracle_tally *oracle_tally_make(const struct oracle *o, int64_t rank,
+                                       const int64_t *size,
+                                       const struct oracle_lived *base)
+{
+    struct oracle_tally *t = PDL_NEW(o->arena, struct oracle_tally, 1);
+
+    if (!t)
+        return NULL;
+    *t =
+        (struct oracle_tally){.state = base->state, .rank = rank, .size = size};
+    t->live[PDL_PLAN_WEIGHT] = base->weights;
+    t->live[PDL_PLAN_INPUT] = base->input;
+    t->live[PDL_PLAN_LABEL] = base->label;
+    t->live[PDL_PLAN_WEIGHT_GRADIENT] = base->buffers;
     return t;
 }
 
@@ -268,8 +311,7 @@ static size_t block_name(const char *name)
 
 /* Gradients of the largest block of several weights, before they join the
  * buffers. */
-static int64_t dummy_bytes(const struct oracle *o, int stage,
-                           const int64_t *size)
+int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size)
 {
     const char *block = "";
     size_t same = 0;
@@ -295,6 +337,171 @@ static int64_t dummy_bytes(const struct oracle *o, int stage,
     return most;
 }
 
+/* ---- a lane from its stages ---------------------------------------------------- */
+
+/* What stays while other stages of the lane run. */
+struct held {
+    int64_t saved, gradients;
+};
+
+/* What is live before a stretch of operations. */
+struct before {
+    int64_t all, gradients, weights, state;
+};
+
+static void note(const struct before *b, const struct oracle_span *s,
+                 struct pdl_projection *out)
+{
+    int64_t all = b->all + s->top_all;
+
+    if (all <= out->allocated_bytes)
+        return;
+    out->allocated_bytes = all;
+    out->weights_bytes = b->weights + s->top_weights;
+    out->optimizer_bytes = b->state;
+    out->gradients_bytes = b->gradients + s->top_gradients;
+    out->activations_bytes =
+        all - out->weights_bytes - b->state - out->gradients_bytes;
+}
+
+static void after(struct before *b, const struct oracle_span *s)
+{
+    b->all += s->all;
+    b->gradients += s->gradients;
+    b->weights += s->weights;
+}
+
+static void add_gradients(struct before *b, int64_t n)
+{
+    b->all += n;
+    b->gradients += n;
+}
+
+static struct held held_by(const struct oracle_lived *s, int64_t input)
+{
+    return (struct held){s->forward.saved + s->forward.input + input,
+                         s->forward.gradients + s->backward.gradients};
+}
+
+/* One stage of the lane, the others holding what they hold. */
+static void note_stage(const struct oracle_lived *s, struct before b,
+                       const struct held *mine, const struct held *others,
+                       int64_t in_flight, struct pdl_projection *out)
+{
+    b.all += others->saved + s->ahead;
+    add_gradients(&b, others->gradients);
+    note(&b, &s->forward, out);
+    b.all -= s->ahead;
+    after(&b, &s->forward);
+    b.all += mine->saved * (in_flight - 1);
+    add_gradients(&b, s->written);
+    note(&b, &s->backward, out);
+    add_gradients(&b, -s->written);
+    after(&b, &s->backward);
+    note(&b, &s->update, out);
+}
+
+/* What is there all the time, and inputs of one micro-batch. */
+static struct before always(const struct oracle_lived *stages, int n,
+                            int64_t *input)
+{
+    struct before b = {0, 0, 0, 0};
+
+    *input = 0;
+    for (int k = 0; k < n; k++) {
+        const struct oracle_lived *s = &stages[k];
+
+        *input += s->input;
+        b.weights += s->weights;
+        b.gradients += s->buffers;
+        b.state += s->state;
+        b.all += s->weights + s->buffers + s->state + s->input + s->label;
+    }
+    return b;
+}
+
+/* The host's: optimizer state, what is in flight, gradients of an update. */
+static void note_host(const struct oracle_lived *stages,
+                      const int64_t *in_flight, int n,
+                      struct pdl_projection *out)
+{
+    int64_t all = 0, update = 0;
+
+    for (int k = 0; k < n; k++) {
+        all += stages[k].host + stages[k].forward.host * in_flight[k];
+        if (stages[k].update.top_host > update)
+            update = stages[k].update.top_host;
+    }
+    all += update;
+    out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
+}
+
+void oracle_lane_memory(const struct oracle_lived *stages,
+                        const int64_t *in_flight, int n,
+                        struct pdl_projection *out)
+{
+    struct held all = {0, 0};
+    int64_t input;
+    struct before b = always(stages, n, &input);
+
+    note_host(stages, in_flight, n, out);
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(&stages[k], input);
+
+        all.saved += one.saved * in_flight[k];
+        all.gradients += one.gradients;
+    }
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(&stages[k], input);
+        struct held others = {all.saved - one.saved * in_flight[k],
+                              all.gradients - one.gradients};
+
+        note_stage(&stages[k], b, &one, &others, in_flight[k], out);
+    }
+}
+
+struct oracle_span oracle_span_join(const struct oracle_span *a,
+                                    const struct oracle_span *b)
+{
+    struct oracle_span s = {.top_all = a->top_all,
+                            .top_gradients = a->top_gradients,
+                            .top_weights = a->top_weights,
+                            .all = a->all + b->all,
+                            .gradients = a->gradients + b->gradients,
+                            .weights = a->weights + b->weights,
+                            .saved = a->saved + b->saved,
+                            .input = a->input + b->input,
+                            .host = a->host + b->host,
+                            .top_host = a->top_host};
+
+    if (a->host + b->top_host > s.top_host)
+        s.top_host = a->host + b->top_host;
+
+    if (a->all + b->top_all > s.top_all) {
+        s.top_all = a->all + b->top_all;
+        s.top_gradients = a->gradients + b->top_gradients;
+        s.top_weights = a->weights + b->top_weights;
+    }
+    return s;
+}
+
+struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
+{
+    int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
+
+    return (struct oracle_span){
+        .top_all = a->top_all + before * a->all,
+        .top_gradients = a->top_gradients + before * a->gradients,
+        .top_weights = a->top_weights + before * a->weights,
+        .all = n * a->all,
+        .gradients = n * a->gradients,
+        .weights = n * a->weights,
+        .saved = n * a->saved,
+        .input = n * a->input,
+        .host = n * a->host,
+        .top_host = a->top_host + (a->host > 0 ? n - 1 : 0) * a->host};
+}
+
 /* Offload: what backward begins with comes back while the task before still
  * runs. */
 static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
@@ -312,195 +519,122 @@ static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
     return n;
 }
 
-/* One stage of the lane, the others holding what they hold. */
-static struct held walk_stage(const struct oracle *o, int stage,
-                              const struct tally *start,
-                              const struct held *others,
-                              struct pdl_projection *out)
+static void live_through(const struct oracle *o, int stage, int64_t rank,
+                         const int64_t *size, struct oracle_lived *s)
 {
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct tally t = *start;
-    int64_t before = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC];
-    int64_t buffers = t.live[PDL_PLAN_WEIGHT_GRADIENT];
-    int64_t written = dummy_bytes(o, stage, t.size);
-    int64_t ahead = fetched(o, stage, t.size), flight;
-    struct held mine;
+    const struct pdl_plan_stage *x = &o->p->stages[stage];
+    bool split = o->order && pdl_schedule_splits(o->order->schedule);
+    int first = split ? 1 : x->nbackward;
+    struct oracle_tally *t = oracle_tally_make(o, rank, size, s);
 
-    t.live[PDL_PLAN_ACTIVATION] += others->saved + ahead;
-    t.live[PDL_PLAN_WEIGHT_GRADIENT] += others->gradients;
-    t.host += others->host;
-    walk(o, stage, s->first_forward, s->nforward, false, &t, out);
-    t.live[PDL_PLAN_ACTIVATION] -= ahead;
-    flight = oracle_in_flight(o, stage);
-    mine.host = t.host - start->host - others->host;
-    t.host += mine.host * (flight - 1);
-    mine.saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC] -
-                 before - others->saved + t.live[PDL_PLAN_INPUT];
-    t.live[PDL_PLAN_ACTIVATION] += mine.saved * (flight - 1);
-    t.live[PDL_PLAN_WEIGHT_GRADIENT] += written;
-    walk(o, stage, s->first_backward, s->nbackward, true, &t, out);
-    t.live[PDL_PLAN_WEIGHT_GRADIENT] -= written;
-    mine.gradients =
-        t.live[PDL_PLAN_WEIGHT_GRADIENT] - others->gradients - buffers;
-    walk(o, stage, s->first_update, s->nupdate, true, &t, out);
-    mine.saved *= flight;
-    mine.host *= flight;
-    return mine;
+    if (!t)
+        return;
+    s->forward = oracle_walk(o, stage, x->first_forward, x->nforward, false, t);
+    s->backward = oracle_walk(o, stage, x->first_backward, first, true, t);
+    if (split)
+        s->late = oracle_walk(o, stage, x->first_backward + first,
+                              x->nbackward - first, true, t);
+    s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
+    s->written = oracle_written(o, stage, size);
+    s->ahead = fetched(o, stage, size);
+}
+
+/* Backward in two tasks: every task of the lane where it stands in the order.
+ * A micro-batch holds what its forward leaves, then what its gradients of
+ * weights read; those gradients stay from the first on. */
+static void note_tasks(const struct oracle *o, int lane,
+                       const struct oracle_lived *stages,
+                       struct pdl_projection *out)
+{
+    int64_t input;
+    struct before b = always(stages, o->p->nstages / o->p->lanes, &input);
+    bool begun[2] = {false, false};
+
+    for (int64_t k = 0; k < o->order->n; k++) {
+        const struct pdl_task *t = &o->order->task[lane][k];
+        int i = t->stage != lane;
+        const struct oracle_lived *s = &stages[i];
+
+        if (t->kind == PDL_TASK_FORWARD) {
+            b.all += s->ahead;
+            note(&b, &s->forward, out);
+            after(&b, &s->forward);
+            b.all += input - s->ahead;
+        } else if (t->kind == PDL_TASK_INPUT) {
+            note(&b, &s->backward, out);
+            after(&b, &s->backward);
+            b.all -= input;
+        } else {
+            add_gradients(&b, s->written - (begun[i] ? s->late.gradients : 0));
+            note(&b, &s->late, out);
+            after(&b, &s->late);
+            add_gradients(&b, -s->written);
+            begun[i] = true;
+        }
+    }
+    for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
+        note(&b, &stages[i].update, out);
+        after(&b, &stages[i].update);
+    }
 }
 
 static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
-                         const int64_t *size, const bool *again,
-                         struct pdl_projection *out)
+                         const int64_t *size, struct pdl_projection *out)
 {
-    struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
-    struct held nothing = {0, 0, 0}, all = {0, 0, 0}, one[ORACLE_MAX_STAGES];
-    struct tally start = start_tally(o, lane, rank, size, again);
-    int n = o->p->nstages / o->p->lanes;
+    int lanes = o->p->lanes, n = o->p->nstages / lanes;
+    struct oracle_lived stages[ORACLE_MAX_STAGES];
+    int64_t in_flight[ORACLE_MAX_STAGES];
 
-    if (n == 1) {
-        walk_stage(o, lane, &start, &nothing, out);
-        return;
+    oracle_lived_base(o, lane, size, stages);
+    for (int s = lane; s < o->p->nstages; s++) {
+        if (pdl_plan_lane(o->p, s) != lane)
+            continue;
+        live_through(o, s, rank, size, &stages[s / lanes]);
+        in_flight[s / lanes] = oracle_in_flight(o, s);
     }
-    for (int k = 0; k < n; k++) {
-        one[k] =
-            walk_stage(o, lane + k * o->p->lanes, &start, &nothing, &ignored);
-        all.saved += one[k].saved;
-        all.gradients += one[k].gradients;
-        all.host += one[k].host;
-    }
-    for (int k = 0; k < n; k++) {
-        struct held others = {all.saved - one[k].saved,
-                              all.gradients - one[k].gradients,
-                              all.host - one[k].host};
-
-        walk_stage(o, lane + k * o->p->lanes, &start, &others, out);
-    }
-}
-
-/* ---- backward in two tasks ------------------------------------------------------ */
-
-/* What a micro-batch holds in a stage after forward, and after the backward of
- * inputs; what the first backward of weights leaves for the update. */
-struct shares {
-    struct tally saved, pending, gradients;
-};
-
-static void plus(struct tally *t, const struct tally *d, int64_t n)
-{
-    for (int k = 0; k < 8; k++)
-        t->live[k] += n * d->live[k];
-    t->host += n * d->host;
-}
-
-static struct tally minus(const struct tally *a, const struct tally *b)
-{
-    struct tally d = *a;
-
-    plus(&d, b, -1);
-    return d;
-}
-
-/* The items of a task, from what is there before it. */
-static void walk_task(const struct oracle *o, int stage,
-                      enum pdl_task_kind kind, struct tally *t,
-                      struct pdl_projection *out)
-{
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
-    int64_t written = dummy_bytes(o, stage, t->size);
-    int64_t ahead = fetched(o, stage, t->size);
-
-    if (kind == PDL_TASK_FORWARD) {
-        t->live[PDL_PLAN_ACTIVATION] += ahead;
-        walk(o, stage, s->first_forward, s->nforward, false, t, out);
-        t->live[PDL_PLAN_ACTIVATION] -= ahead;
-    } else if (kind == PDL_TASK_INPUT) {
-        walk(o, stage, s->first_backward, 1, true, t, out);
+    if (o->order && pdl_schedule_splits(o->order->schedule)) {
+        note_host(stages, in_flight, n, out);
+        note_tasks(o, lane, stages, out);
     } else {
-        t->live[PDL_PLAN_WEIGHT_GRADIENT] += written;
-        walk(o, stage, s->first_backward + 1, s->nbackward - 1, true, t, out);
-        t->live[PDL_PLAN_WEIGHT_GRADIENT] -= written;
+        oracle_lane_memory(stages, in_flight, n, out);
     }
 }
 
-static void find_shares(const struct oracle *o, int stage,
-                        const struct tally *start, struct shares *h)
+static bool blocks_choose(const struct pdl_strategy *s)
 {
-    struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
-    struct tally t = *start;
-
-    walk_task(o, stage, PDL_TASK_FORWARD, &t, &ignored);
-    h->saved = minus(&t, start);
-    h->saved.live[PDL_PLAN_ACTIVATION] += t.live[PDL_PLAN_INPUT];
-    walk_task(o, stage, PDL_TASK_INPUT, &t, &ignored);
-    h->pending = minus(&t, start);
-    walk_task(o, stage, PDL_TASK_WEIGHTS, &t, &ignored);
-    h->gradients = minus(&t, start);
+    for (int c = 0; c < s->nclauses; c++)
+        if (s->clause[c].own_recompute)
+            return true;
+    return false;
 }
 
-/* Before each kind of task of each stage the most that is there: the order is
- * run once. */
-struct worst {
-    struct tally now, most[2][4]; /* [stage of the lane][kind] */
-    bool seen[2][4], begun[2];    /* begun: the stage has gradients */
-};
-
-static void visit(const struct pdl_task *t, int i, const struct shares *h,
-                  struct worst *w)
+bool oracle_find_again(struct oracle *o)
 {
-    struct tally before = w->now;
+    bool *again = PDL_NEW(o->arena, bool, o->p->model->nnodes + 1);
 
-    if (t->kind == PDL_TASK_WEIGHTS && w->begun[i])
-        plus(&before, &h->gradients, -1); /* the walk adds them */
-    if (!w->seen[i][t->kind] || sum(&before) > sum(&w->most[i][t->kind]))
-        w->most[i][t->kind] = before;
-    w->seen[i][t->kind] = true;
-    if (t->kind == PDL_TASK_FORWARD) {
-        plus(&w->now, &h->saved, 1);
-    } else if (t->kind == PDL_TASK_INPUT) {
-        plus(&w->now, &h->saved, -1);
-        plus(&w->now, &h->pending, 1);
-    } else {
-        plus(&w->now, &h->pending, -1);
-        plus(&w->now, &h->gradients, w->begun[i] ? 0 : 1);
-        w->begun[i] = true;
+    if (!again || !blocks_choose(o->p->strategy))
+        return again != NULL;
+    for (int s = 0; s < o->p->nstages; s++) {
+        const struct pdl_plan_item *it =
+            &o->p->items[o->p->stages[s].first_backward];
+
+        for (int k = 0; k < it->nops; k++) {
+            const struct pdl_plan_op *op = &o->p->ops[it->first_op + k];
+
+            if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
+                op->pass == PDL_FORWARD)
+                again[op->node] = true;
+        }
     }
-}
-
-static void by_tasks(const struct oracle *o, int lane, int64_t rank,
-                     const int64_t *size, const bool *again,
-                     struct pdl_projection *out)
-{
-    int stage[2] = {lane, 2 * o->p->lanes - 1 - lane};
-    int n = o->p->nstages / o->p->lanes;
-    struct tally start = start_tally(o, lane, rank, size, again), end = start;
-    struct worst w = {.now = start};
-    struct shares h[2];
-
-    for (int i = 0; i < n; i++) {
-        find_shares(o, stage[i], &start, &h[i]);
-        plus(&end, &h[i].gradients, 1);
-    }
-    for (int64_t k = 0; k < o->order->n; k++) {
-        const struct pdl_task *t = &o->order->task[lane][k];
-
-        visit(t, t->stage != lane, &h[t->stage != lane], &w);
-    }
-    for (int i = 0; i < n; i++) {
-        const struct pdl_plan_stage *s = &o->p->stages[stage[i]];
-
-        for (int k = PDL_TASK_FORWARD; k <= PDL_TASK_WEIGHTS; k++)
-            if (w.seen[i][k])
-                walk_task(o, stage[i], (enum pdl_task_kind)k, &w.most[i][k],
-                          out);
-        walk(o, stage[i], s->first_update, s->nupdate, true, &end, out);
-    }
+    o->again = again;
+    return true;
 }
 
 /* ---- all ranks ---------------------------------------------------------------- */
 
 /* Values that a fused kernel makes again for backward: the activation inside
  * a gated feed-forward. */
-static bool *find_inside(const struct oracle *o)
+bool *oracle_find_inside(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
     const struct pdl_model *m = o->p->model;
@@ -513,28 +647,7 @@ static bool *find_inside(const struct oracle *o)
     return inside;
 }
 
-/* Layers that backward programs run forward. */
-static bool *find_again(const struct oracle *o)
-{
-    bool *again = PDL_NEW(o->arena, bool, o->p->model->nnodes + 1);
-
-    for (int s = 0; again && s < o->p->nstages; s++)
-        for (int i = 0; i < o->p->stages[s].nbackward; i++) {
-            const struct pdl_plan_item *it =
-                &o->p->items[o->p->stages[s].first_backward + i];
-
-            for (int k = 0; k < it->nops; k++) {
-                const struct pdl_plan_op *op = &o->p->ops[it->first_op + k];
-
-                if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
-                    op->pass == PDL_FORWARD)
-                    again[op->node] = true;
-            }
-        }
-    return again;
-}
-
-static void sizes(const struct oracle *o, int stage, int64_t rank,
+void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
                   const bool *inside, int64_t *size)
 {
     for (int i = 0; i < o->p->ntensors; i++) {
@@ -548,7 +661,7 @@ static void sizes(const struct oracle *o, int stage, int64_t rank,
 }
 
 /* What the allocator reserves, and what the device holds beside it. */
-static void fill_device(const struct oracle *o, struct pdl_projection *out)
+void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
 {
     const struct pdl_framework *f =
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
@@ -558,35 +671,63 @@ static void fill_device(const struct oracle *o, struct pdl_projection *out)
         out->reserved_bytes +=
             (int64_t)((double)out->activations_bytes * f->fragments);
     out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
+    out->capacity_bytes = oracle_capacity(o);
 }
 
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+/* Is no tensor larger than on a rank before? Then it needs no more. */
+static bool fits_into(const int64_t *size, const int64_t *before, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (size[i] > before[i])
+            return false;
+    return true;
+}
+
+/* The last parts of a split are the largest: they come first. */
+static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
+                       int64_t *size, int64_t *before,
+                       struct pdl_projection *out)
+{
+    struct oracle_ranks r;
+    bool any = false;
+
+    oracle_find_ranks(o, stage, &r);
+    for (int i = r.n - 1; i >= 0; i--) {
+        if (r.like[i] != i)
+            continue;
+        if (o->p->strategy->memory_paper) {
+            oracle_memory_paper(o, stage, r.rank[i], size, out);
+            continue;
+        }
+        oracle_sizes(o, stage, r.rank[i], inside, size);
+        if (any && fits_into(size, before, o->p->ntensors))
+            continue;
+        by_lifetimes(o, stage, r.rank[i], size, out);
+        memcpy(before, size, (size_t)o->p->ntensors * sizeof *size);
+        any = true;
+    }
+}
+
+bool oracle_memory_lane(const struct oracle *o, int lane,
+                        struct pdl_projection *out)
 {
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
     int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
-    const bool *inside = find_inside(o), *again = find_again(o);
-    struct oracle_ranks r;
+    int64_t *before = PDL_NEW(o->arena, int64_t, most + 1);
+    const bool *inside = oracle_find_inside(o);
 
-    if (!size || !inside || !again)
+    if (!size || !before || !inside)
         return false;
-    for (int s = 0; s < o->p->nstages; s++) {
-        oracle_find_ranks(o, s, &r);
-        for (int i = 0; i < r.n; i++) {
-            if (r.like[i] != i)
-                continue;
-            if (o->p->strategy->memory_paper) {
-                oracle_memory_paper(o, s, r.rank[i], size, out);
-            } else if (s < o->p->lanes) {
-                sizes(o, s, r.rank[i], inside, size);
-                if (o->order && pdl_schedule_splits(o->order->schedule))
-                    by_tasks(o, s, r.rank[i], size, again, out);
-                else
-                    by_lifetimes(o, s, r.rank[i], size, again, out);
-            }
-        }
-    }
-    fill_device(o, out);
-    out->capacity_bytes = oracle_capacity(o);
+    for (int s = 0; s < o->p->nstages; s++)
+        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
+            (lane < 0 || pdl_plan_lane(o->p, s) == lane))
+            walk_ranks(o, s, inside, size, before, out);
+    oracle_fill_device(o, out);
     return true;
+}
+
+bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+{
+    return oracle_memory_lane(o, -1, out);
 }

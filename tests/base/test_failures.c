@@ -7,6 +7,12 @@
 #include <cmocka.h>
 #include <math.h>
 
+static void near(double a, double b, double within)
+{
+    if (!(fabs(a - b) <= within))
+        fail_msg("%.17g is not %.17g", a, b);
+}
+
 static void the_interval_is_the_best_one(void **state)
 {
     static const double costs[] = {0.1, 1, 10, 60, 300};
@@ -76,8 +82,8 @@ static void the_formula_is_the_mean_of_drawn_runs(void **state)
                                        cases[i].mtbf) -
                          1) > .01);
     }
-    assert_float_equal(pdl_run_s(100, 10, 1, 5, 0), 110, 1e-12);
-    assert_float_equal(pdl_run_s(0, 10, 1, 5, 100), 0, 0);
+    near(pdl_run_s(100, 10, 1, 5, 0), 110, 1e-12);
+    near(pdl_run_s(0, 10, 1, 5, 100), 0, 0);
 }
 
 int main(void)
