@@ -84,6 +84,11 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a,
     return c->pieces && c->forward && c->backward && c->made ? c : NULL;
 }
 
+int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds)
+{
+    return oracle_piece_count(c->pieces, seconds);
+}
+
 /* ---- stages ---------------------------------------------------------------------- */
 
 static enum piece_where where_is(int64_t stage, int64_t stages)

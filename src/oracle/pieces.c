@@ -42,6 +42,8 @@ struct oracle_pieces {
     struct oracle_point mesh;
     pdl_arena *arena, *scratch;
     struct entry work[TABLE], update[TABLE];
+    int64_t count; /* small plans lowered */
+    double seconds;
     int nkinds;               /* of lanes */
     int *kind_of;             /* of each lane */
     int64_t first[MAX_KINDS]; /* lane of each kind */
@@ -454,11 +456,13 @@ static void live_work(struct small *s, int stage, const struct oracle_ranks *r,
     }
 }
 
-/* Ranks of a kind of lane, who does the same work as who. */
+/* Ranks of a kind of lane, who does the same work as who. All stages of a
+ * small plan are priced on them, so prices are remembered as of one. */
 static void ranks_of(const struct oracle_pieces *p, const struct small *s,
                      int kind, struct oracle_ranks *r)
 {
     *r = *s->o.alike;
+    r->stage = 0;
     oracle_ranks(&s->plan, (int)p->first[kind], r->rank);
 }
 
@@ -479,7 +483,6 @@ static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
     for (int i = 0; st == PDL_OK && i < s->plan.nstages; i++) {
         out->at[i].blocks = (int)k->blocks;
         out->at[i].parts = parts;
-        r.stage = i;
         if (!price_work(p, s, i, &r, &out->at[i]))
             st = pdl_fail(err, PDL_ENOMEM, "out of memory");
         live_work(s, i, &r, &out->at[i]);
@@ -521,11 +524,11 @@ static void find_waits(const struct small *s, int op, int stage, int64_t blocks,
 }
 
 static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
-                         struct oracle_ranks *r, struct piece_update *u)
+                         const struct oracle_ranks *r, struct piece_update *u)
 {
     const struct pdl_plan_item *items = s->plan.items;
-    struct pdl_plan_stage *at = &s->stages[stage], whole = *at;
-    struct pdl_plan_item it = items[at->first_update], one = it;
+    struct pdl_plan_stage *at = &s->stages[r->stage], whole = *at;
+    struct pdl_plan_item it = items[s->stages[stage].first_update], one = it;
     const int *by = find_makers(p, s, stage);
     int *step = PDL_NEW(p->scratch, int, s->plan.ntensors + 1);
     struct streams c = {.overlap = false};
@@ -536,7 +539,6 @@ static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
     u->steps = PDL_NEW(p->arena, struct piece_step, it.nops + 1);
     if (!c.ready || !u->steps || !by || !step)
         return false;
-    r->stage = stage;
     s->plan.items = &one;
     at->first_update = 0; /* a plan of one operation after another */
     one.nops = 1;
@@ -721,6 +723,8 @@ static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
 {
     enum pdl_status st;
 
+    double start = pdl_clock_s();
+
     p->scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     if (!p->scratch)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -729,7 +733,15 @@ static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
                         : make_update(p, k, piece, err);
     pdl_arena_destroy(p->scratch);
     p->scratch = NULL;
+    p->count++;
+    p->seconds += pdl_clock_s() - start;
     return st;
+}
+
+int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds)
+{
+    *seconds = p->seconds;
+    return p->count;
 }
 
 enum pdl_status oracle_piece_lanes(struct oracle_pieces *p, struct pdl_err *err)

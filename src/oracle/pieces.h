@@ -124,6 +124,9 @@ enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct piece_updates **out,
                                     struct pdl_err *err);
 
+/* Small plans that were lowered, and how long that took. */
+int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds);
+
 /* ---- composing ---------------------------------------------------------------- */
 
 /* Pieces of one mesh, and what the last point needed of them. */
@@ -131,6 +134,7 @@ struct oracle_compose;
 struct oracle_compose *oracle_compose_make(pdl_arena *a,
                                            const struct oracle_family *f,
                                            const struct oracle_point *mesh);
+int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds);
 /* The projection of a point, equal to that of its lowered plan. */
 enum pdl_status oracle_compose(struct oracle_compose *c,
                                const struct oracle_point *x,

@@ -377,6 +377,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
                                struct pdl_err *err)
 {
     struct best all = {.n = 0, .cap = s->top};
+    double seconds;
 
     all.list = PDL_NEW(a, struct kept, s->top);
     out->list = PDL_NEW(a, struct pdl_found, s->top);
@@ -393,6 +394,8 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->too_large += m->too_large;
         out->too_slow += m->too_slow;
         out->feasible += m->feasible;
+        out->pieces += oracle_compose_pieces(m->compose, &seconds);
+        out->pieces_s += seconds;
     }
     out->pruned = out->refused + out->too_large + out->too_slow;
     qsort(all.list, (size_t)all.n, sizeof all.list[0], compare);
