@@ -428,6 +428,8 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 {
     int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
 
+    if (n == 0)
+        return (struct oracle_span){.top_all = INT64_MIN / 4};
     return (struct oracle_span){
         .top_all = a->top_all + before * a->all,
         .top_gradients = a->top_gradients + before * a->gradients,
