@@ -169,6 +169,10 @@ struct pdl_rng4 {
     uint32_t v[4];
 };
 struct pdl_rng4 pdl_philox(uint64_t key, uint64_t hi, uint64_t lo);
+/* Many at once, several counters side by side: out[i] is word w % 4 of counter
+ * w / 4, w = first + i. */
+void pdl_philox_words(uint64_t key, uint64_t hi, uint64_t first, int64_t n,
+                      uint32_t *out);
 
 /* A stream over it for places that want one number after another. */
 struct pdl_rng {
@@ -310,6 +314,17 @@ int pdl_cores(void);
 double pdl_clock_s(void); /* monotonic */
 double pdl_cpu_s(void);   /* CPU time of this process */
 
+/* ---- machines that fail ------------------------------------------------ */
+
+/* Seconds between checkpoints that cost cost_s each on a machine that fails
+ * every mtbf_s (<= 0: never): Daly's optimum, but never so often that more
+ * than max_overhead (say 0.035) of the time goes into them. */
+double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead);
+/* Expected seconds of work_s of work that is saved every interval_s, with
+ * restart_s to go on after a failure. */
+double pdl_run_s(double work_s, double interval_s, double cost_s,
+                 double restart_s, double mtbf_s);
+
 /* ---- did you mean ----------------------------------------------------- */
 
 /* Collects candidates; the closest one by edit distance wins, if close. */
@@ -368,6 +383,34 @@ enum pdl_status pdl_doc_fail(const struct pdl_doc *d, struct pdl_err *err,
  * did-you-mean. */
 enum pdl_status pdl_doc_only(const struct pdl_doc *map, const char *const *keys,
                              struct pdl_err *err);
+
+/* ---- JSON too large to hold ---------------------------------------------- */
+
+/* One token after the other, from a plain or a gzip file. */
+enum pdl_token {
+    PDL_TOKEN_END,    /* of the text */
+    PDL_TOKEN_OBJECT, /* { */
+    PDL_TOKEN_ARRAY,  /* [ */
+    PDL_TOKEN_CLOSE,  /* the innermost of them */
+    PDL_TOKEN_KEY,
+    PDL_TOKEN_STRING,
+    PDL_TOKEN_NUMBER, /* as written: pdl_strtod, pdl_int_parse */
+    PDL_TOKEN_WORD,   /* true, false, null; Python's NaN, Infinity */
+};
+struct pdl_pull;
+enum pdl_status pdl_pull_open(const char *path, struct pdl_pull **out,
+                              struct pdl_err *err);
+enum pdl_status pdl_pull_bytes(struct pdl_bytes in, const char *name,
+                               struct pdl_pull **out, struct pdl_err *err);
+/* *text (may be NULL) is the token's until the next call. */
+enum pdl_status pdl_pull_next(struct pdl_pull *p, enum pdl_token *kind,
+                              const char **text, struct pdl_err *err);
+/* The whole value that comes next; as a member's, its key comes first. */
+enum pdl_status pdl_pull_skip(struct pdl_pull *p, struct pdl_err *err);
+/* Fails where the reader stands: "file:line:col: ...". */
+enum pdl_status pdl_pull_fail(const struct pdl_pull *p, struct pdl_err *err,
+                              const char *fmt, ...) PDL_PRINTF(3, 4);
+void pdl_pull_close(struct pdl_pull *p); /* NULL is allowed */
 
 /* ---- command tables --------------------------------------------------- */
 

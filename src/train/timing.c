@@ -13,7 +13,7 @@ enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err)
 {
     *c = (struct train_clock){.plan = p,
-                              .most = p->nops * (p->micro_batches + 1)};
+                              .most = p->nops * (p->micro_batches + 2)};
     c->events = PDL_NEW(a, struct pdl_train_event, c->most + 1);
     c->seconds = PDL_NEW(a, double, p->nops + 1);
     if (!c->events || !c->seconds)
@@ -33,7 +33,7 @@ void train_clock_timed(void *ctx, int op, int64_t micro, double start_s,
 {
     struct train_clock *c = ctx;
 
-    if (c->steps != 1)
+    if (c->steps != 1 && micro != PDL_TRAIN_BEHIND)
         c->seconds[op] += end_s - start_s;
     if (c->nevents < c->most)
         c->events[c->nevents++] = (struct pdl_train_event){

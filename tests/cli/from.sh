@@ -17,3 +17,10 @@ $p deepspeed ds.json gpt2; echo "rc $?"
 $p megatron-args ds.json; echo "rc $?"
 $p megatrn run.sh; echo "rc $?"
 $paradl project gpt2 gpt2 --system dgx-a100 --strategy data=8 --batch 8; echo "rc $?"
+gpt=gpt:layers=4,hidden=512,heads=8,ffn=2048,vocab=8192,seq=512
+p="$paradl project $gpt --system dgx-h200 --strategy serial --batch 8 --kineto"
+$p "$data/oracle/kineto_gpt.json.gz" | sed -n '/^of a step/,$p'
+$p "$data/oracle/kineto_gpt.json.gz" --json | grep -A4 '"kineto"'
+echo '{"traceEvents": [{"ts": {}}]}' >bad.json
+$p bad.json; echo "rc $?"
+$p nothing.json; echo "rc $?"
