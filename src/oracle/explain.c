@@ -90,10 +90,10 @@ static double gradient_exchange(const struct why *w, const char **text)
         return 0;
     *text = pdl_arena_printf(
         w->arena,
-        "%s of the %s of gradient exchange are not hidden behind backward "
-        "(%.0f %% of the step): more samples per PE%s would hide or spread "
-        "them.",
-        seconds(w, exposed), seconds(w, w->x->gradient_comm_s), 100 * share,
+        "Gradient exchange of %s costs %s (%.0f %% of the step) that backward "
+        "does not hide, or is slower by: more samples per PE%s would hide or "
+        "spread it.",
+        seconds(w, w->x->gradient_comm_s), seconds(w, exposed), 100 * share,
         w->p->strategy->no_overlap || w->p->strategy->exchange_paper
             ? ", or overlap=on,"
             : "");
