@@ -216,6 +216,11 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
+            /* what error feedback keeps of gradients */
+            for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
+                            o->p->strategy->compress_density > 0 && j < op->nin;
+                 j++)
+                n += size[op->in[j]];
             for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
                  j++) {
                 int bits = pdl_dtype_bits(o->p->tensors[op->out[j]].dtype);
