@@ -47,10 +47,9 @@ double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
- * the pipeline, [forward, backward][stage][micro-batch]; by how much the last
- * backward of each stage is slowed by the exchange that it hides. */
+ * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
-    double *start, *seconds, *done, *slowed;
+    double *start, *seconds, *done;
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours

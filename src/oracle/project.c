@@ -395,8 +395,6 @@ static double price_backward(const struct oracle *o, int stage,
     t->backward_comm +=
         waiting(took, t->backward + t->backward_comm + t->backward_copy);
     t->backward += oracle_host_wait(o, took, t->calls);
-    if (o->record && o->record->slowed)
-        o->record->slowed[stage] = c->slowed;
     return start + took;
 }
 
