@@ -399,6 +399,9 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
             }
         }
     }
+    oracle_find_ranks(o, 0, &r);
+    out->workspace_bytes = oracle_workspace(o, r.n > 0 ? r.rank[0] : 0);
+    out->allocated_bytes += out->workspace_bytes;
     fill_device(o, out);
     out->capacity_bytes =
         (int64_t)((double)o->sys->pe.memory_bytes *
