@@ -110,3 +110,6 @@ add_executable(peer_train_kernels EXCLUDE_FROM_ALL tests/peers/train_kernels.c)
 target_link_libraries(peer_train_kernels PRIVATE pdl_flags paradl_run_static
   cmocka)
 target_include_directories(peer_train_kernels PRIVATE src/train)
+# The batches of a run, for tests/peers/text_torch.sh.
+add_executable(peer_train_batches EXCLUDE_FROM_ALL tests/peers/train_batches.c)
+target_link_libraries(peer_train_batches PRIVATE pdl_flags paradl_run_static)

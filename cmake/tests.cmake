@@ -86,9 +86,19 @@ if(PDL_MPI STREQUAL "openmpi" AND PDL_RUN_ROOMS AND NOT PDL_SANITIZE)
     PROCESSORS 2 SKIP_RETURN_CODE 77)
 endif()
 if(TARGET comm_mpi_faults)
-  add_test(NAME comm/killed COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/killed.sh
-    ${mpi_run} -n 2 $<TARGET_FILE:comm_mpi_faults>)
-  set_tests_properties(comm/killed PROPERTIES LABELS "unit" TIMEOUT 90)
+  add_test(NAME comm/faults COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/faults.sh
+    $<TARGET_FILE:comm_mpi_faults> ${mpi_run})
+  set_tests_properties(comm/faults PROPERTIES LABELS "unit" TIMEOUT 300
+    PROCESSORS 2)
+endif()
+if(TARGET comm_mpi_collectives AND PDL_MPI STREQUAL "openmpi" AND
+    NOT PDL_SANITIZE)
+  add_test(NAME comm/nodes-6 COMMAND ${mpi_run} -n 6
+    $<TARGET_FILE:comm_mpi_collectives> nodes)
+  add_test(NAME comm/srun COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/srun.sh
+    ${CMAKE_BINARY_DIR})
+  set_tests_properties(comm/nodes-6 comm/srun PROPERTIES LABELS "unit"
+    TIMEOUT 300 PROCESSORS 2 SKIP_RETURN_CODE 77)
 endif()
 
 # An unmodified program under libparadl-mpi.so; sanitizers want to be first.
@@ -121,14 +131,17 @@ if(TARGET paradl-run)
   foreach(source ${scripts})
     get_filename_component(name ${source} NAME_WE)
     set(cases all)
+    set(timeout 900)
     if(name STREQUAL "train_equal")
       set(cases ${mpi_ranks})
+    elseif(name STREQUAL "train_mnist")
+      set(timeout 3600)
     endif()
     foreach(n ${cases})
       add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
         ${n})
       set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
-        TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77)
+        TIMEOUT ${timeout} PROCESSORS 2 SKIP_RETURN_CODE 77)
     endforeach()
   endforeach()
 endif()
@@ -142,20 +155,28 @@ foreach(source ${scripts})
     SKIP_RETURN_CODE 77)
 endforeach()
 
+# What pages show, read by another program.
+file(GLOB scripts CONFIGURE_DEPENDS tests/report/*.py)
+foreach(source ${scripts})
+  get_filename_component(name ${source} NAME_WE)
+  add_test(NAME report/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
+  set_tests_properties(report/${name} PROPERTIES LABELS "cli" TIMEOUT 120)
+endforeach()
+
 file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(source ${fuzzers})
   get_filename_component(name ${source} NAME_WE)
   string(REPLACE fuzz_ "" name ${name})
   set(library paradl_static)
-  if(name MATCHES "^io_") # of the second library, its insides too
-    if(NOT "io" IN_LIST PDL_RUN_ROOMS)
+  if(name MATCHES "^(io|comm)_") # of the second library, its insides too
+    if(NOT CMAKE_MATCH_1 IN_LIST PDL_RUN_ROOMS)
       continue()
     endif()
     set(library paradl_run_static)
   endif()
   add_executable(replay_${name} ${source} tests/fuzz/replay.c)
   target_link_libraries(replay_${name} PRIVATE pdl_flags ${library})
-  target_include_directories(replay_${name} PRIVATE src/io)
+  target_include_directories(replay_${name} PRIVATE src/io src/comm)
   add_test(NAME fuzz/${name} COMMAND replay_${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
   set_tests_properties(fuzz/${name} PROPERTIES LABELS "unit" TIMEOUT 300)
@@ -164,7 +185,7 @@ foreach(source ${fuzzers})
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_libraries(fuzz_${name} PRIVATE pdl_flags ${library})
-    target_include_directories(fuzz_${name} PRIVATE src/io)
+    target_include_directories(fuzz_${name} PRIVATE src/io src/comm)
   endif()
 endforeach()
 if(PDL_FUZZ)

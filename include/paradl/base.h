@@ -314,6 +314,17 @@ int pdl_cores(void);
 double pdl_clock_s(void); /* monotonic */
 double pdl_cpu_s(void);   /* CPU time of this process */
 
+/* ---- machines that fail ------------------------------------------------ */
+
+/* Seconds between checkpoints that cost cost_s each on a machine that fails
+ * every mtbf_s (<= 0: never): Daly's optimum, but never so often that more
+ * than max_overhead (say 0.035) of the time goes into them. */
+double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead);
+/* Expected seconds of work_s of work that is saved every interval_s, with
+ * restart_s to go on after a failure. */
+double pdl_run_s(double work_s, double interval_s, double cost_s,
+                 double restart_s, double mtbf_s);
+
 /* ---- did you mean ----------------------------------------------------- */
 
 /* Collects candidates; the closest one by edit distance wins, if close. */

@@ -53,7 +53,8 @@ void pdl_comm_table_print(const struct pdl_comm_table *t, struct pdl_sink *out);
 
 struct pdl_comm_options {
     const char *transport; /* NULL: auto; "p2p", "window", "cma", "staged" */
-    const char *algorithm; /* NULL: auto, by the table */
+    const char *algorithm; /* NULL: auto, by the table; of allreduce, or with
+                              the collective: "allgather/bruck" */
     bool fixed_order;      /* sums in rank order: the same bits everywhere */
     double timeout_s;      /* 0: 300 s */
     int ranks_per_node;    /* 0: as found; else nodes of so many ranks */
@@ -78,16 +79,22 @@ enum pdl_status pdl_comm_create_memory(int n,
  * over those ranks. */
 enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,
                                 pdl_comm **out, struct pdl_err *err);
+/* From now on a thread moves what is started (options.progress) also in this
+ * communicator, when nothing is under way in it. */
+enum pdl_status pdl_comm_move_behind(pdl_comm *c, struct pdl_err *err);
 void pdl_comm_destroy(pdl_comm *c); /* NULL: nothing */
 
 /* What a communicator is like. Texts live as long as it does. */
 struct pdl_comm_info {
     const char *transport; /* of long messages between ranks of a node */
-    const char *used;      /* by the last allreduce */
+    const char *used;      /* by the last collective */
     int nodes, node_ranks; /* ranks of this rank's node */
     bool cma;              /* another process's memory may be read */
     bool crowded;          /* more ranks than processors */
-    const char *note;      /* why a faster way is not taken; "" for none */
+    /* By this rank, so far, in collectives: signals of other ranks that it
+     * waited for, bytes that it copied or combined. */
+    int64_t signals, worked;
+    const char *note; /* why a faster way is not taken; "" for none */
 };
 void pdl_comm_describe(const pdl_comm *c, struct pdl_comm_info *out);
 /* What the machine can do under it. Collective; takes some 0.1 s. */
@@ -99,8 +106,10 @@ struct pdl_comm_probe {
 };
 enum pdl_status pdl_comm_measure(pdl_comm *c, struct pdl_comm_probe *out,
                                  struct pdl_err *err);
-/* The algorithm that an allreduce of so many bytes would run. */
-const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes);
+/* The algorithm that a collective ("allreduce") of so many bytes in all would
+ * run. */
+const char *pdl_comm_choice(const pdl_comm *c, const char *collective,
+                            int64_t bytes);
 int pdl_comm_rank(const pdl_comm *c);
 int pdl_comm_size(const pdl_comm *c);
 /* Memory that every transport can reach without a copy (shared window);

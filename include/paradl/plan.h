@@ -287,7 +287,7 @@ struct pdl_plan {
     const char *const *fallbacks;
 };
 
-/* Where a pipeline is cut: anywhere, by work; between repeated blocks, as many
+/* Where a pipeline is cut: by work, of transformers between blocks; between repeated blocks, as many
  * to each stage, what lies before and after them goes to the ends (Megatron);
  * or as many as an even cut rounded up, to one stage after the other, so that
  * the last gets what is left (DeepSpeed). */
@@ -313,6 +313,10 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
                                const struct pdl_plan_options *opt,
                                const struct pdl_plan **out,
                                struct pdl_err *err);
+/* Repeated blocks of each of `stages` stages, as lowering cuts the model. */
+enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
+                                int64_t stages, enum pdl_split split,
+                                int64_t *blocks, struct pdl_err *err);
 /* The redistribution of one tensor alone, by the rules that lowering follows:
  * from how `from` lies on the mesh to the placement `to`, cut in `unit`s. The
  * plan has one stage, whose forward items are the operations (none where it

@@ -101,8 +101,10 @@ struct pdl_pe {
     int64_t units; /* SMs, CUs, cores: what a wave of tiles fills */
     double clock_hz, sustained_hz;
     struct pdl_kernels kernels;
-    double launch_s;    /* fixed device time of one kernel */
-    double host_call_s; /* host time to issue one kernel, no framework */
+    double interference; /* part of it that the kernels of a collective hold,
+                            and that computation beside them lacks */
+    double launch_s;     /* fixed device time of one kernel */
+    double host_call_s;  /* host time to issue one kernel, no framework */
     double idle_w, peak_w;
     double price_per_hour; /* in the system's currency */
     const struct pdl_profile_row *profile;
@@ -214,8 +216,10 @@ struct pdl_collective_fit {
     const char *op, *library, *source;
     int64_t pes, nodes;
     double alpha_s, bytes_per_s, max_error, min_bytes, max_bytes;
-    double bus_bytes_per_s;       /* largest bus bandwidth seen */
-    const struct pdl_ints *times; /* rows of [bytes, nanoseconds] */
+    double bus_bytes_per_s; /* largest bus bandwidth seen */
+    /* rows of [bytes, nanoseconds] or [bytes, nanoseconds, signals that a rank
+     * waits for, bytes that it copies or combines] */
+    const struct pdl_ints *times;
     int64_t ntimes;
 };
 
@@ -413,6 +417,11 @@ enum pdl_status pdl_fit_line(const double *bytes, const double *seconds, int n,
  * PEs; false: it was not measured at all. */
 bool pdl_collective_seconds(const struct pdl_system *sys, const char *op,
                             int64_t pes, int64_t bytes, double *out);
+
+/* What one signal of another rank costs where ranks share processors: a
+ * process has to give way and get its turn again. From the shortest measured
+ * collectives of this kind on more PEs than the node has cores; 0: none. */
+double pdl_collective_signal_s(const struct pdl_system *sys, const char *op);
 
 /* Slurm host lists: "gpu[001-004,010],cpu7". Duplicates are kept, zero
  * padding too. At most PDL_MAX_HOSTS names. */

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FACTS = 32, MAX_FITS = 32, MAX_TEXTS = 8 };
+enum { MAX_FACTS = 32, MAX_FITS = 80, MAX_TEXTS = 8 };
 
 struct draft {
     pdl_arena *a;
@@ -164,6 +164,7 @@ static void read_operators(struct draft *d)
 
 struct points {
     double bytes[64], seconds[64];
+    double signals[64], worked[64]; /* 0: not counted */
     int n;
 };
 
@@ -171,7 +172,7 @@ static void add_fit(struct draft *d, struct pdl_collective_fit f,
                     const struct points *p)
 {
     struct pdl_ints *times = take(d, (size_t)p->n + 1, sizeof *times);
-    int64_t *v = take(d, (size_t)p->n * 2 + 1, sizeof *v);
+    int64_t *v = take(d, (size_t)p->n * 4 + 1, sizeof *v);
     struct pdl_fit line = {0};
 
     if (d->st == PDL_OK && p->n > 1)
@@ -181,9 +182,11 @@ static void add_fit(struct draft *d, struct pdl_collective_fit f,
     for (int64_t i = 0; i < p->n; i++) {
         double ns = p->seconds[i] * 1e9;
 
-        v[2 * i] = (int64_t)p->bytes[i];
-        v[2 * i + 1] = ns < 1 ? 1 : (int64_t)(ns + .5);
-        times[i] = (struct pdl_ints){v + 2 * i, 2};
+        v[4 * i] = (int64_t)p->bytes[i];
+        v[4 * i + 1] = ns < 1 ? 1 : (int64_t)(ns + .5);
+        v[4 * i + 2] = (int64_t)p->signals[i];
+        v[4 * i + 3] = (int64_t)p->worked[i];
+        times[i] = (struct pdl_ints){v + 4 * i, p->signals[i] > 0 ? 4 : 2};
     }
     f.alpha_s = line.alpha_s;
     f.bytes_per_s = line.bytes_per_s;
@@ -241,28 +244,38 @@ static void read_round(struct draft *d, const struct pdl_doc *doc, int round,
         sorted[n][k] = seconds;
         p->bytes[n] = number(d, x, "bytes");
         p->seconds[n] = sorted[n][round / 2];
+        p->signals[n] = number(d, x, "signals");
+        p->worked[n] = number(d, x, "worked_bytes");
     }
     p->n = n;
 }
 
-static void read_allreduce(struct draft *d, int i)
+/* As nccl-tests has it: of the bytes, how many each link of a ring carries. */
+static double bus_factor(const char *op, double ranks)
 {
-    double ranks = (double)d->m.bench[i].ranks;
+    if (strcmp(op, "broadcast") == 0)
+        return 1;
+    return (strcmp(op, "allreduce") == 0 ? 2 : 1) * (ranks - 1) / ranks;
+}
+
+static void read_collective(struct draft *d, const struct cli_bench_runs *b)
+{
     struct points p = {.n = 0};
     double sorted[64][CLI_MEASURE_ROUNDS] = {{0}};
-    struct pdl_collective_fit f = {.op = "allreduce",
+    struct pdl_collective_fit f = {.op = b->collective,
                                    .library = "paradl",
                                    .source = "paradl calibrate",
-                                   .pes = d->m.bench[i].ranks};
+                                   .pes = b->ranks};
 
-    for (int r = 0; r < CLI_MEASURE_ROUNDS; r++)
-        read_round(d, d->m.bench[i].round[r], r, &p, sorted);
+    for (int r = 0; r < b->rounds; r++)
+        read_round(d, b->round[r], r, &p, sorted);
     for (int k = 0; k < p.n; k++) {
-        double bus = p.bytes[k] / p.seconds[k] * 2 * (ranks - 1) / ranks;
+        double bus = p.bytes[k] / p.seconds[k] *
+                     bus_factor(b->collective, (double)b->ranks);
 
         f.bus_bytes_per_s = bus > f.bus_bytes_per_s ? bus : f.bus_bytes_per_s;
     }
-    f.nodes = (int64_t)number(d, d->m.bench[i].round[0], "nodes");
+    f.nodes = (int64_t)number(d, b->round[0], "nodes");
     add_fit(d, f, &p);
 }
 
@@ -366,6 +379,27 @@ static void fill_host(struct draft *d, int64_t memory)
     h->memory_bytes_per_s = fact(d, "triad_all");
 }
 
+/* What it costs to wait where ranks share processors, by collective. */
+static void note_signals(struct draft *d)
+{
+    const char *last = "";
+
+    for (int i = 0; i < d->m.nbench && d->sys.nmeasured < MAX_FACTS; i++) {
+        const char *op = d->m.bench[i].collective;
+        double s = pdl_collective_signal_s(&d->sys, op);
+
+        if (strcmp(op, last) == 0 || !(s > 0))
+            continue;
+        last = op;
+        d->fact[d->sys.nmeasured++] = (struct pdl_fact){
+            .name = pdl_arena_printf(d->a, "crowded_signal_%s", op),
+            .value = s,
+            .unit = "s",
+            .note = "a rank waits for one signal of another, more ranks than "
+                    "processors"};
+    }
+}
+
 static void fill_texts(struct draft *d)
 {
     const char *library = text(d, d->m.machine, "library");
@@ -410,7 +444,7 @@ static void build(struct draft *d)
     read_operators(d);
     read_messages(d);
     for (int i = 0; i < d->m.nbench; i++)
-        read_allreduce(d, i);
+        read_collective(d, &d->m.bench[i]);
     if (d->st != PDL_OK)
         return;
     d->sys.nodes = d->sys.built_nodes = nodes;
@@ -419,6 +453,7 @@ static void build(struct draft *d)
     fill_links(d, d->sys.node.pes);
     fill_network(d, nodes);
     fill_host(d, memory);
+    note_signals(d);
     fill_texts(d);
     cli_fit_kernels(&d->sys, &d->kernels);
     d->st = pdl_system_update(d->a, &d->sys, d->err);
@@ -445,11 +480,11 @@ static void print_text(const struct draft *d, const char *path)
                    s->node.links.latency_s * 1e6,
                    s->node.links.bytes_per_s / 1e9);
     for (int64_t i = 0; i < s->ncollectives; i++)
-        if (strcmp(d->fit[i].op, "allreduce") == 0)
+        if (strcmp(d->fit[i].op, "p2p") != 0)
             pdl_printf(out,
-                       "  allreduce on %-3" PRId64 " %.3g us + bytes / %.4g "
+                       "  %-14s on %-3" PRId64 " %.3g us + bytes / %.4g "
                        "GB/s (off by up to %.0f %%)\n",
-                       d->fit[i].pes, d->fit[i].alpha_s * 1e6,
+                       d->fit[i].op, d->fit[i].pes, d->fit[i].alpha_s * 1e6,
                        d->fit[i].bytes_per_s / 1e9, 100 * d->fit[i].max_error);
     pdl_printf(out,
                "  operators        %d measured; error of the logarithm %.3f "

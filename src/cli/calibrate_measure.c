@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Starting paradl-run to measure, and reading what it prints: the machine on
- * as many ranks as the node has PEs, then the allreduce on each number of
+ * as many ranks as the node has PEs, then the collectives on each number of
  * ranks, each a start of its own, as training will start them. In several
  * rounds, so that whatever disturbs the machine for a while disturbs each
  * number of ranks once; the middle one of the times counts. */
@@ -52,25 +52,38 @@ static enum pdl_status measure_machine(const struct cli_calibrate_options *o,
     return st;
 }
 
-static enum pdl_status measure_allreduce(const struct cli_calibrate_options *o,
-                                         struct cli_measurement *m, int i,
-                                         int round, struct pdl_err *err)
+static enum pdl_status measure_collective(const struct cli_calibrate_options *o,
+                                          struct cli_measurement *m, int i,
+                                          int round, struct pdl_err *err)
 {
-    int64_t ranks = m->bench[i].ranks;
+    const struct cli_bench_runs *b = &m->bench[i];
     struct bench_options opts = {
-        .ranks = ranks, .size = "1KiB..64MiB", .seconds = o->seconds / 2};
+        .ranks = b->ranks, .size = "1KiB..64MiB", .seconds = o->seconds / 2};
     struct pdl_args args = {
-        .opts = &opts, .npos = 1, .pos = {"allreduce"}, .json = true};
+        .opts = &opts, .npos = 1, .pos = {b->collective}, .json = true};
     struct pdl_buf text;
     enum pdl_status st;
 
     pdl_buf_init(&text);
-    st = cli_capture(&cli_bench, &args, ranks, &text, err);
+    st = cli_capture(&cli_bench, &args, b->ranks, &text, err);
     if (st == PDL_OK)
         st = parse(m, &text, &m->bench[i].round[round], err);
     pdl_buf_free(&text);
     return st;
 }
+
+/* Allreduce is what training does most: three rounds. */
+static const struct {
+    const char *name;
+    int rounds;
+} collectives[] = {
+    {"allreduce", CLI_MEASURE_ROUNDS},
+    {"reduce-scatter", 1},
+    {"allgather", 1},
+    {"alltoall", 1},
+    {"broadcast", 1},
+};
+enum { NCOLLECTIVES = sizeof collectives / sizeof collectives[0] };
 
 /* Powers of two, all PEs, and one more than there are processors: there the
  * ranks begin to wait for each other's time, and times take a step. */
@@ -80,9 +93,13 @@ static void choose_ranks(const struct cli_calibrate_options *o,
     int64_t crowded = sysconf(_SC_NPROCESSORS_ONLN) + 1;
     int room = sizeof m->bench / sizeof m->bench[0];
 
-    for (int64_t n = 2; n <= o->most && m->nbench < room; n++)
-        if ((n & (n - 1)) == 0 || n == o->ranks || n == crowded)
-            m->bench[m->nbench++].ranks = n;
+    for (int k = 0; k < NCOLLECTIVES; k++)
+        for (int64_t n = 2; n <= o->most && m->nbench < room; n++)
+            if ((n & (n - 1)) == 0 || n == o->ranks || n == crowded)
+                m->bench[m->nbench++] =
+                    (struct cli_bench_runs){.collective = collectives[k].name,
+                                            .ranks = n,
+                                            .rounds = collectives[k].rounds};
 }
 
 static void say(bool quiet, const char *what, int64_t ranks)
@@ -102,9 +119,11 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
     choose_ranks(o, m);
     for (int round = 0; round < CLI_MEASURE_ROUNDS; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
+            if (round >= m->bench[i].rounds)
+                continue;
             if (round == 0)
-                say(quiet, "allreduce", m->bench[i].ranks);
-            st = measure_allreduce(o, m, i, round, err);
+                say(quiet, m->bench[i].collective, m->bench[i].ranks);
+            st = measure_collective(o, m, i, round, err);
         }
     return st;
 }

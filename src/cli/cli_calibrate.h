@@ -21,10 +21,12 @@ enum { CLI_MEASURE_ROUNDS = 3 };
 struct cli_measurement {
     pdl_arena *a;
     const struct pdl_doc *machine; /* paradl.measurement/1 */
-    struct {
+    struct cli_bench_runs {
+        const char *collective;
         int64_t ranks;
+        int rounds;
         const struct pdl_doc *round[CLI_MEASURE_ROUNDS];
-    } bench[16];
+    } bench[64];
     int nbench;
 };
 /* Starts the measurements; messages go to standard error. */

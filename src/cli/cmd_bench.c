@@ -10,6 +10,17 @@
 
 #include <string.h>
 
+static bool known(const char *collective)
+{
+    static const char *const names[] = {"allreduce", "reduce-scatter",
+                                        "allgather", "alltoall", "broadcast"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], collective) == 0)
+            return true;
+    return false;
+}
+
 static enum pdl_status check(const char *collective,
                              const struct bench_options *o, struct pdl_err *err)
 {
@@ -18,11 +29,16 @@ static enum pdl_status check(const char *collective,
 
     if (ranks < 1 || ranks > 100000)
         return pdl_fail(err, PDL_EINVAL, "-n: from 1 to 100000");
-    if (strcmp(collective, "allreduce") != 0) {
+    if (!known(collective)) {
         pdl_fail(err, PDL_EINVAL, "no benchmark of '%s'", collective);
-        pdl_hint(err, "there is one: allreduce");
+        pdl_hint(err, "there are: allreduce, reduce-scatter, allgather, "
+                      "alltoall, broadcast");
         return PDL_EINVAL;
     }
+    if (strcmp(collective, "allreduce") != 0 &&
+        (o->in_place || o->tune || o->table))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--in-place, --learn and --table are for allreduce");
     if (!o->algorithm || strcmp(o->algorithm, "auto") == 0)
         return PDL_OK;
     return pdl_coll_job_make(collective, o->algorithm, (int)ranks, 1024, 4,
@@ -50,9 +66,9 @@ const struct pdl_cmd cli_bench = {
             "it takes, in the columns of nccl-tests. Before every call the "
             "input is written anew and after it every element is checked; a "
             "wrong one makes the command fail. The limit is the time in which "
-            "all ranks together can copy their buffers once: no allreduce of "
-            "one node can be faster, since each rank reads its input and "
-            "writes its result.",
+            "all ranks together can copy what each of them gets: no collective "
+            "of one node can be faster, since what a rank gets is read and "
+            "written at least once.",
     .example = "paradl bench --help",
     .opts = bench_opts,
     .nopts = NBENCH_OPTS,

@@ -185,12 +185,12 @@ static void json_row(struct pdl_json *w, const struct here *h, const char *id,
     pdl_json_end(w);
 }
 
-static void print_json(const struct here *h)
+static void print_json(const struct here *h, struct pdl_sink *out)
 {
     struct pdl_json w;
     char name[256], id[300];
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "validate");
     pdl_json_key(&w, "rows");
     pdl_json_array(&w);
@@ -281,7 +281,8 @@ static enum pdl_status compare(struct here *h, struct pdl_err *err)
     return st;
 }
 
-int cli_validate_here(const struct cli_here_options *o, bool json)
+int cli_validate_here(const struct cli_here_options *o, bool json,
+                      struct pdl_buf *page)
 {
     struct cli_here_options given = *o;
     struct here h = {.o = &given};
@@ -301,8 +302,10 @@ int cli_validate_here(const struct cli_here_options *o, bool json)
     }
     h.a = pdl_arena_create(PDL_ARENA_DEFAULT);
     st = h.a ? compare(&h, &err) : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK && page)
+        print_json(&h, &page->sink);
     if (st == PDL_OK && json)
-        print_json(&h);
+        print_json(&h, cli_out());
     else if (st == PDL_OK)
         print_text(&h);
     pdl_arena_destroy(h.a);

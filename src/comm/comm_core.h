@@ -32,6 +32,7 @@ struct comm_msg {
     int64_t moved;
     char *aside; /* p2p: arrived here, to be combined */
     MPI_Request request;
+    struct comm_kept *kept; /* p2p: whose request this is; NULL: its own */
     bool started;
     struct comm_entry *entry; /* area: waits for its reader */
     struct comm_msg *next;
@@ -142,7 +143,9 @@ struct pdl_comm {
     bool progress;
     double timeout_s;
     const char *transport; /* as asked for */
-    char *algorithm;       /* or NULL */
+    char *asked;           /* for an algorithm, or NULL */
+    const char *algorithm; /* of those words, and of which collective */
+    const char *algorithm_for;
     const struct pdl_coll_program *program;
     struct pdl_comm_table table;
     char by_node[32]; /* an algorithm for nodes of equal size, or "" */
@@ -152,7 +155,8 @@ struct pdl_comm {
     /* MPI messages */
     bool mpi;
     MPI_Comm lane[COMM_NCHANNELS];
-    struct comm_list p2p; /* under way */
+    struct comm_list p2p;         /* under way */
+    struct comm_kept_table *kept; /* persistent requests; NULL: none yet */
 
     /* ranks that share an area */
     struct comm_area *area;
@@ -174,6 +178,7 @@ struct pdl_comm {
 
     uint64_t moves; /* counts whatever moved: somebody is alive */
     bool crowded;   /* more ranks than processors: give way when waiting */
+    int64_t signals, worked; /* so far: see struct pdl_comm_info */
     pdl_comm_request *first, *last;
     pdl_comm_request *abandoned; /* of a broken one: others may use them */
     struct comm_engine *engine;  /* NULL: no thread of its own */
@@ -204,6 +209,12 @@ enum pdl_status comm_p2p_progress(pdl_comm *c, struct pdl_err *err);
 void comm_p2p_close(pdl_comm *c);
 enum pdl_status comm_mpi_fail(pdl_comm *c, int rc, const char *what,
                               struct pdl_err *err);
+/* Persistent requests (kept.c). Starts the message where it is known already:
+ * its kept is set then. Returns what MPI says. */
+int comm_kept_start(pdl_comm *c, struct comm_msg *m, int tag);
+void comm_kept_done(struct comm_msg *m);     /* it may be started again */
+int64_t comm_kept_starts(const pdl_comm *c); /* so far */
+void comm_kept_close(pdl_comm *c, bool finalized);
 
 /* ---- ranks of one node (node.c, window.c, cma.c) ----------------------- */
 
@@ -319,11 +330,18 @@ enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
 enum pdl_status comm_direct_start(pdl_comm *c, const struct comm_call *call,
                                   bool flat, pdl_comm_request **out,
                                   struct pdl_err *err);
+/* A table from text in memory; name is for messages. */
+enum pdl_status comm_table_parse(pdl_arena *a, struct pdl_bytes bytes,
+                                 const char *name, struct pdl_comm_table *out,
+                                 struct pdl_err *err);
 /* The algorithm a table names; NULL: none. What tells two tables apart. */
 const char *comm_table_find(const struct pdl_comm_table *t, int size,
                             int64_t bytes);
 uint64_t comm_table_mark(const struct pdl_comm_table *t);
-/* Which algorithm to run; NULL: the communicator's program (select.c). */
+/* "ring", "allgather/bruck": the collective's name as coll.h keeps it, and the
+ * algorithm in *spec; NULL: no such collective (select.c). */
+const char *comm_algorithm_for(const char *asked, const char **spec);
+/* Which algorithm to run; NULL: the communicator's program. */
 const char *comm_select(const pdl_comm *c, const struct comm_call *call);
 
 #endif

@@ -12,6 +12,7 @@ struct comm_stream {
     int64_t begin, dim, n;
     uint32_t *words;
     int64_t cap; /* words */
+    bool lent;   /* the memory is a part of the result */
 };
 
 static inline bool comm_stream_dense(const struct comm_stream *s)
@@ -46,6 +47,10 @@ enum pdl_status comm_stream_cut(struct comm_stream *s,
 /* s += t, which may be destroyed; spare lends its memory. */
 enum pdl_status comm_stream_sum(struct comm_stream *s, struct comm_stream *t,
                                 struct comm_stream *spare, struct pdl_err *err);
+/* Puts s, dense, at its place in a vector. */
+void comm_stream_place(struct comm_stream *s, float *vector);
+/* The memory of s is its place in a vector; the contents are lost. */
+void comm_stream_lend(struct comm_stream *s, float *vector);
 /* Makes s dense. */
 enum pdl_status comm_stream_densify(struct comm_stream *s,
                                     struct comm_stream *spare,
@@ -76,6 +81,7 @@ struct pdl_comm_sparse {
     struct pdl_comm_message *message;
     int64_t nmessages; /* room in lengths and message */
     struct comm_stream result;
+    bool ends_dense; /* the last round's messages: they go into the result */
     int64_t sent;
 };
 

@@ -48,14 +48,14 @@ pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
     if (!opt)
         opt = &none;
     if (c && opt->algorithm && strcmp(opt->algorithm, "auto") != 0) {
-        c->algorithm = strdup(opt->algorithm);
-        if (!c->algorithm) {
+        c->asked = strdup(opt->algorithm);
+        if (!c->asked) {
             free(c);
             c = NULL;
         }
     }
     if (c && !copy_table(c, opt->table, size)) {
-        free(c->algorithm);
+        free(c->asked);
         free(c);
         c = NULL;
     }
@@ -65,6 +65,8 @@ pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
     }
     c->rank = rank;
     c->size = size;
+    if (c->asked)
+        c->algorithm_for = comm_algorithm_for(c->asked, &c->algorithm);
     c->fixed_order = opt->fixed_order;
     c->program = opt->program;
     c->progress = opt->progress;
@@ -117,10 +119,35 @@ static enum pdl_status check_program(const struct pdl_comm_options *opt,
     return st == PDL_OK ? pdl_coll_verify(&job, NULL, err) : st;
 }
 
+static enum pdl_status check_algorithm(const struct pdl_comm_options *opt,
+                                       int size, struct pdl_err *err)
+{
+    struct pdl_coll_job job = {.nranks = size, .elem_bytes = 4};
+    const char *spec, *collective = comm_algorithm_for(opt->algorithm, &spec);
+    bool sums;
+    enum pdl_status st;
+
+    if (!collective)
+        return pdl_fail(err, PDL_EINVAL, "algorithm '%s': no such collective",
+                        opt->algorithm);
+    st = pdl_alg_parse(collective, spec, &job, err);
+    if (st == PDL_OK)
+        st = pdl_coll_setup(&job, err);
+    sums = strcmp(collective, "allreduce") == 0 ||
+           strcmp(collective, "reduce-scatter") == 0;
+    if (st == PDL_OK && opt->fixed_order && sums &&
+        strcmp(job.alg->name, "ordered") != 0 &&
+        strcmp(job.alg->name, "flat") != 0) {
+        st = pdl_fail(err, PDL_EINVAL, "%s does not sum in the order of ranks",
+                      job.alg->name);
+        pdl_hint(err, "take 'ordered' or 'flat', or no fixed order");
+    }
+    return st;
+}
+
 static enum pdl_status check_options(const struct pdl_comm_options *opt,
                                      int size, struct pdl_err *err)
 {
-    struct pdl_coll_job job = {.nranks = size, .elem_bytes = 4};
     enum pdl_status st = check_transport(opt, err);
 
     if (st != PDL_OK)
@@ -129,17 +156,7 @@ static enum pdl_status check_options(const struct pdl_comm_options *opt,
         return check_program(opt, size, err);
     if (!opt || !opt->algorithm || strcmp(opt->algorithm, "auto") == 0)
         return PDL_OK;
-    st = pdl_alg_parse("allreduce", opt->algorithm, &job, err);
-    if (st == PDL_OK)
-        st = pdl_coll_setup(&job, err);
-    if (st == PDL_OK && opt->fixed_order &&
-        strcmp(job.alg->name, "ordered") != 0 &&
-        strcmp(job.alg->name, "flat") != 0) {
-        st = pdl_fail(err, PDL_EINVAL, "%s does not sum in the order of ranks",
-                      job.alg->name);
-        pdl_hint(err, "take 'ordered' or 'flat', or no fixed order");
-    }
-    return st;
+    return check_algorithm(opt, size, err);
 }
 
 enum pdl_status comm_sit(pdl_comm *c, struct comm_area *a, int n,
@@ -384,7 +401,7 @@ static struct pdl_comm_options same_options(const pdl_comm *c)
     return (struct pdl_comm_options){.transport = c->transport,
                                      .ranks_per_node = c->ranks_per_node,
                                      .progress = c->progress,
-                                     .algorithm = c->algorithm,
+                                     .algorithm = c->asked,
                                      .fixed_order = c->fixed_order,
                                      .timeout_s = c->timeout_s,
                                      .table = &c->table};
@@ -505,7 +522,7 @@ void pdl_comm_destroy(pdl_comm *c)
     }
     comm_windows_drop(c->windows);
     free(c->scratch);
-    free(c->algorithm);
+    free(c->asked);
     free(c->table.rule);
     free(c);
 }

@@ -64,8 +64,20 @@ static struct comm_seat *seat(const struct direct *d, int i)
     return comm_area_seat(d->head.comm->area, i);
 }
 
+/* This rank reads or writes so many bytes, and waits for everyone once. */
+static void count_work(struct direct *d, int64_t bytes)
+{
+    d->head.comm->worked += bytes;
+}
+
+static void count_wait(struct direct *d)
+{
+    d->head.comm->signals += d->head.comm->size - 1;
+}
+
 static void arrive(struct direct *d)
 {
+    count_wait(d);
     atomic_store_explicit(&seat(d, d->head.comm->node_rank)->arrived, d->number,
                           memory_order_release);
     d->next = 0;
@@ -88,6 +100,7 @@ static void finish(struct direct *d)
                           d->number, memory_order_release);
     d->head.comm->moves++;
     d->next = 0;
+    count_wait(d);
 }
 
 static bool all_finished(struct direct *d)
@@ -156,6 +169,7 @@ static void flat_begin(struct direct *d)
     }
     share_copy(d, comm_area_flat(c->area, c->node_rank, (int)(d->number & 1)),
                d->call.in, bytes);
+    count_work(d, bytes * (1 + c->size));
     arrive(d);
 }
 
@@ -252,6 +266,7 @@ static enum pdl_status sum_pointers(struct direct *d, struct pdl_err *err)
         sum_block(d, block, from, n);
         for (int r = 0; r < p; r++)
             memcpy(out[r] + off, block, bytes);
+        count_work(d, 2 * p * (int64_t)bytes);
         d->at += n;
         done += n;
     }
@@ -321,6 +336,7 @@ static enum pdl_status sum_cma(struct direct *d, struct pdl_err *err)
                     seat(d, c->seat_of_rank[r])->post[half].out.at +
                         (uint64_t)off,
                     (const char *)d->call.out + off, n * d->size, err);
+        count_work(d, 2 * c->size * n * d->size);
         d->at += n;
         done += n;
     }
@@ -357,6 +373,7 @@ static void stage_in(struct direct *d)
     until = part_begin(n, c->size, c->rank + 1) * d->size;
     share_copy(d, to, in, from);
     share_copy(d, to + until, in + until, n * d->size - until);
+    count_work(d, n * d->size - (until - from));
     arrive(d);
 }
 
@@ -385,6 +402,7 @@ static void stage_sum(struct direct *d)
         memcpy((char *)d->call.out + (begin + i) * d->size, block,
                (size_t)(k * d->size));
         share_copy(d, sums + (i - from) * d->size, block, k * d->size);
+        count_work(d, (c->size + 2) * k * d->size);
     }
     finish(d);
 }
@@ -400,10 +418,12 @@ static void stage_out(struct direct *d)
         int64_t from = part_begin(n, c->size, r);
         int64_t until = part_begin(n, c->size, r + 1);
 
-        if (r != c->rank)
-            memcpy((char *)d->call.out + (begin + from) * d->size,
-                   comm_area_sums(c->area, c->seat_of_rank[r], half),
-                   (size_t)((until - from) * d->size));
+        if (r == c->rank)
+            continue;
+        memcpy((char *)d->call.out + (begin + from) * d->size,
+               comm_area_sums(c->area, c->seat_of_rank[r], half),
+               (size_t)((until - from) * d->size));
+        count_work(d, (until - from) * d->size);
     }
 }
 

@@ -170,6 +170,8 @@ void pdl_comm_describe(const pdl_comm *c, struct pdl_comm_info *out)
         .node_ranks = c->node_size,
         .cma = c->cma,
         .crowded = c->crowded,
+        .signals = c->signals,
+        .worked = c->worked,
         .note = c->note,
     };
 }

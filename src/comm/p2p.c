@@ -2,7 +2,8 @@
  *
  * Messages through MPI. A message that is to be combined is received beside
  * its place first. Messages above 1 GiB go in pieces one after the other,
- * since MPI counts are int.
+ * since MPI counts are int; shorter ones that come back are kept as persistent
+ * requests (kept.c).
  *
  * Tags: a collective's messages between two ranks are numbered by the
  * executor; modulo 16384 they stay below every MPI's limit, and more than
@@ -56,6 +57,16 @@ static enum pdl_status start(pdl_comm *c, struct comm_msg *m,
 enum pdl_status comm_p2p_post(pdl_comm *c, struct comm_msg *m,
                               struct pdl_err *err)
 {
+    int rc =
+        m->bytes <= MAX_PIECE ? comm_kept_start(c, m, mpi_tag(m)) : MPI_SUCCESS;
+
+    if (rc != MPI_SUCCESS)
+        return comm_mpi_fail(c, rc, "a persistent request", err);
+    if (m->kept) {
+        m->started = true;
+        comm_list_add(&c->p2p, m);
+        return PDL_OK;
+    }
     if (m->combine && !m->send) {
         m->aside = malloc((size_t)m->bytes + 1);
         if (!m->aside)
@@ -71,6 +82,8 @@ static void finish(struct comm_msg *m)
 {
     if (m->aside)
         comm_deliver(m, 0, m->aside, m->bytes);
+    if (m->kept)
+        comm_kept_done(m);
     free(m->aside);
     m->aside = NULL;
     m->done = true;
@@ -137,8 +150,10 @@ void comm_p2p_close(pdl_comm *c)
             MPI_Cancel(&m->request);
             MPI_Request_free(&m->request);
         }
-        free(m->aside);
+        if (!m->kept)
+            free(m->aside);
     }
+    comm_kept_close(c, finalized);
     for (int ch = 0; c->mpi && !finalized && !*c->broken && ch < COMM_NCHANNELS;
          ch++)
         if (c->lane[ch] != MPI_COMM_NULL)

@@ -322,6 +322,7 @@ static enum pdl_status local(struct program *g, struct slot *x,
     char *packed = NULL;
 
     x->send.done = x->recv.done = true;
+    g->head.comm->worked += n * g->size;
     if (n == 0)
         return PDL_OK;
     touch(g, step->send, step->nsend, false);
@@ -356,6 +357,12 @@ static enum pdl_status begin(struct program *g, struct slot *x,
 
 static void finish(struct program *g, struct slot *x)
 {
+    pdl_comm *c = g->head.comm;
+
+    if (x->recv.bytes > 0)
+        c->signals++;
+    c->worked += x->recv.bytes + (x->packed ? x->send.bytes : 0) +
+                 (x->arrived ? x->recv.bytes : 0);
     if (x->arrived)
         unpack(g, &x->step, x->arrived);
     free(x->arrived);
@@ -399,10 +406,13 @@ static struct piece own_block(const struct program *g, int buf)
     return p;
 }
 
-static void move_bytes(void *to, const void *from, int64_t bytes)
+static void move_bytes(struct program *g, void *to, const void *from,
+                       int64_t bytes)
 {
-    if (to != from && bytes > 0)
-        memmove(to, from, (size_t)bytes);
+    if (to == from || bytes == 0)
+        return;
+    memmove(to, from, (size_t)bytes);
+    g->head.comm->worked += bytes;
 }
 
 /* How a collective's caller sees the buffers of its program. */
@@ -433,9 +443,9 @@ static void bring_in(struct program *g)
     struct piece own = own_block(g, 0);
 
     if (s->own_input)
-        move_bytes(at(g, &own), g->call.in, own.count * g->size);
+        move_bytes(g, at(g, &own), g->call.in, own.count * g->size);
     else
-        move_bytes(g->buf[0], g->call.in, g->job.count * g->size);
+        move_bytes(g, g->buf[0], g->call.in, g->job.count * g->size);
 }
 
 static void bring_out(struct program *g)
@@ -446,7 +456,7 @@ static void bring_out(struct program *g)
     int64_t n = s->own_result ? own.count : g->job.buf[coll->result].count;
 
     if (s->own_result)
-        move_bytes(g->call.out, at(g, &own), own.count * g->size);
+        move_bytes(g, g->call.out, at(g, &own), own.count * g->size);
     if (g->call.op == PDL_COMM_AVG)
         comm_scale(g->call.out, n, g->call.type, g->job.nranks);
 }
@@ -567,8 +577,7 @@ enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
     st = make_job(g, spec, err);
     if (st == PDL_OK)
         st = prepare(g, err);
-    if (strcmp(call->collective, "allreduce") == 0)
-        c->used = "messages";
+    c->used = "messages";
     if (st != PDL_OK) {
         release(&g->head, true);
         free(g);

@@ -41,6 +41,22 @@ static const char *find(const struct choice *rows, size_t n,
     return NULL;
 }
 
+const char *comm_algorithm_for(const char *asked, const char **spec)
+{
+    static const char *const names[] = {"allreduce", "reduce-scatter",
+                                        "allgather", "alltoall", "broadcast"};
+    const char *slash = strchr(asked, '/');
+    size_t n = slash ? (size_t)(slash - asked) : 0;
+
+    *spec = slash ? slash + 1 : asked;
+    if (!slash)
+        return names[0];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == n && strncmp(names[i], asked, n) == 0)
+            return names[i];
+    return NULL;
+}
+
 const char *comm_select(const pdl_comm *c, const struct comm_call *call)
 {
     int64_t bytes = call->count * comm_type_bytes(call->type);
@@ -48,8 +64,10 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
     bool together = c->area && c->node_size == c->size && c->size <= 64;
     const char *found = NULL;
 
-    if (allreduce && (c->program || c->algorithm))
-        return c->program ? NULL : c->algorithm;
+    if (allreduce && c->program)
+        return NULL;
+    if (c->algorithm && strcmp(call->collective, c->algorithm_for) == 0)
+        return c->algorithm;
     if (allreduce && !c->fixed_order)
         found = comm_table_find(&c->table, c->size, bytes);
     if (!found && (c->fixed_order || together))
@@ -63,11 +81,14 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
     return found;
 }
 
-const char *pdl_comm_choice(const pdl_comm *c, int64_t bytes)
+const char *pdl_comm_choice(const pdl_comm *c, const char *collective,
+                            int64_t bytes)
 {
     struct comm_call call = {
-        .collective = "allreduce", .count = bytes, .type = PDL_COMM_F32};
+        .collective = collective, .count = bytes, .type = PDL_COMM_F32};
+    const char *found;
 
     call.count = bytes / comm_type_bytes(call.type);
-    return c->program ? c->program->alg.name : comm_select(c, &call);
+    found = comm_select(c, &call);
+    return !found && c->program ? c->program->alg.name : found;
 }

@@ -86,6 +86,21 @@ static enum pdl_status make_job(const pdl_comm *c, int64_t dim, int64_t entries,
     return pdl_coll_setup(job, err);
 }
 
+/* Does the program send sums as they are, all values? */
+static bool sends_dense(const struct pdl_coll_job *job, int rank)
+{
+    int64_t nsteps = pdl_coll_nsteps(job, rank);
+
+    for (int64_t i = 0; i < nsteps; i++) {
+        struct pdl_step step;
+
+        pdl_coll_step(job, rank, i, &step);
+        if (step.send_to >= 0 && step.send_terms == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 enum pdl_status pdl_comm_sparse_create(pdl_comm *c, int64_t dim,
@@ -108,6 +123,7 @@ enum pdl_status pdl_comm_sparse_create(pdl_comm *c, int64_t dim,
     }
     s->comm = c;
     s->job = job;
+    s->ends_dense = sends_dense(&job, pdl_comm_rank(c));
     *out = s;
     return PDL_OK;
 }

@@ -64,7 +64,13 @@ static enum pdl_status add_spans(const pdl_comm_sparse *s,
     return st;
 }
 
-/* The moves of step `at`; dense messages are made so now. */
+/* The dense result, where the program ends with one. */
+static float *whole(const pdl_comm_sparse *s)
+{
+    return (float *)(void *)s->result.words;
+}
+
+/* The moves of step `at`; dense messages are made so now, where they belong. */
 static enum pdl_status add_step(pdl_comm_sparse *s, int64_t at,
                                 const struct pdl_step *step,
                                 struct pdl_err *err)
@@ -77,8 +83,7 @@ static enum pdl_status add_step(pdl_comm_sparse *s, int64_t at,
         st = add_spans(s, &s->out, m, step->send, step->nsend, err);
     for (int64_t i = first; st == PDL_OK && i < s->out.n; i++)
         if (step->send_terms == 0)
-            st = comm_stream_densify(&s->chunk[s->out.at[i].chunk], &s->spare,
-                                     err);
+            comm_stream_place(&s->chunk[s->out.at[i].chunk], whole(s));
     m.peer = step->recv_from;
     if (st == PDL_OK && step->recv_from >= 0)
         st = add_spans(s, &s->in, m, step->recv, step->nrecv, err);
@@ -214,7 +219,11 @@ static enum pdl_status exchange_streams(pdl_comm_sparse *s, struct pdl_err *err)
             return pdl_fail(err, PDL_EWRONG,
                             "rank %d sends %" PRId64 " of %" PRId64 " elements",
                             m->peer, x->n, x->dim);
-        st = comm_stream_room(x, x->n, err);
+        if (s->ends_dense && m->act == PDL_ACT_COPY && x->n == x->dim &&
+            !s->chunk[m->chunk].lent)
+            comm_stream_lend(x, whole(s));
+        else
+            st = comm_stream_room(x, x->n, err);
         nrecvs += add_stream(s->message + nsends + nrecvs, m, x);
     }
     return st == PDL_OK ? exchange(s, nsends, nrecvs, err) : st;
@@ -331,7 +340,7 @@ static void join_dense(pdl_comm_sparse *s)
         const float *value = comm_stream_values(x);
 
         if (comm_stream_dense(x)) {
-            if (x->dim > 0)
+            if (x->dim > 0 && value != to + x->begin)
                 memcpy(to + x->begin, value, (size_t)x->dim * sizeof *to);
             continue;
         }
@@ -375,6 +384,10 @@ enum pdl_status pdl_comm_sparse_allreduce(pdl_comm_sparse *s,
     s->sent = 0;
     if (st == PDL_OK)
         st = split(s, in, err);
+    if (st == PDL_OK && s->ends_dense) {
+        s->result.dim = s->job.count;
+        st = comm_stream_room(&s->result, s->job.count, err);
+    }
     if (st == PDL_OK)
         st = run_steps(s, err);
     return st == PDL_OK ? join(s, out, err) : st;

@@ -14,6 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void give_back(struct comm_stream *s)
+{
+    s->words = NULL;
+    s->cap = 0;
+    s->lent = false;
+}
+
 enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
                                  struct pdl_err *err)
 {
@@ -22,6 +29,8 @@ enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
 
     if (words == 0)
         words = 1; /* pairs have an address even when there are none */
+    if (s->lent)
+        give_back(s);
     if (words <= s->cap)
         return PDL_OK;
     p = malloc((size_t)words * sizeof *p);
@@ -37,8 +46,18 @@ enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
 
 void comm_stream_free(struct comm_stream *s)
 {
-    free(s->words);
+    if (!s->lent)
+        free(s->words);
     *s = (struct comm_stream){0};
+}
+
+void comm_stream_lend(struct comm_stream *s, float *vector)
+{
+    if (!s->lent)
+        free(s->words);
+    s->words = (uint32_t *)(void *)(vector + s->begin);
+    s->cap = s->dim;
+    s->lent = true;
 }
 
 static void swap_words(struct comm_stream *a, struct comm_stream *b)
@@ -47,8 +66,10 @@ static void swap_words(struct comm_stream *a, struct comm_stream *b)
 
     a->words = b->words;
     a->cap = b->cap;
+    a->lent = b->lent;
     b->words = t.words;
     b->cap = t.cap;
+    b->lent = t.lent;
 }
 
 /* ---- a part of a vector ----------------------------------------------- */
@@ -99,6 +120,22 @@ enum pdl_status comm_stream_cut(struct comm_stream *s,
     memcpy(comm_stream_values(s), x->value + from,
            (size_t)s->n * sizeof *x->value);
     return PDL_OK;
+}
+
+void comm_stream_place(struct comm_stream *s, float *vector)
+{
+    float *to = vector + s->begin, *from = comm_stream_values(s);
+
+    if (s->lent)
+        return;
+    if (comm_stream_dense(s)) {
+        memcpy(to, from, (size_t)s->dim * sizeof *to);
+    } else {
+        memset(to, 0, (size_t)s->dim * sizeof *to);
+        scatter(to, s->begin, s->words, from, s->n);
+    }
+    comm_stream_lend(s, vector);
+    s->n = s->dim;
 }
 
 enum pdl_status comm_stream_densify(struct comm_stream *s,

@@ -88,17 +88,14 @@ static enum pdl_status read_rules(pdl_arena *a, const struct pdl_doc *list,
     return st;
 }
 
-enum pdl_status pdl_comm_table_read(pdl_arena *a, const char *path,
-                                    struct pdl_comm_table *out,
-                                    struct pdl_err *err)
+enum pdl_status comm_table_parse(pdl_arena *a, struct pdl_bytes bytes,
+                                 const char *name, struct pdl_comm_table *out,
+                                 struct pdl_err *err)
 {
     struct pdl_comm_table t = {NULL, 0};
     const struct pdl_doc *doc, *schema, *list;
-    struct pdl_bytes bytes;
-    enum pdl_status st = pdl_file_read(a, path, MAX_FILE, &bytes, err);
+    enum pdl_status st = pdl_doc_yaml(a, bytes, name, &doc, err);
 
-    if (st == PDL_OK)
-        st = pdl_doc_yaml(a, bytes, path, &doc, err);
     if (st != PDL_OK)
         return st;
     if (doc->kind != PDL_DOC_MAP)
@@ -115,6 +112,16 @@ enum pdl_status pdl_comm_table_read(pdl_arena *a, const char *path,
     if (st == PDL_OK)
         *out = t;
     return st;
+}
+
+enum pdl_status pdl_comm_table_read(pdl_arena *a, const char *path,
+                                    struct pdl_comm_table *out,
+                                    struct pdl_err *err)
+{
+    struct pdl_bytes bytes;
+    enum pdl_status st = pdl_file_read(a, path, MAX_FILE, &bytes, err);
+
+    return st == PDL_OK ? comm_table_parse(a, bytes, path, out, err) : st;
 }
 
 void pdl_comm_table_print(const struct pdl_comm_table *t, struct pdl_sink *out)

@@ -100,7 +100,7 @@ void report_axis_fit(struct report_axis *ax, double min, double max)
         min = huge;
     if (!(max > min))
         max = min;
-    if (ax->unit == PDL_UNIT_SECONDS)
+    if (ax->unit == PDL_UNIT_SECONDS || ax->tens)
         fit_log10(ax, min, max);
     else
         fit_log2(ax, min, max);

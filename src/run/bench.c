@@ -60,7 +60,7 @@ static enum pdl_status prepare(struct bench *b, struct pdl_err *err)
         "float32|float64|bf16|fp16|int32|int64", b->o->type);
     b->op = (enum pdl_comm_op)index_of("sum|max|min|avg", b->o->op);
     b->size = bytes[b->type];
-    if (b->o->against && (b->type == PDL_COMM_BF16 || b->type == PDL_COMM_F16))
+    if (b->coll->reduces && b->o->against && b->size == 2)
         return pdl_fail(err, PDL_EINVAL, "MPI has no type %s", b->o->type);
     if (b->o->against && b->op == PDL_COMM_AVG)
         return pdl_fail(err, PDL_EINVAL, "MPI has no operation avg");
@@ -76,7 +76,7 @@ static struct pdl_comm_options options_of(const struct bench *b)
     const struct bench_options *o = b->o;
 
     return (struct pdl_comm_options){.transport = o->transport,
-                                     .algorithm = o->algorithm,
+                                     .algorithm = b->algorithm,
                                      .fixed_order = o->fixed_order,
                                      .timeout_s = o->timeout,
                                      .ranks_per_node = (int)o->ranks_per_node};
@@ -197,16 +197,35 @@ static int on_mpi(struct bench *b, const struct pdl_args *args,
     return rc;
 }
 
+/* "bruck" of an allgather is "allgather/bruck" to a communicator. */
+static const char *algorithm_of(pdl_arena *a, const struct bench *b)
+{
+    const char *name = b->o->algorithm;
+
+    if (!name || strcmp(name, "auto") == 0)
+        return NULL;
+    return pdl_arena_printf(a, "%s/%s", b->coll->name, name);
+}
+
 static int bench(const struct pdl_args *args)
 {
     const struct bench_options *o = args->opts;
-    struct bench b = {.o = o, .ranks = o->ranks ? (int)o->ranks : 2};
+    struct bench b = {.o = o,
+                      .ranks = o->ranks ? (int)o->ranks : 2,
+                      .coll = run_bench_collective(args->pos[0])};
     bool memory = o->transport && strcmp(o->transport, "memory") == 0;
     struct pdl_comm_table table = {NULL, 0};
     struct pdl_err err = {"", ""};
     pdl_arena *a = pdl_arena_create(1 << 24);
-    enum pdl_status st = a ? prepare(&b, &err) : PDL_ENOMEM;
+    enum pdl_status st = a ? PDL_OK : PDL_ENOMEM;
     int rc;
+
+    if (st == PDL_OK && !b.coll)
+        st = pdl_fail(&err, PDL_EINVAL, "no benchmark of '%s'", args->pos[0]);
+    if (st == PDL_OK)
+        st = prepare(&b, &err);
+    if (st == PDL_OK)
+        b.algorithm = algorithm_of(a, &b);
 
     if (st == PDL_OK && o->tune && (memory || !o->profile))
         st = pdl_fail(&err, PDL_EINVAL,

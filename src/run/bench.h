@@ -3,6 +3,7 @@
 #define RUN_BENCH_H
 
 #include "bench_options.h"
+#include "paradl/coll.h"
 #include "paradl/comm.h"
 #include "run_priv.h"
 
@@ -13,11 +14,46 @@ struct bench_row {
     const char *algorithm, *transport;
     double ours_s, ours_min_s; /* of the slowest rank; median, best */
     double mpi_s;              /* 0: not measured */
-    double limit_s;            /* all ranks copy their buffers */
+    double limit_s;            /* all ranks copy what they get */
+    int64_t signals, worked;   /* of the rank with the most: see comm.h */
+};
+
+/* Elements [at, at + count) of a buffer hold what `rank` has from `place` on;
+ * rank -1: what all have, reduced. */
+struct bench_part {
+    int64_t at, count;
+    int rank;
+    int64_t place;
+};
+
+struct bench;
+
+/* One size's vectors; x.in == x.out: in place. */
+struct bench_buffers {
+    const struct bench *b;
+    int64_t count; /* elements of the whole vector */
+    char *in, *out;
+    int *counts, *begins; /* the cut into a block a rank, as MPI wants it */
+};
+
+/* A collective as it is measured (bench_collectives.c). */
+struct bench_collective {
+    const char *name;
+    bool reduces;
+    bool in_place; /* it has one buffer */
+    int passes;    /* the bus carries passes * (P-1)/P of it; 0: all */
+    struct bench_part (*input)(const struct bench_buffers *x);
+    /* the i-th part of what must come out; false: no more */
+    bool (*result)(const struct bench_buffers *x, int i,
+                   struct bench_part *out);
+    enum pdl_status (*ours)(const struct bench_buffers *x, struct pdl_err *err);
+    enum pdl_status (*mpis)(const struct bench_buffers *x, struct pdl_err *err);
 };
 
 struct bench {
     const struct bench_options *o;
+    const struct bench_collective *coll;
+    const char *algorithm; /* as the communicator is asked; NULL: auto */
     pdl_comm *comm;
     int ranks;
     bool mpi; /* started by it */
@@ -29,6 +65,16 @@ struct bench {
     struct bench_row row[BENCH_MAX_SIZES];
     struct pdl_comm_probe probe;
 };
+
+const struct bench_collective *run_bench_collective(const char *name);
+double run_bench_bus_factor(const struct bench *b);
+void run_bench_blocks(struct bench_buffers *x); /* fills counts, begins */
+/* Values of a turn, and how many are not what they must be
+ * (bench_values.c). */
+void run_bench_write(const struct bench *b, char *to,
+                     const struct bench_part *part, int64_t turn);
+int64_t run_bench_wrong(const struct bench *b, const char *from,
+                        const struct bench_part *part, int64_t turn);
 
 /* One size: times, limits and wrong elements (bench_measure.c). */
 enum pdl_status run_bench_size(struct bench *b, int i, struct pdl_err *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The result of a benchmark, as a table with the columns of nccl-tests (sizes
- * in bytes, times in us, bandwidths in GB/s; busbw is algbw times 2(P-1)/P,
- * what each link of a ring would carry) and as JSON. */
+ * in bytes, times in us, bandwidths in GB/s; busbw is what each link of a ring
+ * would carry) and as JSON. */
 #include "bench.h"
 
 #include <inttypes.h>
@@ -22,11 +22,6 @@ static const char *const types[] = {
 };
 static const char *const ops[] = {"sum", "max", "min", "avg"};
 
-static double bus_factor(const struct bench *b)
-{
-    return 2.0 * (b->ranks - 1) / b->ranks;
-}
-
 static void print_row(const struct bench *b, const struct bench_row *r,
                       struct pdl_table *t)
 {
@@ -35,10 +30,10 @@ static void print_row(const struct bench *b, const struct bench_row *r,
     pdl_table_cell(t, "%" PRId64, r->bytes);
     pdl_table_cell(t, "%" PRId64, r->bytes / b->size);
     pdl_table_cell(t, "%s", types[b->type]);
-    pdl_table_cell(t, "%s", ops[b->op]);
+    pdl_table_cell(t, "%s", b->coll->reduces ? ops[b->op] : "none");
     pdl_table_cell(t, "%.2f", r->ours_s * 1e6);
     pdl_table_cell(t, "%.2f", rate);
-    pdl_table_cell(t, "%.2f", rate * bus_factor(b));
+    pdl_table_cell(t, "%.2f", rate * run_bench_bus_factor(b));
     pdl_table_cell(t, "%" PRId64, r->wrong);
     if (r->mpi_s > 0) {
         pdl_table_cell(t, "%.2f", r->mpi_s * 1e6);
@@ -62,8 +57,9 @@ static void print_text(const struct bench *b)
     double total = 0;
 
     pdl_comm_describe(b->comm, &info);
-    pdl_printf(out, "# allreduce, %d ranks, %d node%s, transport %s%s\n",
-               b->ranks, info.nodes, info.nodes == 1 ? "" : "s", info.transport,
+    pdl_printf(out, "# %s, %d ranks, %d node%s, transport %s%s\n",
+               b->coll->name, b->ranks, info.nodes, info.nodes == 1 ? "" : "s",
+               info.transport,
                info.crowded ? ", more ranks than processors" : "");
     if (*info.note)
         pdl_printf(out, "# note: %s\n", info.note);
@@ -74,7 +70,7 @@ static void print_text(const struct bench *b)
         out, "# memory: one rank copies %.1f GB/s, all together %.1f GB/s\n",
         b->probe.copy_bytes_per_s / 1e9, b->probe.copy_all_bytes_per_s / 1e9);
     pdl_puts(out, "# times in us (median of the slowest rank), bandwidths in "
-                  "GB/s; limit: all ranks copy their buffers\n");
+                  "GB/s; limit: all ranks copy what they get\n");
     if (!a)
         return;
     pdl_table_init(&t, a, columns, NCOLUMNS);
@@ -84,7 +80,7 @@ static void print_text(const struct bench *b)
     }
     pdl_table_print(&t, 0, out);
     pdl_printf(out, "# average bus bandwidth: %.4g GB/s\n",
-               total / b->nsizes * bus_factor(b));
+               total / b->nsizes * run_bench_bus_factor(b));
     pdl_arena_destroy(a);
 }
 
@@ -96,7 +92,7 @@ static void print_json(const struct bench *b)
     pdl_comm_describe(b->comm, &info);
     pdl_json_init(&w, run_out());
     pdl_json_schema(&w, "bench");
-    pdl_json_kstr(&w, "collective", "allreduce");
+    pdl_json_kstr(&w, "collective", b->coll->name);
     pdl_json_kint(&w, "ranks", b->ranks);
     pdl_json_kint(&w, "nodes", info.nodes);
     pdl_json_kstr(&w, "type", types[b->type]);
@@ -121,6 +117,8 @@ static void print_json(const struct bench *b)
         pdl_json_kstr(&w, "transport", r->transport);
         pdl_json_knum(&w, "min_s", r->ours_min_s);
         pdl_json_knum(&w, "limit_s", r->limit_s);
+        pdl_json_kint(&w, "signals", r->signals);
+        pdl_json_kint(&w, "worked_bytes", r->worked);
         pdl_json_kint(&w, "iterations", r->iterations);
         pdl_json_kint(&w, "wrong", r->wrong);
         pdl_json_end(&w);

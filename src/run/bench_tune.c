@@ -150,7 +150,7 @@ void run_bench_table(const struct bench *b, bool json)
     struct pdl_json w;
 
     for (int64_t bytes = 4; bytes <= (int64_t)1 << 36; bytes *= 2) {
-        const char *name = pdl_comm_choice(b->comm, bytes);
+        const char *name = pdl_comm_choice(b->comm, b->coll->name, bytes);
 
         if (t.n == 0 || strcmp(rule[t.n - 1].algorithm, name) != 0) {
             snprintf(rule[t.n].algorithm, sizeof rule[t.n].algorithm, "%s",

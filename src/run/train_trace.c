@@ -41,15 +41,14 @@ static bool is_local(enum pdl_plan_op_kind k)
            k == PDL_PLAN_OP_UPDATE || k == PDL_PLAN_OP_SLICE;
 }
 
-static void label(struct pdl_json *j, int rank)
+static void label(struct pdl_json *j, int rank, int lane, const char *name)
 {
-    char name[32];
-
-    snprintf(name, sizeof name, "rank %d", rank);
     pdl_json_row(j);
-    pdl_json_kstr(j, "name", "process_name");
+    pdl_json_kstr(j, "name", lane < 0 ? "process_name" : "thread_name");
     pdl_json_kstr(j, "ph", "M");
     pdl_json_kint(j, "pid", rank);
+    if (lane >= 0)
+        pdl_json_kint(j, "tid", lane);
     pdl_json_key(j, "args");
     pdl_json_row(j);
     pdl_json_kstr(j, "name", name);
@@ -60,10 +59,15 @@ static void label(struct pdl_json *j, int rank)
 void train_trace_rank(struct train_trace *t, int rank,
                       const struct pdl_train_event *events, int64_t n)
 {
+    static const char *const lanes[] = {"computation", "waiting for exchanges",
+                                        "exchanges behind it"};
     struct pdl_json *j = &t->json;
     char name[256];
 
-    label(j, rank);
+    snprintf(name, sizeof name, "rank %d", rank);
+    label(j, rank, -1, name);
+    for (int lane = 0; lane < 3; lane++)
+        label(j, rank, lane, lanes[lane]);
     for (int64_t i = 0; i < n; i++) {
         const struct pdl_train_event *e = &events[i];
         enum pdl_plan_op_kind k = t->plan->ops[e->op].kind;
@@ -75,7 +79,10 @@ void train_trace_rank(struct train_trace *t, int rank,
         pdl_json_knum(j, "ts", 1e6 * e->start_s);
         pdl_json_knum(j, "dur", 1e6 * e->seconds);
         pdl_json_kint(j, "pid", rank);
-        pdl_json_kint(j, "tid", is_local(k) ? 0 : 1);
+        pdl_json_kint(j, "tid",
+                      e->micro == PDL_TRAIN_BEHIND ? 2
+                      : is_local(k)                ? 0
+                                                   : 1);
         pdl_json_key(j, "args");
         pdl_json_row(j);
         pdl_json_kint(j, "op", e->op);

@@ -185,6 +185,13 @@ static enum pdl_status check_network(const struct pdl_system *sys,
     return PDL_OK;
 }
 
+static bool is_time(const struct pdl_ints *t)
+{
+    if ((t->n != 2 && t->n != 4) || t->v[0] < 0 || t->v[1] <= 0)
+        return false;
+    return t->n == 2 || (t->v[2] >= 0 && t->v[3] >= 0);
+}
+
 static enum pdl_status check_collectives(const struct pdl_system *sys,
                                          struct pdl_err *err)
 {
@@ -192,10 +199,10 @@ static enum pdl_status check_collectives(const struct pdl_system *sys,
         const struct pdl_collective_fit *c = &sys->collectives[i];
 
         for (int64_t k = 0; k < c->ntimes; k++)
-            if (c->times[k].n != 2 || c->times[k].v[0] < 0 ||
-                c->times[k].v[1] <= 0)
+            if (!is_time(&c->times[k]))
                 return BROKEN("collectives.%lld.times.%lld: needs [bytes, "
-                              "nanoseconds]",
+                              "nanoseconds] or [bytes, nanoseconds, signals, "
+                              "worked bytes]",
                               (long long)i, (long long)k);
         if (c->nodes > c->pes)
             return BROKEN("collectives.%lld.nodes: more than its PEs",

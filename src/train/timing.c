@@ -14,7 +14,7 @@ enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err)
 {
     *c = (struct train_clock){.plan = p,
-                              .most = p->nops * (p->micro_batches + 1)};
+                              .most = p->nops * (p->micro_batches + 2)};
     c->events = PDL_NEW(a, struct pdl_train_event, c->most + 1);
     c->seconds = PDL_NEW(a, double, p->nops + 1);
     if (!c->events || !c->seconds)
@@ -32,7 +32,8 @@ static void keep_fastest(struct train_clock *c)
     c->fastest_s = took;
     memset(c->seconds, 0, (size_t)c->plan->nops * sizeof *c->seconds);
     for (int64_t i = 0; i < c->nevents; i++)
-        c->seconds[c->events[i].op] += c->events[i].seconds;
+        if (c->events[i].micro != PDL_TRAIN_BEHIND)
+            c->seconds[c->events[i].op] += c->events[i].seconds;
 }
 
 void train_clock_step(struct train_clock *c)

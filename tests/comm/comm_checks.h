@@ -48,13 +48,43 @@ static inline double get_value(const void *p, int64_t i, enum pdl_comm_type t)
 }
 
 /* Small multiples of 1/64: exact in every type, so only sums round. */
-static inline double made_value(int rank, int64_t i, enum pdl_comm_type t)
+static inline double new_value(int rank, int64_t i, bool whole)
 {
     struct pdl_rng4 r = pdl_philox(7, (uint64_t)rank, (uint64_t)i);
     double v = (double)(r.v[0] % 255) - 127;
 
-    return t == PDL_COMM_I32 || t == PDL_COMM_I64 ? v * 1000 + r.v[1] % 1000
-                                                  : v / 64;
+    return whole ? v * 1000 + r.v[1] % 1000 : v / 64;
+}
+
+/* A program that checks thousands of long vectors keeps their values. */
+#ifdef COMM_CHECKS_KEEP
+enum { KEPT_RANKS = 16, KEPT_VALUES = 1000064 };
+
+static inline const double *kept_values(int rank, bool whole)
+{
+    static _Thread_local double *kept[2][KEPT_RANKS];
+    double **v = &kept[whole][rank];
+
+    if (!*v) {
+        *v = malloc(KEPT_VALUES * sizeof **v);
+        for (int64_t i = 0; *v && i < KEPT_VALUES; i++)
+            (*v)[i] = new_value(rank, i, whole);
+    }
+    return *v;
+}
+#endif
+
+static inline double made_value(int rank, int64_t i, enum pdl_comm_type t)
+{
+    bool whole = t == PDL_COMM_I32 || t == PDL_COMM_I64;
+#ifdef COMM_CHECKS_KEEP
+    const double *kept =
+        rank < KEPT_RANKS && i < KEPT_VALUES ? kept_values(rank, whole) : NULL;
+
+    if (kept)
+        return kept[i];
+#endif
+    return new_value(rank, i, whole);
 }
 
 static inline uint16_t float_to_half(float f) /* of made_value: exact */
@@ -133,12 +163,19 @@ static inline double wanted_value(int p, int64_t i, enum pdl_comm_type t,
     return v;
 }
 
-/* Elements [from, from + n) of the reduction; step: look at every step-th. */
+/* Elements [from, from + n) of the reduction: all of them where values are
+ * kept, else some of a long vector. */
+#ifdef COMM_CHECKS_KEEP
+enum { CHECK_ALL = INT32_MAX };
+#else
+enum { CHECK_ALL = 5000 };
+#endif
+
 static inline int check_reduced(const char *what, const pdl_comm *c,
                                 const void *out, int64_t from, int64_t n,
                                 enum pdl_comm_type t, enum pdl_comm_op op)
 {
-    int64_t step = n > 5000 ? n / 997 : 1;
+    int64_t step = n > CHECK_ALL ? n / 997 : 1;
     int p = pdl_comm_size(c);
 
     for (int64_t i = 0; i < n; i += step) {

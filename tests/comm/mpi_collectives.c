@@ -1,13 +1,15 @@
-/* The same checks between processes: mpirun -n P mpi_collectives TRANSPORT.
+/* The same checks between processes: mpirun -n P mpi_collectives
+ * [TRANSPORT|nodes].
  * With PDL_LONG=1 every algorithm, type and count; else a sample. */
+#define COMM_CHECKS_KEEP
 #include "comm_checks.h"
 
 static bool runs_on(const struct pdl_alg *alg, int n)
 {
     struct pdl_coll_job job;
 
-    return pdl_coll_job_make("allreduce", alg->name, n, 1000, 4, &job, NULL) ==
-           PDL_OK;
+    return pdl_coll_job_make(alg->collective->name, alg->name, n, 1000, 4, &job,
+                             NULL) == PDL_OK;
 }
 
 static int types_and_counts(pdl_comm *c, const char *what, bool all)
@@ -18,7 +20,7 @@ static int types_and_counts(pdl_comm *c, const char *what, bool all)
     for (int t = 0; t < PDL_NCOMM_TYPES; t++)
         for (int i = 0; i < ncounts; i++)
             for (int op = PDL_COMM_SUM; op <= PDL_COMM_AVG; op++)
-                if (all || op == (t + i) % 4)
+                if (op == (t + i) % 4 || (all && op == PDL_COMM_SUM))
                     bad |= check_allreduce(c, counts[i], (enum pdl_comm_type)t,
                                            (enum pdl_comm_op)op, i % 2, what);
     return bad;
@@ -45,6 +47,81 @@ static int every_algorithm(const char *transport, bool all)
         bad |= types_and_counts(c, alg->name, all);
         pdl_comm_destroy(c);
     }
+    return bad;
+}
+
+/* The collectives that a communicator offers beside allreduce. */
+static bool is_other(const char *collective)
+{
+    static const char *const names[] = {"reduce-scatter", "allgather",
+                                        "alltoall", "broadcast"};
+
+    for (int i = 0; i < 4; i++)
+        if (strcmp(names[i], collective) == 0)
+            return true;
+    return false;
+}
+
+static int every_other_algorithm(const char *transport, bool all)
+{
+    static const int64_t counts[] = {0, 1, 3, 1000, 1000001};
+    struct pdl_err err = {"", ""};
+    int size, bad = 0;
+    char name[80];
+    pdl_comm *c;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; pdl_alg_at(i); i++) {
+        const struct pdl_alg *alg = pdl_alg_at(i);
+        struct pdl_comm_options opt = {.transport = transport,
+                                       .algorithm = name};
+
+        if (!is_other(alg->collective->name) || !runs_on(alg, size))
+            continue;
+        snprintf(name, sizeof name, "%s/%s", alg->collective->name, alg->name);
+        if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &c, &err), "create",
+                 &err))
+            return 1;
+        if (strcmp(pdl_comm_choice(c, alg->collective->name, 1000),
+                   alg->name) != 0)
+            bad = 1, fprintf(stderr, "%s is not taken\n", name);
+        for (int t = 0; t < PDL_NCOMM_TYPES; t++)
+            for (int k = 0; k < (all ? 5 : 4); k++)
+                if (all || t == k)
+                    bad |= check_others(c, counts[k], (enum pdl_comm_type)t);
+        pdl_comm_destroy(c);
+    }
+    return bad;
+}
+
+/* The same buffers again and again: messages become persistent requests, and
+ * each turn's values must arrive. */
+static int persistent(const char *algorithm)
+{
+    enum { N = 5000, TURNS = 6 };
+    struct pdl_comm_options opt = {.transport = "p2p", .algorithm = algorithm};
+    struct buffers b = take_buffers(N * 4);
+    struct pdl_err err = {"", ""};
+    int bad = 0, size;
+    pdl_comm *c;
+
+    if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &c, &err), "create", &err))
+        return 1;
+    size = pdl_comm_size(c);
+    for (int turn = 0; turn < TURNS; turn++) {
+        int n = turn % 3 == 2 ? N / 2 : N;
+
+        fill_values(b.in, n, pdl_comm_rank(c), turn, PDL_COMM_F32);
+        bad |= said(pdl_comm_allreduce(c, b.in, b.out, n, PDL_COMM_F32,
+                                       PDL_COMM_SUM, &err),
+                    "persistent", &err);
+        bad |= check_reduced("persistent", c, b.out, turn, n, PDL_COMM_F32,
+                             PDL_COMM_SUM);
+    }
+    if (size > 1 && comm_kept_starts(c) == 0)
+        bad = 1, fprintf(stderr, "%s: no request was kept\n", algorithm);
+    pdl_comm_destroy(c);
+    drop_buffers(b);
     return bad;
 }
 
@@ -107,10 +184,12 @@ static int in_windows(int64_t n)
     return bad;
 }
 
-/* Nodes of two: messages between nodes go through MPI, the others not. */
-static int on_nodes(int per_node)
+/* Pretended nodes: messages between nodes go through MPI, the others not, and
+ * where nodes are equal long vectors go in two levels. */
+static int on_nodes(int per_node, bool fixed)
 {
-    struct pdl_comm_options opt = {.ranks_per_node = per_node};
+    struct pdl_comm_options opt = {.ranks_per_node = per_node,
+                                   .fixed_order = fixed};
     struct pdl_comm_info info;
     struct pdl_err err = {"", ""};
     int size, bad;
@@ -123,6 +202,14 @@ static int on_nodes(int per_node)
     bad = info.nodes != (size + per_node - 1) / per_node;
     if (bad)
         fprintf(stderr, "%d nodes of %d\n", info.nodes, per_node);
+    if (!fixed && size % per_node == 0 && size > per_node &&
+        strncmp(pdl_comm_choice(c, "allreduce", 1 << 20), "ring-ring:k=", 12) !=
+            0)
+        bad = 1, fprintf(stderr, "%d nodes of %d: not two levels\n", info.nodes,
+                         per_node);
+    if (fixed)
+        bad |= check_all_bits(c, "on nodes");
+    bad |= types_and_counts(c, "on nodes", false);
     for (int64_t n = 1; n < 300000; n = 3 * n + 1)
         bad |= check_allreduce(c, n, PDL_COMM_F32, PDL_COMM_SUM, n % 2,
                                "on nodes");
@@ -165,13 +252,18 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < 5; i++) {
-        if (worth_it(i, size, all))
+        if (argc > 1 && strcmp(argv[1], transports[i]) != 0)
+            continue;
+        if (worth_it(i, size, all)) {
             bad |= every_algorithm(transports[i], all);
+            bad |= every_other_algorithm(transports[i], all);
+        }
         bad |= by_choice(transports[i], false);
         bad |= by_choice(transports[i], true);
     }
+    bad |= persistent("ring") | persistent("flat") | persistent("ordered");
     bad |= in_windows(5000) | in_windows(1000001);
-    bad |= on_nodes(2) | on_nodes(3);
+    bad |= on_nodes(2, false) | on_nodes(3, false) | on_nodes(2, true);
     if (provided == MPI_THREAD_MULTIPLE)
         bad |= with_a_twin("auto") | with_a_twin("p2p");
     MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

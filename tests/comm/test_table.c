@@ -83,8 +83,8 @@ static int follows(pdl_comm *c, void *ctx)
 {
     (void)ctx;
     /* on 5 ranks the rules of 4 would be used, but ring-ring:k=2 cannot */
-    return strcmp(pdl_comm_choice(c, 1024), "ring") != 0 ||
-           strcmp(pdl_comm_choice(c, 1 << 20), "ordered") != 0 ||
+    return strcmp(pdl_comm_choice(c, "allreduce", 1024), "ring") != 0 ||
+           strcmp(pdl_comm_choice(c, "allreduce", 1 << 20), "ordered") != 0 ||
            check_allreduce(c, 256, PDL_COMM_F32, PDL_COMM_SUM, false, "table");
 }
 

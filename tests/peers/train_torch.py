@@ -142,6 +142,8 @@ ONE = {
     "linear": lambda c, x, w: F.linear(x, *w),
     "group_norm": lambda c, x, w: F.group_norm(x, c["groups"], *w),
     "instance_norm": lambda c, x, w: F.instance_norm(x, None, None, *w),
+    # torch has the longer half of an even window before the channel
+    "lrn": lambda c, x, w: F.local_response_norm(x.flip(1), c["window"], c["alpha"], c["beta"]).flip(1),
     "global_avg_pool": lambda c, x, w: x.mean(list(range(2, x.dim())), True),
     "global_max_pool": lambda c, x, w: x.amax(list(range(2, x.dim())), True),
     "adaptive_avg_pool": lambda c, x, w: F.adaptive_avg_pool2d(x, c["dims"]),

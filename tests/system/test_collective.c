@@ -54,10 +54,111 @@ static void times_are_read_between_measured_ones(void **state)
     pdl_arena_destroy(a);
 }
 
+/* ---- more ranks than processors ---------------------------------------- */
+
+/* What the law says, for a collective whose ranks wait for 3 (P - 1) signals
+ * and work on 2 N (P - 1)/P bytes, on 2 processors. */
+static double law(double pes, double bytes)
+{
+    return pes / 2 *
+           (3 * (pes - 1) * 1.5e-6 + 2 * bytes * (pes - 1) / pes / 5e9);
+}
+
+static void add_rows(struct pdl_buf *out, int pes, bool counted)
+{
+    pdl_printf(&out->sink, "  - {op: allreduce, pes: %d, nodes: 1, times: [",
+               pes);
+    for (int64_t n = 16; n <= 64 << 20; n *= 4) {
+        pdl_printf(&out->sink, "%s[%lld, %.0f", n > 16 ? ", " : "",
+                   (long long)n, 1e9 * law(pes, (double)n));
+        if (counted)
+            pdl_printf(&out->sink, ", %d, %.0f", 3 * (pes - 1),
+                       2.0 * (double)n * (pes - 1) / pes);
+        pdl_puts(&out->sink, "]");
+    }
+    pdl_puts(&out->sink, "]}\n");
+}
+
+/* The largest relative error over sizes, on so many ranks. */
+static double worst(const struct pdl_system *sys, int pes)
+{
+    double most = 0;
+
+    for (int64_t n = 1024; n <= 16 << 20; n *= 8) {
+        double s = 0, want = law(pes, (double)n);
+
+        assert_true(pdl_collective_seconds(sys, "allreduce", pes, n, &s));
+        most = fmax(most, fabs(s - want) / want);
+    }
+    return most;
+}
+
+static void read_rows(pdl_arena *a, const int *pes, int n, bool counted,
+                      struct pdl_system *out)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_buf rows;
+
+    pdl_buf_init(&rows);
+    pdl_puts(&rows.sink, "name: x\npe: {name: cpu}\nnode: {pes: 2, host: "
+                         "{cores: 2}}\ncollectives:\n");
+    for (int i = 0; i < n; i++)
+        add_rows(&rows, pes[i], counted);
+    if (pdl_system_read(a, (struct pdl_bytes){rows.text, rows.len}, "x.yaml",
+                        out, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    pdl_buf_free(&rows);
+}
+
+static void ranks_that_share_processors_follow_the_law(void **state)
+{
+    static const int fitted[] = {3, 4}, unseen[] = {5, 6, 8, 12};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_system sys;
+
+    (void)state;
+    read_rows(a, fitted, 2, true, &sys);
+    assert_true(fabs(pdl_collective_signal_s(&sys, "allreduce") - 1.5e-6) <
+                1e-8);
+    for (size_t i = 0; i < sizeof unseen / sizeof unseen[0]; i++)
+        if (worst(&sys, unseen[i]) > .05)
+            fail_msg("%d ranks: off by %g", unseen[i], worst(&sys, unseen[i]));
+    read_rows(a, fitted + 1, 1, true, &sys); /* 4 alone tells about 3 */
+    assert_true(worst(&sys, 3) < .15);
+    /* without the counts it is a guess, and the test sees that */
+    read_rows(a, fitted, 2, false, &sys);
+    assert_true(worst(&sys, 8) > .3);
+    assert_true(pdl_collective_signal_s(&sys, "allreduce") == 0);
+    pdl_arena_destroy(a);
+}
+
+static void crowded_rows_say_nothing_of_fewer_ranks(void **state)
+{
+    static const char rows[] =
+        "name: x\npe: {name: cpu}\nnode: {pes: 4, host: {cores: 4}}\n"
+        "collectives:\n"
+        "  - {op: allreduce, pes: 2, times: [[1000, 2000], [4000, 4000]]}\n"
+        "  - {op: allreduce, pes: 8, times: [[1000, 900000], [4000, 1000000]]}\n";
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"", ""};
+    struct pdl_system sys;
+    double s;
+
+    (void)state;
+    assert_int_equal(pdl_system_read(a, (struct pdl_bytes){rows, strlen(rows)},
+                                     "x.yaml", &sys, &err),
+                     PDL_OK);
+    assert_true(pdl_collective_seconds(&sys, "allreduce", 4, 1000, &s));
+    assert_true(fabs(s - 2e-6 * 1.5) < 1e-9);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_read_between_measured_ones),
+        cmocka_unit_test(ranks_that_share_processors_follow_the_law),
+        cmocka_unit_test(crowded_rows_say_nothing_of_fewer_ranks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
