@@ -7,6 +7,7 @@
 #include "report_priv.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { WANTED = 7 };
 
@@ -122,5 +123,9 @@ double report_axis_at(const struct report_axis *ax, double v)
 const char *report_axis_text(const struct report_axis *ax, double v, char *buf,
                              size_t size)
 {
+    if (ax->whole && v < 1e15) {
+        snprintf(buf, size, "%lld", (long long)llround(v));
+        return buf;
+    }
     return pdl_unit_format(v, v == 0 ? PDL_UNIT_NONE : ax->unit, buf, size);
 }
