@@ -74,7 +74,7 @@ struct outcome {
 };
 
 enum { LABEL = 15 }; /* width of what stands before a figure */
-enum { SMPI_CALLS = 12, SMPI_MESSAGES = 4000000 };
+enum { SMPI_CALLS = 12, SMPI_MOST = 100, SMPI_MESSAGES = 4000000 };
 static const double smpi_jitter_s = 1e-9;
 
 static bool is(const char *option, const char *value)
@@ -136,14 +136,22 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
 /* How often in a row. A program under SMPI calls a collective in a loop, and
  * its ranks' own time between calls, scaled to the simulated host, keeps them
  * out of step: about 0.2 us of loop and clock reading, 1 ns on a GPU 200 times
- * the speed. So the SMPI model does it too where it is not long. */
+ * the speed. So the SMPI model does it too where it is not long; the more
+ * often the better, since ranks may take 50 calls to settle. */
+static int64_t smpi_calls(int64_t messages)
+{
+    int64_t n = SMPI_MESSAGES / (messages > 0 ? messages : 1);
+
+    return n < SMPI_CALLS ? SMPI_CALLS : n > SMPI_MOST ? SMPI_MOST : n;
+}
+
 static void settle_calls(const struct options *o, struct outcome *out)
 {
     int64_t messages = pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
     bool loop = is(o->model, "smpi") && !o->repeat && !(o->jitter > 0) &&
                 messages * SMPI_CALLS <= SMPI_MESSAGES;
 
-    out->times = o->repeat ? o->repeat : loop ? SMPI_CALLS : 1;
+    out->times = o->repeat ? o->repeat : loop ? smpi_calls(messages) : 1;
     out->jitter_s = loop ? smpi_jitter_s : o->jitter;
 }
 
@@ -508,9 +516,9 @@ const struct pdl_cmd cli_simulate = {
         "fixes (ranks per node, extents of a torus, switches of a DLN) "
         "are taken from it. With --repeat a rank begins the next one as soon "
         "as it is done with its own part; with --jitter ranks drift out "
-        "of step as real ones do. With --model smpi the default is 12 of them "
-        "and 1 ns (where that is not long), which is how programs under SMPI "
-        "are timed; --repeat 1 gives one, in step.",
+        "of step as real ones do. With --model smpi the default is 12 to 100 "
+        "of them and 1 ns (where that is not long), which is how programs "
+        "under SMPI are timed; --repeat 1 gives one, in step.",
     .example = "paradl simulate allreduce --algorithm ring --topology "
                "torus:4x4 --size 32MiB",
     .opts = opts,

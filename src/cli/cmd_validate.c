@@ -30,7 +30,7 @@ static const struct pdl_opt opts[] = {
     {"congestion", 0, PDL_OPT_TEXT, AT(congestion), "LOW..HIGH", NULL,
      "factor on network time by other jobs, as a range"},
     {"collective", 0, PDL_OPT_TEXT, AT(c.collective), "COLLECTIVE",
-     "allreduce",
+     "allreduce|reduce-scatter|allgather|alltoall|broadcast",
      "measure this here and compare it with --system and its simulation"},
     {"ranks", 'n', PDL_OPT_INT, AT(c.ranks), "P", NULL,
      "with MODEL or --collective: number of ranks (2)"},

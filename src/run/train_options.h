@@ -90,7 +90,7 @@ static const struct pdl_opt train_opts[] = {
      "write the trained weights"},
     {"outputs", 0, PDL_OPT_TEXT, AT(outputs), "FILE.safetensors", NULL,
      "write what the model said to the last step's batch"},
-    {"log", 0, PDL_OPT_TEXT, AT(log), "FILE.csv|FILE.jsonl", NULL,
+    {"log", 0, PDL_OPT_TEXT, AT(log), "FILE.csv|.jsonl|.tfevents", NULL,
      "also write loss and rates of every step to a file"},
     {"log-every", 0, PDL_OPT_INT, AT(log_every), "N", NULL,
      "steps between lines of --json (default 1)"},
