@@ -41,6 +41,17 @@ static void fit_linear(struct report_axis *ax, double max)
         add_tick(ax, i * step);
 }
 
+/* From min, not from 0. */
+static void fit_near(struct report_axis *ax, double min, double max)
+{
+    double step = nice_step((max - min) / WANTED, ax->unit);
+
+    ax->min = step * floor(min / step + 1e-9);
+    ax->max = step * ceil(max / step - 1e-9);
+    for (double v = ax->min; v <= ax->max + step / 2; v += step)
+        add_tick(ax, v);
+}
+
 static void fit_log2(struct report_axis *ax, double min, double max)
 {
     int lo = (int)floor(log2(min) + 1e-9), hi = (int)ceil(log2(max) - 1e-9);
@@ -91,6 +102,11 @@ void report_axis_fit(struct report_axis *ax, double min, double max)
     ax->nticks = 0;
     if (!(max < huge))
         max = huge;
+    if (ax->tight && min > tiny && max > 1.0001 * min && max < 5 * min) {
+        ax->log = false;
+        fit_near(ax, min, max);
+        return;
+    }
     if (!ax->log) {
         fit_linear(ax, max > tiny ? max : 0);
         return;
