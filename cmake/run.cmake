@@ -44,6 +44,13 @@ file(GLOB simd CONFIGURE_DEPENDS src/train/simd_*.c)
 set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
 
+# Loops over all weights and all pixels, for the vectors that every x86-64 has:
+# the same bits, no product is contracted.
+file(GLOB loops CONFIGURE_DEPENDS src/train/optim*.c src/io/read.c
+  src/io/synthetic.c)
+set_source_files_properties(${loops} PROPERTIES COMPILE_OPTIONS
+  "-O3;-fno-math-errno;-fno-trapping-math;-ffp-contract=off")
+
 # The data set that ships with the program, compiled in.
 set(digits ${CMAKE_BINARY_DIR}/io/digits.c)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/io)
@@ -103,3 +110,6 @@ add_executable(peer_train_kernels EXCLUDE_FROM_ALL tests/peers/train_kernels.c)
 target_link_libraries(peer_train_kernels PRIVATE pdl_flags paradl_run_static
   cmocka)
 target_include_directories(peer_train_kernels PRIVATE src/train)
+# The batches of a run, for tests/peers/text_torch.sh.
+add_executable(peer_train_batches EXCLUDE_FROM_ALL tests/peers/train_batches.c)
+target_link_libraries(peer_train_batches PRIVATE pdl_flags paradl_run_static)

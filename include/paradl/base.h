@@ -169,6 +169,10 @@ struct pdl_rng4 {
     uint32_t v[4];
 };
 struct pdl_rng4 pdl_philox(uint64_t key, uint64_t hi, uint64_t lo);
+/* Many at once, several counters side by side: out[i] is word w % 4 of counter
+ * w / 4, w = first + i. */
+void pdl_philox_words(uint64_t key, uint64_t hi, uint64_t first, int64_t n,
+                      uint32_t *out);
 
 /* A stream over it for places that want one number after another. */
 struct pdl_rng {
@@ -309,6 +313,17 @@ int pdl_cores(void);
 
 double pdl_clock_s(void); /* monotonic */
 double pdl_cpu_s(void);   /* CPU time of this process */
+
+/* ---- machines that fail ------------------------------------------------ */
+
+/* Seconds between checkpoints that cost cost_s each on a machine that fails
+ * every mtbf_s (<= 0: never): Daly's optimum, but never so often that more
+ * than max_overhead (say 0.035) of the time goes into them. */
+double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead);
+/* Expected seconds of work_s of work that is saved every interval_s, with
+ * restart_s to go on after a failure. */
+double pdl_run_s(double work_s, double interval_s, double cost_s,
+                 double restart_s, double mtbf_s);
 
 /* ---- did you mean ----------------------------------------------------- */
 

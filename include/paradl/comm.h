@@ -79,6 +79,9 @@ enum pdl_status pdl_comm_create_memory(int n,
  * over those ranks. */
 enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,
                                 pdl_comm **out, struct pdl_err *err);
+/* From now on a thread moves what is started (options.progress) also in this
+ * communicator, when nothing is under way in it. */
+enum pdl_status pdl_comm_move_behind(pdl_comm *c, struct pdl_err *err);
 void pdl_comm_destroy(pdl_comm *c); /* NULL: nothing */
 
 /* What a communicator is like. Texts live as long as it does. */

@@ -91,6 +91,7 @@ struct pdl_loader_options {
     int64_t batch; /* global */
     bool keep_last;
     int64_t lo, hi;     /* this rank's samples of the batch, [lo, hi) */
+    int64_t micros;     /* micro-batches, [lo, hi) of each one; 0: 1 */
     bool input, target; /* which fields it wants (first, last stage) */
     struct pdl_box input_box, target_box;
     bool channels_last;
@@ -259,11 +260,6 @@ enum pdl_status pdl_ckpt_verify(const pdl_ckpt *c, struct pdl_err *err);
  * dead runs left of steps before `writing`. */
 enum pdl_status pdl_ckpt_prune(const char *dir, int keep, int64_t writing,
                                struct pdl_err *err);
-
-/* Seconds between checkpoints that cost cost_s each on a machine that fails
- * every mtbf_s (<= 0: never): Daly's optimum, but never so often that more
- * than max_overhead (say 0.035) of the time goes into them. */
-double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead);
 
 /* ---- safetensors ------------------------------------------------------ */
 

@@ -85,7 +85,8 @@ struct pdl_attr {
     int64_t vocab; /* rows of an embedding */
     int64_t axis;  /* concat, softmax: index into the per-sample shape */
     double scale;  /* resize factor */
-    int ndims;     /* reshape target, transpose permutation, slice ... */
+    double alpha, beta, offset; /* lrn; 0 reads as 1e-4, 0.75, 1 */
+    int ndims; /* reshape target, transpose permutation, slice ... */
     int64_t dims[PDL_MAX_RANK]; /* each row of the operator table says what */
 };
 

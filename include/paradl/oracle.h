@@ -143,6 +143,24 @@ struct pdl_bill {
 void pdl_project_bill(const struct pdl_projection *x,
                       const struct pdl_system *sys, struct pdl_bill *out);
 
+/* A whole training run on a machine that fails. */
+struct pdl_long_run {
+    double steps_s;      /* all steps, undisturbed */
+    int64_t pes;         /* of the job */
+    double mtbf_pe_s;    /* between failures of one PE; 0: none fails */
+    double checkpoint_s; /* to save once, while nothing else is done */
+    double restart_s;    /* from a failure to going on */
+    double straggler;    /* steps are so many times slower; <= 1: no */
+};
+struct pdl_goodput {
+    double train_s; /* expected, all in all */
+    double goodput; /* part of it that undisturbed steps take */
+    double work_s, straggler_s, saving_s, lost_s, restart_s;
+    double mtbf_s, interval_s; /* of the job; between checkpoints */
+    double failures;
+};
+void pdl_goodput(const struct pdl_long_run *q, struct pdl_goodput *out);
+
 /* ---- search ---------------------------------------------------------------- */
 
 /* What the framework makes of a strategy: some split convolutions only. */
@@ -162,7 +180,9 @@ struct pdl_search_options {
     bool allow_empty;
     const char *axes; /* only these: "data,pipe"; NULL: all */
     enum pdl_goal goal;
-    int threads; /* 0: all cores */
+    int64_t top;     /* of a large space so many are kept; 0: 20 */
+    bool exhaustive; /* prices also what a bound excludes */
+    int threads;     /* 0: all cores */
     /* called now and then; false stops the search. NULL: none */
     bool (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;
@@ -176,9 +196,25 @@ struct pdl_found {
     double goal; /* what is counted */
 };
 
+/* What a search chooses from: "recompute", "none|selective|full". */
+struct pdl_space_axis {
+    const char *name, *values;
+};
+
+/* Of a small space every strategy is listed, with what excludes it. A large
+ * one (transformers of equal blocks) is priced from pieces, which gives the
+ * same figures; only the best are listed, priced once more as whole plans.
+ * Points are evaluated (priced in full) or pruned: refused by a limit, too
+ * large for the memory, or slower than the best even where all that is not
+ * computation and the messages of layers were free. */
 struct pdl_search_result {
     struct pdl_found *list; /* best first */
     int64_t n, evaluated, pruned, feasible;
+    int64_t points, refused, too_large, too_slow;
+    int64_t pieces;  /* small plans that points were composed of */
+    double pieces_s; /* seconds it took to price them, over all threads */
+    int naxes;       /* 0: a small space */
+    const struct pdl_space_axis *axes;
     bool stopped; /* before all were priced */
 };
 
@@ -369,8 +405,9 @@ struct pdl_fit_param {
                      the rows do not identify stays where it is known to be */
 };
 enum { PDL_FIT_MAX = 32 };
-/* What no measurement identifies is taken to be known within this factor, in
- * 80 % of cases: a stated prior (doc/accuracy.md says what it leads to). */
+/* What is known of a start before any measurement: within this factor in 80 %
+ * of cases. Stated; a fit that moves three parameters or more says itself how
+ * far off starts are (pdl_fit_result.prior). */
 #define PDL_PRIOR_FACTOR 1.5
 struct pdl_fit_result {
     double before, after; /* the error, as the caller counts it */
@@ -381,8 +418,9 @@ struct pdl_fit_result {
      * keeps its start */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
-    /* logarithm by which the value is off at most in 80 % of cases */
-    double spread[PDL_FIT_MAX];
+    /* logarithm by which the value is off at most in 80 % of cases: of any
+     * start before the rows, and of each parameter with them */
+    double prior, spread[PDL_FIT_MAX];
 };
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
@@ -410,7 +448,8 @@ enum pdl_status pdl_match(pdl_arena *a, const double *projected,
 struct pdl_price {
     double seconds;
     int level;    /* of the system that a collective crosses; -1: none */
-    double flows; /* of concurrent groups at that level, per node */
+    double flows; /* that leave a block of PEs at a time ... */
+    int at;       /* ... of this level; 0: a node */
 };
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
@@ -418,20 +457,24 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
 
 /* ---- who shares what ------------------------------------------------------- */
 
-/* Collectives of one kind on one set of mesh factors: how many of their groups
- * leave a node at a time, and what that does to each. */
+/* Collectives of one kind on one set of mesh factors: how many of their flows
+ * leave a block of PEs (a node, a leaf, a rack) at a time, and what that does
+ * to each. */
 struct pdl_contention {
     int op;                 /* the first of them */
     bool gradient;          /* after backward */
     int64_t count, members; /* operations of a step; ranks of a group */
     int level;              /* of the system that they cross */
-    double groups;          /* that share a node's adapters */
-    double adapters;
+    int at;                 /* level of the block that is left; 0: a node */
+    double groups;          /* flows that share its uplinks */
+    double adapters;        /* of it: a node's, or what its nodes have, thinned
+                               by over-subscription */
     double phi;     /* time of a byte over that of a group alone, 1: none */
     double seconds; /* of a step, busy */
 };
 /* One row for each, in the order of the plan; derived from the mesh, the
- * placement of ranks on nodes and the node's adapters, never given. */
+ * placement of ranks on nodes and the uplinks of the system's levels, never
+ * given. */
 struct pdl_contentions {
     int n;
     const struct pdl_contention *row;
@@ -461,6 +504,29 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
                              const struct pdl_system *sys,
                              const struct pdl_oracle_options *opt,
                              struct pdl_timeline *out, struct pdl_err *err);
+
+/* ---- where ----------------------------------------------------------------- */
+
+/* Memory of the fullest PE of each lane of the pipeline (one lane where there
+ * is none): projections with their memory filled and nothing else. The fullest
+ * of them is the step's. */
+struct pdl_lanes {
+    int n;
+    const struct pdl_projection *lane;
+};
+enum pdl_status pdl_lanes(pdl_arena *a, const struct pdl_plan *plan,
+                          const struct pdl_system *sys,
+                          const struct pdl_oracle_options *opt,
+                          struct pdl_lanes *out, struct pdl_err *err);
+
+/* Bytes that every link of the network carries in a step (nlinks of them are
+ * written), rank r on host r: rings in the order of ranks, as the prices count
+ * them, messages between stages, and what halos and all-to-alls move. A group
+ * is taken to send what the first of its lane sends. */
+struct pdl_net;
+enum pdl_status pdl_link_traffic(pdl_arena *a, const struct pdl_plan *plan,
+                                 const struct pdl_net *net, int64_t *bytes,
+                                 struct pdl_err *err);
 
 /* ---- why ---------------------------------------------------------------- */
 

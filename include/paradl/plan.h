@@ -287,7 +287,7 @@ struct pdl_plan {
     const char *const *fallbacks;
 };
 
-/* Where a pipeline is cut: anywhere, by work; between repeated blocks, as many
+/* Where a pipeline is cut: by work, of transformers between blocks; between repeated blocks, as many
  * to each stage, what lies before and after them goes to the ends (Megatron);
  * or as many as an even cut rounded up, to one stage after the other, so that
  * the last gets what is left (DeepSpeed). */
@@ -313,6 +313,10 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
                                const struct pdl_plan_options *opt,
                                const struct pdl_plan **out,
                                struct pdl_err *err);
+/* Repeated blocks of each of `stages` stages, as lowering cuts the model. */
+enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
+                                int64_t stages, enum pdl_split split,
+                                int64_t *blocks, struct pdl_err *err);
 /* The redistribution of one tensor alone, by the rules that lowering follows:
  * from how `from` lies on the mesh to the placement `to`, cut in `unit`s. The
  * plan has one stage, whose forward items are the operations (none where it
@@ -332,6 +336,24 @@ int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank);
  * read_bytes is this rank's input, write_bytes its result. */
 void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
                       struct pdl_work *out);
+/* What the time of a local operation depends on: its operator and pass, FLOPs
+ * and bytes, of contractions also what must be equal for two of them to be
+ * alike (kernel, stride, groups) and extents (samples, channels, filters,
+ * pixels). False: it is not local. */
+enum {
+    PDL_KEY_FLOPS,
+    PDL_KEY_BYTES,
+    PDL_KEY_CLASS,                       /* three numbers */
+    PDL_KEY_EXTENTS = PDL_KEY_CLASS + 3, /* up to four */
+    PDL_KEY_DIMS = PDL_KEY_EXTENTS + 4
+};
+struct pdl_plan_key {
+    const char *op, *pass;
+    int64_t dims[PDL_KEY_DIMS];
+    int ndims;
+};
+bool pdl_plan_op_key(const struct pdl_plan *p, int op, int64_t rank,
+                     struct pdl_plan_key *out);
 /* Bytes of tensor `to` that `rank` gets from `peer`, which holds `from`: the
  * intersection of their boxes, without what the rank has itself. */
 int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,

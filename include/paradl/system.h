@@ -101,8 +101,10 @@ struct pdl_pe {
     int64_t units; /* SMs, CUs, cores: what a wave of tiles fills */
     double clock_hz, sustained_hz;
     struct pdl_kernels kernels;
-    double launch_s;    /* fixed device time of one kernel */
-    double host_call_s; /* host time to issue one kernel, no framework */
+    double interference; /* part of it that the kernels of a collective hold,
+                            and that computation beside them lacks */
+    double launch_s;     /* fixed device time of one kernel */
+    double host_call_s;  /* host time to issue one kernel, no framework */
     double idle_w, peak_w;
     double price_per_hour; /* in the system's currency */
     const struct pdl_profile_row *profile;

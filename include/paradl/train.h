@@ -61,6 +61,8 @@ struct pdl_train_feed {
     void *ctx;
 };
 
+enum { PDL_TRAIN_BEHIND = -2 };
+
 struct pdl_train_options {
     const char *backend;   /* NULL: the best there is; "ref", "cpu" */
     const char *optimizer; /* "adamw:beta2=0.95"; NULL: sgd, momentum 0.9 */
@@ -71,7 +73,14 @@ struct pdl_train_options {
     bool poison; /* freed memory becomes not-a-number */
     void (*watch)(void *ctx, const struct pdl_train_seen *seen);
     void *watch_ctx;
-    /* how long an operation took; NULL: nobody looks at the clock */
+    /* threads of their own move gradients while backward goes on; without
+     * them they move between operations */
+    bool comm_threads;
+    double loss_scale;        /* of gradients on their way back; 0: none */
+    int64_t loss_scale_steps; /* good ones until it doubles; 0: it is fixed */
+    /* how long an operation took; NULL: nobody looks at the clock. micro is
+     * PDL_TRAIN_BEHIND for what went on behind others: from its begin until
+     * it was seen to have ended, no time that the rank lost */
     void (*timed)(void *ctx, int op, int64_t micro, double start_s,
                   double end_s);
     void *timed_ctx;
@@ -115,6 +124,7 @@ struct pdl_train_state {
     struct pdl_train_part part;
     int model_tensor;
     bool owner;
+    bool optional; /* a run may go on without it */
 };
 const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i);
 /* Running statistics become the mean over the ranks that kept their own, as
@@ -137,6 +147,8 @@ struct pdl_train_memory {
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
 /* The implementation that runs operation op; NULL: none here. */
 const char *pdl_trainer_kernel(const pdl_trainer *t, int op);
+/* Bytes it works in besides its operands. */
+int64_t pdl_trainer_workspace(const pdl_trainer *t, int op);
 
 /* ---- a whole run ----------------------------------------------------------- */
 
@@ -160,7 +172,7 @@ struct pdl_train_line {
 /* One operation of one rank in the last step. */
 struct pdl_train_event {
     int op;
-    int64_t micro; /* -1: once a step */
+    int64_t micro; /* -1: once a step; PDL_TRAIN_BEHIND */
     double start_s, seconds;
 };
 
@@ -181,11 +193,12 @@ struct pdl_train_job {
     uint64_t run; /* tells this start of the job from others, all ranks alike */
     const char *model, *strategy, *data;  /* as written, for the checkpoint */
     const char *weights_in, *weights_out; /* safetensors; NULL: none */
-    bool timings;                         /* measure operations; see traced */
-    const volatile int *stop;             /* becomes not 0: save and stop */
+    const char *outputs;      /* safetensors: of the last step; NULL: none */
+    bool timings;             /* measure operations; see traced */
+    const volatile int *stop; /* becomes not 0: save and stop */
     void (*tell)(void *ctx, const struct pdl_train_line *line); /* rank 0 */
-    /* rank 0, at the end: the last step of each rank, and the mean seconds of
-     * each operation in a step (all micro-batches, the slowest rank) */
+    /* rank 0, at the end: the last step of each rank, and the seconds of each
+     * operation in the fastest step (all micro-batches, the slowest rank) */
     void (*traced)(void *ctx, int rank, const struct pdl_train_event *events,
                    int64_t n);
     void (*measured)(void *ctx, const double *seconds);
@@ -197,7 +210,8 @@ struct pdl_train_summary {
     int64_t steps, epochs, resumed_at;
     double final_loss, accuracy; /* not a number: no test split */
     double samples_per_s, step_s, cpu_s_per_step;
-    double io_s; /* of a step */
+    double fastest_s; /* the step that nothing else on the machine disturbed */
+    double io_s;      /* of a step */
     struct pdl_train_memory memory;
     bool stopped;
 };

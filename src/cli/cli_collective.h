@@ -30,4 +30,10 @@ enum pdl_status cli_job_make(pdl_arena *a, const char *collective,
                              const struct cli_job_size *size,
                              struct pdl_coll_job *job, struct pdl_err *err);
 
+/* More of a simulation; simulate_detail.c. */
+void cli_path_print(const struct pdl_path *path, pdl_arena *a);
+void cli_path_json(struct pdl_json *j, const struct pdl_path *path);
+void cli_timeline_print(const struct pdl_sim_result *r);
+void cli_timeline_json(struct pdl_json *j, const struct pdl_sim_result *r);
+
 #endif

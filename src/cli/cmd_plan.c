@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl plan: every pure strategy and every product of two axes on N PEs,
- * priced and ranked. What a limit of the papers forbids is not priced: it is
- * counted as pruned, and --space lists it with the reason. */
+ * paradl plan: the strategies of a model's space on N PEs, priced and ranked.
+ * What a limit of the papers forbids is not priced: it is counted as pruned,
+ * and --space lists it with the reason. Large spaces (transformers) are
+ * described by --space instead. */
 #include "layers.h"
 #include "projection.h"
 
@@ -14,7 +15,7 @@ struct options {
     struct cli_question q;
     int64_t top;
     const char *strategies, *goal, *emit, *report, *export, *output;
-    bool space, per_layer;
+    bool space, per_layer, details;
     double seconds;
 };
 
@@ -27,7 +28,7 @@ static const struct pdl_opt opts[] = {
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
     {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
-     "how many to show (default 10; of a page 60)"},
+     "how many to show (default 10; of a page 40)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe,tensor"},
     {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
@@ -45,7 +46,10 @@ static const struct pdl_opt opts[] = {
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
-     "also list what was excluded, with the reason"},
+     "also say what the search chose from, and what was excluded"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows of the best (stages, schedule, links, "
+     "scaling) and the front of time and memory"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
      "also write a page with charts"},
 };
@@ -116,6 +120,16 @@ static enum pdl_status by_layers(struct search *s,
     return PDL_OK;
 }
 
+enum { MAX_TABLE = 10, MAX_PAGE = 60 };
+
+/* How many of a large space may be wanted. */
+static int64_t most_shown(const struct options *o)
+{
+    int64_t usual = o->report ? MAX_PAGE : 20;
+
+    return o->top > usual ? o->top : usual;
+}
+
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
     struct pdl_search_options opt = {
@@ -124,6 +138,7 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
         .dtype = cli_storage(s->j->oracle.precision),
         .axes = s->o->strategies,
         .goal = goal_of(s->o->goal),
+        .top = most_shown(s->o),
         .progress = go_on,
         .ctx = s,
     };
@@ -142,71 +157,94 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 
 /* ---- output ---------------------------------------------------------------- */
 
+/* What is written of the answer. */
+struct extent {
+    int show;
+    bool space;   /* and what was excluded */
+    bool details; /* and what a page shows of the best */
+    bool brief;   /* the others without what must be priced again */
+    double seconds;
+};
+
 /* A plan of the list again, for its JSON fields. */
-static void json_plan(struct search *s, struct pdl_json *w, int i)
+static void json_plan(struct search *s, struct pdl_json *w, int i,
+                      const struct extent *e)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_found *f = &s->r.list[i];
 
-    if (scratch && cli_job_price(scratch, &s->o->q, s->r.list[i].strategy, s->j,
-                                 NULL) == PDL_OK) {
+    if (e->brief && i > 0) {
         pdl_json_object(w);
         pdl_json_kint(w, "rank", i + 1);
-        pdl_json_kstr(w, "strategy", s->r.list[i].strategy);
+        pdl_json_kstr(w, "strategy", f->strategy);
+        cli_brief_json(w, &f->x, &s->j->sys);
+        pdl_json_end(w);
+    } else if (scratch && cli_job_price(scratch, &s->o->q, f->strategy, s->j,
+                                        NULL) == PDL_OK) {
+        pdl_json_object(w);
+        pdl_json_kint(w, "rank", i + 1);
+        pdl_json_kstr(w, "strategy", f->strategy);
         cli_job_json(w, s->j);
+        if (i == 0 && e->details)
+            cli_details_json(w, s->j);
         pdl_json_end(w);
     }
     pdl_arena_destroy(scratch);
 }
 
-/* What was asked. */
-static void json_question(const struct search *s, struct pdl_json *w)
-{
-    struct pdl_buf line;
-
-    pdl_buf_init(&line);
-    cli_command_line(&cli_plan, s->args, &line.sink);
-    pdl_json_kstr(w, "command", line.text);
-    pdl_buf_free(&line);
-    pdl_json_kstr(w, "model", s->j->model->name);
-    pdl_json_kstr(w, "system", s->j->sys.name);
-    pdl_json_kint(w, "pes", s->o->q.pes);
-    pdl_json_kint(w, "batch", s->o->q.batch);
-    pdl_json_kstr(w, "parameters",
-                  s->j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
-}
-
-static void print_json(struct search *s, int show, bool space, double seconds,
+static void print_json(struct search *s, const struct extent *e,
                        struct pdl_sink *out)
 {
     struct pdl_json w;
 
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "plan");
-    json_question(s, &w);
+    cli_question_json(&w, &cli_plan, s->args, s->j);
+    pdl_json_kint(&w, "pes", s->o->q.pes);
+    pdl_json_kint(&w, "batch", s->o->q.batch);
     pdl_json_kint(&w, "evaluated", s->r.evaluated);
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
-    pdl_json_knum(&w, "search_s", seconds);
+    pdl_json_knum(&w, "search_s", e->seconds);
+    if (s->r.naxes > 0)
+        cli_space_json(&w, &s->r, e->space);
     if (s->o->per_layer)
         cli_layers_json(&w, &s->layers);
     pdl_json_key(&w, "plans");
     pdl_json_array(&w);
-    for (int i = 0; i < show; i++)
-        json_plan(s, &w, i);
+    for (int i = 0; i < e->show; i++)
+        json_plan(s, &w, i, e);
     pdl_json_end(&w);
-    if (space) {
-        pdl_json_key(&w, "excluded");
-        pdl_json_array(&w);
-        for (int i = 0; i < s->r.n; i++)
-            if (s->r.list[i].excluded) {
-                pdl_json_row(&w);
-                pdl_json_kstr(&w, "strategy", s->r.list[i].strategy);
-                pdl_json_kstr(&w, "reason", s->r.list[i].excluded);
-                pdl_json_end(&w);
-            }
-        pdl_json_end(&w);
+    if (e->details && e->show > 0) {
+        cli_front_json(&w, &s->r);
+        cli_scaling_json(&w, &s->o->q, s->j, s->r.list[0].strategy);
     }
+    if (e->space)
+        cli_excluded_json(&w, &s->r);
     pdl_json_end(&w);
+}
+
+static const char *seconds(double v, char *buf)
+{
+    return v > 0 ? pdl_unit_format(v, PDL_UNIT_SECONDS, buf, 32) : "-";
+}
+
+static void print_counts(const struct pdl_search_result *r)
+{
+    if (r->naxes > 0)
+        pdl_printf(cli_out(),
+                   "%lld points: %lld fit; %lld priced, %lld excluded by "
+                   "memory, %lld by time, %lld by a limit (--space says "
+                   "of what)\n",
+                   (long long)r->points, (long long)r->feasible,
+                   (long long)r->evaluated, (long long)r->too_large,
+                   (long long)r->too_slow, (long long)r->refused);
+    else
+        pdl_printf(cli_out(),
+                   "%lld priced, %lld fit, %lld excluded by a limit (--space "
+                   "says which); x: does not fit\n",
+                   (long long)r->evaluated, (long long)r->feasible,
+                   (long long)r->pruned);
 }
 
 static void print_text(struct search *s, int show)
@@ -233,23 +271,18 @@ static void print_text(struct search *s, int show)
         pdl_table_cell(
             &table, "%s",
             pdl_unit_format(x->compute_s, PDL_UNIT_SECONDS, t[1], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->exposed_comm_s, PDL_UNIT_SECONDS, t[2], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->bubble_s, PDL_UNIT_SECONDS, t[3], 32));
+        pdl_table_cell(&table, "%s", seconds(x->exposed_comm_s, t[2]));
+        pdl_table_cell(&table, "%s", seconds(x->bubble_s, t[3]));
         pdl_table_cell(
             &table, "%s",
             pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, t[4], 32));
         pdl_table_cell(&table, "%.0f", x->samples_per_s);
     }
     pdl_table_print(&table, cli_width(), cli_out());
-    pdl_printf(cli_out(),
-               "%lld priced, %lld fit, %lld excluded by a limit (--space says "
-               "which); x: does not fit\n",
-               (long long)s->r.evaluated, (long long)s->r.feasible,
-               (long long)s->r.pruned);
+    print_counts(&s->r);
+    for (int i = 0; s->o->space && i < s->r.naxes; i++)
+        pdl_printf(cli_out(), "  %-12s %s\n", s->r.axes[i].name,
+                   s->r.axes[i].values);
     if (s->r.stopped)
         pdl_puts(cli_out(), "stopped before the end: the best so far\n");
     for (int i = 0; s->o->space && i < s->r.n; i++)
@@ -258,47 +291,62 @@ static void print_text(struct search *s, int show)
                        s->r.list[i].excluded);
 }
 
-/* How sure the first is. */
+/* The best in full (a narrow table cuts it), how sure it is, and where to go
+ * on. */
 static void print_first(struct search *s)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     char low[32], high[32];
 
-    if (scratch && s->r.evaluated > 0 &&
+    if (scratch && s->r.n > 0 && s->r.list[0].priced &&
+        s->r.list[0].x.feasible &&
         cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
             PDL_OK) {
         struct pdl_projection *x = &s->j->x;
 
+        if (!s->o->per_layer) /* says it already */
+            pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
-                cli_out(), "80 %% of steps of the first between %s and %s\n",
+                cli_out(), "80 %% of its steps take between %s and %s\n",
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
+        if (!s->o->per_layer)
+            pdl_printf(cli_out(),
+                       "phase by phase, and why:\n  paradl project %s --system "
+                       "%s --batch %lld --strategy '%s'\n",
+                       s->o->q.model, s->o->q.system, (long long)s->o->q.batch,
+                       s->r.list[0].strategy);
     }
     pdl_arena_destroy(scratch);
 }
-
-enum { MAX_TABLE = 10, MAX_PAGE = 60 };
 
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
 {
     int64_t want = s->o->top > 0 ? s->o->top : usual;
+    int64_t most = s->r.evaluated < s->r.n ? s->r.evaluated : s->r.n;
 
-    return (int)(want < s->r.evaluated ? want : s->r.evaluated);
+    if (s->r.naxes > 0) /* the list of a large space is of priced ones */
+        most = s->r.n;
+    return (int)(want < most ? want : most);
 }
 
 /* The page has the best that were priced (or --top), and what was not. */
 static int report(struct search *s, double seconds)
 {
-    int show = shown(s, MAX_PAGE);
+    struct extent e = {.show = shown(s, MAX_PAGE),
+                       .space = true,
+                       .details = true,
+                       .brief = true,
+                       .seconds = seconds};
     struct pdl_buf json;
     int rc;
 
     pdl_buf_init(&json);
-    print_json(s, show, true, seconds, &json.sink);
+    print_json(s, &e, &json.sink);
     rc = cli_report(&json, s->o->report);
     pdl_buf_free(&json);
     return rc;
@@ -358,7 +406,12 @@ static int plan(const struct pdl_args *args)
     } else {
         show = shown(&s, MAX_TABLE);
         if (args->json)
-            print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
+            print_json(&s,
+                       &(struct extent){.show = show,
+                                        .space = o.space,
+                                        .details = o.details,
+                                        .seconds = pdl_clock_s() - start},
+                       cli_out());
         else if (o.per_layer)
             cli_layers_text(s.arena, &s.layers, s.j, &o.q);
         else
@@ -386,8 +439,10 @@ const struct pdl_cmd cli_plan = {
     .text = "Prices the strategies of the model's space on the given number "
             "of PEs and ranks them. Convolutional networks: data, spatial, "
             "filter, channel, pipe and every product of two. Transformers: "
-            "every pipe x data x tensor with sequence parallelism, with their "
-            "micro-batches, recomputation and sharded states. * marks the "
+            "every pipe x data x tensor, sequence parallelism, micro-batch, "
+            "interleaving, recomputation, sharded states and overlap; points "
+            "are priced or excluded by a stated bound, what fits is counted "
+            "exactly, and --space prints the space. * marks the "
             "best, x what does not fit into memory. Interrupted, it prints the "
             "best so far. With --per-layer every layer gets its own axes, by "
             "dynamic programming over the graph of layers with the costs of "

@@ -9,9 +9,10 @@
 
 struct options {
     struct cli_question q;
-    bool layers;
-    const char *emit, *trace, *export, *output, *from, *kineto;
+    bool layers, details;
+    const char *emit, *trace, *export, *output, *from, *kineto, *report;
     double measured_s;
+    struct cli_whole_options run;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -44,8 +45,26 @@ static const struct pdl_opt opts[] = {
      "what a step takes today, to compare"},
     {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE", NULL,
      "a trace of PyTorch's profiler (.json, .json.gz), to compare by phase"},
+    {"samples", 0, PDL_OPT_NUM, AT(run.samples), "N", NULL,
+     "of a whole run, to project its time"},
+    {"tokens", 0, PDL_OPT_NUM, AT(run.tokens), "N", NULL,
+     "the same, for a transformer: 300G"},
+    {"ramp-up", 0, PDL_OPT_TEXT, AT(run.ramp_up), "START,INCREMENT,SAMPLES", NULL,
+     "of that run's batch, as Megatron's --rampup-batch-size"},
+    {"straggler", 0, PDL_OPT_NUM, AT(run.straggler), "X", NULL,
+     "slow nodes make its steps so many times longer (1)"},
+    {"mtbf", 0, PDL_OPT_TIME, AT(run.mtbf_s), "TIME", NULL,
+     "mean time between failures of one PE, e.g. 2000d (none fails)"},
+    {"checkpoint-time", 0, PDL_OPT_TIME, AT(run.checkpoint_s), "TIME", NULL,
+     "training stands still to save it; how often follows (Daly)"},
+    {"restart-time", 0, PDL_OPT_TIME, AT(run.restart_s), "TIME", NULL,
+     "from a failure to going on (0)"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows (stages, schedule, links)"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
 };
 // clang-format on
 #undef AT
@@ -99,20 +118,27 @@ static void measured_text(const struct cli_job *j, double measured_s)
 struct answer {
     const struct cli_job *j;
     const struct options *o;
+    const struct pdl_args *args;
+    const struct cli_question *q; /* with what a launch file said */
     struct pdl_launch from;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
     struct pdl_kineto trace; /* with --kineto */
+    bool whole;              /* run was asked for */
+    struct cli_whole run;
 };
 
-static void print_json(const struct answer *x)
+static void print_json(const struct answer *x, bool details,
+                       struct pdl_sink *out)
 {
     const struct cli_job *j = x->j;
     const struct options *o = x->o;
     struct pdl_json w;
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "project");
+    cli_question_json(&w, &cli_project, x->args, j);
+    pdl_json_kstr(&w, "strategy", x->q->strategy);
     if (o->from)
         cli_from_json(&w, o->from, &x->from);
     cli_job_json(&w, j);
@@ -120,11 +146,27 @@ static void print_json(const struct answer *x)
         cli_remedies_json(&w, x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_json(&w, j, o->measured_s);
+    if (x->whole)
+        cli_whole_json(&w, &x->run);
     if (o->kineto)
         cli_kineto_json(&w, &x->trace, &j->x);
     if (o->layers)
         json_layers(&w, j);
+    if (details)
+        cli_details_json(&w, j);
     pdl_json_end(&w);
+}
+
+static int report(const struct answer *x)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(x, true, &json.sink);
+    rc = cli_report(&json, x->o->report);
+    pdl_buf_free(&json);
+    return rc;
 }
 
 /* ---- text --------------------------------------------------------------- */
@@ -142,6 +184,8 @@ static void print_text(const struct answer *x)
     cli_remedies_text(x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);
+    if (x->whole)
+        cli_whole_text(&x->run, j);
     if (o->kineto)
         cli_kineto_text(&x->trace, &j->x);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
@@ -161,7 +205,7 @@ static int project(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     struct cli_question q = o->q;
-    struct answer x = {.o = o};
+    struct answer x = {.o = o, .args = args, .q = &q};
     struct pdl_err err = {"", ""};
     pdl_arena *a;
     struct cli_job *j;
@@ -195,6 +239,9 @@ static int project(const struct pdl_args *args)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)
         st = cli_job_price(a, &q, q.strategy, j, &err);
+    x.whole = o->run.samples > 0 || o->run.tokens > 0;
+    if (st == PDL_OK && x.whole)
+        st = cli_whole_time(&q, j, &o->run, &x.run, &err);
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {
@@ -202,7 +249,7 @@ static int project(const struct pdl_args *args)
         if (!j->x.feasible)
             x.nremedies = cli_remedies(a, &q, j, x.remedy);
         if (args->json)
-            print_json(&x);
+            print_json(&x, o->details, cli_out());
         else
             print_text(&x);
         rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
@@ -211,6 +258,8 @@ static int project(const struct pdl_args *args)
         if (rc == EXIT_OK && o->export)
             rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
                                                         &cli_project, args});
+        if (rc == EXIT_OK && o->report)
+            rc = report(&x);
         if (rc == EXIT_OK && !j->x.feasible)
             rc = EXIT_NO;
     }

@@ -27,6 +27,7 @@ void cli_contention_json(struct pdl_json *w, const struct cli_job *j)
         pdl_json_kint(w, "count", x->count);
         pdl_json_kint(w, "members", x->members);
         pdl_json_kstr(w, "level", j->sys.levels[x->level].name);
+        pdl_json_kstr(w, "at", x->at > 0 ? j->sys.levels[x->at].name : "node");
         pdl_json_knum(w, "groups", x->groups);
         pdl_json_knum(w, "adapters", x->adapters);
         pdl_json_knum(w, "phi", x->phi);
@@ -54,11 +55,12 @@ void cli_contention_text(const struct cli_job *j)
             pdl_puts(cli_out(), "Contention\n");
         any = true;
         pdl_printf(cli_out(),
-                   "  %s of %lld (%s): %.0f groups on %.0f adapters of a node, "
+                   "  %s of %lld (%s): %.0f flows on %.3g adapters of a %s, "
                    "phi %.2g\n",
                    pdl_plan_op_name(j->plan->ops[x->op].kind),
                    (long long)x->members, j->sys.levels[x->level].name,
-                   x->groups, x->adapters, x->phi);
+                   x->groups, x->adapters,
+                   x->at > 0 ? j->sys.levels[x->at].name : "node", x->phi);
     }
     pdl_arena_destroy(a);
 }

@@ -10,7 +10,7 @@
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    static const struct coll_pairing pairs = {coll_xor_near, coll_bit_near};
+    static const struct coll_pairing pairs = {coll_xor_near, coll_bits_near};
 
     coll_halving_step(job, &pairs, rank, s, out);
 }

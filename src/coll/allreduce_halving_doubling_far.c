@@ -8,7 +8,7 @@
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    static const struct coll_pairing pairs = {coll_xor_far, coll_bit_far};
+    static const struct coll_pairing pairs = {coll_xor_far, coll_bits_far};
 
     coll_halving_step(job, &pairs, rank, s, out);
 }

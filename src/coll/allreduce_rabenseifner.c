@@ -12,7 +12,7 @@ static struct coll_fold body(const struct pdl_coll_job *job)
         .b = {.rounds = coll_log2(job->nranks),
               .job = job,
               .partner = coll_xor_near,
-              .bit = coll_bit_near},
+              .bits = coll_bits_near},
     };
 }
 

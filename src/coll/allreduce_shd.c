@@ -25,7 +25,7 @@ static int64_t shd_partner(const struct coll_butterfly *b, int64_t i, int j)
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    static const struct coll_pairing pairs = {shd_partner, coll_bit_near};
+    static const struct coll_pairing pairs = {shd_partner, coll_bits_near};
 
     coll_halving_step(job, &pairs, rank, s, out);
 }

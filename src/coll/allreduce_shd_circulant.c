@@ -33,7 +33,7 @@ static void inside(const struct coll_shd *n, int rank, int j, bool back,
                    struct pdl_step *out)
 {
     struct coll_butterfly b = {
-        .rounds = n->local, .partner = coll_xor_near, .bit = coll_bit_near};
+        .rounds = n->local, .partner = coll_xor_near, .bits = coll_bits_near};
     struct coll_view v = {0, 0, 1};
     int64_t size = (int64_t)1 << n->local;
     struct pdl_span keep, give;
@@ -51,7 +51,7 @@ static void between(const struct coll_shd *n, int rank, int k, bool back,
                     struct pdl_step *out)
 {
     struct coll_butterfly b = {
-        .rounds = n->local, .partner = coll_xor_near, .bit = coll_bit_near};
+        .rounds = n->local, .partner = coll_xor_near, .bits = coll_bits_near};
     struct coll_view v = {0, 0, 1};
     int64_t size = (int64_t)1 << n->local, local = rank & (size - 1);
     int64_t sw = rank >> n->local, to, from;

@@ -18,20 +18,20 @@ static int64_t swing_partner(const struct coll_butterfly *b, int64_t i, int j)
     return coll_mod(i % 2 ? i - rho : i + rho, (int64_t)1 << b->rounds);
 }
 
-static int swing_bit(const struct coll_butterfly *b, int64_t i, int j)
+static uint32_t swing_bits(const struct coll_butterfly *b, int64_t i)
 {
     const uint64_t odd = UINT64_C(0xaaaaaaaaaaaaaaaa); /* weights below 0 */
     uint64_t mask = ((uint64_t)1 << b->rounds) - 1;
     uint64_t v = (uint64_t)(i % 2 ? i : -i);
     uint64_t digits = ((v + odd) ^ odd) & mask;
 
-    return (int)((digits ^ (digits >> 1)) >> j & 1);
+    return (uint32_t)(digits ^ (digits >> 1));
 }
 
 static void step(const struct pdl_coll_job *job, int rank, int64_t s,
                  struct pdl_step *out)
 {
-    static const struct coll_pairing pairs = {swing_partner, swing_bit};
+    static const struct coll_pairing pairs = {swing_partner, swing_bits};
 
     coll_halving_step(job, &pairs, rank, s, out);
 }

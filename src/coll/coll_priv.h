@@ -131,18 +131,18 @@ void coll_levels_cost(const struct coll_levels *l, double bytes,
                       struct pdl_coll_cost *out);
 
 /* A butterfly of 2^rounds members: in round j member i pairs with
- * partner(i,j), and of two partners exactly one has bit(i,j) set. Partners of
+ * partner(i,j), and of two partners exactly one has bit j of bits(i). Partners of
  * round j agree in the bits of all earlier rounds. */
 struct coll_butterfly {
     int rounds;
     const struct pdl_coll_job *job;
     int64_t (*partner)(const struct coll_butterfly *b, int64_t i, int j);
-    int (*bit)(const struct coll_butterfly *b, int64_t i, int j);
+    uint32_t (*bits)(const struct coll_butterfly *b, int64_t i);
 };
 int64_t coll_xor_near(const struct coll_butterfly *b, int64_t i, int j);
 int64_t coll_xor_far(const struct coll_butterfly *b, int64_t i, int j);
-int coll_bit_near(const struct coll_butterfly *b, int64_t i, int j);
-int coll_bit_far(const struct coll_butterfly *b, int64_t i, int j);
+uint32_t coll_bits_near(const struct coll_butterfly *b, int64_t i);
+uint32_t coll_bits_far(const struct coll_butterfly *b, int64_t i);
 
 /* The span that round j of the halving sends (out) or keeps, of 2^rounds
  * pieces; the doubling of round j sends what was kept and vice versa. */

@@ -11,7 +11,7 @@
  * where ranks differ; the simulator does not.
  *
  * Cost: every message once and its route; an algorithm that says which steps
- * are alike is priced without listing them. */
+ * are alike, or whose ranks are in step, is priced without listing them. */
 #include "coll_priv.h"
 
 #include <inttypes.h>
@@ -83,7 +83,8 @@ static void add_message(struct pricing *p, const struct message *m,
     for (int i = 0; i < n; i++) {
         const struct pdl_link *link = &p->net->links[route[i]];
 
-        load_link(p, route[i], m->bytes);
+        if (!link->fatpipe)
+            load_link(p, route[i], m->bytes);
         latency += link->latency_s;
         if (1 / link->bytes_per_s > slowest)
             slowest = 1 / link->bytes_per_s;
@@ -150,6 +151,62 @@ static enum pdl_status price_alike(struct pricing *p, struct pdl_err *err)
         st = end_round(p, &round, err);
         s += round.repeat;
     }
+    return st;
+}
+
+/* ---- algorithms in step ---------------------------------------------------- */
+
+/* Step s of each rank as round s; false: it is none, because not every rank
+ * sends and receives in it, messages are not matched within it, or a rank
+ * does not wait for just its step before. */
+static bool in_step(struct pricing *p, int64_t s, int *to, int *from,
+                    struct pdl_coll_round *round)
+{
+    const struct pdl_coll_job *job = p->job;
+    struct pdl_step step;
+
+    for (int r = 0; r < job->nranks; r++) {
+        struct message m;
+
+        pdl_coll_step(job, r, s, &step);
+        if (step.nafter != (s > 0) || (s > 0 && step.after[0] != s - 1) ||
+            step.send_to < 0 || step.recv_from < 0 || step.send_to == r)
+            return false;
+        to[r] = step.send_to;
+        from[r] = step.recv_from;
+        m = (struct message){.src = host(p, r),
+                             .dst = host(p, step.send_to),
+                             .bytes = pdl_coll_send_bytes(job, &step)};
+        add_message(p, &m, round);
+    }
+    for (int r = 0; r < job->nranks; r++)
+        if (from[to[r]] != r)
+            return false;
+    return true;
+}
+
+/* *all: every step was such a round; else nothing is priced yet. */
+static enum pdl_status price_in_step(struct pricing *p, bool *all,
+                                     struct pdl_err *err)
+{
+    int n = p->job->nranks;
+    int64_t steps = pdl_coll_nsteps(p->job, 0);
+    int *to = PDL_NEW(p->arena, int, n), *from = PDL_NEW(p->arena, int, n);
+    enum pdl_status st = PDL_OK;
+
+    *all = true;
+    if (!to || !from)
+        return no_memory(err);
+    for (int r = 0; r < n; r++)
+        *all = *all && pdl_coll_nsteps(p->job, r) == steps;
+    for (int64_t s = 0; *all && st == PDL_OK && s < steps; s++) {
+        struct pdl_coll_round round = {.repeat = 1};
+
+        *all = in_step(p, s, to, from, &round);
+        st = end_round(p, &round, err);
+    }
+    if (!*all)
+        p->nout = 0;
     return st;
 }
 
@@ -250,6 +307,17 @@ static enum pdl_status price_all(struct pricing *p, struct pdl_err *err)
     return st == PDL_OK ? price_list(p, err) : st;
 }
 
+static enum pdl_status price(struct pricing *p, struct pdl_err *err)
+{
+    bool all;
+    enum pdl_status st;
+
+    if (p->job->alg->alike)
+        return price_alike(p, err);
+    st = price_in_step(p, &all, err);
+    return st == PDL_OK && !all ? price_all(p, err) : st;
+}
+
 enum pdl_status pdl_coll_contention(const struct pdl_coll_job *job,
                                     const struct pdl_net *net,
                                     const int *host_of_rank, pdl_arena *a,
@@ -273,7 +341,7 @@ enum pdl_status pdl_coll_contention(const struct pdl_coll_job *job,
     if (st == PDL_OK && (!p.link_bytes || !p.link_flows || !p.touched))
         st = no_memory(err);
     if (st == PDL_OK)
-        st = job->alg->alike ? price_alike(&p, err) : price_all(&p, err);
+        st = price(&p, err);
     if (st == PDL_OK) {
         *rounds = PDL_NEW(a, struct pdl_coll_round, p.nout + 1);
         if (!*rounds)

@@ -13,7 +13,7 @@ static struct coll_fold body(const struct pdl_coll_job *job,
         .b = {.rounds = coll_log2(job->nranks),
               .job = job,
               .partner = pairs->partner,
-              .bit = pairs->bit},
+              .bits = pairs->bits},
     };
 }
 
@@ -49,7 +49,7 @@ void coll_halving_step(const struct pdl_coll_job *job,
 void coll_halving_cost(const struct pdl_coll_job *job,
                        struct pdl_coll_cost *out)
 {
-    struct coll_pairing any = {coll_xor_near, coll_bit_near};
+    struct coll_pairing any = {coll_xor_near, coll_bits_near};
     struct coll_fold f = body(job, &any);
 
     *out = (struct pdl_coll_cost){0, 0, 0};

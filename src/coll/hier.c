@@ -13,7 +13,7 @@ static struct coll_fold between(const struct pdl_coll_job *job, bool halve)
         .b = {.rounds = coll_log2(job->nranks / job->params.k),
               .job = job,
               .partner = coll_xor_near,
-              .bit = coll_bit_near},
+              .bits = coll_bits_near},
     };
 }
 

@@ -142,27 +142,35 @@ int64_t coll_xor_far(const struct coll_butterfly *b, int64_t i, int j)
     return i ^ ((int64_t)1 << (b->rounds - 1 - j));
 }
 
-int coll_bit_near(const struct coll_butterfly *b, int64_t i, int j)
+/* The low n bits of v, the last first. */
+static uint32_t reversed(uint32_t v, int n)
 {
-    (void)b;
-    return (int)(i >> j & 1);
+    v = (v >> 1 & 0x55555555u) | (v & 0x55555555u) << 1;
+    v = (v >> 2 & 0x33333333u) | (v & 0x33333333u) << 2;
+    v = (v >> 4 & 0x0f0f0f0fu) | (v & 0x0f0f0f0fu) << 4;
+    v = (v >> 8 & 0x00ff00ffu) | (v & 0x00ff00ffu) << 8;
+    return n > 0 ? (v >> 16 | v << 16) >> (32 - n) : 0;
 }
 
-int coll_bit_far(const struct coll_butterfly *b, int64_t i, int j)
+uint32_t coll_bits_near(const struct coll_butterfly *b, int64_t i)
 {
-    return (int)(i >> (b->rounds - 1 - j) & 1);
+    (void)b;
+    return (uint32_t)i;
+}
+
+uint32_t coll_bits_far(const struct coll_butterfly *b, int64_t i)
+{
+    return reversed((uint32_t)i, b->rounds);
 }
 
 void coll_halves(const struct coll_butterfly *b, const struct coll_view *v,
                  int64_t i, int j, struct pdl_span *keep, struct pdl_span *give)
 {
-    int64_t half = (int64_t)1 << (b->rounds - 1 - j), low = 0, high;
+    uint32_t bits = b->bits(b, i), before = ((uint32_t)1 << j) - 1;
+    int64_t half = (int64_t)1 << (b->rounds - 1 - j);
+    int64_t low = reversed(bits & before, b->rounds), high = low + half;
 
-    for (int t = 0; t < j; t++)
-        if (b->bit(b, i, t))
-            low += (int64_t)1 << (b->rounds - 1 - t);
-    high = low + half;
-    if (b->bit(b, i, j)) {
+    if (bits >> j & 1) {
         high = low;
         low += half;
     }

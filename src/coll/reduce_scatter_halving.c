@@ -26,7 +26,7 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
     struct coll_butterfly b = {.rounds = coll_log2(job->nranks),
                                .job = job,
                                .partner = coll_xor_far,
-                               .bit = coll_bit_far};
+                               .bits = coll_bits_far};
     struct coll_view v = {0, 0, 1};
     struct pdl_span keep, give;
     int peer = (int)coll_xor_far(&b, rank, (int)s);

@@ -114,3 +114,9 @@ void comm_engine_stop(pdl_comm *c)
     c->engine = NULL;
     free(e);
 }
+
+enum pdl_status pdl_comm_move_behind(pdl_comm *c, struct pdl_err *err)
+{
+    c->progress = true;
+    return c->engine ? PDL_OK : comm_engine_start(c, err);
+}

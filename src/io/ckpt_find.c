@@ -12,7 +12,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,25 +181,4 @@ enum pdl_status pdl_ckpt_prune(const char *dir, int keep, int64_t writing,
     }
     free(step);
     return st == PDL_OK ? remove_leftovers(dir, writing, err) : st;
-}
-
-/* ---- how often ---- */
-
-double pdl_ckpt_interval_s(double cost_s, double mtbf_s, double max_overhead)
-{
-    double least, daly;
-
-    if (!(cost_s > 0))
-        cost_s = 1e-9;
-    least = max_overhead > 0 ? cost_s / max_overhead : 0;
-    if (!(mtbf_s > 0)) /* never fails: as seldom as nobody minds */
-        return least > 0 ? least : (double)INFINITY;
-    if (cost_s < 2 * mtbf_s) {
-        double x = cost_s / (2 * mtbf_s);
-
-        daly = sqrt(2 * cost_s * mtbf_s) * (1 + sqrt(x) / 3 + x / 9) - cost_s;
-    } else {
-        daly = mtbf_s;
-    }
-    return daly > least ? daly : least;
 }

@@ -61,11 +61,16 @@ static int64_t cut(int64_t v, int64_t n)
     return v < n ? v : n;
 }
 
+static int64_t micros(const struct pdl_loader_options *o)
+{
+    return o->micros > 0 ? o->micros : 1;
+}
+
 static void fill(const pdl_loader *l, struct slot *s, int64_t step)
 {
     struct pdl_batch *b = &s->batch;
     struct pdl_order o;
-    int64_t lo, hi, mine;
+    int64_t lo, hi, mine, n, per = l->opt.batch / micros(&l->opt);
 
     *b = (struct pdl_batch){.step = step,
                             .samples = s->samples,
@@ -75,11 +80,12 @@ static void fill(const pdl_loader *l, struct slot *s, int64_t step)
     pdl_batch_range(&l->batching, b->index, &lo, &hi);
     b->global = hi - lo;
     mine = cut(l->opt.lo, b->global);
-    b->nsamples = cut(l->opt.hi, b->global) - mine;
+    n = cut(l->opt.hi, b->global) - mine;
+    b->nsamples = n * micros(&l->opt);
     pdl_order_begin(&o, l->opt.shuffle, l->opt.seed, b->epoch,
                     l->batching.samples);
     for (int64_t i = 0; i < b->nsamples; i++)
-        s->samples[i] = pdl_order_at(&o, lo + mine + i);
+        s->samples[i] = pdl_order_at(&o, lo + i / n * per + mine + i % n);
     s->status = read_part(l, s, &s->err);
 }
 
@@ -125,8 +131,10 @@ static enum pdl_status check(const struct pdl_loader_options *o,
     struct pdl_batching b = {.batch = o->batch, .keep_last = o->keep_last};
 
     if (o->split < 0 || o->split >= d->nsplits || !o->shuffle || o->batch < 1 ||
-        o->lo < 0 || o->hi < o->lo || o->hi > o->batch || o->first_step < 0 ||
-        o->depth < 0 || o->depth > 1024)
+        o->lo < 0 || o->hi < o->lo || o->micros < 0 ||
+        o->hi > o->batch / micros(o) || o->batch % micros(o) != 0 ||
+        (o->keep_last && micros(o) > 1) || o->first_step < 0 || o->depth < 0 ||
+        o->depth > 1024)
         return pdl_fail(err, PDL_EINVAL, "%s: a batch that cannot be", d->name);
     b.samples = d->split[o->split].samples;
     if (pdl_batch_count(&b) < 1)
@@ -139,7 +147,7 @@ static enum pdl_status check(const struct pdl_loader_options *o,
 
 static bool make_slots(pdl_loader *l)
 {
-    int64_t n = l->opt.hi - l->opt.lo, in, out;
+    int64_t n = (l->opt.hi - l->opt.lo) * micros(&l->opt), in, out;
 
     l->nslots = (l->opt.depth > 0 ? l->opt.depth : 2) + 1;
     l->slot = calloc((size_t)l->nslots, sizeof *l->slot);

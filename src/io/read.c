@@ -84,6 +84,18 @@ static const float *source_row(const struct job *j, const int64_t *at)
            i * (rank > 0 ? j->source.hi[rank - 1] - j->source.lo[rank - 1] : 1);
 }
 
+/* A row that lies in the source from end to end. */
+static void scale_row(const float *row, int64_t n, float mean, float std,
+                      float *out, int64_t step)
+{
+    if (step == 1)
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (row[i] - mean) / std;
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * step] = (row[i] - mean) / std;
+}
+
 /* One row of the output; `step` floats from one column to the next. */
 static void place_row(const struct job *j, const int64_t *at, float *out,
                       int64_t step)
@@ -99,6 +111,10 @@ static void place_row(const struct job *j, const int64_t *at, float *out,
     int64_t n = j->source.hi[x] - j->source.lo[x];
 
     from += j->warp.right - j->source.lo[x];
+    if (row && by > 0 && from >= 0 && from + j->r->box.hi[x] - w <= n) {
+        scale_row(row + from, j->r->box.hi[x] - w, mean, std, out, step);
+        return;
+    }
     for (; w < j->r->box.hi[x]; w++, from += by, out += step) {
         float v = row && from >= 0 && from < n ? row[from] : 0;
 

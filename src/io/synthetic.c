@@ -10,6 +10,7 @@
 
 enum { TRAIN_SAMPLES = 50000, TEST_SAMPLES = 10000, CLASSES = 10 };
 enum { LABEL, NOISE, PATTERN, TOKEN }; /* streams */
+enum { ROW = 1024 };                   /* numbers made at once */
 
 static uint64_t key_of(const pdl_io *io, int split)
 {
@@ -24,7 +25,7 @@ static int64_t below(uint32_t x, int64_t n)
 /* In [-1, 1). */
 static float symmetric(uint32_t x)
 {
-    return (float)((double)x * 0x1p-31 - 1);
+    return (float)(int32_t)(x ^ 0x80000000u) * 0x1p-31f;
 }
 
 static int64_t label_of(const pdl_io *io, int split, int64_t sample)
@@ -40,27 +41,49 @@ static float noise(uint64_t key, int64_t sample, int64_t element)
         pdl_philox(key, (uint64_t)sample << 2 | NOISE, (uint64_t)element).v[0]);
 }
 
+/* n elements of a row from element e of the image: pattern plus noise. The
+ * numbers of an image are the words of one stream, in order. */
+static void image_row(const pdl_io *io, int split, int64_t sample,
+                      int64_t label, int64_t e, int64_t n, float *dst)
+{
+    uint64_t noisy = key_of(io, split), pattern = key_of(io, 0);
+    uint32_t a[ROW], b[ROW];
+
+    for (int64_t at = 0; at < n; at += ROW) {
+        int64_t m = n - at < ROW ? n - at : ROW;
+
+        pdl_philox_words(noisy, (uint64_t)sample << 2 | NOISE,
+                         (uint64_t)(e + at), m, a);
+        pdl_philox_words(pattern, (uint64_t)label << 2 | PATTERN,
+                         (uint64_t)(e + at), m, b);
+        for (int64_t i = 0; i < m; i++)
+            dst[at + i] = symmetric(a[i]) + symmetric(b[i]);
+    }
+}
+
+/* Dimensions that the box has whole are one row with those before them. */
 static void image(const pdl_io *io, int split, int64_t sample,
                   const struct pdl_box *box, float *dst)
 {
     const struct pdl_field *f = &io->d.input;
-    uint64_t key = key_of(io, split), pattern = key_of(io, 0);
     int64_t label = label_of(io, split, sample), at[PDL_DATA_RANK] = {0};
-    int d;
+    int64_t run = 1, inner = 1;
+    int last = f->rank - 1, d;
 
     if (pdl_box_empty(box))
         return;
+    for (; last > 0 && box->hi[last] - box->lo[last] == f->dim[last]; last--)
+        inner *= f->dim[last];
+    run = inner * (last >= 0 ? box->hi[last] - box->lo[last] : 1);
     memcpy(at, box->lo, sizeof at);
     do {
         int64_t e = 0;
 
-        for (d = 0; d < f->rank; d++)
+        for (d = 0; d <= last; d++)
             e = e * f->dim[d] + at[d];
-        *dst++ = noise(key, sample, e) +
-                 symmetric(pdl_philox(pattern, (uint64_t)label << 2 | PATTERN,
-                                      (uint64_t)e)
-                               .v[0]);
-        for (d = f->rank - 1; d >= 0 && ++at[d] == box->hi[d]; d--)
+        image_row(io, split, sample, label, e * inner, run, dst);
+        dst += run;
+        for (d = last - 1; d >= 0 && ++at[d] == box->hi[d]; d--)
             at[d] = box->lo[d];
     } while (d >= 0);
 }

@@ -162,6 +162,17 @@ static void pool(struct onnx_layer *l)
 
 /* ---- norms, tables ---------------------------------------------------- */
 
+static void lrn(struct onnx_layer *l)
+{
+    l->attr.window = model_onnx_int(l->n, "size", 5);
+    l->attr.alpha = model_onnx_float(l->n, "alpha", 1e-4);
+    l->attr.beta = model_onnx_float(l->n, "beta", 0.75);
+    l->attr.offset = model_onnx_float(l->n, "bias", 1);
+    l->nout = 1;
+    model_onnx_input(l, l->n->in[0]);
+    model_onnx_outputs(l, model_onnx_emit(l));
+}
+
 static void norm(struct onnx_layer *l)
 {
     int first = 1, last = l->n->nin;
@@ -311,12 +322,15 @@ static void dropout(struct onnx_layer *l)
     plain(l);
 }
 
+/* A softmax is of the last dimension by default; before opset 13, of the
+ * channels. */
 static void with_axis(struct onnx_layer *l)
 {
+    bool second = model_onnx_type_is(l->n, "Concat") || l->n->opset < 13;
+
     if (model_onnx_given(l, 0))
-        l->attr.axis = sample_axis(
-            l, model_onnx_int(l->n, "axis",
-                              model_onnx_type_is(l->n, "Concat") ? 1 : -1));
+        l->attr.axis =
+            sample_axis(l, model_onnx_int(l->n, "axis", second ? 1 : -1));
     plain(l);
 }
 
@@ -368,6 +382,7 @@ static const struct {
     {"rms_norm", norm},
     {"group_norm", norm},
     {"instance_norm", norm},
+    {"lrn", lrn},
     {"embedding", gather},
     {"prelu", prelu},
     {"softmax", with_axis},

@@ -45,6 +45,9 @@ static const struct {
     {"gated", FLAG, FIELD(gated)},
     {"axis", INT, FIELD(axis)},
     {"scale", NUM, FIELD(scale)},
+    {"alpha", NUM, FIELD(alpha)},
+    {"beta", NUM, FIELD(beta)},
+    {"offset", NUM, FIELD(offset)},
     {"dims", DIMS, FIELD(dims)},
 };
 enum { NFIELDS = sizeof fields / sizeof fields[0] };

@@ -391,15 +391,20 @@ static bool alloc(pdl_arena *a, struct cut *c)
     return c->side && c->best && c->locked && c->gain && c->moved && c->queue;
 }
 
+/* A cut as small as the formula says need not be bettered. */
 static void search(struct cut *c, int *dist, int *queue)
 {
+    int64_t cables = by_formula(c->net);
+    double known =
+        cables < 0 ? 0 : (double)cables * c->net->values->bytes_per_s;
     double least = -1;
 
-    for (int s = 0; s < STARTS; s++) {
+    for (int s = 0; s < STARTS && (s == 0 || least > known * (1 + 1e-9)); s++) {
         start(c, s, dist, queue);
         follow(c);
         settle(c);
-        for (int p = 0; c->g->first[c->n] <= MAX_WAYS && p < PASSES && pass(c);
+        for (int p = 0; c->g->first[c->n] <= MAX_WAYS && p < PASSES &&
+                        c->value > known * (1 + 1e-9) && pass(c);
              p++)
             settle(c);
         if (least < 0 || c->value < least) {

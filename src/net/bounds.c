@@ -121,7 +121,9 @@ enum pdl_status net_bounds(struct net_sim *s, struct pdl_sim_result *out,
     struct pdl_bounds *b = &out->bounds;
     enum pdl_status st = alone(s, true, &b->latency_s, err);
 
-    if (st == PDL_OK)
+    if (out->messages == out->short_cuts)
+        b->alone_s = out->time_s; /* no message has met another */
+    else if (st == PDL_OK)
         st = alone(s, s->config->zero_bytes, &b->alone_s, err);
     if (st == PDL_OK && !s->config->zero_bytes) {
         link_bound(s, b);

@@ -8,6 +8,8 @@
  * forgotten when room runs out. */
 #include "sim_priv.h"
 
+#include <math.h>
+
 enum { NODES_MIN = 1 << 16 };
 
 enum pdl_status net_path_init(struct net_path *p, pdl_arena *a, int nranks,
@@ -113,7 +115,7 @@ enum pdl_status net_path_result(const struct net_path *p, pdl_arena *a,
     out->messages = p->nodes[tip].sum.messages;
     out->latency_s = p->nodes[tip].sum.latency_s;
     out->wire_s = p->nodes[tip].sum.wire_s;
-    out->shared_s = p->nodes[tip].sum.shared_s;
+    out->shared_s = fmax(0, p->nodes[tip].sum.shared_s); /* but for rounding */
     for (int i = tip; i >= 0 && n < PDL_PATH_STEPS; i = p->nodes[i].parent)
         n++;
     out->steps = PDL_NEW(a, struct pdl_path_step, n);

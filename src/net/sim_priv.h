@@ -171,6 +171,7 @@ struct net_model {
     double *capacity;        /* of each link, for sharing */
     int *mark;               /* scratch of net_model_message */
     struct net_least *least; /* adaptive routes; NULL: others */
+    double instant_s;        /* what comes less than this later comes at once */
 };
 
 /* Who sends what to whom: hosts, and the number of the flow between them
@@ -220,7 +221,7 @@ struct net_wire_flow {
     double start, latency, alone_s, alone_rate;
     double amount; /* sum over its uses: load of a byte on all links */
     bool on;       /* past its latency */
-    int next_free;
+    int next_free; /* or the next that has just been put on */
 };
 
 struct net_wire {

@@ -95,6 +95,12 @@ static void put_on(struct net_wire *w, int slot)
         net_share_join(&w->share, slot);
         f->rate = w->share.flows[slot].rate; /* 0: not yet shared */
     }
+}
+
+static void set_end(struct net_wire *w, int slot)
+{
+    const struct net_wire_flow *f = &w->flows[slot];
+
     net_clock_set(&w->clock, slot,
                   f->rate > 0 ? w->now + f->left / f->rate : INFINITY);
 }
@@ -144,10 +150,12 @@ int net_wire_start(struct net_wire *w, const struct net_send *send)
     if (w->failed)
         return NET_WIRE_INSTANT;
     w->nflying++;
-    if (msg->latency_s > 0)
+    if (msg->latency_s > 0) {
         net_clock_set(&w->clock, slot, w->now + msg->latency_s);
-    else
-        put_on(w, slot);
+        return slot;
+    }
+    put_on(w, slot);
+    set_end(w, slot);
     return slot;
 }
 
@@ -232,10 +240,19 @@ static void arrive(struct net_wire *w, int slot)
     w->nflying--;
 }
 
+/* The first event of this instant; false: there is none. */
+static bool due(const struct net_wire *w, int *slot)
+{
+    double at = net_clock_least(&w->clock, slot);
+
+    return at <= w->now + w->now * NET_SAME_INSTANT ||
+           at < w->now + w->model.instant_s;
+}
+
 void net_wire_go(struct net_wire *w, double t)
 {
-    double until = t + t * NET_SAME_INSTANT;
-    int slot;
+    int slot, begun = -1; /* the messages that are put on, whose ends are not
+                             of this instant */
 
     for (int i = 0; i < w->ndone; i++) {
         w->flows[w->done[i]].next_free = w->free;
@@ -243,14 +260,19 @@ void net_wire_go(struct net_wire *w, double t)
     }
     w->ndone = 0;
     w->now = t;
-    while (net_clock_least(&w->clock, &slot) <= until && !w->failed) {
+    while (due(w, &slot) && !w->failed) {
         struct net_wire_flow *f = &w->flows[slot];
 
         net_clock_set(&w->clock, slot, INFINITY);
-        if (f->on || !(f->left > 0))
+        if (f->on || !(f->left > 0)) {
             arrive(w, slot);
-        else
-            put_on(w, slot);
+            continue;
+        }
+        put_on(w, slot);
+        f->next_free = begun;
+        begun = slot;
     }
+    for (; begun >= 0; begun = w->flows[begun].next_free)
+        set_end(w, begun);
     w->failed = w->failed || w->share.failed;
 }

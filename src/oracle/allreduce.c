@@ -54,12 +54,11 @@ static double local_ranks(const struct oracle *o, uint32_t group, int64_t rank,
     return local > 1 && fmod(n, local) == 0 ? local : 1;
 }
 
-static double hierarchical(const struct oracle *o, const struct pdl_plan_op *x,
-                           int64_t rank, double n, double bytes,
-                           const char *between, const struct path *out)
+static double hierarchical(const struct oracle *o, double local, double n,
+                           double bytes, const char *between,
+                           const struct path *out)
 {
     const struct pdl_level *l = &o->sys->levels[0];
-    double local = local_ranks(o, x->group, rank, n);
     struct path in = {
         .bytes_per_s = oracle_inside_node(o),
         .alpha_s = l->measured_latency_s > 0 && o->opt->parameters != PDL_IDEAL
@@ -86,17 +85,27 @@ static bool keeps_ring(const struct oracle *o)
            (f && (f->one_channel || f->leaders || f->folded_filter));
 }
 
+/* The quickest of the algorithms. Ranks of a group often ask for the same one
+ * after the other: the last answer is kept. */
 static double quickest(const struct oracle *o, const struct pdl_plan_op *x,
                        int64_t rank, double n, double bytes,
                        const struct path *p)
 {
     static const char *const algs[] = {"ring", "halving-doubling"};
-    double best = ring(n, bytes, p);
+    double local = local_ranks(o, x->group, rank, n), best;
+    struct oracle_quickest *last = o->quickest;
 
+    if (last && last->n == n && last->bytes == bytes && last->local == local &&
+        last->alpha_s == p->alpha_s && last->bytes_per_s == p->bytes_per_s)
+        return last->seconds;
+    best = ring(n, bytes, p);
     for (size_t i = 0; i < sizeof algs / sizeof algs[0]; i++) {
         best = fmin(best, closed("allreduce", algs[i], n, bytes, p));
-        best = fmin(best, hierarchical(o, x, rank, n, bytes, algs[i], p));
+        best = fmin(best, hierarchical(o, local, n, bytes, algs[i], p));
     }
+    if (last)
+        *last = (struct oracle_quickest){n,          bytes,          local,
+                                         p->alpha_s, p->bytes_per_s, best};
     return best;
 }
 
@@ -115,7 +124,8 @@ double oracle_allreduce(const struct oracle *o, int op, int64_t rank,
         return ring(n, bytes, &p);
     if (strcmp(name, "ring-ring") != 0)
         return closed("allreduce", name, n, bytes, &p);
-    t = hierarchical(o, x, rank, n, bytes, "ring", &p);
+    t = hierarchical(o, local_ranks(o, x->group, rank, n), n, bytes, "ring",
+                     &p);
     return isfinite(t) ? t : ring(n, bytes, &p); /* one node, or one each */
 }
 

@@ -5,13 +5,11 @@
  * Yuan, JPDC 2009; the ParaDL papers' T_ar, T_ag). Neighbour exchanges are
  * priced message by message from the boxes.
  *
- * Contention: all groups of an operation run at the same time. The rings that
- * leave a node share its adapters, so one ring gets at most its share of
- * them; which groups leave which node follows from the mesh, nobody writes a
- * divisor. */
+ * Contention: all groups of an operation run at the same time. The flows that
+ * leave a node share its adapters, and those that leave a leaf or a rack its
+ * uplinks, so one flow gets at most its share of them (sharing.c). */
 #include "oracle_priv.h"
-
-enum { MAX_GROUP = 65536, MAX_NODE = 64 };
+#include "paradl/coll.h"
 
 /* Ranks of the group, in order; at most a window of it for huge groups. */
 static int64_t group_size(const struct oracle *o, uint32_t group)
@@ -24,57 +22,17 @@ static int64_t group_size(const struct oracle *o, uint32_t group)
     return n;
 }
 
-/* First and last rank of the group of `rank`. */
-static void group_ends(const struct oracle *o, int64_t rank, uint32_t group,
-                       int64_t *first, int64_t *last)
-{
-    int64_t stride = 1;
-
-    *first = *last = rank;
-    for (int f = o->p->mesh->nfactors - 1; f >= 0; f--) {
-        if (group >> f & 1) {
-            int64_t c = pdl_mesh_coord(o->p->mesh, rank, f);
-
-            *first -= c * stride;
-            *last += (o->p->mesh->factor[f] - 1 - c) * stride;
-        }
-        stride *= o->p->mesh->factor[f];
-    }
-}
-
 int64_t oracle_local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
 {
     int64_t per = o->sys->node.pes, base = rank - rank % per, n = 0;
     int64_t mine, first, last;
 
-    group_ends(o, rank, group, &mine, &last);
+    oracle_group_ends(o, rank, group, &mine, &last);
     for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
-        group_ends(o, r, group, &first, &last);
+        oracle_group_ends(o, r, group, &first, &last);
         n += first == mine;
     }
     return n;
-}
-
-/* Distinct groups that have a rank in the node of `rank` and also outside:
- * each is one ring in and out of the node. */
-static double rings_out_of_node(const struct oracle *o, int64_t rank,
-                                uint32_t group)
-{
-    int64_t per = o->sys->node.pes, base = rank - rank % per;
-    int64_t seen[MAX_NODE];
-    int n = 0;
-
-    for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
-        int64_t first, last;
-        bool again = false;
-
-        group_ends(o, r, group, &first, &last);
-        for (int i = 0; i < n; i++)
-            again = again || seen[i] == first;
-        if (!again && n < MAX_NODE && (first < base || last >= base + per))
-            seen[n++] = first;
-    }
-    return n > 0 ? n : 1;
 }
 
 /* What one ring gets of the node's adapters: all of them for a ring alone
@@ -112,7 +70,8 @@ double oracle_inside_node(const struct oracle *o)
 }
 
 static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
-                                    uint32_t group, bool gradient)
+                                    uint32_t group, enum oracle_pattern pattern,
+                                    bool gradient)
 {
     bool ideal = o->opt->parameters == PDL_IDEAL;
     double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
@@ -121,10 +80,11 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
     struct oracle_wire w = {.flows = 1,
                             .known = true,
                             .gradient = gradient,
+                            .pattern = pattern,
                             .group = group,
                             .rank = rank};
 
-    group_ends(o, rank, group, &first, &last);
+    oracle_group_ends(o, rank, group, &first, &last);
     w.level = pdl_system_level(o->sys, first, last);
     l = &o->sys->levels[w.level];
     w.alpha_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
@@ -136,10 +96,12 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
     if (w.level > 0) {
         if (o->sys->network.step_s > 0)
             w.alpha_s = o->sys->network.step_s;
-        w.flows = oracle_without(o, ORACLE_SHARING)
-                      ? 1
-                      : rings_out_of_node(o, rank, group);
-        w.bytes_per_s = share_of_node(o, l, w.flows, gradient) / congestion;
+        if (!oracle_without(o, ORACLE_SHARING))
+            w.flows = oracle_flows(o, pattern, rank, group, o->sys->node.pes);
+        w.bytes_per_s = share_of_node(o, l, w.flows, gradient);
+        if (!oracle_without(o, ORACLE_SHARING))
+            oracle_share_tiers(o, pattern, &w);
+        w.bytes_per_s /= congestion;
     } else {
         w.bytes_per_s = inside_node(o, gradient);
     }
@@ -149,39 +111,62 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
 }
 
 static struct oracle_wire wire_of(const struct oracle *o, int64_t rank,
-                                  uint32_t group, bool gradient)
+                                  const struct pdl_plan_op *x, bool gradient)
 {
-    uint64_t h = (((uint64_t)rank << 20) + group) * 2 + gradient;
+    enum oracle_pattern pattern = oracle_pattern_of(x->kind);
+    uint32_t group = x->group;
+    uint64_t h =
+        ((((uint64_t)rank << 20) + group) * 4 + (uint64_t)pattern) * 2 +
+        gradient;
     struct oracle_wire *w;
 
     if (!o->wires)
-        return find_wire(o, rank, group, gradient);
+        return find_wire(o, rank, group, pattern, gradient);
     h *= UINT64_C(0x9e3779b97f4a7c15);
     w = &o->wires[(h >> 40) % ORACLE_WIRES];
     if (!w->known || w->rank != rank || w->group != group ||
-        w->gradient != gradient)
-        *w = find_wire(o, rank, group, gradient);
+        w->pattern != pattern || w->gradient != gradient)
+        *w = find_wire(o, rank, group, pattern, gradient);
     return *w;
 }
 
 bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
                       bool gradient)
 {
-    uint32_t group = o->p->ops[op].group;
-    struct oracle_wire x = wire_of(o, a, group, gradient);
-    struct oracle_wire y = wire_of(o, b, group, gradient);
+    const struct pdl_plan_op *p = &o->p->ops[op];
+    struct oracle_wire x = wire_of(o, a, p, gradient);
+    struct oracle_wire y = wire_of(o, b, p, gradient);
 
     return x.level == y.level && x.alpha_s == y.alpha_s &&
            x.bytes_per_s == y.bytes_per_s && x.flows == y.flows;
 }
 
-/* A rank's messages, one after another: each costs alpha and its bytes. */
+/* A message inside a node, where the group leaves it. */
+static double message_inside(const struct oracle *o,
+                             const struct oracle_wire *w, double bytes)
+{
+    const struct pdl_level *l = &o->sys->levels[0];
+    double alpha =
+        l->measured_latency_s > 0 ? l->measured_latency_s : l->latency_s;
+
+    if (oracle_without(o, ORACLE_LATENCY))
+        alpha = 0;
+    return (alpha < w->alpha_s ? alpha : w->alpha_s) +
+           bytes / inside_node(o, w->gradient);
+}
+
+/* A rank's messages, one after another: each costs alpha and its bytes. Those
+ * of an alltoall cross the wires that they cross; halos all wait for the worst
+ * hop, as do messages with ideal parameters (the papers'). */
 static double by_boxes(const struct oracle *o, int op, int64_t rank,
                        const struct oracle_wire *w)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     static const int64_t many = 4096;
     int64_t n = group_size(o, x->group), peers[4096], bytes_from[4096];
+    int64_t node = rank / o->sys->node.pes;
+    bool near = x->kind == PDL_PLAN_OP_ALLTOALL && w->level > 0 &&
+                o->opt->parameters != PDL_IDEAL;
     double t = 0;
 
     pdl_mesh_group(o->p->mesh, rank, x->group, peers, many);
@@ -190,10 +175,24 @@ static double by_boxes(const struct oracle *o, int op, int64_t rank,
     for (int64_t i = 0; i < n && i < many; i++) {
         int64_t bytes = peers[i] == rank ? 0 : bytes_from[i];
 
-        if (bytes > 0)
+        if (bytes > 0 && near && peers[i] / o->sys->node.pes == node)
+            t += message_inside(o, w, (double)bytes);
+        else if (bytes > 0)
             t += w->alpha_s + (double)bytes / w->bytes_per_s;
     }
     return t;
+}
+
+/* As many bytes to every other rank of the group. */
+static double to_each(const struct oracle *o, uint32_t group, int64_t rank,
+                      const struct oracle_wire *w, double n, double bytes)
+{
+    double local = w->level > 0 && o->opt->parameters != PDL_IDEAL
+                       ? (double)oracle_local_ranks(o, group, rank)
+                       : 1;
+
+    return (n - local) * (w->alpha_s + bytes / w->bytes_per_s) +
+           (local > 1 ? (local - 1) * message_inside(o, w, bytes) : 0);
 }
 
 /* Blocking messages through the host, one rank after the other: a sweep up
@@ -237,6 +236,22 @@ static double by_leaders(const struct oracle *o, double n, double bytes,
            2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
 }
 
+/* compress=topk: a ring on sparse vectors, whose messages grow as terms join
+ * (coll.h); before it the gradient joins what was kept (two readings, one
+ * writing) and the largest are searched for (one and a half readings). */
+static double sparse_ring(const struct oracle *o, double n, double bytes,
+                          const struct oracle_wire *w)
+{
+    double q = o->p->strategy->compress_density, t = 0;
+    int64_t part = (int64_t)(bytes / 4 / n);
+
+    for (int terms = 1; terms < (int)n; terms++)
+        t += 2 * w->alpha_s + (pdl_coll_sparse_bytes(part, 4, q, terms) +
+                               pdl_coll_sparse_bytes(part, 4, q, (int)n)) /
+                                  w->bytes_per_s;
+    return t + 4.5 * bytes / o->pe.bytes_per_s;
+}
+
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
 {
     const struct pdl_strategy *s = o->p->strategy;
@@ -256,29 +271,37 @@ static bool folds(const struct oracle *o)
     return f && f->folded_filter && oracle_has_axis(o, PDL_AXIS_FILTER);
 }
 
+static double bytes_of(const struct oracle *o, const int *tensor, int n,
+                       int64_t rank)
+{
+    int64_t sum = 0;
+
+    for (int k = 0; k < n; k++)
+        sum += oracle_bytes(o, tensor[k], rank);
+    return (double)sum;
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
-                   int *level, double *flows)
+                   struct oracle_price *how)
 {
     const struct pdl_framework *f =
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
     double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
     const struct pdl_plan_op *x = &o->p->ops[op];
     double n = (double)group_size(o, x->group), in, out, fast, part;
-    struct pdl_work work;
     struct oracle_wire w;
 
-    *level = -1;
-    *flows = 0;
+    *how = (struct oracle_price){.level = -1};
     if (x->kind < PDL_PLAN_OP_ALLREDUCE || x->kind > PDL_PLAN_OP_SEND ||
         x->kind == PDL_PLAN_OP_SLICE || n < 2)
         return 0;
-    w = wire_of(o, rank, x->group, gradient);
-    *level = w.level;
-    *flows = w.flows;
-    pdl_plan_op_work(o->p, op, rank, &work);
+    w = wire_of(o, rank, x, gradient);
+    how->level = w.level;
+    how->flows = w.flows;
+    how->at = w.at;
     part = gradient ? 1 : oracle_sequence_part(o, x);
-    in = part * (double)work.read_bytes;
-    out = part * (double)work.write_bytes;
+    in = part * bytes_of(o, x->in, x->nin, rank);
+    out = part * bytes_of(o, x->out, x->nout, rank);
     fast =
         gradient ? -1 : oracle_inside_measured(o, x->kind, w.level, n, in, out);
     if (fast < 0)
@@ -288,6 +311,8 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         return sync + fast;
     switch (x->kind) {
     case PDL_PLAN_OP_ALLREDUCE:
+        if (gradient && o->p->strategy->compress_density > 0)
+            return sync + sparse_ring(o, n, in, &w);
         if (f && f->leaders && gradient && w.level > 0 &&
             oracle_has_axis(o, PDL_AXIS_SPATIAL))
             return sync + by_leaders(o, n, in, &w);
@@ -300,7 +325,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
         return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
-        return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+        return sync + to_each(o, x->group, rank, &w, n, in / n);
     case PDL_PLAN_OP_SEND:
         return oracle_send(o, &w, in);
     default: /* alltoall, halo */

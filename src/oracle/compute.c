@@ -397,8 +397,11 @@ static double element_wise(const struct oracle *o, int op, int64_t rank)
 static double empirical(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
+    double measured = oracle_profiled(o, op, rank);
     struct pdl_shape s;
 
+    if (measured >= 0)
+        return measured;
     if (x->kind == PDL_PLAN_OP_UPDATE)
         return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
     if (x->kind == PDL_PLAN_OP_ADD && oracle_joins_fused(o, x))

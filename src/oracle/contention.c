@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Contention, shown. All groups of a collective run at the same time (the
- * plan is the same on every rank), so the groups that have members in a node
- * and outside it share that node's adapters (Martinasso and Mehaut, Euro-Par
- * 2011, for dynamic contention graphs). phi is what a byte then costs over
- * what it costs a group that has the node for itself: both prices come from
- * the one function that prices collectives, once with sharing and once
- * without.
- *
- * Limits: sharing is counted at the adapters of a node. Links above it are
- * taken as the levels describe them (over-subscription), and an exchange that
- * overlaps layer collectives is not counted against them. */
+ * plan is the same on every rank), so what leaves a node shares its adapters,
+ * and what leaves a leaf or a rack its uplinks (sharing.c). phi is what a byte
+ * then costs over what it costs a flow that has them for itself: both prices
+ * come from the one function that prices collectives, once with sharing and
+ * once without. A layer's collective that runs beside an exchange of gradients
+ * shares with it too; that is in the step's timeline (project.c), not here. */
 #include "oracle_priv.h"
 
 #include <string.h>
@@ -51,6 +47,19 @@ static double bytes_seconds(const struct pdl_plan *plan,
     return price.seconds;
 }
 
+/* Adapters' worth of bytes that leave the block. */
+static double uplinks(const struct pdl_system *sys,
+                      const struct pdl_price *price)
+{
+    double nics = (double)sys->node.nics.count;
+    const struct pdl_level *in = &sys->levels[price->at];
+
+    return price->level < 1 ? 0
+           : price->at < 1  ? nics
+                            : nics * (double)(in->pes / sys->node.pes) /
+                                 in[1].oversubscription;
+}
+
 static struct pdl_contention first_of(const struct pdl_plan *plan,
                                       const struct pdl_system *sys,
                                       const struct pdl_oracle_options *opt,
@@ -65,8 +74,9 @@ static struct pdl_contention first_of(const struct pdl_plan *plan,
         .gradient = in_update(plan, op),
         .members = members(plan, plan->ops[op].group),
         .level = price->level,
+        .at = price->at,
         .groups = price->flows,
-        .adapters = price->level > 0 ? (double)sys->node.nics.count : 0,
+        .adapters = uplinks(sys, price),
         .phi = alone > 0 && shared > alone ? shared / alone : 1,
     };
 }

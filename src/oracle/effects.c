@@ -10,7 +10,7 @@
 
 // clang-format off
 static const struct pdl_effect effects[] = {
-    [ORACLE_SHARING] = {"sharing", "rings that leave a node share its adapters"},
+    [ORACLE_SHARING] = {"sharing", "what leaves a node or a rack shares its uplinks"},
     [ORACLE_CHANNEL] = {"one-channel", "gradient rings use one adapter, one cable"},
     [ORACLE_LATENCY] = {"latency", "every step of a ring has a latency"},
     [ORACLE_SYNC] = {"sync", "the host waits for every collective"},
@@ -22,6 +22,7 @@ static const struct pdl_effect effects[] = {
     [ORACLE_LOCKS] = {"locks", "opening slows down with the number of ranks"},
     [ORACLE_TILES] = {"tiles", "kernels compute whole tiles in whole waves"},
     [ORACLE_REREAD] = {"reread", "normalisation reads its input twice"},
+    [ORACLE_INTERFERENCE] = {"interference", "hidden exchange slows what hides it"},
 };
 // clang-format on
 enum { NEFFECTS = sizeof effects / sizeof effects[0] };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 40, LEAST_ROUNDS = 12, RESTARTS = 4 };
+enum { ROUNDS = 40, LEAST_ROUNDS = 12, RESTARTS = 4, LEAST_MOVED = 3 };
 static const double FIRST_STEP = .3, GROW = 1.3, SHRINK = .5, GAIN = 1e-9;
 static const double PROBE = 1.25;
 /* 80 % of a normal distribution is within 1.28 deviations. */
@@ -123,19 +123,15 @@ static double descend_again(struct search *s)
 /* One standard error: the sum of squares of n rows grows by its own mean, so
  * the root of their mean by 1 / 2n of itself. Parameters that could be off by
  * a quarter within it go back to where they started. */
-static bool forget_unidentified(struct search *s, int rows,
+static bool forget_unidentified(struct search *s, double least,
                                 struct pdl_fit_result *out)
 {
-    double error = s->cost(s->sys, s->ctx), least = error / (2.0 * rows);
+    double error = s->cost(s->sys, s->ctx);
     bool any = false;
 
     for (int i = 0; i < s->n; i++) {
         out->sensitivity[i] = sensitivity(s, i, error);
         out->identified[i] = out->sensitivity[i] > least;
-        out->spread[i] =
-            out->identified[i]
-                ? IN_80_PERCENT * log(PROBE) * sqrt(least / out->sensitivity[i])
-                : log(PDL_PRIOR_FACTOR);
     }
     for (int i = 0; i < s->n; i++)
         if (!out->identified[i]) {
@@ -144,6 +140,58 @@ static bool forget_unidentified(struct search *s, int rows,
             any = true;
         }
     return any;
+}
+
+/* How well a start is known: as well as those were that the rows moved away
+ * from theirs (an empirical prior; a stated one where fewer than three did). */
+static double prior_spread(const struct search *s,
+                           const struct pdl_fit_result *x)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (int i = 0; i < s->n; i++)
+        if (x->identified[i] && s->param[i].start > 0) {
+            double move = log(*at(s, i) / s->param[i].start);
+
+            sum += move * move;
+            n++;
+        }
+    return n < LEAST_MOVED ? log(PDL_PRIOR_FACTOR)
+                           : IN_80_PERCENT * sqrt(sum / n);
+}
+
+/* By how much the error grows on the mean of both sides: its curvature, which
+ * a slope against the prior does not touch. */
+static double curvature(struct search *s, int i, double error)
+{
+    double old = *at(s, i), sum = 0;
+
+    for (int k = 0; k < 2; k++) {
+        *at(s, i) = k ? old * PROBE : old / PROBE;
+        sum += s->cost(s->sys, s->ctx) - error;
+        s->evaluations++;
+    }
+    *at(s, i) = old;
+    return sum / 2;
+}
+
+/* What is known before and what the rows say of one parameter, both normal in
+ * the logarithm: their precisions add. Rows that do not care say nothing. */
+static void find_spreads(struct search *s, double least,
+                         struct pdl_fit_result *out)
+{
+    double prior = out->prior = prior_spread(s, out);
+    double error = s->cost(s->sys, s->ctx);
+
+    for (int i = 0; i < s->n; i++) {
+        double curve = curvature(s, i, error);
+        double rows = curve > 0
+                          ? IN_80_PERCENT * log(PROBE) * sqrt(least / curve)
+                          : INFINITY;
+
+        out->spread[i] = 1 / sqrt(1 / (prior * prior) + 1 / (rows * rows));
+    }
 }
 
 void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
@@ -155,6 +203,7 @@ void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
                        .n = n < PDL_FIT_MAX ? n : PDL_FIT_MAX,
                        .cost = cost,
                        .ctx = ctx};
+    double least;
 
     *out = (struct pdl_fit_result){.before = 0};
     out->before = cost(sys, ctx);
@@ -162,8 +211,10 @@ void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
         if (!(*at(&s, i) > 0))
             *at(&s, i) = param[i].start;
     descend_again(&s);
-    if (forget_unidentified(&s, rows > 0 ? rows : 1, out))
+    least = cost(sys, ctx) / (2.0 * (rows > 0 ? rows : 1));
+    if (forget_unidentified(&s, least, out))
         descend_again(&s);
+    find_spreads(&s, least, out);
     for (int i = 0; i < s.n; i++)
         out->value[i] = *at(&s, i);
     out->after = cost(sys, ctx);

@@ -5,11 +5,13 @@
  * Three things are uncertain. The form of the model: how far off projections
  * were of kinds of strategies that a fit had not seen (projection_error of the
  * system). And its parameters: each is off by up to a factor exp(spread) in
- * 80 % of cases (uncertainty of the system, written by calibrate --fit); the
- * step is priced again with each moved by that much. And parts of the step that
- * no fitted run had (halos, layer collectives between nodes), or that were
- * fitted on another network (computation): a spread of their own. All are
- * taken as independent, so their squares add, in the logarithm of the time.
+ * 80 % of cases (uncertainty of the system, written by calibrate --fit: what
+ * was known before and what the rows say, fit.c); the step is priced again
+ * with each moved by that much. And parts of the step that no fitted run had
+ * (halos, layer collectives between nodes), or that were fitted on another
+ * network (computation): a spread of their own. All are taken as independent,
+ * so their squares add, in the logarithm of the time. (Parameters that the rows
+ * can only tell apart together are a little less certain than that.)
  *
  * A system that was not fitted to runs has only a stated guess.
  *

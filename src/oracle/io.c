@@ -84,12 +84,14 @@ static double load_seconds(const struct oracle *o)
     return larger(read, at_rate(pe * on_switch, host->pcie_bytes_per_s));
 }
 
-double oracle_io(const struct oracle *o, double rest_s)
+struct oracle_loading oracle_loading(const struct oracle *o)
 {
-    double load;
-
     if (o->opt->parameters == PDL_IDEAL)
-        return 0;
-    load = load_seconds(o);
-    return open_seconds(o) + (load > rest_s ? load - rest_s : 0);
+        return (struct oracle_loading){0, 0};
+    return (struct oracle_loading){open_seconds(o), load_seconds(o)};
+}
+
+double oracle_io(const struct oracle_loading *x, double rest_s)
+{
+    return x->open_s + (x->load_s > rest_s ? x->load_s - rest_s : 0);
 }

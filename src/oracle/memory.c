@@ -6,11 +6,11 @@
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
  * or the job's option. memory=paper is memory_paper.c. */
-#include "oracle_priv.h"
+#include "stage.h"
 
 #include <string.h>
 
-struct tally {
+struct oracle_tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
     int64_t rank;
@@ -23,9 +23,10 @@ static int64_t size_of(const struct oracle *o, int t, int64_t rank)
     return oracle_bytes(o, t, rank);
 }
 
-static int64_t sum(const struct tally *t)
+/* Everything that is live at this moment. */
+static int64_t sum(const struct oracle_tally *t)
 {
-    int64_t n = 0;
+    int64_t n = t->state + t->extra;
 
     for (int k = 0; k < 8; k++)
         n += t->live[k];
@@ -35,20 +36,6 @@ static int64_t sum(const struct tally *t)
 static bool in_stage(const struct oracle *o, int t, int stage)
 {
     return o->p->tensors[t].stage == stage;
-}
-
-static void note(const struct tally *t, struct pdl_projection *out)
-{
-    int64_t weights = t->live[PDL_PLAN_WEIGHT];
-    int64_t all = sum(t) + t->state + t->extra;
-
-    if (all <= out->allocated_bytes)
-        return;
-    out->allocated_bytes = all;
-    out->weights_bytes = weights;
-    out->optimizer_bytes = t->state;
-    out->gradients_bytes = t->live[PDL_PLAN_WEIGHT_GRADIENT];
-    out->activations_bytes = all - weights - t->state - out->gradients_bytes;
 }
 
 /* Weights are there all the time: an update or a gather only renews them. */
@@ -120,9 +107,9 @@ static bool recomputes_attention(const struct oracle *o)
 /* Before and after an operation: scores stay from the forward operation that
  * backward uses to backward itself. */
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
-                        bool back, struct tally *t)
+                        bool back, struct oracle_tally *t)
 {
-    int64_t n = scores(o, op, t->rank);
+    int64_t n = o->opt->unfused ? scores(o, op, t->rank) : 0;
 
     t->extra = logits(o, op, t->size);
     if (op->pass == PDL_FORWARD && !back && recomputes_attention(o))
@@ -136,15 +123,15 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
 }
 
 static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
-                      struct tally *t)
+                      struct oracle_tally *t)
 {
     t->extra = 0;
-    if (op->pass == PDL_BACKWARD_DATA)
+    if (op->pass == PDL_BACKWARD_DATA && o->opt->unfused)
         t->live[PDL_PLAN_ACTIVATION] -= scores(o, op, t->rank);
 }
 
 static void make(const struct oracle *o, const struct pdl_plan_op *op,
-                 int stage, struct tally *t)
+                 int stage, struct oracle_tally *t)
 {
     for (int j = 0; j < op->nout; j++) {
         int x = op->out[j];
@@ -159,7 +146,7 @@ static void make(const struct oracle *o, const struct pdl_plan_op *op,
 }
 
 static void drop(const struct oracle *o, const struct pdl_plan_op *op,
-                 struct tally *t)
+                 struct oracle_tally *t)
 {
     for (int j = 0; j < op->nin; j++) {
         int x = op->in[j];
@@ -171,9 +158,31 @@ static void drop(const struct oracle *o, const struct pdl_plan_op *op,
     }
 }
 
-static void walk(const struct oracle *o, int stage, int first_item, int nitems,
-                 bool back, struct tally *t, struct pdl_projection *out)
+static void compare(const struct oracle_tally *t,
+                    const struct oracle_tally *start, struct oracle_span *s)
 {
+    int64_t all = sum(t) - sum(start);
+
+    if (all <= s->top_all)
+        return;
+    s->top_all = all;
+    s->top_gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
+                       start->live[PDL_PLAN_WEIGHT_GRADIENT];
+    s->top_weights = t->live[PDL_PLAN_WEIGHT] - start->live[PDL_PLAN_WEIGHT];
+}
+
+static int64_t saved(const struct oracle_tally *t)
+{
+    return t->live[PDL_PLAN_ACTIVATION] + t->live[PDL_PLAN_STATISTIC];
+}
+
+struct oracle_span oracle_walk(const struct oracle *o, int stage,
+                               int first_item, int nitems, bool back,
+                               struct oracle_tally *t)
+{
+    struct oracle_tally start = *t;
+    struct oracle_span s = {.top_all = INT64_MIN / 4};
+
     for (int i = first_item; i < first_item + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
             const struct pdl_plan_op *op =
@@ -181,11 +190,18 @@ static void walk(const struct oracle *o, int stage, int first_item, int nitems,
 
             make(o, op, stage, t);
             begin_extra(o, op, back, t);
-            note(t, out);
+            compare(t, &start, &s);
             end_extra(o, op, t);
             if (op->kind == PDL_PLAN_OP_FREE)
                 drop(o, op, t);
         }
+    s.all = sum(t) - sum(&start);
+    s.gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
+                  start.live[PDL_PLAN_WEIGHT_GRADIENT];
+    s.weights = t->live[PDL_PLAN_WEIGHT] - start.live[PDL_PLAN_WEIGHT];
+    s.saved = saved(t) - saved(&start);
+    s.input = t->live[PDL_PLAN_INPUT] - start.live[PDL_PLAN_INPUT];
+    return s;
 }
 
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
@@ -200,6 +216,11 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
+            /* what error feedback keeps of gradients */
+            for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
+                            o->p->strategy->compress_density > 0 && j < op->nin;
+                 j++)
+                n += size[op->in[j]];
             for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
                  j++) {
                 int bits = pdl_dtype_bits(o->p->tensors[op->out[j]].dtype);
@@ -212,31 +233,48 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
     return n;
 }
 
-/* What stays while other stages of the lane run. */
-struct held {
-    int64_t saved, gradients;
-};
-
-static struct tally start_tally(const struct oracle *o, int lane, int64_t rank,
-                                const int64_t *size)
+void oracle_lived_base(const struct oracle *o, int lane, const int64_t *size,
+                       struct oracle_lived *stages)
 {
-    struct tally t = {.size = size, .rank = rank};
+    int lanes = o->p->lanes;
 
+    for (int s = lane; s < o->p->nstages; s += lanes)
+        stages[s / lanes] =
+            (struct oracle_lived){.state = state_of(o, &o->p->stages[s], size)};
     for (int i = 0; i < o->p->ntensors; i++) {
-        enum pdl_plan_kind k = o->p->tensors[i].kind;
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        int bits = pdl_dtype_bits(t->dtype);
+        struct oracle_lived *s = &stages[t->stage / lanes];
 
-        if (o->p->tensors[i].stage % o->p->lanes == lane &&
-            (k == PDL_PLAN_WEIGHT || k == PDL_PLAN_INPUT ||
-             k == PDL_PLAN_LABEL))
-            t.live[k] += size[i];
-        if (o->p->tensors[i].stage % o->p->lanes == lane &&
-            k == PDL_PLAN_WEIGHT && pdl_dtype_bits(o->p->tensors[i].dtype) > 0)
-            t.live[PDL_PLAN_WEIGHT_GRADIENT] +=
-                (int64_t)((double)size[i] * 8 * buffer_bytes(o) /
-                          pdl_dtype_bits(o->p->tensors[i].dtype));
+        if (t->stage % lanes != lane)
+            continue;
+        if (t->kind == PDL_PLAN_INPUT)
+            s->input += size[i];
+        if (t->kind == PDL_PLAN_LABEL)
+            s->label += size[i];
+        if (t->kind != PDL_PLAN_WEIGHT)
+            continue;
+        s->weights += size[i];
+        if (bits > 0)
+            s->buffers +=
+                (int64_t)((double)size[i] * 8 * buffer_bytes(o) / bits);
     }
-    for (int s = lane; s < o->p->nstages; s += o->p->lanes)
-        t.state += state_of(o, &o->p->stages[s], size);
+}
+
+struct oracle_tally *oracle_tally_make(const struct oracle *o, int64_t rank,
+                                       const int64_t *size,
+                                       const struct oracle_lived *base)
+{
+    struct oracle_tally *t = PDL_NEW(o->arena, struct oracle_tally, 1);
+
+    if (!t)
+        return NULL;
+    *t =
+        (struct oracle_tally){.state = base->state, .rank = rank, .size = size};
+    t->live[PDL_PLAN_WEIGHT] = base->weights;
+    t->live[PDL_PLAN_INPUT] = base->input;
+    t->live[PDL_PLAN_LABEL] = base->label;
+    t->live[PDL_PLAN_WEIGHT_GRADIENT] = base->buffers;
     return t;
 }
 
@@ -250,8 +288,7 @@ static size_t block_name(const char *name)
 
 /* Gradients of the largest block of several weights, before they join the
  * buffers. */
-static int64_t dummy_bytes(const struct oracle *o, int stage,
-                           const int64_t *size)
+int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size)
 {
     const char *block = "";
     size_t same = 0;
@@ -277,67 +314,173 @@ static int64_t dummy_bytes(const struct oracle *o, int stage,
     return most;
 }
 
-/* One stage of the lane, the others holding what they hold. */
-static struct held walk_stage(const struct oracle *o, int stage,
-                              const struct tally *start,
-                              const struct held *others,
-                              struct pdl_projection *out)
-{
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct tally t = *start;
-    int64_t before = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC];
-    int64_t buffers = t.live[PDL_PLAN_WEIGHT_GRADIENT];
-    int64_t written = dummy_bytes(o, stage, t.size);
-    struct held mine;
+/* ---- a lane from its stages ---------------------------------------------------- */
 
-    t.live[PDL_PLAN_ACTIVATION] += others->saved;
-    t.live[PDL_PLAN_WEIGHT_GRADIENT] += others->gradients;
-    walk(o, stage, s->first_forward, s->nforward, false, &t, out);
-    mine.saved = t.live[PDL_PLAN_ACTIVATION] + t.live[PDL_PLAN_STATISTIC] -
-                 before - others->saved + t.live[PDL_PLAN_INPUT];
-    t.live[PDL_PLAN_ACTIVATION] +=
-        mine.saved * (oracle_in_flight(o, stage) - 1);
-    t.live[PDL_PLAN_WEIGHT_GRADIENT] += written;
-    walk(o, stage, s->first_backward, s->nbackward, true, &t, out);
-    t.live[PDL_PLAN_WEIGHT_GRADIENT] -= written;
-    mine.gradients =
-        t.live[PDL_PLAN_WEIGHT_GRADIENT] - others->gradients - buffers;
-    walk(o, stage, s->first_update, s->nupdate, true, &t, out);
-    mine.saved *= oracle_in_flight(o, stage);
-    return mine;
+/* What stays while other stages of the lane run. */
+struct held {
+    int64_t saved, gradients;
+};
+
+/* What is live before a stretch of operations. */
+struct before {
+    int64_t all, gradients, weights, state;
+};
+
+static void note(const struct before *b, const struct oracle_span *s,
+                 struct pdl_projection *out)
+{
+    int64_t all = b->all + s->top_all;
+
+    if (all <= out->allocated_bytes)
+        return;
+    out->allocated_bytes = all;
+    out->weights_bytes = b->weights + s->top_weights;
+    out->optimizer_bytes = b->state;
+    out->gradients_bytes = b->gradients + s->top_gradients;
+    out->activations_bytes =
+        all - out->weights_bytes - b->state - out->gradients_bytes;
+}
+
+static void after(struct before *b, const struct oracle_span *s)
+{
+    b->all += s->all;
+    b->gradients += s->gradients;
+    b->weights += s->weights;
+}
+
+static void add_gradients(struct before *b, int64_t n)
+{
+    b->all += n;
+    b->gradients += n;
+}
+
+static struct held held_by(const struct oracle_lived *s, int64_t input)
+{
+    return (struct held){s->forward.saved + s->forward.input + input,
+                         s->forward.gradients + s->backward.gradients};
+}
+
+/* One stage of the lane, the others holding what they hold. */
+static void note_stage(const struct oracle_lived *s, struct before b,
+                       const struct held *mine, const struct held *others,
+                       int64_t in_flight, struct pdl_projection *out)
+{
+    b.all += others->saved;
+    add_gradients(&b, others->gradients);
+    note(&b, &s->forward, out);
+    after(&b, &s->forward);
+    b.all += mine->saved * (in_flight - 1);
+    add_gradients(&b, s->written);
+    note(&b, &s->backward, out);
+    add_gradients(&b, -s->written);
+    after(&b, &s->backward);
+    note(&b, &s->update, out);
+}
+
+void oracle_lane_memory(const struct oracle_lived *stages,
+                        const int64_t *in_flight, int n,
+                        struct pdl_projection *out)
+{
+    struct before b = {0, 0, 0, 0};
+    struct held all = {0, 0};
+    int64_t input = 0;
+
+    for (int k = 0; k < n; k++) {
+        const struct oracle_lived *s = &stages[k];
+
+        input += s->input;
+        b.weights += s->weights;
+        b.gradients += s->buffers;
+        b.state += s->state;
+        b.all += s->weights + s->buffers + s->state + s->input + s->label;
+    }
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(&stages[k], input);
+
+        all.saved += one.saved * in_flight[k];
+        all.gradients += one.gradients;
+    }
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(&stages[k], input);
+        struct held others = {all.saved - one.saved * in_flight[k],
+                              all.gradients - one.gradients};
+
+        note_stage(&stages[k], b, &one, &others, in_flight[k], out);
+    }
+}
+
+struct oracle_span oracle_span_join(const struct oracle_span *a,
+                                    const struct oracle_span *b)
+{
+    struct oracle_span s = {.top_all = a->top_all,
+                            .top_gradients = a->top_gradients,
+                            .top_weights = a->top_weights,
+                            .all = a->all + b->all,
+                            .gradients = a->gradients + b->gradients,
+                            .weights = a->weights + b->weights,
+                            .saved = a->saved + b->saved,
+                            .input = a->input + b->input};
+
+    if (a->all + b->top_all > s.top_all) {
+        s.top_all = a->all + b->top_all;
+        s.top_gradients = a->gradients + b->top_gradients;
+        s.top_weights = a->weights + b->top_weights;
+    }
+    return s;
+}
+
+struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
+{
+    int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
+
+    if (n == 0)
+        return (struct oracle_span){.top_all = INT64_MIN / 4};
+    return (struct oracle_span){
+        .top_all = a->top_all + before * a->all,
+        .top_gradients = a->top_gradients + before * a->gradients,
+        .top_weights = a->top_weights + before * a->weights,
+        .all = n * a->all,
+        .gradients = n * a->gradients,
+        .weights = n * a->weights,
+        .saved = n * a->saved,
+        .input = n * a->input};
+}
+
+static void live_through(const struct oracle *o, int stage, int64_t rank,
+                         const int64_t *size, struct oracle_lived *s)
+{
+    const struct pdl_plan_stage *x = &o->p->stages[stage];
+    struct oracle_tally *t = oracle_tally_make(o, rank, size, s);
+
+    if (!t)
+        return;
+    s->forward = oracle_walk(o, stage, x->first_forward, x->nforward, false, t);
+    s->backward =
+        oracle_walk(o, stage, x->first_backward, x->nbackward, true, t);
+    s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
+    s->written = oracle_written(o, stage, size);
 }
 
 static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
-    struct pdl_projection ignored = {.allocated_bytes = INT64_MAX};
-    struct held nothing = {0, 0}, all = {0, 0}, one[ORACLE_MAX_STAGES];
-    struct tally start = start_tally(o, lane, rank, size);
-    int n = o->p->nstages / o->p->lanes;
+    int lanes = o->p->lanes, n = o->p->nstages / lanes;
+    struct oracle_lived stages[ORACLE_MAX_STAGES];
+    int64_t in_flight[ORACLE_MAX_STAGES];
 
-    if (n == 1) {
-        walk_stage(o, lane, &start, &nothing, out);
-        return;
-    }
+    oracle_lived_base(o, lane, size, stages);
     for (int k = 0; k < n; k++) {
-        one[k] =
-            walk_stage(o, lane + k * o->p->lanes, &start, &nothing, &ignored);
-        all.saved += one[k].saved;
-        all.gradients += one[k].gradients;
+        live_through(o, lane + k * lanes, rank, size, &stages[k]);
+        in_flight[k] = oracle_in_flight(o, lane + k * lanes);
     }
-    for (int k = 0; k < n; k++) {
-        struct held others = {all.saved - one[k].saved,
-                              all.gradients - one[k].gradients};
-
-        walk_stage(o, lane + k * o->p->lanes, &start, &others, out);
-    }
+    oracle_lane_memory(stages, in_flight, n, out);
 }
 
 /* ---- all ranks ---------------------------------------------------------------- */
 
 /* Values that a fused kernel makes again for backward: the activation inside
  * a gated feed-forward. */
-static bool *find_inside(const struct oracle *o)
+bool *oracle_find_inside(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
     const struct pdl_model *m = o->p->model;
@@ -350,7 +493,7 @@ static bool *find_inside(const struct oracle *o)
     return inside;
 }
 
-static void sizes(const struct oracle *o, int stage, int64_t rank,
+void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
                   const bool *inside, int64_t *size)
 {
     for (int i = 0; i < o->p->ntensors; i++) {
@@ -364,7 +507,7 @@ static void sizes(const struct oracle *o, int stage, int64_t rank,
 }
 
 /* What the allocator reserves, and what the device holds beside it. */
-static void fill_device(const struct oracle *o, struct pdl_projection *out)
+void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
 {
     const struct pdl_framework *f =
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
@@ -374,35 +517,68 @@ static void fill_device(const struct oracle *o, struct pdl_projection *out)
         out->reserved_bytes +=
             (int64_t)((double)out->activations_bytes * f->fragments);
     out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
-}
-
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
-{
-    int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
-                                                      : o->p->model->ntensors;
-    int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
-    const bool *inside = find_inside(o);
-    struct oracle_ranks r;
-
-    if (!size || !inside)
-        return false;
-    for (int s = 0; s < o->p->nstages; s++) {
-        oracle_find_ranks(o, s, &r);
-        for (int i = 0; i < r.n; i++) {
-            if (r.like[i] != i)
-                continue;
-            if (o->p->strategy->memory_paper) {
-                oracle_memory_paper(o, s, r.rank[i], size, out);
-            } else if (s < o->p->lanes) {
-                sizes(o, s, r.rank[i], inside, size);
-                by_lifetimes(o, s, r.rank[i], size, out);
-            }
-        }
-    }
-    fill_device(o, out);
     out->capacity_bytes =
         (int64_t)((double)o->sys->pe.memory_bytes *
                   (o->sys->pe.memory_usable > 0 ? o->sys->pe.memory_usable
                                                 : 1));
+}
+
+/* Is no tensor larger than on a rank before? Then it needs no more. */
+static bool fits_into(const int64_t *size, const int64_t *before, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (size[i] > before[i])
+            return false;
     return true;
+}
+
+/* The last parts of a split are the largest: they come first. */
+static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
+                       int64_t *size, int64_t *before,
+                       struct pdl_projection *out)
+{
+    struct oracle_ranks r;
+    bool any = false;
+
+    oracle_find_ranks(o, stage, &r);
+    for (int i = r.n - 1; i >= 0; i--) {
+        if (r.like[i] != i)
+            continue;
+        if (o->p->strategy->memory_paper) {
+            oracle_memory_paper(o, stage, r.rank[i], size, out);
+            continue;
+        }
+        oracle_sizes(o, stage, r.rank[i], inside, size);
+        if (any && fits_into(size, before, o->p->ntensors))
+            continue;
+        by_lifetimes(o, stage, r.rank[i], size, out);
+        memcpy(before, size, (size_t)o->p->ntensors * sizeof *size);
+        any = true;
+    }
+}
+
+bool oracle_memory_lane(const struct oracle *o, int lane,
+                        struct pdl_projection *out)
+{
+    int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
+                                                      : o->p->model->ntensors;
+    int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
+    int64_t *before = PDL_NEW(o->arena, int64_t, most + 1);
+    const bool *inside = oracle_find_inside(o);
+
+    if (!size || !before || !inside)
+        return false;
+    for (int s = 0; s < o->p->nstages; s++)
+        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
+            (lane < 0 || s % o->p->lanes == lane))
+            walk_ranks(o, s, inside, size, before, out);
+    out->workspace_bytes = oracle_workspace(o, 0);
+    out->allocated_bytes += out->workspace_bytes;
+    oracle_fill_device(o, out);
+    return true;
+}
+
+bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+{
+    return oracle_memory_lane(o, -1, out);
 }

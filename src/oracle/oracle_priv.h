@@ -39,6 +39,10 @@ bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
  * backward needs of one */
 double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
+/* compute_profile.c: by what was measured on this machine; < 0: nothing was */
+double oracle_profiled(const struct oracle *o, int op, int64_t rank);
+/* bytes that the operations of a rank work in, one after the other */
+int64_t oracle_workspace(const struct oracle *o, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);
@@ -50,14 +54,25 @@ struct oracle_record {
     double *start, *seconds, *done;
 };
 
-/* What one ring of a group gets: level, latency, bandwidth, rings beside it. */
+/* Who an operation sends to: the next of its group, all of it, or neighbours
+ * along its factors. */
+enum oracle_pattern { ORACLE_RING, ORACLE_PAIRS, ORACLE_NEIGHBOURS };
+
+/* What one flow of a group gets: level, latency, bandwidth, and the flows that
+ * share the uplinks of the block of PEs (by level; 0: a node) that limits it. */
 enum { ORACLE_WIRES = 512 };
 struct oracle_wire {
     double alpha_s, bytes_per_s, flows;
-    int level;
+    int level, at;
     bool known, gradient;
+    enum oracle_pattern pattern;
     uint32_t group;
     int64_t rank;
+};
+
+/* An allreduce and what the quickest algorithm takes for it. */
+struct oracle_quickest {
+    double n, bytes, local, alpha_s, bytes_per_s, seconds;
 };
 
 /* Ranks that show every local shape, and for each the first of them that does
@@ -79,8 +94,9 @@ struct oracle {
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
-    struct oracle_ranks *alike;   /* of the first stage */
-    struct oracle_memo *memo;     /* NULL: nothing is remembered */
+    struct oracle_quickest *quickest; /* allreduce asked for last; NULL: none */
+    struct oracle_ranks *alike;       /* of the first stage */
+    struct oracle_memo *memo;         /* NULL: nothing is remembered */
 };
 
 /* effects.c: those that pdl_oracle_options.without counts, in its order */
@@ -97,6 +113,7 @@ enum oracle_effect {
     ORACLE_LOCKS,
     ORACLE_TILES,
     ORACLE_REREAD,
+    ORACLE_INTERFERENCE,
 };
 bool oracle_without(const struct oracle *o, enum oracle_effect e);
 /* Points o to changed copies, kept in c, where an effect is left out. */
@@ -125,6 +142,11 @@ double oracle_forward_s(const struct pdl_plan *plan,
 /* ranks.c: ranks of a stage that between them have every local shape the
  * splits produce: both ends and the middle of each factor. */
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks);
+/* ranks of one group beside the representatives, for messages of an uneven
+ * split; larger groups: none */
+enum { ORACLE_MORE = 64 };
+int oracle_more_ranks(const struct oracle *o, int op, const int64_t *ranks,
+                      int n, int64_t *more);
 void oracle_find_ranks(const struct oracle *o, int stage,
                        struct oracle_ranks *out);
 /* ranks of the first stage; those of others differ in the stage alone */
@@ -141,9 +163,24 @@ double oracle_shared(const struct oracle *o, int node);
 bool oracle_joins_fused(const struct oracle *o, const struct pdl_plan_op *add);
 /* compute.c, comm.c: seconds of one operation on one rank */
 double oracle_compute(const struct oracle *o, int op, int64_t rank);
-/* gradient: it is part of the exchange after backward */
+struct oracle_price {
+    double seconds, flows;
+    int level; /* the highest that a rank crosses; -1: none */
+    int at;    /* level of the block whose uplinks are shared; 0: a node */
+};
+/* gradient: it is part of the exchange after backward; all but the seconds
+ * into how */
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
-                   int *level, double *flows);
+                   struct oracle_price *how);
+/* sharing.c: ends of the group of a rank; flows that leave the block of `size`
+ * PEs that the rank is in; what borders above the node leave of w's rate */
+enum oracle_pattern oracle_pattern_of(enum pdl_plan_op_kind kind);
+void oracle_group_ends(const struct oracle *o, int64_t rank, uint32_t group,
+                       int64_t *first, int64_t *last);
+double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
+                    int64_t rank, uint32_t group, int64_t size);
+void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
+                        struct oracle_wire *w);
 bool oracle_is_weight_traffic(const struct oracle *o, int op);
 int64_t oracle_tensor_ranks(const struct oracle *o);
 /* comm_habits.c: a layer's collective inside a node, and the traffic of ZeRO 3,
@@ -172,10 +209,6 @@ double oracle_copy(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 /* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
  * true where an equal one was asked for before, else *out waits for it */
-struct oracle_price {
-    double seconds, flows;
-    int level; /* the highest that a rank crosses */
-};
 bool oracle_memo_make(struct oracle *o);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
@@ -187,12 +220,19 @@ enum { ORACLE_MAX_STAGES = 256 };
 double oracle_makespan(const struct oracle *o, const double *forward,
                        const double *backward);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
-/* io.c: seconds that reading, staging and opening files add to the rest of the
- * step */
-double oracle_io(const struct oracle *o, double rest_s);
+/* io.c: seconds of opening files, and of reading and staging a step's samples
+ * (proportional to its micro-batches); what they add to the rest of the step */
+struct oracle_loading {
+    double open_s, load_s;
+};
+struct oracle_loading oracle_loading(const struct oracle *o);
+double oracle_io(const struct oracle_loading *x, double rest_s);
 /* memory.c; memory_paper.c: the papers' closed form for one rank */
 void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
                          int64_t *size, struct pdl_projection *out);
 bool oracle_memory(const struct oracle *o, struct pdl_projection *out);
+/* of the fullest PE of one lane of the pipeline; -1: of all */
+bool oracle_memory_lane(const struct oracle *o, int lane,
+                        struct pdl_projection *out);
 
 #endif

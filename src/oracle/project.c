@@ -3,34 +3,58 @@
  * A plan's step on a system: every operation priced on representative ranks
  * (the slowest counts: collectives wait for it), run on two streams so that
  * gradient exchange hides behind backward where overlap is on, and pipelines
- * by an event simulation of their schedule (pipeline.c). */
-#include "oracle_priv.h"
+ * by an event simulation of their schedule (pipeline.c).
+ *
+ * What hides an exchange is slower while it runs: the kernels of a collective
+ * hold a part of the PE (pe.interference), and a layer's collective that leaves
+ * the node has half of the adapters. Limits: the exchange itself is slowed by
+ * other collectives only, and the weight update by nothing. */
+#include "stage.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Seconds of one stage for one micro-batch, and once a step. */
-struct stage_time {
-    double forward, backward, update;
-    double recompute; /* of backward: forward operations once more */
-    double layer_comm, halo, p2p, gradient_comm;
-    double layer_between;               /* of layer_comm: leaves nodes */
-    double forward_comm, backward_comm; /* inside forward and backward */
-    double forward_send, backward_send; /* to other stages, inside those */
-    double exposed_gradients; /* exchange that backward does not hide */
-    int64_t calls;            /* kernels that the host issued, not counting
-                                 collectives, which are one call */
-};
+/* The same place in the group and in the node? What an alltoall leaves where
+ * it is, and what of the rest stays in the node, depends on it even where all
+ * parts are equal. */
+static bool same_place(const struct oracle *o, uint32_t group, int64_t a,
+                       int64_t b)
+{
+    if (a % o->sys->node.pes != b % o->sys->node.pes)
+        return false;
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if ((group >> f & 1) && pdl_mesh_coord(o->p->mesh, a, f) !=
+                                    pdl_mesh_coord(o->p->mesh, b, f))
+            return false;
+    return true;
+}
 
 /* Ranks that do what an earlier one does add nothing; a collective must also
  * cross the same wires. */
 static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
                    int i, bool comm, bool gradient)
 {
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t rank = r->rank[i], twin = r->rank[r->twin[i]];
+
     if (!comm)
         return r->like[i] == i;
     return r->twin[i] == i ||
-           !oracle_same_wire(o, op, r->rank[i], r->rank[r->twin[i]], gradient);
+           (x->kind == PDL_PLAN_OP_ALLTOALL &&
+            !same_place(o, x->group, rank, twin)) ||
+           !oracle_same_wire(o, op, rank, twin, gradient);
+}
+
+static void price_on(const struct oracle *o, int op, int64_t rank, bool comm,
+                     bool gradient, struct oracle_price *p)
+{
+    struct oracle_price how = {.level = 0};
+    double t = comm ? oracle_comm(o, op, rank, gradient, &how)
+                    : oracle_compute(o, op, rank);
+
+    p->seconds = t > p->seconds ? t : p->seconds;
+    p->flows = how.flows > p->flows ? how.flows : p->flows;
+    p->level = how.level > p->level ? how.level : p->level;
 }
 
 static const struct oracle_price *slowest(const struct oracle *o, int op,
@@ -38,21 +62,18 @@ static const struct oracle_price *slowest(const struct oracle *o, int op,
                                           bool comm, bool gradient,
                                           struct pdl_projection *out)
 {
+    int64_t more[ORACLE_MORE];
     struct oracle_price *p;
 
-    if (!oracle_recall(o, op, r->stage, gradient, &p))
-        for (int i = 0; i < r->n; i++) {
-            double flows = 0, t;
-            int level = 0;
+    if (!oracle_recall(o, op, r->stage, gradient, &p)) {
+        int n = oracle_more_ranks(o, op, r->rank, r->n, more);
 
-            if (!is_new(o, op, r, i, comm, gradient))
-                continue;
-            t = comm ? oracle_comm(o, op, r->rank[i], gradient, &level, &flows)
-                     : oracle_compute(o, op, r->rank[i]);
-            p->seconds = t > p->seconds ? t : p->seconds;
-            p->flows = flows > p->flows ? flows : p->flows;
-            p->level = level > p->level ? level : p->level;
-        }
+        for (int i = 0; i < r->n; i++)
+            if (is_new(o, op, r, i, comm, gradient))
+                price_on(o, op, r->rank[i], comm, gradient, p);
+        for (int i = 0; i < n; i++)
+            price_on(o, op, more[i], comm, gradient, p);
+    }
     if (p->flows > out->contention)
         out->contention = p->flows;
     return p;
@@ -66,18 +87,6 @@ static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
            : kind == PDL_PLAN_OP_SEND ? &t->p2p
                                       : &t->layer_comm;
 }
-
-enum phase { FORWARD, BACKWARD, UPDATE };
-
-/* Two streams: computation with the collectives it waits for, and gradient
- * exchange. An exchange starts when its gradients are made (or, without
- * overlap, when backward is over) and the exchange before it is done. */
-struct streams {
-    double compute, network;
-    double prefetch; /* compute was here when weights were last gathered */
-    double *ready;   /* of each tensor */
-    bool overlap;
-};
 
 static bool is_comm(enum pdl_plan_op_kind kind)
 {
@@ -98,31 +107,125 @@ static double inputs_ready(const struct oracle *o, int op,
     return t;
 }
 
-static void run_on_streams(const struct oracle *o, int op, enum phase phase,
-                           double seconds, struct streams *c)
+/* What an operation on the computing stream takes beside the network's: a
+ * kernel has the rest of the PE, a collective that leaves the node half of the
+ * adapters, as has the exchange. */
+static double beside(double start, double seconds, bool comm, int level,
+                     bool shares, struct streams *c)
+{
+    double from = start > c->network_from ? start : c->network_from;
+    double left = c->network - from, work = seconds - (from - start);
+    double longer = 0;
+
+    if (left <= 0 || work <= 0)
+        return seconds;
+    if (!comm) {
+        longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
+                                             : left * c->held;
+    } else if (level > 0 && c->network_level > 0 && shares) {
+        longer = work < left ? work : left;
+        c->network += longer;
+    }
+    if (c->exchange)
+        c->slowed += longer;
+    return seconds + longer;
+}
+
+double oracle_stream_step(struct streams *c, const struct stream_op *x,
+                          double ready, double *took)
+{
+    double *stream = x->exchange ? &c->network : &c->compute;
+    double seconds = x->seconds;
+
+    if (x->exchange && !c->overlap && c->compute > ready)
+        ready = c->compute;
+    if (*stream > ready)
+        ready = *stream;
+    if (x->exchange && seconds > 0) {
+        c->network_from = ready > c->network ? ready : c->network_from;
+        c->network_level = x->level;
+        c->exchange = x->update;
+    } else if (!x->exchange && !x->update && c->held > 0) {
+        seconds = beside(ready, seconds, x->comm, x->level, c->shares, c);
+    }
+    *stream = ready + seconds;
+    *took = seconds;
+    return ready;
+}
+
+bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-    bool traffic = phase != UPDATE && oracle_is_weight_traffic(o, op);
-    bool exchange = traffic || (phase == UPDATE &&
-                                (is_comm(kind) || kind == PDL_PLAN_OP_RECV));
-    double *stream = exchange ? &c->network : &c->compute;
-    double start = inputs_ready(o, op, c);
 
-    if (exchange && !c->overlap && c->compute > start)
-        start = c->compute;
-    if (traffic && kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
+    return phase == UPDATE ? is_comm(kind) || kind == PDL_PLAN_OP_RECV
+                           : oracle_is_weight_traffic(o, op);
+}
+
+static void run_on_streams(const struct oracle *o, int op, enum phase phase,
+                           const struct oracle_price *price, struct streams *c)
+{
+    struct stream_op x = {.seconds = price->seconds,
+                          .level = price->level,
+                          .exchange = oracle_is_exchange(o, op, phase),
+                          .comm = is_comm(o->p->ops[op].kind),
+                          .update = phase == UPDATE};
+    double start = inputs_ready(o, op, c), seconds;
+
+    if (x.exchange && !x.update &&
+        o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
     }
-    if (*stream > start)
-        start = *stream;
-    *stream = start + seconds;
+    start = oracle_stream_step(c, &x, start, &seconds);
     if (o->record) {
         o->record->start[op] = start;
         o->record->seconds[op] = seconds;
     }
     for (int k = 0; k < o->p->ops[op].nout; k++)
-        c->ready[o->p->ops[op].out[k]] = *stream;
+        c->ready[o->p->ops[op].out[k]] = start + seconds;
+}
+
+/* What is gathered after the update is not there before it. */
+static bool of_gradients(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+
+    return x->nin == 0 ||
+           o->p->tensors[x->in[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
+}
+
+/* Exchanges start in the order of the plan, as soon as their gradients are
+ * there: those that are by now. */
+static void start_exchanges(const struct oracle *o,
+                            const struct oracle_ranks *r, struct streams *c,
+                            struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[r->stage];
+
+    while (c->item < s->nupdate) {
+        const struct pdl_plan_item *x = &o->p->items[s->first_update + c->item];
+        int op = x->first_op + c->op;
+
+        if (c->op < x->nops && oracle_is_exchange(o, op, UPDATE)) {
+            if (!of_gradients(o, op) || inputs_ready(o, op, c) > c->compute)
+                return;
+            run_on_streams(
+                o, op, UPDATE,
+                slowest(o, op, r, is_comm(o->p->ops[op].kind), true, out), c);
+        }
+        if (++c->op >= x->nops) {
+            c->item++;
+            c->op = 0;
+        }
+    }
+}
+
+static bool has_started(const struct oracle *o, const struct streams *c,
+                        int stage, int item, int k)
+{
+    int i = item - o->p->stages[stage].first_update;
+
+    return i < c->item || (i == c->item && k < c->op);
 }
 
 static bool is_forward(const struct pdl_plan_op *op)
@@ -130,7 +233,7 @@ static bool is_forward(const struct pdl_plan_op *op)
     return op->kind == PDL_PLAN_OP_COMPUTE && op->pass == PDL_FORWARD;
 }
 
-static void add_items(const struct oracle *o, int first, int nitems,
+void oracle_add_items(const struct oracle *o, int first, int nitems,
                       enum phase phase, const struct oracle_ranks *r,
                       struct stage_time *t, struct streams *c,
                       struct pdl_projection *out)
@@ -143,19 +246,24 @@ static void add_items(const struct oracle *o, int first, int nitems,
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
             bool comm = is_comm(o->p->ops[op].kind);
-            const struct oracle_price *price =
-                slowest(o, op, r, comm, phase == UPDATE, out);
-            double s = price->seconds;
+            struct oracle_price price =
+                *slowest(o, op, r, comm, phase == UPDATE, out);
+            double s = price.seconds;
             double *busy;
-            int level = price->level;
+            int level = price.level;
 
+            c->level = level;
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
 
                 *compute += copy;
                 c->compute += copy;
             }
-            run_on_streams(o, op, phase, s, c);
+            if (phase == BACKWARD && c->held > 0)
+                start_exchanges(o, r, c, out);
+            if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
+                !has_started(o, c, r->stage, i, k))
+                run_on_streams(o, op, phase, &price, c);
             t->calls += s > 0 && !comm;
             if (!comm) {
                 *compute += s;
@@ -180,7 +288,7 @@ static void add_items(const struct oracle *o, int first, int nitems,
         }
 }
 
-static bool overlaps(const struct oracle *o)
+bool oracle_overlaps(const struct oracle *o)
 {
     return !o->p->strategy->no_overlap && !o->p->strategy->exchange_paper &&
            !(o->opt->framework && o->opt->framework->no_overlap);
@@ -196,7 +304,7 @@ static double waiting(double took, double work)
  * pace, and where they are close, now the one and now the other: a norm of
  * fifth power, from step times of small models (vTrain, MICRO 2024). Returns
  * what the device waits. */
-static double host_wait(const struct oracle *o, double device, int64_t calls)
+double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
                       ? (double)calls * o->opt->framework->issue_s
@@ -207,31 +315,77 @@ static double host_wait(const struct oracle *o, double device, int64_t calls)
                : 0;
 }
 
+double oracle_exposed(const struct streams *c, double backward_end,
+                      double update)
+{
+    double t = c->compute - backward_end - update;
+
+    return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
+}
+
+double oracle_held(const struct oracle *o)
+{
+    return !oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
+                   oracle_without(o, ORACLE_INTERFERENCE)
+               ? 0
+               : o->sys->pe.interference;
+}
+
+/* What the stage makes itself is not ready; what an operation reads before any
+ * has written it (state: weights, running statistics) is. */
+static void forget(const struct oracle *o, const struct pdl_plan_stage *s,
+                   double *ready)
+{
+    const int first[] = {s->first_forward, s->first_backward, s->first_update};
+    const int n[] = {s->nforward, s->nbackward, s->nupdate};
+    static const double STATE = -1;
+
+    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
+    for (int p = 0; p < 3; p++)
+        for (int i = first[p]; i < first[p] + n[p]; i++)
+            for (int k = 0; k < o->p->items[i].nops; k++) {
+                const struct pdl_plan_op *x =
+                    &o->p->ops[o->p->items[i].first_op + k];
+
+                for (int t = 0; t < x->nin; t++)
+                    if (ready[x->in[t]] == 0)
+                        ready[x->in[t]] = STATE;
+                for (int t = 0; t < x->nout; t++)
+                    if (ready[x->out[t]] == 0)
+                        ready[x->out[t]] = INFINITY;
+            }
+    for (int t = 0; t < o->p->ntensors; t++)
+        if (ready[t] == STATE)
+            ready[t] = 0;
+}
+
 static void price_stage(const struct oracle *o, int stage, double *ready,
                         struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
-    struct streams c = {.ready = ready, .overlap = overlaps(o)};
+    struct streams c = {.ready = ready,
+                        .overlap = oracle_overlaps(o),
+                        .shares = !oracle_without(o, ORACLE_SHARING),
+                        .held = oracle_held(o)};
     struct oracle_ranks r;
     double forward_end, backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
-    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
-    add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
+    forget(o, s, ready);
+    oracle_add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
     forward_end = c.compute;
     t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
-    t->forward += host_wait(o, forward_end, t->calls);
+    t->forward += oracle_host_wait(o, forward_end, t->calls);
     t->calls = 0;
-    add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c, out);
-    backward_end = c.compute;
+    oracle_add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c,
+                     out);
+    backward_end = c.compute - c.slowed; /* alone, as most micro-batches are */
     t->backward_comm +=
         waiting(backward_end - forward_end, t->backward + t->backward_comm);
-    t->backward += host_wait(o, backward_end - forward_end, t->calls);
-    add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
-    t->exposed_gradients = c.compute - backward_end - t->update;
-    if (t->exposed_gradients < 1e-12 * c.compute)
-        t->exposed_gradients = 0;
+    t->backward += oracle_host_wait(o, backward_end - forward_end, t->calls);
+    oracle_add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
+    t->exposed_gradients = oracle_exposed(&c, backward_end, t->update);
 }
 
 /* Tasks of a stage include the messages that it waits for. */
@@ -246,8 +400,7 @@ static double makespan(const struct oracle *o, const struct stage_time *t)
     return oracle_makespan(o, forward, backward);
 }
 
-/* All stages of a lane, one after another on the same PEs. */
-static void add_stage(struct stage_time *sum, const struct stage_time *t)
+void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
 {
     sum->forward += t->forward;
     sum->backward += t->backward;
@@ -265,16 +418,15 @@ static void add_stage(struct stage_time *sum, const struct stage_time *t)
 
 /* ---- the step ----------------------------------------------------------------- */
 
-static double stage_busy(const struct stage_time *t)
+double oracle_stage_busy(const struct stage_time *t)
 {
     return t->forward + t->backward + t->forward_comm + t->backward_comm;
 }
 
-static void fill_times(const struct oracle *o, const struct stage_time *t,
-                       double span, struct pdl_projection *out)
+void oracle_fill_times(double m, const struct stage_time *t, double span,
+                       const struct oracle_loading *load,
+                       struct pdl_projection *out)
 {
-    double m = (double)o->p->micro_batches;
-
     out->forward_s = m * t->forward;
     out->backward_s = m * (t->backward - t->recompute);
     out->recompute_s = m * t->recompute;
@@ -290,12 +442,20 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
         out->layer_comm_s + out->halo_s + out->p2p_s + out->gradient_comm_s;
     out->exposed_comm_s =
         m * (t->forward_comm + t->backward_comm) + t->exposed_gradients;
-    out->bubble_s = span - m * stage_busy(t);
+    out->bubble_s = span - m * oracle_stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
     out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s;
-    out->io_s = oracle_io(o, out->step_s);
+    out->io_s = oracle_io(load, out->step_s);
     out->step_s += out->io_s;
+}
+
+static void fill_times(const struct oracle *o, const struct stage_time *t,
+                       double span, struct pdl_projection *out)
+{
+    struct oracle_loading load = oracle_loading(o);
+
+    oracle_fill_times((double)o->p->micro_batches, t, span, &load, out);
 }
 
 /* The busiest lane is the critical one. */
@@ -307,9 +467,9 @@ static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
     int worst = 0;
 
     for (int s = 0; s < o->p->nstages; s++)
-        add_stage(&lane[s % o->p->lanes], &t[s]);
+        oracle_add_stage(&lane[s % o->p->lanes], &t[s]);
     for (int l = 0; l < o->p->lanes; l++)
-        if (stage_busy(&lane[l]) > stage_busy(&lane[worst]))
+        if (oracle_stage_busy(&lane[l]) > oracle_stage_busy(&lane[worst]))
             worst = l;
     if (span >= 0)
         fill_times(o, &lane[worst], span, out);
@@ -388,21 +548,30 @@ static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
     return true;
 }
 
-static void fill_rates(const struct oracle *o, struct pdl_projection *out)
+void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
+                       int64_t forward_flops, struct pdl_projection *out)
 {
-    struct pdl_model_totals totals;
     double peak = o->sys->pe.peak_flop_per_s[o->opt->precision];
 
-    out->pes = o->p->mesh->pes;
-    out->batch = o->p->batch;
     out->samples_per_s = (double)out->batch / out->step_s;
-    out->tokens_per_s = out->samples_per_s * (double)o->p->model->tokens;
+    out->tokens_per_s = out->samples_per_s * (double)model->tokens;
     if (o->opt->dataset > 0)
         out->epoch_s =
             out->step_s * (double)o->opt->dataset / (double)out->batch;
-    if (pdl_model_totals(o->p->model, &totals, NULL) == PDL_OK && peak > 0)
-        out->mfu = 3.0 * (double)totals.forward_flops * (double)out->batch /
+    if (peak > 0)
+        out->mfu = 3.0 * (double)forward_flops * (double)out->batch /
                    (out->step_s * (double)out->pes * peak);
+}
+
+static void fill_rates(const struct oracle *o, struct pdl_projection *out)
+{
+    struct pdl_model_totals totals = {.forward_flops = 0};
+
+    if (pdl_model_totals(o->p->model, &totals, NULL) != PDL_OK)
+        totals.forward_flops = 0;
+    out->pes = o->p->mesh->pes;
+    out->batch = o->p->batch;
+    oracle_fill_rates(o, o->p->model, totals.forward_flops, out);
 }
 
 /* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
@@ -462,6 +631,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
+    o.quickest = a ? PDL_NEW(a, struct oracle_quickest, 1) : NULL;
     if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -515,8 +685,8 @@ double oracle_forward_s(const struct pdl_plan *plan,
     ready = c.ready && o.wires && oracle_find_alike(&o) && oracle_memo_make(&o);
     if (ready) {
         oracle_find_ranks(&o, 0, &r);
-        add_items(&o, plan->stages[0].first_forward, plan->stages[0].nforward,
-                  FORWARD, &r, &t, &c, &x);
+        oracle_add_items(&o, plan->stages[0].first_forward,
+                         plan->stages[0].nforward, FORWARD, &r, &t, &c, &x);
     }
     pdl_arena_destroy(o.arena);
     return ready ? c.compute : -1;
@@ -542,20 +712,20 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     const struct pdl_plan_op *x = &plan->ops[op];
     int t = x->nin > 0 ? x->in[0] : x->out[0];
-    int64_t ranks[ORACLE_MAX_RANKS];
+    int64_t ranks[ORACLE_MAX_RANKS + ORACLE_MORE];
     int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
     struct oracle_changed changed;
 
     oracle_settle(&o, &changed);
+    n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
     *out = (struct pdl_price){.level = -1};
     for (int i = 0; i < n; i++) {
-        int level;
-        double flows, s = oracle_comm(&o, op, ranks[i], in_update(plan, op),
-                                      &level, &flows);
+        struct oracle_price how;
+        double s = oracle_comm(&o, op, ranks[i], in_update(plan, op), &how);
 
-        if (level < 0)
+        if (how.level < 0)
             s = oracle_compute(&o, op, ranks[i]);
         if (s >= out->seconds)
-            *out = (struct pdl_price){s, level, flows};
+            *out = (struct pdl_price){s, how.level, how.flows, how.at};
     }
 }

@@ -3,7 +3,9 @@
  * Representative ranks. A split by floors has at most two sizes, the smaller
  * first; borders have one-sided halos. So per factor the first, the second,
  * the middle and the last coordinate show everything; to bound the product,
- * factors beyond the third take first and last only. */
+ * factors beyond the third take first and last only. Messages of splits that
+ * are not even depend on the neighbours' parts too: there all ranks of a group
+ * are looked at. */
 #include "oracle_priv.h"
 
 static int choices(int64_t n, bool few, int64_t *out)
@@ -66,4 +68,40 @@ void oracle_find_ranks(const struct oracle *o, int stage,
     *out = *o->alike;
     out->stage = stage;
     oracle_ranks(o->p, stage, out->rank);
+}
+
+static bool is_uneven(const struct oracle *o, int tensor)
+{
+    const struct pdl_plan_tensor *t = &o->p->tensors[tensor];
+    int64_t parts[PDL_BOX_DIMS];
+
+    for (int d = 0; d < t->ndims; d++)
+        parts[d] = 1;
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if (t->place.at[f] >= 0)
+            parts[t->place.at[f]] *= o->p->mesh->factor[f];
+    for (int d = 0; d < t->ndims; d++) {
+        const struct pdl_frame *w = &t->frame[d];
+
+        if (t->dim[d] % (parts[d] * (t->unit[d] > 1 ? t->unit[d] : 1)) != 0 ||
+            (w->kind != PDL_FRAME_NONE &&
+             (w->window.in % parts[d] != 0 || w->window.out % parts[d] != 0)))
+            return true;
+    }
+    return false;
+}
+
+int oracle_more_ranks(const struct oracle *o, int op, const int64_t *ranks,
+                      int n, int64_t *more)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t last = ranks[0], found;
+
+    if ((x->kind != PDL_PLAN_OP_HALO && x->kind != PDL_PLAN_OP_ALLTOALL) ||
+        (!is_uneven(o, x->in[0]) && !is_uneven(o, x->out[0])))
+        return 0;
+    for (int i = 0; i < n; i++) /* what else is cut: the largest parts */
+        last = ranks[i] > last ? ranks[i] : last;
+    found = pdl_mesh_group(o->p->mesh, last, x->group, more, ORACLE_MORE);
+    return found <= ORACLE_MORE ? (int)found : 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The search: the strategies of a space, each lowered and priced like any
- * single one, on all cores, and ranked. What a limit forbids is kept with its
- * reason. The order of the answer does not depend on threads; a search that is
+ * The search: the strategies of a space, priced on all cores, and ranked. A
+ * small space is a list, each lowered and priced like any single one; what a
+ * limit forbids is kept with its reason. Of a large one (space_points.c) the
+ * best come as a list. The order of the answer does not depend on threads; a search that is
  * stopped answers with what it has priced. */
+#include "pieces.h"
 #include "space.h"
 
 #include <pthread.h>
@@ -58,15 +60,21 @@ struct search {
     bool no_memory;
 };
 
-static double counted(const struct search *s, const struct pdl_projection *x)
+double oracle_goal(enum pdl_goal goal, const struct pdl_projection *x,
+                   const struct pdl_system *sys)
 {
     struct pdl_bill bill;
 
-    pdl_project_bill(x, s->sys, &bill);
-    return s->opt->goal == PDL_GOAL_MEMORY   ? (double)x->peak_bytes
-           : s->opt->goal == PDL_GOAL_ENERGY ? bill.energy_j
-           : s->opt->goal == PDL_GOAL_COST   ? bill.cost
-                                             : x->step_s;
+    pdl_project_bill(x, sys, &bill);
+    return goal == PDL_GOAL_MEMORY   ? (double)x->peak_bytes
+           : goal == PDL_GOAL_ENERGY ? bill.energy_j
+           : goal == PDL_GOAL_COST   ? bill.cost
+                                     : x->step_s;
+}
+
+enum pdl_split oracle_split(const struct pdl_oracle_options *oracle)
+{
+    return oracle->framework ? oracle->framework->split : PDL_SPLIT_WORK;
 }
 
 enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
@@ -75,11 +83,10 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
                                    const struct pdl_search_options *opt,
                                    struct pdl_found *f, struct pdl_err *err)
 {
-    struct pdl_plan_options po = {
-        .batch = opt->batch,
-        .dtype = opt->dtype,
-        .split = oracle->framework ? oracle->framework->split : PDL_SPLIT_WORK,
-        .allow_empty = opt->allow_empty};
+    struct pdl_plan_options po = {.batch = opt->batch,
+                                  .dtype = opt->dtype,
+                                  .split = oracle_split(oracle),
+                                  .allow_empty = opt->allow_empty};
     struct pdl_strategy *strategy = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_plan *plan;
     enum pdl_status st;
@@ -106,7 +113,7 @@ static bool finish(struct search *s, struct pdl_found *f, enum pdl_status st,
     pthread_mutex_lock(&s->lock);
     s->done++;
     if (st == PDL_OK)
-        f->goal = counted(s, &f->x);
+        f->goal = oracle_goal(s->opt->goal, &f->x, s->sys);
     else
         f->excluded = pdl_arena_strdup(s->arena, err->msg);
     s->no_memory = s->no_memory || st == PDL_ENOMEM;
@@ -156,37 +163,93 @@ static void make_space(struct oracle_space *s)
         oracle_space_pairs(s);
 }
 
+/* Lowers and prices every strategy of a list. */
+static enum pdl_status price_list(struct search *s, const char *const *list,
+                                  struct pdl_search_result *out,
+                                  struct pdl_err *err)
+{
+    s->list = PDL_NEW(s->arena, struct pdl_found, s->n + 1);
+    if (!s->list)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < s->n; i++)
+        s->list[i].strategy = list[i];
+    out->list = s->list;
+    out->n = s->n;
+    out->stopped = !pdl_parallel(s->n, s->opt->threads, body, s);
+    if (s->no_memory)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
+    return PDL_OK;
+}
+
+static enum pdl_status small_space(struct search *s,
+                                   struct pdl_search_result *out,
+                                   struct pdl_err *err)
+{
+    struct oracle_space space = {
+        .model = s->model, .sys = s->sys, .opt = s->opt, .arena = s->arena};
+    enum pdl_status st;
+
+    make_space(&space);
+    s->n = out->points = space.n;
+    st = space.failed ? pdl_fail(err, PDL_ENOMEM, "out of memory")
+                      : price_list(s, space.list, out, err);
+    for (int64_t i = 0; st == PDL_OK && i < s->n; i++) {
+        out->evaluated += s->list[i].priced;
+        out->pruned += s->list[i].excluded != NULL;
+        out->feasible += s->list[i].priced && s->list[i].x.feasible;
+    }
+    out->refused = out->pruned;
+    return st;
+}
+
+/* The best of a large space once more, as whole plans. */
+static enum pdl_status large_space(struct search *s,
+                                   const struct oracle_family *f,
+                                   struct pdl_search_result *out,
+                                   struct pdl_err *err)
+{
+    struct pdl_search_options quiet = *s->opt;
+    const char **list;
+    bool stopped;
+    enum pdl_status st = oracle_search_points(s->arena, f, s->opt, out, err);
+
+    if (st != PDL_OK)
+        return st;
+    stopped = out->stopped;
+    s->n = out->n;
+    list = PDL_NEW(s->arena, const char *, s->n + 1);
+    if (!list)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < s->n; i++)
+        list[i] = out->list[i].strategy;
+    quiet.progress = NULL;
+    s->opt = &quiet;
+    st = price_list(s, list, out, err);
+    out->stopped = stopped;
+    return st;
+}
+
 enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                            const struct pdl_system *sys,
                            const struct pdl_oracle_options *oracle,
                            const struct pdl_search_options *opt,
                            struct pdl_search_result *out, struct pdl_err *err)
 {
-    struct oracle_space space = {
-        .model = model, .sys = sys, .opt = opt, .arena = a};
     struct search s = {.model = model,
                        .sys = sys,
                        .oracle = oracle,
                        .opt = opt,
                        .arena = a,
                        .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct pdl_plan_options po = {.batch = opt->batch,
+                                  .dtype = opt->dtype,
+                                  .split = oracle_split(oracle),
+                                  .allow_empty = opt->allow_empty};
+    struct oracle_family f;
 
-    make_space(&space);
-    s.n = space.n;
-    s.list = space.failed ? NULL : PDL_NEW(a, struct pdl_found, s.n + 1);
-    if (!s.list)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int64_t i = 0; i < s.n; i++)
-        s.list[i].strategy = space.list[i];
-    *out = (struct pdl_search_result){.list = s.list, .n = s.n};
-    out->stopped = !pdl_parallel(s.n, opt->threads, body, &s);
-    if (s.no_memory)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    qsort(s.list, (size_t)s.n, sizeof s.list[0], by_goal);
-    for (int64_t i = 0; i < s.n; i++) {
-        out->evaluated += s.list[i].priced;
-        out->pruned += s.list[i].excluded != NULL;
-        out->feasible += s.list[i].priced && s.list[i].x.feasible;
-    }
-    return PDL_OK;
+    *out = (struct pdl_search_result){.list = NULL};
+    return oracle_family_make(model, sys, oracle, &po, &f)
+               ? large_space(&s, &f, out, err)
+               : small_space(&s, out, err);
 }

@@ -30,4 +30,18 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
                                    const struct pdl_search_options *opt,
                                    struct pdl_found *f, struct pdl_err *err);
 
+/* What is counted. */
+double oracle_goal(enum pdl_goal goal, const struct pdl_projection *x,
+                   const struct pdl_system *sys);
+enum pdl_split oracle_split(const struct pdl_oracle_options *oracle);
+
+/* space_points.c: every configuration of a transformer of equal blocks. Not
+ * found: the model is none. */
+struct oracle_family;
+enum pdl_status oracle_search_points(pdl_arena *a,
+                                     const struct oracle_family *f,
+                                     const struct pdl_search_options *opt,
+                                     struct pdl_search_result *out,
+                                     struct pdl_err *err);
+
 #endif

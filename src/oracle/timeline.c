@@ -50,19 +50,26 @@ static double done(const struct build *b, int pass, int stage, int64_t micro)
               micro];
 }
 
-/* The exchange of gradients goes with the last micro-batch's backward. */
-static void add_stage(struct build *b, int stage)
+/* The exchange of gradients goes with the last micro-batch's backward, which
+ * is slower for it than the others. */
+static void add_stage(struct build *b, const struct oracle_record *alone,
+                      int stage)
 {
     const struct pdl_plan_stage *s = &b->p->stages[stage];
-    double forward = end_of(b, s->first_forward, s->nforward, 0);
-    double backward = end_of(b, s->first_backward, s->nbackward, forward);
-    double last = 0;
+    struct oracle_record beside = b->r;
+    double forward, backward, last = 0;
 
+    b->r.start = alone->start;
+    b->r.seconds = alone->seconds;
+    forward = end_of(b, s->first_forward, s->nforward, 0);
+    backward = end_of(b, s->first_backward, s->nbackward, forward);
     for (int64_t m = 0; m < b->p->micro_batches; m++) {
         double back = done(b, 1, stage, m) - backward;
 
         add_items(b, stage, s->first_forward, s->nforward, m,
                   done(b, 0, stage, m) - forward);
+        if (m == b->p->micro_batches - 1)
+            b->r = beside;
         add_items(b, stage, s->first_backward, s->nbackward, m, back);
         last = back > last ? back : last;
     }
@@ -75,6 +82,8 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
                              struct pdl_timeline *out, struct pdl_err *err)
 {
     struct build b = {.p = plan};
+    struct pdl_oracle_options bare = *opt;
+    struct oracle_record alone = {.start = NULL};
     struct pdl_projection x;
     enum pdl_status st;
     int64_t most, tasks;
@@ -87,13 +96,20 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
     b.r.seconds = PDL_NEW(a, double, plan->nops + 1);
     b.r.done = PDL_NEW(a, double, tasks);
     b.events = PDL_NEW(a, struct pdl_event, most + 1);
-    if (!b.r.start || !b.r.seconds || !b.r.done || !b.events)
+    alone.start = PDL_NEW(a, double, plan->nops + 1);
+    alone.seconds = PDL_NEW(a, double, plan->nops + 1);
+    alone.done = PDL_NEW(a, double, tasks);
+    if (!b.r.start || !b.r.seconds || !b.r.done || !b.events || !alone.start ||
+        !alone.seconds || !alone.done)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    bare.without |= UINT32_C(1) << ORACLE_INTERFERENCE;
     st = oracle_project(plan, sys, opt, &b.r, &x, err);
+    if (st == PDL_OK)
+        st = oracle_project(plan, sys, &bare, &alone, &x, err);
     if (st != PDL_OK)
         return st;
     for (int s = 0; s < plan->nstages; s++)
-        add_stage(&b, s);
+        add_stage(&b, &alone, s);
     *out = (struct pdl_timeline){b.n, b.events};
     return PDL_OK;
 }

@@ -131,20 +131,19 @@ static int64_t uneven_place(const struct classes *c, const struct cut *cut,
     return cut->size % (cut->unit * parts) == 0 ? 0 : i + 1;
 }
 
-static bool alike(const struct classes *c, int64_t a, int64_t b, bool exact)
+/* Of each of n ranks: its part of every cut, and then its places. */
+static int64_t *keys_of(struct classes *c, const int64_t *ranks, int n)
 {
-    for (int i = 0; i < c->ncuts; i++) {
-        int64_t x[2], y[2];
+    int64_t *key = PDL_NEW(c->arena, int64_t, 3 * c->ncuts * n + 1);
 
-        part(c, &c->cuts[i], a, x);
-        part(c, &c->cuts[i], b, y);
-        if (x[0] != y[0] || x[1] != y[1])
-            return false;
-        if (exact &&
-            uneven_place(c, &c->cuts[i], a) != uneven_place(c, &c->cuts[i], b))
-            return false;
-    }
-    return true;
+    for (int r = 0; key && r < n; r++)
+        for (int i = 0; i < c->ncuts; i++) {
+            int64_t *x = key + 3 * c->ncuts * r;
+
+            part(c, &c->cuts[i], ranks[r], x + 2 * i);
+            x[2 * c->ncuts + i] = uneven_place(c, &c->cuts[i], ranks[r]);
+        }
+    return key;
 }
 
 enum pdl_status pdl_plan_alike(pdl_arena *a, const struct pdl_plan *p,
@@ -152,17 +151,25 @@ enum pdl_status pdl_plan_alike(pdl_arena *a, const struct pdl_plan *p,
                                int *twin)
 {
     struct classes c = {.p = p, .arena = a};
+    int64_t *key;
+    size_t shape, place;
 
-    if (!collect(&c))
+    if (!collect(&c) || !(key = keys_of(&c, ranks, n)))
         return PDL_ENOMEM;
+    shape = 2 * (size_t)c.ncuts;
+    place = (size_t)c.ncuts;
     for (int i = 0; i < n; i++) {
+        const int64_t *x = key + 3 * c.ncuts * i;
+
         like[i] = twin[i] = i;
         for (int k = 0; k < i && twin[i] == i; k++) {
+            const int64_t *y = key + 3 * c.ncuts * k;
+
             if (like[i] == i && like[k] == k &&
-                alike(&c, ranks[i], ranks[k], false))
+                memcmp(x, y, shape * sizeof *x) == 0)
                 like[i] = k;
             if (like[i] == like[k] && twin[k] == k &&
-                alike(&c, ranks[i], ranks[k], true))
+                memcmp(x + shape, y + shape, place * sizeof *x) == 0)
                 twin[i] = k;
         }
     }

@@ -90,3 +90,72 @@ void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
             box->hi[d] = t->dim[d];
         }
 }
+
+/* ---- what ranks have in common ------------------------------------------------- */
+
+/* Of one dimension, for each part that a peer may have: items that are wanted,
+ * and those of them that the rank has itself; -1: not counted yet. Boxes are
+ * products, so a few parts a dimension stand for all peers. */
+enum { FEW_PARTS = 32 };
+struct overlap {
+    int64_t wanted[FEW_PARTS + 1], own[FEW_PARTS + 1]; /* the last: others */
+};
+
+static int64_t common(int64_t lo, int64_t hi, int64_t lo2, int64_t hi2)
+{
+    int64_t a = lo > lo2 ? lo : lo2, b = hi < hi2 ? hi : hi2;
+
+    return b > a ? b - a : 0;
+}
+
+static void count_part(const struct pdl_plan_tensor *t, int d, int64_t parts,
+                       int64_t i, const struct pdl_box *want,
+                       const struct pdl_box *mine, int64_t *wanted,
+                       int64_t *own)
+{
+    struct pdl_box b;
+    int64_t lo, hi;
+
+    if (parts > 1 || t->frame[d].kind != PDL_FRAME_NONE) {
+        part_box(t, d, parts, i, &b);
+    } else {
+        b.lo[d] = 0;
+        b.hi[d] = t->dim[d];
+    }
+    *wanted = common(b.lo[d], b.hi[d], want->lo[d], want->hi[d]);
+    lo = b.lo[d] > want->lo[d] ? b.lo[d] : want->lo[d];
+    hi = b.hi[d] < want->hi[d] ? b.hi[d] : want->hi[d];
+    *own = common(lo, hi, mine->lo[d], mine->hi[d]);
+}
+
+void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
+                        const int64_t *peers, int64_t n, int64_t rank,
+                        int64_t *bytes)
+{
+    const struct pdl_plan_tensor *t = &p->tensors[from];
+    struct overlap table[PDL_BOX_DIMS];
+    struct pdl_box want, mine;
+    int64_t item = pdl_dtype_bits(p->tensors[to].dtype);
+
+    pdl_plan_box(p, from, rank, &mine);
+    pdl_plan_box(p, to, rank, &want);
+    for (int d = 0; d < t->ndims; d++)
+        memset(table[d].wanted, -1, sizeof table[d].wanted);
+    for (int64_t i = 0; i < n; i++) {
+        struct cuts c = {.parts = {0}};
+        bool cut = find_cuts(p->mesh, t, peers[i], &c);
+        int64_t all = 1, own = 1;
+
+        for (int d = 0; d < t->ndims && all > 0; d++) {
+            int64_t parts = cut ? c.parts[d] : 1, at = cut ? c.index[d] : 0;
+            int slot = at < FEW_PARTS ? (int)at : FEW_PARTS;
+
+            if (slot == FEW_PARTS || table[d].wanted[slot] < 0)
+                count_part(t, d, parts, at, &want, &mine,
+                           &table[d].wanted[slot], &table[d].own[slot]);
+            all *= table[d].wanted[slot];
+            own *= table[d].own[slot];
+        }
+        bytes[i] = all > 0 ? (all - own) * item / 8 : 0;
+    }
+}

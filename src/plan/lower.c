@@ -13,14 +13,17 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    const char *what = s->swap_auto              ? "swap"
-                       : s->offload_optimizer    ? "offload"
-                       : s->offload_activations  ? "offload"
-                       : s->compress_density > 0 ? "compress"
+    const char *what = s->swap_auto             ? "swap"
+                       : s->offload_optimizer   ? "offload"
+                       : s->offload_activations ? "offload"
                        : s->schedule > PDL_SCHEDULE_INTERLEAVED
                            ? "this schedule"
                            : NULL;
 
+    if (s->compress_density > 0 && s->zero)
+        return pdl_fail(err, PDL_EINVAL,
+                        "strategy: compress sums whole gradients, zero "
+                        "scatters them: choose one");
     if (!what)
         return plan_zero_check(s, err);
     return pdl_fail(err, PDL_EINVAL,

@@ -3,11 +3,15 @@
  * Cutting a network into pipeline stages: consecutive nodes, the largest
  * stage as small as possible. Work is FLOPs plus the elements made, so that
  * layers without FLOPs are not free. The classic problem of linear
- * partitioning, solved exactly by bisection on the bound.
+ * partitioning, solved exactly by bisection on the bound. A transformer is cut
+ * between its blocks, where every framework cuts it: what lies before the
+ * first counts as part of it, and so does what lies after the last.
  *
- * Frameworks count repeated blocks instead: what lies before the first goes to
- * the first stage, what lies after the last to the last stage. */
+ * Some frameworks count blocks instead of work: what lies before the first
+ * goes to the first stage, what lies after the last to the last stage. */
 #include "plan_priv.h"
+
+#include <string.h>
 
 static int64_t work_of(const struct pdl_model *m, int node)
 {
@@ -86,11 +90,54 @@ static bool split_blocks(const struct pdl_model *m, int64_t stages, bool greedy,
     return at + 1 == stages;
 }
 
+/* What is not cut: blocks of a transformer that has enough of them, else
+ * single nodes. Returns how many there are. */
+static int find_units(const struct pdl_model *m, int64_t stages, int *unit)
+{
+    bool blocks = strcmp(m->kind, "transformer") == 0 && m->nnodes > 1 &&
+                  count_blocks(m, m->nnodes - 1) >= stages;
+    int64_t at = -1;
+
+    for (int i = 0; i < m->nnodes; i++) {
+        at += in_block(m, i) &&
+              (i == 0 ||
+               !plan_same_block(m->nodes[i - 1].name, m->nodes[i].name));
+        unit[i] = blocks ? (int)(at < 0 ? 0 : at) : i;
+    }
+    return unit[m->nnodes - 1] + 1;
+}
+
+static void split_work(const struct pdl_model *m, int64_t stages, int64_t *work,
+                       int *unit, int *stage)
+{
+    int n = find_units(m, stages, unit);
+    int64_t lo = 0, hi = 0;
+
+    for (int i = 0; i < m->nnodes; i++)
+        work[unit[i]] += work_of(m, i);
+    for (int i = 0; i < n; i++) {
+        lo = work[i] > lo ? work[i] : lo;
+        hi += work[i];
+    }
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (pack(work, n, mid, stages, NULL) <= stages)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    pack(work, n, lo, stages, stage);
+    for (int i = m->nnodes - 1; i >= 0; i--)
+        stage[i] = stage[unit[i]];
+}
+
 enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
                             int64_t stages, enum pdl_split split, int *stage,
                             struct pdl_err *err)
 {
-    int64_t *work = PDL_NEW(a, int64_t, m->nnodes + 1), lo = 0, hi = 0;
+    int64_t *work = PDL_NEW(a, int64_t, m->nnodes + 1);
+    int *unit = PDL_NEW(a, int, m->nnodes + 1);
 
     if (stages > m->nnodes)
         return pdl_fail(err, PDL_EINVAL, "pipe=%lld: %s has only %d layers",
@@ -98,21 +145,30 @@ enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
     if (split != PDL_SPLIT_WORK &&
         split_blocks(m, stages, split == PDL_SPLIT_GREEDY, stage))
         return PDL_OK;
-    if (!work)
+    if (!work || !unit)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; i < m->nnodes; i++) {
-        work[i] = work_of(m, i);
-        lo = work[i] > lo ? work[i] : lo;
-        hi += work[i];
-    }
-    while (lo < hi) {
-        int64_t mid = lo + (hi - lo) / 2;
-
-        if (pack(work, m->nnodes, mid, stages, NULL) <= stages)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    pack(work, m->nnodes, lo, stages, stage);
+    split_work(m, stages, work, unit, stage);
     return PDL_OK;
+}
+
+enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
+                                int64_t stages, enum pdl_split split,
+                                int64_t *blocks, struct pdl_err *err)
+{
+    const struct pdl_model *m;
+    enum pdl_status st = plan_expand(a, model, &m, err);
+    int *stage = st == PDL_OK ? PDL_NEW(a, int, m->nnodes + 1) : NULL;
+
+    if (st != PDL_OK)
+        return st;
+    if (!stage)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = plan_stages(a, m, stages, split, stage, err);
+    for (int64_t s = 0; s < stages; s++)
+        blocks[s] = 0;
+    for (int i = 0; st == PDL_OK && i < m->nnodes; i++)
+        blocks[stage[i]] +=
+            in_block(m, i) && (i == 0 || !plan_same_block(m->nodes[i - 1].name,
+                                                          m->nodes[i].name));
+    return st;
 }

@@ -125,26 +125,6 @@ void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
         out->write_bytes += bytes(p, o->out[k], rank);
 }
 
-void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
-                        const int64_t *peers, int64_t n, int64_t rank,
-                        int64_t *bytes)
-{
-    struct pdl_box have, want, mine, common, own;
-
-    pdl_plan_box(p, from, rank, &mine);
-    pdl_plan_box(p, to, rank, &want);
-    for (int64_t i = 0; i < n; i++) {
-        bytes[i] = 0;
-        pdl_plan_box(p, from, peers[i], &have);
-        if (!pdl_box_intersect(&have, &want, &common))
-            continue;
-        bytes[i] = pdl_box_volume(&common);
-        if (pdl_box_intersect(&common, &mine, &own))
-            bytes[i] -= pdl_box_volume(&own);
-        bytes[i] = bytes[i] * pdl_dtype_bits(p->tensors[to].dtype) / 8;
-    }
-}
-
 int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,
                           int64_t peer, int64_t rank)
 {

@@ -108,6 +108,8 @@ static enum pdl_status all_parts(const struct calibration *c,
     open_list(c, "operators");
     if (st == PDL_OK)
         st = run_calibrate_compute(c, err);
+    if (st == PDL_OK)
+        st = run_calibrate_train(c, err);
     close_list(c);
     open_list(c, "messages");
     if (st == PDL_OK && c->ranks > 1)

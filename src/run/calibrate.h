@@ -32,6 +32,8 @@ enum pdl_status run_calibrate_peak(const struct calibration *c,
                                    struct pdl_err *err);
 enum pdl_status run_calibrate_compute(const struct calibration *c,
                                       struct pdl_err *err);
+enum pdl_status run_calibrate_train(const struct calibration *c,
+                                    struct pdl_err *err);
 enum pdl_status run_calibrate_messages(const struct calibration *c,
                                        struct pdl_err *err);
 

@@ -7,12 +7,13 @@
 struct train_options {
     const char *data, *strategy, *plan, *optimizer, *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
-        *save;
+        *save, *outputs;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
     double lr, lr_last, lr_gamma, clip, label_smoothing;
     bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
-    bool progress;
+    bool progress, comm_threads;
+    const char *loss_scale;
 };
 
 #define AT(field) offsetof(struct train_options, field)
@@ -47,6 +48,8 @@ static const struct pdl_opt train_opts[] = {
      "sgd, adam, adamw, lars, lamb (default sgd:momentum=0.9)"},
     {"clip", 0, PDL_OPT_NUM, AT(clip), "X", NULL,
      "largest norm of the gradient"},
+    {"loss-scale", 0, PDL_OPT_TEXT, AT(loss_scale), "X|dynamic", NULL,
+     "of gradients on their way back; dynamic: as large as goes"},
     {"label-smoothing", 0, PDL_OPT_NUM, AT(label_smoothing), "X", NULL,
      "share of a label that goes to all classes"},
     {"mse", 0, PDL_OPT_FLAG, AT(mean_squares), NULL, NULL,
@@ -57,6 +60,8 @@ static const struct pdl_opt train_opts[] = {
      "ref (plain C) or cpu (oneDNN; default where it is built)"},
     {"threads", 0, PDL_OPT_INT, AT(threads), "N", NULL,
      "of each rank (default: processors / ranks)"},
+    {"comm-threads", 0, PDL_OPT_FLAG, AT(comm_threads), NULL, NULL,
+     "a thread of its own moves gradients during backward"},
     {"virtual", 0, PDL_OPT_FLAG, AT(virtual_ranks), NULL, NULL,
      "all ranks in one process, as threads"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "S", NULL,
@@ -83,14 +88,16 @@ static const struct pdl_opt train_opts[] = {
      "first weights"},
     {"save", 0, PDL_OPT_TEXT, AT(save), "FILE.safetensors", NULL,
      "write the trained weights"},
-    {"log", 0, PDL_OPT_TEXT, AT(log), "FILE.csv|FILE.jsonl", NULL,
+    {"outputs", 0, PDL_OPT_TEXT, AT(outputs), "FILE.safetensors", NULL,
+     "write what the model said to the last step's batch"},
+    {"log", 0, PDL_OPT_TEXT, AT(log), "FILE.csv|.jsonl|.tfevents", NULL,
      "also write loss and rates of every step to a file"},
     {"log-every", 0, PDL_OPT_INT, AT(log_every), "N", NULL,
      "steps between lines of --json (default 1)"},
     {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,
      "write what the last step did as a Chrome trace"},
     {"timings", 0, PDL_OPT_TEXT, AT(timings), "FILE.json", NULL,
-     "write the mean time of every operation of the plan"},
+     "write the time of every operation in the fastest step"},
     {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,

@@ -41,15 +41,14 @@ static bool is_local(enum pdl_plan_op_kind k)
            k == PDL_PLAN_OP_UPDATE || k == PDL_PLAN_OP_SLICE;
 }
 
-static void label(struct pdl_json *j, int rank)
+static void label(struct pdl_json *j, int rank, int lane, const char *name)
 {
-    char name[32];
-
-    snprintf(name, sizeof name, "rank %d", rank);
     pdl_json_row(j);
-    pdl_json_kstr(j, "name", "process_name");
+    pdl_json_kstr(j, "name", lane < 0 ? "process_name" : "thread_name");
     pdl_json_kstr(j, "ph", "M");
     pdl_json_kint(j, "pid", rank);
+    if (lane >= 0)
+        pdl_json_kint(j, "tid", lane);
     pdl_json_key(j, "args");
     pdl_json_row(j);
     pdl_json_kstr(j, "name", name);
@@ -60,10 +59,15 @@ static void label(struct pdl_json *j, int rank)
 void train_trace_rank(struct train_trace *t, int rank,
                       const struct pdl_train_event *events, int64_t n)
 {
+    static const char *const lanes[] = {"computation", "waiting for exchanges",
+                                        "exchanges behind it"};
     struct pdl_json *j = &t->json;
     char name[256];
 
-    label(j, rank);
+    snprintf(name, sizeof name, "rank %d", rank);
+    label(j, rank, -1, name);
+    for (int lane = 0; lane < 3; lane++)
+        label(j, rank, lane, lanes[lane]);
     for (int64_t i = 0; i < n; i++) {
         const struct pdl_train_event *e = &events[i];
         enum pdl_plan_op_kind k = t->plan->ops[e->op].kind;
@@ -75,7 +79,10 @@ void train_trace_rank(struct train_trace *t, int rank,
         pdl_json_knum(j, "ts", 1e6 * e->start_s);
         pdl_json_knum(j, "dur", 1e6 * e->seconds);
         pdl_json_kint(j, "pid", rank);
-        pdl_json_kint(j, "tid", is_local(k) ? 0 : 1);
+        pdl_json_kint(j, "tid",
+                      e->micro == PDL_TRAIN_BEHIND ? 2
+                      : is_local(k)                ? 0
+                                                   : 1);
         pdl_json_key(j, "args");
         pdl_json_row(j);
         pdl_json_kint(j, "op", e->op);
@@ -101,6 +108,23 @@ enum pdl_status train_trace_end(struct train_trace *t, const char *path,
     return st;
 }
 
+/* What it is, for sums by kind of operator. */
+static void kind_fields(struct pdl_json *j, const struct pdl_plan *p,
+                        const struct pdl_plan_op *o)
+{
+    static const char *const passes[] = {[PDL_FORWARD] = "forward",
+                                         [PDL_BACKWARD_DATA] = "data",
+                                         [PDL_BACKWARD_WEIGHTS] = "weights"};
+
+    pdl_json_kstr(j, "kind", pdl_plan_op_name(o->kind));
+    if (o->kind != PDL_PLAN_OP_COMPUTE)
+        return;
+    pdl_json_kstr(j, "operator",
+                  o->node >= 0 ? p->model->nodes[o->node].op->name : "loss");
+    if (o->node >= 0 && (size_t)o->pass < sizeof passes / sizeof passes[0])
+        pdl_json_kstr(j, "pass", passes[o->pass]);
+}
+
 enum pdl_status train_timings_write(const struct train_trace *t,
                                     const struct pdl_train_summary *s,
                                     const char *path, struct pdl_err *err)
@@ -116,6 +140,7 @@ enum pdl_status train_timings_write(const struct train_trace *t,
     pdl_json_kint(&j, "ranks", t->plan->mesh->pes);
     pdl_json_kint(&j, "batch", t->plan->batch);
     pdl_json_knum(&j, "step_s", s->step_s);
+    pdl_json_knum(&j, "fastest_s", s->fastest_s);
     pdl_json_kint(&j, "bytes",
                   s->memory.arena + s->memory.scratch + s->memory.buffers +
                       s->memory.optimizer);
@@ -127,6 +152,7 @@ enum pdl_status train_timings_write(const struct train_trace *t,
         pdl_json_row(&j);
         pdl_json_kint(&j, "id", i);
         pdl_json_kstr(&j, "name", op_text(t->plan, i, name, sizeof name));
+        kind_fields(&j, t->plan, &t->plan->ops[i]);
         pdl_json_knum(&j, "seconds", t->seconds[i]);
         pdl_json_end(&j);
     }

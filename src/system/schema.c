@@ -136,6 +136,7 @@ static const struct system_field pe[] = {
     NUM("clock", HERTZ, clock_hz, 0, 1e11),
     NUM("sustained_clock", HERTZ, sustained_hz, 0, 1e11),
     INSIDE("kernels", kernels, &kernels_table),
+    NUM("interference", NONE, interference, 0, 0.9),
     DELAY("launch", launch_s),
     DELAY("host_call", host_call_s),
     POWER("idle_power", idle_w),

@@ -7,6 +7,15 @@
 
 #include <string.h>
 
+bool train_same_box(const struct pdl_box *a, const struct pdl_box *b)
+{
+    bool same = a->ndims == b->ndims;
+
+    for (int d = 0; same && d < a->ndims; d++)
+        same = a->lo[d] == b->lo[d] && a->hi[d] == b->hi[d];
+    return same;
+}
+
 /* Logical dimensions from the outermost to the innermost in memory. */
 static void storage_order(const struct train_array *a, int *order)
 {

@@ -18,15 +18,18 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     const struct loss_kernel *k = (const struct loss_kernel *)base;
     const float *y = in[0];
     const int32_t *label = in[1];
-    float *dy = out[0];
+    float *dy = out[0], share = k->share;
 
+    if (k->call.loss &&
+        k->call.loss->scale > 0) /* may change from step to step */
+        share *= (float)k->call.loss->scale;
     (void)scratch;
     (void)when;
     (void)err;
     for (int64_t i = 0; i < k->items; i++) {
         float right, v = train_simd_cross_entropy(
                          y + i * k->classes, k->classes, label[i], k->smooth,
-                         k->share, dy + i * k->classes, &right);
+                         share, dy + i * k->classes, &right);
 
         if (k->call.nout > 1 && k->call.out[1].dtype == PDL_F64)
             ((double *)out[1])[i] = (double)v;
@@ -60,7 +63,6 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
 {
     const struct train_array *y = &c->in[0];
     int d = y->box.ndims >= 4 ? 1 : y->box.ndims - 1;
-    double scale = c->loss && c->loss->scale > 0 ? c->loss->scale : 1;
     struct train_call kept;
     struct loss_kernel *k;
 
@@ -76,7 +78,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
         return PDL_OK; /* the reference says so */
     k->smooth = c->loss ? (float)c->loss->smoothing : 0;
     k->share =
-        (float)(scale / (double)(c->population > 0 ? c->population : k->items));
+        (float)(1 / (double)(c->population > 0 ? c->population : k->items));
     k->base.implementation = "own";
     k->base.run = run;
     *out = &k->base;

@@ -40,21 +40,22 @@ static enum pdl_status check_input(const struct pdl_dataset *d,
 
 static enum pdl_status check_label(const struct pdl_dataset *d,
                                    const struct pdl_plan *p,
-                                   const struct pdl_plan_op *loss,
+                                   const struct pdl_plan_op *loss, bool numbers,
                                    struct pdl_err *err)
 {
     const struct pdl_plan_tensor *y = &p->tensors[loss->in[0]];
     int c = y->ndims >= 4 ? 1 : y->ndims - 1, k = 0;
-    bool same = d->target.rank == y->ndims - 2;
+    bool same = d->target.rank == y->ndims - (numbers ? 1 : 2) &&
+                (!numbers || !d->target.integer);
 
     for (int i = 1; same && i < y->ndims; i++)
-        if (i != c)
+        if (i != c || numbers)
             same = d->target.dim[k++] == y->dim[i];
     if (!same)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: its targets do not fit the output %s", d->name,
                         y->name);
-    if (d->classes > y->dim[c])
+    if (!numbers && d->classes > y->dim[c])
         return pdl_fail(err, PDL_EINVAL,
                         "%s: has %lld classes, but %s tells only %lld apart",
                         d->name, (long long)d->classes, p->model->name,
@@ -63,7 +64,7 @@ static enum pdl_status check_label(const struct pdl_dataset *d,
 }
 
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
-                                    const struct pdl_plan *p,
+                                    const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
@@ -79,14 +80,13 @@ enum pdl_status train_samples_check(const struct pdl_dataset *d,
                       p->model->name, inputs);
     for (int i = 0; i < p->nops && st == PDL_OK; i++)
         if (train_ends_loss(&p->ops[i]))
-            st = check_label(d, p, &p->ops[i], err);
+            st = check_label(d, p, &p->ops[i], numbers, err);
     return st;
 }
 
 /* ---- reading -------------------------------------------------------------------- */
 
-/* The box of one sample: without N, of labels also without the classes. */
-static struct pdl_box sample_box(const struct pdl_train_part *part, bool label)
+struct pdl_box train_sample_box(const struct pdl_box *part, bool label)
 {
     int c = part->ndims >= 4 ? 1 : part->ndims - 1;
     struct pdl_box b = {.ndims = 0};
@@ -94,8 +94,8 @@ static struct pdl_box sample_box(const struct pdl_train_part *part, bool label)
     for (int d = 1; d < part->ndims; d++) {
         if (label && d == c)
             continue;
-        b.lo[b.ndims] = part->box.lo[d];
-        b.hi[b.ndims++] = part->box.hi[d];
+        b.lo[b.ndims] = part->lo[d];
+        b.hi[b.ndims++] = part->hi[d];
     }
     return b;
 }
@@ -116,6 +116,10 @@ static void convert(const struct pdl_train_part *part, const void *from,
 {
     int64_t n = pdl_box_volume(&part->box);
 
+    if (part->dtype == (integer ? PDL_I32 : PDL_F32)) {
+        memcpy(part->data, from, (size_t)n * 4);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         double v = integer ? (double)((const int32_t *)from)[i]
                            : (double)((const float *)from)[i];
@@ -140,16 +144,22 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
     bool label = model_tensor < 0;
     bool integer = label ? d->target.integer : d->input.integer;
     bool direct = integer ? part->dtype == PDL_I32 : part->dtype == PDL_F32;
-    struct pdl_read r = {.split = s->split,
-                         .samples = s->ids,
-                         .nsamples = part->box.hi[0] - part->box.lo[0],
-                         .box = sample_box(part, label),
-                         .channels_last = part->channels_last && !label,
-                         .augment = label ? NULL : s->augment};
+    struct pdl_read r = {
+        .split = s->split,
+        .samples = s->ids,
+        .nsamples = part->box.hi[0] - part->box.lo[0],
+        .box = train_sample_box(&part->box, label && !s->numbers),
+        .channels_last = part->channels_last && !label,
+        .augment = label ? NULL : s->augment};
     void *to = direct ? part->data : s->wide;
+    const void *ahead = train_ahead_find(s, first, part, label);
     double from = pdl_clock_s();
     enum pdl_status st;
 
+    if (ahead) { /* numbers of four bytes, as the reader gives them */
+        convert(part, ahead, integer);
+        return PDL_OK;
+    }
     if (!direct && 4 * pdl_box_volume(&part->box) > s->wide_bytes)
         return pdl_fail(err, PDL_EWRONG, "no room to convert samples");
     find_ids(s, first, &part->box);

@@ -32,8 +32,9 @@ struct loop {
     double since_save_s, save_interval_s;
     double epoch_loss, last_loss, accuracy;
     int64_t epoch_steps;
-    double busy_s, start_s, cpu_s;
+    double busy_s, fastest_s, start_s, cpu_s;
     struct train_clock clock;
+    struct train_outputs outputs;
 };
 
 static bool is_first(const struct loop *l)
@@ -63,9 +64,17 @@ static enum pdl_status open_samples(struct loop *l, struct train_samples *s,
             pdl_plan_box(p, i, pdl_comm_rank(l->comm), &b);
             most = pdl_box_volume(&b) > most ? pdl_box_volume(&b) : most;
         }
+    for (int i = 0; i < p->nops && l->job->opt.mean_squares; i++)
+        if (train_ends_loss(&p->ops[i])) {
+            struct pdl_box b;
+
+            pdl_plan_box(p, p->ops[i].in[0], pdl_comm_rank(l->comm), &b);
+            most = pdl_box_volume(&b) > most ? pdl_box_volume(&b) : most;
+        }
     *s = (struct train_samples){.io = l->job->io,
                                 .split = split,
                                 .model = p->model,
+                                .numbers = l->job->opt.mean_squares,
                                 .wide_bytes = 4 * most};
     s->ids = PDL_NEW(l->arena, int64_t, p->batch + 1);
     s->wide = PDL_NEW(l->arena, float, most + 1);
@@ -77,7 +86,8 @@ static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
 {
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
     int train = pdl_dataset_split(d, "train"), test;
-    enum pdl_status st = train_samples_check(d, l->job->plan, err);
+    enum pdl_status st =
+        train_samples_check(d, l->job->plan, l->job->opt.mean_squares, err);
 
     if (st != PDL_OK)
         return st;
@@ -104,7 +114,7 @@ static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
     return st;
 }
 
-static void locate(struct loop *l, int64_t step)
+static enum pdl_status locate(struct loop *l, int64_t step, struct pdl_err *err)
 {
     const struct pdl_shuffle *how = pdl_shuffle_find("global", NULL);
     int64_t epoch, index, end;
@@ -116,6 +126,7 @@ static void locate(struct loop *l, int64_t step)
     l->augment.epoch = epoch;
     pdl_order_begin(&l->train.order, how, l->job->opt.seed, epoch,
                     l->batching.samples);
+    return train_ahead_next(&l->train, err);
 }
 
 /* ---- evaluation -------------------------------------------------------------------- */
@@ -196,8 +207,12 @@ static enum pdl_status save(struct loop *l, struct pdl_err *err)
                                .optimizer = l->job->opt.optimizer,
                                .data = l->job->data,
                                .loss = l->last_loss};
+    struct pdl_scalar scale[] = {{"loss_scale", 1}, {"loss_scale_good", 0}};
     enum pdl_status st = pdl_trainer_settle(l->t, err);
 
+    train_tuner_scale(l->t, &scale[0].value, &scale[1].value);
+    s.nscalars = 2;
+    s.scalars = scale;
     pdl_batch_locate(&l->batching, l->done, &s.epoch, &s.batch);
     if (st == PDL_OK)
         st = pdl_saver_save(l->saver, &s, l->shards, l->nshards, err);
@@ -263,6 +278,8 @@ static enum pdl_status take_up(struct loop *l, const pdl_ckpt *c,
     st = pdl_trainer_restore(l->t, c, err);
     if (st != PDL_OK)
         return st;
+    if (s->nscalars >= 2 && l->job->opt.loss_scale > 0)
+        train_tuner_set_scale(l->t, s->scalars[0].value, s->scalars[1].value);
     l->done = l->resumed_at = s->step;
     l->last_loss = s->loss;
     snprintf(text, sizeof text, "resumed from %s", path);
@@ -327,16 +344,22 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     enum pdl_status st;
     int64_t epoch, index;
 
-    locate(l, l->done);
+    st = locate(l, l->done, err);
+    if (st != PDL_OK)
+        return st;
+    l->outputs.on = l->job->outputs != NULL;
     if (l->job->timings)
         train_clock_step(&l->clock);
     pdl_trainer_vote(l->t, asked, wants_save(l));
     st = pdl_trainer_step(l->t, l->done, lr, &feed, &r, err);
+    l->outputs.on = false;
     if (st != PDL_OK)
         return st;
     seconds = pdl_clock_s() - from;
     l->cpu_s += pdl_cpu_s() - cpu;
     l->busy_s += seconds;
+    if (!(l->fastest_s > 0) || seconds < l->fastest_s)
+        l->fastest_s = seconds;
     rate = (double)l->job->plan->batch / seconds;
     pdl_batch_locate(&l->batching, l->done, &epoch, &index);
     l->done++;
@@ -420,13 +443,22 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
         opt.timed_ctx = &l->clock;
         st = train_clock_open(&l->clock, l->arena, l->job->plan, err);
     }
+    if (st == PDL_OK && l->job->outputs) {
+        opt.watch = train_outputs_watch;
+        opt.watch_ctx = &l->outputs;
+        st = train_outputs_open(&l->outputs, l->job->plan, err);
+    }
     if (st == PDL_OK)
         st = pdl_trainer_open(l->job->plan, l->comm, &opt, &l->t, err);
     if (st == PDL_OK)
         st = load_weights(l, err);
     if (st == PDL_OK && l->job->checkpoint)
         st = open_saver(l, err);
-    return st == PDL_OK ? resume(l, err) : st;
+    if (st == PDL_OK)
+        st = resume(l, err);
+    return st == PDL_OK
+               ? train_ahead_open(&l->train, l->t, l->done, l->steps, err)
+               : st;
 }
 
 /* CPU seconds of all ranks in their steps; threads of one process have one
@@ -453,6 +485,7 @@ static enum pdl_status sum_up(struct loop *l, struct pdl_train_summary *out,
     out->final_loss = l->last_loss;
     out->accuracy = l->accuracy;
     out->step_s = l->busy_s / steps;
+    out->fastest_s = l->fastest_s;
     out->samples_per_s =
         out->step_s > 0 ? (double)l->job->plan->batch / out->step_s : 0;
     out->cpu_s_per_step = cpu / steps;
@@ -483,8 +516,12 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     if (st == PDL_OK && job->timings)
         st = train_clock_report(&l.clock, job, comm, err);
     pdl_saver_destroy(l.saver);
+    train_ahead_close(&l.train);
     if (st == PDL_OK && job->weights_out)
         st = train_write_weights(l.t, job->weights_out, err);
+    if (st == PDL_OK && job->outputs)
+        st = train_outputs_write(&l.outputs, comm, job->outputs, err);
+    train_outputs_close(&l.outputs);
     pdl_trainer_close(l.t);
     pdl_arena_destroy(l.arena);
     return st;

@@ -24,6 +24,23 @@ static bool is_spatial(const pdl_trainer *t, const struct pdl_plan_tensor *p)
            k != PDL_TENSOR_BUFFER;
 }
 
+/* Scales, shifts and running statistics of normalisations: a few numbers
+ * that bfloat16 would spoil (a running mean moves by a tenth of a rounding). */
+static bool is_of_norm(const struct pdl_model *m, int tensor)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        for (int j = 0; j < m->nodes[i].nweights; j++)
+            if (m->nodes[i].weights[j] == tensor)
+                return strstr(m->nodes[i].op->name, "_norm") != NULL;
+    return false;
+}
+
+static bool is_weight_like(enum pdl_plan_kind k)
+{
+    return k == PDL_PLAN_WEIGHT || k == PDL_PLAN_STATE ||
+           k == PDL_PLAN_WEIGHT_GRADIENT;
+}
+
 /* Class numbers and tokens are integers, sums of statistics are wide. */
 static enum pdl_dtype stored_as(const pdl_trainer *t,
                                 const struct pdl_plan_tensor *p)
@@ -38,6 +55,9 @@ static enum pdl_dtype stored_as(const pdl_trainer *t,
         return PDL_I32;
     if (p->kind == PDL_PLAN_INPUT && m >= PDL_I8 && m <= PDL_U64)
         return PDL_I32;
+    if (p->dtype == PDL_BF16 && is_weight_like(p->kind) &&
+        p->model_tensor >= 0 && is_of_norm(t->plan->model, p->model_tensor))
+        return PDL_F32;
     return p->dtype;
 }
 
@@ -51,6 +71,13 @@ static void make_arrays(pdl_trainer *t)
         pdl_plan_box(t->plan, i, t->rank, &t->arrays[i].box);
     }
     t->ntensors = t->plan->ntensors;
+    /* a class number stands for all classes; numbers to meet do not */
+    for (int i = 0; i < t->plan->nops && t->loss.kind == TRAIN_MSE; i++) {
+        const struct pdl_plan_op *o = &t->plan->ops[i];
+
+        if (train_ends_loss(o))
+            t->arrays[o->in[1]].box = t->arrays[o->in[0]].box;
+    }
 }
 
 static enum pdl_status copy_operands(pdl_trainer *t, struct pdl_err *err)
@@ -252,7 +279,7 @@ static void add_losses(pdl_trainer *t, int op)
     struct train_array a = t->arrays[t->ops[op].in[1]];
     int d = a.box.ndims >= 4 ? 1 : a.box.ndims - 1;
 
-    a.dtype = PDL_F32;
+    a.dtype = t->arrays[t->ops[op].in[0]].dtype == PDL_F64 ? PDL_F64 : PDL_F32;
     if (!pdl_box_empty(&a.box)) { /* one number an item */
         a.box.lo[d] = 0;
         a.box.hi[d] = 1;

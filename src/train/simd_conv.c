@@ -183,9 +183,11 @@ void train_simd_conv(const struct train_simd_conv *s, const float *x,
 
 enum { TAPS = 5 };
 
-/* n weights side by side in each of m kernel rows, against one row of dy. */
+/* n weights side by side in each of m kernel rows, against one row of dy, whose
+ * pixels are `apart` floats from each other. */
 INLINE void taps(const struct train_simd_conv *s, const float *x,
-                 const float *dy, int m, int n, int v, float *sum)
+                 const float *dy, int64_t apart, int m, int n, int v,
+                 float *sum)
 {
     int64_t row = s->kw * s->cf * v * LANES, line = s->pw * s->cf;
     v8 acc[2][TAPS][2];
@@ -198,7 +200,7 @@ INLINE void taps(const struct train_simd_conv *s, const float *x,
             acc[a][i][1] = v > 1 ? load(p + LANES) : all(0);
         }
     for (int64_t o = 0; o < s->ow; o++) {
-        const float *d = dy + o * v * LANES, *p = x + o * s->q * s->cf;
+        const float *d = dy + o * apart, *p = x + o * s->q * s->cf;
         v8 d0 = load(d), d1 = v > 1 ? load(d + LANES) : d0;
 
         for (int a = 0; a < m; a++)
@@ -222,25 +224,25 @@ INLINE void taps(const struct train_simd_conv *s, const float *x,
 
 /* m kernel rows (one, or two where registers suffice) from row a on. */
 INLINE void row_taps(const struct train_simd_conv *s, const float *x,
-                     const float *dy, int m, int v, float *sum)
+                     const float *dy, int64_t apart, int m, int v, float *sum)
 {
     int64_t n = s->kw * s->cf, j = 0;
 
     for (; j + TAPS <= n; j += TAPS)
-        taps(s, x + j, dy, m, TAPS, v, sum + j * v * LANES);
+        taps(s, x + j, dy, apart, m, TAPS, v, sum + j * v * LANES);
     for (; j < n; j++)
-        taps(s, x + j, dy, m, 1, v, sum + j * v * LANES);
+        taps(s, x + j, dy, apart, m, 1, v, sum + j * v * LANES);
 }
 
 INLINE void row_weights(const struct train_simd_conv *s, const float *x,
-                        const float *dy, int v, float *sum)
+                        const float *dy, int64_t apart, int v, float *sum)
 {
     int64_t row = s->kw * s->cf * v * LANES, line = s->pw * s->cf, a = 0;
 
     for (; v == 1 && a + 2 <= s->kh; a += 2)
-        row_taps(s, x + a * line, dy, 2, v, sum + a * row);
+        row_taps(s, x + a * line, dy, apart, 2, v, sum + a * row);
     for (; a < s->kh; a++)
-        row_taps(s, x + a * line, dy, 1, v, sum + a * row);
+        row_taps(s, x + a * line, dy, apart, 1, v, sum + a * row);
 }
 
 static void spread(const struct train_simd_conv *s, const float *dy,
@@ -267,12 +269,20 @@ void train_simd_conv_weights(const struct train_simd_conv *s, const float *x,
         memset(sum, 0, (size_t)n * sizeof *sum);
         for (int64_t o = 0; o < s->oh; o++) {
             const float *top = image + o * s->q * s->pw * s->cf;
+            const float *d = dy + (i * s->oh + o) * s->ow * s->cc;
+            int64_t apart = s->cc;
 
-            spread(s, dy + (i * s->oh + o) * s->ow * s->cc, lanes, line);
+            /* surplus lanes read the next pixel, and are not looked at; the
+             * very last pixels have none */
+            if (i + 1 == s->n && o + 1 == s->oh && s->cc != lanes) {
+                spread(s, d, lanes, line);
+                d = line;
+                apart = lanes;
+            }
             if (lanes == LANES)
-                row_weights(s, top, line, 1, sum);
+                row_weights(s, top, d, apart, 1, sum);
             else
-                row_weights(s, top, line, 2, sum);
+                row_weights(s, top, d, apart, 2, sum);
         }
         for (int64_t k = 0; k < n; k++)
             total[k] += (double)sum[k];

@@ -156,6 +156,62 @@ static inline void spread_window(const float *dy, float share, int64_t c,
             dx[j * step + i] += dy[i] * share;
 }
 
+/* Windows of two without a gap, few channels: how many of them can be done in
+ * whole vectors, whose surplus the next one writes over. */
+enum { VECTOR = 8 };
+
+static int64_t whole_pairs(const struct train_simd_pool *p)
+{
+    int64_t n = p->yn * p->c - VECTOR, end = (p->xn - 1) * p->c - VECTOR;
+    int64_t most, other;
+
+    if (p->k != 2 || p->q != 2 || p->e != 1 || p->base != 0 || p->c > VECTOR ||
+        n < 0 || end < 0)
+        return 0;
+    most = n / p->c + 1;          /* o * c + VECTOR <= yn * c */
+    other = end / (2 * p->c) + 1; /* (2 * o + 1) * c + VECTOR <= xn * c */
+    most = most < other ? most : other;
+    return most < p->yn - 1 ? most : p->yn - 1;
+}
+
+static int64_t pairs(const struct train_simd_pool *p, const float *line,
+                     const float *share, float *y)
+{
+    int64_t n = whole_pairs(p), c = p->c;
+
+    for (int64_t o = 0; o < n; o++) {
+        const float *a = line + 2 * o * c, *b = a + c;
+        float sum[VECTOR];
+
+        for (int i = 0; i < VECTOR; i++)
+            sum[i] = (a[i] + b[i]) * share[o];
+        for (int i = 0; i < VECTOR; i++)
+            y[o * c + i] = sum[i];
+    }
+    return n;
+}
+
+static int64_t pairs_back(const struct train_simd_pool *p, const float *dy,
+                          const float *share, float *line)
+{
+    int64_t n = whole_pairs(p), c = p->c;
+
+    for (int64_t o = 0; o < n; o++) {
+        float d[VECTOR];
+
+        for (int i = 0; i < VECTOR; i++)
+            d[i] = dy[o * c + i] * share[o];
+        for (int i = 0; i < VECTOR; i++)
+            line[2 * o * c + i] = d[i];
+        for (int i = 0; i < VECTOR; i++)
+            line[(2 * o + 1) * c + i] = d[i];
+    }
+    for (int64_t i = 2 * n * c; n > 0 && i < 2 * n * c + VECTOR; i++)
+        if (i < p->xn * c)
+            line[i] = 0; /* the surplus of the last one */
+    return n;
+}
+
 /* Rows are added up first, whole rows at a time, windows then take their
  * share of the sum: channels may be too few to fill a vector. */
 void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
@@ -168,7 +224,7 @@ void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
     for (int r = 1; r < nrows; r++)
         for (int64_t i = 0; i < n; i++)
             line[i] += x[r][i];
-    for (int64_t o = 0; o < p->yn; o++) {
+    for (int64_t o = pairs(p, line, share, y); o < p->yn; o++) {
         int64_t lo, hi, first = inside(p, o, &lo, &hi);
 
         add_window(line + first * p->c, p->c, p->e * p->c, lo, hi, share[o],
@@ -184,7 +240,7 @@ void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
 
     for (int64_t i = 0; i < n; i++)
         line[i] = 0;
-    for (int64_t o = 0; o < p->yn; o++) {
+    for (int64_t o = pairs_back(p, dy, share, line); o < p->yn; o++) {
         int64_t lo, hi, first = inside(p, o, &lo, &hi);
 
         spread_window(dy + o * p->c, share[o], p->c, p->e * p->c, lo, hi,

@@ -10,14 +10,14 @@
 
 bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank)
 {
-    int stage = p->tensors[tensor].stage;
+    int lane = p->tensors[tensor].stage % p->lanes;
     struct pdl_box mine, other;
 
     pdl_plan_box(p, tensor, rank, &mine);
-    if (pdl_box_empty(&mine) || train_stage_of(p, rank) != stage)
+    if (pdl_box_empty(&mine) || train_lane_of(p, rank) != lane)
         return false;
     for (int64_t r = 0; r < rank; r++) {
-        bool same = train_stage_of(p, r) == stage;
+        bool same = train_lane_of(p, r) == lane;
 
         pdl_plan_box(p, tensor, r, &other);
         for (int d = 0; d < mine.ndims; d++)
@@ -66,6 +66,51 @@ static void add_state(pdl_trainer *t, int tensor, const char *name,
     memcpy(s->part.dim, p->dim, sizeof s->part.dim);
 }
 
+/* A lower rank with the same part of the weight and the same place. */
+static bool is_kept_elsewhere(const pdl_trainer *t, int tensor)
+{
+    struct pdl_box b;
+
+    for (int64_t r = 0; r < t->rank; r++) {
+        pdl_plan_box(t->plan, tensor, r, &b);
+        if (train_lane_of(t->plan, r) == t->lane &&
+            train_same_box(&b, &t->arrays[tensor].box) &&
+            train_sparse_place(t, tensor, r) ==
+                train_sparse_place(t, tensor, t->rank))
+            return true;
+    }
+    return false;
+}
+
+/* What error feedback keeps: one tensor more dimension, a rank a row. */
+static bool add_kept(pdl_trainer *t, int tensor)
+{
+    int64_t place, places;
+    void *data = train_sparse_kept(t, tensor, &place, &places);
+    struct pdl_train_part *p = &t->states[t->nstates].part;
+    const char *name;
+
+    if (!data || p->ndims + 1 > PDL_BOX_DIMS)
+        return true;
+    name = pdl_arena_printf(t->arena, "feedback.%s",
+                            t->plan->tensors[tensor].name);
+    if (!name)
+        return false;
+    add_state(t, tensor, name, PDL_F32, data);
+    for (int d = p->ndims; d > 0; d--) {
+        p->dim[d] = p->dim[d - 1];
+        p->box.lo[d] = p->box.lo[d - 1];
+        p->box.hi[d] = p->box.hi[d - 1];
+    }
+    p->ndims = ++p->box.ndims;
+    p->dim[0] = places;
+    p->box.lo[0] = place;
+    p->box.hi[0] = place + 1;
+    t->states[t->nstates - 1].owner = !is_kept_elsewhere(t, tensor);
+    t->states[t->nstates - 1].optional = true;
+    return true;
+}
+
 static bool add_states(pdl_trainer *t, int tensor)
 {
     const char *name = t->plan->tensors[tensor].name;
@@ -85,7 +130,7 @@ static bool add_states(pdl_trainer *t, int tensor)
         if (data)
             add_state(t, tensor, full, dtype, data);
     }
-    return true;
+    return add_kept(t, tensor);
 }
 
 enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err)
@@ -95,12 +140,12 @@ enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err)
     for (int i = 0; i < t->plan->ntensors; i++)
         n += train_is_state(t, i);
     t->states = PDL_NEW(t->arena, struct pdl_train_state,
-                        n * (1 + train_tuner_states(t)) + 1);
+                        n * (2 + train_tuner_states(t)) + 1);
     if (!t->states)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     for (int i = 0; i < t->plan->ntensors; i++)
-        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage &&
-            !add_states(t, i))
+        if (train_is_state(t, i) &&
+            train_has_stage(t, t->plan->tensors[i].stage) && !add_states(t, i))
             return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     return PDL_OK;
 }
@@ -160,7 +205,7 @@ enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err)
         int m = p->tensors[i].model_tensor;
 
         if (p->tensors[i].kind != PDL_PLAN_WEIGHT || m < 0 ||
-            p->tensors[i].stage != t->stage ||
+            !train_has_stage(t, p->tensors[i].stage) ||
             p->model->tensors[m].kind != PDL_TENSOR_BUFFER)
             continue;
         for (int n = 0; n < p->model->nnodes && st == PDL_OK; n++)
@@ -196,6 +241,9 @@ enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
         const struct pdl_train_part *p = &t->states[i].part;
         int k = pdl_ckpt_find(ckpt, p->name);
 
+        if (t->states[i].optional &&
+            (k < 0 || same_shape(p, pdl_ckpt_tensor(ckpt, k), NULL) != PDL_OK))
+            continue;
         if (k < 0)
             return pdl_fail(err, PDL_EINVAL, "%s: has no %s",
                             pdl_ckpt_path(ckpt), p->name);

@@ -14,6 +14,7 @@ void train_copy(const struct train_array *to, void *dst,
 /* Is the region one run of bytes of the array? Its first byte. */
 bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first);
+bool train_same_box(const struct pdl_box *a, const struct pdl_box *b);
 uint16_t train_to_bf16(float f);
 /* to += from, element by element. */
 void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n);
@@ -73,6 +74,7 @@ struct train_op {
     int ngroup, me;            /* ranks of the group; this one among them */
     struct train_exchange *x;  /* of each output */
     int peer, tag;             /* SEND, RECV: a rank of the world */
+    int source;                /* SEND, RECV: the tensor that is sent */
     bool forward;              /* SEND: an activation, not a gradient */
     bool again;                /* a forward operation made again in backward */
     bool counts;               /* the loss: this rank counts its items */
@@ -81,6 +83,9 @@ struct train_op {
     pdl_comm *behind;
     pdl_comm_request **started;
     int nstarted, gradients; /* of a bucket: begun; there so far */
+    int under_way;           /* of those begun */
+    double begun_s;
+    struct train_sparse *sparse; /* compressed; NULL: dense */
 };
 
 /* What tests break on purpose: the result must be seen to be wrong. */
@@ -97,7 +102,7 @@ struct pdl_trainer {
     pdl_comm *world;
     struct pdl_train_options opt;
     int64_t rank;
-    int stage;
+    int lane;
     int64_t micros;
     const struct train_backend *backend;
     void *backend_state;
@@ -141,6 +146,7 @@ struct pdl_trainer {
     int nstates;
     bool vote_stop, vote_save;
     bool hunting;
+    bool skips; /* this step changes no weight: a gradient is not finite */
     double bad; /* micro-batch and operation of the first bad number */
 
     enum train_fault fault;
@@ -155,7 +161,11 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
 
 /* program.c */
 enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err);
-int train_stage_of(const struct pdl_plan *p, int64_t rank);
+/* The place of a rank in the pipeline. */
+int train_lane_of(const struct pdl_plan *p, int64_t rank);
+/* The stages of this rank: the first after -1, then the next; -1: no more. */
+int train_next_stage(const pdl_trainer *t, int stage);
+bool train_has_stage(const pdl_trainer *t, int stage);
 bool train_is_state(const pdl_trainer *t, int tensor);
 bool train_is_loaded(const struct pdl_plan_tensor *t);
 /* shadows.c */
@@ -169,12 +179,40 @@ void train_release(const pdl_trainer *t, int tensor, int micro);
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* stages.c: from one stage of a pipeline to another */
+enum pdl_status train_prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err);
+enum pdl_status train_send(pdl_trainer *t, int op, int micro,
+                           struct pdl_err *err);
+enum pdl_status train_receive(pdl_trainer *t, int op, int micro,
+                              struct pdl_err *err);
+/* buckets.c: sums over ranks */
+enum pdl_status train_allreduce(pdl_trainer *t, int op, int micro,
+                                struct pdl_err *err);
+/* The next of an allreduce's tensors, with those that lie right behind it in
+ * memory: they go together. */
+struct train_run {
+    char *from, *to;
+    int64_t bytes;
+    enum pdl_dtype dtype;
+};
+bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
+                    struct train_run *r);
+/* sparse.c: the largest of a bucket's gradients, and error feedback */
+enum pdl_status train_sparse_open(pdl_trainer *t, struct pdl_err *err);
+void train_sparse_close(pdl_trainer *t);
+enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
+                                 struct pdl_err *err);
+/* What this rank keeps of a weight's gradient, and its place in the group;
+ * NULL: nothing. */
+void *train_sparse_kept(const pdl_trainer *t, int weight, int64_t *place,
+                        int64_t *places);
+int64_t train_sparse_place(const pdl_trainer *t, int weight, int64_t rank);
 /* Buckets of gradients, begun while backward goes on. */
 enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err);
 /* What is under way, and a push for all of it. */
 void train_pend(pdl_trainer *t, pdl_comm_request *r);
-void train_unpend(pdl_trainer *t, const pdl_comm_request *r);
+bool train_unpend(pdl_trainer *t, const pdl_comm_request *r); /* was it? */
 enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err);
 /* Waits for sends: of the forward pass of one micro-batch, or all (-1). */
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
@@ -205,6 +243,14 @@ bool train_is_owner(const pdl_trainer *t, int tensor);
 /* weights.c: whole tensors, to a file by rank 0; collective */
 enum pdl_status train_write_weights(pdl_trainer *t, const char *path,
                                     struct pdl_err *err);
+/* ahead.c: the batches to come, by a thread */
+struct train_ahead {
+    pdl_loader *loader;     /* NULL: everything is read when needed */
+    struct pdl_batch batch; /* of this step */
+    bool has[2];            /* inputs, labels */
+    struct train_array part[2];
+    int64_t samples, each; /* of a micro-batch: this rank's, all */
+};
 /* feed.c: samples of a data set */
 struct train_samples {
     const pdl_io *io;
@@ -217,21 +263,49 @@ struct train_samples {
     int64_t *ids;
     void *wide; /* room for a part before it is converted */
     int64_t wide_bytes;
-    double seconds;
+    bool numbers;   /* targets are numbers to meet, not classes */
+    double seconds; /* that the step waited for samples */
+    struct train_ahead ahead;
 };
+/* The box of one sample: without N, of class numbers also without classes. */
+struct pdl_box train_sample_box(const struct pdl_box *part, bool label);
+/* Steps [first, last) will be asked for in turn. */
+enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
+                                 int64_t first, int64_t last,
+                                 struct pdl_err *err);
+enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err);
+/* Samples [first, first + n) of the batch, if they were read ahead. */
+const void *train_ahead_find(const struct train_samples *s, int64_t first,
+                             const struct pdl_train_part *part, bool label);
+void train_ahead_close(struct train_samples *s);
 enum pdl_status train_samples_check(const struct pdl_dataset *d,
-                                    const struct pdl_plan *p,
+                                    const struct pdl_plan *p, bool numbers,
                                     struct pdl_err *err);
 enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
                                    const struct pdl_train_part *part,
                                    struct pdl_err *err);
+/* outputs.c: what the model said in the last step */
+struct train_outputs {
+    const struct pdl_plan *plan;
+    int tensor;
+    int64_t count;
+    double *whole;
+    bool on;
+};
+enum pdl_status train_outputs_open(struct train_outputs *o,
+                                   const struct pdl_plan *p,
+                                   struct pdl_err *err);
+void train_outputs_watch(void *ctx, const struct pdl_train_seen *seen);
+enum pdl_status train_outputs_write(struct train_outputs *o, pdl_comm *comm,
+                                    const char *path, struct pdl_err *err);
+void train_outputs_close(struct train_outputs *o);
 /* timing.c: what operations took */
 struct train_clock {
     const struct pdl_plan *plan;
     struct pdl_train_event *events; /* of the last step */
     int64_t nevents, most, steps;
-    double *seconds; /* of each operation, over the steps but the first */
-    double base_s;
+    double *seconds; /* of each operation, in the fastest step so far */
+    double base_s, fastest_s;
 };
 enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err);
@@ -250,6 +324,8 @@ enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
                                     struct pdl_err *err);
 void train_tuner_update(pdl_trainer *t, int op, double lr);
 void train_tuner_close(pdl_trainer *t);
+void train_tuner_scale(const pdl_trainer *t, double *scale, double *good);
+void train_tuner_set_scale(pdl_trainer *t, double scale, double good);
 /* Weights came from elsewhere: masters follow them. */
 void train_tuner_reload(pdl_trainer *t);
 /* The k-th array the optimizer keeps for a weight; NULL: none. */

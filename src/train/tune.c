@@ -22,7 +22,8 @@ struct train_tuner {
     struct train_hyper hyper;
     struct slot *slots; /* by plan tensor */
     double *norms;      /* TRAIN_NORMS by model tensor */
-    double factor;      /* of the gradient: clipping */
+    double factor;      /* of the gradient: clipping, loss scale */
+    struct train_scaler scaler;
 };
 
 /* ---- what the user asked for ------------------------------------------------------- */
@@ -122,12 +123,19 @@ enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err)
     if (!t->tuner)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
     t->tuner->factor = 1;
+    train_scaler_init(&t->tuner->scaler, t->opt.loss_scale,
+                      t->opt.loss_scale_steps);
+    t->loss.scale = t->tuner->scaler.scale;
+    if (t->opt.loss_scale > 0 && t->plan->strategy->compress_density > 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a loss scale does not go with compress=: what is kept "
+                        "of gradients would have several scales");
     return parse(t->arena, t->tuner, text, err);
 }
 
 bool train_tuner_measures(const pdl_trainer *t)
 {
-    return t->opt.clip > 0 || t->tuner->how->norms;
+    return t->opt.clip > 0 || t->opt.loss_scale > 0 || t->tuner->how->norms;
 }
 
 /* ---- state -------------------------------------------------------------------------- */
@@ -266,11 +274,12 @@ static enum pdl_status add_over_ranks(pdl_trainer *t, double *v, int64_t n,
 
 static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
 {
-    double squares = 0;
+    double squares = 0, scale = t->tuner->scaler.scale;
     enum pdl_status st;
 
     t->tuner->factor = 1;
-    if (!(t->opt.clip > 0))
+    t->skips = false;
+    if (!(t->opt.clip > 0) && !(t->opt.loss_scale > 0))
         return PDL_OK;
     for (int i = 0; i < t->plan->nops; i++) {
         const struct train_op *x = &t->ops[i];
@@ -286,7 +295,11 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
             }
     }
     st = add_over_ranks(t, &squares, 1, err);
-    t->tuner->factor = train_clip_factor(squares, t->opt.clip);
+    squares /= scale * scale;
+    t->tuner->factor = train_clip_factor(squares, t->opt.clip) / scale;
+    if (t->opt.loss_scale > 0)
+        t->skips = !train_scaler_next(&t->tuner->scaler, squares);
+    t->loss.scale = t->tuner->scaler.scale;
     return st;
 }
 
@@ -297,7 +310,7 @@ static enum pdl_status measure_norms(pdl_trainer *t, double lr,
     struct train_step step = step_of(t, lr);
     int64_t n = (int64_t)TRAIN_NORMS * t->plan->model->ntensors;
 
-    if (!u->how->norms)
+    if (!u->how->norms || t->skips)
         return PDL_OK;
     memset(u->norms, 0, (size_t)n * sizeof u->norms[0]);
     for (int i = 0; i < t->plan->nops; i++) {
@@ -333,11 +346,25 @@ void train_tuner_update(pdl_trainer *t, int op, double lr)
     struct train_tuner *u = t->tuner;
     struct train_step step = step_of(t, lr);
 
-    for (int k = 0; k < x->nout; k++) {
+    for (int k = 0; !t->skips && k < x->nout; k++) {
         int m = t->plan->tensors[x->out[k]].model_tensor;
         struct train_shard s = shard_of(t, x->out[k], x->in[x->nout + k]);
 
         u->how->apply(&u->hyper, &step, &s,
                       &u->norms[(ptrdiff_t)TRAIN_NORMS * m]);
     }
+}
+
+/* ---- the loss scale, for checkpoints ------------------------------------------------- */
+
+void train_tuner_scale(const pdl_trainer *t, double *scale, double *good)
+{
+    *scale = t->tuner->scaler.scale;
+    *good = (double)t->tuner->scaler.good;
+}
+
+void train_tuner_set_scale(pdl_trainer *t, double scale, double good)
+{
+    t->tuner->scaler.scale = t->loss.scale = scale;
+    t->tuner->scaler.good = (int64_t)good;
 }

@@ -98,9 +98,28 @@ static void units_fill_the_half_open_interval(void **state)
     assert_true(low < 1e-3 && high > 1 - 1e-3);
 }
 
+static void many_words_are_those_of_single_counters(void **state)
+{
+    static const uint64_t firsts[] = {
+        0, 1, 2, 3, 4, 31, 1000003, UINT64_C(0xffffffff) * 4 - 5};
+    uint32_t out[101];
+
+    (void)state;
+    for (size_t f = 0; f < sizeof firsts / sizeof firsts[0]; f++)
+        for (int64_t n = 0; n <= 101; n += n < 10 ? 1 : 13) {
+            pdl_philox_words(77, 5, firsts[f], n, out);
+            for (int64_t i = 0; i < n; i++) {
+                uint64_t w = firsts[f] + (uint64_t)i;
+
+                assert_int_equal(out[i], pdl_philox(77, 5, w / 4).v[w % 4]);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_words_are_those_of_single_counters),
         cmocka_unit_test(known_answers),
         cmocka_unit_test(streams_are_functions_of_key_stream_and_place),
         cmocka_unit_test(below_is_unbiased),

@@ -8,7 +8,7 @@ $p --strategy data=64 --batch 32; echo "rc $?"
 $p --strategy data=64 --batch 2048 --pes 32; echo "rc $?"
 $p --strategy "conv9: data=4" --batch 32; echo "rc $?"
 $p --strategy "fc: spatial=4" --batch 32; echo "rc $?"
-$p --strategy data=64,compress=topk:0.01 --batch 2048; echo "rc $?"
+$p --strategy data=64,zero=1,compress=topk:0.01 --batch 2048; echo "rc $?"
 $p --strategy dta=64 --batch 2048; echo "rc $?"
 $p --batch 2048; echo "rc $?"
 $p --strategy data=4 --batch 4096 | sed -n '/^It fits/,$p'; echo "rc ${PIPESTATUS[0]}"
@@ -30,3 +30,8 @@ slower "attention that stores scores" "$unfused" "$flash"
 slower "dropout" "$(step --attention unfused --dropout 0.1)" "$unfused"
 slower "a framework whose host is slow" "$(step --framework megatron-deepspeed --dropout 0)" "$flash"
 slower "torchtitan that does not compile" "$(step --framework torchtitan)" "$(step --framework torchtitan --compile)"
+images() {
+    "$paradl" project vgg16 --system abci-v100 --batch 256 --json --strategy "data=64$1" |
+        awk -F'[:,]' '/"step_s"/ { print $2; exit }'
+}
+slower "a dense exchange of VGG's gradients" "$(images)" "$(images ,compress=topk:0.001)"

@@ -3,6 +3,8 @@ $paradl simulate allreduce --algorithm ring --topology torus:4x4,bw=10GB/s,lat=1
 $paradl simulate allreduce --algorithm shd --topology dln:q=3,p=2 --size 1MiB
 $paradl simulate alltoall --algorithm half-split --topology full2d:2x2 --size 16KiB --links
 $paradl simulate allreduce --algorithm sparse-ring-ring --density 0.01 --topology tsubame3:nodes=2 --size 4MiB --model smpi --share rtt --energy integrate
+$paradl simulate allreduce --algorithm halving-doubling --topology dln:q=2,p=2 --size 1MiB --path --timeline 8
+$paradl simulate allreduce --algorithm ring --topology torus:2x2 --size 4KiB --path --timeline 2 --json | grep -v wall_s
 $paradl simulate allgather --topology star:hosts=4 --size 4KiB --json | grep -v wall_s
 $paradl collective show ring --ranks 4 >ring.coll
 $paradl simulate allreduce --algorithm ring.coll --topology star:hosts=6 --size 1MiB
@@ -25,4 +27,6 @@ $paradl simulate allreduce --algorithm ring --topology torsu:3x3 --size 1MiB
 echo "exit $?"
 $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --repeat 3 --jitter 10ns --seed 5
 $paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --repeat -1
+echo "exit $?"
+$paradl simulate allreduce --algorithm ring --topology torus:4x4 --size 1MiB --timeline -1
 echo "exit $?"

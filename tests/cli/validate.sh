@@ -14,7 +14,7 @@ for bar in data:88 filter:70 channel:80 data+filter:85 data+spatial:75; do
 done
 echo "$runs" | least model resnet50 83
 echo "$runs" | awk '/are in order$/ { print "ranking", ($1 >= .9 * $3 ? "reaches" : "misses"), "90 %" }
-    /^80 % intervals/ { print "intervals hold", ($5 >= 70 && $5 <= 90 ? "70 to 90 %" : "something else") }'
+    /^80 % intervals/ { print "intervals hold", ($5 >= 70 && $5 <= 90 ? "70 to 90 %" : "something else"), ($12 <= 30 ? "within 30 %" : "too wide") }'
 "$paradl" validate --measured "$d/runs.json" --select "model=resnet50*,axes=data+filter" --ablate |
     awk '/^nothing/ { all = $2 } /^files/ { print "without files:", ($2 < all - 10 ? "worse" : "no worse") }'
 "$paradl" validate --measured "$d/runs.json" --without file; echo "rc $?"

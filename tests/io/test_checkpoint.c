@@ -656,34 +656,6 @@ static void an_error_in_the_background_is_told(void **state)
     pdl_saver_destroy(s);
 }
 
-/* ---- how often ---- */
-
-/* Expected time of a run for an interval (Daly 2006, equation 20). */
-static double run_time(double tau, double cost, double mtbf)
-{
-    return mtbf * expm1((tau + cost) / mtbf) / tau;
-}
-
-static void the_interval_is_the_best_one(void **state)
-{
-    static const double costs[] = {0.1, 1, 10, 60, 300};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
-        double mtbf = 3600, t = pdl_ckpt_interval_s(costs[i], mtbf, 0);
-        double best = INFINITY;
-
-        for (double tau = 1; tau < 10000; tau *= 1.001)
-            best = fmin(best, run_time(tau, costs[i], mtbf));
-        assert_true(run_time(t, costs[i], mtbf) < best * 1.0005);
-        assert_true(run_time(t / 2, costs[i], mtbf) > best * 1.0005);
-    }
-    assert_true(pdl_ckpt_interval_s(10, 100, 0.035) == 10 / 0.035);
-    assert_true(pdl_ckpt_interval_s(10, 0, 0.05) == 200);
-    assert_true(isfinite(pdl_ckpt_interval_s(0, 100, 0.035)));
-    assert_true(pdl_ckpt_interval_s(300, 100, 0) == 100);
-}
-
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -703,7 +675,6 @@ int main(void)
         T(the_last_good_ones_are_kept),
         T(staged_tensors_may_change_at_once),
         T(an_error_in_the_background_is_told),
-        T(the_interval_is_the_best_one),
     };
 #undef T
 

@@ -113,6 +113,41 @@ static void ranks_and_restarts_change_nothing(void **state)
     pdl_io_close(io);
 }
 
+static void micro_batches_come_one_after_another(void **state)
+{
+    enum { B = 60, M = 3, LO = 5, HI = 12, N = HI - LO };
+    pdl_io *io = digits();
+    struct pdl_loader_options o = options(io, B);
+    pdl_loader *l = start(&o);
+    struct pdl_batch b;
+    static float want[B * 64];
+    int64_t ids[B];
+
+    (void)state;
+    assert_int_equal(pdl_loader_next(l, &b, NULL), PDL_OK);
+    memcpy(want, b.input, sizeof want);
+    memcpy(ids, b.samples, sizeof ids);
+    pdl_loader_destroy(l);
+    o.micros = M;
+    o.lo = LO;
+    o.hi = HI;
+    l = start(&o);
+    assert_int_equal(pdl_loader_next(l, &b, NULL), PDL_OK);
+    assert_int_equal(b.nsamples, M * N);
+    for (int m = 0; m < M; m++) {
+        const int64_t at = (int64_t)B / M * m + LO;
+
+        assert_memory_equal(b.samples + (ptrdiff_t)N * m, ids + at,
+                            N * sizeof ids[0]);
+        assert_memory_equal((const float *)b.input + (ptrdiff_t)N * m * 64,
+                            want + at * 64, N * 64 * sizeof want[0]);
+    }
+    pdl_loader_destroy(l);
+    o.hi = B / M + 1; /* beyond a micro-batch */
+    assert_int_equal(pdl_loader_create(&o, &l, NULL), PDL_EINVAL);
+    pdl_io_close(io);
+}
+
 static void a_short_last_batch_is_kept_or_dropped(void **state)
 {
     pdl_io *io = digits(); /* 1438 = 2 * 600 + 238 */
@@ -232,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_those_read_by_hand),
         cmocka_unit_test(ranks_and_restarts_change_nothing),
+        cmocka_unit_test(micro_batches_come_one_after_another),
         cmocka_unit_test(a_short_last_batch_is_kept_or_dropped),
         cmocka_unit_test(only_what_is_wanted_is_read),
         cmocka_unit_test(an_error_of_the_reading_thread_comes_in_its_turn),

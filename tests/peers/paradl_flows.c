@@ -27,7 +27,8 @@ int main(int argc, char **argv)
     pdl_arena *a = pdl_arena_create((size_t)8 << 30);
     struct pdl_flow *f = PDL_NEW(a, struct pdl_flow, MAX);
     double *end = PDL_NEW(a, double, MAX);
-    struct pdl_sim_config config = {.share = PDL_SHARE_FAIR};
+    /* SimGrid is asked for the same (simgrid_flows.py) */
+    struct pdl_sim_config config = {.share = PDL_SHARE_FAIR, .precision_s = -1};
     const struct pdl_net *net;
     struct pdl_err err;
     int n;

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The span of a pipeline, quickly: the tasks of pipeline.c in an order that is
+ * known beforehand, so that nobody has to ask whether a task may run.
+ *
+ * 1F1B: in round i every lane l runs the forward of micro-batch i + p - l - 1,
+ * which needs results of round i - 1 only, and then the backward of
+ * micro-batch i, which needs that of lane l + 1 in the same round.
+ *
+ * Interleaved: lanes advance in turn as far as they can, with counters in
+ * place of divisions. A test compares both with the simulation. */
+#include "pieces.h"
+
+static double max2(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* done[l]: end of the lane's last forward; at[l]: when the lane is free. */
+static double one_by_one(int64_t p, int64_t m, const double *f, const double *b,
+                         double *scratch)
+{
+    double *at = scratch, *done = scratch + p, end = 0;
+
+    for (int64_t l = 0; l < p; l++)
+        at[l] = done[l] = 0;
+    /* before the first backward, lane l has run p - l - 1 forwards */
+    for (int64_t i = 1 - p; i < m; i++) {
+        for (int64_t l = p - 1; l >= 0; l--) {
+            int64_t n = i + p - l - 1;
+
+            if (n < 0 || n >= m)
+                continue;
+            at[l] = max2(at[l], l > 0 ? done[l - 1] : 0) + f[l];
+            done[l] = at[l];
+        }
+        if (i < 0)
+            continue;
+        end = 0;
+        for (int64_t l = p - 1; l >= 0; l--) {
+            at[l] = max2(at[l], end) + b[l];
+            end = at[l];
+        }
+    }
+    for (int64_t l = 0; l < p; l++)
+        end = max2(end, at[l]);
+    return end;
+}
+
+/* The next forward and the next backward of a lane: micro-batches go p at a
+ * time through one stage after another. */
+struct cursor {
+    int64_t group, chunk, in_group; /* micro-batch = group * p + in_group */
+};
+
+struct lane {
+    struct cursor next[2];
+    int64_t left[2]; /* tasks */
+    int64_t warm;    /* forwards before the first backward */
+    bool back;       /* the next task is a backward */
+    double free_at;
+};
+
+static void step(struct cursor *c, int64_t p, int64_t v)
+{
+    if (++c->in_group < p)
+        return;
+    c->in_group = 0;
+    if (++c->chunk < v)
+        return;
+    c->chunk = 0;
+    c->group++;
+}
+
+/* Runs the lane's tasks while what they wait for is done; any? */
+static bool advance(struct lane *x, int64_t l, int64_t p, int64_t v, int64_t m,
+                    const double *const *seconds, double *done)
+{
+    int64_t stages = p * v;
+    bool moved = false;
+
+    while (x->left[x->back] > 0) {
+        struct cursor *c = &x->next[x->back];
+        int64_t chunk = x->back ? v - 1 - c->chunk : c->chunk;
+        int64_t s = chunk * p + l, micro = c->group * p + c->in_group;
+        double *mine = &done[(x->back * stages + s) * m + micro];
+        double ready = x->back ? s < stages - 1 ? mine[m] : mine[-stages * m]
+                       : s > 0 ? mine[-m]
+                               : 0;
+
+        if (ready < 0)
+            return moved;
+        x->free_at = max2(x->free_at, ready) + seconds[x->back][s];
+        *mine = x->free_at;
+        moved = true;
+        step(c, p, v);
+        x->left[x->back]--;
+        if (x->warm > 0)
+            x->back = --x->warm == 0;
+        else if (x->left[!x->back] > 0)
+            x->back = !x->back;
+    }
+    return moved;
+}
+
+static double interleaved(int64_t p, int64_t v, int64_t m, const double *f,
+                          const double *b, double *scratch)
+{
+    const double *seconds[2] = {f, b};
+    struct lane lanes[ORACLE_MAX_STAGES] = {{.warm = 0}};
+    double end = 0;
+    bool moved = true;
+
+    for (int64_t i = 0; i < 2 * p * v * m; i++)
+        scratch[i] = -1;
+    for (int64_t l = 0; l < p; l++) {
+        int64_t warm = 2 * (p - 1 - l) + (v - 1) * p + 1;
+
+        lanes[l].left[0] = lanes[l].left[1] = m * v;
+        lanes[l].warm = warm < m * v ? warm : m * v;
+    }
+    while (moved) {
+        moved = false;
+        for (int64_t l = 0; l < p; l++)
+            moved = advance(&lanes[l], l, p, v, m, seconds, scratch) || moved;
+    }
+    for (int64_t l = 0; l < p; l++) {
+        if (lanes[l].left[0] + lanes[l].left[1] > 0)
+            return -1; /* the order itself waits for ever */
+        end = max2(end, lanes[l].free_at);
+    }
+    return end;
+}
+
+double oracle_quick_makespan(int64_t lanes, int64_t chunks,
+                             int64_t micro_batches, const double *forward,
+                             const double *backward, double *scratch)
+{
+    return chunks == 1
+               ? one_by_one(lanes, micro_batches, forward, backward, scratch)
+               : interleaved(lanes, chunks, micro_batches, forward, backward,
+                             scratch);
+}

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every configuration of a transformer of equal blocks: all pipe x data x
+ * tensor on the given PEs, micro-batches, interleaving, sequence parallelism,
+ * recomputation, sharded states, overlap. Composed from pieces (compose.c), so
+ * that a point costs microseconds.
+ *
+ * Exact pruning. Memory is composed for every point, so what fits is counted
+ * exactly. The time of a point that does not fit is not composed. One that
+ * fits is skipped where the work of one lane, after the forwards and before
+ * the backwards of the lanes before it, already takes longer than the last of
+ * the best so far: neither the schedule nor exchange can make a step shorter
+ * than that.
+ *
+ * A mesh is a task of a thread. All start from the same best so far, that of a
+ * few points of every mesh, and know their own besides: counts and answers do
+ * not depend on threads. */
+#include "pieces.h"
+#include "space.h"
+
+#include <float.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 2 };
+
+struct kept {
+    struct oracle_point point;
+    struct pdl_projection x;
+    double goal;
+    int64_t index; /* of the point: settles ties */
+};
+
+/* The best so far, worst first (a heap). */
+struct best {
+    struct kept *list;
+    int64_t n, cap;
+};
+
+struct mesh {
+    struct oracle_point point;
+    struct oracle_compose *compose; /* while it is worked on */
+    struct best best;
+    int64_t first; /* index of its first point */
+    int64_t points, evaluated, refused, too_large, too_slow, feasible;
+    int64_t pieces;
+    double pieces_s;
+};
+
+struct points {
+    const struct oracle_family *f;
+    const struct pdl_search_options *opt;
+    pdl_arena *arena;
+    struct mesh *mesh;
+    int64_t n, top;
+    double bar; /* of the goal: what is worse is not among the best */
+    bool few;   /* a few points of every mesh */
+    int64_t done;
+    bool no_memory;
+    pthread_mutex_t lock;
+};
+
+/* ---- the best -------------------------------------------------------------------- */
+
+static int by_rank(const struct kept *a, const struct kept *b)
+{
+    if (a->x.feasible != b->x.feasible)
+        return b->x.feasible - a->x.feasible;
+    if (a->goal != b->goal)
+        return a->goal < b->goal ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return by_rank(a, b);
+}
+
+static void sink(struct best *b, int64_t at)
+{
+    for (;;) {
+        int64_t worst = at;
+        struct kept t;
+
+        for (int64_t k = 2 * at + 1; k <= 2 * at + 2 && k < b->n; k++)
+            if (by_rank(&b->list[k], &b->list[worst]) > 0)
+                worst = k;
+        if (worst == at)
+            return;
+        t = b->list[at];
+        b->list[at] = b->list[worst];
+        b->list[worst] = t;
+        at = worst;
+    }
+}
+
+static void keep(struct best *b, const struct kept *x)
+{
+    if (b->n < b->cap) {
+        b->list[b->n++] = *x;
+        for (int64_t i = b->n / 2; b->n == b->cap && i >= 0; i--)
+            sink(b, i);
+        return;
+    }
+    if (by_rank(x, &b->list[0]) >= 0)
+        return;
+    b->list[0] = *x;
+    sink(b, 0);
+}
+
+/* What a point must not exceed to be among them. */
+static double bar_of(const struct best *b)
+{
+    return b->n == b->cap && b->list[0].x.feasible ? b->list[0].goal : INFINITY;
+}
+
+/* ---- axes ------------------------------------------------------------------------- */
+
+struct values {
+    int64_t v[MAX_VALUES];
+    int n;
+};
+
+static void add_value(struct values *x, int64_t v)
+{
+    if (x->n < MAX_VALUES)
+        x->v[x->n++] = v;
+}
+
+static struct values divisors(int64_t n)
+{
+    struct values x = {.n = 0};
+
+    for (int64_t i = 1; i <= n; i++)
+        if (n % i == 0)
+            add_value(&x, i);
+    return x;
+}
+
+/* Chunks that divide the blocks of a lane evenly, and the micro-batches. */
+static struct values chunks_of(const struct points *s,
+                               const struct oracle_point *p)
+{
+    int64_t m = s->opt->batch / (p->data * p->micro);
+    struct values x = {.n = 1, .v = {1}};
+
+    for (int64_t v = 2;
+         p->pipe > 1 && m % p->pipe == 0 && v * p->pipe <= s->f->layers &&
+         v * p->pipe <= ORACLE_MAX_STAGES;
+         v++)
+        if (s->f->layers % (v * p->pipe) == 0)
+            add_value(&x, v);
+    return x;
+}
+
+static const enum pdl_recompute recomputes[] = {
+    PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
+enum { NRECOMPUTES = sizeof recomputes / sizeof recomputes[0] };
+
+static bool may_overlap(const struct points *s, const struct oracle_point *p)
+{
+    return p->data > 1 &&
+           !(s->f->opt->framework && s->f->opt->framework->no_overlap);
+}
+
+/* Points of one work: sharded states or not, overlap or not. */
+static int64_t variants(const struct points *s, const struct oracle_point *p)
+{
+    return (p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1);
+}
+
+static int64_t count(const struct points *s, struct oracle_point p)
+{
+    struct values micro = divisors(s->opt->batch / p.data);
+    int64_t n = 0;
+
+    for (int i = 0; i < micro.n; i++) {
+        p.micro = micro.v[i];
+        n += chunks_of(s, &p).n * NRECOMPUTES * variants(s, &p);
+    }
+    return n;
+}
+
+/* ---- pricing ----------------------------------------------------------------------- */
+
+static enum pdl_status price(struct points *s, struct mesh *m,
+                             const struct oracle_point *p, int64_t index,
+                             struct pdl_err *err)
+{
+    struct kept k = {.point = *p, .index = index};
+    double least, bar = fmin(s->bar, bar_of(&m->best));
+    enum pdl_status st =
+        oracle_compose_memory(m->compose, p, &k.x, &least, err);
+
+    if (st != PDL_OK)
+        return st;
+    m->feasible += k.x.feasible;
+    if (!s->opt->exhaustive && !k.x.feasible) {
+        m->too_large++;
+        return PDL_OK;
+    }
+    if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME &&
+        least * (1 - 1e-9) > bar) {
+        m->too_slow++;
+        return PDL_OK;
+    }
+    st = oracle_compose_time(m->compose, p, &k.x, err);
+    if (st != PDL_OK)
+        return st;
+    m->evaluated++;
+    k.goal = oracle_goal(s->opt->goal, &k.x, s->f->sys);
+    keep(&m->best, &k);
+    return PDL_OK;
+}
+
+/* Work of one kind, with every choice that leaves it as it is. */
+static bool price_variants(struct points *s, struct mesh *m,
+                           struct oracle_point p, int64_t *index)
+{
+    struct pdl_err err = {"", ""};
+    int overlap = may_overlap(s, &p);
+    bool go_on;
+
+    for (p.zero = 0; p.zero <= (p.data > 1); p.zero++)
+        for (int k = 0; k <= overlap; k++, ++*index) {
+            enum pdl_status st;
+
+            p.no_overlap = k;
+            m->points++;
+            st = price(s, m, &p, *index, &err);
+            if (st == PDL_ENOMEM)
+                s->no_memory = true;
+            else if (st != PDL_OK)
+                m->refused++;
+        }
+    if (s->few)
+        return true;
+    pthread_mutex_lock(&s->lock);
+    s->done += variants(s, &p);
+    go_on = !s->no_memory &&
+            (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, 0));
+    pthread_mutex_unlock(&s->lock);
+    return go_on;
+}
+
+/* All points of a mesh, or those of few micro-batches and the fewest and most
+ * chunks, without recomputation. */
+static bool price_points(struct points *s, struct mesh *m)
+{
+    struct oracle_point p = m->point;
+    struct values micro = divisors(s->opt->batch / p.data);
+    int64_t index = m->first;
+
+    for (int b = 0; b < micro.n && (!s->few || b < FEW); b++) {
+        struct values chunks;
+
+        p.micro = micro.v[b];
+        chunks = chunks_of(s, &p);
+        for (int c = 0; c < chunks.n; c++) {
+            p.chunks = chunks.v[c];
+            if (s->few && c > 0 && c < chunks.n - 1)
+                continue;
+            for (int r = 0; r < (s->few ? 1 : NRECOMPUTES); r++) {
+                p.recompute = recomputes[r];
+                if (!price_variants(s, m, p, &index))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Pieces are forgotten with the mesh that they belong to. */
+static bool price_mesh(void *ctx, int64_t i)
+{
+    struct points *s = ctx;
+    struct mesh *m = &s->mesh[i];
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    double seconds = 0;
+    bool go_on;
+
+    m->compose = a ? oracle_compose_make(a, s->f, &m->point) : NULL;
+    s->no_memory = s->no_memory || !m->compose;
+    go_on = m->compose && price_points(s, m);
+    if (m->compose)
+        m->pieces += oracle_compose_pieces(m->compose, &seconds);
+    m->pieces_s += seconds;
+    pdl_arena_destroy(a);
+    return go_on;
+}
+
+/* ---- meshes ------------------------------------------------------------------------- */
+
+static int64_t heads_of(const struct pdl_model *m)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        if (m->nodes[i].attr.heads > 0)
+            return m->nodes[i].attr.heads;
+    return 1;
+}
+
+static bool wants(const struct points *s, enum pdl_axis axis, int64_t n)
+{
+    struct oracle_space space = {.opt = s->opt};
+
+    return n == 1 || oracle_space_wants(&space, axis);
+}
+
+static bool add_mesh(struct points *s, const struct oracle_point *p)
+{
+    struct mesh *m = &s->mesh[s->n];
+
+    if (s->n == MAX_MESHES)
+        return true;
+    m->point = *p;
+    m->first = s->n > 0 ? m[-1].first + count(s, m[-1].point) : 0;
+    s->n++;
+    m->best.cap = s->top;
+    m->best.list = PDL_NEW(s->arena, struct kept, s->top);
+    return m->best.list != NULL;
+}
+
+static bool make_meshes(struct points *s)
+{
+    int64_t pes = s->opt->pes, heads = heads_of(s->f->model);
+
+    for (int64_t t = 1; t <= pes && t <= heads; t++)
+        for (int64_t p = 1; pes % t == 0 && heads % t == 0 && p <= pes / t &&
+                            p <= s->f->layers;
+             p++) {
+            int64_t d = pes / t / p;
+
+            if (pes / t % p != 0 || s->opt->batch % d != 0 ||
+                !wants(s, PDL_AXIS_TENSOR, t) || !wants(s, PDL_AXIS_PIPE, p) ||
+                !wants(s, PDL_AXIS_DATA, d))
+                continue;
+            for (int seq = 0; seq <= (t > 1); seq++)
+                if (!add_mesh(
+                        s, &(struct oracle_point){
+                               .tensor = t, .pipe = p, .data = d, .seq = seq}))
+                    return false;
+        }
+    return true;
+}
+
+/* The best of a few points of every mesh: what all of them start from. */
+static void set_bar(struct points *s)
+{
+    struct best all = {.n = 0, .cap = s->top};
+
+    all.list = malloc((size_t)s->top * sizeof *all.list);
+    s->few = true;
+    pdl_parallel(s->n, s->opt->threads, price_mesh, s);
+    s->few = false;
+    for (int64_t i = 0; i < s->n; i++) {
+        struct mesh *m = &s->mesh[i];
+
+        for (int64_t k = 0; all.list && k < m->best.n; k++)
+            keep(&all, &m->best.list[k]);
+        m->best.n = m->points = m->evaluated = m->refused = 0;
+        m->too_large = m->too_slow = m->feasible = 0;
+    }
+    if (all.list)
+        s->bar = bar_of(&all);
+    free(all.list);
+}
+
+/* ---- the answer ----------------------------------------------------------------------- */
+
+static const char *strategy_text(pdl_arena *a, const struct oracle_family *f,
+                                 const struct oracle_point *p)
+{
+    struct pdl_strategy s;
+    struct pdl_buf b;
+    const char *text;
+
+    oracle_point_strategy(f, p, &s);
+    pdl_buf_init(&b);
+    pdl_strategy_print(&s, &b.sink);
+    text = pdl_arena_strdup(a, b.text);
+    pdl_buf_free(&b);
+    return text;
+}
+
+static enum pdl_status collect(pdl_arena *a, struct points *s,
+                               struct pdl_search_result *out,
+                               struct pdl_err *err)
+{
+    struct best all = {.n = 0, .cap = s->top};
+
+    all.list = PDL_NEW(a, struct kept, s->top);
+    out->list = PDL_NEW(a, struct pdl_found, s->top);
+    if (!all.list || !out->list)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct mesh *m = &s->mesh[i];
+
+        for (int64_t k = 0; k < m->best.n; k++)
+            keep(&all, &m->best.list[k]);
+        out->points += count(s, m->point);
+        out->evaluated += m->evaluated;
+        out->refused += m->refused;
+        out->too_large += m->too_large;
+        out->too_slow += m->too_slow;
+        out->feasible += m->feasible;
+        out->pieces += m->pieces;
+        out->pieces_s += m->pieces_s;
+    }
+    out->pruned = out->refused + out->too_large + out->too_slow;
+    qsort(all.list, (size_t)all.n, sizeof all.list[0], compare);
+    for (int64_t i = 0; i < all.n; i++) {
+        out->list[i] = (struct pdl_found){
+            .strategy = strategy_text(a, s->f, &all.list[i].point),
+            .priced = true,
+            .x = all.list[i].x,
+            .goal = all.list[i].goal};
+        if (!out->list[i].strategy)
+            return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    out->n = all.n;
+    return PDL_OK;
+}
+
+static const struct pdl_space_axis axes[] = {
+    {"mesh", "pipe x data x tensor = PEs; tensor divides the heads, pipe is at "
+             "most the number of blocks, data divides the batch"},
+    {"seq", "off|on (with tensor)"},
+    {"micro-batch", "every divisor of batch / data"},
+    {"chunks", "1, and every number of stages a lane that divides the blocks "
+               "(where pipe divides the micro-batches)"},
+    {"recompute", "none|selective|full"},
+    {"zero", "0|1 (with data)"},
+    {"overlap", "on|off (with data, unless the framework never does)"},
+};
+
+static enum pdl_status search(pdl_arena *a, struct points *s,
+                              struct pdl_search_result *out,
+                              struct pdl_err *err)
+{
+    if (!make_meshes(s))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME)
+        set_bar(s);
+    out->stopped = !pdl_parallel(s->n, s->opt->threads, price_mesh, s);
+    if (s->no_memory)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    return collect(a, s, out, err);
+}
+
+enum pdl_status oracle_search_points(pdl_arena *a,
+                                     const struct oracle_family *f,
+                                     const struct pdl_search_options *opt,
+                                     struct pdl_search_result *out,
+                                     struct pdl_err *err)
+{
+    struct points s = {.f = f,
+                       .opt = opt,
+                       .arena = a,
+                       .top = opt->top > 0 ? opt->top : 20,
+                       .bar = INFINITY,
+                       .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct pdl_search_options all = *opt;
+    enum pdl_status st;
+
+    s.mesh = PDL_NEW(a, struct mesh, MAX_MESHES);
+    if (!s.mesh)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = search(a, &s, out, err);
+    out->axes = axes;
+    out->naxes = sizeof axes / sizeof axes[0];
+    /* where nothing fits, the best of what does not */
+    if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped) {
+        struct pdl_search_result second = {.list = NULL};
+
+        all.exhaustive = true;
+        st = oracle_search_points(a, f, &all, &second, err);
+        out->list = second.list;
+        out->n = second.n;
+    }
+    return st;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the time of a local operation depends on, as a few numbers: the rows of
+ * a measured profile (pe.profile) are written and looked up by them. The work
+ * comes first; then, of contractions, the extents that decide how fast it is
+ * done. */
+#include "plan_priv.h"
+
+#include <string.h>
+
+static int64_t extent(const struct pdl_box *b, int d)
+{
+    return d >= 0 && d < b->ndims && b->hi[d] > b->lo[d] ? b->hi[d] - b->lo[d]
+                                                         : 1;
+}
+
+static int64_t or1(int64_t v)
+{
+    return v > 0 ? v : 1;
+}
+
+static void conv_key(const struct pdl_node *n, const struct pdl_box *x,
+                     const struct pdl_box *y, struct pdl_plan_key *k)
+{
+    int64_t pixels = 1, kernel = 1, stride = 1;
+
+    for (int d = 2; d < y->ndims && d - 2 < PDL_MAX_SPATIAL; d++) {
+        pixels *= extent(y, d);
+        kernel *= or1(n->attr.kernel[d - 2]);
+        stride *= or1(n->attr.stride[d - 2]);
+    }
+    k->dims[PDL_KEY_CLASS] = kernel;
+    k->dims[PDL_KEY_CLASS + 1] = stride;
+    k->dims[PDL_KEY_CLASS + 2] = or1(n->attr.groups) > 1;
+    k->dims[PDL_KEY_EXTENTS] = extent(y, 0);
+    k->dims[PDL_KEY_EXTENTS + 1] = extent(x, 1);
+    k->dims[PDL_KEY_EXTENTS + 2] = extent(y, 1);
+    k->dims[PDL_KEY_EXTENTS + 3] = pixels;
+    k->ndims = PDL_KEY_EXTENTS + 4;
+}
+
+static void linear_key(const struct pdl_box *x, const struct pdl_box *y,
+                       struct pdl_plan_key *k)
+{
+    int64_t f = extent(y, y->ndims - 1);
+
+    k->dims[PDL_KEY_EXTENTS] = or1(pdl_box_volume(y) / f);
+    k->dims[PDL_KEY_EXTENTS + 1] = extent(x, x->ndims - 1);
+    k->dims[PDL_KEY_EXTENTS + 2] = f;
+    k->ndims = PDL_KEY_EXTENTS + 3;
+}
+
+/* The operator, and the boxes of its forward operation: all passes contract
+ * the same indices. */
+static void compute_key(const struct pdl_plan *p, const struct pdl_plan_op *o,
+                        int64_t rank, struct pdl_plan_key *k)
+{
+    static const char *const passes[] = {
+        [PDL_FORWARD] = "forward",
+        [PDL_BACKWARD_DATA] = "backward-data",
+        [PDL_BACKWARD_WEIGHTS] = "backward-weights"};
+    const struct pdl_node *n = o->node >= 0 ? &p->model->nodes[o->node] : NULL;
+    int f = o->node >= 0 ? p->forward_op[o->node] : -1;
+    struct pdl_box x, y;
+
+    k->op = n ? n->op->name : "loss";
+    k->pass = passes[o->pass];
+    if (f < 0 || p->ops[f].nin < 1 || p->ops[f].nout < 1)
+        return;
+    pdl_plan_box(p, p->ops[f].in[0], rank, &x);
+    pdl_plan_box(p, p->ops[f].out[0], rank, &y);
+    if (o->part > 0) { /* a bias alone is added; a norm in two is a norm */
+        if (strcmp(k->op, "conv") == 0 || strcmp(k->op, "linear") == 0)
+            k->op = "add";
+    } else if (strcmp(k->op, "conv") == 0 && x.ndims > 2) {
+        conv_key(n, &x, &y, k);
+    } else if (strcmp(k->op, "linear") == 0) {
+        linear_key(&x, &y, k);
+    }
+}
+
+bool pdl_plan_op_key(const struct pdl_plan *p, int op, int64_t rank,
+                     struct pdl_plan_key *k)
+{
+    const struct pdl_plan_op *o = &p->ops[op];
+    struct pdl_work w;
+
+    *k = (struct pdl_plan_key){.op = pdl_plan_op_name(o->kind),
+                               .pass = "forward",
+                               .ndims = PDL_KEY_EXTENTS};
+    if (o->kind != PDL_PLAN_OP_COMPUTE && o->kind != PDL_PLAN_OP_ADD &&
+        o->kind != PDL_PLAN_OP_UPDATE && o->kind != PDL_PLAN_OP_SLICE)
+        return false;
+    pdl_plan_op_work(p, op, rank, &w);
+    k->dims[PDL_KEY_FLOPS] = w.flops;
+    k->dims[PDL_KEY_BYTES] = w.read_bytes + w.write_bytes;
+    if (o->kind == PDL_PLAN_OP_UPDATE)
+        for (int i = 0; i < o->nout; i++) /* an item of a weight each */
+            k->dims[PDL_KEY_FLOPS] += pdl_plan_elements(p, o->out[i], rank);
+    if (o->kind == PDL_PLAN_OP_COMPUTE)
+        compute_key(p, o, rank, k);
+    return k->dims[PDL_KEY_FLOPS] > 0 || k->dims[PDL_KEY_BYTES] > 0;
+}

@@ -1,0 +1,16 @@
+/* The networks that calibrate trains for a few steps. */
+#ifndef RUN_CALIBRATE_PROBES_H
+#define RUN_CALIBRATE_PROBES_H
+
+#include "paradl/plan.h"
+
+struct run_probe {
+    const struct pdl_plan *plan; /* of one rank */
+    const char *optimizer;
+    int slots; /* arrays that it keeps for a weight */
+};
+int run_probes(void);
+enum pdl_status run_probe_open(pdl_arena *a, int which, struct run_probe *out,
+                               struct pdl_err *err);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators as training runs them: small networks (calibrate_probes.c) are
+ * trained for a few steps, on all ranks at once and each on its own, and the
+ * time of every operation is a row: the kernels that the runtime chooses, its
+ * layouts, operands that lie where the operation before left them. The numbers
+ * of a row are the operation's key (pdl_plan_op_key) and the bytes of its
+ * workspace. */
+#include "calibrate.h"
+#include "calibrate_probes.h"
+#include "paradl/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WARM = 2, STEPS = 7 };
+
+struct watch {
+    int step, nops;
+    double last_s, threads;
+    double *seconds;    /* STEPS of each operation */
+    int64_t *workspace; /* bytes of each */
+};
+
+/* CPU time, as run_time has it: whatever else runs does not count. */
+static void timed(void *ctx, int op, int64_t micro, double start_s,
+                  double end_s)
+{
+    struct watch *w = ctx;
+    double now = pdl_cpu_s();
+
+    (void)micro;
+    (void)start_s;
+    (void)end_s;
+    if (w->step >= 0 && w->step < STEPS)
+        w->seconds[op * STEPS + w->step] = (now - w->last_s) / w->threads;
+    w->last_s = pdl_cpu_s();
+}
+
+/* Numbers without a pattern that any kernel could profit from. */
+static enum pdl_status fill(void *ctx, int64_t first, int model_tensor,
+                            const struct pdl_train_part *part,
+                            struct pdl_err *err)
+{
+    int64_t n = pdl_box_volume(&part->box);
+
+    (void)ctx;
+    (void)first;
+    (void)err;
+    if (model_tensor < 0 && part->dtype == PDL_I32) /* one label an item */
+        n /= part->box.hi[part->ndims >= 4 ? 1 : part->ndims - 1];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t x = i * 7919 % 1009;
+
+        if (part->dtype == PDL_I32)
+            ((int32_t *)part->data)[i] = (int32_t)(x % 10);
+        else if (part->dtype == PDL_F32)
+            ((float *)part->data)[i] = (float)x / 504 - 1;
+    }
+    return PDL_OK;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static enum pdl_status steps(const struct pdl_plan *plan, pdl_comm *alone,
+                             const char *optimizer, struct watch *w,
+                             struct pdl_err *err)
+{
+    struct pdl_train_options opt = {
+        .optimizer = optimizer, .timed = timed, .timed_ctx = w};
+    struct pdl_train_feed feed = {.fill = fill};
+    struct pdl_train_result result;
+    pdl_trainer *t = NULL;
+    enum pdl_status st = pdl_trainer_open(plan, alone, &opt, &t, err);
+
+    for (int i = 0; i < WARM + STEPS && st == PDL_OK; i++) {
+        w->step = i - WARM;
+        w->last_s = pdl_cpu_s();
+        st = pdl_trainer_step(t, i, 1e-4, &feed, &result, err);
+    }
+    for (int i = 0; i < w->nops && st == PDL_OK; i++)
+        w->workspace[i] = pdl_trainer_workspace(t, i);
+    pdl_trainer_close(t);
+    return st;
+}
+
+static void print_row(const struct calibration *c, const struct pdl_plan *p,
+                      int op, int slots, const struct watch *w)
+{
+    double seconds = w->seconds[op];
+    struct pdl_plan_key k;
+    char name[64];
+
+    if (!c->json || !(seconds > 0) || !pdl_plan_op_key(p, op, 0, &k))
+        return;
+    if (p->ops[op].kind == PDL_PLAN_OP_UPDATE)
+        k.dims[PDL_KEY_CLASS] = slots;
+    snprintf(name, sizeof name, "run.%s", k.op);
+    pdl_json_row(c->json);
+    pdl_json_kstr(c->json, "op", name);
+    pdl_json_kstr(c->json, "pass", k.pass);
+    pdl_json_kstr(c->json, "precision", "fp32");
+    pdl_json_key(c->json, "dims");
+    pdl_json_flat(c->json);
+    for (int i = 0; i < k.ndims; i++)
+        pdl_json_int(c->json, k.dims[i]);
+    pdl_json_int(c->json, w->workspace[op]);
+    pdl_json_end(c->json);
+    pdl_json_knum(c->json, "seconds", seconds);
+    pdl_json_end(c->json);
+}
+
+/* The median of each rank's steps, the mean over ranks. */
+static enum pdl_status gather(const struct calibration *c, struct watch *w,
+                              struct pdl_err *err)
+{
+    double *mine = w->seconds; /* shrinks in place */
+
+    for (int i = 0; i < w->nops; i++) {
+        qsort(w->seconds + (ptrdiff_t)i * STEPS, STEPS, sizeof *w->seconds,
+              ascending);
+        mine[i] = w->seconds[i * STEPS + STEPS / 2];
+    }
+    return pdl_comm_allreduce(c->comm, mine, mine, w->nops, PDL_COMM_F64,
+                              PDL_COMM_AVG, err);
+}
+
+static enum pdl_status probe(const struct calibration *c, pdl_comm *alone,
+                             int which, pdl_arena *a, struct pdl_err *err)
+{
+    struct run_probe p;
+    struct watch w = {.step = -1, .threads = (double)c->threads};
+    enum pdl_status st = run_probe_open(a, which, &p, err);
+
+    if (st != PDL_OK)
+        return st;
+    w.nops = p.plan->nops;
+    w.seconds = PDL_NEW(a, double, (int64_t)w.nops *STEPS + 1);
+    w.workspace = PDL_NEW(a, int64_t, w.nops + 1);
+    if (!w.seconds || !w.workspace)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = pdl_comm_barrier(c->comm, err);
+    if (st == PDL_OK)
+        st = steps(p.plan, alone, p.optimizer, &w, err);
+    if (st == PDL_OK)
+        st = gather(c, &w, err);
+    for (int i = 0; i < w.nops && st == PDL_OK; i++)
+        print_row(c, p.plan, i, p.slots, &w);
+    return st;
+}
+
+enum pdl_status run_calibrate_train(const struct calibration *c,
+                                    struct pdl_err *err)
+{
+    pdl_comm *alone = NULL;
+    enum pdl_status st = pdl_comm_create_memory(1, NULL, &alone, err);
+
+    for (int i = 0; i < run_probes() && st == PDL_OK; i++) {
+        pdl_arena *a = pdl_arena_create((size_t)1 << 30);
+
+        st = a ? probe(c, alone, i, a, err)
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
+        pdl_arena_destroy(a);
+    }
+    pdl_comm_destroy(alone);
+    return st;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compress=topk:Q: of every bucket of gradients a rank sends the share Q of
+ * largest magnitude, and keeps the rest for the next step (error feedback;
+ * Stich et al., "Sparsified SGD with Memory", NeurIPS 2018; Renggli et al.,
+ * SparCML, SC 2019). What is kept is a state of the rank: it is saved under
+ * the weight's name with the rank's place in its group as first dimension. A
+ * run that goes on with other groups starts from nothing kept.
+ *
+ * Sums are float32, so a plan in another precision is refused. */
+#include "train_priv.h"
+
+#include <string.h>
+
+/* A run of a bucket's gradients that lie side by side. */
+struct bundle {
+    float *data;
+    int64_t n;
+    pdl_feedback *feedback;
+    pdl_comm_sparse *sum;
+};
+
+struct train_sparse {
+    struct bundle *bundles;
+    int n;
+};
+
+/* The algorithm that the oracle prices. */
+static const char algorithm[] = "sparse-ring";
+
+static enum pdl_status open_bundle(pdl_trainer *t, const struct train_op *x,
+                                   const struct train_run *r,
+                                   struct bundle *out, struct pdl_err *err)
+{
+    int64_t n = r->bytes / (int64_t)sizeof(float);
+    int64_t k = (int64_t)((double)n * t->plan->strategy->compress_density);
+    enum pdl_status st;
+
+    k = k > 0 ? k : 1;
+    *out = (struct bundle){.data = (void *)r->to, .n = n};
+    st = pdl_feedback_create(n, k, PDL_TOPK_EXACT, t->opt.seed, &out->feedback,
+                             err);
+    if (st == PDL_OK)
+        st = pdl_comm_sparse_create(x->group, n, k, algorithm, &out->sum, err);
+    t->sizes.optimizer += n * (int64_t)sizeof(float);
+    return st;
+}
+
+static enum pdl_status open_op(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    struct train_op *x = &t->ops[op];
+    struct train_sparse *s = PDL_NEW(t->arena, struct train_sparse, 1);
+    enum pdl_status st = PDL_OK;
+    struct train_run r;
+    int k = 0;
+
+    if (s)
+        s->bundles = PDL_NEW(t->arena, struct bundle, x->nout + 1);
+    if (!s || !s->bundles)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
+    x->sparse = s;
+    while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
+        if (r.bytes == 0)
+            continue;
+        if (r.dtype != PDL_F32)
+            return pdl_fail(err, PDL_EINVAL,
+                            "compress= sums float32 only: "
+                            "use --precision fp32");
+        st = open_bundle(t, x, &r, &s->bundles[s->n], err);
+        s->n++;
+    }
+    return st;
+}
+
+static bool compresses(const pdl_trainer *t, int op)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+
+    return t->plan->strategy->compress_density > 0 && t->ops[op].mine &&
+           o->kind == PDL_PLAN_OP_ALLREDUCE && t->ops[op].group &&
+           t->kept[o->in[0]];
+}
+
+enum pdl_status train_sparse_open(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->nops && st == PDL_OK; i++)
+        if (compresses(t, i))
+            st = open_op(t, i, err);
+    return st;
+}
+
+void train_sparse_close(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->nops; i++) {
+        struct train_sparse *s = t->ops[i].sparse;
+
+        for (int k = 0; s && k < s->n; k++) {
+            pdl_feedback_destroy(s->bundles[k].feedback);
+            pdl_comm_sparse_destroy(s->bundles[k].sum);
+        }
+    }
+}
+
+enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
+                                 struct pdl_err *err)
+{
+    struct train_sparse *s = t->ops[op].sparse;
+    enum pdl_status st = PDL_OK;
+    struct train_run r;
+    int k = 0, b = 0;
+
+    while (st == PDL_OK && train_next_run(t, op, micro, &k, &r)) {
+        struct pdl_sparse mine, all;
+        struct bundle *x;
+
+        if (r.bytes == 0)
+            continue;
+        x = &s->bundles[b++];
+        pdl_feedback_step(x->feedback, (const float *)(void *)r.from, &mine);
+        st = pdl_comm_sparse_allreduce(x->sum, &mine, &all, err);
+        if (st != PDL_OK)
+            break;
+        memset(x->data, 0, (size_t)r.bytes);
+        pdl_sparse_add(&all, 1, x->data);
+    }
+    return st;
+}
+
+/* ---- what is kept, for checkpoints ------------------------------------------ */
+
+/* The bucket that sums the gradient of a weight, and which of its items. */
+static int bucket_of(const pdl_trainer *t, int weight, int *item)
+{
+    const struct pdl_plan *p = t->plan;
+
+    for (int i = 0; i < p->nops; i++) {
+        const struct pdl_plan_op *o = &p->ops[i];
+
+        for (int k = 0; t->ops[i].sparse && k < o->nout; k++)
+            if (p->tensors[o->out[k]].model_tensor ==
+                    p->tensors[weight].model_tensor &&
+                p->tensors[o->out[k]].stage == p->tensors[weight].stage) {
+                *item = k;
+                return i;
+            }
+    }
+    return -1;
+}
+
+int64_t train_sparse_place(const pdl_trainer *t, int weight, int64_t rank)
+{
+    int64_t ranks[4096], n;
+    int k = 0, op = bucket_of(t, weight, &k);
+
+    if (op < 0)
+        return -1;
+    n = pdl_mesh_group(t->plan->mesh, rank, t->plan->ops[op].group, ranks,
+                       4096);
+    for (int64_t i = 0; i < n && i < 4096; i++)
+        if (ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+void *train_sparse_kept(const pdl_trainer *t, int weight, int64_t *place,
+                        int64_t *places)
+{
+    int k = 0, op = bucket_of(t, weight, &k);
+    const struct train_op *x = op >= 0 ? &t->ops[op] : NULL;
+    const float *at;
+
+    if (!x || t->plan->tensors[weight].kind != PDL_PLAN_WEIGHT)
+        return NULL;
+    at = train_data(t, x->out[k], TRAIN_UPDATE);
+    *place = x->me;
+    *places = x->ngroup;
+    for (int b = 0; b < x->sparse->n; b++) {
+        const struct bundle *u = &x->sparse->bundles[b];
+
+        if (at >= u->data && at < u->data + u->n)
+            return pdl_feedback_residual(u->feedback) + (at - u->data);
+    }
+    return NULL;
+}

@@ -1,0 +1,341 @@
+/* Plans composed from pieces equal lowered ones, figure by figure; and the
+ * quick spans of pipelines equal the simulated ones. */
+#include "pieces.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct question {
+    const char *model, *system, *framework;
+    int64_t pes, batch;
+    enum pdl_precision precision;
+    int gradient_bytes;
+    bool unfused;
+    double dropout;
+};
+
+static const struct question questions[] = {
+    {"gpt3-175b", "dgx-a100", NULL, 512, 1536, PDL_PREC_BF16, 0, false, 0},
+    {"gpt3-175b", "dgx-a100", "megatron", 1024, 1536, PDL_PREC_BF16, 4, false,
+     .1},
+    {"gpt:layers=11,hidden=1024,heads=16,ffn=4096,vocab=50257,seq=512",
+     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1},
+    {"gpt:layers=7,hidden=768,heads=12,ffn=3072,vocab=50257,seq=128",
+     "dgx-a100", "megatron-deepspeed", 32, 64, PDL_PREC_BF16, 4, true, .1},
+    {"llama-3-70b", "dgx-h100", NULL, 256, 256, PDL_PREC_BF16, 0, false, 0},
+    {"llama3-8b", "dgx-h100", "torchtitan", 128, 256, PDL_PREC_FP8, 4, false,
+     0},
+    {"mixtral-8x7b:layers=10", "jean-zay-a100", NULL, 96, 192, PDL_PREC_BF16, 0,
+     false, 0},
+    {"gpt:layers=12,hidden=2048,heads=32,ffn=8192,vocab=32000,seq=1024,tied=0",
+     "perlmutter", "pytorch", 48, 144, PDL_PREC_BF16, 0, false, 0},
+};
+enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
+
+struct asked {
+    const struct pdl_model *model;
+    struct pdl_system sys;
+    struct pdl_oracle_options oracle;
+    struct oracle_family family;
+};
+
+static bool ask(pdl_arena *a, const struct question *q, struct asked *x)
+{
+    struct pdl_plan_options po = {.batch = q->batch, .dtype = PDL_BF16};
+
+    x->oracle =
+        (struct pdl_oracle_options){.precision = q->precision,
+                                    .optimizer_slots = 2,
+                                    .unfused = q->unfused,
+                                    .dropout = q->dropout,
+                                    .gradient_bytes = q->gradient_bytes};
+    if (q->framework) {
+        assert_int_equal(
+            pdl_framework_find(q->framework, &x->oracle.framework, NULL),
+            PDL_OK);
+        po.split = x->oracle.framework->split;
+    }
+    assert_int_equal(pdl_model_load(a, q->model, NULL, &x->model, NULL),
+                     PDL_OK);
+    assert_int_equal(pdl_system_open(a, q->system, &x->sys, NULL), PDL_OK);
+    assert_int_equal(pdl_system_for_pes(a, &x->sys, q->pes, NULL), PDL_OK);
+    return oracle_family_make(x->model, &x->sys, &x->oracle, &po, &x->family);
+}
+
+/* ---- random points --------------------------------------------------------------- */
+
+static uint64_t seed;
+
+static int64_t draw(int64_t n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int64_t)((seed >> 33) % (uint64_t)n);
+}
+
+static int64_t divisor(int64_t n, int64_t most)
+{
+    int64_t d[256];
+    int k = 0;
+
+    for (int64_t i = 1; i <= n && i <= most && k < 256; i++)
+        if (n % i == 0)
+            d[k++] = i;
+    return d[draw(k)];
+}
+
+static void random_mesh(const struct question *q, const struct asked *x,
+                        struct oracle_point *p)
+{
+    do {
+        *p = (struct oracle_point){.tensor = divisor(q->pes, 16)};
+        p->pipe = divisor(q->pes / p->tensor, x->family.layers);
+        p->data = q->pes / p->tensor / p->pipe;
+        p->seq = p->tensor > 1 && draw(2);
+    } while (q->batch % p->data != 0);
+}
+
+static void random_rest(const struct question *q, const struct asked *x,
+                        struct oracle_point *p)
+{
+    /* selective-op counts products across blocks: those are not alike */
+    static const enum pdl_recompute recompute[] = {
+        PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
+    int64_t each = q->batch / p->data, most = x->family.layers / p->pipe, m;
+
+    p->micro = divisor(each, 16);
+    m = each / p->micro;
+    p->chunks =
+        p->pipe > 1 && m % p->pipe == 0 && most > 1 ? 1 + draw(most) : 1;
+    p->recompute = recompute[draw(3)];
+    p->zero = p->data > 1 ? (int)draw(2) : 0;
+    p->no_overlap = draw(3) == 0;
+}
+
+/* ---- against the lowered plan ------------------------------------------------------- */
+
+static enum pdl_status in_full(const struct asked *x,
+                               const struct oracle_point *p,
+                               struct pdl_projection *out)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_plan *plan;
+    struct pdl_strategy s;
+    enum pdl_status st;
+
+    oracle_point_strategy(&x->family, p, &s);
+    st = pdl_plan_lower(a, x->model, &s, &x->family.plan, &plan, NULL);
+    if (st == PDL_OK)
+        st = pdl_project(plan, &x->sys, &x->oracle, out, NULL);
+    pdl_arena_destroy(a);
+    return st;
+}
+
+#define SECONDS(f)                                    \
+    {                                                 \
+#f, offsetof(struct pdl_projection, f), false \
+    }
+#define BYTES(f)                                     \
+    {                                                \
+#f, offsetof(struct pdl_projection, f), true \
+    }
+static const struct {
+    const char *name;
+    size_t at;
+    bool whole;
+} fields[] = {
+    SECONDS(step_s),
+    SECONDS(forward_s),
+    SECONDS(backward_s),
+    SECONDS(update_s),
+    SECONDS(recompute_s),
+    SECONDS(bubble_s),
+    SECONDS(gradient_comm_s),
+    SECONDS(layer_comm_s),
+    SECONDS(halo_s),
+    SECONDS(p2p_s),
+    SECONDS(exposed_comm_s),
+    SECONDS(io_s),
+    SECONDS(layer_between_s),
+    SECONDS(compute_s),
+    SECONDS(comm_s),
+    SECONDS(samples_per_s),
+    SECONDS(tokens_per_s),
+    SECONDS(mfu),
+    SECONDS(contention),
+    SECONDS(epoch_s),
+    BYTES(allocated_bytes),
+    BYTES(reserved_bytes),
+    BYTES(peak_bytes),
+    BYTES(weights_bytes),
+    BYTES(gradients_bytes),
+    BYTES(optimizer_bytes),
+    BYTES(activations_bytes),
+    BYTES(capacity_bytes),
+    BYTES(pes),
+    BYTES(batch),
+};
+
+/* The first figure that differs; NULL: none. Seconds to 1e-9 of the step. */
+static const char *differs(const struct pdl_projection *a,
+                           const struct pdl_projection *b)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const char *x = (const char *)a + fields[i].at;
+        const char *y = (const char *)b + fields[i].at;
+        double u, v;
+
+        if (fields[i].whole) {
+            if (memcmp(x, y, sizeof(int64_t)) != 0)
+                return fields[i].name;
+            continue;
+        }
+        memcpy(&u, x, sizeof u);
+        memcpy(&v, y, sizeof v);
+        if (fabs(u - v) > 1e-9 * fmax(fabs(v), i == 0 ? 0 : b->step_s))
+            return fields[i].name;
+    }
+    return a->feasible == b->feasible ? NULL : "feasible";
+}
+
+static void every(const struct pdl_projection *a,
+                  const struct pdl_projection *b)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        double u, v;
+
+        if (fields[i].whole)
+            continue;
+        memcpy(&u, (const char *)a + fields[i].at, sizeof u);
+        memcpy(&v, (const char *)b + fields[i].at, sizeof v);
+        if (fabs(u - v) > 1e-9 * fabs(v))
+            print_message("    %s %.12g %.12g\n", fields[i].name, u, v);
+    }
+}
+
+static void say(const struct asked *x, const struct oracle_point *p,
+                const char *what, const struct pdl_projection *a,
+                const struct pdl_projection *b)
+{
+    struct pdl_strategy s;
+    struct pdl_buf text;
+
+    oracle_point_strategy(&x->family, p, &s);
+    pdl_buf_init(&text);
+    pdl_strategy_print(&s, &text.sink);
+    print_message("%s %s: %s differs: step %.12g %.12g allocated %lld %lld "
+                  "exposed %.12g %.12g act %lld %lld\n",
+                  x->model->name, text.text, what, a->step_s, b->step_s,
+                  (long long)a->allocated_bytes, (long long)b->allocated_bytes,
+                  a->exposed_comm_s, b->exposed_comm_s,
+                  (long long)a->activations_bytes,
+                  (long long)b->activations_bytes);
+    pdl_buf_free(&text);
+}
+
+static int try_mesh(const struct question *q, const struct asked *x, int n)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct oracle_point p;
+    struct oracle_compose *c;
+    int wrong = 0;
+
+    random_mesh(q, x, &p);
+    c = oracle_compose_make(a, &x->family, &p);
+    assert_non_null(c);
+    for (int i = 0; i < n; i++) {
+        struct pdl_projection mine = {0}, full = {0};
+        struct pdl_err err = {"", ""};
+        enum pdl_status st, want;
+        const char *what = "the answer";
+
+        random_rest(q, x, &p);
+        st = oracle_compose(c, &p, &mine, &err);
+        want = in_full(x, &p, &full);
+        if (st == PDL_OK && want == PDL_OK)
+            what = differs(&mine, &full);
+        if ((st == PDL_OK) != (want == PDL_OK) || (st == PDL_OK && what)) {
+            say(x, &p, what, &mine, &full);
+            print_message("    %d %d %s\n", st, want, err.msg);
+            every(&mine, &full);
+            wrong++;
+        }
+    }
+    pdl_arena_destroy(a);
+    return wrong;
+}
+
+static void composed_plans_equal_lowered_ones(void **state)
+{
+    bool many = getenv("PDL_LONG") != NULL;
+    int wrong = 0;
+
+    (void)state;
+    seed = 1;
+    for (int i = 0; i < NQUESTIONS; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct asked x = {.model = NULL};
+
+        assert_true(ask(a, &questions[i], &x));
+        for (int k = 0; k < (many ? 40 : 5); k++)
+            wrong += try_mesh(&questions[i], &x, many ? 12 : 5);
+        pdl_arena_destroy(a);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- spans ------------------------------------------------------------------------ */
+
+static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
+                        const double *b)
+{
+    struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
+                                               : PDL_SCHEDULE_1F1B};
+    struct pdl_plan plan = {.strategy = &s,
+                            .micro_batches = m,
+                            .lanes = (int)p,
+                            .nstages = (int)(p * v)};
+    struct oracle o = {.p = &plan,
+                       .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
+    double t = oracle_makespan(&o, f, b);
+
+    pdl_arena_destroy(o.arena);
+    return t;
+}
+
+static void quick_spans_equal_simulated_ones(void **state)
+{
+    double f[128], b[128];
+
+    (void)state;
+    seed = 7;
+    for (int i = 0; i < 3000; i++) {
+        int64_t p = 1 + draw(12), v = p > 1 ? 1 + draw(5) : 1;
+        int64_t m = v > 1 ? p * (1 + draw(5)) : 1 + draw(40);
+        double *scratch = malloc((size_t)(2 * p * v * m + 8 * p) * sizeof *f);
+
+        for (int64_t s = 0; s < p * v; s++) {
+            f[s] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
+            b[s] = 1 + (double)draw(100) / 16;
+        }
+        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch) ==
+                    simulated(p, v, m, f, b));
+        free(scratch);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quick_spans_equal_simulated_ones),
+        cmocka_unit_test(composed_plans_equal_lowered_ones),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
