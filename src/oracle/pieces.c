@@ -483,7 +483,7 @@ static struct piece_made *gradients_of(struct oracle_pieces *p,
     const struct pdl_plan_item *it =
         &s->plan.items[s->stages[stage].first_update];
     int base = stage * w->blocks + (w->parts > 1 ? PIECE_BLOCKS - 1 - part : 0);
-    struct piece_made *list = NULL;
+    struct piece_made list[16];
 
     *n = 0;
     for (int i = it->first_op; i < it->first_op + it->nops; i++)
@@ -492,14 +492,12 @@ static struct piece_made *gradients_of(struct oracle_pieces *p,
 
             if (by[t] != op || id < 0 || *n == 16)
                 continue;
-            if (!list)
-                list = PDL_NEW(p->arena, struct piece_made, 16);
-            if (!list)
-                return NULL;
             list[(*n)++] = (struct piece_made){
                 s->tensor[id], s->round[id] - base, s->round[id] < 0};
         }
-    return list;
+    return *n > 0 ? pdl_arena_grow(p->arena, list, (size_t)*n, (size_t)*n,
+                                   sizeof list[0])
+                  : NULL;
 }
 
 static bool makes_gradient(const struct small *s, int op)
@@ -519,7 +517,7 @@ static bool price_part(struct oracle_pieces *p, struct small *s, int stage,
     const struct pdl_plan_item *items = s->plan.items;
     struct pdl_plan_item it = items[s->stages[stage].first_backward + part];
     struct pdl_plan_item one = it;
-    struct piece_op *list = PDL_NEW(p->arena, struct piece_op, it.nops + 1);
+    struct piece_op *list = PDL_NEW(p->scratch, struct piece_op, it.nops + 1);
     int n = 0;
 
     one.nops = 1;
@@ -541,9 +539,11 @@ static bool price_part(struct oracle_pieces *p, struct small *s, int stage,
         n += x->seconds > 0 || x->nmade > 0;
     }
     s->plan.items = items;
-    w->ops[part] = list;
     w->nops[part] = n;
-    return list != NULL;
+    w->ops[part] = list ? pdl_arena_grow(p->arena, list, (size_t)n,
+                                         (size_t)n + 1, sizeof *list)
+                        : NULL;
+    return w->ops[part] != NULL;
 }
 
 static bool price_work(struct oracle_pieces *p, struct small *s, int stage,
@@ -684,7 +684,7 @@ static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
     struct stage_time sum = {0};
 
     c.ready = PDL_NEW(p->scratch, double, s->plan.ntensors + 1);
-    u->steps = PDL_NEW(p->arena, struct piece_step, it.nops + 1);
+    u->steps = PDL_NEW(p->scratch, struct piece_step, it.nops + 1);
     if (!c.ready || !u->steps || !by || !step)
         return false;
     s->plan.items = &one;
@@ -710,11 +710,13 @@ static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
     }
     s->plan.items = items;
     *at = whole;
+    u->steps = pdl_arena_grow(p->arena, u->steps, (size_t)u->n,
+                              (size_t)u->n + 1, sizeof *u->steps);
     u->update = sum.update;
     u->gradient_comm = sum.gradient_comm;
     u->contention = out.contention;
     u->apart = oracle_exposed(&c, 0, sum.update);
-    return true;
+    return u->steps != NULL;
 }
 
 static void live_update(struct small *s, int stage,
@@ -842,7 +844,7 @@ static struct entry *find(struct entry *table, const struct key *k)
     return &table[(size_t)(hash(k) >> 40) % TABLE];
 }
 
-struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
+struct oracle_pieces *oracle_pieces_make(pdl_arena *a, pdl_arena *scratch,
                                          const struct oracle_family *f,
                                          const struct oracle_point *x)
 {
@@ -853,6 +855,7 @@ struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
     p->f = f;
     p->mesh = *x;
     p->arena = a;
+    p->scratch = scratch;
     p->kinds[0].of = PDL_NEW(a, int, x->pipe);
     p->kinds[1].of = PDL_NEW(a, int, x->pipe);
     return p->kinds[0].of && p->kinds[1].of ? p : NULL;
@@ -860,7 +863,7 @@ struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
 
 enum what { LANES, WORK, PIECES_UPDATE };
 
-/* The arena of a small plan is there for one question. */
+/* What a small plan needs is forgotten after one question. */
 static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
                                     const struct key *k, void *piece,
                                     struct pdl_err *err)
@@ -869,14 +872,10 @@ static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
 
     double start = pdl_clock_s();
 
-    p->scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
-    if (!p->scratch)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = what == LANES  ? find_kinds(p, err)
          : what == WORK ? make_work(p, k, piece, err)
                         : make_update(p, k, piece, err);
-    pdl_arena_destroy(p->scratch);
-    p->scratch = NULL;
+    pdl_arena_reset(p->scratch);
     p->count++;
     p->seconds += pdl_clock_s() - start;
     return st;

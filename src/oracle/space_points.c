@@ -278,15 +278,18 @@ static bool price_mesh(void *ctx, int64_t i)
     struct points *s = ctx;
     struct mesh *m = &s->mesh[i];
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     double seconds = 0;
     bool go_on;
 
-    m->compose = a ? oracle_compose_make(a, s->f, &m->point) : NULL;
+    m->compose =
+        a && scratch ? oracle_compose_make(a, scratch, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
     if (m->compose)
         m->pieces += oracle_compose_pieces(m->compose, &seconds);
     m->pieces_s += seconds;
+    pdl_arena_destroy(scratch);
     pdl_arena_destroy(a);
     return go_on;
 }
