@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 2 };
+enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 2, MAX_IDLE = 64 };
 
 struct kept {
     struct oracle_point point;
@@ -59,6 +59,8 @@ struct points {
     bool few;   /* a few points of every mesh */
     int64_t done;
     bool no_memory;
+    pdl_arena *idle[MAX_IDLE]; /* emptied, for the next mesh */
+    int nidle;
     pthread_mutex_t lock;
 };
 
@@ -272,13 +274,36 @@ static bool price_points(struct points *s, struct mesh *m)
     return true;
 }
 
+static pdl_arena *borrow(struct points *s)
+{
+    pdl_arena *a = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->nidle > 0)
+        a = s->idle[--s->nidle];
+    pthread_mutex_unlock(&s->lock);
+    return a ? a : pdl_arena_create(PDL_ARENA_DEFAULT);
+}
+
+static void give_back(struct points *s, pdl_arena *a)
+{
+    if (a)
+        pdl_arena_reset(a);
+    pthread_mutex_lock(&s->lock);
+    if (a && s->nidle < MAX_IDLE) {
+        s->idle[s->nidle++] = a;
+        a = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    pdl_arena_destroy(a);
+}
+
 /* Pieces are forgotten with the mesh that they belong to. */
 static bool price_mesh(void *ctx, int64_t i)
 {
     struct points *s = ctx;
     struct mesh *m = &s->mesh[i];
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *a = borrow(s), *scratch = borrow(s);
     double seconds = 0;
     bool go_on;
 
@@ -289,8 +314,9 @@ static bool price_mesh(void *ctx, int64_t i)
     if (m->compose)
         m->pieces += oracle_compose_pieces(m->compose, &seconds);
     m->pieces_s += seconds;
-    pdl_arena_destroy(scratch);
-    pdl_arena_destroy(a);
+    m->compose = NULL;
+    give_back(s, scratch);
+    give_back(s, a);
     return go_on;
 }
 
@@ -471,6 +497,8 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
+    while (s.nidle > 0)
+        pdl_arena_destroy(s.idle[--s.nidle]);
     out->axes = axes;
     out->naxes = sizeof axes / sizeof axes[0];
     /* where nothing fits, the best of what does not */
