@@ -131,14 +131,17 @@ if(TARGET paradl-run)
   foreach(source ${scripts})
     get_filename_component(name ${source} NAME_WE)
     set(cases all)
+    set(timeout 900)
     if(name STREQUAL "train_equal")
       set(cases ${mpi_ranks})
+    elseif(name STREQUAL "train_mnist")
+      set(timeout 3600)
     endif()
     foreach(n ${cases})
       add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
         ${n})
       set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
-        TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77)
+        TIMEOUT ${timeout} PROCESSORS 2 SKIP_RETURN_CODE 77)
     endforeach()
   endforeach()
 endif()
@@ -150,6 +153,14 @@ foreach(source ${scripts})
   add_test(NAME paper/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
   set_tests_properties(paper/${name} PROPERTIES LABELS "paper" TIMEOUT 600
     SKIP_RETURN_CODE 77)
+endforeach()
+
+# What pages show, read by another program.
+file(GLOB scripts CONFIGURE_DEPENDS tests/report/*.py)
+foreach(source ${scripts})
+  get_filename_component(name ${source} NAME_WE)
+  add_test(NAME report/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
+  set_tests_properties(report/${name} PROPERTIES LABELS "cli" TIMEOUT 120)
 endforeach()
 
 file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)

@@ -31,4 +31,9 @@ if [ -x "$(dirname "$paradl")/paradl-run" ]; then
     say "Are they the same network? Every tensor of every operation, compared"
     show diff-run serial data=2,spatial=2 --model examples/digits.yaml
 fi
-printf '\nMore: paradl help, README.md, doc/\n'
+say "And as a page: a CNN on ABCI, GPT-3 on a cluster of A100s"
+out=$(realpath --relative-to=. "$(dirname "$paradl")")
+show plan resnet50 --system abci-v100 --pes 64 --batch 2048 --top 3 --report "$out/demo-resnet50.html"
+show plan gpt3-175b --system dgx-a100 --pes 1024 --batch 1536 --top 3 --report "$out/demo-gpt3.html"
+printf '\nOpen %s/demo-resnet50.html and %s/demo-gpt3.html in a browser.\n' "$out" "$out"
+printf 'More: paradl help, README.md, doc/\n'

@@ -19,7 +19,8 @@ PDL_BEGIN
 struct pdl_link {
     int from, to; /* vertices: hosts 0..nhosts-1, then switches */
     double bytes_per_s, latency_s;
-    bool shared; /* both directions use it */
+    bool shared;  /* both directions use it */
+    bool fatpipe; /* every flow has it to itself: SimGrid's FATPIPE */
     bool optical;
     double length_m; /* 0: the floor plan's; below 0: no cable, in a node */
     double idle_w, peak_w; /* 0: not modelled */
@@ -75,8 +76,8 @@ struct pdl_net {
 enum pdl_status pdl_net_make(pdl_arena *a, const char *spec,
                              const struct pdl_net **out, struct pdl_err *err);
 
-/* SimGrid platform files: in, the ones with a single <cluster>, or with the
- * hosts, routers, links and routes (Full, Floyd) of one zone; any network,
+/* SimGrid platform files: in, the ones with a single <cluster>, or with hosts,
+ * routers, links, flat clusters and routes (Full, Floyd) in zones; any network,
  * out (as a <cluster> where SimGrid has it, else with every route listed,
  * which is refused for more than 512 hosts). */
 enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,

@@ -505,6 +505,29 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
                              const struct pdl_oracle_options *opt,
                              struct pdl_timeline *out, struct pdl_err *err);
 
+/* ---- where ----------------------------------------------------------------- */
+
+/* Memory of the fullest PE of each lane of the pipeline (one lane where there
+ * is none): projections with their memory filled and nothing else. The fullest
+ * of them is the step's. */
+struct pdl_lanes {
+    int n;
+    const struct pdl_projection *lane;
+};
+enum pdl_status pdl_lanes(pdl_arena *a, const struct pdl_plan *plan,
+                          const struct pdl_system *sys,
+                          const struct pdl_oracle_options *opt,
+                          struct pdl_lanes *out, struct pdl_err *err);
+
+/* Bytes that every link of the network carries in a step (nlinks of them are
+ * written), rank r on host r: rings in the order of ranks, as the prices count
+ * them, messages between stages, and what halos and all-to-alls move. A group
+ * is taken to send what the first of its lane sends. */
+struct pdl_net;
+enum pdl_status pdl_link_traffic(pdl_arena *a, const struct pdl_plan *plan,
+                                 const struct pdl_net *net, int64_t *bytes,
+                                 struct pdl_err *err);
+
 /* ---- why ---------------------------------------------------------------- */
 
 /* Limits are inherent in the strategy, bottlenecks are the system's or the

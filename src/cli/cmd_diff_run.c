@@ -21,7 +21,9 @@ const struct pdl_cmd cli_diff_run = {
             "and every result of every operation is compared, bit for bit "
             "where no sum crossed ranks, else within the tolerance. Without "
             "--model they are files of 'paradl train --json', and the losses "
-            "are compared. Exit code 1: they differ, and the first difference "
+            "are compared, or folders of checkpoints, of which every tensor of "
+            "every common step is. Exit code 1: they differ, and the first "
+            "difference "
             "is named. Strategies must cut the batch alike: compare "
             "pipe=2(1f1b,m=4) with accumulate=4.",
     .example = "paradl diff-run --help",

@@ -15,7 +15,7 @@ struct options {
     struct cli_question q;
     int64_t top;
     const char *strategies, *goal, *emit, *report, *export, *output;
-    bool space, per_layer;
+    bool space, per_layer, details;
     double seconds;
 };
 
@@ -28,7 +28,7 @@ static const struct pdl_opt opts[] = {
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
     {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
-     "how many to show (default 10; of a page 60)"},
+     "how many to show (default 10; of a page 40)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe,tensor"},
     {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
@@ -47,6 +47,9 @@ static const struct pdl_opt opts[] = {
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
      "also say what the search chose from, and what was excluded"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows of the best (stages, schedule, links, "
+     "scaling) and the front of time and memory"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
      "also write a page with charts"},
 };
@@ -154,97 +157,76 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 
 /* ---- output ---------------------------------------------------------------- */
 
+/* What is written of the answer. */
+struct extent {
+    int show;
+    bool space;   /* and what was excluded */
+    bool details; /* and what a page shows of the best */
+    bool brief;   /* the others without what must be priced again */
+    double seconds;
+};
+
 /* A plan of the list again, for its JSON fields. */
-static void json_plan(struct search *s, struct pdl_json *w, int i)
+static void json_plan(struct search *s, struct pdl_json *w, int i,
+                      const struct extent *e)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_found *f = &s->r.list[i];
 
-    if (scratch && cli_job_price(scratch, &s->o->q, s->r.list[i].strategy, s->j,
-                                 NULL) == PDL_OK) {
+    if (e->brief && i > 0) {
         pdl_json_object(w);
         pdl_json_kint(w, "rank", i + 1);
-        pdl_json_kstr(w, "strategy", s->r.list[i].strategy);
+        pdl_json_kstr(w, "strategy", f->strategy);
+        cli_brief_json(w, &f->x, &s->j->sys);
+        pdl_json_end(w);
+    } else if (scratch && cli_job_price(scratch, &s->o->q, f->strategy, s->j,
+                                        NULL) == PDL_OK) {
+        pdl_json_object(w);
+        pdl_json_kint(w, "rank", i + 1);
+        pdl_json_kstr(w, "strategy", f->strategy);
         cli_job_json(w, s->j);
+        if (i == 0 && e->details)
+            cli_details_json(w, s->j);
         pdl_json_end(w);
     }
     pdl_arena_destroy(scratch);
 }
 
-/* What was asked. */
-static void json_question(const struct search *s, struct pdl_json *w)
-{
-    struct pdl_buf line;
-
-    pdl_buf_init(&line);
-    cli_command_line(&cli_plan, s->args, &line.sink);
-    pdl_json_kstr(w, "command", line.text);
-    pdl_buf_free(&line);
-    pdl_json_kstr(w, "model", s->j->model->name);
-    pdl_json_kstr(w, "system", s->j->sys.name);
-    pdl_json_kint(w, "pes", s->o->q.pes);
-    pdl_json_kint(w, "batch", s->o->q.batch);
-    pdl_json_kstr(w, "parameters",
-                  s->j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
-}
-
-/* A large space: how many points, what excluded them, and what they are. */
-static void json_space(struct pdl_json *w, const struct pdl_search_result *r,
-                       bool axes)
-{
-    pdl_json_kint(w, "points", r->points);
-    pdl_json_key(w, "pruned_by");
-    pdl_json_row(w);
-    pdl_json_kint(w, "limit", r->refused);
-    pdl_json_kint(w, "memory", r->too_large);
-    pdl_json_kint(w, "time", r->too_slow);
-    pdl_json_end(w);
-    if (!axes)
-        return;
-    pdl_json_key(w, "space");
-    pdl_json_array(w);
-    for (int i = 0; i < r->naxes; i++) {
-        pdl_json_row(w);
-        pdl_json_kstr(w, "axis", r->axes[i].name);
-        pdl_json_kstr(w, "values", r->axes[i].values);
-        pdl_json_end(w);
-    }
-    pdl_json_end(w);
-}
-
-static void print_json(struct search *s, int show, bool space, double seconds,
+static void print_json(struct search *s, const struct extent *e,
                        struct pdl_sink *out)
 {
     struct pdl_json w;
 
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "plan");
-    json_question(s, &w);
+    cli_question_json(&w, &cli_plan, s->args, s->j);
+    pdl_json_kint(&w, "pes", s->o->q.pes);
+    pdl_json_kint(&w, "batch", s->o->q.batch);
     pdl_json_kint(&w, "evaluated", s->r.evaluated);
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
-    pdl_json_knum(&w, "search_s", seconds);
+    pdl_json_knum(&w, "search_s", e->seconds);
     if (s->r.naxes > 0)
-        json_space(&w, &s->r, space);
+        cli_space_json(&w, &s->r, e->space);
     if (s->o->per_layer)
         cli_layers_json(&w, &s->layers);
     pdl_json_key(&w, "plans");
     pdl_json_array(&w);
-    for (int i = 0; i < show; i++)
-        json_plan(s, &w, i);
+    for (int i = 0; i < e->show; i++)
+        json_plan(s, &w, i, e);
     pdl_json_end(&w);
-    if (space) {
-        pdl_json_key(&w, "excluded");
-        pdl_json_array(&w);
-        for (int i = 0; i < s->r.n; i++)
-            if (s->r.list[i].excluded) {
-                pdl_json_row(&w);
-                pdl_json_kstr(&w, "strategy", s->r.list[i].strategy);
-                pdl_json_kstr(&w, "reason", s->r.list[i].excluded);
-                pdl_json_end(&w);
-            }
-        pdl_json_end(&w);
+    if (e->details && e->show > 0) {
+        cli_front_json(&w, &s->r);
+        cli_scaling_json(&w, &s->o->q, s->j, s->r.list[0].strategy);
     }
+    if (e->space)
+        cli_excluded_json(&w, &s->r);
     pdl_json_end(&w);
+}
+
+static const char *seconds(double v, char *buf)
+{
+    return v > 0 ? pdl_unit_format(v, PDL_UNIT_SECONDS, buf, 32) : "-";
 }
 
 static void print_counts(const struct pdl_search_result *r)
@@ -289,12 +271,8 @@ static void print_text(struct search *s, int show)
         pdl_table_cell(
             &table, "%s",
             pdl_unit_format(x->compute_s, PDL_UNIT_SECONDS, t[1], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->exposed_comm_s, PDL_UNIT_SECONDS, t[2], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->bubble_s, PDL_UNIT_SECONDS, t[3], 32));
+        pdl_table_cell(&table, "%s", seconds(x->exposed_comm_s, t[2]));
+        pdl_table_cell(&table, "%s", seconds(x->bubble_s, t[3]));
         pdl_table_cell(
             &table, "%s",
             pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, t[4], 32));
@@ -313,24 +291,34 @@ static void print_text(struct search *s, int show)
                        s->r.list[i].excluded);
 }
 
-/* How sure the first is. */
+/* The best in full (a narrow table cuts it), how sure it is, and where to go
+ * on. */
 static void print_first(struct search *s)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     char low[32], high[32];
 
-    if (scratch && s->r.evaluated > 0 &&
+    if (scratch && s->r.n > 0 && s->r.list[0].priced &&
+        s->r.list[0].x.feasible &&
         cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
             PDL_OK) {
         struct pdl_projection *x = &s->j->x;
 
+        if (!s->o->per_layer) /* says it already */
+            pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
-                cli_out(), "80 %% of steps of the first between %s and %s\n",
+                cli_out(), "80 %% of its steps take between %s and %s\n",
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
+        if (!s->o->per_layer)
+            pdl_printf(cli_out(),
+                       "phase by phase, and why:\n  paradl project %s --system "
+                       "%s --batch %lld --strategy '%s'\n",
+                       s->o->q.model, s->o->q.system, (long long)s->o->q.batch,
+                       s->r.list[0].strategy);
     }
     pdl_arena_destroy(scratch);
 }
@@ -349,12 +337,16 @@ static int shown(const struct search *s, int64_t usual)
 /* The page has the best that were priced (or --top), and what was not. */
 static int report(struct search *s, double seconds)
 {
-    int show = shown(s, MAX_PAGE);
+    struct extent e = {.show = shown(s, MAX_PAGE),
+                       .space = true,
+                       .details = true,
+                       .brief = true,
+                       .seconds = seconds};
     struct pdl_buf json;
     int rc;
 
     pdl_buf_init(&json);
-    print_json(s, show, true, seconds, &json.sink);
+    print_json(s, &e, &json.sink);
     rc = cli_report(&json, s->o->report);
     pdl_buf_free(&json);
     return rc;
@@ -414,7 +406,12 @@ static int plan(const struct pdl_args *args)
     } else {
         show = shown(&s, MAX_TABLE);
         if (args->json)
-            print_json(&s, show, o.space, pdl_clock_s() - start, cli_out());
+            print_json(&s,
+                       &(struct extent){.show = show,
+                                        .space = o.space,
+                                        .details = o.details,
+                                        .seconds = pdl_clock_s() - start},
+                       cli_out());
         else if (o.per_layer)
             cli_layers_text(s.arena, &s.layers, s.j, &o.q);
         else

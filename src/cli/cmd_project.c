@@ -9,8 +9,8 @@
 
 struct options {
     struct cli_question q;
-    bool layers;
-    const char *emit, *trace, *export, *output, *from, *kineto;
+    bool layers, details;
+    const char *emit, *trace, *export, *output, *from, *kineto, *report;
     double measured_s;
     struct cli_whole_options run;
 };
@@ -61,6 +61,10 @@ static const struct pdl_opt opts[] = {
      "from a failure to going on (0)"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
      "admit an axis larger than the index it cuts"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows (stages, schedule, links)"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
 };
 // clang-format on
 #undef AT
@@ -114,6 +118,8 @@ static void measured_text(const struct cli_job *j, double measured_s)
 struct answer {
     const struct cli_job *j;
     const struct options *o;
+    const struct pdl_args *args;
+    const struct cli_question *q; /* with what a launch file said */
     struct pdl_launch from;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
@@ -122,14 +128,17 @@ struct answer {
     struct cli_whole run;
 };
 
-static void print_json(const struct answer *x)
+static void print_json(const struct answer *x, bool details,
+                       struct pdl_sink *out)
 {
     const struct cli_job *j = x->j;
     const struct options *o = x->o;
     struct pdl_json w;
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "project");
+    cli_question_json(&w, &cli_project, x->args, j);
+    pdl_json_kstr(&w, "strategy", x->q->strategy);
     if (o->from)
         cli_from_json(&w, o->from, &x->from);
     cli_job_json(&w, j);
@@ -143,7 +152,21 @@ static void print_json(const struct answer *x)
         cli_kineto_json(&w, &x->trace, &j->x);
     if (o->layers)
         json_layers(&w, j);
+    if (details)
+        cli_details_json(&w, j);
     pdl_json_end(&w);
+}
+
+static int report(const struct answer *x)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(x, true, &json.sink);
+    rc = cli_report(&json, x->o->report);
+    pdl_buf_free(&json);
+    return rc;
 }
 
 /* ---- text --------------------------------------------------------------- */
@@ -182,7 +205,7 @@ static int project(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     struct cli_question q = o->q;
-    struct answer x = {.o = o};
+    struct answer x = {.o = o, .args = args, .q = &q};
     struct pdl_err err = {"", ""};
     pdl_arena *a;
     struct cli_job *j;
@@ -226,7 +249,7 @@ static int project(const struct pdl_args *args)
         if (!j->x.feasible)
             x.nremedies = cli_remedies(a, &q, j, x.remedy);
         if (args->json)
-            print_json(&x);
+            print_json(&x, o->details, cli_out());
         else
             print_text(&x);
         rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
@@ -235,6 +258,8 @@ static int project(const struct pdl_args *args)
         if (rc == EXIT_OK && o->export)
             rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
                                                         &cli_project, args});
+        if (rc == EXIT_OK && o->report)
+            rc = report(&x);
         if (rc == EXIT_OK && !j->x.feasible)
             rc = EXIT_NO;
     }

@@ -12,7 +12,7 @@
 
 struct options {
     struct cli_question q;
-    const char *pes;
+    const char *pes, *report;
     bool weak, strong;
 };
 
@@ -32,6 +32,8 @@ static const struct pdl_opt opts[] = {
     {"strong", 0, PDL_OPT_FLAG, AT(strong), NULL, NULL,
      "the batch stays (default)"},
     CLI_QUESTION_OPTS,
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
 };
 // clang-format on
 #undef AT
@@ -48,6 +50,7 @@ struct point {
 struct scale {
     pdl_arena *arena;
     const struct options *o;
+    const struct pdl_args *args;
     struct cli_job *j;
     struct pdl_system sys; /* before it grows */
     struct pdl_json *json; /* NULL: text */
@@ -248,7 +251,9 @@ static void print_row(const struct scale *s, const struct point *p,
     pdl_table_cell(t, "%s", unit(s->arena, x->step_s, PDL_UNIT_SECONDS));
     pdl_table_cell(t, "%s", unit(s->arena, x->compute_s, PDL_UNIT_SECONDS));
     pdl_table_cell(t, "%s",
-                   unit(s->arena, x->exposed_comm_s, PDL_UNIT_SECONDS));
+                   x->exposed_comm_s > 0
+                       ? unit(s->arena, x->exposed_comm_s, PDL_UNIT_SECONDS)
+                       : "-");
     pdl_table_cell(t, "%s%s",
                    unit(s->arena, (double)x->peak_bytes, PDL_UNIT_BYTES),
                    x->feasible ? "" : " x");
@@ -261,7 +266,7 @@ static void print_text(const struct scale *s)
     static const struct pdl_column columns[] = {
         {"PES", true},    {"STRATEGY", false}, {"BATCH", true},
         {"STEP", true},   {"COMPUTE", true},   {"EXPOSED", true},
-        {"MEMORY", true}, {"SAMPLES/S", true}, {"EFFICIENCY", true},
+        {"MEMORY", true}, {"SAMPLES/S", true}, {"EFFIC.", true},
     };
     struct pdl_table t;
     bool misfit = false;
@@ -282,15 +287,17 @@ static void print_text(const struct scale *s)
                        (long long)s->point[i].pes, s->point[i].excluded);
 }
 
-static enum pdl_status run_json(struct scale *s, struct pdl_err *err)
+/* Everything as JSON into the buffer; nothing is printed when a point fails. */
+static enum pdl_status run_json(struct scale *s, struct pdl_buf *b,
+                                struct pdl_err *err)
 {
-    struct pdl_buf b;
     struct pdl_json w;
     enum pdl_status st;
 
-    pdl_buf_init(&b); /* nothing is printed when a point fails */
-    pdl_json_init(&w, &b.sink);
+    pdl_json_init(&w, &b->sink);
     pdl_json_schema(&w, "scale");
+    cli_question_json(&w, &cli_scale, s->args, s->j);
+    pdl_json_kstr(&w, "strategy", s->o->q.strategy);
     pdl_json_kstr(&w, "scaling", s->o->weak ? "weak" : "strong");
     pdl_json_key(&w, "points");
     pdl_json_array(&w);
@@ -299,9 +306,6 @@ static enum pdl_status run_json(struct scale *s, struct pdl_err *err)
     s->json = NULL;
     pdl_json_end(&w);
     pdl_json_end(&w);
-    if (st == PDL_OK)
-        pdl_put(cli_out(), b.text, b.len);
-    pdl_buf_free(&b);
     return st;
 }
 
@@ -318,6 +322,7 @@ static int scale(const struct pdl_args *args)
     struct scale *s;
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
+    struct pdl_buf json;
     pdl_arena *a;
     int rc;
 
@@ -327,6 +332,7 @@ static int scale(const struct pdl_args *args)
     if (o.weak && o.strong)
         return usage(&err, "--weak and --strong exclude each other");
     o.q.model = args->pos[0];
+    pdl_buf_init(&json);
     a = pdl_arena_create(PDL_ARENA_DEFAULT);
     s = a ? PDL_NEW(a, struct scale, 1) : NULL;
     if (s)
@@ -340,11 +346,17 @@ static int scale(const struct pdl_args *args)
     }
     if (st == PDL_OK) {
         s->sys = s->j->sys;
-        st = args->json ? run_json(s, &err) : run(s, &err);
+        s->args = args;
+        st = args->json || o.report ? run_json(s, &json, &err) : run(s, &err);
     }
     rc = st != PDL_OK ? cli_fail(st, &err) : s->fit > 0 ? EXIT_OK : EXIT_NO;
-    if (st == PDL_OK && !args->json)
+    if (st == PDL_OK && args->json)
+        pdl_put(cli_out(), json.text, json.len);
+    else if (st == PDL_OK)
         print_text(s);
+    if (rc == EXIT_OK && o.report)
+        rc = cli_report(&json, o.report);
+    pdl_buf_free(&json);
     pdl_arena_destroy(a);
     return rc;
 }
@@ -356,7 +368,7 @@ const struct pdl_cmd cli_scale = {
     .max_pos = 1,
     .summary = "how far a strategy scales",
     .text = "Prices one strategy on more and more PEs: the axis written '=p' "
-            "grows, powers of two in the range are the points. EFFICIENCY is "
+            "grows, powers of two in the range are the points. EFFIC. is "
             "samples per second and PE, compared with the first point. A "
             "point that a limit forbids is listed with the reason.",
     .example = "paradl scale vgg16 --system abci-v100 --strategy data=p "

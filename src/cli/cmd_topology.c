@@ -106,9 +106,43 @@ static void json_links(struct pdl_json *j, const struct pdl_net *net)
     pdl_json_end(j);
 }
 
+/* Of a Kautz network of diameter 2: the gratings and wavelengths its arcs
+ * pass, and the triangles by which credits return. */
+struct optics {
+    int gratings, waves;
+    int64_t pairs, triangles;
+};
+
+static bool optics_of(const struct pdl_net *net, struct optics *o)
+{
+    int d = 1;
+
+    *o = (struct optics){.gratings = 0};
+    if (!net->topo || strcmp(net->topo->name, "kautz") != 0)
+        return false;
+    while (d * (d + 1) < net->nhosts)
+        d++;
+    for (int i = 0; i < net->nlinks; i++) {
+        int from = net->links[i].from, to = net->links[i].to, grating, wave;
+
+        if (!pdl_kautz_wave(d, from, to, &grating, &wave))
+            return false;
+        o->gratings = grating >= o->gratings ? grating + 1 : o->gratings;
+        o->waves = wave >= o->waves ? wave + 1 : o->waves;
+        if (pdl_kautz_credit(d, from, to) == from)
+            o->pairs++;
+        else
+            o->triangles++;
+    }
+    o->pairs /= 2;
+    o->triangles /= 3;
+    return true;
+}
+
 static void json_show(const struct pdl_net *net, const struct pdl_metrics *m,
                       const struct options *o, const struct range *r)
 {
+    struct optics optics;
     struct pdl_json j;
 
     pdl_json_init(&j, cli_out());
@@ -129,6 +163,12 @@ static void json_show(const struct pdl_net *net, const struct pdl_metrics *m,
     pdl_json_knum(&j, "cost", m->cost);
     pdl_json_knum(&j, "power_w", m->power_w);
     pdl_json_knum(&j, "setup_s", net->setup_s);
+    if (optics_of(net, &optics)) {
+        pdl_json_kint(&j, "gratings", optics.gratings);
+        pdl_json_kint(&j, "wavelengths", optics.waves);
+        pdl_json_kint(&j, "credit_pairs", optics.pairs);
+        pdl_json_kint(&j, "credit_triangles", optics.triangles);
+    }
     if (o->links)
         json_links(&j, net);
     if (o->routes) {
@@ -146,10 +186,19 @@ static void json_show(const struct pdl_net *net, const struct pdl_metrics *m,
 static void text_metrics(const struct pdl_net *net, const struct pdl_metrics *m)
 {
     struct pdl_sink *out = cli_out();
+    struct optics optics;
     char text[64];
 
     pdl_printf(out, "%s\n", net->spec);
     pdl_printf(out, "  hosts          %d\n", m->hosts);
+    if (m->diameter == 0 && m->hosts > 1) {
+        pdl_printf(out,
+                   "  links          %d; no graph has these routes, so there "
+                   "are no distances or cuts\n"
+                   "  routes         %.3f links on average, %d at most\n",
+                   net->nlinks, m->route_links, m->longest_route);
+        return;
+    }
     pdl_printf(out, "  switches       %d\n", m->switches);
     pdl_printf(out, "  cables         %lld, %.0f m\n", (long long)m->cables,
                m->cable_m);
@@ -175,6 +224,12 @@ static void text_metrics(const struct pdl_net *net, const struct pdl_metrics *m)
         pdl_printf(
             out, "  set-up         %s, once\n",
             pdl_unit_format(net->setup_s, PDL_UNIT_SECONDS, text, sizeof text));
+    if (optics_of(net, &optics))
+        pdl_printf(out,
+                   "  optics         %d gratings of %d wavelengths\n"
+                   "  credits        along %lld pairs and %lld triangles\n",
+                   optics.gratings, optics.waves, (long long)optics.pairs,
+                   (long long)optics.triangles);
 }
 
 static enum pdl_status text_links(pdl_arena *a, const struct pdl_net *net,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct options {
-    const char *measured, *select, *system, *without, *congestion;
+    const char *measured, *select, *system, *without, *congestion, *report;
     bool ablate;
     struct cli_collective_options c;
     struct cli_here_options here;
@@ -30,7 +30,7 @@ static const struct pdl_opt opts[] = {
     {"congestion", 0, PDL_OPT_TEXT, AT(congestion), "LOW..HIGH", NULL,
      "factor on network time by other jobs, as a range"},
     {"collective", 0, PDL_OPT_TEXT, AT(c.collective), "COLLECTIVE",
-     "allreduce",
+     "allreduce|reduce-scatter|allgather|alltoall|broadcast",
      "measure this here and compare it with --system and its simulation"},
     {"ranks", 'n', PDL_OPT_INT, AT(c.ranks), "P", NULL,
      "with MODEL or --collective: number of ranks (2)"},
@@ -50,54 +50,85 @@ static const struct pdl_opt opts[] = {
      "with --collective: this one instead of the best"},
     {"seconds", 0, PDL_OPT_TIME, AT(c.seconds), "TIME", NULL,
      "with --collective: for each size (0.3s)"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "with MODEL or --measured: also write a page with charts"},
 };
 // clang-format on
 #undef AT
 
-static int validate(const struct pdl_args *args)
+static int measured(const struct options *o, bool json, const char *command,
+                    struct pdl_buf *page)
 {
-    const struct options *o = args->opts;
     struct cli_measured m = {.file = o->measured,
                              .select = o->select,
                              .system = o->system,
                              .schema = "",
                              .without = o->without,
                              .congestion = o->congestion,
+                             .command = command,
                              .ablate = o->ablate};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int rc;
 
-    if (o->c.collective) {
-        struct cli_collective_options c = o->c;
-
-        c.system = o->system;
-        return cli_validate_collective(&c, args->json);
-    }
-    if (args->npos > 0) {
-        struct cli_here_options here = o->here;
-
-        here.model = args->pos[0];
-        here.system = o->system;
-        here.ranks = o->c.ranks;
-        return cli_validate_here(&here, args->json);
-    }
-    if (!o->measured) {
-        pdl_fail(&err, PDL_EINVAL,
-                 "validate needs MODEL, --measured FILE or --collective NAME");
-        pdl_hint(&err, "see 'paradl validate --help'");
-        return cli_usage(&err);
-    }
     m.a = pdl_arena_create(PDL_ARENA_DEFAULT);
     st = m.a ? cli_measured_open(&m, &err)
              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st != PDL_OK)
         rc = cli_fail(st, &err);
     else if (strcmp(m.schema, "paradl.layers/1") == 0)
-        rc = cli_validate_layers(&m, args->json);
+        rc = cli_validate_layers(&m, json, page);
     else
-        rc = cli_validate_runs(&m, args->json);
+        rc = cli_validate_runs(&m, json, page);
     pdl_arena_destroy(m.a);
+    return rc;
+}
+
+static int collective(const struct options *o, bool json)
+{
+    struct cli_collective_options c = o->c;
+
+    c.system = o->system;
+    return cli_validate_collective(&c, json);
+}
+
+static int here(const struct options *o, const struct pdl_args *args,
+                const char *command, struct pdl_buf *page)
+{
+    struct cli_here_options h = o->here;
+
+    h.command = command;
+    h.model = args->pos[0];
+    h.system = o->system;
+    h.ranks = o->c.ranks;
+    return cli_validate_here(&h, args->json, page);
+}
+
+static int validate(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct pdl_err err = {"", ""};
+    struct pdl_buf page, line;
+    int rc;
+
+    if (o->c.collective)
+        return collective(o, args->json);
+    if (args->npos == 0 && !o->measured) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "validate needs MODEL, --measured FILE or --collective NAME");
+        pdl_hint(&err, "see 'paradl validate --help'");
+        return cli_usage(&err);
+    }
+    pdl_buf_init(&page);
+    pdl_buf_init(&line);
+    cli_command_line(&cli_validate, args, &line.sink);
+    rc = args->npos > 0
+             ? here(o, args, line.text, o->report ? &page : NULL)
+             : measured(o, args->json, line.text, o->report ? &page : NULL);
+    if (rc == EXIT_OK && o->report)
+        rc = cli_report(&page, o->report);
+    pdl_buf_free(&line);
+    pdl_buf_free(&page);
     return rc;
 }
 

@@ -11,15 +11,18 @@ struct cli_measured {
     const struct pdl_doc *doc;
     const char *schema;               /* "paradl.layers/1", "paradl.runs/1" */
     const char *without, *congestion; /* as the options have them */
+    const char *command;              /* for a page; NULL: not said */
     bool ablate;
 };
 
 /* Reads the file and its schema; other schemas are refused. */
 enum pdl_status cli_measured_open(struct cli_measured *m, struct pdl_err *err);
 
-/* validate_layers.c, validate_runs.c: print, and return an exit code */
-int cli_validate_layers(struct cli_measured *m, bool json);
-int cli_validate_runs(struct cli_measured *m, bool json);
+/* validate_layers.c, validate_runs.c: print, and return an exit code; page:
+ * gets the JSON too, NULL: none is asked for */
+int cli_validate_layers(struct cli_measured *m, bool json,
+                        struct pdl_buf *page);
+int cli_validate_runs(struct cli_measured *m, bool json, struct pdl_buf *page);
 
 /* A fit that was done. */
 struct cli_fit {

@@ -210,13 +210,11 @@ const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
     return buf;
 }
 
-void cli_job_json(struct pdl_json *w, const struct cli_job *j)
+void cli_brief_json(struct pdl_json *w, const struct pdl_projection *x,
+                    const struct pdl_system *sys)
 {
-    const struct pdl_projection *x = &j->x;
-    struct pdl_projection bars = j->x;
     struct pdl_bill bill;
 
-    pdl_interval(j->plan, &j->sys, &j->oracle, &bars);
     pdl_json_kint(w, "pes", x->pes);
     pdl_json_kint(w, "batch", x->batch);
     pdl_json_kbool(w, "feasible", x->feasible);
@@ -226,11 +224,6 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
         pdl_json_str(w, x->reason);
     pdl_json_end(w);
     pdl_json_knum(w, "step_s", x->step_s);
-    pdl_json_key(w, "interval_s");
-    pdl_json_flat(w);
-    pdl_json_num(w, bars.low_s > 0 ? bars.low_s : NAN); /* null: ideal */
-    pdl_json_num(w, bars.high_s > 0 ? bars.high_s : NAN);
-    pdl_json_end(w);
     pdl_json_knum(w, "epoch_s", x->epoch_s);
     pdl_json_knum(w, "samples_per_s", x->samples_per_s);
     pdl_json_knum(w, "tokens_per_s", x->tokens_per_s);
@@ -239,6 +232,27 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_knum(w, "compute_s", x->compute_s);
     pdl_json_knum(w, "comm_s", x->comm_s);
     json_memory(w, x);
+    pdl_project_bill(x, sys, &bill);
+    pdl_json_knum(w, "energy_j", bill.energy_j > 0 ? bill.energy_j : NAN);
+    pdl_json_knum(w, "cost", bill.cost > 0 ? bill.cost : NAN);
+}
+
+void cli_interval_json(struct pdl_json *w, const struct cli_job *j)
+{
+    struct pdl_projection bars = j->x;
+
+    pdl_interval(j->plan, &j->sys, &j->oracle, &bars);
+    pdl_json_key(w, "interval_s");
+    pdl_json_flat(w);
+    pdl_json_num(w, bars.low_s > 0 ? bars.low_s : NAN); /* null: ideal */
+    pdl_json_num(w, bars.high_s > 0 ? bars.high_s : NAN);
+    pdl_json_end(w);
+}
+
+void cli_job_json(struct pdl_json *w, const struct cli_job *j)
+{
+    cli_brief_json(w, &j->x, &j->sys);
+    cli_interval_json(w, j);
     pdl_json_key(w, "fallbacks");
     pdl_json_array(w);
     for (int i = 0; i < j->plan->nfallbacks; i++)
@@ -247,9 +261,6 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",
                   j->oracle.optimizer_slots == 2 ? "adam" : "sgd");
-    pdl_project_bill(x, &j->sys, &bill);
-    pdl_json_knum(w, "energy_j", bill.energy_j > 0 ? bill.energy_j : NAN);
-    pdl_json_knum(w, "cost", bill.cost > 0 ? bill.cost : NAN);
     cli_contention_json(w, j);
     cli_explain_json(w, j);
 }

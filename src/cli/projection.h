@@ -80,6 +80,26 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               struct pdl_err *err);
 /* The fields of a projection, into the open object. */
 void cli_job_json(struct pdl_json *w, const struct cli_job *j);
+/* Those of them that need no plan: nothing is priced again. */
+void cli_brief_json(struct pdl_json *w, const struct pdl_projection *x,
+                    const struct pdl_system *sys);
+void cli_interval_json(struct pdl_json *w, const struct cli_job *j);
+/* What --details adds: memory of each stage, the schedule, bytes of links. */
+void cli_details_json(struct pdl_json *w, const struct cli_job *j);
+void cli_schedule_json(struct pdl_json *w, const struct cli_job *j);
+/* The strategy on fewer and more PEs, the same work for each data rank. */
+void cli_scaling_json(struct pdl_json *w, const struct cli_question *q,
+                      const struct cli_job *j, const char *strategy);
+/* plan_json.c: plans that no listed one beats in both time and memory, fastest
+ * first; what was excluded and why; of a large space, how many points, what
+ * excluded them, and what they are. */
+void cli_front_json(struct pdl_json *w, const struct pdl_search_result *r);
+void cli_excluded_json(struct pdl_json *w, const struct pdl_search_result *r);
+void cli_space_json(struct pdl_json *w, const struct pdl_search_result *r,
+                    bool axes);
+/* What was asked: command, model, system, parameters. */
+void cli_question_json(struct pdl_json *w, const struct pdl_cmd *cmd,
+                       const struct pdl_args *args, const struct cli_job *j);
 /* The same for people: time of a step, memory of a PE, notes. */
 void cli_job_text(const struct cli_job *j);
 /* Which groups share which adapters, and what it costs them. */
@@ -141,9 +161,9 @@ struct cli_whole {
     struct pdl_goodput x;
 };
 enum pdl_status cli_whole_time(const struct cli_question *q,
-                             const struct cli_job *j,
-                             const struct cli_whole_options *o,
-                             struct cli_whole *out, struct pdl_err *err);
+                               const struct cli_job *j,
+                               const struct cli_whole_options *o,
+                               struct cli_whole *out, struct pdl_err *err);
 void cli_whole_text(const struct cli_whole *r, const struct cli_job *j);
 void cli_whole_json(struct pdl_json *w, const struct cli_whole *r);
 

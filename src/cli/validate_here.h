@@ -8,7 +8,10 @@
 struct cli_here_options {
     const char *model, *strategy, *system, *dim, *precision, *optimizer;
     int64_t ranks, batch, steps;
+    const char *command; /* for a page; NULL: not said */
 };
-int cli_validate_here(const struct cli_here_options *o, bool json);
+/* page: gets the JSON too; NULL: none is asked for */
+int cli_validate_here(const struct cli_here_options *o, bool json,
+                      struct pdl_buf *page);
 
 #endif

@@ -81,12 +81,15 @@ static enum pdl_status group(struct cli_measured *m, struct layers *l)
     return st;
 }
 
-static void print_json(const struct layers *l)
+static void print_json(const struct layers *l, const char *command,
+                       struct pdl_sink *out)
 {
     struct pdl_json w;
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "validate");
+    if (command && out != cli_out())
+        pdl_json_kstr(&w, "command", command);
     pdl_json_key(&w, "rows");
     pdl_json_array(&w);
     for (int i = 0; i < l->times.n; i++) {
@@ -116,7 +119,7 @@ static void print_json(const struct layers *l)
     pdl_json_end(&w);
 }
 
-int cli_validate_layers(struct cli_measured *m, bool json)
+int cli_validate_layers(struct cli_measured *m, bool json, struct pdl_buf *page)
 {
     struct pdl_err err = {"", ""};
     struct layers l = {.projected = NULL};
@@ -126,8 +129,10 @@ int cli_validate_layers(struct cli_measured *m, bool json)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st != PDL_OK)
         return cli_fail(st, &err);
+    if (page)
+        print_json(&l, m->command, &page->sink);
     if (json) {
-        print_json(&l);
+        print_json(&l, NULL, cli_out());
         return EXIT_OK;
     }
     pdl_printf(cli_out(), "%d layer times of %s on %s\n", l.times.n, m->file,

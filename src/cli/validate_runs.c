@@ -225,13 +225,16 @@ static enum pdl_status sum_up(struct cli_measured *m, const struct cli_runs *s,
 static enum pdl_status print_json(struct cli_measured *m,
                                   const struct cli_runs *s,
                                   const struct cli_groups *g,
-                                  const struct summary *all)
+                                  const struct summary *all,
+                                  struct pdl_sink *out)
 {
     enum pdl_status st = PDL_OK;
     struct pdl_json w;
 
-    pdl_json_init(&w, cli_out());
+    pdl_json_init(&w, out);
     pdl_json_schema(&w, "validate");
+    if (m->command && out != cli_out())
+        pdl_json_kstr(&w, "command", m->command);
     json_rows(&w, s);
     pdl_json_knum(&w, "mean_accuracy", all->match.accuracy);
     pdl_json_knum(&w, "mape", all->match.mape);
@@ -307,7 +310,7 @@ static enum pdl_status print_text(struct cli_measured *m,
     return m->ablate ? cli_ablation_print(m, s) : PDL_OK;
 }
 
-int cli_validate_runs(struct cli_measured *m, bool json)
+int cli_validate_runs(struct cli_measured *m, bool json, struct pdl_buf *page)
 {
     struct pdl_err err = {"", ""};
     struct cli_groups g = {.n = 0};
@@ -320,8 +323,11 @@ int cli_validate_runs(struct cli_measured *m, bool json)
     st = sum_up(m, &s, &all);
     if (st == PDL_OK)
         st = group(m, &s, &g);
+    if (st == PDL_OK && page)
+        st = print_json(m, &s, &g, &all, &page->sink);
     if (st == PDL_OK)
-        st = (json ? print_json : print_text)(m, &s, &g, &all);
+        st = json ? print_json(m, &s, &g, &all, cli_out())
+                  : print_text(m, &s, &g, &all);
     if (st == PDL_OK)
         return EXIT_OK;
     pdl_fail(&err, st, "out of memory");

@@ -83,7 +83,8 @@ static void add_message(struct pricing *p, const struct message *m,
     for (int i = 0; i < n; i++) {
         const struct pdl_link *link = &p->net->links[route[i]];
 
-        load_link(p, route[i], m->bytes);
+        if (!link->fatpipe)
+            load_link(p, route[i], m->bytes);
         latency += link->latency_s;
         if (1 / link->bytes_per_s > slowest)
             slowest = 1 / link->bytes_per_s;

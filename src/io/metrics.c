@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measurements over the steps of a run, as JSON lines or CSV. A row is one
+ * Measurements over the steps of a run, as JSON lines, CSV, or events that
+ * TensorBoard reads. A row is one
  * write to a file opened for appending, so that a process that dies leaves at
  * most one broken line. A run that resumes cuts that line and the rows of the
  * steps it is going to repeat, and goes on: the file ends up as if nothing had
@@ -8,6 +9,7 @@
 #include "paradl/io.h"
 
 #include "ckpt_priv.h"
+#include "events.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +23,8 @@ enum { MAX_OLD = 1 << 30 };
 
 struct format {
     const char *suffix;
-    /* the step of a line, -1 when there is none */
-    int64_t (*step)(const char *line);
+    /* bytes of the row at p and its step; 0: it is broken or cut off */
+    int64_t (*row_at)(const char *p, const char *end, int64_t *step);
     void (*head)(const pdl_metrics *m, struct pdl_sink *out);
     void (*row)(const pdl_metrics *m, int64_t step, const double *v,
                 struct pdl_sink *out);
@@ -60,6 +62,14 @@ static int64_t json_step(const char *line)
         return -1;
     line += sizeof key - 1;
     return leading_number(line + strspn(line, " "));
+}
+
+static int64_t json_row_at(const char *p, const char *end, int64_t *step)
+{
+    const char *eol = memchr(p, '\n', (size_t)(end - p));
+
+    *step = eol ? json_step(p) : -1;
+    return *step < 0 ? 0 : eol + 1 - p;
 }
 
 static void json_head(const pdl_metrics *m, struct pdl_sink *out)
@@ -107,9 +117,32 @@ static void csv_row(const pdl_metrics *m, int64_t step, const double *v,
     pdl_puts(out, "\n");
 }
 
+static int64_t csv_row_at(const char *p, const char *end, int64_t *step)
+{
+    const char *eol = memchr(p, '\n', (size_t)(end - p));
+
+    *step = eol ? leading_number(p) : -1;
+    return *step < 0 ? 0 : eol + 1 - p;
+}
+
+/* ---- events ---- */
+
+static void events_head(const pdl_metrics *m, struct pdl_sink *out)
+{
+    (void)m;
+    io_events_head(out);
+}
+
+static void events_row(const pdl_metrics *m, int64_t step, const double *v,
+                       struct pdl_sink *out)
+{
+    io_events_row((const char *const *)m->column, m->ncolumns, step, v, out);
+}
+
 static const struct format formats[] = {
-    {".jsonl", json_step, json_head, json_row},
-    {".csv", leading_number, csv_head, csv_row},
+    {".jsonl", json_row_at, json_head, json_row},
+    {".csv", csv_row_at, csv_head, csv_row},
+    {".tfevents", io_events_record, events_head, events_row},
 };
 
 /* ---- opening ---- */
@@ -141,17 +174,14 @@ static enum pdl_status keep(pdl_metrics *m, struct pdl_bytes old,
                             "%s: an older file with other columns", m->path);
         p += out->len;
     }
-    for (const char *eol; p < end; p = eol + 1) {
-        int64_t step;
+    while (p < end) {
+        int64_t step = -1, n = m->format->row_at(p, end, &step);
 
-        eol = memchr(p, '\n', (size_t)(end - p));
-        if (!eol)
-            break;
-        step = m->format->step(p); /* the bytes end in a zero */
-        if (step < 0 || step > resume || step <= m->last)
+        if (n == 0 || step < 0 || step > resume || step <= m->last)
             break;
         m->last = step;
-        pdl_put(&out->sink, p, (size_t)(eol + 1 - p));
+        pdl_put(&out->sink, p, (size_t)n);
+        p += n;
     }
     return PDL_OK;
 }
@@ -206,7 +236,7 @@ enum pdl_status pdl_metrics_open(const char *path, const char *const *columns,
 
     if (!f) {
         st = pdl_fail(err, PDL_EINVAL, "%s: an unknown kind of file", path);
-        pdl_hint(err, "measurements go to *.jsonl or *.csv");
+        pdl_hint(err, "measurements go to *.jsonl, *.csv or *.tfevents");
         return st;
     }
     if (m) {

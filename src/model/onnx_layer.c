@@ -322,12 +322,15 @@ static void dropout(struct onnx_layer *l)
     plain(l);
 }
 
+/* A softmax is of the last dimension by default; before opset 13, of the
+ * channels. */
 static void with_axis(struct onnx_layer *l)
 {
+    bool second = model_onnx_type_is(l->n, "Concat") || l->n->opset < 13;
+
     if (model_onnx_given(l, 0))
-        l->attr.axis = sample_axis(
-            l, model_onnx_int(l->n, "axis",
-                              model_onnx_type_is(l->n, "Concat") ? 1 : -1));
+        l->attr.axis =
+            sample_axis(l, model_onnx_int(l->n, "axis", second ? 1 : -1));
     plain(l);
 }
 

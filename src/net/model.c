@@ -51,8 +51,8 @@ enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
 
     *m = (struct net_model){.net = net, .config = config};
     if (config->share == PDL_SHARE_RTT)
-        m->instant_s =
-            config->precision_s ? config->precision_s : simgrid_precision_s;
+        m->instant_s = config->precision_s != 0 ? config->precision_s
+                                                : simgrid_precision_s;
     m->capacity = PDL_NEW(a, double, net->nlinks + 1);
     m->mark = PDL_NEW(a, int, net->nlinks + 1);
     if (!m->capacity || !m->mark)
@@ -77,6 +77,8 @@ static void use(const struct net_model *m, struct net_message *out, int link,
 {
     int at = m->mark[link];
 
+    if (m->net->links[link].fatpipe)
+        return; /* nobody else sees it */
     if (!at) {
         out->uses[out->nuses] = (struct pdl_maxmin_use){link, 0};
         out->times[out->nuses] = 0;
@@ -126,6 +128,7 @@ void net_model_message(const struct net_model *m, const struct net_send *send,
                        struct net_message *out)
 {
     double slowest = INFINITY, penalty = 0;
+    double private = INFINITY; /* of links it has to itself */
 
     out->nlinks = route_of(m, send, out->links);
     out->nuses = 0;
@@ -134,7 +137,9 @@ void net_model_message(const struct net_model *m, const struct net_send *send,
         const struct pdl_link *l = &m->net->links[out->links[i]];
 
         use(m, out, out->links[i], 1);
-        out->times[m->mark[out->links[i]] - 1]++;
+        if (l->fatpipe)
+        private = fmin(private, m->capacity[out->links[i]]);
+        else out->times[m->mark[out->links[i]] - 1]++;
         out->latency_s += l->latency_s;
         penalty += m->config->weight_s / l->bytes_per_s;
         slowest = fmin(slowest, l->bytes_per_s);
@@ -145,6 +150,8 @@ void net_model_message(const struct net_model *m, const struct net_send *send,
                       : 1;
     if (m->config->wire == PDL_WIRE_SMPI && out->nlinks > 0)
         add_smpi(m, send, slowest, out);
+    if (private < INFINITY)
+        out->bound = out->bound > 0 ? fmin(out->bound, private) : private;
     out->rate = out->bound > 0 ? out->bound : INFINITY;
     for (int i = 0; i < out->nuses; i++) {
         out->rate = fmin(out->rate,

@@ -76,6 +76,12 @@ static int across(const struct pdl_link *k, int at)
     return k->shared && k->to == at ? k->from : -1;
 }
 
+/* Does it join nothing, because no graph has its routes? */
+static bool loose(const struct pdl_link *k)
+{
+    return k->from == k->to;
+}
+
 static enum pdl_status check_walk(const struct pdl_net *net, int src, int dst,
                                   const int *links, int n, struct pdl_err *err)
 {
@@ -88,7 +94,7 @@ static enum pdl_status check_walk(const struct pdl_net *net, int src, int dst,
             return pdl_fail(err, PDL_EWRONG, "route %d-%d: link %d of %d", src,
                             dst, links[i], net->nlinks);
         next = across(&net->links[links[i]], at);
-        if (next < 0 && net->jumps && i > 0)
+        if (next < 0 && net->jumps && (i > 0 || loose(&net->links[links[i]])))
             next = net->links[links[i]].to;
         if (next < 0)
             return pdl_fail(err, PDL_EWRONG,
@@ -97,7 +103,8 @@ static enum pdl_status check_walk(const struct pdl_net *net, int src, int dst,
         at = next;
     }
     if (at != dst && !(net->jumps && n > 0 &&
-                       (net->links[links[n - 1]].from == dst ||
+                       (loose(&net->links[links[n - 1]]) ||
+                        net->links[links[n - 1]].from == dst ||
                         net->links[links[n - 1]].to == dst)))
         return pdl_fail(err, PDL_EWRONG, "route %d-%d ends at vertex %d", src,
                         dst, at);

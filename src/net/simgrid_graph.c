@@ -2,10 +2,7 @@
  *
  * The network of a platform that lists its links and routes.
  *
- * Routes: with Full routing as listed, for every pair of hosts; with Floyd (or
- * Dijkstra: its ties may fall otherwise) the listed ones are hops and the
- * others the fewest links, ties as Floyd's algorithm breaks them in the order
- * of the file, like SimGrid.
+ * Routes: those of simgrid_zones.c, for every pair of hosts.
  *
  * Ends: SimGrid's links join nothing; they only stand in routes. Where they
  * begin and end follows from these: the first link of a route leaves its
@@ -13,7 +10,9 @@
  * (union-find) as routes are walked; a link whose one end is reached is walked
  * towards the other. What is never walked backwards is one way, and pairs of
  * opposite one-way links of the same kind are the two ways of a cable. Where
- * that would make two hosts one, the routes fit no network and are refused. */
+ * that would make two hosts one (a link between any two of three hosts), no
+ * graph has these routes: messages can be simulated on them, but there is
+ * nothing to measure. */
 #include "simgrid_priv.h"
 
 #include <stdio.h>
@@ -65,160 +64,59 @@ static enum pdl_status no_memory(const struct maker *m)
     return pdl_fail(m->err, PDL_ENOMEM, "%s: out of memory", m->file);
 }
 
-static enum pdl_status as_listed(struct maker *m)
+static bool make_room(struct maker *m, int n)
 {
-    const struct net_listed *l = m->l;
+    int more = 2 * (m->cap + n);
 
-    m->entries = l->entries;
-    for (int i = 0; i < l->nroutes; i++) {
-        const struct net_listed_route *r = &l->routes[i];
-        int src = l->host_of[r->src], dst = l->host_of[r->dst];
-        size_t at;
-
-        if (src < 0 || dst < 0)
-            continue; /* routers' own routes carry no messages */
-        at = (size_t)src * (size_t)l->nhosts + (size_t)dst;
-        if (m->n[at] > 0)
-            return pdl_fail(m->err, PDL_EPARSE,
-                            "%s: two routes from host %d to host %d", m->file,
-                            src, dst);
-        if (r->n > PDL_MAX_ROUTE)
-            return pdl_fail(m->err, PDL_EINVAL,
-                            "%s: a route of %d links is longer than %d",
-                            m->file, r->n, PDL_MAX_ROUTE);
-        m->first[at] = r->first;
-        m->n[at] = (uint8_t)r->n;
-    }
-    return PDL_OK;
+    if (m->entries && m->nentries + n <= m->cap)
+        return true;
+    m->entries = pdl_arena_grow(m->l->arena, m->entries, (size_t)m->nentries,
+                                (size_t)more, sizeof *m->entries);
+    m->cap = more;
+    return m->entries;
 }
 
-/* Tables of Floyd's algorithm: links, the vertex before the last, and the
- * listed route of a hop. */
-struct floyd {
-    int n;
-    int *cost, *pred, *hop; /* [from * n + to]; hop: -1 none */
-};
-
-enum { FAR = 1 << 28 };
-
-static bool floyd_start(pdl_arena *a, const struct net_listed *l,
-                        struct floyd *f)
+/* The points that are hosts, by their numbers. */
+static int *hosts_of(const struct net_listed *l)
 {
-    size_t all = (size_t)l->nverts * (size_t)l->nverts;
+    int *at = PDL_NEW(l->arena, int, l->nhosts + 1);
 
-    *f = (struct floyd){.n = l->nverts};
-    f->cost = PDL_NEW(a, int, all);
-    f->pred = PDL_NEW(a, int, all);
-    f->hop = PDL_NEW(a, int, all);
-    if (!f->cost || !f->pred || !f->hop)
-        return false;
-    for (size_t i = 0; i < all; i++) {
-        f->cost[i] = FAR;
-        f->hop[i] = -1;
-    }
-    for (int i = 0; i < l->nroutes; i++) {
-        size_t at =
-            (size_t)l->routes[i].src * (size_t)f->n + (size_t)l->routes[i].dst;
-
-        f->cost[at] = l->routes[i].n;
-        f->pred[at] = l->routes[i].src;
-        f->hop[at] = i;
-    }
-    return true;
-}
-
-static void floyd_run(struct floyd *f)
-{
-    size_t n = (size_t)f->n;
-
-    for (size_t c = 0; c < n; c++)
-        for (size_t a = 0; a < n; a++) {
-            int near = f->cost[a * n + c];
-
-            if (near >= FAR)
-                continue;
-            for (size_t b = 0; b < n; b++)
-                if (near + f->cost[c * n + b] < f->cost[a * n + b]) {
-                    f->cost[a * n + b] = near + f->cost[c * n + b];
-                    f->pred[a * n + b] = f->pred[c * n + b];
-                }
-        }
-}
-
-/* Appends the way from a to b, hop by hop from its end. */
-static enum pdl_status append_way(struct maker *m, const struct floyd *f, int a,
-                                  int b)
-{
-    size_t n = (size_t)f->n, at;
-    int total = f->cost[(size_t)a * n + (size_t)b], end;
-
-    if (total >= FAR)
-        return pdl_fail(m->err, PDL_EPARSE, "%s: no route between two hosts",
-                        m->file);
-    if (total > PDL_MAX_ROUTE)
-        return pdl_fail(m->err, PDL_EINVAL,
-                        "%s: a route of %d links is longer than %d", m->file,
-                        total, PDL_MAX_ROUTE);
-    if (!m->entries || m->nentries + total > m->cap) {
-        int more = 2 * (m->cap + total);
-
-        m->entries =
-            pdl_arena_grow(m->l->arena, m->entries, (size_t)m->nentries,
-                           (size_t)more, sizeof *m->entries);
-        if (!m->entries)
-            return no_memory(m);
-        m->cap = more;
-    }
-    at = (size_t)m->l->host_of[a] * (size_t)m->l->nhosts +
-         (size_t)m->l->host_of[b];
-    m->first[at] = m->nentries;
-    m->n[at] = (uint8_t)total;
-    end = m->nentries += total;
-    while (b != a) {
-        int before = f->pred[(size_t)a * n + (size_t)b];
-        const struct net_listed_route *r =
-            &m->l->routes[f->hop[(size_t)before * n + (size_t)b]];
-
-        end -= r->n;
-        memcpy(m->entries + end, m->l->entries + r->first,
-               (size_t)r->n * sizeof *m->entries);
-        b = before;
-    }
-    return PDL_OK;
-}
-
-static enum pdl_status by_floyd(struct maker *m)
-{
-    const struct net_listed *l = m->l;
-    struct floyd f;
-    enum pdl_status st = PDL_OK;
-
-    if (!floyd_start(l->arena, l, &f))
-        return no_memory(m);
-    floyd_run(&f);
-    for (int a = 0; a < l->nverts; a++)
-        for (int b = 0; b < l->nverts && st == PDL_OK; b++)
-            if (a != b && l->host_of[a] >= 0 && l->host_of[b] >= 0)
-                st = append_way(m, &f, a, b);
-    return st;
+    for (int p = 0; at && p < l->npoints; p++)
+        if (l->points[p].host >= 0)
+            at[l->points[p].host] = p;
+    return at;
 }
 
 static enum pdl_status all_routes(struct maker *m)
 {
-    size_t n = (size_t)m->l->nhosts;
-    enum pdl_status st;
+    int hosts = m->l->nhosts, links[PDL_MAX_ROUTE];
+    size_t all = (size_t)hosts * (size_t)hosts;
+    int *point = hosts_of(m->l);
+    struct net_zones *zones = NULL;
+    enum pdl_status st = net_zones_create(m->l, m->file, &zones, m->err);
 
-    m->first = PDL_NEW(m->l->arena, int, n *n);
-    m->n = PDL_NEW(m->l->arena, uint8_t, n * n);
-    if (!m->first || !m->n)
-        return no_memory(m);
-    st = m->l->shortest ? by_floyd(m) : as_listed(m);
-    for (size_t i = 0; st == PDL_OK && i < n * n; i++)
-        if (m->n[i] == 0 && i / n != i % n)
-            st = pdl_fail(m->err, PDL_EPARSE,
-                          "%s: no route from host %d to host %d", m->file,
-                          (int)(i / n), (int)(i % n));
-    return st;
+    m->first = PDL_NEW(m->l->arena, int, all);
+    m->n = PDL_NEW(m->l->arena, uint8_t, all);
+    if (st != PDL_OK || !m->first || !m->n || !point || !make_room(m, 1))
+        return st != PDL_OK ? st : no_memory(m);
+    for (size_t i = 0; i < all; i++) {
+        int src = (int)(i / (size_t)hosts), dst = (int)(i % (size_t)hosts), n;
+        struct pdl_err inner = {"", ""};
+
+        if (src == dst)
+            continue;
+        n = net_zones_route(zones, point[src], point[dst], links, &inner);
+        if (n <= 0)
+            return pdl_fail(m->err, PDL_EPARSE, "%.200s (host %d to host %d)",
+                            inner.msg, src, dst);
+        if (!make_room(m, n))
+            return no_memory(m);
+        memcpy(m->entries + m->nentries, links, (size_t)n * sizeof *links);
+        m->first[i] = m->nentries;
+        m->n[i] = (uint8_t)n;
+        m->nentries += n;
+    }
+    return PDL_OK;
 }
 
 /* ---- ends ----------------------------------------------------------------------- */
@@ -229,6 +127,7 @@ struct ends {
     bool *fresh;    /* link not walked yet */
     bool *backward; /* link walked backwards */
     int nhosts;
+    bool found; /* false: no network has these routes */
 };
 
 static int root(const struct ends *e, int v)
@@ -308,7 +207,7 @@ static bool walk_route(const struct maker *m, struct ends *e, int src, int dst)
     int at = src;
 
     for (int i = 0; i < m->n[pair] && at >= 0; i++) {
-        const int *l = &m->entries[m->first[pair] + i];
+        const int *l = m->entries + m->first[pair] + i;
 
         at = walk_link(m, e, *l, at, i + 1 < m->n[pair] ? l + 1 : NULL, dst);
     }
@@ -320,7 +219,7 @@ static enum pdl_status find_ends(const struct maker *m, struct ends *e)
     pdl_arena *a = m->l->arena;
     int n = m->l->nhosts + 2 * m->l->nlinks;
 
-    *e = (struct ends){.nhosts = m->l->nhosts};
+    *e = (struct ends){.nhosts = m->l->nhosts, .found = true};
     e->up = PDL_NEW(a, int, n);
     e->fresh = PDL_NEW(a, bool, m->l->nlinks + 1);
     e->backward = PDL_NEW(a, bool, m->l->nlinks + 1);
@@ -330,13 +229,11 @@ static enum pdl_status find_ends(const struct maker *m, struct ends *e)
         e->up[v] = v;
     for (int l = 0; l < m->l->nlinks; l++)
         e->fresh[l] = m->l->links[l].twin < 0;
-    for (int src = 0; src < e->nhosts; src++)
-        for (int dst = 0; dst < e->nhosts; dst++)
-            if (src != dst && !walk_route(m, e, src, dst))
-                return pdl_fail(m->err, PDL_EPARSE,
-                                "%s: the route from host %d to host %d fits no "
-                                "network: it would make two hosts one",
-                                m->file, src, dst);
+    for (int src = 0; src < e->nhosts && e->found; src++)
+        for (int dst = 0; dst < e->nhosts && e->found; dst++)
+            e->found = src == dst || walk_route(m, e, src, dst);
+    for (int v = e->nhosts; !e->found && v < n; v++)
+        e->up[v] = e->nhosts; /* all at one place */
     return PDL_OK;
 }
 
@@ -403,6 +300,7 @@ static enum pdl_status finish(const struct maker *m, const struct ends *e,
                                      .bytes_per_s = l->links[i].bytes_per_s,
                                      .latency_s = l->links[i].latency_s,
                                      .shared = shared,
+                                     .fatpipe = l->links[i].fatpipe,
                                      .reverse = shared ? i : l->links[i].twin};
     }
     pair_up(links, l->nlinks);
@@ -439,6 +337,7 @@ enum pdl_status net_listed_make(const struct net_listed *l, const char *file,
                             .link_name = link_name,
                             .shape = shape,
                             .topo = &listed};
+    net->jumps = !e.found;
     st = finish(&m, &e, net);
     if (st == PDL_OK)
         *out = net;

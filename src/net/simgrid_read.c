@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SimGrid platform files in: one <cluster> (flat with or without a backbone,
- * TORUS, FAT_TREE, DRAGONFLY), or hosts, routers, links and routes of one zone
- * (simgrid_listing.c), inside any zones. A cluster's attributes are written as
- * one of our own topology texts and made from it, so the same limits and
- * messages hold. Loopback links, speeds and cores are of no interest to a
- * network and are skipped; anything else that would change routes (a second
- * cluster, routes between zones, peers, cabinets) is refused.
+ * TORUS, FAT_TREE, DRAGONFLY), or hosts, routers, links, flat clusters and
+ * routes in zones (simgrid_listing.c). A single cluster's attributes are
+ * written as one of our own topology texts and made from it, so the same
+ * limits and messages hold. Loopback links, speeds and cores are of no interest
+ * to a network and are skipped; anything else that would change routes (routes
+ * that bypass others, peers with coordinates) is refused.
  *
  * Nothing is fetched: the DOCTYPE's DTD is not read, and a file that declares
  * entities is refused, so that none can grow. */
@@ -126,15 +126,8 @@ static void XMLCALL on_start(void *ctx, const XML_Char *name,
         stop_listing(rd, &inner);
         return;
     }
-    if (strcmp(name, "cluster") == 0) {
-        if (rd->found || net_listing_done(rd->listing))
-            stop(rd, "more than one <cluster>, or one beside hosts", "");
-        else
-            cluster(rd, atts);
-        return;
-    }
-    if (listed && rd->found && net_listing_done(rd->listing))
-        stop(rd, "more than one <cluster>, or one beside hosts", "");
+    if (strcmp(name, "cluster") == 0 && !rd->found)
+        cluster(rd, atts);
     for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++)
         listed = listed || strcmp(name, skipped[i]) == 0;
     if (!listed)
@@ -199,42 +192,12 @@ static enum pdl_status quantity(struct reader *rd, int attribute,
     return st == PDL_OK ? st : bad(rd, attribute, inner.msg);
 }
 
-/* Up to nine digits; false when there are none or more. */
-static bool digits(const char **p, int64_t *out)
-{
-    int n = 0;
-
-    *out = 0;
-    for (; **p >= '0' && **p <= '9' && n < 10; ++*p, n++)
-        *out = *out * 10 + (**p - '0');
-    return n > 0 && n < 10;
-}
-
-/* How many hosts "0-15,20" names. */
 static enum pdl_status count_radical(struct reader *rd, int64_t *out)
 {
-    const char *p = rd->value[RADICAL];
-    int64_t total = 0;
-
-    if (!p || !*p)
+    if (!rd->value[RADICAL] || !*rd->value[RADICAL])
         return bad(rd, RADICAL, "is missing");
-    for (;; p++) {
-        int64_t first, last;
-
-        if (!digits(&p, &first))
-            break;
-        last = first;
-        if (*p == '-' && (p++, !digits(&p, &last)))
-            break;
-        if (last < first || (*p && *p != ','))
-            break;
-        total += last - first + 1;
-        if (!*p) {
-            *out = total;
-            return PDL_OK;
-        }
-    }
-    return bad(rd, RADICAL, "is not like 0-15");
+    *out = net_radical_count(rd->value[RADICAL]);
+    return *out < 0 ? bad(rd, RADICAL, "is not like 0-15") : PDL_OK;
 }
 
 /* Parts of topo_parameters between semicolons, commas as x. */
@@ -446,9 +409,6 @@ static enum pdl_status parse(struct reader *rd, struct pdl_bytes in)
                         XML_ErrorString(XML_GetErrorCode(rd->xml)));
     if (rd->status == PDL_ENOMEM)
         return pdl_fail(rd->err, PDL_ENOMEM, "%s: out of memory", rd->file);
-    if (rd->status == PDL_OK && !rd->found && !net_listing_done(rd->listing))
-        return pdl_fail(rd->err, PDL_EPARSE,
-                        "%s: neither a <cluster> nor hosts in it", rd->file);
     return rd->status;
 }
 
@@ -458,6 +418,7 @@ enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,
                                      struct pdl_err *err)
 {
     struct reader rd = {.arena = a, .file = name, .err = err};
+    const struct net_listed *listed;
     enum pdl_status st;
 
     if (net_listing_create(a, &rd.listing) != PDL_OK)
@@ -470,7 +431,8 @@ enum pdl_status pdl_net_read_simgrid(pdl_arena *a, struct pdl_bytes in,
     rd.xml = NULL;
     if (st != PDL_OK)
         return st;
-    return rd.found
-               ? make(&rd, out)
-               : net_listed_make(net_listing_done(rd.listing), name, out, err);
+    if (net_listing_single(rd.listing))
+        return make(&rd, out);
+    listed = net_listing_done(rd.listing, name, err);
+    return listed ? net_listed_make(listed, name, out, err) : PDL_EPARSE;
 }

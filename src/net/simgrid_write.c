@@ -133,7 +133,8 @@ static void write_listed(const struct pdl_net *net, struct pdl_sink *out)
         pdl_printf(out, "    <link id=\"l%d\"", i);
         quantity(out, "bandwidth", net->links[i].bytes_per_s, "Bps");
         quantity(out, "latency", net->links[i].latency_s, "s");
-        pdl_puts(out, "/>\n");
+        pdl_printf(out, "%s/>\n",
+                   net->links[i].fatpipe ? " sharing_policy=\"FATPIPE\"" : "");
     }
     for (int i = 0; i < net->nhosts; i++)
         for (int j = 0; j < net->nhosts; j++)

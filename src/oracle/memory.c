@@ -216,6 +216,11 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
+            /* what error feedback keeps of gradients */
+            for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
+                            o->p->strategy->compress_density > 0 && j < op->nin;
+                 j++)
+                n += size[op->in[j]];
             for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
                  j++) {
                 int bits = pdl_dtype_bits(o->p->tensors[op->out[j]].dtype);
@@ -552,7 +557,8 @@ static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
     }
 }
 
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+bool oracle_memory_lane(const struct oracle *o, int lane,
+                        struct pdl_projection *out)
 {
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
@@ -563,8 +569,16 @@ bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
     if (!size || !before || !inside)
         return false;
     for (int s = 0; s < o->p->nstages; s++)
-        if (o->p->strategy->memory_paper || s < o->p->lanes)
+        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
+            (lane < 0 || s % o->p->lanes == lane))
             walk_ranks(o, s, inside, size, before, out);
+    out->workspace_bytes = oracle_workspace(o, 0);
+    out->allocated_bytes += out->workspace_bytes;
     oracle_fill_device(o, out);
     return true;
+}
+
+bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
+{
+    return oracle_memory_lane(o, -1, out);
 }

@@ -6,18 +6,34 @@
 #include "report_priv.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 enum {
     WIDTH = 1000,
     LEFT = 230,
+    NEAR = 12, /* LEFT where labels stand above their bars */
     RIGHT = 740,
     ROW = 24,
     LEGEND = 30,
     FOOT = 46,
     LABEL = 32, /* characters */
+    ABOVE = 110,
     NOTE = 26,
 };
+
+/* Long labels get a line of their own. */
+static bool above(const struct report_bars *c)
+{
+    for (int i = 0; i < c->nbars; i++)
+        if (pdl_text_width(c->bars[i].label) > LABEL)
+            return true;
+    return false;
+}
+
+static double row_height(const struct report_bars *c)
+{
+    return above(c) ? 2 * ROW - 6 : ROW;
+}
 
 static double total(const struct report_bars *c, const struct report_bar *b)
 {
@@ -49,7 +65,7 @@ static void text_at(struct pdl_sink *out, const char *attrs, double x, double y)
 
 static void legend(struct pdl_sink *out, const struct report_bars *c)
 {
-    double x = LEFT;
+    double x = above(c) ? NEAR : LEFT;
 
     for (int i = 0; i < c->nparts && c->nparts > 1; i++) {
         rect(out, "key", i, x, 6, 12, 12);
@@ -80,8 +96,8 @@ static void grid(struct pdl_sink *out, const struct report_bars *c,
         report_text(out, report_axis_text(ax, ax->ticks[i], text, sizeof text));
         pdl_puts(out, "</text>");
     }
-    text_at(out, " class=\"d\" text-anchor=\"middle\"", (LEFT + RIGHT) / 2.0,
-            bottom + 36);
+    text_at(out, " class=\"d\" text-anchor=\"middle\"",
+            (ax->from + ax->to) / 2.0, bottom + 36);
     report_text(out, c->title);
     pdl_puts(out, "</text>\n");
 }
@@ -119,24 +135,49 @@ static void broken(struct pdl_sink *out, double x, double y)
     pdl_printf(out, "l6 -%d\"/>", ROW - 2);
 }
 
+static void label(struct pdl_sink *out, const struct report_bar *b, bool over,
+                  double y)
+{
+    const char *anchor = over ? "" : " text-anchor=\"end\"";
+    char attrs[64];
+
+    snprintf(attrs, sizeof attrs, "%s%s", b->grey ? " class=\"d\"" : "",
+             anchor);
+    text_at(out, attrs, over ? NEAR : LEFT - 8,
+            over ? y + ROW / 2.0 + 2 : y + ROW / 2.0 + 4);
+    report_short(out, b->label, over ? ABOVE : LABEL);
+    report_tip(out, "%s", b->label);
+    pdl_puts(out, "</text>");
+}
+
+/* Where the bar lies in its row. */
+static double lower(const struct report_bars *c, double y)
+{
+    return above(c) ? y + ROW - 6 : y;
+}
+
 static void bar(struct pdl_sink *out, const struct report_bars *c,
                 const struct report_bar *b, const struct report_axis *ax,
                 double y)
 {
     double sum = total(c, b), end = fmin(report_axis_at(ax, sum), ax->to);
+
+    parts(out, c, b, ax, lower(c, y));
+    if (sum > ax->max)
+        broken(out, end, lower(c, y));
+    pdl_puts(out, "\n");
+}
+
+static void words(struct pdl_sink *out, const struct report_bars *c,
+                  const struct report_bar *b, const struct report_axis *ax,
+                  double y)
+{
+    double sum = total(c, b), end = fmin(report_axis_at(ax, sum), ax->to);
     char text[64];
 
-    text_at(
-        out,
-        b->grey ? " class=\"d\" text-anchor=\"end\"" : " text-anchor=\"end\"",
-        LEFT - 8, y + ROW / 2.0 + 4);
-    report_short(out, b->label, LABEL);
-    report_tip(out, "%s", b->label);
-    pdl_puts(out, "</text>");
-    parts(out, c, b, ax, y);
-    if (sum > ax->max)
-        broken(out, end, y);
-    text_at(out, b->grey ? " class=\"d\"" : "", end + 6, y + ROW / 2.0 + 4);
+    label(out, b, above(c), y);
+    text_at(out, b->grey ? " class=\"d\"" : "", end + 6,
+            lower(c, y) + ROW / 2.0 + 4);
     report_text(out, pdl_unit_format(sum, c->unit, text, sizeof text));
     if (b->note) {
         pdl_puts(out, " \xc2\xb7 ");
@@ -197,27 +238,25 @@ static void table(struct pdl_sink *out, const struct report_bars *c)
 
 void report_bars(struct pdl_sink *out, const struct report_bars *c)
 {
-    struct report_axis ax = {.unit = c->unit, .from = LEFT, .to = RIGHT};
-    double bottom = LEGEND + (double)ROW * c->nbars + 4, max = c->limit;
+    struct report_axis ax = {
+        .unit = c->unit, .from = above(c) ? NEAR : LEFT, .to = RIGHT};
+    double row = row_height(c), bottom = LEGEND + row * c->nbars + 4;
+    double max = c->limit;
 
     for (int i = 0; i < c->nbars; i++)
         max = fmax(max, total(c, &c->bars[i]));
     if (c->cut > 0 && max > c->cut)
         max = c->cut;
     report_axis_fit(&ax, 0, max);
-    pdl_printf(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"%s\" "
-               "class=\"chart bars\" viewBox=\"0 0 %d %d\" role=\"img\" "
-               "aria-label=\"",
-               c->id, WIDTH, (int)bottom + FOOT);
-    report_text(out, c->label);
-    pdl_puts(out, "\">\n");
+    report_svg(out, c->id, "bars", c->label, WIDTH, (int)bottom + FOOT);
     legend(out, c);
     grid(out, c, &ax, bottom);
     for (int i = 0; i < c->nbars; i++)
-        bar(out, c, &c->bars[i], &ax, LEGEND + 2 + (double)ROW * i);
+        bar(out, c, &c->bars[i], &ax, LEGEND + 2 + row * i);
     if (c->limit > 0)
         limit(out, c, &ax, bottom);
-    pdl_puts(out, "</svg>\n");
+    for (int i = 0; i < c->nbars; i++)
+        words(out, c, &c->bars[i], &ax, LEGEND + 2 + row * i);
+    report_svg_end(out);
     table(out, c);
 }

@@ -195,19 +195,13 @@ void report_graph_draw(struct pdl_sink *out, const char *id, const char *label,
     for (int i = 0; i < g->ne; i++)
         order[i].e = &g->e[i];
     qsort(order, (size_t)g->ne, sizeof *order, by_heat);
-    pdl_printf(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"%s\" "
-               "class=\"chart graph\" viewBox=\"0 0 %d %d\" role=\"img\" "
-               "aria-label=\"",
-               id, (int)g->w, (int)g->h + FOOT);
-    report_text(out, label);
-    pdl_puts(out, "\">\n");
+    report_svg(out, id, "graph", label, (int)g->w, (int)g->h + FOOT);
     for (int i = 0; i < g->ne; i++)
         edge(out, g, order[i].e);
     for (int i = 0; i < g->nv; i++)
         vertex(out, g, &g->v[i]);
     legend(out, g);
-    pdl_puts(out, "</svg>\n");
+    report_svg_end(out);
     if (g->used)
         table(out, g, order);
 }

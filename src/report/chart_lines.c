@@ -122,12 +122,37 @@ static void axes(struct pdl_sink *out, const struct report_lines *c)
     pdl_puts(out, "</text>\n");
 }
 
+static void corner(struct pdl_sink *out, const struct report_lines *c, double x,
+                   double y)
+{
+    report_num(out, report_axis_at(&c->x, x));
+    pdl_puts(out, ",");
+    report_num(out, report_axis_at(&c->y, y));
+    pdl_puts(out, " ");
+}
+
+static void band(struct pdl_sink *out, const struct report_lines *c,
+                 const struct report_series *s, const struct style *st)
+{
+    pdl_printf(out, "<polygon class=\"band %s\" points=\"", st->stroke);
+    for (int i = 0; i < s->n; i++)
+        corner(out, c, s->x[i], s->low[i]);
+    for (int i = s->n - 1; i >= 0; i--)
+        corner(out, c, s->x[i], s->high[i]);
+    pdl_puts(out, "\">");
+    report_tip(out, "%s: 80 %% interval", s->name);
+    pdl_puts(out, "</polygon>\n");
+}
+
 static void draw(struct pdl_sink *out, const struct report_lines *c,
                  const struct report_series *s, const struct style *st)
 {
     char x[64], y[64];
 
-    pdl_printf(out, "<g><polyline class=\"line %s\" points=\"", st->stroke);
+    if (s->low && s->high)
+        band(out, c, s, st);
+    pdl_printf(out, "<g><polyline class=\"line %s%s\" points=\"", st->stroke,
+               s->dashed ? " dash" : "");
     for (int i = 0; i < s->n; i++) {
         pdl_puts(out, i ? " " : "");
         report_num(out, report_axis_at(&c->x, s->x[i]));
@@ -137,7 +162,7 @@ static void draw(struct pdl_sink *out, const struct report_lines *c,
     pdl_puts(out, "\">");
     report_tip(out, "%s", s->name);
     pdl_puts(out, "</polyline>");
-    for (int i = 0; i < s->n && s->n <= 64; i++) {
+    for (int i = 0; i < s->n && s->n <= 64 && !s->dashed; i++) {
         marker(out, st, report_axis_at(&c->x, s->x[i]),
                report_axis_at(&c->y, s->y[i]));
         report_tip(out, "%s: %s at %s", s->name,
@@ -152,14 +177,17 @@ static double legend(struct pdl_sink *out, const struct report_series *s,
                      const struct style *st, double y)
 {
     pdl_puts(out, "<g>");
-    pdl_printf(out, "<line class=\"line %s\"", st->stroke);
+    pdl_printf(out, "<line class=\"line %s%s\"", st->stroke,
+               s->dashed ? " dash" : "");
     report_attr(out, "x1", RIGHT + 24);
     report_attr(out, "x2", RIGHT + 48);
     report_attr(out, "y1", y);
     report_attr(out, "y2", y);
     pdl_puts(out, "/>");
-    marker(out, st, RIGHT + 36, y);
-    marker_end(out, st);
+    if (!s->dashed) {
+        marker(out, st, RIGHT + 36, y);
+        marker_end(out, st);
+    }
     pdl_puts(out, is_grey(s) ? "<text class=\"d\"" : "<text");
     report_attr(out, "x", RIGHT + 56);
     report_attr(out, "y", y + 4);
@@ -180,6 +208,10 @@ static void fit(struct report_lines *c)
             x1 = fmax(x1, c->series[i].x[k]);
             y0 = fmin(y0, c->series[i].y[k]);
             y1 = fmax(y1, c->series[i].y[k]);
+            if (c->series[i].low)
+                y0 = fmin(y0, c->series[i].low[k]);
+            if (c->series[i].high)
+                y1 = fmax(y1, c->series[i].high[k]);
         }
     report_axis_fit(&c->x, x0, x1);
     report_axis_fit(&c->y, y0, y1);
@@ -191,17 +223,34 @@ static void fit(struct report_lines *c)
 
 static void table(struct pdl_sink *out, const struct report_lines *c)
 {
-    struct report_column columns[] = {
-        {"line", false}, {c->x.title, true}, {c->y.title, true}};
+    struct report_column columns[] = {{"line", false},
+                                      {c->x.title, true},
+                                      {c->y.title, true},
+                                      {"from", true},
+                                      {"to", true}};
     struct report_table t;
+    char text[64];
+    int n = 3;
 
+    for (int i = 0; i < c->nseries; i++)
+        n = c->series[i].low ? 5 : n;
     report_details(out, "the numbers of this chart");
-    report_table_begin(&t, out, columns, 3);
+    report_table_begin(&t, out, columns, n);
     for (int i = 0; i < c->nseries; i++)
         for (int k = 0; k < c->series[i].n; k++) {
-            report_cell(&t, "%s", c->series[i].name);
-            report_cell_unit(&t, c->series[i].x[k], c->x.unit);
-            report_cell_unit(&t, c->series[i].y[k], c->y.unit);
+            const struct report_series *s = &c->series[i];
+
+            report_cell(&t, "%s", s->name);
+            report_cell(&t, "%s",
+                        report_axis_text(&c->x, s->x[k], text, sizeof text));
+            report_cell_unit(&t, s->y[k], c->y.unit);
+            if (n == 5 && s->low) {
+                report_cell_unit(&t, s->low[k], c->y.unit);
+                report_cell_unit(&t, s->high[k], c->y.unit);
+            } else if (n == 5) {
+                report_cell(&t, " ");
+                report_cell(&t, " ");
+            }
         }
     report_table_end(&t);
     report_details_end(out);
@@ -231,15 +280,9 @@ static void draw_all(struct pdl_sink *out, const struct report_lines *c)
 void report_lines(struct pdl_sink *out, struct report_lines *c)
 {
     fit(c);
-    pdl_printf(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"%s\" "
-               "class=\"chart lines\" viewBox=\"0 0 %d %d\" role=\"img\" "
-               "aria-label=\"",
-               c->id, WIDTH, HEIGHT);
-    report_text(out, c->label);
-    pdl_puts(out, "\">\n");
+    report_svg(out, c->id, "lines", c->label, WIDTH, HEIGHT);
     axes(out, c);
     draw_all(out, c);
-    pdl_puts(out, "</svg>\n");
+    report_svg_end(out);
     table(out, c);
 }

@@ -79,13 +79,12 @@ static void read_links(struct report_graph *g, const struct pdl_net *net,
 
 /* ---- levels: how far from the hosts ------------------------------------------ */
 
-static void set_levels(struct report_graph *g, int nhosts)
+/* From the vertices that have the lowest level; the others have -1. */
+static void spread_levels(struct report_graph *g, int lowest)
 {
     bool more = true;
 
-    for (int i = 0; i < g->nv; i++)
-        g->v[i].level = i < nhosts ? 0 : -1;
-    for (int level = 0; more && level < g->nv; level++) {
+    for (int level = lowest; more && level < g->nv + lowest; level++) {
         more = false;
         for (int i = 0; i < g->ne; i++)
             for (int k = 0; k < 2; k++) {
@@ -101,6 +100,13 @@ static void set_levels(struct report_graph *g, int nhosts)
     for (int i = 0; i < g->nv; i++)
         if (g->v[i].level < 0)
             g->v[i].level = 1;
+}
+
+static void set_levels(struct report_graph *g, int nhosts)
+{
+    for (int i = 0; i < g->nv; i++)
+        g->v[i].level = i < nhosts ? 0 : -1;
+    spread_levels(g, 0);
 }
 
 static void set_parents(struct report_graph *g)
@@ -133,6 +139,16 @@ static void apply(struct report_graph *g, const int *map, int n)
     set_parents(g);
 }
 
+/* Switches that stand for hosts now (those inside nodes, where PEs have
+ * adapters of their own too) are the lowest row. */
+static void stand_for_hosts(struct report_graph *g)
+{
+    for (int i = 0; i < g->nv; i++)
+        g->v[i].level = g->v[i].many > 1 ? 1 : -1;
+    spread_levels(g, 1);
+    set_parents(g);
+}
+
 static void hosts_into_switches(struct report_graph *g, int *map)
 {
     int n = 0;
@@ -150,6 +166,8 @@ static void hosts_into_switches(struct report_graph *g, int *map)
         else
             g->v[map[i]] = g->v[i]; /* never to the right of what is read */
     apply(g, map, n);
+    if (g->layout == REPORT_LEVELS)
+        stand_for_hosts(g);
 }
 
 static void blocks(struct report_graph *g, int *map)

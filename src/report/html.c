@@ -13,21 +13,23 @@
 
 void report_head(struct pdl_sink *out, const char *title)
 {
-    pdl_puts(out,
-             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
-             "charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
-             "content=\"default-src 'none'; style-src 'unsafe-inline'; "
-             "script-src 'unsafe-inline'; img-src data:\">\n"
-             "<meta name=\"viewport\" "
-             "content=\"width=device-width,initial-scale=1\">\n"
-             "<meta name=\"referrer\" content=\"no-referrer\">\n"
-             "<link rel=\"icon\" href=\"data:,\">\n<title>");
+    pdl_puts(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta "
+        "charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" "
+        "content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'; img-src data:; script-src '");
+    pdl_puts(out, report_script_hash);
+    pdl_puts(out, "'\">\n<meta name=\"viewport\" "
+                  "content=\"width=device-width,initial-scale=1\">\n"
+                  "<meta name=\"referrer\" content=\"no-referrer\">\n"
+                  "<link rel=\"icon\" href=\"data:,\">\n<title>");
     report_text(out, title);
     pdl_puts(out, "</title>\n<style>");
     pdl_puts(out, report_style);
     pdl_puts(out, "</style></head>\n<body>\n<h1>");
     report_text(out, title);
-    pdl_puts(out, "</h1>\n");
+    pdl_puts(out, "</h1>\n" REPORT_NAV "\n");
 }
 
 void report_section(struct pdl_sink *out, const char *id, const char *title)
@@ -85,9 +87,10 @@ void report_table_begin(struct report_table *t, struct pdl_sink *out,
 {
     *t = (struct report_table){
         .out = out, .columns = columns, .ncolumns = ncolumns};
-    pdl_puts(out, "<div class=\"scroll\"><table><thead><tr>");
+    pdl_puts(out, "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
     for (int i = 0; i < ncolumns; i++) {
-        pdl_puts(out, columns[i].number ? "<th class=\"n\">" : "<th>");
+        pdl_puts(out, columns[i].number ? "<th scope=\"col\" class=\"n\">"
+                                        : "<th scope=\"col\">");
         report_text(out, columns[i].title);
         pdl_puts(out, "</th>");
     }
@@ -137,13 +140,7 @@ static void foot_command(struct pdl_sink *out, const char *command)
     pdl_puts(out, "<pre id=\"command\">");
     report_text(out, command);
     pdl_puts(out,
-             "</pre><button id=\"copy\" hidden>copy the command</button>\n"
-             "<script>(function(){var b=document.getElementById('copy'),"
-             "c=document.getElementById('command');"
-             "if(!navigator.clipboard)return;b.hidden=false;"
-             "b.onclick=function(){navigator.clipboard.writeText("
-             "c.textContent).then(function(){b.textContent='copied'})}})();"
-             "</script>\n");
+             "</pre><button id=\"copy\" hidden>copy the command</button>\n");
 }
 
 void report_foot(struct pdl_sink *out, const struct report_foot *f)
@@ -174,5 +171,7 @@ void report_foot(struct pdl_sink *out, const struct report_foot *f)
         report_para(out, "The data are too long to be kept in this page.");
     }
     report_section_end(out);
-    pdl_puts(out, "</body></html>\n");
+    pdl_puts(out, "<script>");
+    pdl_puts(out, report_script);
+    pdl_puts(out, "</script>\n</body></html>\n");
 }

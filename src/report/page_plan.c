@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { MAX_BARS = 40, NTIMES = 6, NMEMORY = 7 };
+enum { MAX_BARS = 20, NTIMES = REPORT_TIMES, NMEMORY = REPORT_MEMORY };
 
 struct plan {
     const char *strategy, *reason; /* reason: NULL when it fits */
@@ -20,23 +20,10 @@ struct plans {
     int n;
 };
 
-static const char *const time_names[NTIMES] = {
-    "forward", "backward", "update", "exposed communication", "bubble", "I/O"};
-static const char *const time_keys[NTIMES] = {"forward_s", "backward_s",
-                                              "update_s",  "exposed_comm_s",
-                                              "bubble_s",  "io_s"};
-static const char *const memory_names[NMEMORY] = {
-    "weights",   "gradients", "optimizer", "activations",
-    "workspace", "buffers",   "other"};
-static const char *const memory_keys[NMEMORY - 1] = {
-    "weights_bytes",     "gradients_bytes", "optimizer_bytes",
-    "activations_bytes", "workspace_bytes", "comm_buffers_bytes"};
-
 static void read_plan(struct report_reader *rd, const struct pdl_doc *d,
                       struct plan *p)
 {
     const struct pdl_doc *why, *time, *memory;
-    double sum = 0;
 
     p->strategy = report_get_str(rd, d, "strategy");
     why = report_get_list(rd, d, "reasons");
@@ -45,18 +32,13 @@ static void read_plan(struct report_reader *rd, const struct pdl_doc *d,
     p->mfu = report_get_num(rd, d, "mfu");
     p->comm_s = report_get_num(rd, d, "comm_s");
     time = report_get_map(rd, d, "time");
-    for (int i = 0; time && i < NTIMES; i++)
-        p->time[i] = report_get_num(rd, time, time_keys[i]);
-    if (time) /* doing the forward pass again is part of going back */
-        p->time[1] += report_get_num(rd, time, "recompute_s");
+    if (time)
+        report_read_times(rd, time, p->time);
     memory = report_get_map(rd, d, "memory");
-    for (int i = 0; memory && i < NMEMORY - 1; i++)
-        sum += p->memory[i] = report_get_num(rd, memory, memory_keys[i]);
     if (!memory)
         return;
-    p->peak = report_get_num(rd, memory, "peak_bytes");
+    p->peak = report_read_memory(rd, memory, p->memory);
     p->capacity = report_get_num(rd, memory, "capacity_bytes");
-    p->memory[NMEMORY - 1] = fmax(0, p->peak - sum);
     if (!report_get_bool(rd, d, "feasible"))
         p->reason = why && why->child && why->child->text ? why->child->text
                                                           : "does not fit";
@@ -136,7 +118,7 @@ static void chart(struct report_page *p, const struct plans *all, bool memory)
                         : "step time of each strategy, stacked",
         .title = memory ? "memory of the fullest PE" : "time of one step",
         .unit = memory ? PDL_UNIT_BYTES : PDL_UNIT_SECONDS,
-        .parts = memory ? memory_names : time_names,
+        .parts = memory ? report_memory_names : report_time_names,
         .nparts = memory ? NMEMORY : NTIMES,
         .bars = bars,
         .nbars = all->n < MAX_BARS ? all->n : MAX_BARS,
@@ -202,29 +184,41 @@ static void excluded(struct report_page *p)
     report_section_end(p->out);
 }
 
-static const char *const ideal[] = {
-    "Ideal parameters: peak arithmetic rates, the bandwidth of one flow, "
-    "latencies of the routes.",
-    "Times are of one step on the stage that takes longest; memory is of the "
-    "PE that needs most.",
-    NULL};
-static const char *const empirical[] = {
-    "Empirical parameters: sustained arithmetic rates, operators that memory "
-    "limits priced by their bytes, launches, measured latency and bandwidth, "
-    "contention of flows that share a node's adapters.",
-    "Times are of one step on the stage that takes longest; memory is of the "
-    "PE that needs most.",
-    NULL};
-static const char *const unknown[] = {
-    "Times are of one step on the stage that takes longest; memory is of the "
-    "PE that needs most.",
-    NULL};
-
-static void assume(struct report_page *p)
+/* The list of a key that may be absent, if it has something. */
+static const struct pdl_doc *some(const struct report_page *p, const char *key)
 {
-    const char *kind = report_opt_str(p->doc, "parameters");
+    const struct pdl_doc *list = pdl_doc_get(p->doc, key);
 
-    p->assumptions = !kind ? unknown : *kind == 'i' ? ideal : empirical;
+    return list && list->kind == PDL_DOC_LIST && list->count > 0 ? list : NULL;
+}
+
+static void around(struct report_page *p, const struct plans *all)
+{
+    const struct pdl_doc *front = some(p, "front"), *points;
+
+    if (front && front->count > 0 && all->n > 1) {
+        report_section(p->out, "front", "Time or memory?");
+        report_para(p->out, "Numbered plans are beaten by no other in both "
+                            "time and memory.");
+        report_front(p, front, pdl_doc_get(p->doc, "plans"));
+        report_section_end(p->out);
+    }
+    points = some(p, "scaling");
+    if (points) {
+        report_section(p->out, "scaling", "On fewer or more PEs?");
+        report_para(p->out, "The best one with another data axis, the same "
+                            "work for each data rank.");
+        report_scaling(p, points, "the best strategy");
+        report_section_end(p->out);
+    }
+}
+
+static void strategies(struct report_page *p, const struct plans *all)
+{
+    report_section(p->out, "strategy", "Which strategy?");
+    say_best(p, all);
+    chart(p, all, false);
+    report_section_end(p->out);
 }
 
 static void write_page(struct report_page *p)
@@ -234,23 +228,30 @@ static void write_page(struct report_page *p)
     const char *pes = report_opt_str(p->doc, "pes");
     const char *batch = report_opt_str(p->doc, "batch");
     struct plans all = read_plans(p);
+    struct report_view v = {.p = p, .path = "plans.0."};
     char *title = pdl_arena_printf(
         p->arena, "%s, batch %s, on %s PEs of %s", model ? model : "A model",
         batch ? batch : "?", pes ? pes : "?", system ? system : "a system");
 
     report_head(p->out, model && title ? title : "Strategies, ranked");
-    report_section(p->out, "strategy", "Which strategy?");
-    say_best(p, &all);
-    chart(p, &all, false);
-    report_section_end(p->out);
-    report_section(p->out, "fit", "Does it fit?");
+    if (p->rd.st != PDL_OK)
+        return;
+    if (all.n > 0)
+        v.plan = pdl_doc_get(p->doc, "plans")->child;
+    if (v.plan)
+        report_tiles(&v);
+    strategies(p, &all);
+    if (v.plan)
+        report_pictures(&v);
+    around(p, &all);
+    report_section(p->out, "fit", "Memory of all");
     chart(p, &all, true);
     report_section_end(p->out);
     report_section(p->out, "numbers", "All numbers");
     numbers(p, &all);
     report_section_end(p->out);
     excluded(p);
-    assume(p);
+    report_assume(p);
 }
 
 const struct report_page_kind report_page_plan = {"plan", write_page};

@@ -8,9 +8,8 @@
 #include <string.h>
 
 static const struct report_page_kind *const kinds[] = {
-    &report_page_plan,
-    &report_page_compare,
-    &report_page_simulate,
+    &report_page_plan,    &report_page_compare, &report_page_simulate,
+    &report_page_project, &report_page_scale,   &report_page_validate,
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -43,8 +42,43 @@ static const struct report_page_kind *kind_of(struct report_reader *rd,
             return kinds[i];
     rd->st = pdl_doc_fail(pdl_doc_get(doc, "schema"), rd->err,
                           "there is no page for '%.60s'", schema);
-    pdl_hint(rd->err, "there is for plan, collective compare and simulate");
+    pdl_hint(rd->err, "there is for plan, project, scale, validate, collective "
+                      "compare and simulate");
     return NULL;
+}
+
+/* The sections of a page, as links. They are read off the page itself: what
+ * is listed is there. */
+static void put_nav(struct pdl_sink *out, const char *page)
+{
+    static const char begin[] = "<section id=\"", middle[] = "<h2>",
+                      end[] = "</h2>";
+
+    pdl_puts(out, "<nav aria-label=\"sections\">");
+    for (const char *s = strstr(page, begin); s; s = strstr(s, begin)) {
+        const char *a = strstr(s, middle), *b = a ? strstr(a, end) : NULL;
+
+        if (!b)
+            break;
+        pdl_put(out, a + sizeof middle - 1,
+                (size_t)(b - a) - (sizeof middle - 1));
+        pdl_puts(out, "\n");
+        s = b;
+    }
+    pdl_puts(out, "</nav>");
+}
+
+static void put_page(struct pdl_sink *out, const struct pdl_buf *page)
+{
+    const char *nav = strstr(page->text, REPORT_NAV);
+    size_t before = nav ? (size_t)(nav - page->text) : page->len;
+
+    pdl_put(out, page->text, before);
+    if (!nav)
+        return;
+    put_nav(out, nav);
+    nav += sizeof REPORT_NAV - 1;
+    pdl_put(out, nav, page->len - (size_t)(nav - page->text));
 }
 
 static enum pdl_status finish(const struct report_page *p,
@@ -59,7 +93,7 @@ static enum pdl_status finish(const struct report_page *p,
         return pdl_fail(err, PDL_EINVAL,
                         "the page would have %zu bytes, more than %d",
                         page->len, PDL_REPORT_MAX_BYTES);
-    pdl_put(out, page->text, page->len);
+    put_page(out, page);
     return out->failed ? pdl_fail(err, PDL_EIO, "cannot write the page")
                        : PDL_OK;
 }

@@ -39,6 +39,8 @@ struct report_table {
     int ncolumns, at, rows;
 };
 
+/* Where the list of sections goes when the page is done. */
+#define REPORT_NAV "<!--sections-->"
 void report_head(struct pdl_sink *out, const char *title);
 void report_section(struct pdl_sink *out, const char *id, const char *title);
 void report_section_end(struct pdl_sink *out);
@@ -68,6 +70,9 @@ struct report_axis {
     const char *title;
     enum pdl_unit unit;
     bool log;        /* base 10 for times, base 2 for everything else */
+    bool tens;       /* base 10 for this too */
+    bool whole;      /* counts, written out: 1024 */
+    bool tight;      /* linear and not from 0 where all is near */
     double min, max; /* after report_axis_fit: round, and apart */
     double from, to; /* where they are drawn */
     int nticks;
@@ -88,6 +93,8 @@ struct report_series {
     int n;
     double *x, *y;
     int colour; /* the same on all charts; REPORT_COLOURS and more: grey */
+    const double *low, *high; /* a band around it; NULL: none */
+    bool dashed;              /* a reference: no markers */
 };
 
 enum { REPORT_COLOURS = 8 };
@@ -124,6 +131,80 @@ struct report_bars {
     double cut; /* bars longer than this are broken off; 0: none */
 };
 void report_bars(struct pdl_sink *out, const struct report_bars *c);
+
+/* ---- chart_waterfall.c, chart_tornado.c, chart_scatter.c, chart_gantt.c ------ */
+
+/* Parts one after the other up to their total, and a line for a limit. */
+struct report_waterfall {
+    const char *id, *label, *title;
+    enum pdl_unit unit;
+    const char *const *names;
+    const double *values;
+    int n;
+    double limit;
+    const char *limit_name;
+};
+void report_waterfall(struct pdl_sink *out, const struct report_waterfall *c);
+
+/* What a change of each input does to a result, largest first. */
+struct report_effect {
+    const char *name;
+    double value; /* the result then */
+};
+struct report_tornado {
+    const char *id, *label, *title;
+    enum pdl_unit unit;
+    double today;
+    struct report_effect *effects; /* sorted here */
+    int n;
+};
+void report_tornado(struct pdl_sink *out, const struct report_tornado *c);
+
+/* Points with names. */
+struct report_point {
+    const char *name;
+    double x, y;
+    int colour;
+    bool grey, ring; /* ring: drawn large, with its number beside it */
+};
+struct report_scatter {
+    const char *id, *label;
+    struct report_axis x, y;
+    const struct report_point *points;
+    int n;
+    const char *const *names; /* of the colours, for the legend */
+    int nnames;
+    bool joined;  /* a staircase through the rings */
+    double limit; /* of y, a line across; 0: none */
+    double band;  /* x = y, and this share to both sides; 0: none */
+    const char *limit_name;
+};
+void report_scatter(struct pdl_sink *out, struct report_scatter *c);
+
+/* Tasks in rows against time, drawn by the page's script from the page's own
+ * data: path says where in them ("plans.0.schedule"). */
+struct report_gantt {
+    const char *id, *label, *path;
+    const char *const *kinds;
+    int nkinds;
+    int nrows;
+};
+void report_gantt(struct pdl_sink *out, const struct report_gantt *c);
+extern const char report_script[]; /* script.c */
+extern const char report_script_hash[];
+
+/* ---- svg.c: what charts share ----------------------------------------------------- */
+
+void report_svg(struct pdl_sink *out, const char *id, const char *class,
+                const char *label, int width, int height);
+void report_svg_end(struct pdl_sink *out);
+void report_svg_line(struct pdl_sink *out, const char *class, double x1,
+                     double y1, double x2, double y2);
+void report_svg_text(struct pdl_sink *out, const char *attrs, double x,
+                     double y, const char *text);
+/* Left open, for a tip; ends with </rect>. */
+void report_svg_rect(struct pdl_sink *out, const char *class, double x,
+                     double y, double w, double h);
 
 /* ---- graph.c, layout.c, chart_graph.c: networks --------------------------------- */
 
@@ -218,6 +299,49 @@ struct report_page_kind {
     void (*write)(struct report_page *p);
 };
 extern const struct report_page_kind report_page_plan, report_page_compare,
-    report_page_simulate;
+    report_page_simulate, report_page_project, report_page_scale,
+    report_page_validate;
+
+/* ---- pictures.c: sections about one plan -------------------------------------------- */
+
+struct report_view {
+    struct report_page *p;
+    const struct pdl_doc *plan; /* the fields of `project` */
+    const char *path;           /* of it in the document: "plans.0.", "" */
+};
+
+/* One picture a file; to add one: write picture_x.c, declare it here, add one
+ * line in pictures.c. */
+struct report_picture {
+    const char *id, *title;
+    bool (*has)(const struct report_view *v);
+    void (*draw)(const struct report_view *v);
+};
+extern const struct report_picture report_picture_words, report_picture_phases,
+    report_picture_waterfall, report_picture_stages, report_picture_schedule,
+    report_picture_gains, report_picture_links;
+void report_pictures(const struct report_view *v);
+/* The numbers that everybody asks for, as tiles. */
+void report_tiles(const struct report_view *v);
+/* picture_scaling.c: throughput against PEs, of a list of projections. */
+void report_scaling(struct report_page *p, const struct pdl_doc *points,
+                    const char *what);
+/* picture_front.c: time against memory. */
+void report_front(struct report_page *p, const struct pdl_doc *front,
+                  const struct pdl_doc *plans);
+/* picture_gains.c: a resource of the JSON, as people say it. */
+const char *report_resource(pdl_arena *a, const char *resource);
+/* What all pages of projections assume. */
+void report_assume(struct report_page *p);
+
+/* The parts of a step and of memory: names and keys of the JSON. */
+enum { REPORT_TIMES = 6, REPORT_MEMORY = 7 };
+extern const char *const report_time_names[REPORT_TIMES];
+extern const char *const report_memory_names[REPORT_MEMORY];
+void report_read_times(struct report_reader *rd, const struct pdl_doc *time,
+                       double *parts);
+/* Returns the peak; the last part is what no other has. */
+double report_read_memory(struct report_reader *rd,
+                          const struct pdl_doc *memory, double *parts);
 
 #endif

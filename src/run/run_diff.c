@@ -2,7 +2,8 @@
  *
  * paradl-run diff-run: where two runs part. Two strategies of one model are
  * run side by side and compared tensor by tensor; two logs of runs (--log)
- * are compared step by step. */
+ * are compared step by step, two folders of checkpoints tensor by tensor. */
+#include "diff_checkpoints.h"
 #include "diff_options.h"
 #include "run_priv.h"
 #include "paradl/train.h"
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_LOG = 1 << 28 };
 
@@ -169,15 +171,33 @@ static enum pdl_status diff_logs(pdl_arena *a, const struct pdl_args *args,
     return st;
 }
 
-static int run(const struct pdl_args *args)
+static bool is_folder(const char *path)
+{
+    struct stat s;
+
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static enum pdl_status diff_any(pdl_arena *a, const struct pdl_args *args,
+                                struct pdl_train_diff *d, struct pdl_err *err)
 {
     const struct diff_options *o = args->opts;
+
+    if (o->model)
+        return diff_strategies(a, args, d, err);
+    if (is_folder(args->pos[0]) && is_folder(args->pos[1]))
+        return run_diff_checkpoints(args->pos[0], args->pos[1], o->tolerance, d,
+                                    err);
+    return diff_logs(a, args, d, err);
+}
+
+static int run(const struct pdl_args *args)
+{
     struct pdl_train_diff d = {.differs = false};
     struct pdl_err err = {"", ""};
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    enum pdl_status st = !a ? pdl_fail(&err, PDL_ENOMEM, "out of memory")
-                         : o->model ? diff_strategies(a, args, &d, &err)
-                                    : diff_logs(a, args, &d, &err);
+    enum pdl_status st = a ? diff_any(a, args, &d, &err)
+                           : pdl_fail(&err, PDL_ENOMEM, "out of memory");
 
     pdl_arena_destroy(a);
     if (st != PDL_OK)

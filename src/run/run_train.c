@@ -3,6 +3,7 @@
  * paradl-run train: one rank of a training run (or all of them as threads),
  * and what rank 0 tells of it. */
 #include "run_priv.h"
+#include "train_model.h"
 #include "train_options.h"
 #include "train_trace.h"
 #include "paradl/train.h"
@@ -45,6 +46,8 @@ static enum pdl_status lower(struct session *s, struct pdl_err *err)
     struct pdl_plan_options po = {
         .batch = o->batch > 0 ? o->batch : 32,
         .allow_empty = o->allow_empty,
+        /* sums over all classes that no exchange of the plan makes */
+        .gather_classes = o->label_smoothing > 0 || o->mean_squares,
         .dtype = !o->precision                       ? PDL_F32
                  : strcmp(o->precision, "bf16") == 0 ? PDL_BF16
                  : strcmp(o->precision, "fp64") == 0 ? PDL_F64
@@ -62,6 +65,10 @@ static enum pdl_status lower(struct session *s, struct pdl_err *err)
     if (rc == PDL_OK)
         rc = pdl_strategy_parse(s->arena, o->strategy ? o->strategy : text, st,
                                 err);
+    if (rc == PDL_OK && !o->mean_squares) {
+        m = train_without_softmax(s->arena, m);
+        rc = m ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
     if (rc == PDL_OK)
         rc = pdl_plan_lower(s->arena, m, st, &po, &s->plan, err);
     return rc;
@@ -79,50 +86,14 @@ static enum pdl_status read_plan(struct session *s, struct pdl_err *err)
     return st == PDL_OK ? pdl_plan_check(s->plan, err) : st;
 }
 
-/* What the model takes, for samples that are made up. */
-static bool like_model(const struct pdl_plan *p, int64_t samples, bool numbers,
-                       struct pdl_dataset *d)
-{
-    const struct pdl_model *m = p->model;
-
-    *d = (struct pdl_dataset){.name = "synthetic", .format = "synthetic"};
-    for (int i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].kind == PDL_TENSOR_INPUT) {
-            d->input.integer =
-                m->tensors[i].dtype >= PDL_I8 && m->tensors[i].dtype <= PDL_U64;
-            d->input.rank = m->tensors[i].rank;
-            for (int k = 0; k < d->input.rank && k < PDL_DATA_RANK; k++)
-                d->input.dim[k] = m->tensors[i].dim[k];
-        }
-    for (int i = 0; i < p->nops; i++) {
-        const struct pdl_plan_tensor *y;
-        int c;
-
-        if (p->ops[i].kind != PDL_PLAN_OP_COMPUTE || p->ops[i].node >= 0)
-            continue;
-        y = &p->tensors[p->ops[i].in[0]];
-        c = y->ndims >= 4 ? 1 : y->ndims - 1;
-        d->classes = y->dim[c];
-        d->target.integer = !numbers;
-        d->target.rank = 0;
-        for (int k = 1; k < y->ndims; k++)
-            if ((k != c || numbers) && d->target.rank < PDL_DATA_RANK)
-                d->target.dim[d->target.rank++] = y->dim[k];
-    }
-    d->nsplits = 2;
-    d->split[0] = (struct pdl_data_split){"train", samples};
-    d->split[1] = (struct pdl_data_split){"test", samples / 4 + 1};
-    return d->input.rank <= PDL_DATA_RANK;
-}
-
 static enum pdl_status open_data(struct session *s, struct pdl_err *err)
 {
     struct pdl_dataset like;
     struct pdl_io_options io = {.seed = (uint64_t)s->o.seed,
                                 .sequence = s->o.sequence};
 
-    like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024,
-               s->o.mean_squares, &like);
+    train_like_model(s->plan, s->o.samples > 0 ? s->o.samples : 1024,
+                     s->o.mean_squares, &like);
     if (strcmp(s->o.data, "synthetic") == 0)
         io.like = &like;
     if (io.sequence == 0)

@@ -111,6 +111,19 @@ static enum pdl_status set_all(pdl_arena *a, const char *text,
     return PDL_OK;
 }
 
+/* What people call a machine that was built more than once. */
+static const char *full_name(const char *name)
+{
+    static const struct {
+        const char *called, *name;
+    } also[] = {{"abci", "abci-v100"}};
+
+    for (size_t i = 0; i < sizeof also / sizeof also[0]; i++)
+        if (strcmp(also[i].called, name) == 0)
+            return also[i].name;
+    return name;
+}
+
 static enum pdl_status open_builtin(pdl_arena *a, const char *name,
                                     struct pdl_system *out, struct pdl_err *err)
 {
@@ -122,10 +135,10 @@ static enum pdl_status open_builtin(pdl_arena *a, const char *name,
 
     if (!plain)
         return system_no_memory(err, "the name");
-    b = system_builtin_find(system_builtins, plain);
+    b = system_builtin_find(system_builtins, full_name(plain));
     if (!b)
         return unknown(system_builtins, "system", plain, err);
-    st = pdl_system_read(a, (struct pdl_bytes){b->text, b->len}, plain, &sys,
+    st = pdl_system_read(a, (struct pdl_bytes){b->text, b->len}, b->name, &sys,
                          err);
     if (st != PDL_OK)
         return st;

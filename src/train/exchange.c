@@ -187,49 +187,6 @@ static enum pdl_status prepare_exchange(pdl_trainer *t, int op, int k,
     return covers(x, m, sum, t->plan->tensors[p->out[like]].name, err);
 }
 
-/* ---- across stages ------------------------------------------------------------ */
-
-/* The rank with my coordinates in another stage. */
-static int peer_in(const pdl_trainer *t, int stage)
-{
-    int64_t ranks[MAX_GROUP];
-    int64_t n = pdl_mesh_group(t->plan->mesh, t->rank, t->plan->pipe_factors,
-                               ranks, MAX_GROUP);
-
-    for (int64_t i = 0; i < n && i < MAX_GROUP; i++)
-        if (train_stage_of(t->plan, ranks[i]) == stage)
-            return (int)ranks[i];
-    return -1;
-}
-
-static enum pdl_status prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err)
-{
-    const struct pdl_plan *p = t->plan;
-    const struct pdl_plan_op *o = &p->ops[op];
-    struct train_op *x = &t->ops[op];
-    int other = -1, tag = 0;
-
-    for (int i = 0; i < p->nops; i++) {
-        if (p->ops[i].kind != PDL_PLAN_OP_SEND)
-            continue;
-        if (p->ops[i].out[0] == o->out[0]) {
-            other = o->kind == PDL_PLAN_OP_SEND
-                        ? p->tensors[o->out[0]].stage
-                        : p->tensors[p->ops[i].in[0]].stage;
-            x->forward = p->tensors[o->out[0]].kind != PDL_PLAN_GRADIENT;
-            break;
-        }
-        tag++;
-    }
-    x->tag = tag;
-    x->peer = other < 0 ? -1 : peer_in(t, other);
-    x->flying = PDL_NEW(t->arena, pdl_comm_request *, t->micros + 1);
-    if (x->peer < 0)
-        return pdl_fail(err, PDL_EWRONG, "%s: nobody to exchange with",
-                        p->tensors[o->out[0]].name);
-    return x->flying ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
-}
-
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
@@ -240,7 +197,7 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     int64_t n;
 
     if (o->kind == PDL_PLAN_OP_SEND || o->kind == PDL_PLAN_OP_RECV)
-        return prepare_p2p(t, op, err);
+        return train_prepare_p2p(t, op, err);
     n = pdl_mesh_group(t->plan->mesh, t->rank, o->group, ranks, MAX_GROUP);
     if (n > MAX_GROUP)
         return pdl_fail(err, PDL_EINVAL, "a group of %lld ranks is too large",
@@ -275,167 +232,6 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
 }
 
 /* ---- running ------------------------------------------------------------------ */
-
-bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
-                    struct train_run *r)
-{
-    const struct pdl_plan_op *o = &t->plan->ops[op];
-
-    if (*k >= o->nout)
-        return false;
-    *r = (struct train_run){.from = train_data(t, o->in[*k], micro),
-                            .to = train_data(t, o->out[*k], micro),
-                            .bytes = train_array_bytes(&t->arrays[o->in[*k]]),
-                            .dtype = t->arrays[o->in[*k]].dtype};
-    for (++*k; *k < o->nout; ++*k) {
-        int64_t next = (r->bytes + 63) / 64 * 64;
-
-        if ((char *)train_data(t, o->in[*k], micro) != r->from + next ||
-            (char *)train_data(t, o->out[*k], micro) != r->to + next ||
-            t->arrays[o->in[*k]].dtype != r->dtype)
-            break;
-        r->bytes = next + train_array_bytes(&t->arrays[o->in[*k]]);
-    }
-    return true;
-}
-
-/* The exchange of a bucket begins while backward goes on; in place only, and
- * on a communicator of its own, where nothing else is in its way. */
-enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err)
-{
-    struct train_op *x = &t->ops[op];
-    enum pdl_status st = PDL_OK;
-    struct train_run r;
-    int k = 0;
-
-    if (!x->behind || x->nstarted > 0)
-        return PDL_OK;
-    x->begun_s = t->opt.timed ? pdl_clock_s() : 0;
-    while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
-        pdl_comm_request **req = &x->started[x->nstarted];
-
-        if (r.bytes == 0)
-            continue;
-        st = pdl_comm_start_allreduce(
-            x->behind, r.from, r.to, r.bytes * 8 / pdl_dtype_bits(r.dtype),
-            train_comm_type(r.dtype), x->reduce, req, err);
-        if (st == PDL_OK) {
-            x->nstarted++;
-            x->under_way++;
-            train_pend(t, *req);
-        }
-    }
-    return st;
-}
-
-/* One message of a bucket has arrived: was it the last? */
-static void arrived(pdl_trainer *t, struct train_op *x)
-{
-    if (--x->under_way == 0 && t->opt.timed)
-        t->opt.timed(t->opt.timed_ctx, (int)(x - t->ops), PDL_TRAIN_BEHIND,
-                     x->begun_s, pdl_clock_s());
-}
-
-static struct train_op *bucket_of(pdl_trainer *t, const pdl_comm_request *r)
-{
-    for (int i = 0; i < t->plan->nops; i++)
-        for (int k = 0; k < t->ops[i].nstarted; k++)
-            if (t->ops[i].started[k] == r)
-                return &t->ops[i];
-    return NULL;
-}
-
-static enum pdl_status wait_bucket(pdl_trainer *t, struct train_op *x,
-                                   struct pdl_err *err)
-{
-    enum pdl_status st = PDL_OK;
-
-    for (int i = 0; i < x->nstarted; i++) {
-        enum pdl_status one;
-        bool open = train_unpend(t, x->started[i]);
-
-        one = pdl_comm_wait(x->started[i], st == PDL_OK ? err : NULL);
-        if (open)
-            arrived(t, x);
-        st = st == PDL_OK ? one : st;
-    }
-    x->nstarted = 0;
-    return st;
-}
-
-enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err)
-{
-    enum pdl_status st = PDL_OK;
-
-    for (int i = 0; i < t->plan->nops && st == PDL_OK; i++)
-        st = wait_bucket(t, &t->ops[i], err);
-    return st;
-}
-
-static enum pdl_status allreduce(pdl_trainer *t, int op, int micro,
-                                 struct pdl_err *err)
-{
-    struct train_op *x = &t->ops[op];
-    bool skip = t->fault == TRAIN_FAULT_SKIP_SUM && t->fault_op == op;
-    enum pdl_status st = PDL_OK;
-    struct train_run r;
-    int k = 0;
-
-    if (x->nstarted > 0)
-        return wait_bucket(t, x, err);
-    if (x->sparse && !skip)
-        return train_sparse_run(t, op, micro, err);
-    while (st == PDL_OK && train_next_run(t, op, micro, &k, &r)) {
-        if (r.bytes == 0)
-            continue;
-        if (!x->group || skip)
-            memmove(r.to, r.from, (size_t)r.bytes);
-        else
-            st = pdl_comm_allreduce(x->group, r.from, r.to,
-                                    r.bytes * 8 / pdl_dtype_bits(r.dtype),
-                                    train_comm_type(r.dtype), x->reduce, err);
-    }
-    return st;
-}
-
-/* ---- under way ----------------------------------------------------------------- */
-
-void train_pend(pdl_trainer *t, pdl_comm_request *r)
-{
-    if (t->npending < t->most_pending)
-        t->pending[t->npending++] = r;
-}
-
-bool train_unpend(pdl_trainer *t, const pdl_comm_request *r)
-{
-    for (int i = 0; i < t->npending; i++)
-        if (t->pending[i] == r) {
-            t->pending[i] = t->pending[--t->npending];
-            return true;
-        }
-    return false;
-}
-
-/* Nothing moves by itself: between operations everything that is under way is
- * given a push. */
-enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err)
-{
-    enum pdl_status st = PDL_OK;
-
-    for (int i = 0; i < t->npending && st == PDL_OK; i++) {
-        bool done = false;
-
-        st = pdl_comm_test(t->pending[i], &done, err);
-        if (st == PDL_OK && done) {
-            struct train_op *x = bucket_of(t, t->pending[i]);
-
-            if (x)
-                arrived(t, x);
-            t->pending[i--] = t->pending[--t->npending];
-        }
-    }
-    return st;
-}
 
 static void pack(pdl_trainer *t, struct train_exchange *x,
                  const struct train_array *in, char *data)
@@ -582,74 +378,16 @@ static enum pdl_status exchange(pdl_trainer *t, int op, int micro,
     return st;
 }
 
-static enum pdl_status send(pdl_trainer *t, int op, int micro,
-                            struct pdl_err *err)
-{
-    struct train_op *x = &t->ops[op];
-    int in = t->plan->ops[op].in[0];
-    struct pdl_comm_message m = {.peer = x->peer,
-                                 .tag = x->tag,
-                                 .data = train_data(t, in, micro),
-                                 .bytes = train_array_bytes(&t->arrays[in])};
-    enum pdl_status st;
-    int64_t at;
-
-    if (m.bytes == 0)
-        return PDL_OK;
-    at = micro == TRAIN_UPDATE ? t->micros : micro;
-    st = pdl_comm_start_exchange(t->world, 1, &m, 0, NULL, &x->flying[at], err);
-    if (st == PDL_OK)
-        train_pend(t, x->flying[at]);
-    return st;
-}
-
-static enum pdl_status receive(pdl_trainer *t, int op, int micro,
-                               struct pdl_err *err)
-{
-    struct train_op *x = &t->ops[op];
-    int out = t->plan->ops[op].out[0];
-    struct pdl_comm_message m = {.peer = x->peer,
-                                 .tag = x->tag,
-                                 .data = train_data(t, out, micro),
-                                 .bytes = train_array_bytes(&t->arrays[out])};
-    pdl_comm_request *req;
-    enum pdl_status st;
-
-    if (m.bytes == 0)
-        return PDL_OK;
-    st = pdl_comm_start_exchange(t->world, 0, NULL, 1, &m, &req, err);
-    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
-}
-
-enum pdl_status train_wait_sends(pdl_trainer *t, int micro, struct pdl_err *err)
-{
-    enum pdl_status st = PDL_OK;
-
-    for (int i = 0; i < t->plan->nops; i++) {
-        struct train_op *x = &t->ops[i];
-
-        if (!x->flying || (micro >= 0 && !x->forward))
-            continue;
-        for (int m = 0; m <= t->micros && st == PDL_OK; m++)
-            if (x->flying[m] && (micro < 0 || m == micro)) {
-                train_unpend(t, x->flying[m]);
-                st = pdl_comm_wait(x->flying[m], err);
-                x->flying[m] = NULL;
-            }
-    }
-    return st;
-}
-
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err)
 {
     switch (t->plan->ops[op].kind) {
     case PDL_PLAN_OP_ALLREDUCE:
-        return allreduce(t, op, micro, err);
+        return train_allreduce(t, op, micro, err);
     case PDL_PLAN_OP_SEND:
-        return send(t, op, micro, err);
+        return train_send(t, op, micro, err);
     case PDL_PLAN_OP_RECV:
-        return receive(t, op, micro, err);
+        return train_receive(t, op, micro, err);
     default:
         return exchange(t, op, micro, err);
     }

@@ -19,7 +19,7 @@ static const char *not_here(const struct pdl_plan *p)
     for (int i = 0; i < p->ntensors; i++)
         if (p->tensors[i].of > 0)
             return "expert parallelism";
-    return p->lanes < p->nstages ? "interleaved stages" : NULL;
+    return NULL;
 }
 
 static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
@@ -34,7 +34,7 @@ static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
     if (p->model->nunknown > 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
                         p->model->name, p->model->unknown_ops[0]);
-    if (p->strategy->schedule > PDL_SCHEDULE_GPIPE)
+    if (p->strategy->schedule > PDL_SCHEDULE_INTERLEAVED)
         return pdl_fail(err, PDL_EINVAL,
                         "this schedule can be priced, but not run yet");
     for (int i = 0; i < p->nops; i++)
@@ -159,7 +159,8 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
         st = train_losses_open(t, err);
     count_positions(t);
     for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
-        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage)
+        if (train_is_state(t, i) &&
+            train_has_stage(t, t->plan->tensors[i].stage))
             train_init_weight(t, i, t->arrays[i].dtype, train_data(t, i, 0));
     if (st == PDL_OK)
         st = train_tuner_open(t, err);
@@ -193,7 +194,7 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
                               .micros = plan->micro_batches,
                               .fault = fault,
                               .fault_op = fault_op};
-    t->stage = train_stage_of(plan, t->rank);
+    t->lane = train_lane_of(plan, t->rank);
     t->loss = (struct train_loss){
         .kind = opt->mean_squares ? TRAIN_MSE : TRAIN_SOFTMAX,
         .smoothing = opt->label_smoothing};
@@ -247,6 +248,14 @@ const char *pdl_trainer_kernel(const pdl_trainer *t, int op)
         op >= 0 && op < t->plan->nops ? t->ops[op].kernel : NULL;
 
     return k ? k->implementation : NULL;
+}
+
+int64_t pdl_trainer_workspace(const pdl_trainer *t, int op)
+{
+    const struct train_kernel *k =
+        op >= 0 && op < t->plan->nops ? t->ops[op].kernel : NULL;
+
+    return k ? k->scratch_bytes : 0;
 }
 
 /* ---- running -------------------------------------------------------------------- */
@@ -465,22 +474,34 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
     return st;
 }
 
+static enum pdl_status run_forward(pdl_trainer *t,
+                                   const struct pdl_plan_stage *s,
+                                   const struct pass *p, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = s->first_forward; i < s->first_forward + s->nforward; i++)
+        for (int k = 0; k < t->plan->items[i].nops && st == PDL_OK; k++)
+            st = run_op(t, t->plan->items[i].first_op + k, 0, p, err);
+    return st;
+}
+
 /* Micro-batches one after another, all in the memory of the first. */
 enum pdl_status pdl_trainer_evaluate(pdl_trainer *t, int64_t samples,
                                      const struct pdl_train_feed *feed,
                                      struct pdl_train_result *out,
                                      struct pdl_err *err)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
     struct pass p = {.feed = feed, .evaluate = true};
     enum pdl_status st = PDL_OK;
 
     train_losses_clear(t);
     for (p.first = 0; p.first < t->micros && st == PDL_OK; p.first++) {
         st = load(t, 0, &p, err);
-        for (int i = s->first_forward; i < s->first_forward + s->nforward; i++)
-            for (int k = 0; k < t->plan->items[i].nops && st == PDL_OK; k++)
-                st = run_op(t, t->plan->items[i].first_op + k, 0, &p, err);
+        for (int s = train_next_stage(t, -1); s >= 0;
+             s = train_next_stage(t, s))
+            if (st == PDL_OK)
+                st = run_forward(t, &t->plan->stages[s], &p, err);
         if (st == PDL_OK)
             st = train_wait_sends(t, -1, err);
     }

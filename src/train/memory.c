@@ -149,12 +149,14 @@ static void touch_loads(struct planner *pl, int micro, int step)
 
 static bool in_update(const pdl_trainer *t, int op)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+    for (int k = train_next_stage(t, -1); k >= 0; k = train_next_stage(t, k)) {
+        const struct pdl_plan_stage *s = &t->plan->stages[k];
 
-    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
-        if (op >= t->plan->items[i].first_op &&
-            op < t->plan->items[i].first_op + t->plan->items[i].nops)
-            return true;
+        for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+            if (op >= t->plan->items[i].first_op &&
+                op < t->plan->items[i].first_op + t->plan->items[i].nops)
+                return true;
+    }
     return false;
 }
 
@@ -306,7 +308,8 @@ static int64_t state_bytes(const pdl_trainer *t)
     int64_t n = 0;
 
     for (int i = 0; i < t->plan->ntensors; i++)
-        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage)
+        if (train_is_state(t, i) &&
+            train_has_stage(t, t->plan->tensors[i].stage))
             n += align(train_array_bytes(&t->arrays[i]));
     return n;
 }

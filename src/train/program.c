@@ -3,9 +3,14 @@
  * The program of one rank: the operations of its stage for every micro-batch
  * in the order of the schedule, written out once so that lifetimes and thus
  * memory are known before the first step.
- *   one stage  F0 B0 F1 B1 ... U     (accumulate)
- *   gpipe      F0 F1 ... B0 B1 ... U
- *   1f1b       S-1-s forwards ahead, then one forward one backward
+ *   one stage    F0 B0 F1 B1 ... U     (accumulate)
+ *   gpipe        F0 F1 ... B0 B1 ... U
+ *   1f1b         as many forwards ahead as lanes follow, then one backward,
+ *                one forward
+ *   interleaved  a lane has several stages and takes as many micro-batches
+ *                through one as there are lanes before it turns to the next
+ *                (Narayanan et al., SC 2021)
+ * A lane is a place in the pipeline; stage s lies on lane s mod lanes.
  * Receives wait, sends do not: what forward sent has arrived when its
  * gradient comes back, what backward sent is waited for before the update.
  * Backward goes through the micro-batches in order in all of them, so their
@@ -14,7 +19,7 @@
 
 #include <string.h>
 
-int train_stage_of(const struct pdl_plan *p, int64_t rank)
+int train_lane_of(const struct pdl_plan *p, int64_t rank)
 {
     int64_t s = 0;
 
@@ -22,6 +27,17 @@ int train_stage_of(const struct pdl_plan *p, int64_t rank)
         if (p->pipe_factors >> f & 1)
             s = s * p->mesh->factor[f] + pdl_mesh_coord(p->mesh, rank, f);
     return (int)s;
+}
+
+int train_next_stage(const pdl_trainer *t, int stage)
+{
+    stage = stage < 0 ? t->lane : stage + t->plan->lanes;
+    return stage < t->plan->nstages ? stage : -1;
+}
+
+bool train_has_stage(const pdl_trainer *t, int stage)
+{
+    return stage % t->plan->lanes == t->lane;
 }
 
 bool train_is_state(const pdl_trainer *t, int tensor)
@@ -47,7 +63,8 @@ static void add_step(pdl_trainer *t, struct train_action s)
 /* A gradient of the last micro-batch is there: is its bucket complete? */
 static void count_bucket(pdl_trainer *t, int tensor)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+    const struct pdl_plan_stage *s =
+        &t->plan->stages[t->plan->tensors[tensor].stage];
 
     for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
         for (int k = 0; k < t->plan->items[i].nops; k++) {
@@ -95,17 +112,19 @@ static void add_items(pdl_trainer *t, int first, int n, int micro)
         }
 }
 
-static void add_forward(pdl_trainer *t, int micro)
+/* All that a lane loads, labels too, with its first stage. */
+static void add_forward(pdl_trainer *t, int stage, int micro)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+    const struct pdl_plan_stage *s = &t->plan->stages[stage];
 
-    add_step(t, (struct train_action){.kind = TRAIN_LOAD, .micro = micro});
+    if (stage == t->lane)
+        add_step(t, (struct train_action){.kind = TRAIN_LOAD, .micro = micro});
     add_items(t, s->first_forward, s->nforward, micro);
 }
 
-static void add_backward(pdl_trainer *t, int micro)
+static void add_backward(pdl_trainer *t, int stage, int micro)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
+    const struct pdl_plan_stage *s = &t->plan->stages[stage];
 
     add_items(t, s->first_backward, s->nbackward, micro);
     if (t->plan->nstages > 1)
@@ -126,10 +145,11 @@ static bool follows_update(const pdl_trainer *t, const struct pdl_plan_op *o)
  * that needs norms of all gradients waits until all are there. */
 static void add_update(pdl_trainer *t)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[t->stage];
     int first = t->nsteps, n;
 
-    add_items(t, s->first_update, s->nupdate, TRAIN_UPDATE);
+    for (int s = train_next_stage(t, -1); s >= 0; s = train_next_stage(t, s))
+        add_items(t, t->plan->stages[s].first_update,
+                  t->plan->stages[s].nupdate, TRAIN_UPDATE);
     if (!train_tuner_measures(t))
         return;
     n = t->nsteps - first;
@@ -147,23 +167,55 @@ static void add_update(pdl_trainer *t)
     t->nsteps -= n;
 }
 
-/* How many forwards run before the first backward. */
-static int ahead(const pdl_trainer *t)
-{
-    int64_t left = t->plan->nstages - 1 - t->stage;
+/* ---- the schedule ------------------------------------------------------------- */
 
-    if (t->plan->nstages == 1)
-        return 0;
-    if (t->plan->strategy->schedule == PDL_SCHEDULE_GPIPE)
-        return (int)t->micros;
-    return (int)(left < t->micros ? left : t->micros);
+struct task {
+    bool back;
+    int stage, micro;
+};
+
+/* Forwards of this lane before its first backward. */
+static int64_t warm_up(const pdl_trainer *t)
+{
+    int64_t p = t->plan->lanes, v = t->plan->nstages / p;
+    int64_t all = t->micros * v;
+    int64_t n = v == 1 ? p - t->lane : 2 * (p - 1 - t->lane) + (v - 1) * p + 1;
+
+    if (t->plan->nstages > 1 &&
+        t->plan->strategy->schedule == PDL_SCHEDULE_GPIPE)
+        return all;
+    return n < all ? n : all;
+}
+
+/* The k-th forward, or (last stage first) the k-th backward. */
+static struct task nth(const pdl_trainer *t, int64_t k, bool back)
+{
+    int64_t p = t->plan->lanes, v = t->plan->nstages / p, chunk = k / p % v;
+
+    if (v == 1)
+        return (struct task){back, t->lane, (int)k};
+    if (back)
+        chunk = v - 1 - chunk;
+    return (struct task){back, (int)(chunk * p) + t->lane,
+                         (int)(k / (p * v) * p + k % p)};
+}
+
+static struct task task(const pdl_trainer *t, int64_t k)
+{
+    int64_t warm = warm_up(t), j = k - warm;
+    int64_t all = t->micros * (t->plan->nstages / t->plan->lanes);
+
+    if (k < warm)
+        return nth(t, k, false);
+    if (j < 2 * (all - warm))
+        return nth(t, j % 2 ? warm + j / 2 : j / 2, j % 2 == 0);
+    return nth(t, j - (all - warm), true);
 }
 
 /* What backward makes and the update reads. */
-static void mark_kept(pdl_trainer *t)
+static void mark_kept(pdl_trainer *t, const struct pdl_plan_stage *s)
 {
     const struct pdl_plan *p = t->plan;
-    const struct pdl_plan_stage *s = &p->stages[t->stage];
 
     for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++)
         for (int k = 0; k < p->items[i].nops; k++) {
@@ -198,19 +250,21 @@ static int64_t count_steps(const pdl_trainer *t)
 
 enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
 {
-    int lead = ahead(t), f = 0;
+    int64_t n = 2 * t->micros * (t->plan->nstages / t->plan->lanes);
 
     t->steps = PDL_NEW(t->arena, struct train_action, count_steps(t));
     t->kept = PDL_NEW(t->arena, bool, t->capacity + 1);
     if (!t->steps || !t->kept)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the program");
-    mark_kept(t);
-    while (f < lead)
-        add_forward(t, f++);
-    for (int b = 0; b < t->micros; b++) {
-        if (f < t->micros)
-            add_forward(t, f++);
-        add_backward(t, b);
+    for (int i = train_next_stage(t, -1); i >= 0; i = train_next_stage(t, i))
+        mark_kept(t, &t->plan->stages[i]);
+    for (int64_t k = 0; k < n; k++) {
+        struct task x = task(t, k);
+
+        if (x.back)
+            add_backward(t, x.stage, x.micro);
+        else
+            add_forward(t, x.stage, x.micro);
     }
     if (t->plan->nstages > 1)
         add_step(t, (struct train_action){.kind = TRAIN_WAIT,

@@ -10,14 +10,14 @@
 
 bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank)
 {
-    int stage = p->tensors[tensor].stage;
+    int lane = p->tensors[tensor].stage % p->lanes;
     struct pdl_box mine, other;
 
     pdl_plan_box(p, tensor, rank, &mine);
-    if (pdl_box_empty(&mine) || train_stage_of(p, rank) != stage)
+    if (pdl_box_empty(&mine) || train_lane_of(p, rank) != lane)
         return false;
     for (int64_t r = 0; r < rank; r++) {
-        bool same = train_stage_of(p, r) == stage;
+        bool same = train_lane_of(p, r) == lane;
 
         pdl_plan_box(p, tensor, r, &other);
         for (int d = 0; d < mine.ndims; d++)
@@ -73,7 +73,7 @@ static bool is_kept_elsewhere(const pdl_trainer *t, int tensor)
 
     for (int64_t r = 0; r < t->rank; r++) {
         pdl_plan_box(t->plan, tensor, r, &b);
-        if (train_stage_of(t->plan, r) == t->stage &&
+        if (train_lane_of(t->plan, r) == t->lane &&
             train_same_box(&b, &t->arrays[tensor].box) &&
             train_sparse_place(t, tensor, r) ==
                 train_sparse_place(t, tensor, t->rank))
@@ -144,8 +144,8 @@ enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err)
     if (!t->states)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     for (int i = 0; i < t->plan->ntensors; i++)
-        if (train_is_state(t, i) && t->plan->tensors[i].stage == t->stage &&
-            !add_states(t, i))
+        if (train_is_state(t, i) &&
+            train_has_stage(t, t->plan->tensors[i].stage) && !add_states(t, i))
             return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     return PDL_OK;
 }
@@ -205,7 +205,7 @@ enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err)
         int m = p->tensors[i].model_tensor;
 
         if (p->tensors[i].kind != PDL_PLAN_WEIGHT || m < 0 ||
-            p->tensors[i].stage != t->stage ||
+            !train_has_stage(t, p->tensors[i].stage) ||
             p->model->tensors[m].kind != PDL_TENSOR_BUFFER)
             continue;
         for (int n = 0; n < p->model->nnodes && st == PDL_OK; n++)

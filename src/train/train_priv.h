@@ -74,6 +74,7 @@ struct train_op {
     int ngroup, me;            /* ranks of the group; this one among them */
     struct train_exchange *x;  /* of each output */
     int peer, tag;             /* SEND, RECV: a rank of the world */
+    int source;                /* SEND, RECV: the tensor that is sent */
     bool forward;              /* SEND: an activation, not a gradient */
     bool again;                /* a forward operation made again in backward */
     bool counts;               /* the loss: this rank counts its items */
@@ -101,7 +102,7 @@ struct pdl_trainer {
     pdl_comm *world;
     struct pdl_train_options opt;
     int64_t rank;
-    int stage;
+    int lane;
     int64_t micros;
     const struct train_backend *backend;
     void *backend_state;
@@ -160,7 +161,11 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
 
 /* program.c */
 enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err);
-int train_stage_of(const struct pdl_plan *p, int64_t rank);
+/* The place of a rank in the pipeline. */
+int train_lane_of(const struct pdl_plan *p, int64_t rank);
+/* The stages of this rank: the first after -1, then the next; -1: no more. */
+int train_next_stage(const pdl_trainer *t, int stage);
+bool train_has_stage(const pdl_trainer *t, int stage);
 bool train_is_state(const pdl_trainer *t, int tensor);
 bool train_is_loaded(const struct pdl_plan_tensor *t);
 /* shadows.c */
@@ -174,6 +179,15 @@ void train_release(const pdl_trainer *t, int tensor, int micro);
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* stages.c: from one stage of a pipeline to another */
+enum pdl_status train_prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err);
+enum pdl_status train_send(pdl_trainer *t, int op, int micro,
+                           struct pdl_err *err);
+enum pdl_status train_receive(pdl_trainer *t, int op, int micro,
+                              struct pdl_err *err);
+/* buckets.c: sums over ranks */
+enum pdl_status train_allreduce(pdl_trainer *t, int op, int micro,
+                                struct pdl_err *err);
 /* The next of an allreduce's tensors, with those that lie right behind it in
  * memory: they go together. */
 struct train_run {
@@ -290,8 +304,8 @@ struct train_clock {
     const struct pdl_plan *plan;
     struct pdl_train_event *events; /* of the last step */
     int64_t nevents, most, steps;
-    double *seconds; /* of each operation, over the steps but the first */
-    double base_s;
+    double *seconds; /* of each operation, in the fastest step so far */
+    double base_s, fastest_s;
 };
 enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err);

@@ -30,3 +30,8 @@ slower "attention that stores scores" "$unfused" "$flash"
 slower "dropout" "$(step --attention unfused --dropout 0.1)" "$unfused"
 slower "a framework whose host is slow" "$(step --framework megatron-deepspeed --dropout 0)" "$flash"
 slower "torchtitan that does not compile" "$(step --framework torchtitan)" "$(step --framework torchtitan --compile)"
+images() {
+    "$paradl" project vgg16 --system abci-v100 --batch 256 --json --strategy "data=64$1" |
+        awk -F'[:,]' '/"step_s"/ { print $2; exit }'
+}
+slower "a dense exchange of VGG's gradients" "$(images)" "$(images ,compress=topk:0.001)"

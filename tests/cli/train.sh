@@ -12,7 +12,9 @@ $paradl train examples/digits.yaml --data digits --optimizer sdg
 $paradl train examples/digits.yaml --data digits --optimizer sgd:momentun=1
 $paradl train examples/digits.yaml --data digits --backend gpu
 $paradl train examples/digits.yaml --data digits --batch 5000
-$paradl train examples/digits.yaml --data digits --strategy "pipe=2(interleaved,m=2,v=2)" --virtual
+$paradl train deepseek:layers=1,hidden=64,seq=8 --data synthetic --batch 2 --virtual
+$paradl train examples/digits.yaml --data digits --loss-scale big --virtual
+$paradl train examples/digits.yaml --data digits --strategy data=2,compress=topk:0.1 --precision fp64 --virtual
 $paradl train examples/digits.yaml --data digits --steps 3 --batch 16 --backend ref | grep -o "loss [0-9.]*  accuracy [0-9.]*"
 $paradl train examples/digits.yaml --data digits --steps 3 --batch 16 --backend ref --virtual --strategy data=2,filter=2 --json | sed 's/,"lr.*//;s/"samples_per_s.*//' | sed -n 1,3p
 $paradl diff-run serial filter=2 --model examples/digits.yaml

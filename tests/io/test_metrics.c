@@ -1,6 +1,7 @@
 /* Measurements: a run that was killed and resumed leaves the file of a run
  * that was not. */
 #include "fixtures.h"
+#include "events.h"
 
 #include <math.h>
 
@@ -46,6 +47,70 @@ static void run(const char *name, int64_t resume, int64_t from, int64_t to)
         assert_int_equal(pdl_metrics_add(m, s, v, &err), PDL_OK);
     }
     assert_int_equal(pdl_metrics_close(m, NULL), PDL_OK);
+}
+
+static size_t bytes_of(const char *name, char *to, size_t size)
+{
+    FILE *f = fopen(fx(name), "rb");
+    size_t n;
+
+    assert_non_null(f);
+    n = fread(to, 1, size, f);
+    fclose(f);
+    return n;
+}
+
+/* The check value of CRC-32C (iSCSI, RFC 3720 B.4), and the tags and values
+ * where TensorBoard looks for them. */
+static void events_are_what_tensorboard_reads(void **state)
+{
+    static const unsigned char value[] = {0x0a, 0x0b, 0x0a, 0x04, 'l', 'o', 's',
+                                          's',  0x15, 0,    0,    0,   0x3f};
+    char text[4096], broken[4096];
+    int64_t step = -1, at = 0;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(io_crc32c("123456789", 9), 0xe3069283);
+    run("c.tfevents", -1, 1, 2);
+    n = bytes_of("c.tfevents", text, sizeof text);
+    at = io_events_record(text, text + n, &step);
+    assert_true(at > 0 && memcmp(text + at - 4 - 13, "brain.Event:2", 13) == 0);
+    assert_int_equal(io_events_record(text + at, text + n, &step),
+                     (int64_t)n - at);
+    assert_int_equal(step, 1);
+    for (size_t i = (size_t)at; i + sizeof value <= n; i++)
+        if (memcmp(text + i, value, sizeof value) == 0)
+            step = -7;
+    assert_int_equal(step, -7);
+    for (size_t i = (size_t)at; i < n; i++) { /* any bit */
+        memcpy(broken, text, n);
+        broken[i] ^= 4;
+        assert_int_equal(io_events_record(broken + at, broken + n, &step), 0);
+        assert_int_equal(io_events_record(text + at, text + i, &step), 0);
+    }
+}
+
+static void events_go_on_where_the_run_does(void **state)
+{
+    char a[8192];
+    int64_t step, want = 0;
+    size_t n;
+
+    (void)state;
+    run("r.tfevents", -1, 0, 20);
+    run("r.tfevents", 9, 10, 40);
+    n = bytes_of("r.tfevents", a, sizeof a);
+    assert_true(n < sizeof a);
+    for (const char *p = a + io_events_record(a, a + n, &step); p < a + n;
+         want++) {
+        int64_t k = io_events_record(p, a + n, &step);
+
+        assert_true(k > 0);
+        assert_int_equal(step, want);
+        p += k;
+    }
+    assert_int_equal(want, 40);
 }
 
 static void rows_are_what_was_measured(void **state)
@@ -123,6 +188,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
+        T(events_are_what_tensorboard_reads),
+        T(events_go_on_where_the_run_does),
         T(rows_are_what_was_measured),
         T(a_resumed_run_leaves_the_same_file),
         T(a_new_run_starts_a_new_file),

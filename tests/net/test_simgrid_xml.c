@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DATA PDL_SOURCE_DIR "/tests/data/net/"
@@ -99,18 +100,26 @@ static void what_is_not_read_is_refused_in_one_line(void **state)
         {"<platform version=\"3\"/>", "p.xml:1:1: platform version 4 is read, not 3"},
         {P(""), "p.xml: neither a <cluster> nor hosts in it"},
         {P("\n <peer id=\"h\"/>"), "p.xml:2:2: this element of a platform is not read: peer"},
-        {P(C("radical=\"0-3\"") C("radical=\"0-3\"")), "p.xml:1:110: more than one <cluster>, or one beside hosts"},
-        {P(C("radical=\"0-3\"") H("a")), "p.xml:1:110: more than one <cluster>, or one beside hosts"},
-        {P("<zone>" H("a") "</zone><zone>" H("b") "</zone>"), "p.xml:1:58: hosts in more than one zone are not read"},
+        {P("<zone>" C("radical=\"0-3\"") C("radical=\"0-3\"") "</zone>"), "p.xml: 'c' is there twice"},
+        {P("<zone>" C("radical=\"0-3\"") H("a") "</zone>"), "p.xml: two hosts without a route between them (host 0 to host 4)"},
+        {P("<zone>" C("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"2,2\"") H("a") "</zone>"), "p.xml: beside others a cluster must be FLAT"},
+        {P("<zone>" C("radical=\"0-3\" limiter_link=\"1GBps\"") H("a") "</zone>"), "p.xml: beside others a cluster cannot have a limiter_link"},
+        {P("<zone>" C("radical=\"0-9999\"") H("a") "</zone>"), "p.xml: beside others a cluster is too large"},
+        {P("<zone>" H("a") "</zone><zone>" H("b") "</zone>"), "p.xml:1:52: a second zone that holds all others"},
+        {P("<zone><zone id=\"x\">" H("a") "</zone><zone id=\"y\">" H("b") "</zone><route src=\"x\" dst=\"y\"/></zone>"), "p.xml:1:99: a route between zones is a <zoneRoute>"},
+        {P("<zone><zone id=\"x\">" H("a") "</zone><zone id=\"y\">" H("b") "</zone><zoneRoute src=\"x\" dst=\"y\" gw_src=\"b\" gw_dst=\"b\"/></zone>"), "p.xml:1:99: gw_src: 'b' is no gateway of its zone"},
+        {P("<zone><zone id=\"x\">" H("a") "</zone><zone id=\"y\">" H("b") "</zone><route src=\"a\" dst=\"b\"/></zone>"), "p.xml:1:99: a route from 'a' to 'b', which are not both there"},
+        {P("<zone routing=\"Cluster\">" H("a") "<host_link id=\"a\" up=\"l\" down=\"l\"/></zone>"), "p.xml:1:63: host_link: no such host or link: 'a'"},
+        {P("<zone routing=\"Cluster\">" H("a") H("b") "</zone>"), "p.xml: a cluster without links (host 0 to host 1)"},
+        {P("<zone routing=\"Cluster\"><cabinet radical=\"1-\" bw=\"1Bps\"/></zone>"), "p.xml:1:49: radical: is not like 0-15"},
         {P("<zone>" H("a") H("a") "</zone>"), "p.xml:1:45: 'a' is there twice"},
-        {P("<zone>" H("a") H("b") "</zone>"), "p.xml: no route from host 0 to host 1"},
-        {P("<zone routing=\"Floyd\">" H("a") H("b") "</zone>"), "p.xml: no route between two hosts"},
+        {P("<zone>" H("a") H("b") "</zone>"), "p.xml: two hosts without a route between them (host 0 to host 1)"},
+        {P("<zone routing=\"Floyd\">" H("a") H("b") "</zone>"), "p.xml: two hosts without a route between them (host 0 to host 1)"},
         {P("<zone>" H("a") L("l") "<route src=\"a\" dst=\"c\"/></zone>"), "p.xml:1:77: a route from 'a' to 'c', which are not both there"},
         {P("<zone>" H("a") H("b") "<route src=\"a\" dst=\"b\"/></zone>"), "p.xml:1:83: a route without links"},
         {P("<zone>" H("a") H("b") "<route src=\"a\" dst=\"b\"><link_ctn id=\"x\"/></route></zone>"), "p.xml:1:82: link_ctn: no link 'x'"},
         {P("<link id=\"l\" bandwidth=\"0Bps\"/>"), "p.xml:1:25: bandwidth: '0Bps' is not positive"},
-        {P("<link id=\"l\" bandwidth=\"1Bps\" sharing_policy=\"FATPIPE\"/>"), "p.xml:1:25: sharing_policy: none of SPLITDUPLEX, SHARED"},
-        {P("<zone>" H("a") H("b") H("c") L("l") "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route><route src=\"a\" dst=\"c\"><link_ctn id=\"l\"/></route><route src=\"b\" dst=\"c\"><link_ctn id=\"l\"/></route></zone>"), "p.xml: the route from host 0 to host 2 fits no network: it would make two hosts one"},
+        {P("<link id=\"l\" bandwidth=\"1Bps\" sharing_policy=\"WIFI\"/>"), "p.xml:1:25: sharing_policy: none of SPLITDUPLEX, SHARED, FATPIPE"},
         {P(C("")), "p.xml:1:25: radical: is missing"},
         {P(C("radical=\"0-\"")), "p.xml:1:25: radical: is not like 0-15"},
         {P(C("radical=\"3-1\"")), "p.xml:1:25: radical: is not like 0-15"},
@@ -124,9 +133,9 @@ static void what_is_not_read_is_refused_in_one_line(void **state)
         {P(C("radical=\"0-3\" topology=\"FAT_TREE\" topo_parameters=\"2;2,2;1,1;1,1;1\"")), "p.xml:1:25: topo_parameters is not like 2;4,4;1,2;1,2"},
         {P(C("radical=\"0-3\" topology=\"DRAGONFLY\" topo_parameters=\"1;1,1;1,1;4\"")), "p.xml:1:25: topo_parameters is not like 3,4;4,3;5,1;2"},
         {P(C("radical=\"0-3\" topology=\"DRAGONFLY\" topo_parameters=\"2,1;1,1;1,1;2\"")), "p.xml:1:25: dragonfly: 2 groups need as many routers in a chassis (1)"},
-        {P(C("radical=\"0-3\" sharing_policy=\"FATPIPE\"")), "p.xml:1:25: sharing_policy: none of SPLITDUPLEX, SHARED"},
+        {P(C("radical=\"0-3\" sharing_policy=\"WIFI\"")), "p.xml:1:25: sharing_policy: none of SPLITDUPLEX, SHARED"},
         {P(C("radical=\"0-3\" bb_bw=\"fast\"")), "p.xml:1:25: bb_bw: 'fast' is not a number"},
-        {P(C("radical=\"0-3\" bb_bw=\"1GBps\" bb_sharing_policy=\"FATPIPE\"")), "p.xml:1:25: bb_sharing_policy: only SHARED is supported"},
+        {P(C("radical=\"0-3\" bb_bw=\"1GBps\" bb_sharing_policy=\"WIFI\"")), "p.xml:1:25: bb_sharing_policy: only SHARED is supported"},
         {P("<zone><cluster radical=\"0-3\" lat=\"1us\"/></zone>"), "p.xml:1:31: bw: is missing"},
         {"<!DOCTYPE platform [<!ENTITY a \"aaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>" P("&b;"), "p.xml:1:32: entities are not allowed: a"},
         {"<!DOCTYPE platform [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>" P("&x;"), "p.xml:1:59: entities are not allowed: x"},
@@ -142,6 +151,109 @@ static void what_is_not_read_is_refused_in_one_line(void **state)
         if (read_text(a, cases[i].text, &net, &err) == PDL_OK || net ||
             strcmp(err.msg, cases[i].msg) != 0)
             fail_msg("%s: \"%s\"", cases[i].text, err.msg);
+        pdl_arena_destroy(a);
+    }
+}
+
+/* Zones in a zone: cabinets, a cluster, hosts around a router; from hop to hop
+ * through the cluster's router, over its backbone. */
+static void routes_go_from_zone_to_zone(void **state)
+{
+    static const struct {
+        int src, dst;
+        const char *links;
+    } cases[] = {
+        {0, 1, "link_h1_UP ba link_h2_DOWN"},
+        {2, 0, "lx_UP ba link_h1_DOWN"},
+        {3, 5, "link_n0_UP b_backbone link_n2_DOWN"},
+        {0, 3, "link_h1_UP ba ab b_backbone link_n0_DOWN"},
+        {4, 7, "link_n1_UP b_backbone bc l2"},
+        {0, 6, "link_h1_UP ba ab bc l1"},
+        {6, 2, "l1 bc ab ba lx_DOWN"},
+        {6, 7, "l1 l2"},
+    };
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    if (pdl_net_make(a,
+                     PDL_SOURCE_DIR "/tests/fuzz/corpus/simgrid_xml/zones.xml",
+                     &net, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(net->nhosts, 8);
+    assert_int_equal(pdl_net_check(net, 1 << 16, &err), PDL_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int links[PDL_MAX_ROUTE];
+        int n = net->route(net, cases[i].src, cases[i].dst, links);
+        char got[512] = "", name[128];
+        size_t len = 0;
+
+        for (int k = 0; k < n; k++)
+            len += (size_t)snprintf(
+                got + len, sizeof got - len, "%s%s", k ? " " : "",
+                pdl_net_link_name(net, links[k], name, sizeof name));
+        assert_string_equal(got, cases[i].links);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* One link between any two of three hosts: no graph, but routes and times. */
+static void routes_that_fit_no_graph_can_be_simulated(void **state)
+{
+    static const char text[] =
+        P("<zone>" H("a") H("b") H("c")
+              L("l") "<route src=\"a\" "
+                     "dst=\"b\"><link_ctn id=\"l\"/></route><route src=\"a\" "
+                     "dst=\"c\"><link_ctn id=\"l\"/></route><route src=\"b\" "
+                     "dst=\"c\"><link_ctn id=\"l\"/></route></zone>");
+    struct pdl_flow flows[] = {{0, 1, 1000000, 0}, {1, 2, 1000000, 0}};
+    struct pdl_sim_config config = {.share = PDL_SHARE_FAIR};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    struct pdl_metrics m;
+    double end[2];
+
+    (void)state;
+    assert_int_equal(read_text(a, text, &net, NULL), PDL_OK);
+    assert_int_equal(pdl_net_check(net, 100, NULL), PDL_OK);
+    assert_int_equal(pdl_net_metrics(a, net, &m, NULL), PDL_OK);
+    assert_int_equal(m.diameter, 0);
+    assert_int_equal(pdl_sim_flows(a, net, flows, 2, &config, end, NULL, NULL),
+                     PDL_OK);
+    assert_float_equal(end[0], 2e-3, 1e-12);
+    assert_float_equal(end[1], 2e-3, 1e-12);
+    pdl_arena_destroy(a);
+}
+
+/* Two flows over one link of 1 GB/s: each has it to itself. */
+static void a_fatpipe_is_not_shared(void **state)
+{
+    static const struct {
+        const char *policy;
+        double end_s;
+    } cases[] = {{"SHARED", 2e-3}, {"FATPIPE", 1e-3}};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_net *net = NULL;
+        struct pdl_flow flows[] = {{0, 1, 1000000, 0}, {0, 1, 1000000, 0}};
+        struct pdl_sim_config config = {.share = PDL_SHARE_FAIR};
+        char *text = pdl_arena_printf(
+            a,
+            P("<zone>" H("a") H("b") "<link id=\"l\" bandwidth=\"1GBps\" "
+                                     "sharing_policy=\"%s\"/><route src=\"a\" "
+                                     "dst=\"b\"><link_ctn "
+                                     "id=\"l\"/></route></zone>"),
+            cases[i].policy);
+        double end[2];
+
+        assert_int_equal(read_text(a, text, &net, NULL), PDL_OK);
+        assert_int_equal(
+            pdl_sim_flows(a, net, flows, 2, &config, end, NULL, NULL), PDL_OK);
+        assert_float_equal(end[0], cases[i].end_s, 1e-12);
+        assert_float_equal(end[1], cases[i].end_s, 1e-12);
         pdl_arena_destroy(a);
     }
 }
@@ -363,6 +475,9 @@ int main(void)
         cmocka_unit_test(sample_platforms_are_read),
         cmocka_unit_test(limiters_are_on_the_route_of_every_vertex),
         cmocka_unit_test(what_is_not_read_is_refused_in_one_line),
+        cmocka_unit_test(routes_go_from_zone_to_zone),
+        cmocka_unit_test(routes_that_fit_no_graph_can_be_simulated),
+        cmocka_unit_test(a_fatpipe_is_not_shared),
         cmocka_unit_test(nesting_has_a_limit),
         cmocka_unit_test(old_files_without_units_are_read),
         cmocka_unit_test(clusters_written_are_read_back_the_same),

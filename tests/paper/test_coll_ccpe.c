@@ -7,9 +7,8 @@
  * test_coll_ccpe_more.c) and 1 MiB of two others, whose energies are not in
  * the published table.
  *
- * 46 of 48 times are within 1 %. The other two, 1 MiB of ring-ring and of
- * binomial-ring, have several steady states and the log is one of them: see
- * test_coll_ccpe_more.c. */
+ * 47 of 48 times are within 1 %. The other one, binomial-ring of 1 MiB, has two
+ * steady states and the log is the rarer: see test_coll_ccpe_more.c. */
 #include "ccpe_paper.h"
 
 enum { NALGS = 6 };
@@ -44,11 +43,13 @@ static const struct row {
 
 static double allowed(int mib, int alg)
 {
-    if (mib == 1 && alg == 1)
-        return 0.015;
-    if (mib == 1 && alg == 4)
-        return 0.018;
-    return 0.01;
+    return mib == 1 && alg == 4 ? 0.018 : 0.01;
+}
+
+/* 1 MiB takes long to settle (ring-ring some 50 calls); the others do not. */
+static int calls_of(int mib, int alg)
+{
+    return mib > 1 ? CALLS : alg == 0 ? 30 : 100;
 }
 
 static void check_row(const struct row *row)
@@ -57,8 +58,8 @@ static void check_row(const struct row *row)
         struct paper_run run = {.topology = "tsubame3:nodes=64",
                                 .alg = algs[k],
                                 .bytes = (int64_t)row->mib << 20,
-                                .calls = CALLS,
-                                .skipped = SKIPPED,
+                                .calls = calls_of(row->mib, k),
+                                .skipped = calls_of(row->mib, k) / 4,
                                 .jitter_s = JITTER,
                                 .energy = PDL_ENERGY_PLUGIN};
         char what[64];

@@ -16,45 +16,62 @@ static double time_of(const struct paper_run *run)
 /* A ring between nodes of unequal distance can turn in several ways that last:
  * which, is settled by how far apart the ranks start. Where the transfer of a
  * message is about as long as its latency (1 MiB: 4 and 16 KiB a message)
- * they differ by 2 to 4 %, elsewhere hardly. How far apart the author's ranks
- * started is not known; perhaps microseconds, after setting up 1 MiB (9 us by
- * the pipeline's logs below). Starts of 0.3, 1 and 3 us with 6 seeds each gave
- * 0.366-0.380 ms for ring-ring and 0.713, 0.725 or 0.734 ms for binomial-ring;
- * here those nearest to the log, so this shows that the logged values are
- * states of the model, not that it foretells them. */
-static void one_mib_has_several_steady_states(void **state)
+ * they differ by 2 %, elsewhere hardly.
+ *
+ * ring-ring leaves its first state after some 50 of the 1000 calls that the log
+ * is the mean of (0.370 ms before, 0.377 after; logged 0.375). */
+static void ring_ring_settles_after_many_calls(void **state)
 {
-    static const struct {
-        const char *alg;
-        double ms, start_s;
-        uint64_t seed;
-    } cases[] = {
-        {"ring-ring", 0.37501, 3e-6, 5},
-        {"binomial-ring", 0.713186, 0.3e-6, 1},
-    };
+    struct paper_run run = {.topology = "tsubame3:nodes=64",
+                            .alg = "ring-ring",
+                            .bytes = 1 << 20,
+                            .calls = CALLS,
+                            .skipped = SKIPPED,
+                            .jitter_s = JITTER};
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    compare("the first calls", 1e3 * time_of(&run), 0.3698, 0.002);
+    run.calls = 100;
+    run.skipped = 25;
+    compare("many calls", 1e3 * time_of(&run), 0.37501, 0.01);
+}
+
+/* binomial-ring has two states, 0.7131 and 0.7249 ms, that 1000 calls do not
+ * leave (0.72493 ms in the mean of 1000). Of 15 starts drawn with a mean of 0.1
+ * and 0.3 us each, 5 and 6 fell into the first, which is the log (0.713186)
+ * to 0.01 %; none of 15 with 1 and 3 us. How far apart the author's ranks
+ * started is not known, so the model does not foretell which: this counts. */
+static void binomial_ring_has_two_states_and_the_log_is_one(void **state)
+{
+    enum { SEEDS = 12 };
+    int first = 0, second = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct paper_run run = {.topology = "tsubame3:nodes=64",
-                                .alg = cases[i].alg,
+                                .alg = "binomial-ring",
                                 .bytes = 1 << 20,
                                 .calls = CALLS,
                                 .skipped = SKIPPED,
-                                .jitter_s = JITTER};
-        double common = 1e3 * time_of(&run);
+                                .jitter_s = JITTER,
+                                .start_s = 1e-7,
+                                .seed = seed};
+        double ms = 1e3 * time_of(&run);
 
-        run.start_s = cases[i].start_s;
-        run.seed = cases[i].seed;
-        compare(cases[i].alg, 1e3 * time_of(&run), cases[i].ms, 0.005);
-        assert_true(fabs(common / cases[i].ms - 1) > 0.01);
-        assert_true(fabs(common / cases[i].ms - 1) < 0.02);
+        first += fabs(ms / 0.713186 - 1) < 0.001;
+        second += fabs(ms / 0.7249 - 1) < 0.001;
     }
+    print_message("%d of %d starts as logged, %d in the other state\n", first,
+                  SEEDS, second);
+    assert_int_equal(first + second, SEEDS);
+    assert_true(first >= 2 && second >= 2);
 }
 
 /* The logs of the pipeline count one call from the start of the program: five
  * algorithms without a pipeline are late by the same 1.15 to 1.18 ms in them
  * (setting up 128 MiB, 0.2 s scaled by 5e10/9.3e12). With the mean of these
- * the pipelined ones are within 2 %. */
+ * the pipelined ones are within 2 %. The flat ring is late by 0.76 ms only and
+ * is left out; why, is not known. */
 static double set_up_ms(void)
 {
     static const struct {
@@ -208,7 +225,8 @@ static void energy_of_binomial_binomial_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_mib_has_several_steady_states),
+        cmocka_unit_test(ring_ring_settles_after_many_calls),
+        cmocka_unit_test(binomial_ring_has_two_states_and_the_log_is_one),
         cmocka_unit_test(pipeline_is_best_with_8_segments),
         cmocka_unit_test(times_by_node_size),
         cmocka_unit_test(energy_of_binomial_binomial_cannot_be),

@@ -1,7 +1,10 @@
 #!/bin/bash
-# A browser reads the pages: every chart and table is in its document, it logs
-# no error, and with the network forbidden by the page itself nothing is asked
+# A browser reads the pages, at the width of a desk and of a phone, light, dark
+# and on paper: every chart and table is in its document, every mark of the data
+# is drawn, it logs no error, the page's own script is allowed by the page's
+# policy, and with the network forbidden by the page itself nothing is asked
 # for. A page with a planted error must be seen. Needs chromium; 77 without.
+# PDL_SHOTS=DIR keeps screenshots, to be looked at.
 paradl=$1
 command -v chromium >/dev/null || exit 77
 dir=$(mktemp -d)
@@ -9,38 +12,95 @@ trap 'rm -rf "$dir"' EXIT
 bad=0
 complain() { echo "$*"; bad=1; }
 
-browse() { # page: its document to $dir/dom, its messages to $dir/log
+browse() { # page option...: its document to $dir/dom, its messages to $dir/log
+    local page=$1
+    shift
     rm -rf "$dir/profile"
     timeout 60 chromium --headless --no-sandbox --disable-gpu --disable-quic \
         --no-first-run --disable-background-networking --disable-component-update \
         --disable-sync --user-data-dir="$dir/profile" --enable-logging=stderr \
-        --v=0 --dump-dom "file://$1" >"$dir/dom" 2>"$dir/log" </dev/null
+        --hide-scrollbars --virtual-time-budget=2000 --v=0 "$@" "file://$page" \
+        >"$dir/dom" 2>"$dir/log" </dev/null
 }
 
 errors() { grep -E 'CONSOLE' "$dir/log"; }
 
+count() { grep -o "$1" "$dir/dom" | wc -l; }
+
+# what a page must have: charts, tables, and marks counted from its own data
+inspect() { # name charts tables
+    local name=$1 got tasks
+    got=$(count '<svg ')
+    [ "$got" -ge "$2" ] || complain "$name: $got charts, wanted $2"
+    got=$(count '<table>')
+    [ "$got" -ge "$3" ] || complain "$name: $got tables, wanted $3"
+    [ -z "$(errors)" ] || complain "$name: $(errors | head -n 1)"
+    tasks=$(grep -o '"start_s"' "$dir/$name.html" | wc -l)
+    if [ "$tasks" -gt 0 ]; then
+        grep -q "data-marks=\"$tasks\"" "$dir/dom" ||
+            complain "$name: not all of $tasks tasks are painted"
+    fi
+}
+
+gpt='pipe=4(interleaved,v=2,m=16),data=4,tensor=8+seq,zero=1'
 "$paradl" plan resnet50 --system abci-v100 --pes 16 --batch 512 \
     --report "$dir/plan.html" >/dev/null
+"$paradl" project gpt3-175b --system dgx-a100 --strategy "$gpt" --batch 64 \
+    --report "$dir/project.html" >/dev/null
+"$paradl" scale resnet50 --system abci-v100 --strategy data=p --pes 1..64 \
+    --batch 32 --weak --report "$dir/scale.html" >/dev/null
 "$paradl" collective compare allreduce --topology 'torus:4x4;torus:8x8;dln:q=3,p=2;fat-tree:down=16x64,up=1x8' \
     --size 4KiB,1MiB --algorithms 'ring;halving-doubling' --report "$dir/compare.html" >/dev/null
 "$paradl" simulate allreduce --topology torus:4x4 --size 1MiB --links --json |
     "$paradl" report - -o "$dir/simulate.html"
-for page in "plan 2 3" "compare 9 10" "simulate 3 4"; do
+cat >"$dir/runs.json" <<'END'
+{"schema": "paradl.validate/1", "rows": [
+ {"id": "a", "set": "one", "projected_s": 1.0, "measured_s": 1.04},
+ {"id": "b", "set": "two", "projected_s": 0.02, "measured_s": 0.03}],
+ "mean_accuracy": 0.8, "by": {"set": {"one": {"rows": 1, "mean_accuracy": 0.96,
+ "mape": 0.04, "median_error": 0.04, "bias": -0.04, "spearman": 1}}}}
+END
+"$paradl" report "$dir/runs.json" -o "$dir/validate.html"
+pages=("plan 8 9" "project 5 7" "scale 2 3" "compare 9 10" "simulate 3 4" "validate 1 3")
+for page in "${pages[@]}"; do
     read -r name charts tables <<<"$page"
-    browse "$dir/$name.html" || complain "$name: the browser failed"
-    got=$(grep -c '<svg ' "$dir/dom")
-    [ "$got" -ge "$charts" ] || complain "$name: $got charts, wanted $charts"
-    got=$(grep -c '<table>' "$dir/dom")
-    [ "$got" -ge "$tables" ] || complain "$name: $got tables, wanted $tables"
-    [ -z "$(errors)" ] || complain "$name: $(errors | head -n 1)"
+    browse "$dir/$name.html" --dump-dom --window-size=1280,1000 ||
+        complain "$name: the browser failed"
+    inspect "$name" "$charts" "$tables"
+    # the bars, boxes and points of the file are those of the document
+    for mark in '<rect ' '<circle ' '<polyline ' '<polygon '; do
+        [ "$(count "$mark")" = "$(grep -o "$mark" "$dir/$name.html" | wc -l)" ] ||
+            complain "$name: $mark are missing"
+    done
     grep -oE '(src|href)="[^"#][^"]*"|https?://[^" ]*|url\([^)]*\)' "$dir/$name.html" |
         grep -vxE 'href="data:,"|http://www.w3.org/2000/svg' &&
         complain "$name: refers to something outside"
 done
-# test the tester: a script error and a reference outside are noticed
+# a phone, the dark, paper
+browse "$dir/project.html" --dump-dom --window-size=390,800
+inspect project 5 7
+dark='--blink-settings=preferredColorScheme=0'
+browse "$dir/project.html" --dump-dom --window-size=1280,1000 $dark
+inspect project 5 7
+browse "$dir/project.html" --print-to-pdf="$dir/project.pdf"
+[ -z "$(errors)" ] || complain "paper: $(errors | head -n 1)"
+[ "$(head -c 5 "$dir/project.pdf")" = "%PDF-" ] || complain "paper: no pages"
+if [ -n "${PDL_SHOTS:-}" ]; then
+    mkdir -p "$PDL_SHOTS"
+    for page in "${pages[@]}"; do
+        read -r name _ <<<"$page"
+        browse "$dir/$name.html" --window-size=1280,5000 --screenshot="$PDL_SHOTS/$name.png"
+        browse "$dir/$name.html" --window-size=390,5000 $dark --screenshot="$PDL_SHOTS/$name-phone.png"
+    done
+    cp "$dir/project.pdf" "$PDL_SHOTS"
+fi
+# test the tester: a script error, a reference outside and a lost task
 sed 's|</body>|<script>nosuchthing()</script><img src="http://localhost/x"></body>|' \
     "$dir/plan.html" >"$dir/wrong.html"
-browse "$dir/wrong.html"
+browse "$dir/wrong.html" --dump-dom
 [ "$(errors | wc -l)" -ge 2 ] || complain "planted errors were not seen"
-echo "chromium_report: 3 pages"
+sed "s|'sha256-|'sha256-x|" "$dir/project.html" >"$dir/wrong.html"
+browse "$dir/wrong.html" --dump-dom
+grep -q 'data-marks' "$dir/dom" && complain "a script that the policy forbids ran"
+echo "chromium_report: ${#pages[@]} pages"
 [ $bad = 0 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Random clusters in SimGrid's own forms, and the other networks as exported:
-asks SimGrid and ParaDL for every route and compares them link by link: the
+"""Random clusters in SimGrid's own forms, random platforms of zones in zones,
+and the other networks as exported: asks SimGrid and ParaDL for every route and compares them link by link: the
 same number of links, the same latency, the same rates, and one SimGrid link
 for one of ours wherever it appears.   simgrid_routes.py PARADL ROUTES_PROGRAM [COUNT [SEED]]"""
 import os
@@ -87,6 +87,96 @@ def platform(kind, parameters, n, bw, lat, shared, limiter):
              " limiter_link=\"%dMBps\"" % limiter if limiter else ""))
 
 
+class Zones:
+    """A platform of several zones: clusters, cabinets, hosts around a router
+    (Full, Floyd), zones in zones; zone routes between all (Full) or along a
+    tree with some more (Floyd)."""
+
+    def __init__(self):
+        self.hosts = self.links = 0
+        self.text = self.zone("world", rng.choice(["Full", "Floyd"]), 2)[0]
+
+    def link(self):
+        self.links += 1
+        return "l%d" % self.links, (
+            '<link id="l%d" bandwidth="%dMBps" latency="%dns" '
+            'sharing_policy="%s"/>' %
+            (self.links, rng.randint(1, 9999), rng.randint(0, 999),
+             rng.choice(["SHARED", "SHARED", "SPLITDUPLEX", "FATPIPE"])))
+
+    def radical(self):
+        first = self.hosts
+        self.hosts += rng.randint(1, 4)
+        return ('prefix="node-" suffix="" speed="1Gf" bw="%dMBps" lat="%dns" '
+                'radical="%d-%d"' % (rng.randint(1, 9999), rng.randint(0, 999),
+                                     first, self.hosts - 1))
+
+    def cluster(self, name):
+        more = rng.choice(["", ' bb_bw="%dMBps" bb_lat="3us"' %
+                           rng.randint(1, 9999)])
+        return ('<cluster id="%s" router_id="r%s" %s%s/>' %
+                (name, name, self.radical(), more), "r" + name)
+
+    def cabinets(self, name):
+        text = "".join('<cabinet id="c%d" %s/>' % (i, self.radical())
+                       for i in range(rng.randint(1, 2)))
+        return ('<zone id="%s" routing="Cluster">%s<router id="r%s"/><backbone '
+                'id="b%s" bandwidth="%dMBps" latency="5us"/></zone>' %
+                (name, text, name, name, rng.randint(1, 9999)), "r" + name)
+
+    def around(self, name):
+        routing = rng.choice(["Full", "Floyd"])
+        ids = []
+        text = '<zone id="%s" routing="%s"><router id="r%s"/>' % (name, routing,
+                                                                name)
+        routes = ""
+        for _ in range(rng.randint(1, 4)):
+            link, decl = self.link()
+            text += decl + '<host id="node-%d" speed="1Gf"/>' % self.hosts
+            down = "DOWN" if "SPLITDUPLEX" in decl else "NONE"
+            routes += ('<route src="node-%d" dst="r%s"><link_ctn id="%s"%s/>'
+                       '</route>' % (self.hosts, name, link,
+                                     ' direction="UP"' if down == "DOWN" else ""))
+            for other, their, split in ids if routing == "Full" else []:
+                routes += ('<route src="node-%d" dst="node-%d"><link_ctn id="%s"'
+                           '%s/><link_ctn id="%s"%s/></route>' %
+                           (self.hosts, other, link,
+                            ' direction="UP"' if down == "DOWN" else "", their,
+                            ' direction="DOWN"' if split else ""))
+            ids.append((self.hosts, link, down == "DOWN"))
+            self.hosts += 1
+        return text + routes + "</zone>", "r" + name
+
+    def zone(self, name, routing, depth):
+        inner, links, routes = [], "", ""
+        for i in range(rng.randint(2, 4)):
+            kinds = [self.cluster, self.cabinets, self.around]
+            if depth > 1:
+                kinds.append(lambda n: self.zone(n, rng.choice(
+                    ["Full", "Floyd"]), depth - 1))
+            child = "%s%d" % (name, i)
+            inner.append((child, *rng.choice(kinds)(child)))
+        for i, (a, _, ra) in enumerate(inner):
+            for j, (b, _, rb) in enumerate(inner[:i]):
+                if routing == "Floyd" and j < i - 1 and rng.random() < 0.7:
+                    continue
+                link, decl = self.link()
+                way = ' direction="UP"' if "SPLITDUPLEX" in decl else ""
+                links += decl
+                routes += ('<zoneRoute src="%s" dst="%s" gw_src="%s" '
+                           'gw_dst="%s"><link_ctn id="%s"%s/></zoneRoute>' %
+                           (a, b, ra, rb, link, way))
+        return ('<zone id="%s" routing="%s">%s%s%s</zone>' %
+                (name, routing, "".join(x[1] for x in inner), links, routes),
+                inner[0][2])
+
+
+def zones():
+    return ("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
+            "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">"
+            + Zones().text + "</platform>\n")
+
+
 def in_order(links):
     """Limiters last: before or after the link makes no difference."""
     return sorted(links, key=lambda x: "limiter" in x)
@@ -147,6 +237,9 @@ with tempfile.TemporaryDirectory() as d:
                 continue
             for way in [path] if limiter else [spec, path]:
                 check(way, theirs)
+    for i in range(count):
+        open(path, "w").write(zones())
+        check(path, run(program, path))
     for spec in LISTED if count > 0 else []:
         run(paradl, "topology", "export", spec, "-o", path)
         check(spec, run(program, path))
@@ -155,5 +248,5 @@ if compare(["0 1 1 a@1 b@1", "1 0 1 a@1"], ["0 1 1 x@1 x@1", "1 0 1 x@1"]) is No
     print("the comparison accepts different links")
     failed += 1
 print("simgrid routes: %d platforms (SimGrid refuses %d), %d routes compared, "
-      "%d failed" % (4 * count + len(LISTED), refused, pairs, failed))
+      "%d failed" % (5 * count + len(LISTED), refused, pairs, failed))
 sys.exit(failed > 0 or refused > count)

@@ -35,7 +35,8 @@ static void draw_lines(struct pdl_buf *b, const char *name)
         .nseries = 12};
 
     for (int i = 0; i < 12; i++)
-        s[i] = (struct report_series){name, 3, x, y, i};
+        s[i] = (struct report_series){
+            .name = name, .n = 3, .x = x, .y = y, .colour = i};
     report_lines(&b->sink, &c);
 }
 
@@ -115,7 +116,7 @@ static void a_small_chart_is_as_it_was(void **state)
 {
     static const char path[] = PDL_SOURCE_DIR "/tests/data/report/lines.svg";
     static double x[] = {16, 64}, y[] = {1e-3, 2.5e-3};
-    struct report_series s = {"ring", 2, x, y, 0};
+    struct report_series s = {.name = "ring", .n = 2, .x = x, .y = y};
     struct report_lines c = {.id = "golden",
                              .label = "a small chart",
                              .x = {.title = "ranks", .log = true},
@@ -125,15 +126,18 @@ static void a_small_chart_is_as_it_was(void **state)
     pdl_arena *a = pdl_arena_create(1 << 20);
     struct pdl_bytes want;
     struct pdl_buf b;
+    char *svg;
 
     (void)state;
     pdl_buf_init(&b);
     report_lines(&b.sink, &c);
-    *(strstr(b.text, "</svg>\n") + 7) = '\0';
+    svg = strstr(b.text, "<svg ");
+    assert_non_null(svg);
+    *(strstr(svg, "</svg>\n") + 7) = '\0';
     if (getenv("PARADL_UPDATE"))
-        pdl_file_write(path, b.text, strlen(b.text), NULL);
+        pdl_file_write(path, svg, strlen(svg), NULL);
     assert_int_equal(pdl_file_read(a, path, 1 << 20, &want, NULL), PDL_OK);
-    assert_string_equal(b.text, want.data);
+    assert_string_equal(svg, want.data);
     pdl_buf_free(&b);
     pdl_arena_destroy(a);
 }

@@ -41,6 +41,41 @@
     "\"bytes_on_wire\":8,\"max_link_bytes\":4,\"contention\":[1,2,1],"    \
     "\"links\":[{\"link\":0,\"bytes\":5}]}"
 
+#define FIELDS                                                              \
+    "\"pes\":4,\"batch\":8,\"feasible\":true,\"reasons\":[],"               \
+    "\"step_s\":0.61,\"interval_s\":[0.5,0.7],\"samples_per_s\":10,"        \
+    "\"tokens_per_s\":0,\"mfu\":0.5,\"comm_s\":0.4," TIME "," MEMORY        \
+    ",\"limits\":[{\"id\":\"gradient-exchange\",\"kind\":\"limit\","        \
+    "\"phase\":\"backward\",\"share\":0.4,\"text\":\"too <slow>\"}],"       \
+    "\"gains\":[{\"resource\":\"flops\",\"factor\":1.1,\"step_s\":0.6},"    \
+    "{\"resource\":\"link:<leaf>\",\"factor\":1.1,\"step_s\":0.5}],"        \
+    "\"stages\":[{\"stage\":0,\"weights_bytes\":4,\"gradients_bytes\":4,"   \
+    "\"optimizer_bytes\":0,\"activations_bytes\":9,\"workspace_bytes\":0,"  \
+    "\"comm_buffers_bytes\":0,\"peak_bytes\":20},{\"stage\":1,"             \
+    "\"weights_bytes\":4,\"gradients_bytes\":4,\"optimizer_bytes\":0,"      \
+    "\"activations_bytes\":9,\"workspace_bytes\":0,"                        \
+    "\"comm_buffers_bytes\":0,\"peak_bytes\":9000}],\"schedule\":{"         \
+    "\"rows\":[\"stage 0\",\"stage 1\"],\"micro_batches\":1,\"total\":2,"   \
+    "\"tasks\":[{\"row\":0,\"kind\":\"forward\",\"micro\":0,\"start_s\":0," \
+    "\"seconds\":1},{\"row\":9,\"kind\":\"update\",\"micro\":-1,"           \
+    "\"start_s\":1,\"seconds\":1}]},\"network\":{\"topology\":"             \
+    "\"torus:2x2\",\"hosts\":4,\"link_bytes\":[1,2,3,4,5,6,7,8]}"
+#define PROJECT                                                       \
+    "{\"schema\":\"paradl.project/1\",\"model\":\"m<1>\",\"system\":" \
+    "\"s\",\"strategy\":\"data=4\"," FIELDS "}"
+#define SCALE                                                                 \
+    "{\"schema\":\"paradl.scale/1\",\"scaling\":\"weak\",\"points\":["        \
+    "{\"strategy\":\"data=4\"," FIELDS "},{\"pes\":8,\"strategy\":"           \
+    "\"data=8\",\"batch\":16,\"feasible\":false,\"reasons\":[\"too many\"]}," \
+    "{\"strategy\":\"data=5\"," FIELDS "}]}"
+#define VALIDATE                                                              \
+    "{\"schema\":\"paradl.validate/1\",\"rows\":[{\"id\":\"a<b>\",\"set\":"   \
+    "\"x\",\"projected_s\":1.0,\"measured_s\":1.05},{\"id\":\"c\",\"set\":"   \
+    "\"y\",\"projected_s\":2.0,\"measured_s\":1.0},{\"id\":\"memory\"}],"     \
+    "\"mean_accuracy\":0.5,\"by\":{\"set\":{\"x\":{\"rows\":1,"               \
+    "\"mean_accuracy\":0.9,\"mape\":0.1,\"median_error\":0.1,\"bias\":-0.05," \
+    "\"spearman\":null}}}}"
+
 static enum pdl_status make(const char *json, size_t len, struct pdl_buf *page,
                             struct pdl_err *err)
 {
@@ -77,7 +112,8 @@ static void every_schema_has_its_page(void **state)
     static const struct {
         const char *json;
         int charts;
-    } cases[] = {{PLAN, 2}, {COMPARE, 2}, {SIMULATE, 3}};
+    } cases[] = {{PLAN, 4},    {COMPARE, 2}, {SIMULATE, 3},
+                 {PROJECT, 5}, {SCALE, 2},   {VALIDATE, 1}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -93,7 +129,7 @@ static void every_schema_has_its_page(void **state)
         pdl_buf_free(&page);
     }
     assert_string_equal(pdl_report_schema_at(0), "plan");
-    assert_null(pdl_report_schema_at(3));
+    assert_null(pdl_report_schema_at(6));
 }
 
 static void names_and_reasons_are_escaped_everywhere(void **state)
@@ -108,6 +144,57 @@ static void names_and_reasons_are_escaped_everywhere(void **state)
     assert_non_null(strstr(page.text, "data=&lt;4&gt;"));
     assert_non_null(strstr(page.text, "\\u003c/script>"));
     assert_non_null(strstr(page.text, "part grey"));
+    pdl_buf_free(&page);
+}
+
+/* Pictures of one plan: all there, each with its table; a task in a row that
+ * is not there harms nobody. */
+static void a_projection_has_all_its_pictures(void **state)
+{
+    static const char *const want[] = {"id=\"why\"",
+                                       "id=\"phases-chart\"",
+                                       "id=\"memory-waterfall\"",
+                                       "id=\"stages-chart\"",
+                                       "id=\"gains-chart\"",
+                                       "id=\"links-chart\"",
+                                       "id=\"schedule-chart\"",
+                                       "data-path=\"schedule\"",
+                                       "too &lt;slow&gt;",
+                                       "m&lt;1&gt;",
+                                       "bandwidth, &lt;leaf&gt;"};
+    struct pdl_err err = {"", ""};
+    struct pdl_buf page;
+
+    (void)state;
+    assert_int_equal(make(PROJECT, sizeof PROJECT - 1, &page, &err), PDL_OK);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
+        if (!strstr(page.text, want[i]))
+            fail_msg("no %s", want[i]);
+    pdl_buf_free(&page);
+}
+
+/* Every section of a page is in its list, and the policy names the one script
+ * that there is. */
+static void the_list_of_sections_is_complete(void **state)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_buf page;
+    int sections = 0, listed = 0;
+    const char *nav, *end;
+
+    (void)state;
+    assert_int_equal(make(SCALE, sizeof SCALE - 1, &page, &err), PDL_OK);
+    nav = strstr(page.text, "<nav");
+    end = strstr(page.text, "</nav>");
+    assert_true(nav && end && nav < end);
+    for (const char *s = nav; (s = strstr(s, "<a href=\"#")) && s < end; s++)
+        listed++;
+    for (const char *s = end; (s = strstr(s, "<section id=")); s++)
+        sections++;
+    assert_int_equal(listed, sections);
+    assert_true(sections >= 3);
+    assert_non_null(strstr(page.text, report_script_hash));
+    assert_null(strstr(page.text, "script-src 'unsafe-inline'"));
     pdl_buf_free(&page);
 }
 
@@ -184,6 +271,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schema_has_its_page),
         cmocka_unit_test(names_and_reasons_are_escaped_everywhere),
+        cmocka_unit_test(a_projection_has_all_its_pictures),
+        cmocka_unit_test(the_list_of_sections_is_complete),
         cmocka_unit_test(files_that_a_result_names_are_not_opened),
         cmocka_unit_test(bad_input_is_one_line_with_its_place),
         cmocka_unit_test(a_page_has_a_largest_size),

@@ -26,6 +26,11 @@ same() { # WHAT BOUND A B
               exit !(n == NR && n > 20 && worst <= bound) }'
 }
 
+learned() { # WHAT: its last accuracy
+    grep epoch_ended "$dir/other" | sed -n 's/.*"accuracy": \([0-9.e+-]*\).*/\1/p' | tail -1 |
+        awk -v s="$1" '{ printf "%s: %.2f %%\n", s, 100 * $1; exit !($1 >= 0.97) }'
+}
+
 strategies="serial data=2 data=2,spatial=2 filter=2 pipe=2(1f1b,m=4)"
 wide="--precision fp64 --backend ref --epochs 2 --virtual"
 train serial serial $wide || exit 1
@@ -41,9 +46,9 @@ cmp -s <(losses "$dir/serial") <(losses "$dir/plain") && { echo "--augment did n
 
 for s in $strategies data=2,compress=topk:0.05; do
     train other "$s" --epochs 8 || { bad=1; continue; }
-    grep epoch_ended "$dir/other" | sed -n 's/.*"accuracy": \([0-9.e+-]*\).*/\1/p' | tail -1 |
-        awk -v s="$s" '{ printf "%s: %.2f %%\n", s, 100 * $1; exit !($1 >= 0.97) }' || bad=1
+    learned "$s" || bad=1
 done
+train other data=2 --epochs 8 --precision bf16 --loss-scale dynamic && learned "data=2 in bfloat16" || bad=1
 
 # what error feedback keeps is part of a checkpoint
 sparse="--epochs 2 --backend ref --every 22 --checkpoint"
@@ -52,4 +57,16 @@ train half data=2,compress=topk:0.05 $sparse "$dir/b" --steps 44 --epochs 2 || b
 train rest data=2,compress=topk:0.05 $sparse "$dir/b" --resume || bad=1
 cat "$dir/half" "$dir/rest" >"$dir/both"
 same "sparse, resumed" 0 whole both || bad=1
+"$paradl" diff-run "$dir/a" "$dir/b" || { echo "resumed: other weights"; bad=1; }
+# another rate is another run, and the first tensor that shows it has a name
+train other data=2,compress=topk:0.05 $sparse "$dir/c" --lr 0.04 || bad=1
+"$paradl" diff-run "$dir/a" "$dir/c" >"$dir/diff" && { echo "no difference seen"; bad=1; }
+grep -q "conv1" "$dir/diff" || { cat "$dir/diff"; bad=1; }
+# so is the loss scale
+narrow="--epochs 2 --precision bf16 --loss-scale dynamic --every 22 --checkpoint"
+train whole data=2 $narrow "$dir/d" || bad=1
+train half data=2 $narrow "$dir/e" --steps 44 || bad=1
+train rest data=2 $narrow "$dir/e" --resume || bad=1
+cat "$dir/half" "$dir/rest" >"$dir/both"
+same "bfloat16, resumed" 0 whole both || bad=1
 exit $bad

@@ -97,17 +97,17 @@ static void read_rows(pdl_arena *a, const int *pes, int n, bool counted,
                       struct pdl_system *out)
 {
     struct pdl_err err = {"", ""};
-    struct pdl_buf b;
+    struct pdl_buf rows;
 
-    pdl_buf_init(&b);
-    pdl_puts(&b.sink, "name: x\npe: {name: cpu}\nnode: {pes: 2, host: "
-                      "{cores: 2}}\ncollectives:\n");
+    pdl_buf_init(&rows);
+    pdl_puts(&rows.sink, "name: x\npe: {name: cpu}\nnode: {pes: 2, host: "
+                         "{cores: 2}}\ncollectives:\n");
     for (int i = 0; i < n; i++)
-        add_rows(&b, pes[i], counted);
-    if (pdl_system_read(a, (struct pdl_bytes){b.text, b.len}, "x.yaml", out,
-                        &err) != PDL_OK)
+        add_rows(&rows, pes[i], counted);
+    if (pdl_system_read(a, (struct pdl_bytes){rows.text, rows.len}, "x.yaml",
+                        out, &err) != PDL_OK)
         fail_msg("%s", err.msg);
-    pdl_buf_free(&b);
+    pdl_buf_free(&rows);
 }
 
 static void ranks_that_share_processors_follow_the_law(void **state)
@@ -138,8 +138,7 @@ static void crowded_rows_say_nothing_of_fewer_ranks(void **state)
         "name: x\npe: {name: cpu}\nnode: {pes: 4, host: {cores: 4}}\n"
         "collectives:\n"
         "  - {op: allreduce, pes: 2, times: [[1000, 2000], [4000, 4000]]}\n"
-        "  - {op: allreduce, pes: 8, times: [[1000, 900000], [4000, "
-        "1000000]]}\n";
+        "  - {op: allreduce, pes: 8, times: [[1000, 900000], [4000, 1000000]]}\n";
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {"", ""};
     struct pdl_system sys;

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of `paradl validate`: projected against measured. Runs (or layers,
+ * or the operations of a run on this machine) as points around the diagonal
+ * with a band of 10 %, how well each group matches, and every row. */
+#include "report_priv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 4000, SETS = REPORT_COLOURS };
+
+struct rows {
+    struct report_point *points;
+    int n;
+    const char *sets[SETS];
+    int nsets;
+};
+
+/* Rows of runs have an id and a set, those of layers a layer and an operator. */
+static const char *name_of(struct report_page *p, const struct pdl_doc *d)
+{
+    const char *id = report_opt_str(d, "id");
+    const char *layer = report_opt_str(d, "layer");
+    const char *model = report_opt_str(d, "model");
+    const char *pass = report_opt_str(d, "pass");
+    const char *text;
+
+    if (id)
+        return id;
+    text = pdl_arena_printf(p->arena, "%s %s %s", model ? model : "",
+                            layer ? layer : "?", pass ? pass : "");
+    return text ? text : "?";
+}
+
+static int colour_of(struct rows *r, const char *set)
+{
+    for (int i = 0; i < r->nsets; i++)
+        if (strcmp(r->sets[i], set) == 0)
+            return i;
+    if (r->nsets == SETS)
+        return SETS;
+    r->sets[r->nsets] = set;
+    return r->nsets++;
+}
+
+static void read_rows(struct report_page *p, const struct pdl_doc *list,
+                      struct rows *r)
+{
+    r->points = PDL_NEW(p->arena, struct report_point, MOST);
+    for (const struct pdl_doc *d = list->child; r->points && d; d = d->next) {
+        const char *set = report_opt_str(d, "set");
+        struct report_point *x = &r->points[r->n];
+        int colour;
+
+        if (!pdl_doc_get(d, "measured_s") || r->n == MOST)
+            continue; /* memory alone was measured */
+        set = set ? set : report_opt_str(d, "op");
+        colour = colour_of(r, set ? set : "all");
+        *x =
+            (struct report_point){.name = name_of(p, d),
+                                  .x = report_get_num(&p->rd, d, "measured_s"),
+                                  .y = report_get_num(&p->rd, d, "projected_s"),
+                                  .colour = colour,
+                                  .grey = colour == SETS};
+        r->n += x->x > 0 && x->y > 0;
+    }
+}
+
+static void summary(struct report_page *p)
+{
+    static const struct {
+        const char *key, *name;
+    } facts[] = {{"mean_accuracy", "mean accuracy"},
+                 {"mape", "mean error"},
+                 {"spearman", "Spearman (rank)"},
+                 {"coverage", "in the 80 % interval"},
+                 {"median_width", "width of the interval"},
+                 {"regret", "regret"}};
+
+    pdl_puts(p->out, "<dl class=\"tiles\">\n");
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        const char *value = report_opt_str(p->doc, facts[i].key);
+        double v = 0;
+
+        if (!value ||
+            pdl_doc_num(pdl_doc_get(p->doc, facts[i].key), PDL_UNIT_NONE, -1e30,
+                        1e30, &v, NULL) != PDL_OK)
+            continue;
+        pdl_puts(p->out, "<div><dt>");
+        report_text(p->out, facts[i].name);
+        pdl_printf(p->out,
+                   i == 2 ? "</dt><dd>%.2f</dd></div>\n"
+                          : "</dt><dd>%.1f %%</dd></div>\n",
+                   i == 2 ? v : 100 * v);
+    }
+    pdl_puts(p->out, "</dl>\n");
+}
+
+static void scatter(struct report_page *p, const struct rows *r)
+{
+    struct report_scatter c = {
+        .id = "match-chart",
+        .label = "projected against measured time, with a band of 10 percent",
+        .x = {.title = "measured", .unit = PDL_UNIT_SECONDS, .log = true},
+        .y = {.title = "projected", .unit = PDL_UNIT_SECONDS, .log = true},
+        .points = r->points,
+        .n = r->n,
+        .names = r->sets,
+        .nnames = r->nsets,
+        .band = 0.1};
+    int in = 0;
+
+    if (r->n == 0) {
+        report_para(p->out, "No times were measured.");
+        return;
+    }
+    for (int i = 0; i < r->n; i++)
+        in += fabs(r->points[i].y / r->points[i].x - 1) <= 0.1;
+    report_para(p->out, "%d of %d are within 10 %%.", in, r->n);
+    report_scatter(p->out, &c);
+}
+
+static void groups(struct report_page *p, const struct pdl_doc *by)
+{
+    static const struct report_column columns[] = {
+        {"by", false},      {"group", false},     {"rows", true},
+        {"accuracy", true}, {"mean error", true}, {"median error", true},
+        {"bias", true},     {"Spearman", true}};
+    static const char *const keys[] = {"mean_accuracy", "mape", "median_error",
+                                       "bias", "spearman"};
+    struct report_table t;
+
+    report_section(p->out, "groups", "By group");
+    report_table_begin(&t, p->out, columns, 8);
+    for (const struct pdl_doc *g = by->child; g; g = g->next)
+        for (const struct pdl_doc *d = g->child; d; d = d->next) {
+            report_cell(&t, "%s", g->key ? g->key : "");
+            report_cell(&t, "%s", d->key ? d->key : "");
+            report_cell(&t, "%.0f", report_get_num(&p->rd, d, "rows"));
+            for (int i = 0; i < 5; i++) {
+                const struct pdl_doc *v = pdl_doc_get(d, keys[i]);
+                double x = 0;
+
+                if (v && pdl_doc_num(v, PDL_UNIT_NONE, -1e30, 1e30, &x, NULL) ==
+                             PDL_OK)
+                    report_cell(&t, i == 4 ? "%.2f" : "%.1f %%",
+                                i == 4 ? x : 100 * x);
+                else
+                    report_cell(&t, " ");
+            }
+        }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
+static void numbers(struct report_page *p, const struct rows *r)
+{
+    static const struct report_column columns[] = {
+        {"", false}, {"measured", true}, {"projected", true}, {"off by", true}};
+    struct report_table t;
+
+    report_section(p->out, "numbers", "Row by row");
+    report_table_begin(&t, p->out, columns, 4);
+    for (int i = 0; i < r->n; i++) {
+        report_cell(&t, "%s", r->points[i].name);
+        report_cell_unit(&t, r->points[i].x, PDL_UNIT_SECONDS);
+        report_cell_unit(&t, r->points[i].y, PDL_UNIT_SECONDS);
+        report_cell(&t, "%+.1f %%",
+                    100 * (r->points[i].y / r->points[i].x - 1));
+    }
+    report_table_end(&t);
+    report_section_end(p->out);
+}
+
+static void write_page(struct report_page *p)
+{
+    const struct pdl_doc *list = report_get_list(&p->rd, p->doc, "rows");
+    const struct pdl_doc *by = pdl_doc_get(p->doc, "by");
+    struct rows r = {.n = 0};
+
+    report_head(p->out, "Projected against measured");
+    summary(p);
+    if (!list)
+        return;
+    read_rows(p, list, &r);
+    report_section(p->out, "match", "How well do they match?");
+    scatter(p, &r);
+    report_section_end(p->out);
+    if (by && by->kind == PDL_DOC_MAP && by->child)
+        groups(p, by);
+    numbers(p, &r);
+}
+
+const struct report_page_kind report_page_validate = {"validate", write_page};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one script of a page: copies the command, and paints schedules from the
+ * data that the page carries. It is the same text in every page, so the page's
+ * policy allows this text and no other, by its hash; the browser test fails
+ * when the two are not of one piece. Colours are read from the style, so that
+ * dark mode and paper have theirs. */
+#include "report_priv.h"
+
+const char report_script_hash[] =
+    "sha256-b2wkpq6lD4H30yzuBHsxITKZPJcN7sQ7VTs3H3FA+zk=";
+
+// clang-format off
+const char report_script[] =
+"(function(){'use strict';"
+"var b=document.getElementById('copy'),c=document.getElementById('command');"
+"if(b&&c&&navigator.clipboard){b.hidden=false;b.onclick=function(){"
+"navigator.clipboard.writeText(c.textContent).then(function(){"
+"b.textContent='copied'})}}"
+"var text=document.getElementById('data'),"
+"all=document.querySelectorAll('canvas.gantt');"
+"if(!text||!all.length)return;"
+"var data=JSON.parse(text.textContent),"
+"kinds=['forward','backward','update','exchange','collective'];"
+"function unit(s){return s>=1?s.toPrecision(3)+' s':s>=1e-3?"
+"(s*1e3).toPrecision(3)+' ms':(s*1e6).toPrecision(3)+' us'}"
+"function setup(v){"
+"var d=v.dataset.path.split('.').reduce(function(o,k){return o&&o[k]},data);"
+"if(!d||!d.tasks||!d.tasks.length)return;"
+"var end=0,sel=-1,boxes=[],tip=document.getElementById(v.id+'-tip');"
+"d.tasks.forEach(function(t){end=Math.max(end,t.start_s+t.seconds)});"
+"function colour(n,paper){return paper?"
+"['#0b6fb8','#d1610a','#0a8a63','#b14a8f','#8a6d00'][n]:"
+"getComputedStyle(v).getPropertyValue('--c'+n)}"
+"function paint(paper){"
+"var s=getComputedStyle(v),w=Math.max(v.parentNode.clientWidth,700),"
+"h=22*d.rows.length+30,r=window.devicePixelRatio||1,g=v.getContext('2d'),"
+"left=100,x=(w-left-12)/end;"
+"v.width=w*r;v.height=h*r;v.style.width=w+'px';v.style.height=h+'px';"
+"g.scale(r,r);g.font='12px system-ui,sans-serif';"
+"var fg=paper?'#000':s.getPropertyValue('--fg'),"
+"rule=paper?'#ccc':s.getPropertyValue('--rule');"
+"boxes=[];g.textBaseline='middle';"
+"d.rows.forEach(function(n,i){g.fillStyle=fg;g.textAlign='right';"
+"g.fillText(n,left-8,22*i+11);g.strokeStyle=rule;g.beginPath();"
+"g.moveTo(left,22*i+21.5);g.lineTo(w-12,22*i+21.5);g.stroke()});"
+"d.tasks.forEach(function(t,i){var k=Math.max(kinds.indexOf(t.kind),0),"
+"pipe=d.rows.length>2||d.rows[0]!=='computation',"
+"thin=pipe&&k===3,q=[left+t.start_s*x,22*t.row+(thin?15:2),"
+"Math.max(t.seconds*x,.6),thin?5:pipe?12:18];"
+"if(!pipe)q[3]=17;boxes.push(q);"
+"g.fillStyle=colour(k,paper);g.fillRect(q[0],q[1],q[2],q[3]);"
+"if(q[2]>4){g.fillStyle=paper?'#fff':s.getPropertyValue('--bg');"
+"g.fillRect(q[0]+q[2]-.7,q[1],.7,q[3])}"
+"if(i===sel){g.strokeStyle=fg;g.lineWidth=2;g.strokeRect(q[0],q[1],q[2],"
+"q[3]);g.lineWidth=1}});"
+"g.fillStyle=fg;g.textAlign='center';"
+"for(var i=0;i<=5;i++){g.textAlign=i===5?'right':i===0?'left':'center';"
+"g.fillText(i?unit(end*i/5):'0',left+end*i/5*x,h-16)}"
+"v.dataset.marks=boxes.length;}"
+"function say(i){sel=i;paint(false);if(!tip)return;var t=d.tasks[i];"
+"tip.textContent=t?d.rows[t.row]+', '+t.kind+"
+"(t.micro>=0?' of micro-batch '+t.micro:'')+': '+unit(t.seconds)+"
+"' from '+unit(t.start_s)+' on':''}"
+"v.addEventListener('mousemove',function(e){"
+"for(var i=boxes.length-1;i>=0;i--){var q=boxes[i];"
+"if(e.offsetX>=q[0]&&e.offsetX<=q[0]+q[2]&&e.offsetY>=q[1]&&"
+"e.offsetY<=q[1]+q[3]){if(i!==sel)say(i);return}}});"
+"v.addEventListener('keydown',function(e){"
+"var k=e.key==='ArrowRight'?1:e.key==='ArrowLeft'?-1:0;"
+"if(k){e.preventDefault();"
+"say(Math.min(Math.max(sel+k,0),d.tasks.length-1))}});"
+"window.addEventListener('resize',function(){paint(false)});"
+"window.addEventListener('beforeprint',function(){paint(true)});"
+"window.addEventListener('afterprint',function(){paint(false)});"
+"if(window.matchMedia){"
+"matchMedia('(prefers-color-scheme:dark)').addEventListener('change',"
+"function(){paint(false)});"
+"matchMedia('print').addEventListener('change',"
+"function(e){paint(e.matches)})}"
+"paint(window.matchMedia&&matchMedia('print').matches)}"
+"Array.prototype.forEach.call(all,setup)})();";
+// clang-format on

@@ -1,0 +1,189 @@
+/* Where memory and traffic are: the fullest lane is the projection's, and what
+ * crosses a network is what the plan's collectives send, link by link. */
+#include "paradl/net.h"
+#include "paradl/oracle.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+struct job {
+    pdl_arena *a;
+    struct pdl_system sys;
+    const struct pdl_plan *p;
+    struct pdl_oracle_options opt;
+    struct pdl_projection x;
+};
+
+static void open_job(struct job *j, const char *model, const char *strategy,
+                     int64_t batch)
+{
+    struct pdl_plan_options po = {.batch = batch};
+    struct pdl_strategy *s;
+    const struct pdl_model *m;
+    struct pdl_err err = {"", ""};
+
+    memset(j, 0, sizeof *j);
+    j->a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    s = PDL_NEW(j->a, struct pdl_strategy, 1);
+    j->opt.precision = PDL_PREC_FP32;
+    j->opt.optimizer_slots = 1;
+    if (pdl_zoo_build(j->a, model, &m, &err) != PDL_OK ||
+        pdl_system_open(j->a, "abci-v100", &j->sys, &err) != PDL_OK ||
+        pdl_strategy_parse(j->a, strategy, s, &err) != PDL_OK ||
+        pdl_plan_lower(j->a, m, s, &po, &j->p, &err) != PDL_OK ||
+        pdl_project(j->p, &j->sys, &j->opt, &j->x, &err) != PDL_OK)
+        fail_msg("%s, %s: %s", model, strategy, err.msg);
+}
+
+static void the_fullest_lane_is_the_projections(void **state)
+{
+    static const char *const strategies[] = {
+        "data=4", "pipe=4(m=4)", "pipe=2(m=4),data=2",
+        "pipe=2(interleaved,v=2,m=4)", "data=2,filter=2"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        struct pdl_lanes lanes;
+        struct pdl_err err = {"", ""};
+        int64_t most = 0;
+        struct job j;
+
+        open_job(&j, "resnet18", strategies[i], 32);
+        assert_int_equal(pdl_lanes(j.a, j.p, &j.sys, &j.opt, &lanes, &err),
+                         PDL_OK);
+        assert_int_equal(lanes.n, j.p->lanes);
+        for (int l = 0; l < lanes.n; l++) {
+            assert_true(lanes.lane[l].peak_bytes > 0);
+            most = lanes.lane[l].peak_bytes > most ? lanes.lane[l].peak_bytes
+                                                   : most;
+        }
+        assert_int_equal(most, j.x.peak_bytes);
+        pdl_arena_destroy(j.a);
+    }
+}
+
+/* Bytes of all gradients that a data-parallel plan sums, by the plan. */
+static int64_t gradient_bytes(const struct pdl_plan *p)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < p->nops; i++) {
+        struct pdl_work w;
+
+        if (p->ops[i].kind != PDL_PLAN_OP_ALLREDUCE)
+            continue;
+        pdl_plan_op_work(p, i, 0, &w);
+        n += w.read_bytes;
+    }
+    return n;
+}
+
+static int64_t *traffic(struct job *j, const char *topology,
+                        const struct pdl_net **net)
+{
+    struct pdl_err err = {"", ""};
+    int64_t *bytes;
+
+    if (pdl_net_make(j->a, topology, net, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    bytes = PDL_NEW(j->a, int64_t, (*net)->nlinks + 1);
+    if (pdl_link_traffic(j->a, j->p, *net, bytes, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return bytes;
+}
+
+/* Every host of a star sends and receives 2(p-1)/p of the gradients. */
+static void a_ring_loads_every_link_of_a_star_alike(void **state)
+{
+    const struct pdl_net *net;
+    struct job j;
+    int64_t *bytes, want;
+
+    (void)state;
+    open_job(&j, "resnet18", "data=4", 32);
+    bytes = traffic(&j, "star:hosts=4", &net);
+    want = gradient_bytes(j.p) * 2 * 3 / 4;
+    assert_true(want > 0);
+    for (int i = 0; i < net->nlinks; i++)
+        if (llabs(bytes[i] - want) > 64)
+            fail_msg("link %d has %lld bytes, wanted %lld", i,
+                     (long long)bytes[i], (long long)want);
+    pdl_arena_destroy(j.a);
+}
+
+/* Messages between two stages cross the link between their hosts, once for
+ * each micro-batch and direction, and nothing else crosses anything. */
+static void stages_send_what_the_plan_sends(void **state)
+{
+    const struct pdl_net *net;
+    int64_t *bytes, want = 0, sum = 0;
+    struct job j;
+
+    (void)state;
+    open_job(&j, "resnet18", "pipe=2(m=4)", 32);
+    for (int i = 0; i < j.p->nops; i++)
+        if (j.p->ops[i].kind == PDL_PLAN_OP_SEND) {
+            struct pdl_work w;
+
+            pdl_plan_op_work(j.p, i, j.p->tensors[j.p->ops[i].in[0]].stage, &w);
+            want += 4 * w.read_bytes;
+        }
+    bytes = traffic(&j, "star:hosts=2", &net);
+    for (int i = 0; i < net->nlinks; i++)
+        sum += bytes[i];
+    assert_true(want > 0);
+    assert_int_equal(sum, 2 * want); /* up one link, down another */
+    pdl_arena_destroy(j.a);
+}
+
+/* Halos pass between neighbours only. */
+static void halos_stay_between_neighbours(void **state)
+{
+    const struct pdl_net *net;
+    int64_t *bytes, far = 0, near = 0;
+    struct job j;
+
+    (void)state;
+    open_job(&j, "resnet18", "spatial=4", 8);
+    bytes = traffic(&j, "torus:4", &net);
+    for (int i = 0; i < net->nlinks; i++) {
+        int a = net->links[i].from, b = net->links[i].to;
+
+        *(abs(a - b) == 3 ? &far : &near) += bytes[i];
+    }
+    /* the ring of gradients closes over the far link, halos do not */
+    assert_true(near > 3 * far);
+    pdl_arena_destroy(j.a);
+}
+
+static void too_small_a_network_is_refused(void **state)
+{
+    const struct pdl_net *net;
+    struct pdl_err err = {"", ""};
+    int64_t bytes[64];
+    struct job j;
+
+    (void)state;
+    open_job(&j, "resnet18", "data=4", 32);
+    assert_int_equal(pdl_net_make(j.a, "star:hosts=2", &net, &err), PDL_OK);
+    assert_int_equal(pdl_link_traffic(j.a, j.p, net, bytes, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "2 hosts, not 4"));
+    pdl_arena_destroy(j.a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fullest_lane_is_the_projections),
+        cmocka_unit_test(a_ring_loads_every_link_of_a_star_alike),
+        cmocka_unit_test(stages_send_what_the_plan_sends),
+        cmocka_unit_test(halos_stay_between_neighbours),
+        cmocka_unit_test(too_small_a_network_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
