@@ -24,7 +24,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 2, MAX_IDLE = 64 };
+enum {
+    MAX_MESHES = 4096,
+    MAX_VALUES = 512,
+    FEW = 2,
+    MAX_IDLE = 64,
+    MAX_FRONT = 256
+};
 
 struct kept {
     struct oracle_point point;
@@ -33,10 +39,11 @@ struct kept {
     int64_t index; /* of the point: settles ties */
 };
 
-/* The best so far, worst first (a heap). */
+/* The best so far: worst first (a heap); or a front, in any order. */
 struct best {
     struct kept *list;
     int64_t n, cap;
+    bool front;
 };
 
 struct mesh {
@@ -98,8 +105,31 @@ static void sink(struct best *b, int64_t at)
     }
 }
 
+/* Of equal ones the first. What does not fit is on no front; a front with more
+ * members than there is room for loses the last. */
+static void keep_front(struct best *b, const struct kept *x)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < b->n; i++)
+        if (oracle_dominates(&b->list[i].x, &x->x) &&
+            (!oracle_dominates(&x->x, &b->list[i].x) ||
+             b->list[i].index < x->index))
+            return;
+    for (int64_t i = 0; i < b->n; i++)
+        if (!oracle_dominates(&x->x, &b->list[i].x))
+            b->list[n++] = b->list[i];
+    b->n = n;
+    if (x->x.feasible && b->n < b->cap)
+        b->list[b->n++] = *x;
+}
+
 static void keep(struct best *b, const struct kept *x)
 {
+    if (b->front) {
+        keep_front(b, x);
+        return;
+    }
     if (b->n < b->cap) {
         b->list[b->n++] = *x;
         for (int64_t i = b->n / 2; b->n == b->cap && i >= 0; i--)
@@ -116,6 +146,17 @@ static void keep(struct best *b, const struct kept *x)
 static double bar_of(const struct best *b)
 {
     return b->n == b->cap && b->list[0].x.feasible ? b->list[0].goal : INFINITY;
+}
+
+/* Can a step of at least so long with this memory be on the front? */
+static bool beaten(const struct best *b, const struct pdl_projection *x,
+                   double least)
+{
+    for (int64_t i = 0; b->front && i < b->n; i++)
+        if (b->list[i].x.step_s < least * (1 - 1e-9) &&
+            b->list[i].x.peak_bytes <= x->peak_bytes)
+            return true;
+    return false;
 }
 
 /* ---- axes ------------------------------------------------------------------------- */
@@ -203,8 +244,9 @@ static enum pdl_status price(struct points *s, struct mesh *m,
         m->too_large++;
         return PDL_OK;
     }
-    if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME &&
-        least * (1 - 1e-9) > bar) {
+    if (!s->opt->exhaustive &&
+        ((s->opt->goal == PDL_GOAL_TIME && least * (1 - 1e-9) > bar) ||
+         beaten(&m->best, &k.x, least))) {
         m->too_slow++;
         return PDL_OK;
     }
@@ -347,6 +389,7 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
     m->first = s->n > 0 ? m[-1].first + count(s, m[-1].point) : 0;
     s->n++;
     m->best.cap = s->top;
+    m->best.front = s->opt->goal == PDL_GOAL_PARETO;
     m->best.list = PDL_NEW(s->arena, struct kept, s->top);
     return m->best.list != NULL;
 }
@@ -417,7 +460,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
                                struct pdl_search_result *out,
                                struct pdl_err *err)
 {
-    struct best all = {.n = 0, .cap = s->top};
+    struct best all = {.cap = s->top, .front = s->opt->goal == PDL_GOAL_PARETO};
 
     all.list = PDL_NEW(a, struct kept, s->top);
     out->list = PDL_NEW(a, struct pdl_found, s->top);
@@ -487,7 +530,9 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     struct points s = {.f = f,
                        .opt = opt,
                        .arena = a,
-                       .top = opt->top > 0 ? opt->top : 20,
+                       .top = opt->goal == PDL_GOAL_PARETO ? MAX_FRONT
+                              : opt->top > 0               ? opt->top
+                                                           : 20,
                        .bar = INFINITY,
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_search_options all = *opt;
