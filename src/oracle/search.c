@@ -230,22 +230,21 @@ static enum pdl_status large_space(struct search *s,
                                    struct pdl_err *err)
 {
     struct pdl_search_options quiet = *s->opt;
-    const char **list;
-    bool stopped;
+    struct search again = *s;
     enum pdl_status st = oracle_search_points(s->arena, f, s->opt, out, err);
+    const char **list = PDL_NEW(s->arena, const char *, out->n + 1);
+    bool stopped = out->stopped;
 
     if (st != PDL_OK)
         return st;
-    stopped = out->stopped;
-    s->n = out->n;
-    list = PDL_NEW(s->arena, const char *, s->n + 1);
     if (!list)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < out->n; i++)
         list[i] = out->list[i].strategy;
     quiet.progress = NULL;
-    s->opt = &quiet;
-    st = price_list(s, list, out, err);
+    again.opt = &quiet;
+    again.n = out->n;
+    st = price_list(&again, list, out, err);
     out->stopped = stopped;
     return st;
 }

@@ -267,7 +267,7 @@ static bool price_variants(struct points *s, struct mesh *m,
     int overlap = may_overlap(s, &p);
     bool go_on;
 
-    for (p.zero = 0; p.zero <= (p.data > 1); p.zero++)
+    for (p.zero = 0; p.zero <= (p.data > 1 ? 1 : 0); p.zero++)
         for (int k = 0; k <= overlap; k++, ++*index) {
             enum pdl_status st;
 
@@ -408,7 +408,7 @@ static bool make_meshes(struct points *s)
                 !wants(s, PDL_AXIS_TENSOR, t) || !wants(s, PDL_AXIS_PIPE, p) ||
                 !wants(s, PDL_AXIS_DATA, d))
                 continue;
-            for (int seq = 0; seq <= (t > 1); seq++)
+            for (int seq = 0; seq <= (t > 1 ? 1 : 0); seq++)
                 if (!add_mesh(
                         s, &(struct oracle_point){
                                .tensor = t, .pipe = p, .data = d, .seq = seq}))
