@@ -31,8 +31,9 @@ static const struct pdl_opt opts[] = {
      "how many to show (default 10; of a page 40)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe,tensor"},
-    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
-     "rank by step time (default), memory, energy or cost of a step"},
+    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost|pareto",
+     "rank by step time (default), memory, energy or cost of a step; pareto: "
+     "all that nothing beats in both time and memory"},
     CLI_QUESTION_OPTS,
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
@@ -87,9 +88,10 @@ static bool go_on(void *ctx, int64_t done, int64_t total)
 
 static enum pdl_goal goal_of(const char *name)
 {
-    static const char *const names[] = {"time", "memory", "energy", "cost"};
+    static const char *const names[] = {"time", "memory", "energy", "cost",
+                                        "pareto"};
 
-    for (int i = 0; name && i < 4; i++)
+    for (int i = 0; name && i < 5; i++)
         if (strcmp(names[i], name) == 0)
             return (enum pdl_goal)i;
     return PDL_GOAL_TIME;
@@ -326,7 +328,8 @@ static void print_first(struct search *s)
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
 {
-    int64_t want = s->o->top > 0 ? s->o->top : usual;
+    bool front = goal_of(s->o->goal) == PDL_GOAL_PARETO;
+    int64_t want = s->o->top > 0 ? s->o->top : front ? s->r.n : usual;
     int64_t most = s->r.evaluated < s->r.n ? s->r.evaluated : s->r.n;
 
     if (s->r.naxes > 0) /* the list of a large space is of priced ones */
