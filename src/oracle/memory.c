@@ -216,6 +216,11 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
+            /* what error feedback keeps of gradients */
+            for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
+                            o->p->strategy->compress_density > 0 && j < op->nin;
+                 j++)
+                n += size[op->in[j]];
             for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
                  j++) {
                 int bits = pdl_dtype_bits(o->p->tensors[op->out[j]].dtype);
@@ -428,6 +433,8 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 {
     int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
 
+    if (n == 0)
+        return (struct oracle_span){.top_all = INT64_MIN / 4};
     return (struct oracle_span){
         .top_all = a->top_all + before * a->all,
         .top_gradients = a->top_gradients + before * a->gradients,
@@ -565,6 +572,8 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
         if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
             (lane < 0 || s % o->p->lanes == lane))
             walk_ranks(o, s, inside, size, before, out);
+    out->workspace_bytes = oracle_workspace(o, 0);
+    out->allocated_bytes += out->workspace_bytes;
     oracle_fill_device(o, out);
     return true;
 }
