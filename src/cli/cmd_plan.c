@@ -226,11 +226,6 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_end(&w);
 }
 
-static const char *seconds(double v, char *buf)
-{
-    return v > 0 ? pdl_unit_format(v, PDL_UNIT_SECONDS, buf, 32) : "-";
-}
-
 static void print_counts(const struct pdl_search_result *r)
 {
     if (r->naxes > 0)
@@ -251,36 +246,10 @@ static void print_counts(const struct pdl_search_result *r)
 
 static void print_text(struct search *s, int show)
 {
-    static const struct pdl_column columns[] = {
-        {"", false},       {"STRATEGY", false}, {"STEP", true},
-        {"COMPUTE", true}, {"EXPOSED", true},   {"BUBBLE", true},
-        {"MEMORY", true},  {"SAMPLES/S", true},
-    };
-    char t[5][32];
-    struct pdl_table table;
-
     pdl_printf(cli_out(), "%s, batch %lld, on %lld PEs of %s\n",
                s->j->model->name, (long long)s->o->q.batch,
                (long long)s->o->q.pes, s->j->sys.name);
-    pdl_table_init(&table, s->arena, columns, 8);
-    for (int i = 0; i < show; i++) {
-        const struct pdl_projection *x = &s->r.list[i].x;
-
-        pdl_table_cell(&table, "%s", !x->feasible ? "x" : i == 0 ? "*" : "");
-        pdl_table_cell(&table, "%s", s->r.list[i].strategy);
-        pdl_table_cell(&table, "%s",
-                       pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, t[0], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->compute_s, PDL_UNIT_SECONDS, t[1], 32));
-        pdl_table_cell(&table, "%s", seconds(x->exposed_comm_s, t[2]));
-        pdl_table_cell(&table, "%s", seconds(x->bubble_s, t[3]));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, t[4], 32));
-        pdl_table_cell(&table, "%.0f", x->samples_per_s);
-    }
-    pdl_table_print(&table, cli_width(), cli_out());
+    cli_plans_text(s->arena, s->r.list, show);
     print_counts(&s->r);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         pdl_printf(cli_out(), "  %-12s %s\n", s->r.axes[i].name,
