@@ -211,7 +211,9 @@ struct pdl_search_result {
     struct pdl_found *list; /* best first */
     int64_t n, evaluated, pruned, feasible;
     int64_t points, refused, too_large, too_slow;
-    int naxes; /* 0: a small space */
+    int64_t pieces;  /* small plans that points were composed of */
+    double pieces_s; /* seconds it took to price them, over all threads */
+    int naxes;       /* 0: a small space */
     const struct pdl_space_axis *axes;
     bool stopped; /* before all were priced */
 };

@@ -304,7 +304,8 @@ static void print_first(struct search *s)
             PDL_OK) {
         struct pdl_projection *x = &s->j->x;
 
-        pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
+        if (!s->o->per_layer) /* says it already */
+            pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
@@ -312,11 +313,12 @@ static void print_first(struct search *s)
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
-        pdl_printf(cli_out(),
-                   "why, and phase by phase: paradl project %s --system %s "
-                   "--strategy '%s' --batch %lld\n",
-                   s->o->q.model, s->o->q.system, s->r.list[0].strategy,
-                   (long long)s->o->q.batch);
+        if (!s->o->per_layer)
+            pdl_printf(cli_out(),
+                       "phase by phase, and why:\n  paradl project %s --system "
+                       "%s --batch %lld --strategy '%s'\n",
+                       s->o->q.model, s->o->q.system, (long long)s->o->q.batch,
+                       s->r.list[0].strategy);
     }
     pdl_arena_destroy(scratch);
 }

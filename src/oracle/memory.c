@@ -433,6 +433,8 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 {
     int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
 
+    if (n == 0)
+        return (struct oracle_span){.top_all = INT64_MIN / 4};
     return (struct oracle_span){
         .top_all = a->top_all + before * a->all,
         .top_gradients = a->top_gradients + before * a->gradients,
@@ -570,6 +572,8 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
         if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
             (lane < 0 || s % o->p->lanes == lane))
             walk_ranks(o, s, inside, size, before, out);
+    out->workspace_bytes = oracle_workspace(o, 0);
+    out->allocated_bytes += out->workspace_bytes;
     oracle_fill_device(o, out);
     return true;
 }

@@ -41,16 +41,17 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
+/* bytes that the operations of a rank work in, one after the other */
+int64_t oracle_workspace(const struct oracle *o, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
- * the pipeline, [forward, backward][stage][micro-batch]; by how much the last
- * backward of each stage is slowed by the exchange that it hides. */
+ * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
-    double *start, *seconds, *done, *slowed;
+    double *start, *seconds, *done;
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours

@@ -6,9 +6,10 @@
  * a stage's gradients over these data ranks. Here they are priced once. No
  * piece has a formula of its own: each is read off a plan that is lowered and
  * priced like any other, of the same network with few blocks,
- *   work    one, or three stages of one, two or three blocks: forward and
- *           backward. Of three blocks the middle one stands for all between
- *           the first and the last;
+ *   work    one, or three stages of one or three blocks: forward and backward.
+ *           Of three blocks the middle one stands for all between the first
+ *           and the last. Micro-batches of another size need no lowering: the
+ *           plans of one and of two samples show which dimensions grow;
  *   update  one, or three stages of as many blocks as asked for: gradient
  *           exchange and update, which do not depend on micro-batches and
  *           recomputation. Buckets do not end where blocks do, so nothing is
@@ -23,6 +24,13 @@
 
 enum { STAGES = 3, TABLE = 256, MAX_KINDS = 8 };
 
+/* Lanes whose groups cross the same wires are of one kind. */
+struct kinds {
+    int n;
+    int *of;                  /* of each lane */
+    int64_t first[MAX_KINDS]; /* lane of each kind */
+};
+
 /* Which pieces: a small plan, priced on the ranks of a kind of lane. */
 struct key {
     int64_t micro, blocks;
@@ -35,16 +43,29 @@ struct entry {
     struct key key;
     bool used;
     void *piece;
+    const char *refused; /* why there is none */
 };
+
+/* A small plan of one sample, and the dimensions of its tensors that grow with
+ * the samples (bits). */
+struct grows {
+    struct key key;
+    const struct pdl_plan *plan;
+    const uint8_t *dims; /* NULL: others must be lowered */
+};
+enum { MAX_GROWS = 32 };
 
 struct oracle_pieces {
     const struct oracle_family *f;
     struct oracle_point mesh;
     pdl_arena *arena, *scratch;
     struct entry work[TABLE], update[TABLE];
-    int nkinds;               /* of lanes */
-    int *kind_of;             /* of each lane */
-    int64_t first[MAX_KINDS]; /* lane of each kind */
+    struct grows grows[MAX_GROWS];
+    int ngrows;
+    int64_t count; /* small plans priced */
+    double seconds;
+    struct kinds kinds[2]; /* of lanes, for work and for updates */
+    const char *refused;   /* why lanes could not be told */
 };
 
 /* A small plan, on the mesh of the large one. */
@@ -63,6 +84,13 @@ struct small {
     int *round, *tensor; /* of each tensor of the written-out model: the round
                             of its block (-1: outside) and the model's tensor */
 };
+
+static bool same_key(const struct key *a, const struct key *b)
+{
+    return a->micro == b->micro && a->blocks == b->blocks &&
+           a->recompute == b->recompute && a->zero == b->zero &&
+           a->lane == b->lane && a->many == b->many;
+}
 
 /* ---- the family ----------------------------------------------------------------- */
 
@@ -195,20 +223,17 @@ static bool prepare_oracle(struct oracle_pieces *p, struct small *s)
     return s->inside != NULL;
 }
 
-static struct small *lower_small(struct oracle_pieces *p, const struct key *k,
-                                 struct pdl_err *err)
+/* The options and the strategy of a small plan. */
+static struct small *new_small(struct oracle_pieces *p, pdl_arena *a,
+                               const struct key *k, struct pdl_plan_options *po)
 {
     const struct oracle_family *f = p->f;
-    struct small *s = PDL_NEW(p->scratch, struct small, 1);
-    struct pdl_plan_options po = f->plan;
+    struct small *s = PDL_NEW(a, struct small, 1);
     struct oracle_point x = p->mesh;
-    const struct pdl_plan *plan;
     int64_t stages = p->mesh.pipe > 1 ? STAGES : 1, m = k->many ? STAGES : 1;
 
-    if (!s) {
-        pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!s)
         return NULL;
-    }
     few_blocks(f, k->blocks * stages, s);
     x.pipe = stages;
     x.micro = k->micro;
@@ -217,12 +242,137 @@ static struct small *lower_small(struct oracle_pieces *p, const struct key *k,
     oracle_point_strategy(f, &x, &s->strategy);
     s->strategy.micro_batches = stages > 1 ? m : 0;
     s->strategy.accumulate = stages == 1 && m > 1 ? m : 0;
-    po.batch = k->micro * x.data * m;
-    po.split = PDL_SPLIT_BLOCKS;
-    if (pdl_plan_lower(p->scratch, &s->model, &s->strategy, &po, &plan, err) !=
-        PDL_OK)
+    *po = f->plan;
+    po->batch = k->micro * x.data * m;
+    po->split = PDL_SPLIT_BLOCKS;
+    return s;
+}
+
+static const struct pdl_plan *lower_now(struct oracle_pieces *p, pdl_arena *a,
+                                        const struct key *k,
+                                        struct pdl_err *err)
+{
+    struct pdl_plan_options po;
+    struct small *s = new_small(p, a, k, &po);
+    const struct pdl_plan *plan = NULL;
+
+    if (!s)
+        pdl_fail(err, PDL_ENOMEM, "out of memory");
+    else if (pdl_plan_lower(a, &s->model, &s->strategy, &po, &plan, err) !=
+             PDL_OK)
+        return NULL;
+    return plan;
+}
+
+static bool same_ids(const int *a, const int *b, int n)
+{
+    return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+/* Do two plans have the same operations? */
+static bool same_ops(const struct pdl_plan *a, const struct pdl_plan *b)
+{
+    if (a->nops != b->nops || a->ntensors != b->ntensors ||
+        a->nitems != b->nitems)
+        return false;
+    for (int i = 0; i < a->nops; i++) {
+        const struct pdl_plan_op *x = &a->ops[i], *y = &b->ops[i];
+
+        if (x->kind != y->kind || x->pass != y->pass || x->part != y->part ||
+            x->node != y->node || x->group != y->group || x->nin != y->nin ||
+            x->nout != y->nout || !same_ids(x->in, y->in, x->nin) ||
+            !same_ids(x->out, y->out, x->nout))
+            return false;
+    }
+    return true;
+}
+
+/* Dimensions that double with the samples; NULL: something else changes. */
+static const uint8_t *find_dims(pdl_arena *a, const struct pdl_plan *one,
+                                const struct pdl_plan *two)
+{
+    uint8_t *dims = PDL_NEW(a, uint8_t, one->ntensors + 1);
+
+    if (!dims || !two || !same_ops(one, two))
+        return NULL;
+    for (int t = 0; t < one->ntensors; t++) {
+        const struct pdl_plan_tensor *x = &one->tensors[t];
+        const struct pdl_plan_tensor *y = &two->tensors[t];
+
+        for (int d = 0; d < x->ndims; d++)
+            if (y->dim[d] == 2 * x->dim[d])
+                dims[t] |= (uint8_t)(1 << d);
+            else if (y->dim[d] != x->dim[d])
+                return NULL;
+        if (x->frame != pdl_no_frames || x->some != y->some || x->of != y->of ||
+            memcmp(&x->place, &y->place, sizeof x->place) != 0 ||
+            memcmp(x->unit, y->unit, sizeof x->unit) != 0)
+            return NULL;
+    }
+    return dims;
+}
+
+/* The plan of one sample of a kind; NULL: it is refused. */
+static const struct grows *find_grows(struct oracle_pieces *p,
+                                      const struct key *k, struct pdl_err *err)
+{
+    struct key one = *k, two = *k;
+    struct grows *g = &p->grows[p->ngrows];
+
+    one.micro = 1;
+    two.micro = 2;
+    one.lane = 0;
+    for (int i = 0; i < p->ngrows; i++)
+        if (same_key(&p->grows[i].key, &one))
+            return &p->grows[i];
+    if (p->ngrows == MAX_GROWS)
+        return NULL;
+    *g = (struct grows){.key = one, .plan = lower_now(p, p->arena, &one, err)};
+    if (!g->plan)
+        return NULL;
+    g->dims =
+        find_dims(p->arena, g->plan, lower_now(p, p->scratch, &two, NULL));
+    p->ngrows++;
+    return g;
+}
+
+/* The plan for more samples; NULL: it has to be lowered. */
+static const struct pdl_plan *grown(struct oracle_pieces *p,
+                                    const struct key *k)
+{
+    const struct grows *g = find_grows(p, k, NULL);
+    struct pdl_plan *plan = PDL_NEW(p->scratch, struct pdl_plan, 1);
+    struct pdl_plan_tensor *tensors;
+
+    if (!g || !plan || !g->dims)
+        return NULL;
+    *plan = *g->plan;
+    tensors = PDL_NEW(p->scratch, struct pdl_plan_tensor, plan->ntensors + 1);
+    if (!tensors)
+        return NULL;
+    memcpy(tensors, plan->tensors, (size_t)plan->ntensors * sizeof tensors[0]);
+    for (int t = 0; t < plan->ntensors; t++)
+        for (int d = 0; d < tensors[t].ndims; d++)
+            if (g->dims[t] >> d & 1)
+                tensors[t].dim[d] *= k->micro;
+    plan->tensors = tensors;
+    plan->batch *= k->micro;
+    return plan;
+}
+
+static struct small *lower_small(struct oracle_pieces *p, const struct key *k,
+                                 bool grow, struct pdl_err *err)
+{
+    struct pdl_plan_options po;
+    struct small *s = new_small(p, p->scratch, k, &po);
+    const struct pdl_plan *plan = grow && s ? grown(p, k) : NULL;
+
+    if (!plan && s)
+        plan = lower_now(p, p->scratch, k, err);
+    if (!plan || !s)
         return NULL;
     s->plan = *plan;
+    s->plan.strategy = &s->strategy;
     memcpy(s->stages, plan->stages,
            (size_t)plan->nstages * sizeof s->stages[0]);
     s->plan.stages = s->stages;
@@ -454,32 +604,33 @@ static void live_work(struct small *s, int stage, const struct oracle_ranks *r,
     }
 }
 
-/* Ranks of a kind of lane, who does the same work as who. */
-static void ranks_of(const struct oracle_pieces *p, const struct small *s,
-                     int kind, struct oracle_ranks *r)
+/* Ranks of a kind of lane, who does the same work as who. All stages of a
+ * small plan are priced on them, so prices are remembered as of one. */
+static void ranks_of(const struct kinds *x, const struct small *s, int kind,
+                     struct oracle_ranks *r)
 {
     *r = *s->o.alike;
-    oracle_ranks(&s->plan, (int)p->first[kind], r->rank);
+    r->stage = 0;
+    oracle_ranks(&s->plan, (int)x->first[kind], r->rank);
 }
 
 static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
                                  struct piece_works *out, struct pdl_err *err)
 {
-    struct small *s = lower_small(p, k, err);
+    struct small *s = lower_small(p, k, true, err);
     int parts = k->blocks == PIECE_BLOCKS ? PIECE_BLOCKS : 1;
     enum pdl_status st = PDL_OK;
     struct oracle_ranks r;
 
     if (!s)
         return PDL_EINVAL;
-    ranks_of(p, s, k->lane, &r);
+    ranks_of(&p->kinds[0], s, k->lane, &r);
     if (r.n > PIECE_RANKS || (parts > 1 && !cut_stages(p, s)))
         return pdl_fail(err, PDL_EINVAL, "%s: its blocks are not apart",
                         p->f->model->name);
     for (int i = 0; st == PDL_OK && i < s->plan.nstages; i++) {
         out->at[i].blocks = (int)k->blocks;
         out->at[i].parts = parts;
-        r.stage = i;
         if (!price_work(p, s, i, &r, &out->at[i]))
             st = pdl_fail(err, PDL_ENOMEM, "out of memory");
         live_work(s, i, &r, &out->at[i]);
@@ -521,11 +672,11 @@ static void find_waits(const struct small *s, int op, int stage, int64_t blocks,
 }
 
 static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
-                         struct oracle_ranks *r, struct piece_update *u)
+                         const struct oracle_ranks *r, struct piece_update *u)
 {
     const struct pdl_plan_item *items = s->plan.items;
-    struct pdl_plan_stage *at = &s->stages[stage], whole = *at;
-    struct pdl_plan_item it = items[at->first_update], one = it;
+    struct pdl_plan_stage *at = &s->stages[r->stage], whole = *at;
+    struct pdl_plan_item it = items[s->stages[stage].first_update], one = it;
     const int *by = find_makers(p, s, stage);
     int *step = PDL_NEW(p->scratch, int, s->plan.ntensors + 1);
     struct streams c = {.overlap = false};
@@ -536,7 +687,6 @@ static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
     u->steps = PDL_NEW(p->arena, struct piece_step, it.nops + 1);
     if (!c.ready || !u->steps || !by || !step)
         return false;
-    r->stage = stage;
     s->plan.items = &one;
     at->first_update = 0; /* a plan of one operation after another */
     one.nops = 1;
@@ -595,12 +745,12 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
                                    struct piece_updates *out,
                                    struct pdl_err *err)
 {
-    struct small *s = lower_small(p, k, err);
+    struct small *s = lower_small(p, k, false, err);
     struct oracle_ranks r;
 
     if (!s)
         return PDL_EINVAL;
-    ranks_of(p, s, k->lane, &r);
+    ranks_of(&p->kinds[1], s, k->lane, &r);
     if (r.n > PIECE_RANKS)
         return pdl_fail(err, PDL_EINVAL, "too many kinds of ranks");
     for (int i = 0; i < s->plan.nstages; i++) {
@@ -616,16 +766,17 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
 
 /* ---- lanes ----------------------------------------------------------------------------- */
 
-/* Do the groups of two lanes cross the same wires? */
-static bool same_wires(const struct small *s, int64_t a, int64_t b)
+/* Do the groups of two lanes cross the same wires, in the update or before? */
+static bool same_wires(const struct small *s, int64_t a, int64_t b, bool update)
 {
     int64_t ranks[2][ORACLE_MAX_RANKS];
     int n = oracle_ranks(&s->plan, (int)a, ranks[0]);
+    int first = s->plan.items[s->stages[0].first_update].first_op;
     uint32_t seen[8] = {0};
     int nseen = 0;
 
     oracle_ranks(&s->plan, (int)b, ranks[1]);
-    for (int i = 0; i < s->plan.nops; i++) {
+    for (int i = update ? first : 0; i < (update ? s->plan.nops : first); i++) {
         bool again = s->plan.ops[i].group == 0;
 
         for (int k = 0; k < nseen; k++)
@@ -634,8 +785,7 @@ static bool same_wires(const struct small *s, int64_t a, int64_t b)
             continue;
         seen[nseen++] = s->plan.ops[i].group;
         for (int k = 0; k < n; k++)
-            if (!oracle_same_wire(&s->o, i, ranks[0][k], ranks[1][k], false) ||
-                !oracle_same_wire(&s->o, i, ranks[0][k], ranks[1][k], true))
+            if (!oracle_same_wire(&s->o, i, ranks[0][k], ranks[1][k], update))
                 return false;
     }
     return true;
@@ -644,27 +794,29 @@ static bool same_wires(const struct small *s, int64_t a, int64_t b)
 static enum pdl_status find_kinds(struct oracle_pieces *p, struct pdl_err *err)
 {
     struct key k = {.micro = 1, .blocks = 1};
-    struct small *s = lower_small(p, &k, err);
+    struct small *s = lower_small(p, &k, false, err);
 
     if (!s)
         return PDL_EINVAL;
-    for (int64_t l = 0; l < p->mesh.pipe; l++) {
-        int kind = 0;
+    for (int u = 0; u < 2; u++)
+        for (int64_t l = 0; l < p->mesh.pipe; l++) {
+            struct kinds *x = &p->kinds[u];
+            int kind = 0;
 
-        while (kind < p->nkinds && !same_wires(s, l, p->first[kind]))
-            kind++;
-        if (kind == MAX_KINDS)
-            return pdl_fail(err, PDL_EINVAL, "too many kinds of lanes");
-        if (kind == p->nkinds)
-            p->first[p->nkinds++] = l;
-        p->kind_of[l] = kind;
-    }
+            while (kind < x->n && !same_wires(s, l, x->first[kind], u))
+                kind++;
+            if (kind == MAX_KINDS)
+                return pdl_fail(err, PDL_EINVAL, "too many kinds of lanes");
+            if (kind == x->n)
+                x->first[x->n++] = l;
+            x->of[l] = kind;
+        }
     return PDL_OK;
 }
 
-int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane)
+int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane, bool update)
 {
-    return p->kind_of[lane];
+    return p->kinds[update].of[lane];
 }
 
 /* ---- tables --------------------------------------------------------------------------- */
@@ -676,13 +828,6 @@ static uint64_t hash(const struct key *k)
     h = h * 31 + (uint64_t)k->recompute;
     h = h * 31 + (uint64_t)k->lane * 4 + (uint64_t)k->zero * 2 + k->many;
     return h * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static bool same_key(const struct key *a, const struct key *b)
-{
-    return a->micro == b->micro && a->blocks == b->blocks &&
-           a->recompute == b->recompute && a->zero == b->zero &&
-           a->lane == b->lane && a->many == b->many;
 }
 
 /* The entry of a key; a full table forgets. */
@@ -708,8 +853,9 @@ struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
     p->f = f;
     p->mesh = *x;
     p->arena = a;
-    p->kind_of = PDL_NEW(a, int, x->pipe);
-    return p->kind_of ? p : NULL;
+    p->kinds[0].of = PDL_NEW(a, int, x->pipe);
+    p->kinds[1].of = PDL_NEW(a, int, x->pipe);
+    return p->kinds[0].of && p->kinds[1].of ? p : NULL;
 }
 
 enum what { LANES, WORK, PIECES_UPDATE };
@@ -721,6 +867,8 @@ static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
 {
     enum pdl_status st;
 
+    double start = pdl_clock_s();
+
     p->scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     if (!p->scratch)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -729,12 +877,29 @@ static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
                         : make_update(p, k, piece, err);
     pdl_arena_destroy(p->scratch);
     p->scratch = NULL;
+    p->count++;
+    p->seconds += pdl_clock_s() - start;
     return st;
+}
+
+int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds)
+{
+    *seconds = p->seconds;
+    return p->count;
 }
 
 enum pdl_status oracle_piece_lanes(struct oracle_pieces *p, struct pdl_err *err)
 {
-    return p->nkinds > 0 ? PDL_OK : with_scratch(p, LANES, NULL, NULL, err);
+    enum pdl_status st;
+
+    if (p->refused)
+        return pdl_fail(err, PDL_EINVAL, "%s", p->refused);
+    if (p->kinds[1].n > 0)
+        return PDL_OK;
+    st = with_scratch(p, LANES, NULL, NULL, err);
+    if (st != PDL_OK && st != PDL_ENOMEM)
+        p->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    return st;
 }
 
 static enum pdl_status get(struct oracle_pieces *p, enum what what,
@@ -749,9 +914,13 @@ static enum pdl_status get(struct oracle_pieces *p, enum what what,
 
         st = piece ? with_scratch(p, what, k, piece, err)
                    : pdl_fail(err, PDL_ENOMEM, "out of memory");
-        if (st != PDL_OK)
+        if (st == PDL_ENOMEM)
             return st;
-        *e = (struct entry){*k, true, piece};
+        *e = (struct entry){.key = *k, .used = true, .piece = piece};
+        if (st != PDL_OK)
+            e->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    } else if (e->refused) {
+        return pdl_fail(err, PDL_EINVAL, "%s", e->refused);
     }
     *out = e->piece;
     return st;
@@ -764,7 +933,7 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                                   struct pdl_err *err)
 {
     struct key k = {.micro = x->micro,
-                    .blocks = blocks < PIECE_BLOCKS ? blocks : PIECE_BLOCKS,
+                    .blocks = blocks > 1 ? PIECE_BLOCKS : 1,
                     .recompute = x->recompute,
                     .lane = lane,
                     .many = micro_batches > 1};

@@ -384,8 +384,6 @@ static void price_stage(const struct oracle *o, int stage, double *ready,
     t->backward_comm +=
         waiting(backward_end - forward_end, t->backward + t->backward_comm);
     t->backward += oracle_host_wait(o, backward_end - forward_end, t->calls);
-    if (o->record && o->record->slowed)
-        o->record->slowed[stage] = c.slowed;
     oracle_add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
     t->exposed_gradients = oracle_exposed(&c, backward_end, t->update);
 }

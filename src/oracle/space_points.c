@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 3 };
+enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 2 };
 
 struct kept {
     struct oracle_point point;
@@ -41,17 +41,18 @@ struct best {
 
 struct mesh {
     struct oracle_point point;
-    pdl_arena *arena;
-    struct oracle_compose *compose;
+    struct oracle_compose *compose; /* while it is worked on */
     struct best best;
     int64_t first; /* index of its first point */
     int64_t points, evaluated, refused, too_large, too_slow, feasible;
-    const char *reason; /* why one was refused */
+    int64_t pieces;
+    double pieces_s;
 };
 
 struct points {
     const struct oracle_family *f;
     const struct pdl_search_options *opt;
+    pdl_arena *arena;
     struct mesh *mesh;
     int64_t n, top;
     double bar; /* of the goal: what is worse is not among the best */
@@ -233,8 +234,6 @@ static bool price_variants(struct points *s, struct mesh *m,
                 s->no_memory = true;
             else if (st != PDL_OK)
                 m->refused++;
-            if (st != PDL_OK && !m->reason)
-                m->reason = pdl_arena_strdup(m->arena, err.msg);
         }
     if (s->few)
         return true;
@@ -248,10 +247,8 @@ static bool price_variants(struct points *s, struct mesh *m,
 
 /* All points of a mesh, or those of few micro-batches and the fewest and most
  * chunks, without recomputation. */
-static bool price_mesh(void *ctx, int64_t i)
+static bool price_points(struct points *s, struct mesh *m)
 {
-    struct points *s = ctx;
-    struct mesh *m = &s->mesh[i];
     struct oracle_point p = m->point;
     struct values micro = divisors(s->opt->batch / p.data);
     int64_t index = m->first;
@@ -273,6 +270,25 @@ static bool price_mesh(void *ctx, int64_t i)
         }
     }
     return true;
+}
+
+/* Pieces are forgotten with the mesh that they belong to. */
+static bool price_mesh(void *ctx, int64_t i)
+{
+    struct points *s = ctx;
+    struct mesh *m = &s->mesh[i];
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    double seconds = 0;
+    bool go_on;
+
+    m->compose = a ? oracle_compose_make(a, s->f, &m->point) : NULL;
+    s->no_memory = s->no_memory || !m->compose;
+    go_on = m->compose && price_points(s, m);
+    if (m->compose)
+        m->pieces += oracle_compose_pieces(m->compose, &seconds);
+    m->pieces_s += seconds;
+    pdl_arena_destroy(a);
+    return go_on;
 }
 
 /* ---- meshes ------------------------------------------------------------------------- */
@@ -300,14 +316,10 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
         return true;
     m->point = *p;
     m->first = s->n > 0 ? m[-1].first + count(s, m[-1].point) : 0;
-    m->arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    if (!m->arena)
-        return false;
     s->n++;
-    m->compose = oracle_compose_make(m->arena, s->f, p);
     m->best.cap = s->top;
-    m->best.list = PDL_NEW(m->arena, struct kept, s->top);
-    return m->compose && m->best.list;
+    m->best.list = PDL_NEW(s->arena, struct kept, s->top);
+    return m->best.list != NULL;
 }
 
 static bool make_meshes(struct points *s)
@@ -393,6 +405,8 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->too_large += m->too_large;
         out->too_slow += m->too_slow;
         out->feasible += m->feasible;
+        out->pieces += m->pieces;
+        out->pieces_s += m->pieces_s;
     }
     out->pruned = out->refused + out->too_large + out->too_slow;
     qsort(all.list, (size_t)all.n, sizeof all.list[0], compare);
@@ -443,6 +457,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
 {
     struct points s = {.f = f,
                        .opt = opt,
+                       .arena = a,
                        .top = opt->top > 0 ? opt->top : 20,
                        .bar = INFINITY,
                        .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -453,8 +468,6 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
-    for (int64_t i = 0; i < s.n; i++)
-        pdl_arena_destroy(s.mesh[i].arena);
     out->axes = axes;
     out->naxes = sizeof axes / sizeof axes[0];
     /* where nothing fits, the best of what does not */
