@@ -28,6 +28,8 @@ bool oracle_family_make(const struct pdl_model *model,
 
     *out = (struct oracle_family){
         .model = model, .sys = sys, .opt = opt, .plan = *plan, .block = -1};
+    if (sys->npe_groups > 0)
+        return false; /* stages are not alike */
     for (int s = 0; s < model->nsegments; s++) {
         if (model->segments[s].repeat > 1) {
             repeated++;

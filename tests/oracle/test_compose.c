@@ -305,7 +305,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
                             .nstages = (int)(p * v)};
     struct oracle o = {.p = &plan,
                        .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-    double t = oracle_makespan(&o, f, b);
+    double t = oracle_makespan(&o, f, b, NULL);
 
     pdl_arena_destroy(o.arena);
     return t;
