@@ -38,8 +38,6 @@ def main():
                 label = f"{name} {strategy}"
                 if a.only not in label:
                     continue
-                if "pipe" in strategy:
-                    strategy += "@m=4" if os.environ.get("MICRO") else ""
                 cmd = [a.paradl, "validate", model, "--system", a.system, "--strategy", strategy,
                        "--batch", str(batch), "--json"]
                 p = subprocess.run(cmd, capture_output=True, text=True)

@@ -180,7 +180,8 @@ enum pdl_goal {
     PDL_GOAL_TIME,
     PDL_GOAL_MEMORY,
     PDL_GOAL_ENERGY,
-    PDL_GOAL_COST
+    PDL_GOAL_COST,
+    PDL_GOAL_PARETO /* all that nothing beats in both time and memory */
 };
 
 struct pdl_search_options {

@@ -147,6 +147,8 @@ struct pdl_train_memory {
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
 /* The implementation that runs operation op; NULL: none here. */
 const char *pdl_trainer_kernel(const pdl_trainer *t, int op);
+/* Bytes it works in besides its operands. */
+int64_t pdl_trainer_workspace(const pdl_trainer *t, int op);
 
 /* ---- a whole run ----------------------------------------------------------- */
 
@@ -195,8 +197,8 @@ struct pdl_train_job {
     bool timings;             /* measure operations; see traced */
     const volatile int *stop; /* becomes not 0: save and stop */
     void (*tell)(void *ctx, const struct pdl_train_line *line); /* rank 0 */
-    /* rank 0, at the end: the last step of each rank, and the mean seconds of
-     * each operation in a step (all micro-batches, the slowest rank) */
+    /* rank 0, at the end: the last step of each rank, and the seconds of each
+     * operation in the fastest step (all micro-batches, the slowest rank) */
     void (*traced)(void *ctx, int rank, const struct pdl_train_event *events,
                    int64_t n);
     void (*measured)(void *ctx, const double *seconds);
@@ -208,7 +210,8 @@ struct pdl_train_summary {
     int64_t steps, epochs, resumed_at;
     double final_loss, accuracy; /* not a number: no test split */
     double samples_per_s, step_s, cpu_s_per_step;
-    double io_s; /* of a step */
+    double fastest_s; /* the step that nothing else on the machine disturbed */
+    double io_s;      /* of a step */
     struct pdl_train_memory memory;
     bool stopped;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A few steps of training on the machine at hand, measured operation by
- * operation, beside the projection of the same plan on a description of the
+ * A few steps of training on the machine at hand, the fastest of them (other
+ * work on the machine only slows steps down) operation by operation, beside the projection of the same plan on a description of the
  * machine (paradl calibrate makes one). Measured and projected join by the
  * number of the operation: both sides are the same plan. */
 #include "validate_here.h"
@@ -78,7 +78,7 @@ static enum pdl_status read_timings(struct here *h, const char *path,
     if (st != PDL_OK)
         return st;
     list = pdl_doc_get(d, "operations");
-    v = pdl_doc_get(d, "step_s");
+    v = pdl_doc_get(d, "fastest_s");
     if (!list || !v)
         return pdl_fail(err, PDL_EPARSE, "%s: no timings", path);
     st = pdl_doc_num(v, PDL_UNIT_NONE, 0, 1e9, &h->step_s, err);
@@ -192,6 +192,8 @@ static void print_json(const struct here *h, struct pdl_sink *out)
 
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "validate");
+    if (h->o->command && out != cli_out())
+        pdl_json_kstr(&w, "command", h->o->command);
     pdl_json_key(&w, "rows");
     pdl_json_array(&w);
     json_row(&w, h, "step", h->j->x.step_s, h->step_s);

@@ -730,6 +730,8 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
         if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
             (lane < 0 || pdl_plan_lane(o->p, s) == lane))
             walk_ranks(o, s, inside, size, before, out);
+    out->workspace_bytes = oracle_workspace(o, 0);
+    out->allocated_bytes += out->workspace_bytes;
     oracle_fill_device(o, out);
     return true;
 }

@@ -69,12 +69,14 @@ static void compute_key(const struct pdl_plan *p, const struct pdl_plan_op *o,
         return;
     pdl_plan_box(p, p->ops[f].in[0], rank, &x);
     pdl_plan_box(p, p->ops[f].out[0], rank, &y);
-    if (o->part > 0) /* the bias alone, or the second half of a norm */
-        k->dims[PDL_KEY_CLASS] = o->part;
-    else if (strcmp(k->op, "conv") == 0 && x.ndims > 2)
+    if (o->part > 0) { /* a bias alone is added; a norm in two is a norm */
+        if (strcmp(k->op, "conv") == 0 || strcmp(k->op, "linear") == 0)
+            k->op = "add";
+    } else if (strcmp(k->op, "conv") == 0 && x.ndims > 2) {
         conv_key(n, &x, &y, k);
-    else if (strcmp(k->op, "linear") == 0)
+    } else if (strcmp(k->op, "linear") == 0) {
         linear_key(&x, &y, k);
+    }
 }
 
 bool pdl_plan_op_key(const struct pdl_plan *p, int op, int64_t rank,

@@ -3,7 +3,9 @@
  * Operators as training runs them: small networks (calibrate_probes.c) are
  * trained for a few steps, on all ranks at once and each on its own, and the
  * time of every operation is a row: the kernels that the runtime chooses, its
- * layouts, operands that lie where the operation before left them. */
+ * layouts, operands that lie where the operation before left them. The numbers
+ * of a row are the operation's key (pdl_plan_op_key) and the bytes of its
+ * workspace. */
 #include "calibrate.h"
 #include "calibrate_probes.h"
 #include "paradl/train.h"
@@ -15,17 +17,24 @@ enum { WARM = 2, STEPS = 7 };
 
 struct watch {
     int step, nops;
-    double *seconds; /* STEPS of each operation */
+    double last_s, threads;
+    double *seconds;    /* STEPS of each operation */
+    int64_t *workspace; /* bytes of each */
 };
 
+/* CPU time, as run_time has it: whatever else runs does not count. */
 static void timed(void *ctx, int op, int64_t micro, double start_s,
                   double end_s)
 {
     struct watch *w = ctx;
+    double now = pdl_cpu_s();
 
     (void)micro;
+    (void)start_s;
+    (void)end_s;
     if (w->step >= 0 && w->step < STEPS)
-        w->seconds[op * STEPS + w->step] = end_s - start_s;
+        w->seconds[op * STEPS + w->step] = (now - w->last_s) / w->threads;
+    w->last_s = pdl_cpu_s();
 }
 
 /* Numbers without a pattern that any kernel could profit from. */
@@ -71,15 +80,19 @@ static enum pdl_status steps(const struct pdl_plan *plan, pdl_comm *alone,
 
     for (int i = 0; i < WARM + STEPS && st == PDL_OK; i++) {
         w->step = i - WARM;
+        w->last_s = pdl_cpu_s();
         st = pdl_trainer_step(t, i, 1e-4, &feed, &result, err);
     }
+    for (int i = 0; i < w->nops && st == PDL_OK; i++)
+        w->workspace[i] = pdl_trainer_workspace(t, i);
     pdl_trainer_close(t);
     return st;
 }
 
 static void print_row(const struct calibration *c, const struct pdl_plan *p,
-                      int op, int slots, double seconds)
+                      int op, int slots, const struct watch *w)
 {
+    double seconds = w->seconds[op];
     struct pdl_plan_key k;
     char name[64];
 
@@ -96,6 +109,7 @@ static void print_row(const struct calibration *c, const struct pdl_plan *p,
     pdl_json_flat(c->json);
     for (int i = 0; i < k.ndims; i++)
         pdl_json_int(c->json, k.dims[i]);
+    pdl_json_int(c->json, w->workspace[op]);
     pdl_json_end(c->json);
     pdl_json_knum(c->json, "seconds", seconds);
     pdl_json_end(c->json);
@@ -120,14 +134,15 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *alone,
                              int which, pdl_arena *a, struct pdl_err *err)
 {
     struct run_probe p;
-    struct watch w = {.step = -1};
+    struct watch w = {.step = -1, .threads = (double)c->threads};
     enum pdl_status st = run_probe_open(a, which, &p, err);
 
     if (st != PDL_OK)
         return st;
     w.nops = p.plan->nops;
     w.seconds = PDL_NEW(a, double, (int64_t)w.nops *STEPS + 1);
-    if (!w.seconds)
+    w.workspace = PDL_NEW(a, int64_t, w.nops + 1);
+    if (!w.seconds || !w.workspace)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = pdl_comm_barrier(c->comm, err);
     if (st == PDL_OK)
@@ -135,7 +150,7 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *alone,
     if (st == PDL_OK)
         st = gather(c, &w, err);
     for (int i = 0; i < w.nops && st == PDL_OK; i++)
-        print_row(c, p.plan, i, p.slots, w.seconds[i]);
+        print_row(c, p.plan, i, p.slots, &w);
     return st;
 }
 

@@ -97,7 +97,7 @@ static const struct pdl_opt train_opts[] = {
     {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,
      "write what the last step did as a Chrome trace"},
     {"timings", 0, PDL_OPT_TEXT, AT(timings), "FILE.json", NULL,
-     "write the mean time of every operation of the plan"},
+     "write the time of every operation in the fastest step"},
     {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,

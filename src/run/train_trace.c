@@ -140,6 +140,7 @@ enum pdl_status train_timings_write(const struct train_trace *t,
     pdl_json_kint(&j, "ranks", t->plan->mesh->pes);
     pdl_json_kint(&j, "batch", t->plan->batch);
     pdl_json_knum(&j, "step_s", s->step_s);
+    pdl_json_knum(&j, "fastest_s", s->fastest_s);
     pdl_json_kint(&j, "bytes",
                   s->memory.arena + s->memory.scratch + s->memory.buffers +
                       s->memory.optimizer);

@@ -252,6 +252,14 @@ const char *pdl_trainer_kernel(const pdl_trainer *t, int op)
     return k ? k->implementation : NULL;
 }
 
+int64_t pdl_trainer_workspace(const pdl_trainer *t, int op)
+{
+    const struct train_kernel *k =
+        op >= 0 && op < t->plan->nops ? t->ops[op].kernel : NULL;
+
+    return k ? k->scratch_bytes : 0;
+}
+
 /* ---- running -------------------------------------------------------------------- */
 
 /* One pass over the program: of a step, or forward only. */

@@ -32,7 +32,7 @@ struct loop {
     double since_save_s, save_interval_s;
     double epoch_loss, last_loss, accuracy;
     int64_t epoch_steps;
-    double busy_s, start_s, cpu_s;
+    double busy_s, fastest_s, start_s, cpu_s;
     struct train_clock clock;
     struct train_outputs outputs;
 };
@@ -358,6 +358,8 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     seconds = pdl_clock_s() - from;
     l->cpu_s += pdl_cpu_s() - cpu;
     l->busy_s += seconds;
+    if (!(l->fastest_s > 0) || seconds < l->fastest_s)
+        l->fastest_s = seconds;
     rate = (double)l->job->plan->batch / seconds;
     pdl_batch_locate(&l->batching, l->done, &epoch, &index);
     l->done++;
@@ -483,6 +485,7 @@ static enum pdl_status sum_up(struct loop *l, struct pdl_train_summary *out,
     out->final_loss = l->last_loss;
     out->accuracy = l->accuracy;
     out->step_s = l->busy_s / steps;
+    out->fastest_s = l->fastest_s;
     out->samples_per_s =
         out->step_s > 0 ? (double)l->job->plan->batch / out->step_s : 0;
     out->cpu_s_per_step = cpu / steps;

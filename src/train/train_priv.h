@@ -304,8 +304,8 @@ struct train_clock {
     const struct pdl_plan *plan;
     struct pdl_train_event *events; /* of the last step */
     int64_t nevents, most, steps;
-    double *seconds; /* of each operation, over the steps but the first */
-    double base_s;
+    double *seconds; /* of each operation, in the fastest step so far */
+    double base_s, fastest_s;
 };
 enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err);

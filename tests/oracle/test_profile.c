@@ -1,0 +1,237 @@
+/* A machine priced by the operations that were measured on it: times follow a
+ * law that the test makes up, rows come from one network, and another network
+ * is asked for. */
+#include "paradl/oracle.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+enum { MAX_ROWS = 4096 };
+
+struct machine {
+    pdl_arena *a;
+    struct pdl_system sys;
+    struct pdl_profile_row row[MAX_ROWS];
+};
+
+static const struct pdl_plan *plan_of(pdl_arena *a, const char *model,
+                                      const char *strategy, int64_t batch)
+{
+    struct pdl_model_options mo = {.dims = NULL};
+    struct pdl_plan_options po = {.batch = batch, .dtype = PDL_F32};
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    const struct pdl_model *m;
+    const struct pdl_plan *p;
+    struct pdl_err err;
+
+    assert_int_equal(pdl_model_load(a, model, &mo, &m, &err), PDL_OK);
+    assert_int_equal(pdl_strategy_parse(a, strategy, s, &err), PDL_OK);
+    assert_int_equal(pdl_plan_lower(a, m, s, &po, &p, &err), PDL_OK);
+    return p;
+}
+
+/* 100 GFLOP/s, activations and weights at some rate each, and a call. */
+static double law(const struct pdl_plan_key *k)
+{
+    const int64_t *e = k->dims + PDL_KEY_EXTENTS;
+    double t = 3e-6 + (double)k->dims[PDL_KEY_FLOPS] * 1e-11;
+
+    if (k->ndims == PDL_KEY_EXTENTS + 4)
+        return t +
+               2e-10 * (double)(e[0] * e[3] *
+                                (e[1] * k->dims[PDL_KEY_CLASS + 1] + e[2])) +
+               5e-10 * (double)(e[1] * e[2] * k->dims[PDL_KEY_CLASS]);
+    if (k->ndims == PDL_KEY_EXTENTS + 3)
+        return t + 1e-10 * (double)(e[0] * (e[1] + e[2])) +
+               2e-10 * (double)(e[1] * e[2]);
+    return t + 5e-11 * (double)k->dims[PDL_KEY_BYTES];
+}
+
+static int64_t workspace(const struct pdl_plan_key *k)
+{
+    return k->ndims > PDL_KEY_EXTENTS ? 2 * k->dims[PDL_KEY_BYTES] : 0;
+}
+
+static void measure(struct machine *m, const struct pdl_plan *p)
+{
+    struct pdl_pe *pe = &m->sys.pe;
+
+    for (int i = 0; i < p->nops; i++) {
+        struct pdl_profile_row *r = &m->row[pe->nprofile];
+        int64_t *dims;
+        struct pdl_plan_key k;
+
+        if (!pdl_plan_op_key(p, i, 0, &k))
+            continue;
+        if (p->ops[i].kind == PDL_PLAN_OP_UPDATE)
+            k.dims[PDL_KEY_CLASS] = 1;
+        dims = PDL_NEW(m->a, int64_t, PDL_KEY_DIMS + 1);
+        assert_non_null(dims);
+        memcpy(dims, k.dims, sizeof k.dims);
+        dims[k.ndims] = workspace(&k);
+        *r = (struct pdl_profile_row){
+            .op = pdl_arena_printf(m->a, "run.%s", k.op),
+            .pass = k.pass,
+            .precision = "fp32",
+            .dims = dims,
+            .ndims = k.ndims + 1,
+            .seconds = law(&k)};
+        assert_true(++pe->nprofile < MAX_ROWS);
+    }
+    pe->profile = m->row;
+}
+
+static struct machine *machine(pdl_arena *a)
+{
+    struct machine *m = PDL_NEW(a, struct machine, 1);
+    struct pdl_err err;
+
+    assert_non_null(m);
+    m->a = a;
+    assert_int_equal(pdl_system_open(a, "abci-v100", &m->sys, &err), PDL_OK);
+    m->sys.pe.arch = "cpu";
+    m->sys.pe.units = 1;
+    m->sys.pe.profile = NULL;
+    m->sys.pe.nprofile = 0;
+    return m;
+}
+
+static double priced(const struct machine *m, const struct pdl_plan *p, int op)
+{
+    struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
+                                   .precision = PDL_PREC_FP32,
+                                   .optimizer_slots = 1};
+    struct pdl_price price;
+
+    pdl_price_op(p, &m->sys, &o, op, &price);
+    return price.seconds;
+}
+
+/* The largest error of the logarithm, and that of the sum, over operations
+ * that were measured often enough. */
+static void compare(const struct machine *m, const struct pdl_plan *p,
+                    double *worst, double *whole)
+{
+    double is = 0, should = 0;
+
+    *worst = 0;
+    for (int i = 0; i < p->nops; i++) {
+        struct pdl_plan_key k;
+        double t;
+
+        if (!pdl_plan_op_key(p, i, 0, &k) ||
+            (strcmp(k.op, "conv") != 0 && strcmp(k.op, "relu") != 0 &&
+             strcmp(k.op, "batch_norm") != 0))
+            continue;
+        t = priced(m, p, i);
+        *worst = fmax(*worst, fabs(log(t / law(&k))));
+        is += t;
+        should += law(&k);
+    }
+    *whole = is / should;
+}
+
+static void unseen_shapes_are_priced_by_the_law_of_seen_ones(void **state)
+{
+    static const char *const strategies[] = {"data=1", "data=4", "spatial=2",
+                                             "filter=2"};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a);
+    double worst, whole;
+
+    (void)state;
+    measure(m, plan_of(a, "resnet18:input=96,classes=20", "data=1", 3));
+    measure(m, plan_of(a, "resnet18:input=160,classes=70", "data=1", 5));
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        compare(m, plan_of(a, "resnet18:input=64", strategies[i], 8), &worst,
+                &whole);
+        assert_true(worst < .35);
+        assert_true(fabs(whole - 1) < .05);
+    }
+    pdl_arena_destroy(a);
+}
+
+static void other_kernels_and_precisions_do_not_count(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a), *none = machine(a);
+    const struct pdl_plan *p = plan_of(a, "lenet5", "data=1", 8);
+    int op = -1;
+
+    (void)state;
+    measure(m, plan_of(a, "resnet18:input=96", "data=1", 3));
+    for (int i = 0; i < p->nops && op < 0; i++)
+        if (p->ops[i].node >= 0 &&
+            strcmp(p->model->nodes[p->ops[i].node].op->name, "conv") == 0)
+            op = i; /* 5 x 5: nobody measured that */
+    assert_true(op >= 0);
+    assert_true(priced(m, p, op) == priced(none, p, op));
+    measure(m, p);
+    assert_true(priced(m, p, op) != priced(none, p, op));
+    for (int64_t i = 0; i < m->sys.pe.nprofile; i++)
+        m->row[i].precision = "bf16";
+    assert_true(priced(m, p, op) == priced(none, p, op));
+    pdl_arena_destroy(a);
+}
+
+static void a_wrong_row_is_felt(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a);
+    const struct pdl_plan *p = plan_of(a, "resnet18:input=64", "data=1", 8);
+    double worst, whole;
+
+    (void)state;
+    measure(m, plan_of(a, "resnet18:input=96,classes=20", "data=1", 3));
+    for (int64_t i = 0; i < m->sys.pe.nprofile; i++)
+        m->row[i].seconds *= strcmp(m->row[i].op, "run.conv") == 0 ? 2 : 1;
+    compare(m, p, &worst, &whole);
+    assert_true(whole > 1.5);
+    pdl_arena_destroy(a);
+}
+
+static void the_workspace_is_part_of_the_memory(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct machine *m = machine(a), *none = machine(a);
+    const struct pdl_plan *p = plan_of(a, "resnet18:input=96", "data=1", 3);
+    struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
+                                   .precision = PDL_PREC_FP32,
+                                   .optimizer_slots = 1};
+    struct pdl_projection with, without;
+    struct pdl_err err;
+    int64_t most = 0;
+
+    (void)state;
+    measure(m, p);
+    for (int i = 0; i < p->nops; i++) {
+        struct pdl_plan_key k;
+
+        if (pdl_plan_op_key(p, i, 0, &k) && workspace(&k) > most)
+            most = workspace(&k);
+    }
+    assert_int_equal(pdl_project(p, &m->sys, &o, &with, &err), PDL_OK);
+    assert_int_equal(pdl_project(p, &none->sys, &o, &without, &err), PDL_OK);
+    assert_int_equal(without.workspace_bytes, 0);
+    assert_true(fabs((double)with.workspace_bytes / (double)most - 1) < .1);
+    assert_int_equal(with.allocated_bytes - without.allocated_bytes,
+                     with.workspace_bytes);
+    pdl_arena_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unseen_shapes_are_priced_by_the_law_of_seen_ones),
+        cmocka_unit_test(other_kernels_and_precisions_do_not_count),
+        cmocka_unit_test(a_wrong_row_is_felt),
+        cmocka_unit_test(the_workspace_is_part_of_the_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
