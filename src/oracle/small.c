@@ -309,6 +309,15 @@ struct small *oracle_small(struct oracle_pieces *p, const struct key *k,
     return s;
 }
 
+/* A lane of the large plan is a stage of one with as many. */
+int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
+{
+    struct pdl_plan wide = s->plan;
+
+    wide.lanes = wide.nstages = (int)lane + 1;
+    return oracle_ranks(&wide, (int)lane, ranks);
+}
+
 /* The block of the small plan that an operation computes; -1: none. */
 static int64_t block_of(const struct oracle_pieces *p, const struct small *s,
                         int op)

@@ -332,10 +332,37 @@ static void quick_spans_equal_simulated_ones(void **state)
     }
 }
 
+static void quick_flights_equal_counted_ones(void **state)
+{
+    (void)state;
+    seed = 11;
+    for (int i = 0; i < 500; i++) {
+        int64_t p = 1 + draw(12), v = p > 1 ? 1 + draw(5) : 1, n[8];
+        int64_t m = v > 1 ? p * (1 + draw(5)) : 1 + draw(40);
+        struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
+                                                   : PDL_SCHEDULE_1F1B};
+        struct pdl_plan plan = {.strategy = &s,
+                                .micro_batches = m,
+                                .lanes = (int)p,
+                                .nstages = (int)(p * v)};
+        struct oracle o = {.p = &plan,
+                           .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
+
+        assert_true(oracle_find_order(&o));
+        for (int64_t l = 0; l < p; l++) {
+            oracle_quick_flight(p, v, m, l, n);
+            for (int64_t k = 0; k < v; k++)
+                assert_int_equal(n[k], oracle_in_flight(&o, (int)(k * p + l)));
+        }
+        pdl_arena_destroy(o.arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quick_spans_equal_simulated_ones),
+        cmocka_unit_test(quick_flights_equal_counted_ones),
         cmocka_unit_test(composed_plans_equal_lowered_ones),
     };
 
