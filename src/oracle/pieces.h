@@ -26,7 +26,8 @@ struct oracle_family {
     int64_t layers, forward_flops;
 };
 
-/* Can plans of the model be composed? Only of repeated equal blocks. */
+/* Can plans of the model be composed? Only of repeated equal blocks, on PEs of
+ * one kind. */
 bool oracle_family_make(const struct pdl_model *model,
                         const struct pdl_system *sys,
                         const struct pdl_oracle_options *opt,

@@ -41,6 +41,7 @@ bool oracle_family_make(const struct pdl_model *model,
     if (pdl_model_totals(model, &totals, NULL) == PDL_OK)
         out->forward_flops = totals.forward_flops;
     return repeated == 1 && model->nsegments <= 8 && !plan->inner &&
+           sys->npe_groups == 0 && !opt->nodes &&
            strcmp(model->kind, "transformer") == 0;
 }
 

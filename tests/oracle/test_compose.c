@@ -19,23 +19,30 @@ struct question {
     int gradient_bytes;
     bool unfused;
     double dropout;
+    enum pdl_parameters parameters;
 };
 
 static const struct question questions[] = {
-    {"gpt3-175b", "dgx-a100", NULL, 512, 1536, PDL_PREC_BF16, 0, false, 0},
+    {"gpt3-175b", "dgx-a100", NULL, 512, 1536, PDL_PREC_BF16, 0, false, 0,
+     PDL_EMPIRICAL},
     {"gpt3-175b", "dgx-a100", "megatron", 1024, 1536, PDL_PREC_BF16, 4, false,
-     .1},
+     .1, PDL_EMPIRICAL},
     {"gpt:layers=11,hidden=1024,heads=16,ffn=4096,vocab=50257,seq=512",
-     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1},
+     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1, PDL_EMPIRICAL},
     {"gpt:layers=7,hidden=768,heads=12,ffn=3072,vocab=50257,seq=128",
-     "dgx-a100", "megatron-deepspeed", 32, 64, PDL_PREC_BF16, 4, true, .1},
-    {"llama-3-70b", "dgx-h100", NULL, 256, 256, PDL_PREC_BF16, 0, false, 0},
-    {"llama3-8b", "dgx-h100", "torchtitan", 128, 256, PDL_PREC_FP8, 4, false,
-     0},
+     "dgx-a100", "megatron-deepspeed", 32, 64, PDL_PREC_BF16, 4, true, .1,
+     PDL_EMPIRICAL},
+    {"llama-3-70b", "dgx-h100", NULL, 256, 256, PDL_PREC_BF16, 0, false, 0,
+     PDL_EMPIRICAL},
+    {"llama3-8b", "dgx-h100", "torchtitan", 128, 256, PDL_PREC_FP8, 4, false, 0,
+     PDL_EMPIRICAL},
     {"mixtral-8x7b:layers=10", "jean-zay-a100", NULL, 96, 192, PDL_PREC_BF16, 0,
-     false, 0},
+     false, 0, PDL_EMPIRICAL},
     {"gpt:layers=12,hidden=2048,heads=32,ffn=8192,vocab=32000,seq=1024,tied=0",
-     "perlmutter", "pytorch", 48, 144, PDL_PREC_BF16, 0, false, 0},
+     "perlmutter", "pytorch", 48, 144, PDL_PREC_BF16, 0, false, 0,
+     PDL_EMPIRICAL},
+    {"gpt:layers=8,hidden=512,heads=8,ffn=2048,vocab=1000,seq=256", "abci-v100",
+     NULL, 32, 64, PDL_PREC_FP32, 0, false, 0, PDL_IDEAL},
 };
 enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
 
