@@ -57,12 +57,12 @@ static bool ask(pdl_arena *a, const struct question *q, struct asked *x)
 {
     struct pdl_plan_options po = {.batch = q->batch, .dtype = PDL_BF16};
 
-    x->oracle =
-        (struct pdl_oracle_options){.precision = q->precision,
-                                    .optimizer_slots = 2,
-                                    .unfused = q->unfused,
-                                    .dropout = q->dropout,
-                                    .gradient_bytes = q->gradient_bytes};
+    x->oracle = (struct pdl_oracle_options){.precision = q->precision,
+                                            .optimizer_slots = 2,
+                                            .unfused = q->unfused,
+                                            .dropout = q->dropout,
+                                            .gradient_bytes = q->gradient_bytes,
+                                            .parameters = q->parameters};
     if (q->framework) {
         assert_int_equal(
             pdl_framework_find(q->framework, &x->oracle.framework, NULL),
