@@ -128,8 +128,7 @@ static enum pdl_status search(struct place *x)
                                 .system = &x->j->sys,
                                 .strategy = &x->j->strategy,
                                 .plan = &po,
-                                .oracle = &x->j->oracle,
-                                .nodes = x->nodes};
+                                .oracle = &x->j->oracle};
     enum pdl_status st = find_nodes(x);
 
     if (st == PDL_OK)
@@ -139,6 +138,7 @@ static enum pdl_status search(struct place *x)
                         x->err);
     if (st == PDL_OK)
         st = make_room(x, &job.nnodes);
+    job.nodes = x->nodes;
     return st == PDL_OK ? pdl_place(x->arena, &job, &x->best, x->err) : st;
 }
 
@@ -265,7 +265,7 @@ const struct pdl_cmd cli_place = {
             "file. Ranks keep the numbers that the strategy's own order gives "
             "them. The order given is among those tried.",
     .example = "paradl place gpt2 --system dgx-a100 --strategy "
-               "tensor=8,data=2 --batch 32 --hosts 'n[1-2]'",
+               "data=16 --batch 16 --hosts a,b",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),
