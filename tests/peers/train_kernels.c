@@ -68,9 +68,6 @@ static void write_attr(struct pdl_json *j, const struct pdl_attr *a)
     pdl_json_kint(j, "window", a->window);
     pdl_json_knum(j, "alpha", a->alpha > 0 ? a->alpha : 1e-4);
     pdl_json_knum(j, "beta", a->beta > 0 ? a->beta : 0.75);
-    pdl_json_kint(j, "topk", a->topk);
-    pdl_json_kint(j, "ffn", a->ffn);
-    pdl_json_kbool(j, "gated", a->gated);
     pdl_json_kbool(j, "causal", a->causal);
     pdl_json_kbool(j, "count_pad", a->count_pad);
     pdl_json_kbool(j, "keep_dims", a->keep_dims);

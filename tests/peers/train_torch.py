@@ -130,17 +130,6 @@ def reduce(c, x, how):
     return how(x, [d + 1 for d in c["dims"]], keepdim=c["keep_dims"])
 
 
-def experts(c, x, scores, up, down):
-    top, which = scores.topk(c["topk"], -1)
-    y = 0
-    for k, g in enumerate(top.softmax(-1).unbind(-1)):
-        e = which[..., k]
-        u = (up[e] @ x.unsqueeze(-1)).squeeze(-1)
-        a = F.silu(u[..., :c["ffn"]]) * u[..., c["ffn"]:] if c["gated"] else F.gelu(u)
-        y = y + g.unsqueeze(-1) * (down[e] @ a.unsqueeze(-1)).squeeze(-1)
-    return y
-
-
 def class_token(c, x, w):
     return torch.cat([w[0].expand(x.shape[0], 1, -1), x], 1)
 
@@ -194,8 +183,6 @@ def run(c, x, w):
         return list(x[0].split(c["dims"], c["axis"] + 1))
     if op == "attention":
         return [attention(c, *x)]
-    if op == "experts":
-        return [experts(c, *x, *w)]
     return [ONE[op](c, x[0], w)]
 
 

@@ -37,8 +37,6 @@ static const struct op_case op_cases[] = {
     {"instance_norm", "instance_norm", X(3, 3, 3), {.groups = 0}},
     {"lrn", "lrn", X(7, 3, 3), {.window = 5, .alpha = 0.3}},
     {"lrn, even window", "lrn", X(5, 2, 2), {.window = 4, .beta = 0.5}},
-    {"experts, gated", "experts", XX(2, {3, 4}, {3, 5}), {.experts = 5, .topk = 2, .ffn = 3, .gated = true, .no_bias = true}},
-    {"experts", "experts", XX(2, {2, 3}, {2, 4}), {.experts = 4, .topk = 3, .ffn = 5, .no_bias = true}},
     {"layer_norm", "layer_norm", X(4, 8), {.groups = 0}},
     {"layer_norm without bias", "layer_norm", X(4, 8), {.no_bias = true}},
     {"rms_norm", "rms_norm", X(4, 8), {.groups = 0}},
