@@ -265,7 +265,7 @@ const struct pdl_cmd cli_place = {
             "file. Ranks keep the numbers that the strategy's own order gives "
             "them. The order given is among those tried.",
     .example = "paradl place gpt2 --system dgx-a100 --strategy "
-               "tensor=8,data=2 --batch 8 --hosts a,b",
+               "data=16 --batch 16 --hosts a,b",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),
