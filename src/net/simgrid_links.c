@@ -46,7 +46,7 @@ int net_listing_link(struct net_listing *s, const char *id, const char *policy,
                      double bytes_per_s, double latency_s)
 {
     struct net_listed_link link = {
-        .name = pdl_arena_strndup(s->l.arena, id, 64),
+        .name = pdl_arena_printf(s->l.arena, "%.64s", id),
         .bytes_per_s = bytes_per_s,
         .latency_s = latency_s,
         .twin = -1};

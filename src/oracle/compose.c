@@ -62,7 +62,7 @@ struct oracle_compose {
     int64_t room, steps;
 };
 
-struct oracle_compose *oracle_compose_make(pdl_arena *a,
+struct oracle_compose *oracle_compose_make(pdl_arena *a, pdl_arena *scratch,
                                            const struct oracle_family *f,
                                            const struct oracle_point *mesh)
 {
@@ -73,7 +73,7 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a,
     c->f = f;
     c->mesh = *mesh;
     c->arena = a;
-    c->pieces = oracle_pieces_make(a, f, mesh);
+    c->pieces = oracle_pieces_make(a, scratch, f, mesh);
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
     c->plan.strategy = &c->strategy;

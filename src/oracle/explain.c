@@ -230,10 +230,20 @@ static double congestion(const struct why *w, const char **text)
 
 static double io_staging(const struct why *w, const char **text)
 {
+    const struct pdl_strategy *s = w->p->strategy;
     double share = w->x->io_s / w->x->step_s;
 
     if (share < WORTH)
         return 0;
+    if (s->offload_activations || s->offload_optimizer) {
+        *text = pdl_arena_printf(
+            w->arena,
+            "Copies to and from the host's memory take %s that nothing hides "
+            "(%.0f %% of the step): a faster link to the host, recomputation, "
+            "or less offload help.",
+            seconds(w, w->x->io_s), 100 * share);
+        return share;
+    }
     *text = pdl_arena_printf(
         w->arena,
         "Loading and staging samples takes %s that nothing hides (%.0f %% of "

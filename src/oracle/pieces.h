@@ -104,9 +104,10 @@ struct piece_updates {
     struct piece_update at[PIECE_WHERE];
 };
 
-/* The pieces of one mesh: tensor, pipe, data, seq. */
+/* The pieces of one mesh: tensor, pipe, data, seq. scratch is emptied again
+ * and again. */
 struct oracle_pieces;
-struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
+struct oracle_pieces *oracle_pieces_make(pdl_arena *a, pdl_arena *scratch,
                                          const struct oracle_family *f,
                                          const struct oracle_point *x);
 /* Lanes of the pipeline whose groups cross the same wires are of one kind,
@@ -132,7 +133,7 @@ int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds);
 
 /* Pieces of one mesh, and what the last point needed of them. */
 struct oracle_compose;
-struct oracle_compose *oracle_compose_make(pdl_arena *a,
+struct oracle_compose *oracle_compose_make(pdl_arena *a, pdl_arena *scratch,
                                            const struct oracle_family *f,
                                            const struct oracle_point *mesh);
 int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds);

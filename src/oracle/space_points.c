@@ -24,7 +24,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 2 };
+enum {
+    MAX_MESHES = 4096,
+    MAX_VALUES = 512,
+    FEW = 2,
+    MAX_IDLE = 64,
+    MAX_FRONT = 256
+};
 
 struct kept {
     struct oracle_point point;
@@ -33,10 +39,11 @@ struct kept {
     int64_t index; /* of the point: settles ties */
 };
 
-/* The best so far, worst first (a heap). */
+/* The best so far: worst first (a heap); or a front, in any order. */
 struct best {
     struct kept *list;
     int64_t n, cap;
+    bool front;
 };
 
 struct mesh {
@@ -59,6 +66,8 @@ struct points {
     bool few;   /* a few points of every mesh */
     int64_t done;
     bool no_memory;
+    pdl_arena *idle[MAX_IDLE]; /* emptied, for the next mesh */
+    int nidle;
     pthread_mutex_t lock;
 };
 
@@ -96,8 +105,31 @@ static void sink(struct best *b, int64_t at)
     }
 }
 
+/* Of equal ones the first. What does not fit is on no front; a front with more
+ * members than there is room for loses the last. */
+static void keep_front(struct best *b, const struct kept *x)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < b->n; i++)
+        if (oracle_dominates(&b->list[i].x, &x->x) &&
+            (!oracle_dominates(&x->x, &b->list[i].x) ||
+             b->list[i].index < x->index))
+            return;
+    for (int64_t i = 0; i < b->n; i++)
+        if (!oracle_dominates(&x->x, &b->list[i].x))
+            b->list[n++] = b->list[i];
+    b->n = n;
+    if (x->x.feasible && b->n < b->cap)
+        b->list[b->n++] = *x;
+}
+
 static void keep(struct best *b, const struct kept *x)
 {
+    if (b->front) {
+        keep_front(b, x);
+        return;
+    }
     if (b->n < b->cap) {
         b->list[b->n++] = *x;
         for (int64_t i = b->n / 2; b->n == b->cap && i >= 0; i--)
@@ -114,6 +146,17 @@ static void keep(struct best *b, const struct kept *x)
 static double bar_of(const struct best *b)
 {
     return b->n == b->cap && b->list[0].x.feasible ? b->list[0].goal : INFINITY;
+}
+
+/* Can a step of at least so long with this memory be on the front? */
+static bool beaten(const struct best *b, const struct pdl_projection *x,
+                   double least)
+{
+    for (int64_t i = 0; b->front && i < b->n; i++)
+        if (b->list[i].x.step_s < least * (1 - 1e-9) &&
+            b->list[i].x.peak_bytes <= x->peak_bytes)
+            return true;
+    return false;
 }
 
 /* ---- axes ------------------------------------------------------------------------- */
@@ -201,8 +244,9 @@ static enum pdl_status price(struct points *s, struct mesh *m,
         m->too_large++;
         return PDL_OK;
     }
-    if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME &&
-        least * (1 - 1e-9) > bar) {
+    if (!s->opt->exhaustive &&
+        ((s->opt->goal == PDL_GOAL_TIME && least * (1 - 1e-9) > bar) ||
+         beaten(&m->best, &k.x, least))) {
         m->too_slow++;
         return PDL_OK;
     }
@@ -223,7 +267,7 @@ static bool price_variants(struct points *s, struct mesh *m,
     int overlap = may_overlap(s, &p);
     bool go_on;
 
-    for (p.zero = 0; p.zero <= (p.data > 1); p.zero++)
+    for (p.zero = 0; p.zero <= (p.data > 1 ? 1 : 0); p.zero++)
         for (int k = 0; k <= overlap; k++, ++*index) {
             enum pdl_status st;
 
@@ -272,22 +316,49 @@ static bool price_points(struct points *s, struct mesh *m)
     return true;
 }
 
+static pdl_arena *borrow(struct points *s)
+{
+    pdl_arena *a = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->nidle > 0)
+        a = s->idle[--s->nidle];
+    pthread_mutex_unlock(&s->lock);
+    return a ? a : pdl_arena_create(PDL_ARENA_DEFAULT);
+}
+
+static void give_back(struct points *s, pdl_arena *a)
+{
+    if (a)
+        pdl_arena_reset(a);
+    pthread_mutex_lock(&s->lock);
+    if (a && s->nidle < MAX_IDLE) {
+        s->idle[s->nidle++] = a;
+        a = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    pdl_arena_destroy(a);
+}
+
 /* Pieces are forgotten with the mesh that they belong to. */
 static bool price_mesh(void *ctx, int64_t i)
 {
     struct points *s = ctx;
     struct mesh *m = &s->mesh[i];
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *a = borrow(s), *scratch = borrow(s);
     double seconds = 0;
     bool go_on;
 
-    m->compose = a ? oracle_compose_make(a, s->f, &m->point) : NULL;
+    m->compose =
+        a && scratch ? oracle_compose_make(a, scratch, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
     if (m->compose)
         m->pieces += oracle_compose_pieces(m->compose, &seconds);
     m->pieces_s += seconds;
-    pdl_arena_destroy(a);
+    m->compose = NULL;
+    give_back(s, scratch);
+    give_back(s, a);
     return go_on;
 }
 
@@ -318,6 +389,7 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
     m->first = s->n > 0 ? m[-1].first + count(s, m[-1].point) : 0;
     s->n++;
     m->best.cap = s->top;
+    m->best.front = s->opt->goal == PDL_GOAL_PARETO;
     m->best.list = PDL_NEW(s->arena, struct kept, s->top);
     return m->best.list != NULL;
 }
@@ -336,7 +408,7 @@ static bool make_meshes(struct points *s)
                 !wants(s, PDL_AXIS_TENSOR, t) || !wants(s, PDL_AXIS_PIPE, p) ||
                 !wants(s, PDL_AXIS_DATA, d))
                 continue;
-            for (int seq = 0; seq <= (t > 1); seq++)
+            for (int seq = 0; seq <= (t > 1 ? 1 : 0); seq++)
                 if (!add_mesh(
                         s, &(struct oracle_point){
                                .tensor = t, .pipe = p, .data = d, .seq = seq}))
@@ -388,7 +460,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
                                struct pdl_search_result *out,
                                struct pdl_err *err)
 {
-    struct best all = {.n = 0, .cap = s->top};
+    struct best all = {.cap = s->top, .front = s->opt->goal == PDL_GOAL_PARETO};
 
     all.list = PDL_NEW(a, struct kept, s->top);
     out->list = PDL_NEW(a, struct pdl_found, s->top);
@@ -458,7 +530,9 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     struct points s = {.f = f,
                        .opt = opt,
                        .arena = a,
-                       .top = opt->top > 0 ? opt->top : 20,
+                       .top = opt->goal == PDL_GOAL_PARETO ? MAX_FRONT
+                              : opt->top > 0               ? opt->top
+                                                           : 20,
                        .bar = INFINITY,
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_search_options all = *opt;
@@ -468,6 +542,8 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
+    while (s.nidle > 0)
+        pdl_arena_destroy(s.idle[--s.nidle]);
     out->axes = axes;
     out->naxes = sizeof axes / sizeof axes[0];
     /* where nothing fits, the best of what does not */

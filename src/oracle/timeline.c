@@ -57,20 +57,26 @@ static void add_stage(struct build *b, const struct oracle_record *alone,
 {
     const struct pdl_plan_stage *s = &b->p->stages[stage];
     struct oracle_record beside = b->r;
-    double forward, backward, last = 0;
+    bool split = s->nbackward > 1; /* gradients of inputs, then of weights */
+    double forward, middle, backward, last = 0;
 
     b->r.start = alone->start;
     b->r.seconds = alone->seconds;
     forward = end_of(b, s->first_forward, s->nforward, 0);
+    middle = end_of(b, s->first_backward, 1, forward);
     backward = end_of(b, s->first_backward, s->nbackward, forward);
     for (int64_t m = 0; m < b->p->micro_batches; m++) {
-        double back = done(b, 1, stage, m) - backward;
+        double back = done(b, split ? 2 : 1, stage, m) - backward;
 
         add_items(b, stage, s->first_forward, s->nforward, m,
                   done(b, 0, stage, m) - forward);
         if (m == b->p->micro_batches - 1)
             b->r = beside;
-        add_items(b, stage, s->first_backward, s->nbackward, m, back);
+        if (split)
+            add_items(b, stage, s->first_backward, 1, m,
+                      done(b, 1, stage, m) - middle);
+        add_items(b, stage, s->first_backward + split, s->nbackward - split, m,
+                  back);
         last = back > last ? back : last;
     }
     add_items(b, stage, s->first_update, s->nupdate, -1, last);
@@ -89,7 +95,7 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
     int64_t most, tasks;
 
     if (!pdl_mul64(plan->nops, plan->micro_batches, &most) ||
-        !pdl_mul64(2 * (int64_t)plan->nstages, plan->micro_batches, &tasks) ||
+        !pdl_mul64(3 * (int64_t)plan->nstages, plan->micro_batches, &tasks) ||
         most > MOST_EVENTS || tasks > MOST_EVENTS)
         return pdl_fail(err, PDL_EINVAL, "the step has too many events");
     b.r.start = PDL_NEW(a, double, plan->nops + 1);

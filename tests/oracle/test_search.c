@@ -147,6 +147,29 @@ static void pruning_changes_no_answer(void **state)
     }
 }
 
+/* Nothing on the front beats another, pruned or not it is the same, and it
+ * begins with the quickest. */
+static void the_front_is_what_nothing_beats(void **state)
+{
+    struct question q = reduced[1];
+    struct asked a = {.opt = {.exhaustive = true}}, b = {.model = NULL},
+                 quick = {.model = NULL};
+
+    (void)state;
+    ask(&q, 0, &quick);
+    q.goal = PDL_GOAL_PARETO;
+    ask(&q, 0, &a);
+    ask(&q, 0, &b);
+    assert_true(a.r.n > 3 && a.r.n == b.r.n);
+    assert_string_equal(a.r.list[0].strategy, quick.r.list[0].strategy);
+    for (int64_t i = 0; i < a.r.n; i++) {
+        assert_string_equal(a.r.list[i].strategy, b.r.list[i].strategy);
+        for (int64_t k = 0; k < a.r.n; k++)
+            assert_true(i == k ||
+                        !oracle_dominates(&a.r.list[i].x, &a.r.list[k].x));
+    }
+}
+
 /* No strategy of a list that is lowered one by one is better. */
 static void no_listed_strategy_is_better(void **state)
 {
@@ -208,6 +231,7 @@ int main(void)
         cmocka_unit_test(threads_do_not_change_the_answer),
         cmocka_unit_test(the_first_is_the_best),
         cmocka_unit_test(pruning_changes_no_answer),
+        cmocka_unit_test(the_front_is_what_nothing_beats),
         cmocka_unit_test(no_listed_strategy_is_better),
         cmocka_unit_test(stopped_means_the_best_so_far),
         cmocka_unit_test(only_the_axes_asked_for),
