@@ -1,7 +1,8 @@
 #!/bin/bash
 # The oracle: CPU time (median of 20) and memory of lowering and pricing one
 # strategy of each kind in the library, and of the command. Bars: ResNet-50 on
-# 1024 PEs under 2 ms and 30 ms, 32 MB; GPT-3 on 4096 PEs the same order.
+# 1024 PEs under 2 ms and 30 ms, 32 MB; GPT-3 on 4096 PEs the same order. Then
+# the search over configurations: points a second on one core, beside Calculon.
 paradl=$(realpath "$1")
 build=$(dirname "$paradl")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,3 +26,5 @@ done
     --system dgx-a100:nodes=128 --strategy data=1024 --batch 32768 || exit 1
 "$tmp/ours" --command "$paradl" project gpt3-175b \
     --system dgx-a100:nodes=512 --strategy data=4096 --batch 4096 || exit 1
+"$tmp/ours" --search gpt3-175b dgx-a100 4096 1536 || exit 1
+"$tmp/ours" --search llama-3-70b dgx-h100 1024 1024 || exit 1

@@ -1,6 +1,7 @@
 /* Lowering and pricing: CPU time, median of 20, and the largest memory.
  *   oracle_ours MODEL SYSTEM STRATEGY BATCH PRECISION   in the library
- *   oracle_ours --command PROGRAM ARG...                as a command */
+ *   oracle_ours --command PROGRAM ARG...                as a command
+ *   oracle_ours --search MODEL SYSTEM PES BATCH         the whole space */
 #include "paradl/oracle.h"
 
 #include <fcntl.h>
@@ -67,6 +68,56 @@ static int command(int argc, char **argv)
     return 0;
 }
 
+/* Calculon, quiet, one core, the same model, PEs and batch: configurations a
+ * second over 7,474,752 of them (its own space). */
+static const double CALCULON = 2389;
+
+/* The whole space of a transformer: every point priced on one core; then with
+ * bounds, on all. */
+static int search(char **argv)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_oracle_options opt = {.optimizer_slots = 2,
+                                     .precision = PDL_PREC_BF16};
+    struct pdl_search_options so = {
+        .pes = atoll(argv[2]), .batch = atoll(argv[3]), .dtype = PDL_BF16};
+    struct pdl_search_result r;
+    struct pdl_err err = {"", ""};
+    const struct pdl_model *m;
+    struct pdl_system sys;
+    double start, rate, took;
+
+    if (pdl_zoo_build(a, argv[0], &m, &err) != PDL_OK ||
+        pdl_system_open(a, argv[1], &sys, &err) != PDL_OK ||
+        pdl_system_for_pes(a, &sys, so.pes, &err) != PDL_OK)
+        return fprintf(stderr, "%s\n", err.msg), 1;
+    so.threads = 1;
+    so.exhaustive = true;
+    start = pdl_cpu_s();
+    if (pdl_search(a, m, &sys, &opt, &so, &r, &err) != PDL_OK)
+        return fprintf(stderr, "%s\n", err.msg), 1;
+    took = pdl_cpu_s() - start;
+    rate = (double)r.evaluated / took;
+    printf("%s on %s PEs: %lld points priced in full, %.0f a second on one "
+           "core (CPU), %.1f of Calculon's %.0f\n",
+           argv[0], argv[2], (long long)r.evaluated, rate, rate / CALCULON,
+           CALCULON);
+    printf("%s on %s PEs: of its %.2f s, %.2f s (clock) priced %lld pieces\n",
+           argv[0], argv[2], took, r.pieces_s, (long long)r.pieces);
+    so.threads = 0;
+    so.exhaustive = false;
+    start = pdl_clock_s();
+    if (pdl_search(a, m, &sys, &opt, &so, &r, &err) != PDL_OK)
+        return fprintf(stderr, "%s\n", err.msg), 1;
+    printf("%s on %s PEs: %lld points in %.2f s on %d cores: %lld fit, %lld "
+           "priced, %lld excluded\n",
+           argv[0], argv[2], (long long)r.points, pdl_clock_s() - start,
+           pdl_cores(), (long long)r.feasible, (long long)r.evaluated,
+           (long long)r.pruned);
+    pdl_arena_destroy(a);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -81,6 +132,8 @@ int main(int argc, char **argv)
 
     if (argc > 2 && strcmp(argv[1], "--command") == 0)
         return command(argc - 2, argv + 2);
+    if (argc > 5 && strcmp(argv[1], "--search") == 0)
+        return search(argv + 2);
     if (argc < 6)
         return 2;
     opt.precision = pdl_precision_find(argv[5]);

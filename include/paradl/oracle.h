@@ -88,7 +88,9 @@ struct pdl_oracle_options {
     int gradient_bytes; /* of one, where they add up; 0: as the weights */
     double congestion;  /* factor on network time by other jobs; 0 reads 1 */
     double congestion_low, congestion_high; /* its range; 0: none is given */
-    uint32_t without; /* effects left out; see pdl_effect_find */
+    uint32_t without;     /* effects left out; see pdl_effect_find */
+    const int64_t *nodes; /* where the job's nodes are in the system; NULL: from
+                             the first on */
 };
 
 /* A named effect of the empirical model; its bit is 1 << i. */
@@ -113,8 +115,9 @@ struct pdl_projection {
     int64_t allocated_bytes, reserved_bytes, peak_bytes, comm_buffers_bytes;
     int64_t weights_bytes, gradients_bytes, optimizer_bytes;
     int64_t activations_bytes, workspace_bytes, capacity_bytes;
-    double flops;      /* of the critical rank, all passes */
-    double contention; /* most flows that shared an adapter, over its share */
+    int64_t host_bytes; /* in the host's memory, for one PE (offload) */
+    double flops;       /* of the critical rank, all passes */
+    double contention;  /* most flows that shared an adapter, over its share */
 };
 
 enum pdl_status pdl_project(const struct pdl_plan *plan,
@@ -161,6 +164,12 @@ struct pdl_goodput {
 };
 void pdl_goodput(const struct pdl_long_run *q, struct pdl_goodput *out);
 
+/* Speeds of the PEs of a system that has several kinds, for lowering: stages
+ * of a pipeline are then cut in proportion. */
+enum pdl_status pdl_speeds(pdl_arena *a, const struct pdl_system *sys,
+                           enum pdl_precision precision,
+                           struct pdl_plan_options *out, struct pdl_err *err);
+
 /* ---- search ---------------------------------------------------------------- */
 
 /* What the framework makes of a strategy: some split convolutions only. */
@@ -171,7 +180,8 @@ enum pdl_goal {
     PDL_GOAL_TIME,
     PDL_GOAL_MEMORY,
     PDL_GOAL_ENERGY,
-    PDL_GOAL_COST
+    PDL_GOAL_COST,
+    PDL_GOAL_PARETO /* all that nothing beats in both time and memory */
 };
 
 struct pdl_search_options {
@@ -211,7 +221,9 @@ struct pdl_search_result {
     struct pdl_found *list; /* best first */
     int64_t n, evaluated, pruned, feasible;
     int64_t points, refused, too_large, too_slow;
-    int naxes; /* 0: a small space */
+    int64_t pieces;  /* small plans that points were composed of */
+    double pieces_s; /* seconds it took to price them, over all threads */
+    int naxes;       /* 0: a small space */
     const struct pdl_space_axis *axes;
     bool stopped; /* before all were priced */
 };
@@ -257,6 +269,31 @@ enum pdl_status pdl_search_layers(pdl_arena *a, const struct pdl_model *model,
                                   const struct pdl_search_options *opt,
                                   struct pdl_layers_result *out,
                                   struct pdl_err *err);
+
+/* ---- where ranks go ---------------------------------------------------------- */
+
+struct pdl_place_job {
+    const struct pdl_model *model;
+    const struct pdl_system *system; /* with room for every node named below */
+    const struct pdl_strategy *strategy;
+    const struct pdl_plan_options *plan;
+    const struct pdl_oracle_options *oracle;
+    int64_t nnodes;       /* of the job: PEs over those of a node, rounded up */
+    const int64_t *nodes; /* which nodes of the system they are */
+};
+/* The best order of axes and nodes. */
+struct pdl_placement {
+    double given_s, step_s;       /* as written; the best */
+    struct pdl_strategy strategy; /* axes in the best order */
+    int *node; /* k-th node of the mesh: its place in the job's list */
+    int64_t tried;
+};
+enum pdl_status pdl_place(pdl_arena *a, const struct pdl_place_job *job,
+                          struct pdl_placement *out, struct pdl_err *err);
+/* The PE, counted along the nodes of the placement, that a rank of the
+ * strategy as it was given goes to. */
+int64_t pdl_placed(const struct pdl_strategy *given,
+                   const struct pdl_placement *p, int64_t rank);
 
 /* ---- one kernel by its shape (empirical) --------------------------------- */
 

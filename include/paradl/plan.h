@@ -41,11 +41,21 @@ struct pdl_term {
     int64_t size[3];
 };
 
+/* What backward reads of forward and is made again. */
+enum pdl_recompute {
+    PDL_RECOMPUTE_NONE,
+    PDL_RECOMPUTE_SELECTIVE,    /* the attention core */
+    PDL_RECOMPUTE_SELECTIVE_OP, /* every second matmul */
+    PDL_RECOMPUTE_FULL,
+};
+
 /* The axes of some layers: a name, a range "conv1..pool5", a glob or "*". */
 struct pdl_clause {
     const char *layers; /* "*": the whole model */
     int nterms;
     struct pdl_term term[PDL_MAX_TERMS];
+    bool own_recompute; /* these layers choose for themselves */
+    enum pdl_recompute recompute;
 };
 
 /* Choices that are words; the parser, the printer and the messages read one
@@ -57,12 +67,6 @@ enum pdl_schedule {
     PDL_SCHEDULE_ZB_H1,
     PDL_SCHEDULE_ZB_H2,
     PDL_SCHEDULE_ZB_V,
-};
-enum pdl_recompute {
-    PDL_RECOMPUTE_NONE,
-    PDL_RECOMPUTE_SELECTIVE,    /* the attention core */
-    PDL_RECOMPUTE_SELECTIVE_OP, /* every second matmul */
-    PDL_RECOMPUTE_FULL,
 };
 enum pdl_bn { PDL_BN_SPATIAL, PDL_BN_LOCAL, PDL_BN_SYNC };
 enum pdl_context_kind { PDL_CONTEXT_RING, PDL_CONTEXT_A2A };
@@ -211,6 +215,8 @@ struct pdl_plan_tensor {
     const struct pdl_frame *frame; /* [PDL_BOX_DIMS]; pdl_no_frames: none */
     int model_tensor;              /* -1: none */
     int stage;
+    bool host; /* in the memory of the PE's host: COPY_OUT and COPY_IN move it,
+                  and an UPDATE of it runs there */
     /* Of every `of` items of its box a rank has `some`, on average: tokens
      * that visit its experts. An ALLTOALLV brings them from the ranks that
      * own them, or adds up what the experts say of them. 0: has them all. */
@@ -230,6 +236,8 @@ struct pdl_plan_tensor {
     X(RECV, "recv")                     \
     X(ADD, "add")                       \
     X(UPDATE, "update")                 \
+    X(COPY_OUT, "copy-out")             \
+    X(COPY_IN, "copy-in")               \
     X(FREE, "free")
 
 enum pdl_plan_op_kind {
@@ -293,6 +301,13 @@ struct pdl_plan {
  * the last gets what is left (DeepSpeed). */
 enum pdl_split { PDL_SPLIT_WORK, PDL_SPLIT_BLOCKS, PDL_SPLIT_GREEDY };
 
+/* PEs of unequal speed, in the order of ranks: the first `pes` of them, and so
+ * on. */
+struct pdl_speed {
+    int64_t pes;
+    double speed;
+};
+
 struct pdl_plan_options {
     int64_t batch;
     enum pdl_dtype dtype; /* of activations and weights */
@@ -302,6 +317,9 @@ struct pdl_plan_options {
     /* a part of a network: inputs that other layers make, which want their
      * gradient, by tensor of a model without repeated blocks; NULL: none */
     const bool *inner;
+    /* stages are cut in proportion to the slowest PE of each; NULL: all equal */
+    const struct pdl_speed *speeds;
+    int nspeeds;
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused
@@ -380,6 +398,48 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err);
  * operation read what was not there; the message names the first place. */
 enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
                                struct pdl_err *err);
+
+/* ---- schedules of pipelines ---------------------------------------------- */
+
+/* What a lane of a pipeline (the PEs of one place in it) does for one
+ * micro-batch in one of its stages. Zero-bubble schedules run the gradients of
+ * inputs and those of weights apart. */
+enum pdl_task_kind {
+    PDL_TASK_FORWARD,
+    PDL_TASK_BACKWARD,
+    PDL_TASK_INPUT,
+    PDL_TASK_WEIGHTS
+};
+struct pdl_task {
+    enum pdl_task_kind kind;
+    int stage, micro;
+};
+struct pdl_tasks {
+    enum pdl_schedule schedule;
+    int lanes, nstages;
+    int64_t micro;
+    int64_t n;              /* tasks of each lane */
+    struct pdl_task **task; /* of each lane, in their order */
+};
+enum pdl_status pdl_tasks_make(pdl_arena *a, enum pdl_schedule schedule,
+                               int lanes, int nstages, int64_t micro,
+                               struct pdl_tasks *out, struct pdl_err *err);
+enum pdl_status pdl_plan_tasks(pdl_arena *a, const struct pdl_plan *p,
+                               struct pdl_tasks *out, struct pdl_err *err);
+/* Every micro-batch passes every stage once each way, on the stage's lane,
+ * nothing runs before what it needs, and nobody waits for ever; EWRONG names
+ * the first task that breaks a rule. */
+enum pdl_status pdl_tasks_check(const struct pdl_tasks *o, struct pdl_err *err);
+/* 0: forward, 1: backward or that of inputs, 2: that of weights */
+int pdl_task_pass(enum pdl_task_kind kind);
+/* The task (pass and stage, of the same micro-batch) that it waits for; false:
+ * none. */
+bool pdl_task_needs(const struct pdl_tasks *o, const struct pdl_task *t,
+                    int *pass, int *stage);
+/* Is backward two tasks? */
+bool pdl_schedule_splits(enum pdl_schedule s);
+int pdl_schedule_lane(enum pdl_schedule s, int lanes, int stage);
+int pdl_plan_lane(const struct pdl_plan *p, int stage);
 
 /* ---- plans as text (doc/formats/plan.md) --------------------------------- */
 

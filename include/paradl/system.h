@@ -263,13 +263,21 @@ struct pdl_spread {
     double spread;
 };
 
+/* Nodes whose PEs are of another kind, in the order of the nodes. */
+struct pdl_pe_group {
+    struct pdl_pe pe;
+    int64_t nodes;
+};
+
 struct pdl_system {
     const char *name, *title;
     const char *hosts;   /* host list, when imported: "n[1-4]" */
     int64_t nodes;       /* as asked for */
     int64_t built_nodes; /* as published; 0: a design of any size */
     bool grown;          /* nodes was raised above what was described */
-    struct pdl_pe pe;
+    struct pdl_pe pe;    /* of all nodes, or of those after pe_groups */
+    const struct pdl_pe_group *pe_groups;
+    int64_t npe_groups;
     struct pdl_node_desc node;
     struct pdl_network network;
     struct pdl_storage storage; /* the shared file system */
@@ -327,6 +335,9 @@ static inline int64_t pdl_system_pes(const struct pdl_system *sys)
 {
     return sys->nodes * sys->node.pes;
 }
+
+/* The kind of PE that a node has. */
+const struct pdl_pe *pdl_system_pe(const struct pdl_system *sys, int64_t node);
 
 /* The index into levels[] of the smallest group that holds both PEs, PEs
  * being numbered node by node. */
@@ -438,6 +449,21 @@ enum pdl_status pdl_hostlist_compress(pdl_arena *a, const struct pdl_hosts *in,
                                       const char **out, struct pdl_err *err);
 /* By prefix, then by number, so that n2 stands before n10. */
 void pdl_hostlist_sort(struct pdl_hosts *hosts);
+/* Which hosts hang on which leaf switch: Slurm's topology.conf. */
+struct pdl_leaf {
+    const char *name;
+    struct pdl_hosts hosts;
+};
+struct pdl_switches {
+    int64_t n;
+    const struct pdl_leaf *leaf;
+};
+enum pdl_status pdl_switches_read(pdl_arena *a, struct pdl_bytes in,
+                                  const char *name, struct pdl_switches *out,
+                                  struct pdl_err *err);
+/* The leaf of a host; -1: none. */
+int64_t pdl_switches_find(const struct pdl_switches *s, const char *host);
+
 /* SLURM_TASKS_PER_NODE "8(x4),2": one number a node. */
 enum pdl_status pdl_tasks_expand(pdl_arena *a, const char *text,
                                  struct pdl_ints *out, struct pdl_err *err);

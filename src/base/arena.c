@@ -41,6 +41,7 @@ struct block {
 
 struct pdl_arena {
     struct block *blocks; /* the first one is being filled */
+    struct block *spare;  /* empty ones, of before a reset */
     size_t left, used;
 };
 
@@ -53,16 +54,51 @@ pdl_arena *pdl_arena_create(size_t limit_bytes)
     return a;
 }
 
-void pdl_arena_destroy(pdl_arena *a)
+static void free_blocks(struct block *b)
 {
-    if (!a)
-        return;
-    for (struct block *b = a->blocks, *next; b; b = next) {
+    for (struct block *next; b; b = next) {
         next = b->next;
         UNPOISON(b->data, b->size);
         free(b);
     }
+}
+
+void pdl_arena_destroy(pdl_arena *a)
+{
+    if (!a)
+        return;
+    free_blocks(a->blocks);
+    free_blocks(a->spare);
     free(a);
+}
+
+/* Blocks are cleared as far as they were used, which is cheaper than fresh
+ * pages of the system. */
+void pdl_arena_reset(pdl_arena *a)
+{
+    for (struct block *b = a->blocks, *next; b; b = next) {
+        next = b->next;
+        UNPOISON(b->data, b->size);
+        memset(b->data, 0, b->used);
+        POISON(b->data, b->size);
+        b->used = 0;
+        b->next = a->spare;
+        a->spare = b;
+    }
+    a->blocks = NULL;
+    a->left += a->used;
+    a->used = 0;
+}
+
+/* The first spare block that is large enough; NULL: none. */
+static struct block *take_spare(pdl_arena *a, size_t need)
+{
+    for (struct block **at = &a->spare, *b; (b = *at) != NULL; at = &b->next)
+        if (b->size >= need) {
+            *at = b->next;
+            return b;
+        }
+    return NULL;
 }
 
 /* A new block in front; a lone large one goes behind the one being filled,
@@ -78,11 +114,14 @@ static struct block *add_block(pdl_arena *a, size_t need)
     lone = need > size;
     if (lone)
         size = need;
-    b = calloc(1, sizeof *b + size);
-    if (!b)
-        return NULL;
-    b->size = size;
-    POISON(b->data, size);
+    b = take_spare(a, size);
+    if (!b) {
+        b = calloc(1, sizeof *b + size);
+        if (!b)
+            return NULL;
+        b->size = size;
+        POISON(b->data, size);
+    }
     if (lone && a->blocks) {
         b->next = a->blocks->next;
         a->blocks->next = b;

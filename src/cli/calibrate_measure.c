@@ -58,7 +58,7 @@ static enum pdl_status measure_collective(const struct cli_calibrate_options *o,
 {
     const struct cli_bench_runs *b = &m->bench[i];
     struct bench_options opts = {
-        .ranks = b->ranks, .size = "1KiB..64MiB", .seconds = o->seconds / 2};
+        .ranks = b->ranks, .size = b->sizes, .seconds = o->seconds / 2};
     struct pdl_args args = {
         .opts = &opts, .npos = 1, .pos = {b->collective}, .json = true};
     struct pdl_buf text;
@@ -72,16 +72,16 @@ static enum pdl_status measure_collective(const struct cli_calibrate_options *o,
     return st;
 }
 
-/* Allreduce is what training does most: three rounds. */
+/* Allreduce is what training does most: three rounds, all sizes. */
 static const struct {
-    const char *name;
+    const char *name, *sizes;
     int rounds;
 } collectives[] = {
-    {"allreduce", CLI_MEASURE_ROUNDS},
-    {"reduce-scatter", 1},
-    {"allgather", 1},
-    {"alltoall", 1},
-    {"broadcast", 1},
+    {"allreduce", "1KiB..64MiB", CLI_MEASURE_ROUNDS},
+    {"reduce-scatter", "1KiB..16MiB", 1},
+    {"allgather", "1KiB..16MiB", 1},
+    {"alltoall", "1KiB..16MiB", 1},
+    {"broadcast", "1KiB..16MiB", 1},
 };
 enum { NCOLLECTIVES = sizeof collectives / sizeof collectives[0] };
 
@@ -98,6 +98,7 @@ static void choose_ranks(const struct cli_calibrate_options *o,
             if ((n & (n - 1)) == 0 || n == o->ranks || n == crowded)
                 m->bench[m->nbench++] =
                     (struct cli_bench_runs){.collective = collectives[k].name,
+                                            .sizes = collectives[k].sizes,
                                             .ranks = n,
                                             .rounds = collectives[k].rounds};
 }

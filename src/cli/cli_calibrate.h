@@ -22,7 +22,7 @@ struct cli_measurement {
     pdl_arena *a;
     const struct pdl_doc *machine; /* paradl.measurement/1 */
     struct cli_bench_runs {
-        const char *collective;
+        const char *collective, *sizes;
         int64_t ranks;
         int rounds;
         const struct pdl_doc *round[CLI_MEASURE_ROUNDS];

@@ -31,13 +31,14 @@ static const struct pdl_opt opts[] = {
      "how many to show (default 10; of a page 40)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe,tensor"},
-    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost",
-     "rank by step time (default), memory, energy or cost of a step"},
+    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost|pareto",
+     "rank by step time (default), memory, energy or cost of a step; pareto: "
+     "all that nothing beats in both time and memory"},
     CLI_QUESTION_OPTS,
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
     {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
-     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch|pipeline-csv",
      "also write the best plan for another program, to -o"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
      "where that file goes"},
@@ -87,9 +88,10 @@ static bool go_on(void *ctx, int64_t done, int64_t total)
 
 static enum pdl_goal goal_of(const char *name)
 {
-    static const char *const names[] = {"time", "memory", "energy", "cost"};
+    static const char *const names[] = {"time", "memory", "energy", "cost",
+                                        "pareto"};
 
-    for (int i = 0; name && i < 4; i++)
+    for (int i = 0; name && i < 5; i++)
         if (strcmp(names[i], name) == 0)
             return (enum pdl_goal)i;
     return PDL_GOAL_TIME;
@@ -224,11 +226,6 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_end(&w);
 }
 
-static const char *seconds(double v, char *buf)
-{
-    return v > 0 ? pdl_unit_format(v, PDL_UNIT_SECONDS, buf, 32) : "-";
-}
-
 static void print_counts(const struct pdl_search_result *r)
 {
     if (r->naxes > 0)
@@ -249,36 +246,10 @@ static void print_counts(const struct pdl_search_result *r)
 
 static void print_text(struct search *s, int show)
 {
-    static const struct pdl_column columns[] = {
-        {"", false},       {"STRATEGY", false}, {"STEP", true},
-        {"COMPUTE", true}, {"EXPOSED", true},   {"BUBBLE", true},
-        {"MEMORY", true},  {"SAMPLES/S", true},
-    };
-    char t[5][32];
-    struct pdl_table table;
-
     pdl_printf(cli_out(), "%s, batch %lld, on %lld PEs of %s\n",
                s->j->model->name, (long long)s->o->q.batch,
                (long long)s->o->q.pes, s->j->sys.name);
-    pdl_table_init(&table, s->arena, columns, 8);
-    for (int i = 0; i < show; i++) {
-        const struct pdl_projection *x = &s->r.list[i].x;
-
-        pdl_table_cell(&table, "%s", !x->feasible ? "x" : i == 0 ? "*" : "");
-        pdl_table_cell(&table, "%s", s->r.list[i].strategy);
-        pdl_table_cell(&table, "%s",
-                       pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, t[0], 32));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format(x->compute_s, PDL_UNIT_SECONDS, t[1], 32));
-        pdl_table_cell(&table, "%s", seconds(x->exposed_comm_s, t[2]));
-        pdl_table_cell(&table, "%s", seconds(x->bubble_s, t[3]));
-        pdl_table_cell(
-            &table, "%s",
-            pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, t[4], 32));
-        pdl_table_cell(&table, "%.0f", x->samples_per_s);
-    }
-    pdl_table_print(&table, cli_width(), cli_out());
+    cli_plans_text(s->arena, s->r.list, show);
     print_counts(&s->r);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         pdl_printf(cli_out(), "  %-12s %s\n", s->r.axes[i].name,
@@ -304,7 +275,8 @@ static void print_first(struct search *s)
             PDL_OK) {
         struct pdl_projection *x = &s->j->x;
 
-        pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
+        if (!s->o->per_layer) /* says it already */
+            pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
@@ -312,11 +284,12 @@ static void print_first(struct search *s)
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
-        pdl_printf(cli_out(),
-                   "why, and phase by phase: paradl project %s --system %s "
-                   "--strategy '%s' --batch %lld\n",
-                   s->o->q.model, s->o->q.system, s->r.list[0].strategy,
-                   (long long)s->o->q.batch);
+        if (!s->o->per_layer)
+            pdl_printf(cli_out(),
+                       "phase by phase, and why:\n  paradl project %s --system "
+                       "%s --batch %lld --strategy '%s'\n",
+                       s->o->q.model, s->o->q.system, (long long)s->o->q.batch,
+                       s->r.list[0].strategy);
     }
     pdl_arena_destroy(scratch);
 }
@@ -324,7 +297,8 @@ static void print_first(struct search *s)
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
 {
-    int64_t want = s->o->top > 0 ? s->o->top : usual;
+    bool front = goal_of(s->o->goal) == PDL_GOAL_PARETO;
+    int64_t want = s->o->top > 0 ? s->o->top : front ? s->r.n : usual;
     int64_t most = s->r.evaluated < s->r.n ? s->r.evaluated : s->r.n;
 
     if (s->r.naxes > 0) /* the list of a large space is of priced ones */

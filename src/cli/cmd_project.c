@@ -34,7 +34,7 @@ static const struct pdl_opt opts[] = {
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the plan to a file ('paradl plan show' reads it)"},
     {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
-     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch",
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch|pipeline-csv",
      "also write the job for another program, to -o"},
     {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
      "where that file goes"},

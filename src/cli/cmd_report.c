@@ -64,10 +64,11 @@ const struct pdl_cmd cli_report_cmd = {
     .min_pos = 1,
     .max_pos = 1,
     .summary = "a page with charts from a saved result",
-    .text = "Reads what 'plan', 'collective compare' or 'simulate' printed "
-            "with --json and writes one HTML file with charts and tables that "
-            "needs nothing else: no network, no scripts. The same page as "
-            "with --report of these commands.",
+    .text = "Reads what 'plan', 'project', 'scale', 'validate', 'collective "
+            "compare' or 'simulate' printed with --json and writes one HTML "
+            "file with charts and tables that needs nothing else. The same "
+            "page as with --report of these commands; 'plan' and 'project' "
+            "print all that their pages show with --details.",
     .example = "paradl simulate allreduce -t torus:4x4 -s 1MiB --json | "
                "paradl report -",
     .opts = opts,

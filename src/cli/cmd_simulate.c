@@ -9,7 +9,8 @@
 #include <string.h>
 
 struct options {
-    const char *algorithm, *topology, *mapping, *share, *model, *energy;
+    const char *algorithm, *topology, *mapping, *share, *model, *energy,
+        *report;
     int64_t size, ranks, seed, repeat, timeline;
     double density, jitter, start, work;
     bool links, path;
@@ -54,6 +55,8 @@ static const struct pdl_opt opts[] = {
      "the chain of messages that decides the time"},
     {"timeline", 0, PDL_OPT_INT, AT(timeline), "N", NULL,
      "how much of all links is in use, in N or more parts of the time"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts and the heat of the links"},
 };
 #undef AT
 // clang-format on
@@ -256,12 +259,26 @@ static void print_bounds_json(struct pdl_json *j, const struct pdl_bounds *b)
     pdl_json_end(j);
 }
 
-static void print_json(const struct options *o, const struct outcome *r)
+static void print_command(const struct pdl_args *args, struct pdl_json *j)
+{
+    struct pdl_buf line;
+
+    pdl_buf_init(&line);
+    cli_command_line(&cli_simulate, args, &line.sink);
+    pdl_json_kstr(j, "command", line.text);
+    pdl_buf_free(&line);
+}
+
+/* args: for the command, of a page; NULL: not said. */
+static void print_json(const struct options *o, const struct outcome *r,
+                       const struct pdl_args *args, struct pdl_sink *out)
 {
     struct pdl_json j;
 
-    pdl_json_init(&j, cli_out());
+    pdl_json_init(&j, out);
     pdl_json_schema(&j, "simulate");
+    if (args)
+        print_command(args, &j);
     pdl_json_kstr(&j, "collective", r->job.alg->collective->name);
     pdl_json_kstr(&j, "algorithm", r->job.alg->name);
     pdl_json_kstr(&j, "topology", o->topology);
@@ -426,11 +443,26 @@ static void print_text(const struct options *o, const struct outcome *r,
         print_links(r, o->energy != NULL, a);
 }
 
+static int report(const struct options *o, const struct outcome *r,
+                  const struct pdl_args *args)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(o, r, args, &json.sink);
+    rc = cli_report(&json, o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
 static int run(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
+    struct options full = *o; /* what a page needs */
     struct pdl_err err = {"", ""};
     struct outcome r = {.net = NULL};
+    int rc = EXIT_OK;
     pdl_arena *a;
     enum pdl_status st;
     bool usage = false;
@@ -446,6 +478,7 @@ static int run(const struct pdl_args *args)
                  "--start and --work are not negative");
         return cli_usage(&err);
     }
+    full.links = o->links || o->report;
     a = pdl_arena_create((size_t)16 << 30);
     if (!a)
         return EXIT_BUG;
@@ -455,15 +488,17 @@ static int run(const struct pdl_args *args)
         usage = st == PDL_EINVAL;
     }
     if (st == PDL_OK)
-        st = simulate(a, o, &r, &err);
+        st = simulate(a, &full, &r, &err);
     if (st == PDL_OK && args->json)
-        print_json(o, &r);
+        print_json(o, &r, NULL, cli_out());
     else if (st == PDL_OK)
         print_text(o, &r, a);
+    if (st == PDL_OK && o->report)
+        rc = report(&full, &r, args);
     pdl_arena_destroy(a);
     if (usage)
         return cli_usage(&err);
-    return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
+    return st == PDL_OK ? rc : cli_fail(st, &err);
 }
 
 const struct pdl_cmd cli_simulate = {

@@ -192,11 +192,12 @@ static void text_metrics(const struct pdl_net *net, const struct pdl_metrics *m)
     pdl_printf(out, "%s\n", net->spec);
     pdl_printf(out, "  hosts          %d\n", m->hosts);
     if (m->diameter == 0 && m->hosts > 1) {
-        pdl_printf(out,
-                   "  links          %d; no graph has these routes, so there "
-                   "are no distances or cuts\n"
-                   "  routes         %.3f links on average, %d at most\n",
-                   net->nlinks, m->route_links, m->longest_route);
+        pdl_printf(
+            out,
+            "  links          %d; no graph has these routes: no distances, no "
+            "cuts\n"
+            "  routes         %.3f links on average, %d at most\n",
+            net->nlinks, m->route_links, m->longest_route);
         return;
     }
     pdl_printf(out, "  switches       %d\n", m->switches);

@@ -56,7 +56,8 @@ static const struct pdl_opt opts[] = {
 // clang-format on
 #undef AT
 
-static int measured(const struct options *o, bool json, struct pdl_buf *page)
+static int measured(const struct options *o, bool json, const char *command,
+                    struct pdl_buf *page)
 {
     struct cli_measured m = {.file = o->measured,
                              .select = o->select,
@@ -64,6 +65,7 @@ static int measured(const struct options *o, bool json, struct pdl_buf *page)
                              .schema = "",
                              .without = o->without,
                              .congestion = o->congestion,
+                             .command = command,
                              .ablate = o->ablate};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
@@ -91,10 +93,11 @@ static int collective(const struct options *o, bool json)
 }
 
 static int here(const struct options *o, const struct pdl_args *args,
-                struct pdl_buf *page)
+                const char *command, struct pdl_buf *page)
 {
     struct cli_here_options h = o->here;
 
+    h.command = command;
     h.model = args->pos[0];
     h.system = o->system;
     h.ranks = o->c.ranks;
@@ -105,7 +108,7 @@ static int validate(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     struct pdl_err err = {"", ""};
-    struct pdl_buf page;
+    struct pdl_buf page, line;
     int rc;
 
     if (o->c.collective)
@@ -117,10 +120,14 @@ static int validate(const struct pdl_args *args)
         return cli_usage(&err);
     }
     pdl_buf_init(&page);
-    rc = args->npos > 0 ? here(o, args, o->report ? &page : NULL)
-                        : measured(o, args->json, o->report ? &page : NULL);
+    pdl_buf_init(&line);
+    cli_command_line(&cli_validate, args, &line.sink);
+    rc = args->npos > 0
+             ? here(o, args, line.text, o->report ? &page : NULL)
+             : measured(o, args->json, line.text, o->report ? &page : NULL);
     if (rc == EXIT_OK && o->report)
         rc = cli_report(&page, o->report);
+    pdl_buf_free(&line);
     pdl_buf_free(&page);
     return rc;
 }

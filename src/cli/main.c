@@ -18,6 +18,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_project,
     &cli_scale,
     &cli_fit_in,
+    &cli_place,
     &cli_compare,
     &cli_train,
     &cli_diff_run,

@@ -145,6 +145,8 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
 
     j->asked = j->strategy;
     if (st == PDL_OK)
+        st = pdl_speeds(a, &j->sys, j->oracle.precision, &po, err);
+    if (st == PDL_OK)
         pdl_framework_adapt(j->oracle.framework, j->model, &j->strategy);
     if (st == PDL_OK)
         st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
@@ -173,6 +175,7 @@ static void json_memory(struct pdl_json *w, const struct pdl_projection *x)
     pdl_json_kint(w, "activations_bytes", x->activations_bytes);
     pdl_json_kint(w, "workspace_bytes", x->workspace_bytes);
     pdl_json_kint(w, "capacity_bytes", x->capacity_bytes);
+    pdl_json_kint(w, "host_bytes", x->host_bytes);
     pdl_json_end(w);
 }
 

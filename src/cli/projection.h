@@ -90,6 +90,8 @@ void cli_schedule_json(struct pdl_json *w, const struct cli_job *j);
 /* The strategy on fewer and more PEs, the same work for each data rank. */
 void cli_scaling_json(struct pdl_json *w, const struct cli_question *q,
                       const struct cli_job *j, const char *strategy);
+/* plan_text.c: the first plans of a list as a table. */
+void cli_plans_text(pdl_arena *a, const struct pdl_found *list, int show);
 /* plan_json.c: plans that no listed one beats in both time and memory, fastest
  * first; what was excluded and why; of a large space, how many points, what
  * excluded them, and what they are. */

@@ -15,8 +15,9 @@ static void line(const char *name, double v, enum pdl_unit unit, double share)
     pdl_puts(cli_out(), "\n");
 }
 
-static void print_times(const struct pdl_projection *x)
+static void print_times(const struct cli_job *j)
 {
+    const struct pdl_projection *x = &j->x;
     const struct {
         const char *name;
         double s;
@@ -27,6 +28,11 @@ static void print_times(const struct pdl_projection *x)
         {"update", x->update_s},
         {"exposed communication", x->exposed_comm_s},
         {"pipeline bubble", x->bubble_s},
+        {j->plan->strategy->offload_optimizer ||
+                 j->plan->strategy->offload_activations
+             ? "input, copies of offload"
+             : "input",
+         x->io_s},
     };
     const struct {
         const char *name;
@@ -88,7 +94,7 @@ void cli_job_text(const struct cli_job *j)
                j->sys.name, pdl_precision_name(j->oracle.precision),
                j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
     pdl_puts(out, "Time of a step\n");
-    print_times(x);
+    print_times(j);
     print_interval(j);
     cli_contention_text(j);
     pdl_puts(out, "Memory of a PE\n");
@@ -98,8 +104,11 @@ void cli_job_text(const struct cli_job *j)
     line("activations", (double)x->activations_bytes, PDL_UNIT_BYTES, -1);
     line("peak", (double)x->peak_bytes, PDL_UNIT_BYTES,
          (double)x->peak_bytes / (double)x->capacity_bytes);
-    pdl_printf(out, "%s%.1f samples/s, %.1f %% of the peak FLOP/s\n",
-               x->feasible ? "" : "DOES NOT FIT: more memory than a PE has. ",
+    if (x->host_bytes > 0)
+        line("on the host", (double)x->host_bytes, PDL_UNIT_BYTES, -1);
+    if (!x->feasible)
+        pdl_printf(out, "DOES NOT FIT: %s. ", x->reason);
+    pdl_printf(out, "%.1f samples/s, %.1f %% of the peak FLOP/s\n",
                x->samples_per_s, 100 * x->mfu);
     print_bill(j);
     cli_explain_text(j);

@@ -192,6 +192,8 @@ static void print_json(const struct here *h, struct pdl_sink *out)
 
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "validate");
+    if (h->o->command && out != cli_out())
+        pdl_json_kstr(&w, "command", h->o->command);
     pdl_json_key(&w, "rows");
     pdl_json_array(&w);
     json_row(&w, h, "step", h->j->x.step_s, h->step_s);

@@ -81,12 +81,15 @@ static enum pdl_status group(struct cli_measured *m, struct layers *l)
     return st;
 }
 
-static void print_json(const struct layers *l, struct pdl_sink *out)
+static void print_json(const struct layers *l, const char *command,
+                       struct pdl_sink *out)
 {
     struct pdl_json w;
 
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "validate");
+    if (command && out != cli_out())
+        pdl_json_kstr(&w, "command", command);
     pdl_json_key(&w, "rows");
     pdl_json_array(&w);
     for (int i = 0; i < l->times.n; i++) {
@@ -127,9 +130,9 @@ int cli_validate_layers(struct cli_measured *m, bool json, struct pdl_buf *page)
     if (st != PDL_OK)
         return cli_fail(st, &err);
     if (page)
-        print_json(&l, &page->sink);
+        print_json(&l, m->command, &page->sink);
     if (json) {
-        print_json(&l, cli_out());
+        print_json(&l, NULL, cli_out());
         return EXIT_OK;
     }
     pdl_printf(cli_out(), "%d layer times of %s on %s\n", l.times.n, m->file,

@@ -233,6 +233,8 @@ static enum pdl_status print_json(struct cli_measured *m,
 
     pdl_json_init(&w, out);
     pdl_json_schema(&w, "validate");
+    if (m->command && out != cli_out())
+        pdl_json_kstr(&w, "command", m->command);
     json_rows(&w, s);
     pdl_json_knum(&w, "mean_accuracy", all->match.accuracy);
     pdl_json_knum(&w, "mape", all->match.mape);

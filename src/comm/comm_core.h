@@ -82,6 +82,7 @@ struct comm_seat {
     _Alignas(COMM_LINE) struct {
         struct comm_place in, out;
         int64_t check; /* what the operation is: the same on all */
+        bool kernel;   /* rank 0: rather by the kernel than through stages */
     } post[2];
     _Alignas(COMM_LINE) _Atomic uint64_t ping;
     _Alignas(COMM_LINE) int32_t pid;
@@ -129,8 +130,15 @@ struct comm_in {
     uint32_t taken; /* bit i: entry tail + i is done with */
 };
 
-/* What copies into stages have cost, kept in the cache and past it. */
-enum { COMM_HABITS = 40 };
+/* What two ways have cost, by size: copies into slots and into stages, kept in
+ * the cache and past it; vectors through stages and by the kernel. */
+enum comm_habits {
+    COMM_SLOT,
+    COMM_STAGE,
+    COMM_KERNEL,
+    COMM_NHABITS,
+    COMM_HABITS = 40 /* sizes */
+};
 struct comm_habit {
     double seconds[2];
     uint32_t uses;
@@ -172,7 +180,7 @@ struct pdl_comm {
     bool cma;                /* permitted */
     struct comm_windows *windows;
     uint64_t number; /* of operations of all ranks together */
-    struct comm_habit habit[2][COMM_HABITS];
+    struct comm_habit habit[COMM_NHABITS][COMM_HABITS];
     char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
     char note[256]; /* why it is not the transport one would expect */
 
@@ -251,9 +259,10 @@ bool comm_cma_works(pdl_comm *c, int seat);
 
 /* Copies past the cache (stream.c). */
 void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n);
-bool comm_stream_choose(pdl_comm *c, bool stage, int64_t bytes);
-void comm_stream_learn(pdl_comm *c, bool stage, int64_t bytes, bool streamed,
-                       double seconds);
+/* The second of two ways? And what it took. */
+bool comm_habit_choose(pdl_comm *c, enum comm_habits what, int64_t bytes);
+void comm_habit_learn(pdl_comm *c, enum comm_habits what, int64_t bytes,
+                      bool second, double seconds);
 
 /* Puts n bytes that arrived where the message wants them. */
 void comm_deliver(const struct comm_msg *m, int64_t offset, const void *from,

@@ -27,9 +27,10 @@
 #include <inttypes.h>
 
 enum {
-    WORTH_TIMING = 2048, /* bytes; shorter copies cost nothing */
-    BLOCK = 32768,       /* summed while it stays in the first cache */
-    TURN = 4 << 20,      /* bytes summed before others get a turn */
+    WORTH_TIMING = 2048,  /* bytes; shorter copies cost nothing */
+    WORTH_KERNEL = 65536, /* bytes; for less a call of it is too dear */
+    BLOCK = 32768,        /* summed while it stays in the first cache */
+    TURN = 4 << 20,       /* bytes summed before others get a turn */
 };
 
 enum way { UNDECIDED, FLAT, POINTER, CMA, STAGED };
@@ -55,6 +56,7 @@ struct direct {
     int64_t part, parts; /* staged: which of how many */
     bool streams;        /* copies for others go past the cache */
     double start_s;
+    double way_s; /* when there was a choice of ways; 0: none */
 };
 
 /* ---- waiting for the others ------------------------------------------- */
@@ -149,11 +151,19 @@ static void share_copy(const struct direct *d, void *to, const void *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-static void learn(const struct direct *d, bool stage)
+static void learn(const struct direct *d, enum comm_habits what)
 {
     if (d->start_s > 0)
-        comm_stream_learn(d->head.comm, stage, d->call.count * d->size,
-                          d->streams, pdl_clock_s() - d->start_s);
+        comm_habit_learn(d->head.comm, what, d->call.count * d->size,
+                         d->streams, pdl_clock_s() - d->start_s);
+}
+
+/* Rank 0 decided, rank 0 learns. */
+static void learn_way(const struct direct *d)
+{
+    if (d->way_s > 0 && d->head.comm->rank == 0)
+        comm_habit_learn(d->head.comm, COMM_KERNEL, d->call.count * d->size,
+                         d->way == CMA, pdl_clock_s() - d->way_s);
 }
 
 /* ---- flat ------------------------------------------------------------- */
@@ -164,7 +174,7 @@ static void flat_begin(struct direct *d)
     int64_t bytes = d->call.count * d->size;
 
     if (bytes >= WORTH_TIMING) {
-        d->streams = comm_stream_choose(c, false, bytes);
+        d->streams = comm_habit_choose(c, COMM_SLOT, bytes);
         d->start_s = pdl_clock_s();
     }
     share_copy(d, comm_area_flat(c->area, c->node_rank, (int)(d->number & 1)),
@@ -202,6 +212,9 @@ static void post(struct direct *d)
     s->post[half].out = comm_place_of(c, d->call.out, bytes);
     s->post[half].check =
         d->call.count * 64 + (int64_t)d->call.type * 8 + (int64_t)d->call.op;
+    s->post[half].kernel = c->rank == 0 && c->reach == COMM_REACH_WINDOW &&
+                           c->cma && bytes >= WORTH_KERNEL &&
+                           comm_habit_choose(c, COMM_KERNEL, bytes);
 }
 
 /* Everyone is there: do all ask for the same, and are all in windows? */
@@ -210,7 +223,7 @@ static enum pdl_status decide(struct direct *d, struct pdl_err *err)
     pdl_comm *c = d->head.comm;
     int half = (int)(d->number & 1);
     int64_t check = seat(d, c->node_rank)->post[half].check;
-    bool windows = c->reach == COMM_REACH_WINDOW;
+    bool windows = c->reach == COMM_REACH_WINDOW, plain = windows;
 
     for (int i = 0; i < c->size; i++) {
         struct comm_seat *s = seat(d, i);
@@ -222,10 +235,17 @@ static enum pdl_status decide(struct direct *d, struct pdl_err *err)
                               c->rank, c->rank_of_seat[i]);
         windows =
             windows && s->post[half].in.window && s->post[half].out.window;
+        plain = plain && !s->post[half].in.window && !s->post[half].out.window;
     }
     d->way = c->reach == COMM_REACH_POINTER || windows ? POINTER
              : c->reach == COMM_REACH_CMA              ? CMA
                                                        : STAGED;
+    if (d->way == STAGED && plain && c->cma &&
+        d->call.count * d->size >= WORTH_KERNEL) {
+        d->way_s = pdl_clock_s();
+        if (seat(d, c->seat_of_rank[0])->post[half].kernel)
+            d->way = CMA;
+    }
     return PDL_OK;
 }
 
@@ -436,7 +456,7 @@ static enum pdl_status start_stages(struct direct *d, struct pdl_err *err)
     if (!comm_scratch(d->head.comm))
         return pdl_fail(err, PDL_ENOMEM, "no memory for a collective");
     d->streams =
-        comm_stream_choose(d->head.comm, true, d->call.count * d->size);
+        comm_habit_choose(d->head.comm, COMM_STAGE, d->call.count * d->size);
     d->start_s = pdl_clock_s();
     d->parts = (d->call.count + each - 1) / each;
     d->part = 0;
@@ -468,7 +488,7 @@ static enum pdl_status gathered(struct direct *d, bool *done,
     if (d->way == FLAT) {
         c->used = "slots";
         flat_sum(d);
-        learn(d, false);
+        learn(d, COMM_SLOT);
         *done = true;
         return PDL_OK;
     }
@@ -502,7 +522,8 @@ static void next_stage(struct direct *d, bool *done)
 {
     stage_out(d);
     if (++d->part == d->parts) {
-        learn(d, true);
+        learn(d, COMM_STAGE);
+        learn_way(d);
         *done = true;
         return;
     }
@@ -525,8 +546,11 @@ static enum pdl_status advance(pdl_comm_request *r, bool *done,
         st = gathered(d, done, err);
     if (st == PDL_OK && d->phase == SUMMING)
         st = summing(d, err);
-    if (st == PDL_OK && d->phase == LEAVING)
+    if (st == PDL_OK && d->phase == LEAVING) {
         *done = all_finished(d);
+        if (*done)
+            learn_way(d);
+    }
     if (st == PDL_OK && d->phase == STAGE_IN && all_arrived(d)) {
         stage_sum(d);
         d->phase = STAGE_OUT;

@@ -7,7 +7,9 @@
  * KiB through a stage in 10 us instead of 33). Which of the two it is depends
  * on where the ranks run, and on virtual machines that changes while they run;
  * so both are timed as they are used, for each size, and the better one is
- * taken. Only the writer decides, so ranks need not agree. */
+ * taken. Only the writer decides, so ranks need not agree. Vectors of ordinary
+ * memory go through stages or by the kernel (CMA) in the same way; there rank 0
+ * decides for all. */
 #include "comm_core.h"
 
 #if defined(__SSE2__)
@@ -41,19 +43,20 @@ void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n)
         memcpy(t, f, (size_t)n);
 }
 
-/* By the logarithm of the size; one row for slots, one for stages. */
-static struct comm_habit *habit(pdl_comm *c, bool stage, int64_t bytes)
+/* By the logarithm of the size. */
+static struct comm_habit *habit(pdl_comm *c, enum comm_habits what,
+                                int64_t bytes)
 {
     int i = 0;
 
     while (bytes >>= 1)
         i++;
-    return &c->habit[stage][i < COMM_HABITS ? i : COMM_HABITS - 1];
+    return &c->habit[what][i < COMM_HABITS ? i : COMM_HABITS - 1];
 }
 
-bool comm_stream_choose(pdl_comm *c, bool stage, int64_t bytes)
+bool comm_habit_choose(pdl_comm *c, enum comm_habits what, int64_t bytes)
 {
-    struct comm_habit *h = habit(c, stage, bytes);
+    struct comm_habit *h = habit(c, what, bytes);
     bool better = h->seconds[1] < h->seconds[0];
 
     h->uses++;
@@ -62,11 +65,11 @@ bool comm_stream_choose(pdl_comm *c, bool stage, int64_t bytes)
     return h->uses % LOOK_AGAIN == 0 ? !better : better;
 }
 
-void comm_stream_learn(pdl_comm *c, bool stage, int64_t bytes, bool streamed,
-                       double seconds)
+void comm_habit_learn(pdl_comm *c, enum comm_habits what, int64_t bytes,
+                      bool second, double seconds)
 {
-    struct comm_habit *h = habit(c, stage, bytes);
-    double *known = &h->seconds[streamed];
+    struct comm_habit *h = habit(c, what, bytes);
+    double *known = &h->seconds[second];
 
     if (h->uses < 4 || seconds < *known)
         *known = seconds;

@@ -134,5 +134,8 @@ enum pdl_status net_bounds(struct net_sim *s, struct pdl_sim_result *out,
     b->lower_s =
         fmax(fmax(fmax(b->latency_s, b->alone_s), fmax(b->link_s, b->host_s)),
              b->bisection_s);
+    if (s->wire.model.instant_s > 0 && b->lower_s > out->time_s &&
+        b->lower_s < 1.001 * out->time_s)
+        b->lower_s = out->time_s; /* early by its precision of times */
     return st;
 }

@@ -51,8 +51,8 @@ enum pdl_status net_model_init(struct net_model *m, pdl_arena *a,
 
     *m = (struct net_model){.net = net, .config = config};
     if (config->share == PDL_SHARE_RTT)
-        m->instant_s =
-            config->precision_s ? config->precision_s : simgrid_precision_s;
+        m->instant_s = config->precision_s != 0 ? config->precision_s
+                                                : simgrid_precision_s;
     m->capacity = PDL_NEW(a, double, net->nlinks + 1);
     m->mark = PDL_NEW(a, int, net->nlinks + 1);
     if (!m->capacity || !m->mark)

@@ -97,7 +97,7 @@ static enum pdl_status all_routes(struct maker *m)
 
     m->first = PDL_NEW(m->l->arena, int, all);
     m->n = PDL_NEW(m->l->arena, uint8_t, all);
-    if (st != PDL_OK || !m->first || !m->n || !point)
+    if (st != PDL_OK || !m->first || !m->n || !point || !make_room(m, 1))
         return st != PDL_OK ? st : no_memory(m);
     for (size_t i = 0; i < all; i++) {
         int src = (int)(i / (size_t)hosts), dst = (int)(i % (size_t)hosts), n;
@@ -207,7 +207,7 @@ static bool walk_route(const struct maker *m, struct ends *e, int src, int dst)
     int at = src;
 
     for (int i = 0; i < m->n[pair] && at >= 0; i++) {
-        const int *l = &m->entries[m->first[pair] + i];
+        const int *l = m->entries + m->first[pair] + i;
 
         at = walk_link(m, e, *l, at, i + 1 < m->n[pair] ? l + 1 : NULL, dst);
     }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SimGrid platforms that list hosts, routers, links and routes in zones: takes
- * the elements one by one. Clusters and cabinets are simgrid_cluster.c.
+ * the elements one by one. Links are simgrid_links.c, clusters and cabinets
+ * simgrid_cluster.c.
  * Speeds, cores, properties and loopbacks are skipped. */
 #include "simgrid_listing.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
-    MAX_LINKS = 1 << 20,
     MAX_ROUTES = 1 << 21,
     MAX_ENTRIES = 1 << 26,
     MAX_ZONES = 1024,
@@ -62,9 +61,8 @@ const char *net_attribute(const char **atts, const char *name)
     return NULL;
 }
 
-/* Room for one more in an array of the arena; false: none. */
-static bool room(struct net_listing *s, void **at, int n, int *cap, size_t size,
-                 int most)
+bool net_listing_room(struct net_listing *s, void **at, int n, int *cap,
+                      size_t size, int most)
 {
     void *grown;
     int more = *cap ? 2 * *cap : 64;
@@ -87,10 +85,7 @@ static bool room(struct net_listing *s, void **at, int n, int *cap, size_t size,
     return true;
 }
 
-#define ROOM(s, array, n, cap, most) \
-    room(s, (void **)&(array), n, &(cap), sizeof *(array), most)
-
-static void take_name(struct net_listing *s, enum net_name_kind kind,
+void net_listing_name(struct net_listing *s, enum net_name_kind kind,
                       const char *name, int number)
 {
     int added = net_names_add(s->l.names, kind, name, number);
@@ -110,7 +105,7 @@ int net_listing_point(struct net_listing *s, const char *id, bool host)
     if (s->zone < 0)
         net_listing_open(s, NULL, "Full");
     if (s->status != PDL_OK ||
-        !ROOM(s, s->l.points, n, s->l.point_cap, NET_MAX_LISTED))
+        !NET_ROOM(s, s->l.points, n, s->l.point_cap, NET_MAX_LISTED))
         return -1;
     s->l.points[n] =
         (struct net_listed_point){.zone = s->zone,
@@ -121,7 +116,7 @@ int net_listing_point(struct net_listing *s, const char *id, bool host)
                                   .down = -1};
     s->l.npoints++;
     if (id)
-        take_name(s, NET_NAME_VERTEX, id, n);
+        net_listing_name(s, NET_NAME_VERTEX, id, n);
     return n;
 }
 
@@ -147,7 +142,7 @@ void net_listing_open(struct net_listing *s, const char *id,
     int point = s->zone < 0 ? -1 : net_listing_point(s, id, false);
     int depth = s->zone < 0 ? 0 : s->l.zones[s->zone].depth + 1;
 
-    if (!ROOM(s, s->l.zones, s->l.nzones, s->l.zone_cap, MAX_ZONES))
+    if (!NET_ROOM(s, s->l.zones, s->l.nzones, s->l.zone_cap, MAX_ZONES))
         return;
     s->l.zones[s->l.nzones] =
         (struct net_listed_zone){.routing = routing_of(routing),
@@ -194,127 +189,6 @@ static void on_host(struct net_listing *s, const char **atts)
 static void on_router(struct net_listing *s, const char **atts)
 {
     on_vertex(s, atts, false);
-}
-
-/* ---- links --------------------------------------------------------------------- */
-
-/* Old files leave the base unit out. */
-double net_listing_quantity(struct net_listing *s, const char **atts,
-                            const char *name, enum pdl_unit unit)
-{
-    const char *text = net_attribute(atts, name);
-    size_t len = text ? strlen(text) : 0;
-    struct pdl_err inner = {"", ""};
-    double x = 0;
-    char full[64];
-
-    if (len == 0 && unit == PDL_UNIT_SECONDS)
-        return 0;
-    if (len == 0 || len > 40) {
-        NET_REFUSE(s, "%s is %s", name, len ? "too long" : "missing");
-        return 1;
-    }
-    snprintf(full, sizeof full, "%s%s", text,
-             text[len - 1] < '0' || text[len - 1] > '9' ? ""
-             : unit == PDL_UNIT_SECONDS                 ? "s"
-                                                        : "B/s");
-    if (pdl_unit_parse(full, unit, &x, &inner) != PDL_OK)
-        NET_REFUSE(s, "%s: %.200s", name, inner.msg);
-    else if (!(x >= 0) || (unit != PDL_UNIT_SECONDS && !(x > 0)))
-        NET_REFUSE(s, "%s: '%s' is not positive", name, text);
-    return x;
-}
-
-static void put_link(struct net_listing *s, struct net_listed_link link)
-{
-    if (ROOM(s, s->l.links, s->l.nlinks, s->l.link_cap, MAX_LINKS))
-        s->l.links[s->l.nlinks++] = link;
-}
-
-int net_listing_link(struct net_listing *s, const char *id, const char *policy,
-                     double bytes_per_s, double latency_s)
-{
-    struct net_listed_link link = {
-        .name = pdl_arena_strndup(s->l.arena, id, 64),
-        .bytes_per_s = bytes_per_s,
-        .latency_s = latency_s,
-        .twin = -1};
-    bool split = policy && (strcmp(policy, "SPLITDUPLEX") == 0 ||
-                            strcmp(policy, "FULLDUPLEX") == 0);
-    int n = s->l.nlinks;
-
-    if (!link.name)
-        net_listing_no_memory(s);
-    link.fatpipe = policy && strcmp(policy, "FATPIPE") == 0;
-    if (policy && !split && !link.fatpipe && strcmp(policy, "SHARED") != 0)
-        NET_REFUSE(s, "sharing_policy: none of SPLITDUPLEX, SHARED, FATPIPE");
-    if (s->status != PDL_OK)
-        return -1;
-    take_name(s, NET_NAME_LINK, id, n);
-    link.twin = split ? n + 1 : -1;
-    put_link(s, link);
-    link.twin = n;
-    if (split)
-        put_link(s, link);
-    return n;
-}
-
-static void on_link(struct net_listing *s, const char **atts)
-{
-    const char *id = net_attribute(atts, "id");
-
-    if (!id) {
-        NET_REFUSE(s, "a link without an id");
-        return;
-    }
-    net_listing_link(
-        s, id, net_attribute(atts, "sharing_policy"),
-        net_listing_quantity(s, atts, "bandwidth", PDL_UNIT_BYTES_S),
-        net_listing_quantity(s, atts, "latency", PDL_UNIT_SECONDS));
-}
-
-static void on_backbone(struct net_listing *s, const char **atts)
-{
-    int before = s->l.nlinks;
-
-    on_link(s, atts);
-    if (s->zone < 0 || s->l.nlinks != before + 1)
-        NET_REFUSE(s, "a backbone is one link of a zone");
-    else
-        s->l.zones[s->zone].backbone = before;
-}
-
-/* Also one way of a SPLITDUPLEX link: NAME_UP, NAME_DOWN. */
-static int find_link(struct net_listing *s, const char *id)
-{
-    size_t len = id ? strlen(id) : 0;
-    int link = id ? net_names_find(s->l.names, NET_NAME_LINK, id) : -1;
-    int up = len > 3 && strcmp(id + len - 3, "_UP") == 0 ? 3 : 0;
-    int down = len > 5 && strcmp(id + len - 5, "_DOWN") == 0 ? 5 : 0;
-    char *name;
-
-    if (link >= 0 || up + down == 0)
-        return link;
-    name = pdl_arena_strndup(s->l.arena, id, len - (size_t)(up + down));
-    link = name ? net_names_find(s->l.names, NET_NAME_LINK, name) : -1;
-    if (link < 0 || s->l.links[link].twin < 0)
-        return -1;
-    return link + (down > 0);
-}
-
-static void on_host_link(struct net_listing *s, const char **atts)
-{
-    const char *id = net_attribute(atts, "id");
-    int host = id ? net_names_find(s->l.names, NET_NAME_VERTEX, id) : -1;
-    int up = find_link(s, net_attribute(atts, "up"));
-    int down = find_link(s, net_attribute(atts, "down"));
-
-    if (host < 0 || up < 0 || down < 0) {
-        NET_REFUSE(s, "host_link: no such host or link: '%.40s'", id ? id : "");
-        return;
-    }
-    s->l.points[host].up = up;
-    s->l.points[host].down = down;
 }
 
 /* ---- routes -------------------------------------------------------------------- */
@@ -382,7 +256,7 @@ static void on_zone_route(struct net_listing *s, const char **atts)
 
 static void put_entry(struct net_listing *s, int link)
 {
-    if (ROOM(s, s->l.entries, s->l.nentries, s->l.entry_cap, MAX_ENTRIES))
+    if (NET_ROOM(s, s->l.entries, s->l.nentries, s->l.entry_cap, MAX_ENTRIES))
         s->l.entries[s->l.nentries++] = link;
 }
 
@@ -390,7 +264,7 @@ static void on_entry(struct net_listing *s, const char **atts)
 {
     const char *id = net_attribute(atts, "id");
     const char *way = net_attribute(atts, "direction");
-    int link = find_link(s, id);
+    int link = net_listing_find_link(s, id);
 
     if (!s->in_route || link < 0) {
         NET_REFUSE(s, "link_ctn: no link '%.40s'", id ? id : "");
@@ -404,7 +278,7 @@ static void on_entry(struct net_listing *s, const char **atts)
 static void put_route(struct net_listing *s, struct net_listed_route r)
 {
     if (r.src != r.dst &&
-        ROOM(s, s->l.routes, s->l.nroutes, s->l.route_cap, MAX_ROUTES))
+        NET_ROOM(s, s->l.routes, s->l.nroutes, s->l.route_cap, MAX_ROUTES))
         s->l.routes[s->l.nroutes++] = r;
 }
 
@@ -442,9 +316,9 @@ static const struct element {
     {"AS", on_zone, net_listing_close},
     {"host", on_host, NULL},
     {"router", on_router, NULL},
-    {"link", on_link, NULL},
-    {"backbone", on_backbone, NULL},
-    {"host_link", on_host_link, NULL},
+    {"link", net_listing_on_link, NULL},
+    {"backbone", net_listing_on_backbone, NULL},
+    {"host_link", net_listing_on_host_link, NULL},
     {"cabinet", net_listing_cabinet, NULL},
     {"cluster", net_listing_cluster, NULL},
     {"route", on_route, end_route},

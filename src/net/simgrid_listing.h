@@ -25,6 +25,13 @@ struct net_listing {
          : (void)0)
 
 void net_listing_no_memory(struct net_listing *s);
+/* Room for one more in an array of the arena; false: none. */
+bool net_listing_room(struct net_listing *s, void **at, int n, int *cap,
+                      size_t size, int most);
+#define NET_ROOM(s, array, n, cap, most) \
+    net_listing_room(s, (void **)&(array), n, &(cap), sizeof *(array), most)
+void net_listing_name(struct net_listing *s, enum net_name_kind kind,
+                      const char *name, int number);
 /* NULL: absent */
 const char *net_attribute(const char **atts, const char *name);
 double net_listing_quantity(struct net_listing *s, const char **atts,
@@ -38,6 +45,12 @@ int net_listing_point(struct net_listing *s, const char *id, bool host);
 int net_listing_link(struct net_listing *s, const char *id, const char *policy,
                      double bytes_per_s, double latency_s);
 
+/* Also one way of a SPLITDUPLEX link: NAME_UP, NAME_DOWN; -1: none. */
+int net_listing_find_link(struct net_listing *s, const char *id);
+
+void net_listing_on_link(struct net_listing *s, const char **atts);
+void net_listing_on_backbone(struct net_listing *s, const char **atts);
+void net_listing_on_host_link(struct net_listing *s, const char **atts);
 void net_listing_cluster(struct net_listing *s, const char **atts);
 void net_listing_cabinet(struct net_listing *s, const char **atts);
 

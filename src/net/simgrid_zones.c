@@ -157,21 +157,28 @@ static bool through_cluster(struct net_zones *z,
 static int hops_of(struct net_zones *z, const struct table *t, int a, int b,
                    int *hops)
 {
-    int count = 0, n = 0;
+    int n = 0;
 
     a = z->l->points[a].at;
     b = z->l->points[b].at;
-    if (!t->cost) {
-        hops[0] = t->hop[cell(t, a, b)];
+    hops[0] = t->hop[cell(t, a, b)];
+    if (!t->cost)
         return hops[0] < 0 ? -1 : 1;
-    }
     if (t->cost[cell(t, a, b)] > PDL_MAX_ROUTE)
         return -1; /* none, or too long: a hop has a link at least */
-    for (int at = b; at != a; at = t->pred[cell(t, a, at)])
-        count++;
-    for (int at = b; at != a; at = t->pred[cell(t, a, at)], n++)
-        hops[count - 1 - n] = t->hop[cell(t, t->pred[cell(t, a, at)], at)];
-    return count;
+    while (b != a && n < PDL_MAX_ROUTE) {
+        int before = t->pred[cell(t, a, b)];
+
+        hops[n++] = t->hop[cell(t, before, b)];
+        b = before;
+    }
+    for (int i = 0; i < n / 2; i++) { /* found from the end */
+        int hop = hops[i];
+
+        hops[i] = hops[n - 1 - i];
+        hops[n - 1 - i] = hop;
+    }
+    return n;
 }
 
 /* Point p, or the zone in `zone` that holds it. */

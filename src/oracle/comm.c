@@ -69,6 +69,28 @@ double oracle_inside_node(const struct oracle *o)
     return inside_node(o, false);
 }
 
+/* The job's nodes lie anywhere in the machine: the farthest that two ranks of
+ * any of these groups are apart. */
+static int level_of(const struct oracle *o, int64_t rank, uint32_t group)
+{
+    const int64_t *nodes = o->opt->nodes;
+    int64_t per = o->sys->node.pes, first, last;
+    int worst = 0;
+
+    oracle_group_ends(o, rank, group, &first, &last);
+    if (!nodes)
+        return pdl_system_level(o->sys, first, last);
+    for (int64_t r = 0; r < o->p->mesh->pes; r++) {
+        int level;
+
+        oracle_group_ends(o, r, group, &first, &last);
+        level = pdl_system_level(o->sys, nodes[first / per] * per + first % per,
+                                 nodes[r / per] * per + r % per);
+        worst = level > worst ? level : worst;
+    }
+    return worst;
+}
+
 static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                                     uint32_t group, enum oracle_pattern pattern,
                                     bool gradient)
@@ -76,7 +98,6 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
     bool ideal = o->opt->parameters == PDL_IDEAL;
     double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
     const struct pdl_level *l;
-    int64_t first, last;
     struct oracle_wire w = {.flows = 1,
                             .known = true,
                             .gradient = gradient,
@@ -84,8 +105,7 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                             .group = group,
                             .rank = rank};
 
-    oracle_group_ends(o, rank, group, &first, &last);
-    w.level = pdl_system_level(o->sys, first, last);
+    w.level = level_of(o, rank, group);
     l = &o->sys->levels[w.level];
     w.alpha_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
                                                     : l->measured_latency_s;
@@ -281,6 +301,14 @@ static double bytes_of(const struct oracle *o, const int *tensor, int n,
     return (double)sum;
 }
 
+/* Two stages of one lane (the turn of zb-v): nothing is sent. */
+static bool stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    return x->kind == PDL_PLAN_OP_SEND &&
+           pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
+               pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage);
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    struct oracle_price *how)
 {
@@ -293,7 +321,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 
     *how = (struct oracle_price){.level = -1};
     if (x->kind < PDL_PLAN_OP_ALLREDUCE || x->kind > PDL_PLAN_OP_SEND ||
-        x->kind == PDL_PLAN_OP_SLICE || n < 2)
+        x->kind == PDL_PLAN_OP_SLICE || n < 2 || stays_on_lane(o, x))
         return 0;
     w = wire_of(o, rank, x, gradient);
     how->level = w.level;

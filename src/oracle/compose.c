@@ -20,7 +20,7 @@ struct class
 {
     enum piece_where where;
     int64_t blocks;
-    int lane; /* its kind */
+    int lane[2]; /* its kinds, for work and for updates */
     const struct piece_work *work;
     const struct piece_update *update[2]; /* by zero */
     struct stage_time time;
@@ -62,7 +62,7 @@ struct oracle_compose {
     int64_t room, steps;
 };
 
-struct oracle_compose *oracle_compose_make(pdl_arena *a,
+struct oracle_compose *oracle_compose_make(pdl_arena *a, pdl_arena *scratch,
                                            const struct oracle_family *f,
                                            const struct oracle_point *mesh)
 {
@@ -73,7 +73,7 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a,
     c->f = f;
     c->mesh = *mesh;
     c->arena = a;
-    c->pieces = oracle_pieces_make(a, f, mesh);
+    c->pieces = oracle_pieces_make(a, scratch, f, mesh);
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
     c->plan.strategy = &c->strategy;
@@ -82,6 +82,11 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a,
     c->backward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->made = PDL_NEW(a, double, (f->layers + 1) * f->model->ntensors);
     return c->pieces && c->forward && c->backward && c->made ? c : NULL;
+}
+
+int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds)
+{
+    return oracle_piece_count(c->pieces, seconds);
 }
 
 /* ---- stages ---------------------------------------------------------------------- */
@@ -93,17 +98,17 @@ static enum piece_where where_is(int64_t stage, int64_t stages)
                                  : PIECE_MIDDLE;
 }
 
-static int class_of(struct split *s, enum piece_where where, int64_t blocks,
-                    int lane)
+static int class_of(struct split *s, const struct class *x)
 {
     for (int i = 0; i < s->nclasses; i++)
-        if (s->classes[i].where == where && s->classes[i].blocks == blocks &&
-            s->classes[i].lane == lane)
+        if (s->classes[i].where == x->where &&
+            s->classes[i].blocks == x->blocks &&
+            s->classes[i].lane[0] == x->lane[0] &&
+            s->classes[i].lane[1] == x->lane[1])
             return i;
     if (s->nclasses == MAX_CLASSES)
         return -1;
-    s->classes[s->nclasses] =
-        (struct class){.where = where, .blocks = blocks, .lane = lane};
+    s->classes[s->nclasses] = *x;
     return s->nclasses++;
 }
 
@@ -130,8 +135,14 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
     pdl_arena_destroy(scratch);
     for (int64_t i = 0; st == PDL_OK && i < stages; i++) {
-        s->of[i] = class_of(s, where_is(i, stages), blocks[i],
-                            oracle_piece_lane(c->pieces, i % c->mesh.pipe));
+        int64_t l = i % c->mesh.pipe;
+
+        s->of[i] = class_of(
+            s,
+            &(struct class){.where = where_is(i, stages),
+                            .blocks = blocks[i],
+                            .lane = {oracle_piece_lane(c->pieces, l, false),
+                                     oracle_piece_lane(c->pieces, l, true)}});
         if (s->of[i] < 0 || blocks[i] < 1)
             st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");
     }
@@ -254,7 +265,7 @@ static enum pdl_status work_classes(struct oracle_compose *c,
         struct class *k = &c->split->classes[i];
         const struct piece_works *w;
         enum pdl_status st =
-            oracle_piece_work(c->pieces, x, m, k->blocks, k->lane, &w, err);
+            oracle_piece_work(c->pieces, x, m, k->blocks, k->lane[0], &w, err);
 
         if (st != PDL_OK)
             return st;
@@ -351,7 +362,7 @@ static enum pdl_status find_updates(struct oracle_compose *c,
 
         if (k->update[x->zero])
             continue;
-        st = oracle_piece_update(c->pieces, x, k->blocks, k->lane, &u, err);
+        st = oracle_piece_update(c->pieces, x, k->blocks, k->lane[1], &u, err);
         if (st != PDL_OK)
             return st;
         k->update[x->zero] = &u->at[k->where];

@@ -257,7 +257,8 @@ static double ideal(const struct oracle *o, int op, int64_t rank)
     struct pdl_work w;
 
     if (x->kind == PDL_PLAN_OP_UPDATE)
-        return update_bytes(o, op, rank) / bytes_per_s;
+        return update_bytes(o, op, rank) /
+               (oracle_on_host(o, x) ? oracle_host_rate(o) : bytes_per_s);
     if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op))
         return 0;
     pdl_plan_op_work(o->p, op, rank, &w);
@@ -400,6 +401,8 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     double measured = oracle_profiled(o, op, rank);
     struct pdl_shape s;
 
+    if (x->kind == PDL_PLAN_OP_UPDATE && oracle_on_host(o, x))
+        return update_bytes(o, op, rank) / oracle_host_rate(o);
     if (measured >= 0)
         return measured;
     if (x->kind == PDL_PLAN_OP_UPDATE)
@@ -434,6 +437,8 @@ double oracle_compute(const struct oracle *o, int op, int64_t rank)
 {
     double host = oracle_host_call(o), t;
 
+    if (oracle_is_copy(o->p->ops[op].kind))
+        return oracle_copy_seconds(o, op, rank);
     if (o->opt->parameters == PDL_IDEAL)
         return ideal(o, op, rank);
     t = empirical(o, op, rank);

@@ -90,29 +90,64 @@ static double gradient_exchange(const struct why *w, const char **text)
         return 0;
     *text = pdl_arena_printf(
         w->arena,
-        "%s of the %s of gradient exchange are not hidden behind backward "
-        "(%.0f %% of the step): more samples per PE%s would hide or spread "
-        "them.",
-        seconds(w, exposed), seconds(w, w->x->gradient_comm_s), 100 * share,
+        "Gradient exchange of %s costs %s (%.0f %% of the step) that backward "
+        "does not hide, or is slower by: more samples per PE%s would hide or "
+        "spread it.",
+        seconds(w, w->x->gradient_comm_s), seconds(w, exposed), 100 * share,
         w->p->strategy->no_overlap || w->p->strategy->exchange_paper
             ? ", or overlap=on,"
             : "");
     return share;
 }
 
+/* The largest term whose axis needs collectives inside layers; NULL: none. */
+static const struct pdl_term *layer_term(const struct pdl_strategy *s)
+{
+    static const enum pdl_axis axes[] = {PDL_AXIS_TENSOR, PDL_AXIS_FILTER,
+                                         PDL_AXIS_CHANNEL, PDL_AXIS_CONTEXT,
+                                         PDL_AXIS_EXPERT};
+    const struct pdl_term *best = NULL;
+
+    for (int c = 0; c < s->nclauses; c++)
+        for (int i = 0; i < s->clause[c].nterms; i++)
+            for (size_t k = 0; k < sizeof axes / sizeof axes[0]; k++) {
+                const struct pdl_term *t = &s->clause[c].term[i];
+
+                if (t->axis == axes[k] && (!best || t->size[0] > best->size[0]))
+                    best = t;
+            }
+    return best;
+}
+
+/* Most of it leaves nodes, though the axis would fit into one. */
+static const char *placement(const struct why *w, const struct pdl_term *t)
+{
+    if (!t || t->size[0] > w->sys->node.pes ||
+        w->x->layer_between_s < w->x->layer_comm_s / 2)
+        return "";
+    return pdl_arena_printf(
+        w->arena,
+        " %s of that leaves nodes: written last in the strategy, %s=%lld stays "
+        "inside one.",
+        seconds(w, w->x->layer_between_s), pdl_axis_name(t->axis),
+        (long long)t->size[0]);
+}
+
 static double layer_collectives(const struct why *w, const char **text)
 {
     double share = w->x->layer_comm_s / w->x->step_s;
+    const struct pdl_term *t = layer_term(w->p->strategy);
 
     if (share < WORTH)
         return 0;
     *text = pdl_arena_printf(
         w->arena,
         "Collectives inside layers take %s (%.0f %% of the step), and nothing "
-        "hides them: smaller filter and channel axes, kept inside a node of "
-        "%lld PEs, need less of them.",
+        "hides them: a smaller %s axis, inside a node of %lld PEs, needs less "
+        "of them.%s",
         seconds(w, w->x->layer_comm_s), 100 * share,
-        (long long)w->sys->node.pes);
+        t ? pdl_axis_name(t->axis) : "spatial", (long long)w->sys->node.pes,
+        placement(w, t));
     return share;
 }
 
@@ -195,10 +230,20 @@ static double congestion(const struct why *w, const char **text)
 
 static double io_staging(const struct why *w, const char **text)
 {
+    const struct pdl_strategy *s = w->p->strategy;
     double share = w->x->io_s / w->x->step_s;
 
     if (share < WORTH)
         return 0;
+    if (s->offload_activations || s->offload_optimizer) {
+        *text = pdl_arena_printf(
+            w->arena,
+            "Copies to and from the host's memory take %s that nothing hides "
+            "(%.0f %% of the step): a faster link to the host, recomputation, "
+            "or less offload help.",
+            seconds(w, w->x->io_s), 100 * share);
+        return share;
+    }
     *text = pdl_arena_printf(
         w->arena,
         "Loading and staging samples takes %s that nothing hides (%.0f %% of "

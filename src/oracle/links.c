@@ -7,7 +7,8 @@
  *          allreduce, (n-1)/n of what a reduce-scatter has or an allgather
  *          makes (Patarasuk and Yuan, JPDC 2009): what the prices count;
  *   stage  a rank of one lane to that of another;
- *   pairs  halos and all-to-alls: the boxes say who gets what from whom.
+ *   pairs  halos and all-to-alls: the boxes say who gets what from whom;
+ *          tokens go to all experts alike.
  *
  * Limits: the ring whatever algorithm the price chose; all groups of a lane
  * like the first; pairs in groups of at most MAX_PAIRS ranks. */
@@ -90,6 +91,20 @@ static void add_pairs(struct traffic *t, const struct pdl_plan_op *x,
     }
 }
 
+/* Tokens that visit experts elsewhere: to every rank as many, as the price has
+ * it. */
+static void add_visits(struct traffic *t, const struct pdl_plan_op *x,
+                       double times, const struct pdl_work *w,
+                       struct pattern *at)
+{
+    int64_t n = group_size(t->p->mesh, x->group);
+    bool leave = t->p->tensors[x->in[0]].of > 0;
+    double bytes = (double)(leave ? w->read_bytes : w->write_bytes) / (double)n;
+
+    for (int64_t i = 0; i < n * n; i++)
+        at->pair[i] += i / n == i % n ? 0 : times * bytes;
+}
+
 /* Of the bytes that one rank has and makes, those that it sends on. */
 static double ring_bytes(enum pdl_plan_op_kind kind, const struct pdl_work *w,
                          double n)
@@ -134,6 +149,8 @@ static void add_op(struct traffic *t, int op, double times)
         at->bytes += times * (double)w.read_bytes;
     else if (like.shape == RING)
         at->bytes += times * ring_bytes(x->kind, &w, (double)n);
+    else if (x->kind == PDL_PLAN_OP_ALLTOALLV)
+        add_visits(t, x, times, &w, at);
     else
         add_pairs(t, x, times, first, at);
 }

@@ -57,7 +57,7 @@ static bool same_form(const struct oracle *o, const struct pdl_plan_tensor *a,
     size_t n = (size_t)a->ndims * sizeof a->dim[0];
 
     return a->some == b->some && a->of == b->of && a->kind == b->kind &&
-           a->dtype == b->dtype && a->ndims == b->ndims &&
+           a->host == b->host && a->dtype == b->dtype && a->ndims == b->ndims &&
            memcmp(a->dim, b->dim, n) == 0 && memcmp(a->unit, b->unit, n) == 0 &&
            memcmp(a->place.at, b->place.at, (size_t)o->p->mesh->nfactors) ==
                0 &&

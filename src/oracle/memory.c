@@ -13,6 +13,7 @@
 struct oracle_tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
+    int64_t host;  /* bytes in the host's memory */
     int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
     int64_t live[8];     /* by enum pdl_plan_kind */
@@ -98,10 +99,21 @@ static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
     return (int64_t)((double)size[op->in[0]] / 2 * f->logit_bytes);
 }
 
-static bool recomputes_attention(const struct oracle *o)
+/* Is the layer's operation run again before backward? */
+static bool recomputes_attention(const struct oracle *o,
+                                 const struct pdl_plan_op *op)
 {
+    if (o->again && op->node >= 0)
+        return o->again[op->node];
     return o->p->strategy->recompute == PDL_RECOMPUTE_SELECTIVE ||
            o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
+}
+
+static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
+{
+    return o->again && op->node >= 0
+               ? o->again[op->node]
+               : o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
 }
 
 /* Before and after an operation: scores stay from the forward operation that
@@ -112,13 +124,13 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
     int64_t n = o->opt->unfused ? scores(o, op, t->rank) : 0;
 
     t->extra = logits(o, op, t->size);
-    if (op->pass == PDL_FORWARD && !back && recomputes_attention(o))
+    if (op->pass == PDL_FORWARD && !back && recomputes_attention(o, op))
         t->extra += n;
     else if (op->pass == PDL_FORWARD)
         t->live[PDL_PLAN_ACTIVATION] += n;
     if (op->pass == PDL_FORWARD && !back && o->opt->dropout > 0 &&
-        o->p->strategy->recompute != PDL_RECOMPUTE_FULL &&
-        op->kind == PDL_PLAN_OP_COMPUTE && strcmp(node_op(o, op), "add") == 0)
+        !recomputes_add(o, op) && op->kind == PDL_PLAN_OP_COMPUTE &&
+        strcmp(node_op(o, op), "add") == 0)
         t->live[PDL_PLAN_ACTIVATION] += t->size[op->out[0]] / 2; /* mask */
 }
 
@@ -139,6 +151,10 @@ static void make(const struct oracle *o, const struct pdl_plan_op *op,
 
         if (!in_stage(o, x, stage) || is_kept(o, x))
             continue;
+        if (o->p->tensors[x].host) {
+            t->host += t->size[x];
+            continue;
+        }
         t->live[kind] += kind == PDL_PLAN_WEIGHT_GRADIENT
                              ? gradient_size(o, x, t->size[x])
                              : t->size[x];
@@ -152,6 +168,10 @@ static void drop(const struct oracle *o, const struct pdl_plan_op *op,
         int x = op->in[j];
         enum pdl_plan_kind kind = o->p->tensors[x].kind;
 
+        if (o->p->tensors[x].host) {
+            t->host -= t->size[x];
+            continue;
+        }
         t->live[kind] -= kind == PDL_PLAN_WEIGHT_GRADIENT
                              ? gradient_size(o, x, t->size[x])
                              : t->size[x];
@@ -163,6 +183,8 @@ static void compare(const struct oracle_tally *t,
 {
     int64_t all = sum(t) - sum(start);
 
+    if (t->host - start->host > s->top_host)
+        s->top_host = t->host - start->host;
     if (all <= s->top_all)
         return;
     s->top_all = all;
@@ -201,13 +223,15 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
     s.weights = t->live[PDL_PLAN_WEIGHT] - start.live[PDL_PLAN_WEIGHT];
     s.saved = saved(t) - saved(&start);
     s.input = t->live[PDL_PLAN_INPUT] - start.live[PDL_PLAN_INPUT];
+    s.host = t->host - start.host;
     return s;
 }
 
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
- * its parts of them. */
+ * its parts of them; in the PE's memory or the host's, which then has a copy
+ * of the weights too. */
 static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
-                        const int64_t *size)
+                        const int64_t *size, bool host)
 {
     int64_t n = 0, slots = o->opt->optimizer_slots;
 
@@ -216,13 +240,20 @@ static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
             const struct pdl_plan_op *op =
                 &o->p->ops[o->p->items[i].first_op + k];
 
+            /* what error feedback keeps of gradients */
+            for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
+                            o->p->strategy->compress_density > 0 && j < op->nin;
+                 j++)
+                n += size[op->in[j]];
             for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
                  j++) {
-                int bits = pdl_dtype_bits(o->p->tensors[op->out[j]].dtype);
+                const struct pdl_plan_tensor *x = &o->p->tensors[op->out[j]];
+                bool master = pdl_dtype_bits(x->dtype) == 16 &&
+                              o->opt->parameters != PDL_IDEAL;
 
-                n += bits == 16 && o->opt->parameters != PDL_IDEAL
-                         ? size[op->out[j]] * 2 * (slots + 1)
-                         : size[op->out[j]] * slots;
+                if (x->host == host)
+                    n += master ? size[op->out[j]] * 2 * (slots + 1)
+                                : size[op->out[j]] * (slots + host);
             }
         }
     return n;
@@ -233,15 +264,17 @@ void oracle_lived_base(const struct oracle *o, int lane, const int64_t *size,
 {
     int lanes = o->p->lanes;
 
-    for (int s = lane; s < o->p->nstages; s += lanes)
-        stages[s / lanes] =
-            (struct oracle_lived){.state = state_of(o, &o->p->stages[s], size)};
+    for (int s = lane; s < o->p->nstages; s++)
+        if (pdl_plan_lane(o->p, s) == lane)
+            stages[s / lanes] = (struct oracle_lived){
+                .state = state_of(o, &o->p->stages[s], size, false),
+                .host = state_of(o, &o->p->stages[s], size, true)};
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
         int bits = pdl_dtype_bits(t->dtype);
         struct oracle_lived *s = &stages[t->stage / lanes];
 
-        if (t->stage % lanes != lane)
+        if (pdl_plan_lane(o->p, t->stage) != lane)
             continue;
         if (t->kind == PDL_PLAN_INPUT)
             s->input += size[i];
@@ -360,9 +393,10 @@ static void note_stage(const struct oracle_lived *s, struct before b,
                        const struct held *mine, const struct held *others,
                        int64_t in_flight, struct pdl_projection *out)
 {
-    b.all += others->saved;
+    b.all += others->saved + s->ahead;
     add_gradients(&b, others->gradients);
     note(&b, &s->forward, out);
+    b.all -= s->ahead;
     after(&b, &s->forward);
     b.all += mine->saved * (in_flight - 1);
     add_gradients(&b, s->written);
@@ -372,23 +406,50 @@ static void note_stage(const struct oracle_lived *s, struct before b,
     note(&b, &s->update, out);
 }
 
-void oracle_lane_memory(const struct oracle_lived *stages,
-                        const int64_t *in_flight, int n,
-                        struct pdl_projection *out)
+/* What is there all the time, and inputs of one micro-batch. */
+static struct before always(const struct oracle_lived *stages, int n,
+                            int64_t *input)
 {
     struct before b = {0, 0, 0, 0};
-    struct held all = {0, 0};
-    int64_t input = 0;
 
+    *input = 0;
     for (int k = 0; k < n; k++) {
         const struct oracle_lived *s = &stages[k];
 
-        input += s->input;
+        *input += s->input;
         b.weights += s->weights;
         b.gradients += s->buffers;
         b.state += s->state;
         b.all += s->weights + s->buffers + s->state + s->input + s->label;
     }
+    return b;
+}
+
+/* The host's: optimizer state, what is in flight, gradients of an update. */
+static void note_host(const struct oracle_lived *stages,
+                      const int64_t *in_flight, int n,
+                      struct pdl_projection *out)
+{
+    int64_t all = 0, update = 0;
+
+    for (int k = 0; k < n; k++) {
+        all += stages[k].host + stages[k].forward.host * in_flight[k];
+        if (stages[k].update.top_host > update)
+            update = stages[k].update.top_host;
+    }
+    all += update;
+    out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
+}
+
+void oracle_lane_memory(const struct oracle_lived *stages,
+                        const int64_t *in_flight, int n,
+                        struct pdl_projection *out)
+{
+    struct held all = {0, 0};
+    int64_t input;
+    struct before b = always(stages, n, &input);
+
+    note_host(stages, in_flight, n, out);
     for (int k = 0; k < n; k++) {
         struct held one = held_by(&stages[k], input);
 
@@ -414,7 +475,12 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
                             .gradients = a->gradients + b->gradients,
                             .weights = a->weights + b->weights,
                             .saved = a->saved + b->saved,
-                            .input = a->input + b->input};
+                            .input = a->input + b->input,
+                            .host = a->host + b->host,
+                            .top_host = a->top_host};
+
+    if (a->host + b->top_host > s.top_host)
+        s.top_host = a->host + b->top_host;
 
     if (a->all + b->top_all > s.top_all) {
         s.top_all = a->all + b->top_all;
@@ -428,6 +494,8 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 {
     int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
 
+    if (n == 0)
+        return (struct oracle_span){.top_all = INT64_MIN / 4};
     return (struct oracle_span){
         .top_all = a->top_all + before * a->all,
         .top_gradients = a->top_gradients + before * a->gradients,
@@ -436,22 +504,85 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
         .gradients = n * a->gradients,
         .weights = n * a->weights,
         .saved = n * a->saved,
-        .input = n * a->input};
+        .input = n * a->input,
+        .host = n * a->host,
+        .top_host = a->top_host + (a->host > 0 ? n - 1 : 0) * a->host};
+}
+
+/* Offload: what backward begins with comes back while the task before still
+ * runs. */
+static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
+{
+    const struct pdl_plan_item *it =
+        &o->p->items[o->p->stages[stage].first_backward];
+    const struct pdl_plan_op *x = &o->p->ops[it->first_op];
+    int64_t n = 0;
+
+    if (!o->p->strategy->offload_activations || oracle_in_flight(o, stage) < 2)
+        return 0;
+    for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
+        for (int j = 0; j < x[k].nout; j++)
+            n += size[x[k].out[j]];
+    return n;
 }
 
 static void live_through(const struct oracle *o, int stage, int64_t rank,
                          const int64_t *size, struct oracle_lived *s)
 {
     const struct pdl_plan_stage *x = &o->p->stages[stage];
+    bool split = o->order && pdl_schedule_splits(o->order->schedule);
+    int first = split ? 1 : x->nbackward;
     struct oracle_tally *t = oracle_tally_make(o, rank, size, s);
 
     if (!t)
         return;
     s->forward = oracle_walk(o, stage, x->first_forward, x->nforward, false, t);
-    s->backward =
-        oracle_walk(o, stage, x->first_backward, x->nbackward, true, t);
+    s->backward = oracle_walk(o, stage, x->first_backward, first, true, t);
+    if (split)
+        s->late = oracle_walk(o, stage, x->first_backward + first,
+                              x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
     s->written = oracle_written(o, stage, size);
+    s->ahead = fetched(o, stage, size);
+}
+
+/* Backward in two tasks: every task of the lane where it stands in the order.
+ * A micro-batch holds what its forward leaves, then what its gradients of
+ * weights read; those gradients stay from the first on. */
+static void note_tasks(const struct oracle *o, int lane,
+                       const struct oracle_lived *stages,
+                       struct pdl_projection *out)
+{
+    int64_t input;
+    struct before b = always(stages, o->p->nstages / o->p->lanes, &input);
+    bool begun[2] = {false, false};
+
+    for (int64_t k = 0; k < o->order->n; k++) {
+        const struct pdl_task *t = &o->order->task[lane][k];
+        int i = t->stage != lane;
+        const struct oracle_lived *s = &stages[i];
+
+        if (t->kind == PDL_TASK_FORWARD) {
+            b.all += s->ahead;
+            note(&b, &s->forward, out);
+            after(&b, &s->forward);
+            b.all += input - s->ahead;
+        } else if (t->kind == PDL_TASK_INPUT) {
+            note(&b, &s->backward, out);
+            after(&b, &s->backward);
+            b.all -= input;
+        } else {
+            add_gradients(&b, s->written - (begun[i] ? s->late.gradients : 0));
+            note(&b, &s->late, out);
+            after(&b, &s->late);
+            add_gradients(&b, -s->written);
+            begun[i] = true;
+        }
+    }
+    for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
+        note(&b, &stages[i].update, out);
+        after(&b, &stages[i].update);
+    }
 }
 
 static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
@@ -462,11 +593,48 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
     int64_t in_flight[ORACLE_MAX_STAGES];
 
     oracle_lived_base(o, lane, size, stages);
-    for (int k = 0; k < n; k++) {
-        live_through(o, lane + k * lanes, rank, size, &stages[k]);
-        in_flight[k] = oracle_in_flight(o, lane + k * lanes);
+    for (int s = lane; s < o->p->nstages; s++) {
+        if (pdl_plan_lane(o->p, s) != lane)
+            continue;
+        live_through(o, s, rank, size, &stages[s / lanes]);
+        in_flight[s / lanes] = oracle_in_flight(o, s);
     }
-    oracle_lane_memory(stages, in_flight, n, out);
+    if (o->order && pdl_schedule_splits(o->order->schedule)) {
+        note_host(stages, in_flight, n, out);
+        note_tasks(o, lane, stages, out);
+    } else {
+        oracle_lane_memory(stages, in_flight, n, out);
+    }
+}
+
+static bool blocks_choose(const struct pdl_strategy *s)
+{
+    for (int c = 0; c < s->nclauses; c++)
+        if (s->clause[c].own_recompute)
+            return true;
+    return false;
+}
+
+bool oracle_find_again(struct oracle *o)
+{
+    bool *again = PDL_NEW(o->arena, bool, o->p->model->nnodes + 1);
+
+    if (!again || !blocks_choose(o->p->strategy))
+        return again != NULL;
+    for (int s = 0; s < o->p->nstages; s++) {
+        const struct pdl_plan_item *it =
+            &o->p->items[o->p->stages[s].first_backward];
+
+        for (int k = 0; k < it->nops; k++) {
+            const struct pdl_plan_op *op = &o->p->ops[it->first_op + k];
+
+            if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
+                op->pass == PDL_FORWARD)
+                again[op->node] = true;
+        }
+    }
+    o->again = again;
+    return true;
 }
 
 /* ---- all ranks ---------------------------------------------------------------- */
@@ -491,7 +659,7 @@ void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
 {
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
-        bool mine = t->stage % o->p->lanes == stage % o->p->lanes;
+        bool mine = pdl_plan_lane(o->p, t->stage) == pdl_plan_lane(o->p, stage);
         bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
                      inside[t->model_tensor];
 
@@ -510,10 +678,7 @@ void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
         out->reserved_bytes +=
             (int64_t)((double)out->activations_bytes * f->fragments);
     out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
-    out->capacity_bytes =
-        (int64_t)((double)o->sys->pe.memory_bytes *
-                  (o->sys->pe.memory_usable > 0 ? o->sys->pe.memory_usable
-                                                : 1));
+    out->capacity_bytes = oracle_capacity(o);
 }
 
 /* Is no tensor larger than on a rank before? Then it needs no more. */
@@ -563,7 +728,7 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
         return false;
     for (int s = 0; s < o->p->nstages; s++)
         if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
-            (lane < 0 || s % o->p->lanes == lane))
+            (lane < 0 || pdl_plan_lane(o->p, s) == lane))
             walk_ranks(o, s, inside, size, before, out);
     out->workspace_bytes = oracle_workspace(o, 0);
     out->allocated_bytes += out->workspace_bytes;

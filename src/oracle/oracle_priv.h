@@ -49,10 +49,9 @@ double oracle_stream(const struct oracle_pe *pe, double bytes);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
- * the pipeline, [forward, backward][stage][micro-batch]; by how much the last
- * backward of each stage is slowed by the exchange that it hides. */
+ * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
-    double *start, *seconds, *done, *slowed;
+    double *start, *seconds, *done;
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours
@@ -98,6 +97,10 @@ struct oracle {
     struct oracle_quickest *quickest; /* allreduce asked for last; NULL: none */
     struct oracle_ranks *alike;       /* of the first stage */
     struct oracle_memo *memo;         /* NULL: nothing is remembered */
+    const struct pdl_tasks *order;    /* of a pipeline; NULL: one stage */
+    const int64_t *flight;            /* of each stage; NULL: 1 */
+    const bool *again; /* of each layer: computed again; NULL: as the strategy
+                          says for all */
 };
 
 /* effects.c: those that pdl_oracle_options.without counts, in its order */
@@ -216,10 +219,12 @@ int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
 enum { ORACLE_MAX_STAGES = 256 };
-/* pipeline.c: from the first task to the last, < 0: out of memory; tasks of a
- * stage whose activations its PEs hold at a time */
+/* pipeline.c: the busiest lane from its first task to its last, < 0: out of
+ * memory (weights: where backward is two tasks); the order of all lanes; tasks
+ * of a stage whose activations its PEs hold at a time */
 double oracle_makespan(const struct oracle *o, const double *forward,
-                       const double *backward);
+                       const double *backward, const double *weights);
+bool oracle_find_order(struct oracle *o);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* io.c: seconds of opening files, and of reading and staging a step's samples
  * (proportional to its micro-batches); what they add to the rest of the step */
@@ -228,6 +233,29 @@ struct oracle_loading {
 };
 struct oracle_loading oracle_loading(const struct oracle *o);
 double oracle_io(const struct oracle_loading *x, double rest_s);
+/* host.c: seconds of a copy between a PE and its host; is this update the
+ * host's; bytes a second that a PE's share of its host streams; are the rates
+ * known; has a host memory enough */
+bool oracle_is_copy(enum pdl_plan_op_kind kind);
+double oracle_copy_seconds(const struct oracle *o, int op, int64_t rank);
+bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x);
+double oracle_host_rate(const struct oracle *o);
+enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err);
+bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x);
+/* groups.c: the oracle as a stage's PEs make it (o itself where all are of one
+ * kind); mean peak rate; memory of the smallest PE */
+struct oracle_lane {
+    struct oracle o;
+    struct pdl_system sys;
+    struct oracle_changed changed;
+};
+const struct oracle *oracle_on_stage(const struct oracle *o, int stage,
+                                     struct oracle_lane *room);
+double oracle_peak(const struct oracle *o);
+int64_t oracle_capacity(const struct oracle *o);
+/* memory.c: layers that are computed again, where blocks choose; false: no
+ * memory */
+bool oracle_find_again(struct oracle *o);
 /* memory.c; memory_paper.c: the papers' closed form for one rank */
 void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
                          int64_t *size, struct pdl_projection *out);

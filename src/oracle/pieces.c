@@ -6,9 +6,10 @@
  * a stage's gradients over these data ranks. Here they are priced once. No
  * piece has a formula of its own: each is read off a plan that is lowered and
  * priced like any other, of the same network with few blocks,
- *   work    one, or three stages of one, two or three blocks: forward and
- *           backward. Of three blocks the middle one stands for all between
- *           the first and the last;
+ *   work    one, or three stages of one or three blocks: forward and backward.
+ *           Of three blocks the middle one stands for all between the first
+ *           and the last. Micro-batches of another size need no lowering: the
+ *           plans of one and of two samples show which dimensions grow;
  *   update  one, or three stages of as many blocks as asked for: gradient
  *           exchange and update, which do not depend on micro-batches and
  *           recomputation. Buckets do not end where blocks do, so nothing is
@@ -17,293 +18,9 @@
  * pipeline), so that groups, wires and contention are those of the large one.
  * A stage's ranks are those of its lane; lanes whose groups cross the same
  * wires share pieces. */
-#include "pieces.h"
+#include "pieces_priv.h"
 
 #include <string.h>
-
-enum { STAGES = 3, TABLE = 256, MAX_KINDS = 8 };
-
-/* Which pieces: a small plan, priced on the ranks of a kind of lane. */
-struct key {
-    int64_t micro, blocks;
-    enum pdl_recompute recompute;
-    int zero, lane;
-    bool many; /* micro-batches */
-};
-
-struct entry {
-    struct key key;
-    bool used;
-    void *piece;
-};
-
-struct oracle_pieces {
-    const struct oracle_family *f;
-    struct oracle_point mesh;
-    pdl_arena *arena, *scratch;
-    struct entry work[TABLE], update[TABLE];
-    int nkinds;               /* of lanes */
-    int *kind_of;             /* of each lane */
-    int64_t first[MAX_KINDS]; /* lane of each kind */
-};
-
-/* A small plan, on the mesh of the large one. */
-struct small {
-    struct pdl_model model;
-    struct pdl_segment segments[8];
-    struct pdl_strategy strategy;
-    struct pdl_mesh mesh;
-    struct pdl_plan plan;
-    struct pdl_plan_stage stages[STAGES];
-    struct pdl_plan_item items[STAGES * (2 * PIECE_BLOCKS + 1)];
-    struct oracle_changed changed;
-    struct oracle o;
-    const bool *inside;
-    int64_t *size;
-    int *round, *tensor; /* of each tensor of the written-out model: the round
-                            of its block (-1: outside) and the model's tensor */
-};
-
-/* ---- the family ----------------------------------------------------------------- */
-
-bool oracle_family_make(const struct pdl_model *model,
-                        const struct pdl_system *sys,
-                        const struct pdl_oracle_options *opt,
-                        const struct pdl_plan_options *plan,
-                        struct oracle_family *out)
-{
-    struct pdl_model_totals totals;
-    int repeated = 0;
-
-    *out = (struct oracle_family){
-        .model = model, .sys = sys, .opt = opt, .plan = *plan, .block = -1};
-    for (int s = 0; s < model->nsegments; s++) {
-        if (model->segments[s].repeat > 1) {
-            repeated++;
-            out->block = s;
-            out->layers = model->segments[s].repeat;
-        }
-        out->first_node += out->block < 0 ? model->segments[s].nnodes : 0;
-    }
-    if (pdl_model_totals(model, &totals, NULL) == PDL_OK)
-        out->forward_flops = totals.forward_flops;
-    return repeated == 1 && model->nsegments <= 8 && !plan->inner &&
-           strcmp(model->kind, "transformer") == 0;
-}
-
-static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
-{
-    c->term[c->nterms++] =
-        (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
-}
-
-void oracle_point_strategy(const struct oracle_family *f,
-                           const struct oracle_point *x,
-                           struct pdl_strategy *out)
-{
-    int64_t m = f->plan.batch / (x->data * x->micro);
-    struct pdl_clause *c = &out->clause[0];
-
-    *out = (struct pdl_strategy){.nclauses = 1};
-    c->layers = "*";
-    if (x->pipe > 1) {
-        add_term(c, PDL_AXIS_PIPE, x->pipe);
-        out->micro_batches = m;
-    } else if (m > 1) {
-        out->accumulate = m;
-    }
-    if (x->chunks > 1) {
-        out->schedule = PDL_SCHEDULE_INTERLEAVED;
-        out->virtual_stages = x->chunks;
-    }
-    add_term(c, PDL_AXIS_DATA, x->data);
-    if (x->tensor > 1)
-        add_term(c, PDL_AXIS_TENSOR, x->tensor);
-    out->seq = x->seq && x->tensor > 1;
-    out->zero = x->zero;
-    out->recompute = x->recompute;
-    out->no_overlap = x->no_overlap;
-}
-
-/* ---- small plans ------------------------------------------------------------------ */
-
-static void few_blocks(const struct oracle_family *f, int64_t blocks,
-                       struct small *s)
-{
-    s->model = *f->model;
-    memcpy(s->segments, f->model->segments,
-           (size_t)f->model->nsegments * sizeof s->segments[0]);
-    s->segments[f->block].repeat = blocks;
-    s->model.segments = s->segments;
-}
-
-/* As many ranks along the pipeline as the large plan has. */
-static void widen(struct small *s, int64_t pipe)
-{
-    s->mesh = *s->plan.mesh;
-    for (int i = 0; i < s->mesh.nfactors; i++)
-        if (s->plan.pipe_factors >> i & 1)
-            s->mesh.factor[i] = pipe;
-    for (int t = 0; t < s->mesh.nterms[0]; t++)
-        if (s->mesh.term[0][t].axis == PDL_AXIS_PIPE)
-            s->mesh.term[0][t].size = pipe;
-    if (s->plan.pipe_factors)
-        s->mesh.pes = s->mesh.pes / STAGES * pipe;
-    s->plan.mesh = &s->mesh;
-}
-
-/* Of each tensor written out, in the order of plan_expand. */
-static bool find_tensors(struct oracle_pieces *p, struct small *s)
-{
-    const struct pdl_model *m = &s->model;
-    int n = s->plan.model->ntensors, at = 0;
-
-    s->round = PDL_NEW(p->scratch, int, n + 1);
-    s->tensor = PDL_NEW(p->scratch, int, n + 1);
-    if (!s->round || !s->tensor)
-        return false;
-    for (int g = 0; g < m->nsegments; g++)
-        for (int64_t r = 0; r < m->segments[g].repeat; r++)
-            for (int t = 0; t < m->ntensors; t++)
-                if (m->tensors[t].segment == g && at < n) {
-                    s->round[at] = g == p->f->block ? (int)r : -1;
-                    s->tensor[at++] = t;
-                }
-    if (n == m->ntensors) /* nothing was repeated, nothing was moved */
-        for (int t = 0; t < n; t++) {
-            s->round[t] = m->tensors[t].segment == p->f->block ? 0 : -1;
-            s->tensor[t] = t;
-        }
-    return at == n;
-}
-
-static bool prepare_oracle(struct oracle_pieces *p, struct small *s)
-{
-    struct oracle *o = &s->o;
-    int n = s->plan.ntensors > s->plan.model->ntensors
-                ? s->plan.ntensors
-                : s->plan.model->ntensors;
-
-    *o = (struct oracle){
-        .p = &s->plan, .sys = p->f->sys, .opt = p->f->opt, .arena = p->scratch};
-    oracle_settle(o, &s->changed);
-    o->wires = PDL_NEW(p->scratch, struct oracle_wire, ORACLE_WIRES);
-    s->size = PDL_NEW(p->scratch, int64_t, n + 1);
-    if (!o->wires || !s->size || !oracle_find_alike(o) || !oracle_memo_make(o))
-        return false;
-    s->inside = oracle_find_inside(o);
-    return s->inside != NULL;
-}
-
-static struct small *lower_small(struct oracle_pieces *p, const struct key *k,
-                                 struct pdl_err *err)
-{
-    const struct oracle_family *f = p->f;
-    struct small *s = PDL_NEW(p->scratch, struct small, 1);
-    struct pdl_plan_options po = f->plan;
-    struct oracle_point x = p->mesh;
-    const struct pdl_plan *plan;
-    int64_t stages = p->mesh.pipe > 1 ? STAGES : 1, m = k->many ? STAGES : 1;
-
-    if (!s) {
-        pdl_fail(err, PDL_ENOMEM, "out of memory");
-        return NULL;
-    }
-    few_blocks(f, k->blocks * stages, s);
-    x.pipe = stages;
-    x.micro = k->micro;
-    x.zero = k->zero;
-    x.recompute = k->recompute;
-    oracle_point_strategy(f, &x, &s->strategy);
-    s->strategy.micro_batches = stages > 1 ? m : 0;
-    s->strategy.accumulate = stages == 1 && m > 1 ? m : 0;
-    po.batch = k->micro * x.data * m;
-    po.split = PDL_SPLIT_BLOCKS;
-    if (pdl_plan_lower(p->scratch, &s->model, &s->strategy, &po, &plan, err) !=
-        PDL_OK)
-        return NULL;
-    s->plan = *plan;
-    memcpy(s->stages, plan->stages,
-           (size_t)plan->nstages * sizeof s->stages[0]);
-    s->plan.stages = s->stages;
-    widen(s, p->mesh.pipe);
-    if (!find_tensors(p, s) || !prepare_oracle(p, s)) {
-        pdl_fail(err, PDL_ENOMEM, "out of memory");
-        return NULL;
-    }
-    return s;
-}
-
-/* The block of the small plan that an operation computes; -1: none. */
-static int64_t block_of(const struct oracle_pieces *p, const struct small *s,
-                        int op)
-{
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-    int64_t nodes = p->f->model->segments[p->f->block].nnodes;
-    int64_t repeat = s->segments[p->f->block].repeat;
-    int64_t at = x->node - p->f->first_node;
-
-    return x->kind == PDL_PLAN_OP_COMPUTE && at >= 0 && at < nodes * repeat
-               ? at / nodes
-               : -1;
-}
-
-/* The first operation of an item that computes the block; -1: none. */
-static int first_of(const struct oracle_pieces *p, const struct small *s,
-                    const struct pdl_plan_item *it, int64_t block)
-{
-    for (int i = it->first_op; i < it->first_op + it->nops; i++)
-        if (block_of(p, s, i) == block)
-            return i;
-    return -1;
-}
-
-/* Cuts an item where the second and the third of a stage's blocks begin. */
-static bool cut_item(const struct oracle_pieces *p, const struct small *s,
-                     const struct pdl_plan_item *it, int64_t first,
-                     int64_t second, struct pdl_plan_item *out)
-{
-    int a = first_of(p, s, it, first), b = first_of(p, s, it, second);
-    int end = it->first_op + it->nops;
-
-    for (int i = 0; i < PIECE_BLOCKS; i++)
-        out[i] = *it;
-    out[0].nops = a - it->first_op;
-    out[1].first_op = a;
-    out[1].nops = b - a;
-    out[2].first_op = b;
-    out[2].nops = end - b;
-    return a > it->first_op && b > a;
-}
-
-/* The same operations, in one item for each block of three. */
-static bool cut_stages(const struct oracle_pieces *p, struct small *s)
-{
-    int n = 0;
-
-    for (int i = 0; i < s->plan.nstages; i++) {
-        struct pdl_plan_stage *x = &s->stages[i];
-        const struct pdl_plan_item *items = s->plan.items;
-        int64_t first = (int64_t)i * PIECE_BLOCKS;
-
-        if (x->nforward != 1 || x->nbackward != 1 || x->nupdate != 1 ||
-            !cut_item(p, s, &items[x->first_forward], first + 1, first + 2,
-                      &s->items[n]) ||
-            !cut_item(p, s, &items[x->first_backward], first + 1, first,
-                      &s->items[n + PIECE_BLOCKS]))
-            return false;
-        s->items[n + 2 * PIECE_BLOCKS] = items[x->first_update];
-        *x = (struct pdl_plan_stage){.first_forward = n,
-                                     .nforward = PIECE_BLOCKS,
-                                     .first_backward = n + PIECE_BLOCKS,
-                                     .nbackward = PIECE_BLOCKS,
-                                     .first_update = n + 2 * PIECE_BLOCKS,
-                                     .nupdate = 1};
-        n += 2 * PIECE_BLOCKS + 1;
-    }
-    s->plan.items = s->items;
-    return true;
-}
 
 /* ---- forward and backward ------------------------------------------------------------ */
 
@@ -333,7 +50,7 @@ static struct piece_made *gradients_of(struct oracle_pieces *p,
     const struct pdl_plan_item *it =
         &s->plan.items[s->stages[stage].first_update];
     int base = stage * w->blocks + (w->parts > 1 ? PIECE_BLOCKS - 1 - part : 0);
-    struct piece_made *list = NULL;
+    struct piece_made list[16];
 
     *n = 0;
     for (int i = it->first_op; i < it->first_op + it->nops; i++)
@@ -342,14 +59,12 @@ static struct piece_made *gradients_of(struct oracle_pieces *p,
 
             if (by[t] != op || id < 0 || *n == 16)
                 continue;
-            if (!list)
-                list = PDL_NEW(p->arena, struct piece_made, 16);
-            if (!list)
-                return NULL;
             list[(*n)++] = (struct piece_made){
                 s->tensor[id], s->round[id] - base, s->round[id] < 0};
         }
-    return list;
+    return *n > 0 ? pdl_arena_grow(p->arena, list, (size_t)*n, (size_t)*n,
+                                   sizeof list[0])
+                  : NULL;
 }
 
 static bool makes_gradient(const struct small *s, int op)
@@ -369,7 +84,7 @@ static bool price_part(struct oracle_pieces *p, struct small *s, int stage,
     const struct pdl_plan_item *items = s->plan.items;
     struct pdl_plan_item it = items[s->stages[stage].first_backward + part];
     struct pdl_plan_item one = it;
-    struct piece_op *list = PDL_NEW(p->arena, struct piece_op, it.nops + 1);
+    struct piece_op *list = PDL_NEW(p->scratch, struct piece_op, it.nops + 1);
     int n = 0;
 
     one.nops = 1;
@@ -391,9 +106,11 @@ static bool price_part(struct oracle_pieces *p, struct small *s, int stage,
         n += x->seconds > 0 || x->nmade > 0;
     }
     s->plan.items = items;
-    w->ops[part] = list;
     w->nops[part] = n;
-    return list != NULL;
+    w->ops[part] = list ? pdl_arena_grow(p->arena, list, (size_t)n,
+                                         (size_t)n + 1, sizeof *list)
+                        : NULL;
+    return w->ops[part] != NULL;
 }
 
 static bool price_work(struct oracle_pieces *p, struct small *s, int stage,
@@ -454,32 +171,33 @@ static void live_work(struct small *s, int stage, const struct oracle_ranks *r,
     }
 }
 
-/* Ranks of a kind of lane, who does the same work as who. */
-static void ranks_of(const struct oracle_pieces *p, const struct small *s,
-                     int kind, struct oracle_ranks *r)
+/* Ranks of a kind of lane, who does the same work as who. All stages of a
+ * small plan are priced on them, so prices are remembered as of one. */
+static void ranks_of(const struct kinds *x, const struct small *s, int kind,
+                     struct oracle_ranks *r)
 {
     *r = *s->o.alike;
-    oracle_ranks(&s->plan, (int)p->first[kind], r->rank);
+    r->stage = 0;
+    oracle_ranks(&s->plan, (int)x->first[kind], r->rank);
 }
 
 static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
                                  struct piece_works *out, struct pdl_err *err)
 {
-    struct small *s = lower_small(p, k, err);
+    struct small *s = oracle_small(p, k, true, err);
     int parts = k->blocks == PIECE_BLOCKS ? PIECE_BLOCKS : 1;
     enum pdl_status st = PDL_OK;
     struct oracle_ranks r;
 
     if (!s)
         return PDL_EINVAL;
-    ranks_of(p, s, k->lane, &r);
-    if (r.n > PIECE_RANKS || (parts > 1 && !cut_stages(p, s)))
+    ranks_of(&p->kinds[0], s, k->lane, &r);
+    if (r.n > PIECE_RANKS || (parts > 1 && !oracle_small_cut(p, s)))
         return pdl_fail(err, PDL_EINVAL, "%s: its blocks are not apart",
                         p->f->model->name);
     for (int i = 0; st == PDL_OK && i < s->plan.nstages; i++) {
         out->at[i].blocks = (int)k->blocks;
         out->at[i].parts = parts;
-        r.stage = i;
         if (!price_work(p, s, i, &r, &out->at[i]))
             st = pdl_fail(err, PDL_ENOMEM, "out of memory");
         live_work(s, i, &r, &out->at[i]);
@@ -521,11 +239,11 @@ static void find_waits(const struct small *s, int op, int stage, int64_t blocks,
 }
 
 static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
-                         struct oracle_ranks *r, struct piece_update *u)
+                         const struct oracle_ranks *r, struct piece_update *u)
 {
     const struct pdl_plan_item *items = s->plan.items;
-    struct pdl_plan_stage *at = &s->stages[stage], whole = *at;
-    struct pdl_plan_item it = items[at->first_update], one = it;
+    struct pdl_plan_stage *at = &s->stages[r->stage], whole = *at;
+    struct pdl_plan_item it = items[s->stages[stage].first_update], one = it;
     const int *by = find_makers(p, s, stage);
     int *step = PDL_NEW(p->scratch, int, s->plan.ntensors + 1);
     struct streams c = {.overlap = false};
@@ -533,10 +251,9 @@ static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
     struct stage_time sum = {0};
 
     c.ready = PDL_NEW(p->scratch, double, s->plan.ntensors + 1);
-    u->steps = PDL_NEW(p->arena, struct piece_step, it.nops + 1);
+    u->steps = PDL_NEW(p->scratch, struct piece_step, it.nops + 1);
     if (!c.ready || !u->steps || !by || !step)
         return false;
-    r->stage = stage;
     s->plan.items = &one;
     at->first_update = 0; /* a plan of one operation after another */
     one.nops = 1;
@@ -560,11 +277,13 @@ static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
     }
     s->plan.items = items;
     *at = whole;
+    u->steps = pdl_arena_grow(p->arena, u->steps, (size_t)u->n,
+                              (size_t)u->n + 1, sizeof *u->steps);
     u->update = sum.update;
     u->gradient_comm = sum.gradient_comm;
     u->contention = out.contention;
     u->apart = oracle_exposed(&c, 0, sum.update);
-    return true;
+    return u->steps != NULL;
 }
 
 static void live_update(struct small *s, int stage,
@@ -595,12 +314,12 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
                                    struct piece_updates *out,
                                    struct pdl_err *err)
 {
-    struct small *s = lower_small(p, k, err);
+    struct small *s = oracle_small(p, k, false, err);
     struct oracle_ranks r;
 
     if (!s)
         return PDL_EINVAL;
-    ranks_of(p, s, k->lane, &r);
+    ranks_of(&p->kinds[1], s, k->lane, &r);
     if (r.n > PIECE_RANKS)
         return pdl_fail(err, PDL_EINVAL, "too many kinds of ranks");
     for (int i = 0; i < s->plan.nstages; i++) {
@@ -616,16 +335,17 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
 
 /* ---- lanes ----------------------------------------------------------------------------- */
 
-/* Do the groups of two lanes cross the same wires? */
-static bool same_wires(const struct small *s, int64_t a, int64_t b)
+/* Do the groups of two lanes cross the same wires, in the update or before? */
+static bool same_wires(const struct small *s, int64_t a, int64_t b, bool update)
 {
     int64_t ranks[2][ORACLE_MAX_RANKS];
     int n = oracle_ranks(&s->plan, (int)a, ranks[0]);
+    int first = s->plan.items[s->stages[0].first_update].first_op;
     uint32_t seen[8] = {0};
     int nseen = 0;
 
     oracle_ranks(&s->plan, (int)b, ranks[1]);
-    for (int i = 0; i < s->plan.nops; i++) {
+    for (int i = update ? first : 0; i < (update ? s->plan.nops : first); i++) {
         bool again = s->plan.ops[i].group == 0;
 
         for (int k = 0; k < nseen; k++)
@@ -634,8 +354,7 @@ static bool same_wires(const struct small *s, int64_t a, int64_t b)
             continue;
         seen[nseen++] = s->plan.ops[i].group;
         for (int k = 0; k < n; k++)
-            if (!oracle_same_wire(&s->o, i, ranks[0][k], ranks[1][k], false) ||
-                !oracle_same_wire(&s->o, i, ranks[0][k], ranks[1][k], true))
+            if (!oracle_same_wire(&s->o, i, ranks[0][k], ranks[1][k], update))
                 return false;
     }
     return true;
@@ -644,27 +363,29 @@ static bool same_wires(const struct small *s, int64_t a, int64_t b)
 static enum pdl_status find_kinds(struct oracle_pieces *p, struct pdl_err *err)
 {
     struct key k = {.micro = 1, .blocks = 1};
-    struct small *s = lower_small(p, &k, err);
+    struct small *s = oracle_small(p, &k, false, err);
 
     if (!s)
         return PDL_EINVAL;
-    for (int64_t l = 0; l < p->mesh.pipe; l++) {
-        int kind = 0;
+    for (int u = 0; u < 2; u++)
+        for (int64_t l = 0; l < p->mesh.pipe; l++) {
+            struct kinds *x = &p->kinds[u];
+            int kind = 0;
 
-        while (kind < p->nkinds && !same_wires(s, l, p->first[kind]))
-            kind++;
-        if (kind == MAX_KINDS)
-            return pdl_fail(err, PDL_EINVAL, "too many kinds of lanes");
-        if (kind == p->nkinds)
-            p->first[p->nkinds++] = l;
-        p->kind_of[l] = kind;
-    }
+            while (kind < x->n && !same_wires(s, l, x->first[kind], u))
+                kind++;
+            if (kind == MAX_KINDS)
+                return pdl_fail(err, PDL_EINVAL, "too many kinds of lanes");
+            if (kind == x->n)
+                x->first[x->n++] = l;
+            x->of[l] = kind;
+        }
     return PDL_OK;
 }
 
-int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane)
+int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane, bool update)
 {
-    return p->kind_of[lane];
+    return p->kinds[update].of[lane];
 }
 
 /* ---- tables --------------------------------------------------------------------------- */
@@ -678,26 +399,19 @@ static uint64_t hash(const struct key *k)
     return h * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static bool same_key(const struct key *a, const struct key *b)
-{
-    return a->micro == b->micro && a->blocks == b->blocks &&
-           a->recompute == b->recompute && a->zero == b->zero &&
-           a->lane == b->lane && a->many == b->many;
-}
-
 /* The entry of a key; a full table forgets. */
 static struct entry *find(struct entry *table, const struct key *k)
 {
     size_t h = (size_t)(hash(k) >> 40) % TABLE;
 
     for (int i = 0; i < TABLE; i++, h = (h + 1) % TABLE)
-        if (!table[h].used || same_key(&table[h].key, k))
+        if (!table[h].used || oracle_same_key(&table[h].key, k))
             return &table[h];
     memset(table, 0, TABLE * sizeof *table);
     return &table[(size_t)(hash(k) >> 40) % TABLE];
 }
 
-struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
+struct oracle_pieces *oracle_pieces_make(pdl_arena *a, pdl_arena *scratch,
                                          const struct oracle_family *f,
                                          const struct oracle_point *x)
 {
@@ -708,33 +422,50 @@ struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
     p->f = f;
     p->mesh = *x;
     p->arena = a;
-    p->kind_of = PDL_NEW(a, int, x->pipe);
-    return p->kind_of ? p : NULL;
+    p->scratch = scratch;
+    p->kinds[0].of = PDL_NEW(a, int, x->pipe);
+    p->kinds[1].of = PDL_NEW(a, int, x->pipe);
+    return p->kinds[0].of && p->kinds[1].of ? p : NULL;
 }
 
 enum what { LANES, WORK, PIECES_UPDATE };
 
-/* The arena of a small plan is there for one question. */
+/* What a small plan needs is forgotten after one question. */
 static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
                                     const struct key *k, void *piece,
                                     struct pdl_err *err)
 {
     enum pdl_status st;
 
-    p->scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
-    if (!p->scratch)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    double start = pdl_clock_s();
+
     st = what == LANES  ? find_kinds(p, err)
          : what == WORK ? make_work(p, k, piece, err)
                         : make_update(p, k, piece, err);
-    pdl_arena_destroy(p->scratch);
-    p->scratch = NULL;
+    pdl_arena_reset(p->scratch);
+    p->count++;
+    p->seconds += pdl_clock_s() - start;
     return st;
+}
+
+int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds)
+{
+    *seconds = p->seconds;
+    return p->count;
 }
 
 enum pdl_status oracle_piece_lanes(struct oracle_pieces *p, struct pdl_err *err)
 {
-    return p->nkinds > 0 ? PDL_OK : with_scratch(p, LANES, NULL, NULL, err);
+    enum pdl_status st;
+
+    if (p->refused)
+        return pdl_fail(err, PDL_EINVAL, "%s", p->refused);
+    if (p->kinds[1].n > 0)
+        return PDL_OK;
+    st = with_scratch(p, LANES, NULL, NULL, err);
+    if (st != PDL_OK && st != PDL_ENOMEM)
+        p->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    return st;
 }
 
 static enum pdl_status get(struct oracle_pieces *p, enum what what,
@@ -749,9 +480,13 @@ static enum pdl_status get(struct oracle_pieces *p, enum what what,
 
         st = piece ? with_scratch(p, what, k, piece, err)
                    : pdl_fail(err, PDL_ENOMEM, "out of memory");
-        if (st != PDL_OK)
+        if (st == PDL_ENOMEM)
             return st;
-        *e = (struct entry){*k, true, piece};
+        *e = (struct entry){.key = *k, .used = true, .piece = piece};
+        if (st != PDL_OK)
+            e->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    } else if (e->refused) {
+        return pdl_fail(err, PDL_EINVAL, "%s", e->refused);
     }
     *out = e->piece;
     return st;
@@ -764,7 +499,7 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                                   struct pdl_err *err)
 {
     struct key k = {.micro = x->micro,
-                    .blocks = blocks < PIECE_BLOCKS ? blocks : PIECE_BLOCKS,
+                    .blocks = blocks > 1 ? PIECE_BLOCKS : 1,
                     .recompute = x->recompute,
                     .lane = lane,
                     .many = micro_batches > 1};

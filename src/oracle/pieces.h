@@ -42,8 +42,8 @@ void oracle_point_strategy(const struct oracle_family *f,
  * first and the last. A stage alone is a first one. */
 enum piece_where { PIECE_FIRST, PIECE_MIDDLE, PIECE_LAST, PIECE_WHERE };
 
-/* Stages of up to three blocks are lowered as they are, longer ones consist of
- * a first block (and what lies before), middle ones, and a last. */
+/* A stage of one block is lowered as it is; others consist of a first block
+ * (and what lies before), middle ones, and a last. */
 enum { PIECE_BLOCKS = 3, PIECE_RANKS = 9 };
 
 struct piece_pass {
@@ -65,9 +65,9 @@ struct piece_op {
     const struct piece_made *made;
 };
 
-/* Forward and backward of a stage of 1, 2, or 3 and more blocks. */
+/* Forward and backward of a stage of one block, or of two and more. */
 struct piece_work {
-    int blocks; /* 1 .. PIECE_BLOCKS */
+    int blocks; /* 1, PIECE_BLOCKS */
     int parts;  /* of a pass: 1, or PIECE_BLOCKS */
     int nranks;
     bool alike[PIECE_RANKS]; /* as an earlier one */
@@ -104,15 +104,17 @@ struct piece_updates {
     struct piece_update at[PIECE_WHERE];
 };
 
-/* The pieces of one mesh: tensor, pipe, data, seq. */
+/* The pieces of one mesh: tensor, pipe, data, seq. scratch is emptied again
+ * and again. */
 struct oracle_pieces;
-struct oracle_pieces *oracle_pieces_make(pdl_arena *a,
+struct oracle_pieces *oracle_pieces_make(pdl_arena *a, pdl_arena *scratch,
                                          const struct oracle_family *f,
                                          const struct oracle_point *x);
-/* Lanes of the pipeline whose groups cross the same wires are of one kind. */
+/* Lanes of the pipeline whose groups cross the same wires are of one kind,
+ * for work and for updates. */
 enum pdl_status oracle_piece_lanes(struct oracle_pieces *p,
                                    struct pdl_err *err);
-int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane);
+int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane, bool update);
 enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                                   const struct oracle_point *x,
                                   int64_t micro_batches, int64_t blocks,
@@ -124,13 +126,17 @@ enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct piece_updates **out,
                                     struct pdl_err *err);
 
+/* Small plans that were lowered, and how long that took. */
+int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds);
+
 /* ---- composing ---------------------------------------------------------------- */
 
 /* Pieces of one mesh, and what the last point needed of them. */
 struct oracle_compose;
-struct oracle_compose *oracle_compose_make(pdl_arena *a,
+struct oracle_compose *oracle_compose_make(pdl_arena *a, pdl_arena *scratch,
                                            const struct oracle_family *f,
                                            const struct oracle_point *mesh);
+int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds);
 /* The projection of a point, equal to that of its lowered plan. */
 enum pdl_status oracle_compose(struct oracle_compose *c,
                                const struct oracle_point *x,

@@ -94,19 +94,6 @@ static bool is_comm(enum pdl_plan_op_kind kind)
            kind != PDL_PLAN_OP_SLICE;
 }
 
-static double inputs_ready(const struct oracle *o, int op,
-                           const struct streams *c)
-{
-    double t = 0;
-
-    for (int k = 0; k < o->p->ops[op].nin; k++) {
-        double r = c->ready[o->p->ops[op].in[k]];
-
-        t = r > t ? r : t;
-    }
-    return t;
-}
-
 /* What an operation on the computing stream takes beside the network's: a
  * kernel has the rest of the PE, a collective that leaves the node half of the
  * adapters, as has the exchange. */
@@ -169,18 +156,17 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                           .exchange = oracle_is_exchange(o, op, phase),
                           .comm = is_comm(o->p->ops[op].kind),
                           .update = phase == UPDATE};
-    double start = inputs_ready(o, op, c), seconds;
+    double start = oracle_inputs_ready(o, op, c), seconds;
 
     if (x.exchange && !x.update &&
         o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
     }
+    if (!x.exchange && start > c->compute && oracle_waits_for_copy(o, op, c))
+        c->late += start - c->compute;
     start = oracle_stream_step(c, &x, start, &seconds);
-    if (o->record) {
-        o->record->start[op] = start;
-        o->record->seconds[op] = seconds;
-    }
+    oracle_keep(o, op, start, seconds);
     for (int k = 0; k < o->p->ops[op].nout; k++)
         c->ready[o->p->ops[op].out[k]] = start + seconds;
 }
@@ -207,7 +193,8 @@ static void start_exchanges(const struct oracle *o,
         int op = x->first_op + c->op;
 
         if (c->op < x->nops && oracle_is_exchange(o, op, UPDATE)) {
-            if (!of_gradients(o, op) || inputs_ready(o, op, c) > c->compute)
+            if (!of_gradients(o, op) ||
+                oracle_inputs_ready(o, op, c) > c->compute)
                 return;
             run_on_streams(
                 o, op, UPDATE,
@@ -253,6 +240,8 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
             int level = price.level;
 
             c->level = level;
+            if (oracle_of_copies(o, &o->p->items[i], k, phase, s, c))
+                continue;
             if (comm && phase != UPDATE) { /* compute, but no operation */
                 double copy = oracle_copy(o, op, r->rank[0]);
 
@@ -359,47 +348,111 @@ static void forget(const struct oracle *o, const struct pdl_plan_stage *s,
             ready[t] = 0;
 }
 
-static void price_stage(const struct oracle *o, int stage, double *ready,
-                        struct stage_time *t, struct pdl_projection *out)
+/* Each way, copies of a micro-batch take no longer than a pipeline's PE has
+ * between two of them. */
+static void keep_pace(const struct oracle *o, int stage, struct streams *c)
+{
+    double busy = c->out_busy > c->in_busy ? c->out_busy : c->in_busy;
+
+    if (oracle_in_flight(o, stage) > 1 && busy > c->compute) {
+        c->late += busy - c->compute;
+        c->compute = busy;
+    }
+}
+
+static void price_forward(const struct oracle *o, int stage,
+                          const struct oracle_ranks *r, struct streams *c,
+                          struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
+
+    oracle_add_items(o, s->first_forward, s->nforward, FORWARD, r, t, c, out);
+    t->forward_copy = c->late;
+    t->forward_comm +=
+        waiting(c->compute, t->forward + t->forward_comm + t->forward_copy);
+    t->forward += oracle_host_wait(o, c->compute, t->calls);
+    t->calls = 0;
+}
+
+/* Returns when it ends alone, as most micro-batches are. */
+static double price_backward(const struct oracle *o, int stage,
+                             const struct oracle_ranks *r, struct streams *c,
+                             struct stage_time *t, struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    double start = c->compute, late = c->late, split, took;
+
+    c->ahead = c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
+    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, t, c, out);
+    c->ahead = false;
+    split = c->compute;
+    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r, t,
+                     c, out);
+    keep_pace(o, stage, c);
+    took = c->compute - c->slowed - start;
+    t->weights = s->nbackward > 1 ? c->compute - split : 0;
+    t->backward_copy = c->late - late;
+    t->backward_comm +=
+        waiting(took, t->backward + t->backward_comm + t->backward_copy);
+    t->backward += oracle_host_wait(o, took, t->calls);
+    return start + took;
+}
+
+static void price_update(const struct oracle *o, int stage,
+                         const struct oracle_ranks *r, double backward_end,
+                         struct streams *c, struct stage_time *t,
+                         struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    double late = c->late;
+
+    oracle_add_items(o, s->first_update, s->nupdate, UPDATE, r, t, c, out);
+    if (c->in > c->compute && o->p->strategy->offload_optimizer) {
+        c->late += c->in - c->compute;
+        c->compute = c->in;
+    }
+    t->update_copy = c->late - late;
+    t->exposed_gradients =
+        oracle_exposed(c, backward_end, t->update + t->update_copy);
+}
+
+static void price_stage(const struct oracle *all, int stage, double *ready,
+                        bool *copied, struct stage_time *t,
+                        struct pdl_projection *out)
+{
+    struct oracle_lane room;
+    const struct oracle *o = oracle_on_stage(all, stage, &room);
     struct streams c = {.ready = ready,
+                        .copied = copied,
                         .overlap = oracle_overlaps(o),
                         .shares = !oracle_without(o, ORACLE_SHARING),
                         .held = oracle_held(o)};
     struct oracle_ranks r;
-    double forward_end, backward_end;
+    double backward_end;
 
     *t = (struct stage_time){0};
     oracle_find_ranks(o, stage, &r);
-    forget(o, s, ready);
-    oracle_add_items(o, s->first_forward, s->nforward, FORWARD, &r, t, &c, out);
-    forward_end = c.compute;
-    t->forward_comm += waiting(forward_end, t->forward + t->forward_comm);
-    t->forward += oracle_host_wait(o, forward_end, t->calls);
-    t->calls = 0;
-    oracle_add_items(o, s->first_backward, s->nbackward, BACKWARD, &r, t, &c,
-                     out);
-    backward_end = c.compute - c.slowed; /* alone, as most micro-batches are */
-    t->backward_comm +=
-        waiting(backward_end - forward_end, t->backward + t->backward_comm);
-    t->backward += oracle_host_wait(o, backward_end - forward_end, t->calls);
-    if (o->record && o->record->slowed)
-        o->record->slowed[stage] = c.slowed;
-    oracle_add_items(o, s->first_update, s->nupdate, UPDATE, &r, t, &c, out);
-    t->exposed_gradients = oracle_exposed(&c, backward_end, t->update);
+    forget(o, &o->p->stages[stage], ready);
+    memset(copied, 0, (size_t)o->p->ntensors * sizeof *copied);
+    price_forward(o, stage, &r, &c, t, out);
+    backward_end = price_backward(o, stage, &r, &c, t, out);
+    price_update(o, stage, &r, backward_end, &c, t, out);
 }
 
 /* Tasks of a stage include the messages that it waits for. */
 static double makespan(const struct oracle *o, const struct stage_time *t)
 {
     double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
+    double weights[ORACLE_MAX_STAGES];
 
     for (int s = 0; s < o->p->nstages; s++) {
-        forward[s] = t[s].forward + t[s].forward_comm;
-        backward[s] = t[s].backward + t[s].backward_comm;
+        double back = t[s].backward + t[s].backward_comm + t[s].backward_copy;
+
+        forward[s] = t[s].forward + t[s].forward_comm + t[s].forward_copy;
+        weights[s] = t[s].weights < back ? t[s].weights : back;
+        backward[s] = back - weights[s];
     }
-    return oracle_makespan(o, forward, backward);
+    return oracle_makespan(o, forward, backward, weights);
 }
 
 void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
@@ -416,19 +469,25 @@ void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
     sum->forward_comm += t->forward_comm;
     sum->backward_comm += t->backward_comm;
     sum->exposed_gradients += t->exposed_gradients;
+    sum->forward_copy += t->forward_copy;
+    sum->backward_copy += t->backward_copy;
+    sum->update_copy += t->update_copy;
 }
 
 /* ---- the step ----------------------------------------------------------------- */
 
 double oracle_stage_busy(const struct stage_time *t)
 {
-    return t->forward + t->backward + t->forward_comm + t->backward_comm;
+    return t->forward + t->backward + t->forward_comm + t->backward_comm +
+           t->forward_copy + t->backward_copy;
 }
 
 void oracle_fill_times(double m, const struct stage_time *t, double span,
                        const struct oracle_loading *load,
                        struct pdl_projection *out)
 {
+    double copies = m * (t->forward_copy + t->backward_copy) + t->update_copy;
+
     out->forward_s = m * t->forward;
     out->backward_s = m * (t->backward - t->recompute);
     out->recompute_s = m * t->recompute;
@@ -447,9 +506,10 @@ void oracle_fill_times(double m, const struct stage_time *t, double span,
     out->bubble_s = span - m * oracle_stage_busy(t);
     if (out->bubble_s < 1e-12 * span) /* what rounding leaves */
         out->bubble_s = 0;
-    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s;
+    out->step_s = out->compute_s + out->exposed_comm_s + out->bubble_s + copies;
     out->io_s = oracle_io(load, out->step_s);
     out->step_s += out->io_s;
+    out->io_s += copies;
 }
 
 static void fill_times(const struct oracle *o, const struct stage_time *t,
@@ -469,7 +529,7 @@ static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
     int worst = 0;
 
     for (int s = 0; s < o->p->nstages; s++)
-        oracle_add_stage(&lane[s % o->p->lanes], &t[s]);
+        oracle_add_stage(&lane[pdl_plan_lane(o->p, s)], &t[s]);
     for (int l = 0; l < o->p->lanes; l++)
         if (oracle_stage_busy(&lane[l]) > oracle_stage_busy(&lane[worst]))
             worst = l;
@@ -517,6 +577,10 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
                                  t[s].backward_comm - t[s].backward_send);
         x.forward_send = larger(x.forward_send, t[s].forward_send);
         x.backward_send = larger(x.backward_send, t[s].backward_send);
+        x.weights = larger(x.weights, t[s].weights);
+        x.forward_copy = larger(x.forward_copy, t[s].forward_copy);
+        x.backward_copy = larger(x.backward_copy, t[s].backward_copy);
+        x.update_copy = larger(x.update_copy, t[s].update_copy);
     }
     return x;
 }
@@ -553,7 +617,7 @@ static bool fill_lock_step(const struct oracle *o, const struct stage_time *t,
 void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
                        int64_t forward_flops, struct pdl_projection *out)
 {
-    double peak = o->sys->pe.peak_flop_per_s[o->opt->precision];
+    double peak = oracle_peak(o);
 
     out->samples_per_s = (double)out->batch / out->step_s;
     out->tokens_per_s = out->samples_per_s * (double)model->tokens;
@@ -617,7 +681,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle_changed changed;
     pdl_arena *a;
     double *ready;
-    bool filled;
+    bool filled, host, *copied;
 
     if (plan->nstages > ORACLE_MAX_STAGES)
         return pdl_fail(err, PDL_EINVAL, "more than %d stages",
@@ -627,23 +691,28 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
                         "the strategy needs %lld PEs, %s has %lld",
                         (long long)plan->mesh->pes, sys->name,
                         (long long)pdl_system_pes(sys));
-    if (oracle_allreduce_known(&o, err) != PDL_OK)
+    if (oracle_allreduce_known(&o, err) != PDL_OK ||
+        oracle_host_known(&o, err) != PDL_OK)
         return PDL_EINVAL;
     oracle_settle(&o, &changed);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
+    copied = a ? PDL_NEW(a, bool, plan->ntensors + 1) : NULL;
     o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
     o.quickest = a ? PDL_NEW(a, struct oracle_quickest, 1) : NULL;
-    if (!ready || !o.wires || !oracle_find_alike(&o) || !oracle_memo_make(&o)) {
+    if (!ready || !copied || !o.wires || !oracle_find_order(&o) ||
+        !oracle_find_again(&o) || !oracle_find_alike(&o) ||
+        !oracle_memo_make(&o)) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     for (int s = 0; s < plan->nstages; s++)
-        price_stage(&o, s, ready, &t[s], &x);
+        price_stage(&o, s, ready, copied, &t[s], &x);
     filled =
         in_lock_step(&o) ? fill_lock_step(&o, t, &x) : fill_lanes(&o, t, &x);
     fill_rates(&o, &x);
     filled = filled && oracle_memory(&o, &x);
+    host = oracle_host_fits(&o, &x);
     pdl_arena_destroy(a);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -654,6 +723,9 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     x.feasible = x.peak_bytes <= x.capacity_bytes;
     if (!x.feasible)
         x.reason = "more memory than a PE has";
+    else if (!host)
+        x.reason = "more memory than a host has";
+    x.feasible = x.feasible && host;
     *out = x;
     return PDL_OK;
 }
@@ -664,70 +736,4 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             struct pdl_projection *out, struct pdl_err *err)
 {
     return oracle_project(plan, sys, opt, NULL, out, err);
-}
-
-double oracle_forward_s(const struct pdl_plan *plan,
-                        const struct pdl_system *sys,
-                        const struct pdl_oracle_options *opt)
-{
-    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
-    struct pdl_projection x = {.reason = ""};
-    struct stage_time t = {0};
-    struct oracle_changed changed;
-    struct oracle_ranks r;
-    struct streams c = {.overlap = false};
-    bool ready;
-
-    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
-    oracle_leave_out(&o, &changed);
-    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    c.ready = o.arena ? PDL_NEW(o.arena, double, plan->ntensors + 1) : NULL;
-    o.wires =
-        o.arena ? PDL_NEW(o.arena, struct oracle_wire, ORACLE_WIRES) : NULL;
-    ready = c.ready && o.wires && oracle_find_alike(&o) && oracle_memo_make(&o);
-    if (ready) {
-        oracle_find_ranks(&o, 0, &r);
-        oracle_add_items(&o, plan->stages[0].first_forward,
-                         plan->stages[0].nforward, FORWARD, &r, &t, &c, &x);
-    }
-    pdl_arena_destroy(o.arena);
-    return ready ? c.compute : -1;
-}
-
-static bool in_update(const struct pdl_plan *p, int op)
-{
-    for (int s = 0; s < p->nstages; s++)
-        for (int i = 0; i < p->stages[s].nupdate; i++) {
-            const struct pdl_plan_item *x =
-                &p->items[p->stages[s].first_update + i];
-
-            if (op >= x->first_op && op < x->first_op + x->nops)
-                return true;
-        }
-    return false;
-}
-
-void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
-                  const struct pdl_oracle_options *opt, int op,
-                  struct pdl_price *out)
-{
-    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
-    const struct pdl_plan_op *x = &plan->ops[op];
-    int t = x->nin > 0 ? x->in[0] : x->out[0];
-    int64_t ranks[ORACLE_MAX_RANKS + ORACLE_MORE];
-    int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
-    struct oracle_changed changed;
-
-    oracle_settle(&o, &changed);
-    n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
-    *out = (struct pdl_price){.level = -1};
-    for (int i = 0; i < n; i++) {
-        struct oracle_price how;
-        double s = oracle_comm(&o, op, ranks[i], in_update(plan, op), &how);
-
-        if (how.level < 0)
-            s = oracle_compute(&o, op, ranks[i]);
-        if (s >= out->seconds)
-            *out = (struct pdl_price){s, how.level, how.flows, how.at};
-    }
 }

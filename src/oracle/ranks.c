@@ -22,7 +22,7 @@ static int choices(int64_t n, bool few, int64_t *out)
 
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks)
 {
-    int64_t coord[3], list[ORACLE_MAX_RANKS], rest = stage;
+    int64_t coord[3], list[ORACLE_MAX_RANKS], rest = pdl_plan_lane(p, stage);
     int64_t stage_coord[PDL_MAX_FACTORS] = {0};
     int n = 1, seen = 0;
 

@@ -72,6 +72,12 @@ double oracle_goal(enum pdl_goal goal, const struct pdl_projection *x,
                                      : x->step_s;
 }
 
+bool oracle_dominates(const struct pdl_projection *a,
+                      const struct pdl_projection *b)
+{
+    return a->step_s <= b->step_s && a->peak_bytes <= b->peak_bytes;
+}
+
 enum pdl_split oracle_split(const struct pdl_oracle_options *oracle)
 {
     return oracle->framework ? oracle->framework->split : PDL_SPLIT_WORK;
@@ -163,6 +169,18 @@ static void make_space(struct oracle_space *s)
         oracle_space_pairs(s);
 }
 
+/* Of a sorted list, quickest first, what needs less memory than all before. */
+static int64_t front_of(struct pdl_found *list, int64_t n)
+{
+    int64_t kept = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        if (list[i].priced && list[i].x.feasible &&
+            (kept == 0 || !oracle_dominates(&list[kept - 1].x, &list[i].x)))
+            list[kept++] = list[i];
+    return kept;
+}
+
 /* Lowers and prices every strategy of a list. */
 static enum pdl_status price_list(struct search *s, const char *const *list,
                                   struct pdl_search_result *out,
@@ -200,6 +218,8 @@ static enum pdl_status small_space(struct search *s,
         out->feasible += s->list[i].priced && s->list[i].x.feasible;
     }
     out->refused = out->pruned;
+    if (st == PDL_OK && s->opt->goal == PDL_GOAL_PARETO)
+        out->n = front_of(s->list, s->n);
     return st;
 }
 
@@ -210,22 +230,21 @@ static enum pdl_status large_space(struct search *s,
                                    struct pdl_err *err)
 {
     struct pdl_search_options quiet = *s->opt;
-    const char **list;
-    bool stopped;
+    struct search again = *s;
     enum pdl_status st = oracle_search_points(s->arena, f, s->opt, out, err);
+    const char **list = PDL_NEW(s->arena, const char *, out->n + 1);
+    bool stopped = out->stopped;
 
     if (st != PDL_OK)
         return st;
-    stopped = out->stopped;
-    s->n = out->n;
-    list = PDL_NEW(s->arena, const char *, s->n + 1);
     if (!list)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < out->n; i++)
         list[i] = out->list[i].strategy;
     quiet.progress = NULL;
-    s->opt = &quiet;
-    st = price_list(s, list, out, err);
+    again.opt = &quiet;
+    again.n = out->n;
+    st = price_list(&again, list, out, err);
     out->stopped = stopped;
     return st;
 }

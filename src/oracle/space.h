@@ -33,6 +33,9 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
 /* What is counted. */
 double oracle_goal(enum pdl_goal goal, const struct pdl_projection *x,
                    const struct pdl_system *sys);
+/* Is b no better than a, in time and in memory? */
+bool oracle_dominates(const struct pdl_projection *a,
+                      const struct pdl_projection *b);
 enum pdl_split oracle_split(const struct pdl_oracle_options *oracle);
 
 /* space_points.c: every configuration of a transformer of equal blocks. Not

@@ -24,7 +24,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MESHES = 4096, MAX_VALUES = 512, FEW = 3 };
+enum {
+    MAX_MESHES = 4096,
+    MAX_VALUES = 512,
+    FEW = 2,
+    MAX_IDLE = 64,
+    MAX_FRONT = 256
+};
 
 struct kept {
     struct oracle_point point;
@@ -33,31 +39,35 @@ struct kept {
     int64_t index; /* of the point: settles ties */
 };
 
-/* The best so far, worst first (a heap). */
+/* The best so far: worst first (a heap); or a front, in any order. */
 struct best {
     struct kept *list;
     int64_t n, cap;
+    bool front;
 };
 
 struct mesh {
     struct oracle_point point;
-    pdl_arena *arena;
-    struct oracle_compose *compose;
+    struct oracle_compose *compose; /* while it is worked on */
     struct best best;
     int64_t first; /* index of its first point */
     int64_t points, evaluated, refused, too_large, too_slow, feasible;
-    const char *reason; /* why one was refused */
+    int64_t pieces;
+    double pieces_s;
 };
 
 struct points {
     const struct oracle_family *f;
     const struct pdl_search_options *opt;
+    pdl_arena *arena;
     struct mesh *mesh;
     int64_t n, top;
     double bar; /* of the goal: what is worse is not among the best */
     bool few;   /* a few points of every mesh */
     int64_t done;
     bool no_memory;
+    pdl_arena *idle[MAX_IDLE]; /* emptied, for the next mesh */
+    int nidle;
     pthread_mutex_t lock;
 };
 
@@ -95,8 +105,31 @@ static void sink(struct best *b, int64_t at)
     }
 }
 
+/* Of equal ones the first. What does not fit is on no front; a front with more
+ * members than there is room for loses the last. */
+static void keep_front(struct best *b, const struct kept *x)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < b->n; i++)
+        if (oracle_dominates(&b->list[i].x, &x->x) &&
+            (!oracle_dominates(&x->x, &b->list[i].x) ||
+             b->list[i].index < x->index))
+            return;
+    for (int64_t i = 0; i < b->n; i++)
+        if (!oracle_dominates(&x->x, &b->list[i].x))
+            b->list[n++] = b->list[i];
+    b->n = n;
+    if (x->x.feasible && b->n < b->cap)
+        b->list[b->n++] = *x;
+}
+
 static void keep(struct best *b, const struct kept *x)
 {
+    if (b->front) {
+        keep_front(b, x);
+        return;
+    }
     if (b->n < b->cap) {
         b->list[b->n++] = *x;
         for (int64_t i = b->n / 2; b->n == b->cap && i >= 0; i--)
@@ -113,6 +146,17 @@ static void keep(struct best *b, const struct kept *x)
 static double bar_of(const struct best *b)
 {
     return b->n == b->cap && b->list[0].x.feasible ? b->list[0].goal : INFINITY;
+}
+
+/* Can a step of at least so long with this memory be on the front? */
+static bool beaten(const struct best *b, const struct pdl_projection *x,
+                   double least)
+{
+    for (int64_t i = 0; b->front && i < b->n; i++)
+        if (b->list[i].x.step_s < least * (1 - 1e-9) &&
+            b->list[i].x.peak_bytes <= x->peak_bytes)
+            return true;
+    return false;
 }
 
 /* ---- axes ------------------------------------------------------------------------- */
@@ -200,8 +244,9 @@ static enum pdl_status price(struct points *s, struct mesh *m,
         m->too_large++;
         return PDL_OK;
     }
-    if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME &&
-        least * (1 - 1e-9) > bar) {
+    if (!s->opt->exhaustive &&
+        ((s->opt->goal == PDL_GOAL_TIME && least * (1 - 1e-9) > bar) ||
+         beaten(&m->best, &k.x, least))) {
         m->too_slow++;
         return PDL_OK;
     }
@@ -222,7 +267,7 @@ static bool price_variants(struct points *s, struct mesh *m,
     int overlap = may_overlap(s, &p);
     bool go_on;
 
-    for (p.zero = 0; p.zero <= (p.data > 1); p.zero++)
+    for (p.zero = 0; p.zero <= (p.data > 1 ? 1 : 0); p.zero++)
         for (int k = 0; k <= overlap; k++, ++*index) {
             enum pdl_status st;
 
@@ -233,8 +278,6 @@ static bool price_variants(struct points *s, struct mesh *m,
                 s->no_memory = true;
             else if (st != PDL_OK)
                 m->refused++;
-            if (st != PDL_OK && !m->reason)
-                m->reason = pdl_arena_strdup(m->arena, err.msg);
         }
     if (s->few)
         return true;
@@ -248,10 +291,8 @@ static bool price_variants(struct points *s, struct mesh *m,
 
 /* All points of a mesh, or those of few micro-batches and the fewest and most
  * chunks, without recomputation. */
-static bool price_mesh(void *ctx, int64_t i)
+static bool price_points(struct points *s, struct mesh *m)
 {
-    struct points *s = ctx;
-    struct mesh *m = &s->mesh[i];
     struct oracle_point p = m->point;
     struct values micro = divisors(s->opt->batch / p.data);
     int64_t index = m->first;
@@ -273,6 +314,52 @@ static bool price_mesh(void *ctx, int64_t i)
         }
     }
     return true;
+}
+
+static pdl_arena *borrow(struct points *s)
+{
+    pdl_arena *a = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->nidle > 0)
+        a = s->idle[--s->nidle];
+    pthread_mutex_unlock(&s->lock);
+    return a ? a : pdl_arena_create(PDL_ARENA_DEFAULT);
+}
+
+static void give_back(struct points *s, pdl_arena *a)
+{
+    if (a)
+        pdl_arena_reset(a);
+    pthread_mutex_lock(&s->lock);
+    if (a && s->nidle < MAX_IDLE) {
+        s->idle[s->nidle++] = a;
+        a = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    pdl_arena_destroy(a);
+}
+
+/* Pieces are forgotten with the mesh that they belong to. */
+static bool price_mesh(void *ctx, int64_t i)
+{
+    struct points *s = ctx;
+    struct mesh *m = &s->mesh[i];
+    pdl_arena *a = borrow(s), *scratch = borrow(s);
+    double seconds = 0;
+    bool go_on;
+
+    m->compose =
+        a && scratch ? oracle_compose_make(a, scratch, s->f, &m->point) : NULL;
+    s->no_memory = s->no_memory || !m->compose;
+    go_on = m->compose && price_points(s, m);
+    if (m->compose)
+        m->pieces += oracle_compose_pieces(m->compose, &seconds);
+    m->pieces_s += seconds;
+    m->compose = NULL;
+    give_back(s, scratch);
+    give_back(s, a);
+    return go_on;
 }
 
 /* ---- meshes ------------------------------------------------------------------------- */
@@ -300,14 +387,11 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
         return true;
     m->point = *p;
     m->first = s->n > 0 ? m[-1].first + count(s, m[-1].point) : 0;
-    m->arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    if (!m->arena)
-        return false;
     s->n++;
-    m->compose = oracle_compose_make(m->arena, s->f, p);
     m->best.cap = s->top;
-    m->best.list = PDL_NEW(m->arena, struct kept, s->top);
-    return m->compose && m->best.list;
+    m->best.front = s->opt->goal == PDL_GOAL_PARETO;
+    m->best.list = PDL_NEW(s->arena, struct kept, s->top);
+    return m->best.list != NULL;
 }
 
 static bool make_meshes(struct points *s)
@@ -324,7 +408,7 @@ static bool make_meshes(struct points *s)
                 !wants(s, PDL_AXIS_TENSOR, t) || !wants(s, PDL_AXIS_PIPE, p) ||
                 !wants(s, PDL_AXIS_DATA, d))
                 continue;
-            for (int seq = 0; seq <= (t > 1); seq++)
+            for (int seq = 0; seq <= (t > 1 ? 1 : 0); seq++)
                 if (!add_mesh(
                         s, &(struct oracle_point){
                                .tensor = t, .pipe = p, .data = d, .seq = seq}))
@@ -376,7 +460,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
                                struct pdl_search_result *out,
                                struct pdl_err *err)
 {
-    struct best all = {.n = 0, .cap = s->top};
+    struct best all = {.cap = s->top, .front = s->opt->goal == PDL_GOAL_PARETO};
 
     all.list = PDL_NEW(a, struct kept, s->top);
     out->list = PDL_NEW(a, struct pdl_found, s->top);
@@ -393,6 +477,8 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->too_large += m->too_large;
         out->too_slow += m->too_slow;
         out->feasible += m->feasible;
+        out->pieces += m->pieces;
+        out->pieces_s += m->pieces_s;
     }
     out->pruned = out->refused + out->too_large + out->too_slow;
     qsort(all.list, (size_t)all.n, sizeof all.list[0], compare);
@@ -443,7 +529,10 @@ enum pdl_status oracle_search_points(pdl_arena *a,
 {
     struct points s = {.f = f,
                        .opt = opt,
-                       .top = opt->top > 0 ? opt->top : 20,
+                       .arena = a,
+                       .top = opt->goal == PDL_GOAL_PARETO ? MAX_FRONT
+                              : opt->top > 0               ? opt->top
+                                                           : 20,
                        .bar = INFINITY,
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_search_options all = *opt;
@@ -453,8 +542,8 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
-    for (int64_t i = 0; i < s.n; i++)
-        pdl_arena_destroy(s.mesh[i].arena);
+    while (s.nidle > 0)
+        pdl_arena_destroy(s.idle[--s.nidle]);
     out->axes = axes;
     out->naxes = sizeof axes / sizeof axes[0];
     /* where nothing fits, the best of what does not */

@@ -16,7 +16,10 @@ struct stage_time {
     double forward_comm, backward_comm; /* inside forward and backward */
     double forward_send, backward_send; /* to other stages, inside those */
     double exposed_gradients; /* exchange that backward does not hide */
-    int64_t calls;            /* kernels that the host issued, not counting
+    double weights; /* of backward, with what it waits: its second task */
+    /* waiting for copies to and from the host (offload) */
+    double forward_copy, backward_copy, update_copy;
+    int64_t calls; /* kernels that the host issued, not counting
                                  collectives, which are one call */
 };
 
@@ -38,6 +41,11 @@ struct streams {
     double slowed; /* backward by the exchange of gradients */
     int item, op;  /* of the update: exchanges before it have started */
     int level;     /* that what was priced last crosses */
+    /* Copies between the PE and its host: one stream each way. */
+    double out, in, out_busy, in_busy;
+    double late;  /* what compute waited for them so far */
+    bool ahead;   /* copies in began while the task before ran */
+    bool *copied; /* of each tensor: what ready waits for is a copy; NULL: no */
 };
 
 struct stream_op {
@@ -50,6 +58,17 @@ struct stream_op {
  * beside what the other stream did. */
 double oracle_stream_step(struct streams *c, const struct stream_op *x,
                           double ready, double *took);
+/* copies.c: when the last operand is there; writes down when an operation ran;
+ * does it wait for a copy rather than for an exchange; what concerns copies
+ * alone (true: operation k of the item is done with) */
+double oracle_inputs_ready(const struct oracle *o, int op,
+                           const struct streams *c);
+void oracle_keep(const struct oracle *o, int op, double start, double seconds);
+bool oracle_waits_for_copy(const struct oracle *o, int op,
+                           const struct streams *c);
+bool oracle_of_copies(const struct oracle *o, const struct pdl_plan_item *it,
+                      int k, enum phase phase, double seconds,
+                      struct streams *c);
 /* Is it run on the network's stream? */
 bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase);
 /* Prices items, runs them on the streams and adds them up. */
@@ -83,7 +102,8 @@ void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
 struct oracle_span {
     int64_t top_all, top_gradients, top_weights;
     int64_t all, gradients, weights;
-    int64_t saved, input; /* of all: for backward; inputs of the model */
+    int64_t saved, input;   /* of all: for backward; inputs of the model */
+    int64_t host, top_host; /* in the host's memory, at the end and at most */
 };
 struct oracle_span oracle_span_join(const struct oracle_span *a,
                                     const struct oracle_span *b);
@@ -95,6 +115,9 @@ struct oracle_lived {
     int64_t weights, input, label, buffers, state;
     int64_t written; /* gradients of a block before they join the buffers */
     struct oracle_span forward, backward, update;
+    struct oracle_span late; /* backward of weights, where it is a task */
+    int64_t host;            /* optimizer state in the host's memory */
+    int64_t ahead; /* copied in for backward while the task before runs */
 };
 /* Tensors that are made again inside a kernel, by model tensor. */
 bool *oracle_find_inside(const struct oracle *o);

@@ -30,14 +30,8 @@ static double end_of(const struct build *b, int first, int nitems, double from)
     return end;
 }
 
-/* Where the events of a pass go: its own clock from `from` on is compressed
- * and shifted. */
-struct place {
-    double from, scale, shift;
-};
-
 static void add_items(struct build *b, int stage, int first, int nitems,
-                      int64_t micro, struct place at)
+                      int64_t micro, double shift)
 {
     for (int i = first; i < first + nitems; i++)
         for (int k = 0; k < b->p->items[i].nops; k++) {
@@ -45,9 +39,7 @@ static void add_items(struct build *b, int stage, int first, int nitems,
 
             if (b->r.seconds[op] > 0)
                 b->events[b->n++] = (struct pdl_event){
-                    op, stage, micro,
-                    at.from + (b->r.start[op] - at.from) * at.scale + at.shift,
-                    b->r.seconds[op] * at.scale};
+                    op, stage, micro, b->r.start[op] + shift, b->r.seconds[op]};
         }
 }
 
@@ -58,32 +50,36 @@ static double done(const struct build *b, int pass, int stage, int64_t micro)
               micro];
 }
 
-/* The exchange of gradients goes with the last micro-batch's backward and
- * slows it; those before it run alone. */
-static void add_stage(struct build *b, int stage)
+/* The exchange of gradients goes with the last micro-batch's backward, which
+ * is slower for it than the others. */
+static void add_stage(struct build *b, const struct oracle_record *alone,
+                      int stage)
 {
     const struct pdl_plan_stage *s = &b->p->stages[stage];
-    double forward = end_of(b, s->first_forward, s->nforward, 0);
-    double backward = end_of(b, s->first_backward, s->nbackward, forward);
-    double alone = backward - b->r.slowed[stage], last = -1;
-    int64_t latest = 0;
+    struct oracle_record beside = b->r;
+    bool split = s->nbackward > 1; /* gradients of inputs, then of weights */
+    double forward, middle, backward, last = 0;
 
-    for (int64_t m = 0; m < b->p->micro_batches; m++)
-        if (done(b, 1, stage, m) > last) {
-            last = done(b, 1, stage, m);
-            latest = m;
-        }
+    b->r.start = alone->start;
+    b->r.seconds = alone->seconds;
+    forward = end_of(b, s->first_forward, s->nforward, 0);
+    middle = end_of(b, s->first_backward, 1, forward);
+    backward = end_of(b, s->first_backward, s->nbackward, forward);
     for (int64_t m = 0; m < b->p->micro_batches; m++) {
-        struct place at = {forward, 1, done(b, 1, stage, m) - alone};
+        double back = done(b, split ? 2 : 1, stage, m) - backward;
 
-        if (m != latest && backward > forward)
-            at.scale = (alone - forward) / (backward - forward);
         add_items(b, stage, s->first_forward, s->nforward, m,
-                  (struct place){0, 1, done(b, 0, stage, m) - forward});
-        add_items(b, stage, s->first_backward, s->nbackward, m, at);
+                  done(b, 0, stage, m) - forward);
+        if (m == b->p->micro_batches - 1)
+            b->r = beside;
+        if (split)
+            add_items(b, stage, s->first_backward, 1, m,
+                      done(b, 1, stage, m) - middle);
+        add_items(b, stage, s->first_backward + split, s->nbackward - split, m,
+                  back);
+        last = back > last ? back : last;
     }
-    add_items(b, stage, s->first_update, s->nupdate, -1,
-              (struct place){0, 1, last - alone});
+    add_items(b, stage, s->first_update, s->nupdate, -1, last);
 }
 
 enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
@@ -92,26 +88,34 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
                              struct pdl_timeline *out, struct pdl_err *err)
 {
     struct build b = {.p = plan};
+    struct pdl_oracle_options bare = *opt;
+    struct oracle_record alone = {.start = NULL};
     struct pdl_projection x;
     enum pdl_status st;
     int64_t most, tasks;
 
     if (!pdl_mul64(plan->nops, plan->micro_batches, &most) ||
-        !pdl_mul64(2 * (int64_t)plan->nstages, plan->micro_batches, &tasks) ||
+        !pdl_mul64(3 * (int64_t)plan->nstages, plan->micro_batches, &tasks) ||
         most > MOST_EVENTS || tasks > MOST_EVENTS)
         return pdl_fail(err, PDL_EINVAL, "the step has too many events");
     b.r.start = PDL_NEW(a, double, plan->nops + 1);
     b.r.seconds = PDL_NEW(a, double, plan->nops + 1);
-    b.r.slowed = PDL_NEW(a, double, plan->nstages + 1);
     b.r.done = PDL_NEW(a, double, tasks);
     b.events = PDL_NEW(a, struct pdl_event, most + 1);
-    if (!b.r.start || !b.r.seconds || !b.r.slowed || !b.r.done || !b.events)
+    alone.start = PDL_NEW(a, double, plan->nops + 1);
+    alone.seconds = PDL_NEW(a, double, plan->nops + 1);
+    alone.done = PDL_NEW(a, double, tasks);
+    if (!b.r.start || !b.r.seconds || !b.r.done || !b.events || !alone.start ||
+        !alone.seconds || !alone.done)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    bare.without |= UINT32_C(1) << ORACLE_INTERFERENCE;
     st = oracle_project(plan, sys, opt, &b.r, &x, err);
+    if (st == PDL_OK)
+        st = oracle_project(plan, sys, &bare, &alone, &x, err);
     if (st != PDL_OK)
         return st;
     for (int s = 0; s < plan->nstages; s++)
-        add_stage(&b, s);
+        add_stage(&b, &alone, s);
     *out = (struct pdl_timeline){b.n, b.events};
     return PDL_OK;
 }

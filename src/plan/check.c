@@ -64,17 +64,19 @@ static enum pdl_status read_all(struct plan_check *c,
     return PDL_OK;
 }
 
-/* ZeRO: a weight is gathered from the parts that were updated. */
+/* ZeRO: a weight is gathered from the parts that were updated; an offloaded
+ * optimizer: it is copied from where it was updated. */
 static bool restores(const struct plan_check *c, const struct pdl_plan_op *o,
                      int k)
 {
     const struct pdl_plan_tensor *a, *b;
 
-    if (o->kind != PDL_PLAN_OP_ALLGATHER)
+    if (o->kind != PDL_PLAN_OP_ALLGATHER && o->kind != PDL_PLAN_OP_COPY_IN)
         return false;
     a = plan_check_tensor(c, o->in[k]);
     b = plan_check_tensor(c, o->out[k]);
-    return a->kind == PDL_PLAN_STATE && b->kind == PDL_PLAN_WEIGHT &&
+    return a->kind == PDL_PLAN_STATE && is_state(b) && !b->host &&
+           (a->host || b->kind == PDL_PLAN_WEIGHT) &&
            a->model_tensor == b->model_tensor;
 }
 
@@ -229,15 +231,34 @@ static enum pdl_status same_places(struct plan_check *c,
 static enum pdl_status only_experts(struct plan_check *c,
                                     const struct pdl_plan_op *o)
 {
-    bool ours = o->kind == PDL_PLAN_OP_ALLTOALLV ||
-                o->kind == PDL_PLAN_OP_FREE ||
-                (o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 &&
-                 plan_is(&c->p->model->nodes[o->node], "experts"));
+    bool ours =
+        o->kind == PDL_PLAN_OP_ALLTOALLV || o->kind == PDL_PLAN_OP_FREE ||
+        o->kind == PDL_PLAN_OP_COPY_OUT || o->kind == PDL_PLAN_OP_COPY_IN ||
+        (o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 &&
+         plan_is(&c->p->model->nodes[o->node], "experts"));
 
     for (int k = 0; k < o->nin + o->nout && !ours; k++)
         if (plan_check_tensor(c, k < o->nin ? o->in[k] : o->out[k - o->nin])
                 ->of > 0)
             return BAD(c, "touches tokens that only experts have");
+    return PDL_OK;
+}
+
+/* In the host's memory nothing is computed but updates, and only copies lead
+ * there and back. */
+static enum pdl_status memories(struct plan_check *c,
+                                const struct pdl_plan_op *o)
+{
+    int n = 0;
+
+    if (o->kind == PDL_PLAN_OP_FREE || o->kind == PDL_PLAN_OP_COPY_OUT ||
+        o->kind == PDL_PLAN_OP_COPY_IN)
+        return PDL_OK;
+    for (int k = 0; k < o->nin + o->nout; k++)
+        n += plan_check_tensor(c, k < o->nin ? o->in[k] : o->out[k - o->nin])
+                 ->host;
+    if (n > 0 && (o->kind != PDL_PLAN_OP_UPDATE || n < o->nin + o->nout))
+        return BAD(c, "uses what is in the host's memory");
     return PDL_OK;
 }
 
@@ -256,6 +277,9 @@ static enum pdl_status placements(struct plan_check *c,
     case PDL_PLAN_OP_RECV:
     case PDL_PLAN_OP_FREE:
         return PDL_OK;
+    case PDL_PLAN_OP_COPY_OUT:
+    case PDL_PLAN_OP_COPY_IN:
+        return plan_check_copy(c, o);
     default:
         return plan_check_collective(c, o);
     }
@@ -280,6 +304,8 @@ static enum pdl_status run_items(struct plan_check *c, int first, int n,
                 st = lifetimes(c, o);
             if (st == PDL_OK)
                 st = only_experts(c, o);
+            if (st == PDL_OK)
+                st = memories(c, o);
             if (st == PDL_OK)
                 st = placements(c, o);
         }

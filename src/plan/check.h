@@ -35,6 +35,8 @@ int64_t plan_check_items(const struct plan_check *c, int t, int d);
 /* check_moves.c, check_operators.c */
 enum pdl_status plan_check_collective(struct plan_check *c,
                                       const struct pdl_plan_op *o);
+enum pdl_status plan_check_copy(struct plan_check *c,
+                                const struct pdl_plan_op *o);
 enum pdl_status plan_check_operator(struct plan_check *c,
                                     const struct pdl_plan_op *o);
 

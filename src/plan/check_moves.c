@@ -139,3 +139,32 @@ enum pdl_status plan_check_collective(struct plan_check *c,
     }
     return st;
 }
+
+/* The same part of the same tensor, in the other memory. */
+static bool is_copy(const struct plan_check *c, const struct pdl_plan_op *o,
+                    int k)
+{
+    const struct pdl_plan_tensor *a = plan_check_tensor(c, o->in[k]);
+    const struct pdl_plan_tensor *b = plan_check_tensor(c, o->out[k]);
+    bool out = o->kind == PDL_PLAN_OP_COPY_OUT;
+
+    if (a->host == out || b->host != out || a->dtype != b->dtype ||
+        a->model_tensor != b->model_tensor || a->some != b->some ||
+        a->of != b->of || !plan_same_shape(a, b))
+        return false;
+    for (int f = 0; f < c->p->mesh->nfactors; f++)
+        if (!plan_check_alike(c, o->in[k], o->out[k], f))
+            return false;
+    return a->kind == b->kind || (!out && a->kind == PDL_PLAN_STATE);
+}
+
+enum pdl_status plan_check_copy(struct plan_check *c,
+                                const struct pdl_plan_op *o)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int k = 0; k < o->nin && st == PDL_OK; k++)
+        st = is_copy(c, o, k) ? covered(c, o, k)
+                              : BAD(c, "is no copy to or from the host");
+    return st;
+}

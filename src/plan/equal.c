@@ -30,7 +30,7 @@ static bool same_tensor(const struct pdl_plan *p,
     if (strcmp(a->name, b->name) != 0 || a->kind != b->kind ||
         a->dtype != b->dtype || !plan_same_shape(a, b) ||
         a->model_tensor != b->model_tensor || a->stage != b->stage ||
-        a->some != b->some || a->of != b->of ||
+        a->some != b->some || a->of != b->of || a->host != b->host ||
         memcmp(a->place.at, b->place.at, (size_t)p->mesh->nfactors) != 0)
         return false;
     for (int d = 0; d < a->ndims; d++)

@@ -30,10 +30,14 @@ static int *last_uses(struct plan_lower *lo)
     return last;
 }
 
+/* (A pass that frees something itself has done so already.) */
 static int collect(const struct plan_lower *lo, const struct pdl_plan_op *op,
                    int index, const int *last, int *dead)
 {
     int n = 0;
+
+    if (op->kind == PDL_PLAN_OP_FREE)
+        return 0;
 
     for (int k = 0; k < op->nin + op->nout; k++) {
         int t = k < op->nin ? op->in[k] : op->out[k - op->nin];

@@ -13,12 +13,7 @@
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    const char *what = s->swap_auto             ? "swap"
-                       : s->offload_optimizer   ? "offload"
-                       : s->offload_activations ? "offload"
-                       : s->schedule > PDL_SCHEDULE_INTERLEAVED
-                           ? "this schedule"
-                           : NULL;
+    const char *what = s->swap_auto ? "swap" : NULL;
 
     if (s->compress_density > 0 && s->zero)
         return pdl_fail(err, PDL_EINVAL,
@@ -130,7 +125,8 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
 {
     int64_t n = 1, v = s->schedule == PDL_SCHEDULE_INTERLEAVED
                            ? s->virtual_stages > 0 ? s->virtual_stages : 2
-                           : 1;
+                       : s->schedule == PDL_SCHEDULE_ZB_V ? 2
+                                                          : 1;
 
     *factors = 0;
     for (int c = 0; c < s->nclauses; c++)
@@ -145,7 +141,12 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
             n *= m->factor[f];
     if (n > 1 << 20 || v > 1 << 10)
         return pdl_fail(err, PDL_EINVAL, "strategy: too many stages");
-    if (v > 1 && (n == 1 || plan_micro_batches(s) % n != 0))
+    if (n == 1 && pdl_schedule_splits(s->schedule))
+        return pdl_fail(err, PDL_EINVAL,
+                        "strategy: a schedule without bubbles needs at least "
+                        "two stages");
+    if (s->schedule == PDL_SCHEDULE_INTERLEAVED && v > 1 &&
+        (n == 1 || plan_micro_batches(s) % n != 0))
         return pdl_fail(err, PDL_EINVAL,
                         "strategy: interleaved stages need a multiple of "
                         "pipe=%lld micro-batches",
@@ -389,8 +390,9 @@ static void run(struct plan_lower *lo)
                                 &lo->plan.lanes, &lo->plan.nstages, lo->err);
     if (lo->status != PDL_OK)
         return;
-    lo->status = plan_stages(lo->arena, lo->model, lo->plan.nstages,
-                             lo->opt->split, lo->stage, lo->err);
+    lo->status =
+        plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->opt->split,
+                    plan_speeds(lo), lo->stage, lo->err);
     stages = PDL_NEW(lo->arena, struct pdl_plan_stage, lo->plan.nstages);
     if (!stages || lo->status != PDL_OK)
         return;
@@ -406,6 +408,8 @@ static void run(struct plan_lower *lo)
     if (has_axis(lo->strategy, PDL_AXIS_EXPERT))
         plan_route(lo);
     plan_recompute(lo, stages);
+    plan_offload(lo, stages);
+    plan_split_backward(lo, stages);
     plan_zero_join(lo);
     plan_insert_frees(lo);
     if (lo->status == PDL_OK)

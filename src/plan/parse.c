@@ -509,6 +509,7 @@ static void read_tensor(struct reader *r)
     plan_lex_more(&r->x);
     if (plan_lex_take(&r->x, "of="))
         t.model_tensor = read_name(r, &r->tensor_names, "tensor");
+    t.host = plan_lex_more(&r->x) && plan_lex_take(&r->x, "host");
     if (plan_lex_more(&r->x) && plan_lex_take(&r->x, "some=")) {
         t.some = plan_lex_int(&r->x, 1, INT64_C(1) << 40);
         plan_lex_need(&r->x, "/");

@@ -160,8 +160,11 @@ enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
                             const struct pdl_model **out, struct pdl_err *err);
 /* stages.c: the stage of each node, balanced by FLOPs */
 enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
-                            int64_t stages, enum pdl_split split, int *stage,
+                            int64_t stages, enum pdl_split split,
+                            const double *speed, int *stage,
                             struct pdl_err *err);
+/* speeds.c: of each stage, the fastest 1; NULL: all are equal */
+const double *plan_speeds(struct plan_lower *lo);
 /* emit.c */
 void plan_fail(struct plan_lower *lo, const char *fmt, ...) PDL_PRINTF(2, 3);
 void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis);
@@ -240,6 +243,10 @@ enum pdl_status plan_zero_check(const struct pdl_strategy *s,
 /* recompute.c: are two layers, by their names, of one block? */
 bool plan_same_block(const char *a, const char *b);
 void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages);
+/* offload.c: what backward reads waits in the host's memory */
+void plan_offload(struct plan_lower *lo, const struct pdl_plan_stage *stages);
+/* split.c: backward of inputs and of weights as two items */
+void plan_split_backward(struct plan_lower *lo, struct pdl_plan_stage *stages);
 /* route.c: tokens only to the experts they visit; where they lie outside */
 bool plan_route_outside(const struct plan_lower *lo, int node,
                         struct pdl_place *p);

@@ -94,6 +94,8 @@ static void put_tensor(const struct writer *w, int i)
         pdl_puts(w->out, " of=");
         plan_names_put(&w->tensors, t->model_tensor, w->out);
     }
+    if (t->host)
+        pdl_puts(w->out, " host");
     if (t->of > 0)
         pdl_printf(w->out, " some=%lld/%lld", (long long)t->some,
                    (long long)t->of);

@@ -91,14 +91,26 @@ static void find_owners(struct again *a, int first, int end)
 
 /* ---- what is made again ------------------------------------------------------------ */
 
+/* What the layers of a block (its first node) choose. */
+static enum pdl_recompute mode_of(const struct again *a, int block)
+{
+    int c = block >= 0 ? a->lo->clause[block] : -1;
+
+    return c >= 0 && a->lo->strategy->clause[c].own_recompute
+               ? a->lo->strategy->clause[c].recompute
+               : a->lo->strategy->recompute;
+}
+
 static bool is_dear(const struct again *a, const struct pdl_plan_op *o,
-                    int *matmuls)
+                    enum pdl_recompute mode, int *matmuls)
 {
     const struct pdl_node *n =
         o->node >= 0 ? &a->lo->model->nodes[o->node] : NULL;
     bool attention = n && plan_is(n, "attention");
 
-    switch (a->lo->strategy->recompute) {
+    switch (mode) {
+    case PDL_RECOMPUTE_NONE:
+        return true;
     case PDL_RECOMPUTE_FULL:
         return false;
     case PDL_RECOMPUTE_SELECTIVE:
@@ -112,14 +124,18 @@ static bool is_dear(const struct again *a, const struct pdl_plan_op *o,
 
 static void note_makers(struct again *a, int first, int end)
 {
-    int matmuls = 0;
-
-    for (int i = first; i < end; i++) {
+    for (int i = first; i < end; i++)
         for (int k = 0; k < a->old[i].nout; k++)
             if (a->old[i].kind != PDL_PLAN_OP_SEND)
                 a->maker[a->old[i].out[k]] = i;
-        a->kept[i] = is_dear(a, &a->old[i], &matmuls);
-    }
+}
+
+static void note_dear(struct again *a, int first, int end)
+{
+    int matmuls = 0;
+
+    for (int i = first; i < end; i++)
+        a->kept[i] = is_dear(a, &a->old[i], mode_of(a, a->owner[i]), &matmuls);
 }
 
 /* Is the tensor one that block b made in forward and may make again? */
@@ -219,7 +235,7 @@ static bool is_there(struct again *a, const struct pdl_plan_op *o)
 
 static bool is_wanted(const struct again *a, int i)
 {
-    if (a->lo->strategy->recompute == PDL_RECOMPUTE_FULL)
+    if (mode_of(a, a->owner[i]) == PDL_RECOMPUTE_FULL)
         return a->old[i].kind != PDL_PLAN_OP_RECV;
     for (int k = 0; k < a->old[i].nout; k++)
         if (a->wants[a->old[i].out[k]])
@@ -232,7 +248,7 @@ static bool is_wanted(const struct again *a, int i)
 static void make_again(struct again *a, int b, int first, int end, int from,
                        int to)
 {
-    bool full = a->lo->strategy->recompute == PDL_RECOMPUTE_FULL;
+    bool full = mode_of(a, b) == PDL_RECOMPUTE_FULL;
     int last = -1;
 
     for (int i = first; i < end; i++)
@@ -334,8 +350,18 @@ static void find_all(struct again *a, const struct pdl_plan_stage *stages)
 
         note_makers(a, f->first_op, f->first_op + f->nops);
         find_owners(a, f->first_op, f->first_op + f->nops);
+        note_dear(a, f->first_op, f->first_op + f->nops);
         find_owners(a, b->first_op, b->first_op + b->nops);
     }
+}
+
+static bool chosen(const struct pdl_strategy *s)
+{
+    for (int c = 0; c < s->nclauses; c++)
+        if (s->clause[c].own_recompute &&
+            s->clause[c].recompute != PDL_RECOMPUTE_NONE)
+            return true;
+    return s->recompute != PDL_RECOMPUTE_NONE;
 }
 
 /* Items keep their order: forward of all stages, backward from the last. */
@@ -344,7 +370,7 @@ void plan_recompute(struct plan_lower *lo, const struct pdl_plan_stage *stages)
     struct again a = {.lo = lo, .old = lo->ops};
     int nops = lo->plan.nops, item = 0;
 
-    if (lo->status != PDL_OK || lo->strategy->recompute == PDL_RECOMPUTE_NONE)
+    if (lo->status != PDL_OK || !chosen(lo->strategy))
         return;
     /* every tensor once more, and some that two blocks want */
     if (!allocate(&a, 3 * lo->plan.ntensors + 1, nops))

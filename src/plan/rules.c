@@ -161,6 +161,22 @@ static int operand_dim(const struct pdl_tensor *x, const struct pdl_tensor *y,
     return i >= 0 && x->dim[i] == y->dim[d - 1] ? i + 1 : PDL_REPLICATED;
 }
 
+/* The dimension of a weight that runs along dimension `out` of y: prelu and
+ * scale have one by channel of [C,H,W] (scale: by feature of [T,E]), others
+ * lie against the last dimensions of y. */
+static int weight_dim(const struct plan_site *s, const struct pdl_tensor *w,
+                      int out)
+{
+    bool scale = plan_is(s->node, "scale");
+    int d = out - 1 - (s->y->rank - w->rank);
+
+    if (plan_is(s->node, "prelu") || (scale && s->y->rank > 2))
+        d = out - 1;
+    if (out < 1 || d < 0 || d >= w->rank || w->dim[d] != s->y->dim[out - 1])
+        return PDL_REPLICATED;
+    return d;
+}
+
 static bool pointwise_follow(const struct plan_site *s, int operand, int d,
                              struct plan_cut *cut)
 {
@@ -175,9 +191,8 @@ static bool pointwise_follow(const struct plan_site *s, int operand, int d,
         cut->x[i] = (int8_t)operand_dim(&t[s->node->in[i]], s->y, out);
     for (int i = 0; i < s->node->nout; i++)
         cut->y[i] = (int8_t)out;
-    /* prelu, scale: a weight by channel */
     for (int i = 0; i < s->node->nweights; i++)
-        cut->w[i] = out == 1 ? 0 : PDL_REPLICATED;
+        cut->w[i] = (int8_t)weight_dim(s, &t[s->node->weights[i]], out);
     return true;
 }
 

@@ -25,20 +25,31 @@ static int64_t work_of(const struct pdl_model *m, int node)
     return w.flops + elements + 1;
 }
 
+/* What a stage may take: the bound, or its part of it where PEs are slower. */
+static double room_of(const double *speed, int64_t stages, int64_t at,
+                      int64_t bound)
+{
+    return speed && at < stages ? (double)bound * speed[at] : (double)bound;
+}
+
 /* Stages needed when none may exceed the bound; writes them when asked. */
 static int64_t pack(const int64_t *work, int n, int64_t bound, int64_t stages,
-                    int *stage)
+                    const double *speed, int *stage)
 {
     int64_t used = 1, sum = 0;
 
     for (int i = 0; i < n; i++) {
+        double room = room_of(speed, stages, used - 1, bound);
         /* leave at least one node for every stage still to come */
         bool must = stage && n - i < stages - used + 1;
 
-        if ((sum > 0 && sum + work[i] > bound) || must) {
+        if ((sum > 0 && (double)(sum + work[i]) > room) || must) {
             used++;
             sum = 0;
+            room = room_of(speed, stages, used - 1, bound);
         }
+        if (!stage && speed && sum == 0 && (double)work[i] > room)
+            return stages + 1; /* too much for a slow stage */
         sum += work[i];
         if (stage)
             stage[i] = (int)used - 1;
@@ -107,8 +118,19 @@ static int find_units(const struct pdl_model *m, int64_t stages, int *unit)
     return unit[m->nnodes - 1] + 1;
 }
 
-static void split_work(const struct pdl_model *m, int64_t stages, int64_t *work,
-                       int *unit, int *stage)
+/* A bound that holds even if the slowest stage got everything. */
+static int64_t slower(const double *speed, int64_t stages, int64_t work)
+{
+    double least = 1;
+
+    for (int64_t k = 0; k < stages; k++)
+        least = speed[k] < least ? speed[k] : least;
+    return (int64_t)((double)work / least) + 1;
+}
+
+static void split_work(const struct pdl_model *m, int64_t stages,
+                       const double *speed, int64_t *work, int *unit,
+                       int *stage)
 {
     int n = find_units(m, stages, unit);
     int64_t lo = 0, hi = 0;
@@ -119,21 +141,24 @@ static void split_work(const struct pdl_model *m, int64_t stages, int64_t *work,
         lo = work[i] > lo ? work[i] : lo;
         hi += work[i];
     }
+    if (speed)
+        hi = slower(speed, stages, hi);
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
 
-        if (pack(work, n, mid, stages, NULL) <= stages)
+        if (pack(work, n, mid, stages, speed, NULL) <= stages)
             hi = mid;
         else
             lo = mid + 1;
     }
-    pack(work, n, lo, stages, stage);
+    pack(work, n, lo, stages, speed, stage);
     for (int i = m->nnodes - 1; i >= 0; i--)
         stage[i] = stage[unit[i]];
 }
 
 enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
-                            int64_t stages, enum pdl_split split, int *stage,
+                            int64_t stages, enum pdl_split split,
+                            const double *speed, int *stage,
                             struct pdl_err *err)
 {
     int64_t *work = PDL_NEW(a, int64_t, m->nnodes + 1);
@@ -142,12 +167,12 @@ enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
     if (stages > m->nnodes)
         return pdl_fail(err, PDL_EINVAL, "pipe=%lld: %s has only %d layers",
                         (long long)stages, m->name, m->nnodes);
-    if (split != PDL_SPLIT_WORK &&
+    if (split != PDL_SPLIT_WORK && !speed &&
         split_blocks(m, stages, split == PDL_SPLIT_GREEDY, stage))
         return PDL_OK;
     if (!work || !unit)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    split_work(m, stages, work, unit, stage);
+    split_work(m, stages, speed, work, unit, stage);
     return PDL_OK;
 }
 
@@ -163,7 +188,7 @@ enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
         return st;
     if (!stage)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = plan_stages(a, m, stages, split, stage, err);
+    st = plan_stages(a, m, stages, split, NULL, stage, err);
     for (int64_t s = 0; s < stages; s++)
         blocks[s] = 0;
     for (int i = 0; st == PDL_OK && i < m->nnodes; i++)

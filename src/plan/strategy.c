@@ -363,6 +363,23 @@ static enum pdl_status read_option(struct reader *rd, const struct option *o,
     return PDL_EWRONG;
 }
 
+/* Some layers' own choice of what is made again. */
+static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
+                                const char *value)
+{
+    enum pdl_status st;
+    int k;
+
+    if (c->own_recompute)
+        return BAD(rd, "'recompute' is given twice");
+    st = read_choice(rd, "recompute", recomputes, value, &k);
+    if (st == PDL_OK) {
+        c->own_recompute = true;
+        c->recompute = (enum pdl_recompute)k;
+    }
+    return st;
+}
+
 static enum pdl_status unknown_term(struct reader *rd, const char *name)
 {
     struct pdl_suggest s;
@@ -407,6 +424,8 @@ static enum pdl_status read_term(struct reader *rd, struct pdl_clause *c,
             return read_axis(rd, (enum pdl_axis)i, c, value);
     for (int i = 0; i < NOPTIONS; i++)
         if (strcmp(options[i].name, name) == 0) {
+            if (options[i].words == recomputes && strcmp(c->layers, "*") != 0)
+                return read_own(rd, c, value);
             if (strcmp(c->layers, "*") != 0)
                 return BAD(rd, "'%s' holds for the whole model, not for %.60s",
                            name, c->layers);
@@ -638,6 +657,9 @@ void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)
             pdl_puts(out, t ? "," : "");
             print_term(s, &c->term[t], out);
         }
+        if (c->own_recompute)
+            pdl_printf(out, "%srecompute=%s", c->nterms ? "," : "",
+                       recomputes[c->recompute]);
         if (i == 0 && star)
             print_options(s, ",", out);
     }
@@ -654,7 +676,8 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
 {
-    if (!same_text(a->layers, b->layers) || a->nterms != b->nterms)
+    if (!same_text(a->layers, b->layers) || a->nterms != b->nterms ||
+        a->own_recompute != b->own_recompute || a->recompute != b->recompute)
         return false;
     for (int t = 0; t < a->nterms; t++) {
         const struct pdl_term *x = &a->term[t], *y = &b->term[t];

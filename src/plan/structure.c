@@ -343,6 +343,8 @@ static bool counts_fit(const struct form *c, const struct pdl_plan_op *o)
     case PDL_PLAN_OP_FREE:
         return plain && o->group == 0 && o->nin >= 1 && o->nout == 0;
     case PDL_PLAN_OP_SLICE:
+    case PDL_PLAN_OP_COPY_OUT:
+    case PDL_PLAN_OP_COPY_IN:
         return plain && o->group == 0 && o->nin >= 1 && o->nin == o->nout;
     case PDL_PLAN_OP_SEND:
         return plain && o->group == c->p->pipe_factors && o->nin == 1 &&

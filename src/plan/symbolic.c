@@ -37,7 +37,8 @@ static int64_t stage_of(const struct exec *x, int64_t rank)
 
 static bool here(const struct exec *x, int tensor, int64_t rank)
 {
-    return x->p->tensors[tensor].stage % x->p->lanes == stage_of(x, rank);
+    return pdl_plan_lane(x->p, x->p->tensors[tensor].stage) ==
+           stage_of(x, rank);
 }
 
 static enum pdl_status wrong(struct exec *x, int op, int64_t rank,
@@ -328,6 +329,8 @@ static enum pdl_status run_op(struct exec *x, int op)
         [PDL_PLAN_OP_RECV] = receive,
         [PDL_PLAN_OP_ADD] = add,
         [PDL_PLAN_OP_UPDATE] = update,
+        [PDL_PLAN_OP_COPY_OUT] = slice,
+        [PDL_PLAN_OP_COPY_IN] = slice,
         [PDL_PLAN_OP_FREE] = release,
     };
     const struct pdl_plan_op *o = &x->p->ops[op];

@@ -67,9 +67,48 @@ static void gather_weights(struct plan_lower *lo, struct plan_bucket *b)
     }
 }
 
+/* offload=optimizer (ZeRO-Offload, Ren et al. 2021): gradients go to the host,
+ * which keeps the optimizer's state and a copy of what it updates; the new
+ * weights come back. */
+static void update_on_host(struct plan_lower *lo, const struct plan_bucket *b,
+                           const int *grad)
+{
+    int in[2 * MAX_BUCKET];
+
+    for (int i = 0; i < b->n; i++) {
+        struct pdl_plan_tensor w = lo->tensors[b->weight[i]];
+        struct pdl_plan_tensor g = lo->tensors[grad[i]];
+
+        w.kind = PDL_PLAN_STATE;
+        w.host = g.host = true;
+        w.name = plan_name(lo, "host(", w.name, ")");
+        g.name = plan_name(lo, "host(", g.name, ")");
+        in[i] = plan_add_tensor(lo, &w);
+        in[b->n + i] = plan_add_tensor(lo, &g);
+    }
+    plan_emit(lo, PDL_PLAN_OP_COPY_OUT, PDL_FORWARD, -1, grad, b->n, in + b->n,
+              b->n);
+    plan_emit(lo, PDL_PLAN_OP_UPDATE, PDL_FORWARD, -1, in, 2 * b->n, in, b->n);
+    plan_emit(lo, PDL_PLAN_OP_COPY_IN, PDL_FORWARD, -1, in, b->n, b->weight,
+              b->n);
+}
+
+static void update_here(struct plan_lower *lo, const struct plan_bucket *b,
+                        const int *grad)
+{
+    int in[2 * MAX_BUCKET];
+
+    for (int i = 0; i < b->n; i++) {
+        in[i] = b->weight[i];
+        in[b->n + i] = grad[i];
+    }
+    plan_emit(lo, PDL_PLAN_OP_UPDATE, PDL_FORWARD, -1, in, 2 * b->n, b->weight,
+              b->n);
+}
+
 static void flush(struct plan_lower *lo, struct plan_bucket *b)
 {
-    int in[2 * MAX_BUCKET], out[MAX_BUCKET];
+    int out[MAX_BUCKET];
 
     if (b->n == 0 || lo->status != PDL_OK)
         return;
@@ -91,12 +130,10 @@ static void flush(struct plan_lower *lo, struct plan_bucket *b)
                                               .out = out,
                                               .group = b->group});
     }
-    for (int i = 0; i < b->n; i++) {
-        in[i] = b->weight[i];
-        in[b->n + i] = out[i];
-    }
-    plan_emit(lo, PDL_PLAN_OP_UPDATE, PDL_FORWARD, -1, in, 2 * b->n, b->weight,
-              b->n);
+    if (lo->strategy->offload_optimizer)
+        update_on_host(lo, b, out);
+    else
+        update_here(lo, b, out);
     gather_weights(lo, b);
     b->n = 0;
     b->bytes = 0;

@@ -7,6 +7,7 @@
 #include "report_priv.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { WANTED = 7 };
 
@@ -38,6 +39,17 @@ static void fit_linear(struct report_axis *ax, double max)
     ax->max = step * (n > 0 ? n : 1);
     for (int i = 0; i <= n; i++)
         add_tick(ax, i * step);
+}
+
+/* From min, not from 0. */
+static void fit_near(struct report_axis *ax, double min, double max)
+{
+    double step = nice_step((max - min) / WANTED, ax->unit);
+
+    ax->min = step * floor(min / step + 1e-9);
+    ax->max = step * ceil(max / step - 1e-9);
+    for (double v = ax->min; v <= ax->max + step / 2; v += step)
+        add_tick(ax, v);
 }
 
 static void fit_log2(struct report_axis *ax, double min, double max)
@@ -90,6 +102,11 @@ void report_axis_fit(struct report_axis *ax, double min, double max)
     ax->nticks = 0;
     if (!(max < huge))
         max = huge;
+    if (ax->tight && min > tiny && max > 1.0001 * min && max < 5 * min) {
+        ax->log = false;
+        fit_near(ax, min, max);
+        return;
+    }
     if (!ax->log) {
         fit_linear(ax, max > tiny ? max : 0);
         return;
@@ -122,5 +139,9 @@ double report_axis_at(const struct report_axis *ax, double v)
 const char *report_axis_text(const struct report_axis *ax, double v, char *buf,
                              size_t size)
 {
+    if (ax->whole && v < 1e15) {
+        snprintf(buf, size, "%lld", (long long)llround(v));
+        return buf;
+    }
     return pdl_unit_format(v, v == 0 ? PDL_UNIT_NONE : ax->unit, buf, size);
 }

@@ -150,20 +150,34 @@ static void label(struct pdl_sink *out, const struct report_bar *b, bool over,
     pdl_puts(out, "</text>");
 }
 
+/* Where the bar lies in its row. */
+static double lower(const struct report_bars *c, double y)
+{
+    return above(c) ? y + ROW - 6 : y;
+}
+
 static void bar(struct pdl_sink *out, const struct report_bars *c,
                 const struct report_bar *b, const struct report_axis *ax,
                 double y)
 {
     double sum = total(c, b), end = fmin(report_axis_at(ax, sum), ax->to);
+
+    parts(out, c, b, ax, lower(c, y));
+    if (sum > ax->max)
+        broken(out, end, lower(c, y));
+    pdl_puts(out, "\n");
+}
+
+static void words(struct pdl_sink *out, const struct report_bars *c,
+                  const struct report_bar *b, const struct report_axis *ax,
+                  double y)
+{
+    double sum = total(c, b), end = fmin(report_axis_at(ax, sum), ax->to);
     char text[64];
 
     label(out, b, above(c), y);
-    if (above(c))
-        y += ROW - 6;
-    parts(out, c, b, ax, y);
-    if (sum > ax->max)
-        broken(out, end, y);
-    text_at(out, b->grey ? " class=\"d\"" : "", end + 6, y + ROW / 2.0 + 4);
+    text_at(out, b->grey ? " class=\"d\"" : "", end + 6,
+            lower(c, y) + ROW / 2.0 + 4);
     report_text(out, pdl_unit_format(sum, c->unit, text, sizeof text));
     if (b->note) {
         pdl_puts(out, " \xc2\xb7 ");
@@ -241,6 +255,8 @@ void report_bars(struct pdl_sink *out, const struct report_bars *c)
         bar(out, c, &c->bars[i], &ax, LEGEND + 2 + row * i);
     if (c->limit > 0)
         limit(out, c, &ax, bottom);
+    for (int i = 0; i < c->nbars; i++)
+        words(out, c, &c->bars[i], &ax, LEGEND + 2 + row * i);
     report_svg_end(out);
     table(out, c);
 }

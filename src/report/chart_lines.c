@@ -229,6 +229,7 @@ static void table(struct pdl_sink *out, const struct report_lines *c)
                                       {"from", true},
                                       {"to", true}};
     struct report_table t;
+    char text[64];
     int n = 3;
 
     for (int i = 0; i < c->nseries; i++)
@@ -240,7 +241,8 @@ static void table(struct pdl_sink *out, const struct report_lines *c)
             const struct report_series *s = &c->series[i];
 
             report_cell(&t, "%s", s->name);
-            report_cell_unit(&t, s->x[k], c->x.unit);
+            report_cell(&t, "%s",
+                        report_axis_text(&c->x, s->x[k], text, sizeof text));
             report_cell_unit(&t, s->y[k], c->y.unit);
             if (n == 5 && s->low) {
                 report_cell_unit(&t, s->low[k], c->y.unit);

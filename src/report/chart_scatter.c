@@ -15,7 +15,6 @@ enum {
     RIGHT = 770,
     TOP = 20,
     FOOT = 48,
-    MOST_NUMBERS = 12,
 };
 
 static void fit(struct report_scatter *c)
@@ -115,6 +114,20 @@ static void limit(struct pdl_sink *out, const struct report_scatter *c)
                     text);
 }
 
+/* Is the label of a ring where that of an earlier one is? */
+static bool crowded(const struct report_scatter *c, int at)
+{
+    double x = report_axis_at(&c->x, c->points[at].x);
+    double y = report_axis_at(&c->y, c->points[at].y);
+
+    for (int i = 0; i < at; i++)
+        if (c->points[i].ring &&
+            fabs(report_axis_at(&c->x, c->points[i].x) - x) < 18 &&
+            fabs(report_axis_at(&c->y, c->points[i].y) - y) < 14)
+            return true;
+    return false;
+}
+
 static void point(struct pdl_sink *out, const struct report_scatter *c,
                   const struct report_point *p, int number)
 {
@@ -156,12 +169,10 @@ static void stairs(struct pdl_sink *out, const struct report_scatter *c)
     pdl_puts(out, "\"/>\n");
 }
 
-/* Numbers of the rings, or colours, beside the chart. */
+/* What the colours are, beside the chart. */
 static void legend(struct pdl_sink *out, const struct report_scatter *c)
 {
     double y = TOP + 10;
-    char text[120];
-    int number = 0;
 
     for (int i = 0; i < c->nnames; i++, y += 19) {
         pdl_printf(out, "<circle class=\"dot f%d\"", i % REPORT_COLOURS);
@@ -170,19 +181,6 @@ static void legend(struct pdl_sink *out, const struct report_scatter *c)
         report_attr(out, "r", 5);
         pdl_puts(out, "/>");
         report_svg_text(out, "", RIGHT + 38, y + 4, c->names[i]);
-    }
-    for (int i = 0; i < c->n && c->joined; i++) {
-        if (!c->points[i].ring || number >= MOST_NUMBERS)
-            continue;
-        snprintf(text, sizeof text, "%d  %.60s", ++number, c->points[i].name);
-        pdl_puts(out, "<text");
-        report_attr(out, "x", RIGHT + 20);
-        report_attr(out, "y", y + 4);
-        pdl_puts(out, ">");
-        report_short(out, text, 31);
-        report_tip(out, "%s", c->points[i].name);
-        pdl_puts(out, "</text>\n");
-        y += 19;
     }
 }
 
@@ -217,10 +215,9 @@ void report_scatter(struct pdl_sink *out, struct report_scatter *c)
     for (int pass = 0; pass < 2; pass++) /* rings on top */
         for (int i = 0; i < c->n; i++)
             if (c->points[i].ring == (pass == 1)) {
-                bool named = pass == 1 && c->joined && number < MOST_NUMBERS;
-
-                number += named;
-                point(out, c, &c->points[i], named ? number : 0);
+                number += pass == 1 && c->joined;
+                point(out, c, &c->points[i],
+                      pass == 1 && c->joined && !crowded(c, i) ? number : 0);
             }
     if (c->limit > 0)
         limit(out, c);

@@ -8,7 +8,15 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { WIDTH = 1000, LEFT = 180, RIGHT = 800, TOP = 30, ROW = 30, FOOT = 46 };
+enum {
+    WIDTH = 1000,
+    LEFT = 180,
+    RIGHT = 800,
+    TOP = 30,
+    ROW = 30,
+    FOOT = 46,
+    MOST = 32,
+};
 
 static void axis(struct pdl_sink *out, const struct report_waterfall *c,
                  const struct report_axis *ax, double bottom)
@@ -41,21 +49,36 @@ static void limit(struct pdl_sink *out, const struct report_waterfall *c,
         x > WIDTH / 2.0 ? x + 4 : x - 4, TOP - 14, text);
 }
 
-static void row(struct pdl_sink *out, const struct report_waterfall *c,
-                const struct report_axis *ax, const char *name, int colour,
-                double from, double value, double y)
+struct step {
+    const char *name;
+    int colour;
+    double from, value;
+};
+
+static void box(struct pdl_sink *out, const struct report_waterfall *c,
+                const struct report_axis *ax, const struct step *s, double y)
 {
-    double a = report_axis_at(ax, from), b = report_axis_at(ax, from + value);
+    double a = report_axis_at(ax, s->from);
+    double b = report_axis_at(ax, s->from + s->value);
     char class[16], text[64];
 
-    snprintf(class, sizeof class, "part f%d", colour % REPORT_COLOURS);
-    report_svg_text(out, "text-anchor=\"end\"", LEFT - 8, y + ROW / 2.0 + 4,
-                    name);
+    snprintf(class, sizeof class, "part f%d", s->colour % REPORT_COLOURS);
     report_svg_rect(out, class, a, y + 5, fmax(b - a, 1.5), ROW - 10);
-    pdl_unit_format(value, c->unit, text, sizeof text);
-    report_tip(out, "%s: %s", name, text);
-    pdl_puts(out, "</rect>");
-    report_svg_text(out, "", b + 6, y + ROW / 2.0 + 4, text);
+    report_tip(out, "%s: %s", s->name,
+               pdl_unit_format(s->value, c->unit, text, sizeof text));
+    pdl_puts(out, "</rect>\n");
+}
+
+static void words(struct pdl_sink *out, const struct report_waterfall *c,
+                  const struct report_axis *ax, const struct step *s, double y)
+{
+    char text[64];
+
+    report_svg_text(out, "text-anchor=\"end\"", LEFT - 8, y + ROW / 2.0 + 4,
+                    s->name);
+    report_svg_text(out, "", report_axis_at(ax, s->from + s->value) + 6,
+                    y + ROW / 2.0 + 4,
+                    pdl_unit_format(s->value, c->unit, text, sizeof text));
     pdl_puts(out, "\n");
 }
 
@@ -85,30 +108,37 @@ static void table(struct pdl_sink *out, const struct report_waterfall *c,
     report_details_end(out);
 }
 
+/* Parts of nothing are left out; the whole comes last. */
+static int make_steps(const struct report_waterfall *c, struct step *steps)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (int i = 0; i < c->n && n < MOST; i++)
+        if (c->values[i] > 0) {
+            steps[n++] = (struct step){c->names[i], i, sum, c->values[i]};
+            sum += c->values[i];
+        }
+    steps[n++] = (struct step){"total", REPORT_COLOURS - 1, 0, sum};
+    return n;
+}
+
 void report_waterfall(struct pdl_sink *out, const struct report_waterfall *c)
 {
     struct report_axis ax = {.unit = c->unit, .from = LEFT, .to = RIGHT};
-    double total = 0, sum = 0, y = TOP, bottom;
-    int rows = 1;
+    struct step steps[MOST + 1];
+    int n = make_steps(c, steps);
+    double total = steps[n - 1].value, bottom = TOP + (double)n * ROW + 4;
 
-    for (int i = 0; i < c->n; i++) {
-        total += c->values[i];
-        rows += c->values[i] > 0;
-    }
-    bottom = TOP + (double)rows * ROW + 4;
     report_axis_fit(&ax, 0, fmax(total, c->limit));
     report_svg(out, c->id, "waterfall", c->label, WIDTH, (int)bottom + FOOT);
     axis(out, c, &ax, bottom);
-    for (int i = 0; i < c->n; i++) {
-        if (c->values[i] <= 0)
-            continue;
-        row(out, c, &ax, c->names[i], i, sum, c->values[i], y);
-        sum += c->values[i];
-        y += ROW;
-    }
-    row(out, c, &ax, "total", 7, 0, total, y);
+    for (int i = 0; i < n; i++)
+        box(out, c, &ax, &steps[i], TOP + (double)i * ROW);
     if (c->limit > 0)
         limit(out, c, &ax, bottom);
+    for (int i = 0; i < n; i++)
+        words(out, c, &ax, &steps[i], TOP + (double)i * ROW);
     report_svg_end(out);
     table(out, c, total);
 }

@@ -57,7 +57,8 @@ static enum pdl_status check(const struct report_launch *l, const char *format,
     if (s->zero == 1 || s->zero == 2)
         what = "it shards weights too (zero=3) or nothing";
     else if (l->cut.pipe > 1 && !schedule_name(s))
-        what = "it has no zb-h1 or zb-h2 schedule";
+        what = "it has no zb-h1 or zb-h2 schedule (--export "
+               "pipeline-csv has)";
     else if (s->context_kind == PDL_CONTEXT_A2A && l->cut.context > 1)
         what = "its context parallelism is a ring";
     else if (s->zero_group > 0 && l->cut.data % s->zero_group != 0)

@@ -327,7 +327,10 @@ static void ranks_chart(struct comparison *c, const char *family, int number,
     struct report_lines lines = {
         .id = id,
         .label = label,
-        .x = {.title = "ranks", .unit = PDL_UNIT_NONE, .log = true},
+        .x = {.title = "ranks",
+              .unit = PDL_UNIT_NONE,
+              .log = true,
+              .whole = true},
         .y = {.title = "time", .unit = PDL_UNIT_SECONDS, .log = true},
         .series = series,
         .nseries = make_series(c, &ch, series)};

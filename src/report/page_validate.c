@@ -6,16 +6,19 @@
 #include "report_priv.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 4000, SETS = REPORT_COLOURS };
+enum { MOST = 4000, SETS = REPORT_COLOURS, PHASES = 8, SLOWEST = 20 };
 
 struct rows {
     struct report_point *points;
     int n;
     const char *sets[SETS];
     int nsets;
+    bool here; /* the step and its phases beside the operations */
+    struct report_point phases[PHASES];
+    int nphases;
 };
 
 /* Rows of runs have an id and a set, those of layers a layer and an operator. */
@@ -34,6 +37,16 @@ static const char *name_of(struct report_page *p, const struct pdl_doc *d)
     return text ? text : "?";
 }
 
+/* Of a run on this machine ("here") rows are the step, its phases and its
+ * operations: "12 forward conv1". Operations are grouped by their pass. */
+static const char *pass_of(struct report_page *p, const char *id)
+{
+    const char *word = strchr(id, ' ');
+
+    return word ? pdl_arena_strndup(p->arena, word + 1, strcspn(word + 1, " "))
+                : NULL;
+}
+
 static int colour_of(struct rows *r, const char *set)
 {
     for (int i = 0; i < r->nsets; i++)
@@ -43,6 +56,16 @@ static int colour_of(struct rows *r, const char *set)
         return SETS;
     r->sets[r->nsets] = set;
     return r->nsets++;
+}
+
+static void add_pair(struct report_page *p, const struct pdl_doc *d,
+                     struct rows *r)
+{
+    if (r->nphases < PHASES)
+        r->phases[r->nphases++] = (struct report_point){
+            .name = name_of(p, d),
+            .x = report_get_num(&p->rd, d, "measured_s"),
+            .y = report_get_num(&p->rd, d, "projected_s")};
 }
 
 static void read_rows(struct report_page *p, const struct pdl_doc *list,
@@ -57,6 +80,14 @@ static void read_rows(struct report_page *p, const struct pdl_doc *list,
         if (!pdl_doc_get(d, "measured_s") || r->n == MOST)
             continue; /* memory alone was measured */
         set = set ? set : report_opt_str(d, "op");
+        if (set && strcmp(set, "here") == 0) {
+            r->here = true;
+            set = pass_of(p, name_of(p, d));
+            if (!set) { /* the step, a phase */
+                add_pair(p, d, r);
+                continue;
+            }
+        }
         colour = colour_of(r, set ? set : "all");
         *x =
             (struct report_point){.name = name_of(p, d),
@@ -120,6 +151,64 @@ static void scatter(struct report_page *p, const struct rows *r)
         in += fabs(r->points[i].y / r->points[i].x - 1) <= 0.1;
     report_para(p->out, "%d of %d are within 10 %%.", in, r->n);
     report_scatter(p->out, &c);
+}
+
+/* Measured and projected, one above the other. */
+static void pairs(struct report_page *p, const char *id, const char *label,
+                  const struct report_point *const *x, int n)
+{
+    static const char *const parts[] = {"measured", "projected"};
+    struct report_bar bars[2 * SLOWEST] = {{.label = NULL}};
+
+    for (int i = 0; i < n; i++) {
+        bars[2 * i] =
+            (struct report_bar){.label = x[i]->name, .parts = {x[i]->x, 0}};
+        bars[2 * i + 1] =
+            (struct report_bar){.label = "", .parts = {0, x[i]->y}};
+    }
+    report_bars(p->out, &(struct report_bars){.id = id,
+                                              .label = label,
+                                              .title = "time of one step",
+                                              .unit = PDL_UNIT_SECONDS,
+                                              .parts = parts,
+                                              .nparts = 2,
+                                              .bars = bars,
+                                              .nbars = 2 * n});
+}
+
+static int by_measured(const void *pa, const void *pb)
+{
+    const struct report_point *a = *(const struct report_point *const *)pa;
+    const struct report_point *b = *(const struct report_point *const *)pb;
+
+    if (a->x != b->x)
+        return a->x > b->x ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static void here(struct report_page *p, const struct rows *r)
+{
+    const struct report_point **order =
+        PDL_NEW(p->arena, const struct report_point *, r->n + PHASES);
+
+    if (!order)
+        return;
+    for (int i = 0; i < r->nphases; i++)
+        order[i] = &r->phases[i];
+    report_section(p->out, "phases", "Phase by phase");
+    pairs(p, "phases-chart", "measured and projected phases", order,
+          r->nphases);
+    report_section_end(p->out);
+    for (int i = 0; i < r->n; i++)
+        order[i] = &r->points[i];
+    qsort(order, (size_t)r->n, sizeof *order, by_measured);
+    report_section(p->out, "layers", "Layer by layer");
+    if (r->n > SLOWEST)
+        report_para(p->out, "The %d that take longest; all are below.",
+                    SLOWEST);
+    pairs(p, "layers-chart", "measured and projected operations", order,
+          r->n < SLOWEST ? r->n : SLOWEST);
+    report_section_end(p->out);
 }
 
 static void groups(struct report_page *p, const struct pdl_doc *by)
@@ -188,6 +277,8 @@ static void write_page(struct report_page *p)
     report_section(p->out, "match", "How well do they match?");
     scatter(p, &r);
     report_section_end(p->out);
+    if (r.here && p->rd.st == PDL_OK)
+        here(p, &r);
     if (by && by->kind == PDL_DOC_MAP && by->child)
         groups(p, by);
     numbers(p, &r);

@@ -21,6 +21,18 @@ static void add(struct report_page *p, const struct pdl_doc *d, bool front,
         points[c->n++] = x;
 }
 
+/* A plan of the front, by its number in the chart. */
+static void item(struct report_page *p, const struct report_point *x)
+{
+    char step[64], memory[64];
+
+    pdl_puts(p->out, "<li><code>");
+    report_text(p->out, x->name);
+    pdl_printf(p->out, "</code>: %s, %s</li>\n",
+               pdl_unit_format(x->x, PDL_UNIT_SECONDS, step, sizeof step),
+               pdl_unit_format(x->y, PDL_UNIT_BYTES, memory, sizeof memory));
+}
+
 void report_front(struct report_page *p, const struct pdl_doc *front,
                   const struct pdl_doc *plans)
 {
@@ -30,10 +42,12 @@ void report_front(struct report_page *p, const struct pdl_doc *front,
         .label = "step time against memory of all plans; the front is joined",
         .x = {.title = "time of one step",
               .unit = PDL_UNIT_SECONDS,
-              .log = true},
+              .log = true,
+              .tight = true},
         .y = {.title = "memory of the fullest PE",
               .unit = PDL_UNIT_BYTES,
-              .log = true},
+              .log = true,
+              .tight = true},
         .points = points,
         .joined = true,
         .limit_name = "capacity"};
@@ -49,6 +63,11 @@ void report_front(struct report_page *p, const struct pdl_doc *front,
         c.limit = report_get_num(&p->rd, memory, "capacity_bytes");
         add(p, d, false, memory, &c, points);
     }
-    if (p->rd.st == PDL_OK && c.n > 1)
-        report_scatter(p->out, &c);
+    if (p->rd.st != PDL_OK || c.n < 2)
+        return;
+    report_scatter(p->out, &c);
+    pdl_puts(p->out, "<ol>\n");
+    for (int i = 0; i < c.n && points[i].ring; i++)
+        item(p, &points[i]);
+    pdl_puts(p->out, "</ol>\n");
 }

@@ -60,7 +60,7 @@ static void table(struct report_page *p, const struct pdl_doc *points)
     double first = 0;
     struct report_table t;
 
-    report_details(p->out, "the numbers of this chart");
+    report_details(p->out, "these points, with step and memory");
     report_table_begin(&t, p->out, columns, 9);
     for (const struct pdl_doc *d = points->child; d; d = d->next) {
         const struct pdl_doc *why = report_get_list(&p->rd, d, "reasons");
@@ -105,7 +105,10 @@ void report_scaling(struct report_page *p, const struct pdl_doc *points,
     struct report_lines lines = {
         .id = "scaling-chart",
         .label = "samples per second against PEs, with the 80 % interval",
-        .x = {.title = "PEs", .unit = PDL_UNIT_NONE, .log = true},
+        .x = {.title = "PEs",
+              .unit = PDL_UNIT_NONE,
+              .log = true,
+              .whole = true},
         .y = {.title = "samples per second",
               .unit = PDL_UNIT_NONE,
               .log = true,

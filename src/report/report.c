@@ -68,17 +68,26 @@ static void put_nav(struct pdl_sink *out, const char *page)
     pdl_puts(out, "</nav>");
 }
 
-static void put_page(struct pdl_sink *out, const struct pdl_buf *page)
+/* The page with its list of sections; false: it would be too long. */
+static bool put_page(struct pdl_sink *out, const struct pdl_buf *page)
 {
-    const char *nav = strstr(page->text, REPORT_NAV);
-    size_t before = nav ? (size_t)(nav - page->text) : page->len;
+    const char *at = strstr(page->text, REPORT_NAV);
+    size_t before = at ? (size_t)(at - page->text) : page->len;
+    size_t after = at ? before + sizeof REPORT_NAV - 1 : page->len;
+    struct pdl_buf nav;
+    bool fits;
 
-    pdl_put(out, page->text, before);
-    if (!nav)
-        return;
-    put_nav(out, nav);
-    nav += sizeof REPORT_NAV - 1;
-    pdl_put(out, nav, page->len - (size_t)(nav - page->text));
+    pdl_buf_init(&nav);
+    if (at)
+        put_nav(&nav.sink, at);
+    fits = page->len + nav.len <= PDL_REPORT_MAX_BYTES;
+    if (fits) {
+        pdl_put(out, page->text, before);
+        pdl_put(out, nav.text, nav.len);
+        pdl_put(out, page->text + after, page->len - after);
+    }
+    pdl_buf_free(&nav);
+    return fits;
 }
 
 static enum pdl_status finish(const struct report_page *p,
@@ -89,11 +98,10 @@ static enum pdl_status finish(const struct report_page *p,
         return p->rd.st;
     if (page->sink.failed)
         return pdl_fail(err, PDL_ENOMEM, "no memory for the page");
-    if (page->len > PDL_REPORT_MAX_BYTES)
+    if (!put_page(out, page))
         return pdl_fail(err, PDL_EINVAL,
                         "the page would have %zu bytes, more than %d",
                         page->len, PDL_REPORT_MAX_BYTES);
-    put_page(out, page);
     return out->failed ? pdl_fail(err, PDL_EIO, "cannot write the page")
                        : PDL_OK;
 }

@@ -71,6 +71,8 @@ struct report_axis {
     enum pdl_unit unit;
     bool log;        /* base 10 for times, base 2 for everything else */
     bool tens;       /* base 10 for this too */
+    bool whole;      /* counts, written out: 1024 */
+    bool tight;      /* linear and not from 0 where all is near */
     double min, max; /* after report_axis_fit: round, and apart */
     double from, to; /* where they are drawn */
     int nticks;

@@ -68,6 +68,8 @@ const char report_style[] =
     ".grid{stroke:var(--rule);stroke-width:1}"
     ".axis{stroke:var(--dim);stroke-width:1}"
     ".limit{stroke:var(--bad);stroke-width:2;stroke-dasharray:6 4}"
+    "svg text{paint-order:stroke;stroke:var(--bg);stroke-width:3px;"
+    "stroke-linejoin:round}"
     ".line{fill:none;stroke-width:2;stroke-linejoin:round}"
     ".dash{stroke-dasharray:5 5;stroke-width:1.5}.band{fill-opacity:.16;"
     "stroke-opacity:.35;fill:var(--c0)}.dot{stroke:var(--bg)}"

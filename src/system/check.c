@@ -227,6 +227,8 @@ enum pdl_status pdl_system_check(const struct pdl_system *sys,
                       (long long)sys->nodes, (long long)sys->node.pes,
                       INT32_MAX);
     st = check_pe(&sys->pe, err);
+    for (int64_t i = 0; i < sys->npe_groups && st == PDL_OK; i++)
+        st = check_pe(&sys->pe_groups[i].pe, err);
     if (st == PDL_OK)
         st = check_links(&sys->node, err);
     if (st == PDL_OK)

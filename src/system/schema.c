@@ -288,6 +288,15 @@ static const struct system_field spread[] = {
 static const struct system_table spread_table =
     TABLE(spread, struct pdl_spread);
 
+#define HERE pdl_pe_group
+static const struct system_field pe_group[] = {
+    {"pe", SYSTEM_PE, NONE, AT(pe), 0, 0, 0, 0, true, &system_pe_table},
+    {"nodes", SYSTEM_COUNT, NONE, AT(nodes), 0, 1, 1e7, 1, false, NULL},
+};
+#undef HERE
+static const struct system_table pe_group_table =
+    TABLE(pe_group, struct pdl_pe_group);
+
 #define HERE pdl_system
 static const struct system_field root[] = {
     MUST("name", name),
@@ -297,6 +306,7 @@ static const struct system_field root[] = {
     {"built_nodes", SYSTEM_COUNT, NONE, AT(built_nodes), 0, 0, 1e7, -1, false,
      NULL},
     {"pe", SYSTEM_PE, NONE, AT(pe), 0, 0, 0, 0, true, &system_pe_table},
+    LIST("pe_groups", SYSTEM_ROWS, pe_groups, npe_groups, &pe_group_table),
     {"node", SYSTEM_MAP, NONE, AT(node), 0, 0, 0, 0, true, &node_table},
     INSIDE("network", network, &network_table),
     INSIDE("storage", storage, &storage_table),

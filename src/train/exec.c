@@ -19,6 +19,8 @@ static const char *not_here(const struct pdl_plan *p)
     for (int i = 0; i < p->ntensors; i++)
         if (p->tensors[i].of > 0)
             return "expert parallelism";
+        else if (p->tensors[i].host)
+            return "offload (its PEs are hosts)";
     return NULL;
 }
 

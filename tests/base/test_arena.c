@@ -125,6 +125,26 @@ static void text_is_copied_and_printed(void **state)
     pdl_arena_destroy(NULL);
 }
 
+static void an_emptied_arena_is_zeroed_and_has_all_its_limit(void **state)
+{
+    pdl_arena *a = pdl_arena_create(1 << 20);
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 200; i++) {
+            unsigned char *p = pdl_arena_alloc(a, 4000, 1);
+
+            assert_non_null(p);
+            for (int k = 0; k < 4000; k++)
+                assert_int_equal(p[k], 0);
+            memset(p, 0xa5, 4000);
+        }
+        pdl_arena_reset(a);
+        assert_int_equal(pdl_arena_used(a), 0);
+    }
+    pdl_arena_destroy(a);
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 static void an_overrun_inside_the_arena_is_found(void **state)
 {
@@ -157,6 +177,7 @@ int main(void)
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(growing_keeps_what_was_there),
         cmocka_unit_test(text_is_copied_and_printed),
+        cmocka_unit_test(an_emptied_arena_is_zeroed_and_has_all_its_limit),
 #if defined(__SANITIZE_ADDRESS__)
         cmocka_unit_test(an_overrun_inside_the_arena_is_found),
 #endif

@@ -18,3 +18,15 @@ echo "exit $?"
 [ -e x.html ] || echo "nothing written"
 printf '{"schema": "paradl.plan/1",\n "plans": 4}' | $paradl report -
 echo "exit $?"
+# the other commands with pages, and what a page says beyond the usual JSON
+$paradl project vgg16 --system abci-v100 --strategy 'pipe=2(m=2),data=2' --batch 64 --report one.html >/dev/null
+$paradl scale vgg16 --system abci-v100 --strategy data=p --pes 1..8 --batch 64 --report s.html >/dev/null
+$paradl simulate allreduce --algorithm ring --topology star:hosts=4 --size 1MiB --report r.html >/dev/null
+cp $data/oracle/kernels.json .
+$paradl validate --measured kernels.json --system dgx-h200 --report v.html >/dev/null
+for f in one.html s.html r.html v.html; do
+    echo "$f: $(grep -c '<svg ' $f) charts, $(grep -c '<table>' $f) tables, $(grep -c '<canvas' $f) canvas"
+    grep -o '<pre id="command">[^<]*' $f
+done
+$paradl project vgg16 --system abci-v100 --strategy 'pipe=2(m=2),data=2' --batch 64 --details --json |
+    python3 -c 'import json,sys; d = json.load(sys.stdin); print(len(d["stages"]), d["schedule"]["rows"], d["schedule"]["total"], d["network"]["topology"], len(d["network"]["link_bytes"]))'

@@ -460,7 +460,7 @@ static inline void fill_rough(void *p, int64_t n, int rank,
         if (t == PDL_COMM_F16)
             ((uint16_t *)p)[i] = (uint16_t)(r.v[2] % 0x7000 | r.v[3] << 15);
         else if (t == PDL_COMM_I32 || t == PDL_COMM_I64)
-            put_value(p, i, t, r.v[0]);
+            put_value(p, i, t, (int32_t)r.v[0]);
         else
             put_value(p, i, t, v);
     }

@@ -20,7 +20,8 @@ static int types_and_counts(pdl_comm *c, const char *what, bool all)
     for (int t = 0; t < PDL_NCOMM_TYPES; t++)
         for (int i = 0; i < ncounts; i++)
             for (int op = PDL_COMM_SUM; op <= PDL_COMM_AVG; op++)
-                if (op == (t + i) % 4 || (all && op == PDL_COMM_SUM))
+                if (op == (i < 4 ? (t + i) % 4 : PDL_COMM_SUM) ||
+                    (all && i < 4))
                     bad |= check_allreduce(c, counts[i], (enum pdl_comm_type)t,
                                            (enum pdl_comm_op)op, i % 2, what);
     return bad;
@@ -50,16 +51,41 @@ static int every_algorithm(const char *transport, bool all)
     return bad;
 }
 
-/* The collectives that a communicator offers beside allreduce. */
-static bool is_other(const char *collective)
-{
-    static const char *const names[] = {"reduce-scatter", "allgather",
-                                        "alltoall", "broadcast"};
+/* ---- the collectives that a communicator offers beside allreduce --------- */
 
+static int scatters(pdl_comm *c, int64_t n, enum pdl_comm_type t)
+{
+    return check_reduce_scatter(c, n, t, PDL_COMM_SUM);
+}
+
+static int exchanges(pdl_comm *c, int64_t n, enum pdl_comm_type t)
+{
+    return check_alltoall(c, n / pdl_comm_size(c) + 1, t);
+}
+
+static int broadcasts(pdl_comm *c, int64_t n, enum pdl_comm_type t)
+{
+    return check_broadcast(c, n, t, (int)(n % pdl_comm_size(c)));
+}
+
+typedef int check_other(pdl_comm *c, int64_t n, enum pdl_comm_type t);
+
+static const struct other {
+    const char *name;
+    check_other *check;
+} others[] = {
+    {"reduce-scatter", scatters},
+    {"allgather", check_allgather},
+    {"alltoall", exchanges},
+    {"broadcast", broadcasts},
+};
+
+static check_other *find_other(const char *collective)
+{
     for (int i = 0; i < 4; i++)
-        if (strcmp(names[i], collective) == 0)
-            return true;
-    return false;
+        if (strcmp(others[i].name, collective) == 0)
+            return others[i].check;
+    return NULL;
 }
 
 static int every_other_algorithm(const char *transport, bool all)
@@ -73,10 +99,11 @@ static int every_other_algorithm(const char *transport, bool all)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; pdl_alg_at(i); i++) {
         const struct pdl_alg *alg = pdl_alg_at(i);
+        check_other *check = find_other(alg->collective->name);
         struct pdl_comm_options opt = {.transport = transport,
                                        .algorithm = name};
 
-        if (!is_other(alg->collective->name) || !runs_on(alg, size))
+        if (!check || !runs_on(alg, size))
             continue;
         snprintf(name, sizeof name, "%s/%s", alg->collective->name, alg->name);
         if (said(pdl_comm_create(MPI_COMM_WORLD, &opt, &c, &err), "create",
@@ -88,7 +115,7 @@ static int every_other_algorithm(const char *transport, bool all)
         for (int t = 0; t < PDL_NCOMM_TYPES; t++)
             for (int k = 0; k < (all ? 5 : 4); k++)
                 if (all || t == k)
-                    bad |= check_others(c, counts[k], (enum pdl_comm_type)t);
+                    bad |= check(c, counts[k], (enum pdl_comm_type)t);
         pdl_comm_destroy(c);
     }
     return bad;

@@ -242,12 +242,13 @@ static void say(const struct asked *x, const struct oracle_point *p,
 static int try_mesh(const struct question *q, const struct asked *x, int n)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct oracle_point p;
     struct oracle_compose *c;
     int wrong = 0;
 
     random_mesh(q, x, &p);
-    c = oracle_compose_make(a, &x->family, &p);
+    c = oracle_compose_make(a, scratch, &x->family, &p);
     assert_non_null(c);
     for (int i = 0; i < n; i++) {
         struct pdl_projection mine = {0}, full = {0};
@@ -267,6 +268,7 @@ static int try_mesh(const struct question *q, const struct asked *x, int n)
             wrong++;
         }
     }
+    pdl_arena_destroy(scratch);
     pdl_arena_destroy(a);
     return wrong;
 }
@@ -303,7 +305,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
                             .nstages = (int)(p * v)};
     struct oracle o = {.p = &plan,
                        .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-    double t = oracle_makespan(&o, f, b);
+    double t = oracle_makespan(&o, f, b, NULL);
 
     pdl_arena_destroy(o.arena);
     return t;

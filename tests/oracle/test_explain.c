@@ -171,6 +171,21 @@ static void a_starved_explanation_fails_cleanly(void **state)
     pdl_arena_destroy(j->a);
 }
 
+static void an_axis_that_could_stay_in_a_node_is_told_so(void **state)
+{
+    struct job *apart = job("vgg16", "filter=4,data=16", 512);
+    struct job *inside = job("vgg16", "data=16,filter=4", 512);
+
+    (void)state;
+    assert_non_null(strstr(find(apart, "layer-collectives")->text,
+                           "written last in the strategy, filter=4 stays"));
+    assert_null(
+        strstr(find(inside, "layer-collectives")->text, "written last"));
+    assert_true(inside->x.step_s < apart->x.step_s); /* and it is true */
+    pdl_arena_destroy(apart->a);
+    pdl_arena_destroy(inside->a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +194,7 @@ int main(void)
         cmocka_unit_test(limits_come_largest_first),
         cmocka_unit_test(a_gain_is_the_price_on_the_better_system),
         cmocka_unit_test(a_starved_explanation_fails_cleanly),
+        cmocka_unit_test(an_axis_that_could_stay_in_a_node_is_told_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,7 @@ static void no_rank_is_slower_than_the_projection_says(void **state)
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         const struct pdl_plan *p;
         struct pdl_err err;
-        char what[700];
+        char what[800];
 
         if (random_plan(a, seed, &p, what, sizeof what, &err) == 0 &&
             p->mesh->pes <= 128)

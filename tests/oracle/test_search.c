@@ -45,6 +45,7 @@ static void ask(const struct question *q, int threads, struct asked *x)
     assert_int_equal(pdl_model_load(arena, q->model, NULL, &x->model, NULL),
                      PDL_OK);
     assert_int_equal(pdl_system_open(arena, q->system, &x->sys, NULL), PDL_OK);
+    assert_int_equal(pdl_system_for_pes(arena, &x->sys, q->pes, NULL), PDL_OK);
     assert_int_equal(
         pdl_search(arena, x->model, &x->sys, &x->oracle, &x->opt, &x->r, NULL),
         PDL_OK);
@@ -60,7 +61,10 @@ static void threads_do_not_change_the_answer(void **state)
         ask(&questions[i], 3, &b);
         assert_int_equal(a.r.n, b.r.n);
         assert_true(a.r.evaluated > 5 && a.r.feasible > 0);
-        assert_int_equal(a.r.evaluated + a.r.pruned, a.r.n);
+        assert_int_equal(a.r.evaluated + a.r.pruned, a.r.points);
+        assert_int_equal(a.r.evaluated, b.r.evaluated);
+        assert_int_equal(a.r.too_slow, b.r.too_slow);
+        assert_int_equal(a.r.feasible, b.r.feasible);
         for (int64_t k = 0; k < a.r.n; k++) {
             assert_string_equal(a.r.list[k].strategy, b.r.list[k].strategy);
             assert_true(a.r.list[k].goal == b.r.list[k].goal);
@@ -112,6 +116,87 @@ static void the_first_is_the_best(void **state)
     }
 }
 
+/* ---- large spaces ---------------------------------------------------------------- */
+
+/* Small enough that every point can be priced. */
+static const struct question reduced[] = {
+    {"gpt3-175b", "dgx-a100", 256, 96, PDL_GOAL_TIME},
+    {"llama-3-70b", "dgx-h100", 128, 128, PDL_GOAL_TIME},
+    {"gpt:layers=24,hidden=2048,heads=16,ffn=8192,vocab=50257,seq=1024",
+     "abci-v100", 64, 192, PDL_GOAL_TIME},
+};
+
+static void pruning_changes_no_answer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof reduced / sizeof reduced[0]; i++) {
+        struct asked a = {.opt = {.exhaustive = true}}, b = {.model = NULL};
+
+        ask(&reduced[i], 0, &a);
+        ask(&reduced[i], 0, &b);
+        assert_true(a.r.naxes > 0 && a.r.n == 20);
+        assert_int_equal(a.r.evaluated + a.r.refused, a.r.points);
+        assert_int_equal(b.r.points, a.r.points);
+        assert_true(b.r.too_slow > 0 && b.r.evaluated < a.r.evaluated);
+        assert_int_equal(b.r.feasible, a.r.feasible);
+        assert_int_equal(b.r.n, a.r.n);
+        for (int64_t k = 0; k < a.r.n; k++) {
+            assert_string_equal(a.r.list[k].strategy, b.r.list[k].strategy);
+            assert_true(a.r.list[k].goal == b.r.list[k].goal);
+        }
+    }
+}
+
+/* Nothing on the front beats another, pruned or not it is the same, and it
+ * begins with the quickest. */
+static void the_front_is_what_nothing_beats(void **state)
+{
+    struct question q = reduced[1];
+    struct asked a = {.opt = {.exhaustive = true}}, b = {.model = NULL},
+                 quick = {.model = NULL};
+
+    (void)state;
+    ask(&q, 0, &quick);
+    q.goal = PDL_GOAL_PARETO;
+    ask(&q, 0, &a);
+    ask(&q, 0, &b);
+    assert_true(a.r.n > 3 && a.r.n == b.r.n);
+    assert_string_equal(a.r.list[0].strategy, quick.r.list[0].strategy);
+    for (int64_t i = 0; i < a.r.n; i++) {
+        assert_string_equal(a.r.list[i].strategy, b.r.list[i].strategy);
+        for (int64_t k = 0; k < a.r.n; k++)
+            assert_true(i == k ||
+                        !oracle_dominates(&a.r.list[i].x, &a.r.list[k].x));
+    }
+}
+
+/* No strategy of a list that is lowered one by one is better. */
+static void no_listed_strategy_is_better(void **state)
+{
+    const struct question *q = &questions[2];
+    struct asked x = {.model = NULL};
+    struct oracle_space space = {.arena = arena};
+
+    (void)state;
+    ask(q, 0, &x);
+    space.model = x.model;
+    space.sys = &x.sys;
+    space.opt = &x.opt;
+    oracle_space_transformer(&space);
+    assert_true(space.n > 20 && !space.failed);
+    for (int64_t i = 0; i < space.n; i++) {
+        struct pdl_found f = {.strategy = space.list[i]};
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_err err;
+
+        if (oracle_price_found(a, x.model, &x.sys, &x.oracle, &x.opt, &f,
+                               &err) == PDL_OK &&
+            f.x.feasible)
+            assert_true(f.x.step_s >= x.r.list[0].x.step_s);
+        pdl_arena_destroy(a);
+    }
+}
+
 static bool stop_soon(void *ctx, int64_t done, int64_t total)
 {
     (void)ctx;
@@ -145,6 +230,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_change_the_answer),
         cmocka_unit_test(the_first_is_the_best),
+        cmocka_unit_test(pruning_changes_no_answer),
+        cmocka_unit_test(the_front_is_what_nothing_beats),
+        cmocka_unit_test(no_listed_strategy_is_better),
         cmocka_unit_test(stopped_means_the_best_so_far),
         cmocka_unit_test(only_the_axes_asked_for),
     };

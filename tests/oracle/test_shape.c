@@ -217,9 +217,71 @@ static void cores_keep_their_rate_for_thin_products(void **state)
     assert_true(tiled > 10 * core);
 }
 
+/* Rows that nobody measured: every PE of the library, every kind of kernel,
+ * every pass and precision, whole and split, from tiny to large. */
+static struct pdl_shape any_shape(enum pdl_shape_kind kind, int64_t n,
+                                  int64_t c, int64_t rows)
+{
+    struct pdl_shape s = conv(n, c, c, rows, rows);
+
+    s.kind = kind;
+    s.bytes = (double)(n * c * rows * rows) * 2;
+    if (kind == PDL_SHAPE_ATTENTION) {
+        s.groups = c;
+        s.c = 64;
+        s.in[0] = s.out[0] = rows * rows;
+    }
+    if (kind == PDL_SHAPE_LAYER_NORM)
+        s.n = n * rows * rows;
+    return s;
+}
+
+static void twice_the_work_never_takes_less_anywhere(void **state)
+{
+    static const enum pdl_precision precisions[] = {
+        PDL_PREC_FP32, PDL_PREC_TF32, PDL_PREC_FP16, PDL_PREC_BF16};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    int cases = 0;
+
+    (void)state;
+    for (int i = 0; pdl_pe_builtin(i); i++)
+        for (int k = PDL_SHAPE_STREAM; k <= PDL_SHAPE_LAYER_NORM; k++)
+            for (int v = 0; v < 12 * 64; v++) { /* 8 n, 8 c, 12 others */
+                int64_t n = INT64_C(1) << v / 12 % 8;
+                int64_t c = INT64_C(8) << v / 96 % 8, rows = 14;
+                struct pdl_shape s, more;
+                struct pdl_pe pe;
+                double t, twice;
+
+                assert_int_equal(
+                    pdl_pe_open(a, pdl_pe_builtin(i)->name, &pe, NULL), PDL_OK);
+                s = any_shape((enum pdl_shape_kind)k, n, c, rows);
+                s.pass = passes[v % 3];
+                s.precision = precisions[v / 3 % 4];
+                if (!(pe.peak_flop_per_s[s.precision] > 0 ||
+                      pe.peak_flop_per_s[PDL_PREC_FP32] > 0))
+                    continue; /* it has no such arithmetic */
+                more = any_shape((enum pdl_shape_kind)k, 2 * n, c, rows);
+                more.pass = s.pass;
+                more.precision = s.precision;
+                t = pdl_shape_seconds(&pe, &s);
+                twice = pdl_shape_seconds(&pe, &more);
+                if (!(isfinite(t) && t > 0 && isfinite(twice)) ||
+                    twice < t * (1 - 1e-9))
+                    fail_msg("%s, kind %d, pass %d, precision %d, n %lld, c "
+                             "%lld: %g, twice %g",
+                             pdl_pe_builtin(i)->name, k, s.pass, s.precision,
+                             (long long)n, (long long)c, t, twice);
+                cases++;
+            }
+    assert_true(cases > 30000);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(twice_the_work_never_takes_less_anywhere),
         cmocka_unit_test(cores_keep_their_rate_for_thin_products),
         cmocka_unit_test(split_convolutions_take_what_was_measured),
         cmocka_unit_test(splitting_filters_further_stops_helping),

@@ -229,9 +229,31 @@ static void unaligned_heads_are_slow(void **st)
     assert_true(odd > 1.05 * even);
 }
 
+/* Two of four blocks: half of what all of them save and cost. */
+static void blocks_choose_what_is_made_again(void **st)
+{
+    struct pdl_oracle_options o = {.optimizer_slots = 2};
+    struct pdl_projection none = project(GPT, "serial", 4, &o);
+    struct pdl_projection full = project(GPT, "serial,recompute=full", 4, &o);
+    struct pdl_projection some =
+        project(GPT, "*: data=1; layers.[01].*: recompute=full", 4, &o);
+    struct pdl_projection rest = project(
+        GPT, "*: data=1,recompute=full; layers.[01].*: recompute=none", 4, &o);
+
+    (void)st;
+    assert_true(none.recompute_s == 0);
+    assert_true(fabs(2 * some.recompute_s - full.recompute_s) <
+                1e-9 * full.recompute_s);
+    assert_true(fabs(some.recompute_s + rest.recompute_s - full.recompute_s) <
+                1e-9 * full.recompute_s);
+    assert_true(some.allocated_bytes < none.allocated_bytes);
+    assert_true(some.allocated_bytes > full.allocated_bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_choose_what_is_made_again),
         cmocka_unit_test(stored_scores_cost_time_and_memory),
         cmocka_unit_test(the_host_sets_the_pace_of_small_models),
         cmocka_unit_test(frameworks_deal_layers_their_way),

@@ -138,7 +138,7 @@ def narrow(name, model, data, batch, net, w0, x, y, lr, bound=1e-2):
 def torch_run(net, w0, x, y, lr, steps, dtype=None, autocast=False):
     """Losses, the first outputs, and the weights with their first gradients."""
     first = losses = None
-    w = {k: v.clone() if dtype is None else v.to(dtype) for k, v in w0.items()}
+    w = {k: v.detach().clone().to(dtype or v.dtype) for k, v in w0.items()}
     for k, v in w.items():
         v.requires_grad_(not k.endswith(("running_mean", "running_var")))
     x = x.to(w["fc.weight"].dtype) if x.is_floating_point() and "fc.weight" in w else x

@@ -268,14 +268,14 @@ static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
     static const char *const outer[] = {"data", "filter", "channel", "expert"};
     static const char *const context[] = {"", "", "", "context=2,",
                                           "context=3(a2a),"};
+    static const char *const schedules[] = {"1f1b", "interleaved", "zb-h1",
+                                            "zb-h2", "zb-v"};
     int n = (int)pick(rng, 2, 4), m = (int)pick(rng, 1, 2), seq, k;
     char pipe[32] = "", axes[64] = "";
 
     if (pick(rng, 0, 2) == 0)
-        snprintf(pipe, sizeof pipe,
-                 pick(rng, 0, 1) ? "pipe=%d(1f1b,m=%d),"
-                                 : "pipe=%d(interleaved,m=%d,v=2),",
-                 2, 2);
+        snprintf(pipe, sizeof pipe, "pipe=2(%s,m=2),",
+                 schedules[pick(rng, 0, 4)]);
     if (pick(rng, 0, 1))
         snprintf(axes, sizeof axes, "%s=%d,",
                  outer[pick(rng, 0, 4) > 2 ? pick(rng, 1, 3) : 0],
@@ -348,6 +348,7 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
                             char *text, size_t size)
 {
     static const char *const bn[] = {"", ",bn=local", ",bn=sync"};
+    static const char *const schedules[] = {"gpipe", "gpipe", "zb-h1", "zb-v"};
     char axes[128];
 
     if (m->nnodes > 1 && pick(rng, 0, 3) == 0) {
@@ -356,8 +357,9 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
     }
     random_axes(rng, pick(rng, 1, 8), axes, sizeof axes);
     if (pick(rng, 0, 4) == 0)
-        snprintf(text, size, "pipe=%d(gpipe,m=%d),%s%s", (int)pick(rng, 2, 4),
-                 (int)pick(rng, 1, 2), axes, bn[pick(rng, 0, 2)]);
+        snprintf(text, size, "pipe=%d(%s,m=%d),%s%s", (int)pick(rng, 2, 4),
+                 schedules[pick(rng, 0, 3)], (int)pick(rng, 1, 2), axes,
+                 bn[pick(rng, 0, 2)]);
     else
         snprintf(text, size, "%s%s%s%s", axes, bn[pick(rng, 0, 2)],
                  pick(rng, 0, 3) ? "" : ",exchange=paper",
@@ -376,13 +378,29 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
                                             ",recompute=full",
                                             ",recompute=selective",
                                             ",recompute=selective-op"};
+    static const char *const offload[] = {
+        "",
+        "",
+        "",
+        ",offload=activations",
+        ",offload=optimizer",
+        ",offload=optimizer,offload=activations"};
+    static const char *const own[] = {"recompute=full", "recompute=none",
+                                      "recompute=selective-op"};
     const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
+    const char *o = offload[pick(rng, 0, 5)];
+    char all[160];
 
-    if (strchr(axes, ';') && (*z || *r))
-        snprintf(text, size, "*: %s%s; %s", *z ? z + 1 : "", *z ? r : r + 1,
-                 axes);
+    snprintf(all, sizeof all, "%s%s%s", z, r, o);
+    if (!strchr(axes, ';') && pick(rng, 0, 5) == 0) { /* some blocks' own */
+        snprintf(text, size, "*: %s%s; *1*: %s", axes, all,
+                 own[pick(rng, 0, 2)]);
+        return;
+    }
+    if (strchr(axes, ';') && *all)
+        snprintf(text, size, "*: %s; %s", all + 1, axes);
     else
-        snprintf(text, size, "%s%s%s", axes, z, r);
+        snprintf(text, size, "%s%s", axes, all);
 }
 
 /* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
@@ -396,7 +414,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
                                    .allow_empty = pick(&rng, 0, 3) > 0};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    char axes[512], text[600];
+    char axes[512], text[700];
 
     if (transformer && pick(&rng, 0, 3) > 0)
         random_tensor(&rng, axes, sizeof axes);
@@ -414,6 +432,7 @@ static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
     return strstr(err->msg, "layers") || strstr(err->msg, "do not nest") ||
                    strstr(err->msg, "cuts only") ||
                    strstr(err->msg, "has no groups") ||
+                   strstr(err->msg, "has no layer") ||
                    strstr(err->msg, "is smaller than")
                ? 1
                : -1;

@@ -34,7 +34,7 @@ static void random_plans_read_back_equal_check_and_prove(void **state)
         struct pdl_plan_head head = {.system = "x y"}, got;
         struct pdl_err err = {"", ""};
         struct pdl_buf b, c;
-        char what[700];
+        char what[900];
 
         if (random_plan(a, seed, &p, what, sizeof what, &err) == 0) {
             pdl_buf_init(&b);
@@ -170,7 +170,7 @@ static void any_tampered_file_is_refused_or_still_proved(void **state)
         struct pdl_plan_head got;
         struct pdl_err err = {"", ""};
         struct pdl_buf b;
-        char what[700];
+        char what[900];
 
         if (random_plan(a, seed % 50, &p, what, sizeof what, &err) == 0) {
             struct text t;
@@ -377,7 +377,7 @@ static void equality_sees_every_field(void **state)
     struct pdl_plan q;
     struct pdl_err err;
     const struct pdl_frame framed[PDL_BOX_DIMS] = {{.kind = PDL_FRAME_READS}};
-    char what[700];
+    char what[900];
 
     (void)state;
     for (uint64_t s = 0; random_plan(a, s, &p, what, sizeof what, &err); s++)

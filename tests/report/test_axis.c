@@ -86,12 +86,35 @@ static void odd_values_stay_on_the_page(void **state)
             }
 }
 
+/* Values that are near each other fill the axis; counts are written out. */
+static void a_tight_axis_begins_where_the_values_do(void **state)
+{
+    struct report_axis ax = {
+        .unit = PDL_UNIT_SECONDS, .log = true, .tight = true};
+    struct report_axis far = {
+        .unit = PDL_UNIT_SECONDS, .log = true, .tight = true};
+    struct report_axis pes = {.log = true, .whole = true};
+    char text[64];
+
+    (void)state;
+    report_axis_fit(&ax, 7.68, 8.5);
+    assert_false(ax.log);
+    assert_true(ax.min > 7 && ax.min <= 7.68 && ax.max >= 8.5 && ax.max < 9);
+    assert_true(ax.nticks >= 3);
+    report_axis_fit(&far, 0.1, 8.5);
+    assert_true(far.log);
+    report_axis_fit(&pes, 1, 1024);
+    assert_string_equal(report_axis_text(&pes, 1024, text, sizeof text),
+                        "1024");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_are_round),
         cmocka_unit_test(every_range_gives_few_ticks_in_order),
         cmocka_unit_test(odd_values_stay_on_the_page),
+        cmocka_unit_test(a_tight_axis_begins_where_the_values_do),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,6 +281,80 @@ static void what_cannot_be_said_is_refused(void **state)
     }
 }
 
+/* Reads a schedule back: the tasks of each row, and whether each comes after
+ * what it needs by the columns alone. */
+static int64_t read_csv(const char *text, const struct pdl_tasks *want)
+{
+    static int64_t column[3][64][64];
+    int64_t n = 0;
+
+    memset(column, 0xff, sizeof column);
+    for (int lane = 0; *text; lane++, text++) {
+        int64_t k = 0, at = 0;
+
+        for (; *text && *text != '\n'; at++) {
+            int stage, micro, used = 0;
+            char letter;
+
+            if (sscanf(text, "%d%c%d%n", &stage, &letter, &micro, &used) == 3 &&
+                used > 0) {
+                const struct pdl_task *t = &want->task[lane][k++];
+
+                assert_int_equal(stage, t->stage);
+                assert_int_equal(micro, t->micro);
+                assert_int_equal(letter, "FBIW"[t->kind]);
+                column[pdl_task_pass(t->kind)][stage][micro] = at;
+                text += used;
+                n++;
+            }
+            text += *text == ',';
+        }
+        assert_int_equal(k, want->n);
+    }
+    for (int l = 0; l < want->lanes; l++)
+        for (int64_t k = 0; k < want->n; k++) {
+            const struct pdl_task *t = &want->task[l][k];
+            int pass, stage;
+
+            if (pdl_task_needs(want, t, &pass, &stage))
+                assert_true(column[pass][stage][t->micro] <
+                            column[pdl_task_pass(t->kind)][t->stage][t->micro]);
+        }
+    return n;
+}
+
+static void schedules_read_back_as_they_were_written(void **state)
+{
+    static const char *const schedules[] = {"1f1b",  "gpipe", "interleaved",
+                                            "zb-h1", "zb-h2", "zb-v"};
+    struct draw d;
+
+    (void)state;
+    assert_int_equal(pdl_system_open(arena, "dgx-a100", &d.sys, NULL), PDL_OK);
+    for (int i = 0; i < 6; i++)
+        for (int p = 2; p <= 8; p *= 2) {
+            struct pdl_err err = {"", ""};
+            struct pdl_tasks want;
+            struct pdl_buf b;
+            char text[64];
+            int v = i == 2 || i == 5 ? 2 : 1;
+
+            snprintf(text, sizeof text, "pipe=%d(%s,m=16)", p, schedules[i]);
+            assert_int_equal(pdl_strategy_parse(arena, text, &d.strategy, &err),
+                             PDL_OK);
+            d.job = (struct pdl_export_job){
+                .strategy = &d.strategy, .system = &d.sys, .batch = 16};
+            pdl_buf_init(&b);
+            if (pdl_export(&d.job, "pipeline-csv", &b.sink, &err) != PDL_OK)
+                fail_msg("%s: %s", text, err.msg);
+            assert_int_equal(pdl_tasks_make(arena, d.strategy.schedule, p,
+                                            p * v, 16, &want, &err),
+                             PDL_OK);
+            assert_int_equal(read_csv(b.text, &want), want.n * p);
+            pdl_buf_free(&b);
+        }
+}
+
 /* A command line with a line break stays a comment. */
 static void names_cannot_become_commands(void **state)
 {
@@ -289,8 +363,6 @@ static void names_cannot_become_commands(void **state)
 
     (void)state;
     assert_int_equal(pdl_system_open(arena, "dgx-a100", &d.sys, NULL), PDL_OK);
-    assert_int_equal(pdl_strategy_parse(arena, "data=8", &d.strategy, NULL),
-                     PDL_OK);
     d.job = (struct pdl_export_job){.strategy = &d.strategy,
                                     .system = &d.sys,
                                     .batch = 64,
@@ -300,6 +372,12 @@ static void names_cannot_become_commands(void **state)
     for (int i = 0; (e = pdl_exporter_at(i)) != NULL; i++) {
         struct pdl_buf b;
 
+        assert_int_equal(pdl_strategy_parse(arena,
+                                            strcmp(e->name, "pipeline-csv") == 0
+                                                ? "pipe=2(m=4),data=4"
+                                                : "data=8",
+                                            &d.strategy, NULL),
+                         PDL_OK);
         pdl_buf_init(&b);
         assert_int_equal(e->write(&d.job, &b.sink, NULL), PDL_OK);
         assert_null(strstr(b.text, "\nrm"));
@@ -314,6 +392,7 @@ int main(void)
         cmocka_unit_test(deepspeed_batches_multiply),
         cmocka_unit_test(torchtitan_degrees_multiply_to_the_world),
         cmocka_unit_test(what_cannot_be_said_is_refused),
+        cmocka_unit_test(schedules_read_back_as_they_were_written),
         cmocka_unit_test(names_cannot_become_commands),
     };
     int rc;

@@ -76,6 +76,12 @@
     "\"mean_accuracy\":0.9,\"mape\":0.1,\"median_error\":0.1,\"bias\":-0.05," \
     "\"spearman\":null}}}}"
 
+#define HERE                                                                \
+    "{\"schema\":\"paradl.validate/1\",\"rows\":[{\"id\":\"step\",\"set\":" \
+    "\"here\",\"projected_s\":1.0,\"measured_s\":1.05},{\"id\":"            \
+    "\"0 forward conv1\",\"set\":\"here\",\"projected_s\":2.0,"             \
+    "\"measured_s\":1.0}],\"mean_accuracy\":0.5}"
+
 static enum pdl_status make(const char *json, size_t len, struct pdl_buf *page,
                             struct pdl_err *err)
 {
@@ -112,8 +118,8 @@ static void every_schema_has_its_page(void **state)
     static const struct {
         const char *json;
         int charts;
-    } cases[] = {{PLAN, 4},    {COMPARE, 2}, {SIMULATE, 3},
-                 {PROJECT, 5}, {SCALE, 2},   {VALIDATE, 1}};
+    } cases[] = {{PLAN, 4},  {COMPARE, 2},  {SIMULATE, 3}, {PROJECT, 5},
+                 {SCALE, 2}, {VALIDATE, 1}, {HERE, 3}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -138,7 +138,8 @@ static void crowded_rows_say_nothing_of_fewer_ranks(void **state)
         "name: x\npe: {name: cpu}\nnode: {pes: 4, host: {cores: 4}}\n"
         "collectives:\n"
         "  - {op: allreduce, pes: 2, times: [[1000, 2000], [4000, 4000]]}\n"
-        "  - {op: allreduce, pes: 8, times: [[1000, 900000], [4000, 1000000]]}\n";
+        "  - {op: allreduce, pes: 8, times: [[1000, 900000], [4000, "
+        "1000000]]}\n";
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {"", ""};
     struct pdl_system sys;

@@ -214,9 +214,11 @@ static void contradictions_are_refused(void **state)
          "pe.profile.0: more than 12 dims"},
         {"name: ''\npe: h200\nnode: {pes: 1}", "name: missing"},
         {NODE("collectives: [{op: a, pes: 2, times: [[1]]}]"),
-         "collectives.0.times.0: needs [bytes, nanoseconds]"},
+         "collectives.0.times.0: needs [bytes, nanoseconds] or [bytes, "
+         "nanoseconds, signals, worked bytes]"},
         {NODE("collectives: [{op: a, pes: 2, times: [[1, 0]]}]"),
-         "collectives.0.times.0: needs [bytes, nanoseconds]"},
+         "collectives.0.times.0: needs [bytes, nanoseconds] or [bytes, "
+         "nanoseconds, signals, worked bytes]"},
         {NODE("collectives: [{op: a, pes: 2, nodes: 3}]"),
          "collectives.0.nodes: more than its PEs"},
     };

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prices outside a whole projection: one operation alone, and the forward pass
+ * of a plan with one stage. */
+#include "stage.h"
+
+double oracle_forward_s(const struct pdl_plan *plan,
+                        const struct pdl_system *sys,
+                        const struct pdl_oracle_options *opt)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
+    struct pdl_projection x = {.reason = ""};
+    struct stage_time t = {0};
+    struct oracle_changed changed;
+    struct oracle_ranks r;
+    struct streams c = {.overlap = false};
+    bool ready;
+
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
+    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    c.ready = o.arena ? PDL_NEW(o.arena, double, plan->ntensors + 1) : NULL;
+    o.wires =
+        o.arena ? PDL_NEW(o.arena, struct oracle_wire, ORACLE_WIRES) : NULL;
+    ready = c.ready && o.wires && oracle_find_alike(&o) && oracle_memo_make(&o);
+    if (ready) {
+        oracle_find_ranks(&o, 0, &r);
+        oracle_add_items(&o, plan->stages[0].first_forward,
+                         plan->stages[0].nforward, FORWARD, &r, &t, &c, &x);
+    }
+    pdl_arena_destroy(o.arena);
+    return ready ? c.compute : -1;
+}
+
+static bool in_update(const struct pdl_plan *p, int op)
+{
+    for (int s = 0; s < p->nstages; s++)
+        for (int i = 0; i < p->stages[s].nupdate; i++) {
+            const struct pdl_plan_item *x =
+                &p->items[p->stages[s].first_update + i];
+
+            if (op >= x->first_op && op < x->first_op + x->nops)
+                return true;
+        }
+    return false;
+}
+
+void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
+                  const struct pdl_oracle_options *opt, int op,
+                  struct pdl_price *out)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
+    const struct pdl_plan_op *x = &plan->ops[op];
+    int t = x->nin > 0 ? x->in[0] : x->out[0];
+    int64_t ranks[ORACLE_MAX_RANKS + ORACLE_MORE];
+    int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
+    struct oracle_changed changed;
+    const struct oracle *mine;
+    struct oracle_lane room;
+
+    oracle_settle(&o, &changed);
+    mine = oracle_on_stage(&o, plan->tensors[t].stage, &room);
+    n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
+    *out = (struct pdl_price){.level = -1};
+    for (int i = 0; i < n; i++) {
+        struct oracle_price how;
+        double s = oracle_comm(mine, op, ranks[i], in_update(plan, op), &how);
+
+        if (how.level < 0)
+            s = oracle_compute(mine, op, ranks[i]);
+        if (s >= out->seconds)
+            *out = (struct pdl_price){s, how.level, how.flows, how.at};
+    }
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Schedules of pipelines: in which order each lane (the PEs of one place in
+ * the pipeline) runs its tasks. An order is data: it is simulated, exported,
+ * printed and proved, and none of these derives it again.
+ *
+ *   gpipe        all forwards, then all backwards (Huang et al. 2019)
+ *   1f1b         as many forwards as lanes follow, then one backward, one
+ *                forward (PipeDream-flush, Narayanan et al. 2021)
+ *   interleaved  a lane has v stages, stage s on lane s mod p; p micro-batches
+ *                pass through one of them before the next (SC 2021)
+ *   zb-h1,       backward in two tasks, the gradients of inputs (which the
+ *   zb-h2        stage before waits for) and of weights, which fill the gaps
+ *                (Qi et al. 2023). Lane i defers those of i (h1) or 2i (h2)
+ *                micro-batches; h2 runs nearly twice as many forwards first.
+ *   zb-v         two stages a lane, down the lanes and up again: a lane has
+ *                the first and the last (Qi et al. 2023, 2024).
+ *
+ * Bubbles of equal stages (a test has them): 1f1b (p-1)(F+I+W), interleaved
+ * that over v, zb-h1 (p-1)(F+I-W), zb-h2 (p-1)(F+I-2W); the last and zb-v have
+ * none when F = I = W. */
+#include "plan_priv.h"
+
+struct lane {
+    const struct pdl_tasks *o;
+    struct pdl_task *task;
+    int64_t n;
+    int at;
+    int64_t done[3][2]; /* zero-bubble: tasks so far, by kind and stage */
+};
+
+static void push(struct lane *l, enum pdl_task_kind kind, int64_t stage,
+                 int64_t micro)
+{
+    if (micro < l->o->micro)
+        l->task[l->n++] = (struct pdl_task){kind, (int)stage, (int)micro};
+}
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- forwards and whole backwards ----------------------------------------------- */
+
+/* The k-th forward of a lane, or (its stages backwards) its k-th backward. */
+static void push_nth(struct lane *l, int64_t k, bool back)
+{
+    int64_t p = l->o->lanes, v = l->o->nstages / p, chunk = k / p % v;
+
+    if (back)
+        chunk = v - 1 - chunk;
+    push(l, back ? PDL_TASK_BACKWARD : PDL_TASK_FORWARD, chunk * p + l->at,
+         k / (p * v) * p + k % p);
+}
+
+static void order_plain(struct lane *l, int64_t warm)
+{
+    int64_t all = l->o->micro * (l->o->nstages / l->o->lanes);
+
+    warm = min64(all, warm);
+    for (int64_t k = 0; k < warm; k++)
+        push_nth(l, k, false);
+    for (int64_t k = 0; k < all; k++) {
+        push_nth(l, k, true);
+        if (warm + k < all)
+            push_nth(l, warm + k, false);
+    }
+}
+
+static void order_gpipe(struct lane *l)
+{
+    order_plain(l, INT64_MAX);
+}
+
+static void order_1f1b(struct lane *l)
+{
+    order_plain(l, l->o->lanes - l->at);
+}
+
+static void order_interleaved(struct lane *l)
+{
+    int64_t p = l->o->lanes, v = l->o->nstages / p;
+
+    order_plain(l, v == 1 ? p - l->at : 2 * (p - 1 - l->at) + (v - 1) * p + 1);
+}
+
+/* ---- zero bubble ------------------------------------------------------------------- */
+
+/* The next task of this kind on the lane's first (0) or second stage. */
+static void next(struct lane *l, enum pdl_task_kind kind, int second)
+{
+    int64_t stage = second ? l->o->nstages - 1 - l->at : l->at;
+    int k = kind == PDL_TASK_FORWARD ? 0 : kind == PDL_TASK_INPUT ? 1 : 2;
+
+    push(l, kind, stage, l->done[k][second]++);
+}
+
+static void order_h(struct lane *l, int64_t warm, int64_t defer)
+{
+    int64_t m = l->o->micro;
+
+    for (int64_t k = 0; k < min64(m, warm); k++)
+        next(l, PDL_TASK_FORWARD, 0);
+    for (int64_t k = 0; k < m; k++) {
+        next(l, PDL_TASK_INPUT, 0);
+        if (k >= defer)
+            next(l, PDL_TASK_WEIGHTS, 0);
+        if (warm + k < m)
+            next(l, PDL_TASK_FORWARD, 0);
+    }
+    for (int64_t k = 0; k < min64(m, defer); k++)
+        next(l, PDL_TASK_WEIGHTS, 0);
+}
+
+static void order_h1(struct lane *l)
+{
+    order_h(l, l->o->lanes - l->at, l->at);
+}
+
+static void order_h2(struct lane *l)
+{
+    order_h(l, 2 * (l->o->lanes - l->at) - 1, 2 * (int64_t)l->at);
+}
+
+static void backward_of(struct lane *l, int second)
+{
+    next(l, PDL_TASK_INPUT, second);
+    next(l, PDL_TASK_WEIGHTS, second);
+}
+
+/* Before a lane's first backward, until its second stage has caught up. */
+static void warm_up_v(struct lane *l)
+{
+    int p = l->o->lanes;
+
+    for (int k = 0; k < 2 * (p - l->at) - 1; k++)
+        next(l, PDL_TASK_FORWARD, 0);
+    for (int k = 0; k < l->at; k++) {
+        next(l, PDL_TASK_FORWARD, 1);
+        next(l, PDL_TASK_FORWARD, 0);
+    }
+    for (int k = l->at; k < p; k++) {
+        next(l, PDL_TASK_FORWARD, 1);
+        backward_of(l, 1);
+    }
+}
+
+/* Of fewer than 2 p - 1 micro-batches the order is that of so many, without
+ * those that do not exist (push leaves them out). */
+static void order_v(struct lane *l)
+{
+    int64_t m = l->o->micro, p = l->o->lanes;
+    int64_t n = m > 2 * p - 1 ? m : 2 * p - 1;
+
+    warm_up_v(l);
+    while (l->done[0][1] < n) {
+        if (l->done[0][0] < n)
+            next(l, PDL_TASK_FORWARD, 0);
+        backward_of(l, 0);
+        next(l, PDL_TASK_FORWARD, 1);
+        backward_of(l, 1);
+    }
+    for (int k = 0; k < l->at; k++) {
+        next(l, PDL_TASK_INPUT, 0);
+        next(l, PDL_TASK_INPUT, 1);
+    }
+    for (int k = l->at; k < l->o->lanes; k++)
+        backward_of(l, 0);
+    for (int second = 1; second >= 0; second--)
+        while (l->done[2][second] < l->done[1][second])
+            next(l, PDL_TASK_WEIGHTS, second);
+}
+
+/* ---- the table ---------------------------------------------------------------------- */
+
+static void (*const orders[])(struct lane *) = {
+    [PDL_SCHEDULE_1F1B] = order_1f1b,
+    [PDL_SCHEDULE_GPIPE] = order_gpipe,
+    [PDL_SCHEDULE_ZB_H1] = order_h1,
+    [PDL_SCHEDULE_ZB_H2] = order_h2,
+    [PDL_SCHEDULE_ZB_V] = order_v,
+    [PDL_SCHEDULE_INTERLEAVED] = order_interleaved,
+};
+
+bool pdl_schedule_splits(enum pdl_schedule s)
+{
+    return s == PDL_SCHEDULE_ZB_H1 || s == PDL_SCHEDULE_ZB_H2 ||
+           s == PDL_SCHEDULE_ZB_V;
+}
+
+int pdl_schedule_lane(enum pdl_schedule s, int lanes, int stage)
+{
+    return s == PDL_SCHEDULE_ZB_V && stage >= lanes ? 2 * lanes - 1 - stage
+                                                    : stage % lanes;
+}
+
+int pdl_plan_lane(const struct pdl_plan *p, int stage)
+{
+    return pdl_schedule_lane(p->strategy->schedule, p->lanes, stage);
+}
+
+enum pdl_status pdl_tasks_make(pdl_arena *a, enum pdl_schedule schedule,
+                               int lanes, int nstages, int64_t micro,
+                               struct pdl_tasks *out, struct pdl_err *err)
+{
+    int64_t each = pdl_schedule_splits(schedule) ? 3 : 2, n, all;
+    struct pdl_task *tasks;
+
+    *out = (struct pdl_tasks){schedule, lanes, nstages, micro, 0, NULL};
+    if (lanes < 1 || micro < 1 || micro > INT32_MAX || nstages < lanes ||
+        nstages % lanes != 0)
+        return pdl_fail(err, PDL_EINVAL, "no schedule without stages");
+    if (!pdl_mul64(each * (nstages / lanes), micro, &n) ||
+        !pdl_mul64(n, lanes, &all) || all > INT64_C(1) << 28)
+        return pdl_fail(err, PDL_EINVAL, "the schedule has too many tasks");
+    tasks = PDL_NEW(a, struct pdl_task, all);
+    out->task = PDL_NEW(a, struct pdl_task *, lanes);
+    if (!tasks || !out->task)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    out->n = n;
+    for (int i = 0; i < lanes; i++) {
+        struct lane l = {.o = out, .task = tasks + i * n, .at = i};
+
+        out->task[i] = l.task;
+        orders[schedule](&l);
+    }
+    return PDL_OK;
+}
+
+enum pdl_status pdl_plan_tasks(pdl_arena *a, const struct pdl_plan *p,
+                               struct pdl_tasks *out, struct pdl_err *err)
+{
+    return pdl_tasks_make(a, p->strategy->schedule, p->lanes, p->nstages,
+                          p->micro_batches, out, err);
+}
+
+/* ---- the proof ------------------------------------------------------------------------ */
+
+struct proof {
+    const struct pdl_tasks *o;
+    bool *done; /* [forward, backward or input, weights][stage][micro] */
+    struct pdl_err *err;
+};
+
+static bool *mark(const struct proof *x, int pass, int stage, int64_t micro)
+{
+    return &x->done[((int64_t)pass * x->o->nstages + stage) * x->o->micro +
+                    micro];
+}
+
+int pdl_task_pass(enum pdl_task_kind kind)
+{
+    return kind == PDL_TASK_FORWARD ? 0 : kind == PDL_TASK_WEIGHTS ? 2 : 1;
+}
+
+bool pdl_task_needs(const struct pdl_tasks *o, const struct pdl_task *t,
+                    int *pass, int *stage)
+{
+    bool last = t->stage == o->nstages - 1;
+
+    *pass = t->kind == PDL_TASK_FORWARD || (last && t->kind != PDL_TASK_WEIGHTS)
+                ? 0
+                : 1;
+    *stage = t->kind == PDL_TASK_FORWARD           ? t->stage - 1
+             : t->kind == PDL_TASK_WEIGHTS || last ? t->stage
+                                                   : t->stage + 1;
+    return *stage >= 0;
+}
+
+static enum pdl_status bad(const struct proof *x, int lane,
+                           const struct pdl_task *t, const char *what)
+{
+    static const char *const names[] = {
+        "forward", "backward", "backward of inputs", "backward of weights"};
+
+    return pdl_fail(x->err, PDL_EWRONG,
+                    "schedule: lane %d, %s of micro-batch %d in stage %d: %s",
+                    lane, names[t->kind], t->micro, t->stage, what);
+}
+
+static enum pdl_status known(const struct proof *x, int lane, int64_t k)
+{
+    const struct pdl_task *t = &x->o->task[lane][k];
+    bool split = pdl_schedule_splits(x->o->schedule);
+
+    if (t->stage < 0 || t->stage >= x->o->nstages || t->micro < 0 ||
+        t->micro >= x->o->micro)
+        return bad(x, lane, t, "does not exist");
+    if (pdl_schedule_lane(x->o->schedule, x->o->lanes, t->stage) != lane)
+        return bad(x, lane, t, "is another lane's");
+    if (t->kind != PDL_TASK_FORWARD && (t->kind == PDL_TASK_BACKWARD) == split)
+        return bad(x, lane, t, "is no task of this schedule");
+    return PDL_OK;
+}
+
+/* Runs the lane as far as it goes. */
+static enum pdl_status advance(const struct proof *x, int lane, int64_t *k,
+                               bool *moved)
+{
+    for (; *k < x->o->n; ++*k) {
+        const struct pdl_task *t = &x->o->task[lane][*k];
+        int pass = pdl_task_pass(t->kind), needs, from;
+
+        if (pdl_task_needs(x->o, t, &needs, &from) &&
+            !*mark(x, needs, from, t->micro))
+            return PDL_OK;
+        if (pass == 1 && !*mark(x, 0, t->stage, t->micro))
+            return bad(x, lane, t, "comes before its forward");
+        if (*mark(x, pass, t->stage, t->micro))
+            return bad(x, lane, t, "is run twice");
+        *mark(x, pass, t->stage, t->micro) = true;
+        *moved = true;
+    }
+    return PDL_OK;
+}
+
+enum pdl_status pdl_tasks_check(const struct pdl_tasks *o, struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct proof x = {.o = o, .err = err};
+    int64_t *k = a ? PDL_NEW(a, int64_t, o->lanes) : NULL;
+    enum pdl_status st = PDL_OK;
+    bool moved = true;
+
+    x.done = a ? PDL_NEW(a, bool, 3 * o->nstages * o->micro) : NULL;
+    if (!k || !x.done)
+        st = pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < o->lanes && st == PDL_OK; i++)
+        for (int64_t j = 0; j < o->n && st == PDL_OK; j++)
+            st = known(&x, i, j);
+    while (moved && st == PDL_OK) {
+        moved = false;
+        for (int i = 0; i < o->lanes && st == PDL_OK; i++)
+            st = advance(&x, i, &k[i], &moved);
+    }
+    for (int i = 0; i < o->lanes && st == PDL_OK; i++)
+        if (k[i] < o->n)
+            st = bad(&x, i, &o->task[i][k[i]], "waits for ever");
+    pdl_arena_destroy(a);
+    return st;
+}
