@@ -302,7 +302,7 @@ static double bytes_of(const struct oracle *o, const int *tensor, int n,
 }
 
 /* Two stages of one lane (the turn of zb-v): nothing is sent. */
-static bool stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
+bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
 {
     return x->kind == PDL_PLAN_OP_SEND &&
            pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
@@ -321,7 +321,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 
     *how = (struct oracle_price){.level = -1};
     if (x->kind < PDL_PLAN_OP_ALLREDUCE || x->kind > PDL_PLAN_OP_SEND ||
-        x->kind == PDL_PLAN_OP_SLICE || n < 2 || stays_on_lane(o, x))
+        x->kind == PDL_PLAN_OP_SLICE || n < 2 || oracle_stays_on_lane(o, x))
         return 0;
     w = wire_of(o, rank, x, gradient);
     how->level = w.level;

@@ -183,6 +183,7 @@ static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,
 {
     return a->kind == b->kind && a->pass == b->pass && a->part == b->part &&
            a->group == b->group && same_forms(o, a, b) && same_node(o, a, b) &&
+           oracle_stays_on_lane(o, a) == oracle_stays_on_lane(o, b) &&
            (a->kind != PDL_PLAN_OP_ADD ||
             oracle_joins_fused(o, a) == oracle_joins_fused(o, b));
 }

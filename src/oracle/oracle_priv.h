@@ -174,6 +174,7 @@ struct oracle_price {
 };
 /* gradient: it is part of the exchange after backward; all but the seconds
  * into how */
+bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x);
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    struct oracle_price *how);
 /* sharing.c: ends of the group of a rank; flows that leave the block of `size`
