@@ -18,8 +18,9 @@ static void lane_json(struct pdl_json *w, const struct pdl_plan *p, int lane,
 {
     int layers = 0;
 
-    for (int s = lane; s < p->nstages; s += p->lanes)
-        layers += p->stages[s].nnodes;
+    for (int s = 0; s < p->nstages; s++)
+        if (pdl_plan_lane(p, s) == lane)
+            layers += p->stages[s].nnodes;
     pdl_json_object(w);
     pdl_json_kint(w, "stage", lane);
     pdl_json_kint(w, "layers", layers);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum { MOST = 10000 };
-enum kind { FORWARD, BACKWARD, UPDATE, EXCHANGE, COLLECTIVE };
+enum kind { FORWARD, BACKWARD, UPDATE, EXCHANGE, COLLECTIVE, WEIGHTS };
 
 struct task {
     int row;
@@ -45,7 +45,7 @@ static bool is_comm(enum pdl_plan_op_kind kind)
 static struct task of_event(const struct schedule *s, const struct pdl_event *e)
 {
     bool comm = is_comm(s->p->ops[e->op].kind), pipe = s->p->nstages > 1;
-    struct task t = {.row = pipe ? e->stage % s->p->lanes : comm,
+    struct task t = {.row = pipe ? pdl_plan_lane(s->p, e->stage) : comm,
                      .kind = (enum kind)s->phase[e->op],
                      .micro = e->micro,
                      .start_s = e->start_s,
@@ -105,6 +105,8 @@ static bool make(pdl_arena *a, const struct cli_job *j, struct schedule *s)
 
         mark(s, x->first_forward, x->nforward, FORWARD);
         mark(s, x->first_backward, x->nbackward, BACKWARD);
+        if (x->nbackward > 1) /* in two tasks: zero bubble */
+            mark(s, x->first_backward + 1, x->nbackward - 1, WEIGHTS);
         mark(s, x->first_update, x->nupdate, UPDATE);
     }
     s->least_s = j->x.step_s / 1000;
@@ -133,8 +135,8 @@ static void write_rows(struct pdl_json *w, const struct schedule *s)
 
 void cli_schedule_json(struct pdl_json *w, const struct cli_job *j)
 {
-    static const char *const names[] = {"forward", "backward", "update",
-                                        "exchange", "collective"};
+    static const char *const names[] = {"forward",  "backward",   "update",
+                                        "exchange", "collective", "weights"};
     pdl_arena *a = pdl_arena_create((size_t)1 << 30);
     struct schedule s = {.n = 0};
 

@@ -125,7 +125,7 @@ static void add_op(struct traffic *t, int op, double times)
 {
     const struct pdl_plan_op *x = &t->p->ops[op];
     int tensor = x->nin > 0 ? x->in[0] : x->out[0];
-    int lane = t->p->tensors[tensor].stage % t->p->lanes;
+    int lane = pdl_plan_lane(t->p, t->p->tensors[tensor].stage);
     int64_t first = rank_of_lane(t, lane), n = group_size(t->p->mesh, x->group);
     struct pattern like = {.group = x->group, .lane = lane}, *at;
     struct pdl_work w;
@@ -136,7 +136,7 @@ static void add_op(struct traffic *t, int op, double times)
     pdl_plan_op_work(t->p, op, first, &w);
     if (x->kind == PDL_PLAN_OP_SEND) {
         like.shape = STAGE;
-        like.to = t->p->tensors[x->out[0]].stage % t->p->lanes;
+        like.to = pdl_plan_lane(t->p, t->p->tensors[x->out[0]].stage);
     } else if (x->kind == PDL_PLAN_OP_ALLTOALL ||
                x->kind == PDL_PLAN_OP_ALLTOALLV ||
                x->kind == PDL_PLAN_OP_HALO) {

@@ -153,18 +153,22 @@ static void scatter(struct report_page *p, const struct rows *r)
     report_scatter(p->out, &c);
 }
 
+struct place {
+    const struct report_point *x;
+};
+
 /* Measured and projected, one above the other. */
 static void pairs(struct report_page *p, const char *id, const char *label,
-                  const struct report_point *const *x, int n)
+                  const struct place *order, int n)
 {
     static const char *const parts[] = {"measured", "projected"};
-    struct report_bar bars[2 * SLOWEST] = {{.label = NULL}};
+    struct report_bar bars[2 * SLOWEST] = {{.label = NULL}}, *b = bars;
 
     for (int i = 0; i < n; i++) {
-        bars[2 * i] =
-            (struct report_bar){.label = x[i]->name, .parts = {x[i]->x, 0}};
-        bars[2 * i + 1] =
-            (struct report_bar){.label = "", .parts = {0, x[i]->y}};
+        const struct report_point *x = order[i].x;
+
+        *b++ = (struct report_bar){.label = x->name, .parts = {x->x, 0}};
+        *b++ = (struct report_bar){.label = "", .parts = {0, x->y}};
     }
     report_bars(p->out, &(struct report_bars){.id = id,
                                               .label = label,
@@ -178,8 +182,8 @@ static void pairs(struct report_page *p, const char *id, const char *label,
 
 static int by_measured(const void *pa, const void *pb)
 {
-    const struct report_point *a = *(const struct report_point *const *)pa;
-    const struct report_point *b = *(const struct report_point *const *)pb;
+    const struct report_point *a = ((const struct place *)pa)->x;
+    const struct report_point *b = ((const struct place *)pb)->x;
 
     if (a->x != b->x)
         return a->x > b->x ? -1 : 1;
@@ -188,19 +192,18 @@ static int by_measured(const void *pa, const void *pb)
 
 static void here(struct report_page *p, const struct rows *r)
 {
-    const struct report_point **order =
-        PDL_NEW(p->arena, const struct report_point *, r->n + PHASES);
+    struct place *order = PDL_NEW(p->arena, struct place, r->n + PHASES);
 
     if (!order)
         return;
     for (int i = 0; i < r->nphases; i++)
-        order[i] = &r->phases[i];
+        order[i].x = &r->phases[i];
     report_section(p->out, "phases", "Phase by phase");
     pairs(p, "phases-chart", "measured and projected phases", order,
           r->nphases);
     report_section_end(p->out);
     for (int i = 0; i < r->n; i++)
-        order[i] = &r->points[i];
+        order[i].x = &r->points[i];
     qsort(order, (size_t)r->n, sizeof *order, by_measured);
     report_section(p->out, "layers", "Layer by layer");
     if (r->n > SLOWEST)

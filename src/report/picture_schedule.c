@@ -3,8 +3,9 @@
  * Who does what when in a step. */
 #include "report_priv.h"
 
-static const char *const kinds[] = {"forward", "backward", "update",
-                                    "gradient exchange", "layer collectives"};
+static const char *const kinds[] = {
+    "forward",           "backward",          "update",
+    "gradient exchange", "layer collectives", "weight gradients"};
 
 static const struct pdl_doc *tasks(const struct report_view *v)
 {
@@ -77,7 +78,7 @@ static void draw(const struct report_view *v)
                                 .label = "tasks of every stage against time",
                                 .path = path,
                                 .kinds = kinds,
-                                .nkinds = 5,
+                                .nkinds = 6,
                                 .nrows = (int)rows->count,
                             });
     table(v, rows);

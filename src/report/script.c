@@ -8,7 +8,7 @@
 #include "report_priv.h"
 
 const char report_script_hash[] =
-    "sha256-b2wkpq6lD4H30yzuBHsxITKZPJcN7sQ7VTs3H3FA+zk=";
+    "sha256-Y7SVS7ElmjQl5Fq8GwCPAxQk2Hox3wfSYl6S6UPb8N8=";
 
 // clang-format off
 const char report_script[] =
@@ -21,7 +21,8 @@ const char report_script[] =
 "all=document.querySelectorAll('canvas.gantt');"
 "if(!text||!all.length)return;"
 "var data=JSON.parse(text.textContent),"
-"kinds=['forward','backward','update','exchange','collective'];"
+"kinds=['forward','backward','update','exchange','collective',"
+"'weights'];"
 "function unit(s){return s>=1?s.toPrecision(3)+' s':s>=1e-3?"
 "(s*1e3).toPrecision(3)+' ms':(s*1e6).toPrecision(3)+' us'}"
 "function setup(v){"
@@ -30,7 +31,8 @@ const char report_script[] =
 "var end=0,sel=-1,boxes=[],tip=document.getElementById(v.id+'-tip');"
 "d.tasks.forEach(function(t){end=Math.max(end,t.start_s+t.seconds)});"
 "function colour(n,paper){return paper?"
-"['#0b6fb8','#d1610a','#0a8a63','#b14a8f','#8a6d00'][n]:"
+"['#0b6fb8','#d1610a','#0a8a63','#b14a8f','#8a6d00',"
+"'#4aa3d8'][n]:"
 "getComputedStyle(v).getPropertyValue('--c'+n)}"
 "function paint(paper){"
 "var s=getComputedStyle(v),w=Math.max(v.parentNode.clientWidth,700),"

@@ -36,7 +36,7 @@ const char report_style[] =
     "width:12px;height:12px;vertical-align:-1px}.keys .key{margin:0}"
     ".k0{background:var(--c0)}.k1{background:var(--c1)}"
     ".k2{background:var(--c2)}.k3{background:var(--c3)}"
-    ".k4{background:var(--c4)}"
+    ".k4{background:var(--c4)}.k5{background:var(--c5)}"
     ":focus-visible{outline:2px solid var(--link);outline-offset:2px}"
     "nav{font-size:13px;margin:6px 0 14px}nav a{margin-right:14px;"
     "white-space:nowrap}"
