@@ -192,6 +192,8 @@ struct pdl_search_options {
     enum pdl_goal goal;
     int64_t top;     /* of a large space so many are kept; 0: 20 */
     bool exhaustive; /* prices also what a bound excludes */
+    bool uncounted;  /* how many fit is not asked: what is too slow is not
+                        looked at further */
     int threads;     /* 0: all cores */
     /* called now and then; false stops the search. NULL: none */
     bool (*progress)(void *ctx, int64_t done, int64_t total);

@@ -420,6 +420,16 @@ static void fill_memory(const struct oracle_compose *c, int zero,
     oracle_fill_device(&c->lite, out);
 }
 
+enum pdl_status oracle_compose_least(struct oracle_compose *c,
+                                     const struct oracle_point *x,
+                                     double *least_s, struct pdl_err *err)
+{
+    enum pdl_status st = is_prepared(c, x) ? PDL_OK : prepare(c, x, err);
+
+    *least_s = c->least;
+    return st;
+}
+
 enum pdl_status oracle_compose_memory(struct oracle_compose *c,
                                       const struct oracle_point *x,
                                       struct pdl_projection *out,

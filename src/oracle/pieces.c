@@ -311,6 +311,7 @@ static void live_update(struct small *s, int stage,
     }
 }
 
+/* Of every kind of lane: lowered once, priced on the ranks of each. */
 static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
                                    struct piece_updates *out,
                                    struct pdl_err *err)
@@ -320,16 +321,21 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
 
     if (!s)
         return PDL_EINVAL;
-    ranks_of(&p->kinds[1], s, k->lane, &r);
-    if (r.n > PIECE_RANKS)
-        return pdl_fail(err, PDL_EINVAL, "too many kinds of ranks");
-    for (int i = 0; i < s->plan.nstages; i++) {
-        struct piece_update *u = &out->at[i];
-
-        u->blocks = k->blocks;
-        live_update(s, i, &r, u);
-        if (!price_update(p, s, i, &r, u))
+    for (int kind = 0; kind < p->kinds[1].n; kind++) {
+        ranks_of(&p->kinds[1], s, kind, &r);
+        if (r.n > PIECE_RANKS)
+            return pdl_fail(err, PDL_EINVAL, "too many kinds of ranks");
+        /* what is remembered is of the ranks before */
+        if (kind > 0 && !oracle_memo_make(&s->o))
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
+        for (int i = 0; i < s->plan.nstages; i++) {
+            struct piece_update *u = &out[kind].at[i];
+
+            u->blocks = k->blocks;
+            live_update(s, i, &r, u);
+            if (!price_update(p, s, i, &r, u))
+                return pdl_fail(err, PDL_ENOMEM, "out of memory");
+        }
     }
     return PDL_OK;
 }
@@ -518,12 +524,14 @@ enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct piece_updates **out,
                                     struct pdl_err *err)
 {
-    struct key k = {
-        .micro = 1, .blocks = blocks, .zero = x->zero, .lane = lane};
+    struct key k = {.micro = 1, .blocks = blocks, .zero = x->zero};
     const void *piece = NULL;
+    const struct piece_updates *kinds;
     enum pdl_status st =
-        get(p, PIECES_UPDATE, &k, sizeof(struct piece_updates), &piece, err);
+        get(p, PIECES_UPDATE, &k,
+            (size_t)p->kinds[1].n * sizeof(struct piece_updates), &piece, err);
 
-    *out = piece;
+    kinds = piece;
+    *out = st == PDL_OK ? &kinds[lane] : NULL;
     return st;
 }

@@ -143,6 +143,10 @@ int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds);
 enum pdl_status oracle_compose(struct oracle_compose *c,
                                const struct oracle_point *x,
                                struct pdl_projection *out, struct pdl_err *err);
+/* What no step of the point can be shorter than, alone. */
+enum pdl_status oracle_compose_least(struct oracle_compose *c,
+                                     const struct oracle_point *x,
+                                     double *least_s, struct pdl_err *err);
 /* In two steps: memory (and whether it fits), with a time that no step of the
  * point can be shorter than; then all of it. */
 enum pdl_status oracle_compose_memory(struct oracle_compose *c,

@@ -234,9 +234,15 @@ static enum pdl_status price(struct points *s, struct mesh *m,
 {
     struct kept k = {.point = *p, .index = index};
     double least, bar = fmin(s->bar, bar_of(&m->best));
-    enum pdl_status st =
-        oracle_compose_memory(m->compose, p, &k.x, &least, err);
+    enum pdl_status st = oracle_compose_least(m->compose, p, &least, err);
 
+    if (st == PDL_OK && s->opt->uncounted && s->opt->goal == PDL_GOAL_TIME &&
+        least * (1 - 1e-9) > bar) {
+        m->too_slow++;
+        return PDL_OK;
+    }
+    if (st == PDL_OK)
+        st = oracle_compose_memory(m->compose, p, &k.x, &least, err);
     if (st != PDL_OK)
         return st;
     m->feasible += k.x.feasible;
@@ -547,7 +553,8 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     out->axes = axes;
     out->naxes = sizeof axes / sizeof axes[0];
     /* where nothing fits, the best of what does not */
-    if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped) {
+    if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&
+        !opt->uncounted) {
         struct pdl_search_result second = {.list = NULL};
 
         all.exhaustive = true;
