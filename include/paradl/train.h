@@ -213,6 +213,7 @@ struct pdl_train_summary {
     double fastest_s; /* the step that nothing else on the machine disturbed */
     double io_s;      /* of a step */
     struct pdl_train_memory memory;
+    int64_t most_bytes; /* all of it, on the rank that has most */
     bool stopped;
 };
 /* Trains one rank to the end; collective. */

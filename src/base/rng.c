@@ -68,7 +68,7 @@ void pdl_philox_words(uint64_t key, uint64_t hi, uint64_t first, int64_t n,
     uint32_t block[4 * SIDE];
 
     while (n > 0) {
-        int64_t skip = (int64_t)(first % 4), m = 4 * SIDE - skip;
+        int64_t skip = (int64_t)(first % 4), m = (int64_t)4 * SIDE - skip;
 
         m = m < n ? m : n;
         side_by_side(key, hi, first / 4, block);

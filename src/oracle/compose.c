@@ -54,6 +54,7 @@ struct oracle_compose {
     int nsplits;
     struct split *split; /* of `now` */
     struct oracle_loading load;
+    int64_t workspace;
     double micro_batches, span, least;
     struct stage_time lane; /* the busiest */
     int worst;
@@ -189,12 +190,11 @@ static void find_lanes(struct oracle_compose *c, int64_t m)
         return;
     s->micro = m;
     s->nlanes = 0;
-    for (int64_t i = 0; i < pipe * s->chunks; i++)
-        s->in_flight[i % pipe * s->chunks + i / pipe] =
-            oracle_in_flight(&c->lite, (int)i);
     for (int64_t l = 0; l < pipe; l++) {
         bool again = false;
 
+        oracle_quick_flight(pipe, s->chunks, m, l,
+                            &s->in_flight[l * s->chunks]);
         for (int k = 0; k < s->nlanes && !again; k++)
             again = no_fuller(s, pipe, s->lanes[k], l);
         if (!again)
@@ -261,6 +261,7 @@ static enum pdl_status work_classes(struct oracle_compose *c,
                                     const struct oracle_point *x, int64_t m,
                                     struct pdl_err *err)
 {
+    c->workspace = 0;
     for (int i = 0; i < c->split->nclasses; i++) {
         struct class *k = &c->split->classes[i];
         const struct piece_works *w;
@@ -270,6 +271,8 @@ static enum pdl_status work_classes(struct oracle_compose *c,
         if (st != PDL_OK)
             return st;
         k->work = &w->at[k->where];
+        if (w->workspace > c->workspace)
+            c->workspace = w->workspace;
         c->load = w->load;
         c->load.load_s *= (double)m;
         time_class(c, k);
@@ -412,6 +415,8 @@ static void fill_memory(const struct oracle_compose *c, int zero,
             oracle_lane_memory(stages, &s->in_flight[l * s->chunks],
                                (int)s->chunks, out);
         }
+    out->workspace_bytes = c->workspace;
+    out->allocated_bytes += c->workspace;
     oracle_fill_device(&c->lite, out);
 }
 

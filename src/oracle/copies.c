@@ -43,11 +43,10 @@ static void run_copy(const struct oracle *o, int op, enum phase phase,
     oracle_keep(o, op, start, seconds);
     for (int k = 0; k < x->nout; k++) {
         c->ready[x->out[k]] = *stream;
-        c->copied[x->out[k]] = true;
-        if (out) {
+        if (out)
             c->ready[x->in[k]] = *stream;
-            c->copied[x->in[k]] = true;
-        }
+        if (c->copied)
+            c->copied[x->out[k]] = c->copied[x->in[k]] = true;
     }
     if (!c->overlap) {
         c->late += *stream - c->compute;

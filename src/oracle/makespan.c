@@ -103,6 +103,28 @@ static bool advance(struct lane *x, int64_t l, int64_t p, int64_t v, int64_t m,
     return moved;
 }
 
+/* Forwards of a lane before its first backward. */
+static int64_t warm_up(int64_t p, int64_t v, int64_t m, int64_t lane)
+{
+    int64_t n = v == 1 ? p - lane : 2 * (p - 1 - lane) + (v - 1) * p + 1;
+
+    return n < m * v ? n : m * v;
+}
+
+void oracle_quick_flight(int64_t lanes, int64_t chunks, int64_t micro_batches,
+                         int64_t lane, int64_t *n)
+{
+    struct cursor c = {0, 0, 0};
+    int64_t warm = warm_up(lanes, chunks, micro_batches, lane);
+
+    for (int64_t k = 0; k < chunks; k++)
+        n[k] = lanes == 1; /* accumulation: one after the other */
+    for (int64_t i = 0; lanes > 1 && i < warm; i++) {
+        n[c.chunk]++;
+        step(&c, lanes, chunks);
+    }
+}
+
 static double interleaved(int64_t p, int64_t v, int64_t m, const double *f,
                           const double *b, double *scratch)
 {
@@ -114,10 +136,8 @@ static double interleaved(int64_t p, int64_t v, int64_t m, const double *f,
     for (int64_t i = 0; i < 2 * p * v * m; i++)
         scratch[i] = -1;
     for (int64_t l = 0; l < p; l++) {
-        int64_t warm = 2 * (p - 1 - l) + (v - 1) * p + 1;
-
         lanes[l].left[0] = lanes[l].left[1] = m * v;
-        lanes[l].warm = warm < m * v ? warm : m * v;
+        lanes[l].warm = warm_up(p, v, m, l);
     }
     while (moved) {
         moved = false;

@@ -589,8 +589,8 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
     int lanes = o->p->lanes, n = o->p->nstages / lanes;
-    struct oracle_lived stages[ORACLE_MAX_STAGES];
-    int64_t in_flight[ORACLE_MAX_STAGES];
+    struct oracle_lived stages[ORACLE_MAX_STAGES] = {{.weights = 0}};
+    int64_t in_flight[ORACLE_MAX_STAGES] = {0};
 
     oracle_lived_base(o, lane, size, stages);
     for (int s = lane; s < o->p->nstages; s++) {

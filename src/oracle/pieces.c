@@ -178,7 +178,7 @@ static void ranks_of(const struct kinds *x, const struct small *s, int kind,
 {
     *r = *s->o.alike;
     r->stage = 0;
-    oracle_ranks(&s->plan, (int)x->first[kind], r->rank);
+    oracle_small_ranks(s, x->first[kind], r->rank);
 }
 
 static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
@@ -202,6 +202,7 @@ static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
             st = pdl_fail(err, PDL_ENOMEM, "out of memory");
         live_work(s, i, &r, &out->at[i]);
     }
+    out->workspace = oracle_workspace(&s->o, 0);
     out->load = oracle_loading(&s->o);
     out->load.load_s /= (double)s->plan.micro_batches;
     return st;
@@ -339,12 +340,12 @@ static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
 static bool same_wires(const struct small *s, int64_t a, int64_t b, bool update)
 {
     int64_t ranks[2][ORACLE_MAX_RANKS];
-    int n = oracle_ranks(&s->plan, (int)a, ranks[0]);
+    int n = oracle_small_ranks(s, a, ranks[0]);
     int first = s->plan.items[s->stages[0].first_update].first_op;
     uint32_t seen[8] = {0};
     int nseen = 0;
 
-    oracle_ranks(&s->plan, (int)b, ranks[1]);
+    oracle_small_ranks(s, b, ranks[1]);
     for (int i = update ? first : 0; i < (update ? s->plan.nops : first); i++) {
         bool again = s->plan.ops[i].group == 0;
 

@@ -26,7 +26,8 @@ struct oracle_family {
     int64_t layers, forward_flops;
 };
 
-/* Can plans of the model be composed? Only of repeated equal blocks. */
+/* Can plans of the model be composed? Only of repeated equal blocks, on PEs of
+ * one kind. */
 bool oracle_family_make(const struct pdl_model *model,
                         const struct pdl_system *sys,
                         const struct pdl_oracle_options *opt,
@@ -81,6 +82,7 @@ struct piece_work {
 struct piece_works {
     struct piece_work at[PIECE_WHERE];
     struct oracle_loading load; /* of one micro-batch */
+    int64_t workspace;
 };
 
 /* Gradient exchange and update of a stage: its operations on the streams. */
@@ -157,5 +159,10 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
 double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                              int64_t micro_batches, const double *forward,
                              const double *backward, double *scratch);
+
+/* Micro-batches in flight of each stage of a lane, as oracle_find_order counts
+ * them. */
+void oracle_quick_flight(int64_t lanes, int64_t chunks, int64_t micro_batches,
+                         int64_t lane, int64_t *n);
 
 #endif

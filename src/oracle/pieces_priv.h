@@ -72,6 +72,8 @@ bool oracle_same_key(const struct key *a, const struct key *b);
  * of one sample, where that is possible */
 struct small *oracle_small(struct oracle_pieces *p, const struct key *k,
                            bool grow, struct pdl_err *err);
+/* Representative ranks of a lane of the large plan. */
+int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
 /* The same operations of stages of three blocks, in one item for each. */
 bool oracle_small_cut(const struct oracle_pieces *p, struct small *s);
 

@@ -17,7 +17,8 @@ struct pipe {
 static double *when(const struct pipe *p, int pass, int64_t stage,
                     int64_t micro)
 {
-    return &p->done[(pass * p->order->nstages + stage) * p->order->micro +
+    return &p->done[((int64_t)pass * p->order->nstages + stage) *
+                        p->order->micro +
                     micro];
 }
 

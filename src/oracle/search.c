@@ -101,6 +101,8 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = pdl_strategy_parse(a, f->strategy, strategy, err);
     if (st == PDL_OK)
+        st = pdl_speeds(a, sys, oracle->precision, &po, err);
+    if (st == PDL_OK)
         pdl_framework_adapt(oracle->framework, model, strategy);
     if (st == PDL_OK)
         st = pdl_plan_lower(a, model, strategy, &po, &plan, err);

@@ -41,6 +41,7 @@ bool oracle_family_make(const struct pdl_model *model,
     if (pdl_model_totals(model, &totals, NULL) == PDL_OK)
         out->forward_flops = totals.forward_flops;
     return repeated == 1 && model->nsegments <= 8 && !plan->inner &&
+           sys->npe_groups == 0 && !opt->nodes &&
            strcmp(model->kind, "transformer") == 0;
 }
 
@@ -307,6 +308,15 @@ struct small *oracle_small(struct oracle_pieces *p, const struct key *k,
         return NULL;
     }
     return s;
+}
+
+/* A lane of the large plan is a stage of one with as many. */
+int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
+{
+    struct pdl_plan wide = s->plan;
+
+    wide.lanes = wide.nstages = (int)lane + 1;
+    return oracle_ranks(&wide, (int)lane, ranks);
 }
 
 /* The block of the small plan that an operation computes; -1: none. */

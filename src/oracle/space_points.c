@@ -211,7 +211,7 @@ static bool may_overlap(const struct points *s, const struct oracle_point *p)
 /* Points of one work: sharded states or not, overlap or not. */
 static int64_t variants(const struct points *s, const struct oracle_point *p)
 {
-    return (p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1);
+    return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1);
 }
 
 static int64_t count(const struct points *s, struct oracle_point p)
@@ -221,7 +221,7 @@ static int64_t count(const struct points *s, struct oracle_point p)
 
     for (int i = 0; i < micro.n; i++) {
         p.micro = micro.v[i];
-        n += chunks_of(s, &p).n * NRECOMPUTES * variants(s, &p);
+        n += (int64_t)chunks_of(s, &p).n * NRECOMPUTES * variants(s, &p);
     }
     return n;
 }

@@ -323,7 +323,7 @@ enum pdl_status pdl_tasks_check(const struct pdl_tasks *o, struct pdl_err *err)
     enum pdl_status st = PDL_OK;
     bool moved = true;
 
-    x.done = a ? PDL_NEW(a, bool, 3 * o->nstages * o->micro) : NULL;
+    x.done = a ? PDL_NEW(a, bool, 3 * (int64_t)o->nstages * o->micro) : NULL;
     if (!k || !x.done)
         st = pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int i = 0; i < o->lanes && st == PDL_OK; i++)

@@ -69,7 +69,7 @@ static const struct layer thin[] = { /* from 3 x 24 x 24 */
     {"linear", 48, 0, 0}, {"tanh", 0, 0, 0}, {"linear", 10, 0, 0},
 };
 
-#define LAYERS(x) x, sizeof x / sizeof x[0]
+#define LAYERS(x) (x), sizeof(x) / sizeof((x)[0])
 static const struct probe {
     const char *zoo; /* or a chain */
     int64_t batch, size;

@@ -141,9 +141,7 @@ enum pdl_status train_timings_write(const struct train_trace *t,
     pdl_json_kint(&j, "batch", t->plan->batch);
     pdl_json_knum(&j, "step_s", s->step_s);
     pdl_json_knum(&j, "fastest_s", s->fastest_s);
-    pdl_json_kint(&j, "bytes",
-                  s->memory.arena + s->memory.scratch + s->memory.buffers +
-                      s->memory.optimizer);
+    pdl_json_kint(&j, "bytes", s->most_bytes);
     pdl_json_key(&j, "operations");
     pdl_json_array(&j);
     for (int i = 0; t->seconds && i < t->plan->nops; i++) {

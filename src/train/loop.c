@@ -472,6 +472,20 @@ static enum pdl_status all_cpu(struct loop *l, double *cpu, struct pdl_err *err)
                               err);
 }
 
+/* Ranks hold different parts, stages most of all. */
+static enum pdl_status most_bytes(struct loop *l, struct pdl_train_summary *out,
+                                  struct pdl_err *err)
+{
+    const struct pdl_train_memory *m = &out->memory;
+
+    pdl_trainer_memory(l->t, &out->memory);
+    out->most_bytes = m->arena + m->scratch + m->buffers + m->optimizer;
+    if (pdl_comm_size(l->comm) == 1)
+        return PDL_OK;
+    return pdl_comm_allreduce(l->comm, &out->most_bytes, &out->most_bytes, 1,
+                              PDL_COMM_I64, PDL_COMM_MAX, err);
+}
+
 static enum pdl_status sum_up(struct loop *l, struct pdl_train_summary *out,
                               struct pdl_err *err)
 {
@@ -490,8 +504,7 @@ static enum pdl_status sum_up(struct loop *l, struct pdl_train_summary *out,
         out->step_s > 0 ? (double)l->job->plan->batch / out->step_s : 0;
     out->cpu_s_per_step = cpu / steps;
     out->io_s = l->train.seconds / steps;
-    pdl_trainer_memory(l->t, &out->memory);
-    return st;
+    return st == PDL_OK ? most_bytes(l, out, err) : st;
 }
 
 enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,

@@ -13,7 +13,7 @@ $p --strategy 'data=2,offload=optimizer,offload=activations' --emit off.plan >/d
 $paradl plan check off.plan; echo "rc $?"
 grep -c ' host$' off.plan; grep -c ' copy-out ' off.plan
 echo "== refused"
-$p --strategy 'data=2' --export pipeline-csv -o x; echo "rc $?"
+$p --strategy 'data=2' --export pipeline-csv -o x >/dev/null; echo "rc $?"
 $p --strategy 'pipe=1(zb-h1,m=4),data=2'; echo "rc $?"
 $paradl project gpt2 --system dgx-b200 --batch 16 --strategy offload=optimizer --quiet; echo "rc $?"
 $p --strategy 'data=2,offload=weights'; echo "rc $?"

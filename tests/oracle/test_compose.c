@@ -19,23 +19,30 @@ struct question {
     int gradient_bytes;
     bool unfused;
     double dropout;
+    enum pdl_parameters parameters;
 };
 
 static const struct question questions[] = {
-    {"gpt3-175b", "dgx-a100", NULL, 512, 1536, PDL_PREC_BF16, 0, false, 0},
+    {"gpt3-175b", "dgx-a100", NULL, 512, 1536, PDL_PREC_BF16, 0, false, 0,
+     PDL_EMPIRICAL},
     {"gpt3-175b", "dgx-a100", "megatron", 1024, 1536, PDL_PREC_BF16, 4, false,
-     .1},
+     .1, PDL_EMPIRICAL},
     {"gpt:layers=11,hidden=1024,heads=16,ffn=4096,vocab=50257,seq=512",
-     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1},
+     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1, PDL_EMPIRICAL},
     {"gpt:layers=7,hidden=768,heads=12,ffn=3072,vocab=50257,seq=128",
-     "dgx-a100", "megatron-deepspeed", 32, 64, PDL_PREC_BF16, 4, true, .1},
-    {"llama-3-70b", "dgx-h100", NULL, 256, 256, PDL_PREC_BF16, 0, false, 0},
-    {"llama3-8b", "dgx-h100", "torchtitan", 128, 256, PDL_PREC_FP8, 4, false,
-     0},
+     "dgx-a100", "megatron-deepspeed", 32, 64, PDL_PREC_BF16, 4, true, .1,
+     PDL_EMPIRICAL},
+    {"llama-3-70b", "dgx-h100", NULL, 256, 256, PDL_PREC_BF16, 0, false, 0,
+     PDL_EMPIRICAL},
+    {"llama3-8b", "dgx-h100", "torchtitan", 128, 256, PDL_PREC_FP8, 4, false, 0,
+     PDL_EMPIRICAL},
     {"mixtral-8x7b:layers=10", "jean-zay-a100", NULL, 96, 192, PDL_PREC_BF16, 0,
-     false, 0},
+     false, 0, PDL_EMPIRICAL},
     {"gpt:layers=12,hidden=2048,heads=32,ffn=8192,vocab=32000,seq=1024,tied=0",
-     "perlmutter", "pytorch", 48, 144, PDL_PREC_BF16, 0, false, 0},
+     "perlmutter", "pytorch", 48, 144, PDL_PREC_BF16, 0, false, 0,
+     PDL_EMPIRICAL},
+    {"gpt:layers=8,hidden=512,heads=8,ffn=2048,vocab=1000,seq=256", "abci-v100",
+     NULL, 32, 64, PDL_PREC_FP32, 0, false, 0, PDL_IDEAL},
 };
 enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
 
@@ -50,12 +57,12 @@ static bool ask(pdl_arena *a, const struct question *q, struct asked *x)
 {
     struct pdl_plan_options po = {.batch = q->batch, .dtype = PDL_BF16};
 
-    x->oracle =
-        (struct pdl_oracle_options){.precision = q->precision,
-                                    .optimizer_slots = 2,
-                                    .unfused = q->unfused,
-                                    .dropout = q->dropout,
-                                    .gradient_bytes = q->gradient_bytes};
+    x->oracle = (struct pdl_oracle_options){.precision = q->precision,
+                                            .optimizer_slots = 2,
+                                            .unfused = q->unfused,
+                                            .dropout = q->dropout,
+                                            .gradient_bytes = q->gradient_bytes,
+                                            .parameters = q->parameters};
     if (q->framework) {
         assert_int_equal(
             pdl_framework_find(q->framework, &x->oracle.framework, NULL),
@@ -332,10 +339,37 @@ static void quick_spans_equal_simulated_ones(void **state)
     }
 }
 
+static void quick_flights_equal_counted_ones(void **state)
+{
+    (void)state;
+    seed = 11;
+    for (int i = 0; i < 500; i++) {
+        int64_t p = 1 + draw(12), v = p > 1 ? 1 + draw(5) : 1, n[8];
+        int64_t m = v > 1 ? p * (1 + draw(5)) : 1 + draw(40);
+        struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
+                                                   : PDL_SCHEDULE_1F1B};
+        struct pdl_plan plan = {.strategy = &s,
+                                .micro_batches = m,
+                                .lanes = (int)p,
+                                .nstages = (int)(p * v)};
+        struct oracle o = {.p = &plan,
+                           .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
+
+        assert_true(oracle_find_order(&o));
+        for (int64_t l = 0; l < p; l++) {
+            oracle_quick_flight(p, v, m, l, n);
+            for (int64_t k = 0; k < v; k++)
+                assert_int_equal(n[k], oracle_in_flight(&o, (int)(k * p + l)));
+        }
+        pdl_arena_destroy(o.arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quick_spans_equal_simulated_ones),
+        cmocka_unit_test(quick_flights_equal_counted_ones),
         cmocka_unit_test(composed_plans_equal_lowered_ones),
     };
 

@@ -14,7 +14,7 @@
     "name: mixed\nnodes: 2\npe: " pe "\n" groups "node:\n  pes: 8\n"   \
     "  links: {type: NVLink3, shape: switch, bandwidth: 300GB/s}\n"    \
     "  nics: {type: HDR, count: 8, bandwidth: 25GB/s, latency: 1us}\n" \
-    "network:\n  topology: fat-tree\n"                                 \
+    "network:\n  topology: {type: fat-tree}\n"                         \
     "  levels:\n    - {name: all, latency: 2us}\n"
 #define SLOW  MACHINE("a100-80g", "")
 #define FAST  MACHINE("h100-80g", "")

@@ -84,7 +84,8 @@ static void activations_leave_and_the_link_decides_what_it_costs(void **state)
     struct pdl_projection fast = project(FAST, "serial,offload=activations", 8);
 
     (void)state;
-    assert_true(fast.activations_bytes < .5 * (double)none.activations_bytes);
+    assert_true((double)fast.activations_bytes <
+                .5 * (double)none.activations_bytes);
     assert_int_equal(slow.allocated_bytes, fast.allocated_bytes);
     assert_int_equal(none.host_bytes, 0);
     assert_true(fast.host_bytes > none.activations_bytes / 2);
@@ -131,7 +132,8 @@ static void a_pipeline_offloads_what_is_in_flight(void **state)
 
     (void)state;
     assert_true(x.activations_bytes < none.activations_bytes);
-    assert_true(all.host_bytes > 1.9 * (double)x.host_bytes); /* 8 for 4 */
+    assert_true((double)all.host_bytes >
+                1.9 * (double)x.host_bytes); /* 8 for 4 */
 }
 
 /* Gradients go (2 bytes), weights come (2 bytes), Adam streams 28 bytes of the
@@ -146,9 +148,10 @@ static void the_optimizer_leaves(void **state)
     (void)state;
     assert_int_equal(slow.optimizer_bytes, 0);
     assert_int_equal(none.optimizer_bytes, 12 * (int64_t)weights);
-    assert_true(none.allocated_bytes - slow.allocated_bytes >= 8 * weights);
-    assert_true(slow.host_bytes >= 12 * weights &&
-                slow.host_bytes <= 14.1 * weights);
+    assert_true((double)(none.allocated_bytes - slow.allocated_bytes) >=
+                8 * weights);
+    assert_true((double)slow.host_bytes >= 12 * weights &&
+                (double)slow.host_bytes <= 14.1 * weights);
     assert_true(near(slow.update_s, 28 * weights / 614.4e9));
     assert_true(slow.step_s - fast.step_s > 2 * weights / 1e9);
     assert_true(slow.step_s - fast.step_s < 4.1 * weights / 1e9);

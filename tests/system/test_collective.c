@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char text[] =
@@ -132,6 +133,71 @@ static void ranks_that_share_processors_follow_the_law(void **state)
     pdl_arena_destroy(a);
 }
 
+/* ---- the law against a machine ------------------------------------------ */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The median error on one measured number of ranks when only `from` to `to`
+ * ranks are known. */
+static double median_error(const struct pdl_system *all, int pes, int from,
+                           int to)
+{
+    struct pdl_collective_fit known[8];
+    struct pdl_system sys = *all;
+    const struct pdl_collective_fit *f = &all->collectives[pes - 2];
+    double e[32];
+
+    sys.collectives = known;
+    sys.ncollectives = 0;
+    for (int n = from; n <= to; n++)
+        known[sys.ncollectives++] = all->collectives[n - 2];
+    assert_int_equal(f->pes, pes);
+    assert_in_range(f->ntimes, 2, 32);
+    for (int64_t i = 0; i < f->ntimes; i++) {
+        double s = 0, want = 1e-9 * (double)f->times[i].v[1];
+
+        assert_true(pdl_collective_seconds(&sys, "allreduce", pes,
+                                           f->times[i].v[0], &s));
+        e[i] = fabs(s - want) / want;
+    }
+    qsort(e, (size_t)f->ntimes, sizeof *e, ascending);
+    return e[f->ntimes / 2];
+}
+
+static void numbers_of_ranks_not_measured_are_within_a_fifth(void **state)
+{
+    static const struct {
+        int pes, from, to;
+    } asked[] = {{5, 2, 4}, {6, 2, 4}, {7, 2, 4}, {8, 2, 4},
+                 {3, 4, 4}, {3, 4, 5}, {6, 5, 5}};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"", ""};
+    struct pdl_system sys;
+
+    (void)state;
+    if (pdl_system_open(a, PDL_SOURCE_DIR "/tests/data/system/two_cores.yaml",
+                        &sys, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        double e = median_error(&sys, asked[i].pes, asked[i].from, asked[i].to);
+
+        print_message("%d ranks from %d..%d: median error %.1f %%\n",
+                      asked[i].pes, asked[i].from, asked[i].to, 100 * e);
+        if (e > .2)
+            fail_msg("%d ranks from %d..%d: off by %.1f %%", asked[i].pes,
+                     asked[i].from, asked[i].to, 100 * e);
+    }
+    /* without processors to share the old guess is far off */
+    sys.node.host.cores = 0;
+    assert_true(median_error(&sys, 8, 2, 4) > .4);
+    pdl_arena_destroy(a);
+}
+
 static void crowded_rows_say_nothing_of_fewer_ranks(void **state)
 {
     static const char rows[] =
@@ -159,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_read_between_measured_ones),
         cmocka_unit_test(ranks_that_share_processors_follow_the_law),
+        cmocka_unit_test(numbers_of_ranks_not_measured_are_within_a_fifth),
         cmocka_unit_test(crowded_rows_say_nothing_of_fewer_ranks),
     };
 
