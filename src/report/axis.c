@@ -48,8 +48,8 @@ static void fit_near(struct report_axis *ax, double min, double max)
 
     ax->min = step * floor(min / step + 1e-9);
     ax->max = step * ceil(max / step - 1e-9);
-    for (double v = ax->min; v <= ax->max + step / 2; v += step)
-        add_tick(ax, v);
+    for (int i = 0; i <= (int)lround((ax->max - ax->min) / step); i++)
+        add_tick(ax, ax->min + i * step);
 }
 
 static void fit_log2(struct report_axis *ax, double min, double max)
