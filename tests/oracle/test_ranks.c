@@ -22,7 +22,7 @@ static double slowest_of_all(const struct oracle *o, int op, bool gradient)
             if (o->p->pipe_factors >> f & 1)
                 at = at * o->p->mesh->factor[f] +
                      pdl_mesh_coord(o->p->mesh, r, f);
-        if (o->p->pipe_factors && at != stage % o->p->lanes)
+        if (o->p->pipe_factors && at != pdl_plan_lane(o->p, stage))
             continue;
         s = oracle_comm(o, op, r, gradient, &how);
         if (how.level < 0)
@@ -78,9 +78,15 @@ static void compare(pdl_arena *a, const struct pdl_plan *p, const char *what,
         n->ops++;
         n->comms += kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND;
         n->alltoalls += kind == PDL_PLAN_OP_ALLTOALL;
-        /* a rank inside an uneven split may have a row more to compute */
+        /* Messages exactly. A rank inside an uneven split may have a row more
+         * to compute or to copy than any representative, which is much only
+         * in networks as small as these. */
+        if (kind == PDL_PLAN_OP_SEND && all < e->seconds)
+            continue; /* at the turn of zb-v: priced, though it stays */
         if (fabs(all - e->seconds) >
-            (kind == PDL_PLAN_OP_COMPUTE ? 1e-3 : 1e-9) * all)
+            (kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND ? 1e-9
+                                                                       : .05) *
+                all)
             fail_msg("%s: %s %d takes %g, on the slowest rank %g", what,
                      pdl_plan_op_name(kind), e->op, e->seconds, all);
     }
