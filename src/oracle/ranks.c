@@ -91,17 +91,32 @@ static bool is_uneven(const struct oracle *o, int tensor)
     return false;
 }
 
+/* Those that a message goes between, or that hold parts of what is copied. */
+static uint32_t concerned(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    uint32_t cut = 0;
+
+    if (!oracle_is_copy(x->kind))
+        return x->group;
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if (o->p->tensors[x->in[0]].place.at[f] >= 0)
+            cut |= UINT32_C(1) << f;
+    return cut;
+}
+
 int oracle_more_ranks(const struct oracle *o, int op, const int64_t *ranks,
                       int n, int64_t *more)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     int64_t last = ranks[0], found;
 
-    if ((x->kind != PDL_PLAN_OP_HALO && x->kind != PDL_PLAN_OP_ALLTOALL) ||
+    if ((x->kind != PDL_PLAN_OP_HALO && x->kind != PDL_PLAN_OP_ALLTOALL &&
+         !oracle_is_copy(x->kind)) ||
         (!is_uneven(o, x->in[0]) && !is_uneven(o, x->out[0])))
         return 0;
     for (int i = 0; i < n; i++) /* what else is cut: the largest parts */
         last = ranks[i] > last ? ranks[i] : last;
-    found = pdl_mesh_group(o->p->mesh, last, x->group, more, ORACLE_MORE);
+    found =
+        pdl_mesh_group(o->p->mesh, last, concerned(o, x), more, ORACLE_MORE);
     return found <= ORACLE_MORE ? (int)found : 0;
 }
