@@ -123,7 +123,7 @@ static void every_axis_has_a_limit_and_a_reason(void **state)
         int64_t most;
     } want[] = {
         {"data", "smaller than data=97", 96},
-        {"spatial", "", 112},
+        {"spatial", "cuts only 7 rows", 7},
         {"filter", "conv1: filter=65 cuts only 64 filters", 64},
         {"channel", "cuts only 64 channels", 64},
         {"pipe", "has only 175 layers", 175},
