@@ -118,6 +118,10 @@ struct pdl_projection {
     int64_t host_bytes; /* in the host's memory, for one PE (offload) */
     double flops;       /* of the critical rank, all passes */
     double contention;  /* most flows that shared an adapter, over its share */
+    /* the papers' reuse factor: what tensors need at the worst moment over
+     * what they would if every layer kept its own (memory=paper, which has no
+     * optimizer state) */
+    double gamma;
 };
 
 enum pdl_status pdl_project(const struct pdl_plan *plan,
@@ -169,6 +173,17 @@ void pdl_goodput(const struct pdl_long_run *q, struct pdl_goodput *out);
 enum pdl_status pdl_speeds(pdl_arena *a, const struct pdl_system *sys,
                            enum pdl_precision precision,
                            struct pdl_plan_options *out, struct pdl_err *err);
+
+/* The most PEs that one axis alone can have, and what stops one more. */
+struct pdl_axis_limit {
+    const char *axis, *reason; /* "" where no number was refused */
+    int64_t most;
+};
+enum { PDL_AXIS_LIMITS = 8 };
+/* One row for each axis that the model has a use for (two PEs or more). */
+enum pdl_status pdl_axis_limits(pdl_arena *a, const struct pdl_model *model,
+                                int64_t batch, struct pdl_axis_limit *out,
+                                int *n, struct pdl_err *err);
 
 /* ---- search ---------------------------------------------------------------- */
 

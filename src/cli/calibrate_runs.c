@@ -176,6 +176,26 @@ static enum pdl_status keep_spreads(struct cli_measured *m,
     return pdl_system_update(m->a, sys, err);
 }
 
+/* What the fit leaves of each run. */
+static enum pdl_status keep_residuals(struct cli_measured *m,
+                                      const struct pdl_system *sys,
+                                      const struct cli_runs *s,
+                                      struct cli_fit *fit, struct pdl_err *err)
+{
+    fit->residual = PDL_NEW(m->a, struct cli_residual, s->n + 1);
+    if (!fit->residual)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < s->n; i++) {
+        struct pdl_projection x = {.step_s = NAN};
+
+        try_run(sys, &s->run[i], &x);
+        fit->residual[i] =
+            (struct cli_residual){s->run[i].run->id, s->run[i].run->strategy,
+                                  x.step_s / s->measured[i] - 1};
+    }
+    return PDL_OK;
+}
+
 enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
                              struct cli_fit *fit, struct pdl_err *err)
 {
@@ -195,5 +215,6 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
     sys->projection_error = held_out_error(m, sys, &s, fit);
     fit->held_out = sys->projection_error;
     pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, &fit->result);
-    return keep_spreads(m, sys, &s, fit, err);
+    st = keep_residuals(m, sys, &s, fit, err);
+    return st == PDL_OK ? keep_spreads(m, sys, &s, fit, err) : st;
 }

@@ -94,6 +94,11 @@ static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
             f->result.identified[i] ? "" : "not identified by these rows",
             edge ? " (at its bound)" : "");
     }
+    if (f->residual)
+        pdl_puts(out, "what the fit leaves, projected over measured:\n");
+    for (int i = 0; f->residual && i < f->rows; i++)
+        pdl_printf(out, "  %-20s %-34s %+6.1f %%\n", f->residual[i].id,
+                   f->residual[i].strategy, 100 * f->residual[i].off);
 }
 
 static void json_fit(const struct cli_fit *f)
@@ -120,6 +125,18 @@ static void json_fit(const struct cli_fit *f)
         pdl_json_end(&w);
     }
     pdl_json_end(&w);
+    if (f->residual) {
+        pdl_json_key(&w, "residuals");
+        pdl_json_array(&w);
+        for (int i = 0; i < f->rows; i++) {
+            pdl_json_row(&w);
+            pdl_json_kstr(&w, "id", f->residual[i].id);
+            pdl_json_kstr(&w, "strategy", f->residual[i].strategy);
+            pdl_json_knum(&w, "residual", f->residual[i].off);
+            pdl_json_end(&w);
+        }
+        pdl_json_end(&w);
+    }
     pdl_json_end(&w);
 }
 

@@ -47,7 +47,8 @@ static const struct pdl_opt opts[] = {
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "stop after so long and print the best so far"},
     {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
-     "also say what the search chose from, and what was excluded"},
+     "also say what the search chose from, what was excluded, and the most "
+     "PEs of each axis"},
     {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
      "--json: also what a page shows of the best (stages, schedule, links, "
      "scaling) and the front of time and memory"},
@@ -221,8 +222,10 @@ static void print_json(struct search *s, const struct extent *e,
         cli_front_json(&w, &s->r);
         cli_scaling_json(&w, &s->o->q, s->j, s->r.list[0].strategy);
     }
-    if (e->space)
+    if (e->space) {
         cli_excluded_json(&w, &s->r);
+        cli_limits_json(&w, s->arena, s->j, s->o->q.batch);
+    }
     pdl_json_end(&w);
 }
 
@@ -260,6 +263,8 @@ static void print_text(struct search *s, int show)
         if (s->r.list[i].excluded)
             pdl_printf(cli_out(), "  %-28s %s\n", s->r.list[i].strategy,
                        s->r.list[i].excluded);
+    if (s->o->space)
+        cli_limits_text(s->arena, s->j, s->o->q.batch);
 }
 
 /* The best in full (a narrow table cuts it), how sure it is, and where to go

@@ -25,10 +25,15 @@ int cli_validate_layers(struct cli_measured *m, bool json,
 int cli_validate_runs(struct cli_measured *m, bool json, struct pdl_buf *page);
 
 /* A fit that was done. */
+struct cli_residual {
+    const char *id, *strategy;
+    double off; /* projected / measured - 1 */
+};
 struct cli_fit {
     const struct pdl_fit_param *param;
     int n, rows;
     double held_out; /* 80 % of errors of strategies left out; 0: none */
+    struct cli_residual *residual; /* of each run; NULL: not kept */
     struct pdl_fit_result result;
 };
 /* calibrate_runs.c */

@@ -176,6 +176,7 @@ static void json_memory(struct pdl_json *w, const struct pdl_projection *x)
     pdl_json_kint(w, "workspace_bytes", x->workspace_bytes);
     pdl_json_kint(w, "capacity_bytes", x->capacity_bytes);
     pdl_json_kint(w, "host_bytes", x->host_bytes);
+    pdl_json_knum(w, "gamma", x->gamma);
     pdl_json_end(w);
 }
 

@@ -105,6 +105,9 @@ void cli_question_json(struct pdl_json *w, const struct pdl_cmd *cmd,
 /* The same for people: time of a step, memory of a PE, notes. */
 void cli_job_text(const struct cli_job *j);
 /* Which groups share which adapters, and what it costs them. */
+void cli_limits_json(struct pdl_json *w, pdl_arena *a, const struct cli_job *j,
+                     int64_t batch);
+void cli_limits_text(pdl_arena *a, const struct cli_job *j, int64_t batch);
 void cli_contention_json(struct pdl_json *w, const struct cli_job *j);
 void cli_contention_text(const struct cli_job *j);
 /* Why: limits, and what 10 % more of each resource gives. */

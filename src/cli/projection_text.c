@@ -104,6 +104,8 @@ void cli_job_text(const struct cli_job *j)
     line("activations", (double)x->activations_bytes, PDL_UNIT_BYTES, -1);
     line("peak", (double)x->peak_bytes, PDL_UNIT_BYTES,
          (double)x->peak_bytes / (double)x->capacity_bytes);
+    if (x->gamma > 0)
+        pdl_printf(out, "  %-24s %10.2f\n", "reuse (gamma)", x->gamma);
     if (x->host_bytes > 0)
         line("on the host", (double)x->host_bytes, PDL_UNIT_BYTES, -1);
     if (!x->feasible)

@@ -715,6 +715,27 @@ static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
     }
 }
 
+/* The papers' reuse factor, on the rank with the last parts. */
+static double reuse(const struct oracle *o, int64_t *size,
+                    const struct pdl_projection *x)
+{
+    struct pdl_projection kept = {.allocated_bytes = 0};
+    struct oracle_ranks r;
+
+    for (int s = 0; s < o->p->nstages; s++) {
+        int64_t last = 0;
+
+        oracle_find_ranks(o, s, &r);
+        for (int i = 0; i < r.n; i++)
+            last = r.rank[i] > last ? r.rank[i] : last;
+        oracle_memory_paper(o, s, last, size, &kept);
+    }
+    return kept.allocated_bytes > 0
+               ? (double)(x->allocated_bytes - x->optimizer_bytes) /
+                     (double)kept.allocated_bytes
+               : 0;
+}
+
 bool oracle_memory_lane(const struct oracle *o, int lane,
                         struct pdl_projection *out)
 {
@@ -730,6 +751,8 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
         if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
             (lane < 0 || pdl_plan_lane(o->p, s) == lane))
             walk_ranks(o, s, inside, size, before, out);
+    if (lane < 0) /* of a whole plan */
+        out->gamma = reuse(o, size, out);
     out->workspace_bytes = oracle_workspace(o, 0);
     out->allocated_bytes += out->workspace_bytes;
     oracle_fill_device(o, out);
