@@ -6,11 +6,17 @@
 #include "oracle_priv.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const int64_t MOST = INT64_C(1) << 20;
 
-static const char *const axes[] = {"data",   "spatial", "filter", "channel",
-                                   "tensor", "context", "expert", "pipe"};
+static const struct {
+    const char *name;
+    bool transformer; /* cuts what only these have: heads, tokens, experts */
+} axes[] = {
+    {"data", false},  {"spatial", false}, {"filter", false}, {"channel", false},
+    {"tensor", true}, {"context", true},  {"expert", true},  {"pipe", false},
+};
 
 /* Can the model be cut so? The reason into err where not. */
 static bool admits(const struct pdl_model *model, const char *axis, int64_t p,
@@ -62,13 +68,17 @@ enum pdl_status pdl_axis_limits(pdl_arena *a, const struct pdl_model *model,
     *n = 0;
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
         struct pdl_err why = {"", ""};
-        int64_t most = most_of(model, axes[i], batch, &why);
-        const char *reason = pdl_arena_strdup(a, why.msg);
+        const char *reason;
+        int64_t most;
 
+        if (axes[i].transformer && strcmp(model->kind, "transformer") != 0)
+            continue;
+        most = most_of(model, axes[i].name, batch, &why);
+        reason = pdl_arena_strdup(a, why.msg);
         if (!reason)
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
-        if (most > 1)
-            out[(*n)++] = (struct pdl_axis_limit){axes[i], reason, most};
+        if (most > 1 && most < MOST)
+            out[(*n)++] = (struct pdl_axis_limit){axes[i].name, reason, most};
     }
     return PDL_OK;
 }
