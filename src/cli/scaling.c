@@ -17,21 +17,30 @@ static const char *data_axis(const char *text)
     return NULL;
 }
 
-/* times < 0: divided. NULL: it does not divide. */
+/* times < 0: divided; false where it does not divide. */
+static bool by(int64_t n, int times, int64_t *out)
+{
+    int64_t part = times < 0 ? -(int64_t)times : 1;
+
+    *out = times > 0 ? n * times : n / part;
+    return *out > 0 && n % part == 0;
+}
+
+/* NULL: it does not divide. */
 static const char *scaled(pdl_arena *a, const char *text, int times)
 {
     const char *at = data_axis(text);
     char *end;
-    long long n;
+    int64_t n;
 
     if (!at)
         return times > 0 ? pdl_arena_printf(a, "data=%d,%s", times, text)
                          : NULL;
     n = strtoll(at, &end, 10);
-    if (times < 0 && n % -times != 0)
+    if (!by(n, times, &n))
         return NULL;
-    n = times > 0 ? n * times : n / -times;
-    return pdl_arena_printf(a, "%.*s%lld%s", (int)(at - text), text, n, end);
+    return pdl_arena_printf(a, "%.*s%lld%s", (int)(at - text), text,
+                            (long long)n, end);
 }
 
 static void point(struct pdl_json *w, const struct cli_question *asked,
@@ -43,8 +52,7 @@ static void point(struct pdl_json *w, const struct cli_question *asked,
     const char *text = other ? scaled(a, strategy, times) : NULL;
 
     q.pes = 0;
-    q.batch = times > 0 ? q.batch * times : q.batch / -times;
-    if (text && q.batch > 0 && (times > 0 || asked->batch % -times == 0)) {
+    if (text && by(asked->batch, times, &q.batch)) {
         *other = *j;
         if (cli_job_price(a, &q, text, other, NULL) == PDL_OK) {
             pdl_json_object(w);

@@ -286,7 +286,7 @@ static enum pdl_status sum_pointers(struct direct *d, struct pdl_err *err)
         sum_block(d, block, from, n);
         for (int r = 0; r < p; r++)
             memcpy(out[r] + off, block, bytes);
-        count_work(d, 2 * p * (int64_t)bytes);
+        count_work(d, (int64_t)2 * p * (int64_t)bytes);
         d->at += n;
         done += n;
     }
@@ -356,7 +356,7 @@ static enum pdl_status sum_cma(struct direct *d, struct pdl_err *err)
                     seat(d, c->seat_of_rank[r])->post[half].out.at +
                         (uint64_t)off,
                     (const char *)d->call.out + off, n * d->size, err);
-        count_work(d, 2 * c->size * n * d->size);
+        count_work(d, (int64_t)2 * c->size * n * d->size);
         d->at += n;
         done += n;
     }

@@ -31,7 +31,7 @@ enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
         words = 1; /* pairs have an address even when there are none */
     if (s->lent)
         give_back(s);
-    if (words <= s->cap)
+    if (s->words && words <= s->cap)
         return PDL_OK;
     p = malloc((size_t)words * sizeof *p);
     if (!p)

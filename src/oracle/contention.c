@@ -53,11 +53,11 @@ static double uplinks(const struct pdl_system *sys,
 {
     double nics = (double)sys->node.nics.count;
     const struct pdl_level *in = &sys->levels[price->at];
+    int64_t nodes = in->pes / sys->node.pes;
 
     return price->level < 1 ? 0
            : price->at < 1  ? nics
-                            : nics * (double)(in->pes / sys->node.pes) /
-                                 in[1].oversubscription;
+                            : nics * (double)nodes / in[1].oversubscription;
 }
 
 static struct pdl_contention first_of(const struct pdl_plan *plan,

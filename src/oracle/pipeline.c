@@ -80,7 +80,7 @@ double oracle_makespan(const struct oracle *o, const double *forward,
     int passes = pdl_schedule_splits(o->p->strategy->schedule) ? 3 : 2;
     int64_t n = passes * (int64_t)o->p->nstages * o->p->micro_batches;
     struct clock *c = PDL_NEW(o->arena, struct clock, o->p->lanes);
-    struct pdl_tasks order;
+    struct pdl_tasks order = {.n = 0};
 
     p.order = o->order ? o->order : &order;
     p.done = o->record ? o->record->done : PDL_NEW(o->arena, double, n);

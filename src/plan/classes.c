@@ -138,9 +138,9 @@ static int64_t *keys_of(struct classes *c, const int64_t *ranks, int n)
 
     for (int r = 0; key && r < n; r++)
         for (int i = 0; i < c->ncuts; i++) {
-            int64_t *x = key + 3 * c->ncuts * r;
+            int64_t *x = key + (ptrdiff_t)3 * c->ncuts * r;
 
-            part(c, &c->cuts[i], ranks[r], x + 2 * i);
+            part(c, &c->cuts[i], ranks[r], x + (ptrdiff_t)2 * i);
             x[2 * c->ncuts + i] = uneven_place(c, &c->cuts[i], ranks[r]);
         }
     return key;
@@ -159,11 +159,11 @@ enum pdl_status pdl_plan_alike(pdl_arena *a, const struct pdl_plan *p,
     shape = 2 * (size_t)c.ncuts;
     place = (size_t)c.ncuts;
     for (int i = 0; i < n; i++) {
-        const int64_t *x = key + 3 * c.ncuts * i;
+        const int64_t *x = key + (ptrdiff_t)3 * c.ncuts * i;
 
         like[i] = twin[i] = i;
         for (int k = 0; k < i && twin[i] == i; k++) {
-            const int64_t *y = key + 3 * c.ncuts * k;
+            const int64_t *y = key + (ptrdiff_t)3 * c.ncuts * k;
 
             if (like[i] == i && like[k] == k &&
                 memcmp(x, y, shape * sizeof *x) == 0)

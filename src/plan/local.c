@@ -113,7 +113,7 @@ static void count_part(const struct pdl_plan_tensor *t, int d, int64_t parts,
                        const struct pdl_box *mine, int64_t *wanted,
                        int64_t *own)
 {
-    struct pdl_box b;
+    struct pdl_box b = {.ndims = t->ndims};
     int64_t lo, hi;
 
     if (parts > 1 || t->frame[d].kind != PDL_FRAME_NONE) {
@@ -134,7 +134,7 @@ void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
 {
     const struct pdl_plan_tensor *t = &p->tensors[from];
     struct overlap table[PDL_BOX_DIMS];
-    struct pdl_box want, mine;
+    struct pdl_box want = {.ndims = 0}, mine = {.ndims = 0};
     int64_t item = pdl_dtype_bits(p->tensors[to].dtype);
 
     pdl_plan_box(p, from, rank, &mine);
