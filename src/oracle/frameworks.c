@@ -23,6 +23,9 @@
  * of a node and 4 us a ring step, each tensor by itself, nothing hidden; fitted
  * to those six runs.
  *
+ * torchtitan: blocks are dealt evenly to the stages, whatever their work (its
+ * generate_split_points).
+ *
  * megatron-deepspeed: the same with DeepSpeed's engine: layers are dealt
  * greedily, a buffer of 16 bits more, 32-bit sums unfused (10 bytes), and a
  * host that needs 3.2 ms for one layer, forward, again and back: 74 us for each
@@ -63,6 +66,7 @@ static const struct pdl_framework frameworks[] = {
      .add_bytes32 = 10, .scatters_sends = true,
      .zero_adapters = 1.5, .zero_step_s = 4e-6},
     {.name = "torchtitan", .summary = "torchtitan", .eager = 2, .flash2 = true,
+     .split = PDL_SPLIT_BLOCKS,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .logit_bytes = 11,
      .fragments = .08},
     {.name = "composer", .summary = "MosaicML Composer", .flash2 = true},

@@ -15,7 +15,7 @@ static const struct pdl_plan *lower(pdl_arena *a, const char *model,
     struct pdl_plan_options po = {.batch = batch};
     struct pdl_err err = {"", ""};
     const struct pdl_model *m;
-    const struct pdl_plan *p;
+    const struct pdl_plan *p = NULL;
 
     if (pdl_zoo_build(a, model, &m, &err) != PDL_OK ||
         pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
