@@ -89,7 +89,7 @@ if(TARGET comm_mpi_faults)
   add_test(NAME comm/faults COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/faults.sh
     $<TARGET_FILE:comm_mpi_faults> ${mpi_run})
   set_tests_properties(comm/faults PROPERTIES LABELS "unit" TIMEOUT 300
-    PROCESSORS 2)
+    PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 endif()
 if(TARGET comm_mpi_collectives AND PDL_MPI STREQUAL "openmpi" AND
     NOT PDL_SANITIZE)

@@ -23,9 +23,6 @@
  * of a node and 4 us a ring step, each tensor by itself, nothing hidden; fitted
  * to those six runs.
  *
- * torchtitan: blocks are dealt evenly to the stages, whatever their work (its
- * generate_split_points).
- *
  * megatron-deepspeed: the same with DeepSpeed's engine: layers are dealt
  * greedily, a buffer of 16 bits more, 32-bit sums unfused (10 bytes), and a
  * host that needs 3.2 ms for one layer, forward, again and back: 74 us for each
@@ -33,8 +30,9 @@
  * arXiv:2312.12391). nvidia-smi shows 5 GiB beside the allocator (bigscience
  * chronicles).
  *
- * torchtitan: eager operators stream about twice what fused ones do (its
- * compile=true runs beside the others); gradients stay whole, in 32 bits, while
+ * torchtitan: blocks are dealt evenly to the stages, whatever their work (its
+ * generate_split_points); eager operators stream about twice what fused ones do
+ * (its compile=true runs beside the others); gradients stay whole, in 32 bits, while
  * a pipeline's micro-batches add up; the eager loss holds 15 bytes a logit; 8 %
  * of activations is what its reserved memory has beyond them. Settled with its
  * published H100 runs in view. Like pytorch and composer it calls

@@ -55,7 +55,7 @@ static int walk(pdl_arena *a, const struct system_table *t, const char *prefix,
         if (f->kind == SYSTEM_ROWS)
             rows += walk(a, f->sub, pdl_arena_printf(a, "%s[]", path), doc,
                          missing);
-        else if (f->sub)
+        else if (f->sub && (f->kind != SYSTEM_PE || !*prefix)) /* "as `pe`" */
             rows += walk(a, f->sub, path, doc, missing);
     }
     return rows;
