@@ -331,6 +331,10 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
                                const struct pdl_plan_options *opt,
                                const struct pdl_plan **out,
                                struct pdl_err *err);
+/* "backward-data conv1", "allreduce conv1.weight": one operation for people.
+ * Returns buf. */
+const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,
+                             size_t size);
 /* Repeated blocks of each of `stages` stages, as lowering cuts the model. */
 enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
                                 int64_t stages, enum pdl_split split,

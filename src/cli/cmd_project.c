@@ -83,7 +83,7 @@ static void json_layers(struct pdl_json *w, const struct cli_job *j)
         pdl_price_op(j->plan, &j->sys, &j->oracle, i, &price);
         pdl_json_row(w);
         pdl_json_kint(w, "id", i);
-        pdl_json_kstr(w, "name", cli_op_text(j->plan, i, buf, sizeof buf));
+        pdl_json_kstr(w, "name", pdl_plan_op_text(j->plan, i, buf, sizeof buf));
         pdl_json_knum(w, "seconds", price.seconds);
         if (price.level >= 0)
             pdl_json_kstr(w, "level", j->sys.levels[price.level].name);
@@ -195,7 +195,7 @@ static void print_text(const struct answer *x)
             continue;
         pdl_price_op(j->plan, &j->sys, &j->oracle, i, &p);
         pdl_printf(out, "%5d  %-52.52s %10s  %s\n", i,
-                   cli_op_text(j->plan, i, buf, sizeof buf),
+                   pdl_plan_op_text(j->plan, i, buf, sizeof buf),
                    pdl_unit_format(p.seconds, PDL_UNIT_SECONDS, t, sizeof t),
                    p.level >= 0 ? j->sys.levels[p.level].name : "");
     }

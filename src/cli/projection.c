@@ -198,22 +198,6 @@ static void json_time(struct pdl_json *w, const struct pdl_projection *x)
     pdl_json_end(w);
 }
 
-const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
-                        size_t size)
-{
-    static const char *const passes[] = {"forward", "backward-data",
-                                         "backward-weights"};
-    const struct pdl_plan_op *o = &p->ops[op];
-
-    if (o->kind != PDL_PLAN_OP_COMPUTE)
-        snprintf(buf, size, "%s %s", pdl_plan_op_name(o->kind),
-                 o->nin == 1 ? p->tensors[o->in[0]].name : "");
-    else
-        snprintf(buf, size, "%s %s", passes[o->pass],
-                 o->node >= 0 ? p->model->nodes[o->node].name : "loss");
-    return buf;
-}
-
 void cli_brief_json(struct pdl_json *w, const struct pdl_projection *x,
                     const struct pdl_system *sys)
 {

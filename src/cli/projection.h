@@ -146,8 +146,6 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
 void cli_from_json(struct pdl_json *w, const char *format,
                    const struct pdl_launch *l);
 void cli_from_text(const struct pdl_launch *l);
-const char *cli_op_text(const struct pdl_plan *p, int op, char *buf,
-                        size_t size);
 
 /* Beside a trace of PyTorch's profiler. */
 void cli_kineto_text(const struct pdl_kineto *k,

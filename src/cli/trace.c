@@ -74,7 +74,7 @@ static void event(struct trace *t, const struct pdl_event *e)
 
     pdl_json_row(&t->w);
     pdl_json_kstr(&t->w, "name",
-                  cli_op_text(t->j->plan, e->op, name, sizeof name));
+                  pdl_plan_op_text(t->j->plan, e->op, name, sizeof name));
     pdl_json_kstr(&t->w, "cat", pdl_plan_op_name(o->kind));
     pdl_json_kstr(&t->w, "ph", "X");
     pdl_json_knum(&t->w, "ts", 1e6 * e->start_s);

@@ -204,7 +204,7 @@ static void print_json(const struct here *h, struct pdl_sink *out)
         if (h->j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
             continue;
         snprintf(id, sizeof id, "%d %s", i,
-                 cli_op_text(h->j->plan, i, name, sizeof name));
+                 pdl_plan_op_text(h->j->plan, i, name, sizeof name));
         json_row(&w, h, id, projected(h, i), h->measured[i]);
     }
     pdl_json_end(&w);
@@ -241,7 +241,7 @@ static void print_text(const struct here *h)
                  h->measured_phase[p]);
     for (int i = 0; i < h->j->plan->nops; i++)
         if (h->j->plan->ops[i].kind != PDL_PLAN_OP_FREE)
-            text_row(&t, cli_op_text(h->j->plan, i, name, sizeof name),
+            text_row(&t, pdl_plan_op_text(h->j->plan, i, name, sizeof name),
                      projected(h, i), h->measured[i]);
     pdl_table_print(&t, cli_width(), cli_out());
     pdl_printf(cli_out(), "memory: %s projected, %s allocated\n",

@@ -19,6 +19,22 @@ const char *pdl_plan_op_name(enum pdl_plan_op_kind kind)
     return op_names[kind];
 }
 
+const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,
+                             size_t size)
+{
+    static const char *const passes[] = {"forward", "backward-data",
+                                         "backward-weights"};
+    const struct pdl_plan_op *o = &p->ops[op];
+
+    if (o->kind != PDL_PLAN_OP_COMPUTE)
+        snprintf(buf, size, "%s %s", pdl_plan_op_name(o->kind),
+                 o->nin == 1 ? p->tensors[o->in[0]].name : "");
+    else
+        snprintf(buf, size, "%s %s", passes[o->pass],
+                 o->node >= 0 ? p->model->nodes[o->node].name : "loss");
+    return buf;
+}
+
 struct writer {
     const struct pdl_plan *p;
     struct pdl_sink *out;

@@ -8,22 +8,6 @@
 
 #include <stdio.h>
 
-static const char *op_text(const struct pdl_plan *p, int op, char *buf,
-                           size_t size)
-{
-    static const char *const passes[] = {"forward", "backward-data",
-                                         "backward-weights"};
-    const struct pdl_plan_op *o = &p->ops[op];
-
-    if (o->kind != PDL_PLAN_OP_COMPUTE)
-        snprintf(buf, size, "%s %s", pdl_plan_op_name(o->kind),
-                 o->nin == 1 ? p->tensors[o->in[0]].name : "");
-    else
-        snprintf(buf, size, "%s %s", passes[o->pass],
-                 o->node >= 0 ? p->model->nodes[o->node].name : "loss");
-    return buf;
-}
-
 void train_trace_begin(struct train_trace *t, const struct pdl_plan *p)
 {
     t->plan = p;
@@ -73,7 +57,8 @@ void train_trace_rank(struct train_trace *t, int rank,
         enum pdl_plan_op_kind k = t->plan->ops[e->op].kind;
 
         pdl_json_row(j);
-        pdl_json_kstr(j, "name", op_text(t->plan, e->op, name, sizeof name));
+        pdl_json_kstr(j, "name",
+                      pdl_plan_op_text(t->plan, e->op, name, sizeof name));
         pdl_json_kstr(j, "cat", pdl_plan_op_name(k));
         pdl_json_kstr(j, "ph", "X");
         pdl_json_knum(j, "ts", 1e6 * e->start_s);
@@ -149,7 +134,8 @@ enum pdl_status train_timings_write(const struct train_trace *t,
             continue;
         pdl_json_row(&j);
         pdl_json_kint(&j, "id", i);
-        pdl_json_kstr(&j, "name", op_text(t->plan, i, name, sizeof name));
+        pdl_json_kstr(&j, "name",
+                      pdl_plan_op_text(t->plan, i, name, sizeof name));
         kind_fields(&j, t->plan, &t->plan->ops[i]);
         pdl_json_knum(&j, "seconds", t->seconds[i]);
         pdl_json_end(&j);
