@@ -220,6 +220,8 @@ static int project(const struct pdl_args *args)
         return cli_usage(&err);
     }
     st = cli_export_asked(o->export, o->output, &err);
+    if (st == PDL_OK)
+        st = cli_whole_asked(&o->run, &x.whole, &err);
     if (st != PDL_OK)
         return cli_usage(&err);
     if (args->npos > 1 && !o->from) {
@@ -239,7 +241,6 @@ static int project(const struct pdl_args *args)
         st = cli_job_open(a, &q, j, &err);
     if (st == PDL_OK)
         st = cli_job_price(a, &q, q.strategy, j, &err);
-    x.whole = o->run.samples > 0 || o->run.tokens > 0;
     if (st == PDL_OK && x.whole)
         st = cli_whole_time(&q, j, &o->run, &x.run, &err);
     if (st != PDL_OK) {

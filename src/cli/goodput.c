@@ -105,6 +105,31 @@ static enum pdl_status ramp_time(const struct cli_question *q,
     return PDL_OK;
 }
 
+/* What is given must mean something; *asked: there is a run to project. */
+enum pdl_status cli_whole_asked(const struct cli_whole_options *o, bool *asked,
+                                struct pdl_err *err)
+{
+    bool more = o->mtbf_s != 0 || o->checkpoint_s != 0 || o->restart_s != 0 ||
+                o->straggler != 0 || o->ramp_up;
+
+    *asked = o->samples != 0 || o->tokens != 0;
+    if (more && !*asked)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a whole run needs --samples or --tokens");
+    if (o->samples != 0 && o->tokens != 0)
+        return pdl_fail(err, PDL_EINVAL, "--samples or --tokens, not both");
+    if (o->samples < 0 || o->tokens < 0)
+        return pdl_fail(err, PDL_EINVAL, "a run has at least one sample");
+    if (o->straggler != 0 && !(o->straggler >= 1))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--straggler is a factor from 1 on: 1.05");
+    return o->mtbf_s > 0 && !(o->checkpoint_s > 0)
+               ? pdl_fail(err, PDL_EINVAL,
+                          "--mtbf also needs --checkpoint-time, what saving "
+                          "takes")
+               : PDL_OK;
+}
+
 enum pdl_status cli_whole_time(const struct cli_question *q,
                                const struct cli_job *j,
                                const struct cli_whole_options *o,
@@ -124,10 +149,6 @@ enum pdl_status cli_whole_time(const struct cli_question *q,
                         j->model->name);
     if (o->tokens > 0)
         out->samples = o->tokens / (double)j->model->tokens;
-    if (o->mtbf_s > 0 && !(o->checkpoint_s > 0))
-        return pdl_fail(err, PDL_EINVAL,
-                        "--mtbf also needs --checkpoint-time, what saving "
-                        "takes");
     if (o->ramp_up)
         st = read_ramp(o->ramp_up, &ramp, err);
     if (st == PDL_OK && o->ramp_up)

@@ -163,6 +163,8 @@ struct cli_whole {
     double ramp_s;
     struct pdl_goodput x;
 };
+enum pdl_status cli_whole_asked(const struct cli_whole_options *o, bool *asked,
+                                struct pdl_err *err);
 enum pdl_status cli_whole_time(const struct cli_question *q,
                                const struct cli_job *j,
                                const struct cli_whole_options *o,
