@@ -257,6 +257,142 @@ def alexnet():
                          nn.ReLU(inplace=True), nn.Linear(4096, 1000))
 
 
+class Dense(nn.Module):
+    def __init__(self, c, growth):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.BatchNorm2d(c), nn.ReLU(inplace=True),
+            nn.Conv2d(c, 4 * growth, 1, bias=False),
+            nn.BatchNorm2d(4 * growth), nn.ReLU(inplace=True),
+            nn.Conv2d(4 * growth, growth, 3, 1, 1, bias=False))
+
+    def forward(self, x):
+        return torch.cat((x, self.body(x)), 1)
+
+
+def densenet121(growth=32):
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64),
+              nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    c = 64
+    for i, count in enumerate((6, 12, 24, 16)):
+        for _ in range(count):
+            layers.append(Dense(c, growth))
+            c += growth
+        if i < 3:
+            layers += [nn.BatchNorm2d(c), nn.ReLU(inplace=True),
+                       nn.Conv2d(c, c // 2, 1, bias=False), nn.AvgPool2d(2)]
+            c //= 2
+    return nn.Sequential(*layers, nn.BatchNorm2d(c), nn.ReLU(inplace=True),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(c, 1000))
+
+
+class Inverted(nn.Module):
+    def __init__(self, c, f, stride, expand):
+        super().__init__()
+        e = c * expand
+
+        def conv(a, b, k, s=1, groups=1):
+            return [nn.Conv2d(a, b, k, s, k // 2, groups=groups, bias=False),
+                    nn.BatchNorm2d(b)]
+        relu = nn.ReLU6(inplace=True)
+        self.same = stride == 1 and c == f
+        self.body = nn.Sequential(
+            *(conv(c, e, 1) + [relu] if expand > 1 else []),
+            *conv(e, e, 3, stride, e), relu, *conv(e, f, 1))
+
+    def forward(self, x):
+        return x + self.body(x) if self.same else self.body(x)
+
+
+def mobilenet_v2():
+    layers = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32),
+              nn.ReLU6(inplace=True)]
+    c = 32
+    for t, f, n, s in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2),
+                       (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                       (6, 320, 1, 1)):
+        for i in range(n):
+            layers.append(Inverted(c, f, s if i == 0 else 1, t))
+            c = f
+    return nn.Sequential(*layers, nn.Conv2d(c, 1280, 1, bias=False),
+                         nn.BatchNorm2d(1280), nn.ReLU6(inplace=True),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(),
+                         nn.Linear(1280, 1000))
+
+
+def cosmoflow():
+    layers, c = [], 4
+    for f in (32, 64, 128, 256, 512):
+        layers += [nn.ConstantPad3d((0, 1, 0, 1, 0, 1), 0), nn.Conv3d(c, f, 2),
+                   nn.LeakyReLU(), nn.MaxPool3d(2)]
+        c = f
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(32768, 128),
+                         nn.LeakyReLU(), nn.Dropout(), nn.Linear(128, 64),
+                         nn.LeakyReLU(), nn.Dropout(), nn.Linear(64, 4),
+                         nn.Tanh())
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+        def pair(c, f):
+            return nn.Sequential(nn.Conv2d(c, f, 3), nn.ReLU(inplace=True),
+                                 nn.Conv2d(f, f, 3), nn.ReLU(inplace=True))
+        sizes = (1, 64, 128, 256, 512, 1024)
+        self.down = nn.ModuleList(pair(*x) for x in zip(sizes, sizes[1:]))
+        self.turn = nn.ModuleList(nn.ConvTranspose2d(2 * f, f, 2, 2)
+                                  for f in (512, 256, 128, 64))
+        self.up = nn.ModuleList(pair(2 * f, f) for f in (512, 256, 128, 64))
+        self.head = nn.Conv2d(64, 2, 1)
+
+    def forward(self, x):
+        kept = []
+        for i, d in enumerate(self.down):
+            x = d(F.max_pool2d(x, 2) if i else x)
+            kept.append(x)
+        for i, (t, u) in enumerate(zip(self.turn, self.up)):
+            x = t(x)
+            y = kept[3 - i]
+            cut = (y.shape[2] - x.shape[2]) // 2
+            x = u(torch.cat((y[:, :, cut:cut + x.shape[2],
+                               cut:cut + x.shape[3]], x), 1))
+        return self.head(x)
+
+
+class Encoder(nn.Module):
+    """BERT (tokens, norm after the sum) and ViT (patches, norm before)."""
+
+    def __init__(self, layers, e, heads, vocab=0, seq=0, patch=0):
+        super().__init__()
+        self.patch = nn.Conv2d(3, e, patch, patch) if patch else None
+        if patch:
+            seq = (224 // patch) ** 2 + 1
+            self.token = nn.Parameter(torch.zeros(1, 1, e))
+        else:
+            self.embed, self.kind = nn.Embedding(vocab, e), nn.Embedding(2, e)
+            self.norm0 = nn.LayerNorm(e)
+        self.pos = nn.Parameter(torch.zeros(1, seq, e))
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(
+            e, heads, 4 * e, 0.0, "gelu", batch_first=True,
+            norm_first=bool(patch)) for _ in range(layers))
+        self.norm = nn.LayerNorm(e) if patch else None
+        self.head = nn.Linear(e, 1000 if patch else e)
+
+    def forward(self, x):
+        if self.patch:
+            x = self.patch(x).flatten(2).transpose(1, 2)
+            x = torch.cat((self.token.expand(len(x), -1, -1), x), 1) + self.pos
+        else:
+            x = self.norm0(self.embed(x) + self.kind(torch.zeros_like(x))
+                           + self.pos)
+        for block in self.blocks:
+            x = block(x)
+        x = self.norm(x)[:, 0] if self.patch else x[:, 0]
+        return self.head(x) if self.patch else self.head(x).tanh()
+
+
 class Block(nn.Module):
     def __init__(self, e, heads, ffn, llama):
         super().__init__()
@@ -347,7 +483,9 @@ def measure_step(model, x, y, optimizer, autocast):
     def step():
         with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
             out = model(x)
-            loss = F.cross_entropy(out.view(-1, out.shape[-1]), y.view(-1))
+            if y.shape[1:] != out.shape[2:]: # tokens
+                out = out.view(-1, out.shape[-1])
+            loss = F.cross_entropy(out, y.view(-1) if out.dim() == 2 else y)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -384,9 +522,54 @@ def decoder_steps():
         yield name, batch, "bf16", "adam", measure_step(model, x, x, adam, True)
 
 
-def steps(system):
+# name, network, input, batch
+FAMILIES = [
+    ("densenet121", densenet121, (3, 224, 224), 64),
+    ("densenet121", densenet121, (3, 224, 224), 256),
+    ("mobilenet-v2", mobilenet_v2, (3, 224, 224), 256),
+    ("cosmoflow-mlperf", cosmoflow, (4, 128, 128, 128), 8),
+    ("cosmoflow-mlperf", cosmoflow, (4, 128, 128, 128), 32),
+    ("unet", UNet, (1, 572, 572), 4),
+    ("vit-b16", lambda: Encoder(12, 768, 12, patch=16), (3, 224, 224), 64),
+    ("vit-b16", lambda: Encoder(12, 768, 12, patch=16), (3, 224, 224), 256),
+    ("vit-l16", lambda: Encoder(24, 1024, 16, patch=16), (3, 224, 224), 64),
+    ("bert-base", lambda: Encoder(12, 768, 12, 30522, 512), None, 32),
+    ("bert-large", lambda: Encoder(24, 1024, 16, 30522, 512), None, 16),
+    ("bert-large", lambda: Encoder(24, 1024, 16, 30522, 512), None, 64),
+]
+
+
+def family_steps():
+    for name, make, shape, batch in FAMILIES:
+        for precision in ("tf32", "bf16"):
+            model = make().to(GPU)
+            if shape and len(shape) == 3:
+                model = model.to(memory_format=torch.channels_last)
+            tokens = shape is None
+            optimizer = (torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
+                         if tokens or "vit" in name else
+                         torch.optim.SGD(model.parameters(), 1e-3, 0.9))
+            x = (torch.randint(30522, (batch, 512), device=GPU) if tokens else
+                 torch.randn(batch, *shape, device=GPU))
+            if shape and len(shape) == 3:
+                x = x.to(memory_format=torch.channels_last)
+            with torch.no_grad():
+                out = model(x)
+            classes = out.shape[1]
+            y = torch.randint(classes, (out.numel() // classes,), device=GPU)
+            if out.dim() == 4:
+                y = y.view(batch, *out.shape[2:])
+            del out
+            yield (name, batch, precision,
+                   "adam" if tokens or "vit" in name else "sgd",
+                   measure_step(model, x, y, optimizer, precision == "bf16"))
+
+
+def steps(system, only):
     runs = []
-    for make in (cnn_steps, decoder_steps):
+    for make in (cnn_steps, decoder_steps, family_steps):
+        if only and not make.__name__.startswith(only):
+            continue
         for name, batch, precision, optimizer, measured in make():
             torch.cuda.empty_cache()
             runs.append({"id": f"torch-{len(runs) + 1:03}", "set": "torch",
@@ -395,7 +578,7 @@ def steps(system):
                          "optimizer": optimizer,
                          "options": {"framework": "pytorch",
                                      **({"attention": "flash", "dropout": 0}
-                                        if ":" in name else {})},
+                                        if optimizer == "adam" else {})},
                          "measured": measured})
             print(name, batch, precision, measured, file=sys.stderr)
     return {"schema": "paradl.runs/1",
@@ -408,11 +591,12 @@ def main():
     args.add_argument("what", choices=("layers", "steps"))
     args.add_argument("out")
     args.add_argument("--system", default="dgx-h200:nodes=1")
+    args.add_argument("--only", help="steps: cnn, decoder or family")
     a = args.parse_args()
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
-    result = layers() if a.what == "layers" else steps(a.system)
+    result = layers() if a.what == "layers" else steps(a.system, a.only)
     with open(a.out, "w") as f:
         json.dump(result, f, indent=0)
 

@@ -156,6 +156,19 @@ int oracle_eager_gradient(const struct oracle *o)
     return is_torch(o) ? 4 : 0;
 }
 
+/* Both gradients of an operator are one call; parts of a concatenation are
+ * views. */
+bool oracle_issued(const struct oracle *o, int op)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const struct pdl_node *n = node_of(o, op);
+
+    return !is_torch(o) ||
+           (x->kind != PDL_PLAN_OP_SLICE && x->pass != PDL_BACKWARD_WEIGHTS &&
+            !(n && x->pass != PDL_FORWARD &&
+              strcmp(n->op->name, "concat") == 0));
+}
+
 double oracle_eager_update(const struct oracle *o)
 {
     /* p += g; with momentum m = m * mu, m += g, p += m: a kernel each */

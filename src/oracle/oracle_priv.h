@@ -42,6 +42,7 @@ double oracle_eager_more(const struct oracle *o, int op, int64_t rank);
 double oracle_eager_floor(const struct oracle *o, int op, int64_t rank);
 double oracle_eager_streams(const struct oracle *o, int op);
 double oracle_eager_update(const struct oracle *o);
+bool oracle_issued(const struct oracle *o, int op); /* a call of its own? */
 /* and what it holds: indices of largest elements, bytes of a gradient (0: the
  * plan's) */
 int64_t oracle_eager_indices(const struct oracle *o,

@@ -29,7 +29,7 @@ STEPS = {
 # the same of memory
 MEMORY = {
     "simumax_b200": 3, "bloom_topology_sweep": 9,
-    "torchtitan_llama31_h100": 10.1, "megatron_golden": 5, "torch": 6,
+    "torchtitan_llama31_h100": 10.1, "megatron_golden": 5, "torch": 8,
 }
 SPEARMAN, REGRET = 0.8, 0.03
 
