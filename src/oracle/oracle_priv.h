@@ -67,7 +67,7 @@ struct oracle_wire {
     bool known, gradient;
     enum oracle_pattern pattern;
     uint32_t group;
-    int64_t rank;
+    int64_t rank, local; /* local: ranks of the group in its node */
 };
 
 /* An allreduce and what the quickest algorithm takes for it. */
@@ -200,13 +200,11 @@ double oracle_sequence_part(const struct oracle *o,
                             const struct pdl_plan_op *x);
 double oracle_send(const struct oracle *o, const struct oracle_wire *w,
                    double bytes);
-/* comm.c: ranks of a group in the node of one of them; the rate inside */
-int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
-                           int64_t rank);
+/* comm.c: the rate inside a node */
 double oracle_inside_node(const struct oracle *o);
 /* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
-double oracle_allreduce(const struct oracle *o, int op, int64_t rank,
-                        const struct oracle_wire *w, double n, double bytes);
+double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
+                        double n, double bytes);
 enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
@@ -217,6 +215,11 @@ bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 bool oracle_memo_make(struct oracle *o);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
+int oracle_form(const struct oracle *o, int tensor);
+/* of each of the ranks the first whose parts of all operands have the same
+ * extents; false: not known */
+bool oracle_same_parts(const struct oracle *o, int op,
+                       const struct oracle_ranks *r, uint8_t *as);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
 enum { ORACLE_MAX_STAGES = 256 };

@@ -57,6 +57,45 @@ static void price_on(const struct oracle *o, int op, int64_t rank, bool comm,
     p->level = how.level > p->level ? how.level : p->level;
 }
 
+/* Messages by boxes also depend on where the parts lie. */
+static bool by_boxes(enum pdl_plan_op_kind kind)
+{
+    return kind == PDL_PLAN_OP_HALO || kind == PDL_PLAN_OP_ALLTOALL;
+}
+
+/* Does a rank before it, of those that are priced, cost the same: parts of the
+ * same extents, and of a collective the same wires? */
+static bool is_priced(const struct oracle *o, int op,
+                      const struct oracle_ranks *r, int i, const uint8_t *as,
+                      const bool *priced, bool comm, bool gradient)
+{
+    for (int k = 0; k < i; k++)
+        if (priced[k] && as[k] == as[i] &&
+            (!comm ||
+             oracle_same_wire(o, op, r->rank[k], r->rank[i], gradient)))
+            return true;
+    return false;
+}
+
+static void price_ranks(const struct oracle *o, int op,
+                        const struct oracle_ranks *r, bool comm, bool gradient,
+                        struct oracle_price *p)
+{
+    uint8_t as[ORACLE_MAX_RANKS];
+    bool priced[ORACLE_MAX_RANKS] = {false};
+    bool known = r->n > 1 && !by_boxes(o->p->ops[op].kind) &&
+                 !oracle_is_copy(o->p->ops[op].kind) &&
+                 oracle_same_parts(o, op, r, as);
+
+    for (int i = 0; i < r->n; i++) {
+        if (!is_new(o, op, r, i, comm, gradient) ||
+            (known && is_priced(o, op, r, i, as, priced, comm, gradient)))
+            continue;
+        price_on(o, op, r->rank[i], comm, gradient, p);
+        priced[i] = true;
+    }
+}
+
 static const struct oracle_price *slowest(const struct oracle *o, int op,
                                           const struct oracle_ranks *r,
                                           bool comm, bool gradient,
@@ -68,9 +107,7 @@ static const struct oracle_price *slowest(const struct oracle *o, int op,
     if (!oracle_recall(o, op, r->stage, gradient, &p)) {
         int n = oracle_more_ranks(o, op, r->rank, r->n, more);
 
-        for (int i = 0; i < r->n; i++)
-            if (is_new(o, op, r, i, comm, gradient))
-                price_on(o, op, r->rank[i], comm, gradient, p);
+        price_ranks(o, op, r, comm, gradient, p);
         for (int i = 0; i < n; i++)
             price_on(o, op, more[i], comm, gradient, p);
     }
@@ -524,10 +561,11 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
 static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
                        struct pdl_projection *out)
 {
-    struct stage_time lane[ORACLE_MAX_STAGES] = {{0}};
+    struct stage_time lane[ORACLE_MAX_STAGES];
     double span = makespan(o, t);
     int worst = 0;
 
+    memset(lane, 0, (size_t)o->p->lanes * sizeof lane[0]);
     for (int s = 0; s < o->p->nstages; s++)
         oracle_add_stage(&lane[pdl_plan_lane(o->p, s)], &t[s]);
     for (int l = 0; l < o->p->lanes; l++)
@@ -677,7 +715,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle o = {
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
+    struct stage_time t[ORACLE_MAX_STAGES];
     struct oracle_changed changed;
     pdl_arena *a;
     double *ready;

@@ -66,6 +66,31 @@ static void check_batch(struct plan_lower *lo)
 
 /* ---- set-up -------------------------------------------------------------------- */
 
+static int room(int n)
+{
+    return n > 0 ? n : 1;
+}
+
+/* Where each node's operands will be noted, one block for all. */
+static bool allocate_operands(struct plan_lower *lo)
+{
+    const struct pdl_model *m = lo->model;
+    int64_t all = 1;
+    int *at;
+
+    for (int i = 0; i < m->nnodes; i++)
+        all += room(m->nodes[i].nin) + room(m->nodes[i].nout) +
+               room(m->nodes[i].nweights);
+    at = PDL_NEW(lo->arena, int, all);
+    for (int i = 0; at && i < m->nnodes; i++) {
+        lo->at[i].x = at;
+        lo->at[i].w = lo->at[i].x + room(m->nodes[i].nin);
+        lo->at[i].y = lo->at[i].w + room(m->nodes[i].nweights);
+        at = lo->at[i].y + room(m->nodes[i].nout);
+    }
+    return at != NULL;
+}
+
 static void allocate(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
@@ -79,7 +104,7 @@ static void allocate(struct plan_lower *lo)
     lo->values = PDL_NEW(lo->arena, struct plan_value, m->ntensors + 1);
     lo->weight = PDL_NEW(lo->arena, struct plan_weight *, m->ntensors + 1);
     if (!lo->clause || !lo->stage || !lo->at || !cuts || !lo->values ||
-        !lo->weight) {
+        !lo->weight || !allocate_operands(lo)) {
         plan_fail(lo, "%s: out of memory", m->name);
         return;
     }
