@@ -48,11 +48,13 @@ static uint64_t hash_form(const struct oracle *o,
     uint64_t h =
         mix((uint64_t)t->kind << 8 | (uint64_t)t->dtype, (uint64_t)t->ndims);
 
+    uint64_t place = 0;
+
     for (int d = 0; d < t->ndims; d++)
         h = mix(h, (uint64_t)(t->dim[d] ^ t->unit[d] << 32));
     for (int f = 0; f < o->p->mesh->nfactors; f++)
-        h = mix(h, (uint64_t)t->place.at[f]);
-    return h;
+        place = place * 16 + (uint64_t)(t->place.at[f] + 4);
+    return mix(h, place);
 }
 
 static bool same_form(const struct oracle *o, const struct pdl_plan_tensor *a,
@@ -95,6 +97,17 @@ bool oracle_memo_make(struct oracle *o)
         o->memo->form[i] = slot[s] - 1;
     }
     return true;
+}
+
+bool oracle_prepare(struct oracle *o)
+{
+    /* what follows grows with the tensors; then keys and sizes of ranks */
+    pdl_arena_expect(
+        o->arena, sizeof *o->memo + (size_t)o->p->ntensors * 96 + (160 << 10));
+    o->wires = PDL_NEW(o->arena, struct oracle_wire, ORACLE_WIRES);
+    o->quickest = PDL_NEW(o->arena, struct oracle_quickest, ORACLE_QUICKEST);
+    return o->wires && o->quickest && oracle_find_alike(o) &&
+           oracle_memo_make(o);
 }
 
 int oracle_form(const struct oracle *o, int t)

@@ -91,6 +91,19 @@ static bool allocate_operands(struct plan_lower *lo)
     return at != NULL;
 }
 
+/* What a plan takes, by layers: eight tensors, the operations before and after
+ * their lifetimes are known, names and lists of operands. */
+static void expect(struct plan_lower *lo)
+{
+    size_t layer =
+        8 * (sizeof(struct pdl_plan_tensor) + 2 * sizeof(struct pdl_plan_op)) +
+        sizeof(struct plan_at) + 1152 +
+        (size_t)lo->mesh->nfactors * sizeof(struct plan_cut);
+
+    pdl_arena_expect(lo->arena,
+                     (size_t)lo->model->nnodes * layer + (128 << 10));
+}
+
 static void allocate(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
@@ -462,6 +475,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
     if (st != PDL_OK)
         return st;
     lo.mesh = mesh;
+    expect(&lo);
     run(&lo);
     if (lo.status != PDL_OK)
         return lo.status;
