@@ -507,6 +507,11 @@ struct pdl_price {
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
+/* Of all operations (a FREE costs nothing); equal ones are looked at once. */
+enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *opt,
+                              struct pdl_price *out, struct pdl_err *err);
 
 /* ---- who shares what ------------------------------------------------------- */
 
