@@ -162,7 +162,7 @@ static const struct pdl_model *deep_net(pdl_arena *a, int nspatial)
 {
     pdl_build *b = pdl_build_begin(a, "deep");
     struct pdl_attr conv = {.features = 5};
-    struct pdl_attr pool = {.features = 0};
+    struct pdl_attr pool = {.features = 0}, drop = {.scale = 0.3};
     int64_t dim[4] = {3, 9, 7, 8};
     const struct pdl_model *m;
     struct pdl_err err;
@@ -188,9 +188,11 @@ static const struct pdl_model *deep_net(pdl_arena *a, int nspatial)
     conv.stride[0] = 2;
     x = pdl_build_op(b, "conv", "conv3", &conv, &x, 1);
     x = pdl_build_op(b, "relu", "relu3", &(struct pdl_attr){0}, &x, 1);
+    x = pdl_build_op(b, "dropout", "drop3", &drop, &x, 1);
     x = pdl_build_op(b, "flatten", "flatten", &(struct pdl_attr){0}, &x, 1);
     x = pdl_build_op(b, "linear", "fc1", &(struct pdl_attr){.features = 9}, &x,
                      1);
+    x = pdl_build_op(b, "dropout", "drop4", &drop, &x, 1);
     pdl_build_op(b, "linear", "fc2", &(struct pdl_attr){.features = 4}, &x, 1);
     if (pdl_build_end(b, &m, &err) != PDL_OK)
         fail_msg("%s", err.msg);
