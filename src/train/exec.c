@@ -36,9 +36,6 @@ static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
     if (p->model->nunknown > 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
                         p->model->name, p->model->unknown_ops[0]);
-    if (p->strategy->schedule > PDL_SCHEDULE_INTERLEAVED)
-        return pdl_fail(err, PDL_EINVAL,
-                        "this schedule can be priced, but not run yet");
     for (int i = 0; i < p->nops; i++)
         if (p->ops[i].nin > MAX_OPERANDS - 3 || p->ops[i].nout > MAX_OPERANDS)
             if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
