@@ -438,7 +438,7 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;
         st = act(t, &t->steps[i], p, err);
-        if (st == PDL_OK && t->npending > 0)
+        if (st == PDL_OK && (t->npending > 0 || t->sparse))
             st = train_poll(t, err);
     }
     *next = i;

@@ -326,23 +326,32 @@ static enum pdl_status watched_body(void *ctx, pdl_comm *comm,
 
 static void buckets_go_while_backward_does(void **state)
 {
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_model *m = loaded(a, tiny);
-    struct small_run r = {.plan =
-                              lowered(a, m, "data=2,bucket=8KiB", 4, PDL_F32),
-                          .opt = {.backend = "ref", .seed = 1},
-                          .lr = 0.05},
-                     threads = r;
-    struct pdl_err err;
+    static const char *const strategies[] = {
+        "data=2,bucket=8KiB", "data=2,bucket=8KiB,compress=topk:0.1"};
 
     (void)state;
-    if (pdl_train_virtual(2, 60, watched_body, &r, &err) != PDL_OK)
-        fail_msg("%s", err.msg);
-    threads.opt.comm_threads = true;
-    if (pdl_train_virtual(2, 60, watched_body, &threads, &err) != PDL_OK)
-        fail_msg("with threads: %s", err.msg);
-    assert_memory_equal(r.losses, threads.losses, sizeof r.losses);
-    pdl_arena_destroy(a);
+    for (int i = 0; i < 2; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_model *m = loaded(a, tiny);
+        struct small_run r = {.plan = lowered(a, m, strategies[i], 4, PDL_F32),
+                              .opt = {.backend = "ref", .seed = 1},
+                              .lr = 0.05},
+                         threads = r, after = r;
+        char text[64];
+        struct pdl_err err;
+
+        if (pdl_train_virtual(2, 60, watched_body, &r, &err) != PDL_OK)
+            fail_msg("%s: %s", strategies[i], err.msg);
+        threads.opt.comm_threads = true;
+        if (pdl_train_virtual(2, 60, watched_body, &threads, &err) != PDL_OK)
+            fail_msg("%s with threads: %s", strategies[i], err.msg);
+        assert_memory_equal(r.losses, threads.losses, sizeof r.losses);
+        snprintf(text, sizeof text, "%s,overlap=off", strategies[i]);
+        after.plan = lowered(a, m, text, 4, PDL_F32);
+        run_small(&after);
+        assert_memory_equal(r.losses, after.losses, sizeof r.losses);
+        pdl_arena_destroy(a);
+    }
 }
 
 /* ---- the zoo, and imported graphs ------------------------------------------------------ */
