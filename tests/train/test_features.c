@@ -416,7 +416,6 @@ static void every_kind_of_network_of_the_zoo_trains(void **state)
 {
     static const char *const small[] = {
         "lenet5",
-        "alexnet:input=64",
         "resnet18:input=32",
         "resnet50:input=32",
         "wrn:depth=10,width=1",
@@ -428,9 +427,10 @@ static void every_kind_of_network_of_the_zoo_trains(void **state)
         "llama:layers=2,hidden=32,heads=4,ffn=64,vocab=65,seq=16",
         "qwen3-0.6b:layers=1,hidden=64,ffn=64,vocab=65,seq=8",
         "bert:layers=2,hidden=32,heads=4,ffn=64,vocab=65,seq=16",
-        "vit:layers=2,hidden=32,heads=4,ffn=64",
+        "vit:layers=2,hidden=32,heads=4,ffn=64,input=64",
     };
     static const char *const large[] = {
+        "alexnet:input=64",
         "vgg16:input=32",
         "vgg19:input=32",
         "resnet34:input=64",
