@@ -62,11 +62,12 @@ static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
 {
     int own = pdl_dtype_bits(o->p->tensors[t].dtype) / 8;
 
+    int asked = o->opt->gradient_bytes > 0 ? o->opt->gradient_bytes
+                                           : oracle_eager_gradient(o);
+
     if (buffer_bytes(o) > 0)
         return 0;
-    return o->opt->gradient_bytes > 0 && own > 0
-               ? bytes / own * o->opt->gradient_bytes
-               : bytes;
+    return asked > 0 && own > 0 ? bytes / own * asked : bytes;
 }
 
 static const char *node_op(const struct oracle *o, const struct pdl_plan_op *op)
@@ -86,6 +87,14 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
         return 0;
     return (int64_t)((double)(s.n * s.groups * s.in[0] * s.out[0]) *
                      oracle_score_bytes(o));
+}
+
+/* What the forward operation of a layer keeps for backward beside tensors of
+ * the plan. */
+static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
+                     int64_t rank)
+{
+    return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
 }
 
 /* The loss of 16-bit logits is computed in more. */
@@ -116,12 +125,12 @@ static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
                : o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
 }
 
-/* Before and after an operation: scores stay from the forward operation that
+/* Before and after an operation: what it keeps stays from the forward operation that
  * backward uses to backward itself. */
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
                         bool back, struct oracle_tally *t)
 {
-    int64_t n = o->opt->unfused ? scores(o, op, t->rank) : 0;
+    int64_t n = keeps(o, op, t->rank);
 
     t->extra = logits(o, op, t->size);
     if (op->pass == PDL_FORWARD && !back && recomputes_attention(o, op))
@@ -138,8 +147,8 @@ static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
                       struct oracle_tally *t)
 {
     t->extra = 0;
-    if (op->pass == PDL_BACKWARD_DATA && o->opt->unfused)
-        t->live[PDL_PLAN_ACTIVATION] -= scores(o, op, t->rank);
+    if (op->pass == PDL_BACKWARD_DATA)
+        t->live[PDL_PLAN_ACTIVATION] -= keeps(o, op, t->rank);
 }
 
 static void make(const struct oracle *o, const struct pdl_plan_op *op,
