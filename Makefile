@@ -45,7 +45,7 @@ asan: deps-check
 
 check-long: check
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L unit
-	@PDL_LONG=1 $(CTEST) $(BUILD) -R '^run/train_mnist'
+	@PDL_LONG=1 $(CTEST) $(BUILD) -L '^run$$'
 	@PDL_LONG=1 tests/peers/text_torch.sh $(BUILD)/paradl || [ $$? = 77 ]
 	@PDL_LONG=1 tools/check-tidy.sh $(BUILD)
 
