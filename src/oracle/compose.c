@@ -54,7 +54,6 @@ struct oracle_compose {
     int nsplits;
     struct split *split; /* of `now` */
     struct oracle_loading load;
-    int64_t workspace;
     double micro_batches, span, least;
     struct stage_time lane; /* the busiest */
     int worst;
@@ -261,7 +260,6 @@ static enum pdl_status work_classes(struct oracle_compose *c,
                                     const struct oracle_point *x, int64_t m,
                                     struct pdl_err *err)
 {
-    c->workspace = 0;
     for (int i = 0; i < c->split->nclasses; i++) {
         struct class *k = &c->split->classes[i];
         const struct piece_works *w;
@@ -271,8 +269,6 @@ static enum pdl_status work_classes(struct oracle_compose *c,
         if (st != PDL_OK)
             return st;
         k->work = &w->at[k->where];
-        if (w->workspace > c->workspace)
-            c->workspace = w->workspace;
         c->load = w->load;
         c->load.load_s *= (double)m;
         time_class(c, k);
@@ -415,8 +411,6 @@ static void fill_memory(const struct oracle_compose *c, int zero,
             oracle_lane_memory(stages, &s->in_flight[l * s->chunks],
                                (int)s->chunks, out);
         }
-    out->workspace_bytes = c->workspace;
-    out->allocated_bytes += c->workspace;
     oracle_fill_device(&c->lite, out);
 }
 

@@ -2,7 +2,10 @@
  *
  * Memory from lifetimes: what is live at the worst operation of the worst
  * rank. Weights and optimizer state live for ever, a gradient of a weight
- * until its update, everything else until the plan frees it. Weights of 16 bits
+ * until its update, everything else until the plan frees it; an allreduce whose
+ * input dies with it is done in place. On processors an operation has the
+ * workspace that was measured, a move the buffers that its boxes need (the
+ * runtime's, src/train/memory.c). Weights of 16 bits
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
  * or the job's option. memory=paper is memory_paper.c. */
@@ -13,7 +16,8 @@
 struct oracle_tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
-    int64_t host;  /* bytes in the host's memory */
+    int64_t work, buffers; /* the same: of a kernel, of a move */
+    int64_t host;          /* bytes in the host's memory */
     int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
     int64_t live[8];     /* by enum pdl_plan_kind */
@@ -22,7 +26,7 @@ struct oracle_tally {
 /* Everything that is live at this moment. */
 static int64_t sum(const struct oracle_tally *t)
 {
-    int64_t n = t->state + t->extra;
+    int64_t n = t->state + t->extra + t->work + t->buffers;
 
     for (int k = 0; k < 8; k++)
         n += t->live[k];
@@ -141,45 +145,69 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
 static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
                       struct oracle_tally *t)
 {
-    t->extra = 0;
+    t->extra = t->work = t->buffers = 0;
     if (op->pass == PDL_BACKWARD_DATA)
         t->live[PDL_PLAN_ACTIVATION] -= keeps(o, op, t->rank);
 }
 
-static void make(const struct oracle *o, const struct pdl_plan_op *op,
-                 int stage, struct oracle_tally *t)
+/* A tensor comes (1) or goes (-1). */
+static void count(const struct oracle *o, int x, int sign,
+                  struct oracle_tally *t)
 {
-    for (int j = 0; j < op->nout; j++) {
-        int x = op->out[j];
-        enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    int64_t n = kind == PDL_PLAN_WEIGHT_GRADIENT
+                    ? gradient_size(o, x, t->size[x])
+                    : t->size[x];
 
-        if (!in_stage(o, x, stage) || is_kept(o, x))
-            continue;
-        if (o->p->tensors[x].host) {
-            t->host += t->size[x];
-            continue;
-        }
-        t->live[kind] += kind == PDL_PLAN_WEIGHT_GRADIENT
-                             ? gradient_size(o, x, t->size[x])
-                             : t->size[x];
-    }
+    *(o->p->tensors[x].host ? &t->host : &t->live[kind]) +=
+        sign * (o->p->tensors[x].host ? t->size[x] : n);
 }
 
-static void drop(const struct oracle *o, const struct pdl_plan_op *op,
+static void make(const struct oracle *o, int i, int stage,
                  struct oracle_tally *t)
 {
-    for (int j = 0; j < op->nin; j++) {
-        int x = op->in[j];
-        enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    const struct pdl_plan_op *op = &o->p->ops[i];
 
-        if (o->p->tensors[x].host) {
-            t->host -= t->size[x];
-            continue;
+    for (int j = 0; j < op->nout; j++)
+        if (in_stage(o, op->out[j], stage) && !is_kept(o, op->out[j])) {
+            count(o, op->out[j], 1, t);
+            if (pdl_plan_in_place(o->p, i, j))
+                count(o, op->in[j], -1, t);
         }
-        t->live[kind] -= kind == PDL_PLAN_WEIGHT_GRADIENT
-                             ? gradient_size(o, x, t->size[x])
-                             : t->size[x];
-    }
+}
+
+/* Has the sum before taken its memory over? */
+static bool is_handed(const struct oracle *o, int i, int tensor)
+{
+    const struct pdl_plan_op *before = &o->p->ops[i - (i > 0)];
+
+    for (int j = 0; before->kind == PDL_PLAN_OP_ALLREDUCE && j < before->nout;
+         j++)
+        if (j < before->nin && before->in[j] == tensor)
+            return !is_kept(o, before->out[j]);
+    return false;
+}
+
+static void drop(const struct oracle *o, int i, struct oracle_tally *t)
+{
+    const struct pdl_plan_op *op = &o->p->ops[i];
+
+    for (int j = 0; j < op->nin; j++)
+        if (!is_handed(o, i, op->in[j]))
+            count(o, op->in[j], -1, t);
+}
+
+/* What the operation works in, while it runs. */
+static void begin_work(const struct oracle *o, int i, struct oracle_tally *t)
+{
+    struct pdl_plan_copies c = {.buffer = 0};
+
+    if (!o->pe.core || o->opt->parameters == PDL_IDEAL)
+        return;
+    t->work = oracle_workspace(o, i, t->rank);
+    if (o->p->ops[i].kind != PDL_PLAN_OP_COMPUTE)
+        pdl_plan_copies(o->p, i, t->rank, &c);
+    t->buffers = c.buffer;
 }
 
 static void compare(const struct oracle_tally *t,
@@ -196,6 +224,8 @@ static void compare(const struct oracle_tally *t,
     s->top_gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
                        start->live[PDL_PLAN_WEIGHT_GRADIENT];
     s->top_weights = t->live[PDL_PLAN_WEIGHT] - start->live[PDL_PLAN_WEIGHT];
+    s->top_work = t->work;
+    s->top_buffers = t->buffers;
 }
 
 static int64_t saved(const struct oracle_tally *t)
@@ -213,16 +243,17 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
 
     for (int i = first_item; i < first_item + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
-            const struct pdl_plan_op *op =
-                &o->p->ops[o->p->items[i].first_op + k];
+            int at = o->p->items[i].first_op + k;
+            const struct pdl_plan_op *op = &o->p->ops[at];
 
             if (op->kind == PDL_PLAN_OP_FREE) {
                 compare(t, &start, start_sum, &s);
-                drop(o, op, t);
+                drop(o, at, t);
                 continue;
             }
-            make(o, op, stage, t);
+            make(o, at, stage, t);
             begin_extra(o, op, back, t);
+            begin_work(o, at, t);
             compare(t, &start, start_sum, &s);
             end_extra(o, op, t);
         }
@@ -374,8 +405,11 @@ static void note(const struct before *b, const struct oracle_span *s,
     out->weights_bytes = b->weights + s->top_weights;
     out->optimizer_bytes = b->state;
     out->gradients_bytes = b->gradients + s->top_gradients;
-    out->activations_bytes =
-        all - out->weights_bytes - b->state - out->gradients_bytes;
+    out->workspace_bytes = s->top_work;
+    out->comm_buffers_bytes = s->top_buffers;
+    out->activations_bytes = all - out->weights_bytes - b->state -
+                             out->gradients_bytes - s->top_work -
+                             s->top_buffers;
 }
 
 static void after(struct before *b, const struct oracle_span *s)
@@ -480,6 +514,8 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
     struct oracle_span s = {.top_all = a->top_all,
                             .top_gradients = a->top_gradients,
                             .top_weights = a->top_weights,
+                            .top_work = a->top_work,
+                            .top_buffers = a->top_buffers,
                             .all = a->all + b->all,
                             .gradients = a->gradients + b->gradients,
                             .weights = a->weights + b->weights,
@@ -495,6 +531,8 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
         s.top_all = a->all + b->top_all;
         s.top_gradients = a->gradients + b->top_gradients;
         s.top_weights = a->weights + b->top_weights;
+        s.top_work = b->top_work;
+        s.top_buffers = b->top_buffers;
     }
     return s;
 }
@@ -509,6 +547,8 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
         .top_all = a->top_all + before * a->all,
         .top_gradients = a->top_gradients + before * a->gradients,
         .top_weights = a->top_weights + before * a->weights,
+        .top_work = a->top_work,
+        .top_buffers = a->top_buffers,
         .all = n * a->all,
         .gradients = n * a->gradients,
         .weights = n * a->weights,
@@ -794,8 +834,6 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
             walk_ranks(o, s, inside, size, &before, out);
     if (lane < 0) /* of a whole plan */
         out->gamma = reuse(o, size, out);
-    out->workspace_bytes = oracle_workspace(o, 0);
-    out->allocated_bytes += out->workspace_bytes;
     oracle_fill_device(o, out);
     return true;
 }

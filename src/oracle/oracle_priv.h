@@ -54,8 +54,8 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
-/* bytes that the operations of a rank work in, one after the other */
-int64_t oracle_workspace(const struct oracle *o, int64_t rank);
+/* bytes that an operation works in besides its operands */
+int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);

@@ -202,7 +202,6 @@ static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
             st = pdl_fail(err, PDL_ENOMEM, "out of memory");
         live_work(s, i, &r, &out->at[i]);
     }
-    out->workspace = oracle_workspace(&s->o, 0);
     out->load = oracle_loading(&s->o);
     out->load.load_s /= (double)s->plan.micro_batches;
     return st;

@@ -82,7 +82,6 @@ struct piece_work {
 struct piece_works {
     struct piece_work at[PIECE_WHERE];
     struct oracle_loading load; /* of one micro-batch */
-    int64_t workspace;
 };
 
 /* Gradient exchange and update of a stage: its operations on the streams. */

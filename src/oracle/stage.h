@@ -100,7 +100,7 @@ void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
 /* A stretch of operations: how much more is live at its fullest moment than
  * at its start (the first such moment), and at its end. */
 struct oracle_span {
-    int64_t top_all, top_gradients, top_weights;
+    int64_t top_all, top_gradients, top_weights, top_work, top_buffers;
     int64_t all, gradients, weights;
     int64_t saved, input;   /* of all: for backward; inputs of the model */
     int64_t host, top_host; /* in the host's memory, at the end and at most */
