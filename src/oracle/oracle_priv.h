@@ -215,6 +215,11 @@ bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 /* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
  * true where an equal one was asked for before, else *out waits for it */
 bool oracle_memo_make(struct oracle *o);
+void oracle_memo_forget(struct oracle *o);
+/* numbers for operations from `first` on, `count` are known (op: the first of
+ * each number); returns how many there are */
+int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
+                      int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
