@@ -55,6 +55,7 @@ struct oracle_compose {
     struct oracle_point mesh, now;
     bool ready; /* `now` is prepared */
     pdl_arena *arena;
+    struct oracle_forms *forms;
     struct oracle_pieces *pieces;
     struct oracle lite; /* options and system; no plan */
     struct oracle_changed changed;
@@ -86,6 +87,7 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->f = f;
     c->mesh = *mesh;
     c->arena = a;
+    c->forms = g;
     c->pieces = oracle_pieces_make(a, g, mesh);
     c->pes.pes = mesh->tensor * mesh->pipe * mesh->data;
     c->plan.mesh = &c->pes;
@@ -126,8 +128,8 @@ static int class_of(struct split *s, const struct class *x)
 static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
                                   struct pdl_err *err)
 {
-    int64_t stages = c->mesh.pipe * s->chunks, blocks[ORACLE_MAX_STAGES];
-    pdl_arena *scratch;
+    int64_t stages = c->mesh.pipe * s->chunks;
+    const int64_t *blocks;
     enum pdl_status st;
 
     if (stages > ORACLE_MAX_STAGES)
@@ -136,15 +138,12 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
     if (stages > c->f->layers)
         return pdl_fail(err, PDL_EINVAL, "%lld stages, but %lld blocks",
                         (long long)stages, (long long)c->f->layers);
-    scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     s->of = PDL_NEW(c->arena, int, stages);
     s->in_flight = PDL_NEW(c->arena, int64_t, stages);
     s->lanes = PDL_NEW(c->arena, int, c->mesh.pipe);
-    st = scratch && s->of && s->in_flight && s->lanes
-             ? pdl_plan_blocks(scratch, c->f->model, stages, c->f->plan.split,
-                               blocks, err)
+    st = s->of && s->in_flight && s->lanes
+             ? oracle_form_blocks(c->forms, stages, &blocks, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
-    pdl_arena_destroy(scratch);
     for (int64_t i = 0; st == PDL_OK && i < stages; i++) {
         int64_t l = i % c->mesh.pipe;
 
@@ -261,11 +260,12 @@ static void time_class(struct oracle_compose *c, struct class *k)
     int64_t calls;
 
     for (int i = 0; i < w->shape->parts; i++)
-        add_times(&t, &w->forward[i], oracle_part_times(w->shape, i, k->blocks));
+        add_times(&t, &w->forward[i],
+                  oracle_part_times(w->shape, false, i, k->blocks));
     calls = t.calls;
     for (int i = 0; i < w->shape->parts; i++)
         add_times(&t, &w->backward[i],
-                  oracle_part_times(w->shape, i, k->blocks));
+                  oracle_part_times(w->shape, true, i, k->blocks));
     for (int f = 0; f <= w->shape->copies; f++) {
         struct timed *x = &k->timed[f];
 
@@ -309,7 +309,7 @@ static struct oracle_span pass_span(const struct class *k, bool back, int rank)
             continue;
         }
         more =
-            oracle_span_repeat(part, oracle_part_times(x, i, k->blocks));
+            oracle_span_repeat(part, oracle_part_times(x, back, i, k->blocks));
         s = oracle_span_join(&s, &more);
     }
     return s;
@@ -385,6 +385,7 @@ static enum pdl_status prepare(struct oracle_compose *c,
 
     c->ready = false;
     c->strategy.offload_activations = x->activations;
+    c->strategy.offload_optimizer = false;
     if (x->activations && oracle_host_known(&c->lite, err) != PDL_OK)
         return PDL_EINVAL;
     if (x->chunks > 1 && m % x->pipe != 0)

@@ -177,7 +177,7 @@ static void run_pass(struct walk *w, bool back)
     int64_t at = s->parts > 1 ? w->x->blocks - 1 : 0;
 
     for (int i = 0; i < s->parts; i++)
-        for (int64_t n = oracle_part_times(s, i, w->x->blocks); n > 0; n--)
+        for (int64_t n = oracle_part_times(s, back, i, w->x->blocks); n > 0; n--)
             run_part(w, back ? &s->backward[i] : &s->forward[i],
                      p->price[back], at--);
 }

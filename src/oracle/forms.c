@@ -48,9 +48,12 @@ static bool number(struct oracle_forms *g, struct form *m, enum phase phase)
 
 /* ---- forward and backward ------------------------------------------------------ */
 
-int64_t oracle_part_times(const struct piece_shape *s, int i, int64_t blocks)
+int64_t oracle_part_times(const struct piece_shape *s, bool back, int i,
+                          int64_t blocks)
 {
-    return s->parts > 1 && i == 1 ? blocks - (s->parts - 1) : 1;
+    return s->parts > 1 && i == (back ? 1 : s->parts - 2)
+               ? blocks - (s->parts - 1)
+               : 1;
 }
 
 /* The block of the small plan that an operation computes; -1: none. */

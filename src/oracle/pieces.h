@@ -49,13 +49,17 @@ struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
                                        const struct oracle_family *f,
                                        const struct oracle_point *x);
 
+/* Blocks of each of so many stages (at most as many as blocks). */
+enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
+                                   const int64_t **out, struct pdl_err *err);
+
 /* Where a stage lies: what comes before and after the blocks goes with the
  * first and the last. A stage alone is a first one. */
 enum piece_where { PIECE_FIRST, PIECE_MIDDLE, PIECE_LAST, PIECE_WHERE };
 
 /* Few blocks are lowered as they are; stages of more consist of those of a
- * form of three (with activations offloaded: four), of which the second in
- * each pass comes as often as it has to. */
+ * form of three (with activations offloaded: four), of which the last but one
+ * in forward and the second in backward come as often as they have to. */
 enum { PIECE_BLOCKS = 4, PIECE_RANKS = 9 };
 
 /* The weights' gradients that an operation of backward makes: tensors of the
@@ -88,7 +92,8 @@ struct piece_shape {
 };
 
 /* How often part i of a pass comes in a stage of so many blocks. */
-int64_t oracle_part_times(const struct piece_shape *s, int i, int64_t blocks);
+int64_t oracle_part_times(const struct piece_shape *s, bool back, int i,
+                          int64_t blocks);
 
 /* Gradient exchange and update of a stage: its operations on the streams. */
 enum piece_stream { ON_COMPUTE, ON_NETWORK, ON_OUT, ON_IN, ON_STREAMS };

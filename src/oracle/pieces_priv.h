@@ -101,6 +101,8 @@ struct oracle_forms {
     struct form *forms;
     struct oracle_effort effort;
     int64_t meshes;
+    const struct pdl_model *whole; /* blocks written out */
+    int64_t **blocks;              /* of the stages of each number of them */
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */

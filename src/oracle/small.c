@@ -476,3 +476,32 @@ int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
     wide.lanes = wide.nstages = (int)lane + 1;
     return oracle_ranks(&wide, (int)lane, ranks);
 }
+
+/* ---- stages ------------------------------------------------------------------------------ */
+
+enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
+                                   const int64_t **out, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    int64_t *blocks;
+
+    if (!g->blocks)
+        g->blocks = PDL_NEW(g->arena, int64_t *, g->f->layers + 1);
+    if (!g->blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    *out = g->blocks[stages];
+    if (*out)
+        return PDL_OK;
+    if (!g->whole)
+        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
+    blocks = PDL_NEW(g->arena, int64_t, stages);
+    if (!blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = pdl_plan_blocks(g->scratch, g->whole, stages, g->f->plan.split,
+                             blocks, err);
+    pdl_arena_reset(g->scratch);
+    if (st == PDL_OK)
+        *out = g->blocks[stages] = blocks;
+    return st;
+}

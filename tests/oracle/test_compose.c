@@ -126,6 +126,8 @@ static void random_rest(const struct question *q, const struct asked *x,
     p->recompute = recompute[draw(3)];
     p->zero = p->data > 1 ? (int)draw(2) : 0;
     p->no_overlap = draw(3) == 0;
+    p->optimizer = draw(3) == 0;
+    p->activations = draw(3) == 0;
 }
 
 /* ---- against the lowered plan ------------------------------------------------------- */
@@ -188,6 +190,7 @@ static const struct {
     BYTES(optimizer_bytes),
     BYTES(activations_bytes),
     BYTES(capacity_bytes),
+    BYTES(host_bytes),
     BYTES(pes),
     BYTES(batch),
 };
