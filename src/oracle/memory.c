@@ -407,14 +407,14 @@ static void note_stage(const struct oracle_lived *s, struct before b,
 }
 
 /* What is there all the time, and inputs of one micro-batch. */
-static struct before always(const struct oracle_lived *stages, int n,
+static struct before always(const struct oracle_lived *const *stages, int n,
                             int64_t *input)
 {
     struct before b = {0, 0, 0, 0};
 
     *input = 0;
     for (int k = 0; k < n; k++) {
-        const struct oracle_lived *s = &stages[k];
+        const struct oracle_lived *s = stages[k];
 
         *input += s->input;
         b.weights += s->weights;
@@ -426,22 +426,22 @@ static struct before always(const struct oracle_lived *stages, int n,
 }
 
 /* The host's: optimizer state, what is in flight, gradients of an update. */
-static void note_host(const struct oracle_lived *stages,
+static void note_host(const struct oracle_lived *const *stages,
                       const int64_t *in_flight, int n,
                       struct pdl_projection *out)
 {
     int64_t all = 0, update = 0;
 
     for (int k = 0; k < n; k++) {
-        all += stages[k].host + stages[k].forward.host * in_flight[k];
-        if (stages[k].update.top_host > update)
-            update = stages[k].update.top_host;
+        all += stages[k]->host + stages[k]->forward.host * in_flight[k];
+        if (stages[k]->update.top_host > update)
+            update = stages[k]->update.top_host;
     }
     all += update;
     out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
 }
 
-void oracle_lane_memory(const struct oracle_lived *stages,
+void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out)
 {
@@ -451,17 +451,20 @@ void oracle_lane_memory(const struct oracle_lived *stages,
 
     note_host(stages, in_flight, n, out);
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
 
         all.saved += one.saved * in_flight[k];
         all.gradients += one.gradients;
     }
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
         struct held others = {all.saved - one.saved * in_flight[k],
                               all.gradients - one.gradients};
 
-        note_stage(&stages[k], b, &one, &others, in_flight[k], out);
+        /* one like the one before has the same moments */
+        if (k == 0 || stages[k] != stages[k - 1] ||
+            in_flight[k] != in_flight[k - 1])
+            note_stage(stages[k], b, &one, &others, in_flight[k], out);
     }
 }
 
@@ -551,7 +554,7 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
  * A micro-batch holds what its forward leaves, then what its gradients of
  * weights read; those gradients stay from the first on. */
 static void note_tasks(const struct oracle *o, int lane,
-                       const struct oracle_lived *stages,
+                       const struct oracle_lived *const *stages,
                        struct pdl_projection *out)
 {
     int64_t input;
@@ -561,7 +564,7 @@ static void note_tasks(const struct oracle *o, int lane,
     for (int64_t k = 0; k < o->order->n; k++) {
         const struct pdl_task *t = &o->order->task[lane][k];
         int i = t->stage != lane;
-        const struct oracle_lived *s = &stages[i];
+        const struct oracle_lived *s = stages[i];
 
         if (t->kind == PDL_TASK_FORWARD) {
             b.all += s->ahead;
@@ -581,8 +584,8 @@ static void note_tasks(const struct oracle *o, int lane,
         }
     }
     for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
-        note(&b, &stages[i].update, out);
-        after(&b, &stages[i].update);
+        note(&b, &stages[i]->update, out);
+        after(&b, &stages[i]->update);
     }
 }
 
@@ -591,9 +594,12 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
 {
     int lanes = o->p->lanes, n = o->p->nstages / lanes;
     struct oracle_lived stages[ORACLE_MAX_STAGES] = {{.weights = 0}};
+    const struct oracle_lived *of[ORACLE_MAX_STAGES];
     int64_t in_flight[ORACLE_MAX_STAGES] = {0};
 
     oracle_lived_base(o, lane, size, stages);
+    for (int k = 0; k < n; k++)
+        of[k] = &stages[k];
     for (int s = lane; s < o->p->nstages; s++) {
         if (pdl_plan_lane(o->p, s) != lane)
             continue;
@@ -601,10 +607,10 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
         in_flight[s / lanes] = oracle_in_flight(o, s);
     }
     if (o->order && pdl_schedule_splits(o->order->schedule)) {
-        note_host(stages, in_flight, n, out);
-        note_tasks(o, lane, stages, out);
+        note_host(of, in_flight, n, out);
+        note_tasks(o, lane, of, out);
     } else {
-        oracle_lane_memory(stages, in_flight, n, out);
+        oracle_lane_memory(of, in_flight, n, out);
     }
 }
 
