@@ -450,14 +450,14 @@ static void note_stage(const struct oracle_lived *s, struct before b,
 }
 
 /* What is there all the time, and inputs of one micro-batch. */
-static struct before always(const struct oracle_lived *stages, int n,
+static struct before always(const struct oracle_lived *const *stages, int n,
                             int64_t *input)
 {
     struct before b = {0, 0, 0, 0};
 
     *input = 0;
     for (int k = 0; k < n; k++) {
-        const struct oracle_lived *s = &stages[k];
+        const struct oracle_lived *s = stages[k];
 
         *input += s->input;
         b.weights += s->weights;
@@ -469,22 +469,22 @@ static struct before always(const struct oracle_lived *stages, int n,
 }
 
 /* The host's: optimizer state, what is in flight, gradients of an update. */
-static void note_host(const struct oracle_lived *stages,
+static void note_host(const struct oracle_lived *const *stages,
                       const int64_t *in_flight, int n,
                       struct pdl_projection *out)
 {
     int64_t all = 0, update = 0;
 
     for (int k = 0; k < n; k++) {
-        all += stages[k].host + stages[k].forward.host * in_flight[k];
-        if (stages[k].update.top_host > update)
-            update = stages[k].update.top_host;
+        all += stages[k]->host + stages[k]->forward.host * in_flight[k];
+        if (stages[k]->update.top_host > update)
+            update = stages[k]->update.top_host;
     }
     all += update;
     out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
 }
 
-void oracle_lane_memory(const struct oracle_lived *stages,
+void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out)
 {
@@ -494,17 +494,20 @@ void oracle_lane_memory(const struct oracle_lived *stages,
 
     note_host(stages, in_flight, n, out);
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
 
         all.saved += one.saved * in_flight[k];
         all.gradients += one.gradients;
     }
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
         struct held others = {all.saved - one.saved * in_flight[k],
                               all.gradients - one.gradients};
 
-        note_stage(&stages[k], b, &one, &others, in_flight[k], out);
+        /* one like the one before has the same moments */
+        if (k == 0 || stages[k] != stages[k - 1] ||
+            in_flight[k] != in_flight[k - 1])
+            note_stage(stages[k], b, &one, &others, in_flight[k], out);
     }
 }
 
@@ -559,15 +562,15 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 }
 
 /* Offload: what backward begins with comes back while the task before still
- * runs. */
-static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
+ * runs, where there is one. */
+int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
 {
     const struct pdl_plan_item *it =
         &o->p->items[o->p->stages[stage].first_backward];
     const struct pdl_plan_op *x = &o->p->ops[it->first_op];
     int64_t n = 0;
 
-    if (!o->p->strategy->offload_activations || oracle_in_flight(o, stage) < 2)
+    if (!o->p->strategy->offload_activations)
         return 0;
     for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
         for (int j = 0; j < x[k].nout; j++)
@@ -592,14 +595,15 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
                               x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
     s->written = oracle_written(o, stage, size);
-    s->ahead = fetched(o, stage, size);
+    s->ahead =
+        oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
 }
 
 /* Backward in two tasks: every task of the lane where it stands in the order.
  * A micro-batch holds what its forward leaves, then what its gradients of
  * weights read; those gradients stay from the first on. */
 static void note_tasks(const struct oracle *o, int lane,
-                       const struct oracle_lived *stages,
+                       const struct oracle_lived *const *stages,
                        struct pdl_projection *out)
 {
     int64_t input;
@@ -609,7 +613,7 @@ static void note_tasks(const struct oracle *o, int lane,
     for (int64_t k = 0; k < o->order->n; k++) {
         const struct pdl_task *t = &o->order->task[lane][k];
         int i = t->stage != lane;
-        const struct oracle_lived *s = &stages[i];
+        const struct oracle_lived *s = stages[i];
 
         if (t->kind == PDL_TASK_FORWARD) {
             b.all += s->ahead;
@@ -629,8 +633,8 @@ static void note_tasks(const struct oracle *o, int lane,
         }
     }
     for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
-        note(&b, &stages[i].update, out);
-        after(&b, &stages[i].update);
+        note(&b, &stages[i]->update, out);
+        after(&b, &stages[i]->update);
     }
 }
 
@@ -639,11 +643,14 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
 {
     int lanes = o->p->lanes, n = o->p->nstages / lanes;
     struct oracle_lived stages[ORACLE_MAX_STAGES];
+    const struct oracle_lived *of[ORACLE_MAX_STAGES];
     int64_t in_flight[ORACLE_MAX_STAGES];
 
     memset(stages, 0, (size_t)n * sizeof stages[0]);
     memset(in_flight, 0, (size_t)n * sizeof in_flight[0]);
     oracle_lived_base(o, lane, size, stages);
+    for (int k = 0; k < n; k++)
+        of[k] = &stages[k];
     for (int s = lane; s < o->p->nstages; s++) {
         if (pdl_plan_lane(o->p, s) != lane)
             continue;
@@ -651,10 +658,10 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
         in_flight[s / lanes] = oracle_in_flight(o, s);
     }
     if (o->order && pdl_schedule_splits(o->order->schedule)) {
-        note_host(stages, in_flight, n, out);
-        note_tasks(o, lane, stages, out);
+        note_host(of, in_flight, n, out);
+        note_tasks(o, lane, of, out);
     } else {
-        oracle_lane_memory(stages, in_flight, n, out);
+        oracle_lane_memory(of, in_flight, n, out);
     }
 }
 
