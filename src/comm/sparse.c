@@ -151,6 +151,8 @@ void pdl_comm_sparse_destroy(pdl_comm_sparse *s)
 {
     if (!s)
         return;
+    if (s->flying) /* its messages lie in what is freed here */
+        pdl_comm_wait(s->flying, NULL);
     for (int64_t i = 0; i < s->job.buf[0].chunks; i++)
         comm_stream_free(&s->chunk[i]);
     for (int64_t i = 0; i < s->ninbox; i++)
