@@ -291,7 +291,7 @@ struct comm_patience {
 };
 /* From so many bytes on, where ranks share processors: what they do with them
  * takes longer than to sleep and be woken. */
-enum { COMM_LONG_BYTES = 131072 };
+enum { COMM_LONG_BYTES = 2 << 20 };
 /* One turn of waiting: PDL_ENOENV and a broken communicator after the
  * time-out, or when another rank broke it. */
 enum pdl_status comm_wait_turn(pdl_comm *c, struct comm_patience *p,

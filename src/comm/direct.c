@@ -83,6 +83,7 @@ static void arrive(struct direct *d)
     atomic_store_explicit(&seat(d, d->head.comm->node_rank)->arrived, d->number,
                           memory_order_release);
     comm_meet(d->head.comm);
+    d->head.comm->moves++; /* who waits now waits for something else */
     d->next = 0;
 }
 

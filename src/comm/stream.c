@@ -16,7 +16,11 @@
 #include <emmintrin.h>
 #endif
 
-enum { LOOK_AGAIN = 32 }; /* uses between tries of the other way */
+enum {
+    LOOK_AGAIN = 32, /* uses between tries of the other way */
+    TRIES = 8,       /* uses in turn, at first: one may hit cold memory, or
+                        another choice below it that is still being tried */
+};
 
 void comm_stream_copy(void *restrict to, const void *restrict from, int64_t n)
 {
@@ -60,7 +64,7 @@ bool comm_habit_choose(pdl_comm *c, enum comm_habits what, int64_t bytes)
     bool better = h->seconds[1] < h->seconds[0];
 
     h->uses++;
-    if (h->uses < 4) /* each once to warm up, once to count */
+    if (h->uses <= TRIES)
         return h->uses & 1;
     return h->uses % LOOK_AGAIN == 0 ? !better : better;
 }
@@ -71,7 +75,7 @@ void comm_habit_learn(pdl_comm *c, enum comm_habits what, int64_t bytes,
     struct comm_habit *h = habit(c, what, bytes);
     double *known = &h->seconds[second];
 
-    if (h->uses < 4 || seconds < *known)
+    if (h->uses <= 2 || seconds < *known)
         *known = seconds;
     else /* slowly: one slow turn may be anybody's fault */
         *known += (seconds < 4 * *known ? seconds - *known : *known) / 8;

@@ -99,6 +99,7 @@ enum pdl_status comm_wait_turn(pdl_comm *c, struct comm_patience *p,
         p->turns = 0;
         p->moves = c->moves;
         p->since_s = 0;
+        p->listens = false; /* what is waited for now was not looked at yet */
     }
     p->turns++;
     if (comm_may_sleep(c) && (p->is_long || p->turns > BRIEF))

@@ -16,13 +16,14 @@
  *
  *     t(P, N) = P/C (signals(P, N) s + worked(P, N) g)
  *
- * with the signals of others that a rank waits for (each makes it give way and
+ * with the signals of others that a rank waits for (they make it give way and
  * be scheduled again: s, a switch of contexts and what the caches lose by it)
  * and the bytes that it copies or combines (g seconds each, which depends on
  * how much memory all ranks touch together, P N: in the shared cache or not).
  * signals and worked are counted where the times are measured; s comes from
- * the shortest vectors, where nothing else matters, and g from the rest of the
- * time of the size at which another number of ranks touches as much. */
+ * the shortest vectors, where nothing else matters (a part of it is paid once
+ * for all P - 1 signals of a wait), and g from the rest of the time of the size
+ * at which another number of ranks touches as much. */
 #include "system_priv.h"
 
 #include <math.h>
@@ -142,61 +143,146 @@ static bool is_crowded(const struct pdl_system *sys, int64_t pes)
     return sys->node.host.cores > 0 && pes > sys->node.host.cores;
 }
 
+/* What one signal costs a turn of this row: of its shortest vectors, whose
+ * time is all waiting. 0: the row does not say. */
+static double row_signal_s(const struct pdl_system *sys, const char *op,
+                           const struct pdl_collective_fit *f)
+{
+    double least = INFINITY;
+
+    if (strcmp(f->op, op) != 0 || f->nodes > 1 || !is_crowded(sys, f->pes) ||
+        !is_counted(f))
+        return 0;
+    for (int64_t k = 0; k < f->ntimes; k++)
+        least = fmin(least, 1e-9 * (double)f->times[k].v[NANOSECONDS] /
+                                (double)f->times[k].v[SIGNALS]);
+    return least / turns(sys, (double)f->pes);
+}
+
 double pdl_collective_signal_s(const struct pdl_system *sys, const char *op)
 {
     double sum = 0;
     int n = 0;
 
     for (int64_t i = 0; i < sys->ncollectives; i++) {
-        const struct pdl_collective_fit *f = &sys->collectives[i];
-        double least = INFINITY;
+        double s = row_signal_s(sys, op, &sys->collectives[i]);
 
-        if (strcmp(f->op, op) != 0 || f->nodes > 1 ||
-            !is_crowded(sys, f->pes) || !is_counted(f))
-            continue;
-        for (int64_t k = 0; k < f->ntimes; k++)
-            least = fmin(least, 1e-9 * (double)f->times[k].v[NANOSECONDS] /
-                                    (double)f->times[k].v[SIGNALS]);
-        sum += log(least / turns(sys, (double)f->pes));
-        n++;
+        if (s > 0) {
+            sum += log(s);
+            n++;
+        }
     }
     return n > 0 ? exp(sum / n) : 0;
 }
 
-/* The counts of another number of ranks: signals grow with it, and of the
- * bytes of a vector each rank works on a + b/P. */
-static double count_for(const struct pdl_collective_fit *f,
+/* A rank that waits for all others waits once and then looks at each of them:
+ * s = wait / (P - 1) + look. Least squares of the relative errors; neither is
+ * less than 0, and one measured number of ranks tells only their sum. */
+static double signal_at(const struct pdl_system *sys, const char *op,
+                        double pes)
+{
+    double xx = 0, x1 = 0, n1 = 0, x = 0, n = 0, det, wait, look;
+    int rows = 0;
+
+    for (int64_t i = 0; i < sys->ncollectives; i++) {
+        const struct pdl_collective_fit *f = &sys->collectives[i];
+        double s = row_signal_s(sys, op, f), a, b;
+
+        if (!(s > 0))
+            continue;
+        a = 1 / ((double)f->pes - 1) / s; /* of wait and look, for s = 1 */
+        b = 1 / s;
+        xx += a * a;
+        x1 += a * b;
+        n1 += b * b;
+        x += a;
+        n += b;
+        rows++;
+    }
+    det = xx * n1 - x1 * x1;
+    if (rows < 2 || !(det > 1e-9 * xx * n1))
+        return pdl_collective_signal_s(sys, op);
+    wait = (x * n1 - n * x1) / det;
+    look = (n * xx - x * x1) / det;
+    if (wait < 0)
+        return pdl_collective_signal_s(sys, op);
+    if (look < 0) {
+        look = 0;
+        wait = x / xx;
+    }
+    return wait / (pes - 1) + look;
+}
+
+/* How a count goes on from two numbers of ranks to another: along P, or along
+ * 1/P (what each rank has of a vector that is cut into P parts). */
+static double along(double p, double at, double q, double other, double pes,
+                    bool inverse)
+{
+    double t =
+        inverse ? (1 / pes - 1 / p) / (1 / q - 1 / p) : (pes - p) / (q - p);
+
+    return at + t * (other - at);
+}
+
+/* Another row of the same collective, crowded or not, to tell the two apart:
+ * counts do not depend on who shares a processor. */
+static const struct pdl_collective_fit *
+third_row(const struct pdl_system *sys, const struct pdl_collective_fit *f,
+          const struct pdl_collective_fit *g)
+{
+    for (int64_t i = 0; i < sys->ncollectives; i++) {
+        const struct pdl_collective_fit *h = &sys->collectives[i];
+
+        if (strcmp(h->op, f->op) == 0 && h->nodes == f->nodes &&
+            h->pes != f->pes && h->pes != g->pes && h->pes > 1 && is_counted(h))
+            return h;
+    }
+    return NULL;
+}
+
+/* The counts of another number of ranks: signals grow with it, worked bytes as
+ * a third measured number says, else along 1/P. */
+static double count_for(const struct pdl_system *sys,
+                        const struct pdl_collective_fit *f,
                         const struct pdl_collective_fit *g, int column,
                         double pes, double bytes)
 {
     double p = (double)f->pes, q = g ? (double)g->pes : p;
-    double at = count_at(f, column, bytes), other, t;
+    double at = count_at(f, column, bytes), other;
+    const struct pdl_collective_fit *h;
+    bool inverse = column == WORKED;
 
     if (!g || p == q)
         return column == SIGNALS ? at * (pes - 1) / (p - 1) : at;
     other = count_at(g, column, bytes);
-    t = column == SIGNALS ? (pes - p) / (q - p)
-                          : (1 / pes - 1 / p) / (1 / q - 1 / p);
-    at += t * (other - at);
+    h = inverse ? third_row(sys, f, g) : NULL;
+    if (h) {
+        double r = (double)h->pes, is = count_at(h, column, bytes);
+
+        inverse = fabs(along(p, at, q, other, r, true) - is) <=
+                  fabs(along(p, at, q, other, r, false) - is);
+    }
+    at = along(p, at, q, other, pes, inverse);
     return at > 0 ? at : 0;
 }
 
 /* What the time of f says about another number of ranks; g: a second one to
  * see how counts grow, or NULL. */
-static double transfer(const struct pdl_system *sys, double s,
+static double transfer(const struct pdl_system *sys,
                        const struct pdl_collective_fit *f,
                        const struct pdl_collective_fit *g, double pes,
                        double bytes)
 {
     double p = (double)f->pes, same = bytes * pes / p;
     double one = at_size(f, same) / turns(sys, p);
-    double rest = one - s * count_at(f, SIGNALS, same);
+    double rest = one - signal_at(sys, f->op, p) * count_at(f, SIGNALS, same);
 
     if (rest < one / 20) /* the shortest: all of it was waiting */
         rest = one / 20;
-    return turns(sys, pes) * (s * count_for(f, g, SIGNALS, pes, bytes) +
+    return turns(sys, pes) * (signal_at(sys, f->op, pes) *
+                                  count_for(sys, f, g, SIGNALS, pes, bytes) +
                               rest / count_at(f, WORKED, same) *
-                                  count_for(f, g, WORKED, pes, bytes));
+                                  count_for(sys, f, g, WORKED, pes, bytes));
 }
 
 /* The nearest crowded row, not `other`: of as many ranks or fewer (side -1),
@@ -241,20 +327,21 @@ static bool crowded_seconds(const struct pdl_system *sys, const char *op,
                             int64_t pes, double bytes, double *out)
 {
     struct nearest n = crowded_rows(sys, op, pes);
-    double s = pdl_collective_signal_s(sys, op), p = (double)pes, a, b, share;
+    double p = (double)pes, a, b, share;
 
-    if (!is_crowded(sys, pes) || !n.below || !(s > 0) || bytes < 1)
+    if (!is_crowded(sys, pes) || !n.below || bytes < 1 ||
+        !(pdl_collective_signal_s(sys, op) > 0))
         return false;
     if (n.below->pes == pes || (n.above && n.above->pes == pes)) {
         *out = at_size(n.below->pes == pes ? n.below : n.above, bytes);
         return true;
     }
     if (!n.above) {
-        *out = transfer(sys, s, n.below, NULL, p, bytes);
+        *out = transfer(sys, n.below, NULL, p, bytes);
         return true;
     }
-    a = transfer(sys, s, n.below, n.above, p, bytes);
-    b = transfer(sys, s, n.above, n.below, p, bytes);
+    a = transfer(sys, n.below, n.above, p, bytes);
+    b = transfer(sys, n.above, n.below, p, bytes);
     /* between the two by distance; beyond both, the two together */
     share = fabs(p - (double)n.below->pes) /
             fabs((double)(n.above->pes - n.below->pes));
