@@ -340,6 +340,9 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
  * Returns buf. */
 const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,
                              size_t size);
+/* Are two layers of one repeated block, by their names ("layers.17.attn.q")?
+ * What is made again is chosen by block. */
+bool pdl_same_block(const char *a, const char *b);
 /* Repeated blocks of each of `stages` stages, as lowering cuts the model. */
 enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
                                 int64_t stages, enum pdl_split split,

@@ -21,6 +21,11 @@ static int find_after(const struct pdl_model *m, const char *name, size_t n,
     return -1;
 }
 
+bool pdl_same_block(const char *a, const char *b)
+{
+    return plan_same_block(a, b);
+}
+
 enum pdl_status plan_cut_stages(const struct pdl_strategy *s,
                                 const struct pdl_model *m, int64_t stages,
                                 int *stage, struct pdl_err *err)
