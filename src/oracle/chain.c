@@ -45,7 +45,8 @@ struct solver {
     int *first, *number; /* [stages][k] of the one before: in `all` */
     struct label *all;
     int64_t n, cap;
-    bool full; /* labels were dropped that others did not beat */
+    bool roomy; /* whatever is chosen fits: bytes do not count */
+    bool full;  /* labels were dropped that others did not beat */
     bool failed;
 };
 
@@ -90,12 +91,15 @@ static void extend(struct solver *s, int i, int pick, int from, bool begins)
 
     if (l && c->pair[i])
         seconds += c->pair[i][(int64_t)l->pick * c->k + pick];
+    if (!(seconds < s->bound))
+        return;
     if (begins)
         seconds += c->send[i][l->pick];
     next.sum = (l ? l->sum : 0) + seconds;
     next.stage_s = (l && !begins ? l->stage_s : 0) + seconds;
-    next.bytes = (l && !begins ? l->bytes : 0) + c->state[at] +
-                 c->in_flight[stage] * c->keep[at];
+    if (!s->roomy)
+        next.bytes = (l && !begins ? l->bytes : 0) + c->state[at] +
+                     c->in_flight[stage] * c->keep[at];
     if (isfinite(next.sum) && next.stage_s < s->bound && next.bytes <= c->room)
         add_label(s, &s->cell[stage * c->k + pick], &next);
 }
@@ -172,11 +176,29 @@ static bool solve(struct solver *s, struct oracle_chain_answer *out)
 
 /* ---- bounds -------------------------------------------------------------------- */
 
+/* Would everything in one stage fit, at its largest? */
+static bool is_roomy(const struct oracle_chain *c)
+{
+    double sum = 0, held = 0;
+
+    for (int i = 0; i < c->stages; i++)
+        held = fmax(held, c->in_flight[i]);
+    for (int i = 0; i < c->n; i++) {
+        double most = 0;
+
+        for (int64_t k = (int64_t)i * c->k; k < (int64_t)(i + 1) * c->k; k++)
+            most = fmax(most, c->state[k] + held * c->keep[k]);
+        sum += most;
+    }
+    return sum <= c->room;
+}
+
 static bool start(struct solver *s, pdl_arena *a, const struct oracle_chain *c)
 {
     int64_t cells = (int64_t)c->stages * c->k;
 
-    *s = (struct solver){.arena = a, .c = c, .bound = INFINITY};
+    *s = (struct solver){
+        .arena = a, .c = c, .bound = INFINITY, .roomy = is_roomy(c)};
     s->cell = PDL_NEW(a, struct cell, cells);
     s->first = PDL_NEW(a, int, cells);
     s->number = PDL_NEW(a, int, cells);
@@ -213,8 +235,8 @@ int oracle_chain_solve(pdl_arena *a, const struct oracle_chain *c,
         pdl_arena_destroy(own);
         return c->n < c->stages ? 0 : -1;
     }
-    for (; n < MOST_BOUNDS && solve(&s, &x); n++) {
-        if (n == 0)
+    while (n < MOST_BOUNDS && solve(&s, &x)) {
+        if (n++ == 0)
             least = x.sum;
         best = fmin(best, x.cost);
         if (!found(ctx, &x))

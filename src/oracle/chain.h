@@ -14,7 +14,7 @@ struct oracle_chain {
                                   none. INFINITY: not together */
     const double *const *send; /* [n]: [k of the one before] seconds if a stage
                                   begins here; NULL: none may */
-    bool fixed; /* a stage begins wherever one may */
+    bool fixed;                /* a stage begins wherever one may */
     const double *in_flight;   /* [stages] micro-batches */
     double room;               /* bytes of a stage */
     double fill, each; /* a step: fill x all stages + each x the slowest */

@@ -518,7 +518,8 @@ static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
     const struct pdl_plan_op *x = &o->p->ops[it->first_op];
     int64_t n = 0;
 
-    if (!pdl_strategy_offloads(o->p->strategy) || oracle_in_flight(o, stage) < 2)
+    if (!pdl_strategy_offloads(o->p->strategy) ||
+        oracle_in_flight(o, stage) < 2)
         return 0;
     for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
         for (int j = 0; j < x[k].nout; j++)

@@ -213,19 +213,22 @@ static double worst_bytes(const struct search *s)
  * price, from a tenth of the step for all of them to a thousand steps. */
 static enum pdl_status search_mesh(struct search *s, struct pdl_err *err)
 {
-    static const double exposed[] = {1, .5, .25, 0};
-    enum pdl_status st = oracle_layers_price(&s->x, err);
+    enum pdl_status st;
     double scale;
 
-    for (int i = 0; i < 8 && st == PDL_OK; i++)
-        st = choose(
-            s,
-            (struct oracle_weights){.exposed = exposed[i / 2], .spare = i % 2},
-            err);
+    s->x.prune = true;
+    st = oracle_layers_price(&s->x, err);
+    for (int i = 0; i < 2 * ORACLE_SHARES && st == PDL_OK; i++)
+        st = choose(s,
+                    (struct oracle_weights){.exposed = oracle_shares[i / 2],
+                                            .spare = i % 2},
+                    err);
     if (st == PDL_OK)
         st = price_tries(s, err);
     if (st != PDL_OK || !s->out->layered.priced || s->out->layered.x.feasible)
         return st;
+    s->x.prune = false; /* memory counts too */
+    st = oracle_layers_price(&s->x, err);
     scale = s->out->layered.x.step_s / worst_bytes(s);
     for (int i = 0; i < 5 && st == PDL_OK; i++, scale *= 10)
         st = choose(s,
@@ -301,7 +304,7 @@ static enum pdl_status search_levels(struct search *s, struct pdl_err *err)
 
 /* ---- pipelines ---------------------------------------------------------------------- */
 
-static bool note_stages(void *ctx, const char *text)
+static void note_stages(void *ctx, const char *text)
 {
     struct search *s = ctx;
     bool known = s->n == MOST_TRIES;
@@ -314,7 +317,6 @@ static bool note_stages(void *ctx, const char *text)
                                        .k = s->x.k,
                                        .npairs = s->x.npairs,
                                        .exact = true};
-    return s->n < MOST_TRIES;
 }
 
 /* One mesh of one pipeline: sums of memory are not the plan's, so where what
@@ -374,6 +376,7 @@ static enum pdl_status search_alike(struct search *s, struct oracle_stages *p,
     p->x.strategy = &one;
     p->x.k = 1;
     st = search_stages(s, p, err);
+    p->priced[0] = p->priced[1] = NULL;
     p->x.strategy = all;
     p->x.k = k;
     return st;
@@ -390,6 +393,7 @@ static enum pdl_status search_pipe(struct search *s,
     if (!p)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     p->x = s->x;
+    p->x.prune = false;
     p->note = note_stages;
     p->ctx = s;
     p->exact = true;
@@ -399,6 +403,7 @@ static enum pdl_status search_pipe(struct search *s,
     if (p->stages > p->lanes)
         st = oracle_stages_cut(p, s->model, s->x.opt, err);
     for (int which = 0; st == PDL_OK && more; which++) {
+        p->priced[0] = p->priced[1] = NULL;
         st = oracle_layers_space(&p->x, which, &more, err);
         for (int c = 0; c < p->x.k; c++) {
             p->x.strategy[c].zero = base->zero;
@@ -415,7 +420,7 @@ static enum pdl_status search_pipe(struct search *s,
     return st;
 }
 
-/* Without stages only where nothing has been found that fits. */
+/* Without stages only where nothing better has been found. */
 static enum pdl_status search_pipes(struct search *s, bool stages,
                                     struct pdl_err *err)
 {
@@ -451,7 +456,7 @@ static enum pdl_status search_layers(struct search *s, struct pdl_err *err)
     }
     if (st == PDL_OK)
         st = search_pipes(s, true, err);
-    if (st == PDL_OK && !(s->out->layered.priced && s->out->layered.x.feasible))
+    if (st == PDL_OK && !is_better(&s->out->layered, &s->out->uniform))
         st = search_pipes(s, false, err);
     s->out->lowered = s->x.lowered;
     s->out->moves = s->x.moves;
@@ -484,12 +489,14 @@ enum pdl_status pdl_search_layers(pdl_arena *a, const struct pdl_model *model,
         .x = {.arena = a, .sys = sys, .oracle = oracle, .opt = opt},
         .model = model,
         .out = out};
+    struct pdl_search_options fast = *opt;
     struct pdl_search_result all;
     enum pdl_status st = refuse(oracle, opt, err);
 
     *out = (struct pdl_layers_result){.exact = true};
+    fast.uncounted = true; /* only the best are asked for */
     if (st == PDL_OK)
-        st = pdl_search(a, model, sys, oracle, opt, &all, err);
+        st = pdl_search(a, model, sys, oracle, &fast, &all, err);
     if (st != PDL_OK)
         return st;
     if (all.n > 0)

@@ -75,7 +75,8 @@ struct oracle_layers {
     double *once, *keep, *state;
     bool *falls_back; /* [unit][k]: an axis finds nothing to cut there */
     bool *spare;      /* [unit][k]: so, and others do not */
-    const struct oracle_priced *priced; /* [unit][k], of first units of classes */
+    struct oracle_priced *priced; /* [unit][k], of first units of classes */
+    bool prune; /* leave out what no best choice can have (perlayer_prune.c) */
     int npairs;
     struct oracle_pair *pair;
     int64_t lowered, moves; /* plans lowered, redistributions priced */
@@ -93,10 +94,20 @@ struct oracle_priced {
     struct oracle_layout *made, *wants, *need, *grad;
 };
 
-/* perlayer_moves.c: fills the pairs; false: no memory */
+/* perlayer_moves.c: fills the pairs; alike: only those of candidates whose
+ * numbers are equal modulo so many, the others are INFINITY; 0: all. False: no
+ * memory */
 bool oracle_layers_move(struct oracle_layers *x,
-                        const struct oracle_priced *priced);
-/* Fills everything from step on. */
+                        const struct oracle_priced *priced, int alike);
+/* Shares of the gradient exchange that a choice is made for. */
+enum { ORACLE_SHARES = 4 };
+extern const double oracle_shares[ORACLE_SHARES];
+/* perlayer_prune.c: makes infinite what a unit cannot choose, given the pairs
+ * of candidates with themselves. */
+void oracle_layers_prune(struct oracle_layers *x, struct oracle_priced *priced);
+/* Fills everything from step on but the pairs; and the pairs. */
+enum pdl_status oracle_layers_price_units(struct oracle_layers *x,
+                                          struct pdl_err *err);
 enum pdl_status oracle_layers_price(struct oracle_layers *x,
                                     struct pdl_err *err);
 
@@ -131,7 +142,9 @@ const char *oracle_layers_write_stages(const struct oracle_layers *x,
                                        const int *pick);
 /* perlayer_stages.c: pipelines as `base` has them, but for where they are cut,
  * with a strategy and a saving for each layer. Calls `note` with the strategies
- * that are worth a price; false stops. */
+ * that are worth a price. */
+struct segments;
+struct oracle_chain;
 struct oracle_stages {
     struct oracle_layers x; /* of a stage's PEs and a micro-batch */
     struct pdl_search_options opt;
@@ -140,9 +153,11 @@ struct oracle_stages {
     const int *cut; /* nodes where stages begin, stages - 1 of them; NULL: they
                        are chosen */
     double room;    /* bytes of a stage */
-    bool (*note)(void *ctx, const char *text);
+    void (*note)(void *ctx, const char *text);
     void *ctx;
-    bool saves; /* the last answers needed savings */
+    struct segments *priced[2];       /* without savings, with all: once */
+    const struct oracle_chain *chain; /* that the last answers are of */
+    bool saves;                       /* the last answers needed savings */
     bool exact;
 };
 enum pdl_status oracle_layers_stages(struct oracle_stages *s,

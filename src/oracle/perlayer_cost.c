@@ -509,8 +509,8 @@ static void find_spare(struct oracle_layers *x, int unit)
         x->spare[first + c] = other && x->falls_back[first + c];
 }
 
-enum pdl_status oracle_layers_price(struct oracle_layers *x,
-                                    struct pdl_err *err)
+enum pdl_status oracle_layers_price_units(struct oracle_layers *x,
+                                          struct pdl_err *err)
 {
     struct pricing *p = PDL_NEW(x->arena, struct pricing, 1);
 
@@ -538,7 +538,22 @@ enum pdl_status oracle_layers_price(struct oracle_layers *x,
         }
     for (int u = 0; u < x->units.n; u++)
         find_spare(x, u);
-    return oracle_layers_move(x, p->priced)
+    return PDL_OK;
+}
+
+enum pdl_status oracle_layers_price(struct oracle_layers *x,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = oracle_layers_price_units(x, err);
+
+    if (st != PDL_OK)
+        return st;
+    if (x->prune) {
+        if (!oracle_layers_move(x, x->priced, x->k))
+            return pdl_fail(err, PDL_ENOMEM, "out of memory");
+        oracle_layers_prune(x, x->priced);
+    }
+    return oracle_layers_move(x, x->priced, 0)
                ? PDL_OK
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

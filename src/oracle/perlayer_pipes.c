@@ -11,6 +11,10 @@
 
 #include <string.h>
 
+/* A pipeline that takes so much longer than the best plan is not looked at:
+ * what is chosen by layer gains less. */
+static const double WORTH = 1.5;
+
 static int64_t pipe_of(const struct pdl_strategy *s)
 {
     for (int t = 0; t < s->clause[0].nterms; t++)
@@ -19,7 +23,8 @@ static int64_t pipe_of(const struct pdl_strategy *s)
     return 1;
 }
 
-static bool same_pipe(const struct pdl_strategy *a, const struct pdl_strategy *b)
+static bool same_pipe(const struct pdl_strategy *a,
+                      const struct pdl_strategy *b)
 {
     return pipe_of(a) == pipe_of(b) && a->schedule == b->schedule &&
            a->micro_batches == b->micro_batches &&
@@ -40,14 +45,16 @@ enum pdl_status oracle_layers_pipes(pdl_arena *a,
                                     bool stages, struct pdl_strategy *out,
                                     int *n, struct pdl_err *err)
 {
+    double best = all->n > 0 ? all->list[0].x.step_s : 0;
     enum pdl_status st = PDL_OK;
 
     *n = 0;
-    for (int64_t i = 0; i < all->n && *n < ORACLE_MOST_PIPES && st == PDL_OK; i++) {
+    for (int64_t i = 0; i < all->n && *n < ORACLE_MOST_PIPES && st == PDL_OK;
+         i++) {
         struct pdl_strategy *s = &out[*n];
         bool known = false;
 
-        if (!all->list[i].priced)
+        if (!all->list[i].priced || all->list[i].x.step_s > WORTH * best)
             continue;
         st = pdl_strategy_parse(a, all->list[i].strategy, s, err);
         if (st != PDL_OK || !is_usable(s) || (pipe_of(s) > 1) != stages)
@@ -107,11 +114,10 @@ bool oracle_stages_of(struct oracle_stages *s,
 {
     s->base = base;
     s->lanes = pipe_of(base);
-    s->stages = base->schedule == PDL_SCHEDULE_INTERLEAVED
-                    ? s->lanes * (base->virtual_stages > 0
-                                      ? base->virtual_stages
-                                      : 2)
-                    : s->lanes;
+    s->stages =
+        base->schedule == PDL_SCHEDULE_INTERLEAVED
+            ? s->lanes * (base->virtual_stages > 0 ? base->virtual_stages : 2)
+            : s->lanes;
     s->micro = base->micro_batches > 0 ? base->micro_batches
                : base->accumulate > 0  ? base->accumulate
                                        : 1;

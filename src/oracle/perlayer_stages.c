@@ -20,11 +20,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SAVINGS = 4, MOST_PRICES = 6 };
+enum { MOST_SAVINGS = 4, MOST_PRICES = 6, MOST_TOLD = 6 };
 
+/* What is priced with one list of savings. */
 struct segments {
     struct oracle_stages *s;
-    const struct oracle_saving *saving;
+    struct oracle_layers x; /* candidates with savings */
+    struct oracle_saving saving[MOST_SAVINGS];
     int nsavings, k; /* k: all candidates, with savings */
     int n;
     int *of;      /* of each unit */
@@ -34,10 +36,17 @@ struct segments {
     double *run, *keep, *state;
     double **pair, **send;
     double *in_flight;
+    double ends, switch_s;
     int *pick, *cut;
-    const struct oracle_written *written;
-    double switch_s;
-    int texts; /* answers that the notation holds */
+    int texts; /* answers that the notation holds: the best of them */
+    struct {
+        const char *text;
+        double cost;
+    } told[MOST_TOLD];
+    double best;           /* the least cost of all */
+    double *step;          /* of units, before any was left out */
+    double limit;          /* what was left out costs more */
+    struct segments *full; /* of this, with moves between all candidates */
     bool failed;
 };
 
@@ -59,9 +68,9 @@ static bool is_cut(const struct oracle_units *us, int i, const int *maker,
  * and one tensor passes. */
 static void find_segments(struct segments *g)
 {
-    const struct oracle_units *us = &g->s->x.units;
+    const struct oracle_units *us = &g->x.units;
     const struct pdl_model *m = us->model;
-    pdl_arena *a = g->s->x.arena;
+    pdl_arena *a = g->x.arena;
     int *maker = PDL_NEW(a, int, m->ntensors + 1);
     int *last = PDL_NEW(a, int, m->ntensors + 1);
     int most = -1;
@@ -95,21 +104,28 @@ static void find_segments(struct segments *g)
 
 /* ---- what it costs -------------------------------------------------------------- */
 
-/* Units that came into a segment late (a branch) go with its others. */
+/* Seconds of a unit for one micro-batch, with its part of what is done once
+ * and of the exchange of gradients. */
+static double own_of(const struct segments *g, int64_t at)
+{
+    const struct oracle_layers *x = &g->x;
+
+    if (x->spare[at])
+        return INFINITY;
+    return x->step[at] - x->once[at] +
+           (x->once[at] + .5 * x->exchange[at]) / (double)g->s->micro;
+}
+
 static void add_units(struct segments *g)
 {
-    const struct oracle_layers *x = &g->s->x;
-    double micro = (double)g->s->micro;
+    const struct oracle_layers *x = &g->x;
 
     for (int u = 0; u < x->units.n; u++)
         for (int c = 0; c < g->k; c++) {
             int64_t at = (int64_t)u * g->k + c;
             int64_t to = (int64_t)g->of[u] * g->k + c;
-            double once = x->once[at] + .5 * x->exchange[at];
 
-            g->run[to] += x->spare[at]
-                              ? INFINITY
-                              : x->step[at] - x->once[at] + once / micro;
+            g->run[to] += own_of(g, at);
             g->keep[to] += x->keep[at];
             g->state[to] += x->state[at];
         }
@@ -117,7 +133,7 @@ static void add_units(struct segments *g)
 
 static void add_pairs(struct segments *g)
 {
-    const struct oracle_layers *x = &g->s->x;
+    const struct oracle_layers *x = &g->x;
     int k = g->k, each = k / g->nsavings;
 
     for (int e = 0; e < x->npairs; e++) {
@@ -182,10 +198,10 @@ static double send_s(const struct segments *g, const struct oracle_layout *l,
                              .group = 1};
     struct pdl_plan_item item = {.nops = 1, .repeat = 1};
     struct pdl_plan_stage stages[2] = {{.nforward = 1}, {.first_node = 0}};
-    struct pdl_mesh mesh = {.nfactors = s->x.mesh.nfactors + 1,
-                            .pes = s->x.mesh.pes * s->lanes};
-    struct pdl_plan p = {.model = s->x.units.model,
-                         .strategy = &s->x.strategy[0],
+    struct pdl_mesh mesh = {.nfactors = g->x.mesh.nfactors + 1,
+                            .pes = g->x.mesh.pes * s->lanes};
+    struct pdl_plan p = {.model = g->x.units.model,
+                         .strategy = &g->x.strategy[0],
                          .mesh = &mesh,
                          .batch = s->opt.batch,
                          .micro_batches = 1,
@@ -203,8 +219,8 @@ static double send_s(const struct segments *g, const struct oracle_layout *l,
 
     mesh.factor[0] = s->lanes;
     t[0].place.at[0] = PDL_REPLICATED;
-    for (int f = 0; f < s->x.mesh.nfactors; f++) {
-        mesh.factor[f + 1] = s->x.mesh.factor[f];
+    for (int f = 0; f < g->x.mesh.nfactors; f++) {
+        mesh.factor[f + 1] = g->x.mesh.factor[f];
         t[0].place.at[f + 1] = l->place.at[f];
     }
     t[0].dim[0] = s->opt.batch;
@@ -213,14 +229,14 @@ static double send_s(const struct segments *g, const struct oracle_layout *l,
     memcpy(t[0].unit, l->unit, sizeof l->unit);
     t[1] = t[0];
     t[1].stage = 1;
-    pdl_price_op(&p, s->x.sys, s->x.oracle, 0, &price);
+    pdl_price_op(&p, g->x.sys, g->x.oracle, 0, &price);
     return 2 * price.seconds;
 }
 
 /* The message into segment i, as its maker has it. */
 static void price_sends(struct segments *g, int i)
 {
-    const struct oracle_layers *x = &g->s->x;
+    const struct oracle_layers *x = &g->x;
 
     for (int e = 0; e < x->npairs; e++) {
         const struct oracle_port *q = NULL;
@@ -257,7 +273,7 @@ static double take_ends(struct segments *g)
 
         for (int i = 0; i < g->n; i++)
             least = fmin(least, g->state[(int64_t)i * g->k + c]);
-        for (int i = 0; i < g->n; i += g->n > 1 ? g->n - 1 : 1) {
+        for (int i = 0; i<g->n; i += g->n> 1 ? g->n - 1 : 1) {
             double *end = &g->state[(int64_t)i * g->k + c];
 
             if (isfinite(g->run[(int64_t)i * g->k + c]))
@@ -296,7 +312,7 @@ static bool may_begin(const struct segments *g, int i)
 
 static bool allocate(struct segments *g)
 {
-    pdl_arena *a = g->s->x.arena;
+    pdl_arena *a = g->x.arena;
     int64_t n = (int64_t)g->n * g->k + 1, kk = (int64_t)g->k * g->k;
 
     g->run = PDL_NEW(a, double, n);
@@ -305,7 +321,7 @@ static bool allocate(struct segments *g)
     g->pair = PDL_NEW(a, double *, g->n + 1);
     g->send = PDL_NEW(a, double *, g->n + 1);
     g->in_flight = PDL_NEW(a, double, g->s->stages + 1);
-    g->pick = PDL_NEW(a, int, g->s->x.units.n + 1);
+    g->pick = PDL_NEW(a, int, g->x.units.n + 1);
     g->cut = PDL_NEW(a, int, g->s->stages + 1);
     if (!g->run || !g->keep || !g->state || !g->pair || !g->send ||
         !g->in_flight || !g->pick || !g->cut)
@@ -327,7 +343,6 @@ static bool make_chain(struct segments *g)
 {
     const struct oracle_stages *s = g->s;
     double lanes = (double)s->lanes, v = (double)s->stages / lanes;
-    double ends = 0;
 
     if (!allocate(g))
         return false;
@@ -337,7 +352,7 @@ static bool make_chain(struct segments *g)
         if (g->send[i])
             price_sends(g, i);
     if (v > 1)
-        ends = take_ends(g);
+        g->ends = take_ends(g);
     for (int64_t i = 0; i < s->stages; i++)
         g->in_flight[i] = held(s, i);
     g->chain = (struct oracle_chain){
@@ -351,7 +366,6 @@ static bool make_chain(struct segments *g)
         .send = (const double *const *)g->send,
         .fixed = s->cut != NULL,
         .in_flight = g->in_flight,
-        .room = (s->room - ends) / v,
         .fill = v > 1 ? (lanes - 1) / (lanes * v) : 1,
         .each = v > 1 ? (double)s->micro * v : (double)s->micro - 1};
     return true;
@@ -359,24 +373,67 @@ static bool make_chain(struct segments *g)
 
 /* ---- answers --------------------------------------------------------------------- */
 
+/* Keeps the best few, in order. */
+static void tell(struct segments *g, const char *text, double cost)
+{
+    int i = g->texts < MOST_TOLD ? g->texts++ : MOST_TOLD;
+
+    for (; i > 0 && g->told[i - 1].cost > cost; i--)
+        if (i < MOST_TOLD)
+            g->told[i] = g->told[i - 1];
+    if (i < MOST_TOLD) {
+        g->told[i].text = text;
+        g->told[i].cost = cost;
+    }
+}
+
 static bool found(void *ctx, const struct oracle_chain_answer *x)
 {
     struct segments *g = ctx;
-    struct oracle_written w = *g->written;
+    struct oracle_written w = {
+        .base = g->s->base, .saving = g->saving, .nsavings = g->nsavings};
     const char *text;
     int n = 0;
 
-    for (int u = 0; u < g->s->x.units.n; u++)
+    for (int u = 0; u < g->x.units.n; u++)
         g->pick[u] = x->pick[g->of[u]];
     for (int i = 1; i < g->n; i++)
         if (!g->s->cut && x->stage[i] != x->stage[i - 1])
             g->cut[n++] = g->node[i];
     w.cut = g->cut;
     w.ncuts = n;
-    text = oracle_layers_write_stages(&g->s->x, &w, g->pick);
+    text = oracle_layers_write_stages(&g->x, &w, g->pick);
     g->s->saves = g->nsavings > 1;
-    g->texts += text != NULL;
-    return !text || g->s->note(g->s->ctx, text);
+    g->best = fmin(g->best, x->cost);
+    if (text)
+        tell(g, text, x->cost);
+    return true;
+}
+
+/* Answers for the room there is; more of them than the notation holds are
+ * none, so switches cost more until one is. Their number; -1: no memory. */
+static int solve(struct segments *g)
+{
+    double price = least_run(g) * 1e-6;
+    bool exact = true;
+    int n = 0;
+
+    g->texts = 0;
+    g->s->chain = &g->chain;
+    g->best = INFINITY;
+    g->chain.room =
+        (g->s->room - g->ends) * (double)g->s->lanes / (double)g->s->stages;
+    for (int i = 0; i < MOST_PRICES && g->texts == 0; i++) {
+        add_switches(g, price);
+        n = oracle_chain_solve(g->x.arena, &g->chain, found, g, &exact);
+        if (n <= 0)
+            return n;
+        price *= 32;
+    }
+    g->s->exact = g->s->exact && exact;
+    for (int i = 0; i < g->texts; i++)
+        g->s->note(g->s->ctx, g->told[i].text);
+    return n;
 }
 
 /* The ways to save memory that make sense here, the first: none. */
@@ -400,8 +457,8 @@ static int list_savings(const struct oracle_stages *s,
 }
 
 /* Each candidate once for each saving. */
-static bool multiply(struct oracle_layers *x, const struct oracle_saving *saving,
-                     int n)
+static bool multiply(struct oracle_layers *x,
+                     const struct oracle_saving *saving, int n)
 {
     struct pdl_strategy *all =
         PDL_NEW(x->arena, struct pdl_strategy, (int64_t)x->k * n + 1);
@@ -418,44 +475,97 @@ static bool multiply(struct oracle_layers *x, const struct oracle_saving *saving
     return true;
 }
 
-static enum pdl_status search(struct oracle_stages *s,
-                              const struct oracle_saving *saving, int nsavings,
-                              int *answers, struct pdl_err *err)
+/* Units priced, and the moves of candidates with themselves. */
+static struct segments *prepare(struct oracle_stages *s,
+                                const struct oracle_saving *saving,
+                                int nsavings)
 {
-    const struct pdl_strategy *plain = s->x.strategy;
-    struct oracle_written w = {
-        .base = s->base, .saving = saving, .nsavings = nsavings};
-    struct segments g = {
-        .s = s, .saving = saving, .nsavings = nsavings, .written = &w};
-    enum pdl_status st = PDL_ENOMEM;
-    int k = s->x.k;
-    bool exact = true;
+    struct segments *g = PDL_NEW(s->x.arena, struct segments, 1);
+    int64_t n;
 
-    if (multiply(&s->x, saving, nsavings))
-        st = oracle_layers_price(&s->x, err);
-    g.k = s->x.k;
-    if (st == PDL_OK) {
-        find_segments(&g);
-        if (g.failed || !make_chain(&g))
-            st = PDL_ENOMEM;
-    }
-    if (st == PDL_OK) {
-        double price = least_run(&g) * 1e-6;
+    if (!g)
+        return NULL;
+    g->s = s;
+    g->x = s->x;
+    g->nsavings = nsavings;
+    memcpy(g->saving, saving, (size_t)nsavings * sizeof *saving);
+    if (!multiply(&g->x, saving, nsavings))
+        return NULL;
+    g->k = g->x.k;
+    n = (int64_t)g->x.units.n * g->k;
+    g->step = PDL_NEW(s->x.arena, double, n + 1);
+    if (!g->step || oracle_layers_price_units(&g->x, NULL) != PDL_OK ||
+        !oracle_layers_move(&g->x, g->x.priced, s->x.k))
+        return NULL;
+    memcpy(g->step, g->x.step, (size_t)n * sizeof *g->step);
+    find_segments(g);
+    s->x.lowered = g->x.lowered;
+    s->x.moves = g->x.moves;
+    return g->failed || !make_chain(g) ? NULL : g;
+}
 
-        for (int i = 0; i < MOST_PRICES && g.texts == 0 && *answers >= 0; i++) {
-            add_switches(&g, price);
-            *answers =
-                oracle_chain_solve(s->x.arena, &g.chain, found, &g, &exact);
-            if (*answers == 0)
-                break;
-            price *= 32;
+static double least_of(const struct segments *g, int u)
+{
+    double least = INFINITY;
+
+    for (int c = 0; c < g->k; c++)
+        least = fmin(least, own_of(g, (int64_t)u * g->k + c));
+    return least;
+}
+
+/* Leaves out candidates of units that no answer below `limit` can have: every
+ * unit at its least but this one, and all stages equal, would cost more. */
+static void leave_out(struct segments *g, double limit)
+{
+    struct oracle_layers *x = &g->x;
+    int64_t n = (int64_t)x->units.n * g->k;
+    double scale = g->chain.fill + g->chain.each / (double)g->s->stages;
+    double sum = 0;
+
+    memcpy(x->step, g->step, (size_t)n * sizeof *x->step);
+    for (int u = 0; u < x->units.n; u++)
+        sum += least_of(g, u);
+    for (int u = 0; u < x->units.n; u++) {
+        double rest = sum - least_of(g, u);
+
+        for (int c = 0; c < g->k; c++) {
+            int64_t at = (int64_t)u * g->k + c;
+
+            if (scale * (rest + own_of(g, at)) > limit * (1 + 1e-9))
+                x->step[at] = INFINITY;
+            x->priced[at].ok = isfinite(x->step[at]);
         }
-        st = *answers < 0 ? PDL_ENOMEM : PDL_OK;
     }
-    s->exact = s->exact && exact;
-    s->x.strategy = (struct pdl_strategy *)plain;
-    s->x.k = k;
-    return st == PDL_ENOMEM ? pdl_fail(err, PDL_ENOMEM, "out of memory") : st;
+    g->limit = limit;
+}
+
+/* The same with moves between all candidates. */
+static struct segments *widen(struct segments *g)
+{
+    struct segments *f = PDL_NEW(g->x.arena, struct segments, 1);
+
+    if (!f)
+        return NULL;
+    *f = *g;
+    f->switch_s = 0;
+    leave_out(f, g->best);
+    g->limit = f->limit;
+    if (!oracle_layers_move(&f->x, f->x.priced, 0) || !make_chain(f))
+        return NULL;
+    g->s->x.moves = f->x.moves;
+    return f;
+}
+
+static int search(struct segments *g)
+{
+    int n = solve(g), more;
+
+    if (n < 0 || g->k == g->nsavings)
+        return n;
+    if (!g->full || !(g->best <= g->limit))
+        g->full = widen(g);
+    more = g->full ? solve(g->full) : -1;
+    return more < 0 ? more : n + more;
 }
 
 enum pdl_status oracle_layers_stages(struct oracle_stages *s,
@@ -463,9 +573,11 @@ enum pdl_status oracle_layers_stages(struct oracle_stages *s,
 {
     struct oracle_saving saving[MOST_SAVINGS] = {{.offload = false}};
     int n = list_savings(s, saving), answers = 0;
-    enum pdl_status st = search(s, saving, 1, &answers, err);
 
-    if (st == PDL_OK && answers == 0 && n > 1)
-        st = search(s, saving, n, &answers, err);
-    return st;
+    for (int i = 0; i < 2 && answers == 0 && (i == 0 || n > 1); i++) {
+        if (!s->priced[i])
+            s->priced[i] = prepare(s, saving, i ? n : 1);
+        answers = s->priced[i] ? search(s->priced[i]) : -1;
+    }
+    return answers < 0 ? pdl_fail(err, PDL_ENOMEM, "out of memory") : PDL_OK;
 }

@@ -103,7 +103,8 @@ static void note_forward(struct offload *f, const struct pdl_plan_item *it)
         bool leaves;
 
         node = o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 ? o->node : node;
-        leaves = offloads(f->lo->strategy, node >= 0 ? f->lo->clause[node] : -1);
+        leaves =
+            offloads(f->lo->strategy, node >= 0 ? f->lo->clause[node] : -1);
 
         for (int k = 0; k < o->nin + o->nout; k++) {
             int t = k < o->nin ? o->in[k] : o->out[k - o->nin];
@@ -264,8 +265,8 @@ static bool allocate(struct offload *f)
     f->back = PDL_NEW(a, int, n);
     f->ids = PDL_NEW(a, int, n);
     f->to = PDL_NEW(a, int, n);
-    if (!f->group || !f->run || !f->last || !f->next || !f->stays || !f->host || !f->back ||
-        !f->ids || !f->to) {
+    if (!f->group || !f->run || !f->last || !f->next || !f->stays || !f->host ||
+        !f->back || !f->ids || !f->to) {
         plan_fail(f->lo, "out of memory");
         return false;
     }

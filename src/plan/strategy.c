@@ -379,8 +379,9 @@ static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
     if (kind == OFFLOAD) {
         c->offload = strcmp(value, "activations") == 0;
         return c->offload ? PDL_OK
-                          : BAD(rd, "offload: of some layers only "
-                                    "activations, not '%.40s'",
+                          : BAD(rd,
+                                "offload: of some layers only "
+                                "activations, not '%.40s'",
                                 value);
     }
     if (c->own_recompute)
@@ -699,8 +700,8 @@ static bool same_text(const char *a, const char *b)
 static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
 {
     if (!same_text(a->layers, b->layers) || a->nterms != b->nterms ||
-        a->own_recompute != b->own_recompute ||
-        a->recompute != b->recompute || a->offload != b->offload)
+        a->own_recompute != b->own_recompute || a->recompute != b->recompute ||
+        a->offload != b->offload)
         return false;
     for (int t = 0; t < a->nterms; t++) {
         const struct pdl_term *x = &a->term[t], *y = &b->term[t];
