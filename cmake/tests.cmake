@@ -36,6 +36,9 @@ endforeach()
 add_executable(peer_layers_cbc EXCLUDE_FROM_ALL tests/peers/layers_cbc.c)
 target_link_libraries(peer_layers_cbc PRIVATE pdl_flags paradl_static)
 target_include_directories(peer_layers_cbc PRIVATE src/oracle)
+add_executable(peer_stages_cbc EXCLUDE_FROM_ALL tests/peers/stages_cbc.c)
+target_link_libraries(peer_stages_cbc PRIVATE pdl_flags paradl_static)
+target_include_directories(peer_stages_cbc PRIVATE src/oracle)
 
 # tests/<room>/mpi_*.c run under mpirun, on so many ranks.
 set(mpi_ranks 2 3 4 7)
@@ -134,8 +137,8 @@ if(TARGET paradl-run)
     set(timeout 900)
     if(name STREQUAL "train_equal")
       set(cases ${mpi_ranks})
-    elseif(name STREQUAL "train_mnist")
-      set(timeout 3600)
+    elseif(name MATCHES "train_(mnist|zoo)") # PDL_LONG only
+      set(timeout 7200)
     endif()
     foreach(n ${cases})
       add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
