@@ -3,7 +3,8 @@
 # SimGrid: CPU seconds on one core, run in turn. Where SimGrid takes minutes it
 # is run with PDL_LONG=1 only; without, the table has what it took once (an
 # idle EPYC of the same kind, SimGrid 3.32), marked with a star.
-build=$(dirname "$(realpath "$1")")
+paradl=$(realpath "$1")
+build=$(dirname "$paradl")
 here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -69,4 +70,18 @@ case_ 32 halving:104857600 yes
 case_ 64 halving:104857600 yes
 case_ 256 ring:104857600 no
 case_ 256 halving:104857600 no
-case_ 256 shd:104857600 no
+
+# as commands, with the bounds and the table of rounds
+command_() {
+    local best=1e9 t
+    TIMEFORMAT=%U
+    for _ in 1 2 3; do
+        t=$({ time "$paradl" simulate allreduce -s 100MiB -q "$@" >/dev/null; } 2>&1)
+        best=$(echo "$best $t" | awk '{print ($2 < $1) ? $2 : $1}')
+    done
+    printf '%8s s  paradl simulate allreduce %s\n' "$best" "$*"
+}
+command_ -a ring -t fat-tree:down=64x64,up=1x64
+command_ -a halving-doubling-far -t fat-tree:down=64x64,up=1x64
+command_ -a ring -t fat-tree:down=256x256,up=1x256
+command_ -a shd -t dln:q=10,p=6

@@ -4,7 +4,7 @@
  * calls MPI_Allreduce 1000 times without a barrier; what was logged is the
  * simulated time of the whole program (smpi/display-timing), here over the
  * number of calls. So we run calls in a row and take the whole time over their
- * number: 100 of them, all 1000 with PDL_LONG=1.
+ * number: 100 of them, all 1000 with PDL_CALLS=1000 (half an hour).
  *
  * Under SMPI a program's own computing counts, scaled here by 5e10/9.3e12, but
  * only what lies between MPI calls: the messages inside one MPI_Allreduce
@@ -24,7 +24,10 @@ static const double JITTER = 1e-9;
 
 static int all_calls(void)
 {
-    return getenv("PDL_LONG") ? 1000 : 100;
+    const char *text = getenv("PDL_CALLS");
+    long n = text ? strtol(text, NULL, 10) : 0;
+
+    return n > 0 && n <= 1000 ? (int)n : 100;
 }
 
 /* One of many allreduces in a row on the first p hosts (0: all), as SMPI

@@ -68,6 +68,14 @@ static int run_row(const struct paper_run *together, double want, double *s,
     return STARTS;
 }
 
+/* The flat ring has eight times the messages of the others: without `make
+ * paper` or PDL_LONG=1 only the sizes where it is not smooth. */
+static bool left_out(int mib, int alg)
+{
+    return alg == 0 && (mib == 4 || mib == 8 || mib >= 64) &&
+           !getenv("PDL_PAPER") && !getenv("PDL_LONG");
+}
+
 /* How many times were not reached from ranks that start together. */
 static int check_row(const struct row *row)
 {
@@ -81,8 +89,13 @@ static int check_row(const struct row *row)
                                 .energy = PDL_ENERGY_PLUGIN};
         char what[64];
         double s, j;
-        int start = run_row(&run, row->ms[k], &s, &j);
+        int start;
 
+        if (left_out(row->mib, k)) {
+            print_message("%s %d MiB: left to make paper\n", algs[k], row->mib);
+            continue;
+        }
+        start = run_row(&run, row->ms[k], &s, &j);
         if (start > 0)
             print_message("%s %d MiB: start %d of those apart\n", algs[k],
                           row->mib, start);
