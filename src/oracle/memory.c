@@ -510,15 +510,15 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 }
 
 /* Offload: what backward begins with comes back while the task before still
- * runs. */
-static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
+ * runs, where there is one. */
+int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
 {
     const struct pdl_plan_item *it =
         &o->p->items[o->p->stages[stage].first_backward];
     const struct pdl_plan_op *x = &o->p->ops[it->first_op];
     int64_t n = 0;
 
-    if (!o->p->strategy->offload_activations || oracle_in_flight(o, stage) < 2)
+    if (!o->p->strategy->offload_activations)
         return 0;
     for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
         for (int j = 0; j < x[k].nout; j++)
@@ -543,7 +543,8 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
                               x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
     s->written = oracle_written(o, stage, size);
-    s->ahead = fetched(o, stage, size);
+    s->ahead =
+        oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
 }
 
 /* Backward in two tasks: every task of the lane where it stands in the order.
@@ -662,7 +663,7 @@ void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
     int lane = pdl_plan_lane(o->p, stage);
 
     for (int i = 0; i < o->p->ntensors; i++) {
-        int form = oracle_form(o, i);
+        int form = oracle_tensor_form(o, i);
 
         size[i] = form < i ? size[form] : oracle_bytes(o, i, rank);
     }

@@ -228,9 +228,14 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
 bool oracle_memo_make(struct oracle *o);
 /* that, what is known of wires and allreduces, and the ranks; in its arena */
 bool oracle_prepare(struct oracle *o);
+void oracle_memo_forget(struct oracle *o);
+/* numbers for operations from `first` on, `count` are known (op: the first of
+ * each number); returns how many there are */
+int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
+                      int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
-int oracle_form(const struct oracle *o, int tensor);
+int oracle_tensor_form(const struct oracle *o, int tensor);
 /* of each of the ranks the first whose parts of all operands have the same
  * extents; false: not known */
 bool oracle_same_parts(const struct oracle *o, int op,

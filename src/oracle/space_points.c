@@ -12,7 +12,7 @@
  * the best so far: neither the schedule nor exchange can make a step shorter
  * than that.
  *
- * A mesh is a task of a thread. All start from the same best so far, that of a
+ * The meshes of one tensor and seq are a task of a thread. All start from the same best so far, that of a
  * few points of every mesh, and know their own besides: counts and answers do
  * not depend on threads. */
 #include "pieces.h"
@@ -61,6 +61,7 @@ struct points {
     const struct pdl_search_options *opt;
     pdl_arena *arena;
     struct mesh *mesh;
+    int64_t *group, ngroups; /* the first mesh of each tensor and seq */
     int64_t n, top;
     double bar; /* of the goal: what is worse is not among the best */
     bool few;   /* a few points of every mesh */
@@ -347,22 +348,45 @@ static void give_back(struct points *s, pdl_arena *a)
 }
 
 /* Pieces are forgotten with the mesh that they belong to. */
-static bool price_mesh(void *ctx, int64_t i)
+static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
 {
-    struct points *s = ctx;
-    struct mesh *m = &s->mesh[i];
-    pdl_arena *a = borrow(s), *scratch = borrow(s);
-    double seconds = 0;
+    pdl_arena *a = borrow(s);
     bool go_on;
 
-    m->compose =
-        a && scratch ? oracle_compose_make(a, scratch, s->f, &m->point) : NULL;
+    m->compose = a ? oracle_compose_make(a, g, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
-    if (m->compose)
-        m->pieces += oracle_compose_pieces(m->compose, &seconds);
-    m->pieces_s += seconds;
     m->compose = NULL;
+    give_back(s, a);
+    return go_on;
+}
+
+static bool in_group(const struct mesh *m, const struct mesh *first)
+{
+    return m->point.tensor == first->point.tensor &&
+           m->point.seq == first->point.seq;
+}
+
+/* Meshes of one tensor and seq share their small plans. */
+static bool price_group(void *ctx, int64_t i)
+{
+    struct points *s = ctx;
+    struct mesh *first = &s->mesh[s->group[i]];
+    pdl_arena *a = borrow(s), *scratch = borrow(s);
+    struct oracle_forms *g =
+        a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point) : NULL;
+    bool go_on = g != NULL;
+
+    s->no_memory = s->no_memory || !g;
+    for (int64_t k = s->group[i]; go_on && k < s->n; k++)
+        if (in_group(&s->mesh[k], first))
+            go_on = price_mesh(s, &s->mesh[k], g);
+    if (g) {
+        const struct oracle_effort *e = oracle_forms_effort(g);
+
+        first->pieces += e->lowered + e->priced;
+        first->pieces_s += e->seconds;
+    }
     give_back(s, scratch);
     give_back(s, a);
     return go_on;
@@ -400,6 +424,18 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
     return m->best.list != NULL;
 }
 
+static void find_groups(struct points *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t k = 0;
+
+        while (k < s->ngroups && !in_group(&s->mesh[i], &s->mesh[s->group[k]]))
+            k++;
+        if (k == s->ngroups)
+            s->group[s->ngroups++] = i;
+    }
+}
+
 static bool make_meshes(struct points *s)
 {
     int64_t pes = s->opt->pes, heads = heads_of(s->f->model);
@@ -430,7 +466,7 @@ static void set_bar(struct points *s)
 
     all.list = malloc((size_t)s->top * sizeof *all.list);
     s->few = true;
-    pdl_parallel(s->n, s->opt->threads, price_mesh, s);
+    pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
     s->few = false;
     for (int64_t i = 0; i < s->n; i++) {
         struct mesh *m = &s->mesh[i];
@@ -517,11 +553,13 @@ static enum pdl_status search(pdl_arena *a, struct points *s,
                               struct pdl_search_result *out,
                               struct pdl_err *err)
 {
-    if (!make_meshes(s))
+    s->group = PDL_NEW(a, int64_t, MAX_MESHES);
+    if (!s->group || !make_meshes(s))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    find_groups(s);
     if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME)
         set_bar(s);
-    out->stopped = !pdl_parallel(s->n, s->opt->threads, price_mesh, s);
+    out->stopped = !pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
     if (s->no_memory)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     return collect(a, s, out, err);
