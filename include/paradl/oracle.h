@@ -37,10 +37,11 @@ struct pdl_framework {
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
     bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
                         normalisation before them */
-    /* Transformers */
+    bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
     double issue_s; /* host time to issue the kernels of one operation, ahead
                        of the device; 0: never the slower of the two */
-    bool fused;     /* products of one operand are one: q, k, v; gate, up */
+    /* Transformers */
+    bool fused; /* products of one operand are one: q, k, v; gate, up */
     enum pdl_split split; /* of pipelines */
     double dropout;       /* unless the job says otherwise */
     double eager;         /* times what element-wise operators stream, unless

@@ -66,7 +66,8 @@ struct oracle_compose {
     int nsplits;
     struct split *split; /* of `now` */
     struct oracle_loading load;
-    int64_t workspace;
+    struct pdl_projection memory[2][2]; /* by zero and optimizer */
+    bool known[2][2];
     double micro_batches, span, least;
     struct stage_time lane; /* the busiest */
     int worst;
@@ -291,7 +292,8 @@ static struct timed *timed_of(const struct oracle_compose *c, int64_t l,
     struct split *s = c->split;
     struct class *x = &s->classes[s->of[k * c->mesh.pipe + l]];
 
-    return &x->timed[x->work->shape->copies && s->in_flight[l * s->chunks + k] > 1];
+    return &x->timed[x->work->shape->copies &&
+                     s->in_flight[l * s->chunks + k] > 1];
 }
 
 static struct oracle_span pass_span(const struct class *k, bool back, int rank)
@@ -319,7 +321,6 @@ static enum pdl_status work_classes(struct oracle_compose *c,
                                     const struct oracle_point *x, int64_t m,
                                     struct pdl_err *err)
 {
-    c->workspace = 0;
     for (int i = 0; i < c->split->nclasses; i++) {
         struct class *k = &c->split->classes[i];
         const struct piece_works *w;
@@ -330,8 +331,6 @@ static enum pdl_status work_classes(struct oracle_compose *c,
             return st;
         k->works = w;
         k->work = &w->at[k->where];
-        if (w->workspace > c->workspace)
-            c->workspace = w->workspace;
         c->load = w->load;
         c->load.load_s *= (double)m;
         time_class(c, k);
@@ -376,6 +375,15 @@ static bool overlaps(const struct oracle_compose *c,
     return !x->no_overlap && oracle_overlaps(&c->lite);
 }
 
+/* Is what is prepared of the same bytes? */
+static bool has_bytes_of(const struct oracle_compose *c,
+                         const struct oracle_point *x)
+{
+    return c->ready && c->now.micro == x->micro && c->now.chunks == x->chunks &&
+           c->now.recompute == x->recompute &&
+           c->now.activations == x->activations;
+}
+
 static enum pdl_status prepare(struct oracle_compose *c,
                                const struct oracle_point *x,
                                struct pdl_err *err)
@@ -383,6 +391,8 @@ static enum pdl_status prepare(struct oracle_compose *c,
     int64_t m = c->f->plan.batch / (x->data * x->micro);
     enum pdl_status st = oracle_piece_lanes(c->pieces, err);
 
+    if (!has_bytes_of(c, x))
+        memset(c->known, 0, sizeof c->known);
     c->ready = false;
     c->strategy.offload_activations = x->activations;
     c->strategy.offload_optimizer = false;
@@ -418,9 +428,7 @@ static enum pdl_status prepare(struct oracle_compose *c,
 static bool is_prepared(const struct oracle_compose *c,
                         const struct oracle_point *x)
 {
-    return c->ready && c->now.micro == x->micro && c->now.chunks == x->chunks &&
-           c->now.recompute == x->recompute &&
-           c->now.activations == x->activations &&
+    return has_bytes_of(c, x) &&
            (!x->activations || c->now.no_overlap == x->no_overlap);
 }
 
@@ -453,44 +461,63 @@ static bool is_alike(const struct split *s, const struct oracle_point *x, int r)
            s->classes[0].updates[x->zero][x->optimizer]->alike[r];
 }
 
-static struct oracle_lived live(const struct class *k,
-                                const struct oracle_point *x, int r,
-                                int64_t in_flight)
+static void live(const struct class *k, const struct oracle_point *x, int r,
+                 bool flying, struct oracle_lived *l)
 {
-    struct oracle_lived l = k->update[x->zero][x->optimizer]->lived[r];
     const struct piece_lives *w = k->work->live;
 
-    l.input = w->input[r];
-    l.label = w->label[r];
-    l.written = w->written[r];
-    l.ahead = in_flight < 2 ? 0 : w->ahead[r];
-    l.forward = k->forward[r];
-    l.backward = k->backward[r];
-    return l;
+    *l = k->update[x->zero][x->optimizer]->lived[r];
+    l->input = w->input[r];
+    l->label = w->label[r];
+    l->written = w->written[r];
+    l->ahead = flying ? w->ahead[r] : 0;
+    l->forward = k->forward[r];
+    l->backward = k->backward[r];
 }
 
-static void fill_memory(const struct oracle_compose *c,
-                        const struct oracle_point *x,
-                        struct pdl_projection *out)
+/* One rank of every lane that none is fuller than. */
+static void live_rank(const struct oracle_compose *c,
+                      const struct oracle_point *x, int r,
+                      struct pdl_projection *out)
 {
     const struct split *s = c->split;
-    struct oracle_lived stages[ORACLE_MAX_STAGES];
+    struct oracle_lived lived[2 * MAX_CLASSES];
+    const struct oracle_lived *stages[ORACLE_MAX_STAGES];
+    bool done[2 * MAX_CLASSES] = {false};
 
-    for (int i = 0; i < s->nlanes; i++)
-        for (int r = s->classes[0].works->nranks - 1; r >= 0; r--) {
-            int64_t l = s->lanes[i];
+    for (int i = 0; i < s->nlanes; i++) {
+        int64_t l = s->lanes[i];
 
-            if (is_alike(s, x, r))
-                continue;
-            for (int64_t k = 0; k < s->chunks; k++)
-                stages[k] = live(&s->classes[s->of[k * c->mesh.pipe + l]], x, r,
-                                 s->in_flight[l * s->chunks + k]);
-            oracle_lane_memory(stages, &s->in_flight[l * s->chunks],
-                               (int)s->chunks, out);
+        for (int64_t k = 0; k < s->chunks; k++) {
+            int class = s->of[k * c->mesh.pipe + l];
+            bool flying = x->activations && s->in_flight[l * s->chunks + k] > 1;
+            int at = 2 * class + flying;
+
+            if (!done[at])
+                live(&s->classes[class], x, r, flying, &lived[at]);
+            done[at] = true;
+            stages[k] = &lived[at];
         }
-    out->workspace_bytes = c->workspace;
-    out->allocated_bytes += c->workspace;
-    oracle_fill_device(&c->lite, out);
+        oracle_lane_memory(stages, &s->in_flight[l * s->chunks], (int)s->chunks,
+                           out);
+    }
+}
+
+/* Overlap or not, it is the same. */
+static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
+                        struct pdl_projection *out)
+{
+    struct pdl_projection *known = &c->memory[x->zero][x->optimizer];
+
+    if (!c->known[x->zero][x->optimizer]) {
+        *known = (struct pdl_projection){.reason = ""};
+        for (int r = c->split->classes[0].works->nranks - 1; r >= 0; r--)
+            if (!is_alike(c->split, x, r))
+                live_rank(c, x, r, known);
+        oracle_fill_device(&c->lite, known);
+        c->known[x->zero][x->optimizer] = true;
+    }
+    *out = *known;
 }
 
 enum pdl_status oracle_compose_least(struct oracle_compose *c,
@@ -518,7 +545,6 @@ enum pdl_status oracle_compose_memory(struct oracle_compose *c,
         st = find_updates(c, x, err);
     if (st != PDL_OK)
         return st;
-    *out = (struct pdl_projection){.reason = ""};
     fill_memory(c, x, out);
     fits = oracle_host_fits(&c->lite, out);
     out->feasible = out->peak_bytes <= out->capacity_bytes;

@@ -177,9 +177,10 @@ static void run_pass(struct walk *w, bool back)
     int64_t at = s->parts > 1 ? w->x->blocks - 1 : 0;
 
     for (int i = 0; i < s->parts; i++)
-        for (int64_t n = oracle_part_times(s, back, i, w->x->blocks); n > 0; n--)
-            run_part(w, back ? &s->backward[i] : &s->forward[i],
-                     p->price[back], at--);
+        for (int64_t n = oracle_part_times(s, back, i, w->x->blocks); n > 0;
+             n--)
+            run_part(w, back ? &s->backward[i] : &s->forward[i], p->price[back],
+                     at--);
 }
 
 /* Each way, copies of a micro-batch take no longer than a pipeline's PE has
@@ -213,9 +214,7 @@ double oracle_piece_exposed(const struct piece_run *x,
                             const struct piece_update *u,
                             const struct piece_ran *alone, double *copy)
 {
-    struct walk w = {
-        .x = x,
-        .s = {.overlap = true, .shares = x->shares}};
+    struct walk w = {.x = x, .s = {.overlap = true, .shares = x->shares}};
 
     if (x->work->shape->copies)
         run_pass(&w, false);

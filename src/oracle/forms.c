@@ -133,9 +133,9 @@ static bool cut_blocks(const struct oracle_forms *g, struct small *s, int parts)
 
 /* Who makes a tensor, and which copy brought it: operations of a stage. */
 struct makers {
-    int *by;     /* in backward; -1: none */
-    int *in;     /* number of the copy in that made it; 0: none */
-    int *out;    /* number of the copy out that read or made it */
+    int *by;  /* in backward; -1: none */
+    int *in;  /* number of the copy in that made it; 0: none */
+    int *out; /* number of the copy out that read or made it */
     int nin, nout;
 };
 
@@ -334,10 +334,10 @@ static enum piece_stream stream_of(const struct small *s, int op)
 {
     enum pdl_plan_op_kind kind = s->plan.ops[op].kind;
 
-    return kind == PDL_PLAN_OP_COPY_OUT                 ? ON_OUT
-           : kind == PDL_PLAN_OP_COPY_IN                ? ON_IN
-           : oracle_is_exchange(&s->o, op, UPDATE)      ? ON_NETWORK
-                                                        : ON_COMPUTE;
+    return kind == PDL_PLAN_OP_COPY_OUT            ? ON_OUT
+           : kind == PDL_PLAN_OP_COPY_IN           ? ON_IN
+           : oracle_is_exchange(&s->o, op, UPDATE) ? ON_NETWORK
+                                                   : ON_COMPUTE;
 }
 
 /* What an operation of the update waits for: the latest of each stream, and
@@ -362,10 +362,9 @@ static void find_waits(const struct form *m, int op, int stage, const int *made,
             *at = made[t] - 1 > *at ? made[t] - 1 : *at;
         } else if (by[t] > latest && id >= 0) {
             latest = by[t];
-            out->block =
-                s->round[id] < 0
-                    ? -1
-                    : (int)(s->round[id] - stage * m->key.blocks);
+            out->block = s->round[id] < 0
+                             ? -1
+                             : (int)(s->round[id] - stage * m->key.blocks);
             out->tensor = s->tensor[id];
         }
     }
@@ -394,7 +393,8 @@ static bool list_update(struct oracle_forms *g, struct form *m, int stage,
     c->q = PDL_NEW(g->arena, int, c->n + 1);
     c->step = PDL_NEW(g->arena, int, c->n + 1);
     c->steps = PDL_NEW(g->arena, struct piece_step, c->n + 1);
-    if (!made || !c->q || !c->step || !c->steps || !find_makers(g, s, stage, &mk))
+    if (!made || !c->q || !c->step || !c->steps ||
+        !find_makers(g, s, stage, &mk))
         return false;
     for (int i = 0; i < c->n; i++) {
         const struct pdl_plan_op *x = &s->plan.ops[c->first + i];
@@ -402,8 +402,8 @@ static bool list_update(struct oracle_forms *g, struct form *m, int stage,
 
         c->q[i] = -1;
         for (int k = 0; k < x->nin + x->nout; k++) {
-            int q = place_of(m, stage,
-                             k < x->nin ? x->in[k] : x->out[k - x->nin]);
+            int q =
+                place_of(m, stage, k < x->nin ? x->in[k] : x->out[k - x->nin]);
 
             c->q[i] = q > c->q[i] ? q : c->q[i];
         }
@@ -623,7 +623,7 @@ static const int *repeat_ids(struct oracle_forms *g, const struct form *m,
                              int stage, const int *ids, int n, int64_t blocks,
                              int *out_n)
 {
-    int *list = PDL_NEW(g->arena, int, n * blocks + 1);
+    int *list = PDL_NEW(g->arena, int, n *blocks + 1);
 
     *out_n = 0;
     for (int k = 0; list && k < n; k++)
@@ -659,8 +659,7 @@ static bool write_longer(struct oracle_forms *g, struct form *m,
                        (size_t)s->plan.nops * sizeof *x->ops);
             }
             to = &x->ops[k];
-            to->in =
-                repeat_ids(g, m, i, op->in, op->nin, x->blocks, &to->nin);
+            to->in = repeat_ids(g, m, i, op->in, op->nin, x->blocks, &to->nin);
             to->out =
                 repeat_ids(g, m, i, op->out, op->nout, x->blocks, &to->nout);
             if (!to->in || !to->out)
@@ -683,8 +682,8 @@ static int longer_kind(const struct form *m, const struct steps *x, int op,
 /* Where steps of a stage go when its blocks are written out. */
 struct layout {
     const struct cut *c;
-    const int *op; /* of each step */
-    int64_t more;  /* blocks like the third, beyond it */
+    const int *op;           /* of each step */
+    int64_t more;            /* blocks like the third, beyond it */
     int at[MAX_STRETCHES];   /* first step of each stretch */
     int each[MAX_STRETCHES]; /* steps of it */
     int base[MAX_STRETCHES]; /* its first in the form */
@@ -715,8 +714,7 @@ static int find_step(const struct layout *y, int step, int64_t copy)
     const struct stretch *x = &y->c->stretch[i];
 
     if (x->middle) /* of its own block; what comes later, of the last */
-        return y->at[i] +
-               (int)(copy >= 0 ? copy : y->more) * y->each[i] +
+        return y->at[i] + (int)(copy >= 0 ? copy : y->more) * y->each[i] +
                (step - y->base[i]);
     twin = copy > 0 ? twin_of(y->c, op) : -1;
     if (twin < 0)

@@ -35,14 +35,27 @@ struct oracle;
 /* from the forward operation of a node; false: it is no plain attention */
 bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
                             struct pdl_shape *s);
+/* compute_eager.c: what eager PyTorch adds to an operation, the least its
+ * kernel takes, how many times the bytes of the plan it streams, and the bytes
+ * its optimizer moves for one weight (0: the plan's) */
+double oracle_eager_more(const struct oracle *o, int op, int64_t rank);
+double oracle_eager_floor(const struct oracle *o, int op, int64_t rank);
+double oracle_eager_streams(const struct oracle *o, int op);
+double oracle_eager_update(const struct oracle *o);
+bool oracle_issued(const struct oracle *o, int op); /* a call of its own? */
+/* and what it holds: indices of largest elements, bytes of a gradient (0: the
+ * plan's) */
+int64_t oracle_eager_indices(const struct oracle *o,
+                             const struct pdl_plan_op *x, int64_t rank);
+int oracle_eager_gradient(const struct oracle *o);
 /* compute_unfused.c: attention that stores its scores; bytes of those that
  * backward needs of one */
 double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
-/* bytes that the operations of a rank work in, one after the other */
-int64_t oracle_workspace(const struct oracle *o, int64_t rank);
+/* bytes that an operation works in besides its operands */
+int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);

@@ -31,8 +31,8 @@ struct priced {
     struct priced *next;
     const struct form *form;
     int64_t micro;
-    struct piece_price *price[3][MAX_LANES];   /* by phase and kind of lane */
-    int64_t *size[PIECE_RANKS];                /* of tensors */
+    struct piece_price *price[3][MAX_LANES]; /* by phase and kind of lane */
+    int64_t *size[PIECE_RANKS];              /* of tensors */
     struct oracle_lived base[PIECE_WHERE][PIECE_RANKS];
     struct oracle_lived block[PIECE_WHERE][PIECE_RANKS];
 };
@@ -281,7 +281,7 @@ static enum pdl_status make_work(struct oracle_pieces *p, struct key *k,
     struct piece_price *price[2];
     const struct lived *l;
     struct form *m;
-    enum pdl_status st = oracle_form(p, k, micro, &m, err);
+    enum pdl_status st = oracle_find_form(p, k, micro, &m, err);
 
     if (st != PDL_OK)
         return st;
@@ -303,7 +303,6 @@ static enum pdl_status make_work(struct oracle_pieces *p, struct key *k,
         add_parts(w, false);
         add_parts(w, true);
     }
-    out->workspace = oracle_workspace(&m->s->o, 0);
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
     return PDL_OK;
@@ -320,7 +319,8 @@ static bool price_form(struct oracle_pieces *p, struct form *m,
     struct oracle_ranks r;
 
     for (int lane = 0; lane < p->lanes[1].n; lane++) {
-        struct piece_price *to = PDL_NEW(p->arena, struct piece_price, k->n + 1);
+        struct piece_price *to =
+            PDL_NEW(p->arena, struct piece_price, k->n + 1);
 
         if (!to)
             return false;
@@ -451,13 +451,13 @@ static enum pdl_status form_of(struct oracle_pieces *p, struct key *k,
 
     *s = NULL;
     k->blocks = blocks < UPDATE_BLOCKS ? blocks : UPDATE_BLOCKS;
-    st = oracle_form(p, k, 1, m, err);
+    st = oracle_find_form(p, k, 1, m, err);
     if (st == PDL_OK)
         *s = oracle_form_steps(p->forms, *m, blocks);
     if (st != PDL_OK || *s)
         return st;
     k->blocks = blocks;
-    st = oracle_form(p, k, 1, m, err);
+    st = oracle_find_form(p, k, 1, m, err);
     if (st == PDL_OK)
         *s = oracle_form_steps(p->forms, *m, blocks);
     return st == PDL_OK && !*s ? pdl_fail(err, PDL_ENOMEM, "out of memory")
@@ -532,7 +532,7 @@ static enum pdl_status find_alike(struct oracle_pieces *p, int zero,
                                   struct form **m, struct pdl_err *err)
 {
     struct key k = {.blocks = 1, .update = true, .zero = zero};
-    enum pdl_status st = oracle_form(p, &k, 1, m, err);
+    enum pdl_status st = oracle_find_form(p, &k, 1, m, err);
 
     if (st != PDL_OK)
         return st;
@@ -663,9 +663,10 @@ static enum pdl_status get(struct oracle_pieces *p, struct key k, int lane,
     start = pdl_clock_s();
     e = PDL_NEW(p->arena, struct entry, 1);
     if (e)
-        e->piece = pdl_arena_alloc(
-            p->arena, k.update ? (size_t)p->lanes[1].n : 1,
-            k.update ? sizeof(struct piece_updates) : sizeof(struct piece_works));
+        e->piece =
+            pdl_arena_alloc(p->arena, k.update ? (size_t)p->lanes[1].n : 1,
+                            k.update ? sizeof(struct piece_updates)
+                                     : sizeof(struct piece_works));
     if (!e || !e->piece)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     e->key = k;

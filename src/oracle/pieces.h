@@ -76,7 +76,7 @@ enum piece_copy { PIECE_NO_COPY, PIECE_OUT, PIECE_IN };
 struct piece_op {
     int kind, nmade;
     enum piece_copy copy;
-    int in;   /* waits for the last copy in (1), the one before (2), ...; 0: none */
+    int in; /* waits for the last copy in (1), the one before (2), ...; 0: none */
     bool out; /* waits for the last copy out of forward; in forward: for the
                  one before */
     const struct piece_made *made;
@@ -138,18 +138,17 @@ struct piece_works {
     int nranks;
     bool alike[PIECE_RANKS];    /* as an earlier one */
     struct oracle_loading load; /* of one micro-batch */
-    int64_t workspace;
 };
 
 struct piece_update {
     int64_t blocks;
     int n;
     const struct piece_step *steps;
-    const struct piece_price *price;       /* by kind */
+    const struct piece_price *price;        /* by kind */
     struct oracle_lived lived[PIECE_RANKS]; /* base and update */
     double update, gradient_comm, contention;
-    bool optimizer;                  /* on the host */
-    double apart, apart_copy;        /* exposed where nothing overlaps */
+    bool optimizer;           /* on the host */
+    double apart, apart_copy; /* exposed where nothing overlaps */
 };
 struct piece_updates {
     struct piece_update at[PIECE_WHERE];
@@ -193,9 +192,9 @@ struct piece_run {
     bool overlap, shares;
     bool flying; /* several micro-batches are in flight */
     double held;
-    int tensors;       /* of the model */
-    double *end;       /* of each step of an update */
-    double *made;      /* [block][tensor]; the last row is outside blocks */
+    int tensors;  /* of the model */
+    double *end;  /* of each step of an update */
+    double *made; /* [block][tensor]; the last row is outside blocks */
 };
 /* With copies to and from the host: forward ends, what it waits for them;
  * backward alone. Returned: seconds of both. */

@@ -12,10 +12,10 @@ struct key {
     int64_t blocks, micro, data;
     enum pdl_recompute recompute;
     int zero;
-    bool update;  /* what is wanted of it: exchange and update */
-    bool many;    /* micro-batches */
-    bool staged;  /* pipe > 1 */
-    bool shared;  /* data > 1 */
+    bool update; /* what is wanted of it: exchange and update */
+    bool many;   /* micro-batches */
+    bool staged; /* pipe > 1 */
+    bool shared; /* data > 1 */
     bool activations, optimizer;
 };
 
@@ -83,10 +83,10 @@ struct form {
     struct key key;
     struct small *s; /* NULL: refused */
     const char *refused;
-    bool grown; /* its samples can be changed */
+    bool grown;             /* its samples can be changed */
     int64_t samples, ranks; /* if not: its micro-batch and data ranks */
-    int64_t aim, micro; /* mesh and samples that it is set to */
-    struct kinds kinds[3]; /* by enum phase */
+    int64_t aim, micro;     /* mesh and samples that it is set to */
+    struct kinds kinds[3];  /* by enum phase */
     struct piece_shape shape[PIECE_WHERE];
     struct known *known;
     struct lived *lived;
@@ -108,7 +108,7 @@ struct oracle_forms {
 /* Lanes whose groups cross the same wires are of one kind. */
 struct lanes {
     int n;
-    int *of;                   /* of each lane */
+    int *of;                  /* of each lane */
     int64_t first[MAX_LANES]; /* lane of each kind */
 };
 
@@ -119,17 +119,17 @@ struct oracle_pieces {
     int64_t id; /* 1, 2, ... */
     pdl_arena *arena;
     struct entry *work[64], *update[64];
-    struct lanes lanes[2];          /* for work and for updates */
-    struct oracle_ranks alike[2];   /* without and with sharded states */
+    struct lanes lanes[2];        /* for work and for updates */
+    struct oracle_ranks alike[2]; /* without and with sharded states */
     bool known[2];
     struct priced *priced;
     const char *refused; /* why lanes could not be told */
 };
 
 /* small.c: the form of a key, its samples and its mesh set */
-enum pdl_status oracle_form(struct oracle_pieces *p, struct key *k,
-                            int64_t micro, struct form **out,
-                            struct pdl_err *err);
+enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, struct form **out,
+                                 struct pdl_err *err);
 /* Representative ranks of a lane of the large plan. */
 int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
 

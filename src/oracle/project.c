@@ -191,7 +191,7 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
             if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
                 !has_started(o, c, r->stage, i, k))
                 run_on_streams(o, op, phase, &price, c);
-            t->calls += s > 0 && !comm;
+            t->calls += s > 0 && !comm && oracle_issued(o, op);
             if (!comm) {
                 *compute += s;
                 if (phase == BACKWARD && is_forward(&o->p->ops[op]))

@@ -133,7 +133,8 @@ static bool prepare_oracle(struct oracle_forms *g, struct small *s)
 
 /* The strategy and the options of a small plan. */
 static void describe(const struct oracle_pieces *p, const struct key *k,
-                     int64_t micro, struct small *s, struct pdl_plan_options *po)
+                     int64_t micro, struct small *s,
+                     struct pdl_plan_options *po)
 {
     const struct oracle_family *f = p->f;
     struct oracle_point x = p->mesh;
@@ -433,9 +434,9 @@ static struct form *find_any(const struct oracle_pieces *p, struct key k)
     return m ? m : find(p->forms, &k);
 }
 
-enum pdl_status oracle_form(struct oracle_pieces *p, struct key *k,
-                            int64_t micro, struct form **out,
-                            struct pdl_err *err)
+enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, struct form **out,
+                                 struct pdl_err *err)
 {
     struct key exact;
     struct form *m;

@@ -2,7 +2,7 @@
  *
  * Every configuration of a transformer of equal blocks: all pipe x data x
  * tensor on the given PEs, micro-batches, interleaving, sequence parallelism,
- * recomputation, sharded states, overlap. Composed from pieces (compose.c), so
+ * recomputation, sharded states, overlap, offload. Composed from pieces (compose.c), so
  * that a point costs microseconds.
  *
  * Exact pruning. Memory is composed for every point, so what fits is counted
@@ -183,7 +183,8 @@ static struct values divisors(int64_t n)
     return x;
 }
 
-/* Chunks that divide the blocks of a lane evenly, and the micro-batches. */
+/* As many stages a lane as there are blocks for, where the pipeline divides
+ * the micro-batches. */
 static struct values chunks_of(const struct points *s,
                                const struct oracle_point *p)
 {
@@ -194,8 +195,7 @@ static struct values chunks_of(const struct points *s,
          p->pipe > 1 && m % p->pipe == 0 && v * p->pipe <= s->f->layers &&
          v * p->pipe <= ORACLE_MAX_STAGES;
          v++)
-        if (s->f->layers % (v * p->pipe) == 0)
-            add_value(&x, v);
+        add_value(&x, v);
     return x;
 }
 
@@ -209,10 +209,20 @@ static bool may_overlap(const struct points *s, const struct oracle_point *p)
            !(s->f->opt->framework && s->f->opt->framework->no_overlap);
 }
 
-/* Points of one work: sharded states or not, overlap or not. */
+/* Are the rates of copies to the host known? */
+static bool may_offload(const struct points *s)
+{
+    const struct pdl_host *h = &s->f->sys->node.host;
+
+    return h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0;
+}
+
+/* Points of one micro-batch, interleaving and recomputation: sharded states or
+ * not, overlap or not, activations and optimizer on the host or not. */
 static int64_t variants(const struct points *s, const struct oracle_point *p)
 {
-    return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1);
+    return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1) *
+           (may_offload(s) ? 4 : 1);
 }
 
 static int64_t count(const struct points *s, struct oracle_point p)
@@ -271,21 +281,26 @@ static bool price_variants(struct points *s, struct mesh *m,
                            struct oracle_point p, int64_t *index)
 {
     struct pdl_err err = {"", ""};
-    int overlap = may_overlap(s, &p);
+    int overlap = may_overlap(s, &p), zero = p.data > 1;
+    int offload = may_offload(s) && !s->few;
     bool go_on;
 
-    for (p.zero = 0; p.zero <= (p.data > 1 ? 1 : 0); p.zero++)
-        for (int k = 0; k <= overlap; k++, ++*index) {
-            enum pdl_status st;
+    for (int i = 0; i < 4 * (1 + overlap) * (1 + zero); i++) {
+        enum pdl_status st;
 
-            p.no_overlap = k;
-            m->points++;
-            st = price(s, m, &p, *index, &err);
-            if (st == PDL_ENOMEM)
-                s->no_memory = true;
-            else if (st != PDL_OK)
-                m->refused++;
-        }
+        p.activations = i / (2 * (1 + zero) * (1 + overlap));
+        p.no_overlap = i / (2 * (1 + zero)) % (1 + overlap);
+        p.zero = i / 2 % (1 + zero);
+        p.optimizer = i % 2;
+        if ((p.activations || p.optimizer) && !offload)
+            continue;
+        m->points++;
+        st = price(s, m, &p, (*index)++, &err);
+        if (st == PDL_ENOMEM)
+            s->no_memory = true;
+        else if (st != PDL_OK)
+            m->refused++;
+    }
     if (s->few)
         return true;
     pthread_mutex_lock(&s->lock);
@@ -374,7 +389,8 @@ static bool price_group(void *ctx, int64_t i)
     struct mesh *first = &s->mesh[s->group[i]];
     pdl_arena *a = borrow(s), *scratch = borrow(s);
     struct oracle_forms *g =
-        a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point) : NULL;
+        a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
+                     : NULL;
     bool go_on = g != NULL;
 
     s->no_memory = s->no_memory || !g;
@@ -542,11 +558,13 @@ static const struct pdl_space_axis axes[] = {
              "most the number of blocks, data divides the batch"},
     {"seq", "off|on (with tensor)"},
     {"micro-batch", "every divisor of batch / data"},
-    {"chunks", "1, and every number of stages a lane that divides the blocks "
-               "(where pipe divides the micro-batches)"},
+    {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe; "
+                     "v > 1 where pipe divides the micro-batches"},
     {"recompute", "none|selective|full"},
     {"zero", "0|1 (with data)"},
     {"overlap", "on|off (with data, unless the framework never does)"},
+    {"offload", "none|activations|optimizer|both (where the system says what "
+                "copies to the host cost)"},
 };
 
 static enum pdl_status search(pdl_arena *a, struct points *s,

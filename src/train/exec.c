@@ -36,9 +36,6 @@ static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
     if (p->model->nunknown > 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
                         p->model->name, p->model->unknown_ops[0]);
-    if (p->strategy->schedule > PDL_SCHEDULE_INTERLEAVED)
-        return pdl_fail(err, PDL_EINVAL,
-                        "this schedule can be priced, but not run yet");
     for (int i = 0; i < p->nops; i++)
         if (p->ops[i].nin > MAX_OPERANDS - 3 || p->ops[i].nout > MAX_OPERANDS)
             if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
@@ -110,10 +107,10 @@ static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
 
 static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
 {
-    int64_t sizes[3] = {t->sizes.arena, t->sizes.scratch, t->sizes.buffers};
-    char **to[3] = {&t->memory, &t->scratch, &t->buffer};
+    int64_t sizes[] = {t->sizes.arena, t->sizes.scratch};
+    char **to[] = {&t->memory, &t->scratch};
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         size_t n = ((size_t)sizes[i] + 64) / 64 * 64;
 
         *to[i] = aligned_alloc(64, n);
@@ -235,7 +232,6 @@ void pdl_trainer_close(pdl_trainer *t)
         t->backend->close(t->backend_state);
     free(t->memory);
     free(t->scratch);
-    free(t->buffer);
     pdl_arena_destroy(t->arena);
 }
 
@@ -325,7 +321,8 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         in[k] = train_data(t, x->in[k], micro);
     for (int k = 0; k < x->nout; k++)
         out[k] = train_data(t, x->out[k], micro);
-    st = x->kernel->run(x->kernel, in, out, t->scratch, &when, err);
+    st = x->kernel->run(x->kernel, in, out, train_work(t, op, micro), &when,
+                        err);
     if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
         train_losses_take(t, op, (int)m, micro);
     return st;
@@ -441,7 +438,7 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;
         st = act(t, &t->steps[i], p, err);
-        if (st == PDL_OK && t->npending > 0)
+        if (st == PDL_OK && (t->npending > 0 || t->sparse))
             st = train_poll(t, err);
     }
     *next = i;

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program of one rank: the operations of its stage for every micro-batch
- * in the order of the schedule, written out once so that lifetimes and thus
- * memory are known before the first step.
- *   one stage    F0 B0 F1 B1 ... U     (accumulate)
- *   gpipe        F0 F1 ... B0 B1 ... U
- *   1f1b         as many forwards ahead as lanes follow, then one backward,
- *                one forward
- *   interleaved  a lane has several stages and takes as many micro-batches
- *                through one as there are lanes before it turns to the next
- *                (Narayanan et al., SC 2021)
- * A lane is a place in the pipeline; stage s lies on lane s mod lanes.
+ * The program of one rank: the operations of its stages for every micro-batch
+ * in the order of the schedule (src/plan/schedule.c), written out once so that
+ * lifetimes and thus memory are known before the first step. One stage with
+ * several micro-batches is F0 B0 F1 B1 ... U.
+ *
+ * A lane is a place in the pipeline; the schedule says which stages lie on it.
  * Receives wait, sends do not: what forward sent has arrived when its
  * gradient comes back, what backward sent is waited for before the update.
- * Backward goes through the micro-batches in order in all of them, so their
+ * Backward goes through the micro-batches in order in all schedules, so their
  * gradients are added in the same order. */
 #include "train_priv.h"
 
@@ -31,13 +26,15 @@ int train_lane_of(const struct pdl_plan *p, int64_t rank)
 
 int train_next_stage(const pdl_trainer *t, int stage)
 {
-    stage = stage < 0 ? t->lane : stage + t->plan->lanes;
-    return stage < t->plan->nstages ? stage : -1;
+    for (stage++; stage < t->plan->nstages; stage++)
+        if (train_has_stage(t, stage))
+            return stage;
+    return -1;
 }
 
 bool train_has_stage(const pdl_trainer *t, int stage)
 {
-    return stage % t->plan->lanes == t->lane;
+    return pdl_plan_lane(t->plan, stage) == t->lane;
 }
 
 bool train_is_state(const pdl_trainer *t, int tensor)
@@ -122,13 +119,21 @@ static void add_forward(pdl_trainer *t, int stage, int micro)
     add_items(t, s->first_forward, s->nforward, micro);
 }
 
-static void add_backward(pdl_trainer *t, int stage, int micro)
+/* Where backward is two tasks, the gradients of weights are the last item. */
+static void add_backward(pdl_trainer *t, const struct pdl_task *x)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[stage];
+    const struct pdl_plan_stage *s = &t->plan->stages[x->stage];
+    int last = s->first_backward + s->nbackward - 1;
 
-    add_items(t, s->first_backward, s->nbackward, micro);
+    if (x->kind == PDL_TASK_WEIGHTS) {
+        add_items(t, last, 1, x->micro);
+        return;
+    }
+    add_items(t, s->first_backward, s->nbackward - (x->kind == PDL_TASK_INPUT),
+              x->micro);
     if (t->plan->nstages > 1)
-        add_step(t, (struct train_action){.kind = TRAIN_WAIT, .micro = micro});
+        add_step(t,
+                 (struct train_action){.kind = TRAIN_WAIT, .micro = x->micro});
 }
 
 /* Updates, and what moves what they made (ZeRO gathers weights). */
@@ -167,50 +172,7 @@ static void add_update(pdl_trainer *t)
     t->nsteps -= n;
 }
 
-/* ---- the schedule ------------------------------------------------------------- */
-
-struct task {
-    bool back;
-    int stage, micro;
-};
-
-/* Forwards of this lane before its first backward. */
-static int64_t warm_up(const pdl_trainer *t)
-{
-    int64_t p = t->plan->lanes, v = t->plan->nstages / p;
-    int64_t all = t->micros * v;
-    int64_t n = v == 1 ? p - t->lane : 2 * (p - 1 - t->lane) + (v - 1) * p + 1;
-
-    if (t->plan->nstages > 1 &&
-        t->plan->strategy->schedule == PDL_SCHEDULE_GPIPE)
-        return all;
-    return n < all ? n : all;
-}
-
-/* The k-th forward, or (last stage first) the k-th backward. */
-static struct task nth(const pdl_trainer *t, int64_t k, bool back)
-{
-    int64_t p = t->plan->lanes, v = t->plan->nstages / p, chunk = k / p % v;
-
-    if (v == 1)
-        return (struct task){back, t->lane, (int)k};
-    if (back)
-        chunk = v - 1 - chunk;
-    return (struct task){back, (int)(chunk * p) + t->lane,
-                         (int)(k / (p * v) * p + k % p)};
-}
-
-static struct task task(const pdl_trainer *t, int64_t k)
-{
-    int64_t warm = warm_up(t), j = k - warm;
-    int64_t all = t->micros * (t->plan->nstages / t->plan->lanes);
-
-    if (k < warm)
-        return nth(t, k, false);
-    if (j < 2 * (all - warm))
-        return nth(t, j % 2 ? warm + j / 2 : j / 2, j % 2 == 0);
-    return nth(t, j - (all - warm), true);
-}
+/* ---- the whole ---------------------------------------------------------------- */
 
 /* What backward makes and the update reads. */
 static void mark_kept(pdl_trainer *t, const struct pdl_plan_stage *s)
@@ -248,9 +210,25 @@ static int64_t count_steps(const pdl_trainer *t)
     return (ops + outs + 4) * (t->micros + 2);
 }
 
+static enum pdl_status add_tasks(pdl_trainer *t, struct pdl_err *err)
+{
+    struct pdl_tasks all;
+    enum pdl_status st = pdl_plan_tasks(t->arena, t->plan, &all, err);
+
+    for (int64_t k = 0; st == PDL_OK && k < all.n; k++) {
+        const struct pdl_task *x = &all.task[t->lane][k];
+
+        if (x->kind == PDL_TASK_FORWARD)
+            add_forward(t, x->stage, x->micro);
+        else
+            add_backward(t, x);
+    }
+    return st;
+}
+
 enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
 {
-    int64_t n = 2 * t->micros * (t->plan->nstages / t->plan->lanes);
+    enum pdl_status st;
 
     t->steps = PDL_NEW(t->arena, struct train_action, count_steps(t));
     t->kept = PDL_NEW(t->arena, bool, t->capacity + 1);
@@ -258,14 +236,9 @@ enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the program");
     for (int i = train_next_stage(t, -1); i >= 0; i = train_next_stage(t, i))
         mark_kept(t, &t->plan->stages[i]);
-    for (int64_t k = 0; k < n; k++) {
-        struct task x = task(t, k);
-
-        if (x.back)
-            add_backward(t, x.stage, x.micro);
-        else
-            add_forward(t, x.stage, x.micro);
-    }
+    st = add_tasks(t, err);
+    if (st != PDL_OK)
+        return st;
     if (t->plan->nstages > 1)
         add_step(t, (struct train_action){.kind = TRAIN_WAIT,
                                           .micro = TRAIN_UPDATE});
