@@ -246,7 +246,7 @@ static double io_staging(const struct why *w, const char **text)
 
     if (share < WORTH)
         return 0;
-    if (s->offload_activations || s->offload_optimizer) {
+    if (s->offload_optimizer || pdl_strategy_offloads(s)) {
         *text = pdl_arena_printf(
             w->arena,
             "Copies to and from the host's memory take %s that nothing hides "

@@ -571,7 +571,7 @@ int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
     const struct pdl_plan_op *x = &o->p->ops[it->first_op];
     int64_t n = 0;
 
-    if (!o->p->strategy->offload_activations)
+    if (!pdl_strategy_offloads(o->p->strategy))
         return 0;
     for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
         for (int j = 0; j < x[k].nout; j++)
