@@ -134,8 +134,8 @@ if(TARGET paradl-run)
     set(timeout 900)
     if(name STREQUAL "train_equal")
       set(cases ${mpi_ranks})
-    elseif(name STREQUAL "train_mnist")
-      set(timeout 3600)
+    elseif(name MATCHES "train_(mnist|zoo)") # PDL_LONG only
+      set(timeout 7200)
     endif()
     foreach(n ${cases})
       add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>

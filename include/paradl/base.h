@@ -92,6 +92,9 @@ pdl_arena *pdl_arena_create(size_t limit_bytes);
 void pdl_arena_destroy(pdl_arena *a); /* NULL is allowed */
 /* Empties it, keeping its memory for what comes next. */
 void pdl_arena_reset(pdl_arena *a);
+/* About so many bytes will be asked for: one block for them, rather than many
+ * that double. A hint: allocations fail where they failed, and no earlier. */
+void pdl_arena_expect(pdl_arena *a, size_t bytes);
 void *pdl_arena_alloc(pdl_arena *a, size_t count, size_t size);
 /* Grows an array: a fresh copy of old[0..count) with room for cap. */
 void *pdl_arena_grow(pdl_arena *a, const void *old, size_t count, size_t cap,

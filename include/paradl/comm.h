@@ -35,10 +35,11 @@ enum pdl_comm_type {
 };
 enum pdl_comm_op { PDL_COMM_SUM, PDL_COMM_MAX, PDL_COMM_MIN, PDL_COMM_AVG };
 
-/* Which algorithm an allreduce of so many bytes on so many ranks runs. */
+/* Which algorithm a collective of so many bytes on so many ranks runs. */
 struct pdl_comm_rule {
+    const char *collective; /* "allreduce"; a name that stays */
     int ranks;
-    int64_t up_to; /* bytes; INT64_MAX: no limit */
+    int64_t up_to; /* bytes of the whole vector; INT64_MAX: no limit */
     char algorithm[56];
 };
 struct pdl_comm_table {
@@ -209,6 +210,16 @@ enum pdl_status pdl_comm_sparse_allreduce(pdl_comm_sparse *s,
                                           const struct pdl_sparse *in,
                                           struct pdl_sparse *out,
                                           struct pdl_err *err);
+/* The same, begun now, pushed by every test, and waited for later; `in` may
+ * change after the start. One of a communicator at a time, in the same order
+ * on all ranks. */
+enum pdl_status pdl_comm_sparse_start(pdl_comm_sparse *s,
+                                      const struct pdl_sparse *in,
+                                      struct pdl_err *err);
+enum pdl_status pdl_comm_sparse_test(pdl_comm_sparse *s, bool *done,
+                                     struct pdl_err *err);
+enum pdl_status pdl_comm_sparse_wait(pdl_comm_sparse *s, struct pdl_sparse *out,
+                                     struct pdl_err *err);
 
 /* The k elements of largest magnitude. Of equal ones the first; a NaN is
  * larger than all numbers, so that it is seen. */

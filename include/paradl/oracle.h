@@ -37,10 +37,11 @@ struct pdl_framework {
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
     bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
                         normalisation before them */
-    /* Transformers */
+    bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
     double issue_s; /* host time to issue the kernels of one operation, ahead
                        of the device; 0: never the slower of the two */
-    bool fused;     /* products of one operand are one: q, k, v; gate, up */
+    /* Transformers */
+    bool fused; /* products of one operand are one: q, k, v; gate, up */
     enum pdl_split split; /* of pipelines */
     double dropout;       /* unless the job says otherwise */
     double eager;         /* times what element-wise operators stream, unless
@@ -506,6 +507,11 @@ struct pdl_price {
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
+/* Of all operations (a FREE costs nothing); equal ones are looked at once. */
+enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *opt,
+                              struct pdl_price *out, struct pdl_err *err);
 
 /* ---- who shares what ------------------------------------------------------- */
 

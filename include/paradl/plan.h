@@ -335,6 +335,13 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
  * Returns buf. */
 const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,
                              size_t size);
+/* Gradients are exchanged once so many bytes of them have come together. */
+int64_t pdl_plan_bucket_bytes(const struct pdl_strategy *s);
+/* The model with its repeated blocks written out, as lowering sees it; itself
+ * where none is repeated. */
+enum pdl_status pdl_plan_expand(pdl_arena *a, const struct pdl_model *model,
+                                const struct pdl_model **out,
+                                struct pdl_err *err);
 /* Repeated blocks of each of `stages` stages, as lowering cuts the model. */
 enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
                                 int64_t stages, enum pdl_split split,

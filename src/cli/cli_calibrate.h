@@ -6,7 +6,7 @@
 #include "paradl/oracle.h"
 
 struct cli_calibrate_options {
-    const char *fit, *select, *base, *output, *name, *without;
+    const char *fit, *select, *base, *output, *name, *without, *collective;
     int64_t ranks, threads, most;
     double seconds;
 };

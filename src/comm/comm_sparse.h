@@ -63,7 +63,6 @@ struct comm_move {
     int peer;
     int64_t step, chunk;
     enum pdl_act act;
-    uint32_t length;
 };
 
 struct comm_moves {
@@ -76,6 +75,9 @@ struct pdl_comm_sparse {
     struct pdl_coll_job job;
     struct comm_stream *chunk, *inbox, spare;
     int64_t ninbox;
+    int64_t at, end;           /* steps of the round under way */
+    bool streams;              /* of which the lengths have come */
+    pdl_comm_request *flying;  /* its messages; NULL: none */
     struct comm_moves out, in; /* of the round */
     uint32_t *lengths;         /* out's, then in's */
     struct pdl_comm_message *message;

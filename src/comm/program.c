@@ -574,6 +574,7 @@ enum pdl_status comm_program(pdl_comm *c, const struct comm_call *call,
     g->call = *call;
     g->combine = (struct comm_combine){call->type, call->op};
     g->size = comm_type_bytes(call->type);
+    g->head.is_long = call->count * g->size / c->size >= COMM_LONG_BYTES;
     st = make_job(g, spec, err);
     if (st == PDL_OK)
         st = prepare(g, err);

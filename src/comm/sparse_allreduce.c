@@ -146,14 +146,11 @@ static enum pdl_status round_room(pdl_comm_sparse *s, struct pdl_err *err)
 static enum pdl_status exchange(pdl_comm_sparse *s, int64_t nsends,
                                 int64_t nrecvs, struct pdl_err *err)
 {
-    pdl_comm_request *req;
-    enum pdl_status st =
-        pdl_comm_start_exchange(s->comm, (int)nsends, s->message, (int)nrecvs,
-                                s->message + nsends, &req, err);
-
     for (int64_t i = 0; i < nsends; i++)
         s->sent += s->message[i].bytes;
-    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
+    return pdl_comm_start_exchange(s->comm, (int)nsends, s->message,
+                                   (int)nrecvs, s->message + nsends, &s->flying,
+                                   err);
 }
 
 /* The lengths of one message's streams are together. */
@@ -176,16 +173,12 @@ static enum pdl_status exchange_lengths(pdl_comm_sparse *s, struct pdl_err *err)
 {
     uint32_t *in = s->lengths + s->out.n;
     int64_t nsends, nrecvs;
-    enum pdl_status st;
 
     for (int64_t i = 0; i < s->out.n; i++)
         s->lengths[i] = (uint32_t)s->chunk[s->out.at[i].chunk].n;
     nsends = length_messages(s->message, &s->out, s->lengths);
     nrecvs = length_messages(s->message + nsends, &s->in, in);
-    st = exchange(s, nsends, nrecvs, err);
-    for (int64_t i = 0; st == PDL_OK && i < s->in.n; i++)
-        s->in.at[i].length = in[i];
-    return st;
+    return exchange(s, nsends, nrecvs, err);
 }
 
 static int64_t add_stream(struct pdl_comm_message *to,
@@ -214,7 +207,7 @@ static enum pdl_status exchange_streams(pdl_comm_sparse *s, struct pdl_err *err)
 
         x->begin = s->chunk[m->chunk].begin;
         x->dim = s->chunk[m->chunk].dim;
-        x->n = m->length;
+        x->n = s->lengths[s->out.n + i];
         if (x->n > x->dim)
             return pdl_fail(err, PDL_EWRONG,
                             "rank %d sends %" PRId64 " of %" PRId64 " elements",
@@ -247,22 +240,59 @@ static enum pdl_status arrive(pdl_comm_sparse *s, struct pdl_err *err)
     return st;
 }
 
-static enum pdl_status run_steps(pdl_comm_sparse *s, struct pdl_err *err)
+static enum pdl_status begin_round(pdl_comm_sparse *s, struct pdl_err *err)
+{
+    enum pdl_status st = plan_round(s, s->at, &s->end, err);
+
+    s->streams = false;
+    if (st == PDL_OK)
+        st = round_room(s, err);
+    return st == PDL_OK ? exchange_lengths(s, err) : st;
+}
+
+/* What was under way has come: lengths are followed by streams. */
+static enum pdl_status go_on(pdl_comm_sparse *s, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    if (!s->streams) {
+        s->streams = true;
+        return exchange_streams(s, err);
+    }
+    st = arrive(s, err);
+    s->at = s->end;
+    return st;
+}
+
+/* As far as it goes, or (wait) to the end. */
+static enum pdl_status advance(pdl_comm_sparse *s, bool wait, bool *done,
+                               struct pdl_err *err)
 {
     int64_t nsteps = pdl_coll_nsteps(&s->job, pdl_comm_rank(s->comm));
     enum pdl_status st = PDL_OK;
 
-    for (int64_t at = 0, end; st == PDL_OK && at < nsteps; at = end) {
-        st = plan_round(s, at, &end, err);
+    *done = false;
+    while (st == PDL_OK && (s->flying || s->at < nsteps)) {
+        bool here = true;
+
+        if (!s->flying) {
+            st = begin_round(s, err);
+            continue;
+        }
+        if (!wait)
+            st = pdl_comm_test(s->flying, &here, err);
+        if (st == PDL_OK && !here)
+            return PDL_OK;
+        if (st == PDL_OK) {
+            pdl_comm_request *req = s->flying;
+
+            s->flying = NULL;
+            st = pdl_comm_wait(req, err);
+        }
         if (st == PDL_OK)
-            st = round_room(s, err);
-        if (st == PDL_OK)
-            st = exchange_lengths(s, err);
-        if (st == PDL_OK)
-            st = exchange_streams(s, err);
-        if (st == PDL_OK)
-            st = arrive(s, err);
+            st = go_on(s, err);
     }
+    *done = st == PDL_OK;
     return st;
 }
 
@@ -374,21 +404,44 @@ static enum pdl_status join(pdl_comm_sparse *s, struct pdl_sparse *out,
     return PDL_OK;
 }
 
-enum pdl_status pdl_comm_sparse_allreduce(pdl_comm_sparse *s,
-                                          const struct pdl_sparse *in,
-                                          struct pdl_sparse *out,
-                                          struct pdl_err *err)
+enum pdl_status pdl_comm_sparse_start(pdl_comm_sparse *s,
+                                      const struct pdl_sparse *in,
+                                      struct pdl_err *err)
 {
     enum pdl_status st = check_input(s, in, err);
+    bool done;
 
-    s->sent = 0;
+    s->sent = s->at = 0;
     if (st == PDL_OK)
         st = split(s, in, err);
     if (st == PDL_OK && s->ends_dense) {
         s->result.dim = s->job.count;
         st = comm_stream_room(&s->result, s->job.count, err);
     }
-    if (st == PDL_OK)
-        st = run_steps(s, err);
+    return st == PDL_OK ? advance(s, false, &done, err) : st;
+}
+
+enum pdl_status pdl_comm_sparse_test(pdl_comm_sparse *s, bool *done,
+                                     struct pdl_err *err)
+{
+    return advance(s, false, done, err);
+}
+
+enum pdl_status pdl_comm_sparse_wait(pdl_comm_sparse *s, struct pdl_sparse *out,
+                                     struct pdl_err *err)
+{
+    bool done;
+    enum pdl_status st = advance(s, true, &done, err);
+
     return st == PDL_OK ? join(s, out, err) : st;
+}
+
+enum pdl_status pdl_comm_sparse_allreduce(pdl_comm_sparse *s,
+                                          const struct pdl_sparse *in,
+                                          struct pdl_sparse *out,
+                                          struct pdl_err *err)
+{
+    enum pdl_status st = pdl_comm_sparse_start(s, in, err);
+
+    return st == PDL_OK ? pdl_comm_sparse_wait(s, out, err) : st;
 }

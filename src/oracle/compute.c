@@ -123,12 +123,15 @@ static double update_bytes(const struct oracle *o, int op, int64_t rank)
     const struct pdl_plan_op *x = &o->p->ops[op];
     const struct pdl_framework *f = o->opt->framework;
     double slots = o->opt->optimizer_slots, n = 0;
+    double eager = oracle_eager_update(o);
 
     for (int k = 0; k < x->nout; k++) {
         double items = (double)pdl_plan_elements(o->p, x->out[k], rank);
         int bytes = pdl_dtype_bits(o->p->tensors[x->out[k]].dtype) / 8;
 
-        if (bytes > 2 || slots < 2 || o->opt->parameters == PDL_IDEAL)
+        if (eager > 0)
+            n += items * eager;
+        else if (bytes > 2 || slots < 2 || o->opt->parameters == PDL_IDEAL)
             n += items * bytes * (3 + 2 * slots);
         else
             n += items * (f && f->update_bytes > 0 ? f->update_bytes
@@ -382,8 +385,7 @@ static bool in_norm(const struct oracle *o, int op)
 
 static double element_wise(const struct oracle *o, int op, int64_t rank)
 {
-    const struct pdl_framework *f = o->opt->framework;
-    double eager = f && f->eager > 0 && !o->opt->compile ? f->eager : 1;
+    double floor = oracle_eager_floor(o, op, rank), t;
     struct pdl_work w;
 
     pdl_plan_op_work(o->p, op, rank, &w);
@@ -392,14 +394,28 @@ static double element_wise(const struct oracle *o, int op, int64_t rank)
     if (reads_twice(o, op))
         w.read_bytes *= 2;
     w.read_bytes += (int64_t)mask_bytes(o, op, rank);
-    return by_roofline(o, op, &w) * (w.flops > 0 ? 1 : eager);
+    t = by_roofline(o, op, &w) *
+        (w.flops > 0 ? 1 : oracle_eager_streams(o, op));
+    return t > floor ? t : floor;
+}
+
+static double kernel(const struct oracle *o, int op, int64_t rank)
+{
+    struct pdl_shape s;
+
+    if (!shape_of(o, op, rank, &s))
+        return element_wise(o, op, rank) + accumulate(o, op, rank);
+    if (s.kind == PDL_SHAPE_MATMUL)
+        return linear(o, op, &s) + accumulate(o, op, rank);
+    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)
+        return oracle_unfused(o, &s);
+    return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s);
 }
 
 static double empirical(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     double measured = oracle_profiled(o, op, rank);
-    struct pdl_shape s;
 
     if (x->kind == PDL_PLAN_OP_UPDATE && oracle_on_host(o, x))
         return update_bytes(o, op, rank) / oracle_host_rate(o);
@@ -415,13 +431,7 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
                    o->pe.bytes_per_s;
     if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op))
         return 0;
-    if (!shape_of(o, op, rank, &s))
-        return element_wise(o, op, rank) + accumulate(o, op, rank);
-    if (s.kind == PDL_SHAPE_MATMUL)
-        return linear(o, op, &s) + accumulate(o, op, rank);
-    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)
-        return oracle_unfused(o, &s);
-    return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s);
+    return kernel(o, op, rank) + oracle_eager_more(o, op, rank);
 }
 
 double oracle_host_call(const struct oracle *o)

@@ -155,18 +155,23 @@ static double left_over(const struct likes *l, const struct pdl_plan_key *k)
     return exp(sum / weights);
 }
 
+static bool has_profile(const struct oracle *o)
+{
+    return o->pe.core && o->sys->pe.nprofile > 0;
+}
+
 /* < 0: there are no rows like it. */
 static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
 {
     const struct pdl_pe *pe = &o->sys->pe;
     const char *precision = pdl_precision_name(o->opt->precision);
-    struct likes l = {.n = 0};
     struct pdl_plan_key k;
+    struct likes l;
     int alike = 0;
 
-    if (!o->pe.core || pe->nprofile == 0 ||
-        !pdl_plan_op_key(o->p, op, rank, &k))
+    if (!pdl_plan_op_key(o->p, op, rank, &k))
         return -1;
+    l.n = 0;
     if (o->p->ops[op].kind == PDL_PLAN_OP_UPDATE)
         k.dims[PDL_KEY_CLASS] = o->opt->optimizer_slots;
     for (int64_t i = 0; i < pe->nprofile && l.n < MAX_ROWS; i++) {
@@ -188,9 +193,12 @@ static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
 
 double oracle_profiled(const struct oracle *o, int op, int64_t rank)
 {
-    double all = o->busy > 0 ? ask(o, op, rank, BUSY) : -1;
-    double one = o->busy < 1 ? ask(o, op, rank, ALONE) : all;
+    double all, one;
 
+    if (!has_profile(o))
+        return -1;
+    all = o->busy > 0 ? ask(o, op, rank, BUSY) : -1;
+    one = o->busy < 1 ? ask(o, op, rank, ALONE) : all;
     if (one < 0) /* nobody measured that */
         return all < 0 ? ask(o, op, rank, BUSY) : all;
     return all < 0 ? one : one + o->busy * (all - one);
@@ -223,7 +231,7 @@ double oracle_busy(const struct oracle *o)
 {
     double pes = (double)o->sys->node.pes, used = (double)o->p->mesh->pes;
 
-    if (!o->pe.core || o->sys->pe.nprofile == 0 || pes < 2)
+    if (!has_profile(o) || pes < 2)
         return 1;
     used = fmin(used, pes) * busy_lanes(o) / (double)o->p->lanes;
     return fmin(fmax(used - 1, 0) / (pes - 1), 1);
@@ -231,7 +239,7 @@ double oracle_busy(const struct oracle *o)
 
 int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank)
 {
-    double n = o->opt->parameters == PDL_IDEAL ||
+    double n = o->opt->parameters == PDL_IDEAL || !has_profile(o) ||
                        o->p->ops[op].kind != PDL_PLAN_OP_COMPUTE
                    ? 0
                    : ask(o, op, rank, WORKSPACE);

@@ -23,11 +23,6 @@ struct oracle_tally {
     int64_t live[8];     /* by enum pdl_plan_kind */
 };
 
-static int64_t size_of(const struct oracle *o, int t, int64_t rank)
-{
-    return oracle_bytes(o, t, rank);
-}
-
 /* Everything that is live at this moment. */
 static int64_t sum(const struct oracle_tally *t)
 {
@@ -66,11 +61,12 @@ static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
 {
     int own = pdl_dtype_bits(o->p->tensors[t].dtype) / 8;
 
+    int asked = o->opt->gradient_bytes > 0 ? o->opt->gradient_bytes
+                                           : oracle_eager_gradient(o);
+
     if (buffer_bytes(o) > 0)
         return 0;
-    return o->opt->gradient_bytes > 0 && own > 0
-               ? bytes / own * o->opt->gradient_bytes
-               : bytes;
+    return asked > 0 && own > 0 ? bytes / own * asked : bytes;
 }
 
 static const char *node_op(const struct oracle *o, const struct pdl_plan_op *op)
@@ -90,6 +86,14 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
         return 0;
     return (int64_t)((double)(s.n * s.groups * s.in[0] * s.out[0]) *
                      oracle_score_bytes(o));
+}
+
+/* What the forward operation of a layer keeps for backward beside tensors of
+ * the plan. */
+static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
+                     int64_t rank)
+{
+    return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
 }
 
 /* The loss of 16-bit logits is computed in more. */
@@ -120,12 +124,12 @@ static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
                : o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
 }
 
-/* Before and after an operation: scores stay from the forward operation that
+/* Before and after an operation: what it keeps stays from the forward operation that
  * backward uses to backward itself. */
 static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
                         bool back, struct oracle_tally *t)
 {
-    int64_t n = o->opt->unfused ? scores(o, op, t->rank) : 0;
+    int64_t n = keeps(o, op, t->rank);
 
     t->extra = logits(o, op, t->size);
     if (op->pass == PDL_FORWARD && !back && recomputes_attention(o, op))
@@ -141,9 +145,9 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
 static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
                       struct oracle_tally *t)
 {
-    t->extra = 0;
-    if (op->pass == PDL_BACKWARD_DATA && o->opt->unfused)
-        t->live[PDL_PLAN_ACTIVATION] -= scores(o, op, t->rank);
+    t->extra = t->work = t->buffers = 0;
+    if (op->pass == PDL_BACKWARD_DATA)
+        t->live[PDL_PLAN_ACTIVATION] -= keeps(o, op, t->rank);
 }
 
 /* A tensor comes (1) or goes (-1). */
@@ -198,7 +202,6 @@ static void begin_work(const struct oracle *o, int i, struct oracle_tally *t)
 {
     struct pdl_plan_copies c = {.buffer = 0};
 
-    t->work = t->buffers = 0;
     if (!o->pe.core || o->opt->parameters == PDL_IDEAL)
         return;
     t->work = oracle_workspace(o, i, t->rank);
@@ -208,9 +211,10 @@ static void begin_work(const struct oracle *o, int i, struct oracle_tally *t)
 }
 
 static void compare(const struct oracle_tally *t,
-                    const struct oracle_tally *start, struct oracle_span *s)
+                    const struct oracle_tally *start, int64_t start_sum,
+                    struct oracle_span *s)
 {
-    int64_t all = sum(t) - sum(start);
+    int64_t all = sum(t) - start_sum;
 
     if (t->host - start->host > s->top_host)
         s->top_host = t->host - start->host;
@@ -235,22 +239,25 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
 {
     struct oracle_tally start = *t;
     struct oracle_span s = {.top_all = INT64_MIN / 4};
+    int64_t start_sum = sum(&start);
 
     for (int i = first_item; i < first_item + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int at = o->p->items[i].first_op + k;
             const struct pdl_plan_op *op = &o->p->ops[at];
 
+            if (op->kind == PDL_PLAN_OP_FREE) {
+                compare(t, &start, start_sum, &s);
+                drop(o, at, t);
+                continue;
+            }
             make(o, at, stage, t);
             begin_extra(o, op, back, t);
             begin_work(o, at, t);
-            compare(t, &start, &s);
+            compare(t, &start, start_sum, &s);
             end_extra(o, op, t);
-            if (op->kind == PDL_PLAN_OP_FREE)
-                drop(o, at, t);
         }
-    t->work = t->buffers = 0;
-    s.all = sum(t) - sum(&start);
+    s.all = sum(t) - start_sum;
     s.gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
                   start.live[PDL_PLAN_WEIGHT_GRADIENT];
     s.weights = t->live[PDL_PLAN_WEIGHT] - start.live[PDL_PLAN_WEIGHT];
@@ -443,14 +450,14 @@ static void note_stage(const struct oracle_lived *s, struct before b,
 }
 
 /* What is there all the time, and inputs of one micro-batch. */
-static struct before always(const struct oracle_lived *stages, int n,
+static struct before always(const struct oracle_lived *const *stages, int n,
                             int64_t *input)
 {
     struct before b = {0, 0, 0, 0};
 
     *input = 0;
     for (int k = 0; k < n; k++) {
-        const struct oracle_lived *s = &stages[k];
+        const struct oracle_lived *s = stages[k];
 
         *input += s->input;
         b.weights += s->weights;
@@ -462,22 +469,22 @@ static struct before always(const struct oracle_lived *stages, int n,
 }
 
 /* The host's: optimizer state, what is in flight, gradients of an update. */
-static void note_host(const struct oracle_lived *stages,
+static void note_host(const struct oracle_lived *const *stages,
                       const int64_t *in_flight, int n,
                       struct pdl_projection *out)
 {
     int64_t all = 0, update = 0;
 
     for (int k = 0; k < n; k++) {
-        all += stages[k].host + stages[k].forward.host * in_flight[k];
-        if (stages[k].update.top_host > update)
-            update = stages[k].update.top_host;
+        all += stages[k]->host + stages[k]->forward.host * in_flight[k];
+        if (stages[k]->update.top_host > update)
+            update = stages[k]->update.top_host;
     }
     all += update;
     out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
 }
 
-void oracle_lane_memory(const struct oracle_lived *stages,
+void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out)
 {
@@ -487,17 +494,20 @@ void oracle_lane_memory(const struct oracle_lived *stages,
 
     note_host(stages, in_flight, n, out);
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
 
         all.saved += one.saved * in_flight[k];
         all.gradients += one.gradients;
     }
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
         struct held others = {all.saved - one.saved * in_flight[k],
                               all.gradients - one.gradients};
 
-        note_stage(&stages[k], b, &one, &others, in_flight[k], out);
+        /* one like the one before has the same moments */
+        if (k == 0 || stages[k] != stages[k - 1] ||
+            in_flight[k] != in_flight[k - 1])
+            note_stage(stages[k], b, &one, &others, in_flight[k], out);
     }
 }
 
@@ -552,15 +562,15 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 }
 
 /* Offload: what backward begins with comes back while the task before still
- * runs. */
-static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
+ * runs, where there is one. */
+int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
 {
     const struct pdl_plan_item *it =
         &o->p->items[o->p->stages[stage].first_backward];
     const struct pdl_plan_op *x = &o->p->ops[it->first_op];
     int64_t n = 0;
 
-    if (!o->p->strategy->offload_activations || oracle_in_flight(o, stage) < 2)
+    if (!o->p->strategy->offload_activations)
         return 0;
     for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
         for (int j = 0; j < x[k].nout; j++)
@@ -585,14 +595,15 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
                               x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
     s->written = oracle_written(o, stage, size);
-    s->ahead = fetched(o, stage, size);
+    s->ahead =
+        oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
 }
 
 /* Backward in two tasks: every task of the lane where it stands in the order.
  * A micro-batch holds what its forward leaves, then what its gradients of
  * weights read; those gradients stay from the first on. */
 static void note_tasks(const struct oracle *o, int lane,
-                       const struct oracle_lived *stages,
+                       const struct oracle_lived *const *stages,
                        struct pdl_projection *out)
 {
     int64_t input;
@@ -602,7 +613,7 @@ static void note_tasks(const struct oracle *o, int lane,
     for (int64_t k = 0; k < o->order->n; k++) {
         const struct pdl_task *t = &o->order->task[lane][k];
         int i = t->stage != lane;
-        const struct oracle_lived *s = &stages[i];
+        const struct oracle_lived *s = stages[i];
 
         if (t->kind == PDL_TASK_FORWARD) {
             b.all += s->ahead;
@@ -622,8 +633,8 @@ static void note_tasks(const struct oracle *o, int lane,
         }
     }
     for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
-        note(&b, &stages[i].update, out);
-        after(&b, &stages[i].update);
+        note(&b, &stages[i]->update, out);
+        after(&b, &stages[i]->update);
     }
 }
 
@@ -631,10 +642,15 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
     int lanes = o->p->lanes, n = o->p->nstages / lanes;
-    struct oracle_lived stages[ORACLE_MAX_STAGES] = {{.weights = 0}};
-    int64_t in_flight[ORACLE_MAX_STAGES] = {0};
+    struct oracle_lived stages[ORACLE_MAX_STAGES];
+    const struct oracle_lived *of[ORACLE_MAX_STAGES];
+    int64_t in_flight[ORACLE_MAX_STAGES];
 
+    memset(stages, 0, (size_t)n * sizeof stages[0]);
+    memset(in_flight, 0, (size_t)n * sizeof in_flight[0]);
     oracle_lived_base(o, lane, size, stages);
+    for (int k = 0; k < n; k++)
+        of[k] = &stages[k];
     for (int s = lane; s < o->p->nstages; s++) {
         if (pdl_plan_lane(o->p, s) != lane)
             continue;
@@ -642,10 +658,10 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
         in_flight[s / lanes] = oracle_in_flight(o, s);
     }
     if (o->order && pdl_schedule_splits(o->order->schedule)) {
-        note_host(stages, in_flight, n, out);
-        note_tasks(o, lane, stages, out);
+        note_host(of, in_flight, n, out);
+        note_tasks(o, lane, of, out);
     } else {
-        oracle_lane_memory(stages, in_flight, n, out);
+        oracle_lane_memory(of, in_flight, n, out);
     }
 }
 
@@ -699,13 +715,21 @@ bool *oracle_find_inside(const struct oracle *o)
 void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
                   const bool *inside, int64_t *size)
 {
+    int lane = pdl_plan_lane(o->p, stage);
+
+    for (int i = 0; i < o->p->ntensors; i++) {
+        int form = oracle_form(o, i);
+
+        size[i] = form < i ? size[form] : oracle_bytes(o, i, rank);
+    }
     for (int i = 0; i < o->p->ntensors; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
-        bool mine = pdl_plan_lane(o->p, t->stage) == pdl_plan_lane(o->p, stage);
         bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
                      inside[t->model_tensor];
 
-        size[i] = mine && !again ? size_of(o, i, rank) : 0;
+        if (again ||
+            (t->stage != stage && pdl_plan_lane(o->p, t->stage) != lane))
+            size[i] = 0;
     }
 }
 
@@ -723,23 +747,45 @@ void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
     out->capacity_bytes = oracle_capacity(o);
 }
 
-/* Is no tensor larger than on a rank before? Then it needs no more. */
-static bool fits_into(const int64_t *size, const int64_t *before, int n)
+/* Sizes of all tensors on the ranks that were walked. */
+struct walked {
+    int n;
+    int64_t *size[ORACLE_MAX_RANKS];
+};
+
+/* Is no tensor larger than on one of the ranks before? Then it needs no more. */
+static bool fits_into(const int64_t *size, const struct walked *before, int n)
 {
-    for (int i = 0; i < n; i++)
-        if (size[i] > before[i])
-            return false;
-    return true;
+    for (int k = 0; k < before->n; k++) {
+        int i = 0;
+
+        while (i < n && size[i] <= before->size[k][i])
+            i++;
+        if (i == n)
+            return true;
+    }
+    return false;
+}
+
+static void remember(const struct oracle *o, const int64_t *size,
+                     struct walked *w)
+{
+    size_t n = (size_t)o->p->ntensors;
+
+    if (!w->size[w->n])
+        w->size[w->n] = PDL_NEW(o->arena, int64_t, n + 1);
+    if (w->size[w->n]) /* without: the next is walked too */
+        memcpy(w->size[w->n++], size, n * sizeof *size);
 }
 
 /* The last parts of a split are the largest: they come first. */
 static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
-                       int64_t *size, int64_t *before,
+                       int64_t *size, struct walked *before,
                        struct pdl_projection *out)
 {
     struct oracle_ranks r;
-    bool any = false;
 
+    before->n = 0;
     oracle_find_ranks(o, stage, &r);
     for (int i = r.n - 1; i >= 0; i--) {
         if (r.like[i] != i)
@@ -749,11 +795,11 @@ static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
             continue;
         }
         oracle_sizes(o, stage, r.rank[i], inside, size);
-        if (any && fits_into(size, before, o->p->ntensors))
+        if (fits_into(size, before, o->p->ntensors))
             continue;
         by_lifetimes(o, stage, r.rank[i], size, out);
-        memcpy(before, size, (size_t)o->p->ntensors * sizeof *size);
-        any = true;
+        if (i > 0)
+            remember(o, size, before);
     }
 }
 
@@ -784,15 +830,15 @@ bool oracle_memory_lane(const struct oracle *o, int lane,
     int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
                                                       : o->p->model->ntensors;
     int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
-    int64_t *before = PDL_NEW(o->arena, int64_t, most + 1);
+    struct walked before = {.n = 0};
     const bool *inside = oracle_find_inside(o);
 
-    if (!size || !before || !inside)
+    if (!size || !inside)
         return false;
     for (int s = 0; s < o->p->nstages; s++)
         if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
             (lane < 0 || pdl_plan_lane(o->p, s) == lane))
-            walk_ranks(o, s, inside, size, before, out);
+            walk_ranks(o, s, inside, size, &before, out);
     if (lane < 0) /* of a whole plan */
         out->gamma = reuse(o, size, out);
     oracle_fill_device(o, out);

@@ -136,9 +136,10 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
                                int first_item, int nitems, bool back,
                                struct oracle_tally *t);
 int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size);
+int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size);
 /* The worst moment of a lane of n stages, of which so many tasks are in
  * flight at a time, where it is worse than what `out` has. */
-void oracle_lane_memory(const struct oracle_lived *stages,
+void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out);
 /* What the device holds besides, and what it has. */

@@ -349,7 +349,8 @@ static void frames_of(const struct plan_lower *lo, int node, bool forward,
         bool swap;
 
         frames[d] = (struct pdl_frame){.kind = PDL_FRAME_NONE};
-        if (plan_rule_window(&s, d, &frames[d].window, &swap))
+        if (d >= 2 && d < 2 + PDL_MAX_SPATIAL &&
+            plan_rule_window(&s, d, &frames[d].window, &swap))
             frames[d].kind =
                 forward != swap ? PDL_FRAME_READS : PDL_FRAME_READERS;
     }
@@ -359,6 +360,8 @@ int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward)
 {
     struct pdl_frame frames[PDL_BOX_DIMS];
 
+    if (!plan_rule_has_window(&lo->model->nodes[node]))
+        return plan_move_frames(lo, tensor, pdl_no_frames);
     frames_of(lo, node, forward, frames);
     return plan_move_frames(lo, tensor, frames);
 }

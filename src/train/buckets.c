@@ -43,6 +43,8 @@ enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err)
     if (!x->behind || x->nstarted > 0)
         return PDL_OK;
     x->begun_s = t->opt.timed ? pdl_clock_s() : 0;
+    if (x->sparse)
+        return train_sparse_begin(t, op, TRAIN_UPDATE, err);
     while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
         pdl_comm_request **req = &x->started[x->nstarted];
 
@@ -97,7 +99,7 @@ static enum pdl_status wait_bucket(pdl_trainer *t, struct train_op *x,
 
 enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = train_sparse_finish(t, err);
 
     for (int i = 0; i < t->plan->nops && st == PDL_OK; i++)
         st = wait_bucket(t, &t->ops[i], err);
@@ -152,7 +154,7 @@ bool train_unpend(pdl_trainer *t, const pdl_comm_request *r)
  * given a push. */
 enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = t->sparse ? train_sparse_push(t, err) : PDL_OK;
 
     for (int i = 0; i < t->npending && st == PDL_OK; i++) {
         bool done = false;

@@ -323,8 +323,8 @@ run_dropout(const struct train_kernel *base, void *const *in, void *const *out,
         (uint64_t)when->step << 24 ^ (uint64_t)(c->node - c->model->nodes);
     const float *x = in[0];
     float *y = out[0], keep = (float)(1 / (1 - p));
-    int64_t n = c->in[0].box.hi[0] - c->in[0].box.lo[0];
-    uint64_t e = (uint64_t)(when->first_sample * (n > 0 ? k->n / n : 0));
+    int64_t lo = c->in[0].box.lo[0], n = c->in[0].box.hi[0] - lo;
+    uint64_t e = (uint64_t)((when->first_sample + lo) * (n > 0 ? k->n / n : 0));
     struct pdl_rng4 u = {{0}};
 
     (void)scratch;

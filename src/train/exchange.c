@@ -184,8 +184,7 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     for (int f = 0; f < t->plan->mesh->nfactors; f++)
         if (t->plan->tensors[o->in[0]].place.at[f] == PDL_PARTIAL_MAX)
             x->reduce = PDL_COMM_MAX;
-    if (st == PDL_OK && x->overlaps && x->group && !t->fault &&
-        !(t->plan->strategy->compress_density > 0)) {
+    if (st == PDL_OK && x->overlaps && x->group && !t->fault) {
         x->started = PDL_NEW(t->arena, pdl_comm_request *, o->nout + 1);
         st = x->started
                  ? group_comm(t, o->group | BEHIND, ranks, m.n, &x->behind, err)

@@ -36,9 +36,6 @@ static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
     if (p->model->nunknown > 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
                         p->model->name, p->model->unknown_ops[0]);
-    if (p->strategy->schedule > PDL_SCHEDULE_INTERLEAVED)
-        return pdl_fail(err, PDL_EINVAL,
-                        "this schedule can be priced, but not run yet");
     for (int i = 0; i < p->nops; i++)
         if (p->ops[i].nin > MAX_OPERANDS - 3 || p->ops[i].nout > MAX_OPERANDS)
             if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
@@ -441,7 +438,7 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
         if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
             break;
         st = act(t, &t->steps[i], p, err);
-        if (st == PDL_OK && t->npending > 0)
+        if (st == PDL_OK && (t->npending > 0 || t->sparse))
             st = train_poll(t, err);
     }
     *next = i;

@@ -50,7 +50,7 @@ struct train_array {
 /* Random numbers of a kernel depend on these and on global indices only. */
 struct train_moment {
     uint64_t seed;
-    int64_t step, first_sample; /* index in the epoch of sample 0 of the box */
+    int64_t step, first_sample; /* number of the micro-batch's sample 0 */
     bool evaluate;              /* no dropout, running statistics */
     bool again; /* a recomputation: running statistics are up to date */
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The program of one rank: the operations of its stages for every micro-batch
- * in the order of the plan's schedule (pdl_plan_tasks), written out once so that
- * lifetimes and thus memory are known before the first step. A lane is a place
- * in the pipeline; stage s lies on lane s mod lanes.
+ * in the order of the schedule (src/plan/schedule.c), written out once so that
+ * lifetimes and thus memory are known before the first step. One stage with
+ * several micro-batches is F0 B0 F1 B1 ... U.
+ *
+ * A lane is a place in the pipeline; the schedule says which stages lie on it.
  * Receives wait, sends do not: what forward sent has arrived when its
  * gradient comes back, what backward sent is waited for before the update.
  * Backward goes through the micro-batches in order in all schedules, so their
@@ -24,13 +26,15 @@ int train_lane_of(const struct pdl_plan *p, int64_t rank)
 
 int train_next_stage(const pdl_trainer *t, int stage)
 {
-    stage = stage < 0 ? t->lane : stage + t->plan->lanes;
-    return stage < t->plan->nstages ? stage : -1;
+    for (stage++; stage < t->plan->nstages; stage++)
+        if (train_has_stage(t, stage))
+            return stage;
+    return -1;
 }
 
 bool train_has_stage(const pdl_trainer *t, int stage)
 {
-    return stage % t->plan->lanes == t->lane;
+    return pdl_plan_lane(t->plan, stage) == t->lane;
 }
 
 bool train_is_state(const pdl_trainer *t, int tensor)
@@ -115,13 +119,21 @@ static void add_forward(pdl_trainer *t, int stage, int micro)
     add_items(t, s->first_forward, s->nforward, micro);
 }
 
-static void add_backward(pdl_trainer *t, int stage, int micro)
+/* Where backward is two tasks, the gradients of weights are the last item. */
+static void add_backward(pdl_trainer *t, const struct pdl_task *x)
 {
-    const struct pdl_plan_stage *s = &t->plan->stages[stage];
+    const struct pdl_plan_stage *s = &t->plan->stages[x->stage];
+    int last = s->first_backward + s->nbackward - 1;
 
-    add_items(t, s->first_backward, s->nbackward, micro);
+    if (x->kind == PDL_TASK_WEIGHTS) {
+        add_items(t, last, 1, x->micro);
+        return;
+    }
+    add_items(t, s->first_backward, s->nbackward - (x->kind == PDL_TASK_INPUT),
+              x->micro);
     if (t->plan->nstages > 1)
-        add_step(t, (struct train_action){.kind = TRAIN_WAIT, .micro = micro});
+        add_step(t,
+                 (struct train_action){.kind = TRAIN_WAIT, .micro = x->micro});
 }
 
 /* Updates, and what moves what they made (ZeRO gathers weights). */
@@ -160,7 +172,7 @@ static void add_update(pdl_trainer *t)
     t->nsteps -= n;
 }
 
-/* ---- the whole of it ---------------------------------------------------------- */
+/* ---- the whole ---------------------------------------------------------------- */
 
 /* What backward makes and the update reads. */
 static void mark_kept(pdl_trainer *t, const struct pdl_plan_stage *s)
@@ -198,19 +210,18 @@ static int64_t count_steps(const pdl_trainer *t)
     return (ops + outs + 4) * (t->micros + 2);
 }
 
-/* The tasks of this rank's lane, in the order of the plan's schedule. */
 static enum pdl_status add_tasks(pdl_trainer *t, struct pdl_err *err)
 {
-    struct pdl_tasks order;
-    enum pdl_status st = pdl_plan_tasks(t->arena, t->plan, &order, err);
+    struct pdl_tasks all;
+    enum pdl_status st = pdl_plan_tasks(t->arena, t->plan, &all, err);
 
-    for (int64_t k = 0; st == PDL_OK && k < order.n; k++) {
-        const struct pdl_task *x = &order.task[t->lane][k];
+    for (int64_t k = 0; st == PDL_OK && k < all.n; k++) {
+        const struct pdl_task *x = &all.task[t->lane][k];
 
         if (x->kind == PDL_TASK_FORWARD)
             add_forward(t, x->stage, x->micro);
         else
-            add_backward(t, x->stage, x->micro);
+            add_backward(t, x);
     }
     return st;
 }

@@ -228,7 +228,7 @@ static void dropout(struct ref_run *r)
 
     REF_EACH(&x->box, i)
     {
-        uint64_t e = (uint64_t)(t->first_sample + i[0] - x->box.lo[0]);
+        uint64_t e = (uint64_t)(t->first_sample + i[0]);
         struct pdl_rng4 u;
 
         for (int d = 1; d < x->box.ndims; d++)

@@ -7,6 +7,9 @@
  * the weight's name with the rank's place in its group as first dimension. A
  * run that goes on with other groups starts from nothing kept.
  *
+ * A bucket's sum begins while backward goes on, one after the other in the
+ * order of the program, and is put in place of the gradients at the update.
+ *
  * Sums are float32, so a plan in another precision is refused. */
 #include "train_priv.h"
 
@@ -18,11 +21,14 @@ struct bundle {
     int64_t n;
     pdl_feedback *feedback;
     pdl_comm_sparse *sum;
+    struct pdl_sparse mine, all; /* what this rank gives, and what all do */
 };
 
 struct train_sparse {
     struct bundle *bundles;
-    int n;
+    int op, n, done;           /* bundles; summed so far */
+    bool begun, running;       /* the one after those is under way */
+    struct train_sparse *next; /* of those begun */
 };
 
 /* The algorithm that the oracle prices. */
@@ -41,7 +47,8 @@ static enum pdl_status open_bundle(pdl_trainer *t, const struct train_op *x,
     st = pdl_feedback_create(n, k, PDL_TOPK_EXACT, t->opt.seed, &out->feedback,
                              err);
     if (st == PDL_OK)
-        st = pdl_comm_sparse_create(x->group, n, k, algorithm, &out->sum, err);
+        st = pdl_comm_sparse_create(x->behind ? x->behind : x->group, n, k,
+                                    algorithm, &out->sum, err);
     t->sizes.optimizer += n * (int64_t)sizeof(float);
     return st;
 }
@@ -59,6 +66,7 @@ static enum pdl_status open_op(pdl_trainer *t, int op, struct pdl_err *err)
     if (!s || !s->bundles)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
     x->sparse = s;
+    s->op = op;
     while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
         if (r.bytes == 0)
             continue;
@@ -103,27 +111,109 @@ void train_sparse_close(pdl_trainer *t)
     }
 }
 
+/* ---- sums -------------------------------------------------------------------- */
+
+static void queue(pdl_trainer *t, struct train_sparse *s)
+{
+    struct train_sparse **at = &t->sparse;
+
+    while (*at)
+        at = &(*at)->next;
+    *at = s;
+    s->next = NULL;
+}
+
+/* A sum has come: was it the bucket's last? */
+static enum pdl_status arrived(pdl_trainer *t, struct train_sparse *s,
+                               struct pdl_err *err)
+{
+    struct bundle *x = &s->bundles[s->done++];
+    const struct train_op *o = &t->ops[s->op];
+
+    s->running = false;
+    if (s->done == s->n)
+        t->sparse = s->next;
+    if (s->done == s->n && o->behind && t->opt.timed)
+        t->opt.timed(t->opt.timed_ctx, s->op, PDL_TRAIN_BEHIND, o->begun_s,
+                     pdl_clock_s());
+    return pdl_comm_sparse_wait(x->sum, &x->all, err);
+}
+
+/* Moves the first in the queue as far as it goes, or (wait) to its end. */
+static enum pdl_status push(pdl_trainer *t, bool wait, bool *moved,
+                            struct pdl_err *err)
+{
+    struct train_sparse *s = t->sparse;
+    struct bundle *x = &s->bundles[s->done];
+    enum pdl_status st = PDL_OK;
+
+    *moved = true;
+    if (!s->running)
+        st = pdl_comm_sparse_start(x->sum, &x->mine, err);
+    s->running = true;
+    if (st == PDL_OK && !wait)
+        st = pdl_comm_sparse_test(x->sum, moved, err);
+    return st == PDL_OK && *moved ? arrived(t, s, err) : st;
+}
+
+enum pdl_status train_sparse_push(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    bool moved = true;
+
+    while (st == PDL_OK && moved && t->sparse)
+        st = push(t, false, &moved, err);
+    return st;
+}
+
+enum pdl_status train_sparse_finish(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    bool moved;
+
+    while (st == PDL_OK && t->sparse)
+        st = push(t, true, &moved, err);
+    return st;
+}
+
+enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
+                                   struct pdl_err *err)
+{
+    struct train_sparse *s = t->ops[op].sparse;
+    struct train_run r;
+    int k = 0, b = 0;
+
+    if (s->begun)
+        return PDL_OK;
+    while (train_next_run(t, op, micro, &k, &r)) {
+        if (r.bytes == 0)
+            continue;
+        pdl_feedback_step(s->bundles[b].feedback, (const float *)(void *)r.from,
+                          &s->bundles[b].mine);
+        b++;
+    }
+    s->begun = true;
+    s->done = 0;
+    if (s->n > 0)
+        queue(t, s);
+    return train_sparse_push(t, err);
+}
+
 enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
                                  struct pdl_err *err)
 {
     struct train_sparse *s = t->ops[op].sparse;
-    enum pdl_status st = PDL_OK;
-    struct train_run r;
-    int k = 0, b = 0;
+    enum pdl_status st = train_sparse_begin(t, op, micro, err);
+    bool moved;
 
-    while (st == PDL_OK && train_next_run(t, op, micro, &k, &r)) {
-        struct pdl_sparse mine, all;
-        struct bundle *x;
+    while (st == PDL_OK && s->done < s->n)
+        st = push(t, true, &moved, err);
+    s->begun = false;
+    for (int b = 0; b < s->n && st == PDL_OK; b++) {
+        const struct bundle *x = &s->bundles[b];
 
-        if (r.bytes == 0)
-            continue;
-        x = &s->bundles[b++];
-        pdl_feedback_step(x->feedback, (const float *)(void *)r.from, &mine);
-        st = pdl_comm_sparse_allreduce(x->sum, &mine, &all, err);
-        if (st != PDL_OK)
-            break;
-        memset(x->data, 0, (size_t)r.bytes);
-        pdl_sparse_add(&all, 1, x->data);
+        memset(x->data, 0, (size_t)x->n * sizeof *x->data);
+        pdl_sparse_add(&x->all, 1, x->data);
     }
     return st;
 }

@@ -19,7 +19,7 @@ static int peer_in(const pdl_trainer *t, int stage)
                                ranks, MAX_GROUP);
 
     for (int64_t i = 0; i < n && i < MAX_GROUP; i++)
-        if (train_lane_of(t->plan, ranks[i]) == stage % t->plan->lanes)
+        if (train_lane_of(t->plan, ranks[i]) == pdl_plan_lane(t->plan, stage))
             return (int)ranks[i];
     return -1;
 }

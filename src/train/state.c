@@ -10,7 +10,7 @@
 
 bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank)
 {
-    int lane = p->tensors[tensor].stage % p->lanes;
+    int lane = pdl_plan_lane(p, p->tensors[tensor].stage);
     struct pdl_box mine, other;
 
     pdl_plan_box(p, tensor, rank, &mine);

@@ -142,6 +142,7 @@ struct pdl_trainer {
 
     pdl_comm_request **pending; /* sends and buckets under way */
     int npending, most_pending;
+    struct train_sparse *sparse; /* sparse sums under way, in their order */
 
     struct pdl_train_state *states;
     int nstates;
@@ -203,6 +204,11 @@ bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
 /* sparse.c: the largest of a bucket's gradients, and error feedback */
 enum pdl_status train_sparse_open(pdl_trainer *t, struct pdl_err *err);
 void train_sparse_close(pdl_trainer *t);
+enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
+                                   struct pdl_err *err);
+enum pdl_status train_sparse_push(pdl_trainer *t, struct pdl_err *err);
+enum pdl_status train_sparse_finish(pdl_trainer *t, struct pdl_err *err);
+/* Begun or not: the gradients become the sum. */
 enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
                                  struct pdl_err *err);
 /* What this rank keeps of a weight's gradient, and its place in the group;

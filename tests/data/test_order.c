@@ -39,7 +39,7 @@ static void every_order_is_a_bijection_at_every_size(void **state)
 {
     (void)state;
     for (int k = 0; pdl_shuffle_at(k); k++)
-        for (int64_t n = 1; n <= 2100; n++) {
+        for (int64_t n = 1; n <= 2100; n += n < 1100 ? 1 : 43) {
             struct pdl_order o;
 
             pdl_order_begin(&o, pdl_shuffle_at(k), 17, n % 5, n);

@@ -11,8 +11,8 @@ bad=0
 # strategies for each number of ranks; axes larger than what they cut are
 # admitted, so that some ranks have little or nothing to do
 declare -A list=(
-    [2]="data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4)"
-    [3]="data=3 data=3,compress=topk:0.02 spatial=3 pipe=3(gpipe,m=2)"
+    [2]="data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4) pipe=2(zb-v,m=4)"
+    [3]="data=3 data=3,compress=topk:0.02 spatial=3 pipe=3(gpipe,m=2) pipe=3(zb-h2,m=4)"
     [4]="data=2,spatial=2 data=2,filter=2 pipe=2(1f1b,m=2),data=2"
     [7]="data=7 filter=7")
 

@@ -237,9 +237,8 @@ static void forward_pass(struct backend *b, struct cut_case *c,
         struct operands p;
 
         take_parts(c, w, &p, PDL_FORWARD);
-        when.first_sample = p.x[0].a.box.lo[0];
         p.nw = is_partial_bias(c) ? 1 : p.nw;
-        run_pass_at(b, &p, c->o, PDL_FORWARD, when.first_sample);
+        run_pass(b, &p, c->o, PDL_FORWARD);
         for (int k = 0; k < p.ny; k++)
             if (c->cut.y[k] >= 0)
                 same_bits(c, &w->y[k], &p.y[k], "y");
@@ -269,7 +268,7 @@ static void data_pass(struct backend *b, struct cut_case *c, struct operands *w)
         struct operands p;
 
         take_parts(c, w, &p, PDL_BACKWARD_DATA);
-        run_pass_at(b, &p, c->o, PDL_BACKWARD_DATA, p.x[0].a.box.lo[0]);
+        run_pass(b, &p, c->o, PDL_BACKWARD_DATA);
         for (int i = 0; i < p.nx; i++) {
             if (c->cut.x[i] >= 0)
                 same_bits(c, &w->dx[i], &p.dx[i], "dx");
@@ -295,7 +294,7 @@ static void weights_pass(struct backend *b, struct cut_case *c,
         struct operands p;
 
         take_parts(c, w, &p, PDL_BACKWARD_WEIGHTS);
-        run_pass_at(b, &p, c->o, PDL_BACKWARD_WEIGHTS, p.x[0].a.box.lo[0]);
+        run_pass(b, &p, c->o, PDL_BACKWARD_WEIGHTS);
         for (int j = 0; j < p.nw; j++) {
             bool whole_ = j == 1 && is_partial_bias(c);
 
@@ -364,7 +363,7 @@ static int run_cuts(struct backend *b, const struct op_case *oc, int64_t parts,
     operands_open(&w, &o, PDL_F32);
     add_aux(b, &w, &o);
     for (int pass = PDL_FORWARD; pass <= PDL_BACKWARD_WEIGHTS; pass++)
-        run_pass_at(b, &w, &o, (enum pdl_pass)pass, 0);
+        run_pass(b, &w, &o, (enum pdl_pass)pass);
     for (size_t i = 0; i < sizeof indices / sizeof indices[0]; i++) {
         struct cut_case c = {.o = &o,
                              .parts = parts,
@@ -465,7 +464,7 @@ static void bn_exchange(struct backend *b, const struct op_case *oc, int d)
     one_op_open(&o, oc);
     operands_open(&w, &o, PDL_F32);
     for (int pass = PDL_FORWARD; pass <= PDL_BACKWARD_WEIGHTS; pass++)
-        run_pass_at(b, &w, &o, (enum pdl_pass)pass, 0);
+        run_pass(b, &w, &o, (enum pdl_pass)pass);
     c.o = &o;
     plan_site_init(o.model, (int)(o.node - o.model->nodes), RANKS, &c.site);
     assert_true(plan_rule_follow(&c.site, 0, d, &c.cut));
