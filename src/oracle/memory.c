@@ -579,6 +579,40 @@ int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
     return n;
 }
 
+/* The runtime's sends do not wait: what forward sent is there until its gradient
+ * comes back, what backward sent until the update. */
+static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
+                       const int64_t *size)
+{
+    int64_t n = 0;
+
+    for (int i = first_item; o->pe.core && i < first_item + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            const struct pdl_plan_op *x =
+                &o->p->ops[o->p->items[i].first_op + k];
+
+            if (x->kind == PDL_PLAN_OP_SEND && x[1].kind == PDL_PLAN_OP_FREE)
+                n += size[x->in[0]];
+        }
+    return n;
+}
+
+static void hold_sent(const struct oracle *o, int stage, const int64_t *size,
+                      struct oracle_lived *s)
+{
+    const struct pdl_plan_stage *x = &o->p->stages[stage];
+    int64_t there = sent_by(o, x->first_forward, x->nforward, size);
+    int64_t back = sent_by(o, x->first_backward, x->nbackward, size);
+    int64_t micro = o->p->micro_batches;
+
+    s->forward.top_all += (micro - oracle_in_flight(o, stage)) * back;
+    s->forward.all += there;
+    s->forward.saved += there;
+    s->backward.top_all += (micro - 1) * back;
+    s->backward.all += micro * back - there;
+    s->update.all -= micro * back;
+}
+
 static void live_through(const struct oracle *o, int stage, int64_t rank,
                          const int64_t *size, struct oracle_lived *s)
 {
@@ -595,6 +629,8 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
         s->late = oracle_walk(o, stage, x->first_backward + first,
                               x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
+    if (o->p->nstages > 1 && o->opt->parameters != PDL_IDEAL && !split)
+        hold_sent(o, stage, size, s);
     s->written = oracle_written(o, stage, size);
     s->ahead =
         oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
