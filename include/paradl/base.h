@@ -130,6 +130,11 @@ int64_t pdl_box_volume(const struct pdl_box *b);
 /* The common part; false (and an empty box) when there is none. */
 bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
                        struct pdl_box *out);
+/* Items of `part` that lie side by side in the memory of `whole`; all of them:
+ * the part is one run. channels_last: dimension 1 is the innermost one (of
+ * boxes with at least three dimensions). */
+int64_t pdl_box_run(const struct pdl_box *whole, const struct pdl_box *part,
+                    bool channels_last);
 
 /* ---- units ------------------------------------------------------------ */
 

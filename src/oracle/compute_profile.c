@@ -188,15 +188,12 @@ double oracle_profiled(const struct oracle *o, int op, int64_t rank)
     return has_profile(o) ? ask(o, op, rank, SECONDS) : -1;
 }
 
-/* One workspace serves all operations: the largest. */
-int64_t oracle_workspace(const struct oracle *o, int64_t rank)
+int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank)
 {
-    double most = 0;
+    double n = o->opt->parameters == PDL_IDEAL || !has_profile(o) ||
+                       o->p->ops[op].kind != PDL_PLAN_OP_COMPUTE
+                   ? 0
+                   : ask(o, op, rank, WORKSPACE);
 
-    if (o->opt->parameters == PDL_IDEAL || !has_profile(o))
-        return 0;
-    for (int i = 0; i < o->p->nops; i++)
-        if (o->p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
-            most = fmax(most, ask(o, i, rank, WORKSPACE));
-    return (int64_t)most;
+    return n > 0 ? (int64_t)n : 0;
 }

@@ -324,3 +324,29 @@ bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
     *out = &p->price;
     return known;
 }
+
+void oracle_memo_forget(struct oracle *o)
+{
+    memset(o->memo->price, 0, sizeof o->memo->price);
+    memset(o->memo->size, 0, sizeof o->memo->size);
+}
+
+/* Numbers operations: those that cost the same have the same number. table has
+ * nslots entries, a power of two, more than there are numbers. */
+int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
+                      int *op, int count, int *table, int nslots)
+{
+    for (int i = first; i < first + n; i++) {
+        const struct pdl_plan_op *x = &o->p->ops[i];
+        size_t s = (size_t)(hash_op(o, x) & (uint64_t)(nslots - 1));
+
+        while (table[s] && !same_op(o, x, &o->p->ops[op[table[s] - 1]]))
+            s = (s + 1) & (size_t)(nslots - 1);
+        if (!table[s]) {
+            op[count] = i;
+            table[s] = ++count;
+        }
+        number[i] = table[s] - 1;
+    }
+    return count;
+}

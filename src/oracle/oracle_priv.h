@@ -54,8 +54,8 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
-/* bytes that the operations of a rank work in, one after the other */
-int64_t oracle_workspace(const struct oracle *o, int64_t rank);
+/* bytes that an operation works in besides its operands */
+int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);
@@ -241,6 +241,11 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
 bool oracle_memo_make(struct oracle *o);
 /* that, what is known of wires and allreduces, and the ranks; in its arena */
 bool oracle_prepare(struct oracle *o);
+void oracle_memo_forget(struct oracle *o);
+/* numbers for operations from `first` on, `count` are known (op: the first of
+ * each number); returns how many there are */
+int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
+                      int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
 int oracle_form(const struct oracle *o, int tensor);

@@ -312,24 +312,64 @@ static void price_forward(const struct oracle *o, int stage,
     t->calls = 0;
 }
 
-/* Returns when it ends alone, as most micro-batches are. */
+/* Backward of a micro-batch that nothing is exchanged beside. */
+static bool run_alone(const struct oracle *o, int stage,
+                      const struct oracle_ranks *r, const struct streams *c,
+                      struct stage_time *t, struct streams *alone,
+                      double *split, struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    size_t n = (size_t)o->p->ntensors;
+
+    *alone = *c;
+    alone->held = 0;
+    alone->ready = PDL_NEW(o->arena, double, n + 1);
+    alone->copied = PDL_NEW(o->arena, bool, n + 1);
+    if (!alone->ready || !alone->copied)
+        return false;
+    memcpy(alone->ready, c->ready, n * sizeof *c->ready);
+    memcpy(alone->copied, c->copied, n * sizeof *c->copied);
+    alone->ahead =
+        c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
+    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, t, alone, out);
+    alone->ahead = false;
+    *split = alone->compute;
+    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r, t,
+                     alone, out);
+    keep_pace(o, stage, alone);
+    return true;
+}
+
+/* Returns when it ends alone, as most micro-batches are. Where copies are
+ * waited for, what is exchanged beside it would change that too. */
 static double price_backward(const struct oracle *o, int stage,
                              const struct oracle_ranks *r, struct streams *c,
                              struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     double start = c->compute, late = c->late, split, took;
+    struct stage_time again = *t, *sum = t;
+    struct streams alone = {.late = -1};
+    double alone_split = 0;
 
+    if (c->out_busy > 0 && c->held > 0 &&
+        run_alone(o, stage, r, c, t, &alone, &alone_split, out))
+        sum = &again;
     c->ahead = c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
-    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, t, c, out);
+    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, sum, c, out);
     c->ahead = false;
     split = c->compute;
-    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r, t,
-                     c, out);
+    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r,
+                     sum, c, out);
     keep_pace(o, stage, c);
     took = c->compute - c->slowed - start;
     t->weights = s->nbackward > 1 ? c->compute - split : 0;
     t->backward_copy = c->late - late;
+    if (sum != t) {
+        took = alone.compute - start;
+        t->weights = s->nbackward > 1 ? alone.compute - alone_split : 0;
+        t->backward_copy = alone.late - late;
+    }
     t->backward_comm +=
         waiting(took, t->backward + t->backward_comm + t->backward_copy);
     t->backward += oracle_host_wait(o, took, t->calls);
