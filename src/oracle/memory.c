@@ -97,15 +97,29 @@ static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
     return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
 }
 
+/* Are the classes of the logits on several ranks? */
+static bool is_cut(const struct pdl_plan *p, int t)
+{
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        if (p->tensors[t].place.at[f] == p->tensors[t].ndims - 1)
+            return true;
+    return false;
+}
+
 /* The loss of 16-bit logits is computed in more. */
 static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
                       const int64_t *size)
 {
     const struct pdl_framework *f = o->opt->framework;
 
+    double each;
+
     if (!f || op->kind != PDL_PLAN_OP_COMPUTE || op->node >= 0 || op->nin < 1)
         return 0;
-    return (int64_t)((double)size[op->in[0]] / 2 * f->logit_bytes);
+    each = f->cut_logit_bytes > 0 && is_cut(o->p, op->in[0])
+               ? f->cut_logit_bytes
+               : f->logit_bytes;
+    return (int64_t)((double)size[op->in[0]] / 2 * each);
 }
 
 /* Is the layer's operation run again before backward? */
