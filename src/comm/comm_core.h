@@ -187,12 +187,12 @@ struct pdl_comm {
     struct comm_windows *windows;
     uint64_t number; /* of operations of all ranks together */
     struct comm_habit habit[COMM_NHABITS][COMM_HABITS];
-    char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
+    char *scratch; /* COMM_SCRATCH bytes; NULL until needed */
     struct comm_spare {
         char *data;
         int64_t bytes;
     } spare[PDL_COLL_BUFS]; /* buffers of the last program, for the next */
-    char note[256]; /* why it is not the transport one would expect */
+    char note[256];         /* why it is not the transport one would expect */
 
     uint64_t moves; /* counts whatever moved: somebody is alive */
     bool crowded;   /* more ranks than processors: give way when waiting */
