@@ -92,6 +92,9 @@ pdl_arena *pdl_arena_create(size_t limit_bytes);
 void pdl_arena_destroy(pdl_arena *a); /* NULL is allowed */
 /* Empties it, keeping its memory for what comes next. */
 void pdl_arena_reset(pdl_arena *a);
+/* About so many bytes will be asked for: one block for them, rather than many
+ * that double. A hint: allocations fail where they failed, and no earlier. */
+void pdl_arena_expect(pdl_arena *a, size_t bytes);
 void *pdl_arena_alloc(pdl_arena *a, size_t count, size_t size);
 /* Grows an array: a fresh copy of old[0..count) with room for cap. */
 void *pdl_arena_grow(pdl_arena *a, const void *old, size_t count, size_t cap,
@@ -127,6 +130,11 @@ int64_t pdl_box_volume(const struct pdl_box *b);
 /* The common part; false (and an empty box) when there is none. */
 bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
                        struct pdl_box *out);
+/* Items of `part` that lie side by side in the memory of `whole`; all of them:
+ * the part is one run. channels_last: dimension 1 is the innermost one (of
+ * boxes with at least three dimensions). */
+int64_t pdl_box_run(const struct pdl_box *whole, const struct pdl_box *part,
+                    bool channels_last);
 
 /* ---- units ------------------------------------------------------------ */
 

@@ -35,10 +35,11 @@ enum pdl_comm_type {
 };
 enum pdl_comm_op { PDL_COMM_SUM, PDL_COMM_MAX, PDL_COMM_MIN, PDL_COMM_AVG };
 
-/* Which algorithm an allreduce of so many bytes on so many ranks runs. */
+/* Which algorithm a collective of so many bytes on so many ranks runs. */
 struct pdl_comm_rule {
+    const char *collective; /* "allreduce"; a name that stays */
     int ranks;
-    int64_t up_to; /* bytes; INT64_MAX: no limit */
+    int64_t up_to; /* bytes of the whole vector; INT64_MAX: no limit */
     char algorithm[56];
 };
 struct pdl_comm_table {

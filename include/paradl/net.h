@@ -190,6 +190,10 @@ struct pdl_traffic {
      * same as operation i in peers and bytes, each waiting exactly for the
      * one before. NULL: unknown (1). */
     int64_t (*alike)(void *ctx, int64_t i);
+    /* The same two without random pauses, which the bounds leave out: a pause
+     * only delays. NULL: there are none. */
+    void (*calm_op)(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out);
+    int64_t (*calm_alike)(void *ctx, int64_t i);
     const int *host_of_rank; /* NULL: rank r on host r */
     /* Operation i of a rank is looked at only when every operation up to
      * i - window is complete: bounds what a rank can have under way, and so

@@ -269,15 +269,18 @@ struct pdl_layers_result {
     int candidates, pairs;  /* strategies to choose from; neighbours */
     int clauses;            /* of layered */
     int64_t lowered, moves; /* parts and redistributions priced */
+    int pipelines;          /* whose stages were chosen too */
     int tried;              /* whole plans that were compared */
     bool exact;             /* the graph is series-parallel */
     bool limited;           /* switches cost more, to fit into the notation */
     bool stopped;
 };
 
-/* The best assignment of strategies to layers, without pipelines: dynamic
- * programming over the graph of layers, on costs of lowered parts and of the
- * redistributions between them. The answers of several weights of gradient
+/* The best assignment of strategies to layers: dynamic programming over the
+ * graph of layers, on costs of lowered parts and of the redistributions
+ * between them. For the pipelines of the best uniform plans the stages, and
+ * for each block whether to keep, to recompute or to offload what backward
+ * reads, are chosen together with the strategies. The answers of several weights of gradient
  * exchange (none to all of it exposed) are priced as whole plans, and the best
  * that fits into memory is returned beside the best uniform one. By time
  * only. Same answer on any number of threads. */
@@ -507,6 +510,11 @@ struct pdl_price {
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
                   struct pdl_price *out);
+/* Of all operations (a FREE costs nothing); equal ones are looked at once. */
+enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *opt,
+                              struct pdl_price *out, struct pdl_err *err);
 
 /* ---- who shares what ------------------------------------------------------- */
 

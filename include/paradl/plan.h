@@ -56,6 +56,7 @@ struct pdl_clause {
     struct pdl_term term[PDL_MAX_TERMS];
     bool own_recompute; /* these layers choose for themselves */
     enum pdl_recompute recompute;
+    bool offload; /* what they keep for backward waits in the host's memory */
 };
 
 /* Choices that are words; the parser, the printer and the messages read one
@@ -79,6 +80,8 @@ struct pdl_strategy {
     enum pdl_schedule schedule;
     int64_t micro_batches;  /* m of pipe; 0: not given */
     int64_t virtual_stages; /* v of interleaved; 0: not given */
+    const char *cuts;       /* at=conv3+fc6 of pipe: the first layer of each
+                               stage but the first; NULL: cut by work */
     bool seq;               /* tensor=8+seq */
     enum pdl_context_kind context_kind;
     enum pdl_context_order context_order;
@@ -106,6 +109,8 @@ enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
                                    struct pdl_err *err);
 /* The shortest text that parses to the same strategy. */
 void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out);
+/* Do activations, of all layers or of some, wait in the host's memory? */
+bool pdl_strategy_offloads(const struct pdl_strategy *s);
 bool pdl_strategy_equal(const struct pdl_strategy *a,
                         const struct pdl_strategy *b);
 
@@ -335,6 +340,16 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
  * Returns buf. */
 const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,
                              size_t size);
+/* Gradients are exchanged once so many bytes of them have come together. */
+int64_t pdl_plan_bucket_bytes(const struct pdl_strategy *s);
+/* The model with its repeated blocks written out, as lowering sees it; itself
+ * where none is repeated. */
+enum pdl_status pdl_plan_expand(pdl_arena *a, const struct pdl_model *model,
+                                const struct pdl_model **out,
+                                struct pdl_err *err);
+/* Are two layers of one repeated block, by their names ("layers.17.attn.q")?
+ * What is made again is chosen by block. */
+bool pdl_same_block(const char *a, const char *b);
 /* Repeated blocks of each of `stages` stages, as lowering cuts the model. */
 enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
                                 int64_t stages, enum pdl_split split,
@@ -384,6 +399,34 @@ int64_t pdl_plan_transfer(const struct pdl_plan *p, int from, int to,
 void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
                         const int64_t *peers, int64_t n, int64_t rank,
                         int64_t *bytes);
+/* Does the runtime keep this tensor's channels innermost? Activations with
+ * spatial dimensions; weights lie as in files. */
+bool pdl_plan_channels_last(const struct pdl_plan *p, int tensor);
+/* Does output k take over the memory of input k? An allreduce whose input dies
+ * with it is done in place. */
+bool pdl_plan_in_place(const struct pdl_plan *p, int op, int k);
+/* A move's parts on the n ranks of a group, of which this rank is one. */
+struct pdl_plan_members {
+    int n, me;
+    const int64_t *rank;
+    struct pdl_box *in, *out; /* by member */
+};
+void pdl_plan_members(const struct pdl_plan *p, int op, int k,
+                      struct pdl_plan_members *m);
+/* The items of member g's input that member `to` takes from it: what it has not
+ * itself, and no member before has; of sums all. */
+bool pdl_plan_gives(const struct pdl_plan_members *m, bool sum, int g, int to,
+                    struct pdl_box *box);
+/* What a rank copies by itself for a move, from one place of its memory to
+ * another: parts that are not one run of bytes are packed to be sent and
+ * unpacked when they have come, and what the rank has itself goes to its new
+ * place. Groups of more than 64 ranks: nothing is known, all 0. */
+struct pdl_plan_copies {
+    int64_t bytes, runs; /* copied, and the runs of bytes they are in */
+    int64_t buffer;      /* bytes for parts on their way */
+};
+void pdl_plan_copies(const struct pdl_plan *p, int op, int64_t rank,
+                     struct pdl_plan_copies *out);
 /* For each of n ranks of one stage the first of them (its index) that does the
  * same work: equal local shapes and relative boxes of every tensor; twin: and
  * whose neighbours have equal parts too, so that messages are the same. */

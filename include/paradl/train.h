@@ -140,9 +140,10 @@ enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
 
 /* What the memory planner decided, in bytes of this rank. */
 struct pdl_train_memory {
-    int64_t arena; /* of tensors, weights among them */
-    int64_t state, optimizer, scratch, buffers;
-    int64_t live; /* largest sum of live tensors: the bound for the arena */
+    int64_t arena; /* of tensors, weights among them, and large workspaces */
+    int64_t state, optimizer;
+    int64_t scratch; /* where all small workspaces are */
+    int64_t live;    /* largest sum of what is live: the bound for the arena */
 };
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
 /* The implementation that runs operation op; NULL: none here. */

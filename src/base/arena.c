@@ -101,6 +101,36 @@ static struct block *take_spare(pdl_arena *a, size_t need)
     return NULL;
 }
 
+static struct block *make_block(pdl_arena *a, size_t size)
+{
+    struct block *b = take_spare(a, size);
+
+    if (!b) {
+        b = calloc(1, sizeof *b + size);
+        if (!b)
+            return NULL;
+        b->size = size;
+        POISON(b->data, size);
+    }
+    return b;
+}
+
+/* The system's allocator keeps what is freed as long as it is not much more
+ * than the largest block so far; one large block comes back for the next plan,
+ * where a dozen that double are given back and cost a fault for every page. */
+void pdl_arena_expect(pdl_arena *a, size_t bytes)
+{
+    struct block *b = a->blocks;
+
+    if (bytes > a->left || (b && b->size - b->used >= bytes))
+        return;
+    b = make_block(a, bytes);
+    if (b) {
+        b->next = a->blocks;
+        a->blocks = b;
+    }
+}
+
 /* A new block in front; a lone large one goes behind the one being filled,
  * whose tail stays in use. */
 static struct block *add_block(pdl_arena *a, size_t need)
@@ -114,14 +144,9 @@ static struct block *add_block(pdl_arena *a, size_t need)
     lone = need > size;
     if (lone)
         size = need;
-    b = take_spare(a, size);
-    if (!b) {
-        b = calloc(1, sizeof *b + size);
-        if (!b)
-            return NULL;
-        b->size = size;
-        POISON(b->data, size);
-    }
+    b = make_block(a, size);
+    if (!b)
+        return NULL;
     if (lone && a->blocks) {
         b->next = a->blocks->next;
         a->blocks->next = b;

@@ -46,3 +46,21 @@ bool pdl_box_intersect(const struct pdl_box *a, const struct pdl_box *b,
     *out = r;
     return !pdl_box_empty(&r);
 }
+
+int64_t pdl_box_run(const struct pdl_box *whole, const struct pdl_box *part,
+                    bool channels_last)
+{
+    bool last = channels_last && whole->ndims > 2;
+    int64_t run = 1;
+
+    for (int i = 0; i < whole->ndims; i++) { /* from the innermost on */
+        int d = whole->ndims - 1 - i;
+
+        if (last)
+            d = i == 0 ? 1 : d >= 1 ? d + 1 : d;
+        run *= max64(0, part->hi[d] - part->lo[d]);
+        if (part->hi[d] - part->lo[d] != whole->hi[d] - whole->lo[d])
+            break;
+    }
+    return run;
+}

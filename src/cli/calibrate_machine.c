@@ -538,13 +538,24 @@ static enum pdl_status settle(struct cli_calibrate_options *o,
         return pdl_fail(err, PDL_EINVAL,
                         "-n, --threads, --max-ranks: from 1 "
                         "to 4096");
+    if (o->rounds < 0 || o->rounds > CLI_MEASURE_ROUNDS)
+        return pdl_fail(err, PDL_EINVAL, "--rounds: from 1 to %d",
+                        (int)CLI_MEASURE_ROUNDS);
+    o->rounds = o->rounds ? o->rounds : 3;
+    if (o->collective && !cli_bench_knows(o->collective)) {
+        pdl_fail(err, PDL_EINVAL, "--collective: no benchmark of '%s'",
+                 o->collective);
+        pdl_hint(err, "there are: allreduce, reduce-scatter, allgather, "
+                      "alltoall, broadcast");
+        return PDL_EINVAL;
+    }
     o->ranks = o->ranks ? o->ranks : cores;
     if (!o->threads)
         o->threads = cores > o->ranks ? cores / o->ranks : 1;
     if (!(o->seconds > 0))
         o->seconds = .2;
-    if (!o->most)
-        o->most = o->ranks < 4 ? 4 : o->ranks;
+    if (!o->most) /* to twice as many as there are processors, at least 8 */
+        o->most = cores < 4 ? 8 : 2 * cores;
     if (o->most < o->ranks)
         o->most = o->ranks;
     return PDL_OK;

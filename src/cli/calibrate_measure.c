@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const struct pdl_cmd machine_cmd = {
@@ -72,18 +73,23 @@ static enum pdl_status measure_collective(const struct cli_calibrate_options *o,
     return st;
 }
 
-/* Allreduce is what training does most: three rounds, all sizes. */
+/* Allreduce is what training does most: all sizes. */
 static const struct {
     const char *name, *sizes;
-    int rounds;
 } collectives[] = {
-    {"allreduce", "1KiB..64MiB", CLI_MEASURE_ROUNDS},
-    {"reduce-scatter", "1KiB..16MiB", 1},
-    {"allgather", "1KiB..16MiB", 1},
-    {"alltoall", "1KiB..16MiB", 1},
-    {"broadcast", "1KiB..16MiB", 1},
+    {"allreduce", "1KiB..64MiB"}, {"reduce-scatter", "1KiB..16MiB"},
+    {"allgather", "1KiB..16MiB"}, {"alltoall", "1KiB..16MiB"},
+    {"broadcast", "1KiB..16MiB"},
 };
+/* More ranks than processors, each with buffers of its own, take long; and
+ * beyond the caches a byte takes what it takes. */
+static const char crowded_sizes[] = "1KiB..16MiB";
 enum { NCOLLECTIVES = sizeof collectives / sizeof collectives[0] };
+
+static bool wanted(const struct cli_calibrate_options *o, const char *name)
+{
+    return !o->collective || strcmp(o->collective, name) == 0;
+}
 
 /* Powers of two, all PEs, and one more than there are processors: there the
  * ranks begin to wait for each other's time, and times take a step. */
@@ -94,13 +100,15 @@ static void choose_ranks(const struct cli_calibrate_options *o,
     int room = sizeof m->bench / sizeof m->bench[0];
 
     for (int k = 0; k < NCOLLECTIVES; k++)
-        for (int64_t n = 2; n <= o->most && m->nbench < room; n++)
+        for (int64_t n = wanted(o, collectives[k].name) ? 2 : o->most + 1;
+             n <= o->most && m->nbench < room; n++)
             if ((n & (n - 1)) == 0 || n == o->ranks || n == crowded)
-                m->bench[m->nbench++] =
-                    (struct cli_bench_runs){.collective = collectives[k].name,
-                                            .sizes = collectives[k].sizes,
-                                            .ranks = n,
-                                            .rounds = collectives[k].rounds};
+                m->bench[m->nbench++] = (struct cli_bench_runs){
+                    .collective = collectives[k].name,
+                    .sizes =
+                        n >= crowded ? crowded_sizes : collectives[k].sizes,
+                    .ranks = n,
+                    .rounds = (int)o->rounds};
 }
 
 static void say(bool quiet, const char *what, int64_t ranks)
@@ -118,10 +126,8 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
     say(quiet, "memory, operators and messages", o->ranks);
     st = measure_machine(o, m, err);
     choose_ranks(o, m);
-    for (int round = 0; round < CLI_MEASURE_ROUNDS; round++)
+    for (int round = 0; round < o->rounds; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
-            if (round >= m->bench[i].rounds)
-                continue;
             if (round == 0)
                 say(quiet, m->bench[i].collective, m->bench[i].ranks);
             st = measure_collective(o, m, i, round, err);

@@ -31,6 +31,8 @@ extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
 extern const struct pdl_cmd cli_report_cmd;
 extern const struct pdl_cmd cli_bench;
+/* Is there a benchmark of this collective? */
+bool cli_bench_knows(const char *collective);
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;

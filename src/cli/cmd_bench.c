@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static bool known(const char *collective)
+bool cli_bench_knows(const char *collective)
 {
     static const char *const names[] = {"allreduce", "reduce-scatter",
                                         "allgather", "alltoall", "broadcast"};
@@ -29,20 +29,19 @@ static enum pdl_status check(const char *collective,
 
     if (ranks < 1 || ranks > 100000)
         return pdl_fail(err, PDL_EINVAL, "-n: from 1 to 100000");
-    if (!known(collective)) {
+    if (!cli_bench_knows(collective)) {
         pdl_fail(err, PDL_EINVAL, "no benchmark of '%s'", collective);
         pdl_hint(err, "there are: allreduce, reduce-scatter, allgather, "
                       "alltoall, broadcast");
         return PDL_EINVAL;
     }
-    if (strcmp(collective, "allreduce") != 0 &&
-        (o->in_place || o->tune || o->table))
-        return pdl_fail(err, PDL_EINVAL,
-                        "--in-place, --learn and --table are for allreduce");
+    if (strcmp(collective, "allreduce") != 0 && o->in_place)
+        return pdl_fail(err, PDL_EINVAL, "--in-place is for allreduce");
     if (!o->algorithm || strcmp(o->algorithm, "auto") == 0)
         return PDL_OK;
-    return pdl_coll_job_make(collective, o->algorithm, (int)ranks, 1024, 4,
-                             &job, err);
+    /* any count that every algorithm takes */
+    return pdl_coll_job_make(collective, o->algorithm, (int)ranks, 1024 * ranks,
+                             4, &job, err);
 }
 
 static int bench(const struct pdl_args *args)

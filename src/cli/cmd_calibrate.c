@@ -26,7 +26,12 @@ static const struct pdl_opt opts[] = {
     {"threads", 0, PDL_OPT_INT, AT(threads), "T", NULL,
      "of a PE (the processors divided by the PEs)"},
     {"max-ranks", 0, PDL_OPT_INT, AT(most), "P", NULL,
-     "measure allreduce on 2, 4, 8 ... up to P ranks (the PEs, at least 4)"},
+     "measure collectives on 2, 4, 8 ... up to P ranks (twice the processors, "
+     "at least 8)"},
+    {"collective", 0, PDL_OPT_TEXT, AT(collective), "NAME", NULL,
+     "measure this one alone (all five)"},
+    {"rounds", 0, PDL_OPT_INT, AT(rounds), "N", NULL,
+     "of starts of the ranks, whose middle time counts (3)"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "for each measurement (0.2s)"},
     {"name", 0, PDL_OPT_TEXT, AT(name), "NAME", NULL,

@@ -69,18 +69,18 @@ static const struct pdl_opt opts[] = {
 // clang-format on
 #undef AT
 
-static void json_layers(struct pdl_json *w, const struct cli_job *j)
+static void json_layers(struct pdl_json *w, const struct cli_job *j,
+                        const struct pdl_price *prices)
 {
     char buf[256];
 
     pdl_json_key(w, "operations");
     pdl_json_array(w);
     for (int i = 0; i < j->plan->nops; i++) {
-        struct pdl_price price;
+        struct pdl_price price = prices[i];
 
         if (j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
             continue;
-        pdl_price_op(j->plan, &j->sys, &j->oracle, i, &price);
         pdl_json_row(w);
         pdl_json_kint(w, "id", i);
         pdl_json_kstr(w, "name", pdl_plan_op_text(j->plan, i, buf, sizeof buf));
@@ -123,8 +123,9 @@ struct answer {
     struct pdl_launch from;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
-    struct pdl_kineto trace; /* with --kineto */
-    bool whole;              /* run was asked for */
+    struct pdl_price *prices; /* with --layers: of each operation */
+    struct pdl_kineto trace;  /* with --kineto */
+    bool whole;               /* run was asked for */
     struct cli_whole run;
 };
 
@@ -151,7 +152,7 @@ static void print_json(const struct answer *x, bool details,
     if (o->kineto)
         cli_kineto_json(&w, &x->trace, &j->x);
     if (o->layers)
-        json_layers(&w, j);
+        json_layers(&w, j, x->prices);
     if (details)
         cli_details_json(&w, j);
     pdl_json_end(&w);
@@ -189,11 +190,10 @@ static void print_text(const struct answer *x)
     if (o->kineto)
         cli_kineto_text(&x->trace, &j->x);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
-        struct pdl_price p;
+        struct pdl_price p = x->prices[i];
 
         if (j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
             continue;
-        pdl_price_op(j->plan, &j->sys, &j->oracle, i, &p);
         pdl_printf(out, "%5d  %-52.52s %10s  %s\n", i,
                    pdl_plan_op_text(j->plan, i, buf, sizeof buf),
                    pdl_unit_format(p.seconds, PDL_UNIT_SECONDS, t, sizeof t),
@@ -243,6 +243,12 @@ static int project(const struct pdl_args *args)
         st = cli_job_price(a, &q, q.strategy, j, &err);
     if (st == PDL_OK && x.whole)
         st = cli_whole_time(&q, j, &o->run, &x.run, &err);
+    if (st == PDL_OK && o->layers) {
+        x.prices = PDL_NEW(a, struct pdl_price, j->plan->nops + 1);
+        st = x.prices
+                 ? pdl_price_ops(j->plan, &j->sys, &j->oracle, x.prices, &err)
+                 : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    }
     if (st != PDL_OK) {
         rc = cli_fail(st, &err);
     } else {

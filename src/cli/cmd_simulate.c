@@ -34,8 +34,8 @@ static const struct pdl_opt opts[] = {
     {"seed", 0, PDL_OPT_INT, AT(seed), "N", NULL,
      "of the random mapping, the pauses and ECMP's hash (0)"},
     {"repeat", 0, PDL_OPT_INT, AT(repeat), "N", NULL,
-     "N in a row without a barrier; figures are those of one, from N = 4 on "
-     "after a quarter as warm-up (1)"},
+     "N in a row without a barrier; figures are those of one, in the mean "
+     "(1; 100 with the model smpi where that is not too long)"},
     {"jitter", 0, PDL_OPT_TIME, AT(jitter), "TIME", NULL,
      "mean of a random pause of a rank before each of them (0)"},
     {"start", 0, PDL_OPT_TIME, AT(start), "TIME", NULL,
@@ -74,7 +74,7 @@ struct outcome {
 };
 
 enum { LABEL = 15 }; /* width of what stands before a figure */
-enum { SMPI_CALLS = 12, SMPI_MOST = 100, SMPI_MESSAGES = 4000000 };
+enum { SMPI_CALLS = 100, SMPI_MESSAGES = 20000000 };
 static const double smpi_jitter_s = 1e-9;
 
 static bool is(const char *option, const char *value)
@@ -136,50 +136,46 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
 /* How often in a row. A program under SMPI calls a collective in a loop, and
  * its ranks' own time between calls, scaled to the simulated host, keeps them
  * out of step: about 0.2 us of loop and clock reading, 1 ns on a GPU 200 times
- * the speed. So the SMPI model does it too where it is not long; the more
- * often the better, since ranks may take 50 calls to settle. */
-static int64_t smpi_calls(int64_t messages)
-{
-    int64_t n = SMPI_MESSAGES / (messages > 0 ? messages : 1);
-
-    return n < SMPI_CALLS ? SMPI_CALLS : n > SMPI_MOST ? SMPI_MOST : n;
-}
-
+ * the speed. What it prints is its whole time over the number of calls. So the
+ * SMPI model does it too where that is not too long; ranks may take dozens of
+ * calls to settle. */
 static void settle_calls(const struct options *o, struct outcome *out)
 {
     int64_t messages = pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
     bool loop = is(o->model, "smpi") && !o->repeat && !(o->jitter > 0) &&
-                messages * SMPI_CALLS <= SMPI_MESSAGES;
+                messages <= SMPI_MESSAGES / SMPI_CALLS;
 
-    out->times = o->repeat ? o->repeat : loop ? smpi_calls(messages) : 1;
+    out->times = o->repeat ? o->repeat : loop ? SMPI_CALLS : 1;
     out->jitter_s = loop ? smpi_jitter_s : o->jitter;
 }
 
-/* What one of n in a row took; the first w of them only warmed up. */
-static void take_one_of(const struct pdl_sim_result *warm, int64_t w,
-                        struct outcome *out)
+/* What one of n in a row took. */
+static void take_one_of(struct outcome *out)
 {
     struct pdl_sim_result *r = &out->sim;
     int64_t n = out->times;
-    double *bounds[] = {&r->bounds.latency_s,   &r->bounds.alone_s,
-                        &r->bounds.link_s,      &r->bounds.host_s,
-                        &r->bounds.bisection_s, &r->bounds.lower_s};
+    double *sums[] = {&r->time_s,
+                      &r->energy_j,
+                      &r->bounds.latency_s,
+                      &r->bounds.alone_s,
+                      &r->bounds.link_s,
+                      &r->bounds.host_s,
+                      &r->bounds.bisection_s,
+                      &r->bounds.lower_s};
 
-    r->time_s = (r->time_s - warm->time_s) / (double)(n - w);
-    r->energy_j = (r->energy_j - warm->energy_j) / (double)(n - w);
-    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
-        *bounds[i] /= (double)n;
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+        *sums[i] /= (double)n;
     r->messages /= n;
     r->bytes_on_wire /= n;
     r->max_link_bytes /= n;
 }
 
 static enum pdl_status run_calls(pdl_arena *a, const struct options *o,
-                                 int64_t calls, const struct outcome *out,
+                                 const struct outcome *out,
                                  const struct pdl_sim_config *config,
                                  struct pdl_sim_result *r, struct pdl_err *err)
 {
-    struct pdl_traffic_loop loop = {.times = calls,
+    struct pdl_traffic_loop loop = {.times = out->times,
                                     .jitter_s = out->jitter_s,
                                     .start_s = o->start,
                                     .work_s = o->work,
@@ -196,22 +192,13 @@ static enum pdl_status run_calls(pdl_arena *a, const struct options *o,
 static enum pdl_status simulate(pdl_arena *a, const struct options *o,
                                 struct outcome *out, struct pdl_err *err)
 {
-    struct pdl_sim_config config = config_of(o), brief = config;
-    struct pdl_sim_result warm = {.time_s = 0};
+    struct pdl_sim_config config = config_of(o);
     enum pdl_status st;
-    int64_t w;
 
     settle_calls(o, out);
-    w = out->times / 4;
-    brief.bounds = brief.links = brief.critical_path = false;
-    brief.timeline = 0;
-    st = run_calls(a, o, out->times, out, &config, &out->sim, err);
-    if (st == PDL_OK && w > 0)
-        st = run_calls(a, o, w, out, &brief, &warm, err);
-    if (st == PDL_OK) {
-        take_one_of(&warm, w, out);
-        out->sim.wall_s += warm.wall_s;
-    }
+    st = run_calls(a, o, out, &config, &out->sim, err);
+    if (st == PDL_OK)
+        take_one_of(out);
     /* a job with too many steps to list has a time but no rounds */
     if (st == PDL_OK &&
         pdl_coll_contention(&out->job, out->net, out->hosts, a, &out->rounds,
@@ -381,10 +368,7 @@ static void print_calls(const struct outcome *r)
         pdl_printf(
             cli_out(), ", each rank %s later",
             pdl_unit_format(r->jitter_s, PDL_UNIT_SECONDS, text, sizeof text));
-    if (r->times / 4 > 0)
-        pdl_printf(cli_out(), "; the first %" PRId64 " not counted",
-                   r->times / 4);
-    pdl_puts(cli_out(), "\n");
+    pdl_puts(cli_out(), "; figures are those of one, in the mean\n");
 }
 
 static void print_bounds(const struct pdl_bounds *b)

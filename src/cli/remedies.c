@@ -2,7 +2,9 @@
  *
  * What would make a plan fit that does not: small changes of the strategy and
  * the batch, each lowered and priced like any other, the first of its kind
- * that fits. Nothing is estimated: a remedy that is printed has been priced. */
+ * that fits. Nothing is estimated: a remedy that is printed has been priced.
+ * What cannot fit is not lowered: a change leaves at least those bytes of the
+ * fullest moment that it does not touch. */
 #include "projection.h"
 
 #include <stdio.h>
@@ -11,6 +13,7 @@
 struct change {
     const char *what; /* for people, with n */
     bool (*apply)(struct pdl_strategy *s, int64_t *batch, int64_t n);
+    double (*least)(const struct cli_job *j, int64_t n); /* bytes of a PE */
 };
 
 static struct pdl_term *data_term(struct pdl_strategy *s)
@@ -99,12 +102,54 @@ static bool everything(struct pdl_strategy *s, int64_t *batch, int64_t n)
     return smallest(s, batch, n) && recompute(s, batch, 4);
 }
 
+/* ---- what stays ------------------------------------------------------------ */
+
+static double state(const struct cli_job *j)
+{
+    return (double)(j->x.weights_bytes + j->x.optimizer_bytes);
+}
+
+/* A rank's share of n times fewer samples; half of that, for shares are not
+ * even. */
+static double fewer_samples(const struct cli_job *j, int64_t n)
+{
+    return state(j) + (double)j->x.activations_bytes / (double)(2 * n);
+}
+
+/* With sharded states, more PEs hold less of them. */
+static double spread(const struct cli_job *j, int64_t n)
+{
+    return j->asked.zero > 0 ? 0 : fewer_samples(j, n);
+}
+
+static double recomputed(const struct cli_job *j, int64_t n)
+{
+    (void)n;
+    return state(j);
+}
+
+static double sharded_alone(const struct cli_job *j, int64_t n)
+{
+    return (double)j->x.activations_bytes +
+           (n == 2 ? (double)j->x.weights_bytes : 0);
+}
+
+static double sharded(const struct cli_job *j, int64_t n)
+{
+    return n == 2 ? (double)j->x.weights_bytes : 0;
+}
+
+// clang-format off
 static const struct change changes[] = {
-    {"micro-batches", micro_batches}, {"sharded states", shard},
-    {"recomputation", recompute},     {"more PEs", more_pes},
-    {"a smaller batch", less_batch},  {"micro, sharded", smallest},
-    {"and recomputed", everything},
+    {"micro-batches",   micro_batches, fewer_samples},
+    {"sharded states",  shard,         sharded_alone},
+    {"recomputation",   recompute,     recomputed},
+    {"more PEs",        more_pes,      spread},
+    {"a smaller batch", less_batch,    fewer_samples},
+    {"micro, sharded",  smallest,      sharded},
+    {"and recomputed",  everything,    sharded},
 };
+// clang-format on
 enum { NCHANGES = sizeof changes / sizeof changes[0], NALONE = 5 };
 
 /* Prices the changed question in an arena of its own; what is kept goes to
@@ -128,6 +173,10 @@ static bool attempt(pdl_arena *keep, const struct cli_question *q,
         ask.pes = 0;
     }
     if (s && other && c->apply(s, &ask.batch, n)) {
+        if (c->least(j, n) > (double)j->x.capacity_bytes) {
+            *refused = false;
+            goto out;
+        }
         pdl_strategy_print(s, &text.sink);
         *refused = text.sink.failed ||
                    cli_job_price(a, &ask, text.text, other, NULL) != PDL_OK;
@@ -136,6 +185,7 @@ static bool attempt(pdl_arena *keep, const struct cli_question *q,
             c->what, fits ? pdl_arena_strdup(keep, text.text) : NULL, ask.batch,
             other->x.step_s};
     }
+out:
     pdl_buf_free(&text);
     pdl_arena_destroy(a);
     return fits;

@@ -19,12 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 64 };
+/* ROUNDS: starts of all ranks. What ranks that share processors and caches
+ * take depends on where the kernel puts them, and it puts them once a start. */
+enum { MAX_ROWS = 64, ROUNDS = 3 };
 
 struct row {
     int64_t bytes;
     const char *algorithm;
-    double measured_s, projected_s, simulated_s; /* 0: not known */
+    double round_s[ROUNDS];          /* ascending */
+    double measured_s;               /* the middle one */
+    double projected_s, simulated_s; /* 0: not known */
     bool fitted; /* the system was measured at this very point */
 };
 
@@ -44,7 +48,7 @@ static enum pdl_status measure(struct comparison *c, const struct pdl_doc **out,
         .ranks = c->ranks,
         .size = c->o->size ? c->o->size : "1536B..48MiB",
         .algorithm = c->o->algorithm,
-        .seconds = c->o->seconds > 0 ? c->o->seconds : 0.3,
+        .seconds = (c->o->seconds > 0 ? c->o->seconds : 0.3) / ROUNDS,
     };
     struct pdl_args args = {
         .opts = &opts, .npos = 1, .pos = {c->o->collective}, .json = true};
@@ -99,53 +103,84 @@ static void simulate(struct comparison *c, struct row *r)
     pdl_arena_destroy(a);
 }
 
+/* One size of one round, sorted in among those of the rounds before. */
 static enum pdl_status read_row(struct comparison *c, const struct pdl_doc *d,
-                                struct pdl_err *err)
+                                int round, struct row *r, struct pdl_err *err)
 {
     const struct pdl_doc *bytes = pdl_doc_get(d, "bytes");
     const struct pdl_doc *ours = pdl_doc_get(d, "ours_s");
     const struct pdl_doc *name = pdl_doc_get(d, "algorithm");
-    struct row *r = &c->row[c->n];
     enum pdl_status st = PDL_OK;
+    double s;
+    int k = round;
 
-    if (!bytes || !ours || !name || c->n == MAX_ROWS)
+    if (!bytes || !ours || !name || r == c->row + MAX_ROWS)
         return pdl_doc_fail(d, err, "not a result of bench");
     st = pdl_doc_int(bytes, 0, INT64_MAX, &r->bytes, err);
     if (st == PDL_OK)
-        st = pdl_doc_num(ours, PDL_UNIT_NONE, 0, 1e9, &r->measured_s, err);
+        st = pdl_doc_num(ours, PDL_UNIT_NONE, 0, 1e9, &s, err);
     if (st == PDL_OK)
         st = pdl_doc_str(name, &r->algorithm, err);
     if (st != PDL_OK)
         return st;
+    for (; k > 0 && r->round_s[k - 1] > s; k--)
+        r->round_s[k] = r->round_s[k - 1];
+    r->round_s[k] = s;
+    return PDL_OK;
+}
+
+static enum pdl_status measure_round(struct comparison *c, int round,
+                                     struct pdl_err *err)
+{
+    const struct pdl_doc *doc = NULL, *rows;
+    enum pdl_status st = measure(c, &doc, err);
+
+    if (st != PDL_OK)
+        return st;
+    rows = pdl_doc_get(doc, "results");
+    if (!rows || rows->kind != PDL_DOC_LIST)
+        return pdl_doc_fail(doc, err, "not a result of bench");
+    c->n = 0;
+    for (const struct pdl_doc *d = rows->child; st == PDL_OK && d; d = d->next)
+        st = read_row(c, d, round, &c->row[c->n++], err);
+    return st;
+}
+
+static void finish_row(struct comparison *c, struct row *r)
+{
+    r->measured_s = r->round_s[ROUNDS / 2];
     r->fitted = was_fitted(c, r->bytes);
     if (!pdl_collective_seconds(&c->sys, c->o->collective, c->ranks, r->bytes,
                                 &r->projected_s))
         r->projected_s = 0;
     simulate(c, r);
-    c->n++;
-    return PDL_OK;
+}
+
+/* The system's network, its nodes with as many PEs as there are ranks: what
+ * messages take does not depend on who shares a processor. */
+static void make_network(struct comparison *c)
+{
+    struct pdl_system wide = c->sys;
+    const char *spec = NULL;
+
+    if (wide.nodes > 0 && wide.nodes * wide.node.pes < c->ranks)
+        wide.node.pes = (c->ranks + wide.nodes - 1) / wide.nodes;
+    if (pdl_system_topology(c->a, &wide, &spec, NULL) != PDL_OK ||
+        pdl_net_make(c->a, spec, &c->net, NULL) != PDL_OK)
+        c->net = NULL;
 }
 
 static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
 {
-    const struct pdl_doc *doc = NULL, *rows = NULL;
-    const char *spec;
     enum pdl_status st = pdl_system_open(c->a, c->o->system, &c->sys, err);
 
     if (st != PDL_OK)
         return st;
-    spec = pdl_arena_printf(c->a, "system:%s", c->o->system);
-    if (!spec || pdl_net_make(c->a, spec, &c->net, NULL) != PDL_OK)
-        c->net = NULL;
-    st = measure(c, &doc, err);
-    if (st == PDL_OK) {
-        rows = pdl_doc_get(doc, "results");
-        if (!rows || rows->kind != PDL_DOC_LIST)
-            st = pdl_doc_fail(doc, err, "not a result of bench");
-    }
-    for (const struct pdl_doc *d = rows ? rows->child : NULL; st == PDL_OK && d;
-         d = d->next)
-        st = read_row(c, d, err);
+    make_network(c);
+    for (int round = 0; st == PDL_OK && round < ROUNDS; round++)
+        st = measure_round(c, round, err);
+    for (int i = 0; st == PDL_OK && i < c->n; i++)
+        finish_row(c, &c->row[i]);
     return st;
 }
 
@@ -163,22 +198,37 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the rows nobody fitted; NAN: none. */
-static double median_error(const struct comparison *c)
+static double median(double *v, int n)
 {
-    double v[MAX_ROWS];
-    int n = 0;
-
-    for (int i = 0; i < c->n; i++) {
-        double e = relative(c->row[i].projected_s, c->row[i].measured_s);
-
-        if (!c->row[i].fitted && !isnan(e))
-            v[n++] = e;
-    }
     if (n == 0)
         return NAN;
     qsort(v, (size_t)n, sizeof *v, ascending);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static double row_error(const struct row *r)
+{
+    return relative(r->projected_s, r->measured_s);
+}
+
+/* How far a round is from the middle one, as the other two say: no projection
+ * can be expected to be nearer than that. */
+static double row_noise(const struct row *r)
+{
+    return (r->round_s[ROUNDS - 1] - r->round_s[0]) / 2 / r->measured_s;
+}
+
+/* Of the rows nobody fitted; NAN: none. */
+static double median_of(const struct comparison *c,
+                        double (*what)(const struct row *r))
+{
+    double v[MAX_ROWS];
+    int n = 0;
+
+    for (int i = 0; i < c->n; i++)
+        if (!c->row[i].fitted && !isnan(what(&c->row[i])))
+            v[n++] = what(&c->row[i]);
+    return median(v, n);
 }
 
 static void time_cell(struct pdl_table *t, double s)
@@ -196,11 +246,11 @@ static void print_text(const struct comparison *c)
 {
     static const struct pdl_column columns[] = {
         {"bytes", true},     {"algorithm", false}, {"measured", true},
-        {"projected", true}, {"error", true},      {"simulated", true},
-        {"", false},
+        {"noise", true},     {"projected", true},  {"error", true},
+        {"simulated", true}, {"", false},
     };
     struct pdl_sink *out = cli_out();
-    double median = median_error(c);
+    double error = median_of(c, row_error);
     struct pdl_table t;
 
     pdl_printf(out, "%s on %d ranks of this machine against %s\n",
@@ -208,11 +258,12 @@ static void print_text(const struct comparison *c)
     pdl_table_init(&t, c->a, columns, sizeof columns / sizeof columns[0]);
     for (int i = 0; i < c->n; i++) {
         const struct row *r = &c->row[i];
-        double e = relative(r->projected_s, r->measured_s);
+        double e = row_error(r);
 
         pdl_table_cell(&t, "%" PRId64, r->bytes);
         pdl_table_cell(&t, "%s", r->algorithm);
         time_cell(&t, r->measured_s);
+        pdl_table_cell(&t, "%.0f %%", 100 * row_noise(r));
         time_cell(&t, r->projected_s);
         if (isnan(e))
             pdl_table_cell(&t, "-");
@@ -222,12 +273,14 @@ static void print_text(const struct comparison *c)
         pdl_table_cell(&t, r->fitted ? "fitted" : "");
     }
     pdl_table_print(&t, cli_width(), out);
-    if (isnan(median))
+    if (isnan(error))
         pdl_puts(out, "the system's file has no times of this collective: "
                       "'paradl calibrate' measures them\n");
     else
-        pdl_printf(out, "median error of what was not fitted: %.1f %%\n",
-                   100 * median);
+        pdl_printf(out,
+                   "median error of what was not fitted: %.1f %% (noise of "
+                   "the measurement: %.1f %%)\n",
+                   100 * error, 100 * median_of(c, row_noise));
 }
 
 static void known(struct pdl_json *w, const char *key, double v)
@@ -255,13 +308,14 @@ static void print_json(const struct comparison *c)
         known(&w, "measured_s", r->measured_s);
         known(&w, "projected_s", r->projected_s);
         known(&w, "simulated_s", r->simulated_s);
-        pdl_json_knum(&w, "accuracy",
-                      1 - relative(r->projected_s, r->measured_s));
+        pdl_json_knum(&w, "accuracy", 1 - row_error(r));
+        pdl_json_knum(&w, "noise", row_noise(r));
         pdl_json_kbool(&w, "fitted", r->fitted);
         pdl_json_end(&w);
     }
     pdl_json_end(&w);
-    pdl_json_knum(&w, "median_error", median_error(c));
+    pdl_json_knum(&w, "median_error", median_of(c, row_error));
+    pdl_json_knum(&w, "median_noise", median_of(c, row_noise));
     pdl_json_end(&w);
 }
 

@@ -85,6 +85,9 @@ struct comm_seat {
         bool kernel;   /* rank 0: rather by the kernel than through stages */
     } post[2];
     _Alignas(COMM_LINE) _Atomic uint64_t ping;
+    /* Rung by others when something changed; the rank may sleep on it. */
+    _Alignas(COMM_LINE) _Atomic uint32_t bell;
+    _Atomic uint32_t asleep;
     _Alignas(COMM_LINE) int32_t pid;
     uint64_t probe; /* a word that others try to read */
 };
@@ -95,6 +98,9 @@ struct comm_area {
     _Atomic(pdl_comm_request *) abandoned; /* what was under way */
     int n;
     int64_t slot_bytes, stage_bytes, bytes;
+    /* Of operations of all ranks together, where they may sleep: how many
+     * have come to the next point. */
+    _Alignas(COMM_LINE) _Atomic uint64_t met;
     /* then the seats, the flat slots, the lanes, the stages */
 };
 
@@ -182,6 +188,10 @@ struct pdl_comm {
     uint64_t number; /* of operations of all ranks together */
     struct comm_habit habit[COMM_NHABITS][COMM_HABITS];
     char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
+    struct comm_spare {
+        char *data;
+        int64_t bytes;
+    } spare[PDL_COLL_BUFS]; /* buffers of the last program, for the next */
     char note[256]; /* why it is not the transport one would expect */
 
     uint64_t moves; /* counts whatever moved: somebody is alive */
@@ -275,11 +285,27 @@ struct comm_patience {
     int64_t turns;
     uint64_t moves;
     double since_s;
+    uint32_t bell; /* as it was before the last look */
+    bool listens;
+    bool is_long; /* others compute for long: not worth looking again */
 };
+/* From so many bytes on, where ranks share processors: what they do with them
+ * takes longer than to sleep and be woken. */
+enum { COMM_LONG_BYTES = 131072 };
 /* One turn of waiting: PDL_ENOENV and a broken communicator after the
  * time-out, or when another rank broke it. */
 enum pdl_status comm_wait_turn(pdl_comm *c, struct comm_patience *p,
                                const char *what, struct pdl_err *err);
+/* Something changed for a rank of this node, or for all of them: whoever
+ * sleeps gets up (bell.c). Nothing where ranks never sleep. */
+void comm_ring(const pdl_comm *c, int seat);
+void comm_ring_all(const pdl_comm *c);
+/* This rank has come to a point where all ranks of the node meet. */
+void comm_meet(const pdl_comm *c);
+/* May a rank of c sleep until it is rung? And a turn of that: false: it slept
+ * its time out. */
+bool comm_may_sleep(const pdl_comm *c);
+bool comm_listen(const pdl_comm *c, struct comm_patience *p);
 
 /* ---- operations ------------------------------------------------------- */
 
@@ -298,6 +324,7 @@ struct pdl_comm_request {
     pdl_comm *comm;
     const char *what;
     bool unordered; /* does not wait for the operations before it */
+    bool is_long;   /* COMM_LONG_BYTES or more */
     bool done;
     enum pdl_status status;
     struct pdl_err why;
@@ -344,9 +371,11 @@ enum pdl_status comm_table_parse(pdl_arena *a, struct pdl_bytes bytes,
                                  const char *name, struct pdl_comm_table *out,
                                  struct pdl_err *err);
 /* The algorithm a table names; NULL: none. What tells two tables apart. */
-const char *comm_table_find(const struct pdl_comm_table *t, int size,
-                            int64_t bytes);
+const char *comm_table_find(const struct pdl_comm_table *t,
+                            const char *collective, int size, int64_t bytes);
 uint64_t comm_table_mark(const struct pdl_comm_table *t);
+/* The collectives, NULL after the last. */
+extern const char *const comm_collectives[];
 /* "ring", "allgather/bruck": the collective's name as coll.h keeps it, and the
  * algorithm in *spec; NULL: no such collective (select.c). */
 const char *comm_algorithm_for(const char *asked, const char **spec);

@@ -33,8 +33,8 @@ static bool copy_table(pdl_comm *c, const struct pdl_comm_table *t, int size)
     if (!c->table.rule)
         return false;
     for (int i = 0; i < t->n; i++)
-        if (pdl_coll_job_make("allreduce", t->rule[i].algorithm, size, 1024, 4,
-                              &job, NULL) == PDL_OK)
+        if (pdl_coll_job_make(t->rule[i].collective, t->rule[i].algorithm, size,
+                              (int64_t)1024 * size, 4, &job, NULL) == PDL_OK)
             c->table.rule[c->table.n++] = t->rule[i];
     return true;
 }
@@ -410,7 +410,7 @@ static struct pdl_comm_options same_options(const pdl_comm *c)
 static enum pdl_status wait_for(pdl_comm *c, struct comm_msg *m,
                                 struct pdl_err *err)
 {
-    struct comm_patience patience = {0, 0, 0};
+    struct comm_patience patience = {.turns = 0};
     enum pdl_status st;
 
     comm_lock(c);
@@ -522,6 +522,8 @@ void pdl_comm_destroy(pdl_comm *c)
     }
     comm_windows_drop(c->windows);
     free(c->scratch);
+    for (int b = 0; b < PDL_COLL_BUFS; b++)
+        free(c->spare[b].data);
     free(c->asked);
     free(c->table.rule);
     free(c);

@@ -82,6 +82,7 @@ static void arrive(struct direct *d)
     count_wait(d);
     atomic_store_explicit(&seat(d, d->head.comm->node_rank)->arrived, d->number,
                           memory_order_release);
+    comm_meet(d->head.comm);
     d->next = 0;
 }
 
@@ -100,6 +101,7 @@ static void finish(struct direct *d)
 {
     atomic_store_explicit(&seat(d, d->head.comm->node_rank)->finished,
                           d->number, memory_order_release);
+    comm_meet(d->head.comm);
     d->head.comm->moves++;
     d->next = 0;
     count_wait(d);
@@ -576,6 +578,7 @@ static void fill(struct direct *d, pdl_comm *c, const struct comm_call *call,
     d->head.release = release;
     d->call = *call;
     d->size = comm_type_bytes(call->type);
+    d->head.is_long = call->count * d->size >= COMM_LONG_BYTES;
     d->way = flat ? FLAT : UNDECIDED;
 }
 
@@ -597,12 +600,13 @@ bool comm_direct_fits(const pdl_comm *c, const struct comm_call *call,
 enum pdl_status comm_direct_run(pdl_comm *c, const struct comm_call *call,
                                 bool flat, struct pdl_err *err)
 {
-    struct comm_patience patience = {0, 0, 0};
+    struct comm_patience patience = {.turns = 0};
     enum pdl_status st;
     struct direct d;
     bool done = false;
 
     fill(&d, c, call, flat);
+    patience.is_long = d.head.is_long;
     for (;;) {
         st = advance(&d.head, &done, err);
         if (st != PDL_OK || done)

@@ -111,6 +111,7 @@ static void push(pdl_comm *c, enum comm_channel ch, int seat)
             fill_slot(c, e, m);
         }
         atomic_store_explicit(&e->state, FULL, memory_order_release);
+        comm_ring(c, seat);
         c->moves++;
         out->next++;
         if (!whole && m->moved < m->bytes)
@@ -301,6 +302,7 @@ static enum pdl_status take(pdl_comm *c, struct comm_in *in, int seat,
     }
     if (st == PDL_OK) {
         release(e);
+        comm_ring(c, seat);
         c->moves++;
         *taken = true;
     }

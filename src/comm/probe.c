@@ -10,25 +10,31 @@
 
 enum { ROUNDS = 2000, COPY_BYTES = 32 << 20, COPIES = 5 };
 
+static void say(const pdl_comm *c, struct comm_seat *mine, uint64_t number)
+{
+    atomic_store_explicit(&mine->ping, number, memory_order_release);
+    comm_ring(c, 1 - c->node_rank);
+}
+
 /* Ranks on seats 0 and 1 pass a number back and forth. */
 static enum pdl_status round_trip(pdl_comm *c, double *out, struct pdl_err *err)
 {
     struct comm_seat *mine = comm_area_seat(c->area, c->node_rank);
     struct comm_seat *other = comm_area_seat(c->area, 1 - c->node_rank);
-    struct comm_patience patience = {0, 0, 0};
+    struct comm_patience patience = {.turns = 0};
     uint64_t first = atomic_load(&mine->ping);
     enum pdl_status st = PDL_OK;
     double start = pdl_clock_s();
 
     for (uint64_t i = first + 1; st == PDL_OK && i <= first + ROUNDS; i++) {
         if (c->node_rank == 0)
-            atomic_store_explicit(&mine->ping, i, memory_order_release);
+            say(c, mine, i);
         while (st == PDL_OK &&
                atomic_load_explicit(&other->ping, memory_order_acquire) < i)
             st = comm_wait_turn(c, &patience, "probe", err);
         c->moves++;
         if (c->node_rank == 1)
-            atomic_store_explicit(&mine->ping, i, memory_order_release);
+            say(c, mine, i);
     }
     *out = (pdl_clock_s() - start) / ROUNDS;
     return st;

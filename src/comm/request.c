@@ -162,7 +162,7 @@ enum pdl_status pdl_comm_test(pdl_comm_request *req, bool *done,
 
 enum pdl_status pdl_comm_wait(pdl_comm_request *req, struct pdl_err *err)
 {
-    struct comm_patience patience = {0, 0, 0};
+    struct comm_patience patience = {.is_long = req->is_long};
     enum pdl_status st = PDL_OK;
     pdl_comm *c = req->comm;
 

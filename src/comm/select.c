@@ -17,6 +17,7 @@ static const struct choice ordered[] = {
     {"allreduce", 8192, "flat"},
     {"allreduce", -1, "ordered"},
     {"reduce-scatter", -1, "ordered"},
+    {"broadcast", 4 << 20, "binomial"},
 };
 static const struct choice usual[] = {
     {"allreduce", 16384, "recursive-doubling"},
@@ -41,20 +42,27 @@ static const char *find(const struct choice *rows, size_t n,
     return NULL;
 }
 
+const char *const comm_collectives[] = {
+    "allreduce", "reduce-scatter", "allgather", "alltoall", "broadcast", NULL};
+
 const char *comm_algorithm_for(const char *asked, const char **spec)
 {
-    static const char *const names[] = {"allreduce", "reduce-scatter",
-                                        "allgather", "alltoall", "broadcast"};
     const char *slash = strchr(asked, '/');
     size_t n = slash ? (size_t)(slash - asked) : 0;
 
     *spec = slash ? slash + 1 : asked;
     if (!slash)
-        return names[0];
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strlen(names[i]) == n && strncmp(names[i], asked, n) == 0)
-            return names[i];
+        return comm_collectives[0];
+    for (const char *const *p = comm_collectives; *p; p++)
+        if (strlen(*p) == n && strncmp(*p, asked, n) == 0)
+            return *p;
     return NULL;
+}
+
+static bool reduces(const struct comm_call *call)
+{
+    return strcmp(call->collective, "allreduce") == 0 ||
+           strcmp(call->collective, "reduce-scatter") == 0;
 }
 
 const char *comm_select(const pdl_comm *c, const struct comm_call *call)
@@ -68,8 +76,8 @@ const char *comm_select(const pdl_comm *c, const struct comm_call *call)
         return NULL;
     if (c->algorithm && strcmp(call->collective, c->algorithm_for) == 0)
         return c->algorithm;
-    if (allreduce && !c->fixed_order)
-        found = comm_table_find(&c->table, c->size, bytes);
+    if (!c->fixed_order || !reduces(call))
+        found = comm_table_find(&c->table, call->collective, c->size, bytes);
     if (!found && (c->fixed_order || together))
         found = find(ordered, sizeof ordered / sizeof ordered[0],
                      call->collective, bytes);

@@ -101,6 +101,21 @@ static bool sends_dense(const struct pdl_coll_job *job, int rank)
     return false;
 }
 
+/* A result that others read parts of is in a window: they take them from where
+ * they are, without the kernel. */
+static enum pdl_status take_result(pdl_comm_sparse *s, struct pdl_err *err)
+{
+    int64_t words = s->job.count > 0 ? s->job.count : 1;
+    void *p = NULL;
+    enum pdl_status st =
+        pdl_comm_alloc(s->comm, words * (int64_t)sizeof(uint32_t), &p, err);
+
+    s->result.dim = s->job.count;
+    s->result.words = p;
+    s->result.cap = words;
+    return st;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 enum pdl_status pdl_comm_sparse_create(pdl_comm *c, int64_t dim,
@@ -124,8 +139,12 @@ enum pdl_status pdl_comm_sparse_create(pdl_comm *c, int64_t dim,
     s->comm = c;
     s->job = job;
     s->ends_dense = sends_dense(&job, pdl_comm_rank(c));
-    *out = s;
-    return PDL_OK;
+    st = s->ends_dense ? take_result(s, err) : PDL_OK;
+    if (st == PDL_OK)
+        *out = s;
+    else
+        pdl_comm_sparse_destroy(s);
+    return st;
 }
 
 void pdl_comm_sparse_destroy(pdl_comm_sparse *s)
@@ -139,6 +158,10 @@ void pdl_comm_sparse_destroy(pdl_comm_sparse *s)
     for (int64_t i = 0; i < s->ninbox; i++)
         comm_stream_free(&s->inbox[i]);
     comm_stream_free(&s->spare);
+    if (s->ends_dense) {
+        pdl_comm_free(s->comm, s->result.words, NULL);
+        s->result.words = NULL;
+    }
     comm_stream_free(&s->result);
     free(s->chunk);
     free(s->inbox);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of choices: which algorithm an allreduce of so many bytes on so
- * many ranks runs. Measured (paradl bench --tune), kept in a profile file that
+ * The table of choices: which algorithm a collective of so many bytes on so
+ * many ranks runs. Measured (paradl bench --learn), kept in a profile file that
  * people can read and change:
  *
  *   schema: paradl.profile/1
  *   allreduce:
  *     - {ranks: 2, up_to: 8KiB, algorithm: flat}
  *     - {ranks: 2, algorithm: ordered}
+ *   broadcast:
+ *     - {ranks: 2, algorithm: binomial}
  *
  * The rules of a number of ranks go by size, the last one without a limit. A
  * number that was not measured takes the rules of the nearest one below, or
@@ -18,7 +20,9 @@
 
 enum { MAX_RULES = 4096, MAX_FILE = 1 << 20 };
 
-static const char *const top_keys[] = {"schema", "allreduce", NULL};
+static const char *const top_keys[] = {
+    "schema",    "allreduce", "reduce-scatter", "allgather", "alltoall",
+    "broadcast", NULL};
 static const char *const rule_keys[] = {"ranks", "up_to", "algorithm", NULL};
 
 static enum pdl_status read_limit(const struct pdl_doc *d, int64_t *out,
@@ -36,7 +40,8 @@ static enum pdl_status read_limit(const struct pdl_doc *d, int64_t *out,
     return st;
 }
 
-static enum pdl_status read_rule(pdl_arena *a, const struct pdl_doc *d,
+static enum pdl_status read_rule(const struct pdl_doc *d,
+                                 const char *collective,
                                  struct pdl_comm_rule *out, struct pdl_err *err)
 {
     const struct pdl_doc *ranks, *name;
@@ -46,7 +51,6 @@ static enum pdl_status read_rule(pdl_arena *a, const struct pdl_doc *d,
     int64_t n;
     enum pdl_status st;
 
-    (void)a;
     if (d->kind != PDL_DOC_MAP)
         return pdl_doc_fail(d, err, "a rule is {ranks, up_to, algorithm}");
     st = pdl_doc_only(d, rule_keys, err);
@@ -63,28 +67,32 @@ static enum pdl_status read_rule(pdl_arena *a, const struct pdl_doc *d,
     if (st != PDL_OK)
         return st;
     if (strlen(text) >= sizeof out->algorithm ||
-        pdl_alg_parse("allreduce", text, &job, &why) != PDL_OK)
+        pdl_alg_parse(collective, text, &job, &why) != PDL_OK)
         return pdl_doc_fail(name, err, "%s", why.msg);
+    out->collective = collective;
     out->ranks = (int)n;
     memcpy(out->algorithm, text, strlen(text) + 1);
     return PDL_OK;
 }
 
+/* The rules of one collective, behind those that are there. */
 static enum pdl_status read_rules(pdl_arena *a, const struct pdl_doc *list,
-                                  struct pdl_comm_table *out,
-                                  struct pdl_err *err)
+                                  const char *collective,
+                                  struct pdl_comm_table *t, struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
-    int n = 0;
+    struct pdl_comm_rule *all;
 
     if (list->kind != PDL_DOC_LIST || list->count > MAX_RULES)
         return pdl_doc_fail(list, err, "a list of at most %d rules", MAX_RULES);
-    out->rule = PDL_NEW(a, struct pdl_comm_rule, list->count + 1);
-    if (!out->rule)
+    all = PDL_NEW(a, struct pdl_comm_rule, t->n + list->count + 1);
+    if (!all)
         return pdl_fail(err, PDL_ENOMEM, "no memory for a table");
+    if (t->n > 0)
+        memcpy(all, t->rule, (size_t)t->n * sizeof *all);
+    t->rule = all;
     for (const struct pdl_doc *d = list->child; st == PDL_OK && d; d = d->next)
-        st = read_rule(a, d, &out->rule[n++], err);
-    out->n = n;
+        st = read_rule(d, collective, &t->rule[t->n++], err);
     return st;
 }
 
@@ -106,9 +114,11 @@ enum pdl_status comm_table_parse(pdl_arena *a, struct pdl_bytes bytes,
                          strcmp(schema->text, "paradl.profile/1") != 0))
         st = pdl_doc_fail(schema ? schema : doc, err,
                           "schema: paradl.profile/1 is what is read here");
-    list = pdl_doc_get(doc, "allreduce");
-    if (st == PDL_OK && list)
-        st = read_rules(a, list, &t, err);
+    for (const char *const *p = comm_collectives; st == PDL_OK && *p; p++) {
+        list = pdl_doc_get(doc, *p);
+        if (list)
+            st = read_rules(a, list, *p, &t, err);
+    }
     if (st == PDL_OK)
         *out = t;
     return st;
@@ -124,20 +134,32 @@ enum pdl_status pdl_comm_table_read(pdl_arena *a, const char *path,
     return st == PDL_OK ? comm_table_parse(a, bytes, path, out, err) : st;
 }
 
-void pdl_comm_table_print(const struct pdl_comm_table *t, struct pdl_sink *out)
+static void print_rule(const struct pdl_comm_rule *r, struct pdl_sink *out)
 {
     char buf[64];
 
-    pdl_puts(out, "schema: paradl.profile/1\nallreduce:\n");
-    for (int i = 0; i < t->n; i++) {
-        const struct pdl_comm_rule *r = &t->rule[i];
+    pdl_printf(out, "  - {ranks: %d, ", r->ranks);
+    if (r->up_to != INT64_MAX)
+        pdl_printf(
+            out, "up_to: %s, ",
+            pdl_unit_print((double)r->up_to, PDL_UNIT_BYTES, buf, sizeof buf));
+    pdl_printf(out, "algorithm: \"%s\"}\n", r->algorithm);
+}
 
-        pdl_printf(out, "  - {ranks: %d, ", r->ranks);
-        if (r->up_to != INT64_MAX)
-            pdl_printf(out, "up_to: %s, ",
-                       pdl_unit_print((double)r->up_to, PDL_UNIT_BYTES, buf,
-                                      sizeof buf));
-        pdl_printf(out, "algorithm: \"%s\"}\n", r->algorithm);
+void pdl_comm_table_print(const struct pdl_comm_table *t, struct pdl_sink *out)
+{
+    pdl_puts(out, "schema: paradl.profile/1\n");
+    for (const char *const *p = comm_collectives; *p; p++) {
+        bool any = false;
+
+        for (int i = 0; i < t->n; i++) {
+            if (strcmp(t->rule[i].collective, *p) != 0)
+                continue;
+            if (!any)
+                pdl_printf(out, "%s:\n", *p);
+            any = true;
+            print_rule(&t->rule[i], out);
+        }
     }
 }
 
@@ -151,15 +173,15 @@ static bool nearer(int ranks, int than, int size)
     return ranks <= size ? ranks > than : ranks < than;
 }
 
-const char *comm_table_find(const struct pdl_comm_table *t, int size,
-                            int64_t bytes)
+const char *comm_table_find(const struct pdl_comm_table *t,
+                            const char *collective, int size, int64_t bytes)
 {
     const struct pdl_comm_rule *best = NULL;
 
     for (int i = 0; i < t->n; i++) {
         const struct pdl_comm_rule *r = &t->rule[i];
 
-        if (bytes > r->up_to)
+        if (bytes > r->up_to || strcmp(r->collective, collective) != 0)
             continue;
         if (!best ||
             (r->ranks != best->ranks && nearer(r->ranks, best->ranks, size)) ||
@@ -167,6 +189,13 @@ const char *comm_table_find(const struct pdl_comm_table *t, int size,
             best = r;
     }
     return best ? best->algorithm : NULL;
+}
+
+static uint64_t mark_text(uint64_t h, const char *text)
+{
+    for (const char *p = text; *p; p++)
+        h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
+    return h;
 }
 
 uint64_t comm_table_mark(const struct pdl_comm_table *t)
@@ -178,8 +207,7 @@ uint64_t comm_table_mark(const struct pdl_comm_table *t)
 
         h = (h ^ (uint64_t)r->ranks) * UINT64_C(1099511628211);
         h = (h ^ (uint64_t)r->up_to) * UINT64_C(1099511628211);
-        for (const char *p = r->algorithm; *p; p++)
-            h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
+        h = mark_text(mark_text(h, r->collective), r->algorithm);
     }
     return h;
 }

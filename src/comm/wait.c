@@ -18,6 +18,7 @@ enum {
     SPIN = 4096,  /* turns that only look again: some 20 us */
     YIELD = 8192, /* turns until it sleeps between looks */
     CHECK = 64,   /* turns between looks at the clock */
+    BRIEF = 64,   /* turns of giving way before a rank sleeps, if it may */
 };
 
 enum pdl_status comm_usable(const pdl_comm *c, struct pdl_err *err)
@@ -37,8 +38,10 @@ enum pdl_status comm_break(pdl_comm *c, struct pdl_err *err, const char *fmt,
     va_start(ap, fmt);
     vsnprintf(c->broken, sizeof c->broken, fmt, ap);
     va_end(ap);
-    if (c->area)
+    if (c->area) {
         atomic_store(&c->area->broken, c->rank + 1);
+        comm_ring_all(c);
+    }
     return pdl_fail(err, PDL_ENOENV, "rank %d of %d: %s", c->rank, c->size,
                     c->broken);
 }
@@ -74,7 +77,9 @@ static enum pdl_status look_around(pdl_comm *c, struct comm_patience *p,
         who = atomic_load(&c->area->broken);
         if (who > 0)
             return comm_break(c, err, "%s: rank %d gave up", what, who - 1);
-        who = p->turns % ((int64_t)64 * CHECK) == 0 ? lost_rank(c) : -1;
+        who = comm_may_sleep(c) || p->turns % ((int64_t)64 * CHECK) == 0
+                  ? lost_rank(c)
+                  : -1;
         if (who >= 0)
             return comm_break(c, err, "%s: the process of rank %d is gone",
                               what, who);
@@ -90,9 +95,14 @@ enum pdl_status comm_wait_turn(pdl_comm *c, struct comm_patience *p,
 {
     static const struct timespec nap = {0, 50000};
 
-    if (p->moves != c->moves)
-        *p = (struct comm_patience){0, c->moves, 0};
+    if (p->moves != c->moves) {
+        p->turns = 0;
+        p->moves = c->moves;
+        p->since_s = 0;
+    }
     p->turns++;
+    if (comm_may_sleep(c) && (p->is_long || p->turns > BRIEF))
+        return comm_listen(c, p) ? PDL_OK : look_around(c, p, what, err);
     if (!c->crowded && p->turns < SPIN)
         relax();
     else if (p->turns < YIELD)

@@ -26,12 +26,17 @@ static enum pdl_status alone(const struct net_sim *s, bool zero_bytes,
         .interrupt = s->config->interrupt,
     };
     pdl_arena *a = pdl_arena_create((size_t)s->nranks * 16 + (1 << 20));
+    struct pdl_traffic traffic = *s->traffic;
     struct pdl_sim_result out;
     enum pdl_status st;
 
     if (!a)
         return pdl_fail(err, PDL_ENOMEM, "no memory for the bounds");
-    st = pdl_sim_run(a, s->wire.model.net, s->traffic, &config, &out, err);
+    if (traffic.calm_op) {
+        traffic.op = traffic.calm_op;
+        traffic.alike = traffic.calm_alike;
+    }
+    st = pdl_sim_run(a, s->wire.model.net, &traffic, &config, &out, err);
     if (st == PDL_OK)
         *time_s = out.time_s;
     pdl_arena_destroy(a);

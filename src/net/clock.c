@@ -73,24 +73,22 @@ void net_clock_set(struct net_clock *c, int slot, double time)
     }
 }
 
-double net_clock_least(const struct net_clock *c, int *slot)
+double net_clock_time(const struct net_clock *c)
+{
+    return c->nlevels ? least_of(c->level[c->nlevels - 1]) : INFINITY;
+}
+
+int net_clock_slot(const struct net_clock *c, double time)
 {
     int at = 0;
-    double least;
 
-    if (c->nlevels == 0)
-        return INFINITY;
-    least = least_of(c->level[c->nlevels - 1]);
-    if (!(least < INFINITY))
-        return INFINITY;
     for (int k = c->nlevels - 1; k >= 0; k--) {
         const double *v = c->level[k] + (size_t)at * NET_CLOCK_WAY;
         int i = 0;
 
-        while (v[i] != least)
+        while (v[i] != time)
             i++;
         at = at * NET_CLOCK_WAY + i;
     }
-    *slot = at;
-    return least;
+    return at;
 }

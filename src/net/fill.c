@@ -29,6 +29,7 @@
 
 /* Levels closer than this, relatively, are equal to the audit. */
 static const double same_level = 1e-12;
+enum { FEW = 32 }; /* to be sorted in place */
 
 /* The level at which a link with new flows would be full if the others went
  * on as before; approached from below, so that stopping early is safe. */
@@ -163,6 +164,25 @@ static int by_level(const void *a, const void *b)
     return x->flow < y->flow ? -1 : x->flow > y->flow;
 }
 
+/* They are few and often in order already. */
+static void sort_bounded(struct net_share *s)
+{
+    struct net_bounded *v = s->bounded;
+
+    if (s->nbounded > FEW) {
+        qsort(v, (size_t)s->nbounded, sizeof *v, by_level);
+        return;
+    }
+    for (int i = 1; i < s->nbounded; i++) {
+        struct net_bounded it = v[i];
+        int k = i;
+
+        for (; k > 0 && by_level(&v[k - 1], &it) > 0; k--)
+            v[k] = v[k - 1];
+        v[k] = it;
+    }
+}
+
 static void fill(struct net_share *s)
 {
     struct net_queue_item it;
@@ -187,7 +207,7 @@ static void fill(struct net_share *s)
         }
         if (s->left[it.link].weight < 1e-3 * s->left[it.link].all)
             sum_again(s, it.link);
-        now = fmax(level, net_level(&s->left[it.link]));
+        now = net_max(level, net_level(&s->left[it.link]));
         if (now > it.level * (1 + 4e-16)) {
             net_queue_raise(s->queue, s->left, now);
             continue;
@@ -212,12 +232,11 @@ static void fill_open(struct net_share *s)
             s->bounded[s->nbounded++] =
                 (struct net_bounded){f->bound_level, s->changed[i]};
     }
-    if (s->nbounded > 1)
-        qsort(s->bounded, (size_t)s->nbounded, sizeof *s->bounded, by_level);
+    sort_bounded(s);
     for (int i = 0; i < s->nlist; i++) {
         count_link(s, s->list[i]);
         if (s->left[s->list[i]].open > 0)
-            least = fmin(least, net_level(&s->left[s->list[i]]));
+            least = net_min(least, net_level(&s->left[s->list[i]]));
     }
     if (s->nchanged == 0)
         return;
@@ -240,9 +259,9 @@ static void audit_link(struct net_share *s, int link)
     for (int i = 0; i < n; i++) {
         const struct net_share_flow *f = &s->flows[refs[i].flow];
 
-        highest = fmax(highest, f->level);
+        highest = net_max(highest, f->level);
         if (f->bottleneck == link)
-            held = fmin(held, f->level);
+            held = net_min(held, f->level);
     }
     if (held == INFINITY || (full && held >= highest * (1 - same_level)))
         return;
@@ -314,7 +333,7 @@ void net_share_solve(struct net_share *s)
         struct net_share_link *l = &s->links[s->touched[i]];
 
         if (l->added)
-            s->restart = fmin(s->restart, full_at(s, s->touched[i]));
+            s->restart = net_min(s->restart, full_at(s, s->touched[i]));
         enter(s, s->touched[i]);
     }
     for (int i = 0; i < s->ntouched; i++) {

@@ -30,7 +30,6 @@ static int bucket_of(const struct net_queue *q, double level)
 
 void net_queue_start(struct net_queue *q, double least)
 {
-    memset(q->used, 0, sizeof q->used);
     q->first = order_of(least);
     q->at = -1;
     q->nheap = 0;
@@ -83,7 +82,7 @@ void net_queue_put(struct net_queue *q, struct net_left *links, int link,
 /* Empties the next bucket in use into the heap. */
 static bool refill(struct net_queue *q, struct net_left *links)
 {
-    int w = 0;
+    int w = q->at < 0 ? 0 : q->at / 64;
 
     while (w < NET_QUEUE_BUCKETS / 64 && !q->used[w])
         w++;

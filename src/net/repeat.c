@@ -46,7 +46,8 @@ static double pause_before(const struct pdl_traffic_loop *l, int rank,
     return draw(mean, JITTER_KEY + l->seed, rank, turn);
 }
 
-static void loop_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
+/* Without the pauses. */
+static void calm_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
 {
     const struct pdl_traffic_loop *l = ctx;
     int64_t turn = turn_length(l, rank), at = i % turn, base = i - at;
@@ -57,10 +58,6 @@ static void loop_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
         l->once.op(l->once.ctx, rank, at, out);
         for (int k = 0; k < out->nafter && k < 4; k++)
             out->after[k] += base;
-        if (out->nafter == 0) /* everything a turn can begin with */
-            out->compute_s += pause_before(l, rank, i / turn);
-        if (out->send_to != rank) /* a copy is not a message */
-            out->compute_s += draw(l->work_s, WORK_KEY + l->seed, rank, i);
     }
     /* with a window of 1 it is said, not only implied, so that the turns are
      * a chain that rounds understand */
@@ -70,15 +67,38 @@ static void loop_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
     }
 }
 
+static void loop_op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
+{
+    const struct pdl_traffic_loop *l = ctx;
+    int64_t turn = turn_length(l, rank), base = i / turn * turn;
+
+    calm_op(ctx, rank, i, out);
+    if (out->send_to < 0 && out->recv_from < 0 &&
+        i - base >= l->once.nops(l->once.ctx, rank))
+        return;
+    /* everything a turn can begin with waits for nothing in it */
+    if (out->nafter == 0 || out->after[0] < base)
+        out->compute_s += pause_before(l, rank, i / turn);
+    if (out->send_to != rank) /* a copy is not a message */
+        out->compute_s += draw(l->work_s, WORK_KEY + l->seed, rank, i);
+}
+
+static int64_t calm_alike(void *ctx, int64_t i)
+{
+    const struct pdl_traffic_loop *l = ctx;
+    int64_t at = i % turn_length(l, 0);
+
+    return at < l->once.nops(l->once.ctx, 0) ? l->once.alike(l->once.ctx, at)
+                                             : 1;
+}
+
 static int64_t loop_alike(void *ctx, int64_t i)
 {
     const struct pdl_traffic_loop *l = ctx;
-    int64_t turn = turn_length(l, 0), at = i % turn;
 
-    if (l->jitter_s > 0 || l->start_s > 0 || l->work_s > 0 ||
-        at >= l->once.nops(l->once.ctx, 0))
-        return 1;
-    return l->once.alike(l->once.ctx, at);
+    return l->jitter_s > 0 || l->start_s > 0 || l->work_s > 0
+               ? 1
+               : calm_alike(ctx, i);
 }
 
 /* Places in the loop are places in the turn only where all turns are equally
@@ -99,6 +119,10 @@ void pdl_traffic_repeat(struct pdl_traffic_loop *loop, struct pdl_traffic *out)
     out->ctx = loop;
     out->nops = loop_nops;
     out->op = loop_op;
-    out->alike =
-        loop->once.alike && equal_turns(&loop->once) ? loop_alike : NULL;
+    out->calm_op = calm_op;
+    out->alike = out->calm_alike = NULL;
+    if (loop->once.alike && equal_turns(&loop->once)) {
+        out->alike = loop_alike;
+        out->calm_alike = calm_alike;
+    }
 }

@@ -147,8 +147,8 @@ void net_share_join(struct net_share *s, int flow)
         }
     }
     if (first) {
-        f->level = fmin(f->bound_level, alone / f->weight);
-        f->rate = fmin(f->bound_level * f->weight, alone);
+        f->level = net_min(f->bound_level, alone / f->weight);
+        f->rate = net_min(f->bound_level * f->weight, alone);
         f->bottleneck = f->bound_level < INFINITY ? -1 : tightest;
     }
 }
@@ -176,7 +176,7 @@ void net_share_remove(struct net_share *s, int flow)
         uses_of(s, last.flow)[last.use].pos = uses[i].pos;
         if (l->n > 0) {
             touch(s, uses[i].link);
-            s->restart = fmin(s->restart, f->level);
+            s->restart = net_min(s->restart, f->level);
         }
     }
     net_pool_give(&s->uses, f->uses, f->log);

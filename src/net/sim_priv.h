@@ -22,6 +22,17 @@
  * in a thousand additions. */
 #define NET_SAME_INSTANT 1e-13
 
+/* Of two numbers, neither of them a NaN: without the call that fmin is. */
+static inline double net_min(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static inline double net_max(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- blocks of 2^k elements with free lists ----------------------------- */
 
 /* Grows by doubling in an arena; blocks are offsets, so they survive it. */
@@ -142,7 +153,9 @@ struct net_clock {
 };
 bool net_clock_reserve(struct net_clock *c, int nslots);
 void net_clock_set(struct net_clock *c, int slot, double time);
-double net_clock_least(const struct net_clock *c, int *slot);
+double
+net_clock_time(const struct net_clock *c); /* the least; INFINITY: none */
+int net_clock_slot(const struct net_clock *c, double time); /* that has it */
 
 /* ---- paths: the least crowded of the shortest ------------------------------ */
 
@@ -224,6 +237,13 @@ struct net_wire_flow {
     int next_free; /* or the next that has just been put on */
 };
 
+/* A message looked up before. Programs send the same few again and again. */
+struct net_kept {
+    int src, dst;
+    int64_t bytes;
+    struct net_message *msg; /* NULL: none yet */
+};
+
 struct net_wire {
     pdl_arena *arena;
     struct net_model model;
@@ -239,7 +259,9 @@ struct net_wire {
     double *busy_since;
     double *sampled; /* plugin energy: until when a link is charged */
     int64_t messages, bytes_on_wire;
-    struct net_message msg; /* the last one started */
+    struct net_kept *kept; /* what messages are, by pair and size */
+    int nkept;             /* a power of two; 0: ways change */
+    struct net_message msg;
     bool failed;
 };
 

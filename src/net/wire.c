@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+enum { MOST_KEPT = 4096 };
+
 enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
                               const struct pdl_net *net,
                               const struct pdl_sim_config *config,
@@ -26,14 +28,45 @@ enum pdl_status net_wire_init(struct net_wire *w, pdl_arena *a,
         st = net_timeline_init(&w->timeline, a, config->timeline, err);
     if (st != PDL_OK)
         return st;
+    if (!w->model.least && !net->path) {
+        w->nkept = 1 << net_log2_up(4 * net->nhosts);
+        w->nkept = w->nkept < MOST_KEPT ? w->nkept : MOST_KEPT;
+        w->kept = PDL_NEW(a, struct net_kept, w->nkept);
+    }
     w->use = PDL_NEW(a, struct pdl_link_use, n);
     w->busy_since = PDL_NEW(a, double, n);
     w->sampled = PDL_NEW(a, double, n);
-    if (!w->use || !w->busy_since || !w->sampled)
+    if (!w->use || !w->busy_since || !w->sampled || (w->nkept && !w->kept))
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d links", net->nlinks);
     for (int l = 0; l < net->nlinks; l++)
         w->use[l].first_s = -1;
     return PDL_OK;
+}
+
+/* What a message is: kept from the last time where its way cannot change. */
+static const struct net_message *message(struct net_wire *w,
+                                         const struct net_send *send)
+{
+    uint64_t h = ((uint64_t)send->src * 0x9E3779B97F4A7C15u) ^
+                 ((uint64_t)send->dst * 0xC2B2AE3D27D4EB4Fu) ^
+                 ((uint64_t)send->bytes * 0x165667B19E3779F9u);
+    uint64_t at = h >> 32 & (uint64_t)(w->nkept - 1);
+    struct net_kept *k = w->nkept ? &w->kept[at] : NULL;
+    struct net_message *msg = &w->msg;
+
+    if (k && k->msg && k->src == send->src && k->dst == send->dst &&
+        k->bytes == send->bytes)
+        return k->msg;
+    if (k && !k->msg)
+        k->msg = PDL_NEW(w->arena, struct net_message, 1);
+    if (k && k->msg) {
+        msg = k->msg;
+        k->src = send->src;
+        k->dst = send->dst;
+        k->bytes = send->bytes;
+    }
+    net_model_message(&w->model, send, msg);
+    return msg;
 }
 
 static int take_slot(struct net_wire *w)
@@ -105,9 +138,9 @@ static void set_end(struct net_wire *w, int slot)
                   f->rate > 0 ? w->now + f->left / f->rate : INFINITY);
 }
 
-static void set_up(struct net_wire *w, int slot, int64_t bytes)
+static void set_up(struct net_wire *w, int slot, const struct net_message *msg,
+                   int64_t bytes)
 {
-    const struct net_message *msg = &w->msg;
     struct net_wire_flow *f = &w->flows[slot];
 
     *f = (struct net_wire_flow){.left = (double)bytes,
@@ -131,12 +164,11 @@ static void set_up(struct net_wire *w, int slot, int64_t bytes)
 
 int net_wire_start(struct net_wire *w, const struct net_send *send)
 {
-    struct net_message *msg = &w->msg;
+    const struct net_message *msg = message(w, send);
     int64_t bytes = send->bytes;
     int slot;
 
     w->messages++;
-    net_model_message(&w->model, send, msg);
     if (msg->nlinks == 0)
         return NET_WIRE_INSTANT;
     net_wire_count(w, msg, bytes, w->now);
@@ -146,7 +178,7 @@ int net_wire_start(struct net_wire *w, const struct net_send *send)
         return NET_WIRE_INSTANT;
     slot = take_slot(w);
     if (!w->failed)
-        set_up(w, slot, bytes);
+        set_up(w, slot, msg, bytes);
     if (w->failed)
         return NET_WIRE_INSTANT;
     w->nflying++;
@@ -183,8 +215,8 @@ static void catch_up(struct net_wire *w, struct net_wire_flow *f)
 
     if (w->timeline.n)
         net_timeline_add(&w->timeline, f->since, w->now,
-                         f->amount * fmin(moved, f->left));
-    f->left = fmax(0, f->left - moved);
+                         f->amount * net_min(moved, f->left));
+    f->left = net_max(0, f->left - moved);
     f->since = w->now;
 }
 
@@ -207,9 +239,7 @@ void net_wire_share(struct net_wire *w)
 
 double net_wire_next(const struct net_wire *w)
 {
-    int slot;
-
-    return net_clock_least(&w->clock, &slot);
+    return net_clock_time(&w->clock);
 }
 
 /* A link that nobody uses after this flow stops being busy. */
@@ -243,10 +273,13 @@ static void arrive(struct net_wire *w, int slot)
 /* The first event of this instant; false: there is none. */
 static bool due(const struct net_wire *w, int *slot)
 {
-    double at = net_clock_least(&w->clock, slot);
+    double at = net_clock_time(&w->clock);
 
-    return at <= w->now + w->now * NET_SAME_INSTANT ||
-           at < w->now + w->model.instant_s;
+    if (at > w->now + w->now * NET_SAME_INSTANT &&
+        !(at < w->now + w->model.instant_s))
+        return false;
+    *slot = net_clock_slot(&w->clock, at);
+    return true;
 }
 
 void net_wire_go(struct net_wire *w, double t)

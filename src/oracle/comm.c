@@ -22,7 +22,7 @@ static int64_t group_size(const struct oracle *o, uint32_t group)
     return n;
 }
 
-int64_t oracle_local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
+static int64_t local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
 {
     int64_t per = o->sys->node.pes, base = rank - rank % per, n = 0;
     int64_t mine, first, last;
@@ -103,7 +103,8 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                             .gradient = gradient,
                             .pattern = pattern,
                             .group = group,
-                            .rank = rank};
+                            .rank = rank,
+                            .local = local_ranks(o, group, rank)};
 
     w.level = level_of(o, rank, group);
     l = &o->sys->levels[w.level];
@@ -158,7 +159,8 @@ bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
     struct oracle_wire y = wire_of(o, b, p, gradient);
 
     return x.level == y.level && x.alpha_s == y.alpha_s &&
-           x.bytes_per_s == y.bytes_per_s && x.flows == y.flows;
+           x.bytes_per_s == y.bytes_per_s && x.flows == y.flows &&
+           x.local == y.local;
 }
 
 /* A message inside a node, where the group leaves it. */
@@ -204,12 +206,11 @@ static double by_boxes(const struct oracle *o, int op, int64_t rank,
 }
 
 /* As many bytes to every other rank of the group. */
-static double to_each(const struct oracle *o, uint32_t group, int64_t rank,
-                      const struct oracle_wire *w, double n, double bytes)
+static double to_each(const struct oracle *o, const struct oracle_wire *w,
+                      double n, double bytes)
 {
-    double local = w->level > 0 && o->opt->parameters != PDL_IDEAL
-                       ? (double)oracle_local_ranks(o, group, rank)
-                       : 1;
+    double local =
+        w->level > 0 && o->opt->parameters != PDL_IDEAL ? (double)w->local : 1;
 
     return (n - local) * (w->alpha_s + bytes / w->bytes_per_s) +
            (local > 1 ? (local - 1) * message_inside(o, w, bytes) : 0);
@@ -346,14 +347,14 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
             return sync + by_leaders(o, n, in, &w);
         if (f && !gradient && folds(o))
             in /= n; /* after a local stack and sum */
-        return sync + oracle_allreduce(o, op, rank, &w, n, in);
+        return sync + oracle_allreduce(o, &w, n, in);
     case PDL_PLAN_OP_REDUCE_SCATTER:
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLGATHER:
         return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
-        return sync + to_each(o, x->group, rank, &w, n, in / n);
+        return sync + to_each(o, &w, n, in / n);
     case PDL_PLAN_OP_SEND:
         return oracle_send(o, &w, in);
     default: /* alltoall, halo */

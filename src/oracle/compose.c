@@ -15,16 +15,26 @@
 
 enum { MAX_CLASSES = 24, MAX_SPLITS = 64 };
 
+/* A stage's passes; with copies to the host it matters whether several
+ * micro-batches are in flight. */
+struct timed {
+    struct stage_time time;
+    struct piece_ran ran; /* without the host's calls */
+    bool shown[2][2];     /* by zero and optimizer: what follows is known */
+    double exposed[2][2], copy[2][2];
+};
+
 /* Stages that are alike. */
 struct class
 {
     enum piece_where where;
     int64_t blocks;
     int lane[2]; /* its kinds, for work and for updates */
+    const struct piece_works *works;
     const struct piece_work *work;
-    const struct piece_update *update[2]; /* by zero */
-    struct stage_time time;
-    double forward_s, back_s; /* as the streams count them, without the host */
+    const struct piece_updates *updates[2][2]; /* by zero and optimizer */
+    const struct piece_update *update[2][2];
+    struct timed timed[2];
     struct oracle_span forward[PIECE_RANKS], backward[PIECE_RANKS];
 };
 
@@ -45,25 +55,28 @@ struct oracle_compose {
     struct oracle_point mesh, now;
     bool ready; /* `now` is prepared */
     pdl_arena *arena;
+    struct oracle_forms *forms;
     struct oracle_pieces *pieces;
     struct oracle lite; /* options and system; no plan */
     struct oracle_changed changed;
     struct pdl_plan plan; /* its pipeline only */
+    struct pdl_mesh pes;  /* how many */
     struct pdl_strategy strategy;
     struct split *splits[MAX_SPLITS];
     int nsplits;
     struct split *split; /* of `now` */
     struct oracle_loading load;
-    int64_t workspace;
+    struct pdl_projection memory[2][2]; /* by zero and optimizer */
+    bool known[2][2];
     double micro_batches, span, least;
-    struct stage_time lane; /* the busiest */
-    int worst;
-    double contention;
+    double *spans; /* of each lane */
+    bool overlap;  /* of what is prepared, where activations leave */
+    double held;
     double *forward, *backward, *scratch, *end, *made;
     int64_t room, steps;
 };
 
-struct oracle_compose *oracle_compose_make(pdl_arena *a, pdl_arena *scratch,
+struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
                                            const struct oracle_family *f,
                                            const struct oracle_point *mesh)
 {
@@ -74,20 +87,21 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, pdl_arena *scratch,
     c->f = f;
     c->mesh = *mesh;
     c->arena = a;
-    c->pieces = oracle_pieces_make(a, scratch, f, mesh);
+    c->forms = g;
+    c->pieces = oracle_pieces_make(a, g, mesh);
+    c->pes.pes = mesh->tensor * mesh->pipe * mesh->data;
+    c->plan.mesh = &c->pes;
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
     c->plan.strategy = &c->strategy;
     oracle_settle(&c->lite, &c->changed);
+    c->held = oracle_held(&c->lite);
     c->forward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->backward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
+    c->spans = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->made = PDL_NEW(a, double, (f->layers + 1) * f->model->ntensors);
-    return c->pieces && c->forward && c->backward && c->made ? c : NULL;
-}
-
-int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds)
-{
-    return oracle_piece_count(c->pieces, seconds);
+    return c->pieces && c->forward && c->backward && c->spans && c->made ? c
+                                                                         : NULL;
 }
 
 /* ---- stages ---------------------------------------------------------------------- */
@@ -116,8 +130,8 @@ static int class_of(struct split *s, const struct class *x)
 static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
                                   struct pdl_err *err)
 {
-    int64_t stages = c->mesh.pipe * s->chunks, blocks[ORACLE_MAX_STAGES];
-    pdl_arena *scratch;
+    int64_t stages = c->mesh.pipe * s->chunks;
+    const int64_t *blocks;
     enum pdl_status st;
 
     if (stages > ORACLE_MAX_STAGES)
@@ -126,15 +140,12 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
     if (stages > c->f->layers)
         return pdl_fail(err, PDL_EINVAL, "%lld stages, but %lld blocks",
                         (long long)stages, (long long)c->f->layers);
-    scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     s->of = PDL_NEW(c->arena, int, stages);
     s->in_flight = PDL_NEW(c->arena, int64_t, stages);
     s->lanes = PDL_NEW(c->arena, int, c->mesh.pipe);
-    st = scratch && s->of && s->in_flight && s->lanes
-             ? pdl_plan_blocks(scratch, c->f->model, stages, c->f->plan.split,
-                               blocks, err)
+    st = s->of && s->in_flight && s->lanes
+             ? oracle_form_blocks(c->forms, stages, &blocks, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
-    pdl_arena_destroy(scratch);
     for (int64_t i = 0; st == PDL_OK && i < stages; i++) {
         int64_t l = i % c->mesh.pipe;
 
@@ -221,38 +232,88 @@ static void add_times(struct stage_time *sum, const struct stage_time *t,
     sum->calls += n * t->calls;
 }
 
-/* How often part i of a pass comes in a stage of so many blocks. */
-static int64_t times(const struct piece_work *w, int i, int64_t blocks)
+/* Seconds as the host lets them be. */
+static void wait_for_host(const struct oracle_compose *c, struct timed *x,
+                          int64_t forward, int64_t backward)
 {
-    return w->parts > 1 && i == 1 ? blocks - 2 : 1;
+    x->time.forward += oracle_host_wait(&c->lite, x->ran.forward, forward);
+    x->time.backward += oracle_host_wait(&c->lite, x->ran.backward, backward);
 }
 
-static void time_class(const struct oracle_compose *c, struct class *x)
+static struct piece_run run_of(struct oracle_compose *c, const struct class *k,
+                               bool flying)
 {
-    const struct piece_work *w = x->work;
+    return (struct piece_run){
+        .work = k->work,
+        .blocks = k->blocks,
+        .overlap = c->overlap,
+        .shares = !oracle_without(&c->lite, ORACLE_SHARING),
+        .flying = flying,
+        .held = c->overlap ? c->held : 0,
+        .tensors = c->f->model->ntensors,
+        .end = c->end,
+        .made = c->made};
+}
+
+static void time_class(struct oracle_compose *c, struct class *k)
+{
+    const struct piece_work *w = k->work;
     struct stage_time t = {0};
+    int64_t calls;
 
-    for (int i = 0; i < w->parts; i++)
-        add_times(&t, &w->forward.time[i], times(w, i, x->blocks));
-    x->forward_s = t.forward + t.forward_comm;
-    t.forward += oracle_host_wait(&c->lite, x->forward_s, t.calls);
-    t.calls = 0;
-    for (int i = 0; i < w->parts; i++)
-        add_times(&t, &w->backward.time[i], times(w, i, x->blocks));
-    x->back_s = t.backward + t.backward_comm;
-    t.backward += oracle_host_wait(&c->lite, x->back_s, t.calls);
-    x->time = t;
+    for (int i = 0; i < w->shape->parts; i++)
+        add_times(&t, &w->forward[i],
+                  oracle_part_times(w->shape, false, i, k->blocks));
+    calls = t.calls;
+    for (int i = 0; i < w->shape->parts; i++)
+        add_times(&t, &w->backward[i],
+                  oracle_part_times(w->shape, true, i, k->blocks));
+    for (int f = 0; f <= w->shape->copies; f++) {
+        struct timed *x = &k->timed[f];
+
+        *x = (struct timed){.time = t};
+        x->ran = (struct piece_ran){.forward = t.forward + t.forward_comm,
+                                    .backward = t.backward + t.backward_comm};
+        if (w->shape->copies) {
+            struct piece_run run = run_of(c, k, f);
+
+            oracle_piece_run(&run, &x->ran);
+            x->time.forward_copy = x->ran.forward_copy;
+            x->time.backward_copy = x->ran.backward_copy;
+        }
+        wait_for_host(c, x, calls, t.calls - calls);
+        x->time.calls = 0;
+    }
 }
 
-static struct oracle_span pass_span(const struct piece_work *w,
-                                    const struct piece_pass *p, int rank,
-                                    int64_t blocks)
+/* Stage k of lane l. */
+static struct timed *timed_of(const struct oracle_compose *c, int64_t l,
+                              int64_t k)
 {
-    struct oracle_span s = p->span[0][rank], middle;
+    struct split *s = c->split;
+    struct class *x = &s->classes[s->of[k * c->mesh.pipe + l]];
 
-    for (int i = 1; i < w->parts; i++) {
-        middle = oracle_span_repeat(&p->span[i][rank], times(w, i, blocks));
-        s = oracle_span_join(&s, &middle);
+    return &x->timed[x->work->shape->copies &&
+                     s->in_flight[l * s->chunks + k] > 1];
+}
+
+static struct oracle_span pass_span(const struct class *k, bool back, int rank)
+{
+    const struct piece_shape *x = k->work->shape;
+    const struct piece_lives *l = k->work->live;
+    struct oracle_span s, more;
+
+    for (int i = 0; i < x->parts; i++) {
+        const struct oracle_span *part =
+            back ? &l->backward[i][rank] : &l->forward[i][rank];
+
+        if (i == 0) {
+            s = *part;
+            continue;
+        }
+        more =
+            oracle_span_repeat(part, oracle_part_times(x, back, i, k->blocks));
+        s = oracle_span_join(&s, &more);
     }
     return s;
 }
@@ -261,7 +322,6 @@ static enum pdl_status work_classes(struct oracle_compose *c,
                                     const struct oracle_point *x, int64_t m,
                                     struct pdl_err *err)
 {
-    c->workspace = 0;
     for (int i = 0; i < c->split->nclasses; i++) {
         struct class *k = &c->split->classes[i];
         const struct piece_works *w;
@@ -270,47 +330,58 @@ static enum pdl_status work_classes(struct oracle_compose *c,
 
         if (st != PDL_OK)
             return st;
+        k->works = w;
         k->work = &w->at[k->where];
-        if (w->workspace > c->workspace)
-            c->workspace = w->workspace;
         c->load = w->load;
         c->load.load_s *= (double)m;
         time_class(c, k);
-        for (int r = 0; r < k->work->nranks; r++) {
-            k->forward[r] = pass_span(k->work, &k->work->forward, r, k->blocks);
-            k->backward[r] =
-                pass_span(k->work, &k->work->backward, r, k->blocks);
+        for (int r = 0; r < w->nranks; r++) {
+            k->forward[r] = pass_span(k, false, r);
+            k->backward[r] = pass_span(k, true, r);
         }
     }
     return PDL_OK;
 }
 
-/* The busiest lane, and what no schedule of these stages can be quicker than:
- * a lane's own work, after the forwards and before the backwards of the lanes
- * before it. */
-static void find_worst(struct oracle_compose *c)
+/* All stages of a lane, one micro-batch. */
+static struct stage_time lane_time(struct oracle_compose *c, int64_t l)
 {
-    const struct split *s = c->split;
+    struct stage_time lane = {0};
+
+    for (int64_t k = 0; k < c->split->chunks; k++)
+        oracle_add_stage(&lane, &timed_of(c, l, k)->time);
+    return lane;
+}
+
+/* What no schedule of these stages can be quicker than: a lane's own work,
+ * after the forwards and before the backwards of the lanes before it. */
+static void find_least(struct oracle_compose *c)
+{
     double before = 0;
 
-    c->worst = 0;
     c->least = 0;
     for (int64_t l = 0; l < c->mesh.pipe; l++) {
-        struct stage_time lane = {0};
-        const struct stage_time *first = &s->classes[s->of[l]].time;
-        double busy;
+        struct stage_time lane = lane_time(c, l);
 
-        for (int64_t k = 0; k < s->chunks; k++)
-            oracle_add_stage(&lane,
-                             &s->classes[s->of[k * c->mesh.pipe + l]].time);
-        busy = oracle_stage_busy(&lane);
-        if (l == 0 || busy > oracle_stage_busy(&c->lane)) {
-            c->lane = lane;
-            c->worst = (int)l;
-        }
-        c->least = fmax(c->least, before + c->micro_batches * busy);
-        before += oracle_stage_busy(first);
+        c->least = fmax(c->least,
+                        before + c->micro_batches * oracle_stage_busy(&lane));
+        before += oracle_stage_busy(&timed_of(c, l, 0)->time);
     }
+}
+
+static bool overlaps(const struct oracle_compose *c,
+                     const struct oracle_point *x)
+{
+    return !x->no_overlap && oracle_overlaps(&c->lite);
+}
+
+/* Is what is prepared of the same bytes? */
+static bool has_bytes_of(const struct oracle_compose *c,
+                         const struct oracle_point *x)
+{
+    return c->ready && c->now.micro == x->micro && c->now.chunks == x->chunks &&
+           c->now.recompute == x->recompute &&
+           c->now.activations == x->activations;
 }
 
 static enum pdl_status prepare(struct oracle_compose *c,
@@ -320,7 +391,13 @@ static enum pdl_status prepare(struct oracle_compose *c,
     int64_t m = c->f->plan.batch / (x->data * x->micro);
     enum pdl_status st = oracle_piece_lanes(c->pieces, err);
 
+    if (!has_bytes_of(c, x))
+        memset(c->known, 0, sizeof c->known);
     c->ready = false;
+    c->strategy.offload_activations = x->activations;
+    c->strategy.offload_optimizer = false;
+    if (x->activations && oracle_host_known(&c->lite, err) != PDL_OK)
+        return PDL_EINVAL;
     if (x->chunks > 1 && m % x->pipe != 0)
         return pdl_fail(err, PDL_EINVAL,
                         "strategy: interleaved stages need a multiple of "
@@ -336,11 +413,12 @@ static enum pdl_status prepare(struct oracle_compose *c,
     c->plan.nstages = (int)(x->pipe * x->chunks);
     c->plan.micro_batches = m;
     c->micro_batches = (double)m;
+    c->overlap = overlaps(c, x);
     find_lanes(c, m);
     st = work_classes(c, x, m, err);
     if (st != PDL_OK)
         return st;
-    find_worst(c);
+    find_least(c);
     c->span = -1;
     c->now = *x;
     c->ready = true;
@@ -350,8 +428,8 @@ static enum pdl_status prepare(struct oracle_compose *c,
 static bool is_prepared(const struct oracle_compose *c,
                         const struct oracle_point *x)
 {
-    return c->ready && c->now.micro == x->micro && c->now.chunks == x->chunks &&
-           c->now.recompute == x->recompute;
+    return has_bytes_of(c, x) &&
+           (!x->activations || c->now.no_overlap == x->no_overlap);
 }
 
 static enum pdl_status find_updates(struct oracle_compose *c,
@@ -363,12 +441,13 @@ static enum pdl_status find_updates(struct oracle_compose *c,
         const struct piece_updates *u;
         enum pdl_status st;
 
-        if (k->update[x->zero])
+        if (k->update[x->zero][x->optimizer])
             continue;
         st = oracle_piece_update(c->pieces, x, k->blocks, k->lane[1], &u, err);
         if (st != PDL_OK)
             return st;
-        k->update[x->zero] = &u->at[k->where];
+        k->updates[x->zero][x->optimizer] = u;
+        k->update[x->zero][x->optimizer] = &u->at[k->where];
     }
     return PDL_OK;
 }
@@ -376,48 +455,69 @@ static enum pdl_status find_updates(struct oracle_compose *c,
 /* ---- memory -------------------------------------------------------------------------- */
 
 /* Is rank r like an earlier one in all that counts? */
-static bool is_alike(const struct split *s, int zero, int r)
+static bool is_alike(const struct split *s, const struct oracle_point *x, int r)
 {
-    for (int i = 0; i < s->nclasses; i++)
-        if (!s->classes[i].work->alike[r] ||
-            !s->classes[i].update[zero]->alike[r])
-            return false;
-    return true;
+    return s->classes[0].works->alike[r] &&
+           s->classes[0].updates[x->zero][x->optimizer]->alike[r];
 }
 
-static struct oracle_lived live(const struct class *k, int zero, int r)
+static void live(const struct class *k, const struct oracle_point *x, int r,
+                 bool flying, struct oracle_lived *l)
 {
-    struct oracle_lived l = k->update[zero]->lived[r];
+    const struct piece_lives *w = k->work->live;
 
-    l.input = k->work->input[r];
-    l.label = k->work->label[r];
-    l.written = k->work->written[r];
-    l.forward = k->forward[r];
-    l.backward = k->backward[r];
-    return l;
+    *l = k->update[x->zero][x->optimizer]->lived[r];
+    l->input = w->input[r];
+    l->label = w->label[r];
+    l->written = w->written[r];
+    l->ahead = flying ? w->ahead[r] : 0;
+    l->forward = k->forward[r];
+    l->backward = k->backward[r];
 }
 
-static void fill_memory(const struct oracle_compose *c, int zero,
-                        struct pdl_projection *out)
+/* One rank of every lane that none is fuller than. */
+static void live_rank(const struct oracle_compose *c,
+                      const struct oracle_point *x, int r,
+                      struct pdl_projection *out)
 {
     const struct split *s = c->split;
-    struct oracle_lived stages[ORACLE_MAX_STAGES];
+    struct oracle_lived lived[2 * MAX_CLASSES];
+    const struct oracle_lived *stages[ORACLE_MAX_STAGES];
+    bool done[2 * MAX_CLASSES] = {false};
 
-    for (int i = 0; i < s->nlanes; i++)
-        for (int r = s->classes[0].work->nranks - 1; r >= 0; r--) {
-            int64_t l = s->lanes[i];
+    for (int i = 0; i < s->nlanes; i++) {
+        int64_t l = s->lanes[i];
 
-            if (is_alike(s, zero, r))
-                continue;
-            for (int64_t k = 0; k < s->chunks; k++)
-                stages[k] =
-                    live(&s->classes[s->of[k * c->mesh.pipe + l]], zero, r);
-            oracle_lane_memory(stages, &s->in_flight[l * s->chunks],
-                               (int)s->chunks, out);
+        for (int64_t k = 0; k < s->chunks; k++) {
+            int class = s->of[k * c->mesh.pipe + l];
+            bool flying = x->activations && s->in_flight[l * s->chunks + k] > 1;
+            int at = 2 * class + flying;
+
+            if (!done[at])
+                live(&s->classes[class], x, r, flying, &lived[at]);
+            done[at] = true;
+            stages[k] = &lived[at];
         }
-    out->workspace_bytes = c->workspace;
-    out->allocated_bytes += c->workspace;
-    oracle_fill_device(&c->lite, out);
+        oracle_lane_memory(stages, &s->in_flight[l * s->chunks], (int)s->chunks,
+                           out);
+    }
+}
+
+/* Overlap or not, it is the same. */
+static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
+                        struct pdl_projection *out)
+{
+    struct pdl_projection *known = &c->memory[x->zero][x->optimizer];
+
+    if (!c->known[x->zero][x->optimizer]) {
+        *known = (struct pdl_projection){.reason = ""};
+        for (int r = c->split->classes[0].works->nranks - 1; r >= 0; r--)
+            if (!is_alike(c->split, x, r))
+                live_rank(c, x, r, known);
+        oracle_fill_device(&c->lite, known);
+        c->known[x->zero][x->optimizer] = true;
+    }
+    *out = *known;
 }
 
 enum pdl_status oracle_compose_least(struct oracle_compose *c,
@@ -436,127 +536,28 @@ enum pdl_status oracle_compose_memory(struct oracle_compose *c,
                                       double *least_s, struct pdl_err *err)
 {
     enum pdl_status st = is_prepared(c, x) ? PDL_OK : prepare(c, x, err);
+    bool fits;
 
+    c->strategy.offload_optimizer = x->optimizer;
+    if (st == PDL_OK && x->optimizer)
+        st = oracle_host_known(&c->lite, err);
     if (st == PDL_OK)
         st = find_updates(c, x, err);
     if (st != PDL_OK)
         return st;
-    *out = (struct pdl_projection){.reason = ""};
-    fill_memory(c, x->zero, out);
+    fill_memory(c, x, out);
+    fits = oracle_host_fits(&c->lite, out);
     out->feasible = out->peak_bytes <= out->capacity_bytes;
     if (!out->feasible)
         out->reason = "more memory than a PE has";
+    else if (!fits)
+        out->reason = "more memory than a host has";
+    out->feasible = out->feasible && fits;
     *least_s = c->least;
     return PDL_OK;
 }
 
 /* ---- time ---------------------------------------------------------------------------- */
-
-/* The streams of a stage's last micro-batch. */
-struct walk {
-    const struct class *k;
-    const struct piece_update *u;
-    struct streams s;
-    double *end;  /* of each step of the update */
-    double *made; /* [block][tensor]; the last row is outside blocks */
-    int tensors, next;
-};
-
-static double ready_at(const struct walk *w, const struct piece_step *x)
-{
-    int64_t row = x->block < 0 ? w->k->blocks : x->block;
-    double t = x->wait >= 0 ? w->end[x->wait] : 0;
-
-    if (x->after >= 0)
-        t = fmax(t, w->end[x->after]);
-    if (x->run.exchange && x->block > -2)
-        t = fmax(t, w->made[row * w->tensors + x->tensor]);
-    return t;
-}
-
-static void run_step(struct walk *w, int i)
-{
-    const struct piece_step *x = &w->u->steps[i];
-    double took;
-
-    w->end[i] = oracle_stream_step(&w->s, &x->run, ready_at(w, x), &took);
-    w->end[i] += took;
-}
-
-/* Exchanges start in order, as soon as their gradients are there. */
-static void start_exchanges(struct walk *w)
-{
-    for (; w->next < w->u->n; w->next++) {
-        const struct piece_step *x = &w->u->steps[w->next];
-
-        if (!x->run.exchange)
-            continue;
-        if (ready_at(w, x) > w->s.compute)
-            return;
-        run_step(w, w->next);
-    }
-}
-
-/* One part of backward; first: the block of its stage that it starts with. */
-static void run_part(struct walk *w, int part, int64_t first)
-{
-    const struct piece_work *p = w->k->work;
-
-    for (int i = 0; i < p->nops[part]; i++) {
-        const struct piece_op *x = &p->ops[part][i];
-        struct stream_op run = {
-            .seconds = x->seconds, .level = x->level, .comm = x->comm};
-        double took;
-
-        start_exchanges(w);
-        oracle_stream_step(&w->s, &run, 0, &took);
-        for (int k = 0; k < x->nmade; k++) {
-            int64_t row =
-                x->made[k].outside ? w->k->blocks : first + x->made[k].back;
-
-            w->made[row * w->tensors + x->made[k].tensor] = w->s.compute;
-        }
-    }
-}
-
-static void run_backward(struct walk *w)
-{
-    int64_t n = w->k->blocks;
-
-    if (w->k->work->parts == 1) {
-        run_part(w, 0, 0);
-        return;
-    }
-    run_part(w, 0, n - 1);
-    for (int64_t i = n - 2; i > 0; i--)
-        run_part(w, 1, i);
-    run_part(w, 2, 0);
-}
-
-static double exposed(struct oracle_compose *c, const struct class *k, int zero)
-{
-    struct walk w = {.k = k,
-                     .u = k->update[zero],
-                     .s = {.compute = k->forward_s,
-                           .overlap = true,
-                           .shares = !oracle_without(&c->lite, ORACLE_SHARING),
-                           .held = oracle_held(&c->lite)},
-                     .end = c->end,
-                     .made = c->made,
-                     .tensors = c->f->model->ntensors};
-    double backward_end;
-
-    for (int i = 0; i < w.u->n; i++)
-        w.end[i] = INFINITY;
-    for (int64_t i = 0; i < (k->blocks + 1) * w.tensors; i++)
-        w.made[i] = INFINITY;
-    run_backward(&w);
-    backward_end = w.s.compute - w.s.slowed;
-    for (int i = 0; i < w.u->n; i++)
-        if (!w.u->steps[i].run.exchange || i >= w.next)
-            run_step(&w, i);
-    return oracle_exposed(&w.s, backward_end, w.u->update);
-}
 
 static bool make_room(struct oracle_compose *c, int64_t tasks, int64_t steps)
 {
@@ -581,20 +582,77 @@ static bool find_span(struct oracle_compose *c)
     if (!make_room(c, 2 * p * s->chunks * m + 8 * p, 1))
         return false;
     for (int64_t i = 0; i < p * s->chunks; i++) {
-        const struct stage_time *t = &s->classes[s->of[i]].time;
+        const struct stage_time *t = &timed_of(c, i % p, i / p)->time;
 
-        c->forward[i] = t->forward + t->forward_comm;
-        c->backward[i] = t->backward + t->backward_comm;
+        c->forward[i] = t->forward + t->forward_comm + t->forward_copy;
+        c->backward[i] = t->backward + t->backward_comm + t->backward_copy;
     }
     c->span = oracle_quick_makespan(p, s->chunks, m, c->forward, c->backward,
-                                    c->scratch);
+                                    c->scratch, c->spans);
     return c->span >= 0;
 }
 
-static bool overlaps(const struct oracle_compose *c,
-                     const struct oracle_point *x)
+/* What exchange and the optimizer's copies show of a stage. */
+static bool show(struct oracle_compose *c, const struct oracle_point *x,
+                 const struct class *k, bool flying, struct timed *t)
 {
-    return !x->no_overlap && oracle_overlaps(&c->lite);
+    int z = x->zero, o = x->optimizer;
+    const struct piece_update *u = k->update[z][o];
+    struct piece_run run;
+
+    if (t->shown[z][o])
+        return true;
+    if (!make_room(c, 1, u->n + 1))
+        return false;
+    run = run_of(c, k, flying);
+    run.overlap = true;
+    run.held = c->held;
+    t->exposed[z][o] = oracle_piece_exposed(&run, u, &t->ran, &t->copy[z][o]);
+    t->shown[z][o] = true;
+    return true;
+}
+
+/* Exchange and update of a lane, added to it; false: out of memory. */
+static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
+                       int64_t l, struct stage_time *lane)
+{
+    const struct split *s = c->split;
+    bool hides = overlaps(c, x);
+
+    for (int64_t k = 0; k < s->chunks; k++) {
+        const struct class *v = &s->classes[s->of[k * c->mesh.pipe + l]];
+        const struct piece_update *u = v->update[x->zero][x->optimizer];
+        struct timed *t = timed_of(c, l, k);
+
+        if (hides && !show(c, x, v, t == &v->timed[1], t))
+            return false;
+        lane->update += u->update;
+        lane->gradient_comm += u->gradient_comm;
+        lane->exposed_gradients +=
+            hides ? t->exposed[x->zero][x->optimizer] : u->apart;
+        lane->update_copy +=
+            hides ? t->copy[x->zero][x->optimizer] : u->apart_copy;
+    }
+    return true;
+}
+
+/* The lane that takes longest, as project.c has it; < 0: out of memory. */
+static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
+{
+    double longest = -1;
+    int64_t worst = 0;
+
+    for (int64_t l = 0; l < c->mesh.pipe; l++) {
+        struct stage_time tail = {0};
+
+        if (!add_update(c, x, l, &tail))
+            return -1;
+        if (c->spans[l] + oracle_stage_tail(&tail) > longest) {
+            longest = c->spans[l] + oracle_stage_tail(&tail);
+            worst = l;
+        }
+    }
+    return worst;
 }
 
 enum pdl_status oracle_compose_time(struct oracle_compose *c,
@@ -603,27 +661,23 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
                                     struct pdl_err *err)
 {
     const struct split *s = c->split;
-    struct stage_time lane = c->lane;
-    bool hides = overlaps(c, x);
+    struct stage_time lane;
+    int64_t worst = find_span(c) ? critical(c, x) : -1;
 
-    if (!find_span(c))
+    if (worst < 0)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    lane = lane_time(c, worst);
+    add_update(c, x, worst, &lane);
     out->contention = 0;
-    for (int i = 0; i < s->nclasses; i++)
-        out->contention = fmax(out->contention,
-                               fmax(s->classes[i].work->contention,
-                                    s->classes[i].update[x->zero]->contention));
-    for (int64_t k = 0; k < s->chunks; k++) {
-        const struct class *v = &s->classes[s->of[k * c->mesh.pipe + c->worst]];
-        const struct piece_update *u = v->update[x->zero];
+    for (int i = 0; i < s->nclasses; i++) {
+        const struct class *k = &s->classes[i];
 
-        if (!make_room(c, 1, u->n + 1))
-            return pdl_fail(err, PDL_ENOMEM, "out of memory");
-        lane.update += u->update;
-        lane.gradient_comm += u->gradient_comm;
-        lane.exposed_gradients += hides ? exposed(c, v, x->zero) : u->apart;
+        out->contention =
+            fmax(out->contention,
+                 fmax(k->work->contention,
+                      k->update[x->zero][x->optimizer]->contention));
     }
-    oracle_fill_times(c->micro_batches, &lane, c->span, &c->load, out);
+    oracle_fill_times(c->micro_batches, &lane, c->spans[worst], &c->load, out);
     out->pes = c->mesh.pipe * c->mesh.data * c->mesh.tensor;
     out->batch = c->f->plan.batch;
     oracle_fill_rates(&c->lite, c->f->model, c->f->forward_flops, out);

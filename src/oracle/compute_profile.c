@@ -147,18 +147,23 @@ static double left_over(const struct likes *l, const struct pdl_plan_key *k)
     return exp(sum / weights);
 }
 
+static bool has_profile(const struct oracle *o)
+{
+    return o->pe.core && o->sys->pe.nprofile > 0;
+}
+
 /* < 0: there are no rows like it. */
 static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
 {
     const struct pdl_pe *pe = &o->sys->pe;
     const char *precision = pdl_precision_name(o->opt->precision);
-    struct likes l = {.n = 0};
     struct pdl_plan_key k;
+    struct likes l;
     int alike = 0;
 
-    if (!o->pe.core || pe->nprofile == 0 ||
-        !pdl_plan_op_key(o->p, op, rank, &k))
+    if (!pdl_plan_op_key(o->p, op, rank, &k))
         return -1;
+    l.n = 0;
     if (o->p->ops[op].kind == PDL_PLAN_OP_UPDATE)
         k.dims[PDL_KEY_CLASS] = o->opt->optimizer_slots;
     for (int64_t i = 0; i < pe->nprofile && l.n < MAX_ROWS; i++) {
@@ -180,16 +185,15 @@ static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
 
 double oracle_profiled(const struct oracle *o, int op, int64_t rank)
 {
-    return ask(o, op, rank, SECONDS);
+    return has_profile(o) ? ask(o, op, rank, SECONDS) : -1;
 }
 
-/* One workspace serves all operations: the largest. */
-int64_t oracle_workspace(const struct oracle *o, int64_t rank)
+int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank)
 {
-    double most = 0;
+    double n = o->opt->parameters == PDL_IDEAL || !has_profile(o) ||
+                       o->p->ops[op].kind != PDL_PLAN_OP_COMPUTE
+                   ? 0
+                   : ask(o, op, rank, WORKSPACE);
 
-    for (int i = 0; i < o->p->nops && o->opt->parameters != PDL_IDEAL; i++)
-        if (o->p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
-            most = fmax(most, ask(o, i, rank, WORKSPACE));
-    return (int64_t)most;
+    return n > 0 ? (int64_t)n : 0;
 }

@@ -11,12 +11,6 @@
 
 #include <string.h>
 
-static bool is_collective(enum pdl_plan_op_kind kind)
-{
-    return kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND &&
-           kind != PDL_PLAN_OP_SLICE;
-}
-
 static bool in_update(const struct pdl_plan *p, int op)
 {
     return op >= p->items[p->stages[0].first_update].first_op;
@@ -103,18 +97,18 @@ enum pdl_status pdl_contention(pdl_arena *a, const struct pdl_plan *plan,
 {
     enum { MOST = 64 };
     struct pdl_contention *row = PDL_NEW(a, struct pdl_contention, MOST);
+    struct pdl_price *prices = PDL_NEW(a, struct pdl_price, plan->nops + 1);
     int n = 0;
 
-    if (!row)
+    if (!row || !prices)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (oracle_price_ops(plan, sys, opt, true, prices, err) != PDL_OK)
+        return PDL_ENOMEM;
     for (int i = 0; i < plan->nops; i++) {
         struct pdl_contention *c;
-        struct pdl_price price;
+        struct pdl_price price = prices[i];
         int64_t times = in_update(plan, i) ? 1 : plan->micro_batches;
 
-        if (!is_collective(plan->ops[i].kind))
-            continue;
-        pdl_price_op(plan, sys, opt, i, &price);
         c = price.level >= 0 ? alike(row, n, plan, i) : NULL;
         if (!c && price.level >= 0 && n < MOST) {
             c = &row[n++];

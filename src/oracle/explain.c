@@ -22,6 +22,7 @@ struct why {
     const struct pdl_oracle_options *opt;
     const struct pdl_projection *x;
     struct pdl_err *err;
+    const struct pdl_price *price; /* of each operation */
 };
 
 /* Text of numbers, good until the arena goes. */
@@ -190,30 +191,40 @@ static bool once_a_step(const struct why *w, int op)
     return op >= w->p->items[w->p->stages[0].first_update].first_op;
 }
 
+/* The next larger number of flows that a collective shares adapters with. */
+static double more_flows(const struct why *w, double than)
+{
+    double next = 0;
+
+    for (int i = 0; i < w->p->nops; i++)
+        if (w->price[i].level > 0 && w->price[i].flows > than &&
+            (next <= 0 || w->price[i].flows < next))
+            next = w->price[i].flows;
+    return next;
+}
+
 /* What sharing adapters costs, operation by operation. Time that backward
  * hides is not lost, so no more than what is exposed. */
 static double congestion(const struct why *w, const char **text)
 {
-    struct pdl_system free_way = *w->sys;
-    double lost = 0, built_for = 0, share;
+    struct pdl_price *then;
+    double lost = 0, share;
 
     if (w->x->contention <= 1)
         return 0;
-    for (int i = 0; i < w->p->nops; i++) {
-        struct pdl_price now, then;
+    then = PDL_NEW(w->arena, struct pdl_price, w->p->nops + 1);
+    for (double flows = more_flows(w, 1); then && flows > 0;
+         flows = more_flows(w, flows)) {
+        struct pdl_system free_way;
 
-        if (w->p->ops[i].kind == PDL_PLAN_OP_COMPUTE ||
-            w->p->ops[i].kind == PDL_PLAN_OP_FREE)
-            continue;
-        pdl_price_op(w->p, w->sys, w->opt, i, &now);
-        if (now.level < 1 || now.flows <= 1)
-            continue;
-        if (now.flows != built_for && !alone(w, now.flows, &free_way))
+        if (!alone(w, flows, &free_way) ||
+            oracle_price_ops(w->p, &free_way, w->opt, true, then, w->err) !=
+                PDL_OK)
             return 0;
-        built_for = now.flows;
-        pdl_price_op(w->p, &free_way, w->opt, i, &then);
-        lost += (now.seconds - then.seconds) *
-                (once_a_step(w, i) ? 1 : (double)w->p->micro_batches);
+        for (int i = 0; i < w->p->nops; i++)
+            if (w->price[i].level > 0 && w->price[i].flows == flows)
+                lost += (w->price[i].seconds - then[i].seconds) *
+                        (once_a_step(w, i) ? 1 : (double)w->p->micro_batches);
     }
     lost = lost < w->x->exposed_comm_s ? lost : w->x->exposed_comm_s;
     share = lost / w->x->step_s;
@@ -235,7 +246,7 @@ static double io_staging(const struct why *w, const char **text)
 
     if (share < WORTH)
         return 0;
-    if (s->offload_activations || s->offload_optimizer) {
+    if (s->offload_optimizer || pdl_strategy_offloads(s)) {
         *text = pdl_arena_printf(
             w->arena,
             "Copies to and from the host's memory take %s that nothing hides "
@@ -330,13 +341,9 @@ static double stage_seconds(const struct why *w, int stage)
 
         for (int i = first; i < first + n; i++)
             for (int k = 0; k < w->p->items[i].nops; k++) {
-                struct pdl_price price;
                 int op = w->p->items[i].first_op + k;
 
-                if (w->p->ops[op].kind == PDL_PLAN_OP_FREE)
-                    continue;
-                pdl_price_op(w->p, w->sys, w->opt, op, &price);
-                sum += price.seconds;
+                sum += w->price[op].seconds;
             }
     }
     return sum;
@@ -374,7 +381,6 @@ static double compute_redundancy(const struct why *w, const char **text)
 
     for (int i = 0; i < w->p->nops; i++) {
         const struct pdl_plan_op *o = &w->p->ops[i];
-        struct pdl_price price;
         double n;
 
         if (o->kind != PDL_PLAN_OP_COMPUTE || o->node < 0)
@@ -382,8 +388,7 @@ static double compute_redundancy(const struct why *w, const char **text)
         n = doers(w, o);
         if (n <= 1)
             continue;
-        pdl_price_op(w->p, w->sys, w->opt, i, &price);
-        again += price.seconds * (1 - 1 / n) / w->p->nstages;
+        again += w->price[i].seconds * (1 - 1 / n) / w->p->nstages;
         layers += o->pass == PDL_FORWARD && o->part == 0;
     }
     again *= (double)w->p->micro_batches;
@@ -497,30 +502,55 @@ static enum pdl_status find_limits(const struct why *w,
 
 /* ---- gains ----------------------------------------------------------------------- */
 
-/* Levels that some communication of the plan crosses. */
+/* Levels that some communication of the plan crosses; one that leaves a node
+ * may do part of its work inside. */
 static uint32_t used_levels(const struct why *w)
 {
     uint32_t used = 0;
 
-    for (int i = 0; i < w->p->nops; i++) {
-        struct pdl_price price;
-
-        if (w->p->ops[i].kind == PDL_PLAN_OP_COMPUTE ||
-            w->p->ops[i].kind == PDL_PLAN_OP_FREE)
-            continue;
-        pdl_price_op(w->p, w->sys, w->opt, i, &price);
-        if (price.level >= 0 && price.level < 32)
-            used |= UINT32_C(1) << price.level;
-    }
+    for (int i = 0; i < w->p->nops; i++)
+        if (w->price[i].level >= 0 && w->price[i].level < 32)
+            used |= UINT32_C(1) << w->price[i].level | 1;
     return used;
 }
 
-static void faster_arithmetic(struct pdl_system *s)
+static void faster_arithmetic(struct pdl_pe *pe)
 {
     for (int i = 0; i < PDL_NPRECISIONS; i++) {
-        s->pe.peak_flop_per_s[i] *= MORE;
-        s->pe.matmul_flop_per_s[i] *= MORE;
+        pe->peak_flop_per_s[i] *= MORE;
+        pe->matmul_flop_per_s[i] *= MORE;
     }
+}
+
+static void faster_memory(struct pdl_pe *pe)
+{
+    pe->memory_bytes_per_s *= MORE;
+}
+
+static void more_memory(struct pdl_pe *pe)
+{
+    pe->memory_bytes = (int64_t)((double)pe->memory_bytes * MORE);
+}
+
+/* PEs of every kind that the system has. */
+static bool change_pes(const struct why *w, void (*change)(struct pdl_pe *),
+                       struct pdl_system *out)
+{
+    int64_t n = w->sys->npe_groups;
+    struct pdl_pe_group *groups =
+        n > 0 ? PDL_NEW(w->arena, struct pdl_pe_group, n) : NULL;
+
+    *out = *w->sys;
+    change(&out->pe);
+    if (n == 0)
+        return true;
+    if (!groups)
+        return false;
+    memcpy(groups, w->sys->pe_groups, (size_t)n * sizeof *groups);
+    for (int64_t i = 0; i < n; i++)
+        change(&groups[i].pe);
+    out->pe_groups = groups;
+    return true;
 }
 
 static void faster_storage(struct pdl_system *s)
@@ -599,25 +629,31 @@ static enum pdl_status price_levels(const struct why *w,
     return st;
 }
 
+/* What a PE may have more of. */
+static const struct {
+    const char *resource;
+    void (*change)(struct pdl_pe *);
+} of_pe[] = {
+    {"flops", faster_arithmetic},
+    {"memory_bw", faster_memory},
+    {"memory", more_memory},
+};
+enum { NOF_PE = sizeof of_pe / sizeof of_pe[0] };
+
 static enum pdl_status find_gains(const struct why *w,
                                   struct pdl_explanation *out)
 {
-    struct pdl_system better = *w->sys;
-    enum pdl_status st;
+    struct pdl_system better;
+    enum pdl_status st = PDL_OK;
 
-    out->gains = PDL_NEW(w->arena, struct pdl_gain, 4 + 2 * w->sys->nlevels);
+    out->gains =
+        PDL_NEW(w->arena, struct pdl_gain, NOF_PE + 1 + 2 * w->sys->nlevels);
     if (!out->gains)
         return pdl_fail(w->err, PDL_ENOMEM, "out of memory");
-    faster_arithmetic(&better);
-    st = price_gain(w, "flops", &better, out);
-    better = *w->sys;
-    better.pe.memory_bytes_per_s *= MORE;
-    if (st == PDL_OK)
-        st = price_gain(w, "memory_bw", &better, out);
-    better = *w->sys;
-    better.pe.memory_bytes = (int64_t)((double)better.pe.memory_bytes * MORE);
-    if (st == PDL_OK)
-        st = price_gain(w, "memory", &better, out);
+    for (int i = 0; i < NOF_PE && st == PDL_OK; i++)
+        st = change_pes(w, of_pe[i].change, &better)
+                 ? price_gain(w, of_pe[i].resource, &better, out)
+                 : pdl_fail(w->err, PDL_ENOMEM, "out of memory");
     better = *w->sys;
     faster_storage(&better);
     if (st == PDL_OK && w->x->io_s > 0)
@@ -631,10 +667,14 @@ enum pdl_status pdl_explain(pdl_arena *a, const struct pdl_plan *plan,
                             const struct pdl_projection *x,
                             struct pdl_explanation *out, struct pdl_err *err)
 {
-    struct why w = {a, plan, sys, opt, x, err};
+    struct pdl_price *price = PDL_NEW(a, struct pdl_price, plan->nops + 1);
+    struct why w = {a, plan, sys, opt, x, err, price};
     struct pdl_explanation e = {0};
-    enum pdl_status st = find_limits(&w, &e);
+    enum pdl_status st = price ? pdl_price_ops(plan, sys, opt, price, err)
+                               : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
+    if (st == PDL_OK)
+        st = find_limits(&w, &e);
     if (st == PDL_OK)
         st = find_gains(&w, &e);
     if (st == PDL_OK)

@@ -8,9 +8,7 @@
 
 static bool fill(struct oracle *o, struct pdl_projection *lane)
 {
-    o->wires = PDL_NEW(o->arena, struct oracle_wire, ORACLE_WIRES);
-    if (!o->wires || !oracle_find_order(o) || !oracle_find_again(o) ||
-        !oracle_find_alike(o) || !oracle_memo_make(o))
+    if (!oracle_prepare(o) || !oracle_find_order(o) || !oracle_find_again(o))
         return false;
     for (int l = 0; l < o->p->lanes; l++) {
         struct pdl_projection x = {.reason = ""};

@@ -4,8 +4,10 @@
  * transformer, the blocks of a residual network. Two operations cost the same
  * when they do the same thing (kind, pass, operator, attributes) to tensors
  * of the same form (sizes, placement, halo, type), on the ranks of one stage;
- * compute.c and comm.c look at nothing else. Forms are numbered once; prices are kept in
- * a table that forgets: an entry that is overwritten is computed again. */
+ * compute.c and comm.c look at nothing else. Forms are numbered once; prices
+ * are kept in a table that forgets: an entry that is overwritten is computed
+ * again. Of a form it is also known which ranks have parts of equal extents:
+ * most operations look the same on most ranks. */
 #include "oracle_priv.h"
 
 #include <string.h>
@@ -26,6 +28,8 @@ enum { PRICES = 1024, SIZES = 2048 };
 
 struct oracle_memo {
     int *form; /* of each tensor: the first tensor of the same form */
+    /* of each form, once asked for: of each rank the first with equal extents */
+    uint8_t **part;
     struct price price[PRICES];
     struct size size[SIZES];
 };
@@ -44,11 +48,13 @@ static uint64_t hash_form(const struct oracle *o,
     uint64_t h =
         mix((uint64_t)t->kind << 8 | (uint64_t)t->dtype, (uint64_t)t->ndims);
 
+    uint64_t place = 0;
+
     for (int d = 0; d < t->ndims; d++)
         h = mix(h, (uint64_t)(t->dim[d] ^ t->unit[d] << 32));
     for (int f = 0; f < o->p->mesh->nfactors; f++)
-        h = mix(h, (uint64_t)t->place.at[f]);
-    return h;
+        place = place * 16 + (uint64_t)(t->place.at[f] + 4);
+    return mix(h, place);
 }
 
 static bool same_form(const struct oracle *o, const struct pdl_plan_tensor *a,
@@ -74,9 +80,11 @@ bool oracle_memo_make(struct oracle *o)
         nslots *= 2;
     o->memo = PDL_NEW(o->arena, struct oracle_memo, 1);
     slot = PDL_NEW(o->arena, int, nslots);
-    if (o->memo)
+    if (o->memo) {
         o->memo->form = PDL_NEW(o->arena, int, n + 1);
-    if (!o->memo || !slot || !o->memo->form)
+        o->memo->part = PDL_NEW(o->arena, uint8_t *, n + 1);
+    }
+    if (!o->memo || !slot || !o->memo->form || !o->memo->part)
         return false;
     for (int i = 0; i < n; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
@@ -87,6 +95,92 @@ bool oracle_memo_make(struct oracle *o)
         if (!slot[s])
             slot[s] = i + 1;
         o->memo->form[i] = slot[s] - 1;
+    }
+    return true;
+}
+
+bool oracle_prepare(struct oracle *o)
+{
+    /* what follows grows with the tensors; then keys and sizes of ranks */
+    pdl_arena_expect(
+        o->arena, sizeof *o->memo + (size_t)o->p->ntensors * 96 + (160 << 10));
+    o->wires = PDL_NEW(o->arena, struct oracle_wire, ORACLE_WIRES);
+    o->quickest = PDL_NEW(o->arena, struct oracle_quickest, ORACLE_QUICKEST);
+    return o->wires && o->quickest && oracle_find_alike(o) &&
+           oracle_memo_make(o);
+}
+
+int oracle_tensor_form(const struct oracle *o, int t)
+{
+    return o->memo ? o->memo->form[t] : t;
+}
+
+/* ---- parts -------------------------------------------------------------------- */
+
+static bool same_extents(const struct pdl_box *a, const struct pdl_box *b)
+{
+    for (int d = 0; d < a->ndims; d++)
+        if (a->hi[d] - a->lo[d] != b->hi[d] - b->lo[d])
+            return false;
+    return true;
+}
+
+static void find_parts(const struct oracle *o, int t,
+                       const struct oracle_ranks *r, uint8_t *part)
+{
+    struct pdl_box box[ORACLE_MAX_RANKS];
+
+    for (int i = 0; i < r->n; i++) {
+        int k = r->like[i];
+
+        if (k != i) {
+            part[i] = part[k];
+            continue;
+        }
+        pdl_plan_box(o->p, t, r->rank[i], &box[i]);
+        for (k = 0; k < i; k++)
+            if (r->like[k] == k && part[k] == k &&
+                same_extents(&box[k], &box[i]))
+                break;
+        part[i] = (uint8_t)k;
+    }
+}
+
+/* NULL: out of memory. */
+static const uint8_t *parts_of(const struct oracle *o, int t,
+                               const struct oracle_ranks *r)
+{
+    uint8_t **part = &o->memo->part[o->memo->form[t]];
+
+    if (!*part) {
+        *part = PDL_NEW(o->arena, uint8_t, r->n);
+        if (*part)
+            find_parts(o, t, r, *part);
+    }
+    return *part;
+}
+
+/* Those that are like each other so far and have equal parts of these. */
+static bool narrow(const struct oracle *o, const int *tensor, int n,
+                   const struct oracle_ranks *r, uint8_t *as)
+{
+    for (int t = 0; t < n; t++) {
+        const uint8_t *part = parts_of(o, tensor[t], r);
+        uint8_t old[ORACLE_MAX_RANKS];
+
+        if (!part)
+            return false;
+        if (memcmp(part, as, (size_t)r->n) == 0)
+            continue;
+        memcpy(old, as, (size_t)r->n);
+        for (int i = 0; i < r->n; i++) {
+            int k = r->like[i] == i ? 0 : i;
+
+            while (k < i &&
+                   (r->like[k] != k || old[k] != old[i] || part[k] != part[i]))
+                k++;
+            as[i] = r->like[i] == i ? (uint8_t)k : as[r->like[i]];
+        }
     }
     return true;
 }
@@ -132,6 +226,21 @@ static const struct pdl_plan_op *forward_of(const struct oracle *o,
     int op = x->node >= 0 ? o->p->forward_op[x->node] : -1;
 
     return op >= 0 ? &o->p->ops[op] : NULL;
+}
+
+bool oracle_same_parts(const struct oracle *o, int op,
+                       const struct oracle_ranks *r, uint8_t *as)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op], *f;
+
+    memset(as, 0, (size_t)r->n);
+    if (!o->memo || !narrow(o, x->in, x->nin, r, as) ||
+        !narrow(o, x->out, x->nout, r, as))
+        return false;
+    f = x->kind == PDL_PLAN_OP_COMPUTE ? forward_of(o, x) : NULL;
+    return !f || f == x ||
+           (narrow(o, f->in, f->nin, r, as) &&
+            narrow(o, f->out, f->nout, r, as));
 }
 
 static bool same_numbers(const int64_t *a, const int64_t *b, size_t n)
@@ -214,4 +323,30 @@ bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
         *p = (struct price){.op = op + 1, .gradient = gradient, .stage = stage};
     *out = &p->price;
     return known;
+}
+
+void oracle_memo_forget(struct oracle *o)
+{
+    memset(o->memo->price, 0, sizeof o->memo->price);
+    memset(o->memo->size, 0, sizeof o->memo->size);
+}
+
+/* Numbers operations: those that cost the same have the same number. table has
+ * nslots entries, a power of two, more than there are numbers. */
+int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
+                      int *op, int count, int *table, int nslots)
+{
+    for (int i = first; i < first + n; i++) {
+        const struct pdl_plan_op *x = &o->p->ops[i];
+        size_t s = (size_t)(hash_op(o, x) & (uint64_t)(nslots - 1));
+
+        while (table[s] && !same_op(o, x, &o->p->ops[op[table[s] - 1]]))
+            s = (s + 1) & (size_t)(nslots - 1);
+        if (!table[s]) {
+            op[count] = i;
+            table[s] = ++count;
+        }
+        number[i] = table[s] - 1;
+    }
+    return count;
 }

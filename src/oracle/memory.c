@@ -2,10 +2,14 @@
  *
  * Memory from lifetimes: what is live at the worst operation of the worst
  * rank. Weights and optimizer state live for ever, a gradient of a weight
- * until its update, everything else until the plan frees it. Weights of 16 bits
+ * until its update, everything else until the plan frees it; an allreduce whose
+ * input dies with it is done in place. On processors an operation has the
+ * workspace that was measured, a move the buffers that its boxes need (the
+ * runtime's, src/train/memory.c). Weights of 16 bits
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
- * or the job's option. memory=paper is memory_paper.c. */
+ * or the job's option. All ranks: memory_ranks.c; memory=paper is
+ * memory_paper.c. */
 #include "stage.h"
 
 #include <string.h>
@@ -13,21 +17,17 @@
 struct oracle_tally {
     int64_t state; /* bytes that the optimizer keeps for what it updates */
     int64_t extra; /* what no tensor of the plan stands for, at this moment */
-    int64_t host;  /* bytes in the host's memory */
+    int64_t work, buffers; /* the same: of a kernel, of a move */
+    int64_t host;          /* bytes in the host's memory */
     int64_t rank;
     const int64_t *size; /* bytes of each tensor on this rank */
     int64_t live[8];     /* by enum pdl_plan_kind */
 };
 
-static int64_t size_of(const struct oracle *o, int t, int64_t rank)
-{
-    return oracle_bytes(o, t, rank);
-}
-
 /* Everything that is live at this moment. */
 static int64_t sum(const struct oracle_tally *t)
 {
-    int64_t n = t->state + t->extra;
+    int64_t n = t->state + t->extra + t->work + t->buffers;
 
     for (int k = 0; k < 8; k++)
         n += t->live[k];
@@ -146,51 +146,76 @@ static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
 static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
                       struct oracle_tally *t)
 {
-    t->extra = 0;
+    t->extra = t->work = t->buffers = 0;
     if (op->pass == PDL_BACKWARD_DATA)
         t->live[PDL_PLAN_ACTIVATION] -= keeps(o, op, t->rank);
 }
 
-static void make(const struct oracle *o, const struct pdl_plan_op *op,
-                 int stage, struct oracle_tally *t)
+/* A tensor comes (1) or goes (-1). */
+static void count(const struct oracle *o, int x, int sign,
+                  struct oracle_tally *t)
 {
-    for (int j = 0; j < op->nout; j++) {
-        int x = op->out[j];
-        enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    int64_t n = kind == PDL_PLAN_WEIGHT_GRADIENT
+                    ? gradient_size(o, x, t->size[x])
+                    : t->size[x];
 
-        if (!in_stage(o, x, stage) || is_kept(o, x))
-            continue;
-        if (o->p->tensors[x].host) {
-            t->host += t->size[x];
-            continue;
-        }
-        t->live[kind] += kind == PDL_PLAN_WEIGHT_GRADIENT
-                             ? gradient_size(o, x, t->size[x])
-                             : t->size[x];
-    }
+    *(o->p->tensors[x].host ? &t->host : &t->live[kind]) +=
+        sign * (o->p->tensors[x].host ? t->size[x] : n);
 }
 
-static void drop(const struct oracle *o, const struct pdl_plan_op *op,
+static void make(const struct oracle *o, int i, int stage,
                  struct oracle_tally *t)
 {
-    for (int j = 0; j < op->nin; j++) {
-        int x = op->in[j];
-        enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    const struct pdl_plan_op *op = &o->p->ops[i];
 
-        if (o->p->tensors[x].host) {
-            t->host -= t->size[x];
-            continue;
+    for (int j = 0; j < op->nout; j++)
+        if (in_stage(o, op->out[j], stage) && !is_kept(o, op->out[j])) {
+            count(o, op->out[j], 1, t);
+            if (pdl_plan_in_place(o->p, i, j))
+                count(o, op->in[j], -1, t);
         }
-        t->live[kind] -= kind == PDL_PLAN_WEIGHT_GRADIENT
-                             ? gradient_size(o, x, t->size[x])
-                             : t->size[x];
-    }
+}
+
+/* Has the sum before taken its memory over? */
+static bool is_handed(const struct oracle *o, int i, int tensor)
+{
+    const struct pdl_plan_op *before = &o->p->ops[i - (i > 0)];
+
+    for (int j = 0; before->kind == PDL_PLAN_OP_ALLREDUCE && j < before->nout;
+         j++)
+        if (j < before->nin && before->in[j] == tensor)
+            return !is_kept(o, before->out[j]);
+    return false;
+}
+
+static void drop(const struct oracle *o, int i, struct oracle_tally *t)
+{
+    const struct pdl_plan_op *op = &o->p->ops[i];
+
+    for (int j = 0; j < op->nin; j++)
+        if (!is_handed(o, i, op->in[j]))
+            count(o, op->in[j], -1, t);
+}
+
+/* What the operation works in, while it runs. */
+static void begin_work(const struct oracle *o, int i, struct oracle_tally *t)
+{
+    struct pdl_plan_copies c = {.buffer = 0};
+
+    if (!o->pe.core || o->opt->parameters == PDL_IDEAL)
+        return;
+    t->work = oracle_workspace(o, i, t->rank);
+    if (o->p->ops[i].kind != PDL_PLAN_OP_COMPUTE)
+        pdl_plan_copies(o->p, i, t->rank, &c);
+    t->buffers = c.buffer;
 }
 
 static void compare(const struct oracle_tally *t,
-                    const struct oracle_tally *start, struct oracle_span *s)
+                    const struct oracle_tally *start, int64_t start_sum,
+                    struct oracle_span *s)
 {
-    int64_t all = sum(t) - sum(start);
+    int64_t all = sum(t) - start_sum;
 
     if (t->host - start->host > s->top_host)
         s->top_host = t->host - start->host;
@@ -200,6 +225,8 @@ static void compare(const struct oracle_tally *t,
     s->top_gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
                        start->live[PDL_PLAN_WEIGHT_GRADIENT];
     s->top_weights = t->live[PDL_PLAN_WEIGHT] - start->live[PDL_PLAN_WEIGHT];
+    s->top_work = t->work;
+    s->top_buffers = t->buffers;
 }
 
 static int64_t saved(const struct oracle_tally *t)
@@ -213,20 +240,25 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
 {
     struct oracle_tally start = *t;
     struct oracle_span s = {.top_all = INT64_MIN / 4};
+    int64_t start_sum = sum(&start);
 
     for (int i = first_item; i < first_item + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
-            const struct pdl_plan_op *op =
-                &o->p->ops[o->p->items[i].first_op + k];
+            int at = o->p->items[i].first_op + k;
+            const struct pdl_plan_op *op = &o->p->ops[at];
 
-            make(o, op, stage, t);
+            if (op->kind == PDL_PLAN_OP_FREE) {
+                compare(t, &start, start_sum, &s);
+                drop(o, at, t);
+                continue;
+            }
+            make(o, at, stage, t);
             begin_extra(o, op, back, t);
-            compare(t, &start, &s);
+            begin_work(o, at, t);
+            compare(t, &start, start_sum, &s);
             end_extra(o, op, t);
-            if (op->kind == PDL_PLAN_OP_FREE)
-                drop(o, op, t);
         }
-    s.all = sum(t) - sum(&start);
+    s.all = sum(t) - start_sum;
     s.gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
                   start.live[PDL_PLAN_WEIGHT_GRADIENT];
     s.weights = t->live[PDL_PLAN_WEIGHT] - start.live[PDL_PLAN_WEIGHT];
@@ -374,8 +406,11 @@ static void note(const struct before *b, const struct oracle_span *s,
     out->weights_bytes = b->weights + s->top_weights;
     out->optimizer_bytes = b->state;
     out->gradients_bytes = b->gradients + s->top_gradients;
-    out->activations_bytes =
-        all - out->weights_bytes - b->state - out->gradients_bytes;
+    out->workspace_bytes = s->top_work;
+    out->comm_buffers_bytes = s->top_buffers;
+    out->activations_bytes = all - out->weights_bytes - b->state -
+                             out->gradients_bytes - s->top_work -
+                             s->top_buffers;
 }
 
 static void after(struct before *b, const struct oracle_span *s)
@@ -416,14 +451,14 @@ static void note_stage(const struct oracle_lived *s, struct before b,
 }
 
 /* What is there all the time, and inputs of one micro-batch. */
-static struct before always(const struct oracle_lived *stages, int n,
+static struct before always(const struct oracle_lived *const *stages, int n,
                             int64_t *input)
 {
     struct before b = {0, 0, 0, 0};
 
     *input = 0;
     for (int k = 0; k < n; k++) {
-        const struct oracle_lived *s = &stages[k];
+        const struct oracle_lived *s = stages[k];
 
         *input += s->input;
         b.weights += s->weights;
@@ -435,22 +470,22 @@ static struct before always(const struct oracle_lived *stages, int n,
 }
 
 /* The host's: optimizer state, what is in flight, gradients of an update. */
-static void note_host(const struct oracle_lived *stages,
+static void note_host(const struct oracle_lived *const *stages,
                       const int64_t *in_flight, int n,
                       struct pdl_projection *out)
 {
     int64_t all = 0, update = 0;
 
     for (int k = 0; k < n; k++) {
-        all += stages[k].host + stages[k].forward.host * in_flight[k];
-        if (stages[k].update.top_host > update)
-            update = stages[k].update.top_host;
+        all += stages[k]->host + stages[k]->forward.host * in_flight[k];
+        if (stages[k]->update.top_host > update)
+            update = stages[k]->update.top_host;
     }
     all += update;
     out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
 }
 
-void oracle_lane_memory(const struct oracle_lived *stages,
+void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out)
 {
@@ -460,17 +495,20 @@ void oracle_lane_memory(const struct oracle_lived *stages,
 
     note_host(stages, in_flight, n, out);
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
 
         all.saved += one.saved * in_flight[k];
         all.gradients += one.gradients;
     }
     for (int k = 0; k < n; k++) {
-        struct held one = held_by(&stages[k], input);
+        struct held one = held_by(stages[k], input);
         struct held others = {all.saved - one.saved * in_flight[k],
                               all.gradients - one.gradients};
 
-        note_stage(&stages[k], b, &one, &others, in_flight[k], out);
+        /* one like the one before has the same moments */
+        if (k == 0 || stages[k] != stages[k - 1] ||
+            in_flight[k] != in_flight[k - 1])
+            note_stage(stages[k], b, &one, &others, in_flight[k], out);
     }
 }
 
@@ -480,6 +518,8 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
     struct oracle_span s = {.top_all = a->top_all,
                             .top_gradients = a->top_gradients,
                             .top_weights = a->top_weights,
+                            .top_work = a->top_work,
+                            .top_buffers = a->top_buffers,
                             .all = a->all + b->all,
                             .gradients = a->gradients + b->gradients,
                             .weights = a->weights + b->weights,
@@ -495,6 +535,8 @@ struct oracle_span oracle_span_join(const struct oracle_span *a,
         s.top_all = a->all + b->top_all;
         s.top_gradients = a->gradients + b->top_gradients;
         s.top_weights = a->weights + b->top_weights;
+        s.top_work = b->top_work;
+        s.top_buffers = b->top_buffers;
     }
     return s;
 }
@@ -509,6 +551,8 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
         .top_all = a->top_all + before * a->all,
         .top_gradients = a->top_gradients + before * a->gradients,
         .top_weights = a->top_weights + before * a->weights,
+        .top_work = a->top_work,
+        .top_buffers = a->top_buffers,
         .all = n * a->all,
         .gradients = n * a->gradients,
         .weights = n * a->weights,
@@ -519,15 +563,15 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
 }
 
 /* Offload: what backward begins with comes back while the task before still
- * runs. */
-static int64_t fetched(const struct oracle *o, int stage, const int64_t *size)
+ * runs, where there is one. */
+int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
 {
     const struct pdl_plan_item *it =
         &o->p->items[o->p->stages[stage].first_backward];
     const struct pdl_plan_op *x = &o->p->ops[it->first_op];
     int64_t n = 0;
 
-    if (!o->p->strategy->offload_activations || oracle_in_flight(o, stage) < 2)
+    if (!pdl_strategy_offloads(o->p->strategy))
         return 0;
     for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
         for (int j = 0; j < x[k].nout; j++)
@@ -552,14 +596,15 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
                               x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
     s->written = oracle_written(o, stage, size);
-    s->ahead = fetched(o, stage, size);
+    s->ahead =
+        oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
 }
 
 /* Backward in two tasks: every task of the lane where it stands in the order.
  * A micro-batch holds what its forward leaves, then what its gradients of
  * weights read; those gradients stay from the first on. */
 static void note_tasks(const struct oracle *o, int lane,
-                       const struct oracle_lived *stages,
+                       const struct oracle_lived *const *stages,
                        struct pdl_projection *out)
 {
     int64_t input;
@@ -569,7 +614,7 @@ static void note_tasks(const struct oracle *o, int lane,
     for (int64_t k = 0; k < o->order->n; k++) {
         const struct pdl_task *t = &o->order->task[lane][k];
         int i = t->stage != lane;
-        const struct oracle_lived *s = &stages[i];
+        const struct oracle_lived *s = stages[i];
 
         if (t->kind == PDL_TASK_FORWARD) {
             b.all += s->ahead;
@@ -589,19 +634,24 @@ static void note_tasks(const struct oracle *o, int lane,
         }
     }
     for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
-        note(&b, &stages[i].update, out);
-        after(&b, &stages[i].update);
+        note(&b, &stages[i]->update, out);
+        after(&b, &stages[i]->update);
     }
 }
 
-static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
+void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
     int lanes = o->p->lanes, n = o->p->nstages / lanes;
-    struct oracle_lived stages[ORACLE_MAX_STAGES] = {{.weights = 0}};
-    int64_t in_flight[ORACLE_MAX_STAGES] = {0};
+    struct oracle_lived stages[ORACLE_MAX_STAGES];
+    const struct oracle_lived *of[ORACLE_MAX_STAGES];
+    int64_t in_flight[ORACLE_MAX_STAGES];
 
+    memset(stages, 0, (size_t)n * sizeof stages[0]);
+    memset(in_flight, 0, (size_t)n * sizeof in_flight[0]);
     oracle_lived_base(o, lane, size, stages);
+    for (int k = 0; k < n; k++)
+        of[k] = &stages[k];
     for (int s = lane; s < o->p->nstages; s++) {
         if (pdl_plan_lane(o->p, s) != lane)
             continue;
@@ -609,10 +659,10 @@ static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
         in_flight[s / lanes] = oracle_in_flight(o, s);
     }
     if (o->order && pdl_schedule_splits(o->order->schedule)) {
-        note_host(stages, in_flight, n, out);
-        note_tasks(o, lane, stages, out);
+        note_host(of, in_flight, n, out);
+        note_tasks(o, lane, of, out);
     } else {
-        oracle_lane_memory(stages, in_flight, n, out);
+        oracle_lane_memory(of, in_flight, n, out);
     }
 }
 
@@ -644,131 +694,4 @@ bool oracle_find_again(struct oracle *o)
     }
     o->again = again;
     return true;
-}
-
-/* ---- all ranks ---------------------------------------------------------------- */
-
-/* Values that a fused kernel makes again for backward: the activation inside
- * a gated feed-forward. */
-bool *oracle_find_inside(const struct oracle *o)
-{
-    const struct pdl_framework *f = o->opt->framework;
-    const struct pdl_model *m = o->p->model;
-    bool *inside = PDL_NEW(o->arena, bool, m->ntensors + 1);
-
-    for (int i = 0; inside && f && f->fused && i + 1 < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "silu") == 0 &&
-            strcmp(m->nodes[i + 1].op->name, "mul") == 0)
-            inside[m->nodes[i].out[0]] = true;
-    return inside;
-}
-
-void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
-                  const bool *inside, int64_t *size)
-{
-    for (int i = 0; i < o->p->ntensors; i++) {
-        const struct pdl_plan_tensor *t = &o->p->tensors[i];
-        bool mine = pdl_plan_lane(o->p, t->stage) == pdl_plan_lane(o->p, stage);
-        bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
-                     inside[t->model_tensor];
-
-        size[i] = mine && !again ? size_of(o, i, rank) : 0;
-    }
-}
-
-/* What the allocator reserves, and what the device holds beside it. */
-void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
-{
-    const struct pdl_framework *f =
-        o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
-
-    out->reserved_bytes = out->allocated_bytes;
-    if (f)
-        out->reserved_bytes +=
-            (int64_t)((double)out->activations_bytes * f->fragments);
-    out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
-    out->capacity_bytes = oracle_capacity(o);
-}
-
-/* Is no tensor larger than on a rank before? Then it needs no more. */
-static bool fits_into(const int64_t *size, const int64_t *before, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (size[i] > before[i])
-            return false;
-    return true;
-}
-
-/* The last parts of a split are the largest: they come first. */
-static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
-                       int64_t *size, int64_t *before,
-                       struct pdl_projection *out)
-{
-    struct oracle_ranks r;
-    bool any = false;
-
-    oracle_find_ranks(o, stage, &r);
-    for (int i = r.n - 1; i >= 0; i--) {
-        if (r.like[i] != i)
-            continue;
-        if (o->p->strategy->memory_paper) {
-            oracle_memory_paper(o, stage, r.rank[i], size, out);
-            continue;
-        }
-        oracle_sizes(o, stage, r.rank[i], inside, size);
-        if (any && fits_into(size, before, o->p->ntensors))
-            continue;
-        by_lifetimes(o, stage, r.rank[i], size, out);
-        memcpy(before, size, (size_t)o->p->ntensors * sizeof *size);
-        any = true;
-    }
-}
-
-/* The papers' reuse factor, on the rank with the last parts. */
-static double reuse(const struct oracle *o, int64_t *size,
-                    const struct pdl_projection *x)
-{
-    struct pdl_projection kept = {.allocated_bytes = 0};
-    struct oracle_ranks r;
-
-    for (int s = 0; s < o->p->nstages; s++) {
-        int64_t last = 0;
-
-        oracle_find_ranks(o, s, &r);
-        for (int i = 0; i < r.n; i++)
-            last = r.rank[i] > last ? r.rank[i] : last;
-        oracle_memory_paper(o, s, last, size, &kept);
-    }
-    return kept.allocated_bytes > 0
-               ? (double)(x->allocated_bytes - x->optimizer_bytes) /
-                     (double)kept.allocated_bytes
-               : 0;
-}
-
-bool oracle_memory_lane(const struct oracle *o, int lane,
-                        struct pdl_projection *out)
-{
-    int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
-                                                      : o->p->model->ntensors;
-    int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
-    int64_t *before = PDL_NEW(o->arena, int64_t, most + 1);
-    const bool *inside = oracle_find_inside(o);
-
-    if (!size || !before || !inside)
-        return false;
-    for (int s = 0; s < o->p->nstages; s++)
-        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
-            (lane < 0 || pdl_plan_lane(o->p, s) == lane))
-            walk_ranks(o, s, inside, size, before, out);
-    if (lane < 0) /* of a whole plan */
-        out->gamma = reuse(o, size, out);
-    out->workspace_bytes = oracle_workspace(o, 0);
-    out->allocated_bytes += out->workspace_bytes;
-    oracle_fill_device(o, out);
-    return true;
-}
-
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
-{
-    return oracle_memory_lane(o, -1, out);
 }

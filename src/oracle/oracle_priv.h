@@ -54,8 +54,8 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
-/* bytes that the operations of a rank work in, one after the other */
-int64_t oracle_workspace(const struct oracle *o, int64_t rank);
+/* bytes that an operation works in besides its operands */
+int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);
@@ -80,10 +80,11 @@ struct oracle_wire {
     bool known, gradient;
     enum oracle_pattern pattern;
     uint32_t group;
-    int64_t rank;
+    int64_t rank, local; /* local: ranks of the group in its node */
 };
 
 /* An allreduce and what the quickest algorithm takes for it. */
+enum { ORACLE_QUICKEST = 256 }; /* a table that forgets */
 struct oracle_quickest {
     double n, bytes, local, alpha_s, bytes_per_s, seconds;
 };
@@ -107,7 +108,7 @@ struct oracle {
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
-    struct oracle_quickest *quickest; /* allreduce asked for last; NULL: none */
+    struct oracle_quickest *quickest; /* allreduces asked for; NULL: none */
     struct oracle_ranks *alike;       /* of the first stage */
     struct oracle_memo *memo;         /* NULL: nothing is remembered */
     const struct pdl_tasks *order;    /* of a pipeline; NULL: one stage */
@@ -185,6 +186,12 @@ struct oracle_price {
     int level; /* the highest that a rank crosses; -1: none */
     int at;    /* level of the block whose uplinks are shared; 0: a node */
 };
+/* slowest.c: does it use the network; the slowest rank's seconds, the most
+ * flows and the highest level (for compute: -1) */
+bool oracle_is_comm(enum pdl_plan_op_kind kind);
+const struct oracle_price *oracle_slowest(const struct oracle *o, int op,
+                                          const struct oracle_ranks *r,
+                                          bool gradient);
 /* gradient: it is part of the exchange after backward; all but the seconds
  * into how */
 bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x);
@@ -213,31 +220,49 @@ double oracle_sequence_part(const struct oracle *o,
                             const struct pdl_plan_op *x);
 double oracle_send(const struct oracle *o, const struct oracle_wire *w,
                    double bytes);
-/* comm.c: ranks of a group in the node of one of them; the rate inside */
-int64_t oracle_local_ranks(const struct oracle *o, uint32_t group,
-                           int64_t rank);
+/* comm.c: the rate inside a node */
 double oracle_inside_node(const struct oracle *o);
 /* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
-double oracle_allreduce(const struct oracle *o, int op, int64_t rank,
-                        const struct oracle_wire *w, double n, double bytes);
+double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
+                        double n, double bytes);
 enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
+/* price.c: pdl_price_ops, of collectives alone where that is enough */
+enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
+                                 const struct pdl_system *sys,
+                                 const struct pdl_oracle_options *opt,
+                                 bool comm_only, struct pdl_price *out,
+                                 struct pdl_err *err);
 /* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
  * true where an equal one was asked for before, else *out waits for it */
 bool oracle_memo_make(struct oracle *o);
+/* that, what is known of wires and allreduces, and the ranks; in its arena */
+bool oracle_prepare(struct oracle *o);
+void oracle_memo_forget(struct oracle *o);
+/* numbers for operations from `first` on, `count` are known (op: the first of
+ * each number); returns how many there are */
+int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
+                      int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
+int oracle_tensor_form(const struct oracle *o, int tensor);
+/* of each of the ranks the first whose parts of all operands have the same
+ * extents; false: not known */
+bool oracle_same_parts(const struct oracle *o, int op,
+                       const struct oracle_ranks *r, uint8_t *as);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
 enum { ORACLE_MAX_STAGES = 256 };
-/* pipeline.c: the busiest lane from its first task to its last, < 0: out of
- * memory (weights: where backward is two tasks); the order of all lanes; tasks
- * of a stage whose activations its PEs hold at a time */
+/* pipeline.c: each lane from its first task to its last (lanes: NULL: nobody
+ * asks) and the longest, < 0: out of memory (weights: where backward is two
+ * tasks); the order of all lanes; tasks of a stage whose activations its PEs
+ * hold at a time */
 double oracle_makespan(const struct oracle *o, const double *forward,
-                       const double *backward, const double *weights);
+                       const double *backward, const double *weights,
+                       double *lanes);
 bool oracle_find_order(struct oracle *o);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* io.c: seconds of opening files, and of reading and staging a step's samples

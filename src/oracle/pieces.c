@@ -5,175 +5,79 @@
  * parallelism, with this micro-batch and this recomputation; the exchange of
  * a stage's gradients over these data ranks. Here they are priced once. No
  * piece has a formula of its own: each is read off a plan that is lowered and
- * priced like any other, of the same network with few blocks,
- *   work    one, or three stages of one or three blocks: forward and backward.
- *           Of three blocks the middle one stands for all between the first
- *           and the last. Micro-batches of another size need no lowering: the
- *           plans of one and of two samples show which dimensions grow;
- *   update  one, or three stages of as many blocks as asked for: gradient
- *           exchange and update, which do not depend on micro-batches and
- *           recomputation. Buckets do not end where blocks do, so nothing is
- *           inferred from fewer blocks.
- * The small plan gets the mesh of the large one (more ranks along the
- * pipeline), so that groups, wires and contention are those of the large one.
- * A stage's ranks are those of its lane; lanes whose groups cross the same
- * wires share pieces. */
+ * priced like any other, of the same network with few blocks (small.c),
+ *   work    forward and backward of one, or of three stages;
+ *   update  gradient exchange and update, which depend neither on
+ *           micro-batches nor on recomputation.
+ * Of a small plan each kind of operation is priced once (forms.c): one that
+ * only computes for every number of samples, one that communicates for every
+ * mesh too. The small plan gets the mesh of the large one, so that groups,
+ * wires and contention are those of the large one. A stage's ranks are those
+ * of its lane; lanes whose groups cross the same wires share pieces. */
 #include "pieces_priv.h"
 
 #include <string.h>
 
-/* ---- forward and backward ------------------------------------------------------------ */
+struct entry {
+    struct entry *next;
+    struct key key;
+    int lane;
+    void *piece;
+    const char *refused; /* why there is none */
+};
 
-/* Operations of a stage's backward that make what its update reads. */
-static int *find_makers(struct oracle_pieces *p, const struct small *s,
-                        int stage)
-{
-    const struct pdl_plan_stage *x = &s->stages[stage];
-    const struct pdl_plan_item *b = &s->plan.items[x->first_backward];
-    const struct pdl_plan_item *e = &b[x->nbackward - 1];
-    int *by = PDL_NEW(p->scratch, int, s->plan.ntensors + 1);
+/* What a form costs on this mesh. */
+struct priced {
+    struct priced *next;
+    const struct form *form;
+    int64_t micro;
+    struct piece_price *price[3][MAX_LANES]; /* by phase and kind of lane */
+    int64_t *size[PIECE_RANKS];              /* of tensors */
+    struct oracle_lived base[PIECE_WHERE][PIECE_RANKS];
+    struct oracle_lived block[PIECE_WHERE][PIECE_RANKS];
+};
 
-    for (int t = 0; by && t < s->plan.ntensors; t++)
-        by[t] = -1;
-    for (int i = b->first_op; by && i < e->first_op + e->nops; i++)
-        for (int k = 0; k < s->plan.ops[i].nout; k++)
-            by[s->plan.ops[i].out[k]] = i;
-    return by;
-}
+/* ---- prices ------------------------------------------------------------------ */
 
-/* The gradients that the update reads, by the operation that makes them. */
-static struct piece_made *gradients_of(struct oracle_pieces *p,
-                                       const struct small *s, int stage,
-                                       const struct piece_work *w, int part,
-                                       int op, const int *by, int *n)
-{
-    const struct pdl_plan_item *it =
-        &s->plan.items[s->stages[stage].first_update];
-    int base = stage * w->blocks + (w->parts > 1 ? PIECE_BLOCKS - 1 - part : 0);
-    struct piece_made list[16];
-
-    *n = 0;
-    for (int i = it->first_op; i < it->first_op + it->nops; i++)
-        for (int k = 0; k < s->plan.ops[i].nin; k++) {
-            int t = s->plan.ops[i].in[k], id = s->plan.tensors[t].model_tensor;
-
-            if (by[t] != op || id < 0 || *n == 16)
-                continue;
-            list[(*n)++] = (struct piece_made){
-                s->tensor[id], s->round[id] - base, s->round[id] < 0};
-        }
-    return *n > 0 ? pdl_arena_grow(p->arena, list, (size_t)*n, (size_t)*n,
-                                   sizeof list[0])
-                  : NULL;
-}
-
-static bool makes_gradient(const struct small *s, int op)
-{
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-
-    return x->nout > 0 &&
-           s->plan.tensors[x->out[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
-}
-
-/* One part of backward, operation by operation. */
-static bool price_part(struct oracle_pieces *p, struct small *s, int stage,
-                       int part, const struct oracle_ranks *r, const int *by,
-                       struct streams *c, struct pdl_projection *out,
-                       struct piece_work *w)
+/* One operation, in a plan of nothing else. */
+static void price_op(struct small *s, int op, enum phase phase,
+                     const struct oracle_ranks *r, struct piece_price *p)
 {
     const struct pdl_plan_item *items = s->plan.items;
-    struct pdl_plan_item it = items[s->stages[stage].first_backward + part];
-    struct pdl_plan_item one = it;
-    struct piece_op *list = PDL_NEW(p->scratch, struct piece_op, it.nops + 1);
-    int n = 0;
-
-    one.nops = 1;
-    s->plan.items = &one;
-    for (int i = it.first_op; list && i < it.first_op + it.nops; i++) {
-        struct stage_time *t = &w->backward.time[part], before = *t;
-        struct piece_op *x = &list[n];
-
-        one.first_op = i;
-        oracle_add_items(&s->o, 0, 1, BACKWARD, r, t, c, out);
-        x->comm = t->backward_comm > before.backward_comm;
-        x->seconds = t->backward - before.backward + t->backward_comm -
-                     before.backward_comm;
-        x->level = c->level;
-        s->plan.items = items;
-        if (makes_gradient(s, i))
-            x->made = gradients_of(p, s, stage, w, part, i, by, &x->nmade);
-        s->plan.items = &one;
-        n += x->seconds > 0 || x->nmade > 0;
-    }
-    s->plan.items = items;
-    w->nops[part] = n;
-    w->ops[part] = list ? pdl_arena_grow(p->arena, list, (size_t)n,
-                                         (size_t)n + 1, sizeof *list)
-                        : NULL;
-    return w->ops[part] != NULL;
-}
-
-static bool price_work(struct oracle_pieces *p, struct small *s, int stage,
-                       const struct oracle_ranks *r, struct piece_work *w)
-{
-    const struct pdl_plan_stage *x = &s->stages[stage];
+    struct pdl_plan_stage *at = &s->stages[r->stage], whole = *at;
+    struct pdl_plan_item one = {.first_op = op, .nops = 1};
+    struct streams c = {.overlap = true, .ready = s->ready};
     struct pdl_projection out = {.reason = ""};
-    struct streams c = {.overlap = true};
-    const int *by = find_makers(p, s, stage);
-    bool ok;
+    struct stage_time t = {0};
 
-    c.ready = PDL_NEW(p->scratch, double, s->plan.ntensors + 1);
-    ok = by && c.ready;
-    for (int i = 0; ok && i < w->parts; i++)
-        oracle_add_items(&s->o, x->first_forward + i, 1, FORWARD, r,
-                         &w->forward.time[i], &c, &out);
-    for (int i = 0; ok && i < w->parts; i++)
-        ok = price_part(p, s, stage, i, r, by, &c, &out, w);
-    w->contention = out.contention;
-    return ok;
-}
-
-static void live_work(struct small *s, int stage, const struct oracle_ranks *r,
-                      struct piece_work *w)
-{
-    const struct pdl_plan_stage *x = &s->stages[stage];
-
-    w->nranks = r->n;
-    for (int i = 0; i < r->n; i++) {
-        struct oracle_lived base;
-        struct oracle_tally *t;
-
-        w->alike[i] = r->like[i] != i;
-        if (w->alike[i]) {
-            int k = r->like[i];
-
-            for (int j = 0; j < w->parts; j++) {
-                w->forward.span[j][i] = w->forward.span[j][k];
-                w->backward.span[j][i] = w->backward.span[j][k];
-            }
-            w->input[i] = w->input[k];
-            w->label[i] = w->label[k];
-            w->written[i] = w->written[k];
-            continue;
-        }
-        oracle_sizes(&s->o, stage, r->rank[i], s->inside, s->size);
-        oracle_lived_base(&s->o, stage, s->size, &base);
-        t = oracle_tally_make(&s->o, r->rank[i], s->size, &base);
-        for (int j = 0; t && j < w->parts; j++)
-            w->forward.span[j][i] =
-                oracle_walk(&s->o, stage, x->first_forward + j, 1, false, t);
-        for (int j = 0; t && j < w->parts; j++)
-            w->backward.span[j][i] =
-                oracle_walk(&s->o, stage, x->first_backward + j, 1, true, t);
-        w->input[i] = base.input;
-        w->label[i] = base.label;
-        w->written[i] = oracle_written(&s->o, stage, s->size);
-    }
+    s->plan.items = &one;
+    at->first_update = 0;
+    oracle_add_items(&s->o, 0, 1, phase, r, &t, &c, &out);
+    s->plan.items = items;
+    *at = whole;
+    for (int k = 0; k < s->plan.ops[op].nout; k++)
+        s->ready[s->plan.ops[op].out[k]] = 0;
+    for (int k = 0; k < s->plan.ops[op].nin; k++)
+        s->ready[s->plan.ops[op].in[k]] = 0;
+    *p = (struct piece_price){
+        .compute = t.forward + t.backward + t.update,
+        .comm = t.forward_comm + t.backward_comm + t.gradient_comm,
+        .recompute = t.recompute,
+        .layer_comm = t.layer_comm,
+        .layer_between = t.layer_between,
+        .halo = t.halo,
+        .p2p = t.p2p,
+        .contention = out.contention,
+        .level = c.level,
+        .calls = (int)t.calls,
+        .is_comm = t.forward_comm + t.backward_comm > 0};
+    p->seconds = oracle_is_copy(s->plan.ops[op].kind) ? c.out + c.in
+                                                      : p->compute + p->comm;
 }
 
 /* Ranks of a kind of lane, who does the same work as who. All stages of a
  * small plan are priced on them, so prices are remembered as of one. */
-static void ranks_of(const struct kinds *x, const struct small *s, int kind,
+static void ranks_of(const struct lanes *x, const struct small *s, int kind,
                      struct oracle_ranks *r)
 {
     *r = *s->o.alike;
@@ -181,163 +85,419 @@ static void ranks_of(const struct kinds *x, const struct small *s, int kind,
     oracle_small_ranks(s, x->first[kind], r->rank);
 }
 
-static enum pdl_status make_work(struct oracle_pieces *p, const struct key *k,
-                                 struct piece_works *out, struct pdl_err *err)
+static bool only_computes(const struct small *s, int op)
 {
-    struct small *s = oracle_small(p, k, true, err);
-    int parts = k->blocks == PIECE_BLOCKS ? PIECE_BLOCKS : 1;
-    enum pdl_status st = PDL_OK;
+    return s->plan.ops[op].kind == PDL_PLAN_OP_COMPUTE;
+}
+
+/* Prices of what no mesh changes. */
+static const struct known *find_known(struct oracle_forms *g, struct form *m,
+                                      int64_t micro,
+                                      const struct oracle_ranks *r)
+{
+    struct known *k = m->known;
+
+    while (k && k->micro != micro)
+        k = k->next;
+    if (k)
+        return k;
+    k = PDL_NEW(g->arena, struct known, 1);
+    for (int b = 0; k && b < 2; b++) {
+        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
+
+        k->price[b] = PDL_NEW(g->arena, struct piece_price, x->n + 1);
+        for (int i = 0; k->price[b] && i < x->n; i++)
+            if (only_computes(m->s, x->op[i]))
+                price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
+                         &k->price[b][i]);
+    }
+    if (!k || !k->price[0] || !k->price[1])
+        return NULL;
+    k->micro = micro;
+    k->next = m->known;
+    m->known = k;
+    return k;
+}
+
+/* All kinds of forward and backward, for one kind of lane. */
+static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
+                         int lane, struct piece_price *out[2])
+{
+    const struct known *k;
     struct oracle_ranks r;
 
-    if (!s)
-        return PDL_EINVAL;
-    ranks_of(&p->kinds[0], s, k->lane, &r);
-    if (r.n > PIECE_RANKS || (parts > 1 && !oracle_small_cut(p, s)))
-        return pdl_fail(err, PDL_EINVAL, "%s: its blocks are not apart",
-                        p->f->model->name);
-    for (int i = 0; st == PDL_OK && i < s->plan.nstages; i++) {
-        out->at[i].blocks = (int)k->blocks;
-        out->at[i].parts = parts;
-        if (!price_work(p, s, i, &r, &out->at[i]))
-            st = pdl_fail(err, PDL_ENOMEM, "out of memory");
-        live_work(s, i, &r, &out->at[i]);
+    ranks_of(&p->lanes[0], m->s, lane, &r);
+    k = find_known(p->forms, m, micro, &r);
+    oracle_memo_forget(&m->s->o); /* prices of other ranks */
+    for (int b = 0; k && b < 2; b++) {
+        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
+
+        out[b] = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+        if (!out[b])
+            return false;
+        memcpy(out[b], k->price[b], (size_t)x->n * sizeof *out[b]);
+        for (int i = 0; i < x->n; i++)
+            if (!only_computes(m->s, x->op[i]))
+                price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, &r,
+                         &out[b][i]);
     }
-    out->workspace = oracle_workspace(&s->o, 0);
-    out->load = oracle_loading(&s->o);
-    out->load.load_s /= (double)s->plan.micro_batches;
-    return st;
+    return k != NULL;
+}
+
+/* ---- bytes -------------------------------------------------------------------- */
+
+/* Bytes of every tensor on a rank, whatever its stage. */
+static int64_t *all_sizes(pdl_arena *a, const struct small *s, int64_t rank)
+{
+    int64_t *all = PDL_NEW(a, int64_t, s->plan.ntensors + 1);
+
+    for (int i = 0; all && i < s->plan.ntensors; i++) {
+        const struct pdl_plan_tensor *t = &s->plan.tensors[i];
+        bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
+                     s->inside[t->model_tensor];
+
+        all[i] = again ? 0 : oracle_bytes(&s->o, i, rank);
+    }
+    return all;
+}
+
+/* Those of one stage. */
+static void sizes_of(const struct small *s, int stage, const int64_t *all)
+{
+    for (int i = 0; i < s->plan.ntensors; i++)
+        s->size[i] = s->plan.tensors[i].stage == stage ? all[i] : 0;
+}
+
+static bool live_stage(struct small *s, int stage, int parts, int rank,
+                       int64_t of, struct piece_lives *l)
+{
+    const struct pdl_plan_stage *x = &s->stages[stage];
+    struct oracle_lived base;
+    struct oracle_tally *t;
+
+    oracle_lived_base(&s->o, stage, s->size, &base);
+    t = oracle_tally_make(&s->o, of, s->size, &base);
+    for (int j = 0; t && j < parts; j++)
+        l->forward[j][rank] =
+            oracle_walk(&s->o, stage, x->first_forward + j, 1, false, t);
+    for (int j = 0; t && j < parts; j++)
+        l->backward[j][rank] =
+            oracle_walk(&s->o, stage, x->first_backward + j, 1, true, t);
+    l->input[rank] = base.input;
+    l->label[rank] = base.label;
+    l->written[rank] = oracle_written(&s->o, stage, s->size);
+    l->ahead[rank] = oracle_fetched(&s->o, stage, s->size);
+    return t != NULL;
+}
+
+static void copy_lives(struct piece_lives *l, int parts, int to, int from)
+{
+    for (int j = 0; j < parts; j++) {
+        l->forward[j][to] = l->forward[j][from];
+        l->backward[j][to] = l->backward[j][from];
+    }
+    l->input[to] = l->input[from];
+    l->label[to] = l->label[from];
+    l->written[to] = l->written[from];
+    l->ahead[to] = l->ahead[from];
+}
+
+/* No mesh changes them, only how many ranks are looked at. */
+static const struct lived *find_lived(struct oracle_forms *g, struct form *m,
+                                      int64_t micro,
+                                      const struct oracle_ranks *r)
+{
+    struct lived *l = m->lived;
+    int parts = m->shape[0].parts;
+    bool ok;
+
+    while (l && (l->micro != micro || l->nranks != r->n))
+        l = l->next;
+    if (l)
+        return l;
+    l = PDL_NEW(g->arena, struct lived, 1);
+    ok = l != NULL;
+    m->s->o.arena = g->scratch;
+    for (int i = 0; ok && i < r->n; i++) {
+        int64_t *all =
+            r->like[i] == i ? all_sizes(g->scratch, m->s, r->rank[i]) : NULL;
+
+        ok = r->like[i] != i || all;
+        for (int k = 0; ok && k < m->s->plan.nstages; k++) {
+            if (!all) {
+                copy_lives(&l->at[k], parts, i, r->like[i]);
+                continue;
+            }
+            sizes_of(m->s, k, all);
+            ok = live_stage(m->s, k, parts, i, r->rank[i], &l->at[k]);
+        }
+    }
+    m->s->o.arena = g->arena;
+    pdl_arena_reset(g->scratch);
+    if (!ok)
+        return NULL;
+    l->micro = micro;
+    l->nranks = r->n;
+    l->next = m->lived;
+    m->lived = l;
+    return l;
+}
+
+/* ---- forward and backward ------------------------------------------------------------ */
+
+static void add_price(const struct piece_price *p, bool back,
+                      struct stage_time *t)
+{
+    *(back ? &t->backward : &t->forward) += p->compute;
+    *(back ? &t->backward_comm : &t->forward_comm) += p->comm;
+    t->recompute += p->recompute;
+    t->layer_comm += p->layer_comm;
+    t->layer_between += p->layer_between;
+    t->halo += p->halo;
+    t->p2p += p->p2p;
+    t->calls += p->calls;
+}
+
+static void add_parts(struct piece_work *w, bool back)
+{
+    for (int i = 0; i < w->shape->parts; i++) {
+        const struct piece_list *list =
+            back ? &w->shape->backward[i] : &w->shape->forward[i];
+
+        for (int k = 0; k < list->n; k++) {
+            const struct piece_price *p = &w->price[back][list->op[k].kind];
+
+            add_price(p, back, back ? &w->backward[i] : &w->forward[i]);
+            if (p->contention > w->contention)
+                w->contention = p->contention;
+        }
+    }
+}
+
+static enum pdl_status make_work(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, int lane,
+                                 struct piece_works *out, struct pdl_err *err)
+{
+    struct piece_price *price[2];
+    const struct lived *l;
+    struct form *m;
+    enum pdl_status st = oracle_find_form(p, k, micro, &m, err);
+
+    if (st != PDL_OK)
+        return st;
+    if (p->alike[0].n > PIECE_RANKS)
+        return pdl_fail(err, PDL_EINVAL, "too many kinds of ranks");
+    l = find_lived(p->forms, m, micro, &p->alike[0]);
+    if (!l || !price_passes(p, m, micro, lane, price))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    out->nranks = p->alike[0].n;
+    for (int i = 0; i < out->nranks; i++)
+        out->alike[i] = p->alike[0].like[i] != i;
+    for (int i = 0; i < m->s->plan.nstages; i++) {
+        struct piece_work *w = &out->at[i];
+
+        w->shape = &m->shape[i];
+        w->live = &l->at[i];
+        w->price[0] = price[0];
+        w->price[1] = price[1];
+        add_parts(w, false);
+        add_parts(w, true);
+    }
+    out->load = oracle_loading(&m->s->o);
+    out->load.load_s /= (double)m->s->plan.micro_batches;
+    return PDL_OK;
 }
 
 /* ---- gradient exchange and update ------------------------------------------------------ */
 
-/* What an operation of the update waits for: the latest of its inputs. step:
- * of the update that made a tensor; by: operation of backward. */
-static void find_waits(const struct small *s, int op, int stage, int64_t blocks,
-                       const int *step, const int *by,
-                       const struct piece_step *steps, struct piece_step *out)
+/* The kinds of a form on every kind of lane, and what a rank keeps. */
+static bool price_form(struct oracle_pieces *p, struct form *m,
+                       struct priced *x)
 {
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-    int latest = -1;
+    const struct kinds *k = &m->kinds[UPDATE];
+    const struct oracle_ranks *like = &p->alike[m->key.zero];
+    struct oracle_ranks r;
 
-    out->wait = out->after = -1;
-    out->block = -2;
-    for (int k = 0; k < x->nin; k++) {
-        int t = x->in[k], id = s->plan.tensors[t].model_tensor;
+    for (int lane = 0; lane < p->lanes[1].n; lane++) {
+        struct piece_price *to =
+            PDL_NEW(p->arena, struct piece_price, k->n + 1);
 
-        if (step[t] > 0) {
-            int *at = steps[step[t] - 1].run.exchange != out->run.exchange
-                          ? &out->wait
-                          : &out->after;
-
-            *at = step[t] - 1 > *at ? step[t] - 1 : *at;
-        } else if (by[t] > latest && id >= 0) {
-            latest = by[t];
-            out->block =
-                s->round[id] < 0 ? -1 : (int)(s->round[id] - stage * blocks);
-            out->tensor = s->tensor[id];
+        if (!to)
+            return false;
+        ranks_of(&p->lanes[1], m->s, lane, &r);
+        oracle_memo_forget(&m->s->o); /* prices of the ranks before */
+        for (int i = 0; i < k->n; i++)
+            price_op(m->s, k->op[i], UPDATE, &r, &to[i]);
+        x->price[UPDATE][lane] = to;
+    }
+    for (int i = 0; i < like->n; i++) {
+        if (like->like[i] != i)
+            continue;
+        x->size[i] = all_sizes(p->arena, m->s, like->rank[i]);
+        for (int w = 0; x->size[i] && w < m->s->plan.nstages; w++) {
+            sizes_of(m->s, w, x->size[i]);
+            oracle_lived_base(&m->s->o, w, m->s->size, &x->base[w][i]);
+            oracle_form_block(p->forms, m, w, m->s->size, &x->block[w][i]);
         }
+        if (!x->size[i])
+            return false;
     }
+    pdl_arena_reset(p->forms->scratch);
+    return true;
 }
 
-static bool price_update(struct oracle_pieces *p, struct small *s, int stage,
-                         const struct oracle_ranks *r, struct piece_update *u)
+static struct priced *find_priced(struct oracle_pieces *p, struct form *m)
 {
-    const struct pdl_plan_item *items = s->plan.items;
-    struct pdl_plan_stage *at = &s->stages[r->stage], whole = *at;
-    struct pdl_plan_item it = items[s->stages[stage].first_update], one = it;
-    const int *by = find_makers(p, s, stage);
-    int *step = PDL_NEW(p->scratch, int, s->plan.ntensors + 1);
-    struct streams c = {.overlap = false};
-    struct pdl_projection out = {.reason = ""};
-    struct stage_time sum = {0};
+    struct priced *x = p->priced;
 
-    c.ready = PDL_NEW(p->scratch, double, s->plan.ntensors + 1);
-    u->steps = PDL_NEW(p->scratch, struct piece_step, it.nops + 1);
-    if (!c.ready || !u->steps || !by || !step)
-        return false;
-    s->plan.items = &one;
-    at->first_update = 0; /* a plan of one operation after another */
-    one.nops = 1;
-    for (int i = it.first_op; i < it.first_op + it.nops; i++) {
-        struct piece_step *x = &u->steps[u->n];
-        double before = sum.update + sum.gradient_comm;
-
-        one.first_op = i;
-        oracle_add_items(&s->o, 0, 1, UPDATE, r, &sum, &c, &out);
-        x->run = (struct stream_op){
-            .seconds = sum.update + sum.gradient_comm - before,
-            .level = c.level,
-            .exchange = oracle_is_exchange(&s->o, i, UPDATE),
-            .update = true};
-        find_waits(s, i, stage, u->blocks, step, by, u->steps, x);
-        for (int k = 0; k < s->plan.ops[i].nout; k++)
-            step[s->plan.ops[i].out[k]] = u->n + 1;
-        /* frees wait, and nobody waits for them */
-        u->n += x->run.seconds > 0 || x->run.exchange || x->wait >= 0 ||
-                s->plan.ops[i].nout > 0;
-    }
-    s->plan.items = items;
-    *at = whole;
-    u->steps = pdl_arena_grow(p->arena, u->steps, (size_t)u->n,
-                              (size_t)u->n + 1, sizeof *u->steps);
-    u->update = sum.update;
-    u->gradient_comm = sum.gradient_comm;
-    u->contention = out.contention;
-    u->apart = oracle_exposed(&c, 0, sum.update);
-    return u->steps != NULL;
+    while (x && x->form != m)
+        x = x->next;
+    if (x)
+        return x;
+    x = PDL_NEW(p->arena, struct priced, 1);
+    if (!x || !price_form(p, m, x))
+        return NULL;
+    x->form = m;
+    x->next = p->priced;
+    p->priced = x;
+    return x;
 }
 
-static void live_update(struct small *s, int stage,
-                        const struct oracle_ranks *r, struct piece_update *u)
+/* Operations that gather from so many blocks are priced besides. */
+static const struct piece_price *price_longer(struct oracle_pieces *p,
+                                              struct form *m,
+                                              const struct steps *s, int lane,
+                                              const struct piece_price *known)
 {
-    const struct pdl_plan_stage *x = &s->stages[stage];
+    const struct pdl_plan_op *ops = m->s->plan.ops;
+    int n = m->kinds[UPDATE].n;
+    struct piece_price *to;
+    struct oracle_ranks r;
 
-    u->nranks = r->n;
+    if (s->nlonger == 0)
+        return known;
+    to = PDL_NEW(p->arena, struct piece_price, n + s->nlonger);
+    if (!to)
+        return NULL;
+    memcpy(to, known, (size_t)n * sizeof *to);
+    ranks_of(&p->lanes[1], m->s, lane, &r);
+    oracle_memo_forget(&m->s->o);
+    m->s->plan.ops = s->ops;
+    for (int i = 0; i < s->nlonger; i++)
+        price_op(m->s, s->longer[i], UPDATE, &r, &to[n + i]);
+    m->s->plan.ops = ops;
+    return to;
+}
+
+static void live_update(struct oracle_pieces *p, struct form *m,
+                        const struct steps *s, const struct priced *x,
+                        int stage, struct piece_update *u)
+{
+    const struct oracle_ranks *r = &p->alike[m->key.zero];
+    int64_t more = s->blocks - m->key.blocks;
+
+    m->s->o.arena = p->forms->scratch;
     for (int i = 0; i < r->n; i++) {
         struct oracle_lived *l = &u->lived[i];
+        const struct oracle_lived *b = &x->block[stage][i];
         struct oracle_tally *t;
 
-        u->alike[i] = r->like[i] != i;
-        if (u->alike[i]) {
+        if (r->like[i] != i) {
             *l = u->lived[r->like[i]];
             continue;
         }
-        oracle_sizes(&s->o, stage, r->rank[i], s->inside, s->size);
-        oracle_lived_base(&s->o, stage, s->size, l);
-        t = oracle_tally_make(&s->o, r->rank[i], s->size, l);
+        *l = x->base[stage][i];
+        l->weights += more * b->weights;
+        l->buffers += more * b->buffers;
+        l->state += more * b->state;
+        l->host += more * b->host;
+        sizes_of(m->s, stage, x->size[i]);
+        t = oracle_tally_make(&m->s->o, r->rank[i], m->s->size, l);
         if (t)
-            l->update =
-                oracle_walk(&s->o, stage, x->first_update, x->nupdate, true, t);
+            l->update = oracle_form_walk(m, s, stage, t);
     }
+    m->s->o.arena = p->forms->arena;
 }
 
-/* Of every kind of lane: lowered once, priced on the ranks of each. */
-static enum pdl_status make_update(struct oracle_pieces *p, const struct key *k,
-                                   struct piece_updates *out,
+static bool fill_update(struct oracle_pieces *p, const struct steps *s,
+                        int stage, const struct piece_price *price,
+                        struct piece_update *u)
+{
+    double *end = PDL_NEW(p->forms->scratch, double, s->n[stage] + 1);
+
+    u->blocks = s->blocks;
+    u->n = s->n[stage];
+    u->steps = s->list[stage];
+    u->price = price;
+    for (int i = 0; i < u->n; i++) {
+        const struct piece_price *x = &price[u->steps[i].kind];
+
+        u->update += u->steps[i].on == ON_COMPUTE ? x->seconds : 0;
+        u->gradient_comm += u->steps[i].on == ON_NETWORK ? x->seconds : 0;
+        if (x->contention > u->contention)
+            u->contention = x->contention;
+    }
+    if (end)
+        oracle_piece_apart(u, end);
+    return end != NULL;
+}
+
+/* The form of few blocks, if more follow from them. */
+static enum pdl_status form_of(struct oracle_pieces *p, struct key *k,
+                               int64_t blocks, struct form **m,
+                               const struct steps **s, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    *s = NULL;
+    k->blocks = blocks < UPDATE_BLOCKS ? blocks : UPDATE_BLOCKS;
+    st = oracle_find_form(p, k, 1, m, err);
+    if (st == PDL_OK)
+        *s = oracle_form_steps(p->forms, *m, blocks);
+    if (st != PDL_OK || *s)
+        return st;
+    k->blocks = blocks;
+    st = oracle_find_form(p, k, 1, m, err);
+    if (st == PDL_OK)
+        *s = oracle_form_steps(p->forms, *m, blocks);
+    return st == PDL_OK && !*s ? pdl_fail(err, PDL_ENOMEM, "out of memory")
+                               : st;
+}
+
+/* Of every kind of lane. */
+static enum pdl_status make_update(struct oracle_pieces *p, struct key *k,
+                                   int64_t blocks, struct piece_updates *out,
                                    struct pdl_err *err)
 {
-    struct small *s = oracle_small(p, k, false, err);
-    struct oracle_ranks r;
+    const struct steps *s;
+    struct priced *x;
+    struct form *m;
+    enum pdl_status st = form_of(p, k, blocks, &m, &s, err);
 
-    if (!s)
-        return PDL_EINVAL;
-    for (int kind = 0; kind < p->kinds[1].n; kind++) {
-        ranks_of(&p->kinds[1], s, kind, &r);
-        if (r.n > PIECE_RANKS)
-            return pdl_fail(err, PDL_EINVAL, "too many kinds of ranks");
-        /* what is remembered is of the ranks before */
-        if (kind > 0 && !oracle_memo_make(&s->o))
-            return pdl_fail(err, PDL_ENOMEM, "out of memory");
-        for (int i = 0; i < s->plan.nstages; i++) {
-            struct piece_update *u = &out[kind].at[i];
+    if (st != PDL_OK)
+        return st;
+    x = find_priced(p, m);
+    for (int lane = 0; x && lane < p->lanes[1].n; lane++) {
+        const struct piece_price *price =
+            price_longer(p, m, s, lane, x->price[UPDATE][lane]);
 
-            u->blocks = k->blocks;
-            live_update(s, i, &r, u);
-            if (!price_update(p, s, i, &r, u))
-                return pdl_fail(err, PDL_ENOMEM, "out of memory");
+        for (int i = 0; i < p->alike[k->zero].n; i++)
+            out[lane].alike[i] = p->alike[k->zero].like[i] != i;
+        for (int i = 0; price && i < m->s->plan.nstages; i++) {
+            struct piece_update *u = &out[lane].at[i];
+
+            u->optimizer = k->optimizer;
+            if (lane == 0)
+                live_update(p, m, s, x, i, u);
+            else
+                memcpy(u->lived, out[0].at[i].lived, sizeof u->lived);
+            if (!fill_update(p, s, i, price, u))
+                price = NULL;
         }
+        x = price ? x : NULL;
     }
-    return PDL_OK;
+    pdl_arena_reset(p->forms->scratch);
+    return x ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
 /* ---- lanes ----------------------------------------------------------------------------- */
@@ -367,134 +527,160 @@ static bool same_wires(const struct small *s, int64_t a, int64_t b, bool update)
     return true;
 }
 
-static enum pdl_status find_kinds(struct oracle_pieces *p, struct pdl_err *err)
+/* Who is like whom, by the form of one block, which all others repeat. */
+static enum pdl_status find_alike(struct oracle_pieces *p, int zero,
+                                  struct form **m, struct pdl_err *err)
 {
-    struct key k = {.micro = 1, .blocks = 1};
-    struct small *s = oracle_small(p, &k, false, err);
+    struct key k = {.blocks = 1, .update = true, .zero = zero};
+    enum pdl_status st = oracle_find_form(p, &k, 1, m, err);
 
-    if (!s)
-        return PDL_EINVAL;
-    for (int u = 0; u < 2; u++)
+    if (st != PDL_OK)
+        return st;
+    if (!oracle_find_alike(&(*m)->s->o))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    p->alike[zero] = *(*m)->s->o.alike;
+    (*m)->s->o.alike = &p->alike[zero];
+    p->known[zero] = true;
+    return p->alike[zero].n > PIECE_RANKS
+               ? pdl_fail(err, PDL_EINVAL, "too many kinds of ranks")
+               : PDL_OK;
+}
+
+static enum pdl_status find_lanes(struct oracle_pieces *p, struct pdl_err *err)
+{
+    struct form *m;
+    enum pdl_status st = find_alike(p, 0, &m, err);
+
+    for (int u = 0; st == PDL_OK && u < 2; u++)
         for (int64_t l = 0; l < p->mesh.pipe; l++) {
-            struct kinds *x = &p->kinds[u];
+            struct lanes *x = &p->lanes[u];
             int kind = 0;
 
-            while (kind < x->n && !same_wires(s, l, x->first[kind], u))
+            while (kind < x->n && !same_wires(m->s, l, x->first[kind], u))
                 kind++;
-            if (kind == MAX_KINDS)
+            if (kind == MAX_LANES)
                 return pdl_fail(err, PDL_EINVAL, "too many kinds of lanes");
             if (kind == x->n)
                 x->first[x->n++] = l;
             x->of[l] = kind;
         }
-    return PDL_OK;
+    return st;
 }
 
 int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane, bool update)
 {
-    return p->kinds[update].of[lane];
+    return p->lanes[update].of[lane];
+}
+
+enum pdl_status oracle_piece_lanes(struct oracle_pieces *p, struct pdl_err *err)
+{
+    double start = pdl_clock_s();
+    enum pdl_status st;
+
+    if (p->refused)
+        return pdl_fail(err, PDL_EINVAL, "%s", p->refused);
+    if (p->lanes[1].n > 0)
+        return PDL_OK;
+    st = find_lanes(p, err);
+    p->forms->effort.seconds += pdl_clock_s() - start;
+    if (st != PDL_OK && st != PDL_ENOMEM)
+        p->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    return st;
 }
 
 /* ---- tables --------------------------------------------------------------------------- */
 
-static uint64_t hash(const struct key *k)
+struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
+                                       const struct oracle_family *f,
+                                       const struct oracle_point *x)
 {
-    uint64_t h = (uint64_t)k->micro * 1000003 + (uint64_t)k->blocks;
+    struct oracle_forms *g = PDL_NEW(a, struct oracle_forms, 1);
 
-    h = h * 31 + (uint64_t)k->recompute;
-    h = h * 31 + (uint64_t)k->lane * 4 + (uint64_t)k->zero * 2 + k->many;
-    return h * UINT64_C(0x9e3779b97f4a7c15);
+    if (!g)
+        return NULL;
+    g->f = f;
+    g->mesh = *x;
+    g->arena = a;
+    g->scratch = scratch;
+    return g;
 }
 
-/* The entry of a key; a full table forgets. */
-static struct entry *find(struct entry *table, const struct key *k)
+const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g)
 {
-    size_t h = (size_t)(hash(k) >> 40) % TABLE;
-
-    for (int i = 0; i < TABLE; i++, h = (h + 1) % TABLE)
-        if (!table[h].used || oracle_same_key(&table[h].key, k))
-            return &table[h];
-    memset(table, 0, TABLE * sizeof *table);
-    return &table[(size_t)(hash(k) >> 40) % TABLE];
+    return &g->effort;
 }
 
-struct oracle_pieces *oracle_pieces_make(pdl_arena *a, pdl_arena *scratch,
-                                         const struct oracle_family *f,
+struct oracle_pieces *oracle_pieces_make(pdl_arena *a, struct oracle_forms *g,
                                          const struct oracle_point *x)
 {
     struct oracle_pieces *p = PDL_NEW(a, struct oracle_pieces, 1);
 
     if (!p)
         return NULL;
-    p->f = f;
+    p->forms = g;
+    p->id = ++g->meshes;
+    p->f = g->f;
     p->mesh = *x;
     p->arena = a;
-    p->scratch = scratch;
-    p->kinds[0].of = PDL_NEW(a, int, x->pipe);
-    p->kinds[1].of = PDL_NEW(a, int, x->pipe);
-    return p->kinds[0].of && p->kinds[1].of ? p : NULL;
+    p->lanes[0].of = PDL_NEW(a, int, x->pipe);
+    p->lanes[1].of = PDL_NEW(a, int, x->pipe);
+    return p->lanes[0].of && p->lanes[1].of ? p : NULL;
 }
 
-enum what { LANES, WORK, PIECES_UPDATE };
-
-/* What a small plan needs is forgotten after one question. */
-static enum pdl_status with_scratch(struct oracle_pieces *p, enum what what,
-                                    const struct key *k, void *piece,
-                                    struct pdl_err *err)
+static bool same_entry(const struct entry *e, const struct key *k, int lane)
 {
+    return e->key.blocks == k->blocks && e->key.micro == k->micro &&
+           e->key.recompute == k->recompute && e->key.zero == k->zero &&
+           e->key.many == k->many && e->key.activations == k->activations &&
+           e->key.optimizer == k->optimizer && e->lane == lane;
+}
+
+static struct entry **bucket_of(struct entry **table, const struct key *k)
+{
+    uint64_t h = (uint64_t)k->micro * 1000003 + (uint64_t)k->blocks * 8191 +
+                 (uint64_t)k->recompute * 4 + (uint64_t)k->zero * 2 +
+                 (uint64_t)k->activations + (uint64_t)k->optimizer;
+
+    return &table[(h * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+}
+
+/* k: with the micro-batch, or the blocks of an update. */
+static enum pdl_status get(struct oracle_pieces *p, struct key k, int lane,
+                           const void **out, struct pdl_err *err)
+{
+    struct entry **at = bucket_of(k.update ? p->update : p->work, &k), *e = *at;
+    double start;
     enum pdl_status st;
 
-    double start = pdl_clock_s();
-
-    st = what == LANES  ? find_kinds(p, err)
-         : what == WORK ? make_work(p, k, piece, err)
-                        : make_update(p, k, piece, err);
-    pdl_arena_reset(p->scratch);
-    p->count++;
-    p->seconds += pdl_clock_s() - start;
-    return st;
-}
-
-int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds)
-{
-    *seconds = p->seconds;
-    return p->count;
-}
-
-enum pdl_status oracle_piece_lanes(struct oracle_pieces *p, struct pdl_err *err)
-{
-    enum pdl_status st;
-
-    if (p->refused)
-        return pdl_fail(err, PDL_EINVAL, "%s", p->refused);
-    if (p->kinds[1].n > 0)
-        return PDL_OK;
-    st = with_scratch(p, LANES, NULL, NULL, err);
-    if (st != PDL_OK && st != PDL_ENOMEM)
-        p->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
-    return st;
-}
-
-static enum pdl_status get(struct oracle_pieces *p, enum what what,
-                           const struct key *k, size_t size, const void **out,
-                           struct pdl_err *err)
-{
-    struct entry *e = find(what == WORK ? p->work : p->update, k);
-    enum pdl_status st = PDL_OK;
-
-    if (!e->used) {
-        void *piece = pdl_arena_alloc(p->arena, 1, size);
-
-        st = piece ? with_scratch(p, what, k, piece, err)
-                   : pdl_fail(err, PDL_ENOMEM, "out of memory");
-        if (st == PDL_ENOMEM)
-            return st;
-        *e = (struct entry){.key = *k, .used = true, .piece = piece};
-        if (st != PDL_OK)
-            e->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
-    } else if (e->refused) {
+    while (e && !same_entry(e, &k, lane))
+        e = e->next;
+    if (e && e->refused)
         return pdl_fail(err, PDL_EINVAL, "%s", e->refused);
+    if (e) {
+        *out = e->piece;
+        return PDL_OK;
     }
+    start = pdl_clock_s();
+    e = PDL_NEW(p->arena, struct entry, 1);
+    if (e)
+        e->piece =
+            pdl_arena_alloc(p->arena, k.update ? (size_t)p->lanes[1].n : 1,
+                            k.update ? sizeof(struct piece_updates)
+                                     : sizeof(struct piece_works));
+    if (!e || !e->piece)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    e->key = k;
+    e->lane = lane;
+    st = k.update ? make_update(p, &k, e->key.blocks, e->piece, err)
+                  : make_work(p, &k, e->key.micro, lane, e->piece, err);
+    p->forms->effort.priced++;
+    p->forms->effort.seconds += pdl_clock_s() - start;
+    if (st == PDL_ENOMEM)
+        return st;
+    if (st != PDL_OK)
+        e->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    e->next = *at;
+    *at = e;
     *out = e->piece;
     return st;
 }
@@ -505,14 +691,17 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                                   int lane, const struct piece_works **out,
                                   struct pdl_err *err)
 {
-    struct key k = {.micro = x->micro,
-                    .blocks = blocks > 1 ? PIECE_BLOCKS : 1,
-                    .recompute = x->recompute,
-                    .lane = lane,
-                    .many = micro_batches > 1};
+    int64_t alone = x->activations ? 2 : 1; /* blocks lowered as they are */
+    int64_t most = x->activations ? WORK_BLOCKS + 1 : WORK_BLOCKS;
     const void *piece = NULL;
     enum pdl_status st =
-        get(p, WORK, &k, sizeof(struct piece_works), &piece, err);
+        get(p,
+            (struct key){.micro = x->micro,
+                         .blocks = blocks <= alone ? blocks : most,
+                         .recompute = x->recompute,
+                         .activations = x->activations,
+                         .many = micro_batches > 1},
+            lane, &piece, err);
 
     *out = piece;
     return st;
@@ -524,14 +713,21 @@ enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct piece_updates **out,
                                     struct pdl_err *err)
 {
-    struct key k = {.micro = 1, .blocks = blocks, .zero = x->zero};
+    const struct piece_updates *lanes;
     const void *piece = NULL;
-    const struct piece_updates *kinds;
-    enum pdl_status st =
-        get(p, PIECES_UPDATE, &k,
-            (size_t)p->kinds[1].n * sizeof(struct piece_updates), &piece, err);
+    enum pdl_status st = PDL_OK;
+    struct form *m;
 
-    kinds = piece;
-    *out = st == PDL_OK ? &kinds[lane] : NULL;
+    if (!p->known[x->zero])
+        st = find_alike(p, x->zero, &m, err);
+    if (st == PDL_OK)
+        st = get(p,
+                 (struct key){.blocks = blocks,
+                              .zero = x->zero,
+                              .optimizer = x->optimizer,
+                              .update = true},
+                 0, &piece, err);
+    lanes = piece;
+    *out = st == PDL_OK ? &lanes[lane] : NULL;
     return st;
 }

@@ -1,5 +1,6 @@
-/* Shared by composing plans from pieces: pieces.c (lowers and prices the
- * pieces), compose.c (a point of the space from them), makespan.c. */
+/* Shared by composing plans from pieces: small.c (small plans), forms.c (what
+ * they consist of), pieces.c (what that costs on a mesh), compose.c (a point
+ * of the space from them), exposed.c, makespan.c. */
 #ifndef ORACLE_PIECES_H
 #define ORACLE_PIECES_H
 
@@ -11,7 +12,8 @@ struct oracle_point {
     int64_t micro;  /* samples of a micro-batch of one data rank */
     int64_t chunks; /* stages of a lane; 1: not interleaved */
     bool seq, no_overlap;
-    int zero; /* 0, 1 */
+    bool activations, optimizer; /* offloaded */
+    int zero;                    /* 0, 1 */
     enum pdl_recompute recompute;
 };
 
@@ -37,80 +39,125 @@ void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out);
 
-/* ---- pieces ------------------------------------------------------------------ */
+/* ---- forms ------------------------------------------------------------------ */
+
+/* The small plans of one tensor and seq, which all meshes with these share:
+ * what is computed and exchanged does not depend on how many ranks the
+ * pipeline and the data axis have, only what it costs. */
+struct oracle_forms;
+struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
+                                       const struct oracle_family *f,
+                                       const struct oracle_point *x);
+
+/* Blocks of each of so many stages (at most as many as blocks). */
+enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
+                                   const int64_t **out, struct pdl_err *err);
 
 /* Where a stage lies: what comes before and after the blocks goes with the
  * first and the last. A stage alone is a first one. */
 enum piece_where { PIECE_FIRST, PIECE_MIDDLE, PIECE_LAST, PIECE_WHERE };
 
-/* A stage of one block is lowered as it is; others consist of a first block
- * (and what lies before), middle ones, and a last. */
-enum { PIECE_BLOCKS = 3, PIECE_RANKS = 9 };
+/* Few blocks are lowered as they are; stages of more consist of those of a
+ * form of three (with activations offloaded: four), of which the last but one
+ * in forward and the second in backward come as often as they have to. */
+enum { PIECE_BLOCKS = 4, PIECE_RANKS = 9 };
 
-struct piece_pass {
-    struct stage_time time[PIECE_BLOCKS];
-    struct oracle_span span[PIECE_BLOCKS][PIECE_RANKS];
-};
-
-/* An operation of backward, and the weights' gradients that it makes: tensors
- * of the model, of a block counted from that of the part (stages of one part:
- * from the first), or outside blocks. */
+/* The weights' gradients that an operation of backward makes: tensors of the
+ * model, of a block counted from that of the part (stages of one part: from
+ * the first), or outside blocks. */
 struct piece_made {
     int tensor, back;
     bool outside;
 };
+
+enum piece_copy { PIECE_NO_COPY, PIECE_OUT, PIECE_IN };
+
+/* An operation of a pass: what it costs, what it waits for. */
 struct piece_op {
-    double seconds;
-    int level, nmade;
-    bool comm;
+    int kind, nmade;
+    enum piece_copy copy;
+    int in; /* waits for the last copy in (1), the one before (2), ...; 0: none */
+    bool out; /* waits for the last copy out of forward; in forward: for the
+                 one before */
     const struct piece_made *made;
 };
+struct piece_list {
+    int n;
+    const struct piece_op *op;
+};
+struct piece_shape {
+    int blocks, parts; /* that were lowered; of a pass */
+    struct piece_list forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
+    bool copies;
+};
 
-/* Forward and backward of a stage of one block, or of two and more. */
-struct piece_work {
-    int blocks; /* 1, PIECE_BLOCKS */
-    int parts;  /* of a pass: 1, or PIECE_BLOCKS */
-    int nranks;
-    bool alike[PIECE_RANKS]; /* as an earlier one */
-    struct piece_pass forward, backward;
-    int64_t input[PIECE_RANKS], label[PIECE_RANKS], written[PIECE_RANKS];
+/* How often part i of a pass comes in a stage of so many blocks. */
+int64_t oracle_part_times(const struct piece_shape *s, bool back, int i,
+                          int64_t blocks);
+
+/* Gradient exchange and update of a stage: its operations on the streams. */
+enum piece_stream { ON_COMPUTE, ON_NETWORK, ON_OUT, ON_IN, ON_STREAMS };
+struct piece_step {
+    int kind;
+    enum piece_stream on;
+    int after[ON_STREAMS]; /* latest steps of each stream that it needs; -1 */
+    int block;  /* that makes what is exchanged; -1: outside; -2: none */
+    int tensor; /* of the model */
+};
+
+/* ---- pieces ------------------------------------------------------------------ */
+
+/* What one operation costs, in its pass, on the slowest rank. */
+struct piece_price {
+    double seconds; /* on its stream */
+    double compute, comm, recompute, layer_comm, layer_between, halo, p2p;
     double contention;
-    /* operations of each part of backward, one after another */
-    struct piece_op *ops[PIECE_BLOCKS];
-    int nops[PIECE_BLOCKS];
+    int level, calls;
+    bool is_comm;
+};
+
+/* Bytes of forward and backward on the ranks of a mesh; parts that are not
+ * there: nothing. */
+struct piece_lives {
+    struct oracle_span forward[PIECE_BLOCKS][PIECE_RANKS];
+    struct oracle_span backward[PIECE_BLOCKS][PIECE_RANKS];
+    int64_t input[PIECE_RANKS], label[PIECE_RANKS], written[PIECE_RANKS];
+    int64_t ahead[PIECE_RANKS]; /* copied in while the task before runs */
+};
+
+/* Forward and backward of a stage. */
+struct piece_work {
+    const struct piece_shape *shape;
+    const struct piece_lives *live;
+    const struct piece_price *price[2]; /* by pass and kind */
+    struct stage_time forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
+    double contention;
 };
 struct piece_works {
     struct piece_work at[PIECE_WHERE];
+    int nranks;
+    bool alike[PIECE_RANKS];    /* as an earlier one */
     struct oracle_loading load; /* of one micro-batch */
-    int64_t workspace;
 };
 
-/* Gradient exchange and update of a stage: its operations on the streams. */
-struct piece_step {
-    struct stream_op run;
-    int wait, after; /* latest step of the other and of its own stream that it
-                        needs; -1: none */
-    int block;       /* that makes what is exchanged; -1: outside; -2: none */
-    int tensor;      /* of the model */
-};
 struct piece_update {
     int64_t blocks;
-    int n, nranks;
-    struct piece_step *steps;
-    bool alike[PIECE_RANKS];
+    int n;
+    const struct piece_step *steps;
+    const struct piece_price *price;        /* by kind */
     struct oracle_lived lived[PIECE_RANKS]; /* base and update */
     double update, gradient_comm, contention;
-    double apart; /* exposed where nothing overlaps */
+    bool optimizer;           /* on the host */
+    double apart, apart_copy; /* exposed where nothing overlaps */
 };
 struct piece_updates {
     struct piece_update at[PIECE_WHERE];
+    bool alike[PIECE_RANKS];
 };
 
-/* The pieces of one mesh: tensor, pipe, data, seq. scratch is emptied again
- * and again. */
+/* The pieces of one mesh: tensor, pipe, data, seq. */
 struct oracle_pieces;
-struct oracle_pieces *oracle_pieces_make(pdl_arena *a, pdl_arena *scratch,
-                                         const struct oracle_family *f,
+struct oracle_pieces *oracle_pieces_make(pdl_arena *a, struct oracle_forms *g,
                                          const struct oracle_point *x);
 /* Lanes of the pipeline whose groups cross the same wires are of one kind,
  * for work and for updates. */
@@ -128,17 +175,48 @@ enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct piece_updates **out,
                                     struct pdl_err *err);
 
-/* Small plans that were lowered, and how long that took. */
-int64_t oracle_piece_count(const struct oracle_pieces *p, double *seconds);
+/* Small plans that were lowered, pieces that were priced, and how long both
+ * took. */
+struct oracle_effort {
+    int64_t lowered, priced;
+    double seconds;
+};
+const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g);
+
+/* ---- streams ------------------------------------------------------------------ */
+
+/* exposed.c: a stage of so many blocks on the streams of one PE. */
+struct piece_run {
+    const struct piece_work *work;
+    int64_t blocks;
+    bool overlap, shares;
+    bool flying; /* several micro-batches are in flight */
+    double held;
+    int tensors;  /* of the model */
+    double *end;  /* of each step of an update */
+    double *made; /* [block][tensor]; the last row is outside blocks */
+};
+/* With copies to and from the host: forward ends, what it waits for them;
+ * backward alone. Returned: seconds of both. */
+struct piece_ran {
+    double forward, forward_copy, backward, backward_copy;
+};
+void oracle_piece_run(const struct piece_run *x, struct piece_ran *out);
+/* What gradient exchange and the optimizer's copies show of a stage whose
+ * forward and backward take so long. */
+double oracle_piece_exposed(const struct piece_run *x,
+                            const struct piece_update *u,
+                            const struct piece_ran *alone, double *copy);
+/* The same where nothing overlaps. */
+void oracle_piece_apart(struct piece_update *u, double *end);
 
 /* ---- composing ---------------------------------------------------------------- */
 
 /* Pieces of one mesh, and what the last point needed of them. */
 struct oracle_compose;
-struct oracle_compose *oracle_compose_make(pdl_arena *a, pdl_arena *scratch,
+struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
                                            const struct oracle_family *f,
                                            const struct oracle_point *mesh);
-int64_t oracle_compose_pieces(const struct oracle_compose *c, double *seconds);
 /* The projection of a point, equal to that of its lowered plan. */
 enum pdl_status oracle_compose(struct oracle_compose *c,
                                const struct oracle_point *x,
@@ -162,7 +240,8 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
  * scratch has room for 2 * lanes * chunks * micro_batches + 8 * lanes. */
 double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                              int64_t micro_batches, const double *forward,
-                             const double *backward, double *scratch);
+                             const double *backward, double *scratch,
+                             double *spans);
 
 /* Micro-batches in flight of each stage of a lane, as oracle_find_order counts
  * them. */

@@ -1,80 +1,150 @@
-/* Shared by pieces.c and small.c: the small plans that pieces are read off. */
+/* Shared by small.c, forms.c and pieces.c: the small plans that pieces are
+ * read off. */
 #ifndef ORACLE_PIECES_PRIV_H
 #define ORACLE_PIECES_PRIV_H
 
 #include "pieces.h"
 
-enum { STAGES = 3, TABLE = 256, MAX_KINDS = 8 };
+enum { STAGES = 3, MAX_LANES = 8, WORK_BLOCKS = 3, UPDATE_BLOCKS = 4 };
 
-/* Lanes whose groups cross the same wires are of one kind. */
-struct kinds {
-    int n;
-    int *of;                  /* of each lane */
-    int64_t first[MAX_KINDS]; /* lane of each kind */
-};
-
-/* Which pieces: a small plan, priced on the ranks of a kind of lane. */
+/* Which form. Of micro and data 0 stands for any. */
 struct key {
-    int64_t micro, blocks;
+    int64_t blocks, micro, data;
     enum pdl_recompute recompute;
-    int zero, lane;
-    bool many; /* micro-batches */
+    int zero;
+    bool update; /* what is wanted of it: exchange and update */
+    bool many;   /* micro-batches */
+    bool staged; /* pipe > 1 */
+    bool shared; /* data > 1 */
+    bool activations, optimizer;
 };
 
-struct entry {
-    struct key key;
-    bool used;
-    void *piece;
-    const char *refused; /* why there is none */
-};
-
-/* A small plan of one sample, and the dimensions of its tensors that grow with
- * the samples (bits). */
+/* A dimension that grows with the samples. */
 struct grows {
-    struct key key;
-    const struct pdl_plan *plan;
-    const uint8_t *dims; /* NULL: others must be lowered */
-};
-enum { MAX_GROWS = 32 };
-
-struct oracle_pieces {
-    const struct oracle_family *f;
-    struct oracle_point mesh;
-    pdl_arena *arena, *scratch;
-    struct entry work[TABLE], update[TABLE];
-    struct grows grows[MAX_GROWS];
-    int ngrows;
-    int64_t count; /* small plans priced */
-    double seconds;
-    struct kinds kinds[2]; /* of lanes, for work and for updates */
-    const char *refused;   /* why lanes could not be told */
+    int tensor, dim;
+    int64_t each; /* of one sample of every micro-batch */
 };
 
-/* A small plan, on the mesh of the large one. */
+/* A small plan, on the mesh of a large one. */
 struct small {
     struct pdl_model model;
     struct pdl_segment segments[8];
     struct pdl_strategy strategy;
     struct pdl_mesh mesh;
     struct pdl_plan plan;
+    struct pdl_plan_tensor *tensors;
     struct pdl_plan_stage stages[STAGES];
     struct pdl_plan_item items[STAGES * (2 * PIECE_BLOCKS + 1)];
     struct oracle_changed changed;
     struct oracle o;
     const bool *inside;
     int64_t *size;
+    double *ready;
     int *round, *tensor; /* of each tensor of the written-out model: the round
                             of its block (-1: outside) and the model's tensor */
+    struct grows *grows;
+    int ngrows;
 };
 
-bool oracle_same_key(const struct key *a, const struct key *b);
-/* small.c: lowers the plan of a key and prepares to price it; grow: from that
- * of one sample, where that is possible */
-struct small *oracle_small(struct oracle_pieces *p, const struct key *k,
-                           bool grow, struct pdl_err *err);
+/* Prices of a pass' kinds of operations that no mesh changes. */
+struct known {
+    struct known *next;
+    int64_t micro;
+    struct piece_price *price[2];
+};
+struct lived {
+    struct lived *next;
+    int64_t micro;
+    int nranks;
+    struct piece_lives at[PIECE_WHERE];
+};
+
+/* Kinds of operations of a pass: an operation of each. */
+struct kinds {
+    int n;
+    int *op;   /* of each kind */
+    int *kind; /* of each operation of the plan; shared by passes */
+};
+
+/* Steps of an update of so many blocks; those that gather from all blocks have
+ * kinds of their own, whose operations are written out. */
+struct steps {
+    struct steps *next;
+    int64_t blocks;
+    int n[PIECE_WHERE];
+    struct piece_step *list[PIECE_WHERE];
+    struct pdl_plan_op *ops; /* the plan's, with longer ones */
+    int nlonger, *longer;
+};
+struct cut; /* of an update: stretches that are repeated */
+
+struct form {
+    struct form *next;
+    struct key key;
+    struct small *s; /* NULL: refused */
+    const char *refused;
+    bool grown;             /* its samples can be changed */
+    int64_t samples, ranks; /* if not: its micro-batch and data ranks */
+    int64_t aim, micro;     /* mesh and samples that it is set to */
+    struct kinds kinds[3];  /* by enum phase */
+    struct piece_shape shape[PIECE_WHERE];
+    struct known *known;
+    struct lived *lived;
+    struct steps *steps;
+    struct cut *cut[PIECE_WHERE];
+};
+
+struct oracle_forms {
+    const struct oracle_family *f;
+    struct oracle_point mesh; /* tensor and seq */
+    pdl_arena *arena, *scratch;
+    struct form *forms;
+    struct oracle_effort effort;
+    int64_t meshes;
+    const struct pdl_model *whole; /* blocks written out */
+    int64_t **blocks;              /* of the stages of each number of them */
+};
+
+/* Lanes whose groups cross the same wires are of one kind. */
+struct lanes {
+    int n;
+    int *of;                  /* of each lane */
+    int64_t first[MAX_LANES]; /* lane of each kind */
+};
+
+struct oracle_pieces {
+    struct oracle_forms *forms;
+    const struct oracle_family *f;
+    struct oracle_point mesh;
+    int64_t id; /* 1, 2, ... */
+    pdl_arena *arena;
+    struct entry *work[64], *update[64];
+    struct lanes lanes[2];        /* for work and for updates */
+    struct oracle_ranks alike[2]; /* without and with sharded states */
+    bool known[2];
+    struct priced *priced;
+    const char *refused; /* why lanes could not be told */
+};
+
+/* small.c: the form of a key, its samples and its mesh set */
+enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, struct form **out,
+                                 struct pdl_err *err);
 /* Representative ranks of a lane of the large plan. */
 int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
-/* The same operations of stages of three blocks, in one item for each. */
-bool oracle_small_cut(const struct oracle_pieces *p, struct small *s);
+
+/* forms.c: the operations of a form told apart */
+bool oracle_form_work(struct oracle_forms *g, struct form *m);
+bool oracle_form_update(struct oracle_forms *g, struct form *m);
+/* The update of so many blocks; NULL: it has to be lowered as it is (or there
+ * is no memory). */
+const struct steps *oracle_form_steps(struct oracle_forms *g, struct form *m,
+                                      int64_t blocks);
+/* Live bytes of that update; ops: those of the steps. */
+struct oracle_span oracle_form_walk(struct form *m, const struct steps *x,
+                                    int stage, struct oracle_tally *t);
+/* What a block adds to what an update keeps. */
+void oracle_form_block(struct oracle_forms *g, struct form *m, int stage,
+                       const int64_t *size, struct oracle_lived *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prices outside a whole projection: one operation alone, and the forward pass
- * of a plan with one stage. */
+ * Prices outside a whole projection: one operation alone, all operations of a
+ * plan, and the forward pass of a plan with one stage. */
 #include "stage.h"
 
 double oracle_forward_s(const struct pdl_plan *plan,
@@ -20,9 +20,7 @@ double oracle_forward_s(const struct pdl_plan *plan,
     oracle_leave_out(&o, &changed);
     o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     c.ready = o.arena ? PDL_NEW(o.arena, double, plan->ntensors + 1) : NULL;
-    o.wires =
-        o.arena ? PDL_NEW(o.arena, struct oracle_wire, ORACLE_WIRES) : NULL;
-    ready = c.ready && o.wires && oracle_find_alike(&o) && oracle_memo_make(&o);
+    ready = c.ready && oracle_prepare(&o);
     if (ready) {
         oracle_find_ranks(&o, 0, &r);
         oracle_add_items(&o, plan->stages[0].first_forward,
@@ -71,4 +69,68 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
         if (s >= out->seconds)
             *out = (struct pdl_price){s, how.level, how.flows, how.at};
     }
+}
+
+static void price_items(const struct oracle *o, const struct oracle_ranks *r,
+                        int first, int nitems, bool gradient, bool comm_only,
+                        struct pdl_price *out)
+{
+    for (int i = first; i < first + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            int op = o->p->items[i].first_op + k;
+            const struct oracle_price *p;
+
+            if (comm_only && !oracle_is_comm(o->p->ops[op].kind))
+                continue;
+            p = oracle_slowest(o, op, r, gradient);
+            out[op] = (struct pdl_price){p->seconds, p->level, p->flows, p->at};
+        }
+}
+
+static void price_stages(const struct oracle *o, bool comm_only,
+                         struct pdl_price *out)
+{
+    for (int s = 0; s < o->p->nstages; s++) {
+        const struct pdl_plan_stage *x = &o->p->stages[s];
+        struct oracle_lane room;
+        const struct oracle *mine = oracle_on_stage(o, s, &room);
+        struct oracle_ranks r;
+
+        oracle_find_ranks(o, s, &r);
+        price_items(mine, &r, x->first_forward, x->nforward, false, comm_only,
+                    out);
+        price_items(mine, &r, x->first_backward, x->nbackward, false, comm_only,
+                    out);
+        price_items(mine, &r, x->first_update, x->nupdate, true, comm_only,
+                    out);
+    }
+}
+
+enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
+                                 const struct pdl_system *sys,
+                                 const struct pdl_oracle_options *opt,
+                                 bool comm_only, struct pdl_price *out,
+                                 struct pdl_err *err)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt, .err = err};
+    struct oracle_changed changed;
+    bool ready;
+
+    oracle_settle(&o, &changed);
+    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    ready = o.arena && oracle_prepare(&o);
+    for (int i = 0; i < plan->nops; i++)
+        out[i] = (struct pdl_price){.level = -1};
+    if (ready)
+        price_stages(&o, comm_only, out);
+    pdl_arena_destroy(o.arena);
+    return ready ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *opt,
+                              struct pdl_price *out, struct pdl_err *err)
+{
+    return oracle_price_ops(plan, sys, opt, false, out, err);
 }

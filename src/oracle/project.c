@@ -14,66 +14,13 @@
 #include <math.h>
 #include <string.h>
 
-/* The same place in the group and in the node? What an alltoall leaves where
- * it is, and what of the rest stays in the node, depends on it even where all
- * parts are equal. */
-static bool same_place(const struct oracle *o, uint32_t group, int64_t a,
-                       int64_t b)
+static const struct oracle_price *priced(const struct oracle *o, int op,
+                                         const struct oracle_ranks *r,
+                                         bool gradient,
+                                         struct pdl_projection *out)
 {
-    if (a % o->sys->node.pes != b % o->sys->node.pes)
-        return false;
-    for (int f = 0; f < o->p->mesh->nfactors; f++)
-        if ((group >> f & 1) && pdl_mesh_coord(o->p->mesh, a, f) !=
-                                    pdl_mesh_coord(o->p->mesh, b, f))
-            return false;
-    return true;
-}
+    const struct oracle_price *p = oracle_slowest(o, op, r, gradient);
 
-/* Ranks that do what an earlier one does add nothing; a collective must also
- * cross the same wires. */
-static bool is_new(const struct oracle *o, int op, const struct oracle_ranks *r,
-                   int i, bool comm, bool gradient)
-{
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    int64_t rank = r->rank[i], twin = r->rank[r->twin[i]];
-
-    if (!comm)
-        return r->like[i] == i;
-    return r->twin[i] == i ||
-           (x->kind == PDL_PLAN_OP_ALLTOALL &&
-            !same_place(o, x->group, rank, twin)) ||
-           !oracle_same_wire(o, op, rank, twin, gradient);
-}
-
-static void price_on(const struct oracle *o, int op, int64_t rank, bool comm,
-                     bool gradient, struct oracle_price *p)
-{
-    struct oracle_price how = {.level = 0};
-    double t = comm ? oracle_comm(o, op, rank, gradient, &how)
-                    : oracle_compute(o, op, rank);
-
-    p->seconds = t > p->seconds ? t : p->seconds;
-    p->flows = how.flows > p->flows ? how.flows : p->flows;
-    p->level = how.level > p->level ? how.level : p->level;
-}
-
-static const struct oracle_price *slowest(const struct oracle *o, int op,
-                                          const struct oracle_ranks *r,
-                                          bool comm, bool gradient,
-                                          struct pdl_projection *out)
-{
-    int64_t more[ORACLE_MORE];
-    struct oracle_price *p;
-
-    if (!oracle_recall(o, op, r->stage, gradient, &p)) {
-        int n = oracle_more_ranks(o, op, r->rank, r->n, more);
-
-        for (int i = 0; i < r->n; i++)
-            if (is_new(o, op, r, i, comm, gradient))
-                price_on(o, op, r->rank[i], comm, gradient, p);
-        for (int i = 0; i < n; i++)
-            price_on(o, op, more[i], comm, gradient, p);
-    }
     if (p->flows > out->contention)
         out->contention = p->flows;
     return p;
@@ -86,12 +33,6 @@ static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
            : kind == PDL_PLAN_OP_HALO ? &t->halo
            : kind == PDL_PLAN_OP_SEND ? &t->p2p
                                       : &t->layer_comm;
-}
-
-static bool is_comm(enum pdl_plan_op_kind kind)
-{
-    return kind >= PDL_PLAN_OP_ALLREDUCE && kind <= PDL_PLAN_OP_SEND &&
-           kind != PDL_PLAN_OP_SLICE;
 }
 
 /* What an operation on the computing stream takes beside the network's: a
@@ -136,6 +77,8 @@ double oracle_stream_step(struct streams *c, const struct stream_op *x,
         seconds = beside(ready, seconds, x->comm, x->level, c->shares, c);
     }
     *stream = ready + seconds;
+    if (x->exchange && !c->overlap) /* computation waits for it, too */
+        c->compute = *stream;
     *took = seconds;
     return ready;
 }
@@ -144,7 +87,7 @@ bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
 
-    return phase == UPDATE ? is_comm(kind) || kind == PDL_PLAN_OP_RECV
+    return phase == UPDATE ? oracle_is_comm(kind) || kind == PDL_PLAN_OP_RECV
                            : oracle_is_weight_traffic(o, op);
 }
 
@@ -154,7 +97,7 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
     struct stream_op x = {.seconds = price->seconds,
                           .level = price->level,
                           .exchange = oracle_is_exchange(o, op, phase),
-                          .comm = is_comm(o->p->ops[op].kind),
+                          .comm = oracle_is_comm(o->p->ops[op].kind),
                           .update = phase == UPDATE};
     double start = oracle_inputs_ready(o, op, c), seconds;
 
@@ -196,9 +139,7 @@ static void start_exchanges(const struct oracle *o,
             if (!of_gradients(o, op) ||
                 oracle_inputs_ready(o, op, c) > c->compute)
                 return;
-            run_on_streams(
-                o, op, UPDATE,
-                slowest(o, op, r, is_comm(o->p->ops[op].kind), true, out), c);
+            run_on_streams(o, op, UPDATE, priced(o, op, r, true, out), c);
         }
         if (++c->op >= x->nops) {
             c->item++;
@@ -232,9 +173,8 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
     for (int i = first; i < first + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
             int op = o->p->items[i].first_op + k;
-            bool comm = is_comm(o->p->ops[op].kind);
-            struct oracle_price price =
-                *slowest(o, op, r, comm, phase == UPDATE, out);
+            bool comm = oracle_is_comm(o->p->ops[op].kind);
+            struct oracle_price price = *priced(o, op, r, phase == UPDATE, out);
             double s = price.seconds;
             double *busy;
             int level = price.level;
@@ -304,10 +244,13 @@ double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
                : 0;
 }
 
+/* What is gathered after the update (ZeRO 1 and 2) must be there before the
+ * next step begins. */
 double oracle_exposed(const struct streams *c, double backward_end,
                       double update)
 {
-    double t = c->compute - backward_end - update;
+    double end = c->network > c->compute ? c->network : c->compute;
+    double t = end - backward_end - update;
 
     return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
 }
@@ -374,24 +317,64 @@ static void price_forward(const struct oracle *o, int stage,
     t->calls = 0;
 }
 
-/* Returns when it ends alone, as most micro-batches are. */
+/* Backward of a micro-batch that nothing is exchanged beside. */
+static bool run_alone(const struct oracle *o, int stage,
+                      const struct oracle_ranks *r, const struct streams *c,
+                      struct stage_time *t, struct streams *alone,
+                      double *split, struct pdl_projection *out)
+{
+    const struct pdl_plan_stage *s = &o->p->stages[stage];
+    size_t n = (size_t)o->p->ntensors;
+
+    *alone = *c;
+    alone->held = 0;
+    alone->ready = PDL_NEW(o->arena, double, n + 1);
+    alone->copied = PDL_NEW(o->arena, bool, n + 1);
+    if (!alone->ready || !alone->copied)
+        return false;
+    memcpy(alone->ready, c->ready, n * sizeof *c->ready);
+    memcpy(alone->copied, c->copied, n * sizeof *c->copied);
+    alone->ahead =
+        c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
+    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, t, alone, out);
+    alone->ahead = false;
+    *split = alone->compute;
+    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r, t,
+                     alone, out);
+    keep_pace(o, stage, alone);
+    return true;
+}
+
+/* Returns when it ends alone, as most micro-batches are. Where copies are
+ * waited for, what is exchanged beside it would change that too. */
 static double price_backward(const struct oracle *o, int stage,
                              const struct oracle_ranks *r, struct streams *c,
                              struct stage_time *t, struct pdl_projection *out)
 {
     const struct pdl_plan_stage *s = &o->p->stages[stage];
     double start = c->compute, late = c->late, split, took;
+    struct stage_time again = *t, *sum = t;
+    struct streams alone = {.late = -1};
+    double alone_split = 0;
 
+    if (c->out_busy > 0 && c->held > 0 &&
+        run_alone(o, stage, r, c, t, &alone, &alone_split, out))
+        sum = &again;
     c->ahead = c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
-    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, t, c, out);
+    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, sum, c, out);
     c->ahead = false;
     split = c->compute;
-    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r, t,
-                     c, out);
+    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r,
+                     sum, c, out);
     keep_pace(o, stage, c);
     took = c->compute - c->slowed - start;
     t->weights = s->nbackward > 1 ? c->compute - split : 0;
     t->backward_copy = c->late - late;
+    if (sum != t) {
+        took = alone.compute - start;
+        t->weights = s->nbackward > 1 ? alone.compute - alone_split : 0;
+        t->backward_copy = alone.late - late;
+    }
     t->backward_comm +=
         waiting(took, t->backward + t->backward_comm + t->backward_copy);
     t->backward += oracle_host_wait(o, took, t->calls);
@@ -440,7 +423,8 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
 }
 
 /* Tasks of a stage include the messages that it waits for. */
-static double makespan(const struct oracle *o, const struct stage_time *t)
+static double makespan(const struct oracle *o, const struct stage_time *t,
+                       double *lanes)
 {
     double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
     double weights[ORACLE_MAX_STAGES];
@@ -452,7 +436,7 @@ static double makespan(const struct oracle *o, const struct stage_time *t)
         weights[s] = t[s].weights < back ? t[s].weights : back;
         backward[s] = back - weights[s];
     }
-    return oracle_makespan(o, forward, backward, weights);
+    return oracle_makespan(o, forward, backward, weights, lanes);
 }
 
 void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
@@ -480,6 +464,11 @@ double oracle_stage_busy(const struct stage_time *t)
 {
     return t->forward + t->backward + t->forward_comm + t->backward_comm +
            t->forward_copy + t->backward_copy;
+}
+
+double oracle_stage_tail(const struct stage_time *t)
+{
+    return t->exposed_gradients + t->update + t->update_copy;
 }
 
 void oracle_fill_times(double m, const struct stage_time *t, double span,
@@ -520,22 +509,25 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
     oracle_fill_times((double)o->p->micro_batches, t, span, &load, out);
 }
 
-/* The busiest lane is the critical one. */
+/* The lane that takes longest is the critical one. */
 static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
                        struct pdl_projection *out)
 {
-    struct stage_time lane[ORACLE_MAX_STAGES] = {{0}};
-    double span = makespan(o, t);
+    struct stage_time lane[ORACLE_MAX_STAGES];
+    double span[ORACLE_MAX_STAGES], longest = makespan(o, t, span);
     int worst = 0;
 
+    if (longest < 0)
+        return false;
+    memset(lane, 0, (size_t)o->p->lanes * sizeof lane[0]);
     for (int s = 0; s < o->p->nstages; s++)
         oracle_add_stage(&lane[pdl_plan_lane(o->p, s)], &t[s]);
     for (int l = 0; l < o->p->lanes; l++)
-        if (oracle_stage_busy(&lane[l]) > oracle_stage_busy(&lane[worst]))
+        if (span[l] + oracle_stage_tail(&lane[l]) >
+            span[worst] + oracle_stage_tail(&lane[worst]))
             worst = l;
-    if (span >= 0)
-        fill_times(o, &lane[worst], span, out);
-    return span >= 0;
+    fill_times(o, &lane[worst], span[worst], out);
+    return true;
 }
 
 /* ---- the papers' pipeline ------------------------------------------------------ */
@@ -591,7 +583,7 @@ static double span_of(const struct oracle *o, const struct stage_time *each)
 
     for (int s = 0; s < o->p->nstages; s++)
         t[s] = *each;
-    return makespan(o, t);
+    return makespan(o, t, NULL);
 }
 
 /* The plan's own schedule says how many slots a pass has. */
@@ -677,7 +669,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle o = {
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
+    struct stage_time t[ORACLE_MAX_STAGES];
     struct oracle_changed changed;
     pdl_arena *a;
     double *ready;
@@ -696,13 +688,11 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
         return PDL_EINVAL;
     oracle_settle(&o, &changed);
     a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    ready = a ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
-    copied = a ? PDL_NEW(a, bool, plan->ntensors + 1) : NULL;
-    o.wires = a ? PDL_NEW(a, struct oracle_wire, ORACLE_WIRES) : NULL;
-    o.quickest = a ? PDL_NEW(a, struct oracle_quickest, 1) : NULL;
-    if (!ready || !copied || !o.wires || !oracle_find_order(&o) ||
-        !oracle_find_again(&o) || !oracle_find_alike(&o) ||
-        !oracle_memo_make(&o)) {
+    filled = a && oracle_prepare(&o) && oracle_find_order(&o) &&
+             oracle_find_again(&o);
+    ready = filled ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
+    copied = filled ? PDL_NEW(a, bool, plan->ntensors + 1) : NULL;
+    if (!ready || !copied) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }

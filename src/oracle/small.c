@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Small plans: the same network with few blocks, one stage or three of them,
- * lowered as any other and put on the mesh of the large plan. A plan for more
- * samples is one for one sample with some dimensions larger; which, the plan
+ * lowered as any other. They are kept and put on the mesh of one large plan
+ * after another: with more ranks along the pipeline and the data axis, and
+ * with more samples, which are some dimensions made larger; which, the plan
  * for two samples shows. */
 #include "pieces_priv.h"
 
 #include <string.h>
-
-bool oracle_same_key(const struct key *a, const struct key *b)
-{
-    return a->micro == b->micro && a->blocks == b->blocks &&
-           a->recompute == b->recompute && a->zero == b->zero &&
-           a->lane == b->lane && a->many == b->many;
-}
 
 /* ---- the family ----------------------------------------------------------------- */
 
@@ -77,6 +71,8 @@ void oracle_point_strategy(const struct oracle_family *f,
     out->zero = x->zero;
     out->recompute = x->recompute;
     out->no_overlap = x->no_overlap;
+    out->offload_activations = x->activations;
+    out->offload_optimizer = x->optimizer;
 }
 
 /* ---- small plans ------------------------------------------------------------------ */
@@ -91,47 +87,32 @@ static void few_blocks(const struct oracle_family *f, int64_t blocks,
     s->model.segments = s->segments;
 }
 
-/* As many ranks along the pipeline as the large plan has. */
-static void widen(struct small *s, int64_t pipe)
-{
-    s->mesh = *s->plan.mesh;
-    for (int i = 0; i < s->mesh.nfactors; i++)
-        if (s->plan.pipe_factors >> i & 1)
-            s->mesh.factor[i] = pipe;
-    for (int t = 0; t < s->mesh.nterms[0]; t++)
-        if (s->mesh.term[0][t].axis == PDL_AXIS_PIPE)
-            s->mesh.term[0][t].size = pipe;
-    if (s->plan.pipe_factors)
-        s->mesh.pes = s->mesh.pes / STAGES * pipe;
-    s->plan.mesh = &s->mesh;
-}
-
 /* Of each tensor written out, in the order of plan_expand. */
-static bool find_tensors(struct oracle_pieces *p, struct small *s)
+static bool find_tensors(struct oracle_forms *g, struct small *s)
 {
     const struct pdl_model *m = &s->model;
     int n = s->plan.model->ntensors, at = 0;
 
-    s->round = PDL_NEW(p->scratch, int, n + 1);
-    s->tensor = PDL_NEW(p->scratch, int, n + 1);
+    s->round = PDL_NEW(g->arena, int, n + 1);
+    s->tensor = PDL_NEW(g->arena, int, n + 1);
     if (!s->round || !s->tensor)
         return false;
-    for (int g = 0; g < m->nsegments; g++)
-        for (int64_t r = 0; r < m->segments[g].repeat; r++)
+    for (int i = 0; i < m->nsegments; i++)
+        for (int64_t r = 0; r < m->segments[i].repeat; r++)
             for (int t = 0; t < m->ntensors; t++)
-                if (m->tensors[t].segment == g && at < n) {
-                    s->round[at] = g == p->f->block ? (int)r : -1;
+                if (m->tensors[t].segment == i && at < n) {
+                    s->round[at] = i == g->f->block ? (int)r : -1;
                     s->tensor[at++] = t;
                 }
     if (n == m->ntensors) /* nothing was repeated, nothing was moved */
         for (int t = 0; t < n; t++) {
-            s->round[t] = m->tensors[t].segment == p->f->block ? 0 : -1;
+            s->round[t] = m->tensors[t].segment == g->f->block ? 0 : -1;
             s->tensor[t] = t;
         }
     return at == n;
 }
 
-static bool prepare_oracle(struct oracle_pieces *p, struct small *s)
+static bool prepare_oracle(struct oracle_forms *g, struct small *s)
 {
     struct oracle *o = &s->o;
     int n = s->plan.ntensors > s->plan.model->ntensors
@@ -139,56 +120,58 @@ static bool prepare_oracle(struct oracle_pieces *p, struct small *s)
                 : s->plan.model->ntensors;
 
     *o = (struct oracle){
-        .p = &s->plan, .sys = p->f->sys, .opt = p->f->opt, .arena = p->scratch};
+        .p = &s->plan, .sys = g->f->sys, .opt = g->f->opt, .arena = g->arena};
     oracle_settle(o, &s->changed);
-    o->wires = PDL_NEW(p->scratch, struct oracle_wire, ORACLE_WIRES);
-    s->size = PDL_NEW(p->scratch, int64_t, n + 1);
-    if (!o->wires || !s->size || !oracle_find_alike(o) || !oracle_memo_make(o))
+    o->wires = PDL_NEW(g->arena, struct oracle_wire, ORACLE_WIRES);
+    s->size = PDL_NEW(g->arena, int64_t, n + 1);
+    s->ready = PDL_NEW(g->arena, double, s->plan.ntensors + 1);
+    if (!o->wires || !s->size || !s->ready || !oracle_memo_make(o))
         return false;
     s->inside = oracle_find_inside(o);
     return s->inside != NULL;
 }
 
-/* The options and the strategy of a small plan. */
-static struct small *new_small(struct oracle_pieces *p, pdl_arena *a,
-                               const struct key *k, struct pdl_plan_options *po)
+/* The strategy and the options of a small plan. */
+static void describe(const struct oracle_pieces *p, const struct key *k,
+                     int64_t micro, struct small *s,
+                     struct pdl_plan_options *po)
 {
     const struct oracle_family *f = p->f;
-    struct small *s = PDL_NEW(a, struct small, 1);
     struct oracle_point x = p->mesh;
-    int64_t stages = p->mesh.pipe > 1 ? STAGES : 1, m = k->many ? STAGES : 1;
+    int64_t stages = k->staged ? STAGES : 1, m = k->many ? STAGES : 1;
 
-    if (!s)
-        return NULL;
     few_blocks(f, k->blocks * stages, s);
     x.pipe = stages;
-    x.micro = k->micro;
+    x.chunks = 1;
+    x.no_overlap = false;
+    x.micro = micro;
     x.zero = k->zero;
     x.recompute = k->recompute;
+    x.activations = k->activations;
+    x.optimizer = k->optimizer;
     oracle_point_strategy(f, &x, &s->strategy);
     s->strategy.micro_batches = stages > 1 ? m : 0;
     s->strategy.accumulate = stages == 1 && m > 1 ? m : 0;
     *po = f->plan;
-    po->batch = k->micro * x.data * m;
+    po->batch = micro * x.data * m;
     po->split = PDL_SPLIT_BLOCKS;
-    return s;
 }
 
-static const struct pdl_plan *lower_now(struct oracle_pieces *p, pdl_arena *a,
-                                        const struct key *k,
-                                        struct pdl_err *err)
+static const struct pdl_plan *lower(struct oracle_pieces *p, pdl_arena *a,
+                                    const struct key *k, int64_t micro,
+                                    struct small *s, struct pdl_err *err)
 {
     struct pdl_plan_options po;
-    struct small *s = new_small(p, a, k, &po);
     const struct pdl_plan *plan = NULL;
 
-    if (!s)
-        pdl_fail(err, PDL_ENOMEM, "out of memory");
-    else if (pdl_plan_lower(a, &s->model, &s->strategy, &po, &plan, err) !=
-             PDL_OK)
+    describe(p, k, micro, s, &po);
+    p->forms->effort.lowered++;
+    if (pdl_plan_lower(a, &s->model, &s->strategy, &po, &plan, err) != PDL_OK)
         return NULL;
     return plan;
 }
+
+/* ---- more samples ----------------------------------------------------------------- */
 
 static bool same_ids(const int *a, const int *b, int n)
 {
@@ -213,101 +196,277 @@ static bool same_ops(const struct pdl_plan *a, const struct pdl_plan *b)
     return true;
 }
 
-/* Dimensions that double with the samples; NULL: something else changes. */
-static const uint8_t *find_dims(pdl_arena *a, const struct pdl_plan *one,
-                                const struct pdl_plan *two)
+/* May the dimensions of a tensor be changed? */
+static bool same_tensor(const struct pdl_plan_tensor *x,
+                        const struct pdl_plan_tensor *y)
 {
-    uint8_t *dims = PDL_NEW(a, uint8_t, one->ntensors + 1);
+    return x->frame == pdl_no_frames && x->some == y->some && x->of == y->of &&
+           memcmp(&x->place, &y->place, sizeof x->place) == 0 &&
+           memcmp(x->unit, y->unit, sizeof x->unit) == 0;
+}
 
-    if (!dims || !two || !same_ops(one, two))
-        return NULL;
+/* Dimensions that double with the samples; false: something else changes. */
+static bool find_grows(struct oracle_forms *g, struct small *s, int64_t data,
+                       const struct pdl_plan *two)
+{
+    const struct pdl_plan *one = &s->plan;
+
+    s->grows = PDL_NEW(g->arena, struct grows, 2 * (int64_t)one->ntensors + 1);
+    if (!s->grows || !two || !same_ops(one, two))
+        return false;
     for (int t = 0; t < one->ntensors; t++) {
         const struct pdl_plan_tensor *x = &one->tensors[t];
         const struct pdl_plan_tensor *y = &two->tensors[t];
 
-        for (int d = 0; d < x->ndims; d++)
-            if (y->dim[d] == 2 * x->dim[d])
-                dims[t] |= (uint8_t)(1 << d);
-            else if (y->dim[d] != x->dim[d])
-                return NULL;
-        if (x->frame != pdl_no_frames || x->some != y->some || x->of != y->of ||
-            memcmp(&x->place, &y->place, sizeof x->place) != 0 ||
-            memcmp(x->unit, y->unit, sizeof x->unit) != 0)
-            return NULL;
+        for (int d = 0; d < x->ndims; d++) {
+            if (y->dim[d] == x->dim[d])
+                continue;
+            if (y->dim[d] != 2 * x->dim[d] || x->dim[d] % data != 0 ||
+                s->ngrows == 2 * one->ntensors)
+                return false;
+            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / data};
+        }
+        if (!same_tensor(x, y))
+            return false;
     }
-    return dims;
+    return true;
 }
 
-/* The plan of one sample of a kind; NULL: it is refused. */
-static const struct grows *find_grows(struct oracle_pieces *p,
-                                      const struct key *k, struct pdl_err *err)
+static void grow(struct small *s, int64_t samples)
 {
-    struct key one = *k, two = *k;
-    struct grows *g = &p->grows[p->ngrows];
-
-    one.micro = 1;
-    two.micro = 2;
-    one.lane = 0;
-    for (int i = 0; i < p->ngrows; i++)
-        if (oracle_same_key(&p->grows[i].key, &one))
-            return &p->grows[i];
-    if (p->ngrows == MAX_GROWS)
-        return NULL;
-    *g = (struct grows){.key = one, .plan = lower_now(p, p->arena, &one, err)};
-    if (!g->plan)
-        return NULL;
-    g->dims =
-        find_dims(p->arena, g->plan, lower_now(p, p->scratch, &two, NULL));
-    p->ngrows++;
-    return g;
+    for (int i = 0; i < s->ngrows; i++)
+        s->tensors[s->grows[i].tensor].dim[s->grows[i].dim] =
+            s->grows[i].each * samples;
 }
 
-/* The plan for more samples; NULL: it has to be lowered. */
-static const struct pdl_plan *grown(struct oracle_pieces *p,
-                                    const struct key *k)
-{
-    const struct grows *g = find_grows(p, k, NULL);
-    struct pdl_plan *plan = PDL_NEW(p->scratch, struct pdl_plan, 1);
-    struct pdl_plan_tensor *tensors;
+/* ---- another mesh ------------------------------------------------------------------- */
 
-    if (!g || !plan || !g->dims)
-        return NULL;
-    *plan = *g->plan;
-    tensors = PDL_NEW(p->scratch, struct pdl_plan_tensor, plan->ntensors + 1);
-    if (!tensors)
-        return NULL;
-    memcpy(tensors, plan->tensors, (size_t)plan->ntensors * sizeof tensors[0]);
-    for (int t = 0; t < plan->ntensors; t++)
-        for (int d = 0; d < tensors[t].ndims; d++)
-            if (g->dims[t] >> d & 1)
-                tensors[t].dim[d] *= k->micro;
-    plan->tensors = tensors;
-    plan->batch *= k->micro;
-    return plan;
+static void set_axis(struct pdl_mesh *m, enum pdl_axis axis, int64_t n)
+{
+    for (int t = 0; t < m->nterms[0]; t++)
+        if (m->term[0][t].axis == axis) {
+            m->term[0][t].size = n;
+            if (m->term[0][t].count == 1)
+                m->factor[m->term[0][t].first] = n;
+        }
 }
 
-struct small *oracle_small(struct oracle_pieces *p, const struct key *k,
-                           bool grow, struct pdl_err *err)
+static void set_mesh(struct small *s, const struct oracle_point *x)
 {
-    struct pdl_plan_options po;
-    struct small *s = new_small(p, p->scratch, k, &po);
-    const struct pdl_plan *plan = grow && s ? grown(p, k) : NULL;
+    set_axis(&s->mesh, PDL_AXIS_PIPE, x->pipe);
+    set_axis(&s->mesh, PDL_AXIS_DATA, x->data);
+    s->mesh.pes = 1;
+    for (int f = 0; f < s->mesh.nfactors; f++)
+        s->mesh.pes *= s->mesh.factor[f];
+    memset(s->o.wires, 0, ORACLE_WIRES * sizeof *s->o.wires);
+}
 
-    if (!plan && s)
-        plan = lower_now(p, p->scratch, k, err);
-    if (!plan || !s)
-        return NULL;
+/* Has every rank a part of what is cut? */
+static bool is_cut_enough(const struct small *s, const struct pdl_plan_op *op)
+{
+    for (int i = 0; i < op->nout; i++) {
+        const struct pdl_plan_tensor *t = &s->tensors[op->out[i]];
+        int64_t parts[PDL_BOX_DIMS];
+
+        for (int d = 0; d < t->ndims; d++)
+            parts[d] = 1;
+        for (int f = 0; f < s->mesh.nfactors; f++)
+            if (t->place.at[f] >= 0)
+                parts[t->place.at[f]] *= s->mesh.factor[f];
+        for (int d = 0; d < t->ndims; d++)
+            if (parts[d] > 1 &&
+                t->dim[d] < parts[d] * (t->unit[d] > 1 ? t->unit[d] : 1))
+                return false;
+    }
+    return true;
+}
+
+/* Would its mesh be lowered to the same operations? Sharded states are cut
+ * over the data axis; samples always are as many as ranks. */
+static bool suits(const struct form *m)
+{
+    const struct small *s = m->s;
+
+    for (int i = 0; m->key.update && m->key.zero && i < s->plan.nstages; i++) {
+        const struct pdl_plan_item *u =
+            &s->plan.items[s->stages[i].first_update];
+
+        for (int k = u->first_op; k < u->first_op + u->nops; k++)
+            if (!is_cut_enough(s, &s->plan.ops[k]))
+                return false;
+    }
+    return true;
+}
+
+static void aim(struct oracle_pieces *p, struct form *m, int64_t micro)
+{
+    struct small *s = m->s;
+
+    if (m->aim == p->id && m->micro == micro)
+        return;
+    if (m->aim != p->id)
+        set_mesh(s, &p->mesh);
+    if (m->grown)
+        grow(s, micro * p->mesh.data);
+    if (m->grown || m->aim != p->id)
+        oracle_memo_forget(&s->o);
+    s->plan.batch = micro * p->mesh.data * (m->key.many ? STAGES : 1);
+    m->aim = p->id;
+    m->micro = micro;
+    s->o.alike = &p->alike[m->key.zero];
+}
+
+/* ---- forms ----------------------------------------------------------------------------- */
+
+static bool same_key(const struct key *a, const struct key *b)
+{
+    return a->blocks == b->blocks && a->micro == b->micro &&
+           a->data == b->data && a->recompute == b->recompute &&
+           a->zero == b->zero && a->update == b->update && a->many == b->many &&
+           a->staged == b->staged && a->shared == b->shared &&
+           a->activations == b->activations && a->optimizer == b->optimizer;
+}
+
+static struct form *find(const struct oracle_forms *g, const struct key *k)
+{
+    for (struct form *m = g->forms; m; m = m->next)
+        if (same_key(&m->key, k))
+            return m;
+    return NULL;
+}
+
+/* Dimensions of samples that ranks of the data axis cut: what an update needs
+ * to know of them. */
+static bool find_samples(struct oracle_forms *g, struct small *s, int64_t data)
+{
+    int f = -1;
+
+    for (int t = 0; t < s->mesh.nterms[0]; t++)
+        if (s->mesh.term[0][t].axis == PDL_AXIS_DATA &&
+            s->mesh.term[0][t].count == 1)
+            f = s->mesh.term[0][t].first;
+    s->grows = PDL_NEW(g->arena, struct grows, (int64_t)s->plan.ntensors + 1);
+    for (int t = 0; s->grows && f >= 0 && t < s->plan.ntensors; t++) {
+        const struct pdl_plan_tensor *x = &s->tensors[t];
+        int d = x->place.at[f];
+
+        if (d >= 0 && x->kind != PDL_PLAN_WEIGHT && x->kind != PDL_PLAN_STATE &&
+            x->kind != PDL_PLAN_WEIGHT_GRADIENT && x->dim[d] % data == 0)
+            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / data};
+    }
+    return s->grows != NULL;
+}
+
+/* Lowered, with tensors of its own; its plan for two samples shows what
+ * grows. An update does not depend on samples. */
+static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
+                 const struct pdl_plan *plan)
+{
+    struct oracle_forms *g = p->forms;
+    struct small *s = m->s, *twice;
+    int n = plan->ntensors;
+
     s->plan = *plan;
     s->plan.strategy = &s->strategy;
+    s->mesh = *plan->mesh;
+    s->plan.mesh = &s->mesh;
+    s->tensors = PDL_NEW(g->arena, struct pdl_plan_tensor, n + 1);
+    if (!s->tensors)
+        return false;
+    memcpy(s->tensors, plan->tensors, (size_t)n * sizeof s->tensors[0]);
+    s->plan.tensors = s->tensors;
     memcpy(s->stages, plan->stages,
            (size_t)plan->nstages * sizeof s->stages[0]);
     s->plan.stages = s->stages;
-    widen(s, p->mesh.pipe);
-    if (!find_tensors(p, s) || !prepare_oracle(p, s)) {
-        pdl_fail(err, PDL_ENOMEM, "out of memory");
-        return NULL;
+    if (m->key.update) {
+        m->grown = find_samples(g, s, p->mesh.data);
+    } else if (m->key.micro == 0) {
+        twice = PDL_NEW(g->scratch, struct small, 1);
+        m->grown = twice && find_grows(g, s, p->mesh.data,
+                                       lower(p, g->scratch, &m->key, 2 * micro,
+                                             twice, NULL));
+        pdl_arena_reset(g->scratch);
     }
-    return s;
+    /* operations that are alike for a prime number of samples always are */
+    if (m->grown)
+        grow(s, INT64_C(1000003));
+    return find_tensors(g, s) && prepare_oracle(g, s);
+}
+
+/* For any samples and data ranks, if its plan can be changed to them; else
+ * for these. A refusal holds for these data ranks. */
+static enum pdl_status make(struct oracle_pieces *p, struct key k,
+                            int64_t micro, struct form **out,
+                            struct pdl_err *err)
+{
+    struct oracle_forms *g = p->forms;
+    struct form *m = PDL_NEW(g->arena, struct form, 1);
+    const struct pdl_plan *plan;
+    struct pdl_err why = {"", ""};
+
+    *out = m;
+    if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    m->key = k;
+    m->next = g->forms;
+    g->forms = m;
+    plan = lower(p, g->arena, &k, micro, m->s, &why);
+    if (!plan) {
+        m->refused = pdl_arena_strdup(g->arena, why.msg);
+        m->key.micro = 0;
+        m->key.data = p->mesh.data;
+        return PDL_OK;
+    }
+    if (!fill(p, m, micro, plan))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!(k.update ? oracle_form_update(g, m) : oracle_form_work(g, m)))
+        m->refused = "its blocks are not apart";
+    m->samples = m->grown ? 0 : micro;
+    m->ranks = m->grown ? 0 : p->mesh.data;
+    return PDL_OK;
+}
+
+static struct form *find_any(const struct oracle_pieces *p, struct key k)
+{
+    struct form *m = find(p->forms, &k);
+
+    k.data = p->mesh.data;
+    return m ? m : find(p->forms, &k);
+}
+
+enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, struct form **out,
+                                 struct pdl_err *err)
+{
+    struct key exact;
+    struct form *m;
+    enum pdl_status st = PDL_OK;
+
+    k->staged = p->mesh.pipe > 1;
+    k->shared = p->mesh.data > 1;
+    k->micro = k->data = 0;
+    m = find_any(p, *k);
+    if (!m)
+        st = make(p, *k, 1, &m, err);
+    if (st == PDL_OK && !m->refused)
+        aim(p, m, micro);
+    exact = *k;
+    exact.micro = micro;
+    exact.data = p->mesh.data;
+    if (st == PDL_OK && !m->refused &&
+        (m->grown ? !suits(m)
+                  : m->samples != micro || m->ranks != p->mesh.data)) {
+        m = find(p->forms, &exact);
+        st = m ? PDL_OK : make(p, exact, micro, &m, err);
+        if (st == PDL_OK && !m->refused)
+            aim(p, m, micro);
+    }
+    if (st != PDL_OK)
+        return st;
+    if (m->refused)
+        return pdl_fail(err, PDL_EINVAL, "%s", m->refused);
+    *out = m;
+    return PDL_OK;
 }
 
 /* A lane of the large plan is a stage of one with as many. */
@@ -319,73 +478,31 @@ int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
     return oracle_ranks(&wide, (int)lane, ranks);
 }
 
-/* The block of the small plan that an operation computes; -1: none. */
-static int64_t block_of(const struct oracle_pieces *p, const struct small *s,
-                        int op)
+/* ---- stages ------------------------------------------------------------------------------ */
+
+enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
+                                   const int64_t **out, struct pdl_err *err)
 {
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-    int64_t nodes = p->f->model->segments[p->f->block].nnodes;
-    int64_t repeat = s->segments[p->f->block].repeat;
-    int64_t at = x->node - p->f->first_node;
+    enum pdl_status st = PDL_OK;
+    int64_t *blocks;
 
-    return x->kind == PDL_PLAN_OP_COMPUTE && at >= 0 && at < nodes * repeat
-               ? at / nodes
-               : -1;
-}
-
-/* The first operation of an item that computes the block; -1: none. */
-static int first_of(const struct oracle_pieces *p, const struct small *s,
-                    const struct pdl_plan_item *it, int64_t block)
-{
-    for (int i = it->first_op; i < it->first_op + it->nops; i++)
-        if (block_of(p, s, i) == block)
-            return i;
-    return -1;
-}
-
-/* Cuts an item where the second and the third of a stage's blocks begin. */
-static bool cut_item(const struct oracle_pieces *p, const struct small *s,
-                     const struct pdl_plan_item *it, int64_t first,
-                     int64_t second, struct pdl_plan_item *out)
-{
-    int a = first_of(p, s, it, first), b = first_of(p, s, it, second);
-    int end = it->first_op + it->nops;
-
-    for (int i = 0; i < PIECE_BLOCKS; i++)
-        out[i] = *it;
-    out[0].nops = a - it->first_op;
-    out[1].first_op = a;
-    out[1].nops = b - a;
-    out[2].first_op = b;
-    out[2].nops = end - b;
-    return a > it->first_op && b > a;
-}
-
-/* The same operations, in one item for each block of three. */
-bool oracle_small_cut(const struct oracle_pieces *p, struct small *s)
-{
-    int n = 0;
-
-    for (int i = 0; i < s->plan.nstages; i++) {
-        struct pdl_plan_stage *x = &s->stages[i];
-        const struct pdl_plan_item *items = s->plan.items;
-        int64_t first = (int64_t)i * PIECE_BLOCKS;
-
-        if (x->nforward != 1 || x->nbackward != 1 || x->nupdate != 1 ||
-            !cut_item(p, s, &items[x->first_forward], first + 1, first + 2,
-                      &s->items[n]) ||
-            !cut_item(p, s, &items[x->first_backward], first + 1, first,
-                      &s->items[n + PIECE_BLOCKS]))
-            return false;
-        s->items[n + 2 * PIECE_BLOCKS] = items[x->first_update];
-        *x = (struct pdl_plan_stage){.first_forward = n,
-                                     .nforward = PIECE_BLOCKS,
-                                     .first_backward = n + PIECE_BLOCKS,
-                                     .nbackward = PIECE_BLOCKS,
-                                     .first_update = n + 2 * PIECE_BLOCKS,
-                                     .nupdate = 1};
-        n += 2 * PIECE_BLOCKS + 1;
-    }
-    s->plan.items = s->items;
-    return true;
+    if (!g->blocks)
+        g->blocks = PDL_NEW(g->arena, int64_t *, g->f->layers + 1);
+    if (!g->blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    *out = g->blocks[stages];
+    if (*out)
+        return PDL_OK;
+    if (!g->whole)
+        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
+    blocks = PDL_NEW(g->arena, int64_t, stages);
+    if (!blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = pdl_plan_blocks(g->scratch, g->whole, stages, g->f->plan.split,
+                             blocks, err);
+    pdl_arena_reset(g->scratch);
+    if (st == PDL_OK)
+        *out = g->blocks[stages] = blocks;
+    return st;
 }

@@ -2,7 +2,7 @@
  *
  * Every configuration of a transformer of equal blocks: all pipe x data x
  * tensor on the given PEs, micro-batches, interleaving, sequence parallelism,
- * recomputation, sharded states, overlap. Composed from pieces (compose.c), so
+ * recomputation, sharded states, overlap, offload. Composed from pieces (compose.c), so
  * that a point costs microseconds.
  *
  * Exact pruning. Memory is composed for every point, so what fits is counted
@@ -12,7 +12,7 @@
  * the best so far: neither the schedule nor exchange can make a step shorter
  * than that.
  *
- * A mesh is a task of a thread. All start from the same best so far, that of a
+ * The meshes of one tensor and seq are a task of a thread. All start from the same best so far, that of a
  * few points of every mesh, and know their own besides: counts and answers do
  * not depend on threads. */
 #include "pieces.h"
@@ -61,6 +61,7 @@ struct points {
     const struct pdl_search_options *opt;
     pdl_arena *arena;
     struct mesh *mesh;
+    int64_t *group, ngroups; /* the first mesh of each tensor and seq */
     int64_t n, top;
     double bar; /* of the goal: what is worse is not among the best */
     bool few;   /* a few points of every mesh */
@@ -182,7 +183,8 @@ static struct values divisors(int64_t n)
     return x;
 }
 
-/* Chunks that divide the blocks of a lane evenly, and the micro-batches. */
+/* As many stages a lane as there are blocks for, where the pipeline divides
+ * the micro-batches. */
 static struct values chunks_of(const struct points *s,
                                const struct oracle_point *p)
 {
@@ -193,8 +195,7 @@ static struct values chunks_of(const struct points *s,
          p->pipe > 1 && m % p->pipe == 0 && v * p->pipe <= s->f->layers &&
          v * p->pipe <= ORACLE_MAX_STAGES;
          v++)
-        if (s->f->layers % (v * p->pipe) == 0)
-            add_value(&x, v);
+        add_value(&x, v);
     return x;
 }
 
@@ -208,10 +209,20 @@ static bool may_overlap(const struct points *s, const struct oracle_point *p)
            !(s->f->opt->framework && s->f->opt->framework->no_overlap);
 }
 
-/* Points of one work: sharded states or not, overlap or not. */
+/* Are the rates of copies to the host known? */
+static bool may_offload(const struct points *s)
+{
+    const struct pdl_host *h = &s->f->sys->node.host;
+
+    return h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0;
+}
+
+/* Points of one micro-batch, interleaving and recomputation: sharded states or
+ * not, overlap or not, activations and optimizer on the host or not. */
 static int64_t variants(const struct points *s, const struct oracle_point *p)
 {
-    return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1);
+    return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1) *
+           (may_offload(s) ? 4 : 1);
 }
 
 static int64_t count(const struct points *s, struct oracle_point p)
@@ -270,21 +281,26 @@ static bool price_variants(struct points *s, struct mesh *m,
                            struct oracle_point p, int64_t *index)
 {
     struct pdl_err err = {"", ""};
-    int overlap = may_overlap(s, &p);
+    int overlap = may_overlap(s, &p), zero = p.data > 1;
+    int offload = may_offload(s) && !s->few;
     bool go_on;
 
-    for (p.zero = 0; p.zero <= (p.data > 1 ? 1 : 0); p.zero++)
-        for (int k = 0; k <= overlap; k++, ++*index) {
-            enum pdl_status st;
+    for (int i = 0; i < 4 * (1 + overlap) * (1 + zero); i++) {
+        enum pdl_status st;
 
-            p.no_overlap = k;
-            m->points++;
-            st = price(s, m, &p, *index, &err);
-            if (st == PDL_ENOMEM)
-                s->no_memory = true;
-            else if (st != PDL_OK)
-                m->refused++;
-        }
+        p.activations = i / (2 * (1 + zero) * (1 + overlap));
+        p.no_overlap = i / (2 * (1 + zero)) % (1 + overlap);
+        p.zero = i / 2 % (1 + zero);
+        p.optimizer = i % 2;
+        if ((p.activations || p.optimizer) && !offload)
+            continue;
+        m->points++;
+        st = price(s, m, &p, (*index)++, &err);
+        if (st == PDL_ENOMEM)
+            s->no_memory = true;
+        else if (st != PDL_OK)
+            m->refused++;
+    }
     if (s->few)
         return true;
     pthread_mutex_lock(&s->lock);
@@ -347,22 +363,46 @@ static void give_back(struct points *s, pdl_arena *a)
 }
 
 /* Pieces are forgotten with the mesh that they belong to. */
-static bool price_mesh(void *ctx, int64_t i)
+static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
 {
-    struct points *s = ctx;
-    struct mesh *m = &s->mesh[i];
-    pdl_arena *a = borrow(s), *scratch = borrow(s);
-    double seconds = 0;
+    pdl_arena *a = borrow(s);
     bool go_on;
 
-    m->compose =
-        a && scratch ? oracle_compose_make(a, scratch, s->f, &m->point) : NULL;
+    m->compose = a ? oracle_compose_make(a, g, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
-    if (m->compose)
-        m->pieces += oracle_compose_pieces(m->compose, &seconds);
-    m->pieces_s += seconds;
     m->compose = NULL;
+    give_back(s, a);
+    return go_on;
+}
+
+static bool in_group(const struct mesh *m, const struct mesh *first)
+{
+    return m->point.tensor == first->point.tensor &&
+           m->point.seq == first->point.seq;
+}
+
+/* Meshes of one tensor and seq share their small plans. */
+static bool price_group(void *ctx, int64_t i)
+{
+    struct points *s = ctx;
+    struct mesh *first = &s->mesh[s->group[i]];
+    pdl_arena *a = borrow(s), *scratch = borrow(s);
+    struct oracle_forms *g =
+        a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
+                     : NULL;
+    bool go_on = g != NULL;
+
+    s->no_memory = s->no_memory || !g;
+    for (int64_t k = s->group[i]; go_on && k < s->n; k++)
+        if (in_group(&s->mesh[k], first))
+            go_on = price_mesh(s, &s->mesh[k], g);
+    if (g) {
+        const struct oracle_effort *e = oracle_forms_effort(g);
+
+        first->pieces += e->lowered + e->priced;
+        first->pieces_s += e->seconds;
+    }
     give_back(s, scratch);
     give_back(s, a);
     return go_on;
@@ -400,6 +440,18 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
     return m->best.list != NULL;
 }
 
+static void find_groups(struct points *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t k = 0;
+
+        while (k < s->ngroups && !in_group(&s->mesh[i], &s->mesh[s->group[k]]))
+            k++;
+        if (k == s->ngroups)
+            s->group[s->ngroups++] = i;
+    }
+}
+
 static bool make_meshes(struct points *s)
 {
     int64_t pes = s->opt->pes, heads = heads_of(s->f->model);
@@ -430,7 +482,7 @@ static void set_bar(struct points *s)
 
     all.list = malloc((size_t)s->top * sizeof *all.list);
     s->few = true;
-    pdl_parallel(s->n, s->opt->threads, price_mesh, s);
+    pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
     s->few = false;
     for (int64_t i = 0; i < s->n; i++) {
         struct mesh *m = &s->mesh[i];
@@ -506,22 +558,26 @@ static const struct pdl_space_axis axes[] = {
              "most the number of blocks, data divides the batch"},
     {"seq", "off|on (with tensor)"},
     {"micro-batch", "every divisor of batch / data"},
-    {"chunks", "1, and every number of stages a lane that divides the blocks "
-               "(where pipe divides the micro-batches)"},
+    {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe; "
+                     "v > 1 where pipe divides the micro-batches"},
     {"recompute", "none|selective|full"},
     {"zero", "0|1 (with data)"},
     {"overlap", "on|off (with data, unless the framework never does)"},
+    {"offload", "none|activations|optimizer|both (where the system says what "
+                "copies to the host cost)"},
 };
 
 static enum pdl_status search(pdl_arena *a, struct points *s,
                               struct pdl_search_result *out,
                               struct pdl_err *err)
 {
-    if (!make_meshes(s))
+    s->group = PDL_NEW(a, int64_t, MAX_MESHES);
+    if (!s->group || !make_meshes(s))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    find_groups(s);
     if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME)
         set_bar(s);
-    out->stopped = !pdl_parallel(s->n, s->opt->threads, price_mesh, s);
+    out->stopped = !pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
     if (s->no_memory)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     return collect(a, s, out, err);

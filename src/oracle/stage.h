@@ -87,7 +87,9 @@ double oracle_exposed(const struct streams *c, double backward_end,
 /* All stages of a lane, one after another on the same PEs. */
 void oracle_add_stage(struct stage_time *sum, const struct stage_time *t);
 double oracle_stage_busy(const struct stage_time *t);
-/* The step from its critical lane and the span of its pipeline. */
+/* What follows the lane's last task: its exchange and update. */
+double oracle_stage_tail(const struct stage_time *t);
+/* The step from its critical lane and the span of its tasks. */
 void oracle_fill_times(double micro_batches, const struct stage_time *t,
                        double span, const struct oracle_loading *load,
                        struct pdl_projection *out);
@@ -100,7 +102,7 @@ void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
 /* A stretch of operations: how much more is live at its fullest moment than
  * at its start (the first such moment), and at its end. */
 struct oracle_span {
-    int64_t top_all, top_gradients, top_weights;
+    int64_t top_all, top_gradients, top_weights, top_work, top_buffers;
     int64_t all, gradients, weights;
     int64_t saved, input;   /* of all: for backward; inputs of the model */
     int64_t host, top_host; /* in the host's memory, at the end and at most */
@@ -136,11 +138,15 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
                                int first_item, int nitems, bool back,
                                struct oracle_tally *t);
 int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size);
+int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size);
 /* The worst moment of a lane of n stages, of which so many tasks are in
  * flight at a time, where it is worse than what `out` has. */
-void oracle_lane_memory(const struct oracle_lived *stages,
+void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out);
+/* The same of a lane of the plan, on one rank. */
+void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
+                         const int64_t *size, struct pdl_projection *out);
 /* What the device holds besides, and what it has. */
 void oracle_fill_device(const struct oracle *o, struct pdl_projection *out);
 

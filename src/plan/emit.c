@@ -26,12 +26,16 @@ static void no_memory(struct plan_lower *lo)
         lo->status = pdl_fail(lo->err, PDL_ENOMEM, "the plan is too large");
 }
 
-/* Room for one more element of an array in the arena; a layer needs about
- * four tensors and six operations. */
+/* A layer has seven or eight tensors (two of them weights, each with two
+ * gradients) and about as many operations: growing would copy what fresh pages
+ * already cost once. */
+enum { PER_LAYER = 8 };
+
+/* Room for one more element of an array in the arena. */
 static bool reserve(struct plan_lower *lo, void **array, int count, int *cap,
-                    size_t size)
+                    int per_layer, size_t size)
 {
-    int grown = *cap ? 2 * *cap : 64 + 6 * lo->model->nnodes;
+    int grown = *cap ? *cap + *cap / 2 : 64 + per_layer * lo->model->nnodes;
     void *p;
 
     if (lo->status != PDL_OK)
@@ -52,7 +56,8 @@ int plan_add_tensor(struct plan_lower *lo, const struct pdl_plan_tensor *t)
 {
     void *array = lo->tensors;
 
-    if (!reserve(lo, &array, lo->plan.ntensors, &lo->tensor_cap, sizeof *t))
+    if (!reserve(lo, &array, lo->plan.ntensors, &lo->tensor_cap, PER_LAYER,
+                 sizeof *t))
         return -1;
     lo->tensors = array;
     lo->tensors[lo->plan.ntensors] = *t;
@@ -89,22 +94,29 @@ const struct pdl_frame *plan_copy_frames(struct plan_lower *lo,
     return p;
 }
 
-static const int *copy_ids(struct plan_lower *lo, const int *ids, int n)
+/* Both lists of operands, one behind the other. */
+static void copy_ids(struct plan_lower *lo, struct pdl_plan_op *op)
 {
+    int n = op->nin + op->nout;
     int *p = PDL_NEW(lo->arena, int, n > 0 ? n : 1);
 
-    if (!p)
+    if (!p) {
         no_memory(lo);
-    else if (n > 0)
-        memcpy(p, ids, (size_t)n * sizeof *p);
-    return p;
+        return;
+    }
+    if (op->nin > 0)
+        memcpy(p, op->in, (size_t)op->nin * sizeof *p);
+    if (op->nout > 0)
+        memcpy(p + op->nin, op->out, (size_t)op->nout * sizeof *p);
+    op->in = p;
+    op->out = p + op->nin;
 }
 
 int plan_push_op(struct plan_lower *lo, const struct pdl_plan_op *op)
 {
     void *array = lo->ops;
 
-    if (!reserve(lo, &array, lo->plan.nops, &lo->op_cap, sizeof *op))
+    if (!reserve(lo, &array, lo->plan.nops, &lo->op_cap, PER_LAYER, sizeof *op))
         return -1;
     lo->ops = array;
     lo->ops[lo->plan.nops] = *op;
@@ -118,8 +130,7 @@ int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
     for (int i = 0; i < op->nin + op->nout; i++)
         if ((i < op->nin ? op->in[i] : op->out[i - op->nin]) < 0)
             return -1; /* an operand failed before */
-    copy.in = copy_ids(lo, op->in, op->nin);
-    copy.out = copy_ids(lo, op->out, op->nout);
+    copy_ids(lo, &copy);
     return lo->status == PDL_OK ? plan_push_op(lo, &copy) : -1;
 }
 
@@ -140,7 +151,8 @@ void plan_begin_item(struct plan_lower *lo, int segment, int64_t repeat)
 {
     void *array = lo->items;
 
-    if (!reserve(lo, &array, lo->plan.nitems, &lo->item_cap, sizeof *lo->items))
+    if (!reserve(lo, &array, lo->plan.nitems, &lo->item_cap, 0,
+                 sizeof *lo->items))
         return;
     lo->items = array;
     lo->items[lo->plan.nitems++] = (struct pdl_plan_item){
@@ -162,7 +174,7 @@ void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis)
     void *array = lo->fallbacks;
     const char *text;
 
-    if (!reserve(lo, &array, lo->plan.nfallbacks, &lo->fallback_cap,
+    if (!reserve(lo, &array, lo->plan.nfallbacks, &lo->fallback_cap, 0,
                  sizeof *lo->fallbacks))
         return;
     lo->fallbacks = array;

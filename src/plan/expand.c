@@ -146,3 +146,10 @@ enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
     *out = big;
     return PDL_OK;
 }
+
+enum pdl_status pdl_plan_expand(pdl_arena *a, const struct pdl_model *model,
+                                const struct pdl_model **out,
+                                struct pdl_err *err)
+{
+    return plan_expand(a, model, out, err);
+}

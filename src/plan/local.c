@@ -93,11 +93,14 @@ void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
 
 /* ---- what ranks have in common ------------------------------------------------- */
 
-/* Of one dimension, for each part that a peer may have: items that are wanted,
- * and those of them that the rank has itself; -1: not counted yet. Boxes are
- * products, so a few parts a dimension stand for all peers. */
+/* Of one dimension that is cut, for each part that a peer may have: items that
+ * are wanted, and those of them that the rank has itself; -1: not counted yet.
+ * Boxes are products, so a few parts a dimension stand for all peers. */
 enum { FEW_PARTS = 32 };
 struct overlap {
+    int64_t parts;
+    int dim, nfactors;
+    int64_t stride[PDL_MAX_FACTORS], factor[PDL_MAX_FACTORS]; /* mesh order */
     int64_t wanted[FEW_PARTS + 1], own[FEW_PARTS + 1]; /* the last: others */
 };
 
@@ -113,7 +116,7 @@ static void count_part(const struct pdl_plan_tensor *t, int d, int64_t parts,
                        const struct pdl_box *mine, int64_t *wanted,
                        int64_t *own)
 {
-    struct pdl_box b = {.ndims = t->ndims};
+    struct pdl_box b;
     int64_t lo, hi;
 
     if (parts > 1 || t->frame[d].kind != PDL_FRAME_NONE) {
@@ -128,6 +131,76 @@ static void count_part(const struct pdl_plan_tensor *t, int d, int64_t parts,
     *own = common(lo, hi, mine->lo[d], mine->hi[d]);
 }
 
+/* The dimensions that are cut, and by which factors. */
+static int find_overlaps(const struct pdl_mesh *m,
+                         const struct pdl_plan_tensor *t, struct overlap *out)
+{
+    int64_t stride[PDL_MAX_FACTORS], ranks = 1;
+    int n = 0;
+
+    for (int f = m->nfactors - 1; f >= 0; f--) {
+        stride[f] = ranks;
+        ranks *= m->factor[f];
+    }
+    for (int d = 0; d < t->ndims; d++) {
+        struct overlap *x = &out[n];
+
+        x->dim = d;
+        x->nfactors = 0;
+        x->parts = 1;
+        for (int f = 0; f < m->nfactors; f++)
+            if (t->place.at[f] == d) {
+                x->stride[x->nfactors] = stride[f];
+                x->factor[x->nfactors++] = m->factor[f];
+                x->parts *= m->factor[f];
+            }
+        if (x->nfactors == 0)
+            continue;
+        memset(x->wanted, -1,
+               sizeof x->wanted[0] *
+                   (size_t)(x->parts < FEW_PARTS ? x->parts : FEW_PARTS));
+        n++;
+    }
+    return n;
+}
+
+/* A peer's part of a dimension, by its slot in the table. */
+static int slot_of(const struct pdl_plan_tensor *t, struct overlap *x,
+                   int64_t peer, const struct pdl_box *want,
+                   const struct pdl_box *mine)
+{
+    int64_t at = 0;
+    int slot;
+
+    for (int k = 0; k < x->nfactors; k++)
+        at = at * x->factor[k] + peer / x->stride[k] % x->factor[k];
+    slot = at < FEW_PARTS ? (int)at : FEW_PARTS;
+    if (slot == FEW_PARTS || x->wanted[slot] < 0)
+        count_part(t, x->dim, x->parts, at, want, mine, &x->wanted[slot],
+                   &x->own[slot]);
+    return slot;
+}
+
+/* Of the dimensions that are not cut, all peers have the same. */
+static void count_whole(const struct pdl_plan_tensor *t,
+                        const struct overlap *table, int n,
+                        const struct pdl_box *want, const struct pdl_box *mine,
+                        int64_t *wanted, int64_t *own)
+{
+    *wanted = *own = 1;
+    for (int d = 0, k = 0; d < t->ndims; d++) {
+        int64_t all, some;
+
+        if (k < n && table[k].dim == d) {
+            k++;
+            continue;
+        }
+        count_part(t, d, 1, 0, want, mine, &all, &some);
+        *wanted *= all;
+        *own *= some;
+    }
+}
+
 void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
                         const int64_t *peers, int64_t n, int64_t rank,
                         int64_t *bytes)
@@ -135,27 +208,21 @@ void pdl_plan_transfers(const struct pdl_plan *p, int from, int to,
     const struct pdl_plan_tensor *t = &p->tensors[from];
     struct overlap table[PDL_BOX_DIMS];
     struct pdl_box want = {.ndims = 0}, mine = {.ndims = 0};
-    int64_t item = pdl_dtype_bits(p->tensors[to].dtype);
+    int64_t item = pdl_dtype_bits(p->tensors[to].dtype), all, own;
+    int ncut = find_overlaps(p->mesh, t, table);
 
     pdl_plan_box(p, from, rank, &mine);
     pdl_plan_box(p, to, rank, &want);
-    for (int d = 0; d < t->ndims; d++)
-        memset(table[d].wanted, -1, sizeof table[d].wanted);
+    count_whole(t, table, ncut, &want, &mine, &all, &own);
     for (int64_t i = 0; i < n; i++) {
-        struct cuts c = {.parts = {0}};
-        bool cut = find_cuts(p->mesh, t, peers[i], &c);
-        int64_t all = 1, own = 1;
+        int64_t wanted = all, mine_too = own;
 
-        for (int d = 0; d < t->ndims && all > 0; d++) {
-            int64_t parts = cut ? c.parts[d] : 1, at = cut ? c.index[d] : 0;
-            int slot = at < FEW_PARTS ? (int)at : FEW_PARTS;
+        for (int k = 0; k < ncut && wanted > 0; k++) {
+            int slot = slot_of(t, &table[k], peers[i], &want, &mine);
 
-            if (slot == FEW_PARTS || table[d].wanted[slot] < 0)
-                count_part(t, d, parts, at, &want, &mine,
-                           &table[d].wanted[slot], &table[d].own[slot]);
-            all *= table[d].wanted[slot];
-            own *= table[d].own[slot];
+            wanted *= table[k].wanted[slot];
+            mine_too *= table[k].own[slot];
         }
-        bytes[i] = all > 0 ? (all - own) * item / 8 : 0;
+        bytes[i] = wanted > 0 ? (wanted - mine_too) * item / 8 : 0;
     }
 }

@@ -66,6 +66,44 @@ static void check_batch(struct plan_lower *lo)
 
 /* ---- set-up -------------------------------------------------------------------- */
 
+static int room(int n)
+{
+    return n > 0 ? n : 1;
+}
+
+/* Where each node's operands will be noted, one block for all. */
+static bool allocate_operands(struct plan_lower *lo)
+{
+    const struct pdl_model *m = lo->model;
+    int64_t all = 1;
+    int *at;
+
+    for (int i = 0; i < m->nnodes; i++)
+        all += room(m->nodes[i].nin) + room(m->nodes[i].nout) +
+               room(m->nodes[i].nweights);
+    at = PDL_NEW(lo->arena, int, all);
+    for (int i = 0; at && i < m->nnodes; i++) {
+        lo->at[i].x = at;
+        lo->at[i].w = lo->at[i].x + room(m->nodes[i].nin);
+        lo->at[i].y = lo->at[i].w + room(m->nodes[i].nweights);
+        at = lo->at[i].y + room(m->nodes[i].nout);
+    }
+    return at != NULL;
+}
+
+/* What a plan takes, by layers: eight tensors, the operations before and after
+ * their lifetimes are known, names and lists of operands. */
+static void expect(struct plan_lower *lo)
+{
+    size_t layer =
+        8 * (sizeof(struct pdl_plan_tensor) + 2 * sizeof(struct pdl_plan_op)) +
+        sizeof(struct plan_at) + 1152 +
+        (size_t)lo->mesh->nfactors * sizeof(struct plan_cut);
+
+    pdl_arena_expect(lo->arena,
+                     (size_t)lo->model->nnodes * layer + (128 << 10));
+}
+
 static void allocate(struct plan_lower *lo)
 {
     const struct pdl_model *m = lo->model;
@@ -79,7 +117,7 @@ static void allocate(struct plan_lower *lo)
     lo->values = PDL_NEW(lo->arena, struct plan_value, m->ntensors + 1);
     lo->weight = PDL_NEW(lo->arena, struct plan_weight *, m->ntensors + 1);
     if (!lo->clause || !lo->stage || !lo->at || !cuts || !lo->values ||
-        !lo->weight) {
+        !lo->weight || !allocate_operands(lo)) {
         plan_fail(lo, "%s: out of memory", m->name);
         return;
     }
@@ -391,8 +429,11 @@ static void run(struct plan_lower *lo)
     if (lo->status != PDL_OK)
         return;
     lo->status =
-        plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->opt->split,
-                    plan_speeds(lo), lo->stage, lo->err);
+        lo->strategy->cuts
+            ? plan_cut_stages(lo->strategy, lo->model, lo->plan.nstages,
+                              lo->stage, lo->err)
+            : plan_stages(lo->arena, lo->model, lo->plan.nstages,
+                          lo->opt->split, plan_speeds(lo), lo->stage, lo->err);
     stages = PDL_NEW(lo->arena, struct pdl_plan_stage, lo->plan.nstages);
     if (!stages || lo->status != PDL_OK)
         return;
@@ -437,6 +478,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
     if (st != PDL_OK)
         return st;
     lo.mesh = mesh;
+    expect(&lo);
     run(&lo);
     if (lo.status != PDL_OK)
         return lo.status;

@@ -60,6 +60,7 @@ bool plan_rule_window(const struct plan_site *s, int d, struct pdl_window *w,
 bool plan_rule_has_role(const struct pdl_node *n);
 /* Batch norm: statistics cross the ranks that shard n or s. */
 bool plan_rule_has_statistics(const struct pdl_node *n);
+bool plan_rule_has_window(const struct pdl_node *n);
 bool plan_rule_has_bias(const struct pdl_node *n);
 /* The width of the heads that a rotation turns; 0: no attention reads it. */
 int64_t plan_rule_head_width(const struct pdl_model *m,
@@ -116,8 +117,8 @@ struct plan_lower {
     struct plan_at {
         struct plan_cut *cut; /* [factor] */
         bool is_cut[PDL_MAX_FACTORS];
-        int x[PLAN_MAX_IN], w[PDL_OP_MAX_WEIGHTS], y[PLAN_MAX_OUT];
-        int stats; /* batch norm: the resolved statistics */
+        int *x, *w, *y; /* as many as the node has, at least one */
+        int stats;      /* batch norm: the resolved statistics */
     } * at;
     /* of each model tensor that is a weight: its copy in each stage that uses
      * it, the gradient made there (-1: none yet) */
@@ -163,6 +164,10 @@ enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
                             int64_t stages, enum pdl_split split,
                             const double *speed, int *stage,
                             struct pdl_err *err);
+/* cuts.c: the same where the strategy says where */
+enum pdl_status plan_cut_stages(const struct pdl_strategy *s,
+                                const struct pdl_model *m, int64_t stages,
+                                int *stage, struct pdl_err *err);
 /* speeds.c: of each stage, the fastest 1; NULL: all are equal */
 const double *plan_speeds(struct plan_lower *lo);
 /* emit.c */

@@ -527,6 +527,11 @@ bool plan_rule_has_statistics(const struct pdl_node *n)
     return find(n->op->name)->flags & STATISTICS;
 }
 
+bool plan_rule_has_window(const struct pdl_node *n)
+{
+    return find(n->op->name)->flags & WINDOW;
+}
+
 bool plan_rule_has_bias(const struct pdl_node *n)
 {
     return find(n->op->name)->flags & BIAS && n->nweights > 1;

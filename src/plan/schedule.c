@@ -231,8 +231,12 @@ enum pdl_status pdl_tasks_make(pdl_arena *a, enum pdl_schedule schedule,
 enum pdl_status pdl_plan_tasks(pdl_arena *a, const struct pdl_plan *p,
                                struct pdl_tasks *out, struct pdl_err *err)
 {
-    return pdl_tasks_make(a, p->strategy->schedule, p->lanes, p->nstages,
-                          p->micro_batches, out, err);
+    /* accumulation: nobody waits for a forward, so none is run ahead */
+    enum pdl_schedule s =
+        p->nstages == 1 ? PDL_SCHEDULE_1F1B : p->strategy->schedule;
+
+    return pdl_tasks_make(a, s, p->lanes, p->nstages, p->micro_batches, out,
+                          err);
 }
 
 /* ---- the proof ------------------------------------------------------------------------ */

@@ -167,6 +167,10 @@ enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
     if (stages > m->nnodes)
         return pdl_fail(err, PDL_EINVAL, "pipe=%lld: %s has only %d layers",
                         (long long)stages, m->name, m->nnodes);
+    if (stages == 1) {
+        memset(stage, 0, (size_t)m->nnodes * sizeof *stage);
+        return PDL_OK;
+    }
     if (split != PDL_SPLIT_WORK && !speed &&
         split_blocks(m, stages, split == PDL_SPLIT_GREEDY, stage))
         return PDL_OK;

@@ -168,11 +168,16 @@ static struct plan_bucket *bucket_for(struct plan_lower *lo, uint32_t group)
     return b;
 }
 
+int64_t pdl_plan_bucket_bytes(const struct pdl_strategy *s)
+{
+    return s->exchange_paper ? INT64_MAX
+           : s->bucket_bytes ? s->bucket_bytes
+                             : DEFAULT_BUCKET;
+}
+
 static void update_weight(struct plan_lower *lo, int id)
 {
-    int64_t limit = lo->strategy->exchange_paper ? INT64_MAX
-                    : lo->strategy->bucket_bytes ? lo->strategy->bucket_bytes
-                                                 : DEFAULT_BUCKET;
+    int64_t limit = pdl_plan_bucket_bytes(lo->strategy);
     struct plan_weight *w = plan_weight_here(lo, id);
     struct plan_bucket *b;
 

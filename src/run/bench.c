@@ -229,7 +229,7 @@ static int bench(const struct pdl_args *args)
 
     if (st == PDL_OK && o->tune && (memory || !o->profile))
         st = pdl_fail(&err, PDL_EINVAL,
-                      "--tune needs --profile FILE and processes");
+                      "--learn needs --profile FILE and processes");
     if (st != PDL_OK) {
         run_fail_all(st, &err);
         pdl_arena_destroy(a);

@@ -11,11 +11,30 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const contenders[] = {
-    "flat", "ordered",        "recursive-doubling", "rabenseifner",
-    "ring", "segmented-ring", "double-tree",        "swing",
+enum { NCONTENDERS = 8 };
+/* Those of coll.h that any machine may profit from; rows end with NULL. */
+static const struct {
+    const char *collective, *algorithm[NCONTENDERS + 1];
+} contenders[] = {
+    {"allreduce",
+     {"flat", "ordered", "recursive-doubling", "rabenseifner", "ring",
+      "segmented-ring", "double-tree", "swing"}},
+    {"reduce-scatter", {"ordered", "ring", "halving"}},
+    {"allgather", {"bruck", "ring", "recursive-doubling"}},
+    {"alltoall", {"pairwise", "bruck"}},
+    {"broadcast", {"binomial", "scatter-allgather", "chain"}},
 };
-enum { NCONTENDERS = sizeof contenders / sizeof contenders[0] };
+
+static const char *const *contenders_of(const struct bench *b)
+{
+    static const char *const none[] = {NULL};
+
+    for (size_t i = 0; i < sizeof contenders / sizeof contenders[0]; i++)
+        if (strcmp(contenders[i].collective, b->coll->name) == 0)
+            return contenders[i].algorithm;
+    return none;
+}
+
 /* Longer than this everyone sending everything to everyone is hopeless. */
 enum { FLAT_LIMIT = 65536 };
 
@@ -40,9 +59,11 @@ static enum pdl_status time_one(struct bench *b,
     struct pdl_comm_options with = *opt;
     struct bench_options quick = *b->o;
     struct bench one = *b;
+    char named[96];
     enum pdl_status st;
 
-    with.algorithm = algorithm;
+    snprintf(named, sizeof named, "%s/%s", b->coll->name, algorithm);
+    with.algorithm = named;
     with.table = NULL;
     quick.against = NULL;
     quick.seconds = b->o->seconds > 0 ? b->o->seconds : 0.1;
@@ -65,19 +86,25 @@ static enum pdl_status time_one(struct bench *b,
 static int make_rules(const struct bench *b, double took[][BENCH_MAX_SIZES],
                       struct pdl_comm_rule *rule)
 {
+    const char *const *names = contenders_of(b);
     int n = 0, last = -1;
 
     for (int i = 0; i < b->nsizes; i++) {
         int best = -1;
 
-        for (int k = 0; k < NCONTENDERS; k++)
+        for (int k = 0; names[k]; k++)
             if (took[k][i] > 0 && (best < 0 || took[k][i] < took[best][i]))
                 best = k;
         if (best < 0)
             continue;
+        /* a rule of its own is worth more than noise */
+        if (last >= 0 && took[last][i] > 0 &&
+            took[last][i] < 1.05 * took[best][i])
+            best = last;
         if (best != last) {
             snprintf(rule[n].algorithm, sizeof rule[n].algorithm, "%s",
-                     contenders[best]);
+                     names[best]);
+            rule[n].collective = b->coll->name;
             rule[n].ranks = b->ranks;
             n++;
         }
@@ -101,7 +128,8 @@ static enum pdl_status write_profile(const struct bench *b,
     if (st == PDL_OK && !all.rule)
         st = pdl_fail(err, PDL_ENOMEM, "no memory for a table");
     for (int i = 0; st == PDL_OK && i < old.n; i++)
-        if (old.rule[i].ranks != b->ranks)
+        if (old.rule[i].ranks != b->ranks ||
+            strcmp(old.rule[i].collective, b->coll->name) != 0)
             all.rule[all.n++] = old.rule[i];
     for (int i = 0; st == PDL_OK && i < n; i++)
         all.rule[all.n++] = mine[i];
@@ -122,11 +150,12 @@ enum pdl_status run_bench_tune(struct bench *b,
     double took[NCONTENDERS][BENCH_MAX_SIZES] = {{0}};
     struct pdl_comm_rule rule[BENCH_MAX_SIZES];
     struct pdl_comm_table table = {rule, 0};
+    const char *const *names = contenders_of(b);
     struct pdl_comm_options with = *opt;
     enum pdl_status st = PDL_OK;
 
-    for (int k = 0; st == PDL_OK && k < NCONTENDERS; k++)
-        st = time_one(b, opt, contenders[k], took[k], err);
+    for (int k = 0; st == PDL_OK && names[k]; k++)
+        st = time_one(b, opt, names[k], took[k], err);
     if (st != PDL_OK)
         return st;
     table.n = make_rules(b, took, rule);
@@ -155,6 +184,7 @@ void run_bench_table(const struct bench *b, bool json)
         if (t.n == 0 || strcmp(rule[t.n - 1].algorithm, name) != 0) {
             snprintf(rule[t.n].algorithm, sizeof rule[t.n].algorithm, "%s",
                      name);
+            rule[t.n].collective = b->coll->name;
             rule[t.n++].ranks = b->ranks;
         }
         rule[t.n - 1].up_to = bytes;
@@ -170,6 +200,7 @@ void run_bench_table(const struct bench *b, bool json)
     pdl_json_array(&w);
     for (int i = 0; i < t.n; i++) {
         pdl_json_row(&w);
+        pdl_json_kstr(&w, "collective", rule[i].collective);
         pdl_json_kint(&w, "ranks", rule[i].ranks);
         pdl_json_key(&w, "up_to");
         if (rule[i].up_to == INT64_MAX)

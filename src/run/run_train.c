@@ -290,10 +290,10 @@ static void summary_json(struct session *s)
     pdl_json_key(&j, "memory");
     pdl_json_object(&j);
     pdl_json_kint(&j, "tensors_bytes", x->memory.arena);
+    pdl_json_kint(&j, "live_bytes", x->memory.live);
     pdl_json_kint(&j, "weights_bytes", x->memory.state);
     pdl_json_kint(&j, "optimizer_bytes", x->memory.optimizer);
     pdl_json_kint(&j, "workspace_bytes", x->memory.scratch);
-    pdl_json_kint(&j, "comm_buffers_bytes", x->memory.buffers);
     pdl_json_end(&j);
     pdl_json_end(&j);
 }

@@ -123,13 +123,14 @@ void train_copy(const struct train_array *to, void *dst,
 bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first)
 {
-    struct train_array packed = *a;
-    struct walk w;
+    int64_t stride[PDL_BOX_DIMS] = {0}, at = 0;
 
-    packed.box = *region;
-    plan_walk(&w, &packed, a, region);
-    *first = w.from_first * pdl_dtype_bits(a->dtype) / 8;
-    return w.n == 0 || (w.n == 1 && w.from[0] == 1);
+    train_array_strides(a, stride);
+    for (int d = 0; d < region->ndims; d++)
+        at += (region->lo[d] - a->box.lo[d]) * stride[d];
+    *first = at * pdl_dtype_bits(a->dtype) / 8;
+    return pdl_box_run(&a->box, region, a->channels_last) ==
+           pdl_box_volume(region);
 }
 
 /* Kernels of every backend store bfloat16 as its upper half of a float. */

@@ -74,23 +74,6 @@ void train_close_groups(pdl_trainer *t)
 
 /* ---- pieces ----------------------------------------------------------------- */
 
-struct members {
-    int n, me;
-    const int64_t *rank;
-    struct pdl_box *in, *out; /* by member */
-};
-
-/* The member that gives `to` the items of member g's box. */
-static int source(const struct members *m, int g, int to)
-{
-    if (train_same_box(&m->in[to], &m->in[g]))
-        return to;
-    for (int i = 0; i < g; i++)
-        if (train_same_box(&m->in[i], &m->in[g]))
-            return -1; /* an earlier one has the same box */
-    return g;
-}
-
 static void add_piece(struct train_piece *list, int *n, int64_t *bytes,
                       const struct train_array *of, int peer,
                       const struct pdl_box *box)
@@ -107,27 +90,19 @@ static void add_piece(struct train_piece *list, int *n, int64_t *bytes,
     }
 }
 
-/* Items of member g's input that member `to` takes from it. */
-static bool gives(const struct members *m, bool sum, int g, int to,
-                  struct pdl_box *box)
-{
-    if (!sum && source(m, g, to) != g)
-        return false;
-    return pdl_box_intersect(&m->in[g], &m->out[to], box);
-}
-
-static void find_pieces(struct train_exchange *x, const struct members *m,
-                        bool sum, const struct train_array *in,
+static void find_pieces(struct train_exchange *x,
+                        const struct pdl_plan_members *m, bool sum,
+                        const struct train_array *in,
                         const struct train_array *out)
 {
     struct pdl_box box;
     int64_t recv = 0;
 
     for (int g = 0; g < m->n; g++)
-        if (g != m->me && gives(m, sum, m->me, g, &box))
+        if (g != m->me && pdl_plan_gives(m, sum, m->me, g, &box))
             add_piece(x->sends, &x->nsends, &x->send_bytes, in, g, &box);
     for (int g = 0; g < m->n; g++)
-        if (g != m->me && gives(m, sum, g, m->me, &box)) {
+        if (g != m->me && pdl_plan_gives(m, sum, g, m->me, &box)) {
             add_piece(x->recvs, &x->nrecvs, &recv, out, g, &box);
             if (sum && x->recvs[x->nrecvs - 1].direct) { /* added, not put */
                 x->recvs[x->nrecvs - 1].direct = false;
@@ -140,7 +115,7 @@ static void find_pieces(struct train_exchange *x, const struct members *m,
 }
 
 static enum pdl_status covers(const struct train_exchange *x,
-                              const struct members *m, bool sum,
+                              const struct pdl_plan_members *m, bool sum,
                               const char *name, struct pdl_err *err)
 {
     int64_t need = pdl_box_volume(&m->out[m->me]);
@@ -160,18 +135,17 @@ static enum pdl_status covers(const struct train_exchange *x,
 }
 
 static enum pdl_status prepare_exchange(pdl_trainer *t, int op, int k,
-                                        struct members *m, struct pdl_err *err)
+                                        struct pdl_plan_members *m,
+                                        struct pdl_err *err)
 {
     const struct pdl_plan_op *p = &t->plan->ops[op];
     const struct train_op *o = &t->ops[op];
     struct train_exchange *x = &t->ops[op].x[k];
     int like = k < p->nout ? k : 0; /* a shadow has the boxes of the first */
     bool sum = is_sum(p->kind);
+    int64_t at;
 
-    for (int g = 0; g < m->n; g++) {
-        pdl_plan_box(t->plan, p->in[like], m->rank[g], &m->in[g]);
-        pdl_plan_box(t->plan, p->out[like], m->rank[g], &m->out[g]);
-    }
+    pdl_plan_members(t->plan, op, like, m);
     x->sends = PDL_NEW(t->arena, struct train_piece, m->n);
     x->recvs = PDL_NEW(t->arena, struct train_piece, m->n);
     x->out = PDL_NEW(t->arena, struct pdl_comm_message, m->n);
@@ -180,10 +154,10 @@ static enum pdl_status prepare_exchange(pdl_trainer *t, int op, int k,
         return pdl_fail(err, PDL_ENOMEM, "out of memory for exchanges");
     find_pieces(x, m, sum, &t->arrays[o->in[k]], &t->arrays[o->out[k]]);
     x->spare = x->bytes; /* for the rank's own term, or what a test spoils */
-    if (sum || t->fault)
+    if ((sum && !train_is_run(&t->arrays[o->in[k]], &x->own, &at)) || t->fault)
         x->bytes += train_array_bytes(&t->arrays[o->out[k]]);
-    if (x->bytes > t->sizes.buffers)
-        t->sizes.buffers = x->bytes;
+    if (x->bytes > t->ops[op].work_bytes)
+        t->ops[op].work_bytes = x->bytes;
     return covers(x, m, sum, t->plan->tensors[p->out[like]].name, err);
 }
 
@@ -192,7 +166,7 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     const struct pdl_plan_op *o = &t->plan->ops[op];
     struct train_op *x = &t->ops[op];
     int64_t ranks[MAX_GROUP];
-    struct members m = {.rank = ranks};
+    struct pdl_plan_members m = {.rank = ranks};
     enum pdl_status st = PDL_OK;
     int64_t n;
 
@@ -234,12 +208,12 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
 
 /* ---- running ------------------------------------------------------------------ */
 
-static void pack(pdl_trainer *t, struct train_exchange *x,
-                 const struct train_array *in, char *data)
+static void pack(struct train_exchange *x, const struct train_array *in,
+                 char *data, char *buffer)
 {
     for (int i = 0; i < x->nsends; i++) {
         const struct train_piece *p = &x->sends[i];
-        char *at = p->direct ? data + p->at : t->buffer + p->at;
+        char *at = p->direct ? data + p->at : buffer + p->at;
 
         if (!p->direct)
             train_copy(&p->array, at, in, data, &p->array.box);
@@ -248,15 +222,14 @@ static void pack(pdl_trainer *t, struct train_exchange *x,
     }
 }
 
-static void post(pdl_trainer *t, struct train_exchange *x, char *data)
+static void post(struct train_exchange *x, char *data, char *buffer)
 {
     for (int i = 0; i < x->nrecvs; i++) {
         const struct train_piece *p = &x->recvs[i];
 
         x->in[i] = (struct pdl_comm_message){
             .peer = p->peer,
-            .data =
-                p->direct ? data + p->at : t->buffer + x->send_bytes + p->at,
+            .data = p->direct ? data + p->at : buffer + x->send_bytes + p->at,
             .bytes = p->bytes};
     }
 }
@@ -273,9 +246,8 @@ static void unpack(struct train_exchange *x, const struct train_array *out,
 /* In the order of the group's ranks, this one where it belongs. */
 static void sum_up(const pdl_trainer *t, int op, struct train_exchange *x,
                    const struct train_array *in, const char *from,
-                   const struct train_array *out, char *to)
+                   const struct train_array *out, char *to, char *spare)
 {
-    char *spare = t->buffer + x->spare;
     bool first = true;
     int next = 0;
 
@@ -327,9 +299,8 @@ static enum pdl_status swap_messages(const struct train_op *x,
 /* Breaks a result on purpose (tests only): a received row becomes zero, or
  * what came from a rank is put where this rank's own items belong. */
 static void spoil(const pdl_trainer *t, int op, const struct train_exchange *x,
-                  const struct train_array *out, char *data)
+                  const struct train_array *out, char *data, char *spare)
 {
-    char *spare = t->buffer + x->spare;
     struct train_array piece;
 
     if (t->fault_op != op || t->fault == TRAIN_FAULT_NONE || x->nrecvs == 0)
@@ -362,19 +333,20 @@ static enum pdl_status exchange(pdl_trainer *t, int op, int micro,
         const struct train_array *out = &t->arrays[o->out[k]];
         char *from = train_data(t, o->in[k], micro);
         char *to = train_data(t, o->out[k], micro);
+        char *buffer = train_work(t, op, micro);
 
-        pack(t, x, in, from);
-        post(t, x, to);
+        pack(x, in, from, buffer);
+        post(x, to, buffer);
         st = swap_messages(&t->ops[op], x, err);
         if (st != PDL_OK)
             return st;
         if (sum) {
-            sum_up(t, op, x, in, from, out, to);
+            sum_up(t, op, x, in, from, out, to, buffer + x->spare);
         } else {
             train_copy(out, to, in, from, &x->own);
             unpack(x, out, to);
         }
-        spoil(t, op, x, out, to);
+        spoil(t, op, x, out, to, buffer + x->spare);
     }
     return st;
 }

@@ -105,10 +105,10 @@ static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
 
 static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
 {
-    int64_t sizes[3] = {t->sizes.arena, t->sizes.scratch, t->sizes.buffers};
-    char **to[3] = {&t->memory, &t->scratch, &t->buffer};
+    int64_t sizes[] = {t->sizes.arena, t->sizes.scratch};
+    char **to[] = {&t->memory, &t->scratch};
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         size_t n = ((size_t)sizes[i] + 64) / 64 * 64;
 
         *to[i] = aligned_alloc(64, n);
@@ -230,7 +230,6 @@ void pdl_trainer_close(pdl_trainer *t)
         t->backend->close(t->backend_state);
     free(t->memory);
     free(t->scratch);
-    free(t->buffer);
     pdl_arena_destroy(t->arena);
 }
 
@@ -320,7 +319,8 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         in[k] = train_data(t, x->in[k], micro);
     for (int k = 0; k < x->nout; k++)
         out[k] = train_data(t, x->out[k], micro);
-    st = x->kernel->run(x->kernel, in, out, t->scratch, &when, err);
+    st = x->kernel->run(x->kernel, in, out, train_work(t, op, micro), &when,
+                        err);
     if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
         train_losses_take(t, op, (int)m, micro);
     return st;

@@ -479,7 +479,7 @@ static enum pdl_status most_bytes(struct loop *l, struct pdl_train_summary *out,
     const struct pdl_train_memory *m = &out->memory;
 
     pdl_trainer_memory(l->t, &out->memory);
-    out->most_bytes = m->arena + m->scratch + m->buffers + m->optimizer;
+    out->most_bytes = m->arena + m->scratch + m->optimizer;
     if (pdl_comm_size(l->comm) == 1)
         return PDL_OK;
     return pdl_comm_allreduce(l->comm, &out->most_bytes, &out->most_bytes, 1,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory planner: every instance (a tensor of a micro-batch) lives from
- * its first to its last step; instances whose lives do not overlap may share
- * memory. Offsets are known before the first step: the largest instance
+ * The memory planner: every instance (a tensor of a micro-batch, the workspace
+ * of an operation) lives from its first to its last step; instances whose lives
+ * do not overlap may share memory. Offsets are known before the first step: the largest instance
  * first, each at the lowest offset that is free during its life (greedy by
  * size, as in Pisarchyk & Lee, arXiv:2001.03288). One arena per rank.
  *
  * An allreduce whose input dies with it is done in place, and the gradients
- * of one bucket lie side by side, so that a bucket is one message. */
+ * of one bucket lie side by side, so that a bucket is one message; each of them
+ * takes its place when it is made, until then others use it. Workspaces that a
+ * cache holds share one place of their own, where they stay in the cache. */
 #include "train_priv.h"
 
 #include <stdlib.h>
@@ -15,9 +17,19 @@
 
 enum { ALIGN = 64 };
 
+/* Larger workspaces live in the arena. */
+static const int64_t SMALL = INT64_C(1) << 20;
+
 struct block {
     int64_t bytes, offset;
     int first, last;
+};
+
+/* Blocks that lie side by side, or one alone. */
+struct bundle {
+    int64_t bytes;
+    struct block *b;
+    int n;
 };
 
 /* Something to sort: a pointer in a struct. */
@@ -29,8 +41,9 @@ struct planner {
     pdl_trainer *t;
     struct block *blocks;
     int nblocks;
-    int *block_of;   /* instance -> block, -1: none yet */
-    int64_t *inside; /* instance -> offset in its block */
+    int *block_of; /* instance -> block, -1: none yet */
+    struct bundle *bundles;
+    int nbundles;
 };
 
 static int64_t align(int64_t n)
@@ -57,6 +70,20 @@ static int64_t instance(const pdl_trainer *t, int tensor, int micro)
     return tensor * (t->micros + 1) + m;
 }
 
+/* The workspace of an operation comes behind all tensors. */
+static int64_t work_instance(const pdl_trainer *t, int op, int micro)
+{
+    return (t->ntensors + op) * (t->micros + 1) +
+           (micro == TRAIN_UPDATE ? 0 : micro);
+}
+
+void *train_work(const pdl_trainer *t, int op, int micro)
+{
+    return t->ops[op].work_bytes > SMALL
+               ? t->memory + t->offset[work_instance(t, op, micro)]
+               : t->scratch;
+}
+
 void *train_data(const pdl_trainer *t, int tensor, int micro)
 {
     return t->memory + t->offset[instance(t, tensor, micro)];
@@ -71,14 +98,6 @@ void train_release(const pdl_trainer *t, int tensor, int micro)
 }
 
 /* ---- in place --------------------------------------------------------------- */
-
-static bool frees(const struct pdl_plan_op *o, int tensor)
-{
-    for (int k = 0; o->kind == PDL_PLAN_OP_FREE && k < o->nin; k++)
-        if (o->in[k] == tensor)
-            return true;
-    return false;
-}
 
 static void find_aliases(pdl_trainer *t)
 {
@@ -98,7 +117,7 @@ static void find_aliases(pdl_trainer *t)
         if (o->kind != PDL_PLAN_OP_ALLREDUCE || !t->ops[i].mine)
             continue;
         for (int k = 0; k < o->nout; k++)
-            if (frees(&p->ops[i + 1], o->in[k])) {
+            if (pdl_plan_in_place(p, i, k)) {
                 t->alias[o->out[k]] = o->in[k];
                 t->handed[o->in[k]] = true;
             }
@@ -114,16 +133,36 @@ static int new_block(struct planner *pl, int64_t bytes)
     return pl->nblocks++;
 }
 
-static void touch(struct planner *pl, int tensor, int64_t inst, int step)
+/* The last n blocks lie side by side. */
+static void new_bundle(struct planner *pl, int n)
+{
+    struct bundle x = {.b = pl->blocks + pl->nblocks - n, .n = n};
+
+    for (int i = 0; i < n; i++)
+        x.bytes += x.b[i].bytes;
+    pl->bundles[pl->nbundles++] = x;
+}
+
+static struct block *touch_block(struct planner *pl, int64_t inst,
+                                 int64_t bytes, int step)
 {
     struct block *b;
 
-    if (pl->block_of[inst] < 0)
-        pl->block_of[inst] = new_block(
-            pl, train_array_bytes(&pl->t->arrays[root(pl->t, tensor)]));
+    if (pl->block_of[inst] < 0) {
+        pl->block_of[inst] = new_block(pl, bytes);
+        new_bundle(pl, 1);
+    }
     b = &pl->blocks[pl->block_of[inst]];
     b->first = step < b->first ? step : b->first;
     b->last = step > b->last ? step : b->last;
+    return b;
+}
+
+static void touch(struct planner *pl, int tensor, int64_t inst, int step)
+{
+    struct block *b = touch_block(
+        pl, inst, train_array_bytes(&pl->t->arrays[root(pl->t, tensor)]), step);
+
     if (train_is_state(pl->t, tensor)) {
         b->first = 0;
         b->last = pl->t->nsteps;
@@ -139,6 +178,8 @@ static void touch_op(struct planner *pl, int op, int micro, int step)
         touch(pl, o->in[k], instance(pl->t, o->in[k], micro), step);
     for (int k = 0; !sends && k < o->nout; k++)
         touch(pl, o->out[k], instance(pl->t, o->out[k], micro), step);
+    if (o->work_bytes > SMALL)
+        touch_block(pl, work_instance(pl->t, op, micro), o->work_bytes, step);
 }
 
 /* Inputs and labels live from the step that loads their micro-batch. */
@@ -186,19 +227,13 @@ static void touch_sends(struct planner *pl, int micro, int step)
 /* The gradients of a bucket are neighbours. */
 static void bundle(struct planner *pl, const struct pdl_plan_op *o)
 {
-    int64_t bytes = 0;
-    int b;
-
     for (int k = 0; k < o->nin; k++)
         if (pl->block_of[instance(pl->t, o->in[k], TRAIN_UPDATE)] >= 0)
             return;
-    for (int k = 0; k < o->nin; k++) {
-        pl->inside[instance(pl->t, o->in[k], TRAIN_UPDATE)] = bytes;
-        bytes += align(train_array_bytes(&pl->t->arrays[o->in[k]]));
-    }
-    b = new_block(pl, bytes);
     for (int k = 0; k < o->nin; k++)
-        pl->block_of[instance(pl->t, o->in[k], TRAIN_UPDATE)] = b;
+        pl->block_of[instance(pl->t, o->in[k], TRAIN_UPDATE)] =
+            new_block(pl, train_array_bytes(&pl->t->arrays[o->in[k]]));
+    new_bundle(pl, o->nin);
 }
 
 static void find_lives(struct planner *pl)
@@ -234,20 +269,19 @@ static void find_lives(struct planner *pl)
 
 static int by_size(const void *a, const void *b)
 {
-    const struct block *x = ((const struct place *)a)->b;
-    const struct block *y = ((const struct place *)b)->b;
+    const struct bundle *x = a, *y = b;
 
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    return x->first != y->first ? (x->first > y->first ? 1 : -1)
-                                : (x > y ? 1 : -1);
+    return x->b->first != y->b->first ? (x->b->first > y->b->first ? 1 : -1)
+                                      : (x->b > y->b ? 1 : -1);
 }
 
-/* placed[] is sorted by offset: the first gap that is large enough. */
-static int64_t lowest(const struct place *placed, int n, const struct block *b)
+/* placed[] is sorted by offset: the first gap from `at` on that is large
+ * enough. */
+static int64_t lowest(const struct place *placed, int n, const struct block *b,
+                      int64_t at)
 {
-    int64_t at = 0;
-
     for (int i = 0; i < n; i++) {
         const struct block *o = placed[i].b;
 
@@ -261,30 +295,54 @@ static int64_t lowest(const struct place *placed, int n, const struct block *b)
     return at;
 }
 
-static int64_t assign(struct planner *pl, struct place *order,
-                      struct place *placed)
+/* The lowest place where each of them is free in its own life. */
+static void fit(const struct place *placed, int n, const struct bundle *x)
+{
+    int64_t at = 0, moved = -1;
+
+    while (moved != at) {
+        int64_t inside = 0;
+
+        moved = at;
+        for (int i = 0; i < x->n; i++) {
+            struct block *b = &x->b[i];
+
+            if (b->bytes > 0 && b->last >= 0)
+                at = lowest(placed, n, b, at + inside) - inside;
+            b->offset = at + inside;
+            inside += b->bytes;
+        }
+    }
+}
+
+static void put(struct place *placed, int *n, struct block *b)
+{
+    int at = *n;
+
+    while (at > 0 && placed[at - 1].b->offset > b->offset)
+        at--;
+    memmove(placed + at + 1, placed + at, (size_t)(*n - at) * sizeof *placed);
+    placed[at].b = b;
+    ++*n;
+}
+
+static int64_t assign(struct planner *pl, struct place *placed)
 {
     int64_t top = 0;
     int n = 0;
 
-    for (int i = 0; i < pl->nblocks; i++)
-        order[i].b = &pl->blocks[i];
-    qsort(order, (size_t)pl->nblocks, sizeof order[0], by_size);
-    for (int i = 0; i < pl->nblocks; i++) {
-        struct block *b = order[i].b;
-        int at = n;
+    qsort(pl->bundles, (size_t)pl->nbundles, sizeof pl->bundles[0], by_size);
+    for (int i = 0; i < pl->nbundles; i++) {
+        const struct bundle *x = &pl->bundles[i];
 
-        if (b->bytes == 0 || b->last < 0)
-            continue;
-        b->offset = lowest(placed, n, b);
-        while (at > 0 && placed[at - 1].b->offset > b->offset)
-            at--;
-        memmove(placed + at + 1, placed + at,
-                (size_t)(n - at) * sizeof *placed);
-        placed[at].b = b;
-        n++;
-        if (b->offset + b->bytes > top)
-            top = b->offset + b->bytes;
+        fit(placed, n, x);
+        for (int k = 0; k < x->n; k++) {
+            if (x->b[k].bytes == 0 || x->b[k].last < 0)
+                continue;
+            put(placed, &n, &x->b[k]);
+            if (x->b[k].offset + x->b[k].bytes > top)
+                top = x->b[k].offset + x->b[k].bytes;
+        }
     }
     return top;
 }
@@ -320,16 +378,24 @@ static void write_offsets(struct planner *pl, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (pl->block_of[i] >= 0)
-            pl->t->offset[i] =
-                pl->blocks[pl->block_of[i]].offset + pl->inside[i];
+            pl->t->offset[i] = pl->blocks[pl->block_of[i]].offset;
+}
+
+/* One place for all workspaces that are small. */
+static void find_scratch(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->nops; i++)
+        if (t->ops[i].work_bytes <= SMALL &&
+            t->ops[i].work_bytes > t->sizes.scratch)
+            t->sizes.scratch = t->ops[i].work_bytes;
 }
 
 enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
 {
-    int64_t n = t->ntensors * (t->micros + 1);
+    int64_t n = (t->ntensors + t->plan->nops) * (t->micros + 1);
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct planner pl = {.t = t};
-    struct place *order = NULL, *placed = NULL;
+    struct place *placed = NULL;
     int64_t *change = NULL;
 
     t->alias = PDL_NEW(t->arena, int, t->capacity + 1);
@@ -340,14 +406,12 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
     if (a) {
         pl.blocks = PDL_NEW(a, struct block, n + 1);
         pl.block_of = PDL_NEW(a, int, n + 1);
-        pl.inside = PDL_NEW(a, int64_t, n + 1);
-        order = PDL_NEW(a, struct place, n + 1);
+        pl.bundles = PDL_NEW(a, struct bundle, n + 1);
         placed = PDL_NEW(a, struct place, n + 1);
         change = PDL_NEW(a, int64_t, t->nsteps + 3);
     }
     if (!t->alias || !t->handed || !t->sent || !t->loads || !t->offset ||
-        !pl.blocks || !pl.block_of || !pl.inside || !order || !placed ||
-        !change) {
+        !pl.blocks || !pl.block_of || !pl.bundles || !placed || !change) {
         pdl_arena_destroy(a);
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the planner");
     }
@@ -355,7 +419,8 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err)
         pl.block_of[i] = -1;
     find_aliases(t);
     find_lives(&pl);
-    t->sizes.arena = assign(&pl, order, placed);
+    find_scratch(t);
+    t->sizes.arena = assign(&pl, placed);
     t->sizes.live = most_live(&pl, change);
     t->sizes.state = state_bytes(t);
     write_offsets(&pl, n);

@@ -11,19 +11,6 @@
 
 enum { EXTRA = 3 }; /* operands added to one operation at most */
 
-static bool is_spatial(const pdl_trainer *t, const struct pdl_plan_tensor *p)
-{
-    bool activation = p->kind == PDL_PLAN_INPUT || p->kind == PDL_PLAN_LABEL ||
-                      p->kind == PDL_PLAN_ACTIVATION ||
-                      p->kind == PDL_PLAN_GRADIENT;
-    enum pdl_tensor_kind k = PDL_TENSOR_ACTIVATION;
-
-    if (p->model_tensor >= 0) /* a weight that was moved is still a weight */
-        k = t->plan->model->tensors[p->model_tensor].kind;
-    return activation && p->ndims >= 4 && k != PDL_TENSOR_WEIGHT &&
-           k != PDL_TENSOR_BUFFER;
-}
-
 /* Scales, shifts and running statistics of normalisations: a few numbers
  * that bfloat16 would spoil (a running mean moves by a tenth of a rounding). */
 static bool is_of_norm(const struct pdl_model *m, int tensor)
@@ -67,7 +54,7 @@ static void make_arrays(pdl_trainer *t)
         const struct pdl_plan_tensor *p = &t->plan->tensors[i];
 
         t->arrays[i].dtype = stored_as(t, p);
-        t->arrays[i].channels_last = is_spatial(t, p);
+        t->arrays[i].channels_last = pdl_plan_channels_last(t->plan, i);
         pdl_plan_box(t->plan, i, t->rank, &t->arrays[i].box);
     }
     t->ntensors = t->plan->ntensors;
@@ -187,8 +174,8 @@ enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err)
 
     if (st == PDL_OK)
         st = t->backend->make(t->backend_state, &c, &t->ops[op].kernel, err);
-    if (st == PDL_OK && t->ops[op].kernel->scratch_bytes > t->sizes.scratch)
-        t->sizes.scratch = t->ops[op].kernel->scratch_bytes;
+    if (st == PDL_OK)
+        t->ops[op].work_bytes = t->ops[op].kernel->scratch_bytes;
     return st;
 }
 

@@ -69,6 +69,7 @@ struct train_op {
     int nin, nout;
     int *in, *out; /* tensors: the plan's, then shadows */
     struct train_kernel *kernel;
+    int64_t work_bytes; /* of the kernel, or of parts on their way */
     pdl_comm *group;
     enum pdl_comm_op reduce;   /* ALLREDUCE: sum, or the largest */
     int ngroup, me;            /* ranks of the group; this one among them */
@@ -124,7 +125,7 @@ struct pdl_trainer {
     bool *handed;    /* tensor: its memory goes on under another name */
     bool *sent;      /* tensor: in use after the plan has freed it */
     bool *loads;     /* tensor: an input or label that this rank reads */
-    char *memory, *scratch, *buffer;
+    char *memory, *scratch;
     struct pdl_train_memory sizes;
 
     struct train_groups {
@@ -176,6 +177,8 @@ enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err);
 /* memory.c */
 enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err);
 void *train_data(const pdl_trainer *t, int tensor, int micro);
+/* Where the operation works, or packs what it sends. */
+void *train_work(const pdl_trainer *t, int op, int micro);
 void train_release(const pdl_trainer *t, int tensor, int micro);
 /* exchange.c */
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);

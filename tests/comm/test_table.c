@@ -13,7 +13,12 @@ static const char sample[] =
     "  - {ranks: 2, up_to: 8KiB, algorithm: \"flat\"}\n"
     "  - {ranks: 2, algorithm: \"ordered\"}\n"
     "  - {ranks: 4, up_to: 1KiB, algorithm: \"ring\"}\n"
-    "  - {ranks: 4, algorithm: \"ring-ring:k=2\"}\n";
+    "  - {ranks: 4, algorithm: \"ring-ring:k=2\"}\n"
+    "alltoall:\n"
+    "  - {ranks: 2, up_to: 2KiB, algorithm: \"bruck\"}\n"
+    "broadcast:\n"
+    "  - {ranks: 2, up_to: 4KiB, algorithm: \"binomial\"}\n"
+    "  - {ranks: 2, algorithm: \"chain:segments=4\"}\n";
 
 struct file {
     char path[64];
@@ -49,7 +54,7 @@ static void a_table_reads_back_as_it_was_written(void **state)
 
     (void)state;
     assert_int_equal(read_text(a, sample, &t, NULL), PDL_OK);
-    assert_int_equal(t.n, 4);
+    assert_int_equal(t.n, 7);
     pdl_buf_init(&text);
     pdl_comm_table_print(&t, &text.sink);
     assert_string_equal(text.text, sample);
@@ -60,22 +65,38 @@ static void a_table_reads_back_as_it_was_written(void **state)
 static void sizes_and_ranks_choose_the_rule(void **state)
 {
     static const struct {
+        const char *collective;
         int ranks;
         int64_t bytes;
-        const char *algorithm;
+        const char *algorithm; /* NULL: none */
     } cases[] = {
-        {2, 8192, "flat"},    {2, 8193, "ordered"},       {3, 100, "flat"},
-        {4, 1024, "ring"},    {4, 1025, "ring-ring:k=2"}, {9, 1024, "ring"},
-        {1, 9000, "ordered"},
+        {"allreduce", 2, 8192, "flat"},
+        {"allreduce", 2, 8193, "ordered"},
+        {"allreduce", 3, 100, "flat"},
+        {"allreduce", 4, 1024, "ring"},
+        {"allreduce", 4, 1025, "ring-ring:k=2"},
+        {"allreduce", 9, 1024, "ring"},
+        {"allreduce", 1, 9000, "ordered"},
+        {"broadcast", 2, 4096, "binomial"},
+        {"broadcast", 7, 4097, "chain:segments=4"},
+        {"alltoall", 2, 2048, "bruck"},
+        {"alltoall", 2, 2049, NULL},
+        {"allgather", 2, 4, NULL},
     };
     pdl_arena *a = pdl_arena_create(1 << 20);
     struct pdl_comm_table t;
 
     (void)state;
     assert_int_equal(read_text(a, sample, &t, NULL), PDL_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_string_equal(comm_table_find(&t, cases[i].ranks, cases[i].bytes),
-                            cases[i].algorithm);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *found = comm_table_find(&t, cases[i].collective,
+                                            cases[i].ranks, cases[i].bytes);
+
+        if (!cases[i].algorithm)
+            assert_null(found);
+        else
+            assert_string_equal(found, cases[i].algorithm);
+    }
     pdl_arena_destroy(a);
 }
 
@@ -85,6 +106,13 @@ static int follows(pdl_comm *c, void *ctx)
     /* on 5 ranks the rules of 4 would be used, but ring-ring:k=2 cannot */
     return strcmp(pdl_comm_choice(c, "allreduce", 1024), "ring") != 0 ||
            strcmp(pdl_comm_choice(c, "allreduce", 1 << 20), "ordered") != 0 ||
+           strcmp(pdl_comm_choice(c, "broadcast", 1 << 20),
+                  "chain:segments=4") != 0 ||
+           strcmp(pdl_comm_choice(c, "alltoall", 20), "bruck") != 0 ||
+           strcmp(pdl_comm_choice(c, "alltoall", 1 << 20), "pairwise") != 0 ||
+           strcmp(pdl_comm_choice(c, "allgather", 20), "bruck") != 0 ||
+           check_broadcast(c, 5000, PDL_COMM_F32, 3) ||
+           check_alltoall(c, 3, PDL_COMM_F32) ||
            check_allreduce(c, 256, PDL_COMM_F32, PDL_COMM_SUM, false, "table");
 }
 
@@ -109,7 +137,10 @@ static void bad_tables_are_refused_with_their_place(void **state)
         {"- 1\n", ":1:1"},
         {"schema: other/1\n", "paradl.profile/1"},
         {"schema: paradl.profile/1\nallreduce: 3\n", ":2:12"},
-        {"schema: paradl.profile/1\nbroadcast: []\n", "broadcast"},
+        {"schema: paradl.profile/1\nbarrier: []\n", "barrier"},
+        {"schema: paradl.profile/1\nbroadcast:\n  - {ranks: 2, algorithm: "
+         "flat}\n",
+         ":3:27"},
         {"schema: paradl.profile/1\nallreduce:\n  - {ranks: 0, algorithm: "
          "ring}\n",
          "ranks"},

@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
     } else if (t.n > 0) {
         for (int n = 1; n < 70; n += 3)
-            comm_table_find(&t, n, (int64_t)1 << n % 60);
+            comm_table_find(&t, comm_collectives[n % 5], n,
+                            (int64_t)1 << n % 60);
         reads_back(a, &t);
     }
     pdl_arena_destroy(a);

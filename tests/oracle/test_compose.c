@@ -97,14 +97,17 @@ static int64_t divisor(int64_t n, int64_t most)
     return d[draw(k)];
 }
 
+/* Meshes of one tensor and seq share their small plans. */
 static void random_mesh(const struct question *q, const struct asked *x,
-                        struct oracle_point *p)
+                        struct oracle_point *p, bool again)
 {
     do {
-        *p = (struct oracle_point){.tensor = divisor(q->pes, 16)};
+        if (!again) {
+            *p = (struct oracle_point){.tensor = divisor(q->pes, 16)};
+            p->seq = p->tensor > 1 && draw(2);
+        }
         p->pipe = divisor(q->pes / p->tensor, x->family.layers);
         p->data = q->pes / p->tensor / p->pipe;
-        p->seq = p->tensor > 1 && draw(2);
     } while (q->batch % p->data != 0);
 }
 
@@ -123,6 +126,8 @@ static void random_rest(const struct question *q, const struct asked *x,
     p->recompute = recompute[draw(3)];
     p->zero = p->data > 1 ? (int)draw(2) : 0;
     p->no_overlap = draw(3) == 0;
+    p->optimizer = draw(3) == 0;
+    p->activations = draw(3) == 0;
 }
 
 /* ---- against the lowered plan ------------------------------------------------------- */
@@ -185,6 +190,7 @@ static const struct {
     BYTES(optimizer_bytes),
     BYTES(activations_bytes),
     BYTES(capacity_bytes),
+    BYTES(host_bytes),
     BYTES(pes),
     BYTES(batch),
 };
@@ -246,33 +252,45 @@ static void say(const struct asked *x, const struct oracle_point *p,
     pdl_buf_free(&text);
 }
 
-static int try_mesh(const struct question *q, const struct asked *x, int n)
+static int try_point(const struct asked *x, struct oracle_compose *c,
+                     const struct oracle_point *p)
+{
+    struct pdl_projection mine = {0}, full = {0};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = oracle_compose(c, p, &mine, &err);
+    enum pdl_status want = in_full(x, p, &full);
+    const char *what = "the answer";
+
+    if (st == PDL_OK && want == PDL_OK)
+        what = differs(&mine, &full);
+    if ((st == PDL_OK) == (want == PDL_OK) && (st != PDL_OK || !what))
+        return 0;
+    say(x, p, what, &mine, &full);
+    print_message("    %d %d %s\n", st, want, err.msg);
+    every(&mine, &full);
+    return 1;
+}
+
+static int try_meshes(const struct question *q, const struct asked *x, int n)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct oracle_forms *forms = NULL;
     struct oracle_point p;
-    struct oracle_compose *c;
     int wrong = 0;
 
-    random_mesh(q, x, &p);
-    c = oracle_compose_make(a, scratch, &x->family, &p);
-    assert_non_null(c);
-    for (int i = 0; i < n; i++) {
-        struct pdl_projection mine = {0}, full = {0};
-        struct pdl_err err = {"", ""};
-        enum pdl_status st, want;
-        const char *what = "the answer";
+    for (int k = 0; k < 3; k++) {
+        struct oracle_compose *c;
 
-        random_rest(q, x, &p);
-        st = oracle_compose(c, &p, &mine, &err);
-        want = in_full(x, &p, &full);
-        if (st == PDL_OK && want == PDL_OK)
-            what = differs(&mine, &full);
-        if ((st == PDL_OK) != (want == PDL_OK) || (st == PDL_OK && what)) {
-            say(x, &p, what, &mine, &full);
-            print_message("    %d %d %s\n", st, want, err.msg);
-            every(&mine, &full);
-            wrong++;
+        random_mesh(q, x, &p, k > 0);
+        if (k == 0)
+            forms = oracle_forms_make(a, scratch, &x->family, &p);
+        assert_non_null(forms);
+        c = oracle_compose_make(a, forms, &x->family, &p);
+        assert_non_null(c);
+        for (int i = 0; i < n; i++) {
+            random_rest(q, x, &p);
+            wrong += try_point(x, c, &p);
         }
     }
     pdl_arena_destroy(scratch);
@@ -292,8 +310,8 @@ static void composed_plans_equal_lowered_ones(void **state)
         struct asked x = {.model = NULL};
 
         assert_true(ask(a, &questions[i], &x));
-        for (int k = 0; k < (many ? 40 : 5); k++)
-            wrong += try_mesh(&questions[i], &x, many ? 12 : 5);
+        for (int k = 0; k < (many ? 20 : 3); k++)
+            wrong += try_meshes(&questions[i], &x, many ? 12 : 5);
         pdl_arena_destroy(a);
     }
     assert_int_equal(wrong, 0);
@@ -302,7 +320,7 @@ static void composed_plans_equal_lowered_ones(void **state)
 /* ---- spans ------------------------------------------------------------------------ */
 
 static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
-                        const double *b)
+                        const double *b, double *lanes)
 {
     struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
                                                : PDL_SCHEDULE_1F1B};
@@ -312,7 +330,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
                             .nstages = (int)(p * v)};
     struct oracle o = {.p = &plan,
                        .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-    double t = oracle_makespan(&o, f, b, NULL);
+    double t = oracle_makespan(&o, f, b, NULL, lanes);
 
     pdl_arena_destroy(o.arena);
     return t;
@@ -320,7 +338,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
 
 static void quick_spans_equal_simulated_ones(void **state)
 {
-    double f[128], b[128];
+    double f[128], b[128], quick[16], slow[16];
 
     (void)state;
     seed = 7;
@@ -333,8 +351,10 @@ static void quick_spans_equal_simulated_ones(void **state)
             f[s] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
             b[s] = 1 + (double)draw(100) / 16;
         }
-        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch) ==
-                    simulated(p, v, m, f, b));
+        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch, quick) ==
+                    simulated(p, v, m, f, b, slow));
+        for (int64_t l = 0; l < p; l++)
+            assert_true(quick[l] == slow[l]);
         free(scratch);
     }
 }

@@ -147,7 +147,8 @@ static void a_gain_is_the_price_on_the_better_system(void **state)
     assert_true(gain(j, "link:leaf")->step_s < j->x.step_s);
     assert_true(gain(j, "latency:leaf")->step_s <= j->x.step_s);
     assert_true(gain(j, "memory")->step_s == j->x.step_s);
-    assert_null(gain(j, "link:node")); /* nothing crosses only that */
+    /* nothing crosses only that, but part of an allreduce may run inside */
+    assert_true(gain(j, "link:node")->step_s <= j->x.step_s);
     for (int i = 0; i < j->e.ngains; i++) {
         assert_true(j->e.gains[i].step_s <= j->x.step_s * (1 + 1e-12));
         assert_true(j->e.gains[i].step_s >= j->x.step_s / 1.1 - 1e-12);

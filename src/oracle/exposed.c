@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A stage's passes and its update on the streams of one PE, operation by
+ * operation, as project.c runs a plan's: computation, gradient exchange, and
+ * copies to and from the host. The operations come from pieces; what is
+ * written here is their order. */
+#include "pieces.h"
+
+#include <math.h>
+
+/* The copies of the last two blocks are looked back at. */
+enum { LAST = 4 };
+
+struct walk {
+    const struct piece_run *x;
+    const struct piece_update *u; /* NULL: no exchange */
+    struct streams s;
+    double in_end[LAST]; /* of copies in, the last first */
+    double late_update;
+    int next;
+};
+
+/* ---- the update -------------------------------------------------------------- */
+
+static double ready_at(const struct walk *w, const struct piece_step *x)
+{
+    int64_t row = x->block < 0 ? w->x->blocks : x->block;
+    double t = 0;
+
+    for (int k = 0; k < ON_STREAMS; k++)
+        if (x->after[k] >= 0)
+            t = fmax(t, w->x->end[x->after[k]]);
+    if (x->on != ON_COMPUTE && x->block > -2 && w->x->made)
+        t = fmax(t, w->x->made[row * w->x->tensors + x->tensor]);
+    return t;
+}
+
+/* Does it wait for a copy rather than for an exchange? */
+static bool waits_for_copy(const struct walk *w, const struct piece_step *x,
+                           double ready)
+{
+    return (x->after[ON_OUT] >= 0 && w->x->end[x->after[ON_OUT]] >= ready) ||
+           (x->after[ON_IN] >= 0 && w->x->end[x->after[ON_IN]] >= ready);
+}
+
+static void copy_step(struct walk *w, int i, double seconds)
+{
+    const struct piece_step *x = &w->u->steps[i];
+    double *stream = x->on == ON_OUT ? &w->s.out : &w->s.in;
+    double start = ready_at(w, x);
+
+    if (!w->s.overlap)
+        start = fmax(start, w->s.compute);
+    *stream = fmax(start, *stream) + seconds;
+    w->x->end[i] = *stream;
+    if (!w->s.overlap) {
+        w->s.late += *stream - w->s.compute;
+        w->s.compute = *stream;
+    }
+}
+
+static void run_step(struct walk *w, int i)
+{
+    const struct piece_step *x = &w->u->steps[i];
+    const struct piece_price *p = &w->u->price[x->kind];
+    struct stream_op run = {.seconds = p->seconds,
+                            .level = p->level,
+                            .exchange = x->on == ON_NETWORK,
+                            .update = true};
+    double ready, took;
+
+    if (x->on == ON_OUT || x->on == ON_IN) {
+        copy_step(w, i, p->seconds);
+        return;
+    }
+    ready = ready_at(w, x);
+    if (x->on == ON_COMPUTE && ready > w->s.compute &&
+        waits_for_copy(w, x, ready))
+        w->s.late += ready - w->s.compute;
+    w->x->end[i] = oracle_stream_step(&w->s, &run, ready, &took);
+    w->x->end[i] += took;
+}
+
+/* Exchanges start in order, as soon as their gradients are there. */
+static void start_exchanges(struct walk *w)
+{
+    for (; w->next < w->u->n; w->next++) {
+        const struct piece_step *x = &w->u->steps[w->next];
+
+        if (x->on != ON_NETWORK)
+            continue;
+        if (ready_at(w, x) > w->s.compute)
+            return;
+        run_step(w, w->next);
+    }
+}
+
+/* What has not begun yet; the weights of the host must all have come back. */
+static void run_update(struct walk *w)
+{
+    double late = w->s.late;
+
+    for (int i = 0; i < w->u->n; i++)
+        if (w->u->steps[i].on != ON_NETWORK || i >= w->next)
+            run_step(w, i);
+    if (w->u->optimizer && w->s.in > w->s.compute) {
+        w->s.late += w->s.in - w->s.compute;
+        w->s.compute = w->s.in;
+    }
+    w->late_update = w->s.late - late;
+}
+
+/* ---- forward and backward -------------------------------------------------------- */
+
+static void wait_until(struct walk *w, double t)
+{
+    if (t > w->s.compute) {
+        w->s.late += t - w->s.compute;
+        w->s.compute = t;
+    }
+}
+
+static void run_copy(struct walk *w, const struct piece_op *x, double seconds)
+{
+    bool out = x->copy == PIECE_OUT, early = w->s.ahead && !out;
+    double *stream = out ? &w->s.out : &w->s.in;
+    double start = early ? 0 : w->s.compute;
+
+    if (!early && x->out)
+        start = fmax(start, w->s.out);
+    *stream = fmax(start, *stream) + seconds;
+    *(out ? &w->s.out_busy : &w->s.in_busy) += seconds;
+    for (int k = LAST - 1; !out && k > 0; k--)
+        w->in_end[k] = w->in_end[k - 1];
+    if (!out)
+        w->in_end[0] = *stream;
+    if (!w->s.overlap)
+        wait_until(w, *stream);
+}
+
+/* One part of a pass; first: the block of its stage that it starts with. */
+static void run_part(struct walk *w, const struct piece_list *list,
+                     const struct piece_price *price, int64_t first)
+{
+    for (int i = 0; i < list->n; i++) {
+        const struct piece_op *x = &list->op[i];
+        const struct piece_price *p = &price[x->kind];
+        struct stream_op run = {
+            .seconds = p->seconds, .level = p->level, .comm = p->is_comm};
+        double took;
+
+        if (x->copy != PIECE_NO_COPY) {
+            run_copy(w, x, p->seconds);
+            continue;
+        }
+        w->s.ahead = false;
+        if (w->u)
+            start_exchanges(w);
+        if (x->in > 0 && x->in <= LAST)
+            wait_until(w, w->in_end[x->in - 1]);
+        if (x->out)
+            wait_until(w, w->s.out);
+        oracle_stream_step(&w->s, &run, 0, &took);
+        for (int k = 0; w->u && k < x->nmade; k++) {
+            int64_t row =
+                x->made[k].outside ? w->x->blocks : first + x->made[k].back;
+
+            w->x->made[row * w->x->tensors + x->made[k].tensor] = w->s.compute;
+        }
+    }
+}
+
+static void run_pass(struct walk *w, bool back)
+{
+    const struct piece_work *p = w->x->work;
+    const struct piece_shape *s = p->shape;
+    int64_t at = s->parts > 1 ? w->x->blocks - 1 : 0;
+
+    for (int i = 0; i < s->parts; i++)
+        for (int64_t n = oracle_part_times(s, back, i, w->x->blocks); n > 0;
+             n--)
+            run_part(w, back ? &s->backward[i] : &s->forward[i], p->price[back],
+                     at--);
+}
+
+/* Each way, copies of a micro-batch take no longer than a pipeline's PE has
+ * between two of them. */
+static void keep_pace(struct walk *w)
+{
+    if (w->x->flying)
+        wait_until(w, fmax(w->s.out_busy, w->s.in_busy));
+}
+
+static void begin_backward(struct walk *w)
+{
+    w->s.ahead = w->s.overlap && w->s.out_busy > 0 && w->x->flying;
+}
+
+void oracle_piece_run(const struct piece_run *x, struct piece_ran *out)
+{
+    struct walk w = {.x = x, .s = {.overlap = x->overlap}};
+
+    run_pass(&w, false);
+    out->forward = w.s.compute;
+    out->forward_copy = w.s.late;
+    begin_backward(&w);
+    run_pass(&w, true);
+    keep_pace(&w);
+    out->backward = w.s.compute - out->forward;
+    out->backward_copy = w.s.late - out->forward_copy;
+}
+
+double oracle_piece_exposed(const struct piece_run *x,
+                            const struct piece_update *u,
+                            const struct piece_ran *alone, double *copy)
+{
+    struct walk w = {.x = x, .s = {.overlap = true, .shares = x->shares}};
+
+    if (x->work->shape->copies)
+        run_pass(&w, false);
+    w.s.compute = alone->forward;
+    w.s.held = x->held;
+    w.u = u;
+    for (int i = 0; i < u->n; i++)
+        x->end[i] = INFINITY;
+    for (int64_t i = 0; i < (x->blocks + 1) * x->tensors; i++)
+        x->made[i] = INFINITY;
+    begin_backward(&w);
+    run_pass(&w, true);
+    if (x->work->shape->copies)
+        keep_pace(&w);
+    run_update(&w);
+    *copy = w.late_update;
+    return oracle_exposed(&w.s, alone->forward + alone->backward,
+                          u->update + *copy);
+}
+
+void oracle_piece_apart(struct piece_update *u, double *end)
+{
+    struct piece_run x = {.end = end};
+    struct walk w = {.x = &x, .u = u};
+
+    for (int i = 0; i < u->n; i++)
+        end[i] = INFINITY;
+    run_update(&w);
+    u->apart_copy = w.late_update;
+    u->apart = oracle_exposed(&w.s, 0, u->update + u->apart_copy);
+}
