@@ -148,7 +148,7 @@ enum pdl_status train_prepare_route(pdl_trainer *t, int op, const int64_t *rank,
                         (long long)MAX_TOPK);
     st = find_members(t, op, rank, r, err);
     find_room(r, x->me, &need);
-    t->sizes.buffers = need > t->sizes.buffers ? need : t->sizes.buffers;
+    x->work_bytes = need;
     x->route = r;
     return st;
 }
@@ -234,7 +234,8 @@ static void make_messages(pdl_trainer *t, int op, int micro, int *nsends,
     for (int pass = 0; pass < 2; pass++)
         for (int g = 0; g < r->n; g++) {
             struct walk w = walk_to(t, op, g, micro, pass == 0);
-            char *to = t->buffer + r->at[pass * r->n + g];
+            char *to =
+                (char *)train_work(t, op, micro) + r->at[pass * r->n + g];
             int64_t n = 0;
 
             while (g != x->me && next_row(&w)) {
@@ -259,7 +260,7 @@ static void take(pdl_trainer *t, int op, int g, int micro)
     const struct train_array *in = &t->arrays[x->in[0]];
     const struct train_array *out = &t->arrays[x->out[0]];
     const char *own = train_data(t, x->in[0], micro);
-    const char *got = t->buffer + r->at[r->n + g];
+    const char *got = (char *)train_work(t, op, micro) + r->at[r->n + g];
     char *to = train_data(t, x->out[0], micro);
     struct walk w = walk_to(t, op, g, micro, false);
 
