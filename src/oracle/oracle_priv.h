@@ -251,7 +251,7 @@ int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
                       int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
-int oracle_form(const struct oracle *o, int tensor);
+int oracle_tensor_form(const struct oracle *o, int tensor);
 /* of each of the ranks the first whose parts of all operands have the same
  * extents; false: not known */
 bool oracle_same_parts(const struct oracle *o, int op,
@@ -259,11 +259,13 @@ bool oracle_same_parts(const struct oracle *o, int op,
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
 enum { ORACLE_MAX_STAGES = 256 };
-/* pipeline.c: the busiest lane from its first task to its last, < 0: out of
- * memory (weights: where backward is two tasks); the order of all lanes; tasks
- * of a stage whose activations its PEs hold at a time */
+/* pipeline.c: each lane from its first task to its last (lanes: NULL: nobody
+ * asks) and the longest, < 0: out of memory (weights: where backward is two
+ * tasks); the order of all lanes; tasks of a stage whose activations its PEs
+ * hold at a time */
 double oracle_makespan(const struct oracle *o, const double *forward,
-                       const double *backward, const double *weights);
+                       const double *backward, const double *weights,
+                       double *lanes);
 bool oracle_find_order(struct oracle *o);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* io.c: seconds of opening files, and of reading and staging a step's samples
