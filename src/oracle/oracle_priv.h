@@ -232,6 +232,8 @@ enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
+/* what a processor that runs a move copies by itself */
+double oracle_packing(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 /* price.c: pdl_price_ops, of collectives alone where that is enough */
 enum pdl_status oracle_price_ops(const struct pdl_plan *plan,

@@ -255,11 +255,14 @@ double oracle_exposed(const struct streams *c, double backward_end,
     return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
 }
 
+/* A processor moves messages itself: what it computes has to wait. */
 double oracle_held(const struct oracle *o)
 {
-    return !oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
-                   oracle_without(o, ORACLE_INTERFERENCE)
-               ? 0
+    if (!oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
+        oracle_without(o, ORACLE_INTERFERENCE))
+        return 0;
+    return o->pe.core && !(o->sys->pe.interference > 0)
+               ? 1
                : o->sys->pe.interference;
 }
 
