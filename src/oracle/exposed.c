@@ -154,6 +154,8 @@ static void run_part(struct walk *w, const struct piece_list *list,
             continue;
         }
         w->s.ahead = false;
+        if (!(p->seconds > 0) && x->nmade == 0 && x->in == 0 && !x->out)
+            continue; /* nothing happens */
         if (w->u)
             start_exchanges(w);
         if (x->in > 0 && x->in <= LAST)

@@ -5,7 +5,13 @@
 
 #include "pieces.h"
 
-enum { STAGES = 3, MAX_LANES = 8, WORK_BLOCKS = 3, UPDATE_BLOCKS = 4 };
+enum {
+    WRITTEN = 16,
+    STAGES = 3,
+    MAX_LANES = 8,
+    WORK_BLOCKS = 3,
+    UPDATE_BLOCKS = 4
+};
 
 /* Which form. Of micro and data 0 stands for any. */
 struct key {
@@ -101,8 +107,9 @@ struct oracle_forms {
     struct form *forms;
     struct oracle_effort effort;
     int64_t meshes;
-    const struct pdl_model *whole; /* blocks written out */
-    int64_t **blocks;              /* of the stages of each number of them */
+    const struct pdl_model *whole;            /* blocks written out */
+    const struct pdl_model *written[WRITTEN]; /* few of them */
+    int64_t **blocks; /* of the stages of each number of them */
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */

@@ -183,6 +183,12 @@ static struct values divisors(int64_t n)
     return x;
 }
 
+/* Does the framework want as many blocks in every stage? */
+static bool cuts_evenly(const struct points *s)
+{
+    return s->f->plan.split == PDL_SPLIT_BLOCKS;
+}
+
 /* As many stages a lane as there are blocks for, where the pipeline divides
  * the micro-batches. */
 static struct values chunks_of(const struct points *s,
@@ -195,7 +201,8 @@ static struct values chunks_of(const struct points *s,
          p->pipe > 1 && m % p->pipe == 0 && v * p->pipe <= s->f->layers &&
          v * p->pipe <= ORACLE_MAX_STAGES;
          v++)
-        add_value(&x, v);
+        if (!cuts_evenly(s) || s->f->layers % (v * p->pipe) == 0)
+            add_value(&x, v);
     return x;
 }
 
@@ -410,11 +417,16 @@ static bool price_group(void *ctx, int64_t i)
 
 /* ---- meshes ------------------------------------------------------------------------- */
 
+/* What tensor parallelism cuts: heads, or groups of them that share keys. */
 static int64_t heads_of(const struct pdl_model *m)
 {
-    for (int i = 0; i < m->nnodes; i++)
-        if (m->nodes[i].attr.heads > 0)
-            return m->nodes[i].attr.heads;
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_attr *x = &m->nodes[i].attr;
+
+        if (x->heads > 0)
+            return x->kv_heads > 0 && x->kv_heads < x->heads ? x->kv_heads
+                                                             : x->heads;
+    }
     return 1;
 }
 
@@ -554,12 +566,13 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
 }
 
 static const struct pdl_space_axis axes[] = {
-    {"mesh", "pipe x data x tensor = PEs; tensor divides the heads, pipe is at "
-             "most the number of blocks, data divides the batch"},
+    {"mesh", "pipe x data x tensor = PEs; tensor divides the heads (of keys), "
+             "pipe is at most the number of blocks, data divides the batch"},
     {"seq", "off|on (with tensor)"},
     {"micro-batch", "every divisor of batch / data"},
-    {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe; "
-                     "v > 1 where pipe divides the micro-batches"},
+    {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe "
+                     "(of frameworks that want equal stages: divisors); v > 1 "
+                     "where pipe divides the micro-batches"},
     {"recompute", "none|selective|full"},
     {"zero", "0|1 (with data)"},
     {"overlap", "on|off (with data, unless the framework never does)"},
