@@ -325,8 +325,11 @@ bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
     return known;
 }
 
-void oracle_memo_forget(struct oracle *o)
+void oracle_memo_forget(struct oracle *o, bool ranks)
 {
+    if (ranks)
+        memset(o->memo->part, 0,
+               (size_t)o->p->ntensors * sizeof o->memo->part[0]);
     memset(o->memo->price, 0, sizeof o->memo->price);
     memset(o->memo->size, 0, sizeof o->memo->size);
 }

@@ -23,6 +23,7 @@ struct key {
     bool staged; /* pipe > 1 */
     bool shared; /* data > 1 */
     bool activations, optimizer;
+    bool split; /* backward in two tasks */
 };
 
 /* A dimension that grows with the samples. */
@@ -40,7 +41,7 @@ struct small {
     struct pdl_plan plan;
     struct pdl_plan_tensor *tensors;
     struct pdl_plan_stage stages[STAGES];
-    struct pdl_plan_item items[STAGES * (2 * PIECE_BLOCKS + 1)];
+    struct pdl_plan_item items[STAGES * (3 * PIECE_BLOCKS + 1)];
     struct oracle_changed changed;
     struct oracle o;
     const bool *inside;

@@ -60,6 +60,9 @@ void oracle_point_strategy(const struct oracle_family *f,
     } else if (m > 1) {
         out->accumulate = m;
     }
+    if (x->bubble > 0 && x->pipe > 1)
+        out->schedule =
+            x->bubble == 1 ? PDL_SCHEDULE_ZB_H1 : PDL_SCHEDULE_ZB_H2;
     if (x->chunks > 1) {
         out->schedule = PDL_SCHEDULE_INTERLEAVED;
         out->virtual_stages = x->chunks;
@@ -149,6 +152,7 @@ static void describe(const struct oracle_pieces *p, const struct key *k,
     x.recompute = k->recompute;
     x.activations = k->activations;
     x.optimizer = k->optimizer;
+    x.bubble = k->split;
     oracle_point_strategy(f, &x, &s->strategy);
     s->strategy.micro_batches = stages > 1 ? m : 0;
     s->strategy.accumulate = stages == 1 && m > 1 ? m : 0;
@@ -395,8 +399,7 @@ static void aim(struct oracle_pieces *p, struct form *m, int64_t micro)
         set_mesh(s, &p->mesh);
     if (m->grown)
         grow(s, micro * p->mesh.data);
-    if (m->grown || m->aim != p->id)
-        oracle_memo_forget(&s->o);
+    oracle_memo_forget(&s->o, m->aim != p->id);
     s->plan.batch = micro * p->mesh.data * (m->key.many ? STAGES : 1);
     m->aim = p->id;
     m->micro = micro;
@@ -411,7 +414,8 @@ static bool same_key(const struct key *a, const struct key *b)
            a->data == b->data && a->recompute == b->recompute &&
            a->zero == b->zero && a->update == b->update && a->many == b->many &&
            a->staged == b->staged && a->shared == b->shared &&
-           a->activations == b->activations && a->optimizer == b->optimizer;
+           a->activations == b->activations && a->optimizer == b->optimizer &&
+           a->split == b->split;
 }
 
 static struct form *find(const struct oracle_forms *g, const struct key *k)

@@ -142,6 +142,11 @@ int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size);
 void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out);
+/* The same of a lane with one stage and backward in two tasks: so many forwards
+ * first, then the gradients of inputs, those of weights so much later. */
+void oracle_zero_bubble_memory(const struct oracle_lived *s, int64_t warm,
+                               int64_t defer, int64_t m,
+                               struct pdl_projection *out);
 /* What the device holds besides, and what it has. */
 void oracle_fill_device(const struct oracle *o, struct pdl_projection *out);
 
