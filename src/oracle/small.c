@@ -126,6 +126,7 @@ static bool prepare_oracle(struct oracle_forms *g, struct small *s)
         .p = &s->plan, .sys = g->f->sys, .opt = g->f->opt, .arena = g->arena};
     oracle_settle(o, &s->changed);
     o->wires = PDL_NEW(g->arena, struct oracle_wire, ORACLE_WIRES);
+    o->quickest = PDL_NEW(g->arena, struct oracle_quickest, ORACLE_QUICKEST);
     s->size = PDL_NEW(g->arena, int64_t, n + 1);
     s->ready = PDL_NEW(g->arena, double, s->plan.ntensors + 1);
     if (!o->wires || !s->size || !s->ready || !oracle_memo_make(o))
