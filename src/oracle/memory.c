@@ -639,6 +639,81 @@ static void note_tasks(const struct oracle *o, int lane,
     }
 }
 
+/* The tasks of a lane of one stage, in rounds that are alike. */
+struct round {
+    const struct oracle_lived *s;
+    struct before b;
+    int64_t input;
+    bool begun;
+    struct pdl_projection *out;
+};
+
+static void run_round(struct round *r, bool input, bool weights, bool forward)
+{
+    const struct oracle_lived *s = r->s;
+
+    if (input) {
+        note(&r->b, &s->backward, r->out);
+        after(&r->b, &s->backward);
+        r->b.all -= r->input;
+    }
+    if (weights) {
+        add_gradients(&r->b, s->written - (r->begun ? s->late.gradients : 0));
+        note(&r->b, &s->late, r->out);
+        after(&r->b, &s->late);
+        add_gradients(&r->b, -s->written);
+        r->begun = true;
+    }
+    if (forward) {
+        note(&r->b, &s->forward, r->out);
+        after(&r->b, &s->forward);
+        r->b.all += r->input;
+    }
+}
+
+/* n rounds: what is live changes by the same from the second on, so the first,
+ * the second and the last have the fullest moments. */
+static void run_rounds(struct round *r, int64_t n, bool input, bool weights,
+                       bool forward)
+{
+    for (int64_t i = 0; i < n; i++) {
+        struct before b = r->b;
+
+        run_round(r, input, weights, forward);
+        if (i == 1 && n > 3) {
+            r->b.all += (n - 3) * (r->b.all - b.all);
+            r->b.gradients += (n - 3) * (r->b.gradients - b.gradients);
+            r->b.weights += (n - 3) * (r->b.weights - b.weights);
+            i += n - 3;
+        }
+    }
+}
+
+void oracle_zero_bubble_memory(const struct oracle_lived *s, int64_t warm,
+                               int64_t defer, int64_t m,
+                               struct pdl_projection *out)
+{
+    int64_t in_flight = warm < m ? warm : m, more = m - in_flight, done;
+    struct round r = {.s = s, .out = out};
+
+    r.b = always(&s, 1, &r.input);
+    note_host(&s, &in_flight, 1, out);
+    run_rounds(&r, in_flight, false, false, true);
+    done = defer < more ? defer : more; /* inputs and forwards */
+    run_rounds(&r, done, true, false, true);
+    if (done < more) {
+        run_rounds(&r, more - done, true, true, true);
+        run_rounds(&r, m - more, true, true, false);
+    } else {
+        int64_t rest = (defer < m ? defer : m) - done;
+
+        run_rounds(&r, rest, true, false, false);
+        run_rounds(&r, m - done - rest, true, true, false);
+    }
+    run_rounds(&r, defer < m ? defer : m, false, true, false);
+    note(&r.b, &s->update, out);
+}
+
 void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
