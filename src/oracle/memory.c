@@ -94,6 +94,8 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
 static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
                      int64_t rank)
 {
+    if (!o->opt->unfused && !o->opt->framework)
+        return 0;
     return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
 }
 
@@ -177,14 +179,20 @@ static void make(const struct oracle *o, int i, int stage,
         }
 }
 
-/* Has the sum before taken its memory over? */
-static bool is_handed(const struct oracle *o, int i, int tensor)
+/* Has the sum before taken the memory of operand k over? Operands are mostly
+ * freed in the order in which they were summed. */
+static bool is_handed(const struct oracle *o, int i, int k)
 {
     const struct pdl_plan_op *before = &o->p->ops[i - (i > 0)];
+    int tensor = o->p->ops[i].in[k], n = before->nout;
 
-    for (int j = 0; before->kind == PDL_PLAN_OP_ALLREDUCE && j < before->nout;
-         j++)
-        if (j < before->nin && before->in[j] == tensor)
+    if (before->kind != PDL_PLAN_OP_ALLREDUCE)
+        return false;
+    n = before->nin < n ? before->nin : n;
+    if (k < n && before->in[k] == tensor)
+        return !is_kept(o, before->out[k]);
+    for (int j = 0; j < n; j++)
+        if (before->in[j] == tensor)
             return !is_kept(o, before->out[j]);
     return false;
 }
@@ -194,7 +202,7 @@ static void drop(const struct oracle *o, int i, struct oracle_tally *t)
     const struct pdl_plan_op *op = &o->p->ops[i];
 
     for (int j = 0; j < op->nin; j++)
-        if (!is_handed(o, i, op->in[j]))
+        if (!is_handed(o, i, j))
             count(o, op->in[j], -1, t);
 }
 
@@ -248,7 +256,8 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
             const struct pdl_plan_op *op = &o->p->ops[at];
 
             if (op->kind == PDL_PLAN_OP_FREE) {
-                compare(t, &start, start_sum, &s);
+                if (s.top_all < 0) /* it begins with what goes */
+                    compare(t, &start, start_sum, &s);
                 drop(o, at, t);
                 continue;
             }
