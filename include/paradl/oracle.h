@@ -61,11 +61,12 @@ struct pdl_framework {
     double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
                              are there all the time, for gradients that add
                              up in 16 or 32 bits; 0: as the plan has them */
-    bool dummy_gradients; /* beside them, those of one block as written */
-    double logit_bytes;   /* of the loss for one logit beyond the plan's */
-    double context_bytes; /* of the device beside the allocator: context,
+    bool dummy_gradients;   /* beside them, those of one block as written */
+    double logit_bytes;     /* of the loss for one logit beyond the plan's */
+    double cut_logit_bytes; /* the same where classes are cut; 0: the same */
+    double context_bytes;   /* of the device beside the allocator: context,
                              libraries, communicators */
-    double fragments;     /* reserved over allocated, less 1 */
+    double fragments;       /* reserved over allocated, less 1 */
     int opens; /* files every rank opens in a step on the shared disk, and
                   two more for each split layer */
 };

@@ -85,6 +85,8 @@ struct pdl_strategy {
     bool seq;               /* tensor=8+seq */
     enum pdl_context_kind context_kind;
     enum pdl_context_order context_order;
+    double imbalance;         /* expert=8(imbalance=1.3): tokens of the busiest
+                                 rank over the mean; 0: all have as many */
     int64_t zero, zero_group; /* zero=3:8; group 0: whole */
     enum pdl_recompute recompute;
     bool save_gathered;  /* save=gathered */

@@ -99,15 +99,29 @@ static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
     return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
 }
 
+/* Are the classes of the logits on several ranks? */
+static bool is_cut(const struct pdl_plan *p, int t)
+{
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        if (p->tensors[t].place.at[f] == p->tensors[t].ndims - 1)
+            return true;
+    return false;
+}
+
 /* The loss of 16-bit logits is computed in more. */
 static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
                       const int64_t *size)
 {
     const struct pdl_framework *f = o->opt->framework;
 
+    double each;
+
     if (!f || op->kind != PDL_PLAN_OP_COMPUTE || op->node >= 0 || op->nin < 1)
         return 0;
-    return (int64_t)((double)size[op->in[0]] / 2 * f->logit_bytes);
+    each = f->cut_logit_bytes > 0 && is_cut(o->p, op->in[0])
+               ? f->cut_logit_bytes
+               : f->logit_bytes;
+    return (int64_t)((double)size[op->in[0]] / 2 * each);
 }
 
 /* Is the layer's operation run again before backward? */
@@ -588,6 +602,40 @@ int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
     return n;
 }
 
+/* The runtime's sends do not wait: what forward sent is there until its gradient
+ * comes back, what backward sent until the update. */
+static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
+                       const int64_t *size)
+{
+    int64_t n = 0;
+
+    for (int i = first_item; o->pe.core && i < first_item + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            const struct pdl_plan_op *x =
+                &o->p->ops[o->p->items[i].first_op + k];
+
+            if (x->kind == PDL_PLAN_OP_SEND && x[1].kind == PDL_PLAN_OP_FREE)
+                n += size[x->in[0]];
+        }
+    return n;
+}
+
+static void hold_sent(const struct oracle *o, int stage, const int64_t *size,
+                      struct oracle_lived *s)
+{
+    const struct pdl_plan_stage *x = &o->p->stages[stage];
+    int64_t there = sent_by(o, x->first_forward, x->nforward, size);
+    int64_t back = sent_by(o, x->first_backward, x->nbackward, size);
+    int64_t micro = o->p->micro_batches;
+
+    s->forward.top_all += (micro - oracle_in_flight(o, stage)) * back;
+    s->forward.all += there;
+    s->forward.saved += there;
+    s->backward.top_all += (micro - 1) * back;
+    s->backward.all += micro * back - there;
+    s->update.all -= micro * back;
+}
+
 static void live_through(const struct oracle *o, int stage, int64_t rank,
                          const int64_t *size, struct oracle_lived *s)
 {
@@ -604,6 +652,8 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
         s->late = oracle_walk(o, stage, x->first_backward + first,
                               x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
+    if (o->p->nstages > 1 && o->opt->parameters != PDL_IDEAL && !split)
+        hold_sent(o, stage, size, s);
     s->written = oracle_written(o, stage, size);
     s->ahead =
         oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);

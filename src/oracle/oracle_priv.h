@@ -54,6 +54,8 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
+/* how far from one busy PE of the node (0) to all of them (1) */
+double oracle_busy(const struct oracle *o);
 /* bytes that an operation works in besides its operands */
 int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
@@ -105,6 +107,7 @@ struct oracle {
     struct pdl_err *err;
     struct oracle_pe pe;
     struct oracle_pe pe16; /* what 8-bit arithmetic leaves to 16 bits; pe */
+    double busy;           /* of the node's PEs: 0 one, 1 all (oracle_busy) */
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */

@@ -658,6 +658,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
     else
         o->pe16 = o->pe;
     older_attention(o, &o->pe16.k);
+    o->busy = oracle_busy(o);
 }
 
 enum pdl_status oracle_project(const struct pdl_plan *plan,

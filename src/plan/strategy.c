@@ -220,6 +220,21 @@ static enum pdl_status context_argument(struct reader *rd, const char *arg)
     return st;
 }
 
+static enum pdl_status expert_argument(struct reader *rd, const char *arg)
+{
+    double *x = &rd->out->imbalance;
+
+    if (strncmp(arg, "imbalance=", 10) == 0 &&
+        pdl_unit_parse(arg + 10, PDL_UNIT_NONE, x, NULL) == PDL_OK && *x >= 1 &&
+        *x <= 1e6) {
+        *x = *x > 1 ? *x : 0;
+        return PDL_OK;
+    }
+    BAD(rd, "expert: '%.40s' is not imbalance=X, X at least 1", arg);
+    pdl_hint(rd->err, "write it like expert=8(imbalance=1.3)");
+    return PDL_EPARSE;
+}
+
 /* What stands in parentheses after the size of an axis. */
 static enum pdl_status read_arguments(struct reader *rd, enum pdl_axis axis,
                                       const char *from, const char *to)
@@ -235,6 +250,8 @@ static enum pdl_status read_arguments(struct reader *rd, enum pdl_axis axis,
             st = pipe_argument(rd, arg);
         else if (axis == PDL_AXIS_CONTEXT)
             st = context_argument(rd, arg);
+        else if (axis == PDL_AXIS_EXPERT)
+            st = expert_argument(rd, arg);
         else
             st = BAD(rd, "%s takes no '(%.40s)'", pdl_axis_name(axis), arg);
         if (st != PDL_OK)
@@ -592,6 +609,8 @@ static void print_term(const struct pdl_strategy *s, const struct pdl_term *t,
         print_pipe(s, out);
     if (t->axis == PDL_AXIS_CONTEXT)
         print_context(s, out);
+    if (t->axis == PDL_AXIS_EXPERT && s->imbalance > 0)
+        pdl_printf(out, "(imbalance=%.17g)", s->imbalance);
     if (t->axis == PDL_AXIS_TENSOR && s->seq)
         pdl_puts(out, "+seq");
 }
@@ -725,8 +744,8 @@ bool pdl_strategy_equal(const struct pdl_strategy *a,
             return false;
     return a->schedule == b->schedule && a->micro_batches == b->micro_batches &&
            a->virtual_stages == b->virtual_stages &&
-           same_text(a->cuts, b->cuts) && a->seq == b->seq &&
-           a->context_kind == b->context_kind &&
+           same_text(a->cuts, b->cuts) && a->imbalance == b->imbalance &&
+           a->seq == b->seq && a->context_kind == b->context_kind &&
            a->context_order == b->context_order && a->zero == b->zero &&
            a->zero_group == b->zero_group && a->recompute == b->recompute &&
            a->save_gathered == b->save_gathered &&
