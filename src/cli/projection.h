@@ -148,6 +148,8 @@ enum pdl_status cli_export_asked(const char *format, const char *path,
                                  struct pdl_err *err);
 /* Writes the job for another program; an exit code. */
 int cli_job_export(const struct cli_job *j, const struct cli_export *x);
+/* Can the other program express it? */
+bool cli_job_exports(const struct cli_job *j, const struct cli_export *x);
 /* Reads another program's launch file (the first argument) into a question. */
 enum pdl_status cli_from(pdl_arena *a, const char *format,
                          const struct pdl_args *args, struct cli_question *q,

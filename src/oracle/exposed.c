@@ -154,6 +154,8 @@ static void run_part(struct walk *w, const struct piece_list *list,
             continue;
         }
         w->s.ahead = false;
+        if (!(p->seconds > 0) && x->nmade == 0 && x->in == 0 && !x->out)
+            continue; /* nothing happens */
         if (w->u)
             start_exchanges(w);
         if (x->in > 0 && x->in <= LAST)
@@ -170,17 +172,24 @@ static void run_part(struct walk *w, const struct piece_list *list,
     }
 }
 
-static void run_pass(struct walk *w, bool back)
+static void run_parts(struct walk *w, const struct piece_list *list, bool back)
 {
     const struct piece_work *p = w->x->work;
-    const struct piece_shape *s = p->shape;
-    int64_t at = s->parts > 1 ? w->x->blocks - 1 : 0;
+    int64_t at = p->shape->parts > 1 ? w->x->blocks - 1 : 0;
 
-    for (int i = 0; i < s->parts; i++)
-        for (int64_t n = oracle_part_times(s, back, i, w->x->blocks); n > 0;
-             n--)
-            run_part(w, back ? &s->backward[i] : &s->forward[i], p->price[back],
-                     at--);
+    for (int i = 0; i < p->shape->parts; i++)
+        for (int64_t n = oracle_part_times(p->shape, back, i, w->x->blocks);
+             n > 0; n--)
+            run_part(w, &list[i], p->price[back], at--);
+}
+
+static void run_pass(struct walk *w, bool back)
+{
+    const struct piece_shape *s = w->x->work->shape;
+
+    run_parts(w, back ? s->backward : s->forward, back);
+    if (back && s->split)
+        run_parts(w, s->late, true);
 }
 
 /* Each way, copies of a micro-batch take no longer than a pipeline's PE has

@@ -111,21 +111,24 @@ static bool cut_blocks(const struct oracle_forms *g, struct small *s, int parts)
         struct pdl_plan_stage *x = &s->stages[i];
         const struct pdl_plan_item *items = s->plan.items;
         int64_t first = (int64_t)i * parts;
+        int back = x->nbackward, at = n + parts;
 
-        if (x->nforward != 1 || x->nbackward != 1 || x->nupdate != 1 ||
+        if (x->nforward != 1 || back < 1 || back > 2 || x->nupdate != 1 ||
             !cut_item(g, s, &items[x->first_forward], parts, first, false,
-                      &s->items[n]) ||
-            !cut_item(g, s, &items[x->first_backward], parts, first, true,
-                      &s->items[n + parts]))
+                      &s->items[n]))
             return false;
-        s->items[n + 2 * parts] = items[x->first_update];
+        for (int k = 0; k < back; k++, at += parts)
+            if (!cut_item(g, s, &items[x->first_backward + k], parts, first,
+                          true, &s->items[at]))
+                return false;
+        s->items[at] = items[x->first_update];
         *x = (struct pdl_plan_stage){.first_forward = n,
                                      .nforward = parts,
                                      .first_backward = n + parts,
-                                     .nbackward = parts,
-                                     .first_update = n + 2 * parts,
+                                     .nbackward = parts * back,
+                                     .first_update = at,
                                      .nupdate = 1};
-        n += 2 * parts + 1;
+        n = at + 1;
     }
     s->plan.items = s->items;
     return true;
@@ -238,16 +241,21 @@ static bool is_over(const struct small *s, const struct pdl_plan_item *last,
     return true;
 }
 
+enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_LATE };
+
 static bool list_part(struct oracle_forms *g, struct form *m, int stage,
-                      int part, bool back, struct makers *mk,
+                      int part, enum pass pass, struct makers *mk,
                       struct piece_list *out)
 {
     struct small *s = m->s;
     const struct pdl_plan_stage *x = &s->stages[stage];
-    int first = back ? x->first_backward : x->first_forward;
+    int parts = m->shape[stage].parts;
+    bool back = pass != PASS_FORWARD;
+    int first = !back               ? x->first_forward
+                : pass == PASS_LATE ? x->first_backward + parts
+                                    : x->first_backward;
     const struct pdl_plan_item *it = &s->plan.items[first + part];
-    const struct pdl_plan_item *last =
-        &s->plan.items[first + m->shape[stage].parts - 1];
+    const struct pdl_plan_item *last = &s->plan.items[first + parts - 1];
     struct piece_op *list = PDL_NEW(g->arena, struct piece_op, it->nops + 1);
     int base = stage * (int)m->key.blocks +
                (m->shape[stage].parts > 1 ? (int)m->key.blocks - 1 - part : 0);
@@ -285,11 +293,14 @@ bool oracle_form_work(struct oracle_forms *g, struct form *m)
         x->blocks = (int)m->key.blocks;
         x->parts = parts;
         x->copies = m->key.activations;
+        x->split = m->s->stages[i].nbackward > parts;
         ok = find_makers(g, m->s, i, &mk);
         for (int j = 0; ok && j < parts; j++)
-            ok = list_part(g, m, i, j, false, &mk, &x->forward[j]);
+            ok = list_part(g, m, i, j, PASS_FORWARD, &mk, &x->forward[j]);
         for (int j = 0; ok && j < parts; j++)
-            ok = list_part(g, m, i, j, true, &mk, &x->backward[j]);
+            ok = list_part(g, m, i, j, PASS_BACKWARD, &mk, &x->backward[j]);
+        for (int j = 0; ok && x->split && j < parts; j++)
+            ok = list_part(g, m, i, j, PASS_LATE, &mk, &x->late[j]);
         pdl_arena_reset(g->scratch);
     }
     return ok;

@@ -94,6 +94,8 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
 static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
                      int64_t rank)
 {
+    if (!o->opt->unfused && !o->opt->framework)
+        return 0;
     return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
 }
 
@@ -191,14 +193,20 @@ static void make(const struct oracle *o, int i, int stage,
         }
 }
 
-/* Has the sum before taken its memory over? */
-static bool is_handed(const struct oracle *o, int i, int tensor)
+/* Has the sum before taken the memory of operand k over? Operands are mostly
+ * freed in the order in which they were summed. */
+static bool is_handed(const struct oracle *o, int i, int k)
 {
     const struct pdl_plan_op *before = &o->p->ops[i - (i > 0)];
+    int tensor = o->p->ops[i].in[k], n = before->nout;
 
-    for (int j = 0; before->kind == PDL_PLAN_OP_ALLREDUCE && j < before->nout;
-         j++)
-        if (j < before->nin && before->in[j] == tensor)
+    if (before->kind != PDL_PLAN_OP_ALLREDUCE)
+        return false;
+    n = before->nin < n ? before->nin : n;
+    if (k < n && before->in[k] == tensor)
+        return !is_kept(o, before->out[k]);
+    for (int j = 0; j < n; j++)
+        if (before->in[j] == tensor)
             return !is_kept(o, before->out[j]);
     return false;
 }
@@ -208,7 +216,7 @@ static void drop(const struct oracle *o, int i, struct oracle_tally *t)
     const struct pdl_plan_op *op = &o->p->ops[i];
 
     for (int j = 0; j < op->nin; j++)
-        if (!is_handed(o, i, op->in[j]))
+        if (!is_handed(o, i, j))
             count(o, op->in[j], -1, t);
 }
 
@@ -262,7 +270,8 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
             const struct pdl_plan_op *op = &o->p->ops[at];
 
             if (op->kind == PDL_PLAN_OP_FREE) {
-                compare(t, &start, start_sum, &s);
+                if (s.top_all < 0) /* it begins with what goes */
+                    compare(t, &start, start_sum, &s);
                 drop(o, at, t);
                 continue;
             }
@@ -687,6 +696,81 @@ static void note_tasks(const struct oracle *o, int lane,
         note(&b, &stages[i]->update, out);
         after(&b, &stages[i]->update);
     }
+}
+
+/* The tasks of a lane of one stage, in rounds that are alike. */
+struct round {
+    const struct oracle_lived *s;
+    struct before b;
+    int64_t input;
+    bool begun;
+    struct pdl_projection *out;
+};
+
+static void run_round(struct round *r, bool input, bool weights, bool forward)
+{
+    const struct oracle_lived *s = r->s;
+
+    if (input) {
+        note(&r->b, &s->backward, r->out);
+        after(&r->b, &s->backward);
+        r->b.all -= r->input;
+    }
+    if (weights) {
+        add_gradients(&r->b, s->written - (r->begun ? s->late.gradients : 0));
+        note(&r->b, &s->late, r->out);
+        after(&r->b, &s->late);
+        add_gradients(&r->b, -s->written);
+        r->begun = true;
+    }
+    if (forward) {
+        note(&r->b, &s->forward, r->out);
+        after(&r->b, &s->forward);
+        r->b.all += r->input;
+    }
+}
+
+/* n rounds: what is live changes by the same from the second on, so the first,
+ * the second and the last have the fullest moments. */
+static void run_rounds(struct round *r, int64_t n, bool input, bool weights,
+                       bool forward)
+{
+    for (int64_t i = 0; i < n; i++) {
+        struct before b = r->b;
+
+        run_round(r, input, weights, forward);
+        if (i == 1 && n > 3) {
+            r->b.all += (n - 3) * (r->b.all - b.all);
+            r->b.gradients += (n - 3) * (r->b.gradients - b.gradients);
+            r->b.weights += (n - 3) * (r->b.weights - b.weights);
+            i += n - 3;
+        }
+    }
+}
+
+void oracle_zero_bubble_memory(const struct oracle_lived *s, int64_t warm,
+                               int64_t defer, int64_t m,
+                               struct pdl_projection *out)
+{
+    int64_t in_flight = warm < m ? warm : m, more = m - in_flight, done;
+    struct round r = {.s = s, .out = out};
+
+    r.b = always(&s, 1, &r.input);
+    note_host(&s, &in_flight, 1, out);
+    run_rounds(&r, in_flight, false, false, true);
+    done = defer < more ? defer : more; /* inputs and forwards */
+    run_rounds(&r, done, true, false, true);
+    if (done < more) {
+        run_rounds(&r, more - done, true, true, true);
+        run_rounds(&r, m - more, true, true, false);
+    } else {
+        int64_t rest = (defer < m ? defer : m) - done;
+
+        run_rounds(&r, rest, true, false, false);
+        run_rounds(&r, m - done - rest, true, true, false);
+    }
+    run_rounds(&r, defer < m ? defer : m, false, true, false);
+    note(&r.b, &s->update, out);
 }
 
 void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,

@@ -246,7 +246,8 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
 bool oracle_memo_make(struct oracle *o);
 /* that, what is known of wires and allreduces, and the ranks; in its arena */
 bool oracle_prepare(struct oracle *o);
-void oracle_memo_forget(struct oracle *o);
+/* of the same plan with other sizes, or (ranks) on another mesh */
+void oracle_memo_forget(struct oracle *o, bool ranks);
 /* numbers for operations from `first` on, `count` are known (op: the first of
  * each number); returns how many there are */
 int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
