@@ -36,6 +36,9 @@ endforeach()
 add_executable(peer_layers_cbc EXCLUDE_FROM_ALL tests/peers/layers_cbc.c)
 target_link_libraries(peer_layers_cbc PRIVATE pdl_flags paradl_static)
 target_include_directories(peer_layers_cbc PRIVATE src/oracle)
+add_executable(peer_stages_cbc EXCLUDE_FROM_ALL tests/peers/stages_cbc.c)
+target_link_libraries(peer_stages_cbc PRIVATE pdl_flags paradl_static)
+target_include_directories(peer_stages_cbc PRIVATE src/oracle)
 
 # tests/<room>/mpi_*.c run under mpirun, on so many ranks.
 set(mpi_ranks 2 3 4 7)

@@ -61,11 +61,12 @@ struct pdl_framework {
     double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
                              are there all the time, for gradients that add
                              up in 16 or 32 bits; 0: as the plan has them */
-    bool dummy_gradients; /* beside them, those of one block as written */
-    double logit_bytes;   /* of the loss for one logit beyond the plan's */
-    double context_bytes; /* of the device beside the allocator: context,
+    bool dummy_gradients;   /* beside them, those of one block as written */
+    double logit_bytes;     /* of the loss for one logit beyond the plan's */
+    double cut_logit_bytes; /* the same where classes are cut; 0: the same */
+    double context_bytes;   /* of the device beside the allocator: context,
                              libraries, communicators */
-    double fragments;     /* reserved over allocated, less 1 */
+    double fragments;       /* reserved over allocated, less 1 */
     int opens; /* files every rank opens in a step on the shared disk, and
                   two more for each split layer */
 };
@@ -269,15 +270,18 @@ struct pdl_layers_result {
     int candidates, pairs;  /* strategies to choose from; neighbours */
     int clauses;            /* of layered */
     int64_t lowered, moves; /* parts and redistributions priced */
+    int pipelines;          /* whose stages were chosen too */
     int tried;              /* whole plans that were compared */
     bool exact;             /* the graph is series-parallel */
     bool limited;           /* switches cost more, to fit into the notation */
     bool stopped;
 };
 
-/* The best assignment of strategies to layers, without pipelines: dynamic
- * programming over the graph of layers, on costs of lowered parts and of the
- * redistributions between them. The answers of several weights of gradient
+/* The best assignment of strategies to layers: dynamic programming over the
+ * graph of layers, on costs of lowered parts and of the redistributions
+ * between them. For the pipelines of the best uniform plans the stages, and
+ * for each block whether to keep, to recompute or to offload what backward
+ * reads, are chosen together with the strategies. The answers of several weights of gradient
  * exchange (none to all of it exposed) are priced as whole plans, and the best
  * that fits into memory is returned beside the best uniform one. By time
  * only. Same answer on any number of threads. */

@@ -56,6 +56,7 @@ struct pdl_clause {
     struct pdl_term term[PDL_MAX_TERMS];
     bool own_recompute; /* these layers choose for themselves */
     enum pdl_recompute recompute;
+    bool offload; /* what they keep for backward waits in the host's memory */
 };
 
 /* Choices that are words; the parser, the printer and the messages read one
@@ -79,9 +80,13 @@ struct pdl_strategy {
     enum pdl_schedule schedule;
     int64_t micro_batches;  /* m of pipe; 0: not given */
     int64_t virtual_stages; /* v of interleaved; 0: not given */
+    const char *cuts;       /* at=conv3+fc6 of pipe: the first layer of each
+                               stage but the first; NULL: cut by work */
     bool seq;               /* tensor=8+seq */
     enum pdl_context_kind context_kind;
     enum pdl_context_order context_order;
+    double imbalance;         /* expert=8(imbalance=1.3): tokens of the busiest
+                                 rank over the mean; 0: all have as many */
     int64_t zero, zero_group; /* zero=3:8; group 0: whole */
     enum pdl_recompute recompute;
     bool save_gathered;  /* save=gathered */
@@ -106,6 +111,8 @@ enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
                                    struct pdl_err *err);
 /* The shortest text that parses to the same strategy. */
 void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out);
+/* Do activations, of all layers or of some, wait in the host's memory? */
+bool pdl_strategy_offloads(const struct pdl_strategy *s);
 bool pdl_strategy_equal(const struct pdl_strategy *a,
                         const struct pdl_strategy *b);
 
@@ -342,6 +349,9 @@ int64_t pdl_plan_bucket_bytes(const struct pdl_strategy *s);
 enum pdl_status pdl_plan_expand(pdl_arena *a, const struct pdl_model *model,
                                 const struct pdl_model **out,
                                 struct pdl_err *err);
+/* Are two layers of one repeated block, by their names ("layers.17.attn.q")?
+ * What is made again is chosen by block. */
+bool pdl_same_block(const char *a, const char *b);
 /* Repeated blocks of each of `stages` stages, as lowering cuts the model. */
 enum pdl_status pdl_plan_blocks(pdl_arena *a, const struct pdl_model *model,
                                 int64_t stages, enum pdl_split split,

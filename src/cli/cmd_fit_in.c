@@ -3,7 +3,8 @@
  * paradl fit-in: the questions the other way round. Does it fit; what is the
  * largest batch, the longest sequence, the fewest PEs; how many PEs meet a
  * deadline, and which is the fastest within a budget. Every answer is the best
- * plan of a search, priced in full; sizes are tried by doubling. */
+ * plan of a search, priced in full; sizes are doubled, and between one that fits
+ * and one that does not their doublings are halved. */
 #include "projection.h"
 
 #include <stdio.h>
@@ -18,8 +19,7 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 // clang-format off
 static const struct pdl_opt opts[] = {
-    {"system", 0, PDL_OPT_TEXT, AT(q.system), "SYSTEM", NULL,
-     "a built-in system, one with parameters, or a YAML file"},
+    CLI_SYSTEM_OPT,
     {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs, at most"},
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step (default: one for each PE)"},
@@ -88,63 +88,106 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
 
 /* ---- questions ------------------------------------------------------------------ */
 
-/* Doubles the batch while it fits; the last that did. Transformers'
- * plans have micro-batches and fit at any size: for them the doubling ends at
- * 16 samples for each PE. */
-static enum pdl_status largest_batch(struct asking *k, int64_t pes,
-                                     int64_t from, struct trial *best,
-                                     struct pdl_err *err)
+/* A size that is doubled so many times: what is searched. */
+enum size { BATCH, PES, SEQUENCE };
+
+static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
+                                int doubled, struct trial *t,
+                                struct pdl_err *err)
+{
+    int64_t n = first << doubled;
+    const char *name = k->model;
+
+    if (what == SEQUENCE)
+        name =
+            pdl_arena_printf(k->arena, "%s%sseq=%lld", k->model,
+                             strchr(k->model, ':') ? "," : ":", (long long)n);
+    if (!name)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    return search(k, name, what == PES ? n : k->o->q.pes,
+                  what == BATCH ? n : k->o->q.batch, t, err);
+}
+
+/* What fits stays so with fewer samples, fewer tokens and more PEs: halving
+ * the doublings between one that fits and one that does not finds the last (of
+ * PEs, the first). lo fits or is not tried (-1), hi does not. */
+static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
+                             int lo, int hi, struct trial *best,
+                             struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
-    struct trial t = {.fits = true};
-    int64_t most = (k->j->model->tokens > 0 ? 16 : 4096) * pes;
+    int sign = what == PES ? -1 : 1;
 
-    *best = (struct trial){.fits = false};
-    for (int64_t b = from; t.fits && (b <= most || b == from) && st == PDL_OK;
-         b *= 2) {
-        st = search(k, k->model, pes, b, &t, err);
+    while (st == PDL_OK && sign * (hi - lo) > 1) {
+        int mid = lo + (hi - lo) / 2;
+        struct trial t = {.fits = false};
+
+        st = try_size(k, what, first, mid, &t, err);
         if (t.fits)
             *best = t;
+        *(t.fits ? &lo : &hi) = mid;
     }
     return st;
 }
 
-static enum pdl_status fewest_pes(struct asking *k, int64_t batch,
-                                  struct trial *best, struct pdl_err *err)
+/* Transformers' plans have micro-batches and fit at any size: for them the
+ * doubling ends at 16 samples for each PE, which is tried first. */
+static enum pdl_status largest_batch(struct asking *k,
+                                     const struct trial *asked,
+                                     struct trial *best, struct pdl_err *err)
 {
+    int64_t pes = k->o->q.pes, from = asked->fits ? k->o->q.batch : 1;
+    int64_t most = (k->j->model->tokens > 0 ? 16 : 4096) * pes;
     enum pdl_status st = PDL_OK;
+    struct trial t = {.fits = false};
+    int n = 0;
 
-    *best = (struct trial){.fits = false};
-    for (int64_t p = 1; p <= k->o->q.pes && !best->fits && st == PDL_OK; p *= 2)
-        if (batch % p == 0)
-            st = search(k, k->model, p, batch, best, err);
-    return st;
+    *best = asked->fits ? *asked : t;
+    while (from << (n + 1) <= most)
+        n++;
+    if (n > 0 && k->j->model->tokens > 0)
+        st = try_size(k, BATCH, from, n, &t, err);
+    if (t.fits)
+        *best = t;
+    if (t.fits || st != PDL_OK)
+        return st;
+    return halve(k, BATCH, from, asked->fits ? 0 : -1,
+                 k->j->model->tokens > 0 && n > 0 ? n : n + 1, best, err);
 }
 
-/* Models of the zoo take seq=: doubles it while it fits. */
-static enum pdl_status longest_sequence(struct asking *k, struct trial *best,
-                                        struct pdl_err *err)
+static enum pdl_status fewest_pes(struct asking *k, const struct trial *asked,
+                                  struct trial *best, struct pdl_err *err)
 {
-    enum { MOST = 1 << 22 };
-    struct trial t = {.fits = true};
-    enum pdl_status st = PDL_OK;
+    int64_t pes = k->o->q.pes, first = 1;
+    int n = 0;
+
+    *best = (struct trial){.fits = false};
+    while (2 << n <= pes && k->o->q.batch % (2 << n) == 0)
+        n++;
+    if (first << n == pes && asked->fits)
+        *best = *asked;
+    else if (first << n == pes)
+        return PDL_OK;
+    return halve(k, PES, 1, best->fits ? n : n + 1, -1, best, err);
+}
+
+/* Models of the zoo take seq=. */
+static enum pdl_status longest_sequence(struct asking *k,
+                                        const struct trial *asked,
+                                        struct trial *best, struct pdl_err *err)
+{
+    static const int64_t MOST = 1 << 22;
     int64_t tokens = k->j->model->tokens;
+    int n = 0;
 
     *best = (struct trial){.fits = false};
     if (tokens == 0 || strchr(k->model, '/') || strstr(k->model, ".json") ||
-        strstr(k->model, "seq="))
+        strstr(k->model, "seq=") || !asked->fits)
         return PDL_OK;
-    for (int64_t s = tokens; t.fits && s <= MOST && st == PDL_OK; s *= 2) {
-        const char *name =
-            pdl_arena_printf(k->arena, "%s%sseq=%lld", k->model,
-                             strchr(k->model, ':') ? "," : ":", (long long)s);
-
-        st = name ? search(k, name, k->o->q.pes, k->o->q.batch, &t, err)
-                  : PDL_ENOMEM;
-        if (t.fits)
-            *best = t;
-    }
-    return st;
+    *best = *asked;
+    while (tokens << (n + 1) <= MOST)
+        n++;
+    return halve(k, SEQUENCE, tokens, 0, n + 1, best, err);
 }
 
 static double train_s(const struct asking *k, const struct trial *t)
@@ -283,12 +326,11 @@ static enum pdl_status answer(struct asking *k, struct answers *x,
         search(k, k->model, q->pes, q->batch, &x->as_asked, err);
 
     if (st == PDL_OK)
-        st = largest_batch(k, q->pes, x->as_asked.fits ? q->batch : 1,
-                           &x->batch, err);
+        st = largest_batch(k, &x->as_asked, &x->batch, err);
     if (st == PDL_OK)
-        st = fewest_pes(k, q->batch, &x->pes, err);
+        st = fewest_pes(k, &x->as_asked, &x->pes, err);
     if (st == PDL_OK)
-        st = longest_sequence(k, &x->sequence, err);
+        st = longest_sequence(k, &x->as_asked, &x->sequence, err);
     if (st == PDL_OK && k->o->deadline_s > 0)
         st = within(k, true, &x->deadline, err);
     if (st == PDL_OK && k->o->budget > 0)

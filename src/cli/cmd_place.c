@@ -18,12 +18,7 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 // clang-format off
 static const struct pdl_opt opts[] = {
-    {"system", 0, PDL_OPT_TEXT, AT(q.system), "SYSTEM", NULL,
-     "a built-in system, one with parameters, or a YAML file"},
-    {"strategy", 0, PDL_OPT_TEXT, AT(q.strategy), "STRATEGY", NULL,
-     "how to parallelise, e.g. data=16,filter=4"},
-    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
-     "samples of one step, over all PEs"},
+    CLI_PLAN_OPTS,
     {"hosts", 0, PDL_OPT_TEXT, AT(hosts), "LIST", NULL,
      "the nodes, as Slurm writes them: gpu[001-004,010]"},
     {"switches", 0, PDL_OPT_TEXT, AT(switches), "FILE", NULL,

@@ -22,8 +22,7 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 // clang-format off
 static const struct pdl_opt opts[] = {
-    {"system", 0, PDL_OPT_TEXT, AT(q.system), "SYSTEM", NULL,
-     "a built-in system, one with parameters, or a YAML file"},
+    CLI_SYSTEM_OPT,
     {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs"},
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},

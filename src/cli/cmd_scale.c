@@ -19,8 +19,7 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 // clang-format off
 static const struct pdl_opt opts[] = {
-    {"system", 0, PDL_OPT_TEXT, AT(q.system), "SYSTEM", NULL,
-     "a built-in system, one with parameters, or a YAML file"},
+    CLI_SYSTEM_OPT,
     {"strategy", 0, PDL_OPT_TEXT, AT(q.strategy), "TEMPLATE", NULL,
      "a strategy with one axis '=p', e.g. data=p,filter=4"},
     {"pes", 0, PDL_OPT_TEXT, AT(pes), "A..B", NULL,

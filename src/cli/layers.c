@@ -36,6 +36,7 @@ void cli_layers_json(struct pdl_json *w, const struct pdl_layers_result *l)
     pdl_json_kint(w, "clauses", l->clauses);
     pdl_json_kint(w, "parts_lowered", l->lowered);
     pdl_json_kint(w, "moves_priced", l->moves);
+    pdl_json_kint(w, "pipelines", l->pipelines);
     pdl_json_kint(w, "plans_compared", l->tried);
     pdl_json_kbool(w, "exact", l->exact);
     pdl_json_kbool(w, "limited", l->limited);
@@ -108,9 +109,9 @@ void cli_layers_text(pdl_arena *a, const struct pdl_layers_result *l,
     }
     pdl_printf(cli_out(),
                "%d units of layers (%d different), %d candidates, %lld "
-               "redistributions, %d plans compared%s\n",
+               "redistributions, %d pipeline%s, %d plans compared%s\n",
                l->units, l->classes, l->candidates, (long long)l->moves,
-               l->tried,
+               l->pipelines, l->pipelines == 1 ? "" : "s", l->tried,
                l->limited  ? "; switches limited to what the notation holds"
                : !l->exact ? "; the graph is not series-parallel: no optimum"
                            : "");

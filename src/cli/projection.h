@@ -23,6 +23,15 @@ struct cli_question {
 /* The options that every command with a cli_question takes, in a table whose
  * struct has it as member q. */
 // clang-format off
+#define CLI_SYSTEM_OPT \
+    {"system", 0, PDL_OPT_TEXT, offsetof(struct options, q.system), "SYSTEM", NULL, \
+     "a built-in system, one with parameters, or a YAML file"}
+/* One strategy on one batch. */
+#define CLI_PLAN_OPTS CLI_SYSTEM_OPT, \
+    {"strategy", 0, PDL_OPT_TEXT, offsetof(struct options, q.strategy), "STRATEGY", NULL, \
+     "how to parallelise, e.g. data=16,filter=4"}, \
+    {"batch", 0, PDL_OPT_INT, offsetof(struct options, q.batch), "B", NULL, \
+     "samples of one step, over all PEs"}
 #define CLI_QUESTION_OPTS \
     {"parameters", 0, PDL_OPT_TEXT, offsetof(struct options, q.parameters), "KIND", "ideal|empirical", \
      "peak rates, or sustained and measured ones (default)"}, \

@@ -29,7 +29,7 @@ static void print_times(const struct cli_job *j)
         {"exposed communication", x->exposed_comm_s},
         {"pipeline bubble", x->bubble_s},
         {j->plan->strategy->offload_optimizer ||
-                 j->plan->strategy->offload_activations
+                 pdl_strategy_offloads(j->plan->strategy)
              ? "input, copies of offload"
              : "input",
          x->io_s},

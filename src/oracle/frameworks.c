@@ -35,7 +35,12 @@
  * (its compile=true runs beside the others); gradients stay whole, in 32 bits, while
  * a pipeline's micro-batches add up; the eager loss holds 15 bytes a logit; 8 %
  * of activations is what its reserved memory has beyond them. Settled with its
- * published H100 runs in view. Like composer it calls FlashAttention 2.
+ * published H100 runs in view. Where classes are cut its loss is PyTorch's
+ * loss_parallel (torch/distributed/tensor/parallel/loss.py), whose backward
+ * holds four tensors of 32 bits at a time (log-softmax, the one-hot part, their
+ * sum and the product), 16 bytes a logit; the segment of the 16-bit logits,
+ * freed before, is too small for any of them and stays reserved: 18.
+ * Like composer it calls FlashAttention 2.
  *
  * pytorch: eager steps on one GPU (PyTorch 2.11 on an H200, profiles of four
  * convolutional networks and of GPT-2 and Llama blocks; bench/measure_torch.py):
@@ -73,6 +78,7 @@ static const struct pdl_framework frameworks[] = {
     {.name = "torchtitan", .summary = "torchtitan", .eager = 2, .flash2 = true,
      .split = PDL_SPLIT_BLOCKS,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .logit_bytes = 11,
+     .cut_logit_bytes = 14,
      .fragments = .08},
     {.name = "composer", .summary = "MosaicML Composer", .flash2 = true},
     {.name = "mxnet", .summary = "MXNet", .fused_norm = true},

@@ -42,7 +42,7 @@ enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err)
     const struct pdl_host *h = &o->sys->node.host;
     const char *what = NULL;
 
-    if ((s->offload_optimizer || s->offload_activations) &&
+    if ((s->offload_optimizer || pdl_strategy_offloads(s)) &&
         !(h->pcie_bytes_per_s > 0))
         what = "pcie_bandwidth";
     else if (s->offload_optimizer && !(h->memory_bytes_per_s > 0))

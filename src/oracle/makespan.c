@@ -20,9 +20,22 @@ static double max2(double a, double b)
     return a > b ? a : b;
 }
 
+/* Lanes begin when the first micro-batch has come through those before. */
+static double take_starts(int64_t p, const double *f, double *spans)
+{
+    double start = 0, longest = 0;
+
+    for (int64_t l = 0; l < p; l++) {
+        spans[l] -= start;
+        longest = max2(longest, spans[l]);
+        start += f[l];
+    }
+    return longest;
+}
+
 /* done[l]: end of the lane's last forward; at[l]: when the lane is free. */
 static double one_by_one(int64_t p, int64_t m, const double *f, const double *b,
-                         double *scratch)
+                         double *scratch, double *spans)
 {
     double *at = scratch, *done = scratch + p, end = 0;
 
@@ -47,8 +60,8 @@ static double one_by_one(int64_t p, int64_t m, const double *f, const double *b,
         }
     }
     for (int64_t l = 0; l < p; l++)
-        end = max2(end, at[l]);
-    return end;
+        spans[l] = at[l];
+    return take_starts(p, f, spans);
 }
 
 /* The next forward and the next backward of a lane: micro-batches go p at a
@@ -130,11 +143,10 @@ void oracle_quick_flight(int64_t lanes, int64_t chunks, int64_t micro_batches,
 }
 
 static double interleaved(int64_t p, int64_t v, int64_t m, const double *f,
-                          const double *b, double *scratch)
+                          const double *b, double *scratch, double *spans)
 {
     const double *seconds[2] = {f, b};
     struct lane lanes[ORACLE_MAX_STAGES] = {{.warm = 0}};
-    double end = 0;
     bool moved = true;
 
     for (int64_t i = 0; i < 2 * p * v * m; i++)
@@ -151,19 +163,20 @@ static double interleaved(int64_t p, int64_t v, int64_t m, const double *f,
     for (int64_t l = 0; l < p; l++) {
         if (lanes[l].left[0] + lanes[l].left[1] > 0)
             return -1; /* the order itself waits for ever */
-        end = max2(end, lanes[l].free_at);
+        spans[l] = lanes[l].free_at;
     }
-    return end;
+    return take_starts(p, f, spans);
 }
 
 double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                              int64_t micro_batches, const double *forward,
-                             const double *backward, double *scratch)
+                             const double *backward, double *scratch,
+                             double *spans)
 {
-    return chunks == 1
-               ? one_by_one(lanes, micro_batches, forward, backward, scratch)
-               : interleaved(lanes, chunks, micro_batches, forward, backward,
-                             scratch);
+    return chunks == 1 ? one_by_one(lanes, micro_batches, forward, backward,
+                                    scratch, spans)
+                       : interleaved(lanes, chunks, micro_batches, forward,
+                                     backward, scratch, spans);
 }
 
 int64_t oracle_zero_bubble_warm(int64_t lanes, int bubble, int64_t lane)
@@ -207,7 +220,7 @@ static void run_forward(const struct rounds *r, int64_t l, int64_t n,
 double oracle_quick_zero_bubble(int64_t lanes, int bubble,
                                 int64_t micro_batches, const double *forward,
                                 const double *backward, const double *weights,
-                                double *scratch)
+                                double *scratch, double *spans)
 {
     struct rounds r = {scratch,
                        scratch + lanes,
@@ -238,7 +251,8 @@ double oracle_quick_zero_bubble(int64_t lanes, int bubble,
         int64_t defer = oracle_zero_bubble_defer(bubble, l);
 
         r.at[l] += (double)(defer < m ? defer : m) * weights[l];
-        longest = max2(longest, r.at[l] - r.start[l]);
+        spans[l] = r.at[l] - r.start[l];
+        longest = max2(longest, spans[l]);
     }
     return longest;
 }

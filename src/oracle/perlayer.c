@@ -18,7 +18,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_TRIES = 256 };
+enum { MOST_TRIES = 256, MOST_ROOMS = 4 };
+/* a part of the memory that is as good as all of it */
+static const double FULL = .96;
 
 /* ---- the problem ------------------------------------------------------------------- */
 
@@ -73,6 +75,7 @@ struct search {
     struct try *list;
     int n, priced;
     int *pick;
+    const struct pdl_search_result *all; /* for all layers alike */
 };
 
 static double sum_with(struct search *s, double exposed, struct pdl_err *err)
@@ -210,19 +213,22 @@ static double worst_bytes(const struct search *s)
  * price, from a tenth of the step for all of them to a thousand steps. */
 static enum pdl_status search_mesh(struct search *s, struct pdl_err *err)
 {
-    static const double exposed[] = {1, .5, .25, 0};
-    enum pdl_status st = oracle_layers_price(&s->x, err);
+    enum pdl_status st;
     double scale;
 
-    for (int i = 0; i < 8 && st == PDL_OK; i++)
-        st = choose(
-            s,
-            (struct oracle_weights){.exposed = exposed[i / 2], .spare = i % 2},
-            err);
+    s->x.prune = true;
+    st = oracle_layers_price(&s->x, err);
+    for (int i = 0; i < 2 * ORACLE_SHARES && st == PDL_OK; i++)
+        st = choose(s,
+                    (struct oracle_weights){.exposed = oracle_shares[i / 2],
+                                            .spare = i % 2},
+                    err);
     if (st == PDL_OK)
         st = price_tries(s, err);
     if (st != PDL_OK || !s->out->layered.priced || s->out->layered.x.feasible)
         return st;
+    s->x.prune = false; /* memory counts too */
+    st = oracle_layers_price(&s->x, err);
     scale = s->out->layered.x.step_s / worst_bytes(s);
     for (int i = 0; i < 5 && st == PDL_OK; i++, scale *= 10)
         st = choose(s,
@@ -296,6 +302,143 @@ static enum pdl_status search_levels(struct search *s, struct pdl_err *err)
     return st;
 }
 
+/* ---- pipelines ---------------------------------------------------------------------- */
+
+static void note_stages(void *ctx, const char *text)
+{
+    struct search *s = ctx;
+    bool known = s->n == MOST_TRIES;
+
+    for (int i = 0; i < s->n && !known; i++)
+        known = strcmp(s->list[i].found.strategy, text) == 0;
+    if (!known)
+        s->list[s->n++] = (struct try){.found = {.strategy = text},
+                                       .clauses = count_clauses(text),
+                                       .k = s->x.k,
+                                       .npairs = s->x.npairs,
+                                       .exact = true};
+}
+
+/* One mesh of one pipeline: sums of memory are not the plan's, so where what
+ * was found does not fit there is less room, and more where it saves memory
+ * and leaves some. */
+static enum pdl_status search_stages(struct search *s, struct oracle_stages *p,
+                                     struct pdl_err *err)
+{
+    double capacity = (double)s->out->uniform.x.capacity_bytes;
+    double room = capacity;
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < MOST_ROOMS && st == PDL_OK; i++) {
+        int first = s->n;
+        double worst = 0;
+        bool fits = false;
+
+        p->room = room;
+        st = oracle_layers_stages(p, err);
+        if (st == PDL_OK)
+            st = price_tries(s, err);
+        for (int k = first; k < s->n; k++) {
+            const struct pdl_found *f = &s->list[k].found;
+
+            fits = fits || (f->priced && f->x.feasible);
+            worst = fmax(worst, f->priced ? (double)f->x.peak_bytes : 0);
+        }
+        if (worst == 0 && i + 1 < MOST_ROOMS) {
+            room *= 1.2; /* sums may be too large */
+            continue;
+        }
+        if (worst == 0 || (fits && (!p->saves || worst > FULL * capacity)))
+            break;
+        room *= fits ? capacity / worst : fmin(capacity / worst, .97);
+    }
+    return st;
+}
+
+/* The axes of `base` for all layers: only stages and savings are chosen. */
+static enum pdl_status search_alike(struct search *s, struct oracle_stages *p,
+                                    struct pdl_err *err)
+{
+    struct pdl_strategy *all = p->x.strategy, one = *p->base;
+    struct pdl_clause *c = &one.clause[0];
+    int k = p->x.k;
+    enum pdl_status st;
+
+    if (p->lanes > 1) /* its first term */
+        memmove(c->term, c->term + 1, (size_t)--c->nterms * sizeof *c->term);
+    if (c->nterms == 0)
+        c->term[c->nterms++] =
+            (struct pdl_term){.axis = PDL_AXIS_DATA, .nsizes = 1, .size = {1}};
+    one.schedule = PDL_SCHEDULE_1F1B;
+    one.micro_batches = one.virtual_stages = one.accumulate = 0;
+    one.recompute = PDL_RECOMPUTE_NONE;
+    one.offload_activations = false;
+    p->x.strategy = &one;
+    p->x.k = 1;
+    st = search_stages(s, p, err);
+    p->priced[0] = p->priced[1] = NULL;
+    p->x.strategy = all;
+    p->x.k = k;
+    return st;
+}
+
+static enum pdl_status search_pipe(struct search *s,
+                                   const struct pdl_strategy *base,
+                                   struct pdl_err *err)
+{
+    struct oracle_stages *p = PDL_NEW(s->x.arena, struct oracle_stages, 1);
+    enum pdl_status st = PDL_OK;
+    bool more = true;
+
+    if (!p)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    p->x = s->x;
+    p->x.prune = false;
+    p->note = note_stages;
+    p->ctx = s;
+    p->exact = true;
+    if (!oracle_stages_of(p, s->x.opt, base))
+        return PDL_OK;
+    s->out->pipelines++;
+    if (p->stages > p->lanes)
+        st = oracle_stages_cut(p, s->model, s->x.opt, err);
+    for (int which = 0; st == PDL_OK && more; which++) {
+        p->priced[0] = p->priced[1] = NULL;
+        st = oracle_layers_space(&p->x, which, &more, err);
+        for (int c = 0; c < p->x.k; c++) {
+            p->x.strategy[c].zero = base->zero;
+            p->x.strategy[c].zero_group = base->zero_group;
+            p->x.strategy[c].seq = base->seq;
+        }
+        if (st == PDL_OK && which == 0)
+            st = search_alike(s, p, err);
+        if (st == PDL_OK && more && p->x.k > 1)
+            st = search_stages(s, p, err);
+    }
+    s->x.lowered = p->x.lowered;
+    s->x.moves = p->x.moves;
+    return st;
+}
+
+/* Without stages only where nothing better has been found. */
+static enum pdl_status search_pipes(struct search *s, bool stages,
+                                    struct pdl_err *err)
+{
+    struct pdl_strategy *base =
+        PDL_NEW(s->x.arena, struct pdl_strategy, ORACLE_MOST_PIPES + 1);
+    enum pdl_status st;
+    int n = 0;
+
+    if (!base)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = oracle_layers_pipes(s->x.arena, s->all, stages, base, &n, err);
+    for (int i = 0; i < n && st == PDL_OK; i++)
+        st = search_pipe(s, &base[i], err);
+    return st;
+}
+
+/* ---- all of it ----------------------------------------------------------------------- */
+
 static enum pdl_status search_layers(struct search *s, struct pdl_err *err)
 {
     enum pdl_status st = expand(s, err);
@@ -311,6 +454,10 @@ static enum pdl_status search_layers(struct search *s, struct pdl_err *err)
         if (st == PDL_OK && more && s->x.k > 0)
             st = search_levels(s, err);
     }
+    if (st == PDL_OK)
+        st = search_pipes(s, true, err);
+    if (st == PDL_OK && !is_better(&s->out->layered, &s->out->uniform))
+        st = search_pipes(s, false, err);
     s->out->lowered = s->x.lowered;
     s->out->moves = s->x.moves;
     return st;
@@ -342,17 +489,20 @@ enum pdl_status pdl_search_layers(pdl_arena *a, const struct pdl_model *model,
         .x = {.arena = a, .sys = sys, .oracle = oracle, .opt = opt},
         .model = model,
         .out = out};
+    struct pdl_search_options fast = *opt;
     struct pdl_search_result all;
     enum pdl_status st = refuse(oracle, opt, err);
 
     *out = (struct pdl_layers_result){.exact = true};
+    fast.uncounted = true; /* only the best are asked for */
     if (st == PDL_OK)
-        st = pdl_search(a, model, sys, oracle, opt, &all, err);
+        st = pdl_search(a, model, sys, oracle, &fast, &all, err);
     if (st != PDL_OK)
         return st;
     if (all.n > 0)
         out->uniform = all.list[0];
     out->stopped = all.stopped;
+    s.all = &all;
     if (!all.stopped)
         st = search_layers(&s, err);
     out->better = is_better(&out->layered, &out->uniform);

@@ -70,8 +70,13 @@ struct oracle_layers {
     /* [unit][k] seconds: computing and exchanges of layers; exchange of
      * gradients, as a part of full buckets; bytes at the worst operation */
     double *step, *exchange, *bytes;
+    /* [unit][k] of step: the update, once a step; bytes: kept for backward of
+     * a micro-batch, and held all the time */
+    double *once, *keep, *state;
     bool *falls_back; /* [unit][k]: an axis finds nothing to cut there */
     bool *spare;      /* [unit][k]: so, and others do not */
+    struct oracle_priced *priced; /* [unit][k], of first units of classes */
+    bool prune; /* leave out what no best choice can have (perlayer_prune.c) */
     int npairs;
     struct oracle_pair *pair;
     int64_t lowered, moves; /* plans lowered, redistributions priced */
@@ -89,12 +94,29 @@ struct oracle_priced {
     struct oracle_layout *made, *wants, *need, *grad;
 };
 
-/* perlayer_moves.c: fills the pairs; false: no memory */
+/* perlayer_moves.c: fills the pairs; alike: only those of candidates whose
+ * numbers are equal modulo so many, the others are INFINITY; 0: all. False: no
+ * memory */
 bool oracle_layers_move(struct oracle_layers *x,
-                        const struct oracle_priced *priced);
-/* Fills everything from step on. */
+                        const struct oracle_priced *priced, int alike);
+/* Shares of the gradient exchange that a choice is made for. */
+enum { ORACLE_SHARES = 4 };
+extern const double oracle_shares[ORACLE_SHARES];
+/* perlayer_prune.c: makes infinite what a unit cannot choose, given the pairs
+ * of candidates with themselves. */
+void oracle_layers_prune(struct oracle_layers *x, struct oracle_priced *priced);
+/* Fills everything from step on but the pairs; and the pairs. */
+enum pdl_status oracle_layers_price_units(struct oracle_layers *x,
+                                          struct pdl_err *err);
 enum pdl_status oracle_layers_price(struct oracle_layers *x,
                                     struct pdl_err *err);
+
+/* The lists of candidates above, once more for each way to save memory: with
+ * what a block makes again, and with what waits on the host. */
+struct oracle_saving {
+    enum pdl_recompute recompute;
+    bool offload;
+};
 
 /* ---- perlayer.c ---------------------------------------------------------------- */
 
@@ -105,6 +127,55 @@ enum pdl_status oracle_layers_space(struct oracle_layers *x, int which,
 /* The strategy that gives unit u candidate pick[u]: NULL: it needs more than
  * PDL_MAX_CLAUSES clauses, or no memory. */
 const char *oracle_layers_write(const struct oracle_layers *x, const int *pick);
+/* The same of a pipeline: candidate pick[u] % (k / savings) of the unit, and
+ * the saving pick[u] / (k / savings); options and the pipeline are those of
+ * `base`; cuts: nodes that begin stages, ncuts of them. */
+struct oracle_written {
+    const struct pdl_strategy *base;
+    const struct oracle_saving *saving;
+    int nsavings;
+    const int *cut;
+    int ncuts;
+};
+const char *oracle_layers_write_stages(const struct oracle_layers *x,
+                                       const struct oracle_written *w,
+                                       const int *pick);
+/* perlayer_stages.c: pipelines as `base` has them, but for where they are cut,
+ * with a strategy and a saving for each layer. Calls `note` with the strategies
+ * that are worth a price. */
+struct segments;
+struct oracle_chain;
+struct oracle_stages {
+    struct oracle_layers x; /* of a stage's PEs and a micro-batch */
+    struct pdl_search_options opt;
+    const struct pdl_strategy *base;
+    int64_t lanes, stages, micro; /* micro-batches */
+    const int *cut; /* nodes where stages begin, stages - 1 of them; NULL: they
+                       are chosen */
+    double room;    /* bytes of a stage */
+    void (*note)(void *ctx, const char *text);
+    void *ctx;
+    struct segments *priced[2];       /* without savings, with all: once */
+    const struct oracle_chain *chain; /* that the last answers are of */
+    bool saves;                       /* the last answers needed savings */
+    bool exact;
+};
+enum pdl_status oracle_layers_stages(struct oracle_stages *s,
+                                     struct pdl_err *err);
+/* perlayer_pipes.c: strategies with stages, or with none, of the best plans;
+ * room for one more than ORACLE_MOST_PIPES */
+enum { ORACLE_MOST_PIPES = 3 };
+enum pdl_status oracle_layers_pipes(pdl_arena *a,
+                                    const struct pdl_search_result *all,
+                                    bool stages, struct pdl_strategy *out,
+                                    int *n, struct pdl_err *err);
+enum pdl_status oracle_stages_cut(struct oracle_stages *s,
+                                  const struct pdl_model *model,
+                                  const struct pdl_search_options *opt,
+                                  struct pdl_err *err);
+bool oracle_stages_of(struct oracle_stages *s,
+                      const struct pdl_search_options *opt,
+                      const struct pdl_strategy *base);
 /* What a problem counts: the share of gradient exchange that shows, seconds
  * for a byte and for a switch of candidates; and may layers follow? */
 struct oracle_weights {

@@ -225,17 +225,93 @@ static int64_t bytes_of(const struct pdl_plan *p, const struct pdl_plan_op *op)
     return sum;
 }
 
+/* What operations of backward read, or not what they make themselves. */
+static void mark_backward(const struct look *k, bool reads, bool *seen)
+{
+    const struct pdl_plan_stage *s = k->p->stages;
+
+    for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++)
+        for (int j = 0; j < k->p->items[i].nops; j++) {
+            const struct pdl_plan_op *x =
+                &k->p->ops[k->p->items[i].first_op + j];
+
+            for (int n = 0; n < (reads ? x->nin : x->nout); n++)
+                seen[reads ? x->in[n] : x->out[n]] = reads;
+        }
+}
+
+/* What forward makes (or the unit is given) and backward reads: its number,
+ * and its bytes. What the unit hands on is its readers' to count, as what they
+ * are given. */
+static int find_kept(const struct look *k, bool *seen, int *list, double *bytes)
+{
+    int n = 0;
+
+    *bytes = 0;
+    mark_backward(k, true, seen);
+    mark_backward(k, false, seen);
+    for (int t = 0; t < k->p->ntensors; t++) {
+        const struct pdl_plan_tensor *x = &k->p->tensors[t];
+        int m = x->model_tensor;
+
+        if (seen[t] && !x->host && (m < 0 || k->read[m] || k->u->last) &&
+            (x->kind == PDL_PLAN_ACTIVATION ||
+             (x->kind == PDL_PLAN_INPUT && m >= 0 && k->outer[m]))) {
+            *bytes += (double)pdl_plan_elements(k->p, t, 0) *
+                      pdl_dtype_bits(x->dtype) / 8;
+            list[n++] = t;
+        }
+    }
+    return n;
+}
+
+/* One operation of the unit's plan, but on these tensors. */
+static double price_of(const struct look *k, struct pdl_plan_op *op)
+{
+    struct pdl_plan_item item = {.nops = 1, .repeat = 1};
+    struct pdl_plan_stage stage = {.nupdate = 1};
+    struct pdl_plan p = *k->p;
+    struct pdl_price price;
+
+    p.ops = op;
+    p.nops = p.nitems = 1;
+    p.items = &item;
+    p.stages = &stage;
+    pdl_price_op(&p, k->x->sys, k->x->oracle, 0, &price);
+    return price.seconds;
+}
+
+/* Seconds of forward and backward with what is kept; where it waits on the
+ * host, copies each way hide behind what is computed, as far as that goes. A
+ * unit alone would keep what it makes last, so its copies are priced here. */
+static double run_of(struct look *k, pdl_arena *a, bool offload, double *keep)
+{
+    const struct pdl_plan_stage *s = k->p->stages;
+    double forward = sum_of(k, s->first_forward, s->nforward, true);
+    double back = sum_of(k, s->first_backward, s->nbackward, false), copy;
+    bool *seen = PDL_NEW(a, bool, k->p->ntensors + 1);
+    int *list = PDL_NEW(a, int, k->p->ntensors + 1), n;
+    struct pdl_plan_op op = {.kind = PDL_PLAN_OP_COPY_OUT, .node = -1};
+
+    if (!seen || !list)
+        return INFINITY;
+    n = find_kept(k, seen, list, keep);
+    if (!offload || n == 0)
+        return forward + back;
+    op.in = op.out = list;
+    op.nin = op.nout = n;
+    copy = price_of(k, &op);
+    *keep = 0;
+    return fmax(forward, copy) + fmax(back, copy);
+}
+
 /* The price of one exchange as a part of a bucket of equal ones. */
 static double in_bucket(struct look *k, pdl_arena *a, int op)
 {
     const struct pdl_plan_op *x = &k->p->ops[op];
     int64_t limit = k->p->strategy->bucket_bytes;
     int64_t bytes = bytes_of(k->p, x), n;
-    struct pdl_plan_item item = {.nops = 1, .repeat = 1};
-    struct pdl_plan_stage stage = {.nupdate = 1};
     struct pdl_plan_op many = *x;
-    struct pdl_plan p = *k->p;
-    struct pdl_price price;
     int *ids;
 
     n = bytes > 0 ? (limit > 0 ? limit : BUCKET) / bytes : 1;
@@ -253,12 +329,7 @@ static double in_bucket(struct look *k, pdl_arena *a, int op)
     many.nin = (int)n * x->nin;
     many.out = ids + many.nin;
     many.nout = (int)n * x->nout;
-    p.ops = &many;
-    p.nops = p.nitems = 1;
-    p.items = &item;
-    p.stages = &stage;
-    pdl_price_op(&p, k->x->sys, k->x->oracle, 0, &price);
-    return price.seconds / (double)n;
+    return price_of(k, &many) / (double)n;
 }
 
 /* UPDATE is computing, the rest of the phase exchange. */
@@ -335,12 +406,14 @@ static bool price_unit(struct oracle_layers *x, pdl_arena *a, int unit, int c,
     struct oracle_record record = {0};
     struct pdl_projection projection;
     int64_t at = (int64_t)unit * x->k + c;
-    const struct pdl_plan_stage *s;
+    struct pdl_strategy plain = x->strategy[c];
+    bool offload = plain.offload_activations;
     struct pdl_err err;
     enum pdl_status st;
-    double step = 0, exchange = 0;
+    double step = 0, exchange = 0, once = 0;
 
-    st = pdl_plan_lower(a, u->part, &x->strategy[c], &po, &k.p, &err);
+    plain.offload_activations = false;
+    st = pdl_plan_lower(a, u->part, &plain, &po, &k.p, &err);
     if (st != PDL_OK)
         return st != PDL_ENOMEM;
     record.start = PDL_NEW(a, double, k.p->nops + 1);
@@ -354,12 +427,13 @@ static bool price_unit(struct oracle_layers *x, pdl_arena *a, int unit, int c,
     k.seconds = record.seconds;
     if (!look_at(&k, a))
         return false;
-    s = k.p->stages;
-    step = sum_of(&k, s->first_forward, s->nforward, true) +
-           sum_of(&k, s->first_backward, s->nbackward, false);
-    step *= (double)k.p->micro_batches;
-    add_update(&k, a, &step, &exchange);
-    x->step[at] = step;
+    step = run_of(&k, a, offload, &x->keep[at]) * (double)k.p->micro_batches;
+    add_update(&k, a, &once, &exchange);
+    x->step[at] = step + once;
+    x->once[at] = once;
+    x->state[at] =
+        (double)(projection.weights_bytes + projection.gradients_bytes +
+                 projection.optimizer_bytes);
     x->exchange[at] = exchange;
     x->bytes[at] = (double)projection.allocated_bytes;
     x->falls_back[at] = falls_back(&k);
@@ -389,10 +463,15 @@ static bool allocate(struct pricing *p)
     x->step = PDL_NEW(x->arena, double, all);
     x->exchange = PDL_NEW(x->arena, double, all);
     x->bytes = PDL_NEW(x->arena, double, all);
+    x->once = PDL_NEW(x->arena, double, all);
+    x->keep = PDL_NEW(x->arena, double, all);
+    x->state = PDL_NEW(x->arena, double, all);
     x->falls_back = PDL_NEW(x->arena, bool, all);
     x->spare = PDL_NEW(x->arena, bool, all);
     p->priced = PDL_NEW(x->arena, struct oracle_priced, all);
     p->class = PDL_NEW(x->arena, int, x->units.n + 1);
+    if (!x->once || !x->keep || !x->state)
+        return false;
     if (!x->step || !x->exchange || !x->bytes || !x->falls_back || !x->spare ||
         !p->priced || !p->class)
         return false;
@@ -430,8 +509,8 @@ static void find_spare(struct oracle_layers *x, int unit)
         x->spare[first + c] = other && x->falls_back[first + c];
 }
 
-enum pdl_status oracle_layers_price(struct oracle_layers *x,
-                                    struct pdl_err *err)
+enum pdl_status oracle_layers_price_units(struct oracle_layers *x,
+                                          struct pdl_err *err)
 {
     struct pricing *p = PDL_NEW(x->arena, struct pricing, 1);
 
@@ -442,6 +521,7 @@ enum pdl_status oracle_layers_price(struct oracle_layers *x,
     if (!allocate(p) || !pdl_parallel((int64_t)p->nclasses * x->k,
                                       x->opt->threads, unit_body, p))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    x->priced = p->priced;
     x->lowered += (int64_t)p->nclasses * x->k;
     for (int u = 0; u < x->units.n; u++)
         for (int c = 0; c < x->k; c++) {
@@ -451,11 +531,29 @@ enum pdl_status oracle_layers_price(struct oracle_layers *x,
             x->step[at] = x->step[from];
             x->exchange[at] = x->exchange[from];
             x->bytes[at] = x->bytes[from];
+            x->once[at] = x->once[from];
+            x->keep[at] = x->keep[from];
+            x->state[at] = x->state[from];
             x->falls_back[at] = x->falls_back[from];
         }
     for (int u = 0; u < x->units.n; u++)
         find_spare(x, u);
-    return oracle_layers_move(x, p->priced)
+    return PDL_OK;
+}
+
+enum pdl_status oracle_layers_price(struct oracle_layers *x,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = oracle_layers_price_units(x, err);
+
+    if (st != PDL_OK)
+        return st;
+    if (x->prune) {
+        if (!oracle_layers_move(x, x->priced, x->k))
+            return pdl_fail(err, PDL_ENOMEM, "out of memory");
+        oracle_layers_prune(x, x->priced);
+    }
+    return oracle_layers_move(x, x->priced, 0)
                ? PDL_OK
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

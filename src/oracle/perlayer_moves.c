@@ -21,6 +21,7 @@ struct move {
 enum { SLOTS = 1 << 14 };
 struct pricing {
     struct oracle_layers *x;
+    int alike;
     const struct oracle_priced *priced; /* [unit][k] */
     struct move *move;
     int nmoves, cap;
@@ -205,7 +206,8 @@ static void note_boundary(struct pricing *p, struct boundary *b)
         struct oracle_layout need, grad;
 
         b->forward[i] = b->back[i] = -1;
-        if (!f->ok || !t->ok) {
+        if (!f->ok || !t->ok ||
+            (p->alike && i / k % p->alike != i % k % p->alike)) {
             b->forward[i] = -2;
             continue;
         }
@@ -260,7 +262,7 @@ static struct boundary *find_boundary(struct pricing *p, struct boundary *list,
 }
 
 bool oracle_layers_move(struct oracle_layers *x,
-                        const struct oracle_priced *priced)
+                        const struct oracle_priced *priced, int alike)
 {
     struct pricing *p = PDL_NEW(x->arena, struct pricing, 1);
     struct boundary *list;
@@ -269,7 +271,9 @@ bool oracle_layers_move(struct oracle_layers *x,
     if (!p)
         return false;
     p->x = x;
+    p->alike = alike;
     p->priced = priced;
+    x->npairs = 0;
     for (int u = 0; u < x->units.n; u++)
         most += x->units.unit[u].nports;
     list = PDL_NEW(x->arena, struct boundary, most);

@@ -246,3 +246,108 @@ const char *oracle_layers_write(const struct oracle_layers *x, const int *pick)
     pdl_buf_free(&b);
     return text;
 }
+
+/* ---- the same of a pipeline --------------------------------------------------------- */
+
+static bool same_pick(const struct oracle_layers *x, const int *pick, int i,
+                      int j)
+{
+    return pick[x->units.unit_of[i]] == pick[x->units.unit_of[j]];
+}
+
+static const char *cuts_text(const struct oracle_layers *x,
+                             const struct oracle_written *w)
+{
+    const char *text = NULL;
+
+    for (int i = 0; i < w->ncuts; i++) {
+        const char *name = x->units.model->nodes[w->cut[i]].name;
+
+        if (!is_plain(name) || strchr(name, '+'))
+            return NULL;
+        text = text ? pdl_arena_printf(x->arena, "%s+%s", text, name) : name;
+        if (!text)
+            return NULL;
+    }
+    return text;
+}
+
+/* The clause of "*": the pipeline, and the axes of all layers where they have
+ * the same. */
+static void add_star(struct pdl_strategy *s, const struct pdl_strategy *base,
+                     const struct pdl_clause *all)
+{
+    struct pdl_clause *c = &s->clause[0];
+
+    *s = *base;
+    s->nclauses = 1;
+    *c = (struct pdl_clause){.layers = "*"};
+    for (int t = 0; t < base->clause[0].nterms; t++)
+        if (base->clause[0].term[t].axis == PDL_AXIS_PIPE)
+            c->term[c->nterms++] = base->clause[0].term[t];
+    for (int t = 0; all && t < all->nterms; t++)
+        c->term[c->nterms++] = all->term[t];
+}
+
+static void add_range(const struct oracle_layers *x,
+                      const struct oracle_written *w, struct pdl_strategy *s,
+                      int from, int to, int pick, bool terms)
+{
+    const struct oracle_saving *v = &w->saving[pick / (x->k / w->nsavings)];
+    struct pdl_clause *c = &s->clause[s->nclauses];
+
+    if (!terms && v->recompute == PDL_RECOMPUTE_NONE && !v->offload)
+        return;
+    if (s->nclauses++ >= PDL_MAX_CLAUSES)
+        return;
+    *c = (struct pdl_clause){.layers = range_text(x, from, to, pick)};
+    if (terms) {
+        memcpy(c->term, x->strategy[pick].clause[0].term, sizeof c->term);
+        c->nterms = x->strategy[pick].clause[0].nterms;
+    }
+    c->own_recompute = v->recompute != PDL_RECOMPUTE_NONE;
+    c->recompute = v->recompute;
+    c->offload = v->offload;
+}
+
+static bool same_axes(const struct oracle_layers *x, int nsavings,
+                      const int *pick)
+{
+    int each = x->k / nsavings;
+
+    for (int u = 1; u < x->units.n; u++)
+        if (pick[u] % each != pick[0] % each)
+            return false;
+    return true;
+}
+
+const char *oracle_layers_write_stages(const struct oracle_layers *x,
+                                       const struct oracle_written *w,
+                                       const int *pick)
+{
+    struct pdl_strategy *s = PDL_NEW(x->arena, struct pdl_strategy, 1);
+    bool same = same_axes(x, w->nsavings, pick);
+    int n = x->units.model->nnodes;
+    const char *text = NULL;
+    struct pdl_buf b;
+
+    if (!s)
+        return NULL;
+    add_star(s, w->base, same ? &x->strategy[pick[0]].clause[0] : NULL);
+    s->recompute = PDL_RECOMPUTE_NONE;
+    s->offload_activations = false;
+    s->cuts = cuts_text(x, w);
+    for (int i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_pick(x, pick, i, end);)
+            end++;
+        add_range(x, w, s, i, end - 1, pick[x->units.unit_of[i]], !same);
+    }
+    if (s->nclauses > PDL_MAX_CLAUSES || (w->ncuts > 0 && !s->cuts))
+        return NULL;
+    pdl_buf_init(&b);
+    pdl_strategy_print(s, &b.sink);
+    if (!b.sink.failed)
+        text = pdl_arena_strdup(x->arena, b.text);
+    pdl_buf_free(&b);
+    return text;
+}

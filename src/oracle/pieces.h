@@ -243,13 +243,14 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
  * scratch has room for 2 * lanes * chunks * micro_batches + 8 * lanes. */
 double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                              int64_t micro_batches, const double *forward,
-                             const double *backward, double *scratch);
+                             const double *backward, double *scratch,
+                             double *spans);
 
 /* The same for zb-h1 (bubble 1) and zb-h2 (2); scratch has room for 5 * lanes. */
 double oracle_quick_zero_bubble(int64_t lanes, int bubble,
                                 int64_t micro_batches, const double *forward,
                                 const double *backward, const double *weights,
-                                double *scratch);
+                                double *scratch, double *spans);
 /* Forwards of a lane before its first backward, and gradients of weights that
  * it defers. */
 int64_t oracle_zero_bubble_warm(int64_t lanes, int bubble, int64_t lane);

@@ -429,8 +429,11 @@ static void run(struct plan_lower *lo)
     if (lo->status != PDL_OK)
         return;
     lo->status =
-        plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->opt->split,
-                    plan_speeds(lo), lo->stage, lo->err);
+        lo->strategy->cuts
+            ? plan_cut_stages(lo->strategy, lo->model, lo->plan.nstages,
+                              lo->stage, lo->err)
+            : plan_stages(lo->arena, lo->model, lo->plan.nstages,
+                          lo->opt->split, plan_speeds(lo), lo->stage, lo->err);
     stages = PDL_NEW(lo->arena, struct pdl_plan_stage, lo->plan.nstages);
     if (!stages || lo->status != PDL_OK)
         return;

@@ -23,6 +23,7 @@ struct offload {
     int *run;         /* of each operation: its run within its program */
     int *last, *next; /* of each tensor: runs of its last use in forward and
                          its first in backward; -1: none */
+    bool *stays;      /* of each tensor: the layer that uses it last keeps it */
     int *host, *back; /* of each tensor: its copies; -1: none */
     int *ids, *to;    /* of the copy at hand */
     int ntensors;
@@ -78,18 +79,42 @@ static int find_runs(struct offload *f, const struct pdl_plan_item *it,
 
 /* ---- which ----------------------------------------------------------------------- */
 
+static bool offloads(const struct pdl_strategy *s, int clause)
+{
+    return s->offload_activations || (clause >= 0 && s->clause[clause].offload);
+}
+
+bool pdl_strategy_offloads(const struct pdl_strategy *s)
+{
+    bool any = s->offload_activations;
+
+    for (int c = 0; c < s->nclauses; c++)
+        any = any || s->clause[c].offload;
+    return any;
+}
+
+/* What is no layer's goes with the layer before it. */
 static void note_forward(struct offload *f, const struct pdl_plan_item *it)
 {
+    int node = -1;
+
     for (int i = it->first_op; i < it->first_op + it->nops; i++) {
         const struct pdl_plan_op *o = &f->old[i];
+        bool leaves;
+
+        node = o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 ? o->node : node;
+        leaves =
+            offloads(f->lo->strategy, node >= 0 ? f->lo->clause[node] : -1);
 
         for (int k = 0; k < o->nin + o->nout; k++) {
             int t = k < o->nin ? o->in[k] : o->out[k - o->nin];
 
             if (o->kind == PDL_PLAN_OP_SEND && k >= o->nin)
                 continue; /* the receiver's */
-            if (f->lo->tensors[t].kind == PDL_PLAN_ACTIVATION)
+            if (f->lo->tensors[t].kind == PDL_PLAN_ACTIVATION) {
                 f->last[t] = f->run[i];
+                f->stays[t] = !leaves;
+            }
         }
     }
 }
@@ -115,7 +140,7 @@ static bool waits(const struct offload *f, int stage)
 static bool leaves(const struct offload *f, int t, int stage, int runs)
 {
     return f->lo->tensors[t].stage == stage && f->last[t] >= 0 &&
-           f->next[t] >= 0 &&
+           f->next[t] >= 0 && !f->stays[t] &&
            (waits(f, stage) || f->last[t] < runs - 1 || f->next[t] > 0);
 }
 
@@ -235,12 +260,13 @@ static bool allocate(struct offload *f)
     f->run = PDL_NEW(a, int, f->lo->plan.nops + 1);
     f->last = PDL_NEW(a, int, n);
     f->next = PDL_NEW(a, int, n);
+    f->stays = PDL_NEW(a, bool, n);
     f->host = PDL_NEW(a, int, n);
     f->back = PDL_NEW(a, int, n);
     f->ids = PDL_NEW(a, int, n);
     f->to = PDL_NEW(a, int, n);
-    if (!f->group || !f->run || !f->last || !f->next || !f->host || !f->back ||
-        !f->ids || !f->to) {
+    if (!f->group || !f->run || !f->last || !f->next || !f->stays || !f->host ||
+        !f->back || !f->ids || !f->to) {
         plan_fail(f->lo, "out of memory");
         return false;
     }
@@ -287,7 +313,7 @@ void plan_offload(struct plan_lower *lo, const struct pdl_plan_stage *stages)
                         .ntensors = lo->plan.ntensors};
     int *runs;
 
-    if (lo->status != PDL_OK || !lo->strategy->offload_activations)
+    if (lo->status != PDL_OK || !pdl_strategy_offloads(lo->strategy))
         return;
     runs = PDL_NEW(lo->arena, int, lo->plan.nstages + 1);
     if (!runs || !allocate(&f)) {

@@ -164,6 +164,10 @@ enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
                             int64_t stages, enum pdl_split split,
                             const double *speed, int *stage,
                             struct pdl_err *err);
+/* cuts.c: the same where the strategy says where */
+enum pdl_status plan_cut_stages(const struct pdl_strategy *s,
+                                const struct pdl_model *m, int64_t stages,
+                                int *stage, struct pdl_err *err);
 /* speeds.c: of each stage, the fastest 1; NULL: all are equal */
 const double *plan_speeds(struct plan_lower *lo);
 /* emit.c */

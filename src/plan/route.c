@@ -71,9 +71,13 @@ static void look(struct routes *r)
     }
 }
 
+/* Loads are counted in so many parts of a token. */
+enum { PARTS = 1000 };
+
 static void thin_out(struct routes *r, int t, int node, uint32_t group)
 {
     const struct pdl_attr *attr = &r->lo->model->nodes[node].attr;
+    double x = r->lo->strategy->imbalance;
     int64_t n = 1;
 
     for (int f = 0; f < r->lo->mesh->nfactors; f++)
@@ -81,6 +85,12 @@ static void thin_out(struct routes *r, int t, int node, uint32_t group)
             n *= r->lo->mesh->factor[f];
     r->lo->tensors[t].some = attr->topk < n ? attr->topk : n;
     r->lo->tensors[t].of = n;
+    if (x > 1) { /* the busiest rank sets the pace: all are as it is */
+        int64_t some = (int64_t)((double)(PARTS * attr->topk) * x + .5);
+
+        r->lo->tensors[t].of = PARTS * n;
+        r->lo->tensors[t].some = some < PARTS * n ? some : PARTS * n;
+    }
 }
 
 static void route(struct routes *r, int op, int t, int kind, int node)

@@ -57,6 +57,18 @@ static int64_t pack(const int64_t *work, int n, int64_t bound, int64_t stages,
     return used;
 }
 
+/* Sums of all nodes, and what slow PEs make of them, stay within 63 bits:
+ * attention to millions of positions does not. */
+static int64_t scale_of(const struct pdl_model *m)
+{
+    static const double MOST = (double)(INT64_C(1) << 52);
+    double sum = 0;
+
+    for (int i = 0; i < m->nnodes; i++)
+        sum += (double)work_of(m, i);
+    return sum > MOST ? (int64_t)(sum / MOST) + 1 : 1;
+}
+
 static bool in_block(const struct pdl_model *m, int node)
 {
     const char *name = m->nodes[node].name;
@@ -133,10 +145,10 @@ static void split_work(const struct pdl_model *m, int64_t stages,
                        int *stage)
 {
     int n = find_units(m, stages, unit);
-    int64_t lo = 0, hi = 0;
+    int64_t lo = 0, hi = 0, scale = scale_of(m);
 
     for (int i = 0; i < m->nnodes; i++)
-        work[unit[i]] += work_of(m, i);
+        work[unit[i]] += work_of(m, i) / scale;
     for (int i = 0; i < n; i++) {
         lo = work[i] > lo ? work[i] : lo;
         hi += work[i];

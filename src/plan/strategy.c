@@ -190,6 +190,12 @@ static enum pdl_status pipe_argument(struct reader *rd, const char *arg)
         return read_count(rd, "m", arg + 2, &s->micro_batches);
     if (strncmp(arg, "v=", 2) == 0)
         return read_count(rd, "v", arg + 2, &s->virtual_stages);
+    if (strncmp(arg, "at=", 3) == 0) {
+        s->cuts = arg + 3;
+        return arg[3] && !strpbrk(arg, ";: ")
+                   ? PDL_OK
+                   : BAD(rd, "pipe: 'at' wants layers: at=conv3+fc6");
+    }
     st = read_choice(rd, "pipe", schedules, arg, &k);
     if (st == PDL_OK)
         s->schedule = (enum pdl_schedule)k;
@@ -214,6 +220,21 @@ static enum pdl_status context_argument(struct reader *rd, const char *arg)
     return st;
 }
 
+static enum pdl_status expert_argument(struct reader *rd, const char *arg)
+{
+    double *x = &rd->out->imbalance;
+
+    if (strncmp(arg, "imbalance=", 10) == 0 &&
+        pdl_unit_parse(arg + 10, PDL_UNIT_NONE, x, NULL) == PDL_OK && *x >= 1 &&
+        *x <= 1e6) {
+        *x = *x > 1 ? *x : 0;
+        return PDL_OK;
+    }
+    BAD(rd, "expert: '%.40s' is not imbalance=X, X at least 1", arg);
+    pdl_hint(rd->err, "write it like expert=8(imbalance=1.3)");
+    return PDL_EPARSE;
+}
+
 /* What stands in parentheses after the size of an axis. */
 static enum pdl_status read_arguments(struct reader *rd, enum pdl_axis axis,
                                       const char *from, const char *to)
@@ -229,6 +250,8 @@ static enum pdl_status read_arguments(struct reader *rd, enum pdl_axis axis,
             st = pipe_argument(rd, arg);
         else if (axis == PDL_AXIS_CONTEXT)
             st = context_argument(rd, arg);
+        else if (axis == PDL_AXIS_EXPERT)
+            st = expert_argument(rd, arg);
         else
             st = BAD(rd, "%s takes no '(%.40s)'", pdl_axis_name(axis), arg);
         if (st != PDL_OK)
@@ -363,13 +386,21 @@ static enum pdl_status read_option(struct reader *rd, const struct option *o,
     return PDL_EWRONG;
 }
 
-/* Some layers' own choice of what is made again. */
+/* Some layers' own choice of what is made again, or waits on the host. */
 static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
-                                const char *value)
+                                enum option_kind kind, const char *value)
 {
     enum pdl_status st;
     int k;
 
+    if (kind == OFFLOAD) {
+        c->offload = strcmp(value, "activations") == 0;
+        return c->offload ? PDL_OK
+                          : BAD(rd,
+                                "offload: of some layers only "
+                                "activations, not '%.40s'",
+                                value);
+    }
     if (c->own_recompute)
         return BAD(rd, "'recompute' is given twice");
     st = read_choice(rd, "recompute", recomputes, value, &k);
@@ -424,8 +455,10 @@ static enum pdl_status read_term(struct reader *rd, struct pdl_clause *c,
             return read_axis(rd, (enum pdl_axis)i, c, value);
     for (int i = 0; i < NOPTIONS; i++)
         if (strcmp(options[i].name, name) == 0) {
-            if (options[i].words == recomputes && strcmp(c->layers, "*") != 0)
-                return read_own(rd, c, value);
+            if ((options[i].words == recomputes ||
+                 options[i].kind == OFFLOAD) &&
+                strcmp(c->layers, "*") != 0)
+                return read_own(rd, c, options[i].kind, value);
             if (strcmp(c->layers, "*") != 0)
                 return BAD(rd, "'%s' holds for the whole model, not for %.60s",
                            name, c->layers);
@@ -547,6 +580,10 @@ static void print_pipe(const struct pdl_strategy *s, struct pdl_sink *out)
         pdl_printf(out, "%sv=%lld", before, (long long)s->virtual_stages);
         before = ",";
     }
+    if (s->cuts) {
+        pdl_printf(out, "%sat=%s", before, s->cuts);
+        before = ",";
+    }
     if (*before == ',')
         pdl_puts(out, ")");
 }
@@ -572,6 +609,8 @@ static void print_term(const struct pdl_strategy *s, const struct pdl_term *t,
         print_pipe(s, out);
     if (t->axis == PDL_AXIS_CONTEXT)
         print_context(s, out);
+    if (t->axis == PDL_AXIS_EXPERT && s->imbalance > 0)
+        pdl_printf(out, "(imbalance=%.17g)", s->imbalance);
     if (t->axis == PDL_AXIS_TENSOR && s->seq)
         pdl_puts(out, "+seq");
 }
@@ -660,6 +699,9 @@ void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)
         if (c->own_recompute)
             pdl_printf(out, "%srecompute=%s", c->nterms ? "," : "",
                        recomputes[c->recompute]);
+        if (c->offload)
+            pdl_printf(out, "%soffload=activations",
+                       c->nterms || c->own_recompute ? "," : "");
         if (i == 0 && star)
             print_options(s, ",", out);
     }
@@ -677,7 +719,8 @@ static bool same_text(const char *a, const char *b)
 static bool same_clause(const struct pdl_clause *a, const struct pdl_clause *b)
 {
     if (!same_text(a->layers, b->layers) || a->nterms != b->nterms ||
-        a->own_recompute != b->own_recompute || a->recompute != b->recompute)
+        a->own_recompute != b->own_recompute || a->recompute != b->recompute ||
+        a->offload != b->offload)
         return false;
     for (int t = 0; t < a->nterms; t++) {
         const struct pdl_term *x = &a->term[t], *y = &b->term[t];
@@ -700,8 +743,9 @@ bool pdl_strategy_equal(const struct pdl_strategy *a,
         if (!same_clause(&a->clause[i], &b->clause[i]))
             return false;
     return a->schedule == b->schedule && a->micro_batches == b->micro_batches &&
-           a->virtual_stages == b->virtual_stages && a->seq == b->seq &&
-           a->context_kind == b->context_kind &&
+           a->virtual_stages == b->virtual_stages &&
+           same_text(a->cuts, b->cuts) && a->imbalance == b->imbalance &&
+           a->seq == b->seq && a->context_kind == b->context_kind &&
            a->context_order == b->context_order && a->zero == b->zero &&
            a->zero_group == b->zero_group && a->recompute == b->recompute &&
            a->save_gathered == b->save_gathered &&

@@ -74,6 +74,20 @@ static void local_heads(const struct pdl_plan *p, const struct pdl_node *n,
     attr->heads = q->dim[q->rank - 1] / size;
 }
 
+/* What the busiest rank of an expert axis does over the mean: as given, but no
+ * token visits more experts than it chooses, or than the rank has. */
+static double load_of(const struct pdl_plan *p, const struct pdl_attr *attr,
+                      int64_t mine)
+{
+    double x = p->strategy ? p->strategy->imbalance : 0;
+    double mean = (double)attr->topk * (double)mine / (double)attr->experts;
+    double most = (double)(attr->topk < mine ? attr->topk : mine);
+
+    if (!(x > 1) || mine >= attr->experts || !(mean > 0))
+        return 1;
+    return x * mean < most ? x : most / mean;
+}
+
 static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
 {
     const struct pdl_plan_op *o = &p->ops[op], *f;
@@ -109,7 +123,9 @@ static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
     if (!n->op->flops(&use, &t[k], &result))
         return 0;
     if (attr.experts > 0 && f->nin > n->nin) /* its share of the experts */
-        return result / attr.experts * w[0]->dim[0] * samples;
+        return (
+            int64_t)((double)(result / attr.experts * w[0]->dim[0] * samples) *
+                     load_of(p, &attr, w[0]->dim[0]));
     return result * samples;
 }
 

@@ -160,6 +160,11 @@ static enum pdl_status expressible(const struct pdl_strategy *s,
         if (degree(s, ours[i]) > 1)
             return pdl_fail(err, PDL_EINVAL, "%s has no %s parallelism", format,
                             pdl_axis_name(ours[i]));
+    if (s->cuts)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: stages that begin where the strategy says "
+                        "(at=...) are not exported",
+                        format);
     if (s->swap_auto || s->compress_density > 0)
         return pdl_fail(err, PDL_EINVAL, "%s has no %s", format,
                         s->swap_auto ? "swap=auto" : "compress=topk");

@@ -5,8 +5,7 @@ Runs `paradl validate --measured FILE --json` on steps measured with PyTorch
 (tests/data/oracle/torch_h200.json) and on the files of published runs beside
 the sources (../shared/data/runs) and holds the mean error of each set,
 of step times and of memory, to what was reached (doc/accuracy.md), rounded up;
-the bars that were wanted are no lower, but for the memory of torchtitan, which
-misses its 10 % by a few hundredths. Where the files of published runs are
+the bars that were wanted are no lower. Where the files of published runs are
 not there, it says so and is skipped after the first.
 """
 import json
@@ -23,13 +22,13 @@ DATA = os.path.join(HERE, "..", "..", "..", "shared", "data", "runs")
 STEPS = {
     "megatron_sc21_table1": 6, "megatron_sc21_table2": 5,
     "korthikanti_table5": 3, "vtrain_multi": 8, "vtrain_single": 10,
-    "bloom_topology_sweep": 7, "simumax_b200": 6,
+    "bloom_topology_sweep": 10, "simumax_b200": 4,
     "torchtitan_llama31_h100": 9, "dle_resnet50": 10, "torch": 10,
 }
 # the same of memory
 MEMORY = {
     "simumax_b200": 3, "bloom_topology_sweep": 9,
-    "torchtitan_llama31_h100": 10.1, "megatron_golden": 5, "torch": 8,
+    "torchtitan_llama31_h100": 9.1, "megatron_golden": 5, "torch": 8,
 }
 SPEARMAN, REGRET = 0.8, 0.03
 

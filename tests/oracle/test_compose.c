@@ -323,7 +323,7 @@ static void composed_plans_equal_lowered_ones(void **state)
 /* ---- spans ------------------------------------------------------------------------ */
 
 static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
-                        const double *b)
+                        const double *b, double *lanes)
 {
     struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
                                                : PDL_SCHEDULE_1F1B};
@@ -333,7 +333,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
                             .nstages = (int)(p * v)};
     struct oracle o = {.p = &plan,
                        .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-    double t = oracle_makespan(&o, f, b, NULL);
+    double t = oracle_makespan(&o, f, b, NULL, lanes);
 
     pdl_arena_destroy(o.arena);
     return t;
@@ -341,7 +341,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
 
 static void quick_spans_equal_simulated_ones(void **state)
 {
-    double f[128], b[128];
+    double f[128], b[128], quick[16], slow[16];
 
     (void)state;
     seed = 7;
@@ -354,15 +354,17 @@ static void quick_spans_equal_simulated_ones(void **state)
             f[s] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
             b[s] = 1 + (double)draw(100) / 16;
         }
-        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch) ==
-                    simulated(p, v, m, f, b));
+        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch, quick) ==
+                    simulated(p, v, m, f, b, slow));
+        for (int64_t l = 0; l < p; l++)
+            assert_true(quick[l] == slow[l]);
         free(scratch);
     }
 }
 
 static void quick_zero_bubbles_equal_simulated_ones(void **state)
 {
-    double f[16], b[16], w[16], scratch[80];
+    double f[16], b[16], w[16], scratch[80], spans[16], lanes[16];
 
     (void)state;
     seed = 13;
@@ -384,8 +386,10 @@ static void quick_zero_bubbles_equal_simulated_ones(void **state)
             b[k] = 1 + (double)draw(100) / 16;
             w[k] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
         }
-        want = oracle_makespan(&o, f, b, w);
-        got = oracle_quick_zero_bubble(p, bubble, m, f, b, w, scratch);
+        want = oracle_makespan(&o, f, b, w, lanes);
+        got = oracle_quick_zero_bubble(p, bubble, m, f, b, w, scratch, spans);
+        for (int64_t k = 0; k < p; k++)
+            assert_true(fabs(spans[k] - lanes[k]) <= 1e-9 * want);
         if (fabs(got - want) > 1e-9 * want)
             print_message("p %lld m %lld h%d: %g, not %g\n", (long long)p,
                           (long long)m, bubble, got, want);

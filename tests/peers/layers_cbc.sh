@@ -9,7 +9,7 @@ if ! command -v cbc >/dev/null; then
     echo "layers: no CBC to compare with (apt install coinor-cbc)"
     exit 77
 fi
-ninja -C "$build" peer_layers_cbc >"$tmp/log" 2>&1 || { tail "$tmp/log"; exit 1; }
+ninja -C "$build" peer_layers_cbc peer_stages_cbc >"$tmp/log" 2>&1 || { tail "$tmp/log"; exit 1; }
 bad=0
 while read -r model pes batch share; do
     "$build/peer_layers_cbc" "$model" "$pes" "$batch" "$share" >"$tmp/a.lp" ||
@@ -34,5 +34,26 @@ resnet50 8 64 50
 unet 4 4 100
 resnet152 64 512 50
 densenet121 8 64 50
+CASES
+# Stages, strategies and savings together.
+while read -r model pes batch base room; do
+    "$build/peer_stages_cbc" "$model" "$pes" "$batch" "$base" "$room" \
+        >"$tmp/a.lp" || exit 1
+    read -r _ ours what < <(head -1 "$tmp/a.lp")
+    cbc "$tmp/a.lp" ratio 0 allow 0 solve solution "$tmp/a.sol" >"$tmp/log" 2>&1
+    theirs=$(awk 'NR == 1 && $1 == "Optimal" { print $NF }' "$tmp/a.sol")
+    verdict=$(awk -v a="$ours" -v b="$theirs" 'BEGIN {
+        d = b > 0 ? (a - b) / b : 1
+        print (d * d < 1e-12 ? "ok" : "WRONG") }')
+    echo "stages $model on $pes, batch $batch, $base, $room MB: ours $ours," \
+        "CBC $theirs ms ($what): $verdict"
+    [ "$verdict" = ok ] || bad=1
+done <<'CASES'
+alexnet 4 64 pipe=2(m=4) 100000
+alexnet 8 64 pipe=4(m=8) 100000
+alexnet 4 256 pipe=2(m=8) 350
+vgg16 4 64 pipe=2(m=4) 100000
+vgg16 4 64 pipe=2(m=4) 900
+resnet18 4 64 pipe=4(m=8) 100000
 CASES
 exit $bad

@@ -356,7 +356,13 @@ static void random_strategy(struct pdl_rng *rng, const struct pdl_model *m,
         return;
     }
     random_axes(rng, pick(rng, 1, 8), axes, sizeof axes);
-    if (pick(rng, 0, 4) == 0)
+    if (m->nnodes > 2 && pick(rng, 0, 9) == 0) { /* cut where it says */
+        int first = (int)pick(rng, 1, m->nnodes - 2);
+        int second = (int)pick(rng, first + 1, m->nnodes - 1);
+
+        snprintf(text, size, "pipe=3(gpipe,m=2,at=%s+%s),%s",
+                 m->nodes[first].name, m->nodes[second].name, axes);
+    } else if (pick(rng, 0, 4) == 0)
         snprintf(text, size, "pipe=%d(%s,m=%d),%s%s", (int)pick(rng, 2, 4),
                  schedules[pick(rng, 0, 3)], (int)pick(rng, 1, 2), axes,
                  bn[pick(rng, 0, 2)]);
@@ -385,8 +391,9 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
         ",offload=activations",
         ",offload=optimizer",
         ",offload=optimizer,offload=activations"};
-    static const char *const own[] = {"recompute=full", "recompute=none",
-                                      "recompute=selective-op"};
+    static const char *const own[] = {
+        "recompute=full", "recompute=none", "recompute=selective-op",
+        "offload=activations", "recompute=full,offload=activations"};
     const char *z = zero[pick(rng, 0, 6)], *r = recompute[pick(rng, 0, 5)];
     const char *o = offload[pick(rng, 0, 5)];
     char all[160];
@@ -394,7 +401,7 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
     snprintf(all, sizeof all, "%s%s%s", z, r, o);
     if (!strchr(axes, ';') && pick(rng, 0, 5) == 0) { /* some blocks' own */
         snprintf(text, size, "*: %s%s; *1*: %s", axes, all,
-                 own[pick(rng, 0, 2)]);
+                 own[pick(rng, 0, 4)]);
         return;
     }
     if (strchr(axes, ';') && *all)

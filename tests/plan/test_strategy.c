@@ -40,6 +40,11 @@ static void print_and_parse_are_inverse(void **state)
          "data=4,swap=auto,offload=optimizer,offload=activations,bn=sync"},
         {"a: data=2; zero=1; b: filter=2", "a: data=2; b: filter=2; *: zero=1"},
         {"zero=0:8", "data=1"},
+        {"data=2,expert=4(imbalance=1.5)", NULL},
+        {"expert=4(imbalance=1)", "expert=4"},
+        {"pipe=3(gpipe,m=4,at=conv3+fc6),data=2", NULL},
+        {"*: pipe=2(m=4,at=b); a: data=2; b: data=2,offload=activations", NULL},
+        {"*: data=2; a: recompute=full,offload=activations", NULL},
         {"data=4,exchange=paper,memory=paper,save=gathered",
          "data=4,save=gathered,memory=paper,exchange=paper"},
     };
@@ -90,6 +95,15 @@ static void nonsense_is_named_with_its_column(void **state)
         {"bucket=25", "strategy:1: bucket: '25' needs a unit",
          "write it like 32MiB or 80GB"},
         {": data=2", "strategy:1: a clause without layers before ':'", ""},
+        {"expert=4(imbalance=0.5)",
+         "strategy:1: expert: 'imbalance=0.5' is not imbalance=X, X at least 1",
+         "write it like expert=8(imbalance=1.3)"},
+        {"pipe=2(at=)", "strategy:1: pipe: 'at' wants layers: at=conv3+fc6",
+         ""},
+        {"conv1: offload=optimizer",
+         "strategy:8: offload: of some layers only activations, not "
+         "'optimizer'",
+         ""},
         {"compress=topk:2",
          "strategy:1: compress: 'topk:2' is not "
          "topk:FRACTION",
