@@ -187,9 +187,9 @@ static void run_pass(struct walk *w, bool back)
 {
     const struct piece_shape *s = w->x->work->shape;
 
-    run_parts(w, back ? s->backward : s->forward, back);
+    run_parts(w, back ? w->x->work->back : s->forward, back);
     if (back && s->split)
-        run_parts(w, s->late, true);
+        run_parts(w, w->x->work->late, true);
 }
 
 /* Each way, copies of a micro-batch take no longer than a pipeline's PE has

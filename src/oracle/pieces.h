@@ -134,6 +134,8 @@ struct piece_work {
     const struct piece_lives *live;
     const struct piece_price *price[2]; /* by pass and kind */
     struct stage_time forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
+    /* of the shape's, those that take time, make gradients or wait */
+    struct piece_list back[PIECE_BLOCKS], late[PIECE_BLOCKS];
     double contention;
 };
 struct piece_works {
@@ -150,6 +152,7 @@ struct piece_update {
     const struct piece_price *price;        /* by kind */
     struct oracle_lived lived[PIECE_RANKS]; /* base and update */
     double update, gradient_comm, contention;
+    double all; /* seconds of all steps, one after another */
     bool optimizer;           /* on the host */
     double apart, apart_copy; /* exposed where nothing overlaps */
 };
