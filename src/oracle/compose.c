@@ -305,9 +305,9 @@ static struct timed *timed_of(const struct oracle_compose *c, int64_t l,
                      s->in_flight[l * s->chunks + k] > 1];
 }
 
-static struct oracle_span pass_span(const struct class *k,
-                                    const struct oracle_span (*parts)[PIECE_RANKS],
-                                    bool back, int rank)
+static struct oracle_span
+pass_span(const struct class *k, const struct oracle_span (*parts)[PIECE_RANKS],
+          bool back, int rank)
 {
     const struct piece_shape *x = k->work->shape;
     struct oracle_span s, more;
@@ -623,9 +623,9 @@ static bool find_span(struct oracle_compose *c)
     if (c->bubble) {
         for (int64_t i = 0; i < p; i++)
             c->backward[i] -= c->weights[i];
-        c->span = oracle_quick_zero_bubble(p, c->bubble, m, c->forward,
-                                           c->backward, c->weights, c->scratch,
-                                           c->spans);
+        c->span =
+            oracle_quick_zero_bubble(p, c->bubble, m, c->forward, c->backward,
+                                     c->weights, c->scratch, c->spans);
         return true;
     }
     c->span = oracle_quick_makespan(p, s->chunks, m, c->forward, c->backward,
