@@ -172,10 +172,15 @@ static bool live_stage(struct small *s, int stage, int parts, int rank,
                        int64_t of, struct piece_lives *l)
 {
     const struct pdl_plan_stage *x = &s->stages[stage];
-    struct oracle_lived base;
+    struct oracle_lived base = {.input = 0}; /* the rest changes no span */
     struct oracle_tally *t;
 
-    oracle_lived_base(&s->o, stage, s->size, &base);
+    for (int i = 0; i < s->plan.ntensors; i++) {
+        base.input +=
+            s->plan.tensors[i].kind == PDL_PLAN_INPUT ? s->size[i] : 0;
+        base.label +=
+            s->plan.tensors[i].kind == PDL_PLAN_LABEL ? s->size[i] : 0;
+    }
     t = oracle_tally_make(&s->o, of, s->size, &base);
     for (int j = 0; t && j < parts; j++)
         l->forward[j][rank] =
@@ -286,8 +291,14 @@ static bool shorten(pdl_arena *a, const struct piece_list *list,
         const struct piece_op *x = &list->op[i];
 
         if (price[x->kind].seconds > 0 || x->nmade > 0 || x->in > 0 || x->out ||
-            x->copy != PIECE_NO_COPY)
-            ops[out->n++] = *x;
+            x->copy != PIECE_NO_COPY) {
+            struct piece_op *to = &ops[out->n++];
+
+            *to = *x;
+            to->seconds = price[x->kind].seconds;
+            to->level = price[x->kind].level;
+            to->comm = price[x->kind].is_comm;
+        }
     }
     return ops != NULL;
 }
@@ -298,6 +309,8 @@ static bool shorten_parts(pdl_arena *a, struct piece_work *w)
 
     for (int i = 0; ok && i < w->shape->parts; i++)
         ok = shorten(a, &w->shape->backward[i], w->price[1], &w->back[i]) &&
+             (!w->shape->copies ||
+              shorten(a, &w->shape->forward[i], w->price[0], &w->fore[i])) &&
              (!w->shape->split ||
               shorten(a, &w->shape->late[i], w->price[1], &w->late[i]));
     return ok;
