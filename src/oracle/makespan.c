@@ -197,8 +197,8 @@ struct rounds {
 
 /* The forward of micro-batch n, which the lane before ran `bubble` rounds
  * ago: since then it has run bubble - 1 more. */
-static void run_forward(const struct rounds *r, int64_t l, int64_t n,
-                        int64_t m, int bubble, double seconds)
+static void run_forward(const struct rounds *r, int64_t l, int64_t n, int64_t m,
+                        int bubble, double seconds)
 {
     double ready = 0;
 
@@ -222,11 +222,12 @@ double oracle_quick_zero_bubble(int64_t lanes, int bubble,
                                 const double *backward, const double *weights,
                                 double *scratch, double *spans)
 {
-    struct rounds r = {scratch,
-                       scratch + lanes,
-                       {scratch + 2 * lanes, scratch + 3 * lanes,
-                        scratch + 4 * lanes}};
-    int64_t m = micro_batches, first = -oracle_zero_bubble_warm(lanes, bubble, 0);
+    struct rounds r = {
+        scratch,
+        scratch + lanes,
+        {scratch + 2 * lanes, scratch + 3 * lanes, scratch + 4 * lanes}};
+    int64_t m = micro_batches,
+            first = -oracle_zero_bubble_warm(lanes, bubble, 0);
     double longest = 0;
 
     for (int64_t i = 0; i < 5 * lanes; i++)
