@@ -677,6 +677,25 @@ static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
     return true;
 }
 
+/* What a lane's exchange and update show at most: all of it after backward,
+ * which was slowed as much as it can be, kernels by what exchange holds of the
+ * PE, collectives (and exchange by them) by half of the adapters. */
+static double most_tail(const struct oracle_compose *c,
+                        const struct oracle_point *x, int64_t l)
+{
+    const struct split *s = c->split;
+    double slower = c->held / (1 - c->held), sum = 0;
+
+    for (int64_t k = 0; k < s->chunks; k++) {
+        const struct class *v = &s->classes[s->of[k * c->mesh.pipe + l]];
+        const struct stage_time *t = &timed_of(c, l, k)->time;
+
+        sum += v->update[x->zero][x->optimizer]->all + slower * t->backward +
+               2 * t->backward_comm;
+    }
+    return sum;
+}
+
 /* The lane that takes longest, as project.c has it; < 0: out of memory. */
 static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
 {
@@ -686,6 +705,8 @@ static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
     for (int64_t l = 0; l < c->mesh.pipe; l++) {
         struct stage_time tail = {0};
 
+        if (c->spans[l] + most_tail(c, x, l) < longest)
+            continue;
         if (!add_update(c, x, l, &tail))
             return -1;
         if (c->spans[l] + oracle_stage_tail(&tail) > longest) {

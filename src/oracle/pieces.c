@@ -172,10 +172,15 @@ static bool live_stage(struct small *s, int stage, int parts, int rank,
                        int64_t of, struct piece_lives *l)
 {
     const struct pdl_plan_stage *x = &s->stages[stage];
-    struct oracle_lived base;
+    struct oracle_lived base = {.input = 0}; /* the rest changes no span */
     struct oracle_tally *t;
 
-    oracle_lived_base(&s->o, stage, s->size, &base);
+    for (int i = 0; i < s->plan.ntensors; i++) {
+        base.input +=
+            s->plan.tensors[i].kind == PDL_PLAN_INPUT ? s->size[i] : 0;
+        base.label +=
+            s->plan.tensors[i].kind == PDL_PLAN_LABEL ? s->size[i] : 0;
+    }
     t = oracle_tally_make(&s->o, of, s->size, &base);
     for (int j = 0; t && j < parts; j++)
         l->forward[j][rank] =
@@ -274,6 +279,43 @@ static void add_list(struct piece_work *w, const struct piece_list *list,
     }
 }
 
+/* What matters on the streams. */
+static bool shorten(pdl_arena *a, const struct piece_list *list,
+                    const struct piece_price *price, struct piece_list *out)
+{
+    struct piece_op *ops = PDL_NEW(a, struct piece_op, list->n + 1);
+
+    out->n = 0;
+    out->op = ops;
+    for (int i = 0; ops && i < list->n; i++) {
+        const struct piece_op *x = &list->op[i];
+
+        if (price[x->kind].seconds > 0 || x->nmade > 0 || x->in > 0 || x->out ||
+            x->copy != PIECE_NO_COPY) {
+            struct piece_op *to = &ops[out->n++];
+
+            *to = *x;
+            to->seconds = price[x->kind].seconds;
+            to->level = price[x->kind].level;
+            to->comm = price[x->kind].is_comm;
+        }
+    }
+    return ops != NULL;
+}
+
+static bool shorten_parts(pdl_arena *a, struct piece_work *w)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < w->shape->parts; i++)
+        ok = shorten(a, &w->shape->backward[i], w->price[1], &w->back[i]) &&
+             (!w->shape->copies ||
+              shorten(a, &w->shape->forward[i], w->price[0], &w->fore[i])) &&
+             (!w->shape->split ||
+              shorten(a, &w->shape->late[i], w->price[1], &w->late[i]));
+    return ok;
+}
+
 static void add_parts(struct piece_work *w)
 {
     const struct piece_shape *s = w->shape;
@@ -317,6 +359,8 @@ static enum pdl_status make_work(struct oracle_pieces *p, struct key *k,
         w->price[0] = price[0];
         w->price[1] = price[1];
         add_parts(w);
+        if (!shorten_parts(p->arena, w))
+            return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
@@ -447,6 +491,7 @@ static bool fill_update(struct oracle_pieces *p, const struct steps *s,
     for (int i = 0; i < u->n; i++) {
         const struct piece_price *x = &price[u->steps[i].kind];
 
+        u->all += x->seconds;
         u->update += u->steps[i].on == ON_COMPUTE ? x->seconds : 0;
         u->gradient_comm += u->steps[i].on == ON_NETWORK ? x->seconds : 0;
         if (x->contention > u->contention)

@@ -81,6 +81,10 @@ struct piece_op {
     bool out; /* waits for the last copy out of forward; in forward: for the
                  one before */
     const struct piece_made *made;
+    /* on the streams, once priced (piece_work) */
+    double seconds;
+    int level;
+    bool comm;
 };
 struct piece_list {
     int n;
@@ -134,6 +138,9 @@ struct piece_work {
     const struct piece_lives *live;
     const struct piece_price *price[2]; /* by pass and kind */
     struct stage_time forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
+    /* of the shape's, those that take time, make gradients or wait */
+    struct piece_list fore[PIECE_BLOCKS], back[PIECE_BLOCKS];
+    struct piece_list late[PIECE_BLOCKS];
     double contention;
 };
 struct piece_works {
@@ -150,6 +157,7 @@ struct piece_update {
     const struct piece_price *price;        /* by kind */
     struct oracle_lived lived[PIECE_RANKS]; /* base and update */
     double update, gradient_comm, contention;
+    double all;               /* seconds of all steps, one after another */
     bool optimizer;           /* on the host */
     double apart, apart_copy; /* exposed where nothing overlaps */
 };

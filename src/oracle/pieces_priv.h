@@ -141,7 +141,20 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
 /* Representative ranks of a lane of the large plan. */
 int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
 
-/* forms.c: the operations of a form told apart */
+/* Who makes a tensor, and which copy brought it: operations of a stage. */
+struct makers {
+    int *by;  /* in backward; -1: none */
+    int *in;  /* number of the copy in that made it; 0: none */
+    int *out; /* number of the copy out that read or made it */
+    int nin, nout;
+};
+/* forms.c */
+bool oracle_form_makers(struct oracle_forms *g, const struct small *s,
+                        int stage, struct makers *m);
+/* Tells operations of a pass apart by what they cost. */
+bool oracle_form_number(struct oracle_forms *g, struct form *m,
+                        enum phase phase);
+/* The operations of a form told apart; updates.c */
 bool oracle_form_work(struct oracle_forms *g, struct form *m);
 bool oracle_form_update(struct oracle_forms *g, struct form *m);
 /* The update of so many blocks; NULL: it has to be lowered as it is (or there

@@ -224,10 +224,11 @@ static bool may_offload(const struct points *s)
     return h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0;
 }
 
-/* Zero-bubble schedules of a point: none where stages are interleaved. */
-static int bubbles(const struct oracle_point *p)
+/* Zero-bubble schedules of a point: none where stages are interleaved, nor of
+ * frameworks that want equal stages (Megatron has none of them). */
+static int bubbles(const struct points *s, const struct oracle_point *p)
 {
-    return p->pipe > 1 && p->chunks == 1 ? 2 : 0;
+    return p->pipe > 1 && p->chunks == 1 && !cuts_evenly(s) ? 2 : 0;
 }
 
 /* Points of one micro-batch, schedule and recomputation: sharded states or
@@ -236,7 +237,9 @@ static int bubbles(const struct oracle_point *p)
 static int64_t variants(const struct points *s, const struct oracle_point *p)
 {
     return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1) *
-           (!may_offload(s) ? 1 : p->bubble ? 2 : 4);
+           (!may_offload(s) ? 1
+            : p->bubble     ? 2
+                            : 4);
 }
 
 static int64_t count(const struct points *s, struct oracle_point p)
@@ -251,7 +254,7 @@ static int64_t count(const struct points *s, struct oracle_point p)
         chunks = chunks_of(s, &p);
         for (int k = 0; k < chunks.n; k++) {
             p.chunks = chunks.v[k];
-            for (p.bubble = 0; p.bubble <= bubbles(&p); p.bubble++)
+            for (p.bubble = 0; p.bubble <= bubbles(s, &p); p.bubble++)
                 n += NRECOMPUTES * variants(s, &p);
         }
     }
@@ -352,7 +355,7 @@ static bool price_points(struct points *s, struct mesh *m)
                 continue;
             for (int r = 0; r < (s->few ? 1 : NRECOMPUTES); r++) {
                 p.recompute = recomputes[r];
-                for (p.bubble = 0; p.bubble <= (s->few ? 0 : bubbles(&p));
+                for (p.bubble = 0; p.bubble <= (s->few ? 0 : bubbles(s, &p));
                      p.bubble++)
                     if (!price_variants(s, m, p, &index))
                         return false;
@@ -593,7 +596,8 @@ static const struct pdl_space_axis axes[] = {
     {"recompute", "none|selective|full"},
     {"zero", "0|1 (with data)"},
     {"overlap", "on|off (with data, unless the framework never does)"},
-    {"schedule", "1f1b|zb-h1|zb-h2 (with pipe, not interleaved)"},
+    {"schedule", "1f1b|zb-h1|zb-h2 (with pipe, not interleaved, unless the "
+                 "framework wants equal stages)"},
     {"offload", "none|activations|optimizer|both (where the system says what "
                 "copies to the host cost; activations: not zb)"},
 };

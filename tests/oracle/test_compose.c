@@ -364,7 +364,7 @@ static void quick_spans_equal_simulated_ones(void **state)
 
 static void quick_zero_bubbles_equal_simulated_ones(void **state)
 {
-    double f[16], b[16], w[16], scratch[80], quick[16], slow[16];
+    double f[16], b[16], w[16], scratch[80], spans[16], lanes[16];
 
     (void)state;
     seed = 13;
@@ -386,10 +386,10 @@ static void quick_zero_bubbles_equal_simulated_ones(void **state)
             b[k] = 1 + (double)draw(100) / 16;
             w[k] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
         }
-        want = oracle_makespan(&o, f, b, w, slow);
-        got = oracle_quick_zero_bubble(p, bubble, m, f, b, w, scratch, quick);
-        for (int64_t l = 0; l < p; l++)
-            assert_true(fabs(quick[l] - slow[l]) <= 1e-9 * want);
+        want = oracle_makespan(&o, f, b, w, lanes);
+        got = oracle_quick_zero_bubble(p, bubble, m, f, b, w, scratch, spans);
+        for (int64_t k = 0; k < p; k++)
+            assert_true(fabs(spans[k] - lanes[k]) <= 1e-9 * want);
         if (fabs(got - want) > 1e-9 * want)
             print_message("p %lld m %lld h%d: %g, not %g\n", (long long)p,
                           (long long)m, bubble, got, want);
