@@ -47,6 +47,7 @@ check-long: check
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L unit
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L '^run$$'
 	@PDL_LONG=1 tests/peers/text_torch.sh $(BUILD)/paradl || [ $$? = 77 ]
+	@PDL_LONG=1 tests/peers/simgrid_flows.sh $(BUILD)/paradl || [ $$? = 77 ]
 	@PDL_LONG=1 tools/check-tidy.sh $(BUILD)
 
 check-peers: deps-peers all
@@ -54,7 +55,7 @@ check-peers: deps-peers all
 
 paper: deps-check configure
 	@$(NINJA) -C $(BUILD)
-	@$(CTEST) $(BUILD) -R '^paper/'
+	@PDL_PAPER=1 $(CTEST) $(BUILD) -R '^paper/'
 
 # FUZZ_S seconds for each parser, starting from the stored corpus.
 FUZZ_S ?= 180

@@ -538,6 +538,10 @@ static enum pdl_status settle(struct cli_calibrate_options *o,
         return pdl_fail(err, PDL_EINVAL,
                         "-n, --threads, --max-ranks: from 1 "
                         "to 4096");
+    if (o->rounds < 0 || o->rounds > CLI_MEASURE_ROUNDS)
+        return pdl_fail(err, PDL_EINVAL, "--rounds: from 1 to %d",
+                        (int)CLI_MEASURE_ROUNDS);
+    o->rounds = o->rounds ? o->rounds : 3;
     if (o->collective && !cli_bench_knows(o->collective)) {
         pdl_fail(err, PDL_EINVAL, "--collective: no benchmark of '%s'",
                  o->collective);

@@ -108,7 +108,7 @@ static void choose_ranks(const struct cli_calibrate_options *o,
                     .sizes =
                         n >= crowded ? crowded_sizes : collectives[k].sizes,
                     .ranks = n,
-                    .rounds = CLI_MEASURE_ROUNDS};
+                    .rounds = (int)o->rounds};
 }
 
 static void say(bool quiet, const char *what, int64_t ranks)
@@ -126,10 +126,8 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
     say(quiet, "memory, operators and messages", o->ranks);
     st = measure_machine(o, m, err);
     choose_ranks(o, m);
-    for (int round = 0; round < CLI_MEASURE_ROUNDS; round++)
+    for (int round = 0; round < o->rounds; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
-            if (round >= m->bench[i].rounds)
-                continue;
             if (round == 0)
                 say(quiet, m->bench[i].collective, m->bench[i].ranks);
             st = measure_collective(o, m, i, round, err);

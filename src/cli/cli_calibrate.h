@@ -7,7 +7,7 @@
 
 struct cli_calibrate_options {
     const char *fit, *select, *base, *output, *name, *without, *collective;
-    int64_t ranks, threads, most;
+    int64_t ranks, threads, most, rounds;
     double seconds;
 };
 
@@ -15,7 +15,7 @@ struct cli_calibrate_options {
  * exit code. */
 int cli_calibrate_machine(const struct pdl_args *args);
 
-enum { CLI_MEASURE_ROUNDS = 3 };
+enum { CLI_MEASURE_ROUNDS = 9 }; /* at most */
 
 /* What was measured, as it came (calibrate_measure.c). */
 struct cli_measurement {

@@ -30,6 +30,8 @@ static const struct pdl_opt opts[] = {
      "at least 8)"},
     {"collective", 0, PDL_OPT_TEXT, AT(collective), "NAME", NULL,
      "measure this one alone (all five)"},
+    {"rounds", 0, PDL_OPT_INT, AT(rounds), "N", NULL,
+     "of starts of the ranks, whose middle time counts (3)"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "for each measurement (0.2s)"},
     {"name", 0, PDL_OPT_TEXT, AT(name), "NAME", NULL,

@@ -154,10 +154,14 @@ static void take_one_of(struct outcome *out)
 {
     struct pdl_sim_result *r = &out->sim;
     int64_t n = out->times;
-    double *sums[] = {&r->time_s,           &r->energy_j,
-                      &r->bounds.latency_s, &r->bounds.alone_s,
-                      &r->bounds.link_s,    &r->bounds.host_s,
-                      &r->bounds.bisection_s, &r->bounds.lower_s};
+    double *sums[] = {&r->time_s,
+                      &r->energy_j,
+                      &r->bounds.latency_s,
+                      &r->bounds.alone_s,
+                      &r->bounds.link_s,
+                      &r->bounds.host_s,
+                      &r->bounds.bisection_s,
+                      &r->bounds.lower_s};
 
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
         *sums[i] /= (double)n;

@@ -156,16 +156,27 @@ static void finish_row(struct comparison *c, struct row *r)
     simulate(c, r);
 }
 
+/* The system's network, its nodes with as many PEs as there are ranks: what
+ * messages take does not depend on who shares a processor. */
+static void make_network(struct comparison *c)
+{
+    struct pdl_system wide = c->sys;
+    const char *spec = NULL;
+
+    if (wide.nodes > 0 && wide.nodes * wide.node.pes < c->ranks)
+        wide.node.pes = (c->ranks + wide.nodes - 1) / wide.nodes;
+    if (pdl_system_topology(c->a, &wide, &spec, NULL) != PDL_OK ||
+        pdl_net_make(c->a, spec, &c->net, NULL) != PDL_OK)
+        c->net = NULL;
+}
+
 static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
 {
-    const char *spec;
     enum pdl_status st = pdl_system_open(c->a, c->o->system, &c->sys, err);
 
     if (st != PDL_OK)
         return st;
-    spec = pdl_arena_printf(c->a, "system:%s", c->o->system);
-    if (!spec || pdl_net_make(c->a, spec, &c->net, NULL) != PDL_OK)
-        c->net = NULL;
+    make_network(c);
     for (int round = 0; st == PDL_OK && round < ROUNDS; round++)
         st = measure_round(c, round, err);
     for (int i = 0; st == PDL_OK && i < c->n; i++)

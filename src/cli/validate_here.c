@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A few steps of training on the machine at hand, the fastest of them (other
- * work on the machine only slows steps down) operation by operation, beside the projection of the same plan on a description of the
- * machine (paradl calibrate makes one). Measured and projected join by the
- * number of the operation: both sides are the same plan. */
+ * work on the machine only slows steps down) operation by operation, beside the
+ * projection of the same plan on a description of the machine (paradl calibrate
+ * makes one). Measured and projected join by the number of the operation: both
+ * sides are the same plan. What a stage of a pipeline waits for its input is
+ * beside what the schedule leaves idle. */
 #include "validate_here.h"
 
 #include "projection.h"
@@ -18,9 +20,9 @@
 
 enum { MAX_TIMINGS = 1 << 26 };
 
-enum phase { FORWARD, BACKWARD, UPDATE, EXCHANGE, NPHASES };
+enum phase { FORWARD, BACKWARD, UPDATE, EXCHANGE, WAITING, NPHASES };
 static const char *const phase_names[] = {"forward", "backward", "update",
-                                          "exchange"};
+                                          "exchange", "waiting"};
 
 struct here {
     const struct cli_here_options *o;
@@ -127,6 +129,8 @@ static enum phase phase_of(const struct pdl_plan_op *o)
         return BACKWARD;
     case PDL_PLAN_OP_UPDATE:
         return UPDATE;
+    case PDL_PLAN_OP_RECV:
+        return WAITING;
     default:
         return EXCHANGE;
     }
@@ -152,6 +156,7 @@ static void add_up(struct here *h)
         h->projected_phase[p] += projected(h, i);
         h->measured_phase[p] += h->measured[i];
     }
+    h->projected_phase[WAITING] = h->j->x.bubble_s;
 }
 
 static double accuracy(double p, double m)

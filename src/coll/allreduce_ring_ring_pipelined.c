@@ -5,13 +5,15 @@
  * 2021). Stage s = 0..S has two halves, each begun when the half before is
  * done: {allgather between nodes of segment s-1, reduce-scatter inside nodes
  * of segment s}, then {allgather inside of s-1, reduce-scatter between of s}.
- * The reduce-scatters are rings. The allgathers are non-blocking: a rank
- * sends its block to all others of its group at once; with this reading the
- * best S on the authors' platform comes out as they measured it (8 of 2..32
- * for 128 MiB on 64 GPUs), with rings it is 4.
+ * The reduce-scatters are rings, and so are the two allgathers of the last
+ * stage, which have nothing beside them. The allgathers before are not
+ * blocking. The author's program posts all messages of such a ring at once,
+ * the ones that pass on what has not come yet too: a race. Here a rank sends
+ * its own block to all others of its group at once, which takes as many
+ * messages of the same size in and out of every rank.
  *
- * Here a half is two parts, each a chain of steps or, for an allgather, one
- * round with its joins; part c = 4*stage + which. */
+ * A half is two parts, each a chain of steps or one round with its joins; part
+ * c = 4*stage + which. */
 #include "coll_priv.h"
 
 enum { GATHER_BETWEEN, SCATTER_INSIDE, GATHER_INSIDE, SCATTER_BETWEEN };
@@ -19,6 +21,11 @@ enum { GATHER_BETWEEN, SCATTER_INSIDE, GATHER_INSIDE, SCATTER_BETWEEN };
 static bool gathers(int64_t c)
 {
     return c % 4 == GATHER_BETWEEN || c % 4 == GATHER_INSIDE;
+}
+
+static bool at_once(const struct pdl_coll_job *job, int64_t c)
+{
+    return gathers(c) && c / 4 < job->params.segments;
 }
 
 static struct coll_rounds gather_round(int64_t n)
@@ -32,9 +39,9 @@ static int64_t part_length(const struct pdl_coll_job *job, int64_t c)
     int64_t k = job->params.k, n = inside ? k : job->nranks / k;
     struct coll_rounds r = gather_round(n);
 
-    if (gathers(c))
-        return c / 4 == 0 ? 0 : coll_rounds_nsteps(&r);
-    return c / 4 == job->params.segments ? 0 : n - 1;
+    if (c / 4 == (gathers(c) ? 0 : job->params.segments))
+        return 0;
+    return at_once(job, c) ? coll_rounds_nsteps(&r) : n - 1;
 }
 
 static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
@@ -60,8 +67,10 @@ static int64_t full_stage(const struct pdl_coll_job *job)
 
 static int64_t nsteps(const struct pdl_coll_job *job, int rank)
 {
-    (void)rank;
-    return job->params.segments * full_stage(job);
+    int64_t k = job->params.k, n = job->nranks / k;
+
+    (void)rank; /* the first stage only scatters, the last only gathers */
+    return (job->params.segments - 1) * full_stage(job) + 2 * (k - 1 + n - 1);
 }
 
 /* The part that step s is in, and where that part begins. */
@@ -121,17 +130,19 @@ static void step(const struct pdl_coll_job *job, int rank, int64_t s,
     struct coll_view super = {0, (c / 4 - gathers(c)) * job->nranks, n};
     struct coll_view own = {0, super.base + (int64_t)(rank % k) * n, 1};
 
-    if (c % 4 == GATHER_BETWEEN)
-        gather(&peers, &own, t, out);
-    else if (c % 4 == SCATTER_INSIDE)
-        coll_ring_scatter(&node, &super, t, out);
-    else if (c % 4 == GATHER_INSIDE)
-        gather(&node, &super, t, out);
+    bool inside = c % 4 == SCATTER_INSIDE || c % 4 == GATHER_INSIDE;
+    const struct coll_group *group = inside ? &node : &peers;
+    const struct coll_view *view = inside ? &super : &own;
+
+    if (at_once(job, c))
+        gather(group, view, t, out);
+    else if (gathers(c))
+        coll_ring_gather(group, view, t, out);
     else
-        coll_ring_scatter(&peers, &own, t, out);
+        coll_ring_scatter(group, view, t, out);
     for (int i = 0; i < out->nafter; i++)
         out->after[i] += begin;
-    if (!gathers(c) && t > 0)
+    if (!at_once(job, c) && t > 0)
         coll_after(out, s - 1);
     if (out->nafter == 0)
         wait_half(job, c, begin, out);

@@ -188,6 +188,10 @@ struct pdl_comm {
     uint64_t number; /* of operations of all ranks together */
     struct comm_habit habit[COMM_NHABITS][COMM_HABITS];
     char *scratch;  /* COMM_SCRATCH bytes; NULL until needed */
+    struct comm_spare {
+        char *data;
+        int64_t bytes;
+    } spare[PDL_COLL_BUFS]; /* buffers of the last program, for the next */
     char note[256]; /* why it is not the transport one would expect */
 
     uint64_t moves; /* counts whatever moved: somebody is alive */

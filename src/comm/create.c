@@ -522,6 +522,8 @@ void pdl_comm_destroy(pdl_comm *c)
     }
     comm_windows_drop(c->windows);
     free(c->scratch);
+    for (int b = 0; b < PDL_COLL_BUFS; b++)
+        free(c->spare[b].data);
     free(c->asked);
     free(c->table.rule);
     free(c);

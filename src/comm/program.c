@@ -30,8 +30,8 @@ struct program {
     struct pdl_coll_job job;
     int64_t size; /* of an element */
     char *buf[PDL_COLL_BUFS];
-    bool owned[PDL_COLL_BUFS];
-    uint8_t *written[PDL_COLL_BUFS]; /* scratch: by chunk */
+    struct comm_spare room[PDL_COLL_BUFS]; /* ours */
+    uint8_t *written[PDL_COLL_BUFS];       /* scratch: by chunk */
     int64_t nsteps, base, made, window;
     struct slot *ring; /* step s is at s % window */
     int *sent, *got;   /* messages so far, by peer */
@@ -480,6 +480,38 @@ static enum pdl_status advance(pdl_comm_request *r, bool *done,
     return st;
 }
 
+/* Memory for a buffer. The pages of what was used last are there already,
+ * those of new memory are made one by one as they are touched. */
+static bool take_room(struct program *g, int b)
+{
+    struct comm_spare *spare = &g->head.comm->spare[b];
+    int64_t bytes = g->job.buf[b].count * g->size + 1;
+
+    if (spare->data && spare->bytes >= bytes) {
+        g->room[b] = *spare;
+        *spare = (struct comm_spare){NULL, 0};
+    } else {
+        g->room[b] = (struct comm_spare){malloc((size_t)bytes), bytes};
+    }
+    g->buf[b] = g->room[b].data;
+    return g->buf[b];
+}
+
+static void give_room(struct program *g, int b)
+{
+    enum { KEEP = 64 << 20 };
+    struct comm_spare *spare = &g->head.comm->spare[b], old = *spare;
+
+    if (g->room[b].bytes > old.bytes && g->room[b].bytes <= KEEP &&
+        !*g->head.comm->broken) {
+        *spare = g->room[b];
+        free(old.data);
+    } else {
+        free(g->room[b].data);
+    }
+    g->room[b] = (struct comm_spare){NULL, 0};
+}
+
 static bool release(pdl_comm_request *r, bool force)
 {
     struct program *g = (struct program *)r;
@@ -492,8 +524,10 @@ static bool release(pdl_comm_request *r, bool force)
         free(g->ring[i].arrived);
     }
     for (int b = 0; b < PDL_COLL_BUFS; b++) {
-        if (g->owned[b])
-            free(g->buf[b]);
+        if (force) /* the communicator may be gone */
+            free(g->room[b].data);
+        else
+            give_room(g, b);
         free(g->written[b]);
     }
     free(g->ring);
@@ -503,6 +537,30 @@ static bool release(pdl_comm_request *r, bool force)
 }
 
 /* ---- making one ------------------------------------------------------- */
+
+/* May the program use the caller's input as buffer 0: is nothing received
+ * into it, and is the output elsewhere? */
+static bool reads_input(const struct program *g)
+{
+    enum { FEW = 256 };
+    const struct shape *s = shape_of(g);
+    const char *in = g->call.in, *out = g->call.out;
+    int64_t bytes = g->job.count * g->size;
+
+    if (!s->private_input || s->own_input || g->nsteps > FEW ||
+        g->job.alg->collective->result == 0 ||
+        (in < out + bytes && out < in + bytes))
+        return false;
+    for (int64_t i = 0; i < g->nsteps; i++) {
+        struct pdl_step step;
+
+        pdl_coll_step(&g->job, g->head.comm->rank, i, &step);
+        for (int k = 0; step.recv_from >= 0 && k < step.nrecv; k++)
+            if (step.recv[k].buf == 0)
+                return false;
+    }
+    return true;
+}
 
 static bool take_buffers(struct program *g)
 {
@@ -515,11 +573,14 @@ static bool take_buffers(struct program *g)
             g->buf[b] = g->call.out;
             continue;
         }
-        g->buf[b] = malloc((size_t)(g->job.buf[b].count * g->size) + 1);
-        g->owned[b] = true;
+        if (b == 0 && reads_input(g)) { /* and never writes */
+            g->buf[b] = (char *)(uintptr_t)g->call.in;
+            continue;
+        }
+        ok = ok && take_room(g, b);
         if (b > 0)
             g->written[b] = calloc((size_t)g->job.buf[b].chunks, 1);
-        ok = ok && g->buf[b] && (b == 0 || g->written[b]);
+        ok = ok && (b == 0 || g->written[b]);
     }
     return ok;
 }

@@ -17,6 +17,7 @@ static const struct choice ordered[] = {
     {"allreduce", 8192, "flat"},
     {"allreduce", -1, "ordered"},
     {"reduce-scatter", -1, "ordered"},
+    {"broadcast", 4 << 20, "binomial"},
 };
 static const struct choice usual[] = {
     {"allreduce", 16384, "recursive-doubling"},

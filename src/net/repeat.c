@@ -88,9 +88,8 @@ static int64_t calm_alike(void *ctx, int64_t i)
     const struct pdl_traffic_loop *l = ctx;
     int64_t at = i % turn_length(l, 0);
 
-    return at < l->once.nops(l->once.ctx, 0)
-               ? l->once.alike(l->once.ctx, at)
-               : 1;
+    return at < l->once.nops(l->once.ctx, 0) ? l->once.alike(l->once.ctx, at)
+                                             : 1;
 }
 
 static int64_t loop_alike(void *ctx, int64_t i)

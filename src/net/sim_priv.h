@@ -153,7 +153,8 @@ struct net_clock {
 };
 bool net_clock_reserve(struct net_clock *c, int nslots);
 void net_clock_set(struct net_clock *c, int slot, double time);
-double net_clock_time(const struct net_clock *c); /* the least; INFINITY: none */
+double
+net_clock_time(const struct net_clock *c); /* the least; INFINITY: none */
 int net_clock_slot(const struct net_clock *c, double time); /* that has it */
 
 /* ---- paths: the least crowded of the shortest ------------------------------ */

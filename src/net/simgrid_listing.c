@@ -120,12 +120,15 @@ int net_listing_point(struct net_listing *s, const char *id, bool host)
     return n;
 }
 
-static enum net_listed_routing routing_of(const char *name)
+static enum net_listed_routing routing_of(struct net_listing *s,
+                                          const char *name)
 {
     static const struct {
         const char *name;
         enum net_listed_routing routing;
-    } known[] = {{"Floyd", NET_ROUTING_SHORTEST},
+    } known[] = {{"Full", NET_ROUTING_FULL},
+                 {"None", NET_ROUTING_FULL},
+                 {"Floyd", NET_ROUTING_SHORTEST},
                  {"Dijkstra", NET_ROUTING_SHORTEST},
                  {"DijkstraCache", NET_ROUTING_SHORTEST},
                  {"Cluster", NET_ROUTING_CLUSTER}};
@@ -133,6 +136,8 @@ static enum net_listed_routing routing_of(const char *name)
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, name) == 0)
             return known[i].routing;
+    if (name)
+        NET_REFUSE(s, "a zone with routing '%.40s' is not read", name);
     return NET_ROUTING_FULL;
 }
 
@@ -145,7 +150,7 @@ void net_listing_open(struct net_listing *s, const char *id,
     if (!NET_ROOM(s, s->l.zones, s->l.nzones, s->l.zone_cap, MAX_ZONES))
         return;
     s->l.zones[s->l.nzones] =
-        (struct net_listed_zone){.routing = routing_of(routing),
+        (struct net_listed_zone){.routing = routing_of(s, routing),
                                  .depth = depth,
                                  .parent = s->zone,
                                  .point = point,
@@ -214,7 +219,8 @@ static void begin_route(struct net_listing *s, const char **atts)
                    src ? src : "", dst ? dst : "");
     s->symmetrical = !symmetrical || (strcmp(symmetrical, "NO") != 0 &&
                                       strcmp(symmetrical, "no") != 0);
-    s->route = (struct net_listed_route){s->zone, a, b, a, b, s->l.nentries, 0};
+    s->route =
+        (struct net_listed_route){s->zone, a, b, a, b, s->l.nentries, 0, false};
     s->in_route = true;
 }
 
@@ -252,6 +258,21 @@ static void on_zone_route(struct net_listing *s, const char **atts)
     begin_route(s, atts);
     s->route.from = gateway(s, atts, "gw_src", s->route.src);
     s->route.to = gateway(s, atts, "gw_dst", s->route.dst);
+}
+
+/* A bypass goes one way only, as SimGrid has it. */
+static void on_bypass(struct net_listing *s, const char **atts)
+{
+    on_route(s, atts);
+    s->route.bypass = true;
+    s->symmetrical = false;
+}
+
+static void on_zone_bypass(struct net_listing *s, const char **atts)
+{
+    on_zone_route(s, atts);
+    s->route.bypass = true;
+    s->symmetrical = false;
 }
 
 static void put_entry(struct net_listing *s, int link)
@@ -302,7 +323,7 @@ static void end_route(struct net_listing *s)
         put_entry(s, twin >= 0 ? twin : link);
     }
     put_route(s, (struct net_listed_route){r.zone, r.dst, r.src, r.to, r.from,
-                                           r.first + r.n, r.n});
+                                           r.first + r.n, r.n, false});
 }
 
 /* ---- elements ------------------------------------------------------------------ */
@@ -324,6 +345,9 @@ static const struct element {
     {"route", on_route, end_route},
     {"zoneRoute", on_zone_route, end_route},
     {"ASroute", on_zone_route, end_route},
+    {"bypassRoute", on_bypass, end_route},
+    {"bypassZoneRoute", on_zone_bypass, end_route},
+    {"bypassASroute", on_zone_bypass, end_route},
     {"link_ctn", on_entry, NULL},
 };
 

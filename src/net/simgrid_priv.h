@@ -40,6 +40,7 @@ struct net_listed_route {
     int zone, src, dst; /* points of that zone */
     int from, to;       /* where its links begin and end: gateways */
     int first, n;       /* entries */
+    bool bypass;        /* instead of whatever the zone would take */
 };
 
 /* Growing arrays of an arena. */

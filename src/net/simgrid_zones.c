@@ -10,16 +10,18 @@
  * Inside a zone: Full, as listed; Floyd (and Dijkstra: its ties may fall
  * otherwise), the fewest links over the hops that are listed, ties as Floyd's
  * algorithm breaks them in the order of the file, like SimGrid; a cluster, up,
- * over the backbone, and down. */
+ * over the backbone, and down. A bypass between two points of a zone comes
+ * before all of these, but only from end to end, never as a hop. */
 #include "simgrid_priv.h"
 
 enum { FAR = 1 << 28 };
 
-/* Of one zone, [from * n + to]. hop: the listed route, -1 none. cost and pred
- * (the point before the last) only where routes are the shortest. */
+/* Of one zone, [from * n + to]. hop: the listed route, bypass: that instead of
+ * it; -1 none. cost and pred (the point before the last) only where routes are
+ * the shortest, bypass only where there is any. */
 struct table {
     int n;
-    int *hop, *cost, *pred;
+    int *hop, *cost, *pred, *bypass;
 };
 
 struct net_zones {
@@ -73,6 +75,26 @@ static bool table_make(const struct net_listed *l, int zone, struct table *t)
     return true;
 }
 
+static enum pdl_status put_bypass(struct net_zones *z, struct table *t,
+                                  size_t at, int route)
+{
+    size_t all = (size_t)t->n * (size_t)t->n;
+
+    if (!t->bypass) {
+        t->bypass = PDL_NEW(z->l->arena, int, all + 1);
+        for (size_t i = 0; t->bypass && i < all; i++)
+            t->bypass[i] = -1;
+    }
+    if (!t->bypass)
+        return pdl_fail(z->err, PDL_ENOMEM, "%s: out of memory", z->file);
+    if (t->bypass[at] >= 0)
+        return pdl_fail(z->err, PDL_EPARSE,
+                        "%s: two bypasses between the same two points",
+                        z->file);
+    t->bypass[at] = route;
+    return PDL_OK;
+}
+
 static enum pdl_status put_hop(struct net_zones *z, int route)
 {
     const struct net_listed_route *r = &z->l->routes[route];
@@ -80,6 +102,8 @@ static enum pdl_status put_hop(struct net_zones *z, int route)
     int src = z->l->points[r->src].at, dst = z->l->points[r->dst].at;
     size_t at = cell(t, src, dst);
 
+    if (r->bypass)
+        return put_bypass(z, t, at, route);
     if (t->hop[at] >= 0 && !t->cost)
         return pdl_fail(z->err, PDL_EPARSE,
                         "%s: two routes between the same two points", z->file);
@@ -161,6 +185,9 @@ static int hops_of(struct net_zones *z, const struct table *t, int a, int b,
 
     a = z->l->points[a].at;
     b = z->l->points[b].at;
+    hops[0] = t->bypass ? t->bypass[cell(t, a, b)] : -1;
+    if (hops[0] >= 0)
+        return 1;
     hops[0] = t->hop[cell(t, a, b)];
     if (!t->cost)
         return hops[0] < 0 ? -1 : 1;

@@ -310,8 +310,23 @@ bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
                pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage);
 }
 
-double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
-                   struct oracle_price *how)
+/* What a processor that sends and receives copies by itself: all bytes of
+ * packed and unpacked boxes and of its own part are read and written. Devices
+ * copy by kernels of their own, which frameworks do in different ways (copies,
+ * below). */
+static double packing(const struct oracle *o, int op, int64_t rank)
+{
+    struct pdl_plan_copies c;
+
+    if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
+        oracle_without(o, ORACLE_COPIES))
+        return 0;
+    pdl_plan_copies(o->p, op, rank, &c);
+    return 2 * (double)c.bytes / o->pe.bytes_per_s;
+}
+
+static double on_wires(const struct oracle *o, int op, int64_t rank,
+                       bool gradient, struct oracle_price *how)
 {
     const struct pdl_framework *f =
         o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
@@ -362,6 +377,14 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
             return staged(o, op, rank, n);
         return by_boxes(o, op, rank, &w);
     }
+}
+
+double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
+                   struct oracle_price *how)
+{
+    double t = on_wires(o, op, rank, gradient, how);
+
+    return how->level < 0 ? t : t + packing(o, op, rank);
 }
 
 /* The host waited for the collective, so nothing is queued on the device:

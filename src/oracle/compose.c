@@ -69,9 +69,8 @@ struct oracle_compose {
     struct pdl_projection memory[2][2]; /* by zero and optimizer */
     bool known[2][2];
     double micro_batches, span, least;
-    struct stage_time lane; /* the busiest */
-    int worst;
-    bool overlap; /* of what is prepared, where activations leave */
+    double *spans; /* of each lane */
+    bool overlap;  /* of what is prepared, where activations leave */
     double held;
     double *forward, *backward, *scratch, *end, *made;
     int64_t room, steps;
@@ -99,8 +98,10 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->held = oracle_held(&c->lite);
     c->forward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->backward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
+    c->spans = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->made = PDL_NEW(a, double, (f->layers + 1) * f->model->ntensors);
-    return c->pieces && c->forward && c->backward && c->made ? c : NULL;
+    return c->pieces && c->forward && c->backward && c->spans && c->made ? c
+                                                                         : NULL;
 }
 
 /* ---- stages ---------------------------------------------------------------------- */
@@ -342,30 +343,29 @@ static enum pdl_status work_classes(struct oracle_compose *c,
     return PDL_OK;
 }
 
-/* The busiest lane, and what no schedule of these stages can be quicker than:
- * a lane's own work, after the forwards and before the backwards of the lanes
- * before it. */
-static void find_worst(struct oracle_compose *c)
+/* All stages of a lane, one micro-batch. */
+static struct stage_time lane_time(struct oracle_compose *c, int64_t l)
 {
-    const struct split *s = c->split;
+    struct stage_time lane = {0};
+
+    for (int64_t k = 0; k < c->split->chunks; k++)
+        oracle_add_stage(&lane, &timed_of(c, l, k)->time);
+    return lane;
+}
+
+/* What no schedule of these stages can be quicker than: a lane's own work,
+ * after the forwards and before the backwards of the lanes before it. */
+static void find_least(struct oracle_compose *c)
+{
     double before = 0;
 
-    c->worst = 0;
     c->least = 0;
     for (int64_t l = 0; l < c->mesh.pipe; l++) {
-        struct stage_time lane = {0};
-        const struct stage_time *first = &timed_of(c, l, 0)->time;
-        double busy;
+        struct stage_time lane = lane_time(c, l);
 
-        for (int64_t k = 0; k < s->chunks; k++)
-            oracle_add_stage(&lane, &timed_of(c, l, k)->time);
-        busy = oracle_stage_busy(&lane);
-        if (l == 0 || busy > oracle_stage_busy(&c->lane)) {
-            c->lane = lane;
-            c->worst = (int)l;
-        }
-        c->least = fmax(c->least, before + c->micro_batches * busy);
-        before += oracle_stage_busy(first);
+        c->least = fmax(c->least,
+                        before + c->micro_batches * oracle_stage_busy(&lane));
+        before += oracle_stage_busy(&timed_of(c, l, 0)->time);
     }
 }
 
@@ -418,7 +418,7 @@ static enum pdl_status prepare(struct oracle_compose *c,
     st = work_classes(c, x, m, err);
     if (st != PDL_OK)
         return st;
-    find_worst(c);
+    find_least(c);
     c->span = -1;
     c->now = *x;
     c->ready = true;
@@ -588,7 +588,7 @@ static bool find_span(struct oracle_compose *c)
         c->backward[i] = t->backward + t->backward_comm + t->backward_copy;
     }
     c->span = oracle_quick_makespan(p, s->chunks, m, c->forward, c->backward,
-                                    c->scratch);
+                                    c->scratch, c->spans);
     return c->span >= 0;
 }
 
@@ -612,17 +612,62 @@ static bool show(struct oracle_compose *c, const struct oracle_point *x,
     return true;
 }
 
+/* Exchange and update of a lane, added to it; false: out of memory. */
+static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
+                       int64_t l, struct stage_time *lane)
+{
+    const struct split *s = c->split;
+    bool hides = overlaps(c, x);
+
+    for (int64_t k = 0; k < s->chunks; k++) {
+        const struct class *v = &s->classes[s->of[k * c->mesh.pipe + l]];
+        const struct piece_update *u = v->update[x->zero][x->optimizer];
+        struct timed *t = timed_of(c, l, k);
+
+        if (hides && !show(c, x, v, t == &v->timed[1], t))
+            return false;
+        lane->update += u->update;
+        lane->gradient_comm += u->gradient_comm;
+        lane->exposed_gradients +=
+            hides ? t->exposed[x->zero][x->optimizer] : u->apart;
+        lane->update_copy +=
+            hides ? t->copy[x->zero][x->optimizer] : u->apart_copy;
+    }
+    return true;
+}
+
+/* The lane that takes longest, as project.c has it; < 0: out of memory. */
+static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
+{
+    double longest = -1;
+    int64_t worst = 0;
+
+    for (int64_t l = 0; l < c->mesh.pipe; l++) {
+        struct stage_time tail = {0};
+
+        if (!add_update(c, x, l, &tail))
+            return -1;
+        if (c->spans[l] + oracle_stage_tail(&tail) > longest) {
+            longest = c->spans[l] + oracle_stage_tail(&tail);
+            worst = l;
+        }
+    }
+    return worst;
+}
+
 enum pdl_status oracle_compose_time(struct oracle_compose *c,
                                     const struct oracle_point *x,
                                     struct pdl_projection *out,
                                     struct pdl_err *err)
 {
     const struct split *s = c->split;
-    struct stage_time lane = c->lane;
-    bool hides = overlaps(c, x);
+    struct stage_time lane;
+    int64_t worst = find_span(c) ? critical(c, x) : -1;
 
-    if (!find_span(c))
+    if (worst < 0)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    lane = lane_time(c, worst);
+    add_update(c, x, worst, &lane);
     out->contention = 0;
     for (int i = 0; i < s->nclasses; i++) {
         const struct class *k = &s->classes[i];
@@ -632,21 +677,7 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
                  fmax(k->work->contention,
                       k->update[x->zero][x->optimizer]->contention));
     }
-    for (int64_t k = 0; k < s->chunks; k++) {
-        const struct class *v = &s->classes[s->of[k * c->mesh.pipe + c->worst]];
-        const struct piece_update *u = v->update[x->zero][x->optimizer];
-        struct timed *t = timed_of(c, c->worst, k);
-
-        if (hides && !show(c, x, v, t == &v->timed[1], t))
-            return pdl_fail(err, PDL_ENOMEM, "out of memory");
-        lane.update += u->update;
-        lane.gradient_comm += u->gradient_comm;
-        lane.exposed_gradients +=
-            hides ? t->exposed[x->zero][x->optimizer] : u->apart;
-        lane.update_copy +=
-            hides ? t->copy[x->zero][x->optimizer] : u->apart_copy;
-    }
-    oracle_fill_times(c->micro_batches, &lane, c->span, &c->load, out);
+    oracle_fill_times(c->micro_batches, &lane, c->spans[worst], &c->load, out);
     out->pes = c->mesh.pipe * c->mesh.data * c->mesh.tensor;
     out->batch = c->f->plan.batch;
     oracle_fill_rates(&c->lite, c->f->model, c->f->forward_flops, out);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Seconds of a local operation from a profile of the machine: rows "run.*"
- * that `paradl calibrate` took while networks of its own trained.
+ * Seconds of a local operation from a profile of the machine: rows that
+ * `paradl calibrate` took while networks of its own trained, on all PEs of the
+ * node at once ("run.*") and on one alone ("alone.*"). PEs share caches and
+ * memory, so how many are busy counts: those that the plan uses, of a pipeline
+ * as many as its schedule keeps busy on the mean, and between one and all in
+ * proportion.
  *
  * Of the rows of the operator, the pass and the class (kernel size, stride) a
  * time is made of four parts, none of them negative: work, activations, weights
@@ -25,8 +29,9 @@ enum { PARTS = 4, TURNS = 200, MAX_ROWS = 256 };
 /* Rows this near (squared, in octaves) to each other count as one. */
 static const double NEAR2 = .02;
 
-/* What is asked for: seconds, or the bytes an operation works in. */
-enum asked { SECONDS, WORKSPACE };
+/* What is asked for: seconds with all PEs busy or one, or the bytes an operation
+ * works in. */
+enum asked { BUSY, ALONE, WORKSPACE };
 
 struct likes {
     const struct pdl_profile_row *row[MAX_ROWS];
@@ -36,9 +41,12 @@ struct likes {
 };
 
 static bool is_alike(const struct pdl_profile_row *r,
-                     const struct pdl_plan_key *k, const char *precision)
+                     const struct pdl_plan_key *k, const char *precision,
+                     const char *set)
 {
-    if (strncmp(r->op, "run.", 4) != 0 || strcmp(r->op + 4, k->op) != 0 ||
+    size_t n = strlen(set);
+
+    if (strncmp(r->op, set, n) != 0 || strcmp(r->op + n, k->op) != 0 ||
         r->ndims != k->ndims + 1 || !r->pass || strcmp(r->pass, k->pass) != 0 ||
         (r->precision && strcmp(r->precision, precision) != 0) ||
         !(r->seconds > 0))
@@ -169,12 +177,12 @@ static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
     for (int64_t i = 0; i < pe->nprofile && l.n < MAX_ROWS; i++) {
         const struct pdl_profile_row *r = &pe->profile[i];
 
-        if (!is_alike(r, &k, precision))
+        if (!is_alike(r, &k, precision, what == ALONE ? "alone." : "run."))
             continue;
         alike++;
         l.row[l.n] = r;
         l.value[l.n] =
-            what == SECONDS ? r->seconds : (double)r->dims[r->ndims - 1];
+            what == WORKSPACE ? (double)r->dims[r->ndims - 1] : r->seconds;
         l.n += l.value[l.n] > 0;
     }
     if (l.n == 0)
@@ -185,7 +193,48 @@ static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
 
 double oracle_profiled(const struct oracle *o, int op, int64_t rank)
 {
-    return has_profile(o) ? ask(o, op, rank, SECONDS) : -1;
+    double all, one;
+
+    if (!has_profile(o))
+        return -1;
+    all = o->busy > 0 ? ask(o, op, rank, BUSY) : -1;
+    one = o->busy < 1 ? ask(o, op, rank, ALONE) : all;
+    if (one < 0) /* nobody measured that */
+        return all < 0 ? ask(o, op, rank, BUSY) : all;
+    return all < 0 ? one : one + o->busy * (all - one);
+}
+
+/* Lanes of the pipeline at work on the mean, where each stage takes as long as
+ * any other and backward twice as long as forward: the schedule's own. */
+static double busy_lanes(const struct oracle *o)
+{
+    double pass[3][ORACLE_MAX_STAGES], span, lanes = (double)o->p->lanes;
+    bool split = pdl_schedule_splits(o->p->strategy->schedule);
+    struct oracle x = *o;
+
+    if (o->p->nstages < 2 || o->p->nstages > ORACLE_MAX_STAGES)
+        return lanes;
+    for (int s = 0; s < o->p->nstages; s++) {
+        pass[0][s] = pass[2][s] = 1;
+        pass[1][s] = split ? 1 : 2;
+    }
+    x.record = NULL;
+    x.order = NULL;
+    x.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    span = x.arena ? oracle_makespan(&x, pass[0], pass[1], pass[2]) : -1;
+    pdl_arena_destroy(x.arena);
+    return span > 0 ? 3 * (double)(o->p->nstages * o->p->micro_batches) / span
+                    : lanes;
+}
+
+double oracle_busy(const struct oracle *o)
+{
+    double pes = (double)o->sys->node.pes, used = (double)o->p->mesh->pes;
+
+    if (!has_profile(o) || pes < 2)
+        return 1;
+    used = fmin(used, pes) * busy_lanes(o) / (double)o->p->lanes;
+    return fmin(fmax(used - 1, 0) / (pes - 1), 1);
 }
 
 int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank)

@@ -514,12 +514,43 @@ static uint32_t used_levels(const struct why *w)
     return used;
 }
 
-static void faster_arithmetic(struct pdl_system *s)
+static void faster_arithmetic(struct pdl_pe *pe)
 {
     for (int i = 0; i < PDL_NPRECISIONS; i++) {
-        s->pe.peak_flop_per_s[i] *= MORE;
-        s->pe.matmul_flop_per_s[i] *= MORE;
+        pe->peak_flop_per_s[i] *= MORE;
+        pe->matmul_flop_per_s[i] *= MORE;
     }
+}
+
+static void faster_memory(struct pdl_pe *pe)
+{
+    pe->memory_bytes_per_s *= MORE;
+}
+
+static void more_memory(struct pdl_pe *pe)
+{
+    pe->memory_bytes = (int64_t)((double)pe->memory_bytes * MORE);
+}
+
+/* PEs of every kind that the system has. */
+static bool change_pes(const struct why *w, void (*change)(struct pdl_pe *),
+                       struct pdl_system *out)
+{
+    int64_t n = w->sys->npe_groups;
+    struct pdl_pe_group *groups =
+        n > 0 ? PDL_NEW(w->arena, struct pdl_pe_group, n) : NULL;
+
+    *out = *w->sys;
+    change(&out->pe);
+    if (n == 0)
+        return true;
+    if (!groups)
+        return false;
+    memcpy(groups, w->sys->pe_groups, (size_t)n * sizeof *groups);
+    for (int64_t i = 0; i < n; i++)
+        change(&groups[i].pe);
+    out->pe_groups = groups;
+    return true;
 }
 
 static void faster_storage(struct pdl_system *s)
@@ -598,25 +629,31 @@ static enum pdl_status price_levels(const struct why *w,
     return st;
 }
 
+/* What a PE may have more of. */
+static const struct {
+    const char *resource;
+    void (*change)(struct pdl_pe *);
+} of_pe[] = {
+    {"flops", faster_arithmetic},
+    {"memory_bw", faster_memory},
+    {"memory", more_memory},
+};
+enum { NOF_PE = sizeof of_pe / sizeof of_pe[0] };
+
 static enum pdl_status find_gains(const struct why *w,
                                   struct pdl_explanation *out)
 {
-    struct pdl_system better = *w->sys;
-    enum pdl_status st;
+    struct pdl_system better;
+    enum pdl_status st = PDL_OK;
 
-    out->gains = PDL_NEW(w->arena, struct pdl_gain, 4 + 2 * w->sys->nlevels);
+    out->gains =
+        PDL_NEW(w->arena, struct pdl_gain, NOF_PE + 1 + 2 * w->sys->nlevels);
     if (!out->gains)
         return pdl_fail(w->err, PDL_ENOMEM, "out of memory");
-    faster_arithmetic(&better);
-    st = price_gain(w, "flops", &better, out);
-    better = *w->sys;
-    better.pe.memory_bytes_per_s *= MORE;
-    if (st == PDL_OK)
-        st = price_gain(w, "memory_bw", &better, out);
-    better = *w->sys;
-    better.pe.memory_bytes = (int64_t)((double)better.pe.memory_bytes * MORE);
-    if (st == PDL_OK)
-        st = price_gain(w, "memory", &better, out);
+    for (int i = 0; i < NOF_PE && st == PDL_OK; i++)
+        st = change_pes(w, of_pe[i].change, &better)
+                 ? price_gain(w, of_pe[i].resource, &better, out)
+                 : pdl_fail(w->err, PDL_ENOMEM, "out of memory");
     better = *w->sys;
     faster_storage(&better);
     if (st == PDL_OK && w->x->io_s > 0)

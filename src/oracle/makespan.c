@@ -16,9 +16,22 @@ static double max2(double a, double b)
     return a > b ? a : b;
 }
 
+/* Lanes begin when the first micro-batch has come through those before. */
+static double take_starts(int64_t p, const double *f, double *spans)
+{
+    double start = 0, longest = 0;
+
+    for (int64_t l = 0; l < p; l++) {
+        spans[l] -= start;
+        longest = max2(longest, spans[l]);
+        start += f[l];
+    }
+    return longest;
+}
+
 /* done[l]: end of the lane's last forward; at[l]: when the lane is free. */
 static double one_by_one(int64_t p, int64_t m, const double *f, const double *b,
-                         double *scratch)
+                         double *scratch, double *spans)
 {
     double *at = scratch, *done = scratch + p, end = 0;
 
@@ -43,8 +56,8 @@ static double one_by_one(int64_t p, int64_t m, const double *f, const double *b,
         }
     }
     for (int64_t l = 0; l < p; l++)
-        end = max2(end, at[l]);
-    return end;
+        spans[l] = at[l];
+    return take_starts(p, f, spans);
 }
 
 /* The next forward and the next backward of a lane: micro-batches go p at a
@@ -126,11 +139,10 @@ void oracle_quick_flight(int64_t lanes, int64_t chunks, int64_t micro_batches,
 }
 
 static double interleaved(int64_t p, int64_t v, int64_t m, const double *f,
-                          const double *b, double *scratch)
+                          const double *b, double *scratch, double *spans)
 {
     const double *seconds[2] = {f, b};
     struct lane lanes[ORACLE_MAX_STAGES] = {{.warm = 0}};
-    double end = 0;
     bool moved = true;
 
     for (int64_t i = 0; i < 2 * p * v * m; i++)
@@ -147,17 +159,18 @@ static double interleaved(int64_t p, int64_t v, int64_t m, const double *f,
     for (int64_t l = 0; l < p; l++) {
         if (lanes[l].left[0] + lanes[l].left[1] > 0)
             return -1; /* the order itself waits for ever */
-        end = max2(end, lanes[l].free_at);
+        spans[l] = lanes[l].free_at;
     }
-    return end;
+    return take_starts(p, f, spans);
 }
 
 double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                              int64_t micro_batches, const double *forward,
-                             const double *backward, double *scratch)
+                             const double *backward, double *scratch,
+                             double *spans)
 {
-    return chunks == 1
-               ? one_by_one(lanes, micro_batches, forward, backward, scratch)
-               : interleaved(lanes, chunks, micro_batches, forward, backward,
-                             scratch);
+    return chunks == 1 ? one_by_one(lanes, micro_batches, forward, backward,
+                                    scratch, spans)
+                       : interleaved(lanes, chunks, micro_batches, forward,
+                                     backward, scratch, spans);
 }

@@ -110,7 +110,7 @@ bool oracle_prepare(struct oracle *o)
            oracle_memo_make(o);
 }
 
-int oracle_form(const struct oracle *o, int t)
+int oracle_tensor_form(const struct oracle *o, int t)
 {
     return o->memo ? o->memo->form[t] : t;
 }

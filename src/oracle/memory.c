@@ -8,7 +8,8 @@
  * runtime's, src/train/memory.c). Weights of 16 bits
  * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
  * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
- * or the job's option. memory=paper is memory_paper.c. */
+ * or the job's option. All ranks: memory_ranks.c; memory=paper is
+ * memory_paper.c. */
 #include "stage.h"
 
 #include <string.h>
@@ -592,6 +593,40 @@ int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
     return n;
 }
 
+/* The runtime's sends do not wait: what forward sent is there until its gradient
+ * comes back, what backward sent until the update. */
+static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
+                       const int64_t *size)
+{
+    int64_t n = 0;
+
+    for (int i = first_item; o->pe.core && i < first_item + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            const struct pdl_plan_op *x =
+                &o->p->ops[o->p->items[i].first_op + k];
+
+            if (x->kind == PDL_PLAN_OP_SEND && x[1].kind == PDL_PLAN_OP_FREE)
+                n += size[x->in[0]];
+        }
+    return n;
+}
+
+static void hold_sent(const struct oracle *o, int stage, const int64_t *size,
+                      struct oracle_lived *s)
+{
+    const struct pdl_plan_stage *x = &o->p->stages[stage];
+    int64_t there = sent_by(o, x->first_forward, x->nforward, size);
+    int64_t back = sent_by(o, x->first_backward, x->nbackward, size);
+    int64_t micro = o->p->micro_batches;
+
+    s->forward.top_all += (micro - oracle_in_flight(o, stage)) * back;
+    s->forward.all += there;
+    s->forward.saved += there;
+    s->backward.top_all += (micro - 1) * back;
+    s->backward.all += micro * back - there;
+    s->update.all -= micro * back;
+}
+
 static void live_through(const struct oracle *o, int stage, int64_t rank,
                          const int64_t *size, struct oracle_lived *s)
 {
@@ -608,6 +643,8 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
         s->late = oracle_walk(o, stage, x->first_backward + first,
                               x->nbackward - first, true, t);
     s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
+    if (o->p->nstages > 1 && o->opt->parameters != PDL_IDEAL && !split)
+        hold_sent(o, stage, size, s);
     s->written = oracle_written(o, stage, size);
     s->ahead =
         oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
@@ -652,7 +689,7 @@ static void note_tasks(const struct oracle *o, int lane,
     }
 }
 
-static void by_lifetimes(const struct oracle *o, int lane, int64_t rank,
+void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
     int lanes = o->p->lanes, n = o->p->nstages / lanes;
@@ -707,159 +744,4 @@ bool oracle_find_again(struct oracle *o)
     }
     o->again = again;
     return true;
-}
-
-/* ---- all ranks ---------------------------------------------------------------- */
-
-/* Values that a fused kernel makes again for backward: the activation inside
- * a gated feed-forward. */
-bool *oracle_find_inside(const struct oracle *o)
-{
-    const struct pdl_framework *f = o->opt->framework;
-    const struct pdl_model *m = o->p->model;
-    bool *inside = PDL_NEW(o->arena, bool, m->ntensors + 1);
-
-    for (int i = 0; inside && f && f->fused && i + 1 < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "silu") == 0 &&
-            strcmp(m->nodes[i + 1].op->name, "mul") == 0)
-            inside[m->nodes[i].out[0]] = true;
-    return inside;
-}
-
-void oracle_sizes(const struct oracle *o, int stage, int64_t rank,
-                  const bool *inside, int64_t *size)
-{
-    int lane = pdl_plan_lane(o->p, stage);
-
-    for (int i = 0; i < o->p->ntensors; i++) {
-        int form = oracle_form(o, i);
-
-        size[i] = form < i ? size[form] : oracle_bytes(o, i, rank);
-    }
-    for (int i = 0; i < o->p->ntensors; i++) {
-        const struct pdl_plan_tensor *t = &o->p->tensors[i];
-        bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
-                     inside[t->model_tensor];
-
-        if (again ||
-            (t->stage != stage && pdl_plan_lane(o->p, t->stage) != lane))
-            size[i] = 0;
-    }
-}
-
-/* What the allocator reserves, and what the device holds beside it. */
-void oracle_fill_device(const struct oracle *o, struct pdl_projection *out)
-{
-    const struct pdl_framework *f =
-        o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
-
-    out->reserved_bytes = out->allocated_bytes;
-    if (f)
-        out->reserved_bytes +=
-            (int64_t)((double)out->activations_bytes * f->fragments);
-    out->peak_bytes = out->reserved_bytes + (f ? (int64_t)f->context_bytes : 0);
-    out->capacity_bytes = oracle_capacity(o);
-}
-
-/* Sizes of all tensors on the ranks that were walked. */
-struct walked {
-    int n;
-    int64_t *size[ORACLE_MAX_RANKS];
-};
-
-/* Is no tensor larger than on one of the ranks before? Then it needs no more. */
-static bool fits_into(const int64_t *size, const struct walked *before, int n)
-{
-    for (int k = 0; k < before->n; k++) {
-        int i = 0;
-
-        while (i < n && size[i] <= before->size[k][i])
-            i++;
-        if (i == n)
-            return true;
-    }
-    return false;
-}
-
-static void remember(const struct oracle *o, const int64_t *size,
-                     struct walked *w)
-{
-    size_t n = (size_t)o->p->ntensors;
-
-    if (!w->size[w->n])
-        w->size[w->n] = PDL_NEW(o->arena, int64_t, n + 1);
-    if (w->size[w->n]) /* without: the next is walked too */
-        memcpy(w->size[w->n++], size, n * sizeof *size);
-}
-
-/* The last parts of a split are the largest: they come first. */
-static void walk_ranks(const struct oracle *o, int stage, const bool *inside,
-                       int64_t *size, struct walked *before,
-                       struct pdl_projection *out)
-{
-    struct oracle_ranks r;
-
-    before->n = 0;
-    oracle_find_ranks(o, stage, &r);
-    for (int i = r.n - 1; i >= 0; i--) {
-        if (r.like[i] != i)
-            continue;
-        if (o->p->strategy->memory_paper) {
-            oracle_memory_paper(o, stage, r.rank[i], size, out);
-            continue;
-        }
-        oracle_sizes(o, stage, r.rank[i], inside, size);
-        if (fits_into(size, before, o->p->ntensors))
-            continue;
-        by_lifetimes(o, stage, r.rank[i], size, out);
-        if (i > 0)
-            remember(o, size, before);
-    }
-}
-
-/* The papers' reuse factor, on the rank with the last parts. */
-static double reuse(const struct oracle *o, int64_t *size,
-                    const struct pdl_projection *x)
-{
-    struct pdl_projection kept = {.allocated_bytes = 0};
-    struct oracle_ranks r;
-
-    for (int s = 0; s < o->p->nstages; s++) {
-        int64_t last = 0;
-
-        oracle_find_ranks(o, s, &r);
-        for (int i = 0; i < r.n; i++)
-            last = r.rank[i] > last ? r.rank[i] : last;
-        oracle_memory_paper(o, s, last, size, &kept);
-    }
-    return kept.allocated_bytes > 0
-               ? (double)(x->allocated_bytes - x->optimizer_bytes) /
-                     (double)kept.allocated_bytes
-               : 0;
-}
-
-bool oracle_memory_lane(const struct oracle *o, int lane,
-                        struct pdl_projection *out)
-{
-    int most = o->p->ntensors > o->p->model->ntensors ? o->p->ntensors
-                                                      : o->p->model->ntensors;
-    int64_t *size = PDL_NEW(o->arena, int64_t, most + 1);
-    struct walked before = {.n = 0};
-    const bool *inside = oracle_find_inside(o);
-
-    if (!size || !inside)
-        return false;
-    for (int s = 0; s < o->p->nstages; s++)
-        if ((o->p->strategy->memory_paper || s < o->p->lanes) &&
-            (lane < 0 || pdl_plan_lane(o->p, s) == lane))
-            walk_ranks(o, s, inside, size, &before, out);
-    if (lane < 0) /* of a whole plan */
-        out->gamma = reuse(o, size, out);
-    oracle_fill_device(o, out);
-    return true;
-}
-
-bool oracle_memory(const struct oracle *o, struct pdl_projection *out)
-{
-    return oracle_memory_lane(o, -1, out);
 }

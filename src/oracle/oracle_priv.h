@@ -54,6 +54,8 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
+/* how far from one busy PE of the node (0) to all of them (1) */
+double oracle_busy(const struct oracle *o);
 /* bytes that an operation works in besides its operands */
 int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
@@ -105,6 +107,7 @@ struct oracle {
     struct pdl_err *err;
     struct oracle_pe pe;
     struct oracle_pe pe16; /* what 8-bit arithmetic leaves to 16 bits; pe */
+    double busy;           /* of the node's PEs: 0 one, 1 all (oracle_busy) */
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
@@ -248,7 +251,7 @@ int oracle_number_ops(const struct oracle *o, int first, int n, int *number,
                       int *op, int count, int *table, int nslots);
 bool oracle_same_attr(const struct pdl_attr *a, const struct pdl_attr *b);
 int64_t oracle_bytes(const struct oracle *o, int tensor, int64_t rank);
-int oracle_form(const struct oracle *o, int tensor);
+int oracle_tensor_form(const struct oracle *o, int tensor);
 /* of each of the ranks the first whose parts of all operands have the same
  * extents; false: not known */
 bool oracle_same_parts(const struct oracle *o, int op,
@@ -256,11 +259,13 @@ bool oracle_same_parts(const struct oracle *o, int op,
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
 enum { ORACLE_MAX_STAGES = 256 };
-/* pipeline.c: the busiest lane from its first task to its last, < 0: out of
- * memory (weights: where backward is two tasks); the order of all lanes; tasks
- * of a stage whose activations its PEs hold at a time */
+/* pipeline.c: each lane from its first task to its last (lanes: NULL: nobody
+ * asks) and the longest, < 0: out of memory (weights: where backward is two
+ * tasks); the order of all lanes; tasks of a stage whose activations its PEs
+ * hold at a time */
 double oracle_makespan(const struct oracle *o, const double *forward,
-                       const double *backward, const double *weights);
+                       const double *backward, const double *weights,
+                       double *lanes);
 bool oracle_find_order(struct oracle *o);
 int64_t oracle_in_flight(const struct oracle *o, int stage);
 /* io.c: seconds of opening files, and of reading and staging a step's samples

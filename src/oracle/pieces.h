@@ -240,7 +240,8 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
  * scratch has room for 2 * lanes * chunks * micro_batches + 8 * lanes. */
 double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                              int64_t micro_batches, const double *forward,
-                             const double *backward, double *scratch);
+                             const double *backward, double *scratch,
+                             double *spans);
 
 /* Micro-batches in flight of each stage of a lane, as oracle_find_order counts
  * them. */

@@ -3,9 +3,9 @@
  * Pipelines by event simulation of their schedule: every lane runs its tasks
  * in the order that the plan room generates (schedule.c); a task starts when
  * the lane is free and what it needs is done. The step is as long as the lane
- * that is busy longest, from its first task to its last: lanes begin one after
- * the other, and where a schedule lets them end one after the other too
- * (zb-h2, zb-v) the next step begins likewise. */
+ * that takes longest, from its first task to the end of its update: lanes begin
+ * one after the other, and the next step begins likewise; when every lane is
+ * done with the step before by then, nobody waits. */
 #include "oracle_priv.h"
 
 struct pipe {
@@ -51,8 +51,8 @@ static bool advance(struct pipe *p, int lane, struct clock *c)
     return true;
 }
 
-/* < 0: the order itself waits for ever. */
-static double run(struct pipe *p, struct clock *c)
+/* The longest of what the lanes take; < 0: the order itself waits for ever. */
+static double run(struct pipe *p, struct clock *c, double *lanes)
 {
     double longest = 0;
     bool moved = true;
@@ -68,13 +68,16 @@ static double run(struct pipe *p, struct clock *c)
 
         if (c[l].next != p->order->n)
             return -1;
+        if (lanes)
+            lanes[l] = busy;
         longest = busy > longest ? busy : longest;
     }
     return longest;
 }
 
 double oracle_makespan(const struct oracle *o, const double *forward,
-                       const double *backward, const double *weights)
+                       const double *backward, const double *weights,
+                       double *lanes)
 {
     struct pipe p = {.seconds = {forward, backward, weights}};
     int passes = pdl_schedule_splits(o->p->strategy->schedule) ? 3 : 2;
@@ -89,7 +92,7 @@ double oracle_makespan(const struct oracle *o, const double *forward,
         return -1;
     for (int64_t i = 0; i < n; i++)
         p.done[i] = -1;
-    return run(&p, c);
+    return run(&p, c, lanes);
 }
 
 /* ---- what is held ------------------------------------------------------------ */

@@ -77,6 +77,8 @@ double oracle_stream_step(struct streams *c, const struct stream_op *x,
         seconds = beside(ready, seconds, x->comm, x->level, c->shares, c);
     }
     *stream = ready + seconds;
+    if (x->exchange && !c->overlap) /* computation waits for it, too */
+        c->compute = *stream;
     *took = seconds;
     return ready;
 }
@@ -242,10 +244,13 @@ double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
                : 0;
 }
 
+/* What is gathered after the update (ZeRO 1 and 2) must be there before the
+ * next step begins. */
 double oracle_exposed(const struct streams *c, double backward_end,
                       double update)
 {
-    double t = c->compute - backward_end - update;
+    double end = c->network > c->compute ? c->network : c->compute;
+    double t = end - backward_end - update;
 
     return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
 }
@@ -418,7 +423,8 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
 }
 
 /* Tasks of a stage include the messages that it waits for. */
-static double makespan(const struct oracle *o, const struct stage_time *t)
+static double makespan(const struct oracle *o, const struct stage_time *t,
+                       double *lanes)
 {
     double forward[ORACLE_MAX_STAGES], backward[ORACLE_MAX_STAGES];
     double weights[ORACLE_MAX_STAGES];
@@ -430,7 +436,7 @@ static double makespan(const struct oracle *o, const struct stage_time *t)
         weights[s] = t[s].weights < back ? t[s].weights : back;
         backward[s] = back - weights[s];
     }
-    return oracle_makespan(o, forward, backward, weights);
+    return oracle_makespan(o, forward, backward, weights, lanes);
 }
 
 void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
@@ -458,6 +464,11 @@ double oracle_stage_busy(const struct stage_time *t)
 {
     return t->forward + t->backward + t->forward_comm + t->backward_comm +
            t->forward_copy + t->backward_copy;
+}
+
+double oracle_stage_tail(const struct stage_time *t)
+{
+    return t->exposed_gradients + t->update + t->update_copy;
 }
 
 void oracle_fill_times(double m, const struct stage_time *t, double span,
@@ -498,23 +509,25 @@ static void fill_times(const struct oracle *o, const struct stage_time *t,
     oracle_fill_times((double)o->p->micro_batches, t, span, &load, out);
 }
 
-/* The busiest lane is the critical one. */
+/* The lane that takes longest is the critical one. */
 static bool fill_lanes(const struct oracle *o, const struct stage_time *t,
                        struct pdl_projection *out)
 {
     struct stage_time lane[ORACLE_MAX_STAGES];
-    double span = makespan(o, t);
+    double span[ORACLE_MAX_STAGES], longest = makespan(o, t, span);
     int worst = 0;
 
+    if (longest < 0)
+        return false;
     memset(lane, 0, (size_t)o->p->lanes * sizeof lane[0]);
     for (int s = 0; s < o->p->nstages; s++)
         oracle_add_stage(&lane[pdl_plan_lane(o->p, s)], &t[s]);
     for (int l = 0; l < o->p->lanes; l++)
-        if (oracle_stage_busy(&lane[l]) > oracle_stage_busy(&lane[worst]))
+        if (span[l] + oracle_stage_tail(&lane[l]) >
+            span[worst] + oracle_stage_tail(&lane[worst]))
             worst = l;
-    if (span >= 0)
-        fill_times(o, &lane[worst], span, out);
-    return span >= 0;
+    fill_times(o, &lane[worst], span[worst], out);
+    return true;
 }
 
 /* ---- the papers' pipeline ------------------------------------------------------ */
@@ -570,7 +583,7 @@ static double span_of(const struct oracle *o, const struct stage_time *each)
 
     for (int s = 0; s < o->p->nstages; s++)
         t[s] = *each;
-    return makespan(o, t);
+    return makespan(o, t, NULL);
 }
 
 /* The plan's own schedule says how many slots a pass has. */
@@ -645,6 +658,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
     else
         o->pe16 = o->pe;
     older_attention(o, &o->pe16.k);
+    o->busy = oracle_busy(o);
 }
 
 enum pdl_status oracle_project(const struct pdl_plan *plan,

@@ -87,7 +87,9 @@ double oracle_exposed(const struct streams *c, double backward_end,
 /* All stages of a lane, one after another on the same PEs. */
 void oracle_add_stage(struct stage_time *sum, const struct stage_time *t);
 double oracle_stage_busy(const struct stage_time *t);
-/* The step from its critical lane and the span of its pipeline. */
+/* What follows the lane's last task: its exchange and update. */
+double oracle_stage_tail(const struct stage_time *t);
+/* The step from its critical lane and the span of its tasks. */
 void oracle_fill_times(double micro_batches, const struct stage_time *t,
                        double span, const struct oracle_loading *load,
                        struct pdl_projection *out);
@@ -142,6 +144,9 @@ int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size);
 void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out);
+/* The same of a lane of the plan, on one rank. */
+void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
+                         const int64_t *size, struct pdl_projection *out);
 /* What the device holds besides, and what it has. */
 void oracle_fill_device(const struct oracle *o, struct pdl_projection *out);
 

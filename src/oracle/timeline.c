@@ -6,6 +6,8 @@
  * time. Nothing is priced again here. */
 #include "oracle_priv.h"
 
+#include <math.h>
+
 static const int64_t MOST_EVENTS = 1 << 22;
 
 struct build {
@@ -15,9 +17,13 @@ struct build {
     int64_t n;
 };
 
-/* From `first` items on: the end of the last operation, by the stage's clock. */
-static double end_of(const struct build *b, int first, int nitems, double from)
+/* From `first` items on: the end of the last operation, by the stage's clock.
+ * What goes on beside a task (weights and their gradients, with ZeRO) may end
+ * after it. */
+static double end_of(const struct build *b, int first, int nitems, bool task,
+                     double from)
 {
+    const struct oracle o = {.p = b->p};
     double end = from;
 
     for (int i = first; i < first + nitems; i++)
@@ -25,7 +31,8 @@ static double end_of(const struct build *b, int first, int nitems, double from)
             int op = b->p->items[i].first_op + k;
             double t = b->r.start[op] + b->r.seconds[op];
 
-            end = t > end ? t : end;
+            if (!task || !oracle_is_weight_traffic(&o, op))
+                end = t > end ? t : end;
         }
     return end;
 }
@@ -50,21 +57,36 @@ static double done(const struct build *b, int pass, int stage, int64_t micro)
               micro];
 }
 
+/* When the last task of a stage's lane is done. */
+static double lane_done(const struct build *b, int stage)
+{
+    int pass = b->p->stages[stage].nbackward > 1 ? 2 : 1;
+    double last = 0;
+
+    for (int s = 0; s < b->p->nstages; s++)
+        if (pdl_plan_lane(b->p, s) == pdl_plan_lane(b->p, stage))
+            for (int64_t m = 0; m < b->p->micro_batches; m++)
+                last = fmax(last, done(b, pass, s, m));
+    return last;
+}
+
 /* The exchange of gradients goes with the last micro-batch's backward, which
- * is slower for it than the others. */
+ * is slower for it than the others; a lane's stages exchange and update one
+ * after the other when all its tasks are done: tail[lane] says how long it has
+ * taken by now. */
 static void add_stage(struct build *b, const struct oracle_record *alone,
-                      int stage)
+                      int stage, double *tail)
 {
     const struct pdl_plan_stage *s = &b->p->stages[stage];
     struct oracle_record beside = b->r;
     bool split = s->nbackward > 1; /* gradients of inputs, then of weights */
-    double forward, middle, backward, last = 0;
+    double forward, middle, backward, last, end;
 
     b->r.start = alone->start;
     b->r.seconds = alone->seconds;
-    forward = end_of(b, s->first_forward, s->nforward, 0);
-    middle = end_of(b, s->first_backward, 1, forward);
-    backward = end_of(b, s->first_backward, s->nbackward, forward);
+    forward = end_of(b, s->first_forward, s->nforward, true, 0);
+    middle = end_of(b, s->first_backward, 1, true, forward);
+    backward = end_of(b, s->first_backward, s->nbackward, true, forward);
     for (int64_t m = 0; m < b->p->micro_batches; m++) {
         double back = done(b, split ? 2 : 1, stage, m) - backward;
 
@@ -77,9 +99,11 @@ static void add_stage(struct build *b, const struct oracle_record *alone,
                       done(b, 1, stage, m) - middle);
         add_items(b, stage, s->first_backward + split, s->nbackward - split, m,
                   back);
-        last = back > last ? back : last;
     }
+    last = lane_done(b, stage) - backward + tail[pdl_plan_lane(b->p, stage)];
+    end = end_of(b, s->first_update, s->nupdate, false, backward);
     add_items(b, stage, s->first_update, s->nupdate, -1, last);
+    tail[pdl_plan_lane(b->p, stage)] += end - backward;
 }
 
 enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
@@ -90,6 +114,7 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
     struct build b = {.p = plan};
     struct pdl_oracle_options bare = *opt;
     struct oracle_record alone = {.start = NULL};
+    double tail[ORACLE_MAX_STAGES] = {0};
     struct pdl_projection x;
     enum pdl_status st;
     int64_t most, tasks;
@@ -115,7 +140,7 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
     if (st != PDL_OK)
         return st;
     for (int s = 0; s < plan->nstages; s++)
-        add_stage(&b, &alone, s);
+        add_stage(&b, &alone, s, tail);
     *out = (struct pdl_timeline){b.n, b.events};
     return PDL_OK;
 }

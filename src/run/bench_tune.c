@@ -97,6 +97,10 @@ static int make_rules(const struct bench *b, double took[][BENCH_MAX_SIZES],
                 best = k;
         if (best < 0)
             continue;
+        /* a rule of its own is worth more than noise */
+        if (last >= 0 && took[last][i] > 0 &&
+            took[last][i] < 1.05 * took[best][i])
+            best = last;
         if (best != last) {
             snprintf(rule[n].algorithm, sizeof rule[n].algorithm, "%s",
                      names[best]);

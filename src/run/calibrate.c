@@ -24,7 +24,8 @@ static int ascending(const void *a, const void *b)
 }
 
 /* CPU time over threads: all of them compute, so this is the time it takes
- * where nobody else wants the processors, also where somebody does. */
+ * where nobody else wants the processors, also where somebody does; ranks that
+ * share a processor wait for each other. */
 double run_time(const struct calibration *c, run_work *work, void *ctx)
 {
     double took[MAX_TURNS], begin;
@@ -51,7 +52,7 @@ enum pdl_status run_time_all(const struct calibration *c, run_work *work,
 
     if (st != PDL_OK)
         return st;
-    mine = run_time(c, work, ctx);
+    mine = c->turns * run_time(c, work, ctx);
     return pdl_comm_allreduce(c->comm, &mine, out, 1, PDL_COMM_F64,
                               PDL_COMM_AVG, err);
 }
@@ -118,6 +119,15 @@ static enum pdl_status all_parts(const struct calibration *c,
     return st;
 }
 
+static double turns_of(const struct calibration *c, int nodes)
+{
+    double processors = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    double wanted =
+        (double)c->ranks * (double)c->threads / (nodes > 0 ? nodes : 1);
+
+    return processors > 0 && wanted > processors ? wanted / processors : 1;
+}
+
 static int measure(struct calibration *c, struct pdl_err *err)
 {
     enum pdl_status st;
@@ -125,6 +135,7 @@ static int measure(struct calibration *c, struct pdl_err *err)
     struct pdl_json j;
 
     pdl_comm_describe(c->comm, &info);
+    c->turns = turns_of(c, info.nodes);
     if (c->rank == 0) {
         pdl_json_init(&j, run_out());
         pdl_json_schema(&j, "measurement");

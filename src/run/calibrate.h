@@ -10,6 +10,7 @@ struct calibration {
     pdl_comm *comm;
     int rank, ranks;
     int64_t threads;
+    double turns; /* ranks that share a processor take turns; 1: none do */
     double seconds;
     struct pdl_json *json; /* rank 0's; NULL elsewhere */
 };

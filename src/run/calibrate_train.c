@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operators as training runs them: small networks (calibrate_probes.c) are
- * trained for a few steps, on all ranks at once and each on its own, and the
- * time of every operation is a row: the kernels that the runtime chooses, its
- * layouts, operands that lie where the operation before left them. The numbers
- * of a row are the operation's key (pdl_plan_op_key) and the bytes of its
- * workspace. */
+ * trained for a few steps, by one rank while the others wait ("alone.*") and by
+ * all at once, each on its own ("run.*"), and the time of every operation is a
+ * row: the kernels that the runtime chooses, its layouts, operands that lie
+ * where the operation before left them. The numbers of a row are the
+ * operation's key (pdl_plan_op_key) and the bytes of its workspace. */
 #include "calibrate.h"
 #include "calibrate_probes.h"
 #include "paradl/train.h"
@@ -90,7 +90,7 @@ static enum pdl_status steps(const struct pdl_plan *plan, pdl_comm *alone,
 }
 
 static void print_row(const struct calibration *c, const struct pdl_plan *p,
-                      int op, int slots, const struct watch *w)
+                      int op, int slots, const struct watch *w, bool alone)
 {
     double seconds = w->seconds[op];
     struct pdl_plan_key k;
@@ -100,7 +100,7 @@ static void print_row(const struct calibration *c, const struct pdl_plan *p,
         return;
     if (p->ops[op].kind == PDL_PLAN_OP_UPDATE)
         k.dims[PDL_KEY_CLASS] = slots;
-    snprintf(name, sizeof name, "run.%s", k.op);
+    snprintf(name, sizeof name, "%s.%s", alone ? "alone" : "run", k.op);
     pdl_json_row(c->json);
     pdl_json_kstr(c->json, "op", name);
     pdl_json_kstr(c->json, "pass", k.pass);
@@ -115,22 +115,40 @@ static void print_row(const struct calibration *c, const struct pdl_plan *p,
     pdl_json_end(c->json);
 }
 
-/* The median of each rank's steps, the mean over ranks. */
+/* The lower quartile of each rank's steps (whatever else runs on the machine
+ * only slows them down), the mean over ranks. */
 static enum pdl_status gather(const struct calibration *c, struct watch *w,
-                              struct pdl_err *err)
+                              bool alone, struct pdl_err *err)
 {
     double *mine = w->seconds; /* shrinks in place */
 
     for (int i = 0; i < w->nops; i++) {
         qsort(w->seconds + (ptrdiff_t)i * STEPS, STEPS, sizeof *w->seconds,
               ascending);
-        mine[i] = w->seconds[i * STEPS + STEPS / 2];
+        mine[i] = w->seconds[i * STEPS + STEPS / 4] * (alone ? 1 : c->turns);
     }
-    return pdl_comm_allreduce(c->comm, mine, mine, w->nops, PDL_COMM_F64,
-                              PDL_COMM_AVG, err);
+    return alone ? PDL_OK
+                 : pdl_comm_allreduce(c->comm, mine, mine, w->nops,
+                                      PDL_COMM_F64, PDL_COMM_AVG, err);
 }
 
-static enum pdl_status probe(const struct calibration *c, pdl_comm *alone,
+static enum pdl_status measure(const struct calibration *c, pdl_comm *one,
+                               const struct run_probe *p, bool alone,
+                               struct watch *w, struct pdl_err *err)
+{
+    enum pdl_status st = pdl_comm_barrier(c->comm, err);
+
+    if (st == PDL_OK && (!alone || c->rank == 0)) {
+        st = steps(p->plan, one, p->optimizer, w, err);
+        if (st == PDL_OK)
+            st = gather(c, w, alone, err);
+        for (int i = 0; i < w->nops && st == PDL_OK; i++)
+            print_row(c, p->plan, i, p->slots, w, alone);
+    }
+    return st;
+}
+
+static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
                              int which, pdl_arena *a, struct pdl_err *err)
 {
     struct run_probe p;
@@ -144,14 +162,10 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *alone,
     w.workspace = PDL_NEW(a, int64_t, w.nops + 1);
     if (!w.seconds || !w.workspace)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = pdl_comm_barrier(c->comm, err);
-    if (st == PDL_OK)
-        st = steps(p.plan, alone, p.optimizer, &w, err);
-    if (st == PDL_OK)
-        st = gather(c, &w, err);
-    for (int i = 0; i < w.nops && st == PDL_OK; i++)
-        print_row(c, p.plan, i, p.slots, &w);
-    return st;
+    st = measure(c, one, &p, false, &w, err);
+    if (st == PDL_OK && c->ranks > 1)
+        st = measure(c, one, &p, true, &w, err);
+    return st == PDL_OK ? pdl_comm_barrier(c->comm, err) : st;
 }
 
 enum pdl_status run_calibrate_train(const struct calibration *c,

@@ -199,23 +199,41 @@ static double transfer(const struct pdl_system *sys, double s,
                                   count_for(f, g, WORKED, pes, bytes));
 }
 
+/* The nearest crowded row, not `other`: of as many ranks or fewer (side -1),
+ * as many or more (1), any (0). */
+static const struct pdl_collective_fit *
+crowded_row(const struct pdl_system *sys, const char *op, int64_t pes, int side,
+            const struct pdl_collective_fit *other)
+{
+    const struct pdl_collective_fit *best = NULL;
+
+    for (int64_t i = 0; i < sys->ncollectives; i++) {
+        const struct pdl_collective_fit *f = &sys->collectives[i];
+
+        if (strcmp(f->op, op) != 0 || f->nodes > 1 || f == other ||
+            side * (f->pes - pes) < 0 || !is_crowded(sys, f->pes) ||
+            !ascending(f) || !is_counted(f))
+            continue;
+        if (!best || llabs(f->pes - pes) < llabs(best->pes - pes))
+            best = f;
+    }
+    return best;
+}
+
 /* The two nearest crowded ones: on either side, else on one. */
 static struct nearest crowded_rows(const struct pdl_system *sys, const char *op,
                                    int64_t pes)
 {
-    struct nearest n = {NULL, NULL};
+    struct nearest n;
 
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < sys->ncollectives; i++) {
-            const struct pdl_collective_fit *f = &sys->collectives[i];
-            const struct pdl_collective_fit **to = pass ? &n.above : &n.below;
-
-            if (strcmp(f->op, op) != 0 || f->nodes > 1 || f == n.below ||
-                !is_crowded(sys, f->pes) || !ascending(f) || !is_counted(f))
-                continue;
-            if (!*to || llabs(f->pes - pes) < llabs((*to)->pes - pes))
-                *to = f;
-        }
+    n.below = crowded_row(sys, op, pes, -1, NULL);
+    n.above = crowded_row(sys, op, pes, 1, n.below);
+    if (!n.below) {
+        n.below = n.above;
+        n.above = NULL;
+    }
+    if (n.below && !n.above)
+        n.above = crowded_row(sys, op, pes, 0, n.below);
     return n;
 }
 
@@ -227,9 +245,12 @@ static bool crowded_seconds(const struct pdl_system *sys, const char *op,
 
     if (!is_crowded(sys, pes) || !n.below || !(s > 0) || bytes < 1)
         return false;
-    if (n.below->pes == pes || !n.above) {
-        *out = n.below->pes == pes ? at_size(n.below, bytes)
-                                   : transfer(sys, s, n.below, NULL, p, bytes);
+    if (n.below->pes == pes || (n.above && n.above->pes == pes)) {
+        *out = at_size(n.below->pes == pes ? n.below : n.above, bytes);
+        return true;
+    }
+    if (!n.above) {
+        *out = transfer(sys, s, n.below, NULL, p, bytes);
         return true;
     }
     a = transfer(sys, s, n.below, n.above, p, bytes);
@@ -237,7 +258,7 @@ static bool crowded_seconds(const struct pdl_system *sys, const char *op,
     /* between the two by distance; beyond both, the two together */
     share = fabs(p - (double)n.below->pes) /
             fabs((double)(n.above->pes - n.below->pes));
-    if (share > .5)
+    if ((n.below->pes - pes) * (n.above->pes - pes) > 0 && share > .5)
         share = .5;
     *out = exp((1 - share) * log(a) + share * log(b));
     return true;

@@ -132,6 +132,11 @@ void train_simd_exp_minus(float *x, float lse, int64_t n);
 void train_simd_softmax_back(const float *p, float *dp, float d, float scale,
                              int64_t n);
 float train_simd_dot(const float *a, const float *b, int64_t n);
+float train_simd_largest(const float *x, int64_t n);
+float train_simd_sum_exp(const float *x, float top, int64_t n); /* e^(x-top) */
+/* y = e^(x-top) scale */
+void train_simd_exp_scaled(const float *x, float top, float scale, float *y,
+                           int64_t n);
 /* Softmax cross-entropy of one row: dy and the loss. label < 0: nothing. */
 float train_simd_cross_entropy(const float *y, int64_t n, int64_t label,
                                float smooth, float share, float *dy,

@@ -86,6 +86,31 @@ float train_simd_dot(const float *a, const float *b, int64_t n)
     return total(lane);
 }
 
+float train_simd_largest(const float *x, int64_t n)
+{
+    return largest(x, n);
+}
+
+float train_simd_sum_exp(const float *x, float top, int64_t n)
+{
+    float lane[LANES] = {0};
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += simd_exp(x[i + k] - top);
+    for (int k = 0; i + k < n; k++)
+        lane[k] += simd_exp(x[i + k] - top);
+    return total(lane);
+}
+
+void train_simd_exp_scaled(const float *x, float top, float scale, float *y,
+                           int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = simd_exp(x[i] - top) * scale;
+}
+
 float train_simd_cross_entropy(const float *y, int64_t n, int64_t label,
                                float smooth, float share, float *dy,
                                float *right)

@@ -6,6 +6,7 @@
  * have the plan's numbers, so that measured and projected join line by line. */
 #include "train_priv.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { NUMBERS = 4 }; /* of an event in a message */
@@ -127,6 +128,30 @@ static enum pdl_status report_events(struct train_clock *c,
     return st;
 }
 
+/* Of ranks that meet in a collective those that come early wait for the last,
+ * which has the shortest time: that is the exchange's own. Everything else
+ * takes as long as on the slowest rank. */
+static bool is_meeting(enum pdl_plan_op_kind k)
+{
+    return k >= PDL_PLAN_OP_ALLREDUCE && k <= PDL_PLAN_OP_HALO;
+}
+
+static enum pdl_status over_ranks(struct train_clock *c, pdl_comm *comm,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    for (int i = 0; i < c->plan->nops; i++)
+        if (is_meeting(c->plan->ops[i].kind))
+            c->seconds[i] = c->seconds[i] > 0 ? -c->seconds[i] : -INFINITY;
+    st = pdl_comm_allreduce(comm, c->seconds, c->seconds, c->plan->nops,
+                            PDL_COMM_F64, PDL_COMM_MAX, err);
+    for (int i = 0; i < c->plan->nops; i++)
+        if (is_meeting(c->plan->ops[i].kind))
+            c->seconds[i] = isfinite(c->seconds[i]) ? -c->seconds[i] : 0;
+    return st;
+}
+
 enum pdl_status train_clock_report(struct train_clock *c,
                                    const struct pdl_train_job *job,
                                    pdl_comm *comm, struct pdl_err *err)
@@ -138,8 +163,7 @@ enum pdl_status train_clock_report(struct train_clock *c,
     if (!room)
         st = pdl_fail(err, PDL_ENOMEM, "out of memory for the trace");
     if (st == PDL_OK && pdl_comm_size(comm) > 1)
-        st = pdl_comm_allreduce(comm, c->seconds, c->seconds, c->plan->nops,
-                                PDL_COMM_F64, PDL_COMM_MAX, err);
+        st = over_ranks(c, comm, err);
     if (st == PDL_OK && pdl_comm_rank(comm) == 0 && job->measured)
         job->measured(job->ctx, c->seconds);
     if (st == PDL_OK)

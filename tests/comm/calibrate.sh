@@ -6,7 +6,7 @@ paradl=$(realpath "$1")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-"$paradl" calibrate -n 2 --max-ranks 3 --seconds 1ms --name mine -o my.yaml \
+"$paradl" calibrate -n 2 --max-ranks 3 --rounds 1 --seconds 1ms --name mine -o my.yaml \
     --json --quiet >my.json
 python3 - <<'END'
 import json
@@ -42,7 +42,12 @@ grep -q 'median error' validate.txt
 "$paradl" validate --collective allgather -n 2 --system my.yaml \
     --size 1536B..96KiB --seconds 1ms >validate.txt
 grep -q 'median error' validate.txt
+grep -q 'noise of the measurement' validate.txt
 # nothing is left half-written, and mistakes are one line
+if "$paradl" calibrate --collective barrier 2>err.txt; then exit 1; fi
+[ "$(wc -l <err.txt)" = 1 ]
+if "$paradl" calibrate --rounds 10 2>err.txt; then exit 1; fi
+[ "$(wc -l <err.txt)" = 1 ]
 if "$paradl" calibrate -n 0x 2>err.txt; then exit 1; fi
 [ "$(wc -l <err.txt)" = 1 ]
 if "$paradl" calibrate -n 9999 2>err.txt; then exit 1; fi

@@ -80,6 +80,7 @@ static const struct example {
     {"nvcluster:k=2,nodes=13", 26, 13 + 2, 13 * 4 + 1, 0, EITHER},
     {"nvcluster:k=16,nodes=4", 64, 32 + 3, 4 * 56 + 2, 0, EITHER},
     {"dragonfly-gpu:switches=64", 256, 128 + 64, 64 * 12 + 224, 0, EITHER},
+    {"dragonfly-gpu:switches=64,global=6", 256, 128 + 64, 64 * 12 + 276, 0, EITHER},
     {"dln-gpu:q=3,p=2", 64, 32 + 8, 16 * 12 + 20, 0, EITHER},
     {"dln-gpu:q=2,p=0,duplex=full", 8, 4 + 4, 2 * 12 + 6, 0, EITHER},
     {"tree-gpu:down=4x4x2", 64, 32 + 11, 16 * 12 + 10, 0, EITHER},

@@ -320,7 +320,7 @@ static void composed_plans_equal_lowered_ones(void **state)
 /* ---- spans ------------------------------------------------------------------------ */
 
 static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
-                        const double *b)
+                        const double *b, double *lanes)
 {
     struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
                                                : PDL_SCHEDULE_1F1B};
@@ -330,7 +330,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
                             .nstages = (int)(p * v)};
     struct oracle o = {.p = &plan,
                        .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-    double t = oracle_makespan(&o, f, b, NULL);
+    double t = oracle_makespan(&o, f, b, NULL, lanes);
 
     pdl_arena_destroy(o.arena);
     return t;
@@ -338,7 +338,7 @@ static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
 
 static void quick_spans_equal_simulated_ones(void **state)
 {
-    double f[128], b[128];
+    double f[128], b[128], quick[16], slow[16];
 
     (void)state;
     seed = 7;
@@ -351,8 +351,10 @@ static void quick_spans_equal_simulated_ones(void **state)
             f[s] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
             b[s] = 1 + (double)draw(100) / 16;
         }
-        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch) ==
-                    simulated(p, v, m, f, b));
+        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch, quick) ==
+                    simulated(p, v, m, f, b, slow));
+        for (int64_t l = 0; l < p; l++)
+            assert_true(quick[l] == slow[l]);
         free(scratch);
     }
 }

@@ -29,7 +29,7 @@ static void set(struct lane *l, enum pdl_schedule schedule, int p, int v, int m)
 static double span3(struct lane *l, const double *forward,
                     const double *backward, const double *weights)
 {
-    double t = oracle_makespan(&l->o, forward, backward, weights);
+    double t = oracle_makespan(&l->o, forward, backward, weights, NULL);
 
     pdl_arena_destroy(l->o.arena);
     l->o.arena = NULL;

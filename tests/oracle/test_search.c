@@ -161,7 +161,9 @@ static void the_front_is_what_nothing_beats(void **state)
     ask(&q, 0, &a);
     ask(&q, 0, &b);
     assert_true(a.r.n > 3 && a.r.n == b.r.n);
-    assert_string_equal(a.r.list[0].strategy, quick.r.list[0].strategy);
+    /* of those that take as long, the one with less memory */
+    assert_true(a.r.list[0].x.step_s <= quick.r.list[0].x.step_s * (1 + 1e-9));
+    assert_true(a.r.list[0].x.peak_bytes <= quick.r.list[0].x.peak_bytes);
     for (int64_t i = 0; i < a.r.n; i++) {
         assert_string_equal(a.r.list[i].strategy, b.r.list[i].strategy);
         for (int64_t k = 0; k < a.r.n; k++)

@@ -1,5 +1,6 @@
 /* Nguyen et al., CCPE 2021, what the main table does not show: steady states,
- * the pipelined ring-ring, node sizes, and an energy that cannot be.
+ * the pipelined ring-ring, node sizes, another network, and an energy that
+ * cannot be.
  *
  * Source: the author's logs (SimGrid 3.19). Node sizes: 32 MiB, phases of rank
  * 0 added up. Pipeline: 128 MiB on 64 GPUs, one call each. */
@@ -18,29 +19,34 @@ static double time_of(const struct paper_run *run)
  * message is about as long as its latency (1 MiB: 4 and 16 KiB a message)
  * they differ by 2 %, elsewhere hardly.
  *
- * ring-ring leaves its first state after some 50 of the 1000 calls that the log
- * is the mean of (0.370 ms before, 0.377 after; logged 0.375). */
+ * ring-ring leaves its first state within some 50 of the 1000 calls that the log
+ * is the mean of (0.369 ms before, 0.378 after; logged 0.375). */
 static void ring_ring_settles_after_many_calls(void **state)
 {
     struct paper_run run = {.topology = "tsubame3:nodes=64",
                             .alg = "ring-ring",
                             .bytes = 1 << 20,
-                            .calls = CALLS,
-                            .skipped = SKIPPED,
+                            .calls = 12,
                             .jitter_s = JITTER};
+    double first, at_50, later;
 
     (void)state;
-    compare("the first calls", 1e3 * time_of(&run), 0.3698, 0.002);
+    first = time_of(&run);
+    run.calls = 50;
+    at_50 = time_of(&run);
     run.calls = 100;
-    run.skipped = 25;
-    compare("many calls", 1e3 * time_of(&run), 0.37501, 0.01);
+    later = 2 * time_of(&run) - at_50;
+    print_message("%.4f ms, later %.4f ms\n", 1e3 * first, 1e3 * later);
+    assert_true(later > 1.015 * first && later < 1.03 * first);
 }
 
 /* binomial-ring has two states, 0.7131 and 0.7249 ms, that 1000 calls do not
  * leave (0.72493 ms in the mean of 1000). Of 15 starts drawn with a mean of 0.1
  * and 0.3 us each, 5 and 6 fell into the first, which is the log (0.713186)
- * to 0.01 %; none of 15 with 1 and 3 us. How far apart the author's ranks
- * started is not known, so the model does not foretell which: this counts. */
+ * to 0.01 %; none of 15 with 1 and 3 us. The author's program itself, built
+ * with SimGrid 3.19 and run for 12 calls, came to the first in 5 and to
+ * the second in 19 of 25 runs (one had a third, 0.735), on a machine where
+ * the ranks' starts were 0.6 to 6 us apart. So nobody can foretell which: this counts. */
 static void binomial_ring_has_two_states_and_the_log_is_one(void **state)
 {
     enum { SEEDS = 12 };
@@ -51,8 +57,7 @@ static void binomial_ring_has_two_states_and_the_log_is_one(void **state)
         struct paper_run run = {.topology = "tsubame3:nodes=64",
                                 .alg = "binomial-ring",
                                 .bytes = 1 << 20,
-                                .calls = CALLS,
-                                .skipped = SKIPPED,
+                                .calls = 12,
                                 .jitter_s = JITTER,
                                 .start_s = 1e-7,
                                 .seed = seed};
@@ -69,9 +74,8 @@ static void binomial_ring_has_two_states_and_the_log_is_one(void **state)
 
 /* The logs of the pipeline count one call from the start of the program: five
  * algorithms without a pipeline are late by the same 1.15 to 1.18 ms in them
- * (setting up 128 MiB, 0.2 s scaled by 5e10/9.3e12). With the mean of these
- * the pipelined ones are within 2 %. The flat ring is late by 0.76 ms only and
- * is left out; why, is not known. */
+ * (setting up 128 MiB, 0.2 s scaled by 5e10/9.3e12). The flat ring is late by
+ * 0.76 ms only and is left out; why, is not known. */
 static double set_up_ms(void)
 {
     static const struct {
@@ -99,6 +103,60 @@ static double set_up_ms(void)
     return sum / N;
 }
 
+/* The author's program posts all messages of an allgather's ring at once, to
+ * the next rank of the ring: also those that pass on what has not come yet.
+ * That is a race, and no program of ours; but its messages are ours with other
+ * receivers, so that it can be timed. */
+static void to_the_next(void *ctx, int rank, int64_t i,
+                        struct pdl_traffic_op *out)
+{
+    const struct pdl_traffic *ours = ctx;
+    int k = 4, p = ours->nranks, node = rank - rank % k;
+
+    ours->op(ours->ctx, rank, i, out);
+    if (out->send_to < 0 && out->recv_from < 0)
+        return; /* a join */
+    if (out->send_to / k == rank / k) {
+        out->send_to = node + (rank + 1) % k;
+        out->recv_from = node + (rank + k - 1) % k;
+    } else {
+        out->send_to = (rank + k) % p;
+        out->recv_from = (rank + p - k) % p;
+    }
+}
+
+static int64_t as_many(void *ctx, int rank)
+{
+    const struct pdl_traffic *ours = ctx;
+
+    return ours->nops(ours->ctx, rank);
+}
+
+static double time_as_posted(const char *alg)
+{
+    pdl_arena *a = pdl_arena_create((size_t)8 << 30);
+    const struct pdl_net *net = network(a, "tsubame3:nodes=16");
+    struct pdl_coll_job job =
+        job_on(net, "allreduce", alg, 0, (int64_t)128 << 20, 0);
+    struct pdl_sim_config config = {.share = PDL_SHARE_RTT,
+                                    .wire = PDL_WIRE_SMPI,
+                                    .weight_s = PDL_WEIGHT_S_SMPI};
+    struct pdl_traffic ours, posted;
+    struct pdl_sim_result got;
+
+    pdl_coll_traffic(&job, NULL, &ours);
+    posted = ours;
+    posted.ctx = &ours;
+    posted.nops = as_many;
+    posted.op = to_the_next;
+    posted.alike = NULL;
+    assert_int_equal(pdl_sim_run(a, net, &posted, &config, &got, NULL), PDL_OK);
+    pdl_arena_destroy(a);
+    return got.time_s;
+}
+
+/* As posted within 2 %, and the correct program, whose allgathers go further,
+ * within 2.5 %. */
 static void pipeline_is_best_with_8_segments(void **state)
 {
     static const struct {
@@ -120,8 +178,10 @@ static void pipeline_is_best_with_8_segments(void **state)
 
         snprintf(alg, sizeof alg, "ring-ring-pipelined:k=4,segments=%d",
                  pipe[i].segments);
+        compare("as posted", 1e3 * time_as_posted(alg) + set_up, pipe[i].ms,
+                0.02);
         s = time_of(&run);
-        compare(alg, 1e3 * s + set_up, pipe[i].ms, 0.02);
+        compare(alg, 1e3 * s + set_up, pipe[i].ms, 0.025);
         if (s < best) {
             best = s;
             at = pipe[i].segments;
@@ -154,20 +214,23 @@ static const struct size {
     {"nvcluster:k=4,nodes=64",  "ring-ring:k=2",  9.3011},
     {"nvcluster:k=4,nodes=64",  "ring-ring:k=8",  8.4211},
     {"nvcluster:k=4,nodes=64",  "ring-ring:k=16", 7.0432},
+    /* the Dragonfly of the published platform file */
+    {"dragonfly-gpu:switches=64,global=6", "ring",          41.2519},
+    {"dragonfly-gpu:switches=64,global=6", "ring-ring:k=4", 36.3216},
+    {"dragonfly-gpu:switches=64,global=6", "ring-rab:k=4",  31.3971},
+    {"dragonfly-gpu:switches=64,global=6", "ring-rdb:k=4", 124.3684},
     // clang-format on
 };
 
 /* Left out: ring-ring on nodes of 4, whose log has a first phase of 0.97 ms
  * where all others have 0.54 (7.66 ms instead of 8.09). */
-static void times_by_node_size(void **state)
+static void times_by_node_size_and_network(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct paper_run run = {.topology = sizes[i].topology,
                                 .alg = sizes[i].alg,
                                 .bytes = 32 << 20,
-                                .calls = 6,
-                                .skipped = 2,
                                 .jitter_s = JITTER};
         char what[64];
 
@@ -228,7 +291,7 @@ int main(void)
         cmocka_unit_test(ring_ring_settles_after_many_calls),
         cmocka_unit_test(binomial_ring_has_two_states_and_the_log_is_one),
         cmocka_unit_test(pipeline_is_best_with_8_segments),
-        cmocka_unit_test(times_by_node_size),
+        cmocka_unit_test(times_by_node_size_and_network),
         cmocka_unit_test(energy_of_binomial_binomial_cannot_be),
     };
 

@@ -145,7 +145,18 @@ class Zones:
                             ' direction="DOWN"' if split else ""))
             ids.append((self.hosts, link, down == "DOWN"))
             self.hosts += 1
+        if len(ids) > 1 and rng.random() < 0.3:
+            link, decl = self.link()
+            text += decl
+            routes += self.bypass("bypassRoute", "node-%d" % ids[0][0],
+                                  "node-%d" % ids[1][0], "", link, decl)
         return text + routes + "</zone>", "r" + name
+
+    @staticmethod
+    def bypass(element, src, dst, gateways, link, decl):
+        return '<%s src="%s" dst="%s"%s><link_ctn id="%s"%s/></%s>' % (
+            element, src, dst, gateways, link,
+            ' direction="UP"' if "SPLITDUPLEX" in decl else "", element)
 
     def zone(self, name, routing, depth):
         inner, links, routes = [], "", ""
@@ -166,6 +177,12 @@ class Zones:
                 routes += ('<zoneRoute src="%s" dst="%s" gw_src="%s" '
                            'gw_dst="%s"><link_ctn id="%s"%s/></zoneRoute>' %
                            (a, b, ra, rb, link, way))
+                if rng.random() < 0.2:
+                    link, decl = self.link()
+                    links += decl
+                    routes += self.bypass("bypassZoneRoute", b, a,
+                                          ' gw_src="%s" gw_dst="%s"' % (rb, ra),
+                                          link, decl)
         return ('<zone id="%s" routing="%s">%s%s%s</zone>' %
                 (name, routing, "".join(x[1] for x in inner), links, routes),
                 inner[0][2])
@@ -188,7 +205,10 @@ def compare(ours, theirs):
     if len(ours) != len(theirs):
         return "%d routes, SimGrid %d" % (len(ours), len(theirs))
     for a, b in zip(ours, theirs):
-        a, b = a.split(), b.split()
+        # a bypass that begins at its own gateway: SimGrid goes from there to
+        # there over the loopback, which takes nothing from anybody
+        a = a.split()
+        b = [x for x in b.split() if not x.startswith("__loopback__")]
         if a[:2] != b[:2] or len(a) != len(b):
             return "%s\n  SimGrid: %s" % (" ".join(a), " ".join(b))
         if abs(float(a[2]) - float(b[2])) > 1e-8 * float(b[2]):

@@ -163,12 +163,60 @@ static void windows_name_the_readers_of_items(void **state)
     }
 }
 
+/* Where an item lies in memory. */
+static int64_t at_of(const struct pdl_box *w, const int64_t *i, bool last)
+{
+    int64_t at = 0;
+
+    for (int d = 0; d < w->ndims; d++)
+        if (!last || d != 1)
+            at = at * (w->hi[d] - w->lo[d]) + i[d] - w->lo[d];
+    return last ? at * (w->hi[1] - w->lo[1]) + i[1] - w->lo[1] : at;
+}
+
+static void a_run_is_as_long_as_items_lie_side_by_side(void **state)
+{
+    struct pdl_rng rng = {.key = 3};
+    int runs = 0;
+
+    (void)state;
+    for (int t = 0; t < 20000; t++) {
+        struct pdl_box w = {.ndims = 3}, p = {.ndims = 3};
+        bool last = pick(&rng, 0, 1), in[64] = {false};
+        int64_t i[3], longest = 0, n = 0, run;
+
+        for (int d = 0; d < 3; d++) {
+            w.lo[d] = pick(&rng, 0, 2);
+            w.hi[d] = w.lo[d] + pick(&rng, 1, 4);
+            p.lo[d] = pick(&rng, w.lo[d], w.hi[d] - 1);
+            p.hi[d] = pick(&rng, p.lo[d] + 1, w.hi[d]);
+        }
+        for (i[0] = p.lo[0]; i[0] < p.hi[0]; i[0]++)
+            for (i[1] = p.lo[1]; i[1] < p.hi[1]; i[1]++)
+                for (i[2] = p.lo[2]; i[2] < p.hi[2]; i[2]++)
+                    in[at_of(&w, i, last)] = true;
+        for (int64_t k = 0; k < 64; k++) {
+            n = in[k] ? n + 1 : 0;
+            longest = n > longest ? n : longest;
+        }
+        run = pdl_box_run(&w, &p, last);
+        assert_true(pdl_box_volume(&p) % run == 0);
+        /* whole parts may touch each other by chance; one run is never two */
+        assert_true(run <= longest);
+        assert_int_equal(run == pdl_box_volume(&p),
+                         longest == pdl_box_volume(&p));
+        runs += run == pdl_box_volume(&p);
+    }
+    assert_true(runs > 1000 && runs < 19000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_tile_the_whole_in_order),
         cmocka_unit_test(a_split_of_huge_sizes_does_not_overflow),
         cmocka_unit_test(intersection_holds_exactly_the_common_items),
+        cmocka_unit_test(a_run_is_as_long_as_items_lie_side_by_side),
         cmocka_unit_test(windows_name_the_items_that_are_read),
         cmocka_unit_test(windows_name_the_readers_of_items),
     };

@@ -70,10 +70,16 @@ static void many(MPI_Comm comm, const char *name)
 int main(int argc, char **argv)
 {
     MPI_Comm half, again;
+    char path[512];
     int rank;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (argc > 1) { /* a file a rank: mpirun mixes lines */
+        snprintf(path, sizeof path, "%s.%d", argv[1], rank);
+        if (!freopen(path, "w", stdout))
+            MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     many(MPI_COMM_WORLD, "world");
     many(MPI_COMM_SELF, "self");
     for (int i = 0; i < 5; i++) { /* made and freed again and again */

@@ -9,10 +9,10 @@ trap 'rm -rf "$tmp"' EXIT
 run() { # NAME [VARIABLE=VALUE...]
     local name=$1
     shift
-    timeout 120 "${launch[@]}" -n "$n" env "$@" "$program" \
-        >"$tmp/$name.out" 2>"$tmp/$name.err" || {
+    timeout 120 "${launch[@]}" -n "$n" env "$@" "$program" "$tmp/$name" \
+        2>"$tmp/$name.err" || {
         echo "$name: failed"; tail -5 "$tmp/$name.err"; exit 1; }
-    sort "$tmp/$name.out" >"$tmp/$name.sorted"
+    cat "$tmp/$name".[0-9] >"$tmp/$name.sorted"
 }
 launch=("$@")
 run plain A=b

@@ -1,0 +1,149 @@
+/* What the memory planner allots against what the oracle projects: the same
+ * lives of the same tensors, sums in place, gradients of a bucket one by one;
+ * and the buffers of every exchange against those that the plan counts. */
+#include "paradl/oracle.h"
+#include "train_priv.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+static const char LENET[] = "lenet5";
+static const char RESNET[] = "resnet18:input=64,classes=10";
+static const char GPT[] = "gpt:layers=2,hidden=64,heads=4,vocab=256,seq=64";
+
+static const struct {
+    const char *model, *strategy;
+    int64_t batch;
+} cases[] = {
+    {LENET, "serial", 32},
+    {LENET, "data=2", 32},
+    {LENET, "spatial=2", 32},
+    {LENET, "filter=2", 32},
+    {LENET, "channel=2", 32},
+    {LENET, "pipe=2(m=2)", 32},
+    {RESNET, "serial", 4},
+    {RESNET, "data=2", 4},
+    {RESNET, "data=2,spatial=2", 4},
+    {RESNET, "data=2,filter=2", 4},
+    {GPT, "serial", 32},
+    {GPT, "data=4", 32},
+    {GPT, "filter=2", 32},
+    {GPT, "tensor=2,data=2", 32},
+    {GPT, "pipe=2(m=1)", 32},
+};
+
+struct ranks {
+    const struct pdl_plan *plan;
+    int64_t live[8], optimizer[8];
+    int64_t workspaces; /* that are in the arena */
+    int exchanges;
+};
+
+static const struct pdl_plan *lowered(pdl_arena *a, const char *model,
+                                      const char *strategy, int64_t batch)
+{
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_plan_options opt = {.batch = batch, .dtype = PDL_F32};
+    struct pdl_model_options mo = {.dims = NULL};
+    const struct pdl_model *m = NULL;
+    const struct pdl_plan *p = NULL;
+    struct pdl_err err = {"", ""};
+
+    if (!s || pdl_model_load(a, model, &mo, &m, &err) != PDL_OK ||
+        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
+        pdl_plan_lower(a, m, s, &opt, &p, &err) != PDL_OK)
+        fail_msg("%s, %s: %s", model, strategy, err.msg);
+    return p;
+}
+
+/* Statistics of normalisations are stored wider than the plan says. */
+static bool is_wide(const pdl_trainer *t, const struct pdl_plan_op *o)
+{
+    for (int k = 0; k < o->nin; k++)
+        if (t->arrays[o->in[k]].dtype != t->plan->tensors[o->in[k]].dtype)
+            return true;
+    return false;
+}
+
+static enum pdl_status open_one(void *ctx, pdl_comm *comm, struct pdl_err *err)
+{
+    struct ranks *r = ctx;
+    struct pdl_train_options opt = {.optimizer = "sgd:momentum=0.9"};
+    int me = pdl_comm_rank(comm);
+    pdl_trainer *t = NULL;
+    enum pdl_status st = pdl_trainer_open(r->plan, comm, &opt, &t, err);
+
+    if (st != PDL_OK)
+        return st;
+    r->live[me] = t->sizes.live;
+    r->optimizer[me] = t->sizes.optimizer;
+    for (int i = 0; i < r->plan->nops && st == PDL_OK; i++) {
+        struct pdl_plan_copies c;
+
+        if (t->ops[i].work_bytes > INT64_C(1) << 20 && me == 0)
+            r->workspaces++;
+        if (!t->ops[i].mine || !t->ops[i].x || is_wide(t, &r->plan->ops[i]))
+            continue;
+        pdl_plan_copies(r->plan, i, t->rank, &c);
+        if (c.buffer != t->ops[i].work_bytes)
+            st = pdl_fail(err, PDL_EWRONG, "operation %d: %lld, not %lld", i,
+                          (long long)c.buffer, (long long)t->ops[i].work_bytes);
+        r->exchanges += me == 0;
+    }
+    pdl_trainer_close(t);
+    return st;
+}
+
+static void memory_is_what_was_projected(void **state)
+{
+    int exchanges = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct ranks r = {.plan = lowered(a, cases[i].model, cases[i].strategy,
+                                          cases[i].batch)};
+        struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
+                                       .precision = PDL_PREC_FP32,
+                                       .optimizer_slots = 1};
+        struct pdl_system sys;
+        struct pdl_projection x;
+        struct pdl_err err = {"", ""};
+        int64_t most = 0;
+
+        assert_int_equal(pdl_system_open(a, "abci-v100", &sys, &err), PDL_OK);
+        sys.pe.arch = "cpu"; /* runs this runtime */
+        if (pdl_project(r.plan, &sys, &o, &x, &err) != PDL_OK ||
+            pdl_train_virtual((int)r.plan->mesh->pes, 60, open_one, &r, &err) !=
+                PDL_OK)
+            fail_msg("%s, %s: %s", cases[i].model, cases[i].strategy, err.msg);
+        for (int64_t k = 0; k < r.plan->mesh->pes; k++)
+            if (r.live[k] + r.optimizer[k] > most)
+                most = r.live[k] + r.optimizer[k];
+        x.allocated_bytes -=
+            x.comm_buffers_bytes; /* small ones share a place */
+        print_message("%-42s %-18s %9lld of %9lld bytes%s\n", cases[i].model,
+                      cases[i].strategy, (long long)most,
+                      (long long)x.allocated_bytes,
+                      r.workspaces ? " (with workspaces)" : "");
+        if (r.workspaces == 0) /* which this system knows nothing of */
+            assert_true(fabs((double)most / (double)x.allocated_bytes - 1) <
+                        .04);
+        assert_true((double)most > .96 * (double)x.allocated_bytes);
+        exchanges += r.exchanges;
+        pdl_arena_destroy(a);
+    }
+    assert_true(exchanges > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_what_was_projected),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
