@@ -221,7 +221,7 @@ static double busy_lanes(const struct oracle *o)
     x.record = NULL;
     x.order = NULL;
     x.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    span = x.arena ? oracle_makespan(&x, pass[0], pass[1], pass[2]) : -1;
+    span = x.arena ? oracle_makespan(&x, pass[0], pass[1], pass[2], NULL) : -1;
     pdl_arena_destroy(x.arena);
     return span > 0 ? 3 * (double)(o->p->nstages * o->p->micro_batches) / span
                     : lanes;
