@@ -17,12 +17,12 @@ static const double WORTH = 1.5;
 
 static int64_t pipe_of(const struct pdl_strategy *s)
 {
-    const struct pdl_clause *c = &s->clause[0];
+    const struct pdl_term *t = s->clause[0].term;
+    const struct pdl_term *end = t + s->clause[0].nterms;
 
-    for (int t = 0; t < c->nterms; t++)
-        if (c->term[t].axis == PDL_AXIS_PIPE)
-            return c->term[t].size[0];
-    return 1;
+    while (t < end && t->axis != PDL_AXIS_PIPE)
+        t++;
+    return t < end ? t->size[0] : 1;
 }
 
 static bool same_pipe(const struct pdl_strategy *a,
