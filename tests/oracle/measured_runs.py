@@ -22,7 +22,7 @@ DATA = os.path.join(HERE, "..", "..", "..", "shared", "data", "runs")
 STEPS = {
     "megatron_sc21_table1": 6, "megatron_sc21_table2": 5,
     "korthikanti_table5": 3, "vtrain_multi": 8, "vtrain_single": 10,
-    "bloom_topology_sweep": 10, "simumax_b200": 4,
+    "bloom_topology_sweep": 7, "simumax_b200": 4,
     "torchtitan_llama31_h100": 9, "dle_resnet50": 10, "torch": 10,
 }
 # the same of memory
