@@ -176,6 +176,14 @@ enum pdl_status pdl_speeds(pdl_arena *a, const struct pdl_system *sys,
                            enum pdl_precision precision,
                            struct pdl_plan_options *out, struct pdl_err *err);
 
+/* swap=auto of a strategy becomes clauses of layers that offload: as few as it
+ * takes to fit, or all. Nothing to do for others. */
+enum pdl_status pdl_swap_settle(pdl_arena *a, const struct pdl_model *model,
+                                const struct pdl_system *sys,
+                                const struct pdl_oracle_options *oracle,
+                                const struct pdl_plan_options *po,
+                                struct pdl_strategy *s, struct pdl_err *err);
+
 /* The most PEs that one axis alone can have, and what stops one more. */
 struct pdl_axis_limit {
     const char *axis, *reason; /* "" where no number was refused */

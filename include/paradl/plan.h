@@ -378,7 +378,7 @@ void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
 /* What the time of a local operation depends on: its operator and pass, FLOPs
  * and bytes, of contractions also what must be equal for two of them to be
  * alike (kernel, stride, groups) and extents (samples, channels, filters,
- * pixels). False: it is not local. */
+ * pixels, in whole tiles where kernels compute whole tiles). False: it is not local. */
 enum {
     PDL_KEY_FLOPS,
     PDL_KEY_BYTES,

@@ -58,6 +58,7 @@ struct pdl_launch {
     const char *strategy; /* notation of the command line */
     int64_t batch, pes;
     enum pdl_precision precision;
+    const char *dropout; /* its probability; NULL: the file does not say */
     const char *note[8]; /* what was assumed, in sentences */
     int nnotes;
 };

@@ -328,6 +328,27 @@ static int report(struct search *s, double seconds)
     return rc;
 }
 
+/* The first of the list that the format can express; none: the first, for the
+ * reason. */
+static int64_t exported(struct search *s, pdl_arena *scratch)
+{
+    struct cli_export x = {s->o->export, s->o->output, &cli_plan, s->args};
+
+    for (int64_t i = 0; i < s->r.n && s->r.list[i].x.feasible; i++)
+        if (cli_job_price(scratch, &s->o->q, s->r.list[i].strategy, s->j,
+                          NULL) == PDL_OK &&
+            cli_job_exports(s->j, &x)) {
+            if (i > 0 && !s->args->quiet)
+                pdl_printf(cli_stderr(),
+                           "paradl: %s cannot express the best; number %lld is "
+                           "exported: %s\n",
+                           s->o->export, (long long)i + 1,
+                           s->r.list[i].strategy);
+            return i;
+        }
+    return 0;
+}
+
 /* The best one again, for its operations. */
 static int emit(struct search *s)
 {
@@ -335,19 +356,24 @@ static int emit(struct search *s)
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
+    int64_t at;
     int rc;
 
     if (!scratch)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    at = st == PDL_OK && o->export ? exported(s, scratch) : 0;
     if (st == PDL_OK)
-        st =
-            cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, &err);
-    rc = st != PDL_OK ? cli_fail(st, &err)
-         : o->emit    ? cli_job_emit(&o->q, s->j, o->emit)
-                      : EXIT_OK;
+        st = cli_job_price(scratch, &o->q, s->r.list[at].strategy, s->j, &err);
+    rc = st != PDL_OK ? cli_fail(st, &err) : EXIT_OK;
     if (rc == EXIT_OK && o->export)
         rc = cli_job_export(s->j, &(struct cli_export){o->export, o->output,
                                                        &cli_plan, s->args});
+    if (rc == EXIT_OK && o->emit && at > 0)
+        st = cli_job_price(scratch, &o->q, s->r.list[0].strategy, s->j, &err);
+    if (rc == EXIT_OK && st != PDL_OK)
+        rc = cli_fail(st, &err);
+    if (rc == EXIT_OK && o->emit)
+        rc = cli_job_emit(&o->q, s->j, o->emit);
     pdl_arena_destroy(scratch);
     return rc;
 }

@@ -16,7 +16,9 @@ enum pdl_status cli_export_asked(const char *format, const char *path,
     return PDL_EINVAL;
 }
 
-int cli_job_export(const struct cli_job *j, const struct cli_export *x)
+static enum pdl_status write_job(const struct cli_job *j,
+                                 const struct cli_export *x, struct pdl_buf *b,
+                                 struct pdl_err *err)
 {
     struct pdl_export_job job = {
         .model = j->model,
@@ -27,18 +29,38 @@ int cli_job_export(const struct cli_job *j, const struct cli_export *x)
         .step_s = j->x.step_s,
         .memory_bytes = j->x.peak_bytes,
     };
+    struct pdl_buf command;
+    enum pdl_status st;
+
+    pdl_buf_init(&command);
+    cli_command_line(x->cmd, x->args, &command.sink);
+    job.command = command.text;
+    st = pdl_export(&job, x->format, &b->sink, err);
+    pdl_buf_free(&command);
+    return st;
+}
+
+bool cli_job_exports(const struct cli_job *j, const struct cli_export *x)
+{
+    struct pdl_buf b;
+    bool can;
+
+    pdl_buf_init(&b);
+    can = write_job(j, x, &b, NULL) == PDL_OK;
+    pdl_buf_free(&b);
+    return can;
+}
+
+int cli_job_export(const struct cli_job *j, const struct cli_export *x)
+{
     struct pdl_err err = {"", ""};
-    struct pdl_buf b, command;
+    struct pdl_buf b;
     enum pdl_status st;
     int rc;
 
     pdl_buf_init(&b);
-    pdl_buf_init(&command);
-    cli_command_line(x->cmd, x->args, &command.sink);
-    job.command = command.text;
-    st = pdl_export(&job, x->format, &b.sink, &err);
+    st = write_job(j, x, &b, &err);
     rc = st == PDL_OK ? cli_write(x->path, &b) : cli_fail(st, &err);
-    pdl_buf_free(&command);
     pdl_buf_free(&b);
     return rc;
 }

@@ -4,7 +4,24 @@
  * given on the command line wins over what the file says. */
 #include "projection.h"
 
+#include <string.h>
+
 enum { MAX_FILE = 16 << 20 };
+
+/* "megatron-args" is Megatron's file: its habits are those of the job. */
+static const char *framework_of(const char *format)
+{
+    const struct pdl_framework *f;
+
+    for (int i = 0; (f = pdl_framework_at(i)) != NULL; i++) {
+        size_t n = strlen(f->name);
+
+        if (strncmp(format, f->name, n) == 0 &&
+            (format[n] == '\0' || format[n] == '-'))
+            return f->name;
+    }
+    return NULL;
+}
 
 enum pdl_status cli_from(pdl_arena *a, const char *format,
                          const struct pdl_args *args, struct cli_question *q,
@@ -33,6 +50,8 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
     q->batch = q->batch ? q->batch : out->batch;
     q->precision =
         q->precision ? q->precision : pdl_precision_name(out->precision);
+    q->dropout = q->dropout ? q->dropout : out->dropout;
+    q->framework = q->framework ? q->framework : framework_of(format);
     return PDL_OK;
 }
 
@@ -54,10 +73,13 @@ void cli_from_json(struct pdl_json *w, const char *format,
     pdl_json_end(w);
 }
 
-void cli_from_text(const struct pdl_launch *l)
+void cli_from_text(const struct pdl_launch *l, const struct cli_job *j)
 {
-    pdl_printf(cli_out(), "from the file: %s --strategy %s --batch %lld\n",
-               l->model, l->strategy, (long long)l->batch);
+    const struct pdl_framework *f = j->oracle.framework;
+
+    pdl_printf(cli_out(), "from the file: %s --strategy %s --batch %lld%s%s\n",
+               l->model, l->strategy, (long long)l->batch,
+               f ? " --framework " : "", f ? f->name : "");
     for (int i = 0; i < l->nnotes; i++)
         pdl_printf(cli_out(), "  note: %s\n", l->note[i]);
 }

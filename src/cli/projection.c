@@ -149,6 +149,9 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
     if (st == PDL_OK)
         pdl_framework_adapt(j->oracle.framework, j->model, &j->strategy);
     if (st == PDL_OK)
+        st = pdl_swap_settle(a, j->model, &j->sys, &j->oracle, &po,
+                             &j->strategy, err);
+    if (st == PDL_OK)
         st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
     if (st == PDL_OK && q->pes > 0 && q->pes != j->plan->mesh->pes)
         st = pdl_fail(err, PDL_EINVAL,
@@ -246,6 +249,14 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     for (int i = 0; i < j->plan->nfallbacks; i++)
         pdl_json_str(w, j->plan->fallbacks[i]);
     pdl_json_end(w);
+    if (j->asked.swap_auto) { /* what was settled */
+        struct pdl_buf b;
+
+        pdl_buf_init(&b);
+        pdl_strategy_print(&j->strategy, &b.sink);
+        pdl_json_kstr(w, "swapped", b.text);
+        pdl_buf_free(&b);
+    }
     pdl_json_kstr(w, "precision", pdl_precision_name(j->oracle.precision));
     pdl_json_kstr(w, "optimizer",
                   j->oracle.optimizer_slots == 2 ? "adam" : "sgd");

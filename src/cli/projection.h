@@ -148,13 +148,15 @@ enum pdl_status cli_export_asked(const char *format, const char *path,
                                  struct pdl_err *err);
 /* Writes the job for another program; an exit code. */
 int cli_job_export(const struct cli_job *j, const struct cli_export *x);
+/* Can the other program express it? */
+bool cli_job_exports(const struct cli_job *j, const struct cli_export *x);
 /* Reads another program's launch file (the first argument) into a question. */
 enum pdl_status cli_from(pdl_arena *a, const char *format,
                          const struct pdl_args *args, struct cli_question *q,
                          struct pdl_launch *out, struct pdl_err *err);
 void cli_from_json(struct pdl_json *w, const char *format,
                    const struct pdl_launch *l);
-void cli_from_text(const struct pdl_launch *l);
+void cli_from_text(const struct pdl_launch *l, const struct cli_job *j);
 
 /* Beside a trace of PyTorch's profiler. */
 void cli_kineto_text(const struct pdl_kineto *k,

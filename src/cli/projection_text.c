@@ -93,6 +93,11 @@ void cli_job_text(const struct cli_job *j)
                j->model->name, (long long)x->batch, (long long)x->pes,
                j->sys.name, pdl_precision_name(j->oracle.precision),
                j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
+    if (j->asked.swap_auto) {
+        pdl_puts(out, "Swapped: ");
+        pdl_strategy_print(&j->strategy, out);
+        pdl_puts(out, "\n");
+    }
     pdl_puts(out, "Time of a step\n");
     print_times(j);
     print_interval(j);

@@ -122,7 +122,8 @@ static void store(struct solver *s, int cells)
         }
         s->first[i] = (int)s->n;
         s->number[i] = c->n;
-        memcpy(s->all + s->n, c->label, (size_t)c->n * sizeof *s->all);
+        if (s->all && c->n > 0)
+            memcpy(s->all + s->n, c->label, (size_t)c->n * sizeof *s->all);
         s->n += c->n;
         c->n = 0;
     }
@@ -157,11 +158,11 @@ static bool solve(struct solver *s, struct oracle_chain_answer *out)
         extend_all(s, i);
         store(s, cells);
     }
-    for (int b = cells - c->k; b < cells && !s->failed; b++)
+    for (int b = cells - c->k; s->all && b < cells && !s->failed; b++)
         for (int l = s->first[b]; l < s->first[b] + s->number[b]; l++)
             if (best < 0 || s->all[l].sum < s->all[best].sum)
                 best = l;
-    if (best < 0)
+    if (best < 0 || !s->all)
         return false;
     out->sum = s->all[best].sum;
     out->slowest = 0;

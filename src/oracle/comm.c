@@ -314,7 +314,7 @@ bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
  * packed and unpacked boxes and of its own part are read and written. Devices
  * copy by kernels of their own, which frameworks do in different ways (copies,
  * below). */
-static double packing(const struct oracle *o, int op, int64_t rank)
+double oracle_packing(const struct oracle *o, int op, int64_t rank)
 {
     struct pdl_plan_copies c;
 
@@ -384,7 +384,7 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
 {
     double t = on_wires(o, op, rank, gradient, how);
 
-    return how->level < 0 ? t : t + packing(o, op, rank);
+    return how->level < 0 ? t : t + oracle_packing(o, op, rank);
 }
 
 /* The host waited for the collective, so nothing is queued on the device:

@@ -36,11 +36,13 @@ struct class
     const struct piece_update *update[2][2];
     struct timed timed[2];
     struct oracle_span forward[PIECE_RANKS], backward[PIECE_RANKS];
+    struct oracle_span late[PIECE_RANKS];
 };
 
 /* The stages of one number of chunks. */
 struct split {
     int64_t chunks;
+    bool bubble; /* backward in two tasks */
     int nclasses;
     struct class classes[MAX_CLASSES];
     int *of;            /* class of each stage */
@@ -70,9 +72,10 @@ struct oracle_compose {
     bool known[2][2];
     double micro_batches, span, least;
     double *spans; /* of each lane */
-    bool overlap;  /* of what is prepared, where activations leave */
+    int bubble;
+    bool overlap; /* of what is prepared, where activations leave */
     double held;
-    double *forward, *backward, *scratch, *end, *made;
+    double *forward, *backward, *weights, *scratch, *end, *made;
     int64_t room, steps;
 };
 
@@ -98,10 +101,13 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->held = oracle_held(&c->lite);
     c->forward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->backward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
+    c->weights = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->spans = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->made = PDL_NEW(a, double, (f->layers + 1) * f->model->ntensors);
-    return c->pieces && c->forward && c->backward && c->spans && c->made ? c
-                                                                         : NULL;
+    return c->pieces && c->forward && c->backward && c->weights && c->spans &&
+                   c->made
+               ? c
+               : NULL;
 }
 
 /* ---- stages ---------------------------------------------------------------------- */
@@ -163,12 +169,12 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
 }
 
 static enum pdl_status find_split(struct oracle_compose *c, int64_t chunks,
-                                  struct pdl_err *err)
+                                  bool bubble, struct pdl_err *err)
 {
     enum pdl_status st;
 
     for (int i = 0; i < c->nsplits; i++)
-        if (c->splits[i]->chunks == chunks) {
+        if (c->splits[i]->chunks == chunks && c->splits[i]->bubble == bubble) {
             c->split = c->splits[i];
             return PDL_OK;
         }
@@ -176,6 +182,7 @@ static enum pdl_status find_split(struct oracle_compose *c, int64_t chunks,
     if (!c->split || c->nsplits == MAX_SPLITS)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     c->split->chunks = chunks;
+    c->split->bubble = bubble;
     st = make_split(c, c->split, err);
     if (st == PDL_OK)
         c->splits[c->nsplits++] = c->split;
@@ -230,6 +237,7 @@ static void add_times(struct stage_time *sum, const struct stage_time *t,
     sum->forward_comm += k * t->forward_comm;
     sum->backward_comm += k * t->backward_comm;
     sum->calls += n * t->calls;
+    sum->weights += k * t->weights;
 }
 
 /* Seconds as the host lets them be. */
@@ -297,15 +305,15 @@ static struct timed *timed_of(const struct oracle_compose *c, int64_t l,
                      s->in_flight[l * s->chunks + k] > 1];
 }
 
-static struct oracle_span pass_span(const struct class *k, bool back, int rank)
+static struct oracle_span
+pass_span(const struct class *k, const struct oracle_span (*parts)[PIECE_RANKS],
+          bool back, int rank)
 {
     const struct piece_shape *x = k->work->shape;
-    const struct piece_lives *l = k->work->live;
     struct oracle_span s, more;
 
     for (int i = 0; i < x->parts; i++) {
-        const struct oracle_span *part =
-            back ? &l->backward[i][rank] : &l->forward[i][rank];
+        const struct oracle_span *part = &parts[i][rank];
 
         if (i == 0) {
             s = *part;
@@ -336,8 +344,10 @@ static enum pdl_status work_classes(struct oracle_compose *c,
         c->load.load_s *= (double)m;
         time_class(c, k);
         for (int r = 0; r < w->nranks; r++) {
-            k->forward[r] = pass_span(k, false, r);
-            k->backward[r] = pass_span(k, true, r);
+            k->forward[r] = pass_span(k, k->work->live->forward, false, r);
+            k->backward[r] = pass_span(k, k->work->live->backward, true, r);
+            if (k->work->shape->split)
+                k->late[r] = pass_span(k, k->work->live->late, true, r);
         }
     }
     return PDL_OK;
@@ -365,7 +375,8 @@ static void find_least(struct oracle_compose *c)
 
         c->least = fmax(c->least,
                         before + c->micro_batches * oracle_stage_busy(&lane));
-        before += oracle_stage_busy(&timed_of(c, l, 0)->time);
+        if (!c->bubble) /* else steps begin and end one after the other */
+            before += oracle_stage_busy(&timed_of(c, l, 0)->time);
     }
 }
 
@@ -380,7 +391,7 @@ static bool has_bytes_of(const struct oracle_compose *c,
                          const struct oracle_point *x)
 {
     return c->ready && c->now.micro == x->micro && c->now.chunks == x->chunks &&
-           c->now.recompute == x->recompute &&
+           c->now.recompute == x->recompute && c->now.bubble == x->bubble &&
            c->now.activations == x->activations;
 }
 
@@ -404,9 +415,10 @@ static enum pdl_status prepare(struct oracle_compose *c,
                         "pipe=%lld micro-batches",
                         (long long)x->pipe);
     if (st == PDL_OK)
-        st = find_split(c, x->chunks, err);
+        st = find_split(c, x->chunks, x->bubble > 0, err);
     if (st != PDL_OK)
         return st;
+    c->bubble = x->bubble;
     c->strategy.schedule =
         x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED : PDL_SCHEDULE_1F1B;
     c->plan.lanes = (int)x->pipe;
@@ -473,6 +485,7 @@ static void live(const struct class *k, const struct oracle_point *x, int r,
     l->ahead = flying ? w->ahead[r] : 0;
     l->forward = k->forward[r];
     l->backward = k->backward[r];
+    l->late = k->late[r];
 }
 
 /* One rank of every lane that none is fuller than. */
@@ -503,6 +516,23 @@ static void live_rank(const struct oracle_compose *c,
     }
 }
 
+/* With backward in two tasks no two lanes hold the same. */
+static void live_apart(const struct oracle_compose *c,
+                       const struct oracle_point *x, int r,
+                       struct pdl_projection *out)
+{
+    const struct split *s = c->split;
+    struct oracle_lived lived[MAX_CLASSES];
+
+    for (int i = 0; i < s->nclasses; i++)
+        live(&s->classes[i], x, r, false, &lived[i]);
+    for (int64_t l = 0; l < c->mesh.pipe; l++)
+        oracle_zero_bubble_memory(
+            &lived[s->of[l]],
+            oracle_zero_bubble_warm(c->mesh.pipe, x->bubble, l),
+            oracle_zero_bubble_defer(x->bubble, l), c->plan.micro_batches, out);
+}
+
 /* Overlap or not, it is the same. */
 static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
                         struct pdl_projection *out)
@@ -512,7 +542,9 @@ static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
     if (!c->known[x->zero][x->optimizer]) {
         *known = (struct pdl_projection){.reason = ""};
         for (int r = c->split->classes[0].works->nranks - 1; r >= 0; r--)
-            if (!is_alike(c->split, x, r))
+            if (!is_alike(c->split, x, r) && x->bubble)
+                live_apart(c, x, r, known);
+            else if (!is_alike(c->split, x, r))
                 live_rank(c, x, r, known);
         oracle_fill_device(&c->lite, known);
         c->known[x->zero][x->optimizer] = true;
@@ -586,6 +618,15 @@ static bool find_span(struct oracle_compose *c)
 
         c->forward[i] = t->forward + t->forward_comm + t->forward_copy;
         c->backward[i] = t->backward + t->backward_comm + t->backward_copy;
+        c->weights[i] = fmin(t->weights, c->backward[i]);
+    }
+    if (c->bubble) {
+        for (int64_t i = 0; i < p; i++)
+            c->backward[i] -= c->weights[i];
+        c->span =
+            oracle_quick_zero_bubble(p, c->bubble, m, c->forward, c->backward,
+                                     c->weights, c->scratch, c->spans);
+        return true;
     }
     c->span = oracle_quick_makespan(p, s->chunks, m, c->forward, c->backward,
                                     c->scratch, c->spans);
@@ -636,6 +677,25 @@ static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
     return true;
 }
 
+/* What a lane's exchange and update show at most: all of it after backward,
+ * which was slowed as much as it can be, kernels by what exchange holds of the
+ * PE, collectives (and exchange by them) by half of the adapters. */
+static double most_tail(const struct oracle_compose *c,
+                        const struct oracle_point *x, int64_t l)
+{
+    const struct split *s = c->split;
+    double slower = c->held / (1 - c->held), sum = 0;
+
+    for (int64_t k = 0; k < s->chunks; k++) {
+        const struct class *v = &s->classes[s->of[k * c->mesh.pipe + l]];
+        const struct stage_time *t = &timed_of(c, l, k)->time;
+
+        sum += v->update[x->zero][x->optimizer]->all + slower * t->backward +
+               2 * t->backward_comm;
+    }
+    return sum;
+}
+
 /* The lane that takes longest, as project.c has it; < 0: out of memory. */
 static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
 {
@@ -645,6 +705,8 @@ static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
     for (int64_t l = 0; l < c->mesh.pipe; l++) {
         struct stage_time tail = {0};
 
+        if (c->spans[l] + most_tail(c, x, l) < longest)
+            continue;
         if (!add_update(c, x, l, &tail))
             return -1;
         if (c->spans[l] + oracle_stage_tail(&tail) > longest) {

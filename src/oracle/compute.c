@@ -425,6 +425,8 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
         return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
     if (x->kind == PDL_PLAN_OP_ADD && oracle_joins_fused(o, x))
         return 0;
+    if (x->kind == PDL_PLAN_OP_SLICE && o->pe.core)
+        return o->pe.launch_s + oracle_packing(o, op, rank);
     if (x->kind == PDL_PLAN_OP_ADD || x->kind == PDL_PLAN_OP_SLICE)
         return o->pe.launch_s +
                (activation_bytes(o, op, rank) + mask_bytes(o, op, rank)) /

@@ -69,6 +69,9 @@ static void parts_of(const int64_t *d, int ndims, double *x)
     if (ndims == PDL_KEY_EXTENTS + 4) { /* a convolution */
         double c = (double)e[1], f = (double)e[2];
 
+        if (d[PDL_KEY_CLASS + 2] == 0) /* no groups; tiles are whole */
+            x[0] = 2 * (double)e[0] * c * f * (double)e[3] *
+                   (double)d[PDL_KEY_CLASS];
         x[1] = (double)e[0] * (double)e[3] *
                (c * (double)d[PDL_KEY_CLASS + 1] + f);
         x[2] = c * f * (double)d[PDL_KEY_CLASS];

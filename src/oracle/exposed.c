@@ -140,17 +140,16 @@ static void run_copy(struct walk *w, const struct piece_op *x, double seconds)
 
 /* One part of a pass; first: the block of its stage that it starts with. */
 static void run_part(struct walk *w, const struct piece_list *list,
-                     const struct piece_price *price, int64_t first)
+                     int64_t first)
 {
     for (int i = 0; i < list->n; i++) {
         const struct piece_op *x = &list->op[i];
-        const struct piece_price *p = &price[x->kind];
         struct stream_op run = {
-            .seconds = p->seconds, .level = p->level, .comm = p->is_comm};
+            .seconds = x->seconds, .level = x->level, .comm = x->comm};
         double took;
 
         if (x->copy != PIECE_NO_COPY) {
-            run_copy(w, x, p->seconds);
+            run_copy(w, x, x->seconds);
             continue;
         }
         w->s.ahead = false;
@@ -170,17 +169,24 @@ static void run_part(struct walk *w, const struct piece_list *list,
     }
 }
 
-static void run_pass(struct walk *w, bool back)
+static void run_parts(struct walk *w, const struct piece_list *list, bool back)
 {
-    const struct piece_work *p = w->x->work;
-    const struct piece_shape *s = p->shape;
+    const struct piece_shape *s = w->x->work->shape;
     int64_t at = s->parts > 1 ? w->x->blocks - 1 : 0;
 
     for (int i = 0; i < s->parts; i++)
         for (int64_t n = oracle_part_times(s, back, i, w->x->blocks); n > 0;
              n--)
-            run_part(w, back ? &s->backward[i] : &s->forward[i], p->price[back],
-                     at--);
+            run_part(w, &list[i], at--);
+}
+
+static void run_pass(struct walk *w, bool back)
+{
+    const struct piece_work *p = w->x->work;
+
+    run_parts(w, back ? p->back : p->fore, back);
+    if (back && p->shape->split)
+        run_parts(w, p->late, true);
 }
 
 /* Each way, copies of a micro-batch take no longer than a pipeline's PE has

@@ -8,12 +8,14 @@
  *          makes (Patarasuk and Yuan, JPDC 2009): what the prices count;
  *   stage  a rank of one lane to that of another;
  *   pairs  halos and all-to-alls: the boxes say who gets what from whom;
- *          tokens go to all experts alike.
+ *          tokens go to all experts alike. An allreduce whose algorithm the
+ *          strategy names: every message of its program.
  *
- * Limits: the ring whatever algorithm the price chose; all groups of a lane
+ * Limits: the ring where the price chooses the algorithm; all groups of a lane
  * like the first; pairs in groups of at most MAX_PAIRS ranks. */
 #include "oracle_priv.h"
 
+#include "paradl/coll.h"
 #include "paradl/net.h"
 
 #include <string.h>
@@ -105,6 +107,33 @@ static void add_visits(struct traffic *t, const struct pdl_plan_op *x,
         at->pair[i] += i / n == i % n ? 0 : times * bytes;
 }
 
+/* The program of the allreduce that the strategy names; false: a ring. */
+static bool has_program(const struct traffic *t, const struct pdl_plan_op *x,
+                        int64_t bytes, struct pdl_coll_job *job)
+{
+    const char *name = t->p->strategy->allreduce;
+    int64_t n = group_size(t->p->mesh, x->group);
+
+    return x->kind == PDL_PLAN_OP_ALLREDUCE && name && n <= MAX_PAIRS &&
+           strcmp(name, "ring") != 0 && strcmp(name, "auto") != 0 &&
+           pdl_coll_job_make("allreduce", name, (int)n, bytes, 1, job, NULL) ==
+               PDL_OK;
+}
+
+static void add_program(const struct pdl_coll_job *job, double times,
+                        struct pattern *at)
+{
+    struct pdl_step step;
+
+    for (int r = 0; r < job->nranks; r++)
+        for (int64_t s = 0; s < pdl_coll_nsteps(job, r); s++) {
+            pdl_coll_step(job, r, s, &step);
+            if (step.send_to >= 0 && step.send_to != r)
+                at->pair[(int64_t)step.send_to * job->nranks + r] +=
+                    times * (double)pdl_coll_send_bytes(job, &step);
+        }
+}
+
 /* Of the bytes that one rank has and makes, those that it sends on. */
 static double ring_bytes(enum pdl_plan_op_kind kind, const struct pdl_work *w,
                          double n)
@@ -128,18 +157,21 @@ static void add_op(struct traffic *t, int op, double times)
     int lane = pdl_plan_lane(t->p, t->p->tensors[tensor].stage);
     int64_t first = rank_of_lane(t, lane), n = group_size(t->p->mesh, x->group);
     struct pattern like = {.group = x->group, .lane = lane}, *at;
+    struct pdl_coll_job job;
     struct pdl_work w;
+    bool program;
 
     if (n < 2 || x->kind < PDL_PLAN_OP_ALLREDUCE ||
         x->kind > PDL_PLAN_OP_SEND || x->kind == PDL_PLAN_OP_SLICE)
         return;
     pdl_plan_op_work(t->p, op, first, &w);
+    program = has_program(t, x, w.read_bytes, &job);
     if (x->kind == PDL_PLAN_OP_SEND) {
         like.shape = STAGE;
         like.to = pdl_plan_lane(t->p, t->p->tensors[x->out[0]].stage);
     } else if (x->kind == PDL_PLAN_OP_ALLTOALL ||
                x->kind == PDL_PLAN_OP_ALLTOALLV ||
-               x->kind == PDL_PLAN_OP_HALO) {
+               x->kind == PDL_PLAN_OP_HALO || program) {
         like.shape = PAIRS;
     }
     at = find(t, like);
@@ -149,6 +181,8 @@ static void add_op(struct traffic *t, int op, double times)
         at->bytes += times * (double)w.read_bytes;
     else if (like.shape == RING)
         at->bytes += times * ring_bytes(x->kind, &w, (double)n);
+    else if (program)
+        add_program(&job, times, at);
     else if (x->kind == PDL_PLAN_OP_ALLTOALLV)
         add_visits(t, x, times, &w, at);
     else

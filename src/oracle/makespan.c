@@ -7,6 +7,10 @@
  * which needs results of round i - 1 only, and then the backward of
  * micro-batch i, which needs that of lane l + 1 in the same round.
  *
+ * Zero-bubble (h1, h2): the same rounds with forwards one or two rounds ahead
+ * for every lane that follows, and after each backward (of inputs) the
+ * gradients of weights of an earlier micro-batch.
+ *
  * Interleaved: lanes advance in turn as far as they can, with counters in
  * place of divisions. A test compares both with the simulation. */
 #include "pieces.h"
@@ -173,4 +177,83 @@ double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                                     scratch, spans)
                        : interleaved(lanes, chunks, micro_batches, forward,
                                      backward, scratch, spans);
+}
+
+int64_t oracle_zero_bubble_warm(int64_t lanes, int bubble, int64_t lane)
+{
+    return bubble * (lanes - lane) - (bubble - 1);
+}
+
+int64_t oracle_zero_bubble_defer(int bubble, int64_t lane)
+{
+    return bubble * lane;
+}
+
+/* Of each lane: when it is free, its first task could begin, and its last two
+ * forwards ended. */
+struct rounds {
+    double *at, *start, *done[3];
+};
+
+/* The forward of micro-batch n, which the lane before ran `bubble` rounds
+ * ago: since then it has run bubble - 1 more. */
+static void run_forward(const struct rounds *r, int64_t l, int64_t n, int64_t m,
+                        int bubble, double seconds)
+{
+    double ready = 0;
+
+    if (l > 0) {
+        int64_t later = bubble - 1; /* forwards of the lane before since */
+
+        if (n + later >= m)
+            later = m - 1 - n;
+        ready = r->done[later][l - 1];
+    }
+    if (n == 0)
+        r->start[l] = ready;
+    r->at[l] = max2(r->at[l], ready) + seconds;
+    r->done[2][l] = r->done[1][l];
+    r->done[1][l] = r->done[0][l];
+    r->done[0][l] = r->at[l];
+}
+
+double oracle_quick_zero_bubble(int64_t lanes, int bubble,
+                                int64_t micro_batches, const double *forward,
+                                const double *backward, const double *weights,
+                                double *scratch, double *spans)
+{
+    struct rounds r = {
+        scratch,
+        scratch + lanes,
+        {scratch + 2 * lanes, scratch + 3 * lanes, scratch + 4 * lanes}};
+    int64_t m = micro_batches,
+            first = -oracle_zero_bubble_warm(lanes, bubble, 0);
+    double longest = 0;
+
+    for (int64_t i = 0; i < 5 * lanes; i++)
+        scratch[i] = 0;
+    for (int64_t i = first; i < m; i++) {
+        double end = 0;
+
+        for (int64_t l = lanes - 1; l >= 0; l--) {
+            int64_t n = i + oracle_zero_bubble_warm(lanes, bubble, l) - 1;
+
+            if (n >= 0 && n < m)
+                run_forward(&r, l, n, m, bubble, forward[l]);
+        }
+        for (int64_t l = lanes - 1; i >= 0 && l >= 0; l--) {
+            r.at[l] = max2(r.at[l], end) + backward[l];
+            end = r.at[l];
+            if (i >= oracle_zero_bubble_defer(bubble, l))
+                r.at[l] += weights[l];
+        }
+    }
+    for (int64_t l = 0; l < lanes; l++) {
+        int64_t defer = oracle_zero_bubble_defer(bubble, l);
+
+        r.at[l] += (double)(defer < m ? defer : m) * weights[l];
+        spans[l] = r.at[l] - r.start[l];
+        longest = max2(longest, spans[l]);
+    }
+    return longest;
 }

@@ -13,7 +13,8 @@
 #include <string.h>
 
 struct price {
-    int op; /* + 1; 0: empty */
+    int op;  /* + 1; 0: empty */
+    int age; /* of the memo when it was entered; older ones are forgotten */
     bool gradient;
     int stage;
     struct oracle_price price;
@@ -21,6 +22,7 @@ struct price {
 
 struct size {
     int form; /* + 1; 0: empty */
+    int age;
     int64_t rank, bytes;
 };
 
@@ -30,6 +32,7 @@ struct oracle_memo {
     int *form; /* of each tensor: the first tensor of the same form */
     /* of each form, once asked for: of each rank the first with equal extents */
     uint8_t **part;
+    int age;
     struct price price[PRICES];
     struct size size[SIZES];
 };
@@ -195,8 +198,8 @@ int64_t oracle_bytes(const struct oracle *o, int t, int64_t rank)
         return pdl_plan_elements(o->p, t, rank) * bits / 8;
     form = o->memo->form[t];
     s = &o->memo->size[mix((uint64_t)form, (uint64_t)rank) % SIZES];
-    if (s->form != form + 1 || s->rank != rank)
-        *s = (struct size){form + 1, rank,
+    if (s->form != form + 1 || s->rank != rank || s->age != o->memo->age)
+        *s = (struct size){form + 1, o->memo->age, rank,
                            pdl_plan_elements(o->p, t, rank) * bits / 8};
     return s->bytes;
 }
@@ -316,19 +319,25 @@ bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
     const struct pdl_plan_op *x = &o->p->ops[op];
     uint64_t h = mix(hash_op(o, x), (uint64_t)stage * 2 + gradient);
     struct price *p = &o->memo->price[h % PRICES];
-    bool known = p->op > 0 && p->stage == stage && p->gradient == gradient &&
+    bool known = p->op > 0 && p->age == o->memo->age && p->stage == stage &&
+                 p->gradient == gradient &&
                  same_op(o, x, &o->p->ops[p->op - 1]);
 
     if (!known)
-        *p = (struct price){.op = op + 1, .gradient = gradient, .stage = stage};
+        *p = (struct price){.op = op + 1,
+                            .age = o->memo->age,
+                            .gradient = gradient,
+                            .stage = stage};
     *out = &p->price;
     return known;
 }
 
-void oracle_memo_forget(struct oracle *o)
+void oracle_memo_forget(struct oracle *o, bool ranks)
 {
-    memset(o->memo->price, 0, sizeof o->memo->price);
-    memset(o->memo->size, 0, sizeof o->memo->size);
+    if (ranks)
+        memset(o->memo->part, 0,
+               (size_t)o->p->ntensors * sizeof o->memo->part[0]);
+    o->memo->age++;
 }
 
 /* Numbers operations: those that cost the same have the same number. table has

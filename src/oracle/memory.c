@@ -94,6 +94,8 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
 static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
                      int64_t rank)
 {
+    if (!o->opt->unfused && !o->opt->framework)
+        return 0;
     return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
 }
 
@@ -191,14 +193,20 @@ static void make(const struct oracle *o, int i, int stage,
         }
 }
 
-/* Has the sum before taken its memory over? */
-static bool is_handed(const struct oracle *o, int i, int tensor)
+/* Has the sum before taken the memory of operand k over? Operands are mostly
+ * freed in the order in which they were summed. */
+static bool is_handed(const struct oracle *o, int i, int k)
 {
     const struct pdl_plan_op *before = &o->p->ops[i - (i > 0)];
+    int tensor = o->p->ops[i].in[k], n = before->nout;
 
-    for (int j = 0; before->kind == PDL_PLAN_OP_ALLREDUCE && j < before->nout;
-         j++)
-        if (j < before->nin && before->in[j] == tensor)
+    if (before->kind != PDL_PLAN_OP_ALLREDUCE)
+        return false;
+    n = before->nin < n ? before->nin : n;
+    if (k < n && before->in[k] == tensor)
+        return !is_kept(o, before->out[k]);
+    for (int j = 0; j < n; j++)
+        if (before->in[j] == tensor)
             return !is_kept(o, before->out[j]);
     return false;
 }
@@ -208,7 +216,7 @@ static void drop(const struct oracle *o, int i, struct oracle_tally *t)
     const struct pdl_plan_op *op = &o->p->ops[i];
 
     for (int j = 0; j < op->nin; j++)
-        if (!is_handed(o, i, op->in[j]))
+        if (!is_handed(o, i, j))
             count(o, op->in[j], -1, t);
 }
 
@@ -262,7 +270,8 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
             const struct pdl_plan_op *op = &o->p->ops[at];
 
             if (op->kind == PDL_PLAN_OP_FREE) {
-                compare(t, &start, start_sum, &s);
+                if (s.top_all < 0) /* it begins with what goes */
+                    compare(t, &start, start_sum, &s);
                 drop(o, at, t);
                 continue;
             }
@@ -397,185 +406,6 @@ int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size)
     return most;
 }
 
-/* ---- a lane from its stages ---------------------------------------------------- */
-
-/* What stays while other stages of the lane run. */
-struct held {
-    int64_t saved, gradients;
-};
-
-/* What is live before a stretch of operations. */
-struct before {
-    int64_t all, gradients, weights, state;
-};
-
-static void note(const struct before *b, const struct oracle_span *s,
-                 struct pdl_projection *out)
-{
-    int64_t all = b->all + s->top_all;
-
-    if (all <= out->allocated_bytes)
-        return;
-    out->allocated_bytes = all;
-    out->weights_bytes = b->weights + s->top_weights;
-    out->optimizer_bytes = b->state;
-    out->gradients_bytes = b->gradients + s->top_gradients;
-    out->workspace_bytes = s->top_work;
-    out->comm_buffers_bytes = s->top_buffers;
-    out->activations_bytes = all - out->weights_bytes - b->state -
-                             out->gradients_bytes - s->top_work -
-                             s->top_buffers;
-}
-
-static void after(struct before *b, const struct oracle_span *s)
-{
-    b->all += s->all;
-    b->gradients += s->gradients;
-    b->weights += s->weights;
-}
-
-static void add_gradients(struct before *b, int64_t n)
-{
-    b->all += n;
-    b->gradients += n;
-}
-
-static struct held held_by(const struct oracle_lived *s, int64_t input)
-{
-    return (struct held){s->forward.saved + s->forward.input + input,
-                         s->forward.gradients + s->backward.gradients};
-}
-
-/* One stage of the lane, the others holding what they hold. */
-static void note_stage(const struct oracle_lived *s, struct before b,
-                       const struct held *mine, const struct held *others,
-                       int64_t in_flight, struct pdl_projection *out)
-{
-    b.all += others->saved + s->ahead;
-    add_gradients(&b, others->gradients);
-    note(&b, &s->forward, out);
-    b.all -= s->ahead;
-    after(&b, &s->forward);
-    b.all += mine->saved * (in_flight - 1);
-    add_gradients(&b, s->written);
-    note(&b, &s->backward, out);
-    add_gradients(&b, -s->written);
-    after(&b, &s->backward);
-    note(&b, &s->update, out);
-}
-
-/* What is there all the time, and inputs of one micro-batch. */
-static struct before always(const struct oracle_lived *const *stages, int n,
-                            int64_t *input)
-{
-    struct before b = {0, 0, 0, 0};
-
-    *input = 0;
-    for (int k = 0; k < n; k++) {
-        const struct oracle_lived *s = stages[k];
-
-        *input += s->input;
-        b.weights += s->weights;
-        b.gradients += s->buffers;
-        b.state += s->state;
-        b.all += s->weights + s->buffers + s->state + s->input + s->label;
-    }
-    return b;
-}
-
-/* The host's: optimizer state, what is in flight, gradients of an update. */
-static void note_host(const struct oracle_lived *const *stages,
-                      const int64_t *in_flight, int n,
-                      struct pdl_projection *out)
-{
-    int64_t all = 0, update = 0;
-
-    for (int k = 0; k < n; k++) {
-        all += stages[k]->host + stages[k]->forward.host * in_flight[k];
-        if (stages[k]->update.top_host > update)
-            update = stages[k]->update.top_host;
-    }
-    all += update;
-    out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
-}
-
-void oracle_lane_memory(const struct oracle_lived *const *stages,
-                        const int64_t *in_flight, int n,
-                        struct pdl_projection *out)
-{
-    struct held all = {0, 0};
-    int64_t input;
-    struct before b = always(stages, n, &input);
-
-    note_host(stages, in_flight, n, out);
-    for (int k = 0; k < n; k++) {
-        struct held one = held_by(stages[k], input);
-
-        all.saved += one.saved * in_flight[k];
-        all.gradients += one.gradients;
-    }
-    for (int k = 0; k < n; k++) {
-        struct held one = held_by(stages[k], input);
-        struct held others = {all.saved - one.saved * in_flight[k],
-                              all.gradients - one.gradients};
-
-        /* one like the one before has the same moments */
-        if (k == 0 || stages[k] != stages[k - 1] ||
-            in_flight[k] != in_flight[k - 1])
-            note_stage(stages[k], b, &one, &others, in_flight[k], out);
-    }
-}
-
-struct oracle_span oracle_span_join(const struct oracle_span *a,
-                                    const struct oracle_span *b)
-{
-    struct oracle_span s = {.top_all = a->top_all,
-                            .top_gradients = a->top_gradients,
-                            .top_weights = a->top_weights,
-                            .top_work = a->top_work,
-                            .top_buffers = a->top_buffers,
-                            .all = a->all + b->all,
-                            .gradients = a->gradients + b->gradients,
-                            .weights = a->weights + b->weights,
-                            .saved = a->saved + b->saved,
-                            .input = a->input + b->input,
-                            .host = a->host + b->host,
-                            .top_host = a->top_host};
-
-    if (a->host + b->top_host > s.top_host)
-        s.top_host = a->host + b->top_host;
-
-    if (a->all + b->top_all > s.top_all) {
-        s.top_all = a->all + b->top_all;
-        s.top_gradients = a->gradients + b->top_gradients;
-        s.top_weights = a->weights + b->top_weights;
-        s.top_work = b->top_work;
-        s.top_buffers = b->top_buffers;
-    }
-    return s;
-}
-
-struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
-{
-    int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
-
-    if (n == 0)
-        return (struct oracle_span){.top_all = INT64_MIN / 4};
-    return (struct oracle_span){
-        .top_all = a->top_all + before * a->all,
-        .top_gradients = a->top_gradients + before * a->gradients,
-        .top_weights = a->top_weights + before * a->weights,
-        .top_work = a->top_work,
-        .top_buffers = a->top_buffers,
-        .all = n * a->all,
-        .gradients = n * a->gradients,
-        .weights = n * a->weights,
-        .saved = n * a->saved,
-        .input = n * a->input,
-        .host = n * a->host,
-        .top_host = a->top_host + (a->host > 0 ? n - 1 : 0) * a->host};
-}
-
 /* Offload: what backward begins with comes back while the task before still
  * runs, where there is one. */
 int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
@@ -650,45 +480,6 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
         oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
 }
 
-/* Backward in two tasks: every task of the lane where it stands in the order.
- * A micro-batch holds what its forward leaves, then what its gradients of
- * weights read; those gradients stay from the first on. */
-static void note_tasks(const struct oracle *o, int lane,
-                       const struct oracle_lived *const *stages,
-                       struct pdl_projection *out)
-{
-    int64_t input;
-    struct before b = always(stages, o->p->nstages / o->p->lanes, &input);
-    bool begun[2] = {false, false};
-
-    for (int64_t k = 0; k < o->order->n; k++) {
-        const struct pdl_task *t = &o->order->task[lane][k];
-        int i = t->stage != lane;
-        const struct oracle_lived *s = stages[i];
-
-        if (t->kind == PDL_TASK_FORWARD) {
-            b.all += s->ahead;
-            note(&b, &s->forward, out);
-            after(&b, &s->forward);
-            b.all += input - s->ahead;
-        } else if (t->kind == PDL_TASK_INPUT) {
-            note(&b, &s->backward, out);
-            after(&b, &s->backward);
-            b.all -= input;
-        } else {
-            add_gradients(&b, s->written - (begun[i] ? s->late.gradients : 0));
-            note(&b, &s->late, out);
-            after(&b, &s->late);
-            add_gradients(&b, -s->written);
-            begun[i] = true;
-        }
-    }
-    for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
-        note(&b, &stages[i]->update, out);
-        after(&b, &stages[i]->update);
-    }
-}
-
 void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out)
 {
@@ -709,8 +500,7 @@ void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
         in_flight[s / lanes] = oracle_in_flight(o, s);
     }
     if (o->order && pdl_schedule_splits(o->order->schedule)) {
-        note_host(of, in_flight, n, out);
-        note_tasks(o, lane, of, out);
+        oracle_tasks_memory(o, lane, of, in_flight, out);
     } else {
         oracle_lane_memory(of, in_flight, n, out);
     }

@@ -232,6 +232,8 @@ enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */
 double oracle_copy(const struct oracle *o, int op, int64_t rank);
+/* what a processor that runs a move copies by itself */
+double oracle_packing(const struct oracle *o, int op, int64_t rank);
 bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 /* price.c: pdl_price_ops, of collectives alone where that is enough */
 enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
@@ -244,7 +246,8 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
 bool oracle_memo_make(struct oracle *o);
 /* that, what is known of wires and allreduces, and the ranks; in its arena */
 bool oracle_prepare(struct oracle *o);
-void oracle_memo_forget(struct oracle *o);
+/* of the same plan with other sizes, or (ranks) on another mesh */
+void oracle_memo_forget(struct oracle *o, bool ranks);
 /* numbers for operations from `first` on, `count` are known (op: the first of
  * each number); returns how many there are */
 int oracle_number_ops(const struct oracle *o, int first, int n, int *number,

@@ -17,9 +17,11 @@ static const double WORTH = 1.5;
 
 static int64_t pipe_of(const struct pdl_strategy *s)
 {
-    for (int t = 0; t < s->clause[0].nterms; t++)
-        if (s->clause[0].term[t].axis == PDL_AXIS_PIPE)
-            return s->clause[0].term[t].size[0];
+    const struct pdl_clause *c = &s->clause[0];
+
+    for (int t = 0; t < c->nterms; t++)
+        if (c->term[t].axis == PDL_AXIS_PIPE)
+            return c->term[t].size[0];
     return 1;
 }
 

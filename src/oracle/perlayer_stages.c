@@ -248,6 +248,8 @@ static void price_sends(struct segments *g, int i)
             continue;
         for (int p = 0; p < u->nports && !q; p++)
             q = u->port[p].from == x->pair[e].u ? &u->port[p] : NULL;
+        if (!q)
+            continue;
         shape = &x->units.unit[from].part->tensors[q->from_tensor];
         for (int c = 0; c < g->k; c++) {
             const struct oracle_priced *p =

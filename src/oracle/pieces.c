@@ -128,7 +128,7 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
 
     ranks_of(&p->lanes[0], m->s, lane, &r);
     k = find_known(p->forms, m, micro, &r);
-    oracle_memo_forget(&m->s->o); /* prices of other ranks */
+    oracle_memo_forget(&m->s->o, false); /* prices of other ranks */
     for (int b = 0; k && b < 2; b++) {
         const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
 
@@ -172,10 +172,15 @@ static bool live_stage(struct small *s, int stage, int parts, int rank,
                        int64_t of, struct piece_lives *l)
 {
     const struct pdl_plan_stage *x = &s->stages[stage];
-    struct oracle_lived base;
+    struct oracle_lived base = {.input = 0}; /* the rest changes no span */
     struct oracle_tally *t;
 
-    oracle_lived_base(&s->o, stage, s->size, &base);
+    for (int i = 0; i < s->plan.ntensors; i++) {
+        base.input +=
+            s->plan.tensors[i].kind == PDL_PLAN_INPUT ? s->size[i] : 0;
+        base.label +=
+            s->plan.tensors[i].kind == PDL_PLAN_LABEL ? s->size[i] : 0;
+    }
     t = oracle_tally_make(&s->o, of, s->size, &base);
     for (int j = 0; t && j < parts; j++)
         l->forward[j][rank] =
@@ -183,6 +188,9 @@ static bool live_stage(struct small *s, int stage, int parts, int rank,
     for (int j = 0; t && j < parts; j++)
         l->backward[j][rank] =
             oracle_walk(&s->o, stage, x->first_backward + j, 1, true, t);
+    for (int j = 0; t && x->nbackward > parts && j < parts; j++)
+        l->late[j][rank] = oracle_walk(
+            &s->o, stage, x->first_backward + parts + j, 1, true, t);
     l->input[rank] = base.input;
     l->label[rank] = base.label;
     l->written[rank] = oracle_written(&s->o, stage, s->size);
@@ -195,6 +203,7 @@ static void copy_lives(struct piece_lives *l, int parts, int to, int from)
     for (int j = 0; j < parts; j++) {
         l->forward[j][to] = l->forward[j][from];
         l->backward[j][to] = l->backward[j][from];
+        l->late[j][to] = l->late[j][from];
     }
     l->input[to] = l->input[from];
     l->label[to] = l->label[from];
@@ -258,19 +267,68 @@ static void add_price(const struct piece_price *p, bool back,
     t->calls += p->calls;
 }
 
-static void add_parts(struct piece_work *w, bool back)
+static void add_list(struct piece_work *w, const struct piece_list *list,
+                     bool back, struct stage_time *t)
 {
-    for (int i = 0; i < w->shape->parts; i++) {
-        const struct piece_list *list =
-            back ? &w->shape->backward[i] : &w->shape->forward[i];
+    for (int k = 0; k < list->n; k++) {
+        const struct piece_price *p = &w->price[back][list->op[k].kind];
 
-        for (int k = 0; k < list->n; k++) {
-            const struct piece_price *p = &w->price[back][list->op[k].kind];
+        add_price(p, back, t);
+        if (p->contention > w->contention)
+            w->contention = p->contention;
+    }
+}
 
-            add_price(p, back, back ? &w->backward[i] : &w->forward[i]);
-            if (p->contention > w->contention)
-                w->contention = p->contention;
+/* What matters on the streams. */
+static bool shorten(pdl_arena *a, const struct piece_list *list,
+                    const struct piece_price *price, struct piece_list *out)
+{
+    struct piece_op *ops = PDL_NEW(a, struct piece_op, list->n + 1);
+
+    out->n = 0;
+    out->op = ops;
+    for (int i = 0; ops && i < list->n; i++) {
+        const struct piece_op *x = &list->op[i];
+
+        if (price[x->kind].seconds > 0 || x->nmade > 0 || x->in > 0 || x->out ||
+            x->copy != PIECE_NO_COPY) {
+            struct piece_op *to = &ops[out->n++];
+
+            *to = *x;
+            to->seconds = price[x->kind].seconds;
+            to->level = price[x->kind].level;
+            to->comm = price[x->kind].is_comm;
         }
+    }
+    return ops != NULL;
+}
+
+static bool shorten_parts(pdl_arena *a, struct piece_work *w)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < w->shape->parts; i++)
+        ok = shorten(a, &w->shape->backward[i], w->price[1], &w->back[i]) &&
+             (!w->shape->copies ||
+              shorten(a, &w->shape->forward[i], w->price[0], &w->fore[i])) &&
+             (!w->shape->split ||
+              shorten(a, &w->shape->late[i], w->price[1], &w->late[i]));
+    return ok;
+}
+
+static void add_parts(struct piece_work *w)
+{
+    const struct piece_shape *s = w->shape;
+
+    for (int i = 0; i < s->parts; i++) {
+        struct stage_time *b = &w->backward[i];
+        double before;
+
+        add_list(w, &s->forward[i], false, &w->forward[i]);
+        add_list(w, &s->backward[i], true, b);
+        before = b->backward + b->backward_comm;
+        add_list(w, &s->late[i], true, b);
+        b->weights = b->backward + b->backward_comm - before;
     }
 }
 
@@ -300,8 +358,9 @@ static enum pdl_status make_work(struct oracle_pieces *p, struct key *k,
         w->live = &l->at[i];
         w->price[0] = price[0];
         w->price[1] = price[1];
-        add_parts(w, false);
-        add_parts(w, true);
+        add_parts(w);
+        if (!shorten_parts(p->arena, w))
+            return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
@@ -325,7 +384,7 @@ static bool price_form(struct oracle_pieces *p, struct form *m,
         if (!to)
             return false;
         ranks_of(&p->lanes[1], m->s, lane, &r);
-        oracle_memo_forget(&m->s->o); /* prices of the ranks before */
+        oracle_memo_forget(&m->s->o, false); /* prices of the ranks before */
         for (int i = 0; i < k->n; i++)
             price_op(m->s, k->op[i], UPDATE, &r, &to[i]);
         x->price[UPDATE][lane] = to;
@@ -381,7 +440,7 @@ static const struct piece_price *price_longer(struct oracle_pieces *p,
         return NULL;
     memcpy(to, known, (size_t)n * sizeof *to);
     ranks_of(&p->lanes[1], m->s, lane, &r);
-    oracle_memo_forget(&m->s->o);
+    oracle_memo_forget(&m->s->o, false);
     m->s->plan.ops = s->ops;
     for (int i = 0; i < s->nlonger; i++)
         price_op(m->s, s->longer[i], UPDATE, &r, &to[n + i]);
@@ -432,6 +491,7 @@ static bool fill_update(struct oracle_pieces *p, const struct steps *s,
     for (int i = 0; i < u->n; i++) {
         const struct piece_price *x = &price[u->steps[i].kind];
 
+        u->all += x->seconds;
         u->update += u->steps[i].on == ON_COMPUTE ? x->seconds : 0;
         u->gradient_comm += u->steps[i].on == ON_NETWORK ? x->seconds : 0;
         if (x->contention > u->contention)
@@ -632,7 +692,8 @@ static bool same_entry(const struct entry *e, const struct key *k, int lane)
     return e->key.blocks == k->blocks && e->key.micro == k->micro &&
            e->key.recompute == k->recompute && e->key.zero == k->zero &&
            e->key.many == k->many && e->key.activations == k->activations &&
-           e->key.optimizer == k->optimizer && e->lane == lane;
+           e->key.optimizer == k->optimizer && e->key.split == k->split &&
+           e->lane == lane;
 }
 
 static struct entry **bucket_of(struct entry **table, const struct key *k)
@@ -700,6 +761,7 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                          .blocks = blocks <= alone ? blocks : most,
                          .recompute = x->recompute,
                          .activations = x->activations,
+                         .split = x->bubble > 0,
                          .many = micro_batches > 1},
             lane, &piece, err);
 
@@ -725,6 +787,7 @@ enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                  (struct key){.blocks = blocks,
                               .zero = x->zero,
                               .optimizer = x->optimizer,
+                              .split = x->bubble > 0,
                               .update = true},
                  0, &piece, err);
     lanes = piece;

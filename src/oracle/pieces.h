@@ -14,6 +14,7 @@ struct oracle_point {
     bool seq, no_overlap;
     bool activations, optimizer; /* offloaded */
     int zero;                    /* 0, 1 */
+    int bubble; /* 1, 2: zb-h1, zb-h2; 0: a schedule with one */
     enum pdl_recompute recompute;
 };
 
@@ -80,6 +81,10 @@ struct piece_op {
     bool out; /* waits for the last copy out of forward; in forward: for the
                  one before */
     const struct piece_made *made;
+    /* on the streams, once priced (piece_work) */
+    double seconds;
+    int level;
+    bool comm;
 };
 struct piece_list {
     int n;
@@ -88,7 +93,8 @@ struct piece_list {
 struct piece_shape {
     int blocks, parts; /* that were lowered; of a pass */
     struct piece_list forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
-    bool copies;
+    struct piece_list late[PIECE_BLOCKS]; /* gradients of weights, if apart */
+    bool copies, split;
 };
 
 /* How often part i of a pass comes in a stage of so many blocks. */
@@ -121,6 +127,7 @@ struct piece_price {
 struct piece_lives {
     struct oracle_span forward[PIECE_BLOCKS][PIECE_RANKS];
     struct oracle_span backward[PIECE_BLOCKS][PIECE_RANKS];
+    struct oracle_span late[PIECE_BLOCKS][PIECE_RANKS];
     int64_t input[PIECE_RANKS], label[PIECE_RANKS], written[PIECE_RANKS];
     int64_t ahead[PIECE_RANKS]; /* copied in while the task before runs */
 };
@@ -131,6 +138,9 @@ struct piece_work {
     const struct piece_lives *live;
     const struct piece_price *price[2]; /* by pass and kind */
     struct stage_time forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
+    /* of the shape's, those that take time, make gradients or wait */
+    struct piece_list fore[PIECE_BLOCKS], back[PIECE_BLOCKS];
+    struct piece_list late[PIECE_BLOCKS];
     double contention;
 };
 struct piece_works {
@@ -147,6 +157,7 @@ struct piece_update {
     const struct piece_price *price;        /* by kind */
     struct oracle_lived lived[PIECE_RANKS]; /* base and update */
     double update, gradient_comm, contention;
+    double all;               /* seconds of all steps, one after another */
     bool optimizer;           /* on the host */
     double apart, apart_copy; /* exposed where nothing overlaps */
 };
@@ -236,12 +247,22 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
                                     struct pdl_projection *out,
                                     struct pdl_err *err);
 
-/* makespan.c: the same as oracle_makespan for 1F1B and interleaved stages;
- * scratch has room for 2 * lanes * chunks * micro_batches + 8 * lanes. */
+/* makespan.c: the same as oracle_makespan for 1F1B and interleaved stages, and
+ * the span of each lane; scratch has room for 2 * lanes * chunks * micro_batches + 8 * lanes. */
 double oracle_quick_makespan(int64_t lanes, int64_t chunks,
                              int64_t micro_batches, const double *forward,
                              const double *backward, double *scratch,
                              double *spans);
+
+/* The same for zb-h1 (bubble 1) and zb-h2 (2); scratch has room for 5 * lanes. */
+double oracle_quick_zero_bubble(int64_t lanes, int bubble,
+                                int64_t micro_batches, const double *forward,
+                                const double *backward, const double *weights,
+                                double *scratch, double *spans);
+/* Forwards of a lane before its first backward, and gradients of weights that
+ * it defers. */
+int64_t oracle_zero_bubble_warm(int64_t lanes, int bubble, int64_t lane);
+int64_t oracle_zero_bubble_defer(int bubble, int64_t lane);
 
 /* Micro-batches in flight of each stage of a lane, as oracle_find_order counts
  * them. */

@@ -5,7 +5,13 @@
 
 #include "pieces.h"
 
-enum { STAGES = 3, MAX_LANES = 8, WORK_BLOCKS = 3, UPDATE_BLOCKS = 4 };
+enum {
+    WRITTEN = 16,
+    STAGES = 3,
+    MAX_LANES = 8,
+    WORK_BLOCKS = 3,
+    UPDATE_BLOCKS = 4
+};
 
 /* Which form. Of micro and data 0 stands for any. */
 struct key {
@@ -17,6 +23,7 @@ struct key {
     bool staged; /* pipe > 1 */
     bool shared; /* data > 1 */
     bool activations, optimizer;
+    bool split; /* backward in two tasks */
 };
 
 /* A dimension that grows with the samples. */
@@ -34,7 +41,7 @@ struct small {
     struct pdl_plan plan;
     struct pdl_plan_tensor *tensors;
     struct pdl_plan_stage stages[STAGES];
-    struct pdl_plan_item items[STAGES * (2 * PIECE_BLOCKS + 1)];
+    struct pdl_plan_item items[STAGES * (3 * PIECE_BLOCKS + 1)];
     struct oracle_changed changed;
     struct oracle o;
     const bool *inside;
@@ -101,8 +108,9 @@ struct oracle_forms {
     struct form *forms;
     struct oracle_effort effort;
     int64_t meshes;
-    const struct pdl_model *whole; /* blocks written out */
-    int64_t **blocks;              /* of the stages of each number of them */
+    const struct pdl_model *whole;            /* blocks written out */
+    const struct pdl_model *written[WRITTEN]; /* few of them */
+    int64_t **blocks; /* of the stages of each number of them */
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */
@@ -133,7 +141,20 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
 /* Representative ranks of a lane of the large plan. */
 int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
 
-/* forms.c: the operations of a form told apart */
+/* Who makes a tensor, and which copy brought it: operations of a stage. */
+struct makers {
+    int *by;  /* in backward; -1: none */
+    int *in;  /* number of the copy in that made it; 0: none */
+    int *out; /* number of the copy out that read or made it */
+    int nin, nout;
+};
+/* forms.c */
+bool oracle_form_makers(struct oracle_forms *g, const struct small *s,
+                        int stage, struct makers *m);
+/* Tells operations of a pass apart by what they cost. */
+bool oracle_form_number(struct oracle_forms *g, struct form *m,
+                        enum phase phase);
+/* The operations of a form told apart; updates.c */
 bool oracle_form_work(struct oracle_forms *g, struct form *m);
 bool oracle_form_update(struct oracle_forms *g, struct form *m);
 /* The update of so many blocks; NULL: it has to be lowered as it is (or there

@@ -255,11 +255,14 @@ double oracle_exposed(const struct streams *c, double backward_end,
     return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
 }
 
+/* A processor moves messages itself: what it computes has to wait. */
 double oracle_held(const struct oracle *o)
 {
-    return !oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
-                   oracle_without(o, ORACLE_INTERFERENCE)
-               ? 0
+    if (!oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
+        oracle_without(o, ORACLE_INTERFERENCE))
+        return 0;
+    return o->pe.core && !(o->sys->pe.interference > 0)
+               ? 1
                : o->sys->pe.interference;
 }
 
@@ -363,12 +366,12 @@ static double price_backward(const struct oracle *o, int stage,
     c->ahead = c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
     oracle_add_items(o, s->first_backward, 1, BACKWARD, r, sum, c, out);
     c->ahead = false;
-    split = c->compute;
+    split = c->compute - c->slowed;
     oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r,
                      sum, c, out);
     keep_pace(o, stage, c);
     took = c->compute - c->slowed - start;
-    t->weights = s->nbackward > 1 ? c->compute - split : 0;
+    t->weights = s->nbackward > 1 ? c->compute - c->slowed - split : 0;
     t->backward_copy = c->late - late;
     if (sum != t) {
         took = alone.compute - start;

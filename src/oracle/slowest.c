@@ -79,10 +79,34 @@ static bool is_priced(const struct oracle *o, int op,
     return false;
 }
 
+/* Is a twin of representative i that crosses the same wires among the ranks of
+ * a group that are all priced? */
+static bool is_listed(const struct oracle *o, int op,
+                      const struct oracle_ranks *r, int i, const int64_t *more,
+                      int n, bool gradient)
+{
+    for (int k = 0; n > 0 && k < r->n; k++) {
+        bool listed = false;
+
+        if (r->twin[k] != r->twin[i])
+            continue;
+        for (int j = 0; j < n && !listed; j++)
+            listed = more[j] == r->rank[k];
+        if (listed &&
+            (o->p->ops[op].kind != PDL_PLAN_OP_ALLTOALL ||
+             same_place(o, o->p->ops[op].group, r->rank[i], r->rank[k])) &&
+            oracle_same_wire(o, op, r->rank[i], r->rank[k], gradient))
+            return true;
+    }
+    return false;
+}
+
 static void price_ranks(const struct oracle *o, int op,
                         const struct oracle_ranks *r, bool comm, bool gradient,
                         struct oracle_price *p)
 {
+    int64_t more[ORACLE_MORE];
+    int n = oracle_more_ranks(o, op, r->rank, r->n, more);
     uint8_t as[ORACLE_MAX_RANKS];
     bool priced[ORACLE_MAX_RANKS] = {false};
     bool known = r->n > 1 && !by_boxes(o->p->ops[op].kind) &&
@@ -91,11 +115,14 @@ static void price_ranks(const struct oracle *o, int op,
 
     for (int i = 0; i < r->n; i++) {
         if (!is_new(o, op, r, i, comm, gradient) ||
-            (known && is_priced(o, op, r, i, as, priced, comm, gradient)))
+            (known && is_priced(o, op, r, i, as, priced, comm, gradient)) ||
+            (comm && is_listed(o, op, r, i, more, n, gradient)))
             continue;
         price_on(o, op, r->rank[i], comm, gradient, p);
         priced[i] = true;
     }
+    for (int i = 0; i < n; i++)
+        price_on(o, op, more[i], comm, gradient, p);
 }
 
 const struct oracle_price *oracle_slowest(const struct oracle *o, int op,
@@ -104,18 +131,13 @@ const struct oracle_price *oracle_slowest(const struct oracle *o, int op,
 {
     static const struct oracle_price nothing = {.level = -1};
     bool comm = oracle_is_comm(o->p->ops[op].kind);
-    int64_t more[ORACLE_MORE];
     struct oracle_price *p;
 
     if (o->p->ops[op].kind == PDL_PLAN_OP_FREE)
         return &nothing;
     if (!oracle_recall(o, op, r->stage, gradient, &p)) {
-        int n = oracle_more_ranks(o, op, r->rank, r->n, more);
-
         p->level = -1;
         price_ranks(o, op, r, comm, gradient, p);
-        for (int i = 0; i < n; i++)
-            price_on(o, op, more[i], comm, gradient, p);
     }
     return p;
 }

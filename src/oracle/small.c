@@ -60,6 +60,9 @@ void oracle_point_strategy(const struct oracle_family *f,
     } else if (m > 1) {
         out->accumulate = m;
     }
+    if (x->bubble > 0 && x->pipe > 1)
+        out->schedule =
+            x->bubble == 1 ? PDL_SCHEDULE_ZB_H1 : PDL_SCHEDULE_ZB_H2;
     if (x->chunks > 1) {
         out->schedule = PDL_SCHEDULE_INTERLEAVED;
         out->virtual_stages = x->chunks;
@@ -123,6 +126,7 @@ static bool prepare_oracle(struct oracle_forms *g, struct small *s)
         .p = &s->plan, .sys = g->f->sys, .opt = g->f->opt, .arena = g->arena};
     oracle_settle(o, &s->changed);
     o->wires = PDL_NEW(g->arena, struct oracle_wire, ORACLE_WIRES);
+    o->quickest = PDL_NEW(g->arena, struct oracle_quickest, ORACLE_QUICKEST);
     s->size = PDL_NEW(g->arena, int64_t, n + 1);
     s->ready = PDL_NEW(g->arena, double, s->plan.ntensors + 1);
     if (!o->wires || !s->size || !s->ready || !oracle_memo_make(o))
@@ -149,6 +153,7 @@ static void describe(const struct oracle_pieces *p, const struct key *k,
     x.recompute = k->recompute;
     x.activations = k->activations;
     x.optimizer = k->optimizer;
+    x.bubble = k->split;
     oracle_point_strategy(f, &x, &s->strategy);
     s->strategy.micro_batches = stages > 1 ? m : 0;
     s->strategy.accumulate = stages == 1 && m > 1 ? m : 0;
@@ -157,18 +162,105 @@ static void describe(const struct oracle_pieces *p, const struct key *k,
     po->split = PDL_SPLIT_BLOCKS;
 }
 
-static const struct pdl_plan *lower(struct oracle_pieces *p, pdl_arena *a,
+/* The network of so many blocks, written out once. */
+static const struct pdl_model *written_out(struct oracle_forms *g,
+                                           const struct pdl_model *few,
+                                           int64_t blocks, struct pdl_err *err)
+{
+    const struct pdl_model *m = NULL;
+
+    if (blocks < WRITTEN && g->written[blocks])
+        return g->written[blocks];
+    if (pdl_plan_expand(g->arena, few, &m, err) != PDL_OK)
+        return NULL;
+    /* what nothing is repeated in is the small plan's own */
+    if (blocks < WRITTEN && m != few)
+        g->written[blocks] = m;
+    return m;
+}
+
+/* Into the scratch arena, but for the network. */
+static const struct pdl_plan *lower(struct oracle_pieces *p,
                                     const struct key *k, int64_t micro,
                                     struct small *s, struct pdl_err *err)
 {
+    struct oracle_forms *g = p->forms;
+    const struct pdl_model *model;
     struct pdl_plan_options po;
     const struct pdl_plan *plan = NULL;
 
     describe(p, k, micro, s, &po);
-    p->forms->effort.lowered++;
-    if (pdl_plan_lower(a, &s->model, &s->strategy, &po, &plan, err) != PDL_OK)
+    g->effort.lowered++;
+    model = written_out(g, &s->model, s->segments[g->f->block].repeat, err);
+    if (!model || pdl_plan_lower(g->scratch, model, &s->strategy, &po, &plan,
+                                 err) != PDL_OK)
         return NULL;
     return plan;
+}
+
+/* ---- what is kept of a lowered plan -------------------------------------------------- */
+
+static const int *keep_ids(pdl_arena *a, const int *ids, int n)
+{
+    return n > 0 ? pdl_arena_grow(a, ids, (size_t)n, (size_t)n, sizeof *ids)
+                 : ids;
+}
+
+static bool keep_tensors(pdl_arena *a, struct small *s)
+{
+    int n = s->plan.ntensors;
+
+    s->tensors = pdl_arena_grow(a, s->plan.tensors, (size_t)n, (size_t)n + 1,
+                                sizeof *s->tensors);
+    for (int t = 0; s->tensors && t < n; t++) {
+        struct pdl_plan_tensor *x = &s->tensors[t];
+
+        if (x->frame != pdl_no_frames)
+            x->frame = pdl_arena_grow(a, x->frame, PDL_BOX_DIMS, PDL_BOX_DIMS,
+                                      sizeof *x->frame);
+        x->name =
+            x->kind == PDL_PLAN_WEIGHT ? pdl_arena_strdup(a, x->name) : "";
+        if (!x->frame || !x->name)
+            return false;
+    }
+    s->plan.tensors = s->tensors;
+    return s->tensors != NULL;
+}
+
+static bool keep_ops(pdl_arena *a, struct small *s)
+{
+    int n = s->plan.nops;
+    struct pdl_plan_op *ops =
+        pdl_arena_grow(a, s->plan.ops, (size_t)n, (size_t)n + 1, sizeof *ops);
+
+    for (int i = 0; ops && i < n; i++) {
+        ops[i].in = keep_ids(a, ops[i].in, ops[i].nin);
+        ops[i].out = keep_ids(a, ops[i].out, ops[i].nout);
+        if ((ops[i].nin > 0 && !ops[i].in) || (ops[i].nout > 0 && !ops[i].out))
+            return false;
+    }
+    s->plan.ops = ops;
+    s->plan.forward_op =
+        keep_ids(a, s->plan.forward_op, s->plan.model->nnodes + 1);
+    return ops && s->plan.forward_op;
+}
+
+static bool keep_plan(pdl_arena *a, struct small *s,
+                      const struct pdl_plan *plan)
+{
+    s->plan = *plan;
+    s->plan.strategy = &s->strategy;
+    s->mesh = *plan->mesh;
+    s->plan.mesh = &s->mesh;
+    memcpy(s->stages, plan->stages,
+           (size_t)plan->nstages * sizeof s->stages[0]);
+    s->plan.stages = s->stages;
+    s->plan.items =
+        pdl_arena_grow(a, plan->items, (size_t)plan->nitems,
+                       (size_t)plan->nitems + 1, sizeof *plan->items);
+    s->plan.fallbacks = NULL;
+    s->plan.nfallbacks = 0;
+    return s->plan.items && keep_tensors(a, s) && keep_ops(a, s);
 }
 
 /* ---- more samples ----------------------------------------------------------------- */
@@ -308,8 +400,7 @@ static void aim(struct oracle_pieces *p, struct form *m, int64_t micro)
         set_mesh(s, &p->mesh);
     if (m->grown)
         grow(s, micro * p->mesh.data);
-    if (m->grown || m->aim != p->id)
-        oracle_memo_forget(&s->o);
+    oracle_memo_forget(&s->o, m->aim != p->id);
     s->plan.batch = micro * p->mesh.data * (m->key.many ? STAGES : 1);
     m->aim = p->id;
     m->micro = micro;
@@ -324,7 +415,8 @@ static bool same_key(const struct key *a, const struct key *b)
            a->data == b->data && a->recompute == b->recompute &&
            a->zero == b->zero && a->update == b->update && a->many == b->many &&
            a->staged == b->staged && a->shared == b->shared &&
-           a->activations == b->activations && a->optimizer == b->optimizer;
+           a->activations == b->activations && a->optimizer == b->optimizer &&
+           a->split == b->split;
 }
 
 static struct form *find(const struct oracle_forms *g, const struct key *k)
@@ -364,27 +456,17 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
 {
     struct oracle_forms *g = p->forms;
     struct small *s = m->s, *twice;
-    int n = plan->ntensors;
 
-    s->plan = *plan;
-    s->plan.strategy = &s->strategy;
-    s->mesh = *plan->mesh;
-    s->plan.mesh = &s->mesh;
-    s->tensors = PDL_NEW(g->arena, struct pdl_plan_tensor, n + 1);
-    if (!s->tensors)
+    if (!keep_plan(g->arena, s, plan))
         return false;
-    memcpy(s->tensors, plan->tensors, (size_t)n * sizeof s->tensors[0]);
-    s->plan.tensors = s->tensors;
-    memcpy(s->stages, plan->stages,
-           (size_t)plan->nstages * sizeof s->stages[0]);
-    s->plan.stages = s->stages;
+    pdl_arena_reset(g->scratch);
     if (m->key.update) {
         m->grown = find_samples(g, s, p->mesh.data);
     } else if (m->key.micro == 0) {
         twice = PDL_NEW(g->scratch, struct small, 1);
-        m->grown = twice && find_grows(g, s, p->mesh.data,
-                                       lower(p, g->scratch, &m->key, 2 * micro,
-                                             twice, NULL));
+        m->grown =
+            twice && find_grows(g, s, p->mesh.data,
+                                lower(p, &m->key, 2 * micro, twice, NULL));
         pdl_arena_reset(g->scratch);
     }
     /* operations that are alike for a prime number of samples always are */
@@ -410,8 +492,9 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
     m->key = k;
     m->next = g->forms;
     g->forms = m;
-    plan = lower(p, g->arena, &k, micro, m->s, &why);
+    plan = lower(p, &k, micro, m->s, &why);
     if (!plan) {
+        pdl_arena_reset(g->scratch);
         m->refused = pdl_arena_strdup(g->arena, why.msg);
         m->key.micro = 0;
         m->key.data = p->mesh.data;

@@ -2,8 +2,8 @@
  *
  * Every configuration of a transformer of equal blocks: all pipe x data x
  * tensor on the given PEs, micro-batches, interleaving, sequence parallelism,
- * recomputation, sharded states, overlap, offload. Composed from pieces (compose.c), so
- * that a point costs microseconds.
+ * recomputation, sharded states, overlap, offload, zero-bubble schedules.
+ * Composed from pieces (compose.c), so that a point costs microseconds.
  *
  * Exact pruning. Memory is composed for every point, so what fits is counted
  * exactly. The time of a point that does not fit is not composed. One that
@@ -12,9 +12,9 @@
  * the best so far: neither the schedule nor exchange can make a step shorter
  * than that.
  *
- * The meshes of one tensor and seq are a task of a thread. All start from the same best so far, that of a
- * few points of every mesh, and know their own besides: counts and answers do
- * not depend on threads. */
+ * The meshes of one tensor and seq are a task of a thread. All start from the
+ * same best so far, that of a few points of every mesh, and know their own
+ * besides: counts and answers do not depend on threads. */
 #include "pieces.h"
 #include "space.h"
 
@@ -183,6 +183,12 @@ static struct values divisors(int64_t n)
     return x;
 }
 
+/* Does the framework want as many blocks in every stage? */
+static bool cuts_evenly(const struct points *s)
+{
+    return s->f->plan.split == PDL_SPLIT_BLOCKS;
+}
+
 /* As many stages a lane as there are blocks for, where the pipeline divides
  * the micro-batches. */
 static struct values chunks_of(const struct points *s,
@@ -195,7 +201,8 @@ static struct values chunks_of(const struct points *s,
          p->pipe > 1 && m % p->pipe == 0 && v * p->pipe <= s->f->layers &&
          v * p->pipe <= ORACLE_MAX_STAGES;
          v++)
-        add_value(&x, v);
+        if (!cuts_evenly(s) || s->f->layers % (v * p->pipe) == 0)
+            add_value(&x, v);
     return x;
 }
 
@@ -217,12 +224,22 @@ static bool may_offload(const struct points *s)
     return h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0;
 }
 
-/* Points of one micro-batch, interleaving and recomputation: sharded states or
- * not, overlap or not, activations and optimizer on the host or not. */
+/* Zero-bubble schedules of a point: none where stages are interleaved, nor of
+ * frameworks that want equal stages (Megatron has none of them). */
+static int bubbles(const struct points *s, const struct oracle_point *p)
+{
+    return p->pipe > 1 && p->chunks == 1 && !cuts_evenly(s) ? 2 : 0;
+}
+
+/* Points of one micro-batch, schedule and recomputation: sharded states or
+ * not, overlap or not, activations (with a bubble only) and optimizer on the
+ * host or not. */
 static int64_t variants(const struct points *s, const struct oracle_point *p)
 {
     return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1) *
-           (may_offload(s) ? 4 : 1);
+           (!may_offload(s) ? 1
+            : p->bubble     ? 2
+                            : 4);
 }
 
 static int64_t count(const struct points *s, struct oracle_point p)
@@ -231,8 +248,15 @@ static int64_t count(const struct points *s, struct oracle_point p)
     int64_t n = 0;
 
     for (int i = 0; i < micro.n; i++) {
+        struct values chunks;
+
         p.micro = micro.v[i];
-        n += (int64_t)chunks_of(s, &p).n * NRECOMPUTES * variants(s, &p);
+        chunks = chunks_of(s, &p);
+        for (int k = 0; k < chunks.n; k++) {
+            p.chunks = chunks.v[k];
+            for (p.bubble = 0; p.bubble <= bubbles(s, &p); p.bubble++)
+                n += NRECOMPUTES * variants(s, &p);
+        }
     }
     return n;
 }
@@ -292,7 +316,8 @@ static bool price_variants(struct points *s, struct mesh *m,
         p.no_overlap = i / (2 * (1 + zero)) % (1 + overlap);
         p.zero = i / 2 % (1 + zero);
         p.optimizer = i % 2;
-        if ((p.activations || p.optimizer) && !offload)
+        if (((p.activations || p.optimizer) && !offload) ||
+            (p.activations && p.bubble))
             continue;
         m->points++;
         st = price(s, m, &p, (*index)++, &err);
@@ -330,8 +355,10 @@ static bool price_points(struct points *s, struct mesh *m)
                 continue;
             for (int r = 0; r < (s->few ? 1 : NRECOMPUTES); r++) {
                 p.recompute = recomputes[r];
-                if (!price_variants(s, m, p, &index))
-                    return false;
+                for (p.bubble = 0; p.bubble <= (s->few ? 0 : bubbles(s, &p));
+                     p.bubble++)
+                    if (!price_variants(s, m, p, &index))
+                        return false;
             }
         }
     }
@@ -410,11 +437,16 @@ static bool price_group(void *ctx, int64_t i)
 
 /* ---- meshes ------------------------------------------------------------------------- */
 
+/* What tensor parallelism cuts: heads, or groups of them that share keys. */
 static int64_t heads_of(const struct pdl_model *m)
 {
-    for (int i = 0; i < m->nnodes; i++)
-        if (m->nodes[i].attr.heads > 0)
-            return m->nodes[i].attr.heads;
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_attr *x = &m->nodes[i].attr;
+
+        if (x->heads > 0)
+            return x->kv_heads > 0 && x->kv_heads < x->heads ? x->kv_heads
+                                                             : x->heads;
+    }
     return 1;
 }
 
@@ -554,17 +586,20 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
 }
 
 static const struct pdl_space_axis axes[] = {
-    {"mesh", "pipe x data x tensor = PEs; tensor divides the heads, pipe is at "
-             "most the number of blocks, data divides the batch"},
+    {"mesh", "pipe x data x tensor = PEs; tensor divides the heads (of keys), "
+             "pipe is at most the number of blocks, data divides the batch"},
     {"seq", "off|on (with tensor)"},
     {"micro-batch", "every divisor of batch / data"},
-    {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe; "
-                     "v > 1 where pipe divides the micro-batches"},
+    {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe "
+                     "(of frameworks that want equal stages: divisors); v > 1 "
+                     "where pipe divides the micro-batches"},
     {"recompute", "none|selective|full"},
     {"zero", "0|1 (with data)"},
     {"overlap", "on|off (with data, unless the framework never does)"},
+    {"schedule", "1f1b|zb-h1|zb-h2 (with pipe, not interleaved, unless the "
+                 "framework wants equal stages)"},
     {"offload", "none|activations|optimizer|both (where the system says what "
-                "copies to the host cost)"},
+                "copies to the host cost; activations: not zb)"},
 };
 
 static enum pdl_status search(pdl_arena *a, struct points *s,

@@ -30,6 +30,8 @@ bool pdl_plan_in_place(const struct pdl_plan *p, int op, int k)
     if (o->kind != PDL_PLAN_OP_ALLREDUCE || k >= o->nin || op + 1 >= p->nops ||
         next->kind != PDL_PLAN_OP_FREE)
         return false;
+    if (k < next->nin && next->in[k] == o->in[k]) /* mostly in this order */
+        return true;
     for (int j = 0; j < next->nin; j++)
         if (next->in[j] == o->in[k])
             return true;

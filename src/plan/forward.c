@@ -679,9 +679,11 @@ static void gather_operands(struct plan_lower *lo, int node)
     const struct pdl_node *n = &lo->model->nodes[node];
     struct plan_at *at = &lo->at[node];
 
-    for (int i = 0; i < n->nin; i++) {
-        struct plan_layout need = need_of(lo, node, i);
+    bool turned = plan_is(n, "experts"); /* tokens travel by their scores */
 
+    for (int k = 0; k < n->nin; k++) {
+        int i = turned ? n->nin - 1 - k : k;
+        struct plan_layout need = need_of(lo, node, i);
         struct plan_layout outside = need;
 
         if (i == 0 && plan_route_outside(lo, node, &outside.place))

@@ -19,13 +19,29 @@ static int64_t or1(int64_t v)
     return v > 0 ? v : 1;
 }
 
+/* Kernels of 3 x 3 that go on by one compute whole tiles of 4 x 4 results
+ * (Winograd, F(4 x 4, 3 x 3): Lavin and Gray, CVPR 2016): an image of 5 x 5
+ * costs as much as one of 8 x 8. */
+enum { TILE = 4 };
+
+static bool has_tiles(const struct pdl_attr *a, int dims)
+{
+    bool yes = dims == 4 && or1(a->groups) == 1;
+
+    for (int i = 0; i < dims - 2 && yes; i++)
+        yes = a->kernel[i] == 3 && or1(a->stride[i]) == 1 &&
+              or1(a->dilation[i]) == 1;
+    return yes;
+}
+
 static void conv_key(const struct pdl_node *n, const struct pdl_box *x,
                      const struct pdl_box *y, struct pdl_plan_key *k)
 {
     int64_t pixels = 1, kernel = 1, stride = 1;
+    int64_t tile = has_tiles(&n->attr, y->ndims) ? TILE : 1;
 
     for (int d = 2; d < y->ndims && d - 2 < PDL_MAX_SPATIAL; d++) {
-        pixels *= extent(y, d);
+        pixels *= (extent(y, d) + tile - 1) / tile * tile;
         kernel *= or1(n->attr.kernel[d - 2]);
         stride *= or1(n->attr.stride[d - 2]);
     }
@@ -48,6 +64,16 @@ static void linear_key(const struct pdl_box *x, const struct pdl_box *y,
     k->dims[PDL_KEY_EXTENTS + 1] = extent(x, x->ndims - 1);
     k->dims[PDL_KEY_EXTENTS + 2] = f;
     k->ndims = PDL_KEY_EXTENTS + 3;
+}
+
+/* What a pool does for an item depends on its window. */
+static void pool_key(const struct pdl_node *n, struct pdl_plan_key *k)
+{
+    k->dims[PDL_KEY_CLASS] = k->dims[PDL_KEY_CLASS + 1] = 1;
+    for (int i = 0; i < PDL_MAX_SPATIAL; i++) {
+        k->dims[PDL_KEY_CLASS] *= or1(n->attr.kernel[i]);
+        k->dims[PDL_KEY_CLASS + 1] *= or1(n->attr.stride[i]);
+    }
 }
 
 /* The operator, and the boxes of its forward operation: all passes contract
@@ -76,6 +102,9 @@ static void compute_key(const struct pdl_plan *p, const struct pdl_plan_op *o,
         conv_key(n, &x, &y, k);
     } else if (strcmp(k->op, "linear") == 0) {
         linear_key(&x, &y, k);
+    } else if (strcmp(k->op, "max_pool") == 0 ||
+               strcmp(k->op, "avg_pool") == 0) {
+        pool_key(n, k);
     }
 }
 

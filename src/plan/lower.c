@@ -9,20 +9,20 @@
 
 /* ---- what is refused ---------------------------------------------------------- */
 
-/* Notation that parses but that no transformation implements yet. */
+/* Notation that is no transformation: what to swap is decided elsewhere
+ * (pdl_swap_settle), and written as clauses. */
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err)
 {
-    const char *what = s->swap_auto ? "swap" : NULL;
-
     if (s->compress_density > 0 && s->zero)
         return pdl_fail(err, PDL_EINVAL,
                         "strategy: compress sums whole gradients, zero "
                         "scatters them: choose one");
-    if (!what)
+    if (!s->swap_auto)
         return plan_zero_check(s, err);
     return pdl_fail(err, PDL_EINVAL,
-                    "strategy: %s is not implemented in plans yet", what);
+                    "strategy: swap=auto is for 'paradl project', which "
+                    "writes it as layers that offload");
 }
 
 static int64_t axis_size(const struct pdl_mesh *m, int c, enum pdl_axis axis)

@@ -277,6 +277,7 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
         return st;
     out->pes = s->world;
     out->batch = s->global_batch;
+    out->dropout = s->dropout;
     out->precision = s->fp8    ? PDL_PREC_FP8
                      : s->bf16 ? PDL_PREC_BF16
                      : s->fp16 ? PDL_PREC_FP16

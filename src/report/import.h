@@ -7,6 +7,7 @@
 
 /* As these programs count; 0 or false: not said. */
 struct report_setup {
+    const char *dropout; /* NULL: not said */
     int64_t world, nodes, per_node;
     int64_t tensor, pipe, virtual_stages, layers_per_virtual, context, expert;
     int64_t zero, zero_group;

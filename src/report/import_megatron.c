@@ -283,6 +283,8 @@ static void set_other(const char *name, const char *value,
 {
     if (strcmp(name, "--fp8-format") == 0 || strcmp(name, "--fp8-hybrid") == 0)
         out->fp8 = true;
+    if (strcmp(name, "--hidden-dropout") == 0)
+        out->dropout = value;
     if (strcmp(name, "--data-parallel-sharding-strategy") != 0 || !value)
         return;
     if (strcmp(value, "optim_grads_params") == 0)

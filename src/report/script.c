@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one script of a page: copies the command, and paints schedules from the
- * data that the page carries. It is the same text in every page, so the page's
+ * The one script of a page: copies the command, opens the tables behind the
+ * pictures for paper, and paints schedules from the data that the page carries. It is the same text in every page, so the page's
  * policy allows this text and no other, by its hash; the browser test fails
  * when the two are not of one piece. Colours are read from the style, so that
  * dark mode and paper have theirs. */
 #include "report_priv.h"
 
 const char report_script_hash[] =
-    "sha256-Y7SVS7ElmjQl5Fq8GwCPAxQk2Hox3wfSYl6S6UPb8N8=";
+    "sha256-luIyJCCh/G18gFpdvQxpUJNZn2MvSuumJ6yGm1NLw9A=";
 
 // clang-format off
 const char report_script[] =
@@ -17,6 +17,12 @@ const char report_script[] =
 "if(b&&c&&navigator.clipboard){b.hidden=false;b.onclick=function(){"
 "navigator.clipboard.writeText(c.textContent).then(function(){"
 "b.textContent='copied'})}}"
+"window.addEventListener('beforeprint',function(){"
+"document.querySelectorAll('details:not([open])').forEach(function(d){"
+"d.open=true;d.dataset.shut='1'})});"
+"window.addEventListener('afterprint',function(){"
+"document.querySelectorAll('details[data-shut]').forEach(function(d){"
+"d.open=false;delete d.dataset.shut})});"
 "var text=document.getElementById('data'),"
 "all=document.querySelectorAll('canvas.gantt');"
 "if(!text||!all.length)return;"

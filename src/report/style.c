@@ -100,4 +100,7 @@ const char report_style[] =
     "padding:0;font-size:11px}section{break-inside:avoid-page}button,nav,"
     "summary{display:none}h2{break-after:avoid}svg.chart{width:100%}"
     ".wide,.scroll{overflow:visible}#numbers,#excluded{break-inside:auto}"
-    "table{font-size:9px}th,td{white-space:normal;padding:2px 4px}}";
+    "table{font-size:9px}th,td{white-space:normal;padding:2px 4px}"
+    /* tables behind pictures, where no script opens them */
+    "details::details-content{content-visibility:visible;block-size:auto}"
+    "details{break-inside:auto}}";

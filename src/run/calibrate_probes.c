@@ -68,6 +68,11 @@ static const struct layer thin[] = { /* from 3 x 24 x 24 */
     {"flatten", 0, 0, 0}, {"linear", 96, 0, 0}, {"relu", 0, 0, 0},
     {"linear", 48, 0, 0}, {"tanh", 0, 0, 0}, {"linear", 10, 0, 0},
 };
+static const struct layer deep[] = { /* from 3 x 12 x 12 */
+    CONV(192, 3, 2), NORM, CONV(448, 3, 1), NORM, CONV(448, 3, 1), NORM,
+    CONV(576, 3, 2), NORM, CONV(576, 3, 1), NORM, CONV(288, 3, 1), NORM,
+    {"global_avg_pool", 0, 0, 0}, END(40),
+};
 
 #define LAYERS(x) (x), sizeof(x) / sizeof((x)[0])
 static const struct probe {
@@ -84,6 +89,8 @@ static const struct probe {
     {NULL, 6, 48, LAYERS(plain), "sgd:momentum=0.9", 1},
     {NULL, 24, 48, LAYERS(plain), "sgd:momentum=0.9", 1},
     {NULL, 6, 96, LAYERS(bottleneck), "sgd:momentum=0.9", 1},
+    {NULL, 10, 12, LAYERS(deep), "sgd:momentum=0.9", 1},
+    {NULL, 28, 12, LAYERS(deep), "sgd:momentum=0.9", 1},
     {NULL, 24, 24, LAYERS(thin), "sgd:momentum=0.9", 1},
     {NULL, 6, 24, LAYERS(thin), "adamw", 2},
     {"gpt:layers=1,hidden=192,heads=4,vocab=100,seq=96", 6, 0, NULL, 0,

@@ -93,11 +93,20 @@ static bool is_sum(enum pdl_plan_op_kind k)
     return k == PDL_PLAN_OP_ALLREDUCE || k == PDL_PLAN_OP_REDUCE_SCATTER;
 }
 
+static bool is_partial(const struct compare *x, int tensor)
+{
+    for (int f = 0; f < x->plan->mesh->nfactors; f++)
+        if (x->plan->tensors[tensor].place.at[f] == PDL_PARTIAL)
+            return true;
+    return false;
+}
+
 static void set_exact(struct compare *x, const struct pdl_plan_op *o)
 {
     bool moves =
         o->kind != PDL_PLAN_OP_COMPUTE && o->kind != PDL_PLAN_OP_UPDATE;
-    bool exact = !is_sum(o->kind), added = o->kind == PDL_PLAN_OP_ADD;
+    bool exact = !is_sum(o->kind) && !is_partial(x, o->in[0]),
+         added = o->kind == PDL_PLAN_OP_ADD;
 
     for (int k = 0; k < o->nin; k++) {
         exact = exact && x->exact[o->in[k]];
@@ -155,14 +164,6 @@ static bool begin(struct compare *x, const struct pdl_plan *p, bool recording)
 
 /* ---- watching --------------------------------------------------------------------- */
 
-static bool is_partial(const struct compare *x, int tensor)
-{
-    for (int f = 0; f < x->plan->mesh->nfactors; f++)
-        if (x->plan->tensors[tensor].place.at[f] == PDL_PARTIAL)
-            return true;
-    return false;
-}
-
 static struct value *value_of(const struct compare *x,
                               const struct pdl_train_seen *s)
 {
@@ -170,7 +171,8 @@ static struct value *value_of(const struct compare *x,
     bool weight = kind == PDL_PLAN_WEIGHT || kind == PDL_PLAN_STATE;
     int64_t micro = s->micro;
 
-    if (x->key[s->tensor] < 0 || is_partial(x, s->tensor))
+    if (x->key[s->tensor] < 0 || is_partial(x, s->tensor) ||
+        x->plan->tensors[s->tensor].of > 0) /* some tokens only */
         return NULL;
     /* a resolved gradient is the one of backward, if there was only one */
     if (micro < 0 && !weight && x->micros > 1)

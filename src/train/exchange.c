@@ -194,6 +194,8 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     }
     if (st != PDL_OK || o->kind == PDL_PLAN_OP_ALLREDUCE)
         return st;
+    if (o->kind == PDL_PLAN_OP_ALLTOALLV)
+        return train_prepare_route(t, op, ranks, err);
     x->x = PDL_NEW(t->arena, struct train_exchange, x->nout);
     m.in = PDL_NEW(t->arena, struct pdl_box, n);
     m.out = PDL_NEW(t->arena, struct pdl_box, n);
@@ -355,6 +357,8 @@ enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
     switch (t->plan->ops[op].kind) {
     case PDL_PLAN_OP_ALLREDUCE:
         return train_allreduce(t, op, micro, err);
+    case PDL_PLAN_OP_ALLTOALLV:
+        return train_run_route(t, op, micro, err);
     case PDL_PLAN_OP_SEND:
         return train_send(t, op, micro, err);
     case PDL_PLAN_OP_RECV:

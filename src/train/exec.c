@@ -17,9 +17,7 @@ enum { MAX_OPERANDS = 80 };
 static const char *not_here(const struct pdl_plan *p)
 {
     for (int i = 0; i < p->ntensors; i++)
-        if (p->tensors[i].of > 0)
-            return "expert parallelism";
-        else if (p->tensors[i].host)
+        if (p->tensors[i].host)
             return "offload (its PEs are hosts)";
     return NULL;
 }

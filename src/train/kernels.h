@@ -117,6 +117,10 @@ const struct train_backend *train_backend_at(int i); /* NULL past the end */
 
 /* Does the gradient of this tensor reach a weight? (As the plan has it.) */
 bool train_wants_grad(const struct pdl_model *m, int tensor);
+/* An element of an array of any type that kernels have. */
+double train_number(enum pdl_dtype t, const void *p, int64_t i);
+/* The topk largest of n scores, of equal ones the first; the largest first. */
+void train_choose(const double *score, int64_t n, int64_t topk, int64_t *which);
 /* Of backward-data: which output is the gradient of operand i of the node; -1:
  * nobody wants it. Walks the model: asked when a kernel is made. */
 int train_gradient_of(const struct train_call *c, int i);

@@ -110,6 +110,8 @@ static void find_aliases(pdl_trainer *t)
 
         if (o->kind == PDL_PLAN_OP_SEND)
             t->sent[o->in[0]] = true;
+        if (t->ops[i].route) /* results go back by scores the plan has freed */
+            t->sent[train_route_scores(p, i)] = true;
         for (int k = 0; t->ops[i].mine && k < o->nin; k++)
             t->loads[o->in[k]] = train_is_loaded(&p->tensors[o->in[k]]);
         if (o->kind != PDL_PLAN_OP_ALLREDUCE || !t->ops[i].mine)

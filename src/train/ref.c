@@ -39,7 +39,7 @@ static uint16_t double_to_bf16(double v)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-static double load(enum pdl_dtype t, const void *p, int64_t i)
+double train_number(enum pdl_dtype t, const void *p, int64_t i)
 {
     switch (t) {
     case PDL_F32:
@@ -116,7 +116,7 @@ static void unpack(const struct train_array *a, const void *from,
 
         for (int d = 0; d < r->box.ndims; d++)
             o += (i[d] - r->box.lo[d]) * stride[d];
-        r->at[to++] = load(a->dtype, from, o);
+        r->at[to++] = train_number(a->dtype, from, o);
     }
 }
 
@@ -182,7 +182,7 @@ static const struct ref_op *find(const char *name)
         &train_ref_conv,      &train_ref_linear,    &train_ref_norm,
         &train_ref_pointwise, &train_ref_broadcast, &train_ref_pool,
         &train_ref_shape,     &train_ref_attention, &train_ref_loss,
-        &train_ref_lrn,
+        &train_ref_lrn,       &train_ref_experts,
     };
 
     for (size_t t = 0; t < sizeof all / sizeof all[0]; t++)

@@ -275,6 +275,36 @@ static void add_losses(pdl_trainer *t, int op)
         t->ops[op].out[t->ops[op].nout++] = new_shadow(t, &a);
 }
 
+/* Experts compute their inner values again to find the gradients of their
+ * weights, for which they read the weights; tokens travel by their scores. */
+static enum pdl_status add_experts(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    const struct pdl_plan *p = t->plan;
+    const struct pdl_plan_op *o = &p->ops[op];
+    struct train_op *x = &t->ops[op];
+    const struct pdl_node *n;
+
+    if (o->kind == PDL_PLAN_OP_ALLTOALLV && train_route_scores(p, op) >= 0)
+        x->in[x->nin++] = train_route_scores(p, op);
+    if (o->kind != PDL_PLAN_OP_COMPUTE || o->node < 0 ||
+        o->pass != PDL_BACKWARD_WEIGHTS)
+        return PDL_OK;
+    n = &p->model->nodes[o->node];
+    if (strcmp(n->op->name, "experts") != 0 || n->nweights != 2)
+        return PDL_OK;
+    for (int j = 0; j < n->nweights; j++) {
+        int w = p->ops[p->forward_op[o->node]].in[n->nin + j];
+
+        if (!train_is_state(t, w))
+            return pdl_fail(err, PDL_EINVAL,
+                            "%s: the runtime has no experts whose weights are "
+                            "gathered for every use (zero=3)",
+                            n->name);
+        x->in[x->nin++] = w;
+    }
+    return PDL_OK;
+}
+
 static enum pdl_status add_shadows(pdl_trainer *t, struct pdl_err *err)
 {
     const struct pdl_plan *p = t->plan;
@@ -288,8 +318,10 @@ static enum pdl_status add_shadows(pdl_trainer *t, struct pdl_err *err)
 
         if (t->ops[i].mine && train_ends_loss(o))
             add_losses(t, i);
+        if (t->ops[i].mine)
+            st = add_experts(t, i, err);
         if (o->kind != PDL_PLAN_OP_COMPUTE || o->pass != PDL_FORWARD ||
-            o->part != 0 || o->node < 0 || !t->ops[i].mine)
+            o->part != 0 || o->node < 0 || !t->ops[i].mine || st != PDL_OK)
             continue;
         t->ops[i].again = p->forward_op[o->node] != i;
         st = make_call(t, i, &c, err);

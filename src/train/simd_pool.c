@@ -17,64 +17,75 @@ static inline int64_t inside(const struct train_simd_pool *p, int64_t o,
     return first;
 }
 
-static inline void larger8(const float *x, int32_t at, int64_t c, float *y,
-                           uint8_t *where)
-{
-    for (int64_t i = 0; i < c; i++) {
-        bool more = !(x[i] <= y[i]); /* not a number wins */
+enum { LANES = 16 };
 
-        where[i] = more ? (uint8_t)at : where[i];
-        y[i] = more ? x[i] : y[i];
+/* The elements of one window: so many rows of x, kernel positions [lo, hi). */
+struct window {
+    const struct train_simd_pool *p;
+    const float *const *x;
+    const int32_t *position;
+    int nrows;
+    int64_t first, lo, hi;
+};
+
+/* The largest of a window and its position, n channels from c on; not a number
+ * wins. Lanes stay in registers over the whole window, without a branch that
+ * depends on what is compared. */
+static inline void largest(const struct window *w, int64_t c, int n,
+                           float *restrict best, int32_t *restrict at)
+{
+    for (int i = 0; i < n; i++) {
+        best[i] = -INFINITY;
+        at[i] = 0;
     }
+    for (int r = 0; r < w->nrows; r++)
+        for (int64_t j = w->lo; j < w->hi; j++) {
+            const float *v = w->x[r] + (w->first + j * w->p->e) * w->p->c + c;
+            int32_t here = w->position[r] + (int32_t)j;
+
+            for (int i = 0; i < n; i++) {
+                bool more = !(v[i] <= best[i]);
+
+                at[i] = more ? here : at[i];
+                best[i] = more ? v[i] : best[i];
+            }
+        }
 }
 
-static inline void larger32(const float *x, int32_t at, int64_t c, float *y,
-                            int32_t *where)
+static inline void store(const float *best, const int32_t *at, int n, float *y,
+                         uint8_t *where8, int32_t *where32)
 {
-    for (int64_t i = 0; i < c; i++) {
-        bool more = !(x[i] <= y[i]);
-
-        where[i] = more ? at : where[i];
-        y[i] = more ? x[i] : y[i];
-    }
-}
-
-static inline void larger(const float *x, int64_t c, float *y)
-{
-    for (int64_t i = 0; i < c; i++)
-        y[i] = !(x[i] <= y[i]) ? x[i] : y[i];
-}
-
-static void start(float *y, uint8_t *where8, int32_t *where32, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = -INFINITY;
-    for (int64_t i = 0; where8 && i < n; i++)
-        where8[i] = 0;
-    for (int64_t i = 0; where32 && i < n; i++)
-        where32[i] = 0;
+    for (int i = 0; i < n; i++)
+        y[i] = best[i];
+    for (int i = 0; where8 && i < n; i++)
+        where8[i] = (uint8_t)at[i];
+    for (int i = 0; where32 && i < n; i++)
+        where32[i] = at[i];
 }
 
 void train_simd_max_row(const struct train_simd_pool *p, const float *const *x,
                         const int32_t *position, int nrows, float *y,
                         uint8_t *where8, int32_t *where32)
 {
-    start(y, where8, where32, p->yn * p->c);
+    struct window w = {.p = p, .x = x, .position = position, .nrows = nrows};
+    float best[LANES];
+    int32_t at[LANES];
+
     for (int64_t o = 0; o < p->yn; o++) {
-        int64_t lo, hi, first = inside(p, o, &lo, &hi), at = o * p->c;
+        int64_t to = o * p->c, c = 0;
 
-        for (int r = 0; r < nrows; r++)
-            for (int64_t j = lo; j < hi; j++) {
-                const float *v = x[r] + (first + j * p->e) * p->c;
-                int32_t here = position[r] + (int32_t)j;
-
-                if (where8)
-                    larger8(v, here, p->c, y + at, where8 + at);
-                else if (where32)
-                    larger32(v, here, p->c, y + at, where32 + at);
-                else
-                    larger(v, p->c, y + at);
-            }
+        w.first = inside(p, o, &w.lo, &w.hi);
+        for (; c + LANES <= p->c; c += LANES) {
+            largest(&w, c, LANES, best, at);
+            store(best, at, LANES, y + to + c, where8 ? where8 + to + c : NULL,
+                  where32 ? where32 + to + c : NULL);
+        }
+        if (c < p->c) {
+            largest(&w, c, (int)(p->c - c), best, at);
+            store(best, at, (int)(p->c - c), y + to + c,
+                  where8 ? where8 + to + c : NULL,
+                  where32 ? where32 + to + c : NULL);
+        }
     }
 }
 

@@ -87,6 +87,7 @@ struct train_op {
     int under_way;           /* of those begun */
     double begun_s;
     struct train_sparse *sparse; /* compressed; NULL: dense */
+    struct train_route *route;   /* ALLTOALLV: tokens to experts and back */
 };
 
 /* What tests break on purpose: the result must be seen to be wrong. */
@@ -122,7 +123,7 @@ struct pdl_trainer {
     int *alias;      /* tensor: lives in the memory of this one, -1: own */
     int64_t *offset; /* of each instance */
     bool *handed;    /* tensor: its memory goes on under another name */
-    bool *sent;      /* tensor: may be on its way until a TRAIN_WAIT */
+    bool *sent;      /* tensor: in use after the plan has freed it */
     bool *loads;     /* tensor: an input or label that this rank reads */
     char *memory, *scratch;
     struct pdl_train_memory sizes;
@@ -183,6 +184,13 @@ void train_release(const pdl_trainer *t, int tensor, int micro);
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
                                struct pdl_err *err);
+/* route.c: tokens to the experts they visit */
+enum pdl_status train_prepare_route(pdl_trainer *t, int op, const int64_t *rank,
+                                    struct pdl_err *err);
+enum pdl_status train_run_route(pdl_trainer *t, int op, int micro,
+                                struct pdl_err *err);
+/* The scores by which op moves tokens; -1: they come later. */
+int train_route_scores(const struct pdl_plan *p, int op);
 /* stages.c: from one stage of a pipeline to another */
 enum pdl_status train_prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_send(pdl_trainer *t, int op, int micro,

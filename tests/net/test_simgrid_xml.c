@@ -100,6 +100,7 @@ static void what_is_not_read_is_refused_in_one_line(void **state)
         {"<platform version=\"3\"/>", "p.xml:1:1: platform version 4 is read, not 3"},
         {P(""), "p.xml: neither a <cluster> nor hosts in it"},
         {P("\n <peer id=\"h\"/>"), "p.xml:2:2: this element of a platform is not read: peer"},
+        {P("<zone id=\"z\" routing=\"Vivaldi\"/>"), "p.xml:1:25: a zone with routing 'Vivaldi' is not read"},
         {P("<zone>" C("radical=\"0-3\"") C("radical=\"0-3\"") "</zone>"), "p.xml: 'c' is there twice"},
         {P("<zone>" C("radical=\"0-3\"") H("a") "</zone>"), "p.xml: two hosts without a route between them (host 0 to host 4)"},
         {P("<zone>" C("radical=\"0-3\" topology=\"TORUS\" topo_parameters=\"2,2\"") H("a") "</zone>"), "p.xml: beside others a cluster must be FLAT"},
@@ -447,6 +448,38 @@ static void hops_are_put_together(void **state)
     pdl_arena_destroy(a);
 }
 
+/* From end to end, one way, and never as a hop of a longer route. */
+static void a_bypass_comes_first_and_goes_one_way(void **state)
+{
+    static const char text[] =
+        "<platform version='4.1'><zone id='w' routing='Floyd'>" H("a") H("b")
+            H("c") L("ab") L("bc")
+                L("by") "<route src='a' dst='b'><link_ctn id='ab'/></route>"
+                        "<route src='b' dst='c'><link_ctn id='bc'/></route>"
+                        "<bypassRoute src='a' dst='b'><link_ctn id='by'/>"
+                        "<link_ctn id='ab'/></bypassRoute></zone></platform>";
+    static const struct {
+        int src, dst, n;
+        const char *first;
+    } want[] = {{0, 1, 2, "by"}, {1, 0, 1, "ab"}, {0, 2, 2, "ab"}};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_net *net = NULL;
+    struct pdl_err err = {"", ""};
+    int links[PDL_MAX_ROUTE];
+    char name[80];
+
+    (void)state;
+    if (read_text(a, text, &net, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        assert_int_equal(net->route(net, want[i].src, want[i].dst, links),
+                         want[i].n);
+        assert_string_equal(pdl_net_link_name(net, links[0], name, sizeof name),
+                            want[i].first);
+    }
+    pdl_arena_destroy(a);
+}
+
 static void other_networks_are_written_with_their_routes(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -483,6 +516,7 @@ int main(void)
         cmocka_unit_test(clusters_written_are_read_back_the_same),
         cmocka_unit_test(listed_networks_are_read_back),
         cmocka_unit_test(hops_are_put_together),
+        cmocka_unit_test(a_bypass_comes_first_and_goes_one_way),
         cmocka_unit_test(other_networks_are_written_with_their_routes),
     };
 

@@ -128,6 +128,9 @@ static void random_rest(const struct question *q, const struct asked *x,
     p->no_overlap = draw(3) == 0;
     p->optimizer = draw(3) == 0;
     p->activations = draw(3) == 0;
+    p->bubble = 0;
+    if (p->pipe > 1 && p->chunks == 1 && !p->activations)
+        p->bubble = (int)draw(3);
 }
 
 /* ---- against the lowered plan ------------------------------------------------------- */
@@ -359,6 +362,42 @@ static void quick_spans_equal_simulated_ones(void **state)
     }
 }
 
+static void quick_zero_bubbles_equal_simulated_ones(void **state)
+{
+    double f[16], b[16], w[16], scratch[80], spans[16], lanes[16];
+
+    (void)state;
+    seed = 13;
+    for (int i = 0; i < 3000; i++) {
+        int64_t p = 2 + draw(11), m = 1 + draw(40);
+        int bubble = 1 + (int)draw(2);
+        struct pdl_strategy s = {.schedule = bubble == 1 ? PDL_SCHEDULE_ZB_H1
+                                                         : PDL_SCHEDULE_ZB_H2};
+        struct pdl_plan plan = {.strategy = &s,
+                                .micro_batches = m,
+                                .lanes = (int)p,
+                                .nstages = (int)p};
+        struct oracle o = {.p = &plan,
+                           .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
+        double got, want;
+
+        for (int64_t k = 0; k < p; k++) {
+            f[k] = 1 + (double)draw(100) / 16;
+            b[k] = 1 + (double)draw(100) / 16;
+            w[k] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
+        }
+        want = oracle_makespan(&o, f, b, w, lanes);
+        got = oracle_quick_zero_bubble(p, bubble, m, f, b, w, scratch, spans);
+        for (int64_t k = 0; k < p; k++)
+            assert_true(fabs(spans[k] - lanes[k]) <= 1e-9 * want);
+        if (fabs(got - want) > 1e-9 * want)
+            print_message("p %lld m %lld h%d: %g, not %g\n", (long long)p,
+                          (long long)m, bubble, got, want);
+        assert_true(fabs(got - want) <= 1e-9 * want);
+        pdl_arena_destroy(o.arena);
+    }
+}
+
 static void quick_flights_equal_counted_ones(void **state)
 {
     (void)state;
@@ -389,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quick_spans_equal_simulated_ones),
+        cmocka_unit_test(quick_zero_bubbles_equal_simulated_ones),
         cmocka_unit_test(quick_flights_equal_counted_ones),
         cmocka_unit_test(composed_plans_equal_lowered_ones),
     };

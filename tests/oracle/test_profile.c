@@ -41,11 +41,14 @@ static double law(const struct pdl_plan_key *k)
     const int64_t *e = k->dims + PDL_KEY_EXTENTS;
     double t = 3e-6 + (double)k->dims[PDL_KEY_FLOPS] * 1e-11;
 
-    if (k->ndims == PDL_KEY_EXTENTS + 4)
+    if (k->ndims == PDL_KEY_EXTENTS + 4) { /* whole tiles are computed */
+        t = 3e-6 + 2e-11 * (double)(e[0] * e[1] * e[2] * e[3] *
+                                    k->dims[PDL_KEY_CLASS]);
         return t +
                2e-10 * (double)(e[0] * e[3] *
                                 (e[1] * k->dims[PDL_KEY_CLASS + 1] + e[2])) +
                5e-10 * (double)(e[1] * e[2] * k->dims[PDL_KEY_CLASS]);
+    }
     if (k->ndims == PDL_KEY_EXTENTS + 3)
         return t + 1e-10 * (double)(e[0] * (e[1] + e[2])) +
                2e-10 * (double)(e[1] * e[2]);

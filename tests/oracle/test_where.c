@@ -115,6 +115,31 @@ static void a_ring_loads_every_link_of_a_star_alike(void **state)
     pdl_arena_destroy(j.a);
 }
 
+/* An algorithm that the strategy names loads links by its own program: a
+ * reduction to one rank and back, in trees, is 2(p-1) messages of everything,
+ * and the busiest link of a star carries log2 p of them each way. */
+static void a_named_algorithm_loads_links_by_its_program(void **state)
+{
+    const struct pdl_net *net;
+    int64_t *bytes, all, sum = 0, most = 0, least = INT64_MAX;
+    struct job j;
+
+    (void)state;
+    open_job(&j, "resnet18", "data=4,allreduce=binomial", 32);
+    bytes = traffic(&j, "star:hosts=4", &net);
+    all = gradient_bytes(j.p);
+    for (int i = 0; i < net->nlinks; i++) {
+        sum += bytes[i];
+        most = bytes[i] > most ? bytes[i] : most;
+        least = bytes[i] < least ? bytes[i] : least;
+    }
+    assert_true(all > 0);
+    assert_int_equal(sum, 2 * 6 * all); /* up one link, down another */
+    assert_int_equal(most, 2 * all);
+    assert_int_equal(least, all);
+    pdl_arena_destroy(j.a);
+}
+
 /* Messages between two stages cross the link between their hosts, once for
  * each micro-batch and direction, and nothing else crosses anything. */
 static void stages_send_what_the_plan_sends(void **state)
@@ -180,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fullest_lane_is_the_projections),
         cmocka_unit_test(a_ring_loads_every_link_of_a_star_alike),
+        cmocka_unit_test(a_named_algorithm_loads_links_by_its_program),
         cmocka_unit_test(stages_send_what_the_plan_sends),
         cmocka_unit_test(halos_stay_between_neighbours),
         cmocka_unit_test(too_small_a_network_is_refused),

@@ -46,8 +46,8 @@ gpt2-xl|$lm|data=2,zero=1
 gpt3-125m|$lm|data=2,tensor=2
 gpt3-350m|$lm|tensor=2
 gpt3-760m|$lm|pipe=2(gpipe,m=2)|accumulate=2
-gpt3-1.3b|$lm|tensor=2
-gpt3-2.7b|$lm|tensor=2+seq
+gpt3-1.3b|$thin,heads=32|tensor=2
+gpt3-2.7b|$thin,heads=32|tensor=2+seq
 gpt3-6.7b|$thin,heads=32|tensor=2
 gpt3-13b|$thin,heads=32|tensor=2
 gpt3-175b|layers=2,hidden=768,heads=96,ffn=1024,vocab=512,seq=16|tensor=4
@@ -64,7 +64,7 @@ llama3.1-8b|$thin|tensor=2
 llama3.1-70b|$thin|pipe=2(1f1b,m=2)|accumulate=2
 llama3.1-405b|$thin|tensor=2
 qwen3-0.6b|$lm|tensor=2
-qwen3-1.7b|$lm|data=2
+qwen3-1.7b|$thin|data=2
 qwen3-4b|$thin|tensor=2+seq
 qwen3-8b|$thin|tensor=2
 qwen3-14b|$thin|pipe=2(1f1b,m=2)|accumulate=2

@@ -337,6 +337,8 @@ static inline void lists_of(struct operands *p, const struct one_op *o,
     if (pass == PDL_BACKWARD_WEIGHTS) {
         push(in, p->x, p->nx);
         push(in, p->dy, p->ny);
+        if (strcmp(o->node->op->name, "experts") == 0)
+            push(in, p->w, p->nw);
         for (int j = 0; j < p->nw; j++)
             push(out, &p->dw[j], p->learned[j]);
     } else {

@@ -100,6 +100,7 @@ static const struct op_case op_cases[] = {
     {"embedding", "embedding", X(5), {.vocab = 7, .features = 4}, .tokens = 7},
     {"position_embedding", "position_embedding", X(5, 4), {.vocab = 7, .features = 4}},
     {"rope", "rope", X(5, 8), {.groups = 0}},
+    {"experts", "experts", XX(2, {5, 6}, {5, 4}), {.experts = 4, .topk = 2, .ffn = 3, .gated = true, .no_bias = true}},
     {"attention", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{5, 6}, {5, 6}, {5, 6}}, {.heads = 2, .head_dim = 3}},
     {"attention causal", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{6, 8}, {6, 8}, {6, 8}}, {.heads = 2, .head_dim = 4, .causal = true}},
     {"attention grouped", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{4, 8}, {4, 4}, {4, 6}}, {.heads = 4, .kv_heads = 2, .head_dim = 2, .v_head_dim = 3, .causal = true}},

@@ -326,6 +326,39 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
         }
 }
 
+/* Tokens travel to the experts they visit, and back. */
+static void every_strategy_of_a_mixture_equals_serial(void **state)
+{
+    static const char model[] = "moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,"
+                                "seq=5,experts=4,topk=2";
+    static const char *const strategies[] = {
+        "data=3",
+        "expert=2",
+        "expert=4",
+        "expert=3",
+        "data=2,expert=2",
+        "tensor=2",
+        "expert=2,tensor=2",
+        "pipe=2(1f1b,m=3),expert=2",
+        "pipe=2(zb-h1,m=3),expert=2",
+        "expert=2,zero=1",
+        "expert=2,accumulate=3",
+        "expert=2,recompute=full",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        const struct pdl_model *m;
+        struct pdl_err err;
+
+        if (pdl_model_load(a, model, NULL, &m, &err) != PDL_OK)
+            fail_msg("%s: %s", model, err.msg);
+        equals_serial(m, a, strategies[i], 12);
+        pdl_arena_destroy(a);
+    }
+}
+
 /* ---- optimizers ------------------------------------------------------------ */
 
 /* Norms of tensors cut over ranks, and of the whole gradient, are those of
@@ -478,6 +511,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_equal_serial_on_the_cpu_backend),
         cmocka_unit_test(every_strategy_equals_serial),
         cmocka_unit_test(every_strategy_of_a_transformer_equals_serial),
+        cmocka_unit_test(every_strategy_of_a_mixture_equals_serial),
         cmocka_unit_test(every_optimizer_equals_serial),
         cmocka_unit_test(a_skipped_allreduce_is_caught),
         cmocka_unit_test(a_dropped_halo_row_is_caught),

@@ -426,6 +426,7 @@ static void every_kind_of_network_of_the_zoo_trains(void **state)
         "gpt:layers=2,hidden=32,heads=4,ffn=64,vocab=65,seq=16",
         "llama:layers=2,hidden=32,heads=4,ffn=64,vocab=65,seq=16",
         "qwen3-0.6b:layers=1,hidden=64,ffn=64,vocab=65,seq=8",
+        "moe:layers=1,hidden=32,heads=4,ffn=64,vocab=65,seq=16",
         "bert:layers=2,hidden=32,heads=4,ffn=64,vocab=65,seq=16",
         "vit:layers=2,hidden=32,heads=4,ffn=64,input=64",
     };
@@ -491,20 +492,24 @@ static void imported_graphs_train(void **state)
 static void what_does_not_train_is_named(void **state)
 {
     static const struct {
-        const char *model, *want;
+        const char *model, *strategy, *want;
     } rows[] = {
-        {"moe:layers=1,hidden=32,heads=4,ffn=64,vocab=65,seq=16", "experts"},
-        {"deepseek:layers=1,hidden=64,seq=8", "no kernel for"},
+        {"moe:layers=1,hidden=16,heads=2,ffn=8,vocab=9,seq=4", "data=2,zero=3",
+         "zero=3"},
+        {"deepseek:layers=1,hidden=64,seq=8", "serial", "no kernel for"},
+        {"lenet5", "data=2,offload=optimizer", "offload"},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         pdl_arena *a = pdl_arena_create((size_t)4 << 30);
         struct one_step one = {
-            lowered(a, loaded(a, rows[i].model), "serial", 2, PDL_F32), 1e-4};
+            lowered(a, loaded(a, rows[i].model), rows[i].strategy, 2, PDL_F32),
+            1e-4};
+        int ranks = (int)one.plan->mesh->pes;
         struct pdl_err err = {"", ""};
 
-        assert_int_equal(pdl_train_virtual(1, 0, step_body, &one, &err),
+        assert_int_equal(pdl_train_virtual(ranks, 0, step_body, &one, &err),
                          PDL_EINVAL);
         if (!strstr(err.msg, rows[i].want))
             fail_msg("%s: %s", rows[i].model, err.msg);
