@@ -448,7 +448,8 @@ const struct pdl_cmd cli_plan = {
             "best, x what does not fit into memory. Interrupted, it prints the "
             "best so far. With --per-layer every layer gets its own axes, by "
             "dynamic programming over the graph of layers with the costs of "
-            "redistribution; without pipelines.",
+            "redistribution; stages of a pipeline, recomputation and copies "
+            "to the host are chosen with them.",
     .example = "paradl plan resnet50 --system abci-v100 --pes 16 --batch 512",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
