@@ -93,7 +93,7 @@ static void extend(struct solver *s, int i, int pick, int from, bool begins)
         seconds += c->pair[i][(int64_t)l->pick * c->k + pick];
     if (!(seconds < s->bound))
         return;
-    if (begins)
+    if (l && begins)
         seconds += c->send[i][l->pick];
     next.sum = (l ? l->sum : 0) + seconds;
     next.stage_s = (l && !begins ? l->stage_s : 0) + seconds;

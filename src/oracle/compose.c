@@ -267,6 +267,7 @@ static void time_class(struct oracle_compose *c, struct class *k)
 {
     const struct piece_work *w = k->work;
     struct stage_time t = {0};
+    int flights = w->shape->copies ? 2 : 1; /* alone, and one of several */
     int64_t calls;
 
     for (int i = 0; i < w->shape->parts; i++)
@@ -276,7 +277,7 @@ static void time_class(struct oracle_compose *c, struct class *k)
     for (int i = 0; i < w->shape->parts; i++)
         add_times(&t, &w->backward[i],
                   oracle_part_times(w->shape, true, i, k->blocks));
-    for (int f = 0; f <= w->shape->copies; f++) {
+    for (int f = 0; f < flights; f++) {
         struct timed *x = &k->timed[f];
 
         *x = (struct timed){.time = t};
@@ -310,17 +311,11 @@ pass_span(const struct class *k, const struct oracle_span (*parts)[PIECE_RANKS],
           bool back, int rank)
 {
     const struct piece_shape *x = k->work->shape;
-    struct oracle_span s, more;
+    struct oracle_span s = parts[0][rank], more;
 
-    for (int i = 0; i < x->parts; i++) {
-        const struct oracle_span *part = &parts[i][rank];
-
-        if (i == 0) {
-            s = *part;
-            continue;
-        }
-        more =
-            oracle_span_repeat(part, oracle_part_times(x, back, i, k->blocks));
+    for (int i = 1; i < x->parts; i++) {
+        more = oracle_span_repeat(&parts[i][rank],
+                                  oracle_part_times(x, back, i, k->blocks));
         s = oracle_span_join(&s, &more);
     }
     return s;

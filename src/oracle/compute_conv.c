@@ -119,7 +119,7 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
         g.out_bytes = w * x;
     } else if (s->pass == PDL_BACKWARD_WEIGHTS) {
         g.m = f;
-        g.n = e.kernel * up(c, c > WIDE / 2 && granule > 1 ? WIDE : granule);
+        g.n = e.kernel * up(c, 2 * c > WIDE && granule > 1 ? WIDE : granule);
         g.k = e.n * e.out;
         g.in_bytes = w * (x + y) / groups;
         g.out_bytes = 4 * g.m * g.n * groups;

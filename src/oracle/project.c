@@ -582,7 +582,7 @@ static struct stage_time slowest_of(const struct stage_time *t, int n)
 
 static double span_of(const struct oracle *o, const struct stage_time *each)
 {
-    struct stage_time t[ORACLE_MAX_STAGES];
+    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
 
     for (int s = 0; s < o->p->nstages; s++)
         t[s] = *each;
@@ -673,7 +673,7 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle o = {
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[ORACLE_MAX_STAGES];
+    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
     struct oracle_changed changed;
     pdl_arena *a;
     double *ready;

@@ -88,6 +88,11 @@ static double load_of(const struct pdl_plan *p, const struct pdl_attr *attr,
     return x * mean < most ? x : most / mean;
 }
 
+static int64_t scaled(int64_t n, double by)
+{
+    return (int64_t)((double)n * by);
+}
+
 static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
 {
     const struct pdl_plan_op *o = &p->ops[op], *f;
@@ -123,9 +128,8 @@ static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
     if (!n->op->flops(&use, &t[k], &result))
         return 0;
     if (attr.experts > 0 && f->nin > n->nin) /* its share of the experts */
-        return (
-            int64_t)((double)(result / attr.experts * w[0]->dim[0] * samples) *
-                     load_of(p, &attr, w[0]->dim[0]));
+        return scaled(result / attr.experts * w[0]->dim[0] * samples,
+                      load_of(p, &attr, w[0]->dim[0]));
     return result * samples;
 }
 

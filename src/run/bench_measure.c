@@ -153,7 +153,7 @@ static enum pdl_status all_turns(struct turns *t, struct pdl_err *err)
                               err);
         if (turn == WARM - 1 && st == PDL_OK) {
             st = settle_turns(t, pdl_clock_s() - start, err);
-            more = t->n < 2 * TRIED ? t->n / 2 : TRIED;
+            more = t->n < (int64_t)2 * TRIED ? t->n / 2 : TRIED;
         }
     }
     return st;
