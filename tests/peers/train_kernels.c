@@ -62,6 +62,7 @@ static void write_attr(struct pdl_json *j, const struct pdl_attr *a)
     write_ints(j, "dims", a->dims, a->ndims);
     pdl_json_kint(j, "groups", a->groups > 0 ? a->groups : 1);
     pdl_json_kint(j, "axis", a->axis);
+    pdl_json_kint(j, "topk", a->topk);
     pdl_json_kint(j, "heads", a->heads);
     pdl_json_kint(j, "kv_heads", a->kv_heads ? a->kv_heads : a->heads);
     pdl_json_kint(j, "features", a->features);

@@ -171,6 +171,15 @@ MANY = {
 SKIPPED = {"dropout"}  # its random numbers are our own
 
 
+def experts(c, x, scores, up, down):
+    """A token's gates are the softmax of its topk largest scores (Mixtral)."""
+    best, which = scores.topk(c["topk"], -1)
+    gates = torch.zeros_like(scores).scatter(-1, which, best.softmax(-1))
+    gate, linear = torch.einsum("nth,efh->ntef", x, up).chunk(2, -1)
+    y = torch.einsum("ntef,ehf->nteh", F.silu(gate) * linear, down)
+    return (gates.unsqueeze(-1) * y).sum(2)
+
+
 def run(c, x, w):
     op = c["op"]
     if op in UNARY:
@@ -183,6 +192,8 @@ def run(c, x, w):
         return list(x[0].split(c["dims"], c["axis"] + 1))
     if op == "attention":
         return [attention(c, *x)]
+    if op == "experts":
+        return [experts(c, *x, *w)]
     return [ONE[op](c, x[0], w)]
 
 
