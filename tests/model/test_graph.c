@@ -169,95 +169,97 @@ struct shape {
     int64_t d[4];
 };
 
+/* forward, backward-data, backward-weights; elements of 2 bytes, batch 3 */
+static const struct {
+    const char *op;
+    struct pdl_attr attr;
+    int nin;
+    struct shape in[3];
+    struct pdl_work want[3];
+} worked_out[] = {
+    /* x 3*8, w 10*8 + bias 10, y 3*10 */
+    {"linear",
+     {.features = 10},
+     1,
+     {{1, {8}}},
+     {{3 * 160, 2 * (24 + 90), 2 * 30},
+      {3 * 160, 2 * (30 + 90), 2 * 24},
+      {3 * 160, 2 * (30 + 24), 2 * 90}}},
+    /* both operands are activations */
+    {"matmul",
+     {.groups = 0},
+     2,
+     {{2, {4, 5}}, {2, {5, 6}}},
+     {{3 * 240, 2 * 3 * 50, 2 * 3 * 24},
+      {2 * 3 * 240, 2 * 3 * (24 + 50), 2 * 3 * 50},
+      {0, 0, 0}}},
+    /* 12 rows of 4 of the 100: the ids, then the rows */
+    {"embedding",
+     {.vocab = 100, .features = 4},
+     1,
+     {{1, {4}}},
+     {{0, 2 * (12 + 48), 2 * 48}, {0, 0, 0}, {0, 2 * 48, 2 * 48}}},
+    /* more rows than the table has: the whole table */
+    {"embedding",
+     {.vocab = 5, .features = 4},
+     1,
+     {{1, {4}}},
+     {{0, 2 * (12 + 20), 2 * 48}, {0, 0, 0}, {0, 2 * 48, 2 * 20}}},
+    {"relu",
+     {.groups = 0},
+     1,
+     {{1, {8}}},
+     {{0, 48, 48}, {0, 2 * 48, 48}, {0, 0, 0}}},
+    {"add",
+     {.groups = 0},
+     2,
+     {{1, {8}}, {1, {8}}},
+     {{0, 96, 48}, {0, 0, 0}, {0, 0, 0}}},
+    {"dropout",
+     {.groups = 0},
+     1,
+     {{1, {8}}},
+     {{0, 48, 48}, {0, 48 + 24, 48}, {0, 0, 0}}},
+    {"reshape",
+     {.ndims = 2, .dims = {2, 4}},
+     1,
+     {{1, {8}}},
+     {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
+    {"batch_norm",
+     {.groups = 0},
+     1,
+     {{2, {2, 4}}},
+     {{0, 2 * (24 + 8), 48},
+      {0, 2 * (24 + 24 + 8), 48},
+      {0, 2 * (24 + 24), 2 * 8}}},
+    /* 3 tokens, 1 expert each, of 8: at most 3 of them are read */
+    {"experts",
+     {.experts = 8, .topk = 1, .ffn = 5, .no_bias = true},
+     1,
+     {{2, {1, 4}}},
+     {{3 * 80, 2 * (12 + 3 * 40), 2 * 12},
+      {3 * 80, 2 * (12 + 12 + 3 * 40), 2 * 12},
+      {3 * 80, 2 * (12 + 12), 2 * 3 * 40}}},
+};
+
 static void work_of_nodes_agrees_with_values_worked_out_by_hand(void **state)
 {
-    /* forward, backward-data, backward-weights; elements of 2 bytes, batch 3 */
-    static const struct {
-        const char *op;
-        struct pdl_attr attr;
-        int nin;
-        struct shape in[3];
-        struct pdl_work want[3];
-    } rows[] = {
-        /* x 3*8, w 10*8 + bias 10, y 3*10 */
-        {"linear",
-         {.features = 10},
-         1,
-         {{1, {8}}},
-         {{3 * 160, 2 * (24 + 90), 2 * 30},
-          {3 * 160, 2 * (30 + 90), 2 * 24},
-          {3 * 160, 2 * (30 + 24), 2 * 90}}},
-        /* both operands are activations */
-        {"matmul",
-         {.groups = 0},
-         2,
-         {{2, {4, 5}}, {2, {5, 6}}},
-         {{3 * 240, 2 * 3 * 50, 2 * 3 * 24},
-          {2 * 3 * 240, 2 * 3 * (24 + 50), 2 * 3 * 50},
-          {0, 0, 0}}},
-        /* 12 rows of 4 of the 100: the ids, then the rows */
-        {"embedding",
-         {.vocab = 100, .features = 4},
-         1,
-         {{1, {4}}},
-         {{0, 2 * (12 + 48), 2 * 48}, {0, 0, 0}, {0, 2 * 48, 2 * 48}}},
-        /* more rows than the table has: the whole table */
-        {"embedding",
-         {.vocab = 5, .features = 4},
-         1,
-         {{1, {4}}},
-         {{0, 2 * (12 + 20), 2 * 48}, {0, 0, 0}, {0, 2 * 48, 2 * 20}}},
-        {"relu",
-         {.groups = 0},
-         1,
-         {{1, {8}}},
-         {{0, 48, 48}, {0, 2 * 48, 48}, {0, 0, 0}}},
-        {"add",
-         {.groups = 0},
-         2,
-         {{1, {8}}, {1, {8}}},
-         {{0, 96, 48}, {0, 0, 0}, {0, 0, 0}}},
-        {"dropout",
-         {.groups = 0},
-         1,
-         {{1, {8}}},
-         {{0, 48, 48}, {0, 48 + 24, 48}, {0, 0, 0}}},
-        {"reshape",
-         {.ndims = 2, .dims = {2, 4}},
-         1,
-         {{1, {8}}},
-         {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}},
-        {"batch_norm",
-         {.groups = 0},
-         1,
-         {{2, {2, 4}}},
-         {{0, 2 * (24 + 8), 48},
-          {0, 2 * (24 + 24 + 8), 48},
-          {0, 2 * (24 + 24), 2 * 8}}},
-        /* 3 tokens, 1 expert each, of 8: at most 3 of them are read */
-        {"experts",
-         {.experts = 8, .topk = 1, .ffn = 5, .no_bias = true},
-         1,
-         {{2, {1, 4}}},
-         {{3 * 80, 2 * (12 + 3 * 40), 2 * 12},
-          {3 * 80, 2 * (12 + 12 + 3 * 40), 2 * 12},
-          {3 * 80, 2 * (12 + 12), 2 * 3 * 40}}},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof worked_out / sizeof worked_out[0]; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         pdl_build *b = pdl_build_begin(a, "one");
         const struct pdl_model *m = NULL;
         int ids[3];
 
-        for (int k = 0; k < rows[i].nin; k++)
+        for (int k = 0; k < worked_out[i].nin; k++)
             ids[k] = pdl_build_tensor(b, "x", PDL_TENSOR_INPUT, PDL_F32,
-                                      rows[i].in[k].rank, rows[i].in[k].d);
-        pdl_build_op(b, rows[i].op, "n", &rows[i].attr, ids, rows[i].nin);
+                                      worked_out[i].in[k].rank,
+                                      worked_out[i].in[k].d);
+        pdl_build_op(b, worked_out[i].op, "n", &worked_out[i].attr, ids,
+                     worked_out[i].nin);
         assert_int_equal(pdl_build_end(b, &m, NULL), PDL_OK);
         for (int p = PDL_FORWARD; p <= PDL_BACKWARD_WEIGHTS; p++) {
-            const struct pdl_work *want = &rows[i].want[p];
+            const struct pdl_work *want = &worked_out[i].want[p];
             struct pdl_work w;
 
             assert_int_equal(
@@ -265,7 +267,7 @@ static void work_of_nodes_agrees_with_values_worked_out_by_hand(void **state)
                 PDL_OK);
             if (memcmp(&w, want, sizeof w) != 0)
                 fail_msg("%s, pass %d: %lld FLOPs, %lld read, %lld written",
-                         rows[i].op, p, (long long)w.flops,
+                         worked_out[i].op, p, (long long)w.flops,
                          (long long)w.read_bytes, (long long)w.write_bytes);
         }
         pdl_arena_destroy(a);

@@ -421,111 +421,111 @@ static void the_architecture_decides_about_the_head(void **state)
     }
 }
 
+static const struct {
+    const char *text, *msg, *hint;
+} bad_input[] = {
+    {"", "config.json:1:1: unexpected token near end of file", NULL},
+    {"[1]", "config.json:1:1: expected an object { }", ""},
+    {"{}", "config.json:1:1: the key model_type is missing",
+     "is this the config.json of a Hugging Face model?"},
+    {"{\"model_type\": 7, \"hidden_size\": 64}",
+     "config.json:1:16: model_type '7' is not known, and without "
+     "num_hidden_layers it cannot be read like Llama",
+     NULL},
+    {"{\"model_type\": [\"llama\"]}",
+     "config.json:1:16: model_type: expected text", ""},
+    {"{\"model_type\": \"lama\"}",
+     "config.json:1:16: model_type 'lama' is not known, and without "
+     "hidden_size it cannot be read like Llama",
+     "did you mean 'llama'?"},
+    {"{\"model_type\": \"llama\"}",
+     "config.json:1:1: the key hidden_size is missing", NULL},
+    {"{\"model_type\": \"llama\",\n \"hidden_size\": 64,\n "
+     "\"num_hidden_layers\": 2,\n \"num_attention_heads\": 5,\n "
+     "\"intermediate_size\": 96, \"vocab_size\": 100}",
+     "config.json:4:25: hidden_size (64) is not divisible by "
+     "num_attention_heads (5)",
+     ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": 64, "
+     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+     "\"num_key_value_heads\": 3, \"intermediate_size\": 96, "
+     "\"vocab_size\": 100}",
+     "config.json:1:117: num_attention_heads (4) is not divisible by "
+     "num_key_value_heads (3)",
+     ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": -64}",
+     "config.json:1:40: hidden_size: -64 is outside 0 to 1073741824", ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": 9223372036854775808}",
+     "config.json:1:40: hidden_size: 9223372036854775808 is outside 0 to "
+     "1073741824",
+     ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": 64.5}",
+     "config.json:1:40: hidden_size: '64.5' is not a whole number", NULL},
+    {"{\"model_type\": \"llama\", \"hidden_size\": \"64\"}",
+     "config.json:1:40: hidden_size: expected a number, found text "
+     "\"64\"",
+     ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": [64]}",
+     "config.json:1:40: hidden_size: expected a whole number, found a "
+     "list",
+     ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": 0, "
+     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+     "\"intermediate_size\": 96, \"vocab_size\": 100}",
+     "config.json:1:40: hidden_size must be at least 1", ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": 64, "
+     "\"num_hidden_layers\": 0, \"num_attention_heads\": 4, "
+     "\"intermediate_size\": 96, \"vocab_size\": 100}",
+     "config.json:1:65: num_hidden_layers must be at least 1", ""},
+    {"{\"model_type\": \"llama\", \"hidden_size\": 64, "
+     "\"num_hidden_layers\": 2000000, \"num_attention_heads\": 4, "
+     "\"intermediate_size\": 96, \"vocab_size\": 100}",
+     "config.json:1:65: num_hidden_layers is too large", ""},
+    {LLAMA ", \"hidden_size\": 65}", NULL, NULL},
+    {"{\"model_type\": \"mixtral\", \"hidden_size\": 64, "
+     "\"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
+     "\"intermediate_size\": 96, \"vocab_size\": 100, "
+     "\"num_local_experts\": 4, \"num_experts_per_tok\": 5}",
+     "config.json:1:187: num_experts_per_tok (5) is not between 1 and "
+     "num_local_experts (4)",
+     ""},
+    {"{\"model_type\": \"qwen3\", \"hidden_size\": 64, "
+     "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, "
+     "\"intermediate_size\": 96, \"vocab_size\": 100, "
+     "\"layer_types\": [\"full_attention\"]}",
+     "config.json:1:153: layer_types has fewer entries than there are "
+     "layers",
+     ""},
+    {"{\"model_type\": \"qwen3\", \"hidden_size\": 64, "
+     "\"num_hidden_layers\": 1, \"num_attention_heads\": 8, "
+     "\"intermediate_size\": 96, \"vocab_size\": 100, "
+     "\"layer_types\": [\"magic\"]}",
+     "config.json:1:154: unknown layer type 'magic'", ""},
+    {"{\"model_type\": \"odd\", \"text_config\": {}}",
+     "config.json:1:16: model_type 'odd' is not known, and without "
+     "hidden_size it cannot be read like Llama",
+     NULL},
+    {"{\"metadata\": {\"total_size\": 1}, \"weight_map\": {\"a\": \"b\"}}",
+     "config.json:1:47: the index of a sharded checkpoint names tensors "
+     "but not their shapes",
+     "give the config.json beside it, or a shard"},
+};
+
 /* Every message is one line with the place of the fault. */
 static void bad_input_is_refused_in_one_clear_line(void **state)
 {
-    static const struct {
-        const char *text, *msg, *hint;
-    } cases[] = {
-        {"", "config.json:1:1: unexpected token near end of file", NULL},
-        {"[1]", "config.json:1:1: expected an object { }", ""},
-        {"{}", "config.json:1:1: the key model_type is missing",
-         "is this the config.json of a Hugging Face model?"},
-        {"{\"model_type\": 7, \"hidden_size\": 64}",
-         "config.json:1:16: model_type '7' is not known, and without "
-         "num_hidden_layers it cannot be read like Llama",
-         NULL},
-        {"{\"model_type\": [\"llama\"]}",
-         "config.json:1:16: model_type: expected text", ""},
-        {"{\"model_type\": \"lama\"}",
-         "config.json:1:16: model_type 'lama' is not known, and without "
-         "hidden_size it cannot be read like Llama",
-         "did you mean 'llama'?"},
-        {"{\"model_type\": \"llama\"}",
-         "config.json:1:1: the key hidden_size is missing", NULL},
-        {"{\"model_type\": \"llama\",\n \"hidden_size\": 64,\n "
-         "\"num_hidden_layers\": 2,\n \"num_attention_heads\": 5,\n "
-         "\"intermediate_size\": 96, \"vocab_size\": 100}",
-         "config.json:4:25: hidden_size (64) is not divisible by "
-         "num_attention_heads (5)",
-         ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": 64, "
-         "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
-         "\"num_key_value_heads\": 3, \"intermediate_size\": 96, "
-         "\"vocab_size\": 100}",
-         "config.json:1:117: num_attention_heads (4) is not divisible by "
-         "num_key_value_heads (3)",
-         ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": -64}",
-         "config.json:1:40: hidden_size: -64 is outside 0 to 1073741824", ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": 9223372036854775808}",
-         "config.json:1:40: hidden_size: 9223372036854775808 is outside 0 to "
-         "1073741824",
-         ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": 64.5}",
-         "config.json:1:40: hidden_size: '64.5' is not a whole number", NULL},
-        {"{\"model_type\": \"llama\", \"hidden_size\": \"64\"}",
-         "config.json:1:40: hidden_size: expected a number, found text "
-         "\"64\"",
-         ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": [64]}",
-         "config.json:1:40: hidden_size: expected a whole number, found a "
-         "list",
-         ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": 0, "
-         "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
-         "\"intermediate_size\": 96, \"vocab_size\": 100}",
-         "config.json:1:40: hidden_size must be at least 1", ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": 64, "
-         "\"num_hidden_layers\": 0, \"num_attention_heads\": 4, "
-         "\"intermediate_size\": 96, \"vocab_size\": 100}",
-         "config.json:1:65: num_hidden_layers must be at least 1", ""},
-        {"{\"model_type\": \"llama\", \"hidden_size\": 64, "
-         "\"num_hidden_layers\": 2000000, \"num_attention_heads\": 4, "
-         "\"intermediate_size\": 96, \"vocab_size\": 100}",
-         "config.json:1:65: num_hidden_layers is too large", ""},
-        {LLAMA ", \"hidden_size\": 65}", NULL, NULL},
-        {"{\"model_type\": \"mixtral\", \"hidden_size\": 64, "
-         "\"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
-         "\"intermediate_size\": 96, \"vocab_size\": 100, "
-         "\"num_local_experts\": 4, \"num_experts_per_tok\": 5}",
-         "config.json:1:187: num_experts_per_tok (5) is not between 1 and "
-         "num_local_experts (4)",
-         ""},
-        {"{\"model_type\": \"qwen3\", \"hidden_size\": 64, "
-         "\"num_hidden_layers\": 3, \"num_attention_heads\": 8, "
-         "\"intermediate_size\": 96, \"vocab_size\": 100, "
-         "\"layer_types\": [\"full_attention\"]}",
-         "config.json:1:153: layer_types has fewer entries than there are "
-         "layers",
-         ""},
-        {"{\"model_type\": \"qwen3\", \"hidden_size\": 64, "
-         "\"num_hidden_layers\": 1, \"num_attention_heads\": 8, "
-         "\"intermediate_size\": 96, \"vocab_size\": 100, "
-         "\"layer_types\": [\"magic\"]}",
-         "config.json:1:154: unknown layer type 'magic'", ""},
-        {"{\"model_type\": \"odd\", \"text_config\": {}}",
-         "config.json:1:16: model_type 'odd' is not known, and without "
-         "hidden_size it cannot be read like Llama",
-         NULL},
-        {"{\"metadata\": {\"total_size\": 1}, \"weight_map\": {\"a\": \"b\"}}",
-         "config.json:1:47: the index of a sharded checkpoint names tensors "
-         "but not their shapes",
-         "give the config.json beside it, or a shard"},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof bad_input / sizeof bad_input[0]; i++) {
         struct answer r;
 
-        ask_text(&r, cases[i].text, NULL);
+        ask_text(&r, bad_input[i].text, NULL);
         if (r.status == PDL_OK)
-            fail_msg("accepted: %s", cases[i].text);
-        if (cases[i].msg && strcmp(r.err.msg, cases[i].msg) != 0)
-            fail_msg("%s\n  says: %s\n  want: %s", cases[i].text, r.err.msg,
-                     cases[i].msg);
-        if (cases[i].hint && strcmp(r.err.hint, cases[i].hint) != 0)
-            fail_msg("%s\n  hints: %s", cases[i].text, r.err.hint);
+            fail_msg("accepted: %s", bad_input[i].text);
+        if (bad_input[i].msg && strcmp(r.err.msg, bad_input[i].msg) != 0)
+            fail_msg("%s\n  says: %s\n  want: %s", bad_input[i].text, r.err.msg,
+                     bad_input[i].msg);
+        if (bad_input[i].hint && strcmp(r.err.hint, bad_input[i].hint) != 0)
+            fail_msg("%s\n  hints: %s", bad_input[i].text, r.err.hint);
         assert_null(strchr(r.err.msg, '\n'));
         pdl_arena_destroy(r.arena);
     }

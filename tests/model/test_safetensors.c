@@ -134,87 +134,85 @@ static void a_missing_head_is_said(void **state)
     "{\"w\":{\"dtype\":\"" dtype "\",\"shape\":" shape \
     ",\"data_offsets\":" offsets "}}"
 
+static const struct {
+    const char *header;
+    int64_t n, data;
+    const char *msg, *hint;
+} bad_headers[] = {
+    {"{}", 3, 0, "x.safetensors: a header of 3 bytes in a file of 10", NULL},
+    {"{}", 100000001, 0,
+     "x.safetensors: a header of 100000001 bytes; at most 100000000 are "
+     "allowed",
+     NULL},
+    {"{}", INT64_MAX, 0,
+     "x.safetensors: a header of 9223372036854775807 bytes; at most "
+     "100000000 are allowed",
+     NULL},
+    {"[]", -1, 0, "x.safetensors:1:1: the header is not an object { }", NULL},
+    {"{}", -1, 1, "x.safetensors: the tensors end at byte 0 of 1 of the data",
+     NULL},
+    {"{\"w\":3}", -1, 0,
+     "x.safetensors:1:6: 'w': expected {dtype, shape, data_offsets}", NULL},
+    {ONE("F31", "[1]", "[0,4]"), -1, 4,
+     "x.safetensors:1:15: unknown dtype 'F31'", "did you mean 'F32'?"},
+    {ONE("F32", "[1]", "[0,5]"), -1, 5,
+     "x.safetensors:1:6: 'w': the shape needs 4 bytes, data_offsets span 5",
+     NULL},
+    {ONE("F32", "[1]", "[4,0]"), -1, 4,
+     "x.safetensors:1:48: data_offsets 4 to 0 do not lie within the 4 "
+     "bytes of data",
+     NULL},
+    {ONE("F32", "[2]", "[0,8]"), -1, 4,
+     "x.safetensors:1:48: data_offsets 0 to 8 do not lie within the 4 "
+     "bytes of data",
+     NULL},
+    {ONE("F32", "[1]", "[1,5]"), -1, 5,
+     "x.safetensors:1:6: 'w' begins at byte 1 of the data, but the tensor "
+     "before it ends at 0",
+     NULL},
+    {ONE("F32", "[4611686018427387904,4]", "[0,0]"), -1, 0,
+     "x.safetensors:1:6: 'w': the shape is too large, or no whole number "
+     "of bytes",
+     NULL},
+    {ONE("F32", "[-1]", "[0,4]"), -1, 4, NULL, NULL},
+    {ONE("F32", "[1]", "[0]"), -1, 4,
+     "x.safetensors:1:48: the tensor needs data_offsets [begin, end]", NULL},
+    {ONE("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), -1, 4,
+     "x.safetensors:1:29: a tensor of rank 9; at most 8 is read", NULL},
+    {"{\"w\":{\"dtype\":\"F32\"}}", -1, 0,
+     "x.safetensors:1:6: the tensor has no shape", NULL},
+    {"{\"w\":{\"shape\":[1]}}", -1, 0,
+     "x.safetensors:1:6: the tensor has no dtype", NULL},
+    {"{\"__metadata__\":{\"a\":1}}", -1, 0,
+     "x.safetensors:1:22: __metadata__: 'a' must be text", NULL},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+     "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+     -1, 3,
+     "x.safetensors:1:58: 'b' begins at byte 1 of the data, but the tensor "
+     "before it ends at 2",
+     NULL},
+    {"{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],"
+     "\"w\":1}}",
+     -1, 4, NULL, NULL},
+    {ONE("F32", "[1]", "[0,4]") "x", -1, 4, NULL, NULL},
+};
+
 static void bad_headers_are_refused_in_one_clear_line(void **state)
 {
-    static const struct {
-        const char *header;
-        int64_t n, data;
-        const char *msg, *hint;
-    } cases[] = {
-        {"{}", 3, 0, "x.safetensors: a header of 3 bytes in a file of 10",
-         NULL},
-        {"{}", 100000001, 0,
-         "x.safetensors: a header of 100000001 bytes; at most 100000000 are "
-         "allowed",
-         NULL},
-        {"{}", INT64_MAX, 0,
-         "x.safetensors: a header of 9223372036854775807 bytes; at most "
-         "100000000 are allowed",
-         NULL},
-        {"[]", -1, 0, "x.safetensors:1:1: the header is not an object { }",
-         NULL},
-        {"{}", -1, 1,
-         "x.safetensors: the tensors end at byte 0 of 1 of the data", NULL},
-        {"{\"w\":3}", -1, 0,
-         "x.safetensors:1:6: 'w': expected {dtype, shape, data_offsets}", NULL},
-        {ONE("F31", "[1]", "[0,4]"), -1, 4,
-         "x.safetensors:1:15: unknown dtype 'F31'", "did you mean 'F32'?"},
-        {ONE("F32", "[1]", "[0,5]"), -1, 5,
-         "x.safetensors:1:6: 'w': the shape needs 4 bytes, data_offsets span 5",
-         NULL},
-        {ONE("F32", "[1]", "[4,0]"), -1, 4,
-         "x.safetensors:1:48: data_offsets 4 to 0 do not lie within the 4 "
-         "bytes of data",
-         NULL},
-        {ONE("F32", "[2]", "[0,8]"), -1, 4,
-         "x.safetensors:1:48: data_offsets 0 to 8 do not lie within the 4 "
-         "bytes of data",
-         NULL},
-        {ONE("F32", "[1]", "[1,5]"), -1, 5,
-         "x.safetensors:1:6: 'w' begins at byte 1 of the data, but the tensor "
-         "before it ends at 0",
-         NULL},
-        {ONE("F32", "[4611686018427387904,4]", "[0,0]"), -1, 0,
-         "x.safetensors:1:6: 'w': the shape is too large, or no whole number "
-         "of bytes",
-         NULL},
-        {ONE("F32", "[-1]", "[0,4]"), -1, 4, NULL, NULL},
-        {ONE("F32", "[1]", "[0]"), -1, 4,
-         "x.safetensors:1:48: the tensor needs data_offsets [begin, end]",
-         NULL},
-        {ONE("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), -1, 4,
-         "x.safetensors:1:29: a tensor of rank 9; at most 8 is read", NULL},
-        {"{\"w\":{\"dtype\":\"F32\"}}", -1, 0,
-         "x.safetensors:1:6: the tensor has no shape", NULL},
-        {"{\"w\":{\"shape\":[1]}}", -1, 0,
-         "x.safetensors:1:6: the tensor has no dtype", NULL},
-        {"{\"__metadata__\":{\"a\":1}}", -1, 0,
-         "x.safetensors:1:22: __metadata__: 'a' must be text", NULL},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
-         "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
-         -1, 3,
-         "x.safetensors:1:58: 'b' begins at byte 1 of the data, but the tensor "
-         "before it ends at 2",
-         NULL},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],"
-         "\"w\":1}}",
-         -1, 4, NULL, NULL},
-        {ONE("F32", "[1]", "[0,4]") "x", -1, 4, NULL, NULL},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct file f = write_file(cases[i].header, cases[i].n, cases[i].data);
+    for (size_t i = 0; i < sizeof bad_headers / sizeof bad_headers[0]; i++) {
+        struct file f = write_file(bad_headers[i].header, bad_headers[i].n,
+                                   bad_headers[i].data);
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         const struct pdl_model *m = NULL;
         struct pdl_err err = {"", ""};
 
         assert_int_equal(read_file(&f, a, &m, &err), PDL_EPARSE);
-        if (cases[i].msg && strcmp(err.msg, cases[i].msg) != 0)
-            fail_msg("%s\n  says: %s\n  want: %s", cases[i].header, err.msg,
-                     cases[i].msg);
-        if (cases[i].hint)
-            assert_string_equal(err.hint, cases[i].hint);
+        if (bad_headers[i].msg && strcmp(err.msg, bad_headers[i].msg) != 0)
+            fail_msg("%s\n  says: %s\n  want: %s", bad_headers[i].header,
+                     err.msg, bad_headers[i].msg);
+        if (bad_headers[i].hint)
+            assert_string_equal(err.hint, bad_headers[i].hint);
         assert_null(strchr(err.msg, '\n'));
         pdl_arena_destroy(a);
     }

@@ -299,80 +299,77 @@ static void host_lists_give_the_number_of_nodes(void **state)
     pdl_arena_destroy(a);
 }
 
-static void bad_files_are_refused_with_these_words(void **state)
-{
 #define ROW  "8 2 float sum -1 10 1 1 0 10 1 1 0\n"
 #define ROW2 "16 4 float sum -1 10 1 1 0 10 1 1 0\n"
-    static const struct {
-        const char *format, *text, *msg, *hint;
-    } cases[] = {
-        {"nccl-tests", "", "f: no rows of nccl-tests in this file", ""},
-        {"nccl-tests", "hello\n", "f: no rows of nccl-tests in this file", ""},
-        {"nccl-tests", ROW ROW2,
-         "f: the log does not say which collective it is",
-         "name it, for example --op allreduce"},
-        {"nccl-tests", "# Collective test starting: all_reduce_perf\n" ROW ROW2,
-         "f: no 'Rank' lines, the number of ranks is unknown",
-         "give it with --np N"},
-        {"nccl-tests",
-         "# Collective test starting: all_reduce_perf\n# Rank 0 Pid 1 on h "
-         "device 0 [0x07] X\n" ROW,
-         "f: allreduce: one size only, a line needs two",
-         "run it from 8 B to 1 GiB"},
-        {"nccl-tests", "8 2 float sum -1 N/A 1 1 0 N/A 1 1 0\n",
-         "f:1: no time in this row", ""},
-        {"nccl-tests", "{\"a\": 1}",
-         "f:1:1: no 'results': not a file of nccl-tests -J", ""},
-        {"nccl-tests", "{\"results\": [{\"size\": 8}]}",
-         "f:1:14: a result needs size and time", ""},
-        {"nccl-tests", "{", "f:1:1: string or '}' expected near end of file",
-         ""},
-        {"osu", "", "f: no rows of an OSU benchmark", ""},
-        {"osu", "1 2\n", "f:1: a row before the title '# OSU MPI ...'", ""},
-        {"osu", "# OSU MPI Teleport Latency Test\n1 2\n",
-         "f:1: no test called 'Teleport Latency Test'",
-         "latency and bandwidth of collectives and of two ranks can be read"},
-        {"osu", "# OSU MPI Allreduce Latency Test v7.3\n1 2\n2 3\n",
-         "f: OSU does not print the number of ranks", "give it with --np N"},
-        {"osu", "# OSU MPI Latency Test v7.3\n1 0\n",
-         "f:2: not a size and a number", ""},
-        {"osu", "# OSU MPI Latency Test v7.3\n1 5\n",
-         "f: p2p: one size only, a line needs two", "run it from 8 B to 1 GiB"},
-        {"nccl-topo", "", "f:1:1: no element found", ""},
-        {"nccl-topo", "<system>", "f:1:9: no element found", ""},
-        {"nccl-topo", "<x/>", "f:1:1: expected <system>, found x", ""},
-        {"nccl-topo", "<graphs version=\"1\"/>",
-         "f:1:1: this is a file of NCCL graphs (NCCL_GRAPH_FILE), not a "
-         "topology (NCCL_TOPO_DUMP_FILE)",
-         ""},
-        {"nccl-topo", "<system version=\"1\"/>",
-         "f: no GPU (PCI class 0x0302) in this file", ""},
-        {"nccl-topo", "<system><nvlink count=\"1\"/></system>",
-         "f:1:9: nvlink outside a gpu", ""},
-        {"nccl-topo",
-         "<system><pci class=\"0x030200\"><gpu><nvlink count=\"-1\"/></gpu>"
-         "</pci></system>",
-         "f:1:36: nvlink: bad count -1", ""},
-        {"nccl-topo", "<!DOCTYPE s [<!ENTITY a \"b\">]><system>&a;</system>",
-         "f:1:25: XML entities are not accepted: a", ""},
-        {"hwloc", "", "f:1: no element found", ""},
-        {"hwloc", "hello", "f:1: syntax error", ""},
-        {"hwloc", "<x/>", "f:1: no <topology>: not an hwloc file", ""},
-        {"hwloc", "<topology", "f:1: unclosed token", ""},
-        {"hwloc", "<topology/>", "f:1: hwloc XML before version 2",
-         "write it again with lstopo of hwloc 2"},
-        {"hwloc", "<topology version=\"3.0\">",
-         "f:1: hwloc XML of version 3, version 2 is needed",
-         "write it with lstopo --export-xml-flags v2 out.xml"},
-        {"hwloc", "<!DOCTYPE t [<!ENTITY a \"b\">]><topology/>",
-         "f:1: XML entities are not accepted", ""},
-        {"hostlist", "", "f: host list: empty", ""},
-        {"hostlist", "n[1-2", "f: host list: 'n[1-2': a bracket is not closed",
-         ""},
-    };
+static const struct {
+    const char *format, *text, *msg, *hint;
+} bad_files[] = {
+    {"nccl-tests", "", "f: no rows of nccl-tests in this file", ""},
+    {"nccl-tests", "hello\n", "f: no rows of nccl-tests in this file", ""},
+    {"nccl-tests", ROW ROW2, "f: the log does not say which collective it is",
+     "name it, for example --op allreduce"},
+    {"nccl-tests", "# Collective test starting: all_reduce_perf\n" ROW ROW2,
+     "f: no 'Rank' lines, the number of ranks is unknown",
+     "give it with --np N"},
+    {"nccl-tests",
+     "# Collective test starting: all_reduce_perf\n# Rank 0 Pid 1 on h "
+     "device 0 [0x07] X\n" ROW,
+     "f: allreduce: one size only, a line needs two",
+     "run it from 8 B to 1 GiB"},
+    {"nccl-tests", "8 2 float sum -1 N/A 1 1 0 N/A 1 1 0\n",
+     "f:1: no time in this row", ""},
+    {"nccl-tests", "{\"a\": 1}",
+     "f:1:1: no 'results': not a file of nccl-tests -J", ""},
+    {"nccl-tests", "{\"results\": [{\"size\": 8}]}",
+     "f:1:14: a result needs size and time", ""},
+    {"nccl-tests", "{", "f:1:1: string or '}' expected near end of file", ""},
+    {"osu", "", "f: no rows of an OSU benchmark", ""},
+    {"osu", "1 2\n", "f:1: a row before the title '# OSU MPI ...'", ""},
+    {"osu", "# OSU MPI Teleport Latency Test\n1 2\n",
+     "f:1: no test called 'Teleport Latency Test'",
+     "latency and bandwidth of collectives and of two ranks can be read"},
+    {"osu", "# OSU MPI Allreduce Latency Test v7.3\n1 2\n2 3\n",
+     "f: OSU does not print the number of ranks", "give it with --np N"},
+    {"osu", "# OSU MPI Latency Test v7.3\n1 0\n",
+     "f:2: not a size and a number", ""},
+    {"osu", "# OSU MPI Latency Test v7.3\n1 5\n",
+     "f: p2p: one size only, a line needs two", "run it from 8 B to 1 GiB"},
+    {"nccl-topo", "", "f:1:1: no element found", ""},
+    {"nccl-topo", "<system>", "f:1:9: no element found", ""},
+    {"nccl-topo", "<x/>", "f:1:1: expected <system>, found x", ""},
+    {"nccl-topo", "<graphs version=\"1\"/>",
+     "f:1:1: this is a file of NCCL graphs (NCCL_GRAPH_FILE), not a "
+     "topology (NCCL_TOPO_DUMP_FILE)",
+     ""},
+    {"nccl-topo", "<system version=\"1\"/>",
+     "f: no GPU (PCI class 0x0302) in this file", ""},
+    {"nccl-topo", "<system><nvlink count=\"1\"/></system>",
+     "f:1:9: nvlink outside a gpu", ""},
+    {"nccl-topo",
+     "<system><pci class=\"0x030200\"><gpu><nvlink count=\"-1\"/></gpu>"
+     "</pci></system>",
+     "f:1:36: nvlink: bad count -1", ""},
+    {"nccl-topo", "<!DOCTYPE s [<!ENTITY a \"b\">]><system>&a;</system>",
+     "f:1:25: XML entities are not accepted: a", ""},
+    {"hwloc", "", "f:1: no element found", ""},
+    {"hwloc", "hello", "f:1: syntax error", ""},
+    {"hwloc", "<x/>", "f:1: no <topology>: not an hwloc file", ""},
+    {"hwloc", "<topology", "f:1: unclosed token", ""},
+    {"hwloc", "<topology/>", "f:1: hwloc XML before version 2",
+     "write it again with lstopo of hwloc 2"},
+    {"hwloc", "<topology version=\"3.0\">",
+     "f:1: hwloc XML of version 3, version 2 is needed",
+     "write it with lstopo --export-xml-flags v2 out.xml"},
+    {"hwloc", "<!DOCTYPE t [<!ENTITY a \"b\">]><topology/>",
+     "f:1: XML entities are not accepted", ""},
+    {"hostlist", "", "f: host list: empty", ""},
+    {"hostlist", "n[1-2", "f: host list: 'n[1-2': a bracket is not closed", ""},
+};
 
+static void bad_files_are_refused_with_these_words(void **state)
+{
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         struct pdl_import how = {.np = 0};
         struct pdl_err err = {"", ""};
@@ -380,13 +377,14 @@ static void bad_files_are_refused_with_these_words(void **state)
 
         pdl_system_blank(&sys);
         assert_int_equal(
-            importer(cases[i].format)
+            importer(bad_files[i].format)
                 ->run(a,
-                      (struct pdl_bytes){cases[i].text, strlen(cases[i].text)},
+                      (struct pdl_bytes){bad_files[i].text,
+                                         strlen(bad_files[i].text)},
                       "f", &how, &sys, &err),
             PDL_EPARSE);
-        assert_string_equal(err.msg, cases[i].msg);
-        assert_string_equal(err.hint, cases[i].hint);
+        assert_string_equal(err.msg, bad_files[i].msg);
+        assert_string_equal(err.hint, bad_files[i].hint);
         pdl_arena_destroy(a);
     }
 }

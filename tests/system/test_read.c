@@ -19,106 +19,103 @@ static enum pdl_status read_text(pdl_arena *a, const char *text, size_t len,
                            err);
 }
 
+static const struct {
+    const char *text, *msg, *hint;
+} bad_files[] = {
+    {"", "x.yaml: the file is empty", ""},
+    {"# nothing\n", "x.yaml: the file is empty", ""},
+    {"hello", "x.yaml:1:1: expected a map, found a value", ""},
+    {"- a", "x.yaml:1:1: expected a map, found a list", ""},
+    {"a: [", "x.yaml:2:1: did not find expected node content", ""},
+    {"name: x\nname: y", "x.yaml:2:1: 'name' is set twice", ""},
+    {"a: &a [x]\nb: [*a, *a]", "x.yaml:2:5: aliases (*name) are not accepted",
+     ""},
+    {"schema: paradl.system/2\nname: x",
+     "x.yaml:1:9: schema: this program reads paradl.system/1", ""},
+    {"name: x", "x.yaml:1:1: missing key 'pe'", ""},
+    {HEAD, "x.yaml:1:1: missing key 'node'", ""},
+    {HEAD "node: {}", "x.yaml:3:7: missing key 'node.pes'", ""},
+    {"pe: h200\nnode: {pes: 1}", "x.yaml:1:1: missing key 'name'", ""},
+    {HEAD "nod: {pes: 1}", "x.yaml:3:1: unknown key 'nod'",
+     "did you mean 'node'?"},
+    {HEAD "node: {pes: 1, linkz: {}}", "x.yaml:3:16: unknown key 'linkz'",
+     "did you mean 'links'?"},
+    {HEAD "node: 4", "x.yaml:3:7: node: expected a map, found a value", ""},
+    {HEAD "node: {pes: four}",
+     "x.yaml:3:13: node.pes: 'four' is not a whole number", ""},
+    {HEAD "node: {pes: 99999999999999999999}",
+     "x.yaml:3:13: node.pes: 99999999999999999999 is outside 1 to 4096", ""},
+    {HEAD "node: {pes: 1.5}",
+     "x.yaml:3:13: node.pes: '1.5' is not a whole number", ""},
+    {HEAD "node: {pes: [1]}",
+     "x.yaml:3:13: node.pes: expected a value, found a list", ""},
+    {HEAD "node:\n  pes: 1\n  links: {latency: 5}",
+     "x.yaml:5:20: node.links.latency: '5' needs a unit",
+     "write it like 5us or 1.5s"},
+    {HEAD "node:\n  pes: 1\n  links: {bandwidth: 5Gb}",
+     "x.yaml:5:22: node.links.bandwidth: '5Gb': unknown unit 'Gb'",
+     "write it like 12.5GB/s or 400Gbps"},
+    {HEAD "node:\n  pes: 1\n  links: {latency: 5h}",
+     "x.yaml:5:20: node.links.latency: 5h is outside 0 ns to 10 s", ""},
+    {HEAD "node:\n  pes: 1\n  links: {latency: -5us}",
+     "x.yaml:5:20: node.links.latency: -5us is outside 0 ns to 10 s", ""},
+    {HEAD "node:\n  pes: 1\n  links: {latency: 1e999s}",
+     "x.yaml:5:20: node.links.latency: '1e999s' is too large", ""},
+    {HEAD "node:\n  pes: 1\n  links: {shape: ring}",
+     "x.yaml:5:18: node.links.shape: no shape 'ring'",
+     "one of none, all-to-all, switch, graph, fabric"},
+    {HEAD "node:\n  pes: 1\n  nics: {direct: yes}",
+     "x.yaml:5:18: node.nics.direct: 'yes' is not true or false", ""},
+    {HEAD "node:\n  pes: 1\n  host: {memory: 1.5B}",
+     "x.yaml:5:18: node.host.memory: '1.5B' is not a whole number of "
+     "bytes",
+     ""},
+    {"name: x\npe: h20\nnode: {pes: 1}", "x.yaml:2:5: pe: no PE 'h20'",
+     "did you mean 'h200'?"},
+    {"name: x\npe: {base: h300}\nnode: {pes: 1}",
+     "x.yaml:2:12: pe: no PE 'h300'", "did you mean 'h200'?"},
+    {"name: x\npe: {title: y}\nnode: {pes: 1}",
+     "x.yaml:2:5: missing key 'pe.name'", ""},
+    {"name: x\npe: {name: y, peak: {fp33: 1TFLOP/s}}\nnode: {pes: 1}",
+     "x.yaml:2:22: unknown key 'fp33'", "did you mean 'fp32'?"},
+    {"name: x\npe: {name: y, peak: {fp32: 1}}\nnode: {pes: 1}",
+     "x.yaml:2:28: pe.peak.fp32: '1' needs a unit", "write it like 312TFLOP/s"},
+    {"name: x\npe: {name: y, profile: [{op: conv}]}\nnode: {pes: 1}",
+     "x.yaml: pe.profile.0: needs either seconds or efficiency", ""},
+    {"name: x\npe: {name: y, profile: [{pass: f}]}\nnode: {pes: 1}",
+     "x.yaml:2:25: missing key 'pe.profile.0.op'", ""},
+    {"base: dgx-a10\nname: x",
+     "x.yaml:1:7: base: not the name of a built-in system", ""},
+    {"base: y.yaml\nname: x",
+     "x.yaml:1:7: base: not the name of a built-in system", ""},
+    {HEAD "node: {pes: 1}\nnetwork: {topology: {rails: 8}}",
+     "x.yaml:4:21: missing key 'network.topology.type'", ""},
+    {HEAD "node: {pes: 1}\nnetwork: {topology: {type: [8]}}",
+     "x.yaml:4:28: network.topology.type: expected a value, found a list", ""},
+    {HEAD "node: {pes: 1}\nnetwork: {levels: [{nodes: 4}]}",
+     "x.yaml:4:20: missing key 'network.levels.0.name'", ""},
+    {HEAD "node: {pes: 1}\nsources: text",
+     "x.yaml:4:10: sources: expected a list, found a value", ""},
+    {HEAD "node: {pes: 1}\nsources: [[a]]",
+     "x.yaml:4:11: sources: expected a value, found a list", ""},
+    {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+     "[[[[[[",
+     "x.yaml:1:65: nested deeper than 64 levels", ""},
+};
+
 static void bad_files_are_refused_with_these_words(void **state)
 {
-    static const struct {
-        const char *text, *msg, *hint;
-    } cases[] = {
-        {"", "x.yaml: the file is empty", ""},
-        {"# nothing\n", "x.yaml: the file is empty", ""},
-        {"hello", "x.yaml:1:1: expected a map, found a value", ""},
-        {"- a", "x.yaml:1:1: expected a map, found a list", ""},
-        {"a: [", "x.yaml:2:1: did not find expected node content", ""},
-        {"name: x\nname: y", "x.yaml:2:1: 'name' is set twice", ""},
-        {"a: &a [x]\nb: [*a, *a]",
-         "x.yaml:2:5: aliases (*name) are not accepted", ""},
-        {"schema: paradl.system/2\nname: x",
-         "x.yaml:1:9: schema: this program reads paradl.system/1", ""},
-        {"name: x", "x.yaml:1:1: missing key 'pe'", ""},
-        {HEAD, "x.yaml:1:1: missing key 'node'", ""},
-        {HEAD "node: {}", "x.yaml:3:7: missing key 'node.pes'", ""},
-        {"pe: h200\nnode: {pes: 1}", "x.yaml:1:1: missing key 'name'", ""},
-        {HEAD "nod: {pes: 1}", "x.yaml:3:1: unknown key 'nod'",
-         "did you mean 'node'?"},
-        {HEAD "node: {pes: 1, linkz: {}}", "x.yaml:3:16: unknown key 'linkz'",
-         "did you mean 'links'?"},
-        {HEAD "node: 4", "x.yaml:3:7: node: expected a map, found a value", ""},
-        {HEAD "node: {pes: four}",
-         "x.yaml:3:13: node.pes: 'four' is not a whole number", ""},
-        {HEAD "node: {pes: 99999999999999999999}",
-         "x.yaml:3:13: node.pes: 99999999999999999999 is outside 1 to 4096",
-         ""},
-        {HEAD "node: {pes: 1.5}",
-         "x.yaml:3:13: node.pes: '1.5' is not a whole number", ""},
-        {HEAD "node: {pes: [1]}",
-         "x.yaml:3:13: node.pes: expected a value, found a list", ""},
-        {HEAD "node:\n  pes: 1\n  links: {latency: 5}",
-         "x.yaml:5:20: node.links.latency: '5' needs a unit",
-         "write it like 5us or 1.5s"},
-        {HEAD "node:\n  pes: 1\n  links: {bandwidth: 5Gb}",
-         "x.yaml:5:22: node.links.bandwidth: '5Gb': unknown unit 'Gb'",
-         "write it like 12.5GB/s or 400Gbps"},
-        {HEAD "node:\n  pes: 1\n  links: {latency: 5h}",
-         "x.yaml:5:20: node.links.latency: 5h is outside 0 ns to 10 s", ""},
-        {HEAD "node:\n  pes: 1\n  links: {latency: -5us}",
-         "x.yaml:5:20: node.links.latency: -5us is outside 0 ns to 10 s", ""},
-        {HEAD "node:\n  pes: 1\n  links: {latency: 1e999s}",
-         "x.yaml:5:20: node.links.latency: '1e999s' is too large", ""},
-        {HEAD "node:\n  pes: 1\n  links: {shape: ring}",
-         "x.yaml:5:18: node.links.shape: no shape 'ring'",
-         "one of none, all-to-all, switch, graph, fabric"},
-        {HEAD "node:\n  pes: 1\n  nics: {direct: yes}",
-         "x.yaml:5:18: node.nics.direct: 'yes' is not true or false", ""},
-        {HEAD "node:\n  pes: 1\n  host: {memory: 1.5B}",
-         "x.yaml:5:18: node.host.memory: '1.5B' is not a whole number of "
-         "bytes",
-         ""},
-        {"name: x\npe: h20\nnode: {pes: 1}", "x.yaml:2:5: pe: no PE 'h20'",
-         "did you mean 'h200'?"},
-        {"name: x\npe: {base: h300}\nnode: {pes: 1}",
-         "x.yaml:2:12: pe: no PE 'h300'", "did you mean 'h200'?"},
-        {"name: x\npe: {title: y}\nnode: {pes: 1}",
-         "x.yaml:2:5: missing key 'pe.name'", ""},
-        {"name: x\npe: {name: y, peak: {fp33: 1TFLOP/s}}\nnode: {pes: 1}",
-         "x.yaml:2:22: unknown key 'fp33'", "did you mean 'fp32'?"},
-        {"name: x\npe: {name: y, peak: {fp32: 1}}\nnode: {pes: 1}",
-         "x.yaml:2:28: pe.peak.fp32: '1' needs a unit",
-         "write it like 312TFLOP/s"},
-        {"name: x\npe: {name: y, profile: [{op: conv}]}\nnode: {pes: 1}",
-         "x.yaml: pe.profile.0: needs either seconds or efficiency", ""},
-        {"name: x\npe: {name: y, profile: [{pass: f}]}\nnode: {pes: 1}",
-         "x.yaml:2:25: missing key 'pe.profile.0.op'", ""},
-        {"base: dgx-a10\nname: x",
-         "x.yaml:1:7: base: not the name of a built-in system", ""},
-        {"base: y.yaml\nname: x",
-         "x.yaml:1:7: base: not the name of a built-in system", ""},
-        {HEAD "node: {pes: 1}\nnetwork: {topology: {rails: 8}}",
-         "x.yaml:4:21: missing key 'network.topology.type'", ""},
-        {HEAD "node: {pes: 1}\nnetwork: {topology: {type: [8]}}",
-         "x.yaml:4:28: network.topology.type: expected a value, found a list",
-         ""},
-        {HEAD "node: {pes: 1}\nnetwork: {levels: [{nodes: 4}]}",
-         "x.yaml:4:20: missing key 'network.levels.0.name'", ""},
-        {HEAD "node: {pes: 1}\nsources: text",
-         "x.yaml:4:10: sources: expected a list, found a value", ""},
-        {HEAD "node: {pes: 1}\nsources: [[a]]",
-         "x.yaml:4:11: sources: expected a value, found a list", ""},
-        {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
-         "[[[[[[",
-         "x.yaml:1:65: nested deeper than 64 levels", ""},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         struct pdl_err err = {"", ""};
         struct pdl_system sys;
 
-        assert_int_not_equal(
-            read_text(a, cases[i].text, strlen(cases[i].text), &sys, &err),
-            PDL_OK);
-        assert_string_equal(err.msg, cases[i].msg);
-        assert_string_equal(err.hint, cases[i].hint);
+        assert_int_not_equal(read_text(a, bad_files[i].text,
+                                       strlen(bad_files[i].text), &sys, &err),
+                             PDL_OK);
+        assert_string_equal(err.msg, bad_files[i].msg);
+        assert_string_equal(err.hint, bad_files[i].hint);
         pdl_arena_destroy(a);
     }
 }
@@ -141,99 +138,101 @@ static void a_nul_byte_is_refused(void **state)
     pdl_arena_destroy(a);
 }
 
+#define NODE(inside)  HEAD "node:\n  pes: 4\n" inside
+#define LINKS(inside) NODE("  links: {" inside "}\n")
+static const struct {
+    const char *text, *msg;
+} contradictions[] = {
+    {LINKS("bandwidth: 1GB/s"),
+     "node.links.shape: missing, bandwidth is given"},
+    {LINKS("shape: switch"), "node.links.bandwidth: missing"},
+    {LINKS("shape: switch, bandwidth: 1GB/s, pair_bandwidth: 2GB/s"),
+     "node.links.pair_bandwidth: more than a PE has"},
+    {LINKS("shape: all-to-all, bandwidth: 1GB/s, pair_bandwidth: 0.5GB/s"),
+     "node.links.pair_bandwidth: 3 peers take more than a PE has"},
+    {LINKS("shape: switch, bandwidth: 1GB/s, measured_bandwidth: 2GB/s"),
+     "node.links.measured_bandwidth: more than nominal"},
+    {LINKS("shape: graph, bandwidth: 1GB/s"),
+     "node.links.pairs: missing, a graph needs them"},
+    {LINKS("shape: switch, bandwidth: 1GB/s, pairs: [[0, 1, 1]]"),
+     "node.links.pairs: only with shape: graph"},
+    {LINKS("shape: graph, bandwidth: 1GB/s, pairs: [[0, 1, 1]]"),
+     "node.links.link_bandwidth: missing, pairs need it"},
+#define GRAPH(pairs)                                                 \
+    LINKS("shape: graph, bandwidth: 10GB/s, link_bandwidth: 5GB/s, " \
+          "pairs: " pairs)
+    {GRAPH("[[0, 1]]"), "node.links.pairs.0: needs [PE, PE, cables]"},
+    {GRAPH("[[0, 4, 1]]"), "node.links.pairs.0: not two PEs of 0 to 3"},
+    {GRAPH("[[1, 1, 1]]"), "node.links.pairs.0: not two PEs of 0 to 3"},
+    {GRAPH("[[0, 1, 0]]"), "node.links.pairs.0: 0 cables"},
+    {GRAPH("[[0, 1, 1], [1, 0, 1]]"),
+     "node.links.pairs.1: the pair is there already"},
+    {GRAPH("[[0, 1, 3]]"), "node.links.pairs: PE 0 has 1.5e+10 B/s of "
+                           "cables, bandwidth says 1e+10"},
+    {NODE("  nics: {count: 2}"), "node.nics.bandwidth: missing"},
+    {NODE("  nics: {count: 2, bandwidth: 1GB/s, measured_bandwidth: "
+          "2GB/s}"),
+     "node.nics.measured_bandwidth: more than nominal"},
+    {NODE("  nics: {count: 2, bandwidth: 1GB/s, pes: [[0]]}"),
+     "node.nics.pes: 1 rows for 2 NICs"},
+    {NODE("  nics: {count: 1, bandwidth: 1GB/s, pes: [[4]]}"),
+     "node.nics.pes.0: no PE 4"},
+    {NODE("nodes: 2"), "node.nics: missing, 2 nodes must be joined"},
+    {NODE("nodes: 10000000\n") "network: {levels: [{name: a, bandwidth: "
+                               "1GB/s}]}\nbuilt_nodes: 0\n",
+     NULL},
+    {NODE("network: {levels: [{name: a}]}"),
+     "network.levels.0.bandwidth: missing, and the node has no NICs"},
+#define NICS "  nics: {count: 1, bandwidth: 1GB/s}\n"
+    {NODE(NICS "network: {levels: [{name: a}, {name: b}]}"),
+     "network.levels.0.nodes: missing (only the last level may leave it "
+     "out)"},
+    {NODE(NICS "network: {levels: [{name: a, nodes: 4}, {name: b, nodes: "
+               "4}]}"),
+     "network.levels.1.nodes: not larger than the level below"},
+    {NODE(NICS "network: {levels: [{name: a, nodes: 4, latency: 2us}, "
+               "{name: b, latency: 1us}]}"),
+     "network.levels.1.latency: less than the level below"},
+    {"name: x\npe: {base: h200, matmul: {bf16: 1PFLOP/s}}\nnode: {pes: 1}",
+     "pe.matmul.bf16: 1e+15 FLOP/s is more than the peak, 9.89e+14"},
+    {"name: x\npe: {base: h200, sustained_clock: 3GHz}\nnode: {pes: 1}",
+     "pe.sustained_clock: faster than pe.clock"},
+    {"name: x\npe: {base: h200, idle_power: 3kW}\nnode: {pes: 1}",
+     "pe.idle_power: more than pe.peak_power"},
+    {"name: x\npe: {name: y, profile: [{op: a, seconds: 1s, precision: "
+     "fp31}]}\nnode: {pes: 1}",
+     "pe.profile.0: no precision 'fp31'"},
+    {"name: x\npe: {name: y, profile: [{op: a, seconds: 1s, dims: [1, 2, "
+     "3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]}]}\nnode: {pes: 1}",
+     "pe.profile.0: more than 12 dims"},
+    {"name: ''\npe: h200\nnode: {pes: 1}", "name: missing"},
+    {NODE("collectives: [{op: a, pes: 2, times: [[1]]}]"),
+     "collectives.0.times.0: needs [bytes, nanoseconds] or [bytes, "
+     "nanoseconds, signals, worked bytes]"},
+    {NODE("collectives: [{op: a, pes: 2, times: [[1, 0]]}]"),
+     "collectives.0.times.0: needs [bytes, nanoseconds] or [bytes, "
+     "nanoseconds, signals, worked bytes]"},
+    {NODE("collectives: [{op: a, pes: 2, nodes: 3}]"),
+     "collectives.0.nodes: more than its PEs"},
+};
+
 /* Every invariant is broken once; a checker that never says no proves
  * nothing. */
 static void contradictions_are_refused(void **state)
 {
-#define NODE(inside)  HEAD "node:\n  pes: 4\n" inside
-#define LINKS(inside) NODE("  links: {" inside "}\n")
-    static const struct {
-        const char *text, *msg;
-    } cases[] = {
-        {LINKS("bandwidth: 1GB/s"),
-         "node.links.shape: missing, bandwidth is given"},
-        {LINKS("shape: switch"), "node.links.bandwidth: missing"},
-        {LINKS("shape: switch, bandwidth: 1GB/s, pair_bandwidth: 2GB/s"),
-         "node.links.pair_bandwidth: more than a PE has"},
-        {LINKS("shape: all-to-all, bandwidth: 1GB/s, pair_bandwidth: 0.5GB/s"),
-         "node.links.pair_bandwidth: 3 peers take more than a PE has"},
-        {LINKS("shape: switch, bandwidth: 1GB/s, measured_bandwidth: 2GB/s"),
-         "node.links.measured_bandwidth: more than nominal"},
-        {LINKS("shape: graph, bandwidth: 1GB/s"),
-         "node.links.pairs: missing, a graph needs them"},
-        {LINKS("shape: switch, bandwidth: 1GB/s, pairs: [[0, 1, 1]]"),
-         "node.links.pairs: only with shape: graph"},
-        {LINKS("shape: graph, bandwidth: 1GB/s, pairs: [[0, 1, 1]]"),
-         "node.links.link_bandwidth: missing, pairs need it"},
-#define GRAPH(pairs)                                                 \
-    LINKS("shape: graph, bandwidth: 10GB/s, link_bandwidth: 5GB/s, " \
-          "pairs: " pairs)
-        {GRAPH("[[0, 1]]"), "node.links.pairs.0: needs [PE, PE, cables]"},
-        {GRAPH("[[0, 4, 1]]"), "node.links.pairs.0: not two PEs of 0 to 3"},
-        {GRAPH("[[1, 1, 1]]"), "node.links.pairs.0: not two PEs of 0 to 3"},
-        {GRAPH("[[0, 1, 0]]"), "node.links.pairs.0: 0 cables"},
-        {GRAPH("[[0, 1, 1], [1, 0, 1]]"),
-         "node.links.pairs.1: the pair is there already"},
-        {GRAPH("[[0, 1, 3]]"), "node.links.pairs: PE 0 has 1.5e+10 B/s of "
-                               "cables, bandwidth says 1e+10"},
-        {NODE("  nics: {count: 2}"), "node.nics.bandwidth: missing"},
-        {NODE("  nics: {count: 2, bandwidth: 1GB/s, measured_bandwidth: "
-              "2GB/s}"),
-         "node.nics.measured_bandwidth: more than nominal"},
-        {NODE("  nics: {count: 2, bandwidth: 1GB/s, pes: [[0]]}"),
-         "node.nics.pes: 1 rows for 2 NICs"},
-        {NODE("  nics: {count: 1, bandwidth: 1GB/s, pes: [[4]]}"),
-         "node.nics.pes.0: no PE 4"},
-        {NODE("nodes: 2"), "node.nics: missing, 2 nodes must be joined"},
-        {NODE("nodes: 10000000\n") "network: {levels: [{name: a, bandwidth: "
-                                   "1GB/s}]}\nbuilt_nodes: 0\n",
-         NULL},
-        {NODE("network: {levels: [{name: a}]}"),
-         "network.levels.0.bandwidth: missing, and the node has no NICs"},
-#define NICS "  nics: {count: 1, bandwidth: 1GB/s}\n"
-        {NODE(NICS "network: {levels: [{name: a}, {name: b}]}"),
-         "network.levels.0.nodes: missing (only the last level may leave it "
-         "out)"},
-        {NODE(NICS "network: {levels: [{name: a, nodes: 4}, {name: b, nodes: "
-                   "4}]}"),
-         "network.levels.1.nodes: not larger than the level below"},
-        {NODE(NICS "network: {levels: [{name: a, nodes: 4, latency: 2us}, "
-                   "{name: b, latency: 1us}]}"),
-         "network.levels.1.latency: less than the level below"},
-        {"name: x\npe: {base: h200, matmul: {bf16: 1PFLOP/s}}\nnode: {pes: 1}",
-         "pe.matmul.bf16: 1e+15 FLOP/s is more than the peak, 9.89e+14"},
-        {"name: x\npe: {base: h200, sustained_clock: 3GHz}\nnode: {pes: 1}",
-         "pe.sustained_clock: faster than pe.clock"},
-        {"name: x\npe: {base: h200, idle_power: 3kW}\nnode: {pes: 1}",
-         "pe.idle_power: more than pe.peak_power"},
-        {"name: x\npe: {name: y, profile: [{op: a, seconds: 1s, precision: "
-         "fp31}]}\nnode: {pes: 1}",
-         "pe.profile.0: no precision 'fp31'"},
-        {"name: x\npe: {name: y, profile: [{op: a, seconds: 1s, dims: [1, 2, "
-         "3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]}]}\nnode: {pes: 1}",
-         "pe.profile.0: more than 12 dims"},
-        {"name: ''\npe: h200\nnode: {pes: 1}", "name: missing"},
-        {NODE("collectives: [{op: a, pes: 2, times: [[1]]}]"),
-         "collectives.0.times.0: needs [bytes, nanoseconds] or [bytes, "
-         "nanoseconds, signals, worked bytes]"},
-        {NODE("collectives: [{op: a, pes: 2, times: [[1, 0]]}]"),
-         "collectives.0.times.0: needs [bytes, nanoseconds] or [bytes, "
-         "nanoseconds, signals, worked bytes]"},
-        {NODE("collectives: [{op: a, pes: 2, nodes: 3}]"),
-         "collectives.0.nodes: more than its PEs"},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof contradictions / sizeof contradictions[0];
+         i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         struct pdl_err err = {"", ""};
         struct pdl_system sys;
         char want[300];
         enum pdl_status st =
-            read_text(a, cases[i].text, strlen(cases[i].text), &sys, &err);
+            read_text(a, contradictions[i].text, strlen(contradictions[i].text),
+                      &sys, &err);
 
-        if (cases[i].msg) {
-            snprintf(want, sizeof want, "x.yaml: %s", cases[i].msg);
+        if (contradictions[i].msg) {
+            snprintf(want, sizeof want, "x.yaml: %s", contradictions[i].msg);
             assert_string_equal(err.msg, want);
             assert_int_equal(st, PDL_EINVAL);
         } else {
