@@ -141,6 +141,12 @@ struct pdl_mesh {
  * products differ, sizes that cannot be refined. */
 enum pdl_status pdl_mesh_make(const struct pdl_strategy *s,
                               struct pdl_mesh *out, struct pdl_err *err);
+/* The same for one model: a tensor axis that is a multiple of the groups of
+ * heads that share keys has two factors, the groups (far) and the ranks among
+ * which the queries of one group are dealt (close). */
+enum pdl_status pdl_mesh_for(const struct pdl_strategy *s,
+                             const struct pdl_model *m, struct pdl_mesh *out,
+                             struct pdl_err *err);
 /* Coordinate of a rank in factor f, and the rank of coordinates. */
 int64_t pdl_mesh_coord(const struct pdl_mesh *m, int64_t rank, int f);
 /* Ranks of the group of `rank` over a set of factors (bit mask), in rank

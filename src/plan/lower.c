@@ -474,7 +474,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
     if (st == PDL_OK)
         st = plan_expand(a, model, &lo.model, err);
     if (st == PDL_OK)
-        st = pdl_mesh_make(strategy, mesh, err);
+        st = pdl_mesh_for(strategy, lo.model, mesh, err);
     if (st != PDL_OK)
         return st;
     lo.mesh = mesh;

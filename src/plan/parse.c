@@ -176,7 +176,7 @@ static void read_strategy(struct reader *r)
     if (st == PDL_OK)
         st = plan_refuse_unbuilt(r->strategy, &inner);
     if (st == PDL_OK)
-        st = pdl_mesh_make(r->strategy, r->mesh, &inner);
+        st = pdl_mesh_for(r->strategy, r->model, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,
                             &r->p.lanes, &r->p.nstages, &inner);

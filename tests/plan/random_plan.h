@@ -234,7 +234,7 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
 static const struct pdl_model *random_transformer(pdl_arena *a,
                                                   struct pdl_rng *rng)
 {
-    int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 2);
+    int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 4);
     int64_t size = 2 * pick(rng, 1, 2);
     static const char *const mixture[] = {"", "", ",experts=4,topk=2",
                                           ",experts=3,topk=1"};

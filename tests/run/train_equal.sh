@@ -7,20 +7,22 @@ dir=$(mktemp -d) || exit 4
 trap 'rm -rf "$dir"' EXIT
 model=$(dirname "$0")/../../examples/digits.yaml
 mixture=moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,seq=5,experts=4,topk=2
+keys=llama:layers=1,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6
 bad=0
 
 # strategies for each number of ranks; axes larger than what they cut are
 # admitted, so that some ranks have little or nothing to do
 declare -A list=(
-    [2]="data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4) pipe=2(zb-v,m=4) mixture:expert=2"
+    [2]="keys:context=2 data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4) pipe=2(zb-v,m=4) mixture:expert=2"
     [3]="data=3 data=3,compress=topk:0.02 spatial=3 pipe=3(gpipe,m=2) pipe=3(zb-h2,m=4)"
-    [4]="mixture:data=2,expert=2 data=2,spatial=2 data=2,filter=2 pipe=2(1f1b,m=2),data=2"
+    [4]="keys:tensor=4+seq mixture:data=2,expert=2 data=2,spatial=2 data=2,filter=2 pipe=2(1f1b,m=2),data=2"
     [7]="data=7 filter=7")
 
 run() { # NAME STRATEGY FLAGS...
     local name=$1 strategy=$2 train="$model --data digits"; shift 2
     [[ $strategy == mixture:* ]] && train="$mixture --data synthetic --samples 400"
-    strategy=${strategy#mixture:}
+    [[ $strategy == keys:* ]] && train="$keys --data synthetic --samples 400"
+    strategy=${strategy#*:}
     "$paradl" train $train --steps 12 --batch 28 --lr 0.05 \
         --strategy "$strategy" --allow-empty --backend ref --threads 1 \
         --checkpoint "$dir/$name" --every 6 --json "$@" \
