@@ -499,9 +499,12 @@ static bool make_meshes(struct points *s)
                 !wants(s, PDL_AXIS_DATA, d))
                 continue;
             for (int seq = 0; seq <= (t > 1 ? 1 : 0); seq++)
-                if (!add_mesh(
-                        s, &(struct oracle_point){
-                               .tensor = t, .pipe = p, .data = d, .seq = seq}))
+                if (!add_mesh(s, &(struct oracle_point){.tensor = t,
+                                                        .pipe = p,
+                                                        .data = d,
+                                                        .expert = 1,
+                                                        .context = 1,
+                                                        .seq = seq}))
                     return false;
         }
     return true;

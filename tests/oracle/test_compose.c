@@ -20,29 +20,30 @@ struct question {
     bool unfused;
     double dropout;
     enum pdl_parameters parameters;
+    int64_t experts; /* the most ranks of their axis */
 };
 
 static const struct question questions[] = {
     {"gpt3-175b", "dgx-a100", NULL, 512, 1536, PDL_PREC_BF16, 0, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"gpt3-175b", "dgx-a100", "megatron", 1024, 1536, PDL_PREC_BF16, 4, false,
-     .1, PDL_EMPIRICAL},
+     .1, PDL_EMPIRICAL, 1},
     {"gpt:layers=11,hidden=1024,heads=16,ffn=4096,vocab=50257,seq=512",
-     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1, PDL_EMPIRICAL},
+     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1, PDL_EMPIRICAL, 1},
     {"gpt:layers=7,hidden=768,heads=12,ffn=3072,vocab=50257,seq=128",
      "dgx-a100", "megatron-deepspeed", 32, 64, PDL_PREC_BF16, 4, true, .1,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"llama-3-70b", "dgx-h100", NULL, 256, 256, PDL_PREC_BF16, 0, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"llama3-8b", "dgx-h100", "torchtitan", 128, 256, PDL_PREC_FP8, 4, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"mixtral-8x7b:layers=10", "jean-zay-a100", NULL, 96, 192, PDL_PREC_BF16, 0,
-     false, 0, PDL_EMPIRICAL},
+     false, 0, PDL_EMPIRICAL, 8},
     {"gpt:layers=12,hidden=2048,heads=32,ffn=8192,vocab=32000,seq=1024,tied=0",
      "perlmutter", "pytorch", 48, 144, PDL_PREC_BF16, 0, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"gpt:layers=8,hidden=512,heads=8,ffn=2048,vocab=1000,seq=256", "abci-v100",
-     NULL, 32, 64, PDL_PREC_FP32, 0, false, 0, PDL_IDEAL},
+     NULL, 32, 64, PDL_PREC_FP32, 0, false, 0, PDL_IDEAL, 1},
 };
 enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
 
@@ -101,14 +102,21 @@ static int64_t divisor(int64_t n, int64_t most)
 static void random_mesh(const struct question *q, const struct asked *x,
                         struct oracle_point *p, bool again)
 {
+    int64_t rest;
+
     do {
         if (!again) {
             *p = (struct oracle_point){.tensor = divisor(q->pes, 16)};
             p->seq = p->tensor > 1 && draw(2);
+            p->expert = divisor(q->pes / p->tensor, q->experts);
+            rest = q->pes / p->tensor / p->expert;
+            p->context = draw(2) ? 1 : divisor(rest, 8);
+            p->a2a = p->context > 1 && draw(2);
         }
-        p->pipe = divisor(q->pes / p->tensor, x->family.layers);
-        p->data = q->pes / p->tensor / p->pipe;
-    } while (q->batch % p->data != 0);
+        rest = q->pes / p->tensor / p->expert / p->context;
+        p->pipe = divisor(rest, x->family.layers);
+        p->data = rest / p->pipe;
+    } while (q->batch % oracle_point_replicas(p) != 0);
 }
 
 static void random_rest(const struct question *q, const struct asked *x,
@@ -117,14 +125,15 @@ static void random_rest(const struct question *q, const struct asked *x,
     /* selective-op counts products across blocks: those are not alike */
     static const enum pdl_recompute recompute[] = {
         PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
-    int64_t each = q->batch / p->data, most = x->family.layers / p->pipe, m;
+    int64_t each = q->batch / oracle_point_replicas(p);
+    int64_t most = x->family.layers / p->pipe, m;
 
     p->micro = divisor(each, 16);
     m = each / p->micro;
     p->chunks =
         p->pipe > 1 && m % p->pipe == 0 && most > 1 ? 1 + draw(most) : 1;
     p->recompute = recompute[draw(3)];
-    p->zero = p->data > 1 ? (int)draw(2) : 0;
+    p->zero = oracle_point_copies(p) > 1 ? (int)draw(4) : 0;
     p->no_overlap = draw(3) == 0;
     p->optimizer = draw(3) == 0;
     p->activations = draw(3) == 0;
