@@ -264,6 +264,22 @@ static void say(const struct asked *x, const struct oracle_point *p,
     pdl_buf_free(&text);
 }
 
+/* Points that were priced, by what they choose. */
+static struct {
+    int all, expert, ring, a2a, zero[4], bubble[4], activations;
+} priced;
+
+static void count_priced(const struct oracle_point *p)
+{
+    priced.all++;
+    priced.expert += p->expert > 1;
+    priced.ring += p->context > 1 && !p->a2a;
+    priced.a2a += p->context > 1 && p->a2a;
+    priced.zero[p->zero]++;
+    priced.bubble[p->bubble]++;
+    priced.activations += p->activations;
+}
+
 static int try_point(const struct asked *x, struct oracle_compose *c,
                      const struct oracle_point *p)
 {
@@ -273,8 +289,10 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
     enum pdl_status want = in_full(x, p, &full);
     const char *what = "the answer";
 
-    if (st == PDL_OK && want == PDL_OK)
+    if (st == PDL_OK && want == PDL_OK) {
         what = differs(&mine, &full);
+        count_priced(p);
+    }
     if ((st == PDL_OK) == (want == PDL_OK) && (st != PDL_OK || !what))
         return 0;
     say(x, p, what, &mine, &full);
@@ -326,7 +344,15 @@ static void composed_plans_equal_lowered_ones(void **state)
             wrong += try_meshes(&questions[i], &x, many ? 12 : 5);
         pdl_arena_destroy(a);
     }
+    print_message("%d points: expert %d, ring %d, a2a %d, zero %d %d %d %d, "
+                  "zb %d %d, activations %d\n",
+                  priced.all, priced.expert, priced.ring, priced.a2a,
+                  priced.zero[0], priced.zero[1], priced.zero[2],
+                  priced.zero[3], priced.bubble[1], priced.bubble[2],
+                  priced.activations);
     assert_int_equal(wrong, 0);
+    assert_true(priced.expert > 10 && priced.ring > 10 && priced.a2a > 10);
+    assert_true(priced.zero[2] > 30 && priced.zero[3] > 30);
 }
 
 /* ---- spans ------------------------------------------------------------------------ */
