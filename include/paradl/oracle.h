@@ -48,10 +48,15 @@ struct pdl_framework {
                              compiled; 0 reads 1 */
     double update_bytes;  /* memory traffic of Adam for one 16-bit weight, with
                              unscaling, norm and copies; 0: the kernel alone */
+    double exchange_bytes; /* of one gradient on the wires, unless the job says
+                              what they add up in; 0: as the weights */
     double add_bytes, add_bytes32; /* to add a gradient to those of earlier
                              micro-batches, kept in 16 or 32 bits */
     bool flash2;          /* attention kernels without the matrix units' newer
                     instructions (FlashAttention 2) */
+    double attention_forward, attention_backward; /* of older kernels still:
+                    part of the peak without those instructions, on long rows;
+                    0: the PE's own */
     bool scatters_sends;  /* tensor ranks send a share each between stages and
                             gather it there (SC'21) */
     double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:

@@ -636,16 +636,23 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
 }
 
 /* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
- * of long rows; what all rows approach is a bit more). */
+ * of long rows; what all rows approach is a bit more). What a framework's own
+ * kernels use is of the rate without Hopper's new matrix instructions: 62.9 %
+ * of its peak (Luo et al., arXiv:2402.13499). */
 static void older_attention(const struct oracle *o, struct pdl_kernels *k)
 {
+    const struct pdl_framework *f = o->opt->framework;
     const char *arch = o->sys->pe.arch;
+    bool hopper = arch && strcmp(arch, "hopper") == 0;
+    double old = hopper ? .629 : 1;
 
-    if (!o->opt->framework || !o->opt->framework->flash2 || !arch ||
-        strcmp(arch, "hopper") != 0)
-        return;
-    k->attention_forward = fmin(k->attention_forward, .37);
-    k->attention_backward = fmin(k->attention_backward, .32);
+    if (f && f->attention_forward > 0) {
+        k->attention_forward = f->attention_forward * old;
+        k->attention_backward = f->attention_backward * old;
+    } else if (f && f->flash2 && hopper) {
+        k->attention_forward = fmin(k->attention_forward, .37);
+        k->attention_backward = fmin(k->attention_backward, .32);
+    }
 }
 
 void oracle_settle(struct oracle *o, struct oracle_changed *c)
