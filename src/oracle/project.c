@@ -99,16 +99,22 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                           .exchange = oracle_is_exchange(o, op, phase),
                           .comm = oracle_is_comm(o->p->ops[op].kind),
                           .update = phase == UPDATE};
-    double start = oracle_inputs_ready(o, op, c), seconds;
+    double start = oracle_inputs_ready(o, op, c), seconds, before = c->network;
+    bool weights = x.exchange && !x.update;
+    bool gather = weights && o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER;
 
-    if (x.exchange && !x.update &&
-        o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
+    if (gather) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
+        if (oracle_gathers_ahead(o, op, start, x.seconds, c))
+            return;
+        c->nscatters = 0;
     }
     if (!x.exchange && start > c->compute && oracle_waits_for_copy(o, op, c))
         c->late += start - c->compute;
     start = oracle_stream_step(c, &x, start, &seconds);
+    if (weights && !gather)
+        oracle_scattered(c, op, start, seconds, before);
     oracle_keep(o, op, start, seconds);
     for (int k = 0; k < o->p->ops[op].nout; k++)
         c->ready[o->p->ops[op].out[k]] = start + seconds;
