@@ -62,6 +62,10 @@ struct pdl_framework {
     double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
                              so many adapters of a node are busy; 0: no habit */
     double zero_step_s;   /* of one ring step then */
+    /* ZeRO 3, of a micro-batch: how often gathered weights, and gradients that
+     * are to be scattered, are copied; the latter cast; and scaled in place */
+    double gather_copies, scatter_copies, scatter_scales;
+    bool scatter_casts;
     /* Memory */
     double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
                              are there all the time, for gradients that add

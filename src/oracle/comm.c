@@ -327,7 +327,7 @@ double oracle_packing(const struct oracle *o, int op, int64_t rank)
 
 /* Gradients travel in the type they add up in (FSDP's reduce_dtype, Megatron's
  * main gradients), not in that of the weights. */
-static double travels(const struct oracle *o, const struct pdl_plan_op *x)
+double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x)
 {
     const struct pdl_framework *f = o->opt->framework;
     const struct pdl_plan_tensor *t = &o->p->tensors[x->in[0]];
@@ -360,7 +360,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
     how->flows = w.flows;
     how->at = w.at;
     part = gradient ? 1 : oracle_sequence_part(o, x);
-    in = part * bytes_of(o, x->in, x->nin, rank) * travels(o, x);
+    in = part * bytes_of(o, x->in, x->nin, rank) * oracle_travels(o, x);
     out = part * bytes_of(o, x->out, x->nout, rank);
     fast =
         gradient ? -1 : oracle_inside_measured(o, x->kind, w.level, n, in, out);
@@ -413,6 +413,8 @@ double oracle_copy(const struct oracle *o, int op, int64_t rank)
     double passes = 2, calls = 1;
     struct pdl_work w;
 
+    if (oracle_is_weight_traffic(o, op))
+        return oracle_shard_copies(o, op, rank);
     if (!o->opt->framework || !o->opt->framework->copies ||
         o->opt->parameters == PDL_IDEAL)
         return 0;
