@@ -346,7 +346,7 @@ bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a)
 struct rope_kernel {
     struct train_kernel base;
     struct train_call call;
-    int64_t d;
+    int64_t width, d; /* of a head, of its last features that turn */
     float *cos, *sin; /* [T, d/2] */
 };
 
@@ -358,6 +358,7 @@ static enum pdl_status run_rope(const struct train_kernel *base,
     const struct rope_kernel *k = (const struct rope_kernel *)base;
     const struct train_array *x = &k->call.in[0];
     int64_t t = extent(x, 1), width = extent(x, 2), half = k->d / 2;
+    int64_t fixed = k->width - k->d;
     float sense = k->call.pass == PDL_FORWARD ? 1 : -1;
 
     (void)scratch;
@@ -366,9 +367,14 @@ static enum pdl_status run_rope(const struct train_kernel *base,
     for (int64_t row = 0; row < extent(x, 0) * t; row++) {
         const float *c = k->cos + row % t * half, *s = k->sin + row % t * half;
 
-        for (int64_t h = 0; h < width; h += k->d) {
+        for (int64_t h = 0; h < width; h += k->width) {
             const float *a = (const float *)in[0] + row * width + h;
             float *y = (float *)out[0] + row * width + h;
+
+            if (fixed > 0)
+                memmove(y, a, (size_t)fixed * sizeof *y);
+            a += fixed;
+            y += fixed;
 
             for (int64_t e = 0; e < half; e++) {
                 float u = a[e], v = a[e + half], w = sense * s[e];
@@ -381,31 +387,17 @@ static enum pdl_status run_rope(const struct train_kernel *base,
     return PDL_OK;
 }
 
-static int64_t head_width(const struct train_call *c)
-{
-    const struct pdl_model *m = c->model;
-
-    for (int i = 0; i < m->nnodes; i++) {
-        const struct pdl_node *n = &m->nodes[i];
-
-        if (strcmp(n->op->name, "attention") == 0 &&
-            (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
-            return n->attr.head_dim;
-    }
-    return 0;
-}
-
 static enum pdl_status make_rope(struct cpu_state *s,
                                  const struct train_call *c,
                                  struct train_kernel **out, struct pdl_err *err)
 {
     const struct train_array *x = &c->in[0];
-    int64_t d = head_width(c), t = extent(x, 1);
+    int64_t width, d = train_rotated(c, &width), t = extent(x, 1);
     struct train_call kept;
     struct rope_kernel *k;
 
-    if (!train_cpu_plain(c) || d < 2 || d % 2 || c->node->nin != 1 ||
-        x->box.lo[2] % d || x->box.hi[2] % d)
+    if (!train_cpu_plain(c) || d < 2 || d % 2 || d > width ||
+        c->node->nin != 1 || x->box.lo[2] % width || x->box.hi[2] % width)
         return PDL_OK; /* the reference says what is wrong */
     k = train_cpu_kernel(s, c, sizeof *k, &kept);
     if (k) {
@@ -415,6 +407,7 @@ static enum pdl_status make_rope(struct cpu_state *s,
     if (!k || !k->cos || !k->sin)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     k->call = kept;
+    k->width = width;
     k->d = d;
     for (int64_t i = 0; i < t; i++)
         for (int64_t e = 0; e < d / 2; e++) {

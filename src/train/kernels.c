@@ -64,6 +64,28 @@ int train_gradient_of(const struct train_call *c, int i)
     return o < c->nout ? o : -1;
 }
 
+static int64_t head_width(const struct train_call *c)
+{
+    const struct pdl_model *m = c->model;
+
+    if (c->node->attr.head_dim > 0)
+        return c->node->attr.head_dim;
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+
+        if (strcmp(n->op->name, "attention") == 0 &&
+            (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
+            return n->attr.head_dim;
+    }
+    return 0;
+}
+
+int64_t train_rotated(const struct train_call *c, int64_t *width)
+{
+    *width = head_width(c);
+    return c->node->attr.features > 0 ? c->node->attr.features : *width;
+}
+
 /* ---- arrays ------------------------------------------------------------- */
 
 int64_t train_array_elements(const struct train_array *a)

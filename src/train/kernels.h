@@ -124,6 +124,10 @@ void train_choose(const double *score, int64_t n, int64_t topk, int64_t *which);
 /* Of backward-data: which output is the gradient of operand i of the node; -1:
  * nobody wants it. Walks the model: asked when a kernel is made. */
 int train_gradient_of(const struct train_call *c, int i);
+/* How many features of a head a rope turns, the last ones, and how wide the
+ * head is; where the node does not say, the attention that reads it does. 0:
+ * nobody. */
+int64_t train_rotated(const struct train_call *c, int64_t *width);
 /* Elements and bytes of an array as it is stored; -1: too large. */
 int64_t train_array_elements(const struct train_array *a);
 int64_t train_array_bytes(const struct train_array *a);

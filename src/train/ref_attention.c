@@ -192,34 +192,21 @@ static enum pdl_status attention_check(const struct train_call *c,
 
 static const double THETA = 10000;
 
-/* The operator does not say how wide a head is: the attention that reads it
- * does. 0: nobody. */
-static int64_t head_width(const struct train_call *c)
-{
-    const struct pdl_model *m = c->model;
-
-    for (int i = 0; i < m->nnodes; i++) {
-        const struct pdl_node *n = &m->nodes[i];
-
-        if (strcmp(n->op->name, "attention") == 0 &&
-            (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
-            return n->attr.head_dim;
-    }
-    return 0;
-}
-
-/* Pairs (e, e + d/2) turn by position * theta^(-2e/d); backward turns back. */
+/* Pairs (e, e + d/2) of the d last features of a head turn by position *
+ * theta^(-2e/d); backward turns back. */
 static void rope(struct ref_run *r)
 {
     const struct ref_array *x = &r->in[0];
-    int64_t d = head_width(r->call), half = d / 2;
+    int64_t width, d = train_rotated(r->call, &width), half = d / 2;
     double sense = r->call->pass == PDL_FORWARD ? 1 : -1;
-    int64_t heads = x->n[2] / d;
+    int64_t heads = x->n[2] / width;
 
+    memcpy(r->out[0].at, x->at, (size_t)x->count * sizeof *x->at);
     for (int64_t row = 0; row < x->n[0] * x->n[1]; row++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t e = 0; e < half; e++) {
-                int64_t a = row * x->n[2] + h * d + e, b = a + half;
+                int64_t a = row * x->n[2] + (h + 1) * width - d + e;
+                int64_t b = a + half;
                 double t = (double)(x->box.lo[1] + row % x->n[1]);
                 double w = t * pow(THETA, -2.0 * (double)e / (double)d);
                 double c = cos(w), s = sense * sin(w);
@@ -232,13 +219,13 @@ static void rope(struct ref_run *r)
 static enum pdl_status rope_check(const struct train_call *c,
                                   struct pdl_err *err)
 {
-    int64_t d = head_width(c);
+    int64_t width, d = train_rotated(c, &width);
 
-    if (d < 2 || d % 2 || c->node->nin != 1)
+    if (d < 2 || d % 2 || d > width || c->node->nin != 1)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: no attention with an even head width reads it",
                         c->node->name);
-    if (c->in[0].box.lo[2] % d || c->in[0].box.hi[2] % d)
+    if (c->in[0].box.lo[2] % width || c->in[0].box.hi[2] % width)
         return pdl_fail(err, PDL_EWRONG, "%s: a part cuts through a head",
                         c->node->name);
     return PDL_OK;

@@ -64,6 +64,7 @@ static void write_attr(struct pdl_json *j, const struct pdl_attr *a)
     pdl_json_kint(j, "axis", a->axis);
     pdl_json_kint(j, "topk", a->topk);
     pdl_json_kint(j, "heads", a->heads);
+    pdl_json_kint(j, "head_dim", a->head_dim);
     pdl_json_kint(j, "kv_heads", a->kv_heads ? a->kv_heads : a->heads);
     pdl_json_kint(j, "features", a->features);
     pdl_json_kint(j, "window", a->window);

@@ -77,13 +77,30 @@ def rms_norm(c, x, w):
 
 
 def rope(c, x, w):
-    d, t = 4, x.shape[1]
-    y = x.reshape(x.shape[0], t, -1, d)
+    """Pairs of the last d features of each head of width w."""
+    w = c["head_dim"] or 4
+    d, t = c["features"] or w, x.shape[1]
+    y = x.reshape(x.shape[0], t, -1, w)
+    fixed, y = y[..., :w - d], y[..., w - d:]
     angle = torch.outer(torch.arange(t, dtype=torch.float64), 10000.0 ** (
         -torch.arange(0, d, 2, dtype=torch.float64) / d)).to(x.dtype)
     cos, sin = torch.cos(angle)[:, None], torch.sin(angle)[:, None]
     a, b = y[..., :d // 2], y[..., d // 2:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
+    return torch.cat([fixed, a * cos - b * sin, b * cos + a * sin],
+                     -1).reshape(x.shape)
+
+
+def heads_of(c, x):
+    return x.reshape(x.shape[0], x.shape[1], c["heads"], -1)
+
+
+def slice_heads(c, x, w):
+    return heads_of(c, x)[..., c["dims"][0]:c["dims"][1]].flatten(2)
+
+
+def join_heads(c, x, shared):
+    each = shared.unsqueeze(2).expand(-1, -1, c["heads"], -1)
+    return torch.cat([heads_of(c, x), each], -1).flatten(2)
 
 
 def attention(c, q, k, v):
@@ -137,7 +154,7 @@ def class_token(c, x, w):
 ONE = {
     "conv": conv, "conv_transpose": conv_transpose, "max_pool": max_pool,
     "avg_pool": avg_pool, "layer_norm": layer_norm, "rms_norm": rms_norm,
-    "rope": rope, "prelu": prelu, "scale": scale, "pad": pad,
+    "rope": rope, "slice_heads": slice_heads, "prelu": prelu, "scale": scale, "pad": pad,
     "batch_norm": batch_norm, "class_token": class_token,
     "linear": lambda c, x, w: F.linear(x, *w),
     "group_norm": lambda c, x, w: F.group_norm(x, c["groups"], *w),
@@ -192,6 +209,8 @@ def run(c, x, w):
         return list(x[0].split(c["dims"], c["axis"] + 1))
     if op == "attention":
         return [attention(c, *x)]
+    if op == "join_heads":
+        return [join_heads(c, *x)]
     if op == "experts":
         return [experts(c, *x, *w)]
     return [ONE[op](c, x[0], w)]
