@@ -56,6 +56,12 @@ static enum pdl_status attention_infer(const struct pdl_op_use *u,
                         model_shape_text(k, tk, sizeof tk),
                         model_shape_text(v, tv, sizeof tv), (long long)s.heads,
                         (long long)s.kv, (long long)s.d);
+    if (u->nw > 0 && (u->nw > 1 || u->w[0]->rank != 2 ||
+                      u->w[0]->dim[1] != s.heads || u->w[0]->dim[0] < 4))
+        return pdl_fail(err, PDL_EINVAL,
+                        "its weight is a table of distances: at least 4 rows "
+                        "of %lld heads",
+                        (long long)s.heads);
     out[0] = model_like(q);
     if (!pdl_mul64(s.heads, s.dv, &out[0].dim[1]))
         return pdl_fail(err, PDL_EINVAL, "the output is too large to count");
@@ -126,8 +132,8 @@ static enum pdl_status join_heads_infer(const struct pdl_op_use *u,
  * turned; head_dim 0: as wide as the attention that reads it says. */
 static const struct pdl_op rows[] = {
     {"attention", "scaled dot-product attention of q, k, v", 3, 4,
-     PDL_OP_SAVES_X | PDL_OP_SAVES_Y | PDL_OP_TWO_OPERANDS, NULL,
-     attention_infer, attention_flops},
+     PDL_OP_SAVES_X | PDL_OP_SAVES_Y | PDL_OP_TWO_OPERANDS | PDL_OP_DW_READS_W,
+     NULL, attention_infer, attention_flops},
     {"rope", "rotary position embedding", 1, 3, 0, NULL, NULL, NULL},
     {"slice_heads", "from dims[0] to dims[1] of each head's features", 1, 1, 0,
      NULL, slice_heads_infer, NULL},

@@ -309,6 +309,8 @@ static bool attention_follow(const struct plan_site *s, int operand, int d,
     if (d != 2)
         return false;
     cut->x[0] = cut->x[1] = cut->x[2] = cut->y[0] = 2;
+    if (s->node->nweights > 0) /* the table of distances: a column a head */
+        cut->w[0] = 1;
     cut->items = a->kv_heads ? a->kv_heads : a->heads;
     return true;
 }

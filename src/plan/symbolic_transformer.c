@@ -127,7 +127,16 @@ struct heads {
     int64_t heads, share, d, dv; /* share: heads of one key group */
     bool causal;
     const struct plan_part *q, *k, *v, *y, *dy;
+    const struct plan_part *w; /* table of distances [rows, heads]; or NULL */
 };
+
+/* The row of the table that two positions read. */
+static int64_t row_of(const struct heads *a, int64_t t, int64_t u)
+{
+    int64_t rows = a->w->box.hi[0], far = t > u ? t - u : 2 * (u - t);
+
+    return far % rows;
+}
 
 static plan_num element(struct plan_machine *m, const struct plan_part *p,
                         int64_t n, int64_t t, int64_t e)
@@ -142,6 +151,11 @@ static plan_num score(struct plan_machine *m, const struct heads *a, int64_t n,
 {
     plan_num s = 0;
 
+    if (a->w) {
+        int64_t i[2] = {row_of(a, t, u), h};
+
+        s = GET(m, a->w, i);
+    }
     for (int64_t d = 0; d < a->d; d++)
         s = ADD(s, MUL(element(m, a->q, n, t, h * a->d + d),
                        element(m, a->k, n, u, h / a->share * a->d + d)));
@@ -232,12 +246,38 @@ static void attention_dkv(struct plan_machine *m, const struct heads *a,
     }
 }
 
-/* Forward q k v; backward-data dy q k v y -> those of dq dk dv wanted. */
+/* Of the table: over all pairs of positions at hand that read the row. */
+static void attention_dw(struct plan_machine *m, const struct heads *a,
+                         struct plan_part *dw)
+{
+    int64_t i[PDL_BOX_DIMS] = {0};
+    struct pdl_box b = a->dy->box;
+
+    b.lo[2] /= a->dv;
+    b.hi[2] /= a->dv;
+    PLAN_EACH(&b, i)
+    for (int64_t u = a->k->box.lo[1]; u < a->k->box.hi[1]; u++) {
+        int64_t at[2] = {row_of(a, i[1], u), i[2]};
+        plan_num s = 0;
+
+        if (a->causal && u > i[1])
+            continue;
+        for (int64_t d = 0; d < a->dv; d++)
+            s = ADD(
+                s, MUL(element(m, a->dy, i[0], i[1], i[2] * a->dv + d),
+                       element(m, a->v, i[0], u, i[2] / a->share * a->dv + d)));
+        plan_part_add(dw, at, MUL(s, score(m, a, i[0], i[1], u, i[2])));
+    }
+}
+
+/* Forward q k v [w]; backward-data dy [w] q k v y -> those of dq dk dv wanted;
+ * backward-weights q k v dy w. */
 static void attention(struct plan_machine *m, const struct plan_call *k)
 {
     const struct pdl_attr *t = &k->node->attr;
     int64_t kv = t->kv_heads ? t->kv_heads : t->heads;
-    int first = k->pass == PDL_FORWARD ? 0 : 1;
+    int nw = k->node->nweights;
+    int first = k->pass == PDL_BACKWARD_DATA ? 1 + nw : 0;
     struct heads a = {.heads = t->heads,
                       .share = t->heads / kv,
                       .d = t->head_dim,
@@ -251,12 +291,21 @@ static void attention(struct plan_machine *m, const struct plan_call *k)
     a.q = k->in[first];
     a.k = k->in[first + 1];
     a.v = k->in[first + 2];
+    if (nw > 0)
+        a.w = k->in[k->pass == PDL_FORWARD         ? 3
+                    : k->pass == PDL_BACKWARD_DATA ? 1
+                                                   : 4];
     if (k->pass == PDL_FORWARD) {
         attention_forward(m, &a, k->out[0]);
         return;
     }
+    if (k->pass == PDL_BACKWARD_WEIGHTS) {
+        a.dy = k->in[3];
+        attention_dw(m, &a, k->out[0]);
+        return;
+    }
     a.dy = k->in[0];
-    a.y = k->in[4];
+    a.y = k->in[first + 3];
     if (k->nout != 3) {
         m->missing = "a gradient of q, k or v";
         return;

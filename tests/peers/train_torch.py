@@ -103,13 +103,31 @@ def join_heads(c, x, shared):
     return torch.cat([heads_of(c, x), each], -1).flatten(2)
 
 
-def attention(c, q, k, v):
+def distance_rows(rows, causal, t, s):
+    """T5's rows for keys j and queries i, as Mesh TensorFlow has them."""
+    ahead = torch.arange(s)[None] - torch.arange(t)[:, None]
+    row = torch.zeros_like(ahead)
+    if causal:
+        n = (-ahead).clamp(min=0)
+    else:
+        rows //= 2
+        row += (ahead > 0) * rows
+        n = ahead.abs()
+    near = rows // 2
+    far = near + (torch.log(n.clamp(min=1).double() / near) / math.log(128 / near)
+                  * (rows - near)).long()
+    return row + torch.where(n < near, n, far.clamp(max=rows - 1))
+
+
+def attention(c, q, k, v, table=None):
     n, t, s = q.shape[0], q.shape[1], k.shape[1]
     h, g = c["heads"], c["heads"] // c["kv_heads"]
     cut = lambda z, m: z.reshape(n, z.shape[1], m, -1).transpose(1, 2)
     q, k, v = cut(q, h), cut(k, c["kv_heads"]), cut(v, c["kv_heads"])
     k, v = k.repeat_interleave(g, 1), v.repeat_interleave(g, 1)
-    w = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    w = q @ k.transpose(-2, -1) * (c["scale"] or 1 / math.sqrt(q.shape[-1]))
+    if table is not None:
+        w = w + table[distance_rows(table.shape[0], c["causal"], t, s)].permute(2, 0, 1)
     i, j = torch.arange(t)[:, None], torch.arange(s)[None]
     mask = torch.zeros(t, s, dtype=torch.bool)
     if c["causal"]:
@@ -208,7 +226,7 @@ def run(c, x, w):
     if op == "split":
         return list(x[0].split(c["dims"], c["axis"] + 1))
     if op == "attention":
-        return [attention(c, *x)]
+        return [attention(c, *x, *w)]
     if op == "join_heads":
         return [join_heads(c, *x)]
     if op == "experts":

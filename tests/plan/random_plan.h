@@ -240,7 +240,7 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
                                           ",experts=3,topk=1"};
     const struct pdl_model *m;
     struct pdl_err err;
-    int kind = (int)pick(rng, 0, 4);
+    int kind = (int)pick(rng, 0, 5);
     char text[256];
 
     if (kind == 4)
@@ -253,6 +253,14 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
                  (int)pick(rng, 0, 3), (int)pick(rng, 1, 4),
                  (int)pick(rng, 1, 3), (int)pick(rng, 1, 3),
                  (int)pick(rng, 3, 9), (int)pick(rng, 2, 6));
+    else if (kind == 5)
+        snprintf(text, sizeof text,
+                 "t5:layers=%d,hidden=%d,heads=%d,head_dim=%d,ffn=%d,vocab=%d,"
+                 "seq=%d,gated=%d,tied=%d",
+                 (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
+                 (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
+                 (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
+                 (int)pick(rng, 0, 1));
     else if (kind % 2)
         snprintf(text, sizeof text,
                  "gpt:layers=%d,hidden=%d,heads=%d,vocab=%d,positions=8,seq=%d,"

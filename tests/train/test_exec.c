@@ -292,6 +292,8 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
         "llama:layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6",
         "deepseek:layers=2,dense=2,hidden=8,heads=4,ffn=12,q_lora=6,kv_lora=5,"
         "nope=3,rope=2,v_head_dim=3,vocab=11,seq=6",
+        "bert:layers=1,hidden=8,heads=4,ffn=10,vocab=11,seq=6",
+        "t5:layers=1,hidden=8,heads=4,head_dim=3,ffn=10,vocab=11,seq=6",
     };
     static const char *const strategies[] = {
         "data=3",
@@ -347,6 +349,8 @@ static void every_strategy_of_a_mixture_equals_serial(void **state)
         "pipe=2(1f1b,m=3),expert=2",
         "pipe=2(zb-h1,m=3),expert=2",
         "expert=2,zero=1",
+        "data=2,expert=2,zero=3",
+        "pipe=2(zb-h1,m=3),data=2,zero=3",
         "expert=2,accumulate=3",
         "expert=2,recompute=full",
     };
