@@ -57,6 +57,7 @@ struct pdl_framework {
     double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
                              so many adapters of a node are busy; 0: no habit */
     double zero_step_s;   /* of one ring step then */
+    int most_zero;        /* stages of ZeRO that it has; 0: all */
     /* Memory */
     double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
                              are there all the time, for gradients that add
