@@ -41,6 +41,18 @@ static int64_t kept_by_norm(struct keep *k, const struct pdl_node *n, int depth)
     return items > 0 && last(x) / items % size == 0 ? items : -1;
 }
 
+/* Parts of heads, and heads with what all share: whole heads. */
+static int64_t kept_by_heads(struct keep *k, const struct plan_reader *r,
+                             int depth)
+{
+    const struct pdl_node *n = &k->lo->model->nodes[r->node];
+    int64_t items = r->operand == 0 ? kept(k, n->out[0], depth) : -1;
+
+    if (items == 0)
+        return n->attr.heads;
+    return items > 0 && n->attr.heads % items == 0 ? items : -1;
+}
+
 static int64_t kept_by_attention(struct keep *k, const struct plan_reader *r)
 {
     const struct pdl_node *n = &k->lo->model->nodes[r->node];
@@ -62,6 +74,8 @@ static int64_t kept_by(struct keep *k, const struct plan_reader *r, int depth)
         return kept_by_attention(k, r);
     if (plan_is(n, "rms_norm") || plan_is(n, "layer_norm"))
         return kept_by_norm(k, n, depth);
+    if (plan_is(n, "slice_heads") || plan_is(n, "join_heads"))
+        return kept_by_heads(k, r, depth);
     if (plan_is(n, "rope") || plan_rule_is_pointwise(n))
         return kept(k, n->out[0], depth);
     return -1;
