@@ -190,15 +190,18 @@ static bool was_gathered(const struct plan_lower *lo, int node, int shard,
 {
     const struct pdl_plan_tensor *t = lo->tensors;
 
-    if (lo->strategy->save_gathered || shard == whole)
+    if (shard == whole)
         return false;
     for (int f = 0; f < lo->mesh->nfactors; f++) {
         const struct pdl_mesh_term *x = plan_term_of(lo, node, f);
         bool axis = x && (x->axis == PDL_AXIS_CONTEXT ||
                           (x->axis == PDL_AXIS_TENSOR && lo->strategy->seq));
+        /* a ring has only ever two blocks: there is nothing to keep */
+        bool ring = axis && x->axis == PDL_AXIS_CONTEXT &&
+                    lo->strategy->context_kind == PDL_CONTEXT_RING;
 
-        if (axis && t[shard].place.at[f] == 1 &&
-            t[whole].place.at[f] == PDL_REPLICATED)
+        if (axis && (ring || !lo->strategy->save_gathered) &&
+            t[shard].place.at[f] == 1 && t[whole].place.at[f] == PDL_REPLICATED)
             return true;
     }
     return false;

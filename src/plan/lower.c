@@ -448,6 +448,9 @@ static void run(struct plan_lower *lo)
     update(lo, stages);
     if (has_axis(lo->strategy, PDL_AXIS_EXPERT))
         plan_route(lo);
+    if (has_axis(lo->strategy, PDL_AXIS_CONTEXT) &&
+        lo->strategy->context_kind == PDL_CONTEXT_RING)
+        plan_ring(lo);
     plan_recompute(lo, stages);
     plan_offload(lo, stages);
     plan_split_backward(lo, stages);

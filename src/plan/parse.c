@@ -746,6 +746,12 @@ static void finish(struct reader *r)
         no_memory(r);
         return;
     }
+    for (int i = 0; i < r->p.nops; i++) { /* it goes with an attention */
+        int x = pdl_plan_rotates_for(&r->p, i);
+
+        if (x >= 0)
+            r->ops[i].pass = r->ops[x].pass;
+    }
     st = plan_structure(&r->p, &spot, &inner);
     if (st != PDL_OK && spot.tensor >= 0)
         go_to(r, &r->tensor_lines[spot.tensor]);

@@ -257,6 +257,10 @@ struct plan_layout plan_zero_home(const struct plan_lower *lo,
                                   const struct plan_weight *w);
 int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w);
 void plan_zero_join(struct plan_lower *lo);
+/* b's operands join a's, and b is nothing; leave such operations out */
+void plan_join(struct plan_lower *lo, struct pdl_plan_op *a,
+               struct pdl_plan_op *b);
+void plan_close_ranks(struct plan_lower *lo);
 enum pdl_status plan_zero_check(const struct pdl_strategy *s,
                                 struct pdl_err *err);
 /* recompute.c: are two layers, by their names, of one block? */
@@ -270,6 +274,9 @@ void plan_split_backward(struct plan_lower *lo, struct pdl_plan_stage *stages);
 bool plan_route_outside(const struct plan_lower *lo, int node,
                         struct pdl_place *p);
 void plan_route(struct plan_lower *lo);
+/* ring.c: keys travel from rank to rank; blocks that one has at a time */
+enum { PLAN_RING_BLOCKS = 2 };
+void plan_ring(struct plan_lower *lo);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);
 /* free.c: FREE after the last use of every tensor that is not state */
