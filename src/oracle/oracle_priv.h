@@ -68,6 +68,7 @@ double oracle_stream(const struct oracle_pe *pe, double bytes);
  * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
     double *start, *seconds, *done;
+    bool alone; /* the exchange of gradients slows nothing */
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours

@@ -45,7 +45,7 @@ static double beside(double start, double seconds, bool comm, int level,
     double left = c->network - from, work = seconds - (from - start);
     double longer = 0;
 
-    if (left <= 0 || work <= 0)
+    if (left <= 0 || work <= 0 || (c->exchange && c->alone))
         return seconds;
     if (!comm) {
         longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
@@ -446,7 +446,8 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
                         .copied = copied,
                         .overlap = oracle_overlaps(o),
                         .shares = !oracle_without(o, ORACLE_SHARING),
-                        .held = oracle_held(o)};
+                        .held = oracle_held(o),
+                        .alone = o->record && o->record->alone};
     struct oracle_ranks r;
     double backward_end;
 

@@ -45,6 +45,7 @@ struct streams {
     bool shares;   /* collectives share the adapters of a node */
     double held;   /* part of a PE that a hidden collective holds */
     double slowed; /* backward by the exchange of gradients */
+    bool alone;    /* which slows nothing */
     int item, op;  /* of the update: exchanges before it have started */
     int level;     /* that what was priced last crosses */
     /* Copies between the PE and its host: one stream each way. */
