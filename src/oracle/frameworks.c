@@ -83,6 +83,7 @@ static const struct pdl_framework frameworks[] = {
      .cut_logit_bytes = 14,
      .fragments = .08},
     {.name = "composer", .summary = "MosaicML Composer", .eager = 2,
+     .exchange_bytes = 4,
      .update_bytes = 96, .attention_forward = .5, .attention_backward = .28,
      .scatter_copies = 1, .scatter_scales = 1, .scatter_casts = true},
     {.name = "mxnet", .summary = "MXNet", .fused_norm = true},
