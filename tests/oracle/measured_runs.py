@@ -37,7 +37,13 @@ SPEARMAN, REGRET = 0.8, 0.03
 # were looked for in, and of the half that was read once, at the end.
 SEEN = (1, 2)  # number of a run modulo 4
 HALVES = {
-    @@
+    "mpt_h100": (4, 4), "mpt_h100_fp8": (3, 4), "mpt_a100_80": (5, 6),
+    "mpt_a100_40": (7, 5), "nemo_h100": (5, 5), "nemo_b200": (7, 4),
+    "nemo_gb200": (4, 8), "torchtitan_a100": (11, 13),
+    "torchtitan_h100_2025": (8, 11), "torchtitan_h200": (16, None),
+    "fms_fsdp": (6, 6), "jax_a100": (36, 11), "tpu_maxtext": (11, 6),
+    "dle_bert_tf": (21, 23), "dle_cnn_pytorch": (36, 31),
+    "dle_cnn_tf": (28, 30), "dle_unet_tf": (41, 29),
 }
 
 
