@@ -24,13 +24,12 @@
  * The form was chosen by leaving one VGG-16 layer out at a time (H200); the
  * parameters are in the system description (pe.kernels). Winograd and FFT
  * kernels are in the efficiency where a library uses them. Groups with few
- * channels each (depthwise) are taken as bound by memory and by the vector
- * units. */
+ * channels each: compute_grouped.c. */
 #include "oracle_priv.h"
 
 #include <math.h>
 
-enum { GRANULE = 64, ALIGN = 16, FEW = 16, VECTOR_TILE = 128, WIDE = 128 };
+enum { GRANULE = 64, ALIGN = 16, VECTOR_TILE = 128, WIDE = 128 };
 
 static double up(double n, double unit)
 {
@@ -74,16 +73,6 @@ static double pad_bytes(const struct oracle_pe *pe, const struct extents *e)
     return n * pe->item_bytes;
 }
 
-static double grouped(const struct oracle_pe *pe, const struct extents *e)
-{
-    double x = e->n * e->c * e->in, y = e->n * e->f * e->out;
-    double flops = 2 * y * e->kernel * e->c / e->groups;
-    double bytes = pe->item_bytes * (x + y) / pe->bytes_per_s;
-
-    flops /= pe->vector_rate;
-    return pe->launch_s + (flops > bytes ? flops : bytes);
-}
-
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
 {
     struct extents e = extents(s);
@@ -104,8 +93,8 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
         .flat = pe->flat,
     };
 
-    if (groups > 1 && (c < FEW || f < FEW))
-        return grouped(pe, &e);
+    if (oracle_is_grouped(pe, s))
+        return oracle_grouped(pe, s);
     if (pe->vector && s->pass == PDL_BACKWARD_WEIGHTS)
         g.least_m = VECTOR_TILE;
     else if (pe->vector)
