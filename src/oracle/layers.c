@@ -35,15 +35,16 @@ static const struct stream {
 
 /* Calls beyond the first, as a profile of the framework shows them: forward,
  * what it issues besides the operator (the counter of batches, a cleared
- * workspace; two more results are half a call); backward, one for every further kernel, which for batch
- * normalisation is one more with 16-bit items. */
+ * workspace; two more results are half a call); backward, one for every further
+ * kernel. Batch normalisation clears a workspace more with 16-bit items, both
+ * ways. */
 static const struct calls {
     const char *op;
-    double forward, backward, backward16;
+    double forward, forward16, backward, backward16;
 } calls[] = {
-    {"batch_norm", 1, 1, 2},
-    {"layer_norm", .5, 0, 0},
-    {"sdpa", 1, 3, 3},
+    {"batch_norm", 1, 2, 1, 2},
+    {"layer_norm", .5, .5, 0, 0},
+    {"sdpa", 1, 1, 3, 3},
 };
 
 struct record {
@@ -371,12 +372,15 @@ static double streamed(const struct pdl_pe *pe, const struct pdl_layer_time *x,
 /* Beyond those of an operator that is one kernel. */
 static double further_calls(const struct pdl_layer_time *x, bool backward)
 {
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (strcmp(calls[i].op, x->op) == 0)
-            return !backward ? calls[i].forward
-                   : pdl_precision_bytes(x->shape.precision) <= 2
-                       ? calls[i].backward16
-                       : calls[i].backward;
+    bool narrow = pdl_precision_bytes(x->shape.precision) <= 2;
+
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        const struct calls *c = &calls[i];
+
+        if (strcmp(c->op, x->op) == 0)
+            return backward ? (narrow ? c->backward16 : c->backward)
+                            : (narrow ? c->forward16 : c->forward);
+    }
     return 0;
 }
 

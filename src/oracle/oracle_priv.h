@@ -48,6 +48,8 @@ double oracle_eager_streams(const struct oracle *o, int op);
  * applies what it found; 0: no kernel of its own */
 double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
                          bool both);
+/* do scores pass through kernels one by one, in 32 bits? */
+bool oracle_eager_unfused(const struct oracle *o);
 /* is it a view there, which costs nothing? */
 bool oracle_eager_view(const struct oracle *o, int op);
 double oracle_eager_update(const struct oracle *o);
