@@ -227,7 +227,7 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
             if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
                 !has_started(o, c, r->stage, i, k))
                 run_on_streams(o, op, phase, &price, c);
-            t->calls += s > 0 && !comm && oracle_issued(o, op);
+            t->calls += s > 0 && !comm ? oracle_issued(o, op) : 0;
             if (!comm) {
                 *compute += s;
                 if (phase == BACKWARD && is_forward(&o->p->ops[op]))
@@ -270,7 +270,7 @@ static double waiting(double took, double work)
 double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
-                      ? (double)calls * o->opt->framework->issue_s
+                      ? (double)calls / ORACLE_CALL * o->opt->framework->issue_s
                       : 0;
 
     return host > 0 && device > 0

@@ -19,8 +19,8 @@ struct stage_time {
     double weights; /* of backward, with what it waits: its second task */
     /* waiting for copies to and from the host (offload) */
     double forward_copy, backward_copy, update_copy;
-    int64_t calls; /* kernels that the host issued, not counting
-                                 collectives, which are one call */
+    int64_t calls; /* of the host for kernels, in ORACLE_CALL ths, not
+                                 counting collectives, which are one call */
 };
 
 enum phase { FORWARD, BACKWARD, UPDATE };
