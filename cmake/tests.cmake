@@ -27,7 +27,8 @@ foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
       PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${room}/${name} COMMAND ${target})
     # published figures simulate for a while: not under the sanitizers too
-    set_tests_properties(${room}/${name} PROPERTIES TIMEOUT 900
+    set_tests_properties(${room}/${name} PROPERTIES
+      TIMEOUT $<IF:$<STREQUAL:${room},paper>,3600,900>
       LABELS $<IF:$<STREQUAL:${room},paper>,paper,unit> SKIP_RETURN_CODE 77)
   endforeach()
 endforeach()
