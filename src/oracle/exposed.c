@@ -18,6 +18,11 @@ struct walk {
     double in_end[LAST]; /* of copies in, the last first */
     double net_end[PIECE_BACK], marked[PIECE_BACK]; /* rings */
     unsigned nets, marks;
+    struct { /* of the scatters that may move: what they made, and where */
+        const struct piece_op *op;
+        int64_t first;
+        unsigned net;
+    } scatter[ORACLE_SCATTERS];
     double late_update;
     int next;
     bool early; /* exchanges start while backward runs */
@@ -156,23 +161,60 @@ static void keep_made(struct walk *w, const struct piece_op *x, int64_t first,
     }
 }
 
-/* Weights are gathered one block ahead; gradients scattered when they are
- * made. */
-static double run_net(struct walk *w, const struct piece_op *x)
+static void move_scatters(struct walk *w, double later)
+{
+    for (int i = 0; i < w->s.nscatters; i++) {
+        double *end = &w->net_end[w->scatter[i].net];
+
+        *end += later;
+        keep_made(w, w->scatter[i].op, w->scatter[i].first, *end);
+    }
+}
+
+/* One block ahead, and ahead of the gradients that wait (prefetch.c). */
+static double gather_weights(struct walk *w, const struct stream_op *run)
+{
+    double ready = w->s.prefetch, start, took, later;
+
+    w->s.prefetch = w->s.compute;
+    if (oracle_gathers_ahead(&w->s, ready, run->seconds, &start, &later)) {
+        move_scatters(w, later);
+        took = run->seconds;
+    } else {
+        start = oracle_stream_step(&w->s, run, ready, &took);
+    }
+    w->s.nscatters = 0;
+    return start + took;
+}
+
+static double scatter_gradients(struct walk *w, const struct stream_op *run,
+                                const struct piece_op *x, int64_t first)
+{
+    double ready = 0, before = w->s.network, start, took;
+    int i;
+
+    if (x->after > 0)
+        ready = w->marked[(w->marks - (unsigned)x->after) % PIECE_BACK];
+    start = oracle_stream_step(&w->s, run, ready, &took);
+    oracle_scattered(&w->s, 0, start, before);
+    i = w->s.nscatters - 1;
+    if (i >= 0) {
+        w->scatter[i].op = x;
+        w->scatter[i].first = first;
+        w->scatter[i].net = w->nets % PIECE_BACK;
+    }
+    return start + took;
+}
+
+static void run_net(struct walk *w, const struct piece_op *x, int64_t first)
 {
     struct stream_op run = {
         .seconds = x->seconds, .level = x->level, .exchange = true};
-    double ready = 0, took;
+    double end = x->net == PIECE_GATHER ? gather_weights(w, &run)
+                                        : scatter_gradients(w, &run, x, first);
 
-    if (x->net == PIECE_GATHER) {
-        ready = w->s.prefetch;
-        w->s.prefetch = w->s.compute;
-    } else if (x->after > 0) {
-        ready = w->marked[(w->marks - (unsigned)x->after) % PIECE_BACK];
-    }
-    ready = oracle_stream_step(&w->s, &run, ready, &took);
-    w->net_end[w->nets++ % PIECE_BACK] = ready + took;
-    return ready + took;
+    w->net_end[w->nets++ % PIECE_BACK] = end;
+    keep_made(w, x, first, end);
 }
 
 /* When all that the operation waits for is there; what it waits for copies
@@ -211,7 +253,7 @@ static void run_part(struct walk *w, const struct piece_list *list,
         if (w->early)
             start_exchanges(w);
         if (x->net != PIECE_NO_NET) {
-            keep_made(w, x, first, run_net(w, x));
+            run_net(w, x, first);
             continue;
         }
         oracle_stream_step(&w->s, &run, wait_for(w, x), &took);
