@@ -63,6 +63,7 @@ void oracle_point_strategy(const struct oracle_family *f,
 
 /* ---- forms ------------------------------------------------------------------ */
 
+struct form;
 /* The small plans of one tensor, seq, expert and context, which all meshes
  * with these share: what is computed and exchanged does not depend on how many
  * ranks the pipeline and the data axis have, only what it costs. */
@@ -185,6 +186,10 @@ struct piece_works {
     struct piece_work at[PIECE_WHERE];
     const struct piece_ranks *ranks;
     struct oracle_loading load; /* of one micro-batch */
+    struct form *form;          /* that it is read off */
+    int64_t micro;
+    int lane;
+    bool priced; /* else live alone is known of its stages */
 };
 
 struct piece_update {
@@ -219,6 +224,11 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                                   int64_t micro_batches, int64_t blocks,
                                   int lane, const struct piece_works **out,
                                   struct pdl_err *err);
+/* Prices it, where that was put off: weights travel, and bytes are often all
+ * that is asked for. */
+enum pdl_status oracle_piece_price(struct oracle_pieces *p,
+                                   const struct piece_works *w,
+                                   struct pdl_err *err);
 enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct oracle_point *x,
                                     int64_t blocks, int lane,

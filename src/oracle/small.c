@@ -395,7 +395,7 @@ static bool suits(const struct form *m)
     return true;
 }
 
-static void aim(struct oracle_pieces *p, struct form *m, int64_t micro)
+void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro)
 {
     struct small *s = m->s;
 
@@ -425,10 +425,24 @@ static bool same_key(const struct key *a, const struct key *b)
            a->split == b->split;
 }
 
+/* Not of its samples and ranks: of a refused form these are set later. */
+static uint64_t code_of(const struct key *k)
+{
+    uint64_t bits = (uint64_t)k->recompute << 10 | (uint64_t)k->zero << 8 |
+                    (uint64_t)k->update << 7 | (uint64_t)k->many << 6 |
+                    (uint64_t)k->staged << 5 | (uint64_t)k->shared << 4 |
+                    (uint64_t)k->activations << 3 |
+                    (uint64_t)k->optimizer << 2 | (uint64_t)k->split << 1;
+
+    return (uint64_t)k->blocks << 32 | bits;
+}
+
 static struct form *find(const struct oracle_forms *g, const struct key *k)
 {
+    uint64_t code = code_of(k);
+
     for (struct form *m = g->forms; m; m = m->next)
-        if (same_key(&m->key, k))
+        if (m->code == code && same_key(&m->key, k))
             return m;
     return NULL;
 }
@@ -495,6 +509,7 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
     if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     m->key = k;
+    m->code = code_of(&k);
     m->next = g->forms;
     g->forms = m;
     plan = lower(p, &k, micro, m->s, &why);
@@ -537,7 +552,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
     if (!m)
         st = make(p, *k, 1, &m, err);
     if (st == PDL_OK && !m->refused)
-        aim(p, m, micro);
+        oracle_aim_form(p, m, micro);
     exact = *k;
     exact.micro = micro;
     exact.data = p->mesh.data;
@@ -547,7 +562,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
         m = find(p->forms, &exact);
         st = m ? PDL_OK : make(p, exact, micro, &m, err);
         if (st == PDL_OK && !m->refused)
-            aim(p, m, micro);
+            oracle_aim_form(p, m, micro);
     }
     if (st != PDL_OK)
         return st;
