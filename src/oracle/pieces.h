@@ -6,6 +6,8 @@
 
 #include "stage.h"
 
+#include <pthread.h>
+
 /* A whole-model configuration of a transformer. */
 struct oracle_point {
     int64_t tensor, pipe, data, expert, context; /* ranks of each axis */
@@ -45,6 +47,7 @@ struct oracle_family {
     const struct pdl_system *sys;
     const struct pdl_oracle_options *opt;
     struct pdl_plan_options plan; /* batch: of the step */
+    struct oracle_cuts *cuts;     /* shared by threads; NULL: none */
     int block;                    /* segment that is repeated */
     int first_node;               /* of it, once written out */
     int64_t layers, forward_flops;
@@ -71,6 +74,14 @@ struct oracle_forms;
 struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
                                        const struct oracle_family *f,
                                        const struct oracle_point *x);
+
+/* How blocks are dealt to stages, which no mesh changes; made once by a search
+ * for all its threads. */
+struct oracle_cuts {
+    pthread_mutex_t lock;
+    pdl_arena *arena;
+    const int64_t **blocks; /* of each number of stages; NULL: not yet */
+};
 
 /* Blocks of each of so many stages (at most as many as blocks). */
 enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,

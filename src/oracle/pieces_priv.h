@@ -112,7 +112,7 @@ struct oracle_forms {
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */
-    int64_t **blocks; /* of the stages of each number of them */
+    const int64_t **blocks; /* of the stages of each number of them */
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */
