@@ -68,6 +68,8 @@ double oracle_stream(const struct oracle_pe *pe, double bytes);
  * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
     double *start, *seconds, *done;
+    double
+        *backward_end; /* of each stage, nothing exchanged beside; NULL: no */
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours

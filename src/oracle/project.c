@@ -428,6 +428,8 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
     memset(copied, 0, (size_t)o->p->ntensors * sizeof *copied);
     price_forward(o, stage, &r, &c, t, out);
     backward_end = price_backward(o, stage, &r, &c, t, out);
+    if (o->record && o->record->backward_end)
+        o->record->backward_end[stage] = backward_end;
     price_update(o, stage, &r, backward_end, &c, t, out);
 }
 
