@@ -62,6 +62,7 @@ struct pdl_framework {
     double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
                              so many adapters of a node are busy; 0: no habit */
     double zero_step_s;   /* of one ring step then */
+    int most_zero;        /* stages of ZeRO that it has; 0: all */
     /* ZeRO 3, of a micro-batch: how often gathered weights, and gradients that
      * are to be scattered, are copied; the latter cast; and scaled in place */
     double gather_copies, scatter_copies, scatter_scales;
@@ -342,7 +343,8 @@ enum pdl_shape_kind {
     PDL_SHAPE_CONV,       /* n samples, c channels, f filters */
     PDL_SHAPE_ATTENTION,  /* n samples, groups = heads, c = size of a head,
                             in[0] queries, out[0] keys */
-    PDL_SHAPE_BATCH_NORM, /* bytes of the activation */
+    PDL_SHAPE_BATCH_NORM, /* bytes of the activation; n rows of c channels,
+                            or 0 where that is not known */
     PDL_SHAPE_LAYER_NORM, /* the same, in n rows of c items */
 };
 

@@ -13,8 +13,7 @@
 
 #include <math.h>
 
-void oracle_scattered(struct streams *c, int op, double start, double seconds,
-                      double before)
+void oracle_scattered(struct streams *c, int id, double start, double before)
 {
     int n = c->nscatters;
 
@@ -22,51 +21,28 @@ void oracle_scattered(struct streams *c, int op, double start, double seconds,
         c->nscatters = 0;
         return;
     }
-    if (n == 0)
+    if (n == 0) {
         c->before_scatter = before;
-    c->scatter[n] = op;
-    c->scatter_start[n] = start;
-    c->scatter_s[n] = seconds;
+        c->scatter_start = start;
+    }
+    c->scatter[n] = id;
     c->nscatters = n + 1;
 }
 
-static void set_ready(const struct oracle *o, int op, double t,
-                      struct streams *c)
-{
-    for (int k = 0; k < o->p->ops[op].nout; k++)
-        c->ready[o->p->ops[op].out[k]] = t;
-}
-
-static void move_scatters(const struct oracle *o, double later,
-                          struct streams *c)
-{
-    for (int i = 0; i < c->nscatters; i++) {
-        double start = c->scatter_start[i] + later;
-
-        oracle_keep(o, c->scatter[i], start, c->scatter_s[i]);
-        set_ready(o, c->scatter[i], start + c->scatter_s[i], c);
-    }
-    c->network_from += later;
-    c->network += later;
-}
-
-bool oracle_gathers_ahead(const struct oracle *o, int op, double start,
-                          double seconds, struct streams *c)
+bool oracle_gathers_ahead(struct streams *c, double ready, double seconds,
+                          double *start, double *later)
 {
     double end, beside;
 
-    if (!c->overlap || c->nscatters == 0)
+    *start = fmax(ready, c->before_scatter);
+    if (!c->overlap || c->nscatters == 0 || *start >= c->scatter_start)
         return false;
-    start = fmax(start, c->before_scatter);
-    end = start + seconds;
-    if (start >= c->scatter_start[0])
-        return false;
+    end = *start + seconds;
     /* what computed beside it had the rest of the PE */
-    beside = c->held * fmax(0, fmin(end, c->compute) - start);
+    beside = c->held * fmax(0, fmin(end, c->compute) - *start);
+    *later = fmax(beside, end - c->scatter_start);
     c->compute += beside;
-    move_scatters(o, fmax(beside, end - c->scatter_start[0]), c);
-    oracle_keep(o, op, start, seconds);
-    set_ready(o, op, end, c);
-    c->nscatters = 0;
+    c->network_from += *later;
+    c->network += *later;
     return true;
 }

@@ -45,7 +45,7 @@ static double beside(double start, double seconds, bool comm, int level,
     double left = c->network - from, work = seconds - (from - start);
     double longer = 0;
 
-    if (left <= 0 || work <= 0)
+    if (left <= 0 || work <= 0 || (c->exchange && c->alone))
         return seconds;
     if (!comm) {
         longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
@@ -91,6 +91,36 @@ bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
                            : oracle_is_weight_traffic(o, op);
 }
 
+static void set_ready(const struct oracle *o, int op, double t,
+                      struct streams *c)
+{
+    for (int k = 0; k < o->p->ops[op].nout; k++)
+        c->ready[o->p->ops[op].out[k]] = t;
+}
+
+/* Weights one block ahead, and ahead of the gradients that wait. */
+static bool gather_ahead(const struct oracle *o, int op, double ready,
+                         double seconds, struct streams *c)
+{
+    double start, later;
+    bool ahead = oracle_gathers_ahead(c, ready, seconds, &start, &later);
+
+    for (int i = 0; ahead && i < c->nscatters; i++) {
+        const struct pdl_plan_op *x = &o->p->ops[c->scatter[i]];
+
+        if (o->record)
+            o->record->start[c->scatter[i]] += later;
+        for (int k = 0; k < x->nout; k++)
+            c->ready[x->out[k]] += later;
+    }
+    if (ahead) {
+        oracle_keep(o, op, start, seconds);
+        set_ready(o, op, start + seconds, c);
+    }
+    c->nscatters = 0;
+    return ahead;
+}
+
 static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            const struct oracle_price *price, struct streams *c)
 {
@@ -106,18 +136,16 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
     if (gather) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
-        if (oracle_gathers_ahead(o, op, start, x.seconds, c))
+        if (gather_ahead(o, op, start, x.seconds, c))
             return;
-        c->nscatters = 0;
     }
     if (!x.exchange && start > c->compute && oracle_waits_for_copy(o, op, c))
         c->late += start - c->compute;
     start = oracle_stream_step(c, &x, start, &seconds);
     if (weights && !gather)
-        oracle_scattered(c, op, start, seconds, before);
+        oracle_scattered(c, op, start, before);
     oracle_keep(o, op, start, seconds);
-    for (int k = 0; k < o->p->ops[op].nout; k++)
-        c->ready[o->p->ops[op].out[k]] = start + seconds;
+    set_ready(o, op, start + seconds, c);
 }
 
 /* What is gathered after the update is not there before it. */
@@ -199,7 +227,7 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
             if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
                 !has_started(o, c, r->stage, i, k))
                 run_on_streams(o, op, phase, &price, c);
-            t->calls += s > 0 && !comm && oracle_issued(o, op);
+            t->calls += s > 0 && !comm ? oracle_issued(o, op) : 0;
             if (!comm) {
                 *compute += s;
                 if (phase == BACKWARD && is_forward(&o->p->ops[op]))
@@ -242,7 +270,7 @@ static double waiting(double took, double work)
 double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
-                      ? (double)calls * o->opt->framework->issue_s
+                      ? (double)calls / ORACLE_CALL * o->opt->framework->issue_s
                       : 0;
 
     return host > 0 && device > 0
@@ -418,7 +446,8 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
                         .copied = copied,
                         .overlap = oracle_overlaps(o),
                         .shares = !oracle_without(o, ORACLE_SHARING),
-                        .held = oracle_held(o)};
+                        .held = oracle_held(o),
+                        .alone = o->record && o->record->alone};
     struct oracle_ranks r;
     double backward_end;
 
@@ -428,8 +457,6 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
     memset(copied, 0, (size_t)o->p->ntensors * sizeof *copied);
     price_forward(o, stage, &r, &c, t, out);
     backward_end = price_backward(o, stage, &r, &c, t, out);
-    if (o->record && o->record->backward_end)
-        o->record->backward_end[stage] = backward_end;
     price_update(o, stage, &r, backward_end, &c, t, out);
 }
 

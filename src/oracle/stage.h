@@ -19,8 +19,8 @@ struct stage_time {
     double weights; /* of backward, with what it waits: its second task */
     /* waiting for copies to and from the host (offload) */
     double forward_copy, backward_copy, update_copy;
-    int64_t calls; /* kernels that the host issued, not counting
-                                 collectives, which are one call */
+    int64_t calls; /* of the host for kernels, in ORACLE_CALL ths, not
+                                 counting collectives, which are one call */
 };
 
 enum phase { FORWARD, BACKWARD, UPDATE };
@@ -36,15 +36,16 @@ struct streams {
     int network_level;   /* that it crossed */
     bool exchange;       /* it was gradients, once a step */
     double prefetch;     /* compute was here when weights were last gathered */
-    /* what went on the network since: operations, when, and when it was free */
+    /* what went on the network since: the caller's names of it, when the first
+     * began, and when the network was free before */
     int nscatters, scatter[ORACLE_SCATTERS];
-    double scatter_start[ORACLE_SCATTERS], scatter_s[ORACLE_SCATTERS];
-    double before_scatter;
+    double scatter_start, before_scatter;
     double *ready; /* of each tensor; infinite until it is made */
     bool overlap;
     bool shares;   /* collectives share the adapters of a node */
     double held;   /* part of a PE that a hidden collective holds */
     double slowed; /* backward by the exchange of gradients */
+    bool alone;    /* which slows nothing */
     int item, op;  /* of the update: exchanges before it have started */
     int level;     /* that what was priced last crosses */
     /* Copies between the PE and its host: one stream each way. */
@@ -65,11 +66,11 @@ struct stream_op {
 double oracle_stream_step(struct streams *c, const struct stream_op *x,
                           double ready, double *took);
 /* prefetch.c: gradients went on the network, which was free before; do weights
- * that are gathered now go in front of them? Then that is done. */
-void oracle_scattered(struct streams *c, int op, double start, double seconds,
-                      double before);
-bool oracle_gathers_ahead(const struct oracle *o, int op, double start,
-                          double seconds, struct streams *c);
+ * that are gathered now go in front of them? Then it is said when, and how much
+ * later those of c->scatter are. */
+void oracle_scattered(struct streams *c, int id, double start, double before);
+bool oracle_gathers_ahead(struct streams *c, double ready, double seconds,
+                          double *start, double *later);
 /* copies.c: when the last operand is there; writes down when an operation ran;
  * does it wait for a copy rather than for an exchange; what concerns copies
  * alone (true: operation k of the item is done with) */

@@ -70,15 +70,6 @@ static double lane_done(const struct build *b, int stage)
     return last;
 }
 
-/* Where backward ends in the run that the last micro-batch is taken from: as
- * alone, but that ZeRO 3 gathers and scatters beside every micro-batch. */
-static double last_backward(const struct build *b,
-                            const struct oracle_record *beside, int stage,
-                            double alone)
-{
-    return b->p->strategy->zero == 3 ? beside->backward_end[stage] : alone;
-}
-
 /* The exchange of gradients goes with the last micro-batch's backward, which
  * is slower for it than the others; a lane's stages exchange and update one
  * after the other when all its tasks are done: tail[lane] says how long it has
@@ -89,22 +80,19 @@ static void add_stage(struct build *b, const struct oracle_record *alone,
     const struct pdl_plan_stage *s = &b->p->stages[stage];
     struct oracle_record beside = b->r;
     bool split = s->nbackward > 1; /* gradients of inputs, then of weights */
-    double forward, middle, backward, ends, last, end;
+    double forward, middle, backward, last, end;
 
     b->r.start = alone->start;
     b->r.seconds = alone->seconds;
     forward = end_of(b, s->first_forward, s->nforward, true, 0);
     middle = end_of(b, s->first_backward, 1, true, forward);
     backward = end_of(b, s->first_backward, s->nbackward, true, forward);
-    ends = last_backward(b, &beside, stage, backward);
     for (int64_t m = 0; m < b->p->micro_batches; m++) {
-        bool final = m == b->p->micro_batches - 1;
-        double back =
-            done(b, split ? 2 : 1, stage, m) - (final ? ends : backward);
+        double back = done(b, split ? 2 : 1, stage, m) - backward;
 
         add_items(b, stage, s->first_forward, s->nforward, m,
                   done(b, 0, stage, m) - forward);
-        if (final)
+        if (m == b->p->micro_batches - 1)
             b->r = beside;
         if (split)
             add_items(b, stage, s->first_backward, 1, m,
@@ -112,10 +100,10 @@ static void add_stage(struct build *b, const struct oracle_record *alone,
         add_items(b, stage, s->first_backward + split, s->nbackward - split, m,
                   back);
     }
-    last = lane_done(b, stage) - ends + tail[pdl_plan_lane(b->p, stage)];
-    end = end_of(b, s->first_update, s->nupdate, false, ends);
+    last = lane_done(b, stage) - backward + tail[pdl_plan_lane(b->p, stage)];
+    end = end_of(b, s->first_update, s->nupdate, false, backward);
     add_items(b, stage, s->first_update, s->nupdate, -1, last);
-    tail[pdl_plan_lane(b->p, stage)] += end - ends;
+    tail[pdl_plan_lane(b->p, stage)] += end - backward;
 }
 
 enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
@@ -124,8 +112,7 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
                              struct pdl_timeline *out, struct pdl_err *err)
 {
     struct build b = {.p = plan};
-    struct pdl_oracle_options bare = *opt;
-    struct oracle_record alone = {.start = NULL};
+    struct oracle_record alone = {.alone = true};
     double tail[ORACLE_MAX_STAGES] = {0};
     struct pdl_projection x;
     enum pdl_status st;
@@ -138,18 +125,16 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
     b.r.start = PDL_NEW(a, double, plan->nops + 1);
     b.r.seconds = PDL_NEW(a, double, plan->nops + 1);
     b.r.done = PDL_NEW(a, double, tasks);
-    b.r.backward_end = PDL_NEW(a, double, plan->nstages + 1);
     b.events = PDL_NEW(a, struct pdl_event, most + 1);
     alone.start = PDL_NEW(a, double, plan->nops + 1);
     alone.seconds = PDL_NEW(a, double, plan->nops + 1);
     alone.done = PDL_NEW(a, double, tasks);
-    if (!b.r.start || !b.r.seconds || !b.r.done || !b.r.backward_end ||
-        !b.events || !alone.start || !alone.seconds || !alone.done)
+    if (!b.r.start || !b.r.seconds || !b.r.done || !b.events || !alone.start ||
+        !alone.seconds || !alone.done)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    bare.without |= UINT32_C(1) << ORACLE_INTERFERENCE;
     st = oracle_project(plan, sys, opt, &b.r, &x, err);
     if (st == PDL_OK)
-        st = oracle_project(plan, sys, &bare, &alone, &x, err);
+        st = oracle_project(plan, sys, opt, &alone, &x, err);
     if (st != PDL_OK)
         return st;
     for (int s = 0; s < plan->nstages; s++)
