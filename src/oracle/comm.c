@@ -325,6 +325,22 @@ double oracle_packing(const struct oracle *o, int op, int64_t rank)
     return 2 * (double)c.bytes / o->pe.bytes_per_s;
 }
 
+/* Gradients travel in the type they add up in (FSDP's reduce_dtype, Megatron's
+ * main gradients), not in that of the weights. */
+double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_tensor *t = &o->p->tensors[x->in[0]];
+    double own = pdl_dtype_bits(t->dtype) / 8.0, asked = o->opt->gradient_bytes;
+
+    if (t->kind != PDL_PLAN_WEIGHT_GRADIENT ||
+        o->opt->parameters == PDL_IDEAL || !(own > 0))
+        return 1;
+    if (!(asked > 0) && f)
+        asked = f->exchange_bytes;
+    return asked > 0 ? asked / own : 1;
+}
+
 static double on_wires(const struct oracle *o, int op, int64_t rank,
                        bool gradient, struct oracle_price *how)
 {
@@ -344,7 +360,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
     how->flows = w.flows;
     how->at = w.at;
     part = gradient ? 1 : oracle_sequence_part(o, x);
-    in = part * bytes_of(o, x->in, x->nin, rank);
+    in = part * bytes_of(o, x->in, x->nin, rank) * oracle_travels(o, x);
     out = part * bytes_of(o, x->out, x->nout, rank);
     fast =
         gradient ? -1 : oracle_inside_measured(o, x->kind, w.level, n, in, out);
@@ -397,6 +413,8 @@ double oracle_copy(const struct oracle *o, int op, int64_t rank)
     double passes = 2, calls = 1;
     struct pdl_work w;
 
+    if (oracle_is_weight_traffic(o, op))
+        return oracle_shard_copies(o, op, rank);
     if (!o->opt->framework || !o->opt->framework->copies ||
         o->opt->parameters == PDL_IDEAL)
         return 0;

@@ -74,9 +74,13 @@ double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s)
     const struct head *h = aligned ? &heads[0] : &old_heads[0];
     const struct head *last = aligned ? &heads[2] : &old_heads[1];
     double flops, part, heads_in = (double)s->n * (double)s->groups, width;
+    struct head plain;
 
     while (h < last && d > h->size)
         h++;
+    plain = (struct head){h->size, 1, 1};
+    if (pe->any_head)
+        h = &plain;
     width = aligned ? h->size : ceil(d / OLD_PAD) * OLD_PAD;
     flops = 4.0 * heads_in * q * k * (d > width ? d : width) * seen_part(s);
     if (!(flops > 0))

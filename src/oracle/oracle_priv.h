@@ -10,9 +10,10 @@ struct oracle_pe {
     double conv[3];
     double batch_norm_forward, batch_norm_backward, layer_norm_forward;
     double l2_bytes, clock_hz;
-    bool vector; /* no matrix units at this precision */
-    bool core;   /* processor cores: register tiles, which no shape wastes */
-    bool flat;   /* no tiles, no waves: the rate whatever the shape */
+    bool vector;   /* no matrix units at this precision */
+    bool core;     /* processor cores: register tiles, which no shape wastes */
+    bool flat;     /* no tiles, no waves: the rate whatever the shape */
+    bool any_head; /* attention has its rate with heads of any size */
     struct pdl_kernels k;
 };
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
@@ -92,6 +93,7 @@ double oracle_batch_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
  * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
     double *start, *seconds, *done;
+    bool alone; /* the exchange of gradients slows nothing */
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours
@@ -235,6 +237,9 @@ double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
 void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
                         struct oracle_wire *w);
 bool oracle_is_weight_traffic(const struct oracle *o, int op);
+double oracle_shard_copies(const struct oracle *o, int op, int64_t rank);
+/* comm.c: times the bytes of the plan that gradients have on the wires */
+double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x);
 int64_t oracle_tensor_ranks(const struct oracle *o);
 /* comm_habits.c: a layer's collective inside a node, and the traffic of ZeRO 3,
  * by measurement or habit; < 0: there is none. The part of its bytes that a

@@ -33,6 +33,18 @@ static int64_t kept_by_norm(const struct plan_lower *lo,
     return items > 0 && last(x) / items % size == 0 ? items : -1;
 }
 
+/* Parts of heads, and heads with what all share: whole heads. */
+static int64_t kept_by_heads(const struct plan_lower *lo,
+                             const struct plan_reader *r, int depth)
+{
+    const struct pdl_node *n = &lo->model->nodes[r->node];
+    int64_t items = r->operand == 0 ? kept(lo, n->out[0], depth) : -1;
+
+    if (items == 0)
+        return n->attr.heads;
+    return items > 0 && n->attr.heads % items == 0 ? items : -1;
+}
+
 static int64_t kept_by(const struct plan_lower *lo, const struct plan_reader *r,
                        int depth)
 {
@@ -44,6 +56,8 @@ static int64_t kept_by(const struct plan_lower *lo, const struct plan_reader *r,
         return n->attr.kv_heads ? n->attr.kv_heads : n->attr.heads;
     if (plan_is(n, "rms_norm") || plan_is(n, "layer_norm"))
         return kept_by_norm(lo, n, depth);
+    if (plan_is(n, "slice_heads") || plan_is(n, "join_heads"))
+        return kept_by_heads(lo, r, depth);
     if (plan_is(n, "rope") || plan_rule_is_pointwise(n))
         return kept(lo, n->out[0], depth);
     return -1;

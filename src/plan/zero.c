@@ -84,12 +84,16 @@ struct plan_layout plan_zero_home(const struct plan_lower *lo,
 }
 
 /* To that layout: summed over what does not cut it first (the norms of
- * sequence parallelism), then scattered. */
+ * sequence parallelism), then scattered. Groups (zero=3:8) scatter first, so
+ * that only parts are summed over the groups (Zhao et al., PyTorch FSDP, VLDB
+ * 2023, hybrid sharding). */
 int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w)
 {
     struct plan_layout home = plan_zero_home(lo, w);
     struct pdl_place p = lo->tensors[w->grad].place;
 
+    if (lo->strategy->zero_group > 0)
+        return plan_move_to(lo, w->grad, &home);
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (p.at[f] == PDL_PARTIAL && home.place.at[f] < 0)
             p.at[f] = home.place.at[f];

@@ -286,6 +286,12 @@ struct train_samples {
 };
 /* The box of one sample: without N, of class numbers also without classes. */
 struct pdl_box train_sample_box(const struct pdl_box *part, bool label);
+/* ... of the targets, where they lie in the sample. */
+struct pdl_box train_target_box(const struct train_samples *s,
+                                const struct pdl_box *part);
+int train_inputs(const struct pdl_model *m); /* how many it has */
+/* Whose values no file holds: they are 0. */
+bool train_is_constant(const struct pdl_plan *p, int tensor);
 /* Steps [first, last) will be asked for in turn. */
 enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
                                  int64_t first, int64_t last,

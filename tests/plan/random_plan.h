@@ -240,9 +240,28 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
                                           ",experts=3,topk=1"};
     const struct pdl_model *m;
     struct pdl_err err;
+    int kind = (int)pick(rng, 0, 5);
     char text[256];
 
-    if (pick(rng, 0, 1))
+    if (kind == 4)
+        snprintf(text, sizeof text,
+                 "deepseek:layers=%d,dense=%d,hidden=%d,heads=%d,ffn=%d,"
+                 "moe_ffn=2,experts=3,topk=2,q_lora=%d,kv_lora=%d,nope=%d,"
+                 "rope=2,v_head_dim=%d,vocab=%d,seq=%d",
+                 (int)pick(rng, 1, 2), (int)pick(rng, 0, 1),
+                 (int)pick(rng, 2, 6), (int)(kv * share), (int)pick(rng, 1, 7),
+                 (int)pick(rng, 0, 3), (int)pick(rng, 1, 4),
+                 (int)pick(rng, 1, 3), (int)pick(rng, 1, 3),
+                 (int)pick(rng, 3, 9), (int)pick(rng, 2, 6));
+    else if (kind == 5)
+        snprintf(text, sizeof text,
+                 "t5:layers=%d,hidden=%d,heads=%d,head_dim=%d,ffn=%d,vocab=%d,"
+                 "seq=%d,gated=%d,tied=%d",
+                 (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
+                 (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
+                 (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
+                 (int)pick(rng, 0, 1));
+    else if (kind % 2)
         snprintf(text, sizeof text,
                  "gpt:layers=%d,hidden=%d,heads=%d,vocab=%d,positions=8,seq=%d,"
                  "tied=%d",

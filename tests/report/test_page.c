@@ -128,7 +128,7 @@ static void every_schema_has_its_page(void **state)
 
         assert_int_equal(
             make(cases[i].json, strlen(cases[i].json), &page, &err), PDL_OK);
-        assert_int_equal(count_svgs(page.text), cases[i].charts);
+        assert_int_equal(count_charts(page.text), cases[i].charts);
         assert_alone(page.text);
         assert_non_null(strstr(page.text, "id=\"data\""));
         assert_non_null(strstr(page.text, pdl_version()));
