@@ -343,7 +343,8 @@ enum pdl_shape_kind {
     PDL_SHAPE_CONV,       /* n samples, c channels, f filters */
     PDL_SHAPE_ATTENTION,  /* n samples, groups = heads, c = size of a head,
                             in[0] queries, out[0] keys */
-    PDL_SHAPE_BATCH_NORM, /* bytes of the activation */
+    PDL_SHAPE_BATCH_NORM, /* bytes of the activation; n rows of c channels,
+                            or 0 where that is not known */
     PDL_SHAPE_LAYER_NORM, /* the same, in n rows of c items */
 };
 
