@@ -67,6 +67,8 @@ struct pdl_framework {
      * are to be scattered, are copied; the latter cast; and scaled in place */
     double gather_copies, scatter_copies, scatter_scales;
     bool scatter_casts;
+    bool token_copies; /* a token travels once for every expert it visits, and
+                          is copied into their order and back */
     /* Memory */
     double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
                              are there all the time, for gradients that add

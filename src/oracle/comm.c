@@ -405,7 +405,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
         return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
-        return sync + to_each(o, &w, n, in / n);
+        return sync + to_each(o, &w, n, in / n * oracle_token_copies(o, n));
     case PDL_PLAN_OP_ROTATE: /* two blocks and one: it is the one */
         return sync + rotation(o, op, rank, n, in < out ? in : out, &w);
     case PDL_PLAN_OP_SEND:

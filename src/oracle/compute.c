@@ -409,7 +409,8 @@ static double kernel(const struct oracle *o, int op, int64_t rank)
     struct pdl_shape s;
 
     if (!shape_of(o, op, rank, &s))
-        return element_wise(o, op, rank) + accumulate(o, op, rank);
+        return element_wise(o, op, rank) + accumulate(o, op, rank) +
+               oracle_experts_more(o, op, rank);
     if (s.kind == PDL_SHAPE_MATMUL)
         return linear(o, op, &s) + accumulate(o, op, rank);
     if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)

@@ -17,7 +17,9 @@
  * optimizer step copies, unscales and clips besides Adam: 46 bytes a weight.
  * Gradients of micro-batches add up in 16 bits (6 bytes of traffic) or in the
  * kernel into 32 bits (4). Its theoretical_memory_usage has 6 + 12/D bytes a
- * weight; Transformer Engine writes the gradients of a block besides, and the
+ * weight; its modules and Transformer Engine's need 110 us of the host for an
+ * operation (fitted to half of SimuMax's B200 runs, those with 8 tensor ranks);
+ * Transformer Engine writes the gradients of a block besides, and the
  * loss is computed in 32 bits. ZeRO 3 beside it is DeepSpeed's of 2021: what
  * that paper's Table 2 leaves beside computation is explained by 1.5 adapters
  * of a node and 4 us a ring step, each tensor by itself, nothing hidden; fitted
@@ -54,8 +56,9 @@
  * clip. FSDP joins the gradients of a unit, casts them and divides them in
  * place before they are scattered, in 32 bits unless the job says PURE.
  *
- * pytorch: eager steps on one GPU (PyTorch 2.11 on an H200, profiles of four
- * convolutional networks and of GPT-2 and Llama blocks; bench/measure_torch.py):
+ * pytorch: eager steps on one GPU (PyTorch 2.11 on an H200, profiles of nine
+ * convolutional networks, ViT, BERT, GPT-2 and Llama blocks;
+ * bench/measure_torch.py):
  * 60 us of the host for an operation (42 to 79; faster in 32 bits), the loss
  * keeps 8 bytes more a logit, the allocator reserves a tenth of activations
  * more, and the kernels of compute_eager.c. Attention on a Hopper is cuDNN's,
@@ -76,6 +79,7 @@ static const struct pdl_framework frameworks[] = {
      .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
     {.name = "megatron", .summary = "Megatron-LM",
      .no_overlap = true, .fused = true, .split = PDL_SPLIT_BLOCKS,
+     .issue_s = 110e-6, .token_copies = true,
      .dropout = .1, .update_bytes = 46, .add_bytes = 6, .add_bytes32 = 4,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .dummy_gradients = true,
      .logit_bytes = 4, .most_zero = 1,

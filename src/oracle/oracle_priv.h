@@ -237,6 +237,10 @@ double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
 void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
                         struct oracle_wire *w);
 bool oracle_is_weight_traffic(const struct oracle *o, int op);
+/* compute_experts.c: beside the products of a mixture of experts, and times
+ * the bytes of the plan that tokens have on their way to so many ranks */
+double oracle_experts_more(const struct oracle *o, int op, int64_t rank);
+double oracle_token_copies(const struct oracle *o, double ranks);
 double oracle_shard_copies(const struct oracle *o, int op, int64_t rank);
 /* comm.c: times the bytes of the plan that gradients have on the wires */
 double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x);

@@ -27,10 +27,9 @@ run() { # NAME STRATEGY FLAGS...
         train="$mixture --data synthetic --samples 400"
     [[ $strategy == keys:* ]] && train="$keys --data synthetic --samples 400"
     [ "$name" = serial ] && strategy=serial
-    strategy=${strategy#mixture:}
-    strategy=${strategy#keys:}
+    [[ $strategy =~ ^(mixture|fast|keys): ]] && strategy=${strategy#*:}
     "$paradl" train $train --steps 12 --batch 28 --lr 0.05 \
-        --strategy "${strategy#fast:}" --allow-empty --backend $backend --threads 1 \
+        --strategy "$strategy" --allow-empty --backend $backend --threads 1 \
         --checkpoint "$dir/$name" --every 6 --json "$@" \
         >"$dir/$name.json" 2>"$dir/$name.err" || {
         echo "$name $strategy: exit code $?"; cat "$dir/$name.err"; return 1
