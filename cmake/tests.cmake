@@ -27,7 +27,8 @@ foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
       PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${room}/${name} COMMAND ${target})
     # published figures simulate for a while: not under the sanitizers too
-    set_tests_properties(${room}/${name} PROPERTIES TIMEOUT 900
+    set_tests_properties(${room}/${name} PROPERTIES
+      TIMEOUT $<IF:$<STREQUAL:${room},paper>,3600,900>
       LABELS $<IF:$<STREQUAL:${room},paper>,paper,unit> SKIP_RETURN_CODE 77)
   endforeach()
 endforeach()
@@ -185,6 +186,7 @@ foreach(source ${fuzzers})
   set_tests_properties(fuzz/${name} PROPERTIES LABELS "unit" TIMEOUT 300)
   if(PDL_FUZZ)
     add_executable(fuzz_${name} ${source})
+    list(APPEND fuzz_targets fuzz_${name})
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_libraries(fuzz_${name} PRIVATE pdl_flags ${library})
@@ -192,6 +194,7 @@ foreach(source ${fuzzers})
   endif()
 endforeach()
 if(PDL_FUZZ)
+  add_custom_target(fuzz_targets DEPENDS ${fuzz_targets})
   target_compile_options(paradl_objects PRIVATE -fsanitize=fuzzer-no-link)
   if(TARGET paradl_run_objects)
     target_compile_options(paradl_run_objects PRIVATE
