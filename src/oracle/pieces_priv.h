@@ -25,6 +25,7 @@ struct key {
     bool shared; /* data > 1 */
     bool activations, optimizer;
     bool split; /* backward in two tasks */
+    bool apart; /* rotations of keys and values hide behind nothing */
 };
 
 /* A dimension that grows with the samples. */
