@@ -374,7 +374,7 @@ static void keep_floor(struct oracle_compose *c, const struct oracle_point *x)
         c->floor[0] = c->floor[1] = 0;
     c->floor_of = *x;
     c->floor[x->no_overlap] = c->least;
-    if (!x->activations && !oracle_point_rings(x))
+    if (!x->activations)
         c->floor[!x->no_overlap] = c->least;
 }
 
@@ -438,9 +438,8 @@ static enum pdl_status prepare(struct oracle_compose *c,
 static bool is_prepared(const struct oracle_compose *c,
                         const struct oracle_point *x)
 {
-    return has_bytes_of(c, x) &&
-           (!(x->activations || c->traffic || oracle_point_rings(x)) ||
-            c->now.no_overlap == x->no_overlap);
+    return has_bytes_of(c, x) && (!(x->activations || c->traffic) ||
+                                  c->now.no_overlap == x->no_overlap);
 }
 
 enum pdl_status oracle_compose_prepare(struct oracle_compose *c,

@@ -72,7 +72,7 @@ static bool same_entry(const struct entry *e, const struct key *k, int lane)
            e->key.recompute == k->recompute && e->key.zero == k->zero &&
            e->key.many == k->many && e->key.activations == k->activations &&
            e->key.optimizer == k->optimizer && e->key.split == k->split &&
-           e->key.apart == k->apart && e->lane == lane;
+           e->lane == lane;
 }
 
 static struct entry **bucket_of(struct entry **table, const struct key *k)
@@ -145,7 +145,6 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                           .recompute = x->recompute,
                           .activations = x->activations,
                           .split = x->bubble > 0,
-                          .apart = x->no_overlap && oracle_point_rings(x),
                           .many = micro_batches > 1},
              lane, &piece, err);
 

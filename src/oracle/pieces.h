@@ -41,12 +41,6 @@ static inline int oracle_work_zero(const struct oracle_point *x)
     return x->zero > 1 && oracle_point_copies(x) > 1 ? x->zero : 0;
 }
 
-/* Do rotations of keys and values cost what overlap leaves of them? */
-static inline bool oracle_point_rings(const struct oracle_point *x)
-{
-    return x->context > 1 && !x->a2a;
-}
-
 /* What all pieces of a search share. */
 struct oracle_family {
     const struct pdl_model *model;

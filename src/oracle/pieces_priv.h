@@ -25,7 +25,6 @@ struct key {
     bool shared; /* data > 1 */
     bool activations, optimizer;
     bool split; /* backward in two tasks */
-    bool apart; /* rotations of keys and values hide behind nothing */
 };
 
 /* A dimension that grows with the samples. */

@@ -153,7 +153,7 @@ static void describe(const struct oracle_pieces *p, const struct key *k,
     few_blocks(f, k->blocks * stages, s);
     x.pipe = stages;
     x.chunks = 1;
-    x.no_overlap = k->apart;
+    x.no_overlap = false;
     x.micro = micro;
     x.zero = k->zero;
     x.recompute = k->recompute;
@@ -422,7 +422,7 @@ static bool same_key(const struct key *a, const struct key *b)
            a->zero == b->zero && a->update == b->update && a->many == b->many &&
            a->staged == b->staged && a->shared == b->shared &&
            a->activations == b->activations && a->optimizer == b->optimizer &&
-           a->split == b->split && a->apart == b->apart;
+           a->split == b->split;
 }
 
 /* Not of its samples and ranks: of a refused form these are set later. */
@@ -432,8 +432,7 @@ static uint64_t code_of(const struct key *k)
                     (uint64_t)k->update << 7 | (uint64_t)k->many << 6 |
                     (uint64_t)k->staged << 5 | (uint64_t)k->shared << 4 |
                     (uint64_t)k->activations << 3 |
-                    (uint64_t)k->optimizer << 2 | (uint64_t)k->split << 1 |
-                    (uint64_t)k->apart;
+                    (uint64_t)k->optimizer << 2 | (uint64_t)k->split << 1;
 
     return (uint64_t)k->blocks << 32 | bits;
 }
