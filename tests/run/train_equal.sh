@@ -7,6 +7,7 @@ dir=$(mktemp -d) || exit 4
 trap 'rm -rf "$dir"' EXIT
 model=$(dirname "$0")/../../examples/digits.yaml
 mixture=moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,seq=5,experts=4,topk=2
+keys=llama:layers=1,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6
 bad=0
 
 # strategies for each number of ranks; axes larger than what they cut are
@@ -14,9 +15,9 @@ bad=0
 # experts runs with the reference kernels and (fast:) with the fast ones, and
 # must also be the serial run.
 declare -A list=(
-    [2]="data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4) pipe=2(zb-v,m=4) mixture:expert=2 fast:expert=2 fast:tensor=2"
+    [2]="keys:context=2 data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4) pipe=2(zb-v,m=4) mixture:expert=2 fast:expert=2 fast:tensor=2"
     [3]="data=3 data=3,compress=topk:0.02 spatial=3 pipe=3(gpipe,m=2) pipe=3(zb-h2,m=4)"
-    [4]="mixture:data=2,expert=2 fast:data=2,expert=2 fast:expert=4 fast:expert=2,tensor=2 data=2,spatial=2 data=2,filter=2 pipe=2(1f1b,m=2),data=2"
+    [4]="keys:tensor=4+seq mixture:data=2,expert=2 fast:data=2,expert=2 fast:expert=4 fast:expert=2,tensor=2 data=2,spatial=2 data=2,filter=2 pipe=2(1f1b,m=2),data=2"
     [7]="data=7 filter=7")
 
 run() { # NAME STRATEGY FLAGS...
@@ -24,10 +25,11 @@ run() { # NAME STRATEGY FLAGS...
     [[ $strategy == fast:* ]] && backend=cpu
     [[ $strategy =~ ^(mixture|fast): ]] &&
         train="$mixture --data synthetic --samples 400"
+    [[ $strategy == keys:* ]] && train="$keys --data synthetic --samples 400"
     [ "$name" = serial ] && strategy=serial
-    strategy=${strategy#mixture:}
+    [[ $strategy =~ ^(mixture|fast|keys): ]] && strategy=${strategy#*:}
     "$paradl" train $train --steps 12 --batch 28 --lr 0.05 \
-        --strategy "${strategy#fast:}" --allow-empty --backend $backend --threads 1 \
+        --strategy "$strategy" --allow-empty --backend $backend --threads 1 \
         --checkpoint "$dir/$name" --every 6 --json "$@" \
         >"$dir/$name.json" 2>"$dir/$name.err" || {
         echo "$name $strategy: exit code $?"; cat "$dir/$name.err"; return 1
@@ -37,7 +39,7 @@ run() { # NAME STRATEGY FLAGS...
         "$dir/$name.json" >"$dir/$name.loss"
 }
 serial() { # STRATEGY: is it the serial run, to the rounding of sums?
-    [[ $1 =~ ^(mixture|fast): ]] || return 0
+    [[ $1 =~ ^(mixture|fast|keys): ]] || return 0
     run serial "$1" --virtual || return 1
     paste "$dir/serial.loss" "$dir/mpi.loss" | awk '
         { d = ($4 - $2) / $2; d = d < 0 ? -d : d; if (d > worst) worst = d }
