@@ -52,8 +52,8 @@ HALVES = {
     "nemo_gb200": (4, 8), "torchtitan_a100": (11, 13),
     "torchtitan_h100_2025": (8, 11), "torchtitan_h200": (16, None),
     "fms_fsdp": (6, 6), "jax_a100": (36, 11), "tpu_maxtext": (11, 6),
-    "dle_bert_tf": (21, 23), "dle_cnn_pytorch": (36, 31),
-    "dle_cnn_tf": (28, 30), "dle_unet_tf": (41, 29),
+    "dle_bert_tf": (21, 23), "dle_cnn_pytorch": (23, 14),
+    "dle_cnn_tf": (23, 27), "dle_unet_tf": (41, 29),
 }
 
 
