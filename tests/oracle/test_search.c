@@ -1,5 +1,6 @@
 /* The search: the same answer on any number of threads, the best is the best
  * by brute force, and a search that is stopped answers with what it has. */
+#include "effort.h"
 #include "space.h"
 
 #include <setjmp.h>
@@ -54,7 +55,7 @@ static void ask(const struct question *q, int threads, struct asked *x)
 static void threads_do_not_change_the_answer(void **state)
 {
     (void)state;
-    for (int i = 0; i < NQUESTIONS; i++) {
+    for (int i = 0; i < effort(2, NQUESTIONS, NQUESTIONS); i++) {
         struct asked a = {.model = NULL}, b = {.model = NULL};
 
         ask(&questions[i], 1, &a);
@@ -87,7 +88,7 @@ static double goal_of(const struct question *q, const struct pdl_projection *x,
 static void the_first_is_the_best(void **state)
 {
     (void)state;
-    for (int i = 0; i < NQUESTIONS; i++) {
+    for (int i = 0; i < effort(2, NQUESTIONS, NQUESTIONS); i++) {
         struct asked x = {.model = NULL};
         double best = -1;
 
@@ -125,11 +126,12 @@ static const struct question reduced[] = {
     {"gpt:layers=24,hidden=2048,heads=16,ffn=8192,vocab=50257,seq=1024",
      "abci-v100", 64, 192, PDL_GOAL_TIME},
 };
+enum { NREDUCED = sizeof reduced / sizeof reduced[0] };
 
 static void pruning_changes_no_answer(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof reduced / sizeof reduced[0]; i++) {
+    for (int i = effort(2, 0, 0); i < NREDUCED; i++) {
         struct asked a = {.opt = {.exhaustive = true}}, b = {.model = NULL};
 
         ask(&reduced[i], 0, &a);
@@ -151,7 +153,7 @@ static void pruning_changes_no_answer(void **state)
  * begins with the quickest. */
 static void the_front_is_what_nothing_beats(void **state)
 {
-    struct question q = reduced[1];
+    struct question q = reduced[effort(2, 1, 1)];
     struct asked a = {.opt = {.exhaustive = true}}, b = {.model = NULL},
                  quick = {.model = NULL};
 
