@@ -34,7 +34,8 @@ foreach(room ${test_rooms})
       PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_compile_options(${target} PRIVATE ${test_options})
     add_test(NAME ${room}/${name} COMMAND ${target})
-    set_tests_properties(${room}/${name} PROPERTIES TIMEOUT 900
+    set_tests_properties(${room}/${name} PROPERTIES
+      TIMEOUT $<IF:$<STREQUAL:${room},paper>,3600,900>
       LABELS $<IF:$<STREQUAL:${room},paper>,paper,unit> SKIP_RETURN_CODE 77)
   endforeach()
 endforeach()

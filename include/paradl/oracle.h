@@ -67,6 +67,8 @@ struct pdl_framework {
      * are to be scattered, are copied; the latter cast; and scaled in place */
     double gather_copies, scatter_copies, scatter_scales;
     bool scatter_casts;
+    bool token_copies; /* a token travels once for every expert it visits, and
+                          is copied into their order and back */
     /* Memory */
     double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
                              are there all the time, for gradients that add
@@ -343,7 +345,8 @@ enum pdl_shape_kind {
     PDL_SHAPE_CONV,       /* n samples, c channels, f filters */
     PDL_SHAPE_ATTENTION,  /* n samples, groups = heads, c = size of a head,
                             in[0] queries, out[0] keys */
-    PDL_SHAPE_BATCH_NORM, /* bytes of the activation */
+    PDL_SHAPE_BATCH_NORM, /* bytes of the activation; n rows of c channels,
+                            or 0 where that is not known */
     PDL_SHAPE_LAYER_NORM, /* the same, in n rows of c items */
 };
 

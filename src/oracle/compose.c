@@ -216,7 +216,7 @@ struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
         .made = c->made};
 }
 
-static void time_class(struct oracle_compose *c, struct class *k)
+void oracle_time_class(struct oracle_compose *c, struct class *k)
 {
     const struct piece_work *w = k->work;
     struct stage_time t = {0};
@@ -309,7 +309,8 @@ static enum pdl_status work_classes(struct oracle_compose *c,
         k->work = &w->at[k->where];
         c->load = w->load;
         c->load.load_s *= (double)m;
-        time_class(c, k);
+        if (!c->traffic)
+            oracle_time_class(c, k);
         if (!live_class(c, k))
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
@@ -349,14 +350,38 @@ bool oracle_point_overlaps(const struct oracle_compose *c,
     return !x->no_overlap && oracle_overlaps(&c->lite);
 }
 
+/* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
+static bool same_passes(const struct oracle_point *a,
+                        const struct oracle_point *b)
+{
+    return a->micro == b->micro && a->chunks == b->chunks &&
+           a->recompute == b->recompute && a->bubble == b->bubble &&
+           a->activations == b->activations;
+}
+
 /* Is what is prepared of the same bytes? */
 static bool has_bytes_of(const struct oracle_compose *c,
                          const struct oracle_point *x)
 {
-    return c->ready && c->now.micro == x->micro && c->now.chunks == x->chunks &&
-           c->now.recompute == x->recompute && c->now.bubble == x->bubble &&
-           c->now.activations == x->activations &&
+    return c->ready && same_passes(&c->now, x) &&
            oracle_work_zero(&c->now) == oracle_work_zero(x);
+}
+
+/* Where weights travel, stages take no less time than where they do not. */
+static void keep_floor(struct oracle_compose *c, const struct oracle_point *x)
+{
+    if (!same_passes(&c->floor_of, x))
+        c->floor[0] = c->floor[1] = 0;
+    c->floor_of = *x;
+    c->floor[x->no_overlap] = c->least;
+    if (!x->activations)
+        c->floor[!x->no_overlap] = c->least;
+}
+
+static double floor_of(const struct oracle_compose *c,
+                       const struct oracle_point *x)
+{
+    return same_passes(&c->floor_of, x) ? c->floor[x->no_overlap] : 0;
 }
 
 static enum pdl_status prepare(struct oracle_compose *c,
@@ -397,7 +422,12 @@ static enum pdl_status prepare(struct oracle_compose *c,
     st = work_classes(c, x, m, err);
     if (st != PDL_OK)
         return st;
-    find_least(c);
+    if (c->traffic) {
+        c->least = floor_of(c, x);
+    } else {
+        find_least(c);
+        keep_floor(c, x);
+    }
     c->span = -1;
     c->now = *x;
     c->ready = true;
@@ -423,8 +453,15 @@ enum pdl_status oracle_compose_least(struct oracle_compose *c,
                                      const struct oracle_point *x,
                                      double *least_s, struct pdl_err *err)
 {
-    enum pdl_status st = oracle_compose_prepare(c, x, err);
+    struct oracle_point base = *x;
+    enum pdl_status st = PDL_OK;
 
+    if (oracle_work_zero(x) > 0 && floor_of(c, x) > 0) {
+        *least_s = floor_of(c, x);
+        return PDL_OK;
+    }
+    base.zero = oracle_work_zero(x) > 0 ? 0 : x->zero;
+    st = oracle_compose_prepare(c, &base, err);
     *least_s = c->least;
     return st;
 }

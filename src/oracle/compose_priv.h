@@ -76,6 +76,10 @@ struct oracle_compose {
         uint8_t work[ORACLE_MAX_RANKS], update[ORACLE_MAX_RANKS]; /* slots */
     } held_by[ZERO_KINDS];
     double micro_batches, span, least;
+    /* the same of points without sharded weights, by overlap where activations
+     * leave; of those like `floor_of` */
+    double floor[2];
+    struct oracle_point floor_of;
     double *spans; /* of each lane */
     int bubble;
     bool overlap; /* of what is prepared, where activations leave */
@@ -96,7 +100,9 @@ bool oracle_point_overlaps(const struct oracle_compose *c,
                            const struct oracle_point *x);
 struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
                                bool flying);
-/* compose.c: a stage as it ran on the streams, with what it waits for */
+/* compose.c: sums of a stage; as it ran on the streams, with what it waits
+ * for */
+void oracle_time_class(struct oracle_compose *c, struct class *k);
 void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
                      struct timed *x);
 /* compose.c: the stages of a point, and its updates */

@@ -52,7 +52,8 @@ static bool find_span(struct oracle_compose *c)
 
 /* Stages in which weights travel, run with their update: what is exchanged
  * beside backward changes it. */
-static bool run_stages(struct oracle_compose *c, const struct oracle_point *x)
+static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
+                       struct pdl_err *err)
 {
     struct split *s = c->split;
 
@@ -62,8 +63,10 @@ static bool run_stages(struct oracle_compose *c, const struct oracle_point *x)
         struct class *k = &s->classes[i];
         const struct piece_update *u = k->update[x->zero][x->optimizer];
 
-        if (!make_room(c, 1, u->n + 1))
+        if (!make_room(c, 1, u->n + 1) ||
+            oracle_piece_price(c->pieces, k->works, err) != PDL_OK)
             return false;
+        oracle_time_class(c, k);
         for (int f = 0; f < (k->work->shape->copies ? 2 : 1); f++) {
             struct piece_run run = oracle_run_of(c, k, f);
             struct timed *t = &k->timed[f];
@@ -171,7 +174,7 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
 {
     const struct split *s = c->split;
     struct stage_time lane;
-    int64_t worst = run_stages(c, x) && find_span(c) ? critical(c, x) : -1;
+    int64_t worst = run_stages(c, x, err) && find_span(c) ? critical(c, x) : -1;
 
     if (worst < 0)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

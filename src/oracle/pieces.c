@@ -152,6 +152,22 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
     return st;
 }
 
+enum pdl_status oracle_piece_price(struct oracle_pieces *p,
+                                   const struct piece_works *w,
+                                   struct pdl_err *err)
+{
+    double start;
+    bool ok;
+
+    if (w->priced)
+        return PDL_OK;
+    start = pdl_clock_s();
+    /* it lies in a table of ours */
+    ok = oracle_price_work(p, (struct piece_works *)w);
+    p->forms->effort.seconds += pdl_clock_s() - start;
+    return ok ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
 enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct oracle_point *x,
                                     int64_t blocks, int lane,

@@ -6,6 +6,8 @@
 
 #include "stage.h"
 
+#include <pthread.h>
+
 /* A whole-model configuration of a transformer. */
 struct oracle_point {
     int64_t tensor, pipe, data, expert, context; /* ranks of each axis */
@@ -45,6 +47,7 @@ struct oracle_family {
     const struct pdl_system *sys;
     const struct pdl_oracle_options *opt;
     struct pdl_plan_options plan; /* batch: of the step */
+    struct oracle_cuts *cuts;     /* shared by threads; NULL: none */
     int block;                    /* segment that is repeated */
     int first_node;               /* of it, once written out */
     int64_t layers, forward_flops;
@@ -63,6 +66,7 @@ void oracle_point_strategy(const struct oracle_family *f,
 
 /* ---- forms ------------------------------------------------------------------ */
 
+struct form;
 /* The small plans of one tensor, seq, expert and context, which all meshes
  * with these share: what is computed and exchanged does not depend on how many
  * ranks the pipeline and the data axis have, only what it costs. */
@@ -70,6 +74,14 @@ struct oracle_forms;
 struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
                                        const struct oracle_family *f,
                                        const struct oracle_point *x);
+
+/* How blocks are dealt to stages, which no mesh changes; made once by a search
+ * for all its threads. */
+struct oracle_cuts {
+    pthread_mutex_t lock;
+    pdl_arena *arena;
+    const int64_t **blocks; /* of each number of stages; NULL: not yet */
+};
 
 /* Blocks of each of so many stages (at most as many as blocks). */
 enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
@@ -185,6 +197,10 @@ struct piece_works {
     struct piece_work at[PIECE_WHERE];
     const struct piece_ranks *ranks;
     struct oracle_loading load; /* of one micro-batch */
+    struct form *form;          /* that it is read off */
+    int64_t micro;
+    int lane;
+    bool priced; /* else live alone is known of its stages */
 };
 
 struct piece_update {
@@ -219,6 +235,11 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                                   int64_t micro_batches, int64_t blocks,
                                   int lane, const struct piece_works **out,
                                   struct pdl_err *err);
+/* Prices it, where that was put off: weights travel, and bytes are often all
+ * that is asked for. */
+enum pdl_status oracle_piece_price(struct oracle_pieces *p,
+                                   const struct piece_works *w,
+                                   struct pdl_err *err);
 enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct oracle_point *x,
                                     int64_t blocks, int lane,

@@ -89,6 +89,7 @@ struct cut; /* of an update: stretches that are repeated */
 struct form {
     struct form *next;
     struct key key;
+    uint64_t code;   /* of the key: forms of other codes have another */
     struct small *s; /* NULL: refused */
     const char *refused;
     bool grown;             /* its samples can be changed */
@@ -111,7 +112,7 @@ struct oracle_forms {
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */
-    int64_t **blocks; /* of the stages of each number of them */
+    const int64_t **blocks; /* of the stages of each number of them */
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */
@@ -151,6 +152,7 @@ void oracle_sizes_of(const struct small *s, int stage, const int64_t *all);
 enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
                                  int64_t micro, int lane,
                                  struct piece_works *out, struct pdl_err *err);
+bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w);
 /* pieces_update.c: of every kind of lane */
 enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
                                    int64_t blocks, struct piece_updates *out,
@@ -160,6 +162,8 @@ enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
 enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
                                  int64_t micro, struct form **out,
                                  struct pdl_err *err);
+/* The same of a form that was found before. */
+void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro);
 /* Representative ranks of a lane of the large plan. */
 int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
 

@@ -313,11 +313,29 @@ static void add_parts(struct piece_work *w)
     }
 }
 
+bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
+{
+    struct form *m = w->form;
+    struct piece_price *price[2];
+
+    oracle_aim_form(p, m, w->micro);
+    if (!price_passes(p, m, w->micro, w->lane, price))
+        return false;
+    for (int i = 0; i < m->s->plan.nstages; i++) {
+        w->at[i].price[0] = price[0];
+        w->at[i].price[1] = price[1];
+        add_parts(&w->at[i]);
+        if (!shorten_parts(p->arena, &w->at[i]))
+            return false;
+    }
+    w->priced = true;
+    return true;
+}
+
 enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
                                  int64_t micro, int lane,
                                  struct piece_works *out, struct pdl_err *err)
 {
-    struct piece_price *price[2];
     const struct lived *l;
     struct form *m;
     enum pdl_status st = oracle_find_form(p, k, micro, &m, err);
@@ -325,21 +343,19 @@ enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
     if (st != PDL_OK)
         return st;
     l = find_lived(p, m, micro);
-    if (!l || !price_passes(p, m, micro, lane, price))
+    if (!l)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     out->ranks = &p->ranks[m->key.zero];
+    out->form = m;
+    out->micro = micro;
+    out->lane = lane;
     for (int i = 0; i < m->s->plan.nstages; i++) {
-        struct piece_work *w = &out->at[i];
-
-        w->shape = &m->shape[i];
-        w->live = l->at[i];
-        w->price[0] = price[0];
-        w->price[1] = price[1];
-        add_parts(w);
-        if (!shorten_parts(p->arena, w))
-            return pdl_fail(err, PDL_ENOMEM, "out of memory");
+        out->at[i].shape = &m->shape[i];
+        out->at[i].live = l->at[i];
     }
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
-    return PDL_OK;
+    return m->key.zero || oracle_price_work(p, out)
+               ? PDL_OK
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }

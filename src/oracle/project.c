@@ -45,7 +45,7 @@ static double beside(double start, double seconds, bool comm, int level,
     double left = c->network - from, work = seconds - (from - start);
     double longer = 0;
 
-    if (left <= 0 || work <= 0)
+    if (left <= 0 || work <= 0 || (c->exchange && c->alone))
         return seconds;
     if (!comm) {
         longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
@@ -227,7 +227,7 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
             if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
                 !has_started(o, c, r->stage, i, k))
                 run_on_streams(o, op, phase, &price, c);
-            t->calls += s > 0 && !comm && oracle_issued(o, op);
+            t->calls += s > 0 && !comm ? oracle_issued(o, op) : 0;
             if (!comm) {
                 *compute += s;
                 if (phase == BACKWARD && is_forward(&o->p->ops[op]))
@@ -270,7 +270,7 @@ static double waiting(double took, double work)
 double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
-                      ? (double)calls * o->opt->framework->issue_s
+                      ? (double)calls / ORACLE_CALL * o->opt->framework->issue_s
                       : 0;
 
     return host > 0 && device > 0
@@ -446,7 +446,8 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
                         .copied = copied,
                         .overlap = oracle_overlaps(o),
                         .shares = !oracle_without(o, ORACLE_SHARING),
-                        .held = oracle_held(o)};
+                        .held = oracle_held(o),
+                        .alone = o->record && o->record->alone};
     struct oracle_ranks r;
     double backward_end;
 

@@ -395,7 +395,7 @@ static bool suits(const struct form *m)
     return true;
 }
 
-static void aim(struct oracle_pieces *p, struct form *m, int64_t micro)
+void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro)
 {
     struct small *s = m->s;
 
@@ -425,10 +425,24 @@ static bool same_key(const struct key *a, const struct key *b)
            a->split == b->split;
 }
 
+/* Not of its samples and ranks: of a refused form these are set later. */
+static uint64_t code_of(const struct key *k)
+{
+    uint64_t bits = (uint64_t)k->recompute << 10 | (uint64_t)k->zero << 8 |
+                    (uint64_t)k->update << 7 | (uint64_t)k->many << 6 |
+                    (uint64_t)k->staged << 5 | (uint64_t)k->shared << 4 |
+                    (uint64_t)k->activations << 3 |
+                    (uint64_t)k->optimizer << 2 | (uint64_t)k->split << 1;
+
+    return (uint64_t)k->blocks << 32 | bits;
+}
+
 static struct form *find(const struct oracle_forms *g, const struct key *k)
 {
+    uint64_t code = code_of(k);
+
     for (struct form *m = g->forms; m; m = m->next)
-        if (same_key(&m->key, k))
+        if (m->code == code && same_key(&m->key, k))
             return m;
     return NULL;
 }
@@ -454,6 +468,18 @@ static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
     return s->grows != NULL;
 }
 
+/* Where weights travel, the same activations grow as where they do not; the
+ * data axis cuts all of them in what grows. */
+static bool grows_as_known(const struct oracle_pieces *p, const struct key *k)
+{
+    struct key base = *k;
+    const struct form *m;
+
+    base.zero = 0;
+    m = k->zero > 1 && k->shared ? find(p->forms, &base) : NULL;
+    return m && !m->refused && m->grown;
+}
+
 /* Lowered, with tensors of its own; its plan for two samples shows what
  * grows. An update does not depend on samples. */
 static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
@@ -466,6 +492,8 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
         return false;
     pdl_arena_reset(g->scratch);
     if (m->key.update) {
+        m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
+    } else if (m->key.micro == 0 && grows_as_known(p, &m->key)) {
         m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
     } else if (m->key.micro == 0) {
         twice = PDL_NEW(g->scratch, struct small, 1);
@@ -495,6 +523,7 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
     if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     m->key = k;
+    m->code = code_of(&k);
     m->next = g->forms;
     g->forms = m;
     plan = lower(p, &k, micro, m->s, &why);
@@ -537,7 +566,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
     if (!m)
         st = make(p, *k, 1, &m, err);
     if (st == PDL_OK && !m->refused)
-        aim(p, m, micro);
+        oracle_aim_form(p, m, micro);
     exact = *k;
     exact.micro = micro;
     exact.data = p->mesh.data;
@@ -547,7 +576,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
         m = find(p->forms, &exact);
         st = m ? PDL_OK : make(p, exact, micro, &m, err);
         if (st == PDL_OK && !m->refused)
-            aim(p, m, micro);
+            oracle_aim_form(p, m, micro);
     }
     if (st != PDL_OK)
         return st;
@@ -568,29 +597,46 @@ int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
-enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
-                                   const int64_t **out, struct pdl_err *err)
+static enum pdl_status cut_blocks(struct oracle_forms *g, pdl_arena *keep,
+                                  int64_t stages, const int64_t **out,
+                                  struct pdl_err *err)
 {
+    int64_t *blocks = PDL_NEW(keep, int64_t, stages);
     enum pdl_status st = PDL_OK;
-    int64_t *blocks;
 
-    if (!g->blocks)
-        g->blocks = PDL_NEW(g->arena, int64_t *, g->f->layers + 1);
-    if (!g->blocks)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    *out = g->blocks[stages];
-    if (*out)
-        return PDL_OK;
-    if (!g->whole)
-        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
-    blocks = PDL_NEW(g->arena, int64_t, stages);
     if (!blocks)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!g->whole)
+        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
     if (st == PDL_OK)
         st = pdl_plan_blocks(g->scratch, g->whole, stages, g->f->plan.split,
                              blocks, err);
     pdl_arena_reset(g->scratch);
     if (st == PDL_OK)
-        *out = g->blocks[stages] = blocks;
+        *out = blocks;
+    return st;
+}
+
+enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
+                                   const int64_t **out, struct pdl_err *err)
+{
+    struct oracle_cuts *c = g->f->cuts;
+    enum pdl_status st = PDL_OK;
+
+    if (c) {
+        pthread_mutex_lock(&c->lock);
+        if (!c->blocks[stages])
+            st = cut_blocks(g, c->arena, stages, &c->blocks[stages], err);
+        *out = c->blocks[stages];
+        pthread_mutex_unlock(&c->lock);
+        return st;
+    }
+    if (!g->blocks)
+        g->blocks = PDL_NEW(g->arena, const int64_t *, g->f->layers + 1);
+    if (!g->blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!g->blocks[stages])
+        st = cut_blocks(g, g->arena, stages, &g->blocks[stages], err);
+    *out = g->blocks[stages];
     return st;
 }

@@ -39,7 +39,7 @@ static const struct pdl_space_axis axes[] = {
     {"schedule", "1f1b|zb-h1|zb-h2 (with pipe, not interleaved, unless the "
                  "framework wants equal stages)"},
     {"offload", "none|activations|optimizer|both (where the system says what "
-                "copies to the host cost; activations: not zb)"},
+                "copies to the host cost; activations: not zb, nor zero 2, 3)"},
 };
 
 const struct pdl_space_axis *oracle_axes_list(int *n)
@@ -222,8 +222,11 @@ static bool may_leave(const struct oracle_axes *x, const struct oracle_point *p)
 static int64_t variants(const struct oracle_axes *x,
                         const struct oracle_point *p)
 {
-    return (int64_t)(1 + most_zero(x, p)) * (1 + may_overlap(x, p)) *
-           (1 + may_leave(x, p)) * (1 + x->offload);
+    int most = most_zero(x, p);
+    int64_t stay = 1 + most, leave = most > 1 ? 2 : stay;
+
+    return (stay + (may_leave(x, p) ? leave : 0)) * (1 + may_overlap(x, p)) *
+           (1 + x->offload);
 }
 
 /* Those that share their work follow each other: activations, ZeRO (0 and 1
@@ -237,7 +240,8 @@ int oracle_axes_choices(const struct oracle_axes *x,
     struct oracle_point y = *p;
 
     for (int a = 0; a <= leave; a++)
-        for (int last = zeros > 0 ? 1 : 0; last <= zeros; last++)
+        for (int last = zeros > 0 ? 1 : 0; last <= (a && zeros > 1 ? 1 : zeros);
+             last++)
             for (int off = 0; off <= may_overlap(x, p); off++)
                 for (int z = last > 1 ? last : 0; z <= last; z++)
                     for (int o = 0; o <= host; o++) {

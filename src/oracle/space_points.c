@@ -475,7 +475,9 @@ enum pdl_status oracle_search_points(pdl_arena *a,
                                      struct pdl_search_result *out,
                                      struct pdl_err *err)
 {
-    struct points s = {.f = f,
+    struct oracle_cuts cuts = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena = a};
+    struct oracle_family family = *f;
+    struct points s = {.f = &family,
                        .opt = opt,
                        .arena = a,
                        .top = opt->goal == PDL_GOAL_PARETO ? MAX_FRONT
@@ -486,7 +488,11 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     struct pdl_search_options all = *opt;
     enum pdl_status st;
 
-    oracle_axes_make(f, opt, &s.axes);
+    family.cuts = &cuts;
+    cuts.blocks = PDL_NEW(a, const int64_t *, f->layers + 1);
+    if (!cuts.blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    oracle_axes_make(&family, opt, &s.axes);
     s.mesh = PDL_NEW(a, struct mesh, MAX_MESHES);
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

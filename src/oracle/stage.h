@@ -19,8 +19,8 @@ struct stage_time {
     double weights; /* of backward, with what it waits: its second task */
     /* waiting for copies to and from the host (offload) */
     double forward_copy, backward_copy, update_copy;
-    int64_t calls; /* kernels that the host issued, not counting
-                                 collectives, which are one call */
+    int64_t calls; /* of the host for kernels, in ORACLE_CALL ths, not
+                                 counting collectives, which are one call */
 };
 
 enum phase { FORWARD, BACKWARD, UPDATE };
@@ -45,6 +45,7 @@ struct streams {
     bool shares;   /* collectives share the adapters of a node */
     double held;   /* part of a PE that a hidden collective holds */
     double slowed; /* backward by the exchange of gradients */
+    bool alone;    /* which slows nothing */
     int item, op;  /* of the update: exchanges before it have started */
     int level;     /* that what was priced last crosses */
     /* Copies between the PE and its host: one stream each way. */

@@ -89,8 +89,27 @@ static struct plan_layout dy_layout(const struct plan_lower *lo, int node,
     struct plan_layout l = plan_layout_of(lo, at->y[k]);
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        l.place.at[f] = at->is_cut[f] ? at->cut[f].y[k] : PDL_REPLICATED;
+        l.place.at[f] = at->is_cut[f]           ? at->cut[f].y[k]
+                        : plan_has(at->sums, f) ? PDL_PARTIAL
+                                                : PDL_REPLICATED;
     return l;
+}
+
+/* Of the factors over which dy may be partial, those over which all of it is:
+ * what another stage sends is not. */
+static uint32_t partial_sums(const struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    uint32_t set = lo->at[node].sums;
+
+    for (int f = 0; f < lo->mesh->nfactors && set; f++)
+        for (int k = 0; k < n->nout && plan_has(set, f); k++)
+            for (const struct plan_contribution *c =
+                     lo->values[n->out[k]].grads;
+                 c; c = c->next)
+                if (lo->tensors[c->tensor].place.at[f] != PDL_PARTIAL)
+                    set &= ~(UINT32_C(1) << f);
+    return set;
 }
 
 static struct pdl_place result_place(const struct plan_lower *lo, int node,
@@ -102,6 +121,8 @@ static struct pdl_place result_place(const struct plan_lower *lo, int node,
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
             p.at[f] = dims[f] >= 0 ? dims[f] : PDL_PARTIAL;
+        else if (plan_has(at->sums, f))
+            p.at[f] = PDL_PARTIAL;
     return p;
 }
 
@@ -169,15 +190,18 @@ static bool was_gathered(const struct plan_lower *lo, int node, int shard,
 {
     const struct pdl_plan_tensor *t = lo->tensors;
 
-    if (lo->strategy->save_gathered || shard == whole)
+    if (shard == whole)
         return false;
     for (int f = 0; f < lo->mesh->nfactors; f++) {
         const struct pdl_mesh_term *x = plan_term_of(lo, node, f);
         bool axis = x && (x->axis == PDL_AXIS_CONTEXT ||
                           (x->axis == PDL_AXIS_TENSOR && lo->strategy->seq));
+        /* a ring has only ever two blocks: there is nothing to keep */
+        bool ring = axis && x->axis == PDL_AXIS_CONTEXT &&
+                    lo->strategy->context_kind == PDL_CONTEXT_RING;
 
-        if (axis && t[shard].place.at[f] == 1 &&
-            t[whole].place.at[f] == PDL_REPLICATED)
+        if (axis && (ring || !lo->strategy->save_gathered) &&
+            t[shard].place.at[f] == 1 && t[whole].place.at[f] == PDL_REPLICATED)
             return true;
     }
     return false;
@@ -394,6 +418,7 @@ void plan_backward_node(struct plan_lower *lo, int node)
         any = any || lo->values[n->out[k]].grads;
     if (!any || n->nout == 0 || lo->status != PDL_OK)
         return;
+    lo->at[node].sums = partial_sums(lo, node);
     for (int k = 0; k < n->nout; k++) {
         struct plan_layout need = dy_layout(lo, node, k), outside = need;
 

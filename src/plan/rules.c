@@ -15,7 +15,7 @@
 static void none(struct plan_cut *cut)
 {
     memset(cut, PDL_REPLICATED, sizeof *cut);
-    cut->items = 0;
+    cut->items = cut->groups = 0;
 }
 
 static int last_dim(const struct pdl_tensor *t)
@@ -297,8 +297,6 @@ static bool positions_follow(const struct plan_site *s, int operand, int d,
 static bool attention_follow(const struct plan_site *s, int operand, int d,
                              struct plan_cut *cut)
 {
-    const struct pdl_attr *a = &s->node->attr;
-
     none(cut);
     if (s->node->nin != 3)
         return false;
@@ -311,8 +309,27 @@ static bool attention_follow(const struct plan_site *s, int operand, int d,
     cut->x[0] = cut->x[1] = cut->x[2] = cut->y[0] = 2;
     if (s->node->nweights > 0) /* the table of distances: a column a head */
         cut->w[0] = 1;
-    cut->items = a->kv_heads ? a->kv_heads : a->heads;
+    cut->items = plan_key_groups(s->node);
     return true;
+}
+
+bool plan_rule_queries(const struct plan_site *s, struct plan_cut *cut)
+{
+    none(cut);
+    if (!plan_is(s->node, "attention") || s->node->nin != 3)
+        return false;
+    cut->x[0] = cut->y[0] = 2;
+    if (s->node->nweights > 0)
+        cut->w[0] = 1;
+    cut->items = s->node->attr.heads;
+    return true;
+}
+
+int64_t plan_key_groups(const struct pdl_node *n)
+{
+    if (!plan_is(n, "attention"))
+        return 0;
+    return n->attr.kv_heads > 0 ? n->attr.kv_heads : n->attr.heads;
 }
 
 /* The attention that reads what is rotated is among the next nodes. */
@@ -358,6 +375,8 @@ static bool heads_follow(const struct plan_site *s, int operand, int d,
     if (d != 2 || operand > 0)
         return false;
     cut->x[0] = cut->y[0] = 2;
+    if (s->node->nweights > 0)
+        cut->w[0] = 1;
     cut->items = s->node->attr.heads;
     return true;
 }

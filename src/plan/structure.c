@@ -348,6 +348,10 @@ static bool counts_fit(const struct form *c, const struct pdl_plan_op *o)
     case PDL_PLAN_OP_COPY_OUT:
     case PDL_PLAN_OP_COPY_IN:
         return plain && o->group == 0 && o->nin >= 1 && o->nin == o->nout;
+    case PDL_PLAN_OP_ROTATE:
+        return o->part == 0 && o->node == -1 &&
+               o->pass != PDL_BACKWARD_WEIGHTS && o->nin >= 1 &&
+               o->nin == o->nout;
     case PDL_PLAN_OP_SEND:
         return plain && o->group == c->p->pipe_factors && o->nin == 1 &&
                o->nout == 1;

@@ -148,7 +148,8 @@ static enum pdl_status communicate(struct exec *x, int op, int64_t rank)
     bool sum =
         o->kind == PDL_PLAN_OP_ALLREDUCE ||
         o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
-        (o->kind == PDL_PLAN_OP_ALLTOALLV && x->p->tensors[o->in[0]].of > 0);
+        ((o->kind == PDL_PLAN_OP_ALLTOALLV || o->kind == PDL_PLAN_OP_ROTATE) &&
+         x->p->tensors[o->in[0]].of > 0);
     int64_t i[PDL_BOX_DIMS];
 
     for (int k = 0; k < o->nout; k++) {
@@ -336,6 +337,7 @@ static enum pdl_status run_op(struct exec *x, int op)
         [PDL_PLAN_OP_ALLTOALL] = communicate,
         [PDL_PLAN_OP_ALLTOALLV] = communicate,
         [PDL_PLAN_OP_HALO] = communicate,
+        [PDL_PLAN_OP_ROTATE] = communicate,
         [PDL_PLAN_OP_SLICE] = slice,
         [PDL_PLAN_OP_SEND] = send,
         [PDL_PLAN_OP_RECV] = receive,

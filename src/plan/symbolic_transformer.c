@@ -216,7 +216,7 @@ static void attention_dq(struct plan_machine *m, const struct heads *a,
     }
 }
 
-/* Over all queries at hand and all heads of the group. */
+/* Over all queries at hand and all heads of the group at hand. */
 static void attention_dkv(struct plan_machine *m, const struct heads *a,
                           bool values, struct plan_part *out)
 {
@@ -231,7 +231,8 @@ static void attention_dkv(struct plan_machine *m, const struct heads *a,
             for (int64_t h = g * a->share; h < (g + 1) * a->share; h++) {
                 plan_num s, v;
 
-                if (a->causal && i[1] > t)
+                if ((a->causal && i[1] > t) || h * a->d < a->q->box.lo[2] ||
+                    h * a->d >= a->q->box.hi[2])
                     continue;
                 s = score(m, a, i[0], t, i[1], h);
                 v = values ? MUL(plan_num_square(s),

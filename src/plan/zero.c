@@ -154,9 +154,8 @@ static const int *joined(struct plan_lower *lo, const int *a, int na,
     return p;
 }
 
-/* b becomes part of a; b is empty afterwards. */
-static void join(struct plan_lower *lo, struct pdl_plan_op *a,
-                 struct pdl_plan_op *b)
+void plan_join(struct plan_lower *lo, struct pdl_plan_op *a,
+               struct pdl_plan_op *b)
 {
     a->in = joined(lo, a->in, a->nin, b->in, b->nin);
     a->out = joined(lo, a->out, a->nout, b->out, b->nout);
@@ -190,7 +189,7 @@ static void join_item(struct plan_lower *lo, const int *block, int first,
              j++)
             if (lo->ops[j].nin > 0 && is_gather(lo, &lo->ops[j]) &&
                 go_together(lo, block, &lo->ops[i], &lo->ops[j]))
-                join(lo, &lo->ops[i], &lo->ops[j]);
+                plan_join(lo, &lo->ops[i], &lo->ops[j]);
     for (int i = end - 1; i >= first; i--)
         for (int j = i - 1; lo->ops[i].nin > 0 && is_scatter(lo, &lo->ops[i]) &&
                             j >= first && j > i - REACH;
@@ -198,11 +197,10 @@ static void join_item(struct plan_lower *lo, const int *block, int first,
             if (lo->ops[j].nin > 0 && is_scatter(lo, &lo->ops[j]) &&
                 go_together(lo, block, &lo->ops[i], &lo->ops[j]) &&
                 !is_read(lo, &lo->ops[j], j + 1, i))
-                join(lo, &lo->ops[i], &lo->ops[j]);
+                plan_join(lo, &lo->ops[i], &lo->ops[j]);
 }
 
-/* Leaves out what has been joined to others. */
-static void close_ranks(struct plan_lower *lo)
+void plan_close_ranks(struct plan_lower *lo)
 {
     int n = 0;
 
@@ -232,7 +230,7 @@ void plan_zero_join(struct plan_lower *lo)
     for (int i = 0; i < lo->plan.nitems; i++)
         join_item(lo, block, lo->items[i].first_op,
                   lo->items[i].first_op + lo->items[i].nops);
-    close_ranks(lo);
+    plan_close_ranks(lo);
 }
 
 /* zero=3:8 needs groups of 8 in every data axis. */

@@ -81,6 +81,7 @@ struct train_op {
     bool counts;               /* the loss: this rank counts its items */
     pdl_comm_request **flying; /* SEND: by micro-batch */
     bool overlaps;             /* ALLREDUCE of a bucket: begun in backward */
+    bool bundled;              /* its gradients are neighbours on every rank */
     pdl_comm *behind;
     pdl_comm_request **started;
     int nstarted, gradients; /* of a bucket: begun; there so far */
@@ -201,7 +202,8 @@ enum pdl_status train_receive(pdl_trainer *t, int op, int micro,
 enum pdl_status train_allreduce(pdl_trainer *t, int op, int micro,
                                 struct pdl_err *err);
 /* The next of an allreduce's tensors, with those that lie right behind it in
- * memory: they go together. */
+ * memory on every rank: they go together. (What is so by chance on this one
+ * may not be on another, whose parts have other sizes.) */
 struct train_run {
     char *from, *to;
     int64_t bytes;

