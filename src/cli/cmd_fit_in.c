@@ -20,10 +20,10 @@ struct options {
 // clang-format off
 static const struct pdl_opt opts[] = {
     CLI_SYSTEM_OPT,
-    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs, at most"},
-    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs, at most"},
+    {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
      "samples of one step (default: one for each PE)"},
-    {"train", 0, PDL_OPT_INT, AT(train), "SAMPLES", NULL,
+    {"train", 0, PDL_OPT_COUNT, AT(train), "SAMPLES", NULL,
      "samples of the whole training, for --deadline and --budget"},
     {"deadline", 0, PDL_OPT_TIME, AT(deadline_s), "TIME", NULL,
      "cheapest that trains so many samples in time"},
@@ -390,8 +390,13 @@ static enum pdl_status answer(struct asking *k, struct answers *x,
     return st;
 }
 
-static enum pdl_status sensible(const struct options *o, struct pdl_err *err)
+static enum pdl_status sensible(const struct pdl_args *args,
+                                const struct options *o, struct pdl_err *err)
 {
+    if ((o->deadline_s <= 0 && pdl_opt_given(&cli_fit_in, args, "deadline")) ||
+        (o->budget <= 0 && pdl_opt_given(&cli_fit_in, args, "budget")))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--deadline and --budget are more than 0");
     if (!o->q.system || o->q.pes < 1)
         return pdl_fail(err, PDL_EINVAL, "fit-in needs --system and --pes");
     if ((o->deadline_s > 0 || o->budget > 0) && o->train < 1)
@@ -406,7 +411,7 @@ static int fit_in(const struct pdl_args *args)
     struct asking k = {.o = &o, .model = args->pos[0]};
     struct answers x = {.as_asked = {.fits = false}};
     struct pdl_err err = {"", ""};
-    enum pdl_status st = sensible(&o, &err);
+    enum pdl_status st = sensible(args, &o, &err);
 
     if (st != PDL_OK) {
         pdl_hint(&err, "see 'paradl fit-in --help'");

@@ -6,13 +6,16 @@
  * gradient of the weights M = F, N = C k^d, K = N Ho Wo, cut along K.
  *
  * What a split does to it:
- *   - matrix units load channels in pieces of GRANULE bytes for every kernel
- *     element: a layer with fewer channels does not get faster;
+ *   - matrix units load channels in pieces of GRANULE for every kernel
+ *     element (of PADDED bytes where they are not aligned): a layer with fewer
+ *     channels does not get faster;
  *   - tiles are at least 64 wide, 128 without matrix units: nor one with
  *     fewer filters;
  *   - gradients of the weights take channels 128 at a time where there are more
  *     than 64: 160 cost what 256 do (WRN-28-10 on an H200; the channels of VGG
- *     and ResNet are all such multiples);
+ *     and ResNet are all such multiples); and 64 at a time where there are fewer
+ *     (parts of VGG-16's layers by channel), unless other kernels run because
+ *     the channels are not aligned;
  *   - channels that are not a multiple of 16 bytes are padded by copies for
  *     matrix units;
  *   - volumes lie channels first in PyTorch, matrix units want channels last:
@@ -32,7 +35,15 @@
 
 #include <math.h>
 
-enum { GRANULE = 64, ALIGN = 16, VECTOR_TILE = 128, WIDE = 128 };
+enum {
+    GRANULE = 32,
+    PADDED = 64,
+    FEW = 8,
+    NARROW = 64,
+    ALIGN = 16,
+    VECTOR_TILE = 128,
+    WIDE = 128
+};
 
 static const double VOLUME = .85;
 
@@ -66,6 +77,26 @@ static struct extents extents(const struct pdl_shape *s)
     return e;
 }
 
+/* Channels that matrix units take together: those that are not aligned are
+ * padded, and other kernels run. */
+static double pieces(const struct oracle_pe *pe, double channels)
+{
+    if (pe->vector || pe->core)
+        return 1;
+    return fmod(channels * pe->item_bytes, ALIGN) != 0 ? PADDED / pe->item_bytes
+                                                       : GRANULE;
+}
+
+/* The same of a gradient of the weights. */
+static double wide_pieces(const struct oracle_pe *pe, double c)
+{
+    double piece = pieces(pe, c);
+
+    if (piece != GRANULE || fmod(c * pe->item_bytes, ALIGN) != 0)
+        return piece;
+    return c > NARROW ? WIDE : c > FEW ? NARROW : GRANULE;
+}
+
 /* Copies of x and y with the channels padded. */
 static double pad_bytes(const struct oracle_pe *pe, const struct extents *e)
 {
@@ -90,8 +121,7 @@ static double turn_volumes(const struct oracle_pe *pe,
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
 {
     struct extents e = extents(s);
-    double w = pe->item_bytes,
-           granule = pe->vector || pe->core ? 1 : GRANULE / w;
+    double w = pe->item_bytes;
     double groups = e.groups;
     double c = e.c / groups, f = e.f / groups;
     double x = e.n * e.c * e.in, y = e.n * e.f * e.out;
@@ -117,19 +147,19 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
     if (s->pass == PDL_BACKWARD_DATA) {
         g.m = e.n * e.in;
         g.n = c;
-        g.k = e.kernel * up(f, granule) / e.stride;
+        g.k = e.kernel * up(f, pieces(pe, f)) / e.stride;
         g.in_bytes = w * (y + weights) / groups;
         g.out_bytes = w * x;
     } else if (s->pass == PDL_BACKWARD_WEIGHTS) {
         g.m = f;
-        g.n = e.kernel * up(c, 2 * c > WIDE && granule > 1 ? WIDE : granule);
+        g.n = e.kernel * up(c, wide_pieces(pe, c));
         g.k = e.n * e.out;
         g.in_bytes = w * (x + y) / groups;
         g.out_bytes = 4 * g.m * g.n * groups;
     } else {
         g.m = e.n * e.out;
         g.n = f;
-        g.k = e.kernel * up(c, granule);
+        g.k = e.kernel * up(c, pieces(pe, c));
         g.in_bytes = w * (x + weights) / groups;
         g.out_bytes = w * y;
     }

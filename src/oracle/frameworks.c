@@ -56,8 +56,9 @@
  * clip. FSDP joins the gradients of a unit, casts them and divides them in
  * place before they are scattered, in 32 bits unless the job says PURE.
  *
- * pytorch: eager steps on one GPU (PyTorch 2.11 on an H200, profiles of four
- * convolutional networks and of GPT-2 and Llama blocks; bench/measure_torch.py):
+ * pytorch: eager steps on one GPU (PyTorch 2.11 on an H200, profiles of nine
+ * convolutional networks, ViT, BERT, GPT-2 and Llama blocks;
+ * bench/measure_torch.py):
  * 60 us of the host for an operation (42 to 79; faster in 32 bits), the loss
  * keeps 8 bytes more a logit, the allocator reserves a tenth of activations
  * more, and the kernels of compute_eager.c. Attention on a Hopper is cuDNN's,
