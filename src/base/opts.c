@@ -16,7 +16,7 @@ const struct pdl_opt pdl_common_opts[] = {
     {"json", 0, PDL_OPT_FLAG, AT(json), NULL, NULL,
      "print one JSON object instead of text"},
     {"color", 0, PDL_OPT_TEXT, AT(color), "WHEN", "auto|always|never",
-     "colour of messages: auto (on a terminal), always or never"},
+     "colours: auto (on a terminal), always or never"},
     {"quiet", 'q', PDL_OPT_FLAG, AT(quiet), NULL, NULL,
      "no messages and no progress, only the result"},
     {"verbose", 'v', PDL_OPT_FLAG, AT(verbose), NULL, NULL,
