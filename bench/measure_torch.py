@@ -601,4 +601,5 @@ def main():
         json.dump(result, f, indent=0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -25,6 +25,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "examples")
 GPT = "gpt:layers=6,hidden=384,heads=6,vocab=65,seq=256"
+MIXTURE = ("moe:layers=2,hidden=256,heads=4,kv_heads=4,head_dim=64,ffn=512,experts=8,topk=2,"
+           "vocab=65,seq=256,tied=0")
 
 # name: model, batch, precision, what PyTorch builds, bar
 CASES = {
@@ -32,6 +34,7 @@ CASES = {
     "resnet50": ("resnet50", 8, "fp32", "resnet50", 1.05),
     "gpt": (GPT, 8, "fp32", "gpt", 1.05),
     "lenet": ("lenet5", 64, "fp32", "lenet", 2.0),
+    "mixture": (MIXTURE, 8, "fp32", "mixture", 1.0),
     "resnet18-bf16": (os.path.join(EXAMPLES, "resnet18-cifar.yaml"), 32, "bf16", "resnet18", 1.0),
     "gpt-bf16": (GPT, 8, "bf16", "gpt", 1.0),
 }
@@ -64,7 +67,7 @@ def environment(blas):
 
 
 def optimizer(case):
-    return "adamw" if case.startswith("gpt") else "sgd:momentum=0.9"
+    return "adamw" if case.startswith("gpt") or case == "mixture" else "sgd:momentum=0.9"
 
 
 def ours(run, case, steps, skip):
@@ -154,6 +157,67 @@ def gpt(layers=6, hidden=384, heads=6, vocab=65, seq=256):
     return Net()
 
 
+def mixture(layers=2, hidden=256, heads=4, ffn=512, experts=8, topk=2, vocab=65, seq=256):
+    """Mixtral's block: tokens gathered by expert, as its published code does."""
+    import torch
+    from torch import nn
+    import torch.nn.functional as F
+
+    class Norm(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(n))
+
+        def forward(self, x):
+            return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+    half = hidden // heads // 2
+    angle = torch.outer(torch.arange(seq).float(), 10000.0 ** (-torch.arange(half) / half))
+    cos, sin = angle.cos(), angle.sin()
+
+    def turn(x):
+        a, b = x[..., :half], x[..., half:]
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.n1, self.n2 = Norm(hidden), Norm(hidden)
+            self.q, self.k, self.v, self.out = (nn.Linear(hidden, hidden, bias=False) for _ in range(4))
+            self.router = nn.Linear(hidden, experts, bias=False)
+            self.up = nn.ModuleList(nn.Linear(hidden, 2 * ffn, bias=False) for _ in range(experts))
+            self.down = nn.ModuleList(nn.Linear(ffn, hidden, bias=False) for _ in range(experts))
+            self.register_buffer("mask", torch.full((seq, seq), float("-inf")).triu(1))
+
+        def experts(self, x):
+            best, which = self.router(x).topk(topk, -1)
+            gates, y = best.softmax(-1), torch.zeros_like(x)
+            for e in range(experts):
+                token, choice = torch.where(which == e)
+                g, u = self.up[e](x[token]).chunk(2, -1)
+                y = y.index_add(0, token, self.down[e](F.silu(g) * u) * gates[token, choice, None])
+            return y
+
+        def forward(self, x):
+            n, t, _ = x.shape
+            z = self.n1(x)
+            q, k, v = (p(z).view(n, t, heads, -1).transpose(1, 2) for p in (self.q, self.k, self.v))
+            a = torch.softmax(turn(q) @ turn(k).transpose(-1, -2) / (2 * half) ** 0.5 + self.mask, -1)
+            x = x + self.out((a @ v).transpose(1, 2).reshape(n, t, -1))
+            return x + self.experts(self.n2(x).reshape(n * t, -1)).reshape(n, t, -1)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.head = nn.Embedding(vocab, hidden), nn.Linear(hidden, vocab, bias=False)
+            self.blocks, self.norm = nn.Sequential(*[Block() for _ in range(layers)]), Norm(hidden)
+
+        def forward(self, ids):
+            return self.head(self.norm(self.blocks(self.tokens(ids))))
+
+    return Net()
+
+
 SHAPES = {"lenet": (1, 28, 28), "resnet18": (3, 32, 32), "resnet50": (3, 224, 224)}
 
 
@@ -166,7 +230,7 @@ def worker(case):
     torch.set_num_threads(1)
     torch.manual_seed(0)
     net = globals()[name]().train()
-    if name == "gpt":
+    if name in ("gpt", "mixture"):
         x = torch.randint(0, 65, (batch, 256))
         y = torch.randint(0, 65, (batch * 256,))
         opt = torch.optim.AdamW(net.parameters(), lr=0.001)

@@ -7,7 +7,9 @@
 #  3. In fenced blocks, a line "$ paradl ..." runs with exit code 0 and prints
 #     exactly the lines that follow it, up to the next "$ " or the end of the
 #     block. A line "..." stands for any lines. "$ paradl ..." alone in its
-#     block only has to run. Other "$ " lines are not run.
+#     block only has to run. Other "$ " lines are not run. A line "paradl ..."
+#     (with its continuations) has to run too, where the files it reads are
+#     there and no word of it stands for others (MODEL, [-n P]).
 #  4. Every room of tools/rooms.txt has a row in doc/architecture.md that ends
 #     in "here" when it has sources and in "planned" when it has none.
 #     --update rewrites that word.
@@ -80,12 +82,46 @@ run_one() { # file, line number, command line, file of wanted lines
     fi
 }
 
+# What documents call today's job, and what they measured.
+samples() { # folder
+    cp tests/data/oracle/runs.json tests/data/oracle/layers.json "$1"
+    printf '%s\n' 'ARGS="--num-layers 12 --hidden-size 768 --num-attention-heads 12' \
+        '--seq-length 1024 --micro-batch-size 4 --global-batch-size 64 --bf16"' \
+        'torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py $ARGS' >"$1/run.sh"
+    echo '{"train_batch_size": 128, "bf16": {"enabled": true}, // ours
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3}}' >"$1/ds.json"
+}
+
+# Can a plain "paradl ..." line be run here?
+can_run() {
+    local word last=
+    for word in $1; do
+        case $last in -o | --output | --report | --emit | --trace | '>') last=$word; continue ;; esac
+        case $word in
+        *[][]* | [A-Z]*[A-Z] | *'|'*) return 1 ;;
+        *.json | *.yaml | *.sh | *.plan | *.onnx) [ -e "$work/cwd/$word" ] || return 1 ;;
+        esac
+        last=$word
+    done
+}
+
 check_commands() { # file
-    local n=0 line fence= cmd= at=0
+    local n=0 line fence= cmd= at=0 joined=
     rm -rf "$work/cwd"; cp -r examples "$work/cwd" 2>/dev/null || mkdir "$work/cwd"
+    samples "$work/cwd"
     : >"$work/lines"
     while IFS= read -r line || [ -n "$line" ]; do
         n=$((n + 1))
+        if [ -z "$cmd" ] && [ -n "$fence" ]; then
+            case $joined$line in
+            'paradl '*\\) joined="$joined${line%\\} "; continue ;;
+            'paradl '*)
+                can_run "$joined$line" && : >"$work/none" &&
+                    run_one "$1" $n "$joined$line" "$work/none"
+                joined=
+                continue ;;
+            esac
+        fi
         case $line in
         '```'*)
             [ -n "$cmd" ] && run_one "$1" $at "$cmd" "$work/lines"
@@ -125,6 +161,12 @@ $ paradl --version
 paradl 99
 $ paradl nonsense
 ```
+```
+paradl nonsense \
+    --more
+paradl nonsense MODEL
+paradl nonsense gone.json
+```
 <!-- commands: -->
 | `paradl gone` | away |
 <!-- end of commands -->
@@ -141,9 +183,11 @@ self_test() {
     )
     for fault in "no such file: no/such/file.md" "wrong.md:3: 'paradl --version' prints" \
         "wrong.md:5: 'paradl nonsense' exits with 2" "table of commands is old" \
+        "wrong.md:9: 'paradl nonsense      --more' exits with 2" \
         "room 'base' is here" "room 'cli' is missing"; do
         grep -qF -- "$fault" <<<"$faults" || complain "check-docs.sh does not see: $fault"
     done
+    grep -qE 'MODEL|gone.json' <<<"$faults" && complain "check-docs.sh runs what it cannot"
 }
 
 self_test

@@ -427,12 +427,13 @@ void pdl_pull_close(struct pdl_pull *p); /* NULL is allowed */
 /* One table describes a command; parsing, --help, the man page and the shell
  * completions are all made from it. */
 enum pdl_opt_kind {
-    PDL_OPT_FLAG, /* bool */
-    PDL_OPT_TEXT, /* const char * */
-    PDL_OPT_INT,  /* int64_t */
-    PDL_OPT_NUM,  /* double, plain number */
-    PDL_OPT_SIZE, /* int64_t bytes */
-    PDL_OPT_TIME, /* double seconds */
+    PDL_OPT_FLAG,  /* bool */
+    PDL_OPT_TEXT,  /* const char * */
+    PDL_OPT_INT,   /* int64_t */
+    PDL_OPT_COUNT, /* int64_t from 1; 0 in the struct: not given */
+    PDL_OPT_NUM,   /* double, plain number */
+    PDL_OPT_SIZE,  /* int64_t bytes */
+    PDL_OPT_TIME,  /* double seconds */
 };
 
 struct pdl_opt {
@@ -451,7 +452,8 @@ enum { PDL_MAX_ARGS = 16 };
 struct pdl_args {
     int npos;
     const char *pos[PDL_MAX_ARGS];
-    void *opts; /* the command's struct, zeroed then filled */
+    void *opts;     /* the command's struct, zeroed then filled */
+    uint64_t given; /* bit i: option i of the command, up to 64 */
     bool json, help, quiet;
     bool verbose;
     const char *color;
@@ -479,6 +481,9 @@ extern const int pdl_ncommon_opts;
  * negative numbers are arguments. */
 enum pdl_status pdl_opts_parse(const struct pdl_cmd *cmd, int argc, char **argv,
                                struct pdl_args *args, struct pdl_err *err);
+/* Was this option of the command on the command line? */
+bool pdl_opt_given(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                   const char *name);
 void pdl_help_print(const char *program, const struct pdl_cmd *cmd,
                     struct pdl_sink *out);
 void pdl_man_print(const char *program, const struct pdl_cmd *cmd,

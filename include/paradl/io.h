@@ -293,10 +293,10 @@ enum pdl_status pdl_weights_read(const pdl_weights *w, int tensor,
 
 /* ---- measurements over time ------------------------------------------- */
 
-/* Rows of numbers by step: JSON lines (*.jsonl), CSV (*.csv). A line is
- * written whole, so a crash leaves at most one broken line, and opening at
- * resume_step removes that and all rows of later steps: the file of a run
- * with restarts is that of one without. */
+/* Rows of numbers by step: JSON lines (*.jsonl), CSV (*.csv) or events for
+ * TensorBoard (*.tfevents). A row is written whole, so a crash leaves at most
+ * one broken row, and opening at resume_step removes that and all rows of
+ * later steps: the file of a run with restarts is that of one without. */
 typedef struct pdl_metrics pdl_metrics;
 enum pdl_status pdl_metrics_open(const char *path, const char *const *columns,
                                  int ncolumns, int64_t resume_step,

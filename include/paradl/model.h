@@ -142,6 +142,7 @@ enum pdl_op_flags {
     PDL_OP_SAVES_DW = 32,     /* backward-weights reads the input */
     PDL_OP_TWO_OPERANDS = 64, /* both operands are activations: matmul */
     PDL_OP_SPARSE_ROWS = 128, /* reads only the rows it is asked for */
+    PDL_OP_DW_READS_W = 256,  /* backward-weights reads the weights */
 };
 
 /* What an operator is asked about: its attributes and operands. */

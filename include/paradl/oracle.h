@@ -45,21 +45,33 @@ struct pdl_framework {
                        of the device; 0: never the slower of the two */
     /* Transformers */
     bool fused; /* products of one operand are one: q, k, v; gate, up */
-    enum pdl_split split; /* of pipelines */
-    double dropout;       /* unless the job says otherwise */
-    double eager;         /* times what element-wise operators stream, unless
+    enum pdl_split split;  /* of pipelines */
+    double dropout;        /* unless the job says otherwise */
+    double eager;          /* times what element-wise operators stream, unless
                              compiled; 0 reads 1 */
-    double update_bytes;  /* memory traffic of Adam for one 16-bit weight, with
+    double update_bytes;   /* memory traffic of Adam for one 16-bit weight, with
                              unscaling, norm and copies; 0: the kernel alone */
+    double exchange_bytes; /* of one gradient on the wires, unless the job says
+                              what they add up in; 0: as the weights */
     double add_bytes, add_bytes32; /* to add a gradient to those of earlier
                              micro-batches, kept in 16 or 32 bits */
-    bool flash2;          /* attention kernels without the matrix units' newer
+    bool flash2; /* attention kernels without the matrix units' newer
                     instructions (FlashAttention 2) */
+    double attention_forward, attention_backward; /* of older kernels still:
+                    part of the peak without those instructions, on long rows;
+                    0: the PE's own */
     bool scatters_sends;  /* tensor ranks send a share each between stages and
                             gather it there (SC'21) */
     double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
                              so many adapters of a node are busy; 0: no habit */
     double zero_step_s;   /* of one ring step then */
+    int most_zero;        /* stages of ZeRO that it has; 0: all */
+    /* ZeRO 3, of a micro-batch: how often gathered weights, and gradients that
+     * are to be scattered, are copied; the latter cast; and scaled in place */
+    double gather_copies, scatter_copies, scatter_scales;
+    bool scatter_casts;
+    bool token_copies; /* a token travels once for every expert it visits, and
+                          is copied into their order and back */
     /* Memory */
     double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
                              are there all the time, for gradients that add
@@ -336,7 +348,8 @@ enum pdl_shape_kind {
     PDL_SHAPE_CONV,       /* n samples, c channels, f filters */
     PDL_SHAPE_ATTENTION,  /* n samples, groups = heads, c = size of a head,
                             in[0] queries, out[0] keys */
-    PDL_SHAPE_BATCH_NORM, /* bytes of the activation */
+    PDL_SHAPE_BATCH_NORM, /* bytes of the activation; n rows of c channels,
+                            or 0 where that is not known */
     PDL_SHAPE_LAYER_NORM, /* the same, in n rows of c items */
 };
 

@@ -70,7 +70,7 @@ enum pdl_schedule {
     PDL_SCHEDULE_ZB_V,
 };
 enum pdl_bn { PDL_BN_SPATIAL, PDL_BN_LOCAL, PDL_BN_SYNC };
-enum pdl_context_kind { PDL_CONTEXT_RING, PDL_CONTEXT_A2A };
+enum pdl_context_kind { PDL_CONTEXT_RING, PDL_CONTEXT_A2A, PDL_CONTEXT_GATHER };
 enum pdl_context_order { PDL_ORDER_ZIGZAG, PDL_ORDER_PLAIN };
 
 struct pdl_strategy {
@@ -141,6 +141,12 @@ struct pdl_mesh {
  * products differ, sizes that cannot be refined. */
 enum pdl_status pdl_mesh_make(const struct pdl_strategy *s,
                               struct pdl_mesh *out, struct pdl_err *err);
+/* The same for one model: a tensor axis that is a multiple of the groups of
+ * heads that share keys has two factors, the groups (far) and the ranks among
+ * which the queries of one group are dealt (close). */
+enum pdl_status pdl_mesh_for(const struct pdl_strategy *s,
+                             const struct pdl_model *m, struct pdl_mesh *out,
+                             struct pdl_err *err);
 /* Coordinate of a rank in factor f, and the rank of coordinates. */
 int64_t pdl_mesh_coord(const struct pdl_mesh *m, int64_t rank, int f);
 /* Ranks of the group of `rank` over a set of factors (bit mask), in rank
@@ -226,7 +232,9 @@ struct pdl_plan_tensor {
                   and an UPDATE of it runs there */
     /* Of every `of` items of its box a rank has `some`, on average: tokens
      * that visit its experts. An ALLTOALLV brings them from the ranks that
-     * own them, or adds up what the experts say of them. 0: has them all. */
+     * own them, or adds up what the experts say of them. Or: blocks of keys
+     * that a ROTATE brings one after the other, or adds up, of which it has
+     * `some` at a time. 0: has them all. */
     int64_t some, of;
 };
 
@@ -238,6 +246,7 @@ struct pdl_plan_tensor {
     X(ALLTOALL, "alltoall")             \
     X(ALLTOALLV, "alltoallv")           \
     X(HALO, "halo")                     \
+    X(ROTATE, "rotate")                 \
     X(SLICE, "slice")                   \
     X(SEND, "send")                     \
     X(RECV, "recv")                     \
@@ -435,6 +444,9 @@ void pdl_plan_copies(const struct pdl_plan *p, int op, int64_t rank,
 enum pdl_status pdl_plan_alike(pdl_arena *a, const struct pdl_plan *p,
                                const int64_t *ranks, int n, int *like,
                                int *twin);
+/* The attention whose keys, values or their gradients a ROTATE moves; -1:
+ * none. */
+int pdl_plan_rotates_for(const struct pdl_plan *p, int op);
 /* The clause of each node (pdl_strategy.clause index), -1: none. */
 enum pdl_status pdl_strategy_bind(const struct pdl_strategy *s,
                                   const struct pdl_model *m, int *clause,

@@ -59,6 +59,7 @@ struct pdl_launch {
     int64_t batch, pes;
     enum pdl_precision precision;
     const char *dropout; /* its probability; NULL: the file does not say */
+    bool compile, async_tensor, bf16_gradients;
     const char *note[8]; /* what was assumed, in sentences */
     int nnotes;
 };

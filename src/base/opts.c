@@ -86,6 +86,11 @@ static enum pdl_status store(const struct pdl_opt *o, void *base,
     case PDL_OPT_INT:
         st = pdl_int_parse(value, INT64_MIN, INT64_MAX, field, &inner);
         break;
+    case PDL_OPT_COUNT:
+        st = pdl_int_parse(value, INT64_MIN, INT64_MAX, field, &inner);
+        if (st == PDL_OK && *(int64_t *)field < 1)
+            st = pdl_fail(&inner, PDL_EINVAL, "'%.60s' is less than 1", value);
+        break;
     case PDL_OPT_NUM:
         st = pdl_unit_parse(value, PDL_UNIT_NONE, field, &inner);
         break;
@@ -159,8 +164,19 @@ static enum pdl_status take(struct reader *r, int i, const char *value)
                             o->name);
         value = r->argv[r->at++];
     }
+    if (i < r->cmd->nopts && i < 64)
+        r->args->given |= UINT64_C(1) << i;
     return store(o, i < r->cmd->nopts ? r->args->opts : (void *)r->args, value,
                  r->err);
+}
+
+bool pdl_opt_given(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                   const char *name)
+{
+    for (int i = 0; i < cmd->nopts && i < 64; i++)
+        if (strcmp(cmd->opts[i].name, name) == 0)
+            return args->given >> i & 1;
+    return false;
 }
 
 static enum pdl_status take_long(struct reader *r, const char *word)
@@ -237,6 +253,7 @@ enum pdl_status pdl_opts_parse(const struct pdl_cmd *cmd, int argc, char **argv,
     bool ended = false;
 
     args->npos = 0;
+    args->given = 0;
     while (r.at < argc && st == PDL_OK) {
         const char *word = argv[r.at++];
 

@@ -133,8 +133,8 @@ struct show_options {
 };
 
 static const struct pdl_opt show_opts[] = {
-    {"ranks", 'n', PDL_OPT_INT, offsetof(struct show_options, ranks), "P", NULL,
-     "number of ranks (8)"},
+    {"ranks", 'n', PDL_OPT_COUNT, offsetof(struct show_options, ranks), "P",
+     NULL, "number of ranks (8)"},
     {"rank", 0, PDL_OPT_TEXT, offsetof(struct show_options, rank), "R", NULL,
      "only this rank's steps"},
     {"collective", 0, PDL_OPT_TEXT, offsetof(struct show_options, collective),

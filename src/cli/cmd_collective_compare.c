@@ -151,6 +151,28 @@ static int by_time(const void *x, const void *y)
     return strcmp(a->algorithm, b->algorithm);
 }
 
+/* A name that no algorithm has is a slip; one that does not run here is a row. */
+static enum pdl_status known(struct comparison *c, struct pdl_err *err)
+{
+    const char *list = c->o->algorithms, *spec;
+
+    while ((spec = next_item(c->arena, &list, ';')) != NULL) {
+        struct pdl_coll_job job = {.nranks = 2};
+        struct pdl_err inner = {"", ""};
+
+        if (!cli_is_program(spec) &&
+            pdl_alg_parse(c->collective, spec, &job, &inner) != PDL_OK) {
+            pdl_fail(err, PDL_EINVAL, "%s", inner.msg);
+            if (*inner.hint)
+                pdl_hint(err, "%s", inner.hint);
+            return PDL_EINVAL;
+        }
+    }
+    if (!(c->o->density >= 0 && c->o->density <= 1))
+        return pdl_fail(err, PDL_EINVAL, "--density is a share, from 0 to 1");
+    return PDL_OK;
+}
+
 /* All algorithms on one network at one size, fastest first. */
 static enum pdl_status compare_at(struct comparison *c, const struct place *at,
                                   int64_t bytes, struct pdl_err *err)
@@ -436,7 +458,7 @@ static int run(const struct pdl_args *args)
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
 
-    if (!o->topology || !o->size) {
+    if (!o->topology || !*o->topology || !o->size || !*o->size) {
         pdl_fail(&err, PDL_EINVAL, "compare needs --topology and --size");
         return cli_usage(&err);
     }
@@ -452,7 +474,9 @@ static int run(const struct pdl_args *args)
         pdl_arena_destroy(c.arena);
         return EXIT_BUG;
     }
-    st = read_points(&c, &err);
+    st = known(&c, &err);
+    if (st == PDL_OK)
+        st = read_points(&c, &err);
     if (st != PDL_OK) {
         pdl_arena_destroy(c.arena);
         return cli_usage(&err);

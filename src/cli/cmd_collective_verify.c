@@ -186,7 +186,7 @@ static int verify_table(const struct pdl_args *args, int first, int last,
 
     while (pdl_alg_at(n))
         n++;
-    pdl_progress_start(&bar, cli_stderr(), !args->quiet && cli_width() > 0,
+    pdl_progress_start(&bar, cli_stderr(), !args->quiet && cli_progress(),
                        "proving", n);
     begin(&rep, a, args->json);
     for (int i = 0; i < n; i++) {

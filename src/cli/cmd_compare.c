@@ -40,6 +40,19 @@ static bool ends_with(const char *s, const char *end)
     return n > k && strcmp(s + n - k, end) == 0;
 }
 
+/* "projection", "system", "plan": what a document is. */
+static const char *kind_of(const struct pdl_doc *d, const char *what)
+{
+    const struct pdl_doc *schema =
+        d->kind == PDL_DOC_MAP ? pdl_doc_get(d, "schema") : NULL;
+
+    if (schema && schema->kind == PDL_DOC_SCALAR)
+        return schema->text;
+    return ends_with(what, ".json")   ? NULL
+           : ends_with(what, ".plan") ? "a plan file"
+                                      : "a system";
+}
+
 /* A plan file as the strategy it holds and the work of its operations. */
 static enum pdl_status plan_json(pdl_arena *a, struct pdl_bytes in,
                                  const char *name, struct pdl_json *j,
@@ -120,7 +133,7 @@ static enum pdl_status open_one(pdl_arena *a, const char *what,
 /* ---- side by side --------------------------------------------------------------- */
 
 /* What names a row of a list: the first of these it has. */
-static const char *name_of(const struct pdl_doc *d)
+static const struct pdl_doc *namer(const struct pdl_doc *d)
 {
     static const char *const keys[] = {"id",        "name",     "strategy",
                                        "algorithm", "resource", "layer"};
@@ -130,9 +143,16 @@ static const char *name_of(const struct pdl_doc *d)
         const struct pdl_doc *k = pdl_doc_get(d, keys[i]);
 
         if (k && k->kind == PDL_DOC_SCALAR)
-            return k->text;
+            return k;
     }
     return NULL;
+}
+
+static const char *name_of(const struct pdl_doc *d)
+{
+    const struct pdl_doc *k = namer(d);
+
+    return k ? k->text : NULL;
 }
 
 static const struct pdl_doc *partner(const struct pdl_doc *of,
@@ -167,6 +187,15 @@ static void add(struct compared *c, const char *key, const char *a,
 static void walk(struct compared *c, const char *path, const struct pdl_doc *a,
                  const struct pdl_doc *b);
 
+/* The value of a key, which may be null. */
+static const struct pdl_doc *entry(const struct pdl_doc *map, const char *key)
+{
+    for (const struct pdl_doc *d = map->child; d; d = d->next)
+        if (strcmp(d->key, key) == 0)
+            return d;
+    return NULL;
+}
+
 static void walk_children(struct compared *c, const char *path,
                           const struct pdl_doc *a, const struct pdl_doc *b)
 {
@@ -176,6 +205,8 @@ static void walk_children(struct compared *c, const char *path,
     for (const struct pdl_doc *d = a->child; d; d = d->next, i++) {
         const char *dot = *path ? "." : "";
 
+        if (ends_with(path, "]") && d == namer(a))
+            continue; /* it stands in the path */
         if (a->kind == PDL_DOC_MAP)
             snprintf(key, sizeof key, "%s%s%s", path, dot, d->key);
         else if (name_of(d))
@@ -184,7 +215,7 @@ static void walk_children(struct compared *c, const char *path,
             snprintf(key, sizeof key, "%s[%d]", path, i);
         walk(c, key, d,
              !b || b->kind != a->kind ? NULL
-             : a->kind == PDL_DOC_MAP ? pdl_doc_get(b, d->key)
+             : a->kind == PDL_DOC_MAP ? entry(b, d->key)
                                       : partner(d, b, i));
     }
 }
@@ -272,22 +303,31 @@ static void print_json(const struct compared *c, const struct pdl_args *args)
     pdl_json_end(&w);
 }
 
-/* Bytes and seconds for people by the name of the field; else the text. */
-static const char *shown(const char *key, const char *text, char *buf,
+/* Bytes and seconds for people by the name of the field (of a list, by the
+ * list's); counts as they are; else the text. */
+static const char *shown(const char *path, const char *text, char *buf,
                          size_t size)
 {
+    char key[MAX_PATH_TEXT];
     double v;
 
     if (!text)
         return "-";
     if (!number(text, &v))
         return text;
+    snprintf(key, sizeof key, "%s", path);
+    if (ends_with(key, "]"))
+        *strrchr(key, '[') = '\0';
     if (ends_with(key, "bytes_per_s"))
         return pdl_unit_format(v, PDL_UNIT_BYTES_S, buf, size);
     if (ends_with(key, "_bytes"))
         return pdl_unit_format(v, PDL_UNIT_BYTES, buf, size);
     if (ends_with(key, "_s") && !ends_with(key, "per_s"))
         return pdl_unit_format(v, PDL_UNIT_SECONDS, buf, size);
+    if (fabs(v) < 1e7 && v == floor(v)) {
+        snprintf(buf, size, "%.0f", v);
+        return buf;
+    }
     return pdl_unit_format(v, PDL_UNIT_NONE, buf, size);
 }
 
@@ -334,6 +374,20 @@ static enum pdl_status print_text(const struct compared *c,
     return t.status;
 }
 
+/* A projection and a system have nothing to compare. */
+static enum pdl_status alike(const struct pdl_doc *one,
+                             const struct pdl_doc *two,
+                             const struct pdl_args *args, struct pdl_err *err)
+{
+    const char *a = kind_of(one, args->pos[0]), *b = kind_of(two, args->pos[1]);
+
+    if (!a || !b || strcmp(a, b) == 0)
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL,
+                    "'%.80s' is %.40s and '%.80s' is %.40s: nothing to compare",
+                    args->pos[0], a, args->pos[1], b);
+}
+
 static int compare(const struct pdl_args *args)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -349,6 +403,8 @@ static int compare(const struct pdl_args *args)
         st = open_one(a, args->pos[0], &one, &err);
     if (st == PDL_OK)
         st = open_one(a, args->pos[1], &two, &err);
+    if (st == PDL_OK)
+        st = alike(one, two, args, &err);
     if (st == PDL_OK) {
         walk(&c, "", one, two);
         only_second(&c, one, two);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * paradl fit-in: the questions the other way round. Does it fit; what is the
- * largest batch, the longest sequence, the fewest PEs; how many PEs meet a
- * deadline, and which is the fastest within a budget. Every answer is the best
+ * largest batch, the longest sequence, the most layers, the fewest PEs; which
+ * is the cheapest in time, and which the fastest within a budget. Every answer is the best
  * plan of a search, priced in full; sizes are doubled, and between one that fits
  * and one that does not their doublings are halved. */
 #include "projection.h"
@@ -20,13 +20,13 @@ struct options {
 // clang-format off
 static const struct pdl_opt opts[] = {
     CLI_SYSTEM_OPT,
-    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs, at most"},
-    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs, at most"},
+    {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
      "samples of one step (default: one for each PE)"},
-    {"train", 0, PDL_OPT_INT, AT(train), "SAMPLES", NULL,
+    {"train", 0, PDL_OPT_COUNT, AT(train), "SAMPLES", NULL,
      "samples of the whole training, for --deadline and --budget"},
     {"deadline", 0, PDL_OPT_TIME, AT(deadline_s), "TIME", NULL,
-     "fewest PEs that train so many samples in time"},
+     "cheapest that trains so many samples in time"},
     {"budget", 0, PDL_OPT_NUM, AT(budget), "COST", NULL,
      "fastest within this cost (SYSTEM:pe.price_per_hour=X says the price)"},
     CLI_QUESTION_OPTS,
@@ -36,7 +36,7 @@ static const struct pdl_opt opts[] = {
 
 /* One search: model, PEs and batch, and its best plan. */
 struct trial {
-    int64_t pes, batch, tokens;
+    int64_t pes, batch, tokens, layers;
     bool fits;
     const char *strategy; /* of the best; NULL: nothing could be priced */
     struct pdl_projection x;
@@ -89,7 +89,7 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
 /* ---- questions ------------------------------------------------------------------ */
 
 /* A size that is doubled so many times: what is searched. */
-enum size { BATCH, PES, SEQUENCE };
+enum size { BATCH, PES, SEQUENCE, LAYERS };
 
 static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
                                 int doubled, struct trial *t,
@@ -97,15 +97,19 @@ static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
 {
     int64_t n = first << doubled;
     const char *name = k->model;
+    enum pdl_status st;
 
-    if (what == SEQUENCE)
+    if (what == SEQUENCE || what == LAYERS)
         name =
-            pdl_arena_printf(k->arena, "%s%sseq=%lld", k->model,
-                             strchr(k->model, ':') ? "," : ":", (long long)n);
+            pdl_arena_printf(k->arena, "%s%s%s=%lld", k->model,
+                             strchr(k->model, ':') ? "," : ":",
+                             what == SEQUENCE ? "seq" : "layers", (long long)n);
     if (!name)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    return search(k, name, what == PES ? n : k->o->q.pes,
-                  what == BATCH ? n : k->o->q.batch, t, err);
+    st = search(k, name, what == PES ? n : k->o->q.pes,
+                what == BATCH ? n : k->o->q.batch, t, err);
+    t->layers = what == LAYERS ? n : 0;
+    return st;
 }
 
 /* What fits stays so with fewer samples, fewer tokens and more PEs: halving
@@ -190,9 +194,47 @@ static enum pdl_status longest_sequence(struct asking *k,
     return halve(k, SEQUENCE, tokens, 0, n + 1, best, err);
 }
 
+/* How many layers a model of the zoo has, where they can be set; else 0. */
+static int64_t layers_of(const char *model)
+{
+    char name[80];
+    struct pdl_zoo_param p;
+
+    if (strstr(model, "layers="))
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(model, ":"), model);
+    for (int i = 0; pdl_zoo_param(name, i, &p); i++)
+        if (strcmp(p.key, "layers") == 0)
+            return p.value;
+    return 0;
+}
+
+/* The largest model of this width: a deeper one, as deep as models are. */
+static enum pdl_status most_layers(struct asking *k, const struct trial *asked,
+                                   struct trial *best, struct pdl_err *err)
+{
+    enum { DEEPEST = 128 };
+    int64_t layers = layers_of(k->model);
+    int n = 0;
+
+    *best = (struct trial){.fits = false};
+    if (layers < 1 || !asked->fits)
+        return PDL_OK;
+    *best = *asked;
+    best->layers = layers;
+    while (layers << (n + 1) <= DEEPEST)
+        n++;
+    return halve(k, LAYERS, layers, 0, n + 1, best, err);
+}
+
 static double train_s(const struct asking *k, const struct trial *t)
 {
     return t->x.step_s * (double)k->o->train / (double)t->batch;
+}
+
+static double pe_seconds(const struct trial *t)
+{
+    return t->x.step_s * (double)t->pes;
 }
 
 static double train_cost(const struct asking *k, const struct trial *t)
@@ -200,7 +242,8 @@ static double train_cost(const struct asking *k, const struct trial *t)
     return t->bill.cost * (double)k->o->train / (double)t->batch;
 }
 
-/* PEs by doubling: the first in time; or the quickest that can be paid. */
+/* PEs by doubling: of those in time the one that costs least (by its PE hours:
+ * all have one price), or the quickest that can be paid. */
 static enum pdl_status within(struct asking *k, bool deadline,
                               struct trial *best, struct pdl_err *err)
 {
@@ -215,10 +258,9 @@ static enum pdl_status within(struct asking *k, bool deadline,
         st = search(k, k->model, p, k->o->q.batch, &t, err);
         if (st != PDL_OK || !t.fits)
             continue;
-        if (deadline && train_s(k, &t) <= k->o->deadline_s) {
+        if (deadline && train_s(k, &t) <= k->o->deadline_s &&
+            (!best->fits || pe_seconds(&t) < pe_seconds(best)))
             *best = t;
-            return PDL_OK;
-        }
         if (!deadline && train_cost(k, &t) <= k->o->budget &&
             (!best->fits || t.x.step_s < best->x.step_s))
             *best = t;
@@ -229,7 +271,7 @@ static enum pdl_status within(struct asking *k, bool deadline,
 /* ---- answers ---------------------------------------------------------------------- */
 
 struct answers {
-    struct trial as_asked, batch, pes, sequence, deadline, budget;
+    struct trial as_asked, batch, pes, sequence, layers, deadline, budget;
 };
 
 static void one_json(struct pdl_json *w, const struct asking *k,
@@ -243,6 +285,8 @@ static void one_json(struct pdl_json *w, const struct asking *k,
         pdl_json_kint(w, "batch", t->batch);
         if (t->tokens > 0)
             pdl_json_kint(w, "tokens", t->tokens);
+        if (t->layers > 0)
+            pdl_json_kint(w, "layers", t->layers);
         pdl_json_kstr(w, "strategy", t->strategy);
         pdl_json_knum(w, "step_s", t->x.step_s);
         pdl_json_kint(w, "peak_bytes", t->x.peak_bytes);
@@ -268,6 +312,8 @@ static void print_json(const struct asking *k, const struct answers *x)
     one_json(&w, k, "fewest_pes", &x->pes);
     if (k->j->model->tokens > 0)
         one_json(&w, k, "longest_sequence", &x->sequence);
+    if (layers_of(k->model) > 0)
+        one_json(&w, k, "most_layers", &x->layers);
     if (k->o->deadline_s > 0)
         one_json(&w, k, "deadline", &x->deadline);
     if (k->o->budget > 0)
@@ -285,10 +331,12 @@ static void one_text(const struct asking *k, const char *what,
         pdl_printf(out, "%-17s none fits\n", what);
         return;
     }
-    pdl_printf(out, "%-17s %lld PEs, batch %lld", what, (long long)t->pes,
-               (long long)t->batch);
+    pdl_printf(out, "%-17s %lld PE%s, batch %lld", what, (long long)t->pes,
+               t->pes == 1 ? "" : "s", (long long)t->batch);
     if (t->tokens > 0)
         pdl_printf(out, ", %lld tokens", (long long)t->tokens);
+    if (t->layers > 0)
+        pdl_printf(out, ", %lld layers", (long long)t->layers);
     pdl_printf(
         out, "\n    %s: %s a step, %s of a PE\n", t->strategy,
         pdl_unit_format(t->x.step_s, PDL_UNIT_SECONDS, a, sizeof a),
@@ -310,6 +358,8 @@ static void print_text(const struct asking *k, const struct answers *x)
     one_text(k, "fewest PEs", &x->pes);
     if (k->j->model->tokens > 0)
         one_text(k, "longest sequence", &x->sequence);
+    if (layers_of(k->model) > 0)
+        one_text(k, "most layers", &x->layers);
     if (k->o->deadline_s > 0)
         one_text(k, "in time", &x->deadline);
     if (k->o->budget > 0)
@@ -331,6 +381,8 @@ static enum pdl_status answer(struct asking *k, struct answers *x,
         st = fewest_pes(k, &x->as_asked, &x->pes, err);
     if (st == PDL_OK)
         st = longest_sequence(k, &x->as_asked, &x->sequence, err);
+    if (st == PDL_OK)
+        st = most_layers(k, &x->as_asked, &x->layers, err);
     if (st == PDL_OK && k->o->deadline_s > 0)
         st = within(k, true, &x->deadline, err);
     if (st == PDL_OK && k->o->budget > 0)
@@ -338,8 +390,13 @@ static enum pdl_status answer(struct asking *k, struct answers *x,
     return st;
 }
 
-static enum pdl_status sensible(const struct options *o, struct pdl_err *err)
+static enum pdl_status sensible(const struct pdl_args *args,
+                                const struct options *o, struct pdl_err *err)
 {
+    if ((o->deadline_s <= 0 && pdl_opt_given(&cli_fit_in, args, "deadline")) ||
+        (o->budget <= 0 && pdl_opt_given(&cli_fit_in, args, "budget")))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--deadline and --budget are more than 0");
     if (!o->q.system || o->q.pes < 1)
         return pdl_fail(err, PDL_EINVAL, "fit-in needs --system and --pes");
     if ((o->deadline_s > 0 || o->budget > 0) && o->train < 1)
@@ -354,7 +411,7 @@ static int fit_in(const struct pdl_args *args)
     struct asking k = {.o = &o, .model = args->pos[0]};
     struct answers x = {.as_asked = {.fits = false}};
     struct pdl_err err = {"", ""};
-    enum pdl_status st = sensible(&o, &err);
+    enum pdl_status st = sensible(args, &o, &err);
 
     if (st != PDL_OK) {
         pdl_hint(&err, "see 'paradl fit-in --help'");
@@ -386,11 +443,12 @@ const struct pdl_cmd cli_fit_in = {
     .args = "MODEL",
     .min_pos = 1,
     .max_pos = 1,
-    .summary = "does it fit; largest batch, sequence, fewest PEs",
+    .summary = "does it fit; largest batch, sequence, model, fewest PEs",
     .text = "Searches the best plan as asked (exit code 1 when none fits), for "
-            "the largest batch and the longest sequence on that many PEs, for "
-            "the fewest PEs at that batch, and, with --train, for the fewest "
-            "PEs that meet a deadline and the fastest plan within a budget.",
+            "the largest batch, the longest sequence and the most layers on "
+            "that many PEs, for the fewest PEs at that batch, and, with "
+            "--train, for the cheapest plan that meets a deadline and the "
+            "fastest plan within a budget.",
     .example = "paradl fit-in resnet50 --system abci-v100 --pes 16 --batch 512",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],

@@ -150,9 +150,8 @@ static const char *host_of(const struct place *x, int64_t rank, int64_t *slot)
 
 static int write_file(const struct place *x, const char *path, bool ranks)
 {
-    struct pdl_err err = {"", ""};
     struct pdl_buf b;
-    enum pdl_status st;
+    int rc;
 
     if (!path)
         return EXIT_OK;
@@ -167,11 +166,9 @@ static int write_file(const struct place *x, const char *path, bool ranks)
         else
             pdl_printf(&b.sink, "%s\n", host);
     }
-    st = b.sink.failed ? pdl_fail(&err, PDL_ENOMEM, "out of memory")
-                       : pdl_file_write(path, b.text ? b.text : "",
-                                        b.text ? strlen(b.text) : 0, &err);
+    rc = cli_write(path, &b);
     pdl_buf_free(&b);
-    return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
+    return rc;
 }
 
 static void print(const struct place *x, bool json)

@@ -29,7 +29,7 @@ static const struct pdl_opt opts[] = {
     {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
      "how many to show (default 10; of a page 40)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
-     "only these axes: data,spatial,filter,channel,pipe,tensor"},
+     "only these axes: data,spatial,filter,channel,pipe,tensor,expert,context"},
     {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost|pareto",
      "rank by step time (default), memory, energy or cost of a step; pareto: "
      "all that nothing beats in both time and memory"},
@@ -441,8 +441,9 @@ const struct pdl_cmd cli_plan = {
     .text = "Prices the strategies of the model's space on the given number "
             "of PEs and ranks them. Convolutional networks: data, spatial, "
             "filter, channel, pipe and every product of two. Transformers: "
-            "every pipe x data x tensor, sequence parallelism, micro-batch, "
-            "interleaving, recomputation, sharded states and overlap; points "
+            "every pipe x data x expert x context x tensor, sequence "
+            "parallelism, micro-batch, schedule, "
+            "recomputation, sharded states, overlap and offload; points "
             "are priced or excluded by a stated bound, what fits is counted "
             "exactly, and --space prints the space. * marks the "
             "best, x what does not fit into memory. Interrupted, it prints the "

@@ -19,7 +19,7 @@ struct options {
 // clang-format off
 static const struct pdl_opt opts[] = {
     CLI_PLAN_OPTS,
-    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL,
      "number of PEs; must be the product of the strategy's axes"},
     CLI_QUESTION_OPTS,
     {"layers", 0, PDL_OPT_FLAG, AT(layers), NULL, NULL,

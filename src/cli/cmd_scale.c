@@ -24,7 +24,7 @@ static const struct pdl_opt opts[] = {
      "a strategy with one axis '=p', e.g. data=p,filter=4"},
     {"pes", 0, PDL_OPT_TEXT, AT(pes), "A..B", NULL,
      "PEs of the first and the last point; powers of two between"},
-    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
+    {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
      "samples of a step (weak scaling: of one data rank)"},
     {"weak", 0, PDL_OPT_FLAG, AT(weak), NULL, NULL,
      "the batch grows with the data axis"},

@@ -25,7 +25,7 @@ static const struct pdl_opt opts[] = {
      "the network"},
     {"size", 's', PDL_OPT_SIZE, AT(size), "BYTES", NULL,
      "bytes of each rank's buffer"},
-    {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
+    {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
      "number of ranks (one a host)"},
     {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
      "share of non-zeros, for the sparse algorithms"},
@@ -33,7 +33,7 @@ static const struct pdl_opt opts[] = {
      "which host a rank is on (linear)"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "N", NULL,
      "of the random mapping, the pauses and ECMP's hash (0)"},
-    {"repeat", 0, PDL_OPT_INT, AT(repeat), "N", NULL,
+    {"repeat", 0, PDL_OPT_COUNT, AT(repeat), "N", NULL,
      "N in a row without a barrier; figures are those of one, in the mean "
      "(1; 100 with the model smpi where that is not too long)"},
     {"jitter", 0, PDL_OPT_TIME, AT(jitter), "TIME", NULL,

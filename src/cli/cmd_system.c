@@ -136,9 +136,9 @@ struct import_options {
 
 #define AT(field) offsetof(struct import_options, field)
 static const struct pdl_opt import_opts[] = {
-    {"np", 0, PDL_OPT_INT, AT(np), "N", NULL,
+    {"np", 0, PDL_OPT_COUNT, AT(np), "N", NULL,
      "number of ranks, where the file does not say it (OSU)"},
-    {"nodes", 0, PDL_OPT_INT, AT(nodes), "N", NULL,
+    {"nodes", 0, PDL_OPT_COUNT, AT(nodes), "N", NULL,
      "number of nodes they ran on, where the file does not say it"},
     {"op", 0, PDL_OPT_TEXT, AT(op), "COLLECTIVE", NULL,
      "the collective, where a log does not say it"},

@@ -32,13 +32,13 @@ static const struct pdl_opt opts[] = {
     {"collective", 0, PDL_OPT_TEXT, AT(c.collective), "COLLECTIVE",
      "allreduce|reduce-scatter|allgather|alltoall|broadcast",
      "measure this here and compare it with --system and its simulation"},
-    {"ranks", 'n', PDL_OPT_INT, AT(c.ranks), "P", NULL,
+    {"ranks", 'n', PDL_OPT_COUNT, AT(c.ranks), "P", NULL,
      "with MODEL or --collective: number of ranks (2)"},
     {"strategy", 0, PDL_OPT_TEXT, AT(here.strategy), "STRATEGY", NULL,
      "with MODEL: how to parallelise (data=P)"},
-    {"batch", 0, PDL_OPT_INT, AT(here.batch), "B", NULL,
+    {"batch", 0, PDL_OPT_COUNT, AT(here.batch), "B", NULL,
      "with MODEL: samples of one step (32)"},
-    {"steps", 0, PDL_OPT_INT, AT(here.steps), "N", NULL,
+    {"steps", 0, PDL_OPT_COUNT, AT(here.steps), "N", NULL,
      "with MODEL: steps to run (8)"},
     {"precision", 0, PDL_OPT_TEXT, AT(here.precision), "NAME", "fp32|bf16",
      "with MODEL: of the arithmetic (fp32)"},
@@ -104,6 +104,44 @@ static int here(const struct options *o, const struct pdl_args *args,
     return cli_validate_here(&h, args->json, page);
 }
 
+/* What is measured says which options mean something. */
+static enum pdl_status sensible(const struct pdl_args *args,
+                                const struct options *o, struct pdl_err *err)
+{
+    enum { FILE_ = 1, HERE = 2, COLLECTIVE = 4 };
+    static const struct {
+        const char *name;
+        int with;
+    } some[] = {
+        {"measured", FILE_},
+        {"select", FILE_},
+        {"without", FILE_},
+        {"ablate", FILE_},
+        {"congestion", FILE_},
+        {"strategy", HERE},
+        {"batch", HERE},
+        {"steps", HERE},
+        {"precision", HERE},
+        {"dim", HERE},
+        {"ranks", HERE | COLLECTIVE},
+        {"size", COLLECTIVE},
+        {"algorithm", COLLECTIVE},
+        {"seconds", COLLECTIVE},
+        {"report", FILE_ | HERE},
+    };
+    int what = o->c.collective ? COLLECTIVE : args->npos > 0 ? HERE : FILE_;
+    const char *said = what == COLLECTIVE ? "--collective"
+                       : what == HERE     ? "MODEL"
+                                          : "--measured";
+
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+        if (!(some[i].with & what) &&
+            pdl_opt_given(&cli_validate, args, some[i].name))
+            return pdl_fail(err, PDL_EINVAL, "--%s does not go with %s",
+                            some[i].name, said);
+    return PDL_OK;
+}
+
 static int validate(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
@@ -111,6 +149,11 @@ static int validate(const struct pdl_args *args)
     struct pdl_buf page, line;
     int rc;
 
+    if ((args->npos > 0 || o->measured || o->c.collective) &&
+        sensible(args, o, &err) != PDL_OK) {
+        pdl_hint(&err, "see 'paradl validate --help'");
+        return cli_usage(&err);
+    }
     if (o->c.collective)
         return collective(o, args->json);
     if (args->npos == 0 && !o->measured) {

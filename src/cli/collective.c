@@ -121,6 +121,8 @@ enum pdl_status cli_job_make(pdl_arena *a, const char *collective,
     }
     if (st != PDL_OK)
         return st;
+    if (!(size->density >= 0 && size->density <= 1))
+        return pdl_fail(err, PDL_EINVAL, "--density is a share, from 0 to 1");
     set_size(job, size->bytes);
     if (size->density > 0)
         job->density = size->density;

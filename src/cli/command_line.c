@@ -32,6 +32,7 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
                              char *buf, size_t size)
 {
     const char *at = (const char *)opts + o->offset;
+    bool whole = o->kind == PDL_OPT_INT || o->kind == PDL_OPT_COUNT;
     int64_t i = 0;
     double x = 0;
 
@@ -39,14 +40,14 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
         return *(const char *const *)(const void *)at;
     if (o->kind == PDL_OPT_FLAG)
         return *(const bool *)(const void *)at ? "" : NULL;
-    if (o->kind == PDL_OPT_INT || o->kind == PDL_OPT_SIZE)
+    if (whole || o->kind == PDL_OPT_SIZE)
         i = *(const int64_t *)(const void *)at;
     else
         x = *(const double *)(const void *)at;
     if (i == 0 && x == 0)
         return NULL;
     /* whole numbers are read without a unit: 5000, not 5k */
-    if (o->kind == PDL_OPT_INT)
+    if (whole)
         snprintf(buf, size, "%lld", (long long)i);
     else if (o->kind == PDL_OPT_NUM)
         snprintf(buf, size, "%.17g", x);

@@ -23,6 +23,18 @@ static const char *framework_of(const char *format)
     return NULL;
 }
 
+/* A name of the zoo, whatever its parameters. */
+static bool known(const char *model)
+{
+    const struct pdl_zoo_entry *e;
+    size_t n = strcspn(model, ":");
+
+    for (int i = 0; (e = pdl_zoo_at(i)) != NULL; i++)
+        if (strlen(e->name) == n && strncmp(e->name, model, n) == 0)
+            return true;
+    return false;
+}
+
 enum pdl_status cli_from(pdl_arena *a, const char *format,
                          const struct pdl_args *args, struct cli_question *q,
                          struct pdl_launch *out, struct pdl_err *err)
@@ -44,6 +56,15 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
                  format, path);
         return PDL_EINVAL;
     }
+    if (args->npos == 1 && !known(out->model)) {
+        pdl_fail(err, PDL_EINVAL, "%s: its model '%.80s' is not in the zoo",
+                 path, out->model);
+        pdl_hint(err,
+                 "name another, or a file, after it: paradl project "
+                 "--from %s %.60s llama3-8b ...",
+                 format, path);
+        return PDL_EINVAL;
+    }
     q->model = out->model;
     q->pes = out->pes;
     q->strategy = q->strategy ? q->strategy : out->strategy;
@@ -51,6 +72,10 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
     q->precision =
         q->precision ? q->precision : pdl_precision_name(out->precision);
     q->dropout = q->dropout ? q->dropout : out->dropout;
+    q->compile = q->compile || out->compile;
+    q->async_tensor = q->async_tensor || out->async_tensor;
+    if (!q->gradient_dtype && out->bf16_gradients)
+        q->gradient_dtype = "bf16";
     q->framework = q->framework ? q->framework : framework_of(format);
     return PDL_OK;
 }
@@ -77,9 +102,16 @@ void cli_from_text(const struct pdl_launch *l, const struct cli_job *j)
 {
     const struct pdl_framework *f = j->oracle.framework;
 
-    pdl_printf(cli_out(), "from the file: %s --strategy %s --batch %lld%s%s\n",
-               l->model, l->strategy, (long long)l->batch,
-               f ? " --framework " : "", f ? f->name : "");
+    const char *quote = strchr(l->strategy, '(') ? "'" : "";
+
+    pdl_printf(cli_out(),
+               "from the file: %s --strategy %s%s%s --batch %lld --precision "
+               "%s%s%s%s%s\n",
+               l->model, quote, l->strategy, quote, (long long)l->batch,
+               pdl_precision_name(l->precision),
+               l->bf16_gradients ? " --gradient-dtype bf16" : "",
+               l->compile ? " --compile" : "", f ? " --framework " : "",
+               f ? f->name : "");
     for (int i = 0; i < l->nnotes; i++)
         pdl_printf(cli_out(), "  note: %s\n", l->note[i]);
 }

@@ -4,9 +4,30 @@
  * where the measured time went. */
 #include "projection.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static const char *seconds(double s, char *buf, size_t size)
 {
     return pdl_unit_format(s, PDL_UNIT_SECONDS, buf, size);
+}
+
+/* Time in which the device had nothing to do is the host's: what it costs to
+ * launch kernels belongs to a framework. */
+static void say_idle(const struct pdl_kineto_row *r, double step_s)
+{
+    enum { WORTH_SAYING = 5 }; /* a fifth of the step */
+    char text[200];
+
+    if (strncmp(r->name, "idle", 4) != 0 ||
+        r->measured_s < step_s / WORTH_SAYING ||
+        r->projected_s > r->measured_s / 2)
+        return;
+    snprintf(text, sizeof text,
+             "the device had nothing to do in %.0f %% of the step: if that is "
+             "the host launching kernels, --framework NAME projects it",
+             100 * r->measured_s / step_s);
+    pdl_wrap(cli_out(), text, 0, 0);
 }
 
 void cli_kineto_text(const struct pdl_kineto *k, const struct pdl_projection *x)
@@ -40,6 +61,8 @@ void cli_kineto_text(const struct pdl_kineto *k, const struct pdl_projection *x)
     else
         pdl_puts(out, "no steps are marked (profiler.step()): the whole trace "
                       "is taken as one\n");
+    for (int i = 0; i < n; i++)
+        say_idle(&row[i], k->step_s);
 }
 
 void cli_kineto_json(struct pdl_json *w, const struct pdl_kineto *k,

@@ -10,6 +10,7 @@ enum { MAX_FILE = 64 << 20 };
 enum pdl_status cli_measured_open(struct cli_measured *m, struct pdl_err *err)
 {
     struct pdl_bytes in;
+    struct pdl_system sys;
     const struct pdl_doc *schema;
     enum pdl_status st = pdl_file_read(m->a, m->file, MAX_FILE, &in, err);
 
@@ -21,7 +22,7 @@ enum pdl_status cli_measured_open(struct cli_measured *m, struct pdl_err *err)
     m->schema = schema && schema->kind == PDL_DOC_SCALAR ? schema->text : "";
     if (strcmp(m->schema, "paradl.layers/1") == 0 ||
         strcmp(m->schema, "paradl.runs/1") == 0)
-        return PDL_OK;
+        return m->system ? pdl_system_open(m->a, m->system, &sys, err) : PDL_OK;
     pdl_doc_fail(m->doc, err, "no measurements: schema is '%s'", m->schema);
     pdl_hint(err, "expected paradl.layers/1 or paradl.runs/1");
     return PDL_EPARSE;

@@ -39,10 +39,11 @@ int cli_width(void)
     struct winsize ws;
     int64_t columns;
 
-    if (!isatty(STDOUT_FILENO))
-        return 0;
+    /* who sets COLUMNS for a pipe means it */
     if (env && pdl_int_parse(env, 20, 10000, &columns, NULL) == PDL_OK)
         return (int)columns;
+    if (!isatty(STDOUT_FILENO))
+        return 0;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col >= 20)
         return ws.ws_col;
     return 80;
@@ -105,5 +106,9 @@ int cli_write(const char *path, const struct pdl_buf *text)
         return EXIT_OK;
     }
     st = pdl_file_write(path, text->text ? text->text : "", text->len, &err);
+    if (st == PDL_EIO) { /* as a result that standard output does not take */
+        print_error(&err);
+        return EXIT_ENV;
+    }
     return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 }

@@ -28,7 +28,31 @@ static void add_row(struct pdl_table *t, const struct pdl_found *f, bool best,
     pdl_table_cell(t, "%s",
                    pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, buf,
                                    sizeof buf));
-    pdl_table_cell(t, "%.0f", x->samples_per_s);
+    pdl_table_cell(t,
+                   x->samples_per_s < 10    ? "%.2f"
+                   : x->samples_per_s < 100 ? "%.1f"
+                                            : "%.0f",
+                   x->samples_per_s);
+}
+
+/* A strategy in lines that the terminal holds, broken after commas. */
+static void put_strategy(const char *s)
+{
+    enum { INDENT = 5 };
+    size_t room = cli_width() > 2 * INDENT ? (size_t)cli_width() - INDENT : 75;
+
+    while (*s) {
+        size_t n = strlen(s);
+
+        if (n > room) {
+            n = room;
+            while (n > 1 && s[n - 1] != ',')
+                n--;
+            n = n > 1 ? n : room;
+        }
+        pdl_printf(cli_out(), "%*s%.*s\n", INDENT, "", (int)n, s);
+        s += n;
+    }
 }
 
 /* The lines of the table, a strategy after each but the heading. */
@@ -43,7 +67,7 @@ static void interleave(const struct pdl_buf *b, const struct pdl_found *list,
         pdl_put(cli_out(), line, n);
         pdl_puts(cli_out(), "\n");
         if (i >= 0)
-            pdl_printf(cli_out(), "     %s\n", list[i].strategy);
+            put_strategy(list[i].strategy);
         line += n + (line[n] == '\n');
     }
 }

@@ -30,7 +30,7 @@ struct cli_question {
 #define CLI_PLAN_OPTS CLI_SYSTEM_OPT, \
     {"strategy", 0, PDL_OPT_TEXT, offsetof(struct options, q.strategy), "STRATEGY", NULL, \
      "how to parallelise, e.g. data=16,filter=4"}, \
-    {"batch", 0, PDL_OPT_INT, offsetof(struct options, q.batch), "B", NULL, \
+    {"batch", 0, PDL_OPT_COUNT, offsetof(struct options, q.batch), "B", NULL, \
      "samples of one step, over all PEs"}
 #define CLI_QUESTION_OPTS \
     {"parameters", 0, PDL_OPT_TEXT, offsetof(struct options, q.parameters), "KIND", "ideal|empirical", \
@@ -52,7 +52,7 @@ struct cli_question {
      "fp32|bf16|fp16", "what gradients add up in (default: as the weights)"}, \
     {"compile", 0, PDL_OPT_FLAG, offsetof(struct options, q.compile), NULL, NULL, \
      "element-wise operators are fused by a compiler"}, \
-    {"dataset", 0, PDL_OPT_INT, offsetof(struct options, q.dataset), "D", NULL, \
+    {"dataset", 0, PDL_OPT_COUNT, offsetof(struct options, q.dataset), "D", NULL, \
      "samples of an epoch, to project its time"}, \
     {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, q.dim), "NAME=N,...", NULL, \
      "bind symbolic dimensions of the model"}

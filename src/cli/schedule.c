@@ -48,8 +48,8 @@ static struct task of_event(const struct schedule *s, const struct pdl_event *e)
     struct task t = {.row = pipe ? pdl_plan_lane(s->p, e->stage) : comm,
                      .kind = (enum kind)s->phase[e->op],
                      .micro = e->micro,
-                     .start_s = e->start_s,
-                     .end_s = e->start_s + e->seconds};
+                     .start_s = fmax(e->start_s, 0), /* sums leave 1e-16 */
+                     .end_s = fmax(e->start_s + e->seconds, 0)};
 
     if (comm && e->micro < 0)
         t.kind = EXCHANGE;

@@ -30,8 +30,8 @@ static int stream_of(struct trace *t, const struct pdl_event *e)
     struct stream *s;
     size_t n;
 
-    if (o->kind == PDL_PLAN_OP_HALO || o->kind == PDL_PLAN_OP_SEND ||
-        o->kind == PDL_PLAN_OP_RECV)
+    if (o->kind == PDL_PLAN_OP_HALO || o->kind == PDL_PLAN_OP_ROTATE ||
+        o->kind == PDL_PLAN_OP_SEND || o->kind == PDL_PLAN_OP_RECV)
         return 1;
     if (o->group == 0)
         return 0;

@@ -164,8 +164,36 @@ static double accuracy(double p, double m)
     return m > 0 ? 1 - fabs(p - m) / m : 0;
 }
 
+static bool has(const int *ids, int n, int id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* Whose operation it is: that of a move is the layer that made what moves, or
+ * that has it as a weight. NULL: of no layer alone (a bucket of gradients). */
+static const char *layer_of(const struct pdl_plan *p, int op)
+{
+    const struct pdl_plan_op *o = &p->ops[op];
+    int moved = o->nin > 0 ? o->in[0] : o->nout > 0 ? o->out[0] : -1, t;
+
+    if (o->node >= 0)
+        return p->model->nodes[o->node].name;
+    t = moved >= 0 && o->nin <= 1 ? p->tensors[moved].model_tensor : -1;
+    for (int i = 0; t >= 0 && i < p->model->nnodes; i++) {
+        const struct pdl_node *n = &p->model->nodes[i];
+
+        if (has(n->out, n->nout, t) || has(n->weights, n->nweights, t))
+            return n->name;
+    }
+    return NULL;
+}
+
+/* layer NULL: the step, a phase, or what belongs to no layer alone. */
 static void json_row(struct pdl_json *w, const struct here *h, const char *id,
-                     double p, double m)
+                     const char *layer, double p, double m)
 {
     const struct pdl_projection *x = &h->j->x;
     bool step = strcmp(id, "step") == 0;
@@ -173,6 +201,8 @@ static void json_row(struct pdl_json *w, const struct here *h, const char *id,
     pdl_json_row(w);
     pdl_json_kstr(w, "id", id);
     pdl_json_kstr(w, "set", "here");
+    if (layer)
+        pdl_json_kstr(w, "layer", layer);
     pdl_json_kstr(w, "model", h->o->model);
     pdl_json_kstr(w, "strategy", h->o->strategy);
     pdl_json_kint(w, "pes", x->pes);
@@ -201,16 +231,17 @@ static void print_json(const struct here *h, struct pdl_sink *out)
         pdl_json_kstr(&w, "command", h->o->command);
     pdl_json_key(&w, "rows");
     pdl_json_array(&w);
-    json_row(&w, h, "step", h->j->x.step_s, h->step_s);
+    json_row(&w, h, "step", NULL, h->j->x.step_s, h->step_s);
     for (int p = 0; p < NPHASES; p++)
-        json_row(&w, h, phase_names[p], h->projected_phase[p],
+        json_row(&w, h, phase_names[p], NULL, h->projected_phase[p],
                  h->measured_phase[p]);
     for (int i = 0; i < h->j->plan->nops; i++) {
         if (h->j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
             continue;
         snprintf(id, sizeof id, "%d %s", i,
                  pdl_plan_op_text(h->j->plan, i, name, sizeof name));
-        json_row(&w, h, id, projected(h, i), h->measured[i]);
+        json_row(&w, h, id, layer_of(h->j->plan, i), projected(h, i),
+                 h->measured[i]);
     }
     pdl_json_end(&w);
     pdl_json_knum(&w, "mean_accuracy", accuracy(h->j->x.step_s, h->step_s));

@@ -430,7 +430,7 @@ const struct model_row model_hf_families[] = {
      "kv_heads=:heads head_dim=d_kv?64 ffn=d_ff "
      "gated=feed_forward_proj~gated?0 dec_same_table "
      "rel_buckets=relative_attention_num_buckets?32 rel_heads=:heads "
-     "max_pos=n_positions?512 " TIED "vocab?32128"},
+     "unscaled max_pos=n_positions?512 " TIED "vocab?32128"},
     {"mt5", "t5", "tied=tie_word_embeddings?0 gated=feed_forward_proj~gated?1 "
      "vocab?250112"},
     {"bart", "", SEQ2SEQ "positions=:max_pos+2 embed_norm final_norm=0"},

@@ -17,14 +17,28 @@ struct load {
     struct pdl_bytes bytes;
 };
 
+/* Would the zoo take the dimensions as parameters of the network? */
+static bool as_parameters(const struct load *l, char *text, size_t size)
+{
+    const struct pdl_model *m;
+    int n = snprintf(text, size, "%s%s%s", l->path,
+                     strchr(l->path, ':') ? "," : ":", l->opt->dims);
+
+    return n > 0 && (size_t)n < size &&
+           pdl_zoo_build(l->arena, text, &m, NULL) == PDL_OK;
+}
+
 static enum pdl_status no_dims(const struct load *l, const char *what,
                                struct pdl_err *err)
 {
+    char text[160];
+
     if (!l->opt || !l->opt->dims || !*l->opt->dims)
         return PDL_OK;
     pdl_fail(err, PDL_EINVAL, "%.200s: %s has no symbolic dimensions to set",
              l->path, what);
-    pdl_hint(err, "parameters of the zoo follow the name: gpt:seq=2048");
+    pdl_hint(err, "parameters of the zoo follow the name: %s",
+             as_parameters(l, text, sizeof text) ? text : "gpt:seq=2048");
     return PDL_EINVAL;
 }
 
@@ -199,5 +213,6 @@ enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
     if (by_suffix(spec) || strchr(spec, '/') || strcmp(spec, "-") == 0 ||
         stat(spec, &info) == 0)
         return read_file(&l, out, err);
-    return pdl_zoo_build(a, spec, out, err);
+    st = pdl_zoo_build(a, spec, out, err); /* by another spelling */
+    return st == PDL_OK ? no_dims(&l, "a network of the zoo", err) : st;
 }

@@ -191,7 +191,11 @@ void model_onnx_weight(struct onnx_layer *l, int id, int64_t want)
     if (l->nw == PDL_OP_MAX_WEIGHTS)
         return;
     if (source >= 0 && (want < 0 || n == want)) {
-        l->w[l->nw++] = stored_tensor(m, source, want < 0 ? &seen : NULL);
+        /* in its own shape, unless the reader sees it without ones in front */
+        bool fewer = seen.rank < m->g->shape[source].rank;
+
+        l->w[l->nw++] =
+            stored_tensor(m, source, want < 0 || fewer ? &seen : NULL);
         return;
     }
     if (want >= 0) {

@@ -56,6 +56,12 @@ static enum pdl_status attention_infer(const struct pdl_op_use *u,
                         model_shape_text(k, tk, sizeof tk),
                         model_shape_text(v, tv, sizeof tv), (long long)s.heads,
                         (long long)s.kv, (long long)s.d);
+    if (u->nw > 0 && (u->nw > 1 || u->w[0]->rank != 2 ||
+                      u->w[0]->dim[1] != s.heads || u->w[0]->dim[0] < 4))
+        return pdl_fail(err, PDL_EINVAL,
+                        "its weight is a table of distances: at least 4 rows "
+                        "of %lld heads",
+                        (long long)s.heads);
     out[0] = model_like(q);
     if (!pdl_mul64(s.heads, s.dv, &out[0].dim[1]))
         return pdl_fail(err, PDL_EINVAL, "the output is too large to count");
@@ -74,11 +80,65 @@ static bool attention_flops(const struct pdl_op_use *u,
            pdl_mul64(n, 2, flops);
 }
 
+/* ---- features of heads ---------------------------------------------------- */
+
+/* Elements dims[0] to dims[1] of the features of each head. */
+static enum pdl_status slice_heads_infer(const struct pdl_op_use *u,
+                                         struct pdl_tensor *out, int *nout,
+                                         struct pdl_err *err)
+{
+    const struct pdl_tensor *x = u->in[0];
+    const struct pdl_attr *a = u->attr;
+    char tx[64];
+
+    if (a->heads < 1 || x->rank != 2 || x->dim[1] % a->heads || a->ndims != 2 ||
+        a->dims[0] < 0 || a->dims[1] <= a->dims[0] ||
+        a->dims[1] > x->dim[1] / a->heads)
+        return pdl_fail(err, PDL_EINVAL,
+                        "dims must be start and end within a head's features; "
+                        "%s has %lld heads",
+                        model_shape_text(x, tx, sizeof tx),
+                        (long long)a->heads);
+    out[0] = model_like(x);
+    out[0].dim[1] = a->heads * (a->dims[1] - a->dims[0]);
+    *nout = 1;
+    return PDL_OK;
+}
+
+/* To the features of each head of the first those of the second, which are
+ * the same for all heads. */
+static enum pdl_status join_heads_infer(const struct pdl_op_use *u,
+                                        struct pdl_tensor *out, int *nout,
+                                        struct pdl_err *err)
+{
+    const struct pdl_tensor *x = u->in[0], *all = u->in[1];
+    int64_t heads = u->attr->heads, more;
+    char tx[64], ta[64];
+
+    if (heads < 1 || x->rank != 2 || all->rank != 2 || x->dim[1] % heads ||
+        x->dim[0] != all->dim[0])
+        return pdl_fail(err, PDL_EINVAL, "%s and %s do not fit %lld heads",
+                        model_shape_text(x, tx, sizeof tx),
+                        model_shape_text(all, ta, sizeof ta), (long long)heads);
+    out[0] = model_like(x);
+    if (!pdl_mul64(heads, all->dim[1], &more) ||
+        !pdl_add64(x->dim[1], more, &out[0].dim[1]))
+        return pdl_fail(err, PDL_EINVAL, "the output is too large to count");
+    *nout = 1;
+    return PDL_OK;
+}
+
+/* rope: pairs of the last `features` (0: all) of each `head_dim` features are
+ * turned; head_dim 0: as wide as the attention that reads it says. */
 static const struct pdl_op rows[] = {
     {"attention", "scaled dot-product attention of q, k, v", 3, 4,
-     PDL_OP_SAVES_X | PDL_OP_SAVES_Y | PDL_OP_TWO_OPERANDS, NULL,
-     attention_infer, attention_flops},
+     PDL_OP_SAVES_X | PDL_OP_SAVES_Y | PDL_OP_TWO_OPERANDS | PDL_OP_DW_READS_W,
+     NULL, attention_infer, attention_flops},
     {"rope", "rotary position embedding", 1, 3, 0, NULL, NULL, NULL},
+    {"slice_heads", "from dims[0] to dims[1] of each head's features", 1, 1, 0,
+     NULL, slice_heads_infer, NULL},
+    {"join_heads", "each head's features, then those of all heads", 2, 2, 0,
+     NULL, join_heads_infer, NULL},
 };
 
 const struct model_ops model_ops_attention = {rows,

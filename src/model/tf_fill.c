@@ -22,7 +22,7 @@
     X(ffn_bias) X(ffn_norm) X(experts) X(topk) X(moe_ffn) X(expert_bias)      \
     X(router_bias) X(correction) X(shared_ffn) X(shared_gate) X(dense_too)    \
     X(layer_scale) X(gates) X(per_layer) X(beside) X(index_heads)             \
-    X(index_dim)
+    X(index_dim) X(unscaled)
 
 #define STACK_FIELDS(X)                                                       \
     X(hidden) X(norm) X(vocab) X(embed_dim) X(types) X(same_table)            \

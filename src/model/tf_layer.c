@@ -28,10 +28,18 @@ static int core(struct model_tf_ctx *c, const struct model_tf_layer *l,
                             .head_dim = l->head_dim,
                             .v_head_dim = l->v_head_dim,
                             .window = self ? l->window : 0,
-                            .causal = self && l->causal};
+                            .causal = self && l->causal,
+                            .scale = l->unscaled ? 1 : 0};
     int in[4] = {qkv[0], qkv[1], qkv[2], c->relative};
-    int x = model_tf_op(c, "attention", join(part, "core").s, &attr, in,
-                        self && c->relative >= 0 ? 4 : 3);
+    int x = pdl_build_node(c->b,
+                           &(struct pdl_build_spec){
+                               .op = "attention",
+                               .name = model_tf_name(c, join(part, "core").s).s,
+                               .attr = &attr,
+                               .in = in,
+                               .nin = self && c->relative >= 0 ? 4 : 3,
+                               .weights = &c->distances,
+                               .nweights = self && c->distances >= 0 ? 1 : 0});
 
     /* gpt-oss: a logit for each head that takes part in the softmax */
     if (l->sinks)
@@ -110,10 +118,12 @@ static int feed_forward(struct model_tf_ctx *c, const struct model_tf_layer *l,
         gate = model_tf_linear(c, join(part, "gate").s, x, width, l->ffn_bias);
     y = model_tf_linear(c, join(part, "up").s, x, width, l->ffn_bias);
     if (l->gated) {
-        gate = model_tf_unary(c, "silu", join(part, "act").s, gate);
+        gate = model_tf_unary(c, l->act == TF_GELU ? "gelu" : "silu",
+                              join(part, "act").s, gate);
         y = model_tf_binary(c, "mul", join(part, "gated").s, gate, y);
     } else {
-        y = model_tf_unary(c, "gelu", join(part, "act").s, y);
+        y = model_tf_unary(c, l->act == TF_RELU ? "relu" : "gelu",
+                           join(part, "act").s, y);
     }
     if (l->ffn_norm)
         y = model_tf_normed(c, join(part, "sub_norm").s, y, l->norm, 0);

@@ -31,8 +31,20 @@ static int indexer(struct model_tf_ctx *c, const struct model_tf_layer *l,
     return model_tf_other(c, "choose_tokens", "attn.index", in, 3, 1, NULL, 0);
 }
 
+/* n features of every head, beginning with feature `from` of the head. */
+static int of_heads(struct model_tf_ctx *c, const char *part, int x,
+                    int64_t heads, int64_t from, int64_t n)
+{
+    struct pdl_attr attr = {.heads = heads, .ndims = 2};
+
+    attr.dims[0] = from;
+    attr.dims[1] = from + n;
+    return model_tf_op(c, "slice_heads", part, &attr, &x, 1);
+}
+
 /* Queries and keys have a part without and a part with rotation; the rotated
- * key is one for all heads, the rest comes out of a narrow latent vector. */
+ * key is one for all heads, the rest comes out of a narrow latent vector, for each head its key and then
+ * its value. */
 static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
 {
     int64_t hidden = width_of(c, x), qk = l->qk_nope + l->qk_rope;
@@ -41,6 +53,9 @@ static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
                             .head_dim = qk,
                             .v_head_dim = l->v_head_dim,
                             .causal = l->causal};
+    struct pdl_attr turn_q = {.head_dim = qk, .features = l->qk_rope};
+    struct pdl_attr turn_k = {.head_dim = l->qk_rope};
+    struct pdl_attr join = {.heads = l->heads};
     int q = x, kv, k[2], qkv[4];
 
     if (l->q_lora) {
@@ -52,17 +67,16 @@ static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
     q = model_tf_linear(c, "attn.q_b", q, l->heads * qk, 0);
     kv = model_tf_linear(c, "attn.kv_a", x, l->kv_lora + l->qk_rope,
                          l->lora_bias);
-    k[1] = model_tf_slice(c, "attn.k_rope", kv, l->kv_lora, l->qk_rope);
+    k[1] = model_tf_slice(c, "attn.k_shared", kv, l->kv_lora, l->qk_rope);
+    k[1] = model_tf_op(c, "rope", "attn.k_rope", &turn_k, &k[1], 1);
     kv = model_tf_slice(c, "attn.latent", kv, 0, l->kv_lora);
     kv = model_tf_normed(c, "attn.kv_a_norm", kv, l->norm, 0);
     kv = model_tf_linear(c, "attn.kv_b", kv,
                          l->heads * (l->qk_nope + l->v_head_dim), 0);
-    k[0] = model_tf_slice(c, "attn.k_nope", kv, 0, l->heads * l->qk_nope);
-    qkv[2] = model_tf_slice(c, "attn.v", kv, l->heads * l->qk_nope,
-                            l->heads * l->v_head_dim);
-    qkv[0] = model_tf_unary(c, "rope", "attn.q_rope", q);
-    qkv[1] =
-        model_tf_other(c, "join_heads", "attn.k", k, 2, l->heads * qk, NULL, 0);
+    k[0] = of_heads(c, "attn.k_nope", kv, l->heads, 0, l->qk_nope);
+    qkv[2] = of_heads(c, "attn.v", kv, l->heads, l->qk_nope, l->v_head_dim);
+    qkv[0] = model_tf_op(c, "rope", "attn.q_rope", &turn_q, &q, 1);
+    qkv[1] = model_tf_op(c, "join_heads", "attn.k", &join, k, 2);
     x = model_tf_op(c, "attention", "attn.core", &attr, qkv,
                     l->index_heads ? 4 : 3);
     return model_tf_linear(c, "attn.out", x, hidden, l->out_bias);

@@ -202,29 +202,33 @@ int model_tf_table(struct model_tf_ctx *c, const char *part, const char *op,
 
 /* ---- the layers ------------------------------------------------------- */
 
-/* T5's bias of the attention logits: a small table, read for every pair of
- * positions, the same for all layers. DeBERTa's is a table of vectors. */
+/* DeBERTa's table of relative positions: a vector for each. */
 static int relative(struct model_tf_ctx *c)
 {
     const struct model_tf_stack *s = c->stack;
-    int64_t dim[2] = {s->tokens, s->tokens};
     int ids;
 
-    if (s->rel_rows) {
-        ids = pdl_build_tensor(c->b, model_tf_name(c, "distances").s,
-                               PDL_TENSOR_CONST, PDL_I32, 1, &s->rel_rows);
-        ids = model_tf_table(c, "relative", "embedding", ids, s->rel_rows,
-                             s->hidden);
-        return s->rel_norm
-                   ? model_tf_normed(c, "relative.norm", ids, s->norm, 0)
-                   : ids;
-    }
-    if (!s->rel_buckets)
+    if (!s->rel_rows)
         return -1;
     ids = pdl_build_tensor(c->b, model_tf_name(c, "distances").s,
-                           PDL_TENSOR_CONST, PDL_I32, 2, dim);
-    return model_tf_table(c, "relative", "embedding", ids, s->rel_buckets,
-                          s->rel_heads);
+                           PDL_TENSOR_CONST, PDL_I32, 1, &s->rel_rows);
+    ids =
+        model_tf_table(c, "relative", "embedding", ids, s->rel_rows, s->hidden);
+    return s->rel_norm ? model_tf_normed(c, "relative.norm", ids, s->norm, 0)
+                       : ids;
+}
+
+/* T5's bias of the attention logits: a small table, read for every pair of
+ * positions, the same for all layers of a stack. */
+static int distances(struct model_tf_ctx *c)
+{
+    const struct model_tf_stack *s = c->stack;
+    int64_t dim[2] = {s->rel_buckets, s->rel_heads};
+
+    if (s->rel_rows || !s->rel_buckets)
+        return -1;
+    return pdl_build_tensor(c->b, model_tf_name(c, "relative.weight").s,
+                            PDL_TENSOR_WEIGHT, c->tf->dtype, 2, dim);
 }
 
 static int rounds(struct model_tf_ctx *c, const struct model_tf_layer *l,
@@ -309,6 +313,7 @@ static int stack(struct model_tf_ctx *c, int *shared)
     int x = model_tf_embed(c, shared);
 
     c->relative = relative(c);
+    c->distances = distances(c);
     x = all_layers(c, x);
     if (s->final_norm)
         x = model_tf_normed(c, "norm", x, s->norm, 0);

@@ -48,6 +48,10 @@ enum model_tf_qk_norm {
     TF_QK_FULL, /* over the whole projection, or each head its own */
 };
 
+/* The function of a feed-forward layer: SiLU where it is gated, else GELU,
+ * unless one is named. */
+enum model_tf_act { TF_USUAL, TF_RELU, TF_GELU };
+
 struct model_tf_layer {
     int64_t mixer, order, norm;
     int64_t skip_norm; /* no norm before the mixer (first of ModernBERT) */
@@ -59,6 +63,7 @@ struct model_tf_layer {
     int64_t gate;                  /* output gate, from a twice as wide q */
     int64_t v_is_k, shared_kv;     /* no v projection; neither k nor v */
     int64_t sub_norm;              /* a norm before the output projection */
+    int64_t unscaled;              /* scores as they are (T5) */
     int64_t q_lora, kv_lora, qk_nope, qk_rope, lora_bias; /* MLA */
     int64_t index_heads, index_dim; /* DeepSeek-V3.2 chooses what to attend */
     int64_t cross;                  /* a second attention, to the other stack */
@@ -68,6 +73,7 @@ struct model_tf_layer {
     int64_t k_heads;   /* delta rule: key heads; heads are the values' */
     /* feed-forward */
     int64_t ffn, gated, ffn_bias, ffn_norm; /* ffn 0: none */
+    int64_t act;                            /* an enum model_tf_act */
     int64_t experts, topk, moe_ffn, expert_bias, router_bias, correction;
     int64_t shared_ffn, shared_gate;
     int64_t dense_too;   /* the dense feed-forward stands beside the experts */
@@ -142,6 +148,7 @@ struct model_tf_ctx {
     char prefix[64]; /* "decoder.layers.{i}." */
     int memory;      /* what cross attention reads, or -1 */
     int relative;    /* bias of the attention logits, or -1 */
+    int distances;   /* T5's table of them, a weight, or -1 */
     int per_layer;   /* inputs of each layer, or -1 */
     /* one set of weights for all rounds: recorded in the first, then given */
     enum { TF_OWN, TF_RECORD, TF_REPLAY } sharing;

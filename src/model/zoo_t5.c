@@ -2,8 +2,9 @@
  *
  * T5 (Raffel et al., JMLR 2020), version 1.0: encoder and decoder of equal
  * depth, RMSNorm, no biases, one table of 32 relative positions a stack, and
- * one vocabulary table for both stacks and the head. seq tokens on either
- * side. */
+ * one vocabulary table for both stacks and the head. Scores are not divided
+ * by the root of a head's width; version 1.0 has ReLU, 1.1 gated GELU. seq
+ * tokens on either side. */
 #include "zoo_decoder.h"
 
 static const char source[] = "Raffel et al., JMLR 2020";
@@ -69,6 +70,8 @@ static void build(pdl_build *b, const int64_t *v)
         .v_head_dim = v[HEAD_DIM],
         .ffn = v[FFN],
         .gated = v[GATED],
+        .act = v[GATED] ? TF_GELU : TF_RELU,
+        .unscaled = 1,
     };
     runs[1].layer = runs[0].layer;
     runs[1].layer.causal = 1;

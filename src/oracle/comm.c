@@ -325,6 +325,41 @@ double oracle_packing(const struct oracle *o, int op, int64_t rank)
     return 2 * (double)c.bytes / o->pe.bytes_per_s;
 }
 
+/* Gradients travel in the type they add up in (FSDP's reduce_dtype, Megatron's
+ * main gradients), not in that of the weights. */
+double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_tensor *t = &o->p->tensors[x->in[0]];
+    double own = pdl_dtype_bits(t->dtype) / 8.0, asked = o->opt->gradient_bytes;
+
+    if (t->kind != PDL_PLAN_WEIGHT_GRADIENT ||
+        o->opt->parameters == PDL_IDEAL || !(own > 0))
+        return 1;
+    if (!(asked > 0) && f)
+        asked = f->exchange_bytes;
+    return asked > 0 ? asked / own : 1;
+}
+
+/* Keys and values, or their gradients, go from rank to rank while attention
+ * works on the block that is there: of each step the longer of the two shows.
+ * Gradients travel with the keys, after the block is done, and take one step
+ * more to come home. */
+static double rotation(const struct oracle *o, int op, int64_t rank, double n,
+                       double block, const struct oracle_wire *w)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    bool home = o->p->tensors[o->p->ops[op].in[0]].of > 0;
+    double step = w->alpha_s + block / w->bytes_per_s, each = 0;
+    int x = pdl_plan_rotates_for(o->p, op);
+
+    if (x >= 0 && !o->p->strategy->no_overlap && !(f && f->no_overlap))
+        each = oracle_compute(o, x, rank) / n;
+    if (home)
+        each = each > step ? each - step : 0;
+    return (n - 1) * (step > each ? step - each : 0) + (home ? step : 0);
+}
+
 static double on_wires(const struct oracle *o, int op, int64_t rank,
                        bool gradient, struct oracle_price *how)
 {
@@ -344,7 +379,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
     how->flows = w.flows;
     how->at = w.at;
     part = gradient ? 1 : oracle_sequence_part(o, x);
-    in = part * bytes_of(o, x->in, x->nin, rank);
+    in = part * bytes_of(o, x->in, x->nin, rank) * oracle_travels(o, x);
     out = part * bytes_of(o, x->out, x->nout, rank);
     fast =
         gradient ? -1 : oracle_inside_measured(o, x->kind, w.level, n, in, out);
@@ -369,7 +404,9 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
         return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
-        return sync + to_each(o, &w, n, in / n);
+        return sync + to_each(o, &w, n, in / n * oracle_token_copies(o, n));
+    case PDL_PLAN_OP_ROTATE: /* two blocks and one: it is the one */
+        return sync + rotation(o, op, rank, n, in < out ? in : out, &w);
     case PDL_PLAN_OP_SEND:
         return oracle_send(o, &w, in);
     default: /* alltoall, halo */
@@ -414,6 +451,8 @@ double oracle_copy(const struct oracle *o, int op, int64_t rank)
     double passes = 2, calls = 1;
     struct pdl_work w;
 
+    if (oracle_is_weight_traffic(o, op))
+        return oracle_shard_copies(o, op, rank);
     if (!o->opt->framework || !o->opt->framework->copies ||
         o->opt->parameters == PDL_IDEAL)
         return 0;

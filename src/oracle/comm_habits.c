@@ -172,3 +172,30 @@ double oracle_sequence_part(const struct oracle *o, const struct pdl_plan_op *x)
         part /= (double)oracle_tensor_ranks(o);
     return part;
 }
+
+/* Copies of sharded weights and gradients beside the collectives, on the
+ * device, of every micro-batch: weights out of the gathered buffer; gradients
+ * joined into one, cast to what they travel in, divided. From PyTorch's source
+ * (torch/distributed/fsdp/_runtime_utils.py, _post_backward_hook; fully_shard's
+ * _fsdp_collectives.py). */
+double oracle_shard_copies(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    bool gather = x->kind == PDL_PLAN_OP_ALLGATHER;
+    double items = 0, bytes, own, wide;
+
+    if (!f || o->opt->parameters == PDL_IDEAL ||
+        (!gather && x->kind != PDL_PLAN_OP_REDUCE_SCATTER))
+        return 0;
+    for (int k = 0; k < (gather ? x->nout : x->nin); k++)
+        items += (double)pdl_plan_elements(o->p, gather ? x->out[k] : x->in[k],
+                                           rank);
+    own = pdl_dtype_bits(o->p->tensors[x->in[0]].dtype) / 8.0;
+    wide = own * oracle_travels(o, x);
+    bytes = gather ? f->gather_copies * 2 * own
+                   : f->scatter_copies * 2 * own +
+                         (wide > own && f->scatter_casts ? own + wide : 0) +
+                         f->scatter_scales * 2 * wide;
+    return items * bytes / o->pe.bytes_per_s;
+}

@@ -65,6 +65,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
         .batch_norm_backward = or_guess(k.batch_norm_backward[p], 1),
         .layer_norm_forward = or_guess(k.layer_norm_forward[p], 1),
         .l2_bytes = (double)pe->l2_bytes,
+        .clock_hz = pe->clock_hz,
         .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
         .core = pe->arch && strcmp(pe->arch, "cpu") == 0,
         .k = k,
@@ -408,7 +409,11 @@ static bool in_norm(const struct oracle *o, int op)
 static double element_wise(const struct oracle *o, int op, int64_t rank)
 {
     double floor = oracle_eager_floor(o, op, rank), t;
+    double norm = oracle_eager_norm(o, op, rank, reads_twice(o, op));
     struct pdl_work w;
+
+    if (norm > 0)
+        return norm;
 
     pdl_plan_op_work(o->p, op, rank, &w);
     if (in_norm(o, op)) /* the other summand is still to be read */
@@ -426,7 +431,8 @@ static double kernel(const struct oracle *o, int op, int64_t rank)
     struct pdl_shape s;
 
     if (!shape_of(o, op, rank, &s))
-        return element_wise(o, op, rank) + accumulate(o, op, rank);
+        return element_wise(o, op, rank) + accumulate(o, op, rank) +
+               oracle_experts_more(o, op, rank);
     if (s.kind == PDL_SHAPE_MATMUL)
         return linear(o, op, &s) + accumulate(o, op, rank);
     if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)
@@ -453,7 +459,8 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
         return o->pe.launch_s +
                (activation_bytes(o, op, rank) + mask_bytes(o, op, rank)) /
                    o->pe.bytes_per_s;
-    if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op))
+    if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op) ||
+        oracle_eager_view(o, op))
         return 0;
     return kernel(o, op, rank) + oracle_eager_more(o, op, rank);
 }

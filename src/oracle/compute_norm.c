@@ -8,8 +8,8 @@
  * Batch normalisation: x is read for the sums and again to apply them, y is
  * written; backward reads x and dy twice and writes dx. How much of the
  * streaming rate its kernels reach depends on them (pe.kernels): those for
- * 16-bit items load one item at a time and divide for every item, those for
- * 32-bit items keep the data on chip between the two readings.
+ * 32-bit items keep the data on chip between the two readings; those of PyTorch
+ * for 16-bit items depend on the shape (compute_batch_norm.c).
  *
  * Layer normalisation: one block a row. A row costs a fixed time (two sums
  * over the block) beside its bytes; a row that the block's share of the first
@@ -28,8 +28,7 @@ static const double ROW_KEPT = 16384;
 /* Backward does one reduction for two forward. */
 static const double ROW_BACKWARD = .45;
 
-/* 0: the working set is in the cache, 1: it is not. */
-static double out_of_cache(const struct oracle_pe *pe, double bytes)
+double oracle_out_of_cache(const struct oracle_pe *pe, double bytes)
 {
     double x = pe->l2_bytes > 0 ? 2 * bytes / pe->l2_bytes - 1 : 1;
 
@@ -38,7 +37,7 @@ static double out_of_cache(const struct oracle_pe *pe, double bytes)
 
 double oracle_stream(const struct oracle_pe *pe, double bytes)
 {
-    double slow = out_of_cache(pe, bytes);
+    double slow = oracle_out_of_cache(pe, bytes);
 
     return bytes / pe->bytes_per_s * (slow + (1 - slow) / CACHE_RATE);
 }
@@ -47,7 +46,13 @@ static double batch_norm(const struct oracle_pe *pe, const struct pdl_shape *s,
                          bool back)
 {
     double part = back ? pe->batch_norm_backward : pe->batch_norm_forward;
+    double rows = (double)s->n, c = (double)s->c;
+    enum oracle_norm_kernel first =
+        back ? ORACLE_NORM_SUMS : ORACLE_NORM_STATISTICS;
 
+    if (pe->item_bytes <= 2 && rows > 0 && c > 0 && pe->clock_hz > 0)
+        return oracle_batch_norm(pe, first, rows, c) +
+               oracle_batch_norm(pe, first + 1, rows, c);
     return (back ? 5 : 3) * s->bytes / (pe->bytes_per_s * part);
 }
 

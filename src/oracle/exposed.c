@@ -16,8 +16,16 @@ struct walk {
     const struct piece_update *u; /* NULL: no exchange */
     struct streams s;
     double in_end[LAST]; /* of copies in, the last first */
+    double net_end[PIECE_BACK], marked[PIECE_BACK]; /* rings */
+    unsigned nets, marks;
+    struct { /* of the scatters that may move: what they made, and where */
+        const struct piece_op *op;
+        int64_t first;
+        unsigned net;
+    } scatter[ORACLE_SCATTERS];
     double late_update;
     int next;
+    bool early; /* exchanges start while backward runs */
 };
 
 /* ---- the update -------------------------------------------------------------- */
@@ -32,6 +40,10 @@ static double ready_at(const struct walk *w, const struct piece_step *x)
             t = fmax(t, w->x->end[x->after[k]]);
     if (x->on != ON_COMPUTE && x->block > -2 && w->x->made)
         t = fmax(t, w->x->made[row * w->x->tensors + x->tensor]);
+    if (x->net_block > -2 && w->x->made) {
+        row = x->net_block < 0 ? w->x->blocks : x->net_block;
+        t = fmax(t, w->x->made[row * w->x->tensors + x->net_tensor]);
+    }
     return t;
 }
 
@@ -138,6 +150,90 @@ static void run_copy(struct walk *w, const struct piece_op *x, double seconds)
         wait_until(w, *stream);
 }
 
+static void keep_made(struct walk *w, const struct piece_op *x, int64_t first,
+                      double end)
+{
+    for (int k = 0; w->u && k < x->nmade; k++) {
+        int64_t row =
+            x->made[k].outside ? w->x->blocks : first + x->made[k].back;
+
+        w->x->made[row * w->x->tensors + x->made[k].tensor] = end;
+    }
+}
+
+static void move_scatters(struct walk *w, double later)
+{
+    for (int i = 0; i < w->s.nscatters; i++) {
+        double *end = &w->net_end[w->scatter[i].net];
+
+        *end += later;
+        keep_made(w, w->scatter[i].op, w->scatter[i].first, *end);
+    }
+}
+
+/* One block ahead, and ahead of the gradients that wait (prefetch.c). */
+static double gather_weights(struct walk *w, const struct stream_op *run)
+{
+    double ready = w->s.prefetch, start, took, later;
+
+    w->s.prefetch = w->s.compute;
+    if (oracle_gathers_ahead(&w->s, ready, run->seconds, &start, &later)) {
+        move_scatters(w, later);
+        took = run->seconds;
+    } else {
+        start = oracle_stream_step(&w->s, run, ready, &took);
+    }
+    w->s.nscatters = 0;
+    return start + took;
+}
+
+static double scatter_gradients(struct walk *w, const struct stream_op *run,
+                                const struct piece_op *x, int64_t first)
+{
+    double ready = 0, before = w->s.network, start, took;
+    int i;
+
+    if (x->after > 0)
+        ready = w->marked[(w->marks - (unsigned)x->after) % PIECE_BACK];
+    start = oracle_stream_step(&w->s, run, ready, &took);
+    oracle_scattered(&w->s, 0, start, before);
+    i = w->s.nscatters - 1;
+    if (i >= 0) {
+        w->scatter[i].op = x;
+        w->scatter[i].first = first;
+        w->scatter[i].net = w->nets % PIECE_BACK;
+    }
+    return start + took;
+}
+
+static void run_net(struct walk *w, const struct piece_op *x, int64_t first)
+{
+    struct stream_op run = {
+        .seconds = x->seconds, .level = x->level, .exchange = true};
+    double end = x->net == PIECE_GATHER ? gather_weights(w, &run)
+                                        : scatter_gradients(w, &run, x, first);
+
+    w->net_end[w->nets++ % PIECE_BACK] = end;
+    keep_made(w, x, first, end);
+}
+
+/* When all that the operation waits for is there; what it waits for copies
+ * rather than for weights is late. */
+static double wait_for(struct walk *w, const struct piece_op *x)
+{
+    double copy = 0, net = 0;
+
+    if (x->in > 0 && x->in <= LAST)
+        copy = w->in_end[x->in - 1];
+    if (x->out)
+        copy = fmax(copy, w->s.out);
+    if (x->waits > 0)
+        net = w->net_end[(w->nets - (unsigned)x->waits) % PIECE_BACK];
+    if (copy >= net)
+        wait_until(w, copy);
+    return net;
+}
+
 /* One part of a pass; first: the block of its stage that it starts with. */
 static void run_part(struct walk *w, const struct piece_list *list,
                      int64_t first)
@@ -153,19 +249,18 @@ static void run_part(struct walk *w, const struct piece_list *list,
             continue;
         }
         w->s.ahead = false;
-        if (w->u)
+        w->s.compute += x->packing;
+        if (w->early)
             start_exchanges(w);
-        if (x->in > 0 && x->in <= LAST)
-            wait_until(w, w->in_end[x->in - 1]);
-        if (x->out)
-            wait_until(w, w->s.out);
-        oracle_stream_step(&w->s, &run, 0, &took);
-        for (int k = 0; w->u && k < x->nmade; k++) {
-            int64_t row =
-                x->made[k].outside ? w->x->blocks : first + x->made[k].back;
-
-            w->x->made[row * w->x->tensors + x->made[k].tensor] = w->s.compute;
+        if (x->net != PIECE_NO_NET) {
+            run_net(w, x, first);
+            continue;
         }
+        oracle_stream_step(&w->s, &run, wait_for(w, x), &took);
+        if (x->marks)
+            w->marked[w->marks++ % PIECE_BACK] = w->s.compute;
+        if (x->nmade > 0)
+            keep_made(w, x, first, w->s.compute);
     }
 }
 
@@ -180,13 +275,17 @@ static void run_parts(struct walk *w, const struct piece_list *list, bool back)
             run_part(w, &list[i], at--);
 }
 
-static void run_pass(struct walk *w, bool back)
+/* Returns when the gradients of inputs were made. */
+static double run_pass(struct walk *w, bool back)
 {
     const struct piece_work *p = w->x->work;
+    double split;
 
     run_parts(w, back ? p->back : p->fore, back);
+    split = w->s.compute - w->s.slowed;
     if (back && p->shape->split)
         run_parts(w, p->late, true);
+    return split;
 }
 
 /* Each way, copies of a micro-batch take no longer than a pipeline's PE has
@@ -216,6 +315,16 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out)
     out->backward_copy = w.s.late - out->forward_copy;
 }
 
+/* No gradient is there, nothing was exchanged. */
+static void begin_exchanges(struct walk *w, const struct piece_update *u)
+{
+    w->u = u;
+    for (int i = 0; i < u->n; i++)
+        w->x->end[i] = INFINITY;
+    for (int64_t i = 0; i < (w->x->blocks + 1) * w->x->tensors; i++)
+        w->x->made[i] = INFINITY;
+}
+
 double oracle_piece_exposed(const struct piece_run *x,
                             const struct piece_update *u,
                             const struct piece_ran *alone, double *copy)
@@ -226,11 +335,8 @@ double oracle_piece_exposed(const struct piece_run *x,
         run_pass(&w, false);
     w.s.compute = alone->forward;
     w.s.held = x->held;
-    w.u = u;
-    for (int i = 0; i < u->n; i++)
-        x->end[i] = INFINITY;
-    for (int64_t i = 0; i < (x->blocks + 1) * x->tensors; i++)
-        x->made[i] = INFINITY;
+    begin_exchanges(&w, u);
+    w.early = true;
     begin_backward(&w);
     run_pass(&w, true);
     if (x->work->shape->copies)
@@ -238,6 +344,48 @@ double oracle_piece_exposed(const struct piece_run *x,
     run_update(&w);
     *copy = w.late_update;
     return oracle_exposed(&w.s, alone->forward + alone->backward,
+                          u->update + *copy);
+}
+
+/* Backward; alone, as most micro-batches are. */
+static void run_backward(struct walk *w, struct piece_ran *out)
+{
+    double start = w->s.compute, late = w->s.late, split;
+
+    begin_backward(w);
+    split = run_pass(w, true);
+    keep_pace(w);
+    out->backward = w->s.compute - w->s.slowed - start;
+    out->weights = w->s.compute - w->s.slowed - split;
+    out->backward_copy = w->s.late - late;
+}
+
+double oracle_piece_traffic(const struct piece_run *x,
+                            const struct piece_update *u, struct piece_ran *out,
+                            double *copy)
+{
+    struct walk w = {
+        .x = x,
+        .s = {.overlap = x->overlap, .shares = x->shares, .held = x->held}};
+    struct piece_ran beside;
+    bool apart;
+
+    run_pass(&w, false);
+    out->forward = w.s.compute;
+    out->forward_copy = w.s.late;
+    apart = w.s.out_busy > 0 && x->held > 0;
+    if (apart) { /* what is exchanged beside it would change it */
+        struct walk alone = w;
+
+        alone.s.held = 0;
+        run_backward(&alone, out);
+    }
+    begin_exchanges(&w, u);
+    w.early = x->held > 0;
+    run_backward(&w, apart ? &beside : out);
+    run_update(&w);
+    *copy = w.late_update;
+    return oracle_exposed(&w.s, out->forward + out->backward,
                           u->update + *copy);
 }
 

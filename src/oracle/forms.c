@@ -138,8 +138,11 @@ bool oracle_form_makers(struct oracle_forms *g, const struct small *s,
     m->by = PDL_NEW(g->scratch, int, n);
     m->in = PDL_NEW(g->scratch, int, n);
     m->out = PDL_NEW(g->scratch, int, n);
-    m->nin = m->nout = 0;
-    if (!m->by || !m->in || !m->out)
+    m->net = PDL_NEW(g->scratch, int, n);
+    m->mark = PDL_NEW(g->scratch, int, n);
+    m->nin = m->nout = m->nnet = m->nmark = m->waited = 0;
+    m->far = false;
+    if (!m->by || !m->in || !m->out || !m->net || !m->mark)
         return false;
     for (int t = 0; t < n; t++)
         m->by[t] = -1;
@@ -149,6 +152,8 @@ bool oracle_form_makers(struct oracle_forms *g, const struct small *s,
     return true;
 }
 
+enum { MAX_MADE = 64 };
+
 /* The gradients that the update reads, by the operation that makes them. */
 static const struct piece_made *gradients_of(struct oracle_forms *g,
                                              const struct small *s, int stage,
@@ -157,14 +162,14 @@ static const struct piece_made *gradients_of(struct oracle_forms *g,
 {
     const struct pdl_plan_item *it =
         &s->plan.items[s->stages[stage].first_update];
-    struct piece_made list[16];
+    struct piece_made list[MAX_MADE];
 
     *n = 0;
     for (int i = it->first_op; i < it->first_op + it->nops; i++)
         for (int k = 0; k < s->plan.ops[i].nin; k++) {
             int t = s->plan.ops[i].in[k], id = s->plan.tensors[t].model_tensor;
 
-            if (by[t] != op || id < 0 || *n == 16)
+            if (by[t] != op || id < 0 || *n == MAX_MADE)
                 continue;
             list[(*n)++] = (struct piece_made){
                 s->tensor[id], s->round[id] - base, s->round[id] < 0};
@@ -214,6 +219,56 @@ static void note_copies(const struct small *s, int op, bool back,
     out->out = gone > 0 && gone == m->nout;
 }
 
+static int latest(const int *number, const int *ids, int n)
+{
+    int last = 0;
+
+    for (int k = 0; k < n; k++)
+        last = number[ids[k]] > last ? number[ids[k]] : last;
+    return last;
+}
+
+/* How far back number `at` of `n` is; 0: it is none. */
+static int8_t look_back(struct makers *m, int at, int n)
+{
+    int back = at > 0 ? n - at + 1 : 0;
+
+    m->far = m->far || back > PIECE_BACK;
+    return (int8_t)(back > PIECE_BACK ? 0 : back);
+}
+
+/* Weights that travel, the gradients they wait for, and what waits for them.
+ * The network does one thing after the other, so whoever has waited for one
+ * has waited for those before. */
+static void note_traffic(const struct small *s, int op, struct makers *m,
+                         struct piece_op *out)
+{
+    const struct pdl_plan_op *x = &s->plan.ops[op];
+    int net = latest(m->net, x->in, x->nin);
+
+    if (oracle_is_weight_traffic(&s->o, op)) {
+        bool gathers = x->kind == PDL_PLAN_OP_ALLGATHER;
+
+        out->net = gathers ? PIECE_GATHER : PIECE_SCATTER;
+        if (!gathers)
+            out->after = look_back(m, latest(m->mark, x->in, x->nin), m->nmark);
+        m->nnet++;
+        for (int k = 0; k < x->nout; k++)
+            m->net[x->out[k]] = m->nnet;
+        return;
+    }
+    if (net > m->waited) {
+        out->waits = look_back(m, net, m->nnet);
+        m->waited = net;
+    }
+    if (makes_gradient(s, op)) {
+        out->marks = true;
+        m->nmark++;
+        for (int k = 0; k < x->nout; k++)
+            m->mark[x->out[k]] = m->nmark;
+    }
+}
+
 /* Nothing is computed from here to the end of forward: memory may come back
  * while the next task runs. */
 static bool is_over(const struct small *s, const struct pdl_plan_item *last,
@@ -255,11 +310,13 @@ static bool list_part(struct oracle_forms *g, struct form *m, int stage,
                                    m->kinds[back ? BACKWARD : FORWARD].kind[i]};
         if (m->key.activations)
             note_copies(s, i, back, mk, o);
+        if (m->shape[stage].traffic)
+            note_traffic(s, i, mk, o);
         if (!back && frees && is_over(s, last, i))
             continue;
         if (back && makes_gradient(s, i))
             o->made = gradients_of(g, s, stage, base, i, mk->by, &o->nmade);
-        out->n += !frees || o->in > 0 || o->out;
+        out->n += !frees || o->in > 0 || o->out || o->waits > 0;
     }
     return list != NULL;
 }
@@ -279,6 +336,7 @@ bool oracle_form_work(struct oracle_forms *g, struct form *m)
         x->blocks = (int)m->key.blocks;
         x->parts = parts;
         x->copies = m->key.activations;
+        x->traffic = m->key.zero > 1;
         x->split = m->s->stages[i].nbackward > parts;
         ok = oracle_form_makers(g, m->s, i, &mk);
         for (int j = 0; ok && j < parts; j++)
@@ -287,6 +345,7 @@ bool oracle_form_work(struct oracle_forms *g, struct form *m)
             ok = list_part(g, m, i, j, PASS_BACKWARD, &mk, &x->backward[j]);
         for (int j = 0; ok && x->split && j < parts; j++)
             ok = list_part(g, m, i, j, PASS_LATE, &mk, &x->late[j]);
+        ok = ok && !mk.far;
         pdl_arena_reset(g->scratch);
     }
     return ok;

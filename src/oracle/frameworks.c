@@ -23,7 +23,9 @@
  * optimizer step copies, unscales and clips besides Adam: 46 bytes a weight.
  * Gradients of micro-batches add up in 16 bits (6 bytes of traffic) or in the
  * kernel into 32 bits (4). Its theoretical_memory_usage has 6 + 12/D bytes a
- * weight; Transformer Engine writes the gradients of a block besides, and the
+ * weight; its modules and Transformer Engine's need 110 us of the host for an
+ * operation (fitted to half of SimuMax's B200 runs, those with 8 tensor ranks);
+ * Transformer Engine writes the gradients of a block besides, and the
  * loss is computed in 32 bits. ZeRO 3 beside it is DeepSpeed's of 2021: what
  * that paper's Table 2 leaves beside computation is explained by 1.5 adapters
  * of a node and 4 us a ring step, each tensor by itself, nothing hidden; fitted
@@ -37,8 +39,10 @@
  * chronicles).
  *
  * torchtitan: blocks are dealt evenly to the stages, whatever their work (its
- * generate_split_points); eager operators stream about twice what fused ones do
- * (its compile=true runs beside the others); gradients stay whole, in 32 bits, while
+ * generate_split_points); eager operators stream 2.6 times what fused ones do
+ * (its compile=true runs beside the others; norms and rotary positions are 32
+ * bits wide); FSDP gathers into one buffer, copies the weights out of it and
+ * casts gradients to the 32 bits they travel in; gradients stay whole, in 32 bits, while
  * a pipeline's micro-batches add up; the eager loss holds 15 bytes a logit; 8 %
  * of activations is what its reserved memory has beyond them. Settled with its
  * published H100 runs in view. Where classes are cut its loss is PyTorch's
@@ -46,10 +50,21 @@
  * holds four tensors of 32 bits at a time (log-softmax, the one-hot part, their
  * sum and the product), 16 bytes a logit; the segment of the 16-bit logits,
  * freed before, is too small for any of them and stays reserved: 18.
- * Like composer it calls FlashAttention 2.
+ * It calls FlashAttention 2.
  *
- * pytorch: eager steps on one GPU (PyTorch 2.11 on an H200, profiles of four
- * convolutional networks and of GPT-2 and Llama blocks; bench/measure_torch.py):
+ * composer: MosaicML's Composer with llm-foundry's MPT models (its benchmark
+ * script and README of 2023). Eager, with 16-bit layer norms: twice the bytes,
+ * as torchtitan's first estimate was. Attention is FlashAttention in Triton
+ * (attn_impl of its submit_benchmarks.py); what that reaches of an A100, 0.5
+ * forward and 0.28 backward, is fitted to half of its runs there and lies where
+ * Dao (FlashAttention-2, 2023) has it: 1.3 to 2.5 times slower than his.
+ * DecoupledAdamW is a loop of simple kernels: 88 bytes for a weight, and 8 to
+ * clip. FSDP joins the gradients of a unit, casts them and divides them in
+ * place before they are scattered, in 32 bits unless the job says PURE.
+ *
+ * pytorch: eager steps on one GPU (PyTorch 2.11 on an H200, profiles of nine
+ * convolutional networks, ViT, BERT, GPT-2 and Llama blocks;
+ * bench/measure_torch.py):
  * 60 us of the host for an operation (42 to 79; faster in 32 bits), the loss
  * keeps 8 bytes more a logit, the allocator reserves a tenth of activations
  * more, and the kernels of compute_eager.c. Attention on a Hopper is cuDNN's,
@@ -66,12 +81,14 @@
 static const struct pdl_framework frameworks[] = {
     {.name = "own", .summary = "ParaDL's own runtime"},
     {.name = "pytorch", .summary = "eager PyTorch", .torch = true,
+     .exchange_bytes = 4,
      .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
     {.name = "megatron", .summary = "Megatron-LM",
      .no_overlap = true, .fused = true, .split = PDL_SPLIT_BLOCKS,
+     .issue_s = 110e-6, .token_copies = true,
      .dropout = .1, .update_bytes = 46, .add_bytes = 6, .add_bytes32 = 4,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .dummy_gradients = true,
-     .logit_bytes = 4,
+     .logit_bytes = 4, .most_zero = 1,
      .scatters_sends = true,
      .zero_adapters = 1.5, .zero_step_s = 4e-6},
     {.name = "megatron-deepspeed", .summary = "Megatron with DeepSpeed, eager",
@@ -79,14 +96,18 @@ static const struct pdl_framework frameworks[] = {
      .issue_s = 74e-6, .dropout = .1, .update_bytes = 46, .add_bytes = 6,
      .gradient_bytes = 4, .gradient_bytes32 = 8, .logit_bytes = 4,
      .context_bytes = 5.0 * GIB,
-     .add_bytes32 = 10, .scatters_sends = true,
+     .add_bytes32 = 10, .scatters_sends = true, .most_zero = 1,
      .zero_adapters = 1.5, .zero_step_s = 4e-6},
-    {.name = "torchtitan", .summary = "torchtitan", .eager = 2, .flash2 = true,
-     .split = PDL_SPLIT_BLOCKS,
+    {.name = "torchtitan", .summary = "torchtitan", .eager = 2.6, .flash2 = true,
+     .split = PDL_SPLIT_BLOCKS, .exchange_bytes = 4,
+     .gather_copies = 1, .scatter_casts = true,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .logit_bytes = 11,
      .cut_logit_bytes = 14,
      .fragments = .08},
-    {.name = "composer", .summary = "MosaicML Composer", .flash2 = true},
+    {.name = "composer", .summary = "MosaicML Composer", .eager = 2,
+     .exchange_bytes = 4,
+     .update_bytes = 96, .attention_forward = .5, .attention_backward = .28,
+     .scatter_copies = 1, .scatter_scales = 1, .scatter_casts = true},
     {.name = "mxnet", .summary = "MXNet", .fused_norm = true},
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,

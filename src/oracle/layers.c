@@ -35,15 +35,16 @@ static const struct stream {
 
 /* Calls beyond the first, as a profile of the framework shows them: forward,
  * what it issues besides the operator (the counter of batches, a cleared
- * workspace; two more results are half a call); backward, one for every further kernel, which for batch
- * normalisation is one more with 16-bit items. */
+ * workspace; two more results are half a call); backward, one for every further
+ * kernel. Batch normalisation clears a workspace more with 16-bit items, both
+ * ways. */
 static const struct calls {
     const char *op;
-    double forward, backward, backward16;
+    double forward, forward16, backward, backward16;
 } calls[] = {
-    {"batch_norm", 1, 1, 2},
-    {"layer_norm", .5, 0, 0},
-    {"sdpa", 1, 3, 3},
+    {"batch_norm", 1, 2, 1, 2},
+    {"layer_norm", .5, .5, 0, 0},
+    {"sdpa", 1, 1, 3, 3},
 };
 
 struct record {
@@ -111,23 +112,47 @@ static enum pdl_status keep_passes(struct record *r)
     return st;
 }
 
-static enum pdl_status conv(struct record *r)
+/* The extents of an image, or of a volume where there is a "d". */
+static enum pdl_status extents(struct record *r)
+{
+    static const char *const names[] = {"d", "h", "w"};
+    struct pdl_shape *s = &r->row.shape;
+    int first = pdl_doc_get(r->doc, "d") ? 0 : 1;
+    enum pdl_status st = PDL_OK;
+
+    s->nspatial = 3 - first;
+    for (int i = first; i < 3 && st == PDL_OK; i++)
+        st = integer(r, names[i], &s->in[i - first]);
+    return st;
+}
+
+static enum pdl_status channels(struct record *r)
 {
     struct pdl_shape *s = &r->row.shape;
-    int64_t k = 1, stride = 1, pad = 0;
     enum pdl_status st = integer(r, "n", &s->n);
 
-    s->kind = PDL_SHAPE_CONV;
-    s->nspatial = 2;
     s->groups = 1;
     if (st == PDL_OK)
         st = integer(r, "c", &s->c);
     if (st == PDL_OK)
         st = integer(r, "f", &s->f);
+    if (st == PDL_OK && pdl_doc_get(r->doc, "groups"))
+        st = integer(r, "groups", &s->groups);
+    if (st == PDL_OK &&
+        (s->groups < 1 || s->c % s->groups != 0 || s->f % s->groups != 0))
+        st = pdl_doc_fail(r->doc, r->err, "groups must divide c and f");
+    return st;
+}
+
+static enum pdl_status conv(struct record *r)
+{
+    struct pdl_shape *s = &r->row.shape;
+    int64_t k = 1, stride = 1, pad = 0;
+    enum pdl_status st = channels(r);
+
+    s->kind = PDL_SHAPE_CONV;
     if (st == PDL_OK)
-        st = integer(r, "h", &s->in[0]);
-    if (st == PDL_OK)
-        st = integer(r, "w", &s->in[1]);
+        st = extents(r);
     if (st == PDL_OK)
         st = integer(r, "k", &k);
     if (st == PDL_OK)
@@ -136,7 +161,7 @@ static enum pdl_status conv(struct record *r)
         st = integer(r, "pad", &pad);
     if (st == PDL_OK && (k < 1 || stride < 1))
         st = pdl_doc_fail(r->doc, r->err, "k and stride must be at least 1");
-    for (int d = 0; d < 2 && st == PDL_OK; d++) {
+    for (int d = 0; d < s->nspatial && st == PDL_OK; d++) {
         s->kernel[d] = k;
         s->stride[d] = stride;
         s->out[d] =
@@ -205,8 +230,22 @@ static enum pdl_status elements(struct record *r)
 
 static enum pdl_status batch_norm(struct record *r)
 {
-    r->row.shape.kind = PDL_SHAPE_BATCH_NORM;
-    return elements(r);
+    struct pdl_shape *s = &r->row.shape;
+    enum pdl_status st = elements(r);
+    int64_t side = 1;
+
+    s->kind = PDL_SHAPE_BATCH_NORM;
+    if (st != PDL_OK || pdl_doc_get(r->doc, "rows"))
+        return st;
+    st = integer(r, "n", &s->n);
+    if (st == PDL_OK)
+        st = integer(r, "c", &s->c);
+    if (st == PDL_OK)
+        st = integer(r, "h", &side);
+    if (s->n > 0 && side > MAX_DIM / s->n)
+        return pdl_doc_fail(r->doc, r->err, "more rows than %d", MAX_DIM);
+    s->n *= side * side;
+    return st;
 }
 
 static enum pdl_status layer_norm(struct record *r)
@@ -334,12 +373,15 @@ static double streamed(const struct pdl_pe *pe, const struct pdl_layer_time *x,
 /* Beyond those of an operator that is one kernel. */
 static double further_calls(const struct pdl_layer_time *x, bool backward)
 {
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (strcmp(calls[i].op, x->op) == 0)
-            return !backward ? calls[i].forward
-                   : pdl_precision_bytes(x->shape.precision) <= 2
-                       ? calls[i].backward16
-                       : calls[i].backward;
+    bool narrow = pdl_precision_bytes(x->shape.precision) <= 2;
+
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        const struct calls *c = &calls[i];
+
+        if (strcmp(c->op, x->op) == 0)
+            return backward ? (narrow ? c->backward16 : c->backward)
+                            : (narrow ? c->forward16 : c->forward);
+    }
     return 0;
 }
 

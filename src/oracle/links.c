@@ -145,6 +145,10 @@ static double ring_bytes(enum pdl_plan_op_kind kind, const struct pdl_work *w,
         return (n - 1) / n * (double)w->read_bytes;
     case PDL_PLAN_OP_ALLGATHER:
         return (n - 1) / n * (double)w->write_bytes;
+    case PDL_PLAN_OP_ROTATE: /* of one block and two, it is the one */
+        return (n - 1) * (double)(w->read_bytes < w->write_bytes
+                                      ? w->read_bytes
+                                      : w->write_bytes);
     default:
         return 0;
     }

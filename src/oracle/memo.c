@@ -291,13 +291,30 @@ static bool same_node(const struct oracle *o, const struct pdl_plan_op *a,
 }
 
 static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,
+                    const struct pdl_plan_op *b);
+
+/* Rotations go on beside an attention. */
+static bool same_beside(const struct oracle *o, const struct pdl_plan_op *a,
+                        const struct pdl_plan_op *b)
+{
+    int x, y;
+
+    if (a->kind != PDL_PLAN_OP_ROTATE)
+        return true;
+    x = pdl_plan_rotates_for(o->p, (int)(a - o->p->ops));
+    y = pdl_plan_rotates_for(o->p, (int)(b - o->p->ops));
+    return x >= 0 && y >= 0 && same_op(o, &o->p->ops[x], &o->p->ops[y]);
+}
+
+static bool same_op(const struct oracle *o, const struct pdl_plan_op *a,
                     const struct pdl_plan_op *b)
 {
     return a->kind == b->kind && a->pass == b->pass && a->part == b->part &&
            a->group == b->group && same_forms(o, a, b) && same_node(o, a, b) &&
            oracle_stays_on_lane(o, a) == oracle_stays_on_lane(o, b) &&
            (a->kind != PDL_PLAN_OP_ADD ||
-            oracle_joins_fused(o, a) == oracle_joins_fused(o, b));
+            oracle_joins_fused(o, a) == oracle_joins_fused(o, b)) &&
+           same_beside(o, a, b);
 }
 
 static uint64_t hash_op(const struct oracle *o, const struct pdl_plan_op *x)

@@ -9,10 +9,11 @@ struct oracle_pe {
     double rate, vector_rate, peak, bytes_per_s, item_bytes, units, launch_s;
     double conv[3];
     double batch_norm_forward, batch_norm_backward, layer_norm_forward;
-    double l2_bytes;
-    bool vector; /* no matrix units at this precision */
-    bool core;   /* processor cores: register tiles, which no shape wastes */
-    bool flat;   /* no tiles, no waves: the rate whatever the shape */
+    double l2_bytes, clock_hz;
+    bool vector;   /* no matrix units at this precision */
+    bool core;     /* processor cores: register tiles, which no shape wastes */
+    bool flat;     /* no tiles, no waves: the rate whatever the shape */
+    bool any_head; /* attention has its rate with heads of any size */
     struct pdl_kernels k;
 };
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
@@ -29,6 +30,9 @@ struct oracle_gemm {
 double oracle_gemm_seconds(const struct oracle_gemm *g);
 double oracle_matmul(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
+/* compute_grouped.c: groups of few channels */
+bool oracle_is_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
+double oracle_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
 struct oracle;
@@ -41,9 +45,19 @@ bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
 double oracle_eager_more(const struct oracle *o, int op, int64_t rank);
 double oracle_eager_floor(const struct oracle *o, int op, int64_t rank);
 double oracle_eager_streams(const struct oracle *o, int op);
+/* of a batch normalisation that reads its input once or, if `both`, also
+ * applies what it found; 0: no kernel of its own */
+double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
+                         bool both);
+/* do scores pass through kernels one by one, in 32 bits? */
+bool oracle_eager_unfused(const struct oracle *o);
+/* is it a view there, which costs nothing? */
+bool oracle_eager_view(const struct oracle *o, int op);
 double oracle_eager_update(const struct oracle *o);
-bool oracle_issued(const struct oracle *o, int op); /* a call of its own? */
-/* and what it holds: indices of largest elements, bytes of a gradient (0: the
+/* calls of the host, in ORACLE_CALL ths */
+enum { ORACLE_CALL = 4 };
+int oracle_issued(const struct oracle *o, int op);
+/* and what it holds: indices of largest elements, copies of what it overwrites, bytes of a gradient (0: the
  * plan's) */
 int64_t oracle_eager_indices(const struct oracle *o,
                              const struct pdl_plan_op *x, int64_t rank);
@@ -61,12 +75,25 @@ int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
 double oracle_norm(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_stream(const struct oracle_pe *pe, double bytes);
+/* 0: the working set is in the last level of cache, 1: it is not */
+double oracle_out_of_cache(const struct oracle_pe *pe, double bytes);
+/* compute_batch_norm.c: PyTorch's kernels for 16 bits; 0: the clock is not
+ * known */
+enum oracle_norm_kernel {
+    ORACLE_NORM_STATISTICS,
+    ORACLE_NORM_APPLY,
+    ORACLE_NORM_SUMS,
+    ORACLE_NORM_GRADIENT,
+};
+double oracle_batch_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
+                         double rows, double channels);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
  * the pipeline, [forward, backward][stage][micro-batch]. */
 struct oracle_record {
     double *start, *seconds, *done;
+    bool alone; /* the exchange of gradients slows nothing */
 };
 
 /* Who an operation sends to: the next of its group, all of it, or neighbours
@@ -210,6 +237,13 @@ double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
 void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
                         struct oracle_wire *w);
 bool oracle_is_weight_traffic(const struct oracle *o, int op);
+/* compute_experts.c: beside the products of a mixture of experts, and times
+ * the bytes of the plan that tokens have on their way to so many ranks */
+double oracle_experts_more(const struct oracle *o, int op, int64_t rank);
+double oracle_token_copies(const struct oracle *o, double ranks);
+double oracle_shard_copies(const struct oracle *o, int op, int64_t rank);
+/* comm.c: times the bytes of the plan that gradients have on the wires */
+double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x);
 int64_t oracle_tensor_ranks(const struct oracle *o);
 /* comm_habits.c: a layer's collective inside a node, and the traffic of ZeRO 3,
  * by measurement or habit; < 0: there is none. The part of its bytes that a

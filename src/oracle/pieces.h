@@ -6,17 +6,40 @@
 
 #include "stage.h"
 
+#include <pthread.h>
+
 /* A whole-model configuration of a transformer. */
 struct oracle_point {
-    int64_t tensor, pipe, data;
-    int64_t micro;  /* samples of a micro-batch of one data rank */
+    int64_t tensor, pipe, data, expert, context; /* ranks of each axis */
+    int64_t micro;  /* samples of a micro-batch of one data and expert rank */
     int64_t chunks; /* stages of a lane; 1: not interleaved */
     bool seq, no_overlap;
+    bool a2a;                    /* context: heads for positions; else a ring */
     bool activations, optimizer; /* offloaded */
-    int zero;                    /* 0, 1 */
+    int zero;                    /* 0 .. 3 */
     int bubble; /* 1, 2: zb-h1, zb-h2; 0: a schedule with one */
     enum pdl_recompute recompute;
 };
+
+/* Ranks that have samples of their own; that have the same weights. */
+static inline int64_t oracle_point_replicas(const struct oracle_point *x)
+{
+    return x->data * x->expert;
+}
+static inline int64_t oracle_point_copies(const struct oracle_point *x)
+{
+    return x->data * x->expert * x->context;
+}
+static inline int64_t oracle_point_pes(const struct oracle_point *x)
+{
+    return x->pipe * oracle_point_copies(x) * x->tensor;
+}
+
+/* Sharding that shows in forward and backward: weights travel there. */
+static inline int oracle_work_zero(const struct oracle_point *x)
+{
+    return x->zero > 1 && oracle_point_copies(x) > 1 ? x->zero : 0;
+}
 
 /* What all pieces of a search share. */
 struct oracle_family {
@@ -24,6 +47,7 @@ struct oracle_family {
     const struct pdl_system *sys;
     const struct pdl_oracle_options *opt;
     struct pdl_plan_options plan; /* batch: of the step */
+    struct oracle_cuts *cuts;     /* shared by threads; NULL: none */
     int block;                    /* segment that is repeated */
     int first_node;               /* of it, once written out */
     int64_t layers, forward_flops;
@@ -42,13 +66,22 @@ void oracle_point_strategy(const struct oracle_family *f,
 
 /* ---- forms ------------------------------------------------------------------ */
 
-/* The small plans of one tensor and seq, which all meshes with these share:
- * what is computed and exchanged does not depend on how many ranks the
- * pipeline and the data axis have, only what it costs. */
+struct form;
+/* The small plans of one tensor, seq, expert and context, which all meshes
+ * with these share: what is computed and exchanged does not depend on how many
+ * ranks the pipeline and the data axis have, only what it costs. */
 struct oracle_forms;
 struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
                                        const struct oracle_family *f,
                                        const struct oracle_point *x);
+
+/* How blocks are dealt to stages, which no mesh changes; made once by a search
+ * for all its threads. */
+struct oracle_cuts {
+    pthread_mutex_t lock;
+    pdl_arena *arena;
+    const int64_t **blocks; /* of each number of stages; NULL: not yet */
+};
 
 /* Blocks of each of so many stages (at most as many as blocks). */
 enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
@@ -61,7 +94,7 @@ enum piece_where { PIECE_FIRST, PIECE_MIDDLE, PIECE_LAST, PIECE_WHERE };
 /* Few blocks are lowered as they are; stages of more consist of those of a
  * form of three (with activations offloaded: four), of which the last but one
  * in forward and the second in backward come as often as they have to. */
-enum { PIECE_BLOCKS = 4, PIECE_RANKS = 9 };
+enum { PIECE_BLOCKS = 4 };
 
 /* The weights' gradients that an operation of backward makes: tensors of the
  * model, of a block counted from that of the part (stages of one part: from
@@ -72,6 +105,8 @@ struct piece_made {
 };
 
 enum piece_copy { PIECE_NO_COPY, PIECE_OUT, PIECE_IN };
+enum piece_net { PIECE_NO_NET, PIECE_GATHER, PIECE_SCATTER };
+enum { PIECE_BACK = 32 }; /* how far operations look back at the network */
 
 /* An operation of a pass: what it costs, what it waits for. */
 struct piece_op {
@@ -80,9 +115,15 @@ struct piece_op {
     int in; /* waits for the last copy in (1), the one before (2), ...; 0: none */
     bool out; /* waits for the last copy out of forward; in forward: for the
                  one before */
+    /* where weights travel (ZeRO 2, 3): on the network's stream */
+    enum piece_net net;
+    bool marks;   /* makes a gradient that is scattered later */
+    int8_t after; /* of a scatter: the last mark (1), the one before (2), ... */
+    int8_t waits; /* for the last of the network (1), the one before, ...; 0 */
     const struct piece_made *made;
     /* on the streams, once priced (piece_work) */
     double seconds;
+    double packing; /* of the network's: computed before */
     int level;
     bool comm;
 };
@@ -95,6 +136,7 @@ struct piece_shape {
     struct piece_list forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
     struct piece_list late[PIECE_BLOCKS]; /* gradients of weights, if apart */
     bool copies, split;
+    bool traffic; /* weights travel */
 };
 
 /* How often part i of a pass comes in a stage of so many blocks. */
@@ -109,6 +151,7 @@ struct piece_step {
     int after[ON_STREAMS]; /* latest steps of each stream that it needs; -1 */
     int block;  /* that makes what is exchanged; -1: outside; -2: none */
     int tensor; /* of the model */
+    int net_block, net_tensor; /* the same of what the network brings */
 };
 
 /* ---- pieces ------------------------------------------------------------------ */
@@ -122,20 +165,27 @@ struct piece_price {
     bool is_comm;
 };
 
-/* Bytes of forward and backward on the ranks of a mesh; parts that are not
- * there: nothing. */
-struct piece_lives {
-    struct oracle_span forward[PIECE_BLOCKS][PIECE_RANKS];
-    struct oracle_span backward[PIECE_BLOCKS][PIECE_RANKS];
-    struct oracle_span late[PIECE_BLOCKS][PIECE_RANKS];
-    int64_t input[PIECE_RANKS], label[PIECE_RANKS], written[PIECE_RANKS];
-    int64_t ahead[PIECE_RANKS]; /* copied in while the task before runs */
+/* Ranks of a mesh that show every shape; those that hold the same share a
+ * slot. */
+struct piece_ranks {
+    int n, slots;
+    uint8_t slot[ORACLE_MAX_RANKS];
+};
+
+/* Bytes of forward and backward on one of them; parts that are not there:
+ * nothing. */
+struct piece_live {
+    struct oracle_span forward[PIECE_BLOCKS];
+    struct oracle_span backward[PIECE_BLOCKS];
+    struct oracle_span late[PIECE_BLOCKS];
+    int64_t input, label, written;
+    int64_t ahead; /* copied in while the task before runs */
 };
 
 /* Forward and backward of a stage. */
 struct piece_work {
     const struct piece_shape *shape;
-    const struct piece_lives *live;
+    const struct piece_live *live;      /* by slot */
     const struct piece_price *price[2]; /* by pass and kind */
     struct stage_time forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
     /* of the shape's, those that take time, make gradients or wait */
@@ -145,17 +195,20 @@ struct piece_work {
 };
 struct piece_works {
     struct piece_work at[PIECE_WHERE];
-    int nranks;
-    bool alike[PIECE_RANKS];    /* as an earlier one */
+    const struct piece_ranks *ranks;
     struct oracle_loading load; /* of one micro-batch */
+    struct form *form;          /* that it is read off */
+    int64_t micro;
+    int lane;
+    bool priced; /* else live alone is known of its stages */
 };
 
 struct piece_update {
     int64_t blocks;
     int n;
     const struct piece_step *steps;
-    const struct piece_price *price;        /* by kind */
-    struct oracle_lived lived[PIECE_RANKS]; /* base and update */
+    const struct piece_price *price;  /* by kind */
+    const struct oracle_lived *lived; /* by slot: base and update */
     double update, gradient_comm, contention;
     double all;               /* seconds of all steps, one after another */
     bool optimizer;           /* on the host */
@@ -163,23 +216,30 @@ struct piece_update {
 };
 struct piece_updates {
     struct piece_update at[PIECE_WHERE];
-    bool alike[PIECE_RANKS];
+    const struct piece_ranks *ranks;
 };
 
-/* The pieces of one mesh: tensor, pipe, data, seq. */
+/* The pieces of one mesh. */
 struct oracle_pieces;
 struct oracle_pieces *oracle_pieces_make(pdl_arena *a, struct oracle_forms *g,
                                          const struct oracle_point *x);
 /* Lanes of the pipeline whose groups cross the same wires are of one kind,
- * for work and for updates. */
+ * for work, for updates, and for work in which weights travel (ZeRO 2, 3). */
+enum lane_kind { LANE_WORK, LANE_UPDATE, LANE_TRAFFIC, LANE_KINDS };
 enum pdl_status oracle_piece_lanes(struct oracle_pieces *p,
                                    struct pdl_err *err);
-int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane, bool update);
+int oracle_piece_lane(const struct oracle_pieces *p, int64_t lane,
+                      enum lane_kind kind);
 enum pdl_status oracle_piece_work(struct oracle_pieces *p,
                                   const struct oracle_point *x,
                                   int64_t micro_batches, int64_t blocks,
                                   int lane, const struct piece_works **out,
                                   struct pdl_err *err);
+/* Prices it, where that was put off: weights travel, and bytes are often all
+ * that is asked for. */
+enum pdl_status oracle_piece_price(struct oracle_pieces *p,
+                                   const struct piece_works *w,
+                                   struct pdl_err *err);
 enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                                     const struct oracle_point *x,
                                     int64_t blocks, int lane,
@@ -208,9 +268,10 @@ struct piece_run {
     double *made; /* [block][tensor]; the last row is outside blocks */
 };
 /* With copies to and from the host: forward ends, what it waits for them;
- * backward alone. Returned: seconds of both. */
+ * backward alone, and the gradients of weights of it. Returned: seconds of
+ * both. */
 struct piece_ran {
-    double forward, forward_copy, backward, backward_copy;
+    double forward, forward_copy, backward, backward_copy, weights;
 };
 void oracle_piece_run(const struct piece_run *x, struct piece_ran *out);
 /* What gradient exchange and the optimizer's copies show of a stage whose
@@ -218,6 +279,10 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out);
 double oracle_piece_exposed(const struct piece_run *x,
                             const struct piece_update *u,
                             const struct piece_ran *alone, double *copy);
+/* Both at once, where weights travel in forward and backward. */
+double oracle_piece_traffic(const struct piece_run *x,
+                            const struct piece_update *u, struct piece_ran *out,
+                            double *copy);
 /* The same where nothing overlaps. */
 void oracle_piece_apart(struct piece_update *u, double *end);
 

@@ -10,7 +10,8 @@ enum {
     STAGES = 3,
     MAX_LANES = 8,
     WORK_BLOCKS = 3,
-    UPDATE_BLOCKS = 4
+    UPDATE_BLOCKS = 4,
+    ZEROS = 4 /* none, 1, 2, 3 */
 };
 
 /* Which form. Of micro and data 0 stands for any. */
@@ -61,9 +62,9 @@ struct known {
 };
 struct lived {
     struct lived *next;
-    int64_t micro;
+    int64_t micro, mesh; /* mesh: where ranks keep parts of weights; else 0 */
     int nranks;
-    struct piece_lives at[PIECE_WHERE];
+    struct piece_live *at[PIECE_WHERE]; /* by slot */
 };
 
 /* Kinds of operations of a pass: an operation of each. */
@@ -88,6 +89,7 @@ struct cut; /* of an update: stretches that are repeated */
 struct form {
     struct form *next;
     struct key key;
+    uint64_t code;   /* of the key: forms of other codes have another */
     struct small *s; /* NULL: refused */
     const char *refused;
     bool grown;             /* its samples can be changed */
@@ -103,14 +105,14 @@ struct form {
 
 struct oracle_forms {
     const struct oracle_family *f;
-    struct oracle_point mesh; /* tensor and seq */
+    struct oracle_point mesh; /* all but pipe and data */
     pdl_arena *arena, *scratch;
     struct form *forms;
     struct oracle_effort effort;
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */
-    int64_t **blocks; /* of the stages of each number of them */
+    const int64_t **blocks; /* of the stages of each number of them */
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */
@@ -127,17 +129,41 @@ struct oracle_pieces {
     int64_t id; /* 1, 2, ... */
     pdl_arena *arena;
     struct entry *work[64], *update[64];
-    struct lanes lanes[2];        /* for work and for updates */
-    struct oracle_ranks alike[2]; /* without and with sharded states */
-    bool known[2];
+    struct lanes lanes[LANE_KINDS];
+    struct oracle_ranks alike[ZEROS]; /* by what ranks keep of weights */
+    struct piece_ranks ranks[ZEROS];
+    bool known[ZEROS];
     struct priced *priced;
     const char *refused; /* why lanes could not be told */
 };
+
+/* pieces_lanes.c: ranks that hold the same, once (m: NULL, or their form) */
+enum pdl_status oracle_pieces_alike(struct oracle_pieces *p, int zero,
+                                    struct form **m, struct pdl_err *err);
+/* pieces_work.c: one operation, in a plan of nothing else; ranks of a kind of
+ * lane; bytes of every tensor on a rank, whatever its stage, and those of one
+ * stage (into s->size); a piece */
+void oracle_price_op(struct small *s, int op, enum phase phase,
+                     const struct oracle_ranks *r, struct piece_price *p);
+void oracle_lane_ranks(const struct lanes *x, const struct small *s, int kind,
+                       struct oracle_ranks *r);
+int64_t *oracle_all_sizes(pdl_arena *a, const struct small *s, int64_t rank);
+void oracle_sizes_of(const struct small *s, int stage, const int64_t *all);
+enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, int lane,
+                                 struct piece_works *out, struct pdl_err *err);
+bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w);
+/* pieces_update.c: of every kind of lane */
+enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
+                                   int64_t blocks, struct piece_updates *out,
+                                   struct pdl_err *err);
 
 /* small.c: the form of a key, its samples and its mesh set */
 enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
                                  int64_t micro, struct form **out,
                                  struct pdl_err *err);
+/* The same of a form that was found before. */
+void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro);
 /* Representative ranks of a lane of the large plan. */
 int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
 
@@ -147,6 +173,11 @@ struct makers {
     int *in;  /* number of the copy in that made it; 0: none */
     int *out; /* number of the copy out that read or made it */
     int nin, nout;
+    int *net;  /* number of the traffic that brought it; 0: none */
+    int *mark; /* number of the operation that made this gradient */
+    int nnet, nmark;
+    int waited; /* for this one all that computes has waited */
+    bool far;   /* something looks back too far */
 };
 /* forms.c */
 bool oracle_form_makers(struct oracle_forms *g, const struct small *s,

@@ -45,7 +45,7 @@ static double beside(double start, double seconds, bool comm, int level,
     double left = c->network - from, work = seconds - (from - start);
     double longer = 0;
 
-    if (left <= 0 || work <= 0)
+    if (left <= 0 || work <= 0 || (c->exchange && c->alone))
         return seconds;
     if (!comm) {
         longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
@@ -91,6 +91,36 @@ bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
                            : oracle_is_weight_traffic(o, op);
 }
 
+static void set_ready(const struct oracle *o, int op, double t,
+                      struct streams *c)
+{
+    for (int k = 0; k < o->p->ops[op].nout; k++)
+        c->ready[o->p->ops[op].out[k]] = t;
+}
+
+/* Weights one block ahead, and ahead of the gradients that wait. */
+static bool gather_ahead(const struct oracle *o, int op, double ready,
+                         double seconds, struct streams *c)
+{
+    double start, later;
+    bool ahead = oracle_gathers_ahead(c, ready, seconds, &start, &later);
+
+    for (int i = 0; ahead && i < c->nscatters; i++) {
+        const struct pdl_plan_op *x = &o->p->ops[c->scatter[i]];
+
+        if (o->record)
+            o->record->start[c->scatter[i]] += later;
+        for (int k = 0; k < x->nout; k++)
+            c->ready[x->out[k]] += later;
+    }
+    if (ahead) {
+        oracle_keep(o, op, start, seconds);
+        set_ready(o, op, start + seconds, c);
+    }
+    c->nscatters = 0;
+    return ahead;
+}
+
 static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                            const struct oracle_price *price, struct streams *c)
 {
@@ -99,19 +129,23 @@ static void run_on_streams(const struct oracle *o, int op, enum phase phase,
                           .exchange = oracle_is_exchange(o, op, phase),
                           .comm = oracle_is_comm(o->p->ops[op].kind),
                           .update = phase == UPDATE};
-    double start = oracle_inputs_ready(o, op, c), seconds;
+    double start = oracle_inputs_ready(o, op, c), seconds, before = c->network;
+    bool weights = x.exchange && !x.update;
+    bool gather = weights && o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER;
 
-    if (x.exchange && !x.update &&
-        o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER) { /* one block ahead */
+    if (gather) { /* one block ahead */
         start = c->prefetch > start ? c->prefetch : start;
         c->prefetch = c->compute;
+        if (gather_ahead(o, op, start, x.seconds, c))
+            return;
     }
     if (!x.exchange && start > c->compute && oracle_waits_for_copy(o, op, c))
         c->late += start - c->compute;
     start = oracle_stream_step(c, &x, start, &seconds);
+    if (weights && !gather)
+        oracle_scattered(c, op, start, before);
     oracle_keep(o, op, start, seconds);
-    for (int k = 0; k < o->p->ops[op].nout; k++)
-        c->ready[o->p->ops[op].out[k]] = start + seconds;
+    set_ready(o, op, start + seconds, c);
 }
 
 /* What is gathered after the update is not there before it. */
@@ -193,7 +227,7 @@ void oracle_add_items(const struct oracle *o, int first, int nitems,
             if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
                 !has_started(o, c, r->stage, i, k))
                 run_on_streams(o, op, phase, &price, c);
-            t->calls += s > 0 && !comm && oracle_issued(o, op);
+            t->calls += s > 0 && !comm ? oracle_issued(o, op) : 0;
             if (!comm) {
                 *compute += s;
                 if (phase == BACKWARD && is_forward(&o->p->ops[op]))
@@ -236,7 +270,7 @@ static double waiting(double took, double work)
 double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
-                      ? (double)calls * o->opt->framework->issue_s
+                      ? (double)calls / ORACLE_CALL * o->opt->framework->issue_s
                       : 0;
 
     return host > 0 && device > 0
@@ -412,7 +446,8 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
                         .copied = copied,
                         .overlap = oracle_overlaps(o),
                         .shares = !oracle_without(o, ORACLE_SHARING),
-                        .held = oracle_held(o)};
+                        .held = oracle_held(o),
+                        .alone = o->record && o->record->alone};
     struct oracle_ranks r;
     double backward_end;
 
@@ -636,16 +671,26 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
 }
 
 /* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
- * of long rows; what all rows approach is a bit more). */
-static void older_attention(const struct oracle *o, struct pdl_kernels *k)
+ * of long rows; what all rows approach is a bit more). What a framework's own
+ * kernels use is of an A100; without Hopper's new instructions they have there
+ * what FlashAttention 2 has of both (Dao 2023: 335 TFLOP/s for 200): 0.53 of
+ * that part. They reach it with heads of 64, too. */
+static void older_attention(const struct oracle *o, struct oracle_pe *pe)
 {
+    const struct pdl_framework *f = o->opt->framework;
     const char *arch = o->sys->pe.arch;
+    struct pdl_kernels *k = &pe->k;
+    bool hopper = arch && strcmp(arch, "hopper") == 0;
+    double old = hopper ? .53 : 1;
 
-    if (!o->opt->framework || !o->opt->framework->flash2 || !arch ||
-        strcmp(arch, "hopper") != 0)
-        return;
-    k->attention_forward = fmin(k->attention_forward, .37);
-    k->attention_backward = fmin(k->attention_backward, .32);
+    if (f && f->attention_forward > 0) {
+        k->attention_forward = f->attention_forward * old;
+        k->attention_backward = f->attention_backward * old;
+        pe->any_head = true;
+    } else if (f && f->flash2 && hopper) {
+        k->attention_forward = fmin(k->attention_forward, .37);
+        k->attention_backward = fmin(k->attention_backward, .32);
+    }
 }
 
 void oracle_settle(struct oracle *o, struct oracle_changed *c)
@@ -660,7 +705,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
         o->pe16.flat = o->pe.flat;
     else
         o->pe16 = o->pe;
-    older_attention(o, &o->pe16.k);
+    older_attention(o, &o->pe16);
     o->busy = oracle_busy(o);
 }
 

@@ -49,7 +49,7 @@ void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out)
 {
-    int64_t m = f->plan.batch / (x->data * x->micro);
+    int64_t m = f->plan.batch / (oracle_point_replicas(x) * x->micro);
     struct pdl_clause *c = &out->clause[0];
 
     *out = (struct pdl_strategy){.nclauses = 1};
@@ -68,6 +68,12 @@ void oracle_point_strategy(const struct oracle_family *f,
         out->virtual_stages = x->chunks;
     }
     add_term(c, PDL_AXIS_DATA, x->data);
+    if (x->expert > 1)
+        add_term(c, PDL_AXIS_EXPERT, x->expert);
+    if (x->context > 1)
+        add_term(c, PDL_AXIS_CONTEXT, x->context);
+    out->context_kind =
+        x->context > 1 && x->a2a ? PDL_CONTEXT_A2A : PDL_CONTEXT_RING;
     if (x->tensor > 1)
         add_term(c, PDL_AXIS_TENSOR, x->tensor);
     out->seq = x->seq && x->tensor > 1;
@@ -158,7 +164,7 @@ static void describe(const struct oracle_pieces *p, const struct key *k,
     s->strategy.micro_batches = stages > 1 ? m : 0;
     s->strategy.accumulate = stages == 1 && m > 1 ? m : 0;
     *po = f->plan;
-    po->batch = micro * x.data * m;
+    po->batch = micro * oracle_point_replicas(&x) * m;
     po->split = PDL_SPLIT_BLOCKS;
 }
 
@@ -298,7 +304,7 @@ static bool same_tensor(const struct pdl_plan_tensor *x,
 }
 
 /* Dimensions that double with the samples; false: something else changes. */
-static bool find_grows(struct oracle_forms *g, struct small *s, int64_t data,
+static bool find_grows(struct oracle_forms *g, struct small *s, int64_t each,
                        const struct pdl_plan *two)
 {
     const struct pdl_plan *one = &s->plan;
@@ -313,10 +319,10 @@ static bool find_grows(struct oracle_forms *g, struct small *s, int64_t data,
         for (int d = 0; d < x->ndims; d++) {
             if (y->dim[d] == x->dim[d])
                 continue;
-            if (y->dim[d] != 2 * x->dim[d] || x->dim[d] % data != 0 ||
+            if (y->dim[d] != 2 * x->dim[d] || x->dim[d] % each != 0 ||
                 s->ngrows == 2 * one->ntensors)
                 return false;
-            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / data};
+            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / each};
         }
         if (!same_tensor(x, y))
             return false;
@@ -354,23 +360,27 @@ static void set_mesh(struct small *s, const struct oracle_point *x)
 }
 
 /* Has every rank a part of what is cut? */
-static bool is_cut_enough(const struct small *s, const struct pdl_plan_op *op)
+static bool is_cut_enough(const struct small *s, int tensor)
 {
-    for (int i = 0; i < op->nout; i++) {
-        const struct pdl_plan_tensor *t = &s->tensors[op->out[i]];
-        int64_t parts[PDL_BOX_DIMS];
+    const struct pdl_plan_tensor *t = &s->tensors[tensor];
+    int64_t parts[PDL_BOX_DIMS];
 
-        for (int d = 0; d < t->ndims; d++)
-            parts[d] = 1;
-        for (int f = 0; f < s->mesh.nfactors; f++)
-            if (t->place.at[f] >= 0)
-                parts[t->place.at[f]] *= s->mesh.factor[f];
-        for (int d = 0; d < t->ndims; d++)
-            if (parts[d] > 1 &&
-                t->dim[d] < parts[d] * (t->unit[d] > 1 ? t->unit[d] : 1))
-                return false;
-    }
+    for (int d = 0; d < t->ndims; d++)
+        parts[d] = 1;
+    for (int f = 0; f < s->mesh.nfactors; f++)
+        if (t->place.at[f] >= 0)
+            parts[t->place.at[f]] *= s->mesh.factor[f];
+    for (int d = 0; d < t->ndims; d++)
+        if (parts[d] > 1 &&
+            t->dim[d] < parts[d] * (t->unit[d] > 1 ? t->unit[d] : 1))
+            return false;
     return true;
+}
+
+static bool is_of_weights(enum pdl_plan_kind kind)
+{
+    return kind == PDL_PLAN_WEIGHT || kind == PDL_PLAN_STATE ||
+           kind == PDL_PLAN_WEIGHT_GRADIENT;
 }
 
 /* Would its mesh be lowered to the same operations? Sharded states are cut
@@ -379,18 +389,13 @@ static bool suits(const struct form *m)
 {
     const struct small *s = m->s;
 
-    for (int i = 0; m->key.update && m->key.zero && i < s->plan.nstages; i++) {
-        const struct pdl_plan_item *u =
-            &s->plan.items[s->stages[i].first_update];
-
-        for (int k = u->first_op; k < u->first_op + u->nops; k++)
-            if (!is_cut_enough(s, &s->plan.ops[k]))
-                return false;
-    }
+    for (int t = 0; m->key.zero && t < s->plan.ntensors; t++)
+        if (is_of_weights(s->tensors[t].kind) && !is_cut_enough(s, t))
+            return false;
     return true;
 }
 
-static void aim(struct oracle_pieces *p, struct form *m, int64_t micro)
+void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro)
 {
     struct small *s = m->s;
 
@@ -399,9 +404,10 @@ static void aim(struct oracle_pieces *p, struct form *m, int64_t micro)
     if (m->aim != p->id)
         set_mesh(s, &p->mesh);
     if (m->grown)
-        grow(s, micro * p->mesh.data);
+        grow(s, micro * oracle_point_replicas(&p->mesh));
     oracle_memo_forget(&s->o, m->aim != p->id);
-    s->plan.batch = micro * p->mesh.data * (m->key.many ? STAGES : 1);
+    s->plan.batch =
+        micro * oracle_point_replicas(&p->mesh) * (m->key.many ? STAGES : 1);
     m->aim = p->id;
     m->micro = micro;
     s->o.alike = &p->alike[m->key.zero];
@@ -419,17 +425,31 @@ static bool same_key(const struct key *a, const struct key *b)
            a->split == b->split;
 }
 
+/* Not of its samples and ranks: of a refused form these are set later. */
+static uint64_t code_of(const struct key *k)
+{
+    uint64_t bits = (uint64_t)k->recompute << 10 | (uint64_t)k->zero << 8 |
+                    (uint64_t)k->update << 7 | (uint64_t)k->many << 6 |
+                    (uint64_t)k->staged << 5 | (uint64_t)k->shared << 4 |
+                    (uint64_t)k->activations << 3 |
+                    (uint64_t)k->optimizer << 2 | (uint64_t)k->split << 1;
+
+    return (uint64_t)k->blocks << 32 | bits;
+}
+
 static struct form *find(const struct oracle_forms *g, const struct key *k)
 {
+    uint64_t code = code_of(k);
+
     for (struct form *m = g->forms; m; m = m->next)
-        if (same_key(&m->key, k))
+        if (m->code == code && same_key(&m->key, k))
             return m;
     return NULL;
 }
 
 /* Dimensions of samples that ranks of the data axis cut: what an update needs
  * to know of them. */
-static bool find_samples(struct oracle_forms *g, struct small *s, int64_t data)
+static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
 {
     int f = -1;
 
@@ -442,11 +462,22 @@ static bool find_samples(struct oracle_forms *g, struct small *s, int64_t data)
         const struct pdl_plan_tensor *x = &s->tensors[t];
         int d = x->place.at[f];
 
-        if (d >= 0 && x->kind != PDL_PLAN_WEIGHT && x->kind != PDL_PLAN_STATE &&
-            x->kind != PDL_PLAN_WEIGHT_GRADIENT && x->dim[d] % data == 0)
-            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / data};
+        if (d >= 0 && !is_of_weights(x->kind) && x->dim[d] % each == 0)
+            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / each};
     }
     return s->grows != NULL;
+}
+
+/* Where weights travel, the same activations grow as where they do not; the
+ * data axis cuts all of them in what grows. */
+static bool grows_as_known(const struct oracle_pieces *p, const struct key *k)
+{
+    struct key base = *k;
+    const struct form *m;
+
+    base.zero = 0;
+    m = k->zero > 1 && k->shared ? find(p->forms, &base) : NULL;
+    return m && !m->refused && m->grown;
 }
 
 /* Lowered, with tensors of its own; its plan for two samples shows what
@@ -461,11 +492,13 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
         return false;
     pdl_arena_reset(g->scratch);
     if (m->key.update) {
-        m->grown = find_samples(g, s, p->mesh.data);
+        m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
+    } else if (m->key.micro == 0 && grows_as_known(p, &m->key)) {
+        m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
     } else if (m->key.micro == 0) {
         twice = PDL_NEW(g->scratch, struct small, 1);
         m->grown =
-            twice && find_grows(g, s, p->mesh.data,
+            twice && find_grows(g, s, oracle_point_replicas(&p->mesh),
                                 lower(p, &m->key, 2 * micro, twice, NULL));
         pdl_arena_reset(g->scratch);
     }
@@ -490,6 +523,7 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
     if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     m->key = k;
+    m->code = code_of(&k);
     m->next = g->forms;
     g->forms = m;
     plan = lower(p, &k, micro, m->s, &why);
@@ -532,7 +566,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
     if (!m)
         st = make(p, *k, 1, &m, err);
     if (st == PDL_OK && !m->refused)
-        aim(p, m, micro);
+        oracle_aim_form(p, m, micro);
     exact = *k;
     exact.micro = micro;
     exact.data = p->mesh.data;
@@ -542,7 +576,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
         m = find(p->forms, &exact);
         st = m ? PDL_OK : make(p, exact, micro, &m, err);
         if (st == PDL_OK && !m->refused)
-            aim(p, m, micro);
+            oracle_aim_form(p, m, micro);
     }
     if (st != PDL_OK)
         return st;
@@ -563,29 +597,46 @@ int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
-enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
-                                   const int64_t **out, struct pdl_err *err)
+static enum pdl_status cut_blocks(struct oracle_forms *g, pdl_arena *keep,
+                                  int64_t stages, const int64_t **out,
+                                  struct pdl_err *err)
 {
+    int64_t *blocks = PDL_NEW(keep, int64_t, stages);
     enum pdl_status st = PDL_OK;
-    int64_t *blocks;
 
-    if (!g->blocks)
-        g->blocks = PDL_NEW(g->arena, int64_t *, g->f->layers + 1);
-    if (!g->blocks)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    *out = g->blocks[stages];
-    if (*out)
-        return PDL_OK;
-    if (!g->whole)
-        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
-    blocks = PDL_NEW(g->arena, int64_t, stages);
     if (!blocks)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!g->whole)
+        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
     if (st == PDL_OK)
         st = pdl_plan_blocks(g->scratch, g->whole, stages, g->f->plan.split,
                              blocks, err);
     pdl_arena_reset(g->scratch);
     if (st == PDL_OK)
-        *out = g->blocks[stages] = blocks;
+        *out = blocks;
+    return st;
+}
+
+enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
+                                   const int64_t **out, struct pdl_err *err)
+{
+    struct oracle_cuts *c = g->f->cuts;
+    enum pdl_status st = PDL_OK;
+
+    if (c) {
+        pthread_mutex_lock(&c->lock);
+        if (!c->blocks[stages])
+            st = cut_blocks(g, c->arena, stages, &c->blocks[stages], err);
+        *out = c->blocks[stages];
+        pthread_mutex_unlock(&c->lock);
+        return st;
+    }
+    if (!g->blocks)
+        g->blocks = PDL_NEW(g->arena, const int64_t *, g->f->layers + 1);
+    if (!g->blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!g->blocks[stages])
+        st = cut_blocks(g, g->arena, stages, &g->blocks[stages], err);
+    *out = g->blocks[stages];
     return st;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every configuration of a transformer of equal blocks: all pipe x data x
- * tensor on the given PEs, micro-batches, interleaving, sequence parallelism,
- * recomputation, sharded states, overlap, offload, zero-bubble schedules.
- * Composed from pieces (compose.c), so that a point costs microseconds.
+ * Every configuration of a transformer of equal blocks (space_axes.c says
+ * which), composed from pieces (compose.c), so that a point costs
+ * microseconds.
  *
  * Exact pruning. Memory is composed for every point, so what fits is counted
  * exactly. The time of a point that does not fit is not composed. One that
@@ -12,11 +11,10 @@
  * the best so far: neither the schedule nor exchange can make a step shorter
  * than that.
  *
- * The meshes of one tensor and seq are a task of a thread. All start from the
+ * The meshes that differ in pipe and data alone are a task of a thread. All start from the
  * same best so far, that of a few points of every mesh, and know their own
  * besides: counts and answers do not depend on threads. */
-#include "pieces.h"
-#include "space.h"
+#include "space_axes.h"
 
 #include <float.h>
 #include <math.h>
@@ -24,13 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_MESHES = 4096,
-    MAX_VALUES = 512,
-    FEW = 2,
-    MAX_IDLE = 64,
-    MAX_FRONT = 256
-};
+enum { MAX_MESHES = 8192, FEW = 2, MAX_IDLE = 64, MAX_FRONT = 256 };
 
 struct kept {
     struct oracle_point point;
@@ -60,8 +52,9 @@ struct points {
     const struct oracle_family *f;
     const struct pdl_search_options *opt;
     pdl_arena *arena;
+    struct oracle_axes axes;
     struct mesh *mesh;
-    int64_t *group, ngroups; /* the first mesh of each tensor and seq */
+    int64_t *group, ngroups; /* the first mesh of each */
     int64_t n, top;
     double bar; /* of the goal: what is worse is not among the best */
     bool few;   /* a few points of every mesh */
@@ -160,107 +153,6 @@ static bool beaten(const struct best *b, const struct pdl_projection *x,
     return false;
 }
 
-/* ---- axes ------------------------------------------------------------------------- */
-
-struct values {
-    int64_t v[MAX_VALUES];
-    int n;
-};
-
-static void add_value(struct values *x, int64_t v)
-{
-    if (x->n < MAX_VALUES)
-        x->v[x->n++] = v;
-}
-
-static struct values divisors(int64_t n)
-{
-    struct values x = {.n = 0};
-
-    for (int64_t i = 1; i <= n; i++)
-        if (n % i == 0)
-            add_value(&x, i);
-    return x;
-}
-
-/* Does the framework want as many blocks in every stage? */
-static bool cuts_evenly(const struct points *s)
-{
-    return s->f->plan.split == PDL_SPLIT_BLOCKS;
-}
-
-/* As many stages a lane as there are blocks for, where the pipeline divides
- * the micro-batches. */
-static struct values chunks_of(const struct points *s,
-                               const struct oracle_point *p)
-{
-    int64_t m = s->opt->batch / (p->data * p->micro);
-    struct values x = {.n = 1, .v = {1}};
-
-    for (int64_t v = 2;
-         p->pipe > 1 && m % p->pipe == 0 && v * p->pipe <= s->f->layers &&
-         v * p->pipe <= ORACLE_MAX_STAGES;
-         v++)
-        if (!cuts_evenly(s) || s->f->layers % (v * p->pipe) == 0)
-            add_value(&x, v);
-    return x;
-}
-
-static const enum pdl_recompute recomputes[] = {
-    PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
-enum { NRECOMPUTES = sizeof recomputes / sizeof recomputes[0] };
-
-static bool may_overlap(const struct points *s, const struct oracle_point *p)
-{
-    return p->data > 1 &&
-           !(s->f->opt->framework && s->f->opt->framework->no_overlap);
-}
-
-/* Are the rates of copies to the host known? */
-static bool may_offload(const struct points *s)
-{
-    const struct pdl_host *h = &s->f->sys->node.host;
-
-    return h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0;
-}
-
-/* Zero-bubble schedules of a point: none where stages are interleaved, nor of
- * frameworks that want equal stages (Megatron has none of them). */
-static int bubbles(const struct points *s, const struct oracle_point *p)
-{
-    return p->pipe > 1 && p->chunks == 1 && !cuts_evenly(s) ? 2 : 0;
-}
-
-/* Points of one micro-batch, schedule and recomputation: sharded states or
- * not, overlap or not, activations (with a bubble only) and optimizer on the
- * host or not. */
-static int64_t variants(const struct points *s, const struct oracle_point *p)
-{
-    return (int64_t)(p->data > 1 ? 2 : 1) * (may_overlap(s, p) ? 2 : 1) *
-           (!may_offload(s) ? 1
-            : p->bubble     ? 2
-                            : 4);
-}
-
-static int64_t count(const struct points *s, struct oracle_point p)
-{
-    struct values micro = divisors(s->opt->batch / p.data);
-    int64_t n = 0;
-
-    for (int i = 0; i < micro.n; i++) {
-        struct values chunks;
-
-        p.micro = micro.v[i];
-        chunks = chunks_of(s, &p);
-        for (int k = 0; k < chunks.n; k++) {
-            p.chunks = chunks.v[k];
-            for (p.bubble = 0; p.bubble <= bubbles(s, &p); p.bubble++)
-                n += NRECOMPUTES * variants(s, &p);
-        }
-    }
-    return n;
-}
-
 /* ---- pricing ----------------------------------------------------------------------- */
 
 static enum pdl_status price(struct points *s, struct mesh *m,
@@ -301,26 +193,18 @@ static enum pdl_status price(struct points *s, struct mesh *m,
 }
 
 /* Work of one kind, with every choice that leaves it as it is. */
-static bool price_variants(struct points *s, struct mesh *m,
-                           struct oracle_point p, int64_t *index)
+static bool price_choices(struct points *s, struct mesh *m,
+                          const struct oracle_point *p, int64_t *index)
 {
+    struct oracle_point list[ORACLE_CHOICES];
     struct pdl_err err = {"", ""};
-    int overlap = may_overlap(s, &p), zero = p.data > 1;
-    int offload = may_offload(s) && !s->few;
+    int n = oracle_axes_choices(&s->axes, p, s->few, list);
     bool go_on;
 
-    for (int i = 0; i < 4 * (1 + overlap) * (1 + zero); i++) {
-        enum pdl_status st;
+    for (int i = 0; i < n; i++) {
+        enum pdl_status st = price(s, m, &list[i], (*index)++, &err);
 
-        p.activations = i / (2 * (1 + zero) * (1 + overlap));
-        p.no_overlap = i / (2 * (1 + zero)) % (1 + overlap);
-        p.zero = i / 2 % (1 + zero);
-        p.optimizer = i % 2;
-        if (((p.activations || p.optimizer) && !offload) ||
-            (p.activations && p.bubble))
-            continue;
         m->points++;
-        st = price(s, m, &p, (*index)++, &err);
         if (st == PDL_ENOMEM)
             s->no_memory = true;
         else if (st != PDL_OK)
@@ -329,37 +213,48 @@ static bool price_variants(struct points *s, struct mesh *m,
     if (s->few)
         return true;
     pthread_mutex_lock(&s->lock);
-    s->done += variants(s, &p);
+    s->done += n;
     go_on = !s->no_memory &&
             (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, 0));
     pthread_mutex_unlock(&s->lock);
     return go_on;
 }
 
+/* All points of one micro-batch and number of chunks; a few: without
+ * recomputation. */
+static bool price_kinds(struct points *s, struct mesh *m, struct oracle_point p,
+                        int64_t *index)
+{
+    int bubbles = s->few ? 0 : oracle_axes_bubbles(&s->axes, &p);
+
+    for (int r = 0; r < (s->few ? 1 : ORACLE_RECOMPUTES); r++) {
+        p.recompute = oracle_recomputes[r];
+        for (p.bubble = 0; p.bubble <= bubbles; p.bubble++)
+            if (!price_choices(s, m, &p, index))
+                return false;
+    }
+    return true;
+}
+
 /* All points of a mesh, or those of few micro-batches and the fewest and most
- * chunks, without recomputation. */
+ * chunks. */
 static bool price_points(struct points *s, struct mesh *m)
 {
     struct oracle_point p = m->point;
-    struct values micro = divisors(s->opt->batch / p.data);
+    struct oracle_values micro = oracle_axes_micro(&s->axes, &p);
     int64_t index = m->first;
 
     for (int b = 0; b < micro.n && (!s->few || b < FEW); b++) {
-        struct values chunks;
+        struct oracle_values chunks;
 
         p.micro = micro.v[b];
-        chunks = chunks_of(s, &p);
+        chunks = oracle_axes_chunks(&s->axes, &p);
         for (int c = 0; c < chunks.n; c++) {
             p.chunks = chunks.v[c];
             if (s->few && c > 0 && c < chunks.n - 1)
                 continue;
-            for (int r = 0; r < (s->few ? 1 : NRECOMPUTES); r++) {
-                p.recompute = recomputes[r];
-                for (p.bubble = 0; p.bubble <= (s->few ? 0 : bubbles(s, &p));
-                     p.bubble++)
-                    if (!price_variants(s, m, p, &index))
-                        return false;
-            }
+            if (!price_kinds(s, m, p, &index))
+                return false;
         }
     }
     return true;
@@ -405,11 +300,14 @@ static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
 
 static bool in_group(const struct mesh *m, const struct mesh *first)
 {
-    return m->point.tensor == first->point.tensor &&
-           m->point.seq == first->point.seq;
+    const struct oracle_point *a = &m->point, *b = &first->point;
+
+    return a->tensor == b->tensor && a->seq == b->seq &&
+           a->expert == b->expert && a->context == b->context &&
+           a->a2a == b->a2a;
 }
 
-/* Meshes of one tensor and seq share their small plans. */
+/* Meshes that differ in pipe and data alone share their small plans. */
 static bool price_group(void *ctx, int64_t i)
 {
     struct points *s = ctx;
@@ -437,26 +335,6 @@ static bool price_group(void *ctx, int64_t i)
 
 /* ---- meshes ------------------------------------------------------------------------- */
 
-/* What tensor parallelism cuts: heads, or groups of them that share keys. */
-static int64_t heads_of(const struct pdl_model *m)
-{
-    for (int i = 0; i < m->nnodes; i++) {
-        const struct pdl_attr *x = &m->nodes[i].attr;
-
-        if (x->heads > 0)
-            return x->kv_heads > 0 && x->kv_heads < x->heads ? x->kv_heads
-                                                             : x->heads;
-    }
-    return 1;
-}
-
-static bool wants(const struct points *s, enum pdl_axis axis, int64_t n)
-{
-    struct oracle_space space = {.opt = s->opt};
-
-    return n == 1 || oracle_space_wants(&space, axis);
-}
-
 static bool add_mesh(struct points *s, const struct oracle_point *p)
 {
     struct mesh *m = &s->mesh[s->n];
@@ -464,7 +342,8 @@ static bool add_mesh(struct points *s, const struct oracle_point *p)
     if (s->n == MAX_MESHES)
         return true;
     m->point = *p;
-    m->first = s->n > 0 ? m[-1].first + count(s, m[-1].point) : 0;
+    m->first =
+        s->n > 0 ? m[-1].first + oracle_axes_count(&s->axes, m[-1].point) : 0;
     s->n++;
     m->best.cap = s->top;
     m->best.front = s->opt->goal == PDL_GOAL_PARETO;
@@ -486,25 +365,14 @@ static void find_groups(struct points *s)
 
 static bool make_meshes(struct points *s)
 {
-    int64_t pes = s->opt->pes, heads = heads_of(s->f->model);
+    struct oracle_point *list =
+        PDL_NEW(s->arena, struct oracle_point, MAX_MESHES);
+    int64_t n = list ? oracle_axes_meshes(&s->axes, list, MAX_MESHES) : 0;
 
-    for (int64_t t = 1; t <= pes && t <= heads; t++)
-        for (int64_t p = 1; pes % t == 0 && heads % t == 0 && p <= pes / t &&
-                            p <= s->f->layers;
-             p++) {
-            int64_t d = pes / t / p;
-
-            if (pes / t % p != 0 || s->opt->batch % d != 0 ||
-                !wants(s, PDL_AXIS_TENSOR, t) || !wants(s, PDL_AXIS_PIPE, p) ||
-                !wants(s, PDL_AXIS_DATA, d))
-                continue;
-            for (int seq = 0; seq <= (t > 1 ? 1 : 0); seq++)
-                if (!add_mesh(
-                        s, &(struct oracle_point){
-                               .tensor = t, .pipe = p, .data = d, .seq = seq}))
-                    return false;
-        }
-    return true;
+    for (int64_t i = 0; i < n; i++)
+        if (!add_mesh(s, &list[i]))
+            return false;
+    return list != NULL;
 }
 
 /* The best of a few points of every mesh: what all of them start from. */
@@ -561,7 +429,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
 
         for (int64_t k = 0; k < m->best.n; k++)
             keep(&all, &m->best.list[k]);
-        out->points += count(s, m->point);
+        out->points += oracle_axes_count(&s->axes, m->point);
         out->evaluated += m->evaluated;
         out->refused += m->refused;
         out->too_large += m->too_large;
@@ -585,23 +453,6 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
     return PDL_OK;
 }
 
-static const struct pdl_space_axis axes[] = {
-    {"mesh", "pipe x data x tensor = PEs; tensor divides the heads (of keys), "
-             "pipe is at most the number of blocks, data divides the batch"},
-    {"seq", "off|on (with tensor)"},
-    {"micro-batch", "every divisor of batch / data"},
-    {"interleaving", "every number of stages a lane, v = 1 .. blocks / pipe "
-                     "(of frameworks that want equal stages: divisors); v > 1 "
-                     "where pipe divides the micro-batches"},
-    {"recompute", "none|selective|full"},
-    {"zero", "0|1 (with data)"},
-    {"overlap", "on|off (with data, unless the framework never does)"},
-    {"schedule", "1f1b|zb-h1|zb-h2 (with pipe, not interleaved, unless the "
-                 "framework wants equal stages)"},
-    {"offload", "none|activations|optimizer|both (where the system says what "
-                "copies to the host cost; activations: not zb)"},
-};
-
 static enum pdl_status search(pdl_arena *a, struct points *s,
                               struct pdl_search_result *out,
                               struct pdl_err *err)
@@ -624,7 +475,9 @@ enum pdl_status oracle_search_points(pdl_arena *a,
                                      struct pdl_search_result *out,
                                      struct pdl_err *err)
 {
-    struct points s = {.f = f,
+    struct oracle_cuts cuts = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena = a};
+    struct oracle_family family = *f;
+    struct points s = {.f = &family,
                        .opt = opt,
                        .arena = a,
                        .top = opt->goal == PDL_GOAL_PARETO ? MAX_FRONT
@@ -635,14 +488,18 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     struct pdl_search_options all = *opt;
     enum pdl_status st;
 
+    family.cuts = &cuts;
+    cuts.blocks = PDL_NEW(a, const int64_t *, f->layers + 1);
+    if (!cuts.blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    oracle_axes_make(&family, opt, &s.axes);
     s.mesh = PDL_NEW(a, struct mesh, MAX_MESHES);
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
     while (s.nidle > 0)
         pdl_arena_destroy(s.idle[--s.nidle]);
-    out->axes = axes;
-    out->naxes = sizeof axes / sizeof axes[0];
+    out->axes = oracle_axes_list(&out->naxes);
     /* where nothing fits, the best of what does not */
     if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&
         !opt->uncounted) {

@@ -112,8 +112,7 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
                              struct pdl_timeline *out, struct pdl_err *err)
 {
     struct build b = {.p = plan};
-    struct pdl_oracle_options bare = *opt;
-    struct oracle_record alone = {.start = NULL};
+    struct oracle_record alone = {.alone = true};
     double tail[ORACLE_MAX_STAGES] = {0};
     struct pdl_projection x;
     enum pdl_status st;
@@ -133,10 +132,9 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
     if (!b.r.start || !b.r.seconds || !b.r.done || !b.events || !alone.start ||
         !alone.seconds || !alone.done)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    bare.without |= UINT32_C(1) << ORACLE_INTERFERENCE;
     st = oracle_project(plan, sys, opt, &b.r, &x, err);
     if (st == PDL_OK)
-        st = oracle_project(plan, sys, &bare, &alone, &x, err);
+        st = oracle_project(plan, sys, opt, &alone, &x, err);
     if (st != PDL_OK)
         return st;
     for (int s = 0; s < plan->nstages; s++)

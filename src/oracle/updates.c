@@ -63,9 +63,9 @@ static void find_waits(const struct form *m, int op, int stage, const int *made,
 {
     const struct small *s = m->s;
     const struct pdl_plan_op *x = &s->plan.ops[op];
-    int latest = -1;
+    int latest = -1, latest_net = -1;
 
-    out->block = -2;
+    out->block = out->net_block = -2;
     for (int k = 0; k < ON_STREAMS; k++)
         out->after[k] = -1;
     for (int k = 0; k < x->nin; k++) {
@@ -75,12 +75,17 @@ static void find_waits(const struct form *m, int op, int stage, const int *made,
             int *at = &out->after[steps[made[t] - 1].on];
 
             *at = made[t] - 1 > *at ? made[t] - 1 : *at;
-        } else if (by[t] > latest && id >= 0) {
-            latest = by[t];
-            out->block = s->round[id] < 0
-                             ? -1
-                             : (int)(s->round[id] - stage * m->key.blocks);
-            out->tensor = s->tensor[id];
+        } else if (by[t] >= 0 && id >= 0) {
+            bool net = oracle_is_weight_traffic(&s->o, by[t]);
+            int *last = net ? &latest_net : &latest;
+
+            if (by[t] <= *last)
+                continue;
+            *last = by[t];
+            *(net ? &out->net_block : &out->block) =
+                s->round[id] < 0 ? -1
+                                 : (int)(s->round[id] - stage * m->key.blocks);
+            *(net ? &out->net_tensor : &out->tensor) = s->tensor[id];
         }
     }
 }
@@ -91,7 +96,7 @@ static bool waits(const struct piece_step *x)
     for (int k = 0; k < ON_STREAMS; k++)
         if (k != (int)x->on && x->after[k] >= 0)
             return true;
-    return false;
+    return x->net_block > -2;
 }
 
 static bool list_update(struct oracle_forms *g, struct form *m, int stage,
@@ -453,6 +458,8 @@ static void write_step(const struct form *m, const struct layout *y,
             out->after[k] = find_step(y, out->after[k], copy);
     if (out->block >= 0 && q <= 2) /* counted from the first of the stage */
         out->block += (int)(y->more - (copy > 0 ? copy : 0));
+    if (out->net_block >= 0 && q <= 2)
+        out->net_block += (int)(y->more - (copy > 0 ? copy : 0));
 }
 
 static bool write_steps(struct oracle_forms *g, const struct form *m,

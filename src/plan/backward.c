@@ -89,8 +89,27 @@ static struct plan_layout dy_layout(const struct plan_lower *lo, int node,
     struct plan_layout l = plan_layout_of(lo, at->y[k]);
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        l.place.at[f] = at->is_cut[f] ? at->cut[f].y[k] : PDL_REPLICATED;
+        l.place.at[f] = at->is_cut[f]           ? at->cut[f].y[k]
+                        : plan_has(at->sums, f) ? PDL_PARTIAL
+                                                : PDL_REPLICATED;
     return l;
+}
+
+/* Of the factors over which dy may be partial, those over which all of it is:
+ * what another stage sends is not. */
+static uint32_t partial_sums(const struct plan_lower *lo, int node)
+{
+    const struct pdl_node *n = &lo->model->nodes[node];
+    uint32_t set = lo->at[node].sums;
+
+    for (int f = 0; f < lo->mesh->nfactors && set; f++)
+        for (int k = 0; k < n->nout && plan_has(set, f); k++)
+            for (const struct plan_contribution *c =
+                     lo->values[n->out[k]].grads;
+                 c; c = c->next)
+                if (lo->tensors[c->tensor].place.at[f] != PDL_PARTIAL)
+                    set &= ~(UINT32_C(1) << f);
+    return set;
 }
 
 static struct pdl_place result_place(const struct plan_lower *lo, int node,
@@ -102,6 +121,8 @@ static struct pdl_place result_place(const struct plan_lower *lo, int node,
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
             p.at[f] = dims[f] >= 0 ? dims[f] : PDL_PARTIAL;
+        else if (plan_has(at->sums, f))
+            p.at[f] = PDL_PARTIAL;
     return p;
 }
 
@@ -169,15 +190,18 @@ static bool was_gathered(const struct plan_lower *lo, int node, int shard,
 {
     const struct pdl_plan_tensor *t = lo->tensors;
 
-    if (lo->strategy->save_gathered || shard == whole)
+    if (shard == whole)
         return false;
     for (int f = 0; f < lo->mesh->nfactors; f++) {
         const struct pdl_mesh_term *x = plan_term_of(lo, node, f);
         bool axis = x && (x->axis == PDL_AXIS_CONTEXT ||
                           (x->axis == PDL_AXIS_TENSOR && lo->strategy->seq));
+        /* a ring has only ever two blocks: there is nothing to keep */
+        bool ring = axis && x->axis == PDL_AXIS_CONTEXT &&
+                    lo->strategy->context_kind == PDL_CONTEXT_RING;
 
-        if (axis && t[shard].place.at[f] == 1 &&
-            t[whole].place.at[f] == PDL_REPLICATED)
+        if (axis && (ring || !lo->strategy->save_gathered) &&
+            t[shard].place.at[f] == 1 && t[whole].place.at[f] == PDL_REPLICATED)
             return true;
     }
     return false;
@@ -213,11 +237,29 @@ static int kept_operand(struct plan_lower *lo, int node, int i)
     return again->tensor;
 }
 
+/* The weight; with ZeRO 3 what was gathered for forward is gone. Gathered once
+ * for both backward passes: again[j] is -1 until then. */
+static int kept_weight(struct plan_lower *lo, int node, int j, int *again)
+{
+    int w = lo->at[node].w[j];
+    const struct plan_weight *kept =
+        plan_weight_here(lo, lo->model->nodes[node].weights[j]);
+    struct plan_layout l;
+
+    if (lo->strategy->zero < 3 || !kept || kept->tensor == w)
+        return w;
+    l = plan_layout_of(lo, w);
+    if (again[j] < 0)
+        again[j] = plan_move_to(lo, kept->tensor, &l);
+    return again[j];
+}
+
 static void backward_weights(struct plan_lower *lo, int node, const int *dy,
-                             int sums)
+                             int sums, int *again)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
-    int in[PLAN_MAX_IN + PLAN_MAX_OUT + 1], out[PDL_OP_MAX_WEIGHTS];
+    int in[PLAN_MAX_IN + PLAN_MAX_OUT + PDL_OP_MAX_WEIGHTS + 1];
+    int out[PDL_OP_MAX_WEIGHTS];
     int which[PDL_OP_MAX_WEIGHTS], nin = 0, nout = 0;
     uint32_t group = sums >= 0 ? plan_statistics_group(lo, node) : 0;
 
@@ -242,6 +284,9 @@ static void backward_weights(struct plan_lower *lo, int node, const int *dy,
             in[nin++] = kept_operand(lo, node, i);
         for (int k = 0; k < n->nout; k++)
             in[nin++] = dy[k];
+        for (int j = 0; n->op->flags & PDL_OP_DW_READS_W && j < n->nweights;
+             j++)
+            in[nin++] = kept_weight(lo, node, j, again);
     }
     plan_emit(lo, PDL_PLAN_OP_COMPUTE, PDL_BACKWARD_WEIGHTS, node, in, nin, out,
               nout);
@@ -269,29 +314,15 @@ static int new_dx(struct plan_lower *lo, int node, int i)
     return t;
 }
 
-/* The weight; with ZeRO 3 what was gathered for forward is gone. */
-static int kept_weight(struct plan_lower *lo, int node, int j)
-{
-    int w = lo->at[node].w[j];
-    const struct plan_weight *kept =
-        plan_weight_here(lo, lo->model->nodes[node].weights[j]);
-    struct plan_layout l;
-
-    if (lo->strategy->zero < 3 || !kept || kept->tensor == w)
-        return w;
-    l = plan_layout_of(lo, w);
-    return plan_move_to(lo, kept->tensor, &l);
-}
-
 /* What backward-data reads besides dy: weights, and what forward saved. */
-static int saved(struct plan_lower *lo, int node, int *in, int nin)
+static int saved(struct plan_lower *lo, int node, int *again, int *in, int nin)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
     const struct plan_at *at = &lo->at[node];
 
     for (int j = 0; j < n->nweights; j++)
         if (j == 0 || !plan_rule_has_bias(n))
-            in[nin++] = kept_weight(lo, node, j);
+            in[nin++] = kept_weight(lo, node, j, again);
     if (n->op->flags & PDL_OP_SAVES_X)
         for (int i = 0; i < n->nin; i++)
             in[nin++] = kept_operand(lo, node, i);
@@ -325,7 +356,7 @@ static bool passes_on(const struct plan_lower *lo, int node)
 }
 
 static void backward_data(struct plan_lower *lo, int node, const int *dy,
-                          int sums)
+                          int sums, int *again)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
     int in[2 * PLAN_MAX_IN + PLAN_MAX_OUT + PDL_OP_MAX_WEIGHTS + 2], nin = 0;
@@ -341,7 +372,7 @@ static void backward_data(struct plan_lower *lo, int node, const int *dy,
             in[nin++] = k == 0 ? plan_framed(lo, node, dy[0], false) : dy[k];
         if (sums >= 0)
             in[nin++] = sums;
-        nin = saved(lo, node, in, nin);
+        nin = saved(lo, node, again, in, nin);
         plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_COMPUTE,
                                               .pass = PDL_BACKWARD_DATA,
                                               .part = sums >= 0,
@@ -380,13 +411,14 @@ static int backward_sums(struct plan_lower *lo, int node, int dy)
 void plan_backward_node(struct plan_lower *lo, int node)
 {
     const struct pdl_node *n = &lo->model->nodes[node];
-    int dy[PLAN_MAX_OUT] = {0}, sums;
+    int dy[PLAN_MAX_OUT] = {0}, again[PDL_OP_MAX_WEIGHTS], sums;
     bool any = false;
 
     for (int k = 0; k < n->nout; k++)
         any = any || lo->values[n->out[k]].grads;
     if (!any || n->nout == 0 || lo->status != PDL_OK)
         return;
+    lo->at[node].sums = partial_sums(lo, node);
     for (int k = 0; k < n->nout; k++) {
         struct plan_layout need = dy_layout(lo, node, k), outside = need;
 
@@ -400,8 +432,10 @@ void plan_backward_node(struct plan_lower *lo, int node)
     if (lo->status != PDL_OK)
         return;
     sums = backward_sums(lo, node, dy[0]);
-    backward_weights(lo, node, dy, sums);
-    backward_data(lo, node, dy, sums);
+    for (int j = 0; j < PDL_OP_MAX_WEIGHTS; j++)
+        again[j] = -1;
+    backward_weights(lo, node, dy, sums, again);
+    backward_data(lo, node, dy, sums, again);
 }
 
 /* ---- across stages ------------------------------------------------------------------ */

@@ -227,15 +227,17 @@ static enum pdl_status same_places(struct plan_check *c,
     return PDL_OK;
 }
 
-/* Tensors of which a rank has only some are for experts. */
+/* Tensors of which a rank has only some are for experts, or keys that turn. */
 static enum pdl_status only_experts(struct plan_check *c,
                                     const struct pdl_plan_op *o)
 {
     bool ours =
         o->kind == PDL_PLAN_OP_ALLTOALLV || o->kind == PDL_PLAN_OP_FREE ||
         o->kind == PDL_PLAN_OP_COPY_OUT || o->kind == PDL_PLAN_OP_COPY_IN ||
+        o->kind == PDL_PLAN_OP_ROTATE ||
         (o->kind == PDL_PLAN_OP_COMPUTE && o->node >= 0 &&
-         plan_is(&c->p->model->nodes[o->node], "experts"));
+         (plan_is(&c->p->model->nodes[o->node], "experts") ||
+          plan_key_groups(&c->p->model->nodes[o->node]) > 0));
 
     for (int k = 0; k < o->nin + o->nout && !ours; k++)
         if (plan_check_tensor(c, k < o->nin ? o->in[k] : o->out[k - o->nin])
@@ -376,6 +378,27 @@ static enum pdl_status no_deadlock(struct plan_check *c)
     return PDL_OK;
 }
 
+/* Blocks of keys that turn are there for one attention; then they have passed
+ * by. */
+static enum pdl_status read_once(struct plan_check *c)
+{
+    int *n = PDL_NEW(c->arena, int, c->p->ntensors + 1);
+
+    if (!n)
+        return pdl_fail(c->err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < c->p->nops; i++) {
+        const struct pdl_plan_op *o = &c->p->ops[i];
+
+        for (int k = 0; k < o->nout && o->kind == PDL_PLAN_OP_ROTATE; k++)
+            n[o->out[k]] = plan_check_tensor(c, o->out[k])->of > 0;
+        c->op = i;
+        for (int k = 0; k < o->nin && o->kind != PDL_PLAN_OP_FREE; k++)
+            if (n[o->in[k]] > 0 && n[o->in[k]]++ > 1)
+                return BAD(c, "reads blocks of keys that have passed by");
+    }
+    return PDL_OK;
+}
+
 /* Every learned weight, and every part that stands for one, gets one update;
  * a weight may get it by being gathered from its updated parts. */
 static enum pdl_status all_updated(struct plan_check *c)
@@ -426,6 +449,8 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
         c.life[t] = is_given(&p->tensors[t]) ? LIVE : UNWRITTEN;
     if (st == PDL_OK)
         st = walk(&c);
+    if (st == PDL_OK)
+        st = read_once(&c);
     if (st == PDL_OK)
         st = match(&c);
     if (st == PDL_OK)

@@ -19,6 +19,7 @@ static bool step_fits(enum pdl_plan_op_kind kind, int from, int to)
     case PDL_PLAN_OP_ALLGATHER:
         return from >= 0 && to == PDL_REPLICATED;
     case PDL_PLAN_OP_ALLTOALLV:
+    case PDL_PLAN_OP_ROTATE:
         return (from >= 0 && to == PDL_REPLICATED) ||
                (from == PDL_PARTIAL && to >= 0);
     case PDL_PLAN_OP_ALLTOALL:
@@ -30,6 +31,24 @@ static bool step_fits(enum pdl_plan_op_kind kind, int from, int to)
     }
 }
 
+/* Two blocks at a time of one ring, for one attention; the pass tells it. */
+static bool turns(const struct plan_check *c, const struct pdl_plan_op *o,
+                  int k)
+{
+    const struct pdl_plan_tensor *a = plan_check_tensor(c, o->in[k]);
+    const struct pdl_plan_tensor *b = plan_check_tensor(c, o->out[k]);
+    const struct pdl_plan_tensor *t = a->of > 0 ? a : b;
+    int x = pdl_plan_rotates_for(c->p, c->op);
+    int64_t n = 1;
+
+    for (int f = 0; f < c->p->mesh->nfactors; f++)
+        if (plan_has(o->group, f))
+            n *= c->p->mesh->factor[f];
+    return x >= 0 && c->p->ops[x].pass == o->pass &&
+           (a->of > 0) != (b->of > 0) && t->of == n &&
+           t->some == PLAN_RING_BLOCKS;
+}
+
 static enum pdl_status one_move(struct plan_check *c,
                                 const struct pdl_plan_op *o, int k)
 {
@@ -39,8 +58,12 @@ static enum pdl_status one_move(struct plan_check *c,
 
     if (!plan_same_shape(a, b))
         return BAD(c, "changes the shape");
+    if (a->model_tensor != b->model_tensor)
+        return BAD(c, "makes another tensor than it reads");
     if (o->kind == PDL_PLAN_OP_ALLTOALLV && (a->of > 0) == (b->of > 0))
         return BAD(c, "exchanges no tokens of experts");
+    if (o->kind == PDL_PLAN_OP_ROTATE && !turns(c, o, k))
+        return BAD(c, "turns no blocks of keys");
     for (int f = 0; f < c->p->mesh->nfactors; f++) {
         int from = a->place.at[f], to = b->place.at[f];
 

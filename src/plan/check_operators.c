@@ -84,7 +84,7 @@ static int cut_of(const struct plan_check *c, int node, int f,
     while (next_cut(&s, &i, cut))
         if (is_cut(c, o, f, cut))
             return 1;
-    return -1;
+    return plan_rule_queries(&s, cut) && is_cut(c, o, f, cut) ? 1 : -1;
 }
 
 /* Where the cut puts what belongs to a model tensor: x, w, y of the node as
@@ -140,6 +140,18 @@ static int output_gradient(const struct pdl_node *n,
                : -1;
 }
 
+/* Does dy come as partial sums over a factor that does not cut the node?
+ * Gradients are linear in it, so they are such sums too. */
+static bool reads_sums(const struct plan_check *c, const struct pdl_plan_op *o,
+                       int f)
+{
+    const struct pdl_node *n = &c->p->model->nodes[o->node];
+    int first = o->pass == PDL_BACKWARD_WEIGHTS ? n->nin : 0;
+
+    return o->pass != PDL_FORWARD && !plan_rule_has_statistics(n) &&
+           first < o->nin && plan_check_at(c, o->in[first], f) == PDL_PARTIAL;
+}
+
 static bool operand_fits(const struct plan_check *c,
                          const struct pdl_plan_op *o, int k, int f, int cut,
                          const struct plan_cut *how)
@@ -154,12 +166,50 @@ static bool operand_fits(const struct plan_check *c,
 
     if (x->kind == PDL_PLAN_STATISTIC)
         return statistic_fits(c, cut ? how->x[0] : PDL_REPLICATED, place);
+    if (!cut && reads_sums(c, o, f))
+        return place == (dy >= 0 || k >= o->nin ? PDL_PARTIAL : PDL_REPLICATED);
     want = !cut ? PDL_REPLICATED : dy >= 0 ? how->y[dy] : place_of(n, how, x);
     if (exchanged && x->kind == PDL_PLAN_WEIGHT_GRADIENT)
         return place == want ||
                (want == PDL_PARTIAL && place == PDL_REPLICATED &&
                 plan_check_at(c, o->in[0], f) == PDL_REPLICATED);
     return place == want;
+}
+
+/* Of an attention: keys, values, their gradients. */
+static bool is_keys(const struct pdl_node *n, const struct pdl_plan_tensor *t)
+{
+    return plan_key_groups(n) > 0 && n->nin == 3 && t->model_tensor >= 0 &&
+           (t->model_tensor == n->in[1] || t->model_tensor == n->in[2]);
+}
+
+/* The keys of every query that a rank has are there too. Keys are cut in
+ * groups, queries perhaps in heads of a group, so units say nothing. */
+static enum pdl_status has_keys(struct plan_check *c,
+                                const struct pdl_plan_op *o)
+{
+    const struct pdl_node *n = &c->p->model->nodes[o->node];
+    const struct pdl_plan_op *fwd = &c->p->ops[c->forward[o->node]];
+    int64_t pes = c->p->mesh->pes;
+
+    for (int64_t r = 0; r < pes; r++) {
+        struct pdl_box q, k;
+
+        if (r >= 64 && r < pes - 64)
+            continue;
+        pdl_plan_box(c->p, fwd->in[0], r, &q);
+        for (int i = 1; i < 3 && !pdl_box_empty(&q); i++) {
+            int64_t group, width = c->p->model->tensors[n->in[i]].dim[1];
+
+            pdl_plan_box(c->p, fwd->in[i], r, &k);
+            width /= plan_key_groups(n);
+            group = n->attr.heads / plan_key_groups(n) * n->attr.head_dim;
+            if (width < 1 || group < 1 || q.lo[2] / group * width < k.lo[2] ||
+                ((q.hi[2] - 1) / group + 1) * width > k.hi[2])
+                return BAD(c, "has not the keys of its queries");
+        }
+    }
+    return PDL_OK;
 }
 
 /* An index that a factor cuts has the same items in all operands, so that
@@ -178,7 +228,8 @@ static enum pdl_status same_items(struct plan_check *c,
             d = plan_check_at(c, t, f);
 
         if (d < 0 || plan_check_tensor(c, t)->kind == PDL_PLAN_STATISTIC ||
-            plan_rule_window(&s, d, &w, &swap))
+            plan_rule_window(&s, d, &w, &swap) ||
+            (d == 2 && is_keys(s.node, plan_check_tensor(c, t))))
             continue;
         if (n >= 0 && plan_check_items(c, t, d) != n)
             return BAD(c, "its operands are cut in different units");
@@ -294,12 +345,23 @@ static enum pdl_status window(struct plan_check *c, const struct pdl_plan_op *o,
     return PDL_OK;
 }
 
+/* What is linear may read sums (operand_fits). */
+static bool may_be_partial(const struct plan_check *c,
+                           const struct pdl_plan_op *o, int k, int f)
+{
+    const struct pdl_node *n =
+        o->node >= 0 ? &c->p->model->nodes[o->node] : NULL;
+
+    return n && output_gradient(n, o, k) >= 0 && reads_sums(c, o, f);
+}
+
 static enum pdl_status no_partial(struct plan_check *c,
                                   const struct pdl_plan_op *o)
 {
     for (int k = 0; k < o->nin; k++)
         for (int f = 0; f < c->p->mesh->nfactors; f++)
-            if (plan_check_at(c, o->in[k], f) <= PDL_PARTIAL)
+            if (plan_check_at(c, o->in[k], f) <= PDL_PARTIAL &&
+                !may_be_partial(c, o, k, f))
                 return BAD(c, "reads a partial sum");
     return PDL_OK;
 }
@@ -320,6 +382,8 @@ enum pdl_status plan_check_operator(struct plan_check *c,
     if (o->pass == PDL_FORWARD && o->part == 1 && !plan_rule_has_statistics(n))
         return bias_placement(c, o);
     st = node_placement(c, o);
+    if (st == PDL_OK && plan_key_groups(n) > 0 && n->nin == 3)
+        st = has_keys(c, o);
     if (st != PDL_OK || plan_rule_has_statistics(n))
         return st;
     if (o->pass == PDL_FORWARD)

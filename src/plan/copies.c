@@ -148,7 +148,8 @@ void pdl_plan_copies(const struct pdl_plan *p, int op, int64_t rank,
                      struct pdl_plan_copies *out)
 {
     const struct pdl_plan_op *o = &p->ops[op];
-    bool sum = o->kind == PDL_PLAN_OP_REDUCE_SCATTER;
+    bool sum = o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
+               (o->kind == PDL_PLAN_OP_ROTATE && p->tensors[o->in[0]].of > 0);
     struct pdl_box in[MEMBERS], to[MEMBERS];
     int64_t ranks[MEMBERS];
     struct pdl_plan_members m = {.rank = ranks, .in = in, .out = to};

@@ -120,6 +120,9 @@ enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
 
     for (int s = 0; s < m->nsegments; s++)
         plain = plain && m->segments[s].repeat == 1;
+    for (int i = 0; i < m->nnodes && plain;
+         i++) /* one round has a number too */
+        plain = !strstr(m->nodes[i].name, "{i}");
     if (plain) {
         *out = m;
         return PDL_OK;

@@ -133,20 +133,58 @@ static int64_t items_of(const struct plan_lower *lo, int tensor, int d)
                                                           : 0;
 }
 
+/* Is an axis a multiple of the groups of heads that share keys? */
+static bool is_wide(const struct pdl_mesh_term *t, int64_t groups)
+{
+    return t && t->axis == PDL_AXIS_TENSOR && groups > 0 && t->size > groups &&
+           t->size % groups == 0;
+}
+
+/* Then its far factors cut the groups, and a close one deals the queries of
+ * each among ranks that have the same keys. */
+static bool is_within_group(const struct plan_lower *lo, int f,
+                            const struct pdl_mesh_term *t, int64_t groups)
+{
+    int64_t n = 1;
+
+    for (int k = t->first; k < f; k++)
+        n *= lo->mesh->factor[k];
+    return is_wide(t, groups) && n >= groups;
+}
+
 /* A linear layer after a cut one contracts its features; one before takes a
  * cut that its readers keep (tensor.c). */
 static bool cut_tensor(const struct plan_lower *lo, const struct plan_site *s,
-                       int f, struct plan_cut *cut)
+                       int f, int64_t size, struct plan_cut *cut)
 {
     int64_t items;
+    bool keys;
 
     if (value_place(lo, s->node->in[0], f) == s->x->rank)
         return plan_rule_role(s, PDL_AXIS_CHANNEL, 0, cut);
-    items = plan_keeps_features(lo, s->node->out[0]);
+    items = plan_keeps_features(lo, s->node->out[0], size, &keys);
     if (items < 0 || !plan_rule_role(s, PDL_AXIS_FILTER, 0, cut))
         return false;
     cut->items = items;
+    /* the mesh ends a factor at the groups, so each part is one of them */
+    cut->groups = keys && size > items && size % items == 0 ? items : 0;
     return true;
+}
+
+/* Are these keys or values that the ranks of factor f share? They are then
+ * projected by each of them, and what they say of the gradient is added. */
+static bool makes_shared_keys(const struct plan_lower *lo,
+                              const struct plan_site *s, int f,
+                              const struct pdl_mesh_term *t)
+{
+    int64_t items;
+    bool keys;
+
+    if (!t || t->axis != PDL_AXIS_TENSOR || !plan_is(s->node, "linear") ||
+        value_place(lo, s->node->in[0], f) == s->x->rank)
+        return false;
+    items = plan_keeps_features(lo, s->node->out[0], t->size, &keys);
+    return keys && is_within_group(lo, f, t, items);
 }
 
 static bool cut_by_role(struct plan_lower *lo, int node, int f,
@@ -154,24 +192,28 @@ static bool cut_by_role(struct plan_lower *lo, int node, int f,
 {
     struct plan_site s;
     int64_t extent;
+    bool whole;
 
     plan_site_init(lo->model, node, feature_parts(lo, node, t), &s);
     if (t->axis == PDL_AXIS_TENSOR && plan_is(s.node, "linear")
-            ? !cut_tensor(lo, &s, f, cut)
+            ? !cut_tensor(lo, &s, f, t->size, cut)
             : !plan_rule_role(&s, t->axis, t->dim, cut))
         return false;
     if (cut->x[0] > 0 && value_place(lo, s.node->in[0], f) == cut->x[0] &&
         plan_is(s.node, "linear"))
         cut->items = items_of(lo, s.node->in[0], cut->x[0]);
     extent = smallest_extent(lo, &s, cut);
-    if (t->size <= extent || lo->opt->allow_empty)
+    if (t->size <= extent || cut->groups > 0 || lo->opt->allow_empty)
         return true;
     if (reads_the_input(lo, node) ? t->axis == PDL_AXIS_CHANNEL
                                   : already_whole(lo, &s, f, t, cut))
         return false;
-    plan_fail(lo, "%s: %s=%lld cuts only %lld %s", s.node->name,
-              pdl_axis_name(t->axis), (long long)t->size, (long long)extent,
-              index_name(t->axis));
+    whole = t->axis != PDL_AXIS_TENSOR || t->size % extent == 0;
+    plan_fail(
+        lo, "%s: %s=%lld cuts only %lld %s%s", s.node->name,
+        pdl_axis_name(t->axis), (long long)t->size, (long long)extent,
+        t->axis == PDL_AXIS_TENSOR && whole ? "heads" : index_name(t->axis),
+        whole ? "" : " and is no multiple of them");
     return false;
 }
 
@@ -203,6 +245,18 @@ static int64_t value_size(const struct plan_lower *lo, int tensor)
     return pdl_tensor_elements(&lo->model->tensors[tensor]);
 }
 
+/* Ranks of an axis among which dimension d of a value is dealt. */
+static int64_t axis_parts(const struct plan_lower *lo, int tensor,
+                          const struct pdl_mesh_term *t, int d)
+{
+    int64_t n = 1;
+
+    for (int f = t->first; f < t->first + t->count; f++)
+        if (value_place(lo, tensor, f) == d)
+            n *= lo->mesh->factor[f];
+    return n;
+}
+
 /* The largest sharded operand leads; the others are brought to it. */
 static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
                           const struct pdl_mesh_term *t, struct plan_cut *cut)
@@ -230,7 +284,9 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
     if (cut->items == 0 && d == 1 && plan_is(s.node, "flatten"))
         cut->items = s.x->dim[0];
     /* too few for every part: the operator works on the whole instead */
-    if (t && t->size > smallest_extent(lo, &s, cut) && !lo->opt->allow_empty) {
+    if (t &&
+        axis_parts(lo, s.node->in[lead], t, d) > smallest_extent(lo, &s, cut) &&
+        !lo->opt->allow_empty) {
         if (f == t->first)
             plan_fallback(lo, node, t->axis);
         return false;
@@ -267,6 +323,62 @@ static bool cut_heads(const struct plan_lower *lo, int node,
            (cut->items >= t->size || lo->opt->allow_empty);
 }
 
+/* Does the node make keys that the ranks of factor f share, or does it hand
+ * them on (a norm, a rotation)? Noted, for its gradient. */
+static bool shares_keys(struct plan_lower *lo, int node, int f,
+                        const struct pdl_mesh_term *t)
+{
+    struct plan_site s;
+    bool shares;
+
+    plan_site_init(lo->model, node, 1, &s);
+    if (s.node->nin != 1)
+        return false;
+    shares = makes_shared_keys(lo, &s, f, t) ||
+             (plan_has(lo->values[s.node->in[0]].shared, f) &&
+              !plan_rule_has_role(s.node) &&
+              value_place(lo, s.node->in[0], f) == PDL_REPLICATED);
+    if (shares)
+        lo->at[node].sums |= UINT32_C(1) << f;
+    return shares;
+}
+
+static bool has_context(const struct plan_lower *lo, int node)
+{
+    for (int f = 0; f < lo->mesh->nfactors; f++) {
+        const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
+
+        if (t && t->axis == PDL_AXIS_CONTEXT)
+            return true;
+    }
+    return false;
+}
+
+/* A tensor axis wider than the groups of heads: far factors cut queries and
+ * keys, close ones the queries only. */
+static bool cut_queries(struct plan_lower *lo, int node, int f,
+                        const struct pdl_mesh_term *t, struct plan_cut *cut)
+{
+    int64_t groups = plan_key_groups(&lo->model->nodes[node]);
+    struct plan_site s;
+
+    plan_site_init(lo->model, node, 1, &s);
+    if (!is_wide(t, groups) || value_place(lo, s.node->in[0], f) != 2)
+        return false;
+    if (lo->strategy->context_kind == PDL_CONTEXT_A2A && has_context(lo, node))
+        plan_fail(lo,
+                  "%s: context=N(a2a) cuts only groups of heads, of which "
+                  "tensor=%lld leaves none",
+                  s.node->name, (long long)t->size);
+    if (is_within_group(lo, f, t, groups))
+        return plan_rule_queries(&s, cut);
+    if (!plan_rule_follow(&s, 0, 2, cut))
+        return false;
+    cut->items = s.node->attr.heads;
+    cut->groups = groups;
+    return true;
+}
+
 static void find_cut(struct plan_lower *lo, int node, int f)
 {
     const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
@@ -276,6 +388,8 @@ static void find_cut(struct plan_lower *lo, int node, int f)
     bool weighted = n->nweights > 0 && plan_rule_has_role(n);
 
     at->is_cut[f] = false;
+    if (shares_keys(lo, node, f, t))
+        return;
     if (t && t->axis != PDL_AXIS_PIPE && weighted) {
         at->is_cut[f] = cut_by_role(lo, node, f, t, cut);
         if (at->is_cut[f] || lo->status != PDL_OK)
@@ -288,8 +402,9 @@ static void find_cut(struct plan_lower *lo, int node, int f)
     }
     if (lo->strategy->exchange_paper && is_feature_axis(t))
         return;
-    at->is_cut[f] = cut_heads(lo, node, t, cut);
-    if (at->is_cut[f])
+    at->is_cut[f] =
+        cut_heads(lo, node, t, cut) || cut_queries(lo, node, f, t, cut);
+    if (at->is_cut[f] || lo->status != PDL_OK)
         return;
     at->is_cut[f] = cut_by_inputs(lo, node, f, t, cut);
 }
@@ -320,14 +435,14 @@ static int version_with(struct plan_lower *lo, int tensor,
     return t;
 }
 
-/* Factor f cuts dimension d of a tensor with extents `dim`: where it lies. */
-static void cut_layout(const struct plan_cut *cut, int f, int d,
-                       const int64_t *dim, int first, struct plan_layout *l)
+/* Factor f cuts dimension d of a tensor with extents `dim` in `items`: where
+ * it lies. */
+static void cut_layout(int64_t items, int f, int d, const int64_t *dim,
+                       int first, struct plan_layout *l)
 {
     l->place.at[f] = (int8_t)d;
-    if (d >= first && cut->items > 0 &&
-        dim[d - first] / cut->items > l->unit[d])
-        l->unit[d] = dim[d - first] / cut->items;
+    if (d >= first && items > 0 && dim[d - first] / items > l->unit[d])
+        l->unit[d] = dim[d - first] / items;
 }
 
 static struct plan_layout need_of(const struct plan_lower *lo, int node,
@@ -339,8 +454,10 @@ static struct plan_layout need_of(const struct plan_lower *lo, int node,
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
-            cut_layout(&at->cut[f], f, at->cut[f].x[operand],
-                       lo->model->tensors[id].dim, 1, &l);
+            cut_layout(operand > 0 && at->cut[f].groups > 0 ? at->cut[f].groups
+                                                            : at->cut[f].items,
+                       f, at->cut[f].x[operand], lo->model->tensors[id].dim, 1,
+                       &l);
     return l;
 }
 
@@ -410,7 +527,7 @@ static int weight_of(struct plan_lower *lo, int node, int j)
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (at->is_cut[f])
-            cut_layout(&at->cut[f], f, at->cut[f].w[j], w->dim, 0, &l);
+            cut_layout(at->cut[f].items, f, at->cut[f].w[j], w->dim, 0, &l);
     made = plan_weight_here(lo, id);
     if (made) {
         made->uses++;
@@ -453,7 +570,7 @@ static struct plan_layout made_as(const struct plan_lower *lo, int node, int k)
         int d = at->is_cut[f] ? at->cut[f].y[k] : PDL_REPLICATED;
 
         if (at->is_cut[f])
-            cut_layout(&at->cut[f], f, d >= 0 ? d : PDL_PARTIAL,
+            cut_layout(at->cut[f].items, f, d >= 0 ? d : PDL_PARTIAL,
                        lo->model->tensors[id].dim, 1, &l);
     }
     return l;
@@ -526,7 +643,7 @@ static bool any_partial(const struct plan_lower *lo, const struct pdl_place *p)
     return false;
 }
 
-static void set_value(struct plan_lower *lo, int tensor, int t)
+static void set_value(struct plan_lower *lo, int tensor, int t, uint32_t shared)
 {
     struct plan_version *v = PDL_NEW(lo->arena, struct plan_version, 1);
 
@@ -537,6 +654,7 @@ static void set_value(struct plan_lower *lo, int tensor, int t)
     v->tensor = t;
     lo->values[tensor].versions = v;
     lo->values[tensor].home_stage = lo->stage_now;
+    lo->values[tensor].shared = shared;
 }
 
 /* ---- batch norm ----------------------------------------------------------------- */
@@ -736,6 +854,6 @@ void plan_forward_node(struct plan_lower *lo, int node)
         y = plan_move(lo, y, &to);
         if (partial && plan_rule_has_bias(n))
             y = add_bias(lo, node, y);
-        set_value(lo, n->out[k], plan_settle(lo, node, y));
+        set_value(lo, n->out[k], plan_settle(lo, node, y), at->sums);
     }
 }

@@ -448,6 +448,9 @@ static void run(struct plan_lower *lo)
     update(lo, stages);
     if (has_axis(lo->strategy, PDL_AXIS_EXPERT))
         plan_route(lo);
+    if (has_axis(lo->strategy, PDL_AXIS_CONTEXT) &&
+        lo->strategy->context_kind == PDL_CONTEXT_RING)
+        plan_ring(lo);
     plan_recompute(lo, stages);
     plan_offload(lo, stages);
     plan_split_backward(lo, stages);
@@ -474,7 +477,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
     if (st == PDL_OK)
         st = plan_expand(a, model, &lo.model, err);
     if (st == PDL_OK)
-        st = pdl_mesh_make(strategy, mesh, err);
+        st = pdl_mesh_for(strategy, lo.model, mesh, err);
     if (st != PDL_OK)
         return st;
     lo.mesh = mesh;

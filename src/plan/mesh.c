@@ -5,10 +5,9 @@
  * some suffix product; the mesh's own suffix products are the union of all of
  * them, and each must divide the next. So "conv*: data=4; fc*: filter=4" is
  * one factor of 4 with two roles, and "a: data=2,filter=3; b: data=3,filter=2"
- * cannot be refined (2 does not divide 3) and is refused. */
-#include "paradl/plan.h"
-
-#include <string.h>
+ * cannot be refined (2 does not divide 3) and is refused. A tensor axis wider
+ * than the groups of heads that share keys ends a factor there. */
+#include "plan_priv.h"
 
 enum { MAX_CUTS = 256 };
 
@@ -70,7 +69,24 @@ static enum pdl_status collect(const struct pdl_strategy *s, int i,
     return PDL_OK;
 }
 
-static enum pdl_status product(const struct pdl_strategy *s, int i,
+/* Ranks of a tensor axis that have the same keys, for each number of groups. */
+static bool cut_groups(const struct pdl_model *model, int64_t inside,
+                       int64_t size, struct cuts *cuts)
+{
+    int64_t part;
+
+    for (int i = 0; model && i < model->nnodes; i++) {
+        int64_t groups = plan_key_groups(&model->nodes[i]);
+
+        if (groups > 0 && size > groups && size % groups == 0 &&
+            (!pdl_mul64(inside, size / groups, &part) || !cut_add(cuts, part)))
+            return false;
+    }
+    return true;
+}
+
+static enum pdl_status product(const struct pdl_strategy *s,
+                               const struct pdl_model *model, int i,
                                struct pdl_mesh *m, struct cuts *cuts,
                                struct pdl_err *err)
 {
@@ -83,6 +99,9 @@ static enum pdl_status product(const struct pdl_strategy *s, int i,
         if (m->term[i][t].axis == PDL_AXIS_DATA && group > 1 &&
             m->term[i][t].size % group == 0 &&
             (!pdl_mul64(p, group, &part) || !cut_add(cuts, part)))
+            return pdl_fail(err, PDL_EINVAL, "strategy: too many PEs");
+        if (m->term[i][t].axis == PDL_AXIS_TENSOR &&
+            !cut_groups(model, p, m->term[i][t].size, cuts))
             return pdl_fail(err, PDL_EINVAL, "strategy: too many PEs");
         if (!pdl_mul64(p, m->term[i][t].size, &p) || !cut_add(cuts, p))
             return pdl_fail(err, PDL_EINVAL, "strategy: too many PEs");
@@ -138,6 +157,13 @@ static void assign(struct pdl_mesh *m, int i)
 enum pdl_status pdl_mesh_make(const struct pdl_strategy *s,
                               struct pdl_mesh *out, struct pdl_err *err)
 {
+    return pdl_mesh_for(s, NULL, out, err);
+}
+
+enum pdl_status pdl_mesh_for(const struct pdl_strategy *s,
+                             const struct pdl_model *model,
+                             struct pdl_mesh *out, struct pdl_err *err)
+{
     struct cuts cuts = {.at = {1}, .n = 1};
     struct pdl_mesh m = {.pes = 0};
     enum pdl_status st = PDL_OK;
@@ -149,7 +175,7 @@ enum pdl_status pdl_mesh_make(const struct pdl_strategy *s,
         st = collect(s, i, &m, err);
     for (int i = 0; i < s->nclauses && st == PDL_OK; i++)
         if (only_star || !is_star(&s->clause[i]))
-            st = product(s, i, &m, &cuts, err);
+            st = product(s, model, i, &m, &cuts, err);
     if (st == PDL_OK)
         st = refine(&cuts, &m, err);
     if (st != PDL_OK)

@@ -176,7 +176,7 @@ static void read_strategy(struct reader *r)
     if (st == PDL_OK)
         st = plan_refuse_unbuilt(r->strategy, &inner);
     if (st == PDL_OK)
-        st = pdl_mesh_make(r->strategy, r->mesh, &inner);
+        st = pdl_mesh_for(r->strategy, r->model, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,
                             &r->p.lanes, &r->p.nstages, &inner);
@@ -745,6 +745,12 @@ static void finish(struct reader *r)
     if (!r->p.forward_op) {
         no_memory(r);
         return;
+    }
+    for (int i = 0; i < r->p.nops; i++) { /* it goes with an attention */
+        int x = pdl_plan_rotates_for(&r->p, i);
+
+        if (x >= 0)
+            r->ops[i].pass = r->ops[x].pass;
     }
     st = plan_structure(&r->p, &spot, &inner);
     if (st != PDL_OK && spot.tensor >= 0)

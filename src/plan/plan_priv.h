@@ -30,6 +30,9 @@ struct plan_cut {
      * of dim / items (a head of attention, the rows of a flattened channel);
      * 0: every element is an item */
     int64_t items;
+    /* keys and values that several heads share have fewer: so many groups; 0:
+     * as many as the queries */
+    int64_t groups;
 };
 
 /* Where a tensor lies: which factors cut which dimension, in which units. */
@@ -56,6 +59,11 @@ bool plan_rule_follow(const struct plan_site *s, int operand, int d,
 /* The window along dimension d of x (for a transposed convolution: of y). */
 bool plan_rule_window(const struct plan_site *s, int d, struct pdl_window *w,
                       bool *transposed);
+/* Attention: the queries of one group are dealt, its keys stay whole. */
+bool plan_rule_queries(const struct plan_site *s, struct plan_cut *cut);
+/* Heads of keys that an attention has, each shared by a group of queries; 0:
+ * it is no attention. */
+int64_t plan_key_groups(const struct pdl_node *n);
 /* Has it roles of its own (a weighted contraction), or does it follow? */
 bool plan_rule_has_role(const struct pdl_node *n);
 /* Batch norm: statistics cross the ranks that shard n or s. */
@@ -90,6 +98,7 @@ struct plan_value {
     int home_stage;
     struct plan_contribution *returned; /* gradients other stages sent */
     struct plan_contribution *grads;    /* towards its gradient */
+    uint32_t shared; /* factors over which keys are the same (forward.c) */
     bool needs_grad;
 };
 
@@ -117,6 +126,9 @@ struct plan_lower {
     struct plan_at {
         struct plan_cut *cut; /* [factor] */
         bool is_cut[PDL_MAX_FACTORS];
+        /* factors over whose ranks keys are the same: there dy may come as
+         * partial sums, and what follows from it (all of it linear) are such */
+        uint32_t sums;
         int *x, *w, *y; /* as many as the node has, at least one */
         int stats;      /* batch norm: the resolved statistics */
     } * at;
@@ -206,9 +218,11 @@ uint32_t plan_exchange_group(const struct pdl_mesh *m,
 struct pdl_place plan_everywhere(void); /* replicated over all factors */
 bool plan_same_place(const struct plan_lower *lo, const struct pdl_place *a,
                      const struct pdl_place *b);
-/* tensor.c: the last dimension of a linear layer's result would be cut: in how
- * many items its readers want it (0: any), or -1: they want it whole */
-int64_t plan_keeps_features(const struct plan_lower *lo, int tensor);
+/* tensor.c: the last dimension of a linear layer's result would be cut in
+ * `parts`: in how many items its readers want it (0: any), or -1: they want it
+ * whole; *keys: they are heads of keys */
+int64_t plan_keeps_features(const struct plan_lower *lo, int tensor,
+                            int64_t parts, bool *keys);
 /* forward.c, backward.c, update.c */
 /* the strategy's term that owns factor f at this node; NULL: none */
 const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
@@ -243,6 +257,10 @@ struct plan_layout plan_zero_home(const struct plan_lower *lo,
                                   const struct plan_weight *w);
 int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w);
 void plan_zero_join(struct plan_lower *lo);
+/* b's operands join a's, and b is nothing; leave such operations out */
+void plan_join(struct plan_lower *lo, struct pdl_plan_op *a,
+               struct pdl_plan_op *b);
+void plan_close_ranks(struct plan_lower *lo);
 enum pdl_status plan_zero_check(const struct pdl_strategy *s,
                                 struct pdl_err *err);
 /* recompute.c: are two layers, by their names, of one block? */
@@ -256,6 +274,9 @@ void plan_split_backward(struct plan_lower *lo, struct pdl_plan_stage *stages);
 bool plan_route_outside(const struct plan_lower *lo, int node,
                         struct pdl_place *p);
 void plan_route(struct plan_lower *lo);
+/* ring.c: keys travel from rank to rank; blocks that one has at a time */
+enum { PLAN_RING_BLOCKS = 2 };
+void plan_ring(struct plan_lower *lo);
 /* one placement for two gradients (or other sums), then their sum */
 int plan_add(struct plan_lower *lo, int a, int b);
 /* free.c: FREE after the last use of every tensor that is not state */

@@ -108,6 +108,8 @@ static bool is_dear(const struct again *a, const struct pdl_plan_op *o,
         o->node >= 0 ? &a->lo->model->nodes[o->node] : NULL;
     bool attention = n && plan_is(n, "attention");
 
+    if (o->kind == PDL_PLAN_OP_ROTATE) /* its blocks have passed by */
+        return mode == PDL_RECOMPUTE_NONE;
     switch (mode) {
     case PDL_RECOMPUTE_NONE:
         return true;

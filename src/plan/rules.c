@@ -15,7 +15,7 @@
 static void none(struct plan_cut *cut)
 {
     memset(cut, PDL_REPLICATED, sizeof *cut);
-    cut->items = 0;
+    cut->items = cut->groups = 0;
 }
 
 static int last_dim(const struct pdl_tensor *t)
@@ -297,8 +297,6 @@ static bool positions_follow(const struct plan_site *s, int operand, int d,
 static bool attention_follow(const struct plan_site *s, int operand, int d,
                              struct plan_cut *cut)
 {
-    const struct pdl_attr *a = &s->node->attr;
-
     none(cut);
     if (s->node->nin != 3)
         return false;
@@ -309,8 +307,29 @@ static bool attention_follow(const struct plan_site *s, int operand, int d,
     if (d != 2)
         return false;
     cut->x[0] = cut->x[1] = cut->x[2] = cut->y[0] = 2;
-    cut->items = a->kv_heads ? a->kv_heads : a->heads;
+    if (s->node->nweights > 0) /* the table of distances: a column a head */
+        cut->w[0] = 1;
+    cut->items = plan_key_groups(s->node);
     return true;
+}
+
+bool plan_rule_queries(const struct plan_site *s, struct plan_cut *cut)
+{
+    none(cut);
+    if (!plan_is(s->node, "attention") || s->node->nin != 3)
+        return false;
+    cut->x[0] = cut->y[0] = 2;
+    if (s->node->nweights > 0)
+        cut->w[0] = 1;
+    cut->items = s->node->attr.heads;
+    return true;
+}
+
+int64_t plan_key_groups(const struct pdl_node *n)
+{
+    if (!plan_is(n, "attention"))
+        return 0;
+    return n->attr.kv_heads > 0 ? n->attr.kv_heads : n->attr.heads;
 }
 
 /* The attention that reads what is rotated is among the next nodes. */
@@ -319,6 +338,9 @@ int64_t plan_rule_head_width(const struct pdl_model *m,
 {
     enum { NEAR = 32 };
     const struct pdl_node *end = m->nodes + m->nnodes;
+
+    if (rope->attr.head_dim > 0)
+        return rope->attr.head_dim;
 
     for (const struct pdl_node *n = rope + 1; n < end && n < rope + NEAR; n++)
         for (int k = 0; k < 2 && k < n->nin && plan_is(n, "attention"); k++)
@@ -341,6 +363,22 @@ static bool rope_follow(const struct plan_site *s, int operand, int d,
     width = plan_rule_head_width(s->model, s->node);
     cut->items = width > 0 ? n / width : 0;
     return s->node->nin == 1 && width > 0 && n % width == 0;
+}
+
+/* Whole heads; what is the same for all of them is not cut. */
+static bool heads_follow(const struct plan_site *s, int operand, int d,
+                         struct plan_cut *cut)
+{
+    none(cut);
+    if (d == 1)
+        return cut_positions(s, cut);
+    if (d != 2 || operand > 0)
+        return false;
+    cut->x[0] = cut->y[0] = 2;
+    if (s->node->nweights > 0)
+        cut->w[0] = 1;
+    cut->items = s->node->attr.heads;
+    return true;
 }
 
 /* ---- windows without weights --------------------------------------------- */
@@ -396,6 +434,14 @@ static bool concat_follow(const struct plan_site *s, int operand, int d,
     return true;
 }
 
+/* One that says where it cuts; imported ones may know their shapes only. */
+static bool slice_follow(const struct plan_site *s, int operand, int d,
+                         struct plan_cut *cut)
+{
+    return s->node->attr.ndims >= 2 && s->node->nin == 1 &&
+           concat_follow(s, operand, d, cut);
+}
+
 /* ---- table ------------------------------------------------------------------ */
 
 enum { WINDOW = 1, STATISTICS = 2, BIAS = 4 };
@@ -419,11 +465,14 @@ static const struct rule {
     {"experts",          experts_role, experts_follow,   0},
     {"attention",        NULL,        attention_follow,  0},
     {"rope",             NULL,        rope_follow,       0},
+    {"slice_heads",      NULL,        heads_follow,      0},
+    {"join_heads",       NULL,        heads_follow,      0},
     {"max_pool",         NULL,        pool_follow,       WINDOW},
     {"avg_pool",         NULL,        pool_follow,       WINDOW},
     {"global_avg_pool",  NULL,        global_avg_follow, 0},
     {"flatten",          NULL,        flatten_follow,    0},
     {"concat",           NULL,        concat_follow,     0},
+    {"slice",            NULL,        slice_follow,      0},
     {"softmax",          NULL,        concat_follow,     0},
     {"lrn",              NULL,        NULL,              0},
     // clang-format on

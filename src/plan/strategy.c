@@ -34,7 +34,7 @@ static const char *const memories[] = {"reuse", "paper", NULL};
 static const char *const exchanges[] = {"auto", "paper", NULL};
 static const char *const swaps[] = {"none", "auto", NULL};
 static const char *const overlaps[] = {"on", "off", NULL};
-static const char *const kinds[] = {"ring", "a2a", NULL};
+static const char *const kinds[] = {"ring", "a2a", "gather", NULL};
 static const char *const orders[] = {"zigzag", "plain", NULL};
 
 enum option_kind { CHOICE, FLAG, COUNT, BYTES, TEXT, ZERO, DENSITY, OFFLOAD };
@@ -216,7 +216,7 @@ static enum pdl_status context_argument(struct reader *rd, const char *arg)
     if (st == PDL_OK)
         s->context_order = (enum pdl_context_order)k;
     else
-        pdl_hint(rd->err, "one of ring, a2a, zigzag, plain");
+        pdl_hint(rd->err, "one of ring, a2a, gather, zigzag, plain");
     return st;
 }
 

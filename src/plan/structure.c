@@ -230,8 +230,10 @@ static bool weights_fit(const struct form *c, const struct pdl_plan_op *o,
     int at = 0;
 
     return o->part == 0 && take(c, o, &at, n->in, n->nin) &&
-           take_like(c, o, &at, n->out, n->nout) && at == o->nin &&
-           some_of(c, o, n->weights, n->nweights);
+           take_like(c, o, &at, n->out, n->nout) &&
+           (!(n->op->flags & PDL_OP_DW_READS_W) ||
+            take(c, o, &at, n->weights, n->nweights)) &&
+           at == o->nin && some_of(c, o, n->weights, n->nweights);
 }
 
 /* Batch norm with an exchange: sums first (part 0), then the rest. */
@@ -346,6 +348,10 @@ static bool counts_fit(const struct form *c, const struct pdl_plan_op *o)
     case PDL_PLAN_OP_COPY_OUT:
     case PDL_PLAN_OP_COPY_IN:
         return plain && o->group == 0 && o->nin >= 1 && o->nin == o->nout;
+    case PDL_PLAN_OP_ROTATE:
+        return o->part == 0 && o->node == -1 &&
+               o->pass != PDL_BACKWARD_WEIGHTS && o->nin >= 1 &&
+               o->nin == o->nout;
     case PDL_PLAN_OP_SEND:
         return plain && o->group == c->p->pipe_factors && o->nin == 1 &&
                o->nout == 1;

@@ -148,7 +148,8 @@ static enum pdl_status communicate(struct exec *x, int op, int64_t rank)
     bool sum =
         o->kind == PDL_PLAN_OP_ALLREDUCE ||
         o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
-        (o->kind == PDL_PLAN_OP_ALLTOALLV && x->p->tensors[o->in[0]].of > 0);
+        ((o->kind == PDL_PLAN_OP_ALLTOALLV || o->kind == PDL_PLAN_OP_ROTATE) &&
+         x->p->tensors[o->in[0]].of > 0);
     int64_t i[PDL_BOX_DIMS];
 
     for (int k = 0; k < o->nout; k++) {
@@ -314,6 +315,18 @@ static enum pdl_status receive(struct exec *x, int op, int64_t rank)
                : wrong(x, op, rank, "receives what nobody sent");
 }
 
+/* A tensor of the stage that the operation belongs to. Inputs are everywhere
+ * and say nothing. */
+static int whose(const struct exec *x, const struct pdl_plan_op *o)
+{
+    if (o->kind == PDL_PLAN_OP_RECV || o->nin == 0)
+        return o->out[0];
+    for (int k = 0; k < o->nin; k++)
+        if (x->p->tensors[o->in[k]].kind != PDL_PLAN_INPUT)
+            return o->in[k];
+    return o->nout > 0 ? o->out[0] : o->in[0];
+}
+
 static enum pdl_status run_op(struct exec *x, int op)
 {
     static enum pdl_status (*const run[])(struct exec *, int, int64_t) = {
@@ -324,6 +337,7 @@ static enum pdl_status run_op(struct exec *x, int op)
         [PDL_PLAN_OP_ALLTOALL] = communicate,
         [PDL_PLAN_OP_ALLTOALLV] = communicate,
         [PDL_PLAN_OP_HALO] = communicate,
+        [PDL_PLAN_OP_ROTATE] = communicate,
         [PDL_PLAN_OP_SLICE] = slice,
         [PDL_PLAN_OP_SEND] = send,
         [PDL_PLAN_OP_RECV] = receive,
@@ -334,9 +348,7 @@ static enum pdl_status run_op(struct exec *x, int op)
         [PDL_PLAN_OP_FREE] = release,
     };
     const struct pdl_plan_op *o = &x->p->ops[op];
-    int first = o->kind == PDL_PLAN_OP_RECV ? o->out[0]
-                : o->nin > 0                ? o->in[0]
-                                            : o->out[0];
+    int first = whose(x, o);
     enum pdl_status st = PDL_OK;
 
     for (int64_t r = 0; r < x->ranks && st == PDL_OK; r++)

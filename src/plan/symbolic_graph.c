@@ -153,6 +153,8 @@ static bool backward_weights(struct graph *g, int node)
         in[c.nin++] = &g->value[n->in[i]];
     for (int k = 0; k < n->nout; k++)
         in[c.nin++] = &g->grad[n->out[k]];
+    for (int j = 0; n->op->flags & PDL_OP_DW_READS_W && j < n->nweights; j++)
+        in[c.nin++] = &g->weight[n->weights[j]];
     for (int j = 0; j < n->nweights; j++)
         if (g->m->model->tensors[n->weights[j]].kind == PDL_TENSOR_WEIGHT) {
             if (!make(g, n->weights[j], false, &made[c.nout]))

@@ -127,7 +127,16 @@ struct heads {
     int64_t heads, share, d, dv; /* share: heads of one key group */
     bool causal;
     const struct plan_part *q, *k, *v, *y, *dy;
+    const struct plan_part *w; /* table of distances [rows, heads]; or NULL */
 };
+
+/* The row of the table that two positions read. */
+static int64_t row_of(const struct heads *a, int64_t t, int64_t u)
+{
+    int64_t rows = a->w->box.hi[0], far = t > u ? t - u : 2 * (u - t);
+
+    return far % rows;
+}
 
 static plan_num element(struct plan_machine *m, const struct plan_part *p,
                         int64_t n, int64_t t, int64_t e)
@@ -142,6 +151,11 @@ static plan_num score(struct plan_machine *m, const struct heads *a, int64_t n,
 {
     plan_num s = 0;
 
+    if (a->w) {
+        int64_t i[2] = {row_of(a, t, u), h};
+
+        s = GET(m, a->w, i);
+    }
     for (int64_t d = 0; d < a->d; d++)
         s = ADD(s, MUL(element(m, a->q, n, t, h * a->d + d),
                        element(m, a->k, n, u, h / a->share * a->d + d)));
@@ -202,7 +216,7 @@ static void attention_dq(struct plan_machine *m, const struct heads *a,
     }
 }
 
-/* Over all queries at hand and all heads of the group. */
+/* Over all queries at hand and all heads of the group at hand. */
 static void attention_dkv(struct plan_machine *m, const struct heads *a,
                           bool values, struct plan_part *out)
 {
@@ -217,7 +231,8 @@ static void attention_dkv(struct plan_machine *m, const struct heads *a,
             for (int64_t h = g * a->share; h < (g + 1) * a->share; h++) {
                 plan_num s, v;
 
-                if (a->causal && i[1] > t)
+                if ((a->causal && i[1] > t) || h * a->d < a->q->box.lo[2] ||
+                    h * a->d >= a->q->box.hi[2])
                     continue;
                 s = score(m, a, i[0], t, i[1], h);
                 v = values ? MUL(plan_num_square(s),
@@ -232,12 +247,38 @@ static void attention_dkv(struct plan_machine *m, const struct heads *a,
     }
 }
 
-/* Forward q k v; backward-data dy q k v y -> those of dq dk dv wanted. */
+/* Of the table: over all pairs of positions at hand that read the row. */
+static void attention_dw(struct plan_machine *m, const struct heads *a,
+                         struct plan_part *dw)
+{
+    int64_t i[PDL_BOX_DIMS] = {0};
+    struct pdl_box b = a->dy->box;
+
+    b.lo[2] /= a->dv;
+    b.hi[2] /= a->dv;
+    PLAN_EACH(&b, i)
+    for (int64_t u = a->k->box.lo[1]; u < a->k->box.hi[1]; u++) {
+        int64_t at[2] = {row_of(a, i[1], u), i[2]};
+        plan_num s = 0;
+
+        if (a->causal && u > i[1])
+            continue;
+        for (int64_t d = 0; d < a->dv; d++)
+            s = ADD(
+                s, MUL(element(m, a->dy, i[0], i[1], i[2] * a->dv + d),
+                       element(m, a->v, i[0], u, i[2] / a->share * a->dv + d)));
+        plan_part_add(dw, at, MUL(s, score(m, a, i[0], i[1], u, i[2])));
+    }
+}
+
+/* Forward q k v [w]; backward-data dy [w] q k v y -> those of dq dk dv wanted;
+ * backward-weights q k v dy w. */
 static void attention(struct plan_machine *m, const struct plan_call *k)
 {
     const struct pdl_attr *t = &k->node->attr;
     int64_t kv = t->kv_heads ? t->kv_heads : t->heads;
-    int first = k->pass == PDL_FORWARD ? 0 : 1;
+    int nw = k->node->nweights;
+    int first = k->pass == PDL_BACKWARD_DATA ? 1 + nw : 0;
     struct heads a = {.heads = t->heads,
                       .share = t->heads / kv,
                       .d = t->head_dim,
@@ -251,12 +292,21 @@ static void attention(struct plan_machine *m, const struct plan_call *k)
     a.q = k->in[first];
     a.k = k->in[first + 1];
     a.v = k->in[first + 2];
+    if (nw > 0)
+        a.w = k->in[k->pass == PDL_FORWARD         ? 3
+                    : k->pass == PDL_BACKWARD_DATA ? 1
+                                                   : 4];
     if (k->pass == PDL_FORWARD) {
         attention_forward(m, &a, k->out[0]);
         return;
     }
+    if (k->pass == PDL_BACKWARD_WEIGHTS) {
+        a.dy = k->in[3];
+        attention_dw(m, &a, k->out[0]);
+        return;
+    }
     a.dy = k->in[0];
-    a.y = k->in[4];
+    a.y = k->in[first + 3];
     if (k->nout != 3) {
         m->missing = "a gradient of q, k or v";
         return;
@@ -276,14 +326,94 @@ static void rope(struct plan_machine *m, const struct plan_call *k)
     PLAN_EACH(&k->out[0]->box, i)
     {
         int l = k->out[0]->box.ndims - 1;
+        int64_t whole = k->node->attr.features, fixed = whole ? d - whole : 0;
         plan_num t = (plan_num)i[1];
 
         memcpy(j, i, sizeof j);
-        if (d > 1) /* the other half of the head */
-            j[l] = i[l] / d * d + (i[l] % d + d / 2) % d;
+        if (d > 1 && i[l] % d >= fixed) /* the other half of what is turned */
+            j[l] = i[l] / d * d + fixed +
+                   (i[l] % d - fixed + (d - fixed) / 2) % (d - fixed);
         plan_part_put(k->out[0], i,
                       ADD(MUL(GET(m, k->in[0], i), t + 3),
                           MUL(GET(m, k->in[0], j), t + 5)));
+    }
+}
+
+/* ---- features of heads -------------------------------------------------------------- */
+
+/* Where feature f of the result comes from: which operand, which of its
+ * features. */
+static int source_of(const struct plan_machine *m, const struct pdl_node *n,
+                     int64_t *f)
+{
+    const struct pdl_attr *a = &n->attr;
+    const struct pdl_tensor *t = m->model->tensors;
+    int64_t own = t[n->in[0]].dim[1], size, head, at;
+
+    if (plan_is(n, "slice")) {
+        *f = a->dims[0] + *f * (a->ndims > 2 ? a->dims[2] : 1);
+        return 0;
+    }
+    size = t[n->out[0]].dim[1] / a->heads;
+    own /= a->heads;
+    head = *f / size;
+    at = *f % size + (plan_is(n, "slice_heads") ? a->dims[0] : 0);
+    *f = at < own ? head * own + at : at - own;
+    return at < own ? 0 : 1;
+}
+
+/* slice, slice_heads, join_heads of [T,E], and their gradients. */
+static void take(struct plan_machine *m, const struct plan_call *k)
+{
+    bool forward = k->pass == PDL_FORWARD;
+    const struct plan_part *y = forward ? k->out[0] : k->in[0];
+    int64_t i[PDL_BOX_DIMS] = {0}, j[PDL_BOX_DIMS] = {0};
+
+    if (m->model->tensors[k->node->in[0]].rank != 2 ||
+        (plan_is(k->node, "slice") &&
+         (k->node->attr.axis != 1 || k->node->attr.ndims < 2)) ||
+        (!forward && k->nout != k->node->nin)) {
+        m->missing = "a slice of features";
+        return;
+    }
+    PLAN_EACH(&y->box, i)
+    {
+        int from;
+
+        memcpy(j, i, sizeof j);
+        from = source_of(m, k->node, &j[2]);
+        if (forward)
+            plan_part_put(k->out[0], i, GET(m, k->in[from], j));
+        else
+            plan_part_add(k->out[from], j, GET(m, y, i));
+    }
+}
+
+/* ---- a weight along the features ---------------------------------------------------- */
+
+/* x + w and x * w. Forward x w; backward-data dy w ..; backward-weights x dy. */
+static void weighted(struct plan_machine *m, const struct plan_call *k)
+{
+    bool mul = plan_is(k->node, "mul");
+    const struct pdl_tensor *w = &m->model->tensors[k->node->weights[0]];
+    const struct plan_part *y =
+        k->pass == PDL_BACKWARD_WEIGHTS ? k->in[1] : k->out[0];
+    int64_t i[PDL_BOX_DIMS] = {0};
+
+    PLAN_EACH(&y->box, i)
+    {
+        int64_t e = w->dim[0] > 1 ? i[y->box.ndims - 1] : 0;
+        plan_num a = GET(m, k->in[0], i);
+
+        if (k->pass == PDL_BACKWARD_WEIGHTS)
+            plan_part_add(k->out[0], &e,
+                          mul ? MUL(a, GET(m, y, i)) : GET(m, y, i));
+        else if (mul)
+            plan_part_put(k->out[0], i, MUL(a, GET(m, k->in[1], &e)));
+        else
+            plan_part_put(
+                k->out[0], i,
+                k->pass == PDL_FORWARD ? ADD(a, GET(m, k->in[1], &e)) : a);
     }
 }
 
@@ -487,9 +617,16 @@ bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c)
         {"layer_norm", norm},     {"rms_norm", norm},
         {"attention", attention}, {"rope", rope},
         {"embedding", embedding}, {"position_embedding", positions},
-        {"experts", experts},
+        {"experts", experts},     {"slice", take},
+        {"slice_heads", take},    {"join_heads", take},
     };
 
+    if (c->node->nin == 1 && c->node->nweights == 1 &&
+        m->model->tensors[c->node->weights[0]].rank == 1 &&
+        (plan_is(c->node, "add") || plan_is(c->node, "mul"))) {
+        weighted(m, c);
+        return true;
+    }
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         if (plan_is(c->node, kernels[i].op)) {
             kernels[i].run(m, c);

@@ -59,19 +59,18 @@ static const struct pdl_plan_op *forward_of(const struct pdl_plan *p, int op)
     return first >= 0 ? &p->ops[first] : NULL;
 }
 
-/* A rank has its share of the heads: whole groups that share keys. */
-static void local_heads(const struct pdl_plan *p, const struct pdl_node *n,
-                        const struct pdl_tensor *q, struct pdl_attr *attr)
+/* A rank has its share of the heads: whole groups that share keys, or some
+ * heads of one group and its keys. */
+static void local_heads(const struct pdl_node *n, const struct pdl_tensor *x,
+                        struct pdl_attr *attr)
 {
-    const struct pdl_tensor *whole = &p->model->tensors[n->in[0]];
     int64_t size = attr->head_dim;
 
-    if (attr->heads <= 0 || size <= 0 || q->rank < 1 || whole->rank < 1)
+    if (attr->heads <= 0 || size <= 0 || x[0].rank < 1)
         return;
-    if (attr->kv_heads > 0)
-        attr->kv_heads =
-            attr->kv_heads * q->dim[q->rank - 1] / whole->dim[whole->rank - 1];
-    attr->heads = q->dim[q->rank - 1] / size;
+    if (attr->kv_heads > 0 && n->nin > 1 && x[1].rank > 0)
+        attr->kv_heads = x[1].dim[x[1].rank - 1] / size;
+    attr->heads = x[0].dim[x[0].rank - 1] / size;
 }
 
 /* What the busiest rank of an expert axis does over the mean: as given, but no
@@ -123,7 +122,7 @@ static int64_t flops(const struct pdl_plan *p, int op, int64_t rank)
     if (attr.groups > 1) /* a rank has its share of the groups */
         attr.groups =
             attr.groups * t[0].dim[0] / p->model->tensors[n->in[0]].dim[0];
-    local_heads(p, n, &t[0], &attr);
+    local_heads(n, t, &attr);
     use = (struct pdl_op_use){&attr, in, w, n->nin, f->nin - n->nin};
     if (!n->op->flops(&use, &t[k], &result))
         return 0;

@@ -84,12 +84,16 @@ struct plan_layout plan_zero_home(const struct plan_lower *lo,
 }
 
 /* To that layout: summed over what does not cut it first (the norms of
- * sequence parallelism), then scattered. */
+ * sequence parallelism), then scattered. Groups (zero=3:8) scatter first, so
+ * that only parts are summed over the groups (Zhao et al., PyTorch FSDP, VLDB
+ * 2023, hybrid sharding). */
 int plan_zero_scatter(struct plan_lower *lo, const struct plan_weight *w)
 {
     struct plan_layout home = plan_zero_home(lo, w);
     struct pdl_place p = lo->tensors[w->grad].place;
 
+    if (lo->strategy->zero_group > 0)
+        return plan_move_to(lo, w->grad, &home);
     for (int f = 0; f < lo->mesh->nfactors; f++)
         if (p.at[f] == PDL_PARTIAL && home.place.at[f] < 0)
             p.at[f] = home.place.at[f];
@@ -150,9 +154,8 @@ static const int *joined(struct plan_lower *lo, const int *a, int na,
     return p;
 }
 
-/* b becomes part of a; b is empty afterwards. */
-static void join(struct plan_lower *lo, struct pdl_plan_op *a,
-                 struct pdl_plan_op *b)
+void plan_join(struct plan_lower *lo, struct pdl_plan_op *a,
+               struct pdl_plan_op *b)
 {
     a->in = joined(lo, a->in, a->nin, b->in, b->nin);
     a->out = joined(lo, a->out, a->nout, b->out, b->nout);
@@ -186,7 +189,7 @@ static void join_item(struct plan_lower *lo, const int *block, int first,
              j++)
             if (lo->ops[j].nin > 0 && is_gather(lo, &lo->ops[j]) &&
                 go_together(lo, block, &lo->ops[i], &lo->ops[j]))
-                join(lo, &lo->ops[i], &lo->ops[j]);
+                plan_join(lo, &lo->ops[i], &lo->ops[j]);
     for (int i = end - 1; i >= first; i--)
         for (int j = i - 1; lo->ops[i].nin > 0 && is_scatter(lo, &lo->ops[i]) &&
                             j >= first && j > i - REACH;
@@ -194,11 +197,10 @@ static void join_item(struct plan_lower *lo, const int *block, int first,
             if (lo->ops[j].nin > 0 && is_scatter(lo, &lo->ops[j]) &&
                 go_together(lo, block, &lo->ops[i], &lo->ops[j]) &&
                 !is_read(lo, &lo->ops[j], j + 1, i))
-                join(lo, &lo->ops[i], &lo->ops[j]);
+                plan_join(lo, &lo->ops[i], &lo->ops[j]);
 }
 
-/* Leaves out what has been joined to others. */
-static void close_ranks(struct plan_lower *lo)
+void plan_close_ranks(struct plan_lower *lo)
 {
     int n = 0;
 
@@ -228,7 +230,7 @@ void plan_zero_join(struct plan_lower *lo)
     for (int i = 0; i < lo->plan.nitems; i++)
         join_item(lo, block, lo->items[i].first_op,
                   lo->items[i].first_op + lo->items[i].nops);
-    close_ranks(lo);
+    plan_close_ranks(lo);
 }
 
 /* zero=3:8 needs groups of 8 in every data axis. */

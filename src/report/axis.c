@@ -145,3 +145,26 @@ const char *report_axis_text(const struct report_axis *ax, double v, char *buf,
     }
     return pdl_unit_format(v, v == 0 ? PDL_UNIT_NONE : ax->unit, buf, size);
 }
+
+static double half_text(const struct report_axis *ax, int i)
+{
+    char text[64];
+
+    return report_width(pdl_text_width(
+               report_axis_text(ax, ax->ticks[i], text, sizeof text))) /
+           2;
+}
+
+int report_axis_stride(const struct report_axis *ax)
+{
+    int stride = 1;
+
+    for (int i = stride; i < ax->nticks; i += stride) {
+        double room = fabs(report_axis_at(ax, ax->ticks[i]) -
+                           report_axis_at(ax, ax->ticks[i - stride]));
+
+        if (room < half_text(ax, i) + half_text(ax, i - stride) + 4)
+            i = 0, stride++; /* from the beginning, with fewer */
+    }
+    return stride;
+}

@@ -9,30 +9,57 @@
 #include <stdio.h>
 
 enum {
-    WIDTH = 1000,
-    LEFT = 230,
-    NEAR = 12, /* LEFT where labels stand above their bars */
-    RIGHT = 740,
     ROW = 24,
-    LEGEND = 30,
     FOOT = 46,
-    LABEL = 32, /* characters */
-    ABOVE = 110,
+    KEYS = 20,   /* a line of the legend */
+    LABEL = 32,  /* characters beside a bar at a desk */
+    NEARBY = 12, /* and on a phone */
     NOTE = 26,
 };
 
-/* Long labels get a line of their own. */
-static bool above(const struct report_bars *c)
+/* How a chart is laid out: long labels stand above their bars, on as many
+ * lines as they need; on a phone notes do too. */
+struct layout {
+    struct report_frame f;
+    bool above;
+    int columns; /* of labels above */
+};
+
+static struct layout layout_of(const struct report_bars *c, bool narrow)
 {
-    for (int i = 0; i < c->nbars; i++)
-        if (pdl_text_width(c->bars[i].label) > LABEL)
-            return true;
-    return false;
+    struct layout l = {.f.narrow = narrow};
+    bool notes = false;
+    int most = 0;
+
+    for (int i = 0; i < c->nbars; i++) {
+        int n = pdl_text_width(c->bars[i].label);
+
+        most = n > most ? n : most;
+        notes = notes || c->bars[i].note;
+    }
+    l.above = most > (narrow ? NEARBY : LABEL);
+    l.columns = narrow ? 50 : 110;
+    l.f.left = l.above ? (narrow ? 2 : 12) : 20 + report_width(most);
+    l.f.right = narrow ? REPORT_NARROW - 70 : notes ? 740 : 900;
+    return l;
 }
 
-static double row_height(const struct report_bars *c)
+/* Lines of text above a bar. */
+static int lines_over(const struct layout *l, const struct report_bar *b)
 {
-    return above(c) ? 2 * ROW - 6 : ROW;
+    int n =
+        l->above ? report_svg_lines(NULL, "", 0, 0, b->label, l->columns) : 0;
+
+    if (l->f.narrow && b->note)
+        n += report_svg_lines(NULL, "", 0, 0, b->note, l->columns);
+    return n;
+}
+
+static double row_height(const struct layout *l, const struct report_bar *b)
+{
+    int n = lines_over(l, b);
+
+    return n > 0 ? ROW + REPORT_LINE * n + 3.0 : ROW;
 }
 
 static double total(const struct report_bars *c, const struct report_bar *b)
@@ -63,43 +90,72 @@ static void text_at(struct pdl_sink *out, const char *attrs, double x, double y)
     pdl_printf(out, "%s>", attrs);
 }
 
-static void legend(struct pdl_sink *out, const struct report_bars *c)
+static bool any(const struct report_bars *c, int part)
 {
-    double x = above(c) ? NEAR : LEFT;
+    for (int i = 0; i < c->nbars; i++)
+        if (c->bars[i].parts[part] > 0)
+            return true;
+    return false;
+}
 
-    for (int i = 0; i < c->nparts && c->nparts > 1; i++) {
-        rect(out, "key", i, x, 6, 12, 12);
-        pdl_puts(out, "</rect>");
-        text_at(out, "", x + 17, 16);
-        report_text(out, c->parts[i]);
-        pdl_puts(out, "</text>");
-        x += 32 + 6.9 * pdl_text_width(c->parts[i]);
+/* Names of the colours that are there and of the limit, in lines from edge to
+ * edge; returns where they end. With out NULL it only measures. */
+static double legend(struct pdl_sink *out, const struct report_bars *c,
+                     const struct layout *l)
+{
+    double from = l->f.narrow ? 2 : l->f.left, x = from, y = 6;
+    double edge = l->f.narrow ? REPORT_NARROW : REPORT_BROAD;
+    char value[64], text[160];
+
+    for (int i = 0; i < c->nparts + 1; i++) {
+        bool last = i == c->nparts;
+        double w;
+
+        if (last ? !(c->limit > 0) : c->nparts < 2 || !any(c, i))
+            continue;
+        snprintf(text, sizeof text, "%.80s%s%s",
+                 last ? c->limit_name : c->parts[i], last ? " " : "",
+                 last ? pdl_unit_format(c->limit, c->unit, value, sizeof value)
+                      : "");
+        w = 20 + report_width(pdl_text_width(text));
+        if (x + w > edge && x > from) {
+            x = from;
+            y += KEYS;
+        }
+        if (out && last)
+            report_svg_line(out, "limit", x, y + 6, x + 14, y + 6);
+        if (out && !last) {
+            rect(out, "key", i, x, y, 12, 12);
+            pdl_puts(out, "</rect>");
+        }
+        if (out)
+            report_svg_text(out, last ? "class=\"b\"" : "", x + 18, y + 10,
+                            text);
+        x += w + 14;
     }
-    pdl_puts(out, "\n");
+    return x > from || y > 6 ? y + 24 : 6;
 }
 
 static void grid(struct pdl_sink *out, const struct report_bars *c,
-                 const struct report_axis *ax, double bottom)
+                 const struct report_axis *ax, const struct report_frame *f)
 {
+    int stride = report_axis_stride(ax);
     char text[64];
 
     for (int i = 0; i < ax->nticks; i++) {
         double x = report_axis_at(ax, ax->ticks[i]);
+        bool first = i == 0 && x < 10;
 
-        pdl_puts(out, "<line class=\"grid\"");
-        report_attr(out, "x1", x);
-        report_attr(out, "x2", x);
-        report_attr(out, "y1", LEGEND);
-        report_attr(out, "y2", bottom);
-        pdl_puts(out, "/>");
-        text_at(out, " text-anchor=\"middle\"", x, bottom + 16);
-        report_text(out, report_axis_text(ax, ax->ticks[i], text, sizeof text));
-        pdl_puts(out, "</text>");
+        report_svg_line(out, "grid", x, f->top, x, f->bottom);
+        if (i % stride == 0)
+            report_svg_text(
+                out, first ? "" : "text-anchor=\"middle\"", first ? 0 : x,
+                f->bottom + 16,
+                report_axis_text(ax, ax->ticks[i], text, sizeof text));
     }
-    text_at(out, " class=\"d\" text-anchor=\"middle\"",
-            (ax->from + ax->to) / 2.0, bottom + 36);
-    report_text(out, c->title);
-    pdl_puts(out, "</text>\n");
+    report_svg_text(out, "class=\"d\" text-anchor=\"middle\"",
+                    (ax->from + ax->to) / 2, f->bottom + 36, c->title);
+    pdl_puts(out, "\n");
 }
 
 static void parts(struct pdl_sink *out, const struct report_bars *c,
@@ -135,25 +191,33 @@ static void broken(struct pdl_sink *out, double x, double y)
     pdl_printf(out, "l6 -%d\"/>", ROW - 2);
 }
 
-static void label(struct pdl_sink *out, const struct report_bar *b, bool over,
-                  double y)
+/* Where the bar lies in its row. */
+static double lower(const struct layout *l, const struct report_bar *b,
+                    double y)
 {
-    const char *anchor = over ? "" : " text-anchor=\"end\"";
-    char attrs[64];
-
-    snprintf(attrs, sizeof attrs, "%s%s", b->grey ? " class=\"d\"" : "",
-             anchor);
-    text_at(out, attrs, over ? NEAR : LEFT - 8,
-            over ? y + ROW / 2.0 + 2 : y + ROW / 2.0 + 4);
-    report_short(out, b->label, over ? ABOVE : LABEL);
-    report_tip(out, "%s", b->label);
-    pdl_puts(out, "</text>");
+    return y + REPORT_LINE * (double)lines_over(l, b);
 }
 
-/* Where the bar lies in its row. */
-static double lower(const struct report_bars *c, double y)
+static void label(struct pdl_sink *out, const struct report_bar *b,
+                  const struct layout *l, double y)
 {
-    return above(c) ? y + ROW - 6 : y;
+    const char *plain = b->grey ? "class=\"d\"" : "";
+
+    y += 13;
+    if (l->above)
+        y += (double)REPORT_LINE * report_svg_lines(out, plain,
+                                                    l->f.narrow ? 2 : l->f.left,
+                                                    y, b->label, l->columns);
+    if (l->f.narrow && b->note)
+        report_svg_lines(out, "class=\"d\"", 2, y, b->note, l->columns);
+    if (l->above)
+        return;
+    text_at(
+        out,
+        b->grey ? " class=\"d\" text-anchor=\"end\"" : " text-anchor=\"end\"",
+        l->f.left - 8, lower(l, b, y - 13) + ROW / 2.0 + 4);
+    report_short(out, b->label, LABEL);
+    pdl_puts(out, "</text>");
 }
 
 static void bar(struct pdl_sink *out, const struct report_bars *c,
@@ -162,24 +226,28 @@ static void bar(struct pdl_sink *out, const struct report_bars *c,
 {
     double sum = total(c, b), end = fmin(report_axis_at(ax, sum), ax->to);
 
-    parts(out, c, b, ax, lower(c, y));
+    parts(out, c, b, ax, y);
     if (sum > ax->max)
-        broken(out, end, lower(c, y));
+        broken(out, end, y);
     pdl_puts(out, "\n");
 }
 
+/* The whole, behind the bar, and rather behind the line of the limit than
+ * across it. */
 static void words(struct pdl_sink *out, const struct report_bars *c,
                   const struct report_bar *b, const struct report_axis *ax,
-                  double y)
+                  double y, bool note)
 {
-    double sum = total(c, b), end = fmin(report_axis_at(ax, sum), ax->to);
+    double sum = total(c, b), x = fmin(report_axis_at(ax, sum), ax->to) + 6;
+    double line = c->limit > 0 ? report_axis_at(ax, c->limit) : -1;
     char text[64];
 
-    label(out, b, above(c), y);
-    text_at(out, b->grey ? " class=\"d\"" : "", end + 6,
-            lower(c, y) + ROW / 2.0 + 4);
-    report_text(out, pdl_unit_format(sum, c->unit, text, sizeof text));
-    if (b->note) {
+    pdl_unit_format(sum, c->unit, text, sizeof text);
+    if (line > x - 5 && line < x + report_width(pdl_text_width(text)))
+        x = line + 6;
+    text_at(out, b->grey ? " class=\"d\"" : "", x, y + ROW / 2.0 + 4);
+    report_text(out, text);
+    if (note && b->note) {
         pdl_puts(out, " \xc2\xb7 ");
         report_short(out, b->note, NOTE);
         report_tip(out, "%s", b->note);
@@ -188,26 +256,20 @@ static void words(struct pdl_sink *out, const struct report_bars *c,
 }
 
 static void limit(struct pdl_sink *out, const struct report_bars *c,
-                  const struct report_axis *ax, double bottom)
+                  const struct report_axis *ax, const struct report_frame *f)
 {
     double x = report_axis_at(ax, c->limit);
     char text[64];
 
-    pdl_puts(out, "<g><line class=\"limit\"");
+    pdl_puts(out, "<line class=\"limit\"");
     report_attr(out, "x1", x);
     report_attr(out, "x2", x);
-    report_attr(out, "y1", LEGEND - 4);
-    report_attr(out, "y2", bottom);
+    report_attr(out, "y1", f->top - 4);
+    report_attr(out, "y2", f->bottom);
     pdl_puts(out, ">");
     report_tip(out, "%s %s", c->limit_name,
                pdl_unit_format(c->limit, c->unit, text, sizeof text));
-    pdl_puts(out, "</line>");
-    text_at(out, " class=\"d\" text-anchor=\"end\"", WIDTH - 4, 16);
-    pdl_puts(out, "- - ");
-    report_text(out, c->limit_name);
-    pdl_puts(out, " ");
-    report_text(out, pdl_unit_format(c->limit, c->unit, text, sizeof text));
-    pdl_puts(out, "</text></g>\n");
+    pdl_puts(out, "</line>\n");
 }
 
 static void table(struct pdl_sink *out, const struct report_bars *c)
@@ -236,27 +298,43 @@ static void table(struct pdl_sink *out, const struct report_bars *c)
     report_details_end(out);
 }
 
-void report_bars(struct pdl_sink *out, const struct report_bars *c)
+static void draw(struct pdl_sink *out, const struct report_bars *c, bool narrow)
 {
+    struct layout l = layout_of(c, narrow);
     struct report_axis ax = {
-        .unit = c->unit, .from = above(c) ? NEAR : LEFT, .to = RIGHT};
-    double row = row_height(c), bottom = LEGEND + row * c->nbars + 4;
-    double max = c->limit;
+        .unit = c->unit, .from = l.f.left, .to = l.f.right};
+    double max = c->limit, y;
 
     for (int i = 0; i < c->nbars; i++)
         max = fmax(max, total(c, &c->bars[i]));
     if (c->cut > 0 && max > c->cut)
         max = c->cut;
     report_axis_fit(&ax, 0, max);
-    report_svg(out, c->id, "bars", c->label, WIDTH, (int)bottom + FOOT);
-    legend(out, c);
-    grid(out, c, &ax, bottom);
+    l.f.top = legend(NULL, c, &l);
+    l.f.bottom = l.f.top + 6;
     for (int i = 0; i < c->nbars; i++)
-        bar(out, c, &c->bars[i], &ax, LEGEND + 2 + row * i);
+        l.f.bottom += row_height(&l, &c->bars[i]);
+    report_svg(out, c->id, "bars", c->label,
+               narrow ? REPORT_NARROW : REPORT_BROAD, (int)l.f.bottom + FOOT);
+    legend(out, c, &l);
+    pdl_puts(out, "\n");
+    grid(out, c, &ax, &l.f);
+    y = l.f.top + 2;
+    for (int i = 0; i < c->nbars; y += row_height(&l, &c->bars[i]), i++)
+        bar(out, c, &c->bars[i], &ax, lower(&l, &c->bars[i], y));
     if (c->limit > 0)
-        limit(out, c, &ax, bottom);
-    for (int i = 0; i < c->nbars; i++)
-        words(out, c, &c->bars[i], &ax, LEGEND + 2 + row * i);
+        limit(out, c, &ax, &l.f);
+    y = l.f.top + 2;
+    for (int i = 0; i < c->nbars; y += row_height(&l, &c->bars[i]), i++) {
+        label(out, &c->bars[i], &l, y);
+        words(out, c, &c->bars[i], &ax, lower(&l, &c->bars[i], y), !narrow);
+    }
     report_svg_end(out);
+}
+
+void report_bars(struct pdl_sink *out, const struct report_bars *c)
+{
+    draw(out, c, false);
+    draw(out, c, true);
     table(out, c);
 }

@@ -9,15 +9,15 @@ void report_gantt(struct pdl_sink *out, const struct report_gantt *c)
 {
     pdl_puts(out, "<p class=\"keys\">");
     for (int i = 0; i < c->nkinds; i++) {
+        if (!(c->used >> i & 1))
+            continue;
         pdl_printf(out, "<span><span class=\"key k%d\"></span> ", i);
         report_text(out, c->kinds[i]);
         pdl_puts(out, "</span> ");
     }
-    pdl_puts(out, "</p>\n<div class=\"wide\" tabindex=\"0\" role=\"group\" "
-                  "aria-label=\"");
-    report_text(out, c->label);
+    pdl_puts(out, "</p>\n<div class=\"wide\">");
     pdl_printf(out,
-               "\"><canvas id=\"%s\" class=\"gantt\" data-path=\"%s\" "
+               "<canvas id=\"%s\" class=\"gantt\" data-path=\"%s\" "
                "data-rows=\"%d\" height=\"%d\" role=\"img\" tabindex=\"0\" "
                "aria-label=\"",
                c->id, c->path, c->nrows, 22 * c->nrows + 30);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { STEPS = 5, FOOT = 40 };
+enum { STEPS = 5 };
 
 static int step_of(double heat)
 {
@@ -98,10 +98,10 @@ static void vertex(struct pdl_sink *out, const struct report_graph *g,
     pdl_puts(out, square ? "</rect>\n" : "</circle>\n");
 }
 
-static bool any_switch(const struct report_graph *g)
+static bool any(const struct report_graph *g, bool switches)
 {
     for (int i = 0; i < g->nv; i++)
-        if (g->v[i].level > 0)
+        if ((g->v[i].level > 0) == switches)
             return true;
     return false;
 }
@@ -111,36 +111,16 @@ static void legend(struct pdl_sink *out, const struct report_graph *g)
     static const char *const names[STEPS] = {"not used", "below 25 %",
                                              "25 to 50 %", "50 to 75 %",
                                              "75 % and more of the capacity"};
-    double x = 40, y = g->h + 18;
 
-    for (int i = 0; g->used && i < STEPS; i++) {
-        pdl_printf(out, "<line class=\"e e%d\"", i);
-        report_attr(out, "x1", x);
-        report_attr(out, "x2", x + 28);
-        report_attr(out, "y1", y);
-        report_attr(out, "y2", y);
-        pdl_puts(out, "/><text");
-        report_attr(out, "x", x + 34);
-        report_attr(out, "y", y + 4);
-        pdl_printf(out, ">%s</text>", names[i]);
-        x += 54 + 7.0 * pdl_text_width(names[i]);
-    }
-    pdl_puts(out, "<circle class=\"host\" r=\"5\"");
-    report_attr(out, "cx", x + 16);
-    report_attr(out, "cy", y);
-    pdl_puts(out, "/><text");
-    report_attr(out, "x", x + 28);
-    report_attr(out, "y", y + 4);
-    pdl_puts(out, ">host</text>\n");
-    if (!any_switch(g))
-        return;
-    pdl_puts(out, "<rect class=\"switch\" width=\"12\" height=\"12\"");
-    report_attr(out, "x", x + 74);
-    report_attr(out, "y", y - 6);
-    pdl_puts(out, "/><text");
-    report_attr(out, "x", x + 92);
-    report_attr(out, "y", y + 4);
-    pdl_puts(out, ">switch</text>\n");
+    pdl_puts(out, "<p class=\"keys\">");
+    for (int i = 0; g->used && i < STEPS; i++)
+        pdl_printf(out, "<span><span class=\"key h%d\"></span> %s</span> ", i,
+                   names[i]);
+    if (any(g, false))
+        pdl_puts(out, "<span><span class=\"key kh\"></span> host</span> ");
+    if (any(g, true))
+        pdl_puts(out, "<span><span class=\"key k0\"></span> switch</span>");
+    pdl_puts(out, "</p>\n");
 }
 
 struct place {
@@ -195,13 +175,13 @@ void report_graph_draw(struct pdl_sink *out, const char *id, const char *label,
     for (int i = 0; i < g->ne; i++)
         order[i].e = &g->e[i];
     qsort(order, (size_t)g->ne, sizeof *order, by_heat);
-    report_svg(out, id, "graph", label, (int)g->w, (int)g->h + FOOT);
+    report_svg(out, id, "graph", label, (int)g->w, (int)g->h);
     for (int i = 0; i < g->ne; i++)
         edge(out, g, order[i].e);
     for (int i = 0; i < g->nv; i++)
         vertex(out, g, &g->v[i]);
-    legend(out, g);
     report_svg_end(out);
+    legend(out, g);
     if (g->used)
         table(out, g, order);
 }

@@ -8,14 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum {
-    WIDTH = 1000,
-    HEIGHT = 430,
-    LEFT = 80,
-    RIGHT = 770,
-    TOP = 16,
-    FOOT = 48
-};
+enum { HEIGHT = 430, TOP = 16, FOOT = 48, ENTRY = 19 };
 
 struct style {
     char stroke[4], fill[4];
@@ -71,57 +64,6 @@ static void marker_end(struct pdl_sink *out, const struct style *st)
     pdl_puts(out, st->marker == 0 ? "</circle>" : "</polygon>");
 }
 
-static void line(struct pdl_sink *out, const char *class, double x1, double y1,
-                 double x2, double y2)
-{
-    pdl_printf(out, "<line class=\"%s\"", class);
-    report_attr(out, "x1", x1);
-    report_attr(out, "y1", y1);
-    report_attr(out, "x2", x2);
-    report_attr(out, "y2", y2);
-    pdl_puts(out, "/>");
-}
-
-static void label(struct pdl_sink *out, double x, double y, const char *anchor,
-                  const char *text)
-{
-    pdl_puts(out, "<text");
-    report_attr(out, "x", x);
-    report_attr(out, "y", y);
-    pdl_printf(out, " text-anchor=\"%s\">", anchor);
-    report_text(out, text);
-    pdl_puts(out, "</text>");
-}
-
-static void axes(struct pdl_sink *out, const struct report_lines *c)
-{
-    char text[64];
-
-    for (int i = 0; i < c->x.nticks; i++) {
-        double x = report_axis_at(&c->x, c->x.ticks[i]);
-
-        line(out, "grid", x, c->y.to, x, c->y.from);
-        label(out, x, c->y.from + 17, "middle",
-              report_axis_text(&c->x, c->x.ticks[i], text, sizeof text));
-    }
-    for (int i = 0; i < c->y.nticks; i++) {
-        double y = report_axis_at(&c->y, c->y.ticks[i]);
-
-        line(out, "grid", c->x.from, y, c->x.to, y);
-        label(out, c->x.from - 8, y + 4, "end",
-              report_axis_text(&c->y, c->y.ticks[i], text, sizeof text));
-    }
-    line(out, "axis", c->x.from, c->y.from, c->x.to, c->y.from);
-    line(out, "axis", c->x.from, c->y.from, c->x.from, c->y.to);
-    label(out, (c->x.from + c->x.to) / 2, c->y.from + 38, "middle", c->x.title);
-    pdl_printf(out,
-               "<text class=\"d\" text-anchor=\"middle\" "
-               "transform=\"translate(14 %d) rotate(-90)\">",
-               (TOP + HEIGHT - FOOT) / 2);
-    report_text(out, c->y.title);
-    pdl_puts(out, "</text>\n");
-}
-
 static void corner(struct pdl_sink *out, const struct report_lines *c, double x,
                    double y)
 {
@@ -173,29 +115,33 @@ static void draw(struct pdl_sink *out, const struct report_lines *c,
     pdl_puts(out, "</g>\n");
 }
 
-static double legend(struct pdl_sink *out, const struct report_series *s,
-                     const struct style *st, double y)
+/* Entry `at` of the legend: beside the chart, or two a row below it. */
+static void legend(struct pdl_sink *out, const struct report_series *s,
+                   const struct style *st, const struct report_frame *f, int at)
 {
+    double x = f->narrow ? 2 + (at % 2) * 180.0 : f->right + 24;
+    double y = f->narrow ? f->bottom + FOOT + 10 + at / 2 * (double)ENTRY
+                         : f->top + 8 + at * (double)ENTRY;
+
     pdl_puts(out, "<g>");
     pdl_printf(out, "<line class=\"line %s%s\"", st->stroke,
                s->dashed ? " dash" : "");
-    report_attr(out, "x1", RIGHT + 24);
-    report_attr(out, "x2", RIGHT + 48);
+    report_attr(out, "x1", x);
+    report_attr(out, "x2", x + 24);
     report_attr(out, "y1", y);
     report_attr(out, "y2", y);
     pdl_puts(out, "/>");
     if (!s->dashed) {
-        marker(out, st, RIGHT + 36, y);
+        marker(out, st, x + 12, y);
         marker_end(out, st);
     }
     pdl_puts(out, is_grey(s) ? "<text class=\"d\"" : "<text");
-    report_attr(out, "x", RIGHT + 56);
+    report_attr(out, "x", x + 30);
     report_attr(out, "y", y + 4);
     pdl_puts(out, ">");
-    report_short(out, s->name, 26);
+    report_short(out, s->name, f->narrow ? 20 : 26);
     report_tip(out, "%s", s->name);
     pdl_puts(out, "</text></g>\n");
-    return y + 19;
 }
 
 static void fit(struct report_lines *c)
@@ -215,10 +161,6 @@ static void fit(struct report_lines *c)
         }
     report_axis_fit(&c->x, x0, x1);
     report_axis_fit(&c->y, y0, y1);
-    c->x.from = LEFT;
-    c->x.to = RIGHT;
-    c->y.from = HEIGHT - FOOT;
-    c->y.to = TOP;
 }
 
 static void table(struct pdl_sink *out, const struct report_lines *c)
@@ -257,9 +199,10 @@ static void table(struct pdl_sink *out, const struct report_lines *c)
 }
 
 /* Grey lines lie behind the others and come last in the legend. */
-static void draw_all(struct pdl_sink *out, const struct report_lines *c)
+static void draw_all(struct pdl_sink *out, const struct report_lines *c,
+                     const struct report_frame *f)
 {
-    double y = TOP + 8;
+    int at = 0;
 
     for (int pass = 0; pass < 4; pass++) {
         bool grey = pass == 0 || pass == 3;
@@ -271,18 +214,33 @@ static void draw_all(struct pdl_sink *out, const struct report_lines *c)
                 continue;
             if (pass < 2)
                 draw(out, c, &c->series[i], &st);
-            else if (y < HEIGHT)
-                y = legend(out, &c->series[i], &st, y);
+            else if (f->narrow || f->top + 8 + at * ENTRY < HEIGHT)
+                legend(out, &c->series[i], &st, f, at++);
         }
     }
+}
+
+static void draw_for(struct pdl_sink *out, struct report_lines *c, bool narrow)
+{
+    struct report_frame f = {.narrow = narrow,
+                             .left = report_axes_left(&c->y, narrow),
+                             .right = narrow ? REPORT_NARROW - 24 : 770,
+                             .top = narrow ? 28 : TOP,
+                             .bottom = narrow ? 270 : HEIGHT - FOOT};
+    double height =
+        f.bottom + FOOT + (narrow ? ENTRY * ((c->nseries + 1) / 2) : 0);
+
+    report_svg(out, c->id, "lines", c->label,
+               narrow ? REPORT_NARROW : REPORT_BROAD, (int)height);
+    report_axes(out, &c->x, &c->y, &f);
+    draw_all(out, c, &f);
+    report_svg_end(out);
 }
 
 void report_lines(struct pdl_sink *out, struct report_lines *c)
 {
     fit(c);
-    report_svg(out, c->id, "lines", c->label, WIDTH, HEIGHT);
-    axes(out, c);
-    draw_all(out, c);
-    report_svg_end(out);
+    draw_for(out, c, false);
+    draw_for(out, c, true);
     table(out, c);
 }

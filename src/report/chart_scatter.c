@@ -8,14 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum {
-    WIDTH = 1000,
-    HEIGHT = 430,
-    LEFT = 90,
-    RIGHT = 770,
-    TOP = 20,
-    FOOT = 48,
-};
+enum { HEIGHT = 430, TOP = 20, FOOT = 48, LEGEND = 19 };
 
 static void fit(struct report_scatter *c)
 {
@@ -37,42 +30,6 @@ static void fit(struct report_scatter *c)
     }
     report_axis_fit(&c->x, x0, x1);
     report_axis_fit(&c->y, y0, y1);
-    c->x.from = LEFT;
-    c->x.to = RIGHT;
-    c->y.from = HEIGHT - FOOT;
-    c->y.to = TOP;
-}
-
-static void axes(struct pdl_sink *out, const struct report_scatter *c)
-{
-    char text[64];
-
-    for (int i = 0; i < c->x.nticks; i++) {
-        double x = report_axis_at(&c->x, c->x.ticks[i]);
-
-        report_svg_line(out, "grid", x, TOP, x, c->y.from);
-        report_svg_text(
-            out, "text-anchor=\"middle\"", x, c->y.from + 17,
-            report_axis_text(&c->x, c->x.ticks[i], text, sizeof text));
-    }
-    for (int i = 0; i < c->y.nticks; i++) {
-        double y = report_axis_at(&c->y, c->y.ticks[i]);
-
-        report_svg_line(out, "grid", LEFT, y, RIGHT, y);
-        report_svg_text(
-            out, "text-anchor=\"end\"", LEFT - 8, y + 4,
-            report_axis_text(&c->y, c->y.ticks[i], text, sizeof text));
-    }
-    report_svg_line(out, "axis", LEFT, c->y.from, RIGHT, c->y.from);
-    report_svg_line(out, "axis", LEFT, c->y.from, LEFT, TOP);
-    report_svg_text(out, "text-anchor=\"middle\"", (LEFT + RIGHT) / 2.0,
-                    c->y.from + 38, c->x.title);
-    pdl_printf(out,
-               "<text class=\"d\" text-anchor=\"middle\" "
-               "transform=\"translate(16 %d) rotate(-90)\">",
-               (TOP + HEIGHT - FOOT) / 2);
-    report_text(out, c->y.title);
-    pdl_puts(out, "</text>\n");
 }
 
 static void corner(struct pdl_sink *out, const struct report_scatter *c,
@@ -89,9 +46,11 @@ static void band(struct pdl_sink *out, const struct report_scatter *c)
     double a = c->x.min, b = c->x.max, m = 1 - c->band, p = 1 + c->band;
 
     pdl_puts(out, "<polygon class=\"band s0\" points=\"");
-    corner(out, c, a, a * m);
+    corner(out, c, a, a); /* cut at the edges of the plot */
+    corner(out, c, a / m, a);
     corner(out, c, b, b * m);
-    corner(out, c, b, b * p);
+    corner(out, c, b, b);
+    corner(out, c, b / p, b);
     corner(out, c, a, a * p);
     pdl_puts(out, "\">");
     report_tip(out, "within %.0f %%", 100 * c->band);
@@ -109,9 +68,9 @@ static void limit(struct pdl_sink *out, const struct report_scatter *c)
 
     pdl_unit_format(c->limit, c->y.unit, value, sizeof value);
     snprintf(text, sizeof text, "%.60s %s", c->limit_name, value);
-    report_svg_line(out, "limit", LEFT, y, RIGHT, y);
-    report_svg_text(out, "class=\"b\" text-anchor=\"end\"", RIGHT - 4, y - 6,
-                    text);
+    report_svg_line(out, "limit", c->x.from, y, c->x.to, y);
+    report_svg_text(out, "class=\"b\" text-anchor=\"end\"", c->x.to - 4,
+                    y - 6 < c->y.to - 6 ? y + 15 : y - 6, text);
 }
 
 /* Is the label of a ring where that of an earlier one is? */
@@ -169,18 +128,25 @@ static void stairs(struct pdl_sink *out, const struct report_scatter *c)
     pdl_puts(out, "\"/>\n");
 }
 
-/* What the colours are, beside the chart. */
-static void legend(struct pdl_sink *out, const struct report_scatter *c)
+/* What the colours are: beside the chart, or below it. */
+static void legend(struct pdl_sink *out, const struct report_scatter *c,
+                   const struct report_frame *f)
 {
-    double y = TOP + 10;
+    double x = f->narrow ? 4 : f->right + 20;
+    double y = f->narrow ? f->bottom + FOOT + 8 : f->top + 10;
 
-    for (int i = 0; i < c->nnames; i++, y += 19) {
+    for (int i = 0; i < c->nnames; i++, y += LEGEND) {
         pdl_printf(out, "<circle class=\"dot f%d\"", i % REPORT_COLOURS);
-        report_attr(out, "cx", RIGHT + 26);
+        report_attr(out, "cx", x + 6);
         report_attr(out, "cy", y);
         report_attr(out, "r", 5);
         pdl_puts(out, "/>");
-        report_svg_text(out, "", RIGHT + 38, y + 4, c->names[i]);
+        pdl_puts(out, "<text");
+        report_attr(out, "x", x + 18);
+        report_attr(out, "y", y + 4);
+        pdl_puts(out, ">");
+        report_short(out, c->names[i], f->narrow ? 48 : 27);
+        pdl_puts(out, "</text>");
     }
 }
 
@@ -201,13 +167,22 @@ static void table(struct pdl_sink *out, const struct report_scatter *c)
     report_details_end(out);
 }
 
-void report_scatter(struct pdl_sink *out, struct report_scatter *c)
+static void draw(struct pdl_sink *out, struct report_scatter *c, bool narrow)
 {
+    bool legends = c->nnames > 0;
+    struct report_frame f = {.narrow = narrow,
+                             .left = report_axes_left(&c->y, narrow),
+                             .right = narrow    ? REPORT_NARROW - 24
+                                      : legends ? 770
+                                                : 940,
+                             .top = narrow ? 28 : TOP,
+                             .bottom = narrow ? 270 : HEIGHT - FOOT};
+    double height = f.bottom + FOOT + (narrow ? LEGEND * c->nnames : 0);
     int number = 0;
 
-    fit(c);
-    report_svg(out, c->id, "scatter", c->label, WIDTH, HEIGHT);
-    axes(out, c);
+    report_svg(out, c->id, "scatter", c->label,
+               narrow ? REPORT_NARROW : REPORT_BROAD, (int)height);
+    report_axes(out, &c->x, &c->y, &f);
     if (c->band > 0)
         band(out, c);
     if (c->joined)
@@ -221,7 +196,14 @@ void report_scatter(struct pdl_sink *out, struct report_scatter *c)
             }
     if (c->limit > 0)
         limit(out, c);
-    legend(out, c);
+    legend(out, c, &f);
     report_svg_end(out);
+}
+
+void report_scatter(struct pdl_sink *out, struct report_scatter *c)
+{
+    fit(c);
+    draw(out, c, false);
+    draw(out, c, true);
     table(out, c);
 }

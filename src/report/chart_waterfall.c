@@ -8,45 +8,41 @@
 #include <math.h>
 #include <stdio.h>
 
-enum {
-    WIDTH = 1000,
-    LEFT = 180,
-    RIGHT = 800,
-    TOP = 30,
-    ROW = 30,
-    FOOT = 46,
-    MOST = 32,
-};
+enum { ROW = 30, FOOT = 46, MOST = 32 };
 
 static void axis(struct pdl_sink *out, const struct report_waterfall *c,
-                 const struct report_axis *ax, double bottom)
+                 const struct report_axis *ax, const struct report_frame *f)
 {
+    int stride = report_axis_stride(ax);
     char text[64];
 
     for (int i = 0; i < ax->nticks; i++) {
         double x = report_axis_at(ax, ax->ticks[i]);
 
-        report_svg_line(out, "grid", x, TOP, x, bottom);
-        report_svg_text(out, "text-anchor=\"middle\"", x, bottom + 16,
-                        report_axis_text(ax, ax->ticks[i], text, sizeof text));
+        report_svg_line(out, "grid", x, f->top, x, f->bottom);
+        if (i % stride == 0)
+            report_svg_text(
+                out, i == 0 && f->narrow ? "" : "text-anchor=\"middle\"",
+                i == 0 && f->narrow ? 0 : x, f->bottom + 16,
+                report_axis_text(ax, ax->ticks[i], text, sizeof text));
     }
     report_svg_text(out, "class=\"d\" text-anchor=\"middle\"",
-                    (LEFT + RIGHT) / 2.0, bottom + 36, c->title);
+                    (f->left + f->right) / 2, f->bottom + 36, c->title);
 }
 
 static void limit(struct pdl_sink *out, const struct report_waterfall *c,
-                  const struct report_axis *ax, double bottom)
+                  const struct report_axis *ax, const struct report_frame *f)
 {
     double x = report_axis_at(ax, c->limit);
+    bool end = x > (f->left + f->right) / 2;
     char value[64], text[160];
 
     pdl_unit_format(c->limit, c->unit, value, sizeof value);
     snprintf(text, sizeof text, "%.80s %s", c->limit_name, value);
-    report_svg_line(out, "limit", x, TOP - 8, x, bottom);
-    report_svg_text(
-        out,
-        x > WIDTH / 2.0 ? "class=\"b\" text-anchor=\"end\"" : "class=\"b\"",
-        x > WIDTH / 2.0 ? x + 4 : x - 4, TOP - 14, text);
+    report_svg_line(out, "limit", x, f->top - 8, x, f->bottom);
+    report_svg_text(out,
+                    end ? "class=\"b\" text-anchor=\"end\"" : "class=\"b\"",
+                    end ? x + 4 : x - 4, f->top - 14, text);
 }
 
 struct step {
@@ -69,16 +65,25 @@ static void box(struct pdl_sink *out, const struct report_waterfall *c,
     pdl_puts(out, "</rect>\n");
 }
 
+/* The name beside the box, or above it where there is little room; the value
+ * behind it, and behind the line of the limit rather than across. */
 static void words(struct pdl_sink *out, const struct report_waterfall *c,
-                  const struct report_axis *ax, const struct step *s, double y)
+                  const struct report_axis *ax, const struct step *s, double y,
+                  bool narrow)
 {
+    double x = report_axis_at(ax, s->from + s->value) + 6, line;
     char text[64];
 
-    report_svg_text(out, "text-anchor=\"end\"", LEFT - 8, y + ROW / 2.0 + 4,
-                    s->name);
-    report_svg_text(out, "", report_axis_at(ax, s->from + s->value) + 6,
-                    y + ROW / 2.0 + 4,
-                    pdl_unit_format(s->value, c->unit, text, sizeof text));
+    pdl_unit_format(s->value, c->unit, text, sizeof text);
+    line = c->limit > 0 ? report_axis_at(ax, c->limit) : -1;
+    if (line > x - 5 && line < x + report_width(pdl_text_width(text)))
+        x = line + 6;
+    if (narrow)
+        report_svg_text(out, "", 2, y + 1, s->name);
+    else
+        report_svg_text(out, "text-anchor=\"end\"", ax->from - 8,
+                        y + ROW / 2.0 + 4, s->name);
+    report_svg_text(out, "", x, y + ROW / 2.0 + 4, text);
     pdl_puts(out, "\n");
 }
 
@@ -123,22 +128,36 @@ static int make_steps(const struct report_waterfall *c, struct step *steps)
     return n;
 }
 
+static void draw(struct pdl_sink *out, const struct report_waterfall *c,
+                 const struct step *steps, int n, bool narrow)
+{
+    double row = narrow ? ROW + 14 : ROW, over = narrow ? 16 : 0;
+    struct report_frame f = {.narrow = narrow,
+                             .left = narrow ? 2 : 180,
+                             .right = narrow ? REPORT_NARROW - 66 : 860,
+                             .top = c->limit > 0 ? 30 : 8};
+    struct report_axis ax = {.unit = c->unit, .from = f.left, .to = f.right};
+
+    f.bottom = f.top + n * row + 4;
+    report_axis_fit(&ax, 0, fmax(steps[n - 1].value, c->limit));
+    report_svg(out, c->id, "waterfall", c->label,
+               narrow ? REPORT_NARROW : REPORT_BROAD, (int)f.bottom + FOOT);
+    axis(out, c, &ax, &f);
+    for (int i = 0; i < n; i++)
+        box(out, c, &ax, &steps[i], f.top + i * row + over);
+    if (c->limit > 0)
+        limit(out, c, &ax, &f);
+    for (int i = 0; i < n; i++)
+        words(out, c, &ax, &steps[i], f.top + i * row + over, narrow);
+    report_svg_end(out);
+}
+
 void report_waterfall(struct pdl_sink *out, const struct report_waterfall *c)
 {
-    struct report_axis ax = {.unit = c->unit, .from = LEFT, .to = RIGHT};
     struct step steps[MOST + 1];
     int n = make_steps(c, steps);
-    double total = steps[n - 1].value, bottom = TOP + (double)n * ROW + 4;
 
-    report_axis_fit(&ax, 0, fmax(total, c->limit));
-    report_svg(out, c->id, "waterfall", c->label, WIDTH, (int)bottom + FOOT);
-    axis(out, c, &ax, bottom);
-    for (int i = 0; i < n; i++)
-        box(out, c, &ax, &steps[i], TOP + (double)i * ROW);
-    if (c->limit > 0)
-        limit(out, c, &ax, bottom);
-    for (int i = 0; i < n; i++)
-        words(out, c, &ax, &steps[i], TOP + (double)i * ROW);
-    report_svg_end(out);
-    table(out, c, total);
+    draw(out, c, steps, n, false);
+    draw(out, c, steps, n, true);
+    table(out, c, steps[n - 1].value);
 }

@@ -44,18 +44,24 @@ void report_section_end(struct pdl_sink *out)
     pdl_puts(out, "</section>\n");
 }
 
-static void put_formatted(struct pdl_sink *out, const char *fmt, va_list ap)
-    PDL_PRINTF(2, 0);
+static void put_formatted(struct pdl_sink *out, const char *before,
+                          const char *fmt, va_list ap) PDL_PRINTF(3, 0);
 
-static void put_formatted(struct pdl_sink *out, const char *fmt, va_list ap)
+/* `before` opens the element; NULL: a cell, which may break when it is long. */
+static void put_formatted(struct pdl_sink *out, const char *before,
+                          const char *fmt, va_list ap)
 {
+    enum { LONG = 28 };
     char *text = NULL;
 
     if (vasprintf(&text, fmt, ap) < 0) {
         out->failed = true;
         return;
     }
-    report_text(out, text);
+    pdl_puts(out, before                        ? before
+                  : pdl_text_width(text) > LONG ? "<td class=\"w\">"
+                                                : "<td>");
+    report_loose(out, text);
     free(text);
 }
 
@@ -63,9 +69,8 @@ void report_para(struct pdl_sink *out, const char *fmt, ...)
 {
     va_list ap;
 
-    pdl_puts(out, "<p>");
     va_start(ap, fmt);
-    put_formatted(out, fmt, ap);
+    put_formatted(out, "<p>", fmt, ap);
     va_end(ap);
     pdl_puts(out, "</p>\n");
 }
@@ -104,10 +109,10 @@ void report_cell(struct report_table *t, const char *fmt, ...)
 
     if (shown) {
         pdl_puts(t->out, t->at == 0 ? "<tr>" : "");
-        pdl_puts(t->out,
-                 t->columns[t->at].number ? "<td class=\"n\">" : "<td>");
         va_start(ap, fmt);
-        put_formatted(t->out, fmt, ap);
+        put_formatted(t->out,
+                      t->columns[t->at].number ? "<td class=\"n\">" : NULL, fmt,
+                      ap);
         va_end(ap);
         pdl_puts(t->out, "</td>");
     }

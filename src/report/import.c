@@ -33,6 +33,9 @@ enum pdl_status pdl_launch_read(pdl_arena *a, const char *format,
 
 void report_note(struct pdl_launch *out, const char *text)
 {
+    for (int i = 0; i < out->nnotes; i++)
+        if (strcmp(out->note[i], text) == 0)
+            return;
     if (out->nnotes < (int)(sizeof out->note / sizeof out->note[0]))
         out->note[out->nnotes++] = text;
 }
@@ -278,6 +281,9 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
     out->pes = s->world;
     out->batch = s->global_batch;
     out->dropout = s->dropout;
+    out->compile = s->compile;
+    out->async_tensor = s->async_tensor;
+    out->bf16_gradients = s->bf16_gradients;
     out->precision = s->fp8    ? PDL_PREC_FP8
                      : s->bf16 ? PDL_PREC_BF16
                      : s->fp16 ? PDL_PREC_FP16

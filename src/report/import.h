@@ -14,6 +14,7 @@ struct report_setup {
     int64_t micro_batch, global_batch, accumulation;
     bool seq, overlap, fp16, bf16, fp8, fp32;
     bool recompute_full, recompute_selective, recompute_op, offload_optimizer;
+    bool compile, async_tensor, bf16_gradients;
     bool context_a2a, gpipe, zero_bubble_v, pipe_before_data;
     /* the model */
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, tokens, vocab;
@@ -27,6 +28,27 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
                                     const char *name, struct pdl_launch *out,
                                     struct pdl_err *err);
 void report_note(struct pdl_launch *out, const char *text);
+
+/* ---- import_words.c: a shell script, read and not run --------------------------- */
+
+struct report_word {
+    const char *text;
+    int line;
+    bool closed; /* a bracket follows: no value does */
+};
+
+struct report_words {
+    pdl_arena *arena;
+    const char *name; /* of the file */
+    struct report_word *word;
+    int n;
+};
+
+/* All words but assignments, quotes and comments gone, variables and sums that
+ * the file itself sets put in. What it does not set stays as it is written. */
+enum pdl_status report_words(pdl_arena *a, struct pdl_bytes in,
+                             const char *name, struct report_words *out,
+                             struct pdl_err *err);
 
 extern const struct pdl_launch_reader report_import_megatron,
     report_import_deepspeed, report_import_torchtitan;

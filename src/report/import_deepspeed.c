@@ -98,19 +98,66 @@ static enum pdl_status read_all(const struct pdl_doc *d, struct report_setup *s,
     return st == PDL_OK ? read_zero(d, s, err) : st;
 }
 
+/* DeepSpeed reads Hjson: comments after // and #, and between the two stars,
+ * become blanks, so that places in messages stay right. */
+static struct pdl_bytes plain(pdl_arena *a, struct pdl_bytes in)
+{
+    char *t = pdl_arena_strndup(a, in.data, in.len);
+    size_t n = t ? strlen(t) : 0;
+    bool quoted = false;
+
+    if (n != in.len)
+        return in; /* NUL bytes: the reader of JSON says so */
+    for (size_t i = 0; i < n; i++) {
+        bool line = t[i] == '#' || (t[i] == '/' && t[i + 1] == '/');
+        bool block = t[i] == '/' && t[i + 1] == '*';
+
+        if (quoted) {
+            quoted = t[i] != '"';
+            i += t[i] == '\\'; /* and what follows */
+            continue;
+        }
+        quoted = t[i] == '"';
+        while (line && i < n && t[i] != '\n')
+            t[i++] = ' ';
+        for (const char *end = block ? strstr(t + i + 2, "*/") : NULL;
+             end && t + i < end + 2; i++)
+            t[i] = t[i] == '\n' ? '\n' : ' ';
+    }
+    return (struct pdl_bytes){t, n};
+}
+
+/* "auto" is whatever the Trainer is told, which is hardly ever fp32. */
+static bool is_auto(const struct pdl_doc *top, const char *section)
+{
+    const struct pdl_doc *d = pdl_doc_get(top, section);
+    const struct pdl_doc *e = d ? pdl_doc_get(d, "enabled") : NULL;
+    const char *word;
+
+    return e && pdl_doc_str(e, &word, NULL) == PDL_OK &&
+           strcmp(word, "auto") == 0;
+}
+
 static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
                             int64_t pes, struct pdl_launch *out,
                             struct pdl_err *err)
 {
     struct report_setup s = {.world = pes, .context_a2a = true};
     const struct pdl_doc *d;
-    enum pdl_status st = pdl_doc_json(a, in, name, &d, err);
+    enum pdl_status st = pdl_doc_json(a, plain(a, in), name, &d, err);
 
     if (st == PDL_OK)
         st = read_all(d, &s, err);
     if (st != PDL_OK)
         return st;
     report_note(out, "DeepSpeed's file holds no pipeline stages: pipe=1");
+    if (!s.bf16 && !s.fp16 && (is_auto(d, "bf16") || is_auto(d, "fp16"))) {
+        s.bf16 = true;
+        report_note(out, "the precision is \"auto\": bf16 is assumed");
+    }
+    if (s.global_batch == 0 && s.micro_batch == 0)
+        report_note(out, "the file does not say the batch: one sample for each "
+                         "PE is assumed; --batch says it");
     if (pdl_doc_get(d, "activation_checkpointing")) {
         s.recompute_full = true;
         report_note(out, "activation checkpointing is taken as every layer");

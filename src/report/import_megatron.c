@@ -1,183 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Megatron-LM's command line: a launch script or a file of flags. Scripts are
- * read, not run: words, quotes, comments and line continuations as in a shell,
- * and variables that the file itself sets to plain values. Flags that do not
- * change cost are passed over; one that does and has a value we cannot read is
- * an error with its line. */
+ * read, not run (import_words.c). Flags that do not change cost are passed
+ * over; one that does and has a value we cannot read is an error with its
+ * line. */
 #include "import.h"
 
-#include <ctype.h>
 #include <string.h>
-
-enum { MAX_WORDS = 65536, MAX_VARIABLES = 512, MAX_VALUE = 4096 };
-
-struct word {
-    const char *text;
-    int line;
-};
-
-struct variable {
-    const char *name, *value;
-};
-
-struct script {
-    pdl_arena *arena;
-    const char *name; /* of the file */
-    const char *p, *end;
-    int line;
-    struct word *word;
-    int nwords;
-    struct variable variable[MAX_VARIABLES];
-    int nvariables;
-};
-
-/* ---- words ------------------------------------------------------------------------ */
-
-static bool is_name(const char *s, size_t n)
-{
-    if (n == 0 || isdigit((unsigned char)s[0]))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)s[i]) && s[i] != '_')
-            return false;
-    return true;
-}
-
-static const char *value_of(const struct script *s, const char *name, size_t n)
-{
-    for (int i = s->nvariables - 1; i >= 0; i--)
-        if (strlen(s->variable[i].name) == n &&
-            memcmp(s->variable[i].name, name, n) == 0)
-            return s->variable[i].value;
-    return NULL;
-}
-
-/* $NAME, ${NAME}, ${NAME:-default}; anything else stays as it is. Returns how
- * many characters of the text it took. */
-static size_t expand(const struct script *s, const char *t, size_t left,
-                     struct pdl_sink *out)
-{
-    bool braced = left > 1 && t[1] == '{';
-    size_t at = braced ? 2 : 1, n = 0, close;
-    const char *v;
-
-    while (at + n < left &&
-           (isalnum((unsigned char)t[at + n]) || t[at + n] == '_'))
-        n++;
-    v = value_of(s, t + at, n);
-    close = at + n;
-    if (braced) {
-        const char *b = memchr(t + close, '}', left - close);
-
-        if (!b)
-            return 0;
-        if (!v && close + 2 < left && t[close] == ':' && t[close + 1] == '-')
-            v = pdl_arena_strndup(s->arena, t + close + 2,
-                                  (size_t)(b - (t + close + 2)));
-        close = (size_t)(b - t) + 1;
-    }
-    if (!v || n == 0)
-        return 0;
-    pdl_puts(out, v);
-    return close;
-}
-
-static bool ends_word(char c)
-{
-    return isspace((unsigned char)c) || strchr("();&|", c) != NULL;
-}
-
-static void skip_blanks(struct script *s)
-{
-    while (s->p < s->end) {
-        if (*s->p == '\\' && s->p + 1 < s->end && s->p[1] == '\n') {
-            s->p += 2;
-            s->line++;
-        } else if (*s->p == '#') {
-            while (s->p < s->end && *s->p != '\n')
-                s->p++;
-        } else if (ends_word(*s->p)) {
-            s->line += *s->p == '\n';
-            s->p++;
-        } else {
-            return;
-        }
-    }
-}
-
-/* One word without its quotes, variables put in. */
-static bool take_word(struct script *s, struct pdl_buf *b)
-{
-    char quote = 0;
-
-    while (s->p < s->end && (quote || !ends_word(*s->p)) &&
-           b->len < MAX_VALUE) {
-        size_t used = 0;
-
-        if (*s->p == '\n')
-            s->line++;
-        if (quote ? *s->p == quote : (*s->p == '"' || *s->p == '\'')) {
-            quote = quote ? 0 : *s->p;
-            s->p++;
-            continue;
-        }
-        if (*s->p == '$' && quote != '\'')
-            used = expand(s, s->p, (size_t)(s->end - s->p), &b->sink);
-        if (used == 0 && *s->p != '\0')
-            pdl_put(&b->sink, s->p, 1);
-        s->p += used ? used : 1;
-    }
-    return !b->sink.failed && quote == 0;
-}
-
-/* NAME=value sets a variable: a later word may hold it. */
-static bool set_variable(struct script *s, const char *text)
-{
-    const char *eq = strchr(text, '=');
-    struct variable *v;
-
-    if (!eq || !is_name(text, (size_t)(eq - text)))
-        return false;
-    if (s->nvariables == MAX_VARIABLES)
-        return true;
-    v = &s->variable[s->nvariables++];
-    v->name = pdl_arena_strndup(s->arena, text, (size_t)(eq - text));
-    v->value = pdl_arena_strdup(s->arena, eq + 1);
-    if (!v->name || !v->value)
-        s->nvariables--;
-    return true;
-}
-
-static enum pdl_status split(struct script *s, struct pdl_err *err)
-{
-    struct pdl_buf b;
-
-    for (skip_blanks(s); s->p < s->end; skip_blanks(s)) {
-        int line = s->line;
-        const char *text;
-        bool ok;
-
-        pdl_buf_init(&b);
-        ok = take_word(s, &b);
-        text = pdl_arena_strdup(s->arena, b.text ? b.text : "");
-        pdl_buf_free(&b);
-        if (!ok)
-            return pdl_fail(err, PDL_EPARSE,
-                            "%s:%d: a quote is not closed, or the word is "
-                            "longer than %d characters",
-                            s->name, line, MAX_VALUE);
-        if (!text)
-            return pdl_fail(err, PDL_ENOMEM, "out of memory");
-        if (set_variable(s, text))
-            continue;
-        if (s->nwords == MAX_WORDS)
-            return pdl_fail(err, PDL_EPARSE, "%s:%d: more than %d words",
-                            s->name, line, MAX_WORDS);
-        s->word[s->nwords++] = (struct word){text, line};
-    }
-    return PDL_OK;
-}
 
 /* ---- flags ----------------------------------------------------------------------------- */
 
@@ -214,6 +43,7 @@ static const struct flag flags[] = {
     {"--recompute-granularity", WORDS, AT(recompute_full), "full"},
     {"--recompute-granularity", WORDS, AT(recompute_selective), "selective"},
     {"--optimizer-cpu-offload", YES, AT(offload_optimizer), NULL},
+    {"--grad-reduce-in-bf16", YES, AT(bf16_gradients), NULL},
     {"--bf16", YES, AT(bf16), NULL},
     {"--fp16", YES, AT(fp16), NULL},
     {"--num-layers", COUNT, AT(layers), NULL},
@@ -240,8 +70,15 @@ static const struct flag flags[] = {
 // clang-format on
 #undef AT
 
-static enum pdl_status set(const struct script *s, const struct flag *f,
-                           const struct word *w, const char *value,
+/* How many PEs run it may be known to the scheduler only. */
+static bool is_world(const struct flag *f)
+{
+    return f->offset == offsetof(struct report_setup, nodes) ||
+           f->offset == offsetof(struct report_setup, per_node);
+}
+
+static enum pdl_status set(const struct report_words *s, const struct flag *f,
+                           const struct report_word *w, const char *value,
                            struct report_setup *out, struct pdl_err *err)
 {
     char *at = (char *)out + f->offset;
@@ -256,6 +93,8 @@ static enum pdl_status set(const struct script *s, const struct flag *f,
             *(bool *)at = true;
         return PDL_OK;
     }
+    if (w->closed && !strchr(w->text, '='))
+        return PDL_OK; /* --name) is a branch of a script that reads it */
     if (!value)
         return pdl_fail(err, PDL_EPARSE, "%s:%d: %s has no value", s->name,
                         w->line, f->name);
@@ -265,6 +104,8 @@ static enum pdl_status set(const struct script *s, const struct flag *f,
         return PDL_OK;
     }
     if (pdl_int_parse(value, 1, (int64_t)1 << 48, &v, &inner) != PDL_OK) {
+        if (is_world(f) && strchr(value, '$'))
+            return PDL_OK; /* --pes says it, or is asked for */
         pdl_fail(err, PDL_EPARSE, "%s:%d: %s: '%.60s' is no number", s->name,
                  w->line, f->name, value);
         if (strchr(value, '$'))
@@ -293,11 +134,35 @@ static void set_other(const char *name, const char *value,
         out->zero = 2;
 }
 
-static enum pdl_status apply(const struct script *s, int i,
+/* What changes the cost and is not priced: said, not passed over. */
+static void say(const char *word, struct pdl_launch *out)
+{
+    static const struct {
+        const char *word, *note;
+    } notes[] = {
+        {"pretrain_bert.py", "BERT is taken as a decoder of the same sizes"},
+        {"--moe-layer-freq", "every layer is taken as one of experts"},
+        {"--moe-shared-expert-intermediate-size",
+         "the experts that all tokens share are left out"},
+        {"--mtp-num-layers", "layers that predict further tokens are left out"},
+        {"--window-size", "attention in windows is taken as full attention"},
+        {"--hybrid-override-pattern", "Mamba layers are taken as attention"},
+    };
+    size_t n = strlen(word);
+
+    for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++) {
+        size_t len = strlen(notes[i].word);
+
+        if (n >= len && strcmp(word + n - len, notes[i].word) == 0)
+            report_note(out, notes[i].note);
+    }
+}
+
+static enum pdl_status apply(const struct report_words *s, int i,
                              struct report_setup *out, struct pdl_err *err)
 {
-    const struct word *w = &s->word[i];
-    const char *value = i + 1 < s->nwords ? s->word[i + 1].text : NULL;
+    const struct report_word *w = &s->word[i];
+    const char *value = i + 1 < s->n ? s->word[i + 1].text : NULL;
     const char *name = w->text, *eq = strchr(name, '=');
 
     if (strncmp(name, "--", 2) != 0)
@@ -325,22 +190,14 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
                             int64_t pes, struct pdl_launch *out,
                             struct pdl_err *err)
 {
-    struct script *s = PDL_NEW(a, struct script, 1);
+    struct report_words s;
     struct report_setup setup = {.world = 0};
-    enum pdl_status st;
+    enum pdl_status st = report_words(a, in, name, &s, err);
 
-    if (s)
-        s->word = PDL_NEW(a, struct word, MAX_WORDS);
-    if (!s || !s->word)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    s->arena = a;
-    s->name = name;
-    s->p = in.data;
-    s->end = s->p + in.len;
-    s->line = 1;
-    st = split(s, err);
-    for (int i = 0; i < s->nwords && st == PDL_OK; i++)
-        st = apply(s, i, &setup, err);
+    for (int i = 0; st == PDL_OK && i < s.n; i++) {
+        st = apply(&s, i, &setup, err);
+        say(s.word[i].text, out);
+    }
     if (st != PDL_OK)
         return st;
     if (pes > 0)

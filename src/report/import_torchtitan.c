@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * torchtitan's job files up to 0.2.2 (TOML). Only their flat form is read:
- * [section], key = value with a string, a whole number or a boolean; lists,
- * nested tables and multi-line strings of other sections are passed over.
+ * [section], key = value with a string, a whole number or a boolean; lists
+ * (but for "float8" in one), nested tables and multi-line strings are passed
+ * over.
  * Configurations since 2026 are Python and cannot be read without running
  * them. */
 #include "import.h"
@@ -18,7 +19,7 @@ struct titan {
     char model[64], flavor[64], mode[32], option[32], schedule[40], type[32];
 };
 
-enum kind { COUNT, TEXT };
+enum kind { COUNT, TEXT, YES, FLOAT8 };
 
 struct key {
     const char *section, *name;
@@ -37,6 +38,12 @@ static const struct key keys[] = {
     {"training", "batch_size", COUNT, AT(local_batch)},
     {"training", "global_batch_size", COUNT, AT(setup.global_batch)},
     {"training", "mixed_precision_param", TEXT, BUF(type)},
+    {"training", "compile", YES, AT(setup.compile)},
+    {"compile", "enable", YES, AT(setup.compile)},
+    {"model", "converters", FLOAT8, AT(setup.fp8)},
+    {"float8", "enable_float8_linear", YES, AT(setup.fp8)},
+    {"parallelism", "enable_async_tensor_parallel", YES,
+     AT(setup.async_tensor)},
     {"parallelism", "data_parallel_replicate_degree", COUNT, AT(replicate)},
     {"parallelism", "data_parallel_shard_degree", COUNT, AT(shard)},
     {"parallelism", "tensor_parallel_degree", COUNT, AT(setup.tensor)},
@@ -134,6 +141,13 @@ static enum pdl_status set(struct titan *t, const struct key *k,
         trimmed(l->value + 1, l->value + n - 1, (char *)t + k->offset, k->size);
         return PDL_OK;
     }
+    if (k->kind == YES || k->kind == FLOAT8) {
+        bool yes = k->kind == YES ? strcmp(l->value, "true") == 0
+                                  : strstr(l->value, "float8") != NULL;
+
+        memcpy((char *)t + k->offset, &yes, sizeof yes);
+        return PDL_OK;
+    }
     if (strcmp(l->value, "-1") == 0) {
         t->shard_all =
             t->shard_all || strcmp(k->name, "data_parallel_shard_degree") == 0;
@@ -178,20 +192,25 @@ static enum pdl_status read_lines(struct titan *t, struct pdl_bytes in,
 
 /* ---- meaning -------------------------------------------------------------------------- */
 
-/* llama3 and 8B: llama3-8b of the zoo. */
+/* llama3 and 8B: llama3-8b of the zoo, but for these. A sequence that the file
+ * does not say has torchtitan's 2048 tokens. */
 static const char *zoo_name(pdl_arena *a, const struct titan *t)
 {
+    static const char *const others[][2] = {
+        {"llama3-405b", "llama3.1-405b"}, {"deepseek_v3-671b", "deepseek-v3"}};
     char name[160];
 
     if (!t->model[0] || !t->flavor[0])
         return NULL;
-    snprintf(name, sizeof name, "%s-%s%s%lld", t->model, t->flavor,
-             t->setup.tokens > 0 ? ":seq=" : "", (long long)t->setup.tokens);
-    if (t->setup.tokens == 0)
-        name[strlen(name) - 1] = '\0';
+    snprintf(name, sizeof name, "%s-%s", t->model, t->flavor);
     for (char *p = name; *p; p++)
         *p = (char)tolower((unsigned char)*p);
-    return pdl_arena_strdup(a, name);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(name, others[i][0]) == 0)
+            snprintf(name, sizeof name, "%s", others[i][1]);
+    return pdl_arena_printf(
+        a, "%s:seq=%lld", name,
+        (long long)(t->setup.tokens > 0 ? t->setup.tokens : 2048));
 }
 
 static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)

@@ -74,6 +74,17 @@ void report_text(struct pdl_sink *out, const char *s)
         put_chars(out, s, INT32_MAX);
 }
 
+void report_loose(struct pdl_sink *out, const char *s)
+{
+    while (s && *s) {
+        bool comma = *s == ',';
+
+        s = put_chars(out, s, 1);
+        if (comma && *s && *s != ' ')
+            pdl_puts(out, "<wbr>");
+    }
+}
+
 bool report_short(struct pdl_sink *out, const char *s, int columns)
 {
     int n = 0, head = (columns - 1) * 2 / 3;

@@ -85,9 +85,17 @@ static void say_best(struct report_page *p, const struct plans *all)
         best->step_s > 0 ? 100 * best->time[3] / best->step_s : 0);
     for (int i = 1; i < all->n; i++)
         if (!all->list[i].reason && best->step_s > 0) {
-            report_para(p->out, "Next: %s, %.2f times as long.",
-                        all->list[i].strategy,
-                        all->list[i].step_s / best->step_s);
+            double ratio = all->list[i].step_s / best->step_s;
+
+            if (ratio < 1.0005)
+                report_para(p->out, "Next, and as fast: %s.",
+                            all->list[i].strategy);
+            else if (ratio < 1.995)
+                report_para(p->out, "Next: %s, %.2g %% longer.",
+                            all->list[i].strategy, 100 * (ratio - 1));
+            else
+                report_para(p->out, "Next: %s, %.2g times as long.",
+                            all->list[i].strategy, ratio);
             break;
         }
 }

@@ -5,6 +5,7 @@
 #include "report_priv.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 static void times(struct report_page *p)
@@ -41,6 +42,7 @@ static void contention(struct report_page *p)
                              .y = {.title = "flows"},
                              .series = &s,
                              .nseries = 1};
+    double least = INFINITY, most = 0;
     int64_t v, i = 0, stretch;
 
     if (!list || list->count < 2)
@@ -57,10 +59,17 @@ static void contention(struct report_page *p)
             y[at] = 0;
             s.n = at + 1;
         }
-        y[at] = (double)v > y[at] ? (double)v : y[at];
+        y[at] = fmax((double)v, y[at]);
+        least = fmin(least, (double)v);
+        most = fmax(most, (double)v);
     }
     report_section(p->out, "contention", "How do flows collide?");
-    report_lines(p->out, &c);
+    if (least == most)
+        report_para(p->out,
+                    "%.0f flow%s on the busiest link in each of %lld rounds.",
+                    most, most == 1 ? "" : "s", (long long)list->count);
+    else
+        report_lines(p->out, &c);
     report_section_end(p->out);
 }
 
@@ -113,7 +122,8 @@ static void numbers(struct report_page *p)
         {"bytes_on_wire", "bytes on all links", PDL_UNIT_BYTES},
         {"max_link_bytes", "bytes on the busiest link", PDL_UNIT_BYTES},
     };
-    static const struct report_column columns[] = {{"", false}, {"", true}};
+    static const struct report_column columns[] = {{"what", false},
+                                                   {"value", true}};
     struct report_table t;
 
     report_section(p->out, "numbers", "All numbers");

@@ -19,6 +19,8 @@ struct rows {
     bool here; /* the step and its phases beside the operations */
     struct report_point phases[PHASES];
     int nphases;
+    struct report_point *layers; /* sums of their operations */
+    int nlayers;
 };
 
 /* Rows of runs have an id and a set, those of layers a layer and an operator. */
@@ -68,10 +70,32 @@ static void add_pair(struct report_page *p, const struct pdl_doc *d,
             .y = report_get_num(&p->rd, d, "projected_s")};
 }
 
+/* An operation of a layer: forward, backward, its exchanges. */
+static void add_to_layer(struct report_page *p, const struct pdl_doc *d,
+                         struct rows *r)
+{
+    const char *layer = report_opt_str(d, "layer");
+    int i = r->nlayers - 1;
+
+    if (!layer || !r->layers)
+        return;
+    while (i >= 0 && strcmp(r->layers[i].name, layer) != 0)
+        i--;
+    if (i < 0) {
+        if (r->nlayers == MOST)
+            return;
+        i = r->nlayers++;
+        r->layers[i] = (struct report_point){.name = layer};
+    }
+    r->layers[i].x += report_get_num(&p->rd, d, "measured_s");
+    r->layers[i].y += report_get_num(&p->rd, d, "projected_s");
+}
+
 static void read_rows(struct report_page *p, const struct pdl_doc *list,
                       struct rows *r)
 {
     r->points = PDL_NEW(p->arena, struct report_point, MOST);
+    r->layers = PDL_NEW(p->arena, struct report_point, MOST);
     for (const struct pdl_doc *d = list->child; r->points && d; d = d->next) {
         const char *set = report_opt_str(d, "set");
         struct report_point *x = &r->points[r->n];
@@ -87,6 +111,7 @@ static void read_rows(struct report_page *p, const struct pdl_doc *list,
                 add_pair(p, d, r);
                 continue;
             }
+            add_to_layer(p, d, r);
         }
         colour = colour_of(r, set ? set : "all");
         *x =
@@ -190,27 +215,69 @@ static int by_measured(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-static void here(struct report_page *p, const struct rows *r)
+/* Measured, projected and how far they are apart. */
+static void table_of(struct report_page *p, const struct report_point *x, int n)
 {
-    struct place *order = PDL_NEW(p->arena, struct place, r->n + PHASES);
+    static const struct report_column columns[] = {
+        {"", false}, {"measured", true}, {"projected", true}, {"off by", true}};
+    struct report_table t;
+
+    report_table_begin(&t, p->out, columns, 4);
+    for (int i = 0; i < n; i++) {
+        report_cell(&t, "%s", x[i].name);
+        report_cell_unit(&t, x[i].x, PDL_UNIT_SECONDS);
+        report_cell_unit(&t, x[i].y, PDL_UNIT_SECONDS);
+        if (x[i].x > 0)
+            report_cell(&t, "%+.1f %%", 100 * (x[i].y / x[i].x - 1));
+        else
+            report_cell(&t, " ");
+    }
+    report_table_end(&t);
+}
+
+/* The rows that take longest, as pairs of bars. */
+static void slowest(struct report_page *p, const char *id, const char *label,
+                    const struct report_point *x, int n)
+{
+    struct place *order = PDL_NEW(p->arena, struct place, n + 1);
 
     if (!order)
         return;
+    for (int i = 0; i < n; i++)
+        order[i].x = &x[i];
+    qsort(order, (size_t)n, sizeof *order, by_measured);
+    if (n > SLOWEST)
+        report_para(p->out, "The %d that take longest of %d.", SLOWEST, n);
+    pairs(p, id, label, order, n < SLOWEST ? n : SLOWEST);
+}
+
+static void layers(struct report_page *p, const struct rows *r)
+{
+    report_section(p->out, "layers", "Layer by layer");
+    report_para(p->out, "All of a layer's operations in a step, its exchanges "
+                        "with them; gradients that travel in buckets and "
+                        "updates belong to no layer alone.");
+    slowest(p, "layers-chart", "measured and projected layers", r->layers,
+            r->nlayers);
+    table_of(p, r->layers, r->nlayers);
+    report_section_end(p->out);
+}
+
+static void here(struct report_page *p, const struct rows *r)
+{
+    struct place order[PHASES];
+
     for (int i = 0; i < r->nphases; i++)
         order[i].x = &r->phases[i];
     report_section(p->out, "phases", "Phase by phase");
     pairs(p, "phases-chart", "measured and projected phases", order,
           r->nphases);
     report_section_end(p->out);
-    for (int i = 0; i < r->n; i++)
-        order[i].x = &r->points[i];
-    qsort(order, (size_t)r->n, sizeof *order, by_measured);
-    report_section(p->out, "layers", "Layer by layer");
-    if (r->n > SLOWEST)
-        report_para(p->out, "The %d that take longest; all are below.",
-                    SLOWEST);
-    pairs(p, "layers-chart", "measured and projected operations", order,
-          r->n < SLOWEST ? r->n : SLOWEST);
+    if (r->nlayers > 0)
+        layers(p, r);
+    report_section(p->out, "operations", "Operation by operation");
+    slowest(p, "operations-chart", "measured and projected operations",
+            r->points, r->n);
     report_section_end(p->out);
 }
 
@@ -249,20 +316,8 @@ static void groups(struct report_page *p, const struct pdl_doc *by)
 
 static void numbers(struct report_page *p, const struct rows *r)
 {
-    static const struct report_column columns[] = {
-        {"", false}, {"measured", true}, {"projected", true}, {"off by", true}};
-    struct report_table t;
-
     report_section(p->out, "numbers", "Row by row");
-    report_table_begin(&t, p->out, columns, 4);
-    for (int i = 0; i < r->n; i++) {
-        report_cell(&t, "%s", r->points[i].name);
-        report_cell_unit(&t, r->points[i].x, PDL_UNIT_SECONDS);
-        report_cell_unit(&t, r->points[i].y, PDL_UNIT_SECONDS);
-        report_cell(&t, "%+.1f %%",
-                    100 * (r->points[i].y / r->points[i].x - 1));
-    }
-    report_table_end(&t);
+    table_of(p, r->points, r->n);
     report_section_end(p->out);
 }
 

@@ -27,7 +27,7 @@ static void item(struct report_page *p, const struct report_point *x)
     char step[64], memory[64];
 
     pdl_puts(p->out, "<li><code>");
-    report_text(p->out, x->name);
+    report_loose(p->out, x->name);
     pdl_printf(p->out, "</code>: %s, %s</li>\n",
                pdl_unit_format(x->x, PDL_UNIT_SECONDS, step, sizeof step),
                pdl_unit_format(x->y, PDL_UNIT_BYTES, memory, sizeof memory));

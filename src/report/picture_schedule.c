@@ -3,9 +3,15 @@
  * Who does what when in a step. */
 #include "report_priv.h"
 
+#include <string.h>
+
 static const char *const kinds[] = {
     "forward",           "backward",          "update",
     "gradient exchange", "layer collectives", "weight gradients"};
+
+/* As the tasks of the data call them, and the script. */
+static const char *const keys[] = {"forward",  "backward",   "update",
+                                   "exchange", "collective", "weights"};
 
 static const struct pdl_doc *tasks(const struct report_view *v)
 {
@@ -57,6 +63,19 @@ static void table(const struct report_view *v, const struct pdl_doc *rows)
     report_details_end(v->p->out);
 }
 
+static unsigned used(const struct report_view *v)
+{
+    unsigned mask = 0;
+
+    for (const struct pdl_doc *d = tasks(v)->child; d; d = d->next) {
+        const char *kind = report_get_str(&v->p->rd, d, "kind");
+
+        for (int i = 0; i < 6; i++)
+            mask |= strcmp(kind, keys[i]) == 0 ? 1U << i : 0;
+    }
+    return mask;
+}
+
 static void draw(const struct report_view *v)
 {
     const struct pdl_doc *d = report_get_map(&v->p->rd, v->plan, "schedule");
@@ -79,6 +98,7 @@ static void draw(const struct report_view *v)
                                 .path = path,
                                 .kinds = kinds,
                                 .nkinds = 6,
+                                .used = used(v),
                                 .nrows = (int)rows->count,
                             });
     table(v, rows);

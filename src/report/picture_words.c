@@ -44,6 +44,9 @@ static void best_gain(const struct report_view *v)
 /* Where the step goes, in one sentence. */
 static void shares(const struct report_view *v)
 {
+    static const char *const rest[] = {"communication that nothing hides",
+                                       "waiting in the pipeline",
+                                       "reading data"};
     double parts[REPORT_TIMES], step;
     const struct pdl_doc *time = report_get_map(&v->p->rd, v->plan, "time");
 
@@ -51,15 +54,15 @@ static void shares(const struct report_view *v)
         return;
     report_read_times(&v->p->rd, time, parts);
     step = report_get_num(&v->p->rd, v->plan, "step_s");
-    if (step > 0)
-        report_para(
-            v->p->out,
-            "Of the step, %.0f %% is computation, %.0f %% communication "
-            "that nothing hides, %.0f %% waiting in the pipeline and "
-            "%.0f %% reading data.",
-            100 * (parts[0] + parts[1] + parts[2]) / step,
-            100 * parts[3] / step, 100 * parts[4] / step,
-            100 * parts[5] / step);
+    if (!(step > 0))
+        return;
+    pdl_printf(v->p->out, "<p>Of the step, %.0f %% is computation",
+               100 * (parts[0] + parts[1] + parts[2]) / step);
+    for (int i = 0; i < 3; i++)
+        if (parts[3 + i] / step >= 0.005)
+            pdl_printf(v->p->out, ", %.0f %% %s", 100 * parts[3 + i] / step,
+                       rest[i]);
+    pdl_puts(v->p->out, ".</p>\n");
 }
 
 static void draw(const struct report_view *v)

@@ -111,7 +111,9 @@ static void rate_tile(const struct report_view *v)
 
     snprintf(value, sizeof value, samples < 10 ? "%.2f" : "%.0f", samples);
     if (tokens > samples)
-        snprintf(more, sizeof more, "samples/s, %.3g M tokens/s", tokens / 1e6);
+        snprintf(more, sizeof more, "samples/s, %.3g %s tokens/s",
+                 tokens < 1e6 ? tokens / 1e3 : tokens / 1e6,
+                 tokens < 1e6 ? "k" : "M");
     tile(v->p->out, "throughput", value, more);
 }
 
@@ -123,7 +125,7 @@ static void memory_tile(const struct report_view *v)
     char value[64], cap[64], more[96] = "";
 
     if (capacity > 0)
-        snprintf(more, sizeof more, "%.0f %% of %s", 100 * peak / capacity,
+        snprintf(more, sizeof more, "%.3g %% of %s", 100 * peak / capacity,
                  pdl_unit_format(capacity, PDL_UNIT_BYTES, cap, sizeof cap));
     tile(v->p->out, "memory of a PE",
          pdl_unit_format(peak, PDL_UNIT_BYTES, value, sizeof value), more);

@@ -12,7 +12,9 @@
 /* Escapes for elements and quoted attributes; what is no UTF-8 and control
  * characters become U+FFFD. NULL writes nothing. */
 void report_text(struct pdl_sink *out, const char *s);
-/* The same, at most `columns` characters: cut in the middle with an ellipsis.
+/* For elements of HTML: lines may break after a comma, as strategies need. */
+void report_loose(struct pdl_sink *out, const char *s);
+/* Text, at most `columns` characters: cut in the middle with an ellipsis.
  * True when it was cut. */
 bool report_short(struct pdl_sink *out, const char *s, int columns);
 /* A number with at most one decimal and a point in every locale. */
@@ -85,6 +87,8 @@ void report_axis_fit(struct report_axis *ax, double min, double max);
 double report_axis_at(const struct report_axis *ax, double v);
 const char *report_axis_text(const struct report_axis *ax, double v, char *buf,
                              size_t size);
+/* Every how many ticks there is room for a text below the axis. */
+int report_axis_stride(const struct report_axis *ax);
 
 /* ---- chart_lines.c ------------------------------------------------------------ */
 
@@ -187,6 +191,7 @@ struct report_gantt {
     const char *id, *label, *path;
     const char *const *kinds;
     int nkinds;
+    unsigned used; /* bit k: there are tasks of kind k */
     int nrows;
 };
 void report_gantt(struct pdl_sink *out, const struct report_gantt *c);
@@ -195,6 +200,27 @@ extern const char report_script_hash[];
 
 /* ---- svg.c: what charts share ----------------------------------------------------- */
 
+/* Every chart is drawn twice, for a desk (and paper) and for a phone; the style
+ * shows one of the two. */
+enum { REPORT_BROAD = 1000, REPORT_NARROW = 360 };
+struct report_frame {
+    bool narrow;
+    double left, right, top, bottom; /* of what the axes span */
+};
+/* Pixels that n characters take at most, mostly. */
+double report_width(int n);
+/* Grid, ticks and titles of two axes; sets from and to of both. */
+void report_axes(struct pdl_sink *out, struct report_axis *x,
+                 struct report_axis *y, const struct report_frame *f);
+/* Where the plot of two axes begins: beside the ticks' texts. */
+double report_axes_left(const struct report_axis *y, bool narrow);
+/* Text in lines of at most so many characters, broken after a comma or a
+ * space; y is of the first. Returns the lines; with out NULL it only counts. */
+int report_svg_lines(struct pdl_sink *out, const char *attrs, double x,
+                     double y, const char *text, int columns);
+enum { REPORT_LINE = 15 }; /* pixels from line to line */
+
+/* The width says for whom it is: REPORT_NARROW adds "-narrow" to the id. */
 void report_svg(struct pdl_sink *out, const char *id, const char *class,
                 const char *label, int width, int height);
 void report_svg_end(struct pdl_sink *out);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The one script of a page: copies the command, opens the tables behind the
- * pictures for paper, and paints schedules from the data that the page carries. It is the same text in every page, so the page's
- * policy allows this text and no other, by its hash; the browser test fails
+ * pictures for paper, and paints schedules from the data that the page
+ * carries. It is the same text in every page, so the page's policy allows this text and no other, by its hash; the browser test fails
  * when the two are not of one piece. Colours are read from the style, so that
  * dark mode and paper have theirs. */
 #include "report_priv.h"
 
 const char report_script_hash[] =
-    "sha256-luIyJCCh/G18gFpdvQxpUJNZn2MvSuumJ6yGm1NLw9A=";
+    "sha256-P9jrJ7dvSJ8FULXPwNosCm9mm0YHKu0GtrpWjpBDWuI=";
 
 // clang-format off
 const char report_script[] =
@@ -41,9 +41,11 @@ const char report_script[] =
 "'#4aa3d8'][n]:"
 "getComputedStyle(v).getPropertyValue('--c'+n)}"
 "function paint(paper){"
-"var s=getComputedStyle(v),w=Math.max(v.parentNode.clientWidth,700),"
+"var s=getComputedStyle(v),w=v.parentNode.clientWidth,"
 "h=22*d.rows.length+30,r=window.devicePixelRatio||1,g=v.getContext('2d'),"
-"left=100,x=(w-left-12)/end;"
+"left=0,n=w<500?3:5,x;g.font='12px system-ui,sans-serif';"
+"d.rows.forEach(function(r){left=Math.max(left,g.measureText(r).width+16)});"
+"x=(w-left-12)/end;"
 "v.width=w*r;v.height=h*r;v.style.width=w+'px';v.style.height=h+'px';"
 "g.scale(r,r);g.font='12px system-ui,sans-serif';"
 "var fg=paper?'#000':s.getPropertyValue('--fg'),"
@@ -63,8 +65,8 @@ const char report_script[] =
 "if(i===sel){g.strokeStyle=fg;g.lineWidth=2;g.strokeRect(q[0],q[1],q[2],"
 "q[3]);g.lineWidth=1}});"
 "g.fillStyle=fg;g.textAlign='center';"
-"for(var i=0;i<=5;i++){g.textAlign=i===5?'right':i===0?'left':'center';"
-"g.fillText(i?unit(end*i/5):'0',left+end*i/5*x,h-16)}"
+"for(var i=0;i<=n;i++){g.textAlign=i===n?'right':i===0?'left':'center';"
+"g.fillText(i?unit(end*i/n):'0',left+end*i/n*x,h-16)}"
 "v.dataset.marks=boxes.length;}"
 "function say(i){sel=i;paint(false);if(!tip)return;var t=d.tasks[i];"
 "tip.textContent=t?d.rows[t.row]+', '+t.kind+"

@@ -23,18 +23,24 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+int run_repeats(const struct calibration *c, int full)
+{
+    double part = c->seconds / 0.02 * full;
+
+    return part >= full ? full : part > 1 ? (int)part : 1;
+}
+
 /* CPU time over threads: all of them compute, so this is the time it takes
  * where nobody else wants the processors, also where somebody does; ranks that
  * share a processor wait for each other. */
 double run_time(const struct calibration *c, run_work *work, void *ctx)
 {
     double took[MAX_TURNS], begin;
-    int n = 0;
+    int n = 0, least = run_repeats(c, MIN_TURNS);
 
     work(ctx); /* warm */
     begin = pdl_clock_s();
-    while (n < MAX_TURNS &&
-           (n < MIN_TURNS || pdl_clock_s() - begin < c->seconds)) {
+    while (n < MAX_TURNS && (n < least || pdl_clock_s() - begin < c->seconds)) {
         double start = pdl_cpu_s();
 
         work(ctx);

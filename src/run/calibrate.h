@@ -15,6 +15,10 @@ struct calibration {
     struct pdl_json *json; /* rank 0's; NULL elsewhere */
 };
 
+/* How often to do again what is done `full` times, however long it takes:
+ * less where a measurement may take less than 20 ms, but once. */
+int run_repeats(const struct calibration *c, int full);
+
 typedef void run_work(void *ctx);
 
 /* Median time of `work`, which keeps all threads busy, in c->seconds. */

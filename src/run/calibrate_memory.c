@@ -51,8 +51,9 @@ static enum pdl_status shortest(const struct calibration *c, int k, bool all,
 {
     enum pdl_status st = PDL_OK;
     double best = INFINITY;
+    int turns = run_repeats(c, TURNS);
 
-    for (int i = 0; st == PDL_OK && i < TURNS; i++) {
+    for (int i = 0; st == PDL_OK && i < turns; i++) {
         double took = 0, most = 0, start;
 
         st = pdl_comm_barrier(c->comm, err);

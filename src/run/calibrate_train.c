@@ -17,6 +17,7 @@ enum { WARM = 2, STEPS = 7 };
 
 struct watch {
     int step, nops;
+    int warm, steps; /* at most STEPS */
     double last_s, threads;
     double *seconds;    /* STEPS of each operation */
     int64_t *workspace; /* bytes of each */
@@ -32,7 +33,7 @@ static void timed(void *ctx, int op, int64_t micro, double start_s,
     (void)micro;
     (void)start_s;
     (void)end_s;
-    if (w->step >= 0 && w->step < STEPS)
+    if (w->step >= 0 && w->step < w->steps)
         w->seconds[op * STEPS + w->step] = (now - w->last_s) / w->threads;
     w->last_s = pdl_cpu_s();
 }
@@ -78,8 +79,8 @@ static enum pdl_status steps(const struct pdl_plan *plan, pdl_comm *alone,
     pdl_trainer *t = NULL;
     enum pdl_status st = pdl_trainer_open(plan, alone, &opt, &t, err);
 
-    for (int i = 0; i < WARM + STEPS && st == PDL_OK; i++) {
-        w->step = i - WARM;
+    for (int i = 0; i < w->warm + w->steps && st == PDL_OK; i++) {
+        w->step = i - w->warm;
         w->last_s = pdl_cpu_s();
         st = pdl_trainer_step(t, i, 1e-4, &feed, &result, err);
     }
@@ -123,9 +124,9 @@ static enum pdl_status gather(const struct calibration *c, struct watch *w,
     double *mine = w->seconds; /* shrinks in place */
 
     for (int i = 0; i < w->nops; i++) {
-        qsort(w->seconds + (ptrdiff_t)i * STEPS, STEPS, sizeof *w->seconds,
-              ascending);
-        mine[i] = w->seconds[i * STEPS + STEPS / 4] * (alone ? 1 : c->turns);
+        qsort(w->seconds + (ptrdiff_t)i * STEPS, (size_t)w->steps,
+              sizeof *w->seconds, ascending);
+        mine[i] = w->seconds[i * STEPS + w->steps / 4] * (alone ? 1 : c->turns);
     }
     return alone ? PDL_OK
                  : pdl_comm_allreduce(c->comm, mine, mine, w->nops,
@@ -152,7 +153,10 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
                              int which, pdl_arena *a, struct pdl_err *err)
 {
     struct run_probe p;
-    struct watch w = {.step = -1, .threads = (double)c->threads};
+    struct watch w = {.step = -1,
+                      .threads = (double)c->threads,
+                      .warm = run_repeats(c, WARM),
+                      .steps = run_repeats(c, STEPS)};
     enum pdl_status st = run_probe_open(a, which, &p, err);
 
     if (st != PDL_OK)

@@ -97,7 +97,8 @@ static enum pdl_status open_data(struct session *s, struct pdl_err *err)
     if (strcmp(s->o.data, "synthetic") == 0)
         io.like = &like;
     if (io.sequence == 0)
-        io.sequence = s->plan->model->tokens;
+        io.sequence =
+            like.input.rank == 1 ? like.input.dim[0] : s->plan->model->tokens;
     return pdl_io_open(s->o.data, &io, &s->io, err);
 }
 

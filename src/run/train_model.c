@@ -41,8 +41,11 @@ const struct pdl_model *train_without_softmax(pdl_arena *a,
     return copy;
 }
 
+/* Several sequences follow each other in a sample. */
 static void like_input(const struct pdl_model *m, struct pdl_field *f)
 {
+    int64_t before = 0;
+
     for (int i = 0; i < m->ntensors; i++)
         if (m->tensors[i].kind == PDL_TENSOR_INPUT) {
             f->integer =
@@ -50,6 +53,9 @@ static void like_input(const struct pdl_model *m, struct pdl_field *f)
             f->rank = m->tensors[i].rank;
             for (int k = 0; k < f->rank && k < PDL_DATA_RANK; k++)
                 f->dim[k] = m->tensors[i].dim[k];
+            if (f->rank == 1)
+                f->dim[0] += before;
+            before = f->dim[0];
         }
 }
 

@@ -17,8 +17,11 @@ static bool only_part(const pdl_trainer *t, int k, struct train_array *out)
         const struct train_array *a = &t->arrays[i];
         bool label = p->tensors[i].kind == PDL_PLAN_LABEL;
 
-        if (!t->loads[i] || label != (k == 1) || pdl_box_empty(&a->box))
+        if (!t->loads[i] || label != (k == 1) || pdl_box_empty(&a->box) ||
+            train_is_constant(p, i))
             continue;
+        if (!label && train_inputs(p->model) > 1)
+            return false;
         if (found && (!train_same_box(&a->box, &out->box) ||
                       a->channels_last != out->channels_last))
             return false;
@@ -63,7 +66,7 @@ enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
         if (k == 0)
             o.input_box = train_sample_box(&a->box, false);
         else
-            o.target_box = train_sample_box(&a->box, !s->numbers);
+            o.target_box = train_target_box(s, &a->box);
     }
     o.input = h->has[0];
     o.target = h->has[1];

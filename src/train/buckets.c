@@ -19,7 +19,8 @@ bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
                             .to = train_data(t, o->out[*k], micro),
                             .bytes = train_array_bytes(&t->arrays[o->in[*k]]),
                             .dtype = t->arrays[o->in[*k]].dtype};
-    for (++*k; *k < o->nout; ++*k) {
+    for (++*k; *k < o->nout && t->ops[op].bundled && micro == TRAIN_UPDATE;
+         ++*k) {
         int64_t next = (r->bytes + 63) / 64 * 64;
 
         if ((char *)train_data(t, o->in[*k], micro) != r->from + next ||

@@ -12,7 +12,8 @@ static const struct cpu_op *find(const char *name)
     static const struct cpu_ops *const all[] = {
         &train_cpu_conv,      &train_cpu_gemm, &train_cpu_norm,
         &train_cpu_pointwise, &train_cpu_pool, &train_cpu_move,
-        &train_cpu_attention, &train_cpu_loss};
+        &train_cpu_attention, &train_cpu_loss, &train_cpu_heads,
+        &train_cpu_experts};
 
     for (size_t t = 0; t < sizeof all / sizeof all[0]; t++)
         for (int i = 0; i < all[t]->n; i++)

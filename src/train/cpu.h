@@ -29,7 +29,7 @@ struct cpu_ops {
 };
 extern const struct cpu_ops train_cpu_conv, train_cpu_gemm, train_cpu_norm,
     train_cpu_pointwise, train_cpu_pool, train_cpu_move, train_cpu_attention,
-    train_cpu_loss;
+    train_cpu_loss, train_cpu_heads, train_cpu_experts;
 
 /* All arrays of the call are float32 in layout 0. */
 bool train_cpu_plain(const struct train_call *c);

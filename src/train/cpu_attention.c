@@ -32,6 +32,8 @@ static int64_t most(int64_t a, int64_t b)
 struct head {
     const float *q, *k, *v, *y, *dy;
     float *out, *dq, *dk, *dv, *lse;
+    const float *shift; /* of the scores, by distance; NULL: none */
+    float *dshift;
 };
 
 struct attention_block train_attention_block(const struct attention_kernel *k,
@@ -65,6 +67,12 @@ void train_attention_visible(const struct attention_kernel *k,
     *end = most(*end, *first);
 }
 
+/* Place of key s and query t in a vector by distance. */
+static int64_t distance(const struct attention_kernel *k, int64_t s, int64_t t)
+{
+    return s - t - train_attention_nearest(k);
+}
+
 static enum pdl_status scores(const struct attention_kernel *k,
                               const struct head *h,
                               const struct attention_block *x, float *s,
@@ -72,9 +80,16 @@ static enum pdl_status scores(const struct attention_kernel *k,
 {
     struct cpu_gemm g = {false, true,   false,  x->b - x->a,   x->hi - x->lo,
                          k->d,  k->ldq, k->ldk, x->hi - x->lo, k->scale};
+    enum pdl_status st =
+        train_dnnl_gemm(&g, h->q + (x->a - k->t0) * k->ldq,
+                        h->k + (x->lo - k->s0) * k->ldk, s, err);
 
-    return train_dnnl_gemm(&g, h->q + (x->a - k->t0) * k->ldq,
-                           h->k + (x->lo - k->s0) * k->ldk, s, err);
+    for (int64_t t = x->a; t < x->b && h->shift && st == PDL_OK; t++) {
+        float *row = s + (t - x->a) * g.n;
+
+        train_simd_add(row, h->shift + distance(k, x->lo, t), row, g.n);
+    }
+    return st;
 }
 
 /* ---- forward ---------------------------------------------------------------- */
@@ -118,7 +133,7 @@ static void softmax_rows(const struct attention_kernel *k, const struct head *h,
     for (int64_t t = x->a; t < x->b; t++) {
         float *row = p + (t - x->a) * n, *drow = dp + (t - x->a) * n;
         int64_t o = (t - k->t0) * k->ldy, first, end;
-        float d = train_simd_dot(h->dy + o, h->y + o, k->dv);
+        float d = h->y ? train_simd_dot(h->dy + o, h->y + o, k->dv) : 0;
 
         train_attention_visible(k, x, t, &first, &end);
         train_simd_fill(row, 0, first);
@@ -127,7 +142,14 @@ static void softmax_rows(const struct attention_kernel *k, const struct head *h,
             train_simd_exp_minus(row + first, h->lse[t - k->t0], end - first);
         else if (end > first)
             train_simd_softmax(row + first, end - first);
-        train_simd_softmax_back(row, drow, d, k->scale, n);
+        if (!h->y) /* the same sum, of all keys instead of all features */
+            d = train_simd_dot(row, drow, n);
+        train_simd_softmax_back(row, drow, d, h->dshift ? 1 : k->scale, n);
+        if (h->dshift) {
+            float *to = h->dshift + distance(k, x->lo, t);
+
+            train_simd_add(to, drow, to, n);
+        }
     }
 }
 
@@ -179,19 +201,20 @@ static struct head head_of(const struct attention_kernel *k, int64_t n,
             v = kv * k->dv - k->v0, y = head * k->dv - k->y0;
     const struct train_call *c = &k->call;
     bool forward = c->pass == PDL_FORWARD;
+    bool data = c->pass == PDL_BACKWARD_DATA;
     void *lse = forward ? (k->op.aux_out >= 0 ? out[k->op.aux_out] : NULL)
                         : (k->op.aux >= 0 ? in[k->op.aux] : NULL);
     void *d[3] = {NULL};
     int x = k->op.x;
 
-    for (int i = 0; i < 3 && !forward; i++)
+    for (int i = 0; i < 3 && data; i++)
         d[i] = k->grad[i] < 0 ? NULL : out[k->grad[i]];
     return (struct head){
         .q = at(in[x], n, t, k->ldq, q),
         .k = at(in[x + 1], n, s, k->ldk, kk),
         .v = at(in[x + 2], n, s, k->ldv, v),
-        .y = forward ? NULL : at(in[k->op.y], n, t, k->ldy, y),
-        .dy = forward ? NULL : at(in[0], n, t, k->ldy, y),
+        .y = data ? at(in[k->op.y], n, t, k->ldy, y) : NULL,
+        .dy = forward ? NULL : at(in[k->op.dy], n, t, k->ldy, y),
         .out = forward ? at(out[0], n, t, k->ldy, y) : NULL,
         .dq = at(d[0], n, t, k->ldq, q),
         .dk = at(d[1], n, s, k->ldk, kk),
@@ -200,31 +223,54 @@ static struct head head_of(const struct attention_kernel *k, int64_t n,
     };
 }
 
+static enum pdl_status run_head(const struct attention_kernel *k,
+                                const struct head *x, float *p,
+                                struct pdl_err *err)
+{
+    float *dp = p + ATTENTION_BLOCK * (k->s1 - k->s0);
+    enum pdl_status st = PDL_OK;
+
+    for (int64_t a = k->t0; a < k->t1 && st == PDL_OK; a += ATTENTION_BLOCK) {
+        struct attention_block b = train_attention_block(k, a);
+
+        st = k->call.pass == PDL_FORWARD ? forward_block(k, x, b, p, err)
+                                         : backward_block(k, x, b, p, dp, err);
+    }
+    return st;
+}
+
 static enum pdl_status run(const struct train_kernel *base, void *const *in,
                            void *const *out, void *scratch,
                            const struct train_moment *when, struct pdl_err *err)
 {
     const struct attention_kernel *k = (const struct attention_kernel *)base;
     bool forward = k->call.pass == PDL_FORWARD;
-    float *p = scratch, *dp = p + ATTENTION_BLOCK * (k->s1 - k->s0);
+    bool weights = k->call.pass == PDL_BACKWARD_WEIGHTS;
+    int64_t far = train_attention_distances(k), heads = k->h1 - k->h0;
+    float *p = scratch, *shift = p + 2 * ATTENTION_BLOCK * (k->s1 - k->s0);
+    float *dshift = shift + far;
     enum pdl_status st = PDL_OK;
 
     (void)when;
     for (int i = 0; i < k->call.nout && !forward; i++)
         if (train_array_bytes(&k->call.out[i]) > 0)
             memset(out[i], 0, (size_t)train_array_bytes(&k->call.out[i]));
-    for (int64_t n = 0; n < k->n; n++)
-        for (int64_t h = k->h0; h < k->h1; h++) {
-            struct head x = head_of(k, n, h, in, out);
+    for (int64_t i = 0; i < k->n * heads && st == PDL_OK; i++) {
+        /* by head where a head's shifts are to be made once */
+        int64_t h = k->h0 + (k->rows > 0 ? i / k->n : i % heads);
+        int64_t n = k->rows > 0 ? i % k->n : i / heads;
+        struct head x = head_of(k, n, h, in, out);
 
-            for (int64_t a = k->t0; a < k->t1 && st == PDL_OK;
-                 a += ATTENTION_BLOCK) {
-                struct attention_block b = train_attention_block(k, a);
-
-                st = forward ? forward_block(k, &x, b, p, err)
-                             : backward_block(k, &x, b, p, dp, err);
-            }
-        }
+        if (k->rows > 0 && n == 0)
+            train_attention_shifts(k, h, in[k->op.w], shift);
+        if (weights && n == 0)
+            train_simd_fill(dshift, 0, far);
+        x.shift = k->rows > 0 ? shift : NULL;
+        x.dshift = weights ? dshift : NULL;
+        st = run_head(k, &x, p, err);
+        if (weights && n == k->n - 1)
+            train_attention_unshift(k, h, dshift, out[0]);
+    }
     return st;
 }
 
@@ -237,7 +283,7 @@ static void sizes(struct attention_kernel *k)
     const struct train_array *q = &c->in[k->op.x], *kk = &c->in[k->op.x + 1],
                              *v = &c->in[k->op.x + 2];
     const struct train_array *y =
-        c->pass == PDL_FORWARD ? &c->out[0] : &c->in[0];
+        c->pass == PDL_FORWARD ? &c->out[0] : &c->in[k->op.dy];
 
     k->heads = a->heads;
     k->kv = a->kv_heads ? a->kv_heads : a->heads;
@@ -245,7 +291,14 @@ static void sizes(struct attention_kernel *k)
     k->dv = a->v_head_dim ? a->v_head_dim : a->head_dim;
     k->window = a->window;
     k->causal = a->causal;
-    k->scale = 1 / sqrtf((float)k->d);
+    k->scale = a->scale > 0 ? (float)a->scale : 1 / sqrtf((float)k->d);
+    if (c->node->nweights > 0) {
+        const struct train_array *w = &c->in[k->op.w];
+
+        k->rows = extent(w, 0);
+        k->columns = extent(w, 1);
+        k->w0 = w->box.lo[1];
+    }
     k->n = extent(y, 0);
     k->t0 = y->box.lo[1];
     k->t1 = k->t0 + extent(y, 1);
@@ -277,7 +330,8 @@ static bool has_all_heads(const struct attention_kernel *k)
            q->lo[2] <= k->h0 * k->d && q->hi[2] >= k->h1 * k->d &&
            kk->lo[2] <= first * k->d && kk->hi[2] >= end * k->d &&
            v->lo[2] <= first * k->dv && v->hi[2] >= end * k->dv &&
-           q->lo[1] == k->t0 && q->hi[1] == k->t1;
+           q->lo[1] == k->t0 && q->hi[1] == k->t1 &&
+           (k->rows == 0 || (k->w0 <= k->h0 && k->w0 + k->columns >= k->h1));
 }
 
 /* Everything but aux is bfloat16. */
@@ -302,7 +356,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     struct attention_kernel *k;
 
     if ((!train_cpu_plain(c) && !is_bf16(c)) || c->node->nin != 3 ||
-        pdl_box_empty(&c->in[0].box))
+        (is_bf16(c) && c->node->nweights > 0) || pdl_box_empty(&c->in[0].box))
         return PDL_OK;
     k = train_cpu_kernel(s, c, sizeof *k, &kept);
     if (!k)
@@ -313,11 +367,14 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     if (!has_all_heads(k))
         return PDL_OK;
     for (int i = 0; i < 3; i++)
-        k->grad[i] = c->pass == PDL_FORWARD ? -1 : train_gradient_of(c, i);
+        k->grad[i] =
+            c->pass == PDL_BACKWARD_DATA ? train_gradient_of(c, i) : -1;
     if (is_bf16(c))
         return train_attention_bf16(s, k, out, err);
     k->base.scratch_bytes =
-        (k->s1 - k->s0) * ATTENTION_BLOCK * 2 * (int64_t)sizeof(float);
+        ((k->s1 - k->s0) * ATTENTION_BLOCK * 2 +
+         (k->rows > 0 ? 2 * train_attention_distances(k) : 0)) *
+        (int64_t)sizeof(float);
     k->base.implementation = "own+sgemm";
     k->base.run = run;
     *out = &k->base;
@@ -346,7 +403,7 @@ bool train_cpu_attention_aux(const struct train_call *c, struct train_array *a)
 struct rope_kernel {
     struct train_kernel base;
     struct train_call call;
-    int64_t d;
+    int64_t width, d; /* of a head, of its last features that turn */
     float *cos, *sin; /* [T, d/2] */
 };
 
@@ -358,6 +415,7 @@ static enum pdl_status run_rope(const struct train_kernel *base,
     const struct rope_kernel *k = (const struct rope_kernel *)base;
     const struct train_array *x = &k->call.in[0];
     int64_t t = extent(x, 1), width = extent(x, 2), half = k->d / 2;
+    int64_t fixed = k->width - k->d;
     float sense = k->call.pass == PDL_FORWARD ? 1 : -1;
 
     (void)scratch;
@@ -366,9 +424,14 @@ static enum pdl_status run_rope(const struct train_kernel *base,
     for (int64_t row = 0; row < extent(x, 0) * t; row++) {
         const float *c = k->cos + row % t * half, *s = k->sin + row % t * half;
 
-        for (int64_t h = 0; h < width; h += k->d) {
+        for (int64_t h = 0; h < width; h += k->width) {
             const float *a = (const float *)in[0] + row * width + h;
             float *y = (float *)out[0] + row * width + h;
+
+            if (fixed > 0)
+                memmove(y, a, (size_t)fixed * sizeof *y);
+            a += fixed;
+            y += fixed;
 
             for (int64_t e = 0; e < half; e++) {
                 float u = a[e], v = a[e + half], w = sense * s[e];
@@ -381,31 +444,17 @@ static enum pdl_status run_rope(const struct train_kernel *base,
     return PDL_OK;
 }
 
-static int64_t head_width(const struct train_call *c)
-{
-    const struct pdl_model *m = c->model;
-
-    for (int i = 0; i < m->nnodes; i++) {
-        const struct pdl_node *n = &m->nodes[i];
-
-        if (strcmp(n->op->name, "attention") == 0 &&
-            (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
-            return n->attr.head_dim;
-    }
-    return 0;
-}
-
 static enum pdl_status make_rope(struct cpu_state *s,
                                  const struct train_call *c,
                                  struct train_kernel **out, struct pdl_err *err)
 {
     const struct train_array *x = &c->in[0];
-    int64_t d = head_width(c), t = extent(x, 1);
+    int64_t width, d = train_rotated(c, &width), t = extent(x, 1);
     struct train_call kept;
     struct rope_kernel *k;
 
-    if (!train_cpu_plain(c) || d < 2 || d % 2 || c->node->nin != 1 ||
-        x->box.lo[2] % d || x->box.hi[2] % d)
+    if (!train_cpu_plain(c) || d < 2 || d % 2 || d > width ||
+        c->node->nin != 1 || x->box.lo[2] % width || x->box.hi[2] % width)
         return PDL_OK; /* the reference says what is wrong */
     k = train_cpu_kernel(s, c, sizeof *k, &kept);
     if (k) {
@@ -415,6 +464,7 @@ static enum pdl_status make_rope(struct cpu_state *s,
     if (!k || !k->cos || !k->sin)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     k->call = kept;
+    k->width = width;
     k->d = d;
     for (int64_t i = 0; i < t; i++)
         for (int64_t e = 0; e < d / 2; e++) {

@@ -18,6 +18,8 @@ struct attention_kernel {
     bool causal;
     float scale;
     int grad[3]; /* outputs that are dq, dk, dv; -1: not wanted */
+    /* table of distances [rows, columns], whose first head is w0; 0: none */
+    int64_t rows, columns, w0;
 };
 
 /* Queries [a,b) against keys [lo,hi): all that some query of the block sees. */
@@ -31,6 +33,15 @@ struct attention_block train_attention_block(const struct attention_kernel *k,
 void train_attention_visible(const struct attention_kernel *k,
                              const struct attention_block *x, int64_t t,
                              int64_t *first, int64_t *end);
+/* Distances that occur, keys less queries: the first, and how many. */
+int64_t train_attention_nearest(const struct attention_kernel *k);
+int64_t train_attention_distances(const struct attention_kernel *k);
+/* What the table adds to the scores of a head at each distance, and the
+ * gradients `by` distance of a head into the table's. */
+void train_attention_shifts(const struct attention_kernel *k, int64_t head,
+                            const float *table, float *shift);
+void train_attention_unshift(const struct attention_kernel *k, int64_t head,
+                             const float *by, float *dtable);
 /* The kernel of bfloat16 operands; *out stays NULL where oneDNN has only
  * reference products for it. */
 enum pdl_status train_attention_bf16(struct cpu_state *s,

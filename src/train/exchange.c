@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What crosses ranks. A move (allgather, alltoall, halo, slice) is a list of
+ * What crosses ranks. A move (allgather, alltoall, halo, slice, and a rotation,
+ * whose blocks are all brought before attention begins) is a list of
  * box intersections: every item of this rank's result comes from the rank
  * itself if it has it, else from the first rank of the group that has it.
  * Sums are taken in the order of the group's ranks, so that the bits do not
@@ -15,9 +16,13 @@ enum { MAX_GROUP = 4096 };
 /* Marks the communicator for what goes on behind backward. */
 static const uint32_t BEHIND = UINT32_C(1) << 31;
 
-static bool is_sum(enum pdl_plan_op_kind k)
+static bool is_sum(const struct pdl_plan *p, int op)
 {
-    return k == PDL_PLAN_OP_ALLREDUCE || k == PDL_PLAN_OP_REDUCE_SCATTER;
+    const struct pdl_plan_op *o = &p->ops[op];
+
+    return o->kind == PDL_PLAN_OP_ALLREDUCE ||
+           o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
+           (o->kind == PDL_PLAN_OP_ROTATE && p->tensors[o->in[0]].of > 0);
 }
 
 enum pdl_comm_type train_comm_type(enum pdl_dtype t)
@@ -142,7 +147,7 @@ static enum pdl_status prepare_exchange(pdl_trainer *t, int op, int k,
     const struct train_op *o = &t->ops[op];
     struct train_exchange *x = &t->ops[op].x[k];
     int like = k < p->nout ? k : 0; /* a shadow has the boxes of the first */
-    bool sum = is_sum(p->kind);
+    bool sum = is_sum(t->plan, op);
     int64_t at;
 
     pdl_plan_members(t->plan, op, like, m);
@@ -324,7 +329,7 @@ static enum pdl_status exchange(pdl_trainer *t, int op, int micro,
                                 struct pdl_err *err)
 {
     const struct train_op *o = &t->ops[op];
-    bool sum = is_sum(t->plan->ops[op].kind);
+    bool sum = is_sum(t->plan, op);
     enum pdl_status st = PDL_OK;
 
     for (int k = 0; k < o->nout && st == PDL_OK; k++) {

@@ -384,6 +384,10 @@ static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
         if (!t->loads[i] || pdl_box_empty(&t->arrays[i].box))
             continue;
         part = part_of(t, i, micro);
+        if (train_is_constant(t->plan, i)) { /* token type 0, say */
+            memset(part.data, 0, (size_t)train_array_bytes(&t->arrays[i]));
+            continue;
+        }
         st = p->feed->fill(p->feed->ctx, first,
                            x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
                            &part, err);

@@ -5,6 +5,7 @@
  * src/plan/forward.c and backward.c write them. */
 #include "kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct train_backend *const backends[] = {
@@ -62,6 +63,51 @@ int train_gradient_of(const struct train_call *c, int i)
     for (int k = 0; k < i; k++)
         o += train_wants_grad(c->model, c->node->in[k]);
     return o < c->nout ? o : -1;
+}
+
+static int64_t head_width(const struct train_call *c)
+{
+    const struct pdl_model *m = c->model;
+
+    if (c->node->attr.head_dim > 0)
+        return c->node->attr.head_dim;
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+
+        if (strcmp(n->op->name, "attention") == 0 &&
+            (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
+            return n->attr.head_dim;
+    }
+    return 0;
+}
+
+int64_t train_rotated(const struct train_call *c, int64_t *width)
+{
+    *width = head_width(c);
+    return c->node->attr.features > 0 ? c->node->attr.features : *width;
+}
+
+/* Half of the rows (of each direction, where both are seen) are for distances
+ * one by one, the others for ranges that grow geometrically up to FAR, the
+ * last for all beyond. */
+int64_t train_distance_row(int64_t rows, bool causal, int64_t ahead)
+{
+    enum { FAR = 128 };
+    int64_t n = ahead < 0 ? -ahead : ahead, base = 0, near, row;
+
+    if (causal) {
+        n = ahead > 0 ? 0 : n;
+    } else {
+        rows /= 2;
+        base = ahead > 0 ? rows : 0;
+    }
+    near = rows / 2;
+    if (n < near || near < 1)
+        return base + (n < rows ? n : rows - 1);
+    row = near +
+          (int64_t)(log((double)n / (double)near) /
+                    log((double)FAR / (double)near) * (double)(rows - near));
+    return base + (row < rows ? row : rows - 1);
 }
 
 /* ---- arrays ------------------------------------------------------------- */
@@ -181,6 +227,7 @@ static void weight_operands(const struct train_call *c,
                             struct train_operands *o)
 {
     const struct pdl_node *n = c->node;
+    int i = n->nin + n->nout;
 
     if (is(n, "batch_norm") && c->nin == 1) {
         o->sums = 0;
@@ -189,8 +236,13 @@ static void weight_operands(const struct train_call *c,
     o->nx = n->nin;
     o->dy = n->nin;
     o->ndy = n->nout;
-    if (c->nin > n->nin + n->nout)
-        o->aux = n->nin + n->nout;
+    if (n->op->flags & PDL_OP_DW_READS_W) {
+        o->w = i;
+        o->nw = n->nweights;
+        i += n->nweights;
+    }
+    if (c->nin > i)
+        o->aux = i;
 }
 
 void train_operands(const struct train_call *c, struct train_operands *o)

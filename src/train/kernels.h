@@ -10,7 +10,7 @@
  * Operands, in the plan's order:
  *   forward           x.. w..             -> y..        [aux]
  *   backward-data     dy.. w.. x.. y..    -> dx..       (see below)
- *   backward-weights  x.. dy.. [aux]      -> dw..
+ *   backward-weights  x.. dy.. [w..] [aux] -> dw..     (w: DW_READS_W)
  * backward-data gets only the weights that are no bias of a contraction, x
  * where the operator saves x, y where it saves y or a mask, and makes dx only
  * of operands that need one (train_wants_grad). Then [aux].
@@ -124,6 +124,13 @@ void train_choose(const double *score, int64_t n, int64_t topk, int64_t *which);
 /* Of backward-data: which output is the gradient of operand i of the node; -1:
  * nobody wants it. Walks the model: asked when a kernel is made. */
 int train_gradient_of(const struct train_call *c, int i);
+/* How many features of a head a rope turns, the last ones, and how wide the
+ * head is; where the node does not say, the attention that reads it does. 0:
+ * nobody. */
+int64_t train_rotated(const struct train_call *c, int64_t *width);
+/* The row of attention's table of `rows` distances that a key reads which lies
+ * `ahead` positions ahead of the query (T5: Raffel et al., 2020, 2.1). */
+int64_t train_distance_row(int64_t rows, bool causal, int64_t ahead);
 /* Elements and bytes of an array as it is stored; -1: too large. */
 int64_t train_array_elements(const struct train_array *a);
 int64_t train_array_bytes(const struct train_array *a);

@@ -225,8 +225,10 @@ static void touch_sends(struct planner *pl, int micro, int step)
 }
 
 /* The gradients of a bucket are neighbours. */
-static void bundle(struct planner *pl, const struct pdl_plan_op *o)
+static void bundle(struct planner *pl, int op)
 {
+    const struct pdl_plan_op *o = &pl->t->plan->ops[op];
+
     for (int k = 0; k < o->nin; k++)
         if (pl->block_of[instance(pl->t, o->in[k], TRAIN_UPDATE)] >= 0)
             return;
@@ -234,6 +236,7 @@ static void bundle(struct planner *pl, const struct pdl_plan_op *o)
         pl->block_of[instance(pl->t, o->in[k], TRAIN_UPDATE)] =
             new_block(pl, train_array_bytes(&pl->t->arrays[o->in[k]]));
     new_bundle(pl, o->nin);
+    pl->t->ops[op].bundled = true;
 }
 
 static void find_lives(struct planner *pl)
@@ -245,7 +248,7 @@ static void find_lives(struct planner *pl)
 
         if (s->kind == TRAIN_OP && s->micro == TRAIN_UPDATE &&
             t->plan->ops[s->op].kind == PDL_PLAN_OP_ALLREDUCE)
-            bundle(pl, &t->plan->ops[s->op]);
+            bundle(pl, s->op);
     }
     for (int i = 0; i < t->nsteps; i++) {
         const struct train_action *s = &t->steps[i];

@@ -55,6 +55,11 @@ struct train_optimizer {
 
 const struct train_optimizer *train_optimizer_at(int i); /* NULL past the end */
 const struct train_optimizer *train_optimizer_find(const char *name);
+/* "adamw:beta2=0.95,weight_decay=0.1": what is not named has its default. */
+enum pdl_status train_optimizer_parse(pdl_arena *a, const char *text,
+                                      const struct train_optimizer **how,
+                                      struct train_hyper *hyper,
+                                      struct pdl_err *err);
 
 /* ---- gradient clipping, loss scaling ---------------------------------------- */
 

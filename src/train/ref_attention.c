@@ -13,20 +13,30 @@ struct sizes {
     int64_t heads, kv, d, dv, window;
     bool causal;
     double scale;
+    const struct ref_array *table; /* of distances [rows, heads]; or NULL */
 };
 
 static struct sizes sizes_of(const struct pdl_attr *a)
 {
-    struct sizes s = {
-        a->heads, a->kv_heads, a->head_dim, a->v_head_dim, a->window, a->causal,
-        0};
+    struct sizes s = {a->heads,  a->kv_heads, a->head_dim, a->v_head_dim,
+                      a->window, a->causal,   0,           NULL};
 
     if (!s.kv)
         s.kv = s.heads;
     if (!s.dv)
         s.dv = s.d;
-    s.scale = 1 / sqrt((double)s.d);
+    s.scale = a->scale > 0 ? a->scale : 1 / sqrt((double)s.d);
     return s;
+}
+
+/* Where the pair of positions stands in the table, and in its gradient. */
+static int64_t place_in(const struct ref_array *table, const struct sizes *s,
+                        int64_t head, int64_t t, int64_t j)
+{
+    int64_t i[2] = {train_distance_row(table->box.hi[0], s->causal, j - t),
+                    head};
+
+    return ref_offset(table, i);
 }
 
 static double *vector(const struct ref_array *a, int64_t n, int64_t t,
@@ -59,15 +69,18 @@ static double dot(const double *a, const double *b, int64_t n)
     return s;
 }
 
-/* Weights of the keys for one query, in p[lo..hi). */
+/* Weights of the keys for one query (sample, position, head), in p[lo..hi). */
 static void weigh(const struct sizes *s, const double *q,
-                  const struct ref_array *k, int64_t n, int64_t head,
-                  int64_t lo, int64_t hi, double *p)
+                  const struct ref_array *k, const int64_t *at, int64_t lo,
+                  int64_t hi, double *p)
 {
+    int64_t kv = at[2] / (s->heads / s->kv);
     double top = -INFINITY, sum = 0;
 
     for (int64_t j = lo; j < hi; j++) {
-        p[j - lo] = s->scale * dot(q, vector(k, n, j, head, s->d), s->d);
+        p[j - lo] = s->scale * dot(q, vector(k, at[0], j, kv, s->d), s->d);
+        if (s->table)
+            p[j - lo] += s->table->at[place_in(s->table, s, at[2], at[1], j)];
         top = fmax(top, p[j - lo]);
     }
     for (int64_t j = 0; j < hi - lo; j++) {
@@ -78,15 +91,15 @@ static void weigh(const struct sizes *s, const double *q,
         p[j] /= sum;
 }
 
-static void attend(struct ref_run *r, const struct sizes *s, int64_t n,
-                   int64_t t, int64_t head)
+static void attend(struct ref_run *r, const struct sizes *s, const int64_t *at)
 {
+    int64_t n = at[0], t = at[1], head = at[2];
     const struct ref_array *q = &r->in[0], *k = &r->in[1], *v = &r->in[2];
     double *y = vector(&r->out[0], n, t, head, s->dv);
     int64_t kv = head / (s->heads / s->kv), lo, hi;
 
     visible(s, k, t, &lo, &hi);
-    weigh(s, vector(q, n, t, head, s->d), k, n, kv, lo, hi, r->work);
+    weigh(s, vector(q, n, t, head, s->d), k, at, lo, hi, r->work);
     for (int64_t j = lo; j < hi; j++) {
         const double *vj = vector(v, n, j, kv, s->dv);
 
@@ -96,7 +109,7 @@ static void attend(struct ref_run *r, const struct sizes *s, int64_t n,
 }
 
 struct gradients {
-    struct ref_array *q, *k, *v; /* NULL: not wanted */
+    struct ref_array *q, *k, *v, *table; /* NULL: not wanted */
 };
 
 static void attend_back(struct ref_run *r, const struct sizes *s,
@@ -105,19 +118,19 @@ static void attend_back(struct ref_run *r, const struct sizes *s,
     int64_t n = at[0], t = at[1], head = at[2];
     const struct ref_array *k = &r->in[r->op.x + 1], *v = &r->in[r->op.x + 2];
     const double *q = vector(&r->in[r->op.x], n, t, head, s->d);
-    const double *dy = vector(&r->in[0], n, t, head, s->dv);
+    const double *dy = vector(&r->in[r->op.dy], n, t, head, s->dv);
     int64_t kv = head / (s->heads / s->kv), lo, hi;
     double *p = r->work, *dp, mean = 0;
 
     visible(s, k, t, &lo, &hi);
     dp = p + (hi - lo);
-    weigh(s, q, k, n, kv, lo, hi, p);
+    weigh(s, q, k, at, lo, hi, p);
     for (int64_t j = 0; j < hi - lo; j++) {
         dp[j] = dot(dy, vector(v, n, lo + j, kv, s->dv), s->dv);
         mean += p[j] * dp[j];
     }
     for (int64_t j = 0; j < hi - lo; j++) {
-        double ds = p[j] * (dp[j] - mean) * s->scale;
+        double raw = p[j] * (dp[j] - mean), ds = raw * s->scale;
         const double *kj = vector(k, n, lo + j, kv, s->d);
 
         for (int64_t e = 0; g->q && e < s->d; e++)
@@ -126,6 +139,8 @@ static void attend_back(struct ref_run *r, const struct sizes *s,
             vector(g->k, n, lo + j, kv, s->d)[e] += ds * q[e];
         for (int64_t e = 0; g->v && e < s->dv; e++)
             vector(g->v, n, lo + j, kv, s->dv)[e] += p[j] * dy[e];
+        if (g->table)
+            g->table->at[place_in(g->table, s, head, t, lo + j)] += raw;
     }
 }
 
@@ -134,21 +149,25 @@ static struct gradients gradients_of(struct ref_run *r)
     struct ref_array *g[3] = {NULL};
     int o = 0;
 
+    if (r->call->pass == PDL_BACKWARD_WEIGHTS)
+        return (struct gradients){NULL, NULL, NULL, &r->out[0]};
     for (int i = 0; i < 3; i++)
         if (train_wants_grad(r->call->model, r->node->in[i]))
             g[i] = &r->out[o++];
-    return (struct gradients){g[0], g[1], g[2]};
+    return (struct gradients){g[0], g[1], g[2], NULL};
 }
 
 static void attention(struct ref_run *r)
 {
     struct sizes s = sizes_of(&r->node->attr);
     const struct ref_array *y =
-        r->call->pass == PDL_FORWARD ? &r->out[0] : &r->in[0];
+        r->call->pass == PDL_FORWARD ? &r->out[0] : &r->in[r->op.dy];
     struct pdl_box b = {.ndims = 3};
     int64_t i[PDL_BOX_DIMS] = {0};
-    struct gradients g = {0};
+    struct gradients g = {.q = NULL};
 
+    if (r->node->nweights > 0)
+        s.table = &r->in[r->op.w];
     if (r->call->pass != PDL_FORWARD)
         g = gradients_of(r);
     for (int d = 0; d < 2; d++) {
@@ -159,7 +178,7 @@ static void attention(struct ref_run *r)
     b.hi[2] = y->box.hi[2] / s.dv;
     REF_EACH(&b, i)
     if (r->call->pass == PDL_FORWARD)
-        attend(r, &s, i[0], i[1], i[2]);
+        attend(r, &s, i);
     else
         attend_back(r, &s, &g, i);
 }
@@ -175,9 +194,11 @@ static enum pdl_status attention_check(const struct train_call *c,
                                        struct pdl_err *err)
 {
     struct sizes s = sizes_of(&c->node->attr);
-    const struct train_array *y =
-        c->pass == PDL_FORWARD ? &c->out[0] : &c->in[0];
+    struct train_operands o;
+    const struct train_array *y;
 
+    train_operands(c, &o);
+    y = c->pass == PDL_FORWARD ? &c->out[0] : &c->in[o.dy];
     if (c->node->nin > 3)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: the runtime has no sparse attention",
@@ -192,34 +213,21 @@ static enum pdl_status attention_check(const struct train_call *c,
 
 static const double THETA = 10000;
 
-/* The operator does not say how wide a head is: the attention that reads it
- * does. 0: nobody. */
-static int64_t head_width(const struct train_call *c)
-{
-    const struct pdl_model *m = c->model;
-
-    for (int i = 0; i < m->nnodes; i++) {
-        const struct pdl_node *n = &m->nodes[i];
-
-        if (strcmp(n->op->name, "attention") == 0 &&
-            (n->in[0] == c->node->out[0] || n->in[1] == c->node->out[0]))
-            return n->attr.head_dim;
-    }
-    return 0;
-}
-
-/* Pairs (e, e + d/2) turn by position * theta^(-2e/d); backward turns back. */
+/* Pairs (e, e + d/2) of the d last features of a head turn by position *
+ * theta^(-2e/d); backward turns back. */
 static void rope(struct ref_run *r)
 {
     const struct ref_array *x = &r->in[0];
-    int64_t d = head_width(r->call), half = d / 2;
+    int64_t width, d = train_rotated(r->call, &width), half = d / 2;
     double sense = r->call->pass == PDL_FORWARD ? 1 : -1;
-    int64_t heads = x->n[2] / d;
+    int64_t heads = x->n[2] / width;
 
+    memcpy(r->out[0].at, x->at, (size_t)x->count * sizeof *x->at);
     for (int64_t row = 0; row < x->n[0] * x->n[1]; row++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t e = 0; e < half; e++) {
-                int64_t a = row * x->n[2] + h * d + e, b = a + half;
+                int64_t a = row * x->n[2] + (h + 1) * width - d + e;
+                int64_t b = a + half;
                 double t = (double)(x->box.lo[1] + row % x->n[1]);
                 double w = t * pow(THETA, -2.0 * (double)e / (double)d);
                 double c = cos(w), s = sense * sin(w);
@@ -232,13 +240,13 @@ static void rope(struct ref_run *r)
 static enum pdl_status rope_check(const struct train_call *c,
                                   struct pdl_err *err)
 {
-    int64_t d = head_width(c);
+    int64_t width, d = train_rotated(c, &width);
 
-    if (d < 2 || d % 2 || c->node->nin != 1)
+    if (d < 2 || d % 2 || d > width || c->node->nin != 1)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: no attention with an even head width reads it",
                         c->node->name);
-    if (c->in[0].box.lo[2] % d || c->in[0].box.hi[2] % d)
+    if (c->in[0].box.lo[2] % width || c->in[0].box.hi[2] % width)
         return pdl_fail(err, PDL_EWRONG, "%s: a part cuts through a head",
                         c->node->name);
     return PDL_OK;

@@ -9,8 +9,7 @@
  * Scores are whole, so that everybody knows who visits whom; a token that
  * visits none of this rank's experts is not read.
  *
- * Backward-weights needs the weights, which the plan does not list: shadows.c
- * adds them. Only gated experts without bias; no fast kernel yet. */
+ * Only gated experts without bias. */
 #include "ref.h"
 
 #include <math.h>
@@ -216,7 +215,7 @@ static struct mixture mixture_of(struct ref_run *r)
 {
     const struct pdl_attr *a = &r->node->attr;
     enum pdl_pass pass = r->call->pass;
-    int dx = -1, ds = -1, w = pass == PDL_BACKWARD_WEIGHTS ? 3 : r->op.w;
+    int dx = -1, ds = -1, w = r->op.w;
     struct mixture m = {.experts = a->experts, .topk = a->topk, .ffn = a->ffn};
 
     m.x = &r->in[r->op.x];

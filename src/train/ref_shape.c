@@ -143,6 +143,42 @@ static void slice(struct ref_run *r)
     move(r, from_slice);
 }
 
+static bool from_heads(const struct ref_run *r, const int64_t *y, int *k,
+                       int64_t *x)
+{
+    const struct pdl_attr *a = &r->node->attr;
+    int64_t size = out_shape(r, 0)->dim[1] / a->heads;
+    int64_t own = in_shape(r, 0)->dim[1] / a->heads;
+
+    *k = 0;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    x[2] = y[2] / size * own + a->dims[0] + y[2] % size;
+    return true;
+}
+
+static void slice_heads(struct ref_run *r)
+{
+    move(r, from_heads);
+}
+
+static bool from_own_or_all(const struct ref_run *r, const int64_t *y, int *k,
+                            int64_t *x)
+{
+    int64_t heads = r->node->attr.heads;
+    int64_t size = out_shape(r, 0)->dim[1] / heads;
+    int64_t own = in_shape(r, 0)->dim[1] / heads, e = y[2] % size;
+
+    *k = e < own ? 0 : 1;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    x[2] = e < own ? y[2] / size * own + e : e - own;
+    return true;
+}
+
+static void join_heads(struct ref_run *r)
+{
+    move(r, from_own_or_all);
+}
+
 /* The only operator of several outputs. */
 static void split(struct ref_run *r)
 {
@@ -301,6 +337,8 @@ static const struct ref_op rows[] = {
     {"concat", concat, NULL, NULL},
     {"split", split, NULL, NULL},
     {"slice", slice, NULL, needs_dims},
+    {"slice_heads", slice_heads, NULL, NULL},
+    {"join_heads", join_heads, NULL, NULL},
     {"pad", pad, NULL, NULL},
     {"resize", resize, NULL, NULL},
     {"class_token", class_token, NULL, NULL},

@@ -28,6 +28,17 @@ static bool is_weight_like(enum pdl_plan_kind k)
            k == PDL_PLAN_WEIGHT_GRADIENT;
 }
 
+/* An input or a constant of the model, or a part of one. */
+static bool is_given(const struct pdl_plan *p, const struct pdl_plan_tensor *t)
+{
+    enum pdl_tensor_kind k = t->model_tensor >= 0
+                                 ? p->model->tensors[t->model_tensor].kind
+                                 : PDL_TENSOR_WEIGHT;
+
+    return (t->kind == PDL_PLAN_INPUT || t->kind == PDL_PLAN_ACTIVATION) &&
+           (k == PDL_TENSOR_INPUT || k == PDL_TENSOR_CONST);
+}
+
 /* Class numbers and tokens are integers, sums of statistics are wide. */
 static enum pdl_dtype stored_as(const pdl_trainer *t,
                                 const struct pdl_plan_tensor *p)
@@ -40,7 +51,7 @@ static enum pdl_dtype stored_as(const pdl_trainer *t,
         return PDL_F64;
     if (p->kind == PDL_PLAN_LABEL && t->loss.kind == TRAIN_SOFTMAX)
         return PDL_I32;
-    if (p->kind == PDL_PLAN_INPUT && m >= PDL_I8 && m <= PDL_U64)
+    if (is_given(t->plan, p) && m >= PDL_I8 && m <= PDL_U64)
         return PDL_I32;
     if (p->dtype == PDL_BF16 && is_weight_like(p->kind) &&
         p->model_tensor >= 0 && is_of_norm(t->plan->model, p->model_tensor))
@@ -275,32 +286,53 @@ static void add_losses(pdl_trainer *t, int op)
         t->ops[op].out[t->ops[op].nout++] = new_shadow(t, &a);
 }
 
-/* Experts compute their inner values again to find the gradients of their
- * weights, for which they read the weights; tokens travel by their scores. */
-static enum pdl_status add_experts(pdl_trainer *t, int op, struct pdl_err *err)
+/* Tokens travel by their scores. */
+static void add_scores(pdl_trainer *t, int op)
 {
-    const struct pdl_plan *p = t->plan;
-    const struct pdl_plan_op *o = &p->ops[op];
     struct train_op *x = &t->ops[op];
-    const struct pdl_node *n;
 
-    if (o->kind == PDL_PLAN_OP_ALLTOALLV && train_route_scores(p, op) >= 0)
-        x->in[x->nin++] = train_route_scores(p, op);
-    if (o->kind != PDL_PLAN_OP_COMPUTE || o->node < 0 ||
-        o->pass != PDL_BACKWARD_WEIGHTS)
-        return PDL_OK;
-    n = &p->model->nodes[o->node];
-    if (strcmp(n->op->name, "experts") != 0 || n->nweights != 2)
-        return PDL_OK;
-    for (int j = 0; j < n->nweights; j++) {
-        int w = p->ops[p->forward_op[o->node]].in[n->nin + j];
+    if (t->plan->ops[op].kind == PDL_PLAN_OP_ALLTOALLV &&
+        train_route_scores(t->plan, op) >= 0)
+        x->in[x->nin++] = train_route_scores(t->plan, op);
+}
 
-        if (!train_is_state(t, w))
+/* Constants are indices, all 0 (types of tokens); numbers that a graph has as
+ * constants stay in its file. */
+static enum pdl_status check_constants(const struct pdl_model *m,
+                                       struct pdl_err *err)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        for (int k = 0; k < m->nodes[i].nin; k++) {
+            const struct pdl_tensor *x = &m->tensors[m->nodes[i].in[k]];
+
+            if (x->kind == PDL_TENSOR_CONST &&
+                !(x->dtype >= PDL_I8 && x->dtype <= PDL_U64))
+                return pdl_fail(err, PDL_EINVAL,
+                                "%s: the runtime does not know the values of "
+                                "the constant %s",
+                                m->nodes[i].name, x->name);
+        }
+    return PDL_OK;
+}
+
+/* Imported products may have their weight the other way round. */
+static enum pdl_status check_linear(const struct pdl_model *m,
+                                    struct pdl_err *err)
+{
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+        const struct pdl_tensor *x, *w;
+
+        if (strcmp(n->op->name, "linear") != 0 || n->nweights < 1)
+            continue;
+        x = &m->tensors[n->in[0]];
+        w = &m->tensors[n->weights[0]];
+        if (w->rank != 2 || w->dim[0] != n->attr.features ||
+            w->dim[1] != x->dim[x->rank - 1])
             return pdl_fail(err, PDL_EINVAL,
-                            "%s: the runtime has no experts whose weights are "
-                            "gathered for every use (zero=3)",
-                            n->name);
-        x->in[x->nin++] = w;
+                            "%s: the runtime has products with weights "
+                            "[outputs, inputs] only, not as %s lies",
+                            n->name, w->name);
     }
     return PDL_OK;
 }
@@ -319,7 +351,7 @@ static enum pdl_status add_shadows(pdl_trainer *t, struct pdl_err *err)
         if (t->ops[i].mine && train_ends_loss(o))
             add_losses(t, i);
         if (t->ops[i].mine)
-            st = add_experts(t, i, err);
+            add_scores(t, i);
         if (o->kind != PDL_PLAN_OP_COMPUTE || o->pass != PDL_FORWARD ||
             o->part != 0 || o->node < 0 || !t->ops[i].mine || st != PDL_OK)
             continue;
@@ -339,6 +371,10 @@ enum pdl_status train_shadows(pdl_trainer *t, struct pdl_err *err)
     enum pdl_status st;
 
     make_arrays(t);
-    st = copy_operands(t, err);
+    st = check_constants(t->plan->model, err);
+    if (st == PDL_OK)
+        st = check_linear(t->plan->model, err);
+    if (st == PDL_OK)
+        st = copy_operands(t, err);
     return st == PDL_OK ? add_shadows(t, err) : st;
 }

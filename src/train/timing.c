@@ -133,7 +133,7 @@ static enum pdl_status report_events(struct train_clock *c,
  * takes as long as on the slowest rank. */
 static bool is_meeting(enum pdl_plan_op_kind k)
 {
-    return k >= PDL_PLAN_OP_ALLREDUCE && k <= PDL_PLAN_OP_HALO;
+    return k >= PDL_PLAN_OP_ALLREDUCE && k <= PDL_PLAN_OP_ROTATE;
 }
 
 static enum pdl_status over_ranks(struct train_clock *c, pdl_comm *comm,

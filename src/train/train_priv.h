@@ -81,6 +81,7 @@ struct train_op {
     bool counts;               /* the loss: this rank counts its items */
     pdl_comm_request **flying; /* SEND: by micro-batch */
     bool overlaps;             /* ALLREDUCE of a bucket: begun in backward */
+    bool bundled;              /* its gradients are neighbours on every rank */
     pdl_comm *behind;
     pdl_comm_request **started;
     int nstarted, gradients; /* of a bucket: begun; there so far */
@@ -201,7 +202,8 @@ enum pdl_status train_receive(pdl_trainer *t, int op, int micro,
 enum pdl_status train_allreduce(pdl_trainer *t, int op, int micro,
                                 struct pdl_err *err);
 /* The next of an allreduce's tensors, with those that lie right behind it in
- * memory: they go together. */
+ * memory on every rank: they go together. (What is so by chance on this one
+ * may not be on another, whose parts have other sizes.) */
 struct train_run {
     char *from, *to;
     int64_t bytes;
@@ -286,6 +288,12 @@ struct train_samples {
 };
 /* The box of one sample: without N, of class numbers also without classes. */
 struct pdl_box train_sample_box(const struct pdl_box *part, bool label);
+/* ... of the targets, where they lie in the sample. */
+struct pdl_box train_target_box(const struct train_samples *s,
+                                const struct pdl_box *part);
+int train_inputs(const struct pdl_model *m); /* how many it has */
+/* Whose values no file holds: they are 0. */
+bool train_is_constant(const struct pdl_plan *p, int tensor);
 /* Steps [first, last) will be asked for in turn. */
 enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
                                  int64_t first, int64_t last,

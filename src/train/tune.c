@@ -76,8 +76,10 @@ static enum pdl_status set_key(struct train_hyper *h, const char *name,
     return PDL_EINVAL;
 }
 
-static enum pdl_status parse(pdl_arena *a, struct train_tuner *u,
-                             const char *text, struct pdl_err *err)
+enum pdl_status train_optimizer_parse(pdl_arena *a, const char *text,
+                                      const struct train_optimizer **how,
+                                      struct train_hyper *hyper,
+                                      struct pdl_err *err)
 {
     char *copy = pdl_arena_strdup(a, text), *item;
     enum pdl_status st = PDL_OK;
@@ -87,8 +89,8 @@ static enum pdl_status parse(pdl_arena *a, struct train_tuner *u,
     item = strchr(copy, ':');
     if (item)
         *item++ = '\0';
-    u->how = train_optimizer_find(copy);
-    if (!u->how) {
+    *how = train_optimizer_find(copy);
+    if (!*how) {
         struct pdl_suggest s;
 
         pdl_fail(err, PDL_EINVAL, "no optimizer '%.30s'", copy);
@@ -99,7 +101,7 @@ static enum pdl_status parse(pdl_arena *a, struct train_tuner *u,
                  pdl_suggest_best(&s) ? pdl_suggest_best(&s) : "sgd or adamw");
         return PDL_EINVAL;
     }
-    u->hyper = u->how->defaults;
+    *hyper = (*how)->defaults;
     while (item && st == PDL_OK) {
         char *next = strchr(item, ','), *value = strchr(item, '=');
 
@@ -109,7 +111,7 @@ static enum pdl_status parse(pdl_arena *a, struct train_tuner *u,
             return pdl_fail(err, PDL_EINVAL,
                             "optimizer: '%.30s' is not KEY=VALUE", item);
         *value++ = '\0';
-        st = set_key(&u->hyper, item, value, err);
+        st = set_key(hyper, item, value, err);
         item = next;
     }
     return st;
@@ -130,7 +132,8 @@ enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err)
         return pdl_fail(err, PDL_EINVAL,
                         "a loss scale does not go with compress=: what is kept "
                         "of gradients would have several scales");
-    return parse(t->arena, t->tuner, text, err);
+    return train_optimizer_parse(t->arena, text, &t->tuner->how,
+                                 &t->tuner->hyper, err);
 }
 
 bool train_tuner_measures(const pdl_trainer *t)

@@ -11,7 +11,7 @@
 struct options {
     bool links;
     const char *out, *share;
-    int64_t ranks, size;
+    int64_t batch, ranks, size;
     double rate, wait;
 };
 
@@ -23,6 +23,7 @@ static const struct pdl_opt opts[] = {
      "a help text that is so long that it must be broken into two lines, and "
      "then into three, because it goes on and on until the reader is tired"},
     {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL, "how many"},
+    {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL, "samples"},
     {"rate", 0, PDL_OPT_NUM, AT(rate), "X", NULL, "learning rate"},
     {"size", 0, PDL_OPT_SIZE, AT(size), "BYTES", NULL, "message size"},
     {"wait", 0, PDL_OPT_TIME, AT(wait), "T", NULL, "how long"},
@@ -88,6 +89,28 @@ static void every_way_to_write_an_option(void **state)
         PDL_OK);
     assert_true(o.size == 33554432 && o.wait == 5e-6);
     assert_string_equal(o.share, "rtt");
+}
+
+static void what_was_given_is_known(void **state)
+{
+    struct options o;
+    struct pdl_args args;
+    struct pdl_err err;
+
+    (void)state;
+    assert_int_equal(parse("x --batch 3 --rate 0", &o, &args, &err), PDL_OK);
+    assert_int_equal(o.batch, 3);
+    assert_true(pdl_opt_given(&cmd, &args, "batch"));
+    assert_true(pdl_opt_given(&cmd, &args, "rate")); /* 0 is not nothing */
+    assert_false(pdl_opt_given(&cmd, &args, "ranks"));
+    assert_false(pdl_opt_given(&cmd, &args, "nothing"));
+    for (int i = 0; i < 3; i++) {
+        static const char *const lines[] = {"x --batch 0", "x --batch -7",
+                                            "x --batch many"};
+
+        assert_int_equal(parse(lines[i], &o, &args, &err), PDL_EINVAL);
+        assert_non_null(strstr(err.msg, "--batch: '"));
+    }
 }
 
 static void dashes_and_negative_numbers_are_arguments(void **state)
@@ -196,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_write_an_option),
+        cmocka_unit_test(what_was_given_is_known),
         cmocka_unit_test(dashes_and_negative_numbers_are_arguments),
         cmocka_unit_test(mistakes_get_one_clear_line),
         cmocka_unit_test(help_keeps_to_80_columns),

@@ -12,3 +12,7 @@ $paradl project lenet5 --system abci-v100 --strategy filter=2 --batch 8 --emit b
 $paradl compare a.plan b.plan
 $paradl compare one.json nothere.json; echo "rc $?"
 $paradl compare one.json dgx-a10; echo "rc $?"
+$paradl project lenet5 --system abci-v100 --strategy data=2 --batch 8 --json >p.json
+$paradl compare p.json p.json
+$paradl compare p.json dgx-a100; echo "rc $?"
+$paradl compare a.plan dgx-a100; echo "rc $?"

@@ -7,3 +7,4 @@ $paradl fit-in vgg16 --system abci-v100 --pes 1 --batch 4096 | head -n 1; echo "
 $f --deadline 1h; echo "rc $?"
 $paradl fit-in resnet50 --pes 8; echo "rc $?"
 $paradl fit-in nothere --system abci-v100 --pes 8; echo "rc $?"
+$paradl fit-in gpt2 --system dgx-a100 --pes 1 --batch 4 | sed 's/:.*a step.*/: .../' | grep -A1 -E 'longest|layers'

@@ -12,7 +12,7 @@ $paradl train examples/digits.yaml --data digits --optimizer sdg
 $paradl train examples/digits.yaml --data digits --optimizer sgd:momentun=1
 $paradl train examples/digits.yaml --data digits --backend gpu
 $paradl train examples/digits.yaml --data digits --batch 5000
-$paradl train deepseek:layers=1,hidden=64,seq=8 --data synthetic --batch 2 --virtual
+$paradl train tests/data/hf/ipextest-jamba.json --data synthetic --batch 2 --virtual
 $paradl train examples/digits.yaml --data digits --loss-scale big --virtual
 $paradl train examples/digits.yaml --data digits --strategy data=2,compress=topk:0.1 --precision fp64 --virtual
 $paradl train examples/digits.yaml --data digits --steps 3 --batch 16 --backend ref | grep -o "loss [0-9.]*  accuracy [0-9.]*"

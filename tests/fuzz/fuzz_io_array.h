@@ -60,4 +60,21 @@ static inline void fuzz_samples(pdl_io *io)
     free(x);
 }
 
+/* Any bytes as a file of this format. */
+static inline int fuzz_format(const struct io_format *format,
+                              const uint8_t *data, size_t size)
+{
+    struct pdl_io_options opt = {.sequence = 4, .max_bytes = 1 << 24};
+    struct pdl_bytes in = {(const char *)data, size};
+    struct pdl_err err = {"", ""};
+    pdl_io *io = NULL;
+    enum pdl_status st = io_open_memory("x", in, format, &opt, &io, &err);
+
+    fuzz_message(st, &err);
+    if (st == PDL_OK)
+        fuzz_samples(io);
+    pdl_io_close(io);
+    return 0;
+}
+
 #endif

@@ -25,7 +25,7 @@ static const char asked[] =
     "vision encoder head tied head_bias always_head cls_pooler labels "
     "moe_freq moe_shift dense_first dense_ffn window_every lin_every "
     "attn_every attn_offset all_mamba first_plain kv_shared double_wide "
-    "globals index_heads index_dim two_thirds multiple ";
+    "globals index_heads index_dim two_thirds multiple unscaled ";
 
 static bool in_list(const char *list, const char *word)
 {

@@ -113,6 +113,10 @@ static void what_cannot_be_read_is_said(void **state)
          "lenet: a network of the zoo has no symbolic "
          "dimensions to set",
          "parameters of the zoo follow the name: gpt:seq=2048"},
+        {"llama-3-8b", "seq=131072", /* a spelling, not a name, of the zoo's */
+         "llama-3-8b: a network of the zoo has no symbolic "
+         "dimensions to set",
+         "parameters of the zoo follow the name: llama-3-8b:seq=131072"},
         {"lenett", NULL, "no model 'lenett'", "did you mean 'lenet'?"},
         {"no-such.yaml", NULL, "no-such.yaml: No such file or directory", ""},
         {"no/such", NULL, "no/such: No such file or directory", ""},

@@ -20,29 +20,30 @@ struct question {
     bool unfused;
     double dropout;
     enum pdl_parameters parameters;
+    int64_t experts; /* the most ranks of their axis */
 };
 
 static const struct question questions[] = {
     {"gpt3-175b", "dgx-a100", NULL, 512, 1536, PDL_PREC_BF16, 0, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"gpt3-175b", "dgx-a100", "megatron", 1024, 1536, PDL_PREC_BF16, 4, false,
-     .1, PDL_EMPIRICAL},
+     .1, PDL_EMPIRICAL, 1},
     {"gpt:layers=11,hidden=1024,heads=16,ffn=4096,vocab=50257,seq=512",
-     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1, PDL_EMPIRICAL},
+     "abci-v100", NULL, 64, 96, PDL_PREC_FP16, 0, true, .1, PDL_EMPIRICAL, 1},
     {"gpt:layers=7,hidden=768,heads=12,ffn=3072,vocab=50257,seq=128",
      "dgx-a100", "megatron-deepspeed", 32, 64, PDL_PREC_BF16, 4, true, .1,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"llama-3-70b", "dgx-h100", NULL, 256, 256, PDL_PREC_BF16, 0, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"llama3-8b", "dgx-h100", "torchtitan", 128, 256, PDL_PREC_FP8, 4, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"mixtral-8x7b:layers=10", "jean-zay-a100", NULL, 96, 192, PDL_PREC_BF16, 0,
-     false, 0, PDL_EMPIRICAL},
+     false, 0, PDL_EMPIRICAL, 8},
     {"gpt:layers=12,hidden=2048,heads=32,ffn=8192,vocab=32000,seq=1024,tied=0",
      "perlmutter", "pytorch", 48, 144, PDL_PREC_BF16, 0, false, 0,
-     PDL_EMPIRICAL},
+     PDL_EMPIRICAL, 1},
     {"gpt:layers=8,hidden=512,heads=8,ffn=2048,vocab=1000,seq=256", "abci-v100",
-     NULL, 32, 64, PDL_PREC_FP32, 0, false, 0, PDL_IDEAL},
+     NULL, 32, 64, PDL_PREC_FP32, 0, false, 0, PDL_IDEAL, 1},
 };
 enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
 
@@ -101,14 +102,21 @@ static int64_t divisor(int64_t n, int64_t most)
 static void random_mesh(const struct question *q, const struct asked *x,
                         struct oracle_point *p, bool again)
 {
+    int64_t rest;
+
     do {
         if (!again) {
             *p = (struct oracle_point){.tensor = divisor(q->pes, 16)};
             p->seq = p->tensor > 1 && draw(2);
+            p->expert = divisor(q->pes / p->tensor, q->experts);
+            rest = q->pes / p->tensor / p->expert;
+            p->context = draw(2) ? 1 : divisor(rest, 8);
+            p->a2a = p->context > 1 && draw(2);
         }
-        p->pipe = divisor(q->pes / p->tensor, x->family.layers);
-        p->data = q->pes / p->tensor / p->pipe;
-    } while (q->batch % p->data != 0);
+        rest = q->pes / p->tensor / p->expert / p->context;
+        p->pipe = divisor(rest, x->family.layers);
+        p->data = rest / p->pipe;
+    } while (q->batch % oracle_point_replicas(p) != 0);
 }
 
 static void random_rest(const struct question *q, const struct asked *x,
@@ -117,14 +125,15 @@ static void random_rest(const struct question *q, const struct asked *x,
     /* selective-op counts products across blocks: those are not alike */
     static const enum pdl_recompute recompute[] = {
         PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
-    int64_t each = q->batch / p->data, most = x->family.layers / p->pipe, m;
+    int64_t each = q->batch / oracle_point_replicas(p);
+    int64_t most = x->family.layers / p->pipe, m;
 
     p->micro = divisor(each, 16);
     m = each / p->micro;
     p->chunks =
         p->pipe > 1 && m % p->pipe == 0 && most > 1 ? 1 + draw(most) : 1;
     p->recompute = recompute[draw(3)];
-    p->zero = p->data > 1 ? (int)draw(2) : 0;
+    p->zero = oracle_point_copies(p) > 1 ? (int)draw(4) : 0;
     p->no_overlap = draw(3) == 0;
     p->optimizer = draw(3) == 0;
     p->activations = draw(3) == 0;
@@ -255,6 +264,22 @@ static void say(const struct asked *x, const struct oracle_point *p,
     pdl_buf_free(&text);
 }
 
+/* Points that were priced, by what they choose. */
+static struct {
+    int all, expert, ring, a2a, zero[4], bubble[4], activations;
+} priced;
+
+static void count_priced(const struct oracle_point *p)
+{
+    priced.all++;
+    priced.expert += p->expert > 1;
+    priced.ring += p->context > 1 && !p->a2a;
+    priced.a2a += p->context > 1 && p->a2a;
+    priced.zero[p->zero]++;
+    priced.bubble[p->bubble]++;
+    priced.activations += p->activations;
+}
+
 static int try_point(const struct asked *x, struct oracle_compose *c,
                      const struct oracle_point *p)
 {
@@ -264,8 +289,10 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
     enum pdl_status want = in_full(x, p, &full);
     const char *what = "the answer";
 
-    if (st == PDL_OK && want == PDL_OK)
+    if (st == PDL_OK && want == PDL_OK) {
         what = differs(&mine, &full);
+        count_priced(p);
+    }
     if ((st == PDL_OK) == (want == PDL_OK) && (st != PDL_OK || !what))
         return 0;
     say(x, p, what, &mine, &full);
@@ -317,7 +344,15 @@ static void composed_plans_equal_lowered_ones(void **state)
             wrong += try_meshes(&questions[i], &x, many ? 12 : 5);
         pdl_arena_destroy(a);
     }
+    print_message("%d points: expert %d, ring %d, a2a %d, zero %d %d %d %d, "
+                  "zb %d %d, activations %d\n",
+                  priced.all, priced.expert, priced.ring, priced.a2a,
+                  priced.zero[0], priced.zero[1], priced.zero[2],
+                  priced.zero[3], priced.bubble[1], priced.bubble[2],
+                  priced.activations);
     assert_int_equal(wrong, 0);
+    assert_true(priced.expert > 10 && priced.ring > 10 && priced.a2a > 10);
+    assert_true(priced.zero[2] > 30 && priced.zero[3] > 30);
 }
 
 /* ---- spans ------------------------------------------------------------------------ */

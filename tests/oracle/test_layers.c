@@ -212,6 +212,15 @@ static void bad_records_are_refused(void **state)
         {"{}", "no list of \"records\""},
         {"{\"records\":[1]}", "expected a record"},
         {"{\"records\":[{\"op\":\"cnv\"}]}", "unknown operator 'cnv'"},
+        {"{\"records\":[{\"op\":\"conv\",\"n\":1,\"c\":6,\"f\":6,"
+         "\"groups\":4}]}",
+         "groups must divide"},
+        {"{\"records\":[{\"op\":\"conv\",\"n\":1,\"c\":6,\"f\":6,"
+         "\"d\":4,\"h\":4}]}",
+         "no \"w\""},
+        {"{\"records\":[{\"op\":\"batch_norm\",\"n\":1000000000,"
+         "\"c\":6,\"h\":1000000000}]}",
+         "more rows"},
         {"{\"records\":[{\"op\":\"conv\",\"n\":1}]}", "no \"c\""},
         {"{\"records\":[{\"op\":\"launch\",\"update_s\":0}]}", "above 0"},
         {"{\"records\":[{\"op\":\"launch\",\"update_s\":\"x\"}]}", "update_s"},

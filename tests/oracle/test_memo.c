@@ -1,34 +1,24 @@
 /* The projection looks up what an equal operation cost before; every price it
  * uses must be the one that the operation has on its own. */
-#include "paradl/oracle.h"
+#include "plans.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 static int compare(const char *model, const char *strategy, int64_t batch)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    const struct pdl_plan *p = lower(a, model, strategy, batch);
+    struct pdl_system sys = open_system(a, "abci-v100");
     struct pdl_oracle_options opt = {.optimizer_slots = 1};
-    struct pdl_plan_options po = {.batch = batch};
     struct pdl_err err = {"", ""};
-    const struct pdl_model *m;
-    const struct pdl_plan *p;
-    struct pdl_system sys;
     struct pdl_timeline line;
     int n;
 
     /* beside an exchange an operation takes longer than alone */
     assert_int_equal(pdl_effect_find("interference", &opt.without, NULL),
                      PDL_OK);
-    if (pdl_zoo_build(a, model, &m, &err) != PDL_OK ||
-        pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
-        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
-        pdl_plan_lower(a, m, s, &po, &p, &err) != PDL_OK ||
-        pdl_timeline(a, p, &sys, &opt, &line, &err) != PDL_OK)
+    if (pdl_timeline(a, p, &sys, &opt, &line, &err) != PDL_OK)
         fail_msg("%s %s: %s", model, strategy, err.msg);
     for (int64_t i = 0; i < line.n; i++) {
         struct pdl_price alone;

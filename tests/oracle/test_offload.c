@@ -1,31 +1,23 @@
 /* Offload: what leaves the PE's memory, what that costs over the host's link,
  * and what a fast or a slow link makes of it. */
-#include "paradl/oracle.h"
+#include "plans.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #define GPT  "gpt:layers=8,hidden=1024,heads=16,ffn=4096,vocab=2048,seq=1024"
 #define SLOW "dgx-h100:node.host.pcie_bandwidth=1GB/s"
 #define FAST "dgx-h100:node.host.pcie_bandwidth=10000GB/s"
 
-static const struct pdl_plan *lower(pdl_arena *a, const char *model,
-                                    const char *strategy, int64_t batch)
+static const struct pdl_plan *lower_checked(pdl_arena *a, const char *model,
+                                            const char *strategy, int64_t batch)
 {
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     struct pdl_plan_options po = {.batch = batch, .dtype = PDL_BF16};
+    const struct pdl_plan *p = lower_as(a, model, strategy, &po);
     struct pdl_err err = {"", ""};
-    const struct pdl_model *m;
-    const struct pdl_plan *p = NULL;
 
-    if (pdl_zoo_build(a, model, &m, &err) != PDL_OK ||
-        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
-        pdl_plan_lower(a, m, s, &po, &p, &err) != PDL_OK ||
-        pdl_plan_check(p, &err) != PDL_OK)
+    if (pdl_plan_check(p, &err) != PDL_OK)
         fail_msg("%s %s: %s", model, strategy, err.msg);
     return p;
 }
@@ -41,8 +33,8 @@ static struct pdl_projection project(const char *system, const char *strategy,
     struct pdl_system sys;
 
     if (pdl_system_open(a, system, &sys, &err) != PDL_OK ||
-        pdl_project(lower(a, GPT, strategy, batch), &sys, &o, &x, &err) !=
-            PDL_OK)
+        pdl_project(lower_checked(a, GPT, strategy, batch), &sys, &o, &x,
+                    &err) != PDL_OK)
         fail_msg("%s", err.msg);
     x.reason = "";
     pdl_arena_destroy(a);
@@ -101,7 +93,8 @@ static void activations_leave_and_the_link_decides_what_it_costs(void **state)
 static void what_is_copied_is_what_backward_reads(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_plan *p = lower(a, GPT, "serial,offload=activations", 8);
+    const struct pdl_plan *p =
+        lower_checked(a, GPT, "serial,offload=activations", 8);
     int64_t out = 0, in = 0;
 
     (void)state;
@@ -160,7 +153,8 @@ static void the_optimizer_leaves(void **state)
 static void a_system_must_know_its_host(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_plan *p = lower(a, GPT, "serial,offload=optimizer", 8);
+    const struct pdl_plan *p =
+        lower_checked(a, GPT, "serial,offload=optimizer", 8);
     struct pdl_oracle_options o = {.precision = PDL_PREC_BF16};
     struct pdl_projection x;
     struct pdl_system sys;

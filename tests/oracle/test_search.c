@@ -121,7 +121,8 @@ static void the_first_is_the_best(void **state)
 /* Small enough that every point can be priced. */
 static const struct question reduced[] = {
     {"gpt3-175b", "dgx-a100", 256, 96, PDL_GOAL_TIME},
-    {"llama-3-70b", "dgx-h100", 128, 128, PDL_GOAL_TIME},
+    {"llama-3-70b:layers=20", "dgx-h100", 32, 32, PDL_GOAL_TIME},
+    {"mixtral-8x7b:layers=8", "dgx-h100", 16, 32, PDL_GOAL_TIME},
     {"gpt:layers=24,hidden=2048,heads=16,ffn=8192,vocab=50257,seq=1024",
      "abci-v100", 64, 192, PDL_GOAL_TIME},
 };
@@ -227,6 +228,37 @@ static void only_the_axes_asked_for(void **state)
     assert_true(x.r.n > 0);
 }
 
+/* Every axis of the space is in some answer where nothing else is asked for. */
+static void every_axis_is_searched(void **state)
+{
+    static const struct {
+        const char *model, *axes, *has;
+    } cases[] = {
+        {"mixtral-8x7b:layers=4", "expert", "expert=8"},
+        {"llama-3-8b:layers=4", "context", "context=2"},
+        {"llama-3-8b:layers=4", "context", "(a2a)"},
+        {"llama-3-8b:layers=4", "data", "zero=1"},
+        {"llama-3-8b:layers=4", "data", "zero=2"},
+        {"llama-3-8b:layers=4", "data", "zero=3"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool experts = strcmp(cases[i].axes, "expert") == 0;
+        struct question q = {cases[i].model, "dgx-h100", experts ? 8 : 2, 8,
+                             PDL_GOAL_TIME};
+        struct asked x = {.opt = {.axes = cases[i].axes, .top = 1000}};
+        bool found = false;
+
+        ask(&q, 1, &x);
+        for (int64_t k = 0; k < x.r.n; k++)
+            found = found || strstr(x.r.list[k].strategy, cases[i].has);
+        if (!found)
+            print_message("%s: no %s\n", cases[i].model, cases[i].has);
+        assert_true(found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +269,7 @@ int main(void)
         cmocka_unit_test(no_listed_strategy_is_better),
         cmocka_unit_test(stopped_means_the_best_so_far),
         cmocka_unit_test(only_the_axes_asked_for),
+        cmocka_unit_test(every_axis_is_searched),
     };
     int rc;
 

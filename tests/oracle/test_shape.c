@@ -278,9 +278,163 @@ static void twice_the_work_never_takes_less_anywhere(void **state)
     pdl_arena_destroy(a);
 }
 
+/* Layers of MobileNetV2 and ConvNeXt, timed alone on an H200 less the call. */
+static void depthwise_layers_take_what_was_measured(void **state)
+{
+    static const struct {
+        enum pdl_precision precision;
+        enum pdl_pass pass;
+        int64_t n, c, h, k;
+        double seconds;
+    } rows[] = {
+        {PDL_PREC_BF16, PDL_FORWARD, 256, 144, 56, 3, 147e-6},
+        {PDL_PREC_BF16, PDL_BACKWARD_DATA, 256, 144, 56, 3, 381e-6},
+        {PDL_PREC_BF16, PDL_BACKWARD_WEIGHTS, 256, 144, 56, 3, 235e-6},
+        {PDL_PREC_TF32, PDL_FORWARD, 256, 144, 56, 3, 233e-6},
+        {PDL_PREC_TF32, PDL_BACKWARD_DATA, 256, 144, 56, 3, 370e-6},
+        {PDL_PREC_BF16, PDL_FORWARD, 128, 96, 56, 7, 268e-6},
+        {PDL_PREC_BF16, PDL_BACKWARD_DATA, 128, 96, 56, 7, 650e-6},
+        {PDL_PREC_TF32, PDL_BACKWARD_WEIGHTS, 128, 96, 56, 7, 6230e-6},
+    };
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_pe pe = h200(a);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_shape s =
+            conv(rows[i].n, rows[i].c, rows[i].c, rows[i].h, rows[i].h);
+        double t;
+
+        s.precision = rows[i].precision;
+        s.pass = rows[i].pass;
+        s.groups = s.c;
+        s.kernel[0] = s.kernel[1] = rows[i].k;
+        t = pdl_shape_seconds(&pe, &s);
+        if (fabs(t / rows[i].seconds - 1) > .2)
+            fail_msg("row %zu: %g, measured %g", i, t, rows[i].seconds);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* A group of 4 channels costs what one of 64 (16 bits) does. */
+static void channels_of_a_group_are_taken_together(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_pe pe = h200(a);
+    struct pdl_shape s = conv(128, 128, 128, 56, 56);
+    double few, more;
+
+    (void)state;
+    s.groups = 32;
+    few = pdl_shape_seconds(&pe, &s);
+    s.groups = 4;
+    more = pdl_shape_seconds(&pe, &s);
+    assert_true(fabs(few / more - 1) < 1e-9);
+    assert_true(fabs(few / 181e-6 - 1) < .1); /* ResNeXt-50, profiled */
+    pdl_arena_destroy(a);
+}
+
+/* Sums over rows, not bytes: a third of the channels takes as long. */
+static void batch_norms_of_few_channels_leave_units_idle(void **state)
+{
+    static const struct {
+        int64_t c, h;
+        double seconds; /* forward, MobileNetV2 of 256 images, profiled */
+    } rows[] = {{32, 112, 1111e-6}, {96, 112, 1268e-6}, {144, 56, 610e-6},
+                {576, 14, 139e-6},  {384, 14, 87e-6},   {16, 112, 560e-6}};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_pe pe = h200(a);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_shape s = {.kind = PDL_SHAPE_BATCH_NORM,
+                              .precision = PDL_PREC_BF16,
+                              .n = 256 * rows[i].h * rows[i].h,
+                              .c = rows[i].c};
+        double t;
+
+        s.bytes = 2. * (double)s.n * (double)s.c;
+        t = pdl_shape_seconds(&pe, &s);
+        if (fabs(t / rows[i].seconds - 1) > .2)
+            fail_msg("%d channels: %g, measured %g", (int)rows[i].c, t,
+                     rows[i].seconds);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* Tiles of 64: ViT's 197 tokens cost what 256 do; without FlashAttention. */
+static void attention_in_32_bits_is_in_whole_tiles(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_pe pe = h200(a);
+    struct pdl_shape s = {.kind = PDL_SHAPE_ATTENTION,
+                          .precision = PDL_PREC_TF32,
+                          .n = 64,
+                          .groups = 12,
+                          .c = 64,
+                          .in = {197},
+                          .out = {197}};
+    double vit = pdl_shape_seconds(&pe, &s), back;
+
+    (void)state;
+    s.pass = PDL_BACKWARD_DATA;
+    back = pdl_shape_seconds(&pe, &s);
+    assert_true(fabs(vit / 394e-6 - 1) < .05);
+    assert_true(fabs(back / 901e-6 - 1) < .05);
+    s.in[0] = s.out[0] = 256;
+    assert_true(fabs(pdl_shape_seconds(&pe, &s) / back - 1) < 1e-9);
+    pdl_arena_destroy(a);
+}
+
+/* BERT's products in TF32, 16384 tokens, profiled. */
+static void tf32_products_turn_their_operands(void **state)
+{
+    static const double seconds[] = {206e-6, 236e-6, 362e-6};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_pe pe = h200(a);
+    struct pdl_shape s = {.kind = PDL_SHAPE_MATMUL,
+                          .precision = PDL_PREC_TF32,
+                          .n = 16384,
+                          .c = 768,
+                          .f = 3072};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        s.pass = passes[i];
+        if (fabs(pdl_shape_seconds(&pe, &s) / seconds[i] - 1) > .15)
+            fail_msg("pass %d: %g, measured %g", i, pdl_shape_seconds(&pe, &s),
+                     seconds[i]);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* Channels first: passes beside the kernel, which images do not have. */
+static void volumes_are_turned_for_matrix_units(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_pe pe = h200(a);
+    struct pdl_shape image = conv(2, 64, 64, 48 * 48, 48), volume = image;
+
+    (void)state;
+    volume.nspatial = 3;
+    volume.in[0] = volume.out[0] = 48;
+    volume.in[1] = volume.out[1] = 48;
+    volume.in[2] = volume.out[2] = 48;
+    volume.kernel[2] = volume.stride[2] = 1;
+    assert_true(pdl_shape_seconds(&pe, &volume) >
+                pdl_shape_seconds(&pe, &image) + 50e-6);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(depthwise_layers_take_what_was_measured),
+        cmocka_unit_test(channels_of_a_group_are_taken_together),
+        cmocka_unit_test(batch_norms_of_few_channels_leave_units_idle),
+        cmocka_unit_test(attention_in_32_bits_is_in_whole_tiles),
+        cmocka_unit_test(tf32_products_turn_their_operands),
+        cmocka_unit_test(volumes_are_turned_for_matrix_units),
         cmocka_unit_test(twice_the_work_never_takes_less_anywhere),
         cmocka_unit_test(cores_keep_their_rate_for_thin_products),
         cmocka_unit_test(split_convolutions_take_what_was_measured),

@@ -1,14 +1,11 @@
 /* The timeline is the simulation that prices the step: nothing overlaps on a
  * stream, everything that takes time is there, and the step is as long as the
  * lane that takes longest in it. */
-#include "paradl/oracle.h"
+#include "plans.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 static int by_start(const void *pa, const void *pb)
 {
@@ -72,17 +69,14 @@ static double longest_lane(const struct pdl_plan *p,
     return longest;
 }
 
-static void check_with(const char *model, const char *strategy, int64_t batch,
-                       const char *without)
+static void check(const char *model, const char *strategy, int64_t batch,
+                  const char *without)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_system sys;
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    struct pdl_plan_options po = {.batch = batch};
+    const struct pdl_plan *p = lower(a, model, strategy, batch);
+    struct pdl_system sys = open_system(a, "abci-v100");
     struct pdl_oracle_options opt = {.precision = PDL_PREC_FP32,
                                      .optimizer_slots = 1};
-    const struct pdl_model *m;
-    const struct pdl_plan *p;
     struct pdl_projection x;
     struct pdl_timeline t;
     struct pdl_err err = {"", ""};
@@ -90,11 +84,7 @@ static void check_with(const char *model, const char *strategy, int64_t batch,
 
     if (without)
         assert_int_equal(pdl_effect_find(without, &opt.without, NULL), PDL_OK);
-    if (pdl_zoo_build(a, model, &m, &err) != PDL_OK ||
-        pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
-        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
-        pdl_plan_lower(a, m, s, &po, &p, &err) != PDL_OK ||
-        pdl_project(p, &sys, &opt, &x, &err) != PDL_OK ||
+    if (pdl_project(p, &sys, &opt, &x, &err) != PDL_OK ||
         pdl_timeline(a, p, &sys, &opt, &t, &err) != PDL_OK)
         fail_msg("%s, %s: %s", model, strategy, err.msg);
     assert_true(t.n > 10);
@@ -118,60 +108,56 @@ static void check_with(const char *model, const char *strategy, int64_t batch,
     pdl_arena_destroy(a);
 }
 
-static void check(const char *model, const char *strategy, int64_t batch)
-{
-    check_with(model, strategy, batch, NULL);
-    check_with(model, strategy, batch, "interference");
-}
-
 static void the_timeline_is_the_price(void **state)
 {
+    static const struct {
+        const char *model, *strategy;
+        int64_t batch;
+    } cases[] = {
+        {"lenet5", "data=2", 8},
+        {"resnet50", "data=8", 64},
+        {"resnet50", "data=4,overlap=off", 64},
+        {"resnet50", "data=2,spatial=2", 16},
+        {"vgg16", "data=4,filter=4", 64},
+        {"vgg16", "data=2,accumulate=4", 64},
+        {"vgg16", "pipe=4(gpipe,m=4)", 64},
+        {"resnet50", "pipe=4(1f1b,m=8),data=2", 64},
+        /* the first stage has the vocabulary: more to exchange and update */
+        {"gpt2", "pipe=4(1f1b,m=8),data=4", 64},
+        {"gpt2", "pipe=4(gpipe,m=8),data=4,overlap=off", 64},
+        {"gpt2", "pipe=2(interleaved,v=2,m=8),data=4", 64},
+        {"gpt2", "pipe=4(1f1b,m=8),data=4,zero=1", 64},
+        {"gpt2", "data=8,zero=1", 64}, /* gathers weights last */
+        {"gpt2", "data=8,zero=2,overlap=off", 64},
+        {"gpt2", "data=8,zero=3", 64},
+    };
+
     (void)state;
-    check("lenet5", "data=2", 8);
-    check("resnet50", "data=8", 64);
-    check("resnet50", "data=4,overlap=off", 64);
-    check("resnet50", "data=2,spatial=2", 16);
-    check("vgg16", "data=4,filter=4", 64);
-    check("vgg16", "data=2,accumulate=4", 64);
-    check("vgg16", "pipe=4(gpipe,m=4)", 64);
-    check("resnet50", "pipe=4(1f1b,m=8),data=2", 64);
-    /* the first stage has the vocabulary: more to exchange and to update */
-    check("gpt2", "pipe=4(1f1b,m=8),data=4", 64);
-    check("gpt2", "pipe=4(gpipe,m=8),data=4,overlap=off", 64);
-    check("gpt2", "pipe=2(interleaved,v=2,m=8),data=4", 64);
-    check("gpt2", "pipe=4(1f1b,m=8),data=4,zero=1", 64);
-    check("gpt2", "data=8,zero=1", 64); /* gathers weights last */
-    check("gpt2", "data=8,zero=2,overlap=off", 64);
-    check("gpt2", "data=8,zero=3", 64);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check(cases[i].model, cases[i].strategy, cases[i].batch, NULL);
+        check(cases[i].model, cases[i].strategy, cases[i].batch,
+              "interference");
+    }
     /* between the two tasks of a backward that an exchange slows lie others */
-    check_with("gpt2", "pipe=4(zb-h1,m=8),data=4", 64, "interference");
-    check_with("gpt2", "pipe=4(zb-h2,m=8),data=4", 64, "interference");
-    check_with("gpt2", "pipe=4(zb-v,m=8),data=4", 64, "interference");
+    check("gpt2", "pipe=4(zb-h1,m=8),data=4", 64, "interference");
+    check("gpt2", "pipe=4(zb-h2,m=8),data=4", 64, "interference");
+    check("gpt2", "pipe=4(zb-v,m=8),data=4", 64, "interference");
 }
 
 static struct pdl_projection price(const char *strategy, double held,
                                    bool without)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    struct pdl_plan_options po = {.batch = 128};
+    const struct pdl_plan *p = lower(a, "resnet50", strategy, 128);
+    struct pdl_system sys = open_system(a, "abci-v100");
     struct pdl_oracle_options opt = {.precision = PDL_PREC_FP32};
-    struct pdl_err err = {"", ""};
-    const struct pdl_model *m;
-    const struct pdl_plan *p;
     struct pdl_projection x = {.pes = 0};
-    struct pdl_system sys;
 
     if (without)
         assert_int_equal(pdl_effect_find("interference", &opt.without, NULL),
                          PDL_OK);
-    if (pdl_zoo_build(a, "resnet50", &m, &err) != PDL_OK ||
-        pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
-        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
-        pdl_plan_lower(a, m, s, &po, &p, &err) != PDL_OK)
-        fail_msg("%s", err.msg);
     sys.pe.interference = held;
-    assert_int_equal(pdl_project(p, &sys, &opt, &x, &err), PDL_OK);
+    assert_int_equal(pdl_project(p, &sys, &opt, &x, NULL), PDL_OK);
     pdl_arena_destroy(a);
     return x;
 }

@@ -1,14 +1,11 @@
 /* What the oracle knows of transformers: attention with and without stored
  * scores, what frameworks do besides the plan, and how they cut a pipeline.
  * Each effect must show, in the right direction. */
-#include "paradl/oracle.h"
+#include "plans.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 #define GPT "gpt:layers=4,hidden=1024,heads=16,ffn=4096,vocab=51200,seq=1024"
 
@@ -20,22 +17,13 @@ static const struct pdl_framework *named(const char *name)
     return f;
 }
 
-static const struct pdl_plan *lower(pdl_arena *a, const char *model,
-                                    const char *strategy, int64_t batch,
-                                    enum pdl_split split)
+static const struct pdl_plan *lower_split(pdl_arena *a, const char *model,
+                                          const char *strategy, int64_t batch,
+                                          enum pdl_split split)
 {
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    struct pdl_plan_options po = {
-        .batch = batch, .dtype = PDL_BF16, .split = split};
-    struct pdl_err err = {"", ""};
-    const struct pdl_model *m;
-    const struct pdl_plan *p = NULL;
-
-    if (pdl_zoo_build(a, model, &m, &err) != PDL_OK ||
-        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
-        pdl_plan_lower(a, m, s, &po, &p, &err) != PDL_OK)
-        fail_msg("%s %s: %s", model, strategy, err.msg);
-    return p;
+    return lower_as(a, model, strategy,
+                    &(struct pdl_plan_options){
+                        .batch = batch, .dtype = PDL_BF16, .split = split});
 }
 
 static struct pdl_projection project(const char *model, const char *strategy,
@@ -52,9 +40,10 @@ static struct pdl_projection project(const char *model, const char *strategy,
     if (o.precision == 0)
         o.precision = PDL_PREC_BF16;
     if (pdl_system_open(a, "dgx-h100", &sys, &err) != PDL_OK ||
-        pdl_project(lower(a, model, strategy, batch,
-                          o.framework ? o.framework->split : PDL_SPLIT_WORK),
-                    &sys, &o, &x, &err) != PDL_OK)
+        pdl_project(
+            lower_split(a, model, strategy, batch,
+                        o.framework ? o.framework->split : PDL_SPLIT_WORK),
+            &sys, &o, &x, &err) != PDL_OK)
         fail_msg("%s", err.msg);
     x.reason = "";
     pdl_arena_destroy(a);
@@ -130,9 +119,9 @@ static void frameworks_deal_layers_their_way(void **st)
 
     (void)st;
     for (int c = 0; c < 2; c++) {
-        const struct pdl_plan *p =
-            lower(a, "gpt:layers=10,hidden=64,heads=4,ffn=256,vocab=512,seq=16",
-                  "pipe=4(1f1b,m=4)", 4, cases[c].split);
+        const struct pdl_plan *p = lower_split(
+            a, "gpt:layers=10,hidden=64,heads=4,ffn=256,vocab=512,seq=16",
+            "pipe=4(1f1b,m=4)", 4, cases[c].split);
 
         assert_int_equal(p->nstages, 4);
         assert_int_equal(pdl_plan_check(p, NULL), PDL_OK);
@@ -148,9 +137,9 @@ static void frameworks_deal_layers_their_way(void **st)
 static void more_stages_than_layers_are_cut_by_work(void **st)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_plan *p =
-        lower(a, "gpt:layers=2,hidden=64,heads=4,ffn=256,vocab=512,seq=16",
-              "pipe=4(1f1b,m=4)", 4, PDL_SPLIT_BLOCKS);
+    const struct pdl_plan *p = lower_split(
+        a, "gpt:layers=2,hidden=64,heads=4,ffn=256,vocab=512,seq=16",
+        "pipe=4(1f1b,m=4)", 4, PDL_SPLIT_BLOCKS);
 
     (void)st;
     assert_int_equal(p->nstages, 4);

@@ -1,14 +1,11 @@
 /* Where memory and traffic are: the fullest lane is the projection's, and what
  * crosses a network is what the plan's collectives send, link by link. */
 #include "paradl/net.h"
-#include "paradl/oracle.h"
+#include "plans.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <setjmp.h>
-#include <cmocka.h>
 
 struct job {
     pdl_arena *a;
@@ -21,21 +18,15 @@ struct job {
 static void open_job(struct job *j, const char *model, const char *strategy,
                      int64_t batch)
 {
-    struct pdl_plan_options po = {.batch = batch};
-    struct pdl_strategy *s;
-    const struct pdl_model *m;
     struct pdl_err err = {"", ""};
 
     memset(j, 0, sizeof *j);
     j->a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    s = PDL_NEW(j->a, struct pdl_strategy, 1);
+    j->sys = open_system(j->a, "abci-v100");
+    j->p = lower(j->a, model, strategy, batch);
     j->opt.precision = PDL_PREC_FP32;
     j->opt.optimizer_slots = 1;
-    if (pdl_zoo_build(j->a, model, &m, &err) != PDL_OK ||
-        pdl_system_open(j->a, "abci-v100", &j->sys, &err) != PDL_OK ||
-        pdl_strategy_parse(j->a, strategy, s, &err) != PDL_OK ||
-        pdl_plan_lower(j->a, m, s, &po, &j->p, &err) != PDL_OK ||
-        pdl_project(j->p, &j->sys, &j->opt, &j->x, &err) != PDL_OK)
+    if (pdl_project(j->p, &j->sys, &j->opt, &j->x, &err) != PDL_OK)
         fail_msg("%s, %s: %s", model, strategy, err.msg);
 }
 

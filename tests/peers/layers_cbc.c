@@ -3,7 +3,7 @@
  * gives both to CBC. One variable for each unit and candidate, one for each
  * pair of neighbours and candidates (its sums on both sides are the units'
  * variables): the local polytope, with units' variables binary. */
-#include "perlayer.h"
+#include "cbc.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,43 +66,38 @@ static void write_program(const struct oracle_choice *c)
 /* MODEL PES BATCH PERCENT-OF-EXCHANGE */
 int main(int argc, char **argv)
 {
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_oracle_options oracle = {.precision = PDL_PREC_FP32,
-                                        .optimizer_slots = 1};
-    struct pdl_search_options opt = {.dtype = PDL_F32};
-    struct oracle_layers x = {.arena = a, .oracle = &oracle, .opt = &opt};
+    struct question q;
+    struct oracle_layers x;
     struct oracle_weights w = {.spare = true};
-    double best;
-    const struct pdl_model *m;
-    struct pdl_system sys;
     struct oracle_choice c;
-    struct pdl_err err = {"", ""};
+    double best;
     int64_t percent;
     int *pick;
     bool exact;
 
-    if (argc != 5 || !a)
+    if (argc != 5)
         return 2;
-    if (pdl_int_parse(argv[2], 1, 1 << 20, &opt.pes, &err) != PDL_OK ||
-        pdl_int_parse(argv[3], 1, 1 << 20, &opt.batch, &err) != PDL_OK ||
-        pdl_int_parse(argv[4], 0, 100, &percent, &err) != PDL_OK)
-        return 2;
+    if (ask(argv, &q) != PDL_OK)
+        goto failed;
+    x = (struct oracle_layers){
+        .arena = q.arena, .oracle = &q.oracle, .opt = &q.opt, .sys = &q.sys};
+    if (pdl_int_parse(argv[4], 0, 100, &percent, &q.err) != PDL_OK)
+        goto failed;
     w.exposed = (double)percent / 100;
-    x.sys = &sys;
-    if (pdl_model_load(a, argv[1], NULL, &m, &err) != PDL_OK ||
-        pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
-        oracle_units_make(a, m, &x.units, &err) != PDL_OK ||
-        oracle_layers_space(&x, 0, &exact, &err) != PDL_OK ||
-        oracle_layers_price(&x, &err) != PDL_OK ||
-        oracle_layers_problem(&x, &w, &c, &err) != PDL_OK) {
-        fprintf(stderr, "layers_cbc: %s\n", err.msg);
-        return 1;
-    }
-    pick = PDL_NEW(a, int, c.n + 1);
-    best = oracle_choice_solve(a, &c, pick, &exact);
+    if (oracle_units_make(q.arena, q.model, &x.units, &q.err) != PDL_OK ||
+        oracle_layers_space(&x, 0, &exact, &q.err) != PDL_OK ||
+        oracle_layers_price(&x, &q.err) != PDL_OK ||
+        oracle_layers_problem(&x, &w, &c, &q.err) != PDL_OK)
+        goto failed;
+    pick = PDL_NEW(q.arena, int, c.n + 1);
+    best = oracle_choice_solve(q.arena, &c, pick, &exact);
     printf("\\ %.12g %d units %d candidates %d pairs %s\n", 1e3 * best, c.n,
            c.k, c.npairs, exact ? "exact" : "not-exact");
     write_program(&c);
-    pdl_arena_destroy(a);
+    pdl_arena_destroy(q.arena);
     return 0;
+failed:
+    fprintf(stderr, "layers_cbc: %s\n", q.err.msg);
+    pdl_arena_destroy(q.arena);
+    return 1;
 }

@@ -6,6 +6,7 @@ learning rate 1. Usage: run_torch.py PARADL"""
 import json, math, os, struct, subprocess, sys, tempfile
 import torch
 import torch.nn.functional as F
+from run_nets import deepseek, t5
 
 paradl = sys.argv[1]
 torch.manual_seed(1)
@@ -238,4 +239,21 @@ with tempfile.TemporaryDirectory() as d:
     narrow("gpt", model, d, n, gpt, w0, x, y, 0.1)
     compare("gpt float64", model, d, n, gpt, x, y, 0.1, ("--backend", "ref", "--precision", "fp64"),
             bound=1e-9, eps=2.3e-16)
+# Text of other shapes: a sample of T5 is what both of its stacks read.
+MLA = ("deepseek:layers=2,dense=1,hidden=32,heads=4,ffn=64,moe_ffn=16,experts=4,topk=2,q_lora=24,"
+       "kv_lora=16,nope=8,rope=4,v_head_dim=8,vocab=65,seq=16")
+T5 = "t5:layers=2,hidden=32,heads=4,head_dim=8,ffn=64,vocab=65,seq=16"
+for name, model, net, reads, says in (("deepseek", MLA, deepseek, 16, 16), ("t5", T5, t5, 32, 16)):
+    with tempfile.TemporaryDirectory() as d:
+        n = 8
+        ids = torch.randint(0, 65, (n * reads + 1,), dtype=torch.int32)
+        for part in ("train.bin", "val.bin"):
+            with open(d + "/" + part, "wb") as f:
+                f.write(ids.to(torch.int16).numpy().tobytes())
+        x = ids[:-1].view(n, reads).long()
+        y = ids[1:].view(n, reads)[:, -says:].long()
+        w0, _, _ = compare(name, model, d, n, net, x, y, 0.1)
+        narrow(name, model, d, n, net, w0, x, y, 0.1)
+        compare(name + " float64", model, d, n, net, x, y, 0.1, ("--backend", "ref", "--precision", "fp64"),
+                bound=1e-9, eps=2.3e-16)
 sys.exit(bad)

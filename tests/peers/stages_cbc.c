@@ -4,8 +4,8 @@
  * chain: a variable for each pair of neighbouring choices in one stage or
  * across two; seconds of every stage are below a variable, bytes below the
  * room. */
+#include "cbc.h"
 #include "chain.h"
-#include "perlayer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -109,48 +109,44 @@ static void write_program(const struct oracle_chain *c, const struct arc *x,
 /* MODEL PES BATCH STRATEGY ROOM-IN-MB */
 int main(int argc, char **argv)
 {
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_oracle_options oracle = {.precision = PDL_PREC_FP32,
-                                        .optimizer_slots = 1};
-    struct pdl_search_options opt = {.dtype = PDL_F32};
+    struct question q;
     struct oracle_stages s = {.note = nothing, .exact = true};
     struct pdl_strategy base;
-    const struct pdl_model *m;
-    struct pdl_system sys;
-    struct pdl_err err = {"", ""};
     double best = INFINITY;
     struct arc *arcs;
     int64_t room;
     bool exact;
     int n;
 
-    if (argc != 6 || !a || pdl_int_parse(argv[2], 1, 1 << 20, &opt.pes, &err) ||
-        pdl_int_parse(argv[3], 1, 1 << 20, &opt.batch, &err) ||
-        pdl_int_parse(argv[5], 1, 1 << 30, &room, &err))
+    if (argc != 6)
         return 2;
+    if (ask(argv, &q) != PDL_OK ||
+        pdl_int_parse(argv[5], 1, 1 << 30, &room, &q.err) != PDL_OK)
+        goto failed;
     s.room = (double)room * 1e6;
-    s.x = (struct oracle_layers){.arena = a, .oracle = &oracle, .sys = &sys};
-    if (pdl_model_load(a, argv[1], NULL, &m, &err) != PDL_OK ||
-        pdl_system_open(a, "abci-v100", &sys, &err) != PDL_OK ||
-        pdl_strategy_parse(a, argv[4], &base, &err) != PDL_OK ||
-        oracle_units_make(a, m, &s.x.units, &err) != PDL_OK ||
-        !oracle_stages_of(&s, &opt, &base) ||
-        oracle_layers_space(&s.x, 0, &exact, &err) != PDL_OK ||
-        oracle_layers_stages(&s, &err) != PDL_OK) {
-        fprintf(stderr, "stages_cbc: %s\n", err.msg);
-        return 1;
-    }
-    oracle_chain_solve(a, s.chain, least, &best, &exact);
+    s.x = (struct oracle_layers){
+        .arena = q.arena, .oracle = &q.oracle, .sys = &q.sys};
+    if (pdl_strategy_parse(q.arena, argv[4], &base, &q.err) != PDL_OK ||
+        oracle_units_make(q.arena, q.model, &s.x.units, &q.err) != PDL_OK ||
+        !oracle_stages_of(&s, &q.opt, &base) ||
+        oracle_layers_space(&s.x, 0, &exact, &q.err) != PDL_OK ||
+        oracle_layers_stages(&s, &q.err) != PDL_OK)
+        goto failed;
+    oracle_chain_solve(q.arena, s.chain, least, &best, &exact);
     arcs = PDL_NEW(
-        a, struct arc,
+        q.arena, struct arc,
         2 * (int64_t)s.chain->n * s.chain->stages * s.chain->k * s.chain->k);
     if (!arcs)
-        return 1;
+        goto failed;
     n = arcs_of(s.chain, arcs);
     printf("\\ %.12g %d segments %d candidates %d stages %d arcs %s\n",
            1e3 * best, s.chain->n, s.chain->k, s.chain->stages, n,
            exact ? "exact" : "not-exact");
     write_program(s.chain, arcs, n);
-    pdl_arena_destroy(a);
+    pdl_arena_destroy(q.arena);
     return 0;
+failed:
+    fprintf(stderr, "stages_cbc: %s\n", q.err.msg);
+    pdl_arena_destroy(q.arena);
+    return 1;
 }

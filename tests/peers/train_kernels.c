@@ -64,9 +64,11 @@ static void write_attr(struct pdl_json *j, const struct pdl_attr *a)
     pdl_json_kint(j, "axis", a->axis);
     pdl_json_kint(j, "topk", a->topk);
     pdl_json_kint(j, "heads", a->heads);
+    pdl_json_kint(j, "head_dim", a->head_dim);
     pdl_json_kint(j, "kv_heads", a->kv_heads ? a->kv_heads : a->heads);
     pdl_json_kint(j, "features", a->features);
     pdl_json_kint(j, "window", a->window);
+    pdl_json_knum(j, "scale", a->scale);
     pdl_json_knum(j, "alpha", a->alpha > 0 ? a->alpha : 1e-4);
     pdl_json_knum(j, "beta", a->beta > 0 ? a->beta : 0.75);
     pdl_json_kbool(j, "causal", a->causal);

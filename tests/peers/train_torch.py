@@ -77,22 +77,57 @@ def rms_norm(c, x, w):
 
 
 def rope(c, x, w):
-    d, t = 4, x.shape[1]
-    y = x.reshape(x.shape[0], t, -1, d)
+    """Pairs of the last d features of each head of width w."""
+    w = c["head_dim"] or 4
+    d, t = c["features"] or w, x.shape[1]
+    y = x.reshape(x.shape[0], t, -1, w)
+    fixed, y = y[..., :w - d], y[..., w - d:]
     angle = torch.outer(torch.arange(t, dtype=torch.float64), 10000.0 ** (
         -torch.arange(0, d, 2, dtype=torch.float64) / d)).to(x.dtype)
     cos, sin = torch.cos(angle)[:, None], torch.sin(angle)[:, None]
     a, b = y[..., :d // 2], y[..., d // 2:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
+    return torch.cat([fixed, a * cos - b * sin, b * cos + a * sin],
+                     -1).reshape(x.shape)
 
 
-def attention(c, q, k, v):
+def heads_of(c, x):
+    return x.reshape(x.shape[0], x.shape[1], c["heads"], -1)
+
+
+def slice_heads(c, x, w):
+    return heads_of(c, x)[..., c["dims"][0]:c["dims"][1]].flatten(2)
+
+
+def join_heads(c, x, shared):
+    each = shared.unsqueeze(2).expand(-1, -1, c["heads"], -1)
+    return torch.cat([heads_of(c, x), each], -1).flatten(2)
+
+
+def distance_rows(rows, causal, t, s):
+    """T5's rows for keys j and queries i, as Mesh TensorFlow has them."""
+    ahead = torch.arange(s)[None] - torch.arange(t)[:, None]
+    row = torch.zeros_like(ahead)
+    if causal:
+        n = (-ahead).clamp(min=0)
+    else:
+        rows //= 2
+        row += (ahead > 0) * rows
+        n = ahead.abs()
+    near = rows // 2
+    far = near + (torch.log(n.clamp(min=1).double() / near) / math.log(128 / near)
+                  * (rows - near)).long()
+    return row + torch.where(n < near, n, far.clamp(max=rows - 1))
+
+
+def attention(c, q, k, v, table=None):
     n, t, s = q.shape[0], q.shape[1], k.shape[1]
     h, g = c["heads"], c["heads"] // c["kv_heads"]
     cut = lambda z, m: z.reshape(n, z.shape[1], m, -1).transpose(1, 2)
     q, k, v = cut(q, h), cut(k, c["kv_heads"]), cut(v, c["kv_heads"])
     k, v = k.repeat_interleave(g, 1), v.repeat_interleave(g, 1)
-    w = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    w = q @ k.transpose(-2, -1) * (c["scale"] or 1 / math.sqrt(q.shape[-1]))
+    if table is not None:
+        w = w + table[distance_rows(table.shape[0], c["causal"], t, s)].permute(2, 0, 1)
     i, j = torch.arange(t)[:, None], torch.arange(s)[None]
     mask = torch.zeros(t, s, dtype=torch.bool)
     if c["causal"]:
@@ -137,7 +172,7 @@ def class_token(c, x, w):
 ONE = {
     "conv": conv, "conv_transpose": conv_transpose, "max_pool": max_pool,
     "avg_pool": avg_pool, "layer_norm": layer_norm, "rms_norm": rms_norm,
-    "rope": rope, "prelu": prelu, "scale": scale, "pad": pad,
+    "rope": rope, "slice_heads": slice_heads, "prelu": prelu, "scale": scale, "pad": pad,
     "batch_norm": batch_norm, "class_token": class_token,
     "linear": lambda c, x, w: F.linear(x, *w),
     "group_norm": lambda c, x, w: F.group_norm(x, c["groups"], *w),
@@ -191,7 +226,9 @@ def run(c, x, w):
     if op == "split":
         return list(x[0].split(c["dims"], c["axis"] + 1))
     if op == "attention":
-        return [attention(c, *x)]
+        return [attention(c, *x, *w)]
+    if op == "join_heads":
+        return [join_heads(c, *x)]
     if op == "experts":
         return [experts(c, *x, *w)]
     return [ONE[op](c, x[0], w)]

@@ -234,15 +234,34 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
 static const struct pdl_model *random_transformer(pdl_arena *a,
                                                   struct pdl_rng *rng)
 {
-    int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 2);
+    int64_t kv = pick(rng, 1, 3), share = pick(rng, 1, 4);
     int64_t size = 2 * pick(rng, 1, 2);
     static const char *const mixture[] = {"", "", ",experts=4,topk=2",
                                           ",experts=3,topk=1"};
     const struct pdl_model *m;
     struct pdl_err err;
+    int kind = (int)pick(rng, 0, 5);
     char text[256];
 
-    if (pick(rng, 0, 1))
+    if (kind == 4)
+        snprintf(text, sizeof text,
+                 "deepseek:layers=%d,dense=%d,hidden=%d,heads=%d,ffn=%d,"
+                 "moe_ffn=2,experts=3,topk=2,q_lora=%d,kv_lora=%d,nope=%d,"
+                 "rope=2,v_head_dim=%d,vocab=%d,seq=%d",
+                 (int)pick(rng, 1, 2), (int)pick(rng, 0, 1),
+                 (int)pick(rng, 2, 6), (int)(kv * share), (int)pick(rng, 1, 7),
+                 (int)pick(rng, 0, 3), (int)pick(rng, 1, 4),
+                 (int)pick(rng, 1, 3), (int)pick(rng, 1, 3),
+                 (int)pick(rng, 3, 9), (int)pick(rng, 2, 6));
+    else if (kind == 5)
+        snprintf(text, sizeof text,
+                 "t5:layers=%d,hidden=%d,heads=%d,head_dim=%d,ffn=%d,vocab=%d,"
+                 "seq=%d,gated=%d,tied=%d",
+                 (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
+                 (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
+                 (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
+                 (int)pick(rng, 0, 1));
+    else if (kind % 2)
         snprintf(text, sizeof text,
                  "gpt:layers=%d,hidden=%d,heads=%d,vocab=%d,positions=8,seq=%d,"
                  "tied=%d",
@@ -266,8 +285,8 @@ static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
 {
     static const char *const save[] = {"", ",save=gathered"};
     static const char *const outer[] = {"data", "filter", "channel", "expert"};
-    static const char *const context[] = {"", "", "", "context=2,",
-                                          "context=3(a2a),"};
+    static const char *const context[] = {
+        "", "", "", "context=2,", "context=3(a2a),", "context=3(gather),"};
     static const char *const schedules[] = {"1f1b", "interleaved", "zb-h1",
                                             "zb-h2", "zb-v"};
     int n = (int)pick(rng, 2, 4), m = (int)pick(rng, 1, 2), seq, k;
@@ -283,7 +302,7 @@ static void random_tensor(struct pdl_rng *rng, char *text, size_t size)
     seq = (int)pick(rng, 0, 1);
     k = (int)pick(rng, 0, 1);
     snprintf(text, size, "%s%s%stensor=%d%s%s%s", pipe, axes,
-             context[pick(rng, 0, 4)], pick(rng, 0, 3) ? n : 1,
+             context[pick(rng, 0, 5)], pick(rng, 0, 3) ? n : 1,
              seq ? "+seq" : "", seq ? save[k] : "",
              !pipe[0] && m == 2 ? ",accumulate=2" : "");
 }

@@ -79,7 +79,7 @@ static bool is_halo(const struct pdl_plan_op *o)
 
 static bool is_collective(const struct pdl_plan_op *o)
 {
-    return o->kind >= PDL_PLAN_OP_ALLREDUCE && o->kind <= PDL_PLAN_OP_HALO;
+    return o->kind >= PDL_PLAN_OP_ALLREDUCE && o->kind <= PDL_PLAN_OP_ROTATE;
 }
 
 static bool is_send(const struct pdl_plan_op *o)

@@ -35,4 +35,23 @@ static inline int count_svgs(const char *page)
     return n;
 }
 
+static inline int count_text(const char *page, const char *what)
+{
+    int n = 0;
+
+    for (const char *p = page; (p = strstr(p, what)) != NULL; p++)
+        n++;
+    return n;
+}
+
+/* Charts, each counted once: one for a desk and one for a phone, and networks
+ * for both. -1 when one is not well-formed or has no pair. */
+static inline int count_charts(const char *page)
+{
+    int all = count_svgs(page), phone = count_text(page, " narrow\" viewBox");
+    int both = count_text(page, "class=\"chart graph\"");
+
+    return all < 0 || all != 2 * phone + both ? -1 : phone + both;
+}
+
 #endif

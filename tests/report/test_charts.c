@@ -47,9 +47,9 @@ static void lines_are_well_formed_and_have_a_table(void **state)
     (void)state;
     pdl_buf_init(&b);
     draw_lines(&b, HOSTILE);
-    assert_int_equal(count_svgs(b.text), 1);
-    assert_int_equal(count(b.text, "<polyline"), 12);
-    assert_int_equal(count(b.text, "class=\"line sm\" points"), 4);
+    assert_int_equal(count_charts(b.text), 1);
+    assert_int_equal(count(b.text, "<polyline"), 2 * 12);
+    assert_int_equal(count(b.text, "class=\"line sm\" points"), 2 * 4);
     assert_int_equal(count(b.text, "<tr>"), 1 + 36);
     assert_null(strstr(b.text, "<x a"));
     pdl_buf_free(&b);
@@ -63,11 +63,15 @@ static void the_test_sees_what_is_not_well_formed(void **state)
     (void)state;
     pdl_buf_init(&b);
     draw_lines(&b, "ring");
-    assert_int_equal(count_svgs(b.text), 1);
+    assert_int_equal(count_charts(b.text), 1);
     hole = strstr(b.text, "</polyline>");
     assert_non_null(hole);
     hole[1] = ' ';
-    assert_int_equal(count_svgs(b.text), -1);
+    assert_int_equal(count_charts(b.text), -1);
+    hole[1] = '/';
+    assert_int_equal(count_charts(b.text), 1);
+    memcpy(strstr(b.text, " narrow\" viewBox"), " broad ", 7);
+    assert_int_equal(count_charts(b.text), -1);
     pdl_buf_free(&b);
 }
 
@@ -102,13 +106,55 @@ static void bars_are_grey_cut_and_limited_where_they_should_be(void **state)
     (void)state;
     pdl_buf_init(&b);
     draw_bars(&b);
-    assert_int_equal(count_svgs(b.text), 1);
-    assert_int_equal(count(b.text, "class=\"part grey"), 2);
-    assert_int_equal(count(b.text, "class=\"cut\""), 1);
-    assert_int_equal(count(b.text, "class=\"limit\""), 1);
+    assert_int_equal(count_charts(b.text), 1);
+    assert_int_equal(count(b.text, "class=\"part grey"), 2 * 2);
+    assert_int_equal(count(b.text, "class=\"cut\""), 2 * 1);
+    assert_int_equal(count(b.text, "class=\"limit\""), 2 * 2);
     assert_int_equal(count(b.text, "<tr>"), 1 + 3);
     assert_non_null(strstr(b.text, "too large: "));
     pdl_buf_free(&b);
+}
+
+/* As long as what it says, and never one over the next. */
+static void long_labels_go_on_several_lines(void **state)
+{
+    static const struct {
+        const char *text;
+        int columns, lines;
+    } cases[] = {{"data=8", 50, 1},
+                 {"pipe=4(m=8),data=8", 12, 2},
+                 {"a,b,c,d", 4, 2},
+                 {"nowhere-to-break-it", 5, 4},
+                 {"", 10, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct pdl_buf b;
+
+        pdl_buf_init(&b);
+        assert_int_equal(report_svg_lines(&b.sink, "", 0, 0, cases[i].text,
+                                          cases[i].columns),
+                         cases[i].lines);
+        assert_int_equal(count(b.text, "<text"), cases[i].lines);
+        assert_int_equal(
+            report_svg_lines(NULL, "", 0, 0, cases[i].text, cases[i].columns),
+            cases[i].lines);
+        pdl_buf_free(&b);
+    }
+}
+
+static void ticks_have_text_where_there_is_room(void **state)
+{
+    struct report_axis ax = {
+        .unit = PDL_UNIT_BYTES, .log = true, .from = 0, .to = 700};
+
+    (void)state;
+    report_axis_fit(&ax, 4096, 64 << 20);
+    assert_int_equal(report_axis_stride(&ax), 1);
+    ax.to = 260;
+    assert_int_equal(report_axis_stride(&ax), 2);
+    ax.to = 10;
+    assert_true(report_axis_stride(&ax) >= ax.nticks);
 }
 
 /* PARADL_UPDATE=1 rewrites the file; look at the difference. */
@@ -214,6 +260,8 @@ int main(void)
         cmocka_unit_test(lines_are_well_formed_and_have_a_table),
         cmocka_unit_test(the_test_sees_what_is_not_well_formed),
         cmocka_unit_test(bars_are_grey_cut_and_limited_where_they_should_be),
+        cmocka_unit_test(long_labels_go_on_several_lines),
+        cmocka_unit_test(ticks_have_text_where_there_is_room),
         cmocka_unit_test(a_small_chart_is_as_it_was),
         cmocka_unit_test(every_topology_can_be_drawn),
         cmocka_unit_test(large_networks_are_drawn_coarse_and_lose_nothing),

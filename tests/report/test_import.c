@@ -131,6 +131,86 @@ static void sizes_come_back(void **state)
     assert_int_equal(t.parameters, u.parameters); /* 50257 -> 51200 */
 }
 
+/* Launch files in the manners in which people write them, and one thing that
+ * each must say. */
+static void scripts_are_read_as_people_write_them(void **state)
+{
+#define NET "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+    static const struct {
+        const char *format, *text, *strategy;
+        int64_t batch;
+    } rows[] = {
+        /* all flags in one quoted variable, and more of them added to it */
+        {"megatron-args",
+         "GPT_ARGS=\"\n  " NET "\\\n  --fp16 \\\n\"\n"
+         "GPT_ARGS+=\" --use-distributed-optimizer\"\n"
+         "torchrun $X pretrain_gpt.py \\\n $GPT_ARGS --save $DIR\n",
+         "data=8,zero=1,overlap=off", 8},
+        /* a command in a string */
+        {"megatron-args",
+         "O=\"" NET "\"; run=\"python -u pretrain_gpt.py ${O}\"\n"
+         "srun sh -c \"${run}\"",
+         "data=8,overlap=off", 8},
+        /* flags that another file uses */
+        {"megatron-args", "MODEL_ARGS=\" " NET "\"\n", "data=8,overlap=off", 8},
+        /* sums */
+        {"megatron-args",
+         "N=2; G=\"16\"\n" NET "--global-batch-size $((16 * N + $G / (1+1)))\n",
+         "data=8,overlap=off", 40},
+        {"megatron-args",
+         NET "--global-batch-size $(( (3 - 1) * 8 )) --nnodes $SLURM_NNODES "
+             "--nproc_per_node ${N:-\"8\"}",
+         "data=8,overlap=off", 16},
+        /* a default with a default in it; a branch that reads a flag */
+        {"megatron-args",
+         "D=${D:-\"${PWD}/$(date +%s)-$$\"}\n"
+         "case $1 in --tensor-model-parallel-size) shift ;; esac\n" NET,
+         "data=8,overlap=off", 8},
+        {"deepspeed",
+         "{ // ours\n # too\n \"train_batch_size\": 16, /* of \"8\" */\n"
+         "\"zero_optimization\": {\"stage\": 2}, \"x\": \"http://a\\\"#\"}",
+         "data=8,zero=2", 16},
+    };
+#undef NET
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_launch out;
+
+        if (read_text(rows[i].format, rows[i].text, 8, &out, &err) != PDL_OK)
+            fail_msg("refused: %s\n%s", err.msg, rows[i].text);
+        assert_string_equal(out.strategy, rows[i].strategy);
+        assert_int_equal(out.batch, rows[i].batch);
+    }
+}
+
+static void torchtitan_says_precision_compiler_and_model(void **state)
+{
+    static const char text[] = "[model]\nname = \"llama3\"\nflavor = \"405B\"\n"
+                               "converters = [\"float8\"] # a list\n"
+                               "[parallelism]\ntensor_parallel_degree = 8\n"
+                               "enable_async_tensor_parallel = true\n"
+                               "[training]\nlocal_batch_size = 2\n"
+                               "[compile]\nenable=true\n";
+    struct pdl_launch out;
+
+    (void)state;
+    assert_int_equal(read_text("torchtitan", text, 128, &out, NULL), PDL_OK);
+    assert_string_equal(out.model, "llama3.1-405b:seq=2048");
+    assert_int_equal(out.precision, PDL_PREC_FP8);
+    assert_true(out.compile && out.async_tensor);
+    assert_int_equal(out.batch, 32);
+    assert_int_equal(read_text("torchtitan",
+                               "[model]\nconverters = []\n[compile]\n"
+                               "enable = false\n",
+                               8, &out, NULL),
+                     PDL_OK);
+    assert_int_equal(out.precision, PDL_PREC_BF16);
+    assert_false(out.compile);
+    assert_null(out.model);
+}
+
 static void nonsense_is_one_line(void **state)
 {
     static const struct {
@@ -142,6 +222,11 @@ static void nonsense_is_one_line(void **state)
         {"megatron-args", "\n--num-layers $N", "run.sh:2:", 8},
         {"megatron-args", "--num-layers", "no value", 8},
         {"megatron-args", "--num-layers 'x", "quote", 8},
+        {"megatron-args", "--num-layers $((1/0))", "'$((1/0))'", 8},
+        {"megatron-args", "--num-layers $((N*2))", "'$((N*2))'", 8},
+        {"megatron-args", "--num-layers $((1+", "--num-layers", 8},
+        {"megatron-args", "--num-layers 4 --nnodes $N", "how many PEs", 0},
+        {"deepspeed", "{ /* never closed", "run.sh:1:", 8},
         {"megatron-args", "--num-layers 12", "how many PEs", 0},
         {"megatron-args", "--num-layers 12 --tensor-model-parallel-size 3",
          "no multiple", 8},
@@ -179,6 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_exported_comes_back),
         cmocka_unit_test(sizes_come_back),
+        cmocka_unit_test(scripts_are_read_as_people_write_them),
+        cmocka_unit_test(torchtitan_says_precision_compiler_and_model),
         cmocka_unit_test(nonsense_is_one_line),
     };
     int rc;

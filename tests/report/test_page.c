@@ -79,8 +79,10 @@
 #define HERE                                                                \
     "{\"schema\":\"paradl.validate/1\",\"rows\":[{\"id\":\"step\",\"set\":" \
     "\"here\",\"projected_s\":1.0,\"measured_s\":1.05},{\"id\":"            \
-    "\"0 forward conv1\",\"set\":\"here\",\"projected_s\":2.0,"             \
-    "\"measured_s\":1.0}],\"mean_accuracy\":0.5}"
+    "\"0 forward conv1\",\"set\":\"here\",\"layer\":\"conv1\","             \
+    "\"projected_s\":2.0,\"measured_s\":1.0},{\"id\":\"9 halo conv1.y\","   \
+    "\"set\":\"here\",\"layer\":\"conv1\",\"projected_s\":40.0,"            \
+    "\"measured_s\":20.0}],\"mean_accuracy\":0.5}"
 
 static enum pdl_status make(const char *json, size_t len, struct pdl_buf *page,
                             struct pdl_err *err)
@@ -113,13 +115,31 @@ static void assert_alone(const char *page)
     assert_non_null(strstr(page, "@media print"));
 }
 
+/* The operations of a layer are added up. */
+static void layers_of_a_run_here_are_sums(void **state)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_buf page;
+    const char *row;
+
+    (void)state;
+    assert_int_equal(make(HERE, strlen(HERE), &page, &err), PDL_OK);
+    row = strstr(page.text, "<section id=\"layers\">");
+    row = row ? strstr(row, ">conv1<") : NULL;
+    assert_non_null(row);
+    row = strstr(row, "21 s");
+    assert_non_null(row);
+    assert_non_null(strstr(row, "42 s"));
+    pdl_buf_free(&page);
+}
+
 static void every_schema_has_its_page(void **state)
 {
     static const struct {
         const char *json;
         int charts;
     } cases[] = {{PLAN, 4},  {COMPARE, 2},  {SIMULATE, 3}, {PROJECT, 5},
-                 {SCALE, 2}, {VALIDATE, 1}, {HERE, 3}};
+                 {SCALE, 2}, {VALIDATE, 1}, {HERE, 4}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -128,7 +148,7 @@ static void every_schema_has_its_page(void **state)
 
         assert_int_equal(
             make(cases[i].json, strlen(cases[i].json), &page, &err), PDL_OK);
-        assert_int_equal(count_svgs(page.text), cases[i].charts);
+        assert_int_equal(count_charts(page.text), cases[i].charts);
         assert_alone(page.text);
         assert_non_null(strstr(page.text, "id=\"data\""));
         assert_non_null(strstr(page.text, pdl_version()));
@@ -276,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schema_has_its_page),
+        cmocka_unit_test(layers_of_a_run_here_are_sums),
         cmocka_unit_test(names_and_reasons_are_escaped_everywhere),
         cmocka_unit_test(a_projection_has_all_its_pictures),
         cmocka_unit_test(the_list_of_sections_is_complete),

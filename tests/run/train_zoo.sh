@@ -16,6 +16,7 @@ bad=0
 
 lm="layers=2,vocab=512,seq=16"
 thin="layers=2,hidden=512,ffn=1024,vocab=512,seq=16"
+mla="layers=2,dense=1,hidden=256,heads=8,ffn=512,moe_ffn=128,experts=16,topk=4,q_lora=96,kv_lora=64,nope=32,rope=16,v_head_dim=32,vocab=512,seq=16"
 # name, what is changed, a strategy that cuts it, (what it must equal: serial)
 zoo="
 lenet5||data=2,spatial=2
@@ -69,6 +70,17 @@ qwen3-4b|$thin|tensor=2+seq
 qwen3-8b|$thin|tensor=2
 qwen3-14b|$thin|pipe=2(1f1b,m=2)|accumulate=2
 qwen3-32b|$thin|tensor=2
+mixtral-8x7b|$thin,experts=4|expert=2
+mixtral-8x22b|$thin,experts=4|data=2,expert=2
+qwen3-30b-a3b|layers=2,hidden=512,ffn=256,experts=8,vocab=512,seq=16|tensor=2
+qwen3-235b-a22b|layers=2,hidden=512,ffn=256,experts=8,vocab=512,seq=16|pipe=2(1f1b,m=2),expert=2|accumulate=2
+deepseek-v3|$mla|tensor=2
+kimi-k2|$mla|data=2,expert=2
+t5-small|$lm|tensor=2
+t5-base|$lm|data=2
+t5-large|$lm|tensor=2+seq
+t5-3b|$lm,ffn=4096|pipe=2(1f1b,m=2)|accumulate=2
+t5-11b|$lm,heads=32,ffn=4096|tensor=2
 bert-base|$lm|tensor=2
 bert-large|$lm|data=2
 vit-b16|input=32,layers=2|tensor=2
@@ -91,13 +103,14 @@ while IFS='|' read -r name change split whole; do
     model=$name${change:+:$change}
     whole=${whole:-serial}
     : >"$dir/err"
+    began=$SECONDS
     a=$(first_loss "$model" "$whole")
     b=$(first_loss "$model" "$split")
     same=$("$paradl" diff-run "$whole" "$split" --model "$model" --batch 4 --steps 1 \
         --optimizer sgd --tolerance 1e-6 2>&1) || same="WRONG $same"
     echo "$a $b" | awk '{ d = ($2 - $1) / $1; exit !($1 > 0 && $2 > 0 && d * d <= 1e-6) }' &&
         [[ $same == equal* ]] && word=ok || { word=WRONG; bad=1; }
-    echo "$word $model, $split: losses $a $b; $same" | head -4
+    echo "$word $model, $split: losses $a $b; $same ($((SECONDS - began)) s)" | head -4
     head -2 "$dir/err"
 done <<<"$zoo"
 exit $bad

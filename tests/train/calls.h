@@ -22,9 +22,10 @@ struct op_case {
     int nin, rank[3];
     int64_t dim[3][4];
     struct pdl_attr attr;
-    int64_t tokens; /* > 0: the input is whole numbers below this */
-    bool positive;  /* the function is not defined, or not smooth, below 0 */
-    int64_t weight; /* > 0: an operand of that many elements is a weight */
+    int64_t tokens;  /* > 0: the input is whole numbers below this */
+    bool positive;   /* the function is not defined, or not smooth, below 0 */
+    int64_t weight;  /* > 0: an operand of that many elements is a weight */
+    int64_t columns; /* > 0: of so many such columns */
     int64_t batch;
 };
 
@@ -72,8 +73,9 @@ static inline void one_op_open(struct one_op *o, const struct op_case *c)
             in[i] = pdl_build_op(b, "scale", name, &one, &in[i], 1);
     }
     if (c->weight) {
-        int w = pdl_build_tensor(b, "operand", PDL_TENSOR_WEIGHT, PDL_F32, 1,
-                                 &c->weight);
+        int64_t dim[2] = {c->weight, c->columns};
+        int w = pdl_build_tensor(b, "operand", PDL_TENSOR_WEIGHT, PDL_F32,
+                                 c->columns ? 2 : 1, dim);
 
         y = pdl_build_node(b, &(struct pdl_build_spec){.op = c->op,
                                                        .name = "op",
@@ -337,7 +339,7 @@ static inline void lists_of(struct operands *p, const struct one_op *o,
     if (pass == PDL_BACKWARD_WEIGHTS) {
         push(in, p->x, p->nx);
         push(in, p->dy, p->ny);
-        if (strcmp(o->node->op->name, "experts") == 0)
+        if (f & PDL_OP_DW_READS_W)
             push(in, p->w, p->nw);
         for (int j = 0; j < p->nw; j++)
             push(out, &p->dw[j], p->learned[j]);

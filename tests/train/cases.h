@@ -100,12 +100,17 @@ static const struct op_case op_cases[] = {
     {"embedding", "embedding", X(5), {.vocab = 7, .features = 4}, .tokens = 7},
     {"position_embedding", "position_embedding", X(5, 4), {.vocab = 7, .features = 4}},
     {"rope", "rope", X(5, 8), {.groups = 0}},
+    {"rope of a part of each head", "rope", X(5, 12), {.head_dim = 6, .features = 4}},
+    {"slice_heads", "slice_heads", X(4, 15), {.heads = 3, .ndims = 2, .dims = {1, 4}}},
+    {"join_heads", "join_heads", XX(2, {4, 6}, {4, 2}), {.heads = 3}},
     {"experts", "experts", XX(2, {5, 6}, {5, 4}), {.experts = 4, .topk = 2, .ffn = 3, .gated = true, .no_bias = true}},
     {"attention", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{5, 6}, {5, 6}, {5, 6}}, {.heads = 2, .head_dim = 3}},
     {"attention causal", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{6, 8}, {6, 8}, {6, 8}}, {.heads = 2, .head_dim = 4, .causal = true}},
     {"attention grouped", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{4, 8}, {4, 4}, {4, 6}}, {.heads = 4, .kv_heads = 2, .head_dim = 2, .v_head_dim = 3, .causal = true}},
     {"attention in a window", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{6, 4}, {6, 4}, {6, 4}}, {.heads = 1, .head_dim = 4, .causal = true, .window = 2}},
     {"attention across", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{3, 4}, {5, 4}, {5, 4}}, {.heads = 2, .head_dim = 2}},
+    {"attention by distances", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{7, 6}, {7, 6}, {7, 6}}, {.heads = 3, .head_dim = 2, .scale = 1}, .weight = 8, .columns = 3},
+    {"attention by distances, causal", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{9, 8}, {9, 4}, {9, 4}}, {.heads = 4, .kv_heads = 2, .head_dim = 2, .causal = true}, .weight = 4, .columns = 4},
 };
 #undef K
 #undef Q

@@ -36,6 +36,14 @@ static const struct op_case real_cases[] = {
     {"attention of 130", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{130, 32}, {130, 32}, {130, 32}}, {.heads = 2, .head_dim = 16, .causal = true}},
     {"attention of 100, grouped, in a window", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{100, 32}, {100, 16}, {100, 16}}, {.heads = 4, .kv_heads = 2, .head_dim = 8, .causal = true, .window = 70}},
     {"attention of 70 in a window", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{70, 8}, {70, 8}, {70, 8}}, {.heads = 1, .head_dim = 8, .window = 9}},
+    {"attention of 150 by distances", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{150, 32}, {150, 32}, {150, 32}}, {.heads = 2, .head_dim = 16, .scale = 1}, .weight = 32, .columns = 2},
+    {"attention of 70 by distances, causal", "attention", .nin = 3, .rank = {2, 2, 2}, .dim = {{70, 32}, {70, 16}, {70, 16}}, {.heads = 4, .kv_heads = 2, .head_dim = 8, .causal = true}, .weight = 16, .columns = 4},
+    {"rope of a part", "rope", X(20, 96), {.head_dim = 24, .features = 8}},
+    {"slice 48", "slice", X(20, 64), {.axis = 1, .ndims = 2, .dims = {16, 64}}},
+    {"slice_heads 4", "slice_heads", X(20, 128), {.heads = 4, .ndims = 2, .dims = {8, 32}}},
+    {"join_heads 4", "join_heads", .nin = 2, .rank = {2, 2}, .dim = {{20, 64}, {20, 12}}, {.heads = 4}},
+    {"experts, 600 tokens to 2", "experts", .nin = 2, .rank = {2, 2}, .dim = {{300, 24}, {300, 2}}, {.experts = 2, .topk = 2, .ffn = 20, .gated = true, .no_bias = true}},
+    {"experts, 3 of 16", "experts", .nin = 2, .rank = {2, 2}, .dim = {{50, 64}, {50, 16}}, {.experts = 16, .topk = 3, .ffn = 48, .gated = true, .no_bias = true}},
     {"embedding 50", "embedding", X(40), {.vocab = 50, .features = 33}, .tokens = 50},
 };
 #undef X

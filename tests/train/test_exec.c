@@ -290,6 +290,12 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
     static const char *const models[] = {
         "gpt:layers=2,hidden=12,heads=3,ffn=20,vocab=17,seq=7",
         "llama:layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6",
+        "llama:layers=2,hidden=16,heads=4,kv_heads=1,ffn=12,vocab=11,seq=6,"
+        "qk_norm=1",
+        "deepseek:layers=2,dense=2,hidden=8,heads=4,ffn=12,q_lora=6,kv_lora=5,"
+        "nope=3,rope=2,v_head_dim=3,vocab=11,seq=6",
+        "bert:layers=1,hidden=8,heads=4,ffn=10,vocab=11,seq=6",
+        "t5:layers=1,hidden=8,heads=4,head_dim=3,ffn=10,vocab=11,seq=6",
     };
     static const char *const strategies[] = {
         "data=3",
@@ -326,11 +332,49 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
         }
 }
 
+/* Ranks that have the same keys project them each, and add what they say of
+ * the gradient. Heads that do not divide: 3 of a group over 2 ranks. */
+static void a_tensor_axis_wider_than_the_keys_equals_serial(void **state)
+{
+    static const char *const models[] = {
+        "llama:layers=2,hidden=16,heads=8,kv_heads=2,head_dim=4,ffn=12,vocab="
+        "11,"
+        "seq=6,qk_norm=1",
+        "llama:layers=1,hidden=12,heads=6,kv_heads=2,head_dim=2,ffn=12,vocab="
+        "11,"
+        "seq=6",
+    };
+    static const char *const strategies[] = {
+        "tensor=4",
+        "tensor=4+seq",
+        "data=2,tensor=4,zero=1",
+        "data=2,tensor=4+seq,zero=3,recompute=full",
+        "pipe=2(1f1b,m=2),tensor=4",
+        "context=2,tensor=4",
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof models / sizeof models[0]; k++)
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            const struct pdl_model *m;
+            struct pdl_err err;
+
+            if (pdl_model_load(a, models[k], NULL, &m, &err) != PDL_OK)
+                fail_msg("%s: %s", models[k], err.msg);
+            equals_serial(m, a, strategies[i], 4);
+            pdl_arena_destroy(a);
+        }
+}
+
 /* Tokens travel to the experts they visit, and back. */
 static void every_strategy_of_a_mixture_equals_serial(void **state)
 {
-    static const char model[] = "moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,"
-                                "seq=5,experts=4,topk=2";
+    static const char *const models[] = {
+        "moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,seq=5,experts=4,topk=2",
+        "deepseek:layers=2,dense=1,hidden=8,heads=2,ffn=6,moe_ffn=3,experts=4,"
+        "topk=2,q_lora=6,kv_lora=5,nope=3,rope=2,v_head_dim=3,vocab=11,seq=5",
+    };
     static const char *const strategies[] = {
         "data=3",
         "expert=2",
@@ -342,21 +386,24 @@ static void every_strategy_of_a_mixture_equals_serial(void **state)
         "pipe=2(1f1b,m=3),expert=2",
         "pipe=2(zb-h1,m=3),expert=2",
         "expert=2,zero=1",
+        "data=2,expert=2,zero=3",
+        "pipe=2(zb-h1,m=3),data=2,zero=3",
         "expert=2,accumulate=3",
         "expert=2,recompute=full",
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
-        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-        const struct pdl_model *m;
-        struct pdl_err err;
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++)
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            const struct pdl_model *m;
+            struct pdl_err err;
 
-        if (pdl_model_load(a, model, NULL, &m, &err) != PDL_OK)
-            fail_msg("%s: %s", model, err.msg);
-        equals_serial(m, a, strategies[i], 12);
-        pdl_arena_destroy(a);
-    }
+            if (pdl_model_load(a, models[k], NULL, &m, &err) != PDL_OK)
+                fail_msg("%s: %s", models[k], err.msg);
+            equals_serial(m, a, strategies[i], 12);
+            pdl_arena_destroy(a);
+        }
 }
 
 /* ---- optimizers ------------------------------------------------------------ */
@@ -511,6 +558,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_equal_serial_on_the_cpu_backend),
         cmocka_unit_test(every_strategy_equals_serial),
         cmocka_unit_test(every_strategy_of_a_transformer_equals_serial),
+        cmocka_unit_test(a_tensor_axis_wider_than_the_keys_equals_serial),
         cmocka_unit_test(every_strategy_of_a_mixture_equals_serial),
         cmocka_unit_test(every_optimizer_equals_serial),
         cmocka_unit_test(a_skipped_allreduce_is_caught),
