@@ -342,9 +342,10 @@ double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x)
 }
 
 /* Keys and values, or their gradients, go from rank to rank while attention
- * works on the block that is there: of each step the longer of the two shows.
- * Gradients travel with the keys, after the block is done, and take one step
- * more to come home. */
+ * works on the block that is there: of each step the longer of the two shows
+ * (that is what a ring is for: overlap=off is about gradients of weights, a
+ * framework that never overlaps waits). Gradients travel with the keys, after
+ * the block is done, and take one step more to come home. */
 static double rotation(const struct oracle *o, int op, int64_t rank, double n,
                        double block, const struct oracle_wire *w)
 {
@@ -353,7 +354,7 @@ static double rotation(const struct oracle *o, int op, int64_t rank, double n,
     double step = w->alpha_s + block / w->bytes_per_s, each = 0;
     int x = pdl_plan_rotates_for(o->p, op);
 
-    if (x >= 0 && !o->p->strategy->no_overlap && !(f && f->no_overlap))
+    if (x >= 0 && !(f && f->no_overlap))
         each = oracle_compute(o, x, rank) / n;
     if (home)
         each = each > step ? each - step : 0;

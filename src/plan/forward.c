@@ -21,7 +21,7 @@ const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
     return NULL;
 }
 
-static int value_place(const struct plan_lower *lo, int tensor, int f)
+int plan_value_place(const struct plan_lower *lo, int tensor, int f)
 {
     const struct plan_value *v = &lo->values[tensor];
 
@@ -119,7 +119,7 @@ static bool already_whole(const struct plan_lower *lo,
 
     return t->axis == PDL_AXIS_SPATIAL && cut->y[0] == cut->x[0] &&
            s->y->dim[d] >= s->x->dim[d] &&
-           value_place(lo, s->node->in[0], f) == PDL_REPLICATED;
+           plan_value_place(lo, s->node->in[0], f) == PDL_REPLICATED;
 }
 
 /* The units in which an operand lies now are the items of the index. */
@@ -133,25 +133,6 @@ static int64_t items_of(const struct plan_lower *lo, int tensor, int d)
                                                           : 0;
 }
 
-/* Is an axis a multiple of the groups of heads that share keys? */
-static bool is_wide(const struct pdl_mesh_term *t, int64_t groups)
-{
-    return t && t->axis == PDL_AXIS_TENSOR && groups > 0 && t->size > groups &&
-           t->size % groups == 0;
-}
-
-/* Then its far factors cut the groups, and a close one deals the queries of
- * each among ranks that have the same keys. */
-static bool is_within_group(const struct plan_lower *lo, int f,
-                            const struct pdl_mesh_term *t, int64_t groups)
-{
-    int64_t n = 1;
-
-    for (int k = t->first; k < f; k++)
-        n *= lo->mesh->factor[k];
-    return is_wide(t, groups) && n >= groups;
-}
-
 /* A linear layer after a cut one contracts its features; one before takes a
  * cut that its readers keep (tensor.c). */
 static bool cut_tensor(const struct plan_lower *lo, const struct plan_site *s,
@@ -160,7 +141,7 @@ static bool cut_tensor(const struct plan_lower *lo, const struct plan_site *s,
     int64_t items;
     bool keys;
 
-    if (value_place(lo, s->node->in[0], f) == s->x->rank)
+    if (plan_value_place(lo, s->node->in[0], f) == s->x->rank)
         return plan_rule_role(s, PDL_AXIS_CHANNEL, 0, cut);
     items = plan_keeps_features(lo, s->node->out[0], size, &keys);
     if (items < 0 || !plan_rule_role(s, PDL_AXIS_FILTER, 0, cut))
@@ -169,22 +150,6 @@ static bool cut_tensor(const struct plan_lower *lo, const struct plan_site *s,
     /* the mesh ends a factor at the groups, so each part is one of them */
     cut->groups = keys && size > items && size % items == 0 ? items : 0;
     return true;
-}
-
-/* Are these keys or values that the ranks of factor f share? They are then
- * projected by each of them, and what they say of the gradient is added. */
-static bool makes_shared_keys(const struct plan_lower *lo,
-                              const struct plan_site *s, int f,
-                              const struct pdl_mesh_term *t)
-{
-    int64_t items;
-    bool keys;
-
-    if (!t || t->axis != PDL_AXIS_TENSOR || !plan_is(s->node, "linear") ||
-        value_place(lo, s->node->in[0], f) == s->x->rank)
-        return false;
-    items = plan_keeps_features(lo, s->node->out[0], t->size, &keys);
-    return keys && is_within_group(lo, f, t, items);
 }
 
 static bool cut_by_role(struct plan_lower *lo, int node, int f,
@@ -199,7 +164,7 @@ static bool cut_by_role(struct plan_lower *lo, int node, int f,
             ? !cut_tensor(lo, &s, f, t->size, cut)
             : !plan_rule_role(&s, t->axis, t->dim, cut))
         return false;
-    if (cut->x[0] > 0 && value_place(lo, s.node->in[0], f) == cut->x[0] &&
+    if (cut->x[0] > 0 && plan_value_place(lo, s.node->in[0], f) == cut->x[0] &&
         plan_is(s.node, "linear"))
         cut->items = items_of(lo, s.node->in[0], cut->x[0]);
     extent = smallest_extent(lo, &s, cut);
@@ -222,7 +187,7 @@ static int64_t sample_parts(const struct plan_lower *lo, int tensor)
     int64_t parts = 1;
 
     for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (value_place(lo, tensor, f) == 0)
+        if (plan_value_place(lo, tensor, f) == 0)
             parts *= lo->mesh->factor[f];
     return parts;
 }
@@ -252,7 +217,7 @@ static int64_t axis_parts(const struct plan_lower *lo, int tensor,
     int64_t n = 1;
 
     for (int f = t->first; f < t->first + t->count; f++)
-        if (value_place(lo, tensor, f) == d)
+        if (plan_value_place(lo, tensor, f) == d)
             n *= lo->mesh->factor[f];
     return n;
 }
@@ -267,14 +232,14 @@ static bool cut_by_inputs(struct plan_lower *lo, int node, int f,
 
     plan_site_init(lo->model, node, lo->mesh->factor[f], &s);
     for (int i = 0; i < s.node->nin; i++)
-        if (value_place(lo, s.node->in[i], f) >= 0 &&
+        if (plan_value_place(lo, s.node->in[i], f) >= 0 &&
             value_size(lo, s.node->in[i]) > best) {
             best = value_size(lo, s.node->in[i]);
             lead = i;
         }
     if (lead < 0)
         return false;
-    d = value_place(lo, s.node->in[lead], f);
+    d = plan_value_place(lo, s.node->in[lead], f);
     if (!plan_rule_follow(&s, lead, d, cut))
         return d >= 2 && cut_tail(lo, &s, f, cut);
     /* units that hold several of the operator's items will do */
@@ -323,62 +288,6 @@ static bool cut_heads(const struct plan_lower *lo, int node,
            (cut->items >= t->size || lo->opt->allow_empty);
 }
 
-/* Does the node make keys that the ranks of factor f share, or does it hand
- * them on (a norm, a rotation)? Noted, for its gradient. */
-static bool shares_keys(struct plan_lower *lo, int node, int f,
-                        const struct pdl_mesh_term *t)
-{
-    struct plan_site s;
-    bool shares;
-
-    plan_site_init(lo->model, node, 1, &s);
-    if (s.node->nin != 1)
-        return false;
-    shares = makes_shared_keys(lo, &s, f, t) ||
-             (plan_has(lo->values[s.node->in[0]].shared, f) &&
-              !plan_rule_has_role(s.node) &&
-              value_place(lo, s.node->in[0], f) == PDL_REPLICATED);
-    if (shares)
-        lo->at[node].sums |= UINT32_C(1) << f;
-    return shares;
-}
-
-static bool has_context(const struct plan_lower *lo, int node)
-{
-    for (int f = 0; f < lo->mesh->nfactors; f++) {
-        const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
-
-        if (t && t->axis == PDL_AXIS_CONTEXT)
-            return true;
-    }
-    return false;
-}
-
-/* A tensor axis wider than the groups of heads: far factors cut queries and
- * keys, close ones the queries only. */
-static bool cut_queries(struct plan_lower *lo, int node, int f,
-                        const struct pdl_mesh_term *t, struct plan_cut *cut)
-{
-    int64_t groups = plan_key_groups(&lo->model->nodes[node]);
-    struct plan_site s;
-
-    plan_site_init(lo->model, node, 1, &s);
-    if (!is_wide(t, groups) || value_place(lo, s.node->in[0], f) != 2)
-        return false;
-    if (lo->strategy->context_kind == PDL_CONTEXT_A2A && has_context(lo, node))
-        plan_fail(lo,
-                  "%s: context=N(a2a) cuts only groups of heads, of which "
-                  "tensor=%lld leaves none",
-                  s.node->name, (long long)t->size);
-    if (is_within_group(lo, f, t, groups))
-        return plan_rule_queries(&s, cut);
-    if (!plan_rule_follow(&s, 0, 2, cut))
-        return false;
-    cut->items = s.node->attr.heads;
-    cut->groups = groups;
-    return true;
-}
-
 static void find_cut(struct plan_lower *lo, int node, int f)
 {
     const struct pdl_mesh_term *t = plan_term_of(lo, node, f);
@@ -388,7 +297,7 @@ static void find_cut(struct plan_lower *lo, int node, int f)
     bool weighted = n->nweights > 0 && plan_rule_has_role(n);
 
     at->is_cut[f] = false;
-    if (shares_keys(lo, node, f, t))
+    if (plan_shares_keys(lo, node, f, t))
         return;
     if (t && t->axis != PDL_AXIS_PIPE && weighted) {
         at->is_cut[f] = cut_by_role(lo, node, f, t, cut);
@@ -403,7 +312,7 @@ static void find_cut(struct plan_lower *lo, int node, int f)
     if (lo->strategy->exchange_paper && is_feature_axis(t))
         return;
     at->is_cut[f] =
-        cut_heads(lo, node, t, cut) || cut_queries(lo, node, f, t, cut);
+        cut_heads(lo, node, t, cut) || plan_cut_queries(lo, node, f, t, cut);
     if (at->is_cut[f] || lo->status != PDL_OK)
         return;
     at->is_cut[f] = cut_by_inputs(lo, node, f, t, cut);

@@ -227,6 +227,13 @@ int64_t plan_keeps_features(const struct plan_lower *lo, int tensor,
 /* the strategy's term that owns factor f at this node; NULL: none */
 const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
                                          int f);
+int plan_value_place(const struct plan_lower *lo, int tensor, int f);
+/* keys.c: does the node make, or hand on, keys that the ranks of factor f
+ * share (noted, for its gradient); an attention of such */
+bool plan_shares_keys(struct plan_lower *lo, int node, int f,
+                      const struct pdl_mesh_term *t);
+bool plan_cut_queries(struct plan_lower *lo, int node, int f,
+                      const struct pdl_mesh_term *t, struct plan_cut *cut);
 void plan_forward_node(struct plan_lower *lo, int node);
 int plan_settle(struct plan_lower *lo, int node, int tensor);
 int plan_framed(struct plan_lower *lo, int node, int tensor, bool forward);

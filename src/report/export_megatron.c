@@ -235,7 +235,7 @@ static void parallel_args(const struct report_launch *l, struct pdl_sink *out)
     if (c->context > 1)
         flag(out, s->context_kind == PDL_CONTEXT_A2A ? "--cp-comm-type a2a"
                   : s->context_kind == PDL_CONTEXT_GATHER
-                      ? "--cp-comm-type all_gather"
+                      ? "--cp-comm-type allgather"
                       : "--cp-comm-type p2p");
     flag_if(out, c->pipe > 1 && c->data > 1 && !default_order(s),
             "--use-tp-pp-dp-mapping");

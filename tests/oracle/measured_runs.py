@@ -34,7 +34,7 @@ STEPS = {
 MEMORY = {
     "simumax_b200": 3, "bloom_topology_sweep": 9,
     "torchtitan_llama31_h100": 9.1, "megatron_golden": 5, "torch": 6,
-    "torch-even": 8, "torch-odd": 10,
+    "torch-even": 8, "torch-odd": 10, "simumax_b200_rest": 2,
 }
 # layers timed alone: largest median error and bias of a network's, in %
 LAYERS = {
@@ -48,12 +48,14 @@ SPEARMAN, REGRET = 0.8, 0.03
 SEEN = (1, 2)  # number of a run modulo 4
 HALVES = {
     "mpt_h100": (4, 4), "mpt_h100_fp8": (3, 4), "mpt_a100_80": (5, 6),
-    "mpt_a100_40": (7, 5), "nemo_h100": (5, 5), "nemo_b200": (7, 4),
+    "mpt_a100_40": (7, 5), "nemo_h100": (5, 6), "nemo_b200": (7, 4),
     "nemo_gb200": (4, 8), "torchtitan_a100": (11, 13),
     "torchtitan_h100_2025": (8, 11), "torchtitan_h200": (16, None),
     "fms_fsdp": (6, 6), "jax_a100": (36, 11), "tpu_maxtext": (11, 6),
-    "dle_bert_tf": (21, 23), "dle_cnn_pytorch": (36, 31),
-    "dle_cnn_tf": (28, 30), "dle_unet_tf": (41, 29),
+    "simumax_b200_rest": (5, 5), "vtrain_multi_rest": (9, 6),
+    "vtrain_single_rest": (9, 9), "dle_bert_tf": (18, 19),
+    "dle_cnn_pytorch": (23, 14), "dle_cnn_tf": (23, 27),
+    "dle_unet_tf": (41, 29),
 }
 
 
@@ -121,7 +123,10 @@ def hold_halves(paradl):
         if set(error) != set(bars):
             print(f"{half}: sets without a bar: {set(error) ^ set(bars)}")
             bad += 1
+    bad += hold("memory", errors(found["rows"], "projected_bytes",
+                                 "measured_bytes"), MEMORY)
     print(f"intervals hold {found['coverage']:.2f} of all of these")
+    bad += not .7 <= found["coverage"] <= .9
     return bad
 
 

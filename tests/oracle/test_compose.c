@@ -285,13 +285,19 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
 {
     struct pdl_projection mine = {0}, full = {0};
     struct pdl_err err = {"", ""};
-    enum pdl_status st = oracle_compose(c, p, &mine, &err);
+    double least = 0;
+    enum pdl_status st = oracle_compose_least(c, p, &least, &err);
     enum pdl_status want = in_full(x, p, &full);
     const char *what = "the answer";
+
+    if (st == PDL_OK)
+        st = oracle_compose(c, p, &mine, &err);
 
     if (st == PDL_OK && want == PDL_OK) {
         what = differs(&mine, &full);
         count_priced(p);
+        if (!what && !(least > 0 && least * (1 - 1e-9) <= full.step_s))
+            what = "what no step is shorter than";
     }
     if ((st == PDL_OK) == (want == PDL_OK) && (st != PDL_OK || !what))
         return 0;

@@ -120,11 +120,11 @@ static void the_first_is_the_best(void **state)
 
 /* Small enough that every point can be priced. */
 static const struct question reduced[] = {
-    {"gpt3-175b", "dgx-a100", 256, 96, PDL_GOAL_TIME},
+    {"gpt3-175b:layers=24", "dgx-a100", 64, 48, PDL_GOAL_TIME},
     {"llama-3-70b:layers=20", "dgx-h100", 32, 32, PDL_GOAL_TIME},
     {"mixtral-8x7b:layers=8", "dgx-h100", 16, 32, PDL_GOAL_TIME},
     {"gpt:layers=24,hidden=2048,heads=16,ffn=8192,vocab=50257,seq=1024",
-     "abci-v100", 64, 192, PDL_GOAL_TIME},
+     "abci-v100", 64, 64, PDL_GOAL_TIME},
 };
 
 static void pruning_changes_no_answer(void **state)

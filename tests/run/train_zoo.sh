@@ -1,11 +1,12 @@
 #!/bin/bash
-# Every network of the zoo that the runtime has kernels for trains from its
-# description: a step with the fast backend on virtual ranks, serial and cut,
-# and the same step of both in float64, every tensor of which must be the same.
-# (float32 losses are compared loosely: batch norm over the few pixels that are
-# left of a small image enlarges every rounding.) Sizes are cut down where a
-# laptop's memory asks for it: layers, features, vocabulary and length of large
-# language models, images of convolutional ones. Half an hour: PDL_LONG=1 only.
+# Every network of the zoo trains from its description: a step with the fast
+# backend on virtual ranks, serial and cut, and the same step of both in float64,
+# every tensor of which must be the same; a line for each. (float32 losses are
+# compared loosely: batch norm over the few pixels that are left of a small image
+# enlarges every rounding.) Sizes are cut down where a laptop's memory or the
+# reference kernels' time asks for it: layers, features, vocabulary and length of
+# language models (experts and their width of mixtures), images of convolutional
+# ones. Half an hour and more: PDL_LONG=1 only.
 # Usage: PARADL [NAME..]
 set -u
 paradl=$1; shift
@@ -71,16 +72,16 @@ qwen3-8b|$thin|tensor=2
 qwen3-14b|$thin|pipe=2(1f1b,m=2)|accumulate=2
 qwen3-32b|$thin|tensor=2
 mixtral-8x7b|$thin,experts=4|expert=2
-mixtral-8x22b|$thin,experts=4|data=2,expert=2
+mixtral-8x22b|layers=2,hidden=768,ffn=512,experts=4,vocab=512,seq=16|data=2,expert=2
 qwen3-30b-a3b|layers=2,hidden=512,ffn=256,experts=8,vocab=512,seq=16|tensor=2
 qwen3-235b-a22b|layers=2,hidden=512,ffn=256,experts=8,vocab=512,seq=16|pipe=2(1f1b,m=2),expert=2|accumulate=2
 deepseek-v3|$mla|tensor=2
 kimi-k2|$mla|data=2,expert=2
 t5-small|$lm|tensor=2
-t5-base|$lm|data=2
-t5-large|$lm|tensor=2+seq
-t5-3b|$lm,ffn=4096|pipe=2(1f1b,m=2)|accumulate=2
-t5-11b|$lm,heads=32,ffn=4096|tensor=2
+t5-base|$lm,hidden=256,ffn=1024|data=2
+t5-large|$lm,hidden=256,ffn=1024|tensor=2+seq
+t5-3b|$lm,hidden=256,heads=8,ffn=1024|pipe=2(1f1b,m=2)|accumulate=2
+t5-11b|$lm,hidden=256,heads=16,head_dim=32,ffn=1024|tensor=2
 bert-base|$lm|tensor=2
 bert-large|$lm|data=2
 vit-b16|input=32,layers=2|tensor=2
