@@ -59,6 +59,8 @@ check-long: check
 	@PDL_LONG=1 tests/peers/text_torch.sh $(BUILD)/paradl || [ $$? = 77 ]
 	@PDL_LONG=1 tests/peers/simgrid_flows.sh $(BUILD)/paradl || [ $$? = 77 ]
 	@PDL_LONG=1 tools/check-tidy.sh $(BUILD)
+	@tools/select-form.py $(BUILD)/paradl tests/data/oracle/runs.json \
+	    tests/data/oracle/layers_fp32.json
 
 check-peers: deps-peers all
 	@tests/peers/run.sh $(BUILD)/paradl

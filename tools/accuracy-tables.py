@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Tables of doc/accuracy.md that need many fits, written again.
+"""The table of doc/accuracy.md that says what hangs on which runs were fitted.
 
     tools/accuracy-tables.py PARADL RUNS.json [--update doc/accuracy.md]
 
-What each effect is worth: every effect is left out once, the rest fitted again
-to VGG-16's clean runs, and the accuracy on ResNet-50 compared. And how much
-hangs on which of VGG-16's runs were fitted: halves of them are left out, and
-both the other half and ResNet-50 are projected. With --update the text between
-the lines "<!-- table NAME -->" and "<!-- end -->" is replaced.
+Halves of VGG-16's clean runs are left out, and both the other half and ResNet-50
+are projected. With --update the text between the lines "<!-- table hold-out -->"
+and "<!-- end -->" is replaced. What each effect is worth: select-form.py.
 """
 import json
 import os
@@ -45,15 +43,14 @@ class Fitter:
         return subprocess.run([self.paradl, *args], capture_output=True,
                               text=True, check=True).stdout
 
-    def project(self, fitted, tested, without=None):
+    def project(self, fitted, tested):
         """Accuracy of each tested run by a fit to others."""
         system = os.path.join(self.folder, "fit.yaml")
-        out = ["--without", without] if without else []
         self.call("calibrate", "--fit", self.write("fit.json", fitted),
-                  "--base", "abci-v100", "-o", system, *out)
+                  "--base", "abci-v100", "-o", system)
         found = json.loads(self.call(
             "validate", "--measured", self.write("test.json", tested),
-            "--system", system, "--json", *out))
+            "--system", system, "--json"))
         by = {r["id"]: axes(r) for r in tested}
         return [(by[r["id"]], 100 * r["accuracy"]) for r in found["rows"]]
 
@@ -66,19 +63,6 @@ def mean(values):
 def by_axes(rows):
     of = {k: mean(a for x, a in rows if x == k) for k in AXES}
     return [of[k] for k in AXES] + [mean(of[k] for k in AXES)]
-
-
-def ablation(f, effects):
-    fitted = f.select("vgg16", FIT)
-    tested = f.select("resnet50", AXES)
-    lines = ["| without | " + " | ".join(AXES) + " | mean |",
-             "|---" * (len(AXES) + 2) + "|"]
-    for effect in [None] + effects:
-        row = by_axes(f.project(fitted, tested, effect))
-        lines.append(f"| {effect or 'nothing'} | " +
-                     " | ".join(f"{v:.1f}" for v in row) + " |")
-        print(lines[-1], file=sys.stderr)
-    return lines
 
 
 def halves(runs):
@@ -117,12 +101,7 @@ def main():
         return 2
     with tempfile.TemporaryDirectory() as folder:
         f = Fitter(sys.argv[1], sys.argv[2], folder)
-        found = f.call("validate", "--measured",
-                       f.write("one.json", f.select("vgg16", ("serial",))),
-                       "--ablate", "--json")
-        effects = [r["without"] for r in json.loads(found)["ablation"]
-                   if r["without"] != "nothing"]
-        tables = {"hold-out": hold_out(f), "ablation": ablation(f, effects)}
+        tables = {"hold-out": hold_out(f)}
     if len(sys.argv) == 3:
         print("\n\n".join("\n".join(t) for t in tables.values()))
         return 0

@@ -34,6 +34,9 @@ struct pdl_framework {
     bool folded_filter;     /* filter: backward sums its own part of y only */
     bool copies;            /* results of layer collectives are copied into
                               place: split, stack, concatenate */
+    bool by_tensor;         /* weights are updated by a call each; gradients go
+                              into one buffer and back by a copy each, and are
+                              divided there */
     bool one_channel;       /* a gradient ring uses one cable, one adapter */
     bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
                         normalisation before them */
@@ -479,8 +482,9 @@ struct pdl_fit_param {
     const char *name; /* dotted, as in the file */
     size_t offset;    /* of a double, into struct pdl_system */
     double low, high, start;
-    double prior; /* weight of log(value / start)^2 beside the error: what
-                     the rows do not identify stays where it is known to be */
+    double prior;  /* weight of log(value / start)^2 beside the error: what
+                      the rows do not identify stays where it is known to be */
+    double spread; /* standard deviation of log(start), for the posterior */
 };
 enum { PDL_FIT_MAX = 32 };
 /* What is known of a start before any measurement: within this factor in 80 %
@@ -489,11 +493,14 @@ enum { PDL_FIT_MAX = 32 };
 #define PDL_PRIOR_FACTOR 1.5
 struct pdl_fit_result {
     double before, after; /* the error, as the caller counts it */
+    double misfit; /* -2 log of the posterior density, but for a constant:
+                             of two models, how much less says by how much the
+                             one is more likely (6: strong, 10: very strong
+                             evidence, Kass and Raftery 1995) */
     int evaluations;
     double value[PDL_FIT_MAX];
     /* how much the error grows when the parameter is off by a quarter; where
-     * that is within one standard error, the rows do not identify it and it
-     * keeps its start */
+     * that is within one standard error, the rows do not identify it */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
     /* logarithm by which the value is off at most in 80 % of cases: of any
@@ -503,10 +510,15 @@ struct pdl_fit_result {
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
  * proportion to the value; `rows` measurements make up the error. Changes
- * sys. */
+ * sys. posterior: the largest one, where starts are known within their spread
+ * and rows within 2 %; else the least error, and what the rows do not identify
+ * keeps its start. */
 void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
                     int n, pdl_fit_cost cost, void *ctx, int rows,
-                    struct pdl_fit_result *out);
+                    bool posterior, struct pdl_fit_result *out);
+/* Every parameter where it starts. */
+void pdl_fit_reset(struct pdl_system *sys, const struct pdl_fit_param *param,
+                   int n);
 /* The parameters that training steps can identify; NULL past the end. */
 const struct pdl_fit_param *pdl_fit_run_param(int i);
 /* The parameters that layer times can identify; NULL past the end. */

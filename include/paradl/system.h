@@ -70,6 +70,7 @@ struct pdl_kernels {
     double conv_epilogue,
         matmul_epilogue; /* exposed part of the output write */
     double tile_fill;    /* part of a wave that a half-empty one saves */
+    double vector_tile;  /* least filters of a tile without matrix units */
     double pad_cost;     /* copies of a tensor whose channels are not aligned */
     double unaligned_batched; /* FLOP/s of batched products whose rows are not
                                  a multiple of 16 bytes; 0: not known */

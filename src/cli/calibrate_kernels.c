@@ -84,18 +84,18 @@ static double cost(const struct pdl_system *sys, void *ctx)
     (AT(field) + (PDL_PREC_##precision) * sizeof(double))
 // clang-format off
 static const struct pdl_fit_param params[] = {
-    {"pe.kernels.conv_forward.fp32", OF(conv_forward, FP32), .02, 4, 1, 0},
-    {"pe.kernels.conv_data.fp32", OF(conv_data, FP32), .02, 4, 1, 0},
-    {"pe.kernels.conv_weights.fp32", OF(conv_weights, FP32), .02, 4, 1, 0},
-    {"pe.kernels.conv_forward.bf16", OF(conv_forward, BF16), .02, 4, 1, 0},
-    {"pe.kernels.conv_data.bf16", OF(conv_data, BF16), .02, 4, 1, 0},
-    {"pe.kernels.conv_weights.bf16", OF(conv_weights, BF16), .02, 4, 1, 0},
-    {"pe.kernels.conv_tile", AT(conv_tile_s), 1e-9, 1e-3, 1e-6, 0},
-    {"pe.kernels.matmul_tile", AT(matmul_tile_s), 1e-9, 1e-3, 1e-6, 0},
-    {"pe.kernels.conv_epilogue", AT(conv_epilogue), .01, 4, .5, 0},
-    {"pe.kernels.matmul_epilogue", AT(matmul_epilogue), .01, 4, .5, 0},
-    {"pe.kernels.tile_fill", AT(tile_fill), .01, 1, .9, 0},
-    {"pe.kernels.pad_cost", AT(pad_cost), .01, 16, 1, 0},
+    {"pe.kernels.conv_forward.fp32", OF(conv_forward, FP32), .02, 4, 1, 0, 0},
+    {"pe.kernels.conv_data.fp32", OF(conv_data, FP32), .02, 4, 1, 0, 0},
+    {"pe.kernels.conv_weights.fp32", OF(conv_weights, FP32), .02, 4, 1, 0, 0},
+    {"pe.kernels.conv_forward.bf16", OF(conv_forward, BF16), .02, 4, 1, 0, 0},
+    {"pe.kernels.conv_data.bf16", OF(conv_data, BF16), .02, 4, 1, 0, 0},
+    {"pe.kernels.conv_weights.bf16", OF(conv_weights, BF16), .02, 4, 1, 0, 0},
+    {"pe.kernels.conv_tile", AT(conv_tile_s), 1e-9, 1e-3, 1e-6, 0, 0},
+    {"pe.kernels.matmul_tile", AT(matmul_tile_s), 1e-9, 1e-3, 1e-6, 0, 0},
+    {"pe.kernels.conv_epilogue", AT(conv_epilogue), .01, 4, .5, 0, 0},
+    {"pe.kernels.matmul_epilogue", AT(matmul_epilogue), .01, 4, .5, 0, 0},
+    {"pe.kernels.tile_fill", AT(tile_fill), .01, 1, .9, 0, 0},
+    {"pe.kernels.pad_cost", AT(pad_cost), .01, 16, 1, 0, 0},
 };
 // clang-format on
 #undef AT
@@ -113,7 +113,7 @@ void cli_fit_kernels(struct pdl_system *sys, struct cli_kernels *out)
     if (r.n == 0)
         return;
     pdl_fit_system(sys, params, sizeof params / sizeof params[0], cost, &r, r.n,
-                   &result);
+                   false, &result);
     out->before = result.before;
     out->after = result.after;
 }

@@ -6,13 +6,16 @@
 #include "runs.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct fitting {
-    struct cli_measured *m;
-    struct cli_runs *runs;
-    const char *without; /* axes left out; NULL: none */
+    const struct cli_runs *runs;
+    const char *const *group; /* of each run */
+    const char *without;      /* the group left out; NULL: none */
+    const int *same;          /* of each run: the first with its plan */
+    struct pdl_projection *x; /* of those */
 };
 
 static double square(double x)
@@ -56,16 +59,54 @@ static double runs_cost(const struct pdl_system *sys, void *ctx)
 
     for (int i = 0; i < f->runs->n; i++) {
         const struct cli_run *r = &f->runs->run[i];
-        struct pdl_projection x;
+        struct pdl_projection *x = &f->x[f->same[i]];
 
-        if (f->without && strcmp(f->without, r->run->axes) == 0)
+        if (f->same[i] == i)
+            x->step_s = 0;
+        if (f->without && strcmp(f->without, f->group[i]) == 0)
             continue;
-        if (!try_run(sys, r, &x))
+        if (!(x->step_s > 0) && !try_run(sys, r, x))
             return INFINITY;
-        sum += off(r, &x);
+        sum += off(r, x);
         n++;
     }
     return n > 0 ? sqrt(sum / n) : INFINITY;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool same_job(const struct pdl_run *a, const struct pdl_run *b)
+{
+    return same_text(a->model, b->model) && same_text(a->system, b->system) &&
+           same_text(a->strategy, b->strategy) && a->batch == b->batch &&
+           same_text(a->precision, b->precision) &&
+           same_text(a->optimizer, b->optimizer) &&
+           same_text(a->framework, b->framework) &&
+           same_text(a->attention, b->attention) &&
+           same_text(a->dropout, b->dropout) &&
+           same_text(a->gradient_dtype, b->gradient_dtype) &&
+           a->compile == b->compile && a->async_tensor == b->async_tensor;
+}
+
+/* Runs that were measured twice are projected once. */
+static enum pdl_status find_same(pdl_arena *a, struct fitting *f,
+                                 struct pdl_err *err)
+{
+    const struct cli_runs *s = f->runs;
+    int *same = PDL_NEW(a, int, s->n + 1);
+
+    f->x = PDL_NEW(a, struct pdl_projection, s->n + 1);
+    if (!same || !f->x)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < s->n; i++)
+        for (same[i] = 0; same[i] < i; same[i]++)
+            if (same_job(s->run[same[i]].run, s->run[i].run))
+                break;
+    f->same = same;
+    return PDL_OK;
 }
 
 static int by_size(const void *a, const void *b)
@@ -75,40 +116,104 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How far projections are off for strategies that a fit has not seen: each
- * kind is left out once. 0 when there is only one. */
-static double held_out_error(struct cli_measured *m,
-                             const struct pdl_system *base, struct cli_runs *s,
-                             const struct cli_fit *fit)
-{
-    double *e = PDL_NEW(m->a, double, s->n + 1);
-    int n = 0;
+/* ---- groups of runs left out ------------------------------------------------ */
 
-    for (int i = 0; e && i < s->n; i++) {
-        struct fitting f = {m, s, s->run[i].run->axes};
+static const char *group_of(pdl_arena *a, const struct cli_runs *s, int i,
+                            const char *key)
+{
+    char buf[24];
+
+    if (strcmp(key, "kind") == 0)
+        return s->run[i].run->axes;
+    if (strcmp(key, "run") == 0)
+        return s->run[i].run->id;
+    snprintf(buf, sizeof buf, "%lld", (long long)s->pes[i]);
+    return pdl_arena_strdup(a, buf);
+}
+
+/* Which runs are left out together: of a kind of strategies, on as many PEs,
+ * or each run by itself. */
+static const char *const *group_runs(pdl_arena *a, const struct cli_runs *s,
+                                     const char *key)
+{
+    const char **group = PDL_NEW(a, const char *, s->n + 1);
+
+    for (int i = 0; group && i < s->n; i++) {
+        group[i] = group_of(a, s, i, key);
+        if (!group[i])
+            return NULL;
+    }
+    return group;
+}
+
+static bool first_of_group(const struct fitting *f, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (strcmp(f->group[k], f->group[i]) == 0)
+            return false;
+    return true;
+}
+
+/* Every group is left out once, the rest is fitted from the starts (the values
+ * of the base have seen the group), and the group is projected. NAN: of a run
+ * that could not be. */
+static enum pdl_status project_left_out(struct cli_measured *m,
+                                        const struct pdl_system *base,
+                                        const struct cli_runs *s,
+                                        const char *key, struct cli_fit *fit,
+                                        double *off, struct pdl_err *err)
+{
+    struct fitting f = {.runs = s, .group = group_runs(m->a, s, key)};
+
+    if (!f.group || find_same(m->a, &f, err) != PDL_OK)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int i = 0; i < s->n; i++) {
         struct pdl_system sys = *base;
         struct pdl_fit_result ignored;
-        bool again = false;
 
-        for (int k = 0; k < i; k++)
-            again = again || strcmp(s->run[k].run->axes, f.without) == 0;
-        if (again)
+        if (!first_of_group(&f, i))
             continue;
-        pdl_fit_system(&sys, fit->param, fit->n, runs_cost, &f, s->n, &ignored);
-        if (!isfinite(ignored.after))
-            return 0; /* nothing is left to fit */
+        f.without = f.group[i];
+        pdl_fit_reset(&sys, fit->param, fit->n);
+        pdl_fit_system(&sys, fit->param, fit->n, runs_cost, &f, s->n,
+                       fit->posterior, &ignored);
         for (int k = i; k < s->n; k++) {
             struct pdl_projection x;
 
-            if (strcmp(s->run[k].run->axes, f.without) == 0 &&
-                try_run(&sys, &s->run[k], &x))
-                e[n++] = fabs(log(x.step_s / s->measured[k]));
+            if (strcmp(f.group[k], f.without) != 0)
+                continue;
+            off[k] = isfinite(ignored.after) && try_run(&sys, &s->run[k], &x)
+                         ? x.step_s / s->measured[k] - 1
+                         : NAN;
         }
     }
-    if (n == 0)
-        return 0;
-    qsort(e, (size_t)n, sizeof *e, by_size);
-    return e[(n * 8 - 1) / 10];
+    return PDL_OK;
+}
+
+/* What 80 % of projections are within, of kinds of strategies that a fit has
+ * not seen. 0 when there is only one. */
+static enum pdl_status held_out_error(struct cli_measured *m,
+                                      const struct pdl_system *base,
+                                      const struct cli_runs *s,
+                                      struct cli_fit *fit, struct pdl_err *err)
+{
+    double *size = PDL_NEW(m->a, double, s->n + 1);
+    enum pdl_status st;
+
+    fit->kind_off = PDL_NEW(m->a, double, s->n + 1);
+    if (!size || !fit->kind_off)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = project_left_out(m, base, s, "kind", fit, fit->kind_off, err);
+    if (st != PDL_OK)
+        return st;
+    for (int i = 0; i < s->n; i++) {
+        if (isnan(fit->kind_off[i]))
+            return PDL_OK; /* nothing was left to fit */
+        size[i] = fabs(log(1 + fit->kind_off[i]));
+    }
+    qsort(size, (size_t)s->n, sizeof *size, by_size);
+    fit->held_out = size[(s->n * 8 - 1) / 10];
+    return PDL_OK;
 }
 
 /* Networks that were not fitted: the sum of the convolutions of one was off by
@@ -182,39 +287,104 @@ static enum pdl_status keep_residuals(struct cli_measured *m,
                                       const struct cli_runs *s,
                                       struct cli_fit *fit, struct pdl_err *err)
 {
+    double *left = fit->leave_out ? PDL_NEW(m->a, double, s->n + 1) : NULL;
+
     fit->residual = PDL_NEW(m->a, struct cli_residual, s->n + 1);
-    if (!fit->residual)
+    if (!fit->residual || (fit->leave_out && !left))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (left) {
+        enum pdl_status st =
+            project_left_out(m, sys, s, fit->leave_out, fit, left, err);
+
+        if (st != PDL_OK)
+            return st;
+    }
     for (int i = 0; i < s->n; i++) {
         struct pdl_projection x = {.step_s = NAN};
 
         try_run(sys, &s->run[i], &x);
         fit->residual[i] =
             (struct cli_residual){s->run[i].run->id, s->run[i].run->strategy,
-                                  x.step_s / s->measured[i] - 1};
+                                  x.step_s / s->measured[i] - 1,
+                                  left ? left[i] : NAN, fit->kind_off[i]};
     }
     return PDL_OK;
+}
+
+static enum pdl_status give_start(struct pdl_fit_param *p, int n, char *text,
+                                  struct pdl_err *err)
+{
+    char *eq = strchr(text, '='), *end;
+    struct pdl_suggest near;
+
+    if (!eq)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--start: expected PARAMETER=VALUE, found '%s'", text);
+    *eq = '\0';
+    pdl_suggest_init(&near, text);
+    for (int i = 0; i < n; i++) {
+        pdl_suggest_try(&near, p[i].name);
+        if (strcmp(p[i].name, text) != 0)
+            continue;
+        p[i].start = strtod(eq + 1, &end);
+        if (*end || end == eq + 1 ||
+            !(p[i].start >= p[i].low && p[i].start <= p[i].high))
+            return pdl_fail(err, PDL_EINVAL,
+                            "--start: %s is from %g to %g, not '%s'", text,
+                            p[i].low, p[i].high, eq + 1);
+        return PDL_OK;
+    }
+    pdl_fail(err, PDL_EINVAL, "--start: no such parameter: '%s'", text);
+    if (pdl_suggest_best(&near))
+        pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&near));
+    return PDL_EINVAL;
+}
+
+/* The parameters, with the starts that were asked for. */
+static enum pdl_status list_params(struct cli_measured *m, struct cli_fit *fit,
+                                   struct pdl_err *err)
+{
+    struct pdl_fit_param *list =
+        PDL_NEW(m->a, struct pdl_fit_param, PDL_FIT_MAX);
+    char *copy = pdl_arena_strdup(m->a, fit->start ? fit->start : ""), *rest;
+    enum pdl_status st = PDL_OK;
+
+    if (!list || !copy)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    while (fit->n < PDL_FIT_MAX && pdl_fit_run_param(fit->n)) {
+        list[fit->n] = *pdl_fit_run_param(fit->n);
+        fit->n++;
+    }
+    fit->param = list;
+    for (char *part = strtok_r(copy, ",", &rest); st == PDL_OK && part;
+         part = strtok_r(NULL, ",", &rest))
+        st = give_start(list, fit->n, part, err);
+    return st;
 }
 
 enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
                              struct cli_fit *fit, struct pdl_err *err)
 {
     struct cli_runs s;
-    struct fitting f = {m, &s, NULL};
-    enum pdl_status st = cli_runs_read(m, true, &s, err);
+    struct fitting f = {.runs = &s};
+    enum pdl_status st = list_params(m, fit, err);
 
+    if (st == PDL_OK)
+        st = cli_runs_read(m, true, &s, err);
     if (st != PDL_OK)
         return st;
     if (s.n == 0)
         return pdl_fail(err, PDL_EINVAL, "%s: no run could be projected",
                         m->file);
-    fit->param = pdl_fit_run_param(0);
-    while (fit->n < PDL_FIT_MAX && pdl_fit_run_param(fit->n))
-        fit->n++;
     fit->rows = s.n;
-    sys->projection_error = held_out_error(m, sys, &s, fit);
-    fit->held_out = sys->projection_error;
-    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, &fit->result);
+    st = find_same(m->a, &f, err);
+    if (st == PDL_OK)
+        st = held_out_error(m, sys, &s, fit, err);
+    if (st != PDL_OK)
+        return st;
+    sys->projection_error = fit->held_out;
+    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, fit->posterior,
+                   &fit->result);
     st = keep_residuals(m, sys, &s, fit, err);
     return st == PDL_OK ? keep_spreads(m, sys, &s, fit, err) : st;
 }

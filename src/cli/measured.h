@@ -27,12 +27,18 @@ int cli_validate_runs(struct cli_measured *m, bool json, struct pdl_buf *page);
 /* A fit that was done. */
 struct cli_residual {
     const char *id, *strategy;
-    double off; /* projected / measured - 1 */
+    double off;  /* projected / measured - 1 */
+    double left; /* the same by a fit without its group; NAN: not asked for */
+    double kind; /* by one without its kind of strategies; NAN: only that */
 };
 struct cli_fit {
+    const char *leave_out; /* "kind", "pes", "run"; NULL: only the kinds */
+    const char *start;     /* PARAMETER=VALUE,...; NULL: those known */
+    bool posterior;
     const struct pdl_fit_param *param;
     int n, rows;
-    double held_out; /* 80 % of errors of strategies left out; 0: none */
+    double held_out;  /* 80 % of errors of strategies left out; 0: none */
+    double *kind_off; /* of each run, its kind left out */
     struct cli_residual *residual; /* of each run; NULL: not kept */
     struct pdl_fit_result result;
 };

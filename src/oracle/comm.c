@@ -417,12 +417,29 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
     }
 }
 
+/* Gradients into one buffer, divided there by the number of ranks, and back:
+ * each read and written three times, by two copies of its own. */
+static double buffering(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_op *x = &o->p->ops[op];
+
+    if (!f || !f->by_tensor || o->opt->parameters == PDL_IDEAL ||
+        x->kind != PDL_PLAN_OP_ALLREDUCE)
+        return 0;
+    return 2 * x->nin * o->pe.launch_s +
+           6 * bytes_of(o, x->in, x->nin, rank) / o->pe.bytes_per_s;
+}
+
 double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
                    struct oracle_price *how)
 {
     double t = on_wires(o, op, rank, gradient, how);
 
-    return how->level < 0 ? t : t + oracle_packing(o, op, rank);
+    if (how->level < 0)
+        return t;
+    return t + oracle_packing(o, op, rank) +
+           (gradient ? buffering(o, op, rank) : 0);
 }
 
 /* The host waited for the collective, so nothing is queued on the device:

@@ -41,6 +41,7 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
     k.conv_epilogue = or_guess(k.conv_epilogue, .14);
     k.matmul_epilogue = or_guess(k.matmul_epilogue, .63);
     k.tile_fill = or_guess(k.tile_fill, .5);
+    k.vector_tile = or_guess(k.vector_tile, 128);
     k.pad_cost = or_guess(k.pad_cost, 4);
     k.attention_forward = or_guess(k.attention_forward, .65);
     k.attention_backward = or_guess(k.attention_backward, .57);
@@ -117,28 +118,49 @@ static double activation_bytes(const struct oracle *o, int op, int64_t rank)
     return n;
 }
 
-/* Reads w, dw and each slot, writes w and each slot. Sixteen-bit weights have
- * a 32-bit copy that the slots belong to. */
+/* Of one weight: reads w, dw and each slot, writes w and each slot. Sixteen-bit
+ * weights have a 32-bit copy that the slots belong to. */
+static double weight_bytes(const struct oracle *o, int tensor)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double slots = o->opt->optimizer_slots, eager = oracle_eager_update(o);
+    int bytes = pdl_dtype_bits(o->p->tensors[tensor].dtype) / 8;
+
+    if (eager > 0)
+        return eager;
+    if (bytes > 2 || slots < 2 || o->opt->parameters == PDL_IDEAL)
+        return bytes * (3 + 2 * slots);
+    return f && f->update_bytes > 0 ? f->update_bytes : 4 * (2 + 2 * slots) + 4;
+}
+
 static double update_bytes(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
-    const struct pdl_framework *f = o->opt->framework;
-    double slots = o->opt->optimizer_slots, n = 0;
-    double eager = oracle_eager_update(o);
+    double n = 0;
 
-    for (int k = 0; k < x->nout; k++) {
-        double items = (double)pdl_plan_elements(o->p, x->out[k], rank);
-        int bytes = pdl_dtype_bits(o->p->tensors[x->out[k]].dtype) / 8;
-
-        if (eager > 0)
-            n += items * eager;
-        else if (bytes > 2 || slots < 2 || o->opt->parameters == PDL_IDEAL)
-            n += items * bytes * (3 + 2 * slots);
-        else
-            n += items * (f && f->update_bytes > 0 ? f->update_bytes
-                                                   : 4 * (2 + 2 * slots) + 4);
-    }
+    for (int k = 0; k < x->nout; k++)
+        n += (double)pdl_plan_elements(o->p, x->out[k], rank) *
+             weight_bytes(o, x->out[k]);
     return n;
+}
+
+/* All weights by one kernel, or each by a call, which the host makes one after
+ * the other. */
+static double update(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double host = oracle_host_call(o), sum = 0;
+
+    if (!o->opt->framework || !o->opt->framework->by_tensor)
+        return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
+    for (int k = 0; k < x->nout; k++) {
+        double n = (double)pdl_plan_elements(o->p, x->out[k], rank);
+        double t =
+            o->pe.launch_s + n * weight_bytes(o, x->out[k]) / o->pe.bytes_per_s;
+
+        sum += t > host ? t : host;
+    }
+    return sum;
 }
 
 static bool is_view(const struct oracle *o, int op)
@@ -428,7 +450,7 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     if (measured >= 0)
         return measured;
     if (x->kind == PDL_PLAN_OP_UPDATE)
-        return o->pe.launch_s + update_bytes(o, op, rank) / o->pe.bytes_per_s;
+        return update(o, op, rank);
     if (x->kind == PDL_PLAN_OP_ADD && oracle_joins_fused(o, x))
         return 0;
     if (x->kind == PDL_PLAN_OP_SLICE && o->pe.core)

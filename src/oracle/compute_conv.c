@@ -9,8 +9,8 @@
  *   - matrix units load channels in pieces of GRANULE for every kernel
  *     element (of PADDED bytes where they are not aligned): a layer with fewer
  *     channels does not get faster;
- *   - tiles are at least 64 wide, 128 without matrix units: nor one with
- *     fewer filters;
+ *   - tiles are at least 64 wide, pe.kernels.vector_tile without matrix units:
+ *     nor one with fewer filters;
  *   - gradients of the weights take channels 128 at a time where there are more
  *     than 64: 160 cost what 256 do (WRN-28-10 on an H200; the channels of VGG
  *     and ResNet are all such multiples); and 64 at a time where there are fewer
@@ -23,9 +23,8 @@
  *     (48^3 and 16^3 voxels on an H200, both precisions);
  *   - a wave of tiles has a fixed time (compute_gemm.c).
  *
- * Without matrix units (VECTOR_TILE, no granule, no padding) the form was
- * settled with the V100 runs of VGG-16 and ResNet-50 both in view: their match
- * is not a blind test of it.
+ * Without matrix units there is no granule and no padding; the width of the
+ * tile was chosen by tools/select-form.py.
  *
  * The form was chosen by leaving one VGG-16 layer out at a time (H200); the
  * parameters are in the system description (pe.kernels). Winograd and FFT
@@ -41,7 +40,6 @@ enum {
     FEW = 8,
     NARROW = 64,
     ALIGN = 16,
-    VECTOR_TILE = 128,
     WIDE = 128
 };
 
@@ -140,9 +138,9 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s)
     if (oracle_is_grouped(pe, s))
         return oracle_grouped(pe, s);
     if (pe->vector && s->pass == PDL_BACKWARD_WEIGHTS)
-        g.least_m = VECTOR_TILE;
+        g.least_m = pe->k.vector_tile;
     else if (pe->vector)
-        g.least_n = VECTOR_TILE;
+        g.least_n = pe->k.vector_tile;
     g.rate = pe->rate * pe->conv[s->pass];
     if (s->pass == PDL_BACKWARD_DATA) {
         g.m = e.n * e.in;

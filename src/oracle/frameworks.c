@@ -10,6 +10,12 @@
  * leaders under data + spatial only; every rank reopens log files on the
  * shared disk in each iteration.
  *
+ * chainermnx-each: the same, and what else is read there: Chainer's optimizer
+ * calls a kernel for each weight (GradientMethod.update), ChainerMN copies each
+ * gradient into one buffer, divides there and copies it back
+ * (_multi_node_mean_grad_async). The profile of ABCI was fitted without; see
+ * tools/select-form.py and doc/accuracy.md.
+ *
  * megatron (Narayanan et al., SC 2021; Korthikanti et al. 2022): q, k and v,
  * and gate and up, are one product each; as many layers to every stage;
  * tensor ranks send shares between stages; gradients are exchanged after
@@ -107,6 +113,12 @@ static const struct pdl_framework frameworks[] = {
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,
      .staged_halo = true, .leaders = true, .folded_filter = true,
      .copies = true,
+     .one_channel = true, .opens = 3},
+    {.name = "chainermnx-each",
+     .summary = "the same, weights packed and updated one by one",
+     .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,
+     .staged_halo = true, .leaders = true, .folded_filter = true,
+     .copies = true, .by_tensor = true,
      .one_channel = true, .opens = 3},
 };
 // clang-format on

@@ -313,6 +313,7 @@ static enum pdl_status read_record(struct record *r)
     r->row.shape.precision =
         strcmp(r->row.dtype, "bfloat16") == 0  ? PDL_PREC_BF16
         : strcmp(r->row.dtype, "float16") == 0 ? PDL_PREC_FP16
+        : strcmp(r->row.dtype, "ieee32") == 0  ? PDL_PREC_FP32
                                                : PDL_PREC_TF32;
     if (!wanted(r))
         return PDL_OK;
@@ -414,20 +415,24 @@ double pdl_layer_seconds(const struct pdl_pe *pe,
 #define AT(field) offsetof(struct pdl_system, pe.kernels.field)
 #define BF16      (PDL_PREC_BF16 * sizeof(double))
 #define TF32      (PDL_PREC_TF32 * sizeof(double))
+#define FP32      (PDL_PREC_FP32 * sizeof(double))
 // clang-format off
 static const struct pdl_fit_param layer_params[] = {
-    {"pe.kernels.conv_forward.bf16", AT(conv_forward) + BF16, .2, 1.37, .8, 0},
-    {"pe.kernels.conv_data.bf16", AT(conv_data) + BF16, .2, 1.37, .8, 0},
-    {"pe.kernels.conv_weights.bf16", AT(conv_weights) + BF16, .2, 1.37, .8, 0},
-    {"pe.kernels.conv_forward.tf32", AT(conv_forward) + TF32, .2, 1.37, .8, 0},
-    {"pe.kernels.conv_data.tf32", AT(conv_data) + TF32, .2, 1.37, .8, 0},
-    {"pe.kernels.conv_weights.tf32", AT(conv_weights) + TF32, .1, 1.37, .5, 0},
-    {"pe.kernels.call_conv", AT(call_conv_s), 2e-6, 60e-6, 20e-6, 0},
-    {"pe.kernels.call_conv_data", AT(call_conv_data_s), 2e-6, 60e-6, 28e-6, 0},
-    {"pe.kernels.call_conv_weights", AT(call_conv_weights_s), 2e-6, 60e-6, 30e-6, 0},
-    {"pe.kernels.conv_tile", AT(conv_tile_s), .05e-6, 10e-6, .5e-6, 0},
-    {"pe.kernels.pad_cost", AT(pad_cost), .05, 4, 1, 0},
-    {"pe.kernels.conv_epilogue", AT(conv_epilogue), .1, 4, .63, 0},
+    {"pe.kernels.conv_forward.bf16", AT(conv_forward) + BF16, .2, 1.37, .8, 0, 0},
+    {"pe.kernels.conv_data.bf16", AT(conv_data) + BF16, .2, 1.37, .8, 0, 0},
+    {"pe.kernels.conv_weights.bf16", AT(conv_weights) + BF16, .2, 1.37, .8, 0, 0},
+    {"pe.kernels.conv_forward.tf32", AT(conv_forward) + TF32, .2, 1.37, .8, 0, 0},
+    {"pe.kernels.conv_data.tf32", AT(conv_data) + TF32, .2, 1.37, .8, 0, 0},
+    {"pe.kernels.conv_weights.tf32", AT(conv_weights) + TF32, .1, 1.37, .5, 0, 0},
+    {"pe.kernels.conv_forward.fp32", AT(conv_forward) + FP32, .2, 4, 1, 0, 0},
+    {"pe.kernels.conv_data.fp32", AT(conv_data) + FP32, .2, 4, 1, 0, 0},
+    {"pe.kernels.conv_weights.fp32", AT(conv_weights) + FP32, .2, 4, 1, 0, 0},
+    {"pe.kernels.call_conv", AT(call_conv_s), 2e-6, 60e-6, 20e-6, 0, 0},
+    {"pe.kernels.call_conv_data", AT(call_conv_data_s), 2e-6, 60e-6, 28e-6, 0, 0},
+    {"pe.kernels.call_conv_weights", AT(call_conv_weights_s), 2e-6, 60e-6, 30e-6, 0, 0},
+    {"pe.kernels.conv_tile", AT(conv_tile_s), .05e-6, 10e-6, .5e-6, 0, 0},
+    {"pe.kernels.pad_cost", AT(pad_cost), .05, 4, 1, 0, 0},
+    {"pe.kernels.conv_epilogue", AT(conv_epilogue), .1, 4, .63, 0, 0},
 };
 // clang-format on
 #undef AT

@@ -88,6 +88,7 @@ static const struct system_field kernels[] = {
     NUM("conv_epilogue", NONE, conv_epilogue, 0, 4),
     NUM("matmul_epilogue", NONE, matmul_epilogue, 0, 4),
     NUM("tile_fill", NONE, tile_fill, 0, 1),
+    NUM("vector_tile", NONE, vector_tile, 0, 128),
     NUM("pad_cost", NONE, pad_cost, 0, 16),
     NUM("unaligned_batched", FLOPS, unaligned_batched, 0, 1e18),
     NUM("attention_forward", NONE, attention_forward, 0, 1),

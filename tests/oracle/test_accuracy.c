@@ -236,6 +236,61 @@ static void layer_collectives_that_leave_nodes_are_told_apart(void **st)
     pdl_arena_destroy(a);
 }
 
+/* Other networks than the two measured: what no parameter can excuse. Weak
+ * scaling never gets faster; no more FLOPs than the peak; gradients take at
+ * least their bytes over all of a node's adapters; log files on the shared disk,
+ * which take most of a step of many layers on 1024 PEs, not nearly all of it. */
+static void other_networks_stay_within_what_is_possible(void **st)
+{
+    static const struct {
+        const char *model;
+        int64_t batch; /* of a data rank */
+        double weights;
+    } nets[] = {
+        {"alexnet", 64, 61.1e6},     {"resnet152:stride=1x1", 32, 60.2e6},
+        {"densenet121", 32, 7.98e6}, {"mobilenet-v2", 32, 3.5e6},
+        {"vgg19", 16, 143.7e6},      {"cosmoflow:size=128", 4, 0},
+    };
+    static const struct {
+        const char *more;
+        int model_ranks;
+    } kinds[] = {
+        {"", 1}, {",filter=4", 4}, {",channel=4", 4}, {",spatial=4", 4}};
+
+    (void)st;
+    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            double before = 0;
+
+            for (int p = 16; p <= 1024; p *= 4) {
+                pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+                struct pdl_system sys = open_system(a, "abci-v100");
+                struct pdl_oracle_options opt = chainer();
+                int data = p / kinds[k].model_ranks;
+                char text[64];
+                struct pdl_projection x;
+                double adapters = 25e9, bytes;
+
+                snprintf(text, sizeof text, "data=%d%s", data, kinds[k].more);
+                x = project(lower(a, nets[i].model, text, nets[i].batch * data),
+                            &sys, &opt);
+                pdl_interval(
+                    lower(a, nets[i].model, text, nets[i].batch * data), &sys,
+                    &opt, &x);
+                bytes = 4 * nets[i].weights / kinds[k].model_ranks;
+                if (!(x.step_s >= before && x.mfu > 0 && x.mfu < 1 &&
+                      x.low_s < x.step_s && x.step_s < x.high_s &&
+                      x.high_s < 2.5 * x.low_s &&
+                      x.gradient_comm_s >= 1.8 * bytes / adapters &&
+                      x.io_s < .9 * x.step_s))
+                    fail_msg("%s %s: %g s after %g, of it files %g",
+                             nets[i].model, text, x.step_s, before, x.io_s);
+                before = x.step_s;
+                pdl_arena_destroy(a);
+            }
+        }
+}
+
 static void bad_runs_are_refused(void **st)
 {
     static const struct {
@@ -281,6 +336,7 @@ int main(void)
         cmocka_unit_test(pairs_are_ranked_by_samples_per_second),
         cmocka_unit_test(reading_samples_shows_when_it_is_slower_than_the_step),
         cmocka_unit_test(layer_collectives_that_leave_nodes_are_told_apart),
+        cmocka_unit_test(other_networks_stay_within_what_is_possible),
         cmocka_unit_test(bad_runs_are_refused),
     };
 

@@ -75,7 +75,7 @@ static void fit_and_look(pdl_arena *a, const char *path, double most)
     for (; pdl_fit_layer_param(n); n++)
         *(double *)(void *)((char *)&sys + param[n].offset) = 0;
     assert_true(match(a, &sys, &resnet).median > most); /* can fail */
-    pdl_fit_system(&sys, param, n, cost, &vgg, vgg.n, &r);
+    pdl_fit_system(&sys, param, n, cost, &vgg, vgg.n, false, &r);
     assert_true(r.after < r.before / 2);
     x = match(a, &sys, &resnet);
     printf("%d rows not fitted: median |error| %.1f %%, bias %+.1f %%\n", x.n,
