@@ -24,9 +24,9 @@ $(BUILD)/build.ninja configure:
 demo: all
 	@examples/demo.sh $(BUILD)/paradl
 
-# Everything a change must pass, in three parts (.ci/run times each): both
-# builds; the unit tests under AddressSanitizer and UBSan, in brief (see
-# tests/effort.h); then every test and lint. The last line is ctest's.
+# Everything a change must pass, in three parts: both builds; the unit tests
+# under AddressSanitizer and UBSan, in brief (see tests/effort.h); then every
+# test and lint. The last line is ctest's.
 .NOTPARALLEL:
 check: check-build check-asan check-tests
 
