@@ -7,8 +7,9 @@ NINJA := ninja
 CTEST := ctest -j2 --output-on-failure --no-tests=error --test-dir
 PREFIX ?= /usr/local
 
-.PHONY: all demo check check-long check-peers bench asan fuzz format paper \
-	golden-update install clean configure deps-build deps-check deps-peers
+.PHONY: all demo check check-build check-asan check-tests check-long \
+	check-peers bench asan fuzz format paper golden-update install clean \
+	configure deps-build deps-check deps-peers
 
 all: deps-build $(BUILD)/build.ninja
 	@$(NINJA) -C $(BUILD) paradl paradl_shared generated
@@ -23,27 +24,36 @@ $(BUILD)/build.ninja configure:
 demo: all
 	@examples/demo.sh $(BUILD)/paradl
 
-# gcc with everything, clang with -Werror (only its warnings are wanted: no
-# optimisation), AddressSanitizer and UBSan over the unit tests; the last line is
-# ctest's.
-check: deps-check configure
+# Everything a change must pass, in three parts (.ci/run times each): both
+# builds; the unit tests under AddressSanitizer and UBSan, in brief (see
+# tests/effort.h); then every test and lint. The last line is ctest's.
+.NOTPARALLEL:
+check: check-build check-asan check-tests
+
+ASAN := -DCMAKE_C_COMPILER=gcc -DPDL_SANITIZE=address,undefined \
+	-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1"
+
+check-build: deps-check configure
 	@$(NINJA) -C $(BUILD)
-	@$(CMAKE) -B $(BUILD)/clang -DCMAKE_C_COMPILER=clang \
-	    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-g0 >/dev/null
-	@$(NINJA) -C $(BUILD)/clang
-	@$(CMAKE) -B $(BUILD)/asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug \
-	    -DCMAKE_C_FLAGS=-O1 -DPDL_SANITIZE=address,undefined >/dev/null
+	@$(CMAKE) -B $(BUILD)/asan $(ASAN) >/dev/null
 	@$(NINJA) -C $(BUILD)/asan
-	@$(CTEST) $(BUILD)/asan -L unit
+
+check-asan:
+	@PDL_SHORT=1 $(CTEST) $(BUILD)/asan -L unit
+
+check-tests:
 	@$(CTEST) $(BUILD)
 
 asan: deps-check
-	@$(CMAKE) -B $(BUILD)/asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug \
-	    -DCMAKE_C_FLAGS=-O1 -DPDL_SANITIZE=address,undefined >/dev/null
+	@$(CMAKE) -B $(BUILD)/asan $(ASAN) >/dev/null
 	@$(NINJA) -C $(BUILD)/asan
 	@$(CTEST) $(BUILD)/asan -L unit
 
 check-long: check
+	@$(CTEST) $(BUILD)/asan -L unit
+	@$(CMAKE) -B $(BUILD)/clang -DCMAKE_C_COMPILER=clang \
+	    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-g0 >/dev/null
+	@$(NINJA) -C $(BUILD)/clang
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L unit
 	@PDL_LONG=1 $(CTEST) $(BUILD) -L '^run$$'
 	@PDL_LONG=1 tests/peers/text_torch.sh $(BUILD)/paradl || [ $$? = 77 ]
@@ -64,7 +74,7 @@ FUZZ_S ?= 180
 fuzz: deps-check
 	@$(CMAKE) -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=clang -DPDL_FUZZ=ON \
 	    -DPDL_SANITIZE=address,undefined >/dev/null
-	@$(NINJA) -C $(BUILD)/fuzz
+	@$(NINJA) -C $(BUILD)/fuzz fuzz_targets
 	@tools/fuzz.sh $(BUILD)/fuzz $(FUZZ_S) $(FUZZ)
 
 bench: all

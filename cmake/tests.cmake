@@ -8,7 +8,14 @@ if(NOT CMOCKA_FOUND) # 'make demo' installs what builds the program, no more
   return()
 endif()
 
-foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
+# What is timed is the library: tests themselves are compiled in less time.
+set(test_options -O1 -g1)
+# published figures simulate for a while: not under the sanitizers too
+set(test_rooms ${PDL_ROOMS} ${PDL_RUN_ROOMS})
+if(NOT PDL_SANITIZE)
+  list(APPEND test_rooms paper)
+endif()
+foreach(room ${test_rooms})
   file(GLOB tests CONFIGURE_DEPENDS tests/${room}/test_*.c)
   foreach(source ${tests})
     get_filename_component(name ${source} NAME_WE)
@@ -25,8 +32,8 @@ foreach(room ${PDL_ROOMS} ${PDL_RUN_ROOMS} paper)
       ${CMAKE_BINARY_DIR}/onnx)
     target_compile_definitions(${target} PRIVATE
       PDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_compile_options(${target} PRIVATE ${test_options})
     add_test(NAME ${room}/${name} COMMAND ${target})
-    # published figures simulate for a while: not under the sanitizers too
     set_tests_properties(${room}/${name} PROPERTIES
       TIMEOUT $<IF:$<STREQUAL:${room},paper>,3600,900>
       LABELS $<IF:$<STREQUAL:${room},paper>,paper,unit> SKIP_RETURN_CODE 77)
@@ -167,6 +174,8 @@ foreach(source ${scripts})
   set_tests_properties(report/${name} PROPERTIES LABELS "cli" TIMEOUT 120)
 endforeach()
 
+add_library(replay OBJECT tests/fuzz/replay.c)
+target_link_libraries(replay PRIVATE pdl_flags)
 file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(source ${fuzzers})
   get_filename_component(name ${source} NAME_WE)
@@ -178,7 +187,8 @@ foreach(source ${fuzzers})
     endif()
     set(library paradl_run_static)
   endif()
-  add_executable(replay_${name} ${source} tests/fuzz/replay.c)
+  add_executable(replay_${name} ${source} $<TARGET_OBJECTS:replay>)
+  target_compile_options(replay_${name} PRIVATE ${test_options})
   target_link_libraries(replay_${name} PRIVATE pdl_flags ${library})
   target_include_directories(replay_${name} PRIVATE src/io src/comm src/train)
   add_test(NAME fuzz/${name} COMMAND replay_${name}
@@ -206,14 +216,14 @@ add_test(NAME cli/golden COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/run.sh
   $<TARGET_FILE:paradl>)
 set_tests_properties(cli/golden PROPERTIES LABELS "unit" TIMEOUT 600)
 
-# The installed thing, the tool that installs packages, and the front door.
-foreach(name install/install tools/deps)
+# The installed thing, the tool that installs packages, what CI runs.
+foreach(name install/install tools/deps tools/ci)
   add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/${name}.sh
     ${CMAKE_BINARY_DIR} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "house" TIMEOUT 300)
 endforeach()
 
-foreach(check rooms symbols headers format cppcheck tidy docs commits)
+foreach(check rooms symbols headers format clang cppcheck tidy docs commits)
   if(EXISTS ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh)
     add_test(NAME lint/${check}
       COMMAND ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh ${CMAKE_BINARY_DIR}

@@ -146,9 +146,7 @@ struct pdl_train_memory {
     int64_t live;    /* largest sum of what is live: the bound for the arena */
 };
 void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
-/* The implementation that runs operation op; NULL: none here. */
-const char *pdl_trainer_kernel(const pdl_trainer *t, int op);
-/* Bytes it works in besides its operands. */
+/* Bytes that operation op works in besides its operands. */
 int64_t pdl_trainer_workspace(const pdl_trainer *t, int op);
 
 /* ---- a whole run ----------------------------------------------------------- */

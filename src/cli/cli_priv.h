@@ -51,7 +51,9 @@ struct pdl_sink *cli_stderr(void); /* messages */
  * output is piped and must not be cut. */
 int cli_width(void);
 bool cli_progress(void); /* is stderr a terminal? */
-bool cli_color(const struct pdl_args *args);
+/* Messages begin in red where the user, NO_COLOR, CLICOLOR_FORCE or the
+ * terminal says so. */
+void cli_color(const struct pdl_args *args);
 /* Prints "paradl: message (hint)" on one line and returns the exit code. */
 int cli_fail(enum pdl_status st, const struct pdl_err *err);
 /* The same for wrong usage: always 2. */

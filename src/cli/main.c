@@ -138,6 +138,7 @@ static int run(const struct pdl_cmd *cmd, int argc, char **argv)
     if (!args.opts)
         return EXIT_BUG;
     st = pdl_opts_parse(cmd, argc, argv, &args, &err);
+    cli_color(&args);
     if (st != PDL_OK) {
         rc = cli_usage(&err);
     } else if (args.help) {

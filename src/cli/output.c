@@ -54,7 +54,9 @@ bool cli_progress(void)
     return isatty(STDERR_FILENO);
 }
 
-bool cli_color(const struct pdl_args *args)
+static bool colored; /* what begins a message on standard error */
+
+static bool wants_color(const struct pdl_args *args)
 {
     const char *no = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");
     const char *term = getenv("TERM");
@@ -65,13 +67,19 @@ bool cli_color(const struct pdl_args *args)
         return false;
     if (force && *force && strcmp(force, "0") != 0)
         return true;
-    return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+void cli_color(const struct pdl_args *args)
+{
+    colored = wants_color(args);
 }
 
 static void print_error(const struct pdl_err *err)
 {
     fflush(stdout);
-    fprintf(stderr, "paradl: %s", err->msg);
+    fprintf(stderr, "%sparadl:%s %s", colored ? "\033[1;31m" : "",
+            colored ? "\033[0m" : "", err->msg);
     if (*err->hint)
         fprintf(stderr, " (hint: %s)", err->hint);
     fputc('\n', stderr);

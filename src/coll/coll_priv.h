@@ -121,7 +121,6 @@ struct coll_levels {
     int n;
     int64_t extent[3];
 };
-int64_t coll_levels_chunks(const struct coll_levels *l);
 int64_t coll_levels_nsteps(const struct coll_levels *l);
 /* phase counts 0..2n-1: the way in, then the way out. */
 void coll_levels_step(const struct coll_levels *l, int rank, int64_t base,

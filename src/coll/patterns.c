@@ -36,7 +36,7 @@ void coll_ring_gather(const struct coll_group *g, const struct coll_view *v,
  * Chunk (a0, a1, a2) belongs to the rank with these digits, a2 fastest in
  * memory, a0 fastest in rank numbers. */
 
-int64_t coll_levels_chunks(const struct coll_levels *l)
+static int64_t levels_chunks(const struct coll_levels *l)
 {
     int64_t n = 1;
 
@@ -72,7 +72,7 @@ void coll_levels_step(const struct coll_levels *l, int rank, int64_t base,
                       int64_t s, struct pdl_step *out, int *phase, int64_t *t)
 {
     struct coll_group g = {.stride = 1};
-    struct coll_view v = {.base = base, .unit = coll_levels_chunks(l)};
+    struct coll_view v = {.base = base, .unit = levels_chunks(l)};
     int level;
     int64_t rest = rank;
 

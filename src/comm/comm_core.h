@@ -206,9 +206,6 @@ enum pdl_status comm_usable(const pdl_comm *c, struct pdl_err *err);
 /* The communicator is lost: remembers why, tells the node. */
 enum pdl_status comm_break(pdl_comm *c, struct pdl_err *err, const char *fmt,
                            ...) PDL_PRINTF(3, 4);
-/* A communicator with its fields of common meaning set. */
-pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
-                   struct pdl_err *err);
 /* Sits down in an area: seat i is rank rank_of_seat[i] (NULL: i). */
 enum pdl_status comm_sit(pdl_comm *c, struct comm_area *a, int n,
                          const int *rank_of_seat, struct pdl_err *err);

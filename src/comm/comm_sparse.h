@@ -51,10 +51,6 @@ enum pdl_status comm_stream_sum(struct comm_stream *s, struct comm_stream *t,
 void comm_stream_place(struct comm_stream *s, float *vector);
 /* The memory of s is its place in a vector; the contents are lost. */
 void comm_stream_lend(struct comm_stream *s, float *vector);
-/* Makes s dense. */
-enum pdl_status comm_stream_densify(struct comm_stream *s,
-                                    struct comm_stream *spare,
-                                    struct pdl_err *err);
 
 /* ---- an allreduce ----------------------------------------------------- */
 

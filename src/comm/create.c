@@ -39,8 +39,9 @@ static bool copy_table(pdl_comm *c, const struct pdl_comm_table *t, int size)
     return true;
 }
 
-pdl_comm *comm_new(int rank, int size, const struct pdl_comm_options *opt,
-                   struct pdl_err *err)
+static pdl_comm *new_comm(int rank, int size,
+                          const struct pdl_comm_options *opt,
+                          struct pdl_err *err)
 {
     static const struct pdl_comm_options none;
     pdl_comm *c = calloc(1, sizeof *c);
@@ -218,7 +219,7 @@ static enum pdl_status join_memory(struct comm_area *a, int rank, int n,
                                    const struct pdl_comm_options *opt,
                                    pdl_comm **out, struct pdl_err *err)
 {
-    pdl_comm *c = comm_new(rank, n, opt, err);
+    pdl_comm *c = new_comm(rank, n, opt, err);
     enum pdl_status st;
 
     if (!c)
@@ -341,7 +342,7 @@ static enum pdl_status create(MPI_Comm mpi, const struct pdl_comm_options *opt,
     st = check_options(opt, size, err);
     if (st != PDL_OK)
         return st;
-    c = comm_new(rank, size, opt, err);
+    c = new_comm(rank, size, opt, err);
     if (!c)
         return PDL_ENOMEM;
     c->windows =

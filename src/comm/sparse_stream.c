@@ -138,9 +138,8 @@ void comm_stream_place(struct comm_stream *s, float *vector)
     s->n = s->dim;
 }
 
-enum pdl_status comm_stream_densify(struct comm_stream *s,
-                                    struct comm_stream *spare,
-                                    struct pdl_err *err)
+static enum pdl_status densify(struct comm_stream *s, struct comm_stream *spare,
+                               struct pdl_err *err)
 {
     enum pdl_status st;
 
@@ -234,7 +233,7 @@ enum pdl_status comm_stream_sum(struct comm_stream *s, struct comm_stream *t,
         !comm_stream_fills(s->n + t->n, s->dim))
         return sum_pairs(s, t, spare, err);
     if (!comm_stream_dense(s) && !comm_stream_dense(t))
-        st = comm_stream_densify(s, spare, err);
+        st = densify(s, spare, err);
     if (st != PDL_OK)
         return st;
     if (comm_stream_dense(s) && comm_stream_dense(t)) {

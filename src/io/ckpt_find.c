@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t io_step_of(const char *name, bool temporary)
+/* The step of "step-N" (or "step-N.tmp"), -1 for any other name. */
+static int64_t step_of(const char *name, bool temporary)
 {
     int64_t v = 0;
     const char *p = name + 5;
@@ -52,7 +53,7 @@ static enum pdl_status list_steps(const char *dir, bool temporary,
     if (!d)
         return pdl_fail(err, PDL_EIO, "%s: %s", dir, strerror(errno));
     while ((e = readdir(d)) != NULL) {
-        int64_t s = io_step_of(e->d_name, temporary);
+        int64_t s = step_of(e->d_name, temporary);
 
         if (s < 0)
             continue;

@@ -98,9 +98,4 @@ enum pdl_status io_ckpt_no_memory(const struct pdl_ckpt_writer *w,
 /* Writes k->c as a file of the temporary folder, durably. */
 enum pdl_status io_ckpt_text(struct io_work *k, const char *name);
 
-/* ---- names (ckpt_find.c) ---- */
-
-/* The step of "step-N" (or "step-N.tmp"), -1 for any other name. */
-int64_t io_step_of(const char *name, bool temporary);
-
 #endif

@@ -122,8 +122,6 @@ struct model_family {
     int nentries;
 };
 enum { MODEL_MAX_PARAMS = 32 };
-/* The name in the zoo that is nearest, or NULL. */
-const char *model_zoo_suggest(const char *name);
 extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
     model_zoo_vgg, model_zoo_resnet, model_zoo_wrn, model_zoo_densenet,
     model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,

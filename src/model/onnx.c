@@ -3,8 +3,8 @@
  * The ONNX reader: the order of the steps (see onnx_priv.h). */
 #include "onnx_priv.h"
 
-enum pdl_status model_onnx_load(struct onnx_graph *g, struct pdl_bytes in,
-                                const struct pdl_model_options *opt)
+static enum pdl_status load(struct onnx_graph *g, struct pdl_bytes in,
+                            const struct pdl_model_options *opt)
 {
     enum pdl_status st = model_onnx_unpack(g, in);
 
@@ -26,7 +26,7 @@ enum pdl_status pdl_model_onnx(pdl_arena *a, struct pdl_bytes in,
                                struct pdl_err *err)
 {
     struct onnx_graph g = {.arena = a, .name = name, .err = err};
-    enum pdl_status st = model_onnx_load(&g, in, opt);
+    enum pdl_status st = load(&g, in, opt);
 
     return st ? st : model_onnx_build(&g, out);
 }

@@ -197,9 +197,7 @@ const char *model_onnx_str(const struct onnx_node *n, const char *name,
                            size_t *len);
 
 /* ---- onnx_tensor.c ---- */
-bool model_onnx_float_type(int type);
 bool model_onnx_int_type(int type);
-int model_onnx_type_bits(int type);
 enum pdl_dtype model_onnx_dtype(int type);
 /* Shape, element count and, when it is small, the value of a stored tensor. */
 enum pdl_status model_onnx_tensor(struct onnx_graph *g, const Onnx__Tensor *t,
@@ -287,10 +285,6 @@ ONNX_INFER(X)
 
 /* ---- onnx_count.c ---- */
 enum pdl_status model_onnx_count(struct onnx_graph *g);
-
-/* ---- onnx.c ---- */
-enum pdl_status model_onnx_load(struct onnx_graph *g, struct pdl_bytes in,
-                                const struct pdl_model_options *opt);
 
 /* ---- onnx_build.c ---- */
 enum pdl_status model_onnx_build(struct onnx_graph *g,

@@ -43,17 +43,12 @@ static bool known(int type)
     return type > 0 && type < ONNX_NTYPES && types[type].kind;
 }
 
-bool model_onnx_float_type(int type)
-{
-    return known(type) && types[type].kind == 'f';
-}
-
 bool model_onnx_int_type(int type)
 {
     return known(type) && (types[type].kind == 'i' || types[type].kind == 'u');
 }
 
-int model_onnx_type_bits(int type)
+static int type_bits(int type)
 {
     return known(type) ? types[type].bits : 0;
 }
@@ -67,7 +62,7 @@ enum pdl_dtype model_onnx_dtype(int type)
 static double raw_element(const uint8_t *p, int type)
 {
     uint64_t u = 0;
-    int bytes = model_onnx_type_bits(type) / 8;
+    int bytes = type_bits(type) / 8;
     float f;
     double d;
 
@@ -104,7 +99,7 @@ static double raw_element(const uint8_t *p, int type)
 
 static bool read_raw(const Onnx__Tensor *t, int64_t n, double *val)
 {
-    size_t bytes = (size_t)model_onnx_type_bits(t->data_type) / 8;
+    size_t bytes = (size_t)type_bits(t->data_type) / 8;
 
     if (bytes == 0 || t->raw_data.len != bytes * (size_t)n)
         return false;
@@ -151,7 +146,7 @@ static enum pdl_status check_payload(struct onnx_graph *g,
                                      const Onnx__Tensor *t, const char *name,
                                      int64_t elements)
 {
-    int bits = model_onnx_type_bits(t->data_type);
+    int bits = type_bits(t->data_type);
     int64_t total, have;
 
     if (t->has_raw_data)

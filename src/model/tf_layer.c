@@ -78,8 +78,9 @@ static void keys_values(struct model_tf_ctx *c, const struct model_tf_layer *l,
     qkv[1] = rotate(c, l, join(part, "k_rope").s, k);
 }
 
-int model_tf_attention(struct model_tf_ctx *c, const struct model_tf_layer *l,
-                       const char *part, int x, int memory)
+static int plain_attention(struct model_tf_ctx *c,
+                           const struct model_tf_layer *l, const char *part,
+                           int x, int memory)
 {
     int64_t width = l->heads * l->head_dim;
     const struct pdl_tensor *t = pdl_build_get(c->b, x);
@@ -189,9 +190,9 @@ static int beside(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
 static int mix(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
 {
     if (l->mixer == TF_ATTENTION)
-        return model_tf_attention(c, l, "attn", x, -1);
+        return plain_attention(c, l, "attn", x, -1);
     if (l->mixer == TF_CROSS)
-        return model_tf_attention(c, l, "cross", x, c->memory);
+        return plain_attention(c, l, "cross", x, c->memory);
     return model_tf_mixer(c, l, x);
 }
 
@@ -205,7 +206,7 @@ static int transform(struct model_tf_ctx *c, const struct model_tf_layer *l,
 
 static int cross(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
 {
-    return model_tf_attention(c, l, "cross", x, c->memory);
+    return plain_attention(c, l, "cross", x, c->memory);
 }
 
 /* x + f(x) with the norms the arrangement asks for. */

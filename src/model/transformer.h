@@ -195,7 +195,5 @@ int model_tf_layer(struct model_tf_ctx *c, const struct model_tf_layer *l,
                    int x);
 int model_tf_mixer(struct model_tf_ctx *c, const struct model_tf_layer *l,
                    int x); /* tf_mixer.c: everything but attention */
-int model_tf_attention(struct model_tf_ctx *c, const struct model_tf_layer *l,
-                       const char *part, int x, int memory);
 
 #endif

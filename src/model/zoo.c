@@ -204,7 +204,8 @@ const struct pdl_zoo_entry *pdl_zoo_at(int i)
     return NULL;
 }
 
-const char *model_zoo_suggest(const char *name)
+/* The name in the zoo that is nearest, or NULL. */
+static const char *suggestion(const char *name)
 {
     const struct pdl_zoo_entry *e;
     struct pdl_suggest s;
@@ -218,8 +219,8 @@ const char *model_zoo_suggest(const char *name)
 static enum pdl_status no_model(const char *name, struct pdl_err *err)
 {
     pdl_fail(err, PDL_EINVAL, "no model '%.60s'", name);
-    if (model_zoo_suggest(name))
-        pdl_hint(err, "did you mean '%s'?", model_zoo_suggest(name));
+    if (suggestion(name))
+        pdl_hint(err, "did you mean '%s'?", suggestion(name));
     else
         pdl_hint(err, "'paradl model list' shows the zoo");
     return PDL_EINVAL;

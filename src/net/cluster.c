@@ -38,7 +38,8 @@ static int nvswitch(const struct net_cluster *k, int node)
     return k->c.net->nhosts + node * inner_of_node(k->kind);
 }
 
-int net_cluster_plx(const struct net_cluster *k, int node, int i)
+/* PCIe switch i of a node, with two GPUs and an adapter. */
+static int pcie_switch(const struct net_cluster *k, int node, int i)
 {
     return nvswitch(k, node) + has_nvswitch(k->kind) + i;
 }
@@ -105,9 +106,9 @@ static void node(struct net_cluster *k, int n)
 
     nvlinks(k, n);
     for (int i = 0; i < kind->gpus; i++) {
-        int first = net_cable_of(&k->c, n * kind->gpus + i,
-                                 net_cluster_plx(k, n, i / 2), pcie_bytes_per_s,
-                                 kind->pcie_latency_s);
+        int first =
+            net_cable_of(&k->c, n * kind->gpus + i, pcie_switch(k, n, i / 2),
+                         pcie_bytes_per_s, kind->pcie_latency_s);
 
         watts(k, first, pcie_idle_w, pcie_peak_w);
         net_inside(&k->c, first);
@@ -171,7 +172,7 @@ void net_cluster_up(struct net_cluster *k, int vertex, int i, int width,
 
 void net_cluster_hca(struct net_cluster *k, int n, int plx, int i)
 {
-    net_cluster_up(k, net_cluster_plx(k, n, plx), i, 1, k->kind->hca_idle_w,
+    net_cluster_up(k, pcie_switch(k, n, plx), i, 1, k->kind->hca_idle_w,
                    k->kind->hca_peak_w);
 }
 

@@ -36,8 +36,6 @@ void net_cluster_init(struct net_cluster *k, pdl_arena *a,
                       const struct pdl_topo_values *v,
                       const struct net_node_kind *kind, int64_t nodes,
                       int64_t extra, struct pdl_net *net, struct pdl_err *err);
-/* PCIe switch i of a node, with two GPUs and an adapter. */
-int net_cluster_plx(const struct net_cluster *k, int node, int i);
 /* Switch i outside the nodes. */
 int net_cluster_switch(const struct net_cluster *k, int i);
 /* Makes crossing switch i cost a link. */

@@ -281,9 +281,6 @@ double net_wire_next(const struct net_wire *w); /* INFINITY: nothing flies */
 /* Goes to the instant t, at most the next one; done[0..ndone) have arrived
  * and their slots are free after the next start. */
 void net_wire_go(struct net_wire *w, double t);
-/* Counts a message's bytes without simulating it. */
-void net_wire_count(struct net_wire *w, const struct net_message *msg,
-                    int64_t bytes, double start_s);
 
 /* Fills what the wire knows of a result. */
 enum pdl_status net_result(pdl_arena *a, struct net_wire *w, double end_s,

@@ -65,7 +65,7 @@ const struct pdl_topo *pdl_topo_at(int i)
     return i >= 0 && i < NTOPOS ? topos[i] : NULL;
 }
 
-const struct pdl_topo *net_topo_find(const char *name)
+static const struct pdl_topo *find_topo(const char *name)
 {
     for (int i = 0; i < NTOPOS; i++)
         if (strcmp(topos[i]->name, name) == 0)
@@ -193,9 +193,10 @@ static void set_common(struct pdl_topo_values *v, int which,
     }
 }
 
-enum pdl_status net_values_default(const struct pdl_topo *topo,
-                                   struct pdl_topo_values *v,
-                                   struct pdl_err *err)
+/* Every default set; what must be given is zero. */
+static enum pdl_status default_values(const struct pdl_topo *topo,
+                                      struct pdl_topo_values *v,
+                                      struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
 
@@ -391,9 +392,9 @@ static enum pdl_path_spread spread_of(const struct pdl_topo_values *v)
     return v->spread;
 }
 
-enum pdl_status net_build(pdl_arena *a, const struct pdl_topo_values *v,
-                          const char *spec, const struct pdl_net **out,
-                          struct pdl_err *err)
+static enum pdl_status build_net(pdl_arena *a, const struct pdl_topo_values *v,
+                                 const char *spec, const struct pdl_net **out,
+                                 struct pdl_err *err)
 {
     struct pdl_topo_values *keep = PDL_NEW(a, struct pdl_topo_values, 1);
     struct pdl_net *net = PDL_NEW(a, struct pdl_net, 1);
@@ -429,16 +430,16 @@ enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,
         return pdl_fail(err, PDL_ENOMEM, "topology: out of memory");
     items = text[len] ? text + len + 1 : NULL;
     text[len] = '\0';
-    rd.topo = net_topo_find(text);
+    rd.topo = find_topo(text);
     if (!rd.topo)
         return unknown_topo(text, err);
-    st = net_values_default(rd.topo, &v, err);
+    st = default_values(rd.topo, &v, err);
     if (st == PDL_OK && items)
         st = read_items(&rd, items);
     if (st == PDL_OK)
         st = all_given(&v, err);
     v.depth = depth;
-    return st == PDL_OK ? net_build(a, &v, spec, out, err) : st;
+    return st == PDL_OK ? build_net(a, &v, spec, out, err) : st;
 }
 
 static enum pdl_status read_file(pdl_arena *a, const char *path,

@@ -44,11 +44,6 @@ enum pdl_status net_dims_parse(const char *text, int64_t min, int64_t max,
 /* Parses a whole TOPOLOGY; depth guards against nesting. */
 enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,
                             const struct pdl_net **out, struct pdl_err *err);
-/* Builds a generator's network from values made by hand. */
-enum pdl_status net_build(pdl_arena *a, const struct pdl_topo_values *v,
-                          const char *spec, const struct pdl_net **out,
-                          struct pdl_err *err);
-const struct pdl_topo *net_topo_find(const char *name);
 /* A parameter's value by name; NULL: the generator has none. */
 const struct net_value *net_value(const struct pdl_topo_values *v,
                                   const char *name);
@@ -56,10 +51,6 @@ const struct net_value *net_value(const struct pdl_topo_values *v,
 enum pdl_status net_limit(pdl_arena *a, const struct pdl_net *inner,
                           double bytes_per_s, bool switches,
                           const struct pdl_net **out, struct pdl_err *err);
-/* Values of a generator with every default set; the must-be-given are zero. */
-enum pdl_status net_values_default(const struct pdl_topo *topo,
-                                   struct pdl_topo_values *v,
-                                   struct pdl_err *err);
 
 /* ---- the builder of cables --------------------------------------------- */
 

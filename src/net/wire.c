@@ -94,8 +94,8 @@ static int take_slot(struct net_wire *w)
     return w->used++;
 }
 
-void net_wire_count(struct net_wire *w, const struct net_message *msg,
-                    int64_t bytes, double start_s)
+static void count_bytes(struct net_wire *w, const struct net_message *msg,
+                        int64_t bytes, double start_s)
 {
     for (int i = 0; i < msg->nlinks; i++)
         w->use[msg->links[i]].bytes += bytes;
@@ -171,7 +171,7 @@ int net_wire_start(struct net_wire *w, const struct net_send *send)
     w->messages++;
     if (msg->nlinks == 0)
         return NET_WIRE_INSTANT;
-    net_wire_count(w, msg, bytes, w->now);
+    count_bytes(w, msg, bytes, w->now);
     if (w->model.config->zero_bytes)
         bytes = 0;
     if (bytes == 0 && !(msg->latency_s > 0))

@@ -10,9 +10,9 @@
  * cleared images, copies, and a sum of two layouts, as does the gradient of a
  * mean over the image. From kernels that a profile of PyTorch 2.11 shows on an
  * H200 (VGG-16, ResNet-18, ResNet-50 and AlexNet, channels last; GPT-2 and Llama
- * blocks; MobileNetV2, U-Net, EfficientNet-B0). Element counts are in cycles of one multiprocessor, so that
- * they follow the units and the clock of another PE; nothing has tested them
- * there. */
+ * blocks; MobileNetV2, U-Net, EfficientNet-B0). Element counts are in cycles of
+ * one multiprocessor, so that they follow the units and the clock of another PE;
+ * nothing has tested them there. */
 #include "oracle_priv.h"
 
 #include <math.h>

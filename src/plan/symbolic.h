@@ -33,8 +33,6 @@ bool plan_part_make(struct plan_machine *m, struct plan_part *p);
 void plan_box_start(const struct pdl_box *b, int64_t *index);
 bool plan_box_next(const struct pdl_box *b, int64_t *index);
 
-/* -1: the index is not in the part */
-int64_t plan_part_offset(const struct plan_part *p, const int64_t *index);
 void plan_part_add(struct plan_part *p, const int64_t *index, plan_num v);
 
 #define PLAN_EACH(box, index)                                       \

@@ -43,7 +43,8 @@ plan_num plan_num_of(uint64_t seed, uint64_t tensor, uint64_t element)
 
 /* ---- parts ----------------------------------------------------------------- */
 
-int64_t plan_part_offset(const struct plan_part *p, const int64_t *index)
+/* -1: the index is not in the part */
+static int64_t part_offset(const struct plan_part *p, const int64_t *index)
 {
     int64_t o = 0;
 
@@ -58,7 +59,7 @@ int64_t plan_part_offset(const struct plan_part *p, const int64_t *index)
 plan_num plan_part_get(struct plan_machine *m, const struct plan_part *p,
                        const int64_t *index)
 {
-    int64_t o = p->at ? plan_part_offset(p, index) : -1;
+    int64_t o = p->at ? part_offset(p, index) : -1;
 
     if (o < 0) {
         if (!m->missing)
@@ -70,7 +71,7 @@ plan_num plan_part_get(struct plan_machine *m, const struct plan_part *p,
 
 void plan_part_put(struct plan_part *p, const int64_t *index, plan_num v)
 {
-    p->at[plan_part_offset(p, index)] = v;
+    p->at[part_offset(p, index)] = v;
 }
 
 bool plan_part_make(struct plan_machine *m, struct plan_part *p)
@@ -96,7 +97,7 @@ bool plan_box_next(const struct pdl_box *b, int64_t *index)
 
 void plan_part_add(struct plan_part *p, const int64_t *i, plan_num v)
 {
-    int64_t o = plan_part_offset(p, i);
+    int64_t o = part_offset(p, i);
 
     p->at[o] = plan_num_add(p->at[o], v);
 }
@@ -323,11 +324,11 @@ static void contract_weights(struct plan_machine *m, const struct plan_call *k)
                     continue;
                 xi[c.feature] = ch;
                 weight_index(&c, yi[c.feature], ch, ki, wi);
-                if (plan_part_offset(dw, wi) >= 0)
+                if (part_offset(dw, wi) >= 0)
                     plan_part_add(dw, wi,
                                   plan_num_mul(d, plan_part_get(m, x, xi)));
             }
-        if (k->nout > 1 && plan_part_offset(k->out[1], &yi[c.feature]) >= 0)
+        if (k->nout > 1 && part_offset(k->out[1], &yi[c.feature]) >= 0)
             plan_part_add(k->out[1], &yi[c.feature], d);
     }
 }
@@ -411,7 +412,7 @@ static void bn_sums(struct plan_machine *m, const struct plan_part *x,
         int64_t s1[3] = {sums->box.lo[0], 1, i[1]};
         plan_num v = plan_part_get(m, x, i);
 
-        if (plan_part_offset(sums, s0) < 0) {
+        if (part_offset(sums, s0) < 0) {
             m->missing = "a statistic";
             return;
         }

@@ -119,10 +119,11 @@ static void draw(struct pdl_sink *out, const struct report_lines *c,
 static void legend(struct pdl_sink *out, const struct report_series *s,
                    const struct style *st, const struct report_frame *f, int at)
 {
+    int row = f->narrow ? at / 2 : at;
     double x = f->narrow ? 2 + (at % 2) * 180.0 : f->right + 24;
-    double y = f->narrow ? f->bottom + FOOT + 10 + at / 2 * (double)ENTRY
-                         : f->top + 8 + at * (double)ENTRY;
+    double y = f->narrow ? f->bottom + FOOT + 10 : f->top + 8;
 
+    y += row * (double)ENTRY;
     pdl_puts(out, "<g>");
     pdl_printf(out, "<line class=\"line %s%s\"", st->stroke,
                s->dashed ? " dash" : "");

@@ -33,7 +33,8 @@ int run_repeats(const struct calibration *c, int full)
 /* CPU time over threads: all of them compute, so this is the time it takes
  * where nobody else wants the processors, also where somebody does; ranks that
  * share a processor wait for each other. */
-double run_time(const struct calibration *c, run_work *work, void *ctx)
+static double median_time(const struct calibration *c, run_work *work,
+                          void *ctx)
 {
     double took[MAX_TURNS], begin;
     int n = 0, least = run_repeats(c, MIN_TURNS);
@@ -58,7 +59,7 @@ enum pdl_status run_time_all(const struct calibration *c, run_work *work,
 
     if (st != PDL_OK)
         return st;
-    mine = c->turns * run_time(c, work, ctx);
+    mine = c->turns * median_time(c, work, ctx);
     return pdl_comm_allreduce(c->comm, &mine, out, 1, PDL_COMM_F64,
                               PDL_COMM_AVG, err);
 }

@@ -21,9 +21,8 @@ int run_repeats(const struct calibration *c, int full);
 
 typedef void run_work(void *ctx);
 
-/* Median time of `work`, which keeps all threads busy, in c->seconds. */
-double run_time(const struct calibration *c, run_work *work, void *ctx);
-/* The same on all ranks at once, begun together: the mean of their medians. */
+/* Median time of `work`, which keeps all threads busy, in c->seconds, on all
+ * ranks at once, begun together: the mean of their medians. */
 enum pdl_status run_time_all(const struct calibration *c, run_work *work,
                              void *ctx, double *out, struct pdl_err *err);
 /* {"name", "value", "unit"} of the open list of facts. */

@@ -23,7 +23,7 @@ struct watch {
     int64_t *workspace; /* bytes of each */
 };
 
-/* CPU time, as run_time has it: whatever else runs does not count. */
+/* CPU time, as run_time_all has it: whatever else runs does not count. */
 static void timed(void *ctx, int op, int64_t micro, double start_s,
                   double end_s)
 {

@@ -238,14 +238,6 @@ void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out)
     *out = t->sizes;
 }
 
-const char *pdl_trainer_kernel(const pdl_trainer *t, int op)
-{
-    const struct train_kernel *k =
-        op >= 0 && op < t->plan->nops ? t->ops[op].kernel : NULL;
-
-    return k ? k->implementation : NULL;
-}
-
 int64_t pdl_trainer_workspace(const pdl_trainer *t, int op)
 {
     const struct train_kernel *k =

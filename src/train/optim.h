@@ -96,7 +96,6 @@ struct train_schedule {
     int64_t every;
     double gamma, power; /* 0 reads as 0.1 and 1 */
 };
-const char *train_schedule_name(enum train_schedule_kind kind);
 bool train_schedule_find(const char *name, enum train_schedule_kind *out);
 double train_schedule_rate(const struct train_schedule *s, int64_t t);
 

@@ -51,11 +51,6 @@ static const struct {
 
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
-const char *train_schedule_name(enum train_schedule_kind kind)
-{
-    return (int)kind >= 0 && (int)kind < NKINDS ? kinds[kind].name : NULL;
-}
-
 bool train_schedule_find(const char *name, enum train_schedule_kind *out)
 {
     for (int i = 0; i < NKINDS; i++)

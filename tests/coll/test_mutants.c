@@ -2,6 +2,7 @@
  * one thing changed are given to it; each must be rejected, or else compute
  * the right numbers on real buffers in several orders (some changes do not
  * matter, such as a wait that another wait implies). */
+#include "effort.h"
 #include "coll_check.h"
 
 #include <stdarg.h>
@@ -237,7 +238,7 @@ out:
 static void every_mutant_is_rejected_or_shown_to_be_equivalent(void **state)
 {
     static const int sizes[] = {2, 3, 4, 5, 6, 8, 9, 12, 16, 20};
-    int rounds = getenv("PDL_LONG") ? 20 : 2;
+    int rounds = effort(1, 2, 20);
     struct pdl_rng rng = {.key = 2021};
     struct tally all = {0, 0, 0};
 

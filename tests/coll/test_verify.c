@@ -1,6 +1,7 @@
 /* Every algorithm is right on every number of ranks it accepts, at sizes that
  * divide, that do not, and that leave chunks empty; and what it refuses it
  * refuses with a reason. */
+#include "effort.h"
 #include "paradl/coll.h"
 
 #include <stdarg.h>
@@ -41,7 +42,7 @@ static void every_algorithm_is_right_on_every_size_it_accepts(void **state)
     for (int i = 0; pdl_alg_at(i); i++) {
         int accepted = 0;
 
-        for (int p = 1; p <= 64; p++) {
+        for (int p = 1; p <= effort(24, 64, 64); p++) {
             /* a multiple of everything that all-to-alls ask for */
             accepted += proved(pdl_alg_at(i), "", p, (int64_t)p * 12);
             jobs += proved(pdl_alg_at(i), "", p, 1009);
@@ -49,7 +50,7 @@ static void every_algorithm_is_right_on_every_size_it_accepts(void **state)
                 jobs += proved(pdl_alg_at(i), "", p, 3);
         }
         jobs += accepted;
-        if (accepted < 7)
+        if (accepted < effort(1, 7, 7))
             fail_msg("%s accepts only %d sizes", pdl_alg_at(i)->name, accepted);
     }
     print_message("%d jobs proved\n", jobs);
@@ -130,10 +131,10 @@ static void large_jobs_are_proved_by_labels(void **state)
     static const char *const names[] = {
         "halving-doubling", "swing",        "shd",
         "shd-circulant",    "rabenseifner", "ring-ring:k=32"};
-    int p = getenv("PDL_LONG") ? 4096 : 1024;
+    int p = effort(1024, 1024, 4096), n = sizeof names / sizeof names[0];
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (int i = 0; i < effort(1, n, n); i++) {
         struct pdl_coll_job job;
         struct pdl_coll_proof proof;
         struct pdl_err err = {"", ""};

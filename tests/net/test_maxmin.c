@@ -1,6 +1,7 @@
 /* Max-min rates: hand cases, random sets against a naive solver in long
  * double that shares nothing with ours, flows that come and go against
  * solving afresh, and the certificate on right and on spoilt rates. */
+#include "effort.h"
 #include "sim_priv.h"
 
 #include <stdarg.h>
@@ -120,7 +121,7 @@ static void assert_same(const double *got, const double *want, int n, int seed)
 
 static void random_sets_equal_the_naive_solver(void **state)
 {
-    int sets = getenv("PDL_LONG") ? 200000 : 10000;
+    int sets = effort(1000, 10000, 200000);
 
     (void)state;
     for (int i = 0; i < sets; i++) {
@@ -181,7 +182,7 @@ static void the_certificate_refuses_full_but_unfair(void **state)
  * those of solving the present set afresh, also of flows not reported. */
 static void coming_and_going_equals_solving_afresh(void **state)
 {
-    int sets = getenv("PDL_LONG") ? 20000 : 1500;
+    int sets = effort(150, 1500, 20000);
 
     (void)state;
     for (int i = 0; i < sets; i++) {

@@ -1,5 +1,6 @@
 /* Traffic in time: the allreduce times of SimGrid on fat trees, tori and
  * dragonflies, short cuts against events, bounds, paths and links. */
+#include "effort.h"
 #include "allreduce_traffic.h"
 
 static void check_anchor(const char *name, const char *algorithm, int64_t bytes,
@@ -37,7 +38,8 @@ static void allreduces_of_100_mib_equal_simgrid(void **state)
 
             assert_int_equal(pdl_doc_num(d, PDL_UNIT_NONE, 0, 10, &want, NULL),
                              PDL_OK);
-            check_anchor(net->key, d->key, 104857600, want, 1e-9);
+            if (!strstr(net->key, "4096") || effort(0, 1, 1))
+                check_anchor(net->key, d->key, 104857600, want, 1e-9);
             checked++;
         }
     assert_int_equal(checked, 28);
@@ -79,7 +81,8 @@ static void allreduces_of_1_mib_equal_simgrid(void **state)
                              PDL_OK);
             snprintf(name, sizeof name, "ft%s", net->key);
             /* printed to a nanosecond */
-            check_anchor(name, d->key, 1048576, want, 1e-9);
+            if (!strstr(name, "4096") || effort(0, 1, 1))
+                check_anchor(name, d->key, 1048576, want, 1e-9);
             checked++;
         }
     assert_int_equal(checked, 8);
@@ -164,7 +167,7 @@ static void assert_same_run(const struct pdl_sim_result *x,
 static void short_cuts_change_nothing(void **state)
 {
     static const char *const nets[] = {"ft64", "torus64"};
-    int runs = getenv("PDL_LONG") ? 1000 : 60;
+    int runs = effort(20, 60, 1000);
     int64_t cut = 0, shared = 0;
 
     (void)state;

@@ -8,6 +8,7 @@
  * few bytes more or less. Left out: 16 MiB of the flat ring, whose chunks are
  * just at the 64 KiB where SMPI changes its ways (9 % early), and 1 MiB of the
  * ring of rings (1.6 % early). */
+#include "effort.h"
 #include "net_cases.h"
 
 enum { RANKS = 256, PER_NODE = 4, CALLS = 10 };
@@ -56,26 +57,29 @@ static void op(void *ctx, int rank, int64_t i, struct pdl_traffic_op *out)
     out->recv_bytes = out->send_bytes;
 }
 
+enum when { ALWAYS, USUAL, LONG }; /* see effort.h */
+
 static const struct {
-    bool rings, always; /* the others with PDL_LONG=1 */
+    bool rings;
+    enum when when;
     int mib;
     double ms, joule; /* logged, of one call */
 } logged[] = {
     // clang-format off
-    {false, true,  1,   1.00508,  6.595  },
-    {false, true,  2,   1.50473,  9.903  },
-    {false, false, 4,   2.57118,  16.919 },
-    {false, false, 8,   3.69864,  24.492 },
-    {false, true,  32,  14.262,   94.738 },
-    {false, false, 64,  25.8397,  171.632},
-    {false, false, 128, 48.9952,  325.627},
-    {true,  true,  2,   0.619716, 5.727  },
-    {true,  false, 4,   1.16057,  10.737 },
-    {true,  false, 8,   2.02446,  18.773 },
-    {true,  false, 16,  4.45857,  41.276 },
-    {true,  true,  32,  7.86385,  72.992 },
-    {true,  false, 64,  14.6745,  136.422},
-    {true,  false, 128, 28.2955,  263.280},
+    {false, USUAL,  1,   1.00508,  6.595  },
+    {false, ALWAYS, 2,   1.50473,  9.903  },
+    {false, LONG,   4,   2.57118,  16.919 },
+    {false, LONG,   8,   3.69864,  24.492 },
+    {false, USUAL,  32,  14.262,   94.738 },
+    {false, LONG,   64,  25.8397,  171.632},
+    {false, LONG,   128, 48.9952,  325.627},
+    {true,  ALWAYS, 2,   0.619716, 5.727  },
+    {true,  LONG,   4,   1.16057,  10.737 },
+    {true,  LONG,   8,   2.02446,  18.773 },
+    {true,  LONG,   16,  4.45857,  41.276 },
+    {true,  USUAL,  32,  7.86385,  72.992 },
+    {true,  LONG,   64,  14.6745,  136.422},
+    {true,  LONG,   128, 28.2955,  263.280},
     // clang-format on
 };
 
@@ -97,7 +101,7 @@ static void allreduces_on_tsubame3_equal_the_logs(void **state)
         struct pdl_sim_result out;
         double ms, joule;
 
-        if (!logged[i].always && !getenv("PDL_LONG"))
+        if (logged[i].when > (enum when)effort(ALWAYS, USUAL, LONG))
             continue;
         assert_int_equal(pdl_sim_run(a, net, &t, &config, &out, NULL), PDL_OK);
         ms = 1e3 * out.time_s / CALLS;

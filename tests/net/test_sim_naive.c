@@ -2,6 +2,7 @@
  * can be: every message listed, rates filled afresh by the book at every
  * event, long double, no queue, no window buffer, no matching tables. It
  * shares nothing with ours but the meaning of the words. */
+#include "effort.h"
 #include "net_cases.h"
 
 enum { HOSTS = 6, LINKS = 8, MESSAGES = 40, OPS = 2 * MESSAGES };
@@ -329,7 +330,7 @@ static long double simulate(struct plain *p)
 
 static void random_traffic_equals_the_plain_simulator(void **state)
 {
-    int runs = getenv("PDL_LONG") ? 4000 : 300;
+    int runs = effort(60, 300, 4000);
 
     (void)state;
     for (int i = 0; i < runs; i++) {

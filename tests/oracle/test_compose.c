@@ -1,5 +1,6 @@
 /* Plans composed from pieces equal lowered ones, figure by figure; and the
  * quick spans of pipelines equal the simulated ones. */
+#include "effort.h"
 #include "pieces.h"
 
 #include <math.h>
@@ -336,8 +337,7 @@ static int try_meshes(const struct question *q, const struct asked *x, int n)
 
 static void composed_plans_equal_lowered_ones(void **state)
 {
-    bool many = getenv("PDL_LONG") != NULL;
-    int wrong = 0;
+    int meshes = effort(1, 3, 20), points = effort(3, 5, 12), wrong = 0;
 
     (void)state;
     seed = 1;
@@ -346,8 +346,8 @@ static void composed_plans_equal_lowered_ones(void **state)
         struct asked x = {.model = NULL};
 
         assert_true(ask(a, &questions[i], &x));
-        for (int k = 0; k < (many ? 20 : 3); k++)
-            wrong += try_meshes(&questions[i], &x, many ? 12 : 5);
+        for (int k = 0; k < meshes; k++)
+            wrong += try_meshes(&questions[i], &x, points);
         pdl_arena_destroy(a);
     }
     print_message("%d points: expert %d, ring %d, a2a %d, zero %d %d %d %d, "
@@ -357,6 +357,8 @@ static void composed_plans_equal_lowered_ones(void **state)
                   priced.zero[3], priced.bubble[1], priced.bubble[2],
                   priced.activations);
     assert_int_equal(wrong, 0);
+    if (!effort(0, 1, 1)) /* too few to meet every axis */
+        return;
     assert_true(priced.expert > 10 && priced.ring > 10 && priced.a2a > 10);
     assert_true(priced.zero[2] > 30 && priced.zero[3] > 30);
 }

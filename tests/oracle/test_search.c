@@ -1,5 +1,6 @@
 /* The search: the same answer on any number of threads, the best is the best
  * by brute force, and a search that is stopped answers with what it has. */
+#include "effort.h"
 #include "space.h"
 
 #include <setjmp.h>
@@ -54,7 +55,7 @@ static void ask(const struct question *q, int threads, struct asked *x)
 static void threads_do_not_change_the_answer(void **state)
 {
     (void)state;
-    for (int i = 0; i < NQUESTIONS; i++) {
+    for (int i = 0; i < effort(2, NQUESTIONS, NQUESTIONS); i++) {
         struct asked a = {.model = NULL}, b = {.model = NULL};
 
         ask(&questions[i], 1, &a);
@@ -87,7 +88,7 @@ static double goal_of(const struct question *q, const struct pdl_projection *x,
 static void the_first_is_the_best(void **state)
 {
     (void)state;
-    for (int i = 0; i < NQUESTIONS; i++) {
+    for (int i = 0; i < effort(2, NQUESTIONS, NQUESTIONS); i++) {
         struct asked x = {.model = NULL};
         double best = -1;
 
@@ -126,15 +127,18 @@ static const struct question reduced[] = {
     {"gpt:layers=24,hidden=2048,heads=16,ffn=8192,vocab=50257,seq=1024",
      "abci-v100", 64, 64, PDL_GOAL_TIME},
 };
+enum { NREDUCED = sizeof reduced / sizeof reduced[0] };
+static const struct question tiny = {"gpt2", "dgx-a100", 8, 32, PDL_GOAL_TIME};
 
 static void pruning_changes_no_answer(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof reduced / sizeof reduced[0]; i++) {
+    for (int i = 0; i < effort(1, NREDUCED, NREDUCED); i++) {
+        const struct question *q = effort(0, 1, 1) ? &reduced[i] : &tiny;
         struct asked a = {.opt = {.exhaustive = true}}, b = {.model = NULL};
 
-        ask(&reduced[i], 0, &a);
-        ask(&reduced[i], 0, &b);
+        ask(q, 0, &a);
+        ask(q, 0, &b);
         assert_true(a.r.naxes > 0 && a.r.n == 20);
         assert_int_equal(a.r.evaluated + a.r.refused, a.r.points);
         assert_int_equal(b.r.points, a.r.points);
@@ -152,7 +156,7 @@ static void pruning_changes_no_answer(void **state)
  * begins with the quickest. */
 static void the_front_is_what_nothing_beats(void **state)
 {
-    struct question q = reduced[1];
+    struct question q = effort(0, 1, 1) ? reduced[1] : tiny;
     struct asked a = {.opt = {.exhaustive = true}}, b = {.model = NULL},
                  quick = {.model = NULL};
 

@@ -1,6 +1,7 @@
 /* Test the tester: a plan changed at random must be refused by the checker,
  * or the symbolic executor must show that it still is equal to the unsharded
  * graph. The classes named below must always be refused by one of the two. */
+#include "effort.h"
 #include "random_plan.h"
 
 struct mutant {
@@ -309,7 +310,7 @@ static void mutate(pdl_arena *a, const struct pdl_plan *p, uint64_t seed,
 
 static void every_mutant_is_refused_or_proved_equal(void **state)
 {
-    uint64_t last = getenv("PDL_LONG") ? 20000 : 2000;
+    uint64_t last = (uint64_t)effort(2000, 2000, 20000);
 
     (void)state;
     for (uint64_t seed = 1; seed <= last; seed++) {

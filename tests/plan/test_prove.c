@@ -1,6 +1,7 @@
 /* Random models x strategies x sizes: the plan, executed on all ranks in
  * exact arithmetic, must equal the unsharded graph. PDL_LONG=1 runs the
  * 10,000 triples of the bar, otherwise some hundreds. */
+#include "effort.h"
 #include "random_plan.h"
 
 static int prove_one(uint64_t seed, char *why, size_t size)
@@ -21,7 +22,7 @@ static int prove_one(uint64_t seed, char *why, size_t size)
 
 static void plans_equal_the_unsharded_graph(void **state)
 {
-    int want = getenv("PDL_LONG") ? 10000 : 400, proved = 0;
+    int want = effort(80, 400, 10000), proved = 0;
     char why[2048];
 
     (void)state;

@@ -25,7 +25,7 @@ static const struct pdl_plan *lowered(pdl_arena *a, const char *model,
     struct pdl_plan_options opt = {.batch = 4};
     struct pdl_err err = {"", ""};
     const struct pdl_model *m;
-    const struct pdl_plan *p;
+    const struct pdl_plan *p = NULL;
 
     if (pdl_zoo_build(a, model, &m, &err) != PDL_OK ||
         pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||

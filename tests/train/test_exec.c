@@ -2,6 +2,7 @@
  * strategies x sizes, uneven and empty shards. Bit for bit where no sum
  * crosses ranks; and what is broken on purpose must be seen. PDL_LONG=1 runs
  * many more triples. */
+#include "effort.h"
 #include "plan/random_plan.h"
 #include "optim.h"
 #include "train_priv.h"
@@ -132,14 +133,14 @@ static void compare_many(const char *backend, uint64_t first, int want,
 static void ranks_equal_serial_in_float64(void **state)
 {
     (void)state;
-    compare_many("ref", 1, getenv("PDL_LONG") ? 3000 : 150, PDL_F64, 1e-9);
+    compare_many("ref", 1, effort(40, 150, 3000), PDL_F64, 1e-9);
 }
 
 /* Sums of floats taken in another order, through a few layers. */
 static void ranks_equal_serial_in_float32(void **state)
 {
     (void)state;
-    compare_many("ref", 100000, getenv("PDL_LONG") ? 1000 : 60, PDL_F32, 2e-3);
+    compare_many("ref", 100000, effort(20, 60, 1000), PDL_F32, 2e-3);
 }
 
 /* Blockings of oneDNN may depend on the extent of a shard. */
@@ -150,7 +151,7 @@ static void ranks_equal_serial_on_the_cpu_backend(void **state)
         print_message("this build has no oneDNN\n");
         skip();
     }
-    compare_many("cpu", 200000, getenv("PDL_LONG") ? 1000 : 60, PDL_F32, 2e-3);
+    compare_many("cpu", 200000, effort(20, 60, 1000), PDL_F32, 2e-3);
 }
 
 /* ---- strategies by name --------------------------------------------------- */
@@ -290,10 +291,10 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
     static const char *const models[] = {
         "gpt:layers=2,hidden=12,heads=3,ffn=20,vocab=17,seq=7",
         "llama:layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6",
-        "llama:layers=2,hidden=16,heads=4,kv_heads=1,ffn=12,vocab=11,seq=6,"
-        "qk_norm=1",
-        "deepseek:layers=2,dense=2,hidden=8,heads=4,ffn=12,q_lora=6,kv_lora=5,"
-        "nope=3,rope=2,v_head_dim=3,vocab=11,seq=6",
+        ("llama:layers=2,hidden=16,heads=4,kv_heads=1,ffn=12,vocab=11,seq=6,"
+         "qk_norm=1"),
+        ("deepseek:layers=2,dense=2,hidden=8,heads=4,ffn=12,q_lora=6,kv_lora=5,"
+         "nope=3,rope=2,v_head_dim=3,vocab=11,seq=6"),
         "bert:layers=1,hidden=8,heads=4,ffn=10,vocab=11,seq=6",
         "t5:layers=1,hidden=8,heads=4,head_dim=3,ffn=10,vocab=11,seq=6",
     };
@@ -317,10 +318,12 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
         "tensor=2,recompute=selective",
         "pipe=2(1f1b,m=2),data=2,zero=2,recompute=full",
     };
+    size_t every = (size_t)effort(2, 1, 1); /* half of them on each */
 
     (void)state;
     for (size_t k = 0; k < sizeof models / sizeof models[0]; k++)
-        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        for (size_t i = every == 2 ? k % 2 : 0;
+             i < sizeof strategies / sizeof *strategies; i += every) {
             pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
             const struct pdl_model *m;
             struct pdl_err err;

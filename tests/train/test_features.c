@@ -2,6 +2,7 @@
  * scale, mean squared error of several outputs, bfloat16, gradients that move
  * during backward; and that the networks of the zoo and imported graphs train.
  * PDL_LONG=1 trains the large ones too. */
+#include "effort.h"
 #include "paradl/train.h"
 #include "train_priv.h"
 
@@ -461,10 +462,11 @@ static void every_kind_of_network_of_the_zoo_trains(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++)
+    for (size_t i = 0; i < sizeof small / sizeof small[0];
+         i += (size_t)effort(3, 1, 1))
         trains(small[i], 1e-4);
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
-        if (getenv("PDL_LONG"))
+        if (effort(0, 0, 1))
             trains(large[i], 1e-4);
 }
 
@@ -480,7 +482,7 @@ static void imported_graphs_train(void **state)
     char path[512];
 
     (void)state;
-    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++) {
+    for (int i = 0; i < effort(1, 2, 2); i++) {
         snprintf(path, sizeof path, PDL_SOURCE_DIR "/tests/data/onnx/%s",
                  small[i]);
         trains(path, 100);
@@ -488,7 +490,7 @@ static void imported_graphs_train(void **state)
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
         snprintf(path, sizeof path, PDL_SOURCE_DIR "/tests/data/onnx/%s",
                  large[i]);
-        if (getenv("PDL_LONG"))
+        if (effort(0, 0, 1))
             trains(path, 100);
     }
 }
