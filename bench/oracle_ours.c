@@ -73,6 +73,39 @@ static int command(int argc, char **argv)
  * search is shipped. */
 static const double CALCULON = 2389, SHIPPED = 94;
 
+/* Every point priced on one core: of the whole space, or with whole weights
+ * alone (ZeRO 0 and 1), which is what Calculon's space has. */
+static int price_all(char **argv, const struct pdl_model *m,
+                     const struct pdl_system *sys, int most_zero)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_oracle_options opt = {.optimizer_slots = 2,
+                                     .precision = PDL_PREC_BF16};
+    struct pdl_search_options so = {.pes = atoll(argv[2]),
+                                    .batch = atoll(argv[3]),
+                                    .dtype = PDL_BF16,
+                                    .most_zero = most_zero,
+                                    .threads = 1,
+                                    .exhaustive = true};
+    struct pdl_search_result r;
+    struct pdl_err err = {"", ""};
+    double start = pdl_cpu_s(), rate, took;
+
+    if (pdl_search(a, m, sys, &opt, &so, &r, &err) != PDL_OK)
+        return fprintf(stderr, "%s\n", err.msg), 1;
+    took = pdl_cpu_s() - start;
+    rate = (double)r.evaluated / took;
+    printf("%s on %s PEs, ZeRO 0 to %d: %lld points priced in full, %.0f a "
+           "second on one core (CPU), %.1f times Calculon's %.0f (%.0f times "
+           "its %.0f as shipped)\n",
+           argv[0], argv[2], most_zero ? most_zero : 3, (long long)r.evaluated,
+           rate, rate / CALCULON, CALCULON, rate / SHIPPED, SHIPPED);
+    printf("%s on %s PEs: of its %.2f s, %.2f s (clock) priced %lld pieces\n",
+           argv[0], argv[2], took, r.pieces_s, (long long)r.pieces);
+    pdl_arena_destroy(a);
+    return 0;
+}
+
 /* The whole space of a transformer: every point priced on one core; then with
  * bounds, on all. */
 static int search(char **argv)
@@ -86,28 +119,14 @@ static int search(char **argv)
     struct pdl_err err = {"", ""};
     const struct pdl_model *m;
     struct pdl_system sys;
-    double start, rate, took;
+    double start;
 
     if (pdl_zoo_build(a, argv[0], &m, &err) != PDL_OK ||
         pdl_system_open(a, argv[1], &sys, &err) != PDL_OK ||
         pdl_system_for_pes(a, &sys, so.pes, &err) != PDL_OK)
         return fprintf(stderr, "%s\n", err.msg), 1;
-    so.threads = 1;
-    so.exhaustive = true;
-    start = pdl_cpu_s();
-    if (pdl_search(a, m, &sys, &opt, &so, &r, &err) != PDL_OK)
-        return fprintf(stderr, "%s\n", err.msg), 1;
-    took = pdl_cpu_s() - start;
-    rate = (double)r.evaluated / took;
-    printf("%s on %s PEs: %lld points priced in full, %.0f a second on one "
-           "core (CPU), %.1f times Calculon's %.0f (%.0f times its %.0f as "
-           "shipped)\n",
-           argv[0], argv[2], (long long)r.evaluated, rate, rate / CALCULON,
-           CALCULON, rate / SHIPPED, SHIPPED);
-    printf("%s on %s PEs: of its %.2f s, %.2f s (clock) priced %lld pieces\n",
-           argv[0], argv[2], took, r.pieces_s, (long long)r.pieces);
-    so.threads = 0;
-    so.exhaustive = false;
+    if (price_all(argv, m, &sys, 1) != 0 || price_all(argv, m, &sys, 0) != 0)
+        return 1;
     start = pdl_clock_s();
     if (pdl_search(a, m, &sys, &opt, &so, &r, &err) != PDL_OK)
         return fprintf(stderr, "%s\n", err.msg), 1;

@@ -229,6 +229,7 @@ struct pdl_search_options {
     enum pdl_dtype dtype;
     bool allow_empty;
     const char *axes; /* only these: "data,pipe"; NULL: all */
+    int most_zero;    /* stages of ZeRO at most; 0: all */
     enum pdl_goal goal;
     int64_t top;     /* of a large space so many are kept; 0: 20 */
     bool exhaustive; /* prices also what a bound excludes */

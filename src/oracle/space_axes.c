@@ -34,7 +34,7 @@ static const struct pdl_space_axis axes[] = {
                      "where pipe divides the micro-batches"},
     {"recompute", "none|selective|full"},
     {"zero", "0|1|2|3 (with data, expert or context; as far as the framework "
-             "has it)"},
+             "has it; 2 and 3: not interleaved)"},
     {"overlap", "on|off (as zero, unless the framework never overlaps)"},
     {"schedule", "1f1b|zb-h1|zb-h2 (with pipe, not interleaved, unless the "
                  "framework wants equal stages)"},
@@ -79,6 +79,8 @@ void oracle_axes_make(const struct oracle_family *f,
         .overlap = !(w && w->no_overlap),
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0,
         .most_zero = w && w->most_zero > 0 ? w->most_zero : 3};
+    if (opt->most_zero > 0 && opt->most_zero < out->most_zero)
+        out->most_zero = opt->most_zero;
     look_at_model(f->model, out);
 }
 
@@ -203,9 +205,13 @@ int oracle_axes_bubbles(const struct oracle_axes *x,
     return p->pipe > 1 && p->chunks == 1 && !x->even ? 2 : 0;
 }
 
+/* Interleaved stages are there to shorten a pipeline's bubble, and every one of
+ * them would gather its weights for every micro-batch. */
 static int most_zero(const struct oracle_axes *x, const struct oracle_point *p)
 {
-    return oracle_point_copies(p) > 1 ? x->most_zero : 0;
+    int most = p->chunks > 1 && x->most_zero > 1 ? 1 : x->most_zero;
+
+    return oracle_point_copies(p) > 1 ? most : 0;
 }
 
 static bool may_overlap(const struct oracle_axes *x,

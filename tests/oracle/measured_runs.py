@@ -53,7 +53,7 @@ HALVES = {
     "torchtitan_h100_2025": (8, 11), "torchtitan_h200": (16, None),
     "fms_fsdp": (6, 6), "jax_a100": (36, 11), "tpu_maxtext": (11, 6),
     "simumax_b200_rest": (5, 5), "vtrain_multi_rest": (9, 6),
-    "vtrain_single_rest": (9, 9), "dle_bert_tf": (18, 19),
+    "vtrain_single_rest": (9, 9), "dle_bert_tf": (20, 23),
     "dle_cnn_pytorch": (23, 14), "dle_cnn_tf": (23, 27),
     "dle_unet_tf": (41, 29),
 }
