@@ -90,15 +90,16 @@ static enum pdl_status fit_layers(struct cli_measured *m,
 
 static void print_left_out(const struct cli_fit *f, struct pdl_sink *out)
 {
+    const struct cli_residual *x = f->residual;
     double sum = 0;
 
-    for (int i = 0; i < f->rows; i++)
-        sum += fabs(f->residual[i].left);
+    for (int i = 0; x && i < f->rows; i++)
+        sum += fabs(x[i].left);
     pdl_printf(out, "each %s left out once: mean error %.1f %%\n", f->leave_out,
                100 * sum / f->rows);
-    for (int i = 0; i < f->rows; i++)
-        pdl_printf(out, "  %-20s %-34s %+6.1f %%\n", f->residual[i].id,
-                   f->residual[i].strategy, 100 * f->residual[i].left);
+    for (int i = 0; x && i < f->rows; i++)
+        pdl_printf(out, "  %-20s %-34s %+6.1f %%\n", x[i].id, x[i].strategy,
+                   100 * x[i].left);
 }
 
 static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
@@ -127,7 +128,7 @@ static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
     for (int i = 0; f->residual && i < f->rows; i++)
         pdl_printf(out, "  %-20s %-34s %+6.1f %%\n", f->residual[i].id,
                    f->residual[i].strategy, 100 * f->residual[i].off);
-    if (f->leave_out)
+    if (f->residual && f->leave_out)
         print_left_out(f, out);
 }
 
