@@ -242,13 +242,14 @@ int oracle_axes_choices(const struct oracle_axes *x,
                         struct oracle_point *out)
 {
     int zeros = few && most_zero(x, p) > 1 ? 1 : most_zero(x, p);
-    int leave = may_leave(x, p) && !few, host = x->offload && !few, n = 0;
+    int leave = may_leave(x, p) && !few, host = x->offload && !few;
+    int apart = may_overlap(x, p), n = 0;
     struct oracle_point y = *p;
 
     for (int a = 0; a <= leave; a++)
         for (int last = zeros > 0 ? 1 : 0; last <= (a && zeros > 1 ? 1 : zeros);
              last++)
-            for (int off = 0; off <= may_overlap(x, p); off++)
+            for (int off = 0; off <= apart; off++)
                 for (int z = last > 1 ? last : 0; z <= last; z++)
                     for (int o = 0; o <= host; o++) {
                         y.activations = a;

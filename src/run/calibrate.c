@@ -36,7 +36,7 @@ int run_repeats(const struct calibration *c, int full)
 static double median_time(const struct calibration *c, run_work *work,
                           void *ctx)
 {
-    double took[MAX_TURNS], begin;
+    double took[MAX_TURNS] = {0}, begin;
     int n = 0, least = run_repeats(c, MIN_TURNS);
 
     work(ctx); /* warm */
