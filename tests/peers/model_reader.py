@@ -233,6 +233,10 @@ def infer(op, a, ins, w):
         return None
     if op == "split":
         return [x[:axis] + [d] + x[axis + 1:] for d in dims]
+    if op == "slice_heads":
+        return [x[:-1] + [a["heads"] * (dims[1] - dims[0])]]
+    if op == "join_heads":
+        return [x[:-1] + [x[-1] + a["heads"] * ins[1][-1]]]
     if op == "slice":
         step = dims[2] if len(dims) > 2 else 1
         return [x[:axis] + [-(-(dims[1] - dims[0]) // step)] + x[axis + 1:]]
