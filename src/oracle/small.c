@@ -491,9 +491,7 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
     if (!keep_plan(g->arena, s, plan))
         return false;
     pdl_arena_reset(g->scratch);
-    if (m->key.update) {
-        m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
-    } else if (m->key.micro == 0 && grows_as_known(p, &m->key)) {
+    if (m->key.update || (m->key.micro == 0 && grows_as_known(p, &m->key))) {
         m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
     } else if (m->key.micro == 0) {
         twice = PDL_NEW(g->scratch, struct small, 1);

@@ -380,7 +380,7 @@ static void set_bar(struct points *s)
 {
     struct best all = {.n = 0, .cap = s->top};
 
-    all.list = malloc((size_t)s->top * sizeof *all.list);
+    all.list = calloc((size_t)s->top, sizeof *all.list);
     s->few = true;
     pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
     s->few = false;

@@ -254,6 +254,8 @@ static void attention_dw(struct plan_machine *m, const struct heads *a,
     int64_t i[PDL_BOX_DIMS] = {0};
     struct pdl_box b = a->dy->box;
 
+    if (!a->w)
+        return;
     b.lo[2] /= a->dv;
     b.hi[2] /= a->dv;
     PLAN_EACH(&b, i)

@@ -247,7 +247,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     bool forward = k->call.pass == PDL_FORWARD;
     bool weights = k->call.pass == PDL_BACKWARD_WEIGHTS;
     int64_t far = train_attention_distances(k), heads = k->h1 - k->h0;
-    float *p = scratch, *shift = p + 2 * ATTENTION_BLOCK * (k->s1 - k->s0);
+    float *p = scratch, *shift = p + (k->s1 - k->s0) * 2 * ATTENTION_BLOCK;
     float *dshift = shift + far;
     enum pdl_status st = PDL_OK;
 

@@ -33,8 +33,8 @@ static struct sizes sizes_of(const struct pdl_attr *a)
 static int64_t place_in(const struct ref_array *table, const struct sizes *s,
                         int64_t head, int64_t t, int64_t j)
 {
-    int64_t i[2] = {train_distance_row(table->box.hi[0], s->causal, j - t),
-                    head};
+    int64_t row = train_distance_row(table->box.hi[0], s->causal, j - t);
+    int64_t i[PDL_BOX_DIMS] = {row, head};
 
     return ref_offset(table, i);
 }
