@@ -8,6 +8,8 @@ import sys
 import torch
 import torch.nn.functional as F
 
+from run_nets import distance_rows
+
 UNARY = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "silu": F.silu,
     "mish": F.mish, "hard_swish": F.hardswish, "hard_sigmoid": F.hardsigmoid,
@@ -101,22 +103,6 @@ def slice_heads(c, x, w):
 def join_heads(c, x, shared):
     each = shared.unsqueeze(2).expand(-1, -1, c["heads"], -1)
     return torch.cat([heads_of(c, x), each], -1).flatten(2)
-
-
-def distance_rows(rows, causal, t, s):
-    """T5's rows for keys j and queries i, as Mesh TensorFlow has them."""
-    ahead = torch.arange(s)[None] - torch.arange(t)[:, None]
-    row = torch.zeros_like(ahead)
-    if causal:
-        n = (-ahead).clamp(min=0)
-    else:
-        rows //= 2
-        row += (ahead > 0) * rows
-        n = ahead.abs()
-    near = rows // 2
-    far = near + (torch.log(n.clamp(min=1).double() / near) / math.log(128 / near)
-                  * (rows - near)).long()
-    return row + torch.where(n < near, n, far.clamp(max=rows - 1))
 
 
 def attention(c, q, k, v, table=None):

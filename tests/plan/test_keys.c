@@ -2,6 +2,7 @@
  * same keys project them each, deal the queries, and add what they say of the
  * gradient. What is left out of that sum, or lies elsewhere, is found. */
 #include "paradl/plan.h"
+#include "mutant.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,25 +145,6 @@ static void axes_that_cannot_be_dealt_are_refused(void **state)
 }
 
 /* ---- mutations -------------------------------------------------------------- */
-
-struct mutant {
-    struct pdl_plan p;
-    struct pdl_plan_tensor *tensors;
-    struct pdl_plan_op *ops;
-};
-
-static struct mutant copy(pdl_arena *a, const struct pdl_plan *p)
-{
-    struct mutant m = {.p = *p};
-
-    m.tensors = PDL_NEW(a, struct pdl_plan_tensor, p->ntensors);
-    m.ops = PDL_NEW(a, struct pdl_plan_op, p->nops);
-    memcpy(m.tensors, p->tensors, (size_t)p->ntensors * sizeof *m.tensors);
-    memcpy(m.ops, p->ops, (size_t)p->nops * sizeof *m.ops);
-    m.p.tensors = m.tensors;
-    m.p.ops = m.ops;
-    return m;
-}
 
 static bool sums_keys(const struct mutant *m, int i)
 {

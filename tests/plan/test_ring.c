@@ -2,6 +2,7 @@
  * time; what comes out is that of the unsharded network, and what is left out,
  * taken from elsewhere or read too late is found. */
 #include "paradl/plan.h"
+#include "mutant.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,25 +135,6 @@ static void a_ring_can_be_written_and_read(void **state)
 }
 
 /* ---- mutations -------------------------------------------------------------- */
-
-struct mutant {
-    struct pdl_plan p;
-    struct pdl_plan_tensor *tensors;
-    struct pdl_plan_op *ops;
-};
-
-static struct mutant copy(pdl_arena *a, const struct pdl_plan *p)
-{
-    struct mutant m = {.p = *p};
-
-    m.tensors = PDL_NEW(a, struct pdl_plan_tensor, p->ntensors);
-    m.ops = PDL_NEW(a, struct pdl_plan_op, p->nops);
-    memcpy(m.tensors, p->tensors, (size_t)p->ntensors * sizeof *m.tensors);
-    memcpy(m.ops, p->ops, (size_t)p->nops * sizeof *m.ops);
-    m.p.tensors = m.tensors;
-    m.p.ops = m.ops;
-    return m;
-}
 
 /* All readers of `from` after operation i read `to`. */
 static void read_instead(pdl_arena *a, struct mutant *m, int i, int from,

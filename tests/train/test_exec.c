@@ -335,6 +335,19 @@ static void every_strategy_of_a_transformer_equals_serial(void **state)
         }
 }
 
+static void named_equals_serial(const char *model, const char *strategy,
+                                int64_t batch)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_model *m;
+    struct pdl_err err;
+
+    if (pdl_model_load(a, model, NULL, &m, &err) != PDL_OK)
+        fail_msg("%s: %s", model, err.msg);
+    equals_serial(m, a, strategy, batch);
+    pdl_arena_destroy(a);
+}
+
 /* Ranks that have the same keys project them each, and add what they say of
  * the gradient. Heads that do not divide: 3 of a group over 2 ranks. */
 static void a_tensor_axis_wider_than_the_keys_equals_serial(void **state)
@@ -358,16 +371,8 @@ static void a_tensor_axis_wider_than_the_keys_equals_serial(void **state)
 
     (void)state;
     for (size_t k = 0; k < sizeof models / sizeof models[0]; k++)
-        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
-            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-            const struct pdl_model *m;
-            struct pdl_err err;
-
-            if (pdl_model_load(a, models[k], NULL, &m, &err) != PDL_OK)
-                fail_msg("%s: %s", models[k], err.msg);
-            equals_serial(m, a, strategies[i], 4);
-            pdl_arena_destroy(a);
-        }
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
+            named_equals_serial(models[k], strategies[i], 4);
 }
 
 /* Tokens travel to the experts they visit, and back. */
@@ -397,16 +402,8 @@ static void every_strategy_of_a_mixture_equals_serial(void **state)
 
     (void)state;
     for (size_t k = 0; k < sizeof models / sizeof *models; k++)
-        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
-            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-            const struct pdl_model *m;
-            struct pdl_err err;
-
-            if (pdl_model_load(a, models[k], NULL, &m, &err) != PDL_OK)
-                fail_msg("%s: %s", models[k], err.msg);
-            equals_serial(m, a, strategies[i], 12);
-            pdl_arena_destroy(a);
-        }
+        for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
+            named_equals_serial(models[k], strategies[i], 12);
 }
 
 /* ---- optimizers ------------------------------------------------------------ */
