@@ -194,8 +194,9 @@ void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
             x->ran.forward, t->forward + t->forward_comm + t->forward_copy);
         t->backward_comm += waiting(
             x->ran.backward, t->backward + t->backward_comm + t->backward_copy);
-        t->weights = k->work->shape->split ? x->ran.weights : 0;
     }
+    if (c->traffic || k->work->shape->copies)
+        t->weights = k->work->shape->split ? x->ran.weights : 0;
     t->forward += oracle_host_wait(&c->lite, x->ran.forward, k->calls[0]);
     t->backward += oracle_host_wait(&c->lite, x->ran.backward, k->calls[1]);
     t->calls = 0;

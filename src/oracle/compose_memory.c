@@ -79,13 +79,14 @@ static void live_apart(const struct oracle_compose *c,
                        struct pdl_projection *out)
 {
     const struct split *s = c->split;
-    struct oracle_lived lived[MAX_CLASSES];
+    struct oracle_lived lived[MAX_CLASSES][2];
 
     for (int i = 0; i < s->nclasses; i++)
-        live(c, &s->classes[i], x, r, false, &lived[i]);
+        for (int f = 0; f <= x->activations; f++)
+            live(c, &s->classes[i], x, r, f, &lived[i][f]);
     for (int64_t l = 0; l < c->mesh.pipe; l++)
         oracle_zero_bubble_memory(
-            &lived[s->of[l]],
+            &lived[s->of[l]][x->activations && s->in_flight[l] > 1],
             oracle_zero_bubble_warm(c->mesh.pipe, x->bubble, l),
             oracle_zero_bubble_defer(x->bubble, l), c->plan.micro_batches, out);
 }

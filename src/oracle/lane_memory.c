@@ -251,9 +251,10 @@ static void run_round(struct round *r, bool input, bool weights, bool forward)
         r->begun = true;
     }
     if (forward) {
+        r->b.all += s->ahead;
         note(&r->b, &s->forward, r->out);
         after(&r->b, &s->forward);
-        r->b.all += r->input;
+        r->b.all += r->input - s->ahead;
     }
 }
 

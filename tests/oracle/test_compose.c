@@ -139,7 +139,7 @@ static void random_rest(const struct question *q, const struct asked *x,
     p->optimizer = draw(3) == 0;
     p->activations = draw(3) == 0;
     p->bubble = 0;
-    if (p->pipe > 1 && p->chunks == 1 && !p->activations)
+    if (p->pipe > 1 && p->chunks == 1)
         p->bubble = (int)draw(3);
 }
 
