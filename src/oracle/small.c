@@ -45,6 +45,10 @@ static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
         (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
 }
 
+static const enum pdl_schedule bubbles[] = {
+    PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
+    PDL_SCHEDULE_ZB_V};
+
 void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out)
@@ -61,8 +65,7 @@ void oracle_point_strategy(const struct oracle_family *f,
         out->accumulate = m;
     }
     if (x->bubble > 0 && x->pipe > 1)
-        out->schedule =
-            x->bubble == 1 ? PDL_SCHEDULE_ZB_H1 : PDL_SCHEDULE_ZB_H2;
+        out->schedule = bubbles[x->bubble];
     if (x->chunks > 1) {
         out->schedule = PDL_SCHEDULE_INTERLEAVED;
         out->virtual_stages = x->chunks;

@@ -140,7 +140,7 @@ static void random_rest(const struct question *q, const struct asked *x,
     p->activations = draw(3) == 0;
     p->bubble = 0;
     if (p->pipe > 1 && p->chunks == 1)
-        p->bubble = (int)draw(3);
+        p->bubble = (int)draw(2 * p->pipe <= x->family.layers ? 4 : 3);
 }
 
 /* ---- against the lowered plan ------------------------------------------------------- */
@@ -351,11 +351,11 @@ static void composed_plans_equal_lowered_ones(void **state)
         pdl_arena_destroy(a);
     }
     print_message("%d points: expert %d, ring %d, a2a %d, zero %d %d %d %d, "
-                  "zb %d %d, activations %d\n",
+                  "zb %d %d %d, activations %d\n",
                   priced.all, priced.expert, priced.ring, priced.a2a,
                   priced.zero[0], priced.zero[1], priced.zero[2],
                   priced.zero[3], priced.bubble[1], priced.bubble[2],
-                  priced.activations);
+                  priced.bubble[3], priced.activations);
     assert_int_equal(wrong, 0);
     if (!effort(0, 1, 1)) /* too few to meet every axis */
         return;
