@@ -11,6 +11,7 @@
 /* A whole-model configuration of a transformer. */
 struct oracle_point {
     int64_t tensor, pipe, data, expert, context; /* ranks of each axis */
+    int64_t group;  /* data ranks that share states (zero=3:8); 0: all */
     int64_t micro;  /* samples of a micro-batch of one data and expert rank */
     int64_t chunks; /* stages of a lane; 1: not interleaved */
     bool seq, no_overlap;
