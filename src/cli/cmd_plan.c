@@ -233,11 +233,13 @@ static void print_counts(const struct pdl_search_result *r)
     if (r->naxes > 0)
         pdl_printf(cli_out(),
                    "%lld points: %lld fit; %lld priced, %lld excluded by "
-                   "memory, %lld by time, %lld by a limit (--space says "
-                   "of what)\n",
+                   "memory, %lld by time (%lld before it was asked whether "
+                   "they fit), %lld by a limit; %lld other orders of the axes "
+                   "of the best (--space says of what)\n",
                    (long long)r->points, (long long)r->feasible,
                    (long long)r->evaluated, (long long)r->too_large,
-                   (long long)r->too_slow, (long long)r->refused);
+                   (long long)r->too_slow, (long long)r->unasked,
+                   (long long)r->refused, (long long)r->orders);
     else
         pdl_printf(cli_out(),
                    "%lld priced, %lld fit, %lld excluded by a limit (--space "

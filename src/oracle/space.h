@@ -23,6 +23,11 @@ void oracle_space_pairs(struct oracle_space *s);
  * sharded states */
 void oracle_space_transformer(struct oracle_space *s);
 
+/* orders.c: a strategy with its axes in other orders; even: those of
+ * frameworks that want equal stages */
+enum pdl_status oracle_space_orders(struct oracle_space *s, const char *text,
+                                    bool even, struct pdl_err *err);
+
 /* search.c: lowers and prices a strategy, whose text is given */
 enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
                                    const struct pdl_system *sys,
