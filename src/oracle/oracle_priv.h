@@ -147,6 +147,10 @@ struct oracle {
                           says for all */
 };
 
+/* fit.c: -2 log of the posterior density, but for a constant. */
+double oracle_misfit(struct pdl_system *sys, const struct pdl_fit_param *param,
+                     int n, pdl_fit_cost cost, void *ctx, int rows);
+
 /* effects.c: those that pdl_oracle_options.without counts, in its order */
 enum oracle_effect {
     ORACLE_SHARING,
@@ -156,9 +160,13 @@ enum oracle_effect {
     ORACLE_STAGING,
     ORACLE_VOLUMES,
     ORACLE_COPIES,
+    ORACLE_PARTS,
+    ORACLE_TENSORS,
+    ORACLE_BIAS,
     ORACLE_HOST,
     ORACLE_FILES,
     ORACLE_LOCKS,
+    ORACLE_ROUND_TRIP,
     ORACLE_TILES,
     ORACLE_REREAD,
     ORACLE_INTERFERENCE,
