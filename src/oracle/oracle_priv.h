@@ -143,6 +143,7 @@ struct oracle {
     struct oracle_memo *memo;         /* NULL: nothing is remembered */
     const struct pdl_tasks *order;    /* of a pipeline; NULL: one stage */
     const int64_t *flight;            /* of each stage; NULL: 1 */
+    bool on_lane;      /* sends between stages stay on their lane (zb-v) */
     const bool *again; /* of each layer: computed again; NULL: as the strategy
                           says for all */
 };
