@@ -223,7 +223,8 @@ foreach(name install/install tools/deps tools/ci)
   set_tests_properties(${name} PROPERTIES LABELS "house" TIMEOUT 300)
 endforeach()
 
-foreach(check rooms symbols headers format clang cppcheck tidy docs commits)
+foreach(check rooms symbols headers format clang cppcheck tidy docs width
+    commits)
   if(EXISTS ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh)
     add_test(NAME lint/${check}
       COMMAND ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh ${CMAKE_BINARY_DIR}
