@@ -69,7 +69,7 @@ static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
         oracle_time_class(c, k);
         for (int f = 0; f < (k->work->shape->copies ? 2 : 1); f++) {
             struct piece_run run = oracle_run_of(c, k, f);
-            struct timed *t = &k->timed[f];
+            struct timed *t = &k->passes->timed[f];
 
             t->exposed[x->zero][x->optimizer] = oracle_piece_traffic(
                 &run, u, &t->ran, &t->copy[x->zero][x->optimizer]);
@@ -115,7 +115,7 @@ static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
         const struct piece_update *u = v->update[x->zero][x->optimizer];
         struct timed *t = oracle_timed_of(c, l, k);
 
-        if (hides && !show(c, x, v, t == &v->timed[1], t))
+        if (hides && !show(c, x, v, t == &v->passes->timed[1], t))
             return false;
         lane->update += u->update;
         lane->gradient_comm += u->gradient_comm;
