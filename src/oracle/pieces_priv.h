@@ -113,6 +113,9 @@ struct oracle_forms {
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */
     const int64_t **blocks; /* of the stages of each number of them */
+    /* by recomputation: is what grows with the samples what the data axis
+     * cuts, as far as two plans showed it? */
+    bool cut_grows[PDL_RECOMPUTE_FULL + 1];
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */

@@ -469,15 +469,40 @@ static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
 }
 
 /* Where weights travel, the same activations grow as where they do not; the
- * data axis cuts all of them in what grows. */
-static bool grows_as_known(const struct oracle_pieces *p, const struct key *k)
+ * data axis cuts all of them in what grows. So it does in other small plans of
+ * the network once it did in one with the same recomputation. */
+static bool grows_as_known(const struct oracle_pieces *p, const struct form *m)
 {
-    struct key base = *k;
-    const struct form *m;
+    struct key base = m->key;
+    const struct form *known;
 
+    for (int t = 0; t < m->s->plan.ntensors; t++)
+        if (m->s->tensors[t].frame != pdl_no_frames)
+            return false;
+    if (m->key.shared && p->forms->cut_grows[m->key.recompute])
+        return true;
     base.zero = 0;
-    m = k->zero > 1 && k->shared ? find(p->forms, &base) : NULL;
-    return m && !m->refused && m->grown;
+    known = m->key.zero > 1 && m->key.shared ? find(p->forms, &base) : NULL;
+    return known && !known->refused && known->grown;
+}
+
+/* Is what doubled with the samples what the data axis cuts? */
+static bool is_what_is_cut(struct oracle_forms *g, struct small *s,
+                           int64_t each)
+{
+    struct grows *seen = s->grows;
+    int n = s->ngrows;
+    bool same;
+
+    s->ngrows = 0;
+    same = find_samples(g, s, each) && s->ngrows == n;
+    for (int i = 0; same && i < n; i++)
+        same = seen[i].tensor == s->grows[i].tensor &&
+               seen[i].dim == s->grows[i].dim &&
+               seen[i].each == s->grows[i].each;
+    s->grows = seen;
+    s->ngrows = n;
+    return same;
 }
 
 /* Lowered, with tensors of its own; its plan for two samples shows what
@@ -487,18 +512,21 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
 {
     struct oracle_forms *g = p->forms;
     struct small *s = m->s, *twice;
+    int64_t each = oracle_point_replicas(&p->mesh);
 
     if (!keep_plan(g->arena, s, plan))
         return false;
     pdl_arena_reset(g->scratch);
-    if (m->key.update || (m->key.micro == 0 && grows_as_known(p, &m->key))) {
-        m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
+    if (m->key.update || (m->key.micro == 0 && grows_as_known(p, m))) {
+        m->grown = find_samples(g, s, each);
     } else if (m->key.micro == 0) {
         twice = PDL_NEW(g->scratch, struct small, 1);
         m->grown =
-            twice && find_grows(g, s, oracle_point_replicas(&p->mesh),
-                                lower(p, &m->key, 2 * micro, twice, NULL));
+            twice &&
+            find_grows(g, s, each, lower(p, &m->key, 2 * micro, twice, NULL));
         pdl_arena_reset(g->scratch);
+        if (m->grown && m->key.shared)
+            g->cut_grows[m->key.recompute] = is_what_is_cut(g, s, each);
     }
     /* operations that are alike for a prime number of samples always are */
     if (m->grown)
