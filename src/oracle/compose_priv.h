@@ -30,6 +30,9 @@ struct passes {
     int update;   /* kind of lane */
     bool overlap; /* where something runs beside them */
     struct timed timed[2];
+    /* where weights travel: how backward ended, and when it made gradients */
+    struct streams ended[2];
+    double *made[2];
     struct stage_time sums;  /* one operation after another */
     int64_t calls[2];        /* of forward and backward */
     struct class_live *live; /* by slot */
@@ -98,6 +101,7 @@ struct oracle_compose {
     bool traffic; /* weights travel */
     bool ran;     /* and stages were run so, with this optimizer */
     bool optimizer;
+    bool early; /* what is exchanged beside backward may have changed it */
     double held;
     double *forward, *backward, *weights, *scratch, *end, *made;
     int64_t room, steps;

@@ -320,12 +320,17 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out)
     out->backward_copy = w.s.late - out->forward_copy;
 }
 
-/* No gradient is there, nothing was exchanged. */
-static void begin_exchanges(struct walk *w, const struct piece_update *u)
+static void begin_steps(struct walk *w, const struct piece_update *u)
 {
     w->u = u;
     for (int i = 0; i < u->n; i++)
         w->x->end[i] = INFINITY;
+}
+
+/* No gradient is there, nothing was exchanged. */
+static void begin_exchanges(struct walk *w, const struct piece_update *u)
+{
+    begin_steps(w, u);
     for (int64_t i = 0; i < (w->x->blocks + 1) * w->x->tensors; i++)
         w->x->made[i] = INFINITY;
 }
@@ -365,9 +370,23 @@ static void run_backward(struct walk *w, struct piece_ran *out)
     out->backward_copy = w->s.late - late;
 }
 
+double oracle_piece_traffic_again(const struct piece_run *x,
+                                  const struct piece_update *u,
+                                  const struct piece_ran *ran,
+                                  const struct streams *end, double *copy)
+{
+    struct walk w = {.x = x, .s = *end};
+
+    begin_steps(&w, u);
+    run_update(&w);
+    *copy = w.late_update;
+    return oracle_exposed(&w.s, ran->forward + ran->backward,
+                          u->update + *copy);
+}
+
 double oracle_piece_traffic(const struct piece_run *x,
                             const struct piece_update *u, struct piece_ran *out,
-                            double *copy)
+                            struct streams *end, double *copy)
 {
     struct walk w = {
         .x = x,
@@ -388,6 +407,7 @@ double oracle_piece_traffic(const struct piece_run *x,
     begin_exchanges(&w, u);
     w.early = x->held > 0;
     run_backward(&w, apart ? &beside : out);
+    *end = w.s;
     run_update(&w);
     *copy = w.late_update;
     return oracle_exposed(&w.s, out->forward + out->backward,

@@ -212,6 +212,7 @@ struct piece_update {
     double update, gradient_comm, contention;
     double all;               /* seconds of all steps, one after another */
     bool optimizer;           /* on the host */
+    bool early;               /* it begins while backward runs, if it may */
     double apart, apart_copy; /* exposed where nothing overlaps */
 };
 struct piece_updates {
@@ -279,10 +280,17 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out);
 double oracle_piece_exposed(const struct piece_run *x,
                             const struct piece_update *u,
                             const struct piece_ran *alone, double *copy);
-/* Both at once, where weights travel in forward and backward. */
+/* Both at once, where weights travel in forward and backward; `end`: how
+ * backward ended, its gradients in x->made. */
 double oracle_piece_traffic(const struct piece_run *x,
                             const struct piece_update *u, struct piece_ran *out,
-                            double *copy);
+                            struct streams *end, double *copy);
+/* The same with another update, where no update is exchanged beside backward:
+ * both end as they did. */
+double oracle_piece_traffic_again(const struct piece_run *x,
+                                  const struct piece_update *u,
+                                  const struct piece_ran *ran,
+                                  const struct streams *end, double *copy);
 /* The same where nothing overlaps. */
 void oracle_piece_apart(struct piece_update *u, double *end);
 

@@ -60,6 +60,13 @@ struct known {
     int64_t micro;
     struct piece_price *price[2];
 };
+/* The same of what weights cost that travel, on one mesh: no number of samples
+ * changes it. */
+struct carried {
+    struct carried *next;
+    int lane;
+    struct piece_price *price[2];
+};
 struct lived {
     struct lived *next;
     int64_t micro, mesh; /* mesh: where ranks keep parts of weights; else 0 */
@@ -95,9 +102,13 @@ struct form {
     bool grown;             /* its samples can be changed */
     int64_t samples, ranks; /* if not: its micro-batch and data ranks */
     int64_t aim, micro;     /* mesh and samples that it is set to */
-    struct kinds kinds[3];  /* by enum phase */
+    int64_t fits;           /* mesh that `suitable` is of */
+    bool suitable;
+    struct kinds kinds[3]; /* by enum phase */
     struct piece_shape shape[PIECE_WHERE];
     struct known *known;
+    struct carried *carried; /* of the mesh that was priced last */
+    int64_t carried_on;      /* that mesh; others' memory is gone */
     struct lived *lived;
     struct steps *steps;
     struct cut *cut[PIECE_WHERE];

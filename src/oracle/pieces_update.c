@@ -150,6 +150,17 @@ static bool live_update(struct oracle_pieces *p, struct form *m,
     return lived != NULL;
 }
 
+/* Exchanges start in order: may the first, with gradients alone? */
+static bool starts_early(const struct piece_update *u)
+{
+    for (int i = 0; i < u->n; i++)
+        if (u->steps[i].on == ON_NETWORK)
+            return u->steps[i].after[ON_COMPUTE] < 0 &&
+                   u->steps[i].after[ON_OUT] < 0 &&
+                   u->steps[i].after[ON_IN] < 0;
+    return false;
+}
+
 static bool fill_update(struct oracle_pieces *p, const struct steps *s,
                         int stage, const struct piece_price *price,
                         struct piece_update *u)
@@ -169,6 +180,7 @@ static bool fill_update(struct oracle_pieces *p, const struct steps *s,
         if (x->contention > u->contention)
             u->contention = x->contention;
     }
+    u->early = starts_early(u);
     if (end)
         oracle_piece_apart(u, end);
     return end != NULL;

@@ -385,14 +385,17 @@ static bool is_of_weights(enum pdl_plan_kind kind)
 
 /* Would its mesh be lowered to the same operations? Sharded states are cut
  * over the data axis; samples always are as many as ranks. */
-static bool suits(const struct form *m)
+static bool suits(struct form *m)
 {
     const struct small *s = m->s;
 
-    for (int t = 0; m->key.zero && t < s->plan.ntensors; t++)
-        if (is_of_weights(s->tensors[t].kind) && !is_cut_enough(s, t))
-            return false;
-    return true;
+    if (m->fits == m->aim)
+        return m->suitable;
+    m->fits = m->aim;
+    m->suitable = true;
+    for (int t = 0; m->key.zero && m->suitable && t < s->plan.ntensors; t++)
+        m->suitable = !is_of_weights(s->tensors[t].kind) || is_cut_enough(s, t);
+    return m->suitable;
 }
 
 void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro)
