@@ -107,19 +107,21 @@ static enum pdl_status find_split(struct oracle_compose *c, int64_t chunks,
 {
     enum pdl_status st;
 
-    for (int i = 0; i < c->nsplits; i++)
-        if (c->splits[i]->chunks == chunks && c->splits[i]->bubble == bubble) {
-            c->split = c->splits[i];
+    for (struct split *s = c->splits; s; s = s->next)
+        if (s->chunks == chunks && s->bubble == bubble) {
+            c->split = s;
             return PDL_OK;
         }
     c->split = PDL_NEW(c->arena, struct split, 1);
-    if (!c->split || c->nsplits == MAX_SPLITS)
+    if (!c->split)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     c->split->chunks = chunks;
     c->split->bubble = bubble;
     st = make_split(c, c->split, err);
-    if (st == PDL_OK)
-        c->splits[c->nsplits++] = c->split;
+    if (st == PDL_OK) {
+        c->split->next = c->splits;
+        c->splits = c->split;
+    }
     return st;
 }
 

@@ -5,7 +5,7 @@
 
 #include "pieces.h"
 
-enum { MAX_CLASSES = 24, MAX_SPLITS = 64, ZERO_KINDS = 4, KEPT_PASSES = 256 };
+enum { MAX_CLASSES = 24, ZERO_KINDS = 4, KEPT_PASSES = 256 };
 
 /* A stage's passes; with copies to the host it matters whether several
  * micro-batches are in flight. */
@@ -54,6 +54,7 @@ struct class
 
 /* The stages of one number of chunks. */
 struct split {
+    struct split *next;
     int64_t chunks;
     bool bubble; /* backward in two tasks */
     int nclasses;
@@ -77,9 +78,7 @@ struct oracle_compose {
     struct pdl_plan plan; /* its pipeline only */
     struct pdl_mesh pes;  /* how many */
     struct pdl_strategy strategy;
-    struct split *splits[MAX_SPLITS];
-    int nsplits;
-    struct split *split; /* of `now` */
+    struct split *splits, *split; /* all, and that of `now` */
     struct passes *passes[KEPT_PASSES], *spare;
     int64_t passes_of; /* micro-batch */
     struct oracle_loading load;

@@ -75,6 +75,10 @@ struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
                                        const struct oracle_family *f,
                                        const struct oracle_point *x);
 
+/* Memory for small plans that are not small: emptied when it is full, so that
+ * deep networks need no more than shallow ones. Without it all are kept. */
+void oracle_forms_lend(struct oracle_forms *g, pdl_arena *large);
+
 /* How blocks are dealt to stages, which no mesh changes; made once by a search
  * for all its threads. */
 struct oracle_cuts {

@@ -96,6 +96,7 @@ struct cut; /* of an update: stretches that are repeated */
 struct form {
     struct form *next;
     struct key key;
+    int64_t id;      /* 1, 2, ...; addresses are used again */
     uint64_t code;   /* of the key: forms of other codes have another */
     struct small *s; /* NULL: refused */
     const char *refused;
@@ -118,7 +119,9 @@ struct oracle_forms {
     const struct oracle_family *f;
     struct oracle_point mesh; /* all but pipe and data */
     pdl_arena *arena, *scratch;
+    pdl_arena *large; /* of forms of many blocks; NULL: there is none */
     struct form *forms;
+    int64_t made; /* forms */
     struct oracle_effort effort;
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
@@ -171,6 +174,13 @@ bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w);
 enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
                                    int64_t blocks, struct piece_updates *out,
                                    struct pdl_err *err);
+
+/* Does its plan have as many blocks as a stage, because updates of many do not
+ * follow from those of few? It may be gone when the next one is made. */
+static inline bool oracle_form_is_large(const struct key *k)
+{
+    return k->update && k->blocks > UPDATE_BLOCKS;
+}
 
 /* small.c: the form of a key, its samples and its mesh set */
 enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,

@@ -180,7 +180,7 @@ static const struct pdl_model *written_out(struct oracle_forms *g,
     if (pdl_plan_expand(g->arena, few, &m, err) != PDL_OK)
         return NULL;
     /* what nothing is repeated in is the small plan's own */
-    if (blocks < WRITTEN && m != few)
+    if (blocks < WRITTEN && m != few && g->arena != g->large)
         g->written[blocks] = m;
     return m;
 }
@@ -539,9 +539,9 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
 
 /* For any samples and data ranks, if its plan can be changed to them; else
  * for these. A refusal holds for these data ranks. */
-static enum pdl_status make(struct oracle_pieces *p, struct key k,
-                            int64_t micro, struct form **out,
-                            struct pdl_err *err)
+static enum pdl_status make_in(struct oracle_pieces *p, struct key k,
+                               int64_t micro, struct form **out,
+                               struct pdl_err *err)
 {
     struct oracle_forms *g = p->forms;
     struct form *m = PDL_NEW(g->arena, struct form, 1);
@@ -552,6 +552,7 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
     if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     m->key = k;
+    m->id = ++g->made;
     m->code = code_of(&k);
     m->next = g->forms;
     g->forms = m;
@@ -563,13 +564,47 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
         m->key.data = p->mesh.data;
         return PDL_OK;
     }
-    if (!fill(p, m, micro, plan))
+    if (!fill(p, m, micro, plan)) {
+        m->refused = "out of memory"; /* half of it is there */
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
     if (!(k.update ? oracle_form_update(g, m) : oracle_form_work(g, m)))
         m->refused = "its blocks are not apart";
     m->samples = m->grown ? 0 : micro;
     m->ranks = m->grown ? 0 : p->mesh.data;
     return PDL_OK;
+}
+
+static const size_t MOST_LARGE = (size_t)128 << 20;
+
+static void empty_large(struct oracle_forms *g)
+{
+    struct form **at = &g->forms;
+
+    while (*at)
+        if (oracle_form_is_large(&(*at)->key))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    pdl_arena_reset(g->large);
+}
+
+static enum pdl_status make(struct oracle_pieces *p, struct key k,
+                            int64_t micro, struct form **out,
+                            struct pdl_err *err)
+{
+    struct oracle_forms *g = p->forms;
+    pdl_arena *kept = g->arena;
+    enum pdl_status st;
+
+    if (!g->large || !oracle_form_is_large(&k))
+        return make_in(p, k, micro, out, err);
+    if (pdl_arena_used(g->large) > MOST_LARGE)
+        empty_large(g);
+    g->arena = g->large;
+    st = make_in(p, k, micro, out, err);
+    g->arena = kept;
+    return st;
 }
 
 static struct form *find_any(const struct oracle_pieces *p, struct key k)

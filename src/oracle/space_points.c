@@ -200,7 +200,7 @@ static bool price_choices(struct points *s, struct mesh *m,
     int n = oracle_axes_choices(&s->axes, p, s->few, list);
     bool go_on;
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && !s->no_memory; i++) {
         enum pdl_status st = price(s, m, &list[i], (*index)++, &err);
 
         m->points++;
@@ -288,12 +288,15 @@ static bool price_group(void *ctx, int64_t i)
     struct points *s = ctx;
     struct mesh *first = &s->mesh[s->group[i]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
+    pdl_arena *large = oracle_borrow(&s->idle);
     struct oracle_forms *g =
         a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
                      : NULL;
     bool go_on = g != NULL;
 
     s->no_memory = s->no_memory || !g;
+    if (g)
+        oracle_forms_lend(g, large);
     for (int64_t k = s->group[i]; go_on && k < s->n; k++)
         if (in_group(&s->mesh[k], first))
             go_on = price_mesh(s, &s->mesh[k], g);
@@ -303,6 +306,7 @@ static bool price_group(void *ctx, int64_t i)
         first->pieces += e->lowered + e->priced;
         first->pieces_s += e->seconds;
     }
+    oracle_give_back(&s->idle, large);
     oracle_give_back(&s->idle, scratch);
     oracle_give_back(&s->idle, a);
     return go_on;
