@@ -349,6 +349,8 @@ int oracle_issued(const struct oracle *o, int op)
 
     if (!o->opt->framework || !o->opt->framework->torch)
         return ORACLE_CALL;
+    if (oracle_steps_issued(o, op) > 0)
+        return oracle_steps_issued(o, op);
     if (x->kind == PDL_PLAN_OP_ADD)
         return ORACLE_CALL / 4;
     return x->kind != PDL_PLAN_OP_SLICE && x->pass != PDL_BACKWARD_WEIGHTS &&
