@@ -35,14 +35,15 @@ struct steps {
     const char *op;
     double bytes[3];
     int kernels[3];
-    bool biased; /* only where positions are relative: T5's activation */
+    double keeps[2]; /* bytes of an element beside the plan's: 16 bits, 32 */
+    bool biased;     /* only where positions are relative: T5's activation */
 };
 
 // clang-format off
 static const struct steps table[] = {
-    {"rms_norm", {28, 84, 16}, {6, 13, 2}, false},
-    {"rope", {90, 110, 0}, {6, 9, 0}, false},
-    {"gelu", {80, 130, 0}, {8, 13, 0}, true},
+    {"rms_norm", {28, 84, 16}, {6, 13, 2}, {6, 4}, false},
+    {"rope", {90, 110, 0}, {6, 9, 0}, {0, 0}, false},
+    {"gelu", {80, 130, 0}, {8, 13, 0}, {14, 12}, true},
 };
 // clang-format on
 
@@ -58,6 +59,11 @@ enum { MATH = 16, MATH_BACK = 14, MATH16 = 6, MATH16_BACK = 4 };
 static const double INNER[2] = {52, 84}, OUTER[2] = {54, 90};
 static const double STRIDED = .75;
 enum { ORDER = 55, ORDER_BACK = 80 };
+/* What backward needs of a score, of an element of q (16 bits: 32-bit copies of
+ * q, k and v), and of a token's elements: the gate and what it is multiplied
+ * with, both factors, their product; what goes in and what comes out. */
+static const double SCORE_KEPT = 4, HEAD_KEPT = 12, INNER_KEPT = 16,
+                    OUTER_KEPT = 8;
 static const double KERNEL_S = 27e-6; /* of the host, for one kernel */
 
 static const struct pdl_node *node_of(const struct oracle *o, int op)
@@ -282,6 +288,31 @@ int oracle_steps_issued(const struct oracle *o, int op)
 
     return (int)(kernels * KERNEL_S / o->opt->framework->issue_s * ORACLE_CALL +
                  .5);
+}
+
+int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const struct pdl_node *n = o->in_steps ? node_of(o, op) : NULL;
+    bool wide = o->pe.item_bytes > 2;
+    const struct steps *s = n ? steps_of(o, n) : NULL;
+    struct pdl_shape a = {.pass = x->pass};
+    struct load l;
+
+    if (!n || x->kind != PDL_PLAN_OP_COMPUTE || x->pass != PDL_FORWARD ||
+        x->part > 0 || x->nout < 1)
+        return 0;
+    if (is_experts(n) && load_of(o, op, rank, &l))
+        return (int64_t)(l.tokens *
+                         (INNER_KEPT * l.wide + OUTER_KEPT * l.hidden));
+    if (is_biased(o->p->model, n) &&
+        oracle_attention_shape(o, x->node, rank, &a))
+        return (int64_t)((double)(a.n * a.groups * a.in[0]) *
+                         (SCORE_KEPT * (double)a.out[0] +
+                          (wide ? 0 : HEAD_KEPT) * (double)a.c));
+    return s ? (int64_t)((double)pdl_plan_elements(o->p, x->out[0], rank) *
+                         s->keeps[wide])
+             : 0;
 }
 
 bool oracle_steps_flash(const struct oracle *o)

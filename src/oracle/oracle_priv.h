@@ -72,6 +72,8 @@ double oracle_score_bytes(const struct oracle *o);
 void oracle_steps_settle(struct oracle *o);
 double oracle_steps(const struct oracle *o, int op, int64_t rank);
 int oracle_steps_issued(const struct oracle *o, int op);
+/* bytes that backward needs beside the plan's */
+int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank);
 bool oracle_steps_flash(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
