@@ -96,6 +96,8 @@ enum oracle_norm_kernel {
 };
 double oracle_batch_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
                          double rows, double channels);
+double oracle_volume_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
+                          double samples, double voxels, double channels);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
