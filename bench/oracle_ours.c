@@ -85,6 +85,8 @@ static int price_all(char **argv, const struct pdl_model *m,
                                     .batch = atoll(argv[3]),
                                     .dtype = PDL_BF16,
                                     .most_zero = most_zero,
+                                    .basic = most_zero > 0,
+                                    .one_order = true,
                                     .threads = 1,
                                     .exhaustive = true};
     struct pdl_search_result r;

@@ -235,6 +235,9 @@ struct pdl_search_options {
     bool allow_empty;
     const char *axes; /* only these: "data,pipe"; NULL: all */
     int most_zero;    /* stages of ZeRO at most; 0: all */
+    bool basic;       /* what most planners have: no schedules without bubbles,
+                         no sharding inside nodes, no tensor axis wider than
+                         the heads of keys */
     enum pdl_goal goal;
     int64_t top;     /* of a large space so many are kept; 0: 20 */
     bool exhaustive; /* prices also what a bound excludes */

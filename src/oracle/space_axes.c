@@ -124,7 +124,7 @@ static void add_groups(const struct oracle_axes *x, struct oracle_point p,
     add(l, &p);
     p.group = node / inside;
     if (node % inside == 0 && p.group > 1 && p.group < p.data &&
-        p.data % p.group == 0 && x->most_zero > 0 && !x->even)
+        p.data % p.group == 0 && x->most_zero > 0 && !x->even && !x->opt->basic)
         add(l, &p);
 }
 
@@ -175,7 +175,8 @@ static void add_experts(const struct oracle_axes *x, struct oracle_point p,
 static bool cuts_heads(const struct oracle_axes *x, int64_t tensor)
 {
     return x->queries % tensor == 0 &&
-           (x->heads % tensor == 0 || tensor % x->heads == 0);
+           (x->heads % tensor == 0 ||
+            (tensor % x->heads == 0 && !x->opt->basic));
 }
 
 int64_t oracle_axes_meshes(const struct oracle_axes *x,
@@ -236,7 +237,9 @@ int oracle_axes_bubbles(const struct oracle_axes *x,
 {
     bool two = 2 * p->pipe <= x->f->layers && 2 * p->pipe <= ORACLE_MAX_STAGES;
 
-    return p->pipe > 1 && p->chunks == 1 && !x->even ? two ? 3 : 2 : 0;
+    if (x->opt->basic || x->even || p->pipe == 1 || p->chunks > 1)
+        return 0;
+    return two ? ORACLE_BUBBLE_V : 2;
 }
 
 static int most_zero(const struct oracle_axes *x, const struct oracle_point *p)
