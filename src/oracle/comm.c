@@ -308,8 +308,9 @@ static double bytes_of(const struct oracle *o, const int *tensor, int n,
 bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
 {
     return x->kind == PDL_PLAN_OP_SEND &&
-           pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
-               pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage);
+           (o->on_lane ||
+            pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
+                pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage));
 }
 
 /* What a processor that sends and receives copies by itself: all bytes of
