@@ -28,6 +28,7 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->pieces = oracle_pieces_make(a, g, mesh);
     c->pes.pes = oracle_point_pes(mesh);
     c->plan.mesh = &c->pes;
+    c->plan.model = f->model;
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
     c->plan.strategy = &c->strategy;
