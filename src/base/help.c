@@ -8,6 +8,31 @@
 
 enum { HELP_COLUMN = 26, WIDTH = 80 };
 
+/* One word, broken after commas where a line of its own cannot hold it.
+ * Returns the column after it. */
+static int put_word(struct pdl_sink *out, const char *word, size_t len,
+                    int indent, int at)
+{
+    for (;;) {
+        size_t n = base_break(word, len, WIDTH - at);
+
+        pdl_put(out, word, n);
+        word += n;
+        len -= n;
+        if (len == 0)
+            return at + (int)n;
+        pdl_printf(out, "\n%*s", indent, "");
+        at = indent;
+    }
+}
+
+/* Does a word that no line can hold begin on this one? */
+static bool begins_here(const char *word, size_t len, int indent, int at)
+{
+    return (int)len > WIDTH - indent &&
+           (int)base_break(word, len, WIDTH - at) <= WIDTH - at;
+}
+
 void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at)
 {
     bool blank = false; /* owed before the next word */
@@ -15,7 +40,8 @@ void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at)
     while (*text) {
         size_t n = strcspn(text, " \n");
 
-        if (blank && at + 1 + (int)n > WIDTH) {
+        if (blank && at + 1 + (int)n > WIDTH &&
+            !begins_here(text, n, indent, at + 1)) {
             pdl_puts(out, "\n");
             at = 0;
             blank = false;
@@ -25,8 +51,7 @@ void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at)
         pdl_puts(out, blank ? " " : "");
         for (; at < indent; at++)
             pdl_puts(out, " ");
-        pdl_put(out, text, n);
-        at += (int)n;
+        at = put_word(out, text, n, indent, at);
         text += n;
         blank = *text == ' ';
         if (*text == '\n') {

@@ -50,6 +50,13 @@ struct pdl_sink *cli_stderr(void); /* messages */
 /* Columns to lay a table out for: the terminal's (or COLUMNS), 0 when the
  * output is piped and must not be cut. */
 int cli_width(void);
+/* Columns for what loses nothing when it is broken: 80 when piped. */
+int cli_text_width(void);
+/* A line for people, broken at blanks (and long words after commas) before
+ * column 80; what goes on is indented. */
+void cli_say(int indent, const char *fmt, ...) PDL_PRINTF(2, 3);
+/* A command line to be copied, indented: goes on behind a backslash. */
+void cli_say_command(const char *line);
 bool cli_progress(void); /* is stderr a terminal? */
 /* Messages begin in red where the user, NO_COLOR, CLICOLOR_FORCE or the
  * terminal says so. */

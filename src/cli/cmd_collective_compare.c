@@ -405,37 +405,54 @@ static bool said_before(const struct comparison *c, int i)
     return false;
 }
 
-static void print_text(const struct comparison *c)
+static void put_row(struct pdl_table *t, const struct row *r)
 {
-    static const struct pdl_column columns[] = {
-        {"topology", false},  {"ranks", true}, {"size", true},
-        {"algorithm", false}, {"time", true},  {"to best", true},
-        {"to bound", true}};
-    struct pdl_table t;
     char text[64];
 
-    pdl_table_init(&t, c->arena, columns, 7);
-    for (int i = 0; i < c->nrows; i++) {
-        const struct row *r = &c->rows[i];
+    pdl_table_cell(
+        t, "%s",
+        pdl_unit_format((double)r->bytes, PDL_UNIT_BYTES, text, sizeof text));
+    pdl_table_cell(t, "%s", r->algorithm);
+    pdl_table_cell(
+        t, "%s",
+        pdl_unit_format(r->time_s, PDL_UNIT_SECONDS, text, sizeof text));
+    pdl_table_cell(t, "%.2f", r->best > 0 ? r->time_s / r->best : 1);
+    pdl_table_cell(t, "%.2f", r->lower_s > 0 ? r->time_s / r->lower_s : 1);
+}
 
-        if (r->refused)
-            continue;
-        pdl_table_cell(&t, "%s", r->topology);
-        pdl_table_cell(&t, "%d", r->ranks);
-        pdl_table_cell(&t, "%s",
-                       pdl_unit_format((double)r->bytes, PDL_UNIT_BYTES, text,
-                                       sizeof text));
-        pdl_table_cell(&t, "%s", r->algorithm);
-        pdl_table_cell(
-            &t, "%s",
-            pdl_unit_format(r->time_s, PDL_UNIT_SECONDS, text, sizeof text));
-        pdl_table_cell(&t, "%.2f", r->best > 0 ? r->time_s / r->best : 1);
-        pdl_table_cell(&t, "%.2f", r->lower_s > 0 ? r->time_s / r->lower_s : 1);
-    }
+/* The rows of one network and number of ranks, from `at` on; returns the first
+ * of the next. */
+static int print_network(const struct comparison *c, int at)
+{
+    static const struct pdl_column columns[] = {{"size", true},
+                                                {"algorithm", false},
+                                                {"time", true},
+                                                {"to best", true},
+                                                {"to bound", true}};
+    const struct row *first = &c->rows[at];
+    struct pdl_table t;
+
+    pdl_table_init(&t, c->arena, columns, 5);
+    for (; at < c->nrows && c->rows[at].ranks == first->ranks &&
+           strcmp(c->rows[at].topology, first->topology) == 0;
+         at++)
+        if (!c->rows[at].refused)
+            put_row(&t, &c->rows[at]);
+    if (t.nrows == 0)
+        return at;
+    cli_say(2, "%s on %d ranks of %s", c->collective, first->ranks,
+            first->topology);
     pdl_table_print(&t, cli_width(), cli_out());
+    return at;
+}
+
+static void print_text(const struct comparison *c)
+{
+    for (int i = 0; i < c->nrows;)
+        i = print_network(c, i);
     for (int i = 0; i < c->nrows; i++)
         if (c->rows[i].refused && !said_before(c, i))
-            pdl_printf(cli_out(), "not run: %s\n", c->rows[i].refused);
+            cli_say(2, "not run: %s", c->rows[i].refused);
 }
 
 static int report(const struct comparison *c)

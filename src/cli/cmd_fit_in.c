@@ -337,8 +337,9 @@ static void one_text(const struct asking *k, const char *what,
         pdl_printf(out, ", %lld tokens", (long long)t->tokens);
     if (t->layers > 0)
         pdl_printf(out, ", %lld layers", (long long)t->layers);
-    pdl_printf(
-        out, "\n    %s: %s a step, %s of a PE\n", t->strategy,
+    pdl_puts(out, "\n");
+    cli_say(
+        6, "    %s: %s a step, %s of a PE", t->strategy,
         pdl_unit_format(t->x.step_s, PDL_UNIT_SECONDS, a, sizeof a),
         pdl_unit_format((double)t->x.peak_bytes, PDL_UNIT_BYTES, b, sizeof b));
     if (k->o->train > 0)

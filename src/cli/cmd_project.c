@@ -175,7 +175,7 @@ static void print_text(const struct answer *x)
     char buf[256], t[32];
 
     if (o->from)
-        cli_from_text(&x->from, j);
+        cli_from_text(&x->from, j, o->q.system);
     cli_job_text(j);
     cli_remedies_text(x->remedy, x->nremedies);
     if (o->measured_s > 0)

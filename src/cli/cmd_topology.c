@@ -189,15 +189,15 @@ static void text_metrics(const struct pdl_net *net, const struct pdl_metrics *m)
     struct optics optics;
     char text[64];
 
-    pdl_printf(out, "%s\n", net->spec);
+    cli_say(2, "%s", net->spec);
     pdl_printf(out, "  hosts          %d\n", m->hosts);
     if (m->diameter == 0 && m->hosts > 1) {
-        pdl_printf(
-            out,
-            "  links          %d; no graph has these routes: no distances, no "
-            "cuts\n"
-            "  routes         %.3f links on average, %d at most\n",
-            net->nlinks, m->route_links, m->longest_route);
+        cli_say(17,
+                "  links          %d; no graph has these routes: no "
+                "distances, no cuts",
+                net->nlinks);
+        pdl_printf(out, "  routes         %.3f links on average, %d at most\n",
+                   m->route_links, m->longest_route);
         return;
     }
     pdl_printf(out, "  switches       %d\n", m->switches);
@@ -391,14 +391,14 @@ static int json_list(void)
     return EXIT_OK;
 }
 
-static void text_param(struct pdl_sink *out, const struct pdl_param *p)
+static void text_param(const struct pdl_param *p)
 {
     char name[64];
 
     snprintf(name, sizeof name, "%s%s%s", p->name, p->value ? "=" : "",
              p->value ? p->value : "");
-    pdl_printf(out, "    %-22s %s%s%s\n", name, p->help, p->choices ? ": " : "",
-               p->choices ? p->choices : "");
+    cli_say(27, "    %-22s %s%s%s", name, p->help, p->choices ? ": " : "",
+            p->choices ? p->choices : "");
 }
 
 static int list(const struct pdl_args *args)
@@ -410,16 +410,16 @@ static int list(const struct pdl_args *args)
     for (int i = 0; pdl_topo_at(i); i++) {
         const struct pdl_topo *t = pdl_topo_at(i);
 
-        pdl_printf(out, "%-18s %s\n", t->name, t->summary);
+        cli_say(19, "%-18s %s", t->name, t->summary);
         if (!args->verbose)
             continue;
         for (int p = 0; p < t->nparams; p++)
-            text_param(out, &t->params[p]);
-        pdl_printf(out, "    e.g. %s (%s)\n", t->example, t->source);
+            text_param(&t->params[p]);
+        cli_say(9, "    e.g. %s (%s)", t->example, t->source);
     }
     pdl_printf(out, "\nand for all of them:\n");
     for (int p = 0; p < pdl_ntopo_common; p++)
-        text_param(out, &pdl_topo_common[p]);
+        text_param(&pdl_topo_common[p]);
     return EXIT_OK;
 }
 

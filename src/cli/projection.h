@@ -156,7 +156,8 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
                          struct pdl_launch *out, struct pdl_err *err);
 void cli_from_json(struct pdl_json *w, const char *format,
                    const struct pdl_launch *l);
-void cli_from_text(const struct pdl_launch *l, const struct cli_job *j);
+void cli_from_text(const struct pdl_launch *l, const struct cli_job *j,
+                   const char *system);
 
 /* Beside a trace of PyTorch's profiler. */
 void cli_kineto_text(const struct pdl_kineto *k,

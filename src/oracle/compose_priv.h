@@ -29,6 +29,7 @@ struct passes {
     int64_t blocks;
     int update;   /* kind of lane */
     bool overlap; /* where something runs beside them */
+    bool folded;  /* zb-v: other messages between lanes */
     struct timed timed[2];
     /* where weights travel: how backward ended, and when it made gradients */
     struct streams ended[2];
@@ -59,7 +60,7 @@ struct split {
     bool bubble; /* backward in two tasks */
     int nclasses;
     struct class classes[MAX_CLASSES];
-    int *of;            /* class of each stage */
+    int *of;            /* class of each lane's stages: [chunk][lane] */
     int64_t full;       /* micro-batches from which in_flight stays */
     int64_t micro;      /* that in_flight and lanes are of; 0: none */
     int64_t *in_flight; /* [lane][chunk] */
@@ -106,6 +107,14 @@ struct oracle_compose {
     int64_t room, steps;
 };
 
+/* Stage k of lane l, by its number. */
+static inline int64_t oracle_stage_of(const struct oracle_compose *c,
+                                      const struct split *s, int64_t l,
+                                      int64_t k)
+{
+    return s->bubble && k > 0 ? 2 * c->mesh.pipe - 1 - l : k * c->mesh.pipe + l;
+}
+
 /* compose.c: all stages of a lane, one micro-batch; are exchanges hidden */
 struct stage_time oracle_lane_time(const struct oracle_compose *c, int64_t l);
 bool oracle_point_overlaps(const struct oracle_compose *c,
@@ -122,6 +131,10 @@ struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
 void oracle_time_class(struct oracle_compose *c, struct class *k);
 void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
                      struct timed *x);
+/* compose.c: the order of tasks of zb-v, with what is in flight, of at most so
+ * many micro-batches; false: out of memory. Give the arena's memory back. */
+bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
+                    struct pdl_plan *plan, struct oracle *out);
 /* compose.c: the stages of a point, and its updates */
 enum pdl_status oracle_compose_prepare(struct oracle_compose *c,
                                        const struct oracle_point *x,
