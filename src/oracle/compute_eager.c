@@ -104,6 +104,19 @@ double oracle_eager_floor(const struct oracle *o, int op, int64_t rank)
                : 0;
 }
 
+/* Of an image with its channels innermost, or of a volume channels first. */
+static double norm_kernel(const struct oracle *o, enum oracle_norm_kernel k,
+                          const struct pdl_box *b)
+{
+    double c = (double)(b->hi[1] - b->lo[1]), n = (double)(b->hi[0] - b->lo[0]);
+    double all = (double)pdl_box_volume(b);
+
+    if (!(c > 0 && n > 0))
+        return 0;
+    return b->ndims == 4 ? oracle_batch_norm(&o->pe, k, all / c, c)
+                         : oracle_volume_norm(&o->pe, k, n, all / (n * c), c);
+}
+
 double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
                          bool both)
 {
@@ -115,20 +128,18 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
         : x->part > 0                   ? ORACLE_NORM_APPLY
                                         : ORACLE_NORM_STATISTICS;
     struct pdl_box b;
-    double rows, c;
+    double t;
 
-    if (!is_torch(o) || !n || o->pe.item_bytes > 2 || x->nin < 1 ||
-        strcmp(n->op->name, "batch_norm") != 0 ||
-        o->p->tensors[x->in[0]].ndims != 4 || !(o->pe.clock_hz > 0))
+    if (!is_torch(o) || !n || x->nin < 1 || o->pe.core ||
+        strcmp(n->op->name, "batch_norm") != 0 || !(o->pe.clock_hz > 0))
         return 0;
     pdl_plan_box(o->p, x->in[0], rank, &b);
-    c = (double)(b.hi[1] - b.lo[1]);
-    rows = c > 0 ? (double)pdl_box_volume(&b) / c : 0;
-    return rows > 0 ? o->pe.launch_s + oracle_batch_norm(&o->pe, k, rows, c) +
-                          (both ? oracle_batch_norm(&o->pe, ORACLE_NORM_APPLY,
-                                                    rows, c)
-                                : 0)
-                    : 0;
+    if (b.ndims != 5 && (b.ndims != 4 || o->pe.item_bytes > 2))
+        return 0;
+    t = norm_kernel(o, k, &b);
+    return t > 0 ? o->pe.launch_s + t +
+                       (both ? norm_kernel(o, ORACLE_NORM_APPLY, &b) : 0)
+                 : 0;
 }
 
 static bool is_crop(const struct pdl_node *n)
@@ -349,6 +360,8 @@ int oracle_issued(const struct oracle *o, int op)
 
     if (!o->opt->framework || !o->opt->framework->torch)
         return ORACLE_CALL;
+    if (oracle_steps_issued(o, op) > 0)
+        return oracle_steps_issued(o, op);
     if (x->kind == PDL_PLAN_OP_ADD)
         return ORACLE_CALL / 4;
     return x->kind != PDL_PLAN_OP_SLICE && x->pass != PDL_BACKWARD_WEIGHTS &&

@@ -217,16 +217,18 @@ static double waiting(double took, double work)
 
 /* The host issues kernels ahead of the device; whichever is slower sets the
  * pace, and where they are close, now the one and now the other: a norm of
- * fifth power, from step times of small models (vTrain, MICRO 2024). Returns
- * what the device waits. */
+ * fifth power, from step times of small models (vTrain, MICRO 2024); of second
+ * where the host waits for results and so gets no lead (compute_steps.c).
+ * Returns what the device waits. */
 double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
                       ? (double)calls / ORACLE_CALL * o->opt->framework->issue_s
                       : 0;
+    double power = o->waits ? 2 : 5;
 
     return host > 0 && device > 0
-               ? device * (pow(1 + pow(host / device, 5), .2) - 1)
+               ? device * (pow(1 + pow(host / device, power), 1 / power) - 1)
                : 0;
 }
 
@@ -658,6 +660,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
     else
         o->pe16 = o->pe;
     older_attention(o, &o->pe16);
+    oracle_steps_settle(o);
     o->busy = oracle_busy(o);
 }
 

@@ -42,7 +42,7 @@ static void an_interval_holds_the_step_and_grows_with_what_is_unknown(void **st)
     struct pdl_system sys = open_system(a, "abci-v100");
     struct pdl_oracle_options opt = chainer();
     struct pdl_projection x = project(p, &sys, &opt), y = x, z = x;
-    struct pdl_spread wide[] = {{"node.links.measured_bandwidth", 1}};
+    struct pdl_spread wide[] = {{.parameter = "node.links.measured_bandwidth", .spread = 1}};
 
     (void)st;
     pdl_interval(p, &sys, &opt, &x);
