@@ -84,6 +84,9 @@ void cli_overview(struct pdl_sink *out, const char *group)
         if (!group || starts_group(cli_commands[i], group))
             cli_summary(out, cli_commands[i]);
     pdl_puts(out, "\nHelp: paradl help COMMAND\n");
+    if (!group)
+        pdl_puts(out, "      paradl help notation   how models, systems and "
+                      "strategies are written\n");
 }
 
 bool cli_is_group(const char *word)

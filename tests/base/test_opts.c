@@ -197,6 +197,9 @@ static void help_keeps_to_80_columns(void **state)
     assert_non_null(
         strstr(b.text, "  -o, --output FILE       where it goes\n"));
     assert_non_null(strstr(b.text, "\n" INDENT "into two lines"));
+    /* what an option can be stands there once */
+    assert_non_null(strstr(b.text, "tired: fair, rtt\n"));
+    assert_null(strstr(b.text, "always or never: "));
     pdl_buf_free(&b);
 }
 
