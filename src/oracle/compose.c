@@ -46,11 +46,17 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
 
 /* ---- stages ---------------------------------------------------------------------- */
 
-static enum piece_where where_is(int64_t stage, int64_t stages)
+static enum piece_where where_is(const struct oracle_compose *c,
+                                 const struct split *s, int64_t stage)
 {
-    return stage == 0            ? PIECE_FIRST
-           : stage == stages - 1 ? PIECE_LAST
-                                 : PIECE_MIDDLE;
+    int64_t pipe = c->mesh.pipe;
+
+    return stage == 0                      ? PIECE_FIRST
+           : stage == pipe * s->chunks - 1 ? PIECE_LAST
+           : !s->bubble || s->chunks == 1  ? PIECE_MIDDLE
+           : stage == pipe - 1             ? PIECE_DOWN
+           : stage == pipe                 ? PIECE_UP
+                                           : PIECE_MIDDLE;
 }
 
 static int class_of(struct split *s, const struct class *x)
@@ -87,15 +93,16 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int64_t i = 0; st == PDL_OK && i < stages; i++) {
         int64_t l = i % c->mesh.pipe;
+        int64_t stage = oracle_stage_of(c, s, l, i / c->mesh.pipe);
 
         s->of[i] = class_of(
             s, &(struct class){
-                   .where = where_is(i, stages),
-                   .blocks = blocks[i],
+                   .where = where_is(c, s, stage),
+                   .blocks = blocks[stage],
                    .lane = {oracle_piece_lane(c->pieces, l, LANE_WORK),
                             oracle_piece_lane(c->pieces, l, LANE_UPDATE),
                             oracle_piece_lane(c->pieces, l, LANE_TRAFFIC)}});
-        if (s->of[i] < 0 || blocks[i] < 1)
+        if (s->of[i] < 0 || blocks[stage] < 1)
             st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");
     }
     s->full = 2 * c->mesh.pipe + stages + 1;
@@ -133,13 +140,44 @@ static bool no_fuller(const struct split *s, int64_t pipe, int64_t a, int64_t b)
     return true;
 }
 
-static void find_lanes(struct oracle_compose *c, int64_t m)
+bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
+                    struct pdl_plan *plan, struct oracle *out)
+{
+    *plan = c->plan;
+    *out = c->lite;
+    plan->micro_batches = micro_batches;
+    out->p = plan;
+    out->arena = oracle_forms_scratch(c->forms);
+    return oracle_find_order(out);
+}
+
+/* What is in flight of zb-v; false: out of memory. */
+static bool count_flight(struct oracle_compose *c, int64_t m)
+{
+    struct split *s = c->split;
+    struct pdl_plan plan;
+    struct oracle o;
+    bool ok = oracle_order_v(c, m < s->full ? m : s->full, &plan, &o);
+
+    for (int64_t l = 0; ok && l < c->mesh.pipe; l++)
+        for (int64_t k = 0; k < s->chunks; k++)
+            s->in_flight[l * s->chunks + k] =
+                oracle_in_flight(&o, (int)oracle_stage_of(c, s, l, k));
+    pdl_arena_reset(oracle_forms_scratch(c->forms));
+    s->micro = m;
+    return ok;
+}
+
+/* False: out of memory. */
+static bool find_lanes(struct oracle_compose *c, int64_t m)
 {
     struct split *s = c->split;
     int64_t pipe = c->mesh.pipe;
 
     if (s->micro == m || (s->micro >= s->full && m >= s->full))
-        return;
+        return true;
+    if (s->bubble && s->chunks > 1)
+        return count_flight(c, m);
     s->micro = m;
     s->nlanes = 0;
     for (int64_t l = 0; l < pipe; l++) {
@@ -152,6 +190,7 @@ static void find_lanes(struct oracle_compose *c, int64_t m)
         if (!again)
             s->lanes[s->nlanes++] = (int)l;
     }
+    return true;
 }
 
 /* ---- the work of a stage ------------------------------------------------------------ */
@@ -194,8 +233,9 @@ void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
             x->ran.forward, t->forward + t->forward_comm + t->forward_copy);
         t->backward_comm += waiting(
             x->ran.backward, t->backward + t->backward_comm + t->backward_copy);
-        t->weights = k->work->shape->split ? x->ran.weights : 0;
     }
+    if (c->traffic || k->work->shape->copies)
+        t->weights = k->work->shape->split ? x->ran.weights : 0;
     t->forward += oracle_host_wait(&c->lite, x->ran.forward, k->calls[0]);
     t->backward += oracle_host_wait(&c->lite, x->ran.backward, k->calls[1]);
     t->calls = 0;
@@ -407,18 +447,20 @@ static enum pdl_status prepare(struct oracle_compose *c,
                         "pipe=%lld micro-batches",
                         (long long)x->pipe);
     if (st == PDL_OK)
-        st = find_split(c, x->chunks, x->bubble > 0, err);
+        st = find_split(c, oracle_point_chunks(x), x->bubble > 0, err);
     if (st != PDL_OK)
         return st;
     c->bubble = x->bubble;
-    c->strategy.schedule =
-        x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED : PDL_SCHEDULE_1F1B;
+    c->strategy.schedule = x->bubble == ORACLE_BUBBLE_V ? PDL_SCHEDULE_ZB_V
+                           : x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
+                                           : PDL_SCHEDULE_1F1B;
     c->plan.lanes = (int)x->pipe;
-    c->plan.nstages = (int)(x->pipe * x->chunks);
+    c->plan.nstages = (int)(x->pipe * oracle_point_chunks(x));
     c->plan.micro_batches = m;
     c->micro_batches = (double)m;
     c->overlap = oracle_point_overlaps(c, x);
-    find_lanes(c, m);
+    if (!find_lanes(c, m))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = work_classes(c, x, m, err);
     if (st != PDL_OK)
         return st;
@@ -481,7 +523,8 @@ enum pdl_status oracle_compose_updates(struct oracle_compose *c,
                                  &u, err);
         if (st != PDL_OK)
             return st;
-        k->update[x->zero][x->optimizer] = &u->at[k->where];
+        k->update[x->zero][x->optimizer] =
+            &u->at[k->where < PIECE_WHERE ? k->where : PIECE_MIDDLE];
         k->update_ranks[x->zero] = u->ranks;
     }
     return PDL_OK;

@@ -45,7 +45,7 @@ struct split {
     bool bubble; /* backward in two tasks */
     int nclasses;
     struct class classes[MAX_CLASSES];
-    int *of;            /* class of each stage */
+    int *of;            /* class of each lane's stages: [chunk][lane] */
     int64_t full;       /* micro-batches from which in_flight stays */
     int64_t micro;      /* that in_flight and lanes are of; 0: none */
     int64_t *in_flight; /* [lane][chunk] */
@@ -91,6 +91,14 @@ struct oracle_compose {
     int64_t room, steps;
 };
 
+/* Stage k of lane l, by its number. */
+static inline int64_t oracle_stage_of(const struct oracle_compose *c,
+                                      const struct split *s, int64_t l,
+                                      int64_t k)
+{
+    return s->bubble && k > 0 ? 2 * c->mesh.pipe - 1 - l : k * c->mesh.pipe + l;
+}
+
 /* compose.c: stage k of lane l; all stages of a lane, one micro-batch; are
  * exchanges hidden */
 struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
@@ -105,6 +113,10 @@ struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
 void oracle_time_class(struct oracle_compose *c, struct class *k);
 void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
                      struct timed *x);
+/* compose.c: the order of tasks of zb-v, with what is in flight, of at most so
+ * many micro-batches; false: out of memory. Give the arena's memory back. */
+bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
+                    struct pdl_plan *plan, struct oracle *out);
 /* compose.c: the stages of a point, and its updates */
 enum pdl_status oracle_compose_prepare(struct oracle_compose *c,
                                        const struct oracle_point *x,

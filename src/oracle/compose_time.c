@@ -21,6 +21,22 @@ static bool make_room(struct oracle_compose *c, int64_t tasks, int64_t steps)
     return c->scratch && c->end;
 }
 
+/* zb-v: every task, as the simulation of a whole plan has them. */
+static bool find_span_v(struct oracle_compose *c)
+{
+    struct pdl_plan plan;
+    struct oracle o;
+
+    for (int i = 0; i < c->plan.nstages; i++)
+        c->backward[i] -= c->weights[i];
+    c->span =
+        oracle_order_v(c, c->plan.micro_batches, &plan, &o)
+            ? oracle_makespan(&o, c->forward, c->backward, c->weights, c->spans)
+            : -1;
+    pdl_arena_reset(oracle_forms_scratch(c->forms));
+    return c->span >= 0;
+}
+
 static bool find_span(struct oracle_compose *c)
 {
     const struct split *s = c->split;
@@ -30,13 +46,16 @@ static bool find_span(struct oracle_compose *c)
         return true;
     if (!make_room(c, 2 * p * s->chunks * m + 8 * p, 1))
         return false;
-    for (int64_t i = 0; i < p * s->chunks; i++) {
-        const struct stage_time *t = &oracle_timed_of(c, i % p, i / p)->time;
+    for (int64_t k = 0; k < p * s->chunks; k++) {
+        const struct stage_time *t = &oracle_timed_of(c, k % p, k / p)->time;
+        int64_t i = oracle_stage_of(c, s, k % p, k / p);
 
         c->forward[i] = t->forward + t->forward_comm + t->forward_copy;
         c->backward[i] = t->backward + t->backward_comm + t->backward_copy;
         c->weights[i] = fmin(t->weights, c->backward[i]);
     }
+    if (c->bubble == ORACLE_BUBBLE_V)
+        return find_span_v(c);
     if (c->bubble) {
         for (int64_t i = 0; i < p; i++)
             c->backward[i] -= c->weights[i];

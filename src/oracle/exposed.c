@@ -301,6 +301,19 @@ static void begin_backward(struct walk *w)
     w->s.ahead = w->s.overlap && w->s.out_busy > 0 && w->x->flying;
 }
 
+/* Backward; alone, as most micro-batches are. */
+static void run_backward(struct walk *w, struct piece_ran *out)
+{
+    double start = w->s.compute, late = w->s.late, split;
+
+    begin_backward(w);
+    split = run_pass(w, true);
+    keep_pace(w);
+    out->backward = w->s.compute - w->s.slowed - start;
+    out->weights = w->s.compute - w->s.slowed - split;
+    out->backward_copy = w->s.late - late;
+}
+
 void oracle_piece_run(const struct piece_run *x, struct piece_ran *out)
 {
     struct walk w = {.x = x, .s = {.overlap = x->overlap}};
@@ -308,11 +321,7 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out)
     run_pass(&w, false);
     out->forward = w.s.compute;
     out->forward_copy = w.s.late;
-    begin_backward(&w);
-    run_pass(&w, true);
-    keep_pace(&w);
-    out->backward = w.s.compute - out->forward;
-    out->backward_copy = w.s.late - out->forward_copy;
+    run_backward(&w, out);
 }
 
 /* No gradient is there, nothing was exchanged. */
@@ -345,19 +354,6 @@ double oracle_piece_exposed(const struct piece_run *x,
     *copy = w.late_update;
     return oracle_exposed(&w.s, alone->forward + alone->backward,
                           u->update + *copy);
-}
-
-/* Backward; alone, as most micro-batches are. */
-static void run_backward(struct walk *w, struct piece_ran *out)
-{
-    double start = w->s.compute, late = w->s.late, split;
-
-    begin_backward(w);
-    split = run_pass(w, true);
-    keep_pace(w);
-    out->backward = w->s.compute - w->s.slowed - start;
-    out->weights = w->s.compute - w->s.slowed - split;
-    out->backward_copy = w->s.late - late;
 }
 
 double oracle_piece_traffic(const struct piece_run *x,

@@ -11,13 +11,14 @@
 /* A whole-model configuration of a transformer. */
 struct oracle_point {
     int64_t tensor, pipe, data, expert, context; /* ranks of each axis */
+    int64_t group;  /* data ranks that share states (zero=3:8); 0: all */
     int64_t micro;  /* samples of a micro-batch of one data and expert rank */
     int64_t chunks; /* stages of a lane; 1: not interleaved */
     bool seq, no_overlap;
     bool a2a;                    /* context: heads for positions; else a ring */
     bool activations, optimizer; /* offloaded */
     int zero;                    /* 0 .. 3 */
-    int bubble; /* 1, 2: zb-h1, zb-h2; 0: a schedule with one */
+    int bubble; /* 1, 2, 3: zb-h1, zb-h2, zb-v; 0: a schedule with one */
     enum pdl_recompute recompute;
 };
 
@@ -33,6 +34,13 @@ static inline int64_t oracle_point_copies(const struct oracle_point *x)
 static inline int64_t oracle_point_pes(const struct oracle_point *x)
 {
     return x->pipe * oracle_point_copies(x) * x->tensor;
+}
+
+/* zb-v: two stages a lane, down the lanes and up again. */
+enum { ORACLE_BUBBLE_V = 3 };
+static inline int64_t oracle_point_chunks(const struct oracle_point *x)
+{
+    return x->bubble == ORACLE_BUBBLE_V ? 2 : x->chunks;
 }
 
 /* Sharding that shows in forward and backward: weights travel there. */
@@ -89,7 +97,17 @@ enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
 
 /* Where a stage lies: what comes before and after the blocks goes with the
  * first and the last. A stage alone is a first one. */
-enum piece_where { PIECE_FIRST, PIECE_MIDDLE, PIECE_LAST, PIECE_WHERE };
+enum piece_where {
+    PIECE_FIRST,
+    PIECE_MIDDLE,
+    PIECE_LAST,
+    PIECE_WHERE,
+    /* zb-v: stages in the middle whose successor, or predecessor, is on the
+     * same lane, so that nothing is sent */
+    PIECE_DOWN = PIECE_WHERE,
+    PIECE_UP,
+    PIECE_PLACES
+};
 
 /* Few blocks are lowered as they are; stages of more consist of those of a
  * form of three (with activations offloaded: four), of which the last but one
@@ -194,7 +212,7 @@ struct piece_work {
     double contention;
 };
 struct piece_works {
-    struct piece_work at[PIECE_WHERE];
+    struct piece_work at[PIECE_PLACES]; /* the last two: if split */
     const struct piece_ranks *ranks;
     struct oracle_loading load; /* of one micro-batch */
     struct form *form;          /* that it is read off */
@@ -253,6 +271,8 @@ struct oracle_effort {
     double seconds;
 };
 const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g);
+/* What was put there is gone when the next small plan is made. */
+pdl_arena *oracle_forms_scratch(const struct oracle_forms *g);
 
 /* ---- streams ------------------------------------------------------------------ */
 

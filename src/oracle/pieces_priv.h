@@ -25,6 +25,8 @@ struct key {
     bool shared; /* data > 1 */
     bool activations, optimizer;
     bool split; /* backward in two tasks */
+    bool
+        folded; /* first and last stage are on one lane; the form is the same */
 };
 
 /* A dimension that grows with the samples. */

@@ -313,6 +313,49 @@ static void add_parts(struct piece_work *w)
     }
 }
 
+/* The prices of a pass whose messages stay on their lane. */
+static struct piece_price *price_turn(struct oracle_pieces *p, struct form *m,
+                                      int lane, bool back,
+                                      const struct piece_price *known)
+{
+    const struct kinds *x = &m->kinds[back ? BACKWARD : FORWARD];
+    struct piece_price *to = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+    struct oracle_ranks r;
+
+    if (!to)
+        return NULL;
+    memcpy(to, known, (size_t)x->n * sizeof *to);
+    oracle_lane_ranks(&p->lanes[m->key.zero ? LANE_TRAFFIC : LANE_WORK], m->s,
+                      lane, &r);
+    oracle_memo_forget(&m->s->o, false);
+    m->s->o.on_lane = true;
+    for (int i = 0; i < x->n; i++)
+        if (m->s->plan.ops[x->op[i]].kind == PDL_PLAN_OP_SEND)
+            oracle_price_op(m->s, x->op[i], back ? BACKWARD : FORWARD, &r,
+                            &to[i]);
+    m->s->o.on_lane = false;
+    oracle_memo_forget(&m->s->o, false);
+    return to;
+}
+
+/* zb-v: where stages turn, they are those of the middle but for a message. */
+static bool add_turns(struct oracle_pieces *p, struct form *m,
+                      struct piece_works *w, struct piece_price *const *price)
+{
+    for (int back = 0; back <= 1; back++) {
+        struct piece_work *x = &w->at[back ? PIECE_UP : PIECE_DOWN];
+
+        x->price[back] = price_turn(p, m, w->lane, back, price[back]);
+        x->price[!back] = price[!back];
+        if (!x->price[back])
+            return false;
+        add_parts(x);
+        if (!shorten_parts(p->arena, x))
+            return false;
+    }
+    return true;
+}
+
 bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
 {
     struct form *m = w->form;
@@ -328,8 +371,9 @@ bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
         if (!shorten_parts(p->arena, &w->at[i]))
             return false;
     }
-    w->priced = true;
-    return true;
+    w->priced =
+        m->s->plan.nstages == 1 || !m->key.split || add_turns(p, m, w, price);
+    return w->priced;
 }
 
 enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
@@ -353,6 +397,7 @@ enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
         out->at[i].shape = &m->shape[i];
         out->at[i].live = l->at[i];
     }
+    out->at[PIECE_DOWN] = out->at[PIECE_UP] = out->at[PIECE_MIDDLE];
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
     return m->key.zero || oracle_price_work(p, out)

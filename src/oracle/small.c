@@ -45,6 +45,10 @@ static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
         (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
 }
 
+static const enum pdl_schedule bubbles[] = {
+    PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
+    PDL_SCHEDULE_ZB_V};
+
 void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out)
@@ -61,8 +65,7 @@ void oracle_point_strategy(const struct oracle_family *f,
         out->accumulate = m;
     }
     if (x->bubble > 0 && x->pipe > 1)
-        out->schedule =
-            x->bubble == 1 ? PDL_SCHEDULE_ZB_H1 : PDL_SCHEDULE_ZB_H2;
+        out->schedule = bubbles[x->bubble];
     if (x->chunks > 1) {
         out->schedule = PDL_SCHEDULE_INTERLEAVED;
         out->virtual_stages = x->chunks;
@@ -78,6 +81,7 @@ void oracle_point_strategy(const struct oracle_family *f,
         add_term(c, PDL_AXIS_TENSOR, x->tensor);
     out->seq = x->seq && x->tensor > 1;
     out->zero = x->zero;
+    out->zero_group = x->group; /* cuts the mesh whether or not they do */
     out->recompute = x->recompute;
     out->no_overlap = x->no_overlap;
     out->offload_activations = x->activations;
@@ -339,14 +343,19 @@ static void grow(struct small *s, int64_t samples)
 
 /* ---- another mesh ------------------------------------------------------------------- */
 
+/* Of an axis of two factors the inner one stays. */
 static void set_axis(struct pdl_mesh *m, enum pdl_axis axis, int64_t n)
 {
-    for (int t = 0; t < m->nterms[0]; t++)
-        if (m->term[0][t].axis == axis) {
-            m->term[0][t].size = n;
-            if (m->term[0][t].count == 1)
-                m->factor[m->term[0][t].first] = n;
-        }
+    for (int t = 0; t < m->nterms[0]; t++) {
+        struct pdl_mesh_term *x = &m->term[0][t];
+
+        if (x->axis != axis)
+            continue;
+        x->size = n;
+        if (x->count > 0)
+            m->factor[x->first] =
+                x->count > 1 ? n / m->factor[x->first + 1] : n;
+    }
 }
 
 static void set_mesh(struct small *s, const struct oracle_point *x)
@@ -455,7 +464,7 @@ static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
 
     for (int t = 0; t < s->mesh.nterms[0]; t++)
         if (s->mesh.term[0][t].axis == PDL_AXIS_DATA &&
-            s->mesh.term[0][t].count == 1)
+            s->mesh.term[0][t].count > 0)
             f = s->mesh.term[0][t].first;
     s->grows = PDL_NEW(g->arena, struct grows, (int64_t)s->plan.ntensors + 1);
     for (int t = 0; s->grows && f >= 0 && t < s->plan.ntensors; t++) {
