@@ -23,7 +23,7 @@ struct options {
 // clang-format off
 static const struct pdl_opt opts[] = {
     CLI_SYSTEM_OPT,
-    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs"},
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs"},
     {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
     {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
@@ -387,6 +387,35 @@ static int emit(struct search *s)
     return rc;
 }
 
+/* --strategies names axes; a slip would silently search less. */
+static bool known_axes(const char *list, struct pdl_err *err)
+{
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        struct pdl_suggest s;
+        char word[32];
+        bool known = false;
+
+        n = strcspn(list, ",");
+        snprintf(word, sizeof word, "%.*s", (int)n, list);
+        pdl_suggest_init(&s, word);
+        for (int i = 0; i < PDL_NAXES; i++) {
+            const char *name = pdl_axis_name((enum pdl_axis)i);
+
+            known = known || strcmp(word, name) == 0;
+            pdl_suggest_try(&s, name);
+        }
+        if (known)
+            continue;
+        pdl_fail(err, PDL_EINVAL, "--strategies: no axis '%s'", word);
+        if (pdl_suggest_best(&s))
+            pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+        else
+            pdl_hint(err, "write it like data,filter,pipe");
+        return false;
+    }
+    return true;
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -401,7 +430,8 @@ static int plan(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
-    if (cli_export_asked(o.export, o.output, &err) != PDL_OK)
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK ||
+        !known_axes(o.strategies, &err))
         return cli_usage(&err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);

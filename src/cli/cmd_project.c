@@ -220,7 +220,10 @@ static int project(const struct pdl_args *args)
     if (st != PDL_OK)
         return cli_usage(&err);
     if (args->npos > 1 && !o->from) {
-        pdl_fail(&err, PDL_EINVAL, "one MODEL, not two");
+        pdl_fail(&err, PDL_EINVAL, "one MODEL, not two: '%.60s'", args->pos[1]);
+        if (strchr(args->pos[1], '='))
+            pdl_hint(&err, "axes of a strategy are divided by commas: "
+                           "data=16,filter=4");
         return cli_usage(&err);
     }
     q.model = args->pos[0];

@@ -415,6 +415,12 @@ static enum pdl_status unknown_term(struct reader *rd, const char *name)
 {
     struct pdl_suggest s;
 
+    for (int i = 0; i < PDL_NAXES; i++)
+        if (strcmp(name, axis_names[i]) == 0) {
+            BAD(rd, "'%s' needs a size", name);
+            pdl_hint(rd->err, "write it like %s=4", name);
+            return PDL_EPARSE;
+        }
     BAD(rd, "unknown axis or option '%.40s'", name);
     pdl_suggest_init(&s, name);
     for (int i = 0; i < PDL_NAXES; i++)

@@ -161,7 +161,7 @@ static void mistakes_get_one_clear_line(void **state)
         {"x --rate fast", "--rate: 'fast' is not a number",
          "write it like 1000"},
         {"", "test it needs THING [OTHER]", "for example: paradl test it x"},
-        {"x y z", "unexpected argument 'z'", ""},
+        {"x y z", "unexpected argument 'z'", "for example: paradl test it x"},
     };
     struct options o;
     struct pdl_args args;
