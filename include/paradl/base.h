@@ -10,6 +10,7 @@
 #ifndef PARADL_BASE_H
 #define PARADL_BASE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

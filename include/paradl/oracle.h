@@ -45,6 +45,7 @@ struct pdl_framework {
     bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
                         normalisation before them */
     bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
+    bool steps;             /* transformers' modules: see compute_steps.c */
     double issue_s; /* host time to issue the kernels of one operation, ahead
                        of the device; 0: never the slower of the two */
     /* Transformers */

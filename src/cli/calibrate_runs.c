@@ -427,6 +427,7 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
     if (st != PDL_OK)
         return st;
     sys->projection_error = rounded(fit->held_out);
+    pdl_fit_reset(sys, fit->param, fit->n);
     pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, true,
                    &fit->result);
     st = keep_residuals(m, sys, &s, fit, err);

@@ -40,9 +40,9 @@ static void live(const struct oracle_compose *c, const struct class *k,
     l->label = w->label;
     l->written = w->written;
     l->ahead = flying ? w->ahead : 0;
-    l->forward = k->live[work].forward;
-    l->backward = k->live[work].backward;
-    l->late = k->live[work].late;
+    l->forward = k->passes->live[work].forward;
+    l->backward = k->passes->live[work].backward;
+    l->late = k->passes->live[work].late;
 }
 
 /* One rank of every lane that none is fuller than. */

@@ -447,14 +447,18 @@ static double bias_passes(const struct oracle *o, int op, int64_t rank)
 
 static double kernel(const struct oracle *o, int op, int64_t rank)
 {
+    double steps = oracle_steps(o, op, rank);
     struct pdl_shape s;
 
+    if (steps >= 0)
+        return steps + accumulate(o, op, rank);
     if (!shape_of(o, op, rank, &s))
         return element_wise(o, op, rank) + accumulate(o, op, rank) +
                oracle_experts_more(o, op, rank);
     if (s.kind == PDL_SHAPE_MATMUL)
         return linear(o, op, &s) + accumulate(o, op, rank);
-    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)
+    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused &&
+        !oracle_steps_flash(o))
         return oracle_unfused(o, &s);
     return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s) +
            (s.kind == PDL_SHAPE_CONV ? bias_passes(o, op, rank) : 0);

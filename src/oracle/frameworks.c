@@ -70,6 +70,10 @@
  * more, and the kernels of compute_eager.c. Attention on a Hopper is cuDNN's,
  * so not FlashAttention 2.
  *
+ * transformers: the same with Hugging Face's modules, which compute in steps
+ * (compute_steps.c). pytorch takes them, too, for models that PyTorch has no
+ * modules for: mixtures of experts, and relative positions (T5).
+ *
  * mxnet: NVIDIA's 16-bit containers have one kernel for batch normalisation,
  * sum and ReLU (DeepLearningExamples ResNet-50 README). */
 #include "oracle_priv.h"
@@ -82,6 +86,9 @@ static const struct pdl_framework frameworks[] = {
     {.name = "own", .summary = "ParaDL's own runtime"},
     {.name = "pytorch", .summary = "eager PyTorch", .torch = true,
      .exchange_bytes = 4,
+     .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
+    {.name = "transformers", .summary = "eager PyTorch, transformers' modules",
+     .torch = true, .steps = true, .exchange_bytes = 4,
      .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
     {.name = "megatron", .summary = "Megatron-LM",
      .no_overlap = true, .fused = true, .split = PDL_SPLIT_BLOCKS,

@@ -41,6 +41,11 @@ struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
     return g;
 }
 
+void oracle_forms_lend(struct oracle_forms *g, pdl_arena *large)
+{
+    g->large = large;
+}
+
 const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g)
 {
     return &g->effort;

@@ -83,6 +83,10 @@ struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
                                        const struct oracle_family *f,
                                        const struct oracle_point *x);
 
+/* Memory for small plans that are not small: emptied when it is full, so that
+ * deep networks need no more than shallow ones. Without it all are kept. */
+void oracle_forms_lend(struct oracle_forms *g, pdl_arena *large);
+
 /* How blocks are dealt to stages, which no mesh changes; made once by a search
  * for all its threads. */
 struct oracle_cuts {
@@ -230,6 +234,7 @@ struct piece_update {
     double update, gradient_comm, contention;
     double all;               /* seconds of all steps, one after another */
     bool optimizer;           /* on the host */
+    bool early;               /* it begins while backward runs, if it may */
     double apart, apart_copy; /* exposed where nothing overlaps */
 };
 struct piece_updates {
@@ -299,10 +304,17 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out);
 double oracle_piece_exposed(const struct piece_run *x,
                             const struct piece_update *u,
                             const struct piece_ran *alone, double *copy);
-/* Both at once, where weights travel in forward and backward. */
+/* Both at once, where weights travel in forward and backward; `end`: how
+ * backward ended, its gradients in x->made. */
 double oracle_piece_traffic(const struct piece_run *x,
                             const struct piece_update *u, struct piece_ran *out,
-                            double *copy);
+                            struct streams *end, double *copy);
+/* The same with another update, where no update is exchanged beside backward:
+ * both end as they did. */
+double oracle_piece_traffic_again(const struct piece_run *x,
+                                  const struct piece_update *u,
+                                  const struct piece_ran *ran,
+                                  const struct streams *end, double *copy);
 /* The same where nothing overlaps. */
 void oracle_piece_apart(struct piece_update *u, double *end);
 

@@ -92,10 +92,49 @@ static const struct known *find_known(struct oracle_forms *g, struct form *m,
     return k;
 }
 
+static bool only_carries(const struct small *s, int op)
+{
+    return oracle_is_weight_traffic(&s->o, op);
+}
+
+/* Prices of what no number of samples changes, for one kind of lane. */
+static const struct carried *find_carried(struct oracle_pieces *p,
+                                          struct form *m, int lane,
+                                          const struct oracle_ranks *r)
+{
+    struct carried *k;
+
+    if (m->carried_on != p->id)
+        m->carried = NULL;
+    m->carried_on = p->id;
+    k = m->carried;
+    while (k && k->lane != lane)
+        k = k->next;
+    if (k)
+        return k;
+    k = PDL_NEW(p->arena, struct carried, 1);
+    for (int b = 0; k && b < 2; b++) {
+        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
+
+        k->price[b] = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+        for (int i = 0; k->price[b] && i < x->n; i++)
+            if (only_carries(m->s, x->op[i]))
+                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
+                                &k->price[b][i]);
+    }
+    if (!k || !k->price[0] || !k->price[1])
+        return NULL;
+    k->lane = lane;
+    k->next = m->carried;
+    m->carried = k;
+    return k;
+}
+
 /* All kinds of forward and backward, for one kind of lane. */
 static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
                          int lane, struct piece_price *out[2])
 {
+    const struct carried *w = NULL;
     const struct known *k;
     struct oracle_ranks r;
 
@@ -103,6 +142,8 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
                       lane, &r);
     k = find_known(p->forms, m, micro, &r);
     oracle_memo_forget(&m->s->o, false); /* prices of other ranks */
+    if (k && m->key.zero && !(w = find_carried(p, m, lane, &r)))
+        return false;
     for (int b = 0; k && b < 2; b++) {
         const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
 
@@ -111,7 +152,9 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
             return false;
         memcpy(out[b], k->price[b], (size_t)x->n * sizeof *out[b]);
         for (int i = 0; i < x->n; i++)
-            if (!only_computes(m->s, x->op[i]))
+            if (w && only_carries(m->s, x->op[i]))
+                out[b][i] = w->price[b][i];
+            else if (!only_computes(m->s, x->op[i]))
                 oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, &r,
                                 &out[b][i]);
     }

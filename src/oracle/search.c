@@ -46,6 +46,38 @@ bool oracle_space_wants(const struct oracle_space *s, enum pdl_axis axis)
     return false;
 }
 
+/* ---- arenas ------------------------------------------------------------------- */
+
+pdl_arena *oracle_borrow(struct oracle_idle *x)
+{
+    pdl_arena *a = NULL;
+
+    pthread_mutex_lock(&x->lock);
+    if (x->n > 0)
+        a = x->arena[--x->n];
+    pthread_mutex_unlock(&x->lock);
+    return a ? a : pdl_arena_create(PDL_ARENA_DEFAULT);
+}
+
+void oracle_give_back(struct oracle_idle *x, pdl_arena *a)
+{
+    if (a)
+        pdl_arena_reset(a);
+    pthread_mutex_lock(&x->lock);
+    if (a && x->n < ORACLE_IDLE) {
+        x->arena[x->n++] = a;
+        a = NULL;
+    }
+    pthread_mutex_unlock(&x->lock);
+    pdl_arena_destroy(a);
+}
+
+void oracle_free_idle(struct oracle_idle *x)
+{
+    while (x->n > 0)
+        pdl_arena_destroy(x->arena[--x->n]);
+}
+
 /* ---- pricing ------------------------------------------------------------------ */
 
 struct search {
@@ -56,6 +88,7 @@ struct search {
     struct pdl_found *list;
     int64_t n, done;
     pdl_arena *arena; /* of the reasons */
+    struct oracle_idle idle;
     pthread_mutex_t lock;
     bool no_memory;
 };
@@ -134,14 +167,14 @@ static bool finish(struct search *s, struct pdl_found *f, enum pdl_status st,
 static bool body(void *ctx, int64_t i)
 {
     struct search *s = ctx;
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *a = oracle_borrow(&s->idle);
     struct pdl_err err = {"out of memory", ""};
     enum pdl_status st = PDL_ENOMEM;
 
     if (a)
         st = oracle_price_found(a, s->model, s->sys, s->oracle, s->opt,
                                 &s->list[i], &err);
-    pdl_arena_destroy(a);
+    oracle_give_back(&s->idle, a);
     return finish(s, &s->list[i], st, &err);
 }
 
@@ -196,6 +229,7 @@ static enum pdl_status price_list(struct search *s, const char *const *list,
     out->list = s->list;
     out->n = s->n;
     out->stopped = !pdl_parallel(s->n, s->opt->threads, body, s);
+    oracle_free_idle(&s->idle);
     if (s->no_memory)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
@@ -262,6 +296,7 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                        .oracle = oracle,
                        .opt = opt,
                        .arena = a,
+                       .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_plan_options po = {.batch = opt->batch,
                                   .dtype = opt->dtype,

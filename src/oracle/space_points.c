@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MESHES = 8192, FEW = 2, MAX_IDLE = 64, MAX_FRONT = 256 };
+enum { MAX_MESHES = 8192, FEW = 2, MAX_FRONT = 256 };
 
 struct kept {
     struct oracle_point point;
@@ -60,8 +60,7 @@ struct points {
     bool few;   /* a few points of every mesh */
     int64_t done;
     bool no_memory;
-    pdl_arena *idle[MAX_IDLE]; /* emptied, for the next mesh */
-    int nidle;
+    struct oracle_idle idle; /* for the next mesh */
     pthread_mutex_t lock;
 };
 
@@ -201,7 +200,7 @@ static bool price_choices(struct points *s, struct mesh *m,
     int n = oracle_axes_choices(&s->axes, p, s->few, list);
     bool go_on;
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && !s->no_memory; i++) {
         enum pdl_status st = price(s, m, &list[i], (*index)++, &err);
 
         m->points++;
@@ -260,41 +259,17 @@ static bool price_points(struct points *s, struct mesh *m)
     return true;
 }
 
-static pdl_arena *borrow(struct points *s)
-{
-    pdl_arena *a = NULL;
-
-    pthread_mutex_lock(&s->lock);
-    if (s->nidle > 0)
-        a = s->idle[--s->nidle];
-    pthread_mutex_unlock(&s->lock);
-    return a ? a : pdl_arena_create(PDL_ARENA_DEFAULT);
-}
-
-static void give_back(struct points *s, pdl_arena *a)
-{
-    if (a)
-        pdl_arena_reset(a);
-    pthread_mutex_lock(&s->lock);
-    if (a && s->nidle < MAX_IDLE) {
-        s->idle[s->nidle++] = a;
-        a = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-    pdl_arena_destroy(a);
-}
-
 /* Pieces are forgotten with the mesh that they belong to. */
 static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
 {
-    pdl_arena *a = borrow(s);
+    pdl_arena *a = oracle_borrow(&s->idle);
     bool go_on;
 
     m->compose = a ? oracle_compose_make(a, g, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
     m->compose = NULL;
-    give_back(s, a);
+    oracle_give_back(&s->idle, a);
     return go_on;
 }
 
@@ -312,13 +287,16 @@ static bool price_group(void *ctx, int64_t i)
 {
     struct points *s = ctx;
     struct mesh *first = &s->mesh[s->group[i]];
-    pdl_arena *a = borrow(s), *scratch = borrow(s);
+    pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
+    pdl_arena *large = oracle_borrow(&s->idle);
     struct oracle_forms *g =
         a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
                      : NULL;
     bool go_on = g != NULL;
 
     s->no_memory = s->no_memory || !g;
+    if (g)
+        oracle_forms_lend(g, large);
     for (int64_t k = s->group[i]; go_on && k < s->n; k++)
         if (in_group(&s->mesh[k], first))
             go_on = price_mesh(s, &s->mesh[k], g);
@@ -328,8 +306,9 @@ static bool price_group(void *ctx, int64_t i)
         first->pieces += e->lowered + e->priced;
         first->pieces_s += e->seconds;
     }
-    give_back(s, scratch);
-    give_back(s, a);
+    oracle_give_back(&s->idle, large);
+    oracle_give_back(&s->idle, scratch);
+    oracle_give_back(&s->idle, a);
     return go_on;
 }
 
@@ -484,6 +463,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
                               : opt->top > 0               ? opt->top
                                                            : 20,
                        .bar = INFINITY,
+                       .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_search_options all = *opt;
     enum pdl_status st;
@@ -497,8 +477,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
-    while (s.nidle > 0)
-        pdl_arena_destroy(s.idle[--s.nidle]);
+    oracle_free_idle(&s.idle);
     out->axes = oracle_axes_list(&out->naxes);
     /* where nothing fits, the best of what does not */
     if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&
