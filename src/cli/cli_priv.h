@@ -42,6 +42,11 @@ void cli_overview(struct pdl_sink *out, const char *group);
 /* One line of it (or more, at 80 columns). */
 void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd);
 bool cli_is_group(const char *word);
+/* What MODEL, SYSTEM, STRATEGY and the rest stand for: a topic of the help,
+ * and a section of the manual page. */
+bool cli_is_notation(const char *topic);
+void cli_notation(struct pdl_sink *out);
+void cli_notation_man(struct pdl_sink *out);
 /* Says that there is no such command, and which is near. Returns 2. */
 int cli_no_command(const char *name);
 

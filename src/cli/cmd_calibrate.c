@@ -246,7 +246,7 @@ const struct pdl_cmd cli_calibrate = {
         "best (of training steps: and what is known of the parameters "
         "without them), and writes the system. Parameters that the rows do not "
         "identify are named.",
-    .example = "paradl calibrate --help",
+    .example = "paradl calibrate -o here.yaml",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct cli_calibrate_options),
