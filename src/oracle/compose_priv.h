@@ -29,6 +29,7 @@ struct passes {
     int64_t blocks;
     int update;   /* kind of lane */
     bool overlap; /* where something runs beside them */
+    bool folded;  /* zb-v: other messages between lanes */
     struct timed timed[2];
     /* where weights travel: how backward ended, and when it made gradients */
     struct streams ended[2];

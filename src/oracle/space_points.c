@@ -65,7 +65,7 @@ struct points {
     bool few;   /* a few points of every mesh */
     int64_t done;
     bool no_memory;
-    struct oracle_idle idle; /* for the next mesh */
+    struct oracle_idle idle, large; /* for the next mesh; its large forms */
     pthread_mutex_t lock;
 };
 
@@ -314,7 +314,7 @@ static bool price_group(void *ctx, int64_t i)
     struct points *s = ctx;
     struct mesh *first = &s->mesh[s->group[i]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
-    pdl_arena *large = oracle_borrow(&s->idle);
+    pdl_arena *large = oracle_borrow(&s->large);
     struct oracle_forms *g =
         a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
                      : NULL;
@@ -332,7 +332,7 @@ static bool price_group(void *ctx, int64_t i)
         first->pieces += e->lowered + e->priced;
         first->pieces_s += e->seconds;
     }
-    oracle_give_back(&s->idle, large);
+    oracle_give_back(&s->large, large);
     oracle_give_back(&s->idle, scratch);
     oracle_give_back(&s->idle, a);
     return go_on;
@@ -491,6 +491,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
                                                            : 20,
                        .bar = INFINITY,
                        .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
+                       .large = {.lock = PTHREAD_MUTEX_INITIALIZER},
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_search_options all = *opt;
     enum pdl_status st;
@@ -505,6 +506,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
     oracle_free_idle(&s.idle);
+    oracle_free_idle(&s.large);
     out->axes = oracle_axes_list(&out->naxes);
     /* where nothing fits, the best of what does not */
     if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&
