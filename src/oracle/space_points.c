@@ -309,10 +309,8 @@ static bool in_group(const struct mesh *m, const struct mesh *first)
 }
 
 /* Meshes that differ in pipe and data alone share their small plans. */
-static bool price_group(void *ctx, int64_t i)
+static bool price_meshes(struct points *s, int64_t i, struct mesh *first)
 {
-    struct points *s = ctx;
-    struct mesh *first = &s->mesh[s->group[i]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
     pdl_arena *large = oracle_borrow(&s->large);
     struct oracle_forms *g =
@@ -336,6 +334,17 @@ static bool price_group(void *ctx, int64_t i)
     oracle_give_back(&s->idle, scratch);
     oracle_give_back(&s->idle, a);
     return go_on;
+}
+
+static bool price_group(void *ctx, int64_t i)
+{
+    struct points *s = ctx;
+    struct mesh *first = &s->mesh[s->group[i]];
+
+    /* what all start from needs none that are seldom good */
+    if (s->few && oracle_axes_further(&s->axes, &first->point))
+        return true;
+    return price_meshes(s, i, first);
 }
 
 /* ---- meshes ------------------------------------------------------------------------- */
