@@ -61,6 +61,7 @@ static const struct pdl_fit_param *param_of(const char *name)
     return NULL;
 }
 
+/* Within what a fit may find: an efficiency above 1 is none. */
 static void move_one(struct pdl_system *sys, const struct pdl_spread *s)
 {
     const struct pdl_fit_param *p = param_of(s->parameter);
@@ -71,7 +72,7 @@ static void move_one(struct pdl_system *sys, const struct pdl_spread *s)
     v = (double *)(void *)((char *)sys + p->offset);
     if (*v <= 0)
         *v = p->start;
-    *v *= exp(-s->spread); /* up might leave what is possible */
+    *v = fmin(fmax(*v * exp(-s->spread), p->low), p->high);
 }
 
 /* The step with a parameter off, and with those that are off together. */
