@@ -7,7 +7,7 @@ NINJA := ninja
 CTEST := ctest -j2 --output-on-failure --no-tests=error --test-dir
 PREFIX ?= /usr/local
 
-.PHONY: all demo check check-build check-asan check-tests check-long \
+.PHONY: all demo check check-build check-asan check-tests check-code check-long \
 	check-peers bench asan fuzz format paper golden-update install clean \
 	configure deps-build deps-check deps-peers
 
@@ -26,7 +26,7 @@ demo: all
 
 # Everything a change must pass, in three parts: both builds; the unit tests
 # under AddressSanitizer and UBSan, in brief (see tests/effort.h); then every
-# test and lint. The last line is ctest's.
+# test and the rules of the house. The last line is ctest's.
 .NOTPARALLEL:
 check: check-build check-asan check-tests
 
@@ -42,14 +42,19 @@ check-asan:
 	@PDL_SHORT=1 $(CTEST) $(BUILD)/asan -L unit
 
 check-tests:
-	@$(CTEST) $(BUILD)
+	@$(CTEST) $(BUILD) -LE '^code$$'
+
+# Other compilers' and analysers' view of the code: clang, clang-tidy, cppcheck.
+check-code: deps-check configure
+	@$(NINJA) -C $(BUILD)
+	@$(CTEST) $(BUILD) -L '^code$$'
 
 asan: deps-check
 	@$(CMAKE) -B $(BUILD)/asan $(ASAN) >/dev/null
 	@$(NINJA) -C $(BUILD)/asan
 	@$(CTEST) $(BUILD)/asan -L unit
 
-check-long: check
+check-long: check check-code
 	@$(CTEST) $(BUILD)/asan -L unit
 	@$(CMAKE) -B $(BUILD)/clang -DCMAKE_C_COMPILER=clang \
 	    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-g0 >/dev/null

@@ -41,11 +41,26 @@ struct file {
 
 static const char *const groups[] = {"/train", "/test", "/val", ""};
 
+/* What was never written has no storage, whatever its extent: a few bytes may
+ * claim 2^60 labels, and reading them never ends. Deflate, the strongest filter
+ * in use, makes 1032 bytes of one. */
+static bool is_stored(const struct array *a, size_t item)
+{
+    enum { RATIO = 4096 };
+    int64_t n = (int64_t)item, stored = (int64_t)H5Dget_storage_size(a->id);
+
+    for (int i = 0; i < a->ndims; i++)
+        if (a->dim[i] > INT64_MAX || !pdl_mul64(n, (int64_t)a->dim[i], &n))
+            return false;
+    return n / RATIO <= stored;
+}
+
 static enum pdl_status open_array(const pdl_io *io, struct file *f,
                                   const char *path, struct array *a,
                                   struct pdl_err *err)
 {
     hid_t space, type;
+    size_t item = 0;
 
     *a = (struct array){.id = H5Dopen2(f->id, path, H5P_DEFAULT), .scale = 1};
     if (a->id < 0)
@@ -56,7 +71,9 @@ static enum pdl_status open_array(const pdl_io *io, struct file *f,
     if (a->ndims >= 1 && a->ndims <= PDL_DATA_RANK + 1)
         H5Sget_simple_extent_dims(space, a->dim, NULL);
     a->integer = type >= 0 && H5Tget_class(type) == H5T_INTEGER;
-    if (a->integer && H5Tget_size(type) == 1)
+    if (type >= 0)
+        item = H5Tget_size(type);
+    if (a->integer && item == 1)
         a->scale = 1.0F / 255;
     if (type >= 0 && !a->integer && H5Tget_class(type) != H5T_FLOAT)
         a->ndims = -1;
@@ -68,6 +85,10 @@ static enum pdl_status open_array(const pdl_io *io, struct file *f,
         return pdl_fail(err, PDL_EPARSE,
                         "%s: %s is no array of numbers with 1 to %d dimensions",
                         io->path, path, PDL_DATA_RANK + 1);
+    if (!is_stored(a, item))
+        return pdl_fail(err, PDL_EPARSE,
+                        "%s: %s claims more values than the file can hold",
+                        io->path, path);
     a->add_channel = a->ndims == 3;
     a->rank = a->ndims - 1 + (a->add_channel ? 1 : 0);
     return PDL_OK;

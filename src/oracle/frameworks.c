@@ -8,13 +8,13 @@
  * backward; filter, channel and spatial split convolutions only and gather
  * the activations after each; halos by blocking MPI through the host; node
  * leaders under data + spatial only; every rank reopens log files on the
- * shared disk in each iteration.
- *
- * chainermnx-each: the same, and what else is read there: Chainer's optimizer
- * calls a kernel for each weight (GradientMethod.update), ChainerMN copies each
- * gradient into one buffer, divides there and copies it back
- * (_multi_node_mean_grad_async). The profile of ABCI was fitted without; see
- * tools/select-form.py and doc/accuracy.md.
+ * shared disk in each iteration. Chainer's optimizer calls a kernel for each
+ * weight (GradientMethod.update), ChainerMN copies each gradient into one
+ * buffer, divides there and copies it back (_multi_node_mean_grad_async). A
+ * convolution adds its bias by cudnnAddTensor and sums its gradient by a
+ * kernel. Concatenations of CuPy 7 are a kernel for each part; its launches took
+ * the host 11 us (cupy pull request 3298). See tools/select-form.py and
+ * doc/accuracy.md for what each is worth.
  *
  * megatron (Narayanan et al., SC 2021; Korthikanti et al. 2022): q, k and v,
  * and gate and up, are one product each; as many layers to every stage;
@@ -119,13 +119,7 @@ static const struct pdl_framework frameworks[] = {
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,
      .staged_halo = true, .leaders = true, .folded_filter = true,
-     .copies = true,
-     .one_channel = true, .opens = 3},
-    {.name = "chainermnx-each",
-     .summary = "the same, weights packed and updated one by one",
-     .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,
-     .staged_halo = true, .leaders = true, .folded_filter = true,
-     .copies = true, .by_tensor = true,
+     .copies = true, .part_s = 11e-6, .bias_passes = true, .by_tensor = true,
      .one_channel = true, .opens = 3},
 };
 // clang-format on

@@ -156,9 +156,14 @@ struct oracle {
     struct oracle_memo *memo;         /* NULL: nothing is remembered */
     const struct pdl_tasks *order;    /* of a pipeline; NULL: one stage */
     const int64_t *flight;            /* of each stage; NULL: 1 */
+    bool on_lane;      /* sends between stages stay on their lane (zb-v) */
     const bool *again; /* of each layer: computed again; NULL: as the strategy
                           says for all */
 };
+
+/* fit.c: -2 log of the posterior density, but for a constant. */
+double oracle_misfit(struct pdl_system *sys, const struct pdl_fit_param *param,
+                     int n, pdl_fit_cost cost, void *ctx, int rows);
 
 /* effects.c: those that pdl_oracle_options.without counts, in its order */
 enum oracle_effect {
@@ -169,9 +174,13 @@ enum oracle_effect {
     ORACLE_STAGING,
     ORACLE_VOLUMES,
     ORACLE_COPIES,
+    ORACLE_PARTS,
+    ORACLE_TENSORS,
+    ORACLE_BIAS,
     ORACLE_HOST,
     ORACLE_FILES,
     ORACLE_LOCKS,
+    ORACLE_ROUND_TRIP,
     ORACLE_TILES,
     ORACLE_REREAD,
     ORACLE_INTERFERENCE,

@@ -144,20 +144,38 @@ static int64_t count(const struct pdl_plan_members *m, bool sum,
     return buffer;
 }
 
+/* A ring begins with the rank's own blocks, put where the others will come;
+ * all that moves, and gradients come home, from slot to slot as it lies. */
+static void count_rotation(const struct pdl_plan *p,
+                           const struct pdl_plan_op *o, int64_t rank,
+                           struct pdl_plan_copies *out)
+{
+    for (int k = 0; k < o->nin && p->tensors[o->in[k]].of == 0; k++) {
+        struct pdl_box b;
+
+        pdl_plan_box(p, o->in[k], rank, &b);
+        out->bytes +=
+            pdl_box_volume(&b) * pdl_dtype_bits(p->tensors[o->in[k]].dtype) / 8;
+        out->runs++;
+    }
+}
+
 void pdl_plan_copies(const struct pdl_plan *p, int op, int64_t rank,
                      struct pdl_plan_copies *out)
 {
     const struct pdl_plan_op *o = &p->ops[op];
-    bool sum = o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
-               (o->kind == PDL_PLAN_OP_ROTATE && p->tensors[o->in[0]].of > 0);
+    bool sum = o->kind == PDL_PLAN_OP_REDUCE_SCATTER;
     struct pdl_box in[MEMBERS], to[MEMBERS];
     int64_t ranks[MEMBERS];
     struct pdl_plan_members m = {.rank = ranks, .in = in, .out = to};
     int64_t n = pdl_mesh_group(p->mesh, rank, o->group, ranks, MEMBERS);
 
     *out = (struct pdl_plan_copies){.bytes = 0};
-    if (o->kind < PDL_PLAN_OP_REDUCE_SCATTER || o->kind > PDL_PLAN_OP_SLICE ||
-        o->kind == PDL_PLAN_OP_ALLTOALLV || n > MEMBERS)
+    if (o->kind == PDL_PLAN_OP_ROTATE)
+        count_rotation(p, o, rank, out);
+    if (o->kind == PDL_PLAN_OP_ROTATE || o->kind < PDL_PLAN_OP_REDUCE_SCATTER ||
+        o->kind > PDL_PLAN_OP_SLICE || o->kind == PDL_PLAN_OP_ALLTOALLV ||
+        n > MEMBERS)
         return;
     m.n = (int)n;
     while (m.me < m.n && ranks[m.me] != rank)

@@ -312,7 +312,7 @@ static void summary_text(struct session *s)
         pdl_printf(out, ", accuracy %.2f %%", 100 * x->accuracy);
     pdl_printf(
         out,
-        "\n%.0f samples/s; a step takes %s and %s of processor time; "
+        "\n%.0f samples/s; a step takes %s and %s of processor time\n"
         "%s of tensors on a rank\n",
         x->samples_per_s,
         pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, a, sizeof a),

@@ -106,17 +106,16 @@ static void close(void *state)
 /* Statistics and positions are the same for bfloat16: asked as if float32. */
 static enum train_aux aux(const struct train_call *c, struct train_array *a)
 {
-    enum train_aux kind = train_ref.aux(c, a);
+    enum train_aux kind;
 
     if (!c->node || c->pass != PDL_FORWARD || c->nout < 1)
         return TRAIN_AUX_NONE;
+    if (train_cpu_norm_aux(c, a) || train_cpu_attention_aux(c, a))
+        return TRAIN_AUX_LOCAL;
+    kind = train_ref.aux(c, a);
     if (kind == TRAIN_AUX_LIKE_Y && strcmp(c->node->op->name, "max_pool") == 0)
         a->dtype = train_cpu_pool_aux(c);
-    if (kind != TRAIN_AUX_NONE)
-        return kind;
-    return train_cpu_norm_aux(c, a) || train_cpu_attention_aux(c, a)
-               ? TRAIN_AUX_LOCAL
-               : TRAIN_AUX_NONE;
+    return kind;
 }
 
 const struct train_backend train_cpu = {

@@ -105,7 +105,7 @@ static enum pdl_status forward_block(const struct attention_kernel *k,
     enum pdl_status st = scores(k, h, &x, s, err);
 
     for (int64_t t = x.a; t < x.b && st == PDL_OK; t++) {
-        float *row = s + (t - x.a) * n, lse = 0;
+        float *row = s + (t - x.a) * n, lse = -INFINITY;
         int64_t first, end;
 
         train_attention_visible(k, &x, t, &first, &end);

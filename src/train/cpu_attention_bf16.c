@@ -8,6 +8,7 @@
 #include "cpu_attention.h"
 #include "simd.h"
 
+#include <math.h>
 #include <string.h>
 
 enum product { SCORES, RESULT, DP, DQ, DK, DV, NPRODUCTS };
@@ -108,7 +109,7 @@ static void softmax_rows(const struct attention_kernel *k, const struct head *h,
     int64_t n = x->hi - x->lo;
 
     for (int64_t t = x->a; t < x->b; t++) {
-        float *row = s->p + (t - x->a) * n, lse = 0;
+        float *row = s->p + (t - x->a) * n, lse = -INFINITY;
         int64_t first, end;
 
         train_attention_visible(k, x, t, &first, &end);

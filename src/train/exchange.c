@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What crosses ranks. A move (allgather, alltoall, halo, slice, and a rotation,
- * whose blocks are all brought before attention begins) is a list of
+ * What crosses ranks. A move (allgather, alltoall, halo, slice) is a list of
  * box intersections: every item of this rank's result comes from the rank
  * itself if it has it, else from the first rank of the group that has it.
  * Sums are taken in the order of the group's ranks, so that the bits do not
@@ -15,14 +14,15 @@ enum { MAX_GROUP = 4096 };
 
 /* Marks the communicator for what goes on behind backward. */
 static const uint32_t BEHIND = UINT32_C(1) << 31;
+/* ... and that for keys that turn while attention works. */
+static const uint32_t TURNING = UINT32_C(1) << 30;
 
 static bool is_sum(const struct pdl_plan *p, int op)
 {
     const struct pdl_plan_op *o = &p->ops[op];
 
     return o->kind == PDL_PLAN_OP_ALLREDUCE ||
-           o->kind == PDL_PLAN_OP_REDUCE_SCATTER ||
-           (o->kind == PDL_PLAN_OP_ROTATE && p->tensors[o->in[0]].of > 0);
+           o->kind == PDL_PLAN_OP_REDUCE_SCATTER;
 }
 
 enum pdl_comm_type train_comm_type(enum pdl_dtype t)
@@ -68,6 +68,21 @@ enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
         return pdl_fail(err, PDL_EINVAL, "a group of %lld ranks is too large",
                         (long long)n);
     return n > 1 ? group_comm(t, factors, ranks, (int)n, out, err) : PDL_OK;
+}
+
+enum pdl_status train_group_turning(pdl_trainer *t, uint32_t factors,
+                                    pdl_comm **out, struct pdl_err *err)
+{
+    int64_t ranks[MAX_GROUP];
+    int64_t n =
+        pdl_mesh_group(t->plan->mesh, t->rank, factors, ranks, MAX_GROUP);
+    int known = t->ngroups;
+    enum pdl_status st =
+        group_comm(t, factors | TURNING, ranks, (int)n, out, err);
+
+    if (st == PDL_OK && t->ngroups > known && t->opt.comm_threads)
+        st = pdl_comm_move_behind(*out, err);
+    return st;
 }
 
 void train_close_groups(pdl_trainer *t)
@@ -177,6 +192,8 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
 
     if (o->kind == PDL_PLAN_OP_SEND || o->kind == PDL_PLAN_OP_RECV)
         return train_prepare_p2p(t, op, err);
+    if (o->kind == PDL_PLAN_OP_ROTATE)
+        return PDL_OK; /* its attention has the ring */
     n = pdl_mesh_group(t->plan->mesh, t->rank, o->group, ranks, MAX_GROUP);
     if (n > MAX_GROUP)
         return pdl_fail(err, PDL_EINVAL, "a group of %lld ranks is too large",
@@ -364,6 +381,8 @@ enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
         return train_allreduce(t, op, micro, err);
     case PDL_PLAN_OP_ALLTOALLV:
         return train_run_route(t, op, micro, err);
+    case PDL_PLAN_OP_ROTATE:
+        return train_rotate(t, op, micro, err);
     case PDL_PLAN_OP_SEND:
         return train_send(t, op, micro, err);
     case PDL_PLAN_OP_RECV:

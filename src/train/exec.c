@@ -240,10 +240,12 @@ void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out)
 
 int64_t pdl_trainer_workspace(const pdl_trainer *t, int op)
 {
-    const struct train_kernel *k =
-        op >= 0 && op < t->plan->nops ? t->ops[op].kernel : NULL;
+    const struct train_op *x =
+        op >= 0 && op < t->plan->nops ? &t->ops[op] : NULL;
 
-    return k ? k->scratch_bytes : 0;
+    if (x && x->kernel)
+        return x->ring ? x->work_bytes : x->kernel->scratch_bytes;
+    return 0;
 }
 
 /* ---- running -------------------------------------------------------------------- */
@@ -280,6 +282,9 @@ static void show(pdl_trainer *t, int op, int micro)
         o->kind == PDL_PLAN_OP_SEND)
         return;
     for (int k = 0; k < o->nout; k++) {
+        if (train_turns(t, o->out[k]))
+            continue; /* blocks that have come and gone */
+
         struct pdl_train_seen seen = {.rank = t->rank,
                                       .step = t->now,
                                       .micro = micro,
@@ -307,6 +312,8 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         .again = x->again};
     enum pdl_status st;
 
+    if (x->ring)
+        return train_ring_run(t, op, micro, &when, err);
     for (int k = 0; k < x->nin; k++)
         in[k] = train_data(t, x->in[k], micro);
     for (int k = 0; k < x->nout; k++)

@@ -40,7 +40,8 @@ void train_hunt(pdl_trainer *t, int op, int micro)
     if ((t->bad > 0 && t->bad <= place) || o->kind == PDL_PLAN_OP_SEND)
         return;
     for (int k = 0; k < o->nout; k++)
-        if (is_bad(&t->arrays[o->out[k]], train_data(t, o->out[k], micro)))
+        if (!train_turns(t, o->out[k]) &&
+            is_bad(&t->arrays[o->out[k]], train_data(t, o->out[k], micro)))
             t->bad = place;
 }
 

@@ -76,6 +76,9 @@ struct train_call {
      * step, all ranks and micro-batches. 0: those of the box. */
     int64_t population;
     const struct train_loss *loss; /* NULL: softmax cross-entropy */
+    /* Attention may see the keys block by block: forward leaves the logarithm
+     * of its sum of exponentials in aux, backward goes by it. */
+    bool blocks;
 };
 
 /* One prepared call. */

@@ -286,9 +286,28 @@ static void close(void *state)
     (void)state;
 }
 
-/* Positions of maxima; the rest is computed again. */
+/* The logarithm of each query's sum of exponentials: [N, heads, T]. */
+static void log_sums(const struct train_call *c, struct train_array *a)
+{
+    const struct pdl_attr *t = &c->node->attr;
+    const struct pdl_box *y = &c->out[0].box;
+    int64_t dv = t->v_head_dim ? t->v_head_dim : t->head_dim;
+
+    *a = (struct train_array){.dtype = PDL_F64, .box = {.ndims = 3}};
+    a->box.hi[0] = ref_max(y->hi[0] - y->lo[0], 0);
+    a->box.hi[1] = ref_max(y->hi[2] - y->lo[2], 0) / dv;
+    a->box.hi[2] = ref_max(y->hi[1] - y->lo[1], 0);
+}
+
+/* Positions of maxima; the rest is computed again, unless what it is computed
+ * from comes in blocks. */
 static enum train_aux aux(const struct train_call *c, struct train_array *a)
 {
+    if (c->node && c->pass == PDL_FORWARD && c->blocks &&
+        strcmp(c->node->op->name, "attention") == 0) {
+        log_sums(c, a);
+        return TRAIN_AUX_LOCAL;
+    }
     if (!c->node || c->pass != PDL_FORWARD || c->nout < 1 ||
         (strcmp(c->node->op->name, "max_pool") != 0 &&
          strcmp(c->node->op->name, "global_max_pool") != 0))

@@ -70,25 +70,45 @@ static double dot(const double *a, const double *b, int64_t n)
 }
 
 /* Weights of the keys for one query (sample, position, head), in p[lo..hi). */
-static void weigh(const struct sizes *s, const double *q,
+static void score(const struct sizes *s, const double *q,
                   const struct ref_array *k, const int64_t *at, int64_t lo,
                   int64_t hi, double *p)
 {
     int64_t kv = at[2] / (s->heads / s->kv);
-    double top = -INFINITY, sum = 0;
 
     for (int64_t j = lo; j < hi; j++) {
         p[j - lo] = s->scale * dot(q, vector(k, at[0], j, kv, s->d), s->d);
         if (s->table)
             p[j - lo] += s->table->at[place_in(s->table, s, at[2], at[1], j)];
-        top = fmax(top, p[j - lo]);
     }
+}
+
+/* The logarithm of the sum of exponentials; -INFINITY: sees no key. */
+static double weigh(const struct sizes *s, const double *q,
+                    const struct ref_array *k, const int64_t *at, int64_t lo,
+                    int64_t hi, double *p)
+{
+    double top = -INFINITY, sum = 0;
+
+    score(s, q, k, at, lo, hi, p);
+    for (int64_t j = lo; j < hi; j++)
+        top = fmax(top, p[j - lo]);
     for (int64_t j = 0; j < hi - lo; j++) {
         p[j] = exp(p[j] - top);
         sum += p[j];
     }
     for (int64_t j = 0; j < hi - lo; j++)
         p[j] /= sum;
+    return hi > lo ? top + log(sum) : -INFINITY;
+}
+
+/* Where the logarithm of a query and head stands in aux [N, heads, T]. */
+static double *log_sum(struct ref_array *aux, const struct ref_array *y,
+                       const struct sizes *s, const int64_t *at)
+{
+    return aux->at + (at[0] - y->box.lo[0]) * aux->stride[0] +
+           (at[2] - y->box.lo[2] / s->dv) * aux->stride[1] + at[1] -
+           y->box.lo[1];
 }
 
 static void attend(struct ref_run *r, const struct sizes *s, const int64_t *at)
@@ -97,9 +117,12 @@ static void attend(struct ref_run *r, const struct sizes *s, const int64_t *at)
     const struct ref_array *q = &r->in[0], *k = &r->in[1], *v = &r->in[2];
     double *y = vector(&r->out[0], n, t, head, s->dv);
     int64_t kv = head / (s->heads / s->kv), lo, hi;
+    double sum;
 
     visible(s, k, t, &lo, &hi);
-    weigh(s, vector(q, n, t, head, s->d), k, at, lo, hi, r->work);
+    sum = weigh(s, vector(q, n, t, head, s->d), k, at, lo, hi, r->work);
+    if (r->call->blocks && r->op.aux_out >= 0)
+        *log_sum(&r->out[r->op.aux_out], &r->out[0], s, at) = sum;
     for (int64_t j = lo; j < hi; j++) {
         const double *vj = vector(v, n, j, kv, s->dv);
 
@@ -112,6 +135,18 @@ struct gradients {
     struct ref_array *q, *k, *v, *table; /* NULL: not wanted */
 };
 
+/* Weights among all keys, of which some are here. */
+static void weigh_known(struct ref_run *r, const struct sizes *s,
+                        const int64_t *at, int64_t lo, int64_t hi)
+{
+    double sum = *log_sum(&r->in[r->op.aux], &r->in[r->op.dy], s, at);
+
+    score(s, vector(&r->in[r->op.x], at[0], at[1], at[2], s->d),
+          &r->in[r->op.x + 1], at, lo, hi, r->work);
+    for (int64_t j = 0; j < hi - lo; j++)
+        r->work[j] = exp(r->work[j] - sum);
+}
+
 static void attend_back(struct ref_run *r, const struct sizes *s,
                         const struct gradients *g, const int64_t *at)
 {
@@ -120,15 +155,21 @@ static void attend_back(struct ref_run *r, const struct sizes *s,
     const double *q = vector(&r->in[r->op.x], n, t, head, s->d);
     const double *dy = vector(&r->in[r->op.dy], n, t, head, s->dv);
     int64_t kv = head / (s->heads / s->kv), lo, hi;
+    bool known = r->call->blocks && r->op.aux >= 0 && r->op.ny > 0;
     double *p = r->work, *dp, mean = 0;
 
     visible(s, k, t, &lo, &hi);
-    dp = p + (hi - lo);
-    weigh(s, q, k, at, lo, hi, p);
+    dp = p + ref_max(hi - lo, 0);
+    if (known)
+        weigh_known(r, s, at, lo, hi);
+    else
+        weigh(s, q, k, at, lo, hi, p);
     for (int64_t j = 0; j < hi - lo; j++) {
         dp[j] = dot(dy, vector(v, n, lo + j, kv, s->dv), s->dv);
         mean += p[j] * dp[j];
     }
+    if (known) /* the same sum over all keys */
+        mean = dot(dy, vector(&r->in[r->op.y], n, t, head, s->dv), s->dv);
     for (int64_t j = 0; j < hi - lo; j++) {
         double raw = p[j] * (dp[j] - mean), ds = raw * s->scale;
         const double *kj = vector(k, n, lo + j, kv, s->d);

@@ -174,6 +174,7 @@ static enum pdl_status make_call(pdl_trainer *t, int op, struct train_call *c,
         .population = o->node >= 0 ? statistics_population(t, o->node)
                                    : loss_population(t, op),
         .loss = &t->loss,
+        .blocks = t->has_rings,
     };
     return PDL_OK;
 }
@@ -183,6 +184,8 @@ enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err)
     struct train_call c;
     enum pdl_status st = make_call(t, op, &c, err);
 
+    if (st == PDL_OK && t->ops[op].ring)
+        return train_ring_kernels(t, op, &c, err);
     if (st == PDL_OK)
         st = t->backend->make(t->backend_state, &c, &t->ops[op].kernel, err);
     if (st == PDL_OK)
@@ -376,5 +379,7 @@ enum pdl_status train_shadows(pdl_trainer *t, struct pdl_err *err)
         st = check_linear(t->plan->model, err);
     if (st == PDL_OK)
         st = copy_operands(t, err);
+    if (st == PDL_OK)
+        st = train_rings(t, err);
     return st == PDL_OK ? add_shadows(t, err) : st;
 }

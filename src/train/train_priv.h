@@ -89,6 +89,7 @@ struct train_op {
     double begun_s;
     struct train_sparse *sparse; /* compressed; NULL: dense */
     struct train_route *route;   /* ALLTOALLV: tokens to experts and back */
+    struct train_ring *ring;     /* ROTATE and its attention */
 };
 
 /* What tests break on purpose: the result must be seen to be wrong. */
@@ -97,6 +98,9 @@ enum train_fault {
     TRAIN_FAULT_SKIP_SUM,   /* an allreduce does nothing */
     TRAIN_FAULT_DROP_ROW,   /* a received halo loses its last item */
     TRAIN_FAULT_SWAP_RANKS, /* two ranks' pieces change places */
+    TRAIN_FAULT_TURN_BACK,  /* an attention's blocks go the wrong way round */
+    TRAIN_FAULT_DROP_BLOCK, /* it does not look at the second block */
+    TRAIN_FAULT_KEEP_BLOCK, /* it goes on with the block it has */
 };
 
 struct pdl_trainer {
@@ -126,6 +130,8 @@ struct pdl_trainer {
     bool *handed;    /* tensor: its memory goes on under another name */
     bool *sent;      /* tensor: in use after the plan has freed it */
     bool *loads;     /* tensor: an input or label that this rank reads */
+    bool *turning;   /* tensor: blocks of a ring, as many as the plan says */
+    bool has_rings;
     char *memory, *scratch;
     struct pdl_train_memory sizes;
 
@@ -192,6 +198,17 @@ enum pdl_status train_run_route(pdl_trainer *t, int op, int micro,
                                 struct pdl_err *err);
 /* The scores by which op moves tokens; -1: they come later. */
 int train_route_scores(const struct pdl_plan *p, int op);
+/* ring.c: keys go round, ring_attention.c: attention to each block */
+enum pdl_status train_rings(pdl_trainer *t, struct pdl_err *err);
+bool train_turns(const pdl_trainer *t, int tensor);
+enum pdl_status train_rotate(pdl_trainer *t, int op, int micro,
+                             struct pdl_err *err);
+enum pdl_status train_ring_kernels(pdl_trainer *t, int op,
+                                   const struct train_call *c,
+                                   struct pdl_err *err);
+enum pdl_status train_ring_run(pdl_trainer *t, int op, int micro,
+                               const struct train_moment *when,
+                               struct pdl_err *err);
 /* stages.c: from one stage of a pipeline to another */
 enum pdl_status train_prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_send(pdl_trainer *t, int op, int micro,
@@ -239,6 +256,9 @@ enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
 void train_close_groups(pdl_trainer *t);
 enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
                             struct pdl_err *err);
+/* ... one of its own for what turns while a kernel runs. */
+enum pdl_status train_group_turning(pdl_trainer *t, uint32_t factors,
+                                    pdl_comm **out, struct pdl_err *err);
 enum pdl_comm_type train_comm_type(enum pdl_dtype t);
 /* init.c */
 void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,

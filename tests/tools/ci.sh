@@ -21,8 +21,9 @@ expect() { # the target that fails, exit code, then a line for each part
             { echo "${fail:-nothing} fails: no line '$line'"; cat "$tmp/out"; bad=1; }
     done
 }
-expect "" 0 "check +passed" "peers +passed" "all +passed"
-expect check 1 "check +FAILED \(2\)" "peers +passed" "all +FAILED"
-expect check-peers 1 "check +passed" "peers +FAILED \(2\)" "all +FAILED"
+expect "" 0 "check +passed" "code +passed" "peers +passed" "all +passed"
+expect check 1 "check +FAILED \(2\)" "code +passed" "peers +passed" "all +FAILED"
+expect check-code 1 "check +passed" "code +FAILED \(2\)" "peers +passed" "all +FAILED"
+expect check-peers 1 "check +passed" "code +passed" "peers +FAILED \(2\)" "all +FAILED"
 [ $bad = 0 ] && echo "ci: a failing part fails, and is named"
 exit $bad

@@ -12,6 +12,9 @@
 
 static const char LENET[] = "lenet5";
 static const char RESNET[] = "resnet18:input=64,classes=10";
+/* Keys and values are most of it where attention is. */
+static const char KEYS[] = "llama:layers=1,hidden=32,heads=4,kv_heads=4,ffn=16,"
+                           "vocab=8,seq=256";
 static const char GPT[] = "gpt:layers=2,hidden=64,heads=4,vocab=256,seq=64";
 
 static const struct {
@@ -33,6 +36,13 @@ static const struct {
     {GPT, "filter=2", 32},
     {GPT, "tensor=2,data=2", 32},
     {GPT, "pipe=2(m=1)", 32},
+    {GPT, "context=2", 32},
+    {GPT, "context=4", 32},
+    {GPT, "data=2,context=4", 32},
+    {KEYS, "context=4", 4},
+    {KEYS, "context=8", 4},
+    {KEYS, "context=2,tensor=2", 4},
+    {KEYS, "context=8(gather)", 4},
 };
 
 struct ranks {
