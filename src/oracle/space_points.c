@@ -357,8 +357,9 @@ static bool in_group(const struct mesh *m, const struct mesh *first)
 }
 
 /* Meshes that differ in pipe and data alone share their small plans. */
-static bool price_meshes(struct points *s, int64_t i, struct mesh *first)
+static bool price_meshes(struct points *s, int64_t at)
 {
+    struct mesh *first = &s->mesh[s->group[at]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
     pdl_arena *large = oracle_borrow(&s->large);
     struct oracle_forms *g =
@@ -389,12 +390,11 @@ static bool price_group(void *ctx, int64_t i)
     struct points *s = ctx;
     /* those that cut most are likeliest to fit */
     int64_t at = s->opt->only_fits ? s->ngroups - 1 - i : i;
-    struct mesh *first = &s->mesh[s->group[at]];
 
     /* what all start from needs none that are seldom good */
-    if (s->few && oracle_axes_further(&s->axes, &first->point))
+    if (s->few && oracle_axes_further(&s->axes, &s->mesh[s->group[at]].point))
         return true;
-    return price_meshes(s, i, first);
+    return price_meshes(s, at);
 }
 
 /* ---- meshes ------------------------------------------------------------------------- */
