@@ -225,13 +225,14 @@ endforeach()
 
 # Rules of the house are quick and a part of make check; the three that compile
 # or interpret every file again are make check-code.
-foreach(check rooms symbols headers format docs commits)
+foreach(check rooms symbols headers format docs width commits)
   set(lint_label_${check} lint)
 endforeach()
 foreach(check clang cppcheck tidy)
   set(lint_label_${check} code)
 endforeach()
-foreach(check rooms symbols headers format docs commits clang cppcheck tidy)
+foreach(check rooms symbols headers format docs width commits
+    clang cppcheck tidy)
   if(EXISTS ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh)
     add_test(NAME lint/${check}
       COMMAND ${CMAKE_SOURCE_DIR}/tools/check-${check}.sh ${CMAKE_BINARY_DIR}

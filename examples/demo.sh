@@ -3,11 +3,22 @@
 set -eu
 paradl=$(realpath "$1")
 cd "$(dirname "$0")/.."
-say() { printf '\n== %s\n' "$*"; }
-show() {
-    printf '\n$ paradl'
-    printf ' %q' "$@"
-    printf '\n'
+say() { printf '\n== %s\n' "$*" | fold -s -w 80 | sed 's/ $//'; }
+show() { # the command, 80 columns wide, and what it prints
+    local line='$ paradl' word part=
+    for word in "$@" --; do
+        case $word in
+        --*)
+            if [ $((${#line} + ${#part})) -gt 78 ]; then
+                printf '\n%s \\' "$line"
+                line='   '
+            fi
+            line+=$part part= ;;
+        esac
+        word=$(printf %q "$word")
+        part+=" ${word//\\,/,}"
+    done
+    printf '\n%s\n' "$line"
     "$paradl" "$@"
 }
 say "What is this network, exactly?"

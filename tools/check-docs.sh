@@ -6,7 +6,8 @@
 #  2. Every relative link in a *.md exists.
 #  3. In fenced blocks, a line "$ paradl ..." runs with exit code 0 and prints
 #     exactly the lines that follow it, up to the next "$ " or the end of the
-#     block. A line "..." stands for any lines. "$ paradl ..." alone in its
+#     block. It goes on below where it ends in a backslash. A line "..."
+#     stands for any lines. "$ paradl ..." alone in its
 #     block only has to run. Other "$ " lines are not run. A line "paradl ..."
 #     (with its continuations) has to run too, where the files it reads are
 #     there and no word of it stands for others (MODEL, [-n P]).
@@ -106,7 +107,7 @@ can_run() {
 }
 
 check_commands() { # file
-    local n=0 line fence= cmd= at=0 joined=
+    local n=0 line fence= cmd= at=0 joined= wrapped=
     rm -rf "$work/cwd"; cp -r examples "$work/cwd" 2>/dev/null || mkdir "$work/cwd"
     samples "$work/cwd"
     : >"$work/lines"
@@ -122,6 +123,12 @@ check_commands() { # file
                 continue ;;
             esac
         fi
+        case $wrapped in
+        1)
+            cmd="${cmd%\\}${line#"${line%%[! ]*}"}"
+            case $line in *\\) ;; *) wrapped= ;; esac
+            continue ;;
+        esac
         case $line in
         '```'*)
             [ -n "$cmd" ] && run_one "$1" $at "$cmd" "$work/lines"
@@ -131,7 +138,8 @@ check_commands() { # file
             [ -n "$cmd" ] && run_one "$1" $at "$cmd" "$work/lines"
             cmd=
             : >"$work/lines"
-            case "$fence$line" in '1$ paradl '*) cmd=${line#\$ } at=$n ;; esac ;;
+            case "$fence$line" in '1$ paradl '*) cmd=${line#\$ } at=$n ;; esac
+            case "$cmd" in *\\) wrapped=1 ;; esac ;;
         *) [ -n "$cmd" ] && printf '%s\n' "$line" >>"$work/lines" ;;
         esac
     done <"$1"
@@ -160,6 +168,9 @@ cat >"$work/wrong.md" <<'EOF'
 $ paradl --version
 paradl 99
 $ paradl nonsense
+$ paradl \
+    --version
+paradl 98
 ```
 ```
 paradl nonsense \
@@ -183,7 +194,7 @@ self_test() {
     )
     for fault in "no such file: no/such/file.md" "wrong.md:3: 'paradl --version' prints" \
         "wrong.md:5: 'paradl nonsense' exits with 2" "table of commands is old" \
-        "wrong.md:9: 'paradl nonsense      --more' exits with 2" \
+        "wrong.md:6: 'paradl --version' prints" "wrong.md:12: 'paradl nonsense      --more' exits with 2" \
         "room 'base' is here" "room 'cli' is missing"; do
         grep -qF -- "$fault" <<<"$faults" || complain "check-docs.sh does not see: $fault"
     done

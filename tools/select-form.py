@@ -25,16 +25,15 @@ of the differences by fold with its standard error.
     does; a better match without it means that something else is missing.)
 """
 import json
-import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 
-FIT = ("serial", "data", "data+filter")
-AXES = ("serial", "data", "filter", "channel", "data+filter", "data+spatial")
-BASE = "abci-v100"
+import abci_runs
+from abci_runs import (AXES, BASE, FIT, arguments, axes, by_axes, cells, finish,
+                       mean, pes, read, select)
+
 # What shows an effect besides VGG-16's runs; nothing: VGG-16 alone decides.
 SHOWN = {
     "sharing": "program: one ring for each of 4 ranks of a node; 2 adapters",
@@ -45,6 +44,9 @@ SHOWN = {
     "volumes": "program: leaders, stack and sum before the allreduce",
     "copies": "program: concat, stack and sum of what collectives give",
     "tensors": "program: a copy in, a copy out and an update each",
+    "parts": "program: CuPy copies part by part; 11 us a launch",
+    "bias": "program: cudnnAddTensor and a sum",
+    "round-trip": "program: opens files; Lustre: 2,000 a second by one thread",
     "host": "H200, eager PyTorch: 60 us a call",
     "files": "program: opens log files in each layer and step",
     "locks": "",
@@ -54,23 +56,6 @@ SHOWN = {
 }
 
 
-def axes(run):
-    terms = [t.split("=") for t in run["strategy"].split(",")]
-    return "+".join(k for k, v in terms if v != "1") or "serial"
-
-
-def pes(run):
-    n = 1
-    for t in run["strategy"].split(","):
-        n *= int(t.split("=")[1])
-    return n
-
-
-def mean(values):
-    values = list(values)
-    return sum(values) / len(values) if values else float("nan")
-
-
 class Form:
     """A form of the model, fitted to VGG-16."""
 
@@ -78,43 +63,18 @@ class Form:
         self.name, self.tile, self.without = name, tile, tuple(without)
 
     def options(self):
-        out = [e for e in self.without if e != "tensors"]
-        return ["--without", ",".join(out)] if out else []
-
-    def runs(self, runs):
-        """With or without the calls for each tensor: two frameworks."""
-        name = "chainermnx" if "tensors" in self.without else "chainermnx-each"
-        return [{**r, "options": {**r["options"], "framework": name}}
-                for r in runs]
+        return ["--without", ",".join(self.without)] if self.without else []
 
 
-class Bench:
-    def __init__(self, paradl, folder):
-        self.paradl, self.folder = os.path.abspath(paradl), folder
-
-    def call(self, *args):
-        return subprocess.run([self.paradl, *args], capture_output=True,
-                              text=True, check=True).stdout
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, doc, key, rows):
-        with open(self.path(name), "w", encoding="utf-8") as f:
-            json.dump({**doc, key: rows}, f)
-        return self.path(name)
-
-    def base(self, form):
-        return f"{BASE}:pe.kernels.vector_tile={form.tile}"
-
+class Bench(abci_runs.Bench):
     def folds(self, form, doc, runs):
         """Error of each number of PEs and of each kind, left out."""
-        runs_file = self.write("vgg16.json", doc, "runs", form.runs(runs))
+        runs_file = self.write("vgg16.json", doc, "runs", runs)
         form.system = self.path(re.sub(r"\W+", "-", form.name) + ".yaml")
         found = json.loads(self.call(
-            "calibrate", "--fit", runs_file, "--base", self.base(form),
-            "-o", form.system, "--leave-out", "pes", "--json", "--posterior",
-            "--start", "pe.memory_efficiency=.855", *form.options()))
+            "calibrate", "--fit", runs_file, "--base",
+            f"{BASE}:pe.kernels.vector_tile={form.tile}", "-o", form.system,
+            "--leave-out", "pes", "--json", *form.options()))
         form.fit = found
         by = {}
         for run, r in zip(runs, found["residuals"]):
@@ -129,14 +89,7 @@ class Bench:
 
     def accuracy(self, form, doc, runs):
         """Of each kind of strategy, and their mean."""
-        runs_file = self.write("test.json", doc, "runs", form.runs(runs))
-        found = json.loads(self.call("validate", "--measured", runs_file,
-                                     "--system", form.system, "--json",
-                                     *form.options()))
-        by = {r["id"]: axes(r) for r in runs}
-        of = {k: mean(100 * r["accuracy"] for r in found["rows"]
-                      if by[r["id"]] == k) for k in AXES}
-        return [of[k] for k in AXES] + [mean(of[k] for k in AXES)]
+        return by_axes(self.rows(doc, runs, form.system, *form.options()))
 
 
 def compare(a, b):
@@ -163,8 +116,7 @@ def figures(a, b):
 
 def tile_of_layers(bench, layers):
     """Each layer of VGG-16 left out of a fit to the others: errors by tile."""
-    with open(layers, encoding="utf-8") as f:
-        doc = json.load(f)
+    doc = read(layers)
     names = sorted({r["layer"] for r in doc["records"]})
     found = {}
     for tile in (64, 128):
@@ -219,51 +171,34 @@ def choose(bench, doc, runs, layers):
     return form, rows
 
 
+def table(bench, form, rows, doc, tested):
+    """Nothing is chosen any more: the test runs are opened here."""
+    lines = ["| choice | VGG-16: 2 ln B | error more without, % | "
+             "decided by | outcome | afterwards, the other way, ResNet-50: " +
+             " | ".join(AXES) + " | mean |",
+             "|---" * (len(AXES) + 6) + "|",
+             f"| chosen | | | | | {cells(bench.accuracy(form, doc, tested))} |"]
+    for name, figure, by, outcome, x in rows:
+        lines.append(f"| {name} | {figure} | {by} | {outcome} | "
+                     f"{cells(bench.accuracy(x, doc, tested))} |")
+    return lines
+
+
 def main():
-    if len(sys.argv) not in (4, 6) or (len(sys.argv) == 6 and
-                                       sys.argv[4] != "--update"):
-        print(__doc__.split("\n\n")[1].strip(), file=sys.stderr)
+    files, text = arguments(__doc__, 2)
+    if not files:
         return 2
-    with open(sys.argv[2], encoding="utf-8") as f:
-        doc = json.load(f)
-    fitted = [r for r in doc["runs"]
-              if r["model"].startswith("vgg16") and axes(r) in FIT]
+    doc = read(files[1])
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(sys.argv[1], folder)
-        form, rows = choose(bench, doc, fitted, sys.argv[3])
-        print(f"chosen: tile {form.tile}, without {', '.join(form.without) or 'nothing'}; error "
+        bench = Bench(files[0], folder)
+        form, rows = choose(bench, doc, select(doc, "vgg16", FIT), files[2])
+        print(f"chosen: tile {form.tile}, without "
+              f"{', '.join(form.without) or 'nothing'}; error "
               f"{100 * mean(form.error.values()):.2f} %", file=sys.stderr)
-        # nothing is chosen any more
-        tested = [r for r in doc["runs"]
-                  if r["model"].startswith("resnet50") and axes(r) in AXES]
-        own = bench.accuracy(form, doc, tested)
-        lines = ["| choice | VGG-16: 2 ln B | error more without, % | "
-                 "decided by | outcome | afterwards, the other way, ResNet-50: " +
-                 " | ".join(AXES) + " | mean |",
-                 "|---" * (len(AXES) + 6) + "|",
-                 "| chosen | | | | | " + " | ".join(f"{v:.1f}" for v in own) +
-                 " |"]
-        for name, figure, by, outcome, x in rows:
-            lines.append(f"| {name} | {figure} | {by} | {outcome} | " +
-                         " | ".join(f"{v:.1f}" for v in
-                                    bench.accuracy(x, doc, tested)) + " |")
+        lines = table(bench, form, rows, doc, select(doc, "resnet50", AXES))
         with open(form.system, encoding="utf-8") as f:
-            system = f.read()
-    if len(sys.argv) == 4:
-        print("\n".join(lines))
-        print(system, file=sys.stderr)
-        return 0
-    with open(sys.argv[5], encoding="utf-8") as f:
-        text = f.read()
-    text, n = re.subn(r"(<!-- table form -->\n).*?(<!-- end -->)",
-                      lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text,
-                      flags=re.S)
-    if n != 1:
-        print(f"{sys.argv[5]}: no table form", file=sys.stderr)
-        return 1
-    with open(sys.argv[5], "w", encoding="utf-8") as f:
-        f.write(text)
-    return 0
+            print(f.read(), file=sys.stderr)
+    return finish({"form": lines}, text)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #ifndef PARADL_BASE_H
 #define PARADL_BASE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -231,6 +232,8 @@ struct pdl_sink {
 void pdl_put(struct pdl_sink *s, const char *data, size_t len);
 void pdl_puts(struct pdl_sink *s, const char *text);
 void pdl_printf(struct pdl_sink *s, const char *fmt, ...) PDL_PRINTF(2, 3);
+void pdl_vprintf(struct pdl_sink *s, const char *fmt, va_list ap)
+    PDL_PRINTF(2, 0);
 
 /* A sink that grows in memory; text stays zero-ended. */
 struct pdl_buf {
@@ -274,7 +277,9 @@ void pdl_json_schema(struct pdl_json *j, const char *name);
 /* ---- terminal --------------------------------------------------------- */
 
 /* A table for people: columns are as wide as needed, numbers to the right,
- * names cut in the middle when the width (0: no limit) is too small. */
+ * names cut in the middle when the width (0: no limit) is too small. Those of
+ * one column may keep their length: a name that is too long then has its line
+ * to itself, broken after commas, and the row goes on below. */
 struct pdl_column {
     const char *title; /* "" for none */
     bool right;
@@ -285,6 +290,7 @@ struct pdl_table {
     int ncolumns, nrows, cap;
     const char **cells; /* row-major; control characters replaced */
     int cursor;
+    int whole; /* the column of whole names, from 1; 0: all are cut */
     enum pdl_status status;
 };
 void pdl_table_init(struct pdl_table *t, pdl_arena *a,
@@ -293,8 +299,9 @@ void pdl_table_init(struct pdl_table *t, pdl_arena *a,
 void pdl_table_cell(struct pdl_table *t, const char *fmt, ...) PDL_PRINTF(2, 3);
 void pdl_table_print(const struct pdl_table *t, int width,
                      struct pdl_sink *out);
-/* Breaks text at blanks before column 80 and ends the line. All lines are
- * indented; `at` is the column where the first one already stands. */
+/* Breaks text at blanks before column 80 and ends the line; a word longer than
+ * a line is broken after commas. All lines are indented; `at` is the column
+ * where the first one already stands. */
 void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at);
 /* Columns a terminal shows for a UTF-8 text. */
 int pdl_text_width(const char *s);

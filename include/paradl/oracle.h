@@ -34,6 +34,10 @@ struct pdl_framework {
     bool folded_filter;     /* filter: backward sums its own part of y only */
     bool copies;            /* results of layer collectives are copied into
                               place: split, stack, concatenate */
+    double part_s;          /* parts that are put together are a kernel each, up
+                              to 8 or from 2 MiB: host time for one; 0: one */
+    bool bias_passes;       /* biases of convolutions are added by a pass of
+                              their own, and summed by another */
     bool by_tensor;         /* weights are updated by a call each; gradients go
                               into one buffer and back by a copy each, and are
                               divided there */
@@ -41,6 +45,7 @@ struct pdl_framework {
     bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
                         normalisation before them */
     bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
+    bool steps;             /* transformers' modules: see compute_steps.c */
     double issue_s; /* host time to issue the kernels of one operation, ahead
                        of the device; 0: never the slower of the two */
     /* Transformers */
@@ -233,6 +238,7 @@ struct pdl_search_options {
     enum pdl_goal goal;
     int64_t top;     /* of a large space so many are kept; 0: 20 */
     bool exhaustive; /* prices also what a bound excludes */
+    bool one_order;  /* the best are not priced in other orders of their axes */
     bool uncounted;  /* how many fit is not asked: what is too slow is not
                         looked at further */
     int threads;     /* 0: all cores */
@@ -264,9 +270,13 @@ struct pdl_search_result {
     struct pdl_found *list; /* best first */
     int64_t n, evaluated, pruned, feasible;
     int64_t points, refused, too_large, too_slow;
+    int64_t unasked; /* of too_slow: so slow that whether they fit is not
+                        known; `feasible` is of the others */
     int64_t pieces;  /* small plans that points were composed of */
     double pieces_s; /* seconds it took to price them, over all threads */
-    int naxes;       /* 0: a small space */
+    int64_t orders, reordered; /* other orders of the axes of the best that were
+                                  priced; plans that are better in one */
+    int naxes;                 /* 0: a small space */
     const struct pdl_space_axis *axes;
     bool stopped; /* before all were priced */
 };
@@ -489,9 +499,9 @@ struct pdl_fit_param {
 };
 enum { PDL_FIT_MAX = 32 };
 /* What is known of a start before any measurement: within this factor in 80 %
- * of cases. Stated; a fit that moves three parameters or more says itself how
- * far off starts are (pdl_fit_result.prior). */
-#define PDL_PRIOR_FACTOR 1.5
+ * of cases. Stated. */
+#define PDL_PRIOR_FACTOR  1.5
+#define PDL_IN_80_PERCENT 1.2816 /* deviations of a normal distribution */
 struct pdl_fit_result {
     double before, after; /* the error, as the caller counts it */
     double misfit; /* -2 log of the posterior density, but for a constant:
@@ -504,9 +514,6 @@ struct pdl_fit_result {
      * that is within one standard error, the rows do not identify it */
     double sensitivity[PDL_FIT_MAX];
     bool identified[PDL_FIT_MAX];
-    /* logarithm by which the value is off at most in 80 % of cases: of any
-     * start before the rows, and of each parameter with them */
-    double prior, spread[PDL_FIT_MAX];
 };
 typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 /* Deterministic search along one parameter after the other, steps in
@@ -517,6 +524,16 @@ typedef double (*pdl_fit_cost)(const struct pdl_system *sys, void *ctx);
 void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
                     int n, pdl_fit_cost cost, void *ctx, int rows,
                     bool posterior, struct pdl_fit_result *out);
+/* How well a fit's parameters are known together (fit_spread.c): independent
+ * moves of their logarithms, each as far as 80 % of cases go, and how far each
+ * parameter goes in all of them. */
+struct pdl_fit_moves {
+    double move[PDL_FIT_MAX][PDL_FIT_MAX]; /* of each move, each parameter */
+    double spread[PDL_FIT_MAX];
+};
+void pdl_fit_moves(struct pdl_system *sys, const struct pdl_fit_param *param,
+                   int n, pdl_fit_cost cost, void *ctx, int rows,
+                   struct pdl_fit_moves *out);
 /* Every parameter where it starts. */
 void pdl_fit_reset(struct pdl_system *sys, const struct pdl_fit_param *param,
                    int n);

@@ -179,7 +179,8 @@ struct pdl_storage {
     int64_t capacity_bytes;
     double bytes_per_s; /* node-local: of the node; shared: of the system */
     double node_bytes_per_s; /* shared: what one node can draw */
-    double latency_s;        /* to open a file */
+    double round_trip_s;     /* to open a file: to its server and back */
+    double latency_s;        /* of that server for an open: one at a time */
     double contention_s;     /* more for every other PE that opens one too */
 };
 
@@ -258,10 +259,12 @@ struct pdl_level {
     double oversubscription;
 };
 
-/* How well a fitted parameter is known: 80 % within exp(+-spread). */
+/* How well a fitted parameter is known: 80 % within exp(+-spread). Parameters
+ * of one move are off together; 0: this one by itself. */
 struct pdl_spread {
     const char *parameter;
     double spread;
+    int64_t move;
 };
 
 /* Nodes whose PEs are of another kind, in the order of the nodes. */

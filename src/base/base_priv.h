@@ -45,6 +45,10 @@ void base_tame(char *s);
 /* Length of the UTF-8 sequence at s (zero-ended), 0 when it is none. */
 int base_utf8_len(const char *s);
 
+/* Bytes of a word of `len` that go on a line with so many columns left: all
+ * when they fit, else up to the last comma that does, or the first one. */
+size_t base_break(const char *word, size_t len, int room);
+
 /* Numbers read and written with a point, whatever locale the program that
  * uses the library has chosen. */
 double base_strtod(const char *text, char **end);

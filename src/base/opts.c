@@ -235,9 +235,11 @@ static enum pdl_status take_argument(struct reader *r, const char *word)
 {
     struct pdl_args *args = r->args;
 
-    if (args->npos == r->cmd->max_pos || args->npos == PDL_MAX_ARGS)
-        return pdl_fail(r->err, PDL_EINVAL, "unexpected argument '%.80s'",
-                        word);
+    if (args->npos == r->cmd->max_pos || args->npos == PDL_MAX_ARGS) {
+        pdl_fail(r->err, PDL_EINVAL, "unexpected argument '%.80s'", word);
+        pdl_hint(r->err, "for example: %s", r->cmd->example);
+        return PDL_EINVAL;
+    }
     args->pos[args->npos++] = word;
     return PDL_OK;
 }

@@ -20,13 +20,12 @@ void pdl_puts(struct pdl_sink *s, const char *text)
     pdl_put(s, text, strlen(text));
 }
 
-void pdl_printf(struct pdl_sink *s, const char *fmt, ...)
+void pdl_vprintf(struct pdl_sink *s, const char *fmt, va_list ap)
 {
     char small[256], *big = NULL;
-    va_list ap, again;
+    va_list again;
     int n;
 
-    va_start(ap, fmt);
     va_copy(again, ap);
     n = vsnprintf(small, sizeof small, fmt, ap);
     if (n >= (int)sizeof small) {
@@ -35,12 +34,20 @@ void pdl_printf(struct pdl_sink *s, const char *fmt, ...)
             vsnprintf(big, (size_t)n + 1, fmt, again);
     }
     va_end(again);
-    va_end(ap);
     if (n < 0 || (n >= (int)sizeof small && !big))
         s->failed = true;
     else
         pdl_put(s, big ? big : small, (size_t)n);
     free(big);
+}
+
+void pdl_printf(struct pdl_sink *s, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    pdl_vprintf(s, fmt, ap);
+    va_end(ap);
 }
 
 static bool buf_write(void *ctx, const char *data, size_t len)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables for a terminal. Each column is as wide as its widest cell; when the
- * sum is too wide, the widest left-aligned column gives way and its texts are
- * cut in the middle, where names carry least. */
+ * sum is too wide, the column of whole names gives way first: what does not fit
+ * it gets a line of its own. Then the widest left-aligned column does, and its
+ * texts are cut in the middle, where names carry least. */
 #include "base_priv.h"
 
 #include <stdarg.h>
@@ -99,6 +100,41 @@ static void put_cell(struct pdl_sink *out, const char *s, int width, bool right,
         put_repeat(out, " ", width - w);
 }
 
+static const char *cell(const struct pdl_table *t, int r, int c)
+{
+    return r < 0 ? t->columns[c].title : t->cells[r * t->ncolumns + c];
+}
+
+size_t base_break(const char *word, size_t len, int room)
+{
+    size_t best = 0;
+    int at = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        at += ((unsigned char)word[i] & 0xc0) != 0x80;
+        if (at > room && best > 0)
+            return best;
+        if (word[i] == ',')
+            best = i + 1;
+    }
+    return at > room && best > 0 ? best : len;
+}
+
+/* The column of whole names becomes as wide as the widest that then fits. */
+static int make_room(const struct pdl_table *t, int spare, int *widths)
+{
+    int c = t->whole - 1, before = widths[c];
+
+    widths[c] = pdl_text_width(t->columns[c].title);
+    for (int r = 0; r < t->nrows; r++) {
+        int w = pdl_text_width(cell(t, r, c));
+
+        if (w <= before + spare && w > widths[c])
+            widths[c] = w;
+    }
+    return before - widths[c];
+}
+
 static void measure(const struct pdl_table *t, int width, int *widths)
 {
     int total = GAP * (t->ncolumns - 1);
@@ -106,12 +142,14 @@ static void measure(const struct pdl_table *t, int width, int *widths)
     for (int c = 0; c < t->ncolumns; c++) {
         widths[c] = pdl_text_width(t->columns[c].title);
         for (int r = 0; r < t->nrows; r++) {
-            int w = pdl_text_width(t->cells[r * t->ncolumns + c]);
+            int w = pdl_text_width(cell(t, r, c));
 
             widths[c] = w > widths[c] ? w : widths[c];
         }
         total += widths[c];
     }
+    if (width > 0 && total > width && t->whole > 0)
+        total -= make_room(t, width - total, widths);
     while (width > 0 && total > width) {
         int widest = -1;
 
@@ -126,6 +164,41 @@ static void measure(const struct pdl_table *t, int width, int *widths)
     }
 }
 
+/* A name on lines of its own, then blanks up to the next column. */
+static void put_whole(struct pdl_sink *out, const char *s, int at, int width,
+                      int column)
+{
+    while (*s) {
+        size_t n = base_break(s, strlen(s), width - at);
+
+        pdl_put(out, s, n);
+        pdl_puts(out, "\n");
+        s += n;
+        put_repeat(out, " ", *s ? at : 0);
+    }
+    put_repeat(out, " ", at + column);
+}
+
+static void print_row(const struct pdl_table *t, int r, int width,
+                      const int *widths, struct pdl_sink *out)
+{
+    int last = t->ncolumns - 1, at = 0;
+
+    while (last > 0 && !*cell(t, r, last)) /* no blanks at the end */
+        last--;
+    for (int c = 0; c <= last; c++) {
+        const char *s = cell(t, r, c);
+
+        if (c == t->whole - 1 && pdl_text_width(s) > widths[c] && c < last)
+            put_whole(out, s, at, width, widths[c]);
+        else
+            put_cell(out, s, widths[c], t->columns[c].right, c == last);
+        put_repeat(out, " ", c < last ? GAP : 0);
+        at += widths[c] + GAP;
+    }
+    pdl_puts(out, "\n");
+}
+
 void pdl_table_print(const struct pdl_table *t, int width, struct pdl_sink *out)
 {
     int widths[MAX_COLUMNS];
@@ -136,16 +209,6 @@ void pdl_table_print(const struct pdl_table *t, int width, struct pdl_sink *out)
     measure(t, width, widths);
     for (int c = 0; c < t->ncolumns; c++)
         titles = titles || *t->columns[c].title;
-    for (int r = titles ? -1 : 0; r < t->nrows; r++) {
-        for (int c = 0; c < t->ncolumns; c++) {
-            const char *s =
-                r < 0 ? t->columns[c].title : t->cells[r * t->ncolumns + c];
-
-            put_cell(out, s, widths[c], t->columns[c].right,
-                     c == t->ncolumns - 1);
-            if (c < t->ncolumns - 1)
-                put_repeat(out, " ", GAP);
-        }
-        pdl_puts(out, "\n");
-    }
+    for (int r = titles ? -1 : 0; r < t->nrows; r++)
+        print_row(t, r, width, widths, out);
 }

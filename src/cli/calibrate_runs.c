@@ -109,13 +109,6 @@ static enum pdl_status find_same(pdl_arena *a, struct fitting *f,
     return PDL_OK;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* ---- groups of runs left out ------------------------------------------------ */
 
 static const char *group_of(pdl_arena *a, const struct cli_runs *s, int i,
@@ -175,8 +168,8 @@ static enum pdl_status project_left_out(struct cli_measured *m,
             continue;
         f.without = f.group[i];
         pdl_fit_reset(&sys, fit->param, fit->n);
-        pdl_fit_system(&sys, fit->param, fit->n, runs_cost, &f, s->n,
-                       fit->posterior, &ignored);
+        pdl_fit_system(&sys, fit->param, fit->n, runs_cost, &f, s->n, true,
+                       &ignored);
         for (int k = i; k < s->n; k++) {
             struct pdl_projection x;
 
@@ -190,38 +183,69 @@ static enum pdl_status project_left_out(struct cli_measured *m,
     return PDL_OK;
 }
 
-/* What 80 % of projections are within, of kinds of strategies that a fit has
- * not seen. 0 when there is only one. */
+/* 90 % of Student's distribution with 1, 2, ... degrees of freedom are below;
+ * 80 % are within. */
+static double student(int n)
+{
+    static const double t[] = {3.078, 1.886, 1.638, 1.533, 1.476, 1.440};
+    int last = (int)(sizeof t / sizeof t[0]);
+
+    return n <= last ? t[n - 1] : PDL_IN_80_PERCENT * (1 + .75 / n);
+}
+
+/* The error of a kind of strategies that a fit has not seen: each kind is one
+ * sample of it, however many runs it has, so few of them say less (Student).
+ * How far measurements scatter is in it. */
+static double error_of_kinds(const struct fitting *f, const double *off, int n)
+{
+    double sum = 0;
+    int kinds = 0;
+
+    for (int i = 0; i < n; i++) {
+        double square_sum = 0;
+        int runs = 0;
+
+        if (!first_of_group(f, i))
+            continue;
+        for (int k = i; k < n; k++)
+            if (strcmp(f->group[k], f->group[i]) == 0) {
+                square_sum += square(log(1 + off[k]));
+                runs++;
+            }
+        sum += square_sum / runs;
+        kinds++;
+    }
+    return student(kinds) * sqrt(sum / kinds);
+}
+
+/* 0 when there is only one kind. */
 static enum pdl_status held_out_error(struct cli_measured *m,
                                       const struct pdl_system *base,
                                       const struct cli_runs *s,
                                       struct cli_fit *fit, struct pdl_err *err)
 {
-    double *size = PDL_NEW(m->a, double, s->n + 1);
+    struct fitting f = {.runs = s, .group = group_runs(m->a, s, "kind")};
     enum pdl_status st;
 
     fit->kind_off = PDL_NEW(m->a, double, s->n + 1);
-    if (!size || !fit->kind_off)
+    if (!f.group || !fit->kind_off)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = project_left_out(m, base, s, "kind", fit, fit->kind_off, err);
-    if (st != PDL_OK)
-        return st;
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; st == PDL_OK && i < s->n; i++)
         if (isnan(fit->kind_off[i]))
             return PDL_OK; /* nothing was left to fit */
-        size[i] = fabs(log(1 + fit->kind_off[i]));
-    }
-    qsort(size, (size_t)s->n, sizeof *size, by_size);
-    fit->held_out = size[(s->n * 8 - 1) / 10];
-    return PDL_OK;
+    if (st == PDL_OK)
+        fit->held_out = error_of_kinds(&f, fit->kind_off, s->n);
+    return st;
 }
 
 /* Networks that were not fitted: the sum of the convolutions of one was off by
  * at most this in 80 % of 19 cases each (ResNet-50's layers, whole and split,
  * on an H200 with a model fitted to VGG-16's), in 32 bits and in 16. A part
- * that no fitted run had: as far off as the start of a parameter is. */
+ * that no fitted run had: as far off as the start of a parameter may be. */
 static const double OTHER_NETWORK_32 = .09, OTHER_NETWORK_16 = .19;
 static const double EXERCISED = .03; /* of a step */
+static const double SMALL_MOVE = .003;
 
 static double other_network(const struct cli_runs *s)
 {
@@ -249,32 +273,52 @@ static double largest_share(const struct cli_runs *s, const struct pdl_part *p)
     return most;
 }
 
+/* Three digits: more would only look exact. */
+static double rounded(double v)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.3g", v);
+    return strtod(text, NULL);
+}
+
+static void add_moves(const struct cli_fit *fit, const struct pdl_fit_moves *x,
+                      struct pdl_spread *list, int *n)
+{
+    for (int k = 0; k < fit->n; k++)
+        for (int i = 0; i <= k; i++)
+            if (i == k || fabs(x->move[k][i]) >= SMALL_MOVE)
+                list[(*n)++] = (struct pdl_spread){
+                    fit->param[i].name, rounded(x->move[k][i]), k + 1};
+}
+
 /* What the fit knows of its parameters and of the parts of a step, into the
  * system. */
 static enum pdl_status keep_spreads(struct cli_measured *m,
-                                    struct pdl_system *sys,
-                                    const struct cli_runs *s,
+                                    struct pdl_system *sys, struct fitting *f,
                                     const struct cli_fit *fit,
                                     struct pdl_err *err)
 {
-    int most = fit->n, n = 0;
+    const struct cli_runs *s = f->runs;
+    struct pdl_fit_moves *moves = PDL_NEW(m->a, struct pdl_fit_moves, 1);
+    int most = fit->n * (fit->n + 1) / 2, parts = 0, n = 0;
     struct pdl_spread *list;
 
-    while (pdl_part_at(most - fit->n))
-        most++;
-    list = PDL_NEW(m->a, struct pdl_spread, most);
-    if (!list)
+    while (pdl_part_at(parts))
+        parts++;
+    list = PDL_NEW(m->a, struct pdl_spread, most + parts);
+    if (!list || !moves)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; i < fit->n; i++)
-        list[n++] =
-            (struct pdl_spread){fit->param[i].name, fit->result.spread[i]};
-    for (int i = 0; pdl_part_at(i); i++) {
+    pdl_fit_moves(sys, fit->param, fit->n, runs_cost, f, s->n, moves);
+    add_moves(fit, moves, list, &n);
+    for (int i = 0; i < parts; i++) {
         const struct pdl_part *p = pdl_part_at(i);
         bool seen = largest_share(s, p) >= EXERCISED;
 
         if (!seen || i == 0)
             list[n++] = (struct pdl_spread){
-                p->name, seen ? other_network(s) : fit->result.prior};
+                p->name,
+                seen ? other_network(s) : rounded(log(PDL_PRIOR_FACTOR)), 0};
     }
     sys->spreads = list;
     sys->nspreads = n;
@@ -383,9 +427,10 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
         st = held_out_error(m, sys, &s, fit, err);
     if (st != PDL_OK)
         return st;
-    sys->projection_error = fit->held_out;
-    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, fit->posterior,
+    sys->projection_error = rounded(fit->held_out);
+    pdl_fit_reset(sys, fit->param, fit->n);
+    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, true,
                    &fit->result);
     st = keep_residuals(m, sys, &s, fit, err);
-    return st == PDL_OK ? keep_spreads(m, sys, &s, fit, err) : st;
+    return st == PDL_OK ? keep_spreads(m, sys, &f, fit, err) : st;
 }

@@ -10,7 +10,6 @@ struct cli_calibrate_options {
     const char *leave_out, *start;
     int64_t ranks, threads, most, rounds;
     double seconds;
-    bool posterior;
 };
 
 /* The system that this machine is, measured (calibrate_machine.c); returns an

@@ -42,6 +42,11 @@ void cli_overview(struct pdl_sink *out, const char *group);
 /* One line of it (or more, at 80 columns). */
 void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd);
 bool cli_is_group(const char *word);
+/* What MODEL, SYSTEM, STRATEGY and the rest stand for: a topic of the help,
+ * and a section of the manual page. */
+bool cli_is_notation(const char *topic);
+void cli_notation(struct pdl_sink *out);
+void cli_notation_man(struct pdl_sink *out);
 /* Says that there is no such command, and which is near. Returns 2. */
 int cli_no_command(const char *name);
 
@@ -50,6 +55,13 @@ struct pdl_sink *cli_stderr(void); /* messages */
 /* Columns to lay a table out for: the terminal's (or COLUMNS), 0 when the
  * output is piped and must not be cut. */
 int cli_width(void);
+/* Columns for what loses nothing when it is broken: 80 when piped. */
+int cli_text_width(void);
+/* A line for people, broken at blanks (and long words after commas) before
+ * column 80; what goes on is indented. */
+void cli_say(int indent, const char *fmt, ...) PDL_PRINTF(2, 3);
+/* A command line to be copied, indented: goes on behind a backslash. */
+void cli_say_command(const char *line);
 bool cli_progress(void); /* is stderr a terminal? */
 /* Messages begin in red where the user, NO_COLOR, CLICOLOR_FORCE or the
  * terminal says so. */

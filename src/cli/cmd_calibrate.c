@@ -26,10 +26,8 @@ static const struct pdl_opt opts[] = {
      "also fit without each kind of strategies, each number of PEs or each run, "
      "and project what was left out"},
     {"start", 0, PDL_OPT_TEXT, AT(start), "PARAMETER=VALUE,...", NULL,
-     "where the search starts: what is known without the runs"},
-    {"posterior", 0, PDL_OPT_FLAG, AT(posterior), NULL, NULL,
-     "weigh what is known of parameters without the runs as much as the runs "
-     "(starts within a factor of 1.5 in 80 % of cases, runs within 2 %)"},
+     "what is known of a parameter without the runs, within a factor of 1.5 in "
+     "80 % of cases; it weighs as much as the runs, each within 2 %"},
     {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
      "PEs of this machine, one rank each (as many as processors)"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "T", NULL,
@@ -111,8 +109,8 @@ static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
                f->result.after);
     if (f->held_out > 0)
         pdl_printf(out,
-                   "kinds of strategies left out one at a time: 80 %% within "
-                   "%.1f %%\n",
+                   "kinds of strategies left out one at a time: 80 %% of kinds "
+                   "within %.1f %%\n",
                    100 * f->held_out);
     for (int i = 0; i < f->n; i++) {
         double v = f->result.value[i];
@@ -198,9 +196,7 @@ static int calibrate(const struct pdl_args *args)
                              .without = o->without};
     struct pdl_err err = {"", ""};
     struct pdl_system sys;
-    struct cli_fit f = {.leave_out = o->leave_out,
-                        .start = o->start,
-                        .posterior = o->posterior};
+    struct cli_fit f = {.leave_out = o->leave_out, .start = o->start};
     struct pdl_buf text;
     enum pdl_status st;
     int rc;
@@ -238,16 +234,18 @@ const struct pdl_cmd cli_calibrate = {
     .name = "calibrate",
     .args = "",
     .summary = "measures this machine, or fits a system to measurements",
-    .text = "Without --fit: measures the machine it runs on and writes it as a "
-            "system that every other command takes: memory, operators by "
-            "shape, messages by size and transport, allreduce by size and "
-            "number of ranks. It starts paradl-run on all ranks; nothing else "
-            "should run meanwhile.\n\n"
-            "With --fit: moves named physical parameters of a system, within "
-            "bounds, until its projections match the selected measurements "
-            "best, and writes the system. Parameters that the rows do not "
-            "identify are named.",
-    .example = "paradl calibrate --help",
+    .text =
+        "Without --fit: measures the machine it runs on and writes it as a "
+        "system that every other command takes: memory, operators by "
+        "shape, messages by size and transport, allreduce by size and "
+        "number of ranks. It starts paradl-run on all ranks; nothing else "
+        "should run meanwhile.\n\n"
+        "With --fit: moves named physical parameters of a system, within "
+        "bounds, until its projections match the selected measurements "
+        "best (of training steps: and what is known of the parameters "
+        "without them), and writes the system. Parameters that the rows do not "
+        "identify are named.",
+    .example = "paradl calibrate -o here.yaml",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct cli_calibrate_options),

@@ -331,13 +331,7 @@ static const char *shown(const char *path, const char *text, char *buf,
     return pdl_unit_format(v, PDL_UNIT_NONE, buf, size);
 }
 
-/* Sentences and sources are for --json. */
-static bool too_long(const struct row *r)
-{
-    enum { LONGEST = 24 };
-
-    return (r->a && strlen(r->a) > LONGEST) || (r->b && strlen(r->b) > LONGEST);
-}
+enum { LONGEST = 14 }; /* sentences and sources are for --json */
 
 static enum pdl_status print_text(const struct compared *c,
                                   const struct pdl_args *args)
@@ -350,15 +344,20 @@ static enum pdl_status print_text(const struct compared *c,
     };
     struct pdl_table t;
     char a[64], b[64];
+    int longer = 0;
     double x;
 
     pdl_printf(cli_out(), "A: %s\nB: %s\n", args->pos[0], args->pos[1]);
     pdl_table_init(&t, c->arena, columns, 4);
+    t.whole = 1;
     for (int i = 0; i < c->n; i++) {
         const struct row *r = &c->rows[i];
 
-        if (too_long(r))
+        if (strlen(shown(r->key, r->a, a, sizeof a)) > LONGEST ||
+            strlen(shown(r->key, r->b, b, sizeof b)) > LONGEST) {
+            longer++;
             continue;
+        }
         pdl_table_cell(&t, "%s", r->key);
         pdl_table_cell(&t, "%s", shown(r->key, r->a, a, sizeof a));
         pdl_table_cell(&t, "%s", shown(r->key, r->b, b, sizeof b));
@@ -368,9 +367,12 @@ static enum pdl_status print_text(const struct compared *c,
             pdl_table_cell(&t, "%s", "");
     }
     if (c->n > 0)
-        pdl_table_print(&t, cli_width(), cli_out());
+        pdl_table_print(&t, cli_text_width(), cli_out());
     pdl_printf(cli_out(), "%d differ%s, %d equal\n", c->different,
                c->n == MAX_ROWS ? " (not all shown)" : "", c->equal);
+    if (longer > 0)
+        pdl_printf(cli_out(), "%d of them are texts that --json shows\n",
+                   longer);
     return t.status;
 }
 

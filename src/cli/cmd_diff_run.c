@@ -49,7 +49,7 @@ const struct pdl_cmd cli_diff_run = {
             "difference "
             "is named. Strategies must cut the batch alike: compare "
             "pipe=2(1f1b,m=4) with accumulate=4.",
-    .example = "paradl diff-run --help",
+    .example = "paradl diff-run serial data=2,spatial=2 --model lenet5",
     .opts = diff_opts,
     .nopts = NDIFF_OPTS,
     .opts_size = sizeof(struct diff_options),

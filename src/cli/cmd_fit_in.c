@@ -59,8 +59,11 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct cli_job *j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
     struct cli_question q = k->o->q;
-    struct pdl_search_options opt = {
-        .pes = pes, .batch = batch, .top = 1, .uncounted = true};
+    struct pdl_search_options opt = {.pes = pes,
+                                     .batch = batch,
+                                     .top = 1,
+                                     .one_order = true,
+                                     .uncounted = true};
     struct pdl_search_result r = {.list = NULL};
     enum pdl_status st =
         j ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -337,8 +340,9 @@ static void one_text(const struct asking *k, const char *what,
         pdl_printf(out, ", %lld tokens", (long long)t->tokens);
     if (t->layers > 0)
         pdl_printf(out, ", %lld layers", (long long)t->layers);
-    pdl_printf(
-        out, "\n    %s: %s a step, %s of a PE\n", t->strategy,
+    pdl_puts(out, "\n");
+    cli_say(
+        6, "    %s: %s a step, %s of a PE", t->strategy,
         pdl_unit_format(t->x.step_s, PDL_UNIT_SECONDS, a, sizeof a),
         pdl_unit_format((double)t->x.peak_bytes, PDL_UNIT_BYTES, b, sizeof b));
     if (k->o->train > 0)

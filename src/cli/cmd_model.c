@@ -162,9 +162,9 @@ static void line(struct pdl_sink *out, const char *what, int64_t v,
 static void show_head(const struct pdl_model *m,
                       const struct pdl_model_totals *t, struct pdl_sink *out)
 {
-    pdl_printf(out, "%-14s %s\n", "model", m->name);
+    cli_say(15, "%-14s %s", "model", m->name);
     if (*m->source)
-        pdl_printf(out, "%-14s %s\n", "source", m->source);
+        cli_say(15, "%-14s %s", "source", m->source);
     if (m->tokens)
         line(out, "tokens", m->tokens, " a sample");
     line(out, "parameters", t->parameters, "");
@@ -251,11 +251,11 @@ static enum pdl_status show_layers(const struct pdl_model *m, pdl_arena *a,
                                    struct pdl_err *err)
 {
     static const struct pdl_column with[] = {
-        {"layer", false}, {"", true},           {"op", false},  {"x", false},
-        {"y", false},     {"parameters", true}, {"FLOPs", true}};
+        {"layer", false}, {"", true},       {"op", false},  {"x", false},
+        {"y", false},     {"params", true}, {"FLOPs", true}};
     static const struct pdl_column without[] = {
-        {"layer", false}, {"op", false},        {"x", false},
-        {"y", false},     {"parameters", true}, {"FLOPs", true}};
+        {"layer", false}, {"op", false},    {"x", false},
+        {"y", false},     {"params", true}, {"FLOPs", true}};
     bool blocks = has_blocks(m);
     enum pdl_status st = PDL_OK;
     struct pdl_table t;
@@ -272,6 +272,7 @@ static enum pdl_status show_layers(const struct pdl_model *m, pdl_arena *a,
         st = pdl_fail(err, t.status, "out of memory");
     if (st == PDL_OK) {
         pdl_puts(cli_out(), "\n");
+        t.whole = 1;
         pdl_table_print(&t, cli_width(), cli_out());
     }
     return st;

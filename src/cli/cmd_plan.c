@@ -23,11 +23,11 @@ struct options {
 // clang-format off
 static const struct pdl_opt opts[] = {
     CLI_SYSTEM_OPT,
-    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs"},
-    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs"},
+    {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
-    {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
-     "how many to show (default 10; of a page 40)"},
+    {"top", 0, PDL_OPT_COUNT, AT(top), "K", NULL,
+     "how many to show (default 10; of a page 60)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe,tensor,expert,context"},
     {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost|pareto",
@@ -36,11 +36,7 @@ static const struct pdl_opt opts[] = {
     CLI_QUESTION_OPTS,
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
-    {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
-     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch|pipeline-csv",
-     "also write the best plan for another program, to -o"},
-    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
-     "where that file goes"},
+    CLI_EXPORT_OPTS("also write the best plan for another program, to -o"),
     {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
      "find a strategy for each layer, and compare it with the best for all"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
@@ -228,46 +224,62 @@ static void print_json(struct search *s, const struct extent *e,
     pdl_json_end(&w);
 }
 
-static void print_counts(const struct pdl_search_result *r)
+/* `hint`: --space was not given, which says more. */
+static void print_counts(const struct pdl_search_result *r, bool hint)
 {
     if (r->naxes > 0)
-        pdl_printf(cli_out(),
-                   "%lld points: %lld fit; %lld priced, %lld excluded by "
-                   "memory, %lld by time, %lld by a limit (--space says "
-                   "of what)\n",
-                   (long long)r->points, (long long)r->feasible,
-                   (long long)r->evaluated, (long long)r->too_large,
-                   (long long)r->too_slow, (long long)r->refused);
+        cli_say(2,
+                "%lld points: %lld fit; %lld priced, %lld excluded by "
+                "memory, %lld by time (%lld before it was asked whether they "
+                "fit), %lld by a limit; the best in %lld other orders of their "
+                "axes%s",
+                (long long)r->points, (long long)r->feasible,
+                (long long)r->evaluated, (long long)r->too_large,
+                (long long)r->too_slow, (long long)r->unasked,
+                (long long)r->refused, (long long)r->orders,
+                hint ? " (--space says of what)" : "");
     else
-        pdl_printf(cli_out(),
-                   "%lld priced, %lld fit, %lld excluded by a limit (--space "
-                   "says which); x: does not fit\n",
-                   (long long)r->evaluated, (long long)r->feasible,
-                   (long long)r->pruned);
+        cli_say(0,
+                "%lld priced, %lld fit, %lld excluded by a limit%s; "
+                "x: does not fit",
+                (long long)r->evaluated, (long long)r->feasible,
+                (long long)r->pruned, hint ? " (--space says which)" : "");
 }
 
 static void print_text(struct search *s, int show)
 {
-    pdl_printf(cli_out(), "%s, batch %lld, on %lld PEs of %s\n",
-               s->j->model->name, (long long)s->o->q.batch,
-               (long long)s->o->q.pes, s->j->sys.name);
+    cli_say(2, "%s, batch %lld, on %lld PEs of %s", s->j->model->name,
+            (long long)s->o->q.batch, (long long)s->o->q.pes, s->j->sys.name);
     cli_plans_text(s->arena, s->r.list, show);
-    print_counts(&s->r);
+    print_counts(&s->r, !s->o->space);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
-        pdl_printf(cli_out(), "  %-12s %s\n", s->r.axes[i].name,
-                   s->r.axes[i].values);
+        cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);
     if (s->r.stopped)
         pdl_puts(cli_out(), "stopped before the end: the best so far\n");
     for (int i = 0; s->o->space && i < s->r.n; i++)
         if (s->r.list[i].excluded)
-            pdl_printf(cli_out(), "  %-28s %s\n", s->r.list[i].strategy,
-                       s->r.list[i].excluded);
+            cli_say(31, "  %-28s %s", s->r.list[i].strategy,
+                    s->r.list[i].excluded);
     if (s->o->space)
         cli_limits_text(s->arena, s->j, s->o->q.batch);
 }
 
-/* The best in full (a narrow table cuts it), how sure it is, and where to go
- * on. */
+/* Where to go on from the best. */
+static void print_next(const struct search *s)
+{
+    struct pdl_buf line;
+
+    pdl_buf_init(&line);
+    pdl_printf(&line.sink,
+               "paradl project %s --system %s --batch %lld --strategy '%s'",
+               s->o->q.model, s->o->q.system, (long long)s->o->q.batch,
+               s->r.list[0].strategy);
+    pdl_puts(cli_out(), "phase by phase, and why:\n");
+    cli_say_command(line.text ? line.text : "");
+    pdl_buf_free(&line);
+}
+
+/* The best again, how sure it is, and where to go on. */
 static void print_first(struct search *s)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -280,7 +292,7 @@ static void print_first(struct search *s)
         struct pdl_projection *x = &s->j->x;
 
         if (!s->o->per_layer) /* says it already */
-            pdl_printf(cli_out(), "best: %s\n", s->r.list[0].strategy);
+            cli_say(2, "best: %s", s->r.list[0].strategy);
         pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
         if (x->low_s > 0)
             pdl_printf(
@@ -289,11 +301,7 @@ static void print_first(struct search *s)
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
         if (!s->o->per_layer)
-            pdl_printf(cli_out(),
-                       "phase by phase, and why:\n  paradl project %s --system "
-                       "%s --batch %lld --strategy '%s'\n",
-                       s->o->q.model, s->o->q.system, (long long)s->o->q.batch,
-                       s->r.list[0].strategy);
+            print_next(s);
     }
     pdl_arena_destroy(scratch);
 }
@@ -378,6 +386,35 @@ static int emit(struct search *s)
     return rc;
 }
 
+/* --strategies names axes; a slip would silently search less. */
+static bool known_axes(const char *list, struct pdl_err *err)
+{
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        struct pdl_suggest s;
+        char word[32];
+        bool known = false;
+
+        n = strcspn(list, ",");
+        snprintf(word, sizeof word, "%.*s", (int)n, list);
+        pdl_suggest_init(&s, word);
+        for (int i = 0; i < PDL_NAXES; i++) {
+            const char *name = pdl_axis_name((enum pdl_axis)i);
+
+            known = known || strcmp(word, name) == 0;
+            pdl_suggest_try(&s, name);
+        }
+        if (known)
+            continue;
+        pdl_fail(err, PDL_EINVAL, "--strategies: no axis '%s'", word);
+        if (pdl_suggest_best(&s))
+            pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+        else
+            pdl_hint(err, "write it like data,filter,pipe");
+        return false;
+    }
+    return true;
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -392,7 +429,8 @@ static int plan(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
-    if (cli_export_asked(o.export, o.output, &err) != PDL_OK)
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK ||
+        !known_axes(o.strategies, &err))
         return cli_usage(&err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);

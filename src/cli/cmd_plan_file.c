@@ -246,9 +246,10 @@ static void check_result(const struct pdl_args *args, const struct pdl_plan *p)
     struct pdl_json w;
 
     if (!args->json) {
-        pdl_printf(cli_out(), "%s: %d operations, %d tensors, %lld PEs: ok%s\n",
-                   args->pos[0], p->nops, p->ntensors, (long long)p->mesh->pes,
-                   o->prove ? ", equal to the unsharded network" : "");
+        cli_say(2, "%s: %d operations, %d tensors, %lld PE%s: ok%s",
+                args->pos[0], p->nops, p->ntensors, (long long)p->mesh->pes,
+                p->mesh->pes == 1 ? "" : "s",
+                o->prove ? ", equal to the unsharded network" : "");
         return;
     }
     pdl_json_init(&w, cli_out());

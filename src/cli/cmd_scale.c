@@ -41,6 +41,7 @@ enum { MAX_POINTS = 32 };
 
 struct point {
     int64_t pes, batch;
+    int64_t p; /* of the axis that grows */
     const char *strategy;
     const char *excluded; /* the reason, NULL: priced */
     struct pdl_projection x;
@@ -195,8 +196,9 @@ static enum pdl_status run(struct scale *s, struct pdl_err *err)
 
         if (pes < from || pes % others != 0)
             continue;
-        *p = (struct point){.pes = pes, .batch = s->o->q.batch};
-        p->strategy = filled(s->arena, text, hole, pes / others);
+        *p = (struct point){
+            .pes = pes, .p = pes / others, .batch = s->o->q.batch};
+        p->strategy = filled(s->arena, text, hole, p->p);
         st = measure(s->arena, p->strategy, &same, &data, err);
         if (st == PDL_OK && s->o->weak &&
             !pdl_mul64(s->o->q.batch, data, &p->batch))
@@ -239,7 +241,7 @@ static void print_row(const struct scale *s, const struct point *p,
     const struct pdl_projection *x = &p->x;
 
     pdl_table_cell(t, "%lld", (long long)p->pes);
-    pdl_table_cell(t, "%s", p->strategy);
+    pdl_table_cell(t, "%lld", (long long)p->p);
     pdl_table_cell(t, "%lld", (long long)p->batch);
     if (p->excluded) {
         pdl_table_cell(t, "refused");
@@ -263,15 +265,15 @@ static void print_row(const struct scale *s, const struct point *p,
 static void print_text(const struct scale *s)
 {
     static const struct pdl_column columns[] = {
-        {"PES", true},    {"STRATEGY", false}, {"BATCH", true},
+        {"PES", true},    {"P", true},         {"BATCH", true},
         {"STEP", true},   {"COMPUTE", true},   {"EXPOSED", true},
         {"MEMORY", true}, {"SAMPLES/S", true}, {"EFFIC.", true},
     };
     struct pdl_table t;
     bool misfit = false;
 
-    pdl_printf(cli_out(), "%s on %s, %s scaling\n", s->j->model->name,
-               s->sys.name, s->o->weak ? "weak" : "strong");
+    cli_say(2, "%s on %s, %s scaling of %s", s->j->model->name, s->sys.name,
+            s->o->weak ? "weak" : "strong", s->o->q.strategy);
     pdl_table_init(&t, s->arena, columns, 9);
     for (int i = 0; i < s->n; i++) {
         print_row(s, &s->point[i], &t);
@@ -282,8 +284,8 @@ static void print_text(const struct scale *s)
         pdl_puts(cli_out(), "x: more memory than a PE has\n");
     for (int i = 0; i < s->n; i++)
         if (s->point[i].excluded)
-            pdl_printf(cli_out(), "note: %lld PEs: %s\n",
-                       (long long)s->point[i].pes, s->point[i].excluded);
+            cli_say(2, "note: %lld PEs: %s", (long long)s->point[i].pes,
+                    s->point[i].excluded);
 }
 
 /* Everything as JSON into the buffer; nothing is printed when a point fails. */

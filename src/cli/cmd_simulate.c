@@ -303,7 +303,7 @@ static void print_json(const struct options *o, const struct outcome *r,
 static void print_contention(const struct outcome *r)
 {
     struct pdl_sink *out = cli_out();
-    int column = LABEL, width = cli_width() ? cli_width() : 80;
+    int column = LABEL, width = cli_text_width();
 
     if (r->nrounds == 0)
         return;
@@ -363,12 +363,12 @@ static void print_calls(const struct outcome *r)
 
     if (r->times == 1)
         return;
-    pdl_printf(cli_out(), "calls          %" PRId64 " in a row", r->times);
-    if (r->jitter_s > 0)
-        pdl_printf(
-            cli_out(), ", each rank %s later",
-            pdl_unit_format(r->jitter_s, PDL_UNIT_SECONDS, text, sizeof text));
-    pdl_puts(cli_out(), "; figures are those of one, in the mean\n");
+    pdl_unit_format(r->jitter_s, PDL_UNIT_SECONDS, text, sizeof text);
+    cli_say(LABEL,
+            "calls          %" PRId64 " in a row%s%s%s; figures are those of "
+            "one, in the mean",
+            r->times, r->jitter_s > 0 ? ", each rank " : "",
+            r->jitter_s > 0 ? text : "", r->jitter_s > 0 ? " later" : "");
 }
 
 static void print_bounds(const struct pdl_bounds *b)
@@ -395,11 +395,10 @@ static void print_text(const struct options *o, const struct outcome *r,
     char text[64], rate[64], name[128];
     double time = r->sim.time_s;
 
-    pdl_printf(
-        out, "%s/%s, %s on %d ranks, %s\n", r->job.alg->collective->name,
-        r->job.alg->name,
-        pdl_unit_format((double)o->size, PDL_UNIT_BYTES, text, sizeof text),
-        r->job.nranks, o->topology);
+    cli_say(2, "%s/%s, %s on %d ranks, %s", r->job.alg->collective->name,
+            r->job.alg->name,
+            pdl_unit_format((double)o->size, PDL_UNIT_BYTES, text, sizeof text),
+            r->job.nranks, o->topology);
     pdl_printf(out, "time           %s (%s of buffer)\n",
                pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text),
                pdl_unit_format(time > 0 ? (double)o->size / time : 0,
@@ -453,6 +452,7 @@ static int run(const struct pdl_args *args)
 
     if (!o->topology || o->size <= 0) {
         pdl_fail(&err, PDL_EINVAL, "simulate needs --topology and --size");
+        pdl_hint(&err, "for example: %s", cli_simulate.example);
         return cli_usage(&err);
     }
     if (o->repeat < 0 || o->repeat > 1000000 || o->jitter < 0 || o->start < 0 ||

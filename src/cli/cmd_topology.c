@@ -189,15 +189,15 @@ static void text_metrics(const struct pdl_net *net, const struct pdl_metrics *m)
     struct optics optics;
     char text[64];
 
-    pdl_printf(out, "%s\n", net->spec);
+    cli_say(2, "%s", net->spec);
     pdl_printf(out, "  hosts          %d\n", m->hosts);
     if (m->diameter == 0 && m->hosts > 1) {
-        pdl_printf(
-            out,
-            "  links          %d; no graph has these routes: no distances, no "
-            "cuts\n"
-            "  routes         %.3f links on average, %d at most\n",
-            net->nlinks, m->route_links, m->longest_route);
+        cli_say(17,
+                "  links          %d; no graph has these routes: no "
+                "distances, no cuts",
+                net->nlinks);
+        pdl_printf(out, "  routes         %.3f links on average, %d at most\n",
+                   m->route_links, m->longest_route);
         return;
     }
     pdl_printf(out, "  switches       %d\n", m->switches);
@@ -375,6 +375,7 @@ static int json_list(void)
         pdl_json_object(&j);
         pdl_json_kstr(&j, "name", t->name);
         pdl_json_kstr(&j, "summary", t->summary);
+        pdl_json_kstr(&j, "group", pdl_topo_group_name(t->group));
         pdl_json_kstr(&j, "source", t->source);
         pdl_json_kstr(&j, "example", t->example);
         pdl_json_key(&j, "parameters");
@@ -391,35 +392,83 @@ static int json_list(void)
     return EXIT_OK;
 }
 
-static void text_param(struct pdl_sink *out, const struct pdl_param *p)
+static void text_param(const struct pdl_param *p)
 {
     char name[64];
 
     snprintf(name, sizeof name, "%s%s%s", p->name, p->value ? "=" : "",
              p->value ? p->value : "");
-    pdl_printf(out, "    %-22s %s%s%s\n", name, p->help, p->choices ? ": " : "",
-               p->choices ? p->choices : "");
+    cli_say(27, "    %-22s %s%s%s", name, p->help, p->choices ? ": " : "",
+            p->choices ? p->choices : "");
+}
+
+static void text_params(const struct pdl_topo *t)
+{
+    for (int p = 0; p < t->nparams; p++)
+        text_param(&t->params[p]);
+    cli_say(9, "    e.g. %s (%s)", t->example, t->source);
+}
+
+static void text_common(void)
+{
+    pdl_puts(cli_out(), "\nand for all networks:\n");
+    for (int p = 0; p < pdl_ntopo_common; p++)
+        text_param(&pdl_topo_common[p]);
+}
+
+static void text_group(enum pdl_topo_group group, bool verbose)
+{
+    pdl_printf(cli_out(), "%s%s\n", group ? "\n" : "",
+               pdl_topo_group_name(group));
+    for (int i = 0; pdl_topo_at(i); i++) {
+        const struct pdl_topo *t = pdl_topo_at(i);
+
+        if (t->group != group)
+            continue;
+        cli_say(20, "  %-17s %s", t->name, t->summary);
+        if (verbose)
+            text_params(t);
+    }
+}
+
+/* One of them, with all it takes. */
+static int list_one(const char *name)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_suggest s;
+
+    pdl_suggest_init(&s, name);
+    for (int i = 0; pdl_topo_at(i); i++) {
+        const struct pdl_topo *t = pdl_topo_at(i);
+
+        pdl_suggest_try(&s, t->name);
+        if (strcmp(t->name, name) != 0)
+            continue;
+        cli_say(20, "%s: %s", t->name, t->summary);
+        text_params(t);
+        text_common();
+        return EXIT_OK;
+    }
+    pdl_fail(&err, PDL_EINVAL, "no topology '%.60s'", name);
+    if (pdl_suggest_best(&s))
+        pdl_hint(&err, "did you mean '%s'?", pdl_suggest_best(&s));
+    else
+        pdl_hint(&err, "'paradl topology list' shows them");
+    return cli_fail(PDL_EINVAL, &err);
 }
 
 static int list(const struct pdl_args *args)
 {
-    struct pdl_sink *out = cli_out();
-
     if (args->json)
         return json_list();
-    for (int i = 0; pdl_topo_at(i); i++) {
-        const struct pdl_topo *t = pdl_topo_at(i);
-
-        pdl_printf(out, "%-18s %s\n", t->name, t->summary);
-        if (!args->verbose)
-            continue;
-        for (int p = 0; p < t->nparams; p++)
-            text_param(out, &t->params[p]);
-        pdl_printf(out, "    e.g. %s (%s)\n", t->example, t->source);
-    }
-    pdl_printf(out, "\nand for all of them:\n");
-    for (int p = 0; p < pdl_ntopo_common; p++)
-        text_param(out, &pdl_topo_common[p]);
+    if (args->npos > 0)
+        return list_one(args->pos[0]);
+    for (int g = 0; g < PDL_NTOPO_GROUPS; g++)
+        text_group((enum pdl_topo_group)g, args->verbose);
+    text_common();
+    pdl_puts(cli_out(), "\nWhat one takes: paradl topology list NAME. The "
+                        "network of a machine:\nsystem:NAME ('paradl system "
+                        "list'). A SimGrid platform: FILE.xml.\n");
     return EXIT_OK;
 }
 
@@ -439,10 +488,12 @@ static const struct pdl_opt export_opts[] = {
 
 const struct pdl_cmd cli_topology_list = {
     .name = "topology list",
-    .args = "",
+    .args = "[NAME]",
+    .max_pos = 1,
     .summary = "the networks that can be described",
-    .text = "Lists the generators of networks; with --verbose their "
-            "parameters, defaults and sources too.",
+    .text = "Lists the generators of networks by kind. With NAME, the "
+            "parameters it takes, their defaults and its source; with "
+            "--verbose, those of all.",
     .example = "paradl topology list",
     .run = list,
 };

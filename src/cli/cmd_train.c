@@ -322,7 +322,7 @@ const struct pdl_cmd cli_train = {
         "from the last checkpoint; on SIGINT and SIGTERM the state is saved. "
         "--json prints one line a step and the summary last. Under Slurm, "
         "'srun paradl-run train' takes the same options.",
-    .example = "paradl train --help",
+    .example = "paradl train lenet5 --data synthetic --batch 8 --steps 2",
     .opts = train_opts,
     .nopts = NTRAIN_OPTS,
     .opts_size = sizeof(struct train_options),

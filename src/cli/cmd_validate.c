@@ -189,7 +189,7 @@ const struct pdl_cmd cli_validate = {
             "'paradl calibrate' measures, and prints beside the measured time "
             "what the system's file says and what the simulation of the same "
             "program on the system's network gives.",
-    .example = "paradl validate --help",
+    .example = "paradl validate --measured runs.json",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),

@@ -98,20 +98,29 @@ void cli_from_json(struct pdl_json *w, const char *format,
     pdl_json_end(w);
 }
 
-void cli_from_text(const struct pdl_launch *l, const struct cli_job *j)
+void cli_from_text(const struct pdl_launch *l, const struct cli_job *j,
+                   const char *system)
 {
     const struct pdl_framework *f = j->oracle.framework;
-
     const char *quote = strchr(l->strategy, '(') ? "'" : "";
+    struct pdl_buf line;
 
-    pdl_printf(cli_out(),
-               "from the file: %s --strategy %s%s%s --batch %lld --precision "
-               "%s%s%s%s%s\n",
-               l->model, quote, l->strategy, quote, (long long)l->batch,
+    pdl_buf_init(&line);
+    pdl_printf(&line.sink,
+               "paradl project %s --system %s --strategy %s%s%s --batch %lld "
+               "--precision %s%s%s%s%s%s%s",
+               l->model, system, quote, l->strategy, quote, (long long)l->batch,
                pdl_precision_name(l->precision),
+               l->dropout ? " --dropout " : "", l->dropout ? l->dropout : "",
                l->bf16_gradients ? " --gradient-dtype bf16" : "",
                l->compile ? " --compile" : "", f ? " --framework " : "",
                f ? f->name : "");
+    pdl_puts(cli_out(), "the file asks:\n");
+    cli_say_command(line.text ? line.text : "");
+    pdl_buf_free(&line);
+    if (l->async_tensor)
+        pdl_puts(cli_out(),
+                 "  with tensor-parallel collectives under matmuls\n");
     for (int i = 0; i < l->nnotes; i++)
-        pdl_printf(cli_out(), "  note: %s\n", l->note[i]);
+        cli_say(4, "  note: %s", l->note[i]);
 }

@@ -71,15 +71,15 @@ static void clauses(const char *text)
             text++;
         end = strchr(text, ';');
         end = end ? end : text + strlen(text);
-        pdl_printf(cli_out(), "  %.*s\n", (int)(end - text), text);
+        cli_say(4, "  %.*s", (int)(end - text), text);
     }
 }
 
 static void verdict(const struct pdl_layers_result *l)
 {
     if (l->better && l->uniform.priced && l->uniform.x.feasible)
-        pdl_printf(cli_out(), "%.1f %% faster than %s for all layers:\n",
-                   100 * (gain_of(l) - 1), l->uniform.strategy);
+        cli_say(2, "%.1f %% faster than %s for all layers:",
+                100 * (gain_of(l) - 1), l->uniform.strategy);
     else if (l->better)
         pdl_puts(cli_out(), "no strategy for all layers fits; by layer:\n");
     else if (l->layered.priced)
@@ -97,8 +97,8 @@ void cli_layers_text(pdl_arena *a, const struct pdl_layers_result *l,
     };
     struct pdl_table table;
 
-    pdl_printf(cli_out(), "%s, batch %lld, on %lld PEs of %s\n", j->model->name,
-               (long long)q->batch, (long long)q->pes, j->sys.name);
+    cli_say(2, "%s, batch %lld, on %lld PEs of %s", j->model->name,
+            (long long)q->batch, (long long)q->pes, j->sys.name);
     pdl_table_init(&table, a, columns, 6);
     row(&table, "by layer", &l->layered);
     row(&table, "for all layers", &l->uniform);
@@ -107,14 +107,14 @@ void cli_layers_text(pdl_arena *a, const struct pdl_layers_result *l,
         verdict(l);
         clauses(l->best.strategy);
     }
-    pdl_printf(cli_out(),
-               "%d units of layers (%d different), %d candidates, %lld "
-               "redistributions, %d pipeline%s, %d plans compared%s\n",
-               l->units, l->classes, l->candidates, (long long)l->moves,
-               l->pipelines, l->pipelines == 1 ? "" : "s", l->tried,
-               l->limited  ? "; switches limited to what the notation holds"
-               : !l->exact ? "; the graph is not series-parallel: no optimum"
-                           : "");
+    cli_say(2,
+            "%d units of layers (%d different), %d candidates, %lld "
+            "redistributions, %d pipeline%s, %d plans compared%s",
+            l->units, l->classes, l->candidates, (long long)l->moves,
+            l->pipelines, l->pipelines == 1 ? "" : "s", l->tried,
+            l->limited  ? "; switches limited to what the notation holds"
+            : !l->exact ? "; the graph is not series-parallel: no optimum"
+                        : "");
     if (l->stopped)
         pdl_puts(cli_out(), "stopped before the end: the best so far\n");
 }

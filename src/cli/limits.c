@@ -36,6 +36,6 @@ void cli_limits_text(pdl_arena *a, const struct cli_job *j, int64_t batch)
 
     pdl_puts(cli_out(), "Most PEs of one axis, and what stops one more\n");
     for (int i = 0; i < n; i++)
-        pdl_printf(cli_out(), "  %-8s %8lld  %s\n", list[i].axis,
-                   (long long)list[i].most, list[i].reason);
+        cli_say(21, "  %-8s %8lld  %s", list[i].axis, (long long)list[i].most,
+                list[i].reason);
 }

@@ -4,6 +4,7 @@
 #include "cli_priv.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,52 @@ int cli_width(void)
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col >= 20)
         return ws.ws_col;
     return 80;
+}
+
+int cli_text_width(void)
+{
+    int width = cli_width();
+
+    return width > 0 ? width : 80;
+}
+
+void cli_say(int indent, const char *fmt, ...)
+{
+    size_t first = (size_t)indent; /* of the text stands in the margin */
+    struct pdl_buf line;
+    va_list ap;
+
+    pdl_buf_init(&line);
+    va_start(ap, fmt);
+    pdl_vprintf(&line.sink, fmt, ap);
+    va_end(ap);
+    first = first < line.len ? first : line.len;
+    pdl_put(cli_out(), line.text, first);
+    pdl_wrap(cli_out(), line.text ? line.text + first : "", indent, indent);
+    pdl_buf_free(&line);
+}
+
+void cli_say_command(const char *line)
+{
+    enum { FIRST = 2, NEXT = 4, END = 78 }; /* and " \\" */
+    int at = FIRST;
+
+    pdl_printf(cli_out(), "%*s", FIRST, "");
+    while (*line) {
+        const char *end = strstr(line + 1, " --");
+        int n = end ? (int)(end - line) : (int)strlen(line);
+
+        if (at > NEXT && at + n > END) {
+            pdl_printf(cli_out(), " \\\n%*s", NEXT, "");
+            line++; /* the blank */
+            n--;
+            at = NEXT;
+        }
+        pdl_put(cli_out(), line, (size_t)n);
+        line += n;
+        at += n;
+    }
+    pdl_puts(cli_out(), "\n");
 }
 
 bool cli_progress(void)

@@ -89,10 +89,10 @@ void cli_job_text(const struct cli_job *j)
     const struct pdl_projection *x = &j->x;
     struct pdl_sink *out = cli_out();
 
-    pdl_printf(out, "%s, batch %lld, on %lld PEs of %s (%s, %s)\n",
-               j->model->name, (long long)x->batch, (long long)x->pes,
-               j->sys.name, pdl_precision_name(j->oracle.precision),
-               j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
+    cli_say(2, "%s, batch %lld, on %lld PE%s of %s (%s, %s)", j->model->name,
+            (long long)x->batch, (long long)x->pes, x->pes == 1 ? "" : "s",
+            j->sys.name, pdl_precision_name(j->oracle.precision),
+            j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
     if (j->asked.swap_auto) {
         pdl_puts(out, "Swapped: ");
         pdl_strategy_print(&j->strategy, out);
@@ -114,13 +114,13 @@ void cli_job_text(const struct cli_job *j)
     if (x->host_bytes > 0)
         line("on the host", (double)x->host_bytes, PDL_UNIT_BYTES, -1);
     if (!x->feasible)
-        pdl_printf(out, "DOES NOT FIT: %s. ", x->reason);
+        cli_say(2, "DOES NOT FIT: %s", x->reason);
     pdl_printf(out, "%.1f samples/s, %.1f %% of the peak FLOP/s\n",
                x->samples_per_s, 100 * x->mfu);
     print_bill(j);
     cli_explain_text(j);
     for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
-        pdl_printf(out, "note: %s\n", j->plan->fallbacks[i]);
+        cli_say(2, "note: %s", j->plan->fallbacks[i]);
     for (int64_t i = 0; i < j->sys.nnotes; i++)
-        pdl_printf(out, "note: %s\n", j->sys.notes[i]);
+        cli_say(2, "note: %s", j->sys.notes[i]);
 }

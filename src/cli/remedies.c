@@ -213,9 +213,9 @@ void cli_remedies_text(const struct cli_remedy *r, int n)
     if (n > 0)
         pdl_puts(cli_out(), "It fits with\n");
     for (int i = 0; i < n; i++)
-        pdl_printf(cli_out(), "  %-16s %s, batch %lld: %s a step\n", r[i].what,
-                   r[i].strategy, (long long)r[i].batch,
-                   pdl_unit_format(r[i].step_s, PDL_UNIT_SECONDS, t, sizeof t));
+        cli_say(19, "  %-16s %s, batch %lld: %s a step", r[i].what,
+                r[i].strategy, (long long)r[i].batch,
+                pdl_unit_format(r[i].step_s, PDL_UNIT_SECONDS, t, sizeof t));
 }
 
 void cli_remedies_json(struct pdl_json *w, const struct cli_remedy *r, int n)

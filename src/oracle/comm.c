@@ -9,6 +9,8 @@
  * leave a node share its adapters, and those that leave a leaf or a rack its
  * uplinks, so one flow gets at most its share of them (sharing.c). */
 #include "oracle_priv.h"
+
+#include <math.h>
 #include "paradl/coll.h"
 
 /* Ranks of the group, in order; at most a window of it for huge groups. */
@@ -306,8 +308,9 @@ static double bytes_of(const struct oracle *o, const int *tensor, int n,
 bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
 {
     return x->kind == PDL_PLAN_OP_SEND &&
-           pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
-               pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage);
+           (o->on_lane ||
+            pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
+                pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage));
 }
 
 /* What a processor that sends and receives copies by itself: all bytes of
@@ -442,14 +445,32 @@ double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
            (gradient ? buffering(o, op, rank) : 0);
 }
 
+/* Parts of n that CuPy 7 puts together: a kernel each where there are few of
+ * them or where they are large (_concatenate). */
+static double part_kernels(double n, double bytes)
+{
+    return n <= 8 || bytes / n >= 2 * 1024 * 1024 ? n : 1;
+}
+
+/* One pass over the parts, read and written: the host issues kernels while the
+ * device copies. */
+static double put_together(const struct oracle *o, double n, double bytes)
+{
+    double host = o->opt->framework->part_s,
+           stream = 2 * bytes / o->pe.bytes_per_s;
+    double k = host > 0 ? part_kernels(n, bytes) : 1;
+
+    return fmax(stream, (k - 1) * host);
+}
+
 /* The host waited for the collective, so nothing is queued on the device:
- * the calls that copy show in full. A result is put into place by one (read
- * and written); before a folded allreduce the n parts are stacked by one and
- * summed by another, which reads all and writes one of them. */
+ * the calls that copy show in full. What was gathered is put into place; before
+ * a folded allreduce the n parts are stacked, and summed by another call, which
+ * reads all and writes one of them. Other sums arrive in place. */
 double oracle_copy(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
-    double passes = 2, calls = 1;
+    double n = (double)group_size(o, x->group), sum = 0;
     struct pdl_work w;
 
     if (oracle_is_weight_traffic(o, op))
@@ -457,11 +478,12 @@ double oracle_copy(const struct oracle *o, int op, int64_t rank)
     if (!o->opt->framework || !o->opt->framework->copies ||
         o->opt->parameters == PDL_IDEAL)
         return 0;
-    if (x->kind == PDL_PLAN_OP_ALLREDUCE && folds(o)) {
-        passes += 1 + 1 / (double)group_size(o, x->group);
-        calls++;
-    }
     pdl_plan_op_work(o->p, op, rank, &w);
-    return calls * oracle_host_call(o) +
-           passes * (double)w.write_bytes / o->pe.bytes_per_s;
+    if (x->kind == PDL_PLAN_OP_ALLREDUCE && folds(o))
+        sum = oracle_host_call(o) +
+              (1 + 1 / n) * (double)w.write_bytes / o->pe.bytes_per_s;
+    else if (x->kind == PDL_PLAN_OP_ALLREDUCE)
+        return 0;
+    return sum + oracle_host_call(o) +
+           put_together(o, n, (double)w.write_bytes);
 }

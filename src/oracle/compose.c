@@ -28,6 +28,7 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->pieces = oracle_pieces_make(a, g, mesh);
     c->pes.pes = oracle_point_pes(mesh);
     c->plan.mesh = &c->pes;
+    c->plan.model = f->model;
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
     c->plan.strategy = &c->strategy;
@@ -46,11 +47,17 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
 
 /* ---- stages ---------------------------------------------------------------------- */
 
-static enum piece_where where_is(int64_t stage, int64_t stages)
+static enum piece_where where_is(const struct oracle_compose *c,
+                                 const struct split *s, int64_t stage)
 {
-    return stage == 0            ? PIECE_FIRST
-           : stage == stages - 1 ? PIECE_LAST
-                                 : PIECE_MIDDLE;
+    int64_t pipe = c->mesh.pipe;
+
+    return stage == 0                      ? PIECE_FIRST
+           : stage == pipe * s->chunks - 1 ? PIECE_LAST
+           : !s->bubble || s->chunks == 1  ? PIECE_MIDDLE
+           : stage == pipe - 1             ? PIECE_DOWN
+           : stage == pipe                 ? PIECE_UP
+                                           : PIECE_MIDDLE;
 }
 
 static int class_of(struct split *s, const struct class *x)
@@ -87,18 +94,21 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int64_t i = 0; st == PDL_OK && i < stages; i++) {
         int64_t l = i % c->mesh.pipe;
+        int64_t stage = oracle_stage_of(c, s, l, i / c->mesh.pipe);
 
         s->of[i] = class_of(
             s, &(struct class){
-                   .where = where_is(i, stages),
-                   .blocks = blocks[i],
+                   .where = where_is(c, s, stage),
+                   .blocks = blocks[stage],
                    .lane = {oracle_piece_lane(c->pieces, l, LANE_WORK),
                             oracle_piece_lane(c->pieces, l, LANE_UPDATE),
                             oracle_piece_lane(c->pieces, l, LANE_TRAFFIC)}});
-        if (s->of[i] < 0 || blocks[i] < 1)
+        if (s->of[i] < 0 || blocks[stage] < 1)
             st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");
     }
-    s->full = 2 * c->mesh.pipe + stages + 1;
+    /* zb-v: rounds that leave what they find begin after 2 pipe - 1 */
+    s->full = s->bubble && s->chunks > 1 ? 2 * c->mesh.pipe + 3
+                                         : 2 * c->mesh.pipe + stages + 1;
     return st;
 }
 
@@ -107,19 +117,21 @@ static enum pdl_status find_split(struct oracle_compose *c, int64_t chunks,
 {
     enum pdl_status st;
 
-    for (int i = 0; i < c->nsplits; i++)
-        if (c->splits[i]->chunks == chunks && c->splits[i]->bubble == bubble) {
-            c->split = c->splits[i];
+    for (struct split *s = c->splits; s; s = s->next)
+        if (s->chunks == chunks && s->bubble == bubble) {
+            c->split = s;
             return PDL_OK;
         }
     c->split = PDL_NEW(c->arena, struct split, 1);
-    if (!c->split || c->nsplits == MAX_SPLITS)
+    if (!c->split)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     c->split->chunks = chunks;
     c->split->bubble = bubble;
     st = make_split(c, c->split, err);
-    if (st == PDL_OK)
-        c->splits[c->nsplits++] = c->split;
+    if (st == PDL_OK) {
+        c->split->next = c->splits;
+        c->splits = c->split;
+    }
     return st;
 }
 
@@ -133,13 +145,59 @@ static bool no_fuller(const struct split *s, int64_t pipe, int64_t a, int64_t b)
     return true;
 }
 
-static void find_lanes(struct oracle_compose *c, int64_t m)
+bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
+                    struct pdl_plan *plan, struct oracle *out)
+{
+    struct split *s = c->split;
+    bool few = micro_batches <= s->full; /* which are asked for again */
+
+    *plan = c->plan;
+    *out = c->lite;
+    plan->micro_batches = micro_batches;
+    out->p = plan;
+    if (s->ordered == micro_batches) {
+        out->order = s->order;
+        out->arena = oracle_forms_scratch(c->forms);
+        return true;
+    }
+    out->arena = few ? c->arena : oracle_forms_scratch(c->forms);
+    if (!oracle_find_order(out))
+        return false;
+    if (few) {
+        s->order = out->order;
+        s->ordered = micro_batches;
+    }
+    out->arena = oracle_forms_scratch(c->forms);
+    return true;
+}
+
+/* What is in flight of zb-v; false: out of memory. */
+static bool count_flight(struct oracle_compose *c, int64_t m)
+{
+    struct split *s = c->split;
+    struct pdl_plan plan;
+    struct oracle o;
+    bool ok = oracle_order_v(c, m < s->full ? m : s->full, &plan, &o);
+
+    for (int64_t l = 0; ok && l < c->mesh.pipe; l++)
+        for (int64_t k = 0; k < s->chunks; k++)
+            s->in_flight[l * s->chunks + k] =
+                oracle_in_flight(&o, (int)oracle_stage_of(c, s, l, k));
+    pdl_arena_reset(oracle_forms_scratch(c->forms));
+    s->micro = m;
+    return ok;
+}
+
+/* False: out of memory. */
+static bool find_lanes(struct oracle_compose *c, int64_t m)
 {
     struct split *s = c->split;
     int64_t pipe = c->mesh.pipe;
 
     if (s->micro == m || (s->micro >= s->full && m >= s->full))
-        return;
+        return true;
+    if (s->bubble && s->chunks > 1)
+        return count_flight(c, m);
     s->micro = m;
     s->nlanes = 0;
     for (int64_t l = 0; l < pipe; l++) {
@@ -152,145 +210,10 @@ static void find_lanes(struct oracle_compose *c, int64_t m)
         if (!again)
             s->lanes[s->nlanes++] = (int)l;
     }
+    return true;
 }
 
-/* ---- the work of a stage ------------------------------------------------------------ */
-
-static void add_times(struct stage_time *sum, const struct stage_time *t,
-                      int64_t n)
-{
-    double k = (double)n;
-
-    sum->forward += k * t->forward;
-    sum->backward += k * t->backward;
-    sum->recompute += k * t->recompute;
-    sum->layer_comm += k * t->layer_comm;
-    sum->layer_between += k * t->layer_between;
-    sum->halo += k * t->halo;
-    sum->p2p += k * t->p2p;
-    sum->forward_comm += k * t->forward_comm;
-    sum->backward_comm += k * t->backward_comm;
-    sum->calls += n * t->calls;
-    sum->weights += k * t->weights;
-}
-
-/* What a pass took beyond its work; 0: what rounding leaves. */
-static double waiting(double took, double work)
-{
-    return took - work > 1e-9 * took ? took - work : 0;
-}
-
-/* Seconds as the network, copies and the host's calls let them be. */
-void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
-                     struct timed *x)
-{
-    struct stage_time *t = &x->time;
-
-    *t = k->sums;
-    t->forward_copy = x->ran.forward_copy;
-    t->backward_copy = x->ran.backward_copy;
-    if (c->traffic) {
-        t->forward_comm += waiting(
-            x->ran.forward, t->forward + t->forward_comm + t->forward_copy);
-        t->backward_comm += waiting(
-            x->ran.backward, t->backward + t->backward_comm + t->backward_copy);
-        t->weights = k->work->shape->split ? x->ran.weights : 0;
-    }
-    t->forward += oracle_host_wait(&c->lite, x->ran.forward, k->calls[0]);
-    t->backward += oracle_host_wait(&c->lite, x->ran.backward, k->calls[1]);
-    t->calls = 0;
-}
-
-struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
-                               bool flying)
-{
-    return (struct piece_run){
-        .work = k->work,
-        .blocks = k->blocks,
-        .overlap = c->overlap,
-        .shares = !oracle_without(&c->lite, ORACLE_SHARING),
-        .flying = flying,
-        .held = c->overlap ? c->held : 0,
-        .tensors = c->f->model->ntensors,
-        .end = c->end,
-        .made = c->made};
-}
-
-void oracle_time_class(struct oracle_compose *c, struct class *k)
-{
-    const struct piece_work *w = k->work;
-    struct stage_time t = {0};
-    int flights = w->shape->copies ? 2 : 1; /* alone, and one of several */
-
-    for (int i = 0; i < w->shape->parts; i++)
-        add_times(&t, &w->forward[i],
-                  oracle_part_times(w->shape, false, i, k->blocks));
-    k->calls[0] = t.calls;
-    for (int i = 0; i < w->shape->parts; i++)
-        add_times(&t, &w->backward[i],
-                  oracle_part_times(w->shape, true, i, k->blocks));
-    k->calls[1] = t.calls - k->calls[0];
-    k->sums = t;
-    for (int f = 0; f < flights; f++) {
-        struct timed *x = &k->timed[f];
-
-        *x = (struct timed){.ran = {.forward = t.forward + t.forward_comm,
-                                    .backward = t.backward + t.backward_comm,
-                                    .weights = t.weights}};
-        if (w->shape->copies && !c->traffic) {
-            struct piece_run run = oracle_run_of(c, k, f);
-
-            oracle_piece_run(&run, &x->ran);
-        }
-        oracle_time_ran(c, k, x);
-    }
-}
-
-/* Stage k of lane l. */
-struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
-                              int64_t k)
-{
-    struct split *s = c->split;
-    struct class *x = &s->classes[s->of[k * c->mesh.pipe + l]];
-
-    return &x->timed[x->work->shape->copies &&
-                     s->in_flight[l * s->chunks + k] > 1];
-}
-
-static struct oracle_span pass_span(const struct class *k,
-                                    const struct oracle_span *parts, bool back)
-{
-    const struct piece_shape *x = k->work->shape;
-    struct oracle_span s = parts[0], more;
-
-    for (int i = 1; i < x->parts; i++) {
-        more = oracle_span_repeat(&parts[i],
-                                  oracle_part_times(x, back, i, k->blocks));
-        s = oracle_span_join(&s, &more);
-    }
-    return s;
-}
-
-/* Live bytes of its passes; false: out of memory. */
-static bool live_class(struct oracle_compose *c, struct class *k)
-{
-    int slots = k->works->ranks->slots;
-
-    if (slots > k->slots) {
-        k->live = PDL_NEW(c->arena, struct class_live, slots);
-        k->slots = k->live ? slots : 0;
-    }
-    for (int r = 0; k->live && r < slots; r++) {
-        const struct piece_live *l = &k->work->live[r];
-        struct class_live *x = &k->live[r];
-
-        x->forward = pass_span(k, l->forward, false);
-        x->backward = pass_span(k, l->backward, true);
-        if (k->work->shape->split)
-            x->late = pass_span(k, l->late, true);
-    }
-    return k->live != NULL;
-}
+/* ---- the work of stages -------------------------------------------------------------- */
 
 static enum pdl_status work_classes(struct oracle_compose *c,
                                     const struct oracle_point *x, int64_t m,
@@ -309,9 +232,7 @@ static enum pdl_status work_classes(struct oracle_compose *c,
         k->work = &w->at[k->where];
         c->load = w->load;
         c->load.load_s *= (double)m;
-        if (!c->traffic)
-            oracle_time_class(c, k);
-        if (!live_class(c, k))
+        if (!oracle_find_passes(c, x, k))
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     return PDL_OK;
@@ -407,18 +328,20 @@ static enum pdl_status prepare(struct oracle_compose *c,
                         "pipe=%lld micro-batches",
                         (long long)x->pipe);
     if (st == PDL_OK)
-        st = find_split(c, x->chunks, x->bubble > 0, err);
+        st = find_split(c, oracle_point_chunks(x), x->bubble > 0, err);
     if (st != PDL_OK)
         return st;
     c->bubble = x->bubble;
-    c->strategy.schedule =
-        x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED : PDL_SCHEDULE_1F1B;
+    c->strategy.schedule = x->bubble == ORACLE_BUBBLE_V ? PDL_SCHEDULE_ZB_V
+                           : x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
+                                           : PDL_SCHEDULE_1F1B;
     c->plan.lanes = (int)x->pipe;
-    c->plan.nstages = (int)(x->pipe * x->chunks);
+    c->plan.nstages = (int)(x->pipe * oracle_point_chunks(x));
     c->plan.micro_batches = m;
     c->micro_batches = (double)m;
     c->overlap = oracle_point_overlaps(c, x);
-    find_lanes(c, m);
+    if (!find_lanes(c, m))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = work_classes(c, x, m, err);
     if (st != PDL_OK)
         return st;
@@ -481,7 +404,8 @@ enum pdl_status oracle_compose_updates(struct oracle_compose *c,
                                  &u, err);
         if (st != PDL_OK)
             return st;
-        k->update[x->zero][x->optimizer] = &u->at[k->where];
+        k->update[x->zero][x->optimizer] =
+            &u->at[k->where < PIECE_WHERE ? k->where : PIECE_MIDDLE];
         k->update_ranks[x->zero] = u->ranks;
     }
     return PDL_OK;

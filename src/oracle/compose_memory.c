@@ -40,9 +40,9 @@ static void live(const struct oracle_compose *c, const struct class *k,
     l->label = w->label;
     l->written = w->written;
     l->ahead = flying ? w->ahead : 0;
-    l->forward = k->live[work].forward;
-    l->backward = k->live[work].backward;
-    l->late = k->live[work].late;
+    l->forward = k->passes->live[work].forward;
+    l->backward = k->passes->live[work].backward;
+    l->late = k->passes->live[work].late;
 }
 
 /* One rank of every lane that none is fuller than. */
@@ -79,15 +79,43 @@ static void live_apart(const struct oracle_compose *c,
                        struct pdl_projection *out)
 {
     const struct split *s = c->split;
-    struct oracle_lived lived[MAX_CLASSES];
+    struct oracle_lived lived[MAX_CLASSES][2];
 
     for (int i = 0; i < s->nclasses; i++)
-        live(c, &s->classes[i], x, r, false, &lived[i]);
+        for (int f = 0; f <= x->activations; f++)
+            live(c, &s->classes[i], x, r, f, &lived[i][f]);
     for (int64_t l = 0; l < c->mesh.pipe; l++)
         oracle_zero_bubble_memory(
-            &lived[s->of[l]],
+            &lived[s->of[l]][x->activations && s->in_flight[l] > 1],
             oracle_zero_bubble_warm(c->mesh.pipe, x->bubble, l),
             oracle_zero_bubble_defer(x->bubble, l), c->plan.micro_batches, out);
+}
+
+/* The two stages of every lane of zb-v, task by task. From some micro-batch on
+ * every round of tasks leaves what it found, so no more than the first of them
+ * are looked at. */
+static void live_v(struct oracle_compose *c, const struct oracle_point *x,
+                   int r, struct pdl_projection *out)
+{
+    const struct split *s = c->split;
+    struct oracle_lived lived[MAX_CLASSES][2];
+    struct pdl_plan plan;
+    struct oracle o;
+    int64_t m = c->plan.micro_batches;
+
+    for (int i = 0; i < s->nclasses; i++)
+        for (int f = 0; f <= x->activations; f++)
+            live(c, &s->classes[i], x, r, f, &lived[i][f]);
+    if (oracle_order_v(c, m < s->full ? m : s->full, &plan, &o))
+        for (int64_t l = 0; l < c->mesh.pipe; l++) {
+            const int64_t *n = &s->in_flight[2 * l];
+            const struct oracle_lived *stages[2] = {
+                &lived[s->of[l]][x->activations && n[0] > 1],
+                &lived[s->of[c->mesh.pipe + l]][x->activations && n[1] > 1]};
+
+            oracle_tasks_memory(&o, (int)l, stages, n, out);
+        }
+    pdl_arena_reset(oracle_forms_scratch(c->forms));
 }
 
 /* Overlap or not, it is the same. */
@@ -102,7 +130,9 @@ static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
         if (c->held_by[x->zero].n == 0)
             find_held(c, x, k->works->ranks, k->update_ranks[x->zero]);
         for (int r = c->held_by[x->zero].n - 1; r >= 0; r--)
-            if (x->bubble)
+            if (x->bubble == ORACLE_BUBBLE_V)
+                live_v(c, x, r, known);
+            else if (x->bubble)
                 live_apart(c, x, r, known);
             else
                 live_rank(c, x, r, known);

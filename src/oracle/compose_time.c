@@ -21,6 +21,22 @@ static bool make_room(struct oracle_compose *c, int64_t tasks, int64_t steps)
     return c->scratch && c->end;
 }
 
+/* zb-v: every task, as the simulation of a whole plan has them. */
+static bool find_span_v(struct oracle_compose *c)
+{
+    struct pdl_plan plan;
+    struct oracle o;
+
+    for (int i = 0; i < c->plan.nstages; i++)
+        c->backward[i] -= c->weights[i];
+    c->span =
+        oracle_order_v(c, c->plan.micro_batches, &plan, &o)
+            ? oracle_makespan(&o, c->forward, c->backward, c->weights, c->spans)
+            : -1;
+    pdl_arena_reset(oracle_forms_scratch(c->forms));
+    return c->span >= 0;
+}
+
 static bool find_span(struct oracle_compose *c)
 {
     const struct split *s = c->split;
@@ -30,13 +46,16 @@ static bool find_span(struct oracle_compose *c)
         return true;
     if (!make_room(c, 2 * p * s->chunks * m + 8 * p, 1))
         return false;
-    for (int64_t i = 0; i < p * s->chunks; i++) {
-        const struct stage_time *t = &oracle_timed_of(c, i % p, i / p)->time;
+    for (int64_t k = 0; k < p * s->chunks; k++) {
+        const struct stage_time *t = &oracle_timed_of(c, k % p, k / p)->time;
+        int64_t i = oracle_stage_of(c, s, k % p, k / p);
 
         c->forward[i] = t->forward + t->forward_comm + t->forward_copy;
         c->backward[i] = t->backward + t->backward_comm + t->backward_copy;
         c->weights[i] = fmin(t->weights, c->backward[i]);
     }
+    if (c->bubble == ORACLE_BUBBLE_V)
+        return find_span_v(c);
     if (c->bubble) {
         for (int64_t i = 0; i < p; i++)
             c->backward[i] -= c->weights[i];
@@ -50,36 +69,74 @@ static bool find_span(struct oracle_compose *c)
     return c->span >= 0;
 }
 
+/* A stage in which weights travel, run with its update. */
+static bool run_stage(struct oracle_compose *c, const struct oracle_point *x,
+                      struct class *k, bool again)
+{
+    const struct piece_update *u = k->update[x->zero][x->optimizer];
+    struct passes *p = k->passes;
+
+    for (int f = 0; f < (k->work->shape->copies ? 2 : 1); f++) {
+        struct piece_run run = oracle_run_of(c, k, f);
+        struct timed *t = &p->timed[f];
+        double *copy = &t->copy[x->zero][x->optimizer];
+
+        if (!p->made[f])
+            p->made[f] = PDL_NEW(c->arena, double,
+                                 (c->f->layers + 1) * c->f->model->ntensors);
+        run.made = p->made[f];
+        if (!run.made)
+            return false;
+        t->exposed[x->zero][x->optimizer] =
+            again ? oracle_piece_traffic_again(&run, u, &t->ran, &p->ended[f],
+                                               copy)
+                  : oracle_piece_traffic(&run, u, &t->ran, &p->ended[f], copy);
+        t->shown[x->zero][x->optimizer] = true;
+        if (!again)
+            oracle_time_ran(c, k, t);
+    }
+    return true;
+}
+
+/* May an update change backward? */
+static bool exchanges_early(const struct oracle_compose *c,
+                            const struct oracle_point *x)
+{
+    bool early = false;
+
+    for (int i = 0; i < c->split->nclasses; i++)
+        early =
+            early || c->split->classes[i].update[x->zero][x->optimizer]->early;
+    return early && c->overlap && c->held > 0;
+}
+
 /* Stages in which weights travel, run with their update: what is exchanged
  * beside backward changes it. */
 static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
                        struct pdl_err *err)
 {
     struct split *s = c->split;
+    bool early, again;
 
     if (!c->traffic || (c->ran && c->optimizer == x->optimizer))
         return true;
+    early = exchanges_early(c, x);
+    again = c->ran && !c->early && !early;
     for (int i = 0; i < s->nclasses; i++) {
         struct class *k = &s->classes[i];
-        const struct piece_update *u = k->update[x->zero][x->optimizer];
 
-        if (!make_room(c, 1, u->n + 1) ||
+        if (!make_room(c, 1, k->update[x->zero][x->optimizer]->n + 1) ||
             oracle_piece_price(c->pieces, k->works, err) != PDL_OK)
             return false;
-        oracle_time_class(c, k);
-        for (int f = 0; f < (k->work->shape->copies ? 2 : 1); f++) {
-            struct piece_run run = oracle_run_of(c, k, f);
-            struct timed *t = &k->timed[f];
-
-            t->exposed[x->zero][x->optimizer] = oracle_piece_traffic(
-                &run, u, &t->ran, &t->copy[x->zero][x->optimizer]);
-            t->shown[x->zero][x->optimizer] = true;
-            oracle_time_ran(c, k, t);
-        }
+        if (!again)
+            oracle_time_class(c, k);
+        if (!run_stage(c, x, k, again))
+            return false;
     }
     c->ran = true;
+    c->early = early;
     c->optimizer = x->optimizer;
-    c->span = -1;
+    c->span = again ? c->span : -1;
     return true;
 }
 
@@ -115,7 +172,7 @@ static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
         const struct piece_update *u = v->update[x->zero][x->optimizer];
         struct timed *t = oracle_timed_of(c, l, k);
 
-        if (hides && !show(c, x, v, t == &v->timed[1], t))
+        if (hides && !show(c, x, v, t == &v->passes->timed[1], t))
             return false;
         lane->update += u->update;
         lane->gradient_comm += u->gradient_comm;

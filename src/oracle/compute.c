@@ -426,18 +426,42 @@ static double element_wise(const struct oracle *o, int op, int64_t rank)
     return t > floor ? t : floor;
 }
 
+/* Added by a pass over y after the convolution, and its gradient summed by a
+ * pass over that of y. */
+static double bias_passes(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int forward = x->node >= 0 ? o->p->forward_op[x->node] : -1;
+    double passes = x->pass == PDL_FORWARD            ? 2
+                    : x->pass == PDL_BACKWARD_WEIGHTS ? 1
+                                                      : 0;
+
+    if (!o->opt->framework || !o->opt->framework->bias_passes || forward < 0 ||
+        passes == 0 || o->p->model->nodes[x->node].attr.no_bias)
+        return 0;
+    return o->pe.launch_s + passes * o->pe.item_bytes *
+                                (double)pdl_plan_elements(
+                                    o->p, o->p->ops[forward].out[0], rank) /
+                                o->pe.bytes_per_s;
+}
+
 static double kernel(const struct oracle *o, int op, int64_t rank)
 {
+    double steps = oracle_steps(o, op, rank);
     struct pdl_shape s;
 
+    if (steps >= 0)
+        return steps + accumulate(o, op, rank);
     if (!shape_of(o, op, rank, &s))
         return element_wise(o, op, rank) + accumulate(o, op, rank) +
                oracle_experts_more(o, op, rank);
     if (s.kind == PDL_SHAPE_MATMUL)
         return linear(o, op, &s) + accumulate(o, op, rank);
-    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused)
+    if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused &&
+        !oracle_steps_flash(o))
         return oracle_unfused(o, &s);
-    return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s);
+    return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s) +
+           (s.kind == PDL_SHAPE_CONV ? bias_passes(o, op, rank) : 0);
 }
 
 static double empirical(const struct oracle *o, int op, int64_t rank)

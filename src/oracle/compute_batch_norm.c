@@ -13,6 +13,14 @@
  * for 96 channels; less where the activation is in the last level of cache. The
  * streaming rate is reached by wide layers alone.
  *
+ * Volumes lie channels first. There a block has a channel, whatever its size: in
+ * 16 bits statistics and backward walk all of it with one block, applying them
+ * has one for each sample, too (batch_norm_collect_statistics_kernel,
+ * _transform_input_, _backward_); in 32 bits cuDNN has one kernel each way
+ * (bn_fw_tr_1C11, bn_bw_1C11), a block for a channel as well. With 32 channels
+ * three quarters of the device are idle. Elements of a cycle: 3-D U-Net and
+ * MC3-18 profiled there.
+ *
  * Cycles of a row and blocks that a unit holds: from MobileNetV2 and ResNeXt-50
  * profiled on an H200 and kernels timed alone (tests/data/oracle/kernels.json);
  * the least squares were done by hand, errors are up to 20 %. */
@@ -32,6 +40,22 @@ static const struct kernel {
     [ORACLE_NORM_SUMS] = {3, 465, 465, 4950, 2, .7},
     [ORACLE_NORM_GRADIENT] = {4, 594, 594, 0, 3, .71},
 };
+
+/* Elements of a channel that its block does in a cycle, from memory and from the
+ * cache; times an element is moved, and at which part of the streaming rate. */
+static const struct volume {
+    double memory, cache, moves, part;
+} volumes[2][4] = {
+    {[ORACLE_NORM_STATISTICS] = {.63, 1.06, 1, .7},
+     [ORACLE_NORM_APPLY] = {.65, 1.2, 2, .46},
+     [ORACLE_NORM_SUMS] = {.59, .85, 2, .42},
+     [ORACLE_NORM_GRADIENT] = {.59, .85, 3, .42}},
+    {[ORACLE_NORM_STATISTICS] = {2, 2.3, 1, .8},
+     [ORACLE_NORM_APPLY] = {2, 2.3, 2, .8},
+     [ORACLE_NORM_SUMS] = {.69, .9, 2, .75},
+     [ORACLE_NORM_GRADIENT] = {.69, .9, 3, .75}},
+};
+enum { HELD = 4 }; /* blocks of a unit */
 
 static double power_below(double x)
 {
@@ -61,6 +85,27 @@ double oracle_batch_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
            (rows / (down * y) * (k->cached + slow * (k->row - k->cached)) +
             k->wave) /
            pe->clock_hz;
+    stream = k->moves * bytes / (pe->bytes_per_s * k->part);
+    return walk > stream ? walk : stream;
+}
+
+double oracle_volume_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
+                          double samples, double voxels, double channels)
+{
+    bool wide = pe->item_bytes > 2, back = i >= ORACLE_NORM_SUMS;
+    const struct volume *k = &volumes[wide][i];
+    double bytes = samples * voxels * channels * pe->item_bytes;
+    double slow = oracle_out_of_cache(pe, back ? 2 * bytes : bytes);
+    double blocks = channels, walk = samples * voxels, stream;
+
+    if (!(bytes > 0 && pe->clock_hz > 0))
+        return 0;
+    if (!wide && i == ORACLE_NORM_APPLY) {
+        blocks *= samples;
+        walk = voxels;
+    }
+    walk *= ceil(blocks / (HELD * pe->units)) /
+            (pe->clock_hz * (k->cache + slow * (k->memory - k->cache)));
     stream = k->moves * bytes / (pe->bytes_per_s * k->part);
     return walk > stream ? walk : stream;
 }

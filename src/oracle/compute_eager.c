@@ -104,6 +104,19 @@ double oracle_eager_floor(const struct oracle *o, int op, int64_t rank)
                : 0;
 }
 
+/* Of an image with its channels innermost, or of a volume channels first. */
+static double norm_kernel(const struct oracle *o, enum oracle_norm_kernel k,
+                          const struct pdl_box *b)
+{
+    double c = (double)(b->hi[1] - b->lo[1]), n = (double)(b->hi[0] - b->lo[0]);
+    double all = (double)pdl_box_volume(b);
+
+    if (!(c > 0 && n > 0))
+        return 0;
+    return b->ndims == 4 ? oracle_batch_norm(&o->pe, k, all / c, c)
+                         : oracle_volume_norm(&o->pe, k, n, all / (n * c), c);
+}
+
 double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
                          bool both)
 {
@@ -115,20 +128,18 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
         : x->part > 0                   ? ORACLE_NORM_APPLY
                                         : ORACLE_NORM_STATISTICS;
     struct pdl_box b;
-    double rows, c;
+    double t;
 
-    if (!is_torch(o) || !n || o->pe.item_bytes > 2 || x->nin < 1 ||
-        strcmp(n->op->name, "batch_norm") != 0 ||
-        o->p->tensors[x->in[0]].ndims != 4 || !(o->pe.clock_hz > 0))
+    if (!is_torch(o) || !n || x->nin < 1 || o->pe.core ||
+        strcmp(n->op->name, "batch_norm") != 0 || !(o->pe.clock_hz > 0))
         return 0;
     pdl_plan_box(o->p, x->in[0], rank, &b);
-    c = (double)(b.hi[1] - b.lo[1]);
-    rows = c > 0 ? (double)pdl_box_volume(&b) / c : 0;
-    return rows > 0 ? o->pe.launch_s + oracle_batch_norm(&o->pe, k, rows, c) +
-                          (both ? oracle_batch_norm(&o->pe, ORACLE_NORM_APPLY,
-                                                    rows, c)
-                                : 0)
-                    : 0;
+    if (b.ndims != 5 && (b.ndims != 4 || o->pe.item_bytes > 2))
+        return 0;
+    t = norm_kernel(o, k, &b);
+    return t > 0 ? o->pe.launch_s + t +
+                       (both ? norm_kernel(o, ORACLE_NORM_APPLY, &b) : 0)
+                 : 0;
 }
 
 static bool is_crop(const struct pdl_node *n)
@@ -326,10 +337,23 @@ bool oracle_eager_unfused(const struct oracle *o)
 
 /* Beside its own call, in 16 bits a product casts its input and its bias, or
  * their gradients, and attention has its heads taken apart and put together
- * (GPT-2 medium with two samples and DeiT-S with 64, which the host paces). */
-static int smaller_calls(const struct oracle *o, const struct pdl_node *n)
+ * (GPT-2 medium with two samples and DeiT-S with 64, which the host paces). The
+ * bias of a convolution is added, and its gradient summed, by a kernel of its
+ * own, in 16 bits beside a cast; and what an activation overwrites is copied.
+ * One kernel is a bit less than half a call. */
+static int smaller_calls(const struct oracle *o, const struct pdl_node *n,
+                         const struct pdl_plan_op *x)
 {
-    if (!n || !is_torch(o) || o->pe.item_bytes > 2)
+    bool narrow = o->pe.item_bytes <= 2;
+    int kernel = ORACLE_CALL * 9 / 20;
+
+    if (!n || !is_torch(o))
+        return 0;
+    if (strcmp(n->op->name, "conv") == 0)
+        return n->attr.no_bias ? 0 : narrow ? 2 * kernel : kernel;
+    if (is_copied(o, n, x))
+        return kernel;
+    if (!narrow)
         return 0;
     return strcmp(n->op->name, "linear") == 0      ? ORACLE_CALL / 2
            : strcmp(n->op->name, "attention") == 0 ? ORACLE_CALL
@@ -349,12 +373,14 @@ int oracle_issued(const struct oracle *o, int op)
 
     if (!o->opt->framework || !o->opt->framework->torch)
         return ORACLE_CALL;
+    if (oracle_steps_issued(o, op) > 0)
+        return oracle_steps_issued(o, op);
     if (x->kind == PDL_PLAN_OP_ADD)
         return ORACLE_CALL / 4;
     return x->kind != PDL_PLAN_OP_SLICE && x->pass != PDL_BACKWARD_WEIGHTS &&
                    !(n && x->pass != PDL_FORWARD &&
                      strcmp(n->op->name, "concat") == 0)
-               ? ORACLE_CALL + smaller_calls(o, n)
+               ? ORACLE_CALL + smaller_calls(o, n, x)
                : 0;
 }
 

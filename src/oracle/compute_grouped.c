@@ -15,12 +15,23 @@
  * however few the group has, and the gradient of the data visits every tap, too;
  * in 32 bits that of the weights converts its operands in passes of their own.
  *
+ * Groups that are not a power of two wide (RegNet's 24, 48, 56, 80 channels) have
+ * no kernels of their own. Either the library cuts each group out of x and y,
+ * runs a plain convolution on it, with kernels of an older generation, and puts
+ * the result back, group after group; or it pads every group to a power of two
+ * by generic copies and calls the kernels for those. The quicker one counts.
+ * From kernels of nine such layers on the same H200, 24 to 120 channels wide; the
+ * rates are of them, and it is the library's choice that is the least certain
+ * (it took the slower way in one of three).
+ *
  * From MobileNetV2 and ResNeXt-50 profiled on an H200 (PyTorch 2.11, channels
  * last) and from layers of 3x3, 5x5 and 7x7 timed alone there; rates are parts
  * of what the vector or matrix units sustain, so that they follow another PE,
  * where nothing has tested them. Without matrix units, and for processor cores,
  * groups are taken as bound by memory and by the vector units. */
 #include "oracle_priv.h"
+
+#include <math.h>
 
 enum { BLOCK = 128, LARGEST = 25 };
 
@@ -31,6 +42,14 @@ static const double STREAMS[2][3] = {{.71, .71, .48}, {.9, .9, .7}};
 static const double FALLBACK = .009;
 /* Part of the matrix units' rate of other groups. */
 static const double BLOCKED[2][3] = {{.46, .42, .43}, {.32, .30, .08}};
+
+/* Cycles of an element that is cut out and put back, or padded; part of the
+ * plain convolution's rate that the older kernels reach by pass; seconds between
+ * kernels of a loop that the host issues. */
+static const double CUT[2] = {.75, 1}, PAD = 2.6;
+static const double OLDER[2][3] = {{.45, .45, .3}, {.55, .55, .5}};
+static const double ISSUE_S = 3.5e-6;
+enum { LOOP = 3, WIDEST = 256 }; /* kernels of one group */
 
 struct grouped {
     double x, y, taps, channels, groups; /* elements; a group's channels */
@@ -55,10 +74,26 @@ static struct grouped read_shape(const struct pdl_shape *s)
     return g;
 }
 
+static bool is_power_of_two(int64_t n)
+{
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+/* No kernel for groups of this width. */
+static bool is_odd_one(const struct oracle_pe *pe, const struct pdl_shape *s)
+{
+    int64_t c = s->groups > 0 ? s->c / s->groups : 0;
+
+    return !pe->vector && !pe->core && pe->clock_hz > 0 && s->groups > 1 &&
+           s->c == s->f && c > 1 && c <= WIDEST && !is_power_of_two(c);
+}
+
 bool oracle_is_grouped(const struct oracle_pe *pe, const struct pdl_shape *s)
 {
     double few = pe->vector || pe->core ? 16 : BLOCK / pe->item_bytes;
 
+    if (is_odd_one(pe, s))
+        return true;
     return s->groups > 1 && ((double)s->c < few * (double)s->groups ||
                              (double)s->f < few * (double)s->groups);
 }
@@ -96,6 +131,41 @@ static double blocked(const struct oracle_pe *pe, const struct grouped *g,
                   pe->item_bytes * (g->x + g->y) / pe->bytes_per_s);
 }
 
+/* Group after group: a plain convolution each. */
+static double sliced(const struct oracle_pe *pe, const struct grouped *g,
+                     const struct pdl_shape *s)
+{
+    int wide = pe->item_bytes > 2;
+    struct pdl_shape one = *s;
+    double t;
+
+    one.c = s->c / s->groups;
+    one.f = s->f / s->groups;
+    one.groups = 1;
+    t = g->groups * (oracle_conv(pe, &one) - pe->launch_s) /
+            OLDER[wide][s->pass] +
+        (g->x + g->y) * CUT[wide] / (pe->units * pe->clock_hz);
+    return larger(t, g->groups * LOOP * ISSUE_S) + pe->launch_s;
+}
+
+static double padded(const struct oracle_pe *pe, const struct grouped *g,
+                     enum pdl_pass pass)
+{
+    struct grouped wider = *g;
+
+    wider.channels = exp2(ceil(log2(g->channels)));
+    return 2 * LOOP * pe->launch_s + blocked(pe, &wider, pass) +
+           (g->x + g->y) * PAD / (pe->units * pe->clock_hz);
+}
+
+static double odd_one(const struct oracle_pe *pe, const struct grouped *g,
+                      const struct pdl_shape *s)
+{
+    double cut = sliced(pe, g, s), pad = padded(pe, g, s->pass);
+
+    return cut < pad ? cut : pad;
+}
+
 double oracle_grouped(const struct oracle_pe *pe, const struct pdl_shape *s)
 {
     struct grouped g = read_shape(s);
@@ -105,5 +175,7 @@ double oracle_grouped(const struct oracle_pe *pe, const struct pdl_shape *s)
                larger(
                    2 * g.y * g.taps * (double)s->c / g.groups / pe->vector_rate,
                    pe->item_bytes * (g.x + g.y) / pe->bytes_per_s);
+    if (is_odd_one(pe, s))
+        return odd_one(pe, &g, s);
     return g.depthwise ? depthwise(pe, &g, s->pass) : blocked(pe, &g, s->pass);
 }

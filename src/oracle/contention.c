@@ -26,7 +26,7 @@ static int64_t members(const struct pdl_plan *p, uint32_t group)
     return n;
 }
 
-/* Latencies and waits apart: what the bytes alone take. */
+/* Latencies, waits and copies apart: what the bytes alone take. */
 static double bytes_seconds(const struct pdl_plan *plan,
                             const struct pdl_system *sys,
                             const struct pdl_oracle_options *opt, int op,
@@ -35,8 +35,8 @@ static double bytes_seconds(const struct pdl_plan *plan,
     struct pdl_oracle_options bare = *opt;
     struct pdl_price price;
 
-    bare.without |=
-        UINT32_C(1) << ORACLE_LATENCY | UINT32_C(1) << ORACLE_SYNC | more;
+    bare.without |= UINT32_C(1) << ORACLE_LATENCY | UINT32_C(1) << ORACLE_SYNC |
+                    UINT32_C(1) << ORACLE_TENSORS | more;
     pdl_price_op(plan, sys, &bare, op, &price);
     return price.seconds;
 }

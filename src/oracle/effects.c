@@ -17,9 +17,13 @@ static const struct pdl_effect effects[] = {
     [ORACLE_STAGING] = {"staging", "halos go through the host, rank after rank"},
     [ORACLE_VOLUMES] = {"volumes", "bytes as the code moves them: leaders, folds"},
     [ORACLE_COPIES] = {"copies", "results of layer collectives are copied"},
+    [ORACLE_PARTS] = {"parts", "parts are copied by a kernel each"},
+    [ORACLE_TENSORS] = {"tensors", "weights are packed and updated one by one"},
+    [ORACLE_BIAS] = {"bias", "biases of convolutions are passes of their own"},
     [ORACLE_HOST] = {"host", "the host needs time for every call"},
     [ORACLE_FILES] = {"files", "every rank opens files on the shared disk"},
     [ORACLE_LOCKS] = {"locks", "opening slows down with the number of ranks"},
+    [ORACLE_ROUND_TRIP] = {"round-trip", "a file is opened by asking its server"},
     [ORACLE_TILES] = {"tiles", "kernels compute whole tiles in whole waves"},
     [ORACLE_REREAD] = {"reread", "normalisation reads its input twice"},
     [ORACLE_INTERFERENCE] = {"interference", "hidden exchange slows what hides it"},
@@ -69,6 +73,10 @@ static void change_habits(const struct pdl_oracle_options *opt,
     f->leaders = f->leaders && !out(opt, ORACLE_VOLUMES);
     f->folded_filter = f->folded_filter && !out(opt, ORACLE_VOLUMES);
     f->copies = f->copies && !out(opt, ORACLE_COPIES);
+    f->by_tensor = f->by_tensor && !out(opt, ORACLE_TENSORS);
+    f->bias_passes = f->bias_passes && !out(opt, ORACLE_BIAS);
+    if (out(opt, ORACLE_PARTS))
+        f->part_s = 0;
     if (out(opt, ORACLE_HOST))
         f->host_call_s = f->issue_s = 0;
     if (out(opt, ORACLE_FILES))
@@ -90,6 +98,8 @@ void oracle_leave_out(struct oracle *o, struct oracle_changed *c)
         c->sys.network.sync_s = 0;
     if (out(o->opt, ORACLE_LOCKS))
         c->sys.storage.contention_s = 0;
+    if (out(o->opt, ORACLE_ROUND_TRIP))
+        c->sys.storage.round_trip_s = 0;
     o->opt = &c->opt;
     o->sys = &c->sys;
     o->pe.flat = out(o->opt, ORACLE_TILES);

@@ -28,6 +28,11 @@ struct walk {
     bool early; /* exchanges start while backward runs */
 };
 
+static inline double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- the update -------------------------------------------------------------- */
 
 static double ready_at(const struct walk *w, const struct piece_step *x)
@@ -37,12 +42,12 @@ static double ready_at(const struct walk *w, const struct piece_step *x)
 
     for (int k = 0; k < ON_STREAMS; k++)
         if (x->after[k] >= 0)
-            t = fmax(t, w->x->end[x->after[k]]);
+            t = later(t, w->x->end[x->after[k]]);
     if (x->on != ON_COMPUTE && x->block > -2 && w->x->made)
-        t = fmax(t, w->x->made[row * w->x->tensors + x->tensor]);
+        t = later(t, w->x->made[row * w->x->tensors + x->tensor]);
     if (x->net_block > -2 && w->x->made) {
         row = x->net_block < 0 ? w->x->blocks : x->net_block;
-        t = fmax(t, w->x->made[row * w->x->tensors + x->net_tensor]);
+        t = later(t, w->x->made[row * w->x->tensors + x->net_tensor]);
     }
     return t;
 }
@@ -62,8 +67,8 @@ static void copy_step(struct walk *w, int i, double seconds)
     double start = ready_at(w, x);
 
     if (!w->s.overlap)
-        start = fmax(start, w->s.compute);
-    *stream = fmax(start, *stream) + seconds;
+        start = later(start, w->s.compute);
+    *stream = later(start, *stream) + seconds;
     w->x->end[i] = *stream;
     if (!w->s.overlap) {
         w->s.late += *stream - w->s.compute;
@@ -139,8 +144,8 @@ static void run_copy(struct walk *w, const struct piece_op *x, double seconds)
     double start = early ? 0 : w->s.compute;
 
     if (!early && x->out)
-        start = fmax(start, w->s.out);
-    *stream = fmax(start, *stream) + seconds;
+        start = later(start, w->s.out);
+    *stream = later(start, *stream) + seconds;
     *(out ? &w->s.out_busy : &w->s.in_busy) += seconds;
     for (int k = LAST - 1; !out && k > 0; k--)
         w->in_end[k] = w->in_end[k - 1];
@@ -226,7 +231,7 @@ static double wait_for(struct walk *w, const struct piece_op *x)
     if (x->in > 0 && x->in <= LAST)
         copy = w->in_end[x->in - 1];
     if (x->out)
-        copy = fmax(copy, w->s.out);
+        copy = later(copy, w->s.out);
     if (x->waits > 0)
         net = w->net_end[(w->nets - (unsigned)x->waits) % PIECE_BACK];
     if (copy >= net)
@@ -293,12 +298,25 @@ static double run_pass(struct walk *w, bool back)
 static void keep_pace(struct walk *w)
 {
     if (w->x->flying)
-        wait_until(w, fmax(w->s.out_busy, w->s.in_busy));
+        wait_until(w, later(w->s.out_busy, w->s.in_busy));
 }
 
 static void begin_backward(struct walk *w)
 {
     w->s.ahead = w->s.overlap && w->s.out_busy > 0 && w->x->flying;
+}
+
+/* Backward; alone, as most micro-batches are. */
+static void run_backward(struct walk *w, struct piece_ran *out)
+{
+    double start = w->s.compute, late = w->s.late, split;
+
+    begin_backward(w);
+    split = run_pass(w, true);
+    keep_pace(w);
+    out->backward = w->s.compute - w->s.slowed - start;
+    out->weights = w->s.compute - w->s.slowed - split;
+    out->backward_copy = w->s.late - late;
 }
 
 void oracle_piece_run(const struct piece_run *x, struct piece_ran *out)
@@ -308,19 +326,20 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out)
     run_pass(&w, false);
     out->forward = w.s.compute;
     out->forward_copy = w.s.late;
-    begin_backward(&w);
-    run_pass(&w, true);
-    keep_pace(&w);
-    out->backward = w.s.compute - out->forward;
-    out->backward_copy = w.s.late - out->forward_copy;
+    run_backward(&w, out);
+}
+
+static void begin_steps(struct walk *w, const struct piece_update *u)
+{
+    w->u = u;
+    for (int i = 0; i < u->n; i++)
+        w->x->end[i] = INFINITY;
 }
 
 /* No gradient is there, nothing was exchanged. */
 static void begin_exchanges(struct walk *w, const struct piece_update *u)
 {
-    w->u = u;
-    for (int i = 0; i < u->n; i++)
-        w->x->end[i] = INFINITY;
+    begin_steps(w, u);
     for (int64_t i = 0; i < (w->x->blocks + 1) * w->x->tensors; i++)
         w->x->made[i] = INFINITY;
 }
@@ -347,22 +366,23 @@ double oracle_piece_exposed(const struct piece_run *x,
                           u->update + *copy);
 }
 
-/* Backward; alone, as most micro-batches are. */
-static void run_backward(struct walk *w, struct piece_ran *out)
+double oracle_piece_traffic_again(const struct piece_run *x,
+                                  const struct piece_update *u,
+                                  const struct piece_ran *ran,
+                                  const struct streams *end, double *copy)
 {
-    double start = w->s.compute, late = w->s.late, split;
+    struct walk w = {.x = x, .s = *end};
 
-    begin_backward(w);
-    split = run_pass(w, true);
-    keep_pace(w);
-    out->backward = w->s.compute - w->s.slowed - start;
-    out->weights = w->s.compute - w->s.slowed - split;
-    out->backward_copy = w->s.late - late;
+    begin_steps(&w, u);
+    run_update(&w);
+    *copy = w.late_update;
+    return oracle_exposed(&w.s, ran->forward + ran->backward,
+                          u->update + *copy);
 }
 
 double oracle_piece_traffic(const struct piece_run *x,
                             const struct piece_update *u, struct piece_ran *out,
-                            double *copy)
+                            struct streams *end, double *copy)
 {
     struct walk w = {
         .x = x,
@@ -383,6 +403,7 @@ double oracle_piece_traffic(const struct piece_run *x,
     begin_exchanges(&w, u);
     w.early = x->held > 0;
     run_backward(&w, apart ? &beside : out);
+    *end = w.s;
     run_update(&w);
     *copy = w.late_update;
     return oracle_exposed(&w.s, out->forward + out->backward,

@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 40, LEAST_ROUNDS = 12, RESTARTS = 4, LEAST_MOVED = 3 };
+enum { ROUNDS = 40, LEAST_ROUNDS = 12, RESTARTS = 4 };
 static const double FIRST_STEP = .3, GROW = 1.3, SHRINK = .5, GAIN = 1e-9;
 static const double PROBE = 1.25;
-/* 80 % of a normal distribution is within 1.28 deviations. */
-static const double IN_80_PERCENT = 1.2816;
 /* Parts of the error: a round, a fresh start that gains less is the last. A
  * posterior has one smooth valley. */
 static const double ENOUGH = 1e-4, LITTLE = 1e-5, ENOUGH_SMOOTH = 1e-3;
@@ -58,6 +56,20 @@ static double evaluate(struct search *s)
         }
     c = s->posterior ? sqrt(sum) : c;
     return isnan(c) ? INFINITY : c;
+}
+
+double oracle_misfit(struct pdl_system *sys, const struct pdl_fit_param *param,
+                     int n, pdl_fit_cost cost, void *ctx, int rows)
+{
+    struct search s = {.sys = sys,
+                       .param = param,
+                       .n = n,
+                       .cost = cost,
+                       .ctx = ctx,
+                       .rows = rows > 0 ? rows : 1,
+                       .posterior = true};
+
+    return s.rows * pow(evaluate(&s) / NOISE, 2);
 }
 
 static double clamp(const struct pdl_fit_param *p, double v)
@@ -167,58 +179,6 @@ static bool forget_unidentified(struct search *s,
     return any;
 }
 
-/* How well a start is known: as well as those were that the rows moved away
- * from theirs (an empirical prior; a stated one where fewer than three did). */
-static double prior_spread(const struct search *s,
-                           const struct pdl_fit_result *x)
-{
-    double sum = 0;
-    int n = 0;
-
-    for (int i = 0; i < s->n; i++)
-        if (x->identified[i] && s->param[i].start > 0) {
-            double move = log(*at(s, i) / s->param[i].start);
-
-            sum += move * move;
-            n++;
-        }
-    return n < LEAST_MOVED ? log(PDL_PRIOR_FACTOR)
-                           : IN_80_PERCENT * sqrt(sum / n);
-}
-
-/* By how much the error grows on the mean of both sides: its curvature, which
- * a slope against the prior does not touch. */
-static double curvature(struct search *s, int i, double error)
-{
-    double old = *at(s, i), sum = 0;
-
-    for (int k = 0; k < 2; k++) {
-        *at(s, i) = k ? old * PROBE : old / PROBE;
-        sum += s->cost(s->sys, s->ctx) - error;
-        s->evaluations++;
-    }
-    *at(s, i) = old;
-    return sum / 2;
-}
-
-/* What is known before and what the rows say of one parameter, both normal in
- * the logarithm: their precisions add. Rows that do not care say nothing. */
-static void find_spreads(struct search *s, double least,
-                         struct pdl_fit_result *out)
-{
-    double prior = out->prior = prior_spread(s, out);
-    double error = s->cost(s->sys, s->ctx);
-
-    for (int i = 0; i < s->n; i++) {
-        double curve = curvature(s, i, error);
-        double rows = curve > 0
-                          ? IN_80_PERCENT * log(PROBE) * sqrt(least / curve)
-                          : INFINITY;
-
-        out->spread[i] = 1 / sqrt(1 / (prior * prior) + 1 / (rows * rows));
-    }
-}
-
 void pdl_fit_reset(struct pdl_system *sys, const struct pdl_fit_param *param,
                    int n)
 {
@@ -254,8 +214,7 @@ void pdl_fit_system(struct pdl_system *sys, const struct pdl_fit_param *param,
     if (!posterior && forget_unidentified(&s, out))
         descend_again(&s);
     if (posterior)
-        out->misfit = s.rows * pow(evaluate(&s) / NOISE, 2);
-    find_spreads(&s, least, out);
+        out->misfit = oracle_misfit(sys, param, s.n, cost, ctx, rows);
     for (int i = 0; i < s.n; i++)
         out->value[i] = *at(&s, i);
     out->after = cost(sys, ctx);

@@ -16,7 +16,7 @@
 static const struct pdl_fit_param params[] = {
     {"pe.kernels.conv_forward.fp32",
      AT(pe.kernels.conv_forward) + PDL_PREC_FP32 * sizeof(double), .3, 3, 1.43, PRIOR},
-    {"pe.memory_efficiency", AT(pe.memory_efficiency), .5, .95, .7, BENCHMARK},
+    {"pe.memory_efficiency", AT(pe.memory_efficiency), .5, .95, .855, BENCHMARK},
     {"node.nics.measured_bandwidth", AT(node.nics.measured_bytes_per_s),
      2e9, 12.5e9, 6.7e9, PRIOR},
     {"node.links.measured_bandwidth", AT(node.links.measured_bytes_per_s),
@@ -25,6 +25,7 @@ static const struct pdl_fit_param params[] = {
      33e-6, PRIOR},
     {"network.sync", AT(network.sync_s), 5e-6, 1e-3, 140e-6, PRIOR},
     {"pe.host_call", AT(pe.host_call_s), 5e-6, 500e-6, 100e-6, PRIOR},
+    {"storage.round_trip", AT(storage.round_trip_s), 10e-6, 5e-3, .5e-3, PRIOR},
     {"storage.latency", AT(storage.latency_s), .1e-6, 20e-6, 4e-6, PRIOR},
     {"storage.contention", AT(storage.contention_s), .1e-9, 50e-9, 4e-9, PRIOR},
 };

@@ -8,13 +8,13 @@
  * backward; filter, channel and spatial split convolutions only and gather
  * the activations after each; halos by blocking MPI through the host; node
  * leaders under data + spatial only; every rank reopens log files on the
- * shared disk in each iteration.
- *
- * chainermnx-each: the same, and what else is read there: Chainer's optimizer
- * calls a kernel for each weight (GradientMethod.update), ChainerMN copies each
- * gradient into one buffer, divides there and copies it back
- * (_multi_node_mean_grad_async). The profile of ABCI was fitted without; see
- * tools/select-form.py and doc/accuracy.md.
+ * shared disk in each iteration. Chainer's optimizer calls a kernel for each
+ * weight (GradientMethod.update), ChainerMN copies each gradient into one
+ * buffer, divides there and copies it back (_multi_node_mean_grad_async). A
+ * convolution adds its bias by cudnnAddTensor and sums its gradient by a
+ * kernel. Concatenations of CuPy 7 are a kernel for each part; its launches took
+ * the host 11 us (cupy pull request 3298). See tools/select-form.py and
+ * doc/accuracy.md for what each is worth.
  *
  * megatron (Narayanan et al., SC 2021; Korthikanti et al. 2022): q, k and v,
  * and gate and up, are one product each; as many layers to every stage;
@@ -70,6 +70,10 @@
  * more, and the kernels of compute_eager.c. Attention on a Hopper is cuDNN's,
  * so not FlashAttention 2.
  *
+ * transformers: the same with Hugging Face's modules, which compute in steps
+ * (compute_steps.c). pytorch takes them, too, for models that PyTorch has no
+ * modules for: mixtures of experts, and relative positions (T5).
+ *
  * mxnet: NVIDIA's 16-bit containers have one kernel for batch normalisation,
  * sum and ReLU (DeepLearningExamples ResNet-50 README). */
 #include "oracle_priv.h"
@@ -82,6 +86,9 @@ static const struct pdl_framework frameworks[] = {
     {.name = "own", .summary = "ParaDL's own runtime"},
     {.name = "pytorch", .summary = "eager PyTorch", .torch = true,
      .exchange_bytes = 4,
+     .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
+    {.name = "transformers", .summary = "eager PyTorch, transformers' modules",
+     .torch = true, .steps = true, .exchange_bytes = 4,
      .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
     {.name = "megatron", .summary = "Megatron-LM",
      .no_overlap = true, .fused = true, .split = PDL_SPLIT_BLOCKS,
@@ -112,13 +119,7 @@ static const struct pdl_framework frameworks[] = {
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,
      .staged_halo = true, .leaders = true, .folded_filter = true,
-     .copies = true,
-     .one_channel = true, .opens = 3},
-    {.name = "chainermnx-each",
-     .summary = "the same, weights packed and updated one by one",
-     .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,
-     .staged_halo = true, .leaders = true, .folded_filter = true,
-     .copies = true, .by_tensor = true,
+     .copies = true, .part_s = 11e-6, .bias_passes = true, .by_tensor = true,
      .one_channel = true, .opens = 3},
 };
 // clang-format on

@@ -4,14 +4,13 @@
  *
  * Three things are uncertain. The form of the model: how far off projections
  * were of kinds of strategies that a fit had not seen (projection_error of the
- * system). And its parameters: each is off by up to a factor exp(spread) in
- * 80 % of cases (uncertainty of the system, written by calibrate --fit: what
- * was known before and what the rows say, fit.c); the step is priced again
- * with each moved by that much. And parts of the step that no fitted run had
- * (halos, layer collectives between nodes), or that were fitted on another
- * network (computation): a spread of their own. All are taken as independent,
- * so their squares add, in the logarithm of the time. (Parameters that the rows
- * can only tell apart together are a little less certain than that.)
+ * system). Its parameters: they are off by as much as the posterior of the fit
+ * says, several together (uncertainty of the system, written by calibrate
+ * --fit; fit_spread.c); the step is priced again with each such move. And parts
+ * of the step that no fitted run had (halos, layer collectives between nodes),
+ * or that were fitted on another network (computation): a spread of their own.
+ * All are taken as independent, so their squares add, in the logarithm of the
+ * time.
  *
  * A system that was not fitted to runs has only a stated guess.
  *
@@ -62,28 +61,50 @@ static const struct pdl_fit_param *param_of(const char *name)
     return NULL;
 }
 
-static double project_with(const struct pdl_plan *plan,
-                           const struct pdl_system *sys,
-                           const struct pdl_oracle_options *opt,
-                           const struct pdl_spread *s, double fallback)
+/* Within what a fit may find: an efficiency above 1 is none. */
+static void move_one(struct pdl_system *sys, const struct pdl_spread *s)
 {
     const struct pdl_fit_param *p = param_of(s->parameter);
+    double *v;
+
+    if (!p)
+        return;
+    v = (double *)(void *)((char *)sys + p->offset);
+    if (*v <= 0)
+        *v = p->start;
+    *v = fmin(fmax(*v * exp(-s->spread), p->low), p->high);
+}
+
+/* The step with a parameter off, and with those that are off together. */
+static double project_with(const struct pdl_plan *plan,
+                           const struct pdl_system *sys,
+                           const struct pdl_oracle_options *opt, int64_t first,
+                           double fallback)
+{
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    int64_t move = sys->spreads[first].move;
     struct pdl_system moved = *sys;
     struct pdl_projection y;
-    double step = fallback, *v;
+    double step = fallback;
 
-    if (p && a) {
-        v = (double *)(void *)((char *)&moved + p->offset);
-        if (*v <= 0)
-            *v = p->start;
-        *v *= exp(-s->spread); /* up might leave what is possible */
-        if (pdl_system_update(a, &moved, NULL) == PDL_OK &&
-            oracle_project(plan, &moved, opt, NULL, &y, NULL) == PDL_OK)
-            step = y.step_s;
-    }
+    move_one(&moved, &sys->spreads[first]);
+    for (int64_t i = first + 1; move > 0 && i < sys->nspreads; i++)
+        if (sys->spreads[i].move == move)
+            move_one(&moved, &sys->spreads[i]);
+    if (a && pdl_system_update(a, &moved, NULL) == PDL_OK &&
+        oracle_project(plan, &moved, opt, NULL, &y, NULL) == PDL_OK)
+        step = y.step_s;
     pdl_arena_destroy(a);
     return step;
+}
+
+static bool is_counted(const struct pdl_system *sys, int64_t i)
+{
+    for (int64_t k = 0; k < i; k++)
+        if (sys->spreads[i].move > 0 &&
+            sys->spreads[k].move == sys->spreads[i].move)
+            return true;
+    return false;
 }
 
 static double half_width(const struct pdl_plan *plan,
@@ -95,13 +116,13 @@ static double half_width(const struct pdl_plan *plan,
     double sum = e * e;
 
     for (int64_t i = 0; i < sys->nspreads; i++) {
-        const struct pdl_spread *s = &sys->spreads[i];
-        double part = share(s->parameter, at);
-        double x =
-            part >= 0
-                ? s->spread * part
-                : log(project_with(plan, sys, opt, s, at->step_s) / at->step_s);
+        double part = share(sys->spreads[i].parameter, at), x;
 
+        if (is_counted(sys, i))
+            continue;
+        x = part >= 0
+                ? sys->spreads[i].spread * part
+                : log(project_with(plan, sys, opt, i, at->step_s) / at->step_s);
         sum += x * x;
     }
     return sqrt(sum);

@@ -11,34 +11,49 @@
  * Files: see open_seconds. */
 #include "oracle_priv.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Every rank opens its log files on the shared disk, which serves one after
- * the other: a habit of the framework, not of the network. The locks of the
- * directory that they share go from client to client, so an open takes longer
- * the more of them there are. Layers that are split write theirs forward and
- * backward. */
+/* Every rank opens its log files on the shared disk: a habit of the framework,
+ * not of the network. An open is a round trip to the server, which serves one
+ * after the other; the locks of the directory that they share go from client to
+ * client, so that it takes longer the more of them there are. */
+static double one_open(const struct oracle *o)
+{
+    const struct pdl_storage *s = &o->sys->storage;
+    double pes = (double)o->p->mesh->pes;
+
+    return s->round_trip_s + pes * (s->latency_s + (pes - 1) * s->contention_s);
+}
+
+/* Layers that are split open two more. Filter's wait for nothing but the host,
+ * which has issued the convolution before: what the device computes meanwhile
+ * hides them. Spatial's come before. */
+static double layer_opens(const struct oracle *o, int node, double open)
+{
+    const char *name = o->p->model->nodes[node].op->name;
+    bool conv = strcmp(name, "conv") == 0;
+    int op = o->p->forward_op[node];
+
+    if (oracle_has_axis(o, PDL_AXIS_SPATIAL))
+        return conv || strcmp(name, "max_pool") == 0 ? 2 * open : 0;
+    if (!conv || op < 0 || !oracle_has_axis(o, PDL_AXIS_FILTER))
+        return 0;
+    return fmax(0, 2 * open - oracle_compute(o, op, 0));
+}
+
 static double open_seconds(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
-    bool spatial = oracle_has_axis(o, PDL_AXIS_SPATIAL);
-    bool split = spatial || oracle_has_axis(o, PDL_AXIS_FILTER) ||
-                 oracle_has_axis(o, PDL_AXIS_CHANNEL);
-    double pes = (double)o->p->mesh->pes;
-    int opens;
+    double open, sum;
 
     if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
         return 0;
-    opens = f->opens;
-    for (int i = 0; split && i < o->p->model->nnodes; i++) {
-        const char *op = o->p->model->nodes[i].op->name;
-
-        if (strcmp(op, "conv") == 0 || (spatial && strcmp(op, "max_pool") == 0))
-            opens += 2;
-    }
-    return opens * pes *
-           (o->sys->storage.latency_s +
-            (pes - 1) * o->sys->storage.contention_s);
+    open = one_open(o);
+    sum = f->opens * open;
+    for (int i = 0; i < o->p->model->nnodes; i++)
+        sum += layer_opens(o, i, open);
+    return sum;
 }
 
 /* Bytes of the samples and labels that one PE takes in a step. */

@@ -183,9 +183,30 @@ struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
         .top_host = a->top_host + (a->host > 0 ? n - 1 : 0) * a->host};
 }
 
+/* A task of backward that was run before: the gradients that it makes take the
+ * place of those of the micro-batch before. */
+static void run_again(struct before *b, const struct oracle_span *s,
+                      bool *begun, struct pdl_projection *out)
+{
+    if (*begun)
+        add_gradients(b, -s->gradients);
+    note(b, s, out);
+    after(b, s);
+    *begun = true;
+}
+
+/* What no operation of backward frees, though a micro-batch leaves nothing but
+ * gradients: masks of dropout, which the gradients of inputs need last. */
+static int64_t left_over(const struct oracle_lived *s)
+{
+    return s->forward.all + s->backward.all + s->late.all -
+           s->forward.gradients - s->backward.gradients - s->late.gradients;
+}
+
 /* Backward in two tasks: every task of the lane where it stands in the order.
  * A micro-batch holds what its forward leaves, then what its gradients of
- * weights read; those gradients stay from the first on. */
+ * weights read; those gradients stay from the first on (some, of norms say,
+ * are made with those of inputs). */
 void oracle_tasks_memory(const struct oracle *o, int lane,
                          const struct oracle_lived *const *stages,
                          const int64_t *in_flight, struct pdl_projection *out)
@@ -193,7 +214,7 @@ void oracle_tasks_memory(const struct oracle *o, int lane,
     int64_t input;
     int n = o->p->nstages / o->p->lanes;
     struct before b = always(stages, n, &input);
-    bool begun[2] = {false, false};
+    bool begun[2][2] = {{false, false}, {false, false}}; /* by stage, task */
 
     note_host(stages, in_flight, n, out);
 
@@ -208,15 +229,12 @@ void oracle_tasks_memory(const struct oracle *o, int lane,
             after(&b, &s->forward);
             b.all += input - s->ahead;
         } else if (t->kind == PDL_TASK_INPUT) {
-            note(&b, &s->backward, out);
-            after(&b, &s->backward);
-            b.all -= input;
+            run_again(&b, &s->backward, &begun[i][0], out);
+            b.all -= input + left_over(s);
         } else {
-            add_gradients(&b, s->written - (begun[i] ? s->late.gradients : 0));
-            note(&b, &s->late, out);
-            after(&b, &s->late);
+            add_gradients(&b, s->written);
+            run_again(&b, &s->late, &begun[i][1], out);
             add_gradients(&b, -s->written);
-            begun[i] = true;
         }
     }
     for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
@@ -230,7 +248,7 @@ struct round {
     const struct oracle_lived *s;
     struct before b;
     int64_t input;
-    bool begun;
+    bool begun[2];
     struct pdl_projection *out;
 };
 
@@ -239,21 +257,19 @@ static void run_round(struct round *r, bool input, bool weights, bool forward)
     const struct oracle_lived *s = r->s;
 
     if (input) {
-        note(&r->b, &s->backward, r->out);
-        after(&r->b, &s->backward);
-        r->b.all -= r->input;
+        run_again(&r->b, &s->backward, &r->begun[0], r->out);
+        r->b.all -= r->input + left_over(s);
     }
     if (weights) {
-        add_gradients(&r->b, s->written - (r->begun ? s->late.gradients : 0));
-        note(&r->b, &s->late, r->out);
-        after(&r->b, &s->late);
+        add_gradients(&r->b, s->written);
+        run_again(&r->b, &s->late, &r->begun[1], r->out);
         add_gradients(&r->b, -s->written);
-        r->begun = true;
     }
     if (forward) {
+        r->b.all += s->ahead;
         note(&r->b, &s->forward, r->out);
         after(&r->b, &s->forward);
-        r->b.all += r->input;
+        r->b.all += r->input - s->ahead;
     }
 }
 

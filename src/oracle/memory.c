@@ -81,7 +81,8 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
 {
     struct pdl_shape s = {.kind = PDL_SHAPE_ATTENTION};
 
-    if (!o->opt->unfused || op->kind != PDL_PLAN_OP_COMPUTE ||
+    if (!o->opt->unfused || oracle_steps_flash(o) ||
+        op->kind != PDL_PLAN_OP_COMPUTE ||
         strcmp(node_op(o, op), "attention") != 0 ||
         !oracle_attention_shape(o, op->node, rank, &s))
         return 0;
@@ -96,7 +97,8 @@ static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
 {
     if (!o->opt->unfused && !o->opt->framework)
         return 0;
-    return scores(o, op, rank) + oracle_eager_indices(o, op, rank);
+    return scores(o, op, rank) + oracle_eager_indices(o, op, rank) +
+           oracle_steps_keeps(o, (int)(op - o->p->ops), rank);
 }
 
 /* Are the classes of the logits on several ranks? */

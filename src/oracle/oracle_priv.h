@@ -55,7 +55,7 @@ bool oracle_eager_unfused(const struct oracle *o);
 bool oracle_eager_view(const struct oracle *o, int op);
 double oracle_eager_update(const struct oracle *o);
 /* calls of the host, in ORACLE_CALL ths */
-enum { ORACLE_CALL = 4 };
+enum { ORACLE_CALL = 20 };
 int oracle_issued(const struct oracle *o, int op);
 /* and what it holds: indices of largest elements, copies of what it overwrites, bytes of a gradient (0: the
  * plan's) */
@@ -66,6 +66,15 @@ int oracle_eager_gradient(const struct oracle *o);
  * backward needs of one */
 double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
+/* compute_steps.c: modules of transformers; seconds of an operation (< 0: it is
+ * as elsewhere), its calls of the host (0: the same), and whether attention that
+ * has no bias keeps no scores whatever the job says */
+void oracle_steps_settle(struct oracle *o);
+double oracle_steps(const struct oracle *o, int op, int64_t rank);
+int oracle_steps_issued(const struct oracle *o, int op);
+/* bytes that backward needs beside the plan's */
+int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank);
+bool oracle_steps_flash(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
 /* how far from one busy PE of the node (0) to all of them (1) */
@@ -87,6 +96,8 @@ enum oracle_norm_kernel {
 };
 double oracle_batch_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
                          double rows, double channels);
+double oracle_volume_norm(const struct oracle_pe *pe, enum oracle_norm_kernel i,
+                          double samples, double voxels, double channels);
 
 /* When things happened, for the timeline: start and seconds of each operation
  * by the clock of its stage's first micro-batch, and the end of each task of
@@ -134,7 +145,9 @@ struct oracle {
     struct pdl_err *err;
     struct oracle_pe pe;
     struct oracle_pe pe16; /* what 8-bit arithmetic leaves to 16 bits; pe */
-    double busy;           /* of the node's PEs: 0 one, 1 all (oracle_busy) */
+    struct oracle_pe pe32; /* what transformers leaves in 32 bits */
+    bool in_steps, relative, waits; /* compute_steps.c */
+    double busy; /* of the node's PEs: 0 one, 1 all (oracle_busy) */
     struct oracle_record *record; /* NULL: nobody asks */
     pdl_arena *arena;             /* for the duration of one projection */
     struct oracle_wire *wires;    /* of (rank, group) seen last; NULL: none */
@@ -143,9 +156,14 @@ struct oracle {
     struct oracle_memo *memo;         /* NULL: nothing is remembered */
     const struct pdl_tasks *order;    /* of a pipeline; NULL: one stage */
     const int64_t *flight;            /* of each stage; NULL: 1 */
+    bool on_lane;      /* sends between stages stay on their lane (zb-v) */
     const bool *again; /* of each layer: computed again; NULL: as the strategy
                           says for all */
 };
+
+/* fit.c: -2 log of the posterior density, but for a constant. */
+double oracle_misfit(struct pdl_system *sys, const struct pdl_fit_param *param,
+                     int n, pdl_fit_cost cost, void *ctx, int rows);
 
 /* effects.c: those that pdl_oracle_options.without counts, in its order */
 enum oracle_effect {
@@ -156,9 +174,13 @@ enum oracle_effect {
     ORACLE_STAGING,
     ORACLE_VOLUMES,
     ORACLE_COPIES,
+    ORACLE_PARTS,
+    ORACLE_TENSORS,
+    ORACLE_BIAS,
     ORACLE_HOST,
     ORACLE_FILES,
     ORACLE_LOCKS,
+    ORACLE_ROUND_TRIP,
     ORACLE_TILES,
     ORACLE_REREAD,
     ORACLE_INTERFERENCE,

@@ -41,9 +41,19 @@ struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
     return g;
 }
 
+void oracle_forms_lend(struct oracle_forms *g, pdl_arena *large)
+{
+    g->large = large;
+}
+
 const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g)
 {
     return &g->effort;
+}
+
+pdl_arena *oracle_forms_scratch(const struct oracle_forms *g)
+{
+    return g->scratch;
 }
 
 struct oracle_pieces *oracle_pieces_make(pdl_arena *a, struct oracle_forms *g,
@@ -72,7 +82,7 @@ static bool same_entry(const struct entry *e, const struct key *k, int lane)
            e->key.recompute == k->recompute && e->key.zero == k->zero &&
            e->key.many == k->many && e->key.activations == k->activations &&
            e->key.optimizer == k->optimizer && e->key.split == k->split &&
-           e->lane == lane;
+           e->key.folded == k->folded && e->lane == lane;
 }
 
 static struct entry **bucket_of(struct entry **table, const struct key *k)
@@ -183,6 +193,7 @@ enum pdl_status oracle_piece_update(struct oracle_pieces *p,
                               .zero = x->zero,
                               .optimizer = x->optimizer,
                               .split = x->bubble > 0,
+                              .folded = x->bubble == ORACLE_BUBBLE_V,
                               .update = true},
                  0, &piece, err);
     lanes = piece;

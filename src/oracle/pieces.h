@@ -11,13 +11,14 @@
 /* A whole-model configuration of a transformer. */
 struct oracle_point {
     int64_t tensor, pipe, data, expert, context; /* ranks of each axis */
+    int64_t group;  /* data ranks that share states (zero=3:8); 0: all */
     int64_t micro;  /* samples of a micro-batch of one data and expert rank */
     int64_t chunks; /* stages of a lane; 1: not interleaved */
     bool seq, no_overlap;
     bool a2a;                    /* context: heads for positions; else a ring */
     bool activations, optimizer; /* offloaded */
     int zero;                    /* 0 .. 3 */
-    int bubble; /* 1, 2: zb-h1, zb-h2; 0: a schedule with one */
+    int bubble; /* 1, 2, 3: zb-h1, zb-h2, zb-v; 0: a schedule with one */
     enum pdl_recompute recompute;
 };
 
@@ -33,6 +34,13 @@ static inline int64_t oracle_point_copies(const struct oracle_point *x)
 static inline int64_t oracle_point_pes(const struct oracle_point *x)
 {
     return x->pipe * oracle_point_copies(x) * x->tensor;
+}
+
+/* zb-v: two stages a lane, down the lanes and up again. */
+enum { ORACLE_BUBBLE_V = 3 };
+static inline int64_t oracle_point_chunks(const struct oracle_point *x)
+{
+    return x->bubble == ORACLE_BUBBLE_V ? 2 : x->chunks;
 }
 
 /* Sharding that shows in forward and backward: weights travel there. */
@@ -75,6 +83,10 @@ struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
                                        const struct oracle_family *f,
                                        const struct oracle_point *x);
 
+/* Memory for small plans that are not small: emptied when it is full, so that
+ * deep networks need no more than shallow ones. Without it all are kept. */
+void oracle_forms_lend(struct oracle_forms *g, pdl_arena *large);
+
 /* How blocks are dealt to stages, which no mesh changes; made once by a search
  * for all its threads. */
 struct oracle_cuts {
@@ -89,7 +101,17 @@ enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
 
 /* Where a stage lies: what comes before and after the blocks goes with the
  * first and the last. A stage alone is a first one. */
-enum piece_where { PIECE_FIRST, PIECE_MIDDLE, PIECE_LAST, PIECE_WHERE };
+enum piece_where {
+    PIECE_FIRST,
+    PIECE_MIDDLE,
+    PIECE_LAST,
+    PIECE_WHERE,
+    /* zb-v: stages in the middle whose successor, or predecessor, is on the
+     * same lane, so that nothing is sent */
+    PIECE_DOWN = PIECE_WHERE,
+    PIECE_UP,
+    PIECE_PLACES
+};
 
 /* Few blocks are lowered as they are; stages of more consist of those of a
  * form of three (with activations offloaded: four), of which the last but one
@@ -194,7 +216,7 @@ struct piece_work {
     double contention;
 };
 struct piece_works {
-    struct piece_work at[PIECE_WHERE];
+    struct piece_work at[PIECE_PLACES]; /* the last two: if split */
     const struct piece_ranks *ranks;
     struct oracle_loading load; /* of one micro-batch */
     struct form *form;          /* that it is read off */
@@ -212,6 +234,7 @@ struct piece_update {
     double update, gradient_comm, contention;
     double all;               /* seconds of all steps, one after another */
     bool optimizer;           /* on the host */
+    bool early;               /* it begins while backward runs, if it may */
     double apart, apart_copy; /* exposed where nothing overlaps */
 };
 struct piece_updates {
@@ -253,6 +276,8 @@ struct oracle_effort {
     double seconds;
 };
 const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g);
+/* What was put there is gone when the next small plan is made. */
+pdl_arena *oracle_forms_scratch(const struct oracle_forms *g);
 
 /* ---- streams ------------------------------------------------------------------ */
 
@@ -279,10 +304,17 @@ void oracle_piece_run(const struct piece_run *x, struct piece_ran *out);
 double oracle_piece_exposed(const struct piece_run *x,
                             const struct piece_update *u,
                             const struct piece_ran *alone, double *copy);
-/* Both at once, where weights travel in forward and backward. */
+/* Both at once, where weights travel in forward and backward; `end`: how
+ * backward ended, its gradients in x->made. */
 double oracle_piece_traffic(const struct piece_run *x,
                             const struct piece_update *u, struct piece_ran *out,
-                            double *copy);
+                            struct streams *end, double *copy);
+/* The same with another update, where no update is exchanged beside backward:
+ * both end as they did. */
+double oracle_piece_traffic_again(const struct piece_run *x,
+                                  const struct piece_update *u,
+                                  const struct piece_ran *ran,
+                                  const struct streams *end, double *copy);
 /* The same where nothing overlaps. */
 void oracle_piece_apart(struct piece_update *u, double *end);
 

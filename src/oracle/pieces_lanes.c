@@ -72,7 +72,8 @@ enum pdl_status oracle_pieces_alike(struct oracle_pieces *p, int zero,
 static enum pdl_status find_lanes(struct oracle_pieces *p, struct pdl_err *err)
 {
     struct form *m;
-    enum pdl_status st = oracle_pieces_alike(p, 0, &m, err);
+    /* where states are shared by groups of ranks, those cross wires too */
+    enum pdl_status st = oracle_pieces_alike(p, p->mesh.group > 0, &m, err);
 
     for (int u = 0; st == PDL_OK && u < LANE_KINDS; u++)
         for (int64_t l = 0; l < p->mesh.pipe; l++) {

@@ -25,6 +25,8 @@ struct key {
     bool shared; /* data > 1 */
     bool activations, optimizer;
     bool split; /* backward in two tasks */
+    bool
+        folded; /* first and last stage are on one lane; the form is the same */
 };
 
 /* A dimension that grows with the samples. */
@@ -60,6 +62,13 @@ struct known {
     int64_t micro;
     struct piece_price *price[2];
 };
+/* The same of what weights cost that travel, on one mesh: no number of samples
+ * changes it. */
+struct carried {
+    struct carried *next;
+    int lane;
+    struct piece_price *price[2];
+};
 struct lived {
     struct lived *next;
     int64_t micro, mesh; /* mesh: where ranks keep parts of weights; else 0 */
@@ -89,15 +98,20 @@ struct cut; /* of an update: stretches that are repeated */
 struct form {
     struct form *next;
     struct key key;
+    int64_t id;      /* 1, 2, ...; addresses are used again */
     uint64_t code;   /* of the key: forms of other codes have another */
     struct small *s; /* NULL: refused */
     const char *refused;
     bool grown;             /* its samples can be changed */
     int64_t samples, ranks; /* if not: its micro-batch and data ranks */
     int64_t aim, micro;     /* mesh and samples that it is set to */
-    struct kinds kinds[3];  /* by enum phase */
+    int64_t fits;           /* mesh that `suitable` is of */
+    bool suitable;
+    struct kinds kinds[3]; /* by enum phase */
     struct piece_shape shape[PIECE_WHERE];
     struct known *known;
+    struct carried *carried; /* of the mesh that was priced last */
+    int64_t carried_on;      /* that mesh; others' memory is gone */
     struct lived *lived;
     struct steps *steps;
     struct cut *cut[PIECE_WHERE];
@@ -107,12 +121,17 @@ struct oracle_forms {
     const struct oracle_family *f;
     struct oracle_point mesh; /* all but pipe and data */
     pdl_arena *arena, *scratch;
+    pdl_arena *large; /* of forms of many blocks; NULL: there is none */
     struct form *forms;
+    int64_t made; /* forms */
     struct oracle_effort effort;
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */
     const int64_t **blocks; /* of the stages of each number of them */
+    /* by recomputation: is what grows with the samples what the data axis
+     * cuts, as far as two plans showed it? */
+    bool cut_grows[PDL_RECOMPUTE_FULL + 1];
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */
@@ -157,6 +176,13 @@ bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w);
 enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
                                    int64_t blocks, struct piece_updates *out,
                                    struct pdl_err *err);
+
+/* Does its plan have as many blocks as a stage, because updates of many do not
+ * follow from those of few? It may be gone when the next one is made. */
+static inline bool oracle_form_is_large(const struct key *k)
+{
+    return k->update && k->blocks > UPDATE_BLOCKS;
+}
 
 /* small.c: the form of a key, its samples and its mesh set */
 enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,

@@ -9,7 +9,8 @@
 /* What a form costs on this mesh. */
 struct priced {
     struct priced *next;
-    const struct form *form;
+    int64_t form; /* its id */
+    bool folded;  /* its messages stay on their lane */
     int64_t micro;
     struct piece_price *price[3][MAX_LANES]; /* by phase and kind of lane */
     int64_t **size;                          /* by slot: of tensors */
@@ -66,25 +67,31 @@ static bool price_form(struct oracle_pieces *p, struct form *m,
             return false;
         oracle_lane_ranks(&p->lanes[LANE_UPDATE], m->s, lane, &r);
         oracle_memo_forget(&m->s->o, false); /* prices of the ranks before */
+        m->s->o.on_lane = x->folded;
         for (int i = 0; i < k->n; i++)
             oracle_price_op(m->s, k->op[i], UPDATE, &r, &to[i]);
+        m->s->o.on_lane = false;
         x->price[UPDATE][lane] = to;
     }
     return keep_bytes(p, m, x);
 }
 
-static struct priced *find_priced(struct oracle_pieces *p, struct form *m)
+static struct priced *find_priced(struct oracle_pieces *p, struct form *m,
+                                  bool folded)
 {
     struct priced *x = p->priced;
 
-    while (x && x->form != m)
+    while (x && (x->form != m->id || x->folded != folded))
         x = x->next;
     if (x)
         return x;
     x = PDL_NEW(p->arena, struct priced, 1);
-    if (!x || !price_form(p, m, x))
+    if (!x)
         return NULL;
-    x->form = m;
+    x->form = m->id;
+    x->folded = folded;
+    if (!price_form(p, m, x))
+        return NULL;
     x->next = p->priced;
     p->priced = x;
     return x;
@@ -94,8 +101,9 @@ static struct priced *find_priced(struct oracle_pieces *p, struct form *m)
 static const struct piece_price *price_longer(struct oracle_pieces *p,
                                               struct form *m,
                                               const struct steps *s, int lane,
-                                              const struct piece_price *known)
+                                              const struct priced *x)
 {
+    const struct piece_price *known = x->price[UPDATE][lane];
     const struct pdl_plan_op *ops = m->s->plan.ops;
     int n = m->kinds[UPDATE].n;
     struct piece_price *to;
@@ -110,8 +118,10 @@ static const struct piece_price *price_longer(struct oracle_pieces *p,
     oracle_lane_ranks(&p->lanes[LANE_UPDATE], m->s, lane, &r);
     oracle_memo_forget(&m->s->o, false);
     m->s->plan.ops = s->ops;
+    m->s->o.on_lane = x->folded;
     for (int i = 0; i < s->nlonger; i++)
         oracle_price_op(m->s, s->longer[i], UPDATE, &r, &to[n + i]);
+    m->s->o.on_lane = false;
     m->s->plan.ops = ops;
     return to;
 }
@@ -150,6 +160,30 @@ static bool live_update(struct oracle_pieces *p, struct form *m,
     return lived != NULL;
 }
 
+/* Exchanges start in order: may the first, with gradients alone? */
+static bool starts_early(const struct piece_update *u)
+{
+    for (int i = 0; i < u->n; i++)
+        if (u->steps[i].on == ON_NETWORK)
+            return u->steps[i].after[ON_COMPUTE] < 0 &&
+                   u->steps[i].after[ON_OUT] < 0 &&
+                   u->steps[i].after[ON_IN] < 0;
+    return false;
+}
+
+/* The steps of a form, or of one that will go: ours. */
+static const struct piece_step *steps_of(struct oracle_pieces *p,
+                                         const struct form *m,
+                                         const struct steps *s, int stage)
+{
+    size_t n = (size_t)s->n[stage];
+
+    return oracle_form_is_large(&m->key)
+               ? pdl_arena_grow(p->arena, s->list[stage], n, n + 1,
+                                sizeof s->list[stage][0])
+               : s->list[stage];
+}
+
 static bool fill_update(struct oracle_pieces *p, const struct steps *s,
                         int stage, const struct piece_price *price,
                         struct piece_update *u)
@@ -158,7 +192,6 @@ static bool fill_update(struct oracle_pieces *p, const struct steps *s,
 
     u->blocks = s->blocks;
     u->n = s->n[stage];
-    u->steps = s->list[stage];
     u->price = price;
     for (int i = 0; i < u->n; i++) {
         const struct piece_price *x = &price[u->steps[i].kind];
@@ -169,6 +202,7 @@ static bool fill_update(struct oracle_pieces *p, const struct steps *s,
         if (x->contention > u->contention)
             u->contention = x->contention;
     }
+    u->early = starts_early(u);
     if (end)
         oracle_piece_apart(u, end);
     return end != NULL;
@@ -208,10 +242,9 @@ enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
 
     if (st != PDL_OK)
         return st;
-    x = find_priced(p, m);
+    x = find_priced(p, m, k->folded);
     for (int lane = 0; x && lane < p->lanes[LANE_UPDATE].n; lane++) {
-        const struct piece_price *price =
-            price_longer(p, m, s, lane, x->price[UPDATE][lane]);
+        const struct piece_price *price = price_longer(p, m, s, lane, x);
 
         out[lane].ranks = &p->ranks[k->zero];
         for (int i = 0; price && i < m->s->plan.nstages; i++) {
@@ -219,7 +252,8 @@ enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
 
             u->optimizer = k->optimizer;
             u->lived = out[0].at[i].lived;
-            if ((lane == 0 && !live_update(p, m, s, x, i, u)) ||
+            u->steps = lane == 0 ? steps_of(p, m, s, i) : out[0].at[i].steps;
+            if (!u->steps || (lane == 0 && !live_update(p, m, s, x, i, u)) ||
                 !fill_update(p, s, i, price, u))
                 price = NULL;
         }

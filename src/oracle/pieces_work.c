@@ -92,10 +92,49 @@ static const struct known *find_known(struct oracle_forms *g, struct form *m,
     return k;
 }
 
+static bool only_carries(const struct small *s, int op)
+{
+    return oracle_is_weight_traffic(&s->o, op);
+}
+
+/* Prices of what no number of samples changes, for one kind of lane. */
+static const struct carried *find_carried(struct oracle_pieces *p,
+                                          struct form *m, int lane,
+                                          const struct oracle_ranks *r)
+{
+    struct carried *k;
+
+    if (m->carried_on != p->id)
+        m->carried = NULL;
+    m->carried_on = p->id;
+    k = m->carried;
+    while (k && k->lane != lane)
+        k = k->next;
+    if (k)
+        return k;
+    k = PDL_NEW(p->arena, struct carried, 1);
+    for (int b = 0; k && b < 2; b++) {
+        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
+
+        k->price[b] = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+        for (int i = 0; k->price[b] && i < x->n; i++)
+            if (only_carries(m->s, x->op[i]))
+                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
+                                &k->price[b][i]);
+    }
+    if (!k || !k->price[0] || !k->price[1])
+        return NULL;
+    k->lane = lane;
+    k->next = m->carried;
+    m->carried = k;
+    return k;
+}
+
 /* All kinds of forward and backward, for one kind of lane. */
 static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
                          int lane, struct piece_price *out[2])
 {
+    const struct carried *w = NULL;
     const struct known *k;
     struct oracle_ranks r;
 
@@ -103,6 +142,8 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
                       lane, &r);
     k = find_known(p->forms, m, micro, &r);
     oracle_memo_forget(&m->s->o, false); /* prices of other ranks */
+    if (k && m->key.zero && !(w = find_carried(p, m, lane, &r)))
+        return false;
     for (int b = 0; k && b < 2; b++) {
         const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
 
@@ -111,7 +152,9 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
             return false;
         memcpy(out[b], k->price[b], (size_t)x->n * sizeof *out[b]);
         for (int i = 0; i < x->n; i++)
-            if (!only_computes(m->s, x->op[i]))
+            if (w && only_carries(m->s, x->op[i]))
+                out[b][i] = w->price[b][i];
+            else if (!only_computes(m->s, x->op[i]))
                 oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, &r,
                                 &out[b][i]);
     }
@@ -313,6 +356,49 @@ static void add_parts(struct piece_work *w)
     }
 }
 
+/* The prices of a pass whose messages stay on their lane. */
+static struct piece_price *price_turn(struct oracle_pieces *p, struct form *m,
+                                      int lane, bool back,
+                                      const struct piece_price *known)
+{
+    const struct kinds *x = &m->kinds[back ? BACKWARD : FORWARD];
+    struct piece_price *to = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+    struct oracle_ranks r;
+
+    if (!to)
+        return NULL;
+    memcpy(to, known, (size_t)x->n * sizeof *to);
+    oracle_lane_ranks(&p->lanes[m->key.zero ? LANE_TRAFFIC : LANE_WORK], m->s,
+                      lane, &r);
+    oracle_memo_forget(&m->s->o, false);
+    m->s->o.on_lane = true;
+    for (int i = 0; i < x->n; i++)
+        if (m->s->plan.ops[x->op[i]].kind == PDL_PLAN_OP_SEND)
+            oracle_price_op(m->s, x->op[i], back ? BACKWARD : FORWARD, &r,
+                            &to[i]);
+    m->s->o.on_lane = false;
+    oracle_memo_forget(&m->s->o, false);
+    return to;
+}
+
+/* zb-v: where stages turn, they are those of the middle but for a message. */
+static bool add_turns(struct oracle_pieces *p, struct form *m,
+                      struct piece_works *w, struct piece_price *const *price)
+{
+    for (int back = 0; back <= 1; back++) {
+        struct piece_work *x = &w->at[back ? PIECE_UP : PIECE_DOWN];
+
+        x->price[back] = price_turn(p, m, w->lane, back, price[back]);
+        x->price[!back] = price[!back];
+        if (!x->price[back])
+            return false;
+        add_parts(x);
+        if (!shorten_parts(p->arena, x))
+            return false;
+    }
+    return true;
+}
+
 bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
 {
     struct form *m = w->form;
@@ -328,8 +414,9 @@ bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
         if (!shorten_parts(p->arena, &w->at[i]))
             return false;
     }
-    w->priced = true;
-    return true;
+    w->priced =
+        m->s->plan.nstages == 1 || !m->key.split || add_turns(p, m, w, price);
+    return w->priced;
 }
 
 enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
@@ -353,6 +440,7 @@ enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
         out->at[i].shape = &m->shape[i];
         out->at[i].live = l->at[i];
     }
+    out->at[PIECE_DOWN] = out->at[PIECE_UP] = out->at[PIECE_MIDDLE];
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
     return m->key.zero || oracle_price_work(p, out)

@@ -35,54 +35,6 @@ static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
                                       : &t->layer_comm;
 }
 
-/* What an operation on the computing stream takes beside the network's: a
- * kernel has the rest of the PE, a collective that leaves the node half of the
- * adapters, as has the exchange. */
-static double beside(double start, double seconds, bool comm, int level,
-                     bool shares, struct streams *c)
-{
-    double from = start > c->network_from ? start : c->network_from;
-    double left = c->network - from, work = seconds - (from - start);
-    double longer = 0;
-
-    if (left <= 0 || work <= 0 || (c->exchange && c->alone))
-        return seconds;
-    if (!comm) {
-        longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
-                                             : left * c->held;
-    } else if (level > 0 && c->network_level > 0 && shares) {
-        longer = work < left ? work : left;
-        c->network += longer;
-    }
-    if (c->exchange)
-        c->slowed += longer;
-    return seconds + longer;
-}
-
-double oracle_stream_step(struct streams *c, const struct stream_op *x,
-                          double ready, double *took)
-{
-    double *stream = x->exchange ? &c->network : &c->compute;
-    double seconds = x->seconds;
-
-    if (x->exchange && !c->overlap && c->compute > ready)
-        ready = c->compute;
-    if (*stream > ready)
-        ready = *stream;
-    if (x->exchange && seconds > 0) {
-        c->network_from = ready > c->network ? ready : c->network_from;
-        c->network_level = x->level;
-        c->exchange = x->update;
-    } else if (!x->exchange && !x->update && c->held > 0) {
-        seconds = beside(ready, seconds, x->comm, x->level, c->shares, c);
-    }
-    *stream = ready + seconds;
-    if (x->exchange && !c->overlap) /* computation waits for it, too */
-        c->compute = *stream;
-    *took = seconds;
-    return ready;
-}
-
 bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
 {
     enum pdl_plan_op_kind kind = o->p->ops[op].kind;
@@ -265,16 +217,18 @@ static double waiting(double took, double work)
 
 /* The host issues kernels ahead of the device; whichever is slower sets the
  * pace, and where they are close, now the one and now the other: a norm of
- * fifth power, from step times of small models (vTrain, MICRO 2024). Returns
- * what the device waits. */
+ * fifth power, from step times of small models (vTrain, MICRO 2024); of second
+ * where the host waits for results and so gets no lead (compute_steps.c).
+ * Returns what the device waits. */
 double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
 {
     double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
                       ? (double)calls / ORACLE_CALL * o->opt->framework->issue_s
                       : 0;
+    double power = o->waits ? 2 : 5;
 
     return host > 0 && device > 0
-               ? device * (pow(1 + pow(host / device, 5), .2) - 1)
+               ? device * (pow(1 + pow(host / device, power), 1 / power) - 1)
                : 0;
 }
 
@@ -706,6 +660,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
     else
         o->pe16 = o->pe;
     older_attention(o, &o->pe16);
+    oracle_steps_settle(o);
     o->busy = oracle_busy(o);
 }
 

@@ -46,6 +46,38 @@ bool oracle_space_wants(const struct oracle_space *s, enum pdl_axis axis)
     return false;
 }
 
+/* ---- arenas ------------------------------------------------------------------- */
+
+pdl_arena *oracle_borrow(struct oracle_idle *x)
+{
+    pdl_arena *a = NULL;
+
+    pthread_mutex_lock(&x->lock);
+    if (x->n > 0)
+        a = x->arena[--x->n];
+    pthread_mutex_unlock(&x->lock);
+    return a ? a : pdl_arena_create(PDL_ARENA_DEFAULT);
+}
+
+void oracle_give_back(struct oracle_idle *x, pdl_arena *a)
+{
+    if (a)
+        pdl_arena_reset(a);
+    pthread_mutex_lock(&x->lock);
+    if (a && x->n < ORACLE_IDLE) {
+        x->arena[x->n++] = a;
+        a = NULL;
+    }
+    pthread_mutex_unlock(&x->lock);
+    pdl_arena_destroy(a);
+}
+
+void oracle_free_idle(struct oracle_idle *x)
+{
+    while (x->n > 0)
+        pdl_arena_destroy(x->arena[--x->n]);
+}
+
 /* ---- pricing ------------------------------------------------------------------ */
 
 struct search {
@@ -56,6 +88,7 @@ struct search {
     struct pdl_found *list;
     int64_t n, done;
     pdl_arena *arena; /* of the reasons */
+    struct oracle_idle idle;
     pthread_mutex_t lock;
     bool no_memory;
 };
@@ -134,14 +167,14 @@ static bool finish(struct search *s, struct pdl_found *f, enum pdl_status st,
 static bool body(void *ctx, int64_t i)
 {
     struct search *s = ctx;
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *a = oracle_borrow(&s->idle);
     struct pdl_err err = {"out of memory", ""};
     enum pdl_status st = PDL_ENOMEM;
 
     if (a)
         st = oracle_price_found(a, s->model, s->sys, s->oracle, s->opt,
                                 &s->list[i], &err);
-    pdl_arena_destroy(a);
+    oracle_give_back(&s->idle, a);
     return finish(s, &s->list[i], st, &err);
 }
 
@@ -184,9 +217,9 @@ static int64_t front_of(struct pdl_found *list, int64_t n)
 }
 
 /* Lowers and prices every strategy of a list. */
-static enum pdl_status price_list(struct search *s, const char *const *list,
-                                  struct pdl_search_result *out,
-                                  struct pdl_err *err)
+static enum pdl_status price_all(struct search *s, const char *const *list,
+                                 struct pdl_search_result *out,
+                                 struct pdl_err *err)
 {
     s->list = PDL_NEW(s->arena, struct pdl_found, s->n + 1);
     if (!s->list)
@@ -196,10 +229,19 @@ static enum pdl_status price_list(struct search *s, const char *const *list,
     out->list = s->list;
     out->n = s->n;
     out->stopped = !pdl_parallel(s->n, s->opt->threads, body, s);
-    if (s->no_memory)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
-    return PDL_OK;
+    oracle_free_idle(&s->idle);
+    return s->no_memory ? pdl_fail(err, PDL_ENOMEM, "out of memory") : PDL_OK;
+}
+
+static enum pdl_status price_list(struct search *s, const char *const *list,
+                                  struct pdl_search_result *out,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st = price_all(s, list, out, err);
+
+    if (st == PDL_OK)
+        qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
+    return st;
 }
 
 static enum pdl_status small_space(struct search *s,
@@ -225,6 +267,51 @@ static enum pdl_status small_space(struct search *s,
     return st;
 }
 
+/* The best so far in other orders of their axes. One that is quicker than all
+ * others of its plan, and than the plan, takes a place of its own. */
+static enum pdl_status other_orders(struct search *s,
+                                    struct pdl_search_result *out,
+                                    struct pdl_err *err)
+{
+    struct pdl_search_result more = {.list = NULL};
+    struct oracle_space space = {
+        .model = s->model, .sys = s->sys, .opt = s->opt, .arena = s->arena};
+    struct search again = *s;
+    struct pdl_found *all = PDL_NEW(s->arena, struct pdl_found, 2 * out->n + 1);
+    int64_t n = out->n, *from = PDL_NEW(s->arena, int64_t, n + 1);
+    enum pdl_status st = PDL_OK;
+
+    if (!all || !from)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < n && st == PDL_OK; i++) {
+        from[i] = space.n;
+        if (out->list[i].priced && out->list[i].x.feasible)
+            st = oracle_space_orders(
+                &space, out->list[i].strategy,
+                oracle_split(s->oracle) == PDL_SPLIT_BLOCKS, err);
+    }
+    from[n] = again.n = space.n;
+    if (st == PDL_OK)
+        st = price_all(&again, space.list, &more, err);
+    for (int64_t i = 0; i < n && st == PDL_OK; i++) {
+        const struct pdl_found *best = &out->list[i];
+
+        all[i] = out->list[i];
+        for (int64_t k = from[i]; k < from[i + 1]; k++)
+            if (more.list[k].priced && more.list[k].x.feasible &&
+                more.list[k].goal < best->goal * (1 - 1e-9))
+                best = &more.list[k];
+        if (best != &out->list[i])
+            all[n + out->reordered++] = *best;
+    }
+    if (st != PDL_OK)
+        return st;
+    qsort(all, (size_t)(n + out->reordered), sizeof all[0], by_goal);
+    out->list = all;
+    out->orders = space.n;
+    return PDL_OK;
+}
+
 /* The best of a large space once more, as whole plans. */
 static enum pdl_status large_space(struct search *s,
                                    const struct oracle_family *f,
@@ -247,6 +334,9 @@ static enum pdl_status large_space(struct search *s,
     again.opt = &quiet;
     again.n = out->n;
     st = price_list(&again, list, out, err);
+    if (st == PDL_OK && !stopped && !s->opt->one_order &&
+        s->opt->goal != PDL_GOAL_PARETO && s->opt->goal != PDL_GOAL_MEMORY)
+        st = other_orders(&again, out, err);
     out->stopped = stopped;
     return st;
 }
@@ -262,6 +352,7 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                        .oracle = oracle,
                        .opt = opt,
                        .arena = a,
+                       .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_plan_options po = {.batch = opt->batch,
                                   .dtype = opt->dtype,

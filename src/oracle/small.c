@@ -45,6 +45,10 @@ static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
         (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
 }
 
+static const enum pdl_schedule bubbles[] = {
+    PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
+    PDL_SCHEDULE_ZB_V};
+
 void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
                            struct pdl_strategy *out)
@@ -61,8 +65,7 @@ void oracle_point_strategy(const struct oracle_family *f,
         out->accumulate = m;
     }
     if (x->bubble > 0 && x->pipe > 1)
-        out->schedule =
-            x->bubble == 1 ? PDL_SCHEDULE_ZB_H1 : PDL_SCHEDULE_ZB_H2;
+        out->schedule = bubbles[x->bubble];
     if (x->chunks > 1) {
         out->schedule = PDL_SCHEDULE_INTERLEAVED;
         out->virtual_stages = x->chunks;
@@ -78,6 +81,7 @@ void oracle_point_strategy(const struct oracle_family *f,
         add_term(c, PDL_AXIS_TENSOR, x->tensor);
     out->seq = x->seq && x->tensor > 1;
     out->zero = x->zero;
+    out->zero_group = x->group; /* cuts the mesh whether or not they do */
     out->recompute = x->recompute;
     out->no_overlap = x->no_overlap;
     out->offload_activations = x->activations;
@@ -180,7 +184,7 @@ static const struct pdl_model *written_out(struct oracle_forms *g,
     if (pdl_plan_expand(g->arena, few, &m, err) != PDL_OK)
         return NULL;
     /* what nothing is repeated in is the small plan's own */
-    if (blocks < WRITTEN && m != few)
+    if (blocks < WRITTEN && m != few && g->arena != g->large)
         g->written[blocks] = m;
     return m;
 }
@@ -339,14 +343,19 @@ static void grow(struct small *s, int64_t samples)
 
 /* ---- another mesh ------------------------------------------------------------------- */
 
+/* Of an axis of two factors the inner one stays. */
 static void set_axis(struct pdl_mesh *m, enum pdl_axis axis, int64_t n)
 {
-    for (int t = 0; t < m->nterms[0]; t++)
-        if (m->term[0][t].axis == axis) {
-            m->term[0][t].size = n;
-            if (m->term[0][t].count == 1)
-                m->factor[m->term[0][t].first] = n;
-        }
+    for (int t = 0; t < m->nterms[0]; t++) {
+        struct pdl_mesh_term *x = &m->term[0][t];
+
+        if (x->axis != axis)
+            continue;
+        x->size = n;
+        if (x->count > 0)
+            m->factor[x->first] =
+                x->count > 1 ? n / m->factor[x->first + 1] : n;
+    }
 }
 
 static void set_mesh(struct small *s, const struct oracle_point *x)
@@ -385,14 +394,17 @@ static bool is_of_weights(enum pdl_plan_kind kind)
 
 /* Would its mesh be lowered to the same operations? Sharded states are cut
  * over the data axis; samples always are as many as ranks. */
-static bool suits(const struct form *m)
+static bool suits(struct form *m)
 {
     const struct small *s = m->s;
 
-    for (int t = 0; m->key.zero && t < s->plan.ntensors; t++)
-        if (is_of_weights(s->tensors[t].kind) && !is_cut_enough(s, t))
-            return false;
-    return true;
+    if (m->fits == m->aim)
+        return m->suitable;
+    m->fits = m->aim;
+    m->suitable = true;
+    for (int t = 0; m->key.zero && m->suitable && t < s->plan.ntensors; t++)
+        m->suitable = !is_of_weights(s->tensors[t].kind) || is_cut_enough(s, t);
+    return m->suitable;
 }
 
 void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro)
@@ -455,7 +467,7 @@ static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
 
     for (int t = 0; t < s->mesh.nterms[0]; t++)
         if (s->mesh.term[0][t].axis == PDL_AXIS_DATA &&
-            s->mesh.term[0][t].count == 1)
+            s->mesh.term[0][t].count > 0)
             f = s->mesh.term[0][t].first;
     s->grows = PDL_NEW(g->arena, struct grows, (int64_t)s->plan.ntensors + 1);
     for (int t = 0; s->grows && f >= 0 && t < s->plan.ntensors; t++) {
@@ -469,15 +481,40 @@ static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
 }
 
 /* Where weights travel, the same activations grow as where they do not; the
- * data axis cuts all of them in what grows. */
-static bool grows_as_known(const struct oracle_pieces *p, const struct key *k)
+ * data axis cuts all of them in what grows. So it does in other small plans of
+ * the network once it did in one with the same recomputation. */
+static bool grows_as_known(const struct oracle_pieces *p, const struct form *m)
 {
-    struct key base = *k;
-    const struct form *m;
+    struct key base = m->key;
+    const struct form *known;
 
+    for (int t = 0; t < m->s->plan.ntensors; t++)
+        if (m->s->tensors[t].frame != pdl_no_frames)
+            return false;
+    if (m->key.shared && p->forms->cut_grows[m->key.recompute])
+        return true;
     base.zero = 0;
-    m = k->zero > 1 && k->shared ? find(p->forms, &base) : NULL;
-    return m && !m->refused && m->grown;
+    known = m->key.zero > 1 && m->key.shared ? find(p->forms, &base) : NULL;
+    return known && !known->refused && known->grown;
+}
+
+/* Is what doubled with the samples what the data axis cuts? */
+static bool is_what_is_cut(struct oracle_forms *g, struct small *s,
+                           int64_t each)
+{
+    struct grows *seen = s->grows;
+    int n = s->ngrows;
+    bool same;
+
+    s->ngrows = 0;
+    same = find_samples(g, s, each) && s->ngrows == n;
+    for (int i = 0; same && i < n; i++)
+        same = seen[i].tensor == s->grows[i].tensor &&
+               seen[i].dim == s->grows[i].dim &&
+               seen[i].each == s->grows[i].each;
+    s->grows = seen;
+    s->ngrows = n;
+    return same;
 }
 
 /* Lowered, with tensors of its own; its plan for two samples shows what
@@ -487,18 +524,21 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
 {
     struct oracle_forms *g = p->forms;
     struct small *s = m->s, *twice;
+    int64_t each = oracle_point_replicas(&p->mesh);
 
     if (!keep_plan(g->arena, s, plan))
         return false;
     pdl_arena_reset(g->scratch);
-    if (m->key.update || (m->key.micro == 0 && grows_as_known(p, &m->key))) {
-        m->grown = find_samples(g, s, oracle_point_replicas(&p->mesh));
+    if (m->key.update || (m->key.micro == 0 && grows_as_known(p, m))) {
+        m->grown = find_samples(g, s, each);
     } else if (m->key.micro == 0) {
         twice = PDL_NEW(g->scratch, struct small, 1);
         m->grown =
-            twice && find_grows(g, s, oracle_point_replicas(&p->mesh),
-                                lower(p, &m->key, 2 * micro, twice, NULL));
+            twice &&
+            find_grows(g, s, each, lower(p, &m->key, 2 * micro, twice, NULL));
         pdl_arena_reset(g->scratch);
+        if (m->grown && m->key.shared)
+            g->cut_grows[m->key.recompute] = is_what_is_cut(g, s, each);
     }
     /* operations that are alike for a prime number of samples always are */
     if (m->grown)
@@ -508,9 +548,9 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
 
 /* For any samples and data ranks, if its plan can be changed to them; else
  * for these. A refusal holds for these data ranks. */
-static enum pdl_status make(struct oracle_pieces *p, struct key k,
-                            int64_t micro, struct form **out,
-                            struct pdl_err *err)
+static enum pdl_status make_in(struct oracle_pieces *p, struct key k,
+                               int64_t micro, struct form **out,
+                               struct pdl_err *err)
 {
     struct oracle_forms *g = p->forms;
     struct form *m = PDL_NEW(g->arena, struct form, 1);
@@ -521,6 +561,7 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
     if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     m->key = k;
+    m->id = ++g->made;
     m->code = code_of(&k);
     m->next = g->forms;
     g->forms = m;
@@ -532,13 +573,47 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
         m->key.data = p->mesh.data;
         return PDL_OK;
     }
-    if (!fill(p, m, micro, plan))
+    if (!fill(p, m, micro, plan)) {
+        m->refused = "out of memory"; /* half of it is there */
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
     if (!(k.update ? oracle_form_update(g, m) : oracle_form_work(g, m)))
         m->refused = "its blocks are not apart";
     m->samples = m->grown ? 0 : micro;
     m->ranks = m->grown ? 0 : p->mesh.data;
     return PDL_OK;
+}
+
+static const size_t MOST_LARGE = (size_t)32 << 20;
+
+static void empty_large(struct oracle_forms *g)
+{
+    struct form **at = &g->forms;
+
+    while (*at)
+        if (oracle_form_is_large(&(*at)->key))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    pdl_arena_reset(g->large);
+}
+
+static enum pdl_status make(struct oracle_pieces *p, struct key k,
+                            int64_t micro, struct form **out,
+                            struct pdl_err *err)
+{
+    struct oracle_forms *g = p->forms;
+    pdl_arena *kept = g->arena;
+    enum pdl_status st;
+
+    if (!g->large || !oracle_form_is_large(&k))
+        return make_in(p, k, micro, out, err);
+    if (pdl_arena_used(g->large) > MOST_LARGE)
+        empty_large(g);
+    g->arena = g->large;
+    st = make_in(p, k, micro, out, err);
+    g->arena = kept;
+    return st;
 }
 
 static struct form *find_any(const struct oracle_pieces *p, struct key k)

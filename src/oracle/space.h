@@ -4,6 +4,8 @@
 
 #include "oracle_priv.h"
 
+#include <pthread.h>
+
 struct oracle_space {
     const struct pdl_model *model;
     const struct pdl_system *sys;
@@ -22,6 +24,23 @@ void oracle_space_pairs(struct oracle_space *s);
 /* space_transformer.c: pipe x data x tensor, micro-batches, recomputation,
  * sharded states */
 void oracle_space_transformer(struct oracle_space *s);
+
+/* orders.c: a strategy with its axes in other orders; even: those of
+ * frameworks that want equal stages */
+enum pdl_status oracle_space_orders(struct oracle_space *s, const char *text,
+                                    bool even, struct pdl_err *err);
+
+/* search.c: emptied arenas, which threads lend each other. Fresh memory would
+ * cost as much as what is written into it. */
+enum { ORACLE_IDLE = 64 };
+struct oracle_idle {
+    pdl_arena *arena[ORACLE_IDLE];
+    int n;
+    pthread_mutex_t lock;
+};
+pdl_arena *oracle_borrow(struct oracle_idle *x);
+void oracle_give_back(struct oracle_idle *x, pdl_arena *a);
+void oracle_free_idle(struct oracle_idle *x);
 
 /* search.c: lowers and prices a strategy, whose text is given */
 enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,

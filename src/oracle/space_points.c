@@ -9,7 +9,8 @@
  * fits is skipped where the work of one lane, after the forwards and before
  * the backwards of the lanes before it, already takes longer than the last of
  * the best so far: neither the schedule nor exchange can make a step shorter
- * than that.
+ * than that. Choices that are many and seldom good (oracle_axes_further) are
+ * held to that bound first, and whether they fit is then not asked.
  *
  * The meshes that differ in pipe and data alone are a task of a thread. All start from the
  * same best so far, that of a few points of every mesh, and know their own
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MESHES = 8192, FEW = 2, MAX_IDLE = 64, MAX_FRONT = 256 };
+enum { MAX_MESHES = 8192, FEW = 2, MAX_FRONT = 256 };
 
 struct kept {
     struct oracle_point point;
@@ -43,7 +44,11 @@ struct mesh {
     struct oracle_compose *compose; /* while it is worked on */
     struct best best;
     int64_t first; /* index of its first point */
+    /* what no step of this micro-batch and number of chunks can be shorter
+     * than, by schedule; 0: not known */
+    double least[ORACLE_BUBBLE_V + 1];
     int64_t points, evaluated, refused, too_large, too_slow, feasible;
+    int64_t unasked; /* of too_slow: whether they fit is not known */
     int64_t pieces;
     double pieces_s;
 };
@@ -60,8 +65,7 @@ struct points {
     bool few;   /* a few points of every mesh */
     int64_t done;
     bool no_memory;
-    pdl_arena *idle[MAX_IDLE]; /* emptied, for the next mesh */
-    int nidle;
+    struct oracle_idle idle, large; /* for the next mesh; its large forms */
     pthread_mutex_t lock;
 };
 
@@ -155,19 +159,39 @@ static bool beaten(const struct best *b, const struct pdl_projection *x,
 
 /* ---- pricing ----------------------------------------------------------------------- */
 
+/* Is it excluded before its memory is looked at? What recomputes or leaves
+ * activations to the host does all that the same point without does. */
+static bool is_skipped(const struct points *s, struct mesh *m,
+                       const struct oracle_point *p, double least, double bar)
+{
+    double *base = &m->least[p->bubble];
+
+    if (s->opt->goal != PDL_GOAL_TIME ||
+        (!s->opt->uncounted &&
+         (s->opt->exhaustive || !oracle_axes_further(&s->axes, p))))
+        return false;
+    if (fmax(least, *base) * (1 - 1e-9) <= bar)
+        return false;
+    m->too_slow++;
+    m->unasked++;
+    return true;
+}
+
 static enum pdl_status price(struct points *s, struct mesh *m,
                              const struct oracle_point *p, int64_t index,
                              struct pdl_err *err)
 {
     struct kept k = {.point = *p, .index = index};
     double least, bar = fmin(s->bar, bar_of(&m->best));
-    enum pdl_status st = oracle_compose_least(m->compose, p, &least, err);
+    enum pdl_status st;
 
-    if (st == PDL_OK && s->opt->uncounted && s->opt->goal == PDL_GOAL_TIME &&
-        least * (1 - 1e-9) > bar) {
-        m->too_slow++;
+    if (is_skipped(s, m, p, 0, bar))
         return PDL_OK;
-    }
+    st = oracle_compose_least(m->compose, p, &least, err);
+    if (st == PDL_OK && p->recompute == PDL_RECOMPUTE_NONE && !p->activations)
+        m->least[p->bubble] = least;
+    if (st == PDL_OK && is_skipped(s, m, p, least, bar))
+        return PDL_OK;
     if (st == PDL_OK)
         st = oracle_compose_memory(m->compose, p, &k.x, &least, err);
     if (st != PDL_OK)
@@ -201,7 +225,7 @@ static bool price_choices(struct points *s, struct mesh *m,
     int n = oracle_axes_choices(&s->axes, p, s->few, list);
     bool go_on;
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && !s->no_memory; i++) {
         enum pdl_status st = price(s, m, &list[i], (*index)++, &err);
 
         m->points++;
@@ -251,6 +275,7 @@ static bool price_points(struct points *s, struct mesh *m)
         chunks = oracle_axes_chunks(&s->axes, &p);
         for (int c = 0; c < chunks.n; c++) {
             p.chunks = chunks.v[c];
+            memset(m->least, 0, sizeof m->least);
             if (s->few && c > 0 && c < chunks.n - 1)
                 continue;
             if (!price_kinds(s, m, p, &index))
@@ -260,41 +285,17 @@ static bool price_points(struct points *s, struct mesh *m)
     return true;
 }
 
-static pdl_arena *borrow(struct points *s)
-{
-    pdl_arena *a = NULL;
-
-    pthread_mutex_lock(&s->lock);
-    if (s->nidle > 0)
-        a = s->idle[--s->nidle];
-    pthread_mutex_unlock(&s->lock);
-    return a ? a : pdl_arena_create(PDL_ARENA_DEFAULT);
-}
-
-static void give_back(struct points *s, pdl_arena *a)
-{
-    if (a)
-        pdl_arena_reset(a);
-    pthread_mutex_lock(&s->lock);
-    if (a && s->nidle < MAX_IDLE) {
-        s->idle[s->nidle++] = a;
-        a = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-    pdl_arena_destroy(a);
-}
-
 /* Pieces are forgotten with the mesh that they belong to. */
 static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
 {
-    pdl_arena *a = borrow(s);
+    pdl_arena *a = oracle_borrow(&s->idle);
     bool go_on;
 
     m->compose = a ? oracle_compose_make(a, g, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
     m->compose = NULL;
-    give_back(s, a);
+    oracle_give_back(&s->idle, a);
     return go_on;
 }
 
@@ -304,7 +305,7 @@ static bool in_group(const struct mesh *m, const struct mesh *first)
 
     return a->tensor == b->tensor && a->seq == b->seq &&
            a->expert == b->expert && a->context == b->context &&
-           a->a2a == b->a2a;
+           a->a2a == b->a2a && a->group == b->group;
 }
 
 /* Meshes that differ in pipe and data alone share their small plans. */
@@ -312,13 +313,16 @@ static bool price_group(void *ctx, int64_t i)
 {
     struct points *s = ctx;
     struct mesh *first = &s->mesh[s->group[i]];
-    pdl_arena *a = borrow(s), *scratch = borrow(s);
+    pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
+    pdl_arena *large = oracle_borrow(&s->large);
     struct oracle_forms *g =
         a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
                      : NULL;
     bool go_on = g != NULL;
 
     s->no_memory = s->no_memory || !g;
+    if (g)
+        oracle_forms_lend(g, large);
     for (int64_t k = s->group[i]; go_on && k < s->n; k++)
         if (in_group(&s->mesh[k], first))
             go_on = price_mesh(s, &s->mesh[k], g);
@@ -328,8 +332,9 @@ static bool price_group(void *ctx, int64_t i)
         first->pieces += e->lowered + e->priced;
         first->pieces_s += e->seconds;
     }
-    give_back(s, scratch);
-    give_back(s, a);
+    oracle_give_back(&s->large, large);
+    oracle_give_back(&s->idle, scratch);
+    oracle_give_back(&s->idle, a);
     return go_on;
 }
 
@@ -390,7 +395,7 @@ static void set_bar(struct points *s)
         for (int64_t k = 0; all.list && k < m->best.n; k++)
             keep(&all, &m->best.list[k]);
         m->best.n = m->points = m->evaluated = m->refused = 0;
-        m->too_large = m->too_slow = m->feasible = 0;
+        m->too_large = m->too_slow = m->feasible = m->unasked = 0;
     }
     if (all.list)
         s->bar = bar_of(&all);
@@ -434,6 +439,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->refused += m->refused;
         out->too_large += m->too_large;
         out->too_slow += m->too_slow;
+        out->unasked += m->unasked;
         out->feasible += m->feasible;
         out->pieces += m->pieces;
         out->pieces_s += m->pieces_s;
@@ -484,6 +490,8 @@ enum pdl_status oracle_search_points(pdl_arena *a,
                               : opt->top > 0               ? opt->top
                                                            : 20,
                        .bar = INFINITY,
+                       .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
+                       .large = {.lock = PTHREAD_MUTEX_INITIALIZER},
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_search_options all = *opt;
     enum pdl_status st;
@@ -497,8 +505,8 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     if (!s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
-    while (s.nidle > 0)
-        pdl_arena_destroy(s.idle[--s.nidle]);
+    oracle_free_idle(&s.idle);
+    oracle_free_idle(&s.large);
     out->axes = oracle_axes_list(&out->naxes);
     /* where nothing fits, the best of what does not */
     if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&

@@ -61,10 +61,58 @@ struct stream_op {
     bool exchange; /* on the network's stream */
     bool comm, update;
 };
+/* What an operation on the computing stream takes beside the network's: a
+ * kernel has the rest of the PE, a collective that leaves the node half of the
+ * adapters, as has the exchange. */
+static inline double oracle_beside(double start, double seconds, bool comm,
+                                   int level, bool shares, struct streams *c)
+{
+    double from = start > c->network_from ? start : c->network_from;
+    double left = c->network - from, work = seconds - (from - start);
+    double longer = 0;
+
+    if (left <= 0 || work <= 0 || (c->exchange && c->alone))
+        return seconds;
+    if (!comm) {
+        longer = work < left * (1 - c->held) ? work / (1 - c->held) - work
+                                             : left * c->held;
+    } else if (level > 0 && c->network_level > 0 && shares) {
+        longer = work < left ? work : left;
+        c->network += longer;
+    }
+    if (c->exchange)
+        c->slowed += longer;
+    return seconds + longer;
+}
+
 /* Runs it on its stream once `ready`; when it starts, and how long it took
  * beside what the other stream did. */
-double oracle_stream_step(struct streams *c, const struct stream_op *x,
-                          double ready, double *took);
+static inline double oracle_stream_step(struct streams *c,
+                                        const struct stream_op *x, double ready,
+                                        double *took)
+{
+    double *stream = x->exchange ? &c->network : &c->compute;
+    double seconds = x->seconds;
+
+    if (x->exchange && !c->overlap && c->compute > ready)
+        ready = c->compute;
+    if (*stream > ready)
+        ready = *stream;
+    if (x->exchange && seconds > 0) {
+        c->network_from = ready > c->network ? ready : c->network_from;
+        c->network_level = x->level;
+        c->exchange = x->update;
+    } else if (!x->exchange && !x->update && c->held > 0) {
+        seconds =
+            oracle_beside(ready, seconds, x->comm, x->level, c->shares, c);
+    }
+    *stream = ready + seconds;
+    if (x->exchange && !c->overlap) /* computation waits for it, too */
+        c->compute = *stream;
+    *took = seconds;
+    return ready;
+}
+
 /* prefetch.c: gradients went on the network, which was free before; do weights
  * that are gathered now go in front of them? Then it is said when, and how much
  * later those of c->scatter are. */

@@ -203,6 +203,7 @@ static const struct system_field storage[] = {
     SIZE("capacity", capacity_bytes),
     SPEED("bandwidth", bytes_per_s),
     SPEED("node_bandwidth", node_bytes_per_s),
+    DELAY("round_trip", round_trip_s),
     DELAY("latency", latency_s),
     DELAY("contention", contention_s),
 };
@@ -283,7 +284,8 @@ static const struct system_table fact_table = TABLE(fact, struct pdl_fact);
 #define HERE pdl_spread
 static const struct system_field spread[] = {
     MUST("parameter", parameter),
-    NUM("spread", NONE, spread, 0, 3),
+    NUM("spread", NONE, spread, -3, 3),
+    COUNT("move", move, 0, 64),
 };
 #undef HERE
 static const struct system_table spread_table =

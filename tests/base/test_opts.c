@@ -171,7 +171,7 @@ static void mistakes_get_one_clear_line(void **state)
         {"x --rate fast", "--rate: 'fast' is not a number",
          "write it like 1000"},
         {"", "test it needs THING [OTHER]", "for example: paradl test it x"},
-        {"x y z", "unexpected argument 'z'", ""},
+        {"x y z", "unexpected argument 'z'", "for example: paradl test it x"},
     };
     struct options o;
     struct pdl_args args;
@@ -207,6 +207,9 @@ static void help_keeps_to_80_columns(void **state)
     assert_non_null(
         strstr(b.text, "  -o, --output FILE       where it goes\n"));
     assert_non_null(strstr(b.text, "\n" INDENT "into two lines"));
+    /* what an option can be stands there once */
+    assert_non_null(strstr(b.text, "tired: fair, rtt\n"));
+    assert_null(strstr(b.text, "always or never: "));
     pdl_buf_free(&b);
 }
 

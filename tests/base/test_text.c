@@ -196,6 +196,39 @@ static void long_cells_are_kept_whole(void **state)
     pdl_arena_destroy(a);
 }
 
+static void whole_names_that_are_too_long_stand_above_their_row(void **state)
+{
+    static const struct pdl_column four[] = {
+        {"", false}, {"strategy", false}, {"step", true}, {"note", false}};
+    static const char *const cells[] = {
+        "*", "data=4,tensor=2", "1 s", "", "", "data=4", "2 s", "much",
+    };
+    pdl_arena *a = pdl_arena_create(1 << 20);
+    struct pdl_table t;
+
+    (void)state;
+    pdl_table_init(&t, a, four, 4);
+    t.whole = 2;
+    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++)
+        pdl_table_cell(&t, "%s", cells[i]);
+    assert_table(&t, 0,
+                 "   strategy         step  note\n"
+                 "*  data=4,tensor=2   1 s\n"
+                 "   data=4            2 s  much\n");
+    assert_table(&t, 25,
+                 "   strategy  step  note\n"
+                 "*  data=4,tensor=2\n"
+                 "              1 s\n"
+                 "   data=4     2 s  much\n");
+    assert_table(&t, 12, /* even the name is broken */
+                 "   strategy  step  note\n"
+                 "*  data=4,\n"
+                 "   tensor=2\n"
+                 "              1 s\n"
+                 "   data=4     2 s  much\n");
+    pdl_arena_destroy(a);
+}
+
 static void tables_starve_cleanly(void **state)
 {
     (void)state;
@@ -238,6 +271,25 @@ static void texts_are_broken_before_column_80(void **state)
                         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
                         "xxxxxxxxxxx\n"
                         "     xxxxxxxxxxxxxxxxxxx xxxxxxxxxxxxxxxxxxx\n");
+    pdl_buf_free(&b);
+}
+
+static void words_longer_than_a_line_are_broken_after_commas(void **state)
+{
+    struct pdl_buf b;
+    char text[200] = "heading of ", *p = text + strlen(text);
+
+    (void)state;
+    for (int i = 0; i < 12; i++, p += 10)
+        memcpy(p, "abcdefghi,", 11);
+    memcpy(p, " end", 5);
+    pdl_buf_init(&b);
+    pdl_wrap(&b.sink, text, 2, 0);
+    assert_string_equal(b.text, "  heading of "
+                                "abcdefghi,abcdefghi,abcdefghi,abcdefghi,"
+                                "abcdefghi,abcdefghi,\n"
+                                "  abcdefghi,abcdefghi,abcdefghi,abcdefghi,"
+                                "abcdefghi,abcdefghi, end\n");
     pdl_buf_free(&b);
 }
 
@@ -355,7 +407,9 @@ int main(void)
         cmocka_unit_test(a_narrow_terminal_cuts_names_in_the_middle),
         cmocka_unit_test(names_from_files_cannot_command_the_terminal),
         cmocka_unit_test(long_cells_are_kept_whole),
+        cmocka_unit_test(whole_names_that_are_too_long_stand_above_their_row),
         cmocka_unit_test(tables_starve_cleanly),
+        cmocka_unit_test(words_longer_than_a_line_are_broken_after_commas),
         cmocka_unit_test(texts_are_broken_before_column_80),
         cmocka_unit_test(progress_waits_then_shows_and_erases),
         cmocka_unit_test(progress_is_silent_off_a_terminal),

@@ -8,10 +8,15 @@ ARGS=(--num-layers 12 --hidden-size 768 --num-attention-heads 12
   --overlap-grad-reduce --bf16)
 END
 p="$paradl project --system dgx-a100 --from"
-$p megatron-args run.sh --measured-step 40ms | grep -E 'from the file|measured' | sed 's/projected.*/projected .../'
+$p megatron-args run.sh --measured-step 40ms >asked
+grep measured asked | sed 's/projected.*/projected .../'
+# what the file asks is a command line: it gives the same answer
+sed -n '/^the file asks/,/[^\\]$/p' asked | tee question
+sed 1d question | PATH=$(dirname "$paradl"):$PATH bash | grep '^  step' >again
+grep '^  step' asked | cmp - again && echo the same
 $p megatron-args run.sh --json | grep -A8 '"from"'
 echo '{"train_batch_size": 64, "zero_optimization": {"stage": 0}}' >ds.json
-$p deepspeed ds.json gpt2 --pes 16 | head -n 2
+$p deepspeed ds.json gpt2 --pes 16 | head -n 4
 $p deepspeed ds.json --pes 16; echo "rc $?"
 $p deepspeed ds.json gpt2; echo "rc $?"
 $p megatron-args ds.json; echo "rc $?"
@@ -24,3 +29,9 @@ $p "$data/oracle/kineto_gpt.json.gz" --json | grep -A4 '"kineto"'
 echo '{"traceEvents": [{"ts": {}}]}' >bad.json
 $p bad.json; echo "rc $?"
 $p nothing.json; echo "rc $?"
+p="$paradl project --system dgx-a100 --from"
+# how keys reach the ranks of the context axis
+for k in p2p allgather a2a a2a+p2p "a2a p2p a2a" ring; do
+    sed "s/--bf16/--bf16 --context-parallel-size 4 --cp-comm-type $k/" run.sh >cp.sh
+    $p megatron-args cp.sh --pes 16 2>&1 | grep -E 'context=|cp-comm' | sed 's/ *$//'
+done

@@ -42,7 +42,7 @@ static void an_interval_holds_the_step_and_grows_with_what_is_unknown(void **st)
     struct pdl_system sys = open_system(a, "abci-v100");
     struct pdl_oracle_options opt = chainer();
     struct pdl_projection x = project(p, &sys, &opt), y = x, z = x;
-    struct pdl_spread wide[] = {{"node.links.measured_bandwidth", 1}};
+    struct pdl_spread wide[] = {{"node.links.measured_bandwidth", 1, 0}};
 
     (void)st;
     pdl_interval(p, &sys, &opt, &x);
@@ -95,6 +95,7 @@ static void every_effect_changes_some_step(void **st)
         {"resnet50", "data=4,spatial=4,exchange=paper", 256, true},
         {"resnet50", "data=16,exchange=paper", 1024, true},
         {"resnet50", "data=16", 1024, false},
+        {"vgg16", "data=4,exchange=paper", 128, true},
     };
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_system sys = open_system(a, "abci-v100");
@@ -103,7 +104,7 @@ static void every_effect_changes_some_step(void **st)
     for (int e = 0; pdl_effect_at(e); e++) {
         bool changes = false;
 
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             const struct pdl_plan *p =
                 lower(a, cases[i].model, cases[i].strategy, cases[i].batch);
             struct pdl_oracle_options opt = chainer();
@@ -131,6 +132,32 @@ static void an_unknown_effect_is_refused_with_a_hint(void **st)
     (void)st;
     assert_int_equal(pdl_effect_find("tile", &bit, &err), PDL_EINVAL);
     assert_non_null(strstr(err.hint, "tiles"));
+}
+
+static double files(pdl_arena *a, const char *strategy, double round_trip)
+{
+    struct pdl_system sys = open_system(a, "abci-v100");
+    struct pdl_oracle_options opt = chainer();
+
+    sys.storage = (struct pdl_storage){.round_trip_s = round_trip};
+    return project(lower(a, "vgg16", strategy, 32), &sys, &opt).io_s;
+}
+
+/* 13 convolutions and 5 pools: filter's files are opened while the device
+ * computes, spatial's while it waits, channel's layers have none. */
+static void what_the_device_computes_hides_files_that_are_opened(void **st)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    double slow = 10;
+
+    (void)st;
+    assert_true(files(a, "filter=4", 10e-6) < 3.01 * 10e-6);
+    assert_true(files(a, "filter=4", slow) < 29 * slow);
+    assert_true(files(a, "filter=4", slow) > 29 * slow - 1);
+    assert_true(fabs(files(a, "data=4", slow) / (3 * slow) - 1) < 1e-9);
+    assert_true(fabs(files(a, "channel=2", slow) / (3 * slow) - 1) < 1e-9);
+    assert_true(fabs(files(a, "spatial=4", slow) / (39 * slow) - 1) < 1e-9);
+    pdl_arena_destroy(a);
 }
 
 /* Four groups of gradients leave a node of two adapters: phi is 2, as the
@@ -332,6 +359,7 @@ int main(void)
         cmocka_unit_test(congestion_stretches_the_interval),
         cmocka_unit_test(every_effect_changes_some_step),
         cmocka_unit_test(an_unknown_effect_is_refused_with_a_hint),
+        cmocka_unit_test(what_the_device_computes_hides_files_that_are_opened),
         cmocka_unit_test(contention_follows_from_the_mesh),
         cmocka_unit_test(pairs_are_ranked_by_samples_per_second),
         cmocka_unit_test(reading_samples_shows_when_it_is_slower_than_the_step),

@@ -103,9 +103,15 @@ static int64_t divisor(int64_t n, int64_t most)
 static void random_mesh(const struct question *q, const struct asked *x,
                         struct oracle_point *p, bool again)
 {
+    struct oracle_point before = *p;
     int64_t rest;
+    int tries = 0;
 
     do {
+        if (again && tries++ == 200) {
+            *p = before; /* no other has such groups */
+            return;
+        }
         if (!again) {
             *p = (struct oracle_point){.tensor = divisor(q->pes, 16)};
             p->seq = p->tensor > 1 && draw(2);
@@ -113,11 +119,15 @@ static void random_mesh(const struct question *q, const struct asked *x,
             rest = q->pes / p->tensor / p->expert;
             p->context = draw(2) ? 1 : divisor(rest, 8);
             p->a2a = p->context > 1 && draw(2);
+            p->group = draw(3) ? 0 : divisor(rest / p->context, 8);
+            p->group = p->group > 1 ? p->group : 0;
         }
         rest = q->pes / p->tensor / p->expert / p->context;
         p->pipe = divisor(rest, x->family.layers);
         p->data = rest / p->pipe;
-    } while (q->batch % oracle_point_replicas(p) != 0);
+    } while (
+        q->batch % oracle_point_replicas(p) != 0 ||
+        (p->group > 0 && (p->data % p->group != 0 || p->data == p->group)));
 }
 
 static void random_rest(const struct question *q, const struct asked *x,
@@ -139,8 +149,8 @@ static void random_rest(const struct question *q, const struct asked *x,
     p->optimizer = draw(3) == 0;
     p->activations = draw(3) == 0;
     p->bubble = 0;
-    if (p->pipe > 1 && p->chunks == 1 && !p->activations)
-        p->bubble = (int)draw(3);
+    if (p->pipe > 1 && p->chunks == 1)
+        p->bubble = (int)draw(2 * p->pipe <= x->family.layers ? 4 : 3);
 }
 
 /* ---- against the lowered plan ------------------------------------------------------- */
@@ -267,7 +277,7 @@ static void say(const struct asked *x, const struct oracle_point *p,
 
 /* Points that were priced, by what they choose. */
 static struct {
-    int all, expert, ring, a2a, zero[4], bubble[4], activations;
+    int all, expert, ring, a2a, zero[4], bubble[4], activations, group;
 } priced;
 
 static void count_priced(const struct oracle_point *p)
@@ -277,6 +287,7 @@ static void count_priced(const struct oracle_point *p)
     priced.ring += p->context > 1 && !p->a2a;
     priced.a2a += p->context > 1 && p->a2a;
     priced.zero[p->zero]++;
+    priced.group += p->group > 0 && p->zero > 0;
     priced.bubble[p->bubble]++;
     priced.activations += p->activations;
 }
@@ -286,11 +297,18 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
 {
     struct pdl_projection mine = {0}, full = {0};
     struct pdl_err err = {"", ""};
-    double least = 0;
-    enum pdl_status st = oracle_compose_least(c, p, &least, &err);
+    struct oracle_point base = *p;
+    double least = 0, base_s = 0;
+    enum pdl_status st;
     enum pdl_status want = in_full(x, p, &full);
     const char *what = "the answer";
 
+    base.recompute = PDL_RECOMPUTE_NONE; /* the same, with more memory */
+    base.activations = false;
+    base.zero = 0;
+    st = oracle_compose_least(c, &base, &base_s, &err);
+    if (st == PDL_OK)
+        st = oracle_compose_least(c, p, &least, &err);
     if (st == PDL_OK)
         st = oracle_compose(c, p, &mine, &err);
 
@@ -299,6 +317,8 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
         count_priced(p);
         if (!what && !(least > 0 && least * (1 - 1e-9) <= full.step_s))
             what = "what no step is shorter than";
+        if (!what && base_s * (1 - 1e-9) > full.step_s)
+            what = "what no step with less memory is shorter than";
     }
     if ((st == PDL_OK) == (want == PDL_OK) && (st != PDL_OK || !what))
         return 0;
@@ -313,7 +333,7 @@ static int try_meshes(const struct question *q, const struct asked *x, int n)
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct oracle_forms *forms = NULL;
-    struct oracle_point p;
+    struct oracle_point p = {.tensor = 0};
     int wrong = 0;
 
     for (int k = 0; k < 3; k++) {
@@ -351,11 +371,11 @@ static void composed_plans_equal_lowered_ones(void **state)
         pdl_arena_destroy(a);
     }
     print_message("%d points: expert %d, ring %d, a2a %d, zero %d %d %d %d, "
-                  "zb %d %d, activations %d\n",
+                  "zb %d %d %d, activations %d, zero=3:N %d\n",
                   priced.all, priced.expert, priced.ring, priced.a2a,
                   priced.zero[0], priced.zero[1], priced.zero[2],
                   priced.zero[3], priced.bubble[1], priced.bubble[2],
-                  priced.activations);
+                  priced.bubble[3], priced.activations, priced.group);
     assert_int_equal(wrong, 0);
     if (!effort(0, 1, 1)) /* too few to meet every axis */
         return;
