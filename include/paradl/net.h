@@ -115,8 +115,20 @@ struct pdl_param {
     const char *help;
 };
 
+/* What kind of network a generator makes, for lists. */
+enum pdl_topo_group {
+    PDL_TOPO_TREE,
+    PDL_TOPO_GRID,
+    PDL_TOPO_SHORT,
+    PDL_TOPO_OPTICAL,
+    PDL_TOPO_CLUSTER,
+    PDL_NTOPO_GROUPS
+};
+const char *pdl_topo_group_name(enum pdl_topo_group group);
+
 struct pdl_topo {
     const char *name, *summary, *source, *example;
+    enum pdl_topo_group group;
     const struct pdl_param *params; /* the first may be given bare */
     int nparams;
     enum pdl_status (*build)(pdl_arena *a, const struct pdl_topo_values *v,

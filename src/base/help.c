@@ -64,8 +64,40 @@ void pdl_wrap(struct pdl_sink *out, const char *text, int indent, int at)
     pdl_puts(out, "\n");
 }
 
+/* Does the help name every choice itself? */
+static bool names_all(const struct pdl_opt *o)
+{
+    for (const char *p = o->choices; p; p = strchr(p, '|')) {
+        char word[32];
+
+        p += *p == '|';
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(p, "|"), p);
+        if (!strstr(o->help, word))
+            return false;
+    }
+    return true;
+}
+
+/* The help of an option, and what it can be. */
+static const char *explained(const struct pdl_opt *o, char *buf, size_t size)
+{
+    size_t n;
+
+    if (!o->choices || names_all(o))
+        return o->help;
+    n = (size_t)snprintf(buf, size, "%s: ", o->help);
+    for (const char *p = o->choices; *p && n + 3 < size; p++) {
+        buf[n++] = *p == '|' ? ',' : *p;
+        if (*p == '|')
+            buf[n++] = ' ';
+    }
+    buf[n < size ? n : size - 1] = '\0';
+    return buf;
+}
+
 static void print_option(struct pdl_sink *out, const struct pdl_opt *o)
 {
+    char text[400];
     char left[80];
     int n;
 
@@ -81,7 +113,7 @@ static void print_option(struct pdl_sink *out, const struct pdl_opt *o)
         pdl_puts(out, "\n");
         n = 0;
     }
-    pdl_wrap(out, o->help, HELP_COLUMN, n);
+    pdl_wrap(out, explained(o, text, sizeof text), HELP_COLUMN, n);
 }
 
 void pdl_help_print(const char *program, const struct pdl_cmd *cmd,
@@ -140,6 +172,8 @@ static void roff_text(struct pdl_sink *out, const char *s)
 
 static void man_option(struct pdl_sink *out, const struct pdl_opt *o)
 {
+    char text[400];
+
     pdl_puts(out, ".TP\n.B ");
     if (o->letter)
         pdl_printf(out, "\\-%c, ", o->letter);
@@ -150,7 +184,7 @@ static void man_option(struct pdl_sink *out, const struct pdl_opt *o)
         roff(out, o->arg);
     }
     pdl_puts(out, "\n");
-    roff(out, o->help);
+    roff(out, explained(o, text, sizeof text));
     pdl_puts(out, "\n");
 }
 
@@ -164,7 +198,8 @@ void pdl_man_print(const char *program, const struct pdl_cmd *cmd,
         *p = *p == ' ' ? '-' : *p;
     pdl_printf(out, ".TH \"%s\" 1 \"\" \"ParaDL %s\" \"ParaDL\"\n", page,
                pdl_version());
-    pdl_puts(out, ".SH NAME\n");
+    /* names are to be copied: no hyphens at the end of a line */
+    pdl_puts(out, ".nh\n.ad l\n.SH NAME\n");
     roff(out, page);
     pdl_puts(out, " \\- ");
     roff(out, cmd->summary);
@@ -183,5 +218,6 @@ void pdl_man_print(const char *program, const struct pdl_cmd *cmd,
     pdl_puts(out, "\n.fi\n.SH EXIT STATUS\n"
                   "0 success; 1 the answer is no; 2 wrong usage; 3 bad input; "
                   "4 the environment lacks something; 5 internal error; "
-                  "130 interrupted.\n");
+                  "130 interrupted.\n.SH SEE ALSO\n");
+    pdl_printf(out, ".BR %s (1)\n", program);
 }

@@ -94,6 +94,11 @@ static enum pdl_status store(const struct pdl_opt *o, void *base,
     case PDL_OPT_NUM:
         st = pdl_unit_parse(value, PDL_UNIT_NONE, field, &inner);
         break;
+    case PDL_OPT_AMOUNT:
+        st = pdl_unit_parse(value, PDL_UNIT_NONE, field, &inner);
+        if (st == PDL_OK && !(*(double *)field > 0))
+            st = pdl_fail(&inner, PDL_EINVAL, "'%.60s' is not above 0", value);
+        break;
     case PDL_OPT_SIZE:
         st = pdl_bytes_parse(value, field, &inner);
         break;
@@ -230,9 +235,11 @@ static enum pdl_status take_argument(struct reader *r, const char *word)
 {
     struct pdl_args *args = r->args;
 
-    if (args->npos == r->cmd->max_pos || args->npos == PDL_MAX_ARGS)
-        return pdl_fail(r->err, PDL_EINVAL, "unexpected argument '%.80s'",
-                        word);
+    if (args->npos == r->cmd->max_pos || args->npos == PDL_MAX_ARGS) {
+        pdl_fail(r->err, PDL_EINVAL, "unexpected argument '%.80s'", word);
+        pdl_hint(r->err, "for example: %s", r->cmd->example);
+        return PDL_EINVAL;
+    }
     args->pos[args->npos++] = word;
     return PDL_OK;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * "Did you mean": Damerau-Levenshtein distance (a swap of neighbours is one
- * slip), accepted up to one more than a quarter of the word's length. */
+ * slip), accepted up to one more than a quarter of the word's length. A name
+ * that goes on where the word ends is one slip too: the rest was forgotten. */
 #include "paradl/base.h"
 
 #include <string.h>
 
-enum { MAXLEN = 64 };
+enum { MAXLEN = 64, BEGUN = 3 };
 
 static int min3(int a, int b, int c)
 {
@@ -49,9 +50,13 @@ void pdl_suggest_init(struct pdl_suggest *s, const char *word)
 
 void pdl_suggest_try(struct pdl_suggest *s, const char *candidate)
 {
-    int d = distance(s->word, candidate);
+    size_t n = strlen(s->word);
+    bool begun = n >= BEGUN && strlen(candidate) <= MAXLEN &&
+                 strncmp(s->word, candidate, n) == 0;
+    int d = begun ? 1 : distance(s->word, candidate);
 
-    if (d < s->distance) {
+    if (d < s->distance ||
+        (begun && d == s->distance && strncmp(s->word, s->best, n) != 0)) {
         s->distance = d;
         s->best = candidate;
     }

@@ -42,6 +42,11 @@ void cli_overview(struct pdl_sink *out, const char *group);
 /* One line of it (or more, at 80 columns). */
 void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd);
 bool cli_is_group(const char *word);
+/* What MODEL, SYSTEM, STRATEGY and the rest stand for: a topic of the help,
+ * and a section of the manual page. */
+bool cli_is_notation(const char *topic);
+void cli_notation(struct pdl_sink *out);
+void cli_notation_man(struct pdl_sink *out);
 /* Says that there is no such command, and which is near. Returns 2. */
 int cli_no_command(const char *name);
 
@@ -68,6 +73,10 @@ int cli_usage(const struct pdl_err *err);
 /* Writes a result to a file (atomically) or, for NULL or "-", to standard
  * output. Returns an exit code. */
 int cli_write(const char *path, const struct pdl_buf *text);
+/* Can a file of this name be written (NULL: there is none)? Asked before hours
+ * of work, not after. ending: what the name must end in, or NULL. */
+enum pdl_status cli_check_output(const char *path, const char *ending,
+                                 struct pdl_err *err);
 /* What --report does: the page of a result's JSON into a file. */
 int cli_report(const struct pdl_buf *json, const char *path);
 /* The command line that was given, without --report and --json. */

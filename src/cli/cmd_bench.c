@@ -68,7 +68,7 @@ const struct pdl_cmd cli_bench = {
             "all ranks together can copy what each of them gets: no collective "
             "of one node can be faster, since what a rank gets is read and "
             "written at least once.",
-    .example = "paradl bench --help",
+    .example = "paradl bench allreduce -n 2 --size 4KiB..64KiB",
     .opts = bench_opts,
     .nopts = NBENCH_OPTS,
     .opts_size = sizeof(struct bench_options),

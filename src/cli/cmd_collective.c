@@ -168,8 +168,10 @@ static int show(const struct pdl_args *args)
         st = cli_job_make(a, cli_collective_of(args->pos[0], o->collective),
                           args->pos[0], NULL, &size, &job, &err);
     }
-    if (st == PDL_OK && o->rank)
-        st = pdl_int_parse(o->rank, 0, job.nranks - 1, &rank, &err);
+    if (st == PDL_OK && o->rank &&
+        pdl_int_parse(o->rank, 0, job.nranks - 1, &rank, NULL) != PDL_OK)
+        st = pdl_fail(&err, PDL_EINVAL, "--rank '%.20s' is not one of 0 to %d",
+                      o->rank, job.nranks - 1);
     if (st == PDL_OK && o->format && strcmp(o->format, "msccl") == 0)
         st = pdl_coll_print_msccl(&job, cli_out(), &err);
     else if (st == PDL_OK)

@@ -21,8 +21,8 @@ static const struct pdl_opt opts[] = {
     {"topology", 't', PDL_OPT_TEXT, AT(topology), "T[;T...]", NULL,
      "the networks, with ';' between them; {p} and {p/8} in them are the "
      "number of ranks and an eighth of it"},
-    {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[,BYTES...]", NULL,
-     "bytes of each rank's buffer"},
+    {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[,BYTES...]|A..B", NULL,
+     "bytes of each rank's buffer; A..B doubles"},
     {"algorithms", 'a', PDL_OPT_TEXT, AT(algorithms), "A[;A...]", NULL,
      "only these, with their parameters"},
     {"ranks", 'n', PDL_OPT_TEXT, AT(ranks), "P[,P...]|A..B", NULL,
@@ -269,6 +269,25 @@ static enum pdl_status expand(struct comparison *c, const char *text, int ranks,
     return st;
 }
 
+/* "64KiB", or "4KiB..64MiB", which doubles. */
+static enum pdl_status read_sizes(const char *text, int64_t *first,
+                                  int64_t *last, struct pdl_err *err)
+{
+    const char *dots = strstr(text, "..");
+    char low[32];
+    enum pdl_status st;
+
+    snprintf(low, sizeof low, "%.*s", dots ? (int)(dots - text) : 31, text);
+    st = pdl_bytes_parse(low, first, err);
+    *last = *first;
+    if (st == PDL_OK && dots)
+        st = pdl_bytes_parse(dots + 2, last, err);
+    if (st == PDL_OK && (*first < 1 || *last < *first))
+        st = pdl_fail(err, PDL_EINVAL, "--size: '%.40s' is no range of sizes",
+                      text);
+    return st;
+}
+
 /* One network, one number of ranks, all sizes. */
 static enum pdl_status compare_sizes(struct comparison *c, const char *text,
                                      int ranks, struct pdl_err *err)
@@ -281,10 +300,10 @@ static enum pdl_status compare_sizes(struct comparison *c, const char *text,
     if (st == PDL_OK)
         st = pdl_net_make(c->arena, at.topology, &at.net, err);
     while (st == PDL_OK && (size = next_item(c->arena, &sizes, ',')) != NULL) {
-        int64_t bytes;
+        int64_t bytes = 0, last = 0;
 
-        st = pdl_bytes_parse(size, &bytes, err);
-        if (st == PDL_OK) {
+        st = read_sizes(size, &bytes, &last, err);
+        for (; st == PDL_OK && bytes <= last; bytes *= 2) {
             first = c->nrows;
             st = compare_at(c, &at, bytes, err);
         }
@@ -476,7 +495,9 @@ static int run(const struct pdl_args *args)
     enum pdl_status st = PDL_OK;
 
     if (!o->topology || !*o->topology || !o->size || !*o->size) {
-        pdl_fail(&err, PDL_EINVAL, "compare needs --topology and --size");
+        pdl_fail(&err, PDL_EINVAL,
+                 "collective compare needs --topology and --size");
+        pdl_hint(&err, "for example: %s", cli_collective_compare.example);
         return cli_usage(&err);
     }
     if (!pdl_collective_find(c.collective)) {

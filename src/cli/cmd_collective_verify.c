@@ -212,8 +212,11 @@ static enum pdl_status check_options(const struct options *o, int *first,
     struct pdl_coll_job job = {.alg = NULL};
     const char *collective;
 
-    if (o->all == (o->algorithm != NULL))
-        return pdl_fail(err, PDL_EINVAL, "say --all or --algorithm A");
+    if (o->all == (o->algorithm != NULL)) {
+        pdl_fail(err, PDL_EINVAL, "say --all or --algorithm A");
+        pdl_hint(err, "for example: %s", cli_collective_verify.example);
+        return PDL_EINVAL;
+    }
     collective = o->algorithm ? cli_collective_of(o->algorithm, o->collective)
                  : o->collective ? o->collective
                                  : "allreduce";

@@ -26,14 +26,27 @@ static const struct pdl_cmd *find(const char *name)
 static void man_overview(struct pdl_sink *out)
 {
     pdl_printf(out,
-               ".TH PARADL 1 \"\" \"ParaDL %s\" \"ParaDL\"\n.SH NAME\n"
+               ".TH PARADL 1 \"\" \"ParaDL %s\" \"ParaDL\"\n.nh\n.ad l\n"
+               ".SH NAME\n"
                "paradl \\- how to train a network on a machine, before you "
                "book or build it\n.SH SYNOPSIS\n.B paradl\nCOMMAND "
-               "[arguments] [options]\n.SH COMMANDS\n",
+               "[arguments] [options]\n.SH DESCRIPTION\n"
+               "Projects time, traffic and memory of parallel training, finds "
+               "the best strategy and says what limits it; proves and "
+               "simulates collective algorithms; trains as planned. Results "
+               "go to standard output, everything else to standard error. "
+               "Every command takes \\-\\-json and \\-\\-help and has a page "
+               "of its own: man paradl\\-plan.\n.SH COMMANDS\n",
                pdl_version());
     for (int i = 0; i < cli_ncommands; i++)
         pdl_printf(out, ".TP\n.B %s\n%s\n", cli_commands[i]->name,
                    cli_commands[i]->summary);
+    cli_notation_man(out);
+    pdl_puts(out, ".SH EXAMPLES\n.nf\n"
+                  "paradl model show resnet50\n"
+                  "paradl plan resnet50 \\-\\-system abci\\-v100 \\-\\-pes 64 "
+                  "\\-\\-batch 2048\n"
+                  "paradl collective verify \\-\\-all\n.fi\n");
     pdl_puts(out, ".SH EXIT STATUS\n0 success; 1 the answer is no; 2 wrong "
                   "usage; 3 bad input; 4 the environment lacks something; 5 "
                   "internal error; 130 interrupted.\n");
@@ -109,6 +122,10 @@ static int help(const struct pdl_args *args)
     snprintf(name, sizeof name, "%.60s%s%.60s", args->pos[0],
              args->npos > 1 ? " " : "", args->npos > 1 ? args->pos[1] : "");
     cmd = find(name);
+    if (!cmd && cli_is_notation(name)) {
+        cli_notation(out);
+        return EXIT_OK;
+    }
     if (!cmd && args->npos == 1 && cli_is_group(name)) {
         cli_overview(out, name);
         return EXIT_OK;
@@ -130,7 +147,8 @@ const struct pdl_cmd cli_help = {
     .max_pos = 2,
     .summary = "explain a command, or list them all",
     .text = "Prints the help of a command, as COMMAND --help does; without "
-            "one, the list of commands.",
+            "one, the list of commands. 'paradl help notation' explains how "
+            "models, systems and strategies are written.",
     .example = "paradl help info",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],

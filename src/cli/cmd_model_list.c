@@ -116,6 +116,9 @@ static void list_all(pdl_arena *a)
         pdl_table_cell(&t, "%s", e->summary);
     }
     pdl_table_print(&t, cli_width(), cli_out());
+    pdl_puts(cli_out(), "\nFamilies stand at the margin, their networks below. "
+                        "What one takes: paradl model\nlist NAME; its size and "
+                        "layers: paradl model show NAME.\n");
 }
 
 static int list(const struct pdl_args *args)

@@ -23,11 +23,11 @@ struct options {
 // clang-format off
 static const struct pdl_opt opts[] = {
     CLI_SYSTEM_OPT,
-    {"pes", 0, PDL_OPT_INT, AT(q.pes), "N", NULL, "number of PEs"},
-    {"batch", 0, PDL_OPT_INT, AT(q.batch), "B", NULL,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs"},
+    {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
-    {"top", 0, PDL_OPT_INT, AT(top), "K", NULL,
-     "how many to show (default 10; of a page 40)"},
+    {"top", 0, PDL_OPT_COUNT, AT(top), "K", NULL,
+     "how many to show (default 10; of a page 60)"},
     {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
      "only these axes: data,spatial,filter,channel,pipe,tensor,expert,context"},
     {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost|pareto",
@@ -36,11 +36,7 @@ static const struct pdl_opt opts[] = {
     CLI_QUESTION_OPTS,
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the best plan to a file ('paradl plan show' reads it)"},
-    {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
-     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch|pipeline-csv",
-     "also write the best plan for another program, to -o"},
-    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
-     "where that file goes"},
+    CLI_EXPORT_OPTS("also write the best plan for another program, to -o"),
     {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
      "find a strategy for each layer, and compare it with the best for all"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
@@ -234,10 +230,13 @@ static void print_counts(const struct pdl_search_result *r, bool hint)
     if (r->naxes > 0)
         cli_say(2,
                 "%lld points: %lld fit; %lld priced, %lld excluded by "
-                "memory, %lld by time, %lld by a limit%s",
+                "memory, %lld by time (%lld before it was asked whether they "
+                "fit), %lld by a limit; the best in %lld other orders of their "
+                "axes%s",
                 (long long)r->points, (long long)r->feasible,
                 (long long)r->evaluated, (long long)r->too_large,
-                (long long)r->too_slow, (long long)r->refused,
+                (long long)r->too_slow, (long long)r->unasked,
+                (long long)r->refused, (long long)r->orders,
                 hint ? " (--space says of what)" : "");
     else
         cli_say(0,
@@ -387,6 +386,35 @@ static int emit(struct search *s)
     return rc;
 }
 
+/* --strategies names axes; a slip would silently search less. */
+static bool known_axes(const char *list, struct pdl_err *err)
+{
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        struct pdl_suggest s;
+        char word[32];
+        bool known = false;
+
+        n = strcspn(list, ",");
+        snprintf(word, sizeof word, "%.*s", (int)n, list);
+        pdl_suggest_init(&s, word);
+        for (int i = 0; i < PDL_NAXES; i++) {
+            const char *name = pdl_axis_name((enum pdl_axis)i);
+
+            known = known || strcmp(word, name) == 0;
+            pdl_suggest_try(&s, name);
+        }
+        if (known)
+            continue;
+        pdl_fail(err, PDL_EINVAL, "--strategies: no axis '%s'", word);
+        if (pdl_suggest_best(&s))
+            pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+        else
+            pdl_hint(err, "write it like data,filter,pipe");
+        return false;
+    }
+    return true;
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -401,7 +429,8 @@ static int plan(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
-    if (cli_export_asked(o.export, o.output, &err) != PDL_OK)
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK ||
+        !known_axes(o.strategies, &err))
         return cli_usage(&err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);

@@ -28,11 +28,7 @@ static const struct pdl_opt opts[] = {
      "also write the step as a Chrome trace (chrome://tracing, Perfetto)"},
     {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
      "also write the plan to a file ('paradl plan show' reads it)"},
-    {"export", 0, PDL_OPT_TEXT, AT(export), "FORMAT",
-     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch|pipeline-csv",
-     "also write the job for another program, to -o"},
-    {"output", 'o', PDL_OPT_TEXT, AT(output), "FILE", NULL,
-     "where that file goes"},
+    CLI_EXPORT_OPTS("also write the job for another program, to -o"),
     {"from", 0, PDL_OPT_TEXT, AT(from), "FORMAT",
      "megatron-args|deepspeed|torchtitan",
      "MODEL is another program's launch file: take the job from it"},
@@ -220,7 +216,10 @@ static int project(const struct pdl_args *args)
     if (st != PDL_OK)
         return cli_usage(&err);
     if (args->npos > 1 && !o->from) {
-        pdl_fail(&err, PDL_EINVAL, "one MODEL, not two");
+        pdl_fail(&err, PDL_EINVAL, "one MODEL, not two: '%.60s'", args->pos[1]);
+        if (strchr(args->pos[1], '='))
+            pdl_hint(&err, "axes of a strategy are divided by commas: "
+                           "data=16,filter=4");
         return cli_usage(&err);
     }
     q.model = args->pos[0];

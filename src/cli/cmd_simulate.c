@@ -452,6 +452,7 @@ static int run(const struct pdl_args *args)
 
     if (!o->topology || o->size <= 0) {
         pdl_fail(&err, PDL_EINVAL, "simulate needs --topology and --size");
+        pdl_hint(&err, "for example: %s", cli_simulate.example);
         return cli_usage(&err);
     }
     if (o->repeat < 0 || o->repeat > 1000000 || o->jitter < 0 || o->start < 0 ||

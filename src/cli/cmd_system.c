@@ -42,20 +42,37 @@ static int list_json(pdl_arena *a, struct pdl_sink *out)
     return EXIT_OK;
 }
 
+/* What it does at most, in the precision of most training. */
+static double peak_of(const struct pdl_pe *pe)
+{
+    double bf16 = pe->peak_flop_per_s[PDL_PREC_BF16];
+
+    return bf16 > 0 ? bf16 : pe->peak_flop_per_s[PDL_PREC_FP16];
+}
+
 static void list_pes(pdl_arena *a, struct pdl_sink *out)
 {
     static const struct pdl_column columns[] = {{"PE", false},
-                                                {"TITLE", false}};
+                                                {"BF16 OR FP16", true},
+                                                {"MEMORY", true},
+                                                {"WHAT IT IS", false}};
     const struct pdl_builtin *b;
     struct pdl_table t;
 
-    pdl_table_init(&t, a, columns, 2);
+    pdl_table_init(&t, a, columns, 4);
     for (int i = 0; (b = pdl_pe_builtin(i)); i++) {
         struct pdl_pe pe;
+        char flops[32], mem[32];
 
         if (pdl_pe_open(a, b->name, &pe, NULL) != PDL_OK)
             continue;
         pdl_table_cell(&t, "%s", pe.name);
+        pdl_table_cell(&t, "%s",
+                       pdl_unit_format(peak_of(&pe), PDL_UNIT_FLOP_S, flops,
+                                       sizeof flops));
+        pdl_table_cell(&t, "%s",
+                       pdl_unit_format((double)pe.memory_bytes, PDL_UNIT_BYTES,
+                                       mem, sizeof mem));
         pdl_table_cell(&t, "%s", pe.title);
     }
     pdl_table_print(&t, cli_width(), out);
@@ -64,23 +81,18 @@ static void list_pes(pdl_arena *a, struct pdl_sink *out)
 static int list_text(pdl_arena *a, struct pdl_sink *out)
 {
     static const struct pdl_column columns[] = {
-        {"NAME", false},   {"NODES", true},        {"PES/NODE", true},
-        {"PE", false},     {"BF16 OR FP16", true}, {"MEMORY", true},
-        {"NETWORK", false}};
+        {"SYSTEM", false}, {"NODES", true},    {"PES", true},
+        {"PE", false},     {"NETWORK", false}, {"WHAT IT IS", false}};
     const struct pdl_builtin *b;
     struct pdl_err err = {"", ""};
     struct pdl_table t;
 
-    pdl_table_init(&t, a, columns, 7);
+    pdl_table_init(&t, a, columns, 6);
     for (int i = 0; (b = pdl_system_builtin(i)); i++) {
         struct pdl_system s;
-        char flops[32], mem[32];
-        double peak;
 
         if (pdl_system_open(a, b->name, &s, &err) != PDL_OK)
             return cli_fail(PDL_EWRONG, &err);
-        peak = s.pe.peak_flop_per_s[PDL_PREC_BF16];
-        peak = peak > 0 ? peak : s.pe.peak_flop_per_s[PDL_PREC_FP16];
         pdl_table_cell(&t, "%s", s.name);
         if (s.built_nodes)
             pdl_table_cell(&t, "%lld", (long long)s.nodes);
@@ -88,19 +100,16 @@ static int list_text(pdl_arena *a, struct pdl_sink *out)
             pdl_table_cell(&t, "any");
         pdl_table_cell(&t, "%lld", (long long)s.node.pes);
         pdl_table_cell(&t, "%s", s.pe.name);
-        pdl_table_cell(
-            &t, "%s",
-            pdl_unit_format(peak, PDL_UNIT_FLOP_S, flops, sizeof flops));
-        pdl_table_cell(&t, "%s",
-                       pdl_unit_format((double)s.pe.memory_bytes,
-                                       PDL_UNIT_BYTES, mem, sizeof mem));
         pdl_table_cell(&t, "%s", s.network.topology ? s.network.topology : "-");
+        pdl_table_cell(&t, "%s", s.title);
     }
     pdl_table_print(&t, cli_width(), out);
-    pdl_puts(out, "\n");
+    pdl_puts(out,
+             "PES: processing elements of a node, one accelerator each\n\n");
     list_pes(a, out);
     pdl_puts(out, "\nParameters: dgx-a100:nodes=48,nic=4x12.5GB/s,"
-                  "pe=a100-40g\n");
+                  "pe=a100-40g\nWhat one is made of: paradl system show "
+                  "NAME\n");
     return EXIT_OK;
 }
 

@@ -375,6 +375,7 @@ static int json_list(void)
         pdl_json_object(&j);
         pdl_json_kstr(&j, "name", t->name);
         pdl_json_kstr(&j, "summary", t->summary);
+        pdl_json_kstr(&j, "group", pdl_topo_group_name(t->group));
         pdl_json_kstr(&j, "source", t->source);
         pdl_json_kstr(&j, "example", t->example);
         pdl_json_key(&j, "parameters");
@@ -401,25 +402,73 @@ static void text_param(const struct pdl_param *p)
             p->choices ? p->choices : "");
 }
 
-static int list(const struct pdl_args *args)
+static void text_params(const struct pdl_topo *t)
 {
-    struct pdl_sink *out = cli_out();
+    for (int p = 0; p < t->nparams; p++)
+        text_param(&t->params[p]);
+    cli_say(9, "    e.g. %s (%s)", t->example, t->source);
+}
 
-    if (args->json)
-        return json_list();
+static void text_common(void)
+{
+    pdl_puts(cli_out(), "\nand for all networks:\n");
+    for (int p = 0; p < pdl_ntopo_common; p++)
+        text_param(&pdl_topo_common[p]);
+}
+
+static void text_group(enum pdl_topo_group group, bool verbose)
+{
+    pdl_printf(cli_out(), "%s%s\n", group ? "\n" : "",
+               pdl_topo_group_name(group));
     for (int i = 0; pdl_topo_at(i); i++) {
         const struct pdl_topo *t = pdl_topo_at(i);
 
-        cli_say(19, "%-18s %s", t->name, t->summary);
-        if (!args->verbose)
+        if (t->group != group)
             continue;
-        for (int p = 0; p < t->nparams; p++)
-            text_param(&t->params[p]);
-        cli_say(9, "    e.g. %s (%s)", t->example, t->source);
+        cli_say(20, "  %-17s %s", t->name, t->summary);
+        if (verbose)
+            text_params(t);
     }
-    pdl_printf(out, "\nand for all of them:\n");
-    for (int p = 0; p < pdl_ntopo_common; p++)
-        text_param(&pdl_topo_common[p]);
+}
+
+/* One of them, with all it takes. */
+static int list_one(const char *name)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_suggest s;
+
+    pdl_suggest_init(&s, name);
+    for (int i = 0; pdl_topo_at(i); i++) {
+        const struct pdl_topo *t = pdl_topo_at(i);
+
+        pdl_suggest_try(&s, t->name);
+        if (strcmp(t->name, name) != 0)
+            continue;
+        cli_say(20, "%s: %s", t->name, t->summary);
+        text_params(t);
+        text_common();
+        return EXIT_OK;
+    }
+    pdl_fail(&err, PDL_EINVAL, "no topology '%.60s'", name);
+    if (pdl_suggest_best(&s))
+        pdl_hint(&err, "did you mean '%s'?", pdl_suggest_best(&s));
+    else
+        pdl_hint(&err, "'paradl topology list' shows them");
+    return cli_fail(PDL_EINVAL, &err);
+}
+
+static int list(const struct pdl_args *args)
+{
+    if (args->json)
+        return json_list();
+    if (args->npos > 0)
+        return list_one(args->pos[0]);
+    for (int g = 0; g < PDL_NTOPO_GROUPS; g++)
+        text_group((enum pdl_topo_group)g, args->verbose);
+    text_common();
+    pdl_puts(cli_out(), "\nWhat one takes: paradl topology list NAME. The "
+                        "network of a machine:\nsystem:NAME ('paradl system "
+                        "list'). A SimGrid platform: FILE.xml.\n");
     return EXIT_OK;
 }
 
@@ -439,10 +488,12 @@ static const struct pdl_opt export_opts[] = {
 
 const struct pdl_cmd cli_topology_list = {
     .name = "topology list",
-    .args = "",
+    .args = "[NAME]",
+    .max_pos = 1,
     .summary = "the networks that can be described",
-    .text = "Lists the generators of networks; with --verbose their "
-            "parameters, defaults and sources too.",
+    .text = "Lists the generators of networks by kind. With NAME, the "
+            "parameters it takes, their defaults and its source; with "
+            "--verbose, those of all.",
     .example = "paradl topology list",
     .run = list,
 };

@@ -162,6 +162,8 @@ static int validate(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl validate --help'");
         return cli_usage(&err);
     }
+    if (cli_check_output(o->report, NULL, &err) != PDL_OK)
+        return cli_fail(PDL_EIO, &err);
     pdl_buf_init(&page);
     pdl_buf_init(&line);
     cli_command_line(&cli_validate, args, &line.sink);
@@ -187,7 +189,7 @@ const struct pdl_cmd cli_validate = {
             "'paradl calibrate' measures, and prints beside the measured time "
             "what the system's file says and what the simulation of the same "
             "program on the system's network gives.",
-    .example = "paradl validate --help",
+    .example = "paradl validate --measured runs.json",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
     .opts_size = sizeof(struct options),

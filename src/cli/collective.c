@@ -56,8 +56,12 @@ enum pdl_status cli_ranks_parse(const char *text, int *first, int *last,
     b = a;
     if (st == PDL_OK && dots)
         st = pdl_int_parse(dots + 2, a, 1 << 22, &b, err);
-    if (st != PDL_OK)
+    if (st != PDL_OK) {
+        pdl_fail(err, st, "--ranks '%.40s' is neither a number nor a range",
+                 text);
+        pdl_hint(err, "for example 16 or 1..64");
         return st;
+    }
     *first = (int)a;
     *last = (int)b;
     return PDL_OK;

@@ -84,6 +84,9 @@ void cli_overview(struct pdl_sink *out, const char *group)
         if (!group || starts_group(cli_commands[i], group))
             cli_summary(out, cli_commands[i]);
     pdl_puts(out, "\nHelp: paradl help COMMAND\n");
+    if (!group)
+        pdl_puts(out, "      paradl help notation   how models, systems and "
+                      "strategies are written\n");
 }
 
 bool cli_is_group(const char *word)
@@ -127,6 +130,22 @@ static int unknown(int argc, char **argv)
     return cli_no_command(word);
 }
 
+/* "plan shw FILE": meant was a command of the group that 'plan' is too. */
+static void suggest_of_group(const struct pdl_cmd *cmd, const char *word,
+                             struct pdl_err *err)
+{
+    struct pdl_suggest s;
+    char name[128];
+
+    snprintf(name, sizeof name, "%s %.60s", cmd->name, word);
+    pdl_suggest_init(&s, name);
+    for (int i = 0; i < cli_ncommands; i++)
+        if (starts_group(cli_commands[i], cmd->name))
+            pdl_suggest_try(&s, cli_commands[i]->name);
+    if (pdl_suggest_best(&s) && s.distance <= 2)
+        pdl_hint(err, "did you mean 'paradl %s'?", pdl_suggest_best(&s));
+}
+
 static int run(const struct pdl_cmd *cmd, int argc, char **argv)
 {
     struct pdl_args args = {.npos = 0};
@@ -140,6 +159,8 @@ static int run(const struct pdl_cmd *cmd, int argc, char **argv)
     st = pdl_opts_parse(cmd, argc, argv, &args, &err);
     cli_color(&args);
     if (st != PDL_OK) {
+        if (argc > 0)
+            suggest_of_group(cmd, argv[0], &err);
         rc = cli_usage(&err);
     } else if (args.help) {
         pdl_help_print("paradl", cmd, cli_out());

@@ -32,6 +32,12 @@ struct cli_question {
      "how to parallelise, e.g. data=16,filter=4"}, \
     {"batch", 0, PDL_OPT_COUNT, offsetof(struct options, q.batch), "B", NULL, \
      "samples of one step, over all PEs"}
+/* What is found, for another program. */
+#define CLI_EXPORT_OPTS(what) \
+    {"export", 0, PDL_OPT_TEXT, offsetof(struct options, export), "FORMAT", \
+     "megatron|deepspeed|torchtitan|torchtitan-toml|accelerate|sbatch|pipeline-csv", what}, \
+    {"output", 'o', PDL_OPT_TEXT, offsetof(struct options, output), "FILE", NULL, \
+     "where that file goes"}
 #define CLI_QUESTION_OPTS \
     {"parameters", 0, PDL_OPT_TEXT, offsetof(struct options, q.parameters), "KIND", "ideal|empirical", \
      "peak rates, or sustained and measured ones (default)"}, \

@@ -276,7 +276,8 @@ int model_onnx_emit(struct onnx_layer *l)
         spec.op = "other";
         spec.attr = &none;
     }
-    return pdl_build_node(l->m->b, &spec);
+    return fits && l->own ? model_build_own(l->m->b, &spec)
+                          : pdl_build_node(l->m->b, &spec);
 }
 
 void model_onnx_outputs(struct onnx_layer *l, int first)
@@ -454,8 +455,8 @@ static void finish(struct onnx_maker *m)
     bool named = false;
 
     for (int i = 0; i < g->nvalues; i++) /* what no layer shown reads */
-        if (g->values[i].role == PDL_TENSOR_WEIGHT ||
-            g->values[i].role == PDL_TENSOR_BUFFER)
+        if (!m->merged[i] && (g->values[i].role == PDL_TENSOR_WEIGHT ||
+                              g->values[i].role == PDL_TENSOR_BUFFER))
             stored_tensor(m, i, NULL);
     for (int i = 0; i < g->ndims && m->blind; i++)
         if (g->dims[i].used && g->dims[i].value < 0) {
@@ -492,11 +493,12 @@ enum pdl_status model_onnx_build(struct onnx_graph *g,
     m.reader = PDL_NEW(g->arena, int, g->nvalues + 1);
     m.readers = PDL_NEW(g->arena, int, g->nvalues + 1);
     m.skip = PDL_NEW(g->arena, bool, g->nnodes + 1);
+    m.merged = PDL_NEW(g->arena, bool, g->nvalues + 1);
     m.labels = model_onnx_scope(g, -1);
     m.parents = model_onnx_scope(g, -1);
     m.b = name ? pdl_build_begin(g->arena, name) : NULL;
-    if (!m.tensor || !m.reader || !m.readers || !m.skip || m.labels < 0 ||
-        m.parents < 0 || !m.b)
+    if (!m.tensor || !m.reader || !m.readers || !m.skip || !m.merged ||
+        m.labels < 0 || m.parents < 0 || !m.b)
         return model_onnx_oom(g);
     st = plan(&m);
     if (st)

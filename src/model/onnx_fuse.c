@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layers that older exporters spell out: layer norm (no operator before opset
- * 17) and GELU (none before 20). Nine and five small operators become the one
- * they stand for, so that memory and time are those of the layer people train.
+ * 17), GELU (none before 20) and SiLU (none before 24). Two to nine small
+ * operators become the one they stand for, so that memory and time are those of
+ * the layer people train.
  *
  *   layer norm  ((x - mean x) / sqrt(mean((x - mean x)^2) + eps)) g + h
  *   GELU        x (erf(x / sqrt 2) + 1) / 2
+ *               x (tanh(a (x + b x^3)) + 1) / 2, halved last or first
+ *   SiLU        x sigmoid(x)
+ *   hard swish  x hard_sigmoid(x)
  *
  * A chain is taken only when nothing outside reads its middle. */
 #include "onnx_layer.h"
@@ -141,18 +145,115 @@ static bool match_gelu(struct chain *c, const struct onnx_node *last,
     return p >= 0 && is_scalar(c->m, root) && p == f->x;
 }
 
+/* x^3: a power, or x (x x) */
+static bool is_cube(struct chain *c, int id, int x)
+{
+    const struct onnx_node *cube = link_of(c, id, "Pow", 1), *square;
+
+    if (cube)
+        return cube->in[0] == x && cube->nin == 2 &&
+               is_scalar(c->m, cube->in[1]);
+    cube = link_of(c, id, "Mul", 1);
+    if (!cube || cube->nin != 2 || (cube->in[0] != x && cube->in[1] != x))
+        return false;
+    square = link_of(c, cube->in[cube->in[0] == x], "Mul", 1);
+    return square && square->nin == 2 && square->in[0] == x &&
+           square->in[1] == x;
+}
+
+/* a (x + b x^3) */
+static bool is_bent(struct chain *c, int id, int x)
+{
+    const struct onnx_node *scale = link_of(c, id, "Mul", 1), *sum, *bend;
+    int a = -1, b = -1, p = scale ? data_of(c, scale, &a) : -1;
+
+    sum = p >= 0 && is_scalar(c->m, a) ? link_of(c, p, "Add", 1) : NULL;
+    if (!sum || sum->nin != 2 || (sum->in[0] != x && sum->in[1] != x))
+        return false;
+    bend = link_of(c, sum->in[sum->in[0] == x], "Mul", 1);
+    p = bend ? data_of(c, bend, &b) : -1;
+    return p >= 0 && is_scalar(c->m, b) && is_cube(c, p, x);
+}
+
+/* 1 + tanh(bent x) */
+static bool is_gate(struct chain *c, int id, int x)
+{
+    const struct onnx_node *add = link_of(c, id, "Add", 1), *tanh;
+    int one = -1, p = add ? data_of(c, add, &one) : -1;
+
+    tanh = p >= 0 && is_scalar(c->m, one) ? link_of(c, p, "Tanh", 1) : NULL;
+    return tanh && is_bent(c, tanh->in[0], x);
+}
+
+/* One factor is the gate, the other x; halved before or after. */
+static bool match_tanh(struct chain *c, const struct onnx_node *last,
+                       struct onnx_fused *f)
+{
+    const struct onnx_node *mul = last, *half;
+    int by = -1,
+        p = model_onnx_type_is(last, "Mul") ? data_of(c, last, &by) : -1;
+
+    if (!model_onnx_type_is(last, "Mul") || last->nin != 2)
+        return false;
+    f->op = "gelu";
+    if (p >= 0) { /* halved last */
+        mul = is_scalar(c->m, by) ? link_of(c, p, "Mul", 1) : NULL;
+        for (int i = 0; mul && mul->nin == 2 && i < 2; i++) {
+            int n = c->n;
+
+            f->x = mul->in[i];
+            if (is_gate(c, mul->in[1 - i], f->x))
+                return true;
+            c->n = n;
+        }
+        return false;
+    }
+    half = link_of(c, last->in[0], "Mul", 1);
+    f->x = half ? data_of(c, half, &by) : -1;
+    return f->x >= 0 && is_scalar(c->m, by) && is_gate(c, last->in[1], f->x);
+}
+
+/* x times a function of x that nothing else reads. */
+static bool match_swish(struct chain *c, const struct onnx_node *last,
+                        struct onnx_fused *f)
+{
+    static const char *const forms[][2] = {{"Sigmoid", "silu"},
+                                           {"HardSigmoid", "hard_swish"}};
+
+    if (!model_onnx_type_is(last, "Mul") || last->nin != 2 || last->in[0] < 0 ||
+        last->in[1] < 0)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        const struct onnx_node *gate =
+            link_of(c, last->in[i % 2], forms[i / 2][0], 1);
+
+        if (gate && gate->in[0] == last->in[1 - i % 2]) {
+            f->x = gate->in[0];
+            f->op = forms[i / 2][1];
+            return true;
+        }
+        c->n = 0;
+    }
+    return false;
+}
+
 bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
                       struct onnx_fused *f)
 {
+    static bool (*const match[])(struct chain *, const struct onnx_node *,
+                                 struct onnx_fused *) = {
+        match_norm, match_gelu, match_tanh, match_swish};
     struct chain c = {.m = m};
+    size_t i = 0, all = sizeof match / sizeof match[0];
 
-    *f = (struct onnx_fused){.x = -1, .scale = -1, .shift = -1};
-    if (!match_norm(&c, n, f)) {
+    for (; i < all; i++) {
         c.n = 0;
         *f = (struct onnx_fused){.x = -1, .scale = -1, .shift = -1};
-        if (!match_gelu(&c, n, f))
-            return false;
+        if (match[i](&c, n, f))
+            break;
     }
+    if (i == all)
+        return false;
     if (f->scale >= 0 && (model_onnx_elements(&m->g->shape[f->scale]) !=
                               model_onnx_elements(&m->g->shape[f->shift]) ||
                           model_onnx_source(m->g, f->scale) < 0 ||

@@ -220,13 +220,32 @@ static void norm(struct onnx_layer *l)
     model_onnx_outputs(l, model_onnx_emit(l));
 }
 
+/* PyTorch's exporter stores equal initial values once, for all layers: where
+ * scale and variance, or shift and mean, are one tensor, the file holds no
+ * trained weights, and the layer has its own. */
+static bool is_merged(const struct onnx_layer *l)
+{
+    for (int i = 1; i < 5; i++)
+        if (!model_onnx_given(l, i) || !model_onnx_constant_in(l, i) ||
+            model_onnx_source(l->m->g, l->n->in[i]) < 0)
+            return false;
+    return model_onnx_source(l->m->g, l->n->in[1]) ==
+               model_onnx_source(l->m->g, l->n->in[4]) ||
+           model_onnx_source(l->m->g, l->n->in[2]) ==
+               model_onnx_source(l->m->g, l->n->in[3]);
+}
+
 static void batch_norm(struct onnx_layer *l)
 {
     l->nout = 1;
     model_onnx_input(l, l->n->in[0]);
+    l->own = is_merged(l);
     for (int i = 1; i < 5 && model_onnx_given(l, i); i++)
-        model_onnx_weight(l, l->n->in[i],
-                          model_onnx_elements(model_onnx_shape_in(l, i)));
+        if (l->own)
+            l->m->merged[model_onnx_source(l->m->g, l->n->in[i])] = true;
+        else
+            model_onnx_weight(l, l->n->in[i],
+                              model_onnx_elements(model_onnx_shape_in(l, i)));
     model_onnx_outputs(l, model_onnx_emit(l));
 }
 

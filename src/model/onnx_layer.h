@@ -13,6 +13,7 @@ struct onnx_maker {
     int *readers; /* how many read a value; outputs count as one */
     int *reader;  /* the one node that reads a value; -1: none, -2: several */
     bool *skip;   /* nodes that are no layer */
+    bool *merged; /* values that layers have in common by accident */
     int labels;   /* scope of names of layers */
     int parents;  /* scope of module paths: how many layers each has */
     int *lodgers; /* by index in that scope */
@@ -30,6 +31,7 @@ struct onnx_layer {
     struct pdl_attr attr;
     int in[MODEL_MAX_IN], w[PDL_OP_MAX_WEIGHTS];
     int nin, nw;
+    bool own; /* its weights are not in the file */
     struct pdl_tensor out[PDL_OP_MAX_OUT];
     int nout;
 };

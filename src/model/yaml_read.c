@@ -356,6 +356,8 @@ static enum pdl_status read_format(const struct pdl_doc *root,
     const char *text = "";
     enum pdl_status st = model_yaml_need(root, "format", &d, err);
 
+    if (st != PDL_OK)
+        pdl_hint(err, "its first line is 'format: paradl-model/1'");
     if (st == PDL_OK)
         st = pdl_doc_str(d, &text, err);
     if (st == PDL_OK && strcmp(text, "paradl-model/1") != 0)

@@ -60,6 +60,19 @@ const struct pdl_param pdl_topo_common[] = {
 // clang-format on
 const int pdl_ntopo_common = sizeof pdl_topo_common / sizeof pdl_topo_common[0];
 
+const char *pdl_topo_group_name(enum pdl_topo_group group)
+{
+    static const char *const names[PDL_NTOPO_GROUPS] = {
+        [PDL_TOPO_TREE] = "trees of switches",
+        [PDL_TOPO_GRID] = "grids: tori, meshes, fully connected lines",
+        [PDL_TOPO_SHORT] = "short ways: dragonflies, shortcuts, random graphs",
+        [PDL_TOPO_OPTICAL] = "optical networks",
+        [PDL_TOPO_CLUSTER] = "clusters of GPU nodes, as papers measured them",
+    };
+
+    return names[group];
+}
+
 const struct pdl_topo *pdl_topo_at(int i)
 {
     return i >= 0 && i < NTOPOS ? topos[i] : NULL;
@@ -436,6 +449,8 @@ enum pdl_status net_make_at(pdl_arena *a, const char *spec, int depth,
     st = default_values(rd.topo, &v, err);
     if (st == PDL_OK && items)
         st = read_items(&rd, items);
+    if (st == PDL_EPARSE && err && !*err->hint)
+        pdl_hint(err, "write it like %s", rd.topo->example);
     if (st == PDL_OK)
         st = all_given(&v, err);
     v.depth = depth;

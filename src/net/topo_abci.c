@@ -76,6 +76,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_abci = {
     .name = "abci",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "ABCI of the IPCCC paper: 4 V100 a node, racks of 34 nodes",
     .source = "IPCCC 2019, the author's platform files",
     .example = "abci:nodes=68",

@@ -90,6 +90,7 @@ static enum pdl_status build2(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_dgx1_cluster = {
     .name = "dgx1-cluster",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "DGX-1 cluster of the IPCCC paper: 8 V100 a node",
     .source = "IPCCC 2019, the author's platform files",
     .example = "dgx1-cluster:nodes=36",
@@ -100,6 +101,7 @@ const struct pdl_topo net_dgx1_cluster = {
 
 const struct pdl_topo net_dgx2_cluster = {
     .name = "dgx2-cluster",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "DGX-2 cluster of the IPCCC paper: 16 V100 on an NVSwitch",
     .source = "IPCCC 2019, the author's platform files",
     .example = "dgx2-cluster:nodes=18",

@@ -224,6 +224,7 @@ static enum pdl_status dln2d(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_dln = {
     .name = "dln",
+    .group = PDL_TOPO_SHORT,
     .summary = "loop of 2^q switches with shortcuts of every power of two",
     .source = "DLN(q,p), CCGrid 2021 (reconstruction from slides)",
     .example = "dln:switches=64,hosts=4",
@@ -234,6 +235,7 @@ const struct pdl_topo net_dln = {
 
 const struct pdl_topo net_dln2d = {
     .name = "dln2d",
+    .group = PDL_TOPO_SHORT,
     .summary = "grid of switches, rows and columns are DLN loops",
     .source = "2-D DLN(x,y,z), HPCAsia 2023 poster (reconstruction)",
     .example = "dln2d:x=3,y=2,z=4",

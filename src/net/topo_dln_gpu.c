@@ -60,6 +60,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_dln_gpu = {
     .name = "dln-gpu",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "DLN(q,p) of nodes of 4 GPUs with ABCI's constants",
     .source = "DLN(q,p), CCGrid 2021 (reconstruction)",
     .example = "dln-gpu:q=3,p=2",

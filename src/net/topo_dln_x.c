@@ -58,6 +58,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_dln_x = {
     .name = "dln-x",
+    .group = PDL_TOPO_SHORT,
     .summary = "ring of switches with x-2 lengths of shortcuts",
     .source = "Koibuchi et al., ISCA 2012",
     .example = "dln-x:switches=64,hosts=4,x=5",

@@ -257,6 +257,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_dragonfly = {
     .name = "dragonfly",
+    .group = PDL_TOPO_SHORT,
     .summary = "groups, chassis, routers, nodes, as SimGrid's DRAGONFLY",
     .source = "Kim et al., ISCA 2008; Faanes et al., SC 2012; SimGrid "
               "DragonflyZone",

@@ -88,6 +88,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_dragonfly_direct = {
     .name = "dragonfly-direct",
+    .group = PDL_TOPO_SHORT,
     .summary = "dragonfly without switches: hosts are the routers",
     .source = "Kim et al., ISCA 2008; reconstruction of a baseline",
     .example = "dragonfly-direct:group=16",

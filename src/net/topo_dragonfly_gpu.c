@@ -97,6 +97,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_dragonfly_gpu = {
     .name = "dragonfly-gpu",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "Dragonfly of the CCPE paper: a GPU node on each switch",
     .source = "CCPE 2021, the author's edge list (as a rule)",
     .example = "dragonfly-gpu:switches=64,global=6",

@@ -233,6 +233,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_fat_tree = {
     .name = "fat-tree",
+    .group = PDL_TOPO_TREE,
     .summary = "generalised fat tree, D-mod-k routing, as SimGrid's FAT_TREE",
     .source = "Zahavi 2010; SimGrid FatTreeZone",
     .example = "fat-tree:down=8x8,up=1x8",

@@ -123,6 +123,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_hybrid_optical = {
     .name = "hybrid-optical",
+    .group = PDL_TOPO_OPTICAL,
     .summary = "packet network plus circuits for large messages",
     .source = "PHOTONICS@SC 2019; IEICE 2021 (reconstruction)",
     .example = "hybrid-optical:eps=(fat-tree:down=8x8,up=1x8),ocs=50GB/s",

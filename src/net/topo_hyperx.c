@@ -141,6 +141,7 @@ static enum pdl_status full2d(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_hyperx = {
     .name = "hyperx",
+    .group = PDL_TOPO_GRID,
     .summary = "grid of switches, every line fully connected",
     .source = "Ahn et al., SC 2009",
     .example = "hyperx:4x4,hosts=4",
@@ -151,6 +152,7 @@ const struct pdl_topo net_hyperx = {
 
 const struct pdl_topo net_full2d = {
     .name = "full2d",
+    .group = PDL_TOPO_GRID,
     .summary = "two-dimensional fully connected network of hosts",
     .source = "CCGrid 2024 (definition from the abstract)",
     .example = "full2d:16x17",

@@ -194,6 +194,7 @@ bool pdl_kautz_wave(int d, int u, int v, int *grating, int *wavelength)
 
 const struct pdl_topo net_kautz = {
     .name = "kautz",
+    .group = PDL_TOPO_OPTICAL,
     .summary = "switchless Kautz graph K(d,k) of one-way optical arcs",
     .source = "IPDPS 2022, JPDC 2023 (reconstruction from abstracts)",
     .example = "kautz:d=16,k=2",

@@ -115,6 +115,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_leaf_spine = {
     .name = "leaf-spine",
+    .group = PDL_TOPO_TREE,
     .summary = "two levels, every leaf joined to every spine",
     .source = "textbook",
     .example = "leaf-spine:leaves=8,hosts=16,spines=4",

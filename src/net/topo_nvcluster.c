@@ -56,6 +56,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_nvcluster = {
     .name = "nvcluster",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "NVLink cluster of the CCPE paper: 2 to 16 GPUs a node",
     .source = "CCPE 2021, the author's platform files",
     .example = "nvcluster:k=8,nodes=32",

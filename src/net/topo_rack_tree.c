@@ -127,6 +127,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_rack_tree = {
     .name = "rack-tree",
+    .group = PDL_TOPO_TREE,
     .summary = "tapered three-level tree of racks, ABCI's shape",
     .source = "ABCI's network as its platform file has it",
     .example = "rack-tree:racks=2",

@@ -121,6 +121,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_rail = {
     .name = "rail",
+    .group = PDL_TOPO_TREE,
     .summary = "rail-optimised GPU nodes: GPU i of every node on switch i",
     .source = "NVIDIA DGX SuperPOD reference architecture",
     .example = "rail:nodes=32,gpus=8,bw=50GB/s",

@@ -186,6 +186,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_random = {
     .name = "random",
+    .group = PDL_TOPO_SHORT,
     .summary = "random regular graph of switches, from a ring or not",
     .source = "Koibuchi et al., ISCA 2012; Singla et al., NSDI 2012",
     .example = "random:switches=64,degree=7,hosts=4",

@@ -77,6 +77,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_star = {
     .name = "star",
+    .group = PDL_TOPO_TREE,
     .summary = "hosts on one switch, as SimGrid's flat cluster",
     .source = "SimGrid StarZone",
     .example = "star:hosts=16",

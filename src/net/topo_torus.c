@@ -164,6 +164,7 @@ static enum pdl_status mesh(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_torus = {
     .name = "torus",
+    .group = PDL_TOPO_GRID,
     .summary = "torus of hosts, dimension-order routing, as SimGrid's TORUS",
     .source = "SimGrid TorusZone",
     .example = "torus:8x8x16",
@@ -174,6 +175,7 @@ const struct pdl_topo net_torus = {
 
 const struct pdl_topo net_mesh = {
     .name = "mesh",
+    .group = PDL_TOPO_GRID,
     .summary = "mesh of hosts, dimension-order routing",
     .source = "textbook",
     .example = "mesh:4x4",

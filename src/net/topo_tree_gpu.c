@@ -73,6 +73,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_tree_gpu = {
     .name = "tree-gpu",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "tree with single paths of nodes of 4 GPUs, ABCI's constants",
     .source = "baseline of DLN(q,p), CCGrid 2021 (reconstruction)",
     .example = "tree-gpu:down=4x4x2",

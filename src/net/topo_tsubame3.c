@@ -51,6 +51,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
 
 const struct pdl_topo net_tsubame3 = {
     .name = "tsubame3",
+    .group = PDL_TOPO_CLUSTER,
     .summary = "Tsubame 3 of the CCPE paper: 4 GPUs a node, 2 leaves per 9",
     .source = "CCPE 2021, the author's platform files",
     .example = "tsubame3:nodes=16",

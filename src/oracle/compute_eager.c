@@ -337,10 +337,23 @@ bool oracle_eager_unfused(const struct oracle *o)
 
 /* Beside its own call, in 16 bits a product casts its input and its bias, or
  * their gradients, and attention has its heads taken apart and put together
- * (GPT-2 medium with two samples and DeiT-S with 64, which the host paces). */
-static int smaller_calls(const struct oracle *o, const struct pdl_node *n)
+ * (GPT-2 medium with two samples and DeiT-S with 64, which the host paces). The
+ * bias of a convolution is added, and its gradient summed, by a kernel of its
+ * own, in 16 bits beside a cast; and what an activation overwrites is copied.
+ * One kernel is a bit less than half a call. */
+static int smaller_calls(const struct oracle *o, const struct pdl_node *n,
+                         const struct pdl_plan_op *x)
 {
-    if (!n || !is_torch(o) || o->pe.item_bytes > 2)
+    bool narrow = o->pe.item_bytes <= 2;
+    int kernel = ORACLE_CALL * 9 / 20;
+
+    if (!n || !is_torch(o))
+        return 0;
+    if (strcmp(n->op->name, "conv") == 0)
+        return n->attr.no_bias ? 0 : narrow ? 2 * kernel : kernel;
+    if (is_copied(o, n, x))
+        return kernel;
+    if (!narrow)
         return 0;
     return strcmp(n->op->name, "linear") == 0      ? ORACLE_CALL / 2
            : strcmp(n->op->name, "attention") == 0 ? ORACLE_CALL
@@ -367,7 +380,7 @@ int oracle_issued(const struct oracle *o, int op)
     return x->kind != PDL_PLAN_OP_SLICE && x->pass != PDL_BACKWARD_WEIGHTS &&
                    !(n && x->pass != PDL_FORWARD &&
                      strcmp(n->op->name, "concat") == 0)
-               ? ORACLE_CALL + smaller_calls(o, n)
+               ? ORACLE_CALL + smaller_calls(o, n, x)
                : 0;
 }
 

@@ -61,7 +61,8 @@ static const double STRIDED = .75;
 enum { ORDER = 55, ORDER_BACK = 80 };
 /* What backward needs of a score, of an element of q (16 bits: 32-bit copies of
  * q, k and v), and of a token's elements: the gate and what it is multiplied
- * with, both factors, their product; what goes in and what comes out. */
+ * with, both factors, their product; what goes in and what comes out. Weights of
+ * experts have no 16-bit copies. */
 static const double SCORE_KEPT = 4, HEAD_KEPT = 12, INNER_KEPT = 16,
                     OUTER_KEPT = 8;
 static const double KERNEL_S = 27e-6; /* of the host, for one kernel */
@@ -169,6 +170,7 @@ static double biased(const struct oracle *o, const struct pdl_shape *s)
 
 struct load {
     double experts, tokens, hidden, wide; /* tokens of all experts */
+    double weights;
 };
 
 static bool load_of(const struct oracle *o, int op, int64_t rank,
@@ -193,6 +195,7 @@ static bool load_of(const struct oracle *o, int op, int64_t rank,
     pdl_plan_op_work(o->p, op, rank, &w);
     out->tokens = (double)w.flops / (2 * each);
     out->experts = ceil(all / each - .5);
+    out->weights = all;
     return out->experts >= 1 && out->tokens > 0;
 }
 
@@ -292,25 +295,28 @@ int oracle_steps_issued(const struct oracle *o, int op)
 
 int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank)
 {
-    const struct pdl_plan_op *x = &o->p->ops[op];
+    const struct pdl_plan_op *x = &o->p->ops[op], *f;
     const struct pdl_node *n = o->in_steps ? node_of(o, op) : NULL;
     bool wide = o->pe.item_bytes > 2;
-    const struct steps *s = n ? steps_of(o, n) : NULL;
-    struct pdl_shape a = {.pass = x->pass};
+    struct pdl_shape a = {.pass = PDL_FORWARD};
+    const struct steps *s;
     struct load l;
 
-    if (!n || x->kind != PDL_PLAN_OP_COMPUTE || x->pass != PDL_FORWARD ||
-        x->part > 0 || x->nout < 1)
+    if (!n || x->kind != PDL_PLAN_OP_COMPUTE || x->part > 0 ||
+        x->pass == PDL_BACKWARD_WEIGHTS)
         return 0;
-    if (is_experts(n) && load_of(o, op, rank, &l))
+    f = &o->p->ops[o->p->forward_op[x->node]];
+    s = steps_of(o, n);
+    if (is_experts(n) && load_of(o, o->p->forward_op[x->node], rank, &l))
         return (int64_t)(l.tokens *
-                         (INNER_KEPT * l.wide + OUTER_KEPT * l.hidden));
+                             (INNER_KEPT * l.wide + OUTER_KEPT * l.hidden) -
+                         (wide ? 0 : l.weights * o->pe.item_bytes));
     if (is_biased(o->p->model, n) &&
         oracle_attention_shape(o, x->node, rank, &a))
         return (int64_t)((double)(a.n * a.groups * a.in[0]) *
                          (SCORE_KEPT * (double)a.out[0] +
                           (wide ? 0 : HEAD_KEPT) * (double)a.c));
-    return s ? (int64_t)((double)pdl_plan_elements(o->p, x->out[0], rank) *
+    return s ? (int64_t)((double)pdl_plan_elements(o->p, f->out[0], rank) *
                          s->keeps[wide])
              : 0;
 }

@@ -220,6 +220,19 @@ static struct pdl_place input_place(const struct plan_lower *lo,
     return p;
 }
 
+/* A stored table that nodes read as an operand (Swin's positions), not as a
+ * weight of theirs. */
+static bool is_read_table(const struct pdl_model *m, int tensor)
+{
+    if (m->tensors[tensor].kind != PDL_TENSOR_BUFFER)
+        return false;
+    for (int i = 0; i < m->nnodes; i++)
+        for (int k = 0; k < m->nodes[i].nin; k++)
+            if (m->nodes[i].in[k] == tensor)
+                return true;
+    return false;
+}
+
 static void load_inputs(struct plan_lower *lo)
 {
     for (int t = 0; t < lo->model->ntensors && lo->status == PDL_OK; t++) {
@@ -227,7 +240,8 @@ static void load_inputs(struct plan_lower *lo)
         struct pdl_place p = plan_everywhere();
         struct plan_version *v;
 
-        if (m->kind != PDL_TENSOR_INPUT && m->kind != PDL_TENSOR_CONST)
+        if (m->kind != PDL_TENSOR_INPUT && m->kind != PDL_TENSOR_CONST &&
+            !is_read_table(lo->model, t))
             continue;
         if (m->kind == PDL_TENSOR_INPUT)
             p = input_place(lo, m);

@@ -228,6 +228,10 @@ int64_t plan_keeps_features(const struct plan_lower *lo, int tensor,
 const struct pdl_mesh_term *plan_term_of(const struct plan_lower *lo, int node,
                                          int f);
 int plan_value_place(const struct plan_lower *lo, int tensor, int f);
+/* node_cut.c: filter and channel are axes that cut features */
+bool plan_is_feature_axis(const struct pdl_mesh_term *t);
+/* sets the cut of the node by factor f, and whether there is one */
+void plan_find_cut(struct plan_lower *lo, int node, int f);
 /* keys.c: does the node make, or hand on, keys that the ranks of factor f
  * share (noted, for its gradient); an attention of such */
 bool plan_shares_keys(struct plan_lower *lo, int node, int f,

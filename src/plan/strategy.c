@@ -2,69 +2,13 @@
  *
  * The strategy notation: clauses separated by ';', each "[layers:] term,
  * term, ...". A term is an axis ("data=8", "spatial=2x2", "tensor=8+seq",
- * "pipe=4(1f1b,m=16)") or an option of the whole plan ("zero=1"). One table
- * of axes, one of options; parser, printer, messages and hints read them.
- * The clause of "*" (or without layers) comes first whereever it is written. */
-#include "paradl/plan.h"
+ * "pipe=4(1f1b,m=16)") or an option of the whole plan ("zero=1"). The
+ * words are in strategy_words.c, the way back in strategy_print.c.
+ * The clause of "*" (or without layers) comes first wherever it is written. */
+#include "strategy.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- tables ------------------------------------------------------------ */
-
-static const char *const axis_names[] = {
-#define X(name, text, what) text,
-    PDL_AXIS_LIST(X)
-#undef X
-};
-
-const char *pdl_axis_name(enum pdl_axis axis)
-{
-    return axis_names[axis];
-}
-
-/* Words of a choice, in the order of its enum; the first is the default. */
-static const char *const schedules[] = {
-    "1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", NULL};
-static const char *const recomputes[] = {"none", "selective", "selective-op",
-                                         "full", NULL};
-static const char *const bns[] = {"spatial", "local", "sync", NULL};
-static const char *const saves[] = {"sharded", "gathered", NULL};
-static const char *const memories[] = {"reuse", "paper", NULL};
-static const char *const exchanges[] = {"auto", "paper", NULL};
-static const char *const swaps[] = {"none", "auto", NULL};
-static const char *const overlaps[] = {"on", "off", NULL};
-static const char *const kinds[] = {"ring", "a2a", "gather", NULL};
-static const char *const orders[] = {"zigzag", "plain", NULL};
-
-enum option_kind { CHOICE, FLAG, COUNT, BYTES, TEXT, ZERO, DENSITY, OFFLOAD };
-
-static const struct option {
-    const char *name;
-    enum option_kind kind;
-    size_t offset;
-    const char *const *words; /* CHOICE: an enum; FLAG: off, on */
-    const char *example;
-} options[] = {
-#define AT(field) offsetof(struct pdl_strategy, field)
-    // clang-format off
-    {"zero",       ZERO,    AT(zero),              NULL,       "zero=1 or zero=3:8"},
-    {"recompute",  CHOICE,  AT(recompute),         recomputes, NULL},
-    {"save",       FLAG,    AT(save_gathered),     saves,      NULL},
-    {"memory",     FLAG,    AT(memory_paper),      memories,   NULL},
-    {"swap",       FLAG,    AT(swap_auto),         swaps,      NULL},
-    {"offload",    OFFLOAD, AT(offload_optimizer), NULL,       "offload=optimizer or offload=activations"},
-    {"accumulate", COUNT,   AT(accumulate),        NULL,       "accumulate=4"},
-    {"bucket",     BYTES,   AT(bucket_bytes),      NULL,       "bucket=25MiB"},
-    {"overlap",    FLAG,    AT(no_overlap),        overlaps,   NULL},
-    {"allreduce",  TEXT,    AT(allreduce),         NULL,       "allreduce=ring"},
-    {"compress",   DENSITY, AT(compress_density),  NULL,       "compress=topk:0.01"},
-    {"exchange",   FLAG,    AT(exchange_paper),    exchanges,  NULL},
-    {"bn",         CHOICE,  AT(bn),                bns,        NULL},
-// clang-format on
-#undef AT
-};
-enum { NOPTIONS = sizeof options / sizeof options[0] };
 
 /* ---- parser ------------------------------------------------------------ */
 
@@ -196,7 +140,7 @@ static enum pdl_status pipe_argument(struct reader *rd, const char *arg)
                    ? PDL_OK
                    : BAD(rd, "pipe: 'at' wants layers: at=conv3+fc6");
     }
-    st = read_choice(rd, "pipe", schedules, arg, &k);
+    st = read_choice(rd, "pipe", plan_schedules, arg, &k);
     if (st == PDL_OK)
         s->schedule = (enum pdl_schedule)k;
     return st;
@@ -205,14 +149,14 @@ static enum pdl_status pipe_argument(struct reader *rd, const char *arg)
 static enum pdl_status context_argument(struct reader *rd, const char *arg)
 {
     struct pdl_strategy *s = rd->out;
-    int k = find_word(kinds, arg);
+    int k = find_word(plan_context_kinds, arg);
     enum pdl_status st;
 
     if (k >= 0) {
         s->context_kind = (enum pdl_context_kind)k;
         return PDL_OK;
     }
-    st = read_choice(rd, "context", orders, arg, &k);
+    st = read_choice(rd, "context", plan_context_orders, arg, &k);
     if (st == PDL_OK)
         s->context_order = (enum pdl_context_order)k;
     else
@@ -338,29 +282,29 @@ static enum pdl_status read_offload(struct reader *rd, const char *value)
     return PDL_OK;
 }
 
-static enum pdl_status read_option(struct reader *rd, const struct option *o,
-                                   const char *value)
+static enum pdl_status
+read_option(struct reader *rd, const struct plan_option *o, const char *value)
 {
     void *field = (char *)rd->out + o->offset;
-    uint32_t bit = UINT32_C(1) << (o - options);
+    uint32_t bit = UINT32_C(1) << (o - plan_options);
     enum pdl_status st;
     int k;
 
-    if (rd->seen & bit && o->kind != OFFLOAD)
+    if (rd->seen & bit && o->kind != PLAN_OPT_OFFLOAD)
         return BAD(rd, "'%s' is given twice", o->name);
     rd->seen |= bit;
     switch (o->kind) {
-    case CHOICE:
-    case FLAG:
+    case PLAN_OPT_CHOICE:
+    case PLAN_OPT_FLAG:
         st = read_choice(rd, o->name, o->words, value, &k);
-        if (st == PDL_OK && o->kind == FLAG)
+        if (st == PDL_OK && o->kind == PLAN_OPT_FLAG)
             *(bool *)field = k != 0;
         else if (st == PDL_OK)
             *(unsigned *)field = (unsigned)k;
         return st;
-    case COUNT:
+    case PLAN_OPT_COUNT:
         return read_count(rd, o->name, value, field);
-    case BYTES: {
+    case PLAN_OPT_BYTES: {
         struct pdl_err inner;
 
         if (pdl_bytes_parse(value, field, &inner) == PDL_OK)
@@ -369,18 +313,18 @@ static enum pdl_status read_option(struct reader *rd, const struct option *o,
         pdl_hint(rd->err, "%s", inner.hint);
         return PDL_EPARSE;
     }
-    case TEXT:
+    case PLAN_OPT_TEXT:
         if (strlen(value) > 48 ||
             strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789-:=") !=
                 strlen(value))
             return BAD(rd, "%s: '%.60s' is not a name", o->name, value);
         *(const char **)field = strcmp(value, "auto") == 0 ? NULL : value;
         return PDL_OK;
-    case ZERO:
+    case PLAN_OPT_ZERO:
         return read_zero(rd, value);
-    case DENSITY:
+    case PLAN_OPT_DENSITY:
         return read_density(rd, value);
-    case OFFLOAD:
+    case PLAN_OPT_OFFLOAD:
         return read_offload(rd, value);
     }
     return PDL_EWRONG;
@@ -388,12 +332,12 @@ static enum pdl_status read_option(struct reader *rd, const struct option *o,
 
 /* Some layers' own choice of what is made again, or waits on the host. */
 static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
-                                enum option_kind kind, const char *value)
+                                enum plan_option_kind kind, const char *value)
 {
     enum pdl_status st;
     int k;
 
-    if (kind == OFFLOAD) {
+    if (kind == PLAN_OPT_OFFLOAD) {
         c->offload = strcmp(value, "activations") == 0;
         return c->offload ? PDL_OK
                           : BAD(rd,
@@ -403,7 +347,7 @@ static enum pdl_status read_own(struct reader *rd, struct pdl_clause *c,
     }
     if (c->own_recompute)
         return BAD(rd, "'recompute' is given twice");
-    st = read_choice(rd, "recompute", recomputes, value, &k);
+    st = read_choice(rd, "recompute", plan_recomputes, value, &k);
     if (st == PDL_OK) {
         c->own_recompute = true;
         c->recompute = (enum pdl_recompute)k;
@@ -415,12 +359,18 @@ static enum pdl_status unknown_term(struct reader *rd, const char *name)
 {
     struct pdl_suggest s;
 
+    for (int i = 0; i < PDL_NAXES; i++)
+        if (strcmp(name, pdl_axis_name((enum pdl_axis)i)) == 0) {
+            BAD(rd, "'%s' needs a size", name);
+            pdl_hint(rd->err, "write it like %s=4", name);
+            return PDL_EPARSE;
+        }
     BAD(rd, "unknown axis or option '%.40s'", name);
     pdl_suggest_init(&s, name);
     for (int i = 0; i < PDL_NAXES; i++)
-        pdl_suggest_try(&s, axis_names[i]);
-    for (int i = 0; i < NOPTIONS; i++)
-        pdl_suggest_try(&s, options[i].name);
+        pdl_suggest_try(&s, pdl_axis_name((enum pdl_axis)i));
+    for (int i = 0; i < plan_noptions; i++)
+        pdl_suggest_try(&s, plan_options[i].name);
     if (pdl_suggest_best(&s))
         pdl_hint(rd->err, "did you mean '%s'?", pdl_suggest_best(&s));
     else
@@ -451,18 +401,18 @@ static enum pdl_status read_term(struct reader *rd, struct pdl_clause *c,
     if (!name || !value)
         return BAD(rd, "out of memory");
     for (int i = 0; i < PDL_NAXES; i++)
-        if (strcmp(axis_names[i], name) == 0)
+        if (strcmp(pdl_axis_name((enum pdl_axis)i), name) == 0)
             return read_axis(rd, (enum pdl_axis)i, c, value);
-    for (int i = 0; i < NOPTIONS; i++)
-        if (strcmp(options[i].name, name) == 0) {
-            if ((options[i].words == recomputes ||
-                 options[i].kind == OFFLOAD) &&
+    for (int i = 0; i < plan_noptions; i++)
+        if (strcmp(plan_options[i].name, name) == 0) {
+            if ((plan_options[i].words == plan_recomputes ||
+                 plan_options[i].kind == PLAN_OPT_OFFLOAD) &&
                 strcmp(c->layers, "*") != 0)
-                return read_own(rd, c, options[i].kind, value);
+                return read_own(rd, c, plan_options[i].kind, value);
             if (strcmp(c->layers, "*") != 0)
                 return BAD(rd, "'%s' holds for the whole model, not for %.60s",
                            name, c->layers);
-            return read_option(rd, &options[i], value);
+            return read_option(rd, &plan_options[i], value);
         }
     return unknown_term(rd, name);
 }
@@ -560,153 +510,6 @@ enum pdl_status pdl_strategy_parse(pdl_arena *a, const char *text,
     normalise(s);
     *out = *s;
     return PDL_OK;
-}
-
-/* ---- printer ----------------------------------------------------------- */
-
-static void print_pipe(const struct pdl_strategy *s, struct pdl_sink *out)
-{
-    const char *before = "(";
-
-    if (s->schedule != PDL_SCHEDULE_1F1B) {
-        pdl_printf(out, "%s%s", before, schedules[s->schedule]);
-        before = ",";
-    }
-    if (s->micro_batches) {
-        pdl_printf(out, "%sm=%lld", before, (long long)s->micro_batches);
-        before = ",";
-    }
-    if (s->virtual_stages) {
-        pdl_printf(out, "%sv=%lld", before, (long long)s->virtual_stages);
-        before = ",";
-    }
-    if (s->cuts) {
-        pdl_printf(out, "%sat=%s", before, s->cuts);
-        before = ",";
-    }
-    if (*before == ',')
-        pdl_puts(out, ")");
-}
-
-static void print_context(const struct pdl_strategy *s, struct pdl_sink *out)
-{
-    bool kind = s->context_kind != PDL_CONTEXT_RING;
-    bool order = s->context_order != PDL_ORDER_ZIGZAG;
-
-    if (kind || order)
-        pdl_printf(out, "(%s%s%s)", kind ? kinds[s->context_kind] : "",
-                   kind && order ? "," : "",
-                   order ? orders[s->context_order] : "");
-}
-
-static void print_term(const struct pdl_strategy *s, const struct pdl_term *t,
-                       struct pdl_sink *out)
-{
-    pdl_printf(out, "%s=", pdl_axis_name(t->axis));
-    for (int k = 0; k < t->nsizes; k++)
-        pdl_printf(out, "%s%lld", k ? "x" : "", (long long)t->size[k]);
-    if (t->axis == PDL_AXIS_PIPE)
-        print_pipe(s, out);
-    if (t->axis == PDL_AXIS_CONTEXT)
-        print_context(s, out);
-    if (t->axis == PDL_AXIS_EXPERT && s->imbalance > 0)
-        pdl_printf(out, "(imbalance=%.17g)", s->imbalance);
-    if (t->axis == PDL_AXIS_TENSOR && s->seq)
-        pdl_puts(out, "+seq");
-}
-
-static void print_option(const struct pdl_strategy *s, const struct option *o,
-                         const char **before, struct pdl_sink *out)
-{
-    const void *field = (const char *)s + o->offset;
-    char value[64] = "";
-
-    switch (o->kind) {
-    case CHOICE:
-        if (*(const unsigned *)field)
-            snprintf(value, sizeof value, "%s",
-                     o->words[*(const unsigned *)field]);
-        break;
-    case FLAG:
-        if (*(const bool *)field)
-            snprintf(value, sizeof value, "%s", o->words[1]);
-        break;
-    case COUNT:
-        if (*(const int64_t *)field)
-            snprintf(value, sizeof value, "%lld",
-                     (long long)*(const int64_t *)field);
-        break;
-    case BYTES: {
-        int64_t v = *(const int64_t *)field;
-
-        if (v > INT64_C(1) << 53) /* a double would lose digits */
-            snprintf(value, sizeof value, "%lldB", (long long)v);
-        else if (v)
-            pdl_unit_print((double)v, PDL_UNIT_BYTES, value, sizeof value);
-        break;
-    }
-    case TEXT:
-        if (*(const char *const *)field)
-            snprintf(value, sizeof value, "%s", *(const char *const *)field);
-        break;
-    case ZERO:
-        if (s->zero && s->zero_group)
-            snprintf(value, sizeof value, "%lld:%lld", (long long)s->zero,
-                     (long long)s->zero_group);
-        else if (s->zero)
-            snprintf(value, sizeof value, "%lld", (long long)s->zero);
-        break;
-    case DENSITY:
-        if (s->compress_density > 0)
-            snprintf(value, sizeof value, "topk:%.17g", s->compress_density);
-        break;
-    case OFFLOAD:
-        if (s->offload_optimizer && s->offload_activations)
-            snprintf(value, sizeof value, "optimizer,offload=activations");
-        else if (s->offload_optimizer || s->offload_activations)
-            snprintf(value, sizeof value, "%s",
-                     s->offload_optimizer ? "optimizer" : "activations");
-        break;
-    }
-    if (*value) {
-        pdl_printf(out, "%s%s=%s", *before, o->name, value);
-        *before = ",";
-    }
-}
-
-static void print_options(const struct pdl_strategy *s, const char *before,
-                          struct pdl_sink *out)
-{
-    for (int o = 0; o < NOPTIONS; o++)
-        print_option(s, &options[o], &before, out);
-}
-
-void pdl_strategy_print(const struct pdl_strategy *s, struct pdl_sink *out)
-{
-    bool star = strcmp(s->clause[0].layers, "*") == 0;
-
-    for (int i = 0; i < s->nclauses; i++) {
-        const struct pdl_clause *c = &s->clause[i];
-
-        if (i > 0)
-            pdl_puts(out, "; ");
-        if (i > 0 || !star || s->nclauses > 1)
-            pdl_printf(out, "%s: ", c->layers);
-        for (int t = 0; t < c->nterms; t++) {
-            pdl_puts(out, t ? "," : "");
-            print_term(s, &c->term[t], out);
-        }
-        if (c->own_recompute)
-            pdl_printf(out, "%srecompute=%s", c->nterms ? "," : "",
-                       recomputes[c->recompute]);
-        if (c->offload)
-            pdl_printf(out, "%soffload=activations",
-                       c->nterms || c->own_recompute ? "," : "");
-        if (i == 0 && star)
-            print_options(s, ",", out);
-    }
-    if (!star)
-        print_options(s, "; *: ", out);
 }
 
 /* ---- comparison -------------------------------------------------------- */

@@ -55,7 +55,8 @@ static bool frame_fits(const struct pdl_plan_tensor *t, int d)
 static bool model_shape(const struct form *c, const struct pdl_plan_tensor *t)
 {
     const struct pdl_tensor *m = &c->p->model->tensors[t->model_tensor];
-    bool weight = m->kind == PDL_TENSOR_WEIGHT || m->kind == PDL_TENSOR_BUFFER;
+    bool weight = m->kind == PDL_TENSOR_WEIGHT ||
+                  (m->kind == PDL_TENSOR_BUFFER && t->kind != PDL_PLAN_INPUT);
     int n = weight ? 0 : 1;
 
     if (t->ndims != m->rank + n ||

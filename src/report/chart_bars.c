@@ -71,6 +71,14 @@ static double total(const struct report_bars *c, const struct report_bar *b)
     return sum;
 }
 
+/* Units of the axis for one of the bar. */
+static double scale_of(const struct report_bars *c, const struct report_bar *b)
+{
+    double sum = total(c, b);
+
+    return c->shares && sum > 0 ? 100 / sum : 1;
+}
+
 static void rect(struct pdl_sink *out, const char *class, int part, double x,
                  double y, double w, double h)
 {
@@ -162,13 +170,13 @@ static void parts(struct pdl_sink *out, const struct report_bars *c,
                   const struct report_bar *b, const struct report_axis *ax,
                   double y)
 {
-    double sum = 0;
+    double sum = 0, k = scale_of(c, b);
     char text[64];
 
     for (int i = 0; i < c->nparts; i++) {
         double v = b->parts[i] > 0 ? b->parts[i] : 0;
-        double from = fmin(report_axis_at(ax, sum), ax->to);
-        double to = fmin(report_axis_at(ax, sum + v), ax->to);
+        double from = fmin(report_axis_at(ax, k * sum), ax->to);
+        double to = fmin(report_axis_at(ax, k * (sum + v)), ax->to);
 
         sum += v;
         if (v <= 0 || to <= from)
@@ -224,11 +232,11 @@ static void bar(struct pdl_sink *out, const struct report_bars *c,
                 const struct report_bar *b, const struct report_axis *ax,
                 double y)
 {
-    double sum = total(c, b), end = fmin(report_axis_at(ax, sum), ax->to);
+    double sum = scale_of(c, b) * total(c, b);
 
     parts(out, c, b, ax, y);
-    if (sum > ax->max)
-        broken(out, end, y);
+    if (!c->shares && sum > ax->max)
+        broken(out, fmin(report_axis_at(ax, sum), ax->to), y);
     pdl_puts(out, "\n");
 }
 
@@ -238,7 +246,8 @@ static void words(struct pdl_sink *out, const struct report_bars *c,
                   const struct report_bar *b, const struct report_axis *ax,
                   double y, bool note)
 {
-    double sum = total(c, b), x = fmin(report_axis_at(ax, sum), ax->to) + 6;
+    double sum = total(c, b);
+    double x = fmin(report_axis_at(ax, scale_of(c, b) * sum), ax->to) + 6;
     double line = c->limit > 0 ? report_axis_at(ax, c->limit) : -1;
     char text[64];
 
@@ -301,15 +310,16 @@ static void table(struct pdl_sink *out, const struct report_bars *c)
 static void draw(struct pdl_sink *out, const struct report_bars *c, bool narrow)
 {
     struct layout l = layout_of(c, narrow);
-    struct report_axis ax = {
-        .unit = c->unit, .from = l.f.left, .to = l.f.right};
+    struct report_axis ax = {.unit = c->shares ? PDL_UNIT_NONE : c->unit,
+                             .from = l.f.left,
+                             .to = l.f.right};
     double max = c->limit, y;
 
     for (int i = 0; i < c->nbars; i++)
         max = fmax(max, total(c, &c->bars[i]));
     if (c->cut > 0 && max > c->cut)
         max = c->cut;
-    report_axis_fit(&ax, 0, max);
+    report_axis_fit(&ax, 0, c->shares ? 100 : max);
     l.f.top = legend(NULL, c, &l);
     l.f.bottom = l.f.top + 6;
     for (int i = 0; i < c->nbars; i++)

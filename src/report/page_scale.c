@@ -4,23 +4,45 @@
  * made of on the way. */
 #include "report_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { MOST = 32 };
+
+/* So many times as long as the shortest, the longest leaves it no width. */
+enum { STEEP = 8 };
+
+static bool steep(const struct report_bar *bars, int n)
+{
+    double least = INFINITY, most = 0;
+
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+
+        for (int k = 0; k < REPORT_TIMES; k++)
+            sum += bars[i].parts[k];
+        least = fmin(least, sum);
+        most = fmax(most, sum);
+    }
+    return most > STEEP * least;
+}
 
 static void phases(struct report_page *p, const struct pdl_doc *points)
 {
     struct report_bar bars[MOST] = {{.label = NULL}};
     char labels[MOST][32];
+    bool shares;
     int n = 0;
 
     for (const struct pdl_doc *d = points->child; d && n < MOST; d = d->next) {
         const struct pdl_doc *time = pdl_doc_get(d, "time");
+        int64_t pes;
 
         if (!time)
             continue;
-        snprintf(labels[n], sizeof labels[n], "%lld PEs",
-                 (long long)report_get_int(&p->rd, d, "pes"));
+        pes = report_get_int(&p->rd, d, "pes");
+        snprintf(labels[n], sizeof labels[n], "%lld PE%s", (long long)pes,
+                 pes == 1 ? "" : "s");
         bars[n].label = labels[n];
         bars[n].grey = !report_get_bool(&p->rd, d, "feasible");
         bars[n].note = bars[n].grey ? "does not fit" : NULL;
@@ -28,16 +50,20 @@ static void phases(struct report_page *p, const struct pdl_doc *points)
     }
     if (n == 0)
         return;
+    shares = steep(bars, n);
     report_section(p->out, "phases", "Where does the time go?");
     report_bars(p->out, &(struct report_bars){
                             .id = "phases-chart",
                             .label = "step time on each number of PEs, stacked",
-                            .title = "time of one step",
+                            .title = shares ? "% of the step; its time stands "
+                                              "beside it"
+                                            : "time of one step",
                             .unit = PDL_UNIT_SECONDS,
                             .parts = report_time_names,
                             .nparts = REPORT_TIMES,
                             .bars = bars,
                             .nbars = n,
+                            .shares = shares,
                         });
     report_section_end(p->out);
 }

@@ -13,6 +13,7 @@ enum { MOST = 4000, SETS = REPORT_COLOURS, PHASES = 8, SLOWEST = 20 };
 
 struct rows {
     struct report_point *points;
+    const struct pdl_doc **docs; /* of each point */
     int n;
     const char *sets[SETS];
     int nsets;
@@ -95,8 +96,10 @@ static void read_rows(struct report_page *p, const struct pdl_doc *list,
                       struct rows *r)
 {
     r->points = PDL_NEW(p->arena, struct report_point, MOST);
+    r->docs = PDL_NEW(p->arena, const struct pdl_doc *, MOST);
     r->layers = PDL_NEW(p->arena, struct report_point, MOST);
-    for (const struct pdl_doc *d = list->child; r->points && d; d = d->next) {
+    for (const struct pdl_doc *d = list->child; r->points && r->docs && d;
+         d = d->next) {
         const char *set = report_opt_str(d, "set");
         struct report_point *x = &r->points[r->n];
         int colour;
@@ -120,6 +123,7 @@ static void read_rows(struct report_page *p, const struct pdl_doc *list,
                                   .y = report_get_num(&p->rd, d, "projected_s"),
                                   .colour = colour,
                                   .grey = colour == SETS};
+        r->docs[r->n] = d;
         r->n += x->x > 0 && x->y > 0;
     }
 }
@@ -314,10 +318,50 @@ static void groups(struct report_page *p, const struct pdl_doc *by)
     report_section_end(p->out);
 }
 
+/* Runs: which network, cut how; the interval of the projection. */
+static void table_of_runs(struct report_page *p, const struct rows *r)
+{
+    static const struct report_column columns[] = {
+        {"run", false},      {"model", false},   {"strategy", false},
+        {"PEs", true},       {"measured", true}, {"projected", true},
+        {"80 % from", true}, {"to", true},       {"off by", true}};
+    struct report_table t;
+
+    report_table_begin(&t, p->out, columns, 9);
+    for (int i = 0; i < r->n; i++) {
+        const struct report_point *x = &r->points[i];
+        const char *model = report_opt_str(r->docs[i], "model");
+        const char *strategy = report_opt_str(r->docs[i], "strategy");
+
+        report_cell(&t, "%s", x->name);
+        report_cell(&t, "%s", model ? model : "");
+        report_cell(&t, "%s", strategy ? strategy : "");
+        report_cell(&t, "%.0f", report_get_num(&p->rd, r->docs[i], "pes"));
+        report_cell_unit(&t, x->x, PDL_UNIT_SECONDS);
+        report_cell_unit(&t, x->y, PDL_UNIT_SECONDS);
+        report_cell_unit(&t, report_get_num(&p->rd, r->docs[i], "low_s"),
+                         PDL_UNIT_SECONDS);
+        report_cell_unit(&t, report_get_num(&p->rd, r->docs[i], "high_s"),
+                         PDL_UNIT_SECONDS);
+        report_cell(&t, "%+.1f %%", 100 * (x->y / x->x - 1));
+    }
+    report_table_end(&t);
+}
+
 static void numbers(struct report_page *p, const struct rows *r)
 {
+    bool runs = r->n > 0 && !r->here;
+
+    for (int i = 0; runs && i < r->n; i++)
+        runs = pdl_doc_get(r->docs[i], "strategy") &&
+               pdl_doc_get(r->docs[i], "pes") &&
+               report_opt_str(r->docs[i], "low_s") &&
+               report_opt_str(r->docs[i], "high_s");
     report_section(p->out, "numbers", "Row by row");
-    table_of(p, r->points, r->n);
+    if (runs)
+        table_of_runs(p, r);
+    else
+        table_of(p, r->points, r->n);
     report_section_end(p->out);
 }
 

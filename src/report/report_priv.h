@@ -132,7 +132,8 @@ struct report_bars {
     int nbars;
     double limit; /* a line across; 0: none */
     const char *limit_name;
-    double cut; /* bars longer than this are broken off; 0: none */
+    double cut;  /* bars longer than this are broken off; 0: none */
+    bool shares; /* each is drawn as parts of 100 %; the whole stands beside */
 };
 void report_bars(struct pdl_sink *out, const struct report_bars *c);
 

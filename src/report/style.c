@@ -23,6 +23,7 @@ const char report_style[] =
     "color:var(--fg);font:15px/1.5 system-ui,-apple-system,'Segoe UI',"
     "'DejaVu Sans',sans-serif}"
     "h1{font-size:26px;line-height:1.25;margin:0 0 4px}"
+    "h1,h2{overflow-wrap:anywhere}"
     "h2{font-size:19px;margin:40px 0 6px;padding-top:10px;"
     "border-top:1px solid var(--rule)}"
     "h2 a{color:inherit;text-decoration:none}"

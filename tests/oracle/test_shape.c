@@ -37,6 +37,16 @@ static struct pdl_shape conv(int64_t n, int64_t c, int64_t f, int64_t h,
                               .stride = {1, 1}};
 }
 
+static struct pdl_shape product(enum pdl_precision precision, int64_t n,
+                                int64_t c, int64_t f)
+{
+    return (struct pdl_shape){.kind = PDL_SHAPE_MATMUL,
+                              .precision = precision,
+                              .n = n,
+                              .c = c,
+                              .f = f};
+}
+
 static double all_passes(const struct pdl_pe *pe, struct pdl_shape s)
 {
     double t = 0;
@@ -117,11 +127,7 @@ static void unaligned_products_are_slow(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_pe pe = h200(a);
-    struct pdl_shape s = {.kind = PDL_SHAPE_MATMUL,
-                          .precision = PDL_PREC_BF16,
-                          .n = 4096,
-                          .c = 4096,
-                          .f = 4096};
+    struct pdl_shape s = product(PDL_PREC_BF16, 4096, 4096, 4096);
     double aligned = pdl_shape_seconds(&pe, &s);
 
     (void)state;
@@ -392,11 +398,7 @@ static void tf32_products_turn_their_operands(void **state)
     static const double seconds[] = {206e-6, 236e-6, 362e-6};
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_pe pe = h200(a);
-    struct pdl_shape s = {.kind = PDL_SHAPE_MATMUL,
-                          .precision = PDL_PREC_TF32,
-                          .n = 16384,
-                          .c = 768,
-                          .f = 3072};
+    struct pdl_shape s = product(PDL_PREC_TF32, 16384, 768, 3072);
 
     (void)state;
     for (int i = 0; i < 3; i++) {

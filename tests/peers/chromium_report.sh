@@ -49,10 +49,10 @@ gpt='pipe=4(interleaved,v=2,m=16),data=4,tensor=8+seq,zero=1'
 "$paradl" project gpt3-175b --system dgx-a100 --strategy "$gpt" --batch 64 \
     --report "$dir/project.html" >/dev/null
 "$paradl" scale resnet50 --system abci-v100 --strategy data=p --pes 1..64 \
-    --batch 32 --weak --report "$dir/scale.html" >/dev/null
+    --batch 2048 --report "$dir/scale.html" >/dev/null
 "$paradl" collective compare allreduce --topology 'torus:4x4;torus:8x8;dln:q=3,p=2;fat-tree:down=16x64,up=1x8' \
     --size 4KiB,1MiB --algorithms 'ring;halving-doubling' --report "$dir/compare.html" >/dev/null
-"$paradl" simulate allreduce --topology fat-tree:down=8x8,up=1x2 --algorithm swing --size 1MiB --links --json |
+"$paradl" simulate allreduce --topology fat-tree:down=8x8,up=1x2,links=1x1,bw=12.5GB/s,lat=1us --algorithm swing --size 1MiB --links --json |
     "$paradl" report - -o "$dir/simulate.html"
 cat >"$dir/runs.json" <<'END'
 {"schema": "paradl.validate/1", "rows": [

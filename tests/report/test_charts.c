@@ -115,6 +115,45 @@ static void bars_are_grey_cut_and_limited_where_they_should_be(void **state)
     pdl_buf_free(&b);
 }
 
+/* A step of an hour and one of a millisecond, half of each forward: both are
+ * seen, and the number beside each is its own. */
+static void bars_of_shares_are_equally_long(void **state)
+{
+    static const struct report_bar bars[] = {
+        {"1 PE", NULL, {1800, 1800}, false},
+        {"many PEs", NULL, {0.0005, 0.0005}, false},
+    };
+    struct report_bars c = {.id = "s",
+                            .label = "shares",
+                            .title = "% of the step",
+                            .unit = PDL_UNIT_SECONDS,
+                            .parts = parts,
+                            .nparts = 2,
+                            .bars = bars,
+                            .nbars = 2};
+    double width[8];
+
+    (void)state;
+    for (int shares = 0; shares < 2; shares++) {
+        struct pdl_buf b;
+        int n = 0;
+
+        pdl_buf_init(&b);
+        c.shares = shares;
+        report_bars(&b.sink, &c);
+        assert_int_equal(count_charts(b.text), 1);
+        for (const char *p = b.text; n < 8 && (p = strstr(p, "\"part f")); p++)
+            width[n++] = strtod(strstr(p, "width=\"") + 7, NULL);
+        assert_int_equal(n, 8); /* broad and narrow, two bars of two parts */
+        for (int i = 1; shares && i < 4; i++)
+            assert_float_equal(width[i], width[0], 0.11);
+        assert_true(shares || width[2] < 0.01 * width[0]);
+        assert_int_equal(count(b.text, ">3600 s<"), 2 + 1);
+        assert_int_equal(count(b.text, ">1 ms<"), 2 + 1);
+        pdl_buf_free(&b);
+    }
+}
+
 /* As long as what it says, and never one over the next. */
 static void long_labels_go_on_several_lines(void **state)
 {
@@ -260,6 +299,7 @@ int main(void)
         cmocka_unit_test(lines_are_well_formed_and_have_a_table),
         cmocka_unit_test(the_test_sees_what_is_not_well_formed),
         cmocka_unit_test(bars_are_grey_cut_and_limited_where_they_should_be),
+        cmocka_unit_test(bars_of_shares_are_equally_long),
         cmocka_unit_test(long_labels_go_on_several_lines),
         cmocka_unit_test(ticks_have_text_where_there_is_room),
         cmocka_unit_test(a_small_chart_is_as_it_was),
