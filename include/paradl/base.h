@@ -434,13 +434,14 @@ void pdl_pull_close(struct pdl_pull *p); /* NULL is allowed */
 /* One table describes a command; parsing, --help, the man page and the shell
  * completions are all made from it. */
 enum pdl_opt_kind {
-    PDL_OPT_FLAG,  /* bool */
-    PDL_OPT_TEXT,  /* const char * */
-    PDL_OPT_INT,   /* int64_t */
-    PDL_OPT_COUNT, /* int64_t from 1; 0 in the struct: not given */
-    PDL_OPT_NUM,   /* double, plain number */
-    PDL_OPT_SIZE,  /* int64_t bytes */
-    PDL_OPT_TIME,  /* double seconds */
+    PDL_OPT_FLAG,   /* bool */
+    PDL_OPT_TEXT,   /* const char * */
+    PDL_OPT_INT,    /* int64_t */
+    PDL_OPT_COUNT,  /* int64_t from 1; 0 in the struct: not given */
+    PDL_OPT_NUM,    /* double, plain number */
+    PDL_OPT_AMOUNT, /* double above 0; 0 in the struct: not given */
+    PDL_OPT_SIZE,   /* int64_t bytes */
+    PDL_OPT_TIME,   /* double seconds */
 };
 
 struct pdl_opt {

@@ -238,6 +238,7 @@ struct pdl_search_options {
     enum pdl_goal goal;
     int64_t top;     /* of a large space so many are kept; 0: 20 */
     bool exhaustive; /* prices also what a bound excludes */
+    bool one_order;  /* the best are not priced in other orders of their axes */
     bool uncounted;  /* how many fit is not asked: what is too slow is not
                         looked at further */
     int threads;     /* 0: all cores */
@@ -269,9 +270,13 @@ struct pdl_search_result {
     struct pdl_found *list; /* best first */
     int64_t n, evaluated, pruned, feasible;
     int64_t points, refused, too_large, too_slow;
+    int64_t unasked; /* of too_slow: so slow that whether they fit is not
+                        known; `feasible` is of the others */
     int64_t pieces;  /* small plans that points were composed of */
     double pieces_s; /* seconds it took to price them, over all threads */
-    int naxes;       /* 0: a small space */
+    int64_t orders, reordered; /* other orders of the axes of the best that were
+                                  priced; plans that are better in one */
+    int naxes;                 /* 0: a small space */
     const struct pdl_space_axis *axes;
     bool stopped; /* before all were priced */
 };

@@ -94,6 +94,11 @@ static enum pdl_status store(const struct pdl_opt *o, void *base,
     case PDL_OPT_NUM:
         st = pdl_unit_parse(value, PDL_UNIT_NONE, field, &inner);
         break;
+    case PDL_OPT_AMOUNT:
+        st = pdl_unit_parse(value, PDL_UNIT_NONE, field, &inner);
+        if (st == PDL_OK && !(*(double *)field > 0))
+            st = pdl_fail(&inner, PDL_EINVAL, "'%.60s' is not above 0", value);
+        break;
     case PDL_OPT_SIZE:
         st = pdl_bytes_parse(value, field, &inner);
         break;

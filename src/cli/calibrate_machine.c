@@ -572,6 +572,10 @@ int cli_calibrate_machine(const struct pdl_args *args)
 
     if (!d)
         return EXIT_BUG;
+    if (cli_check_output(o.output, NULL, &err) != PDL_OK) {
+        free(d);
+        return cli_fail(PDL_EIO, &err);
+    }
     if (settle(&o, &err) != PDL_OK) {
         free(d);
         return cli_usage(&err);

@@ -370,7 +370,7 @@ static enum pdl_status give_start(struct pdl_fit_param *p, int n, char *text,
         pdl_suggest_try(&near, p[i].name);
         if (strcmp(p[i].name, text) != 0)
             continue;
-        p[i].start = strtod(eq + 1, &end);
+        p[i].start = pdl_strtod(eq + 1, &end);
         if (*end || end == eq + 1 ||
             !(p[i].start >= p[i].low && p[i].start <= p[i].high))
             return pdl_fail(err, PDL_EINVAL,
@@ -413,6 +413,7 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
     struct fitting f = {.runs = &s};
     enum pdl_status st = list_params(m, fit, err);
 
+    fit->usage = st == PDL_EINVAL;
     if (st == PDL_OK)
         st = cli_runs_read(m, true, &s, err);
     if (st != PDL_OK)

@@ -73,6 +73,10 @@ int cli_usage(const struct pdl_err *err);
 /* Writes a result to a file (atomically) or, for NULL or "-", to standard
  * output. Returns an exit code. */
 int cli_write(const char *path, const struct pdl_buf *text);
+/* Can a file of this name be written (NULL: there is none)? Asked before hours
+ * of work, not after. ending: what the name must end in, or NULL. */
+enum pdl_status cli_check_output(const char *path, const char *ending,
+                                 struct pdl_err *err);
 /* What --report does: the page of a result's JSON into a file. */
 int cli_report(const struct pdl_buf *json, const char *path);
 /* The command line that was given, without --report and --json. */

@@ -210,10 +210,12 @@ static int calibrate(const struct pdl_args *args)
         return cli_usage(&err);
     }
     m.a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    st = m.a ? fit(&m, &sys, &f, &err)
+    st = m.a ? cli_check_output(o->output, NULL, &err)
              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = fit(&m, &sys, &f, &err);
     if (st != PDL_OK) {
-        rc = cli_fail(st, &err);
+        rc = f.usage ? cli_usage(&err) : cli_fail(st, &err);
         pdl_arena_destroy(m.a);
         return rc;
     }

@@ -5,8 +5,31 @@
 
 #include "diff_options.h" /* of src/run */
 
+/* Files and folders are compared as they are. */
+static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
+{
+    static const char *const runs[] = {"batch",     "steps", "precision",
+                                       "backend",   "lr",    "seed",
+                                       "optimizer", "dim",   "allow-empty"};
+    const struct diff_options *o = args->opts;
+
+    if (!(o->tolerance >= 0))
+        return pdl_fail(err, PDL_EINVAL, "--tolerance: is not negative");
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0] && !o->model; i++)
+        if (pdl_opt_given(&cli_diff_run, args, runs[i])) {
+            pdl_fail(err, PDL_EINVAL, "--%s is for --model MODEL", runs[i]);
+            pdl_hint(err, "without it, A and B are runs that have been");
+            return PDL_EINVAL;
+        }
+    return PDL_OK;
+}
+
 static int diff_run(const struct pdl_args *args)
 {
+    struct pdl_err err = {"", ""};
+
+    if (check(args, &err) != PDL_OK)
+        return cli_usage(&err);
     return cli_launch(&cli_diff_run, args, 0);
 }
 

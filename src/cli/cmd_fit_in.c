@@ -59,8 +59,11 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct cli_job *j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
     struct cli_question q = k->o->q;
-    struct pdl_search_options opt = {
-        .pes = pes, .batch = batch, .top = 1, .uncounted = true};
+    struct pdl_search_options opt = {.pes = pes,
+                                     .batch = batch,
+                                     .top = 1,
+                                     .one_order = true,
+                                     .uncounted = true};
     struct pdl_search_result r = {.list = NULL};
     enum pdl_status st =
         j ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");

@@ -230,10 +230,13 @@ static void print_counts(const struct pdl_search_result *r, bool hint)
     if (r->naxes > 0)
         cli_say(2,
                 "%lld points: %lld fit; %lld priced, %lld excluded by "
-                "memory, %lld by time, %lld by a limit%s",
+                "memory, %lld by time (%lld before it was asked whether they "
+                "fit), %lld by a limit; the best in %lld other orders of their "
+                "axes%s",
                 (long long)r->points, (long long)r->feasible,
                 (long long)r->evaluated, (long long)r->too_large,
-                (long long)r->too_slow, (long long)r->refused,
+                (long long)r->too_slow, (long long)r->unasked,
+                (long long)r->refused, (long long)r->orders,
                 hint ? " (--space says of what)" : "");
     else
         cli_say(0,

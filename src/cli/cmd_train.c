@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,98 @@ static enum pdl_status count_ranks(const struct pdl_args *args, int64_t *ranks,
     if (st == PDL_OK && *ranks > MAX_RANKS)
         return pdl_fail(err, PDL_EINVAL, "%lld ranks are too many to start",
                         (long long)*ranks);
+    return st;
+}
+
+/* ---- what does not go together, or nowhere ---------------------------------- */
+
+/* Options that mean nothing without another; `with` as it is written. */
+static enum pdl_status check_company(const struct pdl_args *args,
+                                     struct pdl_err *err)
+{
+    const struct train_options *o = args->opts;
+    const char *how = o->schedule ? o->schedule : "constant";
+    bool falls = strcmp(how, "cosine") == 0 || strcmp(how, "polynomial") == 0;
+    const struct {
+        const char *name, *with;
+        bool there;
+    } rules[] = {
+        {"resume", "--checkpoint DIR", o->checkpoint != NULL},
+        {"every", "--checkpoint DIR", o->checkpoint != NULL},
+        {"keep", "--checkpoint DIR", o->checkpoint != NULL},
+        {"restarts", "--checkpoint DIR", o->checkpoint != NULL},
+        {"lr-every", "--schedule step", strcmp(how, "step") == 0},
+        {"lr-gamma", "--schedule step", strcmp(how, "step") == 0},
+        {"lr-last", "--schedule cosine or polynomial", falls},
+        {"samples", "--data synthetic", strcmp(o->data, "synthetic") == 0},
+        {"log-every", "--json", args->json},
+    };
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (!rules[i].there && pdl_opt_given(&cli_train, args, rules[i].name))
+            return pdl_fail(err, PDL_EINVAL, "--%s is for %s", rules[i].name,
+                            rules[i].with);
+    return PDL_OK;
+}
+
+static bool is_scale(const char *text)
+{
+    double x = 0;
+
+    return strcmp(text, "dynamic") == 0 ||
+           (pdl_unit_parse(text, PDL_UNIT_NONE, &x, NULL) == PDL_OK && x > 0 &&
+            x < 1e30);
+}
+
+static enum pdl_status check_values(const struct train_options *o,
+                                    struct pdl_err *err)
+{
+    enum { MOST = 1 << 20 }; /* threads; checkpoints */
+
+    if (o->warmup < 0)
+        return pdl_fail(err, PDL_EINVAL, "--warmup: steps are not negative");
+    if (o->lr_last < 0)
+        return pdl_fail(err, PDL_EINVAL, "--lr-last: a rate is not negative");
+    if (!(o->label_smoothing >= 0 && o->label_smoothing < 1))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--label-smoothing: from 0 to below 1");
+    if (o->threads > MOST || o->keep > MOST)
+        return pdl_fail(err, PDL_EINVAL, "--%s: at most %d",
+                        o->threads > MOST ? "threads" : "keep", (int)MOST);
+    if (o->ranks > MAX_RANKS)
+        return pdl_fail(err, PDL_EINVAL, "-n: from 1 to %d", (int)MAX_RANKS);
+    if (o->loss_scale && !is_scale(o->loss_scale))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--loss-scale: '%.40s' is no positive number, nor "
+                        "'dynamic'",
+                        o->loss_scale);
+    return PDL_OK;
+}
+
+static enum pdl_status check_folder(const char *path, struct pdl_err *err)
+{
+    struct stat sb;
+
+    if (path && !*path)
+        return pdl_fail(err, PDL_EINVAL, "--checkpoint: no name of a folder");
+    if (path && stat(path, &sb) == 0 && !S_ISDIR(sb.st_mode))
+        return pdl_fail(err, PDL_EIO, "%s: is no folder", path);
+    return PDL_OK;
+}
+
+static enum pdl_status check_files(const struct train_options *o,
+                                   struct pdl_err *err)
+{
+    const struct {
+        const char *path, *ending;
+    } out[] = {{o->trace, NULL},
+               {o->timings, NULL},
+               {o->save, ".safetensors"},
+               {o->outputs, ".safetensors"}};
+    enum pdl_status st = check_folder(o->checkpoint, err);
+
+    for (size_t i = 0; i < sizeof out / sizeof out[0] && st == PDL_OK; i++)
+        st = cli_check_output(out[i].path, out[i].ending, err);
     return st;
 }
 
@@ -200,7 +293,14 @@ static int train(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl train --help'");
         return cli_usage(&err);
     }
-    st = count_ranks(args, &ranks, &err);
+    st = check_company(args, &err);
+    if (st == PDL_OK)
+        st = check_values(o, &err);
+    if (st != PDL_OK)
+        return cli_usage(&err);
+    st = check_files(o, &err);
+    if (st == PDL_OK)
+        st = count_ranks(args, &ranks, &err);
     if (st != PDL_OK)
         return cli_fail(st, &err);
     o->progress = o->progress || (cli_progress() && !args->json);

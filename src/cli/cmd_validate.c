@@ -162,6 +162,8 @@ static int validate(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl validate --help'");
         return cli_usage(&err);
     }
+    if (cli_check_output(o->report, NULL, &err) != PDL_OK)
+        return cli_fail(PDL_EIO, &err);
     pdl_buf_init(&page);
     pdl_buf_init(&line);
     cli_command_line(&cli_validate, args, &line.sink);

@@ -49,7 +49,7 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
     /* whole numbers are read without a unit: 5000, not 5k */
     if (whole)
         snprintf(buf, size, "%lld", (long long)i);
-    else if (o->kind == PDL_OPT_NUM)
+    else if (o->kind == PDL_OPT_NUM || o->kind == PDL_OPT_AMOUNT)
         snprintf(buf, size, "%.17g", x);
     else if (o->kind == PDL_OPT_SIZE)
         return pdl_unit_print((double)i, PDL_UNIT_BYTES, buf, size);

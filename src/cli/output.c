@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool file_write(void *ctx, const char *data, size_t len)
@@ -149,6 +150,34 @@ int cli_usage(const struct pdl_err *err)
 {
     print_error(err);
     return EXIT_USAGE;
+}
+
+enum pdl_status cli_check_output(const char *path, const char *ending,
+                                 struct pdl_err *err)
+{
+    size_t n = path ? strlen(path) : 0, m = ending ? strlen(ending) : 0;
+    char folder[4096] = ".";
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    struct stat sb;
+
+    if (!path || strcmp(path, "-") == 0)
+        return PDL_OK;
+    if (n == 0 || n >= sizeof folder)
+        return pdl_fail(err, PDL_EINVAL, "'%.40s' is no name of a file", path);
+    if (ending && (n <= m || strcmp(path + n - m, ending) != 0))
+        return pdl_fail(err, PDL_EINVAL, "%s: the name must end in %s", path,
+                        ending);
+    if (stat(path, &sb) == 0)
+        return S_ISDIR(sb.st_mode) || access(path, W_OK) != 0
+                   ? pdl_fail(
+                         err, PDL_EIO, "%s: %s", path,
+                         S_ISDIR(sb.st_mode) ? "is a folder" : strerror(errno))
+                   : PDL_OK;
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+    return access(folder, W_OK) == 0
+               ? PDL_OK
+               : pdl_fail(err, PDL_EIO, "%s: %s", path, strerror(errno));
 }
 
 int cli_write(const char *path, const struct pdl_buf *text)

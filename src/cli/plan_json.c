@@ -63,6 +63,9 @@ void cli_space_json(struct pdl_json *w, const struct pdl_search_result *r,
     pdl_json_kint(w, "memory", r->too_large);
     pdl_json_kint(w, "time", r->too_slow);
     pdl_json_end(w);
+    pdl_json_kint(w, "unasked", r->unasked);
+    pdl_json_kint(w, "orders", r->orders);
+    pdl_json_kint(w, "reordered", r->reordered);
     if (!axes)
         return;
     pdl_json_key(w, "space");

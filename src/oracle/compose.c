@@ -106,7 +106,9 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
         if (s->of[i] < 0 || blocks[stage] < 1)
             st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");
     }
-    s->full = 2 * c->mesh.pipe + stages + 1;
+    /* zb-v: rounds that leave what they find begin after 2 pipe - 1 */
+    s->full = s->bubble && s->chunks > 1 ? 2 * c->mesh.pipe + 3
+                                         : 2 * c->mesh.pipe + stages + 1;
     return st;
 }
 
@@ -146,12 +148,27 @@ static bool no_fuller(const struct split *s, int64_t pipe, int64_t a, int64_t b)
 bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
                     struct pdl_plan *plan, struct oracle *out)
 {
+    struct split *s = c->split;
+    bool few = micro_batches <= s->full; /* which are asked for again */
+
     *plan = c->plan;
     *out = c->lite;
     plan->micro_batches = micro_batches;
     out->p = plan;
+    if (s->ordered == micro_batches) {
+        out->order = s->order;
+        out->arena = oracle_forms_scratch(c->forms);
+        return true;
+    }
+    out->arena = few ? c->arena : oracle_forms_scratch(c->forms);
+    if (!oracle_find_order(out))
+        return false;
+    if (few) {
+        s->order = out->order;
+        s->ordered = micro_batches;
+    }
     out->arena = oracle_forms_scratch(c->forms);
-    return oracle_find_order(out);
+    return true;
 }
 
 /* What is in flight of zb-v; false: out of memory. */

@@ -29,6 +29,7 @@ struct passes {
     int64_t blocks;
     int update;   /* kind of lane */
     bool overlap; /* where something runs beside them */
+    bool folded;  /* zb-v: other messages between lanes */
     struct timed timed[2];
     /* where weights travel: how backward ended, and when it made gradients */
     struct streams ended[2];
@@ -64,6 +65,8 @@ struct split {
     int64_t micro;      /* that in_flight and lanes are of; 0: none */
     int64_t *in_flight; /* [lane][chunk] */
     int *lanes, nlanes; /* of which none is fuller than an earlier one */
+    const struct pdl_tasks *order; /* zb-v: of `ordered` micro-batches */
+    int64_t ordered;
 };
 
 struct oracle_compose {

@@ -177,6 +177,7 @@ bool oracle_find_passes(struct oracle_compose *c, const struct oracle_point *x,
                         struct class *k)
 {
     bool overlap = (k->work->shape->copies || c->traffic) && c->overlap;
+    bool folded = x->bubble == ORACLE_BUBBLE_V;
     uint64_t h = (uint64_t)(uintptr_t)k->work + (uint64_t)k->blocks * 8191;
     struct passes **at, *p;
 
@@ -185,7 +186,8 @@ bool oracle_find_passes(struct oracle_compose *c, const struct oracle_point *x,
     at = &c->passes[(h * UINT64_C(0x9e3779b97f4a7c15)) >> 56];
     for (p = *at; p; p = p->next)
         if (p->work == k->work && p->blocks == k->blocks &&
-            p->update == k->lane[LANE_UPDATE] && p->overlap == overlap) {
+            p->update == k->lane[LANE_UPDATE] && p->overlap == overlap &&
+            p->folded == folded) {
             k->passes = p;
             return true;
         }
@@ -196,6 +198,7 @@ bool oracle_find_passes(struct oracle_compose *c, const struct oracle_point *x,
     p->blocks = k->blocks;
     p->update = k->lane[LANE_UPDATE];
     p->overlap = overlap;
+    p->folded = folded;
     p->next = *at;
     *at = p;
     if (!c->traffic) /* else with its update */

@@ -495,6 +495,7 @@ enum pdl_status pdl_search_layers(pdl_arena *a, const struct pdl_model *model,
 
     *out = (struct pdl_layers_result){.exact = true};
     fast.uncounted = true; /* only the best are asked for */
+    fast.one_order = true;
     if (st == PDL_OK)
         st = pdl_search(a, model, sys, oracle, &fast, &all, err);
     if (st != PDL_OK)

@@ -217,9 +217,9 @@ static int64_t front_of(struct pdl_found *list, int64_t n)
 }
 
 /* Lowers and prices every strategy of a list. */
-static enum pdl_status price_list(struct search *s, const char *const *list,
-                                  struct pdl_search_result *out,
-                                  struct pdl_err *err)
+static enum pdl_status price_all(struct search *s, const char *const *list,
+                                 struct pdl_search_result *out,
+                                 struct pdl_err *err)
 {
     s->list = PDL_NEW(s->arena, struct pdl_found, s->n + 1);
     if (!s->list)
@@ -230,10 +230,18 @@ static enum pdl_status price_list(struct search *s, const char *const *list,
     out->n = s->n;
     out->stopped = !pdl_parallel(s->n, s->opt->threads, body, s);
     oracle_free_idle(&s->idle);
-    if (s->no_memory)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
-    return PDL_OK;
+    return s->no_memory ? pdl_fail(err, PDL_ENOMEM, "out of memory") : PDL_OK;
+}
+
+static enum pdl_status price_list(struct search *s, const char *const *list,
+                                  struct pdl_search_result *out,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st = price_all(s, list, out, err);
+
+    if (st == PDL_OK)
+        qsort(s->list, (size_t)s->n, sizeof s->list[0], by_goal);
+    return st;
 }
 
 static enum pdl_status small_space(struct search *s,
@@ -259,6 +267,51 @@ static enum pdl_status small_space(struct search *s,
     return st;
 }
 
+/* The best so far in other orders of their axes. One that is quicker than all
+ * others of its plan, and than the plan, takes a place of its own. */
+static enum pdl_status other_orders(struct search *s,
+                                    struct pdl_search_result *out,
+                                    struct pdl_err *err)
+{
+    struct pdl_search_result more = {.list = NULL};
+    struct oracle_space space = {
+        .model = s->model, .sys = s->sys, .opt = s->opt, .arena = s->arena};
+    struct search again = *s;
+    struct pdl_found *all = PDL_NEW(s->arena, struct pdl_found, 2 * out->n + 1);
+    int64_t n = out->n, *from = PDL_NEW(s->arena, int64_t, n + 1);
+    enum pdl_status st = PDL_OK;
+
+    if (!all || !from)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < n && st == PDL_OK; i++) {
+        from[i] = space.n;
+        if (out->list[i].priced && out->list[i].x.feasible)
+            st = oracle_space_orders(
+                &space, out->list[i].strategy,
+                oracle_split(s->oracle) == PDL_SPLIT_BLOCKS, err);
+    }
+    from[n] = again.n = space.n;
+    if (st == PDL_OK)
+        st = price_all(&again, space.list, &more, err);
+    for (int64_t i = 0; i < n && st == PDL_OK; i++) {
+        const struct pdl_found *best = &out->list[i];
+
+        all[i] = out->list[i];
+        for (int64_t k = from[i]; k < from[i + 1]; k++)
+            if (more.list[k].priced && more.list[k].x.feasible &&
+                more.list[k].goal < best->goal * (1 - 1e-9))
+                best = &more.list[k];
+        if (best != &out->list[i])
+            all[n + out->reordered++] = *best;
+    }
+    if (st != PDL_OK)
+        return st;
+    qsort(all, (size_t)(n + out->reordered), sizeof all[0], by_goal);
+    out->list = all;
+    out->orders = space.n;
+    return PDL_OK;
+}
+
 /* The best of a large space once more, as whole plans. */
 static enum pdl_status large_space(struct search *s,
                                    const struct oracle_family *f,
@@ -281,6 +334,9 @@ static enum pdl_status large_space(struct search *s,
     again.opt = &quiet;
     again.n = out->n;
     st = price_list(&again, list, out, err);
+    if (st == PDL_OK && !stopped && !s->opt->one_order &&
+        s->opt->goal != PDL_GOAL_PARETO && s->opt->goal != PDL_GOAL_MEMORY)
+        st = other_orders(&again, out, err);
     out->stopped = stopped;
     return st;
 }

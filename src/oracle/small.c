@@ -584,7 +584,7 @@ static enum pdl_status make_in(struct oracle_pieces *p, struct key k,
     return PDL_OK;
 }
 
-static const size_t MOST_LARGE = (size_t)128 << 20;
+static const size_t MOST_LARGE = (size_t)32 << 20;
 
 static void empty_large(struct oracle_forms *g)
 {

@@ -4,7 +4,7 @@
  * pipe, data, expert, context and tensor on the given PEs, and the choices
  * that leave it as it is. What frameworks cannot do is left out where one is
  * named. Limits: the axes lie in the mesh in this order, tensor innermost, as
- * in Megatron-LM; context only where every rank keeps enough positions, since
+ * in Megatron-LM (orders.c tries others of the best); context only where every rank keeps enough positions, since
  * on short sequences it only adds messages to what data parallelism does. */
 #include "space_axes.h"
 
@@ -20,8 +20,13 @@ const enum pdl_recompute oracle_recomputes[ORACLE_RECOMPUTES] = {
 static const struct pdl_space_axis axes[] = {
     {"mesh",
      "pipe x data x expert x context x tensor = PEs; tensor divides the heads "
-     "(of keys), pipe is at most the number of blocks, data x expert divides "
-     "the batch"},
+     "and divides those of keys or is a multiple of them, pipe is at most the "
+     "number of blocks, data x expert divides the batch"},
+    {"order", "pipe, data, expert, context, tensor, the last innermost; then "
+              "the best of all (--top of them) in other orders: every one of "
+              "up to three axes, of more each axis moved (frameworks that want "
+              "equal stages: data outermost). Not exact: what only another "
+              "order would bring among the best is not found"},
     {"expert", "every divisor of the number of experts; expert x tensor is at "
                "most as many"},
     {"context", "ring|a2a, every divisor of the sequence that leaves a rank "
@@ -34,12 +39,14 @@ static const struct pdl_space_axis axes[] = {
                      "where pipe divides the micro-batches"},
     {"recompute", "none|selective|full"},
     {"zero", "0|1|2|3 (with data, expert or context; as far as the framework "
-             "has it; 2 and 3: not interleaved)"},
+             "has it); 1|2|3:N, states shared by N data ranks (N x expert x "
+             "context x tensor is a node, N less than data)"},
     {"overlap", "on|off (as zero, unless the framework never overlaps)"},
-    {"schedule", "1f1b|zb-h1|zb-h2 (with pipe, not interleaved, unless the "
-                 "framework wants equal stages)"},
+    {"schedule", "1f1b|zb-h1|zb-h2|zb-v (with pipe, not interleaved, unless "
+                 "the framework wants equal stages; zb-v: two blocks a lane or "
+                 "more)"},
     {"offload", "none|activations|optimizer|both (where the system says what "
-                "copies to the host cost; activations: not zb, nor zero 2, 3)"},
+                "copies to the host cost)"},
 };
 
 const struct pdl_space_axis *oracle_axes_list(int *n)
@@ -52,11 +59,13 @@ const struct pdl_space_axis *oracle_axes_list(int *n)
 
 static void look_at_model(const struct pdl_model *m, struct oracle_axes *out)
 {
-    out->heads = out->experts = 1;
+    out->queries = out->heads = out->experts = 1;
     out->positions = m->tokens;
     for (int i = m->nnodes - 1; i >= 0; i--) {
         const struct pdl_attr *x = &m->nodes[i].attr;
 
+        if (x->heads > 0)
+            out->queries = x->heads;
         if (x->heads > 0)
             out->heads = x->kv_heads > 0 && x->kv_heads < x->heads ? x->kv_heads
                                                                    : x->heads;
@@ -104,6 +113,21 @@ static void add(struct list *l, const struct oracle_point *p)
         l->at[l->n++] = *p;
 }
 
+/* The mesh, and once more with states that the data ranks of one node share
+ * (hybrid sharding: what is gathered stays inside nodes). */
+static void add_groups(const struct oracle_axes *x, struct oracle_point p,
+                       struct list *l)
+{
+    int64_t inside = p.expert * p.context * p.tensor;
+    int64_t node = x->f->sys->node.pes;
+
+    add(l, &p);
+    p.group = node / inside;
+    if (node % inside == 0 && p.group > 1 && p.group < p.data &&
+        p.data % p.group == 0 && x->most_zero > 0 && !x->even)
+        add(l, &p);
+}
+
 /* Every pipe of what is left; the rest is data. */
 static void add_pipes(const struct oracle_axes *x, struct oracle_point p,
                       int64_t left, struct list *l)
@@ -113,7 +137,7 @@ static void add_pipes(const struct oracle_axes *x, struct oracle_point p,
         if (left % p.pipe == 0 &&
             x->opt->batch % oracle_point_replicas(&p) == 0 &&
             wants(x, PDL_AXIS_PIPE, p.pipe) && wants(x, PDL_AXIS_DATA, p.data))
-            add(l, &p);
+            add_groups(x, p, l);
     }
 }
 
@@ -146,16 +170,24 @@ static void add_experts(const struct oracle_axes *x, struct oracle_point p,
             add_contexts(x, p, left / p.expert, l);
 }
 
+/* Does a tensor axis of so many ranks cut the heads evenly? Those of keys may
+ * be fewer than ranks: several then have the same. */
+static bool cuts_heads(const struct oracle_axes *x, int64_t tensor)
+{
+    return x->queries % tensor == 0 &&
+           (x->heads % tensor == 0 || tensor % x->heads == 0);
+}
+
 int64_t oracle_axes_meshes(const struct oracle_axes *x,
                            struct oracle_point *out, int64_t most)
 {
     struct oracle_point p = {.tensor = 1};
     struct list l = {.at = out, .most = most};
 
-    for (; p.tensor <= x->opt->pes && p.tensor <= x->heads; p.tensor++)
+    for (; p.tensor <= x->opt->pes && p.tensor <= x->queries; p.tensor++)
         for (int seq = 0; seq <= (p.tensor > 1 ? 1 : 0); seq++) {
             p.seq = seq;
-            if (x->opt->pes % p.tensor == 0 && x->heads % p.tensor == 0 &&
+            if (x->opt->pes % p.tensor == 0 && cuts_heads(x, p.tensor) &&
                 wants(x, PDL_AXIS_TENSOR, p.tensor))
                 add_experts(x, p, x->opt->pes / p.tensor, &l);
         }
@@ -202,16 +234,20 @@ struct oracle_values oracle_axes_chunks(const struct oracle_axes *x,
 int oracle_axes_bubbles(const struct oracle_axes *x,
                         const struct oracle_point *p)
 {
-    return p->pipe > 1 && p->chunks == 1 && !x->even ? 2 : 0;
+    bool two = 2 * p->pipe <= x->f->layers && 2 * p->pipe <= ORACLE_MAX_STAGES;
+
+    return p->pipe > 1 && p->chunks == 1 && !x->even ? two ? 3 : 2 : 0;
 }
 
-/* Interleaved stages are there to shorten a pipeline's bubble, and every one of
- * them would gather its weights for every micro-batch. */
 static int most_zero(const struct oracle_axes *x, const struct oracle_point *p)
 {
-    int most = p->chunks > 1 && x->most_zero > 1 ? 1 : x->most_zero;
+    return oracle_point_copies(p) > 1 ? x->most_zero : 0;
+}
 
-    return oracle_point_copies(p) > 1 ? most : 0;
+/* Groups of ranks share something. */
+static int least_zero(const struct oracle_point *p)
+{
+    return p->group > 0;
 }
 
 static bool may_overlap(const struct oracle_axes *x,
@@ -220,19 +256,11 @@ static bool may_overlap(const struct oracle_axes *x,
     return x->overlap && oracle_point_copies(p) > 1;
 }
 
-static bool may_leave(const struct oracle_axes *x, const struct oracle_point *p)
-{
-    return x->offload && !p->bubble;
-}
-
 static int64_t variants(const struct oracle_axes *x,
                         const struct oracle_point *p)
 {
-    int most = most_zero(x, p);
-    int64_t stay = 1 + most, leave = most > 1 ? 2 : stay;
-
-    return (stay + (may_leave(x, p) ? leave : 0)) * (1 + may_overlap(x, p)) *
-           (1 + x->offload);
+    return (1 + most_zero(x, p) - least_zero(p)) * (1 + may_overlap(x, p)) *
+           (1 + x->offload) * (1 + x->offload);
 }
 
 /* Those that share their work follow each other: activations, ZeRO (0 and 1
@@ -242,15 +270,14 @@ int oracle_axes_choices(const struct oracle_axes *x,
                         struct oracle_point *out)
 {
     int zeros = few && most_zero(x, p) > 1 ? 1 : most_zero(x, p);
-    int leave = may_leave(x, p) && !few, host = x->offload && !few;
+    int host = x->offload && !few;
     int apart = may_overlap(x, p), n = 0;
     struct oracle_point y = *p;
 
-    for (int a = 0; a <= leave; a++)
-        for (int last = zeros > 0 ? 1 : 0; last <= (a && zeros > 1 ? 1 : zeros);
-             last++)
+    for (int a = 0; a <= host; a++)
+        for (int last = zeros > 0 ? 1 : 0; last <= zeros; last++)
             for (int off = 0; off <= apart; off++)
-                for (int z = last > 1 ? last : 0; z <= last; z++)
+                for (int z = last > 1 ? last : least_zero(p); z <= last; z++)
                     for (int o = 0; o <= host; o++) {
                         y.activations = a;
                         y.no_overlap = off;
@@ -259,6 +286,17 @@ int oracle_axes_choices(const struct oracle_axes *x,
                         out[n++] = y;
                     }
     return n;
+}
+
+bool oracle_axes_further(const struct oracle_axes *x,
+                         const struct oracle_point *p)
+{
+    bool travels = p->zero > 1;
+
+    return p->group > 0 || p->tensor > x->heads ||
+           p->bubble == ORACLE_BUBBLE_V ||
+           (p->activations && (p->bubble > 0 || travels)) ||
+           (p->chunks > 1 && travels);
 }
 
 int64_t oracle_axes_count(const struct oracle_axes *x, struct oracle_point p)

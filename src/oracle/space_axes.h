@@ -15,7 +15,8 @@ struct oracle_values {
 struct oracle_axes {
     const struct oracle_family *f;
     const struct pdl_search_options *opt;
-    int64_t heads;   /* what tensor cuts: heads, or groups of them */
+    int64_t queries; /* heads of queries, and of keys */
+    int64_t heads;
     int64_t experts; /* 1: none */
     int64_t positions;
     bool even;     /* the framework wants as many blocks in every stage */
@@ -47,6 +48,10 @@ int oracle_axes_choices(const struct oracle_axes *x,
                         struct oracle_point *out);
 /* Points of a mesh. */
 int64_t oracle_axes_count(const struct oracle_axes *x, struct oracle_point p);
+/* Is how many fit not asked of it, where it is too slow anyway? Choices that
+ * are many and seldom good. */
+bool oracle_axes_further(const struct oracle_axes *x,
+                         const struct oracle_point *p);
 /* The same in words. */
 const struct pdl_space_axis *oracle_axes_list(int *n);
 

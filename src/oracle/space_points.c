@@ -9,7 +9,8 @@
  * fits is skipped where the work of one lane, after the forwards and before
  * the backwards of the lanes before it, already takes longer than the last of
  * the best so far: neither the schedule nor exchange can make a step shorter
- * than that.
+ * than that. Choices that are many and seldom good (oracle_axes_further) are
+ * held to that bound first, and whether they fit is then not asked.
  *
  * The meshes that differ in pipe and data alone are a task of a thread. All start from the
  * same best so far, that of a few points of every mesh, and know their own
@@ -43,7 +44,11 @@ struct mesh {
     struct oracle_compose *compose; /* while it is worked on */
     struct best best;
     int64_t first; /* index of its first point */
+    /* what no step of this micro-batch and number of chunks can be shorter
+     * than, by schedule; 0: not known */
+    double least[ORACLE_BUBBLE_V + 1];
     int64_t points, evaluated, refused, too_large, too_slow, feasible;
+    int64_t unasked; /* of too_slow: whether they fit is not known */
     int64_t pieces;
     double pieces_s;
 };
@@ -60,7 +65,7 @@ struct points {
     bool few;   /* a few points of every mesh */
     int64_t done;
     bool no_memory;
-    struct oracle_idle idle; /* for the next mesh */
+    struct oracle_idle idle, large; /* for the next mesh; its large forms */
     pthread_mutex_t lock;
 };
 
@@ -154,19 +159,39 @@ static bool beaten(const struct best *b, const struct pdl_projection *x,
 
 /* ---- pricing ----------------------------------------------------------------------- */
 
+/* Is it excluded before its memory is looked at? What recomputes or leaves
+ * activations to the host does all that the same point without does. */
+static bool is_skipped(const struct points *s, struct mesh *m,
+                       const struct oracle_point *p, double least, double bar)
+{
+    double *base = &m->least[p->bubble];
+
+    if (s->opt->goal != PDL_GOAL_TIME ||
+        (!s->opt->uncounted &&
+         (s->opt->exhaustive || !oracle_axes_further(&s->axes, p))))
+        return false;
+    if (fmax(least, *base) * (1 - 1e-9) <= bar)
+        return false;
+    m->too_slow++;
+    m->unasked++;
+    return true;
+}
+
 static enum pdl_status price(struct points *s, struct mesh *m,
                              const struct oracle_point *p, int64_t index,
                              struct pdl_err *err)
 {
     struct kept k = {.point = *p, .index = index};
     double least, bar = fmin(s->bar, bar_of(&m->best));
-    enum pdl_status st = oracle_compose_least(m->compose, p, &least, err);
+    enum pdl_status st;
 
-    if (st == PDL_OK && s->opt->uncounted && s->opt->goal == PDL_GOAL_TIME &&
-        least * (1 - 1e-9) > bar) {
-        m->too_slow++;
+    if (is_skipped(s, m, p, 0, bar))
         return PDL_OK;
-    }
+    st = oracle_compose_least(m->compose, p, &least, err);
+    if (st == PDL_OK && p->recompute == PDL_RECOMPUTE_NONE && !p->activations)
+        m->least[p->bubble] = least;
+    if (st == PDL_OK && is_skipped(s, m, p, least, bar))
+        return PDL_OK;
     if (st == PDL_OK)
         st = oracle_compose_memory(m->compose, p, &k.x, &least, err);
     if (st != PDL_OK)
@@ -250,6 +275,7 @@ static bool price_points(struct points *s, struct mesh *m)
         chunks = oracle_axes_chunks(&s->axes, &p);
         for (int c = 0; c < chunks.n; c++) {
             p.chunks = chunks.v[c];
+            memset(m->least, 0, sizeof m->least);
             if (s->few && c > 0 && c < chunks.n - 1)
                 continue;
             if (!price_kinds(s, m, p, &index))
@@ -279,7 +305,7 @@ static bool in_group(const struct mesh *m, const struct mesh *first)
 
     return a->tensor == b->tensor && a->seq == b->seq &&
            a->expert == b->expert && a->context == b->context &&
-           a->a2a == b->a2a;
+           a->a2a == b->a2a && a->group == b->group;
 }
 
 /* Meshes that differ in pipe and data alone share their small plans. */
@@ -288,7 +314,7 @@ static bool price_group(void *ctx, int64_t i)
     struct points *s = ctx;
     struct mesh *first = &s->mesh[s->group[i]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
-    pdl_arena *large = oracle_borrow(&s->idle);
+    pdl_arena *large = oracle_borrow(&s->large);
     struct oracle_forms *g =
         a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
                      : NULL;
@@ -306,7 +332,7 @@ static bool price_group(void *ctx, int64_t i)
         first->pieces += e->lowered + e->priced;
         first->pieces_s += e->seconds;
     }
-    oracle_give_back(&s->idle, large);
+    oracle_give_back(&s->large, large);
     oracle_give_back(&s->idle, scratch);
     oracle_give_back(&s->idle, a);
     return go_on;
@@ -369,7 +395,7 @@ static void set_bar(struct points *s)
         for (int64_t k = 0; all.list && k < m->best.n; k++)
             keep(&all, &m->best.list[k]);
         m->best.n = m->points = m->evaluated = m->refused = 0;
-        m->too_large = m->too_slow = m->feasible = 0;
+        m->too_large = m->too_slow = m->feasible = m->unasked = 0;
     }
     if (all.list)
         s->bar = bar_of(&all);
@@ -413,6 +439,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->refused += m->refused;
         out->too_large += m->too_large;
         out->too_slow += m->too_slow;
+        out->unasked += m->unasked;
         out->feasible += m->feasible;
         out->pieces += m->pieces;
         out->pieces_s += m->pieces_s;
@@ -464,6 +491,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
                                                            : 20,
                        .bar = INFINITY,
                        .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
+                       .large = {.lock = PTHREAD_MUTEX_INITIALIZER},
                        .lock = PTHREAD_MUTEX_INITIALIZER};
     struct pdl_search_options all = *opt;
     enum pdl_status st;
@@ -478,6 +506,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
     oracle_free_idle(&s.idle);
+    oracle_free_idle(&s.large);
     out->axes = oracle_axes_list(&out->naxes);
     /* where nothing fits, the best of what does not */
     if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&

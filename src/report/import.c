@@ -152,7 +152,9 @@ static void put_axes(const struct report_setup *s, int64_t data, int64_t m,
         pdl_printf(out, "expert=%lld,", (long long)s->expert);
     if (s->context > 1)
         pdl_printf(out, "context=%lld%s,", (long long)s->context,
-                   s->context_a2a ? "(a2a)" : "");
+                   s->context_a2a      ? "(a2a)"
+                   : s->context_gather ? "(gather)"
+                                       : "");
     if (s->tensor > 1)
         pdl_printf(out, "tensor=%lld%s,", (long long)s->tensor,
                    s->seq ? "+seq" : "");

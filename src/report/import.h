@@ -15,7 +15,7 @@ struct report_setup {
     bool seq, overlap, fp16, bf16, fp8, fp32;
     bool recompute_full, recompute_selective, recompute_op, offload_optimizer;
     bool compile, async_tensor, bf16_gradients;
-    bool context_a2a, gpipe, zero_bubble_v, pipe_before_data;
+    bool context_a2a, context_gather, gpipe, zero_bubble_v, pipe_before_data;
     /* the model */
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, tokens, vocab;
     int64_t padded_vocab, vocab_multiple;

@@ -33,7 +33,6 @@ static const struct flag flags[] = {
     {"--context-parallel-size", COUNT, AT(context), NULL},
     {"--expert-model-parallel-size", COUNT, AT(expert), NULL},
     {"--sequence-parallel", YES, AT(seq), NULL},
-    {"--cp-comm-type", WORDS, AT(context_a2a), "a2a"},
     {"--use-tp-pp-dp-mapping", YES, AT(pipe_before_data), NULL},
     {"--micro-batch-size", COUNT, AT(micro_batch), NULL},
     {"--global-batch-size", COUNT, AT(global_batch), NULL},
@@ -158,8 +157,40 @@ static void say(const char *word, struct pdl_launch *out)
     }
 }
 
+/* --cp-comm-type has one value, or one for each layer: a ring (p2p), heads for
+ * positions (a2a), all keys gathered (allgather), or a2a inside nodes and a
+ * ring between them (a2a+p2p), which no plan here has. */
+static void set_context(const struct report_words *s, int i, const char *value,
+                        struct report_setup *out, struct pdl_launch *launch)
+{
+    static const char *const kinds[] = {"p2p", "a2a", "allgather", "a2a+p2p"};
+    bool known = false, differ = false;
+
+    for (size_t k = 0; value && k < sizeof kinds / sizeof kinds[0]; k++)
+        known = known || strcmp(value, kinds[k]) == 0;
+    if (!known) {
+        report_note(launch, "--cp-comm-type is not understood: a ring is "
+                            "assumed");
+        return;
+    }
+    for (int k = i + 2; k < s->n && strncmp(s->word[k].text, "-", 1) != 0 &&
+                        !strchr(s->word[i].text, '=');
+         k++)
+        for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++)
+            differ = differ || (strcmp(s->word[k].text, kinds[j]) == 0 &&
+                                strcmp(s->word[k].text, value) != 0);
+    if (differ)
+        report_note(launch, "--cp-comm-type differs by layer: the first is "
+                            "taken for all");
+    if (strcmp(value, "a2a+p2p") == 0)
+        report_note(launch, "--cp-comm-type a2a+p2p is taken as a ring");
+    out->context_a2a = strcmp(value, "a2a") == 0;
+    out->context_gather = strcmp(value, "allgather") == 0;
+}
+
 static enum pdl_status apply(const struct report_words *s, int i,
-                             struct report_setup *out, struct pdl_err *err)
+                             struct report_setup *out,
+                             struct pdl_launch *launch, struct pdl_err *err)
 {
     const struct report_word *w = &s->word[i];
     const char *value = i + 1 < s->n ? s->word[i + 1].text : NULL;
@@ -174,6 +205,8 @@ static enum pdl_status apply(const struct report_words *s, int i,
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
     set_other(name, value, out);
+    if (strcmp(name, "--cp-comm-type") == 0)
+        set_context(s, i, value, out, launch);
     for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
         enum pdl_status st;
 
@@ -195,7 +228,7 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
     enum pdl_status st = report_words(a, in, name, &s, err);
 
     for (int i = 0; st == PDL_OK && i < s.n; i++) {
-        st = apply(&s, i, &setup, err);
+        st = apply(&s, i, &setup, out, err);
         say(s.word[i].text, out);
     }
     if (st != PDL_OK)

@@ -14,7 +14,7 @@ struct bench_options {
 #define AT(field) offsetof(struct bench_options, field)
 // clang-format off
 static const struct pdl_opt bench_opts[] = {
-    {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL,
+    {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
      "number of ranks, on this machine or in this Slurm job (2)"},
     {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[..BYTES]", NULL,
      "bytes of each rank's buffer, each twice the one before (4KiB..64MiB)"},
@@ -33,7 +33,7 @@ static const struct pdl_opt bench_opts[] = {
      "the result overwrites the input"},
     {"fixed-order", 0, PDL_OPT_FLAG, AT(fixed_order), NULL, NULL,
      "sum in the order of ranks: the same bits everywhere"},
-    {"iterations", 0, PDL_OPT_INT, AT(iterations), "N", NULL,
+    {"iterations", 0, PDL_OPT_COUNT, AT(iterations), "N", NULL,
      "of each size (as many as fit the seconds, 5 to 1000)"},
     {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
      "for each size (0.5s)"},
@@ -43,7 +43,7 @@ static const struct pdl_opt bench_opts[] = {
      "the table of choices (default: $PARADL_PROFILE)"},
     {"table", 0, PDL_OPT_FLAG, AT(table), NULL, NULL,
      "print the table of choices that auto follows, and stop"},
-    {"ranks-per-node", 0, PDL_OPT_INT, AT(ranks_per_node), "K", NULL,
+    {"ranks-per-node", 0, PDL_OPT_COUNT, AT(ranks_per_node), "K", NULL,
      "pretend nodes of K ranks"},
     {"timeout", 0, PDL_OPT_TIME, AT(timeout), "TIME", NULL,
      "give up on a rank that does not answer (300s)"},

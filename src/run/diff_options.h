@@ -16,9 +16,9 @@ struct diff_options {
 static const struct pdl_opt diff_opts[] = {
     {"model", 0, PDL_OPT_TEXT, AT(model), "MODEL", NULL,
      "the network, when A and B are strategies"},
-    {"batch", 0, PDL_OPT_INT, AT(batch), "B", NULL,
+    {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL,
      "samples of one step (default 8)"},
-    {"steps", 0, PDL_OPT_INT, AT(steps), "N", NULL, "to run (default 2)"},
+    {"steps", 0, PDL_OPT_COUNT, AT(steps), "N", NULL, "to run (default 2)"},
     {"tolerance", 0, PDL_OPT_NUM, AT(tolerance), "X", NULL,
      "of the largest value of a tensor, where sums cross ranks (default 1e-9 "
      "in fp64, 1e-3 in fp32)"},
@@ -28,7 +28,7 @@ static const struct pdl_opt diff_opts[] = {
      "ref (default) or cpu"},
     {"optimizer", 0, PDL_OPT_TEXT, AT(optimizer), "NAME[:K=V,...]", NULL,
      "as of train"},
-    {"lr", 0, PDL_OPT_NUM, AT(lr), "X", NULL, "learning rate (default 0.01)"},
+    {"lr", 0, PDL_OPT_AMOUNT, AT(lr), "X", NULL, "learning rate (default 0.01)"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "S", NULL, "of weights and samples"},
     {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},

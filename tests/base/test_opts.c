@@ -12,7 +12,7 @@ struct options {
     bool links;
     const char *out, *share;
     int64_t batch, ranks, size;
-    double rate, wait;
+    double rate, wait, part;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -24,6 +24,7 @@ static const struct pdl_opt opts[] = {
      "then into three, because it goes on and on until the reader is tired"},
     {"ranks", 'n', PDL_OPT_INT, AT(ranks), "P", NULL, "how many"},
     {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL, "samples"},
+    {"share-of", 0, PDL_OPT_AMOUNT, AT(part), "X", NULL, "how much"},
     {"rate", 0, PDL_OPT_NUM, AT(rate), "X", NULL, "learning rate"},
     {"size", 0, PDL_OPT_SIZE, AT(size), "BYTES", NULL, "message size"},
     {"wait", 0, PDL_OPT_TIME, AT(wait), "T", NULL, "how long"},
@@ -110,6 +111,15 @@ static void what_was_given_is_known(void **state)
 
         assert_int_equal(parse(lines[i], &o, &args, &err), PDL_EINVAL);
         assert_non_null(strstr(err.msg, "--batch: '"));
+    }
+    assert_int_equal(parse("x --share-of 1e-3", &o, &args, &err), PDL_OK);
+    assert_true(o.part == 1e-3);
+    for (int i = 0; i < 3; i++) {
+        static const char *const lines[] = {"x --share-of 0", "x --share-of -1",
+                                            "x --share-of much"};
+
+        assert_int_equal(parse(lines[i], &o, &args, &err), PDL_EINVAL);
+        assert_non_null(strstr(err.msg, "--share-of: '"));
     }
 }
 

@@ -29,3 +29,9 @@ $p "$data/oracle/kineto_gpt.json.gz" --json | grep -A4 '"kineto"'
 echo '{"traceEvents": [{"ts": {}}]}' >bad.json
 $p bad.json; echo "rc $?"
 $p nothing.json; echo "rc $?"
+p="$paradl project --system dgx-a100 --from"
+# how keys reach the ranks of the context axis
+for k in p2p allgather a2a a2a+p2p "a2a p2p a2a" ring; do
+    sed "s/--bf16/--bf16 --context-parallel-size 4 --cp-comm-type $k/" run.sh >cp.sh
+    $p megatron-args cp.sh --pes 16 2>&1 | grep -E 'context=|cp-comm' | sed 's/ *$//'
+done

@@ -2,9 +2,9 @@
 """Training runs of other machines, against the oracle.
 
 Runs `paradl validate --measured FILE --json` on steps measured with PyTorch
-(tests/data/oracle/torch_h200.json and torch_h200_more.json; layers of
-layers_more.json), on published runs collected later (published.json, in halves:
-SEEN says which) and on the files of published runs beside the sources
+(tests/data/oracle/torch_h200*.json; layers of layers_more.json and
+layers_families.json), on published runs collected later (published.json, in
+halves: SEEN says which) and on the files of published runs beside the sources
 (../shared/data/runs), and holds the mean error of each set, of step times and of
 memory, to what was reached (doc/accuracy.md), rounded up; the bars that were
 wanted are no lower. Where the files beside the sources are not there, it says so
@@ -28,20 +28,24 @@ STEPS = {
     "korthikanti_table5": 3, "vtrain_multi": 8, "vtrain_single": 10,
     "bloom_topology_sweep": 7, "simumax_b200": 4,
     "torchtitan_llama31_h100": 9, "dle_resnet50": 10, "torch": 8,
-    "torch-even": 16, "torch-odd": 19,
+    "torch-even": 7, "torch-odd": 11, "families-even": 8, "families-odd": 9,
 }
 # the same of memory
 MEMORY = {
     "simumax_b200": 3, "bloom_topology_sweep": 9,
     "torchtitan_llama31_h100": 9.1, "megatron_golden": 5, "torch": 6,
-    "torch-even": 8, "torch-odd": 10, "simumax_b200_rest": 2,
+    "torch-even": 7, "torch-odd": 7, "families-even": 6, "families-odd": 6,
+    "simumax_b200_rest": 2,
 }
 # layers timed alone: largest median error and bias of a network's, in %
-LAYERS = {
+LAYERS = {"layers_more.json": {
     "mobilenet-v2": (10, 5), "efficientnet": (12, 5), "convnext": (14, 5),
     "resnext50": (13, 13), "unet3d": (10, 10), "cosmoflow": (13, 13),
-    "r3d": (15, 6), "googlenet": (22, 22), "regnet": (68, 68),
-}
+    "r3d": (15, 6), "googlenet": (22, 22), "regnet": (28, 17),
+}, "layers_families.json": {
+    "grouped-even": (25, 5), "grouped-odd": (30, 5), "volume-even": (15, 6),
+    "volume-odd": (10, 5),
+}}
 SPEARMAN, REGRET = 0.8, 0.03
 # ResNet-50 on ABCI, which the profile was not fitted to: least mean accuracy of
 # a kind of strategies, of their mean, of the pairs in order.
@@ -166,7 +170,7 @@ def hold_layers(paradl, path):
     for r in validate(paradl, path)[0]["rows"]:
         by.setdefault(r["model"], []).append(
             100 * (r["projected_s"] / r["measured_s"] - 1))
-    for name, (error, bias) in LAYERS.items():
+    for name, (error, bias) in LAYERS[os.path.basename(path)].items():
         found = (statistics.median(abs(x) for x in by[name]),
                  statistics.median(by[name]))
         miss = found[0] > error or abs(found[1]) > bias
@@ -218,9 +222,11 @@ def hold_abci(paradl, path):
 
 def main():
     bad = 0
-    for name in ("torch_h200.json", "torch_h200_more.json"):
+    for name in ("torch_h200.json", "torch_h200_more.json",
+                 "torch_h200_families.json"):
         bad += hold_file(sys.argv[1], os.path.join(OWN, name))[0]
-    bad += hold_layers(sys.argv[1], os.path.join(OWN, "layers_more.json"))
+    for name in LAYERS:
+        bad += hold_layers(sys.argv[1], os.path.join(OWN, name))
     bad += hold_halves(sys.argv[1])
     if not os.path.exists(os.path.join(DATA, "llm.json")):
         print("SKIPPED: no published runs beside the sources:", DATA)

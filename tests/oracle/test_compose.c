@@ -297,11 +297,18 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
 {
     struct pdl_projection mine = {0}, full = {0};
     struct pdl_err err = {"", ""};
-    double least = 0;
-    enum pdl_status st = oracle_compose_least(c, p, &least, &err);
+    struct oracle_point base = *p;
+    double least = 0, base_s = 0;
+    enum pdl_status st;
     enum pdl_status want = in_full(x, p, &full);
     const char *what = "the answer";
 
+    base.recompute = PDL_RECOMPUTE_NONE; /* the same, with more memory */
+    base.activations = false;
+    base.zero = 0;
+    st = oracle_compose_least(c, &base, &base_s, &err);
+    if (st == PDL_OK)
+        st = oracle_compose_least(c, p, &least, &err);
     if (st == PDL_OK)
         st = oracle_compose(c, p, &mine, &err);
 
@@ -310,6 +317,8 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
         count_priced(p);
         if (!what && !(least > 0 && least * (1 - 1e-9) <= full.step_s))
             what = "what no step is shorter than";
+        if (!what && base_s * (1 - 1e-9) > full.step_s)
+            what = "what no step with less memory is shorter than";
     }
     if ((st == PDL_OK) == (want == PDL_OK) && (st != PDL_OK || !what))
         return 0;

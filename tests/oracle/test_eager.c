@@ -136,6 +136,86 @@ static void gradients_that_meet_are_cheap_to_issue(void **state)
     assert_true(dense > 52e-3 && dense < 66e-3); /* 58 to 61 ms measured */
 }
 
+/* Two layers of each, so that the host does not hide the device. */
+#define LAYERS  "layers=2,hidden=2048,heads=16,ffn=4096,vocab=1000,seq=1024"
+#define MIXTURE "moe:" LAYERS ",experts=8,topk=2"
+
+/* transformers' norms and rotary positions are many kernels; Llama's own are
+ * one each. */
+static void modules_in_steps_cost_more(void **state)
+{
+    double own = ASK("llama:" LAYERS, "pytorch", PDL_PREC_BF16, false).step_s;
+    double theirs =
+        ASK("llama:" LAYERS, "transformers", PDL_PREC_BF16, false).step_s;
+
+    (void)state;
+    assert_true(theirs > 1.15 * own && theirs < 3 * own);
+    assert_true(ASK(MIXTURE, "pytorch", PDL_PREC_BF16, false).step_s ==
+                ASK(MIXTURE, "transformers", PDL_PREC_BF16, false).step_s);
+}
+
+static double narrow_over_wide(const char *model)
+{
+    return ASK(model, "pytorch", PDL_PREC_BF16, false).step_s /
+           ASK(model, "pytorch", PDL_PREC_TF32, false).step_s;
+}
+
+/* Experts compute in 32 bits whatever autocast says: 16 bits save less of them
+ * than of a plain network. */
+static void experts_do_not_follow_autocast(void **state)
+{
+    (void)state;
+    assert_true(narrow_over_wide(MIXTURE) >
+                1.3 * narrow_over_wide("llama:" LAYERS));
+    assert_true(narrow_over_wide(MIXTURE) < 1);
+    assert_true(ASK(MIXTURE, "pytorch", PDL_PREC_BF16, false).step_s >
+                2 * ASK(MIXTURE, "own", PDL_PREC_BF16, false).step_s);
+}
+
+/* A loop of the host: as many tokens and weights in more experts. */
+static void more_experts_are_more_products(void **state)
+{
+    double few = ASK("moe:layers=4,hidden=512,heads=8,ffn=2048,vocab=1000,"
+                     "seq=64,experts=8,topk=1",
+                     "pytorch", PDL_PREC_BF16, false)
+                     .step_s;
+    double many = ASK("moe:layers=4,hidden=512,heads=8,ffn=256,vocab=1000,"
+                      "seq=64,experts=64,topk=8",
+                      "pytorch", PDL_PREC_BF16, false)
+                      .step_s;
+
+    (void)state; /* 336 products of a layer more, 27 us each: 36 ms */
+    assert_true(many - few > 30e-3 && many - few < 45e-3);
+}
+
+/* T5's bias has a gradient, so its scores are tensors of 32 bits; the same
+ * without relative positions is BERT, which keeps none. */
+static void a_learned_bias_keeps_scores(void **state)
+{
+    struct pdl_projection a =
+        ASK("t5:layers=2,seq=512", "pytorch", PDL_PREC_BF16, false);
+    struct pdl_projection b =
+        ASK("t5:layers=2,seq=1024", "pytorch", PDL_PREC_BF16, false);
+    double scores =
+        4 * 64 * 12. * (1024. * 1024 - 2 * 512. * 512); /* a layer */
+    double more = (double)(b.allocated_bytes - 2 * a.allocated_bytes);
+
+    (void)state; /* two layers of either stack; weights count once */
+    assert_true(more > 3.5 * scores && more < 4.2 * scores);
+}
+
+/* A block walks a channel of a volume: twice the channels at half of the voxels
+ * keep twice the device busy. */
+static void few_channels_of_a_volume_leave_the_device_idle(void **state)
+{
+    struct pdl_projection a = ASK("unet3d", "own", PDL_PREC_BF16, false);
+    struct pdl_projection b = ASK("unet3d", "pytorch", PDL_PREC_BF16, false);
+
+    (void)state; /* 64 volumes: measured 46.9 ms for two */
+    assert_true(b.step_s > 64 / 2 * 40e-3 && b.step_s < 64 / 2 * 54e-3);
+    assert_true(b.step_s > 1.5 * a.step_s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +226,11 @@ int main(void)
         cmocka_unit_test(what_an_activation_overwrites_is_kept),
         cmocka_unit_test(cutting_an_image_costs_backward),
         cmocka_unit_test(gradients_that_meet_are_cheap_to_issue),
+        cmocka_unit_test(modules_in_steps_cost_more),
+        cmocka_unit_test(experts_do_not_follow_autocast),
+        cmocka_unit_test(more_experts_are_more_products),
+        cmocka_unit_test(a_learned_bias_keeps_scores),
+        cmocka_unit_test(few_channels_of_a_volume_leave_the_device_idle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

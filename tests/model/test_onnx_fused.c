@@ -1,0 +1,176 @@
+/* Layers that exporters spell out become one; what only looks like them does
+ * not. Batch norms of a file that stores equal values once have their own
+ * weights. */
+#include "onnx_make.h"
+
+#include "paradl/plan.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+struct row {
+    const char *what;
+    const char *nodes[10]; /* x -> y; s is a stored scalar */
+    const char *outputs[2];
+    const char *op; /* that they become; NULL: they stay */
+    int count;      /* nodes of the model */
+};
+
+// clang-format off
+static const struct row rows[] = {
+    {"x sigmoid(x)", {"Sigmoid x -> g", "Mul x,g -> y"}, {"y"}, "silu", 1},
+    {"sigmoid(x) x", {"Sigmoid x -> g", "Mul g,x -> y"}, {"y"}, "silu", 1},
+    {"x hard_sigmoid(x)", {"HardSigmoid x -> g", "Mul x,g -> y"}, {"y"},
+     "hard_swish", 1},
+    {"the gate is read elsewhere, too",
+     {"Sigmoid x -> g", "Mul x,g -> y"}, {"y", "g"}, NULL, 2},
+    {"the gate is of something else",
+     {"Relu x -> r", "Sigmoid r -> g", "Mul x,g -> y"}, {"y"}, NULL, 3},
+    {"GELU by tanh, halved last, a cube of products",
+     {"Mul x,x -> q", "Mul x,q -> c", "Mul c,s -> b", "Add x,b -> u",
+      "Mul u,s -> v", "Tanh v -> t", "Add t,s -> g", "Mul x,g -> p",
+      "Mul p,s -> y"}, {"y"}, "gelu", 1},
+    {"GELU by tanh, halved first, a power",
+     {"Mul x,s -> h", "Pow x,s -> c", "Mul c,s -> b", "Add x,b -> u",
+      "Mul u,s -> v", "Tanh v -> t", "Add t,s -> g", "Mul h,g -> y"}, {"y"},
+     "gelu", 1},
+    {"another function in the place of tanh",
+     {"Mul x,s -> h", "Pow x,s -> c", "Mul c,s -> b", "Add x,b -> u",
+      "Mul u,s -> v", "Relu v -> t", "Add t,s -> g", "Mul h,g -> y"}, {"y"},
+     NULL, 8},
+    {"the cube of another value",
+     {"Relu x -> r", "Mul x,s -> h", "Pow r,s -> c", "Mul c,s -> b",
+      "Add x,b -> u", "Mul u,s -> v", "Tanh v -> t", "Add t,s -> g",
+      "Mul h,g -> y"}, {"y"}, NULL, 9},
+};
+// clang-format on
+
+static pdl_arena *arena;
+
+static const struct pdl_model *read_model(struct pdl_buf *g)
+{
+    struct pdl_model_options opt = {NULL};
+    struct pdl_err err = {"", ""};
+    const struct pdl_model *m = NULL;
+    struct pdl_buf file;
+
+    om_model(&file, g, 17);
+    arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    if (pdl_model_onnx(arena, (struct pdl_bytes){file.text, file.len},
+                       "test.onnx", &opt, &m, &err) != PDL_OK ||
+        pdl_model_check(m, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    pdl_buf_free(&file);
+    return m;
+}
+
+static int count_op(const struct pdl_model *m, const char *op)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->nnodes; i++)
+        n += strcmp(m->nodes[i].op->name, op) == 0;
+    return n;
+}
+
+static void what_is_spelled_out_is_one_layer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct row *r = &rows[i];
+        const struct pdl_model *m;
+        struct pdl_buf g;
+
+        pdl_buf_init(&g);
+        for (int k = 0; k < 10 && r->nodes[k]; k++)
+            om_node(&g, r->nodes[k]);
+        om_tensor(&g, "s", OM_F32, "", "3");
+        om_value(&g, 11, "x", OM_F32, "N,3,4,4");
+        for (int k = 0; k < 2 && r->outputs[k]; k++)
+            om_value(&g, 12, r->outputs[k], OM_F32, "");
+        m = read_model(&g);
+        print_message("%s\n", r->what);
+        assert_int_equal(m->nnodes, r->count);
+        assert_int_equal(r->op ? count_op(m, r->op) : 0, r->op ? 1 : 0);
+        pdl_arena_destroy(arena);
+    }
+}
+
+/* Two norms of 3 channels: 12 parameters and 12 buffers, or, where the file
+ * tells scale from variance, what it stores. */
+static void batch_norms_of_merged_values_are_their_own(void **state)
+{
+    static const struct {
+        const char *first, *second;
+        int64_t parameters, buffers;
+    } cases[] = {
+        {"BatchNormalization x,one,nil,nil,one -> h",
+         "BatchNormalization h,one,nil,nil,one -> y", 12, 12},
+        {"BatchNormalization x,one,nil,m,v -> h",
+         "BatchNormalization h,one,nil,m,v -> y", 6, 6},
+    };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct pdl_err err = {"", ""};
+        struct pdl_model_totals t;
+        const struct pdl_model *m;
+        struct pdl_buf g;
+
+        pdl_buf_init(&g);
+        om_node(&g, cases[i].first);
+        om_node(&g, cases[i].second);
+        om_tensor(&g, "one", OM_F32, "3", NULL);
+        om_tensor(&g, "nil", OM_F32, "3", NULL);
+        if (i == 1) {
+            om_tensor(&g, "m", OM_F32, "3", NULL);
+            om_tensor(&g, "v", OM_F32, "3", NULL);
+        }
+        om_value(&g, 11, "x", OM_F32, "N,3,4,4");
+        om_value(&g, 12, "y", OM_F32, "");
+        m = read_model(&g);
+        assert_int_equal(pdl_model_totals(m, &t, &err), PDL_OK);
+        assert_int_equal(t.parameters, cases[i].parameters);
+        assert_int_equal(t.buffers, cases[i].buffers);
+        pdl_arena_destroy(arena);
+    }
+}
+
+/* Swin's positions: a stored table of indices into a stored table. */
+static void a_table_of_indices_can_be_planned(void **state)
+{
+    struct pdl_plan_options po = {.batch = 4, .dtype = PDL_F32};
+    struct pdl_strategy s = {0};
+    struct pdl_err err = {"", ""};
+    const struct pdl_plan *p;
+    const struct pdl_model *m;
+    struct pdl_buf g;
+
+    (void)state;
+    pdl_buf_init(&g);
+    om_node(&g, "Gather t,i -> b");
+    om_node(&g, "MatMul x,w -> h");
+    om_node(&g, "Add h,b -> y");
+    om_tensor(&g, "t", OM_F32, "9,5", NULL);
+    om_tensor(&g, "i", OM_I64, "6", "1,2,3,4,5,6");
+    om_tensor(&g, "w", OM_F32, "5,5", NULL);
+    om_value(&g, 11, "x", OM_F32, "N,6,5");
+    om_value(&g, 12, "y", OM_F32, "");
+    m = read_model(&g);
+    assert_int_equal(count_op(m, "embedding"), 1);
+    if (pdl_strategy_parse(arena, "data=2", &s, &err) != PDL_OK ||
+        pdl_plan_lower(arena, m, &s, &po, &p, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    pdl_arena_destroy(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_spelled_out_is_one_layer),
+        cmocka_unit_test(batch_norms_of_merged_values_are_their_own),
+        cmocka_unit_test(a_table_of_indices_can_be_planned),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
