@@ -8,6 +8,7 @@ even number may be looked at, profiled and fitted to, those with an odd one are
 read when that is done.
 
     measure_torch_families.py steps OUT_DIR     steps_{even,odd,again}.json
+    measure_torch_families.py later OUT_DIR     further networks, steps_later.json
     measure_torch_families.py layers OUT_DIR    layers_{even,odd}.json, with the
                                                 kernels of every call
     measure_torch_families.py profile OUT_DIR   profile.json, even networks
@@ -125,6 +126,42 @@ NETWORKS = [
 ]
 
 
+class Llama(nn.Module):
+    """transformers' own, which computes norms and positions in steps."""
+
+    def __init__(self):
+        super().__init__()
+        import transformers as t
+        self.net = t.LlamaForCausalLM(t.LlamaConfig(
+            hidden_size=2048, num_hidden_layers=16, num_attention_heads=16,
+            num_key_value_heads=16, intermediate_size=5632, vocab_size=32000,
+            attn_implementation="sdpa"))
+
+    def forward(self, x):
+        return self.net(input_ids=x, use_cache=False).logits
+
+
+# Measured when the model was settled, all to be read once.
+LATER = [
+    mixture(10, 1536, 12, 12, 1024, 32, 4, 1024, ("bf16", 4), ("bf16", 16),
+            ("tf32", 4)),
+    mixture(4, 3072, 24, 8, 8192, 8, 2, 2048, ("bf16", 2), ("tf32", 1)),
+    mixture(16, 768, 12, 4, 384, 16, 4, 512, ("bf16", 16), qwen=True),
+    t5(12, 768, 12, 3072, 1024, ("bf16", 8), ("tf32", 4)),
+    t5(12, 768, 12, 2048, 512, ("bf16", 32), gated=True),
+    t5(8, 512, 6, 1024, 512, ("bf16", 32), ("tf32", 16), gated=True),
+    Network("llama:layers=16,hidden=2048,heads=16,ffn=5632,vocab=32000,"
+            "seq=2048,gated=1", Llama, (32000, 2048), (("bf16", 4), ("bf16", 1),
+                                                       ("tf32", 2)), "steps"),
+    video("r3d_18", ("bf16", 4), ("bf16", 64)),
+    image("swin_s", 224, ("bf16", 64), ("tf32", 64)),
+    image("regnet_x_3_2gf", 224, ("bf16", 128), ("tf32", 128)),
+    image("regnet_y_800mf", 224, ("bf16", 256),),
+    image("mobilenet_v3_large", 224, ("bf16", 256), ("tf32", 64)),
+    image("efficientnet_b1", 240, ("bf16", 128),),
+]
+
+
 def is_adam(n):
     return more.is_tokens(n) or any(x in n.name for x in ("swin", "convnext"))
 
@@ -134,12 +171,13 @@ more.is_adam = is_adam
 
 # ---- steps -----------------------------------------------------------------
 def halves():
-    return [(("even", "odd")[i % 2], n) for i, n in enumerate(NETWORKS)]
+    return [("again", n) for n in AGAIN] + [
+        (("even", "odd")[i % 2], n) for i, n in enumerate(NETWORKS)]
 
 
-def steps(out, system, left):
-    runs = {"even": [], "odd": [], "again": []}
-    for half, n in [("again", n) for n in AGAIN] + halves():
+def steps(out, system, left, numbered):
+    runs = {"even": [], "odd": [], "again": [], "later": []}
+    for half, n in numbered:
         for precision, batch in n.runs:
             if left() < 0:
                 print("left out", n.name, precision, batch)
@@ -153,6 +191,8 @@ def steps(out, system, left):
                 torch.cuda.empty_cache()
             run = {"id": f"{half}-{len(runs[half]):02}", **run}
             run["set"] = f"families-{half}"
+            if n.how == "steps":
+                run["options"]["framework"] = "transformers"
             runs[half].append(run)
             print(half, n.name[:40], precision, batch, round(left()))
         for kind, found in runs.items():
@@ -283,7 +323,7 @@ def layers(out, left):
 
 # ---- export ----------------------------------------------------------------
 def export(out):
-    for n in NETWORKS:
+    for n in NETWORKS + LATER:
         if not n.name.startswith(TV):
             continue
         path = os.path.join(out, n.name[len(TV):] + ".onnx")
@@ -301,7 +341,8 @@ def export(out):
 
 def main():
     args = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    args.add_argument("what", choices=("steps", "layers", "profile", "export"))
+    args.add_argument("what", choices=("steps", "later", "layers", "profile",
+                                         "export"))
     args.add_argument("out")
     args.add_argument("--system", default="dgx-h200:nodes=1")
     args.add_argument("--limit", type=float, default=1e9)
@@ -316,7 +357,9 @@ def main():
     if a.what == "export":
         export(a.out)
     elif a.what == "steps":
-        steps(a.out, a.system, left)
+        steps(a.out, a.system, left, halves())
+    elif a.what == "later":
+        steps(a.out, a.system, left, [("later", n) for n in LATER])
     elif a.what == "layers":
         layers(a.out, left)
     else:

@@ -244,7 +244,11 @@ struct pdl_search_options {
     bool one_order;  /* the best are not priced in other orders of their axes */
     bool uncounted;  /* how many fit is not asked: what is too slow is not
                         looked at further */
-    int threads;     /* 0: all cores */
+    /* only whether anything fits: of a large space the plans that hold least
+     * are looked at, until one does (no interleaving, no zero-bubble schedule:
+     * both have more in flight); nothing is priced, `feasible` says it */
+    bool only_fits;
+    int threads; /* 0: all cores */
     /* called now and then; false stops the search. NULL: none */
     bool (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;

@@ -48,6 +48,13 @@ void pdl_suggest_init(struct pdl_suggest *s, const char *word)
     s->distance = MAXLEN;
 }
 
+/* Of two that go on where the word ends, the one that is sooner complete. */
+static bool sooner(const struct pdl_suggest *s, const char *candidate, size_t n)
+{
+    return strncmp(s->word, s->best, n) != 0 ||
+           strlen(candidate) < strlen(s->best);
+}
+
 void pdl_suggest_try(struct pdl_suggest *s, const char *candidate)
 {
     size_t n = strlen(s->word);
@@ -56,7 +63,7 @@ void pdl_suggest_try(struct pdl_suggest *s, const char *candidate)
     int d = begun ? 1 : distance(s->word, candidate);
 
     if (d < s->distance ||
-        (begun && d == s->distance && strncmp(s->word, s->best, n) != 0)) {
+        (begun && d == s->distance && sooner(s, candidate, n))) {
         s->distance = d;
         s->best = candidate;
     }

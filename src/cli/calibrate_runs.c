@@ -190,6 +190,8 @@ static double student(int n)
     static const double t[] = {3.078, 1.886, 1.638, 1.533, 1.476, 1.440};
     int last = (int)(sizeof t / sizeof t[0]);
 
+    if (n < 1)
+        return 0;
     return n <= last ? t[n - 1] : PDL_IN_80_PERCENT * (1 + .75 / n);
 }
 
@@ -215,7 +217,7 @@ static double error_of_kinds(const struct fitting *f, const double *off, int n)
         sum += square_sum / runs;
         kinds++;
     }
-    return student(kinds) * sqrt(sum / kinds);
+    return kinds > 0 ? student(kinds) * sqrt(sum / kinds) : 0;
 }
 
 /* 0 when there is only one kind. */

@@ -96,17 +96,17 @@ static void print_left_out(const struct cli_fit *f, struct pdl_sink *out)
     pdl_printf(out, "each %s left out once: mean error %.1f %%\n", f->leave_out,
                100 * sum / f->rows);
     for (int i = 0; x && i < f->rows; i++)
-        pdl_printf(out, "  %-20s %-34s %+6.1f %%\n", x[i].id, x[i].strategy,
-                   100 * x[i].left);
+        pdl_printf(out, "  %-20.20s %-34.48s %+6.1f %%\n", x[i].id,
+                   x[i].strategy, 100 * x[i].left);
 }
 
 static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
 {
-    pdl_printf(
-        out,
-        "fitted to %d times, %d evaluations: error of the logarithm %.4f -> "
-        "%.4f\n",
-        f->rows, f->result.evaluations, f->result.before, f->result.after);
+    pdl_printf(out,
+               "fitted to %d times in %d evaluations:\n"
+               "error of the logarithm %.4f -> %.4f\n",
+               f->rows, f->result.evaluations, f->result.before,
+               f->result.after);
     if (f->held_out > 0)
         pdl_printf(out,
                    "kinds of strategies left out one at a time: 80 %% of kinds "
@@ -116,15 +116,14 @@ static void print_fit(const struct cli_fit *f, struct pdl_sink *out)
         double v = f->result.value[i];
         bool edge = v <= f->param[i].low || v >= f->param[i].high;
 
-        pdl_printf(
-            out, "  %-34s %12.5g  %s%s\n", f->param[i].name, v,
-            f->result.identified[i] ? "" : "not identified by these rows",
-            edge ? " (at its bound)" : "");
+        pdl_printf(out, "  %-34s %12.5g  %s%s\n", f->param[i].name, v,
+                   f->result.identified[i] ? "" : "not identified",
+                   edge ? " (at its bound)" : "");
     }
     if (f->residual)
         pdl_puts(out, "what the fit leaves, projected over measured:\n");
     for (int i = 0; f->residual && i < f->rows; i++)
-        pdl_printf(out, "  %-20s %-34s %+6.1f %%\n", f->residual[i].id,
+        pdl_printf(out, "  %-20.20s %-34.48s %+6.1f %%\n", f->residual[i].id,
                    f->residual[i].strategy, 100 * f->residual[i].off);
     if (f->residual && f->leave_out)
         print_left_out(f, out);

@@ -5,6 +5,7 @@
 #include "cli_collective.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,9 @@ struct comparison {
     pdl_arena *arena;
     struct row *rows;
     int nrows;
+    pthread_mutex_t lock; /* of the arena and the progress */
+    struct pdl_progress progress;
+    int64_t done;
     int points[MAX_POINTS], npoints; /* numbers of ranks; 0: all hosts */
 };
 
@@ -111,7 +115,9 @@ static void run_one(struct comparison *c, const struct pdl_net *net,
         for (int i = 0; bytes && i < net->nlinks; i++)
             bytes[i] = sim.links[i].bytes;
     } else {
+        pthread_mutex_lock(&c->lock);
         row->refused = pdl_arena_strdup(c->arena, err.msg);
+        pthread_mutex_unlock(&c->lock);
     }
     pdl_arena_destroy(a);
 }
@@ -136,8 +142,26 @@ static enum pdl_status add_row(struct comparison *c, const struct place *at,
                         .algorithm = spec,
                         .bytes = bytes,
                         .ranks = at->ranks ? at->ranks : at->net->nhosts};
-    run_one(c, at->net, spec, row, NULL);
     return PDL_OK;
+}
+
+struct batch {
+    struct comparison *c;
+    const struct pdl_net *net;
+    int first;
+};
+
+static bool run_row(void *ctx, int64_t i)
+{
+    const struct batch *b = ctx;
+    struct comparison *c = b->c;
+    struct row *row = &c->rows[b->first + i];
+
+    run_one(c, b->net, row->algorithm, row, NULL);
+    pthread_mutex_lock(&c->lock);
+    pdl_progress_step(&c->progress, ++c->done);
+    pthread_mutex_unlock(&c->lock);
+    return true;
 }
 
 static int by_time(const void *x, const void *y)
@@ -173,7 +197,7 @@ static enum pdl_status known(struct comparison *c, struct pdl_err *err)
     return PDL_OK;
 }
 
-/* All algorithms on one network at one size, fastest first. */
+/* All algorithms on one network at one size, on all cores, fastest first. */
 static enum pdl_status compare_at(struct comparison *c, const struct place *at,
                                   int64_t bytes, struct pdl_err *err)
 {
@@ -190,6 +214,9 @@ static enum pdl_status compare_at(struct comparison *c, const struct place *at,
             (!alg->sparse || c->o->density > 0))
             st = add_row(c, at, bytes, alg->name, err);
     }
+    if (st == PDL_OK)
+        pdl_parallel(c->nrows - first, 0, run_row,
+                     &(struct batch){c, at->net, first});
     qsort(c->rows + first, (size_t)(c->nrows - first), sizeof *c->rows,
           by_time);
     for (int i = first; i < c->nrows; i++)
@@ -489,7 +516,10 @@ static int report(const struct comparison *c)
 static int run(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
-    struct comparison c = {.collective = args->pos[0], .o = o, .args = args};
+    struct comparison c = {.collective = args->pos[0],
+                           .o = o,
+                           .args = args,
+                           .lock = PTHREAD_MUTEX_INITIALIZER};
     int rc = EXIT_OK;
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
@@ -519,7 +549,10 @@ static int run(const struct pdl_args *args)
         pdl_arena_destroy(c.arena);
         return cli_usage(&err);
     }
+    pdl_progress_start(&c.progress, cli_stderr(),
+                       !args->quiet && cli_progress(), "simulations", 0);
     st = compare(&c, &err);
+    pdl_progress_end(&c.progress);
     if (st == PDL_OK && args->json)
         print_json(&c, cli_out());
     else if (st == PDL_OK)

@@ -52,8 +52,19 @@ struct asking {
     struct pdl_progress progress;
 };
 
+static bool on_points(void *ctx, int64_t done, int64_t total)
+{
+    struct asking *k = ctx;
+
+    (void)done;
+    (void)total;
+    pdl_progress_step(&k->progress, k->searches);
+    return true;
+}
+
+/* only_fits: what the best plan is, is not asked. */
 static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
-                              int64_t batch, struct trial *t,
+                              int64_t batch, bool only_fits, struct trial *t,
                               struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -63,7 +74,10 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
                                      .batch = batch,
                                      .top = 1,
                                      .one_order = true,
-                                     .uncounted = true};
+                                     .uncounted = true,
+                                     .only_fits = only_fits,
+                                     .progress = on_points,
+                                     .ctx = k};
     struct pdl_search_result r = {.list = NULL};
     enum pdl_status st =
         j ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -77,9 +91,11 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
         opt.dtype = cli_storage(j->oracle.precision);
         st = pdl_search(a, j->model, &j->sys, &j->oracle, &opt, &r, err);
     }
-    if (st == PDL_OK && r.evaluated > 0) {
+    if (st == PDL_OK) {
         t->fits = r.feasible > 0;
         t->tokens = j->model->tokens;
+    }
+    if (st == PDL_OK && r.evaluated > 0) {
         t->strategy = pdl_arena_strdup(k->arena, r.list[0].strategy);
         t->x = r.list[0].x;
         pdl_project_bill(&t->x, &j->sys, &t->bill);
@@ -95,7 +111,7 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
 enum size { BATCH, PES, SEQUENCE, LAYERS };
 
 static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
-                                int doubled, struct trial *t,
+                                int doubled, bool only_fits, struct trial *t,
                                 struct pdl_err *err)
 {
     int64_t n = first << doubled;
@@ -110,18 +126,31 @@ static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
     if (!name)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(k, name, what == PES ? n : k->o->q.pes,
-                what == BATCH ? n : k->o->q.batch, t, err);
+                what == BATCH ? n : k->o->q.batch, only_fits, t, err);
     t->layers = what == LAYERS ? n : 0;
     return st;
 }
 
+/* The best plan of a size that fits; small spaces were priced in full. */
+static enum pdl_status finish(struct asking *k, enum size what, int64_t first,
+                              int doubled, const struct trial *found,
+                              struct trial *best, struct pdl_err *err)
+{
+    *best = *found;
+    return found->strategy
+               ? PDL_OK
+               : try_size(k, what, first, doubled, false, best, err);
+}
+
 /* What fits stays so with fewer samples, fewer tokens and more PEs: halving
  * the doublings between one that fits and one that does not finds the last (of
- * PEs, the first). lo fits or is not tried (-1), hi does not. */
+ * PEs, the first), and its best plan is searched. lo fits or is not tried (-1),
+ * hi does not. */
 static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
                              int lo, int hi, struct trial *best,
                              struct pdl_err *err)
 {
+    struct trial found = {.fits = false};
     enum pdl_status st = PDL_OK;
     int sign = what == PES ? -1 : 1;
 
@@ -129,12 +158,14 @@ static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
         int mid = lo + (hi - lo) / 2;
         struct trial t = {.fits = false};
 
-        st = try_size(k, what, first, mid, &t, err);
+        st = try_size(k, what, first, mid, true, &t, err);
         if (t.fits)
-            *best = t;
+            found = t;
         *(t.fits ? &lo : &hi) = mid;
     }
-    return st;
+    return st == PDL_OK && found.fits
+               ? finish(k, what, first, lo, &found, best, err)
+               : st;
 }
 
 /* Transformers' plans have micro-batches and fit at any size: for them the
@@ -153,10 +184,10 @@ static enum pdl_status largest_batch(struct asking *k,
     while (from << (n + 1) <= most)
         n++;
     if (n > 0 && k->j->model->tokens > 0)
-        st = try_size(k, BATCH, from, n, &t, err);
-    if (t.fits)
-        *best = t;
-    if (t.fits || st != PDL_OK)
+        st = try_size(k, BATCH, from, n, true, &t, err);
+    if (t.fits && st == PDL_OK)
+        return finish(k, BATCH, from, n, &t, best, err);
+    if (st != PDL_OK)
         return st;
     return halve(k, BATCH, from, asked->fits ? 0 : -1,
                  k->j->model->tokens > 0 && n > 0 ? n : n + 1, best, err);
@@ -258,7 +289,7 @@ static enum pdl_status within(struct asking *k, bool deadline,
 
         if (k->o->q.batch % p != 0)
             continue;
-        st = search(k, k->model, p, k->o->q.batch, &t, err);
+        st = search(k, k->model, p, k->o->q.batch, false, &t, err);
         if (st != PDL_OK || !t.fits)
             continue;
         if (deadline && train_s(k, &t) <= k->o->deadline_s &&
@@ -377,7 +408,7 @@ static enum pdl_status answer(struct asking *k, struct answers *x,
 {
     const struct cli_question *q = &k->o->q;
     enum pdl_status st =
-        search(k, k->model, q->pes, q->batch, &x->as_asked, err);
+        search(k, k->model, q->pes, q->batch, false, &x->as_asked, err);
 
     if (st == PDL_OK)
         st = largest_batch(k, &x->as_asked, &x->batch, err);

@@ -274,7 +274,7 @@ static void print_text(const struct comparison *c)
     }
     pdl_table_print(&t, cli_width(), out);
     if (isnan(error))
-        pdl_puts(out, "the system's file has no times of this collective: "
+        pdl_puts(out, "the system's file has no times of this collective;\n"
                       "'paradl calibrate' measures them\n");
     else
         pdl_printf(out,

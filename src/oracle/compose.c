@@ -32,6 +32,7 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->lite = (struct oracle){
         .p = &c->plan, .sys = f->sys, .opt = f->opt, .arena = a};
     c->plan.strategy = &c->strategy;
+    c->plan.model = f->model;
     oracle_settle(&c->lite, &c->changed);
     c->held = oracle_held(&c->lite);
     c->forward = PDL_NEW(a, double, ORACLE_MAX_STAGES);

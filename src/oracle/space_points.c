@@ -47,6 +47,7 @@ struct mesh {
     /* what no step of this micro-batch and number of chunks can be shorter
      * than, by schedule; 0: not known */
     double least[ORACLE_BUBBLE_V + 1];
+    double bar; /* what it knows of that of all */
     int64_t points, evaluated, refused, too_large, too_slow, feasible;
     int64_t unasked; /* of too_slow: whether they fit is not known */
     int64_t pieces;
@@ -177,14 +178,31 @@ static bool is_skipped(const struct points *s, struct mesh *m,
     return true;
 }
 
+/* Does the point fit? Overlap changes no byte. */
+static enum pdl_status ask(struct mesh *m, const struct oracle_point *p,
+                           struct pdl_err *err)
+{
+    struct pdl_projection x;
+    double least;
+    enum pdl_status st = PDL_OK;
+
+    if (!p->no_overlap)
+        st = oracle_compose_memory(m->compose, p, &x, &least, err);
+    if (st == PDL_OK && !p->no_overlap)
+        *(x.feasible ? &m->feasible : &m->too_large) += 1;
+    return st;
+}
+
 static enum pdl_status price(struct points *s, struct mesh *m,
                              const struct oracle_point *p, int64_t index,
                              struct pdl_err *err)
 {
     struct kept k = {.point = *p, .index = index};
-    double least, bar = fmin(s->bar, bar_of(&m->best));
+    double least, bar = fmin(m->bar, bar_of(&m->best));
     enum pdl_status st;
 
+    if (s->opt->only_fits)
+        return ask(m, p, err);
     if (is_skipped(s, m, p, 0, bar))
         return PDL_OK;
     st = oracle_compose_least(m->compose, p, &least, err);
@@ -216,6 +234,15 @@ static enum pdl_status price(struct points *s, struct mesh *m,
     return PDL_OK;
 }
 
+/* What is worse than the best of one mesh is not among the best of all. Where
+ * points are counted the bar stays, so that counts do not depend on threads. */
+static void share_bar(struct points *s, struct mesh *m)
+{
+    if (s->opt->uncounted && !s->few)
+        s->bar = fmin(s->bar, bar_of(&m->best));
+    m->bar = s->bar;
+}
+
 /* Work of one kind, with every choice that leaves it as it is. */
 static bool price_choices(struct points *s, struct mesh *m,
                           const struct oracle_point *p, int64_t *index)
@@ -238,7 +265,8 @@ static bool price_choices(struct points *s, struct mesh *m,
         return true;
     pthread_mutex_lock(&s->lock);
     s->done += n;
-    go_on = !s->no_memory &&
+    share_bar(s, m);
+    go_on = !s->no_memory && !(s->opt->only_fits && m->feasible > 0) &&
             (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, 0));
     pthread_mutex_unlock(&s->lock);
     return go_on;
@@ -249,15 +277,25 @@ static bool price_choices(struct points *s, struct mesh *m,
 static bool price_kinds(struct points *s, struct mesh *m, struct oracle_point p,
                         int64_t *index)
 {
-    int bubbles = s->few ? 0 : oracle_axes_bubbles(&s->axes, &p);
+    bool all = !s->few && !s->opt->only_fits;
+    int bubbles = all ? oracle_axes_bubbles(&s->axes, &p) : 0;
 
     for (int r = 0; r < (s->few ? 1 : ORACLE_RECOMPUTES); r++) {
-        p.recompute = oracle_recomputes[r];
+        p.recompute =
+            oracle_recomputes[s->opt->only_fits ? ORACLE_RECOMPUTES - 1 - r
+                                                : r];
         for (p.bubble = 0; p.bubble <= bubbles; p.bubble++)
             if (!price_choices(s, m, &p, index))
                 return false;
     }
     return true;
+}
+
+/* Where nothing fits (and nothing was left out), interleaved stages do not
+ * either, nor do larger micro-batches: both have no fewer samples in flight. */
+static bool hopeless(const struct mesh *m, int64_t fit_before)
+{
+    return m->feasible + m->unasked == fit_before;
 }
 
 /* All points of a mesh, or those of few micro-batches and the fewest and most
@@ -270,17 +308,24 @@ static bool price_points(struct points *s, struct mesh *m)
 
     for (int b = 0; b < micro.n && (!s->few || b < FEW); b++) {
         struct oracle_values chunks;
+        int64_t fit = m->feasible + m->unasked;
 
         p.micro = micro.v[b];
         chunks = oracle_axes_chunks(&s->axes, &p);
         for (int c = 0; c < chunks.n; c++) {
             p.chunks = chunks.v[c];
+            if (c > 0 && s->opt->uncounted && !s->few && hopeless(m, fit))
+                break;
             memset(m->least, 0, sizeof m->least);
             if (s->few && c > 0 && c < chunks.n - 1)
+                continue;
+            if (s->opt->only_fits && p.chunks > 1)
                 continue;
             if (!price_kinds(s, m, p, &index))
                 return false;
         }
+        if (s->opt->uncounted && !s->few && hopeless(m, fit))
+            break;
     }
     return true;
 }
@@ -291,6 +336,9 @@ static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
     pdl_arena *a = oracle_borrow(&s->idle);
     bool go_on;
 
+    pthread_mutex_lock(&s->lock);
+    share_bar(s, m);
+    pthread_mutex_unlock(&s->lock);
     m->compose = a ? oracle_compose_make(a, g, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
@@ -309,8 +357,9 @@ static bool in_group(const struct mesh *m, const struct mesh *first)
 }
 
 /* Meshes that differ in pipe and data alone share their small plans. */
-static bool price_meshes(struct points *s, int64_t i, struct mesh *first)
+static bool price_meshes(struct points *s, int64_t at)
 {
+    struct mesh *first = &s->mesh[s->group[at]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
     pdl_arena *large = oracle_borrow(&s->large);
     struct oracle_forms *g =
@@ -321,7 +370,7 @@ static bool price_meshes(struct points *s, int64_t i, struct mesh *first)
     s->no_memory = s->no_memory || !g;
     if (g)
         oracle_forms_lend(g, large);
-    for (int64_t k = s->group[i]; go_on && k < s->n; k++)
+    for (int64_t k = s->group[at]; go_on && k < s->n; k++)
         if (in_group(&s->mesh[k], first))
             go_on = price_mesh(s, &s->mesh[k], g);
     if (g) {
@@ -339,12 +388,13 @@ static bool price_meshes(struct points *s, int64_t i, struct mesh *first)
 static bool price_group(void *ctx, int64_t i)
 {
     struct points *s = ctx;
-    struct mesh *first = &s->mesh[s->group[i]];
+    /* those that cut most are likeliest to fit */
+    int64_t at = s->opt->only_fits ? s->ngroups - 1 - i : i;
 
     /* what all start from needs none that are seldom good */
-    if (s->few && oracle_axes_further(&s->axes, &first->point))
+    if (s->few && oracle_axes_further(&s->axes, &s->mesh[s->group[at]].point))
         return true;
-    return price_meshes(s, i, first);
+    return price_meshes(s, at);
 }
 
 /* ---- meshes ------------------------------------------------------------------------- */
@@ -476,7 +526,8 @@ static enum pdl_status search(pdl_arena *a, struct points *s,
     if (!s->group || !make_meshes(s))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     find_groups(s);
-    if (!s->opt->exhaustive && s->opt->goal == PDL_GOAL_TIME)
+    if (!s->opt->exhaustive && !s->opt->only_fits &&
+        s->opt->goal == PDL_GOAL_TIME)
         set_bar(s);
     out->stopped = !pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
     if (s->no_memory)
@@ -519,7 +570,7 @@ enum pdl_status oracle_search_points(pdl_arena *a,
     out->axes = oracle_axes_list(&out->naxes);
     /* where nothing fits, the best of what does not */
     if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&
-        !opt->uncounted) {
+        !opt->uncounted && !opt->only_fits) {
         struct pdl_search_result second = {.list = NULL};
 
         all.exhaustive = true;

@@ -71,7 +71,7 @@ static void print_diff(const struct pdl_train_diff *d, bool json)
     }
     pdl_printf(out, "first difference: step %lld, rank %lld, operation %d\n",
                (long long)d->step, (long long)d->rank, d->op);
-    pdl_printf(out, "  %s [", d->what);
+    pdl_printf(out, "  %s\n  at [", d->what);
     for (int i = 0; i < d->ndims; i++)
         pdl_printf(out, "%s%lld", i ? "," : "", (long long)d->index[i]);
     pdl_printf(out, "]\n  A %.17g\n  B %.17g%s\n", d->want, d->got,

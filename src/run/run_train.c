@@ -153,7 +153,7 @@ static void erase(struct session *s)
 static void progress(struct session *s, const struct pdl_train_line *l)
 {
     double now = pdl_clock_s(), left;
-    char t[32];
+    char t[32], line[80]; /* a longer one could not be erased */
 
     if (!s->o.progress || s->args->quiet || now - s->last_s < 0.1)
         return;
@@ -162,12 +162,12 @@ static void progress(struct session *s, const struct pdl_train_line *l)
                        : 0;
     s->last_s = now;
     s->line_shown = true;
-    fprintf(stderr,
-            "\r\033[Kepoch %lld  step %lld/%lld  loss %.4f  %.0f samples/s  "
-            "ETA %s",
-            (long long)l->epoch + 1, (long long)l->step, (long long)l->total,
-            l->loss, l->samples_per_s,
-            pdl_unit_format(left, PDL_UNIT_SECONDS, t, sizeof t));
+    snprintf(line, sizeof line,
+             "epoch %lld  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s",
+             (long long)l->epoch + 1, (long long)l->step, (long long)l->total,
+             l->loss, l->samples_per_s,
+             pdl_unit_format(left, PDL_UNIT_SECONDS, t, sizeof t));
+    fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
 }
 

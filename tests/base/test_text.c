@@ -355,8 +355,10 @@ static void clocks_go_forward(void **state)
 
 static void slips_are_found_and_strangers_are_not(void **state)
 {
-    static const char *const words[] = {"ring", "binomial", "rabenseifner",
-                                        "halving-doubling", "shd"};
+    static const char *const words[] = {"ring",         "binomial",
+                                        "rabenseifner", "halving-doubling",
+                                        "shd",          "ring-ring-pipelined",
+                                        "ring-ring"};
     static const struct {
         const char *typed, *want;
     } cases[] = {
@@ -366,6 +368,9 @@ static void slips_are_found_and_strangers_are_not(void **state)
         {"binomal", "binomial"},
         {"rabensiefer", "rabenseifner"},
         {"halving-dubling", "halving-doubling"},
+        {"halving", "halving-doubling"}, /* the rest was forgotten */
+        {"ring-", "ring-ring"},
+        {"ha", NULL}, /* too little of it */
         {"xyz", NULL},
         {"", NULL},
         {"r", NULL},

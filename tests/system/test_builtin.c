@@ -296,7 +296,7 @@ static void wrong_names_and_parameters_are_refused_in_one_line(void **state)
          "'dgx-a100:bf16_matmull=1TFLOP/s': no parameter 'bf16_matmull'",
          "did you mean 'bf16_matmul'?"},
         {"dgx-a100:pe=h100", "'dgx-a100:pe=h100': pe: no PE 'h100'",
-         "did you mean 'h200'?"},
+         "did you mean 'h100-80g'?"},
         {"dgx-a100:node.links.latncy=5us",
          "'dgx-a100:node.links.latncy=5us': no parameter "
          "'node.links.latncy'",
