@@ -34,7 +34,7 @@ struct cli_residual {
 struct cli_fit {
     const char *leave_out; /* "kind", "pes", "run"; NULL: only the kinds */
     const char *start;     /* PARAMETER=VALUE,...; NULL: those known */
-    bool usage; /* what failed is the command line, not the file */
+    bool usage;            /* what failed is the command line, not the file */
     const struct pdl_fit_param *param;
     int n, rows;
     double held_out;  /* 80 % of errors of strategies left out; 0: none */
