@@ -267,6 +267,8 @@ static enum pdl_status small_space(struct search *s,
     return st;
 }
 
+enum { REORDERED = 10 }; /* a whole plan is a hundred points of the search */
+
 /* The best so far in other orders of their axes. One that is quicker than all
  * others of its plan, and than the plan, takes a place of its own. */
 static enum pdl_status other_orders(struct search *s,
@@ -285,7 +287,7 @@ static enum pdl_status other_orders(struct search *s,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int64_t i = 0; i < n && st == PDL_OK; i++) {
         from[i] = space.n;
-        if (out->list[i].priced && out->list[i].x.feasible)
+        if (i < REORDERED && out->list[i].priced && out->list[i].x.feasible)
             st = oracle_space_orders(
                 &space, out->list[i].strategy,
                 oracle_split(s->oracle) == PDL_SPLIT_BLOCKS, err);

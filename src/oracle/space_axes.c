@@ -4,8 +4,9 @@
  * pipe, data, expert, context and tensor on the given PEs, and the choices
  * that leave it as it is. What frameworks cannot do is left out where one is
  * named. Limits: the axes lie in the mesh in this order, tensor innermost, as
- * in Megatron-LM (orders.c tries others of the best); context only where every rank keeps enough positions, since
- * on short sequences it only adds messages to what data parallelism does. */
+ * in Megatron-LM (orders.c tries others of the best); context only where every
+ * rank keeps enough positions, since on short sequences it only adds messages
+ * to what data parallelism does. */
 #include "space_axes.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static const struct pdl_space_axis axes[] = {
      "and divides those of keys or is a multiple of them, pipe is at most the "
      "number of blocks, data x expert divides the batch"},
     {"order", "pipe, data, expert, context, tensor, the last innermost; then "
-              "the best of all (--top of them) in other orders: every one of "
+              "the best ten of all in other orders: every one of "
               "up to three axes, of more each axis moved (frameworks that want "
               "equal stages: data outermost). Not exact: what only another "
               "order would bring among the best is not found"},
@@ -39,8 +40,9 @@ static const struct pdl_space_axis axes[] = {
                      "where pipe divides the micro-batches"},
     {"recompute", "none|selective|full"},
     {"zero", "0|1|2|3 (with data, expert or context; as far as the framework "
-             "has it); 1|2|3:N, states shared by N data ranks (N x expert x "
-             "context x tensor is a node, N less than data)"},
+             "has it; interleaved 2|3 with equal stages); 3:N, weights shared "
+             "by N data ranks (N x expert x context x tensor is a node, N less "
+             "than data)"},
     {"overlap", "on|off (as zero, unless the framework never overlaps)"},
     {"schedule", "1f1b|zb-h1|zb-h2|zb-v (with pipe, not interleaved, unless "
                  "the framework wants equal stages; zb-v: two blocks a lane or "
@@ -124,7 +126,7 @@ static void add_groups(const struct oracle_axes *x, struct oracle_point p,
     add(l, &p);
     p.group = node / inside;
     if (node % inside == 0 && p.group > 1 && p.group < p.data &&
-        p.data % p.group == 0 && x->most_zero > 0 && !x->even && !x->opt->basic)
+        p.data % p.group == 0 && x->most_zero > 2 && !x->even && !x->opt->basic)
         add(l, &p);
 }
 
@@ -242,15 +244,20 @@ int oracle_axes_bubbles(const struct oracle_axes *x,
     return two ? ORACLE_BUBBLE_V : 2;
 }
 
+/* What travels once for every chunk goes with chunks of equal size. */
 static int most_zero(const struct oracle_axes *x, const struct oracle_point *p)
 {
-    return oracle_point_copies(p) > 1 ? x->most_zero : 0;
+    bool equal = x->f->layers % (p->pipe * p->chunks) == 0;
+
+    if (oracle_point_copies(p) < 2)
+        return 0;
+    return p->chunks > 1 && !equal && x->most_zero > 1 ? 1 : x->most_zero;
 }
 
-/* Groups of ranks share something. */
+/* Groups of ranks share weights. */
 static int least_zero(const struct oracle_point *p)
 {
-    return p->group > 0;
+    return p->group > 0 ? 3 : 0;
 }
 
 static bool may_overlap(const struct oracle_axes *x,
@@ -262,8 +269,11 @@ static bool may_overlap(const struct oracle_axes *x,
 static int64_t variants(const struct oracle_axes *x,
                         const struct oracle_point *p)
 {
-    return (1 + most_zero(x, p) - least_zero(p)) * (1 + may_overlap(x, p)) *
-           (1 + x->offload) * (1 + x->offload);
+    int zeros = 1 + most_zero(x, p) - least_zero(p);
+
+    return zeros < 1 ? 0
+                     : zeros * (1 + may_overlap(x, p)) * (1 + x->offload) *
+                           (1 + x->offload);
 }
 
 /* Those that share their work follow each other: activations, ZeRO (0 and 1
@@ -274,13 +284,14 @@ int oracle_axes_choices(const struct oracle_axes *x,
 {
     int zeros = few && most_zero(x, p) > 1 ? 1 : most_zero(x, p);
     int host = x->offload && !few;
-    int apart = may_overlap(x, p), n = 0;
+    int apart = may_overlap(x, p), least = least_zero(p), n = 0;
     struct oracle_point y = *p;
 
     for (int a = 0; a <= host; a++)
         for (int last = zeros > 0 ? 1 : 0; last <= zeros; last++)
             for (int off = 0; off <= apart; off++)
-                for (int z = last > 1 ? last : least_zero(p); z <= last; z++)
+                for (int z = last > 1 && last > least ? last : least; z <= last;
+                     z++)
                     for (int o = 0; o <= host; o++) {
                         y.activations = a;
                         y.no_overlap = off;
@@ -300,6 +311,14 @@ bool oracle_axes_further(const struct oracle_axes *x,
            p->bubble == ORACLE_BUBBLE_V ||
            (p->activations && (p->bubble > 0 || travels)) ||
            (p->chunks > 1 && travels);
+}
+
+bool oracle_axes_counted(const struct oracle_axes *x,
+                         const struct oracle_point *p)
+{
+    bool plain = p->context == 1 && p->bubble == 0 && p->zero < 2;
+
+    return (plain || x->opt->basic) && !oracle_axes_further(x, p);
 }
 
 int64_t oracle_axes_count(const struct oracle_axes *x, struct oracle_point p)

@@ -48,9 +48,12 @@ int oracle_axes_choices(const struct oracle_axes *x,
                         struct oracle_point *out);
 /* Points of a mesh. */
 int64_t oracle_axes_count(const struct oracle_axes *x, struct oracle_point p);
-/* Is how many fit not asked of it, where it is too slow anyway? Choices that
- * are many and seldom good. */
+/* Choices that are many and seldom good: no search starts from them. */
 bool oracle_axes_further(const struct oracle_axes *x,
+                         const struct oracle_point *p);
+/* Are points like this one asked whether they fit even when they are too slow,
+ * so that those that fit are counted? */
+bool oracle_axes_counted(const struct oracle_axes *x,
                          const struct oracle_point *p);
 /* The same in words. */
 const struct pdl_space_axis *oracle_axes_list(int *n);

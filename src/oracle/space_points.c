@@ -4,17 +4,18 @@
  * which), composed from pieces (compose.c), so that a point costs
  * microseconds.
  *
- * Exact pruning. Memory is composed for every point, so what fits is counted
- * exactly. The time of a point that does not fit is not composed. One that
+ * Exact pruning. Memory is composed for every counted point, so what fits of
+ * these is counted exactly. The time of a point that does not fit is not composed. One that
  * fits is skipped where the work of one lane, after the forwards and before
  * the backwards of the lanes before it, already takes longer than the last of
  * the best so far: neither the schedule nor exchange can make a step shorter
- * than that. Choices that are many and seldom good (oracle_axes_further) are
- * held to that bound first, and whether they fit is then not asked.
+ * than that. Choices beyond those that other planners have too
+ * (oracle_axes_counted) are held to that bound first, and whether they fit is
+ * then not asked.
  *
- * The meshes that differ in pipe and data alone are a task of a thread. All start from the
- * same best so far, that of a few points of every mesh, and know their own
- * besides: counts and answers do not depend on threads. */
+ * The meshes that differ in pipe and data alone are a task of a thread. All
+ * start from the same best so far, that of a few points of every mesh, and know
+ * their own besides: counts and answers do not depend on threads. */
 #include "space_axes.h"
 
 #include <float.h>
@@ -169,7 +170,7 @@ static bool is_skipped(const struct points *s, struct mesh *m,
 
     if (s->opt->goal != PDL_GOAL_TIME ||
         (!s->opt->uncounted &&
-         (s->opt->exhaustive || !oracle_axes_further(&s->axes, p))))
+         (s->opt->exhaustive || oracle_axes_counted(&s->axes, p))))
         return false;
     if (fmax(least, *base) * (1 - 1e-9) <= bar)
         return false;
