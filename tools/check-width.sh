@@ -34,6 +34,8 @@ topology ^[0-9]+ [0-9]+ [0-9.e-]+
 trace ^(data|pipe)=.* \[\(
 transformer ^[a-z0-9=+,():-]+: [0-9]+ operations
 wrong ^[0-9]+ \[1\]
+# messages, which stand beside their exit codes here
+wrong_runs ^paradl: 
 # a counterexample of a proof, behind the row of its algorithm
 collective ^allreduce +ring .*rank 0 ends with
 END

@@ -201,7 +201,7 @@ static void print_row(const struct pdl_table *t, int r, int width,
 
 void pdl_table_print(const struct pdl_table *t, int width, struct pdl_sink *out)
 {
-    int widths[MAX_COLUMNS];
+    int widths[MAX_COLUMNS] = {0};
     bool titles = false;
 
     if (t->ncolumns > MAX_COLUMNS)

@@ -82,7 +82,7 @@ static void live_apart(const struct oracle_compose *c,
     struct oracle_lived lived[MAX_CLASSES][2];
 
     for (int i = 0; i < s->nclasses; i++)
-        for (int f = 0; f <= x->activations; f++)
+        for (int f = 0; f < (x->activations ? 2 : 1); f++)
             live(c, &s->classes[i], x, r, f, &lived[i][f]);
     for (int64_t l = 0; l < c->mesh.pipe; l++)
         oracle_zero_bubble_memory(
@@ -104,7 +104,7 @@ static void live_v(struct oracle_compose *c, const struct oracle_point *x,
     int64_t m = c->plan.micro_batches;
 
     for (int i = 0; i < s->nclasses; i++)
-        for (int f = 0; f <= x->activations; f++)
+        for (int f = 0; f < (x->activations ? 2 : 1); f++)
             live(c, &s->classes[i], x, r, f, &lived[i][f]);
     if (oracle_order_v(c, m < s->full ? m : s->full, &plan, &o))
         for (int64_t l = 0; l < c->mesh.pipe; l++) {

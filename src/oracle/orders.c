@@ -12,6 +12,8 @@
  * found. */
 #include "space.h"
 
+#include <string.h>
+
 enum { ALL_ORDERS = 3, MOST_AXES = 8 };
 
 struct orders {
@@ -34,10 +36,11 @@ static void move(struct pdl_clause *c, int from, int to)
 {
     struct pdl_term t = c->term[from];
 
-    for (; from < to; from++)
-        c->term[from] = c->term[from + 1];
-    for (; from > to; from--)
-        c->term[from] = c->term[from - 1];
+    if (from < to)
+        memmove(&c->term[from], &c->term[from + 1],
+                (size_t)(to - from) * sizeof t);
+    else
+        memmove(&c->term[to + 1], &c->term[to], (size_t)(from - to) * sizeof t);
     c->term[to] = t;
 }
 
