@@ -12,8 +12,6 @@
  * found. */
 #include "space.h"
 
-#include <string.h>
-
 enum { ALL_ORDERS = 3, MOST_AXES = 8 };
 
 struct orders {
@@ -34,14 +32,14 @@ static void write(struct orders *x)
 /* From place `from` to place `to`; those between make room. */
 static void move(struct pdl_clause *c, int from, int to)
 {
-    struct pdl_term t = c->term[from];
+    int step = from < to ? 1 : -1;
 
-    if (from < to)
-        memmove(&c->term[from], &c->term[from + 1],
-                (size_t)(to - from) * sizeof t);
-    else
-        memmove(&c->term[to + 1], &c->term[to], (size_t)(from - to) * sizeof t);
-    c->term[to] = t;
+    for (int i = from; i != to; i += step) {
+        struct pdl_term t = c->term[i];
+
+        c->term[i] = c->term[i + step];
+        c->term[i + step] = t;
+    }
 }
 
 /* Every order of the axes from place k on; the first is the one given. */
