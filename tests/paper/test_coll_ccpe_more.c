@@ -6,6 +6,8 @@
  * 0 added up. Pipeline: 128 MiB on 64 GPUs, one call each. */
 #include "ccpe_paper.h"
 
+#include <stdlib.h>
+
 static double time_of(const struct paper_run *run)
 {
     double s, j;
@@ -48,26 +50,26 @@ static void ring_ring_leaves_its_first_state(void **state)
  * 25 runs (one had a third, 0.735). */
 static void binomial_ring_has_two_states_and_the_log_is_one(void **state)
 {
-    enum { SEEDS = 40 };
+    int seeds = getenv("PDL_PAPER") ? 40 : 8;
     int first = 0, second = 0;
 
     (void)state;
-    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+    for (int seed = 0; seed < seeds; seed++) {
         struct paper_run run = {.topology = "tsubame3:nodes=64",
                                 .alg = "binomial-ring",
                                 .bytes = 1 << 20,
                                 .jitter_s = JITTER,
                                 .start_s = start_of(1 << 20),
-                                .seed = seed};
+                                .seed = (uint64_t)seed};
         double ms = 1e3 * time_of(&run);
 
         first += fabs(ms / 0.713186 - 1) < 0.001;
         second += fabs(ms / 0.7249 - 1) < 0.001;
     }
     print_message("%d of %d draws as logged, %d in the other state\n", first,
-                  SEEDS, second);
-    assert_true(first + second >= SEEDS - 2);
-    assert_true(first >= SEEDS / 20 && second >= SEEDS / 20);
+                  seeds, second);
+    assert_true(first + second >= seeds - seeds / 20);
+    assert_true(first >= 1 + seeds / 40 && second >= 1 + seeds / 40);
 }
 
 /* The logs of the pipeline count one call from the start of the program: five
@@ -224,8 +226,10 @@ static const struct size {
  * where all others have 0.54 (7.66 ms instead of 8.09). */
 static void times_by_node_size_and_network(void **state)
 {
+    size_t step = getenv("PDL_PAPER") ? 1 : 4; /* or some */
+
     (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i += step) {
         struct paper_run run = {.topology = sizes[i].topology,
                                 .alg = sizes[i].alg,
                                 .bytes = 32 << 20,
