@@ -20,7 +20,6 @@ import argparse
 import gzip
 import json
 import os
-import time
 
 import torch
 import torch.nn as nn
@@ -347,13 +346,7 @@ def main():
     args.add_argument("--system", default="dgx-h200:nodes=1")
     args.add_argument("--limit", type=float, default=1e9)
     a = args.parse_args()
-    end = time.time() + a.limit
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = True
-    torch.backends.cudnn.allow_tf32 = True
-
-    def left():
-        return end - time.time()
+    left = more.start(a.limit)
     if a.what == "export":
         export(a.out)
     elif a.what == "steps":

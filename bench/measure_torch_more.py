@@ -558,6 +558,15 @@ def export(out):
             print("not exported", n.name, repr(e)[:300])
 
 
+def start(limit):
+    """Settings of every measurement; how many seconds are left, as a function."""
+    end = time.time() + limit
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cudnn.allow_tf32 = True
+    return lambda: end - time.time()
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     args.add_argument("what", choices=("steps", "layers", "profile", "export"))
@@ -569,13 +578,7 @@ def main():
     args.add_argument("--only", default="",
                       help="profile: parts of networks' names, by commas")
     a = args.parse_args()
-    end = time.time() + a.limit
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = True
-    torch.backends.cudnn.allow_tf32 = True
-
-    def left():
-        return end - time.time()
+    left = start(a.limit)
     if a.what == "export":
         export(a.out)
     elif a.what == "steps":

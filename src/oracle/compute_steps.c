@@ -120,28 +120,10 @@ static const struct steps *steps_of(const struct oracle *o,
 
 /* ---- attention ----------------------------------------------------------- */
 
-/* batch products of m x k by k x n */
 static double product(const struct oracle *o, double batch, double m, double n,
                       double k)
 {
-    const struct oracle_pe *pe = &o->pe32;
-    struct oracle_gemm g = {
-        .m = m * batch,
-        .n = n,
-        .k = k,
-        .rate = pe->rate,
-        .batch = 1,
-        .units = pe->units,
-        .bytes_per_s = pe->bytes_per_s,
-        .fill = pe->k.tile_fill,
-        .tile_s = pe->k.matmul_tile_s,
-        .epilogue = pe->k.matmul_epilogue,
-        .in_bytes = pe->item_bytes * batch * (m * k + k * n),
-        .out_bytes = pe->item_bytes * batch * m * n,
-        .flat = pe->flat,
-    };
-
-    return pe->launch_s + oracle_gemm_seconds(&g);
+    return oracle_products(&o->pe32, batch, m, n, k, o->pe32.rate);
 }
 
 static double biased(const struct oracle *o, const struct pdl_shape *s)

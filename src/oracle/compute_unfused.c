@@ -29,9 +29,8 @@ double oracle_score_bytes(const struct oracle *o)
     return o->opt->dropout > 0 ? 5 : 2;
 }
 
-/* batch products of m x k by k x n */
-static double product(const struct oracle_pe *pe, double batch, double m,
-                      double n, double k, double rate)
+double oracle_products(const struct oracle_pe *pe, double batch, double m,
+                       double n, double k, double rate)
 {
     double w = pe->item_bytes;
     struct oracle_gemm g = {
@@ -70,8 +69,8 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s)
         return 0;
     if (oracle_eager_unfused(o) && pe->item_bytes <= 2)
         bytes = (back ? STEPS_BACK : STEPS) / SLOW;
-    return (back ? 2 : 1) * (product(pe, batch, q, k, d, rate) +
-                             product(pe, batch, q, d, k, rate)) +
+    return (back ? 2 : 1) * (oracle_products(pe, batch, q, k, d, rate) +
+                             oracle_products(pe, batch, q, d, k, rate)) +
            (drop ? 2 : 1) * pe->launch_s +
            SLOW * bytes * scores / pe->bytes_per_s;
 }

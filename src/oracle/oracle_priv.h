@@ -62,8 +62,10 @@ int oracle_issued(const struct oracle *o, int op);
 int64_t oracle_eager_indices(const struct oracle *o,
                              const struct pdl_plan_op *x, int64_t rank);
 int oracle_eager_gradient(const struct oracle *o);
-/* compute_unfused.c: attention that stores its scores; bytes of those that
- * backward needs of one */
+/* compute_unfused.c: batch products of m x k by k x n; attention that stores
+ * its scores; bytes of those that backward needs of one */
+double oracle_products(const struct oracle_pe *pe, double batch, double m,
+                       double n, double k, double rate);
 double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
 /* compute_steps.c: modules of transformers; seconds of an operation (< 0: it is

@@ -63,6 +63,31 @@ static bool only_computes(const struct small *s, int op)
     return s->plan.ops[op].kind == PDL_PLAN_OP_COMPUTE;
 }
 
+static bool only_carries(const struct small *s, int op)
+{
+    return oracle_is_weight_traffic(&s->o, op);
+}
+
+/* Forward's and backward's operations of one sort; false: out of memory. */
+static bool price_those(pdl_arena *a, struct form *m,
+                        bool (*wanted)(const struct small *, int),
+                        const struct oracle_ranks *r,
+                        struct piece_price *price[2])
+{
+    for (int b = 0; b < 2; b++) {
+        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
+
+        price[b] = PDL_NEW(a, struct piece_price, x->n + 1);
+        if (!price[b])
+            return false;
+        for (int i = 0; i < x->n; i++)
+            if (wanted(m->s, x->op[i]))
+                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
+                                &price[b][i]);
+    }
+    return true;
+}
+
 /* Prices of what no mesh changes. */
 static const struct known *find_known(struct oracle_forms *g, struct form *m,
                                       int64_t micro,
@@ -75,26 +100,12 @@ static const struct known *find_known(struct oracle_forms *g, struct form *m,
     if (k)
         return k;
     k = PDL_NEW(g->arena, struct known, 1);
-    for (int b = 0; k && b < 2; b++) {
-        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
-
-        k->price[b] = PDL_NEW(g->arena, struct piece_price, x->n + 1);
-        for (int i = 0; k->price[b] && i < x->n; i++)
-            if (only_computes(m->s, x->op[i]))
-                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
-                                &k->price[b][i]);
-    }
-    if (!k || !k->price[0] || !k->price[1])
+    if (!k || !price_those(g->arena, m, only_computes, r, k->price))
         return NULL;
     k->micro = micro;
     k->next = m->known;
     m->known = k;
     return k;
-}
-
-static bool only_carries(const struct small *s, int op)
-{
-    return oracle_is_weight_traffic(&s->o, op);
 }
 
 /* Prices of what no number of samples changes, for one kind of lane. */
@@ -113,16 +124,7 @@ static const struct carried *find_carried(struct oracle_pieces *p,
     if (k)
         return k;
     k = PDL_NEW(p->arena, struct carried, 1);
-    for (int b = 0; k && b < 2; b++) {
-        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
-
-        k->price[b] = PDL_NEW(p->arena, struct piece_price, x->n + 1);
-        for (int i = 0; k->price[b] && i < x->n; i++)
-            if (only_carries(m->s, x->op[i]))
-                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
-                                &k->price[b][i]);
-    }
-    if (!k || !k->price[0] || !k->price[1])
+    if (!k || !price_those(p->arena, m, only_carries, r, k->price))
         return NULL;
     k->lane = lane;
     k->next = m->carried;

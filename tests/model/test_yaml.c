@@ -181,74 +181,70 @@ static void a_network_can_be_written_by_hand(void **state)
 
 #define HEAD "format: paradl-model/1\ninputs: [{name: x, shape: [3, 8, 8]}]\n"
 
+static const struct {
+    const char *text, *msg, *hint;
+} cases[] = {
+    {"", "m.yaml: the file is empty", ""},
+    {"[1]\n",
+     "m.yaml:1:1: expected a model, 'format: paradl-model/1' and 'layers'", ""},
+    {"layers: []\n", "m.yaml:1:1: needs 'format'",
+     "its first line is 'format: paradl-model/1'"},
+    {"format: paradl-model/9\n",
+     "m.yaml:1:9: format: 'paradl-model/9', but this reads paradl-model/1", ""},
+    {HEAD "layer: []\n", "m.yaml:3:1: unknown key 'layer'",
+     "did you mean 'layers'?"},
+    {HEAD, "m.yaml:1:1: needs 'layers'", ""},
+    {HEAD "layers: 7\n", "m.yaml:3:9: layers: expected a list of layers", ""},
+    {HEAD "layers: [relu]\n",
+     "m.yaml:3:10: expected a layer, {op: ..., name: ...}", ""},
+    {HEAD "layers:\n- {op: relu}\n", "m.yaml:4:3: needs 'name'", ""},
+    {HEAD "layers:\n- {op: rleu, name: r}\n",
+     "m.yaml:4:3: r: no operator 'rleu'", "did you mean 'relu'?"},
+    {HEAD "layers:\n- {op: relu, name: r, in: [z]}\n",
+     "m.yaml:4:28: no tensor or layer 'z' so far", ""},
+    {HEAD "layers:\n- {op: conv, name: c, kernl: 3}\n",
+     "m.yaml:4:23: unknown key 'kernl'", "did you mean 'kernel'?"},
+    {HEAD "layers:\n- {op: conv, name: c, kernel: three}\n",
+     "m.yaml:4:31: kernel: 'three' is not a whole number", ""},
+    {HEAD "layers:\n- {op: conv, name: c, kernel: 9, features: 4}\n",
+     "m.yaml:4:3: c (conv): the kernel reaches 9, but the padded input is "
+     "only 8",
+     ""},
+    {HEAD "layers:\n- {op: conv, name: c, kernel: [1, 1, 1, 1]}\n",
+     "m.yaml:4:31: kernel: more than 3 entries", ""},
+    {HEAD "layers:\n- {op: relu, name: x, out: [{name: x, shape: [1]}]}\n",
+     "m.yaml:4:3: x (relu): the output is [3,8,8], but [1] was given", ""},
+    {HEAD "layers:\n- {op: relu, name: r, out: [{name: x, shape: [3, 8, "
+          "8]}]}\n",
+     "m.yaml:4:3: two tensors are called 'x'", ""},
+    {HEAD "layers:\n- {op: relu, name: r, bias: no}\n",
+     "m.yaml:4:29: bias: 'no' is not true or false", ""},
+    {HEAD "layers:\n- repeat: 0\n  layers: []\n",
+     "m.yaml:4:11: repeat: 0 is outside 1 to 9223372036854775807", ""},
+    {HEAD "layers:\n- repeat: 2\n  layers: []\n",
+     "m.yaml:4:3: a repeated block must end with a tensor it makes", ""},
+    {HEAD "layers:\n- repeat: 2\n  layers:\n"
+          "  - {op: flatten, name: f}\n",
+     "m.yaml:4:3: a repeated block begins with [3,8,8] but ends with [192]",
+     ""},
+    {HEAD "layers:\n- repeat: 2\n  layers:\n  - repeat: 2\n"
+          "    layers: []\n",
+     "m.yaml:6:5: a repeated block inside another", ""},
+    {HEAD "layers:\n- repeat: 2\n  layers:\n  - {op: relu, name: a}\n"
+          "  - {op: relu, name: b}\n- {op: add, name: c, in: [a, b]}\n",
+     "m.yaml:8:3: c (add): reads 'a.y' inside a repeated block", ""},
+    {"format: paradl-model/1\ninputs: [{name: x, shape: [3037000500, "
+     "3037000500]}]\nlayers: []\n",
+     "m.yaml:2:10: x: [3037000500,3037000500] is no shape, or too large", ""},
+    {"format: paradl-model/1\ninputs: [{name: x, dtype: f23, shape: "
+     "[3]}]\nlayers: []\n",
+     "m.yaml:2:27: dtype: no 'f23'", "did you mean 'f32'?"},
+    {"format: paradl-model/1\nlayers:\n- {op: relu, name: r}\n",
+     "m.yaml:3:3: needs 'in': nothing stands before", ""},
+};
+
 static void what_is_wrong_is_said_with_its_place(void **state)
 {
-    static const struct {
-        const char *text, *msg, *hint;
-    } cases[] = {
-        {"", "m.yaml: the file is empty", ""},
-        {"[1]\n",
-         "m.yaml:1:1: expected a model, 'format: paradl-model/1' and 'layers'",
-         ""},
-        {"layers: []\n", "m.yaml:1:1: needs 'format'",
-         "its first line is 'format: paradl-model/1'"},
-        {"format: paradl-model/9\n",
-         "m.yaml:1:9: format: 'paradl-model/9', but this reads paradl-model/1",
-         ""},
-        {HEAD "layer: []\n", "m.yaml:3:1: unknown key 'layer'",
-         "did you mean 'layers'?"},
-        {HEAD, "m.yaml:1:1: needs 'layers'", ""},
-        {HEAD "layers: 7\n", "m.yaml:3:9: layers: expected a list of layers",
-         ""},
-        {HEAD "layers: [relu]\n",
-         "m.yaml:3:10: expected a layer, {op: ..., name: ...}", ""},
-        {HEAD "layers:\n- {op: relu}\n", "m.yaml:4:3: needs 'name'", ""},
-        {HEAD "layers:\n- {op: rleu, name: r}\n",
-         "m.yaml:4:3: r: no operator 'rleu'", "did you mean 'relu'?"},
-        {HEAD "layers:\n- {op: relu, name: r, in: [z]}\n",
-         "m.yaml:4:28: no tensor or layer 'z' so far", ""},
-        {HEAD "layers:\n- {op: conv, name: c, kernl: 3}\n",
-         "m.yaml:4:23: unknown key 'kernl'", "did you mean 'kernel'?"},
-        {HEAD "layers:\n- {op: conv, name: c, kernel: three}\n",
-         "m.yaml:4:31: kernel: 'three' is not a whole number", ""},
-        {HEAD "layers:\n- {op: conv, name: c, kernel: 9, features: 4}\n",
-         "m.yaml:4:3: c (conv): the kernel reaches 9, but the padded input is "
-         "only 8",
-         ""},
-        {HEAD "layers:\n- {op: conv, name: c, kernel: [1, 1, 1, 1]}\n",
-         "m.yaml:4:31: kernel: more than 3 entries", ""},
-        {HEAD "layers:\n- {op: relu, name: x, out: [{name: x, shape: [1]}]}\n",
-         "m.yaml:4:3: x (relu): the output is [3,8,8], but [1] was given", ""},
-        {HEAD "layers:\n- {op: relu, name: r, out: [{name: x, shape: [3, 8, "
-              "8]}]}\n",
-         "m.yaml:4:3: two tensors are called 'x'", ""},
-        {HEAD "layers:\n- {op: relu, name: r, bias: no}\n",
-         "m.yaml:4:29: bias: 'no' is not true or false", ""},
-        {HEAD "layers:\n- repeat: 0\n  layers: []\n",
-         "m.yaml:4:11: repeat: 0 is outside 1 to 9223372036854775807", ""},
-        {HEAD "layers:\n- repeat: 2\n  layers: []\n",
-         "m.yaml:4:3: a repeated block must end with a tensor it makes", ""},
-        {HEAD "layers:\n- repeat: 2\n  layers:\n"
-              "  - {op: flatten, name: f}\n",
-         "m.yaml:4:3: a repeated block begins with [3,8,8] but ends with [192]",
-         ""},
-        {HEAD "layers:\n- repeat: 2\n  layers:\n  - repeat: 2\n"
-              "    layers: []\n",
-         "m.yaml:6:5: a repeated block inside another", ""},
-        {HEAD "layers:\n- repeat: 2\n  layers:\n  - {op: relu, name: a}\n"
-              "  - {op: relu, name: b}\n- {op: add, name: c, in: [a, b]}\n",
-         "m.yaml:8:3: c (add): reads 'a.y' inside a repeated block", ""},
-        {"format: paradl-model/1\ninputs: [{name: x, shape: [3037000500, "
-         "3037000500]}]\nlayers: []\n",
-         "m.yaml:2:10: x: [3037000500,3037000500] is no shape, or too large",
-         ""},
-        {"format: paradl-model/1\ninputs: [{name: x, dtype: f23, shape: "
-         "[3]}]\nlayers: []\n",
-         "m.yaml:2:27: dtype: no 'f23'", "did you mean 'f32'?"},
-        {"format: paradl-model/1\nlayers:\n- {op: relu, name: r}\n",
-         "m.yaml:3:3: needs 'in': nothing stands before", ""},
-    };
-
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
