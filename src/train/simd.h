@@ -112,15 +112,32 @@ struct train_simd_conv {
 int64_t train_simd_conv_lanes(const struct train_simd_conv *s);
 /* float32s of scratch that either function wants. */
 int64_t train_simd_conv_scratch(const struct train_simd_conv *s);
-/* [kh*kw*cf, lanes] from [cc,cf,kh,kw], or turned: from [cf,cc,kh,kw] with the
- * kernel mirrored, which makes backward-data of stride 1 a convolution. */
+/* [kh*kw*cf, lanes] from [cc,cf,kh,kw]. */
 void train_simd_conv_pack(const struct train_simd_conv *s, const float *w,
-                          bool turned, float *to);
+                          float *to);
 void train_simd_conv(const struct train_simd_conv *s, const float *x,
                      const float *packed, const float *bias, float *y,
                      float *scratch);
 void train_simd_conv_weights(const struct train_simd_conv *s, const float *x,
                              const float *dy, float *dw, float *scratch);
+
+/* ---- simd_conv_one.c ------------------------------------------------------------- */
+
+/* The same of stride 1, one input channel and cc <= 8; w as it is stored. */
+int64_t train_simd_conv_one_scratch(const struct train_simd_conv *s);
+void train_simd_conv_one(const struct train_simd_conv *s, const float *x,
+                         const float *w, const float *bias, float *y,
+                         float *scratch);
+
+/* ---- simd_conv_back.c ------------------------------------------------------------ */
+
+/* dx of stride 1, cf <= 8, from dy and packed weights; float32s of both. */
+int64_t train_simd_conv_back_packed(const struct train_simd_conv *s);
+int64_t train_simd_conv_back_scratch(const struct train_simd_conv *s);
+void train_simd_conv_back_pack(const struct train_simd_conv *s, const float *w,
+                               float *to);
+void train_simd_conv_back(const struct train_simd_conv *s, const float *dy,
+                          const float *packed, float *dx, float *scratch);
 
 /* ---- simd_softmax.c --------------------------------------------------------------- */
 
