@@ -85,6 +85,7 @@ void train_simd_ln_weights(const struct train_simd_ln *l, const float *x,
  * j < k, where that is in [0, xn); the rest is padding. */
 struct train_simd_pool {
     int64_t c, xn, yn, k, q, e, base;
+    bool apart; /* no element of x is in two windows */
 };
 /* One row of results from the rows of x that its windows cover. position: of
  * each row's first element in the window. Either where8 or where32. */
@@ -95,7 +96,8 @@ void train_simd_max_row_back(const struct train_simd_pool *p, float *const *dx,
                              const int32_t *position, int nrows,
                              const float *dy, const uint8_t *where8,
                              const int32_t *where32);
-/* share[o]: what each element of window o counts; line: room for a row of x. */
+/* share[o]: what each element of window o counts; line: room for a row of x.
+ * Backward adds to dx; where windows are apart it writes. */
 void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
                          int nrows, const float *share, float *line, float *y);
 void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
