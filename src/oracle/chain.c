@@ -26,9 +26,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_LABELS = 24, MOST_BOUNDS = 400, FEW_BOUNDS = 12 };
-/* Transitions of one bound, beyond which bounds are few, and none is tried that
- * cannot gain so much: sums are no better than that. */
+enum { MOST_LABELS = 24, FEW_LABELS = 8, MOST_BOUNDS = 400, FEW_BOUNDS = 12 };
+/* Transitions of one bound, beyond which bounds and labels are few, and no bound
+ * is tried that cannot gain so much: sums are no better than that. */
 static const int64_t MANY = 400000;
 static const double WORTH = .01;
 
@@ -56,9 +56,10 @@ struct solver {
     double limit; /* on the sum */
     bool limited; /* something was dropped for it */
     int64_t n, cap;
-    bool roomy; /* whatever is chosen fits: bytes do not count */
-    bool full;  /* labels were dropped that others did not beat */
-    bool lossy; /* and nothing better could be found without */
+    int most_labels; /* of a cell */
+    bool roomy;      /* whatever is chosen fits: bytes do not count */
+    bool full;       /* labels were dropped that others did not beat */
+    bool lossy;      /* and nothing better could be found without */
     bool failed;
 };
 
@@ -89,7 +90,7 @@ static void add_label(struct solver *s, struct cell *c, const struct label *l)
         if (!beats(s, l, &c->label[i]))
             c->label[n++] = c->label[i];
     c->n = n;
-    if (n < MOST_LABELS) {
+    if (n < s->most_labels) {
         c->label[c->n++] = *l;
         return;
     }
@@ -238,6 +239,11 @@ static bool solve(struct solver *s, double least, double most,
 
 /* ---- bounds -------------------------------------------------------------------- */
 
+static bool is_large(const struct oracle_chain *c)
+{
+    return (double)c->n * c->stages * c->k * c->k > (double)MANY;
+}
+
 /* Would everything in one stage fit, at its largest? */
 static bool is_roomy(const struct oracle_chain *c)
 {
@@ -261,6 +267,7 @@ static bool start(struct solver *s, pdl_arena *a, const struct oracle_chain *c)
 
     *s = (struct solver){
         .arena = a, .c = c, .bound = INFINITY, .roomy = is_roomy(c)};
+    s->most_labels = is_large(c) ? FEW_LABELS : MOST_LABELS;
     s->cell = PDL_NEW(a, struct cell, cells);
     s->first = PDL_NEW(a, int, cells);
     s->number = PDL_NEW(a, int, cells);
@@ -284,11 +291,6 @@ static double least_sum(const struct solver *s)
                             fmax(r->total, r->priced + price * (bytes - room)));
     }
     return least;
-}
-
-static bool is_large(const struct oracle_chain *c)
-{
-    return (double)c->n * c->stages * c->k * c->k > (double)MANY;
 }
 
 /* The next bound: below what the last answer needed; of a large chain, a
