@@ -58,6 +58,8 @@ struct cli_question {
      "fp32|bf16|fp16", "what gradients add up in (default: as the weights)"}, \
     {"compile", 0, PDL_OPT_FLAG, offsetof(struct options, q.compile), NULL, NULL, \
      "element-wise operators are fused by a compiler"}, \
+    {"async-tensor", 0, PDL_OPT_FLAG, offsetof(struct options, q.async_tensor), NULL, NULL, \
+     "tensor collectives hide behind their products"}, \
     {"dataset", 0, PDL_OPT_COUNT, offsetof(struct options, q.dataset), "D", NULL, \
      "samples of an epoch, to project its time"}, \
     {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, q.dim), "NAME=N,...", NULL, \
@@ -187,6 +189,8 @@ enum pdl_status cli_whole_time(const struct cli_question *q,
                                const struct cli_job *j,
                                const struct cli_whole_options *o,
                                struct cli_whole *out, struct pdl_err *err);
+/* "90 s", "4.5 h", "12 d": buf. */
+const char *cli_span(double s, char *buf, size_t size);
 void cli_whole_text(const struct cli_whole *r, const struct cli_job *j);
 void cli_whole_json(struct pdl_json *w, const struct cli_whole *r);
 
