@@ -337,11 +337,15 @@ static double quantise(const struct oracle *o, const struct pdl_shape *s,
     double t = o->p->strategy->seq ? (double)oracle_tensor_ranks(o) : 1;
     double x = (double)s->n * (double)s->c / t / wider;
     double w = (double)s->c * (double)s->f, dy = (double)s->n * (double)s->f;
-    double items = s->pass == PDL_FORWARD         ? x + w
-                   : s->pass == PDL_BACKWARD_DATA ? dy
+    const struct pdl_framework *f = o->opt->framework;
+    bool own = f && f->cast_bytes > 0;
+    double each = own ? f->cast_bytes : o->opt->compile ? 3 : 5;
+    double weight = own ? f->cast_weight_bytes : each;
+    double bytes = s->pass == PDL_FORWARD         ? x * each + w * weight
+                   : s->pass == PDL_BACKWARD_DATA ? dy * each
                                                   : 0;
 
-    return items * (o->opt->compile ? 3 : 5) / o->pe.bytes_per_s;
+    return bytes / o->pe.bytes_per_s;
 }
 
 static double linear(const struct oracle *o, int op, struct pdl_shape *s)
@@ -460,6 +464,8 @@ static double kernel(const struct oracle *o, int op, int64_t rank)
     if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused &&
         !oracle_steps_flash(o))
         return oracle_unfused(o, &s);
+    if (oracle_eager_first(o) && oracle_is_depthwise(&s))
+        return oracle_depthwise_first(&o->pe, &s);
     return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s) +
            (s.kind == PDL_SHAPE_CONV ? bias_passes(o, op, rank) : 0);
 }

@@ -50,7 +50,10 @@
  * holds four tensors of 32 bits at a time (log-softmax, the one-hot part, their
  * sum and the product), 16 bytes a logit; the segment of the 16-bit logits,
  * freed before, is too small for any of them and stays reserved: 18.
- * It calls FlashAttention 2.
+ * It calls FlashAttention 2. In 8 bits scales are those of the tensor at hand
+ * (torchao, tensorwise): an operand is read for its largest value, read again
+ * and written in both orders, 6 bytes; a weight is read for each order, 8 (the
+ * kernels listed in torchao's roofline_utils.py).
  *
  * composer: MosaicML's Composer with llm-foundry's MPT models (its benchmark
  * script and README of 2023). Eager, with 16-bit layer norms: twice the bytes,
@@ -68,7 +71,15 @@
  * 60 us of the host for an operation (42 to 79; faster in 32 bits), the loss
  * keeps 8 bytes more a logit, the allocator reserves a tenth of activations
  * more, and the kernels of compute_eager.c. Attention on a Hopper is cuDNN's,
- * so not FlashAttention 2.
+ * so not FlashAttention 2. Images of 32-bit items lie channels first unless the
+ * program asks for the other order (torch.contiguous_format): batch
+ * normalisation by cuDNN has a block for a channel then, as of volumes, and
+ * depthwise convolutions are PyTorch's own (compute_grouped.c). In 16 bits the
+ * order is taken to be channels last, as recipes of mixed precision ask for it
+ * (NVIDIA DeepLearningExamples, configs.yml; torchvision's references).
+ *
+ * pytorch-channels-last: the same with channels innermost in 32 bits, too, as
+ * bench/measure_torch*.py run it.
  *
  * transformers: the same with Hugging Face's modules, which compute in steps
  * (compute_steps.c). pytorch takes them, too, for models that PyTorch has no
@@ -85,6 +96,10 @@
 static const struct pdl_framework frameworks[] = {
     {.name = "own", .summary = "ParaDL's own runtime"},
     {.name = "pytorch", .summary = "eager PyTorch", .torch = true,
+     .channels_first = true, .exchange_bytes = 4,
+     .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
+    {.name = "pytorch-channels-last", .torch = true,
+     .summary = "eager PyTorch, images with their channels innermost",
      .exchange_bytes = 4,
      .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
     {.name = "transformers", .summary = "eager PyTorch, transformers' modules",
@@ -109,7 +124,7 @@ static const struct pdl_framework frameworks[] = {
      .split = PDL_SPLIT_BLOCKS, .exchange_bytes = 4,
      .gather_copies = 1, .scatter_casts = true,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .logit_bytes = 11,
-     .cut_logit_bytes = 14,
+     .cut_logit_bytes = 14, .cast_bytes = 6, .cast_weight_bytes = 8,
      .fragments = .08},
     {.name = "composer", .summary = "MosaicML Composer", .eager = 2,
      .exchange_bytes = 4,

@@ -33,6 +33,10 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 /* compute_grouped.c: groups of few channels */
 bool oracle_is_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
+/* one channel a group; PyTorch's own kernels, for 32 bits channels first */
+bool oracle_is_depthwise(const struct pdl_shape *s);
+double oracle_depthwise_first(const struct oracle_pe *pe,
+                              const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
 struct oracle;
@@ -51,6 +55,8 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
                          bool both);
 /* do scores pass through kernels one by one, in 32 bits? */
 bool oracle_eager_unfused(const struct oracle *o);
+/* do images lie channels first? */
+bool oracle_eager_first(const struct oracle *o);
 /* is it a view there, which costs nothing? */
 bool oracle_eager_view(const struct oracle *o, int op);
 double oracle_eager_update(const struct oracle *o);
