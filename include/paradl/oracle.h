@@ -46,6 +46,9 @@ struct pdl_framework {
                         normalisation before them */
     bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
     bool steps;             /* transformers' modules: see compute_steps.c */
+    bool graph;             /* TensorFlow's kernels: see compute_tensorflow.c */
+    double cycle_s;         /* with it: exchanges begin at the ticks of a thread
+                               (Horovod); 0: when their gradients are there */
     bool channels_first;    /* images of 32-bit items lie channels first, as
                                PyTorch makes them */
     double issue_s; /* host time to issue the kernels of one operation, ahead

@@ -405,6 +405,8 @@ static bool in_norm(const struct oracle *o, int op)
     int node = o->p->ops[op].node;
     const char *name = node >= 0 ? o->p->model->nodes[node].op->name : "";
 
+    if (oracle_graph_fuses(o, op))
+        return true;
     return o->opt->framework && o->opt->framework->fused_norm &&
            o->pe.item_bytes <= 2 &&
            (strcmp(name, "relu") == 0 || strcmp(name, "add") == 0);
@@ -414,10 +416,13 @@ static double element_wise(const struct oracle *o, int op, int64_t rank)
 {
     double floor = oracle_eager_floor(o, op, rank), t;
     double norm = oracle_eager_norm(o, op, rank, reads_twice(o, op));
+    double graph = oracle_graph(o, op, rank);
     struct pdl_work w;
 
     if (norm > 0)
         return norm;
+    if (graph >= 0)
+        return graph;
 
     pdl_plan_op_work(o->p, op, rank, &w);
     if (in_norm(o, op)) /* the other summand is still to be read */
@@ -464,7 +469,8 @@ static double kernel(const struct oracle *o, int op, int64_t rank)
     if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused &&
         !oracle_steps_flash(o))
         return oracle_unfused(o, &s);
-    if (oracle_eager_first(o) && oracle_is_depthwise(&s))
+    if ((oracle_eager_first(o) || oracle_graph_first(o)) &&
+        oracle_is_depthwise(&s))
         return oracle_depthwise_first(&o->pe, &s);
     return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s) +
            (s.kind == PDL_SHAPE_CONV ? bias_passes(o, op, rank) : 0);
@@ -492,7 +498,8 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op) ||
         oracle_eager_view(o, op))
         return 0;
-    return kernel(o, op, rank) + oracle_eager_more(o, op, rank);
+    return kernel(o, op, rank) + oracle_eager_more(o, op, rank) +
+           oracle_graph_more(o, op, rank);
 }
 
 double oracle_host_call(const struct oracle *o)

@@ -85,6 +85,14 @@
  * (compute_steps.c). pytorch takes them, too, for models that PyTorch has no
  * modules for: mixtures of experts, and relative positions (T5).
  *
+ * tensorflow: graphs of NVIDIA's containers (compute_tensorflow.c); XLA where
+ * the job says compile. Mixed precision unscales gradients and looks for what is
+ * not finite before Adam (LossScaleOptimizer): 12 bytes more a weight. Gradients
+ * of 32-bit variables add up by an operation of their own, 12 bytes
+ * (GradientAccumulator). Horovod looks for gradients every millisecond; before
+ * 0.21 (tensorflow-1: containers of 2020) it was five (horovod pull request
+ * 2468).
+ *
  * mxnet: NVIDIA's 16-bit containers have one kernel for batch normalisation,
  * sum and ReLU (DeepLearningExamples ResNet-50 README). */
 #include "oracle_priv.h"
@@ -130,6 +138,12 @@ static const struct pdl_framework frameworks[] = {
      .exchange_bytes = 4,
      .update_bytes = 96, .attention_forward = .5, .attention_backward = .28,
      .scatter_copies = 1, .scatter_scales = 1, .scatter_casts = true},
+    {.name = "tensorflow", .summary = "TensorFlow 2 with Horovod; XLA if compiled",
+     .graph = true, .cycle_s = 1e-3, .exchange_bytes = 4,
+     .update_bytes = 40, .add_bytes = 12, .add_bytes32 = 12},
+    {.name = "tensorflow-1", .summary = "TensorFlow 1 with Horovod before 0.21",
+     .graph = true, .cycle_s = 5e-3, .exchange_bytes = 4,
+     .update_bytes = 40, .add_bytes = 12, .add_bytes32 = 12},
     {.name = "mxnet", .summary = "MXNet", .fused_norm = true},
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,

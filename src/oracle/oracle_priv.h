@@ -68,6 +68,14 @@ int oracle_issued(const struct oracle *o, int op);
 int64_t oracle_eager_indices(const struct oracle *o,
                              const struct pdl_plan_op *x, int64_t rank);
 int oracle_eager_gradient(const struct oracle *o);
+/* compute_tensorflow.c: seconds of an operation (< 0: it is as elsewhere); what
+ * is added to a product or to attention; is it part of the kernel before it;
+ * and what an exchange of so many bytes waits and copies */
+double oracle_graph(const struct oracle *o, int op, int64_t rank);
+double oracle_graph_more(const struct oracle *o, int op, int64_t rank);
+bool oracle_graph_first(const struct oracle *o); /* channels are first */
+bool oracle_graph_fuses(const struct oracle *o, int op);
+double oracle_graph_cycle(const struct oracle *o, double bytes);
 /* compute_unfused.c: batch products of m x k by k x n; attention that stores
  * its scores; bytes of those that backward needs of one */
 double oracle_products(const struct oracle_pe *pe, double batch, double m,
