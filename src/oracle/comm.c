@@ -469,9 +469,11 @@ static double buffering(const struct oracle *o, int op, int64_t rank)
     const struct pdl_framework *f = o->opt->framework;
     const struct pdl_plan_op *x = &o->p->ops[op];
 
-    if (!f || !f->by_tensor || o->opt->parameters == PDL_IDEAL ||
+    if (!f || o->opt->parameters == PDL_IDEAL ||
         x->kind != PDL_PLAN_OP_ALLREDUCE)
         return 0;
+    if (!f->by_tensor)
+        return oracle_graph_cycle(o, bytes_of(o, x->in, x->nin, rank));
     return 2 * x->nin * o->pe.launch_s +
            6 * bytes_of(o, x->in, x->nin, rank) / o->pe.bytes_per_s;
 }
