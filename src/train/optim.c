@@ -82,8 +82,8 @@ TRAIN_INLINE void store_copy(uint16_t *p, int64_t n, const double *v)
 }
 
 TRAIN_TARGETS
-void train_chunk_load(const struct train_shard *x, const struct train_step *s,
-                      int nstates, struct train_chunk *c)
+static void load_chunk(const struct train_shard *x, const struct train_step *s,
+                       int nstates, struct train_chunk *c)
 {
     c->n = x->n - c->at < TRAIN_CHUNK ? x->n - c->at : TRAIN_CHUNK;
     load(x->dtype, x->w, c->at, c->n, c->w);
@@ -94,28 +94,40 @@ void train_chunk_load(const struct train_shard *x, const struct train_step *s,
         load(x->dtype, x->state[k], c->at, c->n, c->s[k]);
 }
 
-TRAIN_INLINE void store_states(const struct train_shard *x, int nstates,
-                               const struct train_chunk *c)
+TRAIN_TARGETS
+static void store_states(const struct train_shard *x, int nstates,
+                         const struct train_chunk *c)
 {
     for (int k = 0; k < nstates; k++)
         store(x->dtype, x->state[k], c->at, c->n, c->s[k]);
 }
 
 TRAIN_TARGETS
+static void store_weights(const struct train_shard *x,
+                          const struct train_chunk *c)
+{
+    store(x->dtype, x->w, c->at, c->n, c->w);
+    if (x->copy)
+        store_copy(x->copy + c->at, c->n, c->w);
+}
+
+void train_chunk_load(const struct train_shard *x, const struct train_step *s,
+                      int nstates, struct train_chunk *c)
+{
+    load_chunk(x, s, nstates, c);
+}
+
 void train_chunk_store_states(const struct train_shard *x, int nstates,
                               const struct train_chunk *c)
 {
     store_states(x, nstates, c);
 }
 
-TRAIN_TARGETS
 void train_chunk_store(const struct train_shard *x, int nstates,
                        const struct train_chunk *c)
 {
     store_states(x, nstates, c);
-    store(x->dtype, x->w, c->at, c->n, c->w);
-    if (x->copy)
-        store_copy(x->copy + c->at, c->n, c->w);
+    store_weights(x, c);
 }
 
 /* ---- clipping and scaling ------------------------------------------------------- */
