@@ -46,6 +46,11 @@ struct pdl_framework {
                         normalisation before them */
     bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
     bool steps;             /* transformers' modules: see compute_steps.c */
+    bool graph;             /* TensorFlow's kernels: see compute_tensorflow.c */
+    double cycle_s;         /* with it: exchanges begin at the ticks of a thread
+                               (Horovod); 0: when their gradients are there */
+    bool channels_first;    /* images of 32-bit items lie channels first, as
+                               PyTorch makes them */
     double issue_s; /* host time to issue the kernels of one operation, ahead
                        of the device; 0: never the slower of the two */
     /* Transformers */
@@ -65,6 +70,9 @@ struct pdl_framework {
     double attention_forward, attention_backward; /* of older kernels still:
                     part of the peak without those instructions, on long rows;
                     0: the PE's own */
+    double cast_bytes, cast_weight_bytes; /* 8 bits: traffic to make an operand
+                    of one activation or gradient, and of one weight; 0: 5, or 3
+                    where it is compiled */
     bool scatters_sends;  /* tensor ranks send a share each between stages and
                             gather it there (SC'21) */
     double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:

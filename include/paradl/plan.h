@@ -453,6 +453,7 @@ bool pdl_plan_gives(const struct pdl_plan_members *m, bool sum, int g, int to,
  * place. Groups of more than 64 ranks: nothing is known, all 0. */
 struct pdl_plan_copies {
     int64_t bytes, runs; /* copied, and the runs of bytes they are in */
+    int64_t summed;      /* bytes of the terms of sums */
     int64_t buffer;      /* bytes for parts on their way */
 };
 void pdl_plan_copies(const struct pdl_plan *p, int op, int64_t rank,

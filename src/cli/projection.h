@@ -60,6 +60,8 @@ struct cli_question {
      "memory of a PE that a plan must leave free (default: 0)"}, \
     {"compile", 0, PDL_OPT_FLAG, offsetof(struct options, q.compile), NULL, NULL, \
      "element-wise operators are fused by a compiler"}, \
+    {"async-tensor", 0, PDL_OPT_FLAG, offsetof(struct options, q.async_tensor), NULL, NULL, \
+     "tensor collectives hide behind their products"}, \
     {"dataset", 0, PDL_OPT_COUNT, offsetof(struct options, q.dataset), "D", NULL, \
      "samples of an epoch, to project its time"}, \
     {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, q.dim), "NAME=N,...", NULL, \
@@ -193,6 +195,8 @@ enum pdl_status cli_whole_time(const struct cli_question *q,
                                const struct cli_job *j,
                                const struct cli_whole_options *o,
                                struct cli_whole *out, struct pdl_err *err);
+/* "90 s", "4.5 h", "12 d": buf. */
+const char *cli_span(double s, char *buf, size_t size);
 void cli_whole_text(const struct cli_whole *r, const struct cli_job *j);
 void cli_whole_json(struct pdl_json *w, const struct cli_whole *r);
 

@@ -30,7 +30,7 @@ static void print_times(const struct cli_job *j)
         {"pipeline bubble", x->bubble_s},
         {j->plan->strategy->offload_optimizer ||
                  pdl_strategy_offloads(j->plan->strategy)
-             ? "input, copies of offload"
+             ? "input, offload copies"
              : "input",
          x->io_s},
     };

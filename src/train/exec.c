@@ -103,19 +103,22 @@ static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
     return st;
 }
 
+/* Where ranks share a node, in memory that they share: a message is then one
+ * copy, from tensor to tensor. */
 static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
 {
     int64_t sizes[] = {t->sizes.arena, t->sizes.scratch};
     char **to[] = {&t->memory, &t->scratch};
 
     for (int i = 0; i < 2; i++) {
-        size_t n = ((size_t)sizes[i] + 64) / 64 * 64;
+        int64_t n = (sizes[i] + 64) / 64 * 64;
+        void *p = NULL;
+        enum pdl_status st = pdl_comm_alloc(t->world, n, &p, err);
 
-        *to[i] = aligned_alloc(64, n);
-        if (!*to[i])
-            return pdl_fail(err, PDL_ENOMEM, "out of memory: %lld bytes",
-                            (long long)sizes[i]);
-        memset(*to[i], t->opt.poison ? 0xff : 0, n);
+        *to[i] = p;
+        if (st != PDL_OK)
+            return st;
+        memset(p, t->opt.poison ? 0xff : 0, (size_t)n);
     }
     return PDL_OK;
 }
@@ -228,8 +231,8 @@ void pdl_trainer_close(pdl_trainer *t)
     train_tuner_close(t);
     if (t->backend_state)
         t->backend->close(t->backend_state);
-    free(t->memory);
-    free(t->scratch);
+    (void)!pdl_comm_free(t->world, t->memory, NULL);
+    (void)!pdl_comm_free(t->world, t->scratch, NULL);
     pdl_arena_destroy(t->arena);
 }
 
