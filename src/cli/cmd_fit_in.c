@@ -335,6 +335,10 @@ static void one_json(struct pdl_json *w, const struct asking *k,
         pdl_json_kstr(w, "strategy", t->strategy);
         pdl_json_knum(w, "step_s", t->x.step_s);
         pdl_json_kint(w, "peak_bytes", t->x.peak_bytes);
+        pdl_json_knum(
+            w, "headroom",
+            1 - (double)t->x.peak_bytes / (double)t->x.capacity_bytes);
+        pdl_json_kbool(w, "tight", pdl_memory_tight(&t->x));
         if (k->o->train > 0) {
             pdl_json_knum(w, "train_s", train_s(k, t));
             pdl_json_knum(w, "cost", train_cost(k, t));
@@ -407,6 +411,21 @@ static void one_text(const struct asking *k, const char *what,
         pdl_puts(out, "\n");
 }
 
+/* Of the first whose memory is nearly full; the others are alike. */
+static void say_tight(const struct answers *x)
+{
+    const struct trial *all[] = {&x->as_asked, &x->batch,  &x->pes,
+                                 &x->sequence, &x->layers, &x->deadline,
+                                 &x->budget};
+    char note[256];
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i]->fits && cli_memory_note(&all[i]->x, note, sizeof note)) {
+            cli_say(2, "note: %s", note);
+            return;
+        }
+}
+
 static void print_text(const struct asking *k, const struct answers *x)
 {
     one_text(k, "as asked", &x->as_asked);
@@ -425,6 +444,7 @@ static void print_text(const struct asking *k, const struct answers *x)
                x->batch.most || x->sequence.most || x->layers.most
                    ? "; or more: no larger one was"
                    : "");
+    say_tight(x);
 }
 
 static enum pdl_status answer(struct asking *k, struct answers *x,
