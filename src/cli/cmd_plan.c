@@ -162,8 +162,10 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
         .progress = go_on,
         .ctx = s,
     };
-    enum pdl_status st;
+    enum pdl_status st = can_count(s->o, &s->j->sys, err);
 
+    if (st != PDL_OK)
+        return st;
     signal(SIGINT, on_interrupt);
     pdl_progress_start(&s->progress, cli_stderr(), progress, "pricing", 0);
     s->progress.start_s = pdl_clock_s();
@@ -468,8 +470,6 @@ static int plan(const struct pdl_args *args)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = cli_job_open(s.arena, &o.q, s.j, &err);
-    if (st == PDL_OK)
-        st = can_count(&o, &s.j->sys, &err);
     if (st == PDL_OK)
         st = run(&s, !args->quiet && cli_progress(), &err);
     if (st != PDL_OK) {
