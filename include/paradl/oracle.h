@@ -118,6 +118,7 @@ struct pdl_oracle_options {
     int gradient_bytes; /* of one, where they add up; 0: as the weights */
     double congestion;  /* factor on network time by other jobs; 0 reads 1 */
     double congestion_low, congestion_high; /* its range; 0: none is given */
+    double headroom;      /* part of a PE's memory that plans leave free */
     uint32_t without;     /* effects left out; see pdl_effect_find */
     const int64_t *nodes; /* where the job's nodes are in the system; NULL: from
                              the first on */
@@ -158,6 +159,12 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_system *sys,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err);
+
+/* 80 % of 83 published runs that say how much memory they had needed no more
+ * than this part more or less than projected (doc/accuracy.md). */
+#define PDL_MEMORY_ERROR .075
+/* It fits as projected, but may not with so much more? */
+bool pdl_memory_tight(const struct pdl_projection *x);
 
 /* A part of the step that has an uncertainty of its own, by the name that the
  * system's list has it under ("time.halo"); NULL past the end. */
