@@ -27,7 +27,7 @@ STEPS = {
     "megatron_sc21_table1": 6, "megatron_sc21_table2": 5,
     "korthikanti_table5": 3, "vtrain_multi": 8, "vtrain_single": 10,
     "bloom_topology_sweep": 7, "simumax_b200": 4,
-    "torchtitan_llama31_h100": 9, "dle_resnet50": 10, "torch": 8,
+    "torchtitan_llama31_h100": 9, "dle_resnet50": 7, "torch": 8,
     "torch-even": 7, "torch-odd": 11, "families-even": 8, "families-odd": 9,
     "families-later": 12,
 }
@@ -59,12 +59,12 @@ HALVES = {
     "mpt_h100": (4, 4), "mpt_h100_fp8": (3, 4), "mpt_a100_80": (5, 6),
     "mpt_a100_40": (7, 5), "nemo_h100": (5, 6), "nemo_b200": (7, 4),
     "nemo_gb200": (4, 8), "torchtitan_a100": (11, 13),
-    "torchtitan_h100_2025": (8, 11), "torchtitan_h200": (16, None),
+    "torchtitan_h100_2025": (8, 10), "torchtitan_h200": (14, None),
     "fms_fsdp": (6, 6), "jax_a100": (36, 11), "tpu_maxtext": (11, 6),
     "simumax_b200_rest": (5, 5), "vtrain_multi_rest": (9, 6),
-    "vtrain_single_rest": (9, 9), "dle_bert_tf": (20, 23),
-    "dle_cnn_pytorch": (23, 14), "dle_cnn_tf": (23, 27),
-    "dle_unet_tf": (41, 29),
+    "vtrain_single_rest": (9, 9), "dle_bert_tf": (9, 11),
+    "dle_cnn_pytorch": (17, 11), "dle_cnn_tf": (23, 27),
+    "dle_unet_tf": (36, 26),
 }
 
 
