@@ -8,8 +8,17 @@ if(NOT CMOCKA_FOUND) # 'make demo' installs what builds the program, no more
   return()
 endif()
 
-# What is timed is the library: tests themselves are compiled in less time.
+# What is timed is the library: tests themselves are compiled in less time, and
+# linked by the quickest linker there is (what is installed is not).
 set(test_options -O1 -g1)
+include(CheckLinkerFlag)
+foreach(linker lld gold)
+  check_linker_flag(C -fuse-ld=${linker} PDL_LINKER_${linker})
+  if(PDL_LINKER_${linker})
+    add_link_options(-fuse-ld=${linker})
+    break()
+  endif()
+endforeach()
 # published figures simulate for a while: not under the sanitizers too
 set(test_rooms ${PDL_ROOMS} ${PDL_RUN_ROOMS})
 if(NOT PDL_SANITIZE)
