@@ -11,6 +11,9 @@ endif()
 # What is timed is the library: tests themselves are compiled in less time, and
 # linked by the quickest linker there is (what is installed is not).
 set(test_options -O1 -g1)
+if(PDL_SANITIZE) # which make -O1 take three times as long as -Og
+  set(test_options -Og -g1)
+endif()
 include(CheckLinkerFlag)
 foreach(linker lld gold)
   check_linker_flag(C -fuse-ld=${linker} PDL_LINKER_${linker})
@@ -250,3 +253,18 @@ foreach(check rooms symbols headers format docs width commits
       LABELS "${lint_label_${check}}" TIMEOUT 1200)
   endif()
 endforeach()
+
+# The longest begin first, also on a machine that has not seen them yet (CTest
+# learns from its first run): none of them is left alone at the end. Seconds of
+# a processor, about.
+set(longest
+  oracle/search 45 paper/coll_networks 40 run/calibrate 30 paper/coll_ccpe 27
+  paper/coll_ccpe_more 20 train/exec 20 oracle/perlayer 15 comm/sparse 12
+  train/split 10 train/features 10 comm/memory 10 coll/verify 8 train/kill 8
+  train/cpu 7 paper/coll_times 6 comm/faults 6 cli/golden 6)
+while(longest)
+  list(POP_FRONT longest name seconds)
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST ${seconds})
+  endif()
+endwhile()

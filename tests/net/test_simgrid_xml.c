@@ -1,5 +1,6 @@
 /* SimGrid platform files: what is read, what is refused and how, and that
  * what is written is read back as the same network. */
+#include "effort.h"
 #include "topo_priv.h"
 
 #include <stdarg.h>
@@ -358,7 +359,7 @@ static void assert_alike(const char *spec, const struct pdl_net *x,
     for (int k = 0; k < x->nlinks; k++)
         assert_true(x->links[k].bytes_per_s == y->links[k].bytes_per_s &&
                     x->links[k].latency_s == y->links[k].latency_s);
-    for (int s = 0; s < x->nhosts; s++)
+    for (int s = 0; s < x->nhosts; s += effort(7, 1, 1))
         for (int d = 0; d < x->nhosts; d++) {
             int a[PDL_MAX_ROUTE], b[PDL_MAX_ROUTE];
             int n = x->route(x, s, d, a);
