@@ -292,15 +292,19 @@ static void every_axis_is_searched(void **state)
         {"llama-3-8b:layers=4", "data", "zero=3"},
     };
 
+    struct asked x = {.model = NULL};
+
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool experts = strcmp(cases[i].axes, "expert") == 0;
         struct question q = {cases[i].model, "dgx-h100", experts ? 8 : 2, 8,
                              PDL_GOAL_TIME};
-        struct asked x = {.opt = {.axes = cases[i].axes, .top = 1000}};
         bool found = false;
 
-        ask(&q, 1, &x);
+        if (i == 0 || strcmp(cases[i].axes, cases[i - 1].axes) != 0) {
+            x = (struct asked){.opt = {.axes = cases[i].axes, .top = 1000}};
+            ask(&q, 1, &x);
+        }
         for (int64_t k = 0; k < x.r.n; k++)
             found = found || strstr(x.r.list[k].strategy, cases[i].has);
         if (!found)
