@@ -31,7 +31,7 @@ demo: all
 check: check-build check-asan check-tests
 
 ASAN := -DCMAKE_C_COMPILER=gcc -DPDL_SANITIZE=address,undefined \
-	-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1"
+	-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-Og -g1"
 
 check-build: deps-check configure
 	@$(NINJA) -C $(BUILD)

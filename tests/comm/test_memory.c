@@ -1,5 +1,6 @@
 /* Collectives on virtual ranks. */
 #include "comm_checks.h"
+#include "effort.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,13 @@ enum { NRANKS = sizeof ranks / sizeof ranks[0] };
 static const int64_t counts[] = {0, 1, 3, 1000};
 enum { NCOUNTS = sizeof counts / sizeof counts[0] };
 
+/* Every type with every operation, every type with every count, every operation
+ * with every count; PDL_LONG=1: all three at once. */
+static bool worth_it(int t, int op, int i)
+{
+    return (t + op + i) % NCOUNTS == 0 || effort(0, 0, 1);
+}
+
 static int every_type(pdl_comm *c, void *ctx)
 {
     int bad = 0;
@@ -19,8 +27,9 @@ static int every_type(pdl_comm *c, void *ctx)
     for (int t = 0; t < PDL_NCOMM_TYPES; t++)
         for (int op = PDL_COMM_SUM; op <= PDL_COMM_AVG; op++)
             for (int i = 0; i < NCOUNTS; i++)
-                bad |= check_allreduce(c, counts[i], (enum pdl_comm_type)t,
-                                       (enum pdl_comm_op)op, i % 2, ctx);
+                if (worth_it(t, op, i))
+                    bad |= check_allreduce(c, counts[i], (enum pdl_comm_type)t,
+                                           (enum pdl_comm_op)op, i % 2, ctx);
     return bad;
 }
 
@@ -41,7 +50,7 @@ static void every_algorithm_sums_every_type(void **state)
 
         if (strcmp(alg->collective->name, "allreduce") != 0)
             continue;
-        for (int k = 0; k < NRANKS; k++)
+        for (int k = 0; k < NRANKS; k += effort(2, 1, 1))
             if (runs_on(alg, ranks[k]))
                 assert_int_equal(on_ranks(ranks[k], &opt, every_type,
                                           (void *)(uintptr_t)alg->name),
@@ -74,7 +83,7 @@ static int the_others(pdl_comm *c, void *ctx)
 static void the_other_collectives_are_right(void **state)
 {
     (void)state;
-    for (int k = 0; k < NRANKS; k++) {
+    for (int k = 0; k < NRANKS; k += effort(2, 1, 1)) {
         struct pdl_comm_options fixed = {.fixed_order = true};
 
         assert_int_equal(on_ranks(ranks[k], NULL, the_others, NULL), 0);
@@ -92,7 +101,7 @@ static void a_fixed_order_gives_the_bits_of_a_serial_sum(void **state)
     static const char *const ways[] = {"auto", "ordered", "flat"};
 
     (void)state;
-    for (int k = 0; k < NRANKS; k++)
+    for (int k = 0; k < NRANKS; k += effort(2, 1, 1))
         for (int w = 0; w < 3; w++) {
             struct pdl_comm_options opt = {.fixed_order = true,
                                            .algorithm = ways[w]};

@@ -1,4 +1,5 @@
 /* Sparse allreduce on virtual ranks, and the parts it is made of. */
+#include "effort.h"
 #include "sparse_checks.h"
 
 #include <setjmp.h>
@@ -39,7 +40,7 @@ static void every_sparse_algorithm_sums_what_the_ranks_give(void **state)
         const struct pdl_alg *alg = pdl_alg_at(i);
         struct pdl_comm_options opt = {.algorithm = alg->name};
 
-        for (int k = 0; alg->sparse && k < NRANKS; k++)
+        for (int k = 0; alg->sparse && k < NRANKS; k += effort(2, 1, 1))
             if (runs_on(alg, ranks[k])) {
                 assert_int_equal(on_ranks(ranks[k], &opt, body,
                                           (void *)(uintptr_t)alg->name),
@@ -47,13 +48,14 @@ static void every_sparse_algorithm_sums_what_the_ranks_give(void **state)
                 found++;
             }
     }
-    assert_int_equal(found, 4 * NRANKS - 3); /* ssar: powers of two */
+    /* ssar: powers of two */
+    assert_int_equal(found, effort(4 * 4 - 2, 4 * NRANKS - 3, 4 * NRANKS - 3));
 }
 
 static void an_algorithm_is_found_for_any_number_of_ranks(void **state)
 {
     (void)state;
-    for (int k = 0; k < NRANKS; k++)
+    for (int k = 0; k < NRANKS; k += effort(2, 1, 1))
         assert_int_equal(on_ranks(ranks[k], NULL, body, NULL), 0);
 }
 

@@ -24,6 +24,12 @@ static void check_anchor(const char *name, const char *algorithm, int64_t bytes,
     pdl_arena_destroy(a);
 }
 
+/* Under the sanitizers the smaller ones do. */
+static bool soon_done(const char *name)
+{
+    return effort(0, 1, 1) || !(strstr(name, "4096") || strstr(name, "1024"));
+}
+
 static void allreduces_of_100_mib_equal_simgrid(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -38,7 +44,7 @@ static void allreduces_of_100_mib_equal_simgrid(void **state)
 
             assert_int_equal(pdl_doc_num(d, PDL_UNIT_NONE, 0, 10, &want, NULL),
                              PDL_OK);
-            if (!strstr(net->key, "4096") || effort(0, 1, 1))
+            if (soon_done(net->key))
                 check_anchor(net->key, d->key, 104857600, want, 1e-9);
             checked++;
         }
@@ -81,7 +87,7 @@ static void allreduces_of_1_mib_equal_simgrid(void **state)
                              PDL_OK);
             snprintf(name, sizeof name, "ft%s", net->key);
             /* printed to a nanosecond */
-            if (!strstr(name, "4096") || effort(0, 1, 1))
+            if (soon_done(name))
                 check_anchor(name, d->key, 1048576, want, 1e-9);
             checked++;
         }

@@ -2,6 +2,7 @@
  * graphs, on random ones and on those of small networks with real prices; a
  * changed price changes the answer; the sums bracket the price of the whole
  * plan; what is written is what was chosen; threads change nothing. */
+#include "effort.h"
 #include "perlayer.h"
 #include "space.h"
 
@@ -103,11 +104,11 @@ static bool near(double a, double b)
 static void the_choice_is_that_of_brute_force(void **state)
 {
     struct pdl_rng r;
-    int finite = 0;
+    int finite = 0, problems = effort(100, 400, 400);
 
     (void)state;
     r = (struct pdl_rng){.key = 7};
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < problems; i++) {
         struct problem p;
         int pick[MOST_UNITS] = {0};
         bool exact;
@@ -120,7 +121,7 @@ static void the_choice_is_that_of_brute_force(void **state)
         assert_true(near(found, best));
         finite += isfinite(best);
     }
-    assert_true(finite > 200);
+    assert_true(finite > problems / 2);
 }
 
 /* Four units, each next to every other. */
@@ -234,7 +235,7 @@ static void small_networks_equal_brute_force(void **state)
 
     (void)state;
     r = (struct pdl_rng){.key = 11};
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < effort(3, 12, 12); i++) {
         const struct pdl_model *m = small_model(&r, true);
         struct small s;
         struct oracle_choice c;
@@ -332,7 +333,7 @@ static void sums_are_near_the_steps_of_whole_plans(void **state)
     };
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < effort(1, 4, 4); i++) {
         struct deviation d = deviate(23, cases[i].residual, cases[i].plain);
 
         print_message("%-26s %5d assignments, %d refused: off by %.2g on "
@@ -394,7 +395,7 @@ static void what_is_written_is_what_was_chosen(void **state)
 
     (void)state;
     r = (struct pdl_rng){.key = 3};
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < effort(15, 60, 60); i++) {
         struct small s;
         int pick[MOST_UNITS], clause[64];
         struct pdl_strategy *parsed = PDL_NEW(arena, struct pdl_strategy, 1);
@@ -470,7 +471,7 @@ static void ask(const struct question *q, int threads, int64_t memory,
 static void threads_do_not_change_the_answer(void **state)
 {
     (void)state;
-    for (int i = 0; i < NQUESTIONS; i++) {
+    for (int i = 0; i < NQUESTIONS; i += effort(3, 1, 1)) {
         struct small s;
         struct pdl_layers_result a, b;
 
@@ -489,7 +490,7 @@ static void threads_do_not_change_the_answer(void **state)
 static void the_answer_is_a_whole_plan(void **state)
 {
     (void)state;
-    for (int i = 0; i < NQUESTIONS; i++) {
+    for (int i = 0; i < NQUESTIONS; i += effort(3, 1, 1)) {
         struct small s;
         struct pdl_layers_result l;
         struct pdl_found again = {.strategy = NULL};

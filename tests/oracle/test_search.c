@@ -22,7 +22,7 @@ static const struct question questions[] = {
     {"resnet18", "abci-v100", 16, 128, PDL_GOAL_TIME},
     {"vgg16", "abci-v100", 8, 64, PDL_GOAL_MEMORY},
     {"gpt2", "dgx-a100", 16, 64, PDL_GOAL_TIME},
-    {"llama3-8b", "dgx-h100", 32, 64, PDL_GOAL_ENERGY},
+    {"llama3-8b", "dgx-h100", 16, 32, PDL_GOAL_ENERGY},
 };
 enum { NQUESTIONS = sizeof questions / sizeof questions[0] };
 
@@ -122,13 +122,15 @@ static void the_first_is_the_best(void **state)
 /* Small enough that every point can be priced. */
 static const struct question reduced[] = {
     {"gpt3-175b:layers=12", "dgx-a100", 32, 24, PDL_GOAL_TIME},
-    {"llama-3-70b:layers=10", "dgx-h100", 32, 16, PDL_GOAL_TIME},
+    {"llama-3-70b:layers=10", "dgx-h100", 16, 16, PDL_GOAL_TIME},
     {"mixtral-8x7b:layers=8", "dgx-h100", 16, 16, PDL_GOAL_TIME},
     {"gpt:layers=12,hidden=2048,heads=16,ffn=8192,vocab=50257,seq=1024",
      "abci-v100", 32, 32, PDL_GOAL_TIME},
 };
 enum { NREDUCED = sizeof reduced / sizeof reduced[0] };
-static const struct question tiny = {"gpt2", "dgx-a100", 8, 32, PDL_GOAL_TIME};
+static const struct question tiny = {"gpt2", "dgx-a100", 4, 16, PDL_GOAL_TIME};
+static const struct question wide = {"llama-3-70b:layers=10", "dgx-h100", 32,
+                                     16, PDL_GOAL_TIME};
 
 static void pruning_changes_no_answer(void **state)
 {
@@ -204,8 +206,8 @@ static void no_order_of_the_best_is_better(void **state)
     (void)state;
     if (!effort(0, 1, 1))
         return;
-    ask(&reduced[1], 0, &x);
-    ask(&reduced[1], 0, &one);
+    ask(&wide, 0, &x);
+    ask(&wide, 0, &one);
     assert_true(x.r.orders > 0 && one.r.orders == 0);
     assert_true(x.r.list[0].goal <= one.r.list[0].goal);
     po.batch = x.opt.batch;
@@ -290,15 +292,19 @@ static void every_axis_is_searched(void **state)
         {"llama-3-8b:layers=4", "data", "zero=3"},
     };
 
+    struct asked x = {.model = NULL};
+
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool experts = strcmp(cases[i].axes, "expert") == 0;
         struct question q = {cases[i].model, "dgx-h100", experts ? 8 : 2, 8,
                              PDL_GOAL_TIME};
-        struct asked x = {.opt = {.axes = cases[i].axes, .top = 1000}};
         bool found = false;
 
-        ask(&q, 1, &x);
+        if (i == 0 || strcmp(cases[i].axes, cases[i - 1].axes) != 0) {
+            x = (struct asked){.opt = {.axes = cases[i].axes, .top = 1000}};
+            ask(&q, 1, &x);
+        }
         for (int64_t k = 0; k < x.r.n; k++)
             found = found || strstr(x.r.list[k].strategy, cases[i].has);
         if (!found)

@@ -9,8 +9,9 @@
  * Where they do not, all 1000 calls are run with 3 draws; times apart by more
  * than 0.3 % are different states, and the log must be within 1 % of one of
  * them, which at least one draw in twenty came to. That is make paper; make
- * check has 3 draws of 12 calls, and rows that these do not decide are counted
- * and must be within 4 %.
+ * check has 3 draws of 12 calls (of the flat ring, whose messages are two
+ * thirds of all, every third size), and rows that these do not decide are
+ * counted and must be within 4 %.
  *
  * Energies as SimGrid's plugin samples them, from the first use of a link on.
  * Not compared: binomial-binomial (see the test of its bound in
@@ -132,11 +133,11 @@ static enum verdict judge(const char *what, const struct paper_run *row,
 }
 
 /* How many rows a few calls do not decide. */
-static int check_row(const struct row *row)
+static int check_row(const struct row *row, bool flat)
 {
     int undecided = 0;
 
-    for (int k = 0; k < NALGS; k++) {
+    for (int k = flat ? 0 : 1; k < NALGS; k++) {
         struct paper_run run = {.topology = "tsubame3:nodes=64",
                                 .alg = algs[k],
                                 .bytes = (int64_t)row->mib << 20,
@@ -163,7 +164,7 @@ static void times_and_energies_by_size(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        undecided += check_row(&rows[i]);
+        undecided += check_row(&rows[i], i % 3 == 0 || getenv("PDL_PAPER"));
     print_message("%d rows that only all calls decide\n", undecided);
     assert_true(undecided <= MOST_UNSURE);
 }

@@ -9,7 +9,7 @@ if ! command -v cbc >/dev/null; then
     echo "layers: no CBC to compare with (apt install coinor-cbc)"
     exit 77
 fi
-ninja -C "$build" peer_layers_cbc peer_stages_cbc >"$tmp/log" 2>&1 || { tail "$tmp/log"; exit 1; }
+flock "$build" ninja -C "$build" peer_layers_cbc peer_stages_cbc >"$tmp/log" 2>&1 || { tail "$tmp/log"; exit 1; }
 bad=0
 against_cbc() { # largest square of the difference, what, program, its arguments
     local most=$1 what=$2 ours theirs verdict size

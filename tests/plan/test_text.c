@@ -1,5 +1,6 @@
 /* Plans as text: what is written is read back equal, and what has been
  * tampered with is refused. */
+#include "effort.h"
 #include "random_plan.h"
 
 static enum pdl_status same_model(void *ctx, pdl_arena *a,
@@ -28,7 +29,7 @@ static void random_plans_read_back_equal_check_and_prove(void **state)
     int made = 0;
 
     (void)state;
-    for (uint64_t seed = 0; made < 400; seed++) {
+    for (uint64_t seed = 0; made < effort(60, 400, 400); seed++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         const struct pdl_plan *p = NULL, *again = NULL;
         struct pdl_plan_head head = {.system = "x y"}, got;
@@ -160,10 +161,11 @@ static void any_tampered_file_is_refused_or_still_proved(void **state)
     static void (*const ways[])(struct text *, struct pdl_rng *) = {
         drop_line,     swap_lines, change_byte,
         truncate_text, drop_word,  reverse_ops};
+    int files = effort(200, 1500, 1500);
     int refused = 0, by_checker = 0, harmless = 0;
 
     (void)state;
-    for (uint64_t seed = 0; seed < 1500; seed++) {
+    for (uint64_t seed = 0; seed < (uint64_t)files; seed++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         struct pdl_rng rng = {.key = seed + 77};
         const struct pdl_plan *p = NULL, *again = NULL;
@@ -200,8 +202,8 @@ static void any_tampered_file_is_refused_or_still_proved(void **state)
     print_message("%d refused by the reader, %d by the checker or executor, "
                   "%d harmless\n",
                   refused, by_checker, harmless);
-    assert_true(refused > 500);
-    assert_true(by_checker > 5);
+    assert_true(refused > files / 3);
+    assert_true(by_checker > files / 300);
 }
 
 /* ---- named errors ----------------------------------------------------------- */
