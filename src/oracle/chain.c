@@ -11,6 +11,11 @@
  * resources: Desrochers and Soumis, INFOR 26, 1988; the stages are those of
  * Piper, Tarnawski et al., NeurIPS 2021).
  *
+ * Labels from which no way leads to the end, within the room, the bound on a
+ * stage and a limit on the sum (chain_ahead.c), are dropped. The limit is at first
+ * little more than what no sum is below, and is raised until there is an answer:
+ * the first is the least.
+ *
  * The slowest stage is not known while labels grow: it is bounded, and the
  * bound is lowered to just below what the last answer needed until there is
  * none. Answers are all that no other beats in both sum and slowest stage, so
@@ -21,13 +26,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_LABELS = 24, MOST_BOUNDS = 400, FEW_BOUNDS = 12 };
-/* transitions of one bound, beyond which bounds are few */
+enum { MOST_LABELS = 24, FEW_LABELS = 8, MOST_BOUNDS = 400, FEW_BOUNDS = 12 };
+/* Transitions of one bound, beyond which bounds and labels are few, and no bound
+ * is tried that cannot gain so much: sums are no better than that. */
 static const int64_t MANY = 400000;
+static const double WORTH = .01;
 
 struct label {
     double sum, stage_s, bytes;
-    int from; /* label before; -1: none */
+    double least; /* sum of any answer from here */
+    int from;     /* label before; -1: none */
     int pick, stage;
 };
 
@@ -44,17 +52,31 @@ struct solver {
     struct cell *cell;   /* [stages][k] of the segment at hand */
     int *first, *number; /* [stages][k] of the one before: in `all` */
     struct label *all;
+    struct oracle_ahead ahead;
+    double limit; /* on the sum */
+    bool limited; /* something was dropped for it */
     int64_t n, cap;
-    bool roomy; /* whatever is chosen fits: bytes do not count */
-    bool full;  /* labels were dropped that others did not beat */
+    int most_labels; /* of a cell */
+    bool roomy;      /* whatever is chosen fits: bytes do not count */
+    bool full;       /* labels were dropped that others did not beat */
+    bool lossy;      /* and nothing better could be found without */
     bool failed;
 };
 
+/* Sums in another order are equal up to this. */
+static const double SLACK = 1 + 1e-9;
+/* The first limit is so much above the least; the next ones so much more, or
+ * where labels are too many already. */
+static const double MARGIN = 1e-3, MORE = 2, MUCH_MORE = 8;
+
 /* ---- labels -------------------------------------------------------------------- */
 
-static bool beats(const struct label *a, const struct label *b)
+/* Without a bound on a stage its seconds do not count. */
+static bool beats(const struct solver *s, const struct label *a,
+                  const struct label *b)
 {
-    return a->sum <= b->sum && a->stage_s <= b->stage_s && a->bytes <= b->bytes;
+    return a->sum <= b->sum && a->bytes <= b->bytes &&
+           (a->stage_s <= b->stage_s || isinf(s->bound));
 }
 
 static void add_label(struct solver *s, struct cell *c, const struct label *l)
@@ -62,21 +84,41 @@ static void add_label(struct solver *s, struct cell *c, const struct label *l)
     int n = 0, worst = 0;
 
     for (int i = 0; i < c->n; i++)
-        if (beats(&c->label[i], l))
+        if (beats(s, &c->label[i], l))
             return;
     for (int i = 0; i < c->n; i++)
-        if (!beats(l, &c->label[i]))
+        if (!beats(s, l, &c->label[i]))
             c->label[n++] = c->label[i];
     c->n = n;
-    if (n < MOST_LABELS) {
+    if (n < s->most_labels) {
         c->label[c->n++] = *l;
         return;
     }
     s->full = true;
     for (int i = 1; i < n; i++)
-        worst = c->label[i].sum > c->label[worst].sum ? i : worst;
-    if (l->sum < c->label[worst].sum)
+        worst = c->label[i].least > c->label[worst].least ? i : worst;
+    if (l->least < c->label[worst].least)
         c->label[worst] = *l;
+}
+
+/* Can label l of segment i be part of an answer? */
+static bool leads_on(struct solver *s, int i, struct label *l)
+{
+    const struct oracle_chain *c = s->c;
+    const struct oracle_rest *r = &s->ahead.rest[(int64_t)i * c->k + l->pick];
+    double left = c->fixed ? 1 : c->stages - l->stage;
+    double price = s->ahead.price[l->stage], spared = 0;
+
+    if (!(l->stage_s < s->bound) || !(l->bytes <= c->room) ||
+        !(l->stage_s + r->seconds <= s->bound * left * SLACK) ||
+        !(l->bytes + r->bytes <= c->room * left * SLACK))
+        return false;
+    if (price > 0)
+        spared = price * (c->room * left - l->bytes);
+    l->least = l->sum + fmax(r->total, r->priced - spared);
+    if (!(l->least <= s->limit * SLACK))
+        s->limited = s->limited || isfinite(l->least);
+    return l->least <= s->limit * SLACK && isfinite(l->least);
 }
 
 /* Segment i with choice `pick` after label `from`; begins: in a new stage. */
@@ -100,7 +142,7 @@ static void extend(struct solver *s, int i, int pick, int from, bool begins)
     if (!s->roomy)
         next.bytes = (l && !begins ? l->bytes : 0) + c->state[at] +
                      c->in_flight[stage] * c->keep[at];
-    if (isfinite(next.sum) && next.stage_s < s->bound && next.bytes <= c->room)
+    if (leads_on(s, i, &next))
         add_label(s, &s->cell[stage * c->k + pick], &next);
 }
 
@@ -144,13 +186,14 @@ static void extend_all(struct solver *s, int i)
             }
 }
 
-/* The least sum under the bound; false: there is none. */
-static bool solve(struct solver *s, struct oracle_chain_answer *out)
+/* The least sum under the bound and the limit; false: there is none. */
+static bool solve_below(struct solver *s, struct oracle_chain_answer *out)
 {
     const struct oracle_chain *c = s->c;
     int cells = c->stages * c->k, best = -1;
 
     s->n = 0;
+    s->full = s->limited = false;
     for (int pick = 0; pick < c->k; pick++)
         extend(s, 0, pick, -1, false);
     store(s, cells);
@@ -175,7 +218,31 @@ static bool solve(struct solver *s, struct oracle_chain_answer *out)
     return true;
 }
 
+/* The least sum under the bound. It is at least `least`, and not wanted where
+ * it exceeds `most`. */
+static bool solve(struct solver *s, double least, double most,
+                  struct oracle_chain_answer *out)
+{
+    double margin = MARGIN;
+    bool some = false, last = false;
+
+    while (!some && !last && !s->failed) {
+        last = margin >= 1 || least * (1 + margin) >= most;
+        s->limit = last ? most : least * (1 + margin);
+        some = solve_below(s, out);
+        last = last || !s->limited;
+        margin *= s->full ? MUCH_MORE : MORE;
+    }
+    s->lossy = s->lossy || s->full;
+    return some;
+}
+
 /* ---- bounds -------------------------------------------------------------------- */
+
+static bool is_large(const struct oracle_chain *c)
+{
+    return (double)c->n * c->stages * c->k * c->k > (double)MANY;
+}
 
 /* Would everything in one stage fit, at its largest? */
 static bool is_roomy(const struct oracle_chain *c)
@@ -200,23 +267,40 @@ static bool start(struct solver *s, pdl_arena *a, const struct oracle_chain *c)
 
     *s = (struct solver){
         .arena = a, .c = c, .bound = INFINITY, .roomy = is_roomy(c)};
+    s->most_labels = is_large(c) ? FEW_LABELS : MOST_LABELS;
     s->cell = PDL_NEW(a, struct cell, cells);
     s->first = PDL_NEW(a, int, cells);
     s->number = PDL_NEW(a, int, cells);
-    return s->cell && s->first && s->number;
+    return s->cell && s->first && s->number &&
+           oracle_chain_ahead(a, c, s->roomy, &s->ahead);
+}
+
+/* No sum is below this. */
+static double least_sum(const struct solver *s)
+{
+    const struct oracle_chain *c = s->c;
+    double least = INFINITY, price = s->ahead.price[0];
+    double room = price > 0 ? c->room * (c->fixed ? 1 : c->stages) : 0;
+
+    for (int pick = 0; pick < c->k; pick++) {
+        const struct oracle_rest *r = &s->ahead.rest[pick];
+        double bytes = c->state[pick] + c->in_flight[0] * c->keep[pick];
+
+        least =
+            fmin(least, c->run[pick] +
+                            fmax(r->total, r->priced + price * (bytes - room)));
+    }
+    return least;
 }
 
 /* The next bound: below what the last answer needed; of a large chain, a
  * twelfth of the way to what no pipeline can be below. */
 static double lower(const struct oracle_chain *c,
-                    const struct oracle_chain_answer *last, double least)
+                    const struct oracle_chain_answer *last, double floor)
 {
-    double floor = least / c->stages;
-    double step = (double)c->n * c->stages * c->k * c->k > (double)MANY
-                      ? fmax(last->slowest - floor, 0) / FEW_BOUNDS
-                      : 0;
+    double step = fmax(last->slowest - floor, 0) / FEW_BOUNDS;
 
-    return last->slowest - step;
+    return last->slowest - (is_large(c) ? step : 0);
 }
 
 int oracle_chain_solve(pdl_arena *a, const struct oracle_chain *c,
@@ -227,7 +311,7 @@ int oracle_chain_solve(pdl_arena *a, const struct oracle_chain *c,
     pdl_arena *own = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct oracle_chain_answer x = {.pick = PDL_NEW(a, int, c->n + 1),
                                     .stage = PDL_NEW(a, int, c->n + 1)};
-    double best = INFINITY, least = 0, floor;
+    double best = INFINITY, floor = 0, most = INFINITY;
     struct solver s;
     int n = 0;
 
@@ -236,19 +320,24 @@ int oracle_chain_solve(pdl_arena *a, const struct oracle_chain *c,
         pdl_arena_destroy(own);
         return c->n < c->stages ? 0 : -1;
     }
-    while (n < MOST_BOUNDS && solve(&s, &x)) {
+    x.sum = least_sum(&s);
+    while (n < MOST_BOUNDS && solve(&s, x.sum, most, &x)) {
         if (n++ == 0)
-            least = x.sum;
+            floor = fmax(s.ahead.slowest, x.sum / c->stages);
         best = fmin(best, x.cost);
-        if (!found(ctx, &x))
+        /* sums only grow, and no bound is below the floor */
+        most = (best - c->each * floor) / c->fill;
+        if (!found(ctx, &x) || c->stages == 1 || x.sum >= most)
             break;
-        floor = least / c->stages;
-        if (c->stages == 1 || c->fill * x.sum + c->each * floor >= best)
-            break; /* sums only grow, and no bound is below the mean */
-        s.bound = lower(c, &x, least);
+        if (is_large(c) &&
+            c->fill * x.sum + c->each * floor >= best * (1 - WORTH)) {
+            *exact = false;
+            break;
+        }
+        s.bound = lower(c, &x, floor);
         *exact = *exact && s.bound >= x.slowest;
     }
-    *exact = *exact && !s.full && n < MOST_BOUNDS;
+    *exact = *exact && !s.lossy && n < MOST_BOUNDS;
     n = s.failed ? -1 : n;
     pdl_arena_destroy(own);
     return n;

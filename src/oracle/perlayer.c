@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_TRIES = 256, MOST_ROOMS = 4 };
+enum { MOST_TRIES = 256, MOST_ROOMS = 5, MOST_HALVED = 2 };
 /* a part of the memory that is as good as all of it */
 static const double FULL = .96;
 
@@ -319,38 +319,73 @@ static void note_stages(void *ctx, const char *text)
                                        .exact = true};
 }
 
-/* One mesh of one pipeline: sums of memory are not the plan's, so where what
- * was found does not fit there is less room, and more where it saves memory
- * and leaves some. */
+/* Rooms that were tried: the most that led to a plan that fits, and the least
+ * that did not (0: none). */
+struct rooms {
+    double fits, over;
+    int halved;
+};
+
+/* Peaks of the last tries: the largest that fits, the least that does not. */
+static void peaks_of(const struct search *s, int first, double *fits,
+                     double *over)
+{
+    *fits = 0;
+    *over = INFINITY;
+    for (int i = first; i < s->n; i++) {
+        const struct pdl_found *f = &s->list[i].found;
+        double peak = (double)f->x.peak_bytes;
+
+        if (f->priced && f->x.feasible)
+            *fits = fmax(*fits, peak);
+        else if (f->priced)
+            *over = fmin(*over, peak);
+    }
+}
+
+/* The next room: sums of memory are not the plan's, so where what was found
+ * does not fit there is less, and more where it saves memory and leaves some;
+ * where nothing is saved any more, half the way back. 0: enough. */
+static double next_room(const struct search *s, struct rooms *r, double room,
+                        int first, bool saves)
+{
+    double capacity = (double)s->out->uniform.x.capacity_bytes, next;
+    double fits, over;
+
+    peaks_of(s, first, &fits, &over);
+    if (!saves && isinf(over)) { /* it fits, or is known to */
+        r->over = room;
+        return r->fits > 0 && r->halved++ < MOST_HALVED ? (r->fits + room) / 2
+                                                        : 0;
+    }
+    if (fits == 0 && isinf(over)) /* sums may be too large */
+        return s->n > first || r->fits > 0 ? 0 : 1.2 * room;
+    if (fits > FULL * capacity || (fits > 0 && r->halved > 0))
+        return 0;
+    *(fits > 0 ? &r->fits : &r->over) = room;
+    next = room * (fits > 0 ? capacity / fits : fmin(capacity / over, .97));
+    if (r->fits > 0 && r->over > 0 && (next <= r->fits || next >= r->over))
+        next = (r->fits + r->over) / 2;
+    return next;
+}
+
+/* One mesh of one pipeline. */
 static enum pdl_status search_stages(struct search *s, struct oracle_stages *p,
                                      struct pdl_err *err)
 {
-    double capacity = (double)s->out->uniform.x.capacity_bytes;
-    double room = capacity;
+    double room = (double)s->out->uniform.x.capacity_bytes;
+    struct rooms r = {.fits = 0};
     enum pdl_status st = PDL_OK;
 
-    for (int i = 0; i < MOST_ROOMS && st == PDL_OK; i++) {
+    for (int i = 0; i < MOST_ROOMS && st == PDL_OK && room > 0; i++) {
         int first = s->n;
-        double worst = 0;
-        bool fits = false;
 
         p->room = room;
+        p->saves = true; /* unless an answer does without */
         st = oracle_layers_stages(p, err);
         if (st == PDL_OK)
             st = price_tries(s, err);
-        for (int k = first; k < s->n; k++) {
-            const struct pdl_found *f = &s->list[k].found;
-
-            fits = fits || (f->priced && f->x.feasible);
-            worst = fmax(worst, f->priced ? (double)f->x.peak_bytes : 0);
-        }
-        if (worst == 0 && i + 1 < MOST_ROOMS) {
-            room *= 1.2; /* sums may be too large */
-            continue;
-        }
-        if (worst == 0 || (fits && (!p->saves || worst > FULL * capacity)))
-            break;
-        room *= fits ? capacity / worst : fmin(capacity / worst, .97);
+        room = next_room(s, &r, room, first, p->saves);
     }
     return st;
 }

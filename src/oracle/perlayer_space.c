@@ -280,7 +280,7 @@ static const char *cuts_text(const struct oracle_layers *x,
 }
 
 /* The clause of "*": the pipeline, and the axes of all layers where they have
- * the same. */
+ * the same; none where it would be empty (options follow the others then). */
 static void add_star(struct pdl_strategy *s, const struct pdl_strategy *base,
                      const struct pdl_clause *all)
 {
@@ -294,6 +294,7 @@ static void add_star(struct pdl_strategy *s, const struct pdl_strategy *base,
             c->term[c->nterms++] = base->clause[0].term[t];
     for (int t = 0; all && t < all->nterms; t++)
         c->term[c->nterms++] = all->term[t];
+    s->nclauses = c->nterms > 0;
 }
 
 static void add_range(const struct oracle_layers *x,
