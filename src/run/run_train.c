@@ -490,7 +490,7 @@ static int conclude(struct session *s, enum pdl_status st, struct pdl_err *err)
 
     if (s->o.virtual_ranks && st != PDL_OK)
         run_fail(st, err);
-    if (rc != EXIT_OK || s->rank != 0)
+    if (rc != EXIT_OK || st != PDL_OK || s->rank != 0)
         return rc != EXIT_OK || !s->summary.stopped ? rc : EXIT_INTR;
     if (s->args->json)
         summary_json(s);
