@@ -156,7 +156,7 @@ endif()
 
 # Whole runs of paradl train, as a user starts them.
 if(TARGET paradl-run)
-  file(GLOB scripts CONFIGURE_DEPENDS tests/run/*.sh)
+  file(GLOB scripts CONFIGURE_DEPENDS tests/run/*.sh tests/run/*.py)
   foreach(source ${scripts})
     get_filename_component(name ${source} NAME_WE)
     set(cases all)
@@ -170,7 +170,8 @@ if(TARGET paradl-run)
       add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
         ${n})
       set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
-        TIMEOUT ${timeout} PROCESSORS 2 SKIP_RETURN_CODE 77)
+        TIMEOUT ${timeout} PROCESSORS 2 SKIP_RETURN_CODE 77
+        ENVIRONMENT "PDL_SANITIZED=${PDL_SANITIZE}")
     endforeach()
   endforeach()
 endif()

@@ -5,6 +5,7 @@
 #     lines below. Messages on standard error (*.err) are one line each,
 #     whatever their length, and are not looked at.
 #  2. The help of every command, the overview and the lists.
+#  3. Projected beside measured, of the runs that ship with the tests.
 cd "$(dirname "$0")/.." || exit 5
 paradl=$(realpath "$1")/paradl
 work=$(mktemp -d)
@@ -72,6 +73,10 @@ done
     done
     for list in model system topology collective; do
         "$paradl" $list list --verbose | too_wide "$list list"
+    done
+    for measured in runs layers published; do
+        "$paradl" validate --measured tests/data/oracle/$measured.json |
+            too_wide "validate $measured"
     done
 } >"$work/found"
 cat "$work/found"

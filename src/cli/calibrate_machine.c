@@ -576,7 +576,9 @@ int cli_calibrate_machine(const struct pdl_args *args)
         free(d);
         return cli_fail(PDL_EIO, &err);
     }
-    if (settle(&o, &err) != PDL_OK) {
+    if (pdl_opt_given(&cli_calibrate, args, "seconds") && !(o.seconds > 0))
+        pdl_fail(&err, PDL_EINVAL, "--seconds: a time above 0");
+    if (*err.msg || settle(&o, &err) != PDL_OK) {
         free(d);
         return cli_usage(&err);
     }

@@ -21,14 +21,19 @@ bool cli_bench_knows(const char *collective)
     return false;
 }
 
-static enum pdl_status check(const char *collective,
-                             const struct bench_options *o, struct pdl_err *err)
+static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
 {
+    const char *collective = args->pos[0];
+    const struct bench_options *o = args->opts;
     int64_t ranks = o->ranks ? o->ranks : 2;
     struct pdl_coll_job job;
 
     if (ranks < 1 || ranks > 100000)
         return pdl_fail(err, PDL_EINVAL, "-n: from 1 to 100000");
+    if (pdl_opt_given(&cli_bench, args, "seconds") && !(o->seconds > 0))
+        return pdl_fail(err, PDL_EINVAL, "--seconds: a time above 0");
+    if (pdl_opt_given(&cli_bench, args, "timeout") && !(o->timeout > 0))
+        return pdl_fail(err, PDL_EINVAL, "--timeout: a time above 0");
     if (!cli_bench_knows(collective)) {
         pdl_fail(err, PDL_EINVAL, "no benchmark of '%s'", collective);
         pdl_hint(err, "there are: allreduce, reduce-scatter, allgather, "
@@ -50,7 +55,7 @@ static int bench(const struct pdl_args *args)
     struct pdl_err err = {"", ""};
     bool memory = o->transport && strcmp(o->transport, "memory") == 0;
 
-    if (check(args->pos[0], o, &err) != PDL_OK)
+    if (check(args, &err) != PDL_OK)
         return cli_usage(&err);
     return cli_launch(&cli_bench, args, memory ? 0 : o->ranks ? o->ranks : 2);
 }

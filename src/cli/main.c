@@ -5,6 +5,7 @@
 #include "cli_priv.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +195,7 @@ int main(int argc, char **argv)
     const struct pdl_cmd *cmd = NULL;
     int words = 0;
 
+    signal(SIGXFSZ, SIG_IGN); /* too large a file is an error, not an end */
     if (argc < 2) {
         cli_overview(cli_stderr(), NULL);
         return EXIT_USAGE;

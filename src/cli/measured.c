@@ -82,32 +82,49 @@ enum pdl_status cli_group_by(pdl_arena *a, struct cli_groups *g, const char *by,
     return PDL_OK;
 }
 
-void cli_groups_print(const struct cli_groups *g, pdl_arena *a)
+/* Groups [from, to) of one kind. Names have a common width, so that the tables
+ * of all kinds line up. */
+static void print_kind(const struct cli_groups *g, int from, int to, int width,
+                       pdl_arena *a)
 {
-    static const struct pdl_column columns[] = {
-        {"by", false},
-        {"", false},
-        {"rows", true},
-        {"accuracy", true},
-        {"median |error|", true},
-        {"bias", true},
-        {"rank correlation", true},
+    const struct pdl_column columns[] = {
+        {g->group[from].by, false}, {"rows", true}, {"accuracy", true},
+        {"|error|", true},          {"bias", true}, {"Spearman", true},
     };
     struct pdl_table t;
 
     pdl_table_init(&t, a, columns, sizeof columns / sizeof columns[0]);
-    for (int i = 0; i < g->n; i++) {
+    t.whole = 1;
+    for (int i = from; i < to; i++) {
         const struct cli_group *x = &g->group[i];
 
-        pdl_table_cell(&t, "%s", x->by);
-        pdl_table_cell(&t, "%s", x->name);
-        pdl_table_cell(&t, "%d", x->match.n);
+        pdl_table_cell(&t, "%-*s", width, x->name);
+        pdl_table_cell(&t, "%5d", x->match.n);
         pdl_table_cell(&t, "%.1f %%", 100 * x->match.accuracy);
         pdl_table_cell(&t, "%.1f %%", 100 * x->match.median);
-        pdl_table_cell(&t, "%+.1f %%", 100 * x->match.bias);
+        pdl_table_cell(&t, "%+6.1f %%", 100 * x->match.bias);
         pdl_table_cell(&t, "%.2f", x->match.spearman);
     }
-    pdl_table_print(&t, cli_width(), cli_out());
+    pdl_table_print(&t, cli_text_width(), cli_out());
+}
+
+void cli_groups_print(const struct cli_groups *g, pdl_arena *a)
+{
+    enum { NUMBERS = 46 }; /* columns of a line that are not the name's */
+    int width = 0;
+
+    for (int i = 0; i < g->n; i++) {
+        int w = pdl_text_width(g->group[i].name);
+
+        if (w > width && w <= cli_text_width() - NUMBERS)
+            width = w;
+    }
+    for (int from = 0, to; from < g->n; from = to) {
+        for (to = from + 1; to < g->n; to++)
+            if (strcmp(g->group[to].by, g->group[from].by) != 0)
+                break;
+        print_kind(g, from, to, width, a);
+    }
 }
 
 void cli_groups_json(const struct cli_groups *g, struct pdl_json *w)

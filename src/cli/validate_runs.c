@@ -256,34 +256,44 @@ static enum pdl_status print_json(struct cli_measured *m,
 
 static void print_rows(const struct cli_runs *s, pdl_arena *a)
 {
+    /* the 80 % interval has room where a line has more than 80 columns */
     static const struct pdl_column columns[] = {
         {"run", false},     {"model", false},    {"strategy", false},
-        {"PEs", true},      {"projected", true}, {"80 %", false},
-        {"measured", true}, {"accuracy", true},
+        {"PEs", true},      {"projected", true}, {"measured", true},
+        {"accuracy", true}, {"80 %", false},
     };
+    enum { STRATEGY = 3, WIDE = 120 };
+    bool wide = cli_text_width() >= WIDE;
     struct pdl_table t;
 
-    pdl_table_init(&t, a, columns, sizeof columns / sizeof columns[0]);
+    pdl_table_init(&t, a, columns,
+                   (int)(sizeof columns / sizeof columns[0]) - !wide);
+    t.whole = STRATEGY;
     for (int i = 0; i < s->n; i++) {
+        const char *model = s->measured_run[i]->model;
         char p[32], q[32];
 
         pdl_table_cell(&t, "%s", s->measured_run[i]->id);
-        pdl_table_cell(&t, "%s", s->measured_run[i]->model);
+        pdl_table_cell(&t, "%.*s",
+                       (int)(wide ? strlen(model) : strcspn(model, ":")),
+                       model);
         pdl_table_cell(&t, "%s", s->measured_run[i]->strategy);
         pdl_table_cell(&t, "%lld", (long long)s->run[i].job->x.pes);
         pdl_table_cell(
             &t, "%s",
             pdl_unit_format(s->projected[i], PDL_UNIT_SECONDS, p, sizeof p));
-        pdl_table_cell(&t, "%+.0f +%.0f %%",
-                       100 * (s->run[i].job->x.low_s / s->projected[i] - 1),
-                       100 * (s->run[i].job->x.high_s / s->projected[i] - 1));
         pdl_table_cell(
             &t, "%s",
             pdl_unit_format(s->measured[i], PDL_UNIT_SECONDS, q, sizeof q));
         pdl_table_cell(&t, "%.1f %%",
                        100 - 100 * fabs(s->projected[i] / s->measured[i] - 1));
+        if (wide)
+            pdl_table_cell(
+                &t, "%+.0f +%.0f %%",
+                100 * (s->run[i].job->x.low_s / s->projected[i] - 1),
+                100 * (s->run[i].job->x.high_s / s->projected[i] - 1));
     }
-    pdl_table_print(&t, cli_width(), cli_out());
+    pdl_table_print(&t, cli_text_width(), cli_out());
 }
 
 static enum pdl_status print_text(struct cli_measured *m,

@@ -29,18 +29,22 @@ static enum pdl_status read_sizes(struct bench *b, struct pdl_err *err)
 {
     const char *text = b->o->size ? b->o->size : "4KiB..64MiB";
     const char *dots = strstr(text, "..");
+    struct pdl_err inner = {"", ""};
     char first[64];
     int64_t from, to;
     enum pdl_status st;
 
     snprintf(first, sizeof first, "%.*s",
              (int)(dots ? dots - text : (long)strlen(text)), text);
-    st = pdl_bytes_parse(first, &from, err);
+    st = pdl_bytes_parse(first, &from, &inner);
     to = from;
     if (st == PDL_OK && dots)
-        st = pdl_bytes_parse(dots + 2, &to, err);
-    if (st != PDL_OK)
+        st = pdl_bytes_parse(dots + 2, &to, &inner);
+    if (st != PDL_OK) {
+        pdl_fail(err, st, "--size: %s", inner.msg);
+        pdl_hint(err, "%s", inner.hint);
         return st;
+    }
     if (from < 1 || to < from || to > (int64_t)1 << 40)
         return pdl_fail(err, PDL_EINVAL, "--size: %s is no range", text);
     for (int64_t n = from; n <= to && b->nsizes < BENCH_MAX_SIZES; n *= 2)

@@ -70,7 +70,7 @@ static void print_text(const struct bench *b)
         out, "# memory: one rank copies %.1f GB/s, all together %.1f GB/s\n",
         b->probe.copy_bytes_per_s / 1e9, b->probe.copy_all_bytes_per_s / 1e9);
     pdl_puts(out, "# times in us (median of the slowest rank), bandwidths in "
-                  "GB/s; limit: all ranks copy what they get\n");
+                  "GB/s;\n# limit: all ranks copy what they get\n");
     if (!a)
         return;
     pdl_table_init(&t, a, columns, NCOLUMNS);

@@ -107,6 +107,7 @@ static enum pdl_status compare_tensor(struct pair *p, int k,
     p->d->compared++;
     if (other < 0 || !same_shape(t, pdl_ckpt_tensor(p->b, other))) {
         p->d->differs = true;
+        p->d->want = p->d->got = NAN;
         snprintf(p->d->what, sizeof p->d->what, "%.200s: B has %s", t->name,
                  other < 0 ? "none" : "another shape");
         return PDL_OK;

@@ -4,6 +4,8 @@
  * rank. Commands that need MPI begin and end it themselves. */
 #include "run_priv.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,7 @@ struct pdl_sink *run_out(void)
     return &sink;
 }
 
-static int exit_code(enum pdl_status st)
+int run_exit_code(enum pdl_status st)
 {
     static const int codes[] = {
         [PDL_OK] = EXIT_OK,        [PDL_ENOMEM] = EXIT_INPUT,
@@ -51,7 +53,7 @@ int run_fail(enum pdl_status st, const struct pdl_err *err)
     if (*err->hint)
         fprintf(stderr, " (hint: %s)", err->hint);
     fputc('\n', stderr);
-    return exit_code(st);
+    return run_exit_code(st);
 }
 
 /* MPI may not be there yet: the starters tell ranks apart before it is. */
@@ -71,7 +73,7 @@ static bool is_first(void)
 
 int run_fail_all(enum pdl_status st, const struct pdl_err *err)
 {
-    return is_first() ? run_fail(st, err) : exit_code(st);
+    return is_first() ? run_fail(st, err) : run_exit_code(st);
 }
 
 static int run(const struct pdl_cmd *cmd, int argc, char **argv)
@@ -93,13 +95,16 @@ static int run(const struct pdl_cmd *cmd, int argc, char **argv)
         rc = cmd->run(&args);
     }
     free(args.opts);
-    if (fflush(stdout) != 0 && rc == EXIT_OK)
-        rc = EXIT_ENV;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && rc == EXIT_OK) {
+        pdl_fail(&err, PDL_ENOENV, "standard output: %s", strerror(errno));
+        rc = run_fail(PDL_ENOENV, &err);
+    }
     return rc;
 }
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* too large a file is an error, not an end */
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         printf("paradl-run %s\n", pdl_version());
         return EXIT_OK;

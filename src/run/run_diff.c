@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_LOG = 1 << 28 };
+enum { MAX_LOG = 1 << 28, MAX_LINE = 4096 };
 
 /* ---- strategies ------------------------------------------------------------------ */
 
@@ -34,48 +34,52 @@ static enum pdl_status lower(pdl_arena *a, const struct diff_options *o,
     return st == PDL_OK ? pdl_plan_lower(a, m, s, &po, out, err) : st;
 }
 
-static void print_diff(const struct pdl_train_diff *d, bool json)
+static void print_json(const struct pdl_train_diff *d)
 {
-    struct pdl_sink *out = run_out();
     struct pdl_json j;
 
-    if (json) {
-        pdl_json_init(&j, out);
-        pdl_json_schema(&j, "diff-run");
-        pdl_json_kbool(&j, "equal", !d->differs);
-        pdl_json_kint(&j, "compared", d->compared);
-        pdl_json_kint(&j, "bitwise", d->bitwise);
-        if (d->differs) {
-            pdl_json_kint(&j, "step", d->step);
-            pdl_json_kint(&j, "micro_batch", d->micro);
-            pdl_json_kint(&j, "rank", d->rank);
-            pdl_json_kint(&j, "operation", d->op);
-            pdl_json_kstr(&j, "tensor", d->what);
-            pdl_json_key(&j, "index");
-            pdl_json_flat(&j);
-            for (int i = 0; i < d->ndims; i++)
-                pdl_json_int(&j, d->index[i]);
-            pdl_json_end(&j);
-            pdl_json_knum(&j, "a", d->want);
-            pdl_json_knum(&j, "b", d->got);
-        }
+    pdl_json_init(&j, run_out());
+    pdl_json_schema(&j, "diff-run");
+    pdl_json_kbool(&j, "equal", !d->differs);
+    pdl_json_kint(&j, "compared", d->compared);
+    pdl_json_kint(&j, "bitwise", d->bitwise);
+    if (d->differs) {
+        pdl_json_kint(&j, "step", d->step);
+        pdl_json_kint(&j, "micro_batch", d->micro);
+        pdl_json_kint(&j, "rank", d->rank);
+        pdl_json_kint(&j, "operation", d->op);
+        pdl_json_kstr(&j, "tensor", d->what);
+        pdl_json_key(&j, "index");
+        pdl_json_flat(&j);
+        for (int i = 0; i < d->ndims; i++)
+            pdl_json_int(&j, d->index[i]);
         pdl_json_end(&j);
-        return;
+        pdl_json_knum(&j, "a", d->want);
+        pdl_json_knum(&j, "b", d->got);
     }
+    pdl_json_end(&j);
+}
+
+/* parts: of what was compared; runs that have been know no operations. */
+static void print_text(const struct pdl_train_diff *d, const char *parts)
+{
+    struct pdl_sink *out = run_out();
+
     if (!d->differs) {
-        pdl_printf(out,
-                   "equal: %lld parts of tensors compared, %lld of them bit "
-                   "for bit\n",
-                   (long long)d->compared, (long long)d->bitwise);
+        pdl_printf(out, "equal: %lld %s compared, %lld of them bit for bit\n",
+                   (long long)d->compared, parts, (long long)d->bitwise);
         return;
     }
-    pdl_printf(out, "first difference: step %lld, rank %lld, operation %d\n",
-               (long long)d->step, (long long)d->rank, d->op);
-    pdl_printf(out, "  %s\n  at [", d->what);
+    pdl_printf(out, "first difference: step %lld", (long long)d->step);
+    if (d->op >= 0)
+        pdl_printf(out, ", rank %lld, operation %d", (long long)d->rank, d->op);
+    pdl_printf(out, "\n  %s\n", d->what);
     for (int i = 0; i < d->ndims; i++)
-        pdl_printf(out, "%s%lld", i ? "," : "", (long long)d->index[i]);
-    pdl_printf(out, "]\n  A %.17g\n  B %.17g%s\n", d->want, d->got,
-               d->exact ? " (no sum crossed ranks: must be equal)" : "");
+        pdl_printf(out, "%s%lld%s", i ? "," : "  at [", (long long)d->index[i],
+                   i + 1 == d->ndims ? "]\n" : "");
+    if (!isnan(d->want) || !isnan(d->got))
+        pdl_printf(out, "  A %.17g\n  B %.17g%s\n", d->want, d->got,
+                   d->exact ? " (no sum crossed ranks: must be equal)" : "");
 }
 
 static enum pdl_status diff_strategies(pdl_arena *a,
@@ -116,24 +120,47 @@ struct log {
     double loss;
 };
 
+static double number_of(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    char *end;
+    double x;
+
+    if (!at)
+        return NAN;
+    at += strlen(key);
+    at += strspn(at, " ");
+    x = pdl_strtod(at, &end);
+    return end == at ? NAN : x; /* null: it was no number */
+}
+
 /* The next line that has a step and a loss; JSON lines of train. */
 static bool next_step(struct log *l)
 {
-    while (*l->at) {
-        const char *end = strchr(l->at, '\n');
-        const char *step = strstr(l->at, "\"step\":");
-        const char *loss = strstr(l->at, "\"loss\":");
-        bool ended = strstr(l->at, "\"epoch_ended\"") &&
-                     (!end || strstr(l->at, "\"epoch_ended\"") < end);
+    char line[MAX_LINE];
+    double step;
 
-        l->at = end ? end + 1 : l->at + strlen(l->at);
-        if (!step || !loss || ended || (end && (step > end || loss > end)))
+    while (*l->at) {
+        size_t n = strcspn(l->at, "\n");
+
+        snprintf(line, sizeof line, "%.*s", n < MAX_LINE ? (int)n : MAX_LINE,
+                 l->at);
+        l->at += n + (l->at[n] == '\n');
+        if (!strstr(line, "\"step\":") || !strstr(line, "\"loss\":") ||
+            strstr(line, "\"epoch_ended\"") || strstr(line, "\"schema\""))
             continue;
-        l->step = (int64_t)pdl_strtod(step + 7 + strspn(step + 7, " "), NULL);
-        l->loss = pdl_strtod(loss + 7 + strspn(loss + 7, " "), NULL);
+        step = number_of(line, "\"step\":");
+        l->step = step >= 0 && step < 1e18 ? (int64_t)step : 0;
+        l->loss = number_of(line, "\"loss\":");
         return true;
     }
     return false;
+}
+
+static bool same_loss(const struct log *a, const struct log *b, double share)
+{
+    return (isnan(a->loss) && isnan(b->loss)) ||
+           fabs(a->loss - b->loss) <= share * fabs(a->loss);
 }
 
 static enum pdl_status diff_logs(pdl_arena *a, const struct pdl_args *args,
@@ -147,27 +174,25 @@ static enum pdl_status diff_logs(pdl_arena *a, const struct pdl_args *args,
     for (int i = 0; i < 2 && st == PDL_OK; i++) {
         st = pdl_file_read(a, args->pos[i], MAX_LOG, &in[i], err);
         if (st == PDL_OK)
-            log[i] = (struct log){in[i].data, 0, 0};
+            log[i] = (struct log){in[i].data, -1, 0};
     }
     while (st == PDL_OK && !d->differs && next_step(&log[0]) &&
            next_step(&log[1])) {
-        double slack = o->tolerance * fabs(log[0].loss);
+        bool same = log[0].step == log[1].step;
 
         d->compared++;
-        d->bitwise += log[0].loss == log[1].loss;
-        if (log[0].step == log[1].step &&
-            fabs(log[0].loss - log[1].loss) <= slack)
+        d->bitwise += same_loss(&log[0], &log[1], 0);
+        if (same && same_loss(&log[0], &log[1], o->tolerance))
             continue;
         d->differs = true;
         d->step = log[0].step;
-        d->want = log[0].loss;
-        d->got = log[1].loss;
-        snprintf(d->what, sizeof d->what, "%s",
-                 log[0].step == log[1].step ? "the loss" : "the step");
+        d->want = same ? log[0].loss : (double)log[0].step;
+        d->got = same ? log[1].loss : (double)log[1].step;
+        snprintf(d->what, sizeof d->what, "%s", same ? "loss" : "step");
     }
     if (st == PDL_OK && d->compared == 0)
         st = pdl_fail(err, PDL_EPARSE, "%s: no steps of train --json in it",
-                      args->pos[0]);
+                      args->pos[log[0].step < 0 ? 0 : 1]);
     return st;
 }
 
@@ -179,15 +204,20 @@ static bool is_folder(const char *path)
 }
 
 static enum pdl_status diff_any(pdl_arena *a, const struct pdl_args *args,
-                                struct pdl_train_diff *d, struct pdl_err *err)
+                                struct pdl_train_diff *d, const char **parts,
+                                struct pdl_err *err)
 {
     const struct diff_options *o = args->opts;
 
+    *parts = "parts of tensors";
     if (o->model)
         return diff_strategies(a, args, d, err);
+    d->op = -1;
+    *parts = "tensors of checkpoints";
     if (is_folder(args->pos[0]) && is_folder(args->pos[1]))
         return run_diff_checkpoints(args->pos[0], args->pos[1], o->tolerance, d,
                                     err);
+    *parts = "losses";
     return diff_logs(a, args, d, err);
 }
 
@@ -195,14 +225,18 @@ static int run(const struct pdl_args *args)
 {
     struct pdl_train_diff d = {.differs = false};
     struct pdl_err err = {"", ""};
+    const char *parts = "";
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    enum pdl_status st = a ? diff_any(a, args, &d, &err)
+    enum pdl_status st = a ? diff_any(a, args, &d, &parts, &err)
                            : pdl_fail(&err, PDL_ENOMEM, "out of memory");
 
     pdl_arena_destroy(a);
     if (st != PDL_OK)
         return run_fail(st, &err);
-    print_diff(&d, args->json);
+    if (args->json)
+        print_json(&d);
+    else
+        print_text(&d, parts);
     return d.differs ? EXIT_NO : EXIT_OK;
 }
 

@@ -20,6 +20,7 @@ enum {
 extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_diff;
 
 struct pdl_sink *run_out(void); /* standard output */
+int run_exit_code(enum pdl_status st);
 /* Prints "paradl: message (hint)" and returns the exit code. */
 int run_fail(enum pdl_status st, const struct pdl_err *err);
 /* The same for what every rank finds wrong: the first one says it. */

@@ -3,11 +3,13 @@
  * paradl-run train: one rank of a training run (or all of them as threads),
  * and what rank 0 tells of it. */
 #include "run_priv.h"
+#include "train_end.h"
 #include "train_model.h"
 #include "train_options.h"
 #include "train_trace.h"
 #include "paradl/train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +31,10 @@ struct session {
     struct pdl_train_job job;
     struct pdl_train_summary summary;
     pdl_metrics *log;
+    enum pdl_status log_status; /* a log that fails does not stop a run: */
+    struct pdl_err log_err;     /* it is said at the end */
     int rank, ranks;
+    MPI_Comm end; /* for run_end_together */
     double start_s, last_s;
     int64_t resumed_at;
     bool line_shown;
@@ -214,8 +219,8 @@ static void write_log(struct session *s, const struct pdl_train_line *l)
 {
     double row[] = {l->loss, l->lr, l->samples_per_s};
 
-    if (s->log && !l->epoch_ended)
-        pdl_metrics_add(s->log, l->step, row, NULL);
+    if (s->log && !l->epoch_ended && s->log_status == PDL_OK)
+        s->log_status = pdl_metrics_add(s->log, l->step, row, &s->log_err);
 }
 
 static void tell(void *ctx, const struct pdl_train_line *l)
@@ -410,6 +415,23 @@ static enum pdl_status open_log(struct session *s, struct pdl_err *err)
                             &s->log, err);
 }
 
+static enum pdl_status close_log(struct session *s, enum pdl_status st,
+                                 struct pdl_err *err)
+{
+    enum pdl_status closed;
+
+    if (!s->log)
+        return st;
+    closed =
+        pdl_metrics_close(s->log, s->log_status == PDL_OK ? &s->log_err : NULL);
+    if (s->log_status == PDL_OK)
+        s->log_status = closed;
+    if (st != PDL_OK || s->log_status == PDL_OK)
+        return st;
+    *err = s->log_err;
+    return s->log_status;
+}
+
 static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
 {
     struct session *s = ctx;
@@ -458,44 +480,27 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
              : run_mpi(s, err);
     erase(s);
     st = write_traces(s, st, err);
-    if (s->log) {
-        enum pdl_status closed = pdl_metrics_close(s->log, err);
-
-        st = st == PDL_OK ? closed : st;
-    }
-    return st;
+    return close_log(s, st, err);
 }
 
 static int conclude(struct session *s, enum pdl_status st, struct pdl_err *err)
 {
-    if (st == PDL_EWRONG) { /* the loss is no number: the answer is no */
-        if (s->rank == 0)
-            run_fail(st, err);
-        return EXIT_NO;
-    }
-    if (st != PDL_OK)
-        return s->rank == 0 || st != PDL_EINVAL ? run_fail(st, err)
-                                                : EXIT_INPUT;
-    if (s->rank == 0 && s->args->json)
+    int rc = s->o.virtual_ranks ? run_exit_code(st)
+                                : run_end_together(s->end, st, err);
+
+    if (s->o.virtual_ranks && st != PDL_OK)
+        run_fail(st, err);
+    if (rc != EXIT_OK || st != PDL_OK || s->rank != 0)
+        return rc != EXIT_OK || !s->summary.stopped ? rc : EXIT_INTR;
+    if (s->args->json)
         summary_json(s);
-    else if (s->rank == 0)
+    else
         summary_text(s);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        pdl_fail(err, PDL_ENOENV, "standard output: %s", strerror(errno));
+        return run_fail(PDL_ENOENV, err);
+    }
     return s->summary.stopped ? EXIT_INTR : EXIT_OK;
-}
-
-/* mpirun turns any exit code but 0 into noise: where paradl supervises, the
- * code of an orderly end goes into the file that PARADL_RC names. */
-static int leave(int rc, int rank)
-{
-    const char *path = getenv("PARADL_RC");
-    char text[16];
-
-    if (!path || !*path)
-        return rc;
-    snprintf(text, sizeof text, "%d\n", rc);
-    if (rank == 0 && pdl_file_write(path, text, strlen(text), NULL) != PDL_OK)
-        return rc;
-    return 0;
 }
 
 static int run(const struct pdl_args *args)
@@ -510,19 +515,22 @@ static int run(const struct pdl_args *args)
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
         MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
         MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
+        MPI_Comm_dup(MPI_COMM_WORLD, &s.end);
     }
     st = train(&s, &err);
     rc = conclude(&s, st, &err);
     pdl_io_close(s.io);
     pdl_arena_destroy(s.arena);
-    if (fflush(stdout) != 0 && rc == EXIT_OK)
-        rc = EXIT_ENV;
     if (!s.o.virtual_ranks) {
-        if (rc == EXIT_ENV || rc == EXIT_BUG)
+        if (run_may_restart(st))
             MPI_Abort(MPI_COMM_WORLD, rc);
+        MPI_Comm_free(&s.end);
         MPI_Finalize();
     }
-    return leave(rc, s.rank);
+    return (s.rank != 0 && getenv("PARADL_RC")) ||
+                   (s.rank == 0 && run_leave_code(rc))
+               ? 0
+               : rc;
 }
 
 const struct pdl_cmd run_train = {

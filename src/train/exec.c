@@ -13,21 +13,25 @@ enum { MAX_OPERANDS = 80 };
 
 /* ---- opening ------------------------------------------------------------------ */
 
-/* What plans have and the executor has not: it would compute something else. */
-static const char *not_here(const struct pdl_plan *p)
+static bool offloads(const struct pdl_plan *p)
 {
     for (int i = 0; i < p->ntensors; i++)
         if (p->tensors[i].host)
-            return "offload (its PEs are hosts)";
-    return NULL;
+            return true;
+    return false;
 }
 
 static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
                              struct pdl_err *err)
 {
-    if (not_here(p))
-        return pdl_fail(err, PDL_EINVAL, "the runtime has not %s yet",
-                        not_here(p));
+    if (offloads(p)) {
+        pdl_fail(err, PDL_EINVAL,
+                 "offload= moves tensors to the host, and these ranks are "
+                 "hosts: it can be projected, not run");
+        pdl_hint(err, "recompute=full, zero=1|2|3 and accumulate=K save memory "
+                      "here");
+        return PDL_EINVAL;
+    }
     if (p->mesh->pes != pdl_comm_size(comm))
         return pdl_fail(err, PDL_EINVAL, "the plan is for %lld ranks, not %d",
                         (long long)p->mesh->pes, pdl_comm_size(comm));

@@ -268,6 +268,29 @@ static bool wants_save(struct loop *l)
     return pdl_clock_s() - l->since_save_s > l->save_interval_s;
 }
 
+/* What a tensor has wrong is wrong in this file. */
+static void name_file(const char *path, enum pdl_status st, struct pdl_err *err)
+{
+    struct pdl_err inner;
+
+    if (st == PDL_OK || !err || strncmp(err->msg, path, strlen(path)) == 0)
+        return;
+    inner = *err;
+    pdl_fail(err, st, "%.200s: %.300s", path, inner.msg);
+    if (*inner.hint)
+        pdl_hint(err, "%s", inner.hint);
+}
+
+static void tell_lines(struct loop *l, char *text)
+{
+    for (char *end; text && *text; text = end) {
+        end = text + strcspn(text, "\n");
+        if (*end)
+            *end++ = '\0';
+        tell(l, (struct pdl_train_line){.note = text});
+    }
+}
+
 /* Rank 0 finds the newest good checkpoint; "" when there is none, "!" when
  * there are only bad ones. */
 static enum pdl_status find_latest(struct loop *l, char *path, size_t size,
@@ -280,8 +303,8 @@ static enum pdl_status find_latest(struct loop *l, char *path, size_t size,
     pdl_buf_init(&notes);
     st = pdl_ckpt_latest(l->job->checkpoint, INT64_MAX, true, &c, &notes.sink,
                          err);
-    if (notes.len > 0)
-        tell(l, (struct pdl_train_line){.note = notes.text});
+    if (st == PDL_OK) /* else the error says it all */
+        tell_lines(l, notes.text);
     if (st != PDL_OK)
         snprintf(path, size, "!");
     else if (c)
@@ -308,6 +331,7 @@ static enum pdl_status take_up(struct loop *l, const pdl_ckpt *c,
         return pdl_fail(err, PDL_EINVAL, "%s: made with --seed %llu", path,
                         (unsigned long long)s->seed);
     st = pdl_trainer_restore(l->t, c, err);
+    name_file(path, st, err);
     if (st != PDL_OK)
         return st;
     if (s->nscalars >= 2 && l->job->opt.loss_scale > 0)
@@ -469,8 +493,10 @@ static enum pdl_status load_weights(struct loop *l, struct pdl_err *err)
     if (!l->job->weights_in)
         return PDL_OK;
     st = pdl_weights_open(l->job->weights_in, &w, err);
-    if (st == PDL_OK)
+    if (st == PDL_OK) {
         st = pdl_trainer_load(l->t, w, err);
+        name_file(l->job->weights_in, st, err);
+    }
     pdl_weights_close(w);
     return st;
 }

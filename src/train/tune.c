@@ -34,15 +34,16 @@ static const struct key {
     const char *name;
     size_t offset;
     bool flag;
+    double below; /* from 0; a mean that forgets nothing never moves */
 } keys[] = {
-    {"momentum",     AT(momentum),     false},
-    {"dampening",    AT(dampening),    false},
-    {"nesterov",     AT(nesterov),     true },
-    {"beta1",        AT(beta1),        false},
-    {"beta2",        AT(beta2),        false},
-    {"eps",          AT(eps),          false},
-    {"weight_decay", AT(weight_decay), false},
-    {"trust",        AT(trust),        false},
+    {"momentum",     AT(momentum),     false, 1   },
+    {"dampening",    AT(dampening),    false, 1e6 },
+    {"nesterov",     AT(nesterov),     true,  1e6 },
+    {"beta1",        AT(beta1),        false, 1   },
+    {"beta2",        AT(beta2),        false, 1   },
+    {"eps",          AT(eps),          false, 1e6 },
+    {"weight_decay", AT(weight_decay), false, 1e6 },
+    {"trust",        AT(trust),        false, 1e6 },
 };
 // clang-format on
 #undef AT
@@ -54,9 +55,6 @@ static enum pdl_status set_key(struct train_hyper *h, const char *name,
     double v = pdl_strtod(value, &end);
     struct pdl_suggest s;
 
-    if (end == value || *end || !(v >= 0 && v <= 1e6))
-        return pdl_fail(err, PDL_EINVAL, "optimizer: %.30s=%.30s is no number",
-                        name, value);
     pdl_suggest_init(&s, name);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char *field = (char *)h + keys[i].offset;
@@ -64,6 +62,13 @@ static enum pdl_status set_key(struct train_hyper *h, const char *name,
         pdl_suggest_try(&s, keys[i].name);
         if (strcmp(keys[i].name, name) != 0)
             continue;
+        if (end == value || *end)
+            return pdl_fail(err, PDL_EINVAL,
+                            "optimizer: %.30s=%.30s is no number", name, value);
+        if (!(v >= 0 && v < keys[i].below))
+            return pdl_fail(err, PDL_EINVAL,
+                            "optimizer: %.30s=%.30s: from 0 to below %g", name,
+                            value, keys[i].below);
         if (keys[i].flag)
             *(bool *)(void *)field = v != 0;
         else

@@ -1,7 +1,8 @@
 #!/bin/bash
 # What a user sees when things go wrong: a rank killed from outside (paradl
 # starts again), SIGTERM (saves and stops, 130), a damaged checkpoint (the one
-# before is used), a loss that is no number (names the layer, 1).
+# before is used), a loss that is no number (names the layer, 1), a file that is
+# wrong on all ranks or on one (3).
 set -u
 paradl=$1
 dir=$(mktemp -d) || exit 4
@@ -83,5 +84,24 @@ train nan --steps 30 --lr 1e20
 rc=$?
 [ $rc = 1 ] || fail "a loss that is no number: exit code $rc"
 grep -q "the first bad number is in" "$dir/nan.err" || fail "$(cat "$dir/nan.err")"
+# a wrong file is one line, however many ranks read it
+echo 'no,number' >"$dir/wrong.csv"
+train wrong --steps 1 --load "$dir/wrong.csv"
+rc=$?
+[ $rc = 3 ] || fail "a wrong file: exit code $rc"
+[ "$(grep -c . "$dir/wrong.err")" = 1 ] || fail "a wrong file: $(cat "$dir/wrong.err")"
+
+# wrong on one rank only: the others do not wait for ever
+one="$(dirname "$paradl")/paradl-run train $model --data digits --strategy data=2 \
+    --steps 2 --backend ref --threads 1"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
+for how in "--load $dir/wrong.csv" "--data $dir/wrong.csv"; do
+    # shellcheck disable=SC2086
+    timeout 120 mpirun -n 1 $one : -n 1 $one $how >"$dir/one.out" 2>"$dir/one.err"
+    rc=$?
+    [ $rc = 3 ] || fail "wrong on one rank ($how): exit code $rc"
+    grep -q "^paradl: $dir/wrong.csv" "$dir/one.err" || fail "$(cat "$dir/one.err")"
+done
 [ $bad = 0 ] && echo "lost ranks, signals, damage: all survived"
 exit $bad
