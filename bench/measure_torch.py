@@ -576,7 +576,7 @@ def steps(system, only):
                          "model": name, "system": system, "strategy": "data=1",
                          "batch": batch, "precision": precision,
                          "optimizer": optimizer,
-                         "options": {"framework": "pytorch",
+                         "options": {"framework": "pytorch-channels-last",
                                      **({"attention": "flash", "dropout": 0}
                                         if optimizer == "adam" else {})},
                          "measured": measured})

@@ -278,7 +278,7 @@ def prepare(n, precision, batch):
 
 def run_of(n, precision, batch, system):
     model, x, y, optimizer = prepare(n, precision, batch)
-    options = {"framework": "pytorch"}
+    options = {"framework": "pytorch-channels-last"}
     if is_tokens(n) or "deit" in n.name:
         options.update({"attention": "unfused" if n.name[:2] == "t5"
                         else "flash", "dropout": 0})

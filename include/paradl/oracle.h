@@ -46,6 +46,11 @@ struct pdl_framework {
                         normalisation before them */
     bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
     bool steps;             /* transformers' modules: see compute_steps.c */
+    bool graph;             /* TensorFlow's kernels: see compute_tensorflow.c */
+    double cycle_s;         /* with it: exchanges begin at the ticks of a thread
+                               (Horovod); 0: when their gradients are there */
+    bool channels_first;    /* images of 32-bit items lie channels first, as
+                               PyTorch makes them */
     double issue_s; /* host time to issue the kernels of one operation, ahead
                        of the device; 0: never the slower of the two */
     /* Transformers */
@@ -65,6 +70,9 @@ struct pdl_framework {
     double attention_forward, attention_backward; /* of older kernels still:
                     part of the peak without those instructions, on long rows;
                     0: the PE's own */
+    double cast_bytes, cast_weight_bytes; /* 8 bits: traffic to make an operand
+                    of one activation or gradient, and of one weight; 0: 5, or 3
+                    where it is compiled */
     bool scatters_sends;  /* tensor ranks send a share each between stages and
                             gather it there (SC'21) */
     double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
@@ -110,6 +118,7 @@ struct pdl_oracle_options {
     int gradient_bytes; /* of one, where they add up; 0: as the weights */
     double congestion;  /* factor on network time by other jobs; 0 reads 1 */
     double congestion_low, congestion_high; /* its range; 0: none is given */
+    double headroom;      /* part of a PE's memory that plans leave free */
     uint32_t without;     /* effects left out; see pdl_effect_find */
     const int64_t *nodes; /* where the job's nodes are in the system; NULL: from
                              the first on */
@@ -150,6 +159,12 @@ enum pdl_status pdl_project(const struct pdl_plan *plan,
                             const struct pdl_system *sys,
                             const struct pdl_oracle_options *opt,
                             struct pdl_projection *out, struct pdl_err *err);
+
+/* 80 % of 83 published runs that say how much memory they had needed no more
+ * than this part more or less than projected (doc/accuracy.md). */
+#define PDL_MEMORY_ERROR .075
+/* It fits as projected, but may not with so much more? */
+bool pdl_memory_tight(const struct pdl_projection *x);
 
 /* A part of the step that has an uncertainty of its own, by the name that the
  * system's list has it under ("time.halo"); NULL past the end. */

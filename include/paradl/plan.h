@@ -293,10 +293,27 @@ struct pdl_plan_stage {
     int first_update, nupdate;     /* items: gradient exchange, update */
 };
 
+/* Which position of a sequence stands at which place of what a context axis
+ * cuts (src/plan/deal.c). Boxes are of places. ranks 0: every position at its
+ * own place; else zigzag, of 2 ranks runs of positions rank r of so many has
+ * the runs r and 2 ranks - 1 - r, so that a causal mask leaves all of them as
+ * much work. */
+struct pdl_deal {
+    int64_t positions, ranks;
+};
+int64_t pdl_deal_position(const struct pdl_deal *d, int64_t place);
+/* How many places, from this one on and before `end`, have positions that
+ * follow each other. */
+int64_t pdl_deal_run(const struct pdl_deal *d, int64_t place, int64_t end);
+/* Do the places [lo,hi) have ever later positions? Their mean position. */
+bool pdl_deal_ascends(const struct pdl_deal *d, int64_t lo, int64_t hi);
+double pdl_deal_mean(const struct pdl_deal *d, int64_t lo, int64_t hi);
+
 struct pdl_plan {
     const struct pdl_model *model;
     const struct pdl_strategy *strategy;
     const struct pdl_mesh *mesh;
+    struct pdl_deal deal; /* of dimension 1, where pdl_plan_dealt says so */
     int64_t batch; /* samples of a step, over all PEs and micro-batches */
     int64_t micro_batches;
     int ntensors, nops, nitems, nstages;
@@ -377,6 +394,8 @@ enum pdl_status pdl_plan_move(pdl_arena *a, const struct pdl_strategy *strategy,
 /* The part of a tensor that a rank of its stage holds. */
 void pdl_plan_box(const struct pdl_plan *p, int tensor, int64_t rank,
                   struct pdl_box *box);
+/* Does dimension 1 of the tensor count places, not positions? */
+bool pdl_plan_dealt(const struct pdl_plan *p, int tensor);
 /* Items it really has there, on average (some of a box). */
 int64_t pdl_plan_elements(const struct pdl_plan *p, int tensor, int64_t rank);
 /* What one operation costs this rank: FLOPs (2 per multiply-add, of the local
@@ -434,6 +453,7 @@ bool pdl_plan_gives(const struct pdl_plan_members *m, bool sum, int g, int to,
  * place. Groups of more than 64 ranks: nothing is known, all 0. */
 struct pdl_plan_copies {
     int64_t bytes, runs; /* copied, and the runs of bytes they are in */
+    int64_t summed;      /* bytes of the terms of sums */
     int64_t buffer;      /* bytes for parts on their way */
 };
 void pdl_plan_copies(const struct pdl_plan *p, int op, int64_t rank,

@@ -35,6 +35,13 @@ struct pdl_export_job {
     const struct pdl_system *system;
     int64_t batch; /* samples of a step over all PEs */
     enum pdl_precision precision;
+    /* how the job runs beside its strategy; as the oracle prices it */
+    bool sgd; /* with momentum; else Adam */
+    bool unfused, compile, async_tensor;
+    double dropout;
+    int gradient_bytes; /* where they add up; 0: the program's own habit */
+    const struct pdl_plan *plan; /* for where stages begin; NULL: they have
+                                    equally many layers */
     const char *command;  /* that makes this file again; NULL: not said */
     double step_s;        /* projected; 0: not priced */
     int64_t memory_bytes; /* of the fullest PE; 0: not priced */
@@ -59,8 +66,9 @@ struct pdl_launch {
     int64_t batch, pes;
     enum pdl_precision precision;
     const char *dropout; /* its probability; NULL: the file does not say */
-    bool compile, async_tensor, bf16_gradients;
-    const char *note[8]; /* what was assumed, in sentences */
+    const char *gradient_dtype, *attention, *optimizer; /* the same */
+    bool compile, async_tensor;
+    const char *note[16]; /* what was assumed, in sentences */
     int nnotes;
 };
 

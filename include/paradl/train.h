@@ -181,6 +181,7 @@ struct pdl_train_job {
     const pdl_io *io; /* shared by virtual ranks */
     struct pdl_train_rates rates;
     int64_t epochs, steps;  /* steps 0: all of the epochs */
+    int64_t test_samples;   /* looked at after an epoch; 0: all, < 0: none */
     bool augment;           /* crop after padding, flip */
     bool raw;               /* inputs are not normalised */
     int threads;            /* of a rank; 0: as the library has it */

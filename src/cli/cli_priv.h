@@ -44,11 +44,13 @@ void cli_summary(struct pdl_sink *out, const struct pdl_cmd *cmd);
 bool cli_is_group(const char *word);
 /* What MODEL, SYSTEM, STRATEGY and the rest stand for: a topic of the help,
  * and a section of the manual page. */
+extern const char cli_notation_topic[];
 bool cli_is_notation(const char *topic);
 void cli_notation(struct pdl_sink *out);
 void cli_notation_man(struct pdl_sink *out);
-/* Says that there is no such command, and which is near. Returns 2. */
-int cli_no_command(const char *name);
+/* Says that there is no such command, and which (or the topic of the help, if
+ * not NULL) is near. Returns 2. */
+int cli_no_command(const char *name, const char *topic);
 
 struct pdl_sink *cli_out(void);    /* standard output */
 struct pdl_sink *cli_stderr(void); /* messages */
@@ -79,6 +81,12 @@ enum pdl_status cli_check_output(const char *path, const char *ending,
                                  struct pdl_err *err);
 /* What --report does: the page of a result's JSON into a file. */
 int cli_report(const struct pdl_buf *json, const char *path);
+/* Of a command's options those that another has too and that say what is asked
+ * (not the system, the batch and where text goes), as its command line takes
+ * them; and a word after a blank, quoted where a shell needs it. */
+void cli_same_options(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                      const struct pdl_cmd *other, struct pdl_sink *out);
+void cli_quote(struct pdl_sink *out, const char *word);
 /* The command line that was given, without --report and --json. */
 void cli_command_line(const struct pdl_cmd *cmd, const struct pdl_args *args,
                       struct pdl_sink *out);

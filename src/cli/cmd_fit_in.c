@@ -4,7 +4,8 @@
  * largest batch, the longest sequence, the most layers, the fewest PEs; which
  * is the cheapest in time, and which the fastest within a budget. Every answer is the best
  * plan of a search, priced in full; sizes are doubled, and between one that fits
- * and one that does not their doublings are halved. */
+ * and one that does not their doublings are halved. Each has a largest that is
+ * tried; an answer that is it says so. */
 #include "projection.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@
 struct options {
     struct cli_question q;
     int64_t train;
+    double tokens;
     double deadline_s, budget;
 };
 
@@ -25,6 +27,8 @@ static const struct pdl_opt opts[] = {
      "samples of one step (default: one for each PE)"},
     {"train", 0, PDL_OPT_COUNT, AT(train), "SAMPLES", NULL,
      "samples of the whole training, for --deadline and --budget"},
+    {"tokens", 0, PDL_OPT_NUM, AT(tokens), "N", NULL,
+     "the same, for a transformer: 300G"},
     {"deadline", 0, PDL_OPT_TIME, AT(deadline_s), "TIME", NULL,
      "cheapest that trains so many samples in time"},
     {"budget", 0, PDL_OPT_NUM, AT(budget), "COST", NULL,
@@ -38,6 +42,7 @@ static const struct pdl_opt opts[] = {
 struct trial {
     int64_t pes, batch, tokens, layers;
     bool fits;
+    bool most;            /* that is tried: more may fit */
     const char *strategy; /* of the best; NULL: nothing could be priced */
     struct pdl_projection x;
     struct pdl_bill bill;
@@ -152,7 +157,7 @@ static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
 {
     struct trial found = {.fits = false};
     enum pdl_status st = PDL_OK;
-    int sign = what == PES ? -1 : 1;
+    int sign = what == PES ? -1 : 1, most = hi - 1;
 
     while (st == PDL_OK && sign * (hi - lo) > 1) {
         int mid = lo + (hi - lo) / 2;
@@ -163,9 +168,10 @@ static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
             found = t;
         *(t.fits ? &lo : &hi) = mid;
     }
-    return st == PDL_OK && found.fits
-               ? finish(k, what, first, lo, &found, best, err)
-               : st;
+    if (st == PDL_OK && found.fits)
+        st = finish(k, what, first, lo, &found, best, err);
+    best->most = what != PES && lo == most;
+    return st;
 }
 
 /* Transformers' plans have micro-batches and fit at any size: for them the
@@ -186,11 +192,14 @@ static enum pdl_status largest_batch(struct asking *k,
     if (n > 0 && k->j->model->tokens > 0)
         st = try_size(k, BATCH, from, n, true, &t, err);
     if (t.fits && st == PDL_OK)
-        return finish(k, BATCH, from, n, &t, best, err);
-    if (st != PDL_OK)
-        return st;
-    return halve(k, BATCH, from, asked->fits ? 0 : -1,
-                 k->j->model->tokens > 0 && n > 0 ? n : n + 1, best, err);
+        st = finish(k, BATCH, from, n, &t, best, err);
+    else if (st == PDL_OK)
+        st = halve(k, BATCH, from, asked->fits ? 0 : -1,
+                   k->j->model->tokens > 0 && n > 0 ? n : n + 1, best, err);
+    /* of a transformer the largest was tried on its own */
+    if (k->j->model->tokens > 0 && n > 0)
+        best->most = t.fits;
+    return st;
 }
 
 static enum pdl_status fewest_pes(struct asking *k, const struct trial *asked,
@@ -321,9 +330,15 @@ static void one_json(struct pdl_json *w, const struct asking *k,
             pdl_json_kint(w, "tokens", t->tokens);
         if (t->layers > 0)
             pdl_json_kint(w, "layers", t->layers);
+        if (t->most)
+            pdl_json_kbool(w, "or_more", true);
         pdl_json_kstr(w, "strategy", t->strategy);
         pdl_json_knum(w, "step_s", t->x.step_s);
         pdl_json_kint(w, "peak_bytes", t->x.peak_bytes);
+        pdl_json_knum(
+            w, "headroom",
+            1 - (double)t->x.peak_bytes / (double)t->x.capacity_bytes);
+        pdl_json_kbool(w, "tight", pdl_memory_tight(&t->x));
         if (k->o->train > 0) {
             pdl_json_knum(w, "train_s", train_s(k, t));
             pdl_json_knum(w, "cost", train_cost(k, t));
@@ -355,6 +370,13 @@ static void print_json(const struct asking *k, const struct answers *x)
     pdl_json_end(&w);
 }
 
+/* The size that the question is about may be larger. */
+static const char *more(const struct trial *t, const char *what,
+                        const char *size)
+{
+    return t->most && strstr(what, size) ? " or more" : "";
+}
+
 static void one_text(const struct asking *k, const char *what,
                      const struct trial *t)
 {
@@ -365,25 +387,43 @@ static void one_text(const struct asking *k, const char *what,
         pdl_printf(out, "%-17s none fits\n", what);
         return;
     }
-    pdl_printf(out, "%-17s %lld PE%s, batch %lld", what, (long long)t->pes,
-               t->pes == 1 ? "" : "s", (long long)t->batch);
+    pdl_printf(out, "%-17s %lld PE%s, batch %lld%s", what, (long long)t->pes,
+               t->pes == 1 ? "" : "s", (long long)t->batch,
+               more(t, what, "batch"));
     if (t->tokens > 0)
-        pdl_printf(out, ", %lld tokens", (long long)t->tokens);
+        pdl_printf(out, ", %lld tokens%s", (long long)t->tokens,
+                   more(t, what, "sequence"));
     if (t->layers > 0)
-        pdl_printf(out, ", %lld layers", (long long)t->layers);
+        pdl_printf(out, ", %lld layers%s", (long long)t->layers,
+                   more(t, what, "layers"));
     pdl_puts(out, "\n");
     cli_say(
         6, "    %s: %s a step, %s of a PE", t->strategy,
-        pdl_unit_format(t->x.step_s, PDL_UNIT_SECONDS, a, sizeof a),
+        cli_span(t->x.step_s, a, sizeof a),
         pdl_unit_format((double)t->x.peak_bytes, PDL_UNIT_BYTES, b, sizeof b));
     if (k->o->train > 0)
-        pdl_printf(
-            out, "    %lld samples in %s", (long long)k->o->train,
-            pdl_unit_format(train_s(k, t), PDL_UNIT_SECONDS, c, sizeof c));
+        pdl_printf(out, "    %lld samples in %s", (long long)k->o->train,
+                   cli_span(train_s(k, t), c, sizeof c));
     if (k->o->train > 0 && t->bill.cost > 0)
-        pdl_printf(out, " for %.4g", train_cost(k, t));
+        pdl_printf(out, train_cost(k, t) < 1e3 ? " for %.4g" : " for %.0f",
+                   train_cost(k, t));
     if (k->o->train > 0)
         pdl_puts(out, "\n");
+}
+
+/* Of the first whose memory is nearly full; the others are alike. */
+static void say_tight(const struct answers *x)
+{
+    const struct trial *all[] = {&x->as_asked, &x->batch,  &x->pes,
+                                 &x->sequence, &x->layers, &x->deadline,
+                                 &x->budget};
+    char note[256];
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i]->fits && cli_memory_note(&all[i]->x, note, sizeof note)) {
+            cli_say(2, "note: %s", note);
+            return;
+        }
 }
 
 static void print_text(const struct asking *k, const struct answers *x)
@@ -399,8 +439,12 @@ static void print_text(const struct asking *k, const struct answers *x)
         one_text(k, "in time", &x->deadline);
     if (k->o->budget > 0)
         one_text(k, "within budget", &x->budget);
-    pdl_printf(cli_out(), "%lld searches; sizes are tried by doubling\n",
-               (long long)k->searches);
+    pdl_printf(cli_out(), "%lld searches; sizes are tried by doubling%s\n",
+               (long long)k->searches,
+               x->batch.most || x->sequence.most || x->layers.most
+                   ? "; or more: no larger one was"
+                   : "");
+    say_tight(x);
 }
 
 static enum pdl_status answer(struct asking *k, struct answers *x,
@@ -434,10 +478,31 @@ static enum pdl_status sensible(const struct pdl_args *args,
                         "--deadline and --budget are more than 0");
     if (!o->q.system || o->q.pes < 1)
         return pdl_fail(err, PDL_EINVAL, "fit-in needs --system and --pes");
-    if ((o->deadline_s > 0 || o->budget > 0) && o->train < 1)
+    if ((o->deadline_s > 0 || o->budget > 0) && o->train < 1 &&
+        !(o->tokens >= 1))
         return pdl_fail(err, PDL_EINVAL,
-                        "--deadline and --budget need --train SAMPLES");
+                        "--deadline and --budget need --train SAMPLES or "
+                        "--tokens N");
     return PDL_OK;
+}
+
+static enum pdl_status
+settle_train(struct options *o, const struct pdl_model *m, struct pdl_err *err)
+{
+    if (!(o->tokens >= 1))
+        return PDL_OK;
+    if (o->train > 0)
+        return pdl_fail(err, PDL_EINVAL, "--train and --tokens are the same");
+    if (m->tokens < 1 || o->tokens > 1e18)
+        return pdl_fail(err, PDL_EINVAL,
+                        m->tokens < 1 ? "--tokens: the model has none (--train "
+                                        "says its samples)"
+                                      : "--tokens is too large");
+    o->train = (int64_t)(o->tokens / (double)m->tokens);
+    return o->train > 0
+               ? PDL_OK
+               : pdl_fail(err, PDL_EINVAL, "--tokens: not one sample of %lld",
+                          (long long)m->tokens);
 }
 
 static int fit_in(const struct pdl_args *args)
@@ -458,6 +523,8 @@ static int fit_in(const struct pdl_args *args)
     k.j = k.arena ? PDL_NEW(k.arena, struct cli_job, 1) : NULL;
     st = k.j ? cli_job_open(k.arena, &o.q, k.j, &err)
              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = settle_train(&o, k.j->model, &err);
     pdl_progress_start(&k.progress, cli_stderr(),
                        !args->quiet && cli_progress(), "searches", 0);
     if (st == PDL_OK)

@@ -131,7 +131,7 @@ static int help(const struct pdl_args *args)
         return EXIT_OK;
     }
     if (!cmd)
-        return cli_no_command(name);
+        return cli_no_command(name, cli_notation_topic);
     if (args->json)
         json_help(out, cmd);
     else if (o->man)

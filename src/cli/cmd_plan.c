@@ -270,10 +270,13 @@ static void print_next(const struct search *s)
     struct pdl_buf line;
 
     pdl_buf_init(&line);
-    pdl_printf(&line.sink,
-               "paradl project %s --system %s --batch %lld --strategy '%s'",
-               s->o->q.model, s->o->q.system, (long long)s->o->q.batch,
-               s->r.list[0].strategy);
+    pdl_puts(&line.sink, "paradl project");
+    cli_quote(&line.sink, s->o->q.model);
+    pdl_puts(&line.sink, " --system");
+    cli_quote(&line.sink, s->o->q.system);
+    pdl_printf(&line.sink, " --batch %lld --strategy '%s'",
+               (long long)s->o->q.batch, s->r.list[0].strategy);
+    cli_same_options(&cli_plan, s->args, &cli_project, &line.sink);
     pdl_puts(cli_out(), "phase by phase, and why:\n");
     cli_say_command(line.text ? line.text : "");
     pdl_buf_free(&line);
@@ -283,7 +286,7 @@ static void print_next(const struct search *s)
 static void print_first(struct search *s)
 {
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
-    char low[32], high[32];
+    char low[32], high[32], note[256];
 
     if (scratch && s->r.n > 0 && s->r.list[0].priced &&
         s->r.list[0].x.feasible &&
@@ -300,6 +303,10 @@ static void print_first(struct search *s)
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
+        if (cli_memory_note(x, note, sizeof note))
+            cli_say(2, "note: %s", note);
+        if (cli_order_note(s->j->plan, note, sizeof note))
+            cli_say(2, "note: %s", note);
         if (!s->o->per_layer)
             print_next(s);
     }

@@ -58,6 +58,43 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
     return buf;
 }
 
+/* Options that say what is asked, not what to search or where text goes. */
+static bool asks_the_same(const struct pdl_opt *o, const struct pdl_cmd *other)
+{
+    static const char *const own[] = {"system", "batch",  "pes",     "emit",
+                                      "export", "output", "details", "report"};
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(o->name, own[i]) == 0)
+            return false;
+    for (int i = 0; i < other->nopts; i++)
+        if (strcmp(o->name, other->opts[i].name) == 0)
+            return true;
+    return false;
+}
+
+void cli_same_options(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                      const struct pdl_cmd *other, struct pdl_sink *out)
+{
+    char buf[64];
+
+    for (int i = 0; i < cmd->nopts; i++) {
+        const struct pdl_opt *o = &cmd->opts[i];
+        const char *value = cli_option_value(o, args->opts, buf, sizeof buf);
+
+        if (!value || !asks_the_same(o, other))
+            continue;
+        pdl_printf(out, " --%s", o->name);
+        if (o->kind != PDL_OPT_FLAG)
+            quoted(out, value);
+    }
+}
+
+void cli_quote(struct pdl_sink *out, const char *word)
+{
+    quoted(out, word);
+}
+
 void cli_command_line(const struct pdl_cmd *cmd, const struct pdl_args *args,
                       struct pdl_sink *out)
 {

@@ -3,6 +3,8 @@
  * Who shares what in a step: text and JSON of the projecting commands. */
 #include "projection.h"
 
+#include <string.h>
+
 static const char *phase_of(const struct pdl_contention *c)
 {
     return c->gradient ? "gradient exchange" : "forward, backward";
@@ -42,25 +44,31 @@ void cli_contention_text(const struct cli_job *j)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_contentions c = {.n = 0};
-    bool any = false;
+    struct pdl_buf lines, line;
 
     if (a)
         pdl_contention(a, j->plan, &j->sys, &j->oracle, &c, NULL);
+    pdl_buf_init(&lines);
     for (int i = 0; i < c.n; i++) {
         const struct pdl_contention *x = &c.row[i];
 
         if (x->phi <= 1)
             continue;
-        if (!any)
-            pdl_puts(cli_out(), "Contention\n");
-        any = true;
-        pdl_printf(cli_out(),
+        pdl_buf_init(&line);
+        pdl_printf(&line.sink,
                    "  %s of %lld (%s): %.0f flows on %.3g adapters of a %s, "
                    "phi %.2g\n",
                    pdl_plan_op_name(j->plan->ops[x->op].kind),
                    (long long)x->members, j->sys.levels[x->level].name,
                    x->groups, x->adapters,
                    x->at > 0 ? j->sys.levels[x->at].name : "node", x->phi);
+        /* forward and backward, say, differ in --json alone */
+        if (line.text && (!lines.text || !strstr(lines.text, line.text)))
+            pdl_puts(&lines.sink, line.text);
+        pdl_buf_free(&line);
     }
+    if (lines.text)
+        pdl_printf(cli_out(), "Contention\n%s", lines.text);
+    pdl_buf_free(&lines);
     pdl_arena_destroy(a);
 }

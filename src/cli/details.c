@@ -7,24 +7,39 @@
 
 #include "paradl/net.h"
 
-static const char *node_name(const struct pdl_plan *p, int node)
+/* Layers that a stage computes forward, and the name of the first. */
+static int64_t layers_of(const struct pdl_plan *p, int stage,
+                         const char **first)
 {
-    return node >= 0 && node < p->model->nnodes ? p->model->nodes[node].name
-                                                : "";
+    const struct pdl_plan_stage *s = &p->stages[stage];
+    int64_t n = 0;
+
+    for (int i = s->first_forward; i < s->first_forward + s->nforward; i++)
+        for (int k = 0; k < p->items[i].nops; k++) {
+            const struct pdl_plan_op *o = &p->ops[p->items[i].first_op + k];
+
+            if (o->kind != PDL_PLAN_OP_COMPUTE || o->part > 0 || o->node < 0)
+                continue;
+            if (!*first)
+                *first = p->model->nodes[o->node].name;
+            n += p->items[i].repeat;
+        }
+    return n;
 }
 
 static void lane_json(struct pdl_json *w, const struct pdl_plan *p, int lane,
                       const struct pdl_projection *x)
 {
-    int layers = 0;
+    const char *first = NULL;
+    int64_t layers = 0;
 
     for (int s = 0; s < p->nstages; s++)
         if (pdl_plan_lane(p, s) == lane)
-            layers += p->stages[s].nnodes;
+            layers += layers_of(p, s, &first);
     pdl_json_object(w);
     pdl_json_kint(w, "stage", lane);
     pdl_json_kint(w, "layers", layers);
-    pdl_json_kstr(w, "first", node_name(p, p->stages[lane].first_node));
+    pdl_json_kstr(w, "first", first ? first : "");
     pdl_json_kint(w, "weights_bytes", x->weights_bytes);
     pdl_json_kint(w, "gradients_bytes", x->gradients_bytes);
     pdl_json_kint(w, "optimizer_bytes", x->optimizer_bytes);

@@ -16,6 +16,14 @@ enum pdl_status cli_export_asked(const char *format, const char *path,
     return PDL_EINVAL;
 }
 
+/* A framework adds them up as it does; without one they are as the weights. */
+static int gradient_bytes(const struct pdl_oracle_options *o)
+{
+    if (o->gradient_bytes > 0 || o->framework)
+        return o->gradient_bytes;
+    return pdl_dtype_bits(cli_storage(o->precision)) / 8;
+}
+
 static enum pdl_status write_job(const struct cli_job *j,
                                  const struct cli_export *x, struct pdl_buf *b,
                                  struct pdl_err *err)
@@ -26,6 +34,13 @@ static enum pdl_status write_job(const struct cli_job *j,
         .system = &j->sys,
         .batch = j->x.batch,
         .precision = j->oracle.precision,
+        .sgd = j->oracle.optimizer_slots < 2,
+        .unfused = j->oracle.unfused,
+        .compile = j->oracle.compile,
+        .async_tensor = j->oracle.async_tensor,
+        .dropout = j->oracle.dropout,
+        .gradient_bytes = gradient_bytes(&j->oracle),
+        .plan = j->plan,
         .step_s = j->x.step_s,
         .memory_bytes = j->x.peak_bytes,
     };

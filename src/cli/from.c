@@ -74,8 +74,10 @@ enum pdl_status cli_from(pdl_arena *a, const char *format,
     q->dropout = q->dropout ? q->dropout : out->dropout;
     q->compile = q->compile || out->compile;
     q->async_tensor = q->async_tensor || out->async_tensor;
-    if (!q->gradient_dtype && out->bf16_gradients)
-        q->gradient_dtype = "bf16";
+    q->gradient_dtype =
+        q->gradient_dtype ? q->gradient_dtype : out->gradient_dtype;
+    q->attention = q->attention ? q->attention : out->attention;
+    q->optimizer = q->optimizer ? q->optimizer : out->optimizer;
     q->framework = q->framework ? q->framework : framework_of(format);
     return PDL_OK;
 }
@@ -98,29 +100,36 @@ void cli_from_json(struct pdl_json *w, const char *format,
     pdl_json_end(w);
 }
 
+/* " --name value" of what the file says. */
+static void put(struct pdl_sink *out, const char *option, const char *value)
+{
+    if (value)
+        pdl_printf(out, " --%s %s", option, value);
+}
+
 void cli_from_text(const struct pdl_launch *l, const struct cli_job *j,
                    const char *system)
 {
     const struct pdl_framework *f = j->oracle.framework;
-    const char *quote = strchr(l->strategy, '(') ? "'" : "";
+    const char *quote = strpbrk(l->strategy, "(;*") ? "'" : "";
     struct pdl_buf line;
 
     pdl_buf_init(&line);
     pdl_printf(&line.sink,
-               "paradl project %s --system %s --strategy %s%s%s --batch %lld "
-               "--precision %s%s%s%s%s%s%s",
-               l->model, system, quote, l->strategy, quote, (long long)l->batch,
-               pdl_precision_name(l->precision),
-               l->dropout ? " --dropout " : "", l->dropout ? l->dropout : "",
-               l->bf16_gradients ? " --gradient-dtype bf16" : "",
-               l->compile ? " --compile" : "", f ? " --framework " : "",
-               f ? f->name : "");
+               "paradl project %s --system %s --strategy %s%s%s --batch %lld",
+               l->model, system, quote, l->strategy, quote,
+               (long long)l->batch);
+    put(&line.sink, "precision", pdl_precision_name(l->precision));
+    put(&line.sink, "dropout", l->dropout);
+    put(&line.sink, "attention", l->attention);
+    put(&line.sink, "optimizer", l->optimizer);
+    put(&line.sink, "gradient-dtype", l->gradient_dtype);
+    pdl_puts(&line.sink, l->compile ? " --compile" : "");
+    pdl_puts(&line.sink, l->async_tensor ? " --async-tensor" : "");
+    put(&line.sink, "framework", f ? f->name : NULL);
     pdl_puts(cli_out(), "the file asks:\n");
     cli_say_command(line.text ? line.text : "");
     pdl_buf_free(&line);
-    if (l->async_tensor)
-        pdl_puts(cli_out(),
-                 "  with tensor-parallel collectives under matmuls\n");
     for (int i = 0; i < l->nnotes; i++)
         cli_say(4, "  note: %s", l->note[i]);
 }

@@ -162,11 +162,14 @@ enum pdl_status cli_whole_time(const struct cli_question *q,
 }
 
 /* Days and hours where seconds say nothing. */
-static const char *span(double s, char *buf, size_t size)
+const char *cli_span(double s, char *buf, size_t size)
 {
     if (s < 7200)
         return pdl_unit_format(s, PDL_UNIT_SECONDS, buf, size);
-    snprintf(buf, size, s < 172800 ? "%.3g h" : "%.3g d",
+    snprintf(buf, size,
+             s < 172800          ? "%.3g h"
+             : s < 999 * 86400.0 ? "%.3g d"
+                                 : "%.0f d",
              s < 172800 ? s / 3600 : s / 86400);
     return buf;
 }
@@ -177,7 +180,7 @@ static void line(const char *what, double s, double all)
 
     if (s > 0)
         pdl_printf(cli_out(), "  %-22s %12s  %5.1f %%\n", what,
-                   span(s, t, sizeof t), 100 * s / all);
+                   cli_span(s, t, sizeof t), 100 * s / all);
 }
 
 void cli_whole_text(const struct cli_whole *r, const struct cli_job *j)
@@ -197,8 +200,8 @@ void cli_whole_text(const struct cli_whole *r, const struct cli_job *j)
     line("restarts", x->restart_s, x->train_s);
     if (x->failures > 0)
         pdl_printf(cli_out(), "  %.3g failures, one every %s; saved every %s\n",
-                   x->failures, span(x->mtbf_s, a, sizeof a),
-                   span(x->interval_s, b, sizeof b));
+                   x->failures, cli_span(x->mtbf_s, a, sizeof a),
+                   cli_span(x->interval_s, b, sizeof b));
     pdl_project_bill(&j->x, &j->sys, &bill);
     if (bill.cost > 0)
         pdl_printf(cli_out(), "  costs %.4g, all PEs for that time\n",

@@ -97,7 +97,7 @@ bool cli_is_group(const char *word)
     return false;
 }
 
-int cli_no_command(const char *name)
+int cli_no_command(const char *name, const char *topic)
 {
     struct pdl_suggest s;
     struct pdl_err err;
@@ -106,6 +106,8 @@ int cli_no_command(const char *name)
     pdl_suggest_init(&s, name);
     for (int i = 0; i < cli_ncommands; i++)
         pdl_suggest_try(&s, cli_commands[i]->name);
+    if (topic)
+        pdl_suggest_try(&s, topic);
     if (pdl_suggest_best(&s))
         pdl_hint(&err, "did you mean '%s'?", pdl_suggest_best(&s));
     else
@@ -127,7 +129,7 @@ static int unknown(int argc, char **argv)
     }
     snprintf(word, sizeof word, "%.60s%s%.60s", argv[0], group ? " " : "",
              group ? argv[1] : "");
-    return cli_no_command(word);
+    return cli_no_command(word, NULL);
 }
 
 /* "plan shw FILE": meant was a command of the group that 'plan' is too. */

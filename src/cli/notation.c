@@ -52,9 +52,11 @@ static const struct {
 // clang-format on
 enum { NWORDS = sizeof words / sizeof words[0] };
 
+const char cli_notation_topic[] = "notation";
+
 bool cli_is_notation(const char *topic)
 {
-    return strcmp(topic, "notation") == 0;
+    return strcmp(topic, cli_notation_topic) == 0;
 }
 
 void cli_notation(struct pdl_sink *out)

@@ -74,6 +74,30 @@ static enum pdl_status settle_dropout(const char *text,
                     "dropout '%.40s' is no probability below 1", text);
 }
 
+/* "5" or "5%". */
+static enum pdl_status settle_headroom(const char *text,
+                                       struct pdl_oracle_options *o,
+                                       struct pdl_err *err)
+{
+    char number[32];
+    size_t n = text ? strlen(text) : 0;
+
+    if (!text)
+        return PDL_OK;
+    n -= n > 0 && text[n - 1] == '%';
+    snprintf(number, sizeof number, "%.*s", (int)n, text);
+    if (n < sizeof number &&
+        pdl_unit_parse(number, PDL_UNIT_NONE, &o->headroom, NULL) == PDL_OK &&
+        o->headroom >= 0 && o->headroom < 100) {
+        o->headroom /= 100;
+        return PDL_OK;
+    }
+    pdl_fail(err, PDL_EINVAL, "--headroom '%.40s' is no percentage below 100",
+             text);
+    pdl_hint(err, "write it like 5%%");
+    return PDL_EINVAL;
+}
+
 enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
                                struct pdl_err *err)
 {
@@ -101,6 +125,8 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
         st = pdl_framework_find(o->framework, &j->oracle.framework, err);
     if (st == PDL_OK)
         st = settle_dropout(o->dropout, &j->oracle, err);
+    if (st == PDL_OK)
+        st = settle_headroom(o->headroom, &j->oracle, err);
     if (st != PDL_OK)
         return st;
     if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
@@ -166,6 +192,9 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
 
 static void json_memory(struct pdl_json *w, const struct pdl_projection *x)
 {
+    char note[256];
+
+    cli_memory_note(x, note, sizeof note);
     pdl_json_key(w, "memory");
     pdl_json_object(w);
     pdl_json_kint(w, "allocated_bytes", x->allocated_bytes);
@@ -178,6 +207,10 @@ static void json_memory(struct pdl_json *w, const struct pdl_projection *x)
     pdl_json_kint(w, "activations_bytes", x->activations_bytes);
     pdl_json_kint(w, "workspace_bytes", x->workspace_bytes);
     pdl_json_kint(w, "capacity_bytes", x->capacity_bytes);
+    pdl_json_knum(w, "headroom",
+                  1 - (double)x->peak_bytes / (double)x->capacity_bytes);
+    if (note[0])
+        pdl_json_kstr(w, "note", note);
     pdl_json_kint(w, "host_bytes", x->host_bytes);
     pdl_json_knum(w, "gamma", x->gamma);
     pdl_json_end(w);
@@ -242,8 +275,13 @@ void cli_interval_json(struct pdl_json *w, const struct cli_job *j)
 
 void cli_job_json(struct pdl_json *w, const struct cli_job *j)
 {
+    char order[256];
+
+    cli_order_note(j->plan, order, sizeof order);
     cli_brief_json(w, &j->x, &j->sys);
     cli_interval_json(w, j);
+    if (order[0])
+        pdl_json_kstr(w, "positions", order);
     pdl_json_key(w, "fallbacks");
     pdl_json_array(w);
     for (int i = 0; i < j->plan->nfallbacks; i++)

@@ -15,7 +15,7 @@
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
         *dim, *framework, *without, *congestion, *attention, *dropout,
-        *gradient_dtype;
+        *gradient_dtype, *headroom;
     int64_t batch, pes, dataset;
     bool allow_empty, compile, async_tensor;
 };
@@ -56,8 +56,12 @@ struct cli_question {
      "its probability (default: the framework's)"}, \
     {"gradient-dtype", 0, PDL_OPT_TEXT, offsetof(struct options, q.gradient_dtype), "NAME", \
      "fp32|bf16|fp16", "what gradients add up in (default: as the weights)"}, \
+    {"headroom", 0, PDL_OPT_TEXT, offsetof(struct options, q.headroom), "PERCENT", NULL, \
+     "memory of a PE that a plan must leave free (default: 0)"}, \
     {"compile", 0, PDL_OPT_FLAG, offsetof(struct options, q.compile), NULL, NULL, \
      "element-wise operators are fused by a compiler"}, \
+    {"async-tensor", 0, PDL_OPT_FLAG, offsetof(struct options, q.async_tensor), NULL, NULL, \
+     "tensor collectives hide behind their products"}, \
     {"dataset", 0, PDL_OPT_COUNT, offsetof(struct options, q.dataset), "D", NULL, \
      "samples of an epoch, to project its time"}, \
     {"dim", 0, PDL_OPT_TEXT, offsetof(struct options, q.dim), "NAME=N,...", NULL, \
@@ -119,6 +123,10 @@ void cli_question_json(struct pdl_json *w, const struct pdl_cmd *cmd,
                        const struct pdl_args *args, const struct cli_job *j);
 /* The same for people: time of a step, memory of a PE, notes. */
 void cli_job_text(const struct cli_job *j);
+/* One sentence on memory that is nearly full, on the order of positions; false:
+ * there is nothing to say. */
+bool cli_memory_note(const struct pdl_projection *x, char *buf, size_t size);
+bool cli_order_note(const struct pdl_plan *p, char *buf, size_t size);
 /* Which groups share which adapters, and what it costs them. */
 void cli_limits_json(struct pdl_json *w, pdl_arena *a, const struct cli_job *j,
                      int64_t batch);
@@ -187,6 +195,8 @@ enum pdl_status cli_whole_time(const struct cli_question *q,
                                const struct cli_job *j,
                                const struct cli_whole_options *o,
                                struct cli_whole *out, struct pdl_err *err);
+/* "90 s", "4.5 h", "12 d": buf. */
+const char *cli_span(double s, char *buf, size_t size);
 void cli_whole_text(const struct cli_whole *r, const struct cli_job *j);
 void cli_whole_json(struct pdl_json *w, const struct cli_whole *r);
 

@@ -30,7 +30,7 @@ static void print_times(const struct cli_job *j)
         {"pipeline bubble", x->bubble_s},
         {j->plan->strategy->offload_optimizer ||
                  pdl_strategy_offloads(j->plan->strategy)
-             ? "input, copies of offload"
+             ? "input, offload copies"
              : "input",
          x->io_s},
     };
@@ -88,6 +88,7 @@ void cli_job_text(const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
     struct pdl_sink *out = cli_out();
+    char note[256];
 
     cli_say(2, "%s, batch %lld, on %lld PE%s of %s (%s, %s)", j->model->name,
             (long long)x->batch, (long long)x->pes, x->pes == 1 ? "" : "s",
@@ -119,6 +120,10 @@ void cli_job_text(const struct cli_job *j)
                x->samples_per_s, 100 * x->mfu);
     print_bill(j);
     cli_explain_text(j);
+    if (cli_memory_note(x, note, sizeof note))
+        cli_say(2, "note: %s", note);
+    if (cli_order_note(j->plan, note, sizeof note))
+        cli_say(2, "note: %s", note);
     for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
         cli_say(2, "note: %s", j->plan->fallbacks[i]);
     for (int64_t i = 0; i < j->sys.nnotes; i++)

@@ -281,7 +281,7 @@ enum pdl_status pdl_comm_alloc(pdl_comm *c, int64_t bytes, void **out,
         return st;
     if (bytes < 0 || bytes > (int64_t)1 << 46)
         return pdl_fail(err, PDL_EINVAL, "a buffer of that many bytes");
-    if (c->node == MPI_COMM_NULL || !c->area)
+    if (c->node == MPI_COMM_NULL || !c->area || c->node_size < 2)
         return plain_memory(bytes, out, err);
     x = make_window(c, bytes);
     if (!x)

@@ -11,6 +11,7 @@
 enum { TRAIN_SAMPLES = 50000, TEST_SAMPLES = 10000, CLASSES = 10 };
 enum { LABEL, NOISE, PATTERN, TOKEN }; /* streams */
 enum { ROW = 1024 };                   /* numbers made at once */
+enum { PATTERNS = 1 << 18 };           /* numbers kept at most */
 
 static uint64_t key_of(const pdl_io *io, int split)
 {
@@ -41,23 +42,44 @@ static float noise(uint64_t key, int64_t sample, int64_t element)
         pdl_philox(key, (uint64_t)sample << 2 | NOISE, (uint64_t)element).v[0]);
 }
 
-/* n elements of a row from element e of the image: pattern plus noise. The
- * numbers of an image are the words of one stream, in order. */
+/* n <= ROW elements of a class's pattern from element e on. The numbers of an
+ * image are the words of one stream, in order. */
+static void pattern_row(const pdl_io *io, int64_t label, int64_t e, int64_t n,
+                        float *dst)
+{
+    uint32_t b[ROW];
+
+    pdl_philox_words(key_of(io, 0), (uint64_t)label << 2 | PATTERN, (uint64_t)e,
+                     n, b);
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = symmetric(b[i]);
+}
+
+/* Patterns of all classes, made once where they are few; io->state. */
+struct patterns {
+    int64_t volume;
+    float *of; /* [classes, volume] */
+};
+
+/* n elements of a row from element e of the image: pattern plus noise. */
 static void image_row(const pdl_io *io, int split, int64_t sample,
                       int64_t label, int64_t e, int64_t n, float *dst)
 {
-    uint64_t noisy = key_of(io, split), pattern = key_of(io, 0);
-    uint32_t a[ROW], b[ROW];
+    const struct patterns *all = io->state;
+    uint64_t key = key_of(io, split);
+    uint32_t a[ROW];
+    float b[ROW];
 
     for (int64_t at = 0; at < n; at += ROW) {
         int64_t m = n - at < ROW ? n - at : ROW;
+        const float *p = all ? all->of + label * all->volume + e + at : b;
 
-        pdl_philox_words(noisy, (uint64_t)sample << 2 | NOISE,
-                         (uint64_t)(e + at), m, a);
-        pdl_philox_words(pattern, (uint64_t)label << 2 | PATTERN,
-                         (uint64_t)(e + at), m, b);
+        pdl_philox_words(key, (uint64_t)sample << 2 | NOISE, (uint64_t)(e + at),
+                         m, a);
+        if (!all)
+            pattern_row(io, label, e + at, m, b);
         for (int64_t i = 0; i < m; i++)
-            dst[at + i] = symmetric(a[i]) + symmetric(b[i]);
+            dst[at + i] = symmetric(a[i]) + p[i];
     }
 }
 
@@ -147,6 +169,33 @@ static const struct io_ops synthetic_ops = {
     .target = synthetic_target,
 };
 
+static enum pdl_status make_patterns(pdl_io *io, struct pdl_err *err)
+{
+    const struct pdl_field *f = &io->d.input;
+    int64_t classes = io->d.classes > 0 ? io->d.classes : 1, volume = 1;
+    struct patterns *p;
+
+    for (int d = 0; d < f->rank; d++) {
+        if (f->dim[d] < 1 || volume > PATTERNS / f->dim[d])
+            return PDL_OK;
+        volume *= f->dim[d];
+    }
+    if (f->integer || volume > PATTERNS / classes)
+        return PDL_OK;
+    p = PDL_NEW(io->arena, struct patterns, 1);
+    if (p)
+        p->of = PDL_NEW(io->arena, float, (size_t)(classes * volume));
+    if (!p || !p->of)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    p->volume = volume;
+    for (int64_t c = 0; c < classes; c++)
+        for (int64_t e = 0; e < volume; e += ROW)
+            pattern_row(io, c, e, volume - e < ROW ? volume - e : ROW,
+                        p->of + c * volume + e);
+    io->state = p;
+    return PDL_OK;
+}
+
 static bool synthetic_probe(const struct io_source *src)
 {
     return strcmp(src->path, "synthetic") == 0;
@@ -179,7 +228,7 @@ static enum pdl_status synthetic_open(pdl_io *io, const struct io_source *src,
         return pdl_fail(err, PDL_EINVAL,
                         "synthetic tokens are sequences: one dimension");
     io->ops = &synthetic_ops;
-    return PDL_OK;
+    return make_patterns(io, err);
 }
 
 const struct io_format io_format_synthetic = {

@@ -179,32 +179,67 @@ static double message_inside(const struct oracle *o,
            bytes / inside_node(o, w->gradient);
 }
 
+enum { MANY = 4096 };
+
+/* What comes from each rank of the group, none from the rank itself. */
+static int64_t messages(const struct oracle *o, int op, int64_t rank,
+                        int64_t *peers, int64_t *bytes_from)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t n = group_size(o, x->group);
+
+    n = n < MANY ? n : MANY;
+    pdl_mesh_group(o->p->mesh, rank, x->group, peers, MANY);
+    pdl_plan_transfers(o->p, x->in[0], x->out[0], peers, n, rank, bytes_from);
+    for (int64_t i = 0; i < n; i++)
+        bytes_from[i] = peers[i] == rank ? 0 : bytes_from[i];
+    return n;
+}
+
 /* A rank's messages, one after another: each costs alpha and its bytes. Those
  * of an alltoall cross the wires that they cross; halos all wait for the worst
  * hop, as do messages with ideal parameters (the papers'). */
 static double by_boxes(const struct oracle *o, int op, int64_t rank,
                        const struct oracle_wire *w)
 {
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    static const int64_t many = 4096;
-    int64_t n = group_size(o, x->group), peers[4096], bytes_from[4096];
+    int64_t peers[MANY], bytes[MANY], n = messages(o, op, rank, peers, bytes);
     int64_t node = rank / o->sys->node.pes;
-    bool near = x->kind == PDL_PLAN_OP_ALLTOALL && w->level > 0 &&
+    bool near = o->p->ops[op].kind == PDL_PLAN_OP_ALLTOALL && w->level > 0 &&
                 o->opt->parameters != PDL_IDEAL;
     double t = 0;
 
-    pdl_mesh_group(o->p->mesh, rank, x->group, peers, many);
-    pdl_plan_transfers(o->p, x->in[0], x->out[0], peers, n < many ? n : many,
-                       rank, bytes_from);
-    for (int64_t i = 0; i < n && i < many; i++) {
-        int64_t bytes = peers[i] == rank ? 0 : bytes_from[i];
-
-        if (bytes > 0 && near && peers[i] / o->sys->node.pes == node)
-            t += message_inside(o, w, (double)bytes);
-        else if (bytes > 0)
-            t += w->alpha_s + (double)bytes / w->bytes_per_s;
-    }
+    for (int64_t i = 0; i < n; i++)
+        if (bytes[i] > 0 && near && peers[i] / o->sys->node.pes == node)
+            t += message_inside(o, w, (double)bytes[i]);
+        else if (bytes[i] > 0)
+            t += w->alpha_s + (double)bytes[i] / w->bytes_per_s;
     return t;
+}
+
+/* Processors of one node: the runtime has everything but allreduces from all
+ * others at once, as the alltoall that was measured has as many bytes; < 0: it
+ * was not. */
+static double at_once(const struct oracle *o, int op, int64_t rank, int level,
+                      double in, double out)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t peers[MANY], bytes[MANY], n = group_size(o, x->group);
+    double sum = x->kind == PDL_PLAN_OP_REDUCE_SCATTER ? in
+                 : x->kind == PDL_PLAN_OP_ALLGATHER    ? out
+                                                       : 0;
+    double t;
+
+    if (!o->pe.core || level != 0 || o->opt->parameters == PDL_IDEAL ||
+        x->kind < PDL_PLAN_OP_REDUCE_SCATTER || x->kind > PDL_PLAN_OP_HALO)
+        return -1;
+    if (sum <= 0) {
+        int64_t k = messages(o, op, rank, peers, bytes);
+
+        for (int64_t i = 0; i < k; i++)
+            sum += (double)bytes[i] * (double)n / (double)(n - 1);
+    }
+    return pdl_collective_seconds(o->sys, "alltoall", n, (int64_t)sum, &t) ? t
+                                                                           : -1;
 }
 
 /* As many bytes to every other rank of the group. */
@@ -314,18 +349,24 @@ bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
 }
 
 /* What a processor that sends and receives copies by itself: all bytes of
- * packed and unpacked boxes and of its own part are read and written. Devices
- * copy by kernels of their own, which frameworks do in different ways (copies,
- * below). */
+ * packed and unpacked boxes and of its own part are read and written, terms of
+ * a sum are read and the sum is written; runs are short, so a line of the cache
+ * that is written is read before. Devices copy by kernels of their own, which
+ * frameworks do in different ways (copies, below). */
 double oracle_packing(const struct oracle *o, int op, int64_t rank)
 {
     struct pdl_plan_copies c;
+    struct pdl_work w = {.write_bytes = 0};
 
     if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
         oracle_without(o, ORACLE_COPIES))
         return 0;
     pdl_plan_copies(o->p, op, rank, &c);
-    return 2 * (double)c.bytes / o->pe.bytes_per_s;
+    if (c.summed > 0)
+        pdl_plan_op_work(o->p, op, rank, &w);
+    return (3 * (double)c.bytes + (double)c.summed +
+            2 * (double)w.write_bytes) /
+           o->pe.bytes_per_s;
 }
 
 /* Gradients travel in the type they add up in (FSDP's reduce_dtype, Megatron's
@@ -385,8 +426,9 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
     part = gradient ? 1 : oracle_sequence_part(o, x);
     in = part * bytes_of(o, x->in, x->nin, rank) * oracle_travels(o, x);
     out = part * bytes_of(o, x->out, x->nout, rank);
-    fast =
-        gradient ? -1 : oracle_inside_measured(o, x->kind, w.level, n, in, out);
+    fast = at_once(o, op, rank, w.level, in, out);
+    if (fast < 0 && !gradient)
+        fast = oracle_inside_measured(o, x->kind, w.level, n, in, out);
     if (fast < 0)
         fast = oracle_zero_alone(o, op, w.level, n,
                                  x->kind == PDL_PLAN_OP_ALLGATHER ? out : in);
@@ -427,9 +469,11 @@ static double buffering(const struct oracle *o, int op, int64_t rank)
     const struct pdl_framework *f = o->opt->framework;
     const struct pdl_plan_op *x = &o->p->ops[op];
 
-    if (!f || !f->by_tensor || o->opt->parameters == PDL_IDEAL ||
+    if (!f || o->opt->parameters == PDL_IDEAL ||
         x->kind != PDL_PLAN_OP_ALLREDUCE)
         return 0;
+    if (!f->by_tensor)
+        return oracle_graph_cycle(o, bytes_of(o, x->in, x->nin, rank));
     return 2 * x->nin * o->pe.launch_s +
            6 * bytes_of(o, x->in, x->nin, rank) / o->pe.bytes_per_s;
 }

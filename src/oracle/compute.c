@@ -337,11 +337,15 @@ static double quantise(const struct oracle *o, const struct pdl_shape *s,
     double t = o->p->strategy->seq ? (double)oracle_tensor_ranks(o) : 1;
     double x = (double)s->n * (double)s->c / t / wider;
     double w = (double)s->c * (double)s->f, dy = (double)s->n * (double)s->f;
-    double items = s->pass == PDL_FORWARD         ? x + w
-                   : s->pass == PDL_BACKWARD_DATA ? dy
+    const struct pdl_framework *f = o->opt->framework;
+    bool own = f && f->cast_bytes > 0;
+    double each = own ? f->cast_bytes : o->opt->compile ? 3 : 5;
+    double weight = own ? f->cast_weight_bytes : each;
+    double bytes = s->pass == PDL_FORWARD         ? x * each + w * weight
+                   : s->pass == PDL_BACKWARD_DATA ? dy * each
                                                   : 0;
 
-    return items * (o->opt->compile ? 3 : 5) / o->pe.bytes_per_s;
+    return bytes / o->pe.bytes_per_s;
 }
 
 static double linear(const struct oracle *o, int op, struct pdl_shape *s)
@@ -401,6 +405,8 @@ static bool in_norm(const struct oracle *o, int op)
     int node = o->p->ops[op].node;
     const char *name = node >= 0 ? o->p->model->nodes[node].op->name : "";
 
+    if (oracle_graph_fuses(o, op))
+        return true;
     return o->opt->framework && o->opt->framework->fused_norm &&
            o->pe.item_bytes <= 2 &&
            (strcmp(name, "relu") == 0 || strcmp(name, "add") == 0);
@@ -410,10 +416,13 @@ static double element_wise(const struct oracle *o, int op, int64_t rank)
 {
     double floor = oracle_eager_floor(o, op, rank), t;
     double norm = oracle_eager_norm(o, op, rank, reads_twice(o, op));
+    double graph = oracle_graph(o, op, rank);
     struct pdl_work w;
 
     if (norm > 0)
         return norm;
+    if (graph >= 0)
+        return graph;
 
     pdl_plan_op_work(o->p, op, rank, &w);
     if (in_norm(o, op)) /* the other summand is still to be read */
@@ -460,6 +469,9 @@ static double kernel(const struct oracle *o, int op, int64_t rank)
     if (s.kind == PDL_SHAPE_ATTENTION && o->opt->unfused &&
         !oracle_steps_flash(o))
         return oracle_unfused(o, &s);
+    if ((oracle_eager_first(o) || oracle_graph_first(o)) &&
+        oracle_is_depthwise(&s))
+        return oracle_depthwise_first(&o->pe, &s);
     return oracle_shape(s.kind == PDL_SHAPE_ATTENTION ? &o->pe16 : &o->pe, &s) +
            (s.kind == PDL_SHAPE_CONV ? bias_passes(o, op, rank) : 0);
 }
@@ -486,7 +498,8 @@ static double empirical(const struct oracle *o, int op, int64_t rank)
     if (x->kind != PDL_PLAN_OP_COMPUTE || is_view(o, op) ||
         oracle_eager_view(o, op))
         return 0;
-    return kernel(o, op, rank) + oracle_eager_more(o, op, rank);
+    return kernel(o, op, rank) + oracle_eager_more(o, op, rank) +
+           oracle_graph_more(o, op, rank);
 }
 
 double oracle_host_call(const struct oracle *o)

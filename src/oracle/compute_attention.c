@@ -99,16 +99,28 @@ static int64_t extent(const struct pdl_box *b, int d)
     return d >= 0 && d < b->ndims ? b->hi[d] - b->lo[d] : 1;
 }
 
-/* The part of all scores that a causal mask leaves to the slowest rank: the
- * last of the positions sees all keys but half of its own. Zigzag deals them
- * evenly. */
-static double seen(const struct oracle *o, const struct pdl_shape *s)
+/* The part of all scores that a causal mask leaves to the slowest rank, by the
+ * positions that stand in the ranks' parts: a query sees the keys up to it and,
+ * on the mean, half of its own. In order the last rank sees all but half of
+ * its own, 1 - 1/(2 ranks); zigzag deals them evenly, 1/2. */
+static double seen(const struct oracle *o, int q, const struct pdl_shape *s)
 {
-    double own = (double)s->in[0] / (double)s->out[0];
+    const struct pdl_plan_tensor *t = &o->p->tensors[q];
+    int64_t parts = 1, lo, hi;
+    double most = 0;
 
     if (!s->causal)
         return 1;
-    return o->p->strategy->context_order == PDL_ORDER_PLAIN ? 1 - own / 2 : .5;
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if (t->place.at[f] == 1)
+            parts *= o->p->mesh->factor[f];
+    for (int64_t i = 0; i < parts; i++) {
+        pdl_split(t->dim[1], t->unit[1] > 1 ? t->unit[1] : 1, parts, i, &lo,
+                  &hi);
+        if (hi > lo)
+            most = fmax(most, pdl_deal_mean(&o->p->deal, lo, hi) + .5);
+    }
+    return most / (double)t->dim[1];
 }
 
 bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
@@ -131,6 +143,6 @@ bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
     s->groups = extent(&q, 2) / attr->head_dim;
     s->in[0] = extent(&q, 1);
     s->out[0] = extent(&k, 1);
-    s->seen = s->out[0] > 0 ? seen(o, s) : 0;
+    s->seen = s->out[0] > 0 ? seen(o, f->in[0], s) : 0;
     return true;
 }

@@ -3,8 +3,8 @@
  * What eager PyTorch runs where the plan has one operation: pooling kernels
  * that count elements rather than bytes, a pass of its own for the bias of a
  * convolution and a sum for its gradient, a loss in 32 bits, and, in 16 bits,
- * the casts of autocast. Also batch normalisation in 16 bits
- * (compute_batch_norm.c); activations in place whose backward needs what they
+ * the casts of autocast. Also batch normalisation in bf16 and of images channels
+ * first (compute_batch_norm.c); activations in place whose backward needs what they
  * overwrite, which is copied before; kernels that broadcast or read operands of
  * different layout item by item; and what cutting an image costs backward:
  * cleared images, copies, and a sum of two layouts, as does the gradient of a
@@ -104,7 +104,13 @@ double oracle_eager_floor(const struct oracle *o, int op, int64_t rank)
                : 0;
 }
 
-/* Of an image with its channels innermost, or of a volume channels first. */
+bool oracle_eager_first(const struct oracle *o)
+{
+    return is_torch(o) && o->opt->framework->channels_first &&
+           o->pe.item_bytes > 2 && !o->pe.core && o->pe.clock_hz > 0;
+}
+
+/* Of an image with its channels innermost, or channels first as volumes are. */
 static double norm_kernel(const struct oracle *o, enum oracle_norm_kernel k,
                           const struct pdl_box *b)
 {
@@ -113,8 +119,17 @@ static double norm_kernel(const struct oracle *o, enum oracle_norm_kernel k,
 
     if (!(c > 0 && n > 0))
         return 0;
-    return b->ndims == 4 ? oracle_batch_norm(&o->pe, k, all / c, c)
-                         : oracle_volume_norm(&o->pe, k, n, all / (n * c), c);
+    return b->ndims == 4 && !oracle_eager_first(o)
+               ? oracle_batch_norm(&o->pe, k, all / c, c)
+               : oracle_volume_norm(&o->pe, k, n, all / (n * c), c);
+}
+
+/* PyTorch's own kernels are for bf16; other types go to cuDNN
+ * (_select_batch_norm_backend of aten/src/ATen/native/Normalization.cpp). */
+static bool is_own_norm(const struct oracle *o, const struct pdl_box *b)
+{
+    return b->ndims == 4 && o->pe.item_bytes <= 2 &&
+           o->opt->precision != PDL_PREC_FP16;
 }
 
 double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
@@ -134,7 +149,7 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
         strcmp(n->op->name, "batch_norm") != 0 || !(o->pe.clock_hz > 0))
         return 0;
     pdl_plan_box(o->p, x->in[0], rank, &b);
-    if (b.ndims != 5 && (b.ndims != 4 || o->pe.item_bytes > 2))
+    if (b.ndims != 5 && !oracle_eager_first(o) && !is_own_norm(o, &b))
         return 0;
     t = norm_kernel(o, k, &b);
     return t > 0 ? o->pe.launch_s + t +

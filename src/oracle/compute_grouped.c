@@ -40,6 +40,12 @@ enum { BLOCK = 128, LARGEST = 25 };
 static const double DEPTHWISE[2][3] = {{.21, .084, .30}, {.113, .084, .12}};
 static const double STREAMS[2][3] = {{.71, .71, .48}, {.9, .9, .7}};
 static const double FALLBACK = .009;
+/* Channels first in 32 bits PyTorch has kernels of its own: instructions of a
+ * tap by pass, read off aten/src/ATen/native/cuda/DepthwiseConv2d.cu (places and
+ * bounds, two loads, a product; gradients of the weights have a block for every
+ * channel and tap, and divide for each element to find its place), and integer
+ * lanes of a unit (V100, A100 and H100). Counted, not measured. */
+static const double FIRST[3] = {10, 12, 38}, LANES = 64;
 /* Part of the matrix units' rate of other groups. */
 static const double BLOCKED[2][3] = {{.46, .42, .43}, {.32, .30, .08}};
 
@@ -117,6 +123,24 @@ static double depthwise(const struct oracle_pe *pe, const struct grouped *g,
            larger(2 * outputs * g->taps / (pe->vector_rate * part),
                   pe->item_bytes * (g->x + g->y) /
                       (pe->bytes_per_s * STREAMS[wide][pass]));
+}
+
+bool oracle_is_depthwise(const struct pdl_shape *s)
+{
+    return s->kind == PDL_SHAPE_CONV && s->groups > 1 && s->nspatial == 2 &&
+           s->c == s->groups && s->f == s->groups;
+}
+
+double oracle_depthwise_first(const struct oracle_pe *pe,
+                              const struct pdl_shape *s)
+{
+    struct grouped g = read_shape(s);
+    double outputs = s->pass == PDL_BACKWARD_DATA ? g.x : g.y;
+
+    return pe->launch_s +
+           larger(outputs * g.taps * FIRST[s->pass] /
+                      (LANES * pe->units * pe->clock_hz),
+                  pe->item_bytes * (g.x + g.y) / pe->bytes_per_s);
 }
 
 static double blocked(const struct oracle_pe *pe, const struct grouped *g,

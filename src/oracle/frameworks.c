@@ -50,7 +50,10 @@
  * holds four tensors of 32 bits at a time (log-softmax, the one-hot part, their
  * sum and the product), 16 bytes a logit; the segment of the 16-bit logits,
  * freed before, is too small for any of them and stays reserved: 18.
- * It calls FlashAttention 2.
+ * It calls FlashAttention 2. In 8 bits scales are those of the tensor at hand
+ * (torchao, tensorwise): an operand is read for its largest value, read again
+ * and written in both orders, 6 bytes; a weight is read for each order, 8 (the
+ * kernels listed in torchao's roofline_utils.py).
  *
  * composer: MosaicML's Composer with llm-foundry's MPT models (its benchmark
  * script and README of 2023). Eager, with 16-bit layer norms: twice the bytes,
@@ -68,11 +71,27 @@
  * 60 us of the host for an operation (42 to 79; faster in 32 bits), the loss
  * keeps 8 bytes more a logit, the allocator reserves a tenth of activations
  * more, and the kernels of compute_eager.c. Attention on a Hopper is cuDNN's,
- * so not FlashAttention 2.
+ * so not FlashAttention 2. Images of 32-bit items lie channels first unless the
+ * program asks for the other order (torch.contiguous_format): batch
+ * normalisation by cuDNN has a block for a channel then, as of volumes, and
+ * depthwise convolutions are PyTorch's own (compute_grouped.c). In 16 bits the
+ * order is taken to be channels last, as recipes of mixed precision ask for it
+ * (NVIDIA DeepLearningExamples, configs.yml; torchvision's references).
+ *
+ * pytorch-channels-last: the same with channels innermost in 32 bits, too, as
+ * bench/measure_torch*.py run it.
  *
  * transformers: the same with Hugging Face's modules, which compute in steps
  * (compute_steps.c). pytorch takes them, too, for models that PyTorch has no
  * modules for: mixtures of experts, and relative positions (T5).
+ *
+ * tensorflow: graphs of NVIDIA's containers (compute_tensorflow.c); XLA where
+ * the job says compile. Mixed precision unscales gradients and looks for what is
+ * not finite before Adam (LossScaleOptimizer): 12 bytes more a weight. Gradients
+ * of 32-bit variables add up by an operation of their own, 12 bytes
+ * (GradientAccumulator). Horovod looks for gradients every millisecond; before
+ * 0.21 (tensorflow-1: containers of 2020) it was five (horovod pull request
+ * 2468).
  *
  * mxnet: NVIDIA's 16-bit containers have one kernel for batch normalisation,
  * sum and ReLU (DeepLearningExamples ResNet-50 README). */
@@ -85,6 +104,10 @@
 static const struct pdl_framework frameworks[] = {
     {.name = "own", .summary = "ParaDL's own runtime"},
     {.name = "pytorch", .summary = "eager PyTorch", .torch = true,
+     .channels_first = true, .exchange_bytes = 4,
+     .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
+    {.name = "pytorch-channels-last", .torch = true,
+     .summary = "eager PyTorch, images with their channels innermost",
      .exchange_bytes = 4,
      .issue_s = 60e-6, .logit_bytes = 8, .fragments = .1},
     {.name = "transformers", .summary = "eager PyTorch, transformers' modules",
@@ -109,12 +132,18 @@ static const struct pdl_framework frameworks[] = {
      .split = PDL_SPLIT_BLOCKS, .exchange_bytes = 4,
      .gather_copies = 1, .scatter_casts = true,
      .gradient_bytes = 4, .gradient_bytes32 = 4, .logit_bytes = 11,
-     .cut_logit_bytes = 14,
+     .cut_logit_bytes = 14, .cast_bytes = 6, .cast_weight_bytes = 8,
      .fragments = .08},
     {.name = "composer", .summary = "MosaicML Composer", .eager = 2,
      .exchange_bytes = 4,
      .update_bytes = 96, .attention_forward = .5, .attention_backward = .28,
      .scatter_copies = 1, .scatter_scales = 1, .scatter_casts = true},
+    {.name = "tensorflow", .summary = "TensorFlow 2 with Horovod; XLA if compiled",
+     .graph = true, .cycle_s = 1e-3, .exchange_bytes = 4,
+     .update_bytes = 40, .add_bytes = 12, .add_bytes32 = 12},
+    {.name = "tensorflow-1", .summary = "TensorFlow 1 with Horovod before 0.21",
+     .graph = true, .cycle_s = 5e-3, .exchange_bytes = 4,
+     .update_bytes = 40, .add_bytes = 12, .add_bytes32 = 12},
     {.name = "mxnet", .summary = "MXNet", .fused_norm = true},
     {.name = "chainermnx", .summary = "the ParaDL authors' Chainer code",
      .host_call_s = 100e-6, .no_overlap = true, .convolutions_only = true,

@@ -88,7 +88,7 @@ int64_t oracle_capacity(const struct oracle *o)
 
         least = r == 0 || n < least ? n : least;
     }
-    return least;
+    return (int64_t)((double)least * (1 - o->opt->headroom));
 }
 
 enum pdl_status pdl_speeds(pdl_arena *a, const struct pdl_system *sys,

@@ -27,6 +27,12 @@
  * elsewhere. */
 static const double GUESS_ERROR = .145;
 
+bool pdl_memory_tight(const struct pdl_projection *x)
+{
+    return x->feasible && (double)x->peak_bytes * (1 + PDL_MEMORY_ERROR) >
+                              (double)x->capacity_bytes;
+}
+
 #define AT(field) offsetof(struct pdl_projection, field)
 static const struct pdl_part parts[] = {
     {"time.compute", AT(compute_s)},

@@ -384,7 +384,7 @@ enum pdl_status pdl_kineto_bytes(struct pdl_bytes in, const char *name,
 
 static double compute_of(const struct pdl_projection *x)
 {
-    return x->forward_s + x->backward_s;
+    return x->forward_s + x->backward_s + x->recompute_s;
 }
 
 static double update_of(const struct pdl_projection *x)

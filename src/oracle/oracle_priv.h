@@ -33,6 +33,10 @@ double oracle_conv(const struct oracle_pe *pe, const struct pdl_shape *s);
 /* compute_grouped.c: groups of few channels */
 bool oracle_is_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_grouped(const struct oracle_pe *pe, const struct pdl_shape *s);
+/* one channel a group; PyTorch's own kernels, for 32 bits channels first */
+bool oracle_is_depthwise(const struct pdl_shape *s);
+double oracle_depthwise_first(const struct oracle_pe *pe,
+                              const struct pdl_shape *s);
 double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s);
 double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s);
 struct oracle;
@@ -51,6 +55,8 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
                          bool both);
 /* do scores pass through kernels one by one, in 32 bits? */
 bool oracle_eager_unfused(const struct oracle *o);
+/* do images lie channels first? */
+bool oracle_eager_first(const struct oracle *o);
 /* is it a view there, which costs nothing? */
 bool oracle_eager_view(const struct oracle *o, int op);
 double oracle_eager_update(const struct oracle *o);
@@ -62,6 +68,14 @@ int oracle_issued(const struct oracle *o, int op);
 int64_t oracle_eager_indices(const struct oracle *o,
                              const struct pdl_plan_op *x, int64_t rank);
 int oracle_eager_gradient(const struct oracle *o);
+/* compute_tensorflow.c: seconds of an operation (< 0: it is as elsewhere); what
+ * is added to a product or to attention; is it part of the kernel before it;
+ * and what an exchange of so many bytes waits and copies */
+double oracle_graph(const struct oracle *o, int op, int64_t rank);
+double oracle_graph_more(const struct oracle *o, int op, int64_t rank);
+bool oracle_graph_first(const struct oracle *o); /* channels are first */
+bool oracle_graph_fuses(const struct oracle *o, int op);
+double oracle_graph_cycle(const struct oracle *o, double bytes);
 /* compute_unfused.c: batch products of m x k by k x n; attention that stores
  * its scores; bytes of those that backward needs of one */
 double oracle_products(const struct oracle_pe *pe, double batch, double m,

@@ -108,13 +108,18 @@ static void add_copy(const struct stored *s, const struct pdl_box *part,
     out->runs += pdl_box_volume(part) / run;
 }
 
+static int64_t aligned(const struct stored *s, const struct pdl_box *part)
+{
+    return (bytes_of(s, part) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 static int64_t through_buffer(const struct stored *s, const struct pdl_box *box,
                               struct pdl_plan_copies *out)
 {
     if (is_run(s, box))
         return 0;
     add_copy(s, box, out);
-    return (bytes_of(s, box) + ALIGN - 1) / ALIGN * ALIGN;
+    return aligned(s, box);
 }
 
 /* Terms of a sum are added where they have come, not put into place. */
@@ -132,16 +137,17 @@ static int64_t count(const struct pdl_plan_members *m, bool sum,
             buffer += through_buffer(in, &box, out);
         if (!pdl_plan_gives(m, sum, g, m->me, &box))
             continue;
-        buffer += sum ? (bytes_of(to, &box) + ALIGN - 1) / ALIGN * ALIGN
-                      : through_buffer(to, &box, out);
+        out->summed += sum ? bytes_of(to, &box) : 0;
+        buffer += sum ? aligned(to, &box) : through_buffer(to, &box, out);
     }
     if (!pdl_box_intersect(&m->in[m->me], &m->out[m->me], &own))
         return buffer;
-    if (!sum)
+    if (!sum) {
         add_copy(is_run(to, &own) ? in : to, &own, out);
-    else if (!is_run(in, &own))
-        buffer += through_buffer(in, &own, out);
-    return buffer;
+        return buffer;
+    }
+    out->summed += bytes_of(in, &own);
+    return is_run(in, &own) ? buffer : buffer + aligned(in, &own);
 }
 
 /* A ring begins with the rank's own blocks, put where the others will come;

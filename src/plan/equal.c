@@ -76,7 +76,9 @@ static bool same_whole(const struct pdl_plan *a, const struct pdl_plan *b)
         a->micro_batches != b->micro_batches || a->ntensors != b->ntensors ||
         a->nops != b->nops || a->nitems != b->nitems ||
         a->nstages != b->nstages || a->lanes != b->lanes ||
-        a->pipe_factors != b->pipe_factors || a->nfallbacks != b->nfallbacks)
+        a->pipe_factors != b->pipe_factors || a->nfallbacks != b->nfallbacks ||
+        a->deal.ranks != b->deal.ranks ||
+        a->deal.positions != b->deal.positions)
         return false;
     for (int f = 0; f < a->mesh->nfactors; f++)
         if (a->mesh->factor[f] != b->mesh->factor[f])

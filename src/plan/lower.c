@@ -502,6 +502,7 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
     lo.plan.model = lo.model;
     lo.plan.strategy = strategy;
     lo.plan.mesh = mesh;
+    lo.plan.deal = plan_deal(strategy, lo.model);
     lo.plan.batch = opt->batch;
     lo.plan.tensors = lo.tensors;
     lo.plan.ops = lo.ops;

@@ -185,6 +185,8 @@ static void read_strategy(struct reader *r)
         plan_lex_fail(&r->x, "more than %d PEs", PLAN_TEXT_MAX_PES);
     r->p.strategy = r->strategy;
     r->p.mesh = r->mesh;
+    if (r->x.status == PDL_OK)
+        r->p.deal = plan_deal(r->strategy, r->model);
 }
 
 static void read_batch(struct reader *r)

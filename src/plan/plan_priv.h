@@ -152,6 +152,9 @@ struct plan_lower {
 };
 
 /* lower.c: what follows from the strategy alone; each node's first forward */
+/* deal.c */
+struct pdl_deal plan_deal(const struct pdl_strategy *s,
+                          const struct pdl_model *m);
 enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                                     struct pdl_err *err);
 int64_t plan_micro_batches(const struct pdl_strategy *s);

@@ -198,6 +198,8 @@ void plan_text_mesh(const struct pdl_plan *p, struct pdl_sink *out)
     pdl_puts(out, "mesh");
     for (int f = 0; f < p->mesh->nfactors; f++)
         pdl_printf(out, " a%d=%lld", f, (long long)p->mesh->factor[f]);
+    if (p->deal.ranks > 1)
+        pdl_printf(out, " zigzag=%lld", (long long)p->deal.ranks);
     pdl_puts(out, "\n");
 }
 

@@ -63,13 +63,16 @@ static bool fresh(struct exec *x, int tensor, int64_t rank)
 
 /* ---- where numbers come from ------------------------------------------------- */
 
-static uint64_t element(const struct pdl_plan_tensor *t, const int64_t *i,
+static uint64_t element(const struct exec *x, int tensor, const int64_t *i,
                         int64_t micro)
 {
+    const struct pdl_plan_tensor *t = &x->p->tensors[tensor];
+    bool dealt = pdl_plan_dealt(x->p, tensor);
     uint64_t e = (uint64_t)micro;
 
     for (int d = 0; d < t->ndims; d++)
-        e = e * (uint64_t)t->dim[d] + (uint64_t)i[d];
+        e = e * (uint64_t)t->dim[d] +
+            (uint64_t)(d == 1 && dealt ? plan_position(&x->m, i[d]) : i[d]);
     return e;
 }
 
@@ -80,9 +83,9 @@ static uint64_t identity(const struct exec *x, const struct pdl_plan_tensor *t)
                                 : (uint64_t)x->p->model->ntensors;
 }
 
-static void fill(struct exec *x, const struct pdl_plan_tensor *t,
-                 struct plan_part *p, int64_t micro)
+static void fill(struct exec *x, int tensor, struct plan_part *p, int64_t micro)
 {
+    const struct pdl_plan_tensor *t = &x->p->tensors[tensor];
     int64_t i[PDL_BOX_DIMS];
 
     if (pdl_box_empty(&p->box))
@@ -90,7 +93,8 @@ static void fill(struct exec *x, const struct pdl_plan_tensor *t,
     plan_box_start(&p->box, i);
     do
         plan_part_put(
-            p, i, plan_num_of(x->seed, identity(x, t), element(t, i, micro)));
+            p, i,
+            plan_num_of(x->seed, identity(x, t), element(x, tensor, i, micro)));
     while (plan_box_next(&p->box, i));
 }
 
@@ -107,7 +111,7 @@ static enum pdl_status load(struct exec *x, int64_t micro)
                 continue;
             if (!fresh(x, t, r))
                 return pdl_fail(x->err, PDL_ENOMEM, "out of memory");
-            fill(x, &x->p->tensors[t], part(x, t, r), once ? 0 : micro);
+            fill(x, t, part(x, t, r), once ? 0 : micro);
         }
     }
     return PDL_OK;
@@ -520,7 +524,7 @@ enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
                                struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct exec x = {.m = {.arena = a, .model = p->model},
+    struct exec x = {.m = {.arena = a, .model = p->model, .deal = &p->deal},
                      .p = p,
                      .seed = seed,
                      .ranks = p->mesh->pes,
@@ -540,6 +544,7 @@ enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
         st = covered(&x);
     if (st == PDL_OK)
         st = run_step(&x);
+    x.m.deal = NULL; /* the unsharded graph has its positions in order */
     if (st == PDL_OK)
         st = plan_reference(&x.m, p, seed, &truth, err);
     if (st == PDL_OK)

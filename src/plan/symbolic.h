@@ -23,7 +23,14 @@ struct plan_machine {
     pdl_arena *arena;
     const struct pdl_model *model;
     const char *missing; /* what was read but is not there; NULL: nothing */
+    const struct pdl_deal *deal; /* NULL: places are positions */
 };
+
+/* The position that stands at a place of dimension 1. */
+static inline int64_t plan_position(const struct plan_machine *m, int64_t place)
+{
+    return m->deal ? pdl_deal_position(m->deal, place) : place;
+}
 
 plan_num plan_part_get(struct plan_machine *m, const struct plan_part *p,
                        const int64_t *index);

@@ -130,6 +130,13 @@ struct heads {
     const struct plan_part *w; /* table of distances [rows, heads]; or NULL */
 };
 
+/* Does the query at place t see the key at place u? */
+static bool sees(const struct plan_machine *m, const struct heads *a, int64_t t,
+                 int64_t u)
+{
+    return !a->causal || plan_position(m, u) <= plan_position(m, t);
+}
+
 /* The row of the table that two positions read. */
 static int64_t row_of(const struct heads *a, int64_t t, int64_t u)
 {
@@ -188,7 +195,7 @@ static void attention_forward(struct plan_machine *m, const struct heads *a,
         plan_num sum = 0;
 
         for (int64_t u = a->k->box.lo[1]; u < a->k->box.hi[1]; u++)
-            if (!a->causal || u <= i[1])
+            if (sees(m, a, i[1], u))
                 sum =
                     ADD(sum, MUL(plan_num_square(score(m, a, i[0], i[1], u, h)),
                                  element(m, a->v, i[0], u,
@@ -208,7 +215,7 @@ static void attention_dq(struct plan_machine *m, const struct heads *a,
         plan_num sum = 0;
 
         for (int64_t u = a->k->box.lo[1]; u < a->k->box.hi[1]; u++)
-            if (!a->causal || u <= i[1])
+            if (sees(m, a, i[1], u))
                 sum = ADD(sum, MUL(MUL(pull(m, a, i[0], i[1], u, h),
                                        score(m, a, i[0], i[1], u, h)),
                                    element(m, a->k, i[0], u, e)));
@@ -231,7 +238,7 @@ static void attention_dkv(struct plan_machine *m, const struct heads *a,
             for (int64_t h = g * a->share; h < (g + 1) * a->share; h++) {
                 plan_num s, v;
 
-                if ((a->causal && i[1] > t) || h * a->d < a->q->box.lo[2] ||
+                if (!sees(m, a, t, i[1]) || h * a->d < a->q->box.lo[2] ||
                     h * a->d >= a->q->box.hi[2])
                     continue;
                 s = score(m, a, i[0], t, i[1], h);
@@ -263,7 +270,7 @@ static void attention_dw(struct plan_machine *m, const struct heads *a,
         int64_t at[2] = {row_of(a, i[1], u), i[2]};
         plan_num s = 0;
 
-        if (a->causal && u > i[1])
+        if (!sees(m, a, i[1], u))
             continue;
         for (int64_t d = 0; d < a->dv; d++)
             s = ADD(
@@ -329,7 +336,7 @@ static void rope(struct plan_machine *m, const struct plan_call *k)
     {
         int l = k->out[0]->box.ndims - 1;
         int64_t whole = k->node->attr.features, fixed = whole ? d - whole : 0;
-        plan_num t = (plan_num)i[1];
+        plan_num t = (plan_num)plan_position(m, i[1]);
 
         memcpy(j, i, sizeof j);
         if (d > 1 && i[l] % d >= fixed) /* the other half of what is turned */
@@ -453,7 +460,7 @@ static void positions(struct plan_machine *m, const struct plan_call *k)
 
     PLAN_EACH(&y->box, i)
     {
-        int64_t r[2] = {i[1], i[2]};
+        int64_t r[2] = {plan_position(m, i[1]), i[2]};
 
         if (k->pass == PDL_FORWARD)
             plan_part_put(k->out[0], i, GET(m, k->in[1], r));

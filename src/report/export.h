@@ -16,13 +16,17 @@ struct report_gpt {
     int64_t q_lora, kv_lora, qk_nope, qk_rope, v_head_dim; /* MLA; else 0 */
 };
 
+enum { REPORT_STAGES = 1024 };
+
 /* The strategy as degrees. data holds expert too where experts have it. */
 struct report_cut {
     int64_t pes, pipe, data, context, expert, tensor;
-    int64_t micro_batch;  /* samples */
-    int64_t micro_count;  /* micro-batches of a step */
-    int64_t stage_layers; /* of one virtual stage; 0: uneven */
-    int64_t virtual_stages;
+    int64_t micro_batch;              /* samples */
+    int64_t micro_count;              /* micro-batches of a step */
+    int64_t stage_layers;             /* of one virtual stage; 0: uneven */
+    int64_t virtual_stages;           /* of a rank; zb-v has two */
+    int64_t stages;                   /* of all ranks */
+    int64_t layers_of[REPORT_STAGES]; /* transformer layers of each */
     int64_t nodes, pes_per_node;
 };
 

@@ -24,6 +24,17 @@ static enum pdl_status check(const struct pdl_strategy *s,
         what = "the sharding group must divide data";
     else if (s->offload_activations)
         what = "it has no offload=activations";
+    else if (c->context > 1 && s->context_kind == PDL_CONTEXT_A2A)
+        what = "its context parallelism is a ring";
+    else if (s->seq && c->tensor > 1)
+        what = "its tensor parallelism keeps all positions (no +seq)";
+    else if (s->recompute == PDL_RECOMPUTE_SELECTIVE ||
+             s->recompute == PDL_RECOMPUTE_SELECTIVE_OP)
+        what = "it recomputes all of a layer or nothing";
+    else if (s->no_overlap && c->data > 1)
+        what = "it has no overlap=off";
+    else if (s->offload_optimizer && s->zero != 3)
+        what = "offload=optimizer needs zero=3 there";
     if (what)
         return pdl_fail(err, PDL_EINVAL, "accelerate: %s", what);
     return PDL_OK;
@@ -42,6 +53,9 @@ static void sharding(const struct pdl_strategy *s, const struct report_cut *c,
 {
     int64_t shard = s->zero_group ? s->zero_group : c->data;
 
+    if (s->offload_optimizer)
+        pdl_puts(out, "# fsdp_offload_params keeps the weights on the host "
+                      "too; projected: the optimizer alone\n");
     pdl_printf(out,
                "fsdp_config:\n"
                "  fsdp_version: 2\n"
@@ -61,6 +75,10 @@ static void sharding(const struct pdl_strategy *s, const struct report_cut *c,
                "  parallelism_config_cp_size: %lld\n",
                (long long)(c->data / shard), (long long)shard,
                (long long)c->tensor, (long long)c->context);
+    if (c->context > 1)
+        pdl_printf(
+            out, "  parallelism_config_cp_comm_strategy: %s\n",
+            s->context_kind == PDL_CONTEXT_GATHER ? "allgather" : "alltoall");
 }
 
 static enum pdl_status write(const struct pdl_export_job *job,
@@ -91,6 +109,10 @@ static enum pdl_status write(const struct pdl_export_job *job,
                "rdzv_backend: c10d\n",
                job->strategy->zero == 3 ? "FSDP" : "MULTI_GPU",
                precision(job->precision), (long long)c.nodes, (long long)c.pes);
+    if (job->compile)
+        pdl_puts(out, "dynamo_config:\n  dynamo_backend: INDUCTOR\n");
+    if (job->precision == PDL_PREC_FP8)
+        pdl_puts(out, "fp8_config:\n  backend: TE\n");
     if (job->strategy->zero == 3)
         sharding(job->strategy, &c, out);
     return PDL_OK;

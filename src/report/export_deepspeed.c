@@ -8,7 +8,8 @@
 static const char *const NAME = "deepspeed";
 
 static enum pdl_status check(const struct pdl_strategy *s,
-                             const struct report_cut *c, struct pdl_err *err)
+                             const struct report_cut *c, enum pdl_precision p,
+                             struct pdl_err *err)
 {
     if (c->pipe > 1) {
         pdl_fail(err, PDL_EINVAL,
@@ -29,10 +30,18 @@ static enum pdl_status check(const struct pdl_strategy *s,
                         "deepspeed: its sequence parallelism "
                         "is all-to-all: context=%lld(a2a)",
                         (long long)c->context);
-    if (s->offload_activations || s->recompute == PDL_RECOMPUTE_SELECTIVE_OP)
+    if (s->offload_activations || s->recompute == PDL_RECOMPUTE_SELECTIVE ||
+        s->recompute == PDL_RECOMPUTE_SELECTIVE_OP)
         return pdl_fail(err, PDL_EINVAL, "deepspeed: no counterpart of %s",
                         s->offload_activations ? "offload=activations"
-                                               : "recompute=selective-op");
+                                               : "selective recomputation");
+    if (s->seq && c->tensor > 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "deepspeed: its tensor parallelism keeps all "
+                        "positions: tensor=%lld without +seq",
+                        (long long)c->tensor);
+    if (p == PDL_PREC_FP8)
+        return pdl_fail(err, PDL_EINVAL, "deepspeed: its JSON has no fp8");
     return PDL_OK;
 }
 
@@ -79,6 +88,23 @@ static void degree(struct pdl_json *j, const char *section, const char *key,
     pdl_json_end(j);
 }
 
+/* Its own habit depends on optimizer and version: said. */
+static void gradients(struct pdl_json *j, const struct pdl_export_job *job)
+{
+    bool half =
+        job->precision == PDL_PREC_BF16 || job->precision == PDL_PREC_FP16;
+
+    if (job->gradient_bytes == 0 || !half)
+        return;
+    pdl_json_key(j, "data_types");
+    pdl_json_row(j);
+    pdl_json_kstr(j, "grad_accum_dtype",
+                  job->gradient_bytes > 2           ? "fp32"
+                  : job->precision == PDL_PREC_BF16 ? "bf16"
+                                                    : "fp16");
+    pdl_json_end(j);
+}
+
 static enum pdl_status write(const struct pdl_export_job *job,
                              struct pdl_sink *out, struct pdl_err *err)
 {
@@ -87,7 +113,7 @@ static enum pdl_status write(const struct pdl_export_job *job,
     enum pdl_status st = report_cut_make(job, NAME, &c, err);
 
     if (st == PDL_OK)
-        st = check(job->strategy, &c, err);
+        st = check(job->strategy, &c, job->precision, err);
     if (st != PDL_OK)
         return st;
     pdl_json_init(&j, out);
@@ -97,6 +123,7 @@ static enum pdl_status write(const struct pdl_export_job *job,
     pdl_json_kint(&j, "gradient_accumulation_steps", c.micro_count);
     enabled(&j, "bf16", job->precision == PDL_PREC_BF16);
     enabled(&j, "fp16", job->precision == PDL_PREC_FP16);
+    gradients(&j, job);
     zero(&j, job->strategy);
     degree(&j, "tensor_parallel", "autotp_size", c.tensor);
     degree(&j, "expert_parallel", "autoep_size", c.expert);

@@ -160,15 +160,17 @@ static enum pdl_status expressible(const struct pdl_strategy *s,
         if (degree(s, ours[i]) > 1)
             return pdl_fail(err, PDL_EINVAL, "%s has no %s parallelism", format,
                             pdl_axis_name(ours[i]));
-    if (s->cuts)
-        return pdl_fail(err, PDL_EINVAL,
-                        "%s: stages that begin where the strategy says "
-                        "(at=...) are not exported",
-                        format);
     if (s->swap_auto || s->compress_density > 0)
         return pdl_fail(err, PDL_EINVAL, "%s has no %s", format,
                         s->swap_auto ? "swap=auto" : "compress=topk");
     return PDL_OK;
+}
+
+static int64_t chunks_of(const struct pdl_strategy *s)
+{
+    if (s->schedule == PDL_SCHEDULE_INTERLEAVED)
+        return s->virtual_stages > 0 ? s->virtual_stages : 2;
+    return s->schedule == PDL_SCHEDULE_ZB_V ? 2 : 1;
 }
 
 enum pdl_status report_cut_make(const struct pdl_export_job *job,
@@ -187,7 +189,7 @@ enum pdl_status report_cut_make(const struct pdl_export_job *job,
         .context = degree(s, PDL_AXIS_CONTEXT),
         .expert = degree(s, PDL_AXIS_EXPERT),
         .tensor = degree(s, PDL_AXIS_TENSOR),
-        .virtual_stages = s->virtual_stages ? s->virtual_stages : 1,
+        .virtual_stages = chunks_of(s),
         .pes_per_node = job->system->node.pes,
     };
     c->micro_count = s->micro_batches ? s->micro_batches
@@ -212,20 +214,59 @@ enum pdl_status report_cut_make(const struct pdl_export_job *job,
     return PDL_OK;
 }
 
+/* Layers of a transformer that a stage computes: its attentions. */
+static int64_t layers_in(const struct pdl_plan *p, int stage)
+{
+    const struct pdl_plan_stage *s = &p->stages[stage];
+    int64_t n = 0;
+
+    for (int i = s->first_forward; i < s->first_forward + s->nforward; i++)
+        for (int k = 0; k < p->items[i].nops; k++) {
+            const struct pdl_plan_op *o = &p->ops[p->items[i].first_op + k];
+
+            if (o->kind == PDL_PLAN_OP_COMPUTE && o->part == 0 &&
+                o->node >= 0 &&
+                ends_with(p->model->nodes[o->node].name, ".attn.core"))
+                n += p->items[i].repeat;
+        }
+    return n;
+}
+
+/* Where the plan was cut, or equally. */
+static enum pdl_status read_stages(struct report_launch *l, const char *format,
+                                   struct pdl_err *err)
+{
+    const struct pdl_plan *p = l->job->plan;
+    struct report_cut *c = &l->cut;
+    int64_t all = 0;
+
+    c->stages = c->pipe * c->virtual_stages;
+    if (c->stages > REPORT_STAGES || (p && p->nstages != c->stages))
+        return pdl_fail(err, PDL_EINVAL, "%s: %lld stages are not exported",
+                        format, (long long)c->stages);
+    c->stage_layers =
+        l->gpt.layers % c->stages == 0 ? l->gpt.layers / c->stages : 0;
+    for (int64_t s = 0; s < c->stages; s++) {
+        c->layers_of[s] = p ? layers_in(p, (int)s) : c->stage_layers;
+        if (c->layers_of[s] != c->stage_layers)
+            c->stage_layers = 0;
+        all += c->layers_of[s];
+    }
+    if (all != l->gpt.layers)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: %lld layers do not divide into %lld stages",
+                        format, (long long)l->gpt.layers, (long long)c->stages);
+    return PDL_OK;
+}
+
 enum pdl_status report_launch_make(const struct pdl_export_job *job,
                                    const char *format, struct report_launch *l,
                                    struct pdl_err *err)
 {
     enum pdl_status st = read_gpt(job->model, format, &l->gpt, err);
-    int64_t stages;
 
     l->job = job;
     if (st == PDL_OK)
         st = report_cut_make(job, format, &l->cut, err);
-    if (st != PDL_OK)
-        return st;
-    stages = l->cut.pipe * l->cut.virtual_stages;
-    l->cut.stage_layers =
-        l->gpt.layers % stages == 0 ? l->gpt.layers / stages : 0;
-    return PDL_OK;
+    return st == PDL_OK ? read_stages(l, format, err) : st;
 }

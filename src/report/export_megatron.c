@@ -62,7 +62,6 @@ static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
     const struct report_cut *c = &l->cut;
     // clang-format off
     const struct rule rules[] = {
-        {c->stage_layers == 0, "its layers must divide into equal stages"},
         {g->heads % c->tensor != 0, "heads must divide by tensor"},
         {g->kv_heads % c->tensor != 0 && c->tensor % g->kv_heads != 0,
          "query groups must divide by tensor"},
@@ -87,6 +86,7 @@ static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
         {s->recompute == PDL_RECOMPUTE_SELECTIVE_OP,
          "it has no recompute=selective-op"},
         {s->offload_activations, "offload=activations is not exported"},
+        {l->job->compile, "it has no --compile"},
         {!default_order(s) && !data_outermost(s),
          "ranks must be ordered pipe,data,expert,context,tensor (or data "
          "first)"},
@@ -124,8 +124,21 @@ static void flag_if_int(struct pdl_sink *out, bool yes, const char *name,
         flag_int(out, name, v);
 }
 
-static void model_args(const struct report_gpt *g, struct pdl_sink *out)
+/* Tables are padded so that every rank has as much, in whole tiles. */
+static void vocab_args(const struct report_launch *l, struct pdl_sink *out)
 {
+    int64_t unit = 128 * l->cut.tensor, v = l->gpt.vocab;
+
+    pdl_printf(out, "    --vocab-size %lld", (long long)v);
+    if (v % unit != 0)
+        pdl_printf(out, " # Megatron pads it to %lld; projected as it is",
+                   (long long)(v + unit - v % unit));
+    pdl_puts(out, "\n");
+}
+
+static void model_args(const struct report_launch *l, struct pdl_sink *out)
+{
+    const struct report_gpt *g = &l->gpt;
     bool grouped = g->kv_heads != g->heads && g->kv_lora == 0;
 
     pdl_puts(out, "MODEL_ARGS=(\n");
@@ -139,7 +152,7 @@ static void model_args(const struct report_gpt *g, struct pdl_sink *out)
                 "--kv-channels", g->head_dim);
     flag_int(out, "--seq-length", g->tokens);
     flag_int(out, "--max-position-embeddings", g->tokens);
-    flag_int(out, "--vocab-size", g->vocab);
+    vocab_args(l, out);
     flag(out, "--tokenizer-type NullTokenizer"); /* EDIT note below */
     flag_if(out, g->gated, "--swiglu");
     flag_if(out, g->rms, "--normalization RMSNorm");
@@ -149,6 +162,10 @@ static void model_args(const struct report_gpt *g, struct pdl_sink *out)
     flag_if(out, !g->tied, "--untie-embeddings-and-output-weights");
     flag(out, g->rope ? "--position-embedding-type rope"
                       : "--position-embedding-type learned_absolute");
+    /* its own defaults are 0.1 */
+    pdl_printf(out, "    --hidden-dropout %.6g\n    --attention-dropout %.6g\n",
+               l->job->dropout, l->job->dropout);
+    flag_if(out, l->job->unfused, "--attention-backend unfused");
     pdl_puts(out, ")\n");
 }
 
@@ -187,6 +204,17 @@ static void expert_args(const struct report_launch *l, struct pdl_sink *out)
     flag_int(out, "--expert-model-parallel-size", l->cut.expert);
     flag_int(out, "--expert-tensor-parallel-size", l->cut.tensor);
     pdl_puts(out, ")\n");
+}
+
+/* Stages of unequally many layers: E the embedding, t a layer, L the loss. */
+static void layout_args(const struct report_cut *c, struct pdl_sink *out)
+{
+    pdl_puts(out, "    --pipeline-model-parallel-layout \"E");
+    for (int64_t s = 0; s < c->stages; s++) {
+        if (c->layers_of[s] > 0)
+            pdl_printf(out, "t*%lld", (long long)c->layers_of[s]);
+        pdl_puts(out, s + 1 < c->stages ? "|" : "L\"\n");
+    }
 }
 
 static void recompute_args(enum pdl_recompute r, struct pdl_sink *out)
@@ -229,7 +257,9 @@ static void parallel_args(const struct report_launch *l, struct pdl_sink *out)
     flag_int(out, "--tensor-model-parallel-size", c->tensor);
     flag_if(out, s->seq, "--sequence-parallel");
     flag_int(out, "--pipeline-model-parallel-size", c->pipe);
-    flag_if_int(out, c->virtual_stages > 1,
+    if (c->stage_layers == 0)
+        layout_args(c, out);
+    flag_if_int(out, c->virtual_stages > 1 && c->stage_layers > 0,
                 "--num-virtual-stages-per-pipeline-rank", c->virtual_stages);
     flag_int(out, "--context-parallel-size", c->context);
     if (c->context > 1)
@@ -239,6 +269,7 @@ static void parallel_args(const struct report_launch *l, struct pdl_sink *out)
                       : "--cp-comm-type p2p");
     flag_if(out, c->pipe > 1 && c->data > 1 && !default_order(s),
             "--use-tp-pp-dp-mapping");
+    flag_if(out, l->job->async_tensor && c->tensor > 1, "--tp-comm-overlap");
     recompute_args(s->recompute, out);
     zero_args(s, out);
     pdl_puts(out, ")\n");
@@ -256,6 +287,13 @@ static void training_args(const struct report_launch *l, struct pdl_sink *out)
     flag_if(out, p == PDL_PREC_BF16 || p == PDL_PREC_FP8, "--bf16");
     flag_if(out, p == PDL_PREC_FP16, "--fp16");
     flag_if(out, p == PDL_PREC_FP8, "--fp8-format hybrid");
+    flag_if(out,
+            l->job->gradient_bytes == 2 &&
+                (p == PDL_PREC_BF16 || p == PDL_PREC_FP8),
+            "--grad-reduce-in-bf16 # as projected: --gradient-dtype");
+    flag_if(out, l->job->gradient_bytes == 4 && p == PDL_PREC_FP16,
+            "--accumulate-allreduce-grads-in-fp32");
+    flag_if(out, l->job->sgd, "--optimizer sgd");
     flag(out, "--mock-data # EDIT: --data-path, and the tokenizer above");
     pdl_puts(out, ")\n");
 }
@@ -291,7 +329,7 @@ static enum pdl_status write(const struct pdl_export_job *job,
                       "export CUDA_DEVICE_MAX_CONNECTIONS=1\n");
     pdl_puts(out, "MEGATRON=${MEGATRON:-.} # EDIT: a checkout\n\n");
     launcher(&l.cut, out);
-    model_args(&l.gpt, out);
+    model_args(&l, out);
     latent_args(&l.gpt, out);
     expert_args(&l, out);
     parallel_args(&l, out);

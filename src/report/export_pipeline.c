@@ -103,10 +103,6 @@ static enum pdl_status write(const struct pdl_export_job *job,
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct report_cut c;
     struct pdl_tasks o;
-    int64_t chunks = s->schedule == PDL_SCHEDULE_ZB_V          ? 2
-                     : s->schedule != PDL_SCHEDULE_INTERLEAVED ? 1
-                     : s->virtual_stages > 0 ? s->virtual_stages
-                                             : 2;
     enum pdl_status st = a ? report_cut_make(job, NAME, &c, err)
                            : pdl_fail(err, PDL_ENOMEM, "out of memory");
 
@@ -114,8 +110,9 @@ static enum pdl_status write(const struct pdl_export_job *job,
         st =
             pdl_fail(err, PDL_EINVAL, "%s: the strategy has no pipeline", NAME);
     if (st == PDL_OK)
-        st = pdl_tasks_make(a, s->schedule, (int)c.pipe, (int)(c.pipe * chunks),
-                            c.micro_count, &o, err);
+        st = pdl_tasks_make(a, s->schedule, (int)c.pipe,
+                            (int)(c.pipe * c.virtual_stages), c.micro_count, &o,
+                            err);
     if (st == PDL_OK)
         st = put(a, &o, out, err);
     pdl_arena_destroy(a);

@@ -116,6 +116,8 @@ static void settle_virtual(struct report_setup *s)
 {
     int64_t per_stage = s->pipe > 0 ? s->layers / s->pipe : 0;
 
+    if (s->layout)
+        s->virtual_stages = 0; /* it says so itself */
     if (s->virtual_stages == 0 && s->layers_per_virtual > 0)
         s->virtual_stages = per_stage / s->layers_per_virtual;
     if (s->pipe == 1)
@@ -137,6 +139,7 @@ static void put_pipe(const struct report_setup *s, int64_t m,
                (long long)m);
     if (s->virtual_stages > 1)
         pdl_printf(out, ",v=%lld", (long long)s->virtual_stages);
+    report_stages_put(s, out);
     pdl_puts(out, "),");
 }
 
@@ -168,11 +171,11 @@ static void put_options(const struct report_setup *s, int64_t m,
                    (long long)s->zero_group);
     else if (s->zero > 0)
         pdl_printf(out, "zero=%lld,", (long long)s->zero);
-    if (s->recompute_full)
+    if (s->recompute_full && !report_recompute_some(s))
         pdl_puts(out, "recompute=full,");
-    else if (s->recompute_op)
+    else if (!s->recompute_full && s->recompute_op)
         pdl_puts(out, "recompute=selective-op,");
-    else if (s->recompute_selective)
+    else if (!s->recompute_full && s->recompute_selective)
         pdl_puts(out, "recompute=selective,");
     if (s->pipe == 1 && m > 1)
         pdl_printf(out, "accumulate=%lld,", (long long)m);
@@ -196,10 +199,17 @@ static const char *strategy(pdl_arena *a, const struct report_setup *s,
                             int64_t data, int64_t m)
 {
     struct pdl_buf b;
+    const char *all;
 
     pdl_buf_init(&b);
     put_axes(s, data, m, &b.sink);
     put_options(s, m, &b.sink);
+    all = text_of(a, &b);
+    if (!all || !report_recompute_some(s))
+        return all;
+    pdl_buf_init(&b);
+    pdl_printf(&b.sink, "*: %s", all);
+    report_recompute_put(s, &b.sink);
     return text_of(a, &b);
 }
 
@@ -226,6 +236,47 @@ static int64_t padded(const struct report_setup *s)
                                                : s->vocab;
 }
 
+/* Latent attention: the family that has it, with its experts. */
+static const char *latent_model(pdl_arena *a, const struct report_setup *s)
+{
+    struct pdl_buf b;
+
+    pdl_buf_init(&b);
+    pdl_printf(&b.sink, "deepseek:layers=%lld", (long long)s->layers);
+    put(&b.sink, "hidden", s->hidden);
+    put(&b.sink, "heads", s->heads);
+    put(&b.sink, "ffn", s->ffn);
+    put(&b.sink, "moe_ffn", s->moe_ffn);
+    put(&b.sink, "experts", s->experts);
+    put(&b.sink, "topk", s->topk ? s->topk : 2);
+    pdl_printf(&b.sink, ",shared=%lld,dense=%lld,q_lora=%lld",
+               (long long)(s->moe_ffn > 0 ? s->shared_ffn / s->moe_ffn : 0),
+               (long long)s->dense, (long long)s->q_lora);
+    put(&b.sink, "kv_lora", s->kv_lora);
+    put(&b.sink, "nope", s->nope);
+    put(&b.sink, "rope", s->rope_dim);
+    put(&b.sink, "v_head_dim", s->v_dim);
+    put(&b.sink, "vocab", padded(s));
+    put(&b.sink, "seq", s->tokens);
+    pdl_printf(&b.sink, ",tied=%d", !s->untied);
+    return text_of(a, &b);
+}
+
+static void model_notes(const struct report_setup *s, struct pdl_launch *out)
+{
+    bool llama = s->rope || s->rms;
+
+    if (llama && (!s->rope || !s->rms))
+        report_note(out, "rotary positions and RMSNorm come together in the "
+                         "zoo: both are taken");
+    if (s->latent)
+        report_note(out, "latent attention is taken as ordinary attention");
+    if (s->dense > 0)
+        report_note(out, "every layer is taken as one of experts");
+    if (s->shared_ffn > 0)
+        report_note(out, "the experts that all tokens share are left out");
+}
+
 static const char *model(pdl_arena *a, const struct report_setup *s,
                          struct pdl_launch *out)
 {
@@ -234,11 +285,9 @@ static const char *model(pdl_arena *a, const struct report_setup *s,
 
     if (s->layers < 1 || s->hidden < 1 || s->heads < 1)
         return NULL;
-    if (llama && (!s->rope || !s->rms))
-        report_note(out, "rotary positions and RMSNorm come together in the "
-                         "zoo: both are taken");
-    if (s->latent)
-        report_note(out, "latent attention is taken as ordinary attention");
+    if (s->latent && s->experts > 0 && s->kv_lora > 0)
+        return latent_model(a, s);
+    model_notes(s, out);
     pdl_buf_init(&b);
     pdl_printf(&b.sink, "%s:layers=%lld",
                s->experts > 0 ? "moe"
@@ -278,6 +327,8 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
     st = settle_data(s, name, &data, err);
     if (st == PDL_OK)
         st = settle_batch(s, data, name, &m, err);
+    if (st == PDL_OK)
+        st = report_stages_read(a, s, out, err);
     if (st != PDL_OK)
         return st;
     out->pes = s->world;
@@ -285,7 +336,9 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
     out->dropout = s->dropout;
     out->compile = s->compile;
     out->async_tensor = s->async_tensor;
-    out->bf16_gradients = s->bf16_gradients;
+    out->gradient_dtype = s->gradient;
+    out->attention = s->unfused ? "unfused" : NULL;
+    out->optimizer = s->sgd ? "sgd" : NULL;
     out->precision = s->fp8    ? PDL_PREC_FP8
                      : s->bf16 ? PDL_PREC_BF16
                      : s->fp16 ? PDL_PREC_FP16

@@ -7,19 +7,28 @@
 
 /* As these programs count; 0 or false: not said. */
 struct report_setup {
-    const char *dropout; /* NULL: not said */
+    const char *dropout;  /* NULL: not said */
+    const char *gradient; /* "bf16": what gradients add up in */
+    const char *layout;   /* of Megatron's pipeline, as it is written */
     int64_t world, nodes, per_node;
     int64_t tensor, pipe, virtual_stages, layers_per_virtual, context, expert;
     int64_t zero, zero_group;
     int64_t micro_batch, global_batch, accumulation;
     bool seq, overlap, fp16, bf16, fp8, fp32;
     bool recompute_full, recompute_selective, recompute_op, offload_optimizer;
-    bool compile, async_tensor, bf16_gradients;
+    bool compile, async_tensor, unfused, sgd;
     bool context_a2a, context_gather, gpipe, zero_bubble_v, pipe_before_data;
+    int64_t first_layers, last_layers; /* of these stages; 0: as the others */
+    bool count_embedding, count_loss;  /* each as a layer of its stage */
+    int64_t recompute_layers;          /* of a stage or at a time */
+    bool recompute_block, recompute_second; /* of every two layers */
+    const int64_t *stage_layers; /* NULL: equally many; see import_stages.c */
+    int64_t nstages;
     /* the model */
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, tokens, vocab;
     int64_t padded_vocab, vocab_multiple;
     int64_t experts, topk, moe_ffn;
+    int64_t shared_ffn, dense, q_lora, kv_lora, nope, rope_dim, v_dim;
     bool swiglu, rms, rope, untied, qk_norm, latent;
 };
 
@@ -28,6 +37,29 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
                                     const char *name, struct pdl_launch *out,
                                     struct pdl_err *err);
 void report_note(struct pdl_launch *out, const char *text);
+
+/* ---- import_stages.c: where pipelines are cut, which layers recompute ------- */
+
+/* Megatron's layout, its first and last stage, layers that the embedding and
+ * the loss count as: settles stage_layers. What cannot be taken is a note. */
+enum pdl_status report_stages_read(pdl_arena *a, struct report_setup *s,
+                                   struct pdl_launch *out, struct pdl_err *err);
+/* As many layers to each of n stages, the embedding and the head counting as
+ * `first` and `last` of them, what is left to the earliest (torchtitan). */
+enum pdl_status report_stages_share(pdl_arena *a, struct report_setup *s,
+                                    int64_t n, int64_t first, int64_t last,
+                                    struct pdl_err *err);
+/* So many to each of n stages; as equal ones where one in the middle has
+ * none. */
+enum pdl_status report_stages_given(pdl_arena *a, struct report_setup *s,
+                                    const int64_t *of, int64_t n,
+                                    struct pdl_err *err);
+/* ",at=layers.8.attn.norm+..." of unequal stages; nothing of equal ones. */
+void report_stages_put(const struct report_setup *s, struct pdl_sink *out);
+/* True where some layers of a stage recompute and others do not; puts the
+ * clauses that say so. */
+bool report_recompute_some(const struct report_setup *s);
+void report_recompute_put(const struct report_setup *s, struct pdl_sink *out);
 
 /* ---- import_words.c: a shell script, read and not run --------------------------- */
 
@@ -49,6 +81,10 @@ struct report_words {
 enum pdl_status report_words(pdl_arena *a, struct pdl_bytes in,
                              const char *name, struct report_words *out,
                              struct pdl_err *err);
+
+/* Nodes and PEs of a node that the lines #SBATCH of a script ask for; what they
+ * do not say stays as it is. */
+void report_sbatch(struct pdl_bytes in, int64_t *nodes, int64_t *per_node);
 
 extern const struct pdl_launch_reader report_import_megatron,
     report_import_deepspeed, report_import_torchtitan;

@@ -138,6 +138,70 @@ static bool is_auto(const struct pdl_doc *top, const char *section)
            strcmp(word, "auto") == 0;
 }
 
+/* What costs or saves and is not priced: said, not passed over. */
+static const struct unpriced {
+    const char *section, *key, *note;
+} unpriced[] = {
+    {"zero_optimization", "offload_param",
+     "offload_param is left out: weights are taken to stay on the device"},
+    {"zero_optimization", "zero_hpz_partition_size",
+     "zero_hpz_partition_size is left out: weights are gathered over all "
+     "ranks"},
+    {"zero_optimization", "zero_quantized_weights",
+     "zero_quantized_weights is left out: weights travel in full precision"},
+    {"zero_optimization", "zero_quantized_gradients",
+     "zero_quantized_gradients is left out: gradients travel in full "
+     "precision"},
+    {"activation_checkpointing", "cpu_checkpointing",
+     "cpu_checkpointing is left out: offload=activations would say it"},
+};
+
+/* Said, and neither false nor 0, 1 nor {"device": "none"}. */
+static bool is_on(const struct pdl_doc *d)
+{
+    const struct pdl_doc *device =
+        d->kind == PDL_DOC_MAP ? pdl_doc_get(d, "device") : NULL;
+    const char *word = "";
+    bool yes = true;
+    int64_t n = 2;
+
+    if (device && pdl_doc_str(device, &word, NULL) == PDL_OK)
+        return strcmp(word, "none") != 0;
+    if (pdl_doc_int(d, 0, INT64_MAX, &n, NULL) == PDL_OK)
+        return n > 1;
+    return pdl_doc_bool(d, &yes, NULL) != PDL_OK || yes;
+}
+
+static void say_unpriced(const struct pdl_doc *top, struct pdl_launch *out)
+{
+    for (size_t i = 0; i < sizeof unpriced / sizeof unpriced[0]; i++) {
+        const struct pdl_doc *s = pdl_doc_get(top, unpriced[i].section);
+        const struct pdl_doc *d = s ? pdl_doc_get(s, unpriced[i].key) : NULL;
+
+        if (d && is_on(d))
+            report_note(out, unpriced[i].note);
+    }
+}
+
+/* What gradients add up in, and the optimizer where the file makes it. */
+static void read_words(const struct pdl_doc *top, struct report_setup *s)
+{
+    static const char *const types[][2] = {
+        {"fp32", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}};
+    const struct pdl_doc *t = pdl_doc_get(top, "data_types");
+    const struct pdl_doc *g = t ? pdl_doc_get(t, "grad_accum_dtype") : NULL;
+    const struct pdl_doc *o = pdl_doc_get(top, "optimizer");
+    const struct pdl_doc *k = o ? pdl_doc_get(o, "type") : NULL;
+    const char *word = "";
+
+    if (g && pdl_doc_str(g, &word, NULL) == PDL_OK)
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+            if (strcmp(word, types[i][0]) == 0)
+                s->gradient = types[i][1];
+    if (k && pdl_doc_str(k, &word, NULL) == PDL_OK)
+        s->sgd = strcmp(word, "SGD") == 0;
+}
+
 static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
                             int64_t pes, struct pdl_launch *out,
                             struct pdl_err *err)
@@ -150,6 +214,8 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
         st = read_all(d, &s, err);
     if (st != PDL_OK)
         return st;
+    read_words(d, &s);
+    say_unpriced(d, out);
     report_note(out, "DeepSpeed's file holds no pipeline stages: pipe=1");
     if (!s.bf16 && !s.fp16 && (is_auto(d, "bf16") || is_auto(d, "fp16"))) {
         s.bf16 = true;

@@ -6,6 +6,7 @@
  * line. */
 #include "import.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- flags ----------------------------------------------------------------------------- */
@@ -33,6 +34,12 @@ static const struct flag flags[] = {
     {"--context-parallel-size", COUNT, AT(context), NULL},
     {"--expert-model-parallel-size", COUNT, AT(expert), NULL},
     {"--sequence-parallel", YES, AT(seq), NULL},
+    {"--tp-comm-overlap", YES, AT(async_tensor), NULL},
+    {"--decoder-first-pipeline-num-layers", COUNT, AT(first_layers), NULL},
+    {"--decoder-last-pipeline-num-layers", COUNT, AT(last_layers), NULL},
+    {"--account-for-embedding-in-pipeline-split", YES, AT(count_embedding),
+     NULL},
+    {"--account-for-loss-in-pipeline-split", YES, AT(count_loss), NULL},
     {"--use-tp-pp-dp-mapping", YES, AT(pipe_before_data), NULL},
     {"--micro-batch-size", COUNT, AT(micro_batch), NULL},
     {"--global-batch-size", COUNT, AT(global_batch), NULL},
@@ -41,8 +48,13 @@ static const struct flag flags[] = {
     {"--recompute-activations", YES, AT(recompute_selective), NULL},
     {"--recompute-granularity", WORDS, AT(recompute_full), "full"},
     {"--recompute-granularity", WORDS, AT(recompute_selective), "selective"},
+    {"--checkpoint-activations", YES, AT(recompute_full), NULL},
+    {"--recompute-num-layers", COUNT, AT(recompute_layers), NULL},
+    {"--recompute-method", WORDS, AT(recompute_block), "block"},
+    {"--optimizer", WORDS, AT(sgd), "sgd"},
+    {"--attention-backend", WORDS, AT(unfused), "unfused"},
+    {"--attention-backend", WORDS, AT(unfused), "local"},
     {"--optimizer-cpu-offload", YES, AT(offload_optimizer), NULL},
-    {"--grad-reduce-in-bf16", YES, AT(bf16_gradients), NULL},
     {"--bf16", YES, AT(bf16), NULL},
     {"--fp16", YES, AT(fp16), NULL},
     {"--num-layers", COUNT, AT(layers), NULL},
@@ -62,6 +74,12 @@ static const struct flag flags[] = {
     {"--untie-embeddings-and-output-weights", YES, AT(untied), NULL},
     {"--qk-layernorm", YES, AT(qk_norm), NULL},
     {"--multi-latent-attention", YES, AT(latent), NULL},
+    {"--q-lora-rank", COUNT, AT(q_lora), NULL},
+    {"--kv-lora-rank", COUNT, AT(kv_lora), NULL},
+    {"--qk-head-dim", COUNT, AT(nope), NULL},
+    {"--qk-pos-emb-head-dim", COUNT, AT(rope_dim), NULL},
+    {"--v-head-dim", COUNT, AT(v_dim), NULL},
+    {"--moe-shared-expert-intermediate-size", COUNT, AT(shared_ffn), NULL},
     {"--num-experts", COUNT, AT(experts), NULL},
     {"--moe-router-topk", COUNT, AT(topk), NULL},
     {"--moe-ffn-hidden-size", COUNT, AT(moe_ffn), NULL},
@@ -116,15 +134,40 @@ static enum pdl_status set(const struct report_words *s, const struct flag *f,
     return PDL_OK;
 }
 
+/* "([0]*3+[1]*58)": so many dense layers first. */
+static void set_dense(const char *value, struct report_setup *out,
+                      struct pdl_launch *launch)
+{
+    long long dense, rest;
+    char end;
+
+    if (value &&
+        sscanf(value, "([0]*%lld+[1]*%lld%c", &dense, &rest, &end) == 3 &&
+        end == ')' && dense >= 0 && dense < 1 << 20)
+        out->dense = dense;
+    else if (!value || strcmp(value, "1") != 0)
+        report_note(launch, "every layer is taken as one of experts");
+}
+
 /* --data-parallel-sharding-strategy and --fp8-format have values of their
  * own; a flag may be written --name=value too. */
 static void set_other(const char *name, const char *value,
-                      struct report_setup *out)
+                      struct report_setup *out, struct pdl_launch *launch)
 {
     if (strcmp(name, "--fp8-format") == 0 || strcmp(name, "--fp8-hybrid") == 0)
         out->fp8 = true;
     if (strcmp(name, "--hidden-dropout") == 0)
         out->dropout = value;
+    if (strcmp(name, "--grad-reduce-in-bf16") == 0)
+        out->gradient = "bf16";
+    if (strcmp(name, "--accumulate-allreduce-grads-in-fp32") == 0)
+        out->gradient = "fp32";
+    if (strcmp(name, "--pipeline-model-parallel-layout") == 0)
+        out->layout = value;
+    if (strcmp(name, "--moe-layer-freq") == 0)
+        set_dense(value, out, launch);
+    if (strcmp(name, "--use-torch-fsdp2") == 0)
+        out->zero = 3;
     if (strcmp(name, "--data-parallel-sharding-strategy") != 0 || !value)
         return;
     if (strcmp(value, "optim_grads_params") == 0)
@@ -140,9 +183,20 @@ static void say(const char *word, struct pdl_launch *out)
         const char *word, *note;
     } notes[] = {
         {"pretrain_bert.py", "BERT is taken as a decoder of the same sizes"},
-        {"--moe-layer-freq", "every layer is taken as one of experts"},
-        {"--moe-shared-expert-intermediate-size",
-         "the experts that all tokens share are left out"},
+        {"--rampup-batch-size",
+         "--rampup-batch-size is left out: --ramp-up with --tokens prices it"},
+        {"--moe-layer-recompute",
+         "--moe-layer-recompute is left out: experts' memory is as without"},
+        {"--moe-expert-capacity-factor",
+         "--moe-expert-capacity-factor is left out: experts are taken as "
+         "equally busy"},
+        {"--overlap-moe-expert-parallel-comm",
+         "--overlap-moe-expert-parallel-comm is left out: exchanges of tokens "
+         "are exposed"},
+        {"--fine-grained-activation-offloading",
+         "--fine-grained-activation-offloading is left out"},
+        {"--zero-stage", "--zero-stage (DeepSpeed's) is left out: --strategy "
+                         "says it"},
         {"--mtp-num-layers", "layers that predict further tokens are left out"},
         {"--window-size", "attention in windows is taken as full attention"},
         {"--hybrid-override-pattern", "Mamba layers are taken as attention"},
@@ -204,7 +258,7 @@ static enum pdl_status apply(const struct report_words *s, int i,
         if (!name)
             return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
-    set_other(name, value, out);
+    set_other(name, value, out, launch);
     if (strcmp(name, "--cp-comm-type") == 0)
         set_context(s, i, value, out, launch);
     for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
@@ -217,6 +271,16 @@ static enum pdl_status apply(const struct report_words *s, int i,
             return st;
     }
     return PDL_OK;
+}
+
+/* What follows from several flags together. */
+static void notes(const struct report_setup *s, struct pdl_launch *out)
+{
+    if (s->recompute_full && s->recompute_layers > 1 && !s->recompute_block)
+        report_note(out, "recomputing several layers at a time is taken as "
+                         "each by itself");
+    if (s->latent && s->experts == 0)
+        report_note(out, "latent attention is taken as ordinary attention");
 }
 
 static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
@@ -233,6 +297,9 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
     }
     if (st != PDL_OK)
         return st;
+    if (setup.nodes == 0 || setup.per_node == 0)
+        report_sbatch(in, &setup.nodes, &setup.per_node);
+    notes(&setup, out);
     if (pes > 0)
         setup.world = pes;
     if (setup.layers == 0)

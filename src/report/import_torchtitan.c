@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * torchtitan's job files up to 0.2.2 (TOML). Only their flat form is read:
- * [section], key = value with a string, a whole number or a boolean; lists
- * (but for "float8" in one), nested tables and multi-line strings are passed
- * over.
+ * torchtitan's job files up to 0.2.2 (TOML). Read are [section], key = value
+ * and section.key = value with a string, a whole number or a boolean; of lists,
+ * which may have many lines, whether "float8" is in them and how many lists
+ * they hold. Inline tables and multi-line strings are passed over. Defaults
+ * are those of 0.2.2 (torchtitan/config/job_config.py).
  * Configurations since 2026 are Python and cannot be read without running
  * them. */
 #include "import.h"
@@ -12,14 +13,20 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MAX_PARTS = 256 };
+
 struct titan {
     struct report_setup setup;
     int64_t shard, replicate, local_batch;
+    int64_t per_stage, first_less, last_less; /* of the pipeline */
+    int64_t parts, part_layers[MAX_PARTS];
     bool shard_all; /* -1: all ranks that are left */
+    bool offload;
     char model[64], flavor[64], mode[32], option[32], schedule[40], type[32];
+    char rotate[32], reshard[32];
 };
 
-enum kind { COUNT, TEXT, YES, FLOAT8 };
+enum kind { COUNT, TEXT, YES, FLOAT8, LISTS };
 
 struct key {
     const char *section, *name;
@@ -53,6 +60,16 @@ static const struct key keys[] = {
     {"parallelism", "pipeline_parallel_schedule", TEXT, BUF(schedule)},
     {"parallelism", "pipeline_parallel_microbatch_size", COUNT,
      AT(setup.micro_batch)},
+    {"parallelism", "pipeline_parallel_layers_per_stage", COUNT,
+     AT(per_stage)},
+    {"parallelism", "pipeline_parallel_first_stage_less_layers", COUNT,
+     AT(first_less)},
+    {"parallelism", "pipeline_parallel_last_stage_less_layers", COUNT,
+     AT(last_less)},
+    {"parallelism", "module_fqns_per_model_part", LISTS, AT(parts)},
+    {"parallelism", "context_parallel_rotate_method", TEXT, BUF(rotate)},
+    {"parallelism", "fsdp_reshard_after_forward", TEXT, BUF(reshard)},
+    {"training", "enable_cpu_offload", YES, AT(offload)},
     {"activation_checkpoint", "mode", TEXT, BUF(mode)},
     {"activation_checkpoint", "selective_ac_option", TEXT, BUF(option)},
 };
@@ -66,7 +83,8 @@ struct line {
     const char *file;
     int number;
     char section[64];
-    char key[64], value[256];
+    char table[64], key[64], value[256]; /* of this line: where, what */
+    const char *from, *to;               /* the value, all of its lines */
 };
 
 /* Copies [s, e) without blanks at its ends. */
@@ -86,15 +104,44 @@ static void trimmed(const char *s, const char *e, char *out, size_t size)
 /* A '#' outside quotes ends the line. */
 static const char *before_comment(const char *s, const char *e)
 {
-    bool quoted = false;
+    char quote = 0;
 
     for (; s < e; s++) {
-        if (*s == '"')
-            quoted = !quoted;
-        if (*s == '#' && !quoted)
+        if (quote ? *s == quote : (*s == '"' || *s == '\''))
+            quote = quote ? 0 : *s;
+        if (*s == '#' && !quote)
             return s;
     }
     return e;
+}
+
+/* Brackets that are open after [s, e); comments and quotes do not count. */
+static int open_brackets(const char *s, const char *e)
+{
+    char quote = 0;
+    int n = 0;
+
+    for (e = before_comment(s, e); s < e; s++) {
+        if (quote ? *s == quote : (*s == '"' || *s == '\''))
+            quote = quote ? 0 : *s;
+        if (!quote)
+            n += (*s == '[') - (*s == ']');
+    }
+    return n;
+}
+
+/* section.key = value: what is before the last dot belongs to the table. */
+static void split_key(struct line *l)
+{
+    char *dot = strrchr(l->key, '.');
+
+    snprintf(l->table, sizeof l->table, "%s", l->section);
+    if (!dot)
+        return;
+    *dot = '\0';
+    snprintf(l->table, sizeof l->table, "%.31s%s%.31s", l->section,
+             l->section[0] ? "." : "", l->key);
+    memmove(l->key, dot + 1, strlen(dot + 1) + 1);
 }
 
 /* True when the line is key = value. */
@@ -116,7 +163,66 @@ static bool parse_line(struct line *l, const char *s, const char *e)
         return false;
     trimmed(s, eq, l->key, sizeof l->key);
     trimmed(eq + 1, e, l->value, sizeof l->value);
+    l->from = eq + 1;
+    l->to = e;
+    split_key(l);
     return true;
+}
+
+/* A list goes on to the line that closes it; returns the end of that. */
+static const char *whole_list(struct line *l, const char *e, const char *end)
+{
+    int open = l->value[0] == '[' ? open_brackets(l->from, l->to) : 0;
+
+    while (open > 0 && e < end) {
+        const char *p = e + 1, *next = memchr(p, '\n', (size_t)(end - p));
+
+        next = next ? next : end;
+        open += open_brackets(p, next);
+        l->number++;
+        e = l->to = next;
+    }
+    return e;
+}
+
+static int64_t count_of(const struct line *l, const char *word)
+{
+    size_t n = strlen(word);
+    int64_t found = 0;
+
+    for (const char *p = l->from; p + n <= l->to; p++)
+        found += memcmp(p, word, n) == 0;
+    return found;
+}
+
+/* [["tok_embeddings", "layers.0"], ...]: how many layers each list names. */
+static void read_parts(struct titan *t, const struct line *l)
+{
+    static const char word[] = "layers.";
+    size_t n = sizeof word - 1;
+    int depth = 0;
+
+    t->parts = 0;
+    for (const char *p = l->from; p < l->to; p++) {
+        depth += (*p == '[') - (*p == ']');
+        if (*p == '[' && depth == 2 && t->parts < MAX_PARTS)
+            t->part_layers[t->parts++] = 0;
+        if (t->parts > 0 && depth == 2 && p + n <= l->to &&
+            memcmp(p, word, n) == 0)
+            t->part_layers[t->parts - 1]++;
+    }
+}
+
+/* 4_096 is a number of TOML. */
+static void without_underscores(char *s)
+{
+    char *to = s;
+
+    for (const char *p = s; *p; p++)
+        if (*p != '_' || p == s || !isdigit((unsigned char)p[-1]) ||
+            !isdigit((unsigned char)p[1]))
+            *to++ = *p;
+    *to = '\0';
 }
 
 static enum pdl_status bad(const struct line *l, const char *what,
@@ -126,11 +232,16 @@ static enum pdl_status bad(const struct line *l, const char *what,
                     l->number, l->key, l->value, what);
 }
 
-static enum pdl_status set(struct titan *t, const struct key *k,
-                           const struct line *l, struct pdl_err *err)
+static enum pdl_status set(struct titan *t, const struct key *k, struct line *l,
+                           struct pdl_err *err)
 {
     size_t n = strlen(l->value);
     int64_t v;
+
+    if (k->kind == LISTS) {
+        read_parts(t, l);
+        return PDL_OK;
+    }
 
     if (k->kind == TEXT) {
         char quote = l->value[0];
@@ -143,11 +254,12 @@ static enum pdl_status set(struct titan *t, const struct key *k,
     }
     if (k->kind == YES || k->kind == FLOAT8) {
         bool yes = k->kind == YES ? strcmp(l->value, "true") == 0
-                                  : strstr(l->value, "float8") != NULL;
+                                  : count_of(l, "float8") > 0;
 
         memcpy((char *)t + k->offset, &yes, sizeof yes);
         return PDL_OK;
     }
+    without_underscores(l->value);
     if (strcmp(l->value, "-1") == 0) {
         t->shard_all =
             t->shard_all || strcmp(k->name, "data_parallel_shard_degree") == 0;
@@ -164,30 +276,34 @@ static enum pdl_status read_lines(struct titan *t, struct pdl_bytes in,
 {
     const char *p = in.data, *end = p + in.len;
     struct line l = {.file = name};
+    bool known = false;
 
     while (p < end) {
         const char *e = memchr(p, '\n', (size_t)(end - p));
 
         e = e ? e : end;
         l.number++;
-        if (parse_line(&l, p, e))
+        if (parse_line(&l, p, e)) {
+            e = whole_list(&l, e, end);
             for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
                 enum pdl_status st;
 
-                if (strcmp(keys[k].section, l.section) != 0 ||
+                if (strcmp(keys[k].section, l.table) != 0 ||
                     strcmp(keys[k].name, l.key) != 0)
                     continue;
+                known = true;
                 st = set(t, &keys[k], &l, err);
                 if (st != PDL_OK)
                     return st;
             }
+        }
         p = e < end ? e + 1 : end;
     }
-    return l.section[0] ? PDL_OK
-                        : pdl_fail(err, PDL_EPARSE,
-                                   "%s: no [section] in it: not a torchtitan "
-                                   "TOML file",
-                                   name);
+    return l.section[0] || known
+               ? PDL_OK
+               : pdl_fail(err, PDL_EPARSE,
+                          "%s: no [section] in it: not a torchtitan TOML file",
+                          name);
 }
 
 /* ---- meaning -------------------------------------------------------------------------- */
@@ -213,6 +329,95 @@ static const char *zoo_name(pdl_arena *a, const struct titan *t)
         (long long)(t->setup.tokens > 0 ? t->setup.tokens : 2048));
 }
 
+/* How the schedule is called here; what is not there is a note. */
+static void settle_schedule(struct titan *t, struct pdl_launch *out)
+{
+    static const struct {
+        const char *name;
+        bool gpipe, v, looped;
+        const char *note;
+    } rows[] = {
+        {"", false, false, false, NULL},
+        {"1F1B", false, false, false, NULL},
+        {"GPipe", true, false, false, NULL},
+        {"Interleaved1F1B", false, false, true, NULL},
+        {"LoopedBFS", false, false, true,
+         "LoopedBFS is taken as the interleaved schedule"},
+        {"InterleavedZeroBubble", false, false, true,
+         "InterleavedZeroBubble is taken as the interleaved schedule: its "
+         "bubble is smaller"},
+        {"ZBVZeroBubble", false, true, false, NULL},
+        {"DualPipeV", false, true, false, "DualPipeV is taken as zb-v"},
+    };
+    struct report_setup *s = &t->setup;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].name, t->schedule) == 0) {
+            s->gpipe = rows[i].gpipe;
+            s->zero_bubble_v = rows[i].v;
+            s->virtual_stages = rows[i].looped ? 2 : 0;
+            if (rows[i].note && s->pipe > 1)
+                report_note(out, rows[i].note);
+            return;
+        }
+    report_note(out, "its pipeline schedule is taken as 1f1b");
+}
+
+/* Layers of the network, where it is one of the zoo; else 0. */
+static int64_t layers_of(const char *model)
+{
+    struct pdl_zoo_param p;
+    char name[80];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(model, ":"), model);
+    for (int i = 0; pdl_zoo_param(name, i, &p); i++)
+        if (strcmp(p.key, "layers") == 0)
+            return p.value;
+    return 0;
+}
+
+/* As pipeline_llm() counts: so many layers a stage, rounded up, embedding and
+ * head counting as the layers that their stages have less. */
+static enum pdl_status settle_stages(pdl_arena *a, struct titan *t,
+                                     const char *model, struct pdl_err *err)
+{
+    struct report_setup *s = &t->setup;
+    int64_t layers = model ? layers_of(model) : 0, n;
+    int64_t all = layers + t->first_less + t->last_less;
+
+    if (s->pipe < 2)
+        return PDL_OK;
+    if (t->parts > 0)
+        return report_stages_given(a, s, t->part_layers, t->parts, err);
+    if (layers == 0)
+        return PDL_OK;
+    n = s->pipe * (s->virtual_stages > 1 || s->zero_bubble_v ? 2 : 1);
+    if (t->per_stage > 0 && s->virtual_stages > 1) {
+        n = (all + t->per_stage - 1) / t->per_stage;
+        n -= n % s->pipe; /* it refuses what does not divide */
+        s->virtual_stages = n / s->pipe;
+    }
+    s->layers = layers;
+    return report_stages_share(a, s, n, t->first_less, t->last_less, err);
+}
+
+/* "2", its default, recomputes every second layer, as a whole. */
+static void settle_recompute(struct titan *t, struct pdl_launch *out)
+{
+    struct report_setup *s = &t->setup;
+    bool selective = !t->mode[0] || strcmp(t->mode, "selective") == 0;
+
+    s->recompute_full = strcmp(t->mode, "full") == 0;
+    s->recompute_second =
+        selective && (!t->option[0] || strcmp(t->option, "2") == 0);
+    s->recompute_op = selective && !s->recompute_second;
+    if (s->recompute_op && strcmp(t->option, "op") != 0)
+        report_note(out, "selective checkpointing of every n-th layer is taken "
+                         "as selective-op");
+    if (strcmp(t->mode, "memory_budget") == 0)
+        report_note(out, "memory_budget checkpointing is taken as none");
+}
+
 static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)
 {
     struct report_setup *s = &t->setup;
@@ -223,15 +428,15 @@ static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)
     s->seq = s->tensor > 1;
     s->bf16 = !t->type[0] || strcmp(t->type, "bfloat16") == 0;
     s->fp16 = strcmp(t->type, "float16") == 0;
-    s->recompute_full = strcmp(t->mode, "full") == 0;
-    s->recompute_op = strcmp(t->mode, "selective") == 0;
-    if (t->option[0] && strcmp(t->option, "op") != 0)
-        report_note(out, "selective checkpointing of every n-th layer is taken "
-                         "as selective-op");
-    s->gpipe = strcmp(t->schedule, "GPipe") == 0;
-    s->zero_bubble_v = strcmp(t->schedule, "ZBVZeroBubble") == 0;
-    if (strcmp(t->schedule, "Interleaved1F1B") == 0)
-        s->virtual_stages = 2;
+    settle_recompute(t, out);
+    settle_schedule(t, out);
+    s->context_gather = strcmp(t->rotate, "alltoall") != 0;
+    s->offload_optimizer = t->offload;
+    if (t->offload)
+        report_note(out, "enable_cpu_offload is taken as offload=optimizer: "
+                         "weights stay on the device");
+    if (strcmp(t->reshard, "never") == 0)
+        report_note(out, "weights are taken to be gathered again in backward");
     t->replicate = t->replicate ? t->replicate : 1;
     if (t->shard > 1 || t->shard_all || t->shard == 0)
         s->zero = 3;
@@ -240,19 +445,21 @@ static void settle(struct titan *t, int64_t pes, struct pdl_launch *out)
     s->world = pes > 0        ? pes
                : t->shard > 0 ? inner * t->replicate * t->shard
                               : 0;
-    /* one data-parallel rank's batch: with stages it is cut in micro-batches,
-     * as many as there are stages unless the file says their size */
-    if (s->micro_batch == 0)
-        s->micro_batch = s->pipe > 1 && t->local_batch % s->pipe == 0
-                             ? t->local_batch / s->pipe
-                             : t->local_batch;
+    /* one data-parallel rank's batch; with stages it is cut in micro-batches
+     * of one sample unless the file says their size */
+    if (t->local_batch == 0)
+        t->local_batch = 8;
+    if (s->pipe < 2)
+        s->micro_batch = t->local_batch;
+    else if (s->micro_batch == 0)
+        s->micro_batch = 1;
 }
 
 static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
                             int64_t pes, struct pdl_launch *out,
                             struct pdl_err *err)
 {
-    struct titan t = {.shard = 0};
+    struct titan t = {.first_less = 1, .last_less = 1};
     enum pdl_status st = read_lines(&t, in, name, err);
     const char *model;
 
@@ -263,10 +470,12 @@ static enum pdl_status read(pdl_arena *a, struct pdl_bytes in, const char *name,
         t.shard > 1 << 20 || t.local_batch > 1 << 30)
         return pdl_fail(err, PDL_EPARSE, "%s: a degree is too large", name);
     settle(&t, pes, out);
-    if (t.setup.global_batch == 0 && t.local_batch > 0)
+    if (t.setup.global_batch == 0)
         t.setup.accumulation = t.local_batch / t.setup.micro_batch;
     model = zoo_name(a, &t);
-    st = report_setup_finish(a, &t.setup, name, out, err);
+    st = settle_stages(a, &t, model, err);
+    if (st == PDL_OK)
+        st = report_setup_finish(a, &t.setup, name, out, err);
     out->model = model;
     return st;
 }

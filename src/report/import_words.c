@@ -376,3 +376,77 @@ enum pdl_status report_words(pdl_arena *a, struct pdl_bytes in,
             st = add_words(s, s->variable[i].value, s->variable[i].line, err);
     return st;
 }
+
+/* ---- what the scheduler is asked for --------------------------------------------- */
+
+/* The number after the option, its '=' or blanks, or the last ':' of a list of
+ * resources (gpu:h100:8); 0: none. */
+static int64_t number_after(const char *p, const char *end)
+{
+    const char *colon = NULL;
+    int64_t v = 0;
+
+    while (p < end && (*p == '=' || *p == ' ' || *p == '\t'))
+        p++;
+    for (const char *q = p; q < end && !isspace((unsigned char)*q); q++)
+        if (*q == ':')
+            colon = q;
+    for (p = colon ? colon + 1 : p;
+         p < end && isdigit((unsigned char)*p) && v < 1 << 24; p++)
+        v = v * 10 + (*p - '0');
+    return v;
+}
+
+static void sbatch_line(const char *p, const char *end, int64_t *nodes,
+                        int64_t *per_node, int *rank)
+{
+    /* GPUs say more than tasks: a task may drive several */
+    static const struct {
+        const char *option;
+        int rank; /* 0: nodes */
+    } options[] = {{"--nodes", 0},
+                   {"-N", 0},
+                   {"--ntasks-per-node", 1},
+                   {"--gpus-per-node", 2},
+                   {"--gres", 2}};
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        size_t n = strlen(options[i].option);
+        int64_t v;
+
+        if ((size_t)(end - p) <= n || memcmp(p, options[i].option, n) != 0 ||
+            !strchr("= \t", p[n]))
+            continue;
+        v = number_after(p + n, end);
+        if (v > 0 && options[i].rank == 0) {
+            *nodes = v;
+        } else if (v > 0 && options[i].rank > *rank) {
+            *per_node = v;
+            *rank = options[i].rank;
+        }
+    }
+}
+
+void report_sbatch(struct pdl_bytes in, int64_t *nodes, int64_t *per_node)
+{
+    static const char word[] = "#SBATCH";
+    const char *p = in.data, *end = p + in.len;
+    int64_t n = *nodes, g = *per_node;
+    int rank = 0;
+
+    while (p < end) {
+        const char *e = memchr(p, '\n', (size_t)(end - p));
+
+        e = e ? e : end;
+        if ((size_t)(e - p) > sizeof word &&
+            memcmp(p, word, sizeof word - 1) == 0) {
+            p += sizeof word - 1;
+            while (p < e && isspace((unsigned char)*p))
+                p++;
+            sbatch_line(p, e, &n, &g, &rank);
+        }
+        p = e < end ? e + 1 : end;
+    }
+    *nodes = *nodes > 0 ? *nodes : n;
+    *per_node = *per_node > 0 ? *per_node : g;
+}

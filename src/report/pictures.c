@@ -131,6 +131,18 @@ static void memory_tile(const struct report_view *v)
          pdl_unit_format(peak, PDL_UNIT_BYTES, value, sizeof value), more);
 }
 
+static void say_notes(const struct report_view *v)
+{
+    const struct pdl_doc *memory = pdl_doc_get(v->plan, "memory");
+    const char *tight = memory ? report_opt_str(memory, "note") : NULL;
+    const char *order = report_opt_str(v->plan, "positions");
+
+    if (tight)
+        report_para(v->p->out, "Memory: %s.", tight);
+    if (order)
+        report_para(v->p->out, "%s.", order);
+}
+
 void report_tiles(const struct report_view *v)
 {
     double mfu = number(v->plan, "mfu"), energy = number(v->plan, "energy_j");
@@ -156,6 +168,7 @@ void report_tiles(const struct report_view *v)
         tile(v->p->out, "cost of a step", text, "");
     }
     pdl_puts(v->p->out, "</dl>\n");
+    say_notes(v);
 }
 
 /* ---- what is assumed ----------------------------------------------------------------- */

@@ -31,6 +31,7 @@ struct session {
     pdl_metrics *log;
     int rank, ranks;
     double start_s, last_s;
+    int64_t resumed_at;
     bool line_shown;
     struct train_trace trace;
     double loss_scale;
@@ -152,20 +153,20 @@ static void erase(struct session *s)
 
 static void progress(struct session *s, const struct pdl_train_line *l)
 {
-    double now = pdl_clock_s(), left;
+    double now = pdl_clock_s(), done, left;
     char t[32], line[80]; /* a longer one could not be erased */
 
     if (!s->o.progress || s->args->quiet || now - s->last_s < 0.1)
         return;
-    left = l->step > 0 ? (now - s->start_s) / (double)l->step *
-                             (double)(l->total - l->step)
-                       : 0;
+    done = (double)(l->step - s->resumed_at);
+    left = (now - s->start_s) / (done > 0 ? done : 1) *
+           (double)(l->total - l->step);
     s->last_s = now;
     s->line_shown = true;
     snprintf(line, sizeof line,
-             "epoch %lld  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s",
+             "epoch %lld  step %lld/%lld  loss %.4f  %.*f samples/s  ETA %s",
              (long long)l->epoch + 1, (long long)l->step, (long long)l->total,
-             l->loss, l->samples_per_s,
+             l->loss, l->samples_per_s < 10 ? 2 : 0, l->samples_per_s,
              pdl_unit_format(left, PDL_UNIT_SECONDS, t, sizeof t));
     fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
@@ -204,7 +205,8 @@ static void text_line(struct session *s, const struct pdl_train_line *l)
                (long long)l->epoch + 1, (long long)l->step, l->loss);
     if (!isnan(l->accuracy))
         pdl_printf(out, "  accuracy %.2f %%", 100 * l->accuracy);
-    pdl_printf(out, "  %.0f samples/s\n", l->samples_per_s);
+    pdl_printf(out, "  %.*f samples/s\n", l->samples_per_s < 10 ? 2 : 0,
+               l->samples_per_s);
     fflush(stdout);
 }
 
@@ -222,6 +224,7 @@ static void tell(void *ctx, const struct pdl_train_line *l)
 
     if (l->note) {
         erase(s);
+        s->resumed_at = l->step; /* 0 but for the note that says so */
         if (!s->args->quiet)
             fprintf(stderr, "paradl: %s\n", l->note);
         return;
@@ -310,13 +313,15 @@ static void summary_text(struct session *s)
                x->final_loss);
     if (!isnan(x->accuracy))
         pdl_printf(out, ", accuracy %.2f %%", 100 * x->accuracy);
+    pdl_printf(out, "\n");
+    if (x->steps > x->resumed_at)
+        pdl_printf(
+            out, "%.*f samples/s; a step takes %s and %s of processor time\n",
+            x->samples_per_s < 10 ? 2 : 0, x->samples_per_s,
+            pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, a, sizeof a),
+            pdl_unit_format(x->cpu_s_per_step, PDL_UNIT_SECONDS, b, sizeof b));
     pdl_printf(
-        out,
-        "\n%.0f samples/s; a step takes %s and %s of processor time\n"
-        "%s of tensors on a rank\n",
-        x->samples_per_s,
-        pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, a, sizeof a),
-        pdl_unit_format(x->cpu_s_per_step, PDL_UNIT_SECONDS, b, sizeof b),
+        out, "%s of tensors on a rank\n",
         pdl_unit_format((double)x->memory.arena, PDL_UNIT_BYTES, m, sizeof m));
 }
 
@@ -371,6 +376,7 @@ static void fill_job(struct session *s)
                   : o->steps > 0 ? 0
                                  : 1,
         .steps = o->steps,
+        .test_samples = o->no_test ? -1 : o->test_samples,
         .augment = o->augment,
         .raw = o->raw,
         .threads = default_threads(s),

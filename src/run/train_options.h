@@ -10,9 +10,10 @@ struct train_options {
         *save, *outputs;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
+    int64_t test_samples;
     double lr, lr_last, lr_gamma, clip, label_smoothing;
     bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
-    bool progress, comm_threads;
+    bool progress, comm_threads, no_test;
     const char *loss_scale;
 };
 
@@ -74,6 +75,10 @@ static const struct pdl_opt train_opts[] = {
      "tokens of a sample (default: what the model takes)"},
     {"samples", 0, PDL_OPT_COUNT, AT(samples), "N", NULL,
      "of 'synthetic' (default 1024)"},
+    {"test-samples", 0, PDL_OPT_COUNT, AT(test_samples), "N", NULL,
+     "test with the first N after every epoch (default: all)"},
+    {"no-test", 0, PDL_OPT_FLAG, AT(no_test), NULL, NULL,
+     "do not test after an epoch and at the end"},
     {"checkpoint", 0, PDL_OPT_TEXT, AT(checkpoint), "DIR", NULL,
      "save here, and at the end and when told to stop"},
     {"every", 0, PDL_OPT_COUNT, AT(every), "N", NULL,

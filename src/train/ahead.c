@@ -3,7 +3,7 @@
  * Batches to come, read by a thread of their own while this one is computed
  * (src/io/loader.c). One loader gives the rank its part of the input and of
  * the labels; a plan whose ranks want more than one part of either (several
- * losses, say) has those read when they are needed. */
+ * losses, say, or positions in a zigzag) has those read when they are needed. */
 #include "train_priv.h"
 
 /* The part of inputs (k 0) or labels (k 1) that this rank reads; false: none,
@@ -20,8 +20,8 @@ static bool only_part(const pdl_trainer *t, int k, struct train_array *out)
         if (!t->loads[i] || label != (k == 1) || pdl_box_empty(&a->box) ||
             train_is_constant(p, i))
             continue;
-        if (!label && train_inputs(p->model) > 1)
-            return false;
+        if ((!label && train_inputs(p->model) > 1) || pdl_plan_dealt(p, i))
+            return false; /* several runs of positions */
         if (found && (!train_same_box(&a->box, &out->box) ||
                       a->channels_last != out->channels_last))
             return false;

@@ -185,12 +185,16 @@ static struct value *value_of(const struct compare *x,
                       x->key[s->tensor]];
 }
 
-static int64_t flat(const struct pdl_train_part *p, const int64_t *i)
+/* Where an element stands in the whole tensor, whose positions are in order. */
+static int64_t flat(const struct compare *x, const struct pdl_train_seen *s,
+                    const int64_t *i)
 {
+    bool dealt = pdl_plan_dealt(x->plan, s->tensor);
     int64_t e = 0;
 
-    for (int d = 0; d < p->ndims; d++)
-        e = e * p->dim[d] + i[d];
+    for (int d = 0; d < s->part.ndims; d++)
+        e = e * s->part.dim[d] +
+            (d == 1 && dealt ? pdl_deal_position(&x->plan->deal, i[d]) : i[d]);
     return e;
 }
 
@@ -205,8 +209,9 @@ static bool next(const struct pdl_box *b, int64_t *i)
 }
 
 static void record(struct compare *x, struct value *v,
-                   const struct pdl_train_part *p)
+                   const struct pdl_train_seen *s)
 {
+    const struct pdl_train_part *p = &s->part;
     int64_t i[PDL_BOX_DIMS], n = 1;
     double largest = 0;
 
@@ -224,7 +229,7 @@ static void record(struct compare *x, struct value *v,
     do {
         double got = pdl_train_get(p, i);
 
-        v->at[flat(p, i)] = got; /* ranks with one box write one value */
+        v->at[flat(x, s, i)] = got; /* ranks with one box write one value */
         largest = fabs(got) > largest ? fabs(got) : largest;
     } while (next(&p->box, i));
     pthread_mutex_lock(&x->lock);
@@ -288,7 +293,7 @@ static void check(struct compare *x, const struct value *v,
         return;
     memcpy(i, p->box.lo, sizeof i);
     do {
-        want = v->at ? v->at[flat(p, i)] : NAN;
+        want = v->at ? v->at[flat(x, s, i)] : NAN;
         got = pdl_train_get(p, i);
         good = fabs(got - want) <= slack; /* false for not-a-number */
     } while (good && next(&p->box, i));
@@ -308,7 +313,7 @@ static void watch(void *ctx, const struct pdl_train_seen *s)
     if (!v)
         return;
     if (x->recording)
-        record(x, v, &s->part);
+        record(x, v, s);
     else
         check(x, v, s);
 }

@@ -39,15 +39,13 @@ struct head {
 struct attention_block train_attention_block(const struct attention_kernel *k,
                                              int64_t a)
 {
-    struct attention_block x = {a, least(a + ATTENTION_BLOCK, k->t1), k->s0,
-                                k->s1};
+    struct attention_block x = {a, least(a + ATTENTION_BLOCK, k->t1), k->s1,
+                                k->s0};
 
-    if (k->causal)
-        x.hi = least(x.hi, x.b);
-    if (k->window)
-        x.lo = most(x.lo, x.a - k->window + 1);
-    if (k->window && !k->causal)
-        x.hi = least(x.hi, x.b - 1 + k->window);
+    for (int64_t t = x.a; t < x.b; t++) {
+        x.lo = least(x.lo, k->sight[t - k->t0].first);
+        x.hi = most(x.hi, k->sight[t - k->t0].end);
+    }
     x.hi = most(x.hi, x.lo);
     return x;
 }
@@ -56,15 +54,8 @@ void train_attention_visible(const struct attention_kernel *k,
                              const struct attention_block *x, int64_t t,
                              int64_t *first, int64_t *end)
 {
-    *first = 0;
-    *end = x->hi - x->lo;
-    if (k->causal)
-        *end = least(*end, t + 1 - x->lo);
-    if (k->window)
-        *first = most(0, t - k->window + 1 - x->lo);
-    if (k->window && !k->causal)
-        *end = least(*end, t + k->window - x->lo);
-    *end = most(*end, *first);
+    *first = k->sight[t - k->t0].first - x->lo;
+    *end = k->sight[t - k->t0].end - x->lo;
 }
 
 /* Place of key s and query t in a vector by distance. */
@@ -289,7 +280,6 @@ static void sizes(struct attention_kernel *k)
     k->kv = a->kv_heads ? a->kv_heads : a->heads;
     k->d = a->head_dim;
     k->dv = a->v_head_dim ? a->v_head_dim : a->head_dim;
-    k->window = a->window;
     k->causal = a->causal;
     k->scale = a->scale > 0 ? (float)a->scale : 1 / sqrtf((float)k->d);
     if (c->node->nweights > 0) {
@@ -314,6 +304,18 @@ static void sizes(struct attention_kernel *k)
     k->k0 = kk->box.lo[2];
     k->v0 = v->box.lo[2];
     k->y0 = y->box.lo[2];
+}
+
+static bool look(pdl_arena *a, struct attention_kernel *k)
+{
+    struct attention_sight *sight =
+        PDL_NEW(a, struct attention_sight, k->t1 - k->t0 + 1);
+
+    for (int64_t t = k->t0; sight && t < k->t1; t++)
+        train_visible(&k->call, k->s0, k->s1, t, &sight[t - k->t0].first,
+                      &sight[t - k->t0].end);
+    k->sight = sight;
+    return sight != NULL;
 }
 
 /* Each head of the part has its query, key and value there. */
@@ -366,6 +368,8 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     sizes(k);
     if (!has_all_heads(k))
         return PDL_OK;
+    if (!look(s->arena, k))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int i = 0; i < 3; i++)
         k->grad[i] =
             c->pass == PDL_BACKWARD_DATA ? train_gradient_of(c, i) : -1;
@@ -468,7 +472,7 @@ static enum pdl_status make_rope(struct cpu_state *s,
     k->d = d;
     for (int64_t i = 0; i < t; i++)
         for (int64_t e = 0; e < d / 2; e++) {
-            double w = (double)(x->box.lo[1] + i) *
+            double w = (double)train_position(c, x->box.lo[1] + i) *
                        pow(10000, -2.0 * (double)e / (double)d);
 
             k->cos[i * (d / 2) + e] = (float)cos(w);

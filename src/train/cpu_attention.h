@@ -6,13 +6,19 @@
 
 enum { ATTENTION_BLOCK = 64 };
 
+/* Keys that a query sees, by their places. */
+struct attention_sight {
+    int64_t first, end;
+};
+
 struct attention_kernel {
     struct train_kernel base;
     struct train_call call;
     struct train_operands op;
-    int64_t heads, kv, d, dv, window;
-    int64_t h0, h1;         /* heads of the part */
-    int64_t t0, t1, s0, s1; /* queries, keys: global positions */
+    int64_t heads, kv, d, dv;
+    int64_t h0, h1;                      /* heads of the part */
+    int64_t t0, t1, s0, s1;              /* queries, keys: global places */
+    const struct attention_sight *sight; /* of each query */
     int64_t n, ldq, ldk, ldv, ldy;
     int64_t q0, k0, v0, y0; /* first feature of each part */
     bool causal;

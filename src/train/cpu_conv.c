@@ -12,11 +12,11 @@
 struct conv_kernel {
     struct train_kernel base;
     struct train_call call;
-    struct cpu_conv_plan *plan; /* NULL: nothing to compute, only zeros */
-    int fine, coarse, w, bias;  /* operand numbers: inputs, then outputs */
-    bool add_bias, sum_bias;    /* of a transposed convolution */
-    bool trimmed;
-    int64_t trim_bytes;             /* of the trimmed fine side, in scratch */
+    struct cpu_conv_plan *plan;     /* NULL: nothing to compute, only zeros */
+    int fine, coarse, w, bias;      /* operand numbers: inputs, then outputs */
+    bool add_bias, sum_bias;        /* of a transposed convolution */
+    bool trimmed, turned;           /* the fine side, the weights: in scratch */
+    int64_t trim_bytes;             /* of either */
     struct train_array fine_, trim; /* as stored, as computed on */
 };
 
@@ -136,7 +136,8 @@ static void set_space(const struct train_call *c, struct conv_kernel *k,
 }
 
 /* 3x3, stride 1, and result tiles of 4 that lie as those of the whole do, so
- * that a part has the same bits. */
+ * that a part has the same bits. Backward-data of oneDNN 2.6 is wrong where the
+ * paddings of the two sides differ. */
 static bool may_use_winograd(const struct train_call *c,
                              const struct conv_kernel *k,
                              const struct cpu_conv *s)
@@ -154,7 +155,7 @@ static bool may_use_winograd(const struct train_call *c,
         const struct pdl_box *b = &operand(c, y)->box;
 
         if (s->k[i] != 3 || s->q[i] != 1 || s->e[i] != 1 || s->lo[i] > 1 ||
-            s->hi[i] > 1)
+            s->hi[i] > 1 || (s->pass == CPU_SCATTER && s->lo[i] != s->hi[i]))
             return false;
         if (s->pass != CPU_WEIGHTS &&
             (b->lo[i + 2] % 4 ||
@@ -162,6 +163,63 @@ static bool may_use_winograd(const struct train_call *c,
             return false;
     }
     return true;
+}
+
+/* Backward to a part whose neighbours gave a halo: oneDNN's Winograd knows no
+ * padding of 2. With stride 1 it is the forward sum of the gradient with the
+ * weights turned by half a turn, whose padding is 2 less that of the other. */
+static bool may_turn(const struct train_call *c, const struct conv_kernel *k,
+                     const struct cpu_conv *s)
+{
+    struct cpu_conv x = *s;
+    bool halo = false;
+
+    if (s->pass != CPU_SCATTER || k->trimmed || k->add_bias || k->sum_bias)
+        return false;
+    for (int i = 0; i < s->ns; i++) {
+        halo = halo || s->lo[i] == 2 || s->hi[i] == 2;
+        if (s->k[i] != 3 || s->lo[i] < 1 || s->hi[i] < 1 || s->lo[i] > 2 ||
+            s->hi[i] > 2)
+            return false;
+        x.lo[i] = x.hi[i] = 1;
+    }
+    return halo && may_use_winograd(c, k, &x);
+}
+
+static void turn(const struct train_call *c, struct conv_kernel *k,
+                 struct cpu_conv *s)
+{
+    const struct cpu_conv was = *s;
+
+    for (int i = 0; i < s->ns; i++) {
+        s->fine[i] = was.coarse[i];
+        s->coarse[i] = was.fine[i];
+        s->lo[i] = s->k[i] - 1 - was.lo[i];
+        s->hi[i] = s->k[i] - 1 - was.hi[i];
+    }
+    s->pass = CPU_GATHER;
+    s->cf = was.cc;
+    s->cc = was.cf;
+    s->fine_last = was.coarse_last;
+    s->coarse_last = was.fine_last;
+    s->winograd = k->turned = true;
+    k->trim_bytes = (train_array_bytes(operand(c, k->w)) + 63) / 64 * 64;
+}
+
+/* Filters and channels change places, taps are last first; of a few filters
+ * at a time, so that what is written is whole lines of the cache. */
+static void turn_weights(const struct train_array *w, const float *from,
+                         float *to)
+{
+    int64_t taps = extent(w, 2) * extent(w, 3);
+    int64_t nf = extent(w, 0), nc = extent(w, 1), few = 16;
+
+    for (int64_t first = 0; first < nf; first += few)
+        for (int64_t c = 0; c < nc; c++)
+            for (int64_t f = first; f < nf && f < first + few; f++)
+                for (int64_t i = 0; i < taps; i++)
+                    to[(c * nf + f) * taps + i] =
+                        from[(f * nc + c) * taps + taps - 1 - i];
 }
 
 /* ---- running ---------------------------------------------------------------- */
@@ -191,6 +249,11 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     enum pdl_status st = PDL_OK;
 
     (void)when;
+    if (k->turned) {
+        turn_weights(operand(&k->call, k->w), in[k->w], scratch);
+        return train_dnnl_conv_run(k->plan, in[k->coarse], scratch, NULL, fine,
+                                   (char *)scratch + k->trim_bytes, err);
+    }
     if (!k->plan || (made && k->trimmed))
         zero(&k->call.out[0], out[0]);
     if (!k->plan && k->call.nout > 1)
@@ -347,6 +410,8 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
         if (st != PDL_OK || *out)
             return st;
     }
+    if (may_turn(c, k, &conv))
+        turn(c, k, &conv);
     st = train_dnnl_conv(s->dnnl, &conv, &k->plan, err);
     if (st != PDL_OK || !k->plan)
         return st;

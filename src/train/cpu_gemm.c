@@ -355,10 +355,10 @@ static enum pdl_status run_table(const struct train_kernel *base,
     if (!forward)
         memset(w, 0, (size_t)train_array_bytes(wt));
     for (int64_t m = 0; m < rows; m++)
-        table_row(
-            k, wt,
-            tokens ? ((const int32_t *)in[0])[m] : yt->box.lo[1] + m % per, w,
-            y + m * n, n, yt->box.lo[last(yt)]);
+        table_row(k, wt,
+                  tokens ? ((const int32_t *)in[0])[m]
+                         : train_position(c, yt->box.lo[1] + m % per),
+                  w, y + m * n, n, yt->box.lo[last(yt)]);
     return PDL_OK;
 }
 

@@ -347,7 +347,7 @@ static enum pdl_status make_dropout(struct cpu_state *s,
     const struct pdl_tensor *t = &c->model->tensors[c->node->in[0]];
     struct pointwise_kernel *k;
 
-    if (!train_cpu_plain(c) || c->in[0].channels_last)
+    if (!train_cpu_plain(c) || c->in[0].channels_last || c->deal)
         return PDL_OK;
     for (int d = 0; d < t->rank; d++) /* whole samples, in order */
         if (c->in[0].box.lo[d + 1] != 0 || c->in[0].box.hi[d + 1] != t->dim[d])

@@ -17,6 +17,7 @@ struct pool_kernel {
     int64_t x0[S], xn[S], y0[S], yn[S], size[S]; /* boxes, whole x */
     int64_t k[S], q[S], p[S], e[S], end[S];      /* end: of counted padding */
     bool max, count_pad, narrow;
+    bool apart, covered; /* no element in two windows; none in no window */
 };
 
 static int64_t extent(const struct train_array *a, int d)
@@ -55,6 +56,19 @@ static void geometry(struct pool_kernel *k, const struct train_array *x,
         k->p[i] = real ? a->pad[d] : 0;
         k->end[i] = real ? t->dim[d + 1] + a->pad_end[d] : 1;
     }
+}
+
+static void set_windows(struct pool_kernel *k)
+{
+    k->apart = k->covered = true;
+    for (int i = 0; i < S; i++) {
+        int64_t first = k->y0[i] * k->q[i] - k->p[i] - k->x0[i];
+
+        k->apart = k->apart && k->e[i] == 1 && k->k[i] <= k->q[i];
+        k->covered = k->covered && k->k[i] == k->q[i] && first <= 0 &&
+                     first + k->yn[i] * k->q[i] >= k->xn[i];
+    }
+    k->covered = k->covered && k->apart && !k->max;
 }
 
 /* Elements along dimension i that window y's mean divides by, see
@@ -105,7 +119,8 @@ static void one_row(const struct pool_kernel *k, const struct rows *r, float *y,
                                 k->k[2],
                                 k->q[2],
                                 k->e[2],
-                                k->y0[2] * k->q[2] - k->p[2] - k->x0[2]};
+                                k->y0[2] * k->q[2] - k->p[2] - k->x0[2],
+                                k->apart};
     uint8_t *w8 = where && k->narrow ? (uint8_t *)where + at : NULL;
     int32_t *w32 = where && !k->narrow ? (int32_t *)where + at : NULL;
     const float *const *rows = (const float *const *)r->at;
@@ -128,6 +143,7 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     const struct pool_kernel *k = (const struct pool_kernel *)base;
     bool forward = k->call.pass == PDL_FORWARD;
     int64_t image = k->xn[0] * k->xn[1] * k->xn[2] * k->c, at = 0, y[2];
+    int64_t shared = 0; /* the outer count that share is for */
     float *x = forward ? in[0] : out[0], *py = forward ? out[0] : in[0];
     float *share = scratch;
     void *where = forward && k->op.aux_out >= 0 ? out[k->op.aux_out]
@@ -137,15 +153,17 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
 
     (void)when;
     (void)err;
-    if (!forward && train_array_bytes(&k->call.out[0]) > 0)
+    if (!forward && !k->covered && train_array_bytes(&k->call.out[0]) > 0)
         memset(out[0], 0, (size_t)train_array_bytes(&k->call.out[0]));
     for (int64_t n = 0; n < k->n; n++)
         for (y[0] = 0; y[0] < k->yn[0]; y[0]++)
             for (y[1] = 0; y[1] < k->yn[1]; y[1]++) {
                 int64_t outer = counted(k, 0, y[0]) * counted(k, 1, y[1]);
 
-                for (int64_t i = 0; !k->max && i < k->yn[2]; i++)
+                for (int64_t i = 0; !k->max && outer != shared && i < k->yn[2];
+                     i++)
                     share[i] = 1 / (float)(outer * counted(k, 2, i));
+                shared = outer;
                 rows_of(k, y, x + n * image, &r);
                 one_row(k, &r, py, where, at, share);
                 at += k->yn[2] * k->c;
@@ -201,6 +219,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
                                            : PDL_U8) == PDL_U8;
     geometry(k, forward ? &c->in[0] : &c->out[0],
              forward ? &c->out[0] : &c->in[0]);
+    set_windows(k);
     k->base.implementation = "own";
     k->base.scratch_bytes =
         (k->yn[2] + k->xn[2] * k->c) * (int64_t)sizeof(float);

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { MAX_GROUP = 4096 };
+enum { MAX_GROUP = 4096, SUM_BYTES = 65536 };
 
 /* Marks the communicator for what goes on behind backward. */
 static const uint32_t BEHIND = UINT32_C(1) << 31;
@@ -265,42 +265,66 @@ static void unpack(struct train_exchange *x, const struct train_array *out,
                        &x->recvs[i].array.box);
 }
 
-/* In the order of the group's ranks, this one where it belongs. */
-static void sum_up(const pdl_trainer *t, int op, struct train_exchange *x,
-                   const struct train_array *in, const char *from,
-                   const struct train_array *out, char *to, char *spare)
+/* This rank's term of a part of the sum. */
+static void sum_own(const struct train_array *in, const char *from,
+                    const struct train_array *to, char *sum, bool first,
+                    char *spare)
 {
+    int64_t at, n = train_array_elements(to);
+
+    if (first) {
+        train_copy(to, sum, in, from, &to->box);
+    } else if (train_is_run(in, &to->box, &at)) {
+        train_add(in->dtype, sum, from + at, n);
+    } else {
+        train_copy(to, spare, in, from, &to->box);
+        train_add(in->dtype, sum, spare, n);
+    }
+}
+
+/* In the order of the group's ranks, this one where it belongs. */
+static void sum_part(const pdl_trainer *t, int op, struct train_exchange *x,
+                     const struct train_array *in, const char *from,
+                     const struct train_array *part, char *to, int64_t at,
+                     char *spare)
+{
+    int64_t n = train_array_elements(part), bytes = train_array_bytes(part);
     bool first = true;
     int next = 0;
 
     for (int g = 0; g < t->ops[op].ngroup; g++) {
         if (g == t->ops[op].me) {
-            if (first) {
-                train_copy(out, to, in, from, &x->own);
-            } else {
-                struct train_array mine = *in;
-                int64_t at;
-
-                mine.box = x->own;
-                if (train_is_run(in, &x->own, &at)) {
-                    train_add(in->dtype, to, from + at,
-                              train_array_elements(&mine));
-                } else {
-                    train_copy(&mine, spare, in, from, &x->own);
-                    train_add(in->dtype, to, spare,
-                              train_array_elements(&mine));
-                }
-            }
+            sum_own(in, from, part, to + at, first, spare);
             first = false;
         } else if (next < x->nrecvs && x->recvs[next].peer == g) {
+            const char *term = (const char *)x->in[next].data + at;
+
             if (first)
-                memcpy(to, x->in[next].data, (size_t)x->recvs[next].bytes);
+                memcpy(to + at, term, (size_t)bytes);
             else
-                train_add(in->dtype, to, x->in[next].data,
-                          train_array_elements(&x->recvs[next].array));
+                train_add(in->dtype, to + at, term, n);
             first = false;
             next++;
         }
+    }
+}
+
+/* A few samples at a time, whose sum stays in the cache until all terms are
+ * there. */
+static void sum_up(const pdl_trainer *t, int op, struct train_exchange *x,
+                   const struct train_array *in, const char *from,
+                   const struct train_array *out, char *to, char *spare)
+{
+    struct train_array part = *out;
+    int64_t lo = out->box.lo[0];
+    int64_t n = out->box.ndims > 0 ? out->box.hi[0] - lo : 1;
+    int64_t one = n > 0 ? train_array_bytes(out) / n : 0;
+    int64_t few = one > 0 && one < SUM_BYTES ? SUM_BYTES / one : 1;
+
+    for (int64_t i = 0; i < n; i += few) {
+        part.box.lo[0] = lo + i;
+        part.box.hi[0] = lo + (i + few < n ? i + few : n);
+        sum_part(t, op, x, in, from, &part, to, i * one, spare);
     }
 }
 

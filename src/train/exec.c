@@ -103,19 +103,22 @@ static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
     return st;
 }
 
+/* Where ranks share a node, in memory that they share: a message is then one
+ * copy, from tensor to tensor. */
 static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
 {
     int64_t sizes[] = {t->sizes.arena, t->sizes.scratch};
     char **to[] = {&t->memory, &t->scratch};
 
     for (int i = 0; i < 2; i++) {
-        size_t n = ((size_t)sizes[i] + 64) / 64 * 64;
+        int64_t n = (sizes[i] + 64) / 64 * 64;
+        void *p = NULL;
+        enum pdl_status st = pdl_comm_alloc(t->world, n, &p, err);
 
-        *to[i] = aligned_alloc(64, n);
-        if (!*to[i])
-            return pdl_fail(err, PDL_ENOMEM, "out of memory: %lld bytes",
-                            (long long)sizes[i]);
-        memset(*to[i], t->opt.poison ? 0xff : 0, n);
+        *to[i] = p;
+        if (st != PDL_OK)
+            return st;
+        memset(p, t->opt.poison ? 0xff : 0, (size_t)n);
     }
     return PDL_OK;
 }
@@ -228,8 +231,8 @@ void pdl_trainer_close(pdl_trainer *t)
     train_tuner_close(t);
     if (t->backend_state)
         t->backend->close(t->backend_state);
-    free(t->memory);
-    free(t->scratch);
+    (void)!pdl_comm_free(t->world, t->memory, NULL);
+    (void)!pdl_comm_free(t->world, t->scratch, NULL);
     pdl_arena_destroy(t->arena);
 }
 
@@ -369,6 +372,39 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
     return st;
 }
 
+/* A part whose positions are several runs is read run by run. */
+static enum pdl_status load_runs(pdl_trainer *t, int tensor, int64_t first,
+                                 const struct pdl_train_part *whole,
+                                 const struct pass *p, struct pdl_err *err)
+{
+    const struct pdl_plan_tensor *x = &t->plan->tensors[tensor];
+    int64_t lo = whole->box.lo[1], hi = whole->box.hi[1], n;
+    struct train_array run = t->arrays[tensor];
+    char *room = malloc((size_t)train_array_bytes(&run) + 1);
+    enum pdl_status st = PDL_OK;
+
+    for (int64_t at = lo; at < hi && room && st == PDL_OK; at += n) {
+        struct pdl_train_part part = *whole;
+        int64_t from = pdl_deal_position(&t->plan->deal, at);
+
+        n = pdl_deal_run(&t->plan->deal, at, hi);
+        if (t->fault == TRAIN_FAULT_DEAL) /* the runs in the other order */
+            from = pdl_deal_position(&t->plan->deal, lo + hi - at - n);
+        part.data = room;
+        part.box.lo[1] = from;
+        part.box.hi[1] = from + n;
+        run.box.lo[1] = at;
+        run.box.hi[1] = at + n;
+        st = p->feed->fill(p->feed->ctx, first,
+                           x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
+                           &part, err);
+        if (st == PDL_OK)
+            train_copy(&t->arrays[tensor], whole->data, &run, room, &run.box);
+    }
+    free(room);
+    return room ? st : pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
+}
+
 static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
                             struct pdl_err *err)
 {
@@ -385,6 +421,10 @@ static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
         part = part_of(t, i, micro);
         if (train_is_constant(t->plan, i)) { /* token type 0, say */
             memset(part.data, 0, (size_t)train_array_bytes(&t->arrays[i]));
+            continue;
+        }
+        if (pdl_plan_dealt(t->plan, i)) {
+            st = load_runs(t, i, first, &part, p, err);
             continue;
         }
         st = p->feed->fill(p->feed->ctx, first,

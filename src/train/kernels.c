@@ -258,3 +258,36 @@ void train_operands(const struct train_call *c, struct train_operands *o)
     else
         weight_operands(c, o);
 }
+
+/* ---- which keys a query sees ----------------------------------------------------- */
+
+/* The first of the places [lo,hi) of keys whose position is not before this. */
+static int64_t not_before(const struct train_call *c, int64_t lo, int64_t hi,
+                          int64_t position)
+{
+    if (!c->deal || c->keys_in_order)
+        return position < lo ? lo : position > hi ? hi : position;
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (train_position(c, mid) < position)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+void train_visible(const struct train_call *c, int64_t s0, int64_t s1,
+                   int64_t t, int64_t *first, int64_t *end)
+{
+    const struct pdl_attr *a = &c->node->attr;
+    int64_t at = train_position(c, t);
+
+    *first = a->window ? not_before(c, s0, s1, at - a->window + 1) : s0;
+    *end = a->causal   ? not_before(c, s0, s1, at + 1)
+           : a->window ? not_before(c, s0, s1, at + a->window)
+                       : s1;
+    if (*end < *first)
+        *end = *first;
+}

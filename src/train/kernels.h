@@ -79,7 +79,20 @@ struct train_call {
     /* Attention may see the keys block by block: forward leaves the logarithm
      * of its sum of exponentials in aux, backward goes by it. */
     bool blocks;
+    /* Which position stands at a place of dimension 1 (pdl_plan.deal); NULL:
+     * the place is the position. Kernels want places whose positions ascend. */
+    const struct pdl_deal *deal;
+    bool keys_in_order; /* of attention only the queries are dealt */
 };
+
+static inline int64_t train_position(const struct train_call *c, int64_t place)
+{
+    return c->deal ? pdl_deal_position(c->deal, place) : place;
+}
+/* Attention: of the keys at places [s0,s1) those, [*first,*end), that the query
+ * at place t sees. */
+void train_visible(const struct train_call *c, int64_t s0, int64_t s1,
+                   int64_t t, int64_t *first, int64_t *end);
 
 /* One prepared call. */
 struct train_kernel {

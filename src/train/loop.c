@@ -82,6 +82,17 @@ static enum pdl_status open_samples(struct loop *l, struct train_samples *s,
                              : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
+/* Samples whose mean and deviation normalise all: many small ones, of large
+ * ones as many as take about a second to read. */
+static int64_t normalise_by(const struct pdl_field *f)
+{
+    const int64_t most = 10000, least = 64, numbers = (int64_t)1 << 27;
+    struct pdl_box b = pdl_field_box(f);
+    int64_t n = numbers / (pdl_box_volume(&b) + 1);
+
+    return n > most ? most : n < least ? least : n;
+}
+
 static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
 {
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
@@ -105,7 +116,8 @@ static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
         st = open_samples(l, &l->test, test, err);
     if (st == PDL_OK && !d->input.integer && !l->job->raw &&
         d->input.rank >= 2 && d->input.dim[0] <= 16)
-        st = pdl_io_moments(l->job->io, train, 10000, &l->normalise, err);
+        st = pdl_io_moments(l->job->io, train, normalise_by(&d->input),
+                            &l->normalise, err);
     l->augment = l->normalise;
     l->augment.pad = l->job->augment ? d->input.dim[1] / 8 : 0;
     l->augment.flip = l->job->augment;
@@ -131,32 +143,52 @@ static enum pdl_status locate(struct loop *l, int64_t step, struct pdl_err *err)
 
 /* ---- evaluation -------------------------------------------------------------------- */
 
-static enum pdl_status evaluate(struct loop *l, struct pdl_err *err)
+static bool is_asked_to_stop(const struct loop *l)
+{
+    return l->job->stop && *l->job->stop;
+}
+
+/* How many samples of the test split are looked at. */
+static int64_t test_samples(const struct loop *l)
 {
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
+    int64_t n, most = l->job->test_samples;
+
+    if (l->test.split < 0 || l->job->opt.mean_squares || most < 0)
+        return 0;
+    n = d->split[l->test.split].samples;
+    return most > 0 && most < n ? most : n;
+}
+
+/* A part of the test split says nothing: told to stop, the accuracy stays
+ * not a number. */
+static enum pdl_status evaluate(struct loop *l, bool *stop, struct pdl_err *err)
+{
     struct pdl_train_feed feed = {train_samples_fill, &l->test};
-    int64_t n, right = 0, of = 0, batch = l->job->plan->batch;
+    int64_t n = test_samples(l), right = 0, of = 0;
+    int64_t batch = l->job->plan->batch;
     enum pdl_status st;
 
     l->accuracy = NAN;
-    if (l->test.split < 0 || l->job->opt.mean_squares)
+    if (n == 0)
         return PDL_OK;
-    n = d->split[l->test.split].samples;
     pdl_order_begin(&l->test.order, pdl_shuffle_find("none", NULL), 0, 0, n);
     l->test.end = n;
     st = pdl_trainer_settle(l->t, err);
-    for (int64_t at = 0; at < n && st == PDL_OK; at += batch) {
-        struct pdl_train_result r;
+    for (int64_t at = 0; at < n && st == PDL_OK && !*stop; at += batch) {
+        struct pdl_train_result r = {.loss = 0};
 
         l->test.first = at;
+        pdl_trainer_vote(l->t, is_asked_to_stop(l), false);
         st = pdl_trainer_evaluate(l->t, n - at < batch ? n - at : batch, &feed,
                                   &r, err);
         if (st == PDL_OK) {
             right += r.correct;
             of += r.counted;
+            *stop = r.stop > 0;
         }
     }
-    if (st == PDL_OK && of > 0)
+    if (st == PDL_OK && of > 0 && !*stop)
         l->accuracy = (double)right / (double)of;
     return st;
 }
@@ -314,11 +346,11 @@ static enum pdl_status resume(struct loop *l, struct pdl_err *err)
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
-static enum pdl_status end_epoch(struct loop *l, double rate,
+static enum pdl_status end_epoch(struct loop *l, double rate, bool *stop,
                                  struct pdl_err *err)
 {
     int64_t epoch, index;
-    enum pdl_status st = evaluate(l, err);
+    enum pdl_status st = evaluate(l, stop, err);
 
     pdl_batch_locate(&l->batching, l->done - 1, &epoch, &index);
     tell(l,
@@ -334,11 +366,29 @@ static enum pdl_status end_epoch(struct loop *l, double rate,
     return st;
 }
 
+/* What follows a step. A checkpoint comes before the evaluation: it is written
+ * while that goes on, and a long evaluation endangers nothing. */
+static enum pdl_status after_step(struct loop *l,
+                                  const struct pdl_train_result *r, bool ends,
+                                  double rate, bool *stop, struct pdl_err *err)
+{
+    bool due = r->save > 0 || r->stop > 0 || l->done == l->steps;
+    enum pdl_status st = PDL_OK;
+
+    *stop = r->stop > 0;
+    if (l->saver && due)
+        st = save(l, err);
+    if (st == PDL_OK && (ends || l->done == l->steps))
+        st = end_epoch(l, rate, stop, err);
+    if (st == PDL_OK && l->saver && *stop && !due)
+        st = save(l, err);
+    return st;
+}
+
 static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
 {
     struct pdl_train_feed feed = {train_samples_fill, &l->train};
     double lr = train_schedule_rate(&l->rates, l->done + 1);
-    bool asked = l->job->stop && *l->job->stop;
     double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate;
     struct pdl_train_result r;
     enum pdl_status st;
@@ -350,7 +400,7 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     l->outputs.on = l->job->outputs != NULL;
     if (l->job->timings)
         train_clock_step(&l->clock);
-    pdl_trainer_vote(l->t, asked, wants_save(l));
+    pdl_trainer_vote(l->t, is_asked_to_stop(l), wants_save(l));
     st = pdl_trainer_step(l->t, l->done, lr, &feed, &r, err);
     l->outputs.on = false;
     if (st != PDL_OK)
@@ -372,13 +422,8 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
                                     .lr = lr,
                                     .samples_per_s = rate,
                                     .accuracy = NAN});
-    if (index + 1 == pdl_batch_count(&l->batching) || l->done == l->steps)
-        st = end_epoch(l, rate, err);
-    *stop = r.stop > 0;
-    if (st == PDL_OK && l->saver &&
-        (r.save > 0 || *stop || l->done == l->steps))
-        st = save(l, err);
-    return st;
+    return after_step(l, &r, index + 1 == pdl_batch_count(&l->batching), rate,
+                      stop, err);
 }
 
 static enum pdl_status run_steps(struct loop *l, struct pdl_train_summary *out,
@@ -388,9 +433,12 @@ static enum pdl_status run_steps(struct loop *l, struct pdl_train_summary *out,
     bool stop = false;
 
     l->start_s = l->since_save_s = pdl_clock_s();
+    if (l->done >= l->steps) /* resumed where there is nothing left to do */
+        st = evaluate(l, &stop, err);
     while (l->done < l->steps && !stop && st == PDL_OK)
         st = one_step(l, &stop, err);
-    out->stopped = stop && l->done < l->steps;
+    out->stopped = stop && (l->done < l->steps ||
+                            (test_samples(l) > 0 && isnan(l->accuracy)));
     if (st == PDL_OK && l->saver)
         st = pdl_saver_wait(l->saver, err);
     return st;
@@ -434,7 +482,8 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
 
     if (st != PDL_OK)
         return st;
-    l->steps = l->job->epochs * pdl_batch_count(&l->batching);
+    if (!pdl_mul64(l->job->epochs, pdl_batch_count(&l->batching), &l->steps))
+        l->steps = INT64_MAX; /* for ever, as good as */
     if (l->job->steps > 0 && (l->job->epochs == 0 || l->job->steps < l->steps))
         l->steps = l->job->steps;
     st = set_rates(l, err);

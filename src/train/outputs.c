@@ -50,6 +50,7 @@ void train_outputs_watch(void *ctx, const struct pdl_train_seen *seen)
     struct train_outputs *o = ctx;
     const struct pdl_box *b = &seen->part.box;
     int64_t i[PDL_BOX_DIMS] = {0}, at;
+    bool dealt = pdl_plan_dealt(o->plan, o->tensor);
     int d;
 
     if (seen->tensor != o->tensor || !o->on || pdl_box_empty(b) ||
@@ -60,7 +61,9 @@ void train_outputs_watch(void *ctx, const struct pdl_train_seen *seen)
     do {
         at = seen->micro * seen->part.dim[0] + i[0];
         for (d = 1; d < b->ndims; d++)
-            at = at * seen->part.dim[d] + i[d];
+            at = at * seen->part.dim[d] +
+                 (d == 1 && dealt ? pdl_deal_position(&o->plan->deal, i[d])
+                                  : i[d]);
         o->whole[at] = pdl_train_get(&seen->part, i);
         for (d = b->ndims - 1; d >= 0; d--) {
             if (++i[d] < b->hi[d])

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct sizes {
-    int64_t heads, kv, d, dv, window;
+    int64_t heads, kv, d, dv;
     bool causal;
     double scale;
     const struct ref_array *table; /* of distances [rows, heads]; or NULL */
@@ -19,7 +19,7 @@ struct sizes {
 static struct sizes sizes_of(const struct pdl_attr *a)
 {
     struct sizes s = {a->heads,  a->kv_heads, a->head_dim, a->v_head_dim,
-                      a->window, a->causal,   0,           NULL};
+                      a->causal, 0,           NULL};
 
     if (!s.kv)
         s.kv = s.heads;
@@ -44,20 +44,6 @@ static double *vector(const struct ref_array *a, int64_t n, int64_t t,
 {
     return a->at + (n - a->box.lo[0]) * a->stride[0] +
            (t - a->box.lo[1]) * a->stride[1] + head * width - a->box.lo[2];
-}
-
-/* Keys that query t sees: [*lo, *hi). */
-static void visible(const struct sizes *s, const struct ref_array *k, int64_t t,
-                    int64_t *lo, int64_t *hi)
-{
-    *lo = k->box.lo[1];
-    *hi = k->box.hi[1];
-    if (s->causal)
-        *hi = ref_min(*hi, t + 1);
-    if (s->window)
-        *lo = ref_max(*lo, t - s->window + 1);
-    if (s->window && !s->causal)
-        *hi = ref_min(*hi, t + s->window);
 }
 
 static double dot(const double *a, const double *b, int64_t n)
@@ -119,7 +105,7 @@ static void attend(struct ref_run *r, const struct sizes *s, const int64_t *at)
     int64_t kv = head / (s->heads / s->kv), lo, hi;
     double sum;
 
-    visible(s, k, t, &lo, &hi);
+    train_visible(r->call, k->box.lo[1], k->box.hi[1], t, &lo, &hi);
     sum = weigh(s, vector(q, n, t, head, s->d), k, at, lo, hi, r->work);
     if (r->call->blocks && r->op.aux_out >= 0)
         *log_sum(&r->out[r->op.aux_out], &r->out[0], s, at) = sum;
@@ -158,8 +144,8 @@ static void attend_back(struct ref_run *r, const struct sizes *s,
     bool known = r->call->blocks && r->op.aux >= 0 && r->op.ny > 0;
     double *p = r->work, *dp, mean = 0;
 
-    visible(s, k, t, &lo, &hi);
-    dp = p + ref_max(hi - lo, 0);
+    train_visible(r->call, k->box.lo[1], k->box.hi[1], t, &lo, &hi);
+    dp = p + (hi - lo);
     if (known)
         weigh_known(r, s, at, lo, hi);
     else
@@ -269,7 +255,8 @@ static void rope(struct ref_run *r)
             for (int64_t e = 0; e < half; e++) {
                 int64_t a = row * x->n[2] + (h + 1) * width - d + e;
                 int64_t b = a + half;
-                double t = (double)(x->box.lo[1] + row % x->n[1]);
+                double t = (double)train_position(r->call,
+                                                  x->box.lo[1] + row % x->n[1]);
                 double w = t * pow(THETA, -2.0 * (double)e / (double)d);
                 double c = cos(w), s = sense * sin(w);
 

@@ -200,7 +200,8 @@ static void position_embedding(struct ref_run *r)
         return; /* the input says only how many positions there are */
     for (int64_t n = 0; n < y->n[0]; n++)
         for (int64_t t = 0; t < y->n[1]; t++)
-            table_row(y, n * y->n[1] + t, y->box.lo[1] + t, w, forward);
+            table_row(y, n * y->n[1] + t,
+                      train_position(r->call, y->box.lo[1] + t), w, forward);
 }
 
 static const struct ref_op rows[] = {

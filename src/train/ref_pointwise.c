@@ -232,7 +232,8 @@ static void dropout(struct ref_run *r)
         struct pdl_rng4 u;
 
         for (int d = 1; d < x->box.ndims; d++)
-            e = e * (uint64_t)shape->dim[d - 1] + (uint64_t)i[d];
+            e = e * (uint64_t)shape->dim[d - 1] +
+                (uint64_t)(d == 1 ? train_position(r->call, i[d]) : i[d]);
         u = pdl_philox(t->seed, (uint64_t)t->step << 24 ^ node, e / 4);
         r->out[0].at[k] = x->at[k];
         if (!t->evaluate)

@@ -34,15 +34,19 @@ struct turn {
 
 /* ---- making ------------------------------------------------------------------ */
 
-/* Does one of the queries [t0,t1) see one of the keys [s0,s1)? */
-static bool sees(const struct pdl_attr *a, int64_t t0, int64_t t1, int64_t s0,
+/* Does a query at the places [t0,t1) see a key at [s0,s1)? Both ascend: asked of
+ * each query, since a window may lie between two runs of keys. */
+static bool sees(const struct train_call *c, int64_t t0, int64_t t1, int64_t s0,
                  int64_t s1)
 {
-    if (t1 <= t0 || s1 <= s0 || (a->causal && s0 >= t1))
-        return false;
-    if (a->window && s1 - 1 < t0 - a->window + 1)
-        return false;
-    return !a->window || a->causal || s0 < t1 - 1 + a->window;
+    int64_t first, end;
+
+    for (int64_t t = t1 - 1; t >= t0 && s1 > s0; t--) {
+        train_visible(c, s0, s1, t, &first, &end);
+        if (end > first)
+            return true;
+    }
+    return false;
 }
 
 static int64_t reserve(int64_t *bytes, int64_t n)
@@ -140,7 +144,7 @@ enum pdl_status train_ring_kernels(pdl_trainer *t, int op,
     for (int b = 0; b < r->n && st == PDL_OK; b++) {
         const struct pdl_box *q = &c->in[r->at.x].box;
 
-        if (!sees(&c->node->attr, q->lo[1], q->hi[1], r->first[b], r->end[b]))
+        if (!sees(c, q->lo[1], q->hi[1], r->first[b], r->end[b]))
             continue;
         for (int k = K; k <= V; k++) {
             int i = r->at.x + k, g = r->grad[k];

@@ -175,6 +175,7 @@ static enum pdl_status make_call(pdl_trainer *t, int op, struct train_call *c,
                                    : loss_population(t, op),
         .loss = &t->loss,
         .blocks = t->has_rings,
+        .deal = t->plan->deal.ranks > 1 ? &t->plan->deal : NULL,
     };
     return PDL_OK;
 }
@@ -187,7 +188,7 @@ enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err)
     if (st == PDL_OK && t->ops[op].ring)
         return train_ring_kernels(t, op, &c, err);
     if (st == PDL_OK)
-        st = t->backend->make(t->backend_state, &c, &t->ops[op].kernel, err);
+        st = train_in_order(t, &c, &t->ops[op].kernel, err);
     if (st == PDL_OK)
         t->ops[op].work_bytes = t->ops[op].kernel->scratch_bytes;
     return st;

@@ -85,6 +85,7 @@ void train_simd_ln_weights(const struct train_simd_ln *l, const float *x,
  * j < k, where that is in [0, xn); the rest is padding. */
 struct train_simd_pool {
     int64_t c, xn, yn, k, q, e, base;
+    bool apart; /* no element of x is in two windows */
 };
 /* One row of results from the rows of x that its windows cover. position: of
  * each row's first element in the window. Either where8 or where32. */
@@ -95,7 +96,8 @@ void train_simd_max_row_back(const struct train_simd_pool *p, float *const *dx,
                              const int32_t *position, int nrows,
                              const float *dy, const uint8_t *where8,
                              const int32_t *where32);
-/* share[o]: what each element of window o counts; line: room for a row of x. */
+/* share[o]: what each element of window o counts; line: room for a row of x.
+ * Backward adds to dx; where windows are apart it writes. */
 void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
                          int nrows, const float *share, float *line, float *y);
 void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
@@ -112,15 +114,32 @@ struct train_simd_conv {
 int64_t train_simd_conv_lanes(const struct train_simd_conv *s);
 /* float32s of scratch that either function wants. */
 int64_t train_simd_conv_scratch(const struct train_simd_conv *s);
-/* [kh*kw*cf, lanes] from [cc,cf,kh,kw], or turned: from [cf,cc,kh,kw] with the
- * kernel mirrored, which makes backward-data of stride 1 a convolution. */
+/* [kh*kw*cf, lanes] from [cc,cf,kh,kw]. */
 void train_simd_conv_pack(const struct train_simd_conv *s, const float *w,
-                          bool turned, float *to);
+                          float *to);
 void train_simd_conv(const struct train_simd_conv *s, const float *x,
                      const float *packed, const float *bias, float *y,
                      float *scratch);
 void train_simd_conv_weights(const struct train_simd_conv *s, const float *x,
                              const float *dy, float *dw, float *scratch);
+
+/* ---- simd_conv_one.c ------------------------------------------------------------- */
+
+/* The same of stride 1, one input channel and cc <= 8; w as it is stored. */
+int64_t train_simd_conv_one_scratch(const struct train_simd_conv *s);
+void train_simd_conv_one(const struct train_simd_conv *s, const float *x,
+                         const float *w, const float *bias, float *y,
+                         float *scratch);
+
+/* ---- simd_conv_back.c ------------------------------------------------------------ */
+
+/* dx of stride 1, cf <= 8, from dy and packed weights; float32s of both. */
+int64_t train_simd_conv_back_packed(const struct train_simd_conv *s);
+int64_t train_simd_conv_back_scratch(const struct train_simd_conv *s);
+void train_simd_conv_back_pack(const struct train_simd_conv *s, const float *w,
+                               float *to);
+void train_simd_conv_back(const struct train_simd_conv *s, const float *dy,
+                          const float *packed, float *dx, float *scratch);
 
 /* ---- simd_softmax.c --------------------------------------------------------------- */
 

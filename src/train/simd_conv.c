@@ -64,9 +64,9 @@ static void pad_image(const struct train_simd_conv *s, const float *x,
                        (size_t)s->cf * sizeof *to);
 }
 
-/* w[c][f][k] or, turned, w[f][c][mirrored k], to [k][f][lanes of c]. */
+/* w[c][f][k] to [k][f][lanes of c]. */
 void train_simd_conv_pack(const struct train_simd_conv *s, const float *w,
-                          bool turned, float *to)
+                          float *to)
 {
     int64_t lanes = train_simd_conv_lanes(s), nk = s->kh * s->kw;
 
@@ -74,9 +74,7 @@ void train_simd_conv_pack(const struct train_simd_conv *s, const float *w,
     for (int64_t c = 0; c < s->cc; c++)
         for (int64_t f = 0; f < s->cf; f++)
             for (int64_t k = 0; k < nk; k++)
-                to[(k * s->cf + f) * lanes + c] =
-                    turned ? w[(f * s->cc + c) * nk + nk - 1 - k]
-                           : w[(c * s->cf + f) * nk + k];
+                to[(k * s->cf + f) * lanes + c] = w[(c * s->cf + f) * nk + k];
 }
 
 /* m neighbours, v vectors of channels each. The sums live in an array of

@@ -4,6 +4,7 @@
 #include "simd.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Kernel positions [lo, hi) of window o that are inside. */
 static inline int64_t inside(const struct train_simd_pool *p, int64_t o,
@@ -167,61 +168,182 @@ static inline void spread_window(const float *dy, float share, int64_t c,
             dx[j * step + i] += dy[i] * share;
 }
 
-/* Windows of two without a gap, few channels: how many of them can be done in
- * whole vectors, whose surplus the next one writes over. */
+/* ---- windows that share no element -------------------------------------------- */
+
+/* Constant arguments must reach the loops they count. */
+#define INLINE __attribute__((always_inline)) static inline
+
 enum { VECTOR = 8 };
+typedef float v8 __attribute__((vector_size(32)));
 
-static int64_t whole_pairs(const struct train_simd_pool *p)
+static inline v8 load(const float *p)
 {
-    int64_t n = p->yn * p->c - VECTOR, end = (p->xn - 1) * p->c - VECTOR;
-    int64_t most, other;
+    v8 v;
 
-    if (p->k != 2 || p->q != 2 || p->e != 1 || p->base != 0 || p->c > VECTOR ||
-        n < 0 || end < 0)
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline void store8(float *p, v8 v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+/* How many of the first windows can be done in whole vectors of channels: what
+ * is too much of one the next ones write over, so they must be there, without
+ * a gap. */
+static int64_t whole_windows(const struct train_simd_pool *p)
+{
+    int64_t over = (VECTOR - p->c % VECTOR) % VECTOR, n = p->yn - 1;
+    int64_t end = p->yn * p->q + p->base;
+
+    if (over == 0)
+        return p->yn;
+    if (p->k != p->q)
         return 0;
-    most = n / p->c + 1;          /* o * c + VECTOR <= yn * c */
-    other = end / (2 * p->c) + 1; /* (2 * o + 1) * c + VECTOR <= xn * c */
-    most = most < other ? most : other;
-    return most < p->yn - 1 ? most : p->yn - 1;
+    end = end < p->xn ? end : p->xn;
+    while (n > 0 && (n * p->c + over > p->yn * p->c ||
+                     (n * p->q + p->base) * p->c + over > end * p->c))
+        n--;
+    return n > 0 ? n : 0;
 }
 
-static int64_t pairs(const struct train_simd_pool *p, const float *line,
-                     const float *share, float *y)
+/* The sum of positions [lo, hi) of all rows, of which x points to the first. */
+INLINE v8 window_sum(const float *const *x, int nrows, int64_t at, int64_t step,
+                     int64_t n)
 {
-    int64_t n = whole_pairs(p), c = p->c;
+    v8 sum = {0};
 
-    for (int64_t o = 0; o < n; o++) {
-        const float *a = line + 2 * o * c, *b = a + c;
-        float sum[VECTOR];
+    for (int64_t j = 0; j < n; j++, at += step) {
+        v8 v = load(x[0] + at);
 
-        for (int i = 0; i < VECTOR; i++)
-            sum[i] = (a[i] + b[i]) * share[o];
-        for (int i = 0; i < VECTOR; i++)
-            y[o * c + i] = sum[i];
+        for (int r = 1; r < nrows; r++)
+            v += load(x[r] + at);
+        sum = j == 0 ? v : sum + v;
+    }
+    return sum;
+}
+
+INLINE float element_sum(const float *const *x, int nrows, int64_t at,
+                         int64_t step, int64_t n)
+{
+    float sum = 0;
+
+    for (int64_t j = 0; j < n; j++, at += step) {
+        float v = x[0][at];
+
+        for (int r = 1; r < nrows; r++)
+            v += x[r][at];
+        sum = j == 0 ? v : sum + v;
+    }
+    return sum;
+}
+
+/* Of these, how many first ones are pairs of columns of one vector each: the
+ * usual windows, without a loop. */
+static int64_t pairs(const struct train_simd_pool *p)
+{
+    return p->c > 0 && p->c < VECTOR && p->k == 2 && p->q == 2 && p->base == 0
+               ? whole_windows(p)
+               : 0;
+}
+
+static int64_t mean_pairs(const struct train_simd_pool *p, const float *a,
+                          const float *b, const float *share, float *y)
+{
+    int64_t n = pairs(p), c = p->c;
+
+    for (int64_t o = 0; o < n; o++, a += 2 * c, b += 2 * c, y += c)
+        store8(y, (load(a) + load(b) + (load(a + c) + load(b + c))) * share[o]);
+    return n;
+}
+
+static int64_t spread_pairs(const struct train_simd_pool *p, const float *dy,
+                            const float *share, float *line)
+{
+    int64_t n = pairs(p), c = p->c;
+
+    for (int64_t o = 0; o < n; o++, line += 2 * c, dy += c) {
+        v8 d = load(dy) * share[o] + 0.0f;
+
+        store8(line, d);
+        store8(line + c, d);
     }
     return n;
 }
 
-static int64_t pairs_back(const struct train_simd_pool *p, const float *dy,
-                          const float *share, float *line)
+INLINE void mean_window(const struct train_simd_pool *p, const float *const *x,
+                        int nrows, int64_t at, int64_t n, bool whole,
+                        float share, float *y)
 {
-    int64_t n = whole_pairs(p), c = p->c;
+    int64_t c = p->c, i = 0;
 
-    for (int64_t o = 0; o < n; o++) {
-        float d[VECTOR];
-
-        for (int i = 0; i < VECTOR; i++)
-            d[i] = dy[o * c + i] * share[o];
-        for (int i = 0; i < VECTOR; i++)
-            line[2 * o * c + i] = d[i];
-        for (int i = 0; i < VECTOR; i++)
-            line[(2 * o + 1) * c + i] = d[i];
-    }
-    for (int64_t i = 2 * n * c; n > 0 && i < 2 * n * c + VECTOR; i++)
-        if (i < p->xn * c)
-            line[i] = 0; /* the surplus of the last one */
-    return n;
+    for (; whole && i < c; i += VECTOR)
+        store8(y + i, window_sum(x, nrows, at + i, c, n) * share);
+    for (; i < c; i++)
+        y[i] = element_sum(x, nrows, at + i, c, n) * share;
 }
+
+static void mean_row_apart(const struct train_simd_pool *p,
+                           const float *const *x, int nrows, const float *share,
+                           float *y)
+{
+    int64_t whole = whole_windows(p), c = p->c;
+
+    int64_t o = nrows == 2 ? mean_pairs(p, x[0], x[1], share, y) : 0;
+
+    for (; o < p->yn; o++) {
+        int64_t lo, hi, at = inside(p, o, &lo, &hi);
+
+        at = (at + lo) * c;
+        if (nrows == 2 && hi - lo == 2)
+            mean_window(p, x, 2, at, 2, o < whole, share[o], y + o * c);
+        else
+            mean_window(p, x, nrows, at, hi - lo, o < whole, share[o],
+                        y + o * c);
+    }
+}
+
+/* Adding 0 leaves no negative zero: the bits of a sum that began with 0. What
+ * is too much of a column the next one writes over. */
+INLINE void spread_apart(const struct train_simd_pool *p, const float *dy,
+                         int64_t n, bool whole, float share, float *dx)
+{
+    int64_t c = p->c;
+
+    for (int64_t j = 0; j < n; j++, dx += c) {
+        int64_t i = 0;
+
+        for (; whole && i < c; i += VECTOR)
+            store8(dx + i, load(dy + i) * share + 0.0f);
+        for (; i < c; i++)
+            dx[i] = dy[i] * share + 0.0f;
+    }
+}
+
+/* All rows are the same one: it is made once. */
+static void mean_row_back_apart(const struct train_simd_pool *p,
+                                float *const *dx, int nrows, const float *share,
+                                float *line, const float *dy)
+{
+    int64_t whole = whole_windows(p), c = p->c;
+
+    memset(line, 0, (size_t)(p->xn * c) * sizeof *line);
+    for (int64_t o = spread_pairs(p, dy, share, line); o < p->yn; o++) {
+        int64_t lo, hi, at = inside(p, o, &lo, &hi);
+
+        at = (at + lo) * c;
+        if (hi - lo == 2)
+            spread_apart(p, dy + o * c, 2, o < whole, share[o], line + at);
+        else
+            spread_apart(p, dy + o * c, hi - lo, o < whole, share[o],
+                         line + at);
+    }
+    for (int r = 0; r < nrows; r++)
+        memcpy(dx[r], line, (size_t)(p->xn * c) * sizeof *line);
+}
+
+/* ---- windows that may overlap ------------------------------------------------- */
 
 /* Rows are added up first, whole rows at a time, windows then take their
  * share of the sum: channels may be too few to fill a vector. */
@@ -230,12 +352,16 @@ void train_simd_mean_row(const struct train_simd_pool *p, const float *const *x,
 {
     int64_t n = p->xn * p->c;
 
+    if (p->apart && nrows > 0) {
+        mean_row_apart(p, x, nrows, share, y);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         line[i] = nrows > 0 ? x[0][i] : 0;
     for (int r = 1; r < nrows; r++)
         for (int64_t i = 0; i < n; i++)
             line[i] += x[r][i];
-    for (int64_t o = pairs(p, line, share, y); o < p->yn; o++) {
+    for (int64_t o = 0; o < p->yn; o++) {
         int64_t lo, hi, first = inside(p, o, &lo, &hi);
 
         add_window(line + first * p->c, p->c, p->e * p->c, lo, hi, share[o],
@@ -249,9 +375,13 @@ void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
 {
     int64_t n = p->xn * p->c;
 
+    if (p->apart) {
+        mean_row_back_apart(p, dx, nrows, share, line, dy);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         line[i] = 0;
-    for (int64_t o = pairs_back(p, dy, share, line); o < p->yn; o++) {
+    for (int64_t o = 0; o < p->yn; o++) {
         int64_t lo, hi, first = inside(p, o, &lo, &hi);
 
         spread_window(dy + o * p->c, share[o], p->c, p->e * p->c, lo, hi,

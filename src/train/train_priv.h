@@ -101,6 +101,7 @@ enum train_fault {
     TRAIN_FAULT_TURN_BACK,  /* an attention's blocks go the wrong way round */
     TRAIN_FAULT_DROP_BLOCK, /* it does not look at the second block */
     TRAIN_FAULT_KEEP_BLOCK, /* it goes on with the block it has */
+    TRAIN_FAULT_DEAL,       /* a rank's runs of positions change places */
 };
 
 struct pdl_trainer {
@@ -206,6 +207,8 @@ enum pdl_status train_rotate(pdl_trainer *t, int op, int micro,
 enum pdl_status train_ring_kernels(pdl_trainer *t, int op,
                                    const struct train_call *c,
                                    struct pdl_err *err);
+enum pdl_status train_in_order(pdl_trainer *t, const struct train_call *c,
+                               struct train_kernel **out, struct pdl_err *err);
 enum pdl_status train_ring_run(pdl_trainer *t, int op, int micro,
                                const struct train_moment *when,
                                struct pdl_err *err);

@@ -16,3 +16,10 @@ $p -o x >/dev/null; echo "rc $?"
 test -e x; echo "nothing written: $?"
 $paradl plan gpt2 --system dgx-a100 --pes 8 --batch 64 --strategies data --export sbatch -o best >/dev/null; echo "rc $?"
 grep -c torchrun best
+echo "== stages of unequal layers, as the plan cuts them"
+u="$paradl project llama3-8b:seq=2048 --system dgx-h100 --strategy pipe=4(m=8),data=4,zero=3 --batch 32 --quiet"
+$u --export torchtitan-toml -o u.toml >/dev/null; sed -n '/^\[parallelism/,/^    \]/p' u.toml
+u=${u/,zero=3/}
+$u --export megatron -o u.sh >/dev/null; grep layout u.sh
+$paradl project --from megatron-args u.sh --system dgx-h100 | grep -o "at=[^)]*"
+$u --json --details | grep -A2 '"stage":'

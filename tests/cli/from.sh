@@ -35,3 +35,33 @@ for k in p2p allgather a2a a2a+p2p "a2a p2p a2a" ring; do
     sed "s/--bf16/--bf16 --context-parallel-size 4 --cp-comm-type $k/" run.sh >cp.sh
     $p megatron-args cp.sh --pes 16 2>&1 | grep -E 'context=|cp-comm' | sed 's/ *$//'
 done
+# nodes that the scheduler is asked for, some layers that recompute
+cat >job.sh <<'EOF'
+#!/bin/bash
+#SBATCH -N 2
+#SBATCH --gres=gpu:a100:8
+PP=${PP:-2}
+ARGS=" \
+  --num-layers 8 --hidden-size 1024 --num-attention-heads 16 \
+  --seq-length 1024 --vocab-size 51200 --micro-batch-size 1 \
+  --global-batch-size 32 --bf16 --pipeline-model-parallel-size $PP \
+  --tp-comm-overlap --unknown-flag 3 --rampup-batch-size 16 16 100 \
+  --recompute-granularity full --recompute-method block \
+  --recompute-num-layers 2"
+srun --ntasks-per-node=8 python pretrain_gpt.py $ARGS
+EOF
+$p megatron-args job.sh | sed -n '/^the file/,/^  note/p'
+cat >job.toml <<'EOF'
+model.name = "llama3"
+model.flavor = "8B"
+[training]
+seq_len = 4_096
+[model]
+converters = [
+  "float8", # torchao
+]
+[parallelism]
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "InterleavedZeroBubble"
+EOF
+${p/a100/h100} torchtitan job.toml --pes 16 | sed -n '/^the file/,/^llama/p'

@@ -16,3 +16,5 @@ takes $p gpt2 --system dgx-a100 --strategy data=16,zero=3,recompute=full,accumul
 takes $paradl simulate allreduce --algorithm ring-ring:k=4 --topology torus:4x4 --size 32MiB
 takes $paradl topology show fat-tree:down=32x32,up=1x32
 takes $paradl topology show system:dgx-a100
+$paradl help notatoin; echo "rc $?"
+$paradl notatoin; echo "rc $?"

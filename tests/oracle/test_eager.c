@@ -216,6 +216,33 @@ static void few_channels_of_a_volume_leave_the_device_idle(void **state)
     assert_true(b.step_s > 1.5 * a.step_s);
 }
 
+/* MobileNetV2 has depthwise convolutions and few channels: in 32 bits the order
+ * of the axes decides; in 16 it is channels last for both. */
+static void images_channels_first_are_slower_in_32_bits(void **state)
+{
+    double first = ASK("mobilenet-v2", "pytorch", PDL_PREC_TF32, false).step_s;
+    double last =
+        ASK("mobilenet-v2", "pytorch-channels-last", PDL_PREC_TF32, false)
+            .step_s;
+
+    (void)state;
+    assert_true(first > 1.1 * last && first < 3 * last);
+    assert_true(
+        ASK("mobilenet-v2", "pytorch", PDL_PREC_BF16, false).step_s ==
+        ASK("mobilenet-v2", "pytorch-channels-last", PDL_PREC_BF16, false)
+            .step_s);
+}
+
+/* fp16 goes to cuDNN, bf16 to kernels that leave much of the device idle. */
+static void batch_norm_of_bf16_is_pytorchs_own(void **state)
+{
+    double bf16 = ASK("resnet50", "pytorch", PDL_PREC_BF16, false).step_s;
+    double fp16 = ASK("resnet50", "pytorch", PDL_PREC_FP16, false).step_s;
+
+    (void)state;
+    assert_true(fp16 < bf16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +257,8 @@ int main(void)
         cmocka_unit_test(experts_do_not_follow_autocast),
         cmocka_unit_test(more_experts_are_more_products),
         cmocka_unit_test(a_learned_bias_keeps_scores),
+        cmocka_unit_test(images_channels_first_are_slower_in_32_bits),
+        cmocka_unit_test(batch_norm_of_bf16_is_pytorchs_own),
         cmocka_unit_test(few_channels_of_a_volume_leave_the_device_idle),
     };
 

@@ -166,6 +166,68 @@ static void scripts_are_read_as_people_write_them(void **state)
          "D=${D:-\"${PWD}/$(date +%s)-$$\"}\n"
          "case $1 in --tensor-model-parallel-size) shift ;; esac\n" NET,
          "data=8,overlap=off", 8},
+        /* stages as they are counted, or written down */
+        {"megatron-args",
+         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+             "--global-batch-size 8 "
+             "--decoder-first-pipeline-num-layers 1",
+         "pipe=2(1f1b,m=2,at=layers.1.attn.norm),data=4,overlap=off", 8},
+        {"megatron-args",
+         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+             "--global-batch-size 8 "
+             "--pipeline-model-parallel-layout 'E|(t|)*2,tt|L'",
+         "pipe=2(1f1b,m=2),data=4,overlap=off", 8}, /* 5 stages: not for 2 */
+        {"megatron-args",
+         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+             "--global-batch-size 8 "
+             "--pipeline-model-parallel-layout \"Et*1|(t|)*2,tL\"",
+         "pipe=2(interleaved,m=2,v=2),data=4,overlap=off", 8},
+        {"megatron-args",
+         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+             "--global-batch-size 8 "
+             "'--pipeline-model-parallel-layout=Et*3|tL'",
+         "pipe=2(1f1b,m=2,at=layers.3.attn.norm),data=4,overlap=off", 8},
+        {"megatron-args",
+         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+             "--global-batch-size 8 "
+             "--account-for-loss-in-pipeline-split "
+             "--account-for-embedding-in-pipeline-split",
+         "pipe=2(1f1b,m=2),data=4,overlap=off", 8},
+        /* some layers of a stage recompute */
+        {"megatron-args",
+         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+             "--global-batch-size 8 "
+             "--recompute-granularity full --recompute-method block "
+             "--recompute-num-layers 1",
+         "*: pipe=2(1f1b,m=2),data=4,overlap=off; "
+         "layers.0.attn.norm..layers.0.attn.norm: recompute=full; "
+         "layers.2.attn.norm..layers.2.attn.norm: recompute=full",
+         8},
+        {"megatron-args",
+         NET "--recompute-granularity full --recompute-method block "
+             "--recompute-num-layers 4",
+         "data=8,recompute=full,overlap=off", 8},
+        /* TOML: tables in keys, numbers with underscores, lists of lines */
+        {"torchtitan",
+         "parallelism.tensor_parallel_degree = 2\nmodel.name = 'x'\n"
+         "[training]\nlocal_batch_size = 1_6 # each\n"
+         "[activation_checkpoint]\nmode = 'none'\n",
+         "data=4,tensor=2+seq,zero=3", 64},
+        /* its defaults: micro-batches of one, every second layer again */
+        {"torchtitan",
+         "[parallelism]\npipeline_parallel_degree = 2\n"
+         "pipeline_parallel_schedule = \"InterleavedZeroBubble\"\n",
+         "*: pipe=2(interleaved,m=8,v=2),data=4,zero=3; "
+         "layers.*[13579].*: recompute=full",
+         32},
+        {"torchtitan",
+         "[parallelism]\npipeline_parallel_degree = 2\n"
+         "module_fqns_per_model_part = [\n  [\"tok_embeddings\", "
+         "\"layers.0\"], # first\n  [\"layers.1\", \"layers.2\",\n"
+         "   \"norm\", \"output\"],\n]\n"
+         "[activation_checkpoint]\nmode = \"full\"\n",
+         "pipe=2(1f1b,m=8,at=layers.1.attn.norm),data=4,zero=3,recompute=full",
+         32},
         {"deepspeed",
          "{ // ours\n # too\n \"train_batch_size\": 16, /* of \"8\" */\n"
          "\"zero_optimization\": {\"stage\": 2}, \"x\": \"http://a\\\"#\"}",
@@ -182,6 +244,95 @@ static void scripts_are_read_as_people_write_them(void **state)
             fail_msg("refused: %s\n%s", err.msg, rows[i].text);
         assert_string_equal(out.strategy, rows[i].strategy);
         assert_int_equal(out.batch, rows[i].batch);
+    }
+}
+
+/* Nodes are asked of the scheduler, not of the launcher. */
+static void the_scheduler_says_how_many_pes(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t pes;
+    } rows[] = {
+        {"#SBATCH --nodes=16\n#SBATCH --gpus-per-node=8\n", 128},
+        {"#SBATCH -N 16\n#SBATCH --gres=gpu:h100:4\n", 64},
+        {"#SBATCH -N 2\n#SBATCH --ntasks-per-node=8 # one each\n", 16},
+        {"#SBATCH -N 2\n#SBATCH --gpus-per-node=a100:4\n"
+         "#SBATCH --ntasks-per-node=1\n",
+         8},
+        {"##SBATCH -N 2\n#SBATCH --gpus-per-node=4\n", 0},
+        {"#SBATCH -N 2\n#SBATCH --gpus-per-node=8\n--nnodes 4\n", 32},
+        {"#SBATCH --nodes=\n#SBATCH --gpus-per-node", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *text =
+            pdl_arena_printf(arena,
+                             "#!/bin/bash\n%s\n--num-layers 4 --hidden-size 64 "
+                             "--num-attention-heads 4\n",
+                             rows[i].text);
+        struct pdl_launch out;
+        enum pdl_status st = read_text("megatron-args", text, 0, &out, NULL);
+
+        assert_int_equal(st == PDL_OK ? out.pes : 0, rows[i].pes);
+    }
+}
+
+/* What costs time or memory and is not priced is said. */
+static void what_is_left_out_is_said(void **state)
+{
+    static const struct {
+        const char *format, *text, *note;
+    } rows[] = {
+        {"megatron-args", "--rampup-batch-size 16 16 5859375", "rampup"},
+        {"megatron-args", "--moe-layer-recompute", "moe-layer-recompute"},
+        {"megatron-args", "--moe-layer-freq 2", "experts"},
+        {"deepspeed",
+         "{\"zero_optimization\":{\"stage\":3,\"offload_param\":"
+         "{\"device\":\"cpu\"}}}",
+         "offload_param"},
+        {"deepspeed",
+         "{\"activation_checkpointing\":{\"cpu_checkpointing\":true}}",
+         "cpu_checkpointing"},
+        {"torchtitan", "[training]\nenable_cpu_offload = true\n",
+         "enable_cpu_offload"},
+        {"torchtitan",
+         "[parallelism]\npipeline_parallel_degree = 2\n"
+         "pipeline_parallel_schedule = \"DualPipeV\"\n",
+         "DualPipeV"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *text =
+            strcmp(rows[i].format, "megatron-args") == 0
+                ? pdl_arena_printf(arena,
+                                   "--num-layers 4 --hidden-size 64 "
+                                   "--num-attention-heads 4 %s",
+                                   rows[i].text)
+                : rows[i].text;
+        struct pdl_launch out;
+        int said = 0;
+
+        assert_int_equal(read_text(rows[i].format, text, 8, &out, NULL),
+                         PDL_OK);
+        for (int k = 0; k < out.nnotes; k++)
+            said += strstr(out.note[k], rows[i].note) != NULL;
+        assert_int_equal(said, 1);
+    }
+    /* and what is off is not */
+    {
+        struct pdl_launch out;
+
+        assert_int_equal(
+            read_text("deepspeed",
+                      "{\"zero_optimization\":{\"stage\":3,"
+                      "\"zero_hpz_partition_size\":1,\"offload_param\":"
+                      "{\"device\":\"none\"}}}",
+                      8, &out, NULL),
+            PDL_OK);
+        assert_int_equal(out.nnotes, 2); /* pipe=1; no batch */
     }
 }
 
@@ -265,6 +416,8 @@ int main(void)
         cmocka_unit_test(what_is_exported_comes_back),
         cmocka_unit_test(sizes_come_back),
         cmocka_unit_test(scripts_are_read_as_people_write_them),
+        cmocka_unit_test(the_scheduler_says_how_many_pes),
+        cmocka_unit_test(what_is_left_out_is_said),
         cmocka_unit_test(torchtitan_says_precision_compiler_and_model),
         cmocka_unit_test(nonsense_is_one_line),
     };

@@ -16,8 +16,8 @@ bad=0
 # does a model whose keys go round a ring (quick:), and both must also be the
 # serial run.
 declare -A list=(
-    [2]="keys:context=2 quick:context=2 data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4) pipe=2(zb-v,m=4) mixture:expert=2 fast:expert=2 fast:tensor=2"
-    [3]="keys:context=3 quick:context=3 data=3 data=3,compress=topk:0.02 spatial=3 pipe=3(gpipe,m=2) pipe=3(zb-h2,m=4)"
+    [2]="keys:context=2 keys:context=2(plain) quick:context=2(gather) quick:context=2 data=2 data=2,compress=topk:0.1 filter=2 spatial=2 channel=2 pipe=2(1f1b,m=4) pipe=2(zb-v,m=4) mixture:expert=2 fast:expert=2 fast:tensor=2"
+    [3]="keys:context=3 quick:context=3(gather) quick:context=3 data=3 data=3,compress=topk:0.02 spatial=3 pipe=3(gpipe,m=2) pipe=3(zb-h2,m=4)"
     [4]="keys:tensor=4+seq keys:context=4 quick:context=4 quick:context=2,tensor=2 quick:data=2,context=2 mixture:data=2,expert=2 fast:data=2,expert=2 fast:expert=4 fast:expert=2,tensor=2 data=2,spatial=2 data=2,filter=2 pipe=2(1f1b,m=2),data=2"
     [7]="data=7 filter=7")
 
