@@ -93,6 +93,28 @@ static enum pdl_goal goal_of(const char *name)
     return PDL_GOAL_TIME;
 }
 
+/* Nothing can be ranked by what the system does not say. */
+static enum pdl_status can_count(const struct options *o,
+                                 const struct pdl_system *sys,
+                                 struct pdl_err *err)
+{
+    enum pdl_goal goal = goal_of(o->goal);
+    const char *field = goal == PDL_GOAL_COST && !(sys->pe.price_per_hour > 0)
+                            ? "price_per_hour"
+                        : goal == PDL_GOAL_ENERGY && !(sys->pe.peak_w > 0)
+                            ? "peak_power"
+                            : NULL;
+
+    if (!field)
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL, "--goal %s: %s does not say its %s", o->goal,
+             sys->name, goal == PDL_GOAL_COST ? "price" : "power");
+    pdl_hint(err, "--system %s%cpe.%s=%s", o->q.system,
+             strchr(o->q.system, ':') ? ',' : ':', field,
+             goal == PDL_GOAL_COST ? "2.5" : "400W");
+    return PDL_EINVAL;
+}
+
 /* The answer by layers and the best for all of them, the better first. */
 static enum pdl_status by_layers(struct search *s,
                                  const struct pdl_search_options *opt,
@@ -140,8 +162,10 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
         .progress = go_on,
         .ctx = s,
     };
-    enum pdl_status st;
+    enum pdl_status st = can_count(s->o, &s->j->sys, err);
 
+    if (st != PDL_OK)
+        return st;
     signal(SIGINT, on_interrupt);
     pdl_progress_start(&s->progress, cli_stderr(), progress, "pricing", 0);
     s->progress.start_s = pdl_clock_s();
@@ -250,7 +274,7 @@ static void print_text(struct search *s, int show)
 {
     cli_say(2, "%s, batch %lld, on %lld PEs of %s", s->j->model->name,
             (long long)s->o->q.batch, (long long)s->o->q.pes, s->j->sys.name);
-    cli_plans_text(s->arena, s->r.list, show);
+    cli_plans_text(s->arena, s->r.list, show, &s->j->sys, goal_of(s->o->goal));
     print_counts(&s->r, !s->o->space);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);

@@ -213,6 +213,9 @@ static int project(const struct pdl_args *args)
     st = cli_export_asked(o->export, o->output, &err);
     if (st == PDL_OK)
         st = cli_whole_asked(&o->run, &x.whole, &err);
+    if (st == PDL_OK && !(o->measured_s > 0) &&
+        pdl_opt_given(&cli_project, args, "measured-step"))
+        st = pdl_fail(&err, PDL_EINVAL, "--measured-step is more than 0");
     if (st != PDL_OK)
         return cli_usage(&err);
     if (args->npos > 1 && !o->from) {

@@ -120,6 +120,10 @@ enum pdl_status cli_whole_asked(const struct cli_whole_options *o, bool *asked,
         return pdl_fail(err, PDL_EINVAL, "--samples or --tokens, not both");
     if (o->samples < 0 || o->tokens < 0)
         return pdl_fail(err, PDL_EINVAL, "a run has at least one sample");
+    if (o->mtbf_s < 0 || o->checkpoint_s < 0 || o->restart_s < 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--mtbf, --checkpoint-time and --restart-time are no "
+                        "less than 0");
     if (o->straggler != 0 && !(o->straggler >= 1))
         return pdl_fail(err, PDL_EINVAL,
                         "--straggler is a factor from 1 on: 1.05");
@@ -128,6 +132,23 @@ enum pdl_status cli_whole_asked(const struct cli_whole_options *o, bool *asked,
                           "--mtbf also needs --checkpoint-time, what saving "
                           "takes")
                : PDL_OK;
+}
+
+/* A thousandth of the time is no training. */
+static enum pdl_status ends(const struct pdl_goodput *x, double checkpoint_s,
+                            struct pdl_err *err)
+{
+    char a[32], b[32];
+
+    if (x->goodput >= 1e-3)
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL,
+             "the run would never end: the PEs fail every %s together, and a "
+             "checkpoint takes %s",
+             cli_span(x->mtbf_s, a, sizeof a),
+             cli_span(checkpoint_s, b, sizeof b));
+    pdl_hint(err, "--mtbf is that of one PE");
+    return PDL_EINVAL;
 }
 
 enum pdl_status cli_whole_time(const struct cli_question *q,
@@ -158,7 +179,7 @@ enum pdl_status cli_whole_time(const struct cli_question *q,
     run.steps_s = out->ramp_s + (out->samples - out->ramped) /
                                     (double)j->x.batch * j->x.step_s;
     pdl_goodput(&run, &out->x);
-    return PDL_OK;
+    return ends(&out->x, o->checkpoint_s, err);
 }
 
 /* Days and hours where seconds say nothing. */

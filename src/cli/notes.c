@@ -17,8 +17,8 @@ bool cli_memory_note(const struct pdl_projection *x, char *buf, size_t size)
         return false;
     snprintf(
         buf, size,
-        "%s of %s is filled further than projections are sure: of 80 %% "
-        "of measured runs they were within %.1f %%; --headroom leaves room",
+        "memory is nearly full, %s of %s; 4 of 5 measured runs were within "
+        "%.1f %% of their projection, --headroom leaves room",
         pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, peak,
                         sizeof peak),
         pdl_unit_format((double)x->capacity_bytes, PDL_UNIT_BYTES, cap,

@@ -110,7 +110,8 @@ void cli_schedule_json(struct pdl_json *w, const struct cli_job *j);
 void cli_scaling_json(struct pdl_json *w, const struct cli_question *q,
                       const struct cli_job *j, const char *strategy);
 /* plan_text.c: the first plans of a list as a table. */
-void cli_plans_text(pdl_arena *a, const struct pdl_found *list, int show);
+void cli_plans_text(pdl_arena *a, const struct pdl_found *list, int show,
+                    const struct pdl_system *sys, enum pdl_goal goal);
 /* plan_json.c: plans that no listed one beats in both time and memory, fastest
  * first; what was excluded and why; of a large space, how many points, what
  * excluded them, and what they are. */

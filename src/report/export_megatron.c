@@ -72,6 +72,9 @@ static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
          "tokens must divide by tensor with seq"},
         {g->tokens % (2 * c->context) != 0 && c->context > 1,
          "tokens must divide by 2 x context"},
+        {c->context > 1 && s->context_order == PDL_ORDER_PLAIN &&
+             s->context_kind != PDL_CONTEXT_A2A,
+         "its context parallelism deals positions in a zigzag, not plain"},
         {c->expert > 1 && g->experts == 0, "expert needs a model with experts"},
         {g->experts > 0 && g->experts % c->expert != 0,
          "experts must divide by expert"},

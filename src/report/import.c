@@ -329,6 +329,10 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
         st = settle_batch(s, data, name, &m, err);
     if (st == PDL_OK)
         st = report_stages_read(a, s, out, err);
+    if (s->recompute_block && s->recompute_layers > 0 &&
+        !report_recompute_some(s) && s->recompute_layers < s->layers / s->pipe)
+        report_note(out, "recomputing some layers of each stage is taken as "
+                         "all of them");
     if (st != PDL_OK)
         return st;
     out->pes = s->world;

@@ -234,10 +234,12 @@ void report_recompute_put(const struct report_setup *s, struct pdl_sink *out)
         pdl_puts(out, "; layers.*[13579].*: recompute=full");
         return;
     }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = i * each, to = from + s->recompute_layers - 1;
+
         pdl_printf(out,
                    "; layers.%lld.attn.norm..layers.%lld.attn.norm: "
                    "recompute=full",
-                   (long long)(i * each),
-                   (long long)(i * each + s->recompute_layers - 1));
+                   (long long)from, (long long)to);
+    }
 }

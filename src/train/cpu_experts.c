@@ -22,7 +22,6 @@ struct experts_kernel {
     int64_t first, here;   /* experts of this rank */
     int64_t block;         /* tokens multiplied at a time */
     int dx, dscores;       /* outputs of backward-data; -1: none */
-    const struct train_simd_function *silu;
 };
 
 /* Scratch memory: who visits whom, then matrices of a block. A visit is a token
@@ -35,7 +34,6 @@ struct visits {
     float *x, *dy;       /* [block, h] */
     float *pre;          /* [block, 2f]: G x, U x; then their gradients */
     float *act, *dact;   /* [block, f] */
-    float *row;          /* [f] */
     const float *w0, *w1;
 };
 
@@ -107,8 +105,7 @@ static int64_t room(const struct experts_kernel *k)
 {
     int64_t n = k->rows * k->topk;
 
-    return 8 * (k->here + 1) + 16 * n +
-           4 * (k->block * (2 * k->h + 4 * k->f) + k->f);
+    return 8 * (k->here + 1) + 16 * n + 4 * (k->block * (2 * k->h + 4 * k->f));
 }
 
 static struct visits visits_of(const struct experts_kernel *k, void *scratch)
@@ -125,7 +122,6 @@ static struct visits visits_of(const struct experts_kernel *k, void *scratch)
     v.pre = v.dy + k->block * k->h;
     v.act = v.pre + k->block * 2 * k->f;
     v.dact = v.act + k->block * k->f;
-    v.row = v.dact + k->block * k->f;
     return v;
 }
 
@@ -170,10 +166,8 @@ static enum pdl_status expand(const struct experts_kernel *k, struct visits *v,
     st = train_dnnl_gemm(&g, v->x, v->w0 + b->e * 2 * k->f * k->h, v->pre, err);
     for (int64_t i = 0; i < b->n && st == PDL_OK; i++) {
         const float *pre = v->pre + i * 2 * k->f;
-        float *act = v->act + i * k->f;
 
-        k->silu->f(pre, act, k->f);
-        train_simd_mul(act, pre + k->f, act, k->f);
+        train_simd_gated(pre, pre + k->f, v->act + i * k->f, k->f);
     }
     return st;
 }
@@ -190,31 +184,15 @@ static enum pdl_status contract(const struct experts_kernel *k,
     return train_dnnl_gemm(&g, v->dy, v->w1 + b->e * k->h * k->f, v->dact, err);
 }
 
-/* u becomes its own gradient s d, d that of s: d u. */
-static void product_gradient(const float *restrict s, float *restrict d,
-                             float *restrict u, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        float of_u = s[i] * d[i];
-
-        d[i] *= u[i];
-        u[i] = of_u;
-    }
-}
-
 /* pre becomes its own gradient, of gate times the expert. */
 static void through_gate(const struct experts_kernel *k, struct visits *v,
                          const struct block *b)
 {
     for (int64_t i = 0; i < b->n; i++) {
-        float *a = v->pre + i * 2 * k->f, *u = a + k->f;
-        float *d = v->dact + i * k->f;
+        float *a = v->pre + i * 2 * k->f;
 
-        train_simd_scale(d, v->gate[b->visit[i]], k->f);
-        k->silu->f(a, v->row, k->f);
-        product_gradient(v->row, d, u, k->f);
-        k->silu->back(d, a, v->row, k->f);
-        memcpy(a, v->row, (size_t)k->f * sizeof *a);
+        train_simd_gated_back(v->dact + i * k->f, v->gate[b->visit[i]], a,
+                              a + k->f, k->f);
     }
 }
 
@@ -391,9 +369,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     k->block = k->rows < BLOCK ? k->rows : BLOCK;
     k->dx = back ? train_gradient_of(c, 0) : -1;
     k->dscores = back ? train_gradient_of(c, 1) : -1;
-    k->silu = train_simd_find("silu");
-    if (!k->silu || k->rows < 1 || k->rows * k->topk > INT32_MAX ||
-        !has_whole(k))
+    if (k->rows < 1 || k->rows * k->topk > INT32_MAX || !has_whole(k))
         return PDL_OK;
     k->base.scratch_bytes = room(k);
     k->base.implementation = "own+sgemm";

@@ -31,8 +31,8 @@ const struct train_optimizer *train_optimizer_find(const char *name)
 
 /* ---- elements ---------------------------------------------------------------- */
 
-static void load(enum pdl_dtype t, const void *p, int64_t at, int64_t n,
-                 double *out)
+TRAIN_INLINE void load(enum pdl_dtype t, const void *p, int64_t at, int64_t n,
+                       double *out)
 {
     if (t == PDL_F64) {
         memcpy(out, (const double *)p + at, (size_t)n * sizeof *out);
@@ -54,8 +54,8 @@ static void load(enum pdl_dtype t, const void *p, int64_t at, int64_t n,
     }
 }
 
-static void store(enum pdl_dtype t, void *p, int64_t at, int64_t n,
-                  const double *v)
+TRAIN_INLINE void store(enum pdl_dtype t, void *p, int64_t at, int64_t n,
+                        const double *v)
 {
     if (t == PDL_F64) {
         memcpy((double *)p + at, v, (size_t)n * sizeof *v);
@@ -68,7 +68,7 @@ static void store(enum pdl_dtype t, void *p, int64_t at, int64_t n,
 }
 
 /* To the nearest, ties to even; what is not a number stays so. */
-static void store_copy(uint16_t *p, int64_t n, const double *v)
+TRAIN_INLINE void store_copy(uint16_t *p, int64_t n, const double *v)
 {
     for (int64_t i = 0; i < n; i++) {
         float f = (float)v[i];
@@ -81,8 +81,9 @@ static void store_copy(uint16_t *p, int64_t n, const double *v)
     }
 }
 
-void train_chunk_load(const struct train_shard *x, const struct train_step *s,
-                      int nstates, struct train_chunk *c)
+TRAIN_TARGETS
+static void load_chunk(const struct train_shard *x, const struct train_step *s,
+                       int nstates, struct train_chunk *c)
 {
     c->n = x->n - c->at < TRAIN_CHUNK ? x->n - c->at : TRAIN_CHUNK;
     load(x->dtype, x->w, c->at, c->n, c->w);
@@ -93,20 +94,40 @@ void train_chunk_load(const struct train_shard *x, const struct train_step *s,
         load(x->dtype, x->state[k], c->at, c->n, c->s[k]);
 }
 
-void train_chunk_store_states(const struct train_shard *x, int nstates,
-                              const struct train_chunk *c)
+TRAIN_TARGETS
+static void store_states(const struct train_shard *x, int nstates,
+                         const struct train_chunk *c)
 {
     for (int k = 0; k < nstates; k++)
         store(x->dtype, x->state[k], c->at, c->n, c->s[k]);
 }
 
-void train_chunk_store(const struct train_shard *x, int nstates,
-                       const struct train_chunk *c)
+TRAIN_TARGETS
+static void store_weights(const struct train_shard *x,
+                          const struct train_chunk *c)
 {
-    train_chunk_store_states(x, nstates, c);
     store(x->dtype, x->w, c->at, c->n, c->w);
     if (x->copy)
         store_copy(x->copy + c->at, c->n, c->w);
+}
+
+void train_chunk_load(const struct train_shard *x, const struct train_step *s,
+                      int nstates, struct train_chunk *c)
+{
+    load_chunk(x, s, nstates, c);
+}
+
+void train_chunk_store_states(const struct train_shard *x, int nstates,
+                              const struct train_chunk *c)
+{
+    store_states(x, nstates, c);
+}
+
+void train_chunk_store(const struct train_shard *x, int nstates,
+                       const struct train_chunk *c)
+{
+    store_states(x, nstates, c);
+    store_weights(x, c);
 }
 
 /* ---- clipping and scaling ------------------------------------------------------- */

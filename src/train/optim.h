@@ -103,6 +103,18 @@ double train_schedule_rate(const struct train_schedule *s, int64_t t);
 
 enum { TRAIN_CHUNK = 256 };
 
+/* Loops over all weights are compiled for two instruction sets, of which the
+ * processor's better one is taken when the program is loaded; without fused
+ * products both give the same bits. Such a function is static (clang 14 gives
+ * others a name of its own), and what it calls TRAIN_INLINE. ThreadSanitizer
+ * cannot be called as early as the choice is made. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define TRAIN_TARGETS __attribute__((target_clones("avx2", "default")))
+#else
+#define TRAIN_TARGETS
+#endif
+#define TRAIN_INLINE static inline __attribute__((always_inline))
+
 /* A piece of a shard in float64. */
 struct train_chunk {
     int64_t at, n;

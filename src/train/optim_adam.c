@@ -7,26 +7,43 @@
 
 #include <math.h>
 
+struct rates {
+    double beta1, beta2, eps, coupled, shrink, lr, root;
+};
+
+TRAIN_TARGETS
+static void update_chunk(const struct rates *r, struct train_chunk *c)
+{
+    const struct rates k = *r;
+
+    for (int64_t i = 0; i < c->n; i++) {
+        double g = c->g[i] + k.coupled * c->w[i];
+        double m = k.beta1 * c->s[0][i] + (1 - k.beta1) * g;
+        double v = k.beta2 * c->s[1][i] + (1 - k.beta2) * g * g;
+        double w = c->w[i] - k.shrink * c->w[i];
+
+        c->s[0][i] = m;
+        c->s[1][i] = v;
+        c->w[i] = w - k.lr * m / (sqrt(v) / k.root + k.eps);
+    }
+}
+
 static void update(const struct train_hyper *h, const struct train_step *s,
                    const struct train_shard *x, double coupled,
                    double decoupled)
 {
+    struct rates r = {h->beta1,
+                      h->beta2,
+                      h->eps,
+                      coupled,
+                      s->lr * decoupled,
+                      s->lr / (1 - pow(h->beta1, (double)s->t)),
+                      sqrt(1 - pow(h->beta2, (double)s->t))};
     struct train_chunk c;
-    double c1 = 1 - pow(h->beta1, (double)s->t);
-    double c2 = sqrt(1 - pow(h->beta2, (double)s->t));
 
     for (c.at = 0; c.at < x->n; c.at += TRAIN_CHUNK) {
         train_chunk_load(x, s, 2, &c);
-        for (int64_t i = 0; i < c.n; i++) {
-            double g = c.g[i] + coupled * c.w[i];
-            double m = h->beta1 * c.s[0][i] + (1 - h->beta1) * g;
-            double v = h->beta2 * c.s[1][i] + (1 - h->beta2) * g * g;
-
-            c.s[0][i] = m;
-            c.s[1][i] = v;
-            c.w[i] -= s->lr * decoupled * c.w[i];
-            c.w[i] -= s->lr / c1 * m / (sqrt(v) / c2 + h->eps);
-        }
+        update_chunk(&r, &c);
         train_chunk_store(x, 2, &c);
     }
 }

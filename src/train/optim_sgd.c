@@ -11,6 +11,7 @@ struct rates {
 };
 
 /* float32 with momentum, the usual case: the same arithmetic in one pass. */
+TRAIN_TARGETS
 static void apply_f32(const struct rates *r, int64_t n, const float *restrict g,
                       float *restrict w, float *restrict m)
 {

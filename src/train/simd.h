@@ -41,6 +41,11 @@ struct train_simd_function {
     void (*back)(const float *dy, const float *saved, float *dx, int64_t n);
 };
 const struct train_simd_function *train_simd_find(const char *op);
+/* y = silu(a) * u; of that times scale, for the gradient dy: a and u become
+ * their own gradients. */
+void train_simd_gated(const float *a, const float *u, float *y, int64_t n);
+void train_simd_gated_back(const float *dy, float scale, float *a, float *u,
+                           int64_t n);
 
 /* ---- simd_norm.c ------------------------------------------------------------- */
 

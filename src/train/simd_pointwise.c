@@ -97,6 +97,24 @@ LOOPS(silu)
 LOOPS(gelu)
 LOOPS(exp_)
 
+void train_simd_gated(const float *restrict a, const float *restrict u,
+                      float *restrict y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = silu(a[i]) * u[i];
+}
+
+void train_simd_gated_back(const float *restrict dy, float scale,
+                           float *restrict a, float *restrict u, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float s = simd_sigmoid(a[i]), d = dy[i] * scale, of_a = d * u[i];
+
+        u[i] = a[i] * s * d;
+        a[i] = of_a * (s * (1 + a[i] * (1 - s)));
+    }
+}
+
 const struct train_simd_function *train_simd_find(const char *op)
 {
     static const struct train_simd_function functions[] = {

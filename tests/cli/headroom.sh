@@ -7,8 +7,8 @@ bytes=$($p --json | peak)
 for more in 102 120; do
     s=abci-v100:pe.memory=$((bytes * more / 100))B
     q="$paradl project resnet50 --system $s --strategy data=8 --batch 1024"
-    $q | grep -A1 '^note' | sed 's/^note: .* of .* is/note: ... of ... is/'
-    $q --json | grep -o '"headroom": 0.[0-9][0-9]\|"note": "[^"]*"' | sed 's/"note": ".* is/"note": "... is/'
+    $q | grep -A1 '^note' | sed 's/full, .* of [0-9.]* GiB/full, .../'
+    $q --json | grep -o '"headroom": 0.[0-9][0-9]\|"note": "[^"]*"' | sed 's/full, .* of [0-9.]* GiB/full, .../'
 done
 s=abci-v100:pe.memory=$((bytes * 102 / 100))B
 $paradl project resnet50 --system $s --strategy data=8 --batch 1024 --headroom 5% | grep -o '^DOES NOT FIT'

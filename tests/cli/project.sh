@@ -35,3 +35,8 @@ images() {
         awk -F'[:,]' '/"step_s"/ { print $2; exit }'
 }
 slower "a dense exchange of VGG's gradients" "$(images)" "$(images ,compress=topk:0.001)"
+# times that mean nothing
+p="$paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 64 --tokens 1T"
+$p --mtbf -3d; echo "rc $?"
+$p --mtbf 10s --checkpoint-time 300s; echo "rc $?"
+$p --measured-step 0s; echo "rc $?"

@@ -119,11 +119,30 @@ static void a_ring_has_two_blocks_of_keys(void **state)
     assert_true(ring.step_s < all.step_s);
 }
 
+/* In order the last rank has 2 - 1/P of the mean; in a zigzag all have it. */
+static void attention_is_priced_by_where_positions_stand(void **state)
+{
+    static const int sizes[] = {2, 4, 8};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char zigzag[64], plain[64];
+        double ratio;
+
+        snprintf(zigzag, sizeof zigzag, "context=%d", sizes[i]);
+        snprintf(plain, sizeof plain, "context=%d(plain)", sizes[i]);
+        ratio = prices_of(plain, PDL_FORWARD, true).attention /
+                prices_of(zigzag, PDL_FORWARD, true).attention;
+        assert_true(fabs(ratio - (2 - 1. / sizes[i])) < .01);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_step_shows_the_longer_of_the_two),
         cmocka_unit_test(a_ring_has_two_blocks_of_keys),
+        cmocka_unit_test(attention_is_priced_by_where_positions_stand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
