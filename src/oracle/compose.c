@@ -272,8 +272,7 @@ bool oracle_point_overlaps(const struct oracle_compose *c,
     return !x->no_overlap && oracle_overlaps(&c->lite);
 }
 
-/* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
-static bool same_passes(const struct oracle_point *a,
+bool oracle_same_passes(const struct oracle_point *a,
                         const struct oracle_point *b)
 {
     return a->micro == b->micro && a->chunks == b->chunks &&
@@ -285,14 +284,14 @@ static bool same_passes(const struct oracle_point *a,
 static bool has_bytes_of(const struct oracle_compose *c,
                          const struct oracle_point *x)
 {
-    return c->ready && same_passes(&c->now, x) &&
+    return c->ready && oracle_same_passes(&c->now, x) &&
            oracle_work_zero(&c->now) == oracle_work_zero(x);
 }
 
 /* Where weights travel, stages take no less time than where they do not. */
 static void keep_floor(struct oracle_compose *c, const struct oracle_point *x)
 {
-    if (!same_passes(&c->floor_of, x))
+    if (!oracle_same_passes(&c->floor_of, x))
         c->floor[0] = c->floor[1] = 0;
     c->floor_of = *x;
     c->floor[x->no_overlap] = c->least;
@@ -303,7 +302,7 @@ static void keep_floor(struct oracle_compose *c, const struct oracle_point *x)
 static double floor_of(const struct oracle_compose *c,
                        const struct oracle_point *x)
 {
-    return same_passes(&c->floor_of, x) ? c->floor[x->no_overlap] : 0;
+    return oracle_same_passes(&c->floor_of, x) ? c->floor[x->no_overlap] : 0;
 }
 
 static enum pdl_status prepare(struct oracle_compose *c,

@@ -27,27 +27,50 @@ static void find_held(struct oracle_compose *c, const struct oracle_point *x,
     c->held_by[x->zero].n = n;
 }
 
-/* A stage on rank r of those that are held. */
-static void live(const struct oracle_compose *c, const struct class *k,
-                 const struct oracle_point *x, int r, bool flying,
-                 struct oracle_lived *l)
-{
-    int work = c->held_by[x->zero].work[r];
-    const struct piece_live *w = &k->work->live[work];
+/* A rank by what it holds: slots of passes and of updates; -1: states are not
+ * looked at, only what passes hold besides weights and their gradients. */
+struct rank {
+    int work, update;
+};
 
-    *l = k->update[x->zero][x->optimizer]->lived[c->held_by[x->zero].update[r]];
+/* A pass without weights and their gradients. */
+static struct oracle_span without(const struct oracle_span *s)
+{
+    struct oracle_span x = *s;
+
+    x.top_all -= s->top_gradients + s->top_weights;
+    x.all -= s->gradients + s->weights;
+    x.top_gradients = x.gradients = x.top_weights = x.weights = 0;
+    return x;
+}
+
+/* A stage on a rank. */
+static void live(const struct class *k, const struct oracle_point *x,
+                 struct rank r, bool flying, struct oracle_lived *l)
+{
+    const struct piece_live *w = &k->work->live[r.work];
+    bool all = r.update >= 0;
+
+    *l = (struct oracle_lived){.weights = 0};
+    if (all)
+        *l = k->update[x->zero][x->optimizer]->lived[r.update];
     l->input = w->input;
     l->label = w->label;
-    l->written = w->written;
+    l->written = all ? w->written : 0;
     l->ahead = flying ? w->ahead : 0;
-    l->forward = k->passes->live[work].forward;
-    l->backward = k->passes->live[work].backward;
-    l->late = k->passes->live[work].late;
+    l->forward = k->passes->live[r.work].forward;
+    l->backward = k->passes->live[r.work].backward;
+    l->late = k->passes->live[r.work].late;
+    if (all)
+        return;
+    l->forward = without(&l->forward);
+    l->backward = without(&l->backward);
+    l->late = without(&l->late);
 }
 
 /* One rank of every lane that none is fuller than. */
 static void live_rank(const struct oracle_compose *c,
-                      const struct oracle_point *x, int r,
+                      const struct oracle_point *x, struct rank r,
                       struct pdl_projection *out)
 {
     const struct split *s = c->split;
@@ -64,7 +87,7 @@ static void live_rank(const struct oracle_compose *c,
             int at = 2 * class + flying;
 
             if (!done[at])
-                live(c, &s->classes[class], x, r, flying, &lived[at]);
+                live(&s->classes[class], x, r, flying, &lived[at]);
             done[at] = true;
             stages[k] = &lived[at];
         }
@@ -75,7 +98,7 @@ static void live_rank(const struct oracle_compose *c,
 
 /* With backward in two tasks no two lanes hold the same. */
 static void live_apart(const struct oracle_compose *c,
-                       const struct oracle_point *x, int r,
+                       const struct oracle_point *x, struct rank r,
                        struct pdl_projection *out)
 {
     const struct split *s = c->split;
@@ -83,7 +106,7 @@ static void live_apart(const struct oracle_compose *c,
 
     for (int i = 0; i < s->nclasses; i++)
         for (int f = 0; f < (x->activations ? 2 : 1); f++)
-            live(c, &s->classes[i], x, r, f, &lived[i][f]);
+            live(&s->classes[i], x, r, f, &lived[i][f]);
     for (int64_t l = 0; l < c->mesh.pipe; l++)
         oracle_zero_bubble_memory(
             &lived[s->of[l]][x->activations && s->in_flight[l] > 1],
@@ -95,7 +118,7 @@ static void live_apart(const struct oracle_compose *c,
  * every round of tasks leaves what it found, so no more than the first of them
  * are looked at. */
 static void live_v(struct oracle_compose *c, const struct oracle_point *x,
-                   int r, struct pdl_projection *out)
+                   struct rank r, struct pdl_projection *out)
 {
     const struct split *s = c->split;
     struct oracle_lived lived[MAX_CLASSES][2];
@@ -105,7 +128,7 @@ static void live_v(struct oracle_compose *c, const struct oracle_point *x,
 
     for (int i = 0; i < s->nclasses; i++)
         for (int f = 0; f < (x->activations ? 2 : 1); f++)
-            live(c, &s->classes[i], x, r, f, &lived[i][f]);
+            live(&s->classes[i], x, r, f, &lived[i][f]);
     if (oracle_order_v(c, m < s->full ? m : s->full, &plan, &o))
         for (int64_t l = 0; l < c->mesh.pipe; l++) {
             const int64_t *n = &s->in_flight[2 * l];
@@ -116,6 +139,17 @@ static void live_v(struct oracle_compose *c, const struct oracle_point *x,
             oracle_tasks_memory(&o, (int)l, stages, n, out);
         }
     pdl_arena_reset(oracle_forms_scratch(c->forms));
+}
+
+static void live_any(struct oracle_compose *c, const struct oracle_point *x,
+                     struct rank r, struct pdl_projection *out)
+{
+    if (x->bubble == ORACLE_BUBBLE_V)
+        live_v(c, x, r, out);
+    else if (x->bubble)
+        live_apart(c, x, r, out);
+    else
+        live_rank(c, x, r, out);
 }
 
 /* Overlap or not, it is the same. */
@@ -130,16 +164,57 @@ static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
         if (c->held_by[x->zero].n == 0)
             find_held(c, x, k->works->ranks, k->update_ranks[x->zero]);
         for (int r = c->held_by[x->zero].n - 1; r >= 0; r--)
-            if (x->bubble == ORACLE_BUBBLE_V)
-                live_v(c, x, r, known);
-            else if (x->bubble)
-                live_apart(c, x, r, known);
-            else
-                live_rank(c, x, r, known);
+            live_any(c, x,
+                     (struct rank){c->held_by[x->zero].work[r],
+                                   c->held_by[x->zero].update[r]},
+                     known);
         oracle_fill_device(&c->lite, known);
         c->known[x->zero][x->optimizer] = true;
     }
     *out = *known;
+}
+
+/* ---- what no sharding helps ---------------------------------------------------------- */
+
+/* Sharded states leave passes as they are, and gather weights and scatter
+ * gradients besides: what the same passes hold with whole weights, less weights
+ * and their gradients, any of them holds. */
+enum pdl_status oracle_compose_alone(struct oracle_compose *c,
+                                     const struct oracle_point *x,
+                                     struct pdl_projection *out,
+                                     struct pdl_err *err)
+{
+    struct oracle_point base = *x;
+    const struct piece_ranks *ranks;
+    enum pdl_status st;
+
+    base.zero = 0;
+    base.optimizer = false;
+    *out = (struct pdl_projection){.reason = ""};
+    st = oracle_compose_prepare(c, &base, err);
+    if (st != PDL_OK)
+        return st;
+    ranks = c->split->classes[0].works->ranks;
+    for (int r = 0; r < ranks->n; r++)
+        live_any(c, &base, (struct rank){ranks->slot[r], -1}, out);
+    return PDL_OK;
+}
+
+bool oracle_compose_hopeless(struct oracle_compose *c,
+                             const struct oracle_point *x)
+{
+    struct pdl_projection y;
+    struct pdl_err err;
+
+    if (c->hopeless && oracle_same_passes(&c->hopeless_of, x))
+        return c->hopeless > 0;
+    c->hopeless_of = *x;
+    c->hopeless = -1;
+    if (oracle_compose_alone(c, x, &y, &err) == PDL_OK &&
+        (y.allocated_bytes > oracle_capacity(&c->lite) ||
+         !oracle_host_fits(&c->lite, &y)))
+        c->hopeless = 1;
+    return c->hopeless > 0;
 }
 
 enum pdl_status oracle_compose_memory(struct oracle_compose *c,

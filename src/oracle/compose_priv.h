@@ -97,6 +97,10 @@ struct oracle_compose {
      * leave; of those like `floor_of` */
     double floor[2];
     struct oracle_point floor_of;
+    /* passes like those of this point hold more than there is (1: yes, -1:
+     * no, 0: not asked), whatever becomes of weights */
+    struct oracle_point hopeless_of;
+    int hopeless;
     double *spans; /* of each lane */
     int bubble;
     bool overlap; /* of what is prepared, where activations leave */
@@ -138,6 +142,9 @@ void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
 bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
                     struct pdl_plan *plan, struct oracle *out);
 /* compose.c: the stages of a point, and its updates */
+/* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
+bool oracle_same_passes(const struct oracle_point *a,
+                        const struct oracle_point *b);
 enum pdl_status oracle_compose_prepare(struct oracle_compose *c,
                                        const struct oracle_point *x,
                                        struct pdl_err *err);

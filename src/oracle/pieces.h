@@ -339,6 +339,16 @@ enum pdl_status oracle_compose_memory(struct oracle_compose *c,
                                       const struct oracle_point *x,
                                       struct pdl_projection *out,
                                       double *least_s, struct pdl_err *err);
+/* Bytes (allocated, and of the host) that no point with these passes is below,
+ * however states are sharded and wherever the optimizer is. */
+enum pdl_status oracle_compose_alone(struct oracle_compose *c,
+                                     const struct oracle_point *x,
+                                     struct pdl_projection *out,
+                                     struct pdl_err *err);
+/* Does no point with these passes fit, however states are sharded and wherever
+ * the optimizer is? False: it is not known. */
+bool oracle_compose_hopeless(struct oracle_compose *c,
+                             const struct oracle_point *x);
 enum pdl_status oracle_compose_time(struct oracle_compose *c,
                                     const struct oracle_point *x,
                                     struct pdl_projection *out,

@@ -179,17 +179,29 @@ static bool is_skipped(const struct points *s, struct mesh *m,
     return true;
 }
 
+/* Is it one of many that do not fit? Where they are counted each is asked, as
+ * lowering may refuse some. */
+static bool is_hopeless(const struct points *s, struct mesh *m,
+                        const struct oracle_point *p)
+{
+    if (!s->opt->uncounted || !oracle_compose_hopeless(m->compose, p))
+        return false;
+    m->too_large++;
+    return true;
+}
+
 /* Does the point fit? Overlap changes no byte. */
-static enum pdl_status ask(struct mesh *m, const struct oracle_point *p,
-                           struct pdl_err *err)
+static enum pdl_status ask(const struct points *s, struct mesh *m,
+                           const struct oracle_point *p, struct pdl_err *err)
 {
     struct pdl_projection x;
     double least;
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st;
 
-    if (!p->no_overlap)
-        st = oracle_compose_memory(m->compose, p, &x, &least, err);
-    if (st == PDL_OK && !p->no_overlap)
+    if (p->no_overlap || is_hopeless(s, m, p))
+        return PDL_OK;
+    st = oracle_compose_memory(m->compose, p, &x, &least, err);
+    if (st == PDL_OK)
         *(x.feasible ? &m->feasible : &m->too_large) += 1;
     return st;
 }
@@ -203,13 +215,14 @@ static enum pdl_status price(struct points *s, struct mesh *m,
     enum pdl_status st;
 
     if (s->opt->only_fits)
-        return ask(m, p, err);
+        return ask(s, m, p, err);
     if (is_skipped(s, m, p, 0, bar))
         return PDL_OK;
     st = oracle_compose_least(m->compose, p, &least, err);
     if (st == PDL_OK && p->recompute == PDL_RECOMPUTE_NONE && !p->activations)
         m->least[p->bubble] = least;
-    if (st == PDL_OK && is_skipped(s, m, p, least, bar))
+    if (st == PDL_OK &&
+        (is_skipped(s, m, p, least, bar) || is_hopeless(s, m, p)))
         return PDL_OK;
     if (st == PDL_OK)
         st = oracle_compose_memory(m->compose, p, &k.x, &least, err);

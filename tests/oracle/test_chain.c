@@ -41,7 +41,8 @@ static void try_all(const struct oracle_chain *c, int i, int pick, int stage,
         return;
     }
     for (int next = 0; next < c->k; next++)
-        for (int begins = 0; begins < (i > 0 && c->send[i] ? 2 : 1); begins++) {
+        for (int begins = c->fixed && i > 0 && c->send[i];
+             begins < (i > 0 && c->send[i] ? 2 : 1); begins++) {
             int at = i * c->k + next, s = stage + begins;
             double t_s = c->run[at], b, n;
 
@@ -148,6 +149,7 @@ static struct oracle_chain random_chain(struct pdl_rng *r)
     c.room = below(r, 3) ? 1.5 * n * pdl_rng_unit(r) : INFINITY;
     c.fill = 1;
     c.each = below(r, 8);
+    c.fixed = below(r, 4) == 0;
     return c;
 }
 

@@ -277,7 +277,7 @@ static void say(const struct asked *x, const struct oracle_point *p,
 
 /* Points that were priced, by what they choose. */
 static struct {
-    int all, expert, ring, a2a, zero[4], bubble[4], activations, group;
+    int all, expert, ring, a2a, zero[4], bubble[4], activations, group, mostly;
 } priced;
 
 static void count_priced(const struct oracle_point *p)
@@ -295,7 +295,7 @@ static void count_priced(const struct oracle_point *p)
 static int try_point(const struct asked *x, struct oracle_compose *c,
                      const struct oracle_point *p)
 {
-    struct pdl_projection mine = {0}, full = {0};
+    struct pdl_projection mine = {0}, full = {0}, alone = {0};
     struct pdl_err err = {"", ""};
     struct oracle_point base = *p;
     double least = 0, base_s = 0;
@@ -310,6 +310,8 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
     if (st == PDL_OK)
         st = oracle_compose_least(c, p, &least, &err);
     if (st == PDL_OK)
+        st = oracle_compose_alone(c, p, &alone, &err);
+    if (st == PDL_OK)
         st = oracle_compose(c, p, &mine, &err);
 
     if (st == PDL_OK && want == PDL_OK) {
@@ -319,6 +321,10 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
             what = "what no step is shorter than";
         if (!what && base_s * (1 - 1e-9) > full.step_s)
             what = "what no step with less memory is shorter than";
+        if (!what && (alone.allocated_bytes > full.allocated_bytes ||
+                      alone.host_bytes > full.host_bytes))
+            what = "what no sharding helps";
+        priced.mostly += 2 * alone.allocated_bytes > full.allocated_bytes;
     }
     if ((st == PDL_OK) == (want == PDL_OK) && (st != PDL_OK || !what))
         return 0;
@@ -371,16 +377,19 @@ static void composed_plans_equal_lowered_ones(void **state)
         pdl_arena_destroy(a);
     }
     print_message("%d points: expert %d, ring %d, a2a %d, zero %d %d %d %d, "
-                  "zb %d %d %d, activations %d, zero=3:N %d\n",
+                  "zb %d %d %d, activations %d, zero=3:N %d; most of the bytes "
+                  "whatever is sharded: %d\n",
                   priced.all, priced.expert, priced.ring, priced.a2a,
                   priced.zero[0], priced.zero[1], priced.zero[2],
                   priced.zero[3], priced.bubble[1], priced.bubble[2],
-                  priced.bubble[3], priced.activations, priced.group);
+                  priced.bubble[3], priced.activations, priced.group,
+                  priced.mostly);
     assert_int_equal(wrong, 0);
     if (!effort(0, 1, 1)) /* too few to meet every axis */
         return;
     assert_true(priced.expert > 10 && priced.ring > 10 && priced.a2a > 10);
     assert_true(priced.zero[2] > 30 && priced.zero[3] > 30);
+    assert_true(priced.mostly > 10);
 }
 
 /* ---- spans ------------------------------------------------------------------------ */
