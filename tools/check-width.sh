@@ -25,8 +25,12 @@ schedules ^[0-9,FIWB]*$
 report ^<
 # a file that is written says how it was made, on one line for grep
 export ^# made by: 
-# the name of a model is one word of a command line, which cannot be broken
+# a model and a strategy are each one word of a command line, which cannot be
+# broken
 from ^  paradl project gpt:.* \\$
+from ^    --strategy '[^']*' \\$
+# the layers of a stage in torchtitan's form
+export ^ *\[".*"\],?$
 # a layer's name is not cut where nobody reads along
 model_show ^xception_features\.block
 # --routes: one line a pair, for programs
