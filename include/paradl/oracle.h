@@ -328,8 +328,9 @@ struct pdl_layers_result {
     int64_t lowered, moves; /* parts and redistributions priced */
     int pipelines;          /* whose stages were chosen too */
     int tried;              /* whole plans that were compared */
-    bool exact;             /* the graph is series-parallel */
-    bool limited;           /* switches cost more, to fit into the notation */
+    bool exact;   /* no choice was left out: the graph is series-parallel, and
+                   of a pipeline all labels were kept */
+    bool limited; /* switches cost more, to fit into the notation */
     bool stopped;
 };
 

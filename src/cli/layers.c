@@ -113,7 +113,7 @@ void cli_layers_text(pdl_arena *a, const struct pdl_layers_result *l,
             l->units, l->classes, l->candidates, (long long)l->moves,
             l->pipelines, l->pipelines == 1 ? "" : "s", l->tried,
             l->limited  ? "; switches limited to what the notation holds"
-            : !l->exact ? "; the graph is not series-parallel: no optimum"
+            : !l->exact ? "; some were left out: no proof of an optimum"
                         : "");
     if (l->stopped)
         pdl_puts(cli_out(), "stopped before the end: the best so far\n");

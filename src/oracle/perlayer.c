@@ -315,8 +315,7 @@ static void note_stages(void *ctx, const char *text)
         s->list[s->n++] = (struct try){.found = {.strategy = text},
                                        .clauses = count_clauses(text),
                                        .k = s->x.k,
-                                       .npairs = s->x.npairs,
-                                       .exact = true};
+                                       .npairs = s->x.npairs};
 }
 
 /* Rooms that were tried: the most that led to a plan that fits, and the least
@@ -383,6 +382,8 @@ static enum pdl_status search_stages(struct search *s, struct oracle_stages *p,
         p->room = room;
         p->saves = true; /* unless an answer does without */
         st = oracle_layers_stages(p, err);
+        for (int k = first; k < s->n; k++)
+            s->list[k].exact = p->exact;
         if (st == PDL_OK)
             st = price_tries(s, err);
         room = next_room(s, &r, room, first, p->saves);
