@@ -38,8 +38,8 @@ static int64_t stands(const struct pdl_deal *d, int64_t place, int64_t *run)
 {
     int64_t r, lo, hi, front;
 
-    if (d->ranks < 2 || place < 0 || place >= d->positions) {
-        *run = place < d->positions ? d->positions - place : 1;
+    if (d->ranks < 2 || place < 0 || place >= d->positions) { /* in order */
+        *run = place < 0 ? 1 : INT64_MAX - place;
         return place;
     }
     r = (int64_t)((double)place * (double)d->ranks / (double)d->positions);
