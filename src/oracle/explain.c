@@ -7,6 +7,7 @@
  * plan is priced again on a system that has more of it. */
 #include "oracle_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,10 +121,11 @@ static const struct pdl_term *layer_term(const struct pdl_strategy *s)
     return best;
 }
 
-/* Most of it leaves nodes, though the axis would fit into one. */
+/* Most of it leaves nodes, though the axis would fit into one (sharded weights
+ * leave them whatever the order). */
 static const char *placement(const struct why *w, const struct pdl_term *t)
 {
-    if (!t || t->size[0] > w->sys->node.pes ||
+    if (!t || t->size[0] > w->sys->node.pes || w->p->strategy->zero == 3 ||
         w->x->layer_between_s < w->x->layer_comm_s / 2)
         return "";
     return pdl_arena_printf(
@@ -136,17 +138,20 @@ static const char *placement(const struct why *w, const struct pdl_term *t)
 
 static double layer_collectives(const struct why *w, const char **text)
 {
-    double share = w->x->layer_comm_s / w->x->step_s;
+    double all = w->x->layer_comm_s, shown = fmin(all, w->x->exposed_comm_s);
+    double share = shown / w->x->step_s;
     const struct pdl_term *t = layer_term(w->p->strategy);
 
     if (share < WORTH)
         return 0;
     *text = pdl_arena_printf(
         w->arena,
-        "Collectives inside layers take %s (%.0f %% of the step), and nothing "
-        "hides them: a smaller %s axis, inside a node of %lld PEs, needs less "
-        "of them.%s",
-        seconds(w, w->x->layer_comm_s), 100 * share,
+        "Collectives inside layers take %s (%.0f %% of the step)%s%s: a "
+        "smaller %s axis, inside a node of %lld PEs, needs less of them.%s",
+        seconds(w, shown), 100 * share,
+        shown < .99 * all ? " that nothing hides, of "
+                          : ", and nothing hides them",
+        shown < .99 * all ? seconds(w, all) : "",
         t ? pdl_axis_name(t->axis) : "spatial", (long long)w->sys->node.pes,
         placement(w, t));
     return share;
