@@ -6,34 +6,12 @@
  * pixels are computed together. An element's terms come in the order of kernel
  * row, column, channel, whatever the part. */
 #include "simd.h"
+#include "simd_vector.h"
 
 #include <string.h>
 
-typedef float v8 __attribute__((vector_size(32)));
-
-/* Constant arguments must reach the loops they count. */
-#define INLINE __attribute__((always_inline)) static inline
-
 /* Sums in flight: as many as 16 registers hold, beside weights and input. */
 enum { LANES = 8, PIXELS = 7 };
-
-static inline v8 load(const float *p)
-{
-    v8 v;
-
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void store(float *p, v8 v)
-{
-    memcpy(p, &v, sizeof v);
-}
-
-static inline v8 all(float x)
-{
-    return (v8){x, x, x, x, x, x, x, x};
-}
 
 int64_t train_simd_conv_lanes(const struct train_simd_conv *s)
 {

@@ -9,28 +9,12 @@
  * element's terms come in an order that its place in the image alone decides:
  * by kernel column, in each by row of dy and channel. */
 #include "simd.h"
+#include "simd_vector.h"
 
 #include <string.h>
 
-typedef float v8 __attribute__((vector_size(32)));
-
-#define INLINE __attribute__((always_inline)) static inline
-
 /* Floats of products made at once, in registers for three pixels. */
 enum { LANES = 8, VECTORS = 4, BLOCK = LANES * VECTORS, PIXELS = 3 };
-
-static inline v8 load(const float *p)
-{
-    v8 v;
-
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void store(float *p, v8 v)
-{
-    memcpy(p, &v, sizeof v);
-}
 
 static int64_t blocks(const struct train_simd_conv *s)
 {

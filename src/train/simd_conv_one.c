@@ -8,32 +8,11 @@
  * terms come in the order of kernel row and column, as in simd_conv.c: the bits
  * are the same. */
 #include "simd.h"
+#include "simd_vector.h"
 
 #include <string.h>
 
-typedef float v8 __attribute__((vector_size(32)));
-
-#define INLINE __attribute__((always_inline)) static inline
-
 enum { LANES = 8, PAIR = 2 * LANES, CHANNELS = 6 };
-
-static inline v8 load(const float *p)
-{
-    v8 v;
-
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void store(float *p, v8 v)
-{
-    memcpy(p, &v, sizeof v);
-}
-
-static inline v8 all(float x)
-{
-    return (v8){x, x, x, x, x, x, x, x};
-}
 
 static int64_t round_up(int64_t n)
 {

@@ -2,6 +2,7 @@
  *
  * Pools, a row of windows at a time, all channels side by side. */
 #include "simd.h"
+#include "simd_vector.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,8 +54,8 @@ static inline void largest(const struct window *w, int64_t c, int n,
         }
 }
 
-static inline void store(const float *best, const int32_t *at, int n, float *y,
-                         uint8_t *where8, int32_t *where32)
+static inline void put_most(const float *best, const int32_t *at, int n,
+                            float *y, uint8_t *where8, int32_t *where32)
 {
     for (int i = 0; i < n; i++)
         y[i] = best[i];
@@ -78,14 +79,15 @@ void train_simd_max_row(const struct train_simd_pool *p, const float *const *x,
         w.first = inside(p, o, &w.lo, &w.hi);
         for (; c + LANES <= p->c; c += LANES) {
             largest(&w, c, LANES, best, at);
-            store(best, at, LANES, y + to + c, where8 ? where8 + to + c : NULL,
-                  where32 ? where32 + to + c : NULL);
+            put_most(best, at, LANES, y + to + c,
+                     where8 ? where8 + to + c : NULL,
+                     where32 ? where32 + to + c : NULL);
         }
         if (c < p->c) {
             largest(&w, c, (int)(p->c - c), best, at);
-            store(best, at, (int)(p->c - c), y + to + c,
-                  where8 ? where8 + to + c : NULL,
-                  where32 ? where32 + to + c : NULL);
+            put_most(best, at, (int)(p->c - c), y + to + c,
+                     where8 ? where8 + to + c : NULL,
+                     where32 ? where32 + to + c : NULL);
         }
     }
 }
@@ -170,24 +172,7 @@ static inline void spread_window(const float *dy, float share, int64_t c,
 
 /* ---- windows that share no element -------------------------------------------- */
 
-/* Constant arguments must reach the loops they count. */
-#define INLINE __attribute__((always_inline)) static inline
-
 enum { VECTOR = 8 };
-typedef float v8 __attribute__((vector_size(32)));
-
-static inline v8 load(const float *p)
-{
-    v8 v;
-
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void store8(float *p, v8 v)
-{
-    memcpy(p, &v, sizeof v);
-}
 
 /* How many of the first windows can be done in whole vectors of channels: what
  * is too much of one the next ones write over, so they must be there, without
@@ -254,7 +239,7 @@ static int64_t mean_pairs(const struct train_simd_pool *p, const float *a,
     int64_t n = pairs(p), c = p->c;
 
     for (int64_t o = 0; o < n; o++, a += 2 * c, b += 2 * c, y += c)
-        store8(y, (load(a) + load(b) + (load(a + c) + load(b + c))) * share[o]);
+        store(y, (load(a) + load(b) + (load(a + c) + load(b + c))) * share[o]);
     return n;
 }
 
@@ -266,8 +251,8 @@ static int64_t spread_pairs(const struct train_simd_pool *p, const float *dy,
     for (int64_t o = 0; o < n; o++, line += 2 * c, dy += c) {
         v8 d = load(dy) * share[o] + 0.0f;
 
-        store8(line, d);
-        store8(line + c, d);
+        store(line, d);
+        store(line + c, d);
     }
     return n;
 }
@@ -279,7 +264,7 @@ INLINE void mean_window(const struct train_simd_pool *p, const float *const *x,
     int64_t c = p->c, i = 0;
 
     for (; whole && i < c; i += VECTOR)
-        store8(y + i, window_sum(x, nrows, at + i, c, n) * share);
+        store(y + i, window_sum(x, nrows, at + i, c, n) * share);
     for (; i < c; i++)
         y[i] = element_sum(x, nrows, at + i, c, n) * share;
 }
@@ -315,7 +300,7 @@ INLINE void spread_apart(const struct train_simd_pool *p, const float *dy,
         int64_t i = 0;
 
         for (; whole && i < c; i += VECTOR)
-            store8(dx + i, load(dy + i) * share + 0.0f);
+            store(dx + i, load(dy + i) * share + 0.0f);
         for (; i < c; i++)
             dx[i] = dy[i] * share + 0.0f;
     }
