@@ -133,117 +133,117 @@ static void sizes_come_back(void **state)
 
 /* Launch files in the manners in which people write them, and one thing that
  * each must say. */
-static void scripts_are_read_as_people_write_them(void **state)
-{
 #define NET "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
-    static const struct {
-        const char *format, *text, *strategy;
-        int64_t batch;
-    } rows[] = {
-        /* all flags in one quoted variable, and more of them added to it */
-        {"megatron-args",
-         "GPT_ARGS=\"\n  " NET "\\\n  --fp16 \\\n\"\n"
-         "GPT_ARGS+=\" --use-distributed-optimizer\"\n"
-         "torchrun $X pretrain_gpt.py \\\n $GPT_ARGS --save $DIR\n",
-         "data=8,zero=1,overlap=off", 8},
-        /* a command in a string */
-        {"megatron-args",
-         "O=\"" NET "\"; run=\"python -u pretrain_gpt.py ${O}\"\n"
-         "srun sh -c \"${run}\"",
-         "data=8,overlap=off", 8},
-        /* flags that another file uses */
-        {"megatron-args", "MODEL_ARGS=\" " NET "\"\n", "data=8,overlap=off", 8},
-        /* sums */
-        {"megatron-args",
-         "N=2; G=\"16\"\n" NET "--global-batch-size $((16 * N + $G / (1+1)))\n",
-         "data=8,overlap=off", 40},
-        {"megatron-args",
-         NET "--global-batch-size $(( (3 - 1) * 8 )) --nnodes $SLURM_NNODES "
-             "--nproc_per_node ${N:-\"8\"}",
-         "data=8,overlap=off", 16},
-        /* a default with a default in it; a branch that reads a flag */
-        {"megatron-args",
-         "D=${D:-\"${PWD}/$(date +%s)-$$\"}\n"
-         "case $1 in --tensor-model-parallel-size) shift ;; esac\n" NET,
-         "data=8,overlap=off", 8},
-        /* stages as they are counted, or written down */
-        {"megatron-args",
-         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
-             "--global-batch-size 8 "
-             "--decoder-first-pipeline-num-layers 1",
-         "pipe=2(1f1b,m=2,at=layers.1.attn.norm),data=4,overlap=off", 8},
-        {"megatron-args",
-         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
-             "--global-batch-size 8 "
-             "--pipeline-model-parallel-layout 'E|(t|)*2,tt|L'",
-         "pipe=2(1f1b,m=2),data=4,overlap=off", 8}, /* 5 stages: not for 2 */
-        {"megatron-args",
-         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
-             "--global-batch-size 8 "
-             "--pipeline-model-parallel-layout \"Et*1|(t|)*2,tL\"",
-         "pipe=2(interleaved,m=2,v=2),data=4,overlap=off", 8},
-        {"megatron-args",
-         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
-             "--global-batch-size 8 "
-             "'--pipeline-model-parallel-layout=Et*3|tL'",
-         "pipe=2(1f1b,m=2,at=layers.3.attn.norm),data=4,overlap=off", 8},
-        {"megatron-args",
-         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
-             "--global-batch-size 8 "
-             "--account-for-loss-in-pipeline-split "
-             "--account-for-embedding-in-pipeline-split",
-         "pipe=2(1f1b,m=2),data=4,overlap=off", 8},
-        /* some layers of a stage recompute */
-        {"megatron-args",
-         NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
-             "--global-batch-size 8 "
-             "--recompute-granularity full --recompute-method block "
-             "--recompute-num-layers 1",
-         "*: pipe=2(1f1b,m=2),data=4,overlap=off; "
-         "layers.0.attn.norm..layers.0.attn.norm: recompute=full; "
-         "layers.2.attn.norm..layers.2.attn.norm: recompute=full",
-         8},
-        {"megatron-args",
-         NET "--recompute-granularity full --recompute-method block "
-             "--recompute-num-layers 4",
-         "data=8,recompute=full,overlap=off", 8},
-        /* TOML: tables in keys, numbers with underscores, lists of lines */
-        {"torchtitan",
-         "parallelism.tensor_parallel_degree = 2\nmodel.name = 'x'\n"
-         "[training]\nlocal_batch_size = 1_6 # each\n"
-         "[activation_checkpoint]\nmode = 'none'\n",
-         "data=4,tensor=2+seq,zero=3", 64},
-        /* its defaults: micro-batches of one, every second layer again */
-        {"torchtitan",
-         "[parallelism]\npipeline_parallel_degree = 2\n"
-         "pipeline_parallel_schedule = \"InterleavedZeroBubble\"\n",
-         "*: pipe=2(interleaved,m=8,v=2),data=4,zero=3; "
-         "layers.*[13579].*: recompute=full",
-         32},
-        {"torchtitan",
-         "[parallelism]\npipeline_parallel_degree = 2\n"
-         "module_fqns_per_model_part = [\n  [\"tok_embeddings\", "
-         "\"layers.0\"], # first\n  [\"layers.1\", \"layers.2\",\n"
-         "   \"norm\", \"output\"],\n]\n"
-         "[activation_checkpoint]\nmode = \"full\"\n",
-         "pipe=2(1f1b,m=8,at=layers.1.attn.norm),data=4,zero=3,recompute=full",
-         32},
-        {"deepspeed",
-         "{ // ours\n # too\n \"train_batch_size\": 16, /* of \"8\" */\n"
-         "\"zero_optimization\": {\"stage\": 2}, \"x\": \"http://a\\\"#\"}",
-         "data=8,zero=2", 16},
-    };
+static const struct {
+    const char *format, *text, *strategy;
+    int64_t batch;
+} scripts[] = {
+    /* all flags in one quoted variable, and more of them added to it */
+    {"megatron-args",
+     "GPT_ARGS=\"\n  " NET "\\\n  --fp16 \\\n\"\n"
+     "GPT_ARGS+=\" --use-distributed-optimizer\"\n"
+     "torchrun $X pretrain_gpt.py \\\n $GPT_ARGS --save $DIR\n",
+     "data=8,zero=1,overlap=off", 8},
+    /* a command in a string */
+    {"megatron-args",
+     "O=\"" NET "\"; run=\"python -u pretrain_gpt.py ${O}\"\n"
+     "srun sh -c \"${run}\"",
+     "data=8,overlap=off", 8},
+    /* flags that another file uses */
+    {"megatron-args", "MODEL_ARGS=\" " NET "\"\n", "data=8,overlap=off", 8},
+    /* sums */
+    {"megatron-args",
+     "N=2; G=\"16\"\n" NET "--global-batch-size $((16 * N + $G / (1+1)))\n",
+     "data=8,overlap=off", 40},
+    {"megatron-args",
+     NET "--global-batch-size $(( (3 - 1) * 8 )) --nnodes $SLURM_NNODES "
+         "--nproc_per_node ${N:-\"8\"}",
+     "data=8,overlap=off", 16},
+    /* a default with a default in it; a branch that reads a flag */
+    {"megatron-args",
+     "D=${D:-\"${PWD}/$(date +%s)-$$\"}\n"
+     "case $1 in --tensor-model-parallel-size) shift ;; esac\n" NET,
+     "data=8,overlap=off", 8},
+    /* stages as they are counted, or written down */
+    {"megatron-args",
+     NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+         "--global-batch-size 8 "
+         "--decoder-first-pipeline-num-layers 1",
+     "pipe=2(1f1b,m=2,at=layers.1.attn.norm),data=4,overlap=off", 8},
+    {"megatron-args",
+     NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+         "--global-batch-size 8 "
+         "--pipeline-model-parallel-layout 'E|(t|)*2,tt|L'",
+     "pipe=2(1f1b,m=2),data=4,overlap=off", 8}, /* 5 stages: not for 2 */
+    {"megatron-args",
+     NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+         "--global-batch-size 8 "
+         "--pipeline-model-parallel-layout \"Et*1|(t|)*2,tL\"",
+     "pipe=2(interleaved,m=2,v=2),data=4,overlap=off", 8},
+    {"megatron-args",
+     NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+         "--global-batch-size 8 "
+         "'--pipeline-model-parallel-layout=Et*3|tL'",
+     "pipe=2(1f1b,m=2,at=layers.3.attn.norm),data=4,overlap=off", 8},
+    {"megatron-args",
+     NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+         "--global-batch-size 8 "
+         "--account-for-loss-in-pipeline-split "
+         "--account-for-embedding-in-pipeline-split",
+     "pipe=2(1f1b,m=2),data=4,overlap=off", 8},
+    /* some layers of a stage recompute */
+    {"megatron-args",
+     NET "--pipeline-model-parallel-size 2 --micro-batch-size 1 "
+         "--global-batch-size 8 "
+         "--recompute-granularity full --recompute-method block "
+         "--recompute-num-layers 1",
+     "*: pipe=2(1f1b,m=2),data=4,overlap=off; "
+     "layers.0.attn.norm..layers.0.attn.norm: recompute=full; "
+     "layers.2.attn.norm..layers.2.attn.norm: recompute=full",
+     8},
+    {"megatron-args",
+     NET "--recompute-granularity full --recompute-method block "
+         "--recompute-num-layers 4",
+     "data=8,recompute=full,overlap=off", 8},
+    /* TOML: tables in keys, numbers with underscores, lists of lines */
+    {"torchtitan",
+     "parallelism.tensor_parallel_degree = 2\nmodel.name = 'x'\n"
+     "[training]\nlocal_batch_size = 1_6 # each\n"
+     "[activation_checkpoint]\nmode = 'none'\n",
+     "data=4,tensor=2+seq,zero=3", 64},
+    /* its defaults: micro-batches of one, every second layer again */
+    {"torchtitan",
+     "[parallelism]\npipeline_parallel_degree = 2\n"
+     "pipeline_parallel_schedule = \"InterleavedZeroBubble\"\n",
+     "*: pipe=2(interleaved,m=8,v=2),data=4,zero=3; "
+     "layers.*[13579].*: recompute=full",
+     32},
+    {"torchtitan",
+     "[parallelism]\npipeline_parallel_degree = 2\n"
+     "module_fqns_per_model_part = [\n  [\"tok_embeddings\", "
+     "\"layers.0\"], # first\n  [\"layers.1\", \"layers.2\",\n"
+     "   \"norm\", \"output\"],\n]\n"
+     "[activation_checkpoint]\nmode = \"full\"\n",
+     "pipe=2(1f1b,m=8,at=layers.1.attn.norm),data=4,zero=3,recompute=full", 32},
+    {"deepspeed",
+     "{ // ours\n # too\n \"train_batch_size\": 16, /* of \"8\" */\n"
+     "\"zero_optimization\": {\"stage\": 2}, \"x\": \"http://a\\\"#\"}",
+     "data=8,zero=2", 16},
+};
 #undef NET
 
+static void scripts_are_read_as_people_write_them(void **state)
+{
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
         struct pdl_err err = {"", ""};
         struct pdl_launch out;
 
-        if (read_text(rows[i].format, rows[i].text, 8, &out, &err) != PDL_OK)
-            fail_msg("refused: %s\n%s", err.msg, rows[i].text);
-        assert_string_equal(out.strategy, rows[i].strategy);
-        assert_int_equal(out.batch, rows[i].batch);
+        if (read_text(scripts[i].format, scripts[i].text, 8, &out, &err) !=
+            PDL_OK)
+            fail_msg("refused: %s\n%s", err.msg, scripts[i].text);
+        assert_string_equal(out.strategy, scripts[i].strategy);
+        assert_int_equal(out.batch, scripts[i].batch);
     }
 }
 
