@@ -5,7 +5,7 @@
  *
  * Prints one line for each kind of operator and pass, the slowest layers, and
  * the sum. Names of implementations show what runs. */
-#include "../src/train/kernels.h"
+#include "train/backends/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

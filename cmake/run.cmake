@@ -24,7 +24,7 @@ find_package(OpenMP QUIET COMPONENTS C)
 find_package(Threads REQUIRED)
 
 foreach(room comm io train)
-  file(GLOB sources CONFIGURE_DEPENDS src/${room}/*.c)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${room}/*.c)
   list(FILTER sources EXCLUDE REGEX "/comm/shim\\.c$") # libparadl-mpi's alone
   if(sources)
     list(APPEND PDL_RUN_ROOMS ${room})
@@ -38,15 +38,15 @@ endif()
 # The cpu backend is oneDNN's; our own kernels beside it are for AVX2, which
 # the backend asks for before it calls them.
 if(NOT DNNL_INCLUDE OR NOT DNNL_LIBRARY)
-  list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/(cpu|simd)")
+  list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/backends/cpu/")
 endif()
-file(GLOB simd CONFIGURE_DEPENDS src/train/simd_*.c)
+file(GLOB simd CONFIGURE_DEPENDS src/train/backends/cpu/simd_*.c)
 set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
 
 # Loops over all weights and all pixels, for the vectors that every x86-64 has:
 # the same bits, no product is contracted.
-file(GLOB loops CONFIGURE_DEPENDS src/train/optim*.c src/io/read.c
+file(GLOB loops CONFIGURE_DEPENDS src/train/optim/optim*.c src/io/read.c
   src/io/synthetic.c)
 set_source_files_properties(${loops} PROPERTIES COMPILE_OPTIONS
   "-O3;-fno-math-errno;-fno-trapping-math;-ffp-contract=off")

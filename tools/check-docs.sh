@@ -149,7 +149,7 @@ check_rooms() { # architecture
     local room row state
     for room in $(sed -n 's/^\([a-z]*\):.*/\1/p' tools/rooms.txt); do
         state=planned
-        ls src/"$room"/*.c >/dev/null 2>&1 && state=here
+        [ -n "$(find src/"$room" -name '*.[ch]' 2>/dev/null)" ] && state=here
         [ "$update" = --update ] &&
             sed -i "/^| \`$room\` |/s/| [a-z]* |\$/| $state |/" "$1"
         row=$(grep "^| \`$room\` |" "$1")

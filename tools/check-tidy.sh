@@ -11,7 +11,7 @@ mkdir -p "$build/tidy"
 nodes=30000
 [ -n "$PDL_LONG" ] && nodes=225000
 export nodes
-common=$(cat .clang-tidy tools/check-tidy.sh include/paradl/*.h src/*/*.h | sha256sum)
+common=$(cat .clang-tidy tools/check-tidy.sh include/paradl/*.h $(find src -name "*.h" | sort) | sha256sum)
 tidy_one() { # build, common, file
     local log=$1/tidy/${3//\//_}.log ok=$1/tidy/${3//\//_}.ok sum
     sum="$2 $nodes $(sha256sum "$3")"

@@ -2,7 +2,7 @@
  *
  * The program: a table of commands and the way to the one that is meant.
  * Command names have one or two words ("info", "model show"). */
-#include "cli_priv.h"
+#include "cli/cli_priv.h"
 
 #include <errno.h>
 #include <signal.h>

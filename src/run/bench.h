@@ -2,7 +2,7 @@
 #ifndef RUN_BENCH_H
 #define RUN_BENCH_H
 
-#include "bench_options.h"
+#include "options/bench_options.h"
 #include "paradl/coll.h"
 #include "paradl/comm.h"
 #include "run_priv.h"

@@ -4,7 +4,7 @@
  * once as training uses it. Prints one JSON object (paradl.measurement/1);
  * `paradl calibrate` makes a system of it. */
 #include "calibrate.h"
-#include "calibrate_options.h"
+#include "options/calibrate_options.h"
 #include "operator.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * run side by side and compared tensor by tensor; two logs of runs (--log)
  * are compared step by step, two folders of checkpoints tensor by tensor. */
 #include "diff_checkpoints.h"
-#include "diff_options.h"
+#include "options/diff_options.h"
 #include "run_priv.h"
 #include "paradl/train.h"
 

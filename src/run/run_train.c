@@ -5,7 +5,7 @@
 #include "run_priv.h"
 #include "train_end.h"
 #include "train_model.h"
-#include "train_options.h"
+#include "options/train_options.h"
 #include "train_trace.h"
 #include "paradl/train.h"
 

@@ -2,7 +2,7 @@
 #ifndef TRAIN_PRIV_H
 #define TRAIN_PRIV_H
 
-#include "kernels.h"
+#include "train/backends/kernels.h"
 #include "paradl/train.h"
 
 /* ---- array.c: parts of tensors in memory ------------------------------- */

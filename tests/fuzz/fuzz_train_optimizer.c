@@ -1,6 +1,6 @@
 /* The optimizer a user asks for: one message, or one of ours with settings in
  * their range. */
-#include "optim.h"
+#include "train/optim/optim.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* An allreduce is priced from its algorithm: by hand on two nodes, and the
  * choice is never slower than what it chooses from. */
-#include "oracle_priv.h"
+#include "oracle/oracle_priv.h"
 
 #include <math.h>
 #include <setjmp.h>

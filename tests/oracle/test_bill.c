@@ -1,5 +1,5 @@
 /* Energy and cost of a step, by hand. */
-#include "oracle_priv.h"
+#include "oracle/oracle_priv.h"
 
 #include <math.h>
 #include <setjmp.h>

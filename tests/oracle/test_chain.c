@@ -2,9 +2,9 @@
  * random chains and on chains of small networks with real prices; a changed
  * price changes the answer; what is written is priced as a whole plan, and is
  * the best of all whole plans of a small space, or as near as sums are. */
-#include "chain.h"
-#include "perlayer.h"
-#include "space.h"
+#include "oracle/bylayer/chain.h"
+#include "oracle/bylayer/perlayer.h"
+#include "oracle/search/space.h"
 
 #include <math.h>
 #include <setjmp.h>

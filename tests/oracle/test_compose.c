@@ -1,7 +1,7 @@
 /* Plans composed from pieces equal lowered ones, figure by figure; and the
  * quick spans of pipelines equal the simulated ones. */
 #include "effort.h"
-#include "pieces.h"
+#include "oracle/step/pieces.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* What surrounds the products of experts, from counts by hand: a mixture of 4
  * experts of which a token visits 2, 6 wide, on tokens of 8 numbers. */
-#include "oracle_priv.h"
+#include "oracle/oracle_priv.h"
 #include "plans.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
  * changed price changes the answer; the sums bracket the price of the whole
  * plan; what is written is what was chosen; threads change nothing. */
 #include "effort.h"
-#include "perlayer.h"
-#include "space.h"
+#include "oracle/bylayer/perlayer.h"
+#include "oracle/search/space.h"
 
 #include <math.h>
 #include <setjmp.h>

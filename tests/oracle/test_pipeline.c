@@ -1,6 +1,6 @@
 /* Schedules: stages of equal length take what theory says, others at least
  * as long as any lane is busy and any micro-batch needs alone. */
-#include "oracle_priv.h"
+#include "oracle/oracle_priv.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Weights gathered ahead of the gradients before them: hand values of one
  * gather, and what holds of any. */
-#include "stage.h"
+#include "oracle/step/stage.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * none may be slower than what the projection took. */
 #include "effort.h"
 #include "../plan/random_plan.h"
-#include "oracle_priv.h"
+#include "oracle/oracle_priv.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* The search: the same answer on any number of threads, the best is the best
  * by brute force, and a search that is stopped answers with what it has. */
 #include "effort.h"
-#include "space.h"
+#include "oracle/search/space.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

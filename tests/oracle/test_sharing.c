@@ -1,6 +1,6 @@
 /* Contention from the system's levels, counted by hand on small meshes; the
  * most PEs of an axis; the reuse factor. */
-#include "oracle_priv.h"
+#include "oracle/oracle_priv.h"
 
 #include <math.h>
 #include <stdarg.h>

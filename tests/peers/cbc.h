@@ -3,7 +3,7 @@
 #ifndef PEERS_CBC_H
 #define PEERS_CBC_H
 
-#include "perlayer.h"
+#include "oracle/bylayer/perlayer.h"
 
 struct question {
     pdl_arena *arena;

@@ -1,7 +1,7 @@
 /* Writes operands and results of every kernel case of every backend, and runs
  * of the optimizers, as lines of JSON for tests/peers/train_torch.py. */
 #include "../train/cases.h"
-#include "optim.h"
+#include "train/optim/optim.h"
 
 static bool to_stdout(void *ctx, const char *data, size_t len)
 {

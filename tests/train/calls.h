@@ -13,7 +13,7 @@
 #include <math.h>
 #include <cmocka.h>
 
-#include "kernels.h"
+#include "train/backends/kernels.h"
 
 /* Every operand is learned from further up (an elementwise "scale" of an
  * input), unless it is whole numbers. */

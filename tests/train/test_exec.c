@@ -4,8 +4,8 @@
  * many more triples. */
 #include "effort.h"
 #include "plan/random_plan.h"
-#include "optim.h"
-#include "train_priv.h"
+#include "train/optim/optim.h"
+#include "train/train_priv.h"
 
 struct triple {
     pdl_arena *a;

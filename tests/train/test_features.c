@@ -4,7 +4,7 @@
  * PDL_LONG=1 trains the large ones too. */
 #include "effort.h"
 #include "paradl/train.h"
-#include "train_priv.h"
+#include "train/train_priv.h"
 
 #include <math.h>
 #include <setjmp.h>

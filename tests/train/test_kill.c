@@ -4,7 +4,7 @@
  * PDL_LONG=1 takes them all. */
 #include "effort.h"
 #include "paradl/train.h"
-#include "train_priv.h"
+#include "train/train_priv.h"
 
 #include <signal.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * lives of the same tensors, sums in place, gradients of a bucket one by one;
  * and the buffers of every exchange against those that the plan counts. */
 #include "paradl/oracle.h"
-#include "train_priv.h"
+#include "train/train_priv.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

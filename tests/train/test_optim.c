@@ -1,7 +1,7 @@
 /* Optimizers against formulas written down again here, one element at a time
  * with other variables than the library's; shards against the whole. */
 #include "calls.h"
-#include "optim.h"
+#include "train/optim/optim.h"
 
 enum { N = 700, STEPS = 5 };
 

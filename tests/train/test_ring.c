@@ -1,7 +1,7 @@
 /* Attention to keys that come block by block: the serial result, at any number
  * of ranks, masks and heads; in the memory that the plan says; and blocks that
  * go the wrong way round, or are left out, are found. */
-#include "train_priv.h"
+#include "train/train_priv.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,0 +1,44 @@
+/* Between the files of the calibrate command. */
+#ifndef CLI_CALIBRATE_H
+#define CLI_CALIBRATE_H
+
+#include "cli/cli_priv.h"
+#include "paradl/oracle.h"
+
+struct cli_calibrate_options {
+    const char *fit, *select, *base, *output, *name, *without, *collective;
+    const char *leave_out, *start;
+    int64_t ranks, threads, most, rounds;
+    double seconds;
+};
+
+/* The system that this machine is, measured (calibrate_machine.c); returns an
+ * exit code. */
+int cli_calibrate_machine(const struct pdl_args *args);
+
+enum { CLI_MEASURE_ROUNDS = 9 }; /* at most */
+
+/* What was measured, as it came (calibrate_measure.c). */
+struct cli_measurement {
+    pdl_arena *a;
+    const struct pdl_doc *machine; /* paradl.measurement/1 */
+    struct cli_bench_runs {
+        const char *collective, *sizes;
+        int64_t ranks;
+        int rounds;
+        const struct pdl_doc *round[CLI_MEASURE_ROUNDS];
+    } bench[64];
+    int nbench;
+};
+/* Starts the measurements; messages go to standard error. */
+enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
+                            struct cli_measurement *m, struct pdl_err *err);
+
+/* Fits pe.kernels to pe.profile (calibrate_kernels.c). */
+struct cli_kernels {
+    int rows;
+    double before, after; /* mean |log(projected / measured)| */
+};
+void cli_fit_kernels(struct pdl_system *sys, struct cli_kernels *out);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl bench: measures a collective on the machine it runs on. The work is
+ * done by paradl-run (src/run/bench.c); here the command line is checked, so
+ * that a mistake is one line and not one line a rank. */
+#include "cli/cli_priv.h"
+
+#include "options/bench_options.h" /* of src/run */
+#include "paradl/coll.h"
+
+#include <string.h>
+
+bool cli_bench_knows(const char *collective)
+{
+    static const char *const names[] = {"allreduce", "reduce-scatter",
+                                        "allgather", "alltoall", "broadcast"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], collective) == 0)
+            return true;
+    return false;
+}
+
+static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
+{
+    const char *collective = args->pos[0];
+    const struct bench_options *o = args->opts;
+    int64_t ranks = o->ranks ? o->ranks : 2;
+    struct pdl_coll_job job;
+
+    if (ranks < 1 || ranks > 100000)
+        return pdl_fail(err, PDL_EINVAL, "-n: from 1 to 100000");
+    if (pdl_opt_given(&cli_bench, args, "seconds") && !(o->seconds > 0))
+        return pdl_fail(err, PDL_EINVAL, "--seconds: a time above 0");
+    if (pdl_opt_given(&cli_bench, args, "timeout") && !(o->timeout > 0))
+        return pdl_fail(err, PDL_EINVAL, "--timeout: a time above 0");
+    if (!cli_bench_knows(collective)) {
+        pdl_fail(err, PDL_EINVAL, "no benchmark of '%s'", collective);
+        pdl_hint(err, "there are: allreduce, reduce-scatter, allgather, "
+                      "alltoall, broadcast");
+        return PDL_EINVAL;
+    }
+    if (strcmp(collective, "allreduce") != 0 && o->in_place)
+        return pdl_fail(err, PDL_EINVAL, "--in-place is for allreduce");
+    if (!o->algorithm || strcmp(o->algorithm, "auto") == 0)
+        return PDL_OK;
+    /* any count that every algorithm takes */
+    return pdl_coll_job_make(collective, o->algorithm, (int)ranks, 1024 * ranks,
+                             4, &job, err);
+}
+
+static int bench(const struct pdl_args *args)
+{
+    const struct bench_options *o = args->opts;
+    struct pdl_err err = {"", ""};
+    bool memory = o->transport && strcmp(o->transport, "memory") == 0;
+
+    if (check(args, &err) != PDL_OK)
+        return cli_usage(&err);
+    return cli_launch(&cli_bench, args, memory ? 0 : o->ranks ? o->ranks : 2);
+}
+
+const struct pdl_cmd cli_bench = {
+    .name = "bench",
+    .args = "COLLECTIVE",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "measures a collective here, beside MPI's own",
+    .text = "Runs a collective on real ranks and buffers and prints how long "
+            "it takes, in the columns of nccl-tests. Before every call the "
+            "input is written anew and after it every element is checked; a "
+            "wrong one makes the command fail. The limit is the time in which "
+            "all ranks together can copy what each of them gets: no collective "
+            "of one node can be faster, since what a rank gets is read and "
+            "written at least once.",
+    .example = "paradl bench allreduce -n 2 --size 4KiB..64KiB",
+    .opts = bench_opts,
+    .nopts = NBENCH_OPTS,
+    .opts_size = sizeof(struct bench_options),
+    .run = bench,
+};

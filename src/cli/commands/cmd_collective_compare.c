@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl collective compare: every algorithm of a collective on networks and
+ * at sizes, simulated and ranked. */
+#include "cli/questions/cli_collective.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    const char *topology, *size, *algorithms, *report, *ranks;
+    double density;
+    bool links;
+};
+
+// clang-format off
+#define AT(field) offsetof(struct options, field)
+static const struct pdl_opt opts[] = {
+    {"topology", 't', PDL_OPT_TEXT, AT(topology), "T[;T...]", NULL,
+     "the networks, with ';' between them; {p} and {p/8} in them are the "
+     "number of ranks and an eighth of it"},
+    {"size", 's', PDL_OPT_TEXT, AT(size), "BYTES[,BYTES...]|A..B", NULL,
+     "bytes of each rank's buffer; A..B doubles"},
+    {"algorithms", 'a', PDL_OPT_TEXT, AT(algorithms), "A[;A...]", NULL,
+     "only these, with their parameters"},
+    {"ranks", 'n', PDL_OPT_TEXT, AT(ranks), "P[,P...]|A..B", NULL,
+     "numbers of ranks (one a host); A..B doubles"},
+    {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
+     "share of non-zeros; compares the sparse algorithms too"},
+    {"links", 0, PDL_OPT_FLAG, AT(links), NULL, NULL,
+     "bytes on each link by the fastest at the last size, in the JSON"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
+};
+#undef AT
+// clang-format on
+
+enum { MAX_ROWS = 4096, MAX_POINTS = 64 };
+
+struct row {
+    const char *topology, *algorithm, *refused; /* refused: the reason */
+    int64_t bytes;
+    int ranks;
+    double time_s, lower_s;
+    int64_t messages;
+    double best; /* time of the fastest of its network and size */
+};
+
+/* What the fastest algorithm does to the links of a network. */
+struct heat {
+    const struct row *row;
+    const int64_t *bytes;
+    int nlinks;
+};
+
+enum { MAX_HEATS = 64, MAX_HEAT_LINKS = 200000 };
+
+struct comparison {
+    const char *collective;
+    const struct options *o;
+    const struct pdl_args *args;
+    struct heat heats[MAX_HEATS];
+    int nheats;
+    pdl_arena *arena;
+    struct row *rows;
+    int nrows;
+    pthread_mutex_t lock; /* of the arena and the progress */
+    struct pdl_progress progress;
+    int64_t done;
+    int points[MAX_POINTS], npoints; /* numbers of ranks; 0: all hosts */
+};
+
+/* The next item of a list; advances *at; NULL at the end. */
+static char *next_item(pdl_arena *a, const char **at, char mark)
+{
+    const char *from = *at;
+    size_t n;
+
+    if (!from || !*from)
+        return NULL;
+    n = strcspn(from, (char[]){mark, '\0'});
+    *at = from[n] ? from + n + 1 : NULL;
+    return pdl_arena_strndup(a, from, n);
+}
+
+/* bytes: also those of every link, or NULL. */
+static void run_one(struct comparison *c, const struct pdl_net *net,
+                    const char *spec, struct row *row, int64_t *bytes)
+{
+    struct cli_job_size size = {row->ranks, row->bytes, c->o->density};
+    struct pdl_sim_config config = {.bounds = true, .links = bytes != NULL};
+    pdl_arena *a = pdl_arena_create((size_t)16 << 30);
+    struct pdl_err err = {"", ""};
+    struct pdl_traffic traffic;
+    struct pdl_sim_result sim;
+    struct pdl_coll_job job;
+    int *hosts;
+    enum pdl_status st =
+        a ? cli_job_make(a, c->collective, spec, net, &size, &job, &err)
+          : pdl_fail(&err, PDL_ENOMEM, "no memory");
+
+    if (st == PDL_OK)
+        st = cli_map_ranks(a, net, job.nranks, NULL, 0, &hosts, &err);
+    if (st == PDL_OK) {
+        pdl_coll_traffic(&job, hosts, &traffic);
+        st = pdl_sim_run(a, net, &traffic, &config, &sim, &err);
+    }
+    if (st == PDL_OK) {
+        row->time_s = sim.time_s;
+        row->lower_s = sim.bounds.lower_s;
+        row->messages = sim.messages;
+        for (int i = 0; bytes && i < net->nlinks; i++)
+            bytes[i] = sim.links[i].bytes;
+    } else {
+        pthread_mutex_lock(&c->lock);
+        row->refused = pdl_arena_strdup(c->arena, err.msg);
+        pthread_mutex_unlock(&c->lock);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* A network and so many ranks on it. */
+struct place {
+    const struct pdl_net *net;
+    const char *topology;
+    int ranks;
+};
+
+static enum pdl_status add_row(struct comparison *c, const struct place *at,
+                               int64_t bytes, const char *spec,
+                               struct pdl_err *err)
+{
+    struct row *row = &c->rows[c->nrows];
+
+    if (c->nrows == MAX_ROWS)
+        return pdl_fail(err, PDL_EINVAL, "more than %d simulations", MAX_ROWS);
+    c->nrows++;
+    *row = (struct row){.topology = at->topology,
+                        .algorithm = spec,
+                        .bytes = bytes,
+                        .ranks = at->ranks ? at->ranks : at->net->nhosts};
+    return PDL_OK;
+}
+
+struct batch {
+    struct comparison *c;
+    const struct pdl_net *net;
+    int first;
+};
+
+static bool run_row(void *ctx, int64_t i)
+{
+    const struct batch *b = ctx;
+    struct comparison *c = b->c;
+    struct row *row = &c->rows[b->first + i];
+
+    run_one(c, b->net, row->algorithm, row, NULL);
+    pthread_mutex_lock(&c->lock);
+    pdl_progress_step(&c->progress, ++c->done);
+    pthread_mutex_unlock(&c->lock);
+    return true;
+}
+
+static int by_time(const void *x, const void *y)
+{
+    const struct row *a = x, *b = y;
+
+    if (!a->refused != !b->refused)
+        return a->refused ? 1 : -1;
+    if (a->time_s != b->time_s)
+        return a->time_s < b->time_s ? -1 : 1;
+    return strcmp(a->algorithm, b->algorithm);
+}
+
+/* A name that no algorithm has is a slip; one that does not run here is a row. */
+static enum pdl_status known(struct comparison *c, struct pdl_err *err)
+{
+    const char *list = c->o->algorithms, *spec;
+
+    while ((spec = next_item(c->arena, &list, ';')) != NULL) {
+        struct pdl_coll_job job = {.nranks = 2};
+        struct pdl_err inner = {"", ""};
+
+        if (!cli_is_program(spec) &&
+            pdl_alg_parse(c->collective, spec, &job, &inner) != PDL_OK) {
+            pdl_fail(err, PDL_EINVAL, "%s", inner.msg);
+            if (*inner.hint)
+                pdl_hint(err, "%s", inner.hint);
+            return PDL_EINVAL;
+        }
+    }
+    if (!(c->o->density >= 0 && c->o->density <= 1))
+        return pdl_fail(err, PDL_EINVAL, "--density is a share, from 0 to 1");
+    return PDL_OK;
+}
+
+/* All algorithms on one network at one size, on all cores, fastest first. */
+static enum pdl_status compare_at(struct comparison *c, const struct place *at,
+                                  int64_t bytes, struct pdl_err *err)
+{
+    int first = c->nrows;
+    const char *list = c->o->algorithms, *spec;
+    enum pdl_status st = PDL_OK;
+
+    while (st == PDL_OK && (spec = next_item(c->arena, &list, ';')) != NULL)
+        st = add_row(c, at, bytes, spec, err);
+    for (int i = 0; !c->o->algorithms && pdl_alg_at(i); i++) {
+        const struct pdl_alg *alg = pdl_alg_at(i);
+
+        if (st == PDL_OK && strcmp(alg->collective->name, c->collective) == 0 &&
+            (!alg->sparse || c->o->density > 0))
+            st = add_row(c, at, bytes, alg->name, err);
+    }
+    if (st == PDL_OK)
+        pdl_parallel(c->nrows - first, 0, run_row,
+                     &(struct batch){c, at->net, first});
+    qsort(c->rows + first, (size_t)(c->nrows - first), sizeof *c->rows,
+          by_time);
+    for (int i = first; i < c->nrows; i++)
+        c->rows[i].best = c->rows[first].time_s;
+    return st;
+}
+
+/* Runs the fastest of the last size once more, and looks at the links. */
+static void measure_heat(struct comparison *c, const struct pdl_net *net,
+                         int first)
+{
+    struct heat *h = &c->heats[c->nheats];
+    int64_t *bytes;
+
+    if (first >= c->nrows || c->rows[first].refused || c->nheats == MAX_HEATS ||
+        net->nlinks > MAX_HEAT_LINKS)
+        return;
+    bytes = PDL_NEW(c->arena, int64_t, net->nlinks + 1);
+    if (!bytes)
+        return;
+    *h = (struct heat){&c->rows[first], bytes, net->nlinks};
+    run_one(c, net, h->row->algorithm, &c->rows[first], bytes);
+    c->nheats++;
+}
+
+/* The number that "{p}" or "{p/8}" of n characters stands for. */
+static enum pdl_status number_of(const char *text, size_t n, int ranks,
+                                 int64_t *out, struct pdl_err *err)
+{
+    char by[16] = "1";
+    int64_t divisor;
+    enum pdl_status st;
+
+    if (strncmp(text, "{p/", 3) == 0 && text[n - 1] == '}' && n < sizeof by)
+        snprintf(by, sizeof by, "%.*s", (int)n - 4, text + 3);
+    else if (strncmp(text, "{p}", 3) != 0)
+        return pdl_fail(err, PDL_EPARSE,
+                        "'%.20s' in a topology is neither {p} nor {p/8}", text);
+    st = pdl_int_parse(by, 1, 1 << 30, &divisor, err);
+    if (st != PDL_OK)
+        return st;
+    if (!ranks)
+        return pdl_fail(err, PDL_EINVAL, "%.*s in a topology needs --ranks",
+                        (int)n, text);
+    if (ranks % divisor)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%.*s in a topology: %d ranks do not divide", (int)n,
+                        text, ranks);
+    *out = ranks / divisor;
+    return PDL_OK;
+}
+
+/* Puts numbers in place of {p} and {p/N}. */
+static enum pdl_status expand(struct comparison *c, const char *text, int ranks,
+                              const char **out, struct pdl_err *err)
+{
+    struct pdl_buf b;
+    enum pdl_status st = PDL_OK;
+
+    pdl_buf_init(&b);
+    while (*text && st == PDL_OK) {
+        size_t plain = strcspn(text, "{"), n;
+        int64_t number = 0;
+
+        pdl_printf(&b.sink, "%.*s", (int)plain, text);
+        text += plain;
+        if (!*text)
+            break;
+        n = strcspn(text, "}");
+        n += text[n] == '}';
+        st = number_of(text, n, ranks, &number, err);
+        pdl_printf(&b.sink, "%" PRId64, number);
+        text += n;
+    }
+    *out = pdl_arena_strdup(c->arena, b.text ? b.text : "");
+    pdl_buf_free(&b);
+    return st;
+}
+
+/* "64KiB", or "4KiB..64MiB", which doubles. */
+static enum pdl_status read_sizes(const char *text, int64_t *first,
+                                  int64_t *last, struct pdl_err *err)
+{
+    const char *dots = strstr(text, "..");
+    char low[32];
+    enum pdl_status st;
+
+    snprintf(low, sizeof low, "%.*s", dots ? (int)(dots - text) : 31, text);
+    st = pdl_bytes_parse(low, first, err);
+    *last = *first;
+    if (st == PDL_OK && dots)
+        st = pdl_bytes_parse(dots + 2, last, err);
+    if (st == PDL_OK && (*first < 1 || *last < *first))
+        st = pdl_fail(err, PDL_EINVAL, "--size: '%.40s' is no range of sizes",
+                      text);
+    return st;
+}
+
+/* One network, one number of ranks, all sizes. */
+static enum pdl_status compare_sizes(struct comparison *c, const char *text,
+                                     int ranks, struct pdl_err *err)
+{
+    struct place at = {.ranks = ranks};
+    const char *sizes = c->o->size, *size;
+    enum pdl_status st = expand(c, text, ranks, &at.topology, err);
+    int first = c->nrows;
+
+    if (st == PDL_OK)
+        st = pdl_net_make(c->arena, at.topology, &at.net, err);
+    while (st == PDL_OK && (size = next_item(c->arena, &sizes, ',')) != NULL) {
+        int64_t bytes = 0, last = 0;
+
+        st = read_sizes(size, &bytes, &last, err);
+        for (; st == PDL_OK && bytes <= last; bytes *= 2) {
+            first = c->nrows;
+            st = compare_at(c, &at, bytes, err);
+        }
+    }
+    if (st == PDL_OK && (c->o->links || c->o->report) &&
+        ranks == c->points[c->npoints - 1])
+        measure_heat(c, at.net, first);
+    return st;
+}
+
+static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
+{
+    const char *nets = c->o->topology, *text;
+    enum pdl_status st = PDL_OK;
+
+    while (st == PDL_OK && (text = next_item(c->arena, &nets, ';')) != NULL)
+        for (int i = 0; st == PDL_OK && i < c->npoints; i++)
+            st = compare_sizes(c, text, c->points[i], err);
+    return st;
+}
+
+/* "64", "48,96", "64..1024". */
+static enum pdl_status read_points(struct comparison *c, struct pdl_err *err)
+{
+    const char *list = c->o->ranks, *item;
+    enum pdl_status st = PDL_OK;
+
+    c->points[0] = 0;
+    c->npoints = !list;
+    while (st == PDL_OK && (item = next_item(c->arena, &list, ',')) != NULL) {
+        int first, last;
+
+        st = cli_ranks_parse(item, &first, &last, err);
+        for (int64_t p = first; st == PDL_OK && p <= last; p *= 2) {
+            if (c->npoints == MAX_POINTS)
+                return pdl_fail(err, PDL_EINVAL,
+                                "more than %d numbers of ranks", MAX_POINTS);
+            c->points[c->npoints++] = (int)p;
+        }
+    }
+    if (st == PDL_OK && c->npoints == 0)
+        return pdl_fail(err, PDL_EINVAL, "--ranks is empty");
+    return st;
+}
+
+static void json_heat(struct pdl_json *j, const struct comparison *c)
+{
+    pdl_json_key(j, "heat");
+    pdl_json_array(j);
+    for (int i = 0; i < c->nheats; i++) {
+        const struct heat *h = &c->heats[i];
+
+        pdl_json_object(j);
+        pdl_json_kstr(j, "topology", h->row->topology);
+        pdl_json_kstr(j, "algorithm", h->row->algorithm);
+        pdl_json_kint(j, "size_bytes", h->row->bytes);
+        pdl_json_knum(j, "time_s", h->row->time_s);
+        pdl_json_key(j, "link_bytes");
+        pdl_json_flat(j);
+        for (int k = 0; k < h->nlinks; k++)
+            pdl_json_int(j, h->bytes[k]);
+        pdl_json_end(j);
+        pdl_json_end(j);
+    }
+    pdl_json_end(j);
+}
+
+static void json_command(struct pdl_json *j, const struct pdl_args *args)
+{
+    struct pdl_buf line;
+
+    pdl_buf_init(&line);
+    cli_command_line(&cli_collective_compare, args, &line.sink);
+    pdl_json_kstr(j, "command", line.text);
+    pdl_buf_free(&line);
+}
+
+static void print_json(const struct comparison *c, struct pdl_sink *out)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, out);
+    pdl_json_schema(&j, "collective-compare");
+    json_command(&j, c->args);
+    pdl_json_kstr(&j, "collective", c->collective);
+    pdl_json_key(&j, "rows");
+    pdl_json_array(&j);
+    for (int i = 0; i < c->nrows; i++) {
+        const struct row *r = &c->rows[i];
+
+        pdl_json_row(&j);
+        pdl_json_kstr(&j, "topology", r->topology);
+        pdl_json_kint(&j, "size_bytes", r->bytes);
+        pdl_json_kstr(&j, "algorithm", r->algorithm);
+        pdl_json_kint(&j, "ranks", r->ranks);
+        if (r->refused) {
+            pdl_json_kstr(&j, "refused", r->refused);
+        } else {
+            pdl_json_knum(&j, "time_s", r->time_s);
+            pdl_json_knum(&j, "lower_bound_s", r->lower_s);
+            pdl_json_kint(&j, "messages", r->messages);
+        }
+        pdl_json_end(&j);
+    }
+    pdl_json_end(&j);
+    if (c->o->links || c->o->report)
+        json_heat(&j, c);
+    pdl_json_end(&j);
+}
+
+/* The same reason for another size is no news. */
+static bool said_before(const struct comparison *c, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (c->rows[j].refused &&
+            strcmp(c->rows[j].refused, c->rows[i].refused) == 0)
+            return true;
+    return false;
+}
+
+static void put_row(struct pdl_table *t, const struct row *r)
+{
+    char text[64];
+
+    pdl_table_cell(
+        t, "%s",
+        pdl_unit_format((double)r->bytes, PDL_UNIT_BYTES, text, sizeof text));
+    pdl_table_cell(t, "%s", r->algorithm);
+    pdl_table_cell(
+        t, "%s",
+        pdl_unit_format(r->time_s, PDL_UNIT_SECONDS, text, sizeof text));
+    pdl_table_cell(t, "%.2f", r->best > 0 ? r->time_s / r->best : 1);
+    pdl_table_cell(t, "%.2f", r->lower_s > 0 ? r->time_s / r->lower_s : 1);
+}
+
+/* The rows of one network and number of ranks, from `at` on; returns the first
+ * of the next. */
+static int print_network(const struct comparison *c, int at)
+{
+    static const struct pdl_column columns[] = {{"size", true},
+                                                {"algorithm", false},
+                                                {"time", true},
+                                                {"to best", true},
+                                                {"to bound", true}};
+    const struct row *first = &c->rows[at];
+    struct pdl_table t;
+
+    pdl_table_init(&t, c->arena, columns, 5);
+    for (; at < c->nrows && c->rows[at].ranks == first->ranks &&
+           strcmp(c->rows[at].topology, first->topology) == 0;
+         at++)
+        if (!c->rows[at].refused)
+            put_row(&t, &c->rows[at]);
+    if (t.nrows == 0)
+        return at;
+    cli_say(2, "%s on %d ranks of %s", c->collective, first->ranks,
+            first->topology);
+    pdl_table_print(&t, cli_width(), cli_out());
+    return at;
+}
+
+static void print_text(const struct comparison *c)
+{
+    for (int i = 0; i < c->nrows;)
+        i = print_network(c, i);
+    for (int i = 0; i < c->nrows; i++)
+        if (c->rows[i].refused && !said_before(c, i))
+            cli_say(2, "not run: %s", c->rows[i].refused);
+}
+
+static int report(const struct comparison *c)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(c, &json.sink);
+    rc = cli_report(&json, c->o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
+static int run(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct comparison c = {.collective = args->pos[0],
+                           .o = o,
+                           .args = args,
+                           .lock = PTHREAD_MUTEX_INITIALIZER};
+    int rc = EXIT_OK;
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+
+    if (!o->topology || !*o->topology || !o->size || !*o->size) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "collective compare needs --topology and --size");
+        pdl_hint(&err, "for example: %s", cli_collective_compare.example);
+        return cli_usage(&err);
+    }
+    if (!pdl_collective_find(c.collective)) {
+        struct pdl_coll_job none = {.alg = NULL};
+
+        pdl_alg_parse(c.collective, "", &none, &err);
+        return cli_usage(&err);
+    }
+    c.arena = pdl_arena_create((size_t)16 << 30);
+    c.rows = c.arena ? PDL_NEW(c.arena, struct row, MAX_ROWS) : NULL;
+    if (!c.rows) {
+        pdl_arena_destroy(c.arena);
+        return EXIT_BUG;
+    }
+    st = known(&c, &err);
+    if (st == PDL_OK)
+        st = read_points(&c, &err);
+    if (st != PDL_OK) {
+        pdl_arena_destroy(c.arena);
+        return cli_usage(&err);
+    }
+    pdl_progress_start(&c.progress, cli_stderr(),
+                       !args->quiet && cli_progress(), "simulations", 0);
+    st = compare(&c, &err);
+    pdl_progress_end(&c.progress);
+    if (st == PDL_OK && args->json)
+        print_json(&c, cli_out());
+    else if (st == PDL_OK)
+        print_text(&c);
+    if (st == PDL_OK && o->report)
+        rc = report(&c);
+    pdl_arena_destroy(c.arena);
+    return st == PDL_OK ? rc : cli_fail(st, &err);
+}
+
+const struct pdl_cmd cli_collective_compare = {
+    .name = "collective compare",
+    .args = "COLLECTIVE",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "which algorithm is fastest on a network at a size",
+    .text = "Simulates every algorithm of the collective on every network "
+            "and at every size given, and ranks them; with --ranks also on "
+            "several numbers of ranks, the first hosts of the network or a "
+            "network made for each of them (dln:switches={p/4},hosts=4). "
+            "Algorithms that do not run there are listed with the reason.",
+    .example = "paradl collective compare allreduce --topology torus:4x4 "
+               "--size 64KiB,16MiB",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = run,
+};

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl fit-in: the questions the other way round. Does it fit; what is the
+ * largest batch, the longest sequence, the most layers, the fewest PEs; which
+ * is the cheapest in time, and which the fastest within a budget. Every answer is the best
+ * plan of a search, priced in full; sizes are doubled, and between one that fits
+ * and one that does not their doublings are halved. Each has a largest that is
+ * tried; an answer that is it says so. */
+#include "cli/questions/projection.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct options {
+    struct cli_question q;
+    int64_t train;
+    double tokens;
+    double deadline_s, budget;
+};
+
+#define AT(field) offsetof(struct options, field)
+// clang-format off
+static const struct pdl_opt opts[] = {
+    CLI_SYSTEM_OPT,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs, at most"},
+    {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
+     "samples of one step (default: one for each PE)"},
+    {"train", 0, PDL_OPT_COUNT, AT(train), "SAMPLES", NULL,
+     "samples of the whole training, for --deadline and --budget"},
+    {"tokens", 0, PDL_OPT_NUM, AT(tokens), "N", NULL,
+     "the same, for a transformer: 300G"},
+    {"deadline", 0, PDL_OPT_TIME, AT(deadline_s), "TIME", NULL,
+     "cheapest that trains so many samples in time"},
+    {"budget", 0, PDL_OPT_NUM, AT(budget), "COST", NULL,
+     "fastest within this cost (SYSTEM:pe.price_per_hour=X says the price)"},
+    CLI_QUESTION_OPTS,
+};
+// clang-format on
+#undef AT
+
+/* One search: model, PEs and batch, and its best plan. */
+struct trial {
+    int64_t pes, batch, tokens, layers;
+    bool fits;
+    bool most;            /* that is tried: more may fit */
+    const char *strategy; /* of the best; NULL: nothing could be priced */
+    struct pdl_projection x;
+    struct pdl_bill bill;
+};
+
+struct asking {
+    pdl_arena *arena; /* of what is printed */
+    const struct options *o;
+    const char *model;
+    struct cli_job *j;
+    int64_t searches;
+    struct pdl_progress progress;
+};
+
+static bool on_points(void *ctx, int64_t done, int64_t total)
+{
+    struct asking *k = ctx;
+
+    (void)done;
+    (void)total;
+    pdl_progress_step(&k->progress, k->searches);
+    return true;
+}
+
+/* only_fits: what the best plan is, is not asked. */
+static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
+                              int64_t batch, bool only_fits, struct trial *t,
+                              struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct cli_job *j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    struct cli_question q = k->o->q;
+    struct pdl_search_options opt = {.pes = pes,
+                                     .batch = batch,
+                                     .top = 1,
+                                     .one_order = true,
+                                     .uncounted = true,
+                                     .only_fits = only_fits,
+                                     .progress = on_points,
+                                     .ctx = k};
+    struct pdl_search_result r = {.list = NULL};
+    enum pdl_status st =
+        j ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    *t = (struct trial){.pes = pes, .batch = batch};
+    q.model = model;
+    q.pes = pes;
+    if (st == PDL_OK)
+        st = cli_job_open(a, &q, j, err);
+    if (st == PDL_OK) {
+        opt.dtype = cli_storage(j->oracle.precision);
+        st = pdl_search(a, j->model, &j->sys, &j->oracle, &opt, &r, err);
+    }
+    if (st == PDL_OK) {
+        t->fits = r.feasible > 0;
+        t->tokens = j->model->tokens;
+    }
+    if (st == PDL_OK && r.evaluated > 0) {
+        t->strategy = pdl_arena_strdup(k->arena, r.list[0].strategy);
+        t->x = r.list[0].x;
+        pdl_project_bill(&t->x, &j->sys, &t->bill);
+    }
+    pdl_progress_step(&k->progress, ++k->searches);
+    pdl_arena_destroy(a);
+    return st;
+}
+
+/* ---- questions ------------------------------------------------------------------ */
+
+/* A size that is doubled so many times: what is searched. */
+enum size { BATCH, PES, SEQUENCE, LAYERS };
+
+static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
+                                int doubled, bool only_fits, struct trial *t,
+                                struct pdl_err *err)
+{
+    int64_t n = first << doubled;
+    const char *name = k->model;
+    enum pdl_status st;
+
+    if (what == SEQUENCE || what == LAYERS)
+        name =
+            pdl_arena_printf(k->arena, "%s%s%s=%lld", k->model,
+                             strchr(k->model, ':') ? "," : ":",
+                             what == SEQUENCE ? "seq" : "layers", (long long)n);
+    if (!name)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = search(k, name, what == PES ? n : k->o->q.pes,
+                what == BATCH ? n : k->o->q.batch, only_fits, t, err);
+    t->layers = what == LAYERS ? n : 0;
+    return st;
+}
+
+/* The best plan of a size that fits; small spaces were priced in full. */
+static enum pdl_status finish(struct asking *k, enum size what, int64_t first,
+                              int doubled, const struct trial *found,
+                              struct trial *best, struct pdl_err *err)
+{
+    *best = *found;
+    return found->strategy
+               ? PDL_OK
+               : try_size(k, what, first, doubled, false, best, err);
+}
+
+/* What fits stays so with fewer samples, fewer tokens and more PEs: halving
+ * the doublings between one that fits and one that does not finds the last (of
+ * PEs, the first), and its best plan is searched. lo fits or is not tried (-1),
+ * hi does not. */
+static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
+                             int lo, int hi, struct trial *best,
+                             struct pdl_err *err)
+{
+    struct trial found = {.fits = false};
+    enum pdl_status st = PDL_OK;
+    int sign = what == PES ? -1 : 1, most = hi - 1;
+
+    while (st == PDL_OK && sign * (hi - lo) > 1) {
+        int mid = lo + (hi - lo) / 2;
+        struct trial t = {.fits = false};
+
+        st = try_size(k, what, first, mid, true, &t, err);
+        if (t.fits)
+            found = t;
+        *(t.fits ? &lo : &hi) = mid;
+    }
+    if (st == PDL_OK && found.fits)
+        st = finish(k, what, first, lo, &found, best, err);
+    best->most = what != PES && lo == most;
+    return st;
+}
+
+/* Transformers' plans have micro-batches and fit at any size: for them the
+ * doubling ends at 16 samples for each PE, which is tried first. */
+static enum pdl_status largest_batch(struct asking *k,
+                                     const struct trial *asked,
+                                     struct trial *best, struct pdl_err *err)
+{
+    int64_t pes = k->o->q.pes, from = asked->fits ? k->o->q.batch : 1;
+    int64_t most = (k->j->model->tokens > 0 ? 16 : 4096) * pes;
+    enum pdl_status st = PDL_OK;
+    struct trial t = {.fits = false};
+    int n = 0;
+
+    *best = asked->fits ? *asked : t;
+    while (from << (n + 1) <= most)
+        n++;
+    if (n > 0 && k->j->model->tokens > 0)
+        st = try_size(k, BATCH, from, n, true, &t, err);
+    if (t.fits && st == PDL_OK)
+        st = finish(k, BATCH, from, n, &t, best, err);
+    else if (st == PDL_OK)
+        st = halve(k, BATCH, from, asked->fits ? 0 : -1,
+                   k->j->model->tokens > 0 && n > 0 ? n : n + 1, best, err);
+    /* of a transformer the largest was tried on its own */
+    if (k->j->model->tokens > 0 && n > 0)
+        best->most = t.fits;
+    return st;
+}
+
+static enum pdl_status fewest_pes(struct asking *k, const struct trial *asked,
+                                  struct trial *best, struct pdl_err *err)
+{
+    int64_t pes = k->o->q.pes, first = 1;
+    int n = 0;
+
+    *best = (struct trial){.fits = false};
+    while (2 << n <= pes && k->o->q.batch % (2 << n) == 0)
+        n++;
+    if (first << n == pes && asked->fits)
+        *best = *asked;
+    else if (first << n == pes)
+        return PDL_OK;
+    return halve(k, PES, 1, best->fits ? n : n + 1, -1, best, err);
+}
+
+/* Models of the zoo take seq=. */
+static enum pdl_status longest_sequence(struct asking *k,
+                                        const struct trial *asked,
+                                        struct trial *best, struct pdl_err *err)
+{
+    static const int64_t MOST = 1 << 22;
+    int64_t tokens = k->j->model->tokens;
+    int n = 0;
+
+    *best = (struct trial){.fits = false};
+    if (tokens == 0 || strchr(k->model, '/') || strstr(k->model, ".json") ||
+        strstr(k->model, "seq=") || !asked->fits)
+        return PDL_OK;
+    *best = *asked;
+    while (tokens << (n + 1) <= MOST)
+        n++;
+    return halve(k, SEQUENCE, tokens, 0, n + 1, best, err);
+}
+
+/* How many layers a model of the zoo has, where they can be set; else 0. */
+static int64_t layers_of(const char *model)
+{
+    char name[80];
+    struct pdl_zoo_param p;
+
+    if (strstr(model, "layers="))
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(model, ":"), model);
+    for (int i = 0; pdl_zoo_param(name, i, &p); i++)
+        if (strcmp(p.key, "layers") == 0)
+            return p.value;
+    return 0;
+}
+
+/* The largest model of this width: a deeper one, as deep as models are. */
+static enum pdl_status most_layers(struct asking *k, const struct trial *asked,
+                                   struct trial *best, struct pdl_err *err)
+{
+    enum { DEEPEST = 128 };
+    int64_t layers = layers_of(k->model);
+    int n = 0;
+
+    *best = (struct trial){.fits = false};
+    if (layers < 1 || !asked->fits)
+        return PDL_OK;
+    *best = *asked;
+    best->layers = layers;
+    while (layers << (n + 1) <= DEEPEST)
+        n++;
+    return halve(k, LAYERS, layers, 0, n + 1, best, err);
+}
+
+static double train_s(const struct asking *k, const struct trial *t)
+{
+    return t->x.step_s * (double)k->o->train / (double)t->batch;
+}
+
+static double pe_seconds(const struct trial *t)
+{
+    return t->x.step_s * (double)t->pes;
+}
+
+static double train_cost(const struct asking *k, const struct trial *t)
+{
+    return t->bill.cost * (double)k->o->train / (double)t->batch;
+}
+
+/* PEs by doubling: of those in time the one that costs least (by its PE hours:
+ * all have one price), or the quickest that can be paid. */
+static enum pdl_status within(struct asking *k, bool deadline,
+                              struct trial *best, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    *best = (struct trial){.fits = false};
+    for (int64_t p = 1; p <= k->o->q.pes && st == PDL_OK; p *= 2) {
+        struct trial t;
+
+        if (k->o->q.batch % p != 0)
+            continue;
+        st = search(k, k->model, p, k->o->q.batch, false, &t, err);
+        if (st != PDL_OK || !t.fits)
+            continue;
+        if (deadline && train_s(k, &t) <= k->o->deadline_s &&
+            (!best->fits || pe_seconds(&t) < pe_seconds(best)))
+            *best = t;
+        if (!deadline && train_cost(k, &t) <= k->o->budget &&
+            (!best->fits || t.x.step_s < best->x.step_s))
+            *best = t;
+    }
+    return st;
+}
+
+/* ---- answers ---------------------------------------------------------------------- */
+
+struct answers {
+    struct trial as_asked, batch, pes, sequence, layers, deadline, budget;
+};
+
+static void one_json(struct pdl_json *w, const struct asking *k,
+                     const char *key, const struct trial *t)
+{
+    pdl_json_key(w, key);
+    pdl_json_row(w);
+    pdl_json_kbool(w, "fits", t->fits);
+    if (t->strategy && (t->fits || t->x.step_s > 0)) {
+        pdl_json_kint(w, "pes", t->pes);
+        pdl_json_kint(w, "batch", t->batch);
+        if (t->tokens > 0)
+            pdl_json_kint(w, "tokens", t->tokens);
+        if (t->layers > 0)
+            pdl_json_kint(w, "layers", t->layers);
+        if (t->most)
+            pdl_json_kbool(w, "or_more", true);
+        pdl_json_kstr(w, "strategy", t->strategy);
+        pdl_json_knum(w, "step_s", t->x.step_s);
+        pdl_json_kint(w, "peak_bytes", t->x.peak_bytes);
+        pdl_json_knum(
+            w, "headroom",
+            1 - (double)t->x.peak_bytes / (double)t->x.capacity_bytes);
+        pdl_json_kbool(w, "tight", pdl_memory_tight(&t->x));
+        if (k->o->train > 0) {
+            pdl_json_knum(w, "train_s", train_s(k, t));
+            pdl_json_knum(w, "cost", train_cost(k, t));
+        }
+    }
+    pdl_json_end(w);
+}
+
+static void print_json(const struct asking *k, const struct answers *x)
+{
+    struct pdl_json w;
+
+    pdl_json_init(&w, cli_out());
+    pdl_json_schema(&w, "fit-in");
+    pdl_json_kstr(&w, "model", k->model);
+    pdl_json_kstr(&w, "system", k->o->q.system);
+    pdl_json_kint(&w, "searches", k->searches);
+    one_json(&w, k, "as_asked", &x->as_asked);
+    one_json(&w, k, "largest_batch", &x->batch);
+    one_json(&w, k, "fewest_pes", &x->pes);
+    if (k->j->model->tokens > 0)
+        one_json(&w, k, "longest_sequence", &x->sequence);
+    if (layers_of(k->model) > 0)
+        one_json(&w, k, "most_layers", &x->layers);
+    if (k->o->deadline_s > 0)
+        one_json(&w, k, "deadline", &x->deadline);
+    if (k->o->budget > 0)
+        one_json(&w, k, "budget", &x->budget);
+    pdl_json_end(&w);
+}
+
+/* The size that the question is about may be larger. */
+static const char *more(const struct trial *t, const char *what,
+                        const char *size)
+{
+    return t->most && strstr(what, size) ? " or more" : "";
+}
+
+static void one_text(const struct asking *k, const char *what,
+                     const struct trial *t)
+{
+    char a[32], b[32], c[32];
+    struct pdl_sink *out = cli_out();
+
+    if (!t->fits) {
+        pdl_printf(out, "%-17s none fits\n", what);
+        return;
+    }
+    pdl_printf(out, "%-17s %lld PE%s, batch %lld%s", what, (long long)t->pes,
+               t->pes == 1 ? "" : "s", (long long)t->batch,
+               more(t, what, "batch"));
+    if (t->tokens > 0)
+        pdl_printf(out, ", %lld tokens%s", (long long)t->tokens,
+                   more(t, what, "sequence"));
+    if (t->layers > 0)
+        pdl_printf(out, ", %lld layers%s", (long long)t->layers,
+                   more(t, what, "layers"));
+    pdl_puts(out, "\n");
+    cli_say(
+        6, "    %s: %s a step, %s of a PE", t->strategy,
+        cli_span(t->x.step_s, a, sizeof a),
+        pdl_unit_format((double)t->x.peak_bytes, PDL_UNIT_BYTES, b, sizeof b));
+    if (k->o->train > 0)
+        pdl_printf(out, "    %lld samples in %s", (long long)k->o->train,
+                   cli_span(train_s(k, t), c, sizeof c));
+    if (k->o->train > 0 && t->bill.cost > 0)
+        pdl_printf(out, train_cost(k, t) < 1e3 ? " for %.4g" : " for %.0f",
+                   train_cost(k, t));
+    if (k->o->train > 0)
+        pdl_puts(out, "\n");
+}
+
+/* Of the first whose memory is nearly full; the others are alike. */
+static void say_tight(const struct answers *x)
+{
+    const struct trial *all[] = {&x->as_asked, &x->batch,  &x->pes,
+                                 &x->sequence, &x->layers, &x->deadline,
+                                 &x->budget};
+    char note[256];
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i]->fits && cli_memory_note(&all[i]->x, note, sizeof note)) {
+            cli_say(2, "note: %s", note);
+            return;
+        }
+}
+
+static void print_text(const struct asking *k, const struct answers *x)
+{
+    one_text(k, "as asked", &x->as_asked);
+    one_text(k, "largest batch", &x->batch);
+    one_text(k, "fewest PEs", &x->pes);
+    if (k->j->model->tokens > 0)
+        one_text(k, "longest sequence", &x->sequence);
+    if (layers_of(k->model) > 0)
+        one_text(k, "most layers", &x->layers);
+    if (k->o->deadline_s > 0)
+        one_text(k, "in time", &x->deadline);
+    if (k->o->budget > 0)
+        one_text(k, "within budget", &x->budget);
+    pdl_printf(cli_out(), "%lld searches; sizes are tried by doubling%s\n",
+               (long long)k->searches,
+               x->batch.most || x->sequence.most || x->layers.most
+                   ? "; or more: no larger one was"
+                   : "");
+    say_tight(x);
+}
+
+static enum pdl_status answer(struct asking *k, struct answers *x,
+                              struct pdl_err *err)
+{
+    const struct cli_question *q = &k->o->q;
+    enum pdl_status st =
+        search(k, k->model, q->pes, q->batch, false, &x->as_asked, err);
+
+    if (st == PDL_OK)
+        st = largest_batch(k, &x->as_asked, &x->batch, err);
+    if (st == PDL_OK)
+        st = fewest_pes(k, &x->as_asked, &x->pes, err);
+    if (st == PDL_OK)
+        st = longest_sequence(k, &x->as_asked, &x->sequence, err);
+    if (st == PDL_OK)
+        st = most_layers(k, &x->as_asked, &x->layers, err);
+    if (st == PDL_OK && k->o->deadline_s > 0)
+        st = within(k, true, &x->deadline, err);
+    if (st == PDL_OK && k->o->budget > 0)
+        st = within(k, false, &x->budget, err);
+    return st;
+}
+
+static enum pdl_status sensible(const struct pdl_args *args,
+                                const struct options *o, struct pdl_err *err)
+{
+    if ((o->deadline_s <= 0 && pdl_opt_given(&cli_fit_in, args, "deadline")) ||
+        (o->budget <= 0 && pdl_opt_given(&cli_fit_in, args, "budget")))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--deadline and --budget are more than 0");
+    if (!o->q.system || o->q.pes < 1)
+        return pdl_fail(err, PDL_EINVAL, "fit-in needs --system and --pes");
+    if ((o->deadline_s > 0 || o->budget > 0) && o->train < 1 &&
+        !(o->tokens >= 1))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--deadline and --budget need --train SAMPLES or "
+                        "--tokens N");
+    return PDL_OK;
+}
+
+static enum pdl_status
+settle_train(struct options *o, const struct pdl_model *m, struct pdl_err *err)
+{
+    if (!(o->tokens >= 1))
+        return PDL_OK;
+    if (o->train > 0)
+        return pdl_fail(err, PDL_EINVAL, "--train and --tokens are the same");
+    if (m->tokens < 1 || o->tokens > 1e18)
+        return pdl_fail(err, PDL_EINVAL,
+                        m->tokens < 1 ? "--tokens: the model has none (--train "
+                                        "says its samples)"
+                                      : "--tokens is too large");
+    o->train = (int64_t)(o->tokens / (double)m->tokens);
+    return o->train > 0
+               ? PDL_OK
+               : pdl_fail(err, PDL_EINVAL, "--tokens: not one sample of %lld",
+                          (long long)m->tokens);
+}
+
+static int fit_in(const struct pdl_args *args)
+{
+    struct options o = *(const struct options *)args->opts;
+    struct asking k = {.o = &o, .model = args->pos[0]};
+    struct answers x = {.as_asked = {.fits = false}};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = sensible(args, &o, &err);
+
+    if (st != PDL_OK) {
+        pdl_hint(&err, "see 'paradl fit-in --help'");
+        return cli_usage(&err);
+    }
+    o.q.model = args->pos[0];
+    o.q.batch = o.q.batch > 0 ? o.q.batch : o.q.pes;
+    k.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    k.j = k.arena ? PDL_NEW(k.arena, struct cli_job, 1) : NULL;
+    st = k.j ? cli_job_open(k.arena, &o.q, k.j, &err)
+             : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = settle_train(&o, k.j->model, &err);
+    pdl_progress_start(&k.progress, cli_stderr(),
+                       !args->quiet && cli_progress(), "searches", 0);
+    if (st == PDL_OK)
+        st = answer(&k, &x, &err);
+    pdl_progress_end(&k.progress);
+    if (st == PDL_OK && args->json)
+        print_json(&k, &x);
+    else if (st == PDL_OK)
+        print_text(&k, &x);
+    pdl_arena_destroy(k.arena);
+    return st != PDL_OK      ? cli_fail(st, &err)
+           : x.as_asked.fits ? EXIT_OK
+                             : EXIT_NO;
+}
+
+const struct pdl_cmd cli_fit_in = {
+    .name = "fit-in",
+    .args = "MODEL",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "does it fit; largest batch, sequence, model, fewest PEs",
+    .text = "Searches the best plan as asked (exit code 1 when none fits), for "
+            "the largest batch, the longest sequence and the most layers on "
+            "that many PEs, for the fewest PEs at that batch, and, with "
+            "--train, for the cheapest plan that meets a deadline and the "
+            "fastest plan within a budget.",
+    .example = "paradl fit-in resnet50 --system abci-v100 --pes 16 --batch 512",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = fit_in,
+};

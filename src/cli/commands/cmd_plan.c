@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl plan: the strategies of a model's space on N PEs, priced and ranked.
+ * What a limit of the papers forbids is not priced: it is counted as pruned,
+ * and --space lists it with the reason. Large spaces (transformers) are
+ * described by --space instead. */
+#include "cli/output/layers.h"
+#include "cli/questions/projection.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+struct options {
+    struct cli_question q;
+    int64_t top;
+    const char *strategies, *goal, *emit, *report, *export, *output;
+    bool space, per_layer, details;
+    double seconds;
+};
+
+#define AT(field) offsetof(struct options, field)
+// clang-format off
+static const struct pdl_opt opts[] = {
+    CLI_SYSTEM_OPT,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs"},
+    {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
+     "samples of one step, over all PEs"},
+    {"top", 0, PDL_OPT_COUNT, AT(top), "K", NULL,
+     "how many to show (default 10; of a page 60)"},
+    {"strategies", 0, PDL_OPT_TEXT, AT(strategies), "AXIS,...", NULL,
+     "only these axes: data,spatial,filter,channel,pipe,tensor,expert,context"},
+    {"goal", 0, PDL_OPT_TEXT, AT(goal), "GOAL", "time|memory|energy|cost|pareto",
+     "rank by step time (default), memory, energy or cost of a step; pareto: "
+     "all that nothing beats in both time and memory"},
+    CLI_QUESTION_OPTS,
+    {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
+     "also write the best plan to a file ('paradl plan show' reads it)"},
+    CLI_EXPORT_OPTS("also write the best plan for another program, to -o"),
+    {"per-layer", 0, PDL_OPT_FLAG, AT(per_layer), NULL, NULL,
+     "find a strategy for each layer, and compare it with the best for all"},
+    {"seconds", 0, PDL_OPT_TIME, AT(seconds), "TIME", NULL,
+     "stop after so long and print the best so far"},
+    {"space", 0, PDL_OPT_FLAG, AT(space), NULL, NULL,
+     "also say what the search chose from, what was excluded, and the most "
+     "PEs of each axis"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows of the best (stages, schedule, links, "
+     "scaling) and the front of time and memory"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
+};
+// clang-format on
+#undef AT
+
+struct search {
+    pdl_arena *arena;
+    const struct options *o;
+    const struct pdl_args *args;
+    struct cli_job *j;
+    struct pdl_search_result r;
+    struct pdl_layers_result layers; /* --per-layer */
+    struct pdl_progress progress;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+static bool go_on(void *ctx, int64_t done, int64_t total)
+{
+    struct search *s = ctx;
+
+    (void)total;
+    pdl_progress_step(&s->progress, done);
+    return !interrupted &&
+           (s->o->seconds <= 0 ||
+            pdl_clock_s() - s->progress.start_s < s->o->seconds);
+}
+
+static enum pdl_goal goal_of(const char *name)
+{
+    static const char *const names[] = {"time", "memory", "energy", "cost",
+                                        "pareto"};
+
+    for (int i = 0; name && i < 5; i++)
+        if (strcmp(names[i], name) == 0)
+            return (enum pdl_goal)i;
+    return PDL_GOAL_TIME;
+}
+
+/* Nothing can be ranked by what the system does not say. */
+static enum pdl_status can_count(const struct options *o,
+                                 const struct pdl_system *sys,
+                                 struct pdl_err *err)
+{
+    enum pdl_goal goal = goal_of(o->goal);
+    const char *field = goal == PDL_GOAL_COST && !(sys->pe.price_per_hour > 0)
+                            ? "price_per_hour"
+                        : goal == PDL_GOAL_ENERGY && !(sys->pe.peak_w > 0)
+                            ? "peak_power"
+                            : NULL;
+
+    if (!field)
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL, "--goal %s: %s does not say its %s", o->goal,
+             sys->name, goal == PDL_GOAL_COST ? "price" : "power");
+    pdl_hint(err, "--system %s%cpe.%s=%s", o->q.system,
+             strchr(o->q.system, ':') ? ',' : ':', field,
+             goal == PDL_GOAL_COST ? "2.5" : "400W");
+    return PDL_EINVAL;
+}
+
+/* The answer by layers and the best for all of them, the better first. */
+static enum pdl_status by_layers(struct search *s,
+                                 const struct pdl_search_options *opt,
+                                 struct pdl_err *err)
+{
+    enum pdl_status st = pdl_search_layers(s->arena, s->j->model, &s->j->sys,
+                                           &s->j->oracle, opt, &s->layers, err);
+    const struct pdl_layers_result *l = &s->layers;
+    struct pdl_found *list = PDL_NEW(s->arena, struct pdl_found, 2);
+
+    if (st != PDL_OK)
+        return st;
+    if (!list)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    s->r = (struct pdl_search_result){.list = list, .stopped = l->stopped};
+    if (l->best.priced)
+        list[s->r.n++] = l->best;
+    if (l->better ? l->uniform.priced : l->layered.priced)
+        list[s->r.n++] = l->better ? l->uniform : l->layered;
+    s->r.evaluated = s->r.n;
+    for (int i = 0; i < s->r.n; i++)
+        s->r.feasible += list[i].x.feasible;
+    return PDL_OK;
+}
+
+enum { MAX_TABLE = 10, MAX_PAGE = 60 };
+
+/* How many of a large space may be wanted. */
+static int64_t most_shown(const struct options *o)
+{
+    int64_t usual = o->report ? MAX_PAGE : 20;
+
+    return o->top > usual ? o->top : usual;
+}
+
+static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
+{
+    struct pdl_search_options opt = {
+        .pes = s->o->q.pes,
+        .batch = s->o->q.batch,
+        .dtype = cli_storage(s->j->oracle.precision),
+        .axes = s->o->strategies,
+        .goal = goal_of(s->o->goal),
+        .top = most_shown(s->o),
+        .progress = go_on,
+        .ctx = s,
+    };
+    enum pdl_status st = can_count(s->o, &s->j->sys, err);
+
+    if (st != PDL_OK)
+        return st;
+    signal(SIGINT, on_interrupt);
+    pdl_progress_start(&s->progress, cli_stderr(), progress, "pricing", 0);
+    s->progress.start_s = pdl_clock_s();
+    st = s->o->per_layer ? by_layers(s, &opt, err)
+                         : pdl_search(s->arena, s->j->model, &s->j->sys,
+                                      &s->j->oracle, &opt, &s->r, err);
+    pdl_progress_end(&s->progress);
+    signal(SIGINT, SIG_DFL);
+    return st;
+}
+
+/* ---- output ---------------------------------------------------------------- */
+
+/* What is written of the answer. */
+struct extent {
+    int show;
+    bool space;   /* and what was excluded */
+    bool details; /* and what a page shows of the best */
+    bool brief;   /* the others without what must be priced again */
+    double seconds;
+};
+
+/* A plan of the list again, for its JSON fields. */
+static void json_plan(struct search *s, struct pdl_json *w, int i,
+                      const struct extent *e)
+{
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    const struct pdl_found *f = &s->r.list[i];
+
+    if (e->brief && i > 0) {
+        pdl_json_object(w);
+        pdl_json_kint(w, "rank", i + 1);
+        pdl_json_kstr(w, "strategy", f->strategy);
+        cli_brief_json(w, &f->x, &s->j->sys);
+        pdl_json_end(w);
+    } else if (scratch && cli_job_price(scratch, &s->o->q, f->strategy, s->j,
+                                        NULL) == PDL_OK) {
+        pdl_json_object(w);
+        pdl_json_kint(w, "rank", i + 1);
+        pdl_json_kstr(w, "strategy", f->strategy);
+        cli_job_json(w, s->j);
+        if (i == 0 && e->details)
+            cli_details_json(w, s->j);
+        pdl_json_end(w);
+    }
+    pdl_arena_destroy(scratch);
+}
+
+static void print_json(struct search *s, const struct extent *e,
+                       struct pdl_sink *out)
+{
+    struct pdl_json w;
+
+    pdl_json_init(&w, out);
+    pdl_json_schema(&w, "plan");
+    cli_question_json(&w, &cli_plan, s->args, s->j);
+    pdl_json_kint(&w, "pes", s->o->q.pes);
+    pdl_json_kint(&w, "batch", s->o->q.batch);
+    pdl_json_kint(&w, "evaluated", s->r.evaluated);
+    pdl_json_kint(&w, "pruned", s->r.pruned);
+    pdl_json_kint(&w, "feasible_count", s->r.feasible);
+    pdl_json_knum(&w, "search_s", e->seconds);
+    if (s->r.naxes > 0)
+        cli_space_json(&w, &s->r, e->space);
+    if (s->o->per_layer)
+        cli_layers_json(&w, &s->layers);
+    pdl_json_key(&w, "plans");
+    pdl_json_array(&w);
+    for (int i = 0; i < e->show; i++)
+        json_plan(s, &w, i, e);
+    pdl_json_end(&w);
+    if (e->details && e->show > 0) {
+        cli_front_json(&w, &s->r);
+        cli_scaling_json(&w, &s->o->q, s->j, s->r.list[0].strategy);
+    }
+    if (e->space) {
+        cli_excluded_json(&w, &s->r);
+        cli_limits_json(&w, s->arena, s->j, s->o->q.batch);
+    }
+    pdl_json_end(&w);
+}
+
+/* `hint`: --space was not given, which says more. */
+static void print_counts(const struct pdl_search_result *r, bool hint)
+{
+    if (r->naxes > 0)
+        cli_say(2,
+                "%lld points: %lld fit; %lld priced, %lld excluded by "
+                "memory, %lld by time (%lld before it was asked whether they "
+                "fit), %lld by a limit; the best in %lld other orders of their "
+                "axes%s",
+                (long long)r->points, (long long)r->feasible,
+                (long long)r->evaluated, (long long)r->too_large,
+                (long long)r->too_slow, (long long)r->unasked,
+                (long long)r->refused, (long long)r->orders,
+                hint ? " (--space says of what)" : "");
+    else
+        cli_say(0,
+                "%lld priced, %lld fit, %lld excluded by a limit%s; "
+                "x: does not fit",
+                (long long)r->evaluated, (long long)r->feasible,
+                (long long)r->pruned, hint ? " (--space says which)" : "");
+}
+
+static void print_text(struct search *s, int show)
+{
+    cli_say(2, "%s, batch %lld, on %lld PEs of %s", s->j->model->name,
+            (long long)s->o->q.batch, (long long)s->o->q.pes, s->j->sys.name);
+    cli_plans_text(s->arena, s->r.list, show, &s->j->sys, goal_of(s->o->goal));
+    print_counts(&s->r, !s->o->space);
+    for (int i = 0; s->o->space && i < s->r.naxes; i++)
+        cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);
+    if (s->r.stopped)
+        pdl_puts(cli_out(), "stopped before the end: the best so far\n");
+    for (int i = 0; s->o->space && i < s->r.n; i++)
+        if (s->r.list[i].excluded)
+            cli_say(31, "  %-28s %s", s->r.list[i].strategy,
+                    s->r.list[i].excluded);
+    if (s->o->space)
+        cli_limits_text(s->arena, s->j, s->o->q.batch);
+}
+
+/* Where to go on from the best. */
+static void print_next(const struct search *s)
+{
+    struct pdl_buf line;
+
+    pdl_buf_init(&line);
+    pdl_puts(&line.sink, "paradl project");
+    cli_quote(&line.sink, s->o->q.model);
+    pdl_puts(&line.sink, " --system");
+    cli_quote(&line.sink, s->o->q.system);
+    pdl_printf(&line.sink, " --batch %lld --strategy '%s'",
+               (long long)s->o->q.batch, s->r.list[0].strategy);
+    cli_same_options(&cli_plan, s->args, &cli_project, &line.sink);
+    pdl_puts(cli_out(), "phase by phase, and why:\n");
+    cli_say_command(line.text ? line.text : "");
+    pdl_buf_free(&line);
+}
+
+/* The best again, how sure it is, and where to go on. */
+static void print_first(struct search *s)
+{
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    char low[32], high[32], note[256];
+
+    if (scratch && s->r.n > 0 && s->r.list[0].priced &&
+        s->r.list[0].x.feasible &&
+        cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
+            PDL_OK) {
+        struct pdl_projection *x = &s->j->x;
+
+        if (!s->o->per_layer) /* says it already */
+            cli_say(2, "best: %s", s->r.list[0].strategy);
+        pdl_interval(s->j->plan, &s->j->sys, &s->j->oracle, x);
+        if (x->low_s > 0)
+            pdl_printf(
+                cli_out(), "80 %% of its steps take between %s and %s\n",
+                pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
+                pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
+                                sizeof high));
+        if (cli_memory_note(x, note, sizeof note))
+            cli_say(2, "note: %s", note);
+        if (cli_order_note(s->j->plan, note, sizeof note))
+            cli_say(2, "note: %s", note);
+        if (!s->o->per_layer)
+            print_next(s);
+    }
+    pdl_arena_destroy(scratch);
+}
+
+/* As many as asked for, else as many as are read. */
+static int shown(const struct search *s, int64_t usual)
+{
+    bool front = goal_of(s->o->goal) == PDL_GOAL_PARETO;
+    int64_t want = s->o->top > 0 ? s->o->top : front ? s->r.n : usual;
+    int64_t most = s->r.evaluated < s->r.n ? s->r.evaluated : s->r.n;
+
+    if (s->r.naxes > 0) /* the list of a large space is of priced ones */
+        most = s->r.n;
+    return (int)(want < most ? want : most);
+}
+
+/* The page has the best that were priced (or --top), and what was not. */
+static int report(struct search *s, double seconds)
+{
+    struct extent e = {.show = shown(s, MAX_PAGE),
+                       .space = true,
+                       .details = true,
+                       .brief = true,
+                       .seconds = seconds};
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(s, &e, &json.sink);
+    rc = cli_report(&json, s->o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
+/* The first of the list that the format can express; none: the first, for the
+ * reason. */
+static int64_t exported(struct search *s, pdl_arena *scratch)
+{
+    struct cli_export x = {s->o->export, s->o->output, &cli_plan, s->args};
+
+    for (int64_t i = 0; i < s->r.n && s->r.list[i].x.feasible; i++)
+        if (cli_job_price(scratch, &s->o->q, s->r.list[i].strategy, s->j,
+                          NULL) == PDL_OK &&
+            cli_job_exports(s->j, &x)) {
+            if (i > 0 && !s->args->quiet)
+                pdl_printf(cli_stderr(),
+                           "paradl: %s cannot express the best; number %lld is "
+                           "exported: %s\n",
+                           s->o->export, (long long)i + 1,
+                           s->r.list[i].strategy);
+            return i;
+        }
+    return 0;
+}
+
+/* The best one again, for its operations. */
+static int emit(struct search *s)
+{
+    const struct options *o = s->o;
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+    int64_t at;
+    int rc;
+
+    if (!scratch)
+        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    at = st == PDL_OK && o->export ? exported(s, scratch) : 0;
+    if (st == PDL_OK)
+        st = cli_job_price(scratch, &o->q, s->r.list[at].strategy, s->j, &err);
+    rc = st != PDL_OK ? cli_fail(st, &err) : EXIT_OK;
+    if (rc == EXIT_OK && o->export)
+        rc = cli_job_export(s->j, &(struct cli_export){o->export, o->output,
+                                                       &cli_plan, s->args});
+    if (rc == EXIT_OK && o->emit && at > 0)
+        st = cli_job_price(scratch, &o->q, s->r.list[0].strategy, s->j, &err);
+    if (rc == EXIT_OK && st != PDL_OK)
+        rc = cli_fail(st, &err);
+    if (rc == EXIT_OK && o->emit)
+        rc = cli_job_emit(&o->q, s->j, o->emit);
+    pdl_arena_destroy(scratch);
+    return rc;
+}
+
+/* --strategies names axes; a slip would silently search less. */
+static bool known_axes(const char *list, struct pdl_err *err)
+{
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        struct pdl_suggest s;
+        char word[32];
+        bool known = false;
+
+        n = strcspn(list, ",");
+        snprintf(word, sizeof word, "%.*s", (int)n, list);
+        pdl_suggest_init(&s, word);
+        for (int i = 0; i < PDL_NAXES; i++) {
+            const char *name = pdl_axis_name((enum pdl_axis)i);
+
+            known = known || strcmp(word, name) == 0;
+            pdl_suggest_try(&s, name);
+        }
+        if (known)
+            continue;
+        pdl_fail(err, PDL_EINVAL, "--strategies: no axis '%s'", word);
+        if (pdl_suggest_best(&s))
+            pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+        else
+            pdl_hint(err, "write it like data,filter,pipe");
+        return false;
+    }
+    return true;
+}
+
+static int plan(const struct pdl_args *args)
+{
+    struct options o = *(const struct options *)args->opts;
+    struct search s = {.o = &o, .args = args};
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = PDL_OK;
+    double start = pdl_clock_s();
+    int rc, show;
+
+    if (!o.q.system || o.q.pes < 1 || o.q.batch < 1) {
+        pdl_fail(&err, PDL_EINVAL, "plan needs --system, --pes and --batch");
+        pdl_hint(&err, "see 'paradl plan --help'");
+        return cli_usage(&err);
+    }
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK ||
+        !known_axes(o.strategies, &err))
+        return cli_usage(&err);
+    o.q.model = args->pos[0];
+    s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    s.j = s.arena ? PDL_NEW(s.arena, struct cli_job, 1) : NULL;
+    if (!s.j)
+        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = cli_job_open(s.arena, &o.q, s.j, &err);
+    if (st == PDL_OK)
+        st = run(&s, !args->quiet && cli_progress(), &err);
+    if (st != PDL_OK) {
+        rc = cli_fail(st, &err);
+    } else {
+        show = shown(&s, MAX_TABLE);
+        if (args->json)
+            print_json(&s,
+                       &(struct extent){.show = show,
+                                        .space = o.space,
+                                        .details = o.details,
+                                        .seconds = pdl_clock_s() - start},
+                       cli_out());
+        else if (o.per_layer)
+            cli_layers_text(s.arena, &s.layers, s.j, &o.q);
+        else
+            print_text(&s, show);
+        if (!args->json)
+            print_first(&s);
+        rc = (o.emit || o.export) && s.r.feasible > 0 ? emit(&s) : EXIT_OK;
+        if (rc == EXIT_OK && o.report)
+            rc = report(&s, pdl_clock_s() - start);
+        if (rc == EXIT_OK && s.r.feasible == 0)
+            rc = EXIT_NO;
+        if (interrupted)
+            rc = EXIT_INTR;
+    }
+    pdl_arena_destroy(s.arena);
+    return rc;
+}
+
+const struct pdl_cmd cli_plan = {
+    .name = "plan",
+    .args = "MODEL",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "which strategy, ranked",
+    .text = "Prices the strategies of the model's space on the given number "
+            "of PEs and ranks them. Convolutional networks: data, spatial, "
+            "filter, channel, pipe and every product of two. Transformers: "
+            "every pipe x data x expert x context x tensor, sequence "
+            "parallelism, micro-batch, schedule, "
+            "recomputation, sharded states, overlap and offload; points "
+            "are priced or excluded by a stated bound, what fits of those that "
+            "other planners have too is counted "
+            "exactly, and --space prints the space. * marks the "
+            "best, x what does not fit into memory. Interrupted, it prints the "
+            "best so far. With --per-layer every layer gets its own axes, by "
+            "dynamic programming over the graph of layers with the costs of "
+            "redistribution; stages of a pipeline, recomputation and copies "
+            "to the host are chosen with them.",
+    .example = "paradl plan resnet50 --system abci-v100 --pes 16 --batch 512",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = plan,
+};

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl project: what one strategy costs for a model on a system. */
+#include "cli/questions/projection.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct options {
+    struct cli_question q;
+    bool layers, details;
+    const char *emit, *trace, *export, *output, *from, *kineto, *report;
+    double measured_s;
+    struct cli_whole_options run;
+};
+
+#define AT(field) offsetof(struct options, field)
+// clang-format off
+static const struct pdl_opt opts[] = {
+    CLI_PLAN_OPTS,
+    {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL,
+     "number of PEs; must be the product of the strategy's axes"},
+    CLI_QUESTION_OPTS,
+    {"layers", 0, PDL_OPT_FLAG, AT(layers), NULL, NULL,
+     "also every operation with its price"},
+    {"trace", 0, PDL_OPT_TEXT, AT(trace), "FILE.json", NULL,
+     "also write the step as a Chrome trace (chrome://tracing, Perfetto)"},
+    {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
+     "also write the plan to a file ('paradl plan show' reads it)"},
+    CLI_EXPORT_OPTS("also write the job for another program, to -o"),
+    {"from", 0, PDL_OPT_TEXT, AT(from), "FORMAT",
+     "megatron-args|deepspeed|torchtitan",
+     "MODEL is another program's launch file: take the job from it"},
+    {"measured-step", 0, PDL_OPT_TIME, AT(measured_s), "TIME", NULL,
+     "what a step takes today, to compare"},
+    {"kineto", 0, PDL_OPT_TEXT, AT(kineto), "TRACE", NULL,
+     "a trace of PyTorch's profiler (.json, .json.gz), to compare by phase"},
+    {"samples", 0, PDL_OPT_NUM, AT(run.samples), "N", NULL,
+     "of a whole run, to project its time"},
+    {"tokens", 0, PDL_OPT_NUM, AT(run.tokens), "N", NULL,
+     "the same, for a transformer: 300G"},
+    {"ramp-up", 0, PDL_OPT_TEXT, AT(run.ramp_up), "START,INCREMENT,SAMPLES", NULL,
+     "of that run's batch, as Megatron's --rampup-batch-size"},
+    {"straggler", 0, PDL_OPT_NUM, AT(run.straggler), "X", NULL,
+     "slow nodes make its steps so many times longer (1)"},
+    {"mtbf", 0, PDL_OPT_TIME, AT(run.mtbf_s), "TIME", NULL,
+     "mean time between failures of one PE, e.g. 2000d (none fails)"},
+    {"checkpoint-time", 0, PDL_OPT_TIME, AT(run.checkpoint_s), "TIME", NULL,
+     "training stands still to save it; how often follows (Daly)"},
+    {"restart-time", 0, PDL_OPT_TIME, AT(run.restart_s), "TIME", NULL,
+     "from a failure to going on (0)"},
+    {"allow-empty", 0, PDL_OPT_FLAG, AT(q.allow_empty), NULL, NULL,
+     "admit an axis larger than the index it cuts"},
+    {"details", 0, PDL_OPT_FLAG, AT(details), NULL, NULL,
+     "--json: also what a page shows (stages, schedule, links)"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts"},
+};
+// clang-format on
+#undef AT
+
+static void json_layers(struct pdl_json *w, const struct cli_job *j,
+                        const struct pdl_price *prices)
+{
+    char buf[256];
+
+    pdl_json_key(w, "operations");
+    pdl_json_array(w);
+    for (int i = 0; i < j->plan->nops; i++) {
+        struct pdl_price price = prices[i];
+
+        if (j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
+            continue;
+        pdl_json_row(w);
+        pdl_json_kint(w, "id", i);
+        pdl_json_kstr(w, "name", pdl_plan_op_text(j->plan, i, buf, sizeof buf));
+        pdl_json_knum(w, "seconds", price.seconds);
+        if (price.level >= 0)
+            pdl_json_kstr(w, "level", j->sys.levels[price.level].name);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
+}
+
+static void measured_json(struct pdl_json *w, const struct cli_job *j,
+                          double measured_s)
+{
+    pdl_json_key(w, "measured");
+    pdl_json_object(w);
+    pdl_json_knum(w, "step_s", measured_s);
+    pdl_json_knum(w, "accuracy",
+                  1 - fabs(j->x.step_s - measured_s) / measured_s);
+    pdl_json_end(w);
+}
+
+static void measured_text(const struct cli_job *j, double measured_s)
+{
+    char a[32], b[32];
+
+    pdl_printf(cli_out(),
+               "\nmeasured       %s a step; projected %s, %+.1f %%\n",
+               pdl_unit_format(measured_s, PDL_UNIT_SECONDS, a, sizeof a),
+               pdl_unit_format(j->x.step_s, PDL_UNIT_SECONDS, b, sizeof b),
+               100 * (j->x.step_s / measured_s - 1));
+}
+
+/* A priced job and what was asked for it. */
+struct answer {
+    const struct cli_job *j;
+    const struct options *o;
+    const struct pdl_args *args;
+    const struct cli_question *q; /* with what a launch file said */
+    struct pdl_launch from;
+    struct cli_remedy remedy[CLI_REMEDIES];
+    int nremedies;
+    struct pdl_price *prices; /* with --layers: of each operation */
+    struct pdl_kineto trace;  /* with --kineto */
+    bool whole;               /* run was asked for */
+    struct cli_whole run;
+};
+
+static void print_json(const struct answer *x, bool details,
+                       struct pdl_sink *out)
+{
+    const struct cli_job *j = x->j;
+    const struct options *o = x->o;
+    struct pdl_json w;
+
+    pdl_json_init(&w, out);
+    pdl_json_schema(&w, "project");
+    cli_question_json(&w, &cli_project, x->args, j);
+    pdl_json_kstr(&w, "strategy", x->q->strategy);
+    if (o->from)
+        cli_from_json(&w, o->from, &x->from);
+    cli_job_json(&w, j);
+    if (!j->x.feasible)
+        cli_remedies_json(&w, x->remedy, x->nremedies);
+    if (o->measured_s > 0)
+        measured_json(&w, j, o->measured_s);
+    if (x->whole)
+        cli_whole_json(&w, &x->run);
+    if (o->kineto)
+        cli_kineto_json(&w, &x->trace, &j->x);
+    if (o->layers)
+        json_layers(&w, j, x->prices);
+    if (details)
+        cli_details_json(&w, j);
+    pdl_json_end(&w);
+}
+
+static int report(const struct answer *x)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(x, true, &json.sink);
+    rc = cli_report(&json, x->o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
+/* ---- text --------------------------------------------------------------- */
+
+static void print_text(const struct answer *x)
+{
+    const struct cli_job *j = x->j;
+    const struct options *o = x->o;
+    struct pdl_sink *out = cli_out();
+    char buf[256], t[32];
+
+    if (o->from)
+        cli_from_text(&x->from, j, o->q.system);
+    cli_job_text(j);
+    cli_remedies_text(x->remedy, x->nremedies);
+    if (o->measured_s > 0)
+        measured_text(j, o->measured_s);
+    if (x->whole)
+        cli_whole_text(&x->run, j);
+    if (o->kineto)
+        cli_kineto_text(&x->trace, &j->x);
+    for (int i = 0; o->layers && i < j->plan->nops; i++) {
+        struct pdl_price p = x->prices[i];
+
+        if (j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
+            continue;
+        pdl_printf(out, "%5d  %-52.52s %10s  %s\n", i,
+                   pdl_plan_op_text(j->plan, i, buf, sizeof buf),
+                   pdl_unit_format(p.seconds, PDL_UNIT_SECONDS, t, sizeof t),
+                   p.level >= 0 ? j->sys.levels[p.level].name : "");
+    }
+}
+
+static int project(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct cli_question q = o->q;
+    struct answer x = {.o = o, .args = args, .q = &q};
+    struct pdl_err err = {"", ""};
+    pdl_arena *a;
+    struct cli_job *j;
+    enum pdl_status st = PDL_OK;
+    int rc;
+
+    if (!q.system || (!o->from && (!q.strategy || q.batch == 0))) {
+        pdl_fail(&err, PDL_EINVAL,
+                 o->from ? "project needs --system"
+                         : "project needs --system, --strategy and --batch");
+        pdl_hint(&err, "see 'paradl project --help'");
+        return cli_usage(&err);
+    }
+    st = cli_export_asked(o->export, o->output, &err);
+    if (st == PDL_OK)
+        st = cli_whole_asked(&o->run, &x.whole, &err);
+    if (st == PDL_OK && !(o->measured_s > 0) &&
+        pdl_opt_given(&cli_project, args, "measured-step"))
+        st = pdl_fail(&err, PDL_EINVAL, "--measured-step is more than 0");
+    if (st != PDL_OK)
+        return cli_usage(&err);
+    if (args->npos > 1 && !o->from) {
+        pdl_fail(&err, PDL_EINVAL, "one MODEL, not two: '%.60s'", args->pos[1]);
+        if (strchr(args->pos[1], '='))
+            pdl_hint(&err, "axes of a strategy are divided by commas: "
+                           "data=16,filter=4");
+        return cli_usage(&err);
+    }
+    q.model = args->pos[0];
+    a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    if (!j)
+        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = o->from ? cli_from(a, o->from, args, &q, &x.from, &err) : PDL_OK;
+    if (st == PDL_OK && o->kineto)
+        st = pdl_kineto_read(o->kineto, &x.trace, &err);
+    if (st == PDL_OK)
+        st = cli_job_open(a, &q, j, &err);
+    if (st == PDL_OK)
+        st = cli_job_price(a, &q, q.strategy, j, &err);
+    if (st == PDL_OK && x.whole)
+        st = cli_whole_time(&q, j, &o->run, &x.run, &err);
+    if (st == PDL_OK && o->layers) {
+        x.prices = PDL_NEW(a, struct pdl_price, j->plan->nops + 1);
+        st = x.prices
+                 ? pdl_price_ops(j->plan, &j->sys, &j->oracle, x.prices, &err)
+                 : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    }
+    if (st != PDL_OK) {
+        rc = cli_fail(st, &err);
+    } else {
+        x.j = j;
+        if (!j->x.feasible)
+            x.nremedies = cli_remedies(a, &q, j, x.remedy);
+        if (args->json)
+            print_json(&x, o->details, cli_out());
+        else
+            print_text(&x);
+        rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
+        if (rc == EXIT_OK && o->trace)
+            rc = cli_job_trace(j, o->trace);
+        if (rc == EXIT_OK && o->export)
+            rc = cli_job_export(j, &(struct cli_export){o->export, o->output,
+                                                        &cli_project, args});
+        if (rc == EXIT_OK && o->report)
+            rc = report(&x);
+        if (rc == EXIT_OK && !j->x.feasible)
+            rc = EXIT_NO;
+    }
+    pdl_arena_destroy(a);
+    return rc;
+}
+
+const struct pdl_cmd cli_project = {
+    .name = "project",
+    .args = "MODEL|FILE [MODEL]",
+    .min_pos = 1,
+    .max_pos = 2,
+    .summary = "what one strategy costs: time, traffic, memory",
+    .text = "Lowers the model and the strategy to a plan, prices every "
+            "operation of it on the system and prints the time of a training "
+            "step by phase, the memory of a PE and whether it fits (exit code "
+            "1 when it does not). With --from, MODEL is the launch file of a "
+            "job that runs today; where it does not name its model, that "
+            "comes second.",
+    .example = "paradl project resnet50 --system abci-v100 "
+               "--strategy data=64 --batch 2048",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = project,
+};

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl simulate: how long a collective takes on a network, and where it is
+ * hot. */
+#include "cli/questions/cli_collective.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct options {
+    const char *algorithm, *topology, *mapping, *share, *model, *energy,
+        *report;
+    int64_t size, ranks, seed, repeat, timeline;
+    double density, jitter, start, work;
+    bool links, path;
+};
+
+// clang-format off
+#define AT(field) offsetof(struct options, field)
+static const struct pdl_opt opts[] = {
+    {"algorithm", 'a', PDL_OPT_TEXT, AT(algorithm), "A", NULL,
+     "the algorithm with its parameters, or FILE.coll (the first listed)"},
+    {"topology", 't', PDL_OPT_TEXT, AT(topology), "T", NULL,
+     "the network"},
+    {"size", 's', PDL_OPT_SIZE, AT(size), "BYTES", NULL,
+     "bytes of each rank's buffer"},
+    {"ranks", 'n', PDL_OPT_COUNT, AT(ranks), "P", NULL,
+     "number of ranks (one a host)"},
+    {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
+     "share of non-zeros, for the sparse algorithms"},
+    {"mapping", 0, PDL_OPT_TEXT, AT(mapping), "NAME", "linear|random|reverse",
+     "which host a rank is on (linear)"},
+    {"seed", 0, PDL_OPT_INT, AT(seed), "N", NULL,
+     "of the random mapping, the pauses and ECMP's hash (0)"},
+    {"repeat", 0, PDL_OPT_COUNT, AT(repeat), "N", NULL,
+     "N in a row without a barrier; figures are those of one, in the mean "
+     "(1; 100 with the model smpi where that is not too long)"},
+    {"jitter", 0, PDL_OPT_TIME, AT(jitter), "TIME", NULL,
+     "mean of a random pause of a rank before each of them (0)"},
+    {"start", 0, PDL_OPT_TIME, AT(start), "TIME", NULL,
+     "the same before the first of them (as the others)"},
+    {"work", 0, PDL_OPT_TIME, AT(work), "TIME", NULL,
+     "the same before each message (0)"},
+    {"share", 0, PDL_OPT_TEXT, AT(share), "NAME", "fair|rtt",
+     "flows on a link get the same, or by 1/latency as in SimGrid (fair; "
+     "rtt with the model smpi)"},
+    {"model", 0, PDL_OPT_TEXT, AT(model), "NAME", "plain|smpi",
+     "plain, or the factors and cross traffic of SimGrid's SMPI (plain)"},
+    {"energy", 0, PDL_OPT_TEXT, AT(energy), "NAME", "integrate|plugin",
+     "energy of the links, integrated or as SimGrid's plugin samples it"},
+    {"links", 0, PDL_OPT_FLAG, AT(links), NULL, NULL,
+     "bytes, time in use and energy of every link that was used"},
+    {"path", 0, PDL_OPT_FLAG, AT(path), NULL, NULL,
+     "the chain of messages that decides the time"},
+    {"timeline", 0, PDL_OPT_INT, AT(timeline), "N", NULL,
+     "how much of all links is in use, in N or more parts of the time"},
+    {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
+     "also write a page with charts and the heat of the links"},
+};
+#undef AT
+// clang-format on
+
+/* Everything about one simulation. */
+struct outcome {
+    const struct pdl_net *net;
+    struct pdl_coll_job job;
+    int *hosts;
+    struct pdl_sim_result sim; /* of one, but links of all `times` */
+    int64_t times;
+    double jitter_s;
+    struct pdl_coll_round *rounds;
+    int64_t nrounds;
+};
+
+enum { LABEL = 15 }; /* width of what stands before a figure */
+enum { SMPI_CALLS = 100, SMPI_MESSAGES = 20000000 };
+static const double smpi_jitter_s = 1e-9;
+
+static bool is(const char *option, const char *value)
+{
+    return option && strcmp(option, value) == 0;
+}
+
+static struct pdl_sim_config config_of(const struct options *o)
+{
+    bool smpi = is(o->model, "smpi");
+    bool rtt = o->share ? is(o->share, "rtt") : smpi;
+    struct pdl_sim_config c = {
+        .share = rtt ? PDL_SHARE_RTT : PDL_SHARE_FAIR,
+        .wire = smpi ? PDL_WIRE_SMPI : PDL_WIRE_PLAIN,
+        .energy = is(o->energy, "plugin")      ? PDL_ENERGY_PLUGIN
+                  : is(o->energy, "integrate") ? PDL_ENERGY_INTEGRATE
+                                               : PDL_ENERGY_OFF,
+        .links = o->links,
+        .bounds = true,
+        .critical_path = o->path,
+        .timeline = (int)o->timeline,
+        .seed = (uint64_t)o->seed,
+    };
+
+    if (smpi && rtt)
+        c.weight_s = PDL_WEIGHT_S_SMPI;
+    return c;
+}
+
+static const char *first_algorithm(const char *collective)
+{
+    for (int i = 0; pdl_alg_at(i); i++)
+        if (strcmp(pdl_alg_at(i)->collective->name, collective) == 0)
+            return pdl_alg_at(i)->name;
+    return "";
+}
+
+static enum pdl_status prepare(pdl_arena *a, const char *collective,
+                               const struct options *o, struct outcome *out,
+                               struct pdl_err *err)
+{
+    struct cli_job_size size = {0, o->size, o->density};
+    const char *spec =
+        o->algorithm ? o->algorithm : first_algorithm(collective);
+    bool program = cli_is_program(spec);
+    enum pdl_status st;
+
+    size.ranks = o->ranks ? (int)o->ranks : program ? 0 : out->net->nhosts;
+    st = cli_job_make(a, collective, spec, out->net, &size, &out->job, err);
+    if (st == PDL_OK && strcmp(out->job.alg->collective->name, collective) != 0)
+        st = pdl_fail(err, PDL_EINVAL, "%s is a program for %s", spec,
+                      out->job.alg->collective->name);
+    if (st == PDL_OK)
+        st = cli_map_ranks(a, out->net, out->job.nranks, o->mapping, o->seed,
+                           &out->hosts, err);
+    return st;
+}
+
+/* How often in a row. A program under SMPI calls a collective in a loop, and
+ * its ranks' own time between calls, scaled to the simulated host, keeps them
+ * out of step: about 0.2 us of loop and clock reading, 1 ns on a GPU 200 times
+ * the speed. What it prints is its whole time over the number of calls. So the
+ * SMPI model does it too where that is not too long; ranks may take dozens of
+ * calls to settle. */
+static void settle_calls(const struct options *o, struct outcome *out)
+{
+    int64_t messages = pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
+    bool loop = is(o->model, "smpi") && !o->repeat && !(o->jitter > 0) &&
+                messages <= SMPI_MESSAGES / SMPI_CALLS;
+
+    out->times = o->repeat ? o->repeat : loop ? SMPI_CALLS : 1;
+    out->jitter_s = loop ? smpi_jitter_s : o->jitter;
+}
+
+/* What one of n in a row took. */
+static void take_one_of(struct outcome *out)
+{
+    struct pdl_sim_result *r = &out->sim;
+    int64_t n = out->times;
+    double *sums[] = {&r->time_s,
+                      &r->energy_j,
+                      &r->bounds.latency_s,
+                      &r->bounds.alone_s,
+                      &r->bounds.link_s,
+                      &r->bounds.host_s,
+                      &r->bounds.bisection_s,
+                      &r->bounds.lower_s};
+
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+        *sums[i] /= (double)n;
+    r->messages /= n;
+    r->bytes_on_wire /= n;
+    r->max_link_bytes /= n;
+}
+
+static enum pdl_status run_calls(pdl_arena *a, const struct options *o,
+                                 const struct outcome *out,
+                                 const struct pdl_sim_config *config,
+                                 struct pdl_sim_result *r, struct pdl_err *err)
+{
+    struct pdl_traffic_loop loop = {.times = out->times,
+                                    .jitter_s = out->jitter_s,
+                                    .start_s = o->start,
+                                    .work_s = o->work,
+                                    .seed = (uint64_t)o->seed};
+    struct pdl_traffic traffic;
+
+    pdl_coll_traffic(&out->job, out->hosts, &loop.once);
+    traffic = loop.once;
+    if (out->times > 1 || out->jitter_s > 0 || o->start > 0 || o->work > 0)
+        pdl_traffic_repeat(&loop, &traffic);
+    return pdl_sim_run(a, out->net, &traffic, config, r, err);
+}
+
+static enum pdl_status simulate(pdl_arena *a, const struct options *o,
+                                struct outcome *out, struct pdl_err *err)
+{
+    struct pdl_sim_config config = config_of(o);
+    enum pdl_status st;
+
+    settle_calls(o, out);
+    st = run_calls(a, o, out, &config, &out->sim, err);
+    if (st == PDL_OK)
+        take_one_of(out);
+    /* a job with too many steps to list has a time but no rounds */
+    if (st == PDL_OK &&
+        pdl_coll_contention(&out->job, out->net, out->hosts, a, &out->rounds,
+                            &out->nrounds, NULL) != PDL_OK)
+        out->nrounds = 0;
+    return st;
+}
+
+static void print_links_json(struct pdl_json *j, const struct outcome *r)
+{
+    char name[128];
+    double n = (double)r->times;
+
+    pdl_json_key(j, "links");
+    pdl_json_array(j);
+    for (int i = 0; r->sim.links && i < r->net->nlinks; i++) {
+        const struct pdl_link_use *use = &r->sim.links[i];
+
+        if (use->bytes == 0)
+            continue;
+        pdl_json_row(j);
+        pdl_json_kint(j, "link", i);
+        pdl_json_kstr(j, "name",
+                      pdl_net_link_name(r->net, i, name, sizeof name));
+        pdl_json_kint(j, "bytes", use->bytes / r->times);
+        pdl_json_knum(j, "busy_s", use->busy_s / n);
+        pdl_json_knum(
+            j, "utilization",
+            use->load / n / r->net->links[i].bytes_per_s / r->sim.time_s);
+        pdl_json_knum(j, "energy_j", use->energy_j / n);
+        pdl_json_end(j);
+    }
+    pdl_json_end(j);
+}
+
+static void print_bounds_json(struct pdl_json *j, const struct pdl_bounds *b)
+{
+    pdl_json_key(j, "bounds");
+    pdl_json_row(j);
+    pdl_json_knum(j, "latency_s", b->latency_s);
+    pdl_json_knum(j, "alone_s", b->alone_s);
+    pdl_json_knum(j, "link_s", b->link_s);
+    pdl_json_knum(j, "host_s", b->host_s);
+    pdl_json_knum(j, "bisection_s", b->bisection_s);
+    pdl_json_end(j);
+}
+
+static void print_command(const struct pdl_args *args, struct pdl_json *j)
+{
+    struct pdl_buf line;
+
+    pdl_buf_init(&line);
+    cli_command_line(&cli_simulate, args, &line.sink);
+    pdl_json_kstr(j, "command", line.text);
+    pdl_buf_free(&line);
+}
+
+/* args: for the command, of a page; NULL: not said. */
+static void print_json(const struct options *o, const struct outcome *r,
+                       const struct pdl_args *args, struct pdl_sink *out)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, out);
+    pdl_json_schema(&j, "simulate");
+    if (args)
+        print_command(args, &j);
+    pdl_json_kstr(&j, "collective", r->job.alg->collective->name);
+    pdl_json_kstr(&j, "algorithm", r->job.alg->name);
+    pdl_json_kstr(&j, "topology", o->topology);
+    pdl_json_kint(&j, "size_bytes", o->size);
+    pdl_json_kint(&j, "ranks", r->job.nranks);
+    if (o->repeat || r->times > 1)
+        pdl_json_kint(&j, "repeat", r->times);
+    if (r->jitter_s > 0)
+        pdl_json_knum(&j, "jitter_s", r->jitter_s);
+    pdl_json_kint(&j, "messages", r->sim.messages);
+    pdl_json_knum(&j, "time_s", r->sim.time_s);
+    pdl_json_knum(&j, "wall_s", r->sim.wall_s);
+    pdl_json_knum(&j, "lower_bound_s", r->sim.bounds.lower_s);
+    print_bounds_json(&j, &r->sim.bounds);
+    pdl_json_kint(&j, "bytes_on_wire", r->sim.bytes_on_wire);
+    pdl_json_kint(&j, "max_link_bytes", r->sim.max_link_bytes);
+    pdl_json_key(&j, "contention");
+    pdl_json_flat(&j);
+    for (int64_t i = 0; i < r->nrounds; i++)
+        for (int64_t k = 0; k < r->rounds[i].repeat; k++)
+            pdl_json_int(&j, r->rounds[i].link_flows);
+    pdl_json_end(&j);
+    if (o->energy)
+        pdl_json_knum(&j, "energy_j", r->sim.energy_j);
+    if (o->path)
+        cli_path_json(&j, &r->sim.path);
+    if (o->timeline)
+        cli_timeline_json(&j, &r->sim);
+    if (o->links)
+        print_links_json(&j, r);
+    pdl_json_end(&j);
+}
+
+/* Rounds in a row that are equally crowded as one, in lines of the width. */
+static void print_contention(const struct outcome *r)
+{
+    struct pdl_sink *out = cli_out();
+    int column = LABEL, width = cli_text_width();
+
+    if (r->nrounds == 0)
+        return;
+    pdl_puts(out, "flows a link   ");
+    for (int64_t i = 0, same; i < r->nrounds; i++) {
+        char text[64];
+        int n;
+
+        same = r->rounds[i].repeat;
+        while (i + 1 < r->nrounds &&
+               r->rounds[i + 1].link_flows == r->rounds[i].link_flows)
+            same += r->rounds[++i].repeat;
+        n = snprintf(text, sizeof text, "%" PRId64, r->rounds[i].link_flows);
+        if (same > 1)
+            n +=
+                snprintf(text + n, sizeof text - (size_t)n, " x%" PRId64, same);
+        if (column > LABEL && column + n + 2 > width) {
+            pdl_printf(out, "\n%*s", LABEL, "");
+            column = LABEL;
+        }
+        pdl_printf(out, "%s%s", text, i + 1 < r->nrounds ? ", " : "\n");
+        column += n + 2;
+    }
+}
+
+static void print_links(const struct outcome *r, bool energy, pdl_arena *a)
+{
+    static const struct pdl_column columns[] = {
+        {"link", false}, {"bytes", true}, {"in use", true}, {"energy", true}};
+    struct pdl_table t;
+    char text[64], name[128];
+    double n = (double)r->times;
+
+    pdl_table_init(&t, a, columns, energy ? 4 : 3);
+    for (int i = 0; i < r->net->nlinks; i++) {
+        const struct pdl_link_use *use = &r->sim.links[i];
+
+        if (use->bytes == 0)
+            continue;
+        pdl_table_cell(&t, "%s",
+                       pdl_net_link_name(r->net, i, name, sizeof name));
+        pdl_table_cell(&t, "%s",
+                       pdl_unit_format((double)use->bytes / n, PDL_UNIT_BYTES,
+                                       text, sizeof text));
+        pdl_table_cell(&t, "%s",
+                       pdl_unit_format(use->busy_s / n, PDL_UNIT_SECONDS, text,
+                                       sizeof text));
+        if (energy)
+            pdl_table_cell(&t, "%.4g J", use->energy_j / n);
+    }
+    pdl_table_print(&t, cli_width(), cli_out());
+}
+
+static void print_calls(const struct outcome *r)
+{
+    char text[64];
+
+    if (r->times == 1)
+        return;
+    pdl_unit_format(r->jitter_s, PDL_UNIT_SECONDS, text, sizeof text);
+    cli_say(LABEL,
+            "calls          %" PRId64 " in a row%s%s%s; figures are those of "
+            "one, in the mean",
+            r->times, r->jitter_s > 0 ? ", each rank " : "",
+            r->jitter_s > 0 ? text : "", r->jitter_s > 0 ? " later" : "");
+}
+
+static void print_bounds(const struct pdl_bounds *b)
+{
+    char all[32], latency[32], alone[32], busiest[32], bisection[32];
+
+    pdl_printf(
+        cli_out(),
+        "lower bound    %s\n"
+        "  by           latency %s, alone %s, links %s, bisection %s\n",
+        pdl_unit_format(b->lower_s, PDL_UNIT_SECONDS, all, sizeof all),
+        pdl_unit_format(b->latency_s, PDL_UNIT_SECONDS, latency,
+                        sizeof latency),
+        pdl_unit_format(b->alone_s, PDL_UNIT_SECONDS, alone, sizeof alone),
+        pdl_unit_format(b->link_s, PDL_UNIT_SECONDS, busiest, sizeof busiest),
+        pdl_unit_format(b->bisection_s, PDL_UNIT_SECONDS, bisection,
+                        sizeof bisection));
+}
+
+static void print_text(const struct options *o, const struct outcome *r,
+                       pdl_arena *a)
+{
+    struct pdl_sink *out = cli_out();
+    char text[64], rate[64], name[128];
+    double time = r->sim.time_s;
+
+    cli_say(2, "%s/%s, %s on %d ranks, %s", r->job.alg->collective->name,
+            r->job.alg->name,
+            pdl_unit_format((double)o->size, PDL_UNIT_BYTES, text, sizeof text),
+            r->job.nranks, o->topology);
+    pdl_printf(out, "time           %s (%s of buffer)\n",
+               pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text),
+               pdl_unit_format(time > 0 ? (double)o->size / time : 0,
+                               PDL_UNIT_BYTES_S, rate, sizeof rate));
+    print_calls(r);
+    print_bounds(&r->sim.bounds);
+    pdl_printf(out, "messages       %" PRId64 ", %s on all links\n",
+               r->sim.messages,
+               pdl_unit_format((double)r->sim.bytes_on_wire, PDL_UNIT_BYTES,
+                               text, sizeof text));
+    if (r->sim.max_link >= 0)
+        pdl_printf(
+            out, "busiest link   %s, %s\n",
+            pdl_net_link_name(r->net, r->sim.max_link, name, sizeof name),
+            pdl_unit_format((double)r->sim.max_link_bytes, PDL_UNIT_BYTES, text,
+                            sizeof text));
+    print_contention(r);
+    if (o->energy)
+        pdl_printf(out, "link energy    %.4g J\n", r->sim.energy_j);
+    if (o->timeline)
+        cli_timeline_print(&r->sim);
+    if (o->path)
+        cli_path_print(&r->sim.path, a);
+    if (o->links && r->sim.links)
+        print_links(r, o->energy != NULL, a);
+}
+
+static int report(const struct options *o, const struct outcome *r,
+                  const struct pdl_args *args)
+{
+    struct pdl_buf json;
+    int rc;
+
+    pdl_buf_init(&json);
+    print_json(o, r, args, &json.sink);
+    rc = cli_report(&json, o->report);
+    pdl_buf_free(&json);
+    return rc;
+}
+
+static int run(const struct pdl_args *args)
+{
+    const struct options *o = args->opts;
+    struct options full = *o; /* what a page needs */
+    struct pdl_err err = {"", ""};
+    struct outcome r = {.net = NULL};
+    int rc = EXIT_OK;
+    pdl_arena *a;
+    enum pdl_status st;
+    bool usage = false;
+
+    if (!o->topology || o->size <= 0) {
+        pdl_fail(&err, PDL_EINVAL, "simulate needs --topology and --size");
+        pdl_hint(&err, "for example: %s", cli_simulate.example);
+        return cli_usage(&err);
+    }
+    if (o->repeat < 0 || o->repeat > 1000000 || o->jitter < 0 || o->start < 0 ||
+        o->work < 0 || o->timeline < 0 || o->timeline > 100000) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "--repeat is 1 to 1000000, --timeline 1 to 100000; --jitter, "
+                 "--start and --work are not negative");
+        return cli_usage(&err);
+    }
+    full.links = o->links || o->report;
+    a = pdl_arena_create((size_t)16 << 30);
+    if (!a)
+        return EXIT_BUG;
+    st = pdl_net_make(a, o->topology, &r.net, &err);
+    if (st == PDL_OK) {
+        st = prepare(a, args->pos[0], o, &r, &err);
+        usage = st == PDL_EINVAL;
+    }
+    if (st == PDL_OK)
+        st = simulate(a, &full, &r, &err);
+    if (st == PDL_OK && args->json)
+        print_json(o, &r, NULL, cli_out());
+    else if (st == PDL_OK)
+        print_text(o, &r, a);
+    if (st == PDL_OK && o->report)
+        rc = report(&full, &r, args);
+    pdl_arena_destroy(a);
+    if (usage)
+        return cli_usage(&err);
+    return st == PDL_OK ? rc : cli_fail(st, &err);
+}
+
+const struct pdl_cmd cli_simulate = {
+    .name = "simulate",
+    .args = "COLLECTIVE",
+    .min_pos = 1,
+    .max_pos = 1,
+    .summary = "how long a collective takes on a network, and where it is hot",
+    .text =
+        "Simulates every message of a collective algorithm as a flow on "
+        "the network: flows share links max-min fairly. Prints the time, "
+        "lower bounds, the busiest link and, round by round, the number "
+        "of flows on the most crowded one. Parameters of the algorithm that "
+        "the network "
+        "fixes (ranks per node, extents of a torus, switches of a DLN) "
+        "are taken from it. With --repeat a rank begins the next one as soon "
+        "as it is done with its own part; with --jitter ranks drift out "
+        "of step as real ones do. With --model smpi the default is 12 to 100 "
+        "of them and 1 ns (where that is not long), which is how programs "
+        "under SMPI are timed; --repeat 1 gives one, in step.",
+    .example = "paradl simulate allreduce --algorithm ring --topology "
+               "torus:4x4 --size 32MiB",
+    .opts = opts,
+    .nopts = sizeof opts / sizeof opts[0],
+    .opts_size = sizeof(struct options),
+    .run = run,
+};

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * paradl train: checks the command line and the plan, starts paradl-run on
+ * as many ranks as the plan has, and looks after it. A rank that dies takes
+ * the job with it (no MPI of today survives that everywhere), so the answer
+ * is to start again from the last checkpoint. SIGINT and SIGTERM become
+ * SIGUSR1, which mpirun hands on to the ranks: they save and stop. */
+#include "cli/cli_priv.h"
+
+#include "options/train_options.h" /* of src/run */
+#include "paradl/plan.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_FILE = 1 << 29, MAX_RANKS = 100000 };
+
+/* ---- how many ranks ------------------------------------------------------------ */
+
+static enum pdl_status lower(pdl_arena *a, const char *model,
+                             const struct train_options *o, int64_t *ranks,
+                             struct pdl_err *err)
+{
+    struct pdl_model_options mo = {.dims = o->dim};
+    struct pdl_plan_options po = {.batch = o->batch > 0 ? o->batch : 32,
+                                  .allow_empty = o->allow_empty};
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    const struct pdl_model *m;
+    const struct pdl_plan *p;
+    enum pdl_status st;
+    char text[64];
+
+    if (!s)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    snprintf(text, sizeof text, "data=%lld",
+             (long long)(o->ranks > 0 ? o->ranks : 1));
+    st = pdl_strategy_parse(a, o->strategy ? o->strategy : text, s, err);
+    if (st == PDL_OK)
+        st = pdl_model_load(a, model, &mo, &m, err);
+    if (st == PDL_OK)
+        st = pdl_plan_lower(a, m, s, &po, &p, err);
+    if (st == PDL_OK)
+        *ranks = p->mesh->pes;
+    return st;
+}
+
+static enum pdl_status read_plan(pdl_arena *a, const char *path, int64_t *ranks,
+                                 struct pdl_err *err)
+{
+    struct pdl_plan_head head;
+    const struct pdl_plan *p;
+    struct pdl_bytes in;
+    enum pdl_status st = pdl_file_read(a, path, MAX_FILE, &in, err);
+
+    if (st == PDL_OK)
+        st = pdl_plan_parse(a, in, path, NULL, &head, &p, err);
+    if (st == PDL_OK)
+        *ranks = p->mesh->pes;
+    return st;
+}
+
+static enum pdl_status count_ranks(const struct pdl_args *args, int64_t *ranks,
+                                   struct pdl_err *err)
+{
+    const struct train_options *o = args->opts;
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    enum pdl_status st;
+
+    if (!a)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = o->plan ? read_plan(a, o->plan, ranks, err)
+                 : lower(a, args->pos[0], o, ranks, err);
+    pdl_arena_destroy(a);
+    if (st == PDL_OK && o->ranks > 0 && o->ranks != *ranks)
+        return pdl_fail(err, PDL_EINVAL,
+                        "-n %lld, but the strategy is for %lld ranks",
+                        (long long)o->ranks, (long long)*ranks);
+    if (st == PDL_OK && *ranks > MAX_RANKS)
+        return pdl_fail(err, PDL_EINVAL, "%lld ranks are too many to start",
+                        (long long)*ranks);
+    return st;
+}
+
+/* ---- what does not go together, or nowhere ---------------------------------- */
+
+/* Options that mean nothing without another; `with` as it is written. */
+static enum pdl_status check_company(const struct pdl_args *args,
+                                     struct pdl_err *err)
+{
+    const struct train_options *o = args->opts;
+    const char *how = o->schedule ? o->schedule : "constant";
+    bool falls = strcmp(how, "cosine") == 0 || strcmp(how, "polynomial") == 0;
+    const struct {
+        const char *name, *with;
+        bool there;
+    } rules[] = {
+        {"resume", "--checkpoint DIR", o->checkpoint != NULL},
+        {"every", "--checkpoint DIR", o->checkpoint != NULL},
+        {"keep", "--checkpoint DIR", o->checkpoint != NULL},
+        {"restarts", "--checkpoint DIR", o->checkpoint != NULL},
+        {"lr-every", "--schedule step", strcmp(how, "step") == 0},
+        {"lr-gamma", "--schedule step", strcmp(how, "step") == 0},
+        {"lr-last", "--schedule cosine or polynomial", falls},
+        {"samples", "--data synthetic", strcmp(o->data, "synthetic") == 0},
+        {"log-every", "--json", args->json},
+    };
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (!rules[i].there && pdl_opt_given(&cli_train, args, rules[i].name))
+            return pdl_fail(err, PDL_EINVAL, "--%s is for %s", rules[i].name,
+                            rules[i].with);
+    return PDL_OK;
+}
+
+static bool is_scale(const char *text)
+{
+    double x = 0;
+
+    return strcmp(text, "dynamic") == 0 ||
+           (pdl_unit_parse(text, PDL_UNIT_NONE, &x, NULL) == PDL_OK && x > 0 &&
+            x < 1e30);
+}
+
+static enum pdl_status check_values(const struct train_options *o,
+                                    struct pdl_err *err)
+{
+    enum { MOST = 1 << 20 }; /* threads; checkpoints */
+
+    if (o->warmup < 0)
+        return pdl_fail(err, PDL_EINVAL, "--warmup: steps are not negative");
+    if (o->lr_last < 0)
+        return pdl_fail(err, PDL_EINVAL, "--lr-last: a rate is not negative");
+    if (!(o->label_smoothing >= 0 && o->label_smoothing < 1))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--label-smoothing: from 0 to below 1");
+    if (o->threads > MOST || o->keep > MOST)
+        return pdl_fail(err, PDL_EINVAL, "--%s: at most %d",
+                        o->threads > MOST ? "threads" : "keep", (int)MOST);
+    if (o->ranks > MAX_RANKS)
+        return pdl_fail(err, PDL_EINVAL, "-n: from 1 to %d", (int)MAX_RANKS);
+    if (o->loss_scale && !is_scale(o->loss_scale))
+        return pdl_fail(err, PDL_EINVAL,
+                        "--loss-scale: '%.40s' is no positive number, nor "
+                        "'dynamic'",
+                        o->loss_scale);
+    return PDL_OK;
+}
+
+static enum pdl_status check_folder(const char *path, struct pdl_err *err)
+{
+    struct stat sb;
+
+    if (path && !*path)
+        return pdl_fail(err, PDL_EINVAL, "--checkpoint: no name of a folder");
+    if (path && stat(path, &sb) == 0 && !S_ISDIR(sb.st_mode))
+        return pdl_fail(err, PDL_EIO, "%s: is no folder", path);
+    return PDL_OK;
+}
+
+static enum pdl_status check_files(const struct train_options *o,
+                                   struct pdl_err *err)
+{
+    const struct {
+        const char *path, *ending;
+    } out[] = {{o->trace, NULL},
+               {o->timings, NULL},
+               {o->save, ".safetensors"},
+               {o->outputs, ".safetensors"}};
+    enum pdl_status st = check_folder(o->checkpoint, err);
+
+    for (size_t i = 0; i < sizeof out / sizeof out[0] && st == PDL_OK; i++)
+        st = cli_check_output(out[i].path, out[i].ending, err);
+    return st;
+}
+
+/* ---- looking after the ranks ------------------------------------------------------ */
+
+/* The child and how often a signal has asked to stop; handlers need them. */
+static volatile pid_t child;
+static volatile sig_atomic_t asked;
+
+/* The first time politely; the second time now. */
+static void hand_on(int number)
+{
+    (void)number;
+    asked++;
+    if (child > 0)
+        kill(asked == 1 ? child : -child, asked == 1 ? SIGUSR1 : SIGKILL);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction a = {.sa_handler = hand_on};
+
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+/* What an orderly end left in the file; -1: there was none. */
+static int read_code(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char text[16] = "";
+    int64_t rc;
+
+    if (!f)
+        return -1;
+    if (!fgets(text, sizeof text, f))
+        text[0] = '\0';
+    fclose(f);
+    text[strcspn(text, "\n")] = '\0';
+    return pdl_int_parse(text, 0, 255, &rc, NULL) == PDL_OK ? (int)rc : -1;
+}
+
+/* A process group of its own: a ^C at the terminal reaches only us. */
+static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
+{
+    pid_t pid;
+    int status = 0;
+
+    setenv("PARADL_RC", path, 1);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        _exit(cli_launch(&cli_train, args, ranks));
+    }
+    if (pid < 0)
+        return EXIT_ENV;
+    child = pid;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    child = 0;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
+        return EXIT_ENV; /* nobody reads the result any more */
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && read_code(path) < 0 &&
+        WEXITSTATUS(status) <= EXIT_BUG && WEXITSTATUS(status) != EXIT_NO)
+        return WEXITSTATUS(status) == EXIT_ENV ? -1 : WEXITSTATUS(status);
+    return read_code(path);
+}
+
+static int supervise(const struct pdl_args *args, int64_t ranks)
+{
+    struct train_options *o = args->opts;
+    int64_t left = !o->checkpoint ? 0 : o->restarts > 0 ? o->restarts : 3;
+    char path[] = "/tmp/paradl-train-XXXXXX";
+    int fd = mkstemp(path), rc;
+    struct pdl_err err;
+
+    if (fd < 0)
+        return cli_fail(
+            pdl_fail(&err, PDL_ENOENV, "%s: %s", path, strerror(errno)), &err);
+    close(fd);
+    catch_signals();
+    for (;;) {
+        rc = run_once(args, ranks, path);
+        if (rc >= 0 || asked || left-- == 0)
+            break;
+        fprintf(stderr,
+                "paradl: a rank was lost; starting again from the last "
+                "checkpoint in %s\n",
+                o->checkpoint);
+        o->resume = true;
+    }
+    unlink(path);
+    if (rc >= 0)
+        return rc;
+    pdl_fail(&err, PDL_ENOENV, "a rank was lost");
+    pdl_hint(&err, "%s",
+             o->checkpoint ? "'--resume' goes on from the last checkpoint"
+                           : "with --checkpoint DIR it would be started again");
+    return cli_fail(PDL_ENOENV, &err);
+}
+
+static int train(const struct pdl_args *args)
+{
+    struct train_options *o = args->opts;
+    struct pdl_err err = {"", ""};
+    enum pdl_status st;
+    int64_t ranks = 1;
+
+    if (!o->data || (args->npos == 0) == (o->plan == NULL)) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "train needs MODEL (or --plan FILE) and --data");
+        pdl_hint(&err, "see 'paradl train --help'");
+        return cli_usage(&err);
+    }
+    st = check_company(args, &err);
+    if (st == PDL_OK)
+        st = check_values(o, &err);
+    if (st != PDL_OK)
+        return cli_usage(&err);
+    st = check_files(o, &err);
+    if (st == PDL_OK)
+        st = count_ranks(args, &ranks, &err);
+    if (st != PDL_OK)
+        return cli_fail(st, &err);
+    o->progress = o->progress || (cli_progress() && !args->json);
+    o->virtual_ranks = o->virtual_ranks || ranks == 1;
+    return supervise(args, o->virtual_ranks ? 0 : ranks);
+}
+
+const struct pdl_cmd cli_train = {
+    .name = "train",
+    .args = "MODEL",
+    .max_pos = 1,
+    .summary = "trains a network, on one rank or many, as the plan says",
+    .text =
+        "Lowers the model and the strategy to a plan and runs it on P ranks: "
+        "MPI processes, or threads of one process with --virtual. Weights, "
+        "the order of samples and dropout depend on the seed alone, so that "
+        "every strategy trains the same network, and a checkpoint is taken "
+        "up again by any number of ranks. A rank that dies means a restart "
+        "from the last checkpoint; on SIGINT and SIGTERM the state is saved. "
+        "--json prints one line a step and the summary last. Under Slurm, "
+        "'srun paradl-run train' takes the same options.",
+    .example = "paradl train lenet5 --data synthetic --batch 8 --steps 2",
+    .opts = train_opts,
+    .nopts = NTRAIN_OPTS,
+    .opts_size = sizeof(struct train_options),
+    .run = train,
+};

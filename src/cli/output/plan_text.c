@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ranked plans as a table. Strategies are never cut: without their middle,
+ * ten of them would look alike. */
+#include "cli/questions/projection.h"
+
+static const char *seconds(double v, char *buf)
+{
+    return v > 0 ? pdl_unit_format(v, PDL_UNIT_SECONDS, buf, 32) : "-";
+}
+
+/* What is ranked by has the last column. */
+static void last_cell(struct pdl_table *t, const struct pdl_projection *x,
+                      const struct pdl_system *sys, enum pdl_goal goal)
+{
+    struct pdl_bill bill;
+
+    pdl_project_bill(x, sys, &bill);
+    if (goal == PDL_GOAL_ENERGY)
+        pdl_table_cell(t, "%.4g kJ", bill.energy_j / 1e3);
+    else if (goal == PDL_GOAL_COST)
+        pdl_table_cell(t, "%.4g", bill.cost);
+    else
+        pdl_table_cell(t,
+                       x->samples_per_s < 10    ? "%.2f"
+                       : x->samples_per_s < 100 ? "%.1f"
+                                                : "%.0f",
+                       x->samples_per_s);
+}
+
+static void add_row(struct pdl_table *t, const struct pdl_found *f,
+                    const struct pdl_system *sys, enum pdl_goal goal, bool best)
+{
+    const struct pdl_projection *x = &f->x;
+    char buf[32];
+
+    pdl_table_cell(t, "%s", !x->feasible ? "x" : best ? "*" : "");
+    pdl_table_cell(t, "%s", f->strategy);
+    pdl_table_cell(t, "%s", seconds(x->step_s, buf));
+    pdl_table_cell(t, "%s", seconds(x->compute_s, buf));
+    pdl_table_cell(t, "%s", seconds(x->exposed_comm_s, buf));
+    pdl_table_cell(t, "%s", seconds(x->bubble_s, buf));
+    pdl_table_cell(t, "%s",
+                   pdl_unit_format((double)x->peak_bytes, PDL_UNIT_BYTES, buf,
+                                   sizeof buf));
+    last_cell(t, x, sys, goal);
+}
+
+void cli_plans_text(pdl_arena *a, const struct pdl_found *list, int show,
+                    const struct pdl_system *sys, enum pdl_goal goal)
+{
+    struct pdl_column columns[] = {
+        {"", false},       {"STRATEGY", false}, {"STEP", true},
+        {"COMPUTE", true}, {"EXPOSED", true},   {"BUBBLE", true},
+        {"MEMORY", true},  {"SAMPLES/S", true},
+    };
+    struct pdl_table t;
+    int n = sizeof columns / sizeof columns[0];
+
+    if (goal == PDL_GOAL_ENERGY || goal == PDL_GOAL_COST)
+        columns[n - 1].title = goal == PDL_GOAL_COST ? "COST" : "ENERGY";
+    pdl_table_init(&t, a, columns, n);
+    t.whole = 2;
+    for (int i = 0; i < show; i++)
+        add_row(&t, &list[i], sys, goal, i == 0);
+    pdl_table_print(&t, cli_text_width(), cli_out());
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A projection for people: the time of a step by phase, what the network does
+ * meanwhile, the memory of a PE, and what the numbers rest on. */
+#include "cli/questions/projection.h"
+
+static void line(const char *name, double v, enum pdl_unit unit, double share)
+{
+    char buf[32];
+
+    pdl_printf(cli_out(), "  %-22s %12s", name,
+               pdl_unit_format(v, unit, buf, sizeof buf));
+    if (share >= 0)
+        pdl_printf(cli_out(), "  %5.1f %%", 100 * share);
+    pdl_puts(cli_out(), "\n");
+}
+
+static void print_times(const struct cli_job *j)
+{
+    const struct pdl_projection *x = &j->x;
+    const struct {
+        const char *name;
+        double s;
+    } rows[] = {
+        {"forward", x->forward_s},
+        {"backward", x->backward_s},
+        {"recompute", x->recompute_s},
+        {"update", x->update_s},
+        {"exposed communication", x->exposed_comm_s},
+        {"pipeline bubble", x->bubble_s},
+        {j->plan->strategy->offload_optimizer ||
+                 pdl_strategy_offloads(j->plan->strategy)
+             ? "input, offload copies"
+             : "input",
+         x->io_s},
+    };
+    const struct {
+        const char *name;
+        double s;
+    } busy[] = {
+        {"gradient exchange", x->gradient_comm_s},
+        {"layer collectives", x->layer_comm_s},
+        {"halo exchange", x->halo_s},
+        {"stage to stage", x->p2p_s},
+    };
+
+    line("step", x->step_s, PDL_UNIT_SECONDS, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].s > 0)
+            line(rows[i].name, rows[i].s, PDL_UNIT_SECONDS,
+                 rows[i].s / x->step_s);
+    pdl_puts(cli_out(), "Network busy\n");
+    for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++)
+        if (busy[i].s > 0)
+            line(busy[i].name, busy[i].s, PDL_UNIT_SECONDS, -1);
+}
+
+static void print_interval(const struct cli_job *j)
+{
+    struct pdl_projection x = j->x;
+    char low[32], high[32];
+
+    pdl_interval(j->plan, &j->sys, &j->oracle, &x);
+    if (x.low_s > 0)
+        pdl_printf(
+            cli_out(), "80 %% of steps between %s and %s\n",
+            pdl_unit_format(x.low_s, PDL_UNIT_SECONDS, low, sizeof low),
+            pdl_unit_format(x.high_s, PDL_UNIT_SECONDS, high, sizeof high));
+}
+
+static void print_bill(const struct cli_job *j)
+{
+    struct pdl_bill bill;
+
+    pdl_project_bill(&j->x, &j->sys, &bill);
+    if (bill.energy_j > 0)
+        pdl_printf(cli_out(), "%s%.3g kJ a step", bill.upper_bound ? "<= " : "",
+                   bill.energy_j / 1e3);
+    if (bill.cost > 0)
+        pdl_printf(cli_out(), "%scost of 1000 steps %.3g %s",
+                   bill.energy_j > 0 ? ", " : "", 1e3 * bill.cost,
+                   j->sys.currency ? j->sys.currency : "");
+    if (bill.energy_j > 0 || bill.cost > 0)
+        pdl_puts(cli_out(), "\n");
+}
+
+void cli_job_text(const struct cli_job *j)
+{
+    const struct pdl_projection *x = &j->x;
+    struct pdl_sink *out = cli_out();
+    char note[256];
+
+    cli_say(2, "%s, batch %lld, on %lld PE%s of %s (%s, %s)", j->model->name,
+            (long long)x->batch, (long long)x->pes, x->pes == 1 ? "" : "s",
+            j->sys.name, pdl_precision_name(j->oracle.precision),
+            j->oracle.parameters == PDL_IDEAL ? "ideal" : "empirical");
+    if (j->asked.swap_auto) {
+        pdl_puts(out, "Swapped: ");
+        pdl_strategy_print(&j->strategy, out);
+        pdl_puts(out, "\n");
+    }
+    pdl_puts(out, "Time of a step\n");
+    print_times(j);
+    print_interval(j);
+    cli_contention_text(j);
+    pdl_puts(out, "Memory of a PE\n");
+    line("weights", (double)x->weights_bytes, PDL_UNIT_BYTES, -1);
+    line("gradients", (double)x->gradients_bytes, PDL_UNIT_BYTES, -1);
+    line("optimizer", (double)x->optimizer_bytes, PDL_UNIT_BYTES, -1);
+    line("activations", (double)x->activations_bytes, PDL_UNIT_BYTES, -1);
+    line("peak", (double)x->peak_bytes, PDL_UNIT_BYTES,
+         (double)x->peak_bytes / (double)x->capacity_bytes);
+    if (x->gamma > 0)
+        pdl_printf(out, "  %-24s %10.2f\n", "reuse (gamma)", x->gamma);
+    if (x->host_bytes > 0)
+        line("on the host", (double)x->host_bytes, PDL_UNIT_BYTES, -1);
+    if (!x->feasible)
+        cli_say(2, "DOES NOT FIT: %s", x->reason);
+    pdl_printf(out, "%.1f samples/s, %.1f %% of the peak FLOP/s\n",
+               x->samples_per_s, 100 * x->mfu);
+    print_bill(j);
+    cli_explain_text(j);
+    if (cli_memory_note(x, note, sizeof note))
+        cli_say(2, "note: %s", note);
+    if (cli_order_note(j->plan, note, sizeof note))
+        cli_say(2, "note: %s", note);
+    for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
+        cli_say(2, "note: %s", j->plan->fallbacks[i]);
+    for (int64_t i = 0; i < j->sys.nnotes; i++)
+        cli_say(2, "note: %s", j->sys.notes[i]);
+}

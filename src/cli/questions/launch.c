@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Commands that run on many ranks are carried out by paradl-run, which has
+ * MPI; this program has none. It is started the way the machine starts
+ * parallel programs: srun inside a Slurm allocation, else mpirun. */
+#include "cli/cli_priv.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef PDL_MPIRUN
+#define PDL_MPIRUN "mpirun"
+#endif
+
+enum { MAX_WORDS = 128, MAX_OUTPUT = 64 << 20 };
+
+struct words {
+    pdl_arena *a;
+    char *word[MAX_WORDS + 1];
+    int n;
+    bool failed; /* latches */
+};
+
+static void add(struct words *w, const char *text)
+{
+    char *copy = pdl_arena_strdup(w->a, text);
+
+    if (!copy || w->n == MAX_WORDS)
+        w->failed = true;
+    else
+        w->word[w->n++] = copy;
+}
+
+/* paradl-run: beside this program, or wherever the shell finds it. */
+static void add_program(struct words *w)
+{
+    char path[PATH_MAX + 16];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    char *slash;
+
+    if (n > 0) {
+        path[n] = '\0';
+        slash = strrchr(path, '/');
+        memcpy(slash + 1, "paradl-run", sizeof "paradl-run");
+        if (access(path, X_OK) == 0) {
+            add(w, path);
+            return;
+        }
+    }
+    add(w, "paradl-run");
+}
+
+static bool has_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    char full[PATH_MAX];
+
+    while (path && *path) {
+        size_t n = strcspn(path, ":");
+
+        snprintf(full, sizeof full, "%.*s/%s", (int)n, path, name);
+        if (access(full, X_OK) == 0)
+            return true;
+        path += n + (path[n] == ':');
+    }
+    return false;
+}
+
+static void add_starter(struct words *w, int64_t ranks)
+{
+    char number[32];
+    bool slurm = getenv("SLURM_JOB_ID") && has_program("srun");
+
+    snprintf(number, sizeof number, "%d", (int)ranks);
+    add(w, slurm ? "srun" : PDL_MPIRUN);
+    add(w, "-n");
+    add(w, number);
+    if (slurm)
+        return;
+    /* Open MPI refuses both unless told; others do not know the names */
+    if (ranks > sysconf(_SC_NPROCESSORS_ONLN))
+        setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    if (geteuid() == 0) {
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+    }
+}
+
+static void add_command(struct words *w, const struct pdl_cmd *cmd,
+                        const struct pdl_args *args)
+{
+    char buf[64], name[80];
+
+    add(w, cmd->name);
+    for (int i = 0; i < args->npos; i++)
+        add(w, args->pos[i]);
+    for (int i = 0; i < cmd->nopts; i++) {
+        const struct pdl_opt *o = &cmd->opts[i];
+        const char *value = cli_option_value(o, args->opts, buf, sizeof buf);
+
+        if (!value)
+            continue;
+        snprintf(name, sizeof name, "--%s", o->name);
+        add(w, name);
+        if (o->kind != PDL_OPT_FLAG)
+            add(w, value);
+    }
+    if (args->json)
+        add(w, "--json");
+    if (args->quiet)
+        add(w, "--quiet");
+}
+
+int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
+               int64_t ranks)
+{
+    struct words w = {.a = pdl_arena_create(1 << 20)};
+    struct pdl_err err = {"", ""};
+    int rc;
+
+    if (!w.a)
+        return EXIT_BUG;
+    if (ranks > 0)
+        add_starter(&w, ranks);
+    add_program(&w);
+    add_command(&w, cmd, args);
+    w.word[w.n] = NULL;
+    if (w.failed) {
+        pdl_fail(&err, PDL_EINVAL, "too many arguments");
+        rc = cli_usage(&err);
+    } else {
+        fflush(stdout);
+        execvp(w.word[0], w.word);
+        pdl_fail(&err, PDL_ENOENV, "cannot start %s: %s", w.word[0],
+                 strerror(errno));
+        pdl_hint(&err, "%s",
+                 ranks > 0 ? "install an MPI (Debian: openmpi-bin)"
+                           : "paradl-run is built where MPI is found");
+        rc = cli_fail(PDL_ENOENV, &err);
+    }
+    pdl_arena_destroy(w.a);
+    return rc;
+}
+
+static enum pdl_status read_all(int fd, struct pdl_buf *out,
+                                struct pdl_err *err)
+{
+    char chunk[65536];
+    ssize_t n;
+
+    while ((n = read(fd, chunk, sizeof chunk)) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || out->len + (size_t)n > MAX_OUTPUT)
+            return pdl_fail(err, PDL_EIO, "cannot read the measurements");
+        pdl_put(&out->sink, chunk, (size_t)n);
+    }
+    return PDL_OK;
+}
+
+enum pdl_status cli_capture(const struct pdl_cmd *cmd,
+                            const struct pdl_args *args, int64_t ranks,
+                            struct pdl_buf *out, struct pdl_err *err)
+{
+    int fd[2], status = 0;
+    enum pdl_status st;
+    pid_t pid;
+
+    fflush(NULL);
+    if (pipe(fd) != 0)
+        return pdl_fail(err, PDL_ENOENV, "no pipe: %s", strerror(errno));
+    pid = fork();
+    if (pid < 0) {
+        close(fd[0]);
+        close(fd[1]);
+        return pdl_fail(err, PDL_ENOENV, "cannot start a process: %s",
+                        strerror(errno));
+    }
+    if (pid == 0) {
+        dup2(fd[1], STDOUT_FILENO);
+        close(fd[0]);
+        close(fd[1]);
+        _exit(cli_launch(cmd, args, ranks));
+    }
+    close(fd[1]);
+    st = read_all(fd[0], out, err);
+    close(fd[0]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (st == PDL_OK && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+        st = pdl_fail(err, PDL_ENOENV, "measuring on %d ranks failed",
+                      (int)ranks);
+    return st;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measured runs, each projected as the command line would. */
+#include "cli/questions/runs.h"
+
+static void ask(const struct cli_measured *m, struct cli_run *r)
+{
+    const struct pdl_run *x = r->run;
+
+    r->q = (struct cli_question){.model = x->model,
+                                 .strategy = x->strategy,
+                                 .system = m->system ? m->system : x->system,
+                                 .precision = x->precision,
+                                 .optimizer = x->optimizer,
+                                 .framework = x->framework,
+                                 .attention = x->attention,
+                                 .dropout = x->dropout,
+                                 .gradient_dtype = x->gradient_dtype,
+                                 .compile = x->compile,
+                                 .async_tensor = x->async_tensor,
+                                 .congestion = m->congestion,
+                                 .without = m->without,
+                                 .batch = x->batch};
+}
+
+static double micro_batch(const struct cli_job *j)
+{
+    const struct pdl_clause *c = &j->strategy.clause[0];
+    double n = (double)j->plan->batch / (double)j->plan->micro_batches;
+
+    for (int t = 0; t < c->nterms; t++)
+        if (c->term[t].axis == PDL_AXIS_DATA)
+            n /= (double)c->term[t].size[0];
+    return n;
+}
+
+/* The strategy as the command line takes it, on the system asked for. A run
+ * the oracle refuses stays, with the reason. Plans of large jobs are large:
+ * they lie in an arena of their own, which goes unless they are wanted. */
+static const char *price(struct cli_measured *m, struct cli_run *r, bool keep)
+{
+    struct pdl_err err = {"", ""};
+    pdl_arena *a = keep ? m->a : pdl_arena_create(PDL_ARENA_DEFAULT);
+    enum pdl_status st;
+    const char *why = NULL;
+
+    ask(m, r);
+    if (!r->q.system) {
+        pdl_arena_destroy(keep ? NULL : a);
+        return "no system";
+    }
+    r->job = PDL_NEW(m->a, struct cli_job, 1);
+    st = r->job && a ? cli_job_open(a, &r->q, r->job, &err) : PDL_ENOMEM;
+    if (st == PDL_OK)
+        st = cli_job_price(a, &r->q, r->q.strategy, r->job, &err);
+    if (st == PDL_OK) {
+        pdl_interval(r->job->plan, &r->job->sys, &r->job->oracle, &r->job->x);
+        r->micro = micro_batch(r->job);
+    } else
+        why =
+            pdl_arena_printf(m->a, "%s", *err.msg ? err.msg : "out of memory");
+    if (!keep && r->job) {
+        *r->job = (struct cli_job){.x = r->job->x};
+        pdl_arena_destroy(a);
+    }
+    return why;
+}
+
+static void note_memory(const struct cli_run *r, struct cli_runs *s)
+{
+    const struct pdl_projection *x = &r->job->x;
+    const struct cli_memory m[] = {
+        {r->run, "allocated", (double)x->allocated_bytes,
+         r->run->allocated_bytes},
+        {r->run, "reserved", (double)x->reserved_bytes, r->run->reserved_bytes},
+        {r->run, "device", (double)x->peak_bytes, r->run->device_bytes},
+    };
+
+    for (size_t i = 0; i < sizeof m / sizeof m[0]; i++)
+        if (m[i].measured > 0)
+            s->memory[s->nmemory++] = m[i];
+}
+
+/* Drops what cannot be projected, after saying so. */
+static void price_all(struct cli_measured *m, const struct pdl_runs *from,
+                      bool keep, struct cli_runs *s)
+{
+    for (int i = 0; i < from->n; i++) {
+        struct cli_run *r = &s->run[s->n];
+        const char *refused;
+
+        *r = (struct cli_run){.run = &from->run[i]};
+        refused = price(m, r, keep);
+        if (refused) {
+            pdl_printf(cli_stderr(), "%s: not projected: %s\n", r->run->id,
+                       refused);
+            continue;
+        }
+        note_memory(r, s);
+        if (!(r->run->step_s > 0))
+            continue;
+        s->measured_run[s->n] = r->run;
+        s->pes[s->n] = r->job->x.pes;
+        s->projected[s->n] = r->job->x.step_s;
+        s->measured[s->n++] = r->run->step_s;
+    }
+}
+
+enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
+                              struct cli_runs *out, struct pdl_err *err)
+{
+    struct pdl_select select;
+    struct pdl_runs runs;
+    struct pdl_oracle_options unused;
+    uint32_t without;
+    enum pdl_status st =
+        pdl_select_parse(m->a, m->select, pdl_run_keys, &select, err);
+
+    *out = (struct cli_runs){.n = 0};
+    if (st == PDL_OK) /* once, not once a run */
+        st = cli_effects(m->without, &without, err);
+    if (st == PDL_OK)
+        st = cli_congestion(m->congestion, &unused, err);
+    if (st == PDL_OK)
+        st = pdl_runs_read(m->a, m->doc, &select, &runs, err);
+    if (st != PDL_OK)
+        return st;
+    if (runs.n == 0)
+        return pdl_fail(err, PDL_EINVAL, "%s: nothing selected", m->file);
+    out->run = PDL_NEW(m->a, struct cli_run, runs.n + 1);
+    out->measured_run = PDL_NEW(m->a, const struct pdl_run *, runs.n + 1);
+    out->pes = PDL_NEW(m->a, int64_t, runs.n + 1);
+    out->projected = PDL_NEW(m->a, double, runs.n + 1);
+    out->measured = PDL_NEW(m->a, double, runs.n + 1);
+    out->memory = PDL_NEW(m->a, struct cli_memory, 3 * (runs.n + 1));
+    if (!out->memory || !out->run || !out->measured_run || !out->pes ||
+        !out->projected || !out->measured)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    price_all(m, &runs, keep, out);
+    return PDL_OK;
+}

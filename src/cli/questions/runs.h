@@ -1,0 +1,43 @@
+/* Measured runs and their projections: shared by validate and calibrate. */
+#ifndef CLI_RUNS_H
+#define CLI_RUNS_H
+
+#include "cli/questions/measured.h"
+
+struct cli_run {
+    const struct pdl_run *run;
+    struct cli_question q;
+    struct cli_job *job;
+    double micro; /* samples that a data rank computes at a time */
+};
+
+/* A measured memory of a run, and what is like it in the projection. */
+struct cli_memory {
+    const struct pdl_run *run;
+    const char *kind; /* "allocated", "reserved", "device" */
+    double projected, measured;
+};
+
+/* Runs with a measured step, also as columns; measured memory of all. */
+struct cli_runs {
+    struct cli_run *run;
+    const struct pdl_run **measured_run;
+    int64_t *pes;
+    double *projected, *measured; /* seconds */
+    struct cli_memory *memory;
+    int n, nmemory;
+};
+
+/* Reads and prices the selected runs; those that cannot be projected are named
+ * and left out. keep: their plans stay, to be priced again; else a job has its
+ * projection and nothing else. */
+enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
+                              struct cli_runs *out, struct pdl_err *err);
+
+/* validate_ablation.c: the accuracy without each effect, by strategy */
+enum pdl_status cli_ablation_print(struct cli_measured *m,
+                                   const struct cli_runs *s);
+enum pdl_status cli_ablation_json(struct cli_measured *m,
+                                  const struct cli_runs *s, struct pdl_json *w);
+
+#endif

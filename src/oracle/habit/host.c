@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The host's part in a step: copies between a PE and its host over PCIe (PEs
+ * behind one switch share its uplink, all copy at the same time), and updates
+ * of what the optimizer keeps there, as fast as the host's memory streams, one
+ * share for each PE of the node (ZeRO-Offload, Ren et al. 2021). Both are rates
+ * of the system; nothing is fitted. */
+#include "oracle/oracle_priv.h"
+
+bool oracle_is_copy(enum pdl_plan_op_kind kind)
+{
+    return kind == PDL_PLAN_OP_COPY_OUT || kind == PDL_PLAN_OP_COPY_IN;
+}
+
+double oracle_copy_seconds(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_host *h = &o->sys->node.host;
+    double shared = h->pes_per_switch > 0 ? (double)h->pes_per_switch : 1;
+    double n = 0;
+
+    for (int k = 0; k < o->p->ops[op].nin; k++)
+        n += (double)oracle_bytes(o, o->p->ops[op].in[k], rank);
+    return n > 0 ? h->pcie_latency_s + n * shared / h->pcie_bytes_per_s : 0;
+}
+
+bool oracle_on_host(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    return x->nout > 0 && o->p->tensors[x->out[0]].host;
+}
+
+double oracle_host_rate(const struct oracle *o)
+{
+    int64_t used = o->p->mesh->pes, node = o->sys->node.pes;
+
+    return o->sys->node.host.memory_bytes_per_s /
+           (double)(used < node ? used : node);
+}
+
+enum pdl_status oracle_host_known(const struct oracle *o, struct pdl_err *err)
+{
+    const struct pdl_strategy *s = o->p->strategy;
+    const struct pdl_host *h = &o->sys->node.host;
+    const char *what = NULL;
+
+    if ((s->offload_optimizer || pdl_strategy_offloads(s)) &&
+        !(h->pcie_bytes_per_s > 0))
+        what = "pcie_bandwidth";
+    else if (s->offload_optimizer && !(h->memory_bytes_per_s > 0))
+        what = "memory_bandwidth";
+    if (!what)
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL, "offload: %s says nothing of node.host.%s",
+             o->sys->name, what);
+    pdl_hint(err, "give it: SYSTEM:node.host.%s=25GB/s", what);
+    return PDL_EINVAL;
+}
+
+bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x)
+{
+    int64_t used = o->p->mesh->pes, node = o->sys->node.pes, all;
+
+    if (o->sys->node.host.memory_bytes <= 0)
+        return true;
+    return pdl_mul64(x->host_bytes, used < node ? used : node, &all) &&
+           all <= o->sys->node.host.memory_bytes;
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every configuration of a transformer of equal blocks (space_axes.c says
+ * which), composed from pieces (compose.c), so that a point costs
+ * microseconds.
+ *
+ * Exact pruning. Memory is composed for every counted point, so what fits of
+ * these is counted exactly. The time of a point that does not fit is not composed. One that
+ * fits is skipped where the work of one lane, after the forwards and before
+ * the backwards of the lanes before it, already takes longer than the last of
+ * the best so far: neither the schedule nor exchange can make a step shorter
+ * than that. Choices beyond those that other planners have too
+ * (oracle_axes_counted) are held to that bound first, and whether they fit is
+ * then not asked.
+ *
+ * The meshes that differ in pipe and data alone are a task of a thread. All
+ * start from the same best so far, that of a few points of every mesh, and know
+ * their own besides: counts and answers do not depend on threads. */
+#include "oracle/search/space_axes.h"
+
+#include <float.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_MESHES = 8192, FEW = 2, MAX_FRONT = 256 };
+
+struct kept {
+    struct oracle_point point;
+    struct pdl_projection x;
+    double goal;
+    int64_t index; /* of the point: settles ties */
+};
+
+/* The best so far: worst first (a heap); or a front, in any order. */
+struct best {
+    struct kept *list;
+    int64_t n, cap;
+    bool front;
+};
+
+struct mesh {
+    struct oracle_point point;
+    struct oracle_compose *compose; /* while it is worked on */
+    struct best best;
+    int64_t first; /* index of its first point */
+    /* what no step of this micro-batch and number of chunks can be shorter
+     * than, by schedule; 0: not known */
+    double least[ORACLE_BUBBLE_V + 1];
+    double bar; /* what it knows of that of all */
+    int64_t points, evaluated, refused, too_large, too_slow, feasible;
+    int64_t unasked; /* of too_slow: whether they fit is not known */
+    int64_t pieces;
+    double pieces_s;
+};
+
+struct points {
+    const struct oracle_family *f;
+    const struct pdl_search_options *opt;
+    pdl_arena *arena;
+    struct oracle_axes axes;
+    struct mesh *mesh;
+    int64_t *group, ngroups; /* the first mesh of each */
+    int64_t n, top;
+    double bar; /* of the goal: what is worse is not among the best */
+    bool few;   /* a few points of every mesh */
+    int64_t done;
+    bool no_memory;
+    struct oracle_idle idle, large; /* for the next mesh; its large forms */
+    pthread_mutex_t lock;
+};
+
+/* ---- the best -------------------------------------------------------------------- */
+
+static int by_rank(const struct kept *a, const struct kept *b)
+{
+    if (a->x.feasible != b->x.feasible)
+        return b->x.feasible - a->x.feasible;
+    if (a->goal != b->goal)
+        return a->goal < b->goal ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return by_rank(a, b);
+}
+
+static void sink(struct best *b, int64_t at)
+{
+    for (;;) {
+        int64_t worst = at;
+        struct kept t;
+
+        for (int64_t k = 2 * at + 1; k <= 2 * at + 2 && k < b->n; k++)
+            if (by_rank(&b->list[k], &b->list[worst]) > 0)
+                worst = k;
+        if (worst == at)
+            return;
+        t = b->list[at];
+        b->list[at] = b->list[worst];
+        b->list[worst] = t;
+        at = worst;
+    }
+}
+
+/* Of equal ones the first. What does not fit is on no front; a front with more
+ * members than there is room for loses the last. */
+static void keep_front(struct best *b, const struct kept *x)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < b->n; i++)
+        if (oracle_dominates(&b->list[i].x, &x->x) &&
+            (!oracle_dominates(&x->x, &b->list[i].x) ||
+             b->list[i].index < x->index))
+            return;
+    for (int64_t i = 0; i < b->n; i++)
+        if (!oracle_dominates(&x->x, &b->list[i].x))
+            b->list[n++] = b->list[i];
+    b->n = n;
+    if (x->x.feasible && b->n < b->cap)
+        b->list[b->n++] = *x;
+}
+
+static void keep(struct best *b, const struct kept *x)
+{
+    if (b->front) {
+        keep_front(b, x);
+        return;
+    }
+    if (b->n < b->cap) {
+        b->list[b->n++] = *x;
+        for (int64_t i = b->n / 2; b->n == b->cap && i >= 0; i--)
+            sink(b, i);
+        return;
+    }
+    if (by_rank(x, &b->list[0]) >= 0)
+        return;
+    b->list[0] = *x;
+    sink(b, 0);
+}
+
+/* What a point must not exceed to be among them. */
+static double bar_of(const struct best *b)
+{
+    return b->n == b->cap && b->list[0].x.feasible ? b->list[0].goal : INFINITY;
+}
+
+/* Can a step of at least so long with this memory be on the front? */
+static bool beaten(const struct best *b, const struct pdl_projection *x,
+                   double least)
+{
+    for (int64_t i = 0; b->front && i < b->n; i++)
+        if (b->list[i].x.step_s < least * (1 - 1e-9) &&
+            b->list[i].x.peak_bytes <= x->peak_bytes)
+            return true;
+    return false;
+}
+
+/* ---- pricing ----------------------------------------------------------------------- */
+
+/* Is it excluded before its memory is looked at? What recomputes or leaves
+ * activations to the host does all that the same point without does. */
+static bool is_skipped(const struct points *s, struct mesh *m,
+                       const struct oracle_point *p, double least, double bar)
+{
+    double *base = &m->least[p->bubble];
+
+    if (s->opt->goal != PDL_GOAL_TIME ||
+        (!s->opt->uncounted &&
+         (s->opt->exhaustive || oracle_axes_counted(&s->axes, p))))
+        return false;
+    if (fmax(least, *base) * (1 - 1e-9) <= bar)
+        return false;
+    m->too_slow++;
+    m->unasked++;
+    return true;
+}
+
+/* Is it one of many that do not fit? Where they are counted each is asked, as
+ * lowering may refuse some. */
+static bool is_hopeless(const struct points *s, struct mesh *m,
+                        const struct oracle_point *p)
+{
+    if (!s->opt->uncounted || !oracle_compose_hopeless(m->compose, p))
+        return false;
+    m->too_large++;
+    return true;
+}
+
+/* Does the point fit? Overlap changes no byte. */
+static enum pdl_status ask(const struct points *s, struct mesh *m,
+                           const struct oracle_point *p, struct pdl_err *err)
+{
+    struct pdl_projection x;
+    double least;
+    enum pdl_status st;
+
+    if (p->no_overlap || is_hopeless(s, m, p))
+        return PDL_OK;
+    st = oracle_compose_memory(m->compose, p, &x, &least, err);
+    if (st == PDL_OK)
+        *(x.feasible ? &m->feasible : &m->too_large) += 1;
+    return st;
+}
+
+static enum pdl_status price(struct points *s, struct mesh *m,
+                             const struct oracle_point *p, int64_t index,
+                             struct pdl_err *err)
+{
+    struct kept k = {.point = *p, .index = index};
+    double least, bar = fmin(m->bar, bar_of(&m->best));
+    enum pdl_status st;
+
+    if (s->opt->only_fits)
+        return ask(s, m, p, err);
+    if (is_skipped(s, m, p, 0, bar))
+        return PDL_OK;
+    st = oracle_compose_least(m->compose, p, &least, err);
+    if (st == PDL_OK && p->recompute == PDL_RECOMPUTE_NONE && !p->activations)
+        m->least[p->bubble] = least;
+    if (st == PDL_OK &&
+        (is_skipped(s, m, p, least, bar) || is_hopeless(s, m, p)))
+        return PDL_OK;
+    if (st == PDL_OK)
+        st = oracle_compose_memory(m->compose, p, &k.x, &least, err);
+    if (st != PDL_OK)
+        return st;
+    m->feasible += k.x.feasible;
+    if (!s->opt->exhaustive && !k.x.feasible) {
+        m->too_large++;
+        return PDL_OK;
+    }
+    if (!s->opt->exhaustive &&
+        ((s->opt->goal == PDL_GOAL_TIME && least * (1 - 1e-9) > bar) ||
+         beaten(&m->best, &k.x, least))) {
+        m->too_slow++;
+        return PDL_OK;
+    }
+    st = oracle_compose_time(m->compose, p, &k.x, err);
+    if (st != PDL_OK)
+        return st;
+    m->evaluated++;
+    k.goal = oracle_goal(s->opt->goal, &k.x, s->f->sys);
+    keep(&m->best, &k);
+    return PDL_OK;
+}
+
+/* What is worse than the best of one mesh is not among the best of all. Where
+ * points are counted the bar stays, so that counts do not depend on threads. */
+static void share_bar(struct points *s, struct mesh *m)
+{
+    if (s->opt->uncounted && !s->few)
+        s->bar = fmin(s->bar, bar_of(&m->best));
+    m->bar = s->bar;
+}
+
+/* Work of one kind, with every choice that leaves it as it is. */
+static bool price_choices(struct points *s, struct mesh *m,
+                          const struct oracle_point *p, int64_t *index)
+{
+    struct oracle_point list[ORACLE_CHOICES];
+    struct pdl_err err = {"", ""};
+    int n = oracle_axes_choices(&s->axes, p, s->few, list);
+    bool go_on;
+
+    for (int i = 0; i < n && !s->no_memory; i++) {
+        enum pdl_status st = price(s, m, &list[i], (*index)++, &err);
+
+        m->points++;
+        if (st == PDL_ENOMEM)
+            s->no_memory = true;
+        else if (st != PDL_OK)
+            m->refused++;
+    }
+    if (s->few)
+        return true;
+    pthread_mutex_lock(&s->lock);
+    s->done += n;
+    share_bar(s, m);
+    go_on = !s->no_memory && !(s->opt->only_fits && m->feasible > 0) &&
+            (!s->opt->progress || s->opt->progress(s->opt->ctx, s->done, 0));
+    pthread_mutex_unlock(&s->lock);
+    return go_on;
+}
+
+/* All points of one micro-batch and number of chunks; a few: without
+ * recomputation. */
+static bool price_kinds(struct points *s, struct mesh *m, struct oracle_point p,
+                        int64_t *index)
+{
+    bool all = !s->few && !s->opt->only_fits;
+    int bubbles = all ? oracle_axes_bubbles(&s->axes, &p) : 0;
+
+    for (int r = 0; r < (s->few ? 1 : ORACLE_RECOMPUTES); r++) {
+        p.recompute =
+            oracle_recomputes[s->opt->only_fits ? ORACLE_RECOMPUTES - 1 - r
+                                                : r];
+        for (p.bubble = 0; p.bubble <= bubbles; p.bubble++)
+            if (!price_choices(s, m, &p, index))
+                return false;
+    }
+    return true;
+}
+
+/* Where nothing fits (and nothing was left out), interleaved stages do not
+ * either, nor do larger micro-batches: both have no fewer samples in flight. */
+static bool hopeless(const struct mesh *m, int64_t fit_before)
+{
+    return m->feasible + m->unasked == fit_before;
+}
+
+/* All points of a mesh, or those of few micro-batches and the fewest and most
+ * chunks. */
+static bool price_points(struct points *s, struct mesh *m)
+{
+    struct oracle_point p = m->point;
+    struct oracle_values micro = oracle_axes_micro(&s->axes, &p);
+    int64_t index = m->first;
+
+    for (int b = 0; b < micro.n && (!s->few || b < FEW); b++) {
+        struct oracle_values chunks;
+        int64_t fit = m->feasible + m->unasked;
+
+        p.micro = micro.v[b];
+        chunks = oracle_axes_chunks(&s->axes, &p);
+        for (int c = 0; c < chunks.n; c++) {
+            p.chunks = chunks.v[c];
+            if (c > 0 && s->opt->uncounted && !s->few && hopeless(m, fit))
+                break;
+            memset(m->least, 0, sizeof m->least);
+            if (s->few && c > 0 && c < chunks.n - 1)
+                continue;
+            if (s->opt->only_fits && p.chunks > 1)
+                continue;
+            if (!price_kinds(s, m, p, &index))
+                return false;
+        }
+        if (s->opt->uncounted && !s->few && hopeless(m, fit))
+            break;
+    }
+    return true;
+}
+
+/* Pieces are forgotten with the mesh that they belong to. */
+static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
+{
+    pdl_arena *a = oracle_borrow(&s->idle);
+    bool go_on;
+
+    pthread_mutex_lock(&s->lock);
+    share_bar(s, m);
+    pthread_mutex_unlock(&s->lock);
+    m->compose = a ? oracle_compose_make(a, g, s->f, &m->point) : NULL;
+    s->no_memory = s->no_memory || !m->compose;
+    go_on = m->compose && price_points(s, m);
+    m->compose = NULL;
+    oracle_give_back(&s->idle, a);
+    return go_on;
+}
+
+static bool in_group(const struct mesh *m, const struct mesh *first)
+{
+    const struct oracle_point *a = &m->point, *b = &first->point;
+
+    return a->tensor == b->tensor && a->seq == b->seq &&
+           a->expert == b->expert && a->context == b->context &&
+           a->a2a == b->a2a && a->group == b->group;
+}
+
+/* Meshes that differ in pipe and data alone share their small plans. */
+static bool price_meshes(struct points *s, int64_t at)
+{
+    struct mesh *first = &s->mesh[s->group[at]];
+    pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
+    pdl_arena *large = oracle_borrow(&s->large);
+    struct oracle_forms *g =
+        a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
+                     : NULL;
+    bool go_on = g != NULL;
+
+    s->no_memory = s->no_memory || !g;
+    if (g)
+        oracle_forms_lend(g, large);
+    for (int64_t k = s->group[at]; go_on && k < s->n; k++)
+        if (in_group(&s->mesh[k], first))
+            go_on = price_mesh(s, &s->mesh[k], g);
+    if (g) {
+        const struct oracle_effort *e = oracle_forms_effort(g);
+
+        first->pieces += e->lowered + e->priced;
+        first->pieces_s += e->seconds;
+    }
+    oracle_give_back(&s->large, large);
+    oracle_give_back(&s->idle, scratch);
+    oracle_give_back(&s->idle, a);
+    return go_on;
+}
+
+static bool price_group(void *ctx, int64_t i)
+{
+    struct points *s = ctx;
+    /* those that cut most are likeliest to fit */
+    int64_t at = s->opt->only_fits ? s->ngroups - 1 - i : i;
+
+    /* what all start from needs none that are seldom good */
+    if (s->few && oracle_axes_further(&s->axes, &s->mesh[s->group[at]].point))
+        return true;
+    return price_meshes(s, at);
+}
+
+/* ---- meshes ------------------------------------------------------------------------- */
+
+static bool add_mesh(struct points *s, const struct oracle_point *p)
+{
+    struct mesh *m = &s->mesh[s->n];
+
+    if (s->n == MAX_MESHES)
+        return true;
+    m->point = *p;
+    m->first =
+        s->n > 0 ? m[-1].first + oracle_axes_count(&s->axes, m[-1].point) : 0;
+    s->n++;
+    m->best.cap = s->top;
+    m->best.front = s->opt->goal == PDL_GOAL_PARETO;
+    m->best.list = PDL_NEW(s->arena, struct kept, s->top);
+    return m->best.list != NULL;
+}
+
+static void find_groups(struct points *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t k = 0;
+
+        while (k < s->ngroups && !in_group(&s->mesh[i], &s->mesh[s->group[k]]))
+            k++;
+        if (k == s->ngroups)
+            s->group[s->ngroups++] = i;
+    }
+}
+
+static bool make_meshes(struct points *s)
+{
+    struct oracle_point *list =
+        PDL_NEW(s->arena, struct oracle_point, MAX_MESHES);
+    int64_t n = list ? oracle_axes_meshes(&s->axes, list, MAX_MESHES) : 0;
+
+    for (int64_t i = 0; i < n; i++)
+        if (!add_mesh(s, &list[i]))
+            return false;
+    return list != NULL;
+}
+
+/* The best of a few points of every mesh: what all of them start from. */
+static void set_bar(struct points *s)
+{
+    struct best all = {.n = 0, .cap = s->top};
+
+    all.list = calloc((size_t)s->top, sizeof *all.list);
+    s->few = true;
+    pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
+    s->few = false;
+    for (int64_t i = 0; i < s->n; i++) {
+        struct mesh *m = &s->mesh[i];
+
+        for (int64_t k = 0; all.list && k < m->best.n; k++)
+            keep(&all, &m->best.list[k]);
+        m->best.n = m->points = m->evaluated = m->refused = 0;
+        m->too_large = m->too_slow = m->feasible = m->unasked = 0;
+    }
+    if (all.list)
+        s->bar = bar_of(&all);
+    free(all.list);
+}
+
+/* ---- the answer ----------------------------------------------------------------------- */
+
+static const char *strategy_text(pdl_arena *a, const struct oracle_family *f,
+                                 const struct oracle_point *p)
+{
+    struct pdl_strategy s;
+    struct pdl_buf b;
+    const char *text;
+
+    oracle_point_strategy(f, p, &s);
+    pdl_buf_init(&b);
+    pdl_strategy_print(&s, &b.sink);
+    text = pdl_arena_strdup(a, b.text);
+    pdl_buf_free(&b);
+    return text;
+}
+
+static enum pdl_status collect(pdl_arena *a, struct points *s,
+                               struct pdl_search_result *out,
+                               struct pdl_err *err)
+{
+    struct best all = {.cap = s->top, .front = s->opt->goal == PDL_GOAL_PARETO};
+
+    all.list = PDL_NEW(a, struct kept, s->top);
+    out->list = PDL_NEW(a, struct pdl_found, s->top);
+    if (!all.list || !out->list)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct mesh *m = &s->mesh[i];
+
+        for (int64_t k = 0; k < m->best.n; k++)
+            keep(&all, &m->best.list[k]);
+        out->points += oracle_axes_count(&s->axes, m->point);
+        out->evaluated += m->evaluated;
+        out->refused += m->refused;
+        out->too_large += m->too_large;
+        out->too_slow += m->too_slow;
+        out->unasked += m->unasked;
+        out->feasible += m->feasible;
+        out->pieces += m->pieces;
+        out->pieces_s += m->pieces_s;
+    }
+    out->pruned = out->refused + out->too_large + out->too_slow;
+    qsort(all.list, (size_t)all.n, sizeof all.list[0], compare);
+    for (int64_t i = 0; i < all.n; i++) {
+        out->list[i] = (struct pdl_found){
+            .strategy = strategy_text(a, s->f, &all.list[i].point),
+            .priced = true,
+            .x = all.list[i].x,
+            .goal = all.list[i].goal};
+        if (!out->list[i].strategy)
+            return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    out->n = all.n;
+    return PDL_OK;
+}
+
+static enum pdl_status search(pdl_arena *a, struct points *s,
+                              struct pdl_search_result *out,
+                              struct pdl_err *err)
+{
+    s->group = PDL_NEW(a, int64_t, MAX_MESHES);
+    if (!s->group || !make_meshes(s))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    find_groups(s);
+    if (!s->opt->exhaustive && !s->opt->only_fits &&
+        s->opt->goal == PDL_GOAL_TIME)
+        set_bar(s);
+    out->stopped = !pdl_parallel(s->ngroups, s->opt->threads, price_group, s);
+    if (s->no_memory)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    return collect(a, s, out, err);
+}
+
+enum pdl_status oracle_search_points(pdl_arena *a,
+                                     const struct oracle_family *f,
+                                     const struct pdl_search_options *opt,
+                                     struct pdl_search_result *out,
+                                     struct pdl_err *err)
+{
+    struct oracle_cuts cuts = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena = a};
+    struct oracle_family family = *f;
+    struct points s = {.f = &family,
+                       .opt = opt,
+                       .arena = a,
+                       .top = opt->goal == PDL_GOAL_PARETO ? MAX_FRONT
+                              : opt->top > 0               ? opt->top
+                                                           : 20,
+                       .bar = INFINITY,
+                       .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
+                       .large = {.lock = PTHREAD_MUTEX_INITIALIZER},
+                       .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct pdl_search_options all = *opt;
+    enum pdl_status st;
+
+    family.cuts = &cuts;
+    cuts.blocks = PDL_NEW(a, const int64_t *, f->layers + 1);
+    if (!cuts.blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    oracle_axes_make(&family, opt, &s.axes);
+    s.mesh = PDL_NEW(a, struct mesh, MAX_MESHES);
+    if (!s.mesh)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = search(a, &s, out, err);
+    oracle_free_idle(&s.idle);
+    oracle_free_idle(&s.large);
+    out->axes = oracle_axes_list(&out->naxes);
+    /* where nothing fits, the best of what does not */
+    if (st == PDL_OK && out->n == 0 && out->too_large > 0 && !out->stopped &&
+        !opt->uncounted && !opt->only_fits) {
+        struct pdl_search_result second = {.list = NULL};
+
+        all.exhaustive = true;
+        st = oracle_search_points(a, f, &all, &second, err);
+        out->list = second.list;
+        out->n = second.n;
+    }
+    return st;
+}

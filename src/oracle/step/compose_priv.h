@@ -1,0 +1,155 @@
+/* Shared by compose.c (stages of a point), compose_stage.c (passes of a
+ * stage), compose_memory.c and compose_time.c. */
+#ifndef ORACLE_COMPOSE_PRIV_H
+#define ORACLE_COMPOSE_PRIV_H
+
+#include "oracle/step/pieces.h"
+
+enum { MAX_CLASSES = 24, ZERO_KINDS = 4, KEPT_PASSES = 256 };
+
+/* A stage's passes; with copies to the host it matters whether several
+ * micro-batches are in flight. */
+struct timed {
+    struct stage_time time;
+    struct piece_ran ran; /* without the host's calls */
+    bool shown[ZERO_KINDS]
+              [2]; /* by zero and optimizer: what follows is known */
+    double exposed[ZERO_KINDS][2], copy[ZERO_KINDS][2];
+};
+
+/* Passes of a stage on a rank. */
+struct class_live {
+    struct oracle_span forward, backward, late;
+};
+
+/* Passes of stages that have the same work, blocks and kind of lane. */
+struct passes {
+    struct passes *next;
+    const struct piece_work *work;
+    int64_t blocks;
+    int update;   /* kind of lane */
+    bool overlap; /* where something runs beside them */
+    bool folded;  /* zb-v: other messages between lanes */
+    struct timed timed[2];
+    /* where weights travel: how backward ended, and when it made gradients */
+    struct streams ended[2];
+    double *made[2];
+    struct stage_time sums;  /* one operation after another */
+    int64_t calls[2];        /* of forward and backward */
+    struct class_live *live; /* by slot */
+    int slots;               /* that there is room for */
+};
+
+/* Stages that are alike. */
+struct class
+{
+    enum piece_where where;
+    int64_t blocks;
+    int lane[LANE_KINDS]; /* its kinds */
+    const struct piece_works *works;
+    const struct piece_work *work;
+    const struct piece_update *update[ZERO_KINDS][2]; /* by zero, optimizer */
+    const struct piece_ranks *update_ranks[ZERO_KINDS];
+    struct passes *passes;
+};
+
+/* The stages of one number of chunks. */
+struct split {
+    struct split *next;
+    int64_t chunks;
+    bool bubble; /* backward in two tasks */
+    int nclasses;
+    struct class classes[MAX_CLASSES];
+    int *of;            /* class of each lane's stages: [chunk][lane] */
+    int64_t full;       /* micro-batches from which in_flight stays */
+    int64_t micro;      /* that in_flight and lanes are of; 0: none */
+    int64_t *in_flight; /* [lane][chunk] */
+    int *lanes, nlanes; /* of which none is fuller than an earlier one */
+    const struct pdl_tasks *order; /* zb-v: of `ordered` micro-batches */
+    int64_t ordered;
+};
+
+struct oracle_compose {
+    const struct oracle_family *f;
+    struct oracle_point mesh, now;
+    bool ready; /* `now` is prepared */
+    pdl_arena *arena;
+    struct oracle_forms *forms;
+    struct oracle_pieces *pieces;
+    struct oracle lite; /* options and system; no plan */
+    struct oracle_changed changed;
+    struct pdl_plan plan; /* its pipeline only */
+    struct pdl_mesh pes;  /* how many */
+    struct pdl_strategy strategy;
+    struct split *splits, *split; /* all, and that of `now` */
+    struct passes *passes[KEPT_PASSES], *spare;
+    int64_t passes_of; /* micro-batch */
+    struct oracle_loading load;
+    struct pdl_projection memory[ZERO_KINDS][2]; /* by zero and optimizer */
+    bool known[ZERO_KINDS][2];
+    /* ranks of which none holds the same, by zero */
+    struct {
+        int n;
+        uint8_t work[ORACLE_MAX_RANKS], update[ORACLE_MAX_RANKS]; /* slots */
+    } held_by[ZERO_KINDS];
+    double micro_batches, span, least;
+    /* the same of points without sharded weights, by overlap where activations
+     * leave; of those like `floor_of` */
+    double floor[2];
+    struct oracle_point floor_of;
+    /* passes like those of this point hold more than there is (1: yes, -1:
+     * no, 0: not asked), whatever becomes of weights */
+    struct oracle_point hopeless_of;
+    int hopeless;
+    double *spans; /* of each lane */
+    int bubble;
+    bool overlap; /* of what is prepared, where activations leave */
+    bool traffic; /* weights travel */
+    bool ran;     /* and stages were run so, with this optimizer */
+    bool optimizer;
+    bool early; /* what is exchanged beside backward may have changed it */
+    double held;
+    double *forward, *backward, *weights, *scratch, *end, *made;
+    int64_t room, steps;
+};
+
+/* Stage k of lane l, by its number. */
+static inline int64_t oracle_stage_of(const struct oracle_compose *c,
+                                      const struct split *s, int64_t l,
+                                      int64_t k)
+{
+    return s->bubble && k > 0 ? 2 * c->mesh.pipe - 1 - l : k * c->mesh.pipe + l;
+}
+
+/* compose.c: all stages of a lane, one micro-batch; are exchanges hidden */
+struct stage_time oracle_lane_time(const struct oracle_compose *c, int64_t l);
+bool oracle_point_overlaps(const struct oracle_compose *c,
+                           const struct oracle_point *x);
+/* compose_stage.c: passes of stages like these, made or found; stage k of lane
+ * l; on the streams; sums of a stage; as it ran on the streams, with what it waits
+ * for */
+bool oracle_find_passes(struct oracle_compose *c, const struct oracle_point *x,
+                        struct class *k);
+struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
+                              int64_t k);
+struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
+                               bool flying);
+void oracle_time_class(struct oracle_compose *c, struct class *k);
+void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
+                     struct timed *x);
+/* compose.c: the order of tasks of zb-v, with what is in flight, of at most so
+ * many micro-batches; false: out of memory. Give the arena's memory back. */
+bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
+                    struct pdl_plan *plan, struct oracle *out);
+/* compose.c: the stages of a point, and its updates */
+/* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
+bool oracle_same_passes(const struct oracle_point *a,
+                        const struct oracle_point *b);
+enum pdl_status oracle_compose_prepare(struct oracle_compose *c,
+                                       const struct oracle_point *x,
+                                       struct pdl_err *err);
+enum pdl_status oracle_compose_updates(struct oracle_compose *c,
+                                       const struct oracle_point *x,
+                                       struct pdl_err *err);
+
+#endif

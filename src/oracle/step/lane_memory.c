@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a lane of a pipeline holds at its fullest moment, from what its stages
+ * hold: weights, gradients and optimizer state all the time, activations of
+ * the micro-batches in flight, and what comes on top while a task runs. Stages
+ * are walked in memory.c, or composed from pieces. */
+#include "oracle/step/stage.h"
+
+/* What stays while other stages of the lane run. */
+struct held {
+    int64_t saved, gradients;
+};
+
+/* What is live before a stretch of operations. */
+struct before {
+    int64_t all, gradients, weights, state;
+};
+
+static void note(const struct before *b, const struct oracle_span *s,
+                 struct pdl_projection *out)
+{
+    int64_t all = b->all + s->top_all;
+
+    if (all <= out->allocated_bytes)
+        return;
+    out->allocated_bytes = all;
+    out->weights_bytes = b->weights + s->top_weights;
+    out->optimizer_bytes = b->state;
+    out->gradients_bytes = b->gradients + s->top_gradients;
+    out->workspace_bytes = s->top_work;
+    out->comm_buffers_bytes = s->top_buffers;
+    out->activations_bytes = all - out->weights_bytes - b->state -
+                             out->gradients_bytes - s->top_work -
+                             s->top_buffers;
+}
+
+static void after(struct before *b, const struct oracle_span *s)
+{
+    b->all += s->all;
+    b->gradients += s->gradients;
+    b->weights += s->weights;
+}
+
+static void add_gradients(struct before *b, int64_t n)
+{
+    b->all += n;
+    b->gradients += n;
+}
+
+static struct held held_by(const struct oracle_lived *s, int64_t input)
+{
+    return (struct held){s->forward.saved + s->forward.input + input,
+                         s->forward.gradients + s->backward.gradients};
+}
+
+/* One stage of the lane, the others holding what they hold. */
+static void note_stage(const struct oracle_lived *s, struct before b,
+                       const struct held *mine, const struct held *others,
+                       int64_t in_flight, struct pdl_projection *out)
+{
+    b.all += others->saved + s->ahead;
+    add_gradients(&b, others->gradients);
+    note(&b, &s->forward, out);
+    b.all -= s->ahead;
+    after(&b, &s->forward);
+    b.all += mine->saved * (in_flight - 1);
+    add_gradients(&b, s->written);
+    note(&b, &s->backward, out);
+    add_gradients(&b, -s->written);
+    after(&b, &s->backward);
+    note(&b, &s->update, out);
+}
+
+/* What is there all the time, and inputs of one micro-batch. */
+static struct before always(const struct oracle_lived *const *stages, int n,
+                            int64_t *input)
+{
+    struct before b = {0, 0, 0, 0};
+
+    *input = 0;
+    for (int k = 0; k < n; k++) {
+        const struct oracle_lived *s = stages[k];
+
+        *input += s->input;
+        b.weights += s->weights;
+        b.gradients += s->buffers;
+        b.state += s->state;
+        b.all += s->weights + s->buffers + s->state + s->input + s->label;
+    }
+    return b;
+}
+
+/* The host's: optimizer state, what is in flight, gradients of an update. */
+static void note_host(const struct oracle_lived *const *stages,
+                      const int64_t *in_flight, int n,
+                      struct pdl_projection *out)
+{
+    int64_t all = 0, update = 0;
+
+    for (int k = 0; k < n; k++) {
+        all += stages[k]->host + stages[k]->forward.host * in_flight[k];
+        if (stages[k]->update.top_host > update)
+            update = stages[k]->update.top_host;
+    }
+    all += update;
+    out->host_bytes = all > out->host_bytes ? all : out->host_bytes;
+}
+
+void oracle_lane_memory(const struct oracle_lived *const *stages,
+                        const int64_t *in_flight, int n,
+                        struct pdl_projection *out)
+{
+    struct held all = {0, 0};
+    int64_t input;
+    struct before b = always(stages, n, &input);
+
+    note_host(stages, in_flight, n, out);
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(stages[k], input);
+
+        all.saved += one.saved * in_flight[k];
+        all.gradients += one.gradients;
+    }
+    for (int k = 0; k < n; k++) {
+        struct held one = held_by(stages[k], input);
+        struct held others = {all.saved - one.saved * in_flight[k],
+                              all.gradients - one.gradients};
+
+        /* one like the one before has the same moments */
+        if (k == 0 || stages[k] != stages[k - 1] ||
+            in_flight[k] != in_flight[k - 1])
+            note_stage(stages[k], b, &one, &others, in_flight[k], out);
+    }
+}
+
+struct oracle_span oracle_span_join(const struct oracle_span *a,
+                                    const struct oracle_span *b)
+{
+    struct oracle_span s = {.top_all = a->top_all,
+                            .top_gradients = a->top_gradients,
+                            .top_weights = a->top_weights,
+                            .top_work = a->top_work,
+                            .top_buffers = a->top_buffers,
+                            .all = a->all + b->all,
+                            .gradients = a->gradients + b->gradients,
+                            .weights = a->weights + b->weights,
+                            .saved = a->saved + b->saved,
+                            .input = a->input + b->input,
+                            .host = a->host + b->host,
+                            .top_host = a->top_host};
+
+    if (a->host + b->top_host > s.top_host)
+        s.top_host = a->host + b->top_host;
+
+    if (a->all + b->top_all > s.top_all) {
+        s.top_all = a->all + b->top_all;
+        s.top_gradients = a->gradients + b->top_gradients;
+        s.top_weights = a->weights + b->top_weights;
+        s.top_work = b->top_work;
+        s.top_buffers = b->top_buffers;
+    }
+    return s;
+}
+
+struct oracle_span oracle_span_repeat(const struct oracle_span *a, int64_t n)
+{
+    int64_t before = a->all > 0 ? n - 1 : 0; /* the fullest: last or first */
+
+    if (n == 0)
+        return (struct oracle_span){.top_all = INT64_MIN / 4};
+    return (struct oracle_span){
+        .top_all = a->top_all + before * a->all,
+        .top_gradients = a->top_gradients + before * a->gradients,
+        .top_weights = a->top_weights + before * a->weights,
+        .top_work = a->top_work,
+        .top_buffers = a->top_buffers,
+        .all = n * a->all,
+        .gradients = n * a->gradients,
+        .weights = n * a->weights,
+        .saved = n * a->saved,
+        .input = n * a->input,
+        .host = n * a->host,
+        .top_host = a->top_host + (a->host > 0 ? n - 1 : 0) * a->host};
+}
+
+/* A task of backward that was run before: the gradients that it makes take the
+ * place of those of the micro-batch before. */
+static void run_again(struct before *b, const struct oracle_span *s,
+                      bool *begun, struct pdl_projection *out)
+{
+    if (*begun)
+        add_gradients(b, -s->gradients);
+    note(b, s, out);
+    after(b, s);
+    *begun = true;
+}
+
+/* What no operation of backward frees, though a micro-batch leaves nothing but
+ * gradients: masks of dropout, which the gradients of inputs need last. */
+static int64_t left_over(const struct oracle_lived *s)
+{
+    return s->forward.all + s->backward.all + s->late.all -
+           s->forward.gradients - s->backward.gradients - s->late.gradients;
+}
+
+/* Backward in two tasks: every task of the lane where it stands in the order.
+ * A micro-batch holds what its forward leaves, then what its gradients of
+ * weights read; those gradients stay from the first on (some, of norms say,
+ * are made with those of inputs). */
+void oracle_tasks_memory(const struct oracle *o, int lane,
+                         const struct oracle_lived *const *stages,
+                         const int64_t *in_flight, struct pdl_projection *out)
+{
+    int64_t input;
+    int n = o->p->nstages / o->p->lanes;
+    struct before b = always(stages, n, &input);
+    bool begun[2][2] = {{false, false}, {false, false}}; /* by stage, task */
+
+    note_host(stages, in_flight, n, out);
+
+    for (int64_t k = 0; k < o->order->n; k++) {
+        const struct pdl_task *t = &o->order->task[lane][k];
+        int i = t->stage != lane;
+        const struct oracle_lived *s = stages[i];
+
+        if (t->kind == PDL_TASK_FORWARD) {
+            b.all += s->ahead;
+            note(&b, &s->forward, out);
+            after(&b, &s->forward);
+            b.all += input - s->ahead;
+        } else if (t->kind == PDL_TASK_INPUT) {
+            run_again(&b, &s->backward, &begun[i][0], out);
+            b.all -= input + left_over(s);
+        } else {
+            add_gradients(&b, s->written);
+            run_again(&b, &s->late, &begun[i][1], out);
+            add_gradients(&b, -s->written);
+        }
+    }
+    for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
+        note(&b, &stages[i]->update, out);
+        after(&b, &stages[i]->update);
+    }
+}
+
+/* The tasks of a lane of one stage, in rounds that are alike. */
+struct round {
+    const struct oracle_lived *s;
+    struct before b;
+    int64_t input;
+    bool begun[2];
+    struct pdl_projection *out;
+};
+
+static void run_round(struct round *r, bool input, bool weights, bool forward)
+{
+    const struct oracle_lived *s = r->s;
+
+    if (input) {
+        run_again(&r->b, &s->backward, &r->begun[0], r->out);
+        r->b.all -= r->input + left_over(s);
+    }
+    if (weights) {
+        add_gradients(&r->b, s->written);
+        run_again(&r->b, &s->late, &r->begun[1], r->out);
+        add_gradients(&r->b, -s->written);
+    }
+    if (forward) {
+        r->b.all += s->ahead;
+        note(&r->b, &s->forward, r->out);
+        after(&r->b, &s->forward);
+        r->b.all += r->input - s->ahead;
+    }
+}
+
+/* n rounds: what is live changes by the same from the second on, so the first,
+ * the second and the last have the fullest moments. */
+static void run_rounds(struct round *r, int64_t n, bool input, bool weights,
+                       bool forward)
+{
+    for (int64_t i = 0; i < n; i++) {
+        struct before b = r->b;
+
+        run_round(r, input, weights, forward);
+        if (i == 1 && n > 3) {
+            r->b.all += (n - 3) * (r->b.all - b.all);
+            r->b.gradients += (n - 3) * (r->b.gradients - b.gradients);
+            r->b.weights += (n - 3) * (r->b.weights - b.weights);
+            i += n - 3;
+        }
+    }
+}
+
+void oracle_zero_bubble_memory(const struct oracle_lived *s, int64_t warm,
+                               int64_t defer, int64_t m,
+                               struct pdl_projection *out)
+{
+    int64_t in_flight = warm < m ? warm : m, more = m - in_flight, done;
+    struct round r = {.s = s, .out = out};
+
+    r.b = always(&s, 1, &r.input);
+    note_host(&s, &in_flight, 1, out);
+    run_rounds(&r, in_flight, false, false, true);
+    done = defer < more ? defer : more; /* inputs and forwards */
+    run_rounds(&r, done, true, false, true);
+    if (done < more) {
+        run_rounds(&r, more - done, true, true, true);
+        run_rounds(&r, m - more, true, true, false);
+    } else {
+        int64_t rest = (defer < m ? defer : m) - done;
+
+        run_rounds(&r, rest, true, false, false);
+        run_rounds(&r, m - done - rest, true, true, false);
+    }
+    run_rounds(&r, defer < m ? defer : m, false, true, false);
+    note(&r.b, &s->update, out);
+}

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory from lifetimes: what is live at the worst operation of the worst
+ * rank. Weights and optimizer state live for ever, a gradient of a weight
+ * until its update, everything else until the plan frees it; an allreduce whose
+ * input dies with it is done in place. On processors an operation has the
+ * workspace that was measured, a move the buffers that its boxes need (the
+ * runtime's, src/train/memory.c). Weights of 16 bits
+ * have a 32-bit copy beside the optimizer's slots. What frameworks keep besides
+ * (gradient buffers, scores of attention, masks, 32-bit logits) is their habit
+ * or the job's option. All ranks: memory_ranks.c; memory=paper is
+ * memory_paper.c. */
+#include "oracle/step/stage.h"
+
+#include <string.h>
+
+struct oracle_tally {
+    int64_t state; /* bytes that the optimizer keeps for what it updates */
+    int64_t extra; /* what no tensor of the plan stands for, at this moment */
+    int64_t work, buffers; /* the same: of a kernel, of a move */
+    int64_t host;          /* bytes in the host's memory */
+    int64_t rank;
+    const int64_t *size; /* bytes of each tensor on this rank */
+    int64_t live[8];     /* by enum pdl_plan_kind */
+};
+
+/* Everything that is live at this moment. */
+static int64_t sum(const struct oracle_tally *t)
+{
+    int64_t n = t->state + t->extra + t->work + t->buffers;
+
+    for (int k = 0; k < 8; k++)
+        n += t->live[k];
+    return n;
+}
+
+static bool in_stage(const struct oracle *o, int t, int stage)
+{
+    return o->p->tensors[t].stage == stage;
+}
+
+/* Weights are there all the time: an update or a gather only renews them. */
+static bool is_kept(const struct oracle *o, int t)
+{
+    return o->p->tensors[t].kind == PDL_PLAN_WEIGHT ||
+           o->p->tensors[t].kind == PDL_PLAN_STATE;
+}
+
+/* ---- what no tensor of the plan stands for ----------------------------------- */
+
+/* Bytes for one weight in buffers of gradients; 0: the plan's own. */
+static double buffer_bytes(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    if (!f || o->opt->parameters == PDL_IDEAL || o->p->strategy->zero == 3)
+        return 0;
+    return o->opt->gradient_bytes > 2 ? f->gradient_bytes32 : f->gradient_bytes;
+}
+
+static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
+{
+    int own = pdl_dtype_bits(o->p->tensors[t].dtype) / 8;
+
+    int asked = o->opt->gradient_bytes > 0 ? o->opt->gradient_bytes
+                                           : oracle_eager_gradient(o);
+
+    if (buffer_bytes(o) > 0)
+        return 0;
+    return asked > 0 && own > 0 ? bytes / own * asked : bytes;
+}
+
+static const char *node_op(const struct oracle *o, const struct pdl_plan_op *op)
+{
+    return op->node >= 0 ? o->p->model->nodes[op->node].op->name : "";
+}
+
+/* Scores that attention stores for backward. */
+static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
+                      int64_t rank)
+{
+    struct pdl_shape s = {.kind = PDL_SHAPE_ATTENTION};
+
+    if (!o->opt->unfused || oracle_steps_flash(o) ||
+        op->kind != PDL_PLAN_OP_COMPUTE ||
+        strcmp(node_op(o, op), "attention") != 0 ||
+        !oracle_attention_shape(o, op->node, rank, &s))
+        return 0;
+    return (int64_t)((double)(s.n * s.groups * s.in[0] * s.out[0]) *
+                     oracle_score_bytes(o));
+}
+
+/* What the forward operation of a layer keeps for backward beside tensors of
+ * the plan. */
+static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
+                     int64_t rank)
+{
+    if (!o->opt->unfused && !o->opt->framework)
+        return 0;
+    return scores(o, op, rank) + oracle_eager_indices(o, op, rank) +
+           oracle_steps_keeps(o, (int)(op - o->p->ops), rank);
+}
+
+/* Are the classes of the logits on several ranks? */
+static bool is_cut(const struct pdl_plan *p, int t)
+{
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        if (p->tensors[t].place.at[f] == p->tensors[t].ndims - 1)
+            return true;
+    return false;
+}
+
+/* The loss of 16-bit logits is computed in more. */
+static int64_t logits(const struct oracle *o, const struct pdl_plan_op *op,
+                      const int64_t *size)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    double each;
+
+    if (!f || op->kind != PDL_PLAN_OP_COMPUTE || op->node >= 0 || op->nin < 1)
+        return 0;
+    each = f->cut_logit_bytes > 0 && is_cut(o->p, op->in[0])
+               ? f->cut_logit_bytes
+               : f->logit_bytes;
+    return (int64_t)((double)size[op->in[0]] / 2 * each);
+}
+
+/* Is the layer's operation run again before backward? */
+static bool recomputes_attention(const struct oracle *o,
+                                 const struct pdl_plan_op *op)
+{
+    if (o->again && op->node >= 0)
+        return o->again[op->node];
+    return o->p->strategy->recompute == PDL_RECOMPUTE_SELECTIVE ||
+           o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
+}
+
+static bool recomputes_add(const struct oracle *o, const struct pdl_plan_op *op)
+{
+    return o->again && op->node >= 0
+               ? o->again[op->node]
+               : o->p->strategy->recompute == PDL_RECOMPUTE_FULL;
+}
+
+/* Before and after an operation: what it keeps stays from the forward operation that
+ * backward uses to backward itself. */
+static void begin_extra(const struct oracle *o, const struct pdl_plan_op *op,
+                        bool back, struct oracle_tally *t)
+{
+    int64_t n = keeps(o, op, t->rank);
+
+    t->extra = logits(o, op, t->size);
+    if (op->pass == PDL_FORWARD && !back && recomputes_attention(o, op))
+        t->extra += n;
+    else if (op->pass == PDL_FORWARD)
+        t->live[PDL_PLAN_ACTIVATION] += n;
+    if (op->pass == PDL_FORWARD && !back && o->opt->dropout > 0 &&
+        !recomputes_add(o, op) && op->kind == PDL_PLAN_OP_COMPUTE &&
+        strcmp(node_op(o, op), "add") == 0)
+        t->live[PDL_PLAN_ACTIVATION] += t->size[op->out[0]] / 2; /* mask */
+}
+
+static void end_extra(const struct oracle *o, const struct pdl_plan_op *op,
+                      struct oracle_tally *t)
+{
+    t->extra = t->work = t->buffers = 0;
+    if (op->pass == PDL_BACKWARD_DATA)
+        t->live[PDL_PLAN_ACTIVATION] -= keeps(o, op, t->rank);
+}
+
+/* A tensor comes (1) or goes (-1). */
+static void count(const struct oracle *o, int x, int sign,
+                  struct oracle_tally *t)
+{
+    enum pdl_plan_kind kind = o->p->tensors[x].kind;
+    int64_t n = kind == PDL_PLAN_WEIGHT_GRADIENT
+                    ? gradient_size(o, x, t->size[x])
+                    : t->size[x];
+
+    *(o->p->tensors[x].host ? &t->host : &t->live[kind]) +=
+        sign * (o->p->tensors[x].host ? t->size[x] : n);
+}
+
+static void make(const struct oracle *o, int i, int stage,
+                 struct oracle_tally *t)
+{
+    const struct pdl_plan_op *op = &o->p->ops[i];
+
+    for (int j = 0; j < op->nout; j++)
+        if (in_stage(o, op->out[j], stage) && !is_kept(o, op->out[j])) {
+            count(o, op->out[j], 1, t);
+            if (pdl_plan_in_place(o->p, i, j))
+                count(o, op->in[j], -1, t);
+        }
+}
+
+/* Has the sum before taken the memory of operand k over? Operands are mostly
+ * freed in the order in which they were summed. */
+static bool is_handed(const struct oracle *o, int i, int k)
+{
+    const struct pdl_plan_op *before = &o->p->ops[i - (i > 0)];
+    int tensor = o->p->ops[i].in[k], n = before->nout;
+
+    if (before->kind != PDL_PLAN_OP_ALLREDUCE)
+        return false;
+    n = before->nin < n ? before->nin : n;
+    if (k < n && before->in[k] == tensor)
+        return !is_kept(o, before->out[k]);
+    for (int j = 0; j < n; j++)
+        if (before->in[j] == tensor)
+            return !is_kept(o, before->out[j]);
+    return false;
+}
+
+static void drop(const struct oracle *o, int i, struct oracle_tally *t)
+{
+    const struct pdl_plan_op *op = &o->p->ops[i];
+
+    for (int j = 0; j < op->nin; j++)
+        if (!is_handed(o, i, j))
+            count(o, op->in[j], -1, t);
+}
+
+/* What the operation works in, while it runs. */
+static void begin_work(const struct oracle *o, int i, struct oracle_tally *t)
+{
+    struct pdl_plan_copies c = {.buffer = 0};
+
+    if (!o->pe.core || o->opt->parameters == PDL_IDEAL)
+        return;
+    t->work = oracle_workspace(o, i, t->rank);
+    if (o->p->ops[i].kind != PDL_PLAN_OP_COMPUTE)
+        pdl_plan_copies(o->p, i, t->rank, &c);
+    t->buffers = c.buffer;
+}
+
+static void compare(const struct oracle_tally *t,
+                    const struct oracle_tally *start, int64_t start_sum,
+                    struct oracle_span *s)
+{
+    int64_t all = sum(t) - start_sum;
+
+    if (t->host - start->host > s->top_host)
+        s->top_host = t->host - start->host;
+    if (all <= s->top_all)
+        return;
+    s->top_all = all;
+    s->top_gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
+                       start->live[PDL_PLAN_WEIGHT_GRADIENT];
+    s->top_weights = t->live[PDL_PLAN_WEIGHT] - start->live[PDL_PLAN_WEIGHT];
+    s->top_work = t->work;
+    s->top_buffers = t->buffers;
+}
+
+static int64_t saved(const struct oracle_tally *t)
+{
+    return t->live[PDL_PLAN_ACTIVATION] + t->live[PDL_PLAN_STATISTIC];
+}
+
+struct oracle_span oracle_walk(const struct oracle *o, int stage,
+                               int first_item, int nitems, bool back,
+                               struct oracle_tally *t)
+{
+    struct oracle_tally start = *t;
+    struct oracle_span s = {.top_all = INT64_MIN / 4};
+    int64_t start_sum = sum(&start);
+
+    for (int i = first_item; i < first_item + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            int at = o->p->items[i].first_op + k;
+            const struct pdl_plan_op *op = &o->p->ops[at];
+
+            if (op->kind == PDL_PLAN_OP_FREE) {
+                if (s.top_all < 0) /* it begins with what goes */
+                    compare(t, &start, start_sum, &s);
+                drop(o, at, t);
+                continue;
+            }
+            make(o, at, stage, t);
+            begin_extra(o, op, back, t);
+            begin_work(o, at, t);
+            compare(t, &start, start_sum, &s);
+            end_extra(o, op, t);
+        }
+    s.all = sum(t) - start_sum;
+    s.gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
+                  start.live[PDL_PLAN_WEIGHT_GRADIENT];
+    s.weights = t->live[PDL_PLAN_WEIGHT] - start.live[PDL_PLAN_WEIGHT];
+    s.saved = saved(t) - saved(&start);
+    s.input = t->live[PDL_PLAN_INPUT] - start.live[PDL_PLAN_INPUT];
+    s.host = t->host - start.host;
+    return s;
+}
+
+/* Optimizer state goes with what the rank updates: its weights, or with ZeRO
+ * its parts of them; in the PE's memory or the host's, which then has a copy
+ * of the weights too. */
+static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
+                        const int64_t *size, bool host)
+{
+    int64_t n = 0, slots = o->opt->optimizer_slots;
+
+    for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            const struct pdl_plan_op *op =
+                &o->p->ops[o->p->items[i].first_op + k];
+
+            /* what error feedback keeps of gradients */
+            for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
+                            o->p->strategy->compress_density > 0 && j < op->nin;
+                 j++)
+                n += size[op->in[j]];
+            for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
+                 j++) {
+                const struct pdl_plan_tensor *x = &o->p->tensors[op->out[j]];
+                bool master = pdl_dtype_bits(x->dtype) == 16 &&
+                              o->opt->parameters != PDL_IDEAL;
+
+                if (x->host == host)
+                    n += master ? size[op->out[j]] * 2 * (slots + 1)
+                                : size[op->out[j]] * (slots + host);
+            }
+        }
+    return n;
+}
+
+void oracle_lived_base(const struct oracle *o, int lane, const int64_t *size,
+                       struct oracle_lived *stages)
+{
+    int lanes = o->p->lanes;
+
+    for (int s = lane; s < o->p->nstages; s++)
+        if (pdl_plan_lane(o->p, s) == lane)
+            stages[s / lanes] = (struct oracle_lived){
+                .state = state_of(o, &o->p->stages[s], size, false),
+                .host = state_of(o, &o->p->stages[s], size, true)};
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        int bits = pdl_dtype_bits(t->dtype);
+        struct oracle_lived *s = &stages[t->stage / lanes];
+
+        if (pdl_plan_lane(o->p, t->stage) != lane)
+            continue;
+        if (t->kind == PDL_PLAN_INPUT)
+            s->input += size[i];
+        if (t->kind == PDL_PLAN_LABEL)
+            s->label += size[i];
+        if (t->kind != PDL_PLAN_WEIGHT)
+            continue;
+        s->weights += size[i];
+        if (bits > 0)
+            s->buffers +=
+                (int64_t)((double)size[i] * 8 * buffer_bytes(o) / bits);
+    }
+}
+
+struct oracle_tally *oracle_tally_make(const struct oracle *o, int64_t rank,
+                                       const int64_t *size,
+                                       const struct oracle_lived *base)
+{
+    struct oracle_tally *t = PDL_NEW(o->arena, struct oracle_tally, 1);
+
+    if (!t)
+        return NULL;
+    *t =
+        (struct oracle_tally){.state = base->state, .rank = rank, .size = size};
+    t->live[PDL_PLAN_WEIGHT] = base->weights;
+    t->live[PDL_PLAN_INPUT] = base->input;
+    t->live[PDL_PLAN_LABEL] = base->label;
+    t->live[PDL_PLAN_WEIGHT_GRADIENT] = base->buffers;
+    return t;
+}
+
+/* "layers.17" of "layers.17.attn.q.weight" */
+static size_t block_name(const char *name)
+{
+    size_t n = strcspn(name, ".");
+
+    return name[n] ? n + 1 + strcspn(name + n + 1, ".") : n;
+}
+
+/* Gradients of the largest block of several weights, before they join the
+ * buffers. */
+int64_t oracle_written(const struct oracle *o, int stage, const int64_t *size)
+{
+    const char *block = "";
+    size_t same = 0;
+    int64_t most = 0, sum_of = 0;
+    int n = 0;
+
+    if (!o->opt->framework || !o->opt->framework->dummy_gradients ||
+        o->opt->gradient_bytes <= 2 || !(buffer_bytes(o) > 0))
+        return 0;
+    for (int i = 0; i < o->p->ntensors; i++) {
+        const struct pdl_plan_tensor *t = &o->p->tensors[i];
+        size_t len = block_name(t->name);
+
+        if (t->kind != PDL_PLAN_WEIGHT || t->stage != stage || t->ndims < 2)
+            continue;
+        if (len != same || strncmp(t->name, block, len) != 0)
+            sum_of = n = 0;
+        block = t->name;
+        same = len;
+        sum_of += size[i];
+        most = ++n > 1 && sum_of > most ? sum_of : most;
+    }
+    return most;
+}
+
+/* Offload: what backward begins with comes back while the task before still
+ * runs, where there is one. */
+int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size)
+{
+    const struct pdl_plan_item *it =
+        &o->p->items[o->p->stages[stage].first_backward];
+    const struct pdl_plan_op *x = &o->p->ops[it->first_op];
+    int64_t n = 0;
+
+    if (!pdl_strategy_offloads(o->p->strategy))
+        return 0;
+    for (int k = 0; k < it->nops && x[k].kind == PDL_PLAN_OP_COPY_IN; k++)
+        for (int j = 0; j < x[k].nout; j++)
+            n += size[x[k].out[j]];
+    return n;
+}
+
+/* The runtime's sends do not wait: what forward sent is there until its gradient
+ * comes back, what backward sent until the update. */
+static int64_t sent_by(const struct oracle *o, int first_item, int nitems,
+                       const int64_t *size)
+{
+    int64_t n = 0;
+
+    for (int i = first_item; o->pe.core && i < first_item + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            const struct pdl_plan_op *x =
+                &o->p->ops[o->p->items[i].first_op + k];
+
+            if (x->kind == PDL_PLAN_OP_SEND && x[1].kind == PDL_PLAN_OP_FREE)
+                n += size[x->in[0]];
+        }
+    return n;
+}
+
+static void hold_sent(const struct oracle *o, int stage, const int64_t *size,
+                      struct oracle_lived *s)
+{
+    const struct pdl_plan_stage *x = &o->p->stages[stage];
+    int64_t there = sent_by(o, x->first_forward, x->nforward, size);
+    int64_t back = sent_by(o, x->first_backward, x->nbackward, size);
+    int64_t micro = o->p->micro_batches;
+
+    s->forward.top_all += (micro - oracle_in_flight(o, stage)) * back;
+    s->forward.all += there;
+    s->forward.saved += there;
+    s->backward.top_all += (micro - 1) * back;
+    s->backward.all += micro * back - there;
+    s->update.all -= micro * back;
+}
+
+static void live_through(const struct oracle *o, int stage, int64_t rank,
+                         const int64_t *size, struct oracle_lived *s)
+{
+    const struct pdl_plan_stage *x = &o->p->stages[stage];
+    bool split = o->order && pdl_schedule_splits(o->order->schedule);
+    int first = split ? 1 : x->nbackward;
+    struct oracle_tally *t = oracle_tally_make(o, rank, size, s);
+
+    if (!t)
+        return;
+    s->forward = oracle_walk(o, stage, x->first_forward, x->nforward, false, t);
+    s->backward = oracle_walk(o, stage, x->first_backward, first, true, t);
+    if (split)
+        s->late = oracle_walk(o, stage, x->first_backward + first,
+                              x->nbackward - first, true, t);
+    s->update = oracle_walk(o, stage, x->first_update, x->nupdate, true, t);
+    if (o->p->nstages > 1 && o->opt->parameters != PDL_IDEAL && !split)
+        hold_sent(o, stage, size, s);
+    s->written = oracle_written(o, stage, size);
+    s->ahead =
+        oracle_in_flight(o, stage) < 2 ? 0 : oracle_fetched(o, stage, size);
+}
+
+void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
+                         const int64_t *size, struct pdl_projection *out)
+{
+    int lanes = o->p->lanes, n = o->p->nstages / lanes;
+    struct oracle_lived stages[ORACLE_MAX_STAGES];
+    const struct oracle_lived *of[ORACLE_MAX_STAGES];
+    int64_t in_flight[ORACLE_MAX_STAGES];
+
+    memset(stages, 0, (size_t)n * sizeof stages[0]);
+    memset(in_flight, 0, (size_t)n * sizeof in_flight[0]);
+    oracle_lived_base(o, lane, size, stages);
+    for (int k = 0; k < n; k++)
+        of[k] = &stages[k];
+    for (int s = lane; s < o->p->nstages; s++) {
+        if (pdl_plan_lane(o->p, s) != lane)
+            continue;
+        live_through(o, s, rank, size, &stages[s / lanes]);
+        in_flight[s / lanes] = oracle_in_flight(o, s);
+    }
+    if (o->order && pdl_schedule_splits(o->order->schedule)) {
+        oracle_tasks_memory(o, lane, of, in_flight, out);
+    } else {
+        oracle_lane_memory(of, in_flight, n, out);
+    }
+}
+
+static bool blocks_choose(const struct pdl_strategy *s)
+{
+    for (int c = 0; c < s->nclauses; c++)
+        if (s->clause[c].own_recompute)
+            return true;
+    return false;
+}
+
+bool oracle_find_again(struct oracle *o)
+{
+    bool *again = PDL_NEW(o->arena, bool, o->p->model->nnodes + 1);
+
+    if (!again || !blocks_choose(o->p->strategy))
+        return again != NULL;
+    for (int s = 0; s < o->p->nstages; s++) {
+        const struct pdl_plan_item *it =
+            &o->p->items[o->p->stages[s].first_backward];
+
+        for (int k = 0; k < it->nops; k++) {
+            const struct pdl_plan_op *op = &o->p->ops[it->first_op + k];
+
+            if (op->kind == PDL_PLAN_OP_COMPUTE && op->node >= 0 &&
+                op->pass == PDL_FORWARD)
+                again[op->node] = true;
+        }
+    }
+    o->again = again;
+    return true;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pieces of plans. A search over configurations of a network of equal blocks
+ * prices the same things again and again: a block under so much tensor
+ * parallelism, with this micro-batch and this recomputation; the exchange of
+ * a stage's gradients over these data ranks. Here they are priced once. No
+ * piece has a formula of its own: each is read off a plan that is lowered and
+ * priced like any other, of the same network with few blocks (small.c),
+ *   work    forward and backward of one, or of three stages;
+ *   update  gradient exchange and update, which depend neither on
+ *           micro-batches nor on recomputation.
+ * Of a small plan each kind of operation is priced once (forms.c): one that
+ * only computes for every number of samples, one that communicates for every
+ * mesh too. The small plan gets the mesh of the large one, so that groups,
+ * wires and contention are those of the large one. A stage's ranks are those
+ * of its lane; lanes whose groups cross the same wires share pieces. */
+#include "oracle/step/pieces_priv.h"
+
+struct entry {
+    struct entry *next;
+    struct key key;
+    int lane;
+    void *piece;
+    const char *refused; /* why there is none */
+};
+
+/* ---- tables --------------------------------------------------------------------------- */
+
+struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
+                                       const struct oracle_family *f,
+                                       const struct oracle_point *x)
+{
+    struct oracle_forms *g = PDL_NEW(a, struct oracle_forms, 1);
+
+    if (!g)
+        return NULL;
+    g->f = f;
+    g->mesh = *x;
+    g->arena = a;
+    g->scratch = scratch;
+    return g;
+}
+
+void oracle_forms_lend(struct oracle_forms *g, pdl_arena *large)
+{
+    g->large = large;
+}
+
+const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g)
+{
+    return &g->effort;
+}
+
+pdl_arena *oracle_forms_scratch(const struct oracle_forms *g)
+{
+    return g->scratch;
+}
+
+struct oracle_pieces *oracle_pieces_make(pdl_arena *a, struct oracle_forms *g,
+                                         const struct oracle_point *x)
+{
+    struct oracle_pieces *p = PDL_NEW(a, struct oracle_pieces, 1);
+
+    if (!p)
+        return NULL;
+    p->forms = g;
+    p->id = ++g->meshes;
+    p->f = g->f;
+    p->mesh = *x;
+    p->arena = a;
+    for (int k = 0; k < LANE_KINDS; k++) {
+        p->lanes[k].of = PDL_NEW(a, int, x->pipe);
+        if (!p->lanes[k].of)
+            return NULL;
+    }
+    return p;
+}
+
+static bool same_entry(const struct entry *e, const struct key *k, int lane)
+{
+    return e->key.blocks == k->blocks && e->key.micro == k->micro &&
+           e->key.recompute == k->recompute && e->key.zero == k->zero &&
+           e->key.many == k->many && e->key.activations == k->activations &&
+           e->key.optimizer == k->optimizer && e->key.split == k->split &&
+           e->key.folded == k->folded && e->lane == lane;
+}
+
+static struct entry **bucket_of(struct entry **table, const struct key *k)
+{
+    uint64_t h = (uint64_t)k->micro * 1000003 + (uint64_t)k->blocks * 8191 +
+                 (uint64_t)k->recompute * 4 + (uint64_t)k->zero * 2 +
+                 (uint64_t)k->activations + (uint64_t)k->optimizer;
+
+    return &table[(h * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
+}
+
+/* k: with the micro-batch, or the blocks of an update. */
+static enum pdl_status get(struct oracle_pieces *p, struct key k, int lane,
+                           const void **out, struct pdl_err *err)
+{
+    struct entry **at = bucket_of(k.update ? p->update : p->work, &k), *e = *at;
+    double start;
+    enum pdl_status st;
+
+    while (e && !same_entry(e, &k, lane))
+        e = e->next;
+    if (e && e->refused)
+        return pdl_fail(err, PDL_EINVAL, "%s", e->refused);
+    if (e) {
+        *out = e->piece;
+        return PDL_OK;
+    }
+    start = pdl_clock_s();
+    e = PDL_NEW(p->arena, struct entry, 1);
+    if (e)
+        e->piece = pdl_arena_alloc(
+            p->arena, k.update ? (size_t)p->lanes[LANE_UPDATE].n : 1,
+            k.update ? sizeof(struct piece_updates)
+                     : sizeof(struct piece_works));
+    if (!e || !e->piece)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    e->key = k;
+    e->lane = lane;
+    st = k.update ? oracle_make_update(p, &k, e->key.blocks, e->piece, err)
+                  : oracle_make_work(p, &k, e->key.micro, lane, e->piece, err);
+    p->forms->effort.priced++;
+    p->forms->effort.seconds += pdl_clock_s() - start;
+    if (st == PDL_ENOMEM)
+        return st;
+    if (st != PDL_OK)
+        e->refused = pdl_arena_strdup(p->arena, err ? err->msg : "");
+    e->next = *at;
+    *at = e;
+    *out = e->piece;
+    return st;
+}
+
+enum pdl_status oracle_piece_work(struct oracle_pieces *p,
+                                  const struct oracle_point *x,
+                                  int64_t micro_batches, int64_t blocks,
+                                  int lane, const struct piece_works **out,
+                                  struct pdl_err *err)
+{
+    int64_t alone = x->activations ? 2 : 1; /* blocks lowered as they are */
+    int64_t most = x->activations ? WORK_BLOCKS + 1 : WORK_BLOCKS;
+    const void *piece = NULL;
+    enum pdl_status st = oracle_pieces_alike(p, oracle_work_zero(x), NULL, err);
+
+    if (st != PDL_OK)
+        return st;
+    st = get(p,
+             (struct key){.micro = x->micro,
+                          .zero = oracle_work_zero(x),
+                          .blocks = blocks <= alone ? blocks : most,
+                          .recompute = x->recompute,
+                          .activations = x->activations,
+                          .split = x->bubble > 0,
+                          .many = micro_batches > 1},
+             lane, &piece, err);
+
+    *out = piece;
+    return st;
+}
+
+enum pdl_status oracle_piece_price(struct oracle_pieces *p,
+                                   const struct piece_works *w,
+                                   struct pdl_err *err)
+{
+    double start;
+    bool ok;
+
+    if (w->priced)
+        return PDL_OK;
+    start = pdl_clock_s();
+    /* it lies in a table of ours */
+    ok = oracle_price_work(p, (struct piece_works *)w);
+    p->forms->effort.seconds += pdl_clock_s() - start;
+    return ok ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+enum pdl_status oracle_piece_update(struct oracle_pieces *p,
+                                    const struct oracle_point *x,
+                                    int64_t blocks, int lane,
+                                    const struct piece_updates **out,
+                                    struct pdl_err *err)
+{
+    const struct piece_updates *lanes;
+    const void *piece = NULL;
+    enum pdl_status st = oracle_pieces_alike(p, x->zero, NULL, err);
+    if (st == PDL_OK)
+        st = get(p,
+                 (struct key){.blocks = blocks,
+                              .zero = x->zero,
+                              .optimizer = x->optimizer,
+                              .split = x->bubble > 0,
+                              .folded = x->bubble == ORACLE_BUBBLE_V,
+                              .update = true},
+                 0, &piece, err);
+    lanes = piece;
+    *out = st == PDL_OK ? &lanes[lane] : NULL;
+    return st;
+}

@@ -1,0 +1,228 @@
+/* Shared by small.c, forms.c and pieces.c: the small plans that pieces are
+ * read off. */
+#ifndef ORACLE_PIECES_PRIV_H
+#define ORACLE_PIECES_PRIV_H
+
+#include "oracle/step/pieces.h"
+
+enum {
+    WRITTEN = 16,
+    STAGES = 3,
+    MAX_LANES = 8,
+    WORK_BLOCKS = 3,
+    UPDATE_BLOCKS = 4,
+    ZEROS = 4 /* none, 1, 2, 3 */
+};
+
+/* Which form. Of micro and data 0 stands for any. */
+struct key {
+    int64_t blocks, micro, data;
+    enum pdl_recompute recompute;
+    int zero;
+    bool update; /* what is wanted of it: exchange and update */
+    bool many;   /* micro-batches */
+    bool staged; /* pipe > 1 */
+    bool shared; /* data > 1 */
+    bool activations, optimizer;
+    bool split; /* backward in two tasks */
+    bool
+        folded; /* first and last stage are on one lane; the form is the same */
+};
+
+/* A dimension that grows with the samples. */
+struct grows {
+    int tensor, dim;
+    int64_t each; /* of one sample of every micro-batch */
+};
+
+/* A small plan, on the mesh of a large one. */
+struct small {
+    struct pdl_model model;
+    struct pdl_segment segments[8];
+    struct pdl_strategy strategy;
+    struct pdl_mesh mesh;
+    struct pdl_plan plan;
+    struct pdl_plan_tensor *tensors;
+    struct pdl_plan_stage stages[STAGES];
+    struct pdl_plan_item items[STAGES * (3 * PIECE_BLOCKS + 1)];
+    struct oracle_changed changed;
+    struct oracle o;
+    const bool *inside;
+    int64_t *size;
+    double *ready;
+    int *round, *tensor; /* of each tensor of the written-out model: the round
+                            of its block (-1: outside) and the model's tensor */
+    struct grows *grows;
+    int ngrows;
+};
+
+/* Prices of a pass' kinds of operations that no mesh changes. */
+struct known {
+    struct known *next;
+    int64_t micro;
+    struct piece_price *price[2];
+};
+/* The same of what weights cost that travel, on one mesh: no number of samples
+ * changes it. */
+struct carried {
+    struct carried *next;
+    int lane;
+    struct piece_price *price[2];
+};
+struct lived {
+    struct lived *next;
+    int64_t micro, mesh; /* mesh: where ranks keep parts of weights; else 0 */
+    int nranks;
+    struct piece_live *at[PIECE_WHERE]; /* by slot */
+};
+
+/* Kinds of operations of a pass: an operation of each. */
+struct kinds {
+    int n;
+    int *op;   /* of each kind */
+    int *kind; /* of each operation of the plan; shared by passes */
+};
+
+/* Steps of an update of so many blocks; those that gather from all blocks have
+ * kinds of their own, whose operations are written out. */
+struct steps {
+    struct steps *next;
+    int64_t blocks;
+    int n[PIECE_WHERE];
+    struct piece_step *list[PIECE_WHERE];
+    struct pdl_plan_op *ops; /* the plan's, with longer ones */
+    int nlonger, *longer;
+};
+struct cut; /* of an update: stretches that are repeated */
+
+struct form {
+    struct form *next;
+    struct key key;
+    int64_t id;      /* 1, 2, ...; addresses are used again */
+    uint64_t code;   /* of the key: forms of other codes have another */
+    struct small *s; /* NULL: refused */
+    const char *refused;
+    bool grown;             /* its samples can be changed */
+    int64_t samples, ranks; /* if not: its micro-batch and data ranks */
+    int64_t aim, micro;     /* mesh and samples that it is set to */
+    int64_t fits;           /* mesh that `suitable` is of */
+    bool suitable;
+    struct kinds kinds[3]; /* by enum phase */
+    struct piece_shape shape[PIECE_WHERE];
+    struct known *known;
+    struct carried *carried; /* of the mesh that was priced last */
+    int64_t carried_on;      /* that mesh; others' memory is gone */
+    struct lived *lived;
+    struct steps *steps;
+    struct cut *cut[PIECE_WHERE];
+};
+
+struct oracle_forms {
+    const struct oracle_family *f;
+    struct oracle_point mesh; /* all but pipe and data */
+    pdl_arena *arena, *scratch;
+    pdl_arena *large; /* of forms of many blocks; NULL: there is none */
+    struct form *forms;
+    int64_t made; /* forms */
+    struct oracle_effort effort;
+    int64_t meshes;
+    const struct pdl_model *whole;            /* blocks written out */
+    const struct pdl_model *written[WRITTEN]; /* few of them */
+    const int64_t **blocks; /* of the stages of each number of them */
+    /* by recomputation: is what grows with the samples what the data axis
+     * cuts, as far as two plans showed it? */
+    bool cut_grows[PDL_RECOMPUTE_FULL + 1];
+};
+
+/* Lanes whose groups cross the same wires are of one kind. */
+struct lanes {
+    int n;
+    int *of;                  /* of each lane */
+    int64_t first[MAX_LANES]; /* lane of each kind */
+};
+
+struct oracle_pieces {
+    struct oracle_forms *forms;
+    const struct oracle_family *f;
+    struct oracle_point mesh;
+    int64_t id; /* 1, 2, ... */
+    pdl_arena *arena;
+    struct entry *work[64], *update[64];
+    struct lanes lanes[LANE_KINDS];
+    struct oracle_ranks alike[ZEROS]; /* by what ranks keep of weights */
+    struct piece_ranks ranks[ZEROS];
+    bool known[ZEROS];
+    struct priced *priced;
+    const char *refused; /* why lanes could not be told */
+};
+
+/* pieces_lanes.c: ranks that hold the same, once (m: NULL, or their form) */
+enum pdl_status oracle_pieces_alike(struct oracle_pieces *p, int zero,
+                                    struct form **m, struct pdl_err *err);
+/* pieces_work.c: one operation, in a plan of nothing else; ranks of a kind of
+ * lane; bytes of every tensor on a rank, whatever its stage, and those of one
+ * stage (into s->size); a piece */
+void oracle_price_op(struct small *s, int op, enum phase phase,
+                     const struct oracle_ranks *r, struct piece_price *p);
+void oracle_lane_ranks(const struct lanes *x, const struct small *s, int kind,
+                       struct oracle_ranks *r);
+int64_t *oracle_all_sizes(pdl_arena *a, const struct small *s, int64_t rank);
+void oracle_sizes_of(const struct small *s, int stage, const int64_t *all);
+enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, int lane,
+                                 struct piece_works *out, struct pdl_err *err);
+bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w);
+/* pieces_update.c: of every kind of lane */
+enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
+                                   int64_t blocks, struct piece_updates *out,
+                                   struct pdl_err *err);
+
+/* Does its plan have as many blocks as a stage, because updates of many do not
+ * follow from those of few? It may be gone when the next one is made. */
+static inline bool oracle_form_is_large(const struct key *k)
+{
+    return k->update && k->blocks > UPDATE_BLOCKS;
+}
+
+/* small.c: the form of a key, its samples and its mesh set */
+enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, struct form **out,
+                                 struct pdl_err *err);
+/* The same of a form that was found before. */
+void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro);
+/* Representative ranks of a lane of the large plan. */
+int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
+
+/* Who makes a tensor, and which copy brought it: operations of a stage. */
+struct makers {
+    int *by;  /* in backward; -1: none */
+    int *in;  /* number of the copy in that made it; 0: none */
+    int *out; /* number of the copy out that read or made it */
+    int nin, nout;
+    int *net;  /* number of the traffic that brought it; 0: none */
+    int *mark; /* number of the operation that made this gradient */
+    int nnet, nmark;
+    int waited; /* for this one all that computes has waited */
+    bool far;   /* something looks back too far */
+};
+/* forms.c */
+bool oracle_form_makers(struct oracle_forms *g, const struct small *s,
+                        int stage, struct makers *m);
+/* Tells operations of a pass apart by what they cost. */
+bool oracle_form_number(struct oracle_forms *g, struct form *m,
+                        enum phase phase);
+/* The operations of a form told apart; updates.c */
+bool oracle_form_work(struct oracle_forms *g, struct form *m);
+bool oracle_form_update(struct oracle_forms *g, struct form *m);
+/* The update of so many blocks; NULL: it has to be lowered as it is (or there
+ * is no memory). */
+const struct steps *oracle_form_steps(struct oracle_forms *g, struct form *m,
+                                      int64_t blocks);
+/* Live bytes of that update; ops: those of the steps. */
+struct oracle_span oracle_form_walk(struct form *m, const struct steps *x,
+                                    int stage, struct oracle_tally *t);
+/* What a block adds to what an update keeps. */
+void oracle_form_block(struct oracle_forms *g, struct form *m, int stage,
+                       const int64_t *size, struct oracle_lived *out);
+
+#endif

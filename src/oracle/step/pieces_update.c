@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What gradient exchange and update of a stage cost and hold, on every kind of
+ * lane of a mesh. Which operations they are: updates.c. */
+#include "oracle/step/pieces_priv.h"
+
+#include <string.h>
+
+/* What a form costs on this mesh. */
+struct priced {
+    struct priced *next;
+    int64_t form; /* its id */
+    bool folded;  /* its messages stay on their lane */
+    int64_t micro;
+    struct piece_price *price[3][MAX_LANES]; /* by phase and kind of lane */
+    int64_t **size;                          /* by slot: of tensors */
+    /* by slot: what is there all the time, and what a block adds */
+    struct oracle_lived *base[PIECE_WHERE], *block[PIECE_WHERE];
+};
+
+/* ---- gradient exchange and update ------------------------------------------------------ */
+
+/* What a rank keeps. */
+static bool keep_bytes(struct oracle_pieces *p, struct form *m,
+                       struct priced *x)
+{
+    const struct oracle_ranks *like = &p->alike[m->key.zero];
+    const struct piece_ranks *ranks = &p->ranks[m->key.zero];
+    bool ok;
+
+    x->size = PDL_NEW(p->arena, int64_t *, ranks->slots);
+    ok = x->size != NULL;
+    for (int w = 0; ok && w < m->s->plan.nstages; w++) {
+        x->base[w] = PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
+        x->block[w] = PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
+        ok = x->base[w] && x->block[w];
+    }
+    for (int i = 0; ok && i < like->n; i++) {
+        int k = ranks->slot[i];
+
+        if (like->like[i] != i)
+            continue;
+        x->size[k] = oracle_all_sizes(p->arena, m->s, like->rank[i]);
+        ok = x->size[k] != NULL;
+        for (int w = 0; ok && w < m->s->plan.nstages; w++) {
+            oracle_sizes_of(m->s, w, x->size[k]);
+            oracle_lived_base(&m->s->o, w, m->s->size, &x->base[w][k]);
+            oracle_form_block(p->forms, m, w, m->s->size, &x->block[w][k]);
+        }
+    }
+    pdl_arena_reset(p->forms->scratch);
+    return ok;
+}
+
+/* The kinds of a form on every kind of lane, and what a rank keeps. */
+static bool price_form(struct oracle_pieces *p, struct form *m,
+                       struct priced *x)
+{
+    const struct kinds *k = &m->kinds[UPDATE];
+    struct oracle_ranks r;
+
+    for (int lane = 0; lane < p->lanes[LANE_UPDATE].n; lane++) {
+        struct piece_price *to =
+            PDL_NEW(p->arena, struct piece_price, k->n + 1);
+
+        if (!to)
+            return false;
+        oracle_lane_ranks(&p->lanes[LANE_UPDATE], m->s, lane, &r);
+        oracle_memo_forget(&m->s->o, false); /* prices of the ranks before */
+        m->s->o.on_lane = x->folded;
+        for (int i = 0; i < k->n; i++)
+            oracle_price_op(m->s, k->op[i], UPDATE, &r, &to[i]);
+        m->s->o.on_lane = false;
+        x->price[UPDATE][lane] = to;
+    }
+    return keep_bytes(p, m, x);
+}
+
+static struct priced *find_priced(struct oracle_pieces *p, struct form *m,
+                                  bool folded)
+{
+    struct priced *x = p->priced;
+
+    while (x && (x->form != m->id || x->folded != folded))
+        x = x->next;
+    if (x)
+        return x;
+    x = PDL_NEW(p->arena, struct priced, 1);
+    if (!x)
+        return NULL;
+    x->form = m->id;
+    x->folded = folded;
+    if (!price_form(p, m, x))
+        return NULL;
+    x->next = p->priced;
+    p->priced = x;
+    return x;
+}
+
+/* Operations that gather from so many blocks are priced besides. */
+static const struct piece_price *price_longer(struct oracle_pieces *p,
+                                              struct form *m,
+                                              const struct steps *s, int lane,
+                                              const struct priced *x)
+{
+    const struct piece_price *known = x->price[UPDATE][lane];
+    const struct pdl_plan_op *ops = m->s->plan.ops;
+    int n = m->kinds[UPDATE].n;
+    struct piece_price *to;
+    struct oracle_ranks r;
+
+    if (s->nlonger == 0)
+        return known;
+    to = PDL_NEW(p->arena, struct piece_price, n + s->nlonger);
+    if (!to)
+        return NULL;
+    memcpy(to, known, (size_t)n * sizeof *to);
+    oracle_lane_ranks(&p->lanes[LANE_UPDATE], m->s, lane, &r);
+    oracle_memo_forget(&m->s->o, false);
+    m->s->plan.ops = s->ops;
+    m->s->o.on_lane = x->folded;
+    for (int i = 0; i < s->nlonger; i++)
+        oracle_price_op(m->s, s->longer[i], UPDATE, &r, &to[n + i]);
+    m->s->o.on_lane = false;
+    m->s->plan.ops = ops;
+    return to;
+}
+
+static bool live_update(struct oracle_pieces *p, struct form *m,
+                        const struct steps *s, const struct priced *x,
+                        int stage, struct piece_update *u)
+{
+    const struct oracle_ranks *r = &p->alike[m->key.zero];
+    const struct piece_ranks *ranks = &p->ranks[m->key.zero];
+    struct oracle_lived *lived =
+        PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
+    int64_t more = s->blocks - m->key.blocks;
+
+    u->lived = lived;
+    m->s->o.arena = p->forms->scratch;
+    for (int i = 0; lived && i < r->n; i++) {
+        int k = ranks->slot[i];
+        struct oracle_lived *l = &lived[k];
+        const struct oracle_lived *b = &x->block[stage][k];
+        struct oracle_tally *t;
+
+        if (r->like[i] != i)
+            continue;
+        *l = x->base[stage][k];
+        l->weights += more * b->weights;
+        l->buffers += more * b->buffers;
+        l->state += more * b->state;
+        l->host += more * b->host;
+        oracle_sizes_of(m->s, stage, x->size[k]);
+        t = oracle_tally_make(&m->s->o, r->rank[i], m->s->size, l);
+        if (t)
+            l->update = oracle_form_walk(m, s, stage, t);
+    }
+    m->s->o.arena = p->forms->arena;
+    return lived != NULL;
+}
+
+/* Exchanges start in order: may the first, with gradients alone? */
+static bool starts_early(const struct piece_update *u)
+{
+    for (int i = 0; i < u->n; i++)
+        if (u->steps[i].on == ON_NETWORK)
+            return u->steps[i].after[ON_COMPUTE] < 0 &&
+                   u->steps[i].after[ON_OUT] < 0 &&
+                   u->steps[i].after[ON_IN] < 0;
+    return false;
+}
+
+/* The steps of a form, or of one that will go: ours. */
+static const struct piece_step *steps_of(struct oracle_pieces *p,
+                                         const struct form *m,
+                                         const struct steps *s, int stage)
+{
+    size_t n = (size_t)s->n[stage];
+
+    return oracle_form_is_large(&m->key)
+               ? pdl_arena_grow(p->arena, s->list[stage], n, n + 1,
+                                sizeof s->list[stage][0])
+               : s->list[stage];
+}
+
+static bool fill_update(struct oracle_pieces *p, const struct steps *s,
+                        int stage, const struct piece_price *price,
+                        struct piece_update *u)
+{
+    double *end = PDL_NEW(p->forms->scratch, double, s->n[stage] + 1);
+
+    u->blocks = s->blocks;
+    u->n = s->n[stage];
+    u->price = price;
+    for (int i = 0; i < u->n; i++) {
+        const struct piece_price *x = &price[u->steps[i].kind];
+
+        u->all += x->seconds;
+        u->update += u->steps[i].on == ON_COMPUTE ? x->seconds : 0;
+        u->gradient_comm += u->steps[i].on == ON_NETWORK ? x->seconds : 0;
+        if (x->contention > u->contention)
+            u->contention = x->contention;
+    }
+    u->early = starts_early(u);
+    if (end)
+        oracle_piece_apart(u, end);
+    return end != NULL;
+}
+
+/* The form of few blocks, if more follow from them. */
+static enum pdl_status form_of(struct oracle_pieces *p, struct key *k,
+                               int64_t blocks, struct form **m,
+                               const struct steps **s, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    *s = NULL;
+    k->blocks = blocks < UPDATE_BLOCKS ? blocks : UPDATE_BLOCKS;
+    st = oracle_find_form(p, k, 1, m, err);
+    if (st == PDL_OK)
+        *s = oracle_form_steps(p->forms, *m, blocks);
+    if (st != PDL_OK || *s)
+        return st;
+    k->blocks = blocks;
+    st = oracle_find_form(p, k, 1, m, err);
+    if (st == PDL_OK)
+        *s = oracle_form_steps(p->forms, *m, blocks);
+    return st == PDL_OK && !*s ? pdl_fail(err, PDL_ENOMEM, "out of memory")
+                               : st;
+}
+
+/* Of every kind of lane. */
+enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
+                                   int64_t blocks, struct piece_updates *out,
+                                   struct pdl_err *err)
+{
+    const struct steps *s;
+    struct priced *x;
+    struct form *m;
+    enum pdl_status st = form_of(p, k, blocks, &m, &s, err);
+
+    if (st != PDL_OK)
+        return st;
+    x = find_priced(p, m, k->folded);
+    for (int lane = 0; x && lane < p->lanes[LANE_UPDATE].n; lane++) {
+        const struct piece_price *price = price_longer(p, m, s, lane, x);
+
+        out[lane].ranks = &p->ranks[k->zero];
+        for (int i = 0; price && i < m->s->plan.nstages; i++) {
+            struct piece_update *u = &out[lane].at[i];
+
+            u->optimizer = k->optimizer;
+            u->lived = out[0].at[i].lived;
+            u->steps = lane == 0 ? steps_of(p, m, s, i) : out[0].at[i].steps;
+            if (!u->steps || (lane == 0 && !live_update(p, m, s, x, i, u)) ||
+                !fill_update(p, s, i, price, u))
+                price = NULL;
+        }
+        x = price ? x : NULL;
+    }
+    pdl_arena_reset(p->forms->scratch);
+    return x ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}

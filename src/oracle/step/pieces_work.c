@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What forward and backward of a stage cost and hold, for one number of
+ * samples on one mesh. Operations that only compute are priced once for every
+ * number of samples, those that communicate for every mesh too; bytes are
+ * walked on each rank that holds something of its own. */
+#include "oracle/step/pieces_priv.h"
+
+#include <string.h>
+
+/* ---- prices ------------------------------------------------------------------ */
+
+/* One operation, in a plan of nothing else. */
+void oracle_price_op(struct small *s, int op, enum phase phase,
+                     const struct oracle_ranks *r, struct piece_price *p)
+{
+    const struct pdl_plan_item *items = s->plan.items;
+    struct pdl_plan_stage *at = &s->stages[r->stage], whole = *at;
+    struct pdl_plan_item one = {.first_op = op, .nops = 1};
+    struct streams c = {.overlap = true, .ready = s->ready};
+    struct pdl_projection out = {.reason = ""};
+    struct stage_time t = {0};
+
+    s->plan.items = &one;
+    at->first_update = 0;
+    oracle_add_items(&s->o, 0, 1, phase, r, &t, &c, &out);
+    s->plan.items = items;
+    *at = whole;
+    for (int k = 0; k < s->plan.ops[op].nout; k++)
+        s->ready[s->plan.ops[op].out[k]] = 0;
+    for (int k = 0; k < s->plan.ops[op].nin; k++)
+        s->ready[s->plan.ops[op].in[k]] = 0;
+    *p = (struct piece_price){
+        .compute = t.forward + t.backward + t.update,
+        .comm = t.forward_comm + t.backward_comm + t.gradient_comm,
+        .recompute = t.recompute,
+        .layer_comm = t.layer_comm,
+        .layer_between = t.layer_between,
+        .halo = t.halo,
+        .p2p = t.p2p,
+        .contention = out.contention,
+        .level = c.level,
+        .calls = (int)t.calls,
+        .is_comm = t.forward_comm + t.backward_comm > 0};
+    p->seconds = oracle_is_copy(s->plan.ops[op].kind) ? c.out + c.in
+                 : phase != UPDATE && oracle_is_weight_traffic(&s->o, op)
+                     ? p->layer_comm
+                     : p->compute + p->comm;
+}
+
+/* Ranks of a kind of lane, who does the same work as who. All stages of a
+ * small plan are priced on them, so prices are remembered as of one. */
+void oracle_lane_ranks(const struct lanes *x, const struct small *s, int kind,
+                       struct oracle_ranks *r)
+{
+    *r = *s->o.alike;
+    r->stage = 0;
+    oracle_small_ranks(s, x->first[kind], r->rank);
+}
+
+static bool only_computes(const struct small *s, int op)
+{
+    return s->plan.ops[op].kind == PDL_PLAN_OP_COMPUTE;
+}
+
+static bool only_carries(const struct small *s, int op)
+{
+    return oracle_is_weight_traffic(&s->o, op);
+}
+
+/* Forward's and backward's operations of one sort; false: out of memory. */
+static bool price_those(pdl_arena *a, struct form *m,
+                        bool (*wanted)(const struct small *, int),
+                        const struct oracle_ranks *r,
+                        struct piece_price *price[2])
+{
+    for (int b = 0; b < 2; b++) {
+        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
+
+        price[b] = PDL_NEW(a, struct piece_price, x->n + 1);
+        if (!price[b])
+            return false;
+        for (int i = 0; i < x->n; i++)
+            if (wanted(m->s, x->op[i]))
+                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
+                                &price[b][i]);
+    }
+    return true;
+}
+
+/* Prices of what no mesh changes. */
+static const struct known *find_known(struct oracle_forms *g, struct form *m,
+                                      int64_t micro,
+                                      const struct oracle_ranks *r)
+{
+    struct known *k = m->known;
+
+    while (k && k->micro != micro)
+        k = k->next;
+    if (k)
+        return k;
+    k = PDL_NEW(g->arena, struct known, 1);
+    if (!k || !price_those(g->arena, m, only_computes, r, k->price))
+        return NULL;
+    k->micro = micro;
+    k->next = m->known;
+    m->known = k;
+    return k;
+}
+
+/* Prices of what no number of samples changes, for one kind of lane. */
+static const struct carried *find_carried(struct oracle_pieces *p,
+                                          struct form *m, int lane,
+                                          const struct oracle_ranks *r)
+{
+    struct carried *k;
+
+    if (m->carried_on != p->id)
+        m->carried = NULL;
+    m->carried_on = p->id;
+    k = m->carried;
+    while (k && k->lane != lane)
+        k = k->next;
+    if (k)
+        return k;
+    k = PDL_NEW(p->arena, struct carried, 1);
+    if (!k || !price_those(p->arena, m, only_carries, r, k->price))
+        return NULL;
+    k->lane = lane;
+    k->next = m->carried;
+    m->carried = k;
+    return k;
+}
+
+/* All kinds of forward and backward, for one kind of lane. */
+static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
+                         int lane, struct piece_price *out[2])
+{
+    const struct carried *w = NULL;
+    const struct known *k;
+    struct oracle_ranks r;
+
+    oracle_lane_ranks(&p->lanes[m->key.zero ? LANE_TRAFFIC : LANE_WORK], m->s,
+                      lane, &r);
+    k = find_known(p->forms, m, micro, &r);
+    oracle_memo_forget(&m->s->o, false); /* prices of other ranks */
+    if (k && m->key.zero && !(w = find_carried(p, m, lane, &r)))
+        return false;
+    for (int b = 0; k && b < 2; b++) {
+        const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
+
+        out[b] = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+        if (!out[b])
+            return false;
+        memcpy(out[b], k->price[b], (size_t)x->n * sizeof *out[b]);
+        for (int i = 0; i < x->n; i++)
+            if (w && only_carries(m->s, x->op[i]))
+                out[b][i] = w->price[b][i];
+            else if (!only_computes(m->s, x->op[i]))
+                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, &r,
+                                &out[b][i]);
+    }
+    return k != NULL;
+}
+
+/* ---- bytes -------------------------------------------------------------------- */
+
+/* Bytes of every tensor on a rank, whatever its stage. */
+int64_t *oracle_all_sizes(pdl_arena *a, const struct small *s, int64_t rank)
+{
+    int64_t *all = PDL_NEW(a, int64_t, s->plan.ntensors + 1);
+
+    for (int i = 0; all && i < s->plan.ntensors; i++) {
+        const struct pdl_plan_tensor *t = &s->plan.tensors[i];
+        bool again = t->kind == PDL_PLAN_ACTIVATION && t->model_tensor >= 0 &&
+                     s->inside[t->model_tensor];
+
+        all[i] = again ? 0 : oracle_bytes(&s->o, i, rank);
+    }
+    return all;
+}
+
+/* Those of one stage. */
+void oracle_sizes_of(const struct small *s, int stage, const int64_t *all)
+{
+    for (int i = 0; i < s->plan.ntensors; i++)
+        s->size[i] = s->plan.tensors[i].stage == stage ? all[i] : 0;
+}
+
+static bool live_stage(struct small *s, int stage, int parts, int64_t rank,
+                       struct piece_live *l)
+{
+    const struct pdl_plan_stage *x = &s->stages[stage];
+    struct oracle_lived base = {.input = 0}; /* the rest changes no span */
+    struct oracle_tally *t;
+
+    for (int i = 0; i < s->plan.ntensors; i++) {
+        base.input +=
+            s->plan.tensors[i].kind == PDL_PLAN_INPUT ? s->size[i] : 0;
+        base.label +=
+            s->plan.tensors[i].kind == PDL_PLAN_LABEL ? s->size[i] : 0;
+    }
+    t = oracle_tally_make(&s->o, rank, s->size, &base);
+    for (int j = 0; t && j < parts; j++)
+        l->forward[j] =
+            oracle_walk(&s->o, stage, x->first_forward + j, 1, false, t);
+    for (int j = 0; t && j < parts; j++)
+        l->backward[j] =
+            oracle_walk(&s->o, stage, x->first_backward + j, 1, true, t);
+    for (int j = 0; t && x->nbackward > parts && j < parts; j++)
+        l->late[j] = oracle_walk(&s->o, stage, x->first_backward + parts + j, 1,
+                                 true, t);
+    l->input = base.input;
+    l->label = base.label;
+    l->written = oracle_written(&s->o, stage, s->size);
+    l->ahead = oracle_fetched(&s->o, stage, s->size);
+    return t != NULL;
+}
+
+/* Every rank that holds something of its own, at every stage. */
+static bool live_ranks(struct oracle_forms *g, struct form *m,
+                       const struct oracle_ranks *r,
+                       const struct piece_ranks *ranks, struct lived *l)
+{
+    int parts = m->shape[0].parts;
+    bool ok = true;
+
+    for (int k = 0; ok && k < m->s->plan.nstages; k++) {
+        l->at[k] = PDL_NEW(g->arena, struct piece_live, ranks->slots);
+        ok = l->at[k] != NULL;
+    }
+    for (int i = 0; ok && i < r->n; i++) {
+        int64_t *all;
+
+        if (r->like[i] != i)
+            continue;
+        all = oracle_all_sizes(g->scratch, m->s, r->rank[i]);
+        ok = all != NULL;
+        for (int k = 0; ok && k < m->s->plan.nstages; k++) {
+            oracle_sizes_of(m->s, k, all);
+            ok = live_stage(m->s, k, parts, r->rank[i],
+                            &l->at[k][ranks->slot[i]]);
+        }
+    }
+    return ok;
+}
+
+/* Where ranks keep whole weights no mesh changes them, only how many ranks are
+ * looked at. */
+static const struct lived *find_lived(struct oracle_pieces *p, struct form *m,
+                                      int64_t micro)
+{
+    struct oracle_forms *g = p->forms;
+    int zero = m->key.zero;
+    const struct oracle_ranks *r = &p->alike[zero];
+    int64_t mesh = zero ? p->id : 0;
+    struct lived *l = m->lived;
+    bool ok;
+
+    while (l && (l->micro != micro || l->nranks != r->n || l->mesh != mesh))
+        l = l->next;
+    if (l)
+        return l;
+    l = PDL_NEW(g->arena, struct lived, 1);
+    m->s->o.arena = g->scratch;
+    ok = l && live_ranks(g, m, r, &p->ranks[zero], l);
+    m->s->o.arena = g->arena;
+    pdl_arena_reset(g->scratch);
+    if (!ok)
+        return NULL;
+    l->micro = micro;
+    l->mesh = mesh;
+    l->nranks = r->n;
+    l->next = m->lived;
+    m->lived = l;
+    return l;
+}
+
+/* ---- forward and backward ------------------------------------------------------------ */
+
+static void add_price(const struct piece_price *p, bool back,
+                      struct stage_time *t)
+{
+    *(back ? &t->backward : &t->forward) += p->compute;
+    *(back ? &t->backward_comm : &t->forward_comm) += p->comm;
+    t->recompute += p->recompute;
+    t->layer_comm += p->layer_comm;
+    t->layer_between += p->layer_between;
+    t->halo += p->halo;
+    t->p2p += p->p2p;
+    t->calls += p->calls;
+}
+
+static void add_list(struct piece_work *w, const struct piece_list *list,
+                     bool back, struct stage_time *t)
+{
+    for (int k = 0; k < list->n; k++) {
+        const struct piece_price *p = &w->price[back][list->op[k].kind];
+
+        add_price(p, back, t);
+        if (p->contention > w->contention)
+            w->contention = p->contention;
+    }
+}
+
+/* What matters on the streams. */
+static bool shorten(pdl_arena *a, const struct piece_list *list,
+                    const struct piece_price *price, struct piece_list *out)
+{
+    struct piece_op *ops = PDL_NEW(a, struct piece_op, list->n + 1);
+
+    out->n = 0;
+    out->op = ops;
+    for (int i = 0; ops && i < list->n; i++) {
+        const struct piece_op *x = &list->op[i];
+
+        if (price[x->kind].seconds > 0 || x->nmade > 0 || x->in > 0 || x->out ||
+            x->copy != PIECE_NO_COPY || x->net != PIECE_NO_NET || x->marks ||
+            x->waits > 0) {
+            struct piece_op *to = &ops[out->n++];
+
+            *to = *x;
+            to->seconds = price[x->kind].seconds;
+            to->level = price[x->kind].level;
+            to->comm = price[x->kind].is_comm;
+            to->packing = x->net != PIECE_NO_NET ? price[x->kind].compute : 0;
+        }
+    }
+    return ops != NULL;
+}
+
+static bool shorten_parts(pdl_arena *a, struct piece_work *w)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < w->shape->parts; i++)
+        ok = shorten(a, &w->shape->backward[i], w->price[1], &w->back[i]) &&
+             (!(w->shape->copies || w->shape->traffic) ||
+              shorten(a, &w->shape->forward[i], w->price[0], &w->fore[i])) &&
+             (!w->shape->split ||
+              shorten(a, &w->shape->late[i], w->price[1], &w->late[i]));
+    return ok;
+}
+
+static void add_parts(struct piece_work *w)
+{
+    const struct piece_shape *s = w->shape;
+
+    for (int i = 0; i < s->parts; i++) {
+        struct stage_time *b = &w->backward[i];
+        double before;
+
+        add_list(w, &s->forward[i], false, &w->forward[i]);
+        add_list(w, &s->backward[i], true, b);
+        before = b->backward + b->backward_comm;
+        add_list(w, &s->late[i], true, b);
+        b->weights = b->backward + b->backward_comm - before;
+    }
+}
+
+/* The prices of a pass whose messages stay on their lane. */
+static struct piece_price *price_turn(struct oracle_pieces *p, struct form *m,
+                                      int lane, bool back,
+                                      const struct piece_price *known)
+{
+    const struct kinds *x = &m->kinds[back ? BACKWARD : FORWARD];
+    struct piece_price *to = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+    struct oracle_ranks r;
+
+    if (!to)
+        return NULL;
+    memcpy(to, known, (size_t)x->n * sizeof *to);
+    oracle_lane_ranks(&p->lanes[m->key.zero ? LANE_TRAFFIC : LANE_WORK], m->s,
+                      lane, &r);
+    oracle_memo_forget(&m->s->o, false);
+    m->s->o.on_lane = true;
+    for (int i = 0; i < x->n; i++)
+        if (m->s->plan.ops[x->op[i]].kind == PDL_PLAN_OP_SEND)
+            oracle_price_op(m->s, x->op[i], back ? BACKWARD : FORWARD, &r,
+                            &to[i]);
+    m->s->o.on_lane = false;
+    oracle_memo_forget(&m->s->o, false);
+    return to;
+}
+
+/* zb-v: where stages turn, they are those of the middle but for a message. */
+static bool add_turns(struct oracle_pieces *p, struct form *m,
+                      struct piece_works *w, struct piece_price *const *price)
+{
+    for (int back = 0; back <= 1; back++) {
+        struct piece_work *x = &w->at[back ? PIECE_UP : PIECE_DOWN];
+
+        x->price[back] = price_turn(p, m, w->lane, back, price[back]);
+        x->price[!back] = price[!back];
+        if (!x->price[back])
+            return false;
+        add_parts(x);
+        if (!shorten_parts(p->arena, x))
+            return false;
+    }
+    return true;
+}
+
+bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
+{
+    struct form *m = w->form;
+    struct piece_price *price[2];
+
+    oracle_aim_form(p, m, w->micro);
+    if (!price_passes(p, m, w->micro, w->lane, price))
+        return false;
+    for (int i = 0; i < m->s->plan.nstages; i++) {
+        w->at[i].price[0] = price[0];
+        w->at[i].price[1] = price[1];
+        add_parts(&w->at[i]);
+        if (!shorten_parts(p->arena, &w->at[i]))
+            return false;
+    }
+    w->priced =
+        m->s->plan.nstages == 1 || !m->key.split || add_turns(p, m, w, price);
+    return w->priced;
+}
+
+enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, int lane,
+                                 struct piece_works *out, struct pdl_err *err)
+{
+    const struct lived *l;
+    struct form *m;
+    enum pdl_status st = oracle_find_form(p, k, micro, &m, err);
+
+    if (st != PDL_OK)
+        return st;
+    l = find_lived(p, m, micro);
+    if (!l)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    out->ranks = &p->ranks[m->key.zero];
+    out->form = m;
+    out->micro = micro;
+    out->lane = lane;
+    for (int i = 0; i < m->s->plan.nstages; i++) {
+        out->at[i].shape = &m->shape[i];
+        out->at[i].live = l->at[i];
+    }
+    out->at[PIECE_DOWN] = out->at[PIECE_UP] = out->at[PIECE_MIDDLE];
+    out->load = oracle_loading(&m->s->o);
+    out->load.load_s /= (double)m->s->plan.micro_batches;
+    return m->key.zero || oracle_price_work(p, out)
+               ? PDL_OK
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}

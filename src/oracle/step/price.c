@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prices outside a whole projection: one operation alone, all operations of a
+ * plan, and the forward pass of a plan with one stage. */
+#include "oracle/step/stage.h"
+
+double oracle_forward_s(const struct pdl_plan *plan,
+                        const struct pdl_system *sys,
+                        const struct pdl_oracle_options *opt)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
+    struct pdl_projection x = {.reason = ""};
+    struct stage_time t = {0};
+    struct oracle_changed changed;
+    struct oracle_ranks r;
+    struct streams c = {.overlap = false};
+    bool ready;
+
+    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
+    oracle_leave_out(&o, &changed);
+    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    c.ready = o.arena ? PDL_NEW(o.arena, double, plan->ntensors + 1) : NULL;
+    ready = c.ready && oracle_prepare(&o);
+    if (ready) {
+        oracle_find_ranks(&o, 0, &r);
+        oracle_add_items(&o, plan->stages[0].first_forward,
+                         plan->stages[0].nforward, FORWARD, &r, &t, &c, &x);
+    }
+    pdl_arena_destroy(o.arena);
+    return ready ? c.compute : -1;
+}
+
+static bool in_update(const struct pdl_plan *p, int op)
+{
+    for (int s = 0; s < p->nstages; s++)
+        for (int i = 0; i < p->stages[s].nupdate; i++) {
+            const struct pdl_plan_item *x =
+                &p->items[p->stages[s].first_update + i];
+
+            if (op >= x->first_op && op < x->first_op + x->nops)
+                return true;
+        }
+    return false;
+}
+
+void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
+                  const struct pdl_oracle_options *opt, int op,
+                  struct pdl_price *out)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
+    const struct pdl_plan_op *x = &plan->ops[op];
+    int t = x->nin > 0 ? x->in[0] : x->out[0];
+    int64_t ranks[ORACLE_MAX_RANKS + ORACLE_MORE];
+    int n = oracle_ranks(plan, plan->tensors[t].stage, ranks);
+    struct oracle_changed changed;
+    const struct oracle *mine;
+    struct oracle_lane room;
+
+    oracle_settle(&o, &changed);
+    mine = oracle_on_stage(&o, plan->tensors[t].stage, &room);
+    n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
+    *out = (struct pdl_price){.level = -1};
+    for (int i = 0; i < n; i++) {
+        struct oracle_price how;
+        double s = oracle_comm(mine, op, ranks[i], in_update(plan, op), &how);
+
+        if (how.level < 0)
+            s = oracle_compute(mine, op, ranks[i]);
+        if (s >= out->seconds)
+            *out = (struct pdl_price){s, how.level, how.flows, how.at};
+    }
+}
+
+static void price_items(const struct oracle *o, const struct oracle_ranks *r,
+                        int first, int nitems, bool gradient, bool comm_only,
+                        struct pdl_price *out)
+{
+    for (int i = first; i < first + nitems; i++)
+        for (int k = 0; k < o->p->items[i].nops; k++) {
+            int op = o->p->items[i].first_op + k;
+            const struct oracle_price *p;
+
+            if (comm_only && !oracle_is_comm(o->p->ops[op].kind))
+                continue;
+            p = oracle_slowest(o, op, r, gradient);
+            out[op] = (struct pdl_price){p->seconds, p->level, p->flows, p->at};
+        }
+}
+
+static void price_stages(const struct oracle *o, bool comm_only,
+                         struct pdl_price *out)
+{
+    for (int s = 0; s < o->p->nstages; s++) {
+        const struct pdl_plan_stage *x = &o->p->stages[s];
+        struct oracle_lane room;
+        const struct oracle *mine = oracle_on_stage(o, s, &room);
+        struct oracle_ranks r;
+
+        oracle_find_ranks(o, s, &r);
+        price_items(mine, &r, x->first_forward, x->nforward, false, comm_only,
+                    out);
+        price_items(mine, &r, x->first_backward, x->nbackward, false, comm_only,
+                    out);
+        price_items(mine, &r, x->first_update, x->nupdate, true, comm_only,
+                    out);
+    }
+}
+
+enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
+                                 const struct pdl_system *sys,
+                                 const struct pdl_oracle_options *opt,
+                                 bool comm_only, struct pdl_price *out,
+                                 struct pdl_err *err)
+{
+    struct oracle o = {.p = plan, .sys = sys, .opt = opt, .err = err};
+    struct oracle_changed changed;
+    bool ready;
+
+    oracle_settle(&o, &changed);
+    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    ready = o.arena && oracle_prepare(&o);
+    for (int i = 0; i < plan->nops; i++)
+        out[i] = (struct pdl_price){.level = -1};
+    if (ready)
+        price_stages(&o, comm_only, out);
+    pdl_arena_destroy(o.arena);
+    return ready ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
+                              const struct pdl_system *sys,
+                              const struct pdl_oracle_options *opt,
+                              struct pdl_price *out, struct pdl_err *err)
+{
+    return oracle_price_ops(plan, sys, opt, false, out, err);
+}

@@ -1,0 +1,715 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small plans: the same network with few blocks, one stage or three of them,
+ * lowered as any other. They are kept and put on the mesh of one large plan
+ * after another: with more ranks along the pipeline and the data axis, and
+ * with more samples, which are some dimensions made larger; which, the plan
+ * for two samples shows. */
+#include "oracle/step/pieces_priv.h"
+
+#include <string.h>
+
+/* ---- the family ----------------------------------------------------------------- */
+
+bool oracle_family_make(const struct pdl_model *model,
+                        const struct pdl_system *sys,
+                        const struct pdl_oracle_options *opt,
+                        const struct pdl_plan_options *plan,
+                        struct oracle_family *out)
+{
+    struct pdl_model_totals totals;
+    int repeated = 0;
+
+    *out = (struct oracle_family){
+        .model = model, .sys = sys, .opt = opt, .plan = *plan, .block = -1};
+    if (sys->npe_groups > 0)
+        return false; /* stages are not alike */
+    for (int s = 0; s < model->nsegments; s++) {
+        if (model->segments[s].repeat > 1) {
+            repeated++;
+            out->block = s;
+            out->layers = model->segments[s].repeat;
+        }
+        out->first_node += out->block < 0 ? model->segments[s].nnodes : 0;
+    }
+    if (pdl_model_totals(model, &totals, NULL) == PDL_OK)
+        out->forward_flops = totals.forward_flops;
+    return repeated == 1 && model->nsegments <= 8 && !plan->inner &&
+           sys->npe_groups == 0 && !opt->nodes &&
+           strcmp(model->kind, "transformer") == 0;
+}
+
+static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
+{
+    c->term[c->nterms++] =
+        (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
+}
+
+static const enum pdl_schedule bubbles[] = {
+    PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
+    PDL_SCHEDULE_ZB_V};
+
+void oracle_point_strategy(const struct oracle_family *f,
+                           const struct oracle_point *x,
+                           struct pdl_strategy *out)
+{
+    int64_t m = f->plan.batch / (oracle_point_replicas(x) * x->micro);
+    struct pdl_clause *c = &out->clause[0];
+
+    *out = (struct pdl_strategy){.nclauses = 1};
+    c->layers = "*";
+    if (x->pipe > 1) {
+        add_term(c, PDL_AXIS_PIPE, x->pipe);
+        out->micro_batches = m;
+    } else if (m > 1) {
+        out->accumulate = m;
+    }
+    if (x->bubble > 0 && x->pipe > 1)
+        out->schedule = bubbles[x->bubble];
+    if (x->chunks > 1) {
+        out->schedule = PDL_SCHEDULE_INTERLEAVED;
+        out->virtual_stages = x->chunks;
+    }
+    add_term(c, PDL_AXIS_DATA, x->data);
+    if (x->expert > 1)
+        add_term(c, PDL_AXIS_EXPERT, x->expert);
+    if (x->context > 1)
+        add_term(c, PDL_AXIS_CONTEXT, x->context);
+    out->context_kind =
+        x->context > 1 && x->a2a ? PDL_CONTEXT_A2A : PDL_CONTEXT_RING;
+    if (x->tensor > 1)
+        add_term(c, PDL_AXIS_TENSOR, x->tensor);
+    out->seq = x->seq && x->tensor > 1;
+    out->zero = x->zero;
+    out->zero_group = x->group; /* cuts the mesh whether or not they do */
+    out->recompute = x->recompute;
+    out->no_overlap = x->no_overlap;
+    out->offload_activations = x->activations;
+    out->offload_optimizer = x->optimizer;
+}
+
+/* ---- small plans ------------------------------------------------------------------ */
+
+static void few_blocks(const struct oracle_family *f, int64_t blocks,
+                       struct small *s)
+{
+    s->model = *f->model;
+    memcpy(s->segments, f->model->segments,
+           (size_t)f->model->nsegments * sizeof s->segments[0]);
+    s->segments[f->block].repeat = blocks;
+    s->model.segments = s->segments;
+}
+
+/* Of each tensor written out, in the order of plan_expand. */
+static bool find_tensors(struct oracle_forms *g, struct small *s)
+{
+    const struct pdl_model *m = &s->model;
+    int n = s->plan.model->ntensors, at = 0;
+
+    s->round = PDL_NEW(g->arena, int, n + 1);
+    s->tensor = PDL_NEW(g->arena, int, n + 1);
+    if (!s->round || !s->tensor)
+        return false;
+    for (int i = 0; i < m->nsegments; i++)
+        for (int64_t r = 0; r < m->segments[i].repeat; r++)
+            for (int t = 0; t < m->ntensors; t++)
+                if (m->tensors[t].segment == i && at < n) {
+                    s->round[at] = i == g->f->block ? (int)r : -1;
+                    s->tensor[at++] = t;
+                }
+    if (n == m->ntensors) /* nothing was repeated, nothing was moved */
+        for (int t = 0; t < n; t++) {
+            s->round[t] = m->tensors[t].segment == g->f->block ? 0 : -1;
+            s->tensor[t] = t;
+        }
+    return at == n;
+}
+
+static bool prepare_oracle(struct oracle_forms *g, struct small *s)
+{
+    struct oracle *o = &s->o;
+    int n = s->plan.ntensors > s->plan.model->ntensors
+                ? s->plan.ntensors
+                : s->plan.model->ntensors;
+
+    *o = (struct oracle){
+        .p = &s->plan, .sys = g->f->sys, .opt = g->f->opt, .arena = g->arena};
+    oracle_settle(o, &s->changed);
+    o->wires = PDL_NEW(g->arena, struct oracle_wire, ORACLE_WIRES);
+    o->quickest = PDL_NEW(g->arena, struct oracle_quickest, ORACLE_QUICKEST);
+    s->size = PDL_NEW(g->arena, int64_t, n + 1);
+    s->ready = PDL_NEW(g->arena, double, s->plan.ntensors + 1);
+    if (!o->wires || !s->size || !s->ready || !oracle_memo_make(o))
+        return false;
+    s->inside = oracle_find_inside(o);
+    return s->inside != NULL;
+}
+
+/* The strategy and the options of a small plan. */
+static void describe(const struct oracle_pieces *p, const struct key *k,
+                     int64_t micro, struct small *s,
+                     struct pdl_plan_options *po)
+{
+    const struct oracle_family *f = p->f;
+    struct oracle_point x = p->mesh;
+    int64_t stages = k->staged ? STAGES : 1, m = k->many ? STAGES : 1;
+
+    few_blocks(f, k->blocks * stages, s);
+    x.pipe = stages;
+    x.chunks = 1;
+    x.no_overlap = false;
+    x.micro = micro;
+    x.zero = k->zero;
+    x.recompute = k->recompute;
+    x.activations = k->activations;
+    x.optimizer = k->optimizer;
+    x.bubble = k->split;
+    oracle_point_strategy(f, &x, &s->strategy);
+    s->strategy.micro_batches = stages > 1 ? m : 0;
+    s->strategy.accumulate = stages == 1 && m > 1 ? m : 0;
+    *po = f->plan;
+    po->batch = micro * oracle_point_replicas(&x) * m;
+    po->split = PDL_SPLIT_BLOCKS;
+}
+
+/* The network of so many blocks, written out once. */
+static const struct pdl_model *written_out(struct oracle_forms *g,
+                                           const struct pdl_model *few,
+                                           int64_t blocks, struct pdl_err *err)
+{
+    const struct pdl_model *m = NULL;
+
+    if (blocks < WRITTEN && g->written[blocks])
+        return g->written[blocks];
+    if (pdl_plan_expand(g->arena, few, &m, err) != PDL_OK)
+        return NULL;
+    /* what nothing is repeated in is the small plan's own */
+    if (blocks < WRITTEN && m != few && g->arena != g->large)
+        g->written[blocks] = m;
+    return m;
+}
+
+/* Into the scratch arena, but for the network. */
+static const struct pdl_plan *lower(struct oracle_pieces *p,
+                                    const struct key *k, int64_t micro,
+                                    struct small *s, struct pdl_err *err)
+{
+    struct oracle_forms *g = p->forms;
+    const struct pdl_model *model;
+    struct pdl_plan_options po;
+    const struct pdl_plan *plan = NULL;
+
+    describe(p, k, micro, s, &po);
+    g->effort.lowered++;
+    model = written_out(g, &s->model, s->segments[g->f->block].repeat, err);
+    if (!model || pdl_plan_lower(g->scratch, model, &s->strategy, &po, &plan,
+                                 err) != PDL_OK)
+        return NULL;
+    return plan;
+}
+
+/* ---- what is kept of a lowered plan -------------------------------------------------- */
+
+static const int *keep_ids(pdl_arena *a, const int *ids, int n)
+{
+    return n > 0 ? pdl_arena_grow(a, ids, (size_t)n, (size_t)n, sizeof *ids)
+                 : ids;
+}
+
+static bool keep_tensors(pdl_arena *a, struct small *s)
+{
+    int n = s->plan.ntensors;
+
+    s->tensors = pdl_arena_grow(a, s->plan.tensors, (size_t)n, (size_t)n + 1,
+                                sizeof *s->tensors);
+    for (int t = 0; s->tensors && t < n; t++) {
+        struct pdl_plan_tensor *x = &s->tensors[t];
+
+        if (x->frame != pdl_no_frames)
+            x->frame = pdl_arena_grow(a, x->frame, PDL_BOX_DIMS, PDL_BOX_DIMS,
+                                      sizeof *x->frame);
+        x->name =
+            x->kind == PDL_PLAN_WEIGHT ? pdl_arena_strdup(a, x->name) : "";
+        if (!x->frame || !x->name)
+            return false;
+    }
+    s->plan.tensors = s->tensors;
+    return s->tensors != NULL;
+}
+
+static bool keep_ops(pdl_arena *a, struct small *s)
+{
+    int n = s->plan.nops;
+    struct pdl_plan_op *ops =
+        pdl_arena_grow(a, s->plan.ops, (size_t)n, (size_t)n + 1, sizeof *ops);
+
+    for (int i = 0; ops && i < n; i++) {
+        ops[i].in = keep_ids(a, ops[i].in, ops[i].nin);
+        ops[i].out = keep_ids(a, ops[i].out, ops[i].nout);
+        if ((ops[i].nin > 0 && !ops[i].in) || (ops[i].nout > 0 && !ops[i].out))
+            return false;
+    }
+    s->plan.ops = ops;
+    s->plan.forward_op =
+        keep_ids(a, s->plan.forward_op, s->plan.model->nnodes + 1);
+    return ops && s->plan.forward_op;
+}
+
+static bool keep_plan(pdl_arena *a, struct small *s,
+                      const struct pdl_plan *plan)
+{
+    s->plan = *plan;
+    s->plan.strategy = &s->strategy;
+    s->mesh = *plan->mesh;
+    s->plan.mesh = &s->mesh;
+    memcpy(s->stages, plan->stages,
+           (size_t)plan->nstages * sizeof s->stages[0]);
+    s->plan.stages = s->stages;
+    s->plan.items =
+        pdl_arena_grow(a, plan->items, (size_t)plan->nitems,
+                       (size_t)plan->nitems + 1, sizeof *plan->items);
+    s->plan.fallbacks = NULL;
+    s->plan.nfallbacks = 0;
+    return s->plan.items && keep_tensors(a, s) && keep_ops(a, s);
+}
+
+/* ---- more samples ----------------------------------------------------------------- */
+
+static bool same_ids(const int *a, const int *b, int n)
+{
+    return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+/* Do two plans have the same operations? */
+static bool same_ops(const struct pdl_plan *a, const struct pdl_plan *b)
+{
+    if (a->nops != b->nops || a->ntensors != b->ntensors ||
+        a->nitems != b->nitems)
+        return false;
+    for (int i = 0; i < a->nops; i++) {
+        const struct pdl_plan_op *x = &a->ops[i], *y = &b->ops[i];
+
+        if (x->kind != y->kind || x->pass != y->pass || x->part != y->part ||
+            x->node != y->node || x->group != y->group || x->nin != y->nin ||
+            x->nout != y->nout || !same_ids(x->in, y->in, x->nin) ||
+            !same_ids(x->out, y->out, x->nout))
+            return false;
+    }
+    return true;
+}
+
+/* May the dimensions of a tensor be changed? */
+static bool same_tensor(const struct pdl_plan_tensor *x,
+                        const struct pdl_plan_tensor *y)
+{
+    return x->frame == pdl_no_frames && x->some == y->some && x->of == y->of &&
+           memcmp(&x->place, &y->place, sizeof x->place) == 0 &&
+           memcmp(x->unit, y->unit, sizeof x->unit) == 0;
+}
+
+/* Dimensions that double with the samples; false: something else changes. */
+static bool find_grows(struct oracle_forms *g, struct small *s, int64_t each,
+                       const struct pdl_plan *two)
+{
+    const struct pdl_plan *one = &s->plan;
+
+    s->grows = PDL_NEW(g->arena, struct grows, 2 * (int64_t)one->ntensors + 1);
+    if (!s->grows || !two || !same_ops(one, two))
+        return false;
+    for (int t = 0; t < one->ntensors; t++) {
+        const struct pdl_plan_tensor *x = &one->tensors[t];
+        const struct pdl_plan_tensor *y = &two->tensors[t];
+
+        for (int d = 0; d < x->ndims; d++) {
+            if (y->dim[d] == x->dim[d])
+                continue;
+            if (y->dim[d] != 2 * x->dim[d] || x->dim[d] % each != 0 ||
+                s->ngrows == 2 * one->ntensors)
+                return false;
+            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / each};
+        }
+        if (!same_tensor(x, y))
+            return false;
+    }
+    return true;
+}
+
+static void grow(struct small *s, int64_t samples)
+{
+    for (int i = 0; i < s->ngrows; i++)
+        s->tensors[s->grows[i].tensor].dim[s->grows[i].dim] =
+            s->grows[i].each * samples;
+}
+
+/* ---- another mesh ------------------------------------------------------------------- */
+
+/* Of an axis of two factors the inner one stays. */
+static void set_axis(struct pdl_mesh *m, enum pdl_axis axis, int64_t n)
+{
+    for (int t = 0; t < m->nterms[0]; t++) {
+        struct pdl_mesh_term *x = &m->term[0][t];
+
+        if (x->axis != axis)
+            continue;
+        x->size = n;
+        if (x->count > 0)
+            m->factor[x->first] =
+                x->count > 1 ? n / m->factor[x->first + 1] : n;
+    }
+}
+
+static void set_mesh(struct small *s, const struct oracle_point *x)
+{
+    set_axis(&s->mesh, PDL_AXIS_PIPE, x->pipe);
+    set_axis(&s->mesh, PDL_AXIS_DATA, x->data);
+    s->mesh.pes = 1;
+    for (int f = 0; f < s->mesh.nfactors; f++)
+        s->mesh.pes *= s->mesh.factor[f];
+    memset(s->o.wires, 0, ORACLE_WIRES * sizeof *s->o.wires);
+}
+
+/* Has every rank a part of what is cut? */
+static bool is_cut_enough(const struct small *s, int tensor)
+{
+    const struct pdl_plan_tensor *t = &s->tensors[tensor];
+    int64_t parts[PDL_BOX_DIMS];
+
+    for (int d = 0; d < t->ndims; d++)
+        parts[d] = 1;
+    for (int f = 0; f < s->mesh.nfactors; f++)
+        if (t->place.at[f] >= 0)
+            parts[t->place.at[f]] *= s->mesh.factor[f];
+    for (int d = 0; d < t->ndims; d++)
+        if (parts[d] > 1 &&
+            t->dim[d] < parts[d] * (t->unit[d] > 1 ? t->unit[d] : 1))
+            return false;
+    return true;
+}
+
+static bool is_of_weights(enum pdl_plan_kind kind)
+{
+    return kind == PDL_PLAN_WEIGHT || kind == PDL_PLAN_STATE ||
+           kind == PDL_PLAN_WEIGHT_GRADIENT;
+}
+
+/* Would its mesh be lowered to the same operations? Sharded states are cut
+ * over the data axis; samples always are as many as ranks. */
+static bool suits(struct form *m)
+{
+    const struct small *s = m->s;
+
+    if (m->fits == m->aim)
+        return m->suitable;
+    m->fits = m->aim;
+    m->suitable = true;
+    for (int t = 0; m->key.zero && m->suitable && t < s->plan.ntensors; t++)
+        m->suitable = !is_of_weights(s->tensors[t].kind) || is_cut_enough(s, t);
+    return m->suitable;
+}
+
+void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro)
+{
+    struct small *s = m->s;
+
+    if (m->aim == p->id && m->micro == micro)
+        return;
+    if (m->aim != p->id)
+        set_mesh(s, &p->mesh);
+    if (m->grown)
+        grow(s, micro * oracle_point_replicas(&p->mesh));
+    oracle_memo_forget(&s->o, m->aim != p->id);
+    s->plan.batch =
+        micro * oracle_point_replicas(&p->mesh) * (m->key.many ? STAGES : 1);
+    m->aim = p->id;
+    m->micro = micro;
+    s->o.alike = &p->alike[m->key.zero];
+}
+
+/* ---- forms ----------------------------------------------------------------------------- */
+
+static bool same_key(const struct key *a, const struct key *b)
+{
+    return a->blocks == b->blocks && a->micro == b->micro &&
+           a->data == b->data && a->recompute == b->recompute &&
+           a->zero == b->zero && a->update == b->update && a->many == b->many &&
+           a->staged == b->staged && a->shared == b->shared &&
+           a->activations == b->activations && a->optimizer == b->optimizer &&
+           a->split == b->split;
+}
+
+/* Not of its samples and ranks: of a refused form these are set later. */
+static uint64_t code_of(const struct key *k)
+{
+    uint64_t bits = (uint64_t)k->recompute << 10 | (uint64_t)k->zero << 8 |
+                    (uint64_t)k->update << 7 | (uint64_t)k->many << 6 |
+                    (uint64_t)k->staged << 5 | (uint64_t)k->shared << 4 |
+                    (uint64_t)k->activations << 3 |
+                    (uint64_t)k->optimizer << 2 | (uint64_t)k->split << 1;
+
+    return (uint64_t)k->blocks << 32 | bits;
+}
+
+static struct form *find(const struct oracle_forms *g, const struct key *k)
+{
+    uint64_t code = code_of(k);
+
+    for (struct form *m = g->forms; m; m = m->next)
+        if (m->code == code && same_key(&m->key, k))
+            return m;
+    return NULL;
+}
+
+/* Dimensions of samples that ranks of the data axis cut: what an update needs
+ * to know of them. */
+static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
+{
+    int f = -1;
+
+    for (int t = 0; t < s->mesh.nterms[0]; t++)
+        if (s->mesh.term[0][t].axis == PDL_AXIS_DATA &&
+            s->mesh.term[0][t].count > 0)
+            f = s->mesh.term[0][t].first;
+    s->grows = PDL_NEW(g->arena, struct grows, (int64_t)s->plan.ntensors + 1);
+    for (int t = 0; s->grows && f >= 0 && t < s->plan.ntensors; t++) {
+        const struct pdl_plan_tensor *x = &s->tensors[t];
+        int d = x->place.at[f];
+
+        if (d >= 0 && !is_of_weights(x->kind) && x->dim[d] % each == 0)
+            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / each};
+    }
+    return s->grows != NULL;
+}
+
+/* Where weights travel, the same activations grow as where they do not; the
+ * data axis cuts all of them in what grows. So it does in other small plans of
+ * the network once it did in one with the same recomputation. */
+static bool grows_as_known(const struct oracle_pieces *p, const struct form *m)
+{
+    struct key base = m->key;
+    const struct form *known;
+
+    for (int t = 0; t < m->s->plan.ntensors; t++)
+        if (m->s->tensors[t].frame != pdl_no_frames)
+            return false;
+    if (m->key.shared && p->forms->cut_grows[m->key.recompute])
+        return true;
+    base.zero = 0;
+    known = m->key.zero > 1 && m->key.shared ? find(p->forms, &base) : NULL;
+    return known && !known->refused && known->grown;
+}
+
+/* Is what doubled with the samples what the data axis cuts? */
+static bool is_what_is_cut(struct oracle_forms *g, struct small *s,
+                           int64_t each)
+{
+    struct grows *seen = s->grows;
+    int n = s->ngrows;
+    bool same;
+
+    s->ngrows = 0;
+    same = find_samples(g, s, each) && s->ngrows == n;
+    for (int i = 0; same && i < n; i++)
+        same = seen[i].tensor == s->grows[i].tensor &&
+               seen[i].dim == s->grows[i].dim &&
+               seen[i].each == s->grows[i].each;
+    s->grows = seen;
+    s->ngrows = n;
+    return same;
+}
+
+/* Lowered, with tensors of its own; its plan for two samples shows what
+ * grows. An update does not depend on samples. */
+static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
+                 const struct pdl_plan *plan)
+{
+    struct oracle_forms *g = p->forms;
+    struct small *s = m->s, *twice;
+    int64_t each = oracle_point_replicas(&p->mesh);
+
+    if (!keep_plan(g->arena, s, plan))
+        return false;
+    pdl_arena_reset(g->scratch);
+    if (m->key.update || (m->key.micro == 0 && grows_as_known(p, m))) {
+        m->grown = find_samples(g, s, each);
+    } else if (m->key.micro == 0) {
+        twice = PDL_NEW(g->scratch, struct small, 1);
+        m->grown =
+            twice &&
+            find_grows(g, s, each, lower(p, &m->key, 2 * micro, twice, NULL));
+        pdl_arena_reset(g->scratch);
+        if (m->grown && m->key.shared)
+            g->cut_grows[m->key.recompute] = is_what_is_cut(g, s, each);
+    }
+    /* operations that are alike for a prime number of samples always are */
+    if (m->grown)
+        grow(s, INT64_C(1000003));
+    return find_tensors(g, s) && prepare_oracle(g, s);
+}
+
+/* For any samples and data ranks, if its plan can be changed to them; else
+ * for these. A refusal holds for these data ranks. */
+static enum pdl_status make_in(struct oracle_pieces *p, struct key k,
+                               int64_t micro, struct form **out,
+                               struct pdl_err *err)
+{
+    struct oracle_forms *g = p->forms;
+    struct form *m = PDL_NEW(g->arena, struct form, 1);
+    const struct pdl_plan *plan;
+    struct pdl_err why = {"", ""};
+
+    *out = m;
+    if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    m->key = k;
+    m->id = ++g->made;
+    m->code = code_of(&k);
+    m->next = g->forms;
+    g->forms = m;
+    plan = lower(p, &k, micro, m->s, &why);
+    if (!plan) {
+        pdl_arena_reset(g->scratch);
+        m->refused = pdl_arena_strdup(g->arena, why.msg);
+        m->key.micro = 0;
+        m->key.data = p->mesh.data;
+        return PDL_OK;
+    }
+    if (!fill(p, m, micro, plan)) {
+        m->refused = "out of memory"; /* half of it is there */
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    }
+    if (!(k.update ? oracle_form_update(g, m) : oracle_form_work(g, m)))
+        m->refused = "its blocks are not apart";
+    m->samples = m->grown ? 0 : micro;
+    m->ranks = m->grown ? 0 : p->mesh.data;
+    return PDL_OK;
+}
+
+static const size_t MOST_LARGE = (size_t)32 << 20;
+
+static void empty_large(struct oracle_forms *g)
+{
+    struct form **at = &g->forms;
+
+    while (*at)
+        if (oracle_form_is_large(&(*at)->key))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    pdl_arena_reset(g->large);
+}
+
+static enum pdl_status make(struct oracle_pieces *p, struct key k,
+                            int64_t micro, struct form **out,
+                            struct pdl_err *err)
+{
+    struct oracle_forms *g = p->forms;
+    pdl_arena *kept = g->arena;
+    enum pdl_status st;
+
+    if (!g->large || !oracle_form_is_large(&k))
+        return make_in(p, k, micro, out, err);
+    if (pdl_arena_used(g->large) > MOST_LARGE)
+        empty_large(g);
+    g->arena = g->large;
+    st = make_in(p, k, micro, out, err);
+    g->arena = kept;
+    return st;
+}
+
+static struct form *find_any(const struct oracle_pieces *p, struct key k)
+{
+    struct form *m = find(p->forms, &k);
+
+    k.data = p->mesh.data;
+    return m ? m : find(p->forms, &k);
+}
+
+enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
+                                 int64_t micro, struct form **out,
+                                 struct pdl_err *err)
+{
+    struct key exact;
+    struct form *m;
+    enum pdl_status st = PDL_OK;
+
+    k->staged = p->mesh.pipe > 1;
+    k->shared = p->mesh.data > 1;
+    k->micro = k->data = 0;
+    m = find_any(p, *k);
+    if (!m)
+        st = make(p, *k, 1, &m, err);
+    if (st == PDL_OK && !m->refused)
+        oracle_aim_form(p, m, micro);
+    exact = *k;
+    exact.micro = micro;
+    exact.data = p->mesh.data;
+    if (st == PDL_OK && !m->refused &&
+        (m->grown ? !suits(m)
+                  : m->samples != micro || m->ranks != p->mesh.data)) {
+        m = find(p->forms, &exact);
+        st = m ? PDL_OK : make(p, exact, micro, &m, err);
+        if (st == PDL_OK && !m->refused)
+            oracle_aim_form(p, m, micro);
+    }
+    if (st != PDL_OK)
+        return st;
+    if (m->refused)
+        return pdl_fail(err, PDL_EINVAL, "%s", m->refused);
+    *out = m;
+    return PDL_OK;
+}
+
+/* A lane of the large plan is a stage of one with as many. */
+int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
+{
+    struct pdl_plan wide = s->plan;
+
+    wide.lanes = wide.nstages = (int)lane + 1;
+    return oracle_ranks(&wide, (int)lane, ranks);
+}
+
+/* ---- stages ------------------------------------------------------------------------------ */
+
+static enum pdl_status cut_blocks(struct oracle_forms *g, pdl_arena *keep,
+                                  int64_t stages, const int64_t **out,
+                                  struct pdl_err *err)
+{
+    int64_t *blocks = PDL_NEW(keep, int64_t, stages);
+    enum pdl_status st = PDL_OK;
+
+    if (!blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!g->whole)
+        st = pdl_plan_expand(g->arena, g->f->model, &g->whole, err);
+    if (st == PDL_OK)
+        st = pdl_plan_blocks(g->scratch, g->whole, stages, g->f->plan.split,
+                             blocks, err);
+    pdl_arena_reset(g->scratch);
+    if (st == PDL_OK)
+        *out = blocks;
+    return st;
+}
+
+enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
+                                   const int64_t **out, struct pdl_err *err)
+{
+    struct oracle_cuts *c = g->f->cuts;
+    enum pdl_status st = PDL_OK;
+
+    if (c) {
+        pthread_mutex_lock(&c->lock);
+        if (!c->blocks[stages])
+            st = cut_blocks(g, c->arena, stages, &c->blocks[stages], err);
+        *out = c->blocks[stages];
+        pthread_mutex_unlock(&c->lock);
+        return st;
+    }
+    if (!g->blocks)
+        g->blocks = PDL_NEW(g->arena, const int64_t *, g->f->layers + 1);
+    if (!g->blocks)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (!g->blocks[stages])
+        st = cut_blocks(g, g->arena, stages, &g->blocks[stages], err);
+    *out = g->blocks[stages];
+    return st;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Seconds of an allreduce, from the algorithm: rounds, bytes and the wires
+ * they cross. Flat algorithms are priced by their closed form (coll room) on
+ * the worst hop of the group. The hierarchical one is reduce-scatter inside a
+ * node, an allreduce between the nodes by every local rank on its own share,
+ * and allgather inside; its rings between nodes together carry what one flat
+ * ring would, with as many fewer rounds as a node has ranks.
+ *
+ * allreduce=auto is the quickest of a few, which is what libraries do: NCCL
+ * chooses between rings and trees by size (its trees have the rounds and bytes
+ * of halving-doubling), MPI between rings and halving-doubling. A framework
+ * whose habit is known, and the papers' exchange, keep their ring. */
+#include "oracle/oracle_priv.h"
+
+#include "paradl/coll.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One level of the system, as a closed form needs it. */
+struct path {
+    double alpha_s, bytes_per_s;
+};
+
+static double on_path(const struct pdl_coll_cost *c, const struct path *p)
+{
+    return c->rounds * p->alpha_s + c->bytes / p->bytes_per_s;
+}
+
+/* The closed form of `collective` by `name` on n ranks; infinite where the
+ * algorithm does not run on so many. */
+static double closed(const char *collective, const char *name, double n,
+                     double bytes, const struct path *p)
+{
+    struct pdl_coll_job job;
+    struct pdl_coll_cost cost;
+    int64_t count = (int64_t)ceil(bytes);
+
+    if (n < 2)
+        return 0;
+    if (n > INT32_MAX || pdl_coll_job_make(collective, name, (int)n, count, 1,
+                                           &job, NULL) != PDL_OK)
+        return INFINITY;
+    return pdl_coll_closed_form(&job, &cost) ? on_path(&cost, p) : INFINITY;
+}
+
+/* Ranks of the group in one node, when every node has as many. */
+static double local_ranks(const struct oracle_wire *w, double n)
+{
+    double local = (double)w->local;
+
+    return local > 1 && fmod(n, local) == 0 ? local : 1;
+}
+
+static double hierarchical(const struct oracle *o, double local, double n,
+                           double bytes, const char *between,
+                           const struct path *out)
+{
+    const struct pdl_level *l = &o->sys->levels[0];
+    struct path in = {
+        .bytes_per_s = oracle_inside_node(o),
+        .alpha_s = l->measured_latency_s > 0 && o->opt->parameters != PDL_IDEAL
+                       ? l->measured_latency_s
+                       : l->latency_s};
+
+    if (local < 2 || local == n)
+        return INFINITY;
+    return closed("reduce-scatter", "ring", local, bytes, &in) +
+           closed("allreduce", between, n / local, bytes, out) +
+           closed("allgather", "ring", local, bytes, &in);
+}
+
+static double ring(double n, double bytes, const struct path *p)
+{
+    return 2 * (n - 1) * (p->alpha_s + bytes / n / p->bytes_per_s);
+}
+
+static bool keeps_ring(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return o->p->strategy->exchange_paper || o->opt->parameters == PDL_IDEAL ||
+           (f && (f->one_channel || f->leaders || f->folded_filter));
+}
+
+static uint64_t mix(uint64_t h, double x)
+{
+    uint64_t v;
+
+    memcpy(&v, &x, sizeof v);
+    return (h ^ v ^ h >> 29) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The quickest of the algorithms. Ranks of a group and gradients of equal
+ * layers ask for the same: answers are kept. */
+static double quickest(const struct oracle *o, double local, double n,
+                       double bytes, const struct path *p)
+{
+    static const char *const algs[] = {"ring", "halving-doubling"};
+    double best;
+    struct oracle_quickest *last = o->quickest;
+
+    if (last)
+        last += mix(mix(mix(1, n), bytes), p->bytes_per_s) >> 32 &
+                (ORACLE_QUICKEST - 1);
+    if (last && last->n == n && last->bytes == bytes && last->local == local &&
+        last->alpha_s == p->alpha_s && last->bytes_per_s == p->bytes_per_s)
+        return last->seconds;
+    best = ring(n, bytes, p);
+    for (size_t i = 0; i < sizeof algs / sizeof algs[0]; i++) {
+        best = fmin(best, closed("allreduce", algs[i], n, bytes, p));
+        best = fmin(best, hierarchical(o, local, n, bytes, algs[i], p));
+    }
+    if (last)
+        *last = (struct oracle_quickest){n,          bytes,          local,
+                                         p->alpha_s, p->bytes_per_s, best};
+    return best;
+}
+
+double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
+                        double n, double bytes)
+{
+    const char *name = o->p->strategy->allreduce;
+    struct path p = {w->alpha_s, w->bytes_per_s};
+    double t;
+
+    if (!name || strcmp(name, "auto") == 0)
+        return keeps_ring(o) ? ring(n, bytes, &p)
+                             : quickest(o, local_ranks(w, n), n, bytes, &p);
+    if (strcmp(name, "ring") == 0)
+        return ring(n, bytes, &p);
+    if (strcmp(name, "ring-ring") != 0)
+        return closed("allreduce", name, n, bytes, &p);
+    t = hierarchical(o, local_ranks(w, n), n, bytes, "ring", &p);
+    return isfinite(t) ? t : ring(n, bytes, &p); /* one node, or one each */
+}
+
+enum pdl_status oracle_allreduce_known(const struct oracle *o,
+                                       struct pdl_err *err)
+{
+    const char *name = o->p->strategy->allreduce;
+    struct pdl_coll_job job = {.alg = NULL};
+    enum pdl_status st;
+
+    if (!name || strcmp(name, "auto") == 0)
+        return PDL_OK;
+    st = pdl_alg_parse("allreduce", name, &job, err);
+    if (st != PDL_OK || job.alg->cost)
+        return st;
+    pdl_fail(err, PDL_EINVAL, "allreduce=%s has no closed form to price it by",
+             name);
+    pdl_hint(err, "'paradl simulate allreduce --algorithm %s' times it", name);
+    return PDL_EINVAL;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Seconds of a collective. Ring algorithms over the level of the system that
+ * the group really crosses: alpha and beta of the worst hop (Patarasuk and
+ * Yuan, JPDC 2009; the ParaDL papers' T_ar, T_ag). Neighbour exchanges are
+ * priced message by message from the boxes.
+ *
+ * Contention: all groups of an operation run at the same time. The flows that
+ * leave a node share its adapters, and those that leave a leaf or a rack its
+ * uplinks, so one flow gets at most its share of them (sharing.c). */
+#include "oracle/oracle_priv.h"
+
+#include <math.h>
+#include "paradl/coll.h"
+
+/* Ranks of the group, in order; at most a window of it for huge groups. */
+static int64_t group_size(const struct oracle *o, uint32_t group)
+{
+    int64_t n = 1;
+
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if (group >> f & 1)
+            n *= o->p->mesh->factor[f];
+    return n;
+}
+
+static int64_t local_ranks(const struct oracle *o, uint32_t group, int64_t rank)
+{
+    int64_t per = o->sys->node.pes, base = rank - rank % per, n = 0;
+    int64_t mine, first, last;
+
+    oracle_group_ends(o, rank, group, &mine, &last);
+    for (int64_t r = base; r < base + per && r < o->p->mesh->pes; r++) {
+        oracle_group_ends(o, r, group, &first, &last);
+        n += first == mine;
+    }
+    return n;
+}
+
+/* What one ring gets of the node's adapters: all of them for a ring alone
+ * (libraries open several channels), unless the framework's rings use one. */
+static double share_of_node(const struct oracle *o, const struct pdl_level *l,
+                            double flows, bool gradient)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double one =
+        l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s : l->bytes_per_s;
+    double node = one * (double)o->sys->node.pes;
+    double nics = (double)o->sys->node.nics.count;
+    double most =
+        f && f->one_channel && gradient && nics > 0 ? node / nics : node;
+
+    return node / flows < most ? node / flows : most;
+}
+
+static double inside_node(const struct oracle *o, bool gradient)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_level *l = &o->sys->levels[0];
+    double cable = o->sys->node.links.link_bytes_per_s;
+    double rate = l->measured_bytes_per_s > 0 ? l->measured_bytes_per_s
+                  : l->flow_bytes_per_s > 0   ? l->flow_bytes_per_s
+                                              : l->bytes_per_s;
+
+    return f && f->one_channel && gradient && cable > 0 && cable < rate ? cable
+                                                                        : rate;
+}
+
+double oracle_inside_node(const struct oracle *o)
+{
+    return inside_node(o, false);
+}
+
+/* The job's nodes lie anywhere in the machine: the farthest that two ranks of
+ * any of these groups are apart. */
+static int level_of(const struct oracle *o, int64_t rank, uint32_t group)
+{
+    const int64_t *nodes = o->opt->nodes;
+    int64_t per = o->sys->node.pes, first, last;
+    int worst = 0;
+
+    oracle_group_ends(o, rank, group, &first, &last);
+    if (!nodes)
+        return pdl_system_level(o->sys, first, last);
+    for (int64_t r = 0; r < o->p->mesh->pes; r++) {
+        int level;
+
+        oracle_group_ends(o, r, group, &first, &last);
+        level = pdl_system_level(o->sys, nodes[first / per] * per + first % per,
+                                 nodes[r / per] * per + r % per);
+        worst = level > worst ? level : worst;
+    }
+    return worst;
+}
+
+static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
+                                    uint32_t group, enum oracle_pattern pattern,
+                                    bool gradient)
+{
+    bool ideal = o->opt->parameters == PDL_IDEAL;
+    double congestion = o->opt->congestion > 0 ? o->opt->congestion : 1;
+    const struct pdl_level *l;
+    struct oracle_wire w = {.flows = 1,
+                            .known = true,
+                            .gradient = gradient,
+                            .pattern = pattern,
+                            .group = group,
+                            .rank = rank,
+                            .local = local_ranks(o, group, rank)};
+
+    w.level = level_of(o, rank, group);
+    l = &o->sys->levels[w.level];
+    w.alpha_s = ideal || l->measured_latency_s <= 0 ? l->latency_s
+                                                    : l->measured_latency_s;
+    w.bytes_per_s =
+        l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
+    if (ideal)
+        return w;
+    if (w.level > 0) {
+        if (o->sys->network.step_s > 0)
+            w.alpha_s = o->sys->network.step_s;
+        if (!oracle_without(o, ORACLE_SHARING))
+            w.flows = oracle_flows(o, pattern, rank, group, o->sys->node.pes);
+        w.bytes_per_s = share_of_node(o, l, w.flows, gradient);
+        if (!oracle_without(o, ORACLE_SHARING))
+            oracle_share_tiers(o, pattern, &w);
+        w.bytes_per_s /= congestion;
+    } else {
+        w.bytes_per_s = inside_node(o, gradient);
+    }
+    if (oracle_without(o, ORACLE_LATENCY))
+        w.alpha_s = 0;
+    return w;
+}
+
+static struct oracle_wire wire_of(const struct oracle *o, int64_t rank,
+                                  const struct pdl_plan_op *x, bool gradient)
+{
+    enum oracle_pattern pattern = oracle_pattern_of(x->kind);
+    uint32_t group = x->group;
+    uint64_t h =
+        ((((uint64_t)rank << 20) + group) * 4 + (uint64_t)pattern) * 2 +
+        gradient;
+    struct oracle_wire *w;
+
+    if (!o->wires)
+        return find_wire(o, rank, group, pattern, gradient);
+    h *= UINT64_C(0x9e3779b97f4a7c15);
+    w = &o->wires[(h >> 40) % ORACLE_WIRES];
+    if (!w->known || w->rank != rank || w->group != group ||
+        w->pattern != pattern || w->gradient != gradient)
+        *w = find_wire(o, rank, group, pattern, gradient);
+    return *w;
+}
+
+bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
+                      bool gradient)
+{
+    const struct pdl_plan_op *p = &o->p->ops[op];
+    struct oracle_wire x = wire_of(o, a, p, gradient);
+    struct oracle_wire y = wire_of(o, b, p, gradient);
+
+    return x.level == y.level && x.alpha_s == y.alpha_s &&
+           x.bytes_per_s == y.bytes_per_s && x.flows == y.flows &&
+           x.local == y.local;
+}
+
+/* A message inside a node, where the group leaves it. */
+static double message_inside(const struct oracle *o,
+                             const struct oracle_wire *w, double bytes)
+{
+    const struct pdl_level *l = &o->sys->levels[0];
+    double alpha =
+        l->measured_latency_s > 0 ? l->measured_latency_s : l->latency_s;
+
+    if (oracle_without(o, ORACLE_LATENCY))
+        alpha = 0;
+    return (alpha < w->alpha_s ? alpha : w->alpha_s) +
+           bytes / inside_node(o, w->gradient);
+}
+
+enum { MANY = 4096 };
+
+/* What comes from each rank of the group, none from the rank itself. */
+static int64_t messages(const struct oracle *o, int op, int64_t rank,
+                        int64_t *peers, int64_t *bytes_from)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t n = group_size(o, x->group);
+
+    n = n < MANY ? n : MANY;
+    pdl_mesh_group(o->p->mesh, rank, x->group, peers, MANY);
+    pdl_plan_transfers(o->p, x->in[0], x->out[0], peers, n, rank, bytes_from);
+    for (int64_t i = 0; i < n; i++)
+        bytes_from[i] = peers[i] == rank ? 0 : bytes_from[i];
+    return n;
+}
+
+/* A rank's messages, one after another: each costs alpha and its bytes. Those
+ * of an alltoall cross the wires that they cross; halos all wait for the worst
+ * hop, as do messages with ideal parameters (the papers'). */
+static double by_boxes(const struct oracle *o, int op, int64_t rank,
+                       const struct oracle_wire *w)
+{
+    int64_t peers[MANY], bytes[MANY], n = messages(o, op, rank, peers, bytes);
+    int64_t node = rank / o->sys->node.pes;
+    bool near = o->p->ops[op].kind == PDL_PLAN_OP_ALLTOALL && w->level > 0 &&
+                o->opt->parameters != PDL_IDEAL;
+    double t = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        if (bytes[i] > 0 && near && peers[i] / o->sys->node.pes == node)
+            t += message_inside(o, w, (double)bytes[i]);
+        else if (bytes[i] > 0)
+            t += w->alpha_s + (double)bytes[i] / w->bytes_per_s;
+    return t;
+}
+
+/* Processors of one node: the runtime has everything but allreduces from all
+ * others at once, as the alltoall that was measured has as many bytes; < 0: it
+ * was not. */
+static double at_once(const struct oracle *o, int op, int64_t rank, int level,
+                      double in, double out)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    int64_t peers[MANY], bytes[MANY], n = group_size(o, x->group);
+    double sum = x->kind == PDL_PLAN_OP_REDUCE_SCATTER ? in
+                 : x->kind == PDL_PLAN_OP_ALLGATHER    ? out
+                                                       : 0;
+    double t;
+
+    if (!o->pe.core || level != 0 || o->opt->parameters == PDL_IDEAL ||
+        x->kind < PDL_PLAN_OP_REDUCE_SCATTER || x->kind > PDL_PLAN_OP_HALO)
+        return -1;
+    if (sum <= 0) {
+        int64_t k = messages(o, op, rank, peers, bytes);
+
+        for (int64_t i = 0; i < k; i++)
+            sum += (double)bytes[i] * (double)n / (double)(n - 1);
+    }
+    return pdl_collective_seconds(o->sys, "alltoall", n, (int64_t)sum, &t) ? t
+                                                                           : -1;
+}
+
+/* As many bytes to every other rank of the group. */
+static double to_each(const struct oracle *o, const struct oracle_wire *w,
+                      double n, double bytes)
+{
+    double local =
+        w->level > 0 && o->opt->parameters != PDL_IDEAL ? (double)w->local : 1;
+
+    return (n - local) * (w->alpha_s + bytes / w->bytes_per_s) +
+           (local > 1 ? (local - 1) * message_inside(o, w, bytes) : 0);
+}
+
+/* Blocking messages through the host, one rank after the other: a sweep up
+ * and a sweep down, each with the latency of staging. */
+static double staged(const struct oracle *o, int op, int64_t rank, double n)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const struct pdl_host *h = &o->sys->node.host;
+    int64_t peers[2] = {rank, rank};
+    bool window = false;
+    double bytes = 0, rate = h->staged_bytes_per_s > 0 ? h->staged_bytes_per_s
+                                                       : h->pcie_bytes_per_s;
+    int64_t group[64],
+        k = pdl_mesh_group(o->p->mesh, rank, x->group, group, 64);
+
+    for (int d = 0; d < o->p->tensors[x->out[0]].ndims; d++)
+        window = window || o->p->tensors[x->out[0]].frame[d].window.kernel > 1;
+    if (!window)
+        return 0; /* rows that only an uneven split moves stay where they are */
+    for (int64_t i = 0; i < k && i < 64; i++)
+        if (group[i] == rank) {
+            peers[0] = i > 0 ? group[i - 1] : rank;
+            peers[1] = i + 1 < k && i < 63 ? group[i + 1] : rank;
+        }
+    for (int i = 0; i < 2; i++)
+        if (peers[i] != rank)
+            bytes += (double)pdl_plan_transfer(o->p, x->in[0], x->out[0],
+                                               peers[i], rank);
+    return bytes > 0 ? 2 * h->staged_latency_s + (n - 1) * bytes / rate : 0;
+}
+
+/* Gradients summed inside the node, then between the nodes' leaders. */
+static double by_leaders(const struct oracle *o, double n, double bytes,
+                         const struct oracle_wire *w)
+{
+    double per = (double)o->sys->node.pes, nodes = n / per;
+    const struct pdl_level *l = &o->sys->levels[0];
+    double rate = inside_node(o, true);
+
+    return 2 * (per - 1) * (l->latency_s + bytes / per / rate) +
+           2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
+}
+
+/* compress=topk: a ring on sparse vectors, whose messages grow as terms join
+ * (coll.h); before it the gradient joins what was kept (two readings, one
+ * writing) and the largest are searched for (one and a half readings). */
+static double sparse_ring(const struct oracle *o, double n, double bytes,
+                          const struct oracle_wire *w)
+{
+    double q = o->p->strategy->compress_density, t = 0;
+    int64_t part = (int64_t)(bytes / 4 / n);
+
+    for (int terms = 1; terms < (int)n; terms++)
+        t += 2 * w->alpha_s + (pdl_coll_sparse_bytes(part, 4, q, terms) +
+                               pdl_coll_sparse_bytes(part, 4, q, (int)n)) /
+                                  w->bytes_per_s;
+    return t + 4.5 * bytes / o->pe.bytes_per_s;
+}
+
+bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
+{
+    const struct pdl_strategy *s = o->p->strategy;
+
+    for (int c = 0; c < s->nclauses; c++)
+        for (int t = 0; t < s->clause[c].nterms; t++)
+            if (s->clause[c].term[t].axis == axis)
+                return true;
+    return false;
+}
+
+/* Does filter's allreduce of backward sum its own part only? */
+static bool folds(const struct oracle *o)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    return f && f->folded_filter && oracle_has_axis(o, PDL_AXIS_FILTER);
+}
+
+static double bytes_of(const struct oracle *o, const int *tensor, int n,
+                       int64_t rank)
+{
+    int64_t sum = 0;
+
+    for (int k = 0; k < n; k++)
+        sum += oracle_bytes(o, tensor[k], rank);
+    return (double)sum;
+}
+
+/* Two stages of one lane (the turn of zb-v): nothing is sent. */
+bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    return x->kind == PDL_PLAN_OP_SEND &&
+           (o->on_lane ||
+            pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
+                pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage));
+}
+
+/* What a processor that sends and receives copies by itself: all bytes of
+ * packed and unpacked boxes and of its own part are read and written, terms of
+ * a sum are read and the sum is written; runs are short, so a line of the cache
+ * that is written is read before. Devices copy by kernels of their own, which
+ * frameworks do in different ways (copies, below). */
+double oracle_packing(const struct oracle *o, int op, int64_t rank)
+{
+    struct pdl_plan_copies c;
+    struct pdl_work w = {.write_bytes = 0};
+
+    if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
+        oracle_without(o, ORACLE_COPIES))
+        return 0;
+    pdl_plan_copies(o->p, op, rank, &c);
+    if (c.summed > 0)
+        pdl_plan_op_work(o->p, op, rank, &w);
+    return (3 * (double)c.bytes + (double)c.summed +
+            2 * (double)w.write_bytes) /
+           o->pe.bytes_per_s;
+}
+
+/* Gradients travel in the type they add up in (FSDP's reduce_dtype, Megatron's
+ * main gradients), not in that of the weights. */
+double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_tensor *t = &o->p->tensors[x->in[0]];
+    double own = pdl_dtype_bits(t->dtype) / 8.0, asked = o->opt->gradient_bytes;
+
+    if (t->kind != PDL_PLAN_WEIGHT_GRADIENT ||
+        o->opt->parameters == PDL_IDEAL || !(own > 0))
+        return 1;
+    if (!(asked > 0) && f)
+        asked = f->exchange_bytes;
+    return asked > 0 ? asked / own : 1;
+}
+
+/* Keys and values, or their gradients, go from rank to rank while attention
+ * works on the block that is there: of each step the longer of the two shows
+ * (that is what a ring is for: overlap=off is about gradients of weights, a
+ * framework that never overlaps waits). Gradients travel with the keys, after
+ * the block is done, and take one step more to come home. */
+static double rotation(const struct oracle *o, int op, int64_t rank, double n,
+                       double block, const struct oracle_wire *w)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    bool home = o->p->tensors[o->p->ops[op].in[0]].of > 0;
+    double step = w->alpha_s + block / w->bytes_per_s, each = 0;
+    int x = pdl_plan_rotates_for(o->p, op);
+
+    if (x >= 0 && !(f && f->no_overlap))
+        each = oracle_compute(o, x, rank) / n;
+    if (home)
+        each = each > step ? each - step : 0;
+    return (n - 1) * (step > each ? step - each : 0) + (home ? step : 0);
+}
+
+static double on_wires(const struct oracle *o, int op, int64_t rank,
+                       bool gradient, struct oracle_price *how)
+{
+    const struct pdl_framework *f =
+        o->opt->parameters == PDL_IDEAL ? NULL : o->opt->framework;
+    double sync = f && f->no_overlap ? o->sys->network.sync_s : 0;
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double n = (double)group_size(o, x->group), in, out, fast, part;
+    struct oracle_wire w;
+
+    *how = (struct oracle_price){.level = -1};
+    if (x->kind < PDL_PLAN_OP_ALLREDUCE || x->kind > PDL_PLAN_OP_SEND ||
+        x->kind == PDL_PLAN_OP_SLICE || n < 2 || oracle_stays_on_lane(o, x))
+        return 0;
+    w = wire_of(o, rank, x, gradient);
+    how->level = w.level;
+    how->flows = w.flows;
+    how->at = w.at;
+    part = gradient ? 1 : oracle_sequence_part(o, x);
+    in = part * bytes_of(o, x->in, x->nin, rank) * oracle_travels(o, x);
+    out = part * bytes_of(o, x->out, x->nout, rank);
+    fast = at_once(o, op, rank, w.level, in, out);
+    if (fast < 0 && !gradient)
+        fast = oracle_inside_measured(o, x->kind, w.level, n, in, out);
+    if (fast < 0)
+        fast = oracle_zero_alone(o, op, w.level, n,
+                                 x->kind == PDL_PLAN_OP_ALLGATHER ? out : in);
+    if (fast >= 0)
+        return sync + fast;
+    switch (x->kind) {
+    case PDL_PLAN_OP_ALLREDUCE:
+        if (gradient && o->p->strategy->compress_density > 0)
+            return sync + sparse_ring(o, n, in, &w);
+        if (f && f->leaders && gradient && w.level > 0 &&
+            oracle_has_axis(o, PDL_AXIS_SPATIAL))
+            return sync + by_leaders(o, n, in, &w);
+        if (f && !gradient && folds(o))
+            in /= n; /* after a local stack and sum */
+        return sync + oracle_allreduce(o, &w, n, in);
+    case PDL_PLAN_OP_REDUCE_SCATTER:
+        return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
+    case PDL_PLAN_OP_ALLGATHER:
+        return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
+    case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
+        in = o->p->tensors[x->in[0]].of > 0 ? in : out;
+        return sync + to_each(o, &w, n, in / n * oracle_token_copies(o, n));
+    case PDL_PLAN_OP_ROTATE: /* two blocks and one: it is the one */
+        return sync + rotation(o, op, rank, n, in < out ? in : out, &w);
+    case PDL_PLAN_OP_SEND:
+        return oracle_send(o, &w, in);
+    default: /* alltoall, halo */
+        if (f && f->staged_halo && x->kind == PDL_PLAN_OP_HALO)
+            return staged(o, op, rank, n);
+        return by_boxes(o, op, rank, &w);
+    }
+}
+
+/* Gradients into one buffer, divided there by the number of ranks, and back:
+ * each read and written three times, by two copies of its own. */
+static double buffering(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_op *x = &o->p->ops[op];
+
+    if (!f || o->opt->parameters == PDL_IDEAL ||
+        x->kind != PDL_PLAN_OP_ALLREDUCE)
+        return 0;
+    if (!f->by_tensor)
+        return oracle_graph_cycle(o, bytes_of(o, x->in, x->nin, rank));
+    return 2 * x->nin * o->pe.launch_s +
+           6 * bytes_of(o, x->in, x->nin, rank) / o->pe.bytes_per_s;
+}
+
+double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
+                   struct oracle_price *how)
+{
+    double t = on_wires(o, op, rank, gradient, how);
+
+    if (how->level < 0)
+        return t;
+    return t + oracle_packing(o, op, rank) +
+           (gradient ? buffering(o, op, rank) : 0);
+}
+
+/* Parts of n that CuPy 7 puts together: a kernel each where there are few of
+ * them or where they are large (_concatenate). */
+static double part_kernels(double n, double bytes)
+{
+    return n <= 8 || bytes / n >= 2 * 1024 * 1024 ? n : 1;
+}
+
+/* One pass over the parts, read and written: the host issues kernels while the
+ * device copies. */
+static double put_together(const struct oracle *o, double n, double bytes)
+{
+    double host = o->opt->framework->part_s,
+           stream = 2 * bytes / o->pe.bytes_per_s;
+    double k = host > 0 ? part_kernels(n, bytes) : 1;
+
+    return fmax(stream, (k - 1) * host);
+}
+
+/* The host waited for the collective, so nothing is queued on the device:
+ * the calls that copy show in full. What was gathered is put into place; before
+ * a folded allreduce the n parts are stacked, and summed by another call, which
+ * reads all and writes one of them. Other sums arrive in place. */
+double oracle_copy(const struct oracle *o, int op, int64_t rank)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    double n = (double)group_size(o, x->group), sum = 0;
+    struct pdl_work w;
+
+    if (oracle_is_weight_traffic(o, op))
+        return oracle_shard_copies(o, op, rank);
+    if (!o->opt->framework || !o->opt->framework->copies ||
+        o->opt->parameters == PDL_IDEAL)
+        return 0;
+    pdl_plan_op_work(o->p, op, rank, &w);
+    if (x->kind == PDL_PLAN_OP_ALLREDUCE && folds(o))
+        sum = oracle_host_call(o) +
+              (1 + 1 / n) * (double)w.write_bytes / o->pe.bytes_per_s;
+    else if (x->kind == PDL_PLAN_OP_ALLREDUCE)
+        return 0;
+    return sum + oracle_host_call(o) +
+           put_together(o, n, (double)w.write_bytes);
+}

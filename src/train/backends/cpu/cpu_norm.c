@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batch, layer and RMS norm on rows of channels or features.
+ *
+ * Batch norm keeps in aux [1,5,C]: mean, 1/deviation, and, once the backward
+ * pass of the weights has run, the sums it took (dy, dy*xhat) with a mark, so
+ * that backward-data need not read everything again. Layer norm keeps mean
+ * and 1/deviation of each row. */
+#include "train/backends/cpu/cpu.h"
+#include "train/backends/cpu/simd.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float EPS = 1e-5f, RMS_EPS = 1e-6f, MOMENTUM = 0.1f;
+
+struct norm_kernel {
+    struct train_kernel base;
+    struct train_call call;
+    struct train_operands op;
+    int64_t rows, c;             /* batch norm */
+    double population;           /* elements of a channel, all ranks */
+    int scale, shift, mean, var; /* weights among the inputs, -1: none */
+    struct train_simd_ln ln;
+};
+
+enum { MEAN, RSTD, SUM_DY, SUM_DYX, MARK, NAUX };
+
+static int64_t extent(const struct train_array *a, int d)
+{
+    int64_t n = a->box.hi[d] - a->box.lo[d];
+
+    return n > 0 ? n : 0;
+}
+
+/* ---- batch norm: coefficients --------------------------------------------------- */
+
+static void by_channel(const struct norm_kernel *k, void *const *in, int which,
+                       float none, float *out)
+{
+    if (which >= 0)
+        memcpy(out, in[which], (size_t)k->c * sizeof *out);
+    else
+        train_simd_fill(out, none, k->c);
+}
+
+static void from_sums(const struct norm_kernel *k, const double *sums,
+                      float *mean, float *var)
+{
+    for (int64_t i = 0; i < k->c; i++) {
+        double m = sums[i] / k->population;
+        double v = sums[k->c + i] / k->population - m * m;
+
+        mean[i] = (float)m;
+        var[i] = (float)(v > 0 ? v : 0);
+    }
+}
+
+static void remember(const struct norm_kernel *k, void *const *in,
+                     const float *mean, const float *var)
+{
+    float *m = in[k->mean], *v = in[k->var];
+    double n = k->population;
+    float unbiased = (float)(n > 1 ? n / (n - 1) : 1);
+
+    for (int64_t i = 0; i < k->c; i++) {
+        m[i] += MOMENTUM * (mean[i] - m[i]);
+        v[i] += MOMENTUM * (var[i] * unbiased - v[i]);
+    }
+}
+
+static void reciprocal_deviation(const float *var, float *rstd, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        rstd[i] = 1 / sqrtf(var[i] + EPS);
+}
+
+/* mean and rstd of the batch: from aux, sums, or the array itself. */
+static void statistics(const struct norm_kernel *k, void *const *in,
+                       const float *x, float *mean, float *rstd, float *var)
+{
+    if (k->op.aux >= 0) {
+        const float *aux = in[k->op.aux];
+
+        memcpy(mean, aux, (size_t)k->c * sizeof *mean);
+        memcpy(rstd, aux + k->c, (size_t)k->c * sizeof *rstd);
+        return;
+    }
+    if (k->op.stats >= 0)
+        from_sums(k, in[k->op.stats], mean, var);
+    else
+        train_simd_bn_moments(x, k->rows, k->c, mean, var);
+    reciprocal_deviation(var, rstd, k->c);
+}
+
+/* ---- batch norm: passes ------------------------------------------------------------ */
+
+static enum pdl_status
+bn_forward(const struct train_kernel *base, void *const *in, void *const *out,
+           void *scratch, const struct train_moment *when, struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    float *mean = scratch, *var = mean + k->c, *a = var + k->c, *b = a + k->c;
+    const float *x = in[k->op.x];
+    bool running = when->evaluate && k->mean >= 0 && k->var >= 0;
+
+    (void)err;
+    if (running) {
+        by_channel(k, in, k->mean, 0, mean);
+        by_channel(k, in, k->var, 1, var);
+    } else if (k->op.sums >= 0) {
+        from_sums(k, in[k->op.sums], mean, var);
+    } else if (k->rows > 0) {
+        train_simd_bn_moments(x, k->rows, k->c, mean, var);
+    } else {
+        train_simd_fill(mean, 0, 2 * k->c); /* and var beside it */
+    }
+    if (!running && !when->again && k->mean >= 0 && k->var >= 0 &&
+        (k->rows > 0 || k->op.sums >= 0))
+        remember(k, in, mean, var);
+    reciprocal_deviation(var, var, k->c);
+    if (k->op.aux_out >= 0) {
+        float *aux = out[k->op.aux_out];
+
+        memcpy(aux + MEAN * k->c, mean, (size_t)k->c * sizeof *aux);
+        memcpy(aux + RSTD * k->c, var, (size_t)k->c * sizeof *aux);
+        train_simd_fill(aux + MARK * k->c, 0, k->c);
+    }
+    by_channel(k, in, k->scale, 1, a);
+    by_channel(k, in, k->shift, 0, b);
+    for (int64_t i = 0; i < k->c; i++) {
+        a[i] *= var[i];
+        b[i] -= mean[i] * a[i];
+    }
+    train_simd_bn_apply(x, a, b, out[0], k->rows, k->c);
+    return PDL_OK;
+}
+
+static enum pdl_status bn_sums(const struct train_kernel *base, void *const *in,
+                               void *const *out, void *scratch,
+                               const struct train_moment *when,
+                               struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    double *sums = out[0];
+
+    (void)scratch;
+    (void)when;
+    (void)err;
+    train_simd_bn_sums(in[0], k->rows, k->c, sums, sums + k->c);
+    return PDL_OK;
+}
+
+static enum pdl_status bn_back_sums(const struct train_kernel *base,
+                                    void *const *in, void *const *out,
+                                    void *scratch,
+                                    const struct train_moment *when,
+                                    struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    float *mean = scratch, *var = mean + k->c, *rstd = var + k->c;
+    double *sums = out[0];
+
+    (void)when;
+    (void)err;
+    statistics(k, in, in[1], mean, rstd, var);
+    train_simd_bn_back_sums(in[0], in[1], mean, rstd, k->rows, k->c, sums,
+                            sums + k->c);
+    return PDL_OK;
+}
+
+/* Work space of the backward passes. */
+struct space {
+    double *sum, *dot;
+    float *mean, *var, *rstd, *a, *b, *c;
+};
+
+static struct space space_of(const struct norm_kernel *k, void *scratch)
+{
+    struct space s = {.sum = scratch};
+
+    s.dot = s.sum + k->c;
+    s.mean = (void *)(s.dot + k->c);
+    s.var = s.mean + k->c;
+    s.rstd = s.var + k->c;
+    s.a = s.rstd + k->c;
+    s.b = s.a + k->c;
+    s.c = s.b + k->c;
+    return s;
+}
+
+static void widen(const float *x, double *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (double)x[i];
+}
+
+/* The sums over dy: exchanged, left by the weights' pass, or taken now. */
+static void find_sums(const struct norm_kernel *k, void *const *in,
+                      const struct space *s, const float *dy, const float *x)
+{
+    const float *aux = k->op.aux >= 0 ? in[k->op.aux] : NULL;
+
+    if (k->op.sums >= 0) {
+        memcpy(s->sum, in[k->op.sums], (size_t)(2 * k->c) * sizeof *s->sum);
+    } else if (aux && aux[MARK * k->c] != 0) {
+        widen(aux + SUM_DY * k->c, s->sum, k->c);
+        widen(aux + SUM_DYX * k->c, s->dot, k->c);
+    } else {
+        train_simd_bn_back_sums(dy, x, s->mean, s->rstd, k->rows, k->c, s->sum,
+                                s->dot);
+    }
+}
+
+static enum pdl_status bn_data(const struct train_kernel *base, void *const *in,
+                               void *const *out, void *scratch,
+                               const struct train_moment *when,
+                               struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    struct space s = space_of(k, scratch);
+    const float *dy = in[0], *x = in[k->op.x];
+
+    (void)when;
+    (void)err;
+    if (k->rows == 0)
+        return PDL_OK;
+    statistics(k, in, x, s.mean, s.rstd, s.var);
+    find_sums(k, in, &s, dy, x);
+    by_channel(k, in, k->scale, 1, s.a);
+    for (int64_t i = 0; i < k->c; i++) {
+        double g = (double)s.a[i] * (double)s.rstd[i];
+        double slope = g * s.dot[i] * (double)s.rstd[i] / k->population;
+
+        s.a[i] = (float)g;
+        s.b[i] = (float)-slope;
+        s.c[i] =
+            (float)(slope * (double)s.mean[i] - g * s.sum[i] / k->population);
+    }
+    train_simd_bn_back(dy, x, s.a, s.b, s.c, out[0], k->rows, k->c);
+    return PDL_OK;
+}
+
+static enum pdl_status
+bn_weights(const struct train_kernel *base, void *const *in, void *const *out,
+           void *scratch, const struct train_moment *when, struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    struct space s = space_of(k, scratch);
+    float *aux = k->op.aux >= 0 ? in[k->op.aux] : NULL;
+    float *dscale = out[0], *dshift = k->call.nout > 1 ? out[1] : NULL;
+
+    (void)when;
+    (void)err;
+    if (k->op.sums >= 0) {
+        memcpy(s.sum, in[0], (size_t)(2 * k->c) * sizeof *s.sum);
+    } else {
+        train_simd_fill(s.rstd, 0, k->c); /* of an empty part nothing comes */
+        if (k->rows > 0)
+            statistics(k, in, in[0], s.mean, s.rstd, s.var);
+        train_simd_bn_back_sums(in[1], in[0], s.mean, s.rstd, k->rows, k->c,
+                                s.sum, s.dot);
+    }
+    for (int64_t i = 0; i < k->c; i++) {
+        dscale[i] = (float)s.dot[i];
+        if (dshift)
+            dshift[i] = (float)s.sum[i];
+        if (aux) {
+            aux[SUM_DY * k->c + i] = (float)s.sum[i];
+            aux[SUM_DYX * k->c + i] = (float)s.dot[i];
+            aux[MARK * k->c + i] = 1;
+        }
+    }
+    return PDL_OK;
+}
+
+/* ---- batch norm: making --------------------------------------------------------------- */
+
+/* The activation whose rows are counted; NULL: the exchanged sums alone. */
+static const struct train_array *bn_rows(const struct train_call *c)
+{
+    return c->pass == PDL_BACKWARD_WEIGHTS && c->nin == 1 ? NULL : &c->in[0];
+}
+
+/* Rows of channels: features, or images with channels last. */
+static bool bn_fits(const struct train_call *c)
+{
+    const struct train_array *x = bn_rows(c);
+
+    for (int i = 0; i < c->nin + c->nout; i++)
+        if ((i < c->nin ? &c->in[i] : &c->out[i - c->nin])->layout)
+            return false;
+    return !x || x->box.ndims == 2 || x->channels_last;
+}
+
+static void find_weights(struct norm_kernel *k)
+{
+    const struct pdl_node *n = k->call.node;
+
+    k->scale = k->shift = k->mean = k->var = -1;
+    for (int j = 0; j < k->op.nw; j++) {
+        int i = k->op.w + j;
+        bool learned =
+            k->call.model->tensors[n->weights[j]].kind == PDL_TENSOR_WEIGHT;
+
+        if (learned && k->scale < 0)
+            k->scale = i;
+        else if (learned)
+            k->shift = i;
+        else if (k->mean < 0)
+            k->mean = i;
+        else
+            k->var = i;
+    }
+}
+
+static bool sums_are(const struct train_call *c, int in, enum pdl_dtype t)
+{
+    return in < 0 || c->in[in].dtype == t;
+}
+
+/* Only the operands that may be are float64. */
+static bool types_are_right(const struct norm_kernel *k)
+{
+    const struct train_call *c = &k->call;
+    bool makes_sums =
+        (c->pass == PDL_FORWARD && c->part == 0 && c->nin == 1 &&
+         c->node->nweights > 0) ||
+        (c->pass == PDL_BACKWARD_DATA && c->part == 0 && c->nin == 3);
+
+    for (int i = 0; i < c->nin; i++)
+        if (i != k->op.sums && i != k->op.stats && c->in[i].dtype != PDL_F32)
+            return false;
+    for (int i = 0; i < c->nout; i++)
+        if (c->out[i].dtype != (makes_sums ? PDL_F64 : PDL_F32))
+            return false;
+    return sums_are(c, k->op.sums, PDL_F64) &&
+           sums_are(c, k->op.stats, PDL_F64);
+}
+
+static enum pdl_status make_batch_norm(struct cpu_state *s,
+                                       const struct train_call *c,
+                                       struct train_kernel **out,
+                                       struct pdl_err *err)
+{
+    const struct train_array *x = bn_rows(c);
+    struct train_call kept;
+    struct norm_kernel *k;
+
+    if (!bn_fits(c))
+        return PDL_OK;
+    k = train_cpu_kernel(s, c, sizeof *k, &kept);
+    if (!k)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    k->call = kept;
+    train_operands(c, &k->op);
+    if (!types_are_right(k))
+        return PDL_OK;
+    find_weights(k);
+    k->c = x ? extent(x, 1) : extent(&c->out[0], 0);
+    k->rows = x && k->c > 0 ? train_array_elements(x) / k->c : 0;
+    k->population = (double)(c->population > 0 ? c->population : k->rows);
+    if (k->c == 0)
+        return PDL_OK;
+    k->base.implementation = "own";
+    k->base.scratch_bytes = k->c * (2 * 8 + 6 * 4);
+    if (c->pass == PDL_FORWARD)
+        k->base.run = c->part == 0 && c->nin == 1 && c->node->nweights > 0
+                          ? bn_sums
+                          : bn_forward;
+    else if (c->pass == PDL_BACKWARD_DATA)
+        k->base.run = c->part == 0 && c->nin == 3 ? bn_back_sums : bn_data;
+    else
+        k->base.run = bn_weights;
+    *out = &k->base;
+    return PDL_OK;
+}
+
+/* ---- over rows -------------------------------------------------------------------------- */
+
+static enum pdl_status
+ln_forward(const struct train_kernel *base, void *const *in, void *const *out,
+           void *scratch, const struct train_moment *when, struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    float *stats = k->op.aux_out >= 0 ? out[k->op.aux_out] : scratch;
+
+    (void)when;
+    (void)err;
+    train_simd_ln(&k->ln, in[0], k->op.nw > 0 ? in[k->op.w] : NULL,
+                  k->op.nw > 1 ? in[k->op.w + 1] : NULL, out[0], stats,
+                  stats + k->ln.rows);
+    return PDL_OK;
+}
+
+static const float *ln_stats(const struct norm_kernel *k, void *const *in,
+                             const float *x, float *scratch)
+{
+    if (k->op.aux >= 0)
+        return in[k->op.aux];
+    train_simd_ln_stats(&k->ln, x, scratch, scratch + k->ln.rows);
+    return scratch;
+}
+
+static enum pdl_status ln_data(const struct train_kernel *base, void *const *in,
+                               void *const *out, void *scratch,
+                               const struct train_moment *when,
+                               struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    const float *x = in[k->op.x];
+    const float *stats = ln_stats(k, in, x, scratch);
+
+    (void)when;
+    (void)err;
+    train_simd_ln_back(&k->ln, in[0], x, in[k->op.w], stats, stats + k->ln.rows,
+                       out[0]);
+    return PDL_OK;
+}
+
+static enum pdl_status
+ln_weights(const struct train_kernel *base, void *const *in, void *const *out,
+           void *scratch, const struct train_moment *when, struct pdl_err *err)
+{
+    const struct norm_kernel *k = (const struct norm_kernel *)base;
+    const float *stats = ln_stats(k, in, in[0], scratch);
+
+    (void)when;
+    (void)err;
+    train_simd_ln_weights(&k->ln, in[0], in[1], stats, stats + k->ln.rows,
+                          out[0], k->call.nout > 1 ? out[1] : NULL);
+    return PDL_OK;
+}
+
+static enum pdl_status make_layer_norm(struct cpu_state *s,
+                                       const struct train_call *c,
+                                       struct train_kernel **out,
+                                       struct pdl_err *err)
+{
+    const struct train_array *x = &c->in[0];
+    int64_t f = c->node->attr.features;
+    bool rms = strcmp(c->node->op->name, "rms_norm") == 0;
+    struct train_call kept;
+    struct norm_kernel *k;
+
+    f = f ? f : extent(x, x->box.ndims - 1);
+    if (!train_cpu_plain(c) || x->channels_last || f == 0 ||
+        c->node->nweights == 0)
+        return PDL_OK;
+    k = train_cpu_kernel(s, c, sizeof *k, &kept);
+    if (!k)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    k->call = kept;
+    train_operands(c, &k->op);
+    k->ln = (struct train_simd_ln){train_array_elements(x) / f, f,
+                                   rms ? RMS_EPS : EPS, !rms};
+    k->base.implementation = "own";
+    k->base.scratch_bytes = 2 * k->ln.rows * (int64_t)sizeof(float);
+    k->base.run = c->pass == PDL_FORWARD         ? ln_forward
+                  : c->pass == PDL_BACKWARD_DATA ? ln_data
+                                                 : ln_weights;
+    *out = &k->base;
+    return PDL_OK;
+}
+
+/* ---- aux ------------------------------------------------------------------------------------ */
+
+bool train_cpu_norm_aux(const struct train_call *c, struct train_array *a)
+{
+    const struct train_array *x = &c->in[0];
+    const char *op = c->node->op->name;
+    int64_t f = c->node->attr.features;
+
+    if (c->part != 0 || (x->dtype != PDL_F32 && x->dtype != PDL_BF16) ||
+        x->layout)
+        return false;
+    *a = (struct train_array){.dtype = PDL_F32, .box = {.ndims = 3}};
+    a->box.hi[0] = 1;
+    if (strcmp(op, "batch_norm") == 0) {
+        if (c->nin == 1 || (x->box.ndims > 2 && !x->channels_last))
+            return false;
+        a->box.hi[1] = NAUX;
+        a->box.hi[2] = extent(x, 1);
+        return true;
+    }
+    if ((strcmp(op, "layer_norm") != 0 && strcmp(op, "rms_norm") != 0) ||
+        x->channels_last || c->node->nweights == 0)
+        return false;
+    f = f ? f : extent(x, x->box.ndims - 1);
+    a->box.hi[1] = 2;
+    a->box.hi[2] = f > 0 ? train_array_elements(x) / f : 0;
+    return true;
+}
+
+static const struct cpu_op rows[] = {
+    {"batch_norm", make_batch_norm},
+    {"layer_norm", make_layer_norm},
+    {"rms_norm", make_layer_norm},
+};
+
+const struct cpu_ops train_cpu_norm = {rows, sizeof rows / sizeof rows[0]};

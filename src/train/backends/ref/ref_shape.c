@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that move elements: each is a map from an index of one side to
+ * one of the other, run forwards to copy and backwards to add up. */
+#include "train/backends/ref/ref.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Where element i of y comes from in operand *k; false: from nowhere. */
+typedef bool source_fn(const struct ref_run *r, const int64_t *y, int *k,
+                       int64_t *x);
+
+static const struct pdl_tensor *in_shape(const struct ref_run *r, int k)
+{
+    return &r->tensors[r->node->in[k]];
+}
+
+static const struct pdl_tensor *out_shape(const struct ref_run *r, int k)
+{
+    return &r->tensors[r->node->out[k]];
+}
+
+/* The other side of the call's y: operands, or their gradients (NULL: not
+ * wanted). */
+static void sides(struct ref_run *r, struct ref_array **x)
+{
+    for (int i = 0; i < r->node->nin; i++) {
+        int o =
+            r->call->pass == PDL_FORWARD ? i : train_gradient_of(r->call, i);
+
+        x[i] = o < 0                          ? NULL
+               : r->call->pass == PDL_FORWARD ? &r->in[r->op.x + o]
+                                              : &r->out[o];
+    }
+}
+
+static void move(struct ref_run *r, source_fn *source)
+{
+    bool forward = r->call->pass == PDL_FORWARD;
+    struct ref_array *y = forward ? &r->out[0] : &r->in[0];
+    struct ref_array *side[REF_MAX] = {NULL};
+    int64_t yi[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0}, o = 0;
+
+    sides(r, side);
+    REF_EACH(&y->box, yi)
+    {
+        int k = 0;
+        bool found = source(r, yi, &k, xi);
+        struct ref_array *x = found ? side[k] : NULL;
+
+        if (x && ref_inside(x, xi)) {
+            if (forward)
+                y->at[o] = x->at[ref_offset(x, xi)];
+            else
+                x->at[ref_offset(x, xi)] += y->at[o];
+        }
+        o++;
+    }
+}
+
+/* ---- the same elements in the same order ------------------------------------- */
+
+static bool from_flat(const struct ref_run *r, const int64_t *y, int *k,
+                      int64_t *x)
+{
+    const struct pdl_tensor *yt = out_shape(r, 0), *xt = in_shape(r, 0);
+    int64_t o = 0;
+
+    *k = 0;
+    for (int d = 0; d < yt->rank; d++)
+        o = o * yt->dim[d] + y[d + 1];
+    x[0] = y[0];
+    for (int d = xt->rank - 1; d >= 0; d--) {
+        x[d + 1] = o % xt->dim[d];
+        o /= xt->dim[d];
+    }
+    return true;
+}
+
+static void reshape(struct ref_run *r)
+{
+    move(r, from_flat);
+}
+
+/* ---- permutations, parts, joins ------------------------------------------------ */
+
+static bool from_permuted(const struct ref_run *r, const int64_t *y, int *k,
+                          int64_t *x)
+{
+    const struct pdl_attr *a = &r->node->attr;
+    int n = in_shape(r, 0)->rank;
+
+    *k = 0;
+    x[0] = y[0];
+    for (int d = 0; d < n; d++)
+        x[(a->ndims ? a->dims[d] : n - 1 - d) + 1] = y[d + 1];
+    return true;
+}
+
+static void transpose(struct ref_run *r)
+{
+    move(r, from_permuted);
+}
+
+static bool from_joined(const struct ref_run *r, const int64_t *y, int *k,
+                        int64_t *x)
+{
+    int axis = (int)r->node->attr.axis + 1;
+    int64_t at = y[axis];
+
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    for (*k = 0; *k < r->node->nin; ++*k) {
+        int64_t n = in_shape(r, *k)->dim[axis - 1];
+
+        if (at < n)
+            break;
+        at -= n;
+    }
+    x[axis] = at;
+    return *k < r->node->nin;
+}
+
+static void concat(struct ref_run *r)
+{
+    move(r, from_joined);
+}
+
+static bool from_slice(const struct ref_run *r, const int64_t *y, int *k,
+                       int64_t *x)
+{
+    const struct pdl_attr *a = &r->node->attr;
+    int axis = (int)a->axis + 1;
+
+    *k = 0;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    x[axis] = a->dims[0] + y[axis] * (a->ndims > 2 ? a->dims[2] : 1);
+    return true;
+}
+
+static void slice(struct ref_run *r)
+{
+    move(r, from_slice);
+}
+
+static bool from_heads(const struct ref_run *r, const int64_t *y, int *k,
+                       int64_t *x)
+{
+    const struct pdl_attr *a = &r->node->attr;
+    int64_t size = out_shape(r, 0)->dim[1] / a->heads;
+    int64_t own = in_shape(r, 0)->dim[1] / a->heads;
+
+    *k = 0;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    x[2] = y[2] / size * own + a->dims[0] + y[2] % size;
+    return true;
+}
+
+static void slice_heads(struct ref_run *r)
+{
+    move(r, from_heads);
+}
+
+static bool from_own_or_all(const struct ref_run *r, const int64_t *y, int *k,
+                            int64_t *x)
+{
+    int64_t heads = r->node->attr.heads;
+    int64_t size = out_shape(r, 0)->dim[1] / heads;
+    int64_t own = in_shape(r, 0)->dim[1] / heads, e = y[2] % size;
+
+    *k = e < own ? 0 : 1;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    x[2] = e < own ? y[2] / size * own + e : e - own;
+    return true;
+}
+
+static void join_heads(struct ref_run *r)
+{
+    move(r, from_own_or_all);
+}
+
+/* The only operator of several outputs. */
+static void split(struct ref_run *r)
+{
+    bool forward = r->call->pass == PDL_FORWARD;
+    struct ref_array *x = forward ? &r->in[0] : &r->out[0];
+    int axis = (int)r->node->attr.axis + 1;
+    int64_t base = 0, i[PDL_BOX_DIMS] = {0}, xi[PDL_BOX_DIMS] = {0};
+
+    for (int k = 0; k < r->node->nout; k++) {
+        struct ref_array *y = forward ? &r->out[k] : &r->in[k];
+        int64_t o = 0;
+
+        REF_EACH(&y->box, i)
+        {
+            memcpy(xi, i, sizeof xi);
+            xi[axis] += base;
+            if (forward)
+                y->at[o++] = x->at[ref_offset(x, xi)];
+            else
+                x->at[ref_offset(x, xi)] += y->at[o++];
+        }
+        base += out_shape(r, k)->dim[axis - 1];
+    }
+}
+
+/* ---- images ----------------------------------------------------------------------- */
+
+static bool from_padded(const struct ref_run *r, const int64_t *y, int *k,
+                        int64_t *x)
+{
+    const struct pdl_tensor *t = in_shape(r, 0);
+
+    *k = 0;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    for (int s = 0; s < t->rank - 1; s++) {
+        x[s + 2] -= r->node->attr.pad[s];
+        if (x[s + 2] < 0 || x[s + 2] >= t->dim[s + 1])
+            return false;
+    }
+    return true;
+}
+
+static void pad(struct ref_run *r)
+{
+    move(r, from_padded);
+}
+
+/* The nearest element, rounding down. */
+static bool from_nearest(const struct ref_run *r, const int64_t *y, int *k,
+                         int64_t *x)
+{
+    const struct pdl_tensor *xt = in_shape(r, 0), *yt = out_shape(r, 0);
+
+    *k = 0;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    for (int d = 1; d < xt->rank; d++)
+        x[d + 1] = y[d + 1] * xt->dim[d] / yt->dim[d];
+    return true;
+}
+
+static void resize(struct ref_run *r)
+{
+    move(r, from_nearest);
+}
+
+/* ---- one token in front -------------------------------------------------------------- */
+
+static bool after_token(const struct ref_run *r, const int64_t *y, int *k,
+                        int64_t *x)
+{
+    (void)r;
+    *k = 0;
+    memcpy(x, y, sizeof(int64_t) * PDL_BOX_DIMS);
+    x[1] = y[1] - 1;
+    return x[1] >= 0;
+}
+
+static void class_token(struct ref_run *r)
+{
+    struct ref_array *y = &r->out[0], *w = &r->in[r->op.w];
+
+    if (r->call->pass == PDL_BACKWARD_WEIGHTS) {
+        y = &r->in[r->op.dy];
+        w = &r->out[0];
+    } else {
+        move(r, after_token);
+    }
+    if (r->call->pass == PDL_BACKWARD_DATA || y->box.lo[1] > 0)
+        return;
+    for (int64_t n = 0; n < y->n[0]; n++)
+        for (int64_t e = 0; e < y->n[2]; e++) {
+            double *py = &y->at[n * y->stride[0] + e];
+            double *pw = &w->at[e + y->box.lo[2] - w->box.lo[1]];
+
+            if (r->call->pass == PDL_FORWARD)
+                *py = *pw;
+            else
+                *pw += *py;
+        }
+}
+
+/* ---- sums over axes -------------------------------------------------------------------- */
+
+static void reduce(struct ref_run *r)
+{
+    bool forward = r->call->pass == PDL_FORWARD;
+    const struct pdl_attr *a = &r->node->attr;
+    const struct pdl_tensor *xt = in_shape(r, 0);
+    struct ref_array *x = forward ? &r->in[0] : &r->out[0];
+    struct ref_array *y = forward ? &r->out[0] : &r->in[0];
+    bool gone[PDL_BOX_DIMS] = {false};
+    int64_t i[PDL_BOX_DIMS] = {0}, yi[PDL_BOX_DIMS] = {0}, o = 0;
+    double n = 1;
+
+    for (int d = 0; d < xt->rank; d++) {
+        gone[d + 1] = a->ndims == 0;
+        for (int k = 0; k < a->ndims; k++)
+            gone[d + 1] = gone[d + 1] || a->dims[k] == d;
+        n *= gone[d + 1] ? (double)xt->dim[d] : 1;
+    }
+    if (strcmp(r->node->op->name, "reduce_sum") == 0)
+        n = 1;
+    REF_EACH(&x->box, i)
+    {
+        int to = 0;
+
+        for (int d = 0; d <= xt->rank; d++)
+            if (!gone[d] || a->keep_dims)
+                yi[to++] = gone[d] ? 0 : i[d];
+        if (forward)
+            y->at[ref_offset(y, yi)] += x->at[o++] / n;
+        else
+            x->at[o++] = y->at[ref_offset(y, yi)] / n;
+    }
+}
+
+/* ---- what is refused --------------------------------------------------------------------- */
+
+/* Shapes an importer knew, without the attributes that say how. */
+static enum pdl_status needs_dims(const struct train_call *c,
+                                  struct pdl_err *err)
+{
+    if (c->node->attr.ndims > 0)
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL,
+                    "%s: the model does not say how %s cuts its input",
+                    c->node->name, c->node->op->name);
+}
+
+static const struct ref_op rows[] = {
+    {"reshape", reshape, NULL, NULL},
+    {"flatten", reshape, NULL, NULL},
+    {"squeeze", reshape, NULL, NULL},
+    {"unsqueeze", reshape, NULL, NULL},
+    {"transpose", transpose, NULL, NULL},
+    {"concat", concat, NULL, NULL},
+    {"split", split, NULL, NULL},
+    {"slice", slice, NULL, needs_dims},
+    {"slice_heads", slice_heads, NULL, NULL},
+    {"join_heads", join_heads, NULL, NULL},
+    {"pad", pad, NULL, NULL},
+    {"resize", resize, NULL, NULL},
+    {"class_token", class_token, NULL, NULL},
+    {"reduce_mean", reduce, NULL, NULL},
+    {"reduce_sum", reduce, NULL, NULL},
+};
+
+const struct ref_ops train_ref_shape = {rows, sizeof rows / sizeof rows[0]};

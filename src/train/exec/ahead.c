@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches to come, read by a thread of their own while this one is computed
+ * (src/io/loader.c). One loader gives the rank its part of the input and of
+ * the labels; a plan whose ranks want more than one part of either (several
+ * losses, say, or positions in a zigzag) has those read when they are needed. */
+#include "train/train_priv.h"
+
+/* The part of inputs (k 0) or labels (k 1) that this rank reads; false: none,
+ * or more than one kind. */
+static bool only_part(const pdl_trainer *t, int k, struct train_array *out)
+{
+    const struct pdl_plan *p = t->plan;
+    bool found = false;
+
+    for (int i = 0; i < p->ntensors; i++) {
+        const struct train_array *a = &t->arrays[i];
+        bool label = p->tensors[i].kind == PDL_PLAN_LABEL;
+
+        if (!t->loads[i] || label != (k == 1) || pdl_box_empty(&a->box) ||
+            train_is_constant(p, i))
+            continue;
+        if ((!label && train_inputs(p->model) > 1) || pdl_plan_dealt(p, i))
+            return false; /* several runs of positions */
+        if (found && (!train_same_box(&a->box, &out->box) ||
+                      a->channels_last != out->channels_last))
+            return false;
+        *out = *a;
+        found = true;
+    }
+    return found;
+}
+
+static struct pdl_loader_options
+describe(const struct train_samples *s, const struct pdl_plan *p, uint64_t seed)
+{
+    return (struct pdl_loader_options){
+        .io = s->io,
+        .split = s->split,
+        .shuffle = pdl_shuffle_find("global", NULL),
+        .seed = seed,
+        .batch = p->batch,
+        .micros = p->micro_batches,
+        .augment = s->augment};
+}
+
+enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
+                                 int64_t first, int64_t last,
+                                 struct pdl_err *err)
+{
+    struct train_ahead *h = &s->ahead;
+    struct pdl_loader_options o = describe(s, t->plan, t->opt.seed);
+    enum pdl_status st = PDL_OK;
+
+    for (int k = 0; k < 2; k++) {
+        struct train_array *a = &h->part[k];
+
+        h->has[k] = only_part(t, k, a);
+        if (h->has[1] && h->has[0] &&
+            (a->box.lo[0] != o.lo || a->box.hi[0] != o.hi))
+            h->has[k] = false; /* other samples than the input's */
+        if (!h->has[k])
+            continue;
+        o.lo = a->box.lo[0];
+        o.hi = a->box.hi[0];
+        if (k == 0)
+            o.input_box = train_sample_box(&a->box, false);
+        else
+            o.target_box = train_target_box(s, &a->box);
+    }
+    o.input = h->has[0];
+    o.target = h->has[1];
+    o.channels_last = h->has[0] && h->part[0].channels_last;
+    o.first_step = first;
+    o.last_step = last;
+    h->samples = o.hi - o.lo;
+    h->each = t->plan->batch / t->plan->micro_batches;
+    if (first < last && (o.input || o.target))
+        st = pdl_loader_create(&o, &h->loader, err);
+    return st;
+}
+
+enum pdl_status train_ahead_next(struct train_samples *s, struct pdl_err *err)
+{
+    double before;
+    enum pdl_status st;
+
+    if (!s->ahead.loader)
+        return PDL_OK;
+    before = pdl_loader_waited_s(s->ahead.loader);
+    st = pdl_loader_next(s->ahead.loader, &s->ahead.batch, err);
+    s->seconds += pdl_loader_waited_s(s->ahead.loader) - before;
+    return st;
+}
+
+const void *train_ahead_find(const struct train_samples *s, int64_t first,
+                             const struct pdl_train_part *part, bool label)
+{
+    const struct train_ahead *h = &s->ahead;
+    int k = label ? 1 : 0;
+    const char *all = label ? h->batch.target : h->batch.input;
+    struct pdl_box one = train_sample_box(&part->box, label && !s->numbers);
+
+    if (!h->loader || !h->has[k] || !all ||
+        !train_same_box(&part->box, &h->part[k].box))
+        return NULL;
+    /* both kinds have four bytes */
+    return all + first / h->each * h->samples * pdl_box_volume(&one) * 4;
+}
+
+void train_ahead_close(struct train_samples *s)
+{
+    pdl_loader_destroy(s->ahead.loader);
+    s->ahead.loader = NULL;
+}

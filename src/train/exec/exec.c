@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The executor: opens one rank of a plan (everything prepared once: boxes,
+ * kernels, exchanges, memory) and runs steps. It decides nothing; order,
+ * exchanges and lifetimes are the plan's. */
+#include "train/train_priv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPERANDS = 80 };
+
+/* ---- opening ------------------------------------------------------------------ */
+
+static bool offloads(const struct pdl_plan *p)
+{
+    for (int i = 0; i < p->ntensors; i++)
+        if (p->tensors[i].host)
+            return true;
+    return false;
+}
+
+static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
+                             struct pdl_err *err)
+{
+    if (offloads(p)) {
+        pdl_fail(err, PDL_EINVAL,
+                 "offload= moves tensors to the host, and these ranks are "
+                 "hosts: it can be projected, not run");
+        pdl_hint(err, "recompute=full, zero=1|2|3 and accumulate=K save memory "
+                      "here");
+        return PDL_EINVAL;
+    }
+    if (p->mesh->pes != pdl_comm_size(comm))
+        return pdl_fail(err, PDL_EINVAL, "the plan is for %lld ranks, not %d",
+                        (long long)p->mesh->pes, pdl_comm_size(comm));
+    if (p->model->nunknown > 0)
+        return pdl_fail(err, PDL_EINVAL, "%s: no kernel for operator '%s'",
+                        p->model->name, p->model->unknown_ops[0]);
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].nin > MAX_OPERANDS - 3 || p->ops[i].nout > MAX_OPERANDS)
+            if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
+                return pdl_fail(err, PDL_EINVAL, "too many operands");
+    return PDL_OK;
+}
+
+static enum pdl_status find_backend(pdl_trainer *t, struct pdl_err *err)
+{
+    const char *name = t->opt.backend;
+    struct pdl_suggest s;
+
+    t->backend = &train_ref;
+    if (!name) { /* the last of the table is the fastest */
+        for (int i = 0; train_backend_at(i); i++)
+            t->backend = train_backend_at(i);
+        return PDL_OK;
+    }
+    if (train_backend_find(name)) {
+        t->backend = train_backend_find(name);
+        return PDL_OK;
+    }
+    pdl_fail(err, PDL_EINVAL, "no backend '%.40s' in this build", name);
+    pdl_suggest_init(&s, name);
+    for (int i = 0; train_backend_at(i); i++)
+        pdl_suggest_try(&s, train_backend_at(i)->name);
+    if (pdl_suggest_best(&s))
+        pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+    return PDL_EINVAL;
+}
+
+/* Both sides of an addition, and a weight and its gradient, have one box. */
+static enum pdl_status check_boxes(const pdl_trainer *t, int op,
+                                   struct pdl_err *err)
+{
+    const struct train_op *x = &t->ops[op];
+
+    for (int k = 0; k < x->nin; k++)
+        if (train_array_bytes(&t->arrays[x->in[k]]) !=
+            train_array_bytes(&t->arrays[x->out[k % x->nout]]))
+            return pdl_fail(err, PDL_EWRONG, "%s: operands of unequal size",
+                            t->plan->tensors[x->out[k % x->nout]].name);
+    return PDL_OK;
+}
+
+static enum pdl_status prepare(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->nops && st == PDL_OK; i++) {
+        if (!t->ops[i].mine)
+            continue;
+        switch (t->plan->ops[i].kind) {
+        case PDL_PLAN_OP_COMPUTE:
+            st = train_make_kernel(t, i, err);
+            break;
+        case PDL_PLAN_OP_ADD:
+        case PDL_PLAN_OP_UPDATE:
+            st = check_boxes(t, i, err);
+            break;
+        case PDL_PLAN_OP_FREE:
+            break;
+        default:
+            st = train_prepare_comm(t, i, err);
+        }
+    }
+    return st;
+}
+
+/* Where ranks share a node, in memory that they share: a message is then one
+ * copy, from tensor to tensor. */
+static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
+{
+    int64_t sizes[] = {t->sizes.arena, t->sizes.scratch};
+    char **to[] = {&t->memory, &t->scratch};
+
+    for (int i = 0; i < 2; i++) {
+        int64_t n = (sizes[i] + 64) / 64 * 64;
+        void *p = NULL;
+        enum pdl_status st = pdl_comm_alloc(t->world, n, &p, err);
+
+        *to[i] = p;
+        if (st != PDL_OK)
+            return st;
+        memset(p, t->opt.poison ? 0xff : 0, (size_t)n);
+    }
+    return PDL_OK;
+}
+
+static void count_positions(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->nops; i++) {
+        const struct pdl_plan_op *o = &t->plan->ops[i];
+        int64_t n = 1;
+
+        if (!train_ends_loss(o))
+            continue;
+        for (int d = 1; d < t->plan->tensors[o->in[1]].ndims; d++)
+            n *= t->plan->tensors[o->in[1]].dim[d];
+        t->positions += n;
+    }
+}
+
+static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = find_backend(t, err);
+
+    if (st == PDL_OK)
+        st = t->backend->open(t->arena, &t->backend_state, err);
+    if (st == PDL_OK)
+        st = train_tuner_choose(t, err);
+    if (st == PDL_OK)
+        st = train_program(t, err);
+    if (st == PDL_OK)
+        st = train_shadows(t, err);
+    if (st == PDL_OK)
+        st = prepare(t, err);
+    if (st == PDL_OK)
+        st = train_plan_memory(t, err);
+    if (st == PDL_OK)
+        st = allocate(t, err);
+    if (st == PDL_OK)
+        st = train_losses_open(t, err);
+    count_positions(t);
+    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
+        if (train_is_state(t, i) &&
+            train_has_stage(t, t->plan->tensors[i].stage))
+            train_init_weight(t, i, t->arrays[i].dtype, train_data(t, i, 0));
+    if (st == PDL_OK)
+        st = train_tuner_open(t, err);
+    if (st == PDL_OK)
+        st = train_sparse_open(t, err);
+    return st == PDL_OK ? train_state_open(t, err) : st;
+}
+
+enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
+                           const struct pdl_train_options *opt,
+                           enum train_fault fault, int fault_op,
+                           pdl_trainer **out, struct pdl_err *err)
+{
+    enum pdl_status st = check(plan, comm, err);
+    pdl_arena *a;
+    pdl_trainer *t;
+
+    if (st != PDL_OK)
+        return st;
+    a = pdl_arena_create((size_t)8 << 30);
+    t = a ? PDL_NEW(a, struct pdl_trainer, 1) : NULL;
+    if (!t) {
+        pdl_arena_destroy(a);
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for a trainer");
+    }
+    *t = (struct pdl_trainer){.arena = a,
+                              .plan = plan,
+                              .world = comm,
+                              .opt = *opt,
+                              .rank = pdl_comm_rank(comm),
+                              .micros = plan->micro_batches,
+                              .fault = fault,
+                              .fault_op = fault_op};
+    t->lane = train_lane_of(plan, t->rank);
+    t->loss = (struct train_loss){
+        .kind = opt->mean_squares ? TRAIN_MSE : TRAIN_SOFTMAX,
+        .smoothing = opt->label_smoothing};
+    t->capacity = plan->ntensors + 4 * plan->nops;
+    t->arrays = PDL_NEW(a, struct train_array, t->capacity + 1);
+    t->ops = PDL_NEW(a, struct train_op, plan->nops + 1);
+    t->groups = PDL_NEW(a, struct train_groups, 3 * plan->nops + 1);
+    t->most_pending = plan->nops * (int)(t->micros + 2);
+    t->pending = PDL_NEW(a, pdl_comm_request *, t->most_pending + 1);
+    st = t->arrays && t->ops && t->groups && t->pending
+             ? build(t, err)
+             : pdl_fail(err, PDL_ENOMEM, "out of memory for a trainer");
+    if (st != PDL_OK) {
+        pdl_trainer_close(t);
+        return st;
+    }
+    *out = t;
+    return PDL_OK;
+}
+
+enum pdl_status pdl_trainer_open(const struct pdl_plan *plan, pdl_comm *comm,
+                                 const struct pdl_train_options *opt,
+                                 pdl_trainer **out, struct pdl_err *err)
+{
+    return train_open(plan, comm, opt, TRAIN_FAULT_NONE, -1, out, err);
+}
+
+void pdl_trainer_close(pdl_trainer *t)
+{
+    if (!t)
+        return;
+    train_sparse_close(t);
+    train_close_groups(t);
+    train_tuner_close(t);
+    if (t->backend_state)
+        t->backend->close(t->backend_state);
+    (void)!pdl_comm_free(t->world, t->memory, NULL);
+    (void)!pdl_comm_free(t->world, t->scratch, NULL);
+    pdl_arena_destroy(t->arena);
+}
+
+void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out)
+{
+    *out = t->sizes;
+}
+
+int64_t pdl_trainer_workspace(const pdl_trainer *t, int op)
+{
+    const struct train_op *x =
+        op >= 0 && op < t->plan->nops ? &t->ops[op] : NULL;
+
+    if (x && x->kernel)
+        return x->ring ? x->work_bytes : x->kernel->scratch_bytes;
+    return 0;
+}
+
+/* ---- running -------------------------------------------------------------------- */
+
+/* One pass over the program: of a step, or forward only. */
+struct pass {
+    const struct pdl_train_feed *feed;
+    double lr;
+    bool evaluate;
+    int64_t first; /* micro-batch whose samples are in slot 0 (evaluation) */
+};
+
+static struct pdl_train_part part_of(const pdl_trainer *t, int tensor,
+                                     int micro)
+{
+    const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
+    const struct train_array *a = &t->arrays[tensor];
+    struct pdl_train_part part = {.name = p->name,
+                                  .dtype = a->dtype,
+                                  .ndims = p->ndims,
+                                  .box = a->box,
+                                  .channels_last = a->channels_last,
+                                  .data = train_data(t, tensor, micro)};
+
+    memcpy(part.dim, p->dim, sizeof part.dim);
+    return part;
+}
+
+static void show(pdl_trainer *t, int op, int micro)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+
+    if (!t->opt.watch || o->kind == PDL_PLAN_OP_FREE ||
+        o->kind == PDL_PLAN_OP_SEND)
+        return;
+    for (int k = 0; k < o->nout; k++) {
+        if (train_turns(t, o->out[k]))
+            continue; /* blocks that have come and gone */
+
+        struct pdl_train_seen seen = {.rank = t->rank,
+                                      .step = t->now,
+                                      .micro = micro,
+                                      .op = op,
+                                      .tensor = o->out[k],
+                                      .output = k,
+                                      .part = part_of(t, o->out[k], micro)};
+
+        t->opt.watch(t->opt.watch_ctx, &seen);
+    }
+}
+
+static enum pdl_status compute(pdl_trainer *t, int op, int micro,
+                               const struct pass *p, struct pdl_err *err)
+{
+    const struct train_op *x = &t->ops[op];
+    void *in[MAX_OPERANDS], *out[MAX_OPERANDS];
+    int64_t m = p->evaluate ? p->first : micro;
+    struct train_moment when = {
+        .seed = t->opt.seed,
+        .step = t->now,
+        .first_sample =
+            t->now * t->plan->batch + m * (t->plan->batch / t->micros),
+        .evaluate = p->evaluate,
+        .again = x->again};
+    enum pdl_status st;
+
+    if (x->ring)
+        return train_ring_run(t, op, micro, &when, err);
+    for (int k = 0; k < x->nin; k++)
+        in[k] = train_data(t, x->in[k], micro);
+    for (int k = 0; k < x->nout; k++)
+        out[k] = train_data(t, x->out[k], micro);
+    st = x->kernel->run(x->kernel, in, out, train_work(t, op, micro), &when,
+                        err);
+    if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
+        train_losses_take(t, op, (int)m, micro);
+    return st;
+}
+
+static void add(pdl_trainer *t, int op, int micro)
+{
+    const struct train_op *x = &t->ops[op];
+    const struct train_array *a = &t->arrays[x->out[0]];
+    void *to = train_data(t, x->out[0], micro);
+
+    memcpy(to, train_data(t, x->in[0], micro), (size_t)train_array_bytes(a));
+    train_add(a->dtype, to, train_data(t, x->in[1], micro),
+              train_array_elements(a));
+}
+
+static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
+                              const struct pass *p, struct pdl_err *err)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+    double start = t->opt.timed ? pdl_clock_s() : 0;
+    enum pdl_status st = PDL_OK;
+
+    switch (o->kind) {
+    case PDL_PLAN_OP_COMPUTE:
+        st = compute(t, op, micro, p, err);
+        break;
+    case PDL_PLAN_OP_ADD:
+        add(t, op, micro);
+        break;
+    case PDL_PLAN_OP_UPDATE:
+        train_tuner_update(t, op, p->lr);
+        break;
+    case PDL_PLAN_OP_FREE:
+        for (int k = 0; k < o->nin; k++)
+            train_release(t, o->in[k], micro);
+        return PDL_OK;
+    default:
+        st = train_run_comm(t, op, micro, err);
+    }
+    if (t->opt.timed && !p->evaluate)
+        t->opt.timed(t->opt.timed_ctx, op, micro, start, pdl_clock_s());
+    if (st == PDL_OK)
+        show(t, op, micro);
+    if (st == PDL_OK && t->hunting)
+        train_hunt(t, op, micro);
+    return st;
+}
+
+/* A part whose positions are several runs is read run by run. */
+static enum pdl_status load_runs(pdl_trainer *t, int tensor, int64_t first,
+                                 const struct pdl_train_part *whole,
+                                 const struct pass *p, struct pdl_err *err)
+{
+    const struct pdl_plan_tensor *x = &t->plan->tensors[tensor];
+    int64_t lo = whole->box.lo[1], hi = whole->box.hi[1], n;
+    struct train_array run = t->arrays[tensor];
+    char *room = malloc((size_t)train_array_bytes(&run) + 1);
+    enum pdl_status st = PDL_OK;
+
+    for (int64_t at = lo; at < hi && room && st == PDL_OK; at += n) {
+        struct pdl_train_part part = *whole;
+        int64_t from = pdl_deal_position(&t->plan->deal, at);
+
+        n = pdl_deal_run(&t->plan->deal, at, hi);
+        if (t->fault == TRAIN_FAULT_DEAL) /* the runs in the other order */
+            from = pdl_deal_position(&t->plan->deal, lo + hi - at - n);
+        part.data = room;
+        part.box.lo[1] = from;
+        part.box.hi[1] = from + n;
+        run.box.lo[1] = at;
+        run.box.hi[1] = at + n;
+        st = p->feed->fill(p->feed->ctx, first,
+                           x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
+                           &part, err);
+        if (st == PDL_OK)
+            train_copy(&t->arrays[tensor], whole->data, &run, room, &run.box);
+    }
+    free(room);
+    return room ? st : pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
+}
+
+static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
+                            struct pdl_err *err)
+{
+    int64_t samples = t->plan->batch / t->micros;
+    int64_t first = (p->evaluate ? p->first : micro) * samples;
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++) {
+        const struct pdl_plan_tensor *x = &t->plan->tensors[i];
+        struct pdl_train_part part;
+
+        if (!t->loads[i] || pdl_box_empty(&t->arrays[i].box))
+            continue;
+        part = part_of(t, i, micro);
+        if (train_is_constant(t->plan, i)) { /* token type 0, say */
+            memset(part.data, 0, (size_t)train_array_bytes(&t->arrays[i]));
+            continue;
+        }
+        if (pdl_plan_dealt(t->plan, i)) {
+            st = load_runs(t, i, first, &part, p, err);
+            continue;
+        }
+        st = p->feed->fill(p->feed->ctx, first,
+                           x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
+                           &part, err);
+    }
+    return st;
+}
+
+static void accumulate(pdl_trainer *t, const struct train_action *s)
+{
+    const struct train_array *a = &t->arrays[s->op];
+    void *sum = train_data(t, s->op, TRAIN_UPDATE);
+    const void *one = train_data(t, s->op, s->micro);
+
+    if (s->first)
+        memcpy(sum, one, (size_t)train_array_bytes(a));
+    else
+        train_add(a->dtype, sum, one, train_array_elements(a));
+}
+
+static enum pdl_status act(pdl_trainer *t, const struct train_action *s,
+                           const struct pass *p, struct pdl_err *err)
+{
+    switch (s->kind) {
+    case TRAIN_LOAD:
+        return load(t, s->micro, p, err);
+    case TRAIN_OP:
+        return run_op(t, s->op, s->micro, p, err);
+    case TRAIN_ACCUMULATE:
+        accumulate(t, s);
+        return PDL_OK;
+    case TRAIN_WAIT:
+        return train_wait_sends(t, s->micro, err);
+    case TRAIN_START:
+        return train_start_bucket(t, s->op, err);
+    case TRAIN_MEASURE:
+        return train_tuner_measure(t, p->lr, err);
+    }
+    return PDL_OK;
+}
+
+/* Forward and backward of all micro-batches; the index of what follows. */
+static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
+                                 int *next, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    int i = 0;
+
+    train_losses_clear(t);
+    for (; i < t->nsteps && st == PDL_OK; i++) {
+        if (t->steps[i].micro == TRAIN_UPDATE && t->steps[i].kind != TRAIN_WAIT)
+            break;
+        st = act(t, &t->steps[i], p, err);
+        if (st == PDL_OK && (t->npending > 0 || t->sparse))
+            st = train_poll(t, err);
+    }
+    *next = i;
+    return st;
+}
+
+enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
+                                 const struct pdl_train_feed *feed,
+                                 struct pdl_train_result *out,
+                                 struct pdl_err *err)
+{
+    struct pass p = {.feed = feed, .lr = lr};
+    enum pdl_status st;
+    int i;
+
+    t->now = step;
+    st = run_batch(t, &p, &i, err);
+    if (st == PDL_OK)
+        st = train_losses_sum(t, t->plan->batch, out, err);
+    if (st == PDL_OK && !isfinite(out->loss)) {
+        st = train_wait_buckets(t, err);
+        t->hunting = true;
+        if (st == PDL_OK)
+            st = run_batch(t, &p, &i, err);
+        if (st == PDL_OK)
+            st = train_wait_buckets(t, err);
+        t->hunting = false;
+        return st == PDL_OK ? train_hunt_end(t, out->loss, err) : st;
+    }
+    for (; i < t->nsteps && st == PDL_OK; i++)
+        st = act(t, &t->steps[i], &p, err);
+    return st;
+}
+
+static enum pdl_status run_forward(pdl_trainer *t,
+                                   const struct pdl_plan_stage *s,
+                                   const struct pass *p, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = s->first_forward; i < s->first_forward + s->nforward; i++)
+        for (int k = 0; k < t->plan->items[i].nops && st == PDL_OK; k++)
+            st = run_op(t, t->plan->items[i].first_op + k, 0, p, err);
+    return st;
+}
+
+/* Micro-batches one after another, all in the memory of the first. */
+enum pdl_status pdl_trainer_evaluate(pdl_trainer *t, int64_t samples,
+                                     const struct pdl_train_feed *feed,
+                                     struct pdl_train_result *out,
+                                     struct pdl_err *err)
+{
+    struct pass p = {.feed = feed, .evaluate = true};
+    enum pdl_status st = PDL_OK;
+
+    train_losses_clear(t);
+    for (p.first = 0; p.first < t->micros && st == PDL_OK; p.first++) {
+        st = load(t, 0, &p, err);
+        for (int s = train_next_stage(t, -1); s >= 0;
+             s = train_next_stage(t, s))
+            if (st == PDL_OK)
+                st = run_forward(t, &t->plan->stages[s], &p, err);
+        if (st == PDL_OK)
+            st = train_wait_sends(t, -1, err);
+    }
+    return st == PDL_OK ? train_losses_sum(t, samples, out, err) : st;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples of a data set into this rank's parts of inputs and labels: the
+ * rank's samples, and of each only the box that it computes on. Which sample
+ * stands at a position is a function of (seed, epoch): see paradl/data.h. */
+#include "train/train_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- does the data fit the model? --------------------------------------------- */
+
+static void shape_text(char *to, size_t size, const int64_t *dim, int n)
+{
+    size_t at = 0;
+
+    to[0] = '\0';
+    for (int i = 0; i < n && at + 24 < size; i++)
+        at += (size_t)snprintf(to + at, size - at, "%s%lld", i ? "x" : "",
+                               (long long)dim[i]);
+}
+
+/* Several inputs are sequences, one after another in a sample: what the
+ * encoder reads, then what the decoder reads. Where input `tensor` begins. */
+static int64_t begins_at(const struct pdl_model *m, int tensor)
+{
+    int64_t at = 0;
+
+    for (int i = 0; i < tensor; i++)
+        if (m->tensors[i].kind == PDL_TENSOR_INPUT)
+            at += m->tensors[i].dim[0];
+    return at;
+}
+
+int train_inputs(const struct pdl_model *m)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->ntensors; i++)
+        n += m->tensors[i].kind == PDL_TENSOR_INPUT;
+    return n;
+}
+
+bool train_is_constant(const struct pdl_plan *p, int tensor)
+{
+    int x = p->tensors[tensor].model_tensor;
+
+    return p->tensors[tensor].kind == PDL_PLAN_INPUT && x >= 0 &&
+           p->model->tensors[x].kind == PDL_TENSOR_CONST;
+}
+
+static enum pdl_status check_input(const struct pdl_dataset *d,
+                                   const struct pdl_model *m, int tensor,
+                                   struct pdl_err *err)
+{
+    struct pdl_tensor all = m->tensors[tensor], *x = &all;
+    bool same = x->rank == d->input.rank;
+    char want[64], have[64];
+
+    if (train_inputs(m) > 1) {
+        if (x->rank != 1)
+            return pdl_fail(err, PDL_EINVAL,
+                            "%s has several inputs that are no sequences; data "
+                            "sets have one",
+                            m->name);
+        x->dim[0] = begins_at(m, m->ntensors);
+    }
+    for (int i = 0; same && i < x->rank; i++)
+        same = x->dim[i] == d->input.dim[i];
+    if (same)
+        return PDL_OK;
+    shape_text(want, sizeof want, x->dim, x->rank);
+    shape_text(have, sizeof have, d->input.dim, d->input.rank);
+    return pdl_fail(err, PDL_EINVAL, "%s: samples are %s, but %s takes %s",
+                    d->name, have, m->name, want);
+}
+
+/* Text has a target for every token: of two sequences only those of the
+ * second, the n last ones, count. */
+static bool is_tail(const struct pdl_dataset *d, const struct pdl_model *m,
+                    int64_t n)
+{
+    return train_inputs(m) > 1 && d->target.rank == 1 &&
+           d->target.dim[0] == d->input.dim[0] && n < d->target.dim[0];
+}
+
+static enum pdl_status check_label(const struct pdl_dataset *d,
+                                   const struct pdl_plan *p,
+                                   const struct pdl_plan_op *loss, bool numbers,
+                                   struct pdl_err *err)
+{
+    const struct pdl_plan_tensor *y = &p->tensors[loss->in[0]];
+    int c = y->ndims >= 4 ? 1 : y->ndims - 1, k = 0;
+    bool same = d->target.rank == y->ndims - (numbers ? 1 : 2) &&
+                (!numbers || !d->target.integer);
+
+    for (int i = 1; same && i < y->ndims; i++)
+        if (i != c || numbers) {
+            same = d->target.dim[k] == y->dim[i] ||
+                   (k == 0 && is_tail(d, p->model, y->dim[i]));
+            k++;
+        }
+    if (!same)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: its targets do not fit the output %s", d->name,
+                        y->name);
+    if (!numbers && d->classes > y->dim[c])
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: has %lld classes, but %s tells only %lld apart",
+                        d->name, (long long)d->classes, p->model->name,
+                        (long long)y->dim[c]);
+    return PDL_OK;
+}
+
+enum pdl_status train_samples_check(const struct pdl_dataset *d,
+                                    const struct pdl_plan *p, bool numbers,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < p->model->ntensors && st == PDL_OK; i++)
+        if (p->model->tensors[i].kind == PDL_TENSOR_INPUT)
+            st = check_input(d, p->model, i, err);
+    if (st == PDL_OK && train_inputs(p->model) < 1)
+        st = pdl_fail(err, PDL_EINVAL, "%s has no input", p->model->name);
+    for (int i = 0; i < p->nops && st == PDL_OK; i++)
+        if (train_ends_loss(&p->ops[i]))
+            st = check_label(d, p, &p->ops[i], numbers, err);
+    return st;
+}
+
+/* ---- reading -------------------------------------------------------------------- */
+
+struct pdl_box train_sample_box(const struct pdl_box *part, bool label)
+{
+    int c = part->ndims >= 4 ? 1 : part->ndims - 1;
+    struct pdl_box b = {.ndims = 0};
+
+    for (int d = 1; d < part->ndims; d++) {
+        if (label && d == c)
+            continue;
+        b.lo[b.ndims] = part->lo[d];
+        b.hi[b.ndims++] = part->hi[d];
+    }
+    return b;
+}
+
+static void shift(struct pdl_box *b, int64_t by)
+{
+    b->lo[0] += by;
+    b->hi[0] += by;
+}
+
+struct pdl_box train_target_box(const struct train_samples *s,
+                                const struct pdl_box *part)
+{
+    const struct pdl_dataset *d = pdl_io_describe(s->io);
+    struct pdl_box b = train_sample_box(part, !s->numbers);
+    int64_t tokens = 0;
+
+    for (int i = 0; i < s->model->ntensors; i++)
+        if (s->model->tensors[i].kind == PDL_TENSOR_INPUT)
+            tokens = s->model->tensors[i].dim[0];
+    if (is_tail(d, s->model, tokens))
+        shift(&b, d->target.dim[0] - tokens);
+    return b;
+}
+
+static void find_ids(struct train_samples *s, int64_t first,
+                     const struct pdl_box *b)
+{
+    for (int64_t i = b->lo[0]; i < b->hi[0]; i++) {
+        int64_t at = s->first + first + i;
+
+        s->ids[i - b->lo[0]] = at < s->end ? pdl_order_at(&s->order, at) : 0;
+    }
+}
+
+/* The reader gives floats or int32; a plan may keep something else. */
+static void convert(const struct pdl_train_part *part, const void *from,
+                    bool integer)
+{
+    int64_t n = pdl_box_volume(&part->box);
+
+    if (part->dtype == (integer ? PDL_I32 : PDL_F32)) {
+        memcpy(part->data, from, (size_t)n * 4);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double v = integer ? (double)((const int32_t *)from)[i]
+                           : (double)((const float *)from)[i];
+
+        if (part->dtype == PDL_F64)
+            ((double *)part->data)[i] = v;
+        else if (part->dtype == PDL_I32)
+            ((int32_t *)part->data)[i] = (int32_t)v;
+        else if (part->dtype == PDL_BF16)
+            ((uint16_t *)part->data)[i] = train_to_bf16((float)v);
+        else
+            ((float *)part->data)[i] = (float)v;
+    }
+}
+
+enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
+                                   const struct pdl_train_part *part,
+                                   struct pdl_err *err)
+{
+    struct train_samples *s = ctx;
+    const struct pdl_dataset *d = pdl_io_describe(s->io);
+    bool label = model_tensor < 0;
+    bool integer = label ? d->target.integer : d->input.integer;
+    bool direct = integer ? part->dtype == PDL_I32 : part->dtype == PDL_F32;
+    struct pdl_read r = {.split = s->split,
+                         .samples = s->ids,
+                         .nsamples = part->box.hi[0] - part->box.lo[0],
+                         .box = label ? train_target_box(s, &part->box)
+                                      : train_sample_box(&part->box, false),
+                         .channels_last = part->channels_last && !label,
+                         .augment = label ? NULL : s->augment};
+    void *to = direct ? part->data : s->wide;
+    const void *ahead = train_ahead_find(s, first, part, label);
+    double from = pdl_clock_s();
+    enum pdl_status st;
+
+    if (!label && train_inputs(s->model) > 1)
+        shift(&r.box, begins_at(s->model, model_tensor));
+    if (ahead) { /* numbers of four bytes, as the reader gives them */
+        convert(part, ahead, integer);
+        return PDL_OK;
+    }
+    if (!direct && 4 * pdl_box_volume(&part->box) > s->wide_bytes)
+        return pdl_fail(err, PDL_EWRONG, "no room to convert samples");
+    find_ids(s, first, &part->box);
+    st = label ? pdl_io_target(s->io, &r, to, err)
+               : pdl_io_input(s->io, &r, to, err);
+    if (st == PDL_OK && !direct)
+        convert(part, to, integer);
+    s->seconds += pdl_clock_s() - from;
+    return st;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * First values of the weights: functions of the seed, the tensor and the
+ * global index of the element, so that every split of a tensor starts from
+ * the same numbers. Distributions are PyTorch's defaults (uniform in
+ * +-1/sqrt(fan in), He et al. 2015 with a = sqrt 5) for networks of images,
+ * GPT-2's (normal, 0.02) for transformers. */
+#include "train/train_priv.h"
+
+#include <math.h>
+#include <string.h>
+
+enum shape { ZERO, ONE, UNIFORM, NORMAL };
+
+struct init {
+    enum shape shape;
+    double width;
+};
+
+static double unit(uint32_t v)
+{
+    return ((double)v + 0.5) / 4294967296.0;
+}
+
+static double draw(const struct init *in, uint64_t seed, int tensor, int64_t i)
+{
+    const double pi = 3.14159265358979323846;
+    struct pdl_rng4 r;
+
+    if (in->shape == ZERO || in->shape == ONE)
+        return in->shape == ONE ? 1 : 0;
+    r = pdl_philox(seed, UINT64_C(0x77656967687400) + (uint64_t)tensor,
+                   (uint64_t)i);
+    if (in->shape == UNIFORM)
+        return in->width * (2 * unit(r.v[0]) - 1);
+    return in->width * sqrt(-2 * log(unit(r.v[0]))) *
+           cos(2 * pi * unit(r.v[1]));
+}
+
+static bool is_op(const struct pdl_node *n, const char *a)
+{
+    return strcmp(n->op->name, a) == 0;
+}
+
+static bool is_contraction(const struct pdl_node *n)
+{
+    return is_op(n, "conv") || is_op(n, "linear") || is_op(n, "conv_transpose");
+}
+
+/* Inputs that one output sums, of a weight [F, C/g, k...]. */
+static int64_t fan_in(const struct pdl_tensor *w)
+{
+    int64_t n = 1;
+
+    for (int d = 1; d < w->rank; d++)
+        n *= w->dim[d];
+    return n > 0 ? n : 1;
+}
+
+static struct init init_of(const struct pdl_model *m, const struct pdl_node *n,
+                           int j)
+{
+    const struct pdl_tensor *w = &m->tensors[n->weights[j]];
+    bool tf = m->kind && strcmp(m->kind, "transformer") == 0;
+
+    if (w->kind == PDL_TENSOR_BUFFER) /* running mean, running variance */
+        return (struct init){j == n->nweights - 1 ? ONE : ZERO, 0};
+    if (is_contraction(n) && tf)
+        return (struct init){j == 0 ? NORMAL : ZERO, 0.02};
+    if (is_contraction(n))
+        return (struct init){
+            UNIFORM, 1 / sqrt((double)fan_in(&m->tensors[n->weights[0]]))};
+    if (is_op(n, "embedding") || w->rank > 1)
+        return (struct init){NORMAL, tf ? 0.02 : 1};
+    return (struct init){j == 0 ? ONE : ZERO, 0}; /* norms: scale, shift */
+}
+
+static struct init find_init(const struct pdl_model *m, int tensor)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        for (int j = 0; j < m->nodes[i].nweights; j++)
+            if (m->nodes[i].weights[j] == tensor)
+                return init_of(m, &m->nodes[i], j);
+    return (struct init){ZERO, 0};
+}
+
+void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
+                       void *data)
+{
+    const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
+    const struct train_array *a = &t->arrays[tensor];
+    struct pdl_train_part part = {.dtype = dtype,
+                                  .ndims = p->ndims,
+                                  .box = a->box,
+                                  .channels_last = a->channels_last,
+                                  .data = data};
+    int64_t i[PDL_BOX_DIMS] = {0};
+    struct init in = find_init(t->plan->model, p->model_tensor);
+    int d;
+
+    if (pdl_box_empty(&a->box))
+        return;
+    memcpy(i, a->box.lo, sizeof i);
+    do {
+        int64_t e = 0;
+
+        for (int k = 0; k < p->ndims; k++)
+            e = e * p->dim[k] + i[k];
+        pdl_train_put(&part, i, draw(&in, t->opt.seed, p->model_tensor, e));
+        for (d = p->ndims - 1; d >= 0; d--) {
+            if (++i[d] < a->box.hi[d])
+                break;
+            i[d] = a->box.lo[d];
+        }
+    } while (d >= 0);
+}

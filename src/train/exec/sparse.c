@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compress=topk:Q: of every bucket of gradients a rank sends the share Q of
+ * largest magnitude, and keeps the rest for the next step (error feedback;
+ * Stich et al., "Sparsified SGD with Memory", NeurIPS 2018; Renggli et al.,
+ * SparCML, SC 2019). What is kept is a state of the rank: it is saved under
+ * the weight's name with the rank's place in its group as first dimension. A
+ * run that goes on with other groups starts from nothing kept.
+ *
+ * A bucket's sum begins while backward goes on, one after the other in the
+ * order of the program, and is put in place of the gradients at the update.
+ *
+ * Sums are float32, so a plan in another precision is refused. */
+#include "train/train_priv.h"
+
+#include <string.h>
+
+/* A run of a bucket's gradients that lie side by side. */
+struct bundle {
+    float *data;
+    int64_t n;
+    pdl_feedback *feedback;
+    pdl_comm_sparse *sum;
+    struct pdl_sparse mine, all; /* what this rank gives, and what all do */
+};
+
+struct train_sparse {
+    struct bundle *bundles;
+    int op, n, done;           /* bundles; summed so far */
+    bool begun, running;       /* the one after those is under way */
+    struct train_sparse *next; /* of those begun */
+};
+
+/* The algorithm that the oracle prices. */
+static const char algorithm[] = "sparse-ring";
+
+static enum pdl_status open_bundle(pdl_trainer *t, const struct train_op *x,
+                                   const struct train_run *r,
+                                   struct bundle *out, struct pdl_err *err)
+{
+    int64_t n = r->bytes / (int64_t)sizeof(float);
+    int64_t k = (int64_t)((double)n * t->plan->strategy->compress_density);
+    enum pdl_status st;
+
+    k = k > 0 ? k : 1;
+    *out = (struct bundle){.data = (void *)r->to, .n = n};
+    st = pdl_feedback_create(n, k, PDL_TOPK_EXACT, t->opt.seed, &out->feedback,
+                             err);
+    if (st == PDL_OK)
+        st = pdl_comm_sparse_create(x->behind ? x->behind : x->group, n, k,
+                                    algorithm, &out->sum, err);
+    t->sizes.optimizer += n * (int64_t)sizeof(float);
+    return st;
+}
+
+static enum pdl_status open_op(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    struct train_op *x = &t->ops[op];
+    struct train_sparse *s = PDL_NEW(t->arena, struct train_sparse, 1);
+    enum pdl_status st = PDL_OK;
+    struct train_run r;
+    int k = 0;
+
+    if (s)
+        s->bundles = PDL_NEW(t->arena, struct bundle, x->nout + 1);
+    if (!s || !s->bundles)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
+    x->sparse = s;
+    s->op = op;
+    while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
+        if (r.bytes == 0)
+            continue;
+        if (r.dtype != PDL_F32)
+            return pdl_fail(err, PDL_EINVAL,
+                            "compress= sums float32 only: "
+                            "use --precision fp32");
+        st = open_bundle(t, x, &r, &s->bundles[s->n], err);
+        s->n++;
+    }
+    return st;
+}
+
+static bool compresses(const pdl_trainer *t, int op)
+{
+    const struct pdl_plan_op *o = &t->plan->ops[op];
+
+    return t->plan->strategy->compress_density > 0 && t->ops[op].mine &&
+           o->kind == PDL_PLAN_OP_ALLREDUCE && t->ops[op].group &&
+           t->kept[o->in[0]];
+}
+
+enum pdl_status train_sparse_open(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->nops && st == PDL_OK; i++)
+        if (compresses(t, i))
+            st = open_op(t, i, err);
+    return st;
+}
+
+void train_sparse_close(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->nops; i++) {
+        struct train_sparse *s = t->ops[i].sparse;
+
+        for (int k = 0; s && k < s->n; k++) {
+            pdl_feedback_destroy(s->bundles[k].feedback);
+            pdl_comm_sparse_destroy(s->bundles[k].sum);
+        }
+    }
+}
+
+/* ---- sums -------------------------------------------------------------------- */
+
+static void queue(pdl_trainer *t, struct train_sparse *s)
+{
+    struct train_sparse **at = &t->sparse;
+
+    while (*at)
+        at = &(*at)->next;
+    *at = s;
+    s->next = NULL;
+}
+
+/* A sum has come: was it the bucket's last? */
+static enum pdl_status arrived(pdl_trainer *t, struct train_sparse *s,
+                               struct pdl_err *err)
+{
+    struct bundle *x = &s->bundles[s->done++];
+    const struct train_op *o = &t->ops[s->op];
+
+    s->running = false;
+    if (s->done == s->n)
+        t->sparse = s->next;
+    if (s->done == s->n && o->behind && t->opt.timed)
+        t->opt.timed(t->opt.timed_ctx, s->op, PDL_TRAIN_BEHIND, o->begun_s,
+                     pdl_clock_s());
+    return pdl_comm_sparse_wait(x->sum, &x->all, err);
+}
+
+/* Moves the first in the queue as far as it goes, or (wait) to its end. */
+static enum pdl_status push(pdl_trainer *t, bool wait, bool *moved,
+                            struct pdl_err *err)
+{
+    struct train_sparse *s = t->sparse;
+    struct bundle *x = &s->bundles[s->done];
+    enum pdl_status st = PDL_OK;
+
+    *moved = true;
+    if (!s->running)
+        st = pdl_comm_sparse_start(x->sum, &x->mine, err);
+    s->running = true;
+    if (st == PDL_OK && !wait)
+        st = pdl_comm_sparse_test(x->sum, moved, err);
+    return st == PDL_OK && *moved ? arrived(t, s, err) : st;
+}
+
+enum pdl_status train_sparse_push(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    bool moved = true;
+
+    while (st == PDL_OK && moved && t->sparse)
+        st = push(t, false, &moved, err);
+    return st;
+}
+
+enum pdl_status train_sparse_finish(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+    bool moved;
+
+    while (st == PDL_OK && t->sparse)
+        st = push(t, true, &moved, err);
+    return st;
+}
+
+enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
+                                   struct pdl_err *err)
+{
+    struct train_sparse *s = t->ops[op].sparse;
+    struct train_run r;
+    int k = 0, b = 0;
+
+    if (s->begun)
+        return PDL_OK;
+    while (train_next_run(t, op, micro, &k, &r)) {
+        if (r.bytes == 0)
+            continue;
+        pdl_feedback_step(s->bundles[b].feedback, (const float *)(void *)r.from,
+                          &s->bundles[b].mine);
+        b++;
+    }
+    s->begun = true;
+    s->done = 0;
+    if (s->n > 0)
+        queue(t, s);
+    return train_sparse_push(t, err);
+}
+
+enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
+                                 struct pdl_err *err)
+{
+    struct train_sparse *s = t->ops[op].sparse;
+    enum pdl_status st = train_sparse_begin(t, op, micro, err);
+    bool moved;
+
+    while (st == PDL_OK && s->done < s->n)
+        st = push(t, true, &moved, err);
+    s->begun = false;
+    for (int b = 0; b < s->n && st == PDL_OK; b++) {
+        const struct bundle *x = &s->bundles[b];
+
+        memset(x->data, 0, (size_t)x->n * sizeof *x->data);
+        pdl_sparse_add(&x->all, 1, x->data);
+    }
+    return st;
+}
+
+/* ---- what is kept, for checkpoints ------------------------------------------ */
+
+/* The bucket that sums the gradient of a weight, and which of its items. */
+static int bucket_of(const pdl_trainer *t, int weight, int *item)
+{
+    const struct pdl_plan *p = t->plan;
+
+    for (int i = 0; i < p->nops; i++) {
+        const struct pdl_plan_op *o = &p->ops[i];
+
+        for (int k = 0; t->ops[i].sparse && k < o->nout; k++)
+            if (p->tensors[o->out[k]].model_tensor ==
+                    p->tensors[weight].model_tensor &&
+                p->tensors[o->out[k]].stage == p->tensors[weight].stage) {
+                *item = k;
+                return i;
+            }
+    }
+    return -1;
+}
+
+int64_t train_sparse_place(const pdl_trainer *t, int weight, int64_t rank)
+{
+    int64_t ranks[4096], n;
+    int k = 0, op = bucket_of(t, weight, &k);
+
+    if (op < 0)
+        return -1;
+    n = pdl_mesh_group(t->plan->mesh, rank, t->plan->ops[op].group, ranks,
+                       4096);
+    for (int64_t i = 0; i < n && i < 4096; i++)
+        if (ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+void *train_sparse_kept(const pdl_trainer *t, int weight, int64_t *place,
+                        int64_t *places)
+{
+    int k = 0, op = bucket_of(t, weight, &k);
+    const struct train_op *x = op >= 0 ? &t->ops[op] : NULL;
+    const float *at;
+
+    if (!x || t->plan->tensors[weight].kind != PDL_PLAN_WEIGHT)
+        return NULL;
+    at = train_data(t, x->out[k], TRAIN_UPDATE);
+    *place = x->me;
+    *places = x->ngroup;
+    for (int b = 0; b < x->sparse->n; b++) {
+        const struct bundle *u = &x->sparse->bundles[b];
+
+        if (at >= u->data && at < u->data + u->n)
+            return pdl_feedback_residual(u->feedback) + (at - u->data);
+    }
+    return NULL;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a rank keeps from step to step: weights, running statistics, and what
+ * the optimizer keeps for each weight, under names that depend on the model
+ * alone. A checkpoint of them is a set of logical tensors, so that any plan
+ * may take it up again. */
+#include "train/train_priv.h"
+
+#include <string.h>
+
+bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank)
+{
+    int lane = pdl_plan_lane(p, p->tensors[tensor].stage);
+    struct pdl_box mine, other;
+
+    pdl_plan_box(p, tensor, rank, &mine);
+    if (pdl_box_empty(&mine) || train_lane_of(p, rank) != lane)
+        return false;
+    for (int64_t r = 0; r < rank; r++) {
+        bool same = train_lane_of(p, r) == lane;
+
+        pdl_plan_box(p, tensor, r, &other);
+        for (int d = 0; d < mine.ndims; d++)
+            same =
+                same && mine.lo[d] == other.lo[d] && mine.hi[d] == other.hi[d];
+        if (same)
+            return false;
+    }
+    return true;
+}
+
+bool train_is_owner(const pdl_trainer *t, int tensor)
+{
+    return train_owns(t->plan, tensor, t->rank);
+}
+
+/* ---- the list ----------------------------------------------------------------- */
+
+/* ZeRO: a weight whose parts are updated is known by them. */
+static bool has_parts(const pdl_trainer *t, int tensor)
+{
+    const struct pdl_plan_tensor *p = t->plan->tensors;
+
+    for (int i = 0; p[tensor].kind == PDL_PLAN_WEIGHT && i < t->plan->ntensors;
+         i++)
+        if (p[i].kind == PDL_PLAN_STATE && p[i].stage == p[tensor].stage &&
+            p[i].model_tensor == p[tensor].model_tensor)
+            return true;
+    return false;
+}
+
+static void add_state(pdl_trainer *t, int tensor, const char *name,
+                      enum pdl_dtype dtype, void *data)
+{
+    const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
+    struct pdl_train_state *s = &t->states[t->nstates++];
+
+    *s = (struct pdl_train_state){
+        .part = {.name = name,
+                 .dtype = dtype,
+                 .ndims = p->ndims,
+                 .box = t->arrays[tensor].box,
+                 .data = data},
+        .model_tensor = p->model_tensor,
+        .owner = train_is_owner(t, tensor) && !has_parts(t, tensor)};
+    memcpy(s->part.dim, p->dim, sizeof s->part.dim);
+}
+
+/* A lower rank with the same part of the weight and the same place. */
+static bool is_kept_elsewhere(const pdl_trainer *t, int tensor)
+{
+    struct pdl_box b;
+
+    for (int64_t r = 0; r < t->rank; r++) {
+        pdl_plan_box(t->plan, tensor, r, &b);
+        if (train_lane_of(t->plan, r) == t->lane &&
+            train_same_box(&b, &t->arrays[tensor].box) &&
+            train_sparse_place(t, tensor, r) ==
+                train_sparse_place(t, tensor, t->rank))
+            return true;
+    }
+    return false;
+}
+
+/* What error feedback keeps: one tensor more dimension, a rank a row. */
+static bool add_kept(pdl_trainer *t, int tensor)
+{
+    int64_t place, places;
+    void *data = train_sparse_kept(t, tensor, &place, &places);
+    struct pdl_train_part *p = &t->states[t->nstates].part;
+    const char *name;
+
+    if (!data || p->ndims + 1 > PDL_BOX_DIMS)
+        return true;
+    name = pdl_arena_printf(t->arena, "feedback.%s",
+                            t->plan->tensors[tensor].name);
+    if (!name)
+        return false;
+    add_state(t, tensor, name, PDL_F32, data);
+    for (int d = p->ndims; d > 0; d--) {
+        p->dim[d] = p->dim[d - 1];
+        p->box.lo[d] = p->box.lo[d - 1];
+        p->box.hi[d] = p->box.hi[d - 1];
+    }
+    p->ndims = ++p->box.ndims;
+    p->dim[0] = places;
+    p->box.lo[0] = place;
+    p->box.hi[0] = place + 1;
+    t->states[t->nstates - 1].owner = !is_kept_elsewhere(t, tensor);
+    t->states[t->nstates - 1].optional = true;
+    return true;
+}
+
+static bool add_states(pdl_trainer *t, int tensor)
+{
+    const char *name = t->plan->tensors[tensor].name;
+    int n = train_tuner_states(t);
+
+    add_state(t, tensor, name, t->arrays[tensor].dtype,
+              train_data(t, tensor, TRAIN_UPDATE));
+    for (int k = 0; k < n; k++) {
+        enum pdl_dtype dtype;
+        void *data = train_tuner_state(t, tensor, k, &dtype);
+        const char *full =
+            k == n - 1 ? pdl_arena_printf(t->arena, "master.%s", name)
+                       : pdl_arena_printf(t->arena, "optimizer%d.%s", k, name);
+
+        if (!full)
+            return false;
+        if (data)
+            add_state(t, tensor, full, dtype, data);
+    }
+    return add_kept(t, tensor);
+}
+
+enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < t->plan->ntensors; i++)
+        n += train_is_state(t, i);
+    t->states = PDL_NEW(t->arena, struct pdl_train_state,
+                        n * (2 + train_tuner_states(t)) + 1);
+    if (!t->states)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
+    for (int i = 0; i < t->plan->ntensors; i++)
+        if (train_is_state(t, i) &&
+            train_has_stage(t, t->plan->tensors[i].stage) && !add_states(t, i))
+            return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
+    return PDL_OK;
+}
+
+const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i)
+{
+    return i >= 0 && i < t->nstates ? &t->states[i] : NULL;
+}
+
+/* ---- running statistics ---------------------------------------------------------- */
+
+/* Factors over which ranks keep statistics of their own: those that cut the
+ * samples or rows of x and do not share sums. */
+static uint32_t own_statistics(const pdl_trainer *t, int node)
+{
+    const struct pdl_plan *p = t->plan;
+    const struct pdl_plan_op *o = &p->ops[p->forward_op[node]];
+    const struct pdl_place *x = &p->tensors[o->in[0]].place;
+    const struct pdl_plan_tensor *y = &p->tensors[o->out[0]];
+    uint32_t set = 0;
+
+    for (int f = 0; f < p->mesh->nfactors; f++) {
+        bool shared =
+            y->kind == PDL_PLAN_STATISTIC && y->place.at[f] == PDL_PARTIAL;
+
+        if (x->at[f] >= 0 && x->at[f] != 1 && !shared)
+            set |= UINT32_C(1) << f;
+    }
+    return set;
+}
+
+static enum pdl_status average(pdl_trainer *t, int node, int tensor,
+                               struct pdl_err *err)
+{
+    uint32_t group = own_statistics(t, node);
+    const struct train_array *a = &t->arrays[tensor];
+    enum pdl_status st;
+    pdl_comm *c = NULL;
+
+    if (!group || train_array_elements(a) == 0)
+        return PDL_OK;
+    st = train_group(t, group, &c, err);
+    if (st != PDL_OK || !c)
+        return st;
+    return pdl_comm_allreduce(c, train_data(t, tensor, TRAIN_UPDATE),
+                              train_data(t, tensor, TRAIN_UPDATE),
+                              train_array_elements(a),
+                              train_comm_type(a->dtype), PDL_COMM_AVG, err);
+}
+
+enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err)
+{
+    const struct pdl_plan *p = t->plan;
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < p->ntensors && st == PDL_OK; i++) {
+        int m = p->tensors[i].model_tensor;
+
+        if (p->tensors[i].kind != PDL_PLAN_WEIGHT || m < 0 ||
+            !train_has_stage(t, p->tensors[i].stage) ||
+            p->model->tensors[m].kind != PDL_TENSOR_BUFFER)
+            continue;
+        for (int n = 0; n < p->model->nnodes && st == PDL_OK; n++)
+            for (int j = 0; j < p->model->nodes[n].nweights; j++)
+                if (p->model->nodes[n].weights[j] == m && p->forward_op[n] >= 0)
+                    st = average(t, n, i, err);
+    }
+    return st;
+}
+
+/* ---- back again -------------------------------------------------------------------- */
+
+static enum pdl_status same_shape(const struct pdl_train_part *p,
+                                  const struct pdl_ckpt_tensor *c,
+                                  struct pdl_err *err)
+{
+    bool same = c->rank == p->ndims && c->dtype == p->dtype;
+
+    for (int d = 0; same && d < p->ndims; d++)
+        same = c->dim[d] == p->dim[d];
+    return same ? PDL_OK
+                : pdl_fail(err, PDL_EINVAL,
+                           "%s: the checkpoint has another shape or type",
+                           p->name);
+}
+
+enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->nstates && st == PDL_OK; i++) {
+        const struct pdl_train_part *p = &t->states[i].part;
+        int k = pdl_ckpt_find(ckpt, p->name);
+
+        if (t->states[i].optional &&
+            (k < 0 || same_shape(p, pdl_ckpt_tensor(ckpt, k), NULL) != PDL_OK))
+            continue;
+        if (k < 0)
+            return pdl_fail(err, PDL_EINVAL, "%s: has no %s",
+                            pdl_ckpt_path(ckpt), p->name);
+        st = same_shape(p, pdl_ckpt_tensor(ckpt, k), err);
+        if (st == PDL_OK && !pdl_box_empty(&p->box))
+            st = pdl_ckpt_read(ckpt, k, &p->box, p->data, err);
+    }
+    return st;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The optimizer on this rank's parts of the weights. Weights in bfloat16 have
+ * a float32 master here. Norms (clipping, LARS, LAMB) are sums of squares
+ * over the whole model: each box is counted by the lowest rank that holds it,
+ * so that replicas count once, and one table is added over all ranks. */
+#include "train/optim/optim.h"
+#include "train/train_priv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct slot { /* of a plan tensor that is learned */
+    bool here, owner;
+    float *master;
+    void *state[TRAIN_MAX_STATES];
+};
+
+struct train_tuner {
+    const struct train_optimizer *how;
+    struct train_hyper hyper;
+    struct slot *slots; /* by plan tensor */
+    double *norms;      /* TRAIN_NORMS by model tensor */
+    double factor;      /* of the gradient: clipping, loss scale */
+    struct train_scaler scaler;
+};
+
+/* ---- what the user asked for ------------------------------------------------------- */
+
+#define AT(field) offsetof(struct train_hyper, field)
+// clang-format off
+static const struct key {
+    const char *name;
+    size_t offset;
+    bool flag;
+    double below; /* from 0; a mean that forgets nothing never moves */
+} keys[] = {
+    {"momentum",     AT(momentum),     false, 1   },
+    {"dampening",    AT(dampening),    false, 1e6 },
+    {"nesterov",     AT(nesterov),     true,  1e6 },
+    {"beta1",        AT(beta1),        false, 1   },
+    {"beta2",        AT(beta2),        false, 1   },
+    {"eps",          AT(eps),          false, 1e6 },
+    {"weight_decay", AT(weight_decay), false, 1e6 },
+    {"trust",        AT(trust),        false, 1e6 },
+};
+// clang-format on
+#undef AT
+
+static enum pdl_status set_key(struct train_hyper *h, const char *name,
+                               const char *value, struct pdl_err *err)
+{
+    char *end;
+    double v = pdl_strtod(value, &end);
+    struct pdl_suggest s;
+
+    pdl_suggest_init(&s, name);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char *field = (char *)h + keys[i].offset;
+
+        pdl_suggest_try(&s, keys[i].name);
+        if (strcmp(keys[i].name, name) != 0)
+            continue;
+        if (end == value || *end)
+            return pdl_fail(err, PDL_EINVAL,
+                            "optimizer: %.30s=%.30s is no number", name, value);
+        if (!(v >= 0 && v < keys[i].below))
+            return pdl_fail(err, PDL_EINVAL,
+                            "optimizer: %.30s=%.30s: from 0 to below %g", name,
+                            value, keys[i].below);
+        if (keys[i].flag)
+            *(bool *)(void *)field = v != 0;
+        else
+            *(double *)(void *)field = v;
+        return PDL_OK;
+    }
+    pdl_fail(err, PDL_EINVAL, "optimizer: no setting '%.30s'", name);
+    if (pdl_suggest_best(&s))
+        pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+    return PDL_EINVAL;
+}
+
+enum pdl_status train_optimizer_parse(pdl_arena *a, const char *text,
+                                      const struct train_optimizer **how,
+                                      struct train_hyper *hyper,
+                                      struct pdl_err *err)
+{
+    char *copy = pdl_arena_strdup(a, text), *item;
+    enum pdl_status st = PDL_OK;
+
+    if (!copy)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    item = strchr(copy, ':');
+    if (item)
+        *item++ = '\0';
+    *how = train_optimizer_find(copy);
+    if (!*how) {
+        struct pdl_suggest s;
+
+        pdl_fail(err, PDL_EINVAL, "no optimizer '%.30s'", copy);
+        pdl_suggest_init(&s, copy);
+        for (int i = 0; train_optimizer_at(i); i++)
+            pdl_suggest_try(&s, train_optimizer_at(i)->name);
+        pdl_hint(err, "%s%s", pdl_suggest_best(&s) ? "did you mean " : "try ",
+                 pdl_suggest_best(&s) ? pdl_suggest_best(&s) : "sgd or adamw");
+        return PDL_EINVAL;
+    }
+    *hyper = (*how)->defaults;
+    while (item && st == PDL_OK) {
+        char *next = strchr(item, ','), *value = strchr(item, '=');
+
+        if (next)
+            *next++ = '\0';
+        if (!value || (next && value > next))
+            return pdl_fail(err, PDL_EINVAL,
+                            "optimizer: '%.30s' is not KEY=VALUE", item);
+        *value++ = '\0';
+        st = set_key(hyper, item, value, err);
+        item = next;
+    }
+    return st;
+}
+
+enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err)
+{
+    const char *text = t->opt.optimizer ? t->opt.optimizer : "sgd:momentum=0.9";
+
+    t->tuner = PDL_NEW(t->arena, struct train_tuner, 1);
+    if (!t->tuner)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
+    t->tuner->factor = 1;
+    train_scaler_init(&t->tuner->scaler, t->opt.loss_scale,
+                      t->opt.loss_scale_steps);
+    t->loss.scale = t->tuner->scaler.scale;
+    if (t->opt.loss_scale > 0 && t->plan->strategy->compress_density > 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a loss scale does not go with compress=: what is kept "
+                        "of gradients would have several scales");
+    return train_optimizer_parse(t->arena, text, &t->tuner->how,
+                                 &t->tuner->hyper, err);
+}
+
+bool train_tuner_measures(const pdl_trainer *t)
+{
+    return t->opt.clip > 0 || t->opt.loss_scale > 0 || t->tuner->how->norms;
+}
+
+/* ---- state -------------------------------------------------------------------------- */
+
+static enum pdl_dtype state_type(const struct train_array *a)
+{
+    return a->dtype == PDL_F64 ? PDL_F64 : PDL_F32;
+}
+
+static bool open_slot(pdl_trainer *t, int tensor)
+{
+    struct train_tuner *u = t->tuner;
+    struct slot *s = &u->slots[tensor];
+    const struct train_array *a = &t->arrays[tensor];
+    size_t n = (size_t)train_array_elements(a) + 1;
+    size_t size = (size_t)pdl_dtype_bits(state_type(a)) / 8;
+
+    s->here = true;
+    s->owner = train_is_owner(t, tensor);
+    for (int k = 0; k < u->how->nstates; k++) {
+        s->state[k] = calloc(n, size);
+        t->sizes.optimizer += (int64_t)(n * size);
+        if (!s->state[k])
+            return false;
+    }
+    if (a->dtype != PDL_BF16)
+        return true;
+    s->master = calloc(n, sizeof(float));
+    t->sizes.optimizer += (int64_t)(n * sizeof(float));
+    return s->master != NULL;
+}
+
+static void fill_master(const pdl_trainer *t, int tensor)
+{
+    const uint16_t *w = train_data(t, tensor, TRAIN_UPDATE);
+    int64_t n = train_array_elements(&t->arrays[tensor]);
+
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = (uint32_t)w[i] << 16;
+
+        memcpy(&t->tuner->slots[tensor].master[i], &u, sizeof u);
+    }
+}
+
+enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
+{
+    struct train_tuner *u = t->tuner;
+    const struct pdl_model *m = t->plan->model;
+
+    u->slots = PDL_NEW(t->arena, struct slot, t->plan->ntensors + 1);
+    u->norms = PDL_NEW(t->arena, double, TRAIN_NORMS * m->ntensors + 1);
+    if (!u->slots || !u->norms)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
+    for (int i = 0; i < t->plan->nops; i++) {
+        const struct pdl_plan_op *o = &t->plan->ops[i];
+
+        if (!t->ops[i].mine || o->kind != PDL_PLAN_OP_UPDATE)
+            continue;
+        for (int k = 0; k < o->nout; k++) {
+            if (!open_slot(t, o->out[k]))
+                return pdl_fail(err, PDL_ENOMEM,
+                                "out of memory for the optimizer");
+            if (u->slots[o->out[k]].master) /* not yet rounded */
+                train_init_weight(t, o->out[k], PDL_F32,
+                                  u->slots[o->out[k]].master);
+        }
+    }
+    return PDL_OK;
+}
+
+void train_tuner_reload(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->ntensors; i++)
+        if (t->tuner->slots[i].master)
+            fill_master(t, i);
+}
+
+void train_tuner_close(pdl_trainer *t)
+{
+    for (int i = 0; t->tuner && t->tuner->slots && i < t->plan->ntensors; i++) {
+        free(t->tuner->slots[i].master);
+        for (int k = 0; k < TRAIN_MAX_STATES; k++)
+            free(t->tuner->slots[i].state[k]);
+    }
+}
+
+/* What a checkpoint needs of a weight besides itself. */
+int train_tuner_states(const pdl_trainer *t)
+{
+    return t->tuner->how->nstates + 1;
+}
+
+void *train_tuner_state(const pdl_trainer *t, int tensor, int k,
+                        enum pdl_dtype *dtype)
+{
+    const struct slot *s = &t->tuner->slots[tensor];
+
+    if (k == t->tuner->how->nstates) {
+        *dtype = PDL_F32;
+        return s->master;
+    }
+    *dtype = state_type(&t->arrays[tensor]);
+    return s->state[k];
+}
+
+/* ---- steps ---------------------------------------------------------------------------- */
+
+static struct train_shard shard_of(const pdl_trainer *t, int weight, int grad)
+{
+    const struct slot *s = &t->tuner->slots[weight];
+    void *w = train_data(t, weight, TRAIN_UPDATE);
+    struct train_shard x = {.n = train_array_elements(&t->arrays[weight]),
+                            .dtype = state_type(&t->arrays[weight]),
+                            .grad_dtype = t->arrays[grad].dtype,
+                            .w = s->master ? (void *)s->master : w,
+                            .g = train_data(t, grad, TRAIN_UPDATE),
+                            .copy = s->master ? w : NULL};
+
+    memcpy(x.state, s->state, sizeof x.state);
+    return x;
+}
+
+static struct train_step step_of(const pdl_trainer *t, double lr)
+{
+    return (struct train_step){t->now + 1, lr, t->tuner->factor};
+}
+
+static enum pdl_status add_over_ranks(pdl_trainer *t, double *v, int64_t n,
+                                      struct pdl_err *err)
+{
+    if (pdl_comm_size(t->world) == 1)
+        return PDL_OK;
+    return pdl_comm_allreduce(t->world, v, v, n, PDL_COMM_F64, PDL_COMM_SUM,
+                              err);
+}
+
+static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
+{
+    double squares = 0, scale = t->tuner->scaler.scale;
+    enum pdl_status st;
+
+    t->tuner->factor = 1;
+    t->skips = false;
+    if (!(t->opt.clip > 0) && !(t->opt.loss_scale > 0))
+        return PDL_OK;
+    for (int i = 0; i < t->plan->nops; i++) {
+        const struct train_op *x = &t->ops[i];
+
+        if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
+            continue;
+        for (int k = 0; k < x->nout; k++)
+            if (t->tuner->slots[x->out[k]].owner) {
+                struct train_shard s =
+                    shard_of(t, x->out[k], x->in[x->nout + k]);
+
+                squares += train_grad_squares(&s);
+            }
+    }
+    st = add_over_ranks(t, &squares, 1, err);
+    squares /= scale * scale;
+    t->tuner->factor = train_clip_factor(squares, t->opt.clip) / scale;
+    if (t->opt.loss_scale > 0)
+        t->skips = !train_scaler_next(&t->tuner->scaler, squares);
+    t->loss.scale = t->tuner->scaler.scale;
+    return st;
+}
+
+static enum pdl_status measure_norms(pdl_trainer *t, double lr,
+                                     struct pdl_err *err)
+{
+    struct train_tuner *u = t->tuner;
+    struct train_step step = step_of(t, lr);
+    int64_t n = (int64_t)TRAIN_NORMS * t->plan->model->ntensors;
+
+    if (!u->how->norms || t->skips)
+        return PDL_OK;
+    memset(u->norms, 0, (size_t)n * sizeof u->norms[0]);
+    for (int i = 0; i < t->plan->nops; i++) {
+        const struct train_op *x = &t->ops[i];
+
+        if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
+            continue;
+        for (int k = 0; k < x->nout; k++) {
+            int m = t->plan->tensors[x->out[k]].model_tensor;
+            double sums[TRAIN_NORMS] = {0};
+            struct train_shard s = shard_of(t, x->out[k], x->in[x->nout + k]);
+
+            /* every rank calls: the first phase may advance its state */
+            u->how->norms(&u->hyper, &step, &s, sums);
+            for (int j = 0; u->slots[x->out[k]].owner && j < TRAIN_NORMS; j++)
+                u->norms[(ptrdiff_t)TRAIN_NORMS * m + j] = sums[j];
+        }
+    }
+    return add_over_ranks(t, u->norms, n, err);
+}
+
+enum pdl_status train_tuner_measure(pdl_trainer *t, double lr,
+                                    struct pdl_err *err)
+{
+    enum pdl_status st = measure_clip(t, err);
+
+    return st == PDL_OK ? measure_norms(t, lr, err) : st;
+}
+
+void train_tuner_update(pdl_trainer *t, int op, double lr)
+{
+    const struct train_op *x = &t->ops[op];
+    struct train_tuner *u = t->tuner;
+    struct train_step step = step_of(t, lr);
+
+    for (int k = 0; !t->skips && k < x->nout; k++) {
+        int m = t->plan->tensors[x->out[k]].model_tensor;
+        struct train_shard s = shard_of(t, x->out[k], x->in[x->nout + k]);
+
+        u->how->apply(&u->hyper, &step, &s,
+                      &u->norms[(ptrdiff_t)TRAIN_NORMS * m]);
+    }
+}
+
+/* ---- the loss scale, for checkpoints ------------------------------------------------- */
+
+void train_tuner_scale(const pdl_trainer *t, double *scale, double *good)
+{
+    *scale = t->tuner->scaler.scale;
+    *good = (double)t->tuner->scaler.good;
+}
+
+void train_tuner_set_scale(pdl_trainer *t, double scale, double good)
+{
+    t->tuner->scaler.scale = t->loss.scale = scale;
+    t->tuner->scaler.good = (int64_t)good;
+}
