@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The table of doc/accuracy.md that says what hangs on which runs were fitted.
+"""The table of doc/accuracy-log.md that says what hangs on which runs were fitted.
 
-    tools/accuracy-tables.py PARADL RUNS.json [--update doc/accuracy.md]
+    tools/accuracy-tables.py PARADL RUNS.json [--update doc/accuracy-log.md]
 
 Halves of VGG-16's clean runs are left out, and both the other half and ResNet-50
 are projected. With --update the text between the lines "<!-- table hold-out -->"

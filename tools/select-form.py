@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Chooses the form of the model of ABCI without the runs that test it.
 
-    tools/select-form.py PARADL RUNS.json LAYERS.json [--update doc/accuracy.md]
+    tools/select-form.py PARADL RUNS.json LAYERS.json [--update doc/accuracy-log.md]
 
 Only three kinds of evidence decide: VGG-16's clean runs (serial, data and
 data+filter), each number of PEs and each kind of strategy left out of the fit
