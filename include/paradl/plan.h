@@ -519,8 +519,15 @@ bool pdl_task_needs(const struct pdl_tasks *o, const struct pdl_task *t,
                     int *pass, int *stage);
 /* Is backward two tasks? */
 bool pdl_schedule_splits(enum pdl_schedule s);
+/* Stages of a lane. */
+int64_t pdl_schedule_chunks(const struct pdl_strategy *s);
+/* The lane of a stage, and the i-th stage of a lane. */
 int pdl_schedule_lane(enum pdl_schedule s, int lanes, int stage);
+int pdl_schedule_stage(enum pdl_schedule s, int lanes, int lane, int i);
 int pdl_plan_lane(const struct pdl_plan *p, int stage);
+/* The lane that a rank is on, and the first rank of a lane. */
+int pdl_plan_rank_lane(const struct pdl_plan *p, int64_t rank);
+int64_t pdl_plan_lane_rank(const struct pdl_plan *p, int lane);
 
 /* ---- plans as text (doc/formats/plan.md) --------------------------------- */
 

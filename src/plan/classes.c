@@ -105,16 +105,6 @@ static void part(const struct classes *c, const struct cut *cut, int64_t rank,
     key[1] = lo - first;
 }
 
-static int64_t stage_of(const struct pdl_plan *p, int64_t rank)
-{
-    int64_t s = 0;
-
-    for (int f = 0; f < p->mesh->nfactors; f++)
-        if (p->pipe_factors >> f & 1)
-            s = s * p->mesh->factor[f] + pdl_mesh_coord(p->mesh, rank, f);
-    return s;
-}
-
 /* The rank's place in a split that is not even: its neighbours' parts may be
  * larger or smaller than those of others. */
 static int64_t uneven_place(const struct classes *c, const struct cut *cut,
@@ -194,7 +184,7 @@ static bool classify(struct classes *c)
         uint64_t h = UINT64_C(14695981039346656037);
         size_t s;
 
-        key[0] = stage_of(c->p, r);
+        key[0] = pdl_plan_rank_lane(c->p, r);
         for (int i = 0; i < c->ncuts; i++)
             part(c, &c->cuts[i], r, key + 1 + 2 * (int64_t)i);
         for (int64_t i = 0; i < width; i++)
@@ -247,7 +237,7 @@ enum pdl_status plan_text_classes(const struct pdl_plan *p,
         st = PDL_ENOMEM;
     for (int64_t k = 0; st == PDL_OK && k < c.nclasses && k < MOST; k++) {
         pdl_printf(out, "class %lld stage=%lld ranks=", (long long)k,
-                   (long long)stage_of(p, c.first[k]));
+                   (long long)pdl_plan_rank_lane(p, c.first[k]));
         put_ranks(&c, k, out);
         pdl_puts(out, "\n");
     }

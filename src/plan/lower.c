@@ -161,10 +161,7 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                                const struct pdl_mesh *m, uint32_t *factors,
                                int *lanes, int *nstages, struct pdl_err *err)
 {
-    int64_t n = 1, v = s->schedule == PDL_SCHEDULE_INTERLEAVED
-                           ? s->virtual_stages > 0 ? s->virtual_stages : 2
-                       : s->schedule == PDL_SCHEDULE_ZB_V ? 2
-                                                          : 1;
+    int64_t n = 1, v = pdl_schedule_chunks(s);
 
     *factors = 0;
     for (int c = 0; c < s->nclauses; c++)

@@ -183,6 +183,8 @@ enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
 enum pdl_status plan_cut_stages(const struct pdl_strategy *s,
                                 const struct pdl_model *m, int64_t stages,
                                 int *stage, struct pdl_err *err);
+/* schedule.c: the lane of a rank, before there is a plan */
+int plan_lane_of(const struct pdl_mesh *m, uint32_t pipe, int64_t rank);
 /* speeds.c: of each stage, the fastest 1; NULL: all are equal */
 const double *plan_speeds(struct plan_lower *lo);
 /* emit.c */

@@ -174,25 +174,76 @@ static void order_v(struct lane *l)
 
 /* ---- the table ---------------------------------------------------------------------- */
 
-static void (*const orders[])(struct lane *) = {
-    [PDL_SCHEDULE_1F1B] = order_1f1b,
-    [PDL_SCHEDULE_GPIPE] = order_gpipe,
-    [PDL_SCHEDULE_ZB_H1] = order_h1,
-    [PDL_SCHEDULE_ZB_H2] = order_h2,
-    [PDL_SCHEDULE_ZB_V] = order_v,
-    [PDL_SCHEDULE_INTERLEAVED] = order_interleaved,
+/* All that is known of a schedule. */
+struct schedule {
+    void (*order)(struct lane *);
+    bool splits; /* backward is two tasks */
+    bool folded; /* the second stages go back up the lanes */
+    int chunks;  /* stages of a lane; 0: as many as the strategy says */
+};
+
+static const struct schedule schedules[] = {
+    // clang-format off
+    [PDL_SCHEDULE_1F1B]        = {order_1f1b,        false, false, 1},
+    [PDL_SCHEDULE_GPIPE]       = {order_gpipe,       false, false, 1},
+    [PDL_SCHEDULE_INTERLEAVED] = {order_interleaved, false, false, 0},
+    [PDL_SCHEDULE_ZB_H1]       = {order_h1,          true,  false, 1},
+    [PDL_SCHEDULE_ZB_H2]       = {order_h2,          true,  false, 1},
+    [PDL_SCHEDULE_ZB_V]        = {order_v,           true,  true,  2},
+    // clang-format on
 };
 
 bool pdl_schedule_splits(enum pdl_schedule s)
 {
-    return s == PDL_SCHEDULE_ZB_H1 || s == PDL_SCHEDULE_ZB_H2 ||
-           s == PDL_SCHEDULE_ZB_V;
+    return schedules[s].splits;
+}
+
+int64_t pdl_schedule_chunks(const struct pdl_strategy *s)
+{
+    int n = schedules[s->schedule].chunks;
+
+    return n > 0 ? n : s->virtual_stages > 0 ? s->virtual_stages : 2;
 }
 
 int pdl_schedule_lane(enum pdl_schedule s, int lanes, int stage)
 {
-    return s == PDL_SCHEDULE_ZB_V && stage >= lanes ? 2 * lanes - 1 - stage
-                                                    : stage % lanes;
+    return schedules[s].folded && stage >= lanes ? 2 * lanes - 1 - stage
+                                                 : stage % lanes;
+}
+
+int pdl_schedule_stage(enum pdl_schedule s, int lanes, int lane, int i)
+{
+    return schedules[s].folded && i > 0 ? 2 * lanes - 1 - lane
+                                        : i * lanes + lane;
+}
+
+int plan_lane_of(const struct pdl_mesh *m, uint32_t pipe, int64_t rank)
+{
+    int64_t lane = 0;
+
+    for (int f = 0; f < m->nfactors; f++)
+        if (pipe >> f & 1)
+            lane = lane * m->factor[f] + pdl_mesh_coord(m, rank, f);
+    return (int)lane;
+}
+
+int pdl_plan_rank_lane(const struct pdl_plan *p, int64_t rank)
+{
+    return plan_lane_of(p->mesh, p->pipe_factors, rank);
+}
+
+int64_t pdl_plan_lane_rank(const struct pdl_plan *p, int lane)
+{
+    int64_t rank = 0, stride = 1, rest = lane;
+
+    for (int f = p->mesh->nfactors - 1; f >= 0; f--) {
+        if (p->pipe_factors >> f & 1) {
+            rank += rest % p->mesh->factor[f] * stride;
+            rest /= p->mesh->factor[f];
+        }
+        stride *= p->mesh->factor[f];
+    }
+    return rank;
 }
 
 int pdl_plan_lane(const struct pdl_plan *p, int stage)
@@ -223,7 +274,7 @@ enum pdl_status pdl_tasks_make(pdl_arena *a, enum pdl_schedule schedule,
         struct lane l = {.o = out, .task = tasks + i * n, .at = i};
 
         out->task[i] = l.task;
-        orders[schedule](&l);
+        schedules[schedule].order(&l);
     }
     return PDL_OK;
 }

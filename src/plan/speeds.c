@@ -13,17 +13,6 @@ static double speed_of(const struct pdl_plan_options *o, int64_t rank)
     return o->speeds[o->nspeeds - 1].speed;
 }
 
-static int lane_of(const struct plan_lower *lo, int64_t rank)
-{
-    int64_t lane = 0;
-
-    for (int f = 0; f < lo->mesh->nfactors; f++)
-        if (lo->plan.pipe_factors >> f & 1)
-            lane =
-                lane * lo->mesh->factor[f] + pdl_mesh_coord(lo->mesh, rank, f);
-    return (int)lane;
-}
-
 const double *plan_speeds(struct plan_lower *lo)
 {
     int lanes = lo->plan.lanes, n = lo->plan.nstages;
@@ -39,7 +28,7 @@ const double *plan_speeds(struct plan_lower *lo)
     }
     for (int64_t r = 0; r < lo->mesh->pes; r++) {
         double s = speed_of(lo->opt, r);
-        int l = lane_of(lo, r);
+        int l = plan_lane_of(lo->mesh, lo->plan.pipe_factors, r);
 
         lane[l] = !(lane[l] > 0) || s < lane[l] ? s : lane[l];
     }

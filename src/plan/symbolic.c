@@ -25,20 +25,10 @@ static struct plan_part *part(struct exec *x, int tensor, int64_t rank)
     return &x->parts[(int64_t)tensor * x->ranks + rank];
 }
 
-static int64_t stage_of(const struct exec *x, int64_t rank)
-{
-    int64_t s = 0;
-
-    for (int f = 0; f < x->p->mesh->nfactors; f++)
-        if (x->p->pipe_factors >> f & 1)
-            s = s * x->p->mesh->factor[f] + pdl_mesh_coord(x->p->mesh, rank, f);
-    return s;
-}
-
 static bool here(const struct exec *x, int tensor, int64_t rank)
 {
     return pdl_plan_lane(x->p, x->p->tensors[tensor].stage) ==
-           stage_of(x, rank);
+           pdl_plan_rank_lane(x->p, rank);
 }
 
 static enum pdl_status wrong(struct exec *x, int op, int64_t rank,
@@ -356,7 +346,8 @@ static enum pdl_status run_op(struct exec *x, int op)
     enum pdl_status st = PDL_OK;
 
     for (int64_t r = 0; r < x->ranks && st == PDL_OK; r++)
-        if (here(x, first, r) || (x->p->nstages == 1 && stage_of(x, r) == 0))
+        if (here(x, first, r) ||
+            (x->p->nstages == 1 && pdl_plan_rank_lane(x->p, r) == 0))
             st = run[o->kind](x, op, r);
     return st;
 }

@@ -184,14 +184,5 @@ bool plan_text_program(int nstages, int k, int *phase, int *stage)
 
 int64_t plan_text_rank(const struct pdl_plan *p, int stage)
 {
-    int64_t rank = 0, stride = 1, rest = pdl_plan_lane(p, stage);
-
-    for (int f = p->mesh->nfactors - 1; f >= 0; f--) {
-        if (p->pipe_factors >> f & 1) {
-            rank += rest % p->mesh->factor[f] * stride;
-            rest /= p->mesh->factor[f];
-        }
-        stride *= p->mesh->factor[f];
-    }
-    return rank;
+    return pdl_plan_lane_rank(p, pdl_plan_lane(p, stage));
 }

@@ -166,13 +166,6 @@ static enum pdl_status expressible(const struct pdl_strategy *s,
     return PDL_OK;
 }
 
-static int64_t chunks_of(const struct pdl_strategy *s)
-{
-    if (s->schedule == PDL_SCHEDULE_INTERLEAVED)
-        return s->virtual_stages > 0 ? s->virtual_stages : 2;
-    return s->schedule == PDL_SCHEDULE_ZB_V ? 2 : 1;
-}
-
 enum pdl_status report_cut_make(const struct pdl_export_job *job,
                                 const char *format, struct report_cut *c,
                                 struct pdl_err *err)
@@ -189,7 +182,7 @@ enum pdl_status report_cut_make(const struct pdl_export_job *job,
         .context = degree(s, PDL_AXIS_CONTEXT),
         .expert = degree(s, PDL_AXIS_EXPERT),
         .tensor = degree(s, PDL_AXIS_TENSOR),
-        .virtual_stages = chunks_of(s),
+        .virtual_stages = pdl_schedule_chunks(s),
         .pes_per_node = job->system->node.pes,
     };
     c->micro_count = s->micro_batches ? s->micro_batches

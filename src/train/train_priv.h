@@ -172,8 +172,6 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
 
 /* program.c */
 enum pdl_status train_program(pdl_trainer *t, struct pdl_err *err);
-/* The place of a rank in the pipeline. */
-int train_lane_of(const struct pdl_plan *p, int64_t rank);
 /* The stages of this rank: the first after -1, then the next; -1: no more. */
 int train_next_stage(const pdl_trainer *t, int stage);
 bool train_has_stage(const pdl_trainer *t, int stage);

@@ -95,6 +95,27 @@ static void no_lane_holds_more_than_its_schedule_says(void **state)
         }
 }
 
+static void every_stage_is_the_one_its_lane_says(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NKINDS; i++)
+        for (int p = kinds[i].least; p <= 9; p++) {
+            int v = kinds[i].chunks ? kinds[i].chunks : 3;
+            struct pdl_strategy s = {.schedule = kinds[i].schedule,
+                                     .virtual_stages = v};
+
+            assert_int_equal(pdl_schedule_chunks(&s), v);
+            for (int at = 0; at < p * v; at++) {
+                int lane = pdl_schedule_lane(kinds[i].schedule, p, at), k = 0;
+
+                while (k < v &&
+                       pdl_schedule_stage(kinds[i].schedule, p, lane, k) != at)
+                    k++;
+                assert_true(k < v);
+            }
+        }
+}
+
 /* One task in place of another, on another lane, or before what it needs. */
 static void a_wrong_order_is_refused(void **state)
 {
@@ -152,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_order_is_proved),
         cmocka_unit_test(no_lane_holds_more_than_its_schedule_says),
+        cmocka_unit_test(every_stage_is_the_one_its_lane_says),
         cmocka_unit_test(a_wrong_order_is_refused),
         cmocka_unit_test(impossible_shapes_are_refused),
     };

@@ -51,14 +51,6 @@ static int64_t group_size(const struct pdl_mesh *m, uint32_t group)
     return n;
 }
 
-/* The first rank of a lane: ranks of the pipe's group of rank 0, in order. */
-static int64_t rank_of_lane(struct traffic *t, int lane)
-{
-    pdl_mesh_group(t->p->mesh, 0, t->p->pipe_factors, t->ranks,
-                   t->p->mesh->pes);
-    return t->p->pipe_factors ? t->ranks[lane] : 0;
-}
-
 static struct pattern *find(struct traffic *t, struct pattern like)
 {
     for (int i = 0; i < t->n; i++)
@@ -159,7 +151,8 @@ static void add_op(struct traffic *t, int op, double times)
     const struct pdl_plan_op *x = &t->p->ops[op];
     int tensor = x->nin > 0 ? x->in[0] : x->out[0];
     int lane = pdl_plan_lane(t->p, t->p->tensors[tensor].stage);
-    int64_t first = rank_of_lane(t, lane), n = group_size(t->p->mesh, x->group);
+    int64_t first = pdl_plan_lane_rank(t->p, lane),
+            n = group_size(t->p->mesh, x->group);
     struct pattern like = {.group = x->group, .lane = lane}, *at;
     struct pdl_coll_job job;
     struct pdl_work w;
@@ -235,7 +228,7 @@ static void send_all(struct traffic *t, const struct pattern *p)
 
     for (int64_t r = 0; r < m->pes; r++)
         if (place(m, r, p->group) == 0 &&
-            (along || place(m, r, t->p->pipe_factors) == p->lane))
+            (along || pdl_plan_rank_lane(t->p, r) == p->lane))
             of_group(t, p, pdl_mesh_group(m, r, p->group, t->ranks, m->pes));
 }
 

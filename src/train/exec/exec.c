@@ -198,7 +198,7 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
                               .micros = plan->micro_batches,
                               .fault = fault,
                               .fault_op = fault_op};
-    t->lane = train_lane_of(plan, t->rank);
+    t->lane = pdl_plan_rank_lane(plan, t->rank);
     t->loss = (struct train_loss){
         .kind = opt->mean_squares ? TRAIN_MSE : TRAIN_SOFTMAX,
         .smoothing = opt->label_smoothing};

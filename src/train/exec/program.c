@@ -14,16 +14,6 @@
 
 #include <string.h>
 
-int train_lane_of(const struct pdl_plan *p, int64_t rank)
-{
-    int64_t s = 0;
-
-    for (int f = 0; f < p->mesh->nfactors; f++)
-        if (p->pipe_factors >> f & 1)
-            s = s * p->mesh->factor[f] + pdl_mesh_coord(p->mesh, rank, f);
-    return (int)s;
-}
-
 int train_next_stage(const pdl_trainer *t, int stage)
 {
     for (stage++; stage < t->plan->nstages; stage++)

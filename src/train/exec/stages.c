@@ -19,7 +19,8 @@ static int peer_in(const pdl_trainer *t, int stage)
                                ranks, MAX_GROUP);
 
     for (int64_t i = 0; i < n && i < MAX_GROUP; i++)
-        if (train_lane_of(t->plan, ranks[i]) == pdl_plan_lane(t->plan, stage))
+        if (pdl_plan_rank_lane(t->plan, ranks[i]) ==
+            pdl_plan_lane(t->plan, stage))
             return (int)ranks[i];
     return -1;
 }

@@ -14,10 +14,10 @@ bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank)
     struct pdl_box mine, other;
 
     pdl_plan_box(p, tensor, rank, &mine);
-    if (pdl_box_empty(&mine) || train_lane_of(p, rank) != lane)
+    if (pdl_box_empty(&mine) || pdl_plan_rank_lane(p, rank) != lane)
         return false;
     for (int64_t r = 0; r < rank; r++) {
-        bool same = train_lane_of(p, r) == lane;
+        bool same = pdl_plan_rank_lane(p, r) == lane;
 
         pdl_plan_box(p, tensor, r, &other);
         for (int d = 0; d < mine.ndims; d++)
@@ -73,7 +73,7 @@ static bool is_kept_elsewhere(const pdl_trainer *t, int tensor)
 
     for (int64_t r = 0; r < t->rank; r++) {
         pdl_plan_box(t->plan, tensor, r, &b);
-        if (train_lane_of(t->plan, r) == t->lane &&
+        if (pdl_plan_rank_lane(t->plan, r) == t->lane &&
             train_same_box(&b, &t->arrays[tensor].box) &&
             train_sparse_place(t, tensor, r) ==
                 train_sparse_place(t, tensor, t->rank))
