@@ -7,10 +7,10 @@
  * enters, and a run resumes from one integer. Batch b of an epoch is the
  * positions [b*B, (b+1)*B).
  *
- * Adding an order (partial or pair-wise exchange between ranks, hiding of
- * samples): a file with one struct pdl_shuffle and a row in the table of
- * src/data/order.c. An order with state (who holds or sees what) keeps it in
- * `state`, which the checkpoint must then store; the two here have none. */
+ * Orders with state (samples that live on workers and are exchanged, samples
+ * that are hidden for an epoch because they teach nothing) are a sampler's: it
+ * begins an epoch from what training saw in the one before. Nothing of it
+ * depends on the number of ranks: a worker is a share of the batch. */
 #ifndef PARADL_DATA_H
 #define PARADL_DATA_H
 
@@ -77,7 +77,6 @@ struct pdl_order {
     int64_t epoch, n;
     uint64_t key; /* of how */
     int low_bits, high_bits;
-    const void *state;
 };
 void pdl_order_begin(struct pdl_order *o, const struct pdl_shuffle *how,
                      uint64_t seed, int64_t epoch, int64_t n);
@@ -87,7 +86,14 @@ int64_t pdl_order_find(const struct pdl_order *o, int64_t sample);
 
 /* A key for one purpose of one epoch of a run, so that order, augmentation
  * and whatever comes later never draw the same numbers. */
-enum pdl_draw { PDL_DRAW_ORDER, PDL_DRAW_AUGMENT, PDL_DRAW_SYNTHETIC };
+enum pdl_draw {
+    PDL_DRAW_ORDER,
+    PDL_DRAW_AUGMENT,
+    PDL_DRAW_SYNTHETIC,
+    PDL_DRAW_PLACE,    /* which worker stores a sample at the beginning */
+    PDL_DRAW_EXCHANGE, /* who sends what to whom */
+    PDL_DRAW_HIDE,     /* which samples are left out */
+};
 uint64_t pdl_draw_key(uint64_t seed, enum pdl_draw purpose, int64_t epoch);
 
 /* ---- batches ---------------------------------------------------------- */
@@ -104,6 +110,92 @@ void pdl_batch_range(const struct pdl_batching *b, int64_t i, int64_t *lo,
  * There must be a batch in an epoch. */
 void pdl_batch_locate(const struct pdl_batching *b, int64_t step,
                       int64_t *epoch, int64_t *index);
+
+/* ---- samplers: orders with state -------------------------------------- */
+
+enum { PDL_SAMPLING_KEYS = 8 };
+
+/* A parameter of a way: a number, or one of some words (its index). */
+struct pdl_sampling_key {
+    const char *name, *summary;
+    double value, min, max;   /* by default, and what it may be */
+    const char *const *words; /* NULL-ended; NULL: a number */
+};
+
+/* A way to deal samples to workers, or to hide some: "name:key=value,...". */
+struct pdl_sampling {
+    const char *name, *summary;
+    struct pdl_sampling_key keys[PDL_SAMPLING_KEYS]; /* up to a NULL name */
+};
+const struct pdl_sampling *pdl_deal_at(int i); /* NULL past the end */
+const struct pdl_sampling *pdl_hide_at(int i);
+
+struct pdl_sampler_options {
+    int64_t samples, batch, epochs;
+    int64_t micros;       /* micro-batches of a batch; 0 is 1 */
+    int64_t workers;      /* where `deal` does not say; 0 is 1 */
+    double warmup_epochs; /* the learning rate is left alone that long */
+    uint64_t seed;
+    const char *deal;      /* "global" when NULL; "partial:q=0.3,workers=64" */
+    const char *hide;      /* "none" when NULL; "kakurenbo:f=0.3" */
+    const int32_t *labels; /* of all samples, for place=class; else NULL */
+};
+
+/* All ranks of a run have the same sampler and tell it the same results. */
+typedef struct pdl_sampler pdl_sampler;
+
+enum pdl_status pdl_sampler_create(const struct pdl_sampler_options *o,
+                                   pdl_sampler **out, struct pdl_err *err);
+void pdl_sampler_destroy(pdl_sampler *s); /* NULL is allowed */
+
+/* The next epoch: 0, 1, ... one after another. */
+void pdl_sampler_next(pdl_sampler *s);
+int64_t pdl_sampler_epoch(const pdl_sampler *s); /* -1 before the first */
+/* Does an epoch depend on what was seen in the one before? Then nothing of it
+ * can be read ahead. */
+bool pdl_sampler_waits(const pdl_sampler *s);
+/* Batches of this epoch; at least one. A short last batch is dropped. */
+int64_t pdl_sampler_batches(const pdl_sampler *s);
+/* Which sample: 0 <= position < batches * batch. */
+int64_t pdl_sampler_at(const pdl_sampler *s, int64_t position);
+/* What a sample's loss is multiplied with; NULL: all by 1. By sample. */
+const float *pdl_sampler_weights(const pdl_sampler *s);
+/* What the learning rate is multiplied with. */
+double pdl_sampler_rate(const pdl_sampler *s);
+/* Samples that are not trained in this epoch, in the order of their ids. */
+int64_t pdl_sampler_hidden(const pdl_sampler *s, const int64_t **samples);
+/* Do hidden samples want a forward pass at the end of the epoch? */
+bool pdl_sampler_refreshes(const pdl_sampler *s);
+/* What training, or that pass, saw of a sample. Its confidence is exp(-loss):
+ * with softmax and cross-entropy the probability of the right class. */
+void pdl_sampler_saw(pdl_sampler *s, int64_t sample, double loss, bool correct);
+
+/* Samples that workers exchange in this epoch, to be used from the next: the
+ * j-th of a worker leaves `slot` for `to`, and what `from` sends takes its
+ * place. Before the last batch, all of them have gone. */
+struct pdl_sampler_move {
+    int64_t slot, sample;
+    int64_t to, from;
+};
+int64_t pdl_sampler_workers(const pdl_sampler *s); /* 1: nobody to deal to */
+int64_t pdl_sampler_moves(const pdl_sampler *s);   /* of each worker */
+struct pdl_sampler_move pdl_sampler_move(const pdl_sampler *s, int64_t worker,
+                                         int64_t j);
+/* Slots of a worker, and the sample in one of them. */
+int64_t pdl_sampler_slots(const pdl_sampler *s, int64_t worker);
+int64_t pdl_sampler_slot(const pdl_sampler *s, int64_t worker, int64_t slot);
+
+/* What a checkpoint keeps of a sampler: arrays, NULL past the end. To go on,
+ * fill them with what was kept and say in which epoch that was. */
+struct pdl_sampler_part {
+    const char *name;
+    void *data;
+    int64_t count;
+    int bytes; /* of one: 1 (uint8), 4 (float), 8 (int64) */
+};
+const struct pdl_sampler_part *pdl_sampler_part(const pdl_sampler *s, int i);
+enum pdl_status pdl_sampler_resume(pdl_sampler *s, int64_t epoch,
+                                   struct pdl_err *err);
 
 PDL_END
 

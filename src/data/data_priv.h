@@ -1,9 +1,103 @@
-/* Shared inside the room: the ways to order an epoch. */
+/* Shared inside the room: the ways to order an epoch, to deal samples to
+ * workers and to hide some of them. */
 #ifndef DATA_PRIV_H
 #define DATA_PRIV_H
 
 #include "paradl/data.h"
 
 extern const struct pdl_shuffle data_shuffle_global, data_shuffle_none;
+
+/* ---- a way and what its parameters were set to ------------------------- */
+
+/* settings.c: "name:key=value,..." against a table's ways. */
+struct data_setting {
+    int way; /* its row */
+    double value[PDL_SAMPLING_KEYS];
+};
+enum pdl_status data_setting_parse(const struct pdl_sampling *(*at)(int),
+                                   const char *what, const char *text,
+                                   struct data_setting *out,
+                                   struct pdl_err *err);
+
+/* ---- what was seen ----------------------------------------------------- */
+
+enum { DATA_SEEN = 1, DATA_CORRECT = 2 };
+
+struct data_seen { /* by sample */
+    float *loss;   /* of the last time; 1 before the first */
+    uint8_t *flags;
+};
+
+struct pdl_sampler {
+    pdl_arena *arena;
+    struct pdl_sampler_options opt;
+    const struct data_deal *deal;
+    const struct data_hide *hide;
+    struct data_setting deal_with, hide_with;
+    int64_t epoch, batches;
+    struct data_seen before, now; /* this epoch's begin, and since; or NULL */
+    struct data_seen history[2]; /* two and three epochs ago, where asked for */
+    uint8_t *hides;              /* by sample: 1 is hidden */
+    int64_t *hidden, nhidden;
+    int64_t *list, nlist; /* what is trained; NULL: every sample once */
+    float *weight;
+    double rate;
+    struct pdl_order order; /* of the list */
+    int64_t workers, nmoves;
+    int64_t *slot;    /* samples, worker by worker */
+    int64_t *mine;    /* what workers train, in this epoch's order, in the */
+    int64_t *nmine;   /* room of their slots, and how many */
+    int64_t *leaving; /* slots in the order in which they are exchanged */
+    int64_t *partner; /* of each worker; NULL: another for each sample */
+    uint32_t *key;    /* to sort by; and its scratch */
+    int64_t *sorted;
+    struct pdl_sampler_part part[10];
+    int nparts;
+};
+
+/* A random number in [0, 1) of a sample in this epoch, for one purpose. */
+double data_draw(const pdl_sampler *s, enum pdl_draw why, int64_t sample);
+/* sort.c: s->sorted lists [0, n) by s->key, equal ones in their order. */
+void data_sort(pdl_sampler *s, int64_t n);
+uint32_t data_key_of(float v); /* in the order of the numbers; NaN is last */
+/* Samples by loss before this epoch, ascending, into s->sorted. */
+void data_sort_by_loss(pdl_sampler *s);
+
+/* ---- hiding ------------------------------------------------------------ */
+
+/* choose sets hides[] (all 0), and weight[], rate or list where it has any. */
+struct data_hide {
+    struct pdl_sampling is;
+    void (*choose)(pdl_sampler *s);
+    bool refreshes;     /* hidden samples are looked at again */
+    bool weighs, lists; /* sets weight[]; writes the list itself */
+    int history;        /* epochs of losses before the last one: 0 or 2 */
+};
+extern const struct data_hide data_hide_none, data_hide_kakurenbo,
+    data_hide_infobatch, data_hide_ies, data_hide_random, data_hide_iswr,
+    data_hide_sb, data_hide_seta;
+
+/* ---- dealing ----------------------------------------------------------- */
+
+/* Without `leave` samples stay where they are. It writes the slots of a worker
+ * in the order in which they go (s->leaving), and partners where there are. */
+struct data_deal {
+    struct pdl_sampling is;
+    const struct pdl_shuffle *how; /* of all samples; NULL: of a worker's */
+    void (*leave)(pdl_sampler *s);
+    bool by_loss;
+};
+extern const struct data_deal data_deal_global, data_deal_none, data_deal_local,
+    data_deal_partial, data_deal_pair;
+enum { DATA_DEAL_Q, DATA_DEAL_WORKERS, DATA_DEAL_PLACE };
+
+/* deal.c: slots of a worker. */
+int64_t data_slots_begin(const pdl_sampler *s, int64_t worker);
+/* Slots by key[], hidden samples last: worker's part of s->leaving. */
+void data_leave_in_order(pdl_sampler *s, int64_t worker);
+enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err);
+void data_deal_epoch(pdl_sampler *s);
+void data_deal_exchange(pdl_sampler *s);
+bool data_deal_is_whole(const pdl_sampler *s);
 
 #endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Local and partial shuffling (Nguyen, Trahay, Domke, Drozd, Vatai, Liao,
+ * Wahib, Gerofi: "Why globally re-shuffle? Revisiting data shuffling in large
+ * scale deep learning", IPDPS 2022). Each of M workers stores N/M samples; in
+ * an epoch it sends the fraction q of them to others, its j-th to the worker
+ * that the j-th random permutation says. Which of its samples is random; those
+ * that are hidden in this epoch go last. */
+#include "data_priv.h"
+
+static const char *const places[] = {"files", "random", "class", NULL};
+
+/* clang-format off */
+#define WORKERS                                                               \
+    {"workers", "how many share the samples; 0: data ranks", 0, 0, 1e9, NULL},               \
+    {"place", "at first: as in the files, at random, or by class", 1, 0, 2,   \
+     places}
+/* clang-format on */
+
+static void leave_at_random(pdl_sampler *s)
+{
+    uint64_t key = pdl_draw_key(s->opt.seed, PDL_DRAW_EXCHANGE, s->epoch);
+
+    for (int64_t w = 0; w < s->workers; w++) {
+        int64_t n = pdl_sampler_slots(s, w);
+
+        for (int64_t i = 0; i < n; i++)
+            s->key[i] = pdl_philox(key, (uint64_t)w + 1, (uint64_t)i).v[3];
+        data_leave_in_order(s, w);
+    }
+}
+
+const struct data_deal data_deal_local = {
+    .is = {.name = "local",
+           .summary = "workers keep their samples and shuffle those",
+           .keys = {{"q", "nothing is exchanged", 0, 0, 0, NULL}, WORKERS}},
+};
+
+const struct data_deal data_deal_partial = {
+    .is = {.name = "partial",
+           .summary = "workers keep their samples and exchange a part of them",
+           .keys = {{"q", "the part, 0 to 1", 0.3, 0, 1, NULL}, WORKERS}},
+    .leave = leave_at_random,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KAKURENBO (Nguyen et al., "Adaptively hiding samples in deep neural network
+ * training", NeurIPS 2023). Of the f_e N samples of the lowest loss in the
+ * epoch before, those are hidden that were predicted correctly and with a
+ * confidence of at least tau; the others are moved back, and their places are
+ * not given to anybody. Hidden samples are looked at again (forward only) at
+ * the end of the epoch. The learning rate grows by 1 / (1 - f_e).
+ *
+ * f_e falls from f by steps at 1/3, 2/3 and 8/9 of the epochs, as the
+ * learning rate's milestones do in the paper. The confidence is exp(-loss),
+ * which is what softmax over classes gives the right class. The authors'
+ * scripts normalise over the batch instead (conf=batch of their logs), so that
+ * a confidence depends on its neighbours: not offered here. */
+#include "data_priv.h"
+
+#include <math.h>
+
+enum { F, TAU, LR };
+enum { LR_CAP, LR_REALISED, LR_NONE };
+static const char *const lr_words[] = {"cap", "realised", "none", NULL};
+
+static double cap(const pdl_sampler *s)
+{
+    static const struct {
+        double until, part;
+    } steps[] = {{1. / 3, 1}, {2. / 3, 0.8}, {8. / 9, 0.6}, {HUGE_VAL, 0.4}};
+    double done = (double)s->epoch / (double)s->opt.epochs;
+    int i = 0;
+
+    while (done >= steps[i].until)
+        i++;
+    return s->hide_with.value[F] * steps[i].part;
+}
+
+static void choose(pdl_sampler *s)
+{
+    double f = cap(s), most = -log(s->hide_with.value[TAU]), h;
+    int64_t candidates = (int64_t)(f * (double)s->opt.samples + 1e-9);
+    int64_t hidden = 0;
+
+    data_sort_by_loss(s);
+    for (int64_t i = 0; i < candidates; i++) {
+        int64_t x = s->sorted[i];
+        bool sure = (s->before.flags[x] & DATA_CORRECT) != 0 &&
+                    (double)s->before.loss[x] <= most;
+
+        s->hides[x] = sure;
+        hidden += sure;
+    }
+    h = (double)hidden / (double)s->opt.samples;
+    if ((double)s->epoch >= s->opt.warmup_epochs &&
+        s->hide_with.value[LR] != LR_NONE)
+        s->rate = 1 / (1 - (s->hide_with.value[LR] == LR_CAP ? f : h));
+}
+
+const struct data_hide data_hide_kakurenbo = {
+    .is = {.name = "kakurenbo",
+           .summary = "samples of low loss, predicted right and surely",
+           .keys = {{"f", "the part that may be hidden", 0.3, 0, 0.9, NULL},
+                    {"tau", "how sure", 0.7, 1e-9, 1, NULL},
+                    {"lr", "the rate grows by f, by what is hidden, or not",
+                     LR_CAP, 0, 2, lr_words}}},
+    .choose = choose,
+    .refreshes = true,
+};
