@@ -2,6 +2,7 @@
 #ifndef ORACLE_PRIV_H
 #define ORACLE_PRIV_H
 
+#include "oracle/step/pipeline.h"
 #include "paradl/oracle.h"
 
 /* The rates of a PE at a precision, guesses filled in; conv by pass. */
@@ -93,8 +94,10 @@ int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank);
 bool oracle_steps_flash(const struct oracle *o);
 /* compute_profile.c: by what was measured on this machine; < 0: nothing was */
 double oracle_profiled(const struct oracle *o, int op, int64_t rank);
-/* how far from one busy PE of the node (0) to all of them (1) */
-double oracle_busy(const struct oracle *o);
+bool oracle_has_profile(const struct oracle *o);
+/* how far from one busy PE of the node (0) to all of them (1), where so many
+ * lanes of the pipeline work at a time */
+double oracle_busy(const struct oracle *o, double lanes);
 /* bytes that an operation works in besides its operands */
 int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank);
 /* compute_norm.c; oracle_stream: without the launch */
@@ -170,8 +173,7 @@ struct oracle {
     struct oracle_quickest *quickest; /* allreduces asked for; NULL: none */
     struct oracle_ranks *alike;       /* of the first stage */
     struct oracle_memo *memo;         /* NULL: nothing is remembered */
-    const struct pdl_tasks *order;    /* of a pipeline; NULL: one stage */
-    const int64_t *flight;            /* of each stage; NULL: 1 */
+    struct oracle_order *order;       /* of the pipeline's tasks */
     bool on_lane;      /* sends between stages stay on their lane (zb-v) */
     const bool *again; /* of each layer: computed again; NULL: as the strategy
                           says for all */
@@ -333,16 +335,13 @@ bool oracle_same_parts(const struct oracle *o, int op,
                        const struct oracle_ranks *r, uint8_t *as);
 bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
                    struct oracle_price **out);
-enum { ORACLE_MAX_STAGES = 256 };
-/* pipeline.c: each lane from its first task to its last (lanes: NULL: nobody
- * asks) and the longest, < 0: out of memory (weights: where backward is two
- * tasks); the order of all lanes; tasks of a stage whose activations its PEs
- * hold at a time */
-double oracle_makespan(const struct oracle *o, const double *forward,
-                       const double *backward, const double *weights,
-                       double *lanes);
+/* project.c: the order of its tasks; of a stage whose activations its PEs hold
+ * at a time */
 bool oracle_find_order(struct oracle *o);
-int64_t oracle_in_flight(const struct oracle *o, int stage);
+static inline int64_t oracle_in_flight(const struct oracle *o, int stage)
+{
+    return o->order->in_flight[stage];
+}
 /* io.c: seconds of opening files, and of reading and staging a step's samples
  * (proportional to its micro-batches); what they add to the rest of the step */
 struct oracle_loading {

@@ -1,5 +1,4 @@
-/* Plans composed from pieces equal lowered ones, figure by figure; and the
- * quick spans of pipelines equal the simulated ones. */
+/* Plans composed from pieces equal lowered ones, figure by figure. */
 #include "effort.h"
 #include "oracle/step/pieces.h"
 
@@ -392,116 +391,9 @@ static void composed_plans_equal_lowered_ones(void **state)
     assert_true(priced.mostly > 10);
 }
 
-/* ---- spans ------------------------------------------------------------------------ */
-
-static double simulated(int64_t p, int64_t v, int64_t m, const double *f,
-                        const double *b, double *lanes)
-{
-    struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
-                                               : PDL_SCHEDULE_1F1B};
-    struct pdl_plan plan = {.strategy = &s,
-                            .micro_batches = m,
-                            .lanes = (int)p,
-                            .nstages = (int)(p * v)};
-    struct oracle o = {.p = &plan,
-                       .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-    double t = oracle_makespan(&o, f, b, NULL, lanes);
-
-    pdl_arena_destroy(o.arena);
-    return t;
-}
-
-static void quick_spans_equal_simulated_ones(void **state)
-{
-    double f[128], b[128], quick[16], slow[16];
-
-    (void)state;
-    seed = 7;
-    for (int i = 0; i < 3000; i++) {
-        int64_t p = 1 + draw(12), v = p > 1 ? 1 + draw(5) : 1;
-        int64_t m = v > 1 ? p * (1 + draw(5)) : 1 + draw(40);
-        double *scratch = malloc((size_t)(2 * p * v * m + 8 * p) * sizeof *f);
-
-        for (int64_t s = 0; s < p * v; s++) {
-            f[s] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
-            b[s] = 1 + (double)draw(100) / 16;
-        }
-        assert_true(oracle_quick_makespan(p, v, m, f, b, scratch, quick) ==
-                    simulated(p, v, m, f, b, slow));
-        for (int64_t l = 0; l < p; l++)
-            assert_true(quick[l] == slow[l]);
-        free(scratch);
-    }
-}
-
-static void quick_zero_bubbles_equal_simulated_ones(void **state)
-{
-    double f[16], b[16], w[16], scratch[80], spans[16], lanes[16];
-
-    (void)state;
-    seed = 13;
-    for (int i = 0; i < 3000; i++) {
-        int64_t p = 2 + draw(11), m = 1 + draw(40);
-        int bubble = 1 + (int)draw(2);
-        struct pdl_strategy s = {.schedule = bubble == 1 ? PDL_SCHEDULE_ZB_H1
-                                                         : PDL_SCHEDULE_ZB_H2};
-        struct pdl_plan plan = {.strategy = &s,
-                                .micro_batches = m,
-                                .lanes = (int)p,
-                                .nstages = (int)p};
-        struct oracle o = {.p = &plan,
-                           .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-        double got, want;
-
-        for (int64_t k = 0; k < p; k++) {
-            f[k] = 1 + (double)draw(100) / 16;
-            b[k] = 1 + (double)draw(100) / 16;
-            w[k] = draw(4) ? 1 + (double)draw(100) / 16 : 0;
-        }
-        want = oracle_makespan(&o, f, b, w, lanes);
-        got = oracle_quick_zero_bubble(p, bubble, m, f, b, w, scratch, spans);
-        for (int64_t k = 0; k < p; k++)
-            assert_true(fabs(spans[k] - lanes[k]) <= 1e-9 * want);
-        if (fabs(got - want) > 1e-9 * want)
-            print_message("p %lld m %lld h%d: %g, not %g\n", (long long)p,
-                          (long long)m, bubble, got, want);
-        assert_true(fabs(got - want) <= 1e-9 * want);
-        pdl_arena_destroy(o.arena);
-    }
-}
-
-static void quick_flights_equal_counted_ones(void **state)
-{
-    (void)state;
-    seed = 11;
-    for (int i = 0; i < 500; i++) {
-        int64_t p = 1 + draw(12), v = p > 1 ? 1 + draw(5) : 1, n[8];
-        int64_t m = v > 1 ? p * (1 + draw(5)) : 1 + draw(40);
-        struct pdl_strategy s = {.schedule = v > 1 ? PDL_SCHEDULE_INTERLEAVED
-                                                   : PDL_SCHEDULE_1F1B};
-        struct pdl_plan plan = {.strategy = &s,
-                                .micro_batches = m,
-                                .lanes = (int)p,
-                                .nstages = (int)(p * v)};
-        struct oracle o = {.p = &plan,
-                           .arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
-
-        assert_true(oracle_find_order(&o));
-        for (int64_t l = 0; l < p; l++) {
-            oracle_quick_flight(p, v, m, l, n);
-            for (int64_t k = 0; k < v; k++)
-                assert_int_equal(n[k], oracle_in_flight(&o, (int)(k * p + l)));
-        }
-        pdl_arena_destroy(o.arena);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quick_spans_equal_simulated_ones),
-        cmocka_unit_test(quick_zero_bubbles_equal_simulated_ones),
-        cmocka_unit_test(quick_flights_equal_counted_ones),
         cmocka_unit_test(composed_plans_equal_lowered_ones),
     };
 

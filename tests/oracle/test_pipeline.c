@@ -29,8 +29,11 @@ static void set(struct lane *l, enum pdl_schedule schedule, int p, int v, int m)
 static double span3(struct lane *l, const double *forward,
                     const double *backward, const double *weights)
 {
-    double t = oracle_makespan(&l->o, forward, backward, weights, NULL);
+    double t;
 
+    assert_true(oracle_find_order(&l->o));
+    t = oracle_order_span(l->o.order,
+                          (const double *[]){forward, backward, weights}, NULL);
     pdl_arena_destroy(l->o.arena);
     l->o.arena = NULL;
     return t;
@@ -153,6 +156,116 @@ static void activations_in_flight_are_those_of_the_order(void **state)
     pdl_arena_destroy(l.o.arena);
 }
 
+/* ---- against the tasks themselves ------------------------------------------ */
+
+struct clock {
+    int64_t next;
+    double start, at;
+};
+
+/* Asks task by task what it waits for, until nothing moves. */
+static void simulate(const struct pdl_tasks *o, double work[3][64],
+                     struct clock *c)
+{
+    double *done = malloc((size_t)(3 * o->nstages * o->micro) * sizeof *done);
+    bool moved = true;
+
+    assert_non_null(done);
+    for (int64_t i = 0; i < 3 * o->nstages * o->micro; i++)
+        done[i] = -1;
+    while (moved) {
+        moved = false;
+        for (int l = 0; l < o->lanes; l++)
+            while (c[l].next < o->n) {
+                const struct pdl_task *t = &o->task[l][c[l].next];
+                int pass = pdl_task_pass(t->kind), needs, from;
+                double ready = 0;
+
+                if (pdl_task_needs(o, t, &needs, &from))
+                    ready =
+                        done[(needs * o->nstages + from) * o->micro + t->micro];
+                if (ready < 0)
+                    break;
+                if (c[l].next++ == 0)
+                    c[l].start = ready;
+                c[l].at = fmax(c[l].at, ready) + work[pass][t->stage];
+                done[(pass * o->nstages + t->stage) * o->micro + t->micro] =
+                    c[l].at;
+                moved = true;
+            }
+    }
+    free(done);
+}
+
+/* A lane's runs, written out, are its tasks. */
+static void runs_are_the_tasks(const struct pdl_tasks *o,
+                               const struct order_runs *runs)
+{
+    int chunks = o->nstages / o->lanes;
+
+    for (int l = 0; l < o->lanes; l++) {
+        int64_t at = 0;
+
+        for (int r = 0; r < runs[l].n; r++)
+            for (int64_t k = 0; k < runs[l].run[r].n; k++)
+                for (int i = 0; i < runs[l].run[r].length; i++, at++) {
+                    const struct pdl_task *t = &o->task[l][at];
+
+                    assert_true(at < o->n);
+                    assert_int_equal(
+                        runs[l].run[r].of[i],
+                        pdl_task_pass(t->kind) * chunks + t->stage / o->lanes);
+                }
+        assert_int_equal(at, o->n);
+        /* as few as memory is looked at for */
+        assert_true(runs[l].n <= 20 || !pdl_schedule_splits(o->schedule));
+    }
+}
+
+/* One order, filled again and again, as a search does. */
+static void sequences_take_as_long_as_their_tasks(void **state)
+{
+    static const enum pdl_schedule all[] = {
+        PDL_SCHEDULE_1F1B,  PDL_SCHEDULE_GPIPE, PDL_SCHEDULE_INTERLEAVED,
+        PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2, PDL_SCHEDULE_ZB_V};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct oracle_order o = {.n = 0};
+    struct pdl_rng rng = {.key = 11};
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        enum pdl_schedule s = all[pdl_rng_below(&rng, 6)];
+        int p = 1 + (int)pdl_rng_below(&rng, 12), v = 1;
+        struct clock c[12] = {{0}};
+        double work[3][64], lanes[12];
+        struct pdl_tasks tasks;
+
+        if (s == PDL_SCHEDULE_INTERLEAVED)
+            v = 1 + (int)pdl_rng_below(&rng, 5);
+        if (s == PDL_SCHEDULE_ZB_V)
+            v = 2;
+        assert_int_equal(
+            pdl_tasks_make(scratch, s, p, p * v,
+                           p * (int64_t)(1 + pdl_rng_below(&rng, 5)), &tasks,
+                           NULL),
+            PDL_OK);
+        for (int k = 0; k < 3 * 64; k++)
+            work[k / 64][k % 64] = (double)pdl_rng_below(&rng, 100) / 16;
+        simulate(&tasks, work, c);
+        assert_true(oracle_order_fill(&o, a, scratch, &tasks));
+        oracle_order_span(&o, (const double *[]){work[0], work[1], work[2]},
+                          lanes);
+        for (int l = 0; l < p; l++)
+            assert_true(lanes[l] == c[l].at - c[l].start);
+        assert_non_null(oracle_order_runs(&o, a, scratch));
+        runs_are_the_tasks(&tasks, o.runs);
+        pdl_arena_reset(scratch);
+    }
+    pdl_arena_destroy(scratch);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +273,7 @@ int main(void)
         cmocka_unit_test(no_schedule_beats_its_bounds),
         cmocka_unit_test(zero_bubble_schedules_leave_the_published_bubbles),
         cmocka_unit_test(activations_in_flight_are_those_of_the_order),
+        cmocka_unit_test(sequences_take_as_long_as_their_tasks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

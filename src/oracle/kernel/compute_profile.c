@@ -158,7 +158,7 @@ static double left_over(const struct likes *l, const struct pdl_plan_key *k)
     return exp(sum / weights);
 }
 
-static bool has_profile(const struct oracle *o)
+bool oracle_has_profile(const struct oracle *o)
 {
     return o->pe.core && o->sys->pe.nprofile > 0;
 }
@@ -198,7 +198,7 @@ double oracle_profiled(const struct oracle *o, int op, int64_t rank)
 {
     double all, one;
 
-    if (!has_profile(o))
+    if (!oracle_has_profile(o))
         return -1;
     all = o->busy > 0 ? ask(o, op, rank, BUSY) : -1;
     one = o->busy < 1 ? ask(o, op, rank, ALONE) : all;
@@ -207,42 +207,19 @@ double oracle_profiled(const struct oracle *o, int op, int64_t rank)
     return all < 0 ? one : one + o->busy * (all - one);
 }
 
-/* Lanes of the pipeline at work on the mean, where each stage takes as long as
- * any other and backward twice as long as forward: the schedule's own. */
-static double busy_lanes(const struct oracle *o)
-{
-    double pass[3][ORACLE_MAX_STAGES], span, lanes = (double)o->p->lanes;
-    bool split = pdl_schedule_splits(o->p->strategy->schedule);
-    struct oracle x = *o;
-
-    if (o->p->nstages < 2 || o->p->nstages > ORACLE_MAX_STAGES)
-        return lanes;
-    for (int s = 0; s < o->p->nstages; s++) {
-        pass[0][s] = pass[2][s] = 1;
-        pass[1][s] = split ? 1 : 2;
-    }
-    x.record = NULL;
-    x.order = NULL;
-    x.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    span = x.arena ? oracle_makespan(&x, pass[0], pass[1], pass[2], NULL) : -1;
-    pdl_arena_destroy(x.arena);
-    return span > 0 ? 3 * (double)(o->p->nstages * o->p->micro_batches) / span
-                    : lanes;
-}
-
-double oracle_busy(const struct oracle *o)
+double oracle_busy(const struct oracle *o, double lanes)
 {
     double pes = (double)o->sys->node.pes, used = (double)o->p->mesh->pes;
 
-    if (!has_profile(o) || pes < 2)
+    if (!oracle_has_profile(o) || pes < 2)
         return 1;
-    used = fmin(used, pes) * busy_lanes(o) / (double)o->p->lanes;
+    used = fmin(used, pes) * lanes / (double)o->p->lanes;
     return fmin(fmax(used - 1, 0) / (pes - 1), 1);
 }
 
 int64_t oracle_workspace(const struct oracle *o, int op, int64_t rank)
 {
-    double n = o->opt->parameters == PDL_IDEAL || !has_profile(o) ||
+    double n = o->opt->parameters == PDL_IDEAL || !oracle_has_profile(o) ||
                        o->p->ops[op].kind != PDL_PLAN_OP_COMPUTE
                    ? 0
                    : ask(o, op, rank, WORKSPACE);

@@ -107,9 +107,8 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
         if (s->of[i] < 0 || blocks[stage] < 1)
             st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");
     }
-    /* zb-v: rounds that leave what they find begin after 2 pipe - 1 */
-    s->full = s->bubble && s->chunks > 1 ? 2 * c->mesh.pipe + 3
-                                         : 2 * c->mesh.pipe + stages + 1;
+    /* interleaved stages take as many micro-batches as lanes at a time */
+    s->full = 3 * c->mesh.pipe + stages;
     return st;
 }
 
@@ -146,66 +145,52 @@ static bool no_fuller(const struct split *s, int64_t pipe, int64_t a, int64_t b)
     return true;
 }
 
-bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
-                    struct pdl_plan *plan, struct oracle *out)
+struct oracle_order *oracle_point_order(struct oracle_compose *c, bool brief)
 {
-    struct split *s = c->split;
-    bool few = micro_batches <= s->full; /* which are asked for again */
+    const struct split *s = c->split;
+    int64_t m = c->plan.micro_batches;
+    struct pdl_tasks shape = {.schedule = c->strategy.schedule,
+                              .lanes = c->plan.lanes,
+                              .nstages = c->plan.nstages,
+                              .micro = brief && m > s->full ? s->full : m};
+    struct oracle_order *o =
+        &c->order[(2 * (int)shape.schedule + brief) % KEPT_ORDERS];
+    bool ok = true;
 
-    *plan = c->plan;
-    *out = c->lite;
-    plan->micro_batches = micro_batches;
-    out->p = plan;
-    if (s->ordered == micro_batches) {
-        out->order = s->order;
-        out->arena = oracle_forms_scratch(c->forms);
-        return true;
-    }
-    out->arena = few ? c->arena : oracle_forms_scratch(c->forms);
-    if (!oracle_find_order(out))
-        return false;
-    if (few) {
-        s->order = out->order;
-        s->ordered = micro_batches;
-    }
-    out->arena = oracle_forms_scratch(c->forms);
-    return true;
-}
-
-/* What is in flight of zb-v; false: out of memory. */
-static bool count_flight(struct oracle_compose *c, int64_t m)
-{
-    struct split *s = c->split;
-    struct pdl_plan plan;
-    struct oracle o;
-    bool ok = oracle_order_v(c, m < s->full ? m : s->full, &plan, &o);
-
-    for (int64_t l = 0; ok && l < c->mesh.pipe; l++)
-        for (int64_t k = 0; k < s->chunks; k++)
-            s->in_flight[l * s->chunks + k] =
-                oracle_in_flight(&o, (int)oracle_stage_of(c, s, l, k));
+    if (o->schedule != shape.schedule || o->lanes != shape.lanes ||
+        o->nstages != shape.nstages || o->micro != shape.micro)
+        ok = oracle_order_fill(o, c->arena, oracle_forms_scratch(c->forms),
+                               &shape);
+    if (ok && brief && pdl_schedule_splits(shape.schedule))
+        ok = oracle_order_runs(o, c->arena, oracle_forms_scratch(c->forms));
     pdl_arena_reset(oracle_forms_scratch(c->forms));
-    s->micro = m;
-    return ok;
+    if (!ok)
+        o->micro = 0;
+    return ok ? o : NULL;
 }
 
 /* False: out of memory. */
 static bool find_lanes(struct oracle_compose *c, int64_t m)
 {
     struct split *s = c->split;
+    const struct oracle_order *o;
     int64_t pipe = c->mesh.pipe;
 
-    if (s->micro == m || (s->micro >= s->full && m >= s->full))
+    if (s->schedule == c->strategy.schedule &&
+        (s->micro == m || (s->micro >= s->full && m >= s->full)))
         return true;
-    if (s->bubble && s->chunks > 1)
-        return count_flight(c, m);
+    o = oracle_point_order(c, true);
+    if (!o)
+        return false;
+    s->schedule = c->strategy.schedule;
     s->micro = m;
     s->nlanes = 0;
     for (int64_t l = 0; l < pipe; l++) {
         bool again = false;
 
-        oracle_quick_flight(pipe, s->chunks, m, l,
-                            &s->in_flight[l * s->chunks]);
+        for (int64_t k = 0; k < s->chunks; k++)
+            s->in_flight[l * s->chunks + k] =
+                o->in_flight[oracle_stage_of(c, s, l, k)];
         for (int k = 0; k < s->nlanes && !again; k++)
             again = no_fuller(s, pipe, s->lanes[k], l);
         if (!again)
@@ -332,9 +317,7 @@ static enum pdl_status prepare(struct oracle_compose *c,
     if (st != PDL_OK)
         return st;
     c->bubble = x->bubble;
-    c->strategy.schedule = x->bubble == ORACLE_BUBBLE_V ? PDL_SCHEDULE_ZB_V
-                           : x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
-                                           : PDL_SCHEDULE_1F1B;
+    c->strategy.schedule = oracle_point_schedule(x);
     c->plan.lanes = (int)x->pipe;
     c->plan.nstages = (int)(x->pipe * oracle_point_chunks(x));
     c->plan.micro_batches = m;

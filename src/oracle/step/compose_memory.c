@@ -97,57 +97,32 @@ static void live_rank(const struct oracle_compose *c,
 }
 
 /* With backward in two tasks no two lanes hold the same. */
-static void live_apart(const struct oracle_compose *c,
-                       const struct oracle_point *x, struct rank r,
-                       struct pdl_projection *out)
+static void live_tasks(struct oracle_compose *c, const struct oracle_point *x,
+                       struct rank r, struct pdl_projection *out)
 {
     const struct split *s = c->split;
+    const struct oracle_order *o = oracle_point_order(c, true);
     struct oracle_lived lived[MAX_CLASSES][2];
 
     for (int i = 0; i < s->nclasses; i++)
         for (int f = 0; f < (x->activations ? 2 : 1); f++)
             live(&s->classes[i], x, r, f, &lived[i][f]);
-    for (int64_t l = 0; l < c->mesh.pipe; l++)
-        oracle_zero_bubble_memory(
-            &lived[s->of[l]][x->activations && s->in_flight[l] > 1],
-            oracle_zero_bubble_warm(c->mesh.pipe, x->bubble, l),
-            oracle_zero_bubble_defer(x->bubble, l), c->plan.micro_batches, out);
-}
+    for (int64_t l = 0; o && l < c->mesh.pipe; l++) {
+        const struct oracle_lived *stages[ORACLE_MAX_STAGES];
+        const int64_t *n = &s->in_flight[l * s->chunks];
 
-/* The two stages of every lane of zb-v, task by task. From some micro-batch on
- * every round of tasks leaves what it found, so no more than the first of them
- * are looked at. */
-static void live_v(struct oracle_compose *c, const struct oracle_point *x,
-                   struct rank r, struct pdl_projection *out)
-{
-    const struct split *s = c->split;
-    struct oracle_lived lived[MAX_CLASSES][2];
-    struct pdl_plan plan;
-    struct oracle o;
-    int64_t m = c->plan.micro_batches;
-
-    for (int i = 0; i < s->nclasses; i++)
-        for (int f = 0; f < (x->activations ? 2 : 1); f++)
-            live(&s->classes[i], x, r, f, &lived[i][f]);
-    if (oracle_order_v(c, m < s->full ? m : s->full, &plan, &o))
-        for (int64_t l = 0; l < c->mesh.pipe; l++) {
-            const int64_t *n = &s->in_flight[2 * l];
-            const struct oracle_lived *stages[2] = {
-                &lived[s->of[l]][x->activations && n[0] > 1],
-                &lived[s->of[c->mesh.pipe + l]][x->activations && n[1] > 1]};
-
-            oracle_tasks_memory(&o, (int)l, stages, n, out);
-        }
-    pdl_arena_reset(oracle_forms_scratch(c->forms));
+        for (int64_t k = 0; k < s->chunks; k++)
+            stages[k] =
+                &lived[s->of[k * c->mesh.pipe + l]][x->activations && n[k] > 1];
+        oracle_tasks_memory(&o->runs[l], stages, n, (int)s->chunks, out);
+    }
 }
 
 static void live_any(struct oracle_compose *c, const struct oracle_point *x,
                      struct rank r, struct pdl_projection *out)
 {
-    if (x->bubble == ORACLE_BUBBLE_V)
-        live_v(c, x, r, out);
-    else if (x->bubble)
-        live_apart(c, x, r, out);
+    if (pdl_schedule_splits(c->strategy.schedule))
+        live_tasks(c, x, r, out);
     else
         live_rank(c, x, r, out);
 }

@@ -5,7 +5,7 @@
 
 #include "oracle/step/pieces.h"
 
-enum { MAX_CLASSES = 24, ZERO_KINDS = 4, KEPT_PASSES = 256 };
+enum { MAX_CLASSES = 24, ZERO_KINDS = 4, KEPT_PASSES = 256, KEPT_ORDERS = 16 };
 
 /* A stage's passes; with copies to the host it matters whether several
  * micro-batches are in flight. */
@@ -60,13 +60,13 @@ struct split {
     bool bubble; /* backward in two tasks */
     int nclasses;
     struct class classes[MAX_CLASSES];
-    int *of;            /* class of each lane's stages: [chunk][lane] */
-    int64_t full;       /* micro-batches from which in_flight stays */
-    int64_t micro;      /* that in_flight and lanes are of; 0: none */
+    int *of;      /* class of each lane's stages: [chunk][lane] */
+    int64_t full; /* micro-batches from which in_flight stays */
+    /* that in_flight and lanes are of; 0: none */
+    int64_t micro;
+    enum pdl_schedule schedule;
     int64_t *in_flight; /* [lane][chunk] */
     int *lanes, nlanes; /* of which none is fuller than an earlier one */
-    const struct pdl_tasks *order; /* zb-v: of `ordered` micro-batches */
-    int64_t ordered;
 };
 
 struct oracle_compose {
@@ -102,6 +102,7 @@ struct oracle_compose {
     struct oracle_point hopeless_of;
     int hopeless;
     double *spans; /* of each lane */
+    struct oracle_order order[KEPT_ORDERS];
     int bubble;
     bool overlap; /* of what is prepared, where activations leave */
     bool traffic; /* weights travel */
@@ -109,8 +110,8 @@ struct oracle_compose {
     bool optimizer;
     bool early; /* what is exchanged beside backward may have changed it */
     double held;
-    double *forward, *backward, *weights, *scratch, *end, *made;
-    int64_t room, steps;
+    double *forward, *backward, *weights, *end, *made;
+    int64_t steps;
 };
 
 /* Stage k of lane l, by its number. */
@@ -137,10 +138,9 @@ struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
 void oracle_time_class(struct oracle_compose *c, struct class *k);
 void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
                      struct timed *x);
-/* compose.c: the order of tasks of zb-v, with what is in flight, of at most so
- * many micro-batches; false: out of memory. Give the arena's memory back. */
-bool oracle_order_v(struct oracle_compose *c, int64_t micro_batches,
-                    struct pdl_plan *plan, struct oracle *out);
+/* compose.c: the order of the point's tasks, or (brief) of no more micro-batches
+ * than it takes to hold all that is ever held; NULL: out of memory */
+struct oracle_order *oracle_point_order(struct oracle_compose *c, bool brief);
 /* compose.c: the stages of a point, and its updates */
 /* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
 bool oracle_same_passes(const struct oracle_point *a,

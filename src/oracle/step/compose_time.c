@@ -8,65 +8,38 @@
 
 /* ---- time ---------------------------------------------------------------------------- */
 
-static bool make_room(struct oracle_compose *c, int64_t tasks, int64_t steps)
+static bool make_room(struct oracle_compose *c, int64_t steps)
 {
-    if (tasks > c->room) {
-        c->room = 2 * tasks;
-        c->scratch = PDL_NEW(c->arena, double, c->room);
-    }
     if (steps > c->steps) {
         c->steps = 2 * steps;
         c->end = PDL_NEW(c->arena, double, c->steps);
     }
-    return c->scratch && c->end;
-}
-
-/* zb-v: every task, as the simulation of a whole plan has them. */
-static bool find_span_v(struct oracle_compose *c)
-{
-    struct pdl_plan plan;
-    struct oracle o;
-
-    for (int i = 0; i < c->plan.nstages; i++)
-        c->backward[i] -= c->weights[i];
-    c->span =
-        oracle_order_v(c, c->plan.micro_batches, &plan, &o)
-            ? oracle_makespan(&o, c->forward, c->backward, c->weights, c->spans)
-            : -1;
-    pdl_arena_reset(oracle_forms_scratch(c->forms));
-    return c->span >= 0;
+    return c->end != NULL;
 }
 
 static bool find_span(struct oracle_compose *c)
 {
     const struct split *s = c->split;
-    int64_t p = c->mesh.pipe, m = (int64_t)c->micro_batches;
+    const struct oracle_order *o;
+    int64_t p = c->mesh.pipe;
 
     if (c->span >= 0)
         return true;
-    if (!make_room(c, 2 * p * s->chunks * m + 8 * p, 1))
-        return false;
-    for (int64_t k = 0; k < p * s->chunks; k++) {
+    o = oracle_point_order(c, false);
+    for (int64_t k = 0; o && k < p * s->chunks; k++) {
         const struct stage_time *t = &oracle_timed_of(c, k % p, k / p)->time;
         int64_t i = oracle_stage_of(c, s, k % p, k / p);
 
         c->forward[i] = t->forward + t->forward_comm + t->forward_copy;
         c->backward[i] = t->backward + t->backward_comm + t->backward_copy;
         c->weights[i] = fmin(t->weights, c->backward[i]);
+        c->backward[i] -= c->weights[i];
     }
-    if (c->bubble == ORACLE_BUBBLE_V)
-        return find_span_v(c);
-    if (c->bubble) {
-        for (int64_t i = 0; i < p; i++)
-            c->backward[i] -= c->weights[i];
-        c->span =
-            oracle_quick_zero_bubble(p, c->bubble, m, c->forward, c->backward,
-                                     c->weights, c->scratch, c->spans);
-        return true;
-    }
-    c->span = oracle_quick_makespan(p, s->chunks, m, c->forward, c->backward,
-                                    c->scratch, c->spans);
-    return c->span >= 0;
+    if (o)
+        c->span = oracle_order_span(
+            o, (const double *[]){c->forward, c->backward, c->weights},
+            c->spans);
+    return o != NULL;
 }
 
 /* A stage in which weights travel, run with its update. */
@@ -125,7 +98,7 @@ static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
     for (int i = 0; i < s->nclasses; i++) {
         struct class *k = &s->classes[i];
 
-        if (!make_room(c, 1, k->update[x->zero][x->optimizer]->n + 1) ||
+        if (!make_room(c, k->update[x->zero][x->optimizer]->n + 1) ||
             oracle_piece_price(c->pieces, k->works, err) != PDL_OK)
             return false;
         if (!again)
@@ -150,7 +123,7 @@ static bool show(struct oracle_compose *c, const struct oracle_point *x,
 
     if (t->shown[z][o])
         return true;
-    if (!make_room(c, 1, u->n + 1))
+    if (!make_room(c, u->n + 1))
         return false;
     run = oracle_run_of(c, k, flying);
     run.overlap = true;

@@ -203,115 +203,68 @@ static int64_t left_over(const struct oracle_lived *s)
            s->forward.gradients - s->backward.gradients - s->late.gradients;
 }
 
-/* Backward in two tasks: every task of the lane where it stands in the order.
- * A micro-batch holds what its forward leaves, then what its gradients of
- * weights read; those gradients stay from the first on (some, of norms say,
- * are made with those of inputs). */
-void oracle_tasks_memory(const struct oracle *o, int lane,
-                         const struct oracle_lived *const *stages,
-                         const int64_t *in_flight, struct pdl_projection *out)
-{
-    int64_t input;
-    int n = o->p->nstages / o->p->lanes;
-    struct before b = always(stages, n, &input);
-    bool begun[2][2] = {{false, false}, {false, false}}; /* by stage, task */
-
-    note_host(stages, in_flight, n, out);
-
-    for (int64_t k = 0; k < o->order->n; k++) {
-        const struct pdl_task *t = &o->order->task[lane][k];
-        int i = t->stage != lane;
-        const struct oracle_lived *s = stages[i];
-
-        if (t->kind == PDL_TASK_FORWARD) {
-            b.all += s->ahead;
-            note(&b, &s->forward, out);
-            after(&b, &s->forward);
-            b.all += input - s->ahead;
-        } else if (t->kind == PDL_TASK_INPUT) {
-            run_again(&b, &s->backward, &begun[i][0], out);
-            b.all -= input + left_over(s);
-        } else {
-            add_gradients(&b, s->written);
-            run_again(&b, &s->late, &begun[i][1], out);
-            add_gradients(&b, -s->written);
-        }
-    }
-    for (int i = 0; i < o->p->nstages / o->p->lanes; i++) {
-        note(&b, &stages[i]->update, out);
-        after(&b, &stages[i]->update);
-    }
-}
-
-/* The tasks of a lane of one stage, in rounds that are alike. */
-struct round {
-    const struct oracle_lived *s;
+/* A lane whose backward is two tasks, in rounds that are alike. */
+struct rounds {
+    const struct oracle_lived *const *stages;
     struct before b;
     int64_t input;
-    bool begun[2];
+    bool begun[2][ORACLE_MAX_STAGES]; /* by task and place of the stage */
     struct pdl_projection *out;
 };
 
-static void run_round(struct round *r, bool input, bool weights, bool forward)
+static void run_task(struct rounds *r, int pass, int i)
 {
-    const struct oracle_lived *s = r->s;
+    const struct oracle_lived *s = r->stages[i];
 
-    if (input) {
-        run_again(&r->b, &s->backward, &r->begun[0], r->out);
-        r->b.all -= r->input + left_over(s);
-    }
-    if (weights) {
-        add_gradients(&r->b, s->written);
-        run_again(&r->b, &s->late, &r->begun[1], r->out);
-        add_gradients(&r->b, -s->written);
-    }
-    if (forward) {
+    if (pass == 0) {
         r->b.all += s->ahead;
         note(&r->b, &s->forward, r->out);
         after(&r->b, &s->forward);
         r->b.all += r->input - s->ahead;
+    } else if (pass == 1) {
+        run_again(&r->b, &s->backward, &r->begun[0][i], r->out);
+        r->b.all -= r->input + left_over(s);
+    } else {
+        add_gradients(&r->b, s->written);
+        run_again(&r->b, &s->late, &r->begun[1][i], r->out);
+        add_gradients(&r->b, -s->written);
     }
 }
 
-/* n rounds: what is live changes by the same from the second on, so the first,
- * the second and the last have the fullest moments. */
-static void run_rounds(struct round *r, int64_t n, bool input, bool weights,
-                       bool forward)
+/* What is live changes by the same from the second round on, so the first, the
+ * second and the last have the fullest moments. */
+static void run_rounds(struct rounds *r, const struct order_run *x, int chunks)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < x->n; i++) {
         struct before b = r->b;
 
-        run_round(r, input, weights, forward);
-        if (i == 1 && n > 3) {
-            r->b.all += (n - 3) * (r->b.all - b.all);
-            r->b.gradients += (n - 3) * (r->b.gradients - b.gradients);
-            r->b.weights += (n - 3) * (r->b.weights - b.weights);
-            i += n - 3;
+        for (int k = 0; k < x->length; k++)
+            run_task(r, x->of[k] / chunks, x->of[k] % chunks);
+        if (i == 1 && x->n > 3) {
+            r->b.all += (x->n - 3) * (r->b.all - b.all);
+            r->b.gradients += (x->n - 3) * (r->b.gradients - b.gradients);
+            r->b.weights += (x->n - 3) * (r->b.weights - b.weights);
+            i += x->n - 3;
         }
     }
 }
 
-void oracle_zero_bubble_memory(const struct oracle_lived *s, int64_t warm,
-                               int64_t defer, int64_t m,
-                               struct pdl_projection *out)
+/* A micro-batch holds what its forward leaves, then what its gradients of
+ * weights read; those gradients stay from the first on (some, of norms say,
+ * are made with those of inputs). */
+void oracle_tasks_memory(const struct order_runs *runs,
+                         const struct oracle_lived *const *stages,
+                         const int64_t *in_flight, int n,
+                         struct pdl_projection *out)
 {
-    int64_t in_flight = warm < m ? warm : m, more = m - in_flight, done;
-    struct round r = {.s = s, .out = out};
+    struct rounds r = {.stages = stages, .out = out};
 
-    r.b = always(&s, 1, &r.input);
-    note_host(&s, &in_flight, 1, out);
-    run_rounds(&r, in_flight, false, false, true);
-    done = defer < more ? defer : more; /* inputs and forwards */
-    run_rounds(&r, done, true, false, true);
-    if (done < more) {
-        run_rounds(&r, more - done, true, true, true);
-        run_rounds(&r, m - more, true, true, false);
-    } else {
-        int64_t rest = (defer < m ? defer : m) - done;
-
-        run_rounds(&r, rest, true, false, false);
-        run_rounds(&r, m - done - rest, true, true, false);
+    r.b = always(stages, n, &r.input);
+    note_host(stages, in_flight, n, out);
+    for (int k = 0; k < runs->n; k++)
+        run_rounds(&r, &runs->run[k], n);
+    for (int i = 0; i < n; i++) {
+        note(&r.b, &stages[i]->update, out);
+        after(&r.b, &stages[i]->update);
     }
-    run_rounds(&r, defer < m ? defer : m, false, true, false);
-    note(&r.b, &s->update, out);
 }

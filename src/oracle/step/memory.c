@@ -463,7 +463,7 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
                          const int64_t *size, struct oracle_lived *s)
 {
     const struct pdl_plan_stage *x = &o->p->stages[stage];
-    bool split = o->order && pdl_schedule_splits(o->order->schedule);
+    bool split = pdl_schedule_splits(o->order->schedule);
     int first = split ? 1 : x->nbackward;
     struct oracle_tally *t = oracle_tally_make(o, rank, size, s);
 
@@ -501,11 +501,10 @@ void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
         live_through(o, s, rank, size, &stages[s / lanes]);
         in_flight[s / lanes] = oracle_in_flight(o, s);
     }
-    if (o->order && pdl_schedule_splits(o->order->schedule)) {
-        oracle_tasks_memory(o, lane, of, in_flight, out);
-    } else {
+    if (pdl_schedule_splits(o->order->schedule))
+        oracle_tasks_memory(&o->order->runs[lane], of, in_flight, n, out);
+    else
         oracle_lane_memory(of, in_flight, n, out);
-    }
 }
 
 static bool blocks_choose(const struct pdl_strategy *s)

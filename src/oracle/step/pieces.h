@@ -1,6 +1,6 @@
 /* Shared by composing plans from pieces: small.c (small plans), forms.c (what
  * they consist of), pieces.c (what that costs on a mesh), compose.c (a point
- * of the space from them), exposed.c, makespan.c. */
+ * of the space from them), exposed.c. */
 #ifndef ORACLE_PIECES_H
 #define ORACLE_PIECES_H
 
@@ -42,6 +42,9 @@ static inline int64_t oracle_point_chunks(const struct oracle_point *x)
 {
     return x->bubble == ORACLE_BUBBLE_V ? 2 : x->chunks;
 }
+
+/* The schedule of its pipeline. */
+enum pdl_schedule oracle_point_schedule(const struct oracle_point *x);
 
 /* Sharding that shows in forward and backward: weights travel there. */
 static inline int oracle_work_zero(const struct oracle_point *x)
@@ -353,27 +356,5 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
                                     const struct oracle_point *x,
                                     struct pdl_projection *out,
                                     struct pdl_err *err);
-
-/* makespan.c: the same as oracle_makespan for 1F1B and interleaved stages, and
- * the span of each lane; scratch has room for 2 * lanes * chunks * micro_batches + 8 * lanes. */
-double oracle_quick_makespan(int64_t lanes, int64_t chunks,
-                             int64_t micro_batches, const double *forward,
-                             const double *backward, double *scratch,
-                             double *spans);
-
-/* The same for zb-h1 (bubble 1) and zb-h2 (2); scratch has room for 5 * lanes. */
-double oracle_quick_zero_bubble(int64_t lanes, int bubble,
-                                int64_t micro_batches, const double *forward,
-                                const double *backward, const double *weights,
-                                double *scratch, double *spans);
-/* Forwards of a lane before its first backward, and gradients of weights that
- * it defers. */
-int64_t oracle_zero_bubble_warm(int64_t lanes, int bubble, int64_t lane);
-int64_t oracle_zero_bubble_defer(int bubble, int64_t lane);
-
-/* Micro-batches in flight of each stage of a lane, as oracle_find_order counts
- * them. */
-void oracle_quick_flight(int64_t lanes, int64_t chunks, int64_t micro_batches,
-                         int64_t lane, int64_t *n);
 
 #endif

@@ -414,6 +414,28 @@ static void price_stage(const struct oracle *all, int stage, double *ready,
     price_update(o, stage, &r, backward_end, &c, t, out);
 }
 
+bool oracle_find_order(struct oracle *o)
+{
+    o->order = oracle_plan_order(o->arena, o->p);
+    return o->order && (!pdl_schedule_splits(o->order->schedule) ||
+                        oracle_order_runs(o->order, o->arena, o->arena));
+}
+
+static double span_of_tasks(const struct oracle *o,
+                            const double *const seconds[ORACLE_PASSES],
+                            double *lanes)
+{
+    double span = oracle_order_span(o->order, seconds, lanes), *done;
+    int passes = pdl_schedule_splits(o->order->schedule) ? 3 : 2;
+
+    done = o->record ? o->record->done : NULL;
+    for (int p = 0; done && p < passes; p++)
+        for (int s = 0; s < o->p->nstages; s++)
+            for (int64_t m = 0; m < o->p->micro_batches; m++)
+                *done++ = oracle_order_end(o->order, p, s, m);
+    return span;
+}
+
 /* Tasks of a stage include the messages that it waits for. */
 static double makespan(const struct oracle *o, const struct stage_time *t,
                        double *lanes)
@@ -428,7 +450,8 @@ static double makespan(const struct oracle *o, const struct stage_time *t,
         weights[s] = t[s].weights < back ? t[s].weights : back;
         backward[s] = back - weights[s];
     }
-    return oracle_makespan(o, forward, backward, weights, lanes);
+    return span_of_tasks(o, (const double *[]){forward, backward, weights},
+                         lanes);
 }
 
 void oracle_add_stage(struct stage_time *sum, const struct stage_time *t)
@@ -647,6 +670,32 @@ static void older_attention(const struct oracle *o, struct oracle_pe *pe)
     }
 }
 
+/* Lanes of the pipeline at work on the mean, where each stage takes as long as
+ * any other and backward twice as long as forward: the schedule's own. */
+static double busy_lanes(const struct oracle *o)
+{
+    double pass[3][ORACLE_MAX_STAGES], span = -1;
+    bool split = pdl_schedule_splits(o->p->strategy->schedule);
+    const struct oracle_order *order;
+    pdl_arena *a;
+
+    if (o->p->nstages < 2 || o->p->nstages > ORACLE_MAX_STAGES ||
+        !oracle_has_profile(o))
+        return o->p->lanes;
+    for (int s = 0; s < o->p->nstages; s++) {
+        pass[0][s] = pass[2][s] = 1;
+        pass[1][s] = split ? 1 : 2;
+    }
+    a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    order = a ? oracle_plan_order(a, o->p) : NULL;
+    if (order)
+        span = oracle_order_span(
+            order, (const double *[]){pass[0], pass[1], pass[2]}, NULL);
+    pdl_arena_destroy(a);
+    return span > 0 ? 3 * (double)(o->p->nstages * o->p->micro_batches) / span
+                    : o->p->lanes;
+}
+
 void oracle_settle(struct oracle *o, struct oracle_changed *c)
 {
     bool eight = o->opt->precision == PDL_PREC_FP8;
@@ -661,7 +710,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
         o->pe16 = o->pe;
     older_attention(o, &o->pe16);
     oracle_steps_settle(o);
-    o->busy = oracle_busy(o);
+    o->busy = oracle_busy(o, busy_lanes(o));
 }
 
 enum pdl_status oracle_project(const struct pdl_plan *plan,

@@ -45,9 +45,16 @@ static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
         (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
 }
 
-static const enum pdl_schedule bubbles[] = {
-    PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
-    PDL_SCHEDULE_ZB_V};
+enum pdl_schedule oracle_point_schedule(const struct oracle_point *x)
+{
+    static const enum pdl_schedule bubbles[] = {
+        PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
+        PDL_SCHEDULE_ZB_V};
+
+    return x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
+           : x->pipe > 1 ? bubbles[x->bubble]
+                         : PDL_SCHEDULE_1F1B;
+}
 
 void oracle_point_strategy(const struct oracle_family *f,
                            const struct oracle_point *x,
@@ -64,12 +71,9 @@ void oracle_point_strategy(const struct oracle_family *f,
     } else if (m > 1) {
         out->accumulate = m;
     }
-    if (x->bubble > 0 && x->pipe > 1)
-        out->schedule = bubbles[x->bubble];
-    if (x->chunks > 1) {
-        out->schedule = PDL_SCHEDULE_INTERLEAVED;
+    out->schedule = oracle_point_schedule(x);
+    if (x->chunks > 1)
         out->virtual_stages = x->chunks;
-    }
     add_term(c, PDL_AXIS_DATA, x->data);
     if (x->expert > 1)
         add_term(c, PDL_AXIS_EXPERT, x->expert);

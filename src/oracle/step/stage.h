@@ -205,16 +205,12 @@ int64_t oracle_fetched(const struct oracle *o, int stage, const int64_t *size);
 void oracle_lane_memory(const struct oracle_lived *const *stages,
                         const int64_t *in_flight, int n,
                         struct pdl_projection *out);
-/* lane_memory.c: with backward in two tasks, every task where it stands in the
- * order. */
-void oracle_tasks_memory(const struct oracle *o, int lane,
+/* The same with backward in two tasks: every task of the lane where it stands
+ * in the order. */
+void oracle_tasks_memory(const struct order_runs *runs,
                          const struct oracle_lived *const *stages,
-                         const int64_t *in_flight, struct pdl_projection *out);
-/* The same of a lane with one stage and backward in two tasks: so many forwards
- * first, then the gradients of inputs, those of weights so much later. */
-void oracle_zero_bubble_memory(const struct oracle_lived *s, int64_t warm,
-                               int64_t defer, int64_t m,
-                               struct pdl_projection *out);
+                         const int64_t *in_flight, int n,
+                         struct pdl_projection *out);
 /* The same of a lane of the plan, on one rank. */
 void oracle_by_lifetimes(const struct oracle *o, int lane, int64_t rank,
                          const int64_t *size, struct pdl_projection *out);
