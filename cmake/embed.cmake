@@ -1,18 +1,19 @@
 # Turns files into one C array each and a table of them.
-#   cmake -DOUT=x.c -DLISTS="table=folder;..." -P embed.cmake
+#   cmake -DOUT=x.c -DHEADER=x.h -DLISTS="table=folder;..." -P embed.cmake
 # A table is `const struct pdl_builtin table[]`, sorted by name, NULL-ended.
-set(text "/* Made by cmake/embed.cmake. */\n#include \"system_priv.h\"\n")
+set(text "/* Made by cmake/embed.cmake. */\n#include \"${HEADER}\"\n")
 foreach(list ${LISTS})
   string(REGEX MATCH "^([^=]+)=(.+)$" _ "${list}")
   set(table ${CMAKE_MATCH_1})
   set(folder ${CMAKE_MATCH_2})
   file(GLOB files ${folder}/*.yaml)
-  list(SORT files)
+  list(TRANSFORM files REPLACE "\\.yaml$" "")
+  list(SORT files) # by name: "x" before "x-y"
   set(rows "")
   set(i 0)
   foreach(file ${files})
-    get_filename_component(name ${file} NAME_WE)
-    file(READ ${file} hex HEX)
+    get_filename_component(name ${file} NAME)
+    file(READ ${file}.yaml hex HEX)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
     string(APPEND text
       "static const char ${table}_${i}[] = {${hex}0};\n")

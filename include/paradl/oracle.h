@@ -20,88 +20,60 @@ PDL_BEGIN
 
 enum pdl_parameters { PDL_EMPIRICAL, PDL_IDEAL };
 
-/* What a framework does besides the plan: facts of its code, not of the
- * machine. */
-struct pdl_framework {
-    const char *name, *summary;
-    double host_call_s;     /* to issue one kernel; 0: hidden by the device */
-    bool no_overlap;        /* gradients wait for the end of backward */
-    bool convolutions_only; /* feature and spatial axes split these alone, the
-                              activations are gathered after each */
-    bool staged_halo;       /* blocking messages through the host, rank after
-                              rank, up and then down */
-    bool leaders;           /* spatial: node leaders exchange gradients */
-    bool folded_filter;     /* filter: backward sums its own part of y only */
-    bool copies;            /* results of layer collectives are copied into
-                              place: split, stack, concatenate */
-    double part_s;          /* parts that are put together are a kernel each, up
-                              to 8 or from 2 MiB: host time for one; 0: one */
-    bool bias_passes;       /* biases of convolutions are added by a pass of
-                              their own, and summed by another */
-    bool by_tensor;         /* weights are updated by a call each; gradients go
-                              into one buffer and back by a copy each, and are
-                              divided there */
-    bool one_channel;       /* a gradient ring uses one cable, one adapter */
-    bool fused_norm;        /* 16 bits: ReLU and residual sums are part of the
-                        normalisation before them */
-    bool torch;             /* eager PyTorch's kernels: see compute_eager.c */
-    bool steps;             /* transformers' modules: see compute_steps.c */
-    bool graph;             /* TensorFlow's kernels: see compute_tensorflow.c */
-    double cycle_s;         /* with it: exchanges begin at the ticks of a thread
-                               (Horovod); 0: when their gradients are there */
-    bool channels_first;    /* images of 32-bit items lie channels first, as
-                               PyTorch makes them */
-    double issue_s; /* host time to issue the kernels of one operation, ahead
-                       of the device; 0: never the slower of the two */
-    /* Transformers */
-    bool fused; /* products of one operand are one: q, k, v; gate, up */
-    enum pdl_split split;  /* of pipelines */
-    double dropout;        /* unless the job says otherwise */
-    double eager;          /* times what element-wise operators stream, unless
-                             compiled; 0 reads 1 */
-    double update_bytes;   /* memory traffic of Adam for one 16-bit weight, with
-                             unscaling, norm and copies; 0: the kernel alone */
-    double exchange_bytes; /* of one gradient on the wires, unless the job says
-                              what they add up in; 0: as the weights */
-    double add_bytes, add_bytes32; /* to add a gradient to those of earlier
-                             micro-batches, kept in 16 or 32 bits */
-    bool flash2; /* attention kernels without the matrix units' newer
-                    instructions (FlashAttention 2) */
-    double attention_forward, attention_backward; /* of older kernels still:
-                    part of the peak without those instructions, on long rows;
-                    0: the PE's own */
-    double cast_bytes, cast_weight_bytes; /* 8 bits: traffic to make an operand
-                    of one activation or gradient, and of one weight; 0: 5, or 3
-                    where it is compiled */
-    bool scatters_sends;  /* tensor ranks send a share each between stages and
-                            gather it there (SC'21) */
-    double zero_adapters; /* ZeRO 3, every tensor by itself, nothing hidden:
-                             so many adapters of a node are busy; 0: no habit */
-    double zero_step_s;   /* of one ring step then */
-    int most_zero;        /* stages of ZeRO that it has; 0: all */
-    /* ZeRO 3, of a micro-batch: how often gathered weights, and gradients that
-     * are to be scattered, are copied; the latter cast; and scaled in place */
-    double gather_copies, scatter_copies, scatter_scales;
-    bool scatter_casts;
-    bool token_copies; /* a token travels once for every expert it visits, and
-                          is copied into their order and back */
-    /* Memory */
-    double gradient_bytes, gradient_bytes32; /* of one weight, in buffers that
-                             are there all the time, for gradients that add
-                             up in 16 or 32 bits; 0: as the plan has them */
-    bool dummy_gradients;   /* beside them, those of one block as written */
-    double logit_bytes;     /* of the loss for one logit beyond the plan's */
-    double cut_logit_bytes; /* the same where classes are cut; 0: the same */
-    double context_bytes;   /* of the device beside the allocator: context,
-                             libraries, communicators */
-    double fragments;       /* reserved over allocated, less 1 */
-    int opens; /* files every rank opens in a step on the shared disk, and
-                  two more for each split layer */
-};
-const struct pdl_framework *pdl_framework_at(int i); /* NULL past the end */
-enum pdl_status pdl_framework_find(const char *name,
+/* ---- frameworks ------------------------------------------------------------ */
+
+/* What a framework does besides the plan and what it can run: facts of its
+ * code, not of the machine, in a file (frameworks/NAME.yaml, or anybody's own;
+ * doc/formats/framework.md). It lives in the arena it was opened in. */
+struct pdl_framework;
+
+/* The built-in ones, sorted by name; NULL past the end. text is the YAML. */
+const struct pdl_builtin *pdl_framework_builtin(int i);
+/* By the name of a built-in, or from a file (NAME.yaml, NAME.yml). */
+enum pdl_status pdl_framework_open(pdl_arena *a, const char *name,
                                    const struct pdl_framework **out,
                                    struct pdl_err *err);
+enum pdl_status pdl_framework_read(pdl_arena *a, struct pdl_bytes in,
+                                   const char *name,
+                                   const struct pdl_framework **out,
+                                   struct pdl_err *err);
+/* Of NULL: "none"; cut by work; 0. */
+const char *pdl_framework_name(const struct pdl_framework *f);
+const char *pdl_framework_title(const struct pdl_framework *f);
+enum pdl_split pdl_framework_split(const struct pdl_framework *f);
+double pdl_framework_dropout(const struct pdl_framework *f);
+
+/* A number or a switch that it adds, as its file has it, and why. */
+struct pdl_habit {
+    const char *key, *value, *what;
+    const char *kind; /* counted, profiled or fitted(to what) */
+    const char *source;
+};
+const struct pdl_habit *pdl_framework_habit(const struct pdl_framework *f,
+                                            int i); /* NULL past the end */
+/* The same of what it can run: key and value alone. */
+const struct pdl_habit *pdl_framework_ability(const struct pdl_framework *f,
+                                              int i);
+
+/* What it can run. Sets are of 1 << enum; axes have one bit more for a
+ * sequence that tensor ranks share. */
+enum { PDL_AXIS_SEQUENCE = PDL_NAXES, PDL_MAX_PRODUCTS = 16 };
+struct pdl_abilities {
+    bool known; /* the file says so: else nothing is refused */
+    uint32_t axes[PDL_MAX_PRODUCTS]; /* which go together; others do not */
+    int naxes;
+    uint32_t zero[4]; /* by stage, 1 to 3: the axes beside it; 0: not at all */
+    uint32_t schedules, contexts, recompute, precisions, optimizers;
+    bool zero_group, by_layer, offload_optimizer, offload_activations;
+    const char *exporter; /* that writes its launch file; NULL: for projection
+                             only */
+    const char *source;
+};
+const struct pdl_abilities *pdl_framework_runs(const struct pdl_framework *f);
+/* Can it run this? If not, err says what it lacks. NULL runs everything. */
+enum pdl_status pdl_framework_can(const struct pdl_framework *f,
+                                  const struct pdl_strategy *s,
+                                  struct pdl_err *err);
 
 struct pdl_oracle_options {
     enum pdl_parameters parameters;

@@ -32,6 +32,8 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_system_show,
     &cli_system_list,
     &cli_system_import,
+    &cli_framework_show,
+    &cli_framework_list,
     &cli_topology_list,
     &cli_topology_show,
     &cli_topology_export,

@@ -2,8 +2,8 @@
 #ifndef ORACLE_PRIV_H
 #define ORACLE_PRIV_H
 
+#include "oracle/habit/framework.h"
 #include "oracle/step/pipeline.h"
-#include "paradl/oracle.h"
 
 /* The rates of a PE at a precision, guesses filled in; conv by pass. */
 struct oracle_pe {

@@ -41,4 +41,17 @@ static inline struct pdl_system open_system(pdl_arena *a, const char *name)
     return sys;
 }
 
+/* It lives as long as the test's program. */
+static inline const struct pdl_framework *open_framework(const char *name)
+{
+    static pdl_arena *keep;
+    const struct pdl_framework *f = NULL;
+    struct pdl_err err = {"", ""};
+
+    keep = keep ? keep : pdl_arena_create(PDL_ARENA_DEFAULT);
+    if (pdl_framework_open(keep, name, &f, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    return f;
+}
+
 #endif

@@ -15,12 +15,10 @@
 
 static struct pdl_oracle_options chainer(void)
 {
-    struct pdl_oracle_options o = {.precision = PDL_PREC_FP32,
-                                   .optimizer_slots = 2};
-
-    assert_int_equal(pdl_framework_find("chainermnx", &o.framework, NULL),
-                     PDL_OK);
-    return o;
+    return (struct pdl_oracle_options){
+        .precision = PDL_PREC_FP32,
+        .optimizer_slots = 2,
+        .framework = open_framework("chainermnx")};
 }
 
 static struct pdl_projection project(const struct pdl_plan *p,

@@ -66,9 +66,9 @@ static bool ask(pdl_arena *a, const struct question *q, struct asked *x)
                                             .parameters = q->parameters};
     if (q->framework) {
         assert_int_equal(
-            pdl_framework_find(q->framework, &x->oracle.framework, NULL),
+            pdl_framework_open(a, q->framework, &x->oracle.framework, NULL),
             PDL_OK);
-        po.split = x->oracle.framework->split;
+        po.split = pdl_framework_split(x->oracle.framework);
     }
     assert_int_equal(pdl_model_load(a, q->model, NULL, &x->model, NULL),
                      PDL_OK);

@@ -1,5 +1,6 @@
 /* Ring attention: two blocks of keys in memory instead of all, and of each
  * step the longer of travel and attention. */
+#include "oracle/habit/framework.h"
 #include "plans.h"
 
 #include <math.h>

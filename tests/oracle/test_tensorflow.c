@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
-#include "paradl/oracle.h"
+#include "plans.h"
 #include "paradl/plan.h"
 
 struct asked {
@@ -36,9 +36,8 @@ static struct pdl_projection project(const struct asked *q)
     const struct pdl_model *m;
     const struct pdl_plan *p;
 
-    if (q->framework &&
-        pdl_framework_find(q->framework, &o.framework, &err) != PDL_OK)
-        fail_msg("%s", err.msg);
+    if (q->framework)
+        o.framework = open_framework(q->framework);
     if (pdl_zoo_build(a, q->model, &m, &err) != PDL_OK ||
         pdl_strategy_parse(a, q->strategy, &s, &err) != PDL_OK ||
         pdl_plan_lower(a, m, &s, &po, &p, &err) != PDL_OK ||

@@ -1,6 +1,7 @@
 /* What the oracle knows of transformers: attention with and without stored
  * scores, what frameworks do besides the plan, and how they cut a pipeline.
  * Each effect must show, in the right direction. */
+#include "oracle/habit/framework.h"
 #include "plans.h"
 
 #include <math.h>
@@ -8,14 +9,6 @@
 #include <string.h>
 
 #define GPT "gpt:layers=4,hidden=1024,heads=16,ffn=4096,vocab=51200,seq=1024"
-
-static const struct pdl_framework *named(const char *name)
-{
-    const struct pdl_framework *f = NULL;
-
-    assert_int_equal(pdl_framework_find(name, &f, NULL), PDL_OK);
-    return f;
-}
 
 static const struct pdl_plan *lower_split(pdl_arena *a, const char *model,
                                           const char *strategy, int64_t batch,
@@ -40,10 +33,9 @@ static struct pdl_projection project(const char *model, const char *strategy,
     if (o.precision == 0)
         o.precision = PDL_PREC_BF16;
     if (pdl_system_open(a, "dgx-h100", &sys, &err) != PDL_OK ||
-        pdl_project(
-            lower_split(a, model, strategy, batch,
-                        o.framework ? o.framework->split : PDL_SPLIT_WORK),
-            &sys, &o, &x, &err) != PDL_OK)
+        pdl_project(lower_split(a, model, strategy, batch,
+                                pdl_framework_split(o.framework)),
+                    &sys, &o, &x, &err) != PDL_OK)
         fail_msg("%s", err.msg);
     x.reason = "";
     pdl_arena_destroy(a);
@@ -73,7 +65,8 @@ static void stored_scores_cost_time_and_memory(void **st)
 
 static void the_host_sets_the_pace_of_small_models(void **st)
 {
-    struct pdl_framework slow = *named("megatron-deepspeed"), quick = slow;
+    struct pdl_framework slow = *open_framework("megatron-deepspeed"),
+                         quick = slow;
     struct pdl_oracle_options opt = {.framework = &slow}, none = {0};
     double small, large;
 
@@ -163,8 +156,9 @@ static void weights_have_the_bytes_that_the_framework_says(void **st)
 
     (void)st;
     for (int i = 0; i < 3; i++) {
-        struct pdl_oracle_options opt = {.framework = named("megatron"),
-                                         .gradient_bytes = cases[i].gradient};
+        struct pdl_oracle_options opt = {
+            .framework = open_framework("megatron"),
+            .gradient_bytes = cases[i].gradient};
         struct pdl_projection x = project(GPT, cases[i].strategy, 4, &opt);
         double weights = (double)x.weights_bytes / 2;
         double all =

@@ -115,10 +115,10 @@ static enum pdl_status make_room(struct place *x, int64_t *need)
 
 static enum pdl_status search(struct place *x)
 {
-    const struct pdl_framework *f = x->j->oracle.framework;
-    struct pdl_plan_options po = {.batch = x->o->q.batch,
-                                  .split = f ? f->split : PDL_SPLIT_WORK,
-                                  .dtype = cli_storage(x->j->oracle.precision)};
+    struct pdl_plan_options po = {
+        .batch = x->o->q.batch,
+        .split = pdl_framework_split(x->j->oracle.framework),
+        .dtype = cli_storage(x->j->oracle.precision)};
     struct pdl_place_job job = {.model = x->j->model,
                                 .system = &x->j->sys,
                                 .strategy = &x->j->strategy,

@@ -308,7 +308,7 @@ static enum pdl_status price(pdl_arena *a, const struct cli_question *o,
     j->strategy = *j->plan->strategy;
     st = pdl_system_open(a, q.system, &j->sys, err);
     if (st == PDL_OK)
-        st = cli_job_settle(&q, j, err);
+        st = cli_job_settle(a, &q, j, err);
     if (st == PDL_OK)
         st = pdl_system_for_pes(a, &j->sys, j->plan->mesh->pes, err);
     if (st == PDL_OK)

@@ -11,9 +11,9 @@ enum { MAX_FILE = 16 << 20 };
 /* "megatron-args" is Megatron's file: its habits are those of the job. */
 static const char *framework_of(const char *format)
 {
-    const struct pdl_framework *f;
+    const struct pdl_builtin *f;
 
-    for (int i = 0; (f = pdl_framework_at(i)) != NULL; i++) {
+    for (int i = 0; (f = pdl_framework_builtin(i)) != NULL; i++) {
         size_t n = strlen(f->name);
 
         if (strncmp(format, f->name, n) == 0 &&
@@ -126,7 +126,7 @@ void cli_from_text(const struct pdl_launch *l, const struct cli_job *j,
     put(&line.sink, "gradient-dtype", l->gradient_dtype);
     pdl_puts(&line.sink, l->compile ? " --compile" : "");
     pdl_puts(&line.sink, l->async_tensor ? " --async-tensor" : "");
-    put(&line.sink, "framework", f ? f->name : NULL);
+    put(&line.sink, "framework", f ? pdl_framework_name(f) : NULL);
     pdl_puts(cli_out(), "the file asks:\n");
     cli_say_command(line.text ? line.text : "");
     pdl_buf_free(&line);

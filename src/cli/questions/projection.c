@@ -65,7 +65,7 @@ static enum pdl_status settle_dropout(const char *text,
                                       struct pdl_oracle_options *o,
                                       struct pdl_err *err)
 {
-    o->dropout = o->framework ? o->framework->dropout : 0;
+    o->dropout = pdl_framework_dropout(o->framework);
     if (!text ||
         (pdl_unit_parse(text, PDL_UNIT_NONE, &o->dropout, NULL) == PDL_OK &&
          o->dropout >= 0 && o->dropout < 1))
@@ -98,8 +98,8 @@ static enum pdl_status settle_headroom(const char *text,
     return PDL_EINVAL;
 }
 
-enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
-                               struct pdl_err *err)
+enum pdl_status cli_job_settle(pdl_arena *a, const struct cli_question *o,
+                               struct cli_job *j, struct pdl_err *err)
 {
     bool cnn = strcmp(j->model->kind, "transformer") != 0;
     const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
@@ -122,7 +122,7 @@ enum pdl_status cli_job_settle(const struct cli_question *o, struct cli_job *j,
     if (st == PDL_OK)
         st = cli_congestion(o->congestion, &j->oracle, err);
     if (st == PDL_OK && o->framework)
-        st = pdl_framework_find(o->framework, &j->oracle.framework, err);
+        st = pdl_framework_open(a, o->framework, &j->oracle.framework, err);
     if (st == PDL_OK)
         st = settle_dropout(o->dropout, &j->oracle, err);
     if (st == PDL_OK)
@@ -152,7 +152,7 @@ enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
     if (st == PDL_OK)
         st = pdl_system_open(a, q->system, &j->sys, err);
     if (st == PDL_OK)
-        st = cli_job_settle(q, j, err);
+        st = cli_job_settle(a, q, j, err);
     if (st == PDL_OK && q->pes > 0)
         st = pdl_system_for_pes(a, &j->sys, q->pes, err);
     return st;
@@ -162,11 +162,11 @@ enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err)
 {
-    const struct pdl_framework *f = j->oracle.framework;
-    struct pdl_plan_options po = {.batch = q->batch,
-                                  .split = f ? f->split : PDL_SPLIT_WORK,
-                                  .allow_empty = q->allow_empty,
-                                  .dtype = cli_storage(j->oracle.precision)};
+    struct pdl_plan_options po = {
+        .batch = q->batch,
+        .split = pdl_framework_split(j->oracle.framework),
+        .allow_empty = q->allow_empty,
+        .dtype = cli_storage(j->oracle.precision)};
     enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
 
     j->asked = j->strategy;

@@ -84,8 +84,8 @@ enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
 /* How values are kept at a precision. */
 enum pdl_dtype cli_storage(enum pdl_precision p);
 /* The defaults alone, of a job whose model and system are there. */
-enum pdl_status cli_job_settle(const struct cli_question *q, struct cli_job *j,
-                               struct pdl_err *err);
+enum pdl_status cli_job_settle(pdl_arena *a, const struct cli_question *q,
+                               struct cli_job *j, struct pdl_err *err);
 /* "tiles,host": the bits of the effects named; NULL: none. */
 enum pdl_status cli_effects(const char *text, uint32_t *bits,
                             struct pdl_err *err);

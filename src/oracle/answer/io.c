@@ -50,7 +50,7 @@ static double open_seconds(const struct oracle *o)
     if (!f || f->opens == 0 || o->opt->parameters == PDL_IDEAL)
         return 0;
     open = one_open(o);
-    sum = f->opens * open;
+    sum = (double)f->opens * open;
     for (int i = 0; i < o->p->model->nnodes; i++)
         sum += layer_opens(o, i, open);
     return sum;

@@ -89,7 +89,7 @@ void oracle_axes_make(const struct oracle_family *f,
         .even = f->plan.split == PDL_SPLIT_BLOCKS,
         .overlap = !(w && w->no_overlap),
         .offload = h->pcie_bytes_per_s > 0 && h->memory_bytes_per_s > 0,
-        .most_zero = w && w->most_zero > 0 ? w->most_zero : 3};
+        .most_zero = w && w->most_zero > 0 ? (int)w->most_zero : 3};
     if (opt->most_zero > 0 && opt->most_zero < out->most_zero)
         out->most_zero = opt->most_zero;
     look_at_model(f->model, out);

@@ -1,0 +1,58 @@
+/* What a framework adds to a plan and what it can run, as its file says it
+ * (frameworks/NAME.yaml; doc/formats/framework.md). */
+#ifndef ORACLE_HABIT_FRAMEWORK_H
+#define ORACLE_HABIT_FRAMEWORK_H
+
+#include "paradl/oracle.h"
+
+/* The keys of `adds` are the members' names without their units; what they
+ * mean is in the table of framework_keys.c. 0 and false: no such habit. */
+struct pdl_framework {
+    const char *name, *title;
+    bool no_overlap, convolutions_only, staged_halo, leaders, folded_filter;
+    bool copies, bias_passes, by_tensor, one_channel, fused_norm;
+    bool torch, steps, graph, channels_first;
+    double host_call_s, part_s, cycle_s, issue_s;
+    /* transformers */
+    bool fused, flash2, scatters_sends, scatter_casts, token_copies;
+    enum pdl_split split;
+    double dropout, eager, update_bytes, exchange_bytes;
+    double add_bytes, add_bytes32;
+    double attention_forward, attention_backward;
+    double cast_bytes, cast_weight_bytes;
+    double zero_adapters, zero_step_s;
+    double gather_copies, scatter_copies, scatter_scales;
+    /* memory */
+    bool dummy_gradients;
+    double gradient_bytes, gradient_bytes32, logit_bytes, cut_logit_bytes;
+    double context_bytes, fragments;
+    int64_t opens, most_zero;
+
+    struct pdl_abilities runs;
+    /* what its file gives, for people: of `adds`, of `runs` */
+    const struct pdl_habit *habit, *ability;
+    int nhabits, nabilities;
+};
+
+/* ---- the keys of a file -------------------------------------------------- */
+
+enum framework_kind {
+    FRAMEWORK_FLAG,
+    FRAMEWORK_NUM,
+    FRAMEWORK_COUNT,
+    FRAMEWORK_SPLIT
+};
+
+struct framework_key {
+    const char *name;
+    enum framework_kind kind;
+    enum pdl_unit unit;
+    size_t at;
+    double max; /* of a number, from 0 on */
+    const char *what;
+};
+const struct framework_key *oracle_framework_key(int i); /* NULL past the end */
+
+extern const struct pdl_builtin oracle_frameworks[]; /* made while building */
+
+#endif

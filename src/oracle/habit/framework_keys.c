@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keys that `adds` of a framework's file may have: name, kind, unit,
+ * largest value, place in the struct, and what it means. A habit is one line
+ * here, one member, and one place that asks for it. */
+#include "oracle/habit/framework.h"
+
+#define AT(member) offsetof(struct pdl_framework, member)
+#define FLAG(name, what)                                        \
+    {                                                           \
+#name, FRAMEWORK_FLAG, PDL_UNIT_NONE, AT(name), 0, what \
+    }
+#define PART(name, what)                                       \
+    {                                                          \
+#name, FRAMEWORK_NUM, PDL_UNIT_NONE, AT(name), 1, what \
+    }
+#define TIMES(name, max, what)                                   \
+    {                                                            \
+#name, FRAMEWORK_NUM, PDL_UNIT_NONE, AT(name), max, what \
+    }
+#define TIME(name, what)                                              \
+    {                                                                 \
+#name, FRAMEWORK_NUM, PDL_UNIT_SECONDS, AT(name##_s), 1, what \
+    }
+#define SIZE(name, what)                                           \
+    {                                                              \
+#name, FRAMEWORK_NUM, PDL_UNIT_BYTES, AT(name), 1e12, what \
+    }
+
+// clang-format off
+static const struct framework_key keys[] = {
+    /* the host */
+    TIME(host_call, "to issue one kernel, which the device waits for, unless the PE says it"),
+    TIME(issue, "of the host for the kernels of one operation, ahead of the device"),
+    TIME(part, "for each part that is put together, up to 8 or from 2 MiB: a kernel each"),
+    TIME(cycle, "exchanges of gradients begin at the ticks of a thread (Horovod)"),
+    /* kernels */
+    FLAG(torch, "eager PyTorch's kernels (compute_eager.c)"),
+    FLAG(steps, "modules of Hugging Face's transformers, in steps (compute_steps.c)"),
+    FLAG(graph, "TensorFlow's kernels (compute_tensorflow.c)"),
+    FLAG(channels_first, "images of 32-bit items lie channels first"),
+    FLAG(fused, "products of one operand are one: q, k, v; gate, up"),
+    FLAG(fused_norm, "16 bits: ReLU and sums are part of the normalisation before them"),
+    FLAG(bias_passes, "biases of convolutions are added by a pass, and summed by another"),
+    FLAG(flash2, "attention without the matrix units' newest instructions (FlashAttention 2)"),
+    PART(attention_forward, "of the peak without those instructions, on long rows"),
+    PART(attention_backward, "the same, backward"),
+    TIMES(eager, 100, "times what element-wise operators stream, unless compiled"),
+    TIMES(cast_bytes, 100, "8 bits: traffic to make an operand of one value"),
+    TIMES(cast_weight_bytes, 100, "the same of one weight"),
+    PART(dropout, "its probability, unless the job says it"),
+    /* the optimizer */
+    FLAG(by_tensor, "a call for each weight's update, a copy for each gradient's exchange"),
+    TIMES(update_bytes, 1000, "traffic of Adam for one 16-bit weight, with unscaling, norm and copies"),
+    TIMES(add_bytes, 100, "traffic to add a gradient to those of earlier micro-batches, in 16 bits"),
+    TIMES(add_bytes32, 100, "the same in 32 bits"),
+    /* exchange */
+    FLAG(no_overlap, "gradients wait for the end of backward"),
+    FLAG(one_channel, "a gradient ring uses one cable, one adapter"),
+    FLAG(leaders, "spatial: leaders of nodes exchange gradients"),
+    FLAG(convolutions_only, "feature and spatial axes split these alone, and gather after each"),
+    FLAG(folded_filter, "filter: backward sums its own part of y only"),
+    FLAG(staged_halo, "halos are blocking messages through the host, up and then down"),
+    FLAG(copies, "results of layer collectives are copied into place"),
+    FLAG(scatters_sends, "tensor ranks send a share each between stages and gather it there"),
+    FLAG(token_copies, "a token travels once for every expert it visits, copied into order"),
+    TIMES(exchange_bytes, 16, "of one gradient on the wires, unless the job says what they add up in"),
+    TIMES(zero_adapters, 1024, "ZeRO 3, each tensor by itself, nothing hidden: so many adapters are busy"),
+    TIME(zero_step, "of one step of its rings"),
+    TIMES(gather_copies, 100, "ZeRO 3: how often gathered weights are copied"),
+    TIMES(scatter_copies, 100, "ZeRO 3: how often gradients are copied before they are scattered"),
+    TIMES(scatter_scales, 100, "ZeRO 3: how often they are scaled in place"),
+    FLAG(scatter_casts, "ZeRO 3: they are cast to what they travel in"),
+    {"most_zero", FRAMEWORK_COUNT, PDL_UNIT_NONE, AT(most_zero), 3, "the highest stage of ZeRO that plans are searched with; 0: all"},
+    /* pipelines and memory */
+    {"split", FRAMEWORK_SPLIT, PDL_UNIT_NONE, AT(split), 0, "where pipelines are cut: by work, blocks dealt evenly, or greedily"},
+    TIMES(gradient_bytes, 16, "of one weight in buffers that are there all the time, adding up in 16 bits"),
+    TIMES(gradient_bytes32, 16, "the same in 32 bits"),
+    FLAG(dummy_gradients, "beside them, those of one block as written"),
+    TIMES(logit_bytes, 100, "of the loss for one logit beyond the plan's"),
+    TIMES(cut_logit_bytes, 100, "the same where classes are cut"),
+    SIZE(context_bytes, "of the device beside the allocator: context, libraries, communicators"),
+    PART(fragments, "memory reserved over allocated, less 1"),
+    {"opens", FRAMEWORK_COUNT, PDL_UNIT_NONE, AT(opens), 1000, "files every rank opens in a step, and two more for each split layer"},
+};
+// clang-format on
+
+const struct framework_key *oracle_framework_key(int i)
+{
+    return i >= 0 && i < (int)(sizeof keys / sizeof keys[0]) ? &keys[i] : NULL;
+}
