@@ -138,6 +138,11 @@ struct pdl_scalar {
     double value;
 };
 
+/* How a run was started, in words: "batch" "32". */
+struct pdl_setting {
+    const char *name, *value;
+};
+
 /* What a run needs besides tensors to go on. Random streams are functions of
  * the seed and these numbers (Philox), so there is no generator state. */
 struct pdl_ckpt_state {
@@ -150,6 +155,8 @@ struct pdl_ckpt_state {
     double loss;
     int nscalars; /* anything else: loss scale, best accuracy ... */
     const struct pdl_scalar *scalars;
+    int nsettings;
+    const struct pdl_setting *settings;
 };
 
 /* True when `rank` is the one that writes its box: no lower rank's box holds
@@ -184,6 +191,8 @@ struct pdl_ckpt_writer {
     const char *dir;
     int rank, nranks;
     uint64_t run;
+    uint64_t owner;      /* the run, whatever its starts; only its own
+                            checkpoints are pruned. 0: nobody's */
     int keep;            /* checkpoints kept; 0: all */
     double timeout_s;    /* for the other ranks' parts; 0: 600 */
     int64_t chunk_bytes; /* of a checksum; 0: 1 MiB */
@@ -256,10 +265,32 @@ enum pdl_status pdl_ckpt_read(const pdl_ckpt *c, int tensor,
                               struct pdl_err *err);
 /* Every byte of every file against its checksum. */
 enum pdl_status pdl_ckpt_verify(const pdl_ckpt *c, struct pdl_err *err);
-/* Keeps the `keep` newest good ones (0: all), removes older ones, and what
- * dead runs left of steps before `writing`. */
-enum pdl_status pdl_ckpt_prune(const char *dir, int keep, int64_t writing,
+uint64_t pdl_ckpt_owner(const pdl_ckpt *c); /* 0: nobody's */
+/* Keeps the w->keep newest good ones of w->owner (0: all), removes its older
+ * ones, and what dead runs left of steps before `writing`. */
+enum pdl_status pdl_ckpt_prune(const struct pdl_ckpt_writer *w, int64_t writing,
                                struct pdl_err *err);
+
+/* A folder of checkpoints belongs to one run. Whoever writes there holds
+ * DIR/lock, which the kernel gives back when the process dies. */
+struct pdl_ckpt_claim {
+    const char *dir;
+    bool resume;  /* go on with the run that is there; else it must be empty */
+    bool beside;  /* where it is not: DIR-2, DIR-3 ... instead */
+    bool again;   /* started again: only where `job` was the last */
+    uint64_t job; /* whoever starts the ranks again; 0: nobody */
+    const char *model;
+    double patience_s; /* for one that is about to end */
+};
+typedef struct pdl_ckpt_lock pdl_ckpt_lock;
+/* PDL_EINVAL names who holds it, or whose checkpoints are there; notes (may
+ * be NULL) gets a line where it is not as asked. */
+enum pdl_status pdl_ckpt_claim(const struct pdl_ckpt_claim *c,
+                               pdl_ckpt_lock **out, struct pdl_sink *notes,
+                               struct pdl_err *err);
+const char *pdl_ckpt_lock_dir(const pdl_ckpt_lock *l);
+uint64_t pdl_ckpt_lock_owner(const pdl_ckpt_lock *l);
+void pdl_ckpt_release(pdl_ckpt_lock *l); /* NULL is allowed */
 
 /* ---- safetensors ------------------------------------------------------ */
 

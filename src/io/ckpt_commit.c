@@ -11,24 +11,23 @@
 #include "ckpt_priv.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_PART = 1 << 30 };
 static const double USUAL_TIMEOUT_S = 600;
 
 /* The run's number stands at the beginning of a part: looked for while
  * waiting, so that a stale part is not parsed again and again. */
-static bool is_ours(const struct io_work *k, const char *path)
+static bool is_ours(const struct io_work *k, const char *name)
 {
     char head[256], want[40];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(k->tmp, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, head, sizeof head) : 0;
 
     if (fd >= 0)
@@ -40,14 +39,14 @@ static bool is_ours(const struct io_work *k, const char *path)
 /* True when the part of a rank is there and of this run. */
 static bool read_part(struct io_work *k, int rank, struct pdl_ckpt *part)
 {
-    struct pdl_ckpt c = {.arena = k->c.arena};
-    char path[4096];
+    struct pdl_ckpt c = {.arena = k->c.arena, .fd = -1};
+    char name[32];
     struct pdl_bytes in;
 
-    snprintf(path, sizeof path, "%s/part-%05d.json", k->temporary, rank);
-    if (!is_ours(k, path) ||
-        pdl_file_read(k->c.arena, path, MAX_PART, &in, NULL) != PDL_OK ||
-        io_manifest_parse(&c, in, path, false, NULL) != PDL_OK)
+    snprintf(name, sizeof name, "part-%05d.json", rank);
+    if (!is_ours(k, name) ||
+        io_read_file(k->c.arena, k->tmp, name, name, &in, NULL) != PDL_OK ||
+        io_manifest_parse(&c, in, name, false, NULL) != PDL_OK)
         return false;
     *part = c;
     return c.run == k->w->run && c.state.step == k->c.state.step &&
@@ -149,7 +148,8 @@ static enum pdl_status gather(struct io_work *k, struct pdl_ckpt *part)
 /* Removes what the manifest does not name: parts, and files of dead runs. */
 static void sweep(const struct io_work *k)
 {
-    DIR *d = opendir(k->temporary);
+    int fd = io_open_folder(k->dir, k->temporary_name);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *e;
 
     while (d && (e = readdir(d)) != NULL) {
@@ -164,25 +164,27 @@ static void sweep(const struct io_work *k)
     }
     if (d)
         closedir(d);
+    else if (fd >= 0)
+        close(fd);
 }
 
 /* The one moment: before it the checkpoint is not there, after it it is. */
 static enum pdl_status publish(struct io_work *k)
 {
-    enum pdl_status st = io_sync_folder(k->temporary, k->err);
-    bool old = access(k->c.path, F_OK) == 0;
+    struct stat sb;
+    bool old = fstatat(k->dir, k->name, &sb, AT_SYMLINK_NOFOLLOW) == 0;
 
-    if (st != PDL_OK)
-        return st;
-    if (old ? renameat2(AT_FDCWD, k->temporary, AT_FDCWD, k->c.path,
-                        RENAME_EXCHANGE) != 0
-            : rename(k->temporary, k->c.path) != 0)
-        return pdl_fail(k->err, PDL_EIO, "%s: %s", k->c.path, strerror(errno));
+    if (!io_sync(k->tmp))
+        return io_sys_fail(k->err, k->temporary);
+    if (renameat2(k->dir, k->temporary_name, k->dir, k->name,
+                  old ? RENAME_EXCHANGE : 0) != 0)
+        return io_sys_fail(k->err, k->c.path);
     io_ckpt_at(k->w, PDL_CKPT_RENAMED);
-    st = io_sync_folder(k->w->dir, k->err);
-    if (st == PDL_OK && old)
-        st = io_remove_folder(k->temporary, k->err);
-    return st;
+    if (!io_sync(k->dir))
+        return io_sys_fail(k->err, k->w->dir);
+    return old ? io_remove_folder(k->dir, k->temporary_name, k->temporary,
+                                  k->err)
+               : PDL_OK;
 }
 
 static enum pdl_status commit(struct io_work *k)
@@ -215,11 +217,11 @@ enum pdl_status pdl_ckpt_commit(const struct pdl_ckpt_writer *w,
 
     if (st == PDL_OK)
         st = commit(&k);
-    pdl_arena_destroy(k.c.arena);
+    io_ckpt_end(&k);
     if (st != PDL_OK)
         return st;
     io_ckpt_at(w, PDL_CKPT_DURABLE);
-    st = pdl_ckpt_prune(w->dir, w->keep, s->step, err);
+    st = pdl_ckpt_prune(w, s->step, err);
     if (st == PDL_OK)
         io_ckpt_at(w, PDL_CKPT_PRUNED);
     return st;

@@ -11,9 +11,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The step of "step-N" (or "step-N.tmp"), -1 for any other name. */
 static int64_t step_of(const char *name, bool temporary)
@@ -37,59 +40,66 @@ static int downwards(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Steps in a folder, largest first; a folder that is not there has none. */
-static enum pdl_status list_steps(const char *dir, bool temporary,
-                                  int64_t **out, int *n, struct pdl_err *err)
+static bool grow(int64_t **step, int n, int *cap)
 {
-    DIR *d = opendir(dir);
+    int64_t *grown;
+
+    if (n < *cap)
+        return true;
+    *cap = *cap ? 2 * *cap : 16;
+    grown = realloc(*step, (size_t)*cap * sizeof **step);
+    if (grown)
+        *step = grown;
+    return grown != NULL;
+}
+
+enum pdl_status io_ckpt_steps(int at, const char *dir, bool temporary,
+                              int64_t **out, int *n, struct pdl_err *err)
+{
+    int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), cap = 0;
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    enum pdl_status st = PDL_OK;
     struct dirent *e;
-    int64_t *step = NULL, *grown;
-    int cap = 0;
+    int64_t *step = NULL;
 
     *n = 0;
     *out = NULL;
-    if (!d && errno == ENOENT)
-        return PDL_OK;
+    if (!d && fd >= 0)
+        close(fd);
     if (!d)
-        return pdl_fail(err, PDL_EIO, "%s: %s", dir, strerror(errno));
-    while ((e = readdir(d)) != NULL) {
+        return io_sys_fail(err, dir);
+    while (st == PDL_OK && (e = readdir(d)) != NULL) {
         int64_t s = step_of(e->d_name, temporary);
 
-        if (s < 0)
-            continue;
-        if (*n == cap) {
-            cap = cap ? 2 * cap : 16;
-            grown = realloc(step, (size_t)cap * sizeof *step);
-            if (!grown) {
-                free(step);
-                closedir(d);
-                return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", dir);
-            }
-            step = grown;
-        }
-        step[(*n)++] = s;
+        if (s >= 0 && !grow(&step, *n, &cap))
+            st = pdl_fail(err, PDL_ENOMEM, "%s: out of memory", dir);
+        else if (s >= 0)
+            step[(*n)++] = s;
     }
     closedir(d);
+    if (st != PDL_OK) {
+        free(step);
+        return st;
+    }
     if (step)
         qsort(step, (size_t)*n, sizeof *step, downwards);
     *out = step;
     return PDL_OK;
 }
 
-static enum pdl_status open_step(const char *dir, int64_t step, bool deep,
-                                 pdl_ckpt **out, struct pdl_err *err)
+enum pdl_status io_ckpt_open_step(int at, const char *dir, int64_t step,
+                                  pdl_ckpt **out, struct pdl_err *err)
 {
-    char path[4096];
+    char path[4096], name[40];
     pdl_ckpt *c = NULL;
     enum pdl_status st;
 
-    snprintf(path, sizeof path, "%s/step-%" PRId64, dir, step);
-    st = pdl_ckpt_open(path, &c, err);
+    snprintf(name, sizeof name, "step-%" PRId64, step);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    st = io_ckpt_open(at, name, path, &c, err);
     if (st == PDL_OK && c->state.step != step)
         st = pdl_fail(err, PDL_EPARSE, "%s: it is of step %" PRId64, path,
                       c->state.step);
-    if (st == PDL_OK && deep)
-        st = pdl_ckpt_verify(c, err);
     if (st != PDL_OK) {
         pdl_ckpt_close(c);
         return st;
@@ -98,13 +108,28 @@ static enum pdl_status open_step(const char *dir, int64_t step, bool deep,
     return PDL_OK;
 }
 
-enum pdl_status pdl_ckpt_latest(const char *dir, int64_t before, bool deep,
-                                pdl_ckpt **out, struct pdl_sink *notes,
-                                struct pdl_err *err)
+static enum pdl_status open_good(int at, const char *dir, int64_t step,
+                                 bool deep, pdl_ckpt **out, struct pdl_err *err)
+{
+    pdl_ckpt *c = NULL;
+    enum pdl_status st = io_ckpt_open_step(at, dir, step, &c, err);
+
+    if (st == PDL_OK && deep)
+        st = pdl_ckpt_verify(c, err);
+    if (st == PDL_OK)
+        *out = c;
+    else
+        pdl_ckpt_close(c);
+    return st;
+}
+
+static enum pdl_status newest(int at, const char *dir, int64_t before,
+                              bool deep, pdl_ckpt **out, struct pdl_sink *notes,
+                              struct pdl_err *err)
 {
     int64_t *step;
     int n, seen = 0;
-    enum pdl_status st = list_steps(dir, false, &step, &n, err);
+    enum pdl_status st = io_ckpt_steps(at, dir, false, &step, &n, err);
     struct pdl_err why = {"", ""};
     pdl_ckpt *c = NULL;
 
@@ -114,7 +139,7 @@ enum pdl_status pdl_ckpt_latest(const char *dir, int64_t before, bool deep,
         if (step[i] >= before)
             continue;
         seen++;
-        if (open_step(dir, step[i], deep, &c, &why) != PDL_OK && notes)
+        if (open_good(at, dir, step[i], deep, &c, &why) != PDL_OK && notes)
             pdl_printf(notes, "checkpoint %" PRId64 " is passed over: %s\n",
                        step[i], why.msg);
     }
@@ -127,59 +152,98 @@ enum pdl_status pdl_ckpt_latest(const char *dir, int64_t before, bool deep,
     return PDL_OK;
 }
 
+enum pdl_status pdl_ckpt_latest(const char *dir, int64_t before, bool deep,
+                                pdl_ckpt **out, struct pdl_sink *notes,
+                                struct pdl_err *err)
+{
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum pdl_status st;
+
+    if (at < 0 && errno == ENOENT) { /* a folder that is not there has none */
+        *out = NULL;
+        return PDL_OK;
+    }
+    if (at < 0)
+        return io_sys_fail(err, dir);
+    st = newest(at, dir, before, deep, out, notes, err);
+    close(at);
+    return st;
+}
+
 /* ---- removal ---- */
 
 /* First renamed, so that what is half removed is no checkpoint. */
-static enum pdl_status remove_step(const char *dir, int64_t step,
+static enum pdl_status remove_step(int at, const char *dir, int64_t step,
                                    struct pdl_err *err)
 {
-    char path[4096], away[4096];
+    char name[40], away[48], path[4096];
 
-    snprintf(path, sizeof path, "%s/step-%" PRId64, dir, step);
-    snprintf(away, sizeof away, "%s/step-%" PRId64 ".tmp", dir, step);
-    (void)io_remove_folder(away, NULL);
-    if (rename(path, away) != 0)
-        return pdl_fail(err, PDL_EIO, "%s: %s", path, strerror(errno));
-    return io_remove_folder(away, err);
+    snprintf(name, sizeof name, "step-%" PRId64, step);
+    snprintf(away, sizeof away, "%s.tmp", name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    (void)io_remove_folder(at, away, path, NULL);
+    if (renameat(at, name, at, away) != 0)
+        return io_sys_fail(err, path);
+    return io_remove_folder(at, away, path, err);
 }
 
-static enum pdl_status remove_leftovers(const char *dir, int64_t writing,
-                                        struct pdl_err *err)
+static enum pdl_status remove_leftovers(int at, const char *dir,
+                                        int64_t writing, struct pdl_err *err)
 {
     int64_t *step;
     int n;
-    enum pdl_status st = list_steps(dir, true, &step, &n, err);
-    char path[4096];
+    enum pdl_status st = io_ckpt_steps(at, dir, true, &step, &n, err);
 
     if (st != PDL_OK)
         return st;
     for (int i = 0; i < n && st == PDL_OK; i++) {
-        snprintf(path, sizeof path, "%s/step-%" PRId64 ".tmp", dir, step[i]);
+        char name[40], path[4096];
+
+        snprintf(name, sizeof name, "step-%" PRId64 ".tmp", step[i]);
+        snprintf(path, sizeof path, "%s/%s", dir, name);
         if (step[i] < writing)
-            st = io_remove_folder(path, err);
+            st = io_remove_folder(at, name, path, err);
     }
     free(step);
     return st;
 }
 
-enum pdl_status pdl_ckpt_prune(const char *dir, int keep, int64_t writing,
-                               struct pdl_err *err)
+/* What cannot be read is not known to be ours and stays. */
+static enum pdl_status remove_old(int at, const struct pdl_ckpt_writer *w,
+                                  struct pdl_err *err)
 {
     int64_t *step;
     int n, good = 0;
-    enum pdl_status st = list_steps(dir, false, &step, &n, err);
+    enum pdl_status st = io_ckpt_steps(at, w->dir, false, &step, &n, err);
 
     if (st != PDL_OK)
         return st;
-    for (int i = 0; i < n && st == PDL_OK && keep > 0; i++) {
+    for (int i = 0; i < n && st == PDL_OK; i++) {
         pdl_ckpt *c = NULL;
+        bool ours =
+            io_ckpt_open_step(at, w->dir, step[i], &c, NULL) == PDL_OK &&
+            (c->owner == 0 || c->owner == w->owner);
 
-        if (good >= keep)
-            st = remove_step(dir, step[i], err);
-        else if (open_step(dir, step[i], false, &c, NULL) == PDL_OK)
-            good++;
         pdl_ckpt_close(c);
+        if (ours && good++ >= w->keep)
+            st = remove_step(at, w->dir, step[i], err);
     }
     free(step);
-    return st == PDL_OK ? remove_leftovers(dir, writing, err) : st;
+    return st;
+}
+
+enum pdl_status pdl_ckpt_prune(const struct pdl_ckpt_writer *w, int64_t writing,
+                               struct pdl_err *err)
+{
+    int at = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum pdl_status st = PDL_OK;
+
+    if (at < 0)
+        return io_sys_fail(err, w->dir);
+    if (w->keep > 0)
+        st = remove_old(at, w, err);
+    if (st == PDL_OK)
+        st = remove_leftovers(at, w->dir, writing, err);
+    close(at);
+    return st;
 }

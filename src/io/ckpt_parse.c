@@ -131,6 +131,28 @@ static enum pdl_status read_scalars(const struct reader *r,
     return PDL_OK;
 }
 
+/* Older checkpoints have none. */
+static enum pdl_status read_settings(const struct reader *r,
+                                     const struct pdl_doc *map)
+{
+    struct pdl_ckpt_state *s = &r->c->state;
+    const struct pdl_doc *d = pdl_doc_get(map, "settings");
+    struct pdl_setting *v;
+
+    if (!d)
+        return PDL_OK;
+    if (d->kind != PDL_DOC_MAP)
+        return missing(r, map, "settings");
+    v = PDL_NEW(r->c->arena, struct pdl_setting, d->count + 1);
+    if (!v)
+        return pdl_fail(r->err, PDL_ENOMEM, "%s: out of memory", d->file);
+    s->settings = v;
+    for (d = d->child; d; d = d->next)
+        v[s->nsettings++] = (struct pdl_setting){
+            d->key, d->kind == PDL_DOC_SCALAR ? d->text : ""};
+    return PDL_OK;
+}
+
 static enum pdl_status read_state(const struct reader *r,
                                   const struct pdl_doc *root)
 {
@@ -162,7 +184,9 @@ static enum pdl_status read_state(const struct reader *r,
     if (st == PDL_OK)
         st = get_hex(r, d, "seed", &s->seed);
     s->loss = number_or_nan(pdl_doc_get(d, "loss"));
-    return st == PDL_OK ? read_scalars(r, d) : st;
+    if (st == PDL_OK)
+        st = read_scalars(r, d);
+    return st == PDL_OK ? read_settings(r, d) : st;
 }
 
 static enum pdl_status read_files(const struct reader *r,
@@ -356,6 +380,8 @@ enum pdl_status io_manifest_read(struct pdl_ckpt *c, struct pdl_bytes in,
         st = pdl_doc_fail(root, err, "of another version: '%.40s'", schema);
     if (st == PDL_OK)
         st = get_hex(&r, root, "run", &c->run);
+    if (st == PDL_OK && pdl_doc_get(root, "owner"))
+        st = get_hex(&r, root, "owner", &c->owner);
     if (st == PDL_OK)
         st = get_int(&r, root, "chunk_bytes", 1, &c->chunk_bytes);
     if (st == PDL_OK && c->chunk_bytes > MAX_CHUNK)

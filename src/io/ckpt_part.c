@@ -59,9 +59,15 @@ enum pdl_status io_ckpt_no_memory(const struct pdl_ckpt_writer *w,
                     w->dir);
 }
 
-static enum pdl_status sys_fail(struct pdl_err *err, const char *path)
+static enum pdl_status open_folders(struct io_work *k)
 {
-    return pdl_fail(err, PDL_EIO, "%s: %s", path, strerror(errno));
+    if (mkdir(k->w->dir, 0777) != 0 && errno != EEXIST)
+        return io_sys_fail(k->err, k->w->dir);
+    k->dir = open(k->w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (k->dir < 0)
+        return io_sys_fail(k->err, k->w->dir);
+    k->tmp = io_make_folder(k->dir, k->temporary_name);
+    return k->tmp < 0 ? io_sys_fail(k->err, k->temporary) : PDL_OK;
 }
 
 enum pdl_status io_ckpt_begin(struct io_work *k,
@@ -69,30 +75,34 @@ enum pdl_status io_ckpt_begin(struct io_work *k,
                               const struct pdl_ckpt_state *s,
                               struct pdl_err *err)
 {
-    *k = (struct io_work){.w = w, .err = err};
+    *k = (struct io_work){.w = w, .err = err, .dir = -1, .tmp = -1};
+    k->c.fd = -1;
     k->c.arena = pdl_arena_create((size_t)8 << 30);
     if (!k->c.arena)
         return io_ckpt_no_memory(w, err);
     k->c.state = *s;
     k->c.state.nranks = w->nranks;
     k->c.run = w->run;
+    k->c.owner = w->owner;
     k->c.chunk_bytes = w->chunk_bytes > 0 ? w->chunk_bytes : USUAL_CHUNK;
-    k->c.path =
-        pdl_arena_printf(k->c.arena, "%s/step-%" PRId64, w->dir, s->step);
-    k->temporary = pdl_arena_printf(k->c.arena, "%s/step-%" PRId64 ".tmp",
-                                    w->dir, s->step);
-    return k->c.path && k->temporary ? PDL_OK : io_ckpt_no_memory(w, err);
+    snprintf(k->name, sizeof k->name, "step-%" PRId64, s->step);
+    snprintf(k->temporary_name, sizeof k->temporary_name, "%s.tmp", k->name);
+    k->c.path = pdl_arena_printf(k->c.arena, "%s/%s", w->dir, k->name);
+    k->temporary = pdl_arena_printf(k->c.arena, "%s.tmp", k->c.path);
+    return k->c.path && k->temporary ? open_folders(k)
+                                     : io_ckpt_no_memory(w, err);
+}
+
+void io_ckpt_end(struct io_work *k)
+{
+    if (k->tmp >= 0)
+        close(k->tmp);
+    if (k->dir >= 0)
+        close(k->dir);
+    pdl_arena_destroy(k->c.arena);
 }
 
 /* ---- one rank's part ---- */
-
-/* Folders on the way; another rank may be first. */
-static enum pdl_status make_folder(const char *path, struct pdl_err *err)
-{
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return sys_fail(err, path);
-    return PDL_OK;
-}
 
 /* Checks a shard, and describes it as it will lie in the file. */
 static enum pdl_status describe(struct io_work *k, const struct pdl_shard *s,
@@ -143,22 +153,38 @@ static bool write_shard(struct io_work *k, int fd, const struct pdl_shard *s,
     return true;
 }
 
+/* What was begun and failed is removed: a full disk needs the room. */
+static enum pdl_status write_file(struct io_work *k,
+                                  const struct pdl_shard *shards, int n)
+{
+    const char *name = k->c.file->name;
+    int fd = io_create(k->tmp, name);
+    bool ok = fd >= 0;
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < n && ok; i++)
+        ok = write_shard(k, fd, &shards[i], k->c.tensor[i].shard);
+    ok = ok && fsync(fd) == 0;
+    if (!ok)
+        st = io_sys_fail(k->err, k->temporary);
+    if (fd >= 0)
+        close(fd);
+    if (fd >= 0 && !ok)
+        (void)unlinkat(k->tmp, name, 0);
+    return st;
+}
+
 static enum pdl_status write_data(struct io_work *k,
                                   const struct pdl_shard *shards, int n)
 {
     struct io_file *f = PDL_NEW(k->c.arena, struct io_file, 1);
-    char name[64];
-    const char *path;
-    bool ok = true;
-    int fd;
+    const char *name = pdl_arena_printf(
+        k->c.arena, "data-%05d-%016" PRIx64 ".bin", k->w->rank, k->w->run);
 
-    snprintf(name, sizeof name, "data-%05d-%016" PRIx64 ".bin", k->w->rank,
-             k->w->run);
-    path = pdl_arena_printf(k->c.arena, "%s/%s", k->temporary, name);
     k->c.tensor = PDL_NEW(k->c.arena, struct io_tensor, n + 1);
-    if (!f || !path || !k->c.tensor)
+    if (!f || !name || !k->c.tensor)
         return io_ckpt_no_memory(k->w, k->err);
-    *f = (struct io_file){strrchr(path, '/') + 1, 0};
+    *f = (struct io_file){name, 0};
     k->c.file = f;
     k->c.nfiles = 1;
     for (int i = 0; i < n; i++) {
@@ -169,30 +195,18 @@ static enum pdl_status write_data(struct io_work *k,
         k->c.ntensors++;
         f->bytes += k->c.tensor[i].shard->bytes;
     }
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    for (int i = 0; i < n && fd >= 0 && ok; i++)
-        ok = write_shard(k, fd, &shards[i], k->c.tensor[i].shard);
-    ok = fd >= 0 && ok && fsync(fd) == 0;
-    if (!ok)
-        sys_fail(k->err, path);
-    if (fd >= 0)
-        close(fd);
-    return ok ? PDL_OK : PDL_EIO;
+    return write_file(k, shards, n);
 }
 
 enum pdl_status io_ckpt_text(struct io_work *k, const char *name)
 {
-    const char *path =
-        pdl_arena_printf(k->c.arena, "%s/%s", k->temporary, name);
     struct pdl_buf text;
     enum pdl_status st;
 
-    if (!path)
-        return io_ckpt_no_memory(k->w, k->err);
     pdl_buf_init(&text);
     st = io_manifest_print(&k->c, &text, k->err);
-    if (st == PDL_OK)
-        st = pdl_file_write(path, text.text, text.len, k->err);
+    if (st == PDL_OK && !io_write_file(k->tmp, name, text.text, text.len))
+        st = io_sys_fail(k->err, k->temporary);
     pdl_buf_free(&text);
     return st;
 }
@@ -207,10 +221,6 @@ enum pdl_status pdl_ckpt_part(const struct pdl_ckpt_writer *w,
     char name[32];
 
     snprintf(name, sizeof name, "part-%05d.json", w->rank);
-    if (st == PDL_OK)
-        st = make_folder(w->dir, err);
-    if (st == PDL_OK)
-        st = make_folder(k.temporary, err);
     if (st == PDL_OK) {
         io_ckpt_at(w, PDL_CKPT_FOLDER);
         st = write_data(&k, shards, n);
@@ -221,6 +231,6 @@ enum pdl_status pdl_ckpt_part(const struct pdl_ckpt_writer *w,
     }
     if (st == PDL_OK)
         io_ckpt_at(w, PDL_CKPT_PART);
-    pdl_arena_destroy(k.c.arena);
+    io_ckpt_end(&k);
     return st;
 }

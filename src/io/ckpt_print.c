@@ -49,6 +49,11 @@ static void put_state(struct pdl_json *j, const struct pdl_ckpt_state *s)
     for (int i = 0; i < s->nscalars; i++)
         pdl_json_knum(j, s->scalars[i].name, s->scalars[i].value);
     pdl_json_end(j);
+    pdl_json_key(j, "settings");
+    pdl_json_object(j);
+    for (int i = 0; i < s->nsettings; i++)
+        put_text(j, s->settings[i].name, s->settings[i].value);
+    pdl_json_end(j);
     pdl_json_end(j);
 }
 
@@ -97,6 +102,8 @@ static void put_all(struct pdl_json *j, const struct pdl_ckpt *c)
     pdl_json_kstr(j, "xxh3", "0000000000000000");
     pdl_json_key(j, "run");
     put_hex(j, c->run);
+    pdl_json_key(j, "owner");
+    put_hex(j, c->owner);
     put_state(j, &c->state);
     pdl_json_kint(j, "chunk_bytes", c->chunk_bytes);
     pdl_json_key(j, "files");

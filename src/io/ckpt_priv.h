@@ -29,8 +29,9 @@ struct io_file {
 struct pdl_ckpt {
     pdl_arena *arena;
     const char *path; /* of the folder */
+    int fd;           /* of the folder; -1: a part that is not open */
     struct pdl_ckpt_state state;
-    uint64_t run;
+    uint64_t run, owner;
     int64_t chunk_bytes;
     int nfiles;
     struct io_file *file;
@@ -71,12 +72,34 @@ void io_part_span(const struct pdl_box *part, const struct pdl_box *box,
 
 /* ---- files (durable.c) ---- */
 
-enum pdl_status io_sync_folder(const char *path, struct pdl_err *err);
+/* `at` is an open folder, `path` what messages call the thing. */
+enum pdl_status io_sys_fail(struct pdl_err *err, const char *path);
+int io_open_folder(int at, const char *name); /* -1: errno says why */
+int io_make_folder(int at, const char *name); /* made where it is not there */
+bool io_sync(int fd);
 bool io_write_all(int fd, const void *data, size_t len);
+int io_create(int at, const char *name); /* a new file in place of an old one */
+/* Under another name, synced, renamed. */
+bool io_write_file(int at, const char *name, const void *data, size_t len);
+enum pdl_status io_read_file(pdl_arena *a, int at, const char *name,
+                             const char *path, struct pdl_bytes *out,
+                             struct pdl_err *err);
 enum pdl_status io_read_at(int fd, const char *path, int64_t at, void *dst,
                            int64_t n, struct pdl_err *err);
 /* A folder with the files in it; no deeper. */
-enum pdl_status io_remove_folder(const char *path, struct pdl_err *err);
+enum pdl_status io_remove_folder(int at, const char *name, const char *path,
+                                 struct pdl_err *err);
+
+/* ---- which there are (ckpt_find.c) ---- */
+
+/* Steps in a folder, largest first, to be freed. */
+enum pdl_status io_ckpt_steps(int at, const char *dir, bool temporary,
+                              int64_t **out, int *n, struct pdl_err *err);
+enum pdl_status io_ckpt_open_step(int at, const char *dir, int64_t step,
+                                  pdl_ckpt **out, struct pdl_err *err);
+/* A folder named `name` in `at`; path is for messages. */
+enum pdl_status io_ckpt_open(int at, const char *name, const char *path,
+                             pdl_ckpt **out, struct pdl_err *err);
 
 /* ---- writing (ckpt_part.c) ---- */
 
@@ -85,13 +108,17 @@ struct io_work {
     const struct pdl_ckpt_writer *w;
     struct pdl_ckpt c; /* of this rank, or the whole */
     const char *temporary;
+    char name[40], temporary_name[48]; /* in w->dir */
+    int dir, tmp;                      /* open folders */
     struct pdl_err *err;
 };
-/* The arena is the caller's to destroy, whatever comes back. */
+/* Makes the folders where they are not there. To be ended, whatever comes
+ * back. */
 enum pdl_status io_ckpt_begin(struct io_work *k,
                               const struct pdl_ckpt_writer *w,
                               const struct pdl_ckpt_state *s,
                               struct pdl_err *err);
+void io_ckpt_end(struct io_work *k);
 void io_ckpt_at(const struct pdl_ckpt_writer *w, enum pdl_ckpt_phase p);
 enum pdl_status io_ckpt_no_memory(const struct pdl_ckpt_writer *w,
                                   struct pdl_err *err);

@@ -14,23 +14,22 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { MAX_MANIFEST = 1 << 30 };
-
 static enum pdl_status check_files(const pdl_ckpt *c, struct pdl_err *err)
 {
     for (int i = 0; i < c->nfiles; i++) {
-        const char *path =
-            pdl_arena_printf(c->arena, "%s/%s", c->path, c->file[i].name);
+        const char *name = c->file[i].name;
         struct stat sb;
 
-        if (!path)
-            return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", c->path);
-        if (stat(path, &sb) != 0)
-            return pdl_fail(err, PDL_EIO, "%s: %s", path, strerror(errno));
+        if (fstatat(c->fd, name, &sb, AT_SYMLINK_NOFOLLOW) != 0)
+            return pdl_fail(err, PDL_EIO, "%s/%s: %s", c->path, name,
+                            strerror(errno));
+        if (!S_ISREG(sb.st_mode))
+            return pdl_fail(err, PDL_EPARSE, "%s/%s: is no file", c->path,
+                            name);
         if (sb.st_size != c->file[i].bytes)
-            return pdl_fail(err, PDL_EPARSE, "%s: %lld bytes instead of %lld",
-                            path, (long long)sb.st_size,
-                            (long long)c->file[i].bytes);
+            return pdl_fail(err, PDL_EPARSE,
+                            "%s/%s: %lld bytes instead of %lld", c->path, name,
+                            (long long)sb.st_size, (long long)c->file[i].bytes);
     }
     return PDL_OK;
 }
@@ -43,18 +42,25 @@ static enum pdl_status load(pdl_ckpt *c, struct pdl_err *err)
 
     if (!path)
         return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", c->path);
-    st = pdl_file_read(c->arena, path, MAX_MANIFEST, &in, err);
+    st = io_read_file(c->arena, c->fd, "manifest.json", path, &in, err);
     if (st == PDL_OK)
         st = io_manifest_parse(c, in, path, true, err);
     return st == PDL_OK ? check_files(c, err) : st;
 }
 
-enum pdl_status pdl_ckpt_open(const char *path, pdl_ckpt **out,
-                              struct pdl_err *err)
+/* Takes the descriptor, whatever comes back. */
+static enum pdl_status open_at(int fd, const char *path, pdl_ckpt **out,
+                               struct pdl_err *err)
 {
-    pdl_ckpt *c = calloc(1, sizeof *c);
+    pdl_ckpt *c = fd >= 0 ? calloc(1, sizeof *c) : NULL;
     enum pdl_status st = PDL_ENOMEM;
 
+    if (fd < 0)
+        return io_sys_fail(err, path);
+    if (!c)
+        close(fd);
+    else
+        c->fd = fd;
     if (c)
         c->arena = pdl_arena_create((size_t)16 << 30);
     if (c && c->arena)
@@ -71,11 +77,32 @@ enum pdl_status pdl_ckpt_open(const char *path, pdl_ckpt **out,
     return PDL_OK;
 }
 
+enum pdl_status io_ckpt_open(int at, const char *name, const char *path,
+                             pdl_ckpt **out, struct pdl_err *err)
+{
+    return open_at(io_open_folder(at, name), path, out, err);
+}
+
+/* A path that somebody gave may lead through links; nothing inside does. */
+enum pdl_status pdl_ckpt_open(const char *path, pdl_ckpt **out,
+                              struct pdl_err *err)
+{
+    return open_at(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path, out,
+                   err);
+}
+
 void pdl_ckpt_close(pdl_ckpt *c)
 {
-    if (c)
-        pdl_arena_destroy(c->arena);
+    if (!c)
+        return;
+    close(c->fd);
+    pdl_arena_destroy(c->arena);
     free(c);
+}
+
+uint64_t pdl_ckpt_owner(const pdl_ckpt *c)
+{
+    return c->owner;
 }
 
 const char *pdl_ckpt_path(const pdl_ckpt *c)
@@ -119,9 +146,9 @@ static int open_file(const pdl_ckpt *c, int file, char *path, size_t size,
     int fd;
 
     snprintf(path, size, "%s/%s", c->path, c->file[file].name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = openat(c->fd, c->file[file].name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        (void)pdl_fail(err, PDL_EIO, "%s: %s", path, strerror(errno));
+        (void)io_sys_fail(err, path);
     return fd;
 }
 

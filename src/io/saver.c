@@ -124,6 +124,19 @@ static const char *text(pdl_saver *s, const char *t, bool *ok)
     return copy;
 }
 
+static bool copy_settings(pdl_saver *s, const struct pdl_ckpt_state *from)
+{
+    struct pdl_setting *v =
+        PDL_NEW(s->arena, struct pdl_setting, from->nsettings + 1);
+    bool ok = v != NULL;
+
+    for (int i = 0; i < from->nsettings && ok; i++)
+        v[i] = (struct pdl_setting){text(s, from->settings[i].name, &ok),
+                                    text(s, from->settings[i].value, &ok)};
+    s->state.settings = v;
+    return ok;
+}
+
 static bool copy_state(pdl_saver *s, const struct pdl_ckpt_state *from)
 {
     struct pdl_scalar *v =
@@ -140,7 +153,7 @@ static bool copy_state(pdl_saver *s, const struct pdl_ckpt_state *from)
         v[i].name = text(s, v[i].name, &ok);
     }
     s->state.scalars = v;
-    return ok;
+    return ok && copy_settings(s, from);
 }
 
 static bool copy_shards(pdl_saver *s, const struct pdl_shard *from, int n)
