@@ -191,11 +191,12 @@ struct pdl_ckpt_writer {
     const char *dir;
     int rank, nranks;
     uint64_t run;
-    uint64_t owner;      /* the run, whatever its starts; only its own
+    uint64_t owner;             /* the run, whatever its starts; only its own
                             checkpoints are pruned. 0: nobody's */
-    int keep;            /* checkpoints kept; 0: all */
-    double timeout_s;    /* for the other ranks' parts; 0: 600 */
-    int64_t chunk_bytes; /* of a checksum; 0: 1 MiB */
+    int keep;                   /* checkpoints kept; 0: all */
+    double timeout_s;           /* for the other ranks' parts; 0: 600 */
+    int64_t chunk_bytes;        /* of a checksum; 0: 1 MiB */
+    const volatile int *cancel; /* becomes not 0: no use waiting for parts */
     void (*at)(void *ctx, enum pdl_ckpt_phase phase); /* NULL: none */
     void *ctx;
 };
@@ -223,12 +224,18 @@ struct pdl_saver_status {
 };
 enum pdl_status pdl_saver_create(const struct pdl_ckpt_writer *w,
                                  pdl_saver **out, struct pdl_err *err);
-/* Waits while an earlier one is still being written. An error of that one
- * comes out here, or at wait. */
+/* Waits while an earlier one is still being written; how that ended is told
+ * by poll or wait. An error here is of the copy. */
 enum pdl_status pdl_saver_save(pdl_saver *s, const struct pdl_ckpt_state *state,
                                const struct pdl_shard *shards, int n,
                                struct pdl_err *err);
 enum pdl_status pdl_saver_wait(pdl_saver *s, struct pdl_err *err);
+/* The same without waiting: PDL_OK while one is being written. An error is
+ * told once. */
+enum pdl_status pdl_saver_poll(pdl_saver *s, struct pdl_err *err);
+bool pdl_saver_busy(pdl_saver *s);
+/* Another rank has no part to give: rank 0 stops waiting (PDL_EINTR). */
+void pdl_saver_cancel(pdl_saver *s);
 void pdl_saver_status(pdl_saver *s, struct pdl_saver_status *out);
 void pdl_saver_destroy(pdl_saver *s); /* finishes first; NULL is allowed */
 

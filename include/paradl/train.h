@@ -101,9 +101,10 @@ struct pdl_train_result {
     int64_t correct;    /* samples (positions) whose largest output is right */
     int64_t counted;    /* of so many */
     int64_t stop, save; /* how many ranks voted for it */
+    int64_t failed;     /* how many could not write a checkpoint */
 };
 /* What the ranks decide together at the end of the next step. */
-void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save);
+void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save, bool failed);
 /* One optimizer step at learning rate lr. step counts from 0. A loss that is
  * not a number changes no weight: PDL_EWRONG names the first operation that
  * made one, on every rank. */
@@ -124,7 +125,8 @@ struct pdl_train_state {
     struct pdl_train_part part;
     int model_tensor;
     bool owner;
-    bool optional; /* a run may go on without it */
+    int64_t replica, replicas; /* of ranks with this very box; 1: alone */
+    bool optional;             /* a run may go on without it */
 };
 const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i);
 /* Running statistics become the mean over the ranks that kept their own, as
@@ -190,6 +192,11 @@ struct pdl_train_job {
     int64_t every;          /* steps between checkpoints; 0: by their cost */
     int keep;
     bool resume;
+    bool resume_anyway; /* also where the samples will be others */
+    bool beside;        /* in DIR-2 ... where DIR is another run's */
+    bool again;         /* started again by `job` after a loss */
+    uint64_t job;       /* whoever starts the ranks; 0: nobody */
+    double timeout_s;   /* for another rank's part of a checkpoint; 0: 600 */
     uint64_t run; /* tells this start of the job from others, all ranks alike */
     const char *model, *strategy, *data;  /* as written, for the checkpoint */
     const char *weights_in, *weights_out; /* safetensors; NULL: none */

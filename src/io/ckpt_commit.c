@@ -65,6 +65,9 @@ static enum pdl_status wait_for_parts(struct io_work *k, struct pdl_ckpt *part)
             r++;
             continue;
         }
+        if (k->w->cancel && *k->w->cancel)
+            return pdl_fail(k->err, PDL_EINTR, "%s: another rank has no part",
+                            k->temporary);
         if (pdl_clock_s() - start > limit)
             return pdl_fail(k->err, PDL_EIO,
                             "%s: no part of rank %d after %g s", k->temporary,
@@ -215,8 +218,11 @@ enum pdl_status pdl_ckpt_commit(const struct pdl_ckpt_writer *w,
     struct io_work k;
     enum pdl_status st = io_ckpt_begin(&k, w, s, err);
 
-    if (st == PDL_OK)
+    if (st == PDL_OK) {
         st = commit(&k);
+        if (st != PDL_OK) /* others' parts take room that may be wanted */
+            (void)io_remove_folder(k.dir, k.temporary_name, k.temporary, NULL);
+    }
     io_ckpt_end(&k);
     if (st != PDL_OK)
         return st;

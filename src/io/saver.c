@@ -18,6 +18,7 @@ struct pdl_saver {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool started, busy, stop;
+    volatile int cancel;
     /* the job: touched by the thread only while busy */
     pdl_arena *arena;
     struct pdl_ckpt_state state;
@@ -82,6 +83,7 @@ enum pdl_status pdl_saver_create(const struct pdl_ckpt_writer *w,
     pthread_cond_init(&s->changed, NULL);
     s->dir = strdup(w->dir);
     s->w.dir = s->dir;
+    s->w.cancel = &s->cancel;
     s->started = s->dir && pthread_create(&s->thread, NULL, writer, s) == 0;
     if (!s->started) {
         pdl_saver_destroy(s);
@@ -91,16 +93,21 @@ enum pdl_status pdl_saver_create(const struct pdl_ckpt_writer *w,
     return PDL_OK;
 }
 
-/* Waits until nothing is being written and tells an error once. Locked. */
-static enum pdl_status settle(pdl_saver *s, struct pdl_err *err)
+/* Waits until nothing is being written. Locked. */
+static void settle(pdl_saver *s)
 {
     double start = pdl_clock_s();
-    enum pdl_status st;
 
     while (s->busy)
         pthread_cond_wait(&s->changed, &s->lock);
     s->said.blocked_s += pdl_clock_s() - start;
-    st = s->status;
+}
+
+/* An error is told once. Locked. */
+static enum pdl_status tell(pdl_saver *s, struct pdl_err *err)
+{
+    enum pdl_status st = s->status;
+
     if (st != PDL_OK && err)
         *err = s->err;
     s->status = PDL_OK;
@@ -192,25 +199,24 @@ enum pdl_status pdl_saver_save(pdl_saver *s, const struct pdl_ckpt_state *state,
                                const struct pdl_shard *shards, int n,
                                struct pdl_err *err)
 {
-    enum pdl_status st;
+    enum pdl_status st = PDL_OK;
     double start;
 
     pthread_mutex_lock(&s->lock);
-    st = settle(s, err);
-    if (st == PDL_OK) {
-        start = pdl_clock_s();
-        pdl_arena_destroy(s->arena);
-        s->arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-        if (s->arena && copy_state(s, state) && copy_shards(s, shards, n)) {
-            s->said.staged_step = state->step;
-            s->said.stage_s = pdl_clock_s() - start;
-            s->said.blocked_s += s->said.stage_s;
-            s->busy = true;
-            pthread_cond_broadcast(&s->changed);
-        } else {
-            st = pdl_fail(err, PDL_ENOMEM,
-                          "%s: out of memory to stage a checkpoint", s->dir);
-        }
+    settle(s);
+    start = pdl_clock_s();
+    pdl_arena_destroy(s->arena);
+    s->arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    if (s->arena && copy_state(s, state) && copy_shards(s, shards, n)) {
+        s->said.staged_step = state->step;
+        s->said.stage_s = pdl_clock_s() - start;
+        s->said.blocked_s += s->said.stage_s;
+        s->cancel = 0;
+        s->busy = true;
+        pthread_cond_broadcast(&s->changed);
+    } else {
+        st = pdl_fail(err, PDL_ENOMEM,
+                      "%s: out of memory to stage a checkpoint", s->dir);
     }
     pthread_mutex_unlock(&s->lock);
     return st;
@@ -221,9 +227,35 @@ enum pdl_status pdl_saver_wait(pdl_saver *s, struct pdl_err *err)
     enum pdl_status st;
 
     pthread_mutex_lock(&s->lock);
-    st = settle(s, err);
+    settle(s);
+    st = tell(s, err);
     pthread_mutex_unlock(&s->lock);
     return st;
+}
+
+enum pdl_status pdl_saver_poll(pdl_saver *s, struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    pthread_mutex_lock(&s->lock);
+    st = s->busy ? PDL_OK : tell(s, err);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+bool pdl_saver_busy(pdl_saver *s)
+{
+    bool busy;
+
+    pthread_mutex_lock(&s->lock);
+    busy = s->busy;
+    pthread_mutex_unlock(&s->lock);
+    return busy;
+}
+
+void pdl_saver_cancel(pdl_saver *s)
+{
+    s->cancel = 1;
 }
 
 void pdl_saver_status(pdl_saver *s, struct pdl_saver_status *out)

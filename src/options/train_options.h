@@ -13,7 +13,8 @@ struct train_options {
     int64_t test_samples;
     double lr, lr_last, lr_gamma, clip, label_smoothing;
     bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
-    bool progress, comm_threads, no_test;
+    bool progress, comm_threads, no_test, resume_anyway, beside;
+    double timeout;
     const char *loss_scale;
 };
 
@@ -87,6 +88,12 @@ static const struct pdl_opt train_opts[] = {
      "checkpoints kept (default 2)"},
     {"resume", 0, PDL_OPT_FLAG, AT(resume), NULL, NULL,
      "go on from the newest good checkpoint, if there is one"},
+    {"resume-anyway", 0, PDL_OPT_FLAG, AT(resume_anyway), NULL, NULL,
+     "--resume even with another batch, seed, augmentation or data"},
+    {"beside", 0, PDL_OPT_FLAG, AT(beside), NULL, NULL,
+     "where --checkpoint DIR is another run's, use DIR-2, DIR-3 ..."},
+    {"timeout", 0, PDL_OPT_AMOUNT, AT(timeout), "SECONDS", NULL,
+     "wait so long for a rank (default 300, checkpoints 600)"},
     {"restarts", 0, PDL_OPT_COUNT, AT(restarts), "N", NULL,
      "after a lost rank: from the last checkpoint (default 3)"},
     {"load", 0, PDL_OPT_TEXT, AT(load), "FILE.safetensors", NULL,

@@ -341,7 +341,8 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction a = {.sa_handler = on_signal};
+    /* restarted: a line half written is written to its end */
+    struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         sigaction(numbers[i], &a, NULL);
@@ -353,6 +354,12 @@ static int default_threads(const struct session *s)
     long n = cores / (long)s->plan->mesh->pes;
 
     return s->o.threads > 0 ? (int)s->o.threads : n > 1 ? (int)n : 1;
+}
+
+/* Who starts the ranks, and again after a loss. */
+static uint64_t number_of(const char *text)
+{
+    return text ? strtoull(text, NULL, 16) : 0;
 }
 
 static void fill_job(struct session *s)
@@ -390,6 +397,11 @@ static void fill_job(struct session *s)
         .every = o->every,
         .keep = (int)o->keep,
         .resume = o->resume,
+        .resume_anyway = o->resume_anyway,
+        .beside = o->beside,
+        .again = getenv("PARADL_AGAIN") != NULL,
+        .job = number_of(getenv("PARADL_JOB")),
+        .timeout_s = o->timeout,
         .run = (uint64_t)(pdl_clock_s() * 1e6),
         .model = s->args->npos ? s->args->pos[0] : o->plan,
         .strategy = o->strategy,
@@ -445,7 +457,8 @@ static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
 
 static enum pdl_status run_mpi(struct session *s, struct pdl_err *err)
 {
-    struct pdl_comm_options opt = {.fixed_order = true};
+    struct pdl_comm_options opt = {.fixed_order = true,
+                                   .timeout_s = s->o.timeout};
     pdl_comm *comm = NULL;
     enum pdl_status st;
 
@@ -475,9 +488,9 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
     s->start_s = pdl_clock_s();
     if (s->job.timings && s->rank == 0)
         train_trace_begin(&s->trace, s->plan);
-    st = s->o.virtual_ranks
-             ? pdl_train_virtual((int)s->plan->mesh->pes, 0, body, s, err)
-             : run_mpi(s, err);
+    st = s->o.virtual_ranks ? pdl_train_virtual((int)s->plan->mesh->pes,
+                                                s->o.timeout, body, s, err)
+                            : run_mpi(s, err);
     erase(s);
     st = write_traces(s, st, err);
     return close_log(s, st, err);

@@ -155,7 +155,7 @@ struct pdl_trainer {
 
     struct pdl_train_state *states;
     int nstates;
-    bool vote_stop, vote_save;
+    bool vote_stop, vote_save, vote_failed;
     bool hunting;
     bool skips; /* this step changes no weight: a gradient is not finite */
     double bad; /* micro-batch and operation of the first bad number */

@@ -25,7 +25,9 @@ struct life {
     int phase, count; /* kill at the count-th call of the phase; -1: never */
     double loss[STEPS + 1];
     int64_t resumed_at;
-    int seen;     /* calls of the phase so far */
+    int seen; /* calls of the phase so far */
+    volatile int written;
+    int missed;
     int *durable; /* checkpoints that were whole on disk; survives */
 };
 
@@ -54,12 +56,23 @@ static const struct pdl_plan *make_plan(pdl_arena *a, const char *strategy)
     return p;
 }
 
+/* Training does not wait for a checkpoint that is still being written: here it
+ * must, for every step to have one. */
 static void tell(void *ctx, const struct pdl_train_line *l)
 {
     struct life *x = ctx;
+    int64_t first = x->resumed_at;
 
-    if (!l->note && !l->epoch_ended && l->step <= STEPS)
-        x->loss[l->step] = l->loss;
+    if (l->note || l->epoch_ended || l->step > STEPS) {
+        x->resumed_at = l->note ? l->step : first;
+        return;
+    }
+    x->loss[l->step] = l->loss;
+    for (int i = 0; i < 400 && x->written < l->step - 1 - first - x->missed;
+         i++)
+        usleep(500);
+    x->missed = (int)(l->step - 1 - first) - x->written;
+    usleep(2000); /* the writer says so a moment later */
 }
 
 /* Called by the writers of both ranks: whoever comes count-th is killed. */
@@ -69,6 +82,8 @@ static void at(void *ctx, enum pdl_ckpt_phase phase)
 
     if (phase == PDL_CKPT_DURABLE && x->durable)
         __atomic_add_fetch(x->durable, 1, __ATOMIC_SEQ_CST);
+    if (phase == PDL_CKPT_PRUNED)
+        x->written++;
     if ((int)phase == x->phase &&
         __atomic_add_fetch(&x->seen, 1, __ATOMIC_SEQ_CST) == x->count)
         raise(SIGKILL);

@@ -104,6 +104,8 @@ static enum pdl_status check_company(const struct pdl_args *args,
         {"every", "--checkpoint DIR", o->checkpoint != NULL},
         {"keep", "--checkpoint DIR", o->checkpoint != NULL},
         {"restarts", "--checkpoint DIR", o->checkpoint != NULL},
+        {"beside", "--checkpoint DIR", o->checkpoint != NULL},
+        {"resume-anyway", "--resume", o->resume},
         {"lr-every", "--schedule step", strcmp(how, "step") == 0},
         {"lr-gamma", "--schedule step", strcmp(how, "step") == 0},
         {"lr-last", "--schedule cosine or polynomial", falls},
@@ -196,7 +198,7 @@ static void hand_on(int number)
 
 static void catch_signals(void)
 {
-    struct sigaction a = {.sa_handler = hand_on};
+    struct sigaction a = {.sa_handler = hand_on, .sa_flags = SA_RESTART};
 
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);

@@ -5,10 +5,10 @@
  * step, so a run goes on from a checkpoint with any number of ranks and any
  * strategy. What only one rank can know (a signal, the cost of a checkpoint)
  * is a vote that travels with the loss. */
-#include "train/optim/optim.h"
-#include "train/train_priv.h"
+#include "train/exec/loop.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,43 +16,34 @@
 #include <omp.h>
 #endif
 
-struct loop {
-    const struct pdl_train_job *job;
-    pdl_comm *comm;
-    pdl_arena *arena;
-    pdl_trainer *t;
-    struct train_samples train, test;
-    struct pdl_augment normalise, augment;
-    struct pdl_batching batching;
-    struct train_schedule rates;
-    int64_t steps, done, resumed_at; /* of the whole run */
-    pdl_saver *saver;
-    struct pdl_shard *shards;
-    int nshards;
-    double since_save_s, save_interval_s;
-    double epoch_loss, last_loss, accuracy;
-    int64_t epoch_steps;
-    double busy_s, fastest_s, start_s, cpu_s;
-    struct train_clock clock;
-    struct train_outputs outputs;
-};
-
-static bool is_first(const struct loop *l)
+bool train_is_first(const struct train_loop *l)
 {
     return pdl_comm_rank(l->comm) == 0;
 }
 
-static void tell(struct loop *l, struct pdl_train_line line)
+void train_tell(struct train_loop *l, struct pdl_train_line line)
 {
     line.total = l->steps;
-    if (is_first(l) && l->job->tell)
+    if (train_is_first(l) && l->job->tell)
         l->job->tell(l->job->ctx, &line);
+}
+
+void train_note(struct train_loop *l, const char *fmt, ...)
+{
+    char text[4200];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    train_tell(l, (struct pdl_train_line){.step = l->done, .note = text});
 }
 
 /* ---- data ------------------------------------------------------------------------ */
 
-static enum pdl_status open_samples(struct loop *l, struct train_samples *s,
-                                    int split, struct pdl_err *err)
+static enum pdl_status open_samples(struct train_loop *l,
+                                    struct train_samples *s, int split,
+                                    struct pdl_err *err)
 {
     const struct pdl_plan *p = l->job->plan;
     int64_t most = 0;
@@ -93,7 +84,7 @@ static int64_t normalise_by(const struct pdl_field *f)
     return n > most ? most : n < least ? least : n;
 }
 
-static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
+static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
 {
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
     int train = pdl_dataset_split(d, "train"), test;
@@ -126,7 +117,8 @@ static enum pdl_status open_data(struct loop *l, struct pdl_err *err)
     return st;
 }
 
-static enum pdl_status locate(struct loop *l, int64_t step, struct pdl_err *err)
+static enum pdl_status locate(struct train_loop *l, int64_t step,
+                              struct pdl_err *err)
 {
     const struct pdl_shuffle *how = pdl_shuffle_find("global", NULL);
     int64_t epoch, index, end;
@@ -143,13 +135,13 @@ static enum pdl_status locate(struct loop *l, int64_t step, struct pdl_err *err)
 
 /* ---- evaluation -------------------------------------------------------------------- */
 
-static bool is_asked_to_stop(const struct loop *l)
+static bool is_asked_to_stop(const struct train_loop *l)
 {
     return l->job->stop && *l->job->stop;
 }
 
 /* How many samples of the test split are looked at. */
-static int64_t test_samples(const struct loop *l)
+static int64_t test_samples(const struct train_loop *l)
 {
     const struct pdl_dataset *d = pdl_io_describe(l->job->io);
     int64_t n, most = l->job->test_samples;
@@ -162,7 +154,8 @@ static int64_t test_samples(const struct loop *l)
 
 /* A part of the test split says nothing: told to stop, the accuracy stays
  * not a number. */
-static enum pdl_status evaluate(struct loop *l, bool *stop, struct pdl_err *err)
+static enum pdl_status evaluate(struct train_loop *l, bool *stop,
+                                struct pdl_err *err)
 {
     struct pdl_train_feed feed = {train_samples_fill, &l->test};
     int64_t n = test_samples(l), right = 0, of = 0;
@@ -179,7 +172,7 @@ static enum pdl_status evaluate(struct loop *l, bool *stop, struct pdl_err *err)
         struct pdl_train_result r = {.loss = 0};
 
         l->test.first = at;
-        pdl_trainer_vote(l->t, is_asked_to_stop(l), false);
+        pdl_trainer_vote(l->t, is_asked_to_stop(l), false, false);
         st = pdl_trainer_evaluate(l->t, n - at < batch ? n - at : batch, &feed,
                                   &r, err);
         if (st == PDL_OK) {
@@ -193,198 +186,23 @@ static enum pdl_status evaluate(struct loop *l, bool *stop, struct pdl_err *err)
     return st;
 }
 
-/* ---- checkpoints --------------------------------------------------------------------- */
-
-static enum pdl_status open_saver(struct loop *l, struct pdl_err *err)
-{
-    struct pdl_ckpt_writer w = {.dir = l->job->checkpoint,
-                                .rank = pdl_comm_rank(l->comm),
-                                .nranks = pdl_comm_size(l->comm),
-                                .run = l->job->run,
-                                .keep = l->job->keep > 0 ? l->job->keep : 2,
-                                .at = l->job->at,
-                                .ctx = l->job->ctx};
-    int n = 0;
-
-    while (pdl_trainer_state(l->t, n))
-        n++;
-    l->shards = PDL_NEW(l->arena, struct pdl_shard, n + 1);
-    if (!l->shards)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory for a checkpoint");
-    for (int i = 0; i < n; i++) {
-        const struct pdl_train_state *s = pdl_trainer_state(l->t, i);
-        struct pdl_shard *x = &l->shards[l->nshards];
-
-        if (!s->owner)
-            continue;
-        *x = (struct pdl_shard){.name = s->part.name,
-                                .dtype = s->part.dtype,
-                                .rank = s->part.ndims,
-                                .box = s->part.box,
-                                .data = s->part.data};
-        memcpy(x->dim, s->part.dim, (size_t)s->part.ndims * sizeof x->dim[0]);
-        l->nshards++;
-    }
-    return pdl_saver_create(&w, &l->saver, err);
-}
-
-static enum pdl_status save(struct loop *l, struct pdl_err *err)
-{
-    struct pdl_ckpt_state s = {.step = l->done,
-                               .seed = l->job->opt.seed,
-                               .samples = l->batching.samples,
-                               .nranks = pdl_comm_size(l->comm),
-                               .model = l->job->model,
-                               .strategy = l->job->strategy,
-                               .optimizer = l->job->opt.optimizer,
-                               .data = l->job->data,
-                               .loss = l->last_loss};
-    struct pdl_scalar scale[] = {{"loss_scale", 1}, {"loss_scale_good", 0}};
-    enum pdl_status st = pdl_trainer_settle(l->t, err);
-
-    train_tuner_scale(l->t, &scale[0].value, &scale[1].value);
-    s.nscalars = 2;
-    s.scalars = scale;
-    pdl_batch_locate(&l->batching, l->done, &s.epoch, &s.batch);
-    if (st == PDL_OK)
-        st = pdl_saver_save(l->saver, &s, l->shards, l->nshards, err);
-    l->since_save_s = pdl_clock_s();
-    return st;
-}
-
-/* Rank 0: is it time? Its cost decides when no interval is given. */
-static bool wants_save(struct loop *l)
-{
-    struct pdl_saver_status s;
-
-    if (!l->saver || !is_first(l))
-        return false;
-    if (l->job->every > 0)
-        return (l->done + 1) % l->job->every == 0;
-    pdl_saver_status(l->saver, &s);
-    if (s.durable_step >= 0) /* a day between failures, 3.5 % at most */
-        l->save_interval_s =
-            pdl_ckpt_interval_s(s.stage_s + s.write_s, 86400, 0.035);
-    return pdl_clock_s() - l->since_save_s > l->save_interval_s;
-}
-
-/* What a tensor has wrong is wrong in this file. */
-static void name_file(const char *path, enum pdl_status st, struct pdl_err *err)
-{
-    struct pdl_err inner;
-
-    if (st == PDL_OK || !err || strncmp(err->msg, path, strlen(path)) == 0)
-        return;
-    inner = *err;
-    pdl_fail(err, st, "%.200s: %.300s", path, inner.msg);
-    if (*inner.hint)
-        pdl_hint(err, "%s", inner.hint);
-}
-
-static void tell_lines(struct loop *l, char *text)
-{
-    for (char *end; text && *text; text = end) {
-        end = text + strcspn(text, "\n");
-        if (*end)
-            *end++ = '\0';
-        tell(l, (struct pdl_train_line){.note = text});
-    }
-}
-
-/* Rank 0 finds the newest good checkpoint; "" when there is none, "!" when
- * there are only bad ones. */
-static enum pdl_status find_latest(struct loop *l, char *path, size_t size,
-                                   struct pdl_err *err)
-{
-    pdl_ckpt *c = NULL;
-    struct pdl_buf notes;
-    enum pdl_status st;
-
-    pdl_buf_init(&notes);
-    st = pdl_ckpt_latest(l->job->checkpoint, INT64_MAX, true, &c, &notes.sink,
-                         err);
-    if (st == PDL_OK) /* else the error says it all */
-        tell_lines(l, notes.text);
-    if (st != PDL_OK)
-        snprintf(path, size, "!");
-    else if (c)
-        snprintf(path, size, "%s", pdl_ckpt_path(c));
-    pdl_ckpt_close(c);
-    pdl_buf_free(&notes);
-    return st;
-}
-
-static enum pdl_status take_up(struct loop *l, const pdl_ckpt *c,
-                               struct pdl_err *err)
-{
-    const struct pdl_ckpt_state *s = pdl_ckpt_state(c);
-    const char *path = pdl_ckpt_path(c);
-    enum pdl_status st;
-    char text[4200];
-
-    if (s->samples != l->batching.samples)
-        return pdl_fail(err, PDL_EINVAL,
-                        "%s: made with %lld samples, the data set has %lld",
-                        path, (long long)s->samples,
-                        (long long)l->batching.samples);
-    if (s->seed != l->job->opt.seed)
-        return pdl_fail(err, PDL_EINVAL, "%s: made with --seed %llu", path,
-                        (unsigned long long)s->seed);
-    st = pdl_trainer_restore(l->t, c, err);
-    name_file(path, st, err);
-    if (st != PDL_OK)
-        return st;
-    if (s->nscalars >= 2 && l->job->opt.loss_scale > 0)
-        train_tuner_set_scale(l->t, s->scalars[0].value, s->scalars[1].value);
-    l->done = l->resumed_at = s->step;
-    l->last_loss = s->loss;
-    snprintf(text, sizeof text, "resumed from %s", path);
-    tell(l, (struct pdl_train_line){.step = l->done, .note = text});
-    return PDL_OK;
-}
-
-/* Rank 0 decides which checkpoint, all read their parts of that one. */
-static enum pdl_status resume(struct loop *l, struct pdl_err *err)
-{
-    enum pdl_status st = PDL_OK, sent;
-    struct pdl_err lost;
-    char path[4096] = "";
-    pdl_ckpt *c = NULL;
-
-    if (!l->job->resume || !l->job->checkpoint)
-        return PDL_OK;
-    if (is_first(l))
-        st = find_latest(l, path, sizeof path, err);
-    sent = pdl_comm_broadcast(l->comm, path, sizeof path / 8, PDL_COMM_I64, 0,
-                              st == PDL_OK ? err : &lost);
-    if (st != PDL_OK || sent != PDL_OK || path[0] == '\0')
-        return st != PDL_OK ? st : sent;
-    if (path[0] == '!')
-        return pdl_fail(err, PDL_ENOENV, "rank 0 found no good checkpoint");
-    st = pdl_ckpt_open(path, &c, err);
-    if (st == PDL_OK)
-        st = take_up(l, c, err);
-    pdl_ckpt_close(c);
-    return st;
-}
-
 /* ---- steps -------------------------------------------------------------------------------- */
 
-static enum pdl_status end_epoch(struct loop *l, double rate, bool *stop,
+static enum pdl_status end_epoch(struct train_loop *l, double rate, bool *stop,
                                  struct pdl_err *err)
 {
     int64_t epoch, index;
     enum pdl_status st = evaluate(l, stop, err);
 
     pdl_batch_locate(&l->batching, l->done - 1, &epoch, &index);
-    tell(l,
-         (struct pdl_train_line){.step = l->done,
-                                 .epoch = epoch,
-                                 .loss = l->epoch_loss / (double)l->epoch_steps,
-                                 .lr = train_schedule_rate(&l->rates, l->done),
-                                 .samples_per_s = rate,
-                                 .accuracy = l->accuracy,
-                                 .epoch_ended = true});
+    train_tell(l, (struct pdl_train_line){
+                      .step = l->done,
+                      .epoch = epoch,
+                      .loss = l->epoch_loss / (double)l->epoch_steps,
+                      .lr = train_schedule_rate(&l->rates, l->done),
+                      .samples_per_s = rate,
+                      .accuracy = l->accuracy,
+                      .epoch_ended = true});
     l->epoch_loss = 0;
     l->epoch_steps = 0;
     return st;
@@ -392,7 +210,7 @@ static enum pdl_status end_epoch(struct loop *l, double rate, bool *stop,
 
 /* What follows a step. A checkpoint comes before the evaluation: it is written
  * while that goes on, and a long evaluation endangers nothing. */
-static enum pdl_status after_step(struct loop *l,
+static enum pdl_status after_step(struct train_loop *l,
                                   const struct pdl_train_result *r, bool ends,
                                   double rate, bool *stop, struct pdl_err *err)
 {
@@ -400,16 +218,19 @@ static enum pdl_status after_step(struct loop *l,
     enum pdl_status st = PDL_OK;
 
     *stop = r->stop > 0;
-    if (l->saver && due)
-        st = save(l, err);
+    if (r->failed > 0)
+        st = train_keep_shared(l, err);
+    if (st == PDL_OK && l->keep.saver && due)
+        st = train_keep_save(l, err);
     if (st == PDL_OK && (ends || l->done == l->steps))
         st = end_epoch(l, rate, stop, err);
-    if (st == PDL_OK && l->saver && *stop && !due)
-        st = save(l, err);
+    if (st == PDL_OK && l->keep.saver && *stop && !due)
+        st = train_keep_save(l, err);
     return st;
 }
 
-static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
+static enum pdl_status one_step(struct train_loop *l, bool *stop,
+                                struct pdl_err *err)
 {
     struct pdl_train_feed feed = {train_samples_fill, &l->train};
     double lr = train_schedule_rate(&l->rates, l->done + 1);
@@ -424,7 +245,8 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     l->outputs.on = l->job->outputs != NULL;
     if (l->job->timings)
         train_clock_step(&l->clock);
-    pdl_trainer_vote(l->t, is_asked_to_stop(l), wants_save(l));
+    pdl_trainer_vote(l->t, is_asked_to_stop(l), train_keep_due(l),
+                     train_keep_failed(l));
     st = pdl_trainer_step(l->t, l->done, lr, &feed, &r, err);
     l->outputs.on = false;
     if (st != PDL_OK)
@@ -440,37 +262,36 @@ static enum pdl_status one_step(struct loop *l, bool *stop, struct pdl_err *err)
     l->last_loss = r.loss;
     l->epoch_loss += r.loss;
     l->epoch_steps++;
-    tell(l, (struct pdl_train_line){.step = l->done,
-                                    .epoch = epoch,
-                                    .loss = r.loss,
-                                    .lr = lr,
-                                    .samples_per_s = rate,
-                                    .accuracy = NAN});
+    train_tell(l, (struct pdl_train_line){.step = l->done,
+                                          .epoch = epoch,
+                                          .loss = r.loss,
+                                          .lr = lr,
+                                          .samples_per_s = rate,
+                                          .accuracy = NAN});
     return after_step(l, &r, index + 1 == pdl_batch_count(&l->batching), rate,
                       stop, err);
 }
 
-static enum pdl_status run_steps(struct loop *l, struct pdl_train_summary *out,
+static enum pdl_status run_steps(struct train_loop *l,
+                                 struct pdl_train_summary *out,
                                  struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
     bool stop = false;
 
-    l->start_s = l->since_save_s = pdl_clock_s();
+    l->start_s = l->keep.since_s = pdl_clock_s();
     if (l->done >= l->steps) /* resumed where there is nothing left to do */
         st = evaluate(l, &stop, err);
     while (l->done < l->steps && !stop && st == PDL_OK)
         st = one_step(l, &stop, err);
     out->stopped = stop && (l->done < l->steps ||
                             (test_samples(l) > 0 && isnan(l->accuracy)));
-    if (st == PDL_OK && l->saver)
-        st = pdl_saver_wait(l->saver, err);
     return st;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static enum pdl_status set_rates(struct loop *l, struct pdl_err *err)
+static enum pdl_status set_rates(struct train_loop *l, struct pdl_err *err)
 {
     const struct pdl_train_rates *r = &l->job->rates;
 
@@ -485,7 +306,7 @@ static enum pdl_status set_rates(struct loop *l, struct pdl_err *err)
     return PDL_OK;
 }
 
-static enum pdl_status load_weights(struct loop *l, struct pdl_err *err)
+static enum pdl_status load_weights(struct train_loop *l, struct pdl_err *err)
 {
     pdl_weights *w = NULL;
     enum pdl_status st;
@@ -495,13 +316,13 @@ static enum pdl_status load_weights(struct loop *l, struct pdl_err *err)
     st = pdl_weights_open(l->job->weights_in, &w, err);
     if (st == PDL_OK) {
         st = pdl_trainer_load(l->t, w, err);
-        name_file(l->job->weights_in, st, err);
+        train_name_file(l->job->weights_in, st, err);
     }
     pdl_weights_close(w);
     return st;
 }
 
-static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
+static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
 {
     struct pdl_train_options opt = l->job->opt;
     enum pdl_status st = open_data(l, err);
@@ -513,6 +334,10 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
     if (l->job->steps > 0 && (l->job->epochs == 0 || l->job->steps < l->steps))
         l->steps = l->job->steps;
     st = set_rates(l, err);
+    if (st == PDL_OK)
+        st = train_keep_open(l, err);
+    if (st == PDL_OK)
+        st = train_settings(l, err);
     if (st == PDL_OK && l->job->timings) {
         opt.timed = train_clock_timed;
         opt.timed_ctx = &l->clock;
@@ -527,10 +352,10 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
         st = pdl_trainer_open(l->job->plan, l->comm, &opt, &l->t, err);
     if (st == PDL_OK)
         st = load_weights(l, err);
-    if (st == PDL_OK && l->job->checkpoint)
-        st = open_saver(l, err);
     if (st == PDL_OK)
-        st = resume(l, err);
+        st = train_keep_begin(l, err);
+    if (st == PDL_OK)
+        st = train_keep_resume(l, err);
     return st == PDL_OK
                ? train_ahead_open(&l->train, l->t, l->done, l->steps, err)
                : st;
@@ -538,7 +363,8 @@ static enum pdl_status open_all(struct loop *l, struct pdl_err *err)
 
 /* CPU seconds of all ranks in their steps; threads of one process have one
  * clock. */
-static enum pdl_status all_cpu(struct loop *l, double *cpu, struct pdl_err *err)
+static enum pdl_status all_cpu(struct train_loop *l, double *cpu,
+                               struct pdl_err *err)
 {
     *cpu = l->cpu_s;
     if (pdl_comm_size(l->comm) == 1 || l->job->virtual_ranks)
@@ -548,7 +374,8 @@ static enum pdl_status all_cpu(struct loop *l, double *cpu, struct pdl_err *err)
 }
 
 /* Ranks hold different parts, stages most of all. */
-static enum pdl_status most_bytes(struct loop *l, struct pdl_train_summary *out,
+static enum pdl_status most_bytes(struct train_loop *l,
+                                  struct pdl_train_summary *out,
                                   struct pdl_err *err)
 {
     const struct pdl_train_memory *m = &out->memory;
@@ -561,8 +388,8 @@ static enum pdl_status most_bytes(struct loop *l, struct pdl_train_summary *out,
                               PDL_COMM_I64, PDL_COMM_MAX, err);
 }
 
-static enum pdl_status sum_up(struct loop *l, struct pdl_train_summary *out,
-                              struct pdl_err *err)
+static enum pdl_status
+sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
 {
     double steps = (double)(l->done - l->resumed_at), cpu;
     enum pdl_status st = all_cpu(l, &cpu, err);
@@ -586,7 +413,7 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
                               struct pdl_train_summary *out,
                               struct pdl_err *err)
 {
-    struct loop l = {.job = job, .comm = comm, .accuracy = NAN};
+    struct train_loop l = {.job = job, .comm = comm, .accuracy = NAN};
     enum pdl_status st;
 
     *out = (struct pdl_train_summary){.steps = 0};
@@ -603,13 +430,15 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
         st = sum_up(&l, out, err);
     if (st == PDL_OK && job->timings)
         st = train_clock_report(&l.clock, job, comm, err);
-    pdl_saver_destroy(l.saver);
     train_ahead_close(&l.train);
     if (st == PDL_OK && job->weights_out)
         st = train_write_weights(l.t, job->weights_out, err);
     if (st == PDL_OK && job->outputs)
         st = train_outputs_write(&l.outputs, comm, job->outputs, err);
     train_outputs_close(&l.outputs);
+    if (st == PDL_OK) /* last: what is lost with it is not more than that */
+        st = train_keep_end(&l, err);
+    train_keep_close(&l);
     pdl_trainer_close(l.t);
     pdl_arena_destroy(l.arena);
     return st;

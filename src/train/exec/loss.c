@@ -9,12 +9,13 @@
 
 #include <string.h>
 
-enum { VOTES = 2 }; /* stop, save */
+enum { VOTES = 3 }; /* stop, save, failed */
 
-void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save)
+void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save, bool failed)
 {
     t->vote_stop = stop;
     t->vote_save = save;
+    t->vote_failed = failed;
 }
 
 enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err)
@@ -79,6 +80,7 @@ enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
 
     votes[0] = t->vote_stop;
     votes[1] = t->vote_save;
+    votes[2] = t->vote_failed;
     if (pdl_comm_size(t->world) > 1)
         st = pdl_comm_allreduce(t->world, t->losses, t->losses,
                                 2 * t->plan->batch + VOTES, PDL_COMM_F64,
@@ -96,5 +98,6 @@ enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
     out->counted = samples * t->positions;
     out->stop = (int64_t)votes[0];
     out->save = (int64_t)votes[1];
+    out->failed = (int64_t)votes[2];
     return PDL_OK;
 }

@@ -49,6 +49,25 @@ static bool has_parts(const pdl_trainer *t, int tensor)
     return false;
 }
 
+/* Which of the ranks that hold this rank's very box it is, and of how many:
+ * they share the writing of a checkpoint. */
+static void find_replicas(const pdl_trainer *t, int tensor,
+                          struct pdl_train_state *s)
+{
+    int lane = pdl_plan_lane(t->plan, t->plan->tensors[tensor].stage);
+    struct pdl_box b;
+
+    s->replicas = s->replica = 0;
+    for (int64_t r = 0; r < t->plan->mesh->pes; r++) {
+        pdl_plan_box(t->plan, tensor, r, &b);
+        if (pdl_plan_rank_lane(t->plan, r) == lane &&
+            train_same_box(&b, &s->part.box)) {
+            s->replica += r < t->rank;
+            s->replicas++;
+        }
+    }
+}
+
 static void add_state(pdl_trainer *t, int tensor, const char *name,
                       enum pdl_dtype dtype, void *data)
 {
@@ -64,6 +83,9 @@ static void add_state(pdl_trainer *t, int tensor, const char *name,
         .model_tensor = p->model_tensor,
         .owner = train_is_owner(t, tensor) && !has_parts(t, tensor)};
     memcpy(s->part.dim, p->dim, sizeof s->part.dim);
+    s->replicas = 1;
+    if (!has_parts(t, tensor) && !pdl_box_empty(&s->part.box))
+        find_replicas(t, tensor, s);
 }
 
 /* A lower rank with the same part of the weight and the same place. */
@@ -107,6 +129,7 @@ static bool add_kept(pdl_trainer *t, int tensor)
     p->box.lo[0] = place;
     p->box.hi[0] = place + 1;
     t->states[t->nstates - 1].owner = !is_kept_elsewhere(t, tensor);
+    t->states[t->nstates - 1].replicas = 1;
     t->states[t->nstates - 1].optional = true;
     return true;
 }

@@ -1,0 +1,77 @@
+/* Shared by the files of a run: the loop over steps (loop.c), its checkpoints
+ * (keep.c), and how it was started (settings.c). */
+#ifndef TRAIN_LOOP_H
+#define TRAIN_LOOP_H
+
+#include "train/optim/optim.h"
+#include "train/train_priv.h"
+
+enum { TRAIN_SETTINGS = 16 };
+
+/* Checkpoints of a run. A failed one is told and tried again later: a full
+ * disk does not end a training. */
+struct train_keeper {
+    pdl_ckpt_lock *lock; /* rank 0's */
+    char dir[4096];
+    uint64_t owner;
+    pdl_saver *saver; /* NULL: none are written */
+    struct pdl_shard *shards;
+    int nshards;
+    double since_s, interval_s;
+    bool overdue; /* it was time, and the last one was not done */
+    double pause_s, not_before_s; /* after a failure */
+    bool failed, warned;
+    struct pdl_err err;
+};
+
+struct train_loop {
+    const struct pdl_train_job *job;
+    pdl_comm *comm;
+    pdl_arena *arena;
+    pdl_trainer *t;
+    struct train_samples train, test;
+    struct pdl_augment normalise, augment;
+    struct pdl_batching batching;
+    struct train_schedule rates;
+    int64_t steps, done, resumed_at; /* of the whole run */
+    struct train_keeper keep;
+    struct pdl_setting settings[TRAIN_SETTINGS];
+    int nsettings;
+    double epoch_loss, last_loss, accuracy;
+    int64_t epoch_steps;
+    double busy_s, fastest_s, start_s, cpu_s;
+    struct train_clock clock;
+    struct train_outputs outputs;
+};
+
+bool train_is_first(const struct train_loop *l);
+/* Rank 0 only; a note is a printf of one line. */
+void train_tell(struct train_loop *l, struct pdl_train_line line);
+void train_note(struct train_loop *l, const char *fmt, ...) PDL_PRINTF(2, 3);
+
+/* ---- keep.c ---- */
+
+/* Collective: takes the folder, makes the writer. */
+enum pdl_status train_keep_open(struct train_loop *l, struct pdl_err *err);
+enum pdl_status train_keep_begin(struct train_loop *l, struct pdl_err *err);
+enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err);
+/* Before a step: is it time (rank 0), has the last one failed? */
+bool train_keep_due(struct train_loop *l);
+bool train_keep_failed(struct train_loop *l);
+enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err);
+/* Collective: some ranks have said that they failed. */
+enum pdl_status train_keep_shared(struct train_loop *l, struct pdl_err *err);
+/* Collective: waits for the last one, which must be good. */
+enum pdl_status train_keep_end(struct train_loop *l, struct pdl_err *err);
+void train_keep_close(struct train_loop *l);
+/* What a tensor has wrong is wrong in this file. */
+void train_name_file(const char *path, enum pdl_status st, struct pdl_err *err);
+
+/* ---- settings.c ---- */
+
+enum pdl_status train_settings(struct train_loop *l, struct pdl_err *err);
+/* May a run that was started like this go on from the checkpoint? */
+enum pdl_status train_settings_compare(struct train_loop *l, const pdl_ckpt *c,
+                                       struct pdl_err *err);
+
+#endif
