@@ -6,6 +6,8 @@
 
 #include "paradl/base.h"
 
+#include <sys/types.h>
+
 enum {
     EXIT_OK = 0,
     EXIT_NO = 1,    /* the answer is no */
@@ -99,6 +101,8 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
 int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
                int64_t ranks);
 /* Runs it instead and takes what it prints. */
+/* A child that does not outlive this program, however it ends. */
+pid_t cli_fork(int64_t ranks);
 enum pdl_status cli_capture(const struct pdl_cmd *cmd,
                             const struct pdl_args *args, int64_t ranks,
                             struct pdl_buf *out, struct pdl_err *err);

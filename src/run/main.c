@@ -59,16 +59,9 @@ int run_fail(enum pdl_status st, const struct pdl_err *err)
 /* MPI may not be there yet: the starters tell ranks apart before it is. */
 static bool is_first(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                        "PMIX_RANK", "SLURM_PROCID"};
+    const char *rank = run_rank();
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *rank = getenv(names[i]);
-
-        if (rank)
-            return strcmp(rank, "0") == 0;
-    }
-    return true;
+    return !rank || strcmp(rank, "0") == 0;
 }
 
 int run_fail_all(enum pdl_status st, const struct pdl_err *err)
@@ -104,6 +97,7 @@ static int run(const struct pdl_cmd *cmd, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    run_watch_parent();
     signal(SIGXFSZ, SIG_IGN); /* too large a file is an error, not an end */
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         printf("paradl-run %s\n", pdl_version());

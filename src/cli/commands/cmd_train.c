@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_FILE = 1 << 29, MAX_RANKS = 100000 };
@@ -220,6 +221,13 @@ static int read_code(const char *path)
     return pdl_int_parse(text, 0, 255, &rc, NULL) == PDL_OK ? (int)rc : -1;
 }
 
+/* Ended by our own signal: it came before the ranks listened. */
+static bool was_told(int status)
+{
+    return WIFSIGNALED(status) ||
+           (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGUSR1);
+}
+
 /* A process group of its own: a ^C at the terminal reaches only us. */
 static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
 {
@@ -227,8 +235,7 @@ static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
     int status = 0;
 
     setenv("PARADL_RC", path, 1);
-    fflush(stdout);
-    pid = fork();
+    pid = cli_fork(ranks);
     if (pid == 0) {
         setpgid(0, 0);
         signal(SIGINT, SIG_DFL);
@@ -243,6 +250,8 @@ static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
     child = 0;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
         return EXIT_ENV; /* nobody reads the result any more */
+    if (asked && read_code(path) < 0 && was_told(status))
+        return EXIT_INTR; /* before there was anything to save */
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && read_code(path) < 0 &&
         WEXITSTATUS(status) <= EXIT_BUG && WEXITSTATUS(status) != EXIT_NO)
         return WEXITSTATUS(status) == EXIT_ENV ? -1 : WEXITSTATUS(status);
@@ -256,12 +265,18 @@ static int supervise(const struct pdl_args *args, int64_t ranks)
     char path[] = "/tmp/paradl-train-XXXXXX";
     int fd = mkstemp(path), rc;
     struct pdl_err err;
+    char job[32];
 
     if (fd < 0)
         return cli_fail(
             pdl_fail(&err, PDL_ENOENV, "%s: %s", path, strerror(errno)), &err);
     close(fd);
     catch_signals();
+    snprintf(job, sizeof job, "%08lx%08lx",
+             (unsigned long)time(NULL) & 0xffffffff,
+             (unsigned long)getpid() & 0xffffffff);
+    setenv("PARADL_JOB", job, 1);
+    unsetenv("PARADL_AGAIN");
     for (;;) {
         rc = run_once(args, ranks, path);
         if (rc >= 0 || asked || left-- == 0)
@@ -271,6 +286,7 @@ static int supervise(const struct pdl_args *args, int64_t ranks)
                 "checkpoint in %s\n",
                 o->checkpoint);
         o->resume = true;
+        setenv("PARADL_AGAIN", "1", 1);
     }
     unlink(path);
     if (rc >= 0)

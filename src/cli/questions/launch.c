@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,6 +149,25 @@ int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
     return rc;
 }
 
+/* mpirun and srun end their ranks when they are told to; paradl-run itself
+ * would first save. */
+pid_t cli_fork(int64_t ranks)
+{
+    pid_t parent = getpid(), pid;
+    char text[32];
+
+    snprintf(text, sizeof text, "%ld", (long)parent);
+    setenv("PARADL_PARENT", text, 1);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, ranks > 0 ? SIGTERM : SIGKILL);
+        if (getppid() != parent)
+            _exit(EXIT_ENV);
+    }
+    return pid;
+}
+
 static enum pdl_status read_all(int fd, struct pdl_buf *out,
                                 struct pdl_err *err)
 {
@@ -171,10 +192,9 @@ enum pdl_status cli_capture(const struct pdl_cmd *cmd,
     enum pdl_status st;
     pid_t pid;
 
-    fflush(NULL);
     if (pipe(fd) != 0)
         return pdl_fail(err, PDL_ENOENV, "no pipe: %s", strerror(errno));
-    pid = fork();
+    pid = cli_fork(ranks);
     if (pid < 0) {
         close(fd[0]);
         close(fd[1]);

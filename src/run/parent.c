@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank does not outlive who started it: kill -9 of paradl, or of mpirun,
+ * leaves nobody who could tell the ranks to stop. A thread waits for the
+ * parent's end (a pidfd, Linux 5.3; PR_SET_PDEATHSIG would fire at the end of
+ * a mere thread of mpirun) and ends the process. One that a shell started may
+ * outlive that, as any program may. */
+#include "run_priv.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",
+                                    "PMIX_RANK", "SLURM_PROCID"};
+
+const char *run_rank(void)
+{
+    const char *rank = NULL;
+
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0] && !rank; i++)
+        rank = getenv(ranks[i]);
+    return rank;
+}
+
+static void *watch(void *arg)
+{
+    pid_t parent = *(pid_t *)arg;
+    struct pollfd p = {.events = POLLIN};
+
+    free(arg);
+#ifdef SYS_pidfd_open
+    p.fd = (int)syscall(SYS_pidfd_open, parent, 0);
+#else
+    p.fd = -1;
+#endif
+    while (getppid() == parent) {
+        if (p.fd >= 0)
+            (void)poll(&p, 1, -1);
+        else
+            nanosleep(&(struct timespec){0, 250000000}, NULL);
+    }
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+void run_watch_parent(void)
+{
+    const char *starter = getenv("PARADL_PARENT");
+    pid_t *parent = malloc(sizeof *parent);
+    sigset_t all, old;
+    pthread_t thread;
+
+    if (!parent || (!starter && !run_rank())) {
+        free(parent);
+        return;
+    }
+    *parent = getppid();
+    if (!run_rank() && strtol(starter, NULL, 10) != (long)*parent)
+        *parent = 0;  /* it is already gone */
+    sigfillset(&all); /* signals are for the threads that look at them */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    if (pthread_create(&thread, NULL, watch, parent) == 0)
+        pthread_detach(thread);
+    else
+        free(parent);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}

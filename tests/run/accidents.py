@@ -1,0 +1,418 @@
+#!/usr/bin/env python3
+"""accidents.py PARADL: what happens to runs, and what they lose by it.
+
+kill -9 of paradl, of mpirun and of ranks, again and again: the run goes on
+(by itself, or with --resume), ends with the losses of an undisturbed one,
+loses no checkpoint that was there, and leaves no process behind. Two runs in
+one folder, a folder of another run, symbolic links, a full disk, a folder
+that cannot be written, signals while output is slow: one line each, and
+nothing is lost. PDL_LONG=1: a hundred kills.
+"""
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+paradl = os.path.realpath(sys.argv[1])
+source = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+work = os.path.realpath(tempfile.mkdtemp(prefix="paradl-accident-"))
+long = bool(os.environ.get("PDL_LONG"))
+bad = []
+BASE = [os.path.join(source, "examples/digits.yaml"), "--data", "digits",
+        "--batch", "16", "--lr", "0.05", "--threads", "1", "--json",
+        "--no-test"]
+
+
+def fail(text):
+    print("WRONG:", text)
+    bad.append(text)
+
+
+class Run:
+    """paradl train with a folder of its own name, output to files."""
+
+    def __init__(self, name, args, limit=None, stdout=None):
+        self.out = os.path.join(work, name + ".out")
+        self.err = os.path.join(work, name + ".err")
+        self.stdout = stdout
+
+        def apply():
+            if limit:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        self.p = subprocess.Popen(
+            [paradl, "train"] + BASE + args, stdin=subprocess.DEVNULL,
+            stdout=stdout or open(self.out, "wb"), stderr=open(self.err, "wb"),
+            preexec_fn=apply, start_new_session=True)
+
+    def end(self, limit=120):
+        try:
+            return self.p.wait(limit)
+        except subprocess.TimeoutExpired:
+            fail("no end after %d s" % limit)
+            kill_all(processes(work))
+            return self.p.wait()
+
+    def said(self):
+        with open(self.err, errors="replace") as f:
+            return f.read()
+
+    def rows(self):
+        return read_rows(self.out)
+
+
+def read_rows(path):
+    rows = []
+    with open(path, "rb") as f:
+        for line in f:
+            try:
+                rows.append(json.loads(line))
+            except ValueError: # cut off by a kill
+                pass
+    return rows
+
+
+def losses(rows):
+    return {r["step"]: r["loss"] for r in rows
+            if "loss" in r and "epoch_ended" not in r}
+
+
+def processes(mark):
+    """Who has the mark on the command line: {pid: name}."""
+    found = {}
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit() or int(pid) == os.getpid():
+            continue
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as f:
+                line = f.read()
+            with open("/proc/%s/comm" % pid) as f:
+                name = f.read().strip()
+            with open("/proc/%s/stat" % pid) as f:
+                dead = f.read().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            continue
+        if mark.encode() in line and not dead:
+            found[int(pid)] = name
+    return found
+
+
+def kill_all(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+
+
+def wait_for(what, limit=30.0):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        v = what()
+        if v:
+            return v
+        time.sleep(0.02)
+    return None
+
+
+def nobody_left(mark, case):
+    if wait_for(lambda: not processes(mark), 20):
+        return
+    left = processes(mark)
+    fail("%s: left behind: %s" % (case, left))
+    kill_all(left)
+
+
+def newest(folder):
+    steps = [int(n[5:]) for n in os.listdir(folder)
+             if n.startswith("step-") and n[5:].isdigit()] \
+        if os.path.isdir(folder) else []
+    return max(steps, default=0)
+
+
+# ---- kills -----------------------------------------------------------------
+
+KINDS = {"paradl": "paradl", "mpirun": "mpirun", "rank": "paradl-run"}
+
+
+def kills(strategy, kinds, count, whole):
+    """One run of many lives; returns how often it was killed."""
+    rng = random.Random(len(strategy) * 1000 + count)
+    folder = os.path.join(work, "kills-" + strategy.replace(",", "-"))
+    args = ["--strategy", strategy, "--steps", str(len(whole)), "--every", "1",
+            "--checkpoint", folder, "--backend", "ref"]
+    done, trace, lives = 0, {}, 0
+    while lives < 3 * count + 3:
+        lives += 1
+        run = Run("life", args + (["--resume"] if newest(folder) else []) +
+                  ["--restarts", "50"])
+        begin = newest(folder)
+        while done < count:
+            kind = rng.choice(kinds)
+            reach = begin + rng.randint(0, 2)
+            wait_for(lambda: newest(folder) >= reach or
+                     run.p.poll() is not None)
+            time.sleep(rng.random() * 0.05)
+            victims = [p for p, n in processes(folder).items()
+                       if n.startswith(KINDS[kind]) and
+                       (kind == "rank") == (n == "paradl-run")]
+            if run.p.poll() is not None or not victims:
+                break
+            there = newest(folder)
+            kill_all([rng.choice(victims)])
+            done += 1
+            if kind == "paradl":
+                run.end()
+                nobody_left(folder, "kill -9 of paradl")
+            time.sleep(0.02)
+            if newest(folder) < there:
+                fail("%s: checkpoint %d is lost" % (kind, there))
+            begin = newest(folder)
+            if kind == "paradl":
+                break
+        else:
+            run.end()
+        rc = run.end()
+        for step, loss in losses(run.rows()).items():
+            if trace.setdefault(step, loss) != loss:
+                fail("step %d: %r and %r" % (step, trace[step], loss))
+        if rc == 0:
+            break
+        if rc != -signal.SIGKILL and rc != 4:
+            fail("%s: exit code %s: %s" % (strategy, rc, run.said()))
+            break
+    nobody_left(folder, strategy)
+    for step in trace:
+        if trace[step] != whole[step]:
+            fail("%s: step %d: %r instead of %r" %
+                 (strategy, step, trace[step], whole[step]))
+    if len(whole) not in trace or rc != 0:
+        fail("%s: it never came to its end" % strategy)
+    return done
+
+
+def many_kills():
+    n = 50 if long else 4
+    total = 0
+    for strategy, kinds in (("data=2", ["paradl", "mpirun", "rank"]),
+                            ("serial", ["paradl", "rank"])):
+        run = Run("whole", ["--strategy", strategy, "--steps", str(4 * n + 20),
+                            "--backend", "ref"])
+        if run.end(600) != 0:
+            fail(run.said())
+            return
+        whole = losses(run.rows())
+        total += kills(strategy, kinds, n, whole)
+    print("%d kills" % total)
+    if total < 2 * n:
+        fail("only %d kills" % total)
+
+
+# ---- one folder, one run -----------------------------------------------------
+
+def two_runs():
+    folder = os.path.join(work, "two")
+    args = ["--checkpoint", folder, "--every", "5"]
+    first = Run("first", args + ["--steps", "100000"])
+    wait_for(lambda: newest(folder))
+    for how in ([], ["--resume"]):
+        second = Run("second", args + ["--steps", "3"] + how)
+        rc = second.end()
+        said = second.said()
+        if rc != 3 or "in use by process" not in said or \
+                said.count("\n") != 1:
+            fail("two runs: exit code %d: %s" % (rc, said))
+    beside = Run("beside", args + ["--steps", "3", "--beside"])
+    if beside.end() != 0 or newest(folder + "-2") != 3:
+        fail("--beside: " + beside.said())
+    os.kill(first.p.pid, signal.SIGTERM)
+    if first.end() != 130:
+        fail("two runs: the first one ended with: " + first.said())
+    last = newest(folder)
+    # a new run may not take the place of the old one ...
+    other = Run("other", args + ["--steps", "3"])
+    if other.end() != 3 or "another run" not in other.said():
+        fail("another run's folder: " + other.said())
+    if newest(folder) != last:
+        fail("another run's folder: %d became %d" % (last, newest(folder)))
+    # ... nor go on with other samples
+    for how in (["--batch", "32"], ["--seed", "7"], ["--augment"], ["--raw"]):
+        r = Run("else", args + ["--steps", str(last + 2), "--resume"] + how)
+        if r.end() != 3 or "would be others" not in r.said():
+            fail("--resume %s: %s" % (how, r.said()))
+    r = Run("anyway", args + ["--steps", str(last + 2), "--resume",
+                              "--resume-anyway", "--batch", "32"])
+    if r.end() != 0 or "going on with batch 32" not in r.said():
+        fail("--resume-anyway: " + r.said())
+
+
+def links():
+    folder = os.path.join(work, "links")
+    mine = os.path.join(work, "mine")
+    os.mkdir(folder)
+    os.mkdir(mine)
+    with open(os.path.join(mine, "thesis"), "w") as f:
+        f.write("years")
+    for n in range(1, 7):
+        os.symlink(mine, os.path.join(folder, "step-%d.tmp" % n))
+    r = Run("links", ["--checkpoint", folder, "--every", "2", "--steps", "6"])
+    if r.end() != 0 or newest(folder) != 6:
+        fail("links: " + r.said())
+    if os.listdir(mine) != ["thesis"]:
+        fail("links: %s" % os.listdir(mine))
+
+
+# ---- disks --------------------------------------------------------------------
+
+def tmpfs(folder, options):
+    os.makedirs(folder, exist_ok=True)
+    return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs",
+                           folder], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def unmount(folder):
+    subprocess.run(["umount", folder], check=False)
+
+
+def disk(name, spoil, mend, size="4m"):
+    """Spoiled once there is a checkpoint, mended when it was told."""
+    folder = os.path.join(work, name)
+    if not tmpfs(folder, "size=" + size):
+        print("SKIPPED: %s: no tmpfs may be mounted here" % name)
+        return
+    ck = os.path.join(folder, "ck")
+    try:
+        for strategy in ("serial", "data=2"):
+            r = Run(name, ["--checkpoint", ck, "--every", "1", "--steps",
+                           "100000", "--strategy", strategy])
+            wait_for(lambda: newest(ck) >= 2)
+            last = newest(ck)
+            spoil(folder)
+            wait_for(lambda: "training goes on" in r.said())
+            steps = len(r.rows())
+            wait_for(lambda: len(r.rows()) > steps + 20)
+            if r.p.poll() is not None or r.said().count("\n") != 1 or \
+                    "training goes on" not in r.said():
+                fail("%s: %s" % (name, r.said()))
+            mend(folder)
+            if newest(ck) < last:
+                fail("%s: the last good one is gone" % name)
+            if not wait_for(lambda: newest(ck) > last + 5):
+                fail("%s: never tried again" % name)
+            if r.p.poll() is None:
+                os.kill(r.p.pid, signal.SIGTERM)
+            if r.end() != 130:
+                fail("%s: %s" % (name, r.said()))
+            shutil.rmtree(ck)
+    finally:
+        kill_all(processes(ck))
+        unmount(folder)
+
+
+def fill(folder):
+    try:
+        with open(os.path.join(folder, "filler"), "wb") as f:
+            while True:
+                f.write(b"x" * 4096)
+                f.flush()
+    except OSError:
+        pass
+
+
+def cover(folder):
+    """What was there is still there, under something read-only."""
+    if not tmpfs(os.path.join(folder, "ck"), "ro"):
+        fail("cannot mount")
+
+
+def uncover(folder):
+    unmount(os.path.join(folder, "ck"))
+
+
+def too_large():
+    """Where nothing may be mounted: files may not grow."""
+    folder = os.path.join(work, "limit")
+    r = Run("limit", ["--checkpoint", folder, "--every", "2", "--steps", "60"],
+            limit=20000)
+    rc = r.end()
+    if rc != 3 or newest(folder) or "training goes on" not in r.said() or \
+            "the last checkpoint is missing" not in r.said():
+        fail("files that may not grow: exit code %d: %s" % (rc, r.said()))
+
+
+# ---- output --------------------------------------------------------------------
+
+def slow_reader():
+    """SIGTERM while a full pipe holds up a line: 130, and no line is cut."""
+    for strategy in ("serial", "data=2"):
+        end, begin = os.pipe()
+        r = Run("slow", ["--steps", "100000", "--strategy", strategy],
+                stdout=os.fdopen(begin, "wb"))
+        r.stdout.close()
+        time.sleep(3)
+        os.kill(r.p.pid, signal.SIGTERM)
+        text = b""
+        while True:
+            some = os.read(end, 4096)
+            if not some:
+                break
+            text += some
+            time.sleep(0.001)
+        os.close(end)
+        rc = r.end()
+        rows = []
+        for line in text.splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                fail("slow reader: half a line: %r" % line[:80])
+        steps = sorted(losses(rows))
+        if rc != 130 or not rows or not rows[-1].get("stopped"):
+            fail("slow reader, %s: exit code %d: %s" % (strategy, rc, r.said()))
+        elif steps != list(range(1, rows[-1]["steps"] + 1)):
+            fail("slow reader, %s: lines are missing" % strategy)
+
+
+# ---- the checkers see what is wrong -----------------------------------------------
+
+def checkers():
+    sleeper = subprocess.Popen([sys.executable, "-c",
+                                "import time; time.sleep(60)", work + "/mark"])
+    try:
+        if sleeper.pid not in (wait_for(lambda: processes(work + "/mark"), 5)
+                               or {}):
+            fail("a process left behind is not seen")
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    if processes(work + "/mark"):
+        fail("a dead process is seen")
+    path = os.path.join(work, "cut")
+    with open(path, "w") as f:
+        f.write('{"step": 1, "loss": 2}\n{"step": 2, "lo')
+    if losses(read_rows(path)) != {1: 2}:
+        fail("rows are misread")
+
+
+CASES = [checkers, two_runs, links, too_large, slow_reader, many_kills]
+
+os.environ["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+try:
+    chosen = [c for c in sys.argv[2:] if c != "all"]
+    for case in CASES:
+        if not chosen or case.__name__ in chosen:
+            start = time.monotonic()
+            case()
+            print("%s: %.1f s" % (case.__name__, time.monotonic() - start))
+    if not chosen or "disks" in chosen:
+        disk("full", fill, lambda d: os.remove(os.path.join(d, "filler")))
+        disk("read-only", cover, uncover)
+finally:
+    kill_all(processes(work))
+    shutil.rmtree(work, ignore_errors=True)
+sys.exit(1 if bad else 0)
