@@ -92,15 +92,15 @@ static void put_hex(struct pdl_json *j, const char *key, uint64_t v)
     pdl_json_kstr(j, key, text);
 }
 
-/* In place: the file is the lock. A full disk is no reason not to train. */
-static bool write_holder(const pdl_ckpt_lock *l, const struct pdl_ckpt_claim *c)
+/* In place: the file is the lock. On a full disk it says nothing, and holds
+ * all the same. */
+static void write_holder(const pdl_ckpt_lock *l, const struct pdl_ckpt_claim *c)
 {
     char host[128] = "?", since[64];
     time_t now = time(NULL);
     struct pdl_json j;
     struct pdl_buf b;
     struct tm t;
-    bool ok;
 
     (void)gethostname(host, sizeof host - 1);
     gmtime_r(&now, &t);
@@ -115,11 +115,10 @@ static bool write_holder(const pdl_ckpt_lock *l, const struct pdl_ckpt_claim *c)
     pdl_json_kstr(&j, "since", since);
     pdl_json_kstr(&j, "model", c->model ? c->model : "");
     pdl_json_end(&j);
-    ok = !b.sink.failed && ftruncate(l->fd, 0) == 0 &&
-         lseek(l->fd, 0, SEEK_SET) == 0 && io_write_all(l->fd, b.text, b.len) &&
-         fsync(l->fd) == 0;
+    if (!b.sink.failed && ftruncate(l->fd, 0) == 0 &&
+        lseek(l->fd, 0, SEEK_SET) == 0 && io_write_all(l->fd, b.text, b.len))
+        (void)fsync(l->fd);
     pdl_buf_free(&b);
-    return ok;
 }
 
 /* ---- the lock ---- */
@@ -284,8 +283,8 @@ static enum pdl_status claim(pdl_ckpt_lock *l, const struct pdl_ckpt_claim *c,
     st = take(l, c->patience_s, notes, err);
     if (st == PDL_OK)
         st = settle_owner(l, c, err);
-    if (st == PDL_OK && !write_holder(l, c) && notes)
-        pdl_printf(notes, "%s/%s: %s\n", l->dir, LOCK, strerror(errno));
+    if (st == PDL_OK)
+        write_holder(l, c);
     return st;
 }
 

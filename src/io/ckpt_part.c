@@ -231,6 +231,8 @@ enum pdl_status pdl_ckpt_part(const struct pdl_ckpt_writer *w,
     }
     if (st == PDL_OK)
         io_ckpt_at(w, PDL_CKPT_PART);
+    else if (w->rank == 0 && k.dir >= 0) /* nobody will join the others' */
+        (void)io_remove_folder(k.dir, k.temporary_name, k.temporary, NULL);
     io_ckpt_end(&k);
     return st;
 }

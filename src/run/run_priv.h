@@ -21,7 +21,7 @@ extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_diff;
 
 /* parent.c: ends with whoever started it; the rank as the starter has it */
 void run_watch_parent(void);
-const char *run_rank(void); /* NULL: no starter */
+const char *run_rank(void);     /* NULL: no starter */
 struct pdl_sink *run_out(void); /* standard output */
 int run_exit_code(enum pdl_status st);
 /* Prints "paradl: message (hint)" and returns the exit code. */
