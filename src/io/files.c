@@ -34,23 +34,30 @@ bool io_has_file(const struct io_source *src, const char *name)
 enum pdl_status io_load(pdl_io *io, const char *path, struct pdl_bytes *out,
                         struct pdl_err *err)
 {
+    struct io_loaded *f = &io->file[io->nfiles];
     struct pdl_bytes map, plain;
     enum pdl_status st;
 
-    if (io->nmaps == (int)(sizeof io->map / sizeof io->map[0]))
+    if (io->nfiles == (int)(sizeof io->file / sizeof io->file[0]))
         return pdl_fail(err, PDL_EPARSE, "%s: too many files", path);
     st = pdl_file_map(path, &map, err);
     if (st != PDL_OK)
         return st;
     st = pdl_gunzip(io->arena, map, path, (size_t)io->opt.max_bytes, &plain,
                     err);
-    if (st != PDL_OK || plain.data != map.data)
+    if (st == PDL_OK) {
+        *f = (struct io_loaded){pdl_arena_strdup(io->arena, path), plain,
+                                plain.data == map.data};
+        if (!f->path)
+            st = pdl_fail(err, PDL_ENOMEM, "%s: out of memory", path);
+    }
+    if (st != PDL_OK || !f->mapped)
         pdl_file_unmap(&map);
-    else
-        io->map[io->nmaps++] = map;
-    if (st == PDL_OK)
-        *out = plain;
-    return st;
+    if (st != PDL_OK)
+        return st;
+    io->nfiles++;
+    *out = plain;
+    return PDL_OK;
 }
 
 /* gzread passes plain files through. */

@@ -55,6 +55,9 @@ struct io_ops {
                               const struct pdl_box *box, void *dst,
                               struct pdl_err *err);
     void (*close)(pdl_io *io); /* NULL: nothing to do */
+    /* The file that holds a sample, and its number there; NULL: the path. */
+    const char *(*where)(const pdl_io *io, int split, int64_t sample,
+                         bool target, int64_t *number);
 };
 
 /* Samples [first, first + input.count) of a split: one file or pair. */
@@ -73,8 +76,13 @@ struct pdl_io {
     struct io_segment segment[IO_SEGMENTS]; /* of formats that are arrays */
     int nsegments;
     void *state; /* of the other formats */
-    struct pdl_bytes map[IO_SEGMENTS * 2];
-    int nmaps;
+    bool finite; /* its numbers are stored as integers: none is NaN */
+    struct io_loaded {
+        const char *path;
+        struct pdl_bytes bytes;
+        bool mapped;
+    } file[IO_SEGMENTS * 2];
+    int nfiles;
 };
 
 /* What is at a path, for probing. */

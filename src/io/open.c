@@ -2,7 +2,7 @@
  *
  * Opening a data set: what is there, which format it is, and the checks that
  * hold for all of them. */
-#include "io_priv.h"
+#include "guard.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -138,10 +138,27 @@ void pdl_io_close(pdl_io *io)
         return;
     if (io->ops && io->ops->close)
         io->ops->close(io);
-    for (int i = 0; i < io->nmaps; i++)
-        pdl_file_unmap(&io->map[i]);
+    for (int i = 0; i < io->nfiles; i++)
+        if (io->file[i].mapped)
+            pdl_file_unmap(&io->file[i].bytes);
     pdl_arena_destroy(io->arena);
     free(io);
+}
+
+/* Formats look at labels and headers: of files that may shrink meanwhile. */
+static enum pdl_status open_guarded(pdl_io *io, const struct io_format *f,
+                                    const struct io_source *src,
+                                    struct pdl_err *err)
+{
+    struct io_guard *g = io_guard_begin();
+    enum pdl_status st;
+
+    if (sigsetjmp(g->jump, 0) == 0)
+        st = f->open(io, src, err);
+    else
+        st = io_guard_fail(io, g, err);
+    io_guard_end(g);
+    return st;
 }
 
 static enum pdl_status open_source(pdl_io *io, const struct io_source *src,
@@ -153,7 +170,7 @@ static enum pdl_status open_source(pdl_io *io, const struct io_source *src,
     if (!f)
         return io->opt.format ? PDL_EINVAL : PDL_EPARSE;
     io->d.format = f->pub.name;
-    st = f->open(io, src, err);
+    st = open_guarded(io, f, src, err);
     return st == PDL_OK ? pdl_dataset_check(&io->d, err) : st;
 }
 

@@ -7,7 +7,7 @@
  * Crop and flip follow torchvision's RandomCrop(padding) and
  * RandomHorizontalFlip, in this order, before normalisation; the draw is
  * Philox keyed by (seed, epoch) at the sample's id. */
-#include "io_priv.h"
+#include "guard.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -180,6 +180,30 @@ static bool is_plain(const struct pdl_field *f, const struct pdl_read *r)
            ((!r->channels_last || f->rank < 3) && !r->augment);
 }
 
+/* A number that is none spoils the weights long before somebody looks at the
+ * data: it is an error of its file. */
+static enum pdl_status check_finite(const pdl_io *io, const struct pdl_read *r,
+                                    int64_t sample, bool target, const float *x,
+                                    int64_t n, struct pdl_err *err)
+{
+    const char *path = io->path;
+    int64_t number = sample, i = 0;
+
+    if (io->finite)
+        return PDL_OK;
+    while (i < n && isfinite(x[i]))
+        i++;
+    if (i == n)
+        return PDL_OK;
+    if (io->ops->where)
+        path = io->ops->where(io, r->split, sample, target, &number);
+    return pdl_fail(err, PDL_EPARSE,
+                    "%s: %s %lld (counted from 0; '%s') holds %s", path,
+                    target ? "the target of sample" : "sample",
+                    (long long)number, io->d.split[r->split].name,
+                    isnan(x[i]) ? "a NaN" : "an infinite number");
+}
+
 /* One sample through a buffer of its source. */
 static enum pdl_status one(const pdl_io *io, struct job *j, int64_t sample,
                            float *buf, struct pdl_err *err)
@@ -190,10 +214,68 @@ static enum pdl_status one(const pdl_io *io, struct job *j, int64_t sample,
     if (j->r->augment)
         j->warp = draw(j->r->augment, sample);
     j->source = source_box(j->field, &j->r->box, &j->warp);
-    if (!pdl_box_empty(&j->source))
+    if (!pdl_box_empty(&j->source)) {
         st = io->ops->input(io, j->r->split, sample, &j->source, buf, err);
+        if (st == PDL_OK)
+            st = check_finite(io, j->r, sample, false, buf,
+                              pdl_box_volume(&j->source), err);
+    }
     if (st == PDL_OK)
         place(j);
+    return st;
+}
+
+/* All samples; buf NULL: they go where they belong at once. */
+static enum pdl_status read_inputs(const pdl_io *io, const struct pdl_read *r,
+                                   float *buf, float *dst, struct pdl_err *err)
+{
+    const struct pdl_field *f = &io->d.input;
+    struct job j = {.field = f, .r = r, .in = buf, .out = dst};
+    int64_t n = pdl_box_volume(&r->box);
+    enum pdl_status st = PDL_OK;
+
+    for (int64_t i = 0; i < r->nsamples && st == PDL_OK; i++, j.out += n) {
+        if (buf) {
+            st = one(io, &j, r->samples[i], buf, err);
+            continue;
+        }
+        st = io->ops->input(io, r->split, r->samples[i], &r->box, j.out, err);
+        if (st == PDL_OK && !f->integer)
+            st = check_finite(io, r, r->samples[i], false, j.out, n, err);
+    }
+    return st;
+}
+
+static enum pdl_status read_targets(const pdl_io *io, const struct pdl_read *r,
+                                    float *buf, float *dst, struct pdl_err *err)
+{
+    int64_t n = pdl_box_volume(&r->box);
+    enum pdl_status st = PDL_OK;
+
+    (void)buf;
+    for (int64_t i = 0; i < r->nsamples && st == PDL_OK; i++, dst += n) {
+        st = io->ops->target(io, r->split, r->samples[i], &r->box, dst, err);
+        if (st == PDL_OK && !io->d.target.integer)
+            st = check_finite(io, r, r->samples[i], true, dst, n, err);
+    }
+    return st;
+}
+
+/* A file that is mapped may shrink at any time. */
+static enum pdl_status
+guarded(const pdl_io *io, const struct pdl_read *r, float *buf, float *dst,
+        enum pdl_status (*read)(const pdl_io *io, const struct pdl_read *r,
+                                float *buf, float *dst, struct pdl_err *err),
+        struct pdl_err *err)
+{
+    struct io_guard *g = io_guard_begin();
+    enum pdl_status st;
+
+    if (sigsetjmp(g->jump, 0) == 0)
+        st = read(io, r, buf, dst, err);
+    else
+        st = io_guard_fail(io, g, err);
+    io_guard_end(g);
     return st;
 }
 
@@ -202,7 +284,6 @@ enum pdl_status pdl_io_input(const pdl_io *io, const struct pdl_read *r,
 {
     const struct pdl_field *f = &io->d.input;
     int64_t n = pdl_box_volume(&r->box);
-    struct job j = {.field = f, .r = r, .out = dst};
     enum pdl_status st = check(io, r, f, err);
     float *buf = NULL;
 
@@ -212,30 +293,24 @@ enum pdl_status pdl_io_input(const pdl_io *io, const struct pdl_read *r,
         buf = malloc((size_t)n * sizeof *buf);
         if (!buf)
             return pdl_fail(err, PDL_ENOMEM, "%s: out of memory", io->path);
-        j.in = buf;
     }
-    for (int64_t i = 0; i < r->nsamples && st == PDL_OK; i++, j.out += n)
-        st = buf ? one(io, &j, r->samples[i], buf, err)
-                 : io->ops->input(io, r->split, r->samples[i], &r->box, j.out,
-                                  err);
+    st = guarded(io, r, buf, dst, read_inputs, err);
     free(buf);
     return st;
 }
 
+/* Both kinds of targets have four bytes. */
 enum pdl_status pdl_io_target(const pdl_io *io, const struct pdl_read *r,
                               void *dst, struct pdl_err *err)
 {
-    const struct pdl_field *f = &io->d.target;
     struct pdl_read plain = *r;
-    int64_t n = pdl_box_volume(&r->box);
-    float *out = dst; /* both kinds have four bytes */
     enum pdl_status st;
 
     plain.augment = NULL;
-    st = check(io, &plain, f, err);
-    for (int64_t i = 0; i < r->nsamples && st == PDL_OK && n > 0; i++, out += n)
-        st = io->ops->target(io, r->split, r->samples[i], &r->box, out, err);
-    return st;
+    st = check(io, &plain, &io->d.target, err);
+    if (st != PDL_OK || pdl_box_volume(&r->box) == 0)
+        return st;
+    return guarded(io, &plain, NULL, dst, read_targets, err);
 }
 
 /* ---- moments ---- */

@@ -3,7 +3,7 @@
  * Data sets that are arrays in memory: a split is a row of segments, each an
  * array of inputs and one of targets. CIFAR's five training files are five
  * segments; an IDX pair is one. */
-#include "io_priv.h"
+#include "guard.h"
 
 #include <string.h>
 
@@ -111,6 +111,10 @@ enum pdl_status io_segments_describe(pdl_io *io, struct pdl_err *err)
     io->d.input = field_of(&first->input, false);
     io->d.target = field_of(&first->target, labels);
     io->ops = &io_segment_ops;
+    io->finite = true;
+    for (int i = 0; i < io->nsegments; i++)
+        io->finite &= io->segment[i].input.elem->integer &&
+                      io->segment[i].target.elem->integer;
     return st;
 }
 
@@ -154,7 +158,19 @@ static enum pdl_status segment_target(const pdl_io *io, int split,
     return PDL_OK;
 }
 
+static const char *segment_where(const pdl_io *io, int split, int64_t sample,
+                                 bool target, int64_t *number)
+{
+    const struct io_segment *s = segment_of(io, split, sample);
+
+    if (!s)
+        return io->path;
+    *number = sample - s->first;
+    return io_file_at(io, target ? s->target.at : s->input.at);
+}
+
 const struct io_ops io_segment_ops = {
     .input = segment_input,
     .target = segment_target,
+    .where = segment_where,
 };

@@ -228,6 +228,7 @@ static enum pdl_status synthetic_open(pdl_io *io, const struct io_source *src,
         return pdl_fail(err, PDL_EINVAL,
                         "synthetic tokens are sequences: one dimension");
     io->ops = &synthetic_ops;
+    io->finite = true;
     return make_patterns(io, err);
 }
 

@@ -14,6 +14,7 @@ import random
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -345,6 +346,47 @@ def too_large():
         fail("files that may not grow: exit code %d: %s" % (rc, r.said()))
 
 
+# ---- data ----------------------------------------------------------------------
+
+def npy(path, kind, shape, data):
+    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (
+        kind, shape)
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) +
+                head.encode() + data)
+
+
+def shrinking():
+    """Data that become shorter, or hold a NaN: one line, exit code 3."""
+    folder = os.path.join(work, "data")
+    os.mkdir(folder)
+    n = 4096
+    x = os.path.join(folder, "x_train.npy")
+    rng = random.Random(1)
+    values = [rng.random() for _ in range(n * 64)]
+    npy(os.path.join(folder, "y_train.npy"), "<i8", "(%d,)" % n,
+        struct.pack("<%dq" % n, *(i % 10 for i in range(n))))
+    for strategy in ("serial", "data=2"):
+        npy(x, "<f4", "(%d, 1, 8, 8)" % n,
+            struct.pack("<%df" % len(values), *values))
+        r = Run("shrink", ["--steps", "100000", "--strategy", strategy,
+                           "--data", folder, "--backend", "ref"])
+        wait_for(lambda: len(r.rows()) > 3)
+        os.truncate(x, 4096)
+        rc = r.end()
+        said = r.said()
+        if rc != 3 or said.count("\n") != 1 or \
+                "x_train.npy: has become shorter" not in said:
+            fail("shrinking, %s: exit code %d: %s" % (strategy, rc, said))
+    values[99 * 64 + 7] = float("nan")
+    npy(x, "<f4", "(%d, 1, 8, 8)" % n,
+        struct.pack("<%df" % len(values), *values))
+    r = Run("nan", ["--epochs", "1", "--data", folder])
+    if r.end() != 3 or "x_train.npy: sample 99 " not in r.said():
+        fail("a NaN in the data: " + r.said())
+
+
 # ---- output --------------------------------------------------------------------
 
 def slow_reader():
@@ -399,7 +441,8 @@ def checkers():
         fail("rows are misread")
 
 
-CASES = [checkers, two_runs, links, too_large, slow_reader, many_kills]
+CASES = [checkers, two_runs, links, too_large, shrinking,
+         slow_reader, many_kills]
 
 os.environ["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
 try:
