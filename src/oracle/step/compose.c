@@ -2,7 +2,7 @@
  *
  * A whole-model configuration from pieces. Seconds of a stage add up over its
  * blocks, what is live adds up along them, gradient exchange is run on the
- * streams as project.c does, the pipeline has the span of its tasks: the
+ * streams (streams.c), the pipeline has the span of its tasks: the
  * functions are those that price a lowered plan, only their arguments come
  * from pieces. A test compares every figure with that plan's.
  *
@@ -40,8 +40,10 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->weights = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->spans = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->made = PDL_NEW(a, double, (f->layers + 1) * f->model->ntensors);
+    c->back =
+        PDL_NEW(a, double, oracle_run_back(&(struct stage_passes){.back = 32}));
     return c->pieces && c->forward && c->backward && c->weights && c->spans &&
-                   c->made
+                   c->made && c->back
                ? c
                : NULL;
 }

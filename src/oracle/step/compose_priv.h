@@ -11,7 +11,7 @@ enum { MAX_CLASSES = 24, ZERO_KINDS = 4, KEPT_PASSES = 256, KEPT_ORDERS = 16 };
  * micro-batches are in flight. */
 struct timed {
     struct stage_time time;
-    struct piece_ran ran; /* without the host's calls */
+    struct stage_ran ran; /* without the host's calls */
     bool shown[ZERO_KINDS]
               [2]; /* by zero and optimizer: what follows is known */
     double exposed[ZERO_KINDS][2], copy[ZERO_KINDS][2];
@@ -110,7 +110,7 @@ struct oracle_compose {
     bool optimizer;
     bool early; /* what is exchanged beside backward may have changed it */
     double held;
-    double *forward, *backward, *weights, *end, *made;
+    double *forward, *backward, *weights, *end, *made, *back;
     int64_t steps;
 };
 
@@ -133,11 +133,9 @@ bool oracle_find_passes(struct oracle_compose *c, const struct oracle_point *x,
                         struct class *k);
 struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
                               int64_t k);
-struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
+struct stage_run oracle_run_of(struct oracle_compose *c, const struct class *k,
                                bool flying);
 void oracle_time_class(struct oracle_compose *c, struct class *k);
-void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
-                     struct timed *x);
 /* compose.c: the order of the point's tasks, or (brief) of no more micro-batches
  * than it takes to hold all that is ever held; NULL: out of memory */
 struct oracle_order *oracle_point_order(struct oracle_compose *c, bool brief);

@@ -27,41 +27,11 @@ static void add_times(struct stage_time *sum, const struct stage_time *t,
     sum->weights += k * t->weights;
 }
 
-/* What a pass took beyond its work; 0: what rounding leaves. */
-static double waiting(double took, double work)
-{
-    return took - work > 1e-9 * took ? took - work : 0;
-}
-
-/* Seconds as the network, copies and the host's calls let them be. */
-void oracle_time_ran(const struct oracle_compose *c, const struct class *k,
-                     struct timed *x)
-{
-    struct stage_time *t = &x->time;
-
-    *t = k->passes->sums;
-    t->forward_copy = x->ran.forward_copy;
-    t->backward_copy = x->ran.backward_copy;
-    if (c->traffic) {
-        t->forward_comm += waiting(
-            x->ran.forward, t->forward + t->forward_comm + t->forward_copy);
-        t->backward_comm += waiting(
-            x->ran.backward, t->backward + t->backward_comm + t->backward_copy);
-    }
-    if (c->traffic || k->work->shape->copies)
-        t->weights = k->work->shape->split ? x->ran.weights : 0;
-    t->forward +=
-        oracle_host_wait(&c->lite, x->ran.forward, k->passes->calls[0]);
-    t->backward +=
-        oracle_host_wait(&c->lite, x->ran.backward, k->passes->calls[1]);
-    t->calls = 0;
-}
-
-struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
+struct stage_run oracle_run_of(struct oracle_compose *c, const struct class *k,
                                bool flying)
 {
-    return (struct piece_run){
-        .work = k->work,
+    return (struct stage_run){
+        .passes = &k->work->run,
         .blocks = k->blocks,
         .overlap = c->overlap,
         .shares = !oracle_without(&c->lite, ORACLE_SHARING),
@@ -69,7 +39,8 @@ struct piece_run oracle_run_of(struct oracle_compose *c, const struct class *k,
         .held = c->overlap ? c->held : 0,
         .tensors = c->f->model->ntensors,
         .end = c->end,
-        .made = c->made};
+        .made = c->made,
+        .back = c->back};
 }
 
 void oracle_time_class(struct oracle_compose *c, struct class *k)
@@ -94,11 +65,12 @@ void oracle_time_class(struct oracle_compose *c, struct class *k)
                                     .backward = t.backward + t.backward_comm,
                                     .weights = t.weights}};
         if (w->shape->copies && !c->traffic) {
-            struct piece_run run = oracle_run_of(c, k, f);
+            struct stage_run run = oracle_run_of(c, k, f);
 
-            oracle_piece_run(&run, &x->ran);
+            oracle_run_passes(&run, &x->ran);
         }
-        oracle_time_ran(c, k, x);
+        x->time = t;
+        oracle_time_stage(&c->lite, &x->ran, k->passes->calls, &x->time);
     }
 }
 
@@ -116,7 +88,7 @@ struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
 static struct oracle_span pass_span(const struct class *k,
                                     const struct oracle_span *parts, bool back)
 {
-    const struct piece_shape *x = k->work->shape;
+    const struct stage_passes *x = k->work->shape;
     struct oracle_span s = parts[0], more;
 
     for (int i = 1; i < x->parts; i++) {

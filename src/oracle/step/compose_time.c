@@ -50,7 +50,7 @@ static bool run_stage(struct oracle_compose *c, const struct oracle_point *x,
     struct passes *p = k->passes;
 
     for (int f = 0; f < (k->work->shape->copies ? 2 : 1); f++) {
-        struct piece_run run = oracle_run_of(c, k, f);
+        struct stage_run run = oracle_run_of(c, k, f);
         struct timed *t = &p->timed[f];
         double *copy = &t->copy[x->zero][x->optimizer];
 
@@ -58,15 +58,17 @@ static bool run_stage(struct oracle_compose *c, const struct oracle_point *x,
             p->made[f] = PDL_NEW(c->arena, double,
                                  (c->f->layers + 1) * c->f->model->ntensors);
         run.made = p->made[f];
+        run.update = &u->run;
         if (!run.made)
             return false;
         t->exposed[x->zero][x->optimizer] =
-            again ? oracle_piece_traffic_again(&run, u, &t->ran, &p->ended[f],
-                                               copy)
-                  : oracle_piece_traffic(&run, u, &t->ran, &p->ended[f], copy);
+            again ? oracle_run_update(&run, &t->ran, &p->ended[f], copy)
+                  : oracle_run_stage(&run, &t->ran, &p->ended[f], copy);
         t->shown[x->zero][x->optimizer] = true;
-        if (!again)
-            oracle_time_ran(c, k, t);
+        if (again)
+            continue;
+        t->time = p->sums;
+        oracle_time_stage(&c->lite, &t->ran, p->calls, &t->time);
     }
     return true;
 }
@@ -98,7 +100,7 @@ static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
     for (int i = 0; i < s->nclasses; i++) {
         struct class *k = &s->classes[i];
 
-        if (!make_room(c, k->update[x->zero][x->optimizer]->n + 1) ||
+        if (!make_room(c, k->update[x->zero][x->optimizer]->run.n + 1) ||
             oracle_piece_price(c->pieces, k->works, err) != PDL_OK)
             return false;
         if (!again)
@@ -119,16 +121,17 @@ static bool show(struct oracle_compose *c, const struct oracle_point *x,
 {
     int z = x->zero, o = x->optimizer;
     const struct piece_update *u = k->update[z][o];
-    struct piece_run run;
+    struct stage_run run;
 
     if (t->shown[z][o])
         return true;
-    if (!make_room(c, u->n + 1))
+    if (!make_room(c, u->run.n + 1))
         return false;
     run = oracle_run_of(c, k, flying);
     run.overlap = true;
     run.held = c->held;
-    t->exposed[z][o] = oracle_piece_exposed(&run, u, &t->ran, &t->copy[z][o]);
+    run.update = &u->run;
+    t->exposed[z][o] = oracle_run_beside(&run, &t->ran, &t->copy[z][o]);
     t->shown[z][o] = true;
     return true;
 }
@@ -147,8 +150,8 @@ static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
 
         if (hides && !show(c, x, v, t == &v->passes->timed[1], t))
             return false;
-        lane->update += u->update;
-        lane->gradient_comm += u->gradient_comm;
+        lane->update += u->run.update;
+        lane->gradient_comm += u->run.gradient_comm;
         lane->exposed_gradients +=
             hides ? t->exposed[x->zero][x->optimizer] : u->apart;
         lane->update_copy +=
@@ -170,8 +173,8 @@ static double most_tail(const struct oracle_compose *c,
         const struct class *v = &s->classes[s->of[k * c->mesh.pipe + l]];
         const struct stage_time *t = &oracle_timed_of(c, l, k)->time;
 
-        sum += v->update[x->zero][x->optimizer]->all + slower * t->backward +
-               2 * t->backward_comm;
+        sum += v->update[x->zero][x->optimizer]->run.all +
+               slower * t->backward + 2 * t->backward_comm;
     }
     return sum;
 }
@@ -217,7 +220,7 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
         out->contention =
             fmax(out->contention,
                  fmax(k->work->contention,
-                      k->update[x->zero][x->optimizer]->contention));
+                      k->update[x->zero][x->optimizer]->run.contention));
     }
     oracle_fill_times(c->micro_batches, &lane, c->spans[worst], &c->load, out);
     out->pes = oracle_point_pes(&c->mesh);

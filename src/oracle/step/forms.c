@@ -41,14 +41,6 @@ bool oracle_form_number(struct oracle_forms *g, struct form *m,
 
 /* ---- forward and backward ------------------------------------------------------ */
 
-int64_t oracle_part_times(const struct piece_shape *s, bool back, int i,
-                          int64_t blocks)
-{
-    return s->parts > 1 && i == (back ? 1 : s->parts - 2)
-               ? blocks - (s->parts - 1)
-               : 1;
-}
-
 /* The block of the small plan that an operation computes; -1: none. */
 static int64_t block_of(const struct oracle_forms *g, const struct small *s,
                         int op)
@@ -127,198 +119,47 @@ static bool cut_blocks(const struct oracle_forms *g, struct small *s, int parts)
     return true;
 }
 
-bool oracle_form_makers(struct oracle_forms *g, const struct small *s,
-                        int stage, struct makers *m)
+struct program oracle_form_program(struct oracle_forms *g, const struct form *m,
+                                   int stage)
 {
-    const struct pdl_plan_stage *x = &s->stages[stage];
-    const struct pdl_plan_item *b = &s->plan.items[x->first_backward];
-    const struct pdl_plan_item *e = &b[x->nbackward - 1];
-    int n = s->plan.ntensors + 1;
+    const struct small *s = m->s;
 
-    m->by = PDL_NEW(g->scratch, int, n);
-    m->in = PDL_NEW(g->scratch, int, n);
-    m->out = PDL_NEW(g->scratch, int, n);
-    m->net = PDL_NEW(g->scratch, int, n);
-    m->mark = PDL_NEW(g->scratch, int, n);
-    m->nin = m->nout = m->nnet = m->nmark = m->waited = 0;
-    m->far = false;
-    if (!m->by || !m->in || !m->out || !m->net || !m->mark)
-        return false;
-    for (int t = 0; t < n; t++)
-        m->by[t] = -1;
-    for (int i = b->first_op; i < e->first_op + e->nops; i++)
-        for (int k = 0; k < s->plan.ops[i].nout; k++)
-            m->by[s->plan.ops[i].out[k]] = i;
-    return true;
+    return (struct program){
+        .o = &s->o,
+        .keep = g->arena,
+        .scratch = g->scratch,
+        .stage = stage,
+        .price = {m->kinds[FORWARD].kind, m->kinds[BACKWARD].kind,
+                  m->kinds[UPDATE].kind},
+        .tensor = s->tensor,
+        .round = s->round,
+        .first_round = stage * (int)m->key.blocks};
 }
 
-enum { MAX_MADE = 64 };
+/* How far operations of a part may look back. */
+enum { FARTHEST = 32 };
 
-/* The gradients that the update reads, by the operation that makes them. */
-static const struct piece_made *gradients_of(struct oracle_forms *g,
-                                             const struct small *s, int stage,
-                                             int base, int op, const int *by,
-                                             int *n)
+static bool write_passes(struct oracle_forms *g, struct form *m, int stage,
+                         struct stage_passes *x)
 {
-    const struct pdl_plan_item *it =
-        &s->plan.items[s->stages[stage].first_update];
-    struct piece_made list[MAX_MADE];
+    const struct pdl_plan_stage *s = &m->s->stages[stage];
+    struct program p = oracle_form_program(g, m, stage);
+    bool ok = oracle_program_begin(&p);
+    int last = p.first_round + (x->parts > 1 ? (int)m->key.blocks - 1 : 0);
 
-    *n = 0;
-    for (int i = it->first_op; i < it->first_op + it->nops; i++)
-        for (int k = 0; k < s->plan.ops[i].nin; k++) {
-            int t = s->plan.ops[i].in[k], id = s->plan.tensors[t].model_tensor;
-
-            if (by[t] != op || id < 0 || *n == MAX_MADE)
-                continue;
-            list[(*n)++] = (struct piece_made){
-                s->tensor[id], s->round[id] - base, s->round[id] < 0};
-        }
-    return *n > 0 ? pdl_arena_grow(g->arena, list, (size_t)*n, (size_t)*n,
-                                   sizeof list[0])
-                  : NULL;
-}
-
-static bool makes_gradient(const struct small *s, int op)
-{
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-
-    return x->nout > 0 &&
-           s->plan.tensors[x->out[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
-}
-
-/* Copies are numbered from 1; what waits for them looks back. */
-static void note_copies(const struct small *s, int op, bool back,
-                        struct makers *m, struct piece_op *out)
-{
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-    int in = 0, gone = 0;
-
-    for (int k = 0; k < x->nin; k++) {
-        in = m->in[x->in[k]] > in ? m->in[x->in[k]] : in;
-        gone = m->out[x->in[k]] > gone ? m->out[x->in[k]] : gone;
-    }
-    if (x->kind == PDL_PLAN_OP_COPY_OUT || x->kind == PDL_PLAN_OP_COPY_IN) {
-        bool leaves = x->kind == PDL_PLAN_OP_COPY_OUT;
-
-        out->copy = leaves ? PIECE_OUT : PIECE_IN;
-        if (leaves)
-            m->nout++;
-        else
-            m->nin++;
-        out->out = !leaves && back && gone > 0 && gone == m->nout;
-        for (int k = 0; k < x->nout; k++) {
-            *(leaves ? &m->out[x->out[k]] : &m->in[x->out[k]]) =
-                leaves ? m->nout : m->nin;
-            if (leaves)
-                m->out[x->in[k]] = m->nout;
-        }
-        return;
-    }
-    out->in = in > 0 ? m->nin - in + 1 : 0;
-    out->out = gone > 0 && gone == m->nout;
-}
-
-static int latest(const int *number, const int *ids, int n)
-{
-    int last = 0;
-
-    for (int k = 0; k < n; k++)
-        last = number[ids[k]] > last ? number[ids[k]] : last;
-    return last;
-}
-
-/* How far back number `at` of `n` is; 0: it is none. */
-static int8_t look_back(struct makers *m, int at, int n)
-{
-    int back = at > 0 ? n - at + 1 : 0;
-
-    m->far = m->far || back > PIECE_BACK;
-    return (int8_t)(back > PIECE_BACK ? 0 : back);
-}
-
-/* Weights that travel, the gradients they wait for, and what waits for them.
- * The network does one thing after the other, so whoever has waited for one
- * has waited for those before. */
-static void note_traffic(const struct small *s, int op, struct makers *m,
-                         struct piece_op *out)
-{
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-    int net = latest(m->net, x->in, x->nin);
-
-    if (oracle_is_weight_traffic(&s->o, op)) {
-        bool gathers = x->kind == PDL_PLAN_OP_ALLGATHER;
-
-        out->net = gathers ? PIECE_GATHER : PIECE_SCATTER;
-        if (!gathers)
-            out->after = look_back(m, latest(m->mark, x->in, x->nin), m->nmark);
-        m->nnet++;
-        for (int k = 0; k < x->nout; k++)
-            m->net[x->out[k]] = m->nnet;
-        return;
-    }
-    if (net > m->waited) {
-        out->waits = look_back(m, net, m->nnet);
-        m->waited = net;
-    }
-    if (makes_gradient(s, op)) {
-        out->marks = true;
-        m->nmark++;
-        for (int k = 0; k < x->nout; k++)
-            m->mark[x->out[k]] = m->nmark;
-    }
-}
-
-/* Nothing is computed from here to the end of forward: memory may come back
- * while the next task runs. */
-static bool is_over(const struct small *s, const struct pdl_plan_item *last,
-                    int op)
-{
-    for (; op < last->first_op + last->nops; op++)
-        if (s->plan.ops[op].kind != PDL_PLAN_OP_FREE &&
-            !oracle_is_copy(s->plan.ops[op].kind))
-            return false;
-    return true;
-}
-
-enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_LATE };
-
-static bool list_part(struct oracle_forms *g, struct form *m, int stage,
-                      int part, enum pass pass, struct makers *mk,
-                      struct piece_list *out)
-{
-    struct small *s = m->s;
-    const struct pdl_plan_stage *x = &s->stages[stage];
-    int parts = m->shape[stage].parts;
-    bool back = pass != PASS_FORWARD;
-    int first = !back               ? x->first_forward
-                : pass == PASS_LATE ? x->first_backward + parts
-                                    : x->first_backward;
-    const struct pdl_plan_item *it = &s->plan.items[first + part];
-    const struct pdl_plan_item *last = &s->plan.items[first + parts - 1];
-    struct piece_op *list = PDL_NEW(g->arena, struct piece_op, it->nops + 1);
-    int base = stage * (int)m->key.blocks +
-               (m->shape[stage].parts > 1 ? (int)m->key.blocks - 1 - part : 0);
-
-    out->n = 0;
-    out->op = list;
-    for (int i = it->first_op; list && i < it->first_op + it->nops; i++) {
-        struct piece_op *o = &list[out->n];
-        bool frees = s->plan.ops[i].kind == PDL_PLAN_OP_FREE;
-
-        *o = (struct piece_op){.kind =
-                                   m->kinds[back ? BACKWARD : FORWARD].kind[i]};
-        if (m->key.activations)
-            note_copies(s, i, back, mk, o);
-        if (m->shape[stage].traffic)
-            note_traffic(s, i, mk, o);
-        if (!back && frees && is_over(s, last, i))
-            continue;
-        if (back && makes_gradient(s, i))
-            o->made = gradients_of(g, s, stage, base, i, mk->by, &o->nmade);
-        out->n += !frees || o->in > 0 || o->out || o->waits > 0;
-    }
-    return list != NULL;
+    p.repeats = x->parts > 1;
+    for (int j = 0; ok && j < x->parts; j++)
+        ok = oracle_program_part(&p, FORWARD, s->first_forward + j, 1, last - j,
+                                 &x->forward[j]);
+    for (int j = 0; ok && j < x->parts; j++)
+        ok = oracle_program_part(&p, BACKWARD, s->first_backward + j, 1,
+                                 last - j, &x->backward[j]);
+    for (int j = 0; ok && x->split && j < x->parts; j++)
+        ok = oracle_program_part(&p, BACKWARD, s->first_backward + x->parts + j,
+                                 1, last - j, &x->late[j]);
+    pdl_arena_reset(g->scratch);
+    x->back = p.back;
+    return ok && p.back <= FARTHEST;
 }
 
 bool oracle_form_work(struct oracle_forms *g, struct form *m)
@@ -330,23 +171,13 @@ bool oracle_form_work(struct oracle_forms *g, struct form *m)
     ok = ok && oracle_form_number(g, m, FORWARD) &&
          oracle_form_number(g, m, BACKWARD);
     for (int i = 0; ok && i < m->s->plan.nstages; i++) {
-        struct piece_shape *x = &m->shape[i];
-        struct makers mk;
+        struct stage_passes *x = &m->shape[i];
 
-        x->blocks = (int)m->key.blocks;
         x->parts = parts;
         x->copies = m->key.activations;
         x->traffic = m->key.zero > 1;
         x->split = m->s->stages[i].nbackward > parts;
-        ok = oracle_form_makers(g, m->s, i, &mk);
-        for (int j = 0; ok && j < parts; j++)
-            ok = list_part(g, m, i, j, PASS_FORWARD, &mk, &x->forward[j]);
-        for (int j = 0; ok && j < parts; j++)
-            ok = list_part(g, m, i, j, PASS_BACKWARD, &mk, &x->backward[j]);
-        for (int j = 0; ok && x->split && j < parts; j++)
-            ok = list_part(g, m, i, j, PASS_LATE, &mk, &x->late[j]);
-        ok = ok && !mk.far;
-        pdl_arena_reset(g->scratch);
+        ok = write_passes(g, m, i, x);
     }
     return ok;
 }

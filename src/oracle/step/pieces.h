@@ -1,6 +1,6 @@
 /* Shared by composing plans from pieces: small.c (small plans), forms.c (what
  * they consist of), pieces.c (what that costs on a mesh), compose.c (a point
- * of the space from them), exposed.c. */
+ * of the space from them). */
 #ifndef ORACLE_PIECES_H
 #define ORACLE_PIECES_H
 
@@ -116,79 +116,10 @@ enum piece_where {
     PIECE_PLACES
 };
 
-/* Few blocks are lowered as they are; stages of more consist of those of a
- * form of three (with activations offloaded: four), of which the last but one
- * in forward and the second in backward come as often as they have to. */
-enum { PIECE_BLOCKS = 4 };
-
-/* The weights' gradients that an operation of backward makes: tensors of the
- * model, of a block counted from that of the part (stages of one part: from
- * the first), or outside blocks. */
-struct piece_made {
-    int tensor, back;
-    bool outside;
-};
-
-enum piece_copy { PIECE_NO_COPY, PIECE_OUT, PIECE_IN };
-enum piece_net { PIECE_NO_NET, PIECE_GATHER, PIECE_SCATTER };
-enum { PIECE_BACK = 32 }; /* how far operations look back at the network */
-
-/* An operation of a pass: what it costs, what it waits for. */
-struct piece_op {
-    int kind, nmade;
-    enum piece_copy copy;
-    int in; /* waits for the last copy in (1), the one before (2), ...; 0: none */
-    bool out; /* waits for the last copy out of forward; in forward: for the
-                 one before */
-    /* where weights travel (ZeRO 2, 3): on the network's stream */
-    enum piece_net net;
-    bool marks;   /* makes a gradient that is scattered later */
-    int8_t after; /* of a scatter: the last mark (1), the one before (2), ... */
-    int8_t waits; /* for the last of the network (1), the one before, ...; 0 */
-    const struct piece_made *made;
-    /* on the streams, once priced (piece_work) */
-    double seconds;
-    double packing; /* of the network's: computed before */
-    int level;
-    bool comm;
-};
-struct piece_list {
-    int n;
-    const struct piece_op *op;
-};
-struct piece_shape {
-    int blocks, parts; /* that were lowered; of a pass */
-    struct piece_list forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
-    struct piece_list late[PIECE_BLOCKS]; /* gradients of weights, if apart */
-    bool copies, split;
-    bool traffic; /* weights travel */
-};
-
-/* How often part i of a pass comes in a stage of so many blocks. */
-int64_t oracle_part_times(const struct piece_shape *s, bool back, int i,
-                          int64_t blocks);
-
-/* Gradient exchange and update of a stage: its operations on the streams. */
-enum piece_stream { ON_COMPUTE, ON_NETWORK, ON_OUT, ON_IN, ON_STREAMS };
-struct piece_step {
-    int kind;
-    enum piece_stream on;
-    int after[ON_STREAMS]; /* latest steps of each stream that it needs; -1 */
-    int block;  /* that makes what is exchanged; -1: outside; -2: none */
-    int tensor; /* of the model */
-    int net_block, net_tensor; /* the same of what the network brings */
-};
+/* Few blocks are lowered as they are; stages of more consist of the parts of a
+ * form of three (with activations offloaded: four). */
 
 /* ---- pieces ------------------------------------------------------------------ */
-
-/* What one operation costs, in its pass, on the slowest rank. */
-struct piece_price {
-    double seconds; /* on its stream */
-    double compute, comm, recompute, layer_comm, layer_between, halo, p2p;
-    double contention;
-    int level, calls;
-    bool is_comm;
-};
 
 /* Ranks of a mesh that show every shape; those that hold the same share a
  * slot. */
@@ -200,22 +131,20 @@ struct piece_ranks {
 /* Bytes of forward and backward on one of them; parts that are not there:
  * nothing. */
 struct piece_live {
-    struct oracle_span forward[PIECE_BLOCKS];
-    struct oracle_span backward[PIECE_BLOCKS];
-    struct oracle_span late[PIECE_BLOCKS];
+    struct oracle_span forward[STAGE_PARTS];
+    struct oracle_span backward[STAGE_PARTS];
+    struct oracle_span late[STAGE_PARTS];
     int64_t input, label, written;
     int64_t ahead; /* copied in while the task before runs */
 };
 
 /* Forward and backward of a stage. */
 struct piece_work {
-    const struct piece_shape *shape;
-    const struct piece_live *live;      /* by slot */
-    const struct piece_price *price[2]; /* by pass and kind */
-    struct stage_time forward[PIECE_BLOCKS], backward[PIECE_BLOCKS];
-    /* of the shape's, those that take time, make gradients or wait */
-    struct piece_list fore[PIECE_BLOCKS], back[PIECE_BLOCKS];
-    struct piece_list late[PIECE_BLOCKS];
+    const struct stage_passes *shape;    /* without prices */
+    const struct piece_live *live;       /* by slot */
+    const struct stream_price *price[2]; /* by pass */
+    struct stage_time forward[STAGE_PARTS], backward[STAGE_PARTS];
+    struct stage_passes run; /* what takes time, makes gradients or waits */
     double contention;
 };
 struct piece_works {
@@ -230,13 +159,8 @@ struct piece_works {
 
 struct piece_update {
     int64_t blocks;
-    int n;
-    const struct piece_step *steps;
-    const struct piece_price *price;  /* by kind */
+    struct stage_update run;
     const struct oracle_lived *lived; /* by slot: base and update */
-    double update, gradient_comm, contention;
-    double all;               /* seconds of all steps, one after another */
-    bool optimizer;           /* on the host */
     bool early;               /* it begins while backward runs, if it may */
     double apart, apart_copy; /* exposed where nothing overlaps */
 };
@@ -281,45 +205,6 @@ struct oracle_effort {
 const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g);
 /* What was put there is gone when the next small plan is made. */
 pdl_arena *oracle_forms_scratch(const struct oracle_forms *g);
-
-/* ---- streams ------------------------------------------------------------------ */
-
-/* exposed.c: a stage of so many blocks on the streams of one PE. */
-struct piece_run {
-    const struct piece_work *work;
-    int64_t blocks;
-    bool overlap, shares;
-    bool flying; /* several micro-batches are in flight */
-    double held;
-    int tensors;  /* of the model */
-    double *end;  /* of each step of an update */
-    double *made; /* [block][tensor]; the last row is outside blocks */
-};
-/* With copies to and from the host: forward ends, what it waits for them;
- * backward alone, and the gradients of weights of it. Returned: seconds of
- * both. */
-struct piece_ran {
-    double forward, forward_copy, backward, backward_copy, weights;
-};
-void oracle_piece_run(const struct piece_run *x, struct piece_ran *out);
-/* What gradient exchange and the optimizer's copies show of a stage whose
- * forward and backward take so long. */
-double oracle_piece_exposed(const struct piece_run *x,
-                            const struct piece_update *u,
-                            const struct piece_ran *alone, double *copy);
-/* Both at once, where weights travel in forward and backward; `end`: how
- * backward ended, its gradients in x->made. */
-double oracle_piece_traffic(const struct piece_run *x,
-                            const struct piece_update *u, struct piece_ran *out,
-                            struct streams *end, double *copy);
-/* The same with another update, where no update is exchanged beside backward:
- * both end as they did. */
-double oracle_piece_traffic_again(const struct piece_run *x,
-                                  const struct piece_update *u,
-                                  const struct piece_ran *ran,
-                                  const struct streams *end, double *copy);
-/* The same where nothing overlaps. */
-void oracle_piece_apart(struct piece_update *u, double *end);
 
 /* ---- composing ---------------------------------------------------------------- */
 

@@ -44,12 +44,11 @@ struct small {
     struct pdl_plan plan;
     struct pdl_plan_tensor *tensors;
     struct pdl_plan_stage stages[STAGES];
-    struct pdl_plan_item items[STAGES * (3 * PIECE_BLOCKS + 1)];
+    struct pdl_plan_item items[STAGES * (3 * STAGE_PARTS + 1)];
     struct oracle_changed changed;
     struct oracle o;
     const bool *inside;
     int64_t *size;
-    double *ready;
     int *round, *tensor; /* of each tensor of the written-out model: the round
                             of its block (-1: outside) and the model's tensor */
     struct grows *grows;
@@ -60,14 +59,14 @@ struct small {
 struct known {
     struct known *next;
     int64_t micro;
-    struct piece_price *price[2];
+    struct stream_price *price[2];
 };
 /* The same of what weights cost that travel, on one mesh: no number of samples
  * changes it. */
 struct carried {
     struct carried *next;
     int lane;
-    struct piece_price *price[2];
+    struct stream_price *price[2];
 };
 struct lived {
     struct lived *next;
@@ -89,7 +88,7 @@ struct steps {
     struct steps *next;
     int64_t blocks;
     int n[PIECE_WHERE];
-    struct piece_step *list[PIECE_WHERE];
+    struct stream_step *list[PIECE_WHERE];
     struct pdl_plan_op *ops; /* the plan's, with longer ones */
     int nlonger, *longer;
 };
@@ -108,7 +107,7 @@ struct form {
     int64_t fits;           /* mesh that `suitable` is of */
     bool suitable;
     struct kinds kinds[3]; /* by enum phase */
-    struct piece_shape shape[PIECE_WHERE];
+    struct stage_passes shape[PIECE_WHERE];
     struct known *known;
     struct carried *carried; /* of the mesh that was priced last */
     int64_t carried_on;      /* that mesh; others' memory is gone */
@@ -159,11 +158,8 @@ struct oracle_pieces {
 /* pieces_lanes.c: ranks that hold the same, once (m: NULL, or their form) */
 enum pdl_status oracle_pieces_alike(struct oracle_pieces *p, int zero,
                                     struct form **m, struct pdl_err *err);
-/* pieces_work.c: one operation, in a plan of nothing else; ranks of a kind of
- * lane; bytes of every tensor on a rank, whatever its stage, and those of one
- * stage (into s->size); a piece */
-void oracle_price_op(struct small *s, int op, enum phase phase,
-                     const struct oracle_ranks *r, struct piece_price *p);
+/* pieces_work.c: ranks of a kind of lane; bytes of every tensor on a rank,
+ * whatever its stage, and those of one stage (into s->size); a piece */
 void oracle_lane_ranks(const struct lanes *x, const struct small *s, int kind,
                        struct oracle_ranks *r);
 int64_t *oracle_all_sizes(pdl_arena *a, const struct small *s, int64_t rank);
@@ -193,21 +189,10 @@ void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro);
 /* Representative ranks of a lane of the large plan. */
 int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
 
-/* Who makes a tensor, and which copy brought it: operations of a stage. */
-struct makers {
-    int *by;  /* in backward; -1: none */
-    int *in;  /* number of the copy in that made it; 0: none */
-    int *out; /* number of the copy out that read or made it */
-    int nin, nout;
-    int *net;  /* number of the traffic that brought it; 0: none */
-    int *mark; /* number of the operation that made this gradient */
-    int nnet, nmark;
-    int waited; /* for this one all that computes has waited */
-    bool far;   /* something looks back too far */
-};
 /* forms.c */
-bool oracle_form_makers(struct oracle_forms *g, const struct small *s,
-                        int stage, struct makers *m);
+/* A program of a stage of a form. */
+struct program oracle_form_program(struct oracle_forms *g, const struct form *m,
+                                   int stage);
 /* Tells operations of a pass apart by what they cost. */
 bool oracle_form_number(struct oracle_forms *g, struct form *m,
                         enum phase phase);

@@ -12,8 +12,8 @@ struct priced {
     int64_t form; /* its id */
     bool folded;  /* its messages stay on their lane */
     int64_t micro;
-    struct piece_price *price[3][MAX_LANES]; /* by phase and kind of lane */
-    int64_t **size;                          /* by slot: of tensors */
+    struct stream_price *price[3][MAX_LANES]; /* by phase and kind of lane */
+    int64_t **size;                           /* by slot: of tensors */
     /* by slot: what is there all the time, and what a block adds */
     struct oracle_lived *base[PIECE_WHERE], *block[PIECE_WHERE];
 };
@@ -60,8 +60,8 @@ static bool price_form(struct oracle_pieces *p, struct form *m,
     struct oracle_ranks r;
 
     for (int lane = 0; lane < p->lanes[LANE_UPDATE].n; lane++) {
-        struct piece_price *to =
-            PDL_NEW(p->arena, struct piece_price, k->n + 1);
+        struct stream_price *to =
+            PDL_NEW(p->arena, struct stream_price, k->n + 1);
 
         if (!to)
             return false;
@@ -69,7 +69,7 @@ static bool price_form(struct oracle_pieces *p, struct form *m,
         oracle_memo_forget(&m->s->o, false); /* prices of the ranks before */
         m->s->o.on_lane = x->folded;
         for (int i = 0; i < k->n; i++)
-            oracle_price_op(m->s, k->op[i], UPDATE, &r, &to[i]);
+            oracle_price_stream(&m->s->o, k->op[i], UPDATE, &r, &to[i]);
         m->s->o.on_lane = false;
         x->price[UPDATE][lane] = to;
     }
@@ -98,20 +98,20 @@ static struct priced *find_priced(struct oracle_pieces *p, struct form *m,
 }
 
 /* Operations that gather from so many blocks are priced besides. */
-static const struct piece_price *price_longer(struct oracle_pieces *p,
-                                              struct form *m,
-                                              const struct steps *s, int lane,
-                                              const struct priced *x)
+static const struct stream_price *price_longer(struct oracle_pieces *p,
+                                               struct form *m,
+                                               const struct steps *s, int lane,
+                                               const struct priced *x)
 {
-    const struct piece_price *known = x->price[UPDATE][lane];
+    const struct stream_price *known = x->price[UPDATE][lane];
     const struct pdl_plan_op *ops = m->s->plan.ops;
     int n = m->kinds[UPDATE].n;
-    struct piece_price *to;
+    struct stream_price *to;
     struct oracle_ranks r;
 
     if (s->nlonger == 0)
         return known;
-    to = PDL_NEW(p->arena, struct piece_price, n + s->nlonger);
+    to = PDL_NEW(p->arena, struct stream_price, n + s->nlonger);
     if (!to)
         return NULL;
     memcpy(to, known, (size_t)n * sizeof *to);
@@ -120,7 +120,7 @@ static const struct piece_price *price_longer(struct oracle_pieces *p,
     m->s->plan.ops = s->ops;
     m->s->o.on_lane = x->folded;
     for (int i = 0; i < s->nlonger; i++)
-        oracle_price_op(m->s, s->longer[i], UPDATE, &r, &to[n + i]);
+        oracle_price_stream(&m->s->o, s->longer[i], UPDATE, &r, &to[n + i]);
     m->s->o.on_lane = false;
     m->s->plan.ops = ops;
     return to;
@@ -161,7 +161,7 @@ static bool live_update(struct oracle_pieces *p, struct form *m,
 }
 
 /* Exchanges start in order: may the first, with gradients alone? */
-static bool starts_early(const struct piece_update *u)
+static bool starts_early(const struct stage_update *u)
 {
     for (int i = 0; i < u->n; i++)
         if (u->steps[i].on == ON_NETWORK)
@@ -172,9 +172,9 @@ static bool starts_early(const struct piece_update *u)
 }
 
 /* The steps of a form, or of one that will go: ours. */
-static const struct piece_step *steps_of(struct oracle_pieces *p,
-                                         const struct form *m,
-                                         const struct steps *s, int stage)
+static const struct stream_step *steps_of(struct oracle_pieces *p,
+                                          const struct form *m,
+                                          const struct steps *s, int stage)
 {
     size_t n = (size_t)s->n[stage];
 
@@ -185,26 +185,18 @@ static const struct piece_step *steps_of(struct oracle_pieces *p,
 }
 
 static bool fill_update(struct oracle_pieces *p, const struct steps *s,
-                        int stage, const struct piece_price *price,
+                        int stage, const struct stream_price *price,
                         struct piece_update *u)
 {
     double *end = PDL_NEW(p->forms->scratch, double, s->n[stage] + 1);
 
     u->blocks = s->blocks;
-    u->n = s->n[stage];
-    u->price = price;
-    for (int i = 0; i < u->n; i++) {
-        const struct piece_price *x = &price[u->steps[i].kind];
-
-        u->all += x->seconds;
-        u->update += u->steps[i].on == ON_COMPUTE ? x->seconds : 0;
-        u->gradient_comm += u->steps[i].on == ON_NETWORK ? x->seconds : 0;
-        if (x->contention > u->contention)
-            u->contention = x->contention;
-    }
-    u->early = starts_early(u);
+    u->run.n = s->n[stage];
+    u->run.price = price;
+    oracle_add_steps(&u->run);
+    u->early = starts_early(&u->run);
     if (end)
-        oracle_piece_apart(u, end);
+        u->apart = oracle_run_apart(&u->run, end, &u->apart_copy);
     return end != NULL;
 }
 
@@ -244,16 +236,18 @@ enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
         return st;
     x = find_priced(p, m, k->folded);
     for (int lane = 0; x && lane < p->lanes[LANE_UPDATE].n; lane++) {
-        const struct piece_price *price = price_longer(p, m, s, lane, x);
+        const struct stream_price *price = price_longer(p, m, s, lane, x);
 
         out[lane].ranks = &p->ranks[k->zero];
         for (int i = 0; price && i < m->s->plan.nstages; i++) {
             struct piece_update *u = &out[lane].at[i];
 
-            u->optimizer = k->optimizer;
+            u->run.optimizer = k->optimizer;
             u->lived = out[0].at[i].lived;
-            u->steps = lane == 0 ? steps_of(p, m, s, i) : out[0].at[i].steps;
-            if (!u->steps || (lane == 0 && !live_update(p, m, s, x, i, u)) ||
+            u->run.steps =
+                lane == 0 ? steps_of(p, m, s, i) : out[0].at[i].run.steps;
+            if (!u->run.steps ||
+                (lane == 0 && !live_update(p, m, s, x, i, u)) ||
                 !fill_update(p, s, i, price, u))
                 price = NULL;
         }

@@ -10,44 +10,6 @@
 
 /* ---- prices ------------------------------------------------------------------ */
 
-/* One operation, in a plan of nothing else. */
-void oracle_price_op(struct small *s, int op, enum phase phase,
-                     const struct oracle_ranks *r, struct piece_price *p)
-{
-    const struct pdl_plan_item *items = s->plan.items;
-    struct pdl_plan_stage *at = &s->stages[r->stage], whole = *at;
-    struct pdl_plan_item one = {.first_op = op, .nops = 1};
-    struct streams c = {.overlap = true, .ready = s->ready};
-    struct pdl_projection out = {.reason = ""};
-    struct stage_time t = {0};
-
-    s->plan.items = &one;
-    at->first_update = 0;
-    oracle_add_items(&s->o, 0, 1, phase, r, &t, &c, &out);
-    s->plan.items = items;
-    *at = whole;
-    for (int k = 0; k < s->plan.ops[op].nout; k++)
-        s->ready[s->plan.ops[op].out[k]] = 0;
-    for (int k = 0; k < s->plan.ops[op].nin; k++)
-        s->ready[s->plan.ops[op].in[k]] = 0;
-    *p = (struct piece_price){
-        .compute = t.forward + t.backward + t.update,
-        .comm = t.forward_comm + t.backward_comm + t.gradient_comm,
-        .recompute = t.recompute,
-        .layer_comm = t.layer_comm,
-        .layer_between = t.layer_between,
-        .halo = t.halo,
-        .p2p = t.p2p,
-        .contention = out.contention,
-        .level = c.level,
-        .calls = (int)t.calls,
-        .is_comm = t.forward_comm + t.backward_comm > 0};
-    p->seconds = oracle_is_copy(s->plan.ops[op].kind) ? c.out + c.in
-                 : phase != UPDATE && oracle_is_weight_traffic(&s->o, op)
-                     ? p->layer_comm
-                     : p->compute + p->comm;
-}
-
 /* Ranks of a kind of lane, who does the same work as who. All stages of a
  * small plan are priced on them, so prices are remembered as of one. */
 void oracle_lane_ranks(const struct lanes *x, const struct small *s, int kind,
@@ -72,18 +34,18 @@ static bool only_carries(const struct small *s, int op)
 static bool price_those(pdl_arena *a, struct form *m,
                         bool (*wanted)(const struct small *, int),
                         const struct oracle_ranks *r,
-                        struct piece_price *price[2])
+                        struct stream_price *price[2])
 {
     for (int b = 0; b < 2; b++) {
         const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
 
-        price[b] = PDL_NEW(a, struct piece_price, x->n + 1);
+        price[b] = PDL_NEW(a, struct stream_price, x->n + 1);
         if (!price[b])
             return false;
         for (int i = 0; i < x->n; i++)
             if (wanted(m->s, x->op[i]))
-                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, r,
-                                &price[b][i]);
+                oracle_price_stream(&m->s->o, x->op[i], b ? BACKWARD : FORWARD,
+                                    r, &price[b][i]);
     }
     return true;
 }
@@ -134,7 +96,7 @@ static const struct carried *find_carried(struct oracle_pieces *p,
 
 /* All kinds of forward and backward, for one kind of lane. */
 static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
-                         int lane, struct piece_price *out[2])
+                         int lane, struct stream_price *out[2])
 {
     const struct carried *w = NULL;
     const struct known *k;
@@ -149,7 +111,7 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
     for (int b = 0; k && b < 2; b++) {
         const struct kinds *x = &m->kinds[b ? BACKWARD : FORWARD];
 
-        out[b] = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+        out[b] = PDL_NEW(p->arena, struct stream_price, x->n + 1);
         if (!out[b])
             return false;
         memcpy(out[b], k->price[b], (size_t)x->n * sizeof *out[b]);
@@ -157,8 +119,8 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
             if (w && only_carries(m->s, x->op[i]))
                 out[b][i] = w->price[b][i];
             else if (!only_computes(m->s, x->op[i]))
-                oracle_price_op(m->s, x->op[i], b ? BACKWARD : FORWARD, &r,
-                                &out[b][i]);
+                oracle_price_stream(&m->s->o, x->op[i], b ? BACKWARD : FORWARD,
+                                    &r, &out[b][i]);
     }
     return k != NULL;
 }
@@ -278,93 +240,47 @@ static const struct lived *find_lived(struct oracle_pieces *p, struct form *m,
 
 /* ---- forward and backward ------------------------------------------------------------ */
 
-static void add_price(const struct piece_price *p, bool back,
-                      struct stage_time *t)
+static bool price_parts(pdl_arena *a, struct piece_work *w)
 {
-    *(back ? &t->backward : &t->forward) += p->compute;
-    *(back ? &t->backward_comm : &t->forward_comm) += p->comm;
-    t->recompute += p->recompute;
-    t->layer_comm += p->layer_comm;
-    t->layer_between += p->layer_between;
-    t->halo += p->halo;
-    t->p2p += p->p2p;
-    t->calls += p->calls;
-}
-
-static void add_list(struct piece_work *w, const struct piece_list *list,
-                     bool back, struct stage_time *t)
-{
-    for (int k = 0; k < list->n; k++) {
-        const struct piece_price *p = &w->price[back][list->op[k].kind];
-
-        add_price(p, back, t);
-        if (p->contention > w->contention)
-            w->contention = p->contention;
-    }
-}
-
-/* What matters on the streams. */
-static bool shorten(pdl_arena *a, const struct piece_list *list,
-                    const struct piece_price *price, struct piece_list *out)
-{
-    struct piece_op *ops = PDL_NEW(a, struct piece_op, list->n + 1);
-
-    out->n = 0;
-    out->op = ops;
-    for (int i = 0; ops && i < list->n; i++) {
-        const struct piece_op *x = &list->op[i];
-
-        if (price[x->kind].seconds > 0 || x->nmade > 0 || x->in > 0 || x->out ||
-            x->copy != PIECE_NO_COPY || x->net != PIECE_NO_NET || x->marks ||
-            x->waits > 0) {
-            struct piece_op *to = &ops[out->n++];
-
-            *to = *x;
-            to->seconds = price[x->kind].seconds;
-            to->level = price[x->kind].level;
-            to->comm = price[x->kind].is_comm;
-            to->packing = x->net != PIECE_NO_NET ? price[x->kind].compute : 0;
-        }
-    }
-    return ops != NULL;
-}
-
-static bool shorten_parts(pdl_arena *a, struct piece_work *w)
-{
+    const struct stage_passes *s = w->shape;
     bool ok = true;
 
-    for (int i = 0; ok && i < w->shape->parts; i++)
-        ok = shorten(a, &w->shape->backward[i], w->price[1], &w->back[i]) &&
-             (!(w->shape->copies || w->shape->traffic) ||
-              shorten(a, &w->shape->forward[i], w->price[0], &w->fore[i])) &&
-             (!w->shape->split ||
-              shorten(a, &w->shape->late[i], w->price[1], &w->late[i]));
+    w->run = *s;
+    for (int i = 0; ok && i < s->parts; i++)
+        ok = oracle_price_list(a, &s->backward[i], false, w->price[1],
+                               &w->run.backward[i]) &&
+             (!(s->copies || s->traffic) ||
+              oracle_price_list(a, &s->forward[i], false, w->price[0],
+                                &w->run.forward[i])) &&
+             (!s->split || oracle_price_list(a, &s->late[i], false, w->price[1],
+                                             &w->run.late[i]));
     return ok;
 }
 
 static void add_parts(struct piece_work *w)
 {
-    const struct piece_shape *s = w->shape;
+    const struct stage_passes *s = w->shape;
 
     for (int i = 0; i < s->parts; i++) {
         struct stage_time *b = &w->backward[i];
         double before;
 
-        add_list(w, &s->forward[i], false, &w->forward[i]);
-        add_list(w, &s->backward[i], true, b);
+        oracle_add_list(&s->forward[i], false, w->price[0], &w->forward[i],
+                        &w->contention);
+        oracle_add_list(&s->backward[i], true, w->price[1], b, &w->contention);
         before = b->backward + b->backward_comm;
-        add_list(w, &s->late[i], true, b);
+        oracle_add_list(&s->late[i], true, w->price[1], b, &w->contention);
         b->weights = b->backward + b->backward_comm - before;
     }
 }
 
 /* The prices of a pass whose messages stay on their lane. */
-static struct piece_price *price_turn(struct oracle_pieces *p, struct form *m,
-                                      int lane, bool back,
-                                      const struct piece_price *known)
+static struct stream_price *price_turn(struct oracle_pieces *p, struct form *m,
+                                       int lane, bool back,
+                                       const struct stream_price *known)
 {
     const struct kinds *x = &m->kinds[back ? BACKWARD : FORWARD];
-    struct piece_price *to = PDL_NEW(p->arena, struct piece_price, x->n + 1);
+    struct stream_price *to = PDL_NEW(p->arena, struct stream_price, x->n + 1);
     struct oracle_ranks r;
 
     if (!to)
@@ -376,8 +292,8 @@ static struct piece_price *price_turn(struct oracle_pieces *p, struct form *m,
     m->s->o.on_lane = true;
     for (int i = 0; i < x->n; i++)
         if (m->s->plan.ops[x->op[i]].kind == PDL_PLAN_OP_SEND)
-            oracle_price_op(m->s, x->op[i], back ? BACKWARD : FORWARD, &r,
-                            &to[i]);
+            oracle_price_stream(&m->s->o, x->op[i], back ? BACKWARD : FORWARD,
+                                &r, &to[i]);
     m->s->o.on_lane = false;
     oracle_memo_forget(&m->s->o, false);
     return to;
@@ -385,7 +301,7 @@ static struct piece_price *price_turn(struct oracle_pieces *p, struct form *m,
 
 /* zb-v: where stages turn, they are those of the middle but for a message. */
 static bool add_turns(struct oracle_pieces *p, struct form *m,
-                      struct piece_works *w, struct piece_price *const *price)
+                      struct piece_works *w, struct stream_price *const *price)
 {
     for (int back = 0; back <= 1; back++) {
         struct piece_work *x = &w->at[back ? PIECE_UP : PIECE_DOWN];
@@ -395,7 +311,7 @@ static bool add_turns(struct oracle_pieces *p, struct form *m,
         if (!x->price[back])
             return false;
         add_parts(x);
-        if (!shorten_parts(p->arena, x))
+        if (!price_parts(p->arena, x))
             return false;
     }
     return true;
@@ -404,7 +320,7 @@ static bool add_turns(struct oracle_pieces *p, struct form *m,
 bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
 {
     struct form *m = w->form;
-    struct piece_price *price[2];
+    struct stream_price *price[2];
 
     oracle_aim_form(p, m, w->micro);
     if (!price_passes(p, m, w->micro, w->lane, price))
@@ -413,7 +329,7 @@ bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
         w->at[i].price[0] = price[0];
         w->at[i].price[1] = price[1];
         add_parts(&w->at[i]);
-        if (!shorten_parts(p->arena, &w->at[i]))
+        if (!price_parts(p->arena, &w->at[i]))
             return false;
     }
     w->priced =

@@ -1,34 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prices outside a whole projection: one operation alone, all operations of a
- * plan, and the forward pass of a plan with one stage. */
+ * plan. */
 #include "oracle/step/stage.h"
-
-double oracle_forward_s(const struct pdl_plan *plan,
-                        const struct pdl_system *sys,
-                        const struct pdl_oracle_options *opt)
-{
-    struct oracle o = {.p = plan, .sys = sys, .opt = opt};
-    struct pdl_projection x = {.reason = ""};
-    struct stage_time t = {0};
-    struct oracle_changed changed;
-    struct oracle_ranks r;
-    struct streams c = {.overlap = false};
-    bool ready;
-
-    oracle_pe_settle(&sys->pe, opt->precision, &o.pe);
-    oracle_leave_out(&o, &changed);
-    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    c.ready = o.arena ? PDL_NEW(o.arena, double, plan->ntensors + 1) : NULL;
-    ready = c.ready && oracle_prepare(&o);
-    if (ready) {
-        oracle_find_ranks(&o, 0, &r);
-        oracle_add_items(&o, plan->stages[0].first_forward,
-                         plan->stages[0].nforward, FORWARD, &r, &t, &c, &x);
-    }
-    pdl_arena_destroy(o.arena);
-    return ready ? c.compute : -1;
-}
 
 static bool in_update(const struct pdl_plan *p, int op)
 {

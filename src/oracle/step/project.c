@@ -1,418 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan's step on a system: every operation priced on representative ranks
- * (the slowest counts: collectives wait for it), run on two streams so that
- * gradient exchange hides behind backward where overlap is on, and pipelines
- * by an event simulation of their schedule (pipeline.c).
- *
- * What hides an exchange is slower while it runs: the kernels of a collective
- * hold a part of the PE (pe.interference), and a layer's collective that leaves
- * the node has half of the adapters. Limits: the exchange itself is slowed by
- * other collectives only, and the weight update by nothing. */
+ * A plan's step on a system: its stages (stage.c), the pipeline by an event
+ * simulation of its schedule (pipeline.c), the lane that takes longest, and
+ * memory. */
 #include "oracle/step/stage.h"
 
 #include <math.h>
 #include <string.h>
-
-static const struct oracle_price *priced(const struct oracle *o, int op,
-                                         const struct oracle_ranks *r,
-                                         bool gradient,
-                                         struct pdl_projection *out)
-{
-    const struct oracle_price *p = oracle_slowest(o, op, r, gradient);
-
-    if (p->flows > out->contention)
-        out->contention = p->flows;
-    return p;
-}
-
-static double *comm_phase(struct stage_time *t, enum pdl_plan_op_kind kind,
-                          bool update)
-{
-    return update                     ? &t->gradient_comm
-           : kind == PDL_PLAN_OP_HALO ? &t->halo
-           : kind == PDL_PLAN_OP_SEND ? &t->p2p
-                                      : &t->layer_comm;
-}
-
-bool oracle_is_exchange(const struct oracle *o, int op, enum phase phase)
-{
-    enum pdl_plan_op_kind kind = o->p->ops[op].kind;
-
-    return phase == UPDATE ? oracle_is_comm(kind) || kind == PDL_PLAN_OP_RECV
-                           : oracle_is_weight_traffic(o, op);
-}
-
-static void set_ready(const struct oracle *o, int op, double t,
-                      struct streams *c)
-{
-    for (int k = 0; k < o->p->ops[op].nout; k++)
-        c->ready[o->p->ops[op].out[k]] = t;
-}
-
-/* Weights one block ahead, and ahead of the gradients that wait. */
-static bool gather_ahead(const struct oracle *o, int op, double ready,
-                         double seconds, struct streams *c)
-{
-    double start, later;
-    bool ahead = oracle_gathers_ahead(c, ready, seconds, &start, &later);
-
-    for (int i = 0; ahead && i < c->nscatters; i++) {
-        const struct pdl_plan_op *x = &o->p->ops[c->scatter[i]];
-
-        if (o->record)
-            o->record->start[c->scatter[i]] += later;
-        for (int k = 0; k < x->nout; k++)
-            c->ready[x->out[k]] += later;
-    }
-    if (ahead) {
-        oracle_keep(o, op, start, seconds);
-        set_ready(o, op, start + seconds, c);
-    }
-    c->nscatters = 0;
-    return ahead;
-}
-
-static void run_on_streams(const struct oracle *o, int op, enum phase phase,
-                           const struct oracle_price *price, struct streams *c)
-{
-    struct stream_op x = {.seconds = price->seconds,
-                          .level = price->level,
-                          .exchange = oracle_is_exchange(o, op, phase),
-                          .comm = oracle_is_comm(o->p->ops[op].kind),
-                          .update = phase == UPDATE};
-    double start = oracle_inputs_ready(o, op, c), seconds, before = c->network;
-    bool weights = x.exchange && !x.update;
-    bool gather = weights && o->p->ops[op].kind == PDL_PLAN_OP_ALLGATHER;
-
-    if (gather) { /* one block ahead */
-        start = c->prefetch > start ? c->prefetch : start;
-        c->prefetch = c->compute;
-        if (gather_ahead(o, op, start, x.seconds, c))
-            return;
-    }
-    if (!x.exchange && start > c->compute && oracle_waits_for_copy(o, op, c))
-        c->late += start - c->compute;
-    start = oracle_stream_step(c, &x, start, &seconds);
-    if (weights && !gather)
-        oracle_scattered(c, op, start, before);
-    oracle_keep(o, op, start, seconds);
-    set_ready(o, op, start + seconds, c);
-}
-
-/* What is gathered after the update is not there before it. */
-static bool of_gradients(const struct oracle *o, int op)
-{
-    const struct pdl_plan_op *x = &o->p->ops[op];
-
-    return x->nin == 0 ||
-           o->p->tensors[x->in[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
-}
-
-/* Exchanges start in the order of the plan, as soon as their gradients are
- * there: those that are by now. */
-static void start_exchanges(const struct oracle *o,
-                            const struct oracle_ranks *r, struct streams *c,
-                            struct pdl_projection *out)
-{
-    const struct pdl_plan_stage *s = &o->p->stages[r->stage];
-
-    while (c->item < s->nupdate) {
-        const struct pdl_plan_item *x = &o->p->items[s->first_update + c->item];
-        int op = x->first_op + c->op;
-
-        if (c->op < x->nops && oracle_is_exchange(o, op, UPDATE)) {
-            if (!of_gradients(o, op) ||
-                oracle_inputs_ready(o, op, c) > c->compute)
-                return;
-            run_on_streams(o, op, UPDATE, priced(o, op, r, true, out), c);
-        }
-        if (++c->op >= x->nops) {
-            c->item++;
-            c->op = 0;
-        }
-    }
-}
-
-static bool has_started(const struct oracle *o, const struct streams *c,
-                        int stage, int item, int k)
-{
-    int i = item - o->p->stages[stage].first_update;
-
-    return i < c->item || (i == c->item && k < c->op);
-}
-
-static bool is_forward(const struct pdl_plan_op *op)
-{
-    return op->kind == PDL_PLAN_OP_COMPUTE && op->pass == PDL_FORWARD;
-}
-
-void oracle_add_items(const struct oracle *o, int first, int nitems,
-                      enum phase phase, const struct oracle_ranks *r,
-                      struct stage_time *t, struct streams *c,
-                      struct pdl_projection *out)
-{
-    double *compute = phase == FORWARD    ? &t->forward
-                      : phase == BACKWARD ? &t->backward
-                                          : &t->update;
-
-    for (int i = first; i < first + nitems; i++)
-        for (int k = 0; k < o->p->items[i].nops; k++) {
-            int op = o->p->items[i].first_op + k;
-            bool comm = oracle_is_comm(o->p->ops[op].kind);
-            struct oracle_price price = *priced(o, op, r, phase == UPDATE, out);
-            double s = price.seconds;
-            double *busy;
-            int level = price.level;
-
-            c->level = level;
-            if (oracle_of_copies(o, &o->p->items[i], k, phase, s, c))
-                continue;
-            if (comm && phase != UPDATE) { /* compute, but no operation */
-                double copy = oracle_copy(o, op, r->rank[0]);
-
-                *compute += copy;
-                c->compute += copy;
-            }
-            if (phase == BACKWARD && c->held > 0)
-                start_exchanges(o, r, c, out);
-            if (phase != UPDATE || !oracle_is_exchange(o, op, UPDATE) ||
-                !has_started(o, c, r->stage, i, k))
-                run_on_streams(o, op, phase, &price, c);
-            t->calls += s > 0 && !comm ? oracle_issued(o, op) : 0;
-            if (!comm) {
-                *compute += s;
-                if (phase == BACKWARD && is_forward(&o->p->ops[op]))
-                    t->recompute += s;
-                continue;
-            }
-            busy = comm_phase(t, o->p->ops[op].kind, phase == UPDATE);
-            *busy += s;
-            if (busy == &t->layer_comm && level > 0)
-                t->layer_between += s;
-            if (phase != UPDATE && oracle_is_weight_traffic(o, op))
-                continue; /* what is not hidden shows as waiting */
-            if (phase == FORWARD)
-                t->forward_comm += s;
-            if (phase == BACKWARD)
-                t->backward_comm += s;
-            if (phase == FORWARD && o->p->ops[op].kind == PDL_PLAN_OP_SEND)
-                t->forward_send += s;
-            if (phase == BACKWARD && o->p->ops[op].kind == PDL_PLAN_OP_SEND)
-                t->backward_send += s;
-        }
-}
-
-bool oracle_overlaps(const struct oracle *o)
-{
-    return !o->p->strategy->no_overlap && !o->p->strategy->exchange_paper &&
-           !(o->opt->framework && o->opt->framework->no_overlap);
-}
-
-/* What a phase took beyond its work; 0: what rounding leaves. */
-static double waiting(double took, double work)
-{
-    return took - work > 1e-9 * took ? took - work : 0;
-}
-
-/* The host issues kernels ahead of the device; whichever is slower sets the
- * pace, and where they are close, now the one and now the other: a norm of
- * fifth power, from step times of small models (vTrain, MICRO 2024); of second
- * where the host waits for results and so gets no lead (compute_steps.c).
- * Returns what the device waits. */
-double oracle_host_wait(const struct oracle *o, double device, int64_t calls)
-{
-    double host = o->opt->framework && o->opt->parameters != PDL_IDEAL
-                      ? (double)calls / ORACLE_CALL * o->opt->framework->issue_s
-                      : 0;
-    double power = o->waits ? 2 : 5;
-
-    return host > 0 && device > 0
-               ? device * (pow(1 + pow(host / device, power), 1 / power) - 1)
-               : 0;
-}
-
-/* What is gathered after the update (ZeRO 1 and 2) must be there before the
- * next step begins. */
-double oracle_exposed(const struct streams *c, double backward_end,
-                      double update)
-{
-    double end = c->network > c->compute ? c->network : c->compute;
-    double t = end - backward_end - update;
-
-    return t < 1e-12 * c->compute ? 0 : t; /* what rounding leaves */
-}
-
-/* A processor moves messages itself: what it computes has to wait. */
-double oracle_held(const struct oracle *o)
-{
-    if (!oracle_overlaps(o) || o->opt->parameters == PDL_IDEAL ||
-        oracle_without(o, ORACLE_INTERFERENCE))
-        return 0;
-    return o->pe.core && !(o->sys->pe.interference > 0)
-               ? 1
-               : o->sys->pe.interference;
-}
-
-/* What the stage makes itself is not ready; what an operation reads before any
- * has written it (state: weights, running statistics) is. */
-static void forget(const struct oracle *o, const struct pdl_plan_stage *s,
-                   double *ready)
-{
-    const int first[] = {s->first_forward, s->first_backward, s->first_update};
-    const int n[] = {s->nforward, s->nbackward, s->nupdate};
-    static const double STATE = -1;
-
-    memset(ready, 0, (size_t)o->p->ntensors * sizeof *ready);
-    for (int p = 0; p < 3; p++)
-        for (int i = first[p]; i < first[p] + n[p]; i++)
-            for (int k = 0; k < o->p->items[i].nops; k++) {
-                const struct pdl_plan_op *x =
-                    &o->p->ops[o->p->items[i].first_op + k];
-
-                for (int t = 0; t < x->nin; t++)
-                    if (ready[x->in[t]] == 0)
-                        ready[x->in[t]] = STATE;
-                for (int t = 0; t < x->nout; t++)
-                    if (ready[x->out[t]] == 0)
-                        ready[x->out[t]] = INFINITY;
-            }
-    for (int t = 0; t < o->p->ntensors; t++)
-        if (ready[t] == STATE)
-            ready[t] = 0;
-}
-
-/* Each way, copies of a micro-batch take no longer than a pipeline's PE has
- * between two of them. */
-static void keep_pace(const struct oracle *o, int stage, struct streams *c)
-{
-    double busy = c->out_busy > c->in_busy ? c->out_busy : c->in_busy;
-
-    if (oracle_in_flight(o, stage) > 1 && busy > c->compute) {
-        c->late += busy - c->compute;
-        c->compute = busy;
-    }
-}
-
-static void price_forward(const struct oracle *o, int stage,
-                          const struct oracle_ranks *r, struct streams *c,
-                          struct stage_time *t, struct pdl_projection *out)
-{
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
-
-    oracle_add_items(o, s->first_forward, s->nforward, FORWARD, r, t, c, out);
-    t->forward_copy = c->late;
-    t->forward_comm +=
-        waiting(c->compute, t->forward + t->forward_comm + t->forward_copy);
-    t->forward += oracle_host_wait(o, c->compute, t->calls);
-    t->calls = 0;
-}
-
-/* Backward of a micro-batch that nothing is exchanged beside. */
-static bool run_alone(const struct oracle *o, int stage,
-                      const struct oracle_ranks *r, const struct streams *c,
-                      struct stage_time *t, struct streams *alone,
-                      double *split, struct pdl_projection *out)
-{
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
-    size_t n = (size_t)o->p->ntensors;
-
-    *alone = *c;
-    alone->held = 0;
-    alone->ready = PDL_NEW(o->arena, double, n + 1);
-    alone->copied = PDL_NEW(o->arena, bool, n + 1);
-    if (!alone->ready || !alone->copied)
-        return false;
-    memcpy(alone->ready, c->ready, n * sizeof *c->ready);
-    memcpy(alone->copied, c->copied, n * sizeof *c->copied);
-    alone->ahead =
-        c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
-    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, t, alone, out);
-    alone->ahead = false;
-    *split = alone->compute;
-    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r, t,
-                     alone, out);
-    keep_pace(o, stage, alone);
-    return true;
-}
-
-/* Returns when it ends alone, as most micro-batches are. Where copies are
- * waited for, what is exchanged beside it would change that too. */
-static double price_backward(const struct oracle *o, int stage,
-                             const struct oracle_ranks *r, struct streams *c,
-                             struct stage_time *t, struct pdl_projection *out)
-{
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
-    double start = c->compute, late = c->late, split, took;
-    struct stage_time again = *t, *sum = t;
-    struct streams alone = {.late = -1};
-    double alone_split = 0;
-
-    if (c->out_busy > 0 && c->held > 0 &&
-        run_alone(o, stage, r, c, t, &alone, &alone_split, out))
-        sum = &again;
-    c->ahead = c->overlap && c->out_busy > 0 && oracle_in_flight(o, stage) > 1;
-    oracle_add_items(o, s->first_backward, 1, BACKWARD, r, sum, c, out);
-    c->ahead = false;
-    split = c->compute - c->slowed;
-    oracle_add_items(o, s->first_backward + 1, s->nbackward - 1, BACKWARD, r,
-                     sum, c, out);
-    keep_pace(o, stage, c);
-    took = c->compute - c->slowed - start;
-    t->weights = s->nbackward > 1 ? c->compute - c->slowed - split : 0;
-    t->backward_copy = c->late - late;
-    if (sum != t) {
-        took = alone.compute - start;
-        t->weights = s->nbackward > 1 ? alone.compute - alone_split : 0;
-        t->backward_copy = alone.late - late;
-    }
-    t->backward_comm +=
-        waiting(took, t->backward + t->backward_comm + t->backward_copy);
-    t->backward += oracle_host_wait(o, took, t->calls);
-    return start + took;
-}
-
-static void price_update(const struct oracle *o, int stage,
-                         const struct oracle_ranks *r, double backward_end,
-                         struct streams *c, struct stage_time *t,
-                         struct pdl_projection *out)
-{
-    const struct pdl_plan_stage *s = &o->p->stages[stage];
-    double late = c->late;
-
-    oracle_add_items(o, s->first_update, s->nupdate, UPDATE, r, t, c, out);
-    if (c->in > c->compute && o->p->strategy->offload_optimizer) {
-        c->late += c->in - c->compute;
-        c->compute = c->in;
-    }
-    t->update_copy = c->late - late;
-    t->exposed_gradients =
-        oracle_exposed(c, backward_end, t->update + t->update_copy);
-}
-
-static void price_stage(const struct oracle *all, int stage, double *ready,
-                        bool *copied, struct stage_time *t,
-                        struct pdl_projection *out)
-{
-    struct oracle_lane room;
-    const struct oracle *o = oracle_on_stage(all, stage, &room);
-    struct streams c = {.ready = ready,
-                        .copied = copied,
-                        .overlap = oracle_overlaps(o),
-                        .shares = !oracle_without(o, ORACLE_SHARING),
-                        .held = oracle_held(o),
-                        .alone = o->record && o->record->alone};
-    struct oracle_ranks r;
-    double backward_end;
-
-    *t = (struct stage_time){0};
-    oracle_find_ranks(o, stage, &r);
-    forget(o, &o->p->stages[stage], ready);
-    memset(copied, 0, (size_t)o->p->ntensors * sizeof *copied);
-    price_forward(o, stage, &r, &c, t, out);
-    backward_end = price_backward(o, stage, &r, &c, t, out);
-    price_update(o, stage, &r, backward_end, &c, t, out);
-}
 
 bool oracle_find_order(struct oracle *o)
 {
@@ -713,6 +307,37 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
     o->busy = oracle_busy(o, busy_lanes(o));
 }
 
+static enum pdl_status check(const struct oracle *o, struct pdl_err *err)
+{
+    const struct pdl_plan *plan = o->p;
+
+    if (plan->nstages > ORACLE_MAX_STAGES)
+        return pdl_fail(err, PDL_EINVAL, "more than %d stages",
+                        ORACLE_MAX_STAGES);
+    if (plan->mesh->pes > pdl_system_pes(o->sys))
+        return pdl_fail(err, PDL_EINVAL,
+                        "the strategy needs %lld PEs, %s has %lld",
+                        (long long)plan->mesh->pes, o->sys->name,
+                        (long long)pdl_system_pes(o->sys));
+    return oracle_allreduce_known(o, err) == PDL_OK &&
+                   oracle_host_known(o, err) == PDL_OK
+               ? PDL_OK
+               : PDL_EINVAL;
+}
+
+/* False: out of memory. */
+static bool price(struct oracle *o, struct pdl_projection *x)
+{
+    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
+
+    if (!oracle_prepare(o) || !oracle_find_order(o) || !oracle_find_again(o) ||
+        !oracle_price_stages(o, t, &x->contention) ||
+        !(in_lock_step(o) ? fill_lock_step(o, t, x) : fill_lanes(o, t, x)))
+        return false;
+    fill_rates(o, x);
+    return oracle_memory(o, x);
+}
+
 enum pdl_status oracle_project(const struct pdl_plan *plan,
                                const struct pdl_system *sys,
                                const struct pdl_oracle_options *opt,
@@ -722,41 +347,16 @@ enum pdl_status oracle_project(const struct pdl_plan *plan,
     struct oracle o = {
         .p = plan, .sys = sys, .opt = opt, .err = err, .record = record};
     struct pdl_projection x = {.reason = ""};
-    struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
     struct oracle_changed changed;
-    pdl_arena *a;
-    double *ready;
-    bool filled, host, *copied;
+    bool filled, host;
 
-    if (plan->nstages > ORACLE_MAX_STAGES)
-        return pdl_fail(err, PDL_EINVAL, "more than %d stages",
-                        ORACLE_MAX_STAGES);
-    if (plan->mesh->pes > pdl_system_pes(sys))
-        return pdl_fail(err, PDL_EINVAL,
-                        "the strategy needs %lld PEs, %s has %lld",
-                        (long long)plan->mesh->pes, sys->name,
-                        (long long)pdl_system_pes(sys));
-    if (oracle_allreduce_known(&o, err) != PDL_OK ||
-        oracle_host_known(&o, err) != PDL_OK)
+    if (check(&o, err) != PDL_OK)
         return PDL_EINVAL;
     oracle_settle(&o, &changed);
-    a = o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
-    filled = a && oracle_prepare(&o) && oracle_find_order(&o) &&
-             oracle_find_again(&o);
-    ready = filled ? PDL_NEW(a, double, plan->ntensors + 1) : NULL;
-    copied = filled ? PDL_NEW(a, bool, plan->ntensors + 1) : NULL;
-    if (!ready || !copied) {
-        pdl_arena_destroy(a);
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    }
-    for (int s = 0; s < plan->nstages; s++)
-        price_stage(&o, s, ready, copied, &t[s], &x);
-    filled =
-        in_lock_step(&o) ? fill_lock_step(&o, t, &x) : fill_lanes(&o, t, &x);
-    fill_rates(&o, &x);
-    filled = filled && oracle_memory(&o, &x);
+    o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
+    filled = o.arena && price(&o, &x);
     host = oracle_host_fits(&o, &x);
-    pdl_arena_destroy(a);
+    pdl_arena_destroy(o.arena);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (!isfinite(x.step_s))

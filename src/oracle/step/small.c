@@ -142,8 +142,7 @@ static bool prepare_oracle(struct oracle_forms *g, struct small *s)
     o->wires = PDL_NEW(g->arena, struct oracle_wire, ORACLE_WIRES);
     o->quickest = PDL_NEW(g->arena, struct oracle_quickest, ORACLE_QUICKEST);
     s->size = PDL_NEW(g->arena, int64_t, n + 1);
-    s->ready = PDL_NEW(g->arena, double, s->plan.ntensors + 1);
-    if (!o->wires || !s->size || !s->ready || !oracle_memo_make(o))
+    if (!o->wires || !s->size || !oracle_memo_make(o))
         return false;
     s->inside = oracle_find_inside(o);
     return s->inside != NULL;

@@ -28,7 +28,7 @@ struct cut {
                      last gradient; -1: of none */
     int *step;    /* of each: its number; -1: nothing waits and nothing runs */
     int nsteps;
-    struct piece_step *steps;
+    struct stream_step *steps;
     bool repeats;
     int nstretches;
     struct stretch stretch[MAX_STRETCHES];
@@ -45,80 +45,20 @@ static int place_of(const struct form *m, int stage, int t)
                : T - 1 - (m->s->round[id] - stage * T);
 }
 
-static enum piece_stream stream_of(const struct small *s, int op)
-{
-    enum pdl_plan_op_kind kind = s->plan.ops[op].kind;
-
-    return kind == PDL_PLAN_OP_COPY_OUT            ? ON_OUT
-           : kind == PDL_PLAN_OP_COPY_IN           ? ON_IN
-           : oracle_is_exchange(&s->o, op, UPDATE) ? ON_NETWORK
-                                                   : ON_COMPUTE;
-}
-
-/* What an operation of the update waits for: the latest of each stream, and
- * the gradient that backward makes last. */
-static void find_waits(const struct form *m, int op, int stage, const int *made,
-                       const int *by, const struct piece_step *steps,
-                       struct piece_step *out)
-{
-    const struct small *s = m->s;
-    const struct pdl_plan_op *x = &s->plan.ops[op];
-    int latest = -1, latest_net = -1;
-
-    out->block = out->net_block = -2;
-    for (int k = 0; k < ON_STREAMS; k++)
-        out->after[k] = -1;
-    for (int k = 0; k < x->nin; k++) {
-        int t = x->in[k], id = s->plan.tensors[t].model_tensor;
-
-        if (made[t] > 0) {
-            int *at = &out->after[steps[made[t] - 1].on];
-
-            *at = made[t] - 1 > *at ? made[t] - 1 : *at;
-        } else if (by[t] >= 0 && id >= 0) {
-            bool net = oracle_is_weight_traffic(&s->o, by[t]);
-            int *last = net ? &latest_net : &latest;
-
-            if (by[t] <= *last)
-                continue;
-            *last = by[t];
-            *(net ? &out->net_block : &out->block) =
-                s->round[id] < 0 ? -1
-                                 : (int)(s->round[id] - stage * m->key.blocks);
-            *(net ? &out->net_tensor : &out->tensor) = s->tensor[id];
-        }
-    }
-}
-
-/* Is anything else than its own stream waited for? */
-static bool waits(const struct piece_step *x)
-{
-    for (int k = 0; k < ON_STREAMS; k++)
-        if (k != (int)x->on && x->after[k] >= 0)
-            return true;
-    return x->net_block > -2;
-}
-
 static bool list_update(struct oracle_forms *g, struct form *m, int stage,
                         struct cut *c)
 {
-    struct small *s = m->s;
-    const struct pdl_plan_item *it =
-        &s->plan.items[s->stages[stage].first_update];
-    int *made = PDL_NEW(g->scratch, int, s->plan.ntensors + 1);
-    struct makers mk;
+    struct program p = oracle_form_program(g, m, stage);
 
-    c->first = it->first_op;
-    c->n = it->nops;
+    oracle_update_ops(&m->s->plan, stage, &c->first, &c->n);
     c->q = PDL_NEW(g->arena, int, c->n + 1);
     c->step = PDL_NEW(g->arena, int, c->n + 1);
-    c->steps = PDL_NEW(g->arena, struct piece_step, c->n + 1);
-    if (!made || !c->q || !c->step || !c->steps ||
-        !oracle_form_makers(g, s, stage, &mk))
+    c->steps = PDL_NEW(g->arena, struct stream_step, c->n + 1);
+    if (!c->q || !c->step || !c->steps || !oracle_program_begin(&p))
         return false;
+    c->nsteps = oracle_program_update(&p, c->steps, c->step);
     for (int i = 0; i < c->n; i++) {
-        const struct pdl_plan_op *x = &s->plan.ops[c->first + i];
-        struct piece_step *out = &c->steps[c->nsteps];
+        const struct pdl_plan_op *x = &m->s->plan.ops[c->first + i];
 
         c->q[i] = -1;
         for (int k = 0; k < x->nin + x->nout; k++) {
@@ -127,21 +67,9 @@ static bool list_update(struct oracle_forms *g, struct form *m, int stage,
 
             c->q[i] = q > c->q[i] ? q : c->q[i];
         }
-        *out = (struct piece_step){.kind = m->kinds[UPDATE].kind[c->first + i],
-                                   .on = stream_of(s, c->first + i)};
-        find_waits(m, c->first + i, stage, made, mk.by, c->steps, out);
-        c->step[i] = -1;
-        /* frees wait, and nobody waits for them */
-        if (x->kind == PDL_PLAN_OP_FREE && !waits(out))
-            continue;
-        c->step[i] = c->nsteps++;
-        for (int k = 0; k < x->nout; k++)
-            made[x->out[k]] = c->nsteps;
-        for (int k = 0; out->on == ON_OUT && k < x->nin; k++)
-            made[x->in[k]] = c->nsteps;
     }
     pdl_arena_reset(g->scratch);
-    return true;
+    return c->nsteps >= 0;
 }
 
 /* Tensors of each place among those of an operation. */
@@ -278,7 +206,7 @@ static bool waits_near(struct oracle_forms *g, const struct cut *c)
     bool near = op != NULL;
 
     for (int i = 0; near && i < c->nsteps; i++)
-        for (int k = 0; near && c->q[op[i]] == 2 && k < ON_STREAMS; k++) {
+        for (int k = 0; near && c->q[op[i]] == 2 && k < STREAMS; k++) {
             int at = c->steps[i].after[k] < 0 ? -1 : op[c->steps[i].after[k]];
 
             near = at < 0 || c->q[at] == 2 || twin_of(c, at) >= 0;
@@ -447,19 +375,20 @@ static int find_step(const struct layout *y, int step, int64_t copy)
 
 static void write_step(const struct form *m, const struct layout *y,
                        const struct steps *x, int step, int64_t copy,
-                       struct piece_step *out)
+                       struct stream_step *out)
 {
     int q = y->c->q[y->op[step]];
 
     *out = y->c->steps[step];
-    out->kind = longer_kind(m, x, y->c->first + y->op[step], out->kind);
-    for (int k = 0; k < ON_STREAMS; k++)
+    out->price = longer_kind(m, x, y->c->first + y->op[step], out->price);
+    for (int k = 0; k < STREAMS; k++)
         if (out->after[k] >= 0)
             out->after[k] = find_step(y, out->after[k], copy);
-    if (out->block >= 0 && q <= 2) /* counted from the first of the stage */
-        out->block += (int)(y->more - (copy > 0 ? copy : 0));
-    if (out->net_block >= 0 && q <= 2)
-        out->net_block += (int)(y->more - (copy > 0 ? copy : 0));
+    if (out->computed.block >= 0 &&
+        q <= 2) /* counted from the first of the stage */
+        out->computed.block += (int)(y->more - (copy > 0 ? copy : 0));
+    if (out->brought.block >= 0 && q <= 2)
+        out->brought.block += (int)(y->more - (copy > 0 ? copy : 0));
 }
 
 static bool write_steps(struct oracle_forms *g, const struct form *m,
@@ -471,7 +400,7 @@ static bool write_steps(struct oracle_forms *g, const struct form *m,
     int n = lay_out(&y);
 
     x->n[stage] = n;
-    x->list[stage] = PDL_NEW(g->arena, struct piece_step, n + 1);
+    x->list[stage] = PDL_NEW(g->arena, struct stream_step, n + 1);
     for (int i = 0; y.op && x->list[stage] && i < y.c->nstretches; i++)
         for (int64_t r = 0; r < (y.c->stretch[i].middle ? y.more + 1 : 1); r++)
             for (int k = 0; k < y.each[i]; k++)

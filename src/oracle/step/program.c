@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs for the streams of a PE from a stage of a plan: on which stream an
+ * operation runs, what of the others it waits for, which gradients it makes,
+ * and what it costs. Streams run one thing after the other, so it is enough to
+ * wait for the last of each; how far back that is is the same in every block,
+ * so that parts can be repeated. A whole plan is one part. */
+#include "oracle/step/streams.h"
+
+#include <string.h>
+
+/* ---- who makes what ------------------------------------------------------------ */
+
+static enum stream stream_of(const struct oracle *o, int op, enum phase phase)
+{
+    enum pdl_plan_op_kind kind = o->p->ops[op].kind;
+
+    if (kind == PDL_PLAN_OP_COPY_OUT)
+        return ON_OUT;
+    if (kind == PDL_PLAN_OP_COPY_IN)
+        return ON_IN;
+    if (phase != UPDATE)
+        return oracle_is_weight_traffic(o, op) ? ON_NETWORK : ON_COMPUTE;
+    return oracle_is_comm(kind) || kind == PDL_PLAN_OP_RECV ? ON_NETWORK
+                                                            : ON_COMPUTE;
+}
+
+static void range_of(const struct pdl_plan *p, int first_item, int nitems,
+                     int *first, int *n)
+{
+    const struct pdl_plan_item *it = &p->items[first_item];
+
+    *first = nitems > 0 ? it->first_op : 0;
+    *n =
+        nitems > 0 ? it[nitems - 1].first_op + it[nitems - 1].nops - *first : 0;
+}
+
+void oracle_update_ops(const struct pdl_plan *p, int stage, int *first, int *n)
+{
+    const struct pdl_plan_stage *s = &p->stages[stage];
+
+    range_of(p, s->first_update, s->nupdate, first, n);
+}
+
+bool oracle_program_begin(struct program *p)
+{
+    const struct pdl_plan *plan = p->o->p;
+    const struct pdl_plan_stage *s = &plan->stages[p->stage];
+    int n = plan->ntensors + 1, first, nops;
+
+    p->by = PDL_NEW(p->scratch, int, n);
+    p->read = PDL_NEW(p->scratch, bool, n);
+    for (int k = 0; k < STREAMS; k++) {
+        p->number[k] = PDL_NEW(p->scratch, int, n);
+        if (!p->number[k])
+            return false;
+    }
+    if (!p->by || !p->read)
+        return false;
+    for (int t = 0; t < n; t++)
+        p->by[t] = -1;
+    range_of(plan, s->first_backward, s->nbackward, &first, &nops);
+    for (int i = first; i < first + nops; i++)
+        for (int k = 0; k < plan->ops[i].nout; k++)
+            p->by[plan->ops[i].out[k]] = i;
+    oracle_update_ops(plan, p->stage, &first, &nops);
+    for (int i = first; i < first + nops; i++)
+        for (int k = 0; k < plan->ops[i].nin; k++)
+            p->read[plan->ops[i].in[k]] = true;
+    return true;
+}
+
+/* What a gradient is called; false: it has no name. */
+static bool name_of(const struct program *p, int t, int *tensor, int *round)
+{
+    int id = p->o->p->tensors[t].model_tensor;
+
+    *tensor = p->tensor && id >= 0 ? p->tensor[id] : t;
+    *round = p->round && id >= 0 ? p->round[id] : 0;
+    return !p->tensor || id >= 0;
+}
+
+static int price_of(const struct program *p, enum phase phase, int op)
+{
+    return p->price[phase] ? p->price[phase][op] : op;
+}
+
+/* ---- forward and backward ------------------------------------------------------ */
+
+static bool makes_gradient(const struct pdl_plan *p,
+                           const struct pdl_plan_op *x)
+{
+    return x->nout > 0 &&
+           p->tensors[x->out[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
+}
+
+/* The gradients that the update reads. */
+static bool note_made(struct program *p, int op, int base,
+                      struct stream_op *out)
+{
+    const struct pdl_plan_op *x = &p->o->p->ops[op];
+    struct stream_made *made = NULL;
+
+    for (int k = 0; k < x->nout; k++) {
+        int t = x->out[k], tensor, round;
+
+        if (!p->read[t] || p->by[t] != op || !name_of(p, t, &tensor, &round))
+            continue;
+        if (!made)
+            made = PDL_NEW(p->keep, struct stream_made, x->nout);
+        if (!made)
+            return false;
+        made[out->nmade++] =
+            (struct stream_made){tensor, round - base, round < 0};
+    }
+    out->made = made;
+    return true;
+}
+
+static int latest(const int *number, const struct pdl_plan_op *x)
+{
+    int last = 0;
+
+    for (int k = 0; k < x->nin; k++)
+        last = number[x->in[k]] > last ? number[x->in[k]] : last;
+    return last;
+}
+
+/* How far back number `at` of a stream is; 0: it is none. */
+static int look_back(struct program *p, enum stream s, int at)
+{
+    int back = at > 0 ? p->count[s] - at + 1 : 0;
+
+    p->back = back > p->back ? back : p->back;
+    return back;
+}
+
+/* Whoever has waited for one of a stream has waited for those before. Weights
+ * may go in front of gradients, which nobody who computes waits for. */
+static void wait_for(struct program *p, enum stream s, int at, int *waited,
+                     struct stream_op *out)
+{
+    bool again = at <= *waited;
+
+    if (again && (p->repeats || s == ON_NETWORK))
+        return;
+    out->back[s] = look_back(p, s, at);
+    *waited = again ? *waited : at;
+}
+
+static void number(struct program *p, enum stream s, const int *ids, int n)
+{
+    for (int k = 0; k < n; k++)
+        p->number[s][ids[k]] = p->count[s];
+}
+
+/* What it waits for, and what is numbered for those that wait for it. */
+static void note_waits(struct program *p, int op, struct stream_op *out)
+{
+    const struct pdl_plan_op *x = &p->o->p->ops[op];
+
+    if (out->on == ON_IN)
+        wait_for(p, ON_OUT, latest(p->number[ON_OUT], x), &p->in_waited, out);
+    if (out->on == ON_NETWORK) {
+        out->gathers = x->kind == PDL_PLAN_OP_ALLGATHER;
+        if (!out->gathers)
+            out->back[ON_COMPUTE] =
+                look_back(p, ON_COMPUTE, latest(p->number[ON_COMPUTE], x));
+    }
+    if (out->on != ON_COMPUTE) {
+        p->count[out->on]++;
+        number(p, out->on, x->out, x->nout);
+        if (out->on == ON_OUT) /* keeps its memory until it is copied */
+            number(p, ON_OUT, x->in, x->nin);
+        return;
+    }
+    for (int s = ON_NETWORK; s < STREAMS; s++)
+        wait_for(p, s, latest(p->number[s], x), &p->waited[s], out);
+    out->marks = makes_gradient(p->o->p, x);
+    if (out->marks) {
+        p->count[ON_COMPUTE]++;
+        number(p, ON_COMPUTE, x->out, x->nout);
+    }
+}
+
+/* Nothing is computed from here to the end of forward: memory may come back
+ * while the next task runs. */
+static bool is_over(const struct program *p, int op)
+{
+    const struct pdl_plan_stage *s = &p->o->p->stages[p->stage];
+    int first, n;
+
+    range_of(p->o->p, s->first_forward, s->nforward, &first, &n);
+    for (; op < first + n; op++)
+        if (p->o->p->ops[op].kind != PDL_PLAN_OP_FREE &&
+            !oracle_is_copy(p->o->p->ops[op].kind))
+            return false;
+    return true;
+}
+
+static bool waits(const struct stream_op *x)
+{
+    return x->back[ON_NETWORK] + x->back[ON_OUT] + x->back[ON_IN] > 0;
+}
+
+/* A free runs nowhere, but may wait; and copies begin ahead until something
+ * else comes. */
+static bool is_listed(const struct program *p, enum phase phase, int op,
+                      const struct stream_op *x)
+{
+    if (p->o->p->ops[op].kind != PDL_PLAN_OP_FREE)
+        return true;
+    if (phase == FORWARD && p->count[ON_OUT] > 0 && is_over(p, op))
+        return false;
+    return p->all || waits(x) || (phase == BACKWARD && x->stops);
+}
+
+/* One operation; true: it is listed. */
+static bool write_op(struct program *p, enum phase phase, int op, bool begun,
+                     struct stream_op *x)
+{
+    int waited[STREAMS];
+
+    memcpy(waited, p->waited, sizeof waited);
+    *x = (struct stream_op){.price = price_of(p, phase, op),
+                            .on = stream_of(p->o, op, phase)};
+    note_waits(p, op, x);
+    x->stops = x->on == ON_COMPUTE && !begun && p->count[ON_OUT] > 0;
+    if (is_listed(p, phase, op, x))
+        return true;
+    memcpy(p->waited, waited, sizeof waited);
+    return false;
+}
+
+bool oracle_program_part(struct program *p, enum phase phase, int first_item,
+                         int nitems, int base, struct stream_list *out)
+{
+    struct stream_op *list;
+    bool begun = false, ok = true;
+    int first, n;
+
+    range_of(p->o->p, first_item, nitems, &first, &n);
+    list = PDL_NEW(p->keep, struct stream_op, n + 1);
+    out->n = 0;
+    out->op = list;
+    for (int i = first; ok && list && i < first + n; i++) {
+        struct stream_op *x = &list[out->n];
+
+        if (!write_op(p, phase, i, begun, x))
+            continue;
+        if (phase == BACKWARD)
+            ok = note_made(p, i, base, x);
+        begun = begun || x->on == ON_COMPUTE;
+        out->n++;
+    }
+    return ok && list;
+}
+
+/* ---- the update ---------------------------------------------------------------- */
+
+/* The latest of each stream, and the gradients that backward makes last. */
+static void find_waits(const struct program *p, int op, const int *made,
+                       const struct stream_step *steps, struct stream_step *out)
+{
+    const struct pdl_plan_op *x = &p->o->p->ops[op];
+    int last[2] = {-1, -1};
+
+    out->computed.block = out->brought.block = -2;
+    for (int k = 0; k < STREAMS; k++)
+        out->after[k] = -1;
+    for (int k = 0; k < x->nin; k++) {
+        int t = x->in[k], tensor, round;
+
+        if (made[t] > 0) {
+            int *at = &out->after[steps[made[t] - 1].on];
+
+            *at = made[t] - 1 > *at ? made[t] - 1 : *at;
+        } else if (p->by[t] >= 0 && name_of(p, t, &tensor, &round)) {
+            bool net = oracle_is_weight_traffic(p->o, p->by[t]);
+
+            if (p->by[t] <= last[net])
+                continue;
+            last[net] = p->by[t];
+            *(net ? &out->brought : &out->computed) = (struct stream_reads){
+                round < 0 ? -1 : round - p->first_round, tensor};
+        }
+    }
+}
+
+/* Is anything else than its own stream waited for? */
+static bool step_waits(const struct stream_step *x)
+{
+    for (int k = 0; k < STREAMS; k++)
+        if (k != (int)x->on && x->after[k] >= 0)
+            return true;
+    return x->brought.block > -2;
+}
+
+int oracle_program_update(struct program *p, struct stream_step *steps,
+                          int *step)
+{
+    const struct pdl_plan *plan = p->o->p;
+    int *made = PDL_NEW(p->scratch, int, plan->ntensors + 1);
+    int first, nops, n = 0;
+
+    oracle_update_ops(plan, p->stage, &first, &nops);
+    for (int i = 0; made && i < nops; i++) {
+        const struct pdl_plan_op *x = &plan->ops[first + i];
+        struct stream_step *out = &steps[n];
+
+        *out = (struct stream_step){
+            .price = price_of(p, UPDATE, first + i),
+            .on = stream_of(p->o, first + i, UPDATE),
+            .gradients = x->nin == 0 || plan->tensors[x->in[0]].kind ==
+                                            PDL_PLAN_WEIGHT_GRADIENT};
+        find_waits(p, first + i, made, steps, out);
+        if (step)
+            step[i] = -1;
+        /* frees wait, and nobody waits for them */
+        if (x->kind == PDL_PLAN_OP_FREE && !step_waits(out))
+            continue;
+        n++;
+        if (step)
+            step[i] = n - 1;
+        for (int k = 0; k < x->nout; k++)
+            made[x->out[k]] = n;
+        for (int k = 0; out->on == ON_OUT && k < x->nin; k++)
+            made[x->in[k]] = n;
+    }
+    return made ? n : -1;
+}
+
+/* ---- what they cost ------------------------------------------------------------ */
+
+static double *comm_kind(struct stream_price *p, enum pdl_plan_op_kind kind)
+{
+    return kind == PDL_PLAN_OP_HALO   ? &p->halo
+           : kind == PDL_PLAN_OP_SEND ? &p->p2p
+                                      : &p->layer_comm;
+}
+
+void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
+                         const struct oracle_ranks *r, struct stream_price *p)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const struct oracle_price *price =
+        oracle_slowest(o, op, r, phase == UPDATE);
+    double s = price->seconds;
+
+    *p = (struct stream_price){.seconds = s,
+                               .level = price->level,
+                               .contention = price->flows,
+                               .is_comm = oracle_is_comm(x->kind)};
+    if (oracle_is_copy(x->kind))
+        return;
+    if (!p->is_comm) {
+        p->compute = s;
+        p->calls = s > 0 ? oracle_issued(o, op) : 0;
+        if (phase == BACKWARD && x->kind == PDL_PLAN_OP_COMPUTE &&
+            x->pass == PDL_FORWARD)
+            p->recompute = s;
+        return;
+    }
+    if (phase == UPDATE) {
+        p->comm = s;
+        return;
+    }
+    p->compute = oracle_copy(o, op, r->rank[0]); /* but no operation */
+    *comm_kind(p, x->kind) = s;
+    p->layer_between = p->level > 0 ? p->layer_comm : 0;
+    if (!oracle_is_weight_traffic(o, op)) /* else it shows as waiting */
+        p->comm = s;
+}
+
+bool oracle_price_list(pdl_arena *a, const struct stream_list *list, bool all,
+                       const struct stream_price *price,
+                       struct stream_list *out)
+{
+    struct stream_op *ops = PDL_NEW(a, struct stream_op, list->n + 1);
+
+    out->n = 0;
+    out->op = ops;
+    for (int i = 0; ops && i < list->n; i++) {
+        const struct stream_op *x = &list->op[i];
+        const struct stream_price *p = &price[x->price];
+        struct stream_op *to = &ops[out->n];
+
+        if (!all && p->seconds <= 0 && p->compute <= 0 && x->nmade == 0 &&
+            !x->marks && x->on == ON_COMPUTE && !waits(x) && !x->stops)
+            continue;
+        *to = *x;
+        to->seconds = p->seconds;
+        to->level = p->level;
+        to->comm = p->is_comm;
+        to->packing = p->is_comm ? p->compute : 0;
+        out->n++;
+    }
+    return ops != NULL;
+}
+
+void oracle_add_list(const struct stream_list *list, bool back,
+                     const struct stream_price *price, struct stage_time *t,
+                     double *contention)
+{
+    for (int k = 0; k < list->n; k++) {
+        const struct stream_price *p = &price[list->op[k].price];
+
+        *(back ? &t->backward : &t->forward) += p->compute;
+        *(back ? &t->backward_comm : &t->forward_comm) += p->comm;
+        *(back ? &t->backward_send : &t->forward_send) += p->p2p;
+        t->recompute += p->recompute;
+        t->layer_comm += p->layer_comm;
+        t->layer_between += p->layer_between;
+        t->halo += p->halo;
+        t->p2p += p->p2p;
+        t->calls += p->calls;
+        *contention = p->contention > *contention ? p->contention : *contention;
+    }
+}
+
+void oracle_add_steps(struct stage_update *u)
+{
+    for (int i = 0; i < u->n; i++) {
+        const struct stream_price *p = &u->price[u->steps[i].price];
+
+        u->all += p->seconds;
+        u->update += u->steps[i].on == ON_COMPUTE ? p->seconds : 0;
+        u->gradient_comm += u->steps[i].on == ON_NETWORK ? p->seconds : 0;
+        u->contention =
+            p->contention > u->contention ? p->contention : u->contention;
+    }
+}
