@@ -65,6 +65,7 @@ enum { PDL_TRAIN_BEHIND = -2 };
 
 struct pdl_train_options {
     const char *backend;   /* NULL: the best there is; "ref", "cpu" */
+    const char *device;    /* NULL, "cpu": the host; "twin:SEED" */
     const char *optimizer; /* "adamw:beta2=0.95"; NULL: sgd, momentum 0.9 */
     double clip;           /* largest norm of the gradient; 0: any */
     double label_smoothing;
@@ -129,6 +130,9 @@ struct pdl_train_state {
     bool optional;             /* a run may go on without it */
 };
 const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i);
+/* Where tensors are not on the host, the parts above are copies, and this
+ * brings them up to date; otherwise it does nothing. */
+enum pdl_status pdl_trainer_fetch(pdl_trainer *t, struct pdl_err *err);
 /* Running statistics become the mean over the ranks that kept their own, as
  * if one rank had seen all samples. Collective; before evaluation and
  * checkpoints. */

@@ -3,6 +3,7 @@
 #define TRAIN_PRIV_H
 
 #include "train/backends/kernels.h"
+#include "train/exec/device.h"
 #include "paradl/train.h"
 
 /* ---- array.c: parts of tensors in memory ------------------------------- */
@@ -79,11 +80,12 @@ struct train_op {
     bool forward;              /* SEND: an activation, not a gradient */
     bool again;                /* a forward operation made again in backward */
     bool counts;               /* the loss: this rank counts its items */
-    pdl_comm_request **flying; /* SEND: by micro-batch */
-    bool overlaps;             /* ALLREDUCE of a bucket: begun in backward */
-    bool bundled;              /* its gradients are neighbours on every rank */
+    struct train_taken *taken; /* its losses, on their way to the host */
+    struct train_transfer **flying; /* SEND: by micro-batch */
+    bool overlaps; /* ALLREDUCE of a bucket: begun in backward */
+    bool bundled;  /* its gradients are neighbours on every rank */
     pdl_comm *behind;
-    pdl_comm_request **started;
+    struct train_transfer **started;
     int nstarted, gradients; /* of a bucket: begun; there so far */
     int under_way;           /* of those begun */
     double begun_s;
@@ -102,6 +104,17 @@ enum train_fault {
     TRAIN_FAULT_DROP_BLOCK, /* it does not look at the second block */
     TRAIN_FAULT_KEEP_BLOCK, /* it goes on with the block it has */
     TRAIN_FAULT_DEAL,       /* a rank's runs of positions change places */
+    TRAIN_FAULT_NO_EVENT,   /* copies do not wait for the work they follow */
+    TRAIN_FAULT_EARLY_FREE, /* memory is freed while it is being sent */
+    TRAIN_FAULT_HOST_READS, /* host code looks at a tensor of the device */
+};
+
+/* Memory of the host between tensors of a device and the outside. */
+struct train_room {
+    void *at;
+    int64_t bytes;
+    uint64_t busy; /* the ticket of the copy that still needs it; 0: none */
+    struct train_room *next;
 };
 
 struct pdl_trainer {
@@ -114,6 +127,14 @@ struct pdl_trainer {
     int64_t micros;
     const struct train_backend *backend;
     void *backend_state;
+
+    /* device.c, transfer.c; NULL: tensors are on the host */
+    const struct train_device *device;
+    enum pdl_status device_st; /* the first error, and what it said */
+    struct pdl_err device_err;
+    struct train_room view, *rooms; /* rooms: to be freed at the end */
+    struct train_room *fed; /* loaded tensors, by tensor and micro-batch */
+    struct train_transfer *transfers, *waiting; /* free; not yet begun */
 
     /* The plan's tensors, then shadows: what a backend leaves for backward
      * (positions of maxima, statistics), the losses of single items. */
@@ -149,11 +170,12 @@ struct pdl_trainer {
     int64_t positions; /* of one sample, over all outputs */
     struct train_loss loss;
 
-    pdl_comm_request **pending; /* sends and buckets under way */
+    struct train_transfer **pending; /* sends and buckets under way */
     int npending, most_pending;
     struct train_sparse *sparse; /* sparse sums under way, in their order */
 
     struct pdl_train_state *states;
+    void **state_at; /* of each: on the device; NULL: the host has it */
     int nstates;
     bool vote_stop, vote_save, vote_failed;
     bool hunting;
@@ -164,6 +186,68 @@ struct pdl_trainer {
     int fault_op;
     int64_t now; /* the step */
 };
+
+/* device.c: what the executor does to bytes of tensors. Errors stay with the
+ * trainer until the host waits. */
+void train_move(pdl_trainer *t, void *to, const void *from, int64_t bytes);
+void train_fill(pdl_trainer *t, void *to, int byte, int64_t bytes);
+void train_copy_part(pdl_trainer *t, const struct train_array *to, void *dst,
+                     const struct train_array *from, const void *src,
+                     const struct pdl_box *region);
+void train_sum(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *from,
+               int64_t n);
+/* bfloat16 to float32, and back. */
+void train_widen(pdl_trainer *t, const void *from, void *to, int64_t n);
+void train_narrow(pdl_trainer *t, const void *from, void *to, int64_t n);
+void train_launch(pdl_trainer *t, const struct train_task *task);
+/* Waits for all that the device has been given. */
+enum pdl_status train_settled(pdl_trainer *t, struct pdl_err *err);
+enum pdl_status train_take_memory(pdl_trainer *t, int64_t bytes, void **out,
+                                  struct pdl_err *err); /* zeros */
+void train_give_memory(pdl_trainer *t, void *p);
+/* To the device and back; they wait. The second of them does not: the bytes
+ * are there after train_settled. */
+void train_put(pdl_trainer *t, void *to, const void *from, int64_t bytes);
+void train_get(pdl_trainer *t, void *to, const void *from, int64_t bytes);
+void train_get_later(pdl_trainer *t, void *to, const void *from, int64_t bytes);
+/* The bytes where the host can read them, until the next call; NULL: no
+ * memory. */
+void *train_view(pdl_trainer *t, void *at, int64_t bytes);
+bool train_grow(struct train_room *r, int64_t bytes);
+/* The room, as soon as nobody needs what is in it; and on to the device. */
+enum pdl_status train_room_wait(pdl_trainer *t, struct train_room *r,
+                                int64_t bytes, struct pdl_err *err);
+void train_room_send(pdl_trainer *t, struct train_room *r, void *to,
+                     int64_t bytes);
+void train_close_rooms(pdl_trainer *t);
+
+/* transfer.c: messages between tensors */
+struct train_messages {
+    int nsends, nrecvs;
+    const struct pdl_comm_message *sends, *recvs;
+};
+struct train_run;
+enum pdl_status train_start_exchange(pdl_trainer *t, pdl_comm *comm,
+                                     const struct train_messages *m,
+                                     struct train_transfer **out,
+                                     struct pdl_err *err);
+enum pdl_status train_start_sum(pdl_trainer *t, pdl_comm *comm,
+                                const struct train_run *r, enum pdl_comm_op op,
+                                struct train_transfer **out,
+                                struct pdl_err *err);
+enum pdl_status train_transfer_test(pdl_trainer *t, struct train_transfer *x,
+                                    bool *done, struct pdl_err *err);
+enum pdl_status train_transfer_wait(pdl_trainer *t, struct train_transfer *x,
+                                    struct pdl_err *err);
+/* Those whose bytes have reached the host begin; all begin, before a wait. */
+enum pdl_status train_transfer_push(pdl_trainer *t, struct pdl_err *err);
+enum pdl_status train_transfer_flush(pdl_trainer *t, struct pdl_err *err);
+enum pdl_status train_exchange_now(pdl_trainer *t, pdl_comm *comm,
+                                   const struct train_messages *m,
+                                   struct pdl_err *err);
+enum pdl_status train_sum_now(pdl_trainer *t, pdl_comm *comm,
+                              const struct train_run *r, enum pdl_comm_op op,
+                              struct pdl_err *err);
 
 enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
                            const struct pdl_train_options *opt,
@@ -185,7 +269,7 @@ enum pdl_status train_plan_memory(pdl_trainer *t, struct pdl_err *err);
 void *train_data(const pdl_trainer *t, int tensor, int micro);
 /* Where the operation works, or packs what it sends. */
 void *train_work(const pdl_trainer *t, int op, int micro);
-void train_release(const pdl_trainer *t, int tensor, int micro);
+void train_release(pdl_trainer *t, int tensor, int micro);
 /* exchange.c */
 enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_run_comm(pdl_trainer *t, int op, int micro,
@@ -248,8 +332,8 @@ int64_t train_sparse_place(const pdl_trainer *t, int weight, int64_t rank);
 enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err);
 enum pdl_status train_wait_buckets(pdl_trainer *t, struct pdl_err *err);
 /* What is under way, and a push for all of it. */
-void train_pend(pdl_trainer *t, pdl_comm_request *r);
-bool train_unpend(pdl_trainer *t, const pdl_comm_request *r); /* was it? */
+void train_pend(pdl_trainer *t, struct train_transfer *r);
+bool train_unpend(pdl_trainer *t, const struct train_transfer *r); /* was it? */
 enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err);
 /* Waits for sends: of the forward pass of one micro-batch, or all (-1). */
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
@@ -262,12 +346,14 @@ enum pdl_status train_group_turning(pdl_trainer *t, uint32_t factors,
                                     pdl_comm **out, struct pdl_err *err);
 enum pdl_comm_type train_comm_type(enum pdl_dtype t);
 /* init.c */
-void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
-                       void *data);
+enum pdl_status train_init_weight(pdl_trainer *t, int tensor,
+                                  enum pdl_dtype dtype, void *data,
+                                  struct pdl_err *err);
 /* loss.c */
 enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err);
 void train_losses_clear(pdl_trainer *t);
-void train_losses_take(pdl_trainer *t, int op, int micro, int slot);
+enum pdl_status train_losses_take(pdl_trainer *t, int op, int micro, int slot,
+                                  struct pdl_err *err);
 enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
                                  struct pdl_train_result *out,
                                  struct pdl_err *err);
@@ -277,6 +363,9 @@ enum pdl_status train_hunt_end(pdl_trainer *t, double loss,
                                struct pdl_err *err);
 /* state.c */
 enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err);
+void train_state_close(pdl_trainer *t);
+/* What the host has of the state becomes the device's. */
+enum pdl_status train_state_send(pdl_trainer *t, struct pdl_err *err);
 /* The lowest rank that holds this very box speaks for it. */
 bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank);
 bool train_is_owner(const pdl_trainer *t, int tensor);

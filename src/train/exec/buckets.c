@@ -6,8 +6,6 @@
  * thread of that communicator. */
 #include "train/train_priv.h"
 
-#include <string.h>
-
 bool train_next_run(const pdl_trainer *t, int op, int micro, int *k,
                     struct train_run *r)
 {
@@ -47,13 +45,11 @@ enum pdl_status train_start_bucket(pdl_trainer *t, int op, struct pdl_err *err)
     if (x->sparse)
         return train_sparse_begin(t, op, TRAIN_UPDATE, err);
     while (st == PDL_OK && train_next_run(t, op, TRAIN_UPDATE, &k, &r)) {
-        pdl_comm_request **req = &x->started[x->nstarted];
+        struct train_transfer **req = &x->started[x->nstarted];
 
         if (r.bytes == 0)
             continue;
-        st = pdl_comm_start_allreduce(
-            x->behind, r.from, r.to, r.bytes * 8 / pdl_dtype_bits(r.dtype),
-            train_comm_type(r.dtype), x->reduce, req, err);
+        st = train_start_sum(t, x->behind, &r, x->reduce, req, err);
         if (st == PDL_OK) {
             x->nstarted++;
             x->under_way++;
@@ -71,7 +67,8 @@ static void arrived(pdl_trainer *t, struct train_op *x)
                      x->begun_s, pdl_clock_s());
 }
 
-static struct train_op *bucket_of(pdl_trainer *t, const pdl_comm_request *r)
+static struct train_op *bucket_of(pdl_trainer *t,
+                                  const struct train_transfer *r)
 {
     for (int i = 0; i < t->plan->nops; i++)
         for (int k = 0; k < t->ops[i].nstarted; k++)
@@ -89,7 +86,7 @@ static enum pdl_status wait_bucket(pdl_trainer *t, struct train_op *x,
         enum pdl_status one;
         bool open = train_unpend(t, x->started[i]);
 
-        one = pdl_comm_wait(x->started[i], st == PDL_OK ? err : NULL);
+        one = train_transfer_wait(t, x->started[i], st == PDL_OK ? err : NULL);
         if (open)
             arrived(t, x);
         st = st == PDL_OK ? one : st;
@@ -124,24 +121,22 @@ enum pdl_status train_allreduce(pdl_trainer *t, int op, int micro,
         if (r.bytes == 0)
             continue;
         if (!x->group || skip)
-            memmove(r.to, r.from, (size_t)r.bytes);
+            train_move(t, r.to, r.from, r.bytes);
         else
-            st = pdl_comm_allreduce(x->group, r.from, r.to,
-                                    r.bytes * 8 / pdl_dtype_bits(r.dtype),
-                                    train_comm_type(r.dtype), x->reduce, err);
+            st = train_sum_now(t, x->group, &r, x->reduce, err);
     }
     return st;
 }
 
 /* ---- under way ----------------------------------------------------------------- */
 
-void train_pend(pdl_trainer *t, pdl_comm_request *r)
+void train_pend(pdl_trainer *t, struct train_transfer *r)
 {
     if (t->npending < t->most_pending)
         t->pending[t->npending++] = r;
 }
 
-bool train_unpend(pdl_trainer *t, const pdl_comm_request *r)
+bool train_unpend(pdl_trainer *t, const struct train_transfer *r)
 {
     for (int i = 0; i < t->npending; i++)
         if (t->pending[i] == r) {
@@ -160,7 +155,7 @@ enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err)
     for (int i = 0; i < t->npending && st == PDL_OK; i++) {
         bool done = false;
 
-        st = pdl_comm_test(t->pending[i], &done, err);
+        st = train_transfer_test(t, t->pending[i], &done, err);
         if (st == PDL_OK && done) {
             struct train_op *x = bucket_of(t, t->pending[i]);
 

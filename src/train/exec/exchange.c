@@ -207,7 +207,7 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
         if (t->plan->tensors[o->in[0]].place.at[f] == PDL_PARTIAL_MAX)
             x->reduce = PDL_COMM_MAX;
     if (st == PDL_OK && x->overlaps && x->group && !t->fault) {
-        x->started = PDL_NEW(t->arena, pdl_comm_request *, o->nout + 1);
+        x->started = PDL_NEW(t->arena, struct train_transfer *, o->nout + 1);
         st = x->started
                  ? group_comm(t, o->group | BEHIND, ranks, m.n, &x->behind, err)
                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -230,15 +230,15 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
 
 /* ---- running ------------------------------------------------------------------ */
 
-static void pack(struct train_exchange *x, const struct train_array *in,
-                 char *data, char *buffer)
+static void pack(pdl_trainer *t, struct train_exchange *x,
+                 const struct train_array *in, char *data, char *buffer)
 {
     for (int i = 0; i < x->nsends; i++) {
         const struct train_piece *p = &x->sends[i];
         char *at = p->direct ? data + p->at : buffer + p->at;
 
         if (!p->direct)
-            train_copy(&p->array, at, in, data, &p->array.box);
+            train_copy_part(t, &p->array, at, in, data, &p->array.box);
         x->out[i] = (struct pdl_comm_message){
             .peer = p->peer, .data = at, .bytes = p->bytes};
     }
@@ -256,34 +256,34 @@ static void post(struct train_exchange *x, char *data, char *buffer)
     }
 }
 
-static void unpack(struct train_exchange *x, const struct train_array *out,
-                   char *data)
+static void unpack(pdl_trainer *t, struct train_exchange *x,
+                   const struct train_array *out, char *data)
 {
     for (int i = 0; i < x->nrecvs; i++)
         if (!x->recvs[i].direct)
-            train_copy(out, data, &x->recvs[i].array, x->in[i].data,
-                       &x->recvs[i].array.box);
+            train_copy_part(t, out, data, &x->recvs[i].array, x->in[i].data,
+                            &x->recvs[i].array.box);
 }
 
 /* This rank's term of a part of the sum. */
-static void sum_own(const struct train_array *in, const char *from,
-                    const struct train_array *to, char *sum, bool first,
-                    char *spare)
+static void sum_own(pdl_trainer *t, const struct train_array *in,
+                    const char *from, const struct train_array *to, char *sum,
+                    bool first, char *spare)
 {
     int64_t at, n = train_array_elements(to);
 
     if (first) {
-        train_copy(to, sum, in, from, &to->box);
+        train_copy_part(t, to, sum, in, from, &to->box);
     } else if (train_is_run(in, &to->box, &at)) {
-        train_add(in->dtype, sum, from + at, n);
+        train_sum(t, in->dtype, sum, from + at, n);
     } else {
-        train_copy(to, spare, in, from, &to->box);
-        train_add(in->dtype, sum, spare, n);
+        train_copy_part(t, to, spare, in, from, &to->box);
+        train_sum(t, in->dtype, sum, spare, n);
     }
 }
 
 /* In the order of the group's ranks, this one where it belongs. */
-static void sum_part(const pdl_trainer *t, int op, struct train_exchange *x,
+static void sum_part(pdl_trainer *t, int op, struct train_exchange *x,
                      const struct train_array *in, const char *from,
                      const struct train_array *part, char *to, int64_t at,
                      char *spare)
@@ -294,15 +294,15 @@ static void sum_part(const pdl_trainer *t, int op, struct train_exchange *x,
 
     for (int g = 0; g < t->ops[op].ngroup; g++) {
         if (g == t->ops[op].me) {
-            sum_own(in, from, part, to + at, first, spare);
+            sum_own(t, in, from, part, to + at, first, spare);
             first = false;
         } else if (next < x->nrecvs && x->recvs[next].peer == g) {
             const char *term = (const char *)x->in[next].data + at;
 
             if (first)
-                memcpy(to + at, term, (size_t)bytes);
+                train_move(t, to + at, term, bytes);
             else
-                train_add(in->dtype, to + at, term, n);
+                train_sum(t, in->dtype, to + at, term, n);
             first = false;
             next++;
         }
@@ -311,7 +311,7 @@ static void sum_part(const pdl_trainer *t, int op, struct train_exchange *x,
 
 /* A few samples at a time, whose sum stays in the cache until all terms are
  * there. */
-static void sum_up(const pdl_trainer *t, int op, struct train_exchange *x,
+static void sum_up(pdl_trainer *t, int op, struct train_exchange *x,
                    const struct train_array *in, const char *from,
                    const struct train_array *out, char *to, char *spare)
 {
@@ -328,23 +328,20 @@ static void sum_up(const pdl_trainer *t, int op, struct train_exchange *x,
     }
 }
 
-static enum pdl_status swap_messages(const struct train_op *x,
+static enum pdl_status swap_messages(pdl_trainer *t, const struct train_op *x,
                                      struct train_exchange *e,
                                      struct pdl_err *err)
 {
-    pdl_comm_request *req;
-    enum pdl_status st;
+    struct train_messages m = {e->nsends, e->nrecvs, e->out, e->in};
 
     if (e->nsends == 0 && e->nrecvs == 0)
         return PDL_OK;
-    st = pdl_comm_start_exchange(x->group, e->nsends, e->out, e->nrecvs, e->in,
-                                 &req, err);
-    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
+    return train_exchange_now(t, x->group, &m, err);
 }
 
 /* Breaks a result on purpose (tests only): a received row becomes zero, or
  * what came from a rank is put where this rank's own items belong. */
-static void spoil(const pdl_trainer *t, int op, const struct train_exchange *x,
+static void spoil(pdl_trainer *t, int op, const struct train_exchange *x,
                   const struct train_array *out, char *data, char *spare)
 {
     struct train_array piece;
@@ -356,13 +353,13 @@ static void spoil(const pdl_trainer *t, int op, const struct train_exchange *x,
         for (int d = 0; d < piece.box.ndims; d++)
             if (t->plan->tensors[t->plan->ops[op].out[0]].frame[d].kind)
                 piece.box.lo[d] = piece.box.hi[d] - 1;
-        memset(spare, 0, (size_t)train_array_bytes(&piece));
-        train_copy(out, data, &piece, spare, &piece.box);
+        train_fill(t, spare, 0, train_array_bytes(&piece));
+        train_copy_part(t, out, data, &piece, spare, &piece.box);
     } else if (t->fault == TRAIN_FAULT_SWAP_RANKS &&
                pdl_box_volume(&x->own) == pdl_box_volume(&piece.box)) {
-        train_copy(&piece, spare, out, data, &piece.box);
+        train_copy_part(t, &piece, spare, out, data, &piece.box);
         piece.box = x->own;
-        train_copy(out, data, &piece, spare, &piece.box);
+        train_copy_part(t, out, data, &piece, spare, &piece.box);
     }
 }
 
@@ -381,16 +378,16 @@ static enum pdl_status exchange(pdl_trainer *t, int op, int micro,
         char *to = train_data(t, o->out[k], micro);
         char *buffer = train_work(t, op, micro);
 
-        pack(x, in, from, buffer);
+        pack(t, x, in, from, buffer);
         post(x, to, buffer);
-        st = swap_messages(&t->ops[op], x, err);
+        st = swap_messages(t, &t->ops[op], x, err);
         if (st != PDL_OK)
             return st;
         if (sum) {
             sum_up(t, op, x, in, from, out, to, buffer + x->spare);
         } else {
-            train_copy(out, to, in, from, &x->own);
-            unpack(x, out, to);
+            train_copy_part(t, out, to, in, from, &x->own);
+            unpack(t, x, out, to);
         }
         spoil(t, op, x, out, to, buffer + x->spare);
     }

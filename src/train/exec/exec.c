@@ -51,6 +51,10 @@ static enum pdl_status find_backend(pdl_trainer *t, struct pdl_err *err)
     struct pdl_suggest s;
 
     t->backend = &train_ref;
+    if (t->device) {
+        t->backend = &t->device->kernels;
+        return PDL_OK;
+    }
     if (!name) { /* the last of the table is the fastest */
         for (int i = 0; train_backend_at(i); i++)
             t->backend = train_backend_at(i);
@@ -67,6 +71,21 @@ static enum pdl_status find_backend(pdl_trainer *t, struct pdl_err *err)
     if (pdl_suggest_best(&s))
         pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
     return PDL_EINVAL;
+}
+
+static enum pdl_status open_device(pdl_trainer *t, struct pdl_err *err)
+{
+    const char *which = NULL;
+    enum pdl_status st =
+        train_device_find(t->opt.device, &t->device, &which, err);
+
+    if (st == PDL_OK)
+        st = find_backend(t, err);
+    if (st != PDL_OK)
+        return st;
+    if (!t->device)
+        return t->backend->open(t->arena, &t->backend_state, err);
+    return t->device->open(t->arena, which, t->rank, &t->backend_state, err);
 }
 
 /* Both sides of an addition, and a weight and its gradient, have one box. */
@@ -117,14 +136,57 @@ static enum pdl_status allocate(pdl_trainer *t, struct pdl_err *err)
     for (int i = 0; i < 2; i++) {
         int64_t n = (sizes[i] + 64) / 64 * 64;
         void *p = NULL;
-        enum pdl_status st = pdl_comm_alloc(t->world, n, &p, err);
+        enum pdl_status st =
+            t->device ? t->device->alloc(t->backend_state, n, &p, err)
+                      : pdl_comm_alloc(t->world, n, &p, err);
 
         *to[i] = p;
         if (st != PDL_OK)
             return st;
-        memset(p, t->opt.poison ? 0xff : 0, (size_t)n);
+        train_fill(t, p, t->opt.poison ? 0xff : 0, n);
     }
     return PDL_OK;
+}
+
+static void give_back(pdl_trainer *t)
+{
+    char *from[] = {t->memory, t->scratch};
+
+    for (int i = 0; i < 2; i++)
+        if (!t->device)
+            (void)!pdl_comm_free(t->world, from[i], NULL);
+        else if (t->backend_state)
+            t->device->free(t->backend_state, from[i]);
+}
+
+/* Loaded tensors have a room each, and a micro-batch's is filled while the one
+ * before is on its way. */
+static enum pdl_status open_rooms(pdl_trainer *t, struct pdl_err *err)
+{
+    int64_t n = t->plan->ntensors * t->micros;
+
+    if (!t->device)
+        return PDL_OK;
+    t->fed = PDL_NEW(t->arena, struct train_room, n + 1);
+    if (!t->fed)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
+    for (int64_t i = 0; i < n; i++) {
+        t->fed[i].next = t->rooms;
+        t->rooms = &t->fed[i];
+    }
+    return PDL_OK;
+}
+
+static enum pdl_status init_weights(pdl_trainer *t, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
+        if (train_is_state(t, i) &&
+            train_has_stage(t, t->plan->tensors[i].stage))
+            st = train_init_weight(t, i, t->arrays[i].dtype,
+                                   train_data(t, i, 0), err);
+    return st;
 }
 
 static void count_positions(pdl_trainer *t)
@@ -143,10 +205,8 @@ static void count_positions(pdl_trainer *t)
 
 static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
 {
-    enum pdl_status st = find_backend(t, err);
+    enum pdl_status st = open_device(t, err);
 
-    if (st == PDL_OK)
-        st = t->backend->open(t->arena, &t->backend_state, err);
     if (st == PDL_OK)
         st = train_tuner_choose(t, err);
     if (st == PDL_OK)
@@ -162,10 +222,10 @@ static enum pdl_status build(pdl_trainer *t, struct pdl_err *err)
     if (st == PDL_OK)
         st = train_losses_open(t, err);
     count_positions(t);
-    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
-        if (train_is_state(t, i) &&
-            train_has_stage(t, t->plan->tensors[i].stage))
-            train_init_weight(t, i, t->arrays[i].dtype, train_data(t, i, 0));
+    if (st == PDL_OK)
+        st = open_rooms(t, err);
+    if (st == PDL_OK)
+        st = init_weights(t, err);
     if (st == PDL_OK)
         st = train_tuner_open(t, err);
     if (st == PDL_OK)
@@ -207,7 +267,7 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
     t->ops = PDL_NEW(a, struct train_op, plan->nops + 1);
     t->groups = PDL_NEW(a, struct train_groups, 3 * plan->nops + 1);
     t->most_pending = plan->nops * (int)(t->micros + 2);
-    t->pending = PDL_NEW(a, pdl_comm_request *, t->most_pending + 1);
+    t->pending = PDL_NEW(a, struct train_transfer *, t->most_pending + 1);
     st = t->arrays && t->ops && t->groups && t->pending
              ? build(t, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory for a trainer");
@@ -230,13 +290,16 @@ void pdl_trainer_close(pdl_trainer *t)
 {
     if (!t)
         return;
+    if (t->backend_state)
+        (void)!train_settled(t, NULL);
     train_sparse_close(t);
     train_close_groups(t);
     train_tuner_close(t);
+    train_state_close(t);
+    give_back(t);
     if (t->backend_state)
         t->backend->close(t->backend_state);
-    (void)!pdl_comm_free(t->world, t->memory, NULL);
-    (void)!pdl_comm_free(t->world, t->scratch, NULL);
+    train_close_rooms(t);
     pdl_arena_destroy(t->arena);
 }
 
@@ -300,7 +363,10 @@ static void show(pdl_trainer *t, int op, int micro)
                                       .output = k,
                                       .part = part_of(t, o->out[k], micro)};
 
-        t->opt.watch(t->opt.watch_ctx, &seen);
+        seen.part.data = train_view(t, seen.part.data,
+                                    train_array_bytes(&t->arrays[o->out[k]]));
+        if (seen.part.data)
+            t->opt.watch(t->opt.watch_ctx, &seen);
     }
 }
 
@@ -327,8 +393,10 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         out[k] = train_data(t, x->out[k], micro);
     st = x->kernel->run(x->kernel, in, out, train_work(t, op, micro), &when,
                         err);
+    if (t->fault == TRAIN_FAULT_HOST_READS && t->fault_op == op)
+        (void)*(const volatile char *)out[0];
     if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
-        train_losses_take(t, op, (int)m, micro);
+        st = train_losses_take(t, op, (int)m, micro, err);
     return st;
 }
 
@@ -338,16 +406,23 @@ static void add(pdl_trainer *t, int op, int micro)
     const struct train_array *a = &t->arrays[x->out[0]];
     void *to = train_data(t, x->out[0], micro);
 
-    memcpy(to, train_data(t, x->in[0], micro), (size_t)train_array_bytes(a));
-    train_add(a->dtype, to, train_data(t, x->in[1], micro),
+    train_move(t, to, train_data(t, x->in[0], micro), train_array_bytes(a));
+    train_sum(t, a->dtype, to, train_data(t, x->in[1], micro),
               train_array_elements(a));
+}
+
+/* Work of a device counts until it is done. */
+static double now(pdl_trainer *t)
+{
+    (void)!train_settled(t, NULL);
+    return pdl_clock_s();
 }
 
 static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
                               const struct pass *p, struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
-    double start = t->opt.timed ? pdl_clock_s() : 0;
+    double start = t->opt.timed ? now(t) : 0;
     enum pdl_status st = PDL_OK;
 
     switch (o->kind) {
@@ -368,7 +443,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
         st = train_run_comm(t, op, micro, err);
     }
     if (t->opt.timed && !p->evaluate)
-        t->opt.timed(t->opt.timed_ctx, op, micro, start, pdl_clock_s());
+        t->opt.timed(t->opt.timed_ctx, op, micro, start, now(t));
     if (st == PDL_OK)
         show(t, op, micro);
     if (st == PDL_OK && t->hunting)
@@ -409,32 +484,46 @@ static enum pdl_status load_runs(pdl_trainer *t, int tensor, int64_t first,
     return room ? st : pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
 }
 
-static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
-                            struct pdl_err *err)
+static enum pdl_status load_tensor(pdl_trainer *t, int tensor, int micro,
+                                   const struct pass *p, struct pdl_err *err)
 {
     int64_t samples = t->plan->batch / t->micros;
     int64_t first = (p->evaluate ? p->first : micro) * samples;
+    const struct pdl_plan_tensor *x = &t->plan->tensors[tensor];
+    int64_t bytes = train_array_bytes(&t->arrays[tensor]);
+    struct train_room *room =
+        t->device ? &t->fed[tensor * t->micros + micro] : NULL;
+    struct pdl_train_part part = part_of(t, tensor, micro);
+    void *at = part.data;
     enum pdl_status st = PDL_OK;
 
-    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++) {
-        const struct pdl_plan_tensor *x = &t->plan->tensors[i];
-        struct pdl_train_part part;
-
-        if (!t->loads[i] || pdl_box_empty(&t->arrays[i].box))
-            continue;
-        part = part_of(t, i, micro);
-        if (train_is_constant(t->plan, i)) { /* token type 0, say */
-            memset(part.data, 0, (size_t)train_array_bytes(&t->arrays[i]));
-            continue;
-        }
-        if (pdl_plan_dealt(t->plan, i)) {
-            st = load_runs(t, i, first, &part, p, err);
-            continue;
-        }
+    if (room) {
+        st = train_room_wait(t, room, bytes, err);
+        part.data = room->at;
+    }
+    if (st != PDL_OK)
+        return st;
+    if (train_is_constant(t->plan, tensor)) /* token type 0, say */
+        memset(part.data, 0, (size_t)bytes);
+    else if (pdl_plan_dealt(t->plan, tensor))
+        st = load_runs(t, tensor, first, &part, p, err);
+    else
         st = p->feed->fill(p->feed->ctx, first,
                            x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
                            &part, err);
-    }
+    if (st == PDL_OK && room)
+        train_room_send(t, room, at, bytes);
+    return st;
+}
+
+static enum pdl_status load(pdl_trainer *t, int micro, const struct pass *p,
+                            struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < t->plan->ntensors && st == PDL_OK; i++)
+        if (t->loads[i] && !pdl_box_empty(&t->arrays[i].box))
+            st = load_tensor(t, i, micro, p, err);
     return st;
 }
 
@@ -445,9 +534,9 @@ static void accumulate(pdl_trainer *t, const struct train_action *s)
     const void *one = train_data(t, s->op, s->micro);
 
     if (s->first)
-        memcpy(sum, one, (size_t)train_array_bytes(a));
+        train_move(t, sum, one, train_array_bytes(a));
     else
-        train_add(a->dtype, sum, one, train_array_elements(a));
+        train_sum(t, a->dtype, sum, one, train_array_elements(a));
 }
 
 static enum pdl_status act(pdl_trainer *t, const struct train_action *s,

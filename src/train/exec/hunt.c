@@ -10,9 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_bad(const struct train_array *a, const void *data)
+static bool is_bad(pdl_trainer *t, int tensor, int micro)
 {
-    int64_t n = train_array_elements(a);
+    const struct train_array *a = &t->arrays[tensor];
+    const void *data =
+        train_view(t, train_data(t, tensor, micro), train_array_bytes(a));
+    int64_t n = data ? train_array_elements(a) : 0;
 
     for (int64_t i = 0; i < n; i++) {
         double v = 0;
@@ -40,8 +43,7 @@ void train_hunt(pdl_trainer *t, int op, int micro)
     if ((t->bad > 0 && t->bad <= place) || o->kind == PDL_PLAN_OP_SEND)
         return;
     for (int k = 0; k < o->nout; k++)
-        if (!train_turns(t, o->out[k]) &&
-            is_bad(&t->arrays[o->out[k]], train_data(t, o->out[k], micro)))
+        if (!train_turns(t, o->out[k]) && is_bad(t, o->out[k], micro))
             t->bad = place;
 }
 
@@ -56,6 +58,8 @@ enum pdl_status train_hunt_end(pdl_trainer *t, double loss, struct pdl_err *err)
     int op;
 
     if (pdl_comm_size(t->world) > 1)
+        st = train_transfer_flush(t, err);
+    if (st == PDL_OK && pdl_comm_size(t->world) > 1)
         st = pdl_comm_allreduce(t->world, &place, &place, 1, PDL_COMM_F64,
                                 PDL_COMM_MIN, err);
     if (st != PDL_OK)

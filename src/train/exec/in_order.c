@@ -14,6 +14,7 @@ enum { OPERANDS = 16 };
 
 struct in_order {
     struct train_kernel base;
+    pdl_trainer *t;
     struct train_kernel *inner;
     const struct pdl_deal *deal;
     int nin, nout;
@@ -22,22 +23,45 @@ struct in_order {
     int64_t samples, row[OPERANDS]; /* bytes of a position */
 };
 
-/* Between places and positions, of every sample. */
-static void deal(const struct in_order *k, int i, char *by_place,
-                 char *by_position, bool back)
+struct dealt {
+    struct pdl_deal deal;
+    int64_t samples, row;
+    bool back;
+};
+
+static void run_deal(const void *args, void *const *spans)
 {
-    int64_t n = k->deal->positions, row = k->row[i];
+    const struct dealt *k = args;
+    int64_t n = k->deal.positions, row = k->row;
 
     for (int64_t s = 0; s < k->samples; s++)
         for (int64_t at = 0, run; at < n; at += run) {
-            int64_t p = pdl_deal_position(k->deal, at);
-            char *here = by_place + (s * n + at) * row;
-            char *there = by_position + (s * n + p) * row;
+            int64_t p = pdl_deal_position(&k->deal, at);
+            char *here = (char *)spans[0] + (s * n + at) * row;
+            char *there = (char *)spans[1] + (s * n + p) * row;
 
-            run = pdl_deal_run(k->deal, at, n);
-            memcpy(back ? here : there, back ? there : here,
+            run = pdl_deal_run(&k->deal, at, n);
+            memcpy(k->back ? here : there, k->back ? there : here,
                    (size_t)(run * row));
         }
+}
+
+static const struct train_work deal_work = {"deal", run_deal};
+
+/* Between places and positions, of every sample. */
+static void deal(const struct in_order *k, int i, void *by_place,
+                 void *by_position, bool back)
+{
+    struct dealt a = {*k->deal, k->samples, k->row[i], back};
+    int64_t bytes = k->samples * k->deal->positions * k->row[i];
+    struct train_task task = {.work = &deal_work,
+                              .args = &a,
+                              .args_bytes = sizeof a,
+                              .n = 2,
+                              .span = {{by_place, bytes, !back, back},
+                                       {by_position, bytes, back, !back}}};
+
+    train_launch(k->t, &task);
 }
 
 static enum pdl_status run(const struct train_kernel *base, void *const *in,
@@ -118,8 +142,11 @@ enum pdl_status train_in_order(pdl_trainer *t, const struct train_call *c,
     st = t->backend->make(t->backend_state, &inner, &k->inner, err);
     if (st != PDL_OK)
         return st;
-    *k = (struct in_order){
-        .inner = k->inner, .deal = c->deal, .nin = c->nin, .nout = c->nout};
+    *k = (struct in_order){.t = t,
+                           .inner = k->inner,
+                           .deal = c->deal,
+                           .nin = c->nin,
+                           .nout = c->nout};
     place(k, c, o.aux, o.aux_out < 0 ? -1 - c->nin : o.aux_out);
     k->base.scratch_bytes = k->inner_at + k->inner->scratch_bytes;
     k->base.implementation = k->inner->implementation;

@@ -8,6 +8,7 @@
 #include "train/train_priv.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum shape { ZERO, ONE, UNIFORM, NORMAL };
@@ -84,8 +85,8 @@ static struct init find_init(const struct pdl_model *m, int tensor)
     return (struct init){ZERO, 0};
 }
 
-void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
-                       void *data)
+static void draw_all(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
+                     void *data)
 {
     const struct pdl_plan_tensor *p = &t->plan->tensors[tensor];
     const struct train_array *a = &t->arrays[tensor];
@@ -113,4 +114,22 @@ void train_init_weight(const pdl_trainer *t, int tensor, enum pdl_dtype dtype,
             i[d] = a->box.lo[d];
         }
     } while (d >= 0);
+}
+
+enum pdl_status train_init_weight(pdl_trainer *t, int tensor,
+                                  enum pdl_dtype dtype, void *data,
+                                  struct pdl_err *err)
+{
+    int64_t n = train_array_elements(&t->arrays[tensor]);
+    int64_t bytes = n * pdl_dtype_bits(dtype) / 8;
+    void *room = t->device ? malloc((size_t)bytes + 1) : data;
+
+    if (!room)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the weights");
+    draw_all(t, tensor, dtype, room);
+    if (t->device) {
+        train_put(t, data, room, bytes);
+        free(room);
+    }
+    return PDL_OK;
 }

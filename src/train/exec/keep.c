@@ -167,6 +167,8 @@ enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err)
     enum pdl_status st = pdl_trainer_settle(l->t, err);
     struct pdl_err why = {"", ""};
 
+    if (st == PDL_OK)
+        st = pdl_trainer_fetch(l->t, err);
     if (st != PDL_OK)
         return st;
     train_tuner_scale(l->t, &scale[0].value, &scale[1].value);

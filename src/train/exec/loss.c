@@ -35,40 +35,94 @@ void train_losses_clear(pdl_trainer *t)
            (2 * (size_t)t->plan->batch + VOTES) * sizeof t->losses[0]);
 }
 
-/* slot: the micro-batch whose memory holds the losses. */
-void train_losses_take(pdl_trainer *t, int op, int micro, int slot)
+/* What an operation says of its items, on the host: losses, then guesses. */
+struct train_taken {
+    bool there;
+    char *at[2];
+};
+
+static void add_items(pdl_trainer *t, int op, int micro, int k,
+                      const void *data)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
-    const struct train_op *x = &t->ops[op];
     const struct pdl_plan_tensor *label = &t->plan->tensors[o->in[1]];
-    int64_t samples = t->plan->batch / t->micros, per = 1, here;
+    const struct train_array *a = &t->arrays[t->ops[op].out[o->nout + k]];
+    int64_t samples = t->plan->batch / t->micros, per = 1;
+    int64_t n = a->box.hi[0] - a->box.lo[0], here;
 
-    if (!x->counts)
-        return;
     for (int d = 1; d < label->ndims; d++)
         per *= label->dim[d];
-    for (int k = 0; k < 2; k++) {
-        int shadow = x->out[o->nout + k];
-        const struct train_array *a = &t->arrays[shadow];
-        struct pdl_train_part p = {.dtype = a->dtype, .box = a->box};
-        int64_t n = a->box.hi[0] - a->box.lo[0];
+    here = train_array_elements(a) / n;
+    for (int64_t i = 0; i < n; i++) {
+        double *to = &t->losses[2 * (micro * samples + a->box.lo[0] + i) + k];
 
-        p.data = train_data(t, shadow, slot);
-        here = train_array_elements(a) / n;
-        for (int64_t i = 0; i < n; i++) {
-            double *to =
-                &t->losses[2 * (micro * samples + a->box.lo[0] + i) + k];
+        /* samples are outermost in any layout */
+        for (int64_t j = 0; j < here; j++) {
+            int64_t at = i * here + j;
+            double v = a->dtype == PDL_F64 ? ((const double *)data)[at]
+                                           : ((const float *)data)[at];
 
-            /* samples are outermost in any layout */
-            for (int64_t j = 0; j < here; j++) {
-                int64_t at = i * here + j;
-                double v = p.dtype == PDL_F64 ? ((double *)p.data)[at]
-                                              : ((float *)p.data)[at];
-
-                *to += k == 0 ? v / (double)per : v;
-            }
+            *to += k == 0 ? v / (double)per : v;
         }
     }
+}
+
+static enum pdl_status open_taken(pdl_trainer *t, int op, struct pdl_err *err)
+{
+    struct train_op *x = &t->ops[op];
+    int64_t n = t->micros;
+
+    x->taken = PDL_NEW(t->arena, struct train_taken, n + 1);
+    for (int64_t i = 0; x->taken && i < 2 * n; i++) {
+        const struct train_array *a =
+            &t->arrays[x->out[t->plan->ops[op].nout + i % 2]];
+
+        x->taken[i / 2].at[i % 2] =
+            pdl_arena_alloc(t->arena, 1, (size_t)train_array_bytes(a) + 8);
+        if (!x->taken[i / 2].at[i % 2])
+            x->taken = NULL;
+    }
+    return x->taken ? PDL_OK
+                    : pdl_fail(err, PDL_ENOMEM, "out of memory for losses");
+}
+
+/* slot: the micro-batch whose memory holds the losses. */
+enum pdl_status train_losses_take(pdl_trainer *t, int op, int micro, int slot,
+                                  struct pdl_err *err)
+{
+    struct train_op *x = &t->ops[op];
+    enum pdl_status st = PDL_OK;
+
+    if (!x->counts)
+        return PDL_OK;
+    if (t->device && !x->taken)
+        st = open_taken(t, op, err);
+    for (int k = 0; k < 2 && st == PDL_OK; k++) {
+        int shadow = x->out[t->plan->ops[op].nout + k];
+        void *data = train_data(t, shadow, slot);
+
+        if (!t->device)
+            add_items(t, op, micro, k, data);
+        else
+            train_get_later(t, x->taken[micro].at[k], data,
+                            train_array_bytes(&t->arrays[shadow]));
+    }
+    if (st == PDL_OK && t->device)
+        x->taken[micro].there = true;
+    return st;
+}
+
+/* The device has come to the end: what it said is on the host. */
+static void add_taken(pdl_trainer *t)
+{
+    for (int op = 0; op < t->plan->nops; op++)
+        for (int m = 0; t->ops[op].taken && m < t->micros; m++) {
+            struct train_taken *x = &t->ops[op].taken[m];
+
+            for (int k = 0; k < 2 && x->there; k++)
+                add_items(t, op, m, k, x->at[k]);
+            x->there = false;
+        }
 }
 
 enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
@@ -76,12 +130,16 @@ enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
                                  struct pdl_err *err)
 {
     double right = 0, *votes = t->losses + 2 * t->plan->batch;
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = train_transfer_flush(t, err);
 
+    if (st == PDL_OK && t->device) {
+        st = train_settled(t, err);
+        add_taken(t);
+    }
     votes[0] = t->vote_stop;
     votes[1] = t->vote_save;
     votes[2] = t->vote_failed;
-    if (pdl_comm_size(t->world) > 1)
+    if (st == PDL_OK && pdl_comm_size(t->world) > 1)
         st = pdl_comm_allreduce(t->world, t->losses, t->losses,
                                 2 * t->plan->batch + VOTES, PDL_COMM_F64,
                                 PDL_COMM_SUM, err);

@@ -89,12 +89,14 @@ void *train_data(const pdl_trainer *t, int tensor, int micro)
     return t->memory + t->offset[instance(t, tensor, micro)];
 }
 
-void train_release(const pdl_trainer *t, int tensor, int micro)
+void train_release(pdl_trainer *t, int tensor, int micro)
 {
-    if (!t->opt.poison || t->handed[tensor] || t->sent[tensor])
+    bool sent = t->sent[tensor] && t->fault != TRAIN_FAULT_EARLY_FREE;
+
+    if (!t->opt.poison || t->handed[tensor] || sent)
         return;
-    memset(train_data(t, tensor, micro), 0xff,
-           (size_t)train_array_bytes(&t->arrays[tensor]));
+    train_fill(t, train_data(t, tensor, micro), 0xff,
+               train_array_bytes(&t->arrays[tensor]));
 }
 
 /* ---- in place --------------------------------------------------------------- */

@@ -11,8 +11,6 @@
  * for the largest block: where blocks are equal, that is what the plan counts. */
 #include "train/exec/ring.h"
 
-#include <string.h>
-
 enum { POSITIONS = 1 }; /* the dimension that is cut */
 
 bool train_turns(const pdl_trainer *t, int tensor)
@@ -156,7 +154,8 @@ static void add_message(struct pdl_comm_message *m, int *n, int peer, int tag,
 
 enum pdl_status train_ring_pass(pdl_trainer *t, int op, int micro,
                                 const int *tensor, int n, int step,
-                                pdl_comm_request **req, struct pdl_err *err)
+                                struct train_transfer **req,
+                                struct pdl_err *err)
 {
     const struct train_ring *r = t->ops[op].ring;
     struct pdl_comm_message out[RING_OPERANDS], in[RING_OPERANDS];
@@ -183,7 +182,8 @@ enum pdl_status train_ring_pass(pdl_trainer *t, int op, int micro,
     if (sends + recvs == 0 ||
         (t->fault == TRAIN_FAULT_KEEP_BLOCK && t->fault_op == op))
         return PDL_OK;
-    return pdl_comm_start_exchange(r->comm, sends, out, recvs, in, req, err);
+    return train_start_exchange(
+        t, r->comm, &(struct train_messages){sends, recvs, out, in}, req, err);
 }
 
 /* The block of the rank behind is done; its own comes from the one before. */
@@ -194,8 +194,6 @@ static enum pdl_status come_home(pdl_trainer *t, int op, int micro,
     const struct train_ring *r = t->ops[op].ring;
     struct pdl_comm_message out[RING_OPERANDS], in[RING_OPERANDS];
     int sends = 0, recvs = 0, last = r->n - 1;
-    pdl_comm_request *req;
-    enum pdl_status st;
 
     for (int k = 0; k < o->nout; k++) {
         struct train_array a =
@@ -210,8 +208,8 @@ static enum pdl_status come_home(pdl_trainer *t, int op, int micro,
     }
     if (sends + recvs == 0)
         return PDL_OK;
-    st = pdl_comm_start_exchange(r->comm, sends, out, recvs, in, &req, err);
-    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
+    return train_exchange_now(
+        t, r->comm, &(struct train_messages){sends, recvs, out, in}, err);
 }
 
 enum pdl_status train_rotate(pdl_trainer *t, int op, int micro,
@@ -221,12 +219,9 @@ enum pdl_status train_rotate(pdl_trainer *t, int op, int micro,
 
     if (train_turns(t, o->in[0]))
         return come_home(t, op, micro, err);
-    for (int k = 0; k < o->nout; k++) {
-        int64_t bytes = train_array_bytes(&t->arrays[o->in[k]]);
-
-        if (bytes > 0)
-            memcpy(train_ring_slot(t, o->out[k], 0, micro),
-                   train_data(t, o->in[k], micro), (size_t)bytes);
-    }
+    for (int k = 0; k < o->nout; k++)
+        train_move(t, train_ring_slot(t, o->out[k], 0, micro),
+                   train_data(t, o->in[k], micro),
+                   train_array_bytes(&t->arrays[o->in[k]]));
     return PDL_OK;
 }

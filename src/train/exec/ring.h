@@ -36,6 +36,7 @@ char *train_ring_slot(const pdl_trainer *t, int tensor, int step, int micro);
  * NULL where there is nothing to wait for. */
 enum pdl_status train_ring_pass(pdl_trainer *t, int op, int micro,
                                 const int *tensor, int n, int step,
-                                pdl_comm_request **req, struct pdl_err *err);
+                                struct train_transfer **req,
+                                struct pdl_err *err);
 
 #endif

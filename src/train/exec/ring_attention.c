@@ -174,15 +174,6 @@ static void put_number(enum pdl_dtype t, void *p, int64_t i, double v)
         ((float *)p)[i] = (float)v;
 }
 
-static void widen(const uint16_t *from, float *to, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u = (uint32_t)from[i] << 16;
-
-        memcpy(to + i, &u, sizeof u);
-    }
-}
-
 /* y = a y + b part, of one query and head. */
 static void mix(enum pdl_dtype t, void *y, const void *part, int64_t n,
                 double a, double b)
@@ -204,9 +195,16 @@ static void mix(enum pdl_dtype t, void *y, const void *part, int64_t n,
 
 /* y [N,T,heads*dv] and logarithms [N,heads,T] of what came before and of one
  * block more. -INFINITY: saw nothing yet. */
-static void join(const struct train_array *y, void *to, const void *part,
-                 const struct train_array *log_sum, void *sum, const void *more)
+struct join {
+    struct train_array y, log_sum;
+};
+
+static void run_join(const void *args, void *const *span)
 {
+    const struct train_array *y = &((const struct join *)args)->y;
+    const struct train_array *log_sum = &((const struct join *)args)->log_sum;
+    void *to = span[0], *sum = span[2];
+    const void *part = span[1], *more = span[3];
     int64_t samples = y->box.hi[0] - y->box.lo[0];
     int64_t queries = y->box.hi[1] - y->box.lo[1];
     int64_t width = y->box.hi[2] - y->box.lo[2];
@@ -230,6 +228,43 @@ static void join(const struct train_array *y, void *to, const void *part,
         put_number(log_sum->dtype, sum, i, top + log(both));
     }
 }
+
+static const struct train_work join_work = {"join", run_join};
+
+static void join(pdl_trainer *t, const struct join *a, void *to, void *part,
+                 void *sum, void *more)
+{
+    int64_t wide = a->y.dtype == PDL_F64 ? 8 : 4;
+    int64_t n = wide * train_array_elements(&a->y);
+    int64_t m = train_array_bytes(&a->log_sum);
+    struct train_task task = {.work = &join_work,
+                              .args = a,
+                              .args_bytes = sizeof *a,
+                              .n = 4,
+                              .span = {{to, n, true, true},
+                                       {part, n, true, false},
+                                       {sum, m, true, true},
+                                       {more, m, true, false}}};
+
+    if (m > 0)
+        train_launch(t, &task);
+}
+
+struct numbers {
+    enum pdl_dtype dtype;
+    int64_t n;
+};
+
+static void run_nothing_seen(const void *args, void *const *at)
+{
+    const struct numbers *a = args;
+
+    for (int64_t i = 0; i < a->n; i++)
+        put_number(a->dtype, at[0], i, -INFINITY);
+}
+
+static const struct train_work nothing_seen = {"nothing-seen",
+                                               run_nothing_seen};
 
 /* ---- running --------------------------------------------------------------------- */
 
@@ -255,8 +290,8 @@ static void bring(struct turn *x, int step)
         }
         part = train_ring_part(x->t, x->r, tensor, b);
         x->in[i] = x->work + x->r->whole[k];
-        train_copy(&part, x->in[i], &x->t->arrays[tensor],
-                   train_data(x->t, tensor, x->micro), &part.box);
+        train_copy_part(x->t, &part, x->in[i], &x->t->arrays[tensor],
+                        train_data(x->t, tensor, x->micro), &part.box);
     }
 }
 
@@ -289,12 +324,12 @@ static enum pdl_status forward_step(struct turn *x, int step,
     if (x->narrow) {
         void *as = x->joined ? x->work + x->r->wide[1] : wide;
 
-        widen(x->out[0], as, train_array_elements(y));
+        train_widen(x->t, x->out[0], as, train_array_elements(y));
         x->out[0] = as;
     }
     if (x->joined)
-        join(y, x->narrow ? wide : to, x->out[0], s, sum,
-             x->out[x->r->at.aux_out]);
+        join(x->t, &(struct join){*y, *s}, x->narrow ? wide : to, x->out[0],
+             sum, x->out[x->r->at.aux_out]);
     x->joined++;
     return PDL_OK;
 }
@@ -317,18 +352,18 @@ static void deposit(struct turn *x, int step, bool seen)
             continue;
         if (!train_turns(x->t, tensor)) {
             if (seen)
-                train_copy(&x->t->arrays[tensor],
-                           train_data(x->t, tensor, x->micro), &part, from,
-                           &part.box);
+                train_copy_part(x->t, &x->t->arrays[tensor],
+                                train_data(x->t, tensor, x->micro), &part, from,
+                                &part.box);
             continue;
         }
         to = train_ring_slot(x->t, tensor, step, x->micro);
         if (step > 0 && seen)
-            train_add(part.dtype, to, from, train_array_elements(&part));
+            train_sum(x->t, part.dtype, to, from, train_array_elements(&part));
         else if (step == 0 && seen)
-            memcpy(to, from, (size_t)train_array_bytes(&part));
+            train_move(x->t, to, from, train_array_bytes(&part));
         else if (step == 0)
-            memset(to, 0, (size_t)train_array_bytes(&part));
+            train_fill(x->t, to, 0, train_array_bytes(&part));
     }
 }
 
@@ -347,11 +382,12 @@ static void add_queries(struct turn *x)
     if (x->narrow) {
         void *as = x->joined ? x->work + x->r->wide[1] : (char *)wide;
 
-        widen(x->out[x->r->grad[Q]], as, n);
+        train_widen(x->t, x->out[x->r->grad[Q]], as, n);
         if (x->joined)
-            train_add(PDL_F32, wide, as, n);
+            train_sum(x->t, PDL_F32, wide, as, n);
     } else if (x->joined) {
-        train_add(a->dtype, train_data(x->t, o->out[x->r->grad[Q]], x->micro),
+        train_sum(x->t, a->dtype,
+                  train_data(x->t, o->out[x->r->grad[Q]], x->micro),
                   x->out[x->r->grad[Q]], n);
     }
 }
@@ -380,30 +416,40 @@ static enum pdl_status backward_step(struct turn *x, int step, bool *seen,
     return st;
 }
 
+static void forget(pdl_trainer *t, const struct train_array *a, void *at)
+{
+    struct numbers n = {a->dtype, train_array_elements(a)};
+    struct train_task task = {
+        .work = &nothing_seen,
+        .args = &n,
+        .args_bytes = sizeof n,
+        .n = 1,
+        .span = {{at, train_array_bytes(a), false, true}}};
+
+    if (n.n > 0)
+        train_launch(t, &task);
+}
+
 /* Joined as float32, or nothing was seen at all. */
 static void finish(struct turn *x, int tensor, int sums)
 {
     struct train_array *a = &x->t->arrays[tensor];
-    uint16_t *to = train_data(x->t, tensor, x->micro);
-    const float *wide = (const float *)(const void *)(x->work + x->r->wide[0]);
-    int64_t n = train_array_elements(a);
+    void *to = train_data(x->t, tensor, x->micro);
 
-    for (int64_t i = 0; x->narrow && x->joined > 1 && i < n; i++)
-        to[i] = train_to_bf16(wide[i]);
+    if (x->narrow && x->joined > 1)
+        train_narrow(x->t, x->work + x->r->wide[0], to,
+                     train_array_elements(a));
     if (x->joined > 0)
         return;
-    if (n > 0)
-        memset(to, 0, (size_t)train_array_bytes(a));
-    for (int64_t i = 0;
-         sums >= 0 && i < train_array_elements(&x->t->arrays[sums]); i++)
-        put_number(x->t->arrays[sums].dtype, train_data(x->t, sums, x->micro),
-                   i, -INFINITY);
+    train_fill(x->t, to, 0, train_array_bytes(a));
+    if (sums >= 0)
+        forget(x->t, &x->t->arrays[sums], train_data(x->t, sums, x->micro));
 }
 
-static enum pdl_status wait_for(pdl_comm_request **req, enum pdl_status st,
-                                struct pdl_err *err)
+static enum pdl_status wait_for(pdl_trainer *t, struct train_transfer **req,
+                                enum pdl_status st, struct pdl_err *err)
 {
-    enum pdl_status got = *req ? pdl_comm_wait(*req, err) : PDL_OK;
+    enum pdl_status got = *req ? train_transfer_wait(t, *req, err) : PDL_OK;
 
     *req = NULL;
     return st == PDL_OK ? got : st;
@@ -415,14 +461,14 @@ static enum pdl_status forward(struct turn *x, struct pdl_err *err)
     enum pdl_status st = PDL_OK;
 
     for (int s = 0; s < x->r->n && st == PDL_OK; s++) {
-        pdl_comm_request *req = NULL;
+        struct train_transfer *req = NULL;
 
         if (s + 1 < x->r->n)
             st = train_ring_pass(x->t, x->op, x->micro, x->keys, x->nkeys, s,
                                  &req, err);
         if (st == PDL_OK)
             st = forward_step(x, s, err);
-        st = wait_for(&req, st, err);
+        st = wait_for(x->t, &req, st, err);
     }
     finish(x, o->out[0], o->out[x->r->at.aux_out]);
     return st;
@@ -431,16 +477,16 @@ static enum pdl_status forward(struct turn *x, struct pdl_err *err)
 static enum pdl_status backward(struct turn *x, struct pdl_err *err)
 {
     const struct train_op *o = &x->t->ops[x->op];
-    pdl_comm_request *late = NULL; /* gradients of the block before */
+    struct train_transfer *late = NULL; /* gradients of the block before */
     enum pdl_status st = PDL_OK;
 
     for (int k = K; k <= V; k++)
         if (x->r->grad[k] >= 0 && !train_turns(x->t, o->out[x->r->grad[k]]))
-            memset(train_data(x->t, o->out[x->r->grad[k]], x->micro), 0,
-                   (size_t)train_array_bytes(
-                       &x->t->arrays[o->out[x->r->grad[k]]]));
+            train_fill(x->t, train_data(x->t, o->out[x->r->grad[k]], x->micro),
+                       0,
+                       train_array_bytes(&x->t->arrays[o->out[x->r->grad[k]]]));
     for (int s = 0; s < x->r->n && st == PDL_OK; s++) {
-        pdl_comm_request *req = NULL;
+        struct train_transfer *req = NULL;
         bool more = s + 1 < x->r->n, seen = false;
 
         if (more)
@@ -448,15 +494,15 @@ static enum pdl_status backward(struct turn *x, struct pdl_err *err)
                                  &req, err);
         if (st == PDL_OK)
             st = backward_step(x, s, &seen, err);
-        st = wait_for(&late, st, err);
+        st = wait_for(x->t, &late, st, err);
         if (st == PDL_OK)
             deposit(x, s, seen);
         if (st == PDL_OK && more)
             st = train_ring_pass(x->t, x->op, x->micro, x->grads, x->ngrads, s,
                                  &late, err);
-        st = wait_for(&req, st, err);
+        st = wait_for(x->t, &req, st, err);
     }
-    st = wait_for(&late, st, err);
+    st = wait_for(x->t, &late, st, err);
     if (x->r->grad[Q] >= 0)
         finish(x, o->out[x->r->grad[Q]], -1);
     return st;

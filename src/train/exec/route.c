@@ -17,8 +17,16 @@ struct route_member {
     int64_t first, last;       /* its experts */
 };
 
+/* Where the bytes are: the tensors, or on the host what they hold. */
+struct route_bytes {
+    const char *scores, *from;
+    char *to, *work;
+};
+
 struct train_route {
     bool back; /* results: sums */
+    struct train_room room;
+    struct route_bytes at_hand;
     int scores, n;
     int64_t experts, topk, width, bytes; /* columns; bytes of a row */
     struct route_member *member;
@@ -146,6 +154,8 @@ enum pdl_status train_prepare_route(pdl_trainer *t, int op, const int64_t *rank,
     if (r->topk > MAX_TOPK)
         return pdl_fail(err, PDL_EINVAL, "a token visits %lld experts at most",
                         (long long)MAX_TOPK);
+    r->room.next = t->rooms;
+    t->rooms = &r->room;
     st = find_members(t, op, rank, r, err);
     find_room(r, x->me, &need);
     x->work_bytes = need;
@@ -162,10 +172,10 @@ static int64_t row_of(const struct train_array *a, const int64_t *i)
 }
 
 static bool visits(const pdl_trainer *t, const struct train_route *r,
-                   const int64_t *i, int member, int micro)
+                   const int64_t *i, int member)
 {
     const struct train_array *a = &t->arrays[r->scores];
-    const char *data = train_data(t, r->scores, micro);
+    const char *data = r->at_hand.scores;
     int64_t which[MAX_TOPK], at = row_of(a, i) * r->experts;
 
     for (int64_t e = 0; e < r->experts; e++)
@@ -183,7 +193,7 @@ static bool visits(const pdl_trainer *t, const struct train_route *r,
 struct walk {
     pdl_trainer *t;
     const struct train_route *r;
-    int micro, member; /* whose experts */
+    int member; /* whose experts */
     struct pdl_box box;
     int64_t i[PDL_BOX_DIMS];
     bool begun;
@@ -206,36 +216,33 @@ static bool next_row(struct walk *w)
         w->begun = true;
         if (i[0] >= w->box.hi[0])
             return false;
-    } while (!visits(w->t, w->r, w->i, w->member, w->micro));
+    } while (!visits(w->t, w->r, w->i, w->member));
     return true;
 }
 
-static struct walk walk_to(pdl_trainer *t, int op, int g, int micro, bool send)
+static struct walk walk_to(pdl_trainer *t, int op, int g, bool send)
 {
     const struct train_route *r = t->ops[op].route;
 
     return (struct walk){.t = t,
                          .r = r,
-                         .micro = micro,
                          .member = send != r->back ? g : t->ops[op].me,
                          .box = send ? r->member[g].send : r->member[g].recv};
 }
 
 /* Rows to every other member, packed, and room for those that come. */
-static void make_messages(pdl_trainer *t, int op, int micro, int *nsends,
-                          int *nrecvs)
+static void make_messages(pdl_trainer *t, int op, int *nsends, int *nrecvs)
 {
     const struct train_op *x = &t->ops[op];
     const struct train_route *r = x->route;
     const struct train_array *in = &t->arrays[x->in[0]];
-    const char *from = train_data(t, x->in[0], micro);
+    const char *from = r->at_hand.from;
 
     *nsends = *nrecvs = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int g = 0; g < r->n; g++) {
-            struct walk w = walk_to(t, op, g, micro, pass == 0);
-            char *to =
-                (char *)train_work(t, op, micro) + r->at[pass * r->n + g];
+            struct walk w = walk_to(t, op, g, pass == 0);
+            char *to = r->at_hand.work + r->at[pass * r->n + g];
             int64_t n = 0;
 
             while (g != x->me && next_row(&w)) {
@@ -253,16 +260,16 @@ static void make_messages(pdl_trainer *t, int op, int micro, int *nsends,
 }
 
 /* Rows of member g, this one's own where it belongs. */
-static void take(pdl_trainer *t, int op, int g, int micro)
+static void take(pdl_trainer *t, int op, int g)
 {
     const struct train_op *x = &t->ops[op];
     const struct train_route *r = x->route;
     const struct train_array *in = &t->arrays[x->in[0]];
     const struct train_array *out = &t->arrays[x->out[0]];
-    const char *own = train_data(t, x->in[0], micro);
-    const char *got = (char *)train_work(t, op, micro) + r->at[r->n + g];
-    char *to = train_data(t, x->out[0], micro);
-    struct walk w = walk_to(t, op, g, micro, false);
+    const char *own = r->at_hand.from;
+    const char *got = r->at_hand.work + r->at[r->n + g];
+    char *to = r->at_hand.to;
+    struct walk w = walk_to(t, op, g, false);
 
     while (next_row(&w)) {
         const char *from = g == x->me ? own + row_of(in, w.i) * r->bytes : got;
@@ -276,17 +283,49 @@ static void take(pdl_trainer *t, int op, int g, int micro)
     }
 }
 
+/* Rows are chosen and packed by host code: a device gives the host its scores
+ * and rows, and takes what the rows become. */
+static enum pdl_status bring(pdl_trainer *t, int op, int micro,
+                             struct pdl_err *err)
+{
+    const struct train_op *x = &t->ops[op];
+    struct train_route *r = x->route;
+    char *scores = train_data(t, r->scores, micro);
+    char *from = train_data(t, x->in[0], micro);
+    int64_t s = train_array_bytes(&t->arrays[r->scores]);
+    int64_t f = train_array_bytes(&t->arrays[x->in[0]]);
+    int64_t to = train_array_bytes(&t->arrays[x->out[0]]);
+    char *p;
+
+    r->at_hand =
+        (struct route_bytes){scores, from, train_data(t, x->out[0], micro),
+                             train_work(t, op, micro)};
+    if (!t->device)
+        return PDL_OK;
+    if (!train_grow(&r->room, s + f + to + x->work_bytes + 1))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for routes");
+    p = r->room.at;
+    train_get_later(t, p, scores, s);
+    train_get_later(t, p + s, from, f);
+    r->at_hand = (struct route_bytes){p, p + s, p + s + f, p + s + f + to};
+    return train_settled(t, err);
+}
+
 enum pdl_status train_run_route(pdl_trainer *t, int op, int micro,
                                 struct pdl_err *err)
 {
     const struct train_op *x = &t->ops[op];
     const struct train_route *r = x->route;
-    enum pdl_status st = PDL_OK;
+    int64_t bytes = train_array_bytes(&t->arrays[x->out[0]]);
+    enum pdl_status st = bring(t, op, micro, err);
     pdl_comm_request *req;
     int nsends, nrecvs;
 
-    make_messages(t, op, micro, &nsends, &nrecvs);
-    if (nsends + nrecvs > 0) {
+    if (st != PDL_OK)
+        return st;
+    make_messages(t, op, &nsends, &nrecvs);
+    st = train_transfer_flush(t, err);
+    if (st == PDL_OK && nsends + nrecvs > 0) {
         st = pdl_comm_start_exchange(x->group, nsends, r->message, nrecvs,
                                      r->message + nsends, &req, err);
         if (st == PDL_OK)
@@ -294,9 +333,9 @@ enum pdl_status train_run_route(pdl_trainer *t, int op, int micro,
     }
     if (st != PDL_OK)
         return st;
-    memset(train_data(t, x->out[0], micro), 0,
-           (size_t)train_array_bytes(&t->arrays[x->out[0]]));
+    memset(r->at_hand.to, 0, (size_t)bytes);
     for (int g = 0; g < r->n; g++)
-        take(t, op, g, micro);
+        take(t, op, g);
+    train_put(t, train_data(t, x->out[0], micro), r->at_hand.to, bytes);
     return PDL_OK;
 }

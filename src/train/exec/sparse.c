@@ -13,6 +13,7 @@
  * Sums are float32, so a plan in another precision is refused. */
 #include "train/train_priv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A run of a bucket's gradients that lie side by side. */
@@ -181,6 +182,7 @@ enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
 {
     struct train_sparse *s = t->ops[op].sparse;
     struct train_run r;
+    const float *from;
     int k = 0, b = 0;
 
     if (s->begun)
@@ -188,8 +190,10 @@ enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
     while (train_next_run(t, op, micro, &k, &r)) {
         if (r.bytes == 0)
             continue;
-        pdl_feedback_step(s->bundles[b].feedback, (const float *)(void *)r.from,
-                          &s->bundles[b].mine);
+        from = train_view(t, r.from, r.bytes);
+        if (!from)
+            return train_settled(t, err);
+        pdl_feedback_step(s->bundles[b].feedback, from, &s->bundles[b].mine);
         b++;
     }
     s->begun = true;
@@ -197,6 +201,23 @@ enum pdl_status train_sparse_begin(pdl_trainer *t, int op, int micro,
     if (s->n > 0)
         queue(t, s);
     return train_sparse_push(t, err);
+}
+
+static enum pdl_status put_sum(pdl_trainer *t, const struct bundle *x,
+                               struct pdl_err *err)
+{
+    size_t bytes = (size_t)x->n * sizeof *x->data;
+    float *sum = t->device ? malloc(bytes + 1) : x->data;
+
+    if (!sum)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for gradients");
+    memset(sum, 0, bytes);
+    pdl_sparse_add(&x->all, 1, sum);
+    if (t->device) {
+        train_put(t, x->data, sum, (int64_t)bytes);
+        free(sum);
+    }
+    return PDL_OK;
 }
 
 enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
@@ -210,10 +231,7 @@ enum pdl_status train_sparse_run(pdl_trainer *t, int op, int micro,
         st = push(t, true, &moved, err);
     s->begun = false;
     for (int b = 0; b < s->n && st == PDL_OK; b++) {
-        const struct bundle *x = &s->bundles[b];
-
-        memset(x->data, 0, (size_t)x->n * sizeof *x->data);
-        pdl_sparse_add(&x->all, 1, x->data);
+        st = put_sum(t, &s->bundles[b], err);
     }
     return st;
 }

@@ -5,8 +5,6 @@
  * rank copy. */
 #include "train/train_priv.h"
 
-#include <string.h>
-
 enum { MAX_GROUP = 4096 };
 
 /* ---- across stages ------------------------------------------------------------ */
@@ -47,7 +45,7 @@ enum pdl_status train_prepare_p2p(pdl_trainer *t, int op, struct pdl_err *err)
     }
     x->tag = tag;
     x->peer = other < 0 ? -1 : peer_in(t, other);
-    x->flying = PDL_NEW(t->arena, pdl_comm_request *, t->micros + 1);
+    x->flying = PDL_NEW(t->arena, struct train_transfer *, t->micros + 1);
     if (x->peer < 0)
         return pdl_fail(err, PDL_EWRONG, "%s: nobody to exchange with",
                         p->tensors[o->out[0]].name);
@@ -69,7 +67,9 @@ enum pdl_status train_send(pdl_trainer *t, int op, int micro,
     if (m.bytes == 0 || x->peer == t->rank)
         return PDL_OK;
     at = micro == TRAIN_UPDATE ? t->micros : micro;
-    st = pdl_comm_start_exchange(t->world, 1, &m, 0, NULL, &x->flying[at], err);
+    st = train_start_exchange(
+        t, t->world, &(struct train_messages){.nsends = 1, .sends = &m},
+        &x->flying[at], err);
     if (st == PDL_OK)
         train_pend(t, x->flying[at]);
     return st;
@@ -84,17 +84,15 @@ enum pdl_status train_receive(pdl_trainer *t, int op, int micro,
                                  .tag = x->tag,
                                  .data = train_data(t, out, micro),
                                  .bytes = train_array_bytes(&t->arrays[out])};
-    pdl_comm_request *req;
-    enum pdl_status st;
 
     if (m.bytes == 0)
         return PDL_OK;
     if (x->peer == t->rank) { /* another stage of this very rank */
-        memcpy(m.data, train_data(t, x->source, micro), (size_t)m.bytes);
+        train_move(t, m.data, train_data(t, x->source, micro), m.bytes);
         return PDL_OK;
     }
-    st = pdl_comm_start_exchange(t->world, 0, NULL, 1, &m, &req, err);
-    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
+    return train_exchange_now(
+        t, t->world, &(struct train_messages){.nrecvs = 1, .recvs = &m}, err);
 }
 
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro, struct pdl_err *err)
@@ -109,7 +107,7 @@ enum pdl_status train_wait_sends(pdl_trainer *t, int micro, struct pdl_err *err)
         for (int m = 0; m <= t->micros && st == PDL_OK; m++)
             if (x->flying[m] && (micro < 0 || m == micro)) {
                 train_unpend(t, x->flying[m]);
-                st = pdl_comm_wait(x->flying[m], err);
+                st = train_transfer_wait(t, x->flying[m], err);
                 x->flying[m] = NULL;
             }
     }

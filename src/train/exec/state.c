@@ -6,6 +6,7 @@
  * may take it up again. */
 #include "train/train_priv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank)
@@ -66,6 +67,21 @@ static void find_replicas(const pdl_trainer *t, int tensor,
             s->replicas++;
         }
     }
+}
+
+static int64_t state_bytes(const struct pdl_train_part *p)
+{
+    return pdl_box_volume(&p->box) * pdl_dtype_bits(p->dtype) / 8;
+}
+
+/* Of what is on a device the host has a copy (pdl_trainer_fetch). */
+static bool mirror(pdl_trainer *t, int state)
+{
+    struct pdl_train_part *p = &t->states[state].part;
+
+    t->state_at[state] = p->data;
+    p->data = calloc((size_t)state_bytes(p) + 1, 1);
+    return p->data != NULL;
 }
 
 static void add_state(pdl_trainer *t, int tensor, const char *name,
@@ -137,7 +153,7 @@ static bool add_kept(pdl_trainer *t, int tensor)
 static bool add_states(pdl_trainer *t, int tensor)
 {
     const char *name = t->plan->tensors[tensor].name;
-    int n = train_tuner_states(t);
+    int n = train_tuner_states(t), first = t->nstates;
 
     add_state(t, tensor, name, t->arrays[tensor].dtype,
               train_data(t, tensor, TRAIN_UPDATE));
@@ -153,6 +169,9 @@ static bool add_states(pdl_trainer *t, int tensor)
         if (data)
             add_state(t, tensor, full, dtype, data);
     }
+    for (int i = first; t->device && i < t->nstates; i++)
+        if (!mirror(t, i))
+            return false;
     return add_kept(t, tensor);
 }
 
@@ -162,15 +181,41 @@ enum pdl_status train_state_open(pdl_trainer *t, struct pdl_err *err)
 
     for (int i = 0; i < t->plan->ntensors; i++)
         n += train_is_state(t, i);
-    t->states = PDL_NEW(t->arena, struct pdl_train_state,
-                        n * (2 + train_tuner_states(t)) + 1);
-    if (!t->states)
+    n = n * (2 + train_tuner_states(t)) + 1;
+    t->states = PDL_NEW(t->arena, struct pdl_train_state, n);
+    t->state_at = PDL_NEW(t->arena, void *, n);
+    if (!t->states || !t->state_at)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     for (int i = 0; i < t->plan->ntensors; i++)
         if (train_is_state(t, i) &&
             train_has_stage(t, t->plan->tensors[i].stage) && !add_states(t, i))
             return pdl_fail(err, PDL_ENOMEM, "out of memory for the state");
     return PDL_OK;
+}
+
+void train_state_close(pdl_trainer *t)
+{
+    for (int i = 0; i < t->nstates; i++)
+        if (t->state_at[i])
+            free(t->states[i].part.data);
+}
+
+enum pdl_status pdl_trainer_fetch(pdl_trainer *t, struct pdl_err *err)
+{
+    for (int i = 0; i < t->nstates; i++)
+        if (t->state_at[i])
+            train_get_later(t, t->states[i].part.data, t->state_at[i],
+                            state_bytes(&t->states[i].part));
+    return train_settled(t, err);
+}
+
+enum pdl_status train_state_send(pdl_trainer *t, struct pdl_err *err)
+{
+    for (int i = 0; i < t->nstates; i++)
+        if (t->state_at[i])
+            train_put(t, t->state_at[i], t->states[i].part.data,
+                      state_bytes(&t->states[i].part));
+    return train_settled(t, err);
 }
 
 const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i)
@@ -205,6 +250,7 @@ static enum pdl_status average(pdl_trainer *t, int node, int tensor,
 {
     uint32_t group = own_statistics(t, node);
     const struct train_array *a = &t->arrays[tensor];
+    struct train_run r;
     enum pdl_status st;
     pdl_comm *c = NULL;
 
@@ -213,10 +259,11 @@ static enum pdl_status average(pdl_trainer *t, int node, int tensor,
     st = train_group(t, group, &c, err);
     if (st != PDL_OK || !c)
         return st;
-    return pdl_comm_allreduce(c, train_data(t, tensor, TRAIN_UPDATE),
-                              train_data(t, tensor, TRAIN_UPDATE),
-                              train_array_elements(a),
-                              train_comm_type(a->dtype), PDL_COMM_AVG, err);
+    r = (struct train_run){.from = train_data(t, tensor, TRAIN_UPDATE),
+                           .to = train_data(t, tensor, TRAIN_UPDATE),
+                           .bytes = train_array_bytes(a),
+                           .dtype = a->dtype};
+    return train_sum_now(t, c, &r, PDL_COMM_AVG, err);
 }
 
 enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err)
@@ -258,7 +305,7 @@ static enum pdl_status same_shape(const struct pdl_train_part *p,
 enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
                                     struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = pdl_trainer_fetch(t, err); /* not all is replaced */
 
     for (int i = 0; i < t->nstates && st == PDL_OK; i++) {
         const struct pdl_train_part *p = &t->states[i].part;
@@ -274,5 +321,5 @@ enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
         if (st == PDL_OK && !pdl_box_empty(&p->box))
             st = pdl_ckpt_read(ckpt, k, &p->box, p->data, err);
     }
-    return st;
+    return st == PDL_OK ? train_state_send(t, err) : st;
 }

@@ -23,7 +23,7 @@ static enum pdl_status fits(const struct pdl_train_part *p,
 enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
                                  struct pdl_err *err)
 {
-    enum pdl_status st = PDL_OK;
+    enum pdl_status st = pdl_trainer_fetch(t, err);
 
     for (int i = 0; i < t->nstates && st == PDL_OK; i++) {
         const struct pdl_train_part *p = &t->states[i].part;
@@ -40,6 +40,8 @@ enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
             st = pdl_weights_read(w, k, &p->box, p->data, err);
     }
     if (st == PDL_OK)
+        st = train_state_send(t, err);
+    if (st == PDL_OK)
         train_tuner_reload(t);
     return st;
 }
@@ -53,11 +55,9 @@ static enum pdl_status send_box(pdl_trainer *t, int tensor, struct pdl_err *err)
         .tag = 1,
         .data = train_data(t, tensor, TRAIN_UPDATE),
         .bytes = train_array_bytes(&t->arrays[tensor])};
-    pdl_comm_request *req;
-    enum pdl_status st =
-        pdl_comm_start_exchange(t->world, 1, &m, 0, NULL, &req, err);
 
-    return st == PDL_OK ? pdl_comm_wait(req, err) : st;
+    return train_exchange_now(
+        t, t->world, &(struct train_messages){.nsends = 1, .sends = &m}, err);
 }
 
 static enum pdl_status receive_box(pdl_trainer *t, int64_t from,
@@ -92,9 +92,12 @@ static enum pdl_status gather(pdl_trainer *t, int tensor, void *whole,
             continue;
         pdl_plan_box(t->plan, tensor, r, &part.box);
         if (r == 0)
-            from = train_data(t, tensor, TRAIN_UPDATE);
+            from = train_view(t, train_data(t, tensor, TRAIN_UPDATE),
+                              train_array_bytes(&part));
         else
             st = receive_box(t, r, &part, room, err);
+        if (!from)
+            st = train_settled(t, err);
         if (st == PDL_OK)
             train_copy(&all, whole, &part, from, &part.box);
     }

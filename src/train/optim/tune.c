@@ -13,7 +13,7 @@
 
 struct slot { /* of a plan tensor that is learned */
     bool here, owner;
-    float *master;
+    void *master;
     void *state[TRAIN_MAX_STATES];
 };
 
@@ -22,6 +22,8 @@ struct train_tuner {
     struct train_hyper hyper;
     struct slot *slots; /* by plan tensor */
     double *norms;      /* TRAIN_NORMS by model tensor */
+    double *cells;      /* TRAIN_NORMS by plan tensor, on the device */
+    double *sums;       /* what they hold, on the host */
     double factor;      /* of the gradient: clipping, loss scale */
     struct train_scaler scaler;
 };
@@ -153,45 +155,51 @@ static enum pdl_dtype state_type(const struct train_array *a)
     return a->dtype == PDL_F64 ? PDL_F64 : PDL_F32;
 }
 
-static bool open_slot(pdl_trainer *t, int tensor)
+static enum pdl_status open_slot(pdl_trainer *t, int tensor,
+                                 struct pdl_err *err)
 {
     struct train_tuner *u = t->tuner;
     struct slot *s = &u->slots[tensor];
     const struct train_array *a = &t->arrays[tensor];
-    size_t n = (size_t)train_array_elements(a) + 1;
-    size_t size = (size_t)pdl_dtype_bits(state_type(a)) / 8;
+    int64_t n = train_array_elements(a) + 1;
+    int64_t size = pdl_dtype_bits(state_type(a)) / 8;
+    enum pdl_status st = PDL_OK;
 
     s->here = true;
     s->owner = train_is_owner(t, tensor);
-    for (int k = 0; k < u->how->nstates; k++) {
-        s->state[k] = calloc(n, size);
-        t->sizes.optimizer += (int64_t)(n * size);
-        if (!s->state[k])
-            return false;
+    for (int k = 0; k < u->how->nstates && st == PDL_OK; k++) {
+        st = train_take_memory(t, n * size, &s->state[k], err);
+        t->sizes.optimizer += n * size;
     }
-    if (a->dtype != PDL_BF16)
-        return true;
-    s->master = calloc(n, sizeof(float));
-    t->sizes.optimizer += (int64_t)(n * sizeof(float));
-    return s->master != NULL;
+    if (a->dtype != PDL_BF16 || st != PDL_OK)
+        return st;
+    t->sizes.optimizer += n * (int64_t)sizeof(float);
+    return train_take_memory(t, n * (int64_t)sizeof(float), &s->master, err);
 }
 
-static void fill_master(const pdl_trainer *t, int tensor)
+/* Sums that a device makes of each gradient. */
+static enum pdl_status open_cells(pdl_trainer *t, struct pdl_err *err)
 {
-    const uint16_t *w = train_data(t, tensor, TRAIN_UPDATE);
-    int64_t n = train_array_elements(&t->arrays[tensor]);
+    int64_t n = (int64_t)TRAIN_NORMS * t->plan->ntensors + 1;
+    int64_t bytes = n * (int64_t)sizeof(double);
+    void *p = NULL;
+    enum pdl_status st;
 
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u = (uint32_t)w[i] << 16;
-
-        memcpy(&t->tuner->slots[tensor].master[i], &u, sizeof u);
-    }
+    if (!train_tuner_measures(t))
+        return PDL_OK;
+    st = train_take_memory(t, bytes, &p, err);
+    t->tuner->cells = p;
+    t->tuner->sums = t->device ? PDL_NEW(t->arena, double, n) : p;
+    if (st == PDL_OK && !t->tuner->sums)
+        st = pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
+    return st;
 }
 
 enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
 {
     struct train_tuner *u = t->tuner;
     const struct pdl_model *m = t->plan->model;
+    enum pdl_status st = PDL_OK;
 
     u->slots = PDL_NEW(t->arena, struct slot, t->plan->ntensors + 1);
     u->norms = PDL_NEW(t->arena, double, TRAIN_NORMS * m->ntensors + 1);
@@ -202,32 +210,34 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
 
         if (!t->ops[i].mine || o->kind != PDL_PLAN_OP_UPDATE)
             continue;
-        for (int k = 0; k < o->nout; k++) {
-            if (!open_slot(t, o->out[k]))
-                return pdl_fail(err, PDL_ENOMEM,
-                                "out of memory for the optimizer");
-            if (u->slots[o->out[k]].master) /* not yet rounded */
-                train_init_weight(t, o->out[k], PDL_F32,
-                                  u->slots[o->out[k]].master);
+        for (int k = 0; k < o->nout && st == PDL_OK; k++) {
+            st = open_slot(t, o->out[k], err);
+            if (st == PDL_OK && u->slots[o->out[k]].master) /* not rounded */
+                st = train_init_weight(t, o->out[k], PDL_F32,
+                                       u->slots[o->out[k]].master, err);
         }
     }
-    return PDL_OK;
+    return st == PDL_OK ? open_cells(t, err) : st;
 }
 
 void train_tuner_reload(pdl_trainer *t)
 {
     for (int i = 0; i < t->plan->ntensors; i++)
         if (t->tuner->slots[i].master)
-            fill_master(t, i);
+            train_widen(t, train_data(t, i, TRAIN_UPDATE),
+                        t->tuner->slots[i].master,
+                        train_array_elements(&t->arrays[i]));
 }
 
 void train_tuner_close(pdl_trainer *t)
 {
     for (int i = 0; t->tuner && t->tuner->slots && i < t->plan->ntensors; i++) {
-        free(t->tuner->slots[i].master);
+        train_give_memory(t, t->tuner->slots[i].master);
         for (int k = 0; k < TRAIN_MAX_STATES; k++)
-            free(t->tuner->slots[i].state[k]);
+            train_give_memory(t, t->tuner->slots[i].state[k]);
     }
+    if (t->tuner)
+        train_give_memory(t, t->tuner->cells);
 }
 
 /* What a checkpoint needs of a weight besides itself. */
@@ -258,12 +268,95 @@ static struct train_shard shard_of(const pdl_trainer *t, int weight, int grad)
     struct train_shard x = {.n = train_array_elements(&t->arrays[weight]),
                             .dtype = state_type(&t->arrays[weight]),
                             .grad_dtype = t->arrays[grad].dtype,
-                            .w = s->master ? (void *)s->master : w,
+                            .w = s->master ? s->master : w,
                             .g = train_data(t, grad, TRAIN_UPDATE),
                             .copy = s->master ? w : NULL};
 
     memcpy(x.state, s->state, sizeof x.state);
     return x;
+}
+
+/* A step of the optimizer on one weight, or sums over its gradient, as work of
+ * the device: in the args pointers are gone, they are spans. */
+struct tuning {
+    const struct train_optimizer *how;
+    struct train_hyper hyper;
+    struct train_step step;
+    struct train_shard shard;
+    double sums[TRAIN_NORMS];
+    bool has[3]; /* first, second state, copy */
+};
+
+enum { SPAN_W, SPAN_G, SPAN_REST }; /* states, copy; of sums the cell first */
+
+static struct train_shard shard_at(const struct tuning *x, void *const *at)
+{
+    struct train_shard s = x->shard;
+    int k = SPAN_REST;
+
+    s.w = at[SPAN_W];
+    s.g = at[SPAN_G];
+    for (int i = 0; i < TRAIN_MAX_STATES; i++)
+        s.state[i] = x->has[i] ? at[k++] : NULL;
+    s.copy = x->has[2] ? at[k] : NULL;
+    return s;
+}
+
+static void run_apply(const void *args, void *const *at)
+{
+    const struct tuning *x = args;
+    struct train_shard s = shard_at(x, at);
+
+    x->how->apply(&x->hyper, &x->step, &s, x->sums);
+}
+
+static void run_norms(const void *args, void *const *at)
+{
+    const struct tuning *x = args;
+    struct train_shard s = shard_at(x, at + 1);
+    double *cell = at[0];
+
+    memset(cell, 0, TRAIN_NORMS * sizeof *cell);
+    x->how->norms(&x->hyper, &x->step, &s, cell);
+}
+
+static void run_squares(const void *args, void *const *at)
+{
+    const struct tuning *x = args;
+    struct train_shard s = shard_at(x, at + 1);
+
+    *(double *)at[0] = train_grad_squares(&s);
+}
+
+static const struct train_work apply_work = {"update", run_apply},
+                               norms_work = {"norms", run_norms},
+                               squares_work = {"squares", run_squares};
+
+static void tune(pdl_trainer *t, const struct train_work *work, double *cell,
+                 struct tuning *x)
+{
+    int64_t n = x->shard.n, wide = pdl_dtype_bits(x->shard.dtype) / 8;
+    int64_t narrow = pdl_dtype_bits(x->shard.grad_dtype) / 8;
+    struct train_task task = {
+        .work = work, .args = x, .args_bytes = sizeof *x, .n = 0};
+    struct train_span *s = task.span;
+
+    if (cell)
+        s[task.n++] = (struct train_span){
+            cell, TRAIN_NORMS * (int64_t)sizeof *cell, true, true};
+    s[task.n++] = (struct train_span){x->shard.w, n * wide, true, true};
+    s[task.n++] = (struct train_span){(void *)(uintptr_t)x->shard.g, n * narrow,
+                                      true, false};
+    for (int k = 0; k < TRAIN_MAX_STATES; k++) {
+        x->has[k] = x->shard.state[k] != NULL;
+        if (x->has[k])
+            s[task.n++] =
+                (struct train_span){x->shard.state[k], n * wide, true, true};
+    }
+    x->has[2] = x->shard.copy != NULL;
+    if (x->has[2])
+        s[task.n++] = (struct train_span){x->shard.copy, n * 2, false, true};
+    train_launch(t, &task);
 }
 
 static struct train_step step_of(const pdl_trainer *t, double lr)
@@ -274,10 +367,31 @@ static struct train_step step_of(const pdl_trainer *t, double lr)
 static enum pdl_status add_over_ranks(pdl_trainer *t, double *v, int64_t n,
                                       struct pdl_err *err)
 {
+    enum pdl_status st;
+
     if (pdl_comm_size(t->world) == 1)
         return PDL_OK;
+    st = train_transfer_flush(t, err);
+    if (st != PDL_OK)
+        return st;
     return pdl_comm_allreduce(t->world, v, v, n, PDL_COMM_F64, PDL_COMM_SUM,
                               err);
+}
+
+static double *cell_of(const pdl_trainer *t, int tensor)
+{
+    return t->tuner->cells + (ptrdiff_t)TRAIN_NORMS * tensor;
+}
+
+static const double *sums_of(const pdl_trainer *t, int tensor)
+{
+    return t->tuner->sums + (ptrdiff_t)TRAIN_NORMS * tensor;
+}
+
+static void fetch_cells(pdl_trainer *t)
+{
+    train_get(t, t->tuner->sums, t->tuner->cells,
+              (int64_t)sizeof(double) * TRAIN_NORMS * t->plan->ntensors);
 }
 
 static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
@@ -295,13 +409,17 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
         if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
             continue;
         for (int k = 0; k < x->nout; k++)
-            if (t->tuner->slots[x->out[k]].owner) {
-                struct train_shard s =
-                    shard_of(t, x->out[k], x->in[x->nout + k]);
-
-                squares += train_grad_squares(&s);
-            }
+            if (t->tuner->slots[x->out[k]].owner)
+                tune(t, &squares_work, cell_of(t, x->out[k]),
+                     &(struct tuning){
+                         .shard = shard_of(t, x->out[k], x->in[x->nout + k])});
     }
+    fetch_cells(t);
+    for (int i = 0; i < t->plan->nops; i++)
+        for (int k = 0; t->ops[i].mine && k < t->ops[i].nout; k++)
+            if (t->plan->ops[i].kind == PDL_PLAN_OP_UPDATE &&
+                t->tuner->slots[t->ops[i].out[k]].owner)
+                squares += sums_of(t, t->ops[i].out[k])[0];
     st = add_over_ranks(t, &squares, 1, err);
     squares /= scale * scale;
     t->tuner->factor = train_clip_factor(squares, t->opt.clip) / scale;
@@ -309,6 +427,19 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
         t->skips = !train_scaler_next(&t->tuner->scaler, squares);
     t->loss.scale = t->tuner->scaler.scale;
     return st;
+}
+
+static void take_norms(pdl_trainer *t)
+{
+    for (int i = 0; i < t->plan->nops; i++)
+        for (int k = 0; t->ops[i].mine && k < t->ops[i].nout; k++) {
+            int w = t->ops[i].out[k], m = t->plan->tensors[w].model_tensor;
+
+            if (t->plan->ops[i].kind == PDL_PLAN_OP_UPDATE &&
+                t->tuner->slots[w].owner)
+                memcpy(&t->tuner->norms[(ptrdiff_t)TRAIN_NORMS * m],
+                       sums_of(t, w), TRAIN_NORMS * sizeof(double));
+        }
 }
 
 static enum pdl_status measure_norms(pdl_trainer *t, double lr,
@@ -326,17 +457,17 @@ static enum pdl_status measure_norms(pdl_trainer *t, double lr,
 
         if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
             continue;
-        for (int k = 0; k < x->nout; k++) {
-            int m = t->plan->tensors[x->out[k]].model_tensor;
-            double sums[TRAIN_NORMS] = {0};
-            struct train_shard s = shard_of(t, x->out[k], x->in[x->nout + k]);
-
-            /* every rank calls: the first phase may advance its state */
-            u->how->norms(&u->hyper, &step, &s, sums);
-            for (int j = 0; u->slots[x->out[k]].owner && j < TRAIN_NORMS; j++)
-                u->norms[(ptrdiff_t)TRAIN_NORMS * m + j] = sums[j];
-        }
+        for (int k = 0; k < x->nout; k++) /* on every rank: it may change the
+                                             optimizer's state */
+            tune(t, &norms_work, cell_of(t, x->out[k]),
+                 &(struct tuning){
+                     .how = u->how,
+                     .hyper = u->hyper,
+                     .step = step,
+                     .shard = shard_of(t, x->out[k], x->in[x->nout + k])});
     }
+    fetch_cells(t);
+    take_norms(t);
     return add_over_ranks(t, u->norms, n, err);
 }
 
@@ -356,10 +487,15 @@ void train_tuner_update(pdl_trainer *t, int op, double lr)
 
     for (int k = 0; !t->skips && k < x->nout; k++) {
         int m = t->plan->tensors[x->out[k]].model_tensor;
-        struct train_shard s = shard_of(t, x->out[k], x->in[x->nout + k]);
+        struct tuning one = {
+            .how = u->how,
+            .hyper = u->hyper,
+            .step = step,
+            .shard = shard_of(t, x->out[k], x->in[x->nout + k])};
 
-        u->how->apply(&u->hyper, &step, &s,
-                      &u->norms[(ptrdiff_t)TRAIN_NORMS * m]);
+        memcpy(one.sums, &u->norms[(ptrdiff_t)TRAIN_NORMS * m],
+               sizeof one.sums);
+        tune(t, &apply_work, NULL, &one);
     }
 }
 

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device twin: the host plays a device, so that everything between the executor
+ * and a device is tested where there is none. Its memory cannot be touched but
+ * by work of its own (the pages are closed to all else: host code that looks at
+ * a tensor dies at once). What it is given lies in its streams until somebody
+ * waits, or until chance has it done earlier; of the streams that may go on,
+ * chance takes one (twin:SEED). So each run is another of the orders that the
+ * tickets allow, and work that relies on an order nobody asked for goes wrong.
+ *
+ * Kernels are the reference backend's, work of the executor is the host's. */
+#include "train/exec/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { OPERANDS = 80, SELDOM = 12, MANY = 30 };
+
+struct twin;
+
+struct region {
+    void *at;
+    size_t bytes;
+    struct region *next;
+};
+
+/* Something in a stream. */
+struct job {
+    struct job *next;
+    void (*run)(struct twin *w, struct job *j);
+    uint64_t ticket; /* run NULL: wait for it; else it is reached afterwards */
+    void *to;
+    const void *from;
+    int64_t bytes;
+    int byte;
+    const struct train_work *work;
+    const struct train_kernel *kernel;
+    struct train_moment when;
+    void *at[2 * OPERANDS], *scratch;
+    int nin;
+    char args[TRAIN_ARGS];
+};
+
+struct twin {
+    pdl_arena *arena;
+    uint64_t seed, draws, tickets;
+    struct region *regions;
+    bool open; /* its memory */
+    struct job *first[TRAIN_STREAMS], **last[TRAIN_STREAMS];
+    uint64_t reached[TRAIN_STREAMS];
+    enum pdl_status st;
+    struct pdl_err err;
+    void *ref;
+};
+
+/* ---- memory -------------------------------------------------------------------- */
+
+static void unlock(struct twin *w, bool open)
+{
+    if (w->open == open)
+        return;
+    for (struct region *r = w->regions; r; r = r->next)
+        (void)!mprotect(r->at, r->bytes,
+                        open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    w->open = open;
+}
+
+static enum pdl_status twin_alloc(void *state, int64_t bytes, void **out,
+                                  struct pdl_err *err)
+{
+    struct twin *w = state;
+    struct region *r = PDL_NEW(w->arena, struct region, 1);
+    size_t n = (size_t)bytes + 1;
+    void *p = r ? mmap(NULL, n, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                : MAP_FAILED;
+
+    if (p == MAP_FAILED)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the twin");
+    memset(p, 0xff, n); /* what nobody wrote is no number */
+    if (!w->open)
+        (void)!mprotect(p, n, PROT_NONE);
+    *r = (struct region){p, n, w->regions};
+    w->regions = r;
+    *out = p;
+    return PDL_OK;
+}
+
+static void twin_free(void *state, void *p)
+{
+    struct twin *w = state;
+
+    for (struct region **r = &w->regions; *r; r = &(*r)->next)
+        if ((*r)->at == p && p) {
+            (void)!munmap(p, (*r)->bytes);
+            *r = (*r)->next;
+            return;
+        }
+}
+
+/* ---- streams ------------------------------------------------------------------- */
+
+static int stream_of(uint64_t ticket)
+{
+    return (int)(ticket % TRAIN_STREAMS);
+}
+
+static bool is_reached(const struct twin *w, uint64_t ticket)
+{
+    return w->reached[stream_of(ticket)] >= ticket;
+}
+
+static uint32_t draw(struct twin *w, uint32_t below)
+{
+    return pdl_philox(w->seed, UINT64_C(0x7477696e), w->draws++).v[0] % below;
+}
+
+static bool may_go_on(const struct twin *w, int s)
+{
+    const struct job *j = w->first[s];
+
+    return j && (j->run || is_reached(w, j->ticket));
+}
+
+/* The first job of a stream that chance takes; false: none may go on. */
+static bool do_one(struct twin *w)
+{
+    int s = (int)draw(w, TRAIN_STREAMS);
+    struct job *j;
+
+    for (int i = 0; i < TRAIN_STREAMS && !may_go_on(w, s); i++)
+        s = (s + 1) % TRAIN_STREAMS;
+    if (!may_go_on(w, s))
+        return false;
+    j = w->first[s];
+    w->first[s] = j->next;
+    if (!j->next)
+        w->last[s] = &w->first[s];
+    if (j->run) {
+        j->run(w, j);
+        if (j->ticket)
+            w->reached[s] = j->ticket;
+    }
+    free(j);
+    return true;
+}
+
+/* Chance lets the device run ahead of the host's next word; not every time:
+ * opening the memory takes longer than small work. */
+static void do_some(struct twin *w)
+{
+    uint32_t n = draw(w, SELDOM) == 0 ? draw(w, MANY) : 0;
+
+    if (n == 0)
+        return;
+    unlock(w, true);
+    while (n-- > 0 && do_one(w))
+        ;
+    unlock(w, false);
+}
+
+static enum pdl_status append(struct twin *w, enum train_stream s,
+                              const struct job *what, struct pdl_err *err)
+{
+    struct job *j = malloc(sizeof *j);
+
+    if (!j)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the twin");
+    *j = *what;
+    j->next = NULL;
+    *w->last[s] = j;
+    w->last[s] = &j->next;
+    do_some(w);
+    return PDL_OK;
+}
+
+static void do_mark(struct twin *w, struct job *j)
+{
+    (void)w;
+    (void)j;
+}
+
+static uint64_t twin_record(void *state, enum train_stream s)
+{
+    struct twin *w = state;
+    struct job j = {.run = do_mark};
+
+    j.ticket = ++w->tickets * TRAIN_STREAMS + s;
+    return append(w, s, &j, &w->err) == PDL_OK ? j.ticket : 0;
+}
+
+static void twin_wait(void *state, enum train_stream s, uint64_t ticket)
+{
+    (void)!append(state, s, &(struct job){.ticket = ticket}, NULL);
+}
+
+static bool twin_reached(void *state, uint64_t ticket)
+{
+    do_some(state);
+    return is_reached(state, ticket);
+}
+
+static enum pdl_status twin_finish(void *state, uint64_t ticket,
+                                   struct pdl_err *err)
+{
+    struct twin *w = state;
+
+    unlock(w, true);
+    while (!is_reached(w, ticket) && do_one(w))
+        ;
+    unlock(w, false);
+    if (!is_reached(w, ticket))
+        return pdl_fail(err, PDL_EWRONG,
+                        "the twin's streams wait for each "
+                        "other");
+    if (w->st != PDL_OK && err)
+        *err = w->err;
+    return w->st;
+}
+
+/* ---- work ---------------------------------------------------------------------- */
+
+static void do_copy(struct twin *w, struct job *j)
+{
+    (void)w;
+    memmove(j->to, j->from, (size_t)j->bytes);
+}
+
+static enum pdl_status twin_copy(void *state, enum train_stream s,
+                                 enum train_way way, void *to, const void *from,
+                                 int64_t bytes, struct pdl_err *err)
+{
+    (void)way;
+    return append(
+        state, s,
+        &(struct job){.run = do_copy, .to = to, .from = from, .bytes = bytes},
+        err);
+}
+
+static void do_fill(struct twin *w, struct job *j)
+{
+    (void)w;
+    memset(j->to, j->byte, (size_t)j->bytes);
+}
+
+static enum pdl_status twin_fill(void *state, enum train_stream s, void *to,
+                                 int byte, int64_t bytes, struct pdl_err *err)
+{
+    return append(
+        state, s,
+        &(struct job){.run = do_fill, .to = to, .byte = byte, .bytes = bytes},
+        err);
+}
+
+static void do_task(struct twin *w, struct job *j)
+{
+    (void)w;
+    j->work->run(j->args, j->at);
+}
+
+static enum pdl_status twin_launch(void *state, enum train_stream s,
+                                   const struct train_task *t,
+                                   struct pdl_err *err)
+{
+    struct job j = {.run = do_task, .work = t->work};
+
+    if (t->args_bytes > sizeof j.args)
+        return pdl_fail(err, PDL_EWRONG, "%s: too many arguments",
+                        t->work->name);
+    memcpy(j.args, t->args, t->args_bytes);
+    for (int i = 0; i < t->n; i++)
+        j.at[i] = t->span[i].at;
+    return append(state, s, &j, err);
+}
+
+/* ---- kernels ------------------------------------------------------------------- */
+
+struct twin_kernel {
+    struct train_kernel base;
+    struct twin *w;
+    struct train_kernel *ref;
+    int nin, nout;
+};
+
+static void do_kernel(struct twin *w, struct job *j)
+{
+    struct pdl_err err;
+    enum pdl_status st = j->kernel->run(j->kernel, j->at, j->at + j->nin,
+                                        j->scratch, &j->when, &err);
+
+    if (st == PDL_OK || w->st != PDL_OK)
+        return;
+    w->st = st;
+    w->err = err;
+}
+
+static enum pdl_status run(const struct train_kernel *base, void *const *in,
+                           void *const *out, void *scratch,
+                           const struct train_moment *when, struct pdl_err *err)
+{
+    const struct twin_kernel *k = (const struct twin_kernel *)base;
+    struct job j = {.run = do_kernel,
+                    .kernel = k->ref,
+                    .when = *when,
+                    .scratch = scratch,
+                    .nin = k->nin};
+
+    memcpy(j.at, in, (size_t)k->nin * sizeof *in);
+    memcpy(j.at + k->nin, out, (size_t)k->nout * sizeof *out);
+    return append(k->w, TRAIN_COMPUTE, &j, err);
+}
+
+static enum pdl_status make(void *state, const struct train_call *c,
+                            struct train_kernel **out, struct pdl_err *err)
+{
+    struct twin *w = state;
+    struct twin_kernel *k = PDL_NEW(w->arena, struct twin_kernel, 1);
+    enum pdl_status st;
+
+    if (!k)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (c->nin > OPERANDS || c->nout > OPERANDS)
+        return pdl_fail(err, PDL_EINVAL, "too many operands");
+    st = train_ref.make(w->ref, c, &k->ref, err);
+    if (st != PDL_OK)
+        return st;
+    *k = (struct twin_kernel){.base = {.scratch_bytes = k->ref->scratch_bytes,
+                                       .implementation = "twin:ref",
+                                       .run = run},
+                              .w = w,
+                              .ref = k->ref,
+                              .nin = c->nin,
+                              .nout = c->nout};
+    *out = &k->base;
+    return PDL_OK;
+}
+
+static enum train_aux aux(const struct train_call *c, struct train_array *a)
+{
+    return train_ref.aux(c, a);
+}
+
+/* ---- opening ------------------------------------------------------------------- */
+
+static enum pdl_status twin_open(pdl_arena *a, const char *which, int64_t rank,
+                                 void **state, struct pdl_err *err)
+{
+    struct twin *w = PDL_NEW(a, struct twin, 1);
+    char *end = NULL;
+
+    if (!w)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    w->arena = a;
+    w->seed = which ? strtoull(which, &end, 10) : 0;
+    if (end && (end == which || *end))
+        return pdl_fail(err, PDL_EINVAL, "twin:%.40s: the seed is a number",
+                        which);
+    w->seed = w->seed * 4099 + (uint64_t)rank;
+    for (int s = 0; s < TRAIN_STREAMS; s++)
+        w->last[s] = &w->first[s];
+    *state = w;
+    return train_ref.open(a, &w->ref, err);
+}
+
+static void twin_close(void *state)
+{
+    struct twin *w = state;
+
+    unlock(w, true);
+    while (do_one(w))
+        ;
+    for (int s = 0; s < TRAIN_STREAMS; s++)
+        for (struct job *j = w->first[s], *next; j; j = next) {
+            next = j->next;
+            free(j);
+        }
+    while (w->regions)
+        twin_free(w, w->regions->at);
+    train_ref.close(w->ref);
+}
+
+const struct train_device train_twin = {
+    .name = "twin",
+    .summary = "the host plays a device, work is done in orders of chance",
+    .open = twin_open,
+    .kernels = {.name = "twin", .close = twin_close, .make = make, .aux = aux},
+    .alloc = twin_alloc,
+    .free = twin_free,
+    .copy = twin_copy,
+    .fill = twin_fill,
+    .launch = twin_launch,
+    .record = twin_record,
+    .wait = twin_wait,
+    .reached = twin_reached,
+    .finish = twin_finish,
+};

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the executor does to bytes of tensors, on the device that holds them. On
+ * the host each of these is the plain call. The first error stays with the
+ * trainer (nothing here can be undone by its caller) and is told when the host
+ * waits for the device: once a step at least. */
+#include "train/exec/device.h"
+#include "train/train_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct train_device *const devices[] = {
+    &train_twin,
+};
+
+const struct train_device *train_device_at(int i)
+{
+    int n = (int)(sizeof devices / sizeof devices[0]);
+
+    return i >= 0 && i < n ? devices[i] : NULL;
+}
+
+enum pdl_status train_device_find(const char *text,
+                                  const struct train_device **out,
+                                  const char **which, struct pdl_err *err)
+{
+    size_t n = text ? strcspn(text, ":") : 0;
+    struct pdl_suggest s;
+
+    *out = NULL;
+    *which = text && text[n] ? text + n + 1 : NULL;
+    if (!text || (n == 3 && strcmp(text, "cpu") == 0))
+        return PDL_OK;
+    for (int i = 0; train_device_at(i); i++)
+        if (strlen(train_device_at(i)->name) == n &&
+            strncmp(train_device_at(i)->name, text, n) == 0) {
+            *out = train_device_at(i);
+            return PDL_OK;
+        }
+    pdl_fail(err, PDL_EINVAL, "no device '%.40s'", text);
+    pdl_suggest_init(&s, text);
+    pdl_suggest_try(&s, "cpu");
+    for (int i = 0; train_device_at(i); i++)
+        pdl_suggest_try(&s, train_device_at(i)->name);
+    if (pdl_suggest_best(&s))
+        pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
+    return PDL_EINVAL;
+}
+
+static void latch(pdl_trainer *t, enum pdl_status st, const struct pdl_err *err)
+{
+    if (st == PDL_OK || t->device_st != PDL_OK)
+        return;
+    t->device_st = st;
+    t->device_err = *err;
+}
+
+static void copy(pdl_trainer *t, enum train_way way, void *to, const void *from,
+                 int64_t bytes)
+{
+    struct pdl_err err = {.msg = ""};
+
+    if (bytes > 0)
+        latch(t,
+              t->device->copy(t->backend_state, TRAIN_COMPUTE, way, to, from,
+                              bytes, &err),
+              &err);
+}
+
+enum pdl_status train_settled(pdl_trainer *t, struct pdl_err *err)
+{
+    struct pdl_err late = {.msg = ""};
+
+    if (!t->device)
+        return PDL_OK;
+    for (int s = 0; s < TRAIN_STREAMS; s++)
+        latch(t,
+              t->device->finish(t->backend_state,
+                                t->device->record(t->backend_state, s), &late),
+              &late);
+    if (t->device_st != PDL_OK && err)
+        *err = t->device_err;
+    return t->device_st;
+}
+
+/* ---- memory ------------------------------------------------------------------- */
+
+enum pdl_status train_take_memory(pdl_trainer *t, int64_t bytes, void **out,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    if (!t->device) {
+        *out = calloc((size_t)bytes, 1);
+        return *out ? PDL_OK
+                    : pdl_fail(err, PDL_ENOMEM,
+                               "out of memory for the optimizer");
+    }
+    st = t->device->alloc(t->backend_state, bytes, out, err);
+    if (st == PDL_OK)
+        train_fill(t, *out, 0, bytes);
+    return st;
+}
+
+void train_give_memory(pdl_trainer *t, void *p)
+{
+    if (!t->device)
+        free(p);
+    else
+        t->device->free(t->backend_state, p);
+}
+
+/* ---- between the host and the device --------------------------------------------- */
+
+void train_put(pdl_trainer *t, void *to, const void *from, int64_t bytes)
+{
+    if (!t->device) {
+        if (to != from)
+            memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    copy(t, TRAIN_TO_DEVICE, to, from, bytes);
+    (void)!train_settled(t, NULL);
+}
+
+void train_get(pdl_trainer *t, void *to, const void *from, int64_t bytes)
+{
+    if (!t->device) {
+        if (to != from)
+            memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    copy(t, TRAIN_TO_HOST, to, from, bytes);
+    (void)!train_settled(t, NULL);
+}
+
+void train_get_later(pdl_trainer *t, void *to, const void *from, int64_t bytes)
+{
+    copy(t, TRAIN_TO_HOST, to, from, bytes);
+}
+
+bool train_grow(struct train_room *r, int64_t bytes)
+{
+    void *p;
+
+    if (bytes <= r->bytes)
+        return true;
+    p = realloc(r->at, (size_t)bytes);
+    if (!p)
+        return false;
+    r->at = p;
+    r->bytes = bytes;
+    return true;
+}
+
+void *train_view(pdl_trainer *t, void *at, int64_t bytes)
+{
+    struct pdl_err err;
+
+    if (!t->device)
+        return at;
+    if (!train_grow(&t->view, bytes + 1)) {
+        latch(t,
+              pdl_fail(&err, PDL_ENOMEM, "out of memory to look at %lld B",
+                       (long long)bytes),
+              &err);
+        return NULL;
+    }
+    train_get(t, t->view.at, at, bytes);
+    return t->view.at;
+}
+
+enum pdl_status train_room_wait(pdl_trainer *t, struct train_room *r,
+                                int64_t bytes, struct pdl_err *err)
+{
+    enum pdl_status st =
+        r->busy ? t->device->finish(t->backend_state, r->busy, err) : PDL_OK;
+
+    r->busy = 0;
+    if (st == PDL_OK && !train_grow(r, bytes))
+        st = pdl_fail(err, PDL_ENOMEM, "out of memory on the host");
+    return st;
+}
+
+void train_room_send(pdl_trainer *t, struct train_room *r, void *to,
+                     int64_t bytes)
+{
+    copy(t, TRAIN_TO_DEVICE, to, r->at, bytes);
+    r->busy = t->device->record(t->backend_state, TRAIN_COMPUTE);
+}
+
+/* ---- work on bytes ------------------------------------------------------------------ */
+
+void train_launch(pdl_trainer *t, const struct train_task *task)
+{
+    struct pdl_err err = {.msg = ""};
+    void *at[TRAIN_SPANS];
+
+    if (t->device) {
+        latch(t, t->device->launch(t->backend_state, TRAIN_COMPUTE, task, &err),
+              &err);
+        return;
+    }
+    for (int i = 0; i < task->n; i++)
+        at[i] = task->span[i].at;
+    task->work->run(task->args, at);
+}
+
+void train_move(pdl_trainer *t, void *to, const void *from, int64_t bytes)
+{
+    if (bytes <= 0)
+        return;
+    if (t->device)
+        copy(t, TRAIN_INSIDE, to, from, bytes);
+    else
+        memmove(to, from, (size_t)bytes);
+}
+
+void train_fill(pdl_trainer *t, void *to, int byte, int64_t bytes)
+{
+    struct pdl_err err = {.msg = ""};
+
+    if (bytes <= 0)
+        return;
+    if (t->device)
+        latch(t,
+              t->device->fill(t->backend_state, TRAIN_COMPUTE, to, byte, bytes,
+                              &err),
+              &err);
+    else
+        memset(to, byte, (size_t)bytes);
+}
+
+struct copy_args {
+    struct train_array to, from;
+    struct pdl_box region;
+};
+
+static void run_copy(const void *args, void *const *at)
+{
+    const struct copy_args *a = args;
+
+    train_copy(&a->to, at[0], &a->from, at[1], &a->region);
+}
+
+static const struct train_work copy_work = {"copy", run_copy};
+
+void train_copy_part(pdl_trainer *t, const struct train_array *to, void *dst,
+                     const struct train_array *from, const void *src,
+                     const struct pdl_box *region)
+{
+    struct copy_args a;
+    struct train_task task;
+
+    if (!t->device) {
+        train_copy(to, dst, from, src, region);
+        return;
+    }
+    if (pdl_box_empty(region))
+        return;
+    a = (struct copy_args){*to, *from, *region};
+    task = (struct train_task){
+        .work = &copy_work,
+        .args = &a,
+        .args_bytes = sizeof a,
+        .n = 2,
+        .span = {
+            {dst, train_array_bytes(to), true, true},
+            {(void *)(uintptr_t)src, train_array_bytes(from), true, false}}};
+    train_launch(t, &task);
+}
+
+struct add_args {
+    enum pdl_dtype dtype;
+    int64_t n;
+};
+
+static void run_add(const void *args, void *const *at)
+{
+    const struct add_args *a = args;
+
+    train_add(a->dtype, at[0], at[1], a->n);
+}
+
+static const struct train_work add_work = {"add", run_add};
+
+void train_sum(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *from,
+               int64_t n)
+{
+    struct add_args a = {dtype, n};
+    int64_t bytes = n * pdl_dtype_bits(dtype) / 8;
+    struct train_task task;
+
+    if (!t->device) {
+        train_add(dtype, to, from, n);
+        return;
+    }
+    if (n <= 0)
+        return;
+    task = (struct train_task){
+        .work = &add_work,
+        .args = &a,
+        .args_bytes = sizeof a,
+        .n = 2,
+        .span = {{to, bytes, true, true},
+                 {(void *)(uintptr_t)from, bytes, true, false}}};
+    train_launch(t, &task);
+}
+
+/* ---- bfloat16 and float32 -------------------------------------------------------- */
+
+static void run_widen(const void *args, void *const *at)
+{
+    const uint16_t *from = at[1];
+    int64_t n = *(const int64_t *)args;
+
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = (uint32_t)from[i] << 16;
+
+        memcpy((float *)at[0] + i, &u, sizeof u);
+    }
+}
+
+static void run_narrow(const void *args, void *const *at)
+{
+    const float *from = at[1];
+    int64_t n = *(const int64_t *)args;
+
+    for (int64_t i = 0; i < n; i++)
+        ((uint16_t *)at[0])[i] = train_to_bf16(from[i]);
+}
+
+static void convert(pdl_trainer *t, const struct train_work *work,
+                    const void *from, int64_t from_size, void *to,
+                    int64_t to_size, int64_t n)
+{
+    struct train_task task = {
+        .work = work,
+        .args = &n,
+        .args_bytes = sizeof n,
+        .n = 2,
+        .span = {{to, n * to_size, false, true},
+                 {(void *)(uintptr_t)from, n * from_size, true, false}}};
+
+    if (n > 0)
+        train_launch(t, &task);
+}
+
+void train_widen(pdl_trainer *t, const void *from, void *to, int64_t n)
+{
+    static const struct train_work work = {"widen", run_widen};
+
+    convert(t, &work, from, 2, to, 4, n);
+}
+
+void train_narrow(pdl_trainer *t, const void *from, void *to, int64_t n)
+{
+    static const struct train_work work = {"narrow", run_narrow};
+
+    convert(t, &work, from, 4, to, 2, n);
+}

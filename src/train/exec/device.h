@@ -1,0 +1,84 @@
+/* Where tensors live. The executor never touches their bytes: it moves, fills
+ * and adds them, and runs kernels on them, through a device. The host is one
+ * where all of that happens at once and in place (pdl_trainer.device is NULL);
+ * any other has memory of its own that host code must not touch, streams in
+ * which work is done later, in order, and tickets by which one stream, or the
+ * host, waits for another.
+ *
+ * Work on bytes that is no kernel is a task: host code (struct train_work) with
+ * copies of its arguments and a list of the spans it reads and writes. A device
+ * may have code of its own under the work's name, may run the host's code on
+ * its memory (the twin), or bring the spans to the host and back: whatever it
+ * does not list still runs. */
+#ifndef TRAIN_DEVICE_H
+#define TRAIN_DEVICE_H
+
+#include "train/backends/kernels.h"
+
+enum train_stream {
+    TRAIN_COMPUTE, /* kernels and all work of the executor */
+    TRAIN_COPIES,  /* messages on their way to and from the host */
+    TRAIN_STREAMS
+};
+
+enum train_way { TRAIN_TO_DEVICE, TRAIN_TO_HOST, TRAIN_INSIDE };
+
+enum { TRAIN_SPANS = 6, TRAIN_ARGS = 512 };
+
+struct train_span {
+    void *at;
+    int64_t bytes;
+    bool read, written;
+};
+
+struct train_work {
+    const char *name;
+    /* at: where the spans are, in the order of the task */
+    void (*run)(const void *args, void *const *at);
+};
+
+struct train_task {
+    const struct train_work *work;
+    const void *args; /* at most TRAIN_ARGS bytes, no pointers to tensors */
+    size_t args_bytes;
+    int n;
+    struct train_span span[TRAIN_SPANS];
+};
+
+/* All of it takes the state that open gives, as do the device's kernels.
+ * Nothing waits but finish, and an error of work that is done later is found
+ * there at the latest. */
+struct train_device {
+    const char *name, *summary;
+    /* which: what the user wrote behind the name ("1" of cuda:1); NULL: nothing */
+    enum pdl_status (*open)(pdl_arena *a, const char *which, int64_t rank,
+                            void **state, struct pdl_err *err);
+    struct train_backend kernels; /* without open */
+    enum pdl_status (*alloc)(void *state, int64_t bytes, void **out,
+                             struct pdl_err *err);
+    void (*free)(void *state, void *p); /* NULL: nothing */
+    enum pdl_status (*copy)(void *state, enum train_stream s,
+                            enum train_way way, void *to, const void *from,
+                            int64_t bytes, struct pdl_err *err);
+    enum pdl_status (*fill)(void *state, enum train_stream s, void *to,
+                            int byte, int64_t bytes, struct pdl_err *err);
+    enum pdl_status (*launch)(void *state, enum train_stream s,
+                              const struct train_task *task,
+                              struct pdl_err *err);
+    /* A ticket for all that the stream has been given so far. */
+    uint64_t (*record)(void *state, enum train_stream s);
+    void (*wait)(void *state, enum train_stream s, uint64_t ticket);
+    bool (*reached)(void *state, uint64_t ticket);
+    enum pdl_status (*finish)(void *state, uint64_t ticket,
+                              struct pdl_err *err);
+};
+
+extern const struct train_device train_twin; /* tests: the host plays one */
+
+/* "twin:7": the device and what stands behind the colon. *out NULL: the host. */
+enum pdl_status train_device_find(const char *text,
+                                  const struct train_device **out,
+                                  const char **which, struct pdl_err *err);
+const struct train_device *train_device_at(int i); /* NULL past the end */
+
+#endif

@@ -1,0 +1,296 @@
+/* The executor on a device that is not the host: the twin does its work in
+ * another legal order for every seed, and its memory is closed to host code.
+ * Losses, weights and the optimizer's state must be those of the host in bits.
+ * And the twin must find what is broken on purpose: a missing event, memory
+ * freed while it is being sent, host code that looks at a tensor. */
+#include "effort.h"
+#include "train/train_priv.h"
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { STEPS = 3, MAX_RANKS = 8 };
+
+struct job {
+    const struct pdl_plan *plan;
+    struct pdl_train_options opt;
+    enum train_fault fault;
+    int fault_op;
+    double loss[STEPS];
+    struct pdl_buf state[MAX_RANKS];
+};
+
+static const struct pdl_plan *lowered(pdl_arena *a, const char *model,
+                                      const char *strategy, int64_t batch,
+                                      enum pdl_dtype dtype)
+{
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_plan_options opt = {.batch = batch,
+                                   .dtype = dtype,
+                                   .allow_empty = true,
+                                   .gather_classes = dtype != PDL_F64};
+    const struct pdl_model *m = NULL;
+    const struct pdl_plan *p = NULL;
+    struct pdl_err err;
+
+    if (pdl_model_load(a, model, NULL, &m, &err) != PDL_OK ||
+        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK ||
+        pdl_plan_lower(a, m, s, &opt, &p, &err) != PDL_OK)
+        fail_msg("%s, %s: %s", model, strategy, err.msg);
+    return p;
+}
+
+static void keep_state(pdl_trainer *t, struct pdl_buf *to)
+{
+    for (int i = 0; pdl_trainer_state(t, i); i++) {
+        const struct pdl_train_part *p = &pdl_trainer_state(t, i)->part;
+
+        pdl_put(
+            &to->sink, p->data,
+            (size_t)(pdl_box_volume(&p->box) * pdl_dtype_bits(p->dtype) / 8));
+    }
+}
+
+static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
+{
+    struct job *j = ctx;
+    struct pdl_train_noise noise = {.plan = j->plan, .seed = 3};
+    struct pdl_train_feed feed = {pdl_train_noise, &noise};
+    int rank = pdl_comm_rank(comm);
+    pdl_trainer *t = NULL;
+    enum pdl_status st =
+        train_open(j->plan, comm, &j->opt, j->fault, j->fault_op, &t, err);
+
+    for (int k = 0; k < STEPS && st == PDL_OK; k++) {
+        struct pdl_train_result out;
+
+        noise.first = k * j->plan->batch;
+        st = pdl_trainer_step(t, k, 0.05, &feed, &out, err);
+        if (st == PDL_OK && rank == 0)
+            j->loss[k] = out.loss;
+    }
+    if (st == PDL_OK)
+        st = pdl_trainer_fetch(t, err);
+    if (st == PDL_OK)
+        keep_state(t, &j->state[rank]);
+    pdl_trainer_close(t);
+    return st;
+}
+
+static enum pdl_status run(struct job *j, struct pdl_err *err)
+{
+    for (int r = 0; r < MAX_RANKS; r++)
+        pdl_buf_init(&j->state[r]);
+    return pdl_train_virtual((int)j->plan->mesh->pes, 60, body, j, err);
+}
+
+static void forget(struct job *j)
+{
+    for (int r = 0; r < MAX_RANKS; r++)
+        pdl_buf_free(&j->state[r]);
+}
+
+static bool same(const struct job *a, const struct job *b)
+{
+    if (memcmp(a->loss, b->loss, sizeof a->loss) != 0)
+        return false;
+    for (int r = 0; r < (int)a->plan->mesh->pes; r++)
+        if (a->state[r].len != b->state[r].len ||
+            memcmp(a->state[r].text, b->state[r].text, a->state[r].len) != 0)
+            return false;
+    return true;
+}
+
+/* ---- the same bits as on the host --------------------------------------------- */
+
+struct example {
+    const char *model, *strategy;
+    int64_t batch;
+    enum pdl_dtype dtype;
+    const char *optimizer;
+    double clip;
+};
+
+#define GPT "gpt:layers=2,hidden=12,heads=3,ffn=20,vocab=17,seq=8"
+#define MOE \
+    "moe:layers=2,hidden=8,heads=2,ffn=6,vocab=11,seq=5,experts=4,topk=2"
+
+// clang-format off
+static const struct example examples[] = {
+    {"lenet5", "serial",                       4, PDL_F32, "sgd",   0  },
+    {"lenet5", "accumulate=2",                 4, PDL_F32, "adamw", 0.1},
+    {"lenet5", "data=2",                       4, PDL_F32, "sgd",   0  },
+    {"lenet5", "data=2,zero=3",                4, PDL_F32, "adam",  0  },
+    {"lenet5", "data=2,compress=topk:0.1",     4, PDL_F32, "sgd",   0  },
+    {"lenet5", "spatial=2",                    2, PDL_F32, "lars",  0  },
+    {"lenet5", "filter=2",                     2, PDL_F32, "sgd",   0  },
+    {"lenet5", "channel=2",                    2, PDL_F32, "lamb",  0  },
+    {GPT,      "pipe=2(1f1b,m=4)",             8, PDL_F64, "sgd",   0  },
+    {GPT,      "pipe=2(gpipe,m=2),data=2",     8, PDL_F64, "adamw", 0  },
+    {GPT,      "pipe=2(interleaved,v=2,m=2)",  4, PDL_F64, "sgd",   0  },
+    {GPT,      "pipe=2(zb-v,m=4)",             8, PDL_F64, "sgd",   0  },
+    {GPT,      "tensor=2+seq",                 4, PDL_BF16, "adamw", 0 },
+    {GPT,      "context=2",                    4, PDL_F32, "sgd",   0  },
+    {GPT,      "context=2(plain)",   4, PDL_BF16, "sgd",  0  },
+    {GPT,      "context=2(gather)",            4, PDL_F32, "sgd",   0  },
+    {GPT,      "data=2,recompute=full",        4, PDL_F32, "sgd",   0.1},
+    {MOE,      "expert=2",                     4, PDL_F64, "sgd",   0  },
+    {MOE,      "data=2,expert=2",              4, PDL_F64, "sgd",   0  },
+};
+// clang-format on
+
+static struct job job_of(pdl_arena *a, const struct example *e)
+{
+    return (struct job){
+        .plan = lowered(a, e->model, e->strategy, e->batch, e->dtype),
+        .opt = {.backend = "ref",
+                .optimizer = e->optimizer,
+                .clip = e->clip,
+                .seed = 5,
+                .poison = true},
+        .fault_op = -1};
+}
+
+static void the_twin_has_the_bits_of_the_host(void **state)
+{
+    int seeds = effort(1, 2, 20);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct job host = job_of(a, &examples[i]), twin = host;
+        struct pdl_err err;
+
+        if (run(&host, &err) != PDL_OK)
+            fail_msg("%s: %s", examples[i].strategy, err.msg);
+        for (int s = 0; s < seeds; s++) {
+            char device[32];
+
+            snprintf(device, sizeof device, "twin:%d", s);
+            twin.opt.device = device;
+            if (run(&twin, &err) != PDL_OK)
+                fail_msg("%s, %s: %s", examples[i].strategy, device, err.msg);
+            if (!same(&host, &twin))
+                fail_msg("%s, %s, %s: not the bits of the host",
+                         examples[i].model, examples[i].strategy, device);
+            forget(&twin);
+        }
+        forget(&host);
+        pdl_arena_destroy(a);
+    }
+}
+
+/* ---- the tester is tested ------------------------------------------------------- */
+
+/* Some of the orders show the fault: as a wrong number, or as a loss that is
+ * none. */
+static void finds(const struct example *e, enum train_fault fault)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct job host = job_of(a, e), twin = host;
+    struct pdl_err err;
+    int found = 0;
+
+    if (run(&host, &err) != PDL_OK)
+        fail_msg("%s: %s", e->strategy, err.msg);
+    twin.fault = fault;
+    for (int s = 0; s < 5; s++) {
+        char device[32];
+
+        snprintf(device, sizeof device, "twin:%d", s);
+        twin.opt.device = device;
+        found += run(&twin, &err) != PDL_OK || !same(&host, &twin);
+        forget(&twin);
+    }
+    forget(&host);
+    pdl_arena_destroy(a);
+    assert_true(found > 0);
+}
+
+static void a_missing_event_is_found(void **state)
+{
+    (void)state;
+    finds(&examples[2], TRAIN_FAULT_NO_EVENT);
+    finds(&examples[8], TRAIN_FAULT_NO_EVENT);
+}
+
+static void memory_freed_too_early_is_found(void **state)
+{
+    (void)state;
+    finds(&examples[8], TRAIN_FAULT_EARLY_FREE);
+}
+
+static int first_compute(const struct pdl_plan *p)
+{
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].kind == PDL_PLAN_OP_COMPUTE)
+            return i;
+    return -1;
+}
+
+static void host_code_that_looks_at_a_tensor_dies(void **state)
+{
+    pid_t child;
+    int status = 0;
+
+    (void)state;
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct job j = job_of(a, &examples[0]);
+        struct rlimit none = {0, 0};
+        struct pdl_err err;
+
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGSEGV, SIG_DFL);
+        j.opt.device = "twin:1";
+        j.fault = TRAIN_FAULT_HOST_READS;
+        j.fault_op = first_compute(j.plan);
+        (void)!run(&j, &err);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+#if defined(__SANITIZE_ADDRESS__)
+    assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+#else
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+#endif
+}
+
+static void an_unknown_device_is_told_in_one_line(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct job j = job_of(a, &examples[0]);
+    struct pdl_err err;
+
+    (void)state;
+    j.opt.device = "tvin";
+    assert_int_equal(run(&j, &err), PDL_EINVAL);
+    assert_string_equal(err.msg, "no device 'tvin'");
+    assert_string_equal(err.hint, "did you mean 'twin'?");
+    j.opt.device = "twin:x";
+    assert_int_equal(run(&j, &err), PDL_EINVAL);
+    assert_string_equal(err.msg, "twin:x: the seed is a number");
+    pdl_arena_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_twin_has_the_bits_of_the_host),
+        cmocka_unit_test(a_missing_event_is_found),
+        cmocka_unit_test(memory_freed_too_early_is_found),
+        cmocka_unit_test(host_code_that_looks_at_a_tensor_dies),
+        cmocka_unit_test(an_unknown_device_is_told_in_one_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
