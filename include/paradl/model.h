@@ -267,6 +267,7 @@ enum pdl_status pdl_model_check(const struct pdl_model *m, struct pdl_err *err);
  * decides the reader. dims binds symbolic dimensions: "batch=8,seq=2048". */
 struct pdl_model_options {
     const char *dims; /* NULL: none */
+    bool logits;      /* up to a softmax at its end (pdl_model_load) */
 };
 enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
                                const struct pdl_model_options *opt,

@@ -534,13 +534,17 @@ int64_t pdl_plan_lane_rank(const struct pdl_plan *p, int lane);
 /* What a plan file says besides the plan: where the model comes from, and
  * for which system and arithmetic it was made. NULL: not said. */
 struct pdl_plan_head {
-    const char *model; /* MODEL of the command line; NULL: the model's name */
-    const char *dim;   /* bindings of symbolic dimensions */
+    const char *model;  /* MODEL of the command line; NULL: the model's name */
+    const char *dim;    /* bindings of symbolic dimensions */
+    const char *output; /* "logits": of the model up to a softmax at its end */
     const char *system, *precision, *optimizer;
 };
 /* One operation a line; at most 1048576 PEs (the sink fails beyond). */
 void pdl_plan_print(const struct pdl_plan *p, const struct pdl_plan_head *head,
                     struct pdl_sink *out);
+/* Of a plan's text: programs that hand a plan on say it, and the one that
+ * runs it compares. */
+uint64_t pdl_plan_hash(struct pdl_bytes text);
 /* How the reader gets the model that the header names. */
 struct pdl_plan_loader {
     enum pdl_status (*load)(void *ctx, pdl_arena *a,

@@ -192,10 +192,9 @@ static bool is_zoo(const char *spec)
     return false;
 }
 
-enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
-                               const struct pdl_model_options *opt,
-                               const struct pdl_model **out,
-                               struct pdl_err *err)
+static enum pdl_status load(pdl_arena *a, const char *spec,
+                            const struct pdl_model_options *opt,
+                            const struct pdl_model **out, struct pdl_err *err)
 {
     struct load l = {.arena = a, .path = spec, .opt = opt};
     struct stat info;
@@ -215,4 +214,14 @@ enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
         return read_file(&l, out, err);
     st = pdl_zoo_build(a, spec, out, err); /* by another spelling */
     return st == PDL_OK ? no_dims(&l, "a network of the zoo", err) : st;
+}
+
+enum pdl_status pdl_model_load(pdl_arena *a, const char *spec,
+                               const struct pdl_model_options *opt,
+                               const struct pdl_model **out,
+                               struct pdl_err *err)
+{
+    enum pdl_status st = load(a, spec, opt, out, err);
+
+    return st == PDL_OK && opt && opt->logits ? model_logits(a, out, err) : st;
 }

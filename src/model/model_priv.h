@@ -55,6 +55,9 @@ void model_operands(const struct pdl_tensor *tensors,
 /* Whether a node of segment `reader` may read tensor t. */
 bool model_readable(const struct pdl_tensor *tensors,
                     const struct pdl_segment *segments, int reader, int t);
+/* The same model, or one without a softmax at its end. */
+enum pdl_status model_logits(pdl_arena *a, const struct pdl_model **model,
+                             struct pdl_err *err);
 /* Output shapes of a node; *nout and out as for pdl_op.infer. Given shapes
  * that disagree with inference are refused. */
 enum pdl_status model_infer(const struct pdl_op *op, const struct pdl_op_use *u,

@@ -133,7 +133,8 @@ static enum pdl_status load_by_name(void *ctx, pdl_arena *a,
                                     const struct pdl_model **out,
                                     struct pdl_err *err)
 {
-    struct pdl_model_options opt = {.dims = head->dim};
+    struct pdl_model_options opt = {.dims = head->dim,
+                                    .logits = head->output != NULL};
 
     (void)ctx;
     return pdl_model_load(a, head->model, &opt, out, err);
@@ -255,6 +256,29 @@ static void read_mesh(struct reader *r)
     pdl_buf_free(&want);
 }
 
+/* "paradl-plan 1": another version is refused by its name. */
+static void read_version(struct reader *r)
+{
+    const char *version;
+
+    if (plan_lex_line(&r->x) && plan_lex_take(&r->x, PLAN_TEXT_MAGIC) &&
+        r->x.at == r->x.eol)
+        return;
+    r->x.at = r->x.start;
+    if (plan_lex_take(&r->x, PLAN_TEXT_NAME)) {
+        version = plan_lex_word(&r->x, true);
+        plan_lex_fail(&r->x, "is a plan file of version '%.20s'",
+                      version ? version : "");
+        plan_lex_hint(&r->x,
+                      "this program reads version %s: make it again "
+                      "with --emit",
+                      PLAN_TEXT_VERSION);
+        return;
+    }
+    plan_lex_fail(&r->x, "is no plan file");
+    plan_lex_hint(&r->x, "its first line is '%s'", PLAN_TEXT_MAGIC);
+}
+
 static void read_header(struct reader *r)
 {
     const struct {
@@ -262,16 +286,12 @@ static void read_header(struct reader *r)
         bool needed;
     } lines[] = {{"model", &r->head.model, true},
                  {"dim", &r->head.dim, false},
+                 {"output", &r->head.output, false},
                  {"system", &r->head.system, false},
                  {"precision", &r->head.precision, false},
                  {"optimizer", &r->head.optimizer, false}};
 
-    if (!plan_lex_line(&r->x) || !plan_lex_take(&r->x, PLAN_TEXT_MAGIC) ||
-        r->x.at != r->x.eol) {
-        r->x.at = r->x.start;
-        plan_lex_fail(&r->x, "is no plan file");
-        plan_lex_hint(&r->x, "its first line is '%s'", PLAN_TEXT_MAGIC);
-    }
+    read_version(r);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct plan_lex before = r->x;
 
@@ -287,6 +307,9 @@ static void read_header(struct reader *r)
         if (i == 0)
             r->model_line = this_line(r);
         *lines[i].value = plan_lex_word(&r->x, true);
+        if (lines[i].value == &r->head.output &&
+            strcmp(r->head.output, "logits") != 0)
+            plan_lex_fail(&r->x, "an output is 'logits'");
         plan_lex_done(&r->x);
     }
     load_model(r);

@@ -211,6 +211,7 @@ static void put_header(const struct pdl_plan *p,
     pdl_puts(out, PLAN_TEXT_MAGIC "\n");
     put_line("model", head && head->model ? head->model : p->model->name, out);
     put_line("dim", head ? head->dim : NULL, out);
+    put_line("output", head ? head->output : NULL, out);
     put_line("system", head ? head->system : NULL, out);
     put_line("precision", head ? head->precision : NULL, out);
     put_line("optimizer", head ? head->optimizer : NULL, out);

@@ -5,7 +5,9 @@
 
 #include "plan_priv.h"
 
-#define PLAN_TEXT_MAGIC "paradl-plan 1"
+#define PLAN_TEXT_NAME    "paradl-plan"
+#define PLAN_TEXT_VERSION "1"
+#define PLAN_TEXT_MAGIC   PLAN_TEXT_NAME " " PLAN_TEXT_VERSION
 
 /* More PEs than this are not written out: rank lists would be longer than
  * the plan. */

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     pdl_arena *a = pdl_arena_create((size_t)64 << 20);
-    struct pdl_model_options opt = {NULL};
+    struct pdl_model_options opt = {.dims = NULL};
     const struct pdl_model *m = NULL;
     struct pdl_model_totals t;
     struct pdl_err err = {"", ""};

@@ -22,7 +22,7 @@ struct loaded {
 
 static struct loaded load(const char *path, const char *dims)
 {
-    struct pdl_model_options opt = {dims};
+    struct pdl_model_options opt = {.dims = dims};
     struct loaded l = {.arena = pdl_arena_create(PDL_ARENA_DEFAULT)};
     struct pdl_bytes in = {NULL, 0};
     struct pdl_err err = {"", ""};

@@ -49,7 +49,7 @@ static pdl_arena *arena;
 
 static const struct pdl_model *read_model(struct pdl_buf *g)
 {
-    struct pdl_model_options opt = {NULL};
+    struct pdl_model_options opt = {.dims = NULL};
     struct pdl_err err = {"", ""};
     const struct pdl_model *m = NULL;
     struct pdl_buf file;

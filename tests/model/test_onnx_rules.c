@@ -16,7 +16,7 @@ struct result {
 static struct result read_file(struct pdl_buf *file, const char *dims)
 {
     struct result r = {.err = {"", ""}};
-    struct pdl_model_options opt = {dims};
+    struct pdl_model_options opt = {.dims = dims};
     struct pdl_bytes in = {file->text, file->len};
 
     r.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
