@@ -83,7 +83,6 @@ static int price_all(char **argv, const struct pdl_model *m,
                                      .precision = PDL_PREC_BF16};
     struct pdl_search_options so = {.pes = atoll(argv[2]),
                                     .batch = atoll(argv[3]),
-                                    .dtype = PDL_BF16,
                                     .most_zero = most_zero,
                                     .basic = most_zero > 0,
                                     .one_order = true,
@@ -115,8 +114,8 @@ static int search(char **argv)
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_oracle_options opt = {.optimizer_slots = 2,
                                      .precision = PDL_PREC_BF16};
-    struct pdl_search_options so = {
-        .pes = atoll(argv[2]), .batch = atoll(argv[3]), .dtype = PDL_BF16};
+    struct pdl_search_options so = {.pes = atoll(argv[2]),
+                                    .batch = atoll(argv[3])};
     struct pdl_search_result r;
     struct pdl_err err = {"", ""};
     const struct pdl_model *m;

@@ -191,6 +191,16 @@ enum pdl_status pdl_swap_settle(pdl_arena *a, const struct pdl_model *model,
                                 const struct pdl_plan_options *po,
                                 struct pdl_strategy *s, struct pdl_err *err);
 
+/* How values are kept at a precision. */
+enum pdl_dtype pdl_precision_storage(enum pdl_precision p);
+/* A strategy as the framework runs it on the system, which is written back to
+ * `s`, and its plan: how stages are cut and the type of values follow from the
+ * options of the oracle, whatever `opt` says. sys NULL: for no system. */
+enum pdl_status pdl_oracle_lower(
+    pdl_arena *a, const struct pdl_model *model, const struct pdl_system *sys,
+    const struct pdl_oracle_options *oracle, const struct pdl_plan_options *opt,
+    struct pdl_strategy *s, const struct pdl_plan **out, struct pdl_err *err);
+
 /* The most PEs that one axis alone can have, and what stops one more. */
 struct pdl_axis_limit {
     const char *axis, *reason; /* "" where no number was refused */
@@ -218,7 +228,6 @@ enum pdl_goal {
 
 struct pdl_search_options {
     int64_t pes, batch;
-    enum pdl_dtype dtype;
     bool allow_empty;
     const char *axes; /* only these: "data,pipe"; NULL: all */
     int most_zero;    /* stages of ZeRO at most; 0: all */

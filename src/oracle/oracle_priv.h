@@ -204,6 +204,8 @@ enum oracle_effect {
     ORACLE_INTERFERENCE,
 };
 bool oracle_without(const struct oracle *o, enum oracle_effect e);
+/* lowering.c: how stages of pipelines are cut. */
+enum pdl_split oracle_split(const struct pdl_oracle_options *oracle);
 /* Points o to changed copies, kept in c, where an effect is left out. */
 struct oracle_changed {
     struct pdl_oracle_options opt;

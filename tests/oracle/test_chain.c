@@ -258,8 +258,7 @@ static struct question *ask(const struct pdl_model *m, const char *base,
 
     q->oracle = (struct pdl_oracle_options){.precision = PDL_PREC_FP32,
                                             .optimizer_slots = 1};
-    q->opt = (struct pdl_search_options){
-        .pes = pes, .batch = batch, .dtype = PDL_F32};
+    q->opt = (struct pdl_search_options){.pes = pes, .batch = batch};
     assert_int_equal(pdl_system_open(arena, "dgx-a100", &q->sys, NULL), PDL_OK);
     assert_int_equal(pdl_strategy_parse(arena, base, &q->base, NULL), PDL_OK);
     q->s.x = (struct oracle_layers){

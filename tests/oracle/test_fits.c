@@ -38,7 +38,6 @@ static void search(pdl_arena *a, const struct question *q,
 
     opt.pes = q->pes;
     opt.batch = q->batch;
-    opt.dtype = PDL_BF16;
     opt.top = 1;
     opt.one_order = true;
     assert_int_equal(pdl_model_load(a, q->model, NULL, &model, NULL), PDL_OK);

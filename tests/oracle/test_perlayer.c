@@ -209,8 +209,7 @@ static void start(struct small *s, const struct pdl_model *m, int64_t pes,
 
     s->oracle = (struct pdl_oracle_options){.precision = PDL_PREC_FP32,
                                             .optimizer_slots = 1};
-    s->opt = (struct pdl_search_options){
-        .pes = pes, .batch = batch, .dtype = PDL_F32};
+    s->opt = (struct pdl_search_options){.pes = pes, .batch = batch};
     s->x = (struct oracle_layers){
         .arena = arena, .sys = &s->sys, .oracle = &s->oracle, .opt = &s->opt};
     assert_int_equal(pdl_system_open(arena, "abci-v100", &s->sys, NULL),
@@ -457,7 +456,7 @@ static void ask(const struct question *q, int threads, int64_t memory,
     s->oracle = (struct pdl_oracle_options){.precision = PDL_PREC_FP32,
                                             .optimizer_slots = 1};
     s->opt = (struct pdl_search_options){
-        .pes = q->pes, .batch = q->batch, .dtype = PDL_F32, .threads = threads};
+        .pes = q->pes, .batch = q->batch, .threads = threads};
     assert_int_equal(pdl_model_load(arena, q->model, NULL, &m, NULL), PDL_OK);
     assert_int_equal(pdl_system_open(arena, "abci-v100", &s->sys, NULL),
                      PDL_OK);

@@ -41,7 +41,6 @@ static void ask(const struct question *q, int threads, struct asked *x)
     x->opt.pes = q->pes;
     x->opt.batch = q->batch;
     x->opt.goal = q->goal;
-    x->opt.dtype = PDL_F32;
     x->opt.threads = threads;
     assert_int_equal(pdl_model_load(arena, q->model, NULL, &x->model, NULL),
                      PDL_OK);

@@ -18,8 +18,7 @@ static inline enum pdl_status ask(char **argv, struct question *q)
 {
     *q = (struct question){
         .arena = pdl_arena_create(PDL_ARENA_DEFAULT),
-        .oracle = {.precision = PDL_PREC_FP32, .optimizer_slots = 1},
-        .opt = {.dtype = PDL_F32}};
+        .oracle = {.precision = PDL_PREC_FP32, .optimizer_slots = 1}};
     if (!q->arena)
         return PDL_ENOMEM;
     if (pdl_int_parse(argv[2], 1, 1 << 20, &q->opt.pes, &q->err) != PDL_OK ||

@@ -93,7 +93,6 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
     if (st == PDL_OK)
         st = cli_job_open(a, &q, j, err);
     if (st == PDL_OK) {
-        opt.dtype = cli_storage(j->oracle.precision);
         st = pdl_search(a, j->model, &j->sys, &j->oracle, &opt, &r, err);
     }
     if (st == PDL_OK) {

@@ -155,7 +155,6 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     struct pdl_search_options opt = {
         .pes = s->o->q.pes,
         .batch = s->o->q.batch,
-        .dtype = cli_storage(s->j->oracle.precision),
         .axes = s->o->strategies,
         .goal = goal_of(s->o->goal),
         .top = most_shown(s->o),

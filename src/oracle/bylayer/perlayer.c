@@ -242,8 +242,9 @@ static enum pdl_status search_mesh(struct search *s, struct pdl_err *err)
  * it: a plan on one PE has them. */
 static enum pdl_status expand(struct search *s, struct pdl_err *err)
 {
-    struct pdl_plan_options po = {.batch = s->x.opt->batch,
-                                  .dtype = s->x.opt->dtype};
+    struct pdl_plan_options po = {
+        .batch = s->x.opt->batch,
+        .dtype = pdl_precision_storage(s->x.oracle->precision)};
     struct pdl_strategy *one = PDL_NEW(s->x.arena, struct pdl_strategy, 1);
     const struct pdl_plan *plan;
     enum pdl_status st;

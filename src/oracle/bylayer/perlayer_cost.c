@@ -398,10 +398,11 @@ static bool price_unit(struct oracle_layers *x, pdl_arena *a, int unit, int c,
                        struct oracle_priced *out)
 {
     const struct oracle_unit *u = &x->units.unit[unit];
-    struct pdl_plan_options po = {.batch = x->opt->batch,
-                                  .dtype = x->opt->dtype,
-                                  .allow_empty = x->opt->allow_empty,
-                                  .inner = u->gradients};
+    struct pdl_plan_options po = {
+        .batch = x->opt->batch,
+        .dtype = pdl_precision_storage(x->oracle->precision),
+        .allow_empty = x->opt->allow_empty,
+        .inner = u->gradients};
     struct look k = {.x = x, .u = u, .out = out};
     struct oracle_record record = {0};
     struct pdl_projection projection;

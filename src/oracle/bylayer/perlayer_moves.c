@@ -153,12 +153,13 @@ static struct pdl_plan_tensor tensor_of(const struct oracle_layers *x,
 {
     const struct pdl_tensor *m =
         &x->units.unit[b->from].part->tensors[b->from_tensor];
-    struct pdl_plan_tensor t = {.name = m->name,
-                                .kind = kind,
-                                .dtype = x->opt->dtype,
-                                .ndims = m->rank + 1,
-                                .frame = pdl_no_frames,
-                                .model_tensor = -1};
+    struct pdl_plan_tensor t = {
+        .name = m->name,
+        .kind = kind,
+        .dtype = pdl_precision_storage(x->oracle->precision),
+        .ndims = m->rank + 1,
+        .frame = pdl_no_frames,
+        .model_tensor = -1};
 
     t.dim[0] = x->opt->batch;
     for (int d = 0; d < m->rank; d++)

@@ -89,10 +89,11 @@ enum pdl_status oracle_stages_cut(struct oracle_stages *s,
                                   const struct pdl_search_options *opt,
                                   struct pdl_err *err)
 {
-    struct pdl_plan_options po = {.batch = opt->batch,
-                                  .dtype = opt->dtype,
-                                  .split = oracle_split(s->x.oracle),
-                                  .allow_empty = opt->allow_empty};
+    struct pdl_plan_options po = {
+        .batch = opt->batch,
+        .dtype = pdl_precision_storage(s->x.oracle->precision),
+        .split = oracle_split(s->x.oracle),
+        .allow_empty = opt->allow_empty};
     int *cut = PDL_NEW(s->x.arena, int, s->stages);
     const struct pdl_plan *plan;
     enum pdl_status st;

@@ -182,12 +182,13 @@ static double send_s(const struct segments *g, const struct oracle_layout *l,
                      const struct pdl_tensor *shape)
 {
     const struct oracle_stages *s = g->s;
-    struct pdl_plan_tensor t[2] = {{.name = shape->name,
-                                    .kind = PDL_PLAN_ACTIVATION,
-                                    .dtype = s->opt.dtype,
-                                    .ndims = shape->rank + 1,
-                                    .frame = pdl_no_frames,
-                                    .model_tensor = -1}};
+    struct pdl_plan_tensor t[2] = {
+        {.name = shape->name,
+         .kind = PDL_PLAN_ACTIVATION,
+         .dtype = pdl_precision_storage(s->x.oracle->precision),
+         .ndims = shape->rank + 1,
+         .frame = pdl_no_frames,
+         .model_tensor = -1}};
     int in = 0, out = 1;
     struct pdl_plan_op op = {.kind = PDL_PLAN_OP_SEND,
                              .node = -1,

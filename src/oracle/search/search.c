@@ -111,11 +111,6 @@ bool oracle_dominates(const struct pdl_projection *a,
     return a->step_s <= b->step_s && a->peak_bytes <= b->peak_bytes;
 }
 
-enum pdl_split oracle_split(const struct pdl_oracle_options *oracle)
-{
-    return oracle->framework ? oracle->framework->split : PDL_SPLIT_WORK;
-}
-
 enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
                                    const struct pdl_system *sys,
                                    const struct pdl_oracle_options *oracle,
@@ -123,8 +118,6 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
                                    struct pdl_found *f, struct pdl_err *err)
 {
     struct pdl_plan_options po = {.batch = opt->batch,
-                                  .dtype = opt->dtype,
-                                  .split = oracle_split(oracle),
                                   .allow_empty = opt->allow_empty};
     struct pdl_strategy *strategy = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_plan *plan;
@@ -134,11 +127,7 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = pdl_strategy_parse(a, f->strategy, strategy, err);
     if (st == PDL_OK)
-        st = pdl_speeds(a, sys, oracle->precision, &po, err);
-    if (st == PDL_OK)
-        pdl_framework_adapt(oracle->framework, model, strategy);
-    if (st == PDL_OK)
-        st = pdl_plan_lower(a, model, strategy, &po, &plan, err);
+        st = pdl_oracle_lower(a, model, sys, oracle, &po, strategy, &plan, err);
     if (st == PDL_OK)
         st = pdl_project(plan, sys, oracle, &f->x, err);
     f->priced = st == PDL_OK;
@@ -356,10 +345,11 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                        .arena = a,
                        .idle = {.lock = PTHREAD_MUTEX_INITIALIZER},
                        .lock = PTHREAD_MUTEX_INITIALIZER};
-    struct pdl_plan_options po = {.batch = opt->batch,
-                                  .dtype = opt->dtype,
-                                  .split = oracle_split(oracle),
-                                  .allow_empty = opt->allow_empty};
+    struct pdl_plan_options po = {
+        .batch = opt->batch,
+        .dtype = pdl_precision_storage(oracle->precision),
+        .split = oracle_split(oracle),
+        .allow_empty = opt->allow_empty};
     struct oracle_family f;
 
     *out = (struct pdl_search_result){.list = NULL};

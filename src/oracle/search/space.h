@@ -55,7 +55,6 @@ double oracle_goal(enum pdl_goal goal, const struct pdl_projection *x,
 /* Is b no better than a, in time and in memory? */
 bool oracle_dominates(const struct pdl_projection *a,
                       const struct pdl_projection *b);
-enum pdl_split oracle_split(const struct pdl_oracle_options *oracle);
 
 /* space_points.c: every configuration of a transformer of equal blocks. Not
  * found: the model is none. */

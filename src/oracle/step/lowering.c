@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a strategy as it is written to the plan that is priced: the one recipe
+ * that jobs and searches follow. */
+#include "oracle/oracle_priv.h"
+
+enum pdl_dtype pdl_precision_storage(enum pdl_precision p)
+{
+    switch (p) {
+    case PDL_PREC_BF16:
+    case PDL_PREC_FP8:
+        return PDL_BF16;
+    case PDL_PREC_FP16:
+        return PDL_F16;
+    case PDL_PREC_FP64:
+    case PDL_PREC_FP64_TENSOR:
+        return PDL_F64;
+    default:
+        return PDL_F32;
+    }
+}
+
+enum pdl_split oracle_split(const struct pdl_oracle_options *oracle)
+{
+    return pdl_framework_split(oracle->framework);
+}
+
+enum pdl_status pdl_oracle_lower(
+    pdl_arena *a, const struct pdl_model *model, const struct pdl_system *sys,
+    const struct pdl_oracle_options *oracle, const struct pdl_plan_options *opt,
+    struct pdl_strategy *s, const struct pdl_plan **out, struct pdl_err *err)
+{
+    struct pdl_plan_options po = *opt;
+    enum pdl_status st = PDL_OK;
+
+    po.split = oracle_split(oracle);
+    po.dtype = pdl_precision_storage(oracle->precision);
+    if (sys)
+        st = pdl_speeds(a, sys, oracle->precision, &po, err);
+    if (st == PDL_OK)
+        pdl_framework_adapt(oracle->framework, model, s);
+    if (st == PDL_OK && sys)
+        st = pdl_swap_settle(a, model, sys, oracle, &po, s, err);
+    return st == PDL_OK ? pdl_plan_lower(a, model, s, &po, out, err) : st;
+}
