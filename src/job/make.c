@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way of a job: model and system, the options of the oracle, the plan, its
+ * price; each step where the one before it left off. */
+#include "job_priv.h"
+
+#include <string.h>
+
+enum { MAX_PLAN = 1 << 29 };
+
+static enum pdl_status missing(const char *what, struct pdl_err *err)
+{
+    pdl_fail(err, PDL_EINVAL, "the job has no %s", what);
+    pdl_hint(err, "pdl_job_set(job, \"%s\", ...)", what);
+    return PDL_EINVAL;
+}
+
+/* ---- model and system --------------------------------------------------------- */
+
+static enum pdl_status read_plan(pdl_job *j, struct pdl_err *err)
+{
+    const char *path = j->text[JOB_PLAN];
+    struct pdl_err inner = {"", ""};
+    struct pdl_bytes in;
+    enum pdl_status st = pdl_file_read(j->source, path, MAX_PLAN, &in, err);
+
+    if (st == PDL_OK)
+        st = pdl_plan_parse(j->source, in, path, NULL, &j->head, &j->file, err);
+    if (st != PDL_OK)
+        return st;
+    j->model = j->file->model;
+    st = pdl_plan_check(j->file, &inner);
+    return st == PDL_OK ? st
+                        : pdl_fail(err, st == PDL_EWRONG ? PDL_EINVAL : st,
+                                   "%s: %s", path, inner.msg);
+}
+
+static bool wants_logits(const pdl_job *j)
+{
+    const char *loss = j->text[JOB_LOSS];
+
+    return loss && strcmp(loss, "mean-squares") != 0;
+}
+
+static enum pdl_status read_model(pdl_job *j, struct pdl_err *err)
+{
+    struct pdl_model_options mo = {.dims = j->text[JOB_DIM],
+                                   .logits = wants_logits(j)};
+
+    if (!j->text[JOB_MODEL])
+        return missing("model", err);
+    return pdl_model_load(j->source, j->text[JOB_MODEL], &mo, &j->model, err);
+}
+
+static enum pdl_status load(pdl_job *j, struct pdl_err *err)
+{
+    const char *system = j->text[JOB_SYSTEM];
+    enum pdl_status st;
+
+    pdl_arena_reset(j->source);
+    j->head = (struct pdl_plan_head){.model = NULL};
+    j->file = NULL;
+    st = j->text[JOB_PLAN] ? read_plan(j, err) : read_model(j, err);
+    if (!system)
+        system = j->head.system;
+    j->has_system = system != NULL;
+    if (st == PDL_OK && system)
+        st = pdl_system_open(j->source, system, &j->sys, err);
+    if (st == PDL_OK)
+        j->state = JOB_LOADED;
+    return st;
+}
+
+enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err)
+{
+    enum pdl_status st = job_may(j, err);
+
+    if (st == PDL_OK && j->state < JOB_LOADED)
+        st = load(j, err);
+    if (st != PDL_OK || j->state >= JOB_SETTLED)
+        return st;
+    st = job_settle(j, err);
+    if (st == PDL_OK && j->has_system && j->count[JOB_PES] > 0)
+        st = pdl_system_for_pes(j->source, &j->sys, j->count[JOB_PES], err);
+    if (st == PDL_OK)
+        j->state = JOB_SETTLED;
+    return st;
+}
+
+/* ---- plan and price ------------------------------------------------------------- */
+
+static enum pdl_status check_pes(const pdl_job *j, struct pdl_err *err)
+{
+    if (j->count[JOB_PES] == 0 || j->count[JOB_PES] == j->plan->mesh->pes)
+        return PDL_OK;
+    return pdl_fail(
+        err, PDL_EINVAL, "the strategy multiplies to %lld PEs, not %lld",
+        (long long)j->plan->mesh->pes, (long long)j->count[JOB_PES]);
+}
+
+static enum pdl_status lower(pdl_job *j, struct pdl_err *err)
+{
+    struct pdl_plan_options po = {
+        .batch = j->count[JOB_BATCH],
+        .allow_empty = j->count[JOB_ALLOW_EMPTY] != 0,
+        /* sums over all classes that no exchange of the plan makes */
+        .gather_classes = j->text[JOB_LOSS] &&
+                          strcmp(j->text[JOB_LOSS], "cross-entropy") != 0};
+    enum pdl_status st;
+
+    if (!j->text[JOB_STRATEGY])
+        return missing("strategy", err);
+    if (!j->text[JOB_BATCH])
+        return missing("batch", err);
+    st = pdl_strategy_parse(j->step, j->text[JOB_STRATEGY], j->asked, err);
+    *j->strategy = *j->asked;
+    return st == PDL_OK ? pdl_oracle_lower(
+                              j->step, j->model, j->has_system ? &j->sys : NULL,
+                              &j->oracle, &po, j->strategy, &j->plan, err)
+                        : st;
+}
+
+enum pdl_status pdl_job_lower(pdl_job *j, struct pdl_err *err)
+{
+    enum pdl_status st = pdl_job_open(j, err);
+
+    if (st != PDL_OK || j->state >= JOB_LOWERED)
+        return st;
+    pdl_arena_reset(j->step);
+    j->asked = PDL_NEW(j->step, struct pdl_strategy, 1);
+    j->strategy = PDL_NEW(j->step, struct pdl_strategy, 1);
+    if (!j->asked || !j->strategy)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (j->file) {
+        *j->asked = *j->strategy = *j->file->strategy;
+        j->plan = j->file;
+    } else {
+        st = lower(j, err);
+    }
+    if (st == PDL_OK)
+        st = check_pes(j, err);
+    if (st == PDL_OK)
+        j->state = JOB_LOWERED;
+    return st;
+}
+
+static enum pdl_status no_system(const pdl_job *j, struct pdl_err *err)
+{
+    if (!j->text[JOB_PLAN])
+        return missing("system", err);
+    pdl_fail(err, PDL_EINVAL, "%s: names no system", j->text[JOB_PLAN]);
+    pdl_hint(err, "give a system");
+    return PDL_EINVAL;
+}
+
+enum pdl_status pdl_job_price(pdl_job *j, struct pdl_err *err)
+{
+    enum pdl_status st = pdl_job_lower(j, err);
+
+    if (st == PDL_OK && !j->has_system)
+        return no_system(j, err);
+    if (st == PDL_OK)
+        st = job_may(j, err);
+    if (st != PDL_OK || j->state >= JOB_PRICED)
+        return st;
+    st = pdl_system_for_pes(j->source, &j->sys, j->plan->mesh->pes, err);
+    if (st == PDL_OK)
+        st = pdl_project(j->plan, &j->sys, &j->oracle, &j->x, err);
+    if (st == PDL_OK)
+        j->state = JOB_PRICED;
+    return st;
+}
+
+/* ---- the plan as a file ----------------------------------------------------------- */
+
+enum pdl_status pdl_job_write_plan(const pdl_job *j, struct pdl_sink *out,
+                                   struct pdl_err *err)
+{
+    struct pdl_plan_head head = {
+        .model = j->text[JOB_MODEL],
+        .dim = j->text[JOB_DIM],
+        .output = wants_logits(j) ? "logits" : NULL,
+        .system = j->text[JOB_SYSTEM],
+        .precision = pdl_precision_name(j->oracle.precision),
+        .optimizer = j->oracle.optimizer_slots == 2 ? "adam" : "sgd"};
+
+    if (j->state < JOB_LOWERED)
+        return missing("plan", err);
+    pdl_plan_print(j->plan, j->file ? &j->head : &head, out);
+    return out->failed
+               ? pdl_fail(err, PDL_ENOMEM, "the plan is too large to write")
+               : PDL_OK;
+}
