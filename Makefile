@@ -8,11 +8,11 @@ CTEST := ctest -j2 --output-on-failure --no-tests=error --test-dir
 PREFIX ?= /usr/local
 
 .PHONY: all demo check check-build check-asan check-tests check-code check-long \
-	check-peers bench asan fuzz format paper golden-update install clean \
-	configure deps-build deps-check deps-peers
+	check-peers bench asan fuzz format paper golden-update install uninstall \
+	clean configure deps-build deps-check deps-peers
 
 all: deps-build $(BUILD)/build.ninja
-	@$(NINJA) -C $(BUILD) paradl paradl_shared generated
+	@$(NINJA) -C $(BUILD) installed
 
 deps-build deps-check deps-peers:
 	@tools/deps.sh $(@:deps-%=%)
@@ -94,7 +94,11 @@ golden-update: all
 # DESTDIR works too; the linker's cache knows a library only after ldconfig.
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@mv $(BUILD)/install_manifest.txt $(BUILD)/installed.txt
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+uninstall:
+	@tools/uninstall.sh $(BUILD)/installed.txt
 
 clean:
 	@rm -rf $(BUILD)

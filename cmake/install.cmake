@@ -67,3 +67,12 @@ if(TARGET paradl-run)
   add_dependencies(generated paradl-run)
   install(TARGETS paradl-run RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+
+# What make all builds is what make install needs.
+add_custom_target(installed DEPENDS paradl paradl_static paradl_shared)
+add_dependencies(installed generated)
+foreach(target paradl_run_static paradl_mpi paradl-run)
+  if(TARGET ${target})
+    add_dependencies(installed ${target})
+  endif()
+endforeach()

@@ -235,6 +235,17 @@ add_test(NAME cli/golden COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/run.sh
   $<TARGET_FILE:paradl>)
 set_tests_properties(cli/golden PROPERTIES LABELS "unit" TIMEOUT 600)
 
+# The smallest program that uses the shared library.
+add_executable(example_plan examples/plan.c)
+target_link_libraries(example_plan PRIVATE paradl_shared)
+add_test(NAME examples/plan COMMAND example_plan
+  ${CMAKE_SOURCE_DIR}/tests/data/hf/gpt2.json dgx-a100 16 64)
+set_tests_properties(examples/plan PROPERTIES LABELS "unit"
+  PASS_REGULAR_EXPRESSION "best of [0-9]+ that fit: .*data=.*a step takes .* s and .* GiB of a PE.- ")
+add_test(NAME examples/plan_wrong COMMAND example_plan nosuch dgx-a100 16 64)
+set_tests_properties(examples/plan_wrong PROPERTIES LABELS "unit"
+  PASS_REGULAR_EXPRESSION "no model 'nosuch'|nosuch")
+
 # The installed thing, the tool that installs packages, what CI runs.
 foreach(name install/install tools/deps tools/ci)
   add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/${name}.sh

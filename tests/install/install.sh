@@ -35,6 +35,10 @@ users() { # prefix: everything a user of the library does
     must "compile by pkg-config" gcc -Wall -Werror "$here/user.c" -o "$work/user" \
         $(pkg-config --cflags --libs paradl)
     must "run" "$work/user" "$version"
+    # shellcheck disable=SC2046
+    must "compile examples/plan.c" gcc -Wall -Werror "$here/../../examples/plan.c" \
+        -o "$work/plan" $(pkg-config --cflags --libs paradl)
+    must "examples/plan.c says why" grep -q '^- ' <("$work/plan" lenet5 dgx-a100 8 64)
     must "it uses the shared library" grep -q "$lib/libparadl.so.0" <(ldd "$work/user")
     # shellcheck disable=SC2046
     must "link the archive" gcc "$here/user.c" -o "$work/static" \
@@ -71,6 +75,10 @@ users() { # prefix: everything a user of the library does
 }
 
 users "$work/one"
+# what make uninstall does: nothing is left
+must "install elsewhere" cmake --install "$build" --prefix "$work/three"
+must "uninstall" "$here/../../tools/uninstall.sh" "$build/install_manifest.txt"
+must "nothing is left" test -z "$(find "$work/three" -type f -o -type l)"
 mv "$work/one" "$work/two"
 users "$work/two"
 [ $bad = 0 ] && echo "install: works, and works after moving"
