@@ -42,8 +42,8 @@ struct pdl_job_setting {
     const char *name, *choices, *summary; /* choices "a|b"; NULL: any text */
 };
 const struct pdl_job_setting *pdl_job_setting_at(int i);
-/* value NULL: back to the default. Names, choices and counts are checked here;
- * what a text means when it is used. */
+/* value NULL: back to the default. Names, choices, counts and ranges are
+ * checked here; models, systems and strategies are when they are used. */
 enum pdl_status pdl_job_set(pdl_job *j, const char *name, const char *value,
                             struct pdl_err *err);
 /* The text that was set, or NULL. */
@@ -79,6 +79,7 @@ const struct pdl_system *pdl_job_system(const pdl_job *j);
 const struct pdl_oracle_options *pdl_job_options(const pdl_job *j);
 const struct pdl_strategy *pdl_job_asked(const pdl_job *j); /* as given */
 const struct pdl_plan *pdl_job_plan(const pdl_job *j);
+enum pdl_goal pdl_job_goal(const pdl_job *j); /* what "goal" says */
 const struct pdl_projection *pdl_job_projection(const pdl_job *j);
 
 /* Called now and then while a search runs, from its threads, one at a time;

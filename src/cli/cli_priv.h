@@ -34,8 +34,10 @@ extern const struct pdl_cmd cli_collective_list, cli_collective_verify,
     cli_collective_show, cli_collective_compare, cli_simulate;
 extern const struct pdl_cmd cli_report_cmd;
 extern const struct pdl_cmd cli_bench;
-/* Is there a benchmark of this collective? */
-bool cli_bench_knows(const char *collective);
+/* cmd_bench.c: is there a benchmark of this collective, by this algorithm
+ * (NULL or "auto": any)? */
+enum pdl_status cli_bench_names(const char *collective, const char *algorithm,
+                                int64_t ranks, struct pdl_err *err);
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;
@@ -100,6 +102,10 @@ const char *cli_option_value(const struct pdl_opt *o, const void *opts,
  * as it is). Returns only when that failed: an exit code. */
 int cli_launch(const struct pdl_cmd *cmd, const struct pdl_args *args,
                int64_t ranks);
+/* The same as a child that is waited for; its exit code. An interrupt is the
+ * child's to obey. */
+int cli_launch_wait(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                    int64_t ranks);
 /* Runs it instead and takes what it prints. */
 /* A child that does not outlive this program, however it ends. */
 pid_t cli_fork(int64_t ranks);

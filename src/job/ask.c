@@ -34,8 +34,9 @@ static bool go_on(void *ctx, int64_t done, int64_t total)
            (!j->progress || j->progress(j->ctx, done, total));
 }
 
-static enum pdl_goal goal_of(const char *name)
+enum pdl_goal pdl_job_goal(const pdl_job *j)
 {
+    const char *name = j->text[JOB_GOAL];
     static const char *const names[] = {[PDL_GOAL_TIME] = "time",
                                         [PDL_GOAL_MEMORY] = "memory",
                                         [PDL_GOAL_ENERGY] = "energy",
@@ -85,7 +86,7 @@ static enum pdl_status ready(pdl_job *j, struct pdl_search_options *out,
         .axes = j->text[JOB_AXES],
         .most_zero = (int)j->count[JOB_MOST_ZERO],
         .basic = j->count[JOB_BASIC] != 0,
-        .goal = goal_of(j->text[JOB_GOAL]),
+        .goal = pdl_job_goal(j),
         .top = j->count[JOB_TOP],
         .exhaustive = j->count[JOB_EXHAUSTIVE] != 0,
         .one_order = j->count[JOB_ONE_ORDER] != 0,

@@ -81,7 +81,7 @@ pdl_job *pdl_job_fork(const pdl_job *from)
     }
     j->state = from->state < JOB_SETTLED ? from->state : JOB_SETTLED;
     j->model = from->model;
-    j->sys = from->sys;
+    j->base = j->sys = from->sys;
     j->has_system = from->has_system;
     j->oracle = from->oracle;
     j->head = from->head;
@@ -136,7 +136,7 @@ static enum pdl_status check(int i, const char *value, int64_t *count,
         return pdl_fail(err, PDL_EINVAL, "%s '%.40s' is no count from 1 on",
                         name, value);
     if (!choices || is_choice(choices, value))
-        return PDL_OK;
+        return job_check_term((enum job_setting)i, value, err);
     pdl_fail(err, PDL_EINVAL, "no %s '%.40s'", name, value);
     pdl_hint(err, "one of %s", choices);
     return PDL_EINVAL;

@@ -16,7 +16,7 @@
     X(LOSS, "loss", TEXT, SOURCE, "cross-entropy|smoothed|mean-squares", \
       "what is trained for; not set: the model as it is") \
     X(SYSTEM, "system", TEXT, SOURCE, NULL, "a built-in system or a YAML file") \
-    X(PES, "pes", COUNT, SOURCE, NULL, "processing elements (PEs) to use") \
+    X(PES, "pes", COUNT, TERMS, NULL, "processing elements (PEs) to use") \
     X(PLAN, "plan", TEXT, SOURCE, NULL, "a plan file, instead of a strategy") \
     X(PARAMETERS, "parameters", TEXT, TERMS, "ideal|empirical", "peak rates, or sustained ones") \
     X(PRECISION, "precision", TEXT, TERMS, "fp64|fp32|tf32|bf16|fp16|fp8", "of the arithmetic") \
@@ -62,7 +62,7 @@ struct pdl_job {
     enum job_state state;
     pdl_arena *source, *step, *found; /* model, system; plan; search */
     const struct pdl_model *model;
-    struct pdl_system sys;
+    struct pdl_system base, sys; /* as loaded; with as many PEs as it takes */
     bool has_system;
     struct pdl_oracle_options oracle;
     struct pdl_strategy *asked, *strategy; /* as given; as it is run */
@@ -75,6 +75,9 @@ struct pdl_job {
     atomic_bool cancelled;
 };
 
+/* settle.c: does a text that is more than a name mean something? */
+enum pdl_status job_check_term(enum job_setting i, const char *text,
+                               struct pdl_err *err);
 /* settle.c: the options of the oracle from the texts. */
 enum pdl_status job_settle(pdl_job *j, struct pdl_err *err);
 /* PDL_EINTR where the job was cancelled. */

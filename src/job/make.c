@@ -65,7 +65,7 @@ static enum pdl_status load(pdl_job *j, struct pdl_err *err)
         system = j->head.system;
     j->has_system = system != NULL;
     if (st == PDL_OK && system)
-        st = pdl_system_open(j->source, system, &j->sys, err);
+        st = pdl_system_open(j->source, system, &j->base, err);
     if (st == PDL_OK)
         j->state = JOB_LOADED;
     return st;
@@ -79,6 +79,7 @@ enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err)
         st = load(j, err);
     if (st != PDL_OK || j->state >= JOB_SETTLED)
         return st;
+    j->sys = j->base;
     st = job_settle(j, err);
     if (st == PDL_OK && j->has_system && j->count[JOB_PES] > 0)
         st = pdl_system_for_pes(j->source, &j->sys, j->count[JOB_PES], err);
@@ -127,6 +128,8 @@ enum pdl_status pdl_job_lower(pdl_job *j, struct pdl_err *err)
     if (st != PDL_OK || j->state >= JOB_LOWERED)
         return st;
     pdl_arena_reset(j->step);
+    if (j->count[JOB_PES] == 0)
+        j->sys = j->base; /* the last plan may have made it grow */
     j->asked = PDL_NEW(j->step, struct pdl_strategy, 1);
     j->strategy = PDL_NEW(j->step, struct pdl_strategy, 1);
     if (!j->asked || !j->strategy)

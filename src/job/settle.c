@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* "tiles,host": the bits of the effects named. */
-static enum pdl_status effects(const char *text, uint32_t *bits,
+static enum pdl_status effects(const char *text, struct pdl_oracle_options *o,
                                struct pdl_err *err)
 {
-    *bits = 0;
+    o->without = 0;
     while (text && *text) {
         size_t n = strcspn(text, ",");
         char name[64];
@@ -22,7 +22,7 @@ static enum pdl_status effects(const char *text, uint32_t *bits,
         st = pdl_effect_find(name, &bit, err);
         if (st != PDL_OK)
             return st;
-        *bits |= bit;
+        o->without |= bit;
         text += n + (text[n] == ',');
     }
     return PDL_OK;
@@ -54,11 +54,9 @@ congestion(const char *text, struct pdl_oracle_options *o, struct pdl_err *err)
     return PDL_EINVAL;
 }
 
-/* What is not said is the framework's default. */
 static enum pdl_status dropout(const char *text, struct pdl_oracle_options *o,
                                struct pdl_err *err)
 {
-    o->dropout = pdl_framework_dropout(o->framework);
     if (!text ||
         (pdl_unit_parse(text, PDL_UNIT_NONE, &o->dropout, NULL) == PDL_OK &&
          o->dropout >= 0 && o->dropout < 1))
@@ -88,6 +86,32 @@ static enum pdl_status headroom(const char *text, struct pdl_oracle_options *o,
              text);
     pdl_hint(err, "write it like 5%%");
     return PDL_EINVAL;
+}
+
+/* Settings whose text is more than a name. */
+// clang-format off
+static const struct {
+    enum job_setting setting;
+    enum pdl_status (*read)(const char *text, struct pdl_oracle_options *o,
+                            struct pdl_err *err);
+} terms[] = {
+    {JOB_WITHOUT, effects},
+    {JOB_CONGESTION, congestion},
+    {JOB_DROPOUT, dropout},
+    {JOB_HEADROOM, headroom},
+};
+// clang-format on
+enum { NTERMS = sizeof terms / sizeof terms[0] };
+
+enum pdl_status job_check_term(enum job_setting i, const char *text,
+                               struct pdl_err *err)
+{
+    struct pdl_oracle_options unused = {.dropout = 0};
+
+    for (int k = 0; k < NTERMS; k++)
+        if (terms[k].setting == i)
+            return terms[k].read(text, &unused, err);
+    return PDL_OK;
 }
 
 static bool is(const char *text, const char *choice)
@@ -127,22 +151,19 @@ static void choices(const pdl_job *j, struct pdl_oracle_options *o)
 enum pdl_status job_settle(pdl_job *j, struct pdl_err *err)
 {
     struct pdl_oracle_options *o = &j->oracle;
-    enum pdl_status st;
+    enum pdl_status st = PDL_OK;
 
     choices(j, o);
     if (o->precision == PDL_NPRECISIONS)
         return pdl_fail(err, PDL_EINVAL, "%s: no precision '%.40s'",
                         j->text[JOB_PLAN], j->head.precision);
-    st = effects(j->text[JOB_WITHOUT], &o->without, err);
-    if (st == PDL_OK)
-        st = congestion(j->text[JOB_CONGESTION], o, err);
-    if (st == PDL_OK && j->text[JOB_FRAMEWORK])
+    if (j->text[JOB_FRAMEWORK])
         st = pdl_framework_open(j->source, j->text[JOB_FRAMEWORK],
                                 &o->framework, err);
-    if (st == PDL_OK)
-        st = dropout(j->text[JOB_DROPOUT], o, err);
-    if (st == PDL_OK)
-        st = headroom(j->text[JOB_HEADROOM], o, err);
+    if (st == PDL_OK) /* what is not said is the framework's */
+        o->dropout = pdl_framework_dropout(o->framework);
+    for (int i = 0; i < NTERMS && st == PDL_OK; i++)
+        st = terms[i].read(j->text[terms[i].setting], o, err);
     if (st != PDL_OK || !j->has_system ||
         j->sys.pe.peak_flop_per_s[o->precision] > 0)
         return st;

@@ -5,7 +5,8 @@
 #include "paradl/base.h"
 
 struct train_options {
-    const char *data, *strategy, *plan, *optimizer, *schedule, *precision;
+    const char *data, *strategy, *plan, *plan_hash, *emit, *optimizer,
+        *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
         *save, *outputs;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
@@ -29,6 +30,10 @@ static const struct pdl_opt train_opts[] = {
      "how to parallelise, e.g. data=2,filter=2 (default: data=P)"},
     {"plan", 0, PDL_OPT_TEXT, AT(plan), "FILE.plan", NULL,
      "run this plan instead of MODEL and --strategy"},
+    {"plan-hash", 0, PDL_OPT_TEXT, AT(plan_hash), "HEX", NULL,
+     "refuse a plan whose text has another hash"},
+    {"emit", 0, PDL_OPT_TEXT, AT(emit), "FILE.plan", NULL,
+     "write the plan, say its hash, and stop"},
     {"batch", 0, PDL_OPT_COUNT, AT(batch), "B", NULL,
      "samples of one step, over all ranks (default 32)"},
     {"epochs", 0, PDL_OPT_COUNT, AT(epochs), "E", NULL,

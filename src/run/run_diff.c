@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl-run diff-run: where two runs part. Two strategies of one model are
+ * paradl-run diff-run: where two runs part. Two plans of one model are
  * run side by side and compared tensor by tensor; two logs of runs (--log)
  * are compared step by step, two folders of checkpoints tensor by tensor. */
 #include "diff_checkpoints.h"
 #include "options/diff_options.h"
 #include "run_priv.h"
+#include "train_plan.h"
 #include "paradl/train.h"
 
 #include <math.h>
@@ -15,24 +16,7 @@
 
 enum { MAX_LOG = 1 << 28, MAX_LINE = 4096 };
 
-/* ---- strategies ------------------------------------------------------------------ */
-
-static enum pdl_status lower(pdl_arena *a, const struct diff_options *o,
-                             const struct pdl_model *m, const char *text,
-                             const struct pdl_plan **out, struct pdl_err *err)
-{
-    bool single = o->precision && strcmp(o->precision, "fp32") == 0;
-    struct pdl_plan_options po = {.batch = o->batch > 0 ? o->batch : 8,
-                                  .dtype = single ? PDL_F32 : PDL_F64,
-                                  .allow_empty = o->allow_empty};
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    enum pdl_status st;
-
-    if (!s)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = pdl_strategy_parse(a, text, s, err);
-    return st == PDL_OK ? pdl_plan_lower(a, m, s, &po, out, err) : st;
-}
+/* ---- plans ------------------------------------------------------------------ */
 
 static void print_json(const struct pdl_train_diff *d)
 {
@@ -82,15 +66,13 @@ static void print_text(const struct pdl_train_diff *d, const char *parts)
                    d->exact ? " (no sum crossed ranks: must be equal)" : "");
 }
 
-static enum pdl_status diff_strategies(pdl_arena *a,
-                                       const struct pdl_args *args,
-                                       struct pdl_train_diff *d,
-                                       struct pdl_err *err)
+static enum pdl_status diff_plans(pdl_arena *a, const struct pdl_args *args,
+                                  struct pdl_train_diff *d, struct pdl_err *err)
 {
     const struct diff_options *o = args->opts;
     bool single = o->precision && strcmp(o->precision, "fp32") == 0;
+    struct train_plan of[2];
     bool ref = !o->backend || strcmp(o->backend, "ref") == 0;
-    struct pdl_model_options mo = {.dims = o->dim};
     struct pdl_train_comparison c = {
         .opt = {.backend = o->backend ? o->backend : "ref",
                 .optimizer = o->optimizer,
@@ -102,13 +84,12 @@ static enum pdl_status diff_strategies(pdl_arena *a,
                      : single         ? 1e-3
                                       : 1e-9,
         .exact = ref};
-    const struct pdl_model *m;
-    enum pdl_status st = pdl_model_load(a, o->model, &mo, &m, err);
+    enum pdl_status st = PDL_OK;
 
-    if (st == PDL_OK)
-        st = lower(a, o, m, args->pos[0], &c.a, err);
-    if (st == PDL_OK)
-        st = lower(a, o, m, args->pos[1], &c.b, err);
+    for (int i = 0; i < 2 && st == PDL_OK; i++)
+        st = train_plan_read(a, args->pos[i], NULL, false, &of[i], err);
+    c.a = of[0].plan;
+    c.b = of[1].plan;
     return st == PDL_OK ? pdl_train_compare(&c, d, err) : st;
 }
 
@@ -211,7 +192,7 @@ static enum pdl_status diff_any(pdl_arena *a, const struct pdl_args *args,
 
     *parts = "parts of tensors";
     if (o->model)
-        return diff_strategies(a, args, d, err);
+        return diff_plans(a, args, d, err);
     d->op = -1;
     *parts = "tensors of checkpoints";
     if (is_folder(args->pos[0]) && is_folder(args->pos[1]))

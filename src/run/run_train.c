@@ -5,6 +5,7 @@
 #include "run_priv.h"
 #include "train_end.h"
 #include "train_model.h"
+#include "train_plan.h"
 #include "options/train_options.h"
 #include "train_trace.h"
 #include "paradl/train.h"
@@ -17,8 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_FILE = 1 << 29 };
-
 /* Set by a signal: save and stop. */
 static volatile int stop_asked;
 
@@ -26,7 +25,8 @@ struct session {
     const struct pdl_args *args;
     struct train_options o;
     pdl_arena *arena;
-    const struct pdl_plan *plan;
+    struct train_plan from;
+    const struct pdl_plan *plan; /* the same */
     pdl_io *io;
     struct pdl_train_job job;
     struct pdl_train_summary summary;
@@ -44,53 +44,6 @@ struct session {
 };
 
 /* ---- what to train ----------------------------------------------------------- */
-
-static enum pdl_status lower(struct session *s, struct pdl_err *err)
-{
-    const struct train_options *o = &s->o;
-    struct pdl_model_options mo = {.dims = o->dim};
-    struct pdl_plan_options po = {
-        .batch = o->batch > 0 ? o->batch : 32,
-        .allow_empty = o->allow_empty,
-        /* sums over all classes that no exchange of the plan makes */
-        .gather_classes = o->label_smoothing > 0 || o->mean_squares,
-        .dtype = !o->precision                       ? PDL_F32
-                 : strcmp(o->precision, "bf16") == 0 ? PDL_BF16
-                 : strcmp(o->precision, "fp64") == 0 ? PDL_F64
-                                                     : PDL_F32};
-    struct pdl_strategy *st = PDL_NEW(s->arena, struct pdl_strategy, 1);
-    const struct pdl_model *m;
-    enum pdl_status rc;
-    char text[64];
-
-    if (!st)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    snprintf(text, sizeof text, "data=%lld",
-             (long long)(o->ranks > 0 ? o->ranks : 1));
-    rc = pdl_model_load(s->arena, s->args->pos[0], &mo, &m, err);
-    if (rc == PDL_OK)
-        rc = pdl_strategy_parse(s->arena, o->strategy ? o->strategy : text, st,
-                                err);
-    if (rc == PDL_OK && !o->mean_squares) {
-        m = train_without_softmax(s->arena, m);
-        rc = m ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
-    }
-    if (rc == PDL_OK)
-        rc = pdl_plan_lower(s->arena, m, st, &po, &s->plan, err);
-    return rc;
-}
-
-static enum pdl_status read_plan(struct session *s, struct pdl_err *err)
-{
-    struct pdl_plan_head head;
-    struct pdl_bytes in;
-    enum pdl_status st = pdl_file_read(s->arena, s->o.plan, MAX_FILE, &in, err);
-
-    if (st == PDL_OK)
-        st =
-            pdl_plan_parse(s->arena, in, s->o.plan, NULL, &head, &s->plan, err);
-    return st == PDL_OK ? pdl_plan_check(s->plan, err) : st;
-}
 
 static enum pdl_status open_data(struct session *s, struct pdl_err *err)
 {
@@ -137,13 +90,16 @@ static enum pdl_status prepare(struct session *s, struct pdl_err *err)
     s->arena = pdl_arena_create((size_t)4 << 30);
     if (!s->arena)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    if (!s->o.data || (!s->args->npos && !s->o.plan)) {
-        pdl_fail(err, PDL_EINVAL, "train needs MODEL (or --plan) and --data");
+    if (!s->o.data || !s->o.plan || s->args->npos) {
+        pdl_fail(err, PDL_EINVAL, "paradl-run train needs --plan and --data");
+        pdl_hint(err, "'paradl train MODEL ... --emit FILE' writes a plan");
         return PDL_EINVAL;
     }
     st = read_scale(s, err);
     if (st == PDL_OK)
-        st = s->o.plan ? read_plan(s, err) : lower(s, err);
+        st = train_plan_read(s->arena, s->o.plan, s->o.plan_hash,
+                             !s->o.virtual_ranks, &s->from, err);
+    s->plan = s->from.plan;
     return st == PDL_OK ? open_data(s, err) : st;
 }
 
@@ -281,10 +237,13 @@ static void summary_json(struct session *s)
 {
     const struct pdl_train_summary *x = &s->summary;
     struct pdl_json j;
+    char hash[17];
 
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->from.hash);
     pdl_json_init(&j, run_out());
     j.compact = true;
     pdl_json_schema(&j, "train");
+    pdl_json_kstr(&j, "plan_hash", hash);
     pdl_json_kint(&j, "ranks", s->plan->mesh->pes);
     pdl_json_kint(&j, "batch", s->plan->batch);
     pdl_json_kint(&j, "steps", x->steps);
@@ -403,8 +362,8 @@ static void fill_job(struct session *s)
         .job = number_of(getenv("PARADL_JOB")),
         .timeout_s = o->timeout,
         .run = (uint64_t)(pdl_clock_s() * 1e6),
-        .model = s->args->npos ? s->args->pos[0] : o->plan,
-        .strategy = o->strategy,
+        .model = s->from.head.model,
+        .strategy = s->from.strategy,
         .data = o->data,
         .weights_in = o->load,
         .weights_out = o->save,
@@ -551,9 +510,9 @@ const struct pdl_cmd run_train = {
     .args = "MODEL",
     .max_pos = 1,
     .summary = "one rank of a training run, or all of them as threads",
-    .text = "See paradl train, which checks the command line and starts this.",
-    .example =
-        "mpirun -n 2 paradl-run train lenet5 --data DIR --strategy data=2",
+    .text = "See paradl train, which checks the command line and starts this, "
+            "with --plan always.",
+    .example = "mpirun -n 2 paradl-run train --plan FILE.plan --data DIR",
     .opts = train_opts,
     .nopts = NTRAIN_OPTS,
     .opts_size = sizeof(struct train_options),

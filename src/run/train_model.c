@@ -1,49 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model that a run trains, and what samples it takes. */
+ * What samples the model of a run takes. */
 #include "train_model.h"
-
-#include <string.h>
 
 /* Made-up samples to test with: however many there are to train on, one more
  * says no more. */
 enum { MOST_TESTS = 1000 };
-
-static bool is_read(const struct pdl_model *m, int tensor)
-{
-    for (int i = 0; i < m->nnodes; i++)
-        for (int k = 0; k < m->nodes[i].nin; k++)
-            if (m->nodes[i].in[k] == tensor)
-                return true;
-    return false;
-}
-
-/* Imported classifiers often end with a softmax. Cross-entropy has one of its
- * own: it wants what goes in there. */
-const struct pdl_model *train_without_softmax(pdl_arena *a,
-                                              const struct pdl_model *m)
-{
-    const struct pdl_node *last =
-        m->nnodes > 1 ? &m->nodes[m->nnodes - 1] : NULL;
-    struct pdl_segment *s;
-    struct pdl_model *copy;
-
-    if (!last || strcmp(last->op->name, "softmax") != 0 ||
-        is_read(m, last->out[0]) || m->nsegments < 1 ||
-        m->segments[m->nsegments - 1].repeat != 1 ||
-        m->segments[m->nsegments - 1].nnodes < 2)
-        return m;
-    copy = PDL_NEW(a, struct pdl_model, 1);
-    s = PDL_NEW(a, struct pdl_segment, m->nsegments);
-    if (!copy || !s)
-        return NULL;
-    *copy = *m;
-    memcpy(s, m->segments, (size_t)m->nsegments * sizeof *s);
-    s[m->nsegments - 1].nnodes--;
-    copy->segments = s;
-    copy->nnodes--;
-    return copy;
-}
 
 /* Several sequences follow each other in a sample. */
 static void like_input(const struct pdl_model *m, struct pdl_field *f)

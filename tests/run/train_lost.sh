@@ -92,7 +92,9 @@ rc=$?
 [ "$(grep -c . "$dir/wrong.err")" = 1 ] || fail "a wrong file: $(cat "$dir/wrong.err")"
 
 # wrong on one rank only: the others do not wait for ever
-one="$(dirname "$paradl")/paradl-run train $model --data digits --strategy data=2 \
+"$paradl" train "$model" --strategy data=2 --emit "$dir/one.plan" >"$dir/one.out" ||
+    fail "--emit: $(cat "$dir/one.out")"
+one="$(dirname "$paradl")/paradl-run train --plan $dir/one.plan --data digits \
     --steps 2 --backend ref --threads 1"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1

@@ -63,7 +63,11 @@ def run(args, user=None, blocks=None, cwd=None):
     if env.get("PDL_SANITIZED"):
         env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + \
             ":allocator_may_return_null=1"
-    p = subprocess.Popen([paradl] + args, stdout=subprocess.PIPE,
+    program = [paradl]
+    if blocks is not None: # the plan would be the first that does not fit
+        program, args = [paradl + "-run", "train", "--plan", "tiny.plan",
+                         "--virtual"], args[2:]
+    p = subprocess.Popen(program + args, stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                          preexec_fn=limits(user, blocks), env=env, cwd=cwd,
                          start_new_session=True)
@@ -460,6 +464,7 @@ def words():
 # ---- a full disk ------------------------------------------------------------
 
 def full():
+    run(["train", "tiny.yaml", "--batch", "4", "--emit", "tiny.plan"])
     train = ["train", "tiny.yaml", "--data", "idx"] + QUICK
     for option, name in (("log", "full.csv"), ("trace", "full.json"),
                          ("timings", "full2.json"), ("save", "full.safetensors"),

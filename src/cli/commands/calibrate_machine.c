@@ -542,13 +542,6 @@ static enum pdl_status settle(struct cli_calibrate_options *o,
         return pdl_fail(err, PDL_EINVAL, "--rounds: from 1 to %d",
                         (int)CLI_MEASURE_ROUNDS);
     o->rounds = o->rounds ? o->rounds : 3;
-    if (o->collective && !cli_bench_knows(o->collective)) {
-        pdl_fail(err, PDL_EINVAL, "--collective: no benchmark of '%s'",
-                 o->collective);
-        pdl_hint(err, "there are: allreduce, reduce-scatter, allgather, "
-                      "alltoall, broadcast");
-        return PDL_EINVAL;
-    }
     o->ranks = o->ranks ? o->ranks : cores;
     if (!o->threads)
         o->threads = cores > o->ranks ? cores / o->ranks : 1;

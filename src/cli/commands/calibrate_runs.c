@@ -408,11 +408,34 @@ static enum pdl_status list_params(struct cli_measured *m, struct cli_fit *fit,
     return st;
 }
 
+static enum pdl_status fit_all(struct cli_measured *m, struct pdl_system *sys,
+                               struct cli_runs *s, struct cli_fit *fit,
+                               struct pdl_err *err)
+{
+    struct fitting f = {.runs = s};
+    enum pdl_status st;
+
+    if (s->n == 0)
+        return pdl_fail(err, PDL_EINVAL, "%s: no run could be projected",
+                        m->file);
+    fit->rows = s->n;
+    st = find_same(m->a, &f, err);
+    if (st == PDL_OK)
+        st = held_out_error(m, sys, s, fit, err);
+    if (st != PDL_OK)
+        return st;
+    sys->projection_error = rounded(fit->held_out);
+    pdl_fit_reset(sys, fit->param, fit->n);
+    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s->n, true,
+                   &fit->result);
+    st = keep_residuals(m, sys, s, fit, err);
+    return st == PDL_OK ? keep_spreads(m, sys, &f, fit, err) : st;
+}
+
 enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
                              struct cli_fit *fit, struct pdl_err *err)
 {
     struct cli_runs s;
-    struct fitting f = {.runs = &s};
     enum pdl_status st = list_params(m, fit, err);
 
     fit->usage = st == PDL_EINVAL;
@@ -420,19 +443,7 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
         st = cli_runs_read(m, true, &s, err);
     if (st != PDL_OK)
         return st;
-    if (s.n == 0)
-        return pdl_fail(err, PDL_EINVAL, "%s: no run could be projected",
-                        m->file);
-    fit->rows = s.n;
-    st = find_same(m->a, &f, err);
-    if (st == PDL_OK)
-        st = held_out_error(m, sys, &s, fit, err);
-    if (st != PDL_OK)
-        return st;
-    sys->projection_error = rounded(fit->held_out);
-    pdl_fit_reset(sys, fit->param, fit->n);
-    pdl_fit_system(sys, fit->param, fit->n, runs_cost, &f, s.n, true,
-                   &fit->result);
-    st = keep_residuals(m, sys, &s, fit, err);
-    return st == PDL_OK ? keep_spreads(m, sys, &f, fit, err) : st;
+    st = fit_all(m, sys, &s, fit, err);
+    cli_runs_close(&s);
+    return st;
 }

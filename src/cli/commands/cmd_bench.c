@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-bool cli_bench_knows(const char *collective)
+static bool is_known(const char *collective)
 {
     static const char *const names[] = {"allreduce", "reduce-scatter",
                                         "allgather", "alltoall", "broadcast"};
@@ -23,10 +23,8 @@ bool cli_bench_knows(const char *collective)
 
 static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
 {
-    const char *collective = args->pos[0];
     const struct bench_options *o = args->opts;
     int64_t ranks = o->ranks ? o->ranks : 2;
-    struct pdl_coll_job job;
 
     if (ranks < 1 || ranks > 100000)
         return pdl_fail(err, PDL_EINVAL, "-n: from 1 to 100000");
@@ -34,19 +32,27 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
         return pdl_fail(err, PDL_EINVAL, "--seconds: a time above 0");
     if (pdl_opt_given(&cli_bench, args, "timeout") && !(o->timeout > 0))
         return pdl_fail(err, PDL_EINVAL, "--timeout: a time above 0");
-    if (!cli_bench_knows(collective)) {
+    if (strcmp(args->pos[0], "allreduce") != 0 && o->in_place)
+        return pdl_fail(err, PDL_EINVAL, "--in-place is for allreduce");
+    return PDL_OK;
+}
+
+enum pdl_status cli_bench_names(const char *collective, const char *algorithm,
+                                int64_t ranks, struct pdl_err *err)
+{
+    struct pdl_coll_job job;
+
+    if (!is_known(collective)) {
         pdl_fail(err, PDL_EINVAL, "no benchmark of '%s'", collective);
         pdl_hint(err, "there are: allreduce, reduce-scatter, allgather, "
                       "alltoall, broadcast");
         return PDL_EINVAL;
     }
-    if (strcmp(collective, "allreduce") != 0 && o->in_place)
-        return pdl_fail(err, PDL_EINVAL, "--in-place is for allreduce");
-    if (!o->algorithm || strcmp(o->algorithm, "auto") == 0)
+    if (!algorithm || strcmp(algorithm, "auto") == 0)
         return PDL_OK;
     /* any count that every algorithm takes */
-    return pdl_coll_job_make(collective, o->algorithm, (int)ranks, 1024 * ranks,
-                             4, &job, err);
+    return pdl_coll_job_make(collective, algorithm, (int)ranks, 1024 * ranks, 4,
+                             &job, err);
 }
 
 static int bench(const struct pdl_args *args)
@@ -57,6 +63,9 @@ static int bench(const struct pdl_args *args)
 
     if (check(args, &err) != PDL_OK)
         return cli_usage(&err);
+    if (cli_bench_names(args->pos[0], o->algorithm, o->ranks ? o->ranks : 2,
+                        &err) != PDL_OK)
+        return cli_fail(PDL_EINVAL, &err);
     return cli_launch(&cli_bench, args, memory ? 0 : o->ranks ? o->ranks : 2);
 }
 

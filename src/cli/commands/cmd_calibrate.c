@@ -35,7 +35,8 @@ static const struct pdl_opt opts[] = {
     {"max-ranks", 0, PDL_OPT_COUNT, AT(most), "P", NULL,
      "measure collectives on 2, 4, 8 ... up to P ranks (twice the processors, "
      "at least 8)"},
-    {"collective", 0, PDL_OPT_TEXT, AT(collective), "NAME", NULL,
+    {"collective", 0, PDL_OPT_TEXT, AT(collective), "NAME",
+     "allreduce|reduce-scatter|allgather|alltoall|broadcast",
      "measure this one alone (all five)"},
     {"rounds", 0, PDL_OPT_COUNT, AT(rounds), "N", NULL,
      "of starts of the ranks, whose middle time counts (3)"},

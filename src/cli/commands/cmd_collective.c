@@ -91,8 +91,7 @@ static int list(const struct pdl_args *args)
     if (o->collective && !pdl_collective_find(o->collective)) {
         struct pdl_coll_job none = {.alg = NULL};
 
-        pdl_alg_parse(o->collective, "", &none, &err);
-        return cli_usage(&err);
+        return cli_fail(pdl_alg_parse(o->collective, "", &none, &err), &err);
     }
     if (args->json)
         return list_json(o->collective), EXIT_OK;
@@ -177,8 +176,6 @@ static int show(const struct pdl_args *args)
     else if (st == PDL_OK)
         pdl_coll_print(&job, (int)rank, cli_out());
     pdl_arena_destroy(a);
-    if (st == PDL_EINVAL)
-        return cli_usage(&err);
     return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 }
 

@@ -533,8 +533,7 @@ static int run(const struct pdl_args *args)
     if (!pdl_collective_find(c.collective)) {
         struct pdl_coll_job none = {.alg = NULL};
 
-        pdl_alg_parse(c.collective, "", &none, &err);
-        return cli_usage(&err);
+        return cli_fail(pdl_alg_parse(c.collective, "", &none, &err), &err);
     }
     c.arena = pdl_arena_create((size_t)16 << 30);
     c.rows = c.arena ? PDL_NEW(c.arena, struct row, MAX_ROWS) : NULL;
@@ -547,7 +546,7 @@ static int run(const struct pdl_args *args)
         st = read_points(&c, &err);
     if (st != PDL_OK) {
         pdl_arena_destroy(c.arena);
-        return cli_usage(&err);
+        return cli_fail(st, &err);
     }
     pdl_progress_start(&c.progress, cli_stderr(),
                        !args->quiet && cli_progress(), "simulations", 0);

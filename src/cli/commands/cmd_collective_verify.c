@@ -206,17 +206,12 @@ static int verify_table(const struct pdl_args *args, int first, int last,
     return finish(&rep);
 }
 
-static enum pdl_status check_options(const struct options *o, int *first,
-                                     int *last, struct pdl_err *err)
+static enum pdl_status check_names(const struct options *o, int *first,
+                                   int *last, struct pdl_err *err)
 {
     struct pdl_coll_job job = {.alg = NULL};
     const char *collective;
 
-    if (o->all == (o->algorithm != NULL)) {
-        pdl_fail(err, PDL_EINVAL, "say --all or --algorithm A");
-        pdl_hint(err, "for example: %s", cli_collective_verify.example);
-        return PDL_EINVAL;
-    }
     collective = o->algorithm ? cli_collective_of(o->algorithm, o->collective)
                  : o->collective ? o->collective
                                  : "allreduce";
@@ -233,16 +228,22 @@ static enum pdl_status check_options(const struct options *o, int *first,
 static int verify(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *a;
     struct pdl_err err = {"", ""};
     int first, last, rc;
 
+    if (o->all == (o->algorithm != NULL)) {
+        pdl_fail(&err, PDL_EINVAL, "say --all or --algorithm A");
+        pdl_hint(&err, "for example: %s", cli_collective_verify.example);
+        return cli_usage(&err);
+    }
+    a = pdl_arena_create(PDL_ARENA_DEFAULT);
     if (!a)
         return EXIT_BUG;
     if (o->algorithm && !o->all && cli_is_program(o->algorithm))
         rc = verify_file(args, o->algorithm, a);
-    else if (check_options(o, &first, &last, &err) != PDL_OK)
-        rc = cli_usage(&err);
+    else if (check_names(o, &first, &last, &err) != PDL_OK)
+        rc = cli_fail(PDL_EINVAL, &err);
     else
         rc = verify_table(args, first, last, a);
     pdl_arena_destroy(a);

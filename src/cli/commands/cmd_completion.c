@@ -25,7 +25,7 @@ static int completion(const struct pdl_args *args)
         return EXIT_OK;
     pdl_fail(&err, PDL_EINVAL, "no completions for '%.40s'", args->pos[0]);
     pdl_hint(&err, "one of bash, zsh, fish");
-    return cli_usage(&err);
+    return cli_fail(PDL_EINVAL, &err);
 }
 
 const struct pdl_cmd cli_completion = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * paradl diff-run: where two runs part. The work is paradl-run's. */
-#include "cli/cli_priv.h"
+#include "cli/questions/handover.h"
 
 #include "options/diff_options.h" /* of src/run */
 
@@ -24,13 +24,76 @@ static enum pdl_status check(const struct pdl_args *args, struct pdl_err *err)
     return PDL_OK;
 }
 
+static enum pdl_status set_up(const struct diff_options *o, pdl_job *j,
+                              struct pdl_err *err)
+{
+    enum pdl_status st = pdl_job_set(j, "model", o->model, err);
+
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "dim", o->dim, err);
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "precision", o->precision ? o->precision : "fp64",
+                         err);
+    if (st == PDL_OK)
+        st = cli_set_count(j, "batch", o->batch > 0 ? o->batch : 8, err);
+    if (st == PDL_OK)
+        st = cli_set_flag(j, "allow-empty", o->allow_empty, err);
+    return st;
+}
+
+/* Both strategies as plans of one model, in place of their texts. */
+static enum pdl_status write_plans(pdl_arena *a, const struct cli_handover *h,
+                                   struct pdl_args *args, struct pdl_err *err)
+{
+    static const char *const names[] = {"a.plan", "b.plan"};
+    pdl_job *j = pdl_job_create();
+    enum pdl_status st = j ? set_up(args->opts, j, err)
+                           : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    char hash[17];
+
+    for (int i = 0; i < 2 && st == PDL_OK; i++) {
+        const char *path = cli_handover_file(h, a, names[i]);
+
+        st = path ? pdl_job_set(j, "strategy", args->pos[i], err)
+                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
+        if (st == PDL_OK)
+            st = cli_handover_plan(j, path, hash, err);
+        args->pos[i] = path;
+    }
+    pdl_job_destroy(j);
+    return st;
+}
+
+static int diff_strategies(struct pdl_args args)
+{
+    pdl_arena *a = pdl_arena_create(1 << 16);
+    struct cli_handover h;
+    struct pdl_err err = {"", ""};
+    enum pdl_status st = a ? cli_handover_open(&h, &err)
+                           : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    int rc;
+
+    if (st != PDL_OK) {
+        pdl_arena_destroy(a);
+        return cli_fail(st, &err);
+    }
+    st = write_plans(a, &h, &args, &err);
+    rc = st == PDL_OK ? cli_launch_wait(&cli_diff_run, &args, 0)
+                      : cli_fail(st, &err);
+    cli_handover_close(&h);
+    pdl_arena_destroy(a);
+    return rc;
+}
+
 static int diff_run(const struct pdl_args *args)
 {
+    const struct diff_options *o = args->opts;
     struct pdl_err err = {"", ""};
 
     if (check(args, &err) != PDL_OK)
         return cli_usage(&err);
-    return cli_launch(&cli_diff_run, args, 0);
+    return o->model ? diff_strategies(*args)
+                    : cli_launch(&cli_diff_run, args, 0);
 }
 
 const struct pdl_cmd cli_diff_run = {

@@ -6,6 +6,7 @@
  * plan of a search, priced in full; sizes are doubled, and between one that fits
  * and one that does not their doublings are halved. Each has a largest that is
  * tried; an answer that is it says so. */
+#include "cli/questions/handover.h"
 #include "cli/questions/projection.h"
 
 #include <stdio.h>
@@ -67,45 +68,51 @@ static bool on_points(void *ctx, int64_t done, int64_t total)
     return true;
 }
 
+static enum pdl_status set_search(pdl_job *j, struct asking *k, bool only_fits,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st = pdl_job_set(j, "top", "1", err);
+
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "one-order", "yes", err);
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "uncounted", "yes", err);
+    if (st == PDL_OK)
+        st = cli_set_flag(j, "only-fits", only_fits, err);
+    pdl_job_on_progress(j, on_points, k);
+    return st;
+}
+
 /* only_fits: what the best plan is, is not asked. */
 static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
                               int64_t batch, bool only_fits, struct trial *t,
                               struct pdl_err *err)
 {
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct cli_job *j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    struct cli_job j = {.job = NULL};
     struct cli_question q = k->o->q;
-    struct pdl_search_options opt = {.pes = pes,
-                                     .batch = batch,
-                                     .top = 1,
-                                     .one_order = true,
-                                     .uncounted = true,
-                                     .only_fits = only_fits,
-                                     .progress = on_points,
-                                     .ctx = k};
     struct pdl_search_result r = {.list = NULL};
-    enum pdl_status st =
-        j ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    enum pdl_status st;
 
     *t = (struct trial){.pes = pes, .batch = batch};
     q.model = model;
     q.pes = pes;
+    q.batch = batch;
+    st = cli_job_open(&q, &j, err);
     if (st == PDL_OK)
-        st = cli_job_open(a, &q, j, err);
-    if (st == PDL_OK) {
-        st = pdl_search(a, j->model, &j->sys, &j->oracle, &opt, &r, err);
-    }
+        st = set_search(j.job, k, only_fits, err);
+    if (st == PDL_OK)
+        st = pdl_job_search(j.job, &r, err);
     if (st == PDL_OK) {
         t->fits = r.feasible > 0;
-        t->tokens = j->model->tokens;
+        t->tokens = j.model->tokens;
     }
     if (st == PDL_OK && r.evaluated > 0) {
         t->strategy = pdl_arena_strdup(k->arena, r.list[0].strategy);
         t->x = r.list[0].x;
-        pdl_project_bill(&t->x, &j->sys, &t->bill);
+        pdl_project_bill(&t->x, &j.sys, &t->bill);
     }
     pdl_progress_step(&k->progress, ++k->searches);
-    pdl_arena_destroy(a);
+    cli_job_close(&j);
     return st;
 }
 
@@ -520,7 +527,7 @@ static int fit_in(const struct pdl_args *args)
     o.q.batch = o.q.batch > 0 ? o.q.batch : o.q.pes;
     k.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     k.j = k.arena ? PDL_NEW(k.arena, struct cli_job, 1) : NULL;
-    st = k.j ? cli_job_open(k.arena, &o.q, k.j, &err)
+    st = k.j ? cli_job_open(&o.q, k.j, &err)
              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = settle_train(&o, k.j->model, &err);
@@ -533,6 +540,7 @@ static int fit_in(const struct pdl_args *args)
         print_json(&k, &x);
     else if (st == PDL_OK)
         print_text(&k, &x);
+    cli_job_close(k.j);
     pdl_arena_destroy(k.arena);
     return st != PDL_OK      ? cli_fail(st, &err)
            : x.as_asked.fits ? EXIT_OK

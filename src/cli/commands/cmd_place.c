@@ -118,7 +118,7 @@ static enum pdl_status search(struct place *x)
     struct pdl_plan_options po = {
         .batch = x->o->q.batch,
         .split = pdl_framework_split(x->j->oracle.framework),
-        .dtype = cli_storage(x->j->oracle.precision)};
+        .dtype = pdl_precision_storage(x->j->oracle.precision)};
     struct pdl_place_job job = {.model = x->j->model,
                                 .system = &x->j->sys,
                                 .strategy = &x->j->strategy,
@@ -127,7 +127,7 @@ static enum pdl_status search(struct place *x)
     enum pdl_status st = find_nodes(x);
 
     if (st == PDL_OK)
-        st = cli_job_price(x->arena, &x->o->q, x->o->q.strategy, x->j, x->err);
+        st = cli_job_price(&x->o->q, x->o->q.strategy, x->j, x->err);
     if (st == PDL_OK)
         st = pdl_speeds(x->arena, &x->j->sys, x->j->oracle.precision, &po,
                         x->err);
@@ -229,7 +229,7 @@ static int place(const struct pdl_args *args)
     o.q.model = args->pos[0];
     x.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     x.j = x.arena ? PDL_NEW(x.arena, struct cli_job, 1) : NULL;
-    st = x.j ? cli_job_open(x.arena, &o.q, x.j, &err)
+    st = x.j ? cli_job_open(&o.q, x.j, &err)
              : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = search(&x);
@@ -241,6 +241,7 @@ static int place(const struct pdl_args *args)
         if (rc == EXIT_OK)
             rc = write_file(&x, o.hostfile, false);
     }
+    cli_job_close(x.j);
     pdl_arena_destroy(x.arena);
     return rc;
 }

@@ -5,6 +5,7 @@
  * and --space lists it with the reason. Large spaces (transformers) are
  * described by --space instead. */
 #include "cli/output/layers.h"
+#include "cli/questions/handover.h"
 #include "cli/questions/projection.h"
 
 #include <signal.h>
@@ -82,46 +83,10 @@ static bool go_on(void *ctx, int64_t done, int64_t total)
             pdl_clock_s() - s->progress.start_s < s->o->seconds);
 }
 
-static enum pdl_goal goal_of(const char *name)
-{
-    static const char *const names[] = {"time", "memory", "energy", "cost",
-                                        "pareto"};
-
-    for (int i = 0; name && i < 5; i++)
-        if (strcmp(names[i], name) == 0)
-            return (enum pdl_goal)i;
-    return PDL_GOAL_TIME;
-}
-
-/* Nothing can be ranked by what the system does not say. */
-static enum pdl_status can_count(const struct options *o,
-                                 const struct pdl_system *sys,
-                                 struct pdl_err *err)
-{
-    enum pdl_goal goal = goal_of(o->goal);
-    const char *field = goal == PDL_GOAL_COST && !(sys->pe.price_per_hour > 0)
-                            ? "price_per_hour"
-                        : goal == PDL_GOAL_ENERGY && !(sys->pe.peak_w > 0)
-                            ? "peak_power"
-                            : NULL;
-
-    if (!field)
-        return PDL_OK;
-    pdl_fail(err, PDL_EINVAL, "--goal %s: %s does not say its %s", o->goal,
-             sys->name, goal == PDL_GOAL_COST ? "price" : "power");
-    pdl_hint(err, "--system %s%cpe.%s=%s", o->q.system,
-             strchr(o->q.system, ':') ? ',' : ':', field,
-             goal == PDL_GOAL_COST ? "2.5" : "400W");
-    return PDL_EINVAL;
-}
-
 /* The answer by layers and the best for all of them, the better first. */
-static enum pdl_status by_layers(struct search *s,
-                                 const struct pdl_search_options *opt,
-                                 struct pdl_err *err)
+static enum pdl_status by_layers(struct search *s, struct pdl_err *err)
 {
-    enum pdl_status st = pdl_search_layers(s->arena, s->j->model, &s->j->sys,
-                                           &s->j->oracle, opt, &s->layers, err);
+    enum pdl_status st = pdl_job_search_layers(s->j->job, &s->layers, err);
     const struct pdl_layers_result *l = &s->layers;
     struct pdl_found *list = PDL_NEW(s->arena, struct pdl_found, 2);
 
@@ -152,25 +117,20 @@ static int64_t most_shown(const struct options *o)
 
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
-    struct pdl_search_options opt = {
-        .pes = s->o->q.pes,
-        .batch = s->o->q.batch,
-        .axes = s->o->strategies,
-        .goal = goal_of(s->o->goal),
-        .top = most_shown(s->o),
-        .progress = go_on,
-        .ctx = s,
-    };
-    enum pdl_status st = can_count(s->o, &s->j->sys, err);
+    pdl_job *j = s->j->job;
+    enum pdl_status st = pdl_job_set(j, "axes", s->o->strategies, err);
 
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "goal", s->o->goal, err);
+    if (st == PDL_OK)
+        st = cli_set_count(j, "top", most_shown(s->o), err);
     if (st != PDL_OK)
         return st;
+    pdl_job_on_progress(j, go_on, s);
     signal(SIGINT, on_interrupt);
     pdl_progress_start(&s->progress, cli_stderr(), progress, "pricing", 0);
     s->progress.start_s = pdl_clock_s();
-    st = s->o->per_layer ? by_layers(s, &opt, err)
-                         : pdl_search(s->arena, s->j->model, &s->j->sys,
-                                      &s->j->oracle, &opt, &s->r, err);
+    st = s->o->per_layer ? by_layers(s, err) : pdl_job_search(j, &s->r, err);
     pdl_progress_end(&s->progress);
     signal(SIGINT, SIG_DFL);
     return st;
@@ -191,7 +151,6 @@ struct extent {
 static void json_plan(struct search *s, struct pdl_json *w, int i,
                       const struct extent *e)
 {
-    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     const struct pdl_found *f = &s->r.list[i];
 
     if (e->brief && i > 0) {
@@ -200,8 +159,7 @@ static void json_plan(struct search *s, struct pdl_json *w, int i,
         pdl_json_kstr(w, "strategy", f->strategy);
         cli_brief_json(w, &f->x, &s->j->sys);
         pdl_json_end(w);
-    } else if (scratch && cli_job_price(scratch, &s->o->q, f->strategy, s->j,
-                                        NULL) == PDL_OK) {
+    } else if (cli_job_price(&s->o->q, f->strategy, s->j, NULL) == PDL_OK) {
         pdl_json_object(w);
         pdl_json_kint(w, "rank", i + 1);
         pdl_json_kstr(w, "strategy", f->strategy);
@@ -210,7 +168,6 @@ static void json_plan(struct search *s, struct pdl_json *w, int i,
             cli_details_json(w, s->j);
         pdl_json_end(w);
     }
-    pdl_arena_destroy(scratch);
 }
 
 static void print_json(struct search *s, const struct extent *e,
@@ -273,7 +230,8 @@ static void print_text(struct search *s, int show)
 {
     cli_say(2, "%s, batch %lld, on %lld PEs of %s", s->j->model->name,
             (long long)s->o->q.batch, (long long)s->o->q.pes, s->j->sys.name);
-    cli_plans_text(s->arena, s->r.list, show, &s->j->sys, goal_of(s->o->goal));
+    cli_plans_text(s->arena, s->r.list, show, &s->j->sys,
+                   pdl_job_goal(s->j->job));
     print_counts(&s->r, !s->o->space);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);
@@ -308,13 +266,10 @@ static void print_next(const struct search *s)
 /* The best again, how sure it is, and where to go on. */
 static void print_first(struct search *s)
 {
-    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     char low[32], high[32], note[256];
 
-    if (scratch && s->r.n > 0 && s->r.list[0].priced &&
-        s->r.list[0].x.feasible &&
-        cli_job_price(scratch, &s->o->q, s->r.list[0].strategy, s->j, NULL) ==
-            PDL_OK) {
+    if (s->r.n > 0 && s->r.list[0].priced && s->r.list[0].x.feasible &&
+        cli_job_price(&s->o->q, s->r.list[0].strategy, s->j, NULL) == PDL_OK) {
         struct pdl_projection *x = &s->j->x;
 
         if (!s->o->per_layer) /* says it already */
@@ -333,13 +288,12 @@ static void print_first(struct search *s)
         if (!s->o->per_layer)
             print_next(s);
     }
-    pdl_arena_destroy(scratch);
 }
 
 /* As many as asked for, else as many as are read. */
 static int shown(const struct search *s, int64_t usual)
 {
-    bool front = goal_of(s->o->goal) == PDL_GOAL_PARETO;
+    bool front = pdl_job_goal(s->j->job) == PDL_GOAL_PARETO;
     int64_t want = s->o->top > 0 ? s->o->top : front ? s->r.n : usual;
     int64_t most = s->r.evaluated < s->r.n ? s->r.evaluated : s->r.n;
 
@@ -368,13 +322,13 @@ static int report(struct search *s, double seconds)
 
 /* The first of the list that the format can express; none: the first, for the
  * reason. */
-static int64_t exported(struct search *s, pdl_arena *scratch)
+static int64_t exported(struct search *s)
 {
     struct cli_export x = {s->o->export, s->o->output, &cli_plan, s->args};
 
     for (int64_t i = 0; i < s->r.n && s->r.list[i].x.feasible; i++)
-        if (cli_job_price(scratch, &s->o->q, s->r.list[i].strategy, s->j,
-                          NULL) == PDL_OK &&
+        if (cli_job_price(&s->o->q, s->r.list[i].strategy, s->j, NULL) ==
+                PDL_OK &&
             cli_job_exports(s->j, &x)) {
             if (i > 0 && !s->args->quiet)
                 pdl_printf(cli_stderr(),
@@ -391,28 +345,22 @@ static int64_t exported(struct search *s, pdl_arena *scratch)
 static int emit(struct search *s)
 {
     const struct options *o = s->o;
-    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_err err = {"", ""};
-    enum pdl_status st = PDL_OK;
-    int64_t at;
+    int64_t at = o->export ? exported(s) : 0;
+    enum pdl_status st;
     int rc;
 
-    if (!scratch)
-        st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
-    at = st == PDL_OK && o->export ? exported(s, scratch) : 0;
-    if (st == PDL_OK)
-        st = cli_job_price(scratch, &o->q, s->r.list[at].strategy, s->j, &err);
+    st = cli_job_price(&o->q, s->r.list[at].strategy, s->j, &err);
     rc = st != PDL_OK ? cli_fail(st, &err) : EXIT_OK;
     if (rc == EXIT_OK && o->export)
         rc = cli_job_export(s->j, &(struct cli_export){o->export, o->output,
                                                        &cli_plan, s->args});
     if (rc == EXIT_OK && o->emit && at > 0)
-        st = cli_job_price(scratch, &o->q, s->r.list[0].strategy, s->j, &err);
+        st = cli_job_price(&o->q, s->r.list[0].strategy, s->j, &err);
     if (rc == EXIT_OK && st != PDL_OK)
         rc = cli_fail(st, &err);
     if (rc == EXIT_OK && o->emit)
-        rc = cli_job_emit(&o->q, s->j, o->emit);
-    pdl_arena_destroy(scratch);
+        rc = cli_job_emit(s->j, o->emit);
     return rc;
 }
 
@@ -459,16 +407,17 @@ static int plan(const struct pdl_args *args)
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
-    if (cli_export_asked(o.export, o.output, &err) != PDL_OK ||
-        !known_axes(o.strategies, &err))
+    if (cli_export_asked(o.export, o.output, &err) != PDL_OK)
         return cli_usage(&err);
+    if (!known_axes(o.strategies, &err))
+        return cli_fail(PDL_EINVAL, &err);
     o.q.model = args->pos[0];
     s.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     s.j = s.arena ? PDL_NEW(s.arena, struct cli_job, 1) : NULL;
     if (!s.j)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = cli_job_open(s.arena, &o.q, s.j, &err);
+        st = cli_job_open(&o.q, s.j, &err);
     if (st == PDL_OK)
         st = run(&s, !args->quiet && cli_progress(), &err);
     if (st != PDL_OK) {
@@ -496,6 +445,7 @@ static int plan(const struct pdl_args *args)
         if (interrupted)
             rc = EXIT_INTR;
     }
+    cli_job_close(s.j);
     pdl_arena_destroy(s.arena);
     return rc;
 }

@@ -17,31 +17,6 @@ struct options {
     bool prove, text;
 };
 
-int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
-                 const char *path)
-{
-    struct pdl_plan_head head = {
-        .model = q->model,
-        .dim = q->dim,
-        .system = q->system,
-        .precision = pdl_precision_name(j->oracle.precision),
-        .optimizer = j->oracle.optimizer_slots == 2 ? "adam" : "sgd",
-    };
-    struct pdl_err err = {"", ""};
-    struct pdl_buf b;
-    int rc;
-
-    pdl_buf_init(&b);
-    pdl_plan_print(j->plan, &head, &b.sink);
-    if (b.sink.failed)
-        rc = cli_fail(
-            pdl_fail(&err, PDL_ENOMEM, "the plan is too large to write"), &err);
-    else
-        rc = cli_write(path, &b);
-    pdl_buf_free(&b);
-    return rc;
-}
-
 /* ---- reading ---------------------------------------------------------------- */
 
 /* The checker's word is about the file here, not about this program. */
@@ -283,46 +258,13 @@ static int check_file(const struct pdl_args *args)
 
 /* ---- cost -------------------------------------------------------------------- */
 
-static enum pdl_status price(pdl_arena *a, const struct cli_question *o,
-                             const char *path, struct cli_job *j,
-                             struct pdl_err *err)
-{
-    struct cli_question q = *o;
-    struct pdl_plan_head head;
-    enum pdl_status st = open_plan(a, path, &head, &j->plan, err);
-
-    if (st != PDL_OK)
-        return st;
-    q.system = q.system ? q.system : head.system;
-    q.precision = q.precision ? q.precision : head.precision;
-    q.optimizer = q.optimizer ? q.optimizer : head.optimizer;
-    if (!q.system) {
-        pdl_fail(err, PDL_EINVAL, "%s: names no system", path);
-        pdl_hint(err, "give --system");
-        return PDL_EINVAL;
-    }
-    if (q.precision && pdl_precision_find(q.precision) == PDL_NPRECISIONS)
-        return pdl_fail(err, PDL_EINVAL, "%s: no precision '%.40s'", path,
-                        q.precision);
-    j->model = j->plan->model;
-    j->strategy = *j->plan->strategy;
-    st = pdl_system_open(a, q.system, &j->sys, err);
-    if (st == PDL_OK)
-        st = cli_job_settle(a, &q, j, err);
-    if (st == PDL_OK)
-        st = pdl_system_for_pes(a, &j->sys, j->plan->mesh->pes, err);
-    if (st == PDL_OK)
-        st = pdl_project(j->plan, &j->sys, &j->oracle, &j->x, err);
-    return st;
-}
-
 static int cost(const struct pdl_args *args)
 {
     const struct options *o = args->opts;
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct cli_job *j = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
     struct pdl_err err = {"", ""};
-    enum pdl_status st = j ? price(a, &o->q, args->pos[0], j, &err)
+    enum pdl_status st = j ? cli_job_price_file(&o->q, args->pos[0], j, &err)
                            : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     struct pdl_json w;
     int rc;
@@ -340,6 +282,7 @@ static int cost(const struct pdl_args *args)
         }
         rc = j->x.feasible ? EXIT_OK : EXIT_NO;
     }
+    cli_job_close(j);
     pdl_arena_destroy(a);
     return rc;
 }

@@ -235,9 +235,9 @@ static int project(const struct pdl_args *args)
     if (st == PDL_OK && o->kineto)
         st = pdl_kineto_read(o->kineto, &x.trace, &err);
     if (st == PDL_OK)
-        st = cli_job_open(a, &q, j, &err);
+        st = cli_job_open(&q, j, &err);
     if (st == PDL_OK)
-        st = cli_job_price(a, &q, q.strategy, j, &err);
+        st = cli_job_price(&q, q.strategy, j, &err);
     if (st == PDL_OK && x.whole)
         st = cli_whole_time(&q, j, &o->run, &x.run, &err);
     if (st == PDL_OK && o->layers) {
@@ -256,7 +256,7 @@ static int project(const struct pdl_args *args)
             print_json(&x, o->details, cli_out());
         else
             print_text(&x);
-        rc = o->emit ? cli_job_emit(&q, j, o->emit) : EXIT_OK;
+        rc = o->emit ? cli_job_emit(j, o->emit) : EXIT_OK;
         if (rc == EXIT_OK && o->trace)
             rc = cli_job_trace(j, o->trace);
         if (rc == EXIT_OK && o->export)
@@ -267,6 +267,7 @@ static int project(const struct pdl_args *args)
         if (rc == EXIT_OK && !j->x.feasible)
             rc = EXIT_NO;
     }
+    cli_job_close(j);
     pdl_arena_destroy(a);
     return rc;
 }

@@ -52,7 +52,6 @@ struct scale {
     const struct options *o;
     const struct pdl_args *args;
     struct cli_job *j;
-    struct pdl_system sys; /* before it grows */
     struct pdl_json *json; /* NULL: text */
     struct point point[MAX_POINTS];
     int n, fit;
@@ -155,16 +154,12 @@ static void json_point(struct scale *s, const struct point *p)
 static enum pdl_status price(struct scale *s, struct point *p,
                              struct pdl_err *err)
 {
-    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct cli_question q = s->o->q;
     struct pdl_err why = {"", ""};
     enum pdl_status st;
 
-    if (!scratch)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
     q.batch = p->batch;
-    s->j->sys = s->sys;
-    st = cli_job_price(scratch, &q, p->strategy, s->j, &why);
+    st = cli_job_price(&q, p->strategy, s->j, &why);
     if (st == PDL_OK) {
         p->x = s->j->x;
         s->fit += p->x.feasible;
@@ -172,7 +167,6 @@ static enum pdl_status price(struct scale *s, struct point *p,
         p->excluded = pdl_arena_strdup(s->arena, why.msg);
     }
     json_point(s, p);
-    pdl_arena_destroy(scratch);
     if (st == PDL_ENOMEM)
         *err = why;
     return st == PDL_ENOMEM ? st : PDL_OK;
@@ -272,7 +266,7 @@ static void print_text(const struct scale *s)
     struct pdl_table t;
     bool misfit = false;
 
-    cli_say(2, "%s on %s, %s scaling of %s", s->j->model->name, s->sys.name,
+    cli_say(2, "%s on %s, %s scaling of %s", s->j->model->name, s->j->sys.name,
             s->o->weak ? "weak" : "strong", s->o->q.strategy);
     pdl_table_init(&t, s->arena, columns, 9);
     for (int i = 0; i < s->n; i++) {
@@ -343,10 +337,9 @@ static int scale(const struct pdl_args *args)
     if (st == PDL_OK) {
         s->arena = a;
         s->o = &o;
-        st = cli_job_open(a, &o.q, s->j, &err);
+        st = cli_job_open(&o.q, s->j, &err);
     }
     if (st == PDL_OK) {
-        s->sys = s->j->sys;
         s->args = args;
         st = args->json || o.report ? run_json(s, &json, &err) : run(s, &err);
     }
@@ -358,6 +351,7 @@ static int scale(const struct pdl_args *args)
     if (rc == EXIT_OK && o.report)
         rc = cli_report(&json, o.report);
     pdl_buf_free(&json);
+    cli_job_close(s ? s->j : NULL);
     pdl_arena_destroy(a);
     return rc;
 }

@@ -448,7 +448,6 @@ static int run(const struct pdl_args *args)
     int rc = EXIT_OK;
     pdl_arena *a;
     enum pdl_status st;
-    bool usage = false;
 
     if (!o->topology || o->size <= 0) {
         pdl_fail(&err, PDL_EINVAL, "simulate needs --topology and --size");
@@ -467,10 +466,8 @@ static int run(const struct pdl_args *args)
     if (!a)
         return EXIT_BUG;
     st = pdl_net_make(a, o->topology, &r.net, &err);
-    if (st == PDL_OK) {
+    if (st == PDL_OK)
         st = prepare(a, args->pos[0], o, &r, &err);
-        usage = st == PDL_EINVAL;
-    }
     if (st == PDL_OK)
         st = simulate(a, &full, &r, &err);
     if (st == PDL_OK && args->json)
@@ -480,8 +477,6 @@ static int run(const struct pdl_args *args)
     if (st == PDL_OK && o->report)
         rc = report(&full, &r, args);
     pdl_arena_destroy(a);
-    if (usage)
-        return cli_usage(&err);
     return st == PDL_OK ? rc : cli_fail(st, &err);
 }
 

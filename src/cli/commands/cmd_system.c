@@ -247,7 +247,7 @@ static int system_import(const struct pdl_args *args)
     int rc;
 
     if (!im)
-        return cli_usage(&err);
+        return cli_fail(PDL_EINVAL, &err);
     if (o->np < 0 || o->nodes < 0) {
         pdl_say(&err, "--np and --nodes are counts");
         return cli_usage(&err);

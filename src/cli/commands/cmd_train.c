@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * paradl train: checks the command line and the plan, starts paradl-run on
- * as many ranks as the plan has, and looks after it. A rank that dies takes
+ * paradl train: checks the command line, lowers and checks the plan and writes
+ * it once; starts paradl-run, which reads it, on as many ranks as the plan has,
+ * and looks after it. A rank that dies takes
  * the job with it (no MPI of today survives that everywhere), so the answer
  * is to start again from the last checkpoint. SIGINT and SIGTERM become
  * SIGUSR1, which mpirun hands on to the ranks: they save and stop. */
-#include "cli/cli_priv.h"
+#include "cli/questions/handover.h"
 
 #include "options/train_options.h" /* of src/run */
-#include "paradl/plan.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,64 +20,63 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FILE = 1 << 29, MAX_RANKS = 100000 };
+enum { MAX_RANKS = 100000 };
 
-/* ---- how many ranks ------------------------------------------------------------ */
+/* ---- the plan -------------------------------------------------------------- */
 
-static enum pdl_status lower(pdl_arena *a, const char *model,
-                             const struct train_options *o, int64_t *ranks,
-                             struct pdl_err *err)
+/* What the oracle would take for it: state variables of a weight. */
+static const char *like_optimizer(const char *name)
 {
-    struct pdl_model_options mo = {.dims = o->dim};
-    struct pdl_plan_options po = {.batch = o->batch > 0 ? o->batch : 32,
-                                  .allow_empty = o->allow_empty};
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
-    const struct pdl_model *m;
-    const struct pdl_plan *p;
-    enum pdl_status st;
-    char text[64];
-
-    if (!s)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    snprintf(text, sizeof text, "data=%lld",
-             (long long)(o->ranks > 0 ? o->ranks : 1));
-    st = pdl_strategy_parse(a, o->strategy ? o->strategy : text, s, err);
-    if (st == PDL_OK)
-        st = pdl_model_load(a, model, &mo, &m, err);
-    if (st == PDL_OK)
-        st = pdl_plan_lower(a, m, s, &po, &p, err);
-    if (st == PDL_OK)
-        *ranks = p->mesh->pes;
-    return st;
+    return name && (strncmp(name, "adam", 4) == 0 || !strncmp(name, "lamb", 4))
+               ? "adam"
+               : "sgd";
 }
 
-static enum pdl_status read_plan(pdl_arena *a, const char *path, int64_t *ranks,
-                                 struct pdl_err *err)
-{
-    struct pdl_plan_head head;
-    const struct pdl_plan *p;
-    struct pdl_bytes in;
-    enum pdl_status st = pdl_file_read(a, path, MAX_FILE, &in, err);
-
-    if (st == PDL_OK)
-        st = pdl_plan_parse(a, in, path, NULL, &head, &p, err);
-    if (st == PDL_OK)
-        *ranks = p->mesh->pes;
-    return st;
-}
-
-static enum pdl_status count_ranks(const struct pdl_args *args, int64_t *ranks,
-                                   struct pdl_err *err)
+static enum pdl_status set_up(const struct pdl_args *args, pdl_job *j,
+                              struct pdl_err *err)
 {
     const struct train_options *o = args->opts;
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    enum pdl_status st;
+    char serial[64];
+    const struct {
+        const char *name, *value;
+    } texts[] = {{"strategy", o->strategy ? o->strategy : serial},
+                 {"model", args->npos ? args->pos[0] : NULL},
+                 {"dim", o->dim},
+                 {"precision", o->precision ? o->precision : "fp32"},
+                 {"optimizer", like_optimizer(o->optimizer)},
+                 {"loss", o->mean_squares          ? "mean-squares"
+                          : o->label_smoothing > 0 ? "smoothed"
+                                                   : "cross-entropy"}};
+    enum pdl_status st = PDL_OK;
 
-    if (!a)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = o->plan ? read_plan(a, o->plan, ranks, err)
-                 : lower(a, args->pos[0], o, ranks, err);
-    pdl_arena_destroy(a);
+    if (o->plan)
+        return pdl_job_set(j, "plan", o->plan, err);
+    snprintf(serial, sizeof serial, "data=%lld",
+             (long long)(o->ranks > 0 ? o->ranks : 1));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && st == PDL_OK; i++)
+        st = pdl_job_set(j, texts[i].name, texts[i].value, err);
+    if (st == PDL_OK)
+        st = cli_set_count(j, "batch", o->batch > 0 ? o->batch : 32, err);
+    if (st == PDL_OK)
+        st = cli_set_flag(j, "allow-empty", o->allow_empty, err);
+    return st;
+}
+
+/* Lowers, checks and writes the plan; how many ranks it is for. */
+static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
+                                  char hash[17], int64_t *ranks,
+                                  struct pdl_err *err)
+{
+    const struct train_options *o = args->opts;
+    pdl_job *j = pdl_job_create();
+    enum pdl_status st =
+        j ? set_up(args, j, err) : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    if (st == PDL_OK)
+        st = cli_handover_plan(j, path, hash, err);
+    if (st == PDL_OK)
+        *ranks = pdl_job_plan(j)->mesh->pes;
+    pdl_job_destroy(j);
     if (st == PDL_OK && o->ranks > 0 && o->ranks != *ranks)
         return pdl_fail(err, PDL_EINVAL,
                         "-n %lld, but the strategy is for %lld ranks",
@@ -86,6 +85,32 @@ static enum pdl_status count_ranks(const struct pdl_args *args, int64_t *ranks,
         return pdl_fail(err, PDL_EINVAL, "%lld ranks are too many to start",
                         (long long)*ranks);
     return st;
+}
+
+/* --emit: the plan is all that is wanted. */
+static int emit(const struct pdl_args *args)
+{
+    const struct train_options *o = args->opts;
+    struct pdl_err err = {"", ""};
+    char hash[17] = "";
+    int64_t ranks = 0;
+    enum pdl_status st = write_plan(args, o->emit, hash, &ranks, &err);
+    struct pdl_json w;
+
+    if (st != PDL_OK)
+        return cli_fail(st, &err);
+    if (!args->json) {
+        pdl_printf(cli_out(), "%s: a plan for %lld ranks, hash %s\n", o->emit,
+                   (long long)ranks, hash);
+        return EXIT_OK;
+    }
+    pdl_json_init(&w, cli_out());
+    pdl_json_schema(&w, "train-plan");
+    pdl_json_kstr(&w, "plan", o->emit);
+    pdl_json_kint(&w, "ranks", ranks);
+    pdl_json_kstr(&w, "hash", hash);
+    pdl_json_end(&w);
+    return EXIT_OK;
 }
 
 /* ---- what does not go together, or nowhere ---------------------------------- */
@@ -110,7 +135,12 @@ static enum pdl_status check_company(const struct pdl_args *args,
         {"lr-every", "--schedule step", strcmp(how, "step") == 0},
         {"lr-gamma", "--schedule step", strcmp(how, "step") == 0},
         {"lr-last", "--schedule cosine or polynomial", falls},
-        {"samples", "--data synthetic", strcmp(o->data, "synthetic") == 0},
+        {"samples", "--data synthetic",
+         o->data && strcmp(o->data, "synthetic") == 0},
+        {"strategy", "MODEL", o->plan == NULL},
+        {"batch", "MODEL", o->plan == NULL},
+        {"precision", "MODEL", o->plan == NULL},
+        {"dim", "MODEL", o->plan == NULL},
         {"log-every", "--json", args->json},
     };
 
@@ -258,19 +288,14 @@ static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
     return read_code(path);
 }
 
-static int supervise(const struct pdl_args *args, int64_t ranks)
+static int supervise(const struct pdl_args *args, int64_t ranks, char *code)
 {
     struct train_options *o = args->opts;
     int64_t left = !o->checkpoint ? 0 : o->restarts > 0 ? o->restarts : 3;
-    char path[] = "/tmp/paradl-train-XXXXXX";
-    int fd = mkstemp(path), rc;
     struct pdl_err err;
     char job[32];
+    int rc;
 
-    if (fd < 0)
-        return cli_fail(
-            pdl_fail(&err, PDL_ENOENV, "%s: %s", path, strerror(errno)), &err);
-    close(fd);
     catch_signals();
     snprintf(job, sizeof job, "%08lx%08lx",
              (unsigned long)time(NULL) & 0xffffffff,
@@ -278,7 +303,7 @@ static int supervise(const struct pdl_args *args, int64_t ranks)
     setenv("PARADL_JOB", job, 1);
     unsetenv("PARADL_AGAIN");
     for (;;) {
-        rc = run_once(args, ranks, path);
+        rc = run_once(args, ranks, code);
         if (rc >= 0 || asked || left-- == 0)
             break;
         fprintf(stderr,
@@ -288,7 +313,6 @@ static int supervise(const struct pdl_args *args, int64_t ranks)
         o->resume = true;
         setenv("PARADL_AGAIN", "1", 1);
     }
-    unlink(path);
     if (rc >= 0)
         return rc;
     pdl_fail(&err, PDL_ENOENV, "a rank was lost");
@@ -298,14 +322,44 @@ static int supervise(const struct pdl_args *args, int64_t ranks)
     return cli_fail(PDL_ENOENV, &err);
 }
 
+/* The ranks get the plan that is written here, and its hash. */
+static int hand_over(struct pdl_args args, const struct cli_handover *h)
+{
+    struct train_options *o = args.opts;
+    pdl_arena *a = pdl_arena_create(1 << 16);
+    const char *plan = a ? cli_handover_file(h, a, "train.plan") : NULL;
+    char *code = a ? pdl_arena_printf(a, "%s/code", h->folder) : NULL;
+    struct pdl_err err = {"", ""};
+    char hash[17];
+    int64_t ranks = 1;
+    enum pdl_status st = plan && code
+                             ? write_plan(&args, plan, hash, &ranks, &err)
+                             : pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    int rc;
+
+    if (st == PDL_OK) {
+        args.npos = 0;
+        o->plan = plan;
+        o->plan_hash = hash;
+        o->progress = o->progress || (cli_progress() && !args.json);
+        o->virtual_ranks = o->virtual_ranks || ranks == 1;
+        rc = supervise(&args, o->virtual_ranks ? 0 : ranks, code);
+    } else {
+        rc = cli_fail(st, &err);
+    }
+    pdl_arena_destroy(a);
+    return rc;
+}
+
 static int train(const struct pdl_args *args)
 {
     struct train_options *o = args->opts;
     struct pdl_err err = {"", ""};
+    struct cli_handover h;
     enum pdl_status st;
-    int64_t ranks = 1;
+    int rc;
 
-    if (!o->data || (args->npos == 0) == (o->plan == NULL)) {
+    if ((!o->data && !o->emit) || (args->npos == 0) == (o->plan == NULL)) {
         pdl_fail(&err, PDL_EINVAL,
                  "train needs MODEL (or --plan FILE) and --data");
         pdl_hint(&err, "see 'paradl train --help'");
@@ -316,14 +370,16 @@ static int train(const struct pdl_args *args)
         st = check_values(o, &err);
     if (st != PDL_OK)
         return cli_usage(&err);
+    if (o->emit)
+        return emit(args);
     st = check_files(o, &err);
     if (st == PDL_OK)
-        st = count_ranks(args, &ranks, &err);
+        st = cli_handover_open(&h, &err);
     if (st != PDL_OK)
         return cli_fail(st, &err);
-    o->progress = o->progress || (cli_progress() && !args->json);
-    o->virtual_ranks = o->virtual_ranks || ranks == 1;
-    return supervise(args, o->virtual_ranks ? 0 : ranks);
+    rc = hand_over(*args, &h);
+    cli_handover_close(&h);
+    return rc;
 }
 
 const struct pdl_cmd cli_train = {
@@ -339,7 +395,8 @@ const struct pdl_cmd cli_train = {
         "up again by any number of ranks. A rank that dies means a restart "
         "from the last checkpoint; on SIGINT and SIGTERM the state is saved. "
         "--json prints one line a step and the summary last. Under Slurm, "
-        "'srun paradl-run train' takes the same options.",
+        "'srun paradl-run train --plan FILE' takes the same options and a "
+        "plan that --emit wrote.",
     .example = "paradl train lenet5 --data synthetic --batch 8 --steps 2",
     .opts = train_opts,
     .nopts = NTRAIN_OPTS,

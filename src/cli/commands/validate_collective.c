@@ -333,6 +333,9 @@ int cli_validate_collective(const struct cli_collective_options *o, bool json)
         pdl_hint(&err, "'paradl calibrate -o here.yaml' writes this machine's");
         return cli_usage(&err);
     }
+    st = cli_bench_names(o->collective, o->algorithm, c.ranks, &err);
+    if (st != PDL_OK)
+        return cli_fail(st, &err);
     c.a = pdl_arena_create(PDL_ARENA_DEFAULT);
     st = c.a ? compare(&c, &err) : pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st != PDL_OK) {

@@ -8,15 +8,14 @@
  * beside what the schedule leaves idle. */
 #include "cli/commands/validate_here.h"
 
+#include "cli/questions/handover.h"
 #include "cli/questions/projection.h"
 #include "options/train_options.h" /* of src/run */
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_TIMINGS = 1 << 26 };
 
@@ -37,27 +36,25 @@ struct here {
 
 /* ---- measuring -------------------------------------------------------------------- */
 
-static enum pdl_status train(struct here *h, const char *path,
-                             struct pdl_err *err)
+/* Runs the very plan that was priced. */
+static enum pdl_status train(struct here *h, const char *plan, const char *hash,
+                             const char *timings, struct pdl_err *err)
 {
     struct train_options t = {
         .data = "synthetic",
-        .strategy = h->o->strategy,
-        .batch = h->j->plan->batch,
+        .plan = plan,
+        .plan_hash = hash,
         .steps = h->o->steps > 0 ? h->o->steps : 8,
         .samples = 4 * h->j->plan->batch,
-        .precision = h->o->precision,
         .optimizer = h->o->optimizer,
-        .dim = h->o->dim,
-        .timings = path,
+        .timings = timings,
         .threads = h->j->sys.pe.arch && h->j->sys.pe.units > 0 &&
                            strcmp(h->j->sys.pe.arch, "cpu") == 0
                        ? h->j->sys.pe.units
                        : 0,
         .virtual_ranks = h->j->plan->mesh->pes == 1,
     };
-    struct pdl_args args = {
-        .opts = &t, .npos = 1, .pos = {h->o->model}, .json = true};
+    struct pdl_args args = {.opts = &t, .json = true};
     struct pdl_buf text;
     enum pdl_status st;
 
@@ -104,17 +101,22 @@ static enum pdl_status read_timings(struct here *h, const char *path,
 
 static enum pdl_status measure(struct here *h, struct pdl_err *err)
 {
-    char path[] = "/tmp/paradl-timings-XXXXXX";
-    int fd = mkstemp(path);
-    enum pdl_status st;
+    struct cli_handover folder;
+    enum pdl_status st = cli_handover_open(&folder, err);
+    const char *plan, *timings;
+    char hash[17];
 
-    if (fd < 0)
-        return pdl_fail(err, PDL_ENOENV, "%s: %s", path, strerror(errno));
-    close(fd);
-    st = train(h, path, err);
+    if (st != PDL_OK)
+        return st;
+    plan = cli_handover_file(&folder, h->a, "here.plan");
+    timings = cli_handover_file(&folder, h->a, "timings.json");
+    st = plan && timings ? cli_handover_plan(h->j->job, plan, hash, err)
+                         : pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = read_timings(h, path, err);
-    unlink(path);
+        st = train(h, plan, hash, timings, err);
+    if (st == PDL_OK)
+        st = read_timings(h, timings, err);
+    cli_handover_close(&folder);
     return st;
 }
 
@@ -295,15 +297,16 @@ static enum pdl_status compare(struct here *h, struct pdl_err *err)
         .precision = h->o->precision ? h->o->precision : "fp32",
         .optimizer = h->o->optimizer ? "adam" : "sgd",
         .dim = h->o->dim,
+        .loss = "cross-entropy",
         .batch = h->o->batch > 0 ? h->o->batch : 32};
     enum pdl_status st;
 
     h->j = PDL_NEW(h->a, struct cli_job, 1);
     if (!h->j)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = cli_job_open(h->a, &q, h->j, err);
+    st = cli_job_open(&q, h->j, err);
     if (st == PDL_OK)
-        st = cli_job_price(h->a, &q, q.strategy, h->j, err);
+        st = cli_job_price(&q, q.strategy, h->j, err);
     if (st != PDL_OK)
         return st;
     if (h->o->ranks > 0 && h->o->ranks != h->j->plan->mesh->pes)
@@ -346,6 +349,7 @@ int cli_validate_here(const struct cli_here_options *o, bool json,
         print_json(&h, cli_out());
     else if (st == PDL_OK)
         print_text(&h);
+    cli_job_close(h.j);
     pdl_arena_destroy(h.a);
     return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 }

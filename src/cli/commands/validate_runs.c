@@ -338,6 +338,7 @@ int cli_validate_runs(struct cli_measured *m, bool json, struct pdl_buf *page)
     if (st == PDL_OK)
         st = json ? print_json(m, &s, &g, &all, cli_out())
                   : print_text(m, &s, &g, &all);
+    cli_runs_close(&s);
     if (st == PDL_OK)
         return EXIT_OK;
     pdl_fail(&err, st, "out of memory");

@@ -21,7 +21,7 @@ static int gradient_bytes(const struct pdl_oracle_options *o)
 {
     if (o->gradient_bytes > 0 || o->framework)
         return o->gradient_bytes;
-    return pdl_dtype_bits(cli_storage(o->precision)) / 8;
+    return pdl_dtype_bits(pdl_precision_storage(o->precision)) / 8;
 }
 
 static enum pdl_status write_job(const struct cli_job *j,

@@ -39,41 +39,44 @@ static enum pdl_status read_ramp(const char *text, struct ramp *out,
     return PDL_EINVAL;
 }
 
-/* The time of a step with a smaller batch: micro-batches keep their size. */
+/* The strategy for a smaller batch: micro-batches keep their size. */
+static enum pdl_status fewer_micro_batches(const struct cli_job *j,
+                                           int64_t batch, struct pdl_sink *out,
+                                           struct pdl_err *err)
+{
+    struct pdl_strategy s = j->asked;
+    int64_t *count = s.micro_batches > 0 ? &s.micro_batches : &s.accumulate;
+
+    if (*count * batch % j->x.batch != 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--ramp-up: %lld samples are no whole number of "
+                        "micro-batches",
+                        (long long)batch);
+    *count = *count * batch / j->x.batch;
+    pdl_strategy_print(&s, out);
+    return out->failed ? pdl_fail(err, PDL_ENOMEM, "out of memory") : PDL_OK;
+}
+
 static enum pdl_status small_step(const struct cli_question *q,
                                   const struct cli_job *j, int64_t batch,
                                   double *step_s, struct pdl_err *err)
 {
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct cli_job *other = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    struct cli_job other = {.job = NULL};
     struct cli_question ask = *q;
-    enum pdl_status st;
     struct pdl_buf text;
-    int64_t *count;
+    enum pdl_status st;
 
     pdl_buf_init(&text);
-    if (!other) {
-        pdl_arena_destroy(a);
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    }
-    *other = *j;
     ask.batch = batch;
-    count = other->asked.micro_batches > 0 ? &other->asked.micro_batches
-                                           : &other->asked.accumulate;
-    if (*count * batch % j->x.batch != 0) {
-        st = pdl_fail(err, PDL_EINVAL,
-                      "--ramp-up: %lld samples are no whole number of "
-                      "micro-batches",
-                      (long long)batch);
-    } else {
-        *count = *count * batch / j->x.batch;
-        pdl_strategy_print(&other->asked, &text.sink);
-        st = cli_job_price(a, &ask, text.text, other, err);
-    }
+    st = fewer_micro_batches(j, batch, &text.sink, err);
     if (st == PDL_OK)
-        *step_s = other->x.step_s;
+        st = cli_job_fork(j, &other, err);
+    if (st == PDL_OK)
+        st = cli_job_price(&ask, text.text, &other, err);
+    if (st == PDL_OK)
+        *step_s = other.x.step_s;
+    cli_job_close(&other);
     pdl_buf_free(&text);
-    pdl_arena_destroy(a);
     return st;
 }
 

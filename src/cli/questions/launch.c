@@ -168,6 +168,31 @@ pid_t cli_fork(int64_t ranks)
     return pid;
 }
 
+int cli_launch_wait(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                    int64_t ranks)
+{
+    struct pdl_err err = {"", ""};
+    int status = 0;
+    pid_t pid;
+
+    signal(SIGINT, SIG_IGN);
+    pid = cli_fork(ranks);
+    if (pid == 0) {
+        signal(SIGINT, SIG_DFL);
+        _exit(cli_launch(cmd, args, ranks));
+    }
+    if (pid < 0)
+        return cli_fail(pdl_fail(&err, PDL_ENOENV, "cannot start a process: %s",
+                                 strerror(errno)),
+                        &err);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    signal(SIGINT, SIG_DFL);
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    return WTERMSIG(status) == SIGINT ? EXIT_INTR : EXIT_BUG;
+}
+
 static enum pdl_status read_all(int fd, struct pdl_buf *out,
                                 struct pdl_err *err)
 {

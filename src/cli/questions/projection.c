@@ -3,191 +3,156 @@
  * From a question on the command line to a priced plan, and its JSON. */
 #include "cli/questions/projection.h"
 
+#include "cli/questions/handover.h"
+
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum pdl_status cli_effects(const char *text, uint32_t *bits,
-                            struct pdl_err *err)
+/* The oracle knows the state variables of these two. */
+static const char *optimizer(const char *name)
 {
-    *bits = 0;
-    while (text && *text) {
-        size_t n = strcspn(text, ",");
-        char name[64];
-        uint32_t bit = 0;
-        enum pdl_status st;
-
-        snprintf(name, sizeof name, "%.*s", (int)n, text);
-        st = pdl_effect_find(name, &bit, err);
-        if (st != PDL_OK)
-            return st;
-        *bits |= bit;
-        text += n + (text[n] == ',');
-    }
-    return PDL_OK;
+    return !name ? NULL : strcmp(name, "adam") == 0 ? "adam" : "sgd";
 }
 
-enum pdl_status cli_congestion(const char *text, struct pdl_oracle_options *o,
-                               struct pdl_err *err)
+static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
+                                 struct pdl_err *err)
 {
-    const char *dots = text ? strstr(text, "..") : NULL;
-    double low, high;
-    char first[32];
+    const struct {
+        const char *name, *value;
+    } texts[] = {{"model", q->model},
+                 {"dim", q->dim},
+                 {"loss", q->loss},
+                 {"system", q->system},
+                 {"parameters", q->parameters},
+                 {"precision", q->precision},
+                 {"optimizer", optimizer(q->optimizer)},
+                 {"framework", q->framework},
+                 {"attention", q->attention},
+                 {"dropout", q->dropout},
+                 {"gradient-dtype", q->gradient_dtype},
+                 {"headroom", q->headroom},
+                 {"congestion", q->congestion},
+                 {"without", q->without}};
+    enum pdl_status st = PDL_OK;
 
-    if (!text)
-        return PDL_OK;
-    snprintf(first, sizeof first, "%.*s",
-             dots ? (int)(dots - text) : (int)strlen(text), text);
-    if (pdl_unit_parse(first, PDL_UNIT_NONE, &low, NULL) == PDL_OK &&
-        pdl_unit_parse(dots ? dots + 2 : first, PDL_UNIT_NONE, &high, NULL) ==
-            PDL_OK &&
-        low >= 1 && high >= low && high <= 1000) {
-        o->congestion = sqrt(low * high);
-        o->congestion_low = low;
-        o->congestion_high = high;
-        return PDL_OK;
-    }
-    pdl_fail(err, PDL_EINVAL, "--congestion '%.40s' is no range", text);
-    pdl_hint(err, "a factor from 1 on, or two: 1..1.5");
-    return PDL_EINVAL;
-}
-
-/* fp32, bf16, fp16; 0: nothing that gradients are kept in */
-static int bytes_of(const char *precision)
-{
-    enum pdl_precision p = pdl_precision_find(precision);
-
-    return p < PDL_NPRECISIONS ? (int)pdl_precision_bytes(p) : 0;
-}
-
-/* What is not said is the framework's default. */
-static enum pdl_status settle_dropout(const char *text,
-                                      struct pdl_oracle_options *o,
-                                      struct pdl_err *err)
-{
-    o->dropout = pdl_framework_dropout(o->framework);
-    if (!text ||
-        (pdl_unit_parse(text, PDL_UNIT_NONE, &o->dropout, NULL) == PDL_OK &&
-         o->dropout >= 0 && o->dropout < 1))
-        return PDL_OK;
-    return pdl_fail(err, PDL_EINVAL,
-                    "dropout '%.40s' is no probability below 1", text);
-}
-
-/* "5" or "5%". */
-static enum pdl_status settle_headroom(const char *text,
-                                       struct pdl_oracle_options *o,
-                                       struct pdl_err *err)
-{
-    char number[32];
-    size_t n = text ? strlen(text) : 0;
-
-    if (!text)
-        return PDL_OK;
-    n -= n > 0 && text[n - 1] == '%';
-    snprintf(number, sizeof number, "%.*s", (int)n, text);
-    if (n < sizeof number &&
-        pdl_unit_parse(number, PDL_UNIT_NONE, &o->headroom, NULL) == PDL_OK &&
-        o->headroom >= 0 && o->headroom < 100) {
-        o->headroom /= 100;
-        return PDL_OK;
-    }
-    pdl_fail(err, PDL_EINVAL, "--headroom '%.40s' is no percentage below 100",
-             text);
-    pdl_hint(err, "write it like 5%%");
-    return PDL_EINVAL;
-}
-
-enum pdl_status cli_job_settle(pdl_arena *a, const struct cli_question *o,
-                               struct cli_job *j, struct pdl_err *err)
-{
-    bool cnn = strcmp(j->model->kind, "transformer") != 0;
-    const char *precision = o->precision ? o->precision : cnn ? "fp32" : "bf16";
-    const char *optimizer = o->optimizer ? o->optimizer : cnn ? "sgd" : "adam";
-    enum pdl_status st;
-
-    j->oracle = (struct pdl_oracle_options){
-        .parameters = o->parameters && strcmp(o->parameters, "ideal") == 0
-                          ? PDL_IDEAL
-                          : PDL_EMPIRICAL,
-        .precision = pdl_precision_find(precision),
-        .optimizer_slots = strcmp(optimizer, "adam") == 0 ? 2 : 1,
-        .dataset = o->dataset,
-        .unfused = o->attention && strcmp(o->attention, "unfused") == 0,
-        .compile = o->compile,
-        .async_tensor = o->async_tensor,
-        .gradient_bytes = o->gradient_dtype ? bytes_of(o->gradient_dtype) : 0,
-    };
-    st = cli_effects(o->without, &j->oracle.without, err);
-    if (st == PDL_OK)
-        st = cli_congestion(o->congestion, &j->oracle, err);
-    if (st == PDL_OK && o->framework)
-        st = pdl_framework_open(a, o->framework, &j->oracle.framework, err);
-    if (st == PDL_OK)
-        st = settle_dropout(o->dropout, &j->oracle, err);
-    if (st == PDL_OK)
-        st = settle_headroom(o->headroom, &j->oracle, err);
-    if (st != PDL_OK)
-        return st;
-    if (j->sys.pe.peak_flop_per_s[j->oracle.precision] > 0)
-        return PDL_OK;
-    return pdl_fail(err, PDL_EINVAL, "%s has no %s arithmetic", j->sys.pe.name,
-                    precision);
-}
-
-enum pdl_dtype cli_storage(enum pdl_precision p)
-{
-    return p == PDL_PREC_BF16   ? PDL_BF16
-           : p == PDL_PREC_FP16 ? PDL_F16
-           : p == PDL_PREC_FP8  ? PDL_BF16
-                                : PDL_F32;
-}
-
-enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
-                             struct cli_job *j, struct pdl_err *err)
-{
-    struct pdl_model_options mo = {.dims = q->dim};
-    enum pdl_status st = pdl_model_load(a, q->model, &mo, &j->model, err);
-
-    if (st == PDL_OK)
-        st = pdl_system_open(a, q->system, &j->sys, err);
-    if (st == PDL_OK)
-        st = cli_job_settle(a, q, j, err);
-    if (st == PDL_OK && q->pes > 0)
-        st = pdl_system_for_pes(a, &j->sys, q->pes, err);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && st == PDL_OK; i++)
+        st = pdl_job_set(j, texts[i].name, texts[i].value, err);
     return st;
 }
 
-enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
+static enum pdl_status set_all(pdl_job *j, const struct cli_question *q,
+                               struct pdl_err *err)
+{
+    enum pdl_status st = set_texts(j, q, err);
+
+    if (st == PDL_OK)
+        st = cli_set_count(j, "pes", q->pes, err);
+    if (st == PDL_OK)
+        st = cli_set_count(j, "batch", q->batch, err);
+    if (st == PDL_OK)
+        st = cli_set_count(j, "dataset", q->dataset, err);
+    if (st == PDL_OK)
+        st = cli_set_flag(j, "allow-empty", q->allow_empty, err);
+    if (st == PDL_OK)
+        st = cli_set_flag(j, "compile", q->compile, err);
+    if (st == PDL_OK)
+        st = cli_set_flag(j, "async-tensor", q->async_tensor, err);
+    return st;
+}
+
+/* What the job has made by now. */
+static void take(struct cli_job *j)
+{
+    j->model = pdl_job_model(j->job);
+    j->plan = pdl_job_plan(j->job);
+    if (pdl_job_system(j->job))
+        j->sys = *pdl_job_system(j->job);
+    if (pdl_job_options(j->job))
+        j->oracle = *pdl_job_options(j->job);
+    if (j->plan) {
+        j->asked = *pdl_job_asked(j->job);
+        j->strategy = *j->plan->strategy;
+    }
+    if (pdl_job_projection(j->job))
+        j->x = *pdl_job_projection(j->job);
+}
+
+enum pdl_status cli_job_open(const struct cli_question *q, struct cli_job *j,
+                             struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    j->job = pdl_job_create();
+    st = j->job ? set_all(j->job, q, err)
+                : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = pdl_job_open(j->job, err);
+    if (st == PDL_OK)
+        take(j);
+    return st;
+}
+
+enum pdl_status cli_job_fork(const struct cli_job *j, struct cli_job *out,
+                             struct pdl_err *err)
+{
+    out->job = pdl_job_fork(j->job);
+    return out->job ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
+}
+
+void cli_job_close(struct cli_job *j)
+{
+    if (j)
+        pdl_job_destroy(j->job);
+}
+
+enum pdl_status cli_job_price(const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err)
 {
-    struct pdl_plan_options po = {
-        .batch = q->batch,
-        .split = pdl_framework_split(j->oracle.framework),
-        .allow_empty = q->allow_empty,
-        .dtype = cli_storage(j->oracle.precision)};
-    enum pdl_status st = pdl_strategy_parse(a, strategy, &j->strategy, err);
+    const char *pes = pdl_job_get(j->job, "pes");
+    enum pdl_status st = pdl_job_set(j->job, "strategy", strategy, err);
 
-    j->asked = j->strategy;
+    if (st == PDL_OK && (q->pes > 0) != (pes != NULL))
+        st = cli_set_count(j->job, "pes", q->pes, err);
     if (st == PDL_OK)
-        st = pdl_speeds(a, &j->sys, j->oracle.precision, &po, err);
+        st = cli_set_count(j->job, "batch", q->batch, err);
     if (st == PDL_OK)
-        pdl_framework_adapt(j->oracle.framework, j->model, &j->strategy);
+        st = pdl_job_price(j->job, err);
     if (st == PDL_OK)
-        st = pdl_swap_settle(a, j->model, &j->sys, &j->oracle, &po,
-                             &j->strategy, err);
-    if (st == PDL_OK)
-        st = pdl_plan_lower(a, j->model, &j->strategy, &po, &j->plan, err);
-    if (st == PDL_OK && q->pes > 0 && q->pes != j->plan->mesh->pes)
-        st = pdl_fail(err, PDL_EINVAL,
-                      "the strategy multiplies to %lld PEs, not %lld",
-                      (long long)j->plan->mesh->pes, (long long)q->pes);
-    if (st == PDL_OK)
-        st = pdl_system_for_pes(a, &j->sys, j->plan->mesh->pes, err);
-    if (st == PDL_OK)
-        st = pdl_project(j->plan, &j->sys, &j->oracle, &j->x, err);
+        take(j);
     return st;
+}
+
+enum pdl_status cli_job_price_file(const struct cli_question *q,
+                                   const char *path, struct cli_job *j,
+                                   struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    j->job = pdl_job_create();
+    st = j->job ? set_all(j->job, q, err)
+                : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = pdl_job_set(j->job, "plan", path, err);
+    if (st == PDL_OK)
+        st = pdl_job_price(j->job, err);
+    if (st == PDL_OK)
+        take(j);
+    return st;
+}
+
+int cli_job_emit(const struct cli_job *j, const char *path)
+{
+    struct pdl_err err = {"", ""};
+    struct pdl_buf b;
+    enum pdl_status st;
+    int rc;
+
+    pdl_buf_init(&b);
+    st = pdl_job_write_plan(j->job, &b.sink, &err);
+    rc = st == PDL_OK ? cli_write(path, &b) : cli_fail(st, &err);
+    pdl_buf_free(&b);
+    return rc;
 }
 
 static void json_memory(struct pdl_json *w, const struct pdl_projection *x)

@@ -1,13 +1,11 @@
-/* A model, a system and a strategy brought together and priced: shared by the
- * commands that project. */
+/* What the commands that project are asked, the job that answers, and the parts
+ * of the answer that several of them print. */
 #ifndef CLI_PROJECTION_H
 #define CLI_PROJECTION_H
 
 #include "cli/cli_priv.h"
 
-#include "paradl/model.h"
-#include "paradl/oracle.h"
-#include "paradl/plan.h"
+#include "paradl/job.h"
 #include "paradl/report.h"
 #include "paradl/system.h"
 
@@ -15,7 +13,7 @@
 struct cli_question {
     const char *model, *system, *strategy, *parameters, *optimizer, *precision,
         *dim, *framework, *without, *congestion, *attention, *dropout,
-        *gradient_dtype, *headroom;
+        *gradient_dtype, *headroom, *loss;
     int64_t batch, pes, dataset;
     bool allow_empty, compile, async_tensor;
 };
@@ -68,7 +66,9 @@ struct cli_question {
      "bind symbolic dimensions of the model"}
 // clang-format on
 
+/* A job, and what it has made so far. */
 struct cli_job {
+    pdl_job *job;
     struct pdl_system sys;
     struct pdl_strategy asked,
         strategy; /* as given; as the framework runs it */
@@ -78,25 +78,23 @@ struct cli_job {
     struct pdl_projection x;
 };
 
-/* Loads model and system and settles the defaults. */
-enum pdl_status cli_job_open(pdl_arena *a, const struct cli_question *q,
-                             struct cli_job *j, struct pdl_err *err);
-/* How values are kept at a precision. */
-enum pdl_dtype cli_storage(enum pdl_precision p);
-/* The defaults alone, of a job whose model and system are there. */
-enum pdl_status cli_job_settle(pdl_arena *a, const struct cli_question *q,
-                               struct cli_job *j, struct pdl_err *err);
-/* "tiles,host": the bits of the effects named; NULL: none. */
-enum pdl_status cli_effects(const char *text, uint32_t *bits,
-                            struct pdl_err *err);
-/* "1.5" or "1..1.5" into the options; the middle of a range is that of its
- * logarithm. NULL: none is given. */
-enum pdl_status cli_congestion(const char *text, struct pdl_oracle_options *o,
-                               struct pdl_err *err);
-/* Lowers and prices one strategy; a may be another arena than the job's. */
-enum pdl_status cli_job_price(pdl_arena *a, const struct cli_question *q,
+/* A job with the settings of a question, its model and system loaded; to be
+ * closed, whatever it returns. */
+enum pdl_status cli_job_open(const struct cli_question *q, struct cli_job *j,
+                             struct pdl_err *err);
+/* A variant of a job that is open, to be closed before it. */
+enum pdl_status cli_job_fork(const struct cli_job *j, struct cli_job *out,
+                             struct pdl_err *err);
+void cli_job_close(struct cli_job *j);
+/* Lowers and prices one strategy; of the question, batch and number of PEs may
+ * have changed. */
+enum pdl_status cli_job_price(const struct cli_question *q,
                               const char *strategy, struct cli_job *j,
                               struct pdl_err *err);
+/* The same of a plan file. */
+enum pdl_status cli_job_price_file(const struct cli_question *q,
+                                   const char *path, struct cli_job *j,
+                                   struct pdl_err *err);
 /* The fields of a projection, into the open object. */
 void cli_job_json(struct pdl_json *w, const struct cli_job *j);
 /* Those of them that need no plan: nothing is priced again. */
@@ -140,8 +138,7 @@ void cli_explain_text(const struct cli_job *j);
 /* Writes the step as a Chrome trace; an exit code. */
 int cli_job_trace(const struct cli_job *j, const char *path);
 /* Writes the job's plan as a plan file; an exit code. */
-int cli_job_emit(const struct cli_question *q, const struct cli_job *j,
-                 const char *path);
+int cli_job_emit(const struct cli_job *j, const char *path);
 /* What would make a plan fit; priced, at most CLI_REMEDIES of them. */
 enum { CLI_REMEDIES = 8 };
 struct cli_remedy {

@@ -152,42 +152,36 @@ static const struct change changes[] = {
 // clang-format on
 enum { NCHANGES = sizeof changes / sizeof changes[0], NALONE = 5 };
 
-/* Prices the changed question in an arena of its own; what is kept goes to
- * `keep`. False and *refused: no use to go on. */
+/* Prices the changed question; what is kept goes to `keep`. False and
+ * *refused: no use to go on. */
 static bool attempt(pdl_arena *keep, const struct cli_question *q,
                     const struct cli_job *j, const struct change *c, int64_t n,
                     struct cli_remedy *out, bool *refused)
 {
-    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_strategy *s = a ? PDL_NEW(a, struct pdl_strategy, 1) : NULL;
-    struct cli_job *other = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    struct pdl_strategy s = j->asked;
+    struct cli_job other = {.job = NULL};
     struct cli_question ask = *q;
     struct pdl_buf text;
     bool fits = false;
 
     *refused = true;
+    ask.pes = 0;
+    if (!c->apply(&s, &ask.batch, n))
+        return false;
+    if (c->least(j, n) > (double)j->x.capacity_bytes) {
+        *refused = false;
+        return false;
+    }
     pdl_buf_init(&text);
-    if (s && other) {
-        *s = j->asked;
-        *other = *j;
-        ask.pes = 0;
-    }
-    if (s && other && c->apply(s, &ask.batch, n)) {
-        if (c->least(j, n) > (double)j->x.capacity_bytes) {
-            *refused = false;
-            goto out;
-        }
-        pdl_strategy_print(s, &text.sink);
-        *refused = text.sink.failed ||
-                   cli_job_price(a, &ask, text.text, other, NULL) != PDL_OK;
-        fits = !*refused && other->x.feasible;
-        *out = (struct cli_remedy){
-            c->what, fits ? pdl_arena_strdup(keep, text.text) : NULL, ask.batch,
-            other->x.step_s};
-    }
-out:
+    pdl_strategy_print(&s, &text.sink);
+    *refused = text.sink.failed || cli_job_fork(j, &other, NULL) != PDL_OK ||
+               cli_job_price(&ask, text.text, &other, NULL) != PDL_OK;
+    fits = !*refused && other.x.feasible;
+    *out = (struct cli_remedy){c->what,
+                               fits ? pdl_arena_strdup(keep, text.text) : NULL,
+                               ask.batch, other.x.step_s};
+    cli_job_close(&other);
     pdl_buf_free(&text);
-    pdl_arena_destroy(a);
     return fits;
 }
 

@@ -36,34 +36,50 @@ static double micro_batch(const struct cli_job *j)
 
 /* The strategy as the command line takes it, on the system asked for. A run
  * the oracle refuses stays, with the reason. Plans of large jobs are large:
- * they lie in an arena of their own, which goes unless they are wanted. */
+ * they go unless they are wanted. */
 static const char *price(struct cli_measured *m, struct cli_run *r, bool keep)
 {
-    struct pdl_err err = {"", ""};
-    pdl_arena *a = keep ? m->a : pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_err err = {"out of memory", ""};
     enum pdl_status st;
-    const char *why = NULL;
 
     ask(m, r);
-    if (!r->q.system) {
-        pdl_arena_destroy(keep ? NULL : a);
+    if (!r->q.system)
         return "no system";
-    }
     r->job = PDL_NEW(m->a, struct cli_job, 1);
-    st = r->job && a ? cli_job_open(a, &r->q, r->job, &err) : PDL_ENOMEM;
+    if (!r->job)
+        return "out of memory";
+    st = cli_job_open(&r->q, r->job, &err);
     if (st == PDL_OK)
-        st = cli_job_price(a, &r->q, r->q.strategy, r->job, &err);
+        st = cli_job_price(&r->q, r->q.strategy, r->job, &err);
     if (st == PDL_OK) {
         pdl_interval(r->job->plan, &r->job->sys, &r->job->oracle, &r->job->x);
         r->micro = micro_batch(r->job);
-    } else
-        why =
-            pdl_arena_printf(m->a, "%s", *err.msg ? err.msg : "out of memory");
-    if (!keep && r->job) {
-        *r->job = (struct cli_job){.x = r->job->x};
-        pdl_arena_destroy(a);
     }
-    return why;
+    if (!keep || st != PDL_OK) {
+        cli_job_close(r->job);
+        *r->job = (struct cli_job){.x = r->job->x};
+    }
+    return st == PDL_OK ? NULL : pdl_arena_strdup(m->a, err.msg);
+}
+
+void cli_runs_close(struct cli_runs *s)
+{
+    for (int i = 0; i < s->n; i++)
+        cli_job_close(s->run[i].job);
+}
+
+/* Once, not once a run. */
+static enum pdl_status check_terms(const struct cli_measured *m,
+                                   struct pdl_err *err)
+{
+    pdl_job *j = pdl_job_create();
+    enum pdl_status st = j ? pdl_job_set(j, "without", m->without, err)
+                           : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    if (st == PDL_OK)
+        st = pdl_job_set(j, "congestion", m->congestion, err);
+    pdl_job_destroy(j);
+    return st;
 }
 
 static void note_memory(const struct cli_run *r, struct cli_runs *s)
@@ -97,8 +113,10 @@ static void price_all(struct cli_measured *m, const struct pdl_runs *from,
             continue;
         }
         note_memory(r, s);
-        if (!(r->run->step_s > 0))
+        if (!(r->run->step_s > 0)) {
+            cli_job_close(r->job);
             continue;
+        }
         s->measured_run[s->n] = r->run;
         s->pes[s->n] = r->job->x.pes;
         s->projected[s->n] = r->job->x.step_s;
@@ -111,16 +129,12 @@ enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
 {
     struct pdl_select select;
     struct pdl_runs runs;
-    struct pdl_oracle_options unused;
-    uint32_t without;
     enum pdl_status st =
         pdl_select_parse(m->a, m->select, pdl_run_keys, &select, err);
 
     *out = (struct cli_runs){.n = 0};
-    if (st == PDL_OK) /* once, not once a run */
-        st = cli_effects(m->without, &without, err);
     if (st == PDL_OK)
-        st = cli_congestion(m->congestion, &unused, err);
+        st = check_terms(m, err);
     if (st == PDL_OK)
         st = pdl_runs_read(m->a, m->doc, &select, &runs, err);
     if (st != PDL_OK)

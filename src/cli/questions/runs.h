@@ -29,10 +29,12 @@ struct cli_runs {
 };
 
 /* Reads and prices the selected runs; those that cannot be projected are named
- * and left out. keep: their plans stay, to be priced again; else a job has its
- * projection and nothing else. */
+ * and left out. keep: their plans stay, to be priced again, until they are
+ * closed; else a job has its projection and nothing else. */
 enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
                               struct cli_runs *out, struct pdl_err *err);
+
+void cli_runs_close(struct cli_runs *s);
 
 /* validate_ablation.c: the accuracy without each effect, by strategy */
 enum pdl_status cli_ablation_print(struct cli_measured *m,

@@ -47,21 +47,21 @@ static void point(struct pdl_json *w, const struct cli_question *asked,
                   const struct cli_job *j, const char *strategy, int times)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct cli_job *other = a ? PDL_NEW(a, struct cli_job, 1) : NULL;
+    struct cli_job other = {.job = NULL};
     struct cli_question q = *asked;
-    const char *text = other ? scaled(a, strategy, times) : NULL;
+    const char *text = a ? scaled(a, strategy, times) : NULL;
 
     q.pes = 0;
-    if (text && by(asked->batch, times, &q.batch)) {
-        *other = *j;
-        if (cli_job_price(a, &q, text, other, NULL) == PDL_OK) {
-            pdl_json_object(w);
-            pdl_json_kstr(w, "strategy", text);
-            cli_brief_json(w, &other->x, &other->sys);
-            cli_interval_json(w, other);
-            pdl_json_end(w);
-        }
+    if (text && by(asked->batch, times, &q.batch) &&
+        cli_job_fork(j, &other, NULL) == PDL_OK &&
+        cli_job_price(&q, text, &other, NULL) == PDL_OK) {
+        pdl_json_object(w);
+        pdl_json_kstr(w, "strategy", text);
+        cli_brief_json(w, &other.x, &other.sys);
+        cli_interval_json(w, &other);
+        pdl_json_end(w);
     }
+    cli_job_close(&other);
     pdl_arena_destroy(a);
 }
 

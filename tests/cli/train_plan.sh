@@ -1,0 +1,24 @@
+# the plan checked is the plan priced is the plan run, byte for byte
+set +e
+here=$PWD
+cd "$data/../.."
+train="$paradl train --data digits --steps 2 --batch 16 --backend ref --virtual --json"
+hash() { grep -o '"[a-z_]*hash": *"[0-9a-f]*"' | grep -o '[0-9a-f]\{16\}'; }
+$paradl train examples/digits.yaml --strategy data=2,filter=2 --batch 16 --emit "$here/a.plan" --json >"$here/emitted"
+grep -c "$(hash <"$here/emitted")" "$here/emitted"
+(cd "$here" && $paradl plan check a.plan)
+$paradl plan cost "$here/a.plan" --system abci-v100 | head -n 2
+# from a strategy, from the file, and by paradl-run itself: one hash, one loss
+$train examples/digits.yaml --strategy data=2,filter=2 >"$here/one"
+$paradl train --plan "$here/a.plan" --data digits --steps 2 --backend ref --virtual --json >"$here/two"
+"$(dirname "$paradl")/paradl-run" train --plan "$here/a.plan" --data digits --steps 2 --backend ref --virtual --json >"$here/three"
+cat "$here/emitted" "$here/one" "$here/two" "$here/three" | hash | sort | uniq -c | sed 's/ [0-9a-f]*$/ times the same hash/'
+for f in one two three; do grep -o '"final_loss": [0-9.]*' "$here/$f"; done | uniq -c
+# a plan that was changed on its way is refused, as is one of another version
+"$(dirname "$paradl")/paradl-run" train --plan "$here/a.plan" --plan-hash 0123456789abcdef --data digits --virtual 2>&1 | sed 's/.*a.plan/a.plan/;s/hash [0-9a-f]*/hash H/;s/ (hint.*//'
+cd "$here"
+sed '1s/1/0/' a.plan >old.plan
+$paradl train --plan old.plan --data digits
+echo "exit $?"
+$paradl train --plan a.plan --data digits --strategy data=2
+echo "exit $?"
