@@ -151,9 +151,9 @@ void pdl_sampler_destroy(pdl_sampler *s); /* NULL is allowed */
 /* The next epoch: 0, 1, ... one after another. */
 void pdl_sampler_next(pdl_sampler *s);
 int64_t pdl_sampler_epoch(const pdl_sampler *s); /* -1 before the first */
-/* Does an epoch depend on what was seen in the one before? Then nothing of it
- * can be read ahead. */
-bool pdl_sampler_waits(const pdl_sampler *s);
+/* Is it the global order of all samples, without state? Of others, an epoch is
+ * known only when the one before has ended. */
+bool pdl_sampler_is_plain(const pdl_sampler *s);
 /* Batches of this epoch; at least one. A short last batch is dropped. */
 int64_t pdl_sampler_batches(const pdl_sampler *s);
 /* Which sample: 0 <= position < batches * batch. */

@@ -87,6 +87,9 @@ struct pdl_loader_options {
     const pdl_io *io;
     int split;
     const struct pdl_shuffle *shuffle;
+    /* or the epoch that a sampler is in; steps are then its batches, and the
+     * loader must be gone before the next epoch begins */
+    const pdl_sampler *sampler;
     uint64_t seed;
     int64_t batch; /* global */
     bool keep_last;

@@ -170,6 +170,7 @@ struct pdl_train_line {
     int64_t step, epoch, total; /* steps done; steps of the whole run */
     double loss, lr, samples_per_s;
     double accuracy;  /* of the test split; not a number: not measured */
+    int64_t hidden;   /* samples that this epoch leaves out */
     bool epoch_ended; /* loss is then the mean of the epoch */
     const char *note; /* e.g. "resumed from ckpt/step-100"; NULL: none */
 };
@@ -188,6 +189,8 @@ struct pdl_train_job {
     struct pdl_train_rates rates;
     int64_t epochs, steps;  /* steps 0: all of the epochs */
     int64_t test_samples;   /* looked at after an epoch; 0: all, < 0: none */
+    const char *shuffle;    /* of a sampler, paradl/data.h; NULL: global */
+    const char *hide;       /* NULL: none */
     bool augment;           /* crop after padding, flip */
     bool raw;               /* inputs are not normalised */
     int threads;            /* of a rank; 0: as the library has it */

@@ -302,9 +302,9 @@ int64_t pdl_sampler_epoch(const pdl_sampler *s)
     return s->epoch;
 }
 
-bool pdl_sampler_waits(const pdl_sampler *s)
+bool pdl_sampler_is_plain(const pdl_sampler *s)
 {
-    return watches(s);
+    return s->deal == &data_deal_global && !watches(s);
 }
 
 int64_t pdl_sampler_batches(const pdl_sampler *s)

@@ -76,16 +76,28 @@ static void fill(const pdl_loader *l, struct slot *s, int64_t step)
                             .samples = s->samples,
                             .input = s->input,
                             .target = s->target};
-    pdl_batch_locate(&l->batching, step, &b->epoch, &b->index);
-    pdl_batch_range(&l->batching, b->index, &lo, &hi);
+    if (l->opt.sampler) {
+        b->epoch = pdl_sampler_epoch(l->opt.sampler);
+        b->index = step;
+        lo = step * l->opt.batch;
+        hi = lo + l->opt.batch;
+    } else {
+        pdl_batch_locate(&l->batching, step, &b->epoch, &b->index);
+        pdl_batch_range(&l->batching, b->index, &lo, &hi);
+    }
     b->global = hi - lo;
     mine = cut(l->opt.lo, b->global);
     n = cut(l->opt.hi, b->global) - mine;
     b->nsamples = n * micros(&l->opt);
-    pdl_order_begin(&o, l->opt.shuffle, l->opt.seed, b->epoch,
-                    l->batching.samples);
-    for (int64_t i = 0; i < b->nsamples; i++)
-        s->samples[i] = pdl_order_at(&o, lo + i / n * per + mine + i % n);
+    if (l->opt.shuffle)
+        pdl_order_begin(&o, l->opt.shuffle, l->opt.seed, b->epoch,
+                        l->batching.samples);
+    for (int64_t i = 0; i < b->nsamples; i++) {
+        int64_t at = lo + i / n * per + mine + i % n;
+
+        s->samples[i] = l->opt.sampler ? pdl_sampler_at(l->opt.sampler, at)
+                                       : pdl_order_at(&o, at);
+    }
     s->status = read_part(l, s, &s->err);
 }
 
@@ -130,8 +142,8 @@ static enum pdl_status check(const struct pdl_loader_options *o,
     const struct pdl_dataset *d = pdl_io_describe(o->io);
     struct pdl_batching b = {.batch = o->batch, .keep_last = o->keep_last};
 
-    if (o->split < 0 || o->split >= d->nsplits || !o->shuffle || o->batch < 1 ||
-        o->lo < 0 || o->hi < o->lo || o->micros < 0 ||
+    if (o->split < 0 || o->split >= d->nsplits || !o->shuffle == !o->sampler ||
+        o->batch < 1 || o->lo < 0 || o->hi < o->lo || o->micros < 0 ||
         o->hi > o->batch / micros(o) || o->batch % micros(o) != 0 ||
         (o->keep_last && micros(o) > 1) || o->first_step < 0 || o->depth < 0 ||
         o->depth > 1024)

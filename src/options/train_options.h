@@ -8,7 +8,7 @@ struct train_options {
     const char *data, *strategy, *plan, *plan_hash, *emit, *optimizer,
         *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
-        *save, *outputs;
+        *save, *outputs, *shuffle, *hide;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
     int64_t test_samples;
@@ -73,6 +73,10 @@ static const struct pdl_opt train_opts[] = {
      "all ranks in one process, as threads"},
     {"seed", 0, PDL_OPT_INT, AT(seed), "S", NULL,
      "of weights, order and dropout (default 0)"},
+    {"shuffle", 0, PDL_OPT_TEXT, AT(shuffle), "NAME[:K=V,...]", NULL,
+     "global, none, or by workers: local, partial:q=0.3, pair:q=0.3"},
+    {"hide", 0, PDL_OPT_TEXT, AT(hide), "NAME[:K=V,...]", NULL,
+     "leave samples out: kakurenbo:f=0.3, infobatch, ies, seta, random, sb"},
     {"augment", 0, PDL_OPT_FLAG, AT(augment), NULL, NULL,
      "random crops and flips of images"},
     {"raw", 0, PDL_OPT_FLAG, AT(raw), NULL, NULL,

@@ -151,6 +151,8 @@ static void json_line(struct session *s, const struct pdl_train_line *l)
     if (l->epoch_ended) {
         pdl_json_kbool(&j, "epoch_ended", true);
         pdl_json_knum(&j, "accuracy", l->accuracy);
+        if (s->o.hide)
+            pdl_json_kint(&j, "hidden", l->hidden);
     }
     pdl_json_end(&j);
     fflush(stdout);
@@ -166,6 +168,8 @@ static void text_line(struct session *s, const struct pdl_train_line *l)
                (long long)l->epoch + 1, (long long)l->step, l->loss);
     if (!isnan(l->accuracy))
         pdl_printf(out, "  accuracy %.2f %%", 100 * l->accuracy);
+    if (s->o.hide)
+        pdl_printf(out, "  hidden %lld", (long long)l->hidden);
     pdl_printf(out, "  %.*f samples/s\n", l->samples_per_s < 10 ? 2 : 0,
                l->samples_per_s);
     fflush(stdout);
@@ -348,6 +352,8 @@ static void fill_job(struct session *s)
                                  : 1,
         .steps = o->steps,
         .test_samples = o->no_test ? -1 : o->test_samples,
+        .shuffle = o->shuffle,
+        .hide = o->hide,
         .augment = o->augment,
         .raw = o->raw,
         .threads = default_threads(s),

@@ -17,6 +17,7 @@ bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first);
 bool train_same_box(const struct pdl_box *a, const struct pdl_box *b);
 uint16_t train_to_bf16(float f);
+void train_scale(enum pdl_dtype t, void *data, int64_t n, double by);
 /* to += from, element by element. */
 void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n);
 
@@ -167,7 +168,8 @@ struct pdl_trainer {
     struct train_tuner *tuner;
     /* loss of each sample of the batch, and whether it was right */
     double *losses;
-    int64_t positions; /* of one sample, over all outputs */
+    const double *weights; /* of the batch's samples; NULL: all 1 */
+    int64_t positions;     /* of one sample, over all outputs */
     struct train_loss loss;
 
     struct train_transfer **pending; /* sends and buckets under way */
@@ -354,6 +356,8 @@ enum pdl_status train_losses_open(pdl_trainer *t, struct pdl_err *err);
 void train_losses_clear(pdl_trainer *t);
 enum pdl_status train_losses_take(pdl_trainer *t, int op, int micro, int slot,
                                   struct pdl_err *err);
+/* Gradients of the loss times the weights of their samples. */
+void train_losses_weigh(pdl_trainer *t, int op, int micro, int slot);
 enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
                                  struct pdl_train_result *out,
                                  struct pdl_err *err);
@@ -384,9 +388,10 @@ struct train_ahead {
 struct train_samples {
     const pdl_io *io;
     int split;
-    struct pdl_order order;
-    int64_t first; /* position of the batch's first sample */
-    int64_t end;   /* positions from here on repeat sample 0: not counted */
+    const pdl_sampler *sampler; /* which sample is where; NULL: */
+    const int64_t *list;        /* these; NULL: in the order of the files */
+    int64_t first;              /* position of the batch's first sample */
+    int64_t end; /* positions from here on repeat sample 0: not counted */
     const struct pdl_augment *augment;
     const struct pdl_model *model;
     int64_t *ids;
@@ -396,6 +401,38 @@ struct train_samples {
     double seconds; /* that the step waited for samples */
     struct train_ahead ahead;
 };
+/* epochs.c: which samples, batch by batch, and what was seen of them */
+enum { TRAIN_EPOCHS_SHARDS = 10 }; /* at most */
+struct train_epochs {
+    pdl_sampler *sampler;
+    int64_t full;  /* batches of an epoch that hides nothing */
+    int64_t index; /* of the next batch in its epoch */
+    double *weights;
+    const int32_t *labels;
+};
+enum pdl_status train_epochs_open(struct train_epochs *e,
+                                  const struct pdl_train_job *job,
+                                  struct train_samples *s, pdl_arena *a,
+                                  struct pdl_err *err);
+enum pdl_status train_epochs_check(const struct train_epochs *e,
+                                   const pdl_trainer *t, struct pdl_err *err);
+void train_epochs_close(struct train_epochs *e);
+int64_t train_epochs_left(const struct train_epochs *e); /* batches */
+int64_t train_epochs_progress(const struct train_epochs *e);
+/* Before and after a step. */
+void train_epochs_weigh(struct train_epochs *e, pdl_trainer *t);
+void train_epochs_step(struct train_epochs *e, const pdl_trainer *t);
+/* After the last step of an epoch; then the next one. */
+enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
+                                     struct train_samples *s,
+                                     struct pdl_err *err);
+void train_epochs_next(struct train_epochs *e);
+void train_epochs_where(const struct train_epochs *e, int64_t *epoch,
+                        int64_t *index);
+/* What a checkpoint keeps; without a name past the end. */
+struct pdl_shard train_epochs_shard(const struct train_epochs *e, int i);
+enum pdl_status train_epochs_resume(struct train_epochs *e, const pdl_ckpt *c,
+                                    struct pdl_err *err);
 /* The box of one sample: without N, of class numbers also without classes. */
 struct pdl_box train_sample_box(const struct pdl_box *part, bool label);
 /* ... of the targets, where they lie in the sample. */

@@ -85,7 +85,7 @@ static void by_default_the_order_is_the_global_one(void **state)
             assert_int_equal(pdl_sampler_at(s, p), pdl_order_at(&o, p));
     }
     assert_null(pdl_sampler_part(s, 0));
-    assert_false(pdl_sampler_waits(s));
+    assert_true(pdl_sampler_is_plain(s));
     pdl_sampler_destroy(s);
 }
 

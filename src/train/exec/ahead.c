@@ -34,10 +34,13 @@ static bool only_part(const pdl_trainer *t, int k, struct train_array *out)
 static struct pdl_loader_options
 describe(const struct train_samples *s, const struct pdl_plan *p, uint64_t seed)
 {
+    bool plain = pdl_sampler_is_plain(s->sampler);
+
     return (struct pdl_loader_options){
         .io = s->io,
         .split = s->split,
-        .shuffle = pdl_shuffle_find("global", NULL),
+        .shuffle = plain ? pdl_shuffle_find("global", NULL) : NULL,
+        .sampler = plain ? NULL : s->sampler,
         .seed = seed,
         .batch = p->batch,
         .micros = p->micro_batches,

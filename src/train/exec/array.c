@@ -153,6 +153,20 @@ uint16_t train_to_bf16(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
+void train_scale(enum pdl_dtype t, void *data, int64_t n, double by)
+{
+    float f = (float)by;
+
+    for (int64_t i = 0; i < n; i++)
+        if (t == PDL_F64)
+            ((double *)data)[i] *= by;
+        else if (t == PDL_BF16)
+            ((uint16_t *)data)[i] =
+                train_to_bf16(from_bf16(((uint16_t *)data)[i]) * f);
+        else
+            ((float *)data)[i] *= f;
+}
+
 void train_add(enum pdl_dtype t, void *to, const void *from, int64_t n)
 {
     if (t == PDL_BF16) {

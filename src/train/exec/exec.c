@@ -397,6 +397,9 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         (void)*(const volatile char *)out[0];
     if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
         st = train_losses_take(t, op, (int)m, micro, err);
+    if (st == PDL_OK && t->weights && !p->evaluate &&
+        train_ends_loss(&t->plan->ops[op]))
+        train_losses_weigh(t, op, (int)m, micro);
     return st;
 }
 

@@ -166,13 +166,20 @@ struct pdl_box train_target_box(const struct train_samples *s,
     return b;
 }
 
+static int64_t sample_at(const struct train_samples *s, int64_t position)
+{
+    return s->sampler ? pdl_sampler_at(s->sampler, position)
+           : s->list  ? s->list[position]
+                      : position;
+}
+
 static void find_ids(struct train_samples *s, int64_t first,
                      const struct pdl_box *b)
 {
     for (int64_t i = b->lo[0]; i < b->hi[0]; i++) {
         int64_t at = s->first + first + i;
 
-        s->ids[i - b->lo[0]] = at < s->end ? pdl_order_at(&s->order, at) : 0;
+        s->ids[i - b->lo[0]] = at < s->end ? sample_at(s, at) : 0;
     }
 }
 

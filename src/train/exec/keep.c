@@ -122,7 +122,7 @@ enum pdl_status train_keep_begin(struct train_loop *l, struct pdl_err *err)
         return PDL_OK;
     while (pdl_trainer_state(l->t, n))
         n++;
-    k->shards = PDL_NEW(l->arena, struct pdl_shard, n + 1);
+    k->shards = PDL_NEW(l->arena, struct pdl_shard, n + TRAIN_EPOCHS_SHARDS);
     if (!k->shards)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a checkpoint");
     for (int i = 0; i < n; i++) {
@@ -137,6 +137,9 @@ enum pdl_status train_keep_begin(struct train_loop *l, struct pdl_err *err)
         memcpy(x->dim, s->part.dim, (size_t)s->part.ndims * sizeof x->dim[0]);
         k->nshards += share(s, i, x);
     }
+    for (int i = 0; train_is_first(l) && train_epochs_shard(&l->epochs, i).name;
+         i++)
+        k->shards[k->nshards++] = train_epochs_shard(&l->epochs, i);
     return pdl_saver_create(&w, &k->saver, err);
 }
 
@@ -154,7 +157,7 @@ enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err)
     struct train_keeper *k = &l->keep;
     struct pdl_ckpt_state s = {.step = l->done,
                                .seed = l->job->opt.seed,
-                               .samples = l->batching.samples,
+                               .samples = train_samples_of(l),
                                .nranks = pdl_comm_size(l->comm),
                                .model = l->job->model,
                                .strategy = l->job->strategy,
@@ -174,7 +177,7 @@ enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err)
     train_tuner_scale(l->t, &scale[0].value, &scale[1].value);
     s.nscalars = 2;
     s.scalars = scale;
-    pdl_batch_locate(&l->batching, l->done, &s.epoch, &s.batch);
+    train_epochs_where(&l->epochs, &s.epoch, &s.batch);
     note_failure(k, pdl_saver_save(k->saver, &s, k->shards, k->nshards, &why),
                  &why);
     k->since_s = pdl_clock_s();
@@ -337,7 +340,9 @@ static enum pdl_status take_up(struct train_loop *l, const pdl_ckpt *c,
 
     if (st != PDL_OK)
         return st;
-    st = pdl_trainer_restore(l->t, c, err);
+    st = train_epochs_resume(&l->epochs, c, err);
+    if (st == PDL_OK)
+        st = pdl_trainer_restore(l->t, c, err);
     train_name_file(pdl_ckpt_path(c), st, err);
     if (st != PDL_OK)
         return st;

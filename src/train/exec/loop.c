@@ -95,16 +95,18 @@ static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
         return st;
     train = train < 0 ? 0 : train;
     test = pdl_dataset_split(d, "test");
-    l->batching = (struct pdl_batching){.samples = d->split[train].samples,
-                                        .batch = l->job->plan->batch};
-    if (pdl_batch_count(&l->batching) < 1)
+    if (d->split[train].samples < l->job->plan->batch)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: %lld samples do not fill a batch of %lld", d->name,
-                        (long long)l->batching.samples,
-                        (long long)l->batching.batch);
+                        (long long)d->split[train].samples,
+                        (long long)l->job->plan->batch);
     st = open_samples(l, &l->train, train, err);
     if (st == PDL_OK)
         st = open_samples(l, &l->test, test, err);
+    if (st == PDL_OK)
+        st = open_samples(l, &l->hidden, train, err);
+    if (st == PDL_OK)
+        st = train_epochs_open(&l->epochs, l->job, &l->train, l->arena, err);
     if (st == PDL_OK && !d->input.integer && !l->job->raw &&
         d->input.rank >= 2 && d->input.dim[0] <= 16)
         st = pdl_io_moments(l->job->io, train, normalise_by(&d->input),
@@ -114,23 +116,68 @@ static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
     l->augment.flip = l->job->augment;
     l->test.augment = l->normalise.channels > 0 ? &l->normalise : NULL;
     l->train.augment = l->job->augment ? &l->augment : l->test.augment;
+    l->hidden.augment = l->train.augment;
     return st;
 }
 
-static enum pdl_status locate(struct train_loop *l, int64_t step,
-                              struct pdl_err *err)
+int64_t train_samples_of(const struct train_loop *l)
 {
-    const struct pdl_shuffle *how = pdl_shuffle_find("global", NULL);
-    int64_t epoch, index, end;
+    return pdl_io_describe(l->job->io)->split[l->train.split].samples;
+}
 
-    pdl_batch_locate(&l->batching, step, &epoch, &index);
-    pdl_batch_range(&l->batching, index, &l->train.first, &end);
-    l->train.end = l->batching.samples;
+static int64_t epoch_of(const struct train_loop *l)
+{
+    return pdl_sampler_epoch(l->epochs.sampler);
+}
+
+/* How many steps the whole run has: exactly in its last epoch, before that if
+ * later ones hide nothing. */
+static void count_steps(struct train_loop *l)
+{
+    int64_t later = l->job->epochs - epoch_of(l) - 1, n;
+
+    if (!pdl_mul64(later > 0 ? later : 0, l->epochs.full, &n) ||
+        !pdl_add64(n, l->done + train_epochs_left(&l->epochs), &l->steps))
+        l->steps = INT64_MAX; /* for ever, as good as */
+    if (later < 0)
+        l->steps = l->done;
+    if (l->job->steps > 0 && (l->job->epochs == 0 || l->job->steps < l->steps))
+        l->steps = l->job->steps;
+}
+
+/* Batches are read ahead; where an epoch follows from the one before, only to
+ * its end. */
+static enum pdl_status read_ahead(struct train_loop *l, struct pdl_err *err)
+{
+    const struct train_epochs *e = &l->epochs;
+
+    train_ahead_close(&l->train);
+    if (pdl_sampler_is_plain(e->sampler))
+        return train_ahead_open(&l->train, l->t, l->done, l->steps, err);
+    return train_ahead_open(&l->train, l->t, e->index,
+                            pdl_sampler_batches(e->sampler), err);
+}
+
+/* The batch of the next step. */
+static enum pdl_status locate(struct train_loop *l, struct pdl_err *err)
+{
+    struct train_epochs *e = &l->epochs;
+    bool plain = pdl_sampler_is_plain(e->sampler);
+    enum pdl_status st = PDL_OK;
+
+    if (train_epochs_left(e) == 0) {
+        if (!plain)
+            train_ahead_close(&l->train);
+        train_epochs_next(e);
+        count_steps(l);
+        st = plain ? PDL_OK : read_ahead(l, err);
+    }
+    l->train.first = e->index * l->job->plan->batch;
+    l->train.end = l->train.first + l->job->plan->batch;
     l->augment.seed = l->job->opt.seed;
-    l->augment.epoch = epoch;
-    pdl_order_begin(&l->train.order, how, l->job->opt.seed, epoch,
-                    l->batching.samples);
-    return train_ahead_next(&l->train, err);
+    l->augment.epoch = epoch_of(l);
+    train_epochs_weigh(e, l->t);
+    return st == PDL_OK ? train_ahead_next(&l->train, err) : st;
 }
 
 /* ---- evaluation -------------------------------------------------------------------- */
@@ -165,7 +212,6 @@ static enum pdl_status evaluate(struct train_loop *l, bool *stop,
     l->accuracy = NAN;
     if (n == 0)
         return PDL_OK;
-    pdl_order_begin(&l->test.order, pdl_shuffle_find("none", NULL), 0, 0, n);
     l->test.end = n;
     st = pdl_trainer_settle(l->t, err);
     for (int64_t at = 0; at < n && st == PDL_OK && !*stop; at += batch) {
@@ -191,13 +237,16 @@ static enum pdl_status evaluate(struct train_loop *l, bool *stop,
 static enum pdl_status end_epoch(struct train_loop *l, double rate, bool *stop,
                                  struct pdl_err *err)
 {
-    int64_t epoch, index;
-    enum pdl_status st = evaluate(l, stop, err);
+    const int64_t *ids;
+    enum pdl_status st =
+        train_epochs_refresh(&l->epochs, l->t, &l->hidden, err);
 
-    pdl_batch_locate(&l->batching, l->done - 1, &epoch, &index);
+    if (st == PDL_OK)
+        st = evaluate(l, stop, err);
     train_tell(l, (struct pdl_train_line){
                       .step = l->done,
-                      .epoch = epoch,
+                      .epoch = epoch_of(l),
+                      .hidden = pdl_sampler_hidden(l->epochs.sampler, &ids),
                       .loss = l->epoch_loss / (double)l->epoch_steps,
                       .lr = train_schedule_rate(&l->rates, l->done),
                       .samples_per_s = rate,
@@ -229,19 +278,28 @@ static enum pdl_status after_step(struct train_loop *l,
     return st;
 }
 
+/* Of the next step: a run of epochs goes by what part of it is done. */
+static double learning_rate(const struct train_loop *l)
+{
+    int64_t at =
+        l->job->steps > 0 ? l->done + 1 : train_epochs_progress(&l->epochs);
+
+    return train_schedule_rate(&l->rates, at) *
+           pdl_sampler_rate(l->epochs.sampler);
+}
+
 static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                 struct pdl_err *err)
 {
     struct pdl_train_feed feed = {train_samples_fill, &l->train};
-    double lr = train_schedule_rate(&l->rates, l->done + 1);
-    double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate;
+    double from = pdl_clock_s(), cpu = pdl_cpu_s(), seconds, rate, lr;
     struct pdl_train_result r;
     enum pdl_status st;
-    int64_t epoch, index;
 
-    st = locate(l, l->done, err);
+    st = locate(l, err);
     if (st != PDL_OK)
         return st;
+    lr = learning_rate(l);
     l->outputs.on = l->job->outputs != NULL;
     if (l->job->timings)
         train_clock_step(&l->clock);
@@ -257,19 +315,19 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
     if (!(l->fastest_s > 0) || seconds < l->fastest_s)
         l->fastest_s = seconds;
     rate = (double)l->job->plan->batch / seconds;
-    pdl_batch_locate(&l->batching, l->done, &epoch, &index);
+    train_epochs_step(&l->epochs, l->t);
     l->done++;
     l->last_loss = r.loss;
     l->epoch_loss += r.loss;
     l->epoch_steps++;
     train_tell(l, (struct pdl_train_line){.step = l->done,
-                                          .epoch = epoch,
+                                          .epoch = epoch_of(l),
                                           .loss = r.loss,
                                           .lr = lr,
                                           .samples_per_s = rate,
                                           .accuracy = NAN});
-    return after_step(l, &r, index + 1 == pdl_batch_count(&l->batching), rate,
-                      stop, err);
+    return after_step(l, &r, train_epochs_left(&l->epochs) == 0, rate, stop,
+                      err);
 }
 
 static enum pdl_status run_steps(struct train_loop *l,
@@ -322,6 +380,20 @@ static enum pdl_status load_weights(struct train_loop *l, struct pdl_err *err)
     return st;
 }
 
+/* A checkpoint at the end of an epoch is older than the last look at what the
+ * epoch hid. */
+static enum pdl_status go_on(struct train_loop *l, struct pdl_err *err)
+{
+    enum pdl_status st = PDL_OK;
+
+    l->augment.seed = l->job->opt.seed;
+    l->augment.epoch = epoch_of(l);
+    if (train_epochs_left(&l->epochs) == 0)
+        st = train_epochs_refresh(&l->epochs, l->t, &l->hidden, err);
+    count_steps(l);
+    return st;
+}
+
 static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
 {
     struct pdl_train_options opt = l->job->opt;
@@ -329,10 +401,7 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
 
     if (st != PDL_OK)
         return st;
-    if (!pdl_mul64(l->job->epochs, pdl_batch_count(&l->batching), &l->steps))
-        l->steps = INT64_MAX; /* for ever, as good as */
-    if (l->job->steps > 0 && (l->job->epochs == 0 || l->job->steps < l->steps))
-        l->steps = l->job->steps;
+    count_steps(l);
     st = set_rates(l, err);
     if (st == PDL_OK)
         st = train_keep_open(l, err);
@@ -351,14 +420,16 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     if (st == PDL_OK)
         st = pdl_trainer_open(l->job->plan, l->comm, &opt, &l->t, err);
     if (st == PDL_OK)
+        st = train_epochs_check(&l->epochs, l->t, err);
+    if (st == PDL_OK)
         st = load_weights(l, err);
     if (st == PDL_OK)
         st = train_keep_begin(l, err);
     if (st == PDL_OK)
         st = train_keep_resume(l, err);
-    return st == PDL_OK
-               ? train_ahead_open(&l->train, l->t, l->done, l->steps, err)
-               : st;
+    if (st == PDL_OK && l->resumed_at > 0)
+        st = go_on(l, err);
+    return st == PDL_OK ? read_ahead(l, err) : st;
 }
 
 /* CPU seconds of all ranks in their steps; threads of one process have one
@@ -396,7 +467,7 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
 
     steps = steps > 0 ? steps : 1;
     out->steps = l->done;
-    out->epochs = l->done / pdl_batch_count(&l->batching);
+    out->epochs = epoch_of(l) + (train_epochs_left(&l->epochs) == 0);
     out->resumed_at = l->resumed_at;
     out->final_loss = l->last_loss;
     out->accuracy = l->accuracy;
@@ -439,6 +510,7 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     if (st == PDL_OK) /* last: what is lost with it is not more than that */
         st = train_keep_end(&l, err);
     train_keep_close(&l);
+    train_epochs_close(&l.epochs);
     pdl_trainer_close(l.t);
     pdl_arena_destroy(l.arena);
     return st;

@@ -29,9 +29,9 @@ struct train_loop {
     pdl_comm *comm;
     pdl_arena *arena;
     pdl_trainer *t;
-    struct train_samples train, test;
+    struct train_samples train, test, hidden;
     struct pdl_augment normalise, augment;
-    struct pdl_batching batching;
+    struct train_epochs epochs;
     struct train_schedule rates;
     int64_t steps, done, resumed_at; /* of the whole run */
     struct train_keeper keep;
@@ -45,6 +45,7 @@ struct train_loop {
 };
 
 bool train_is_first(const struct train_loop *l);
+int64_t train_samples_of(const struct train_loop *l); /* of the split */
 /* Rank 0 only; a note is a printf of one line. */
 void train_tell(struct train_loop *l, struct pdl_train_line line);
 void train_note(struct train_loop *l, const char *fmt, ...) PDL_PRINTF(2, 3);

@@ -125,6 +125,21 @@ static void add_taken(pdl_trainer *t)
         }
 }
 
+void train_losses_weigh(pdl_trainer *t, int op, int micro, int slot)
+{
+    int dy = t->ops[op].out[0];
+    const struct train_array *a = &t->arrays[dy];
+    int64_t n = a->box.hi[0] - a->box.lo[0];
+    int64_t first = micro * (t->plan->batch / t->micros) + a->box.lo[0];
+    int64_t bytes = n > 0 ? train_array_bytes(a) / n : 0;
+    char *at = train_data(t, dy, slot);
+
+    /* samples are outermost in any layout */
+    for (int64_t i = 0; i < n; i++)
+        train_scale(a->dtype, at + i * bytes, train_array_elements(a) / n,
+                    t->weights[first + i]);
+}
+
 enum pdl_status train_losses_sum(pdl_trainer *t, int64_t samples,
                                  struct pdl_train_result *out,
                                  struct pdl_err *err)

@@ -12,8 +12,8 @@
 #include <string.h>
 
 /* What samples a step has depends on these. */
-static const char *const sampling[] = {"batch", "seed", "data", "augment",
-                                       "normalise"};
+static const char *const sampling[] = {
+    "batch", "seed", "data", "augment", "normalise", "shuffle", "hide"};
 
 /* ---- the data set, in a few words ------------------------------------------------ */
 
@@ -138,6 +138,8 @@ enum pdl_status train_settings(struct train_loop *l, struct pdl_err *err)
          add(l, "seed", seed) && add(l, "data", data) &&
          add(l, "augment", yes(j->augment)) &&
          add(l, "normalise", yes(!j->raw)) &&
+         add(l, "shuffle", j->shuffle ? j->shuffle : "global") &&
+         add(l, "hide", j->hide ? j->hide : "none") &&
          add(l, "optimizer", j->opt.optimizer ? j->opt.optimizer : "sgd") &&
          add_number(l, "lr", j->rates.lr) && add(l, "schedule", rates) &&
          add_number(l, "warmup", (double)j->rates.warmup) &&
@@ -168,11 +170,11 @@ static enum pdl_status compare_old(const struct train_loop *l,
 {
     const struct pdl_ckpt_state *s = pdl_ckpt_state(c);
 
-    if (s->samples != l->batching.samples)
+    if (s->samples != train_samples_of(l))
         return pdl_fail(err, PDL_EINVAL,
                         "%s: made with %" PRId64
                         " samples, the data set has %" PRId64,
-                        pdl_ckpt_path(c), s->samples, l->batching.samples);
+                        pdl_ckpt_path(c), s->samples, train_samples_of(l));
     if (s->seed != l->job->opt.seed)
         return pdl_fail(err, PDL_EINVAL, "%s: made with --seed %" PRIu64,
                         pdl_ckpt_path(c), s->seed);
