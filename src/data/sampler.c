@@ -114,10 +114,7 @@ static void list_parts(pdl_sampler *s)
 static enum pdl_status check(const struct pdl_sampler_options *o,
                              struct pdl_err *err)
 {
-    const int64_t most = (int64_t)1 << 40;
-
-    if (o->samples < 1 || o->samples > most || o->batch < 1 ||
-        o->batch > o->samples)
+    if (o->samples < 1 || o->batch < 1 || o->batch > o->samples)
         return pdl_fail(err, PDL_EINVAL,
                         "%lld samples do not fill a batch of %lld",
                         (long long)o->samples, (long long)o->batch);
@@ -127,6 +124,9 @@ static enum pdl_status check(const struct pdl_sampler_options *o,
                         (long long)o->batch, (long long)o->micros);
     return PDL_OK;
 }
+
+/* Orders with state have arrays of all samples. */
+static const int64_t MOST = (int64_t)1 << 36;
 
 static enum pdl_status open_sampler(pdl_sampler *s, struct pdl_err *err)
 {
@@ -151,6 +151,10 @@ static enum pdl_status open_sampler(pdl_sampler *s, struct pdl_err *err)
                         "%s draws from all samples: --shuffle %s has them on "
                         "workers",
                         s->hide->is.name, s->deal->is.name);
+    if (!pdl_sampler_is_plain(s) && s->opt.samples > MOST)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--shuffle %s, --hide %s: not for %lld samples", deal,
+                        hide, (long long)s->opt.samples);
     st = s->deal->how ? PDL_OK : data_deal_open(s, err);
     if (st == PDL_OK)
         st = open_arrays(s, err);
