@@ -272,7 +272,6 @@ struct pdl_train_comparison {
     int64_t steps;
     double lr, tolerance;
     bool exact;
-    int fault, fault_op; /* tests: what to break in b */
 };
 enum pdl_status pdl_train_compare(const struct pdl_train_comparison *c,
                                   struct pdl_train_diff *out,

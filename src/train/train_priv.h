@@ -505,4 +505,11 @@ int train_tuner_states(const pdl_trainer *t);
 void *train_tuner_state(const pdl_trainer *t, int tensor, int k,
                         enum pdl_dtype *dtype);
 
+/* compare.c: pdl_train_compare, with a fault in one operation of b: what the
+ * comparison is itself tested with. */
+enum pdl_status train_compare_broken(const struct pdl_train_comparison *c,
+                                     enum train_fault fault, int op,
+                                     struct pdl_train_diff *out,
+                                     struct pdl_err *err);
+
 #endif

@@ -34,6 +34,8 @@ struct compare {
     const struct pdl_train_comparison *c;
     const struct pdl_plan *plan; /* the one that runs now */
     bool recording;
+    enum train_fault fault; /* what to break in b, and where: tests */
+    int fault_op;
     int *key;    /* plan tensor -> result, -1: none */
     bool *exact; /* plan tensor: no sum crossed ranks on the way */
     bool *added; /* plan tensor: a sum of gradients, wherever it went */
@@ -335,10 +337,9 @@ static enum pdl_status run_rank(void *ctx, pdl_comm *comm, struct pdl_err *err)
 #endif
     opt.watch = watch;
     opt.watch_ctx = x;
-    st = train_open(
-        x->plan, comm, &opt,
-        x->recording ? TRAIN_FAULT_NONE : (enum train_fault)x->c->fault,
-        x->c->fault_op, &t, err);
+    st = train_open(x->plan, comm, &opt,
+                    x->recording ? TRAIN_FAULT_NONE : x->fault, x->fault_op, &t,
+                    err);
     for (int64_t s = 0; s < x->c->steps && st == PDL_OK; s++) {
         noise.first = s * x->plan->batch;
         st = pdl_trainer_step(t, s, x->c->lr, &feed, &r, err);
@@ -369,11 +370,13 @@ static enum pdl_status comparable(const struct pdl_train_comparison *c,
     return PDL_OK;
 }
 
-enum pdl_status pdl_train_compare(const struct pdl_train_comparison *c,
-                                  struct pdl_train_diff *out,
-                                  struct pdl_err *err)
+enum pdl_status train_compare_broken(const struct pdl_train_comparison *c,
+                                     enum train_fault fault, int op,
+                                     struct pdl_train_diff *out,
+                                     struct pdl_err *err)
 {
-    struct compare x = {.c = c, .micros = c->a->micro_batches};
+    struct compare x = {
+        .c = c, .micros = c->a->micro_batches, .fault = fault, .fault_op = op};
     enum pdl_status st = comparable(c, err);
     int64_t n;
 
@@ -400,4 +403,11 @@ enum pdl_status pdl_train_compare(const struct pdl_train_comparison *c,
     pthread_mutex_destroy(&x.lock);
     pdl_arena_destroy(x.arena);
     return st;
+}
+
+enum pdl_status pdl_train_compare(const struct pdl_train_comparison *c,
+                                  struct pdl_train_diff *out,
+                                  struct pdl_err *err)
+{
+    return train_compare_broken(c, TRAIN_FAULT_NONE, -1, out, err);
 }
