@@ -140,11 +140,11 @@ bool pdl_memory_tight(const struct pdl_projection *x);
 
 /* A part of the step that has an uncertainty of its own, by the name that the
  * system's list has it under ("time.halo"); NULL past the end. */
-struct pdl_part {
+struct pdl_interval_part {
     const char *name;
     size_t offset; /* of a double, into struct pdl_projection */
 };
-const struct pdl_part *pdl_part_at(int i);
+const struct pdl_interval_part *pdl_interval_part_at(int i);
 /* Fills the 80 % interval of a projection by this very plan, system and
  * options: several more projections. Ideal parameters have none. */
 void pdl_interval(const struct pdl_plan *plan, const struct pdl_system *sys,
@@ -388,16 +388,17 @@ double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s);
 
 /* What to take of a file of measurements: "model=vgg16*,axes=serial|data":
  * "," is and, "|" is or, values are globs. */
-struct pdl_select {
+struct pdl_row_filter {
     int n;
     const char *key[8], *value[8]; /* value with its "|" */
 };
-enum pdl_status pdl_select_parse(pdl_arena *a, const char *text,
-                                 const char *const *keys,
-                                 struct pdl_select *out, struct pdl_err *err);
+enum pdl_status pdl_row_filter_parse(pdl_arena *a, const char *text,
+                                     const char *const *keys,
+                                     struct pdl_row_filter *out,
+                                     struct pdl_err *err);
 /* Does a row whose key has this value stay? */
-bool pdl_select_has(const struct pdl_select *s, const char *key,
-                    const char *value);
+bool pdl_row_filter_has(const struct pdl_row_filter *s, const char *key,
+                        const char *value);
 
 /* One measured time of one layer (schema paradl.layers/1). */
 struct pdl_layer_time {
@@ -411,7 +412,7 @@ struct pdl_layer_times {
     int n;
 };
 enum pdl_status pdl_layers_read(pdl_arena *a, const struct pdl_doc *doc,
-                                const struct pdl_select *select,
+                                const struct pdl_row_filter *select,
                                 struct pdl_layer_times *out,
                                 struct pdl_err *err);
 /* As it was measured: the kernel and the framework's call around it. */
@@ -435,7 +436,7 @@ struct pdl_runs {
 };
 extern const char *const pdl_run_keys[]; /* to select by; NULL ends them */
 enum pdl_status pdl_runs_read(pdl_arena *a, const struct pdl_doc *doc,
-                              const struct pdl_select *select,
+                              const struct pdl_row_filter *select,
                               struct pdl_runs *out, struct pdl_err *err);
 /* "data+filter": the axes of a strategy that are larger than 1. */
 const char *pdl_strategy_axes(pdl_arena *a, const char *strategy);
@@ -547,17 +548,18 @@ const struct pdl_fit_param *pdl_fit_run_param(int i);
 const struct pdl_fit_param *pdl_fit_layer_param(int i);
 
 /* How well projected times match measured ones. */
-struct pdl_match {
+struct pdl_time_match {
     int n;
     double accuracy;           /* mean of 1 - |p - m| / m */
     double mape, median, bias; /* of p / m - 1: mean and median size, median */
     double spearman;
 };
-enum pdl_status pdl_match(pdl_arena *a, const double *projected,
-                          const double *measured, int n, struct pdl_match *out);
+enum pdl_status pdl_match_times(pdl_arena *a, const double *projected,
+                                const double *measured, int n,
+                                struct pdl_time_match *out);
 
 /* One operation's price, for --layers and --trace. */
-struct pdl_price {
+struct pdl_op_price {
     double seconds;
     int level;    /* of the system that a collective crosses; -1: none */
     double flows; /* that leave a block of PEs at a time ... */
@@ -565,12 +567,12 @@ struct pdl_price {
 };
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
-                  struct pdl_price *out);
+                  struct pdl_op_price *out);
 /* Of all operations (a FREE costs nothing); equal ones are looked at once. */
 enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
                               const struct pdl_system *sys,
                               const struct pdl_oracle_options *opt,
-                              struct pdl_price *out, struct pdl_err *err);
+                              struct pdl_op_price *out, struct pdl_err *err);
 
 /* ---- who shares what ------------------------------------------------------- */
 
@@ -627,14 +629,15 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
 /* Memory of the fullest PE of each lane of the pipeline (one lane where there
  * is none): projections with their memory filled and nothing else. The fullest
  * of them is the step's. */
-struct pdl_lanes {
+struct pdl_lane_memory {
     int n;
     const struct pdl_projection *lane;
 };
-enum pdl_status pdl_lanes(pdl_arena *a, const struct pdl_plan *plan,
-                          const struct pdl_system *sys,
-                          const struct pdl_oracle_options *opt,
-                          struct pdl_lanes *out, struct pdl_err *err);
+enum pdl_status pdl_lane_memory(pdl_arena *a, const struct pdl_plan *plan,
+                                const struct pdl_system *sys,
+                                const struct pdl_oracle_options *opt,
+                                struct pdl_lane_memory *out,
+                                struct pdl_err *err);
 
 /* Bytes that every link of the network carries in a step (nlinks of them are
  * written), rank r on host r: rings in the order of ranks, as the prices count

@@ -315,7 +315,7 @@ bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis);
 enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
                                  const struct pdl_system *sys,
                                  const struct pdl_oracle_options *opt,
-                                 bool comm_only, struct pdl_price *out,
+                                 bool comm_only, struct pdl_op_price *out,
                                  struct pdl_err *err);
 /* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
  * true where an equal one was asked for before, else *out waits for it */

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     pdl_arena *a = pdl_arena_create(64 << 20);
     struct pdl_bytes in = {(const char *)data, size};
-    struct pdl_select all = {.n = 0};
+    struct pdl_row_filter all = {.n = 0};
     struct pdl_err err = {"", ""};
     struct pdl_layer_times t;
     const struct pdl_doc *doc;

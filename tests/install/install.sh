@@ -71,6 +71,22 @@ users() { # prefix: everything a user of the library does
     odd=$(nm -D --defined-only "$lib/libparadl.so.0" | awk '$2 != "A" {print $3}' |
         grep -v '^pdl_')
     must "only pdl_ names are exported, not: $odd" test -z "$odd"
+    # what is exported is declared, under a name that says something: a header
+    # of ours and four letters after pdl_ at least, but for those of base.h
+    nm -D --defined-only "$lib/libparadl.so.0" | sed -n 's/.* [TDRB] \(pdl_[a-z0-9_]*\).*/\1/p' |
+        sort -u >"$work/exported"
+    cat "$p"/include/paradl/*.h | grep -o 'pdl_[a-z0-9_]*' | sort -u >"$work/declared"
+    odd=$(comm -23 "$work/exported" "$work/declared")
+    must "what is exported is declared, not: $odd" test -z "$odd"
+    grep -o 'pdl_[a-z0-9_]*' "$p/include/paradl/base.h" | sort -u >"$work/base"
+    odd=$(comm -23 "$work/exported" "$work/base" | grep -E '^pdl_.{0,4}$')
+    must "names are long enough, not: $odd" test -z "$odd"
+    for name in price lanes match part select; do
+        must "pdl_$name is too short a name" test -z "$(grep -x "pdl_$name" "$work/declared")"
+    done
+    # test hooks are no part of the interface
+    odd=$(grep -nwE 'fault|fault_op' "$p"/include/paradl/*.h)
+    must "no test hooks in headers, not: $odd" test -z "$odd"
     must "some pdl_ names are exported" grep -q ' T pdl_version' <(nm -D "$lib/libparadl.so.0")
 }
 

@@ -331,7 +331,7 @@ static void bad_runs_are_refused(void **st)
          "\"batch\":1,\"measured\":{\"step_s\":\"x\"}}]}",
          "step_s"},
     };
-    struct pdl_select all = {.n = 0};
+    struct pdl_row_filter all = {.n = 0};
 
     (void)st;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

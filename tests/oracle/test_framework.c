@@ -218,7 +218,7 @@ static void what_was_measured_can_be_run(void **st)
 {
     static const char *const files[] = {"published.json", "runs.json",
                                         "torch_h200.json"};
-    const struct pdl_select all = {.n = 0};
+    const struct pdl_row_filter all = {.n = 0};
     int seen = 0;
 
     (void)st;

@@ -21,14 +21,14 @@ static bool load(pdl_arena *a, const char *path, const char *select,
                  struct pdl_layer_times *out)
 {
     struct pdl_bytes in;
-    struct pdl_select s;
+    struct pdl_row_filter s;
     struct pdl_err err = {"", ""};
     const struct pdl_doc *doc;
 
     if (pdl_file_read(a, path, 64 << 20, &in, &err) != PDL_OK)
         return false;
     assert_int_equal(pdl_doc_json(a, in, path, &doc, &err), PDL_OK);
-    assert_int_equal(pdl_select_parse(a, select, keys, &s, &err), PDL_OK);
+    assert_int_equal(pdl_row_filter_parse(a, select, keys, &s, &err), PDL_OK);
     assert_int_equal(pdl_layers_read(a, doc, &s, out, &err), PDL_OK);
     return true;
 }
@@ -44,17 +44,17 @@ static double cost(const struct pdl_system *sys, void *ctx)
     return sum / t->n;
 }
 
-static struct pdl_match match(pdl_arena *a, const struct pdl_system *sys,
-                              const struct pdl_layer_times *t)
+static struct pdl_time_match match(pdl_arena *a, const struct pdl_system *sys,
+                                   const struct pdl_layer_times *t)
 {
     double *p = PDL_NEW(a, double, t->n), *m = PDL_NEW(a, double, t->n);
-    struct pdl_match x;
+    struct pdl_time_match x;
 
     for (int i = 0; i < t->n; i++) {
         p[i] = pdl_layer_seconds(&sys->pe, &t->row[i]);
         m[i] = t->row[i].measured_s;
     }
-    assert_int_equal(pdl_match(a, p, m, t->n, &x), PDL_OK);
+    assert_int_equal(pdl_match_times(a, p, m, t->n, &x), PDL_OK);
     return x;
 }
 
@@ -66,7 +66,7 @@ static void fit_and_look(pdl_arena *a, const char *path, double most)
     struct pdl_fit_result r;
     struct pdl_system sys;
     struct pdl_err err;
-    struct pdl_match x;
+    struct pdl_time_match x;
     int n = 0;
 
     assert_true(load(a, path, "model=vgg16", &vgg));
@@ -153,7 +153,7 @@ static void kernels_alone_are_matched(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *select = pdl_arena_printf(a, "op=%s", rows[i].op);
         struct pdl_layer_times t;
-        struct pdl_match x;
+        struct pdl_time_match x;
         double *p, *m;
 
         assert_true(load(a, KERNELS, select, &t));
@@ -165,7 +165,7 @@ static void kernels_alone_are_matched(void **state)
             p[k] = pdl_shape_seconds(&sys.pe, &t.row[k].shape);
             m[k] = t.row[k].measured_s;
         }
-        assert_int_equal(pdl_match(a, p, m, t.n, &x), PDL_OK);
+        assert_int_equal(pdl_match_times(a, p, m, t.n, &x), PDL_OK);
         printf("%s, %d kernels: median |error| %.1f %%, bias %+.1f %%\n",
                rows[i].op, t.n, 100 * x.median, 100 * x.bias);
         assert_true(x.median <= rows[i].most);
@@ -192,7 +192,7 @@ static void every_operator_of_all_measurements_is_matched(void **state)
     }
     assert_int_equal(pdl_system_open(a, "dgx-h200", &sys, &err), PDL_OK);
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        struct pdl_match x;
+        struct pdl_time_match x;
 
         assert_true(load(a, FULL, pdl_arena_printf(a, "op=%s", ops[i]), &t));
         x = match(a, &sys, &t);
@@ -226,7 +226,7 @@ static void bad_records_are_refused(void **state)
         {"{\"records\":[{\"op\":\"launch\",\"update_s\":\"x\"}]}", "update_s"},
         {"{\"records\":[{\"op\":\"gemm\",\"m\":-1}]}", "m"},
     };
-    struct pdl_select all = {.n = 0};
+    struct pdl_row_filter all = {.n = 0};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -258,20 +258,21 @@ static void select_is_and_of_ors_of_globs(void **state)
         {"model=a|vgg16,op=gemm", "vgg16", "conv", false},
     };
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_select s;
+    struct pdl_row_filter s;
     struct pdl_err err;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(pdl_select_parse(a, rows[i].select, keys, &s, &err),
-                         PDL_OK);
-        assert_int_equal(pdl_select_has(&s, "model", rows[i].model) &&
-                             pdl_select_has(&s, "op", rows[i].op),
+        assert_int_equal(
+            pdl_row_filter_parse(a, rows[i].select, keys, &s, &err), PDL_OK);
+        assert_int_equal(pdl_row_filter_has(&s, "model", rows[i].model) &&
+                             pdl_row_filter_has(&s, "op", rows[i].op),
                          rows[i].has);
     }
-    assert_int_equal(pdl_select_parse(a, "modle=x", keys, &s, &err),
+    assert_int_equal(pdl_row_filter_parse(a, "modle=x", keys, &s, &err),
                      PDL_EINVAL);
-    assert_int_equal(pdl_select_parse(a, "model", keys, &s, &err), PDL_EINVAL);
+    assert_int_equal(pdl_row_filter_parse(a, "model", keys, &s, &err),
+                     PDL_EINVAL);
     pdl_arena_destroy(a);
 }
 

@@ -21,7 +21,7 @@ static int compare(const char *model, const char *strategy, int64_t batch)
     if (pdl_timeline(a, p, &sys, &opt, &line, &err) != PDL_OK)
         fail_msg("%s %s: %s", model, strategy, err.msg);
     for (int64_t i = 0; i < line.n; i++) {
-        struct pdl_price alone;
+        struct pdl_op_price alone;
 
         pdl_price_op(p, &sys, &opt, line.events[i].op, &alone);
         if (alone.seconds != line.events[i].seconds)

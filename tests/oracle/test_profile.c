@@ -109,7 +109,7 @@ static double priced(const struct machine *m, const struct pdl_plan *p, int op)
     struct pdl_oracle_options o = {.parameters = PDL_EMPIRICAL,
                                    .precision = PDL_PREC_FP32,
                                    .optimizer_slots = 1};
-    struct pdl_price price;
+    struct pdl_op_price price;
 
     pdl_price_op(p, &m->sys, &o, op, &price);
     return price.seconds;

@@ -46,7 +46,7 @@ static struct prices prices_of(const char *strategy, enum pdl_pass pass,
                                      .framework = waits ? &never : NULL};
     const struct pdl_plan *p = lower_as(a, LLAMA, strategy, &options);
     struct prices out = {0, 0, 0};
-    struct pdl_price x;
+    struct pdl_op_price x;
 
     for (int i = 0; i < p->nops; i++) {
         const struct pdl_plan_op *o = &p->ops[i];

@@ -38,14 +38,14 @@ static void the_fullest_lane_is_the_projections(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
-        struct pdl_lanes lanes;
+        struct pdl_lane_memory lanes;
         struct pdl_err err = {"", ""};
         int64_t most = 0;
         struct job j;
 
         open_job(&j, "resnet18", strategies[i], 32);
-        assert_int_equal(pdl_lanes(j.a, j.p, &j.sys, &j.opt, &lanes, &err),
-                         PDL_OK);
+        assert_int_equal(
+            pdl_lane_memory(j.a, j.p, &j.sys, &j.opt, &lanes, &err), PDL_OK);
         assert_int_equal(lanes.n, j.p->lanes);
         for (int l = 0; l < lanes.n; l++) {
             assert_true(lanes.lane[l].peak_bytes > 0);

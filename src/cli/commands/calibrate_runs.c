@@ -261,7 +261,8 @@ static double other_network(const struct cli_runs *s)
     return wide ? OTHER_NETWORK_32 : OTHER_NETWORK_16;
 }
 
-static double largest_share(const struct cli_runs *s, const struct pdl_part *p)
+static double largest_share(const struct cli_runs *s,
+                            const struct pdl_interval_part *p)
 {
     double most = 0;
 
@@ -306,7 +307,7 @@ static enum pdl_status keep_spreads(struct cli_measured *m,
     int most = fit->n * (fit->n + 1) / 2, parts = 0, n = 0;
     struct pdl_spread *list;
 
-    while (pdl_part_at(parts))
+    while (pdl_interval_part_at(parts))
         parts++;
     list = PDL_NEW(m->a, struct pdl_spread, most + parts);
     if (!list || !moves)
@@ -314,7 +315,7 @@ static enum pdl_status keep_spreads(struct cli_measured *m,
     pdl_fit_moves(sys, fit->param, fit->n, runs_cost, f, s->n, moves);
     add_moves(fit, moves, list, &n);
     for (int i = 0; i < parts; i++) {
-        const struct pdl_part *p = pdl_part_at(i);
+        const struct pdl_interval_part *p = pdl_interval_part_at(i);
         bool seen = largest_share(s, p) >= EXERCISED;
 
         if (!seen || i == 0)

@@ -66,12 +66,12 @@ static enum pdl_status fit_layers(struct cli_measured *m,
     static const char *const keys[] = {"model", "layer", "op", "split",
                                        "dtype", "pass",  NULL};
     struct pdl_layer_times *t = PDL_NEW(m->a, struct pdl_layer_times, 1);
-    struct pdl_select select;
+    struct pdl_row_filter select;
     enum pdl_status st;
 
     if (!t)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    st = pdl_select_parse(m->a, m->select, keys, &select, err);
+    st = pdl_row_filter_parse(m->a, m->select, keys, &select, err);
     if (st == PDL_OK)
         st = pdl_layers_read(m->a, m->doc, &select, t, err);
     if (st == PDL_OK && t->n == 0)

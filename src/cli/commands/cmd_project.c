@@ -61,14 +61,14 @@ static const struct pdl_opt opts[] = {
 #undef AT
 
 static void json_layers(struct pdl_json *w, const struct cli_job *j,
-                        const struct pdl_price *prices)
+                        const struct pdl_op_price *prices)
 {
     char buf[256];
 
     pdl_json_key(w, "operations");
     pdl_json_array(w);
     for (int i = 0; i < j->plan->nops; i++) {
-        struct pdl_price price = prices[i];
+        struct pdl_op_price price = prices[i];
 
         if (j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
             continue;
@@ -114,9 +114,9 @@ struct answer {
     struct pdl_launch from;
     struct cli_remedy remedy[CLI_REMEDIES];
     int nremedies;
-    struct pdl_price *prices; /* with --layers: of each operation */
-    struct pdl_kineto trace;  /* with --kineto */
-    bool whole;               /* run was asked for */
+    struct pdl_op_price *prices; /* with --layers: of each operation */
+    struct pdl_kineto trace;     /* with --kineto */
+    bool whole;                  /* run was asked for */
     struct cli_whole run;
 };
 
@@ -181,7 +181,7 @@ static void print_text(const struct answer *x)
     if (o->kineto)
         cli_kineto_text(&x->trace, &j->x);
     for (int i = 0; o->layers && i < j->plan->nops; i++) {
-        struct pdl_price p = x->prices[i];
+        struct pdl_op_price p = x->prices[i];
 
         if (j->plan->ops[i].kind == PDL_PLAN_OP_FREE)
             continue;
@@ -241,7 +241,7 @@ static int project(const struct pdl_args *args)
     if (st == PDL_OK && x.whole)
         st = cli_whole_time(&q, j, &o->run, &x.run, &err);
     if (st == PDL_OK && o->layers) {
-        x.prices = PDL_NEW(a, struct pdl_price, j->plan->nops + 1);
+        x.prices = PDL_NEW(a, struct pdl_op_price, j->plan->nops + 1);
         st = x.prices
                  ? pdl_price_ops(j->plan, &j->sys, &j->oracle, x.prices, &err)
                  : pdl_fail(&err, PDL_ENOMEM, "out of memory");

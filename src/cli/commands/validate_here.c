@@ -140,7 +140,7 @@ static enum phase phase_of(const struct pdl_plan_op *o)
 
 static double projected(const struct here *h, int op)
 {
-    struct pdl_price p;
+    struct pdl_op_price p;
     double micro = (double)h->j->plan->micro_batches;
 
     pdl_price_op(h->j->plan, &h->j->sys, &h->j->oracle, op, &p);

@@ -13,14 +13,15 @@ struct layers {
     struct pdl_system sys;
     double *projected, *measured;
     struct cli_groups groups;
-    struct pdl_match all;
+    struct pdl_time_match all;
 };
 
 static enum pdl_status project(struct cli_measured *m, struct layers *l,
                                struct pdl_err *err)
 {
-    struct pdl_select select;
-    enum pdl_status st = pdl_select_parse(m->a, m->select, keys, &select, err);
+    struct pdl_row_filter select;
+    enum pdl_status st =
+        pdl_row_filter_parse(m->a, m->select, keys, &select, err);
 
     if (st == PDL_OK)
         st = pdl_layers_read(m->a, m->doc, &select, &l->times, err);
@@ -39,7 +40,8 @@ static enum pdl_status project(struct cli_measured *m, struct layers *l,
         l->projected[i] = pdl_layer_seconds(&l->sys.pe, &l->times.row[i]);
         l->measured[i] = l->times.row[i].measured_s;
     }
-    return pdl_match(m->a, l->projected, l->measured, l->times.n, &l->all);
+    return pdl_match_times(m->a, l->projected, l->measured, l->times.n,
+                           &l->all);
 }
 
 /* One text a row: a field, or fields joined. */

@@ -206,7 +206,7 @@ static double median_width(const struct cli_runs *s, pdl_arena *a)
 
 /* What one line says of all runs. */
 struct summary {
-    struct pdl_match match;
+    struct pdl_time_match match;
     struct pdl_ranking ranking;
     double regret, coverage, width;
 };
@@ -219,7 +219,7 @@ static enum pdl_status sum_up(struct cli_measured *m, const struct cli_runs *s,
     out->regret = regret(s);
     out->coverage = coverage(s);
     out->width = median_width(s, m->a);
-    return pdl_match(m->a, s->projected, s->measured, s->n, &out->match);
+    return pdl_match_times(m->a, s->projected, s->measured, s->n, &out->match);
 }
 
 static enum pdl_status print_json(struct cli_measured *m,

@@ -53,10 +53,10 @@ static void lane_json(struct pdl_json *w, const struct pdl_plan *p, int lane,
 static void stages_json(struct pdl_json *w, const struct cli_job *j)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct pdl_lanes lanes;
+    struct pdl_lane_memory lanes;
 
-    if (a &&
-        pdl_lanes(a, j->plan, &j->sys, &j->oracle, &lanes, NULL) == PDL_OK) {
+    if (a && pdl_lane_memory(a, j->plan, &j->sys, &j->oracle, &lanes, NULL) ==
+                 PDL_OK) {
         pdl_json_key(w, "stages");
         pdl_json_array(w);
         for (int l = 0; l < lanes.n; l++)

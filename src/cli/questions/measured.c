@@ -73,7 +73,7 @@ enum pdl_status cli_group_by(pdl_arena *a, struct cli_groups *g, const char *by,
                 p[k] = projected[r];
                 m[k++] = measured[r];
             }
-        st = pdl_match(a, p, m, k, &x.match);
+        st = pdl_match_times(a, p, m, k, &x.match);
         if (st == PDL_OK)
             st = add_group(a, g, x);
         if (st != PDL_OK)

@@ -49,7 +49,7 @@ enum pdl_status cli_fit_runs(struct cli_measured *m, struct pdl_system *sys,
 /* One group's line and its JSON object. */
 struct cli_group {
     const char *by, *name;
-    struct pdl_match match;
+    struct pdl_time_match match;
 };
 /* Groups rows by a text each has; NULL text: not in any group. */
 struct cli_groups {

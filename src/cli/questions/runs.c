@@ -127,10 +127,10 @@ static void price_all(struct cli_measured *m, const struct pdl_runs *from,
 enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
                               struct cli_runs *out, struct pdl_err *err)
 {
-    struct pdl_select select;
+    struct pdl_row_filter select;
     struct pdl_runs runs;
     enum pdl_status st =
-        pdl_select_parse(m->a, m->select, pdl_run_keys, &select, err);
+        pdl_row_filter_parse(m->a, m->select, pdl_run_keys, &select, err);
 
     *out = (struct cli_runs){.n = 0};
     if (st == PDL_OK)

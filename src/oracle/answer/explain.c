@@ -23,7 +23,7 @@ struct why {
     const struct pdl_oracle_options *opt;
     const struct pdl_projection *x;
     struct pdl_err *err;
-    const struct pdl_price *price; /* of each operation */
+    const struct pdl_op_price *price; /* of each operation */
 };
 
 /* Text of numbers, good until the arena goes. */
@@ -212,12 +212,12 @@ static double more_flows(const struct why *w, double than)
  * hides is not lost, so no more than what is exposed. */
 static double congestion(const struct why *w, const char **text)
 {
-    struct pdl_price *then;
+    struct pdl_op_price *then;
     double lost = 0, share;
 
     if (w->x->contention <= 1)
         return 0;
-    then = PDL_NEW(w->arena, struct pdl_price, w->p->nops + 1);
+    then = PDL_NEW(w->arena, struct pdl_op_price, w->p->nops + 1);
     for (double flows = more_flows(w, 1); then && flows > 0;
          flows = more_flows(w, flows)) {
         struct pdl_system free_way;
@@ -672,7 +672,8 @@ enum pdl_status pdl_explain(pdl_arena *a, const struct pdl_plan *plan,
                             const struct pdl_projection *x,
                             struct pdl_explanation *out, struct pdl_err *err)
 {
-    struct pdl_price *price = PDL_NEW(a, struct pdl_price, plan->nops + 1);
+    struct pdl_op_price *price =
+        PDL_NEW(a, struct pdl_op_price, plan->nops + 1);
     struct why w = {a, plan, sys, opt, x, err, price};
     struct pdl_explanation e = {0};
     enum pdl_status st = price ? pdl_price_ops(plan, sys, opt, price, err)

@@ -271,7 +271,7 @@ static double price_of(const struct look *k, struct pdl_plan_op *op)
     struct pdl_plan_item item = {.nops = 1, .repeat = 1};
     struct pdl_plan_stage stage = {.nupdate = 1};
     struct pdl_plan p = *k->p;
-    struct pdl_price price;
+    struct pdl_op_price price;
 
     p.ops = op;
     p.nops = p.nitems = 1;

@@ -216,7 +216,7 @@ static double send_s(const struct segments *g, const struct oracle_layout *l,
                          .stages = stages,
                          .pipe_factors = 1,
                          .lanes = (int)s->lanes};
-    struct pdl_price price;
+    struct pdl_op_price price;
 
     mesh.factor[0] = s->lanes;
     t[0].place.at[0] = PDL_REPLICATED;

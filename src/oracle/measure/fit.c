@@ -260,12 +260,13 @@ static double spearman(const double *p, const double *m, int n)
     return pp > 0 && mm > 0 ? pm / sqrt(pp * mm) : 0;
 }
 
-enum pdl_status pdl_match(pdl_arena *a, const double *projected,
-                          const double *measured, int n, struct pdl_match *out)
+enum pdl_status pdl_match_times(pdl_arena *a, const double *projected,
+                                const double *measured, int n,
+                                struct pdl_time_match *out)
 {
     double *size = PDL_NEW(a, double, n + 1), *off = PDL_NEW(a, double, n + 1);
 
-    *out = (struct pdl_match){.n = n};
+    *out = (struct pdl_time_match){.n = n};
     if (!size || !off)
         return PDL_ENOMEM;
     for (int i = 0; i < n; i++) {

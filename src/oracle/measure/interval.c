@@ -34,7 +34,7 @@ bool pdl_memory_tight(const struct pdl_projection *x)
 }
 
 #define AT(field) offsetof(struct pdl_projection, field)
-static const struct pdl_part parts[] = {
+static const struct pdl_interval_part parts[] = {
     {"time.compute", AT(compute_s)},
     {"time.layer_between_nodes", AT(layer_between_s)},
     {"time.halo", AT(halo_s)},
@@ -42,7 +42,7 @@ static const struct pdl_part parts[] = {
 };
 #undef AT
 
-const struct pdl_part *pdl_part_at(int i)
+const struct pdl_interval_part *pdl_interval_part_at(int i)
 {
     return i >= 0 && i < (int)(sizeof parts / sizeof parts[0]) ? &parts[i]
                                                                : NULL;
@@ -51,7 +51,7 @@ const struct pdl_part *pdl_part_at(int i)
 /* The share of the part of that name; negative: there is none such. */
 static double share(const char *name, const struct pdl_projection *x)
 {
-    for (int i = 0; pdl_part_at(i); i++)
+    for (int i = 0; pdl_interval_part_at(i); i++)
         if (strcmp(parts[i].name, name) == 0)
             return *(const double *)(const void *)((const char *)x +
                                                    parts[i].offset) /

@@ -49,7 +49,7 @@ static const struct calls {
 
 struct record {
     const struct pdl_doc *doc;
-    const struct pdl_select *select;
+    const struct pdl_row_filter *select;
     struct pdl_layer_times *out;
     struct pdl_layer_time row;
     int room;
@@ -87,7 +87,7 @@ static enum pdl_status keep(struct record *r, const char *pass, const char *key)
         return st;
     if (!(r->row.measured_s > 0))
         return pdl_doc_fail(d, r->err, "%s: expected a time above 0", key);
-    if (r->out->n < r->room && pdl_select_has(r->select, "pass", pass))
+    if (r->out->n < r->room && pdl_row_filter_has(r->select, "pass", pass))
         r->out->row[r->out->n++] = r->row;
     return PDL_OK;
 }
@@ -293,7 +293,7 @@ static bool wanted(const struct record *r)
                {"dtype", x->dtype}};
 
     for (size_t i = 0; i < sizeof has / sizeof has[0]; i++)
-        if (!pdl_select_has(r->select, has[i].key, has[i].value))
+        if (!pdl_row_filter_has(r->select, has[i].key, has[i].value))
             return false;
     return true;
 }
@@ -331,7 +331,7 @@ static enum pdl_status read_record(struct record *r)
 }
 
 enum pdl_status pdl_layers_read(pdl_arena *a, const struct pdl_doc *doc,
-                                const struct pdl_select *select,
+                                const struct pdl_row_filter *select,
                                 struct pdl_layer_times *out,
                                 struct pdl_err *err)
 {

@@ -50,13 +50,13 @@ const char *pdl_strategy_axes(pdl_arena *a, const char *strategy)
     return len ? pdl_arena_strdup(a, buf) : "serial";
 }
 
-static bool wanted(const struct pdl_select *s, const struct pdl_run *r)
+static bool wanted(const struct pdl_row_filter *s, const struct pdl_run *r)
 {
     const char *const value[] = {r->id,       r->set,  r->model,    r->system,
                                  r->strategy, r->axes, r->framework};
 
     for (int i = 0; pdl_run_keys[i]; i++)
-        if (!pdl_select_has(s, pdl_run_keys[i], value[i] ? value[i] : ""))
+        if (!pdl_row_filter_has(s, pdl_run_keys[i], value[i] ? value[i] : ""))
             return false;
     return true;
 }
@@ -142,7 +142,7 @@ static enum pdl_status read_run(pdl_arena *a, const struct pdl_doc *d,
 }
 
 enum pdl_status pdl_runs_read(pdl_arena *a, const struct pdl_doc *doc,
-                              const struct pdl_select *select,
+                              const struct pdl_row_filter *select,
                               struct pdl_runs *out, struct pdl_err *err)
 {
     const struct pdl_doc *list =

@@ -25,13 +25,14 @@ static enum pdl_status known(const char *key, const char *const *keys,
     return PDL_EINVAL;
 }
 
-enum pdl_status pdl_select_parse(pdl_arena *a, const char *text,
-                                 const char *const *keys,
-                                 struct pdl_select *out, struct pdl_err *err)
+enum pdl_status pdl_row_filter_parse(pdl_arena *a, const char *text,
+                                     const char *const *keys,
+                                     struct pdl_row_filter *out,
+                                     struct pdl_err *err)
 {
     char *copy, *rest;
 
-    *out = (struct pdl_select){.n = 0};
+    *out = (struct pdl_row_filter){.n = 0};
     if (!text)
         return PDL_OK;
     copy = pdl_arena_strdup(a, text);
@@ -74,8 +75,8 @@ static bool one_of(const char *list, const char *value)
     return false;
 }
 
-bool pdl_select_has(const struct pdl_select *s, const char *key,
-                    const char *value)
+bool pdl_row_filter_has(const struct pdl_row_filter *s, const char *key,
+                        const char *value)
 {
     for (int i = 0; i < s->n; i++)
         if (strcmp(s->key[i], key) == 0 && !one_of(s->value[i], value))

@@ -20,10 +20,11 @@ static bool fill(struct oracle *o, struct pdl_projection *lane)
     return true;
 }
 
-enum pdl_status pdl_lanes(pdl_arena *a, const struct pdl_plan *plan,
-                          const struct pdl_system *sys,
-                          const struct pdl_oracle_options *opt,
-                          struct pdl_lanes *out, struct pdl_err *err)
+enum pdl_status pdl_lane_memory(pdl_arena *a, const struct pdl_plan *plan,
+                                const struct pdl_system *sys,
+                                const struct pdl_oracle_options *opt,
+                                struct pdl_lane_memory *out,
+                                struct pdl_err *err)
 {
     struct oracle o = {.p = plan, .sys = sys, .opt = opt, .err = err};
     struct pdl_projection *lane =
@@ -40,6 +41,6 @@ enum pdl_status pdl_lanes(pdl_arena *a, const struct pdl_plan *plan,
     pdl_arena_destroy(o.arena);
     if (!filled)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    *out = (struct pdl_lanes){plan->lanes, lane};
+    *out = (struct pdl_lane_memory){plan->lanes, lane};
     return PDL_OK;
 }

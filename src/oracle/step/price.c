@@ -19,7 +19,7 @@ static bool in_update(const struct pdl_plan *p, int op)
 
 void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt, int op,
-                  struct pdl_price *out)
+                  struct pdl_op_price *out)
 {
     struct oracle o = {.p = plan, .sys = sys, .opt = opt};
     const struct pdl_plan_op *x = &plan->ops[op];
@@ -33,7 +33,7 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
     oracle_settle(&o, &changed);
     mine = oracle_on_stage(&o, plan->tensors[t].stage, &room);
     n += oracle_more_ranks(&o, op, ranks, n, ranks + n);
-    *out = (struct pdl_price){.level = -1};
+    *out = (struct pdl_op_price){.level = -1};
     for (int i = 0; i < n; i++) {
         struct oracle_price how;
         double s = oracle_comm(mine, op, ranks[i], in_update(plan, op), &how);
@@ -41,13 +41,13 @@ void pdl_price_op(const struct pdl_plan *plan, const struct pdl_system *sys,
         if (how.level < 0)
             s = oracle_compute(mine, op, ranks[i]);
         if (s >= out->seconds)
-            *out = (struct pdl_price){s, how.level, how.flows, how.at};
+            *out = (struct pdl_op_price){s, how.level, how.flows, how.at};
     }
 }
 
 static void price_items(const struct oracle *o, const struct oracle_ranks *r,
                         int first, int nitems, bool gradient, bool comm_only,
-                        struct pdl_price *out)
+                        struct pdl_op_price *out)
 {
     for (int i = first; i < first + nitems; i++)
         for (int k = 0; k < o->p->items[i].nops; k++) {
@@ -57,12 +57,13 @@ static void price_items(const struct oracle *o, const struct oracle_ranks *r,
             if (comm_only && !oracle_is_comm(o->p->ops[op].kind))
                 continue;
             p = oracle_slowest(o, op, r, gradient);
-            out[op] = (struct pdl_price){p->seconds, p->level, p->flows, p->at};
+            out[op] =
+                (struct pdl_op_price){p->seconds, p->level, p->flows, p->at};
         }
 }
 
 static void price_stages(const struct oracle *o, bool comm_only,
-                         struct pdl_price *out)
+                         struct pdl_op_price *out)
 {
     for (int s = 0; s < o->p->nstages; s++) {
         const struct pdl_plan_stage *x = &o->p->stages[s];
@@ -83,7 +84,7 @@ static void price_stages(const struct oracle *o, bool comm_only,
 enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
                                  const struct pdl_system *sys,
                                  const struct pdl_oracle_options *opt,
-                                 bool comm_only, struct pdl_price *out,
+                                 bool comm_only, struct pdl_op_price *out,
                                  struct pdl_err *err)
 {
     struct oracle o = {.p = plan, .sys = sys, .opt = opt, .err = err};
@@ -94,7 +95,7 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
     o.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     ready = o.arena && oracle_prepare(&o);
     for (int i = 0; i < plan->nops; i++)
-        out[i] = (struct pdl_price){.level = -1};
+        out[i] = (struct pdl_op_price){.level = -1};
     if (ready)
         price_stages(&o, comm_only, out);
     pdl_arena_destroy(o.arena);
@@ -104,7 +105,7 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
 enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
                               const struct pdl_system *sys,
                               const struct pdl_oracle_options *opt,
-                              struct pdl_price *out, struct pdl_err *err)
+                              struct pdl_op_price *out, struct pdl_err *err)
 {
     return oracle_price_ops(plan, sys, opt, false, out, err);
 }

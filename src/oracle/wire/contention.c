@@ -33,7 +33,7 @@ static double bytes_seconds(const struct pdl_plan *plan,
                             uint32_t more)
 {
     struct pdl_oracle_options bare = *opt;
-    struct pdl_price price;
+    struct pdl_op_price price;
 
     bare.without |= UINT32_C(1) << ORACLE_LATENCY | UINT32_C(1) << ORACLE_SYNC |
                     UINT32_C(1) << ORACLE_TENSORS | more;
@@ -43,7 +43,7 @@ static double bytes_seconds(const struct pdl_plan *plan,
 
 /* Adapters' worth of bytes that leave the block. */
 static double uplinks(const struct pdl_system *sys,
-                      const struct pdl_price *price)
+                      const struct pdl_op_price *price)
 {
     double nics = (double)sys->node.nics.count;
     const struct pdl_level *in = &sys->levels[price->at];
@@ -57,7 +57,7 @@ static double uplinks(const struct pdl_system *sys,
 static struct pdl_contention first_of(const struct pdl_plan *plan,
                                       const struct pdl_system *sys,
                                       const struct pdl_oracle_options *opt,
-                                      int op, const struct pdl_price *price)
+                                      int op, const struct pdl_op_price *price)
 {
     double shared = bytes_seconds(plan, sys, opt, op, 0);
     double alone =
@@ -97,7 +97,8 @@ enum pdl_status pdl_contention(pdl_arena *a, const struct pdl_plan *plan,
 {
     enum { MOST = 64 };
     struct pdl_contention *row = PDL_NEW(a, struct pdl_contention, MOST);
-    struct pdl_price *prices = PDL_NEW(a, struct pdl_price, plan->nops + 1);
+    struct pdl_op_price *prices =
+        PDL_NEW(a, struct pdl_op_price, plan->nops + 1);
     int n = 0;
 
     if (!row || !prices)
@@ -106,7 +107,7 @@ enum pdl_status pdl_contention(pdl_arena *a, const struct pdl_plan *plan,
         return PDL_ENOMEM;
     for (int i = 0; i < plan->nops; i++) {
         struct pdl_contention *c;
-        struct pdl_price price = prices[i];
+        struct pdl_op_price price = prices[i];
         int64_t times = in_update(plan, i) ? 1 : plan->micro_batches;
 
         c = price.level >= 0 ? alike(row, n, plan, i) : NULL;
