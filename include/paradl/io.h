@@ -342,9 +342,13 @@ typedef struct pdl_metrics pdl_metrics;
 enum pdl_status pdl_metrics_open(const char *path, const char *const *columns,
                                  int ncolumns, int64_t resume_step,
                                  pdl_metrics **out, struct pdl_err *err);
-/* Steps must rise. Not-a-number is written as null, or an empty cell. */
+/* Steps do not fall. Not-a-number is written as null, or an empty cell. */
 enum pdl_status pdl_metrics_add(pdl_metrics *m, int64_t step,
                                 const double *values, struct pdl_err *err);
+/* Rows of later steps are removed: they will come again. */
+enum pdl_status pdl_metrics_back(pdl_metrics *m, int64_t step,
+                                 struct pdl_err *err);
+int64_t pdl_metrics_last(const pdl_metrics *m); /* step; -1: none */
 enum pdl_status pdl_metrics_close(pdl_metrics *m, struct pdl_err *err);
 
 PDL_END

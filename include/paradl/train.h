@@ -68,6 +68,9 @@ struct pdl_train_options {
     const char *device;    /* NULL, "cpu": the host; "twin:SEED" */
     const char *optimizer; /* "adamw:beta2=0.95"; NULL: sgd, momentum 0.9 */
     double clip;           /* largest norm of the gradient; 0: any */
+    bool grad_norm;        /* measure it */
+    bool spare_biases, spare_norms; /* from weight decay */
+    bool no_dropout;
     double label_smoothing;
     bool mean_squares; /* the loss is the mean squared error */
     uint64_t seed;
@@ -103,12 +106,16 @@ struct pdl_train_result {
     int64_t counted;    /* of so many */
     int64_t stop, save; /* how many ranks voted for it */
     int64_t failed;     /* how many could not write a checkpoint */
+    double grad_norm;   /* before clipping; not a number: not measured */
 };
 /* What the ranks decide together at the end of the next step. */
 void pdl_trainer_vote(pdl_trainer *t, bool stop, bool save, bool failed);
+/* A larger loss is an error, too; infinite: any will do. */
+void pdl_trainer_limit(pdl_trainer *t, double loss);
 /* One optimizer step at learning rate lr. step counts from 0. A loss that is
- * not a number changes no weight: PDL_EWRONG names the first operation that
- * made one, on every rank. */
+ * not a number, or above the limit, or a gradient whose norm was measured and
+ * is none changes no weight: PDL_EWRONG says so on every rank, and of a loss
+ * names the first operation that made one. */
 enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
                                  const struct pdl_train_feed *feed,
                                  struct pdl_train_result *out,
@@ -128,6 +135,8 @@ struct pdl_train_state {
     bool owner;
     int64_t replica, replicas; /* of ranks with this very box; 1: alone */
     bool optional;             /* a run may go on without it */
+    bool learned;              /* the weight itself, and no running statistic */
+    bool cut;                  /* its parts are updated elsewhere (ZeRO) */
 };
 const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i);
 /* Where tensors are not on the host, the parts above are copies, and this
@@ -168,8 +177,10 @@ struct pdl_train_rates {
 /* Something to tell: a step, the end of an epoch, a note. */
 struct pdl_train_line {
     int64_t step, epoch, total; /* steps done; steps of the whole run */
-    double loss, lr, samples_per_s;
-    double accuracy;  /* of the test split; not a number: not measured */
+    double loss, lr, samples_per_s, grad_norm;
+    double test_loss, perplexity, accuracy; /* of the test split, where the
+                                               epoch ended */
+    /* not a number: not measured */
     int64_t hidden;   /* samples that this epoch leaves out */
     bool epoch_ended; /* loss is then the mean of the epoch */
     const char *note; /* e.g. "resumed from ckpt/step-100"; NULL: none */
@@ -182,19 +193,29 @@ struct pdl_train_event {
     double start_s, seconds;
 };
 
+/* What follows a loss that is no number, or above `spike`. */
+enum pdl_train_policy {
+    PDL_TRAIN_STOP,
+    PDL_TRAIN_SKIP,     /* leave the batch out */
+    PDL_TRAIN_ROLLBACK, /* to the last checkpoint, without those batches */
+};
+
 struct pdl_train_job {
     const struct pdl_plan *plan;
     struct pdl_train_options opt;
     const pdl_io *io; /* shared by virtual ranks */
     struct pdl_train_rates rates;
-    int64_t epochs, steps;  /* steps 0: all of the epochs */
-    int64_t test_samples;   /* looked at after an epoch; 0: all, < 0: none */
-    const char *shuffle;    /* of a sampler, paradl/data.h; NULL: global */
-    const char *hide;       /* NULL: none */
-    bool augment;           /* crop after padding, flip */
-    bool raw;               /* inputs are not normalised */
-    int threads;            /* of a rank; 0: as the library has it */
-    bool virtual_ranks;     /* threads of one process */
+    int64_t epochs, steps; /* steps 0: all of the epochs */
+    int64_t test_samples;  /* looked at after an epoch; 0: all, < 0: none */
+    const char *shuffle;   /* of a sampler, paradl/data.h; NULL: global */
+    const char *hide;      /* NULL: none */
+    bool augment;          /* crop after padding, flip */
+    bool raw;              /* inputs are not normalised */
+    int threads;           /* of a rank; 0: as the library has it */
+    bool virtual_ranks;    /* threads of one process */
+    enum pdl_train_policy on_nan;
+    double spike; /* times the mean of the last losses; 0: none */
+    double ema;   /* what a moving mean of the weights keeps a step; 0: none */
     const char *checkpoint; /* folder; NULL: none */
     int64_t every;          /* steps between checkpoints; 0: by their cost */
     int keep;
@@ -222,7 +243,8 @@ struct pdl_train_job {
 
 struct pdl_train_summary {
     int64_t steps, epochs, resumed_at;
-    double final_loss, accuracy; /* not a number: no test split */
+    double final_loss;
+    double test_loss, perplexity, accuracy; /* not a number: no test split */
     double samples_per_s, step_s, cpu_s_per_step;
     double fastest_s; /* the step that nothing else on the machine disturbed */
     double io_s;      /* of a step */
@@ -260,6 +282,10 @@ struct pdl_train_diff {
     int ndims;
     int64_t index[PDL_BOX_DIMS];
     double want, got;
+    bool forward; /* of the first step: nothing can have fallen either way */
+    double share; /* of the part's elements that differ */
+    /* a difference in float32, looked at again in float64 */
+    bool rechecked, recheck_differs, rounding;
     int64_t compared, bitwise; /* tensors (parts) looked at */
 };
 /* Runs both plans of one model on virtual ranks from the same weights and the

@@ -177,7 +177,7 @@ static enum pdl_status keep(pdl_metrics *m, struct pdl_bytes old,
     while (p < end) {
         int64_t step = -1, n = m->format->row_at(p, end, &step);
 
-        if (n == 0 || step < 0 || step > resume || step <= m->last)
+        if (n == 0 || step < 0 || step > resume || step < m->last)
             break;
         m->last = step;
         pdl_put(&out->sink, p, (size_t)n);
@@ -264,7 +264,7 @@ enum pdl_status pdl_metrics_add(pdl_metrics *m, int64_t step,
     struct pdl_buf b;
     enum pdl_status st = PDL_OK;
 
-    if (step <= m->last)
+    if (step < m->last)
         return pdl_fail(err, PDL_EINVAL, "%s: step %lld after %lld", m->path,
                         (long long)step, (long long)m->last);
     pdl_buf_init(&b);
@@ -277,6 +277,22 @@ enum pdl_status pdl_metrics_add(pdl_metrics *m, int64_t step,
         m->last = step;
     pdl_buf_free(&b);
     return st;
+}
+
+enum pdl_status pdl_metrics_back(pdl_metrics *m, int64_t step,
+                                 struct pdl_err *err)
+{
+    if (step >= m->last)
+        return PDL_OK;
+    close(m->fd);
+    m->fd = -1;
+    m->last = -1;
+    return start(m, step, err);
+}
+
+int64_t pdl_metrics_last(const pdl_metrics *m)
+{
+    return m->last;
 }
 
 enum pdl_status pdl_metrics_close(pdl_metrics *m, struct pdl_err *err)

@@ -15,7 +15,9 @@ struct train_options {
     double lr, lr_last, lr_gamma, clip, label_smoothing;
     bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
     bool progress, comm_threads, no_test, resume_anyway, beside;
-    double timeout;
+    double timeout, spike, ema;
+    const char *on_nan, *no_decay;
+    bool grad_norm, no_dropout;
     const char *loss_scale;
 };
 
@@ -53,8 +55,20 @@ static const struct pdl_opt train_opts[] = {
      "factor of each cut of 'step' (default 0.1)"},
     {"optimizer", 0, PDL_OPT_TEXT, AT(optimizer), "NAME[:K=V,...]", NULL,
      "sgd, adam, adamw, lars, lamb (default sgd:momentum=0.9)"},
+    {"no-decay", 0, PDL_OPT_TEXT, AT(no_decay), "WHAT", "bias|norm|bias,norm",
+     "spare these from weight decay (default: none)"},
+    {"ema", 0, PDL_OPT_AMOUNT, AT(ema), "X", NULL,
+     "keep a moving mean of the weights, e.g. 0.999; test and save it"},
+    {"no-dropout", 0, PDL_OPT_FLAG, AT(no_dropout), NULL, NULL,
+     "train without the model's dropout"},
     {"clip", 0, PDL_OPT_AMOUNT, AT(clip), "X", NULL,
      "largest norm of the gradient"},
+    {"on-nan", 0, PDL_OPT_TEXT, AT(on_nan), "POLICY", "stop|skip|rollback",
+     "leave the batch out, or also go back to the checkpoint"},
+    {"spike", 0, PDL_OPT_AMOUNT, AT(spike), "X", NULL,
+     "treat a loss above X times the mean of the last so, too"},
+    {"grad-norm", 0, PDL_OPT_FLAG, AT(grad_norm), NULL, NULL,
+     "measure the norm of the gradient (--log does, too)"},
     {"loss-scale", 0, PDL_OPT_TEXT, AT(loss_scale), "X|dynamic", NULL,
      "of gradients on their way back; dynamic: as large as goes"},
     {"label-smoothing", 0, PDL_OPT_NUM, AT(label_smoothing), "X", NULL,

@@ -147,15 +147,32 @@ static void json_line(struct session *s, const struct pdl_train_line *l)
     pdl_json_kint(&j, "epoch", l->epoch);
     pdl_json_knum(&j, "loss", l->loss);
     pdl_json_knum(&j, "lr", l->lr);
+    if (!isnan(l->grad_norm))
+        pdl_json_knum(&j, "grad_norm", l->grad_norm);
     pdl_json_knum(&j, "samples_per_s", l->samples_per_s);
     if (l->epoch_ended) {
         pdl_json_kbool(&j, "epoch_ended", true);
+        pdl_json_knum(&j, "test_loss", l->test_loss);
+        if (!isnan(l->perplexity))
+            pdl_json_knum(&j, "perplexity", l->perplexity);
         pdl_json_knum(&j, "accuracy", l->accuracy);
         if (s->o.hide)
             pdl_json_kint(&j, "hidden", l->hidden);
     }
     pdl_json_end(&j);
     fflush(stdout);
+}
+
+/* What the test split says; what is not a number was not measured. */
+static void put_score(struct pdl_sink *out, const char *before, double loss,
+                      double perplexity, double accuracy)
+{
+    if (!isnan(loss))
+        pdl_printf(out, "%stest loss %.6f", before, loss);
+    if (!isnan(perplexity))
+        pdl_printf(out, "%sperplexity %.4g", before, perplexity);
+    if (!isnan(accuracy))
+        pdl_printf(out, "%saccuracy %.2f %%", before, 100 * accuracy);
 }
 
 static void text_line(struct session *s, const struct pdl_train_line *l)
@@ -166,8 +183,7 @@ static void text_line(struct session *s, const struct pdl_train_line *l)
         return;
     pdl_printf(out, "epoch %3lld  step %6lld  loss %.6f",
                (long long)l->epoch + 1, (long long)l->step, l->loss);
-    if (!isnan(l->accuracy))
-        pdl_printf(out, "  accuracy %.2f %%", 100 * l->accuracy);
+    put_score(out, "  ", l->test_loss, l->perplexity, l->accuracy);
     if (s->o.hide)
         pdl_printf(out, "  hidden %lld", (long long)l->hidden);
     pdl_printf(out, "  %.*f samples/s\n", l->samples_per_s < 10 ? 2 : 0,
@@ -177,10 +193,18 @@ static void text_line(struct session *s, const struct pdl_train_line *l)
 
 static void write_log(struct session *s, const struct pdl_train_line *l)
 {
-    double row[] = {l->loss, l->lr, l->samples_per_s};
+    double step[] = {l->loss, l->lr, l->samples_per_s, l->grad_norm, NAN,
+                     NAN,     NAN};
+    double test[] = {NAN,          NAN,           NAN,        NAN,
+                     l->test_loss, l->perplexity, l->accuracy};
 
-    if (s->log && !l->epoch_ended && s->log_status == PDL_OK)
-        s->log_status = pdl_metrics_add(s->log, l->step, row, &s->log_err);
+    if (!s->log || s->log_status != PDL_OK)
+        return;
+    if (!l->epoch_ended) /* steps that are done again after a loss */
+        s->log_status = pdl_metrics_back(s->log, l->step - 1, &s->log_err);
+    if (s->log_status == PDL_OK && (!l->epoch_ended || !isnan(l->test_loss)))
+        s->log_status = pdl_metrics_add(
+            s->log, l->step, l->epoch_ended ? test : step, &s->log_err);
 }
 
 static void tell(void *ctx, const struct pdl_train_line *l)
@@ -254,6 +278,9 @@ static void summary_json(struct session *s)
     pdl_json_kint(&j, "resumed_at", x->resumed_at);
     pdl_json_kbool(&j, "stopped", x->stopped);
     pdl_json_knum(&j, "final_loss", x->final_loss);
+    pdl_json_knum(&j, "test_loss", x->test_loss);
+    if (!isnan(x->perplexity))
+        pdl_json_knum(&j, "perplexity", x->perplexity);
     pdl_json_knum(&j, "accuracy", x->accuracy);
     pdl_json_knum(&j, "samples_per_s", x->samples_per_s);
     pdl_json_knum(&j, "step_s", x->step_s);
@@ -279,8 +306,7 @@ static void summary_text(struct session *s)
     pdl_printf(out, "%s after %lld steps: loss %.6f",
                x->stopped ? "stopped" : "done", (long long)x->steps,
                x->final_loss);
-    if (!isnan(x->accuracy))
-        pdl_printf(out, ", accuracy %.2f %%", 100 * x->accuracy);
+    put_score(out, ", ", x->test_loss, x->perplexity, x->accuracy);
     pdl_printf(out, "\n");
     if (x->steps > x->resumed_at)
         pdl_printf(
@@ -325,6 +351,13 @@ static uint64_t number_of(const char *text)
     return text ? strtoull(text, NULL, 16) : 0;
 }
 
+static enum pdl_train_policy policy_of(const char *text)
+{
+    return !text || strcmp(text, "stop") == 0 ? PDL_TRAIN_STOP
+           : strcmp(text, "skip") == 0        ? PDL_TRAIN_SKIP
+                                              : PDL_TRAIN_ROLLBACK;
+}
+
 static void fill_job(struct session *s)
 {
     const struct train_options *o = &s->o;
@@ -334,6 +367,10 @@ static void fill_job(struct session *s)
         .opt = {.backend = o->backend,
                 .optimizer = o->optimizer,
                 .clip = o->clip,
+                .grad_norm = o->log != NULL || o->grad_norm,
+                .spare_biases = o->no_decay && strstr(o->no_decay, "bias"),
+                .spare_norms = o->no_decay && strstr(o->no_decay, "norm"),
+                .no_dropout = o->no_dropout,
                 .label_smoothing = o->label_smoothing,
                 .mean_squares = o->mean_squares,
                 .comm_threads = o->comm_threads,
@@ -358,6 +395,9 @@ static void fill_job(struct session *s)
         .raw = o->raw,
         .threads = default_threads(s),
         .virtual_ranks = o->virtual_ranks,
+        .on_nan = policy_of(o->on_nan),
+        .spike = o->spike,
+        .ema = o->ema,
         .checkpoint = o->checkpoint,
         .every = o->every,
         .keep = (int)o->keep,
@@ -384,11 +424,13 @@ static void fill_job(struct session *s)
 
 static enum pdl_status open_log(struct session *s, struct pdl_err *err)
 {
-    static const char *const columns[] = {"loss", "lr", "samples_per_s"};
+    static const char *const columns[] = {
+        "loss",      "lr",         "samples_per_s", "grad_norm",
+        "test_loss", "perplexity", "accuracy"};
 
     if (!s->o.log || s->rank != 0)
         return PDL_OK;
-    return pdl_metrics_open(s->o.log, columns, 3, s->o.resume ? INT64_MAX : 0,
+    return pdl_metrics_open(s->o.log, columns, 7, s->o.resume ? INT64_MAX : 0,
                             &s->log, err);
 }
 

@@ -182,6 +182,7 @@ struct pdl_trainer {
     bool vote_stop, vote_save, vote_failed;
     bool hunting;
     bool skips; /* this step changes no weight: a gradient is not finite */
+    double limit, grad_norm;
     double bad; /* micro-batch and operation of the first bad number */
 
     enum train_fault fault;
@@ -373,6 +374,8 @@ enum pdl_status train_state_send(pdl_trainer *t, struct pdl_err *err);
 /* The lowest rank that holds this very box speaks for it. */
 bool train_owns(const struct pdl_plan *p, int tensor, int64_t rank);
 bool train_is_owner(const pdl_trainer *t, int tensor);
+/* Groups of ranks with statistics of their own in a batch norm; else 1. */
+int64_t train_norm_groups(const struct pdl_plan *p, int node);
 /* weights.c: whole tensors, to a file by rank 0; collective */
 enum pdl_status train_write_weights(pdl_trainer *t, const char *path,
                                     struct pdl_err *err);
@@ -427,6 +430,9 @@ enum pdl_status train_epochs_refresh(struct train_epochs *e, pdl_trainer *t,
                                      struct train_samples *s,
                                      struct pdl_err *err);
 void train_epochs_next(struct train_epochs *e);
+/* Leaves out n batches. */
+enum pdl_status train_epochs_skip(struct train_epochs *e, int64_t n,
+                                  struct pdl_err *err);
 void train_epochs_where(const struct train_epochs *e, int64_t *epoch,
                         int64_t *index);
 /* What a checkpoint keeps; without a name past the end. */

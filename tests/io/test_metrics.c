@@ -180,7 +180,11 @@ static void mistakes_are_told(void **state)
     assert_null(m);
     assert_int_equal(pdl_metrics_open(fx("a.csv"), columns, 2, 2, &m, &err),
                      PDL_OK);
-    assert_int_equal(pdl_metrics_add(m, 2, v, &err), PDL_EINVAL);
+    assert_int_equal(pdl_metrics_add(m, 1, v, &err), PDL_EINVAL);
+    assert_int_equal(pdl_metrics_add(m, 2, v, &err), PDL_OK); /* a second row */
+    assert_int_equal(pdl_metrics_back(m, 1, &err), PDL_OK);
+    assert_int_equal(pdl_metrics_last(m), 1);
+    assert_int_equal(pdl_metrics_add(m, 2, v, &err), PDL_OK);
     assert_int_equal(pdl_metrics_close(m, &err), PDL_OK);
 }
 

@@ -142,6 +142,7 @@ static enum pdl_status check_company(const struct pdl_args *args,
         {"precision", "MODEL", o->plan == NULL},
         {"dim", "MODEL", o->plan == NULL},
         {"log-every", "--json", args->json},
+        {"grad-norm", "--json or --log", args->json || o->log},
     };
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
@@ -175,6 +176,13 @@ static enum pdl_status check_values(const struct train_options *o,
     if (o->threads > MOST || o->keep > MOST)
         return pdl_fail(err, PDL_EINVAL, "--%s: at most %d",
                         o->threads > MOST ? "threads" : "keep", (int)MOST);
+    if (o->on_nan && strcmp(o->on_nan, "rollback") == 0 && !o->checkpoint)
+        return pdl_fail(err, PDL_EINVAL,
+                        "--on-nan rollback is for --checkpoint DIR");
+    if (o->ema >= 1)
+        return pdl_fail(err, PDL_EINVAL, "--ema: above 0 and below 1");
+    if (o->spike > 0 && o->spike <= 1)
+        return pdl_fail(err, PDL_EINVAL, "--spike: above 1");
     if (o->ranks > MAX_RANKS)
         return pdl_fail(err, PDL_EINVAL, "-n: from 1 to %d", (int)MAX_RANKS);
     if (o->loss_scale && !is_scale(o->loss_scale))
@@ -391,7 +399,8 @@ const struct pdl_cmd cli_train = {
         "Lowers the model and the strategy to a plan and runs it on P ranks: "
         "MPI processes, or threads of one process with --virtual. Weights, "
         "the order of samples and dropout depend on the seed alone, so that "
-        "every strategy trains the same network, and a checkpoint is taken "
+        "every strategy trains the same network (batch norm is of each data "
+        "rank's own samples unless bn=sync), and a checkpoint is taken "
         "up again by any number of ranks. A rank that dies means a restart "
         "from the last checkpoint; on SIGINT and SIGTERM the state is saved. "
         "--json prints one line a step and the summary last. Under Slurm, "

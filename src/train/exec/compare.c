@@ -255,7 +255,8 @@ static void describe(const struct compare *x, const struct pdl_train_seen *s,
         snprintf(to, size, "%s: %s", pdl_plan_op_name(o->kind), s->part.name);
 }
 
-static void differ(struct compare *x, const struct pdl_train_seen *s,
+/* True when it is the first so far. */
+static bool differ(struct compare *x, const struct pdl_train_seen *s,
                    const int64_t *i, double want, double got, bool exact)
 {
     struct pdl_train_diff *d = &x->diff;
@@ -266,7 +267,7 @@ static void differ(struct compare *x, const struct pdl_train_seen *s,
     if (d->differs && (d->step < s->step ||
                        (d->step == s->step &&
                         (first < order || (first == order && d->op <= s->op)))))
-        return;
+        return false;
     d->differs = true;
     d->exact = exact;
     d->step = s->step;
@@ -277,7 +278,10 @@ static void differ(struct compare *x, const struct pdl_train_seen *s,
     memcpy(d->index, i, sizeof d->index);
     d->want = want;
     d->got = got;
+    d->forward = x->plan->ops[s->op].kind == PDL_PLAN_OP_COMPUTE &&
+                 x->plan->ops[s->op].pass == PDL_FORWARD && s->step == 0;
     describe(x, s, d->what, sizeof d->what);
+    return true;
 }
 
 static void check(struct compare *x, const struct value *v,
@@ -287,23 +291,28 @@ static void check(struct compare *x, const struct value *v,
     bool exact = x->c->exact && x->exact[s->tensor] && s->step == 0;
     double slack =
         exact ? 0 : x->c->tolerance * (v->largest + NOTHING * (1 + x->largest));
-    int64_t i[PDL_BOX_DIMS];
-    bool good = true;
-    double want, got;
+    int64_t i[PDL_BOX_DIMS], at[PDL_BOX_DIMS], bad = 0;
+    double want = NAN, got = NAN;
 
     if (pdl_box_empty(&p->box))
         return;
     memcpy(i, p->box.lo, sizeof i);
     do {
-        want = v->at ? v->at[flat(x, s, i)] : NAN;
-        got = pdl_train_get(p, i);
-        good = fabs(got - want) <= slack; /* false for not-a-number */
-    } while (good && next(&p->box, i));
+        double a = v->at ? v->at[flat(x, s, i)] : NAN, b = pdl_train_get(p, i);
+
+        if (fabs(b - a) <= slack) /* false for not-a-number */
+            continue;
+        if (bad++ == 0) {
+            memcpy(at, i, sizeof at);
+            want = a;
+            got = b;
+        }
+    } while (next(&p->box, i));
     pthread_mutex_lock(&x->lock);
     x->diff.compared++;
     x->diff.bitwise += exact;
-    if (!good)
-        differ(x, s, i, want, got, exact);
+    if (bad > 0 && differ(x, s, at, want, got, exact))
+        x->diff.share = (double)bad / (double)pdl_box_volume(&p->box);
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -356,6 +365,26 @@ static enum pdl_status run(struct compare *x, const struct pdl_plan *p,
     return pdl_train_virtual((int)p->mesh->pes, 120, run_rank, x, err);
 }
 
+/* Batch norm over a part of the batch is another function. */
+static enum pdl_status same_norms(const struct pdl_train_comparison *c,
+                                  struct pdl_err *err)
+{
+    for (int i = 0; i < c->a->model->nnodes; i++) {
+        int64_t a = train_norm_groups(c->a, i), b = train_norm_groups(c->b, i);
+
+        if (a == b)
+            continue;
+        pdl_fail(err, PDL_EINVAL,
+                 "%s: batch norm has %lld groups of samples in A, %lld in B: "
+                 "two different networks",
+                 c->a->model->nodes[i].name, (long long)a, (long long)b);
+        pdl_hint(err, "batch norm is of each data rank's samples by default; "
+                      "bn=sync takes those of all, as the serial run does");
+        return PDL_EINVAL;
+    }
+    return PDL_OK;
+}
+
 static enum pdl_status comparable(const struct pdl_train_comparison *c,
                                   struct pdl_err *err)
 {
@@ -367,7 +396,7 @@ static enum pdl_status comparable(const struct pdl_train_comparison *c,
         return pdl_fail(
             err, PDL_EINVAL, "batches are cut into %lld and %lld micro-batches",
             (long long)c->a->micro_batches, (long long)c->b->micro_batches);
-    return PDL_OK;
+    return same_norms(c, err);
 }
 
 enum pdl_status train_compare_broken(const struct pdl_train_comparison *c,

@@ -124,6 +124,21 @@ int64_t train_epochs_progress(const struct train_epochs *e)
            ((e->index + 1) * e->full + n - 1) / n;
 }
 
+/* Where the order has a state, not beyond the end of the epoch. */
+enum pdl_status train_epochs_skip(struct train_epochs *e, int64_t n,
+                                  struct pdl_err *err)
+{
+    int64_t batches = pdl_sampler_batches(e->sampler), at;
+
+    if (!pdl_sampler_is_plain(e->sampler)) {
+        e->index = e->index + n < batches ? e->index + n : batches;
+        return PDL_OK;
+    }
+    at = pdl_sampler_epoch(e->sampler) * e->full + e->index + n;
+    e->index = at % e->full;
+    return pdl_sampler_resume(e->sampler, at / e->full, err);
+}
+
 /* ---- what was seen ----------------------------------------------------- */
 
 /* A sequence is right when half of its positions are. */

@@ -251,6 +251,7 @@ enum pdl_status train_open(const struct pdl_plan *plan, pdl_comm *comm,
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a trainer");
     }
     *t = (struct pdl_trainer){.arena = a,
+                              .limit = INFINITY,
                               .plan = plan,
                               .world = comm,
                               .opt = *opt,
@@ -370,6 +371,14 @@ static void show(pdl_trainer *t, int op, int micro)
     }
 }
 
+static bool is_dropout(const pdl_trainer *t, int op)
+{
+    int node = t->plan->ops[op].node;
+
+    return node >= 0 &&
+           strcmp(t->plan->model->nodes[node].op->name, "dropout") == 0;
+}
+
 static enum pdl_status compute(pdl_trainer *t, int op, int micro,
                                const struct pass *p, struct pdl_err *err)
 {
@@ -381,7 +390,7 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         .step = t->now,
         .first_sample =
             t->now * t->plan->batch + m * (t->plan->batch / t->micros),
-        .evaluate = p->evaluate,
+        .evaluate = p->evaluate || (t->opt.no_dropout && is_dropout(t, op)),
         .again = x->again};
     enum pdl_status st;
 
@@ -582,6 +591,19 @@ static enum pdl_status run_batch(pdl_trainer *t, const struct pass *p,
     return st;
 }
 
+void pdl_trainer_limit(pdl_trainer *t, double loss)
+{
+    t->limit = loss;
+}
+
+static enum pdl_status refuse_loss(const pdl_trainer *t, double loss,
+                                   struct pdl_err *err)
+{
+    return pdl_fail(err, PDL_EWRONG,
+                    "step %lld: the loss is %g, above the limit of %g",
+                    (long long)t->now, loss, t->limit);
+}
+
 enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
                                  const struct pdl_train_feed *feed,
                                  struct pdl_train_result *out,
@@ -605,8 +627,18 @@ enum pdl_status pdl_trainer_step(pdl_trainer *t, int64_t step, double lr,
         t->hunting = false;
         return st == PDL_OK ? train_hunt_end(t, out->loss, err) : st;
     }
+    if (st == PDL_OK && out->loss > t->limit) {
+        st = train_wait_buckets(t, err);
+        return st == PDL_OK ? refuse_loss(t, out->loss, err) : st;
+    }
+    t->grad_norm = NAN;
     for (; i < t->nsteps && st == PDL_OK; i++)
         st = act(t, &t->steps[i], &p, err);
+    out->grad_norm = t->grad_norm;
+    if (st == PDL_OK && t->skips && !(t->opt.loss_scale > 0))
+        st = pdl_fail(err, PDL_EWRONG,
+                      "step %lld: the norm of the gradient is %g, the loss %g",
+                      (long long)t->now, t->grad_norm, out->loss);
     return st;
 }
 
@@ -629,8 +661,10 @@ enum pdl_status pdl_trainer_evaluate(pdl_trainer *t, int64_t samples,
                                      struct pdl_err *err)
 {
     struct pass p = {.feed = feed, .evaluate = true};
+    double smoothing = t->loss.smoothing;
     enum pdl_status st = PDL_OK;
 
+    t->loss.smoothing = 0; /* it is a way to train, not to judge */
     train_losses_clear(t);
     for (p.first = 0; p.first < t->micros && st == PDL_OK; p.first++) {
         st = load(t, 0, &p, err);
@@ -641,5 +675,6 @@ enum pdl_status pdl_trainer_evaluate(pdl_trainer *t, int64_t samples,
         if (st == PDL_OK)
             st = train_wait_sends(t, -1, err);
     }
+    t->loss.smoothing = smoothing;
     return st == PDL_OK ? train_losses_sum(t, samples, out, err) : st;
 }

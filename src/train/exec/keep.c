@@ -9,6 +9,7 @@
 #include "train/exec/loop.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,6 +105,20 @@ static bool share(const struct pdl_train_state *s, int turn,
     return true;
 }
 
+static const struct pdl_train_state *state_shard(const struct train_loop *l,
+                                                 int i, struct pdl_shard *x)
+{
+    const struct pdl_train_state *s = pdl_trainer_state(l->t, i);
+
+    *x = (struct pdl_shard){.name = s->part.name,
+                            .dtype = s->part.dtype,
+                            .rank = s->part.ndims,
+                            .box = s->part.box,
+                            .data = s->part.data};
+    memcpy(x->dim, s->part.dim, (size_t)s->part.ndims * sizeof x->dim[0]);
+    return s;
+}
+
 enum pdl_status train_keep_begin(struct train_loop *l, struct pdl_err *err)
 {
     struct train_keeper *k = &l->keep;
@@ -122,19 +137,15 @@ enum pdl_status train_keep_begin(struct train_loop *l, struct pdl_err *err)
         return PDL_OK;
     while (pdl_trainer_state(l->t, n))
         n++;
-    k->shards = PDL_NEW(l->arena, struct pdl_shard, n + TRAIN_EPOCHS_SHARDS);
+    k->shards = PDL_NEW(l->arena, struct pdl_shard,
+                        n + l->naverages + TRAIN_EPOCHS_SHARDS);
     if (!k->shards)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for a checkpoint");
-    for (int i = 0; i < n; i++) {
-        const struct pdl_train_state *s = pdl_trainer_state(l->t, i);
+    for (int i = 0; i < n + l->naverages; i++) {
         struct pdl_shard *x = &k->shards[k->nshards];
+        const struct pdl_train_state *s =
+            i < n ? state_shard(l, i, x) : train_average_shard(l, i - n, x);
 
-        *x = (struct pdl_shard){.name = s->part.name,
-                                .dtype = s->part.dtype,
-                                .rank = s->part.ndims,
-                                .box = s->part.box,
-                                .data = s->part.data};
-        memcpy(x->dim, s->part.dim, (size_t)s->part.ndims * sizeof x->dim[0]);
         k->nshards += share(s, i, x);
     }
     for (int i = 0; train_is_first(l) && train_epochs_shard(&l->epochs, i).name;
@@ -166,7 +177,11 @@ enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err)
                                .loss = l->last_loss,
                                .nsettings = l->nsettings,
                                .settings = l->settings};
-    struct pdl_scalar scale[] = {{"loss_scale", 1}, {"loss_scale_good", 0}};
+    struct pdl_scalar scale[] = {{"loss_scale", 1},
+                                 {"loss_scale_good", 0},
+                                 {"batch_shift", (double)l->mishap.shift},
+                                 {"loss_mean", l->mishap.mean},
+                                 {"loss_mean_of", (double)l->mishap.seen}};
     enum pdl_status st = pdl_trainer_settle(l->t, err);
     struct pdl_err why = {"", ""};
 
@@ -175,7 +190,7 @@ enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     train_tuner_scale(l->t, &scale[0].value, &scale[1].value);
-    s.nscalars = 2;
+    s.nscalars = sizeof scale / sizeof scale[0];
     s.scalars = scale;
     train_epochs_where(&l->epochs, &s.epoch, &s.batch);
     note_failure(k, pdl_saver_save(k->saver, &s, k->shards, k->nshards, &why),
@@ -264,27 +279,38 @@ enum pdl_status train_keep_shared(struct train_loop *l, struct pdl_err *err)
     return PDL_OK;
 }
 
-/* Rank 0 waits for parts of others until it knows that they come. */
-enum pdl_status train_keep_end(struct train_loop *l, struct pdl_err *err)
+/* Waits until nothing is being written; rank 0 for parts of others only where
+ * they come. */
+static enum pdl_status drain(struct train_loop *l, int64_t *who, char *text,
+                             size_t size, struct pdl_err *err)
 {
     struct train_keeper *k = &l->keep;
     struct pdl_err why = {"", ""};
+    enum pdl_status st;
+
+    if (!train_is_first(l))
+        note_failure(k, pdl_saver_wait(k->saver, &why), &why);
+    st = share_reason(l, who, text, size, err);
+    if (st != PDL_OK)
+        return st;
+    if (*who != INT64_MAX)
+        pdl_saver_cancel(k->saver);
+    note_failure(k, pdl_saver_wait(k->saver, &why), &why);
+    return PDL_OK;
+}
+
+enum pdl_status train_keep_end(struct train_loop *l, struct pdl_err *err)
+{
+    struct train_keeper *k = &l->keep;
     char text[512] = "";
     enum pdl_status st;
     int64_t who;
 
     if (!k->saver)
         return PDL_OK;
-    if (!train_is_first(l))
-        note_failure(k, pdl_saver_wait(k->saver, &why), &why);
-    st = share_reason(l, &who, text, sizeof text, err);
-    if (st != PDL_OK)
+    st = drain(l, &who, text, sizeof text, err);
+    if (st != PDL_OK || (!k->failed && who == INT64_MAX))
         return st;
-    if (who != INT64_MAX)
-        pdl_saver_cancel(k->saver);
-    note_failure(k, pdl_saver_wait(k->saver, &why), &why);
-    if (!k->failed && who == INT64_MAX)
-        return PDL_OK;
     return pdl_fail(err, PDL_EIO, "the last checkpoint is missing: %s",
                     k->failed ? k->err.msg : text);
 }
@@ -331,40 +357,71 @@ static enum pdl_status find_latest(struct train_loop *l, char *path,
     return st;
 }
 
-static enum pdl_status take_up(struct train_loop *l, const pdl_ckpt *c,
+static double scalar(const struct pdl_ckpt_state *s, const char *name,
+                     double usual)
+{
+    for (int i = 0; i < s->nscalars; i++)
+        if (strcmp(s->scalars[i].name, name) == 0 &&
+            isfinite(s->scalars[i].value))
+            return s->scalars[i].value;
+    return usual;
+}
+
+/* Tensors and numbers. */
+static enum pdl_status restore(struct train_loop *l, const pdl_ckpt *c,
                                struct pdl_err *err)
 {
     const struct pdl_ckpt_state *s = pdl_ckpt_state(c);
-    enum pdl_status st = train_settings_compare(l, c, err);
-    char text[4200];
+    enum pdl_status st = train_epochs_resume(&l->epochs, c, err);
 
-    if (st != PDL_OK)
-        return st;
-    st = train_epochs_resume(&l->epochs, c, err);
     if (st == PDL_OK)
         st = pdl_trainer_restore(l->t, c, err);
     train_name_file(pdl_ckpt_path(c), st, err);
     if (st != PDL_OK)
         return st;
-    if (s->nscalars >= 2 && l->job->opt.loss_scale > 0)
-        train_tuner_set_scale(l->t, s->scalars[0].value, s->scalars[1].value);
-    l->done = l->resumed_at = s->step;
+    if (l->job->opt.loss_scale > 0)
+        train_tuner_set_scale(l->t, scalar(s, "loss_scale", 1),
+                              scalar(s, "loss_scale_good", 0));
+    l->mishap.shift = (int64_t)scalar(s, "batch_shift", 0);
+    if (pdl_sampler_is_plain(l->epochs.sampler)) /* it went by the step */
+        st = train_epochs_skip(&l->epochs, l->mishap.shift, err);
+    l->mishap.mean = scalar(s, "loss_mean", 0);
+    l->mishap.seen = (int64_t)scalar(s, "loss_mean_of", 0);
+    l->done = s->step;
     l->last_loss = s->loss;
+    return st == PDL_OK ? train_average_restore(l, c, err) : st;
+}
+
+static enum pdl_status take_up(struct train_loop *l, const pdl_ckpt *c,
+                               struct pdl_err *err)
+{
+    enum pdl_status st = train_settings_compare(l, c, err);
+    char text[4200];
+
+    if (st == PDL_OK)
+        st = restore(l, c, err);
+    if (st != PDL_OK)
+        return st;
+    l->resumed_at = l->done;
     snprintf(text, sizeof text, "resumed from %s", pdl_ckpt_path(c));
     train_tell(l, (struct pdl_train_line){.step = l->done, .note = text});
     return PDL_OK;
 }
 
-/* Rank 0 decides which checkpoint, all read their parts of that one. */
-enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err)
+/* Rank 0 decides which checkpoint, all read their parts of that one. *found
+ * is false where there is none. */
+static enum pdl_status take_newest(struct train_loop *l,
+                                   enum pdl_status (*take)(struct train_loop *l,
+                                                           const pdl_ckpt *c,
+                                                           struct pdl_err *err),
+                                   bool *found, struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK, sent;
     struct pdl_err lost;
     char path[4096] = "";
     pdl_ckpt *c = NULL;
 
-    if (!l->job->resume || !l->job->checkpoint)
-        return PDL_OK;
+    *found = false;
     if (train_is_first(l))
         st = find_latest(l, path, sizeof path, err);
     sent = pdl_comm_broadcast(l->comm, path, sizeof path / 8, PDL_COMM_I64, 0,
@@ -373,9 +430,39 @@ enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err)
         return st != PDL_OK ? st : sent;
     if (path[0] == '!')
         return pdl_fail(err, PDL_EPARSE, "rank 0 found no good checkpoint");
+    *found = true;
     st = pdl_ckpt_open(path, &c, err);
     if (st == PDL_OK)
-        st = take_up(l, c, err);
+        st = take(l, c, err);
     pdl_ckpt_close(c);
+    return st;
+}
+
+enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err)
+{
+    bool found;
+
+    if (!l->job->resume || !l->job->checkpoint)
+        return PDL_OK;
+    return take_newest(l, take_up, &found, err);
+}
+
+/* What is being written is still good: it is of an earlier step. */
+enum pdl_status train_keep_back(struct train_loop *l, struct pdl_err *err)
+{
+    struct pdl_err why = *err;
+    char text[512] = "";
+    bool found = false;
+    enum pdl_status st = PDL_OK;
+    int64_t who;
+
+    if (l->keep.saver) {
+        st = drain(l, &who, text, sizeof text, err);
+        if (st == PDL_OK)
+            st = take_newest(l, restore, &found, err);
+    }
+    if (st == PDL_OK && !found)
+        st = pdl_fail(err, PDL_EWRONG,
+                      "%.380s; there is no checkpoint to go back to", why.msg);
     return st;
 }

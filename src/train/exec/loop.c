@@ -147,13 +147,14 @@ static void count_steps(struct train_loop *l)
 
 /* Batches are read ahead; where an epoch follows from the one before, only to
  * its end. */
-static enum pdl_status read_ahead(struct train_loop *l, struct pdl_err *err)
+enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err)
 {
     const struct train_epochs *e = &l->epochs;
 
     train_ahead_close(&l->train);
     if (pdl_sampler_is_plain(e->sampler))
-        return train_ahead_open(&l->train, l->t, l->done, l->steps, err);
+        return train_ahead_open(&l->train, l->t, l->done + l->mishap.shift,
+                                l->steps + l->mishap.shift, err);
     return train_ahead_open(&l->train, l->t, e->index,
                             pdl_sampler_batches(e->sampler), err);
 }
@@ -170,7 +171,7 @@ static enum pdl_status locate(struct train_loop *l, struct pdl_err *err)
             train_ahead_close(&l->train);
         train_epochs_next(e);
         count_steps(l);
-        st = plain ? PDL_OK : read_ahead(l, err);
+        st = plain ? PDL_OK : train_read_ahead(l, err);
     }
     l->train.first = e->index * l->job->plan->batch;
     l->train.end = l->train.first + l->job->plan->batch;
@@ -178,58 +179,6 @@ static enum pdl_status locate(struct train_loop *l, struct pdl_err *err)
     l->augment.epoch = epoch_of(l);
     train_epochs_weigh(e, l->t);
     return st == PDL_OK ? train_ahead_next(&l->train, err) : st;
-}
-
-/* ---- evaluation -------------------------------------------------------------------- */
-
-static bool is_asked_to_stop(const struct train_loop *l)
-{
-    return l->job->stop && *l->job->stop;
-}
-
-/* How many samples of the test split are looked at. */
-static int64_t test_samples(const struct train_loop *l)
-{
-    const struct pdl_dataset *d = pdl_io_describe(l->job->io);
-    int64_t n, most = l->job->test_samples;
-
-    if (l->test.split < 0 || l->job->opt.mean_squares || most < 0)
-        return 0;
-    n = d->split[l->test.split].samples;
-    return most > 0 && most < n ? most : n;
-}
-
-/* A part of the test split says nothing: told to stop, the accuracy stays
- * not a number. */
-static enum pdl_status evaluate(struct train_loop *l, bool *stop,
-                                struct pdl_err *err)
-{
-    struct pdl_train_feed feed = {train_samples_fill, &l->test};
-    int64_t n = test_samples(l), right = 0, of = 0;
-    int64_t batch = l->job->plan->batch;
-    enum pdl_status st;
-
-    l->accuracy = NAN;
-    if (n == 0)
-        return PDL_OK;
-    l->test.end = n;
-    st = pdl_trainer_settle(l->t, err);
-    for (int64_t at = 0; at < n && st == PDL_OK && !*stop; at += batch) {
-        struct pdl_train_result r = {.loss = 0};
-
-        l->test.first = at;
-        pdl_trainer_vote(l->t, is_asked_to_stop(l), false, false);
-        st = pdl_trainer_evaluate(l->t, n - at < batch ? n - at : batch, &feed,
-                                  &r, err);
-        if (st == PDL_OK) {
-            right += r.correct;
-            of += r.counted;
-            *stop = r.stop > 0;
-        }
-    }
-    if (st == PDL_OK && of > 0 && !*stop)
-        l->accuracy = (double)right / (double)of;
-    return st;
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
@@ -242,7 +191,7 @@ static enum pdl_status end_epoch(struct train_loop *l, double rate, bool *stop,
         train_epochs_refresh(&l->epochs, l->t, &l->hidden, err);
 
     if (st == PDL_OK)
-        st = evaluate(l, stop, err);
+        st = train_score(l, stop, err);
     train_tell(l, (struct pdl_train_line){
                       .step = l->done,
                       .epoch = epoch_of(l),
@@ -250,7 +199,10 @@ static enum pdl_status end_epoch(struct train_loop *l, double rate, bool *stop,
                       .loss = l->epoch_loss / (double)l->epoch_steps,
                       .lr = train_schedule_rate(&l->rates, l->done),
                       .samples_per_s = rate,
-                      .accuracy = l->accuracy,
+                      .grad_norm = NAN,
+                      .test_loss = l->score.loss,
+                      .perplexity = l->score.perplexity,
+                      .accuracy = l->score.accuracy,
                       .epoch_ended = true});
     l->epoch_loss = 0;
     l->epoch_steps = 0;
@@ -297,16 +249,22 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
     enum pdl_status st;
 
     st = locate(l, err);
+    if (st == PDL_OK)
+        st = train_mishap_before(l, err);
     if (st != PDL_OK)
         return st;
     lr = learning_rate(l);
     l->outputs.on = l->job->outputs != NULL;
     if (l->job->timings)
         train_clock_step(&l->clock);
-    pdl_trainer_vote(l->t, is_asked_to_stop(l), train_keep_due(l),
+    pdl_trainer_vote(l->t, train_asked_to_stop(l), train_keep_due(l),
                      train_keep_failed(l));
     st = pdl_trainer_step(l->t, l->done, lr, &feed, &r, err);
     l->outputs.on = false;
+    if (st != PDL_OK)
+        return st == PDL_EWRONG ? train_mishap(l, err) : st;
+    train_mishap_none(l, r.loss);
+    st = train_average_step(l, err);
     if (st != PDL_OK)
         return st;
     seconds = pdl_clock_s() - from;
@@ -325,6 +283,9 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                           .loss = r.loss,
                                           .lr = lr,
                                           .samples_per_s = rate,
+                                          .grad_norm = r.grad_norm,
+                                          .test_loss = NAN,
+                                          .perplexity = NAN,
                                           .accuracy = NAN});
     return after_step(l, &r, train_epochs_left(&l->epochs) == 0, rate, stop,
                       err);
@@ -339,11 +300,11 @@ static enum pdl_status run_steps(struct train_loop *l,
 
     l->start_s = l->keep.since_s = pdl_clock_s();
     if (l->done >= l->steps) /* resumed where there is nothing left to do */
-        st = evaluate(l, &stop, err);
+        st = train_score(l, &stop, err);
     while (l->done < l->steps && !stop && st == PDL_OK)
         st = one_step(l, &stop, err);
-    out->stopped = stop && (l->done < l->steps ||
-                            (test_samples(l) > 0 && isnan(l->accuracy)));
+    out->stopped = stop && (l->done < l->steps || (train_score_samples(l) > 0 &&
+                                                   isnan(l->score.loss)));
     return st;
 }
 
@@ -362,6 +323,25 @@ static enum pdl_status set_rates(struct train_loop *l, struct pdl_err *err)
     if (r->schedule && !train_schedule_find(r->schedule, &l->rates.kind))
         return pdl_fail(err, PDL_EINVAL, "no schedule '%.40s'", r->schedule);
     return PDL_OK;
+}
+
+/* Which batch norm it is: the one thing in which data=N by default is not the
+ * serial run. */
+static void tell_norms(struct train_loop *l)
+{
+    const struct pdl_plan *p = l->job->plan;
+    int64_t groups = 1, each = p->batch / p->micro_batches;
+
+    for (int i = 0; i < p->model->nnodes; i++) {
+        int64_t n = train_norm_groups(p, i);
+
+        groups = n > groups ? n : groups;
+    }
+    if (groups > 1)
+        train_note(l,
+                   "batch norm takes its statistics from %lld of %lld samples "
+                   "(bn=sync: from all, as a serial run does)",
+                   (long long)((each + groups - 1) / groups), (long long)each);
 }
 
 static enum pdl_status load_weights(struct train_loop *l, struct pdl_err *err)
@@ -399,6 +379,7 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     struct pdl_train_options opt = l->job->opt;
     enum pdl_status st = open_data(l, err);
 
+    opt.grad_norm |= l->job->on_nan != PDL_TRAIN_STOP;
     if (st != PDL_OK)
         return st;
     count_steps(l);
@@ -424,12 +405,16 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     if (st == PDL_OK)
         st = load_weights(l, err);
     if (st == PDL_OK)
+        st = train_average_open(l, err);
+    if (st == PDL_OK)
         st = train_keep_begin(l, err);
     if (st == PDL_OK)
         st = train_keep_resume(l, err);
     if (st == PDL_OK && l->resumed_at > 0)
         st = go_on(l, err);
-    return st == PDL_OK ? read_ahead(l, err) : st;
+    if (st == PDL_OK)
+        st = train_mishap_open(l, err);
+    return st == PDL_OK ? train_read_ahead(l, err) : st;
 }
 
 /* CPU seconds of all ranks in their steps; threads of one process have one
@@ -470,7 +455,9 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
     out->epochs = epoch_of(l) + (train_epochs_left(&l->epochs) == 0);
     out->resumed_at = l->resumed_at;
     out->final_loss = l->last_loss;
-    out->accuracy = l->accuracy;
+    out->test_loss = l->score.loss;
+    out->perplexity = l->score.perplexity;
+    out->accuracy = l->score.accuracy;
     out->step_s = l->busy_s / steps;
     out->fastest_s = l->fastest_s;
     out->samples_per_s =
@@ -484,7 +471,7 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
                               struct pdl_train_summary *out,
                               struct pdl_err *err)
 {
-    struct train_loop l = {.job = job, .comm = comm, .accuracy = NAN};
+    struct train_loop l = {.job = job, .comm = comm, .score = {NAN, NAN, NAN}};
     enum pdl_status st;
 
     *out = (struct pdl_train_summary){.steps = 0};
@@ -495,15 +482,22 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     l.arena = pdl_arena_create(PDL_ARENA_DEFAULT);
     st = l.arena ? open_all(&l, err)
                  : pdl_fail(err, PDL_ENOMEM, "out of memory");
-    if (st == PDL_OK)
+    if (st == PDL_OK) {
+        tell_norms(&l);
         st = run_steps(&l, out, err);
+    }
     if (st == PDL_OK)
         st = sum_up(&l, out, err);
     if (st == PDL_OK && job->timings)
         st = train_clock_report(&l.clock, job, comm, err);
     train_ahead_close(&l.train);
-    if (st == PDL_OK && job->weights_out)
-        st = train_write_weights(l.t, job->weights_out, err);
+    if (st == PDL_OK && job->weights_out) {
+        st = train_average_in(&l, err);
+        if (st == PDL_OK)
+            st = train_write_weights(l.t, job->weights_out, err);
+        if (st == PDL_OK)
+            st = train_average_out(&l, err);
+    }
     if (st == PDL_OK && job->outputs)
         st = train_outputs_write(&l.outputs, comm, job->outputs, err);
     train_outputs_close(&l.outputs);

@@ -24,6 +24,20 @@ struct train_keeper {
     struct pdl_err err;
 };
 
+/* Batches left out after a bad loss. */
+struct train_mishap {
+    int64_t shift; /* batch of a step, less the step */
+    int64_t seen;  /* losses in the mean */
+    double mean;
+    int in_a_row, rollbacks;
+    char *buffers; /* running statistics before the step */
+};
+
+/* What the test split says; not a number: it was not asked, or has no such. */
+struct train_score {
+    double loss, perplexity, accuracy;
+};
+
 struct train_loop {
     const struct pdl_train_job *job;
     pdl_comm *comm;
@@ -37,7 +51,11 @@ struct train_loop {
     struct train_keeper keep;
     struct pdl_setting settings[TRAIN_SETTINGS];
     int nsettings;
-    double epoch_loss, last_loss, accuracy;
+    struct train_mishap mishap;
+    struct train_score score;
+    struct train_average *averages; /* of the weights; average.c */
+    int naverages;
+    double epoch_loss, last_loss;
     int64_t epoch_steps;
     double busy_s, fastest_s, start_s, cpu_s;
     struct train_clock clock;
@@ -48,6 +66,8 @@ bool train_is_first(const struct train_loop *l);
 int64_t train_samples_of(const struct train_loop *l); /* of the split */
 /* Rank 0 only; a note is a printf of one line. */
 void train_tell(struct train_loop *l, struct pdl_train_line line);
+/* Batches to come are read by a thread, from where the run is. */
+enum pdl_status train_read_ahead(struct train_loop *l, struct pdl_err *err);
 void train_note(struct train_loop *l, const char *fmt, ...) PDL_PRINTF(2, 3);
 
 /* ---- keep.c ---- */
@@ -56,6 +76,8 @@ void train_note(struct train_loop *l, const char *fmt, ...) PDL_PRINTF(2, 3);
 enum pdl_status train_keep_open(struct train_loop *l, struct pdl_err *err);
 enum pdl_status train_keep_begin(struct train_loop *l, struct pdl_err *err);
 enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err);
+/* Collective: to the newest checkpoint of this run. */
+enum pdl_status train_keep_back(struct train_loop *l, struct pdl_err *err);
 /* Before a step: is it time (rank 0), has the last one failed? */
 bool train_keep_due(struct train_loop *l);
 bool train_keep_failed(struct train_loop *l);
@@ -67,6 +89,37 @@ enum pdl_status train_keep_end(struct train_loop *l, struct pdl_err *err);
 void train_keep_close(struct train_loop *l);
 /* What a tensor has wrong is wrong in this file. */
 void train_name_file(const char *path, enum pdl_status st, struct pdl_err *err);
+
+/* ---- score.c ---- */
+
+int64_t train_score_samples(const struct train_loop *l);
+/* Collective. A part of the test split says nothing: told to stop, all are
+ * not numbers. */
+enum pdl_status train_score(struct train_loop *l, bool *stop,
+                            struct pdl_err *err);
+bool train_asked_to_stop(const struct train_loop *l);
+
+/* ---- average.c ---- */
+
+enum pdl_status train_average_open(struct train_loop *l, struct pdl_err *err);
+/* To the weights; a step further; in place of the weights, and back. */
+enum pdl_status train_average_reset(struct train_loop *l, struct pdl_err *err);
+enum pdl_status train_average_step(struct train_loop *l, struct pdl_err *err);
+enum pdl_status train_average_in(struct train_loop *l, struct pdl_err *err);
+enum pdl_status train_average_out(struct train_loop *l, struct pdl_err *err);
+/* For a checkpoint: the whole box, and whose; NULL past the end. */
+const struct pdl_train_state *train_average_shard(const struct train_loop *l,
+                                                  int i, struct pdl_shard *x);
+enum pdl_status train_average_restore(struct train_loop *l, const pdl_ckpt *c,
+                                      struct pdl_err *err);
+
+/* ---- mishap.c ---- */
+
+enum pdl_status train_mishap_open(struct train_loop *l, struct pdl_err *err);
+enum pdl_status train_mishap_before(struct train_loop *l, struct pdl_err *err);
+void train_mishap_none(struct train_loop *l, double loss);
+/* err says what was wrong with the step; PDL_OK: it is dealt with. */
+enum pdl_status train_mishap(struct train_loop *l, struct pdl_err *err);
 
 /* ---- settings.c ---- */
 

@@ -150,6 +150,13 @@ static bool add_kept(pdl_trainer *t, int tensor)
     return true;
 }
 
+static bool is_learned(const pdl_trainer *t, int tensor)
+{
+    int m = t->plan->tensors[tensor].model_tensor;
+
+    return m >= 0 && t->plan->model->tensors[m].kind != PDL_TENSOR_BUFFER;
+}
+
 static bool add_states(pdl_trainer *t, int tensor)
 {
     const char *name = t->plan->tensors[tensor].name;
@@ -157,6 +164,8 @@ static bool add_states(pdl_trainer *t, int tensor)
 
     add_state(t, tensor, name, t->arrays[tensor].dtype,
               train_data(t, tensor, TRAIN_UPDATE));
+    t->states[t->nstates - 1].learned = is_learned(t, tensor);
+    t->states[t->nstates - 1].cut = has_parts(t, tensor);
     for (int k = 0; k < n; k++) {
         enum pdl_dtype dtype;
         void *data = train_tuner_state(t, tensor, k, &dtype);
@@ -227,9 +236,8 @@ const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i)
 
 /* Factors over which ranks keep statistics of their own: those that cut the
  * samples or rows of x and do not share sums. */
-static uint32_t own_statistics(const pdl_trainer *t, int node)
+static uint32_t own_statistics(const struct pdl_plan *p, int node)
 {
-    const struct pdl_plan *p = t->plan;
     const struct pdl_plan_op *o = &p->ops[p->forward_op[node]];
     const struct pdl_place *x = &p->tensors[o->in[0]].place;
     const struct pdl_plan_tensor *y = &p->tensors[o->out[0]];
@@ -245,10 +253,23 @@ static uint32_t own_statistics(const pdl_trainer *t, int node)
     return set;
 }
 
+int64_t train_norm_groups(const struct pdl_plan *p, int node)
+{
+    uint32_t set = 0;
+    int64_t n = 1;
+
+    if (strcmp(p->model->nodes[node].op->name, "batch_norm") == 0 &&
+        p->forward_op[node] >= 0)
+        set = own_statistics(p, node);
+    for (int f = 0; f < p->mesh->nfactors; f++)
+        n *= set >> f & 1 ? p->mesh->factor[f] : 1;
+    return n;
+}
+
 static enum pdl_status average(pdl_trainer *t, int node, int tensor,
                                struct pdl_err *err)
 {
-    uint32_t group = own_statistics(t, node);
+    uint32_t group = own_statistics(t->plan, node);
     const struct train_array *a = &t->arrays[tensor];
     struct train_run r;
     enum pdl_status st;

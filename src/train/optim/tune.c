@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct slot { /* of a plan tensor that is learned */
-    bool here, owner;
+    bool here, owner, no_decay;
     void *master;
     void *state[TRAIN_MAX_STATES];
 };
@@ -145,7 +145,8 @@ enum pdl_status train_tuner_choose(pdl_trainer *t, struct pdl_err *err)
 
 bool train_tuner_measures(const pdl_trainer *t)
 {
-    return t->opt.clip > 0 || t->opt.loss_scale > 0 || t->tuner->how->norms;
+    return t->opt.clip > 0 || t->opt.loss_scale > 0 || t->opt.grad_norm ||
+           t->tuner->how->norms;
 }
 
 /* ---- state -------------------------------------------------------------------------- */
@@ -153,6 +154,21 @@ bool train_tuner_measures(const pdl_trainer *t)
 static enum pdl_dtype state_type(const struct train_array *a)
 {
     return a->dtype == PDL_F64 ? PDL_F64 : PDL_F32;
+}
+
+/* Vectors are the weights of a normalisation, or biases. */
+static bool is_spared(const pdl_trainer *t, int tensor)
+{
+    const struct pdl_model *m = t->plan->model;
+    bool norm = false;
+
+    if (tensor < 0 || m->tensors[tensor].rank != 1)
+        return false;
+    for (int i = 0; i < m->nnodes && !norm; i++)
+        for (int k = 0; k < m->nodes[i].nweights; k++)
+            norm |= m->nodes[i].weights[k] == tensor &&
+                    strstr(m->nodes[i].op->name, "norm") != NULL;
+    return norm ? t->opt.spare_norms : t->opt.spare_biases;
 }
 
 static enum pdl_status open_slot(pdl_trainer *t, int tensor,
@@ -167,6 +183,7 @@ static enum pdl_status open_slot(pdl_trainer *t, int tensor,
 
     s->here = true;
     s->owner = train_is_owner(t, tensor);
+    s->no_decay = is_spared(t, t->plan->tensors[tensor].model_tensor);
     for (int k = 0; k < u->how->nstates && st == PDL_OK; k++) {
         st = train_take_memory(t, n * size, &s->state[k], err);
         t->sizes.optimizer += n * size;
@@ -270,7 +287,8 @@ static struct train_shard shard_of(const pdl_trainer *t, int weight, int grad)
                             .grad_dtype = t->arrays[grad].dtype,
                             .w = s->master ? s->master : w,
                             .g = train_data(t, grad, TRAIN_UPDATE),
-                            .copy = s->master ? w : NULL};
+                            .copy = s->master ? w : NULL,
+                            .no_decay = s->no_decay};
 
     memcpy(x.state, s->state, sizeof x.state);
     return x;
@@ -401,7 +419,7 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
 
     t->tuner->factor = 1;
     t->skips = false;
-    if (!(t->opt.clip > 0) && !(t->opt.loss_scale > 0))
+    if (!(t->opt.clip > 0) && !(t->opt.loss_scale > 0) && !t->opt.grad_norm)
         return PDL_OK;
     for (int i = 0; i < t->plan->nops; i++) {
         const struct train_op *x = &t->ops[i];
@@ -422,9 +440,12 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
                 squares += sums_of(t, t->ops[i].out[k])[0];
     st = add_over_ranks(t, &squares, 1, err);
     squares /= scale * scale;
+    t->grad_norm = sqrt(squares);
     t->tuner->factor = train_clip_factor(squares, t->opt.clip) / scale;
     if (t->opt.loss_scale > 0)
         t->skips = !train_scaler_next(&t->tuner->scaler, squares);
+    else
+        t->skips = !isfinite(squares); /* no weight is worth that */
     t->loss.scale = t->tuner->scaler.scale;
     return st;
 }
