@@ -228,6 +228,8 @@ struct pdl_plan_tensor {
     const struct pdl_frame *frame; /* [PDL_BOX_DIMS]; pdl_no_frames: none */
     int model_tensor;              /* -1: none */
     int stage;
+    int round; /* rolled plans: of the rounds written, the one whose layers
+                  made it; -1: none */
     bool host; /* in the memory of the PE's host: COPY_OUT and COPY_IN move it,
                   and an UPDATE of it runs there */
     /* Of every `of` items of its box a rank has `some`, on average: tokens
@@ -277,6 +279,7 @@ struct pdl_plan_op {
     int nin, nout;
     const int *in, *out; /* plan tensors */
     uint32_t group;      /* factors whose ranks take part */
+    int round;           /* rolled plans: as of tensors */
 };
 
 /* Operations in order; an item is run `repeat` times (a repeated block). */
@@ -284,6 +287,26 @@ struct pdl_plan_item {
     int first_op, nops;
     int64_t repeat;
     int segment; /* of the model */
+};
+
+/* A rolled plan is the plan of a shorter network. Of a segment that the model
+ * repeats only some rounds are written, under their own names: in each run of
+ * them 2 width + 1 units of `period` rounds, which are alike under a shift by
+ * one, and what lies before and after. The middle unit is there `repeat`
+ * times. Programs are three items, the middle one that unit; backward comes
+ * to the units from the last.
+ * An operation of the middle unit, in round r, that reads the unit before or
+ * after reads round r - 1 or r + 1 of it. An operation of no unit that reads
+ * all of them side by side (a bucket that is never full) reads every round. */
+struct pdl_plan_roll {
+    const struct pdl_model *model; /* all rounds */
+    int segment, width, period;
+    const int *fallback_round; /* of each fallback; -1: none */
+    int ngroups;
+    const struct pdl_plan_units {
+        int first;      /* of the rounds written: the first unit's first */
+        int64_t repeat; /* of the middle unit */
+    } * groups;
 };
 
 struct pdl_plan_stage {
@@ -323,9 +346,10 @@ struct pdl_plan {
     const struct pdl_plan_stage *stages;
     const int *forward_op; /* of each node: its first forward operation */
     uint32_t pipe_factors;
-    int lanes;      /* ranks along them; stage s runs on lane s % lanes */
+    int lanes;      /* ranks along them: schedule.c */
     int nfallbacks; /* "fc6: spatial replicated" */
     const char *const *fallbacks;
+    const struct pdl_plan_roll *roll; /* NULL: all rounds are written */
 };
 
 /* Where a pipeline is cut: by work, of transformers between blocks; between repeated blocks, as many
@@ -364,6 +388,19 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
                                const struct pdl_plan_options *opt,
                                const struct pdl_plan **out,
                                struct pdl_err *err);
+/* The same with repeated blocks rolled where all of them are lowered alike;
+ * else, and where clauses name layers, it is written out (roll is NULL). */
+enum pdl_status pdl_plan_lower_rolled(pdl_arena *a,
+                                      const struct pdl_model *model,
+                                      const struct pdl_strategy *strategy,
+                                      const struct pdl_plan_options *opt,
+                                      const struct pdl_plan **out,
+                                      struct pdl_err *err);
+/* Writes all rounds: what pdl_plan_lower makes of the same. A plan that is
+ * not rolled is returned as it is. */
+enum pdl_status pdl_plan_unroll(pdl_arena *a, const struct pdl_plan *p,
+                                const struct pdl_plan **out,
+                                struct pdl_err *err);
 /* "backward-data conv1", "allreduce conv1.weight": one operation for people.
  * Returns buf. */
 const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,

@@ -18,6 +18,7 @@ enum pdl_status pdl_plan_move(pdl_arena *a, const struct pdl_strategy *strategy,
                               const struct pdl_plan **out, struct pdl_err *err)
 {
     struct plan_lower lo = {.arena = a,
+                            .round_now = -1,
                             .model = &no_model,
                             .strategy = strategy,
                             .mesh = mesh,

@@ -430,7 +430,7 @@ static enum pdl_status all_updated(struct plan_check *c)
     return PDL_OK;
 }
 
-enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
+static enum pdl_status check(const struct pdl_plan *p, struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct plan_check c = {.p = p, .arena = a, .err = err, .op = -1};
@@ -459,6 +459,18 @@ enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
         st = all_freed(&c);
     if (st == PDL_OK)
         st = all_updated(&c);
+    pdl_arena_destroy(a);
+    return st;
+}
+
+enum pdl_status pdl_plan_check(const struct pdl_plan *p, struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    enum pdl_status st = a ? pdl_plan_unroll(a, p, &p, err)
+                           : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    if (st == PDL_OK)
+        st = check(p, err);
     pdl_arena_destroy(a);
     return st;
 }

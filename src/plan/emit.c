@@ -20,6 +20,11 @@ void plan_fail(struct plan_lower *lo, const char *fmt, ...)
     lo->status = pdl_fail(lo->err, PDL_EINVAL, "%s", text);
 }
 
+void plan_at_node(struct plan_lower *lo, int node)
+{
+    lo->round_now = lo->rolled && node >= 0 ? lo->rolled->round[node] : -1;
+}
+
 static void no_memory(struct plan_lower *lo)
 {
     if (lo->status == PDL_OK)
@@ -62,6 +67,7 @@ int plan_add_tensor(struct plan_lower *lo, const struct pdl_plan_tensor *t)
     lo->tensors = array;
     lo->tensors[lo->plan.ntensors] = *t;
     lo->tensors[lo->plan.ntensors].stage = lo->stage_now;
+    lo->tensors[lo->plan.ntensors].round = lo->round_now;
     if (!t->frame)
         lo->tensors[lo->plan.ntensors].frame = pdl_no_frames;
     return lo->plan.ntensors++;
@@ -131,6 +137,7 @@ int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
         if ((i < op->nin ? op->in[i] : op->out[i - op->nin]) < 0)
             return -1; /* an operand failed before */
     copy_ids(lo, &copy);
+    copy.round = lo->round_now;
     return lo->status == PDL_OK ? plan_push_op(lo, &copy) : -1;
 }
 
@@ -171,13 +178,18 @@ void plan_end_item(struct plan_lower *lo)
 
 void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis)
 {
-    void *array = lo->fallbacks;
+    void *array = lo->fallbacks, *rounds = lo->fallback_round;
+    int cap = lo->fallback_cap;
     const char *text;
 
-    if (!reserve(lo, &array, lo->plan.nfallbacks, &lo->fallback_cap, 0,
+    if (!reserve(lo, &rounds, lo->plan.nfallbacks, &cap, 0,
+                 sizeof *lo->fallback_round) ||
+        !reserve(lo, &array, lo->plan.nfallbacks, &lo->fallback_cap, 0,
                  sizeof *lo->fallbacks))
         return;
     lo->fallbacks = array;
+    lo->fallback_round = rounds;
+    lo->fallback_round[lo->plan.nfallbacks] = lo->round_now;
     text = pdl_arena_printf(lo->arena, "%s: %s replicated",
                             lo->model->nodes[node].name, pdl_axis_name(axis));
     if (!text)

@@ -11,6 +11,7 @@
 struct expansion {
     pdl_arena *arena;
     const struct pdl_model *from;
+    const struct pdl_plan_roll *roll; /* NULL: every round is written */
     struct pdl_tensor *tensors;
     struct pdl_node *nodes;
     int ntensors, nnodes;
@@ -37,20 +38,41 @@ static const char *round_name(struct expansion *x, const char *name)
     return p;
 }
 
-static bool count(const struct pdl_model *m, int64_t *nodes, int64_t *tensors)
+int64_t plan_roll_skip(const struct pdl_plan_roll *roll, int64_t i)
 {
+    for (int g = 0; roll && g < roll->ngroups; g++)
+        if (i + 1 ==
+            roll->groups[g].first + (int64_t)(roll->width + 1) * roll->period)
+            return (roll->groups[g].repeat - 1) * roll->period;
+    return 0;
+}
+
+/* Rounds of a segment that are written. */
+static int64_t rounds_of(const struct expansion *x, int s)
+{
+    int64_t n = x->from->segments[s].repeat;
+
+    for (int g = 0; x->roll && s == x->roll->segment && g < x->roll->ngroups;
+         g++)
+        n -= (x->roll->groups[g].repeat - 1) * x->roll->period;
+    return n;
+}
+
+static bool count(const struct expansion *x, int64_t *nodes, int64_t *tensors)
+{
+    const struct pdl_model *m = x->from;
+
     *nodes = 0;
     *tensors = 0;
     for (int s = 0; s < m->nsegments; s++) {
         int64_t n;
 
-        if (!pdl_mul64(m->segments[s].nnodes, m->segments[s].repeat, &n) ||
+        if (!pdl_mul64(m->segments[s].nnodes, rounds_of(x, s), &n) ||
             !pdl_add64(*nodes, n, nodes))
             return false;
     }
     for (int t = 0; t < m->ntensors; t++)
-        if (!pdl_add64(*tensors, m->segments[m->tensors[t].segment].repeat,
-                       tensors))
+        if (!pdl_add64(*tensors, rounds_of(x, m->tensors[t].segment), tensors))
             return false;
     return *nodes < 1 << 22 && *tensors < 1 << 24;
 }
@@ -96,14 +118,17 @@ static void write_segment(struct expansion *x, int segment)
 {
     const struct pdl_segment *s = &x->from->segments[segment];
     int first = s->repeat > 1 ? x->map[s->carry_in] : 0;
+    int64_t n = rounds_of(x, segment), r = 0;
 
-    for (int64_t r = 0; r < s->repeat; r++) {
-        if (r > 0)
+    for (int64_t i = 0; i < n; i++, r++) {
+        if (i > 0)
             x->map[s->carry_in] = x->map[s->carry_out];
         snprintf(x->index, sizeof x->index, "%lld",
                  (long long)s->first_index + (long long)r);
         copy_tensors(x, segment);
         copy_nodes(x, s);
+        if (x->roll && segment == x->roll->segment)
+            r += plan_roll_skip(x->roll, i);
     }
     if (s->repeat > 1)
         x->map[s->carry_in] = first;
@@ -112,7 +137,15 @@ static void write_segment(struct expansion *x, int segment)
 enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
                             const struct pdl_model **out, struct pdl_err *err)
 {
-    struct expansion x = {.arena = a, .from = m};
+    return plan_expand_rounds(a, m, NULL, out, err);
+}
+
+enum pdl_status plan_expand_rounds(pdl_arena *a, const struct pdl_model *m,
+                                   const struct pdl_plan_roll *roll,
+                                   const struct pdl_model **out,
+                                   struct pdl_err *err)
+{
+    struct expansion x = {.arena = a, .from = m, .roll = roll};
     struct pdl_model *big;
     struct pdl_segment *one;
     int64_t nodes, tensors;
@@ -127,7 +160,7 @@ enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
         *out = m;
         return PDL_OK;
     }
-    if (!count(m, &nodes, &tensors))
+    if (!count(&x, &nodes, &tensors))
         return pdl_fail(err, PDL_EINVAL, "%s: too many layers", m->name);
     x.tensors = PDL_NEW(a, struct pdl_tensor, tensors);
     x.nodes = PDL_NEW(a, struct pdl_node, nodes);

@@ -82,6 +82,7 @@ void plan_insert_frees(struct plan_lower *lo)
         if (item < lo->plan.nitems && lo->items[item].first_op == i)
             lo->items[item].first_op = -1 - lo->plan.nops;
         plan_push_op(lo, &old[i]);
+        lo->round_now = old[i].round;
         n = collect(lo, &old[i], i, last, dead);
         if (n > 0)
             plan_emit(lo, PDL_PLAN_OP_FREE, PDL_FORWARD, -1, dead, n, NULL, 0);

@@ -351,10 +351,12 @@ static void forward(struct plan_lower *lo, struct pdl_plan_stage *stages)
         receive_forward(lo);
         for (int i = 0; i < lo->model->nnodes && lo->status == PDL_OK; i++)
             if (lo->stage[i] == s) {
+                plan_at_node(lo, i);
                 plan_forward_node(lo, i);
                 if (lo->status == PDL_OK)
                     send_forward(lo, i);
             }
+        plan_at_node(lo, -1);
         if (s == lo->plan.nstages - 1 && lo->status == PDL_OK)
             plan_loss(lo);
         plan_end_item(lo);
@@ -370,8 +372,11 @@ static void backward(struct plan_lower *lo, struct pdl_plan_stage *stages)
         plan_begin_item(lo, 0, 1);
         plan_receive_gradients(lo);
         for (int i = lo->model->nnodes - 1; i >= 0 && lo->status == PDL_OK; i--)
-            if (lo->stage[i] == s)
+            if (lo->stage[i] == s) {
+                plan_at_node(lo, i);
                 plan_backward_node(lo, i);
+            }
+        plan_at_node(lo, -1);
         plan_send_gradients(lo);
         plan_end_item(lo);
         stages[s].nbackward = lo->plan.nitems - stages[s].first_backward;
@@ -423,6 +428,21 @@ static bool has_axis(const struct pdl_strategy *s, enum pdl_axis axis)
     return false;
 }
 
+enum pdl_status plan_choose_stages(struct plan_lower *lo)
+{
+    if (lo->rolled)
+        memcpy(lo->stage, lo->rolled->stage,
+               (size_t)lo->model->nnodes * sizeof *lo->stage);
+    else if (lo->strategy->cuts)
+        lo->status = plan_cut_stages(lo->strategy, lo->model, lo->plan.nstages,
+                                     lo->stage, lo->err);
+    else
+        lo->status =
+            plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->opt->split,
+                        plan_speeds(lo), lo->stage, lo->err);
+    return lo->status;
+}
+
 static void run(struct plan_lower *lo)
 {
     struct pdl_plan_stage *stages;
@@ -439,12 +459,7 @@ static void run(struct plan_lower *lo)
                                 &lo->plan.lanes, &lo->plan.nstages, lo->err);
     if (lo->status != PDL_OK)
         return;
-    lo->status =
-        lo->strategy->cuts
-            ? plan_cut_stages(lo->strategy, lo->model, lo->plan.nstages,
-                              lo->stage, lo->err)
-            : plan_stages(lo->arena, lo->model, lo->plan.nstages,
-                          lo->opt->split, plan_speeds(lo), lo->stage, lo->err);
+    plan_choose_stages(lo);
     stages = PDL_NEW(lo->arena, struct pdl_plan_stage, lo->plan.nstages);
     if (!stages || lo->status != PDL_OK)
         return;
@@ -472,6 +487,32 @@ static void run(struct plan_lower *lo)
     lo->plan.stages = stages;
 }
 
+enum pdl_status plan_lower_as(struct plan_lower *lo,
+                              const struct pdl_plan **out)
+{
+    struct pdl_plan *plan = PDL_NEW(lo->arena, struct pdl_plan, 1);
+
+    if (!plan)
+        return pdl_fail(lo->err, PDL_ENOMEM, "out of memory");
+    expect(lo);
+    lo->round_now = -1;
+    run(lo);
+    if (lo->status != PDL_OK)
+        return lo->status;
+    lo->plan.model = lo->model;
+    lo->plan.strategy = lo->strategy;
+    lo->plan.mesh = lo->mesh;
+    lo->plan.deal = plan_deal(lo->strategy, lo->model);
+    lo->plan.batch = lo->opt->batch;
+    lo->plan.tensors = lo->tensors;
+    lo->plan.ops = lo->ops;
+    lo->plan.items = lo->items;
+    lo->plan.fallbacks = lo->fallbacks;
+    *plan = lo->plan;
+    *out = plan;
+    return PDL_OK;
+}
+
 enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
                                const struct pdl_strategy *strategy,
                                const struct pdl_plan_options *opt,
@@ -480,32 +521,14 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
     struct plan_lower lo = {
         .arena = a, .strategy = strategy, .opt = opt, .err = err};
     struct pdl_mesh *mesh = PDL_NEW(a, struct pdl_mesh, 1);
-    struct pdl_plan *plan = PDL_NEW(a, struct pdl_plan, 1);
     enum pdl_status st = plan_refuse_unbuilt(strategy, err);
 
-    if (!mesh || !plan)
+    if (!mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = plan_expand(a, model, &lo.model, err);
     if (st == PDL_OK)
         st = pdl_mesh_for(strategy, lo.model, mesh, err);
-    if (st != PDL_OK)
-        return st;
     lo.mesh = mesh;
-    expect(&lo);
-    run(&lo);
-    if (lo.status != PDL_OK)
-        return lo.status;
-    lo.plan.model = lo.model;
-    lo.plan.strategy = strategy;
-    lo.plan.mesh = mesh;
-    lo.plan.deal = plan_deal(strategy, lo.model);
-    lo.plan.batch = opt->batch;
-    lo.plan.tensors = lo.tensors;
-    lo.plan.ops = lo.ops;
-    lo.plan.items = lo.items;
-    lo.plan.fallbacks = lo.fallbacks;
-    *plan = lo.plan;
-    *out = plan;
-    return PDL_OK;
+    return st == PDL_OK ? plan_lower_as(&lo, out) : st;
 }

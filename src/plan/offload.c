@@ -213,6 +213,7 @@ static void rewrite_forward(struct offload *f, int stage,
     for (int k = 0; k < it->nops; k++) {
         int i = it->first_op + k, run = f->run[i];
 
+        f->lo->round_now = f->old[i].round;
         plan_push_op(f->lo, &f->old[i]);
         if (k + 1 == it->nops || f->run[i + 1] != run) {
             if (run > 0)
@@ -244,6 +245,7 @@ static void rewrite_backward(struct offload *f, int stage,
         int i = it->first_op + k;
         struct pdl_plan_op o = f->old[i];
 
+        f->lo->round_now = o.round;
         if (k == 0 || f->run[i - 1] != f->run[i])
             copy_in(f, stage, f->run[i]);
         o.in = renamed(f, o.in, o.nin);

@@ -149,6 +149,28 @@ struct plan_lower {
     struct plan_bucket *buckets; /* update.c */
     int64_t samples;             /* N: of one micro-batch, over all PEs */
     int stage_now;
+    /* rolled: the round of each node, of each fallback and of the layer at
+     * hand (-1: none), and what gradients were added to buckets */
+    const struct plan_rolled *rolled; /* NULL: it is not */
+    int round_now;
+    int *fallback_round;
+    struct plan_push *pushes;
+    int npushes, push_cap;
+};
+
+/* A gradient that joined its bucket. */
+struct plan_push {
+    int stage, round;
+    uint32_t group;
+    int64_t bytes;
+    bool full; /* it filled the bucket */
+};
+
+/* What a rolled lowering is told. */
+struct plan_rolled {
+    const struct pdl_plan_roll *roll;
+    const int *round; /* of each node of the short network; -1: none */
+    const int *stage; /* of each node */
 };
 
 /* lower.c: what follows from the strategy alone; each node's first forward */
@@ -174,6 +196,20 @@ enum pdl_status plan_structure(const struct pdl_plan *p, struct plan_spot *spot,
 /* expand.c: repeated blocks written out; the model itself when it has none */
 enum pdl_status plan_expand(pdl_arena *a, const struct pdl_model *m,
                             const struct pdl_model **out, struct pdl_err *err);
+/* the same with the rounds that a roll writes (NULL: all); rounds skipped
+ * after the i-th that is written */
+enum pdl_status plan_expand_rounds(pdl_arena *a, const struct pdl_model *m,
+                                   const struct pdl_plan_roll *roll,
+                                   const struct pdl_model **out,
+                                   struct pdl_err *err);
+int64_t plan_roll_skip(const struct pdl_plan_roll *roll, int64_t i);
+/* lower.c: with the short network and the stages of a roll; rolled NULL: as
+ * pdl_plan_lower */
+enum pdl_status plan_lower_as(struct plan_lower *lo,
+                              const struct pdl_plan **out);
+enum pdl_status plan_choose_stages(struct plan_lower *lo);
+/* update.c: buckets are full from so many bytes or gradients on */
+enum { PLAN_MAX_BUCKET = 4096 };
 /* stages.c: the stage of each node, balanced by FLOPs */
 enum pdl_status plan_stages(pdl_arena *a, const struct pdl_model *m,
                             int64_t stages, enum pdl_split split,
@@ -188,6 +224,8 @@ int plan_lane_of(const struct pdl_mesh *m, uint32_t pipe, int64_t rank);
 /* speeds.c: of each stage, the fastest 1; NULL: all are equal */
 const double *plan_speeds(struct plan_lower *lo);
 /* emit.c */
+/* what follows is for a node (-1: none) */
+void plan_at_node(struct plan_lower *lo, int node);
 void plan_fail(struct plan_lower *lo, const char *fmt, ...) PDL_PRINTF(2, 3);
 void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis);
 /* append; -1 after a failure */

@@ -212,6 +212,7 @@ static void emit_again(struct again *a, int i)
 {
     struct pdl_plan_op o = a->old[i];
 
+    a->lo->round_now = o.round;
     o.in = renamed(a, o.in, o.nin);
     for (int k = 0; k < o.nout; k++)
         new_copy(a, o.out[k]);

@@ -407,7 +407,7 @@ static enum pdl_status programs(const struct form *c)
         if (it->first_op != op || it->nops < 0 || it->nops > c->p->nops - op)
             return pdl_fail(c->err, PDL_EWRONG,
                             "plan: item %d does not follow the one before", i);
-        if (it->repeat != 1 || it->segment != 0)
+        if (c->p->roll ? it->repeat < 1 : it->repeat != 1 || it->segment != 0)
             return pdl_fail(c->err, PDL_EWRONG,
                             "plan: item %d repeats; blocks are written out", i);
         op += it->nops;

@@ -511,8 +511,8 @@ static enum pdl_status covered(const struct exec *x)
     return PDL_OK;
 }
 
-enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
-                               struct pdl_err *err)
+static enum pdl_status prove(const struct pdl_plan *p, uint64_t seed,
+                             struct pdl_err *err)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct exec x = {.m = {.arena = a, .model = p->model, .deal = &p->deal},
@@ -540,6 +540,19 @@ enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
         st = plan_reference(&x.m, p, seed, &truth, err);
     if (st == PDL_OK)
         st = compare(&x, truth);
+    pdl_arena_destroy(a);
+    return st;
+}
+
+enum pdl_status pdl_plan_prove(const struct pdl_plan *p, uint64_t seed,
+                               struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    enum pdl_status st = a ? pdl_plan_unroll(a, p, &p, err)
+                           : pdl_fail(err, PDL_ENOMEM, "out of memory");
+
+    if (st == PDL_OK)
+        st = prove(p, seed, err);
     pdl_arena_destroy(a);
     return st;
 }

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-enum { MAX_BUCKET = 4096 };
 static const int64_t DEFAULT_BUCKET = 25 << 20;
 
 struct plan_bucket {
@@ -15,8 +14,8 @@ struct plan_bucket {
     uint32_t group;
     int64_t bytes;
     int n;
-    int weight[MAX_BUCKET], grad[MAX_BUCKET];
-    int whole[MAX_BUCKET]; /* gathered from the updated part; -1: none */
+    int weight[PLAN_MAX_BUCKET], grad[PLAN_MAX_BUCKET];
+    int whole[PLAN_MAX_BUCKET]; /* gathered from the updated part; -1: none */
 };
 
 static uint32_t partial_over(const struct plan_lower *lo, int t)
@@ -45,7 +44,7 @@ static void gather_weights(struct plan_lower *lo, struct plan_bucket *b)
 {
     for (int i = 0; i < b->n; i++) {
         uint32_t group = 0;
-        int in[MAX_BUCKET], out[MAX_BUCKET], n = 0;
+        int in[PLAN_MAX_BUCKET], out[PLAN_MAX_BUCKET], n = 0;
 
         if (b->whole[i] < 0)
             continue;
@@ -67,13 +66,24 @@ static void gather_weights(struct plan_lower *lo, struct plan_bucket *b)
     }
 }
 
+/* A tensor that is of the round its gradient is of. */
+static int add_for(struct plan_lower *lo, int grad, struct pdl_plan_tensor *t)
+{
+    int now = lo->round_now, made;
+
+    lo->round_now = lo->tensors[grad].round;
+    made = plan_add_tensor(lo, t);
+    lo->round_now = now;
+    return made;
+}
+
 /* offload=optimizer (ZeRO-Offload, Ren et al. 2021): gradients go to the host,
  * which keeps the optimizer's state and a copy of what it updates; the new
  * weights come back. */
 static void update_on_host(struct plan_lower *lo, const struct plan_bucket *b,
                            const int *grad)
 {
-    int in[2 * MAX_BUCKET];
+    int in[2 * PLAN_MAX_BUCKET];
 
     for (int i = 0; i < b->n; i++) {
         struct pdl_plan_tensor w = lo->tensors[b->weight[i]];
@@ -83,8 +93,8 @@ static void update_on_host(struct plan_lower *lo, const struct plan_bucket *b,
         w.host = g.host = true;
         w.name = plan_name(lo, "host(", w.name, ")");
         g.name = plan_name(lo, "host(", g.name, ")");
-        in[i] = plan_add_tensor(lo, &w);
-        in[b->n + i] = plan_add_tensor(lo, &g);
+        in[i] = add_for(lo, grad[i], &w);
+        in[b->n + i] = add_for(lo, grad[i], &g);
     }
     plan_emit(lo, PDL_PLAN_OP_COPY_OUT, PDL_FORWARD, -1, grad, b->n, in + b->n,
               b->n);
@@ -96,7 +106,7 @@ static void update_on_host(struct plan_lower *lo, const struct plan_bucket *b,
 static void update_here(struct plan_lower *lo, const struct plan_bucket *b,
                         const int *grad)
 {
-    int in[2 * MAX_BUCKET];
+    int in[2 * PLAN_MAX_BUCKET];
 
     for (int i = 0; i < b->n; i++) {
         in[i] = b->weight[i];
@@ -108,7 +118,7 @@ static void update_here(struct plan_lower *lo, const struct plan_bucket *b,
 
 static void flush(struct plan_lower *lo, struct plan_bucket *b)
 {
-    int out[MAX_BUCKET];
+    int out[PLAN_MAX_BUCKET];
 
     if (b->n == 0 || lo->status != PDL_OK)
         return;
@@ -120,7 +130,7 @@ static void flush(struct plan_lower *lo, struct plan_bucket *b)
             for (int f = 0; f < lo->mesh->nfactors; f++)
                 if (b->group >> f & 1)
                     t.place.at[f] = PDL_REPLICATED;
-            out[i] = plan_add_tensor(lo, &t);
+            out[i] = add_for(lo, b->grad[i], &t);
         }
         plan_add_op(lo, &(struct pdl_plan_op){.kind = PDL_PLAN_OP_ALLREDUCE,
                                               .node = -1,
@@ -175,11 +185,33 @@ int64_t pdl_plan_bucket_bytes(const struct pdl_strategy *s)
                              : DEFAULT_BUCKET;
 }
 
+/* For those who ask what a longer network does (roll.c). */
+static void note(struct plan_lower *lo, uint32_t group, int64_t bytes,
+                 bool full)
+{
+    if (lo->npushes == lo->push_cap) {
+        int more = 2 * lo->push_cap + 256;
+        void *p = pdl_arena_grow(lo->arena, lo->pushes, (size_t)lo->npushes,
+                                 (size_t)more, sizeof *lo->pushes);
+
+        if (!p) {
+            plan_fail(lo, "out of memory");
+            return;
+        }
+        lo->pushes = p;
+        lo->push_cap = more;
+    }
+    lo->pushes[lo->npushes++] =
+        (struct plan_push){lo->stage_now, lo->round_now, group, bytes, full};
+}
+
 static void update_weight(struct plan_lower *lo, int id)
 {
     int64_t limit = pdl_plan_bucket_bytes(lo->strategy);
     struct plan_weight *w = plan_weight_here(lo, id);
     struct plan_bucket *b;
+    int64_t bytes;
+    bool full;
 
     if (!w || w->grad < 0 || lo->status != PDL_OK)
         return;
@@ -189,9 +221,13 @@ static void update_weight(struct plan_lower *lo, int id)
     b->weight[b->n] = w->state >= 0 ? w->state : w->tensor;
     b->whole[b->n] = w->state >= 0 ? w->tensor : -1;
     b->grad[b->n++] = w->grad;
-    b->bytes += tensor_bytes(lo, w->grad);
+    bytes = tensor_bytes(lo, w->grad);
+    b->bytes += bytes;
     w->grad = -1; /* once, wherever else the weight is used */
-    if (b->bytes >= limit || b->n == MAX_BUCKET)
+    full = b->bytes >= limit || b->n == PLAN_MAX_BUCKET;
+    if (lo->rolled)
+        note(lo, b->group, bytes, full);
+    if (full)
         flush(lo, b);
 }
 
@@ -201,6 +237,7 @@ static void scatter_gradients(struct plan_lower *lo)
     for (int i = lo->model->nnodes - 1; i >= 0 && lo->strategy->zero; i--) {
         const struct pdl_node *n = &lo->model->nodes[i];
 
+        plan_at_node(lo, i);
         for (int j = n->nweights - 1; lo->stage[i] == lo->stage_now && j >= 0;
              j--) {
             struct plan_weight *w = plan_weight_here(lo, n->weights[j]);
@@ -220,9 +257,11 @@ void plan_update(struct plan_lower *lo)
 
         if (lo->stage[i] != lo->stage_now)
             continue;
+        plan_at_node(lo, i);
         for (int j = n->nweights - 1; j >= 0; j--)
             update_weight(lo, n->weights[j]);
     }
+    plan_at_node(lo, -1);
     for (struct plan_bucket *b = lo->buckets; b; b = b->next)
         flush(lo, b);
 }

@@ -230,6 +230,14 @@ static const struct pdl_model *random_model(pdl_arena *a, struct pdl_rng *rng)
 
 /* ---- random transformers --------------------------------------------------- */
 
+/* Of a random transformer; a test of many blocks sets it. */
+static int64_t least_layers = 1, most_layers = 2;
+
+static int some_layers(struct pdl_rng *rng)
+{
+    return (int)pick(rng, least_layers, most_layers);
+}
+
 /* Heads that do and do not share keys, odd vocabularies, tied heads. */
 static const struct pdl_model *random_transformer(pdl_arena *a,
                                                   struct pdl_rng *rng)
@@ -248,16 +256,16 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
                  "deepseek:layers=%d,dense=%d,hidden=%d,heads=%d,ffn=%d,"
                  "moe_ffn=2,experts=3,topk=2,q_lora=%d,kv_lora=%d,nope=%d,"
                  "rope=2,v_head_dim=%d,vocab=%d,seq=%d",
-                 (int)pick(rng, 1, 2), (int)pick(rng, 0, 1),
-                 (int)pick(rng, 2, 6), (int)(kv * share), (int)pick(rng, 1, 7),
-                 (int)pick(rng, 0, 3), (int)pick(rng, 1, 4),
-                 (int)pick(rng, 1, 3), (int)pick(rng, 1, 3),
-                 (int)pick(rng, 3, 9), (int)pick(rng, 2, 6));
+                 some_layers(rng), (int)pick(rng, 0, 1), (int)pick(rng, 2, 6),
+                 (int)(kv * share), (int)pick(rng, 1, 7), (int)pick(rng, 0, 3),
+                 (int)pick(rng, 1, 4), (int)pick(rng, 1, 3),
+                 (int)pick(rng, 1, 3), (int)pick(rng, 3, 9),
+                 (int)pick(rng, 2, 6));
     else if (kind == 5)
         snprintf(text, sizeof text,
                  "t5:layers=%d,hidden=%d,heads=%d,head_dim=%d,ffn=%d,vocab=%d,"
                  "seq=%d,gated=%d,tied=%d",
-                 (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
+                 some_layers(rng), (int)pick(rng, 2, 6), (int)(kv * share),
                  (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
                  (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
                  (int)pick(rng, 0, 1));
@@ -265,14 +273,14 @@ static const struct pdl_model *random_transformer(pdl_arena *a,
         snprintf(text, sizeof text,
                  "gpt:layers=%d,hidden=%d,heads=%d,vocab=%d,positions=8,seq=%d,"
                  "tied=%d",
-                 (int)pick(rng, 1, 2), (int)(kv * share * size),
-                 (int)(kv * share), (int)pick(rng, 3, 9), (int)pick(rng, 2, 6),
+                 some_layers(rng), (int)(kv * share * size), (int)(kv * share),
+                 (int)pick(rng, 3, 9), (int)pick(rng, 2, 6),
                  (int)pick(rng, 0, 1));
     else
         snprintf(text, sizeof text,
                  "llama:layers=%d,hidden=%d,heads=%d,kv_heads=%d,head_dim=%d,"
                  "ffn=%d,vocab=%d,seq=%d,tied=%d,qk_norm=%d%s",
-                 (int)pick(rng, 1, 2), (int)pick(rng, 2, 6), (int)(kv * share),
+                 some_layers(rng), (int)pick(rng, 2, 6), (int)(kv * share),
                  (int)kv, (int)size, (int)pick(rng, 1, 7), (int)pick(rng, 3, 9),
                  (int)pick(rng, 2, 6), (int)pick(rng, 0, 1),
                  (int)pick(rng, 0, 1), mixture[pick(rng, 0, 3)]);
@@ -429,29 +437,47 @@ static void add_options(struct pdl_rng *rng, const char *axes, char *text,
         snprintf(text, size, "%s%s", axes, all);
 }
 
-/* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
-static int random_plan(pdl_arena *a, uint64_t seed, const struct pdl_plan **out,
-                       char *what, size_t size, struct pdl_err *err)
+struct plan_triple {
+    const struct pdl_model *model;
+    struct pdl_strategy *strategy;
+    struct pdl_plan_options opt;
+};
+
+/* A network, a strategy and a batch; false: the strategy does not parse. */
+static bool random_plan_triple(pdl_arena *a, uint64_t seed,
+                               struct plan_triple *x, char *what, size_t size,
+                               struct pdl_err *err)
 {
     struct pdl_rng rng = {.key = seed};
     bool transformer = seed % 4 == 0;
     const struct pdl_model *m =
         transformer ? random_transformer(a, &rng) : random_model(a, &rng);
-    struct pdl_plan_options opt = {.batch = 2 * pick(&rng, 1, 4),
-                                   .allow_empty = pick(&rng, 0, 3) > 0};
-    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     char axes[512], text[700];
 
+    x->model = m;
+    x->opt = (struct pdl_plan_options){.batch = 2 * pick(&rng, 1, 4),
+                                       .allow_empty = pick(&rng, 0, 3) > 0};
+    x->strategy = PDL_NEW(a, struct pdl_strategy, 1);
     if (transformer && pick(&rng, 0, 3) > 0)
         random_tensor(&rng, axes, sizeof axes);
     else
         random_strategy(&rng, m, axes, sizeof axes);
     add_options(&rng, axes, text, sizeof text);
     snprintf(what, size, "seed %llu, %s, batch %lld", (unsigned long long)seed,
-             text, (long long)opt.batch);
+             text, (long long)x->opt.batch);
     *err = (struct pdl_err){"", ""};
-    if (pdl_strategy_parse(a, text, s, err) == PDL_OK &&
-        pdl_plan_lower(a, m, s, &opt, out, err) == PDL_OK)
+    return pdl_strategy_parse(a, text, x->strategy, err) == PDL_OK;
+}
+
+/* Lowers a random triple. 0: made; 1: refused, rightly; -1: refused. */
+static inline int random_plan(pdl_arena *a, uint64_t seed,
+                              const struct pdl_plan **out, char *what,
+                              size_t size, struct pdl_err *err)
+{
+    struct plan_triple x;
+
+    if (random_plan_triple(a, seed, &x, what, size, err) &&
+        pdl_plan_lower(a, x.model, x.strategy, &x.opt, out, err) == PDL_OK)
         return 0;
     /* fewer layers than stages, axes that cannot be one mesh, an axis larger
      * than what it cuts */

@@ -1,0 +1,223 @@
+/* Rolled plans: unrolled they are what lowering makes of all blocks, byte for
+ * byte; where blocks differ nothing is rolled; and the work of lowering one
+ * does not grow with the blocks. */
+#include "random_plan.h"
+#include "effort.h"
+
+static char *text_of(const struct pdl_plan *p)
+{
+    struct pdl_buf b;
+
+    pdl_buf_init(&b);
+    pdl_plan_print(p, NULL, &b.sink);
+    assert_false(b.sink.failed);
+    return b.text;
+}
+
+static void say_where(const char *what, const char *a, const char *b)
+{
+    size_t i = 0, line = 0;
+
+    for (; a[i] && a[i] == b[i]; i++)
+        line = a[i] == '\n' ? i + 1 : line;
+    fail_msg("%s:\n  rolled    %.*s\n  lowered   %.*s", what,
+             (int)strcspn(a + line, "\n"), a + line,
+             (int)strcspn(b + line, "\n"), b + line);
+}
+
+/* 1: rolled, 0: written out. */
+static int compare(pdl_arena *a, const struct plan_triple *x, const char *what)
+{
+    struct pdl_err err = {"", ""}, other = {"", ""};
+    const struct pdl_plan *rolled = NULL, *whole = NULL, *lowered = NULL;
+    enum pdl_status st =
+        pdl_plan_lower(a, x->model, x->strategy, &x->opt, &lowered, &err);
+    char *p, *q;
+
+    if (pdl_plan_lower_rolled(a, x->model, x->strategy, &x->opt, &rolled,
+                              &other) != st)
+        fail_msg("%s: '%s', rolled '%s'", what, err.msg, other.msg);
+    if (st != PDL_OK) {
+        assert_string_equal(err.msg, other.msg);
+        return 0;
+    }
+    if (pdl_plan_unroll(a, rolled, &whole, &err) != PDL_OK)
+        fail_msg("%s: %s", what, err.msg);
+    p = text_of(whole);
+    q = text_of(lowered);
+    if (strcmp(p, q) != 0)
+        say_where(what, p, q);
+    assert_true(pdl_plan_equal(whole, lowered));
+    free(p);
+    free(q);
+    return rolled->roll != NULL;
+}
+
+static void random_plans_unroll_to_what_is_lowered(void **state)
+{
+    int rolled = 0, n = effort(60, 250, 4000);
+
+    (void)state;
+    least_layers = 1;
+    most_layers = 15;
+    for (int i = 0; i < n; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_err err;
+        struct plan_triple x;
+        char what[900];
+
+        if (random_plan_triple(a, (uint64_t)(4 * i), &x, what, sizeof what,
+                               &err))
+            rolled += compare(a, &x, what);
+        pdl_arena_destroy(a);
+    }
+    print_message("%d of %d rolled\n", rolled, n);
+    assert_true(rolled > n / 5);
+}
+
+static void networks_unroll_to_what_is_lowered(void **state)
+{
+    static const struct {
+        const char *model, *strategy;
+        int64_t batch;
+        bool rolled;
+    } rows[] = {
+        {"gpt2:layers=16", "data=4", 8, true},
+        {"gpt2:layers=16", "data=4,bucket=1GiB", 8, true},
+        {"gpt2:layers=40", "data=4,bucket=80MiB", 8, true},
+        {"gpt2:layers=16", "pipe=2(1f1b,m=4),data=2,zero=1", 8, true},
+        {"gpt2:layers=22", "pipe=2(zb-h1,m=4),data=2", 8, true},
+        {"gpt2:layers=24", "pipe=2(interleaved,m=4,v=2),tensor=2", 8, true},
+        {"llama2-7b", "data=2,tensor=4+seq,zero=3,recompute=full", 8, true},
+        {"llama2-7b", "tensor=2,recompute=selective-op,offload=activations", 8,
+         true},
+        {"gpt2:layers=16", "*: data=4; h.3.*: recompute=full", 8, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_err err = {"", ""};
+        struct pdl_strategy s;
+        struct plan_triple x = {.strategy = &s,
+                                .opt = {.batch = rows[i].batch}};
+        char what[200];
+
+        snprintf(what, sizeof what, "%s %s", rows[i].model, rows[i].strategy);
+        if (pdl_zoo_build(a, rows[i].model, &x.model, &err) != PDL_OK ||
+            pdl_strategy_parse(a, rows[i].strategy, &s, &err) != PDL_OK)
+            fail_msg("%s: %s", what, err.msg);
+        if (compare(a, &x, what) != rows[i].rolled)
+            fail_msg("%s: %s", what,
+                     rows[i].rolled ? "is not rolled" : "is rolled");
+        pdl_arena_destroy(a);
+    }
+}
+
+static const struct pdl_plan *rolled_gpt(pdl_arena *a, int layers,
+                                         struct pdl_strategy *s)
+{
+    struct pdl_plan_options opt = {.batch = 8};
+    const struct pdl_model *m;
+    const struct pdl_plan *p;
+    struct pdl_err err;
+    char text[120];
+
+    snprintf(text, sizeof text,
+             "gpt:layers=%d,hidden=4,heads=2,vocab=5,positions=4,seq=3",
+             layers);
+    if (pdl_zoo_build(a, text, &m, &err) != PDL_OK ||
+        pdl_strategy_parse(a, "data=2,zero=1", s, &err) != PDL_OK ||
+        pdl_plan_lower_rolled(a, m, s, &opt, &p, &err) != PDL_OK)
+        fail_msg("%s: %s", text, err.msg);
+    assert_non_null(p->roll);
+    return p;
+}
+
+static void more_blocks_are_not_more_work(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_strategy s;
+    const struct pdl_plan *few = rolled_gpt(a, 12, &s);
+    size_t used = pdl_arena_used(a);
+    const struct pdl_plan *many = rolled_gpt(a, 200, &s);
+
+    (void)state;
+    assert_int_equal(few->nops, many->nops);
+    assert_int_equal(few->ntensors, many->ntensors);
+    assert_true(pdl_arena_used(a) < 2 * used + 65536);
+    pdl_arena_destroy(a);
+}
+
+static void a_rolled_plan_is_checked_and_proved_whole(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_strategy s;
+    const struct pdl_plan *p = rolled_gpt(a, 9, &s);
+    struct pdl_err err = {"", ""};
+
+    (void)state;
+    if (pdl_plan_check(p, &err) != PDL_OK ||
+        pdl_plan_prove(p, 1, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    pdl_arena_destroy(a);
+}
+
+/* An operand of the repeated block that is another's, a copy too many, a
+ * tensor of another shape: none of them is unrolled. */
+static void what_is_not_alike_is_not_unrolled(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_strategy s;
+    const struct pdl_plan *p = rolled_gpt(a, 9, &s), *out;
+    struct pdl_plan_op *ops = PDL_NEW(a, struct pdl_plan_op, p->nops);
+    struct pdl_plan_tensor *t = PDL_NEW(a, struct pdl_plan_tensor, p->ntensors);
+    struct pdl_plan_item *items = PDL_NEW(a, struct pdl_plan_item, p->nitems);
+    struct pdl_err err;
+    int tried = 0;
+
+    (void)state;
+    for (int i = 0; i < p->nitems; i++) {
+        int op = p->items[i].first_op;
+        struct pdl_plan wrong = *p;
+        int other[1];
+
+        if (p->items[i].repeat == 1)
+            continue;
+        wrong.ops = ops;
+        memcpy(ops, p->ops, (size_t)p->nops * sizeof *ops);
+        if (ops[op].nin == 1) {
+            other[0] = ops[op].in[0] + 1;
+            ops[op].in = other;
+        } else {
+            ops[op].group++;
+        }
+        assert_int_equal(pdl_plan_unroll(a, &wrong, &out, &err), PDL_EWRONG);
+        wrong = *p;
+        wrong.items = items;
+        memcpy(items, p->items, (size_t)p->nitems * sizeof *items);
+        items[i].repeat++;
+        assert_int_equal(pdl_plan_unroll(a, &wrong, &out, &err), PDL_EWRONG);
+        wrong = *p;
+        wrong.tensors = t;
+        memcpy(t, p->tensors, (size_t)p->ntensors * sizeof *t);
+        t[p->ops[op].out[0]].dim[0]++;
+        assert_int_equal(pdl_plan_unroll(a, &wrong, &out, &err), PDL_EWRONG);
+        tried++;
+    }
+    assert_true(tried >= 3);
+    pdl_arena_destroy(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_plans_unroll_to_what_is_lowered),
+        cmocka_unit_test(networks_unroll_to_what_is_lowered),
+        cmocka_unit_test(more_blocks_are_not_more_work),
+        cmocka_unit_test(a_rolled_plan_is_checked_and_proved_whole),
+        cmocka_unit_test(what_is_not_alike_is_not_unrolled),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
