@@ -89,9 +89,35 @@ static bool same_whole(const struct pdl_plan *a, const struct pdl_plan *b)
     return true;
 }
 
+/* Of which rounds, and what is of which. */
+static bool same_roll(const struct pdl_plan *a, const struct pdl_plan *b)
+{
+    const struct pdl_plan_roll *x = a->roll, *y = b->roll;
+
+    if (!x || !y)
+        return x == y;
+    if (x->segment != y->segment || x->width != y->width ||
+        x->period != y->period || x->ngroups != y->ngroups)
+        return false;
+    for (int g = 0; g < x->ngroups; g++)
+        if (x->groups[g].first != y->groups[g].first ||
+            x->groups[g].repeat != y->groups[g].repeat)
+            return false;
+    for (int t = 0; t < a->ntensors; t++)
+        if (a->tensors[t].round != b->tensors[t].round)
+            return false;
+    for (int i = 0; i < a->nops; i++)
+        if (a->ops[i].round != b->ops[i].round)
+            return false;
+    for (int i = 0; i < a->nfallbacks; i++)
+        if (x->fallback_round[i] != y->fallback_round[i])
+            return false;
+    return true;
+}
+
 bool pdl_plan_equal(const struct pdl_plan *a, const struct pdl_plan *b)
 {
-    if (!same_whole(a, b))
+    if (!same_whole(a, b) || !same_roll(a, b))
         return false;
     for (int i = 0; i < a->ntensors; i++)
         if (!same_tensor(a, &a->tensors[i], &b->tensors[i]))

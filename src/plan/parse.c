@@ -5,6 +5,9 @@
  * from the rest (mesh, classes of ranks, FLOPs, bytes) is derived and
  * compared, so that a file cannot say one thing and mean another. */
 #include "parse.h"
+#include "units.h"
+
+#include <string.h>
 
 /* ---- how much there is ---------------------------------------------------------- */
 
@@ -91,6 +94,47 @@ static void compare_derived(struct plan_text_reader *r)
     pdl_buf_free(&want);
 }
 
+/* A fallback is of the round that its layer is of. */
+static int *find_rounds(struct plan_text_reader *r, const struct plan_units *u)
+{
+    int *round = PDL_NEW(r->x.arena, int, r->p.nfallbacks + 1);
+
+    for (int i = 0; round && i < r->p.nfallbacks; i++) {
+        const char *end = strstr(r->fallbacks[i], ": ");
+        const char *name = end ? pdl_arena_printf(r->x.arena, "%.*s",
+                                                  (int)(end - r->fallbacks[i]),
+                                                  r->fallbacks[i])
+                               : NULL;
+        int node = name ? plan_names_find(&r->nodes, name) : -1;
+
+        round[i] = plan_unit_has_node(u, node)
+                       ? (node - u->first_node) / u->nodes
+                       : -1;
+    }
+    return round;
+}
+
+/* What is repeated must be alike, and its items must say so. */
+static void check_roll(struct plan_text_reader *r)
+{
+    struct plan_units u;
+    int none = r->p.nfallbacks;
+
+    r->p.nfallbacks = 0; /* first without them: where are the layers? */
+    plan_units_make(r->x.arena, &r->p, r->roll, &u);
+    r->p.nfallbacks = none;
+    r->roll->fallback_round = u.nodes > 0 ? find_rounds(r, &u) : NULL;
+    if (!r->roll->fallback_round) {
+        plan_read_no_memory(r);
+        return;
+    }
+    if (plan_units_make(r->x.arena, &r->p, r->roll, &u) &&
+        plan_units_alike(&u) && plan_units_items(&u))
+        return;
+    plan_read_go_to(r, &r->roll_line);
+    plan_lex_fail(&r->x, "the repeated rounds are not alike");
+}
+
 static void finish(struct plan_text_reader *r)
 {
     struct pdl_err inner = {"", ""};
@@ -122,6 +166,8 @@ static void finish(struct plan_text_reader *r)
     if (st != PDL_OK && spot.op >= 0)
         plan_read_go_to(r, &r->rests[spot.op]);
     plan_read_place(r, st, &inner);
+    if (r->x.status == PDL_OK && r->roll)
+        check_roll(r);
     compare_derived(r);
 }
 

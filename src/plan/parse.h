@@ -17,7 +17,10 @@ struct plan_text_reader {
     const struct pdl_plan_loader *loader;
     struct pdl_strategy *strategy;
     struct pdl_mesh *mesh;
-    const struct pdl_model *model;
+    int version;
+    const struct pdl_model *whole; /* as it is loaded */
+    const struct pdl_model *model; /* the rounds that are written */
+    struct pdl_plan_roll *roll;    /* NULL: all of them */
     struct plan_names nodes, tensor_names;
     struct pdl_plan p;
     struct pdl_plan_tensor *tensors;
@@ -26,7 +29,7 @@ struct plan_text_reader {
     struct pdl_plan_item *items;
     struct pdl_plan_stage *stages;
     const char **fallbacks;
-    struct plan_line *rests, *tensor_lines, model_line;
+    struct plan_line *rests, *tensor_lines, model_line, roll_line;
     struct plan_line classes; /* first class line; eol: the last one's end */
     int most_tensors, most_ops, most_items, most_fallbacks;
     int *ids; /* scratch: operands of one line */
@@ -52,6 +55,8 @@ uint32_t plan_read_factors(struct plan_text_reader *r);
 int plan_read_name(struct plan_text_reader *r, const struct plan_names *n,
                    const char *what);
 int plan_read_word(const char *word, const char *const *list, int n);
+/* " round=N" of a rolled plan; -1: nothing is said */
+int plan_read_round(struct plan_text_reader *r);
 void plan_read_id(struct plan_text_reader *r, const char *sign, int next);
 /* parse_header.c, parse_tensors.c, parse_programs.c */
 void plan_read_header(struct plan_text_reader *r);

@@ -22,15 +22,26 @@ static void load_model(struct plan_text_reader *r)
 {
     static const struct pdl_plan_loader by_name = {load_by_name, NULL};
     const struct pdl_plan_loader *l = r->loader ? r->loader : &by_name;
-    const struct pdl_model *m;
     struct pdl_err inner = {"", ""};
     enum pdl_status st;
 
     if (r->x.status != PDL_OK)
         return;
-    st = l->load(l->ctx, r->x.arena, &r->head, &m, &inner);
-    if (st == PDL_OK)
-        st = plan_expand(r->x.arena, m, &r->model, &inner);
+    st = l->load(l->ctx, r->x.arena, &r->head, &r->whole, &inner);
+    if (st != PDL_OK)
+        plan_read_go_to(r, &r->model_line);
+    plan_read_place(r, st, &inner);
+}
+
+/* All rounds, or those that a rolled plan has. */
+static void write_out(struct plan_text_reader *r)
+{
+    struct pdl_err inner = {"", ""};
+    enum pdl_status st;
+
+    if (r->x.status != PDL_OK)
+        return;
+    st = plan_expand_rounds(r->x.arena, r->whole, r->p.roll, &r->model, &inner);
     if (st != PDL_OK)
         plan_read_go_to(r, &r->model_line);
     plan_read_place(r, st, &inner);
@@ -55,7 +66,7 @@ static void read_strategy(struct plan_text_reader *r)
     if (st == PDL_OK)
         st = plan_refuse_unbuilt(r->strategy, &inner);
     if (st == PDL_OK)
-        st = pdl_mesh_for(r->strategy, r->model, r->mesh, &inner);
+        st = pdl_mesh_for(r->strategy, r->whole, r->mesh, &inner);
     if (st == PDL_OK)
         st = plan_find_pipe(r->strategy, r->mesh, &r->p.pipe_factors,
                             &r->p.lanes, &r->p.nstages, &inner);
@@ -65,7 +76,7 @@ static void read_strategy(struct plan_text_reader *r)
     r->p.strategy = r->strategy;
     r->p.mesh = r->mesh;
     if (r->x.status == PDL_OK)
-        r->p.deal = plan_deal(r->strategy, r->model);
+        r->p.deal = plan_deal(r->strategy, r->whole);
 }
 
 static void read_batch(struct plan_text_reader *r)
@@ -101,27 +112,86 @@ static void read_mesh(struct plan_text_reader *r)
     pdl_buf_free(&want);
 }
 
-/* "paradl-plan 1": another version is refused by its name. */
 static void read_version(struct plan_text_reader *r)
 {
-    const char *version;
-
-    if (plan_lex_line(&r->x) && plan_lex_take(&r->x, PLAN_TEXT_MAGIC) &&
-        r->x.at == r->x.eol)
-        return;
-    r->x.at = r->x.start;
-    if (plan_lex_take(&r->x, PLAN_TEXT_NAME)) {
-        version = plan_lex_word(&r->x, true);
-        plan_lex_fail(&r->x, "is a plan file of version '%.20s'",
-                      version ? version : "");
-        plan_lex_hint(&r->x,
-                      "this program reads version %s: make it again "
-                      "with --emit",
+    if (!plan_lex_line(&r->x) || !plan_lex_take(&r->x, PLAN_TEXT_MAGIC)) {
+        r->x.at = r->x.start;
+        plan_lex_fail(&r->x, "is no plan file");
+        plan_lex_hint(&r->x, "its first line is '" PLAN_TEXT_MAGIC "%d'",
                       PLAN_TEXT_VERSION);
         return;
     }
-    plan_lex_fail(&r->x, "is no plan file");
-    plan_lex_hint(&r->x, "its first line is '%s'", PLAN_TEXT_MAGIC);
+    r->version = (int)plan_lex_int(&r->x, 1, INT32_MAX);
+    plan_lex_done(&r->x);
+    if (r->x.status == PDL_OK && r->version > PLAN_TEXT_VERSION) {
+        r->x.at = r->x.start;
+        plan_lex_fail(&r->x, "version %d of plan files is not known here",
+                      r->version);
+        plan_lex_hint(&r->x, "this program reads versions 1 to %d",
+                      PLAN_TEXT_VERSION);
+    }
+}
+
+/* The units of one stage: F*R. They must leave rounds to be written. */
+static void read_units(struct plan_text_reader *r, struct pdl_plan_roll *roll,
+                       struct pdl_plan_units *u, int64_t *left)
+{
+    int64_t n;
+
+    u->first = (int)plan_lex_int(&r->x, 0, 1 << 22);
+    plan_lex_need(&r->x, "*");
+    u->repeat = plan_lex_int(&r->x, 2, 1 << 22);
+    if (r->x.status != PDL_OK)
+        return;
+    n = (u->repeat - 1) * roll->period;
+    if (n >= *left)
+        plan_lex_fail(&r->x, "the segment has not so many rounds");
+    *left -= n;
+    roll->ngroups++;
+}
+
+/* Optional: which rounds are written. */
+static void read_roll(struct plan_text_reader *r)
+{
+    struct plan_lex before = r->x;
+    struct pdl_plan_roll *roll = PDL_NEW(r->x.arena, struct pdl_plan_roll, 1);
+    struct pdl_plan_units *g;
+    int64_t left;
+
+    if (!plan_lex_line(&r->x) || !plan_read_begins(r, "roll") ||
+        r->version < 2) {
+        if (r->x.status == PDL_OK)
+            r->x = before;
+        return;
+    }
+    r->roll_line = plan_read_line(r);
+    g = PDL_NEW(r->x.arena, struct pdl_plan_units, r->p.nstages + 1);
+    if (!roll || !g) {
+        plan_read_no_memory(r);
+        return;
+    }
+    plan_lex_take(&r->x, "roll");
+    plan_lex_more(&r->x);
+    plan_lex_need(&r->x, "segment=");
+    roll->segment = (int)plan_lex_int(&r->x, 0, r->whole->nsegments - 1);
+    plan_lex_more(&r->x);
+    plan_lex_need(&r->x, "width=");
+    roll->width = (int)plan_lex_int(&r->x, 1, 8);
+    plan_lex_more(&r->x);
+    plan_lex_need(&r->x, "period=");
+    roll->period = (int)plan_lex_int(&r->x, 1, 1024);
+    if (r->x.status != PDL_OK)
+        return;
+    left = r->whole->segments[roll->segment].repeat;
+    if (left > 1 << 22)
+        plan_lex_fail(&r->x, "the segment has too many rounds");
+    while (plan_lex_more(&r->x) && roll->ngroups < r->p.nstages &&
+           r->x.status == PDL_OK)
+        read_units(r, roll, &g[roll->ngroups], &left);
+    plan_lex_done(&r->x);
+    roll->model = r->whole;
+    roll->groups = g;
+    r->p.roll = r->roll = roll;
 }
 
 void plan_read_header(struct plan_text_reader *r)
@@ -162,4 +232,6 @@ void plan_read_header(struct plan_text_reader *r)
     read_strategy(r);
     read_batch(r);
     read_mesh(r);
+    read_roll(r);
+    write_out(r);
 }

@@ -71,6 +71,7 @@ static void read_op(struct plan_text_reader *r, int stage)
     if (plan_lex_more(&r->x))
         plan_lex_take(&r->x, "->");
     o.out = read_ids(r, &o.nout); /* without an arrow there are none left */
+    o.round = plan_read_round(r);
     if (r->x.status != PDL_OK)
         return;
     before = r->x.at;
@@ -93,7 +94,7 @@ static void read_item(struct plan_text_reader *r)
     it.repeat = plan_lex_int(&r->x, 1, INT64_MAX);
     plan_lex_more(&r->x);
     plan_lex_need(&r->x, "segment=");
-    it.segment = (int)plan_lex_int(&r->x, 0, r->model->nsegments - 1);
+    it.segment = (int)plan_lex_int(&r->x, 0, r->whole->nsegments - 1);
     plan_lex_done(&r->x);
     if (r->x.status == PDL_OK)
         r->items[r->p.nitems++] = it;

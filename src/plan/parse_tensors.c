@@ -166,6 +166,7 @@ void plan_read_tensor(struct plan_text_reader *r)
         plan_lex_need(&r->x, "/");
         t.of = plan_lex_int(&r->x, 1, INT64_C(1) << 40);
     }
+    t.round = plan_read_round(r);
     plan_lex_done(&r->x);
     if (r->x.status == PDL_OK)
         check_dim_names(r, &t, dims);

@@ -147,3 +147,10 @@ void plan_read_id(struct plan_text_reader *r, const char *sign, int next)
         plan_lex_hint(&r->x, "ids are 0, 1, 2 ... without gaps");
     }
 }
+
+int plan_read_round(struct plan_text_reader *r)
+{
+    if (!r->p.roll || !plan_lex_more(&r->x) || !plan_lex_take(&r->x, "round="))
+        return -1;
+    return (int)plan_lex_int(&r->x, 0, 1 << 22);
+}

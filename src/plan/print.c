@@ -41,6 +41,12 @@ struct writer {
     struct plan_names nodes, tensors;
 };
 
+void plan_text_round(const struct pdl_plan *p, int round, struct pdl_sink *out)
+{
+    if (p->roll && round >= 0)
+        pdl_printf(out, " round=%d", round);
+}
+
 /* ---- tensors ---------------------------------------------------------------- */
 
 static void put_frame(const struct pdl_frame *f, struct pdl_sink *out)
@@ -115,6 +121,7 @@ static void put_tensor(const struct writer *w, int i)
     if (t->of > 0)
         pdl_printf(w->out, " some=%lld/%lld", (long long)t->some,
                    (long long)t->of);
+    plan_text_round(w->p, t->round, w->out);
     pdl_puts(w->out, "\n");
 }
 
@@ -159,6 +166,7 @@ static void put_op(const struct writer *w, int i, int stage)
         pdl_puts(w->out, " ->");
     for (int k = 0; k < op->nout; k++)
         pdl_printf(w->out, " t%d", op->out[k]);
+    plan_text_round(w->p, op->round, w->out);
     plan_text_work(w->p, i, stage, w->out);
     pdl_puts(w->out, "\n");
 }
@@ -203,12 +211,25 @@ void plan_text_mesh(const struct pdl_plan *p, struct pdl_sink *out)
     pdl_puts(out, "\n");
 }
 
+/* Units from round F of those written on, the middle one R times: F*R. */
+static void put_roll(const struct pdl_plan_roll *r, struct pdl_sink *out)
+{
+    if (!r)
+        return;
+    pdl_printf(out, "roll segment=%d width=%d period=%d", r->segment, r->width,
+               r->period);
+    for (int g = 0; g < r->ngroups; g++)
+        pdl_printf(out, " %d*%lld", r->groups[g].first,
+                   (long long)r->groups[g].repeat);
+    pdl_puts(out, "\n");
+}
+
 static void put_header(const struct pdl_plan *p,
                        const struct pdl_plan_head *head, struct pdl_sink *out)
 {
     struct pdl_buf strategy;
 
-    pdl_puts(out, PLAN_TEXT_MAGIC "\n");
+    pdl_printf(out, PLAN_TEXT_MAGIC "%d\n", PLAN_TEXT_VERSION);
     put_line("model", head && head->model ? head->model : p->model->name, out);
     put_line("dim", head ? head->dim : NULL, out);
     put_line("output", head ? head->output : NULL, out);
@@ -223,6 +244,7 @@ static void put_header(const struct pdl_plan *p,
     pdl_printf(out, "batch %lld micro=%lld\n", (long long)p->batch,
                (long long)p->micro_batches);
     plan_text_mesh(p, out);
+    put_roll(p->roll, out);
     for (int i = 0; i < p->nfallbacks; i++)
         put_line("fallback", p->fallbacks[i], out);
 }

@@ -361,6 +361,7 @@ static int find_segment(const struct pdl_model *m)
 
     for (int s = 0; s < m->nsegments; s++)
         if (m->segments[s].repeat > 1 && m->segments[s].nnodes > 0 &&
+            m->segments[s].repeat <= 1 << 22 &&
             (best < 0 || m->segments[s].repeat > m->segments[best].repeat))
             best = s;
     return best;

@@ -5,9 +5,9 @@
 
 #include "plan_priv.h"
 
-#define PLAN_TEXT_NAME    "paradl-plan"
-#define PLAN_TEXT_VERSION "1"
-#define PLAN_TEXT_MAGIC   PLAN_TEXT_NAME " " PLAN_TEXT_VERSION
+/* 1: written out only; 2: also rolled. */
+#define PLAN_TEXT_MAGIC "paradl-plan "
+enum { PLAN_TEXT_VERSION = 2 };
 
 /* More PEs than this are not written out: rank lists would be longer than
  * the plan. */
@@ -58,5 +58,7 @@ enum pdl_status plan_text_classes(const struct pdl_plan *p,
 void plan_text_work(const struct pdl_plan *p, int op, int stage,
                     struct pdl_sink *out);
 void plan_text_mesh(const struct pdl_plan *p, struct pdl_sink *out);
+/* " round=2" of what a rolled plan has */
+void plan_text_round(const struct pdl_plan *p, int round, struct pdl_sink *out);
 
 #endif

@@ -17,7 +17,7 @@ for f in one two three; do grep -o '"final_loss": [0-9.]*' "$here/$f"; done | un
 # a plan that was changed on its way is refused, as is one of another version
 "$(dirname "$paradl")/paradl-run" train --plan "$here/a.plan" --plan-hash 0123456789abcdef --data digits --virtual 2>&1 | sed 's/.*a.plan/a.plan/;s/hash [0-9a-f]*/hash H/;s/ (hint.*//'
 cd "$here"
-sed '1s/1/0/' a.plan >old.plan
+sed '1s/2/9/' a.plan >old.plan
 $paradl train --plan old.plan --data digits
 echo "exit $?"
 $paradl train --plan a.plan --data digits --strategy data=2

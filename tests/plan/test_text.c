@@ -245,9 +245,9 @@ static void each_wrong_line_is_named(void **state)
     static const struct {
         const char *from, *to, *want;
     } rows[] = {
-        {"paradl-plan 1", "paradl-plan 2",
-         "p.plan:1:14: is a plan file of version '2'"},
-        {"paradl-plan 1", "paradl-flan 1", "p.plan:1:1: is no plan file"},
+        {"paradl-plan 2", "paradl plan 2", "p.plan:1:1: is no plan file"},
+        {"paradl-plan 2", "paradl-plan 3",
+         "p.plan:1:1: version 3 of plan files is not known here"},
         {"model lenet5", "modl lenet5", "p.plan:2:1: expected 'model'"},
         {"strategy data=2", "output y\nstrategy data=2", "p.plan:3:9: an out"},
         {"strategy data=2", "strategy dta=2", "p.plan:3:"},
