@@ -159,6 +159,9 @@ const struct pdl_alg *pdl_alg_find(const char *collective, const char *name);
  * unknown name has a did-you-mean. */
 enum pdl_status pdl_alg_parse(const char *collective, const char *spec,
                               struct pdl_coll_job *job, struct pdl_err *err);
+/* Is there such an algorithm, with such parameters? (of plans' options) */
+enum pdl_status pdl_alg_known(const char *collective, const char *spec,
+                              struct pdl_err *err);
 /* Checks the job and lets the algorithm settle it. PDL_EINVAL and a reason
  * when it does not run on this many ranks or elements. */
 enum pdl_status pdl_coll_setup(struct pdl_coll_job *job, struct pdl_err *err);

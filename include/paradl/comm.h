@@ -80,6 +80,11 @@ enum pdl_status pdl_comm_create_memory(int n,
  * over those ranks. */
 enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,
                                 pdl_comm **out, struct pdl_err *err);
+/* From now on allreduces (or "allgather/bruck": those) run this algorithm,
+ * also where sums have a fixed order: it is then the algorithm's. Refused: one
+ * that is not known, or does not run on so many ranks. All ranks call it. */
+enum pdl_status pdl_comm_set_algorithm(pdl_comm *c, const char *algorithm,
+                                       struct pdl_err *err);
 /* From now on a thread moves what is started (options.progress) also in this
  * communicator, when nothing is under way in it. */
 enum pdl_status pdl_comm_move_behind(pdl_comm *c, struct pdl_err *err);

@@ -97,7 +97,7 @@ struct pdl_strategy {
     int64_t accumulate;   /* 0: not given */
     int64_t bucket_bytes; /* 0: default */
     bool no_overlap;
-    const char *allreduce;   /* NULL: auto */
+    const char *allreduce;   /* NULL: auto; of every ALLREDUCE */
     double compress_density; /* compress=topk:0.01; 0: none */
     enum pdl_bn bn;
 };
@@ -280,6 +280,9 @@ struct pdl_plan_op {
     const int *in, *out; /* plan tensors */
     uint32_t group;      /* factors whose ranks take part */
     int round;           /* rolled plans: as of tensors */
+    /* ALLREDUCE: by which algorithm (coll.h), as the strategy says; NULL: who
+     * prices or runs it chooses */
+    const char *algorithm;
 };
 
 /* Operations in order; an item is run `repeat` times (a repeated block). */
@@ -377,6 +380,10 @@ struct pdl_plan_options {
     /* stages are cut in proportion to the slowest PE of each; NULL: all equal */
     const struct pdl_speed *speeds;
     int nspeeds;
+    /* refuses an algorithm of a collective that does not exist (coll.h's
+     * pdl_alg_known); NULL: every name is taken */
+    enum pdl_status (*knows)(const char *collective, const char *algorithm,
+                             struct pdl_err *err);
 };
 
 /* Lowers model x strategy into the operations of one training step. Refused

@@ -169,3 +169,11 @@ enum pdl_status pdl_alg_parse(const char *collective, const char *spec,
     }
     return st;
 }
+
+enum pdl_status pdl_alg_known(const char *collective, const char *spec,
+                              struct pdl_err *err)
+{
+    struct pdl_coll_job job = {.alg = NULL};
+
+    return pdl_alg_parse(collective, spec, &job, err);
+}

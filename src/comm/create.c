@@ -146,6 +146,23 @@ static enum pdl_status check_algorithm(const struct pdl_comm_options *opt,
     return st;
 }
 
+enum pdl_status pdl_comm_set_algorithm(pdl_comm *c, const char *algorithm,
+                                       struct pdl_err *err)
+{
+    struct pdl_comm_options opt = {.algorithm = algorithm};
+    enum pdl_status st = check_algorithm(&opt, c->size, err);
+    char *copy = st == PDL_OK ? strdup(algorithm) : NULL;
+
+    if (st != PDL_OK)
+        return st;
+    if (!copy)
+        return pdl_fail(err, PDL_ENOMEM, "no memory for a communicator");
+    free(c->asked);
+    c->asked = copy;
+    c->algorithm_for = comm_algorithm_for(c->asked, &c->algorithm);
+    return PDL_OK;
+}
+
 static enum pdl_status check_options(const struct pdl_comm_options *opt,
                                      int size, struct pdl_err *err)
 {

@@ -303,7 +303,7 @@ double oracle_send(const struct oracle *o, const struct oracle_wire *w,
 double oracle_inside_node(const struct oracle *o);
 /* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
-                        double n, double bytes);
+                        const char *name, double n, double bytes);
 enum pdl_status oracle_allreduce_known(const struct oracle *o,
                                        struct pdl_err *err);
 /* comm.c: copies of a layer collective's result, by habit of the framework */

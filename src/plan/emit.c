@@ -129,6 +129,12 @@ int plan_push_op(struct plan_lower *lo, const struct pdl_plan_op *op)
     return lo->plan.nops++;
 }
 
+const char *plan_algorithm(const struct pdl_strategy *s)
+{
+    return s->allreduce && strcmp(s->allreduce, "auto") != 0 ? s->allreduce
+                                                             : NULL;
+}
+
 int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
 {
     struct pdl_plan_op copy = *op;
@@ -138,6 +144,8 @@ int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op)
             return -1; /* an operand failed before */
     copy_ids(lo, &copy);
     copy.round = lo->round_now;
+    if (op->kind == PDL_PLAN_OP_ALLREDUCE)
+        copy.algorithm = plan_algorithm(lo->strategy);
     return lo->status == PDL_OK ? plan_push_op(lo, &copy) : -1;
 }
 

@@ -39,11 +39,16 @@ static bool same_tensor(const struct pdl_plan *p,
     return true;
 }
 
+static bool same_algorithm(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 static bool same_op(const struct pdl_plan_op *a, const struct pdl_plan_op *b)
 {
-    return a->kind == b->kind && a->pass == b->pass && a->part == b->part &&
-           a->node == b->node && a->nin == b->nin && a->nout == b->nout &&
-           a->group == b->group &&
+    return same_algorithm(a->algorithm, b->algorithm) && a->kind == b->kind &&
+           a->pass == b->pass && a->part == b->part && a->node == b->node &&
+           a->nin == b->nin && a->nout == b->nout && a->group == b->group &&
            (a->nin == 0 ||
             memcmp(a->in, b->in, (size_t)a->nin * sizeof *a->in) == 0) &&
            (a->nout == 0 ||

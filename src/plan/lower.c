@@ -25,6 +25,19 @@ enum pdl_status plan_refuse_unbuilt(const struct pdl_strategy *s,
                     "writes it as layers that offload");
 }
 
+static enum pdl_status check_algorithm(const struct pdl_strategy *s,
+                                       const struct pdl_plan_options *opt,
+                                       struct pdl_err *err)
+{
+    const char *name = plan_algorithm(s);
+
+    if (name && s->compress_density > 0 && strcmp(name, "ring") != 0)
+        return pdl_fail(err, PDL_EINVAL,
+                        "strategy: compress sums by a ring, not by %.40s",
+                        name);
+    return name && opt->knows ? opt->knows("allreduce", name, err) : PDL_OK;
+}
+
 static int64_t axis_size(const struct pdl_mesh *m, int c, enum pdl_axis axis)
 {
     int64_t n = 1;
@@ -525,6 +538,8 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
 
     if (!mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = check_algorithm(strategy, opt, err);
     if (st == PDL_OK)
         st = plan_expand(a, model, &lo.model, err);
     if (st == PDL_OK)

@@ -52,6 +52,21 @@ static const int *read_ids(struct plan_text_reader *r, int *count)
     return ids;
 }
 
+/* The first version has none: there all do as the strategy says. */
+static void read_algorithm(struct plan_text_reader *r, struct pdl_plan_op *o)
+{
+    const char *start = r->x.at;
+
+    if (plan_lex_more(&r->x) && plan_lex_take(&r->x, "by="))
+        o->algorithm = plan_lex_word(&r->x, false);
+    if (o->algorithm && o->kind != PDL_PLAN_OP_ALLREDUCE) {
+        r->x.at = start;
+        plan_lex_fail(&r->x, "only an allreduce has an algorithm");
+    }
+    if (r->version < 2 && o->kind == PDL_PLAN_OP_ALLREDUCE)
+        o->algorithm = plan_algorithm(r->strategy);
+}
+
 static void read_op(struct plan_text_reader *r, int stage)
 {
     struct pdl_plan_op o = {.node = -1};
@@ -71,6 +86,7 @@ static void read_op(struct plan_text_reader *r, int stage)
     if (plan_lex_more(&r->x))
         plan_lex_take(&r->x, "->");
     o.out = read_ids(r, &o.nout); /* without an arrow there are none left */
+    read_algorithm(r, &o);
     o.round = plan_read_round(r);
     if (r->x.status != PDL_OK)
         return;

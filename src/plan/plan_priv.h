@@ -231,6 +231,8 @@ void plan_fallback(struct plan_lower *lo, int node, enum pdl_axis axis);
 /* append; -1 after a failure */
 int plan_add_tensor(struct plan_lower *lo, const struct pdl_plan_tensor *t);
 int plan_add_op(struct plan_lower *lo, const struct pdl_plan_op *op);
+/* of allreduces; NULL: auto */
+const char *plan_algorithm(const struct pdl_strategy *s);
 /* the same, its operands already in the arena */
 int plan_push_op(struct plan_lower *lo, const struct pdl_plan_op *op);
 const char *plan_name(struct plan_lower *lo, const char *before,

@@ -166,6 +166,10 @@ static void put_op(const struct writer *w, int i, int stage)
         pdl_puts(w->out, " ->");
     for (int k = 0; k < op->nout; k++)
         pdl_printf(w->out, " t%d", op->out[k]);
+    if (op->algorithm) {
+        pdl_puts(w->out, " by=");
+        plan_text_quote(op->algorithm, false, w->out);
+    }
     plan_text_round(w->p, op->round, w->out);
     plan_text_work(w->p, i, stage, w->out);
     pdl_puts(w->out, "\n");

@@ -392,7 +392,10 @@ static enum pdl_status find_stages(struct roller *r)
 static bool may_roll(const struct pdl_strategy *s,
                      const struct pdl_plan_options *opt)
 {
-    return s->nclauses == 1 && strcmp(s->clause[0].layers, "*") == 0 &&
+    /* an algorithm is refused in one place: lower.c */
+    return (!plan_algorithm(s) || !opt->knows ||
+            opt->knows("allreduce", plan_algorithm(s), NULL) == PDL_OK) &&
+           s->nclauses == 1 && strcmp(s->clause[0].layers, "*") == 0 &&
            !opt->inner;
 }
 

@@ -160,6 +160,7 @@ struct pdl_trainer {
 
     struct train_groups {
         uint32_t factors;
+        const char *algorithm; /* of its allreduces; NULL: auto */
         pdl_comm *comm;
     } * groups;
     int ngroups;
@@ -342,7 +343,8 @@ enum pdl_status train_poll(pdl_trainer *t, struct pdl_err *err);
 enum pdl_status train_wait_sends(pdl_trainer *t, int micro,
                                  struct pdl_err *err);
 void train_close_groups(pdl_trainer *t);
-enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
+enum pdl_status train_group(pdl_trainer *t, uint32_t factors,
+                            const char *algorithm, pdl_comm **out,
                             struct pdl_err *err);
 /* ... one of its own for what turns while a kernel runs. */
 enum pdl_status train_group_turning(pdl_trainer *t, uint32_t factors,

@@ -343,10 +343,38 @@ static void mistakes_are_refused(void **state)
     pdl_comm_destroy(c[0]);
 }
 
+static int chosen_later(pdl_comm *c, void *ctx)
+{
+    struct pdl_err err = {"", ""};
+    const char *before = pdl_comm_choice(c, "allreduce", 1 << 20);
+    bool odd = pdl_comm_size(c) % 2;
+
+    (void)ctx;
+    if (pdl_comm_set_algorithm(c, "nonsense", &err) != PDL_EINVAL ||
+        !strstr(err.msg, "no algorithm") ||
+        (odd && pdl_comm_set_algorithm(c, "shd", &err) != PDL_EINVAL) ||
+        strcmp(pdl_comm_choice(c, "allreduce", 1 << 20), before) != 0 ||
+        pdl_comm_set_algorithm(c, "ring", &err) != PDL_OK ||
+        strcmp(pdl_comm_choice(c, "allreduce", 1 << 20), "ring") != 0)
+        return 1;
+    return check_allreduce(c, 1000, PDL_COMM_F64, PDL_COMM_SUM, 0,
+                           (void *)(uintptr_t) "ring");
+}
+
+static void an_algorithm_may_be_chosen_later(void **state)
+{
+    struct pdl_comm_options opt = {.fixed_order = true};
+
+    (void)state;
+    for (int k = 1; k < NRANKS; k++)
+        assert_int_equal(on_ranks(ranks[k], &opt, chosen_later, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_sums_every_type),
+        cmocka_unit_test(an_algorithm_may_be_chosen_later),
         cmocka_unit_test(the_other_collectives_are_right),
         cmocka_unit_test(a_fixed_order_gives_the_bits_of_a_serial_sum),
         cmocka_unit_test(a_ring_gives_other_bits),

@@ -419,12 +419,65 @@ static void equality_sees_every_field(void **state)
     pdl_arena_destroy(a);
 }
 
+static enum pdl_status knows_ring(const char *collective, const char *name,
+                                  struct pdl_err *err)
+{
+    assert_string_equal(collective, "allreduce");
+    return strcmp(name, "ring") == 0
+               ? PDL_OK
+               : pdl_fail(err, PDL_EINVAL, "no algorithm '%s'", name);
+}
+
+static void an_algorithm_is_the_operations(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_plan_options opt = {.batch = 8, .knows = knows_ring};
+    const struct pdl_model *m;
+    const struct pdl_plan *p, *q;
+    struct pdl_strategy s;
+    struct pdl_plan_head head;
+    struct pdl_err err = {"", ""};
+    struct pdl_buf b;
+    int sums = 0;
+    char *bad;
+
+    (void)state;
+    assert_int_equal(pdl_zoo_build(a, "lenet5", &m, &err), PDL_OK);
+    assert_int_equal(pdl_strategy_parse(a, "data=2,allreduce=rng", &s, &err),
+                     PDL_OK);
+    assert_int_equal(pdl_plan_lower(a, m, &s, &opt, &p, &err), PDL_EINVAL);
+    assert_string_equal(err.msg, "no algorithm 'rng'");
+    pdl_strategy_parse(a, "data=2,allreduce=ring", &s, &err);
+    assert_int_equal(pdl_plan_lower(a, m, &s, &opt, &p, &err), PDL_OK);
+    for (int i = 0; i < p->nops; i++) {
+        bool sum = p->ops[i].kind == PDL_PLAN_OP_ALLREDUCE;
+
+        assert_true(sum == (p->ops[i].algorithm != NULL));
+        sums += sum;
+    }
+    assert_true(sums > 0);
+    pdl_buf_init(&b);
+    pdl_plan_print(p, NULL, &b.sink);
+    assert_non_null(strstr(b.text, " by=ring read="));
+    assert_int_equal(parse(a, b.text, b.len, m, &head, &q, &err), PDL_OK);
+    assert_true(pdl_plan_equal(p, q));
+    bad = edited(a, b.text, " by=ring", " by=tree");
+    assert_int_equal(parse(a, bad, strlen(bad), m, &head, &q, &err), PDL_OK);
+    assert_false(pdl_plan_equal(p, q));
+    bad = edited(a, b.text, " flops", " by=ring flops");
+    assert_int_equal(parse(a, bad, strlen(bad), m, &head, &q, &err),
+                     PDL_EPARSE);
+    pdl_buf_free(&b);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_plans_read_back_equal_check_and_prove),
         cmocka_unit_test(any_tampered_file_is_refused_or_still_proved),
         cmocka_unit_test(each_wrong_line_is_named),
+        cmocka_unit_test(an_algorithm_is_the_operations),
         cmocka_unit_test(the_checker_sees_what_is_well_formed_but_wrong),
         cmocka_unit_test(odd_names_are_quoted),
         cmocka_unit_test(equality_sees_every_field),

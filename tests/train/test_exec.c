@@ -269,6 +269,8 @@ static void every_strategy_equals_serial(void **state)
         {"conv1..conv2: data=4; bn2..fc2: channel=2,data=2", 2, 4},
         {"*: data=2; conv1..relu3: spatial=2; flatten..fc2: filter=2", 2, 4},
         {"data=2,bucket=1KiB", 2, 4},
+        {"data=4,allreduce=ring", 2, 8},
+        {"data=3,filter=2,allreduce=recursive-doubling", 2, 7},
         {"data=3,zero=1", 2, 6},
         {"data=2,zero=2", 2, 4},
         {"data=3,zero=3", 2, 6},

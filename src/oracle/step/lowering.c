@@ -4,6 +4,8 @@
  * that jobs and searches follow. */
 #include "oracle/oracle_priv.h"
 
+#include "paradl/coll.h"
+
 enum pdl_dtype pdl_precision_storage(enum pdl_precision p)
 {
     switch (p) {
@@ -35,6 +37,7 @@ enum pdl_status pdl_oracle_lower(
 
     po.split = oracle_split(oracle);
     po.dtype = pdl_precision_storage(oracle->precision);
+    po.knows = pdl_alg_known;
     if (sys)
         st = pdl_speeds(a, sys, oracle->precision, &po, err);
     if (st == PDL_OK)

@@ -119,13 +119,12 @@ static double quickest(const struct oracle *o, double local, double n,
 }
 
 double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
-                        double n, double bytes)
+                        const char *name, double n, double bytes)
 {
-    const char *name = o->p->strategy->allreduce;
     struct path p = {w->alpha_s, w->bytes_per_s};
     double t;
 
-    if (!name || strcmp(name, "auto") == 0)
+    if (!name)
         return keeps_ring(o) ? ring(n, bytes, &p)
                              : quickest(o, local_ranks(w, n), n, bytes, &p);
     if (strcmp(name, "ring") == 0)
@@ -136,15 +135,11 @@ double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
     return isfinite(t) ? t : ring(n, bytes, &p); /* one node, or one each */
 }
 
-enum pdl_status oracle_allreduce_known(const struct oracle *o,
-                                       struct pdl_err *err)
+static enum pdl_status known(const char *name, struct pdl_err *err)
 {
-    const char *name = o->p->strategy->allreduce;
     struct pdl_coll_job job = {.alg = NULL};
     enum pdl_status st;
 
-    if (!name || strcmp(name, "auto") == 0)
-        return PDL_OK;
     st = pdl_alg_parse("allreduce", name, &job, err);
     if (st != PDL_OK || job.alg->cost)
         return st;
@@ -152,4 +147,22 @@ enum pdl_status oracle_allreduce_known(const struct oracle *o,
              name);
     pdl_hint(err, "'paradl simulate allreduce --algorithm %s' times it", name);
     return PDL_EINVAL;
+}
+
+/* Most operations say the same as the one before. */
+enum pdl_status oracle_allreduce_known(const struct oracle *o,
+                                       struct pdl_err *err)
+{
+    const char *last = NULL;
+    enum pdl_status st = PDL_OK;
+
+    for (int i = 0; i < o->p->nops && st == PDL_OK; i++) {
+        const char *name = o->p->ops[i].algorithm;
+
+        if (!name || name == last)
+            continue;
+        st = known(name, err);
+        last = name;
+    }
+    return st;
 }

@@ -443,7 +443,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
             return sync + by_leaders(o, n, in, &w);
         if (f && !gradient && folds(o))
             in /= n; /* after a local stack and sum */
-        return sync + oracle_allreduce(o, &w, n, in);
+        return sync + oracle_allreduce(o, &w, x->algorithm, n, in);
     case PDL_PLAN_OP_REDUCE_SCATTER:
         return sync + (n - 1) * (w.alpha_s + in / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLGATHER:

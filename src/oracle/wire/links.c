@@ -99,15 +99,15 @@ static void add_visits(struct traffic *t, const struct pdl_plan_op *x,
         at->pair[i] += i / n == i % n ? 0 : times * bytes;
 }
 
-/* The program of the allreduce that the strategy names; false: a ring. */
+/* The program of the algorithm that it names; false: a ring. */
 static bool has_program(const struct traffic *t, const struct pdl_plan_op *x,
                         int64_t bytes, struct pdl_coll_job *job)
 {
-    const char *name = t->p->strategy->allreduce;
+    const char *name = x->algorithm;
     int64_t n = group_size(t->p->mesh, x->group);
 
     return x->kind == PDL_PLAN_OP_ALLREDUCE && name && n <= MAX_PAIRS &&
-           strcmp(name, "ring") != 0 && strcmp(name, "auto") != 0 &&
+           strcmp(name, "ring") != 0 &&
            pdl_coll_job_make("allreduce", name, (int)n, bytes, 1, job, NULL) ==
                PDL_OK;
 }

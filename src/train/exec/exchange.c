@@ -34,16 +34,23 @@ enum pdl_comm_type train_comm_type(enum pdl_dtype t)
 
 /* ---- groups ----------------------------------------------------------------- */
 
+static bool same_algorithm(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Groups that sum by an algorithm have a communicator of their own. */
 static enum pdl_status group_comm(pdl_trainer *t, uint32_t factors,
-                                  const int64_t *ranks, int n, pdl_comm **out,
-                                  struct pdl_err *err)
+                                  const char *algorithm, const int64_t *ranks,
+                                  int n, pdl_comm **out, struct pdl_err *err)
 {
     int members[MAX_GROUP];
     enum pdl_status st;
 
     *out = NULL;
     for (int i = 0; i < t->ngroups; i++)
-        if (t->groups[i].factors == factors) {
+        if (t->groups[i].factors == factors &&
+            same_algorithm(t->groups[i].algorithm, algorithm)) {
             *out = t->groups[i].comm;
             return PDL_OK;
         }
@@ -51,12 +58,16 @@ static enum pdl_status group_comm(pdl_trainer *t, uint32_t factors,
         members[i] = (int)ranks[i];
     st = pdl_comm_subset(t->world, n, members, out, err);
     if (st == PDL_OK)
-        t->groups[t->ngroups++] = (struct train_groups){factors, *out};
-    return st;
+        t->groups[t->ngroups++] =
+            (struct train_groups){factors, algorithm, *out};
+    return st == PDL_OK && algorithm
+               ? pdl_comm_set_algorithm(*out, algorithm, err)
+               : st;
 }
 
 /* The communicator of this rank's group over some factors, NULL: alone. */
-enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
+enum pdl_status train_group(pdl_trainer *t, uint32_t factors,
+                            const char *algorithm, pdl_comm **out,
                             struct pdl_err *err)
 {
     int64_t ranks[MAX_GROUP];
@@ -67,7 +78,8 @@ enum pdl_status train_group(pdl_trainer *t, uint32_t factors, pdl_comm **out,
     if (n > MAX_GROUP)
         return pdl_fail(err, PDL_EINVAL, "a group of %lld ranks is too large",
                         (long long)n);
-    return n > 1 ? group_comm(t, factors, ranks, (int)n, out, err) : PDL_OK;
+    return n > 1 ? group_comm(t, factors, algorithm, ranks, (int)n, out, err)
+                 : PDL_OK;
 }
 
 enum pdl_status train_group_turning(pdl_trainer *t, uint32_t factors,
@@ -78,7 +90,7 @@ enum pdl_status train_group_turning(pdl_trainer *t, uint32_t factors,
         pdl_mesh_group(t->plan->mesh, t->rank, factors, ranks, MAX_GROUP);
     int known = t->ngroups;
     enum pdl_status st =
-        group_comm(t, factors | TURNING, ranks, (int)n, out, err);
+        group_comm(t, factors | TURNING, NULL, ranks, (int)n, out, err);
 
     if (st == PDL_OK && t->ngroups > known && t->opt.comm_threads)
         st = pdl_comm_move_behind(*out, err);
@@ -202,15 +214,15 @@ enum pdl_status train_prepare_comm(pdl_trainer *t, int op, struct pdl_err *err)
     while (m.me < m.n && ranks[m.me] != t->rank)
         m.me++;
     x->me = m.me;
-    st = train_group(t, o->group, &x->group, err);
+    st = train_group(t, o->group, o->algorithm, &x->group, err);
     for (int f = 0; f < t->plan->mesh->nfactors; f++)
         if (t->plan->tensors[o->in[0]].place.at[f] == PDL_PARTIAL_MAX)
             x->reduce = PDL_COMM_MAX;
     if (st == PDL_OK && x->overlaps && x->group && !t->fault) {
         x->started = PDL_NEW(t->arena, struct train_transfer *, o->nout + 1);
-        st = x->started
-                 ? group_comm(t, o->group | BEHIND, ranks, m.n, &x->behind, err)
-                 : pdl_fail(err, PDL_ENOMEM, "out of memory");
+        st = x->started ? group_comm(t, o->group | BEHIND, o->algorithm, ranks,
+                                     m.n, &x->behind, err)
+                        : pdl_fail(err, PDL_ENOMEM, "out of memory");
         if (st == PDL_OK && t->opt.comm_threads)
             st = pdl_comm_move_behind(x->behind, err);
     }

@@ -277,7 +277,7 @@ static enum pdl_status average(pdl_trainer *t, int node, int tensor,
 
     if (!group || train_array_elements(a) == 0)
         return PDL_OK;
-    st = train_group(t, group, &c, err);
+    st = train_group(t, group, NULL, &c, err);
     if (st != PDL_OK || !c)
         return st;
     r = (struct train_run){.from = train_data(t, tensor, TRAIN_UPDATE),
