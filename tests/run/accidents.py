@@ -290,7 +290,8 @@ def disk(name, spoil, mend, size="4m"):
     try:
         for strategy in ("serial", "data=2"):
             r = Run(name, ["--checkpoint", ck, "--every", "1", "--steps",
-                           "100000", "--strategy", strategy])
+                           "100000", "--batch", "480", "--strategy",
+                           strategy])
             wait_for(lambda: newest(ck) >= 2)
             last = newest(ck)
             spoil(folder)
