@@ -336,7 +336,9 @@ bool pdl_deal_ascends(const struct pdl_deal *d, int64_t lo, int64_t hi);
 double pdl_deal_mean(const struct pdl_deal *d, int64_t lo, int64_t hi);
 
 struct pdl_plan {
-    const struct pdl_model *model;
+    const struct pdl_model *model; /* what its operations name */
+    /* what it was lowered from: FLOPs and weights of a sample are its */
+    const struct pdl_model *given;
     const struct pdl_strategy *strategy;
     const struct pdl_mesh *mesh;
     struct pdl_deal deal; /* of dimension 1, where pdl_plan_dealt says so */

@@ -37,7 +37,7 @@ enum pdl_status pdl_plan_move(pdl_arena *a, const struct pdl_strategy *strategy,
         return lo.status;
     stage->nforward = 1;
     *plan = lo.plan;
-    plan->model = lo.model;
+    plan->model = plan->given = lo.model;
     plan->strategy = strategy;
     plan->mesh = mesh;
     plan->micro_batches = 1;

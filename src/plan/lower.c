@@ -513,6 +513,7 @@ enum pdl_status plan_lower_as(struct plan_lower *lo,
     if (lo->status != PDL_OK)
         return lo->status;
     lo->plan.model = lo->model;
+    lo->plan.given = lo->given;
     lo->plan.strategy = lo->strategy;
     lo->plan.mesh = lo->mesh;
     lo->plan.deal = plan_deal(lo->strategy, lo->model);
@@ -531,8 +532,11 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
                                const struct pdl_plan_options *opt,
                                const struct pdl_plan **out, struct pdl_err *err)
 {
-    struct plan_lower lo = {
-        .arena = a, .strategy = strategy, .opt = opt, .err = err};
+    struct plan_lower lo = {.arena = a,
+                            .given = model,
+                            .strategy = strategy,
+                            .opt = opt,
+                            .err = err};
     struct pdl_mesh *mesh = PDL_NEW(a, struct pdl_mesh, 1);
     enum pdl_status st = plan_refuse_unbuilt(strategy, err);
 

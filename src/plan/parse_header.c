@@ -50,6 +50,7 @@ static void write_out(struct plan_text_reader *r)
          !plan_names_tensors(r->x.arena, r->model, &r->tensor_names)))
         plan_read_no_memory(r);
     r->p.model = r->model;
+    r->p.given = r->whole;
 }
 
 static void read_strategy(struct plan_text_reader *r)

@@ -104,7 +104,8 @@ struct plan_value {
 
 struct plan_lower {
     pdl_arena *arena;
-    const struct pdl_model *model;
+    const struct pdl_model *model; /* written out */
+    const struct pdl_model *given;
     const struct pdl_strategy *strategy;
     const struct pdl_mesh *mesh;
     const struct pdl_plan_options *opt;

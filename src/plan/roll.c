@@ -432,6 +432,7 @@ enum pdl_status pdl_plan_lower_rolled(pdl_arena *a,
     if (st == PDL_OK)
         st = pdl_mesh_for(strategy, model, mesh, err);
     r.lo = (struct plan_lower){.arena = a,
+                               .given = model,
                                .strategy = strategy,
                                .mesh = mesh,
                                .opt = opt,

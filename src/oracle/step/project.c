@@ -233,8 +233,9 @@ void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
 static void fill_rates(const struct oracle *o, struct pdl_projection *out)
 {
     struct pdl_model_totals totals = {.forward_flops = 0};
+    const struct pdl_model *m = o->p->given ? o->p->given : o->p->model;
 
-    if (pdl_model_totals(o->p->model, &totals, NULL) != PDL_OK)
+    if (pdl_model_totals(m, &totals, NULL) != PDL_OK)
         totals.forward_flops = 0;
     out->pes = o->p->mesh->pes;
     out->batch = o->p->batch;
