@@ -343,7 +343,7 @@ struct pdl_plan {
     const struct pdl_mesh *mesh;
     struct pdl_deal deal; /* of dimension 1, where pdl_plan_dealt says so */
     int64_t batch; /* samples of a step, over all PEs and micro-batches */
-    int64_t micro_batches;
+    int64_t micro_batches; /* of each copy of the network: schedules */
     int ntensors, nops, nitems, nstages;
     const struct pdl_plan_tensor *tensors;
     const struct pdl_plan_op *ops;
@@ -567,6 +567,10 @@ bool pdl_task_needs(const struct pdl_tasks *o, const struct pdl_task *t,
 bool pdl_schedule_splits(enum pdl_schedule s);
 /* Stages of a lane. */
 int64_t pdl_schedule_chunks(const struct pdl_strategy *s);
+/* Copies of the network, each with the stages that follow the one before's:
+ * 2 where micro-batches enter at both ends. A micro-batch of the tasks is then
+ * one of each. */
+int pdl_schedule_copies(enum pdl_schedule s);
 /* The lane of a stage, and the i-th stage of a lane. */
 int pdl_schedule_lane(enum pdl_schedule s, int lanes, int stage);
 int pdl_schedule_stage(enum pdl_schedule s, int lanes, int lane, int i);

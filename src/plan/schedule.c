@@ -16,6 +16,7 @@
  *   zb-v         two stages a lane, down the lanes and up again: a lane has
  *                the first and the last (Qi et al. 2023, 2024).
  *
+ *
  * Bubbles of equal stages (a test has them): 1f1b (p-1)(F+I+W), interleaved
  * that over v, zb-h1 (p-1)(F+I-W), zb-h2 (p-1)(F+I-2W); the last and zb-v have
  * none when F = I = W. */
@@ -180,16 +181,17 @@ struct schedule {
     bool splits; /* backward is two tasks */
     bool folded; /* the second stages go back up the lanes */
     int chunks;  /* stages of a lane; 0: as many as the strategy says */
+    int copies;  /* of the network */
 };
 
 static const struct schedule schedules[] = {
     // clang-format off
-    [PDL_SCHEDULE_1F1B]        = {order_1f1b,        false, false, 1},
-    [PDL_SCHEDULE_GPIPE]       = {order_gpipe,       false, false, 1},
-    [PDL_SCHEDULE_INTERLEAVED] = {order_interleaved, false, false, 0},
-    [PDL_SCHEDULE_ZB_H1]       = {order_h1,          true,  false, 1},
-    [PDL_SCHEDULE_ZB_H2]       = {order_h2,          true,  false, 1},
-    [PDL_SCHEDULE_ZB_V]        = {order_v,           true,  true,  2},
+    [PDL_SCHEDULE_1F1B]        = {order_1f1b,        false, false, 1, 1},
+    [PDL_SCHEDULE_GPIPE]       = {order_gpipe,       false, false, 1, 1},
+    [PDL_SCHEDULE_INTERLEAVED] = {order_interleaved, false, false, 0, 1},
+    [PDL_SCHEDULE_ZB_H1]       = {order_h1,          true,  false, 1, 1},
+    [PDL_SCHEDULE_ZB_H2]       = {order_h2,          true,  false, 1, 1},
+    [PDL_SCHEDULE_ZB_V]        = {order_v,           true,  true,  2, 1},
     // clang-format on
 };
 
@@ -203,6 +205,11 @@ int64_t pdl_schedule_chunks(const struct pdl_strategy *s)
     int n = schedules[s->schedule].chunks;
 
     return n > 0 ? n : s->virtual_stages > 0 ? s->virtual_stages : 2;
+}
+
+int pdl_schedule_copies(enum pdl_schedule s)
+{
+    return schedules[s].copies;
 }
 
 int pdl_schedule_lane(enum pdl_schedule s, int lanes, int stage)
@@ -259,15 +266,18 @@ int pdl_task_pass(enum pdl_task_kind kind)
 bool pdl_task_needs(const struct pdl_tasks *o, const struct pdl_task *t,
                     int *pass, int *stage)
 {
-    bool last = t->stage == o->nstages - 1;
+    int each = o->nstages / schedules[o->schedule].copies;
+    bool last = t->stage % each == each - 1;
 
     *pass = t->kind == PDL_TASK_FORWARD || (last && t->kind != PDL_TASK_WEIGHTS)
                 ? 0
                 : 1;
+    if (t->kind == PDL_TASK_FORWARD && t->stage % each == 0)
+        return false;
     *stage = t->kind == PDL_TASK_FORWARD           ? t->stage - 1
              : t->kind == PDL_TASK_WEIGHTS || last ? t->stage
                                                    : t->stage + 1;
-    return *stage >= 0;
+    return true;
 }
 
 enum pdl_status pdl_tasks_make(pdl_arena *a, enum pdl_schedule schedule,

@@ -163,6 +163,10 @@ static enum pdl_status expressible(const struct pdl_strategy *s,
     if (s->swap_auto || s->compress_density > 0)
         return pdl_fail(err, PDL_EINVAL, "%s has no %s", format,
                         s->swap_auto ? "swap=auto" : "compress=topk");
+    if (pdl_schedule_copies(s->schedule) > 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s has no pipeline that is entered at both ends",
+                        format);
     return PDL_OK;
 }
 

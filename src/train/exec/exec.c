@@ -32,6 +32,10 @@ static enum pdl_status check(const struct pdl_plan *p, pdl_comm *comm,
                       "here");
         return PDL_EINVAL;
     }
+    if (pdl_schedule_copies(p->strategy->schedule) > 1)
+        return pdl_fail(err, PDL_EINVAL,
+                        "a pipeline that is entered at both ends can be "
+                        "projected, not run");
     if (p->mesh->pes != pdl_comm_size(comm))
         return pdl_fail(err, PDL_EINVAL, "the plan is for %lld ranks, not %d",
                         (long long)p->mesh->pes, pdl_comm_size(comm));
