@@ -119,7 +119,9 @@ void plan_loss(struct plan_lower *lo)
         for (int k = 0; k < m->nodes[i].nin; k++)
             read[m->nodes[i].in[k]] = true;
     for (int t = 0; t < m->ntensors && lo->status == PDL_OK; t++)
-        if (!read[t] && lo->values[t].versions && lo->values[t].needs_grad) {
+        if (!read[t] && lo->values[t].versions && lo->values[t].needs_grad &&
+            plan_copy_of(lo, lo->values[t].home_stage) ==
+                plan_copy_of(lo, lo->stage_now)) {
             loss_of(lo, t);
             n++;
         }

@@ -58,7 +58,7 @@ int64_t plan_micro_batches(const struct pdl_strategy *s)
 static void check_batch(struct plan_lower *lo)
 {
     int64_t m = plan_micro_batches(lo->strategy);
-    int64_t largest = 1;
+    int64_t largest = 1, copies = pdl_schedule_copies(lo->strategy->schedule);
 
     for (int c = 0; c < lo->strategy->nclauses; c++) {
         int64_t n = axis_size(lo->mesh, c, PDL_AXIS_DATA);
@@ -73,7 +73,7 @@ static void check_batch(struct plan_lower *lo)
     else if (lo->opt->batch / m < largest && !lo->opt->allow_empty)
         plan_fail(lo, "a micro-batch of %lld samples is smaller than data=%lld",
                   (long long)(lo->opt->batch / m), (long long)largest);
-    lo->plan.micro_batches = m;
+    lo->plan.micro_batches = m / copies;
     lo->samples = lo->opt->batch / m;
 }
 
@@ -199,6 +199,13 @@ enum pdl_status plan_find_pipe(const struct pdl_strategy *s,
                         "strategy: interleaved stages need a multiple of "
                         "pipe=%lld micro-batches",
                         (long long)n);
+    if (pdl_schedule_copies(s->schedule) > 1 &&
+        (n % 2 != 0 || plan_micro_batches(s) % 2 != 0 ||
+         plan_micro_batches(s) < 2 * n))
+        return pdl_fail(err, PDL_EINVAL,
+                        "strategy: dualpipe needs an even number of stages and "
+                        "of micro-batches, and of these at least m=%lld",
+                        (long long)(2 * n));
     *lanes = (int)n;
     *nstages = (int)(n * v);
     return PDL_OK;
@@ -355,6 +362,14 @@ static void receive_forward(struct plan_lower *lo)
 
 /* ---- the walk --------------------------------------------------------------------------- */
 
+/* The copy of the network that a stage is of. */
+int plan_copy_of(const struct plan_lower *lo, int stage)
+{
+    int copies = pdl_schedule_copies(lo->strategy->schedule);
+
+    return stage / (lo->plan.nstages / copies);
+}
+
 static void forward(struct plan_lower *lo, struct pdl_plan_stage *stages)
 {
     for (int s = 0; s < lo->plan.nstages; s++) {
@@ -370,7 +385,8 @@ static void forward(struct plan_lower *lo, struct pdl_plan_stage *stages)
                     send_forward(lo, i);
             }
         plan_at_node(lo, -1);
-        if (s == lo->plan.nstages - 1 && lo->status == PDL_OK)
+        if (plan_copy_of(lo, s + 1) > plan_copy_of(lo, s) &&
+            lo->status == PDL_OK)
             plan_loss(lo);
         plan_end_item(lo);
         stages[s].nforward = lo->plan.nitems - stages[s].first_forward;
@@ -441,19 +457,42 @@ static bool has_axis(const struct pdl_strategy *s, enum pdl_axis axis)
     return false;
 }
 
+/* Copies of the network are cut, and named by clauses, as the first is. */
+static struct pdl_model first_copy(const struct plan_lower *lo)
+{
+    struct pdl_model m = *lo->model;
+
+    m.nnodes /= pdl_schedule_copies(lo->strategy->schedule);
+    return m;
+}
+
 enum pdl_status plan_choose_stages(struct plan_lower *lo)
 {
+    struct pdl_model m = first_copy(lo);
+    int64_t stages =
+        lo->plan.nstages / pdl_schedule_copies(lo->strategy->schedule);
+
     if (lo->rolled)
         memcpy(lo->stage, lo->rolled->stage,
                (size_t)lo->model->nnodes * sizeof *lo->stage);
     else if (lo->strategy->cuts)
-        lo->status = plan_cut_stages(lo->strategy, lo->model, lo->plan.nstages,
-                                     lo->stage, lo->err);
-    else
         lo->status =
-            plan_stages(lo->arena, lo->model, lo->plan.nstages, lo->opt->split,
-                        plan_speeds(lo), lo->stage, lo->err);
+            plan_cut_stages(lo->strategy, &m, stages, lo->stage, lo->err);
+    else
+        lo->status = plan_stages(lo->arena, &m, stages, lo->opt->split,
+                                 plan_speeds(lo), lo->stage, lo->err);
+    for (int i = m.nnodes; i < lo->model->nnodes; i++)
+        lo->stage[i] = lo->stage[i - m.nnodes] + (int)stages;
     return lo->status;
+}
+
+static void bind(struct plan_lower *lo)
+{
+    struct pdl_model m = first_copy(lo);
+
+    lo->status = pdl_strategy_bind(lo->strategy, &m, lo->clause, lo->err);
+    for (int i = m.nnodes; i < lo->model->nnodes; i++)
+        lo->clause[i] = lo->clause[i - m.nnodes];
 }
 
 static void run(struct plan_lower *lo)
@@ -462,8 +501,7 @@ static void run(struct plan_lower *lo)
 
     allocate(lo);
     if (lo->status == PDL_OK)
-        lo->status =
-            pdl_strategy_bind(lo->strategy, lo->model, lo->clause, lo->err);
+        bind(lo);
     if (lo->status == PDL_OK)
         check_batch(lo);
     if (lo->status != PDL_OK)
@@ -548,6 +586,8 @@ enum pdl_status pdl_plan_lower(pdl_arena *a, const struct pdl_model *model,
         st = plan_expand(a, model, &lo.model, err);
     if (st == PDL_OK)
         st = pdl_mesh_for(strategy, lo.model, mesh, err);
+    if (st == PDL_OK && pdl_schedule_copies(strategy->schedule) > 1)
+        st = plan_twin(a, lo.model, &lo.model, err);
     lo.mesh = mesh;
     return st == PDL_OK ? plan_lower_as(&lo, out) : st;
 }

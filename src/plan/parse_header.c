@@ -42,6 +42,8 @@ static void write_out(struct plan_text_reader *r)
     if (r->x.status != PDL_OK)
         return;
     st = plan_expand_rounds(r->x.arena, r->whole, r->p.roll, &r->model, &inner);
+    if (st == PDL_OK && pdl_schedule_copies(r->strategy->schedule) > 1)
+        st = plan_twin(r->x.arena, r->model, &r->model, &inner);
     if (st != PDL_OK)
         plan_read_go_to(r, &r->model_line);
     plan_read_place(r, st, &inner);
@@ -90,8 +92,9 @@ static void read_batch(struct plan_text_reader *r)
     r->p.micro_batches = plan_lex_int(&r->x, 1, INT64_C(1) << 40);
     plan_lex_done(&r->x);
     if (r->x.status == PDL_OK &&
-        (r->p.micro_batches != plan_micro_batches(r->strategy) ||
-         r->p.batch % r->p.micro_batches != 0))
+        (r->p.micro_batches * pdl_schedule_copies(r->strategy->schedule) !=
+             plan_micro_batches(r->strategy) ||
+         r->p.batch % plan_micro_batches(r->strategy) != 0))
         plan_lex_fail(&r->x, "the strategy makes %lld micro-batches",
                       (long long)plan_micro_batches(r->strategy));
 }

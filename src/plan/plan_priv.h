@@ -204,6 +204,11 @@ enum pdl_status plan_expand_rounds(pdl_arena *a, const struct pdl_model *m,
                                    const struct pdl_model **out,
                                    struct pdl_err *err);
 int64_t plan_roll_skip(const struct pdl_plan_roll *roll, int64_t i);
+/* twin.c: the network twice, with the same weights */
+enum pdl_status plan_twin(pdl_arena *a, const struct pdl_model *m,
+                          const struct pdl_model **out, struct pdl_err *err);
+/* samples of a micro-batch, over all PEs */
+int64_t plan_samples(const struct pdl_plan *p);
 /* lower.c: with the short network and the stages of a roll; rolled NULL: as
  * pdl_plan_lower */
 enum pdl_status plan_lower_as(struct plan_lower *lo,
@@ -299,6 +304,7 @@ void plan_contribute(struct plan_lower *lo, int tensor, int grad);
 /* loss.c: the dimension of classes: C of [N, C, H, W], else the last */
 int plan_loss_classes(int ndims);
 void plan_loss(struct plan_lower *lo);
+int plan_copy_of(const struct plan_lower *lo, int stage);
 void plan_update(struct plan_lower *lo);
 /* tied.c: a weight's copy in the stage at hand, NULL: none; gradients of one
  * weight used in several stages: made ready, then added in each of them */

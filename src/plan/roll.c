@@ -395,8 +395,8 @@ static bool may_roll(const struct pdl_strategy *s,
     /* an algorithm is refused in one place: lower.c */
     return (!plan_algorithm(s) || !opt->knows ||
             opt->knows("allreduce", plan_algorithm(s), NULL) == PDL_OK) &&
-           s->nclauses == 1 && strcmp(s->clause[0].layers, "*") == 0 &&
-           !opt->inner;
+           s->nclauses == 1 && pdl_schedule_copies(s->schedule) == 1 &&
+           strcmp(s->clause[0].layers, "*") == 0 && !opt->inner;
 }
 
 static enum pdl_status roll(struct roller *r, const struct pdl_plan **out)

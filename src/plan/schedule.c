@@ -16,6 +16,12 @@
  *   zb-v         two stages a lane, down the lanes and up again: a lane has
  *                the first and the last (Qi et al. 2023, 2024).
  *
+ *   dualpipe     two copies of the network, one down the lanes and one up, so
+ *                that a lane has a stage of each; micro-batches enter at both
+ *                ends, forwards of one meet backwards of the other, and the
+ *                last gradients of weights fill the gaps (DeepSeek-V3,
+ *                arXiv:2412.19437). Twice the weights; lanes are even, and each
+ *                copy has at least as many micro-batches as there are lanes.
  *
  * Bubbles of equal stages (a test has them): 1f1b (p-1)(F+I+W), interleaved
  * that over v, zb-h1 (p-1)(F+I-W), zb-h2 (p-1)(F+I-2W); the last and zb-v have
@@ -173,6 +179,57 @@ static void order_v(struct lane *l)
             next(l, PDL_TASK_WEIGHTS, second);
 }
 
+/* ---- both ways ---------------------------------------------------------------------- */
+
+/* Backward of which copy (0: the one that enters on this side) is the k-th
+ * whose weights wait? They begin in the middle of the backwards that alternate;
+ * those that follow are all of copy 0. */
+static int waits_of(int64_t depth, int64_t k)
+{
+    return k < depth && (depth + k) % 2 == 0 ? 1 : 0;
+}
+
+/* Lanes are numbered from both ends; depth: from 1. */
+static void order_dual(struct lane *l)
+{
+    int64_t p = l->o->lanes, n = l->o->micro, half = p / 2;
+    bool far = l->at >= half; /* there copy 1 enters */
+    int64_t depth = far ? p - l->at : l->at + 1, rest = half - depth;
+    int ours = far, theirs = !far;
+
+    for (int64_t k = 0; k < 2 * rest; k++)
+        next(l, PDL_TASK_FORWARD, ours);
+    for (int64_t k = 0; k < depth; k++) {
+        next(l, PDL_TASK_FORWARD, ours);
+        next(l, PDL_TASK_FORWARD, theirs);
+    }
+    for (int64_t k = 0; k < rest; k++) {
+        backward_of(l, theirs);
+        next(l, PDL_TASK_FORWARD, theirs);
+    }
+    for (int64_t k = 0; k < n - p + depth; k++) {
+        next(l, PDL_TASK_FORWARD, ours);
+        backward_of(l, theirs);
+        next(l, PDL_TASK_FORWARD, theirs);
+        backward_of(l, ours);
+    }
+    for (int64_t k = 0; k < rest; k++) {
+        backward_of(l, theirs);
+        next(l, PDL_TASK_FORWARD, theirs);
+        backward_of(l, ours);
+    }
+    for (int64_t k = 0; k < 2 * depth; k++) {
+        next(l, PDL_TASK_INPUT, k % 2 ? ours : theirs);
+        if (k < depth)
+            next(l, PDL_TASK_WEIGHTS, k % 2 ? ours : theirs);
+    }
+    for (int64_t k = 0; k < rest + depth; k++) {
+        next(l, PDL_TASK_WEIGHTS, waits_of(depth, k) ? theirs : ours);
+        if (k < rest)
+            next(l, PDL_TASK_INPUT, ours);
+    }
+}
+
 /* ---- the table ---------------------------------------------------------------------- */
 
 /* All that is known of a schedule. */
@@ -191,6 +248,7 @@ static const struct schedule schedules[] = {
     [PDL_SCHEDULE_INTERLEAVED] = {order_interleaved, false, false, 0, 1},
     [PDL_SCHEDULE_ZB_H1]       = {order_h1,          true,  false, 1, 1},
     [PDL_SCHEDULE_ZB_H2]       = {order_h2,          true,  false, 1, 1},
+    [PDL_SCHEDULE_DUALPIPE]    = {order_dual,        true,  true,  2, 2},
     [PDL_SCHEDULE_ZB_V]        = {order_v,           true,  true,  2, 1},
     // clang-format on
 };
@@ -291,6 +349,10 @@ enum pdl_status pdl_tasks_make(pdl_arena *a, enum pdl_schedule schedule,
     if (lanes < 1 || micro < 1 || micro > INT32_MAX || nstages < lanes ||
         nstages % lanes != 0)
         return pdl_fail(err, PDL_EINVAL, "no schedule without stages");
+    if (schedules[schedule].copies > 1 && (lanes % 2 != 0 || micro < lanes))
+        return pdl_fail(err, PDL_EINVAL,
+                        "micro-batches that enter at both ends need an even "
+                        "number of lanes, and as many at each end");
     if (!pdl_mul64(each * (nstages / lanes), micro, &n) ||
         !pdl_mul64(n, lanes, &all) || all > INT64_C(1) << 28)
         return pdl_fail(err, PDL_EINVAL, "the schedule has too many tasks");

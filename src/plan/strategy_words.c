@@ -16,8 +16,8 @@ const char *pdl_axis_name(enum pdl_axis axis)
 }
 
 /* Words of a choice, in the order of its enum; the first is the default. */
-const char *const plan_schedules[] = {"1f1b",  "gpipe", "interleaved", "zb-h1",
-                                      "zb-h2", "zb-v",  NULL};
+const char *const plan_schedules[] = {
+    "1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "dualpipe", "zb-v", NULL};
 const char *const plan_recomputes[] = {"none", "selective", "selective-op",
                                        "full", NULL};
 static const char *const bns[] = {"spatial", "local", "sync", NULL};

@@ -59,8 +59,7 @@ static bool model_shape(const struct form *c, const struct pdl_plan_tensor *t)
                   (m->kind == PDL_TENSOR_BUFFER && t->kind != PDL_PLAN_INPUT);
     int n = weight ? 0 : 1;
 
-    if (t->ndims != m->rank + n ||
-        (!weight && t->dim[0] != c->p->batch / c->p->micro_batches))
+    if (t->ndims != m->rank + n || (!weight && t->dim[0] != plan_samples(c->p)))
         return false;
     for (int d = 0; d < m->rank; d++)
         if (t->dim[d + n] != m->dim[d])
@@ -124,8 +123,7 @@ static bool is_like(const struct form *c, int t, int model_tensor)
     const struct pdl_plan_tensor *x = &c->p->tensors[t];
     const struct pdl_tensor *m = &c->p->model->tensors[model_tensor];
 
-    if (x->ndims != m->rank + 1 ||
-        x->dim[0] != c->p->batch / c->p->micro_batches)
+    if (x->ndims != m->rank + 1 || x->dim[0] != plan_samples(c->p))
         return false;
     for (int d = 0; d < m->rank; d++)
         if (x->dim[d + 1] != m->dim[d])

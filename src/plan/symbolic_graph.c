@@ -306,8 +306,7 @@ enum pdl_status plan_reference(struct plan_machine *m, const struct pdl_plan *p,
                                uint64_t seed, struct plan_part **weights,
                                struct pdl_err *err)
 {
-    struct graph g = {
-        .m = m, .p = p, .seed = seed, .samples = p->batch / p->micro_batches};
+    struct graph g = {.m = m, .p = p, .seed = seed, .samples = plan_samples(p)};
 
     if (!prepare(&g))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

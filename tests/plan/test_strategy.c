@@ -84,7 +84,7 @@ static void nonsense_is_named_with_its_column(void **state)
         {"data", "strategy:1: 'data' needs a size", "write it like data=4"},
         {"data=", "strategy:1: 'data=' has no value", ""},
         {"data=4,pipe=2(fast)", "strategy:8: pipe: 'fast' is not known",
-         "one of 1f1b, gpipe, interleaved, zb-h1, zb-h2, zb-v"},
+         "one of 1f1b, gpipe, interleaved, zb-h1, zb-h2, dualpipe, zb-v"},
         {"pipe=2(m=4", "strategy:1: '2(m=4': unbalanced parentheses", ""},
         {"data=2,data=2", "strategy:8: 'data' is given twice", ""},
         {"zero=5", "strategy:1: zero: '5' is not 0, 1, 2 or 3", ""},

@@ -28,7 +28,7 @@ static const struct {
     {"  axes",
      "data, spatial (2 or 2x2), filter, channel, tensor (8 or 8+seq), context "
      "(2, 2(a2a)), expert, pipe with a schedule, micro-batches and stages a "
-     "lane: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v",
+     "lane: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe",
      "data=4,tensor=8+seq, pipe=4(interleaved,m=16,v=2),data=2"},
     {"  options",
      "zero=1|2|3, recompute=none|selective|selective-op|full, accumulate=N, "
