@@ -209,6 +209,11 @@ enum pdl_status plan_twin(pdl_arena *a, const struct pdl_model *m,
                           const struct pdl_model **out, struct pdl_err *err);
 /* samples of a micro-batch, over all PEs */
 int64_t plan_samples(const struct pdl_plan *p);
+/* lower_values.c: inputs; who reads a value; what crosses stages */
+void plan_load_inputs(struct plan_lower *lo);
+void plan_find_readers(struct plan_lower *lo);
+void plan_send_forward(struct plan_lower *lo, int node);
+void plan_receive_forward(struct plan_lower *lo);
 /* lower.c: with the short network and the stages of a roll; rolled NULL: as
  * pdl_plan_lower */
 enum pdl_status plan_lower_as(struct plan_lower *lo,

@@ -6,6 +6,7 @@
 #include "plan_priv.h"
 
 typedef uint64_t plan_num; /* < 2^61 - 1 */
+#define PLAN_NUM_P ((UINT64_C(1) << 61) - 1)
 
 plan_num plan_num_add(plan_num a, plan_num b);
 plan_num plan_num_mul(plan_num a, plan_num b);
@@ -41,6 +42,11 @@ void plan_box_start(const struct pdl_box *b, int64_t *index);
 bool plan_box_next(const struct pdl_box *b, int64_t *index);
 
 void plan_part_add(struct plan_part *p, const int64_t *index, plan_num v);
+/* -1: the index is not in the part */
+int64_t plan_part_offset(const struct plan_part *p, const int64_t *index);
+/* of [N, T, E] */
+plan_num plan_part_element(struct plan_machine *m, const struct plan_part *p,
+                           int64_t n, int64_t t, int64_t e);
 
 #define PLAN_EACH(box, index)                                       \
     for (bool go_##index =                                          \
@@ -70,6 +76,11 @@ void plan_kernel(struct plan_machine *m, const struct plan_call *c);
 /* symbolic_loss.c, symbolic_transformer.c; false: not one of theirs */
 void plan_kernel_loss(struct plan_machine *m, const struct plan_call *c);
 bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c);
+/* symbolic_windows.c, symbolic_experts.c */
+void plan_kernel_contract(struct plan_machine *m, const struct plan_call *k);
+void plan_kernel_pool(struct plan_machine *m, const struct plan_call *k);
+void plan_kernel_global_pool(struct plan_machine *m, const struct plan_call *k);
+void plan_kernel_experts(struct plan_machine *m, const struct plan_call *k);
 
 /* symbolic_graph.c: the weights after one step of the unsharded graph */
 enum pdl_status plan_reference(struct plan_machine *m, const struct pdl_plan *p,

@@ -3,8 +3,8 @@
  * The operators of transformers in exact arithmetic. As in
  * symbolic_kernels.c, each is a fixed polynomial of what the real operator
  * reads, with the same sums: over a row for a norm, over keys for attention,
- * over positions for the gradients of keys and of tables, over experts for a
- * mixture. */
+ * over positions for the gradients of keys and of tables (symbolic_experts.c:
+ * over experts for a mixture). */
 #include "symbolic.h"
 
 #include <string.h>
@@ -145,8 +145,8 @@ static int64_t row_of(const struct heads *a, int64_t t, int64_t u)
     return far % rows;
 }
 
-static plan_num element(struct plan_machine *m, const struct plan_part *p,
-                        int64_t n, int64_t t, int64_t e)
+plan_num plan_part_element(struct plan_machine *m, const struct plan_part *p,
+                           int64_t n, int64_t t, int64_t e)
 {
     int64_t i[3] = {n, t, e};
 
@@ -164,8 +164,9 @@ static plan_num score(struct plan_machine *m, const struct heads *a, int64_t n,
         s = GET(m, a->w, i);
     }
     for (int64_t d = 0; d < a->d; d++)
-        s = ADD(s, MUL(element(m, a->q, n, t, h * a->d + d),
-                       element(m, a->k, n, u, h / a->share * a->d + d)));
+        s = ADD(s,
+                MUL(plan_part_element(m, a->q, n, t, h * a->d + d),
+                    plan_part_element(m, a->k, n, u, h / a->share * a->d + d)));
     return s;
 }
 
@@ -176,10 +177,12 @@ static plan_num pull(struct plan_machine *m, const struct heads *a, int64_t n,
     plan_num s = 0;
 
     for (int64_t d = 0; d < a->dv; d++) {
-        plan_num g = MUL(element(m, a->dy, n, t, h * a->dv + d),
-                         ADD(1, element(m, a->y, n, t, h * a->dv + d)));
+        plan_num g =
+            MUL(plan_part_element(m, a->dy, n, t, h * a->dv + d),
+                ADD(1, plan_part_element(m, a->y, n, t, h * a->dv + d)));
 
-        s = ADD(s, MUL(g, element(m, a->v, n, u, h / a->share * a->dv + d)));
+        s = ADD(s, MUL(g, plan_part_element(m, a->v, n, u,
+                                            h / a->share * a->dv + d)));
     }
     return s;
 }
@@ -198,8 +201,9 @@ static void attention_forward(struct plan_machine *m, const struct heads *a,
             if (sees(m, a, i[1], u))
                 sum =
                     ADD(sum, MUL(plan_num_square(score(m, a, i[0], i[1], u, h)),
-                                 element(m, a->v, i[0], u,
-                                         h / a->share * a->dv + i[2] % a->dv)));
+                                 plan_part_element(
+                                     m, a->v, i[0], u,
+                                     h / a->share * a->dv + i[2] % a->dv)));
         plan_part_put(y, i, sum);
     }
 }
@@ -218,7 +222,7 @@ static void attention_dq(struct plan_machine *m, const struct heads *a,
             if (sees(m, a, i[1], u))
                 sum = ADD(sum, MUL(MUL(pull(m, a, i[0], i[1], u, h),
                                        score(m, a, i[0], i[1], u, h)),
-                                   element(m, a->k, i[0], u, e)));
+                                   plan_part_element(m, a->k, i[0], u, e)));
         plan_part_put(dq, i, sum);
     }
 }
@@ -243,11 +247,13 @@ static void attention_dkv(struct plan_machine *m, const struct heads *a,
                     continue;
                 s = score(m, a, i[0], t, i[1], h);
                 v = values ? MUL(plan_num_square(s),
-                                 MUL(element(m, a->dy, i[0], t, h * a->dv + d),
-                                     ADD(1, element(m, a->y, i[0], t,
-                                                    h * a->dv + d))))
+                                 MUL(plan_part_element(m, a->dy, i[0], t,
+                                                       h * a->dv + d),
+                                     ADD(1, plan_part_element(m, a->y, i[0], t,
+                                                              h * a->dv + d))))
                            : MUL(MUL(pull(m, a, i[0], t, i[1], h), s),
-                                 element(m, a->q, i[0], t, h * a->d + d));
+                                 plan_part_element(m, a->q, i[0], t,
+                                                   h * a->d + d));
                 sum = ADD(sum, v);
             }
         plan_part_put(out, i, sum);
@@ -273,9 +279,10 @@ static void attention_dw(struct plan_machine *m, const struct heads *a,
         if (!sees(m, a, i[1], u))
             continue;
         for (int64_t d = 0; d < a->dv; d++)
-            s = ADD(
-                s, MUL(element(m, a->dy, i[0], i[1], i[2] * a->dv + d),
-                       element(m, a->v, i[0], u, i[2] / a->share * a->dv + d)));
+            s = ADD(s, MUL(plan_part_element(m, a->dy, i[0], i[1],
+                                             i[2] * a->dv + d),
+                           plan_part_element(m, a->v, i[0], u,
+                                             i[2] / a->share * a->dv + d)));
         plan_part_add(dw, at, MUL(s, score(m, a, i[0], i[1], u, i[2])));
     }
 }
@@ -471,150 +478,6 @@ static void positions(struct plan_machine *m, const struct plan_call *k)
     }
 }
 
-/* ---- mixture of experts ------------------------------------------------------------- */
-
-/* y = sum over the experts e that a token visits, gate^2 sum over f of
- * (w0 x)^2 w1. Which it visits follows from its scores, which every rank has
- * whole. */
-struct mixture {
-    const struct pdl_attr *attr;
-    const struct plan_part *x, *scores, *dy, *w0, *w1;
-};
-
-static plan_num weight3(struct plan_machine *m, const struct plan_part *w,
-                        int64_t e, int64_t a, int64_t b)
-{
-    int64_t i[3] = {e, a, b};
-
-    return GET(m, w, i);
-}
-
-static bool visits(struct plan_machine *m, const struct mixture *k,
-                   const int64_t *i, int64_t e)
-{
-    int64_t first = (int64_t)(element(m, k->scores, i[0], i[1], 0) %
-                              (plan_num)k->attr->experts);
-
-    return (e - first + k->attr->experts) % k->attr->experts < k->attr->topk;
-}
-
-static plan_num gate(struct plan_machine *m, const struct mixture *k,
-                     const int64_t *i, int64_t e)
-{
-    return plan_num_square(element(m, k->scores, i[0], i[1], e));
-}
-
-/* What row f of expert e makes of the token. */
-static plan_num inner(struct plan_machine *m, const struct mixture *k,
-                      const int64_t *i, int64_t e, int64_t f)
-{
-    plan_num s = 0;
-
-    for (int64_t h = k->x->box.lo[2]; h < k->x->box.hi[2]; h++)
-        s = ADD(s, MUL(weight3(m, k->w0, e, f, h),
-                       element(m, k->x, i[0], i[1], h)));
-    return s;
-}
-
-static void experts_forward(struct plan_machine *m, const struct mixture *k,
-                            struct plan_part *y)
-{
-    int64_t i[PDL_BOX_DIMS] = {0};
-
-    PLAN_EACH(&y->box, i)
-    {
-        plan_num sum = 0;
-
-        for (int64_t e = k->w0->box.lo[0]; e < k->w0->box.hi[0]; e++)
-            for (int64_t f = 0; f < k->attr->ffn && visits(m, k, i, e); f++)
-                sum = ADD(sum, MUL(MUL(gate(m, k, i, e),
-                                       plan_num_square(inner(m, k, i, e, f))),
-                                   weight3(m, k->w1, e, i[2], f)));
-        plan_part_put(y, i, sum);
-    }
-}
-
-/* dx and the scores' gradient, over the experts at hand. */
-static void experts_data(struct plan_machine *m, const struct mixture *k,
-                         struct plan_part *out, bool scores)
-{
-    int64_t i[PDL_BOX_DIMS] = {0};
-
-    PLAN_EACH(&out->box, i)
-    {
-        plan_num sum = 0;
-
-        for (int64_t e = k->w0->box.lo[0]; e < k->w0->box.hi[0]; e++)
-            for (int64_t f = 0; f < k->attr->ffn && visits(m, k, i, e); f++) {
-                plan_num d = 0;
-
-                if (scores && e != i[2])
-                    continue;
-                for (int64_t h = k->dy->box.lo[2]; h < k->dy->box.hi[2]; h++)
-                    d = ADD(d, MUL(element(m, k->dy, i[0], i[1], h),
-                                   weight3(m, k->w1, e, h, f)));
-                d = MUL(d, MUL(inner(m, k, i, e, f), gate(m, k, i, e)));
-                sum = ADD(sum,
-                          scores ? d : MUL(d, weight3(m, k->w0, e, f, i[2])));
-            }
-        plan_part_put(out, i, sum);
-    }
-}
-
-/* Of expert e over the tokens at hand that visit it. */
-static void experts_weights(struct plan_machine *m, const struct mixture *k,
-                            struct plan_part *dw, bool down)
-{
-    int64_t i[PDL_BOX_DIMS] = {0}, w[PDL_BOX_DIMS] = {0};
-    struct pdl_box tokens = k->dy->box;
-
-    tokens.ndims = 2;
-    PLAN_EACH(&dw->box, w)
-    {
-        plan_num sum = 0;
-
-        PLAN_EACH(&tokens, i)
-        {
-            int64_t h = down ? w[1] : w[2], f = down ? w[2] : w[1];
-
-            if (!visits(m, k, i, w[0]))
-                continue;
-            sum = ADD(sum,
-                      MUL(MUL(gate(m, k, i, w[0]), (plan_num)(f + 3)),
-                          MUL(element(m, down ? k->dy : k->x, i[0], i[1], h),
-                              element(m, down ? k->x : k->dy, i[0], i[1], 0))));
-        }
-        plan_part_put(dw, w, sum);
-    }
-}
-
-/* Forward x scores w0 w1; backward-data dy w0 w1 x scores; backward-weights
- * x scores dy. */
-static void experts(struct plan_machine *m, const struct plan_call *k)
-{
-    struct mixture a = {.attr = &k->node->attr};
-
-    if (k->node->nin != 2 || k->node->nweights != 2) {
-        m->missing = "experts with a bias";
-        return;
-    }
-    if (k->pass == PDL_FORWARD) {
-        a = (struct mixture){a.attr, k->in[0], k->in[1],
-                             NULL,   k->in[2], k->in[3]};
-        experts_forward(m, &a, k->out[0]);
-    } else if (k->pass == PDL_BACKWARD_DATA) {
-        a = (struct mixture){a.attr,   k->in[3], k->in[4],
-                             k->in[0], k->in[1], k->in[2]};
-        experts_data(m, &a, k->out[0], false);
-        if (k->nout > 1)
-            experts_data(m, &a, k->out[1], true);
-    } else {
-        a = (struct mixture){a.attr, k->in[0], k->in[1], k->in[2], NULL, NULL};
-        experts_weights(m, &a, k->out[0], false);
-        experts_weights(m, &a, k->out[1], true);
-    }
-}
-
 /* ---- table ---------------------------------------------------------------------------- */
 
 bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c)
@@ -623,11 +486,16 @@ bool plan_kernel_transformer(struct plan_machine *m, const struct plan_call *c)
         const char *op;
         void (*run)(struct plan_machine *, const struct plan_call *);
     } kernels[] = {
-        {"layer_norm", norm},     {"rms_norm", norm},
-        {"attention", attention}, {"rope", rope},
-        {"embedding", embedding}, {"position_embedding", positions},
-        {"experts", experts},     {"slice", take},
-        {"slice_heads", take},    {"join_heads", take},
+        {"layer_norm", norm},
+        {"rms_norm", norm},
+        {"attention", attention},
+        {"rope", rope},
+        {"embedding", embedding},
+        {"position_embedding", positions},
+        {"experts", plan_kernel_experts},
+        {"slice", take},
+        {"slice_heads", take},
+        {"join_heads", take},
     };
 
     if (c->node->nin == 1 && c->node->nweights == 1 &&
