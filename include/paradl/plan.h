@@ -376,6 +376,7 @@ struct pdl_plan_options {
     enum pdl_dtype dtype; /* of activations and weights */
     bool allow_empty;
     bool gather_classes; /* the loss has all classes on every rank */
+    bool rolled; /* for those who ask for either: repeated blocks are */
     enum pdl_split split;
     /* a part of a network: inputs that other layers make, which want their
      * gradient, by tensor of a model without repeated blocks; NULL: none */
@@ -411,6 +412,22 @@ enum pdl_status pdl_plan_lower_rolled(pdl_arena *a,
 enum pdl_status pdl_plan_unroll(pdl_arena *a, const struct pdl_plan *p,
                                 const struct pdl_plan **out,
                                 struct pdl_err *err);
+/* The tensors of all rounds of a plan, rolled or not, by the numbers that they
+ * have when it is unrolled, without unrolling it. */
+struct pdl_plan_rounds;
+enum pdl_status pdl_plan_rounds_open(pdl_arena *a, const struct pdl_plan *p,
+                                     const struct pdl_plan_rounds **out,
+                                     struct pdl_err *err);
+int pdl_plan_rounds_tensors(const struct pdl_plan_rounds *r);
+/* What an operation reads, or makes, the visit-th time (from 0) that its item
+ * is run. Returns how many; ids NULL: only that. */
+int pdl_plan_rounds_ids(const struct pdl_plan_rounds *r, int op, int64_t visit,
+                        bool outputs, int *ids);
+/* The same rolled plan, but that operations which read all rounds side by side
+ * name a tensor as often as there are rounds of it: their bytes are right. */
+enum pdl_status pdl_plan_write_gathers(pdl_arena *a, const struct pdl_plan *p,
+                                       const struct pdl_plan **out,
+                                       struct pdl_err *err);
 /* "backward-data conv1", "allreduce conv1.weight": one operation for people.
  * Returns buf. */
 const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,

@@ -159,6 +159,7 @@ struct oracle_ranks {
 
 struct oracle {
     const struct pdl_plan *p;
+    const struct pdl_plan_rounds *rounds; /* of a rolled plan; else NULL */
     const struct pdl_system *sys;
     const struct pdl_oracle_options *opt;
     struct pdl_err *err;
@@ -344,6 +345,8 @@ static inline int64_t oracle_in_flight(const struct oracle *o, int stage)
 {
     return o->order->in_flight[stage];
 }
+/* project.c: how many rounds one that is written stands for (rolled plans) */
+int64_t oracle_times(const struct oracle *o, int round);
 /* io.c: seconds of opening files, and of reading and staging a step's samples
  * (proportional to its micro-batches); what they add to the rest of the step */
 struct oracle_loading {

@@ -14,6 +14,7 @@ struct unroll {
     struct pdl_plan p; /* being made */
     int *new_tensor;   /* of each: its id; of the middle unit's: of the first
                           copy that is written */
+    int ntensors;      /* of all copies */
     struct pdl_plan_tensor *tensors;
     struct pdl_plan_op *ops;
     bool failed;
@@ -104,10 +105,12 @@ static void put_tensor(struct unroll *x, int t, int64_t copy)
     x->failed = x->failed || !to->name;
 }
 
-static void put_tensors(struct unroll *x)
+/* The tensors of a run, how often they come, and (put) each of them. */
+static void go_through(struct unroll *x, bool put)
 {
     int count = x->u.p->ntensors;
 
+    x->ntensors = 0;
     for (int t = 0, n; t < count; t += n) {
         int step = x->u.tensor_step[t];
         int64_t times = 1;
@@ -118,8 +121,9 @@ static void put_tensors(struct unroll *x)
             times = repeat_of(x, x->u.tensor[t]);
         }
         for (int i = 0; i < n; i++)
-            x->new_tensor[t + i] = x->p.ntensors + i;
-        for (int64_t k = 0; k < times; k++)
+            x->new_tensor[t + i] = x->ntensors + i;
+        x->ntensors += n * (int)times;
+        for (int64_t k = 0; put && k < times; k++)
             for (int i = 0; i < n; i++)
                 put_tensor(x, t + i, step > 0 ? k : times - 1 - k);
     }
@@ -296,7 +300,7 @@ static bool unroll(struct unroll *x)
     x->p.roll = NULL;
     if (!allocate(x))
         return false;
-    put_tensors(x);
+    go_through(x, true);
     if (!put_programs(x) ||
         !put_fallbacks(x, grown(x, x->u.fallback, x->u.p->nfallbacks)))
         return false;
@@ -330,6 +334,114 @@ enum pdl_status pdl_plan_unroll(pdl_arena *a, const struct pdl_plan *p,
     if (!made || !unroll(&x))
         return pdl_fail(err, PDL_ENOMEM, "the plan is too large");
     *made = x.p;
+    *out = made;
+    return PDL_OK;
+}
+
+/* ---- rounds without unrolling ------------------------------------------------------------- */
+
+struct pdl_plan_rounds {
+    struct unroll x;
+};
+
+enum pdl_status pdl_plan_rounds_open(pdl_arena *a, const struct pdl_plan *p,
+                                     const struct pdl_plan_rounds **out,
+                                     struct pdl_err *err)
+{
+    struct pdl_plan_rounds *r = PDL_NEW(a, struct pdl_plan_rounds, 1);
+
+    *out = r;
+    if (!r)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    r->x = (struct unroll){.arena = a, .p = *p};
+    r->x.u.p = p;
+    r->x.ntensors = p->ntensors;
+    if (!p->roll)
+        return PDL_OK;
+    if (!plan_units_make(a, p, p->roll, &r->x.u) ||
+        !(r->x.new_tensor = PDL_NEW(a, int, p->ntensors + 1)) ||
+        grown(&r->x, r->x.u.tensor, p->ntensors) > INT32_MAX / 2)
+        return pdl_fail(err, PDL_ENOMEM, "the plan is too large");
+    go_through(&r->x, false);
+    return PDL_OK;
+}
+
+int pdl_plan_rounds_tensors(const struct pdl_plan_rounds *r)
+{
+    return r->x.ntensors;
+}
+
+int pdl_plan_rounds_ids(const struct pdl_plan_rounds *r, int op, int64_t visit,
+                        bool outputs, int *ids)
+{
+    const struct pdl_plan_op *o = &r->x.u.p->ops[op];
+    const int *from = outputs ? o->out : o->in;
+    int n = outputs ? o->nout : o->nin;
+    bool repeats;
+
+    if (!r->x.u.roll) {
+        if (ids && n > 0)
+            memcpy(ids, from, (size_t)n * sizeof *ids);
+        return n;
+    }
+    repeats = plan_unit_repeats(&r->x.u, r->x.u.op[op]);
+    if (repeats && r->x.u.op_step[op] < 0)
+        visit = repeat_of(&r->x, r->x.u.op[op]) - 1 - visit;
+    return write_ids(&r->x, op, repeats ? visit : 0, from, n, ids);
+}
+
+/* Operands of all rounds, each by the name of the one that is written. */
+static const int *name_all(pdl_arena *a, const struct plan_units *u, int op,
+                           const int *from, int *n)
+{
+    int group = plan_unit_group(u, u->op[op]), count = 0, *ids = NULL;
+
+    for (int pass = 0; pass < 2; pass++) {
+        count = 0;
+        for (int k = 0, all; k < *n; k += all) {
+            int of = u->tensor[from[k]];
+            int64_t times = 1;
+            bool up;
+
+            all = 1;
+            if (plan_unit_repeats(u, of) && plan_unit_group(u, of) != group) {
+                all = plan_unit_gathers(u, from, *n, k, &up);
+                times = u->roll->groups[plan_unit_group(u, of)].repeat;
+            }
+            for (int64_t c = 0; c < times; c++)
+                for (int i = 0; i < all; i++, count++)
+                    if (ids)
+                        ids[count] = from[k + i];
+        }
+        if (count == *n)
+            return from;
+        if (pass == 0 && !(ids = PDL_NEW(a, int, count + 1)))
+            return NULL;
+    }
+    *n = count;
+    return ids;
+}
+
+enum pdl_status pdl_plan_write_gathers(pdl_arena *a, const struct pdl_plan *p,
+                                       const struct pdl_plan **out,
+                                       struct pdl_err *err)
+{
+    struct pdl_plan *made = PDL_NEW(a, struct pdl_plan, 1);
+    size_t n = (size_t)p->nops;
+    struct pdl_plan_op *ops =
+        pdl_arena_grow(a, p->ops, n, n + 1, sizeof *p->ops);
+    struct plan_units u;
+    bool ok = made && ops && plan_units_make(a, p, p->roll, &u);
+
+    for (int i = 0; ok && i < p->nops; i++) {
+        ops[i].in = name_all(a, &u, i, ops[i].in, &ops[i].nin);
+        ops[i].out = name_all(a, &u, i, ops[i].out, &ops[i].nout);
+        ok = ops[i].in && ops[i].out;
+    }
+    if (!ok)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    *made = *p;
+    made->ops = ops;
     *out = made;
     return PDL_OK;
 }

@@ -154,9 +154,10 @@ static void random_rest(const struct question *q, const struct asked *x,
 
 /* ---- against the lowered plan ------------------------------------------------------- */
 
+/* Written out, or rolled where its blocks are alike (1: they are). */
 static enum pdl_status in_full(const struct asked *x,
-                               const struct oracle_point *p,
-                               struct pdl_projection *out)
+                               const struct oracle_point *p, bool rolled,
+                               struct pdl_projection *out, int *rolls)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     const struct pdl_plan *plan;
@@ -164,9 +165,11 @@ static enum pdl_status in_full(const struct asked *x,
     enum pdl_status st;
 
     oracle_point_strategy(&x->family, p, &s);
-    st = pdl_plan_lower(a, x->model, &s, &x->family.plan, &plan, NULL);
+    st = (rolled ? pdl_plan_lower_rolled : pdl_plan_lower)(
+        a, x->model, &s, &x->family.plan, &plan, NULL);
     if (st == PDL_OK)
         st = pdl_project(plan, &x->sys, &x->oracle, out, NULL);
+    *rolls += st == PDL_OK && plan->roll;
     pdl_arena_destroy(a);
     return st;
 }
@@ -276,7 +279,8 @@ static void say(const struct asked *x, const struct oracle_point *p,
 
 /* Points that were priced, by what they choose. */
 static struct {
-    int all, expert, ring, a2a, zero[4], bubble[4], activations, group, mostly;
+    int all, expert, ring, a2a, zero[4], bubble[4], activations, group, mostly,
+        rolled;
 } priced;
 
 static void count_priced(const struct oracle_point *p)
@@ -294,13 +298,22 @@ static void count_priced(const struct oracle_point *p)
 static int try_point(const struct asked *x, struct oracle_compose *c,
                      const struct oracle_point *p)
 {
-    struct pdl_projection mine = {0}, full = {0}, alone = {0};
+    struct pdl_projection mine = {0}, full = {0}, alone = {0}, rolled = {0};
     struct pdl_err err = {"", ""};
     struct oracle_point base = *p;
     double least = 0, base_s = 0;
     enum pdl_status st;
-    enum pdl_status want = in_full(x, p, &full);
+    enum pdl_status want = in_full(x, p, false, &full, &priced.rolled);
     const char *what = "the answer";
+
+    if (in_full(x, p, true, &rolled, &priced.rolled) != want ||
+        (want == PDL_OK && (what = differs(&rolled, &full)))) {
+        say(x, p, what, &rolled, &full);
+        print_message("    of the rolled plan\n");
+        every(&rolled, &full);
+        return 1;
+    }
+    what = "the answer";
 
     base.recompute = PDL_RECOMPUTE_NONE; /* the same, with more memory */
     base.activations = false;
@@ -377,18 +390,19 @@ static void composed_plans_equal_lowered_ones(void **state)
     }
     print_message("%d points: expert %d, ring %d, a2a %d, zero %d %d %d %d, "
                   "zb %d %d %d, activations %d, zero=3:N %d; most of the bytes "
-                  "whatever is sharded: %d\n",
+                  "whatever is sharded: %d; rolled plans: %d\n",
                   priced.all, priced.expert, priced.ring, priced.a2a,
                   priced.zero[0], priced.zero[1], priced.zero[2],
                   priced.zero[3], priced.bubble[1], priced.bubble[2],
                   priced.bubble[3], priced.activations, priced.group,
-                  priced.mostly);
+                  priced.mostly, priced.rolled);
     assert_int_equal(wrong, 0);
     if (!effort(0, 1, 1)) /* too few to meet every axis */
         return;
     assert_true(priced.expert > 10 && priced.ring > 10 && priced.a2a > 10);
     assert_true(priced.zero[2] > 30 && priced.zero[3] > 30);
     assert_true(priced.mostly > 10);
+    assert_true(priced.rolled > 50);
 }
 
 int main(void)

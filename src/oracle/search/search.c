@@ -117,8 +117,8 @@ enum pdl_status oracle_price_found(pdl_arena *a, const struct pdl_model *model,
                                    const struct pdl_search_options *opt,
                                    struct pdl_found *f, struct pdl_err *err)
 {
-    struct pdl_plan_options po = {.batch = opt->batch,
-                                  .allow_empty = opt->allow_empty};
+    struct pdl_plan_options po = {
+        .rolled = true, .batch = opt->batch, .allow_empty = opt->allow_empty};
     struct pdl_strategy *strategy = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_plan *plan;
     enum pdl_status st;

@@ -9,24 +9,6 @@
 
 #include <string.h>
 
-static void add_times(struct stage_time *sum, const struct stage_time *t,
-                      int64_t n)
-{
-    double k = (double)n;
-
-    sum->forward += k * t->forward;
-    sum->backward += k * t->backward;
-    sum->recompute += k * t->recompute;
-    sum->layer_comm += k * t->layer_comm;
-    sum->layer_between += k * t->layer_between;
-    sum->halo += k * t->halo;
-    sum->p2p += k * t->p2p;
-    sum->forward_comm += k * t->forward_comm;
-    sum->backward_comm += k * t->backward_comm;
-    sum->calls += n * t->calls;
-    sum->weights += k * t->weights;
-}
-
 struct stage_run oracle_run_of(struct oracle_compose *c, const struct class *k,
                                bool flying)
 {
@@ -37,9 +19,9 @@ struct stage_run oracle_run_of(struct oracle_compose *c, const struct class *k,
         .shares = !oracle_without(&c->lite, ORACLE_SHARING),
         .flying = flying,
         .held = c->overlap ? c->held : 0,
-        .tensors = c->f->model->ntensors,
         .end = c->end,
         .made = c->made,
+        .slots = (k->blocks + 1) * c->f->model->ntensors,
         .back = c->back};
 }
 
@@ -50,12 +32,14 @@ void oracle_time_class(struct oracle_compose *c, struct class *k)
     int flights = w->shape->copies ? 2 : 1; /* alone, and one of several */
 
     for (int i = 0; i < w->shape->parts; i++)
-        add_times(&t, &w->forward[i],
-                  oracle_part_times(w->shape, false, i, k->blocks));
+        oracle_add_times(
+            &t, &w->forward[i],
+            oracle_part_times(w->shape, PASS_FORWARD, i, k->blocks));
     k->passes->calls[0] = t.calls;
     for (int i = 0; i < w->shape->parts; i++)
-        add_times(&t, &w->backward[i],
-                  oracle_part_times(w->shape, true, i, k->blocks));
+        oracle_add_times(
+            &t, &w->backward[i],
+            oracle_part_times(w->shape, PASS_BACKWARD, i, k->blocks));
     k->passes->calls[1] = t.calls - k->passes->calls[0];
     k->passes->sums = t;
     for (int f = 0; f < flights; f++) {
@@ -85,15 +69,15 @@ struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
                              s->in_flight[l * s->chunks + k] > 1];
 }
 
-static struct oracle_span pass_span(const struct class *k,
-                                    const struct oracle_span *parts, bool back)
+static struct oracle_span
+pass_span(const struct class *k, const struct oracle_span *parts, enum pass p)
 {
     const struct stage_passes *x = k->work->shape;
     struct oracle_span s = parts[0], more;
 
     for (int i = 1; i < x->parts; i++) {
         more = oracle_span_repeat(&parts[i],
-                                  oracle_part_times(x, back, i, k->blocks));
+                                  oracle_part_times(x, p, i, k->blocks));
         s = oracle_span_join(&s, &more);
     }
     return s;
@@ -113,10 +97,10 @@ static bool live_class(struct oracle_compose *c, const struct class *k)
         const struct piece_live *l = &k->work->live[r];
         struct class_live *x = &p->live[r];
 
-        x->forward = pass_span(k, l->forward, false);
-        x->backward = pass_span(k, l->backward, true);
+        x->forward = pass_span(k, l->forward, PASS_FORWARD);
+        x->backward = pass_span(k, l->backward, PASS_BACKWARD);
         if (k->work->shape->split)
-            x->late = pass_span(k, l->late, true);
+            x->late = pass_span(k, l->late, PASS_LATE);
     }
     return p->live != NULL;
 }

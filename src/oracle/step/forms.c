@@ -133,6 +133,7 @@ struct program oracle_form_program(struct oracle_forms *g, const struct form *m,
                   m->kinds[UPDATE].kind},
         .tensor = s->tensor,
         .round = s->round,
+        .row = g->f->model->ntensors,
         .first_round = stage * (int)m->key.blocks};
 }
 
@@ -150,13 +151,13 @@ static bool write_passes(struct oracle_forms *g, struct form *m, int stage,
     p.repeats = x->parts > 1;
     for (int j = 0; ok && j < x->parts; j++)
         ok = oracle_program_part(&p, FORWARD, s->first_forward + j, 1, last - j,
-                                 &x->forward[j]);
+                                 &x->list[PASS_FORWARD][j]);
     for (int j = 0; ok && j < x->parts; j++)
         ok = oracle_program_part(&p, BACKWARD, s->first_backward + j, 1,
-                                 last - j, &x->backward[j]);
+                                 last - j, &x->list[PASS_BACKWARD][j]);
     for (int j = 0; ok && x->split && j < x->parts; j++)
         ok = oracle_program_part(&p, BACKWARD, s->first_backward + x->parts + j,
-                                 1, last - j, &x->late[j]);
+                                 1, last - j, &x->list[PASS_LATE][j]);
     pdl_arena_reset(g->scratch);
     x->back = p.back;
     return ok && p.back <= FARTHEST;

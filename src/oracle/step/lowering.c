@@ -44,5 +44,8 @@ enum pdl_status pdl_oracle_lower(
         pdl_framework_adapt(oracle->framework, model, s);
     if (st == PDL_OK && sys)
         st = pdl_swap_settle(a, model, sys, oracle, &po, s, err);
-    return st == PDL_OK ? pdl_plan_lower(a, model, s, &po, out, err) : st;
+    if (st != PDL_OK)
+        return st;
+    return (po.rolled ? pdl_plan_lower_rolled : pdl_plan_lower)(a, model, s,
+                                                                &po, out, err);
 }

@@ -258,31 +258,29 @@ static int64_t saved(const struct oracle_tally *t)
     return t->live[PDL_PLAN_ACTIVATION] + t->live[PDL_PLAN_STATISTIC];
 }
 
-struct oracle_span oracle_walk(const struct oracle *o, int stage,
-                               int first_item, int nitems, bool back,
-                               struct oracle_tally *t)
+static struct oracle_span walk_item(const struct oracle *o, int stage,
+                                    const struct pdl_plan_item *it, bool back,
+                                    struct oracle_tally *t)
 {
     struct oracle_tally start = *t;
     struct oracle_span s = {.top_all = INT64_MIN / 4};
     int64_t start_sum = sum(&start);
 
-    for (int i = first_item; i < first_item + nitems; i++)
-        for (int k = 0; k < o->p->items[i].nops; k++) {
-            int at = o->p->items[i].first_op + k;
-            const struct pdl_plan_op *op = &o->p->ops[at];
+    for (int at = it->first_op; at < it->first_op + it->nops; at++) {
+        const struct pdl_plan_op *op = &o->p->ops[at];
 
-            if (op->kind == PDL_PLAN_OP_FREE) {
-                if (s.top_all < 0) /* it begins with what goes */
-                    compare(t, &start, start_sum, &s);
-                drop(o, at, t);
-                continue;
-            }
-            make(o, at, stage, t);
-            begin_extra(o, op, back, t);
-            begin_work(o, at, t);
-            compare(t, &start, start_sum, &s);
-            end_extra(o, op, t);
+        if (op->kind == PDL_PLAN_OP_FREE) {
+            if (s.top_all < 0) /* it begins with what goes */
+                compare(t, &start, start_sum, &s);
+            drop(o, at, t);
+            continue;
         }
+        make(o, at, stage, t);
+        begin_extra(o, op, back, t);
+        begin_work(o, at, t);
+        compare(t, &start, start_sum, &s);
+        end_extra(o, op, t);
+    }
     s.all = sum(t) - start_sum;
     s.gradients = t->live[PDL_PLAN_WEIGHT_GRADIENT] -
                   start.live[PDL_PLAN_WEIGHT_GRADIENT];
@@ -293,35 +291,58 @@ struct oracle_span oracle_walk(const struct oracle *o, int stage,
     return s;
 }
 
+struct oracle_span oracle_walk(const struct oracle *o, int stage,
+                               int first_item, int nitems, bool back,
+                               struct oracle_tally *t)
+{
+    struct oracle_span s = {.top_all = INT64_MIN / 4};
+
+    for (int i = first_item; i < first_item + nitems; i++) {
+        const struct pdl_plan_item *it = &o->p->items[i];
+        struct oracle_span one = walk_item(o, stage, it, back, t);
+
+        if (it->repeat > 1)
+            one = oracle_span_repeat(&one, it->repeat);
+        s = i == first_item ? one : oracle_span_join(&s, &one);
+    }
+    return s;
+}
+
 /* Optimizer state goes with what the rank updates: its weights, or with ZeRO
  * its parts of them; in the PE's memory or the host's, which then has a copy
  * of the weights too. */
-static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
-                        const int64_t *size, bool host)
+static int64_t state_of_op(const struct oracle *o, const struct pdl_plan_op *op,
+                           const int64_t *size, bool host)
 {
     int64_t n = 0, slots = o->opt->optimizer_slots;
 
+    /* what error feedback keeps of gradients */
+    for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
+                    o->p->strategy->compress_density > 0 && j < op->nin;
+         j++)
+        n += size[op->in[j]];
+    for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout; j++) {
+        const struct pdl_plan_tensor *x = &o->p->tensors[op->out[j]];
+        bool master =
+            pdl_dtype_bits(x->dtype) == 16 && o->opt->parameters != PDL_IDEAL;
+
+        if (x->host == host)
+            n += master ? size[op->out[j]] * 2 * (slots + 1)
+                        : size[op->out[j]] * (slots + host);
+    }
+    return n;
+}
+
+static int64_t state_of(const struct oracle *o, const struct pdl_plan_stage *s,
+                        const int64_t *size, bool host)
+{
+    int64_t n = 0;
+
     for (int i = s->first_update; i < s->first_update + s->nupdate; i++)
-        for (int k = 0; k < o->p->items[i].nops; k++) {
-            const struct pdl_plan_op *op =
-                &o->p->ops[o->p->items[i].first_op + k];
-
-            /* what error feedback keeps of gradients */
-            for (int j = 0; op->kind == PDL_PLAN_OP_ALLREDUCE &&
-                            o->p->strategy->compress_density > 0 && j < op->nin;
-                 j++)
-                n += size[op->in[j]];
-            for (int j = 0; op->kind == PDL_PLAN_OP_UPDATE && j < op->nout;
-                 j++) {
-                const struct pdl_plan_tensor *x = &o->p->tensors[op->out[j]];
-                bool master = pdl_dtype_bits(x->dtype) == 16 &&
-                              o->opt->parameters != PDL_IDEAL;
-
-                if (x->host == host)
-                    n += master ? size[op->out[j]] * 2 * (slots + 1)
-                                : size[op->out[j]] * (slots + host);
-            }
-        }
+        for (int k = 0; k < o->p->items[i].nops; k++)
+            n += o->p->items[i].repeat *
+                 state_of_op(o, &o->p->ops[o->p->items[i].first_op + k], size,
+                             host);
     return n;
 }
 
@@ -348,9 +369,10 @@ void oracle_lived_base(const struct oracle *o, int lane, const int64_t *size,
             s->label += size[i];
         if (t->kind != PDL_PLAN_WEIGHT)
             continue;
-        s->weights += size[i];
+        s->weights += oracle_times(o, t->round) * size[i];
         if (bits > 0)
             s->buffers +=
+                oracle_times(o, t->round) *
                 (int64_t)((double)size[i] * 8 * buffer_bytes(o) / bits);
     }
 }
@@ -464,7 +486,8 @@ static void live_through(const struct oracle *o, int stage, int64_t rank,
 {
     const struct pdl_plan_stage *x = &o->p->stages[stage];
     bool split = pdl_schedule_splits(o->order->schedule);
-    int first = split ? 1 : x->nbackward;
+    int first = split ? oracle_pass_items(o->p, x->first_backward, x->nbackward)
+                      : x->nbackward;
     struct oracle_tally *t = oracle_tally_make(o, rank, size, s);
 
     if (!t)

@@ -47,9 +47,9 @@ static int64_t layer_buffers(const struct oracle *o, int stage,
         if (op < 0 || o->p->tensors[o->p->ops[op].out[0]].stage != stage)
             continue;
         for (int k = 0; k < n->nin; k++)
-            sum += size[n->in[k]];
+            sum += oracle_times(o, o->p->ops[op].round) * size[n->in[k]];
         for (int k = 0; k < n->nout; k++)
-            sum += size[n->out[k]];
+            sum += oracle_times(o, o->p->ops[op].round) * size[n->out[k]];
     }
     return sum;
 }
@@ -68,7 +68,7 @@ void oracle_memory_paper(const struct oracle *o, int stage, int64_t rank,
 
         if (t->kind == PDL_PLAN_WEIGHT && t->stage == stage &&
             o->p->model->tensors[t->model_tensor].kind == PDL_TENSOR_WEIGHT)
-            weights += oracle_bytes(o, i, rank);
+            weights += oracle_times(o, t->round) * oracle_bytes(o, i, rank);
     }
     if (2 * (act + weights) <= out->allocated_bytes)
         return;

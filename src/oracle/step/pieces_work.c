@@ -246,14 +246,11 @@ static bool price_parts(pdl_arena *a, struct piece_work *w)
     bool ok = true;
 
     w->run = *s;
-    for (int i = 0; ok && i < s->parts; i++)
-        ok = oracle_price_list(a, &s->backward[i], false, w->price[1],
-                               &w->run.backward[i]) &&
-             (!(s->copies || s->traffic) ||
-              oracle_price_list(a, &s->forward[i], false, w->price[0],
-                                &w->run.forward[i])) &&
-             (!s->split || oracle_price_list(a, &s->late[i], false, w->price[1],
-                                             &w->run.late[i]));
+    for (int p = s->copies || s->traffic ? PASS_FORWARD : PASS_BACKWARD;
+         p < PASSES; p++)
+        for (int i = 0; ok && i < s->parts; i++)
+            ok = oracle_price_list(a, &s->list[p][i], false, w->price[p > 0],
+                                   &w->run.list[p][i]);
     return ok;
 }
 
@@ -265,11 +262,13 @@ static void add_parts(struct piece_work *w)
         struct stage_time *b = &w->backward[i];
         double before;
 
-        oracle_add_list(&s->forward[i], false, w->price[0], &w->forward[i],
+        oracle_add_list(&s->list[PASS_FORWARD][i], false, w->price[0],
+                        &w->forward[i], &w->contention);
+        oracle_add_list(&s->list[PASS_BACKWARD][i], true, w->price[1], b,
                         &w->contention);
-        oracle_add_list(&s->backward[i], true, w->price[1], b, &w->contention);
         before = b->backward + b->backward_comm;
-        oracle_add_list(&s->late[i], true, w->price[1], b, &w->contention);
+        oracle_add_list(&s->list[PASS_LATE][i], true, w->price[1], b,
+                        &w->contention);
         b->weights = b->backward + b->backward_comm - before;
     }
 }

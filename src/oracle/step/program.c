@@ -42,42 +42,115 @@ void oracle_update_ops(const struct pdl_plan *p, int stage, int *first, int *n)
     range_of(p, s->first_update, s->nupdate, first, n);
 }
 
-bool oracle_program_begin(struct program *p)
+static int64_t count_ops(const struct pdl_plan *p, int first, int nitems)
+{
+    int64_t n = 0;
+
+    for (int i = first; i < first + nitems; i++)
+        n += p->items[i].repeat * p->items[i].nops;
+    return n;
+}
+
+int64_t oracle_update_steps(const struct pdl_plan *p, int stage)
+{
+    return count_ops(p, p->stages[stage].first_update,
+                     p->stages[stage].nupdate);
+}
+
+/* The longest list of operands, all rounds named. */
+static int most_operands(const struct program *p)
+{
+    int most = 0;
+
+    for (int i = 0; i < p->o->p->nops; i++) {
+        const struct pdl_plan_op *x = &p->o->p->ops[i];
+
+        most = x->nin > most ? x->nin : most;
+        most = x->nout > most ? x->nout : most;
+    }
+    return most;
+}
+
+/* Operands of an operation the visit-th time that its item is run. */
+static const int *operands(const struct program *p, int op, int64_t visit,
+                           bool outputs, int *n)
+{
+    const struct pdl_plan_op *x = &p->o->p->ops[op];
+
+    *n = outputs ? x->nout : x->nin;
+    if (!p->o->rounds)
+        return outputs ? x->out : x->in;
+    *n = pdl_plan_rounds_ids(p->o->rounds, op, visit, outputs, p->ids);
+    return p->ids;
+}
+
+static int ntensors(const struct program *p)
+{
+    return p->o->rounds ? pdl_plan_rounds_tensors(p->o->rounds)
+                        : p->o->p->ntensors;
+}
+
+/* Operations of the passes by their place, every visit, and (plan tensors)
+ * what the update reads. */
+static void find_makers(struct program *p)
 {
     const struct pdl_plan *plan = p->o->p;
     const struct pdl_plan_stage *s = &plan->stages[p->stage];
-    int n = plan->ntensors + 1, first, nops;
+    int first, nops, n, at = 0;
 
-    p->by = PDL_NEW(p->scratch, int, n);
+    for (int t = 0; t <= ntensors(p); t++)
+        p->by[t] = -1;
+    for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++)
+        for (int64_t v = 0; v < plan->items[i].repeat; v++)
+            for (int k = 0; k < plan->items[i].nops; k++) {
+                int op = plan->items[i].first_op + k;
+                const int *ids = operands(p, op, v, true, &n);
+
+                p->op_of[at] = op;
+                for (int j = 0; j < n; j++)
+                    p->by[ids[j]] = at;
+                at++;
+            }
+    oracle_update_ops(plan, p->stage, &first, &nops);
+    for (int i = first; i < first + nops; i++)
+        for (int k = 0; k < plan->ops[i].nin; k++)
+            p->read[plan->ops[i].in[k]] = true;
+}
+
+bool oracle_program_begin(struct program *p)
+{
+    const struct pdl_plan_stage *s = &p->o->p->stages[p->stage];
+    int n = p->o->p->ntensors + 1;
+
+    p->op_of = PDL_NEW(p->scratch, int,
+                       count_ops(p->o->p, s->first_backward, s->nbackward) + 1);
+    p->by = PDL_NEW(p->scratch, int, ntensors(p) + 1);
     p->read = PDL_NEW(p->scratch, bool, n);
+    p->ids = PDL_NEW(p->scratch, int, 2 * most_operands(p) + 1);
     for (int k = 0; k < STREAMS; k++) {
         p->number[k] = PDL_NEW(p->scratch, int, n);
         if (!p->number[k])
             return false;
     }
-    if (!p->by || !p->read)
+    if (!p->by || !p->read || !p->ids || !p->op_of)
         return false;
-    for (int t = 0; t < n; t++)
-        p->by[t] = -1;
-    range_of(plan, s->first_backward, s->nbackward, &first, &nops);
-    for (int i = first; i < first + nops; i++)
-        for (int k = 0; k < plan->ops[i].nout; k++)
-            p->by[plan->ops[i].out[k]] = i;
-    oracle_update_ops(plan, p->stage, &first, &nops);
-    for (int i = first; i < first + nops; i++)
-        for (int k = 0; k < plan->ops[i].nin; k++)
-            p->read[plan->ops[i].in[k]] = true;
+    find_makers(p);
     return true;
 }
 
-/* What a gradient is called; false: it has no name. */
-static bool name_of(const struct program *p, int t, int *tensor, int *round)
+/* Where the time of a gradient is kept; -1: nowhere. base: the round that
+ * slots are counted from. */
+static int slot_of(const struct program *p, int t, int base)
 {
-    int id = p->o->p->tensors[t].model_tensor;
+    int id;
 
-    *tensor = p->tensor && id >= 0 ? p->tensor[id] : t;
-    *round = p->round && id >= 0 ? p->round[id] : 0;
-    return !p->tensor || id >= 0;
+    if (!p->tensor)
+        return t;
+    id = p->o->p->tensors[t].model_tensor;
+    if (id < 0)
+        return -1;
+    return p->tensor[id] +
+           (p->round[id] < 0 ? 0 : (1 + p->round[id] - base) * p->row);
 }
 
 static int price_of(const struct program *p, enum phase phase, int op)
@@ -94,24 +167,34 @@ static bool makes_gradient(const struct pdl_plan *p,
            p->tensors[x->out[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
 }
 
+static bool is_made_by(const struct program *p, int t, int op)
+{
+    return p->by[t] >= 0 && p->op_of[p->by[t]] == op;
+}
+
 /* The gradients that the update reads. */
-static bool note_made(struct program *p, int op, int base,
+static bool note_made(struct program *p, int op, int base, bool many,
                       struct stream_op *out)
 {
     const struct pdl_plan_op *x = &p->o->p->ops[op];
+    int n, *next = p->ids + x->nout;
     struct stream_made *made = NULL;
+    const int *ids = operands(p, op, 0, true, &n);
 
+    if (many)
+        pdl_plan_rounds_ids(p->o->rounds, op, 1, true, next);
     for (int k = 0; k < x->nout; k++) {
-        int t = x->out[k], tensor, round;
+        int slot = slot_of(p, ids[k], base), stride = many ? next[k] - slot : 0;
 
-        if (!p->read[t] || p->by[t] != op || !name_of(p, t, &tensor, &round))
+        if (!p->read[x->out[k]] || !is_made_by(p, ids[k], op) || slot < 0)
             continue;
         if (!made)
             made = PDL_NEW(p->keep, struct stream_made, x->nout);
         if (!made)
             return false;
-        made[out->nmade++] =
-            (struct stream_made){tensor, round - base, round < 0};
+        if (p->tensor)
+            stride = slot < p->row ? 0 : p->row;
+        made[out->nmade++] = (struct stream_made){slot, stride};
     }
     out->made = made;
     return true;
@@ -237,6 +320,7 @@ bool oracle_program_part(struct program *p, enum phase phase, int first_item,
 {
     struct stream_op *list;
     bool begun = false, ok = true;
+    bool many = nitems == 1 && p->o->p->items[first_item].repeat > 1;
     int first, n;
 
     range_of(p->o->p, first_item, nitems, &first, &n);
@@ -249,7 +333,7 @@ bool oracle_program_part(struct program *p, enum phase phase, int first_item,
         if (!write_op(p, phase, i, begun, x))
             continue;
         if (phase == BACKWARD)
-            ok = note_made(p, i, base, x);
+            ok = note_made(p, i, base, many, x);
         begun = begun || x->on == ON_COMPUTE;
         out->n++;
     }
@@ -259,30 +343,29 @@ bool oracle_program_part(struct program *p, enum phase phase, int first_item,
 /* ---- the update ---------------------------------------------------------------- */
 
 /* The latest of each stream, and the gradients that backward makes last. */
-static void find_waits(const struct program *p, int op, const int *made,
-                       const struct stream_step *steps, struct stream_step *out)
+static void find_waits(const struct program *p, const int *ids, int n,
+                       const int *made, const struct stream_step *steps,
+                       struct stream_step *out)
 {
-    const struct pdl_plan_op *x = &p->o->p->ops[op];
     int last[2] = {-1, -1};
 
-    out->computed.block = out->brought.block = -2;
     for (int k = 0; k < STREAMS; k++)
         out->after[k] = -1;
-    for (int k = 0; k < x->nin; k++) {
-        int t = x->in[k], tensor, round;
+    for (int k = 0; k < n; k++) {
+        int t = ids[k], slot;
 
         if (made[t] > 0) {
             int *at = &out->after[steps[made[t] - 1].on];
 
             *at = made[t] - 1 > *at ? made[t] - 1 : *at;
-        } else if (p->by[t] >= 0 && name_of(p, t, &tensor, &round)) {
-            bool net = oracle_is_weight_traffic(p->o, p->by[t]);
+        } else if (p->by[t] >= 0 &&
+                   (slot = slot_of(p, t, p->first_round)) >= 0) {
+            bool net = oracle_is_weight_traffic(p->o, p->op_of[p->by[t]]);
 
             if (p->by[t] <= last[net])
                 continue;
             last[net] = p->by[t];
-            *(net ? &out->brought : &out->computed) = (struct stream_reads){
-                round < 0 ? -1 : round - p->first_round, tensor};
+            *(net ? &out->brought : &out->computed) = slot;
         }
     }
 }
@@ -293,40 +376,61 @@ static bool step_waits(const struct stream_step *x)
     for (int k = 0; k < STREAMS; k++)
         if (k != (int)x->on && x->after[k] >= 0)
             return true;
-    return x->brought.block > -2;
+    return x->brought >= 0;
+}
+
+static struct stream_step begin_step(const struct program *p, int op)
+{
+    const struct pdl_plan *plan = p->o->p;
+    const struct pdl_plan_op *x = &plan->ops[op];
+
+    return (struct stream_step){
+        .price = price_of(p, UPDATE, op),
+        .on = stream_of(p->o, op, UPDATE),
+        .gradients = x->nin == 0 ||
+                     plan->tensors[x->in[0]].kind == PDL_PLAN_WEIGHT_GRADIENT,
+        .computed = -1,
+        .brought = -1};
+}
+
+/* One step; true: it is one. Frees wait, and nobody waits for them. */
+static bool write_step(struct program *p, int op, int64_t visit, int *made,
+                       struct stream_step *steps, int n)
+{
+    struct stream_step *out = &steps[n];
+    const int *ids;
+    int count;
+
+    *out = begin_step(p, op);
+    ids = operands(p, op, visit, false, &count);
+    find_waits(p, ids, count, made, steps, out);
+    if (p->o->p->ops[op].kind == PDL_PLAN_OP_FREE && !step_waits(out))
+        return false;
+    for (int k = 0; out->on == ON_OUT && k < count; k++)
+        made[ids[k]] = n + 1;
+    ids = operands(p, op, visit, true, &count);
+    for (int k = 0; k < count; k++)
+        made[ids[k]] = n + 1;
+    return true;
 }
 
 int oracle_program_update(struct program *p, struct stream_step *steps,
                           int *step)
 {
     const struct pdl_plan *plan = p->o->p;
-    int *made = PDL_NEW(p->scratch, int, plan->ntensors + 1);
-    int first, nops, n = 0;
+    const struct pdl_plan_stage *s = &plan->stages[p->stage];
+    int *made = PDL_NEW(p->scratch, int, ntensors(p) + 1), n = 0, at = 0;
 
-    oracle_update_ops(plan, p->stage, &first, &nops);
-    for (int i = 0; made && i < nops; i++) {
-        const struct pdl_plan_op *x = &plan->ops[first + i];
-        struct stream_step *out = &steps[n];
+    for (int i = s->first_update; made && i < s->first_update + s->nupdate; i++)
+        for (int64_t v = 0; v < plan->items[i].repeat; v++)
+            for (int k = 0; k < plan->items[i].nops; k++) {
+                bool is = write_step(p, plan->items[i].first_op + k, v, made,
+                                     steps, n);
 
-        *out = (struct stream_step){
-            .price = price_of(p, UPDATE, first + i),
-            .on = stream_of(p->o, first + i, UPDATE),
-            .gradients = x->nin == 0 || plan->tensors[x->in[0]].kind ==
-                                            PDL_PLAN_WEIGHT_GRADIENT};
-        find_waits(p, first + i, made, steps, out);
-        if (step)
-            step[i] = -1;
-        /* frees wait, and nobody waits for them */
-        if (x->kind == PDL_PLAN_OP_FREE && !step_waits(out))
-            continue;
-        n++;
-        if (step)
-            step[i] = n - 1;
-        for (int k = 0; k < x->nout; k++)
-            made[x->out[k]] = n;
-        for (int k = 0; out->on == ON_OUT && k < x->nin; k++)
-            made[x->in[k]] = n;
-    }
+                if (step)
+                    step[at++] = is ? n : -1;
+                n += is;
+            }
     return made ? n : -1;
 }
 
@@ -416,6 +520,26 @@ void oracle_add_list(const struct stream_list *list, bool back,
         t->calls += p->calls;
         *contention = p->contention > *contention ? p->contention : *contention;
     }
+}
+
+void oracle_add_times(struct stage_time *sum, const struct stage_time *t,
+                      int64_t n)
+{
+    double k = (double)n;
+
+    sum->forward += k * t->forward;
+    sum->backward += k * t->backward;
+    sum->recompute += k * t->recompute;
+    sum->layer_comm += k * t->layer_comm;
+    sum->layer_between += k * t->layer_between;
+    sum->halo += k * t->halo;
+    sum->p2p += k * t->p2p;
+    sum->forward_comm += k * t->forward_comm;
+    sum->backward_comm += k * t->backward_comm;
+    sum->forward_send += k * t->forward_send;
+    sum->backward_send += k * t->backward_send;
+    sum->calls += n * t->calls;
+    sum->weights += k * t->weights;
 }
 
 void oracle_add_steps(struct stage_update *u)

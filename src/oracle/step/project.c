@@ -233,13 +233,15 @@ void oracle_fill_rates(const struct oracle *o, const struct pdl_model *model,
 static void fill_rates(const struct oracle *o, struct pdl_projection *out)
 {
     struct pdl_model_totals totals = {.forward_flops = 0};
-    const struct pdl_model *m = o->p->given ? o->p->given : o->p->model;
+    const struct pdl_model *m = o->p->given  ? o->p->given
+                                : o->p->roll ? o->p->roll->model
+                                             : o->p->model;
 
     if (pdl_model_totals(m, &totals, NULL) != PDL_OK)
         totals.forward_flops = 0;
     out->pes = o->p->mesh->pes;
     out->batch = o->p->batch;
-    oracle_fill_rates(o, o->p->model, totals.forward_flops, out);
+    oracle_fill_rates(o, model, totals.forward_flops, out);
 }
 
 /* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
@@ -308,6 +310,34 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
     o->busy = oracle_busy(o, busy_lanes(o));
 }
 
+int64_t oracle_times(const struct oracle *o, int round)
+{
+    const struct pdl_plan_roll *r = o->p->roll;
+
+    for (int g = 0; r && g < r->ngroups; g++) {
+        int first = r->groups[g].first + r->width * r->period;
+
+        if (round >= first && round < first + r->period)
+            return r->groups[g].repeat;
+    }
+    return 1;
+}
+
+/* Rounds of a rolled plan are counted, not written; false: out of memory. */
+static bool unfold(struct oracle *o)
+{
+    const struct pdl_plan *p = o->p;
+    bool parts = p->roll != NULL && !o->record;
+
+    for (int s = 0; s < p->nstages; s++)
+        parts = parts && p->stages[s].nforward <= STAGE_PARTS &&
+                p->stages[s].nbackward <= 2 * STAGE_PARTS - 2;
+    if (!parts)
+        return pdl_plan_unroll(o->arena, p, &o->p, NULL) == PDL_OK;
+    return pdl_plan_rounds_open(o->arena, p, &o->rounds, NULL) == PDL_OK &&
+           pdl_plan_write_gathers(o->arena, p, &o->p, NULL) == PDL_OK;
+}
+
 static enum pdl_status check(const struct oracle *o, struct pdl_err *err)
 {
     const struct pdl_plan *plan = o->p;
@@ -331,8 +361,8 @@ static bool price(struct oracle *o, struct pdl_projection *x)
 {
     struct stage_time t[ORACLE_MAX_STAGES] = {{0}};
 
-    if (!oracle_prepare(o) || !oracle_find_order(o) || !oracle_find_again(o) ||
-        !oracle_price_stages(o, t, &x->contention) ||
+    if (!unfold(o) || !oracle_prepare(o) || !oracle_find_order(o) ||
+        !oracle_find_again(o) || !oracle_price_stages(o, t, &x->contention) ||
         !(in_lock_step(o) ? fill_lock_step(o, t, x) : fill_lanes(o, t, x)))
         return false;
     fill_rates(o, x);

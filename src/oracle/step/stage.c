@@ -62,6 +62,16 @@ void oracle_time_stage(const struct oracle *o, const struct stage_ran *ran,
     t->calls = 0;
 }
 
+int oracle_pass_items(const struct pdl_plan *p, int first, int n)
+{
+    int k = n > 0;
+
+    if (p->roll)
+        while (k + 1 < n && p->items[first + k].repeat > 1)
+            k += 2;
+    return k;
+}
+
 /* ---- of a whole plan ----------------------------------------------------------- */
 
 /* One stage, its programs and prices; what it lies in is the next one's. */
@@ -75,14 +85,19 @@ struct whole {
     struct stage_update update;
     struct stage_time *time;
     int64_t calls[2]; /* of forward and backward */
+    int nparts[PASSES];
     double contention;
 };
 
-/* Some items of forward or backward, with their prices. */
-static bool write_items(struct whole *w, struct program *p, enum phase phase,
-                        int first, int n, struct stream_list *out)
+/* An item, or those of a pass that no part of is repeated, with prices. */
+static bool write_part(struct whole *w, struct program *p, enum pass pass,
+                       int first, int n)
 {
     const struct pdl_plan_item *it = &w->o->p->items[first];
+    enum phase phase = pass == PASS_FORWARD ? FORWARD : BACKWARD;
+    struct stage_passes *x = &w->passes;
+    int at = w->nparts[pass]++;
+    struct stage_time one = {0};
     struct stream_list list;
 
     for (int i = 0; i < n; i++)
@@ -90,11 +105,26 @@ static bool write_items(struct whole *w, struct program *p, enum phase phase,
             oracle_price_stream(w->o, it[i].first_op + k, phase, &w->ranks,
                                 &w->price[it[i].first_op + k]);
     if (!oracle_program_part(p, phase, first, n, 0, &list) ||
-        !oracle_price_list(w->arena, &list, p->all, w->price, out))
+        !oracle_price_list(w->arena, &list, p->all, w->price,
+                           &x->list[pass][at]))
         return false;
-    oracle_add_list(&list, phase == BACKWARD, w->price, w->time,
-                    &w->contention);
-    w->calls[phase] = w->time->calls;
+    x->times[pass][at] = n == 1 && it->repeat > 1 ? it->repeat : 1;
+    x->parts = w->nparts[pass] > x->parts ? w->nparts[pass] : x->parts;
+    oracle_add_list(&list, phase == BACKWARD, w->price, &one, &w->contention);
+    oracle_add_times(w->time, &one, x->times[pass][at]);
+    w->calls[phase] += one.calls * x->times[pass][at];
+    return true;
+}
+
+/* Items of a rolled plan are parts. */
+static bool write_pass(struct whole *w, struct program *p, enum pass pass,
+                       int first, int n)
+{
+    if (!w->o->p->roll)
+        return write_part(w, p, pass, first, n);
+    for (int i = 0; i < n; i++)
+        if (!write_part(w, p, pass, first + i, 1))
+            return false;
     return true;
 }
 
@@ -102,20 +132,16 @@ static bool write_passes(struct whole *w, struct program *p)
 {
     const struct pdl_plan_stage *s = &w->o->p->stages[w->stage];
     struct stage_passes *x = &w->passes;
-    int late = s->nbackward > 1 ? s->nbackward - 1 : 0;
+    int n = oracle_pass_items(w->o->p, s->first_backward, s->nbackward);
 
-    x->parts = 1;
-    x->split = late > 0;
-    if (!write_items(w, p, FORWARD, s->first_forward, s->nforward,
-                     &x->forward[0]))
+    x->split = n < s->nbackward;
+    if (!write_pass(w, p, PASS_FORWARD, s->first_forward, s->nforward))
         return false;
     x->copies = p->count[ON_OUT] > 0;
-    if (!write_items(w, p, BACKWARD, s->first_backward, s->nbackward - late,
-                     &x->backward[0]) ||
-        (late > 0 && !write_items(w, p, BACKWARD, s->first_backward + 1, late,
-                                  &x->late[0])))
+    if (!write_pass(w, p, PASS_BACKWARD, s->first_backward, n) ||
+        (x->split &&
+         !write_pass(w, p, PASS_LATE, s->first_backward + n, s->nbackward - n)))
         return false;
-    w->calls[BACKWARD] -= w->calls[FORWARD];
     x->back = p->back;
     return true;
 }
@@ -129,7 +155,8 @@ static bool write_update(struct whole *w, struct program *p)
     oracle_update_ops(w->o->p, w->stage, &first, &n);
     for (int i = first; i < first + n; i++)
         oracle_price_stream(w->o, i, UPDATE, &w->ranks, &w->price[i]);
-    steps = PDL_NEW(w->arena, struct stream_step, n + 1);
+    steps = PDL_NEW(w->arena, struct stream_step,
+                    oracle_update_steps(w->o->p, w->stage) + 1);
     u->n = steps ? oracle_program_update(p, steps, NULL) : -1;
     u->steps = steps;
     u->price = w->price;
@@ -144,7 +171,8 @@ static bool write_update(struct whole *w, struct program *p)
 static bool make_run(const struct whole *w, struct stage_run *x)
 {
     const struct oracle *o = w->o;
-    int tensors = o->p->ntensors;
+    int64_t tensors =
+        o->rounds ? pdl_plan_rounds_tensors(o->rounds) : o->p->ntensors;
 
     *x = (struct stage_run){
         .passes = &w->passes,
@@ -155,9 +183,9 @@ static bool make_run(const struct whole *w, struct stage_run *x)
         .flying = o->order && oracle_in_flight(o, w->stage) > 1,
         .alone = o->record && o->record->alone,
         .held = oracle_held(o),
-        .tensors = tensors,
         .end = PDL_NEW(w->arena, double, w->update.n + 1),
-        .made = PDL_NEW(w->arena, double, 2 * (int64_t)tensors + 1),
+        .made = PDL_NEW(w->arena, double, tensors + 1),
+        .slots = tensors,
         .back = PDL_NEW(w->arena, double, oracle_run_back(&w->passes)),
         .record = o->record};
     return x->end && x->made && x->back;
@@ -169,6 +197,7 @@ static bool price_stage(struct whole *w)
                         .keep = w->arena,
                         .scratch = w->arena,
                         .all = w->o->record != NULL,
+                        .repeats = w->o->p->roll != NULL,
                         .stage = w->stage};
     struct stage_time *t = w->time;
     struct stage_run run;
@@ -220,7 +249,7 @@ double oracle_forward_s(const struct pdl_plan *plan,
     struct stage_time t = {0};
     struct stage_ran ran = {.forward = -1};
     struct stage_run run;
-    struct whole w = {.o = &o, .time = &t, .passes = {.parts = 1}};
+    struct whole w = {.o = &o, .time = &t};
     struct program p = {.o = &o};
     const struct pdl_plan_stage *s = &plan->stages[0];
 
@@ -231,8 +260,7 @@ double oracle_forward_s(const struct pdl_plan *plan,
     if (o.arena && oracle_prepare(&o) && oracle_program_begin(&p) &&
         (w.price = PDL_NEW(o.arena, struct stream_price, plan->nops + 1))) {
         oracle_find_ranks(&o, 0, &w.ranks);
-        if (write_items(&w, &p, FORWARD, s->first_forward, s->nforward,
-                        &w.passes.forward[0]) &&
+        if (write_pass(&w, &p, PASS_FORWARD, s->first_forward, s->nforward) &&
             (w.passes.back = p.back, make_run(&w, &run))) {
             run.overlap = false;
             oracle_run_passes(&run, &ran);

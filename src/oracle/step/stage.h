@@ -10,6 +10,8 @@
 /* stage.c: all stages, and the most contention; false: out of memory */
 bool oracle_price_stages(const struct oracle *o, struct stage_time *t,
                          double *contention);
+/* Of a pass' items those of its first task; backward may have two. */
+int oracle_pass_items(const struct pdl_plan *p, int first, int n);
 bool oracle_overlaps(const struct oracle *o);
 /* Part of a PE that collectives hold which run beside computation. */
 double oracle_held(const struct oracle *o);

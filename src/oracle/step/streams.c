@@ -125,15 +125,6 @@ static void record(const struct walk *w, int id, double start, double seconds)
 
 /* ---- the update --------------------------------------------------------------- */
 
-static double gradient_ready(const struct walk *w, const struct stream_reads *r)
-{
-    int64_t row = r->block < 0 ? w->x->blocks : r->block;
-
-    return r->block > -2 && w->x->made
-               ? w->x->made[row * w->x->tensors + r->tensor]
-               : 0;
-}
-
 static double ready_at(const struct walk *w, const struct stream_step *x)
 {
     double t = 0;
@@ -141,9 +132,9 @@ static double ready_at(const struct walk *w, const struct stream_step *x)
     for (int k = 0; k < STREAMS; k++)
         if (x->after[k] >= 0)
             t = later(t, w->x->end[x->after[k]]);
-    if (x->on != ON_COMPUTE)
-        t = later(t, gradient_ready(w, &x->computed));
-    return later(t, gradient_ready(w, &x->brought));
+    if (x->on != ON_COMPUTE && x->computed >= 0 && w->x->made)
+        t = later(t, w->x->made[x->computed]);
+    return x->brought >= 0 && w->x->made ? later(t, w->x->made[x->brought]) : t;
 }
 
 /* Does it wait for a copy rather than for an exchange? */
@@ -278,12 +269,8 @@ static void run_copy(struct walk *w, const struct stream_op *x)
 static void keep_made(struct walk *w, const struct stream_op *x, int64_t first,
                       double end)
 {
-    for (int k = 0; w->u && k < x->nmade; k++) {
-        int64_t row =
-            x->made[k].outside ? w->x->blocks : first + x->made[k].block;
-
-        w->x->made[row * w->x->tensors + x->made[k].tensor] = end;
-    }
+    for (int k = 0; w->u && k < x->nmade; k++)
+        w->x->made[x->made[k].slot + first * x->made[k].stride] = end;
 }
 
 static void move_scatters(struct walk *w, double by)
@@ -372,7 +359,7 @@ static void compute(struct walk *w, const struct stream_op *x, int64_t first)
         keep_made(w, x, first, w->s.compute);
 }
 
-/* One part of a pass; first: the block of its stage that it starts with. */
+/* One part of a pass; first: what slots of gradients are counted from. */
 static void run_part(struct walk *w, const struct stream_list *list,
                      int64_t first)
 {
@@ -394,15 +381,17 @@ static void run_part(struct walk *w, const struct stream_list *list,
     }
 }
 
-static void run_parts(struct walk *w, const struct stream_list *list, bool back)
+static void run_parts(struct walk *w, enum pass pass)
 {
     const struct stage_passes *s = w->x->passes;
-    int64_t at = s->parts > 1 ? w->x->blocks - 1 : 0;
+    int64_t block = s->parts > 1 ? w->x->blocks - 1 : 0;
 
-    for (int i = 0; i < s->parts; i++)
-        for (int64_t n = oracle_part_times(s, back, i, w->x->blocks); n > 0;
-             n--)
-            run_part(w, &list[i], at--);
+    for (int i = 0; i < s->parts; i++) {
+        int64_t n = oracle_part_times(s, pass, i, w->x->blocks);
+
+        for (int64_t k = 0; k < n; k++, block--)
+            run_part(w, &s->list[pass][i], s->times[pass][i] > 0 ? k : block);
+    }
 }
 
 /* Each way, copies of a micro-batch take no longer than a pipeline's PE has
@@ -415,7 +404,7 @@ static void keep_pace(struct walk *w)
 
 static void run_forward(struct walk *w, struct stage_ran *out)
 {
-    run_parts(w, w->x->passes->forward, false);
+    run_parts(w, PASS_FORWARD);
     out->forward = w->s.compute;
     out->forward_copy = w->s.late;
 }
@@ -426,10 +415,10 @@ static void run_backward(struct walk *w, struct stage_ran *out)
     double start = w->s.compute, late = w->s.late, split;
 
     w->s.ahead = w->s.overlap && w->s.out_busy > 0 && w->x->flying;
-    run_parts(w, w->x->passes->backward, true);
+    run_parts(w, PASS_BACKWARD);
     split = w->s.compute - w->s.slowed;
     if (w->x->passes->split)
-        run_parts(w, w->x->passes->late, true);
+        run_parts(w, PASS_LATE);
     keep_pace(w);
     out->backward = w->s.compute - w->s.slowed - start;
     out->weights = w->x->passes->split ? w->s.compute - w->s.slowed - split : 0;
@@ -474,7 +463,7 @@ static void begin_steps(struct walk *w)
 static void begin_exchanges(struct walk *w)
 {
     begin_steps(w);
-    for (int64_t i = 0; i < (w->x->blocks + 1) * w->x->tensors; i++)
+    for (int64_t i = 0; i < w->x->slots; i++)
         w->x->made[i] = INFINITY;
     w->early = w->x->held > 0;
 }
@@ -528,7 +517,7 @@ double oracle_run_beside(const struct stage_run *x,
 
     w.s.held = 0;
     if (x->passes->copies)
-        run_parts(&w, x->passes->forward, false);
+        run_parts(&w, PASS_FORWARD);
     w.s.compute = alone->forward;
     w.s.held = x->held;
     begin_exchanges(&w);

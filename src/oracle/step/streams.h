@@ -12,11 +12,10 @@ enum stream { ON_COMPUTE, ON_NETWORK, ON_OUT, ON_IN, STREAMS };
 
 /* ---- programs ----------------------------------------------------------------- */
 
-/* A gradient that an operation of backward makes and the update reads: a tensor
- * of a block, counted from that of the part, or outside blocks. */
+/* A gradient that an operation of backward makes and the update reads: where
+ * the time is kept, and how much further each time that its part is run. */
 struct stream_made {
-    int tensor, block;
-    bool outside;
+    int slot, stride;
 };
 
 /* An operation of forward or backward. It waits for the last one of a stream
@@ -39,32 +38,30 @@ struct stream_list {
     const struct stream_op *op;
 };
 
-/* Forward and backward of a stage in parts, of which one of each pass comes as
- * often as the stage has blocks like it: the last but one in forward, the
- * second in backward. */
+/* Forward and backward of a stage in parts. They come as often as is said, or
+ * (times 0) once but for one of each pass, which comes as often as the stage has
+ * blocks like it: the last but one in forward, the second in backward. */
 enum { STAGE_PARTS = 4 };
+enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_LATE, PASSES };
 struct stage_passes {
     int parts;
-    struct stream_list forward[STAGE_PARTS], backward[STAGE_PARTS];
-    struct stream_list late[STAGE_PARTS]; /* gradients of weights, if apart */
+    /* by enum pass; late: gradients of weights, if apart */
+    struct stream_list list[PASSES][STAGE_PARTS];
+    int64_t times[PASSES][STAGE_PARTS];
     bool copies, split;
     bool traffic; /* weights travel */
     int back;     /* the farthest that is looked back */
 };
 /* How often part i of a pass comes in a stage of so many blocks. */
-static inline int64_t oracle_part_times(const struct stage_passes *s, bool back,
-                                        int i, int64_t blocks)
+static inline int64_t oracle_part_times(const struct stage_passes *s,
+                                        enum pass pass, int i, int64_t blocks)
 {
-    return s->parts > 1 && i == (back ? 1 : s->parts - 2)
-               ? blocks - (s->parts - 1)
-               : 1;
-}
+    int many = pass == PASS_FORWARD ? s->parts - 2 : 1;
 
-/* A gradient that backward made last, of those that a step reads: of a block
- * of its stage, outside blocks (-1), or none (-2). */
-struct stream_reads {
-    int block, tensor;
-};
+    if (s->times[pass][i] > 0)
+        return s->times[pass][i];
+    return s->parts > 1 && i == many ? blocks - (s->parts - 1) : 1;
+}
 
 /* An operation of gradient exchange and update. */
 struct stream_step {
@@ -72,7 +69,9 @@ struct stream_step {
     enum stream on;
     bool gradients;     /* what it exchanges is made by backward */
     int after[STREAMS]; /* latest steps of each stream that it needs; -1 */
-    struct stream_reads computed, brought; /* by the network */
+    /* slots of the gradients that backward made last, of those that it reads:
+     * computed, and brought by the network; -1: none */
+    int computed, brought;
 };
 
 /* What it costs, in its pass, on the slowest rank. */
@@ -134,9 +133,9 @@ struct stage_run {
     bool flying; /* several micro-batches are in flight */
     bool alone;  /* the exchange slows nothing */
     double held;
-    int tensors;  /* of a block */
     double *end;  /* [steps] of the update */
-    double *made; /* [blocks + 1][tensors]; the last row is outside blocks */
+    double *made; /* [slots], of gradients */
+    int64_t slots;
     double *back; /* ends that are looked back at: oracle_run_back doubles */
     struct oracle_record
         *record; /* by number of the price; NULL: nobody asks */
@@ -187,23 +186,29 @@ struct stage_time {
 
 /* ---- program.c ----------------------------------------------------------------- */
 
-/* Writes the programs of one stage of a plan. */
+/* Writes the programs of one stage of a plan. Gradients are kept apart by the
+ * tensors of the plan, of all its rounds; or, where parts stand for blocks of
+ * any number, by those of the model's block (slots of the first row are outside
+ * blocks). */
 struct program {
     const struct oracle *o;
     pdl_arena *keep, *scratch;
     int stage;
     const int *price[3]; /* by phase: of each operation the number of its price;
                             NULL: its own */
-    /* of each tensor of the model: the name of its gradient and the round of
+    /* of each tensor of the model: which of a block's it is, and the round of
      * its block, -1: outside; NULL: gradients are tensors of the plan */
     const int *tensor, *round;
+    int row;         /* tensors of a block */
     int first_round; /* of the stage */
     bool repeats;    /* parts come several times */
     bool all;        /* what neither runs nor waits is listed too */
     /* while it is written: of each tensor who makes it, whether the update
-     * exchanges it, and the number, on its stream, of what made it */
+     * reads it, and the number, on its stream, of what made it */
     int *by, *number[STREAMS];
     bool *read;
+    int *op_of; /* by: of the operations of backward, every time, in order */
+    int *ids;   /* operands of one operation */
     int count[STREAMS], waited[STREAMS], in_waited, back;
 };
 bool oracle_program_begin(struct program *p);
@@ -214,8 +219,9 @@ bool oracle_program_part(struct program *p, enum phase phase, int first_item,
  * Returns how many there are; < 0: out of memory. */
 int oracle_program_update(struct program *p, struct stream_step *steps,
                           int *step);
-/* Operations of the update. */
+/* Operations of the update, and of all its rounds. */
 void oracle_update_ops(const struct pdl_plan *p, int stage, int *first, int *n);
+int64_t oracle_update_steps(const struct pdl_plan *p, int stage);
 
 /* One operation in its pass. */
 void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
@@ -228,6 +234,8 @@ bool oracle_price_list(pdl_arena *a, const struct stream_list *list, bool all,
 void oracle_add_list(const struct stream_list *list, bool back,
                      const struct stream_price *price, struct stage_time *t,
                      double *contention);
+void oracle_add_times(struct stage_time *sum, const struct stage_time *t,
+                      int64_t n);
 /* Adds up the steps of an update. */
 void oracle_add_steps(struct stage_update *u);
 

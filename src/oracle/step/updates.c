@@ -377,18 +377,18 @@ static void write_step(const struct form *m, const struct layout *y,
                        const struct steps *x, int step, int64_t copy,
                        struct stream_step *out)
 {
-    int q = y->c->q[y->op[step]];
+    int q = y->c->q[y->op[step]], row = m->s->model.ntensors, shift;
 
     *out = y->c->steps[step];
     out->price = longer_kind(m, x, y->c->first + y->op[step], out->price);
     for (int k = 0; k < STREAMS; k++)
         if (out->after[k] >= 0)
             out->after[k] = find_step(y, out->after[k], copy);
-    if (out->computed.block >= 0 &&
-        q <= 2) /* counted from the first of the stage */
-        out->computed.block += (int)(y->more - (copy > 0 ? copy : 0));
-    if (out->brought.block >= 0 && q <= 2)
-        out->brought.block += (int)(y->more - (copy > 0 ? copy : 0));
+    if (q > 2) /* counted from the first of the stage */
+        return;
+    shift = (int)(y->more - (copy > 0 ? copy : 0)) * row;
+    out->computed += out->computed >= row ? shift : 0;
+    out->brought += out->brought >= row ? shift : 0;
 }
 
 static bool write_steps(struct oracle_forms *g, const struct form *m,
