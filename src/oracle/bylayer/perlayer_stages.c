@@ -287,19 +287,28 @@ static double take_ends(struct segments *g)
     return most;
 }
 
-/* Micro-batches that a stage holds at once, on average over the chunks of a
- * lane where stages are interleaved (specs of the schedules: Narayanan et al.
- * 2021). */
-static double held(const struct oracle_stages *s, int64_t stage)
+/* Micro-batches that a stage holds at once, on average over the stages of its
+ * lane: those of the schedule's order. */
+static bool find_flight(struct segments *g)
 {
-    int64_t v = s->stages / s->lanes, lane = stage % s->lanes, n;
+    const struct oracle_stages *s = g->s;
+    struct oracle_order o = {.n = 0};
+    struct pdl_tasks shape = {.schedule = s->base->schedule,
+                              .lanes = (int)s->lanes,
+                              .nstages = (int)s->stages,
+                              .micro = s->micro};
 
-    if (s->base->schedule == PDL_SCHEDULE_GPIPE)
-        return (double)s->micro;
-    n = v > 1 ? 2 * (s->lanes - lane - 1) + (v - 1) * s->lanes + 1
-              : s->lanes - lane;
-    n = n < s->micro * v ? n : s->micro * v;
-    return (double)n / (double)v;
+    if (!oracle_order_fill(&o, g->x.arena, g->x.arena, &shape))
+        return false;
+    for (int i = 0; i < shape.nstages; i++) {
+        int lane = pdl_schedule_lane(shape.schedule, shape.lanes, i);
+
+        for (int k = 0; k < shape.nstages; k++)
+            if (pdl_schedule_lane(shape.schedule, shape.lanes, k) == lane)
+                g->in_flight[i] += (double)o.in_flight[k] * (double)s->lanes /
+                                   (double)s->stages;
+    }
+    return true;
 }
 
 /* No stage begins within a block. */
@@ -347,7 +356,7 @@ static bool make_chain(struct segments *g)
     const struct oracle_stages *s = g->s;
     double lanes = (double)s->lanes, v = (double)s->stages / lanes;
 
-    if (!allocate(g))
+    if (!allocate(g) || !find_flight(g))
         return false;
     add_units(g);
     add_pairs(g);
@@ -356,8 +365,6 @@ static bool make_chain(struct segments *g)
             price_sends(g, i);
     if (v > 1)
         g->ends = take_ends(g);
-    for (int64_t i = 0; i < s->stages; i++)
-        g->in_flight[i] = held(s, i);
     g->chain = (struct oracle_chain){
         .n = g->n,
         .k = g->k,

@@ -5,7 +5,7 @@
  * limit forbids is kept with its reason. Of a large one (space_points.c) the
  * best come as a list. The order of the answer does not depend on threads; a search that is
  * stopped answers with what it has priced. */
-#include "oracle/step/pieces.h"
+#include "oracle/search/point.h"
 #include "oracle/search/space.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #ifndef ORACLE_SPACE_AXES_H
 #define ORACLE_SPACE_AXES_H
 
-#include "oracle/step/pieces.h"
+#include "oracle/search/point.h"
 #include "oracle/search/space.h"
 
 enum { ORACLE_VALUES = 512, ORACLE_CHOICES = 64, ORACLE_RECOMPUTES = 3 };

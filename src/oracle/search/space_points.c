@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every configuration of a transformer of equal blocks (space_axes.c says
- * which), composed from pieces (compose.c), so that a point costs
+ * which), composed from pieces (point.c), so that a point costs
  * microseconds.
  *
  * Exact pruning. Memory is composed for every counted point, so what fits of
@@ -42,7 +42,7 @@ struct best {
 
 struct mesh {
     struct oracle_point point;
-    struct oracle_compose *compose; /* while it is worked on */
+    struct oracle_pricer *compose; /* while it is worked on */
     struct best best;
     int64_t first; /* index of its first point */
     /* what no step of this micro-batch and number of chunks can be shorter
@@ -184,7 +184,7 @@ static bool is_skipped(const struct points *s, struct mesh *m,
 static bool is_hopeless(const struct points *s, struct mesh *m,
                         const struct oracle_point *p)
 {
-    if (!s->opt->uncounted || !oracle_compose_hopeless(m->compose, p))
+    if (!s->opt->uncounted || !oracle_point_hopeless(m->compose, p))
         return false;
     m->too_large++;
     return true;
@@ -200,7 +200,7 @@ static enum pdl_status ask(const struct points *s, struct mesh *m,
 
     if (p->no_overlap || is_hopeless(s, m, p))
         return PDL_OK;
-    st = oracle_compose_memory(m->compose, p, &x, &least, err);
+    st = oracle_point_memory(m->compose, p, &x, &least, err);
     if (st == PDL_OK)
         *(x.feasible ? &m->feasible : &m->too_large) += 1;
     return st;
@@ -218,14 +218,14 @@ static enum pdl_status price(struct points *s, struct mesh *m,
         return ask(s, m, p, err);
     if (is_skipped(s, m, p, 0, bar))
         return PDL_OK;
-    st = oracle_compose_least(m->compose, p, &least, err);
+    st = oracle_point_floor(m->compose, p, &least, err);
     if (st == PDL_OK && p->recompute == PDL_RECOMPUTE_NONE && !p->activations)
         m->least[p->bubble] = least;
     if (st == PDL_OK &&
         (is_skipped(s, m, p, least, bar) || is_hopeless(s, m, p)))
         return PDL_OK;
     if (st == PDL_OK)
-        st = oracle_compose_memory(m->compose, p, &k.x, &least, err);
+        st = oracle_point_memory(m->compose, p, &k.x, &least, err);
     if (st != PDL_OK)
         return st;
     m->feasible += k.x.feasible;
@@ -239,7 +239,7 @@ static enum pdl_status price(struct points *s, struct mesh *m,
         m->too_slow++;
         return PDL_OK;
     }
-    st = oracle_compose_time(m->compose, p, &k.x, err);
+    st = oracle_point_time(m->compose, p, &k.x, err);
     if (st != PDL_OK)
         return st;
     m->evaluated++;
@@ -345,7 +345,8 @@ static bool price_points(struct points *s, struct mesh *m)
 }
 
 /* Pieces are forgotten with the mesh that they belong to. */
-static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
+static bool price_mesh(struct points *s, struct mesh *m,
+                       struct oracle_block_plans *g)
 {
     pdl_arena *a = oracle_borrow(&s->idle);
     bool go_on;
@@ -353,7 +354,7 @@ static bool price_mesh(struct points *s, struct mesh *m, struct oracle_forms *g)
     pthread_mutex_lock(&s->lock);
     share_bar(s, m);
     pthread_mutex_unlock(&s->lock);
-    m->compose = a ? oracle_compose_make(a, g, s->f, &m->point) : NULL;
+    m->compose = a ? oracle_pricer_make(a, g, s->f, &m->point) : NULL;
     s->no_memory = s->no_memory || !m->compose;
     go_on = m->compose && price_points(s, m);
     m->compose = NULL;
@@ -376,19 +377,19 @@ static bool price_meshes(struct points *s, int64_t at)
     struct mesh *first = &s->mesh[s->group[at]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
     pdl_arena *large = oracle_borrow(&s->large);
-    struct oracle_forms *g =
-        a && scratch ? oracle_forms_make(a, scratch, s->f, &first->point)
+    struct oracle_block_plans *g =
+        a && scratch ? oracle_block_plans_make(a, scratch, s->f, &first->point)
                      : NULL;
     bool go_on = g != NULL;
 
     s->no_memory = s->no_memory || !g;
     if (g)
-        oracle_forms_lend(g, large);
+        oracle_block_plans_lend(g, large);
     for (int64_t k = s->group[at]; go_on && k < s->n; k++)
         if (in_group(&s->mesh[k], first))
             go_on = price_mesh(s, &s->mesh[k], g);
     if (g) {
-        const struct oracle_effort *e = oracle_forms_effort(g);
+        const struct oracle_effort *e = oracle_block_plans_effort(g);
 
         first->pieces += e->lowered + e->priced;
         first->pieces_s += e->seconds;

@@ -7,17 +7,6 @@
  * pipelines every rank gets the same share, so the slowest PE sets the pace. */
 #include "oracle/oracle_priv.h"
 
-/* The place in the pipeline of a rank. */
-static int lane_of(const struct pdl_plan *p, int64_t rank)
-{
-    int64_t lane = 0;
-
-    for (int f = 0; f < p->mesh->nfactors; f++)
-        if (p->pipe_factors >> f & 1)
-            lane = lane * p->mesh->factor[f] + pdl_mesh_coord(p->mesh, rank, f);
-    return (int)lane;
-}
-
 static double rate(const struct pdl_pe *pe, enum pdl_precision p)
 {
     return pdl_pe_matmul_rate(pe, p, 1);
@@ -38,7 +27,7 @@ static const struct pdl_pe *slowest(const struct oracle *o, int lane)
     for (int64_t r = 0; r < o->p->mesh->pes; r++) {
         const struct pdl_pe *pe = pe_of_rank(o, r);
 
-        if (lane_of(o->p, r) == lane &&
+        if (pdl_plan_rank_lane(o->p, r) == lane &&
             (!worst ||
              rate(pe, o->opt->precision) < rate(worst, o->opt->precision)))
             worst = pe;

@@ -22,22 +22,17 @@ static int choices(int64_t n, bool few, int64_t *out)
 
 int oracle_ranks(const struct pdl_plan *p, int stage, int64_t *ranks)
 {
-    int64_t coord[3], list[ORACLE_MAX_RANKS], rest = pdl_plan_lane(p, stage);
-    int64_t stage_coord[PDL_MAX_FACTORS] = {0};
+    int64_t coord[3], list[ORACLE_MAX_RANKS];
+    int64_t first = pdl_plan_lane_rank(p, pdl_plan_lane(p, stage));
     int n = 1, seen = 0;
 
-    for (int f = p->mesh->nfactors - 1; f >= 0; f--)
-        if (p->pipe_factors >> f & 1) {
-            stage_coord[f] = rest % p->mesh->factor[f];
-            rest /= p->mesh->factor[f];
-        }
     ranks[0] = 0;
     for (int f = 0; f < p->mesh->nfactors; f++) {
         bool pipe = p->pipe_factors >> f & 1;
         int k = pipe ? 1 : choices(p->mesh->factor[f], seen >= 3, coord), m = 0;
 
         if (pipe)
-            coord[0] = stage_coord[f];
+            coord[0] = pdl_mesh_coord(p->mesh, first, f);
         seen += !pipe;
         for (int i = 0; i < n; i++)
             for (int c = 0; c < k && m < ORACLE_MAX_RANKS; c++)

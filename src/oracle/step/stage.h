@@ -1,5 +1,5 @@
-/* Shared by pricing a plan (project.c, memory.c) and composing one from pieces
- * (pieces.c, compose.c): what is known of a stage, and what follows from it. */
+/* Shared by pricing a plan (project.c, memory.c) and the points of a search
+ * (search/point.c): what is known of a stage, and what follows from it. */
 #ifndef ORACLE_STAGE_H
 #define ORACLE_STAGE_H
 

@@ -2,13 +2,13 @@
  *
  * What a point takes: the span of its pipeline, and what exchange and update
  * show of the lane that takes longest. */
-#include "oracle/step/compose_priv.h"
+#include "oracle/search/point_priv.h"
 
 #include <math.h>
 
 /* ---- time ---------------------------------------------------------------------------- */
 
-static bool make_room(struct oracle_compose *c, int64_t steps)
+static bool make_room(struct oracle_pricer *c, int64_t steps)
 {
     if (steps > c->steps) {
         c->steps = 2 * steps;
@@ -17,7 +17,7 @@ static bool make_room(struct oracle_compose *c, int64_t steps)
     return c->end != NULL;
 }
 
-static bool find_span(struct oracle_compose *c)
+static bool find_span(struct oracle_pricer *c)
 {
     const struct split *s = c->split;
     const struct oracle_order *o;
@@ -28,7 +28,7 @@ static bool find_span(struct oracle_compose *c)
     o = oracle_point_order(c, false);
     for (int64_t k = 0; o && k < p * s->chunks; k++) {
         const struct stage_time *t = &oracle_timed_of(c, k % p, k / p)->time;
-        int64_t i = oracle_stage_of(c, s, k % p, k / p);
+        int64_t i = oracle_stage_of(c, k % p, k / p);
 
         c->forward[i] = t->forward + t->forward_comm + t->forward_copy;
         c->backward[i] = t->backward + t->backward_comm + t->backward_copy;
@@ -43,10 +43,10 @@ static bool find_span(struct oracle_compose *c)
 }
 
 /* A stage in which weights travel, run with its update. */
-static bool run_stage(struct oracle_compose *c, const struct oracle_point *x,
+static bool run_stage(struct oracle_pricer *c, const struct oracle_point *x,
                       struct class *k, bool again)
 {
-    const struct piece_update *u = k->update[x->zero][x->optimizer];
+    const struct stage_exchange *u = k->update[x->zero][x->optimizer];
     struct passes *p = k->passes;
 
     for (int f = 0; f < (k->work->shape->copies ? 2 : 1); f++) {
@@ -74,7 +74,7 @@ static bool run_stage(struct oracle_compose *c, const struct oracle_point *x,
 }
 
 /* May an update change backward? */
-static bool exchanges_early(const struct oracle_compose *c,
+static bool exchanges_early(const struct oracle_pricer *c,
                             const struct oracle_point *x)
 {
     bool early = false;
@@ -87,7 +87,7 @@ static bool exchanges_early(const struct oracle_compose *c,
 
 /* Stages in which weights travel, run with their update: what is exchanged
  * beside backward changes it. */
-static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
+static bool run_stages(struct oracle_pricer *c, const struct oracle_point *x,
                        struct pdl_err *err)
 {
     struct split *s = c->split;
@@ -101,7 +101,7 @@ static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
         struct class *k = &s->classes[i];
 
         if (!make_room(c, k->update[x->zero][x->optimizer]->run.n + 1) ||
-            oracle_piece_price(c->pieces, k->works, err) != PDL_OK)
+            oracle_mesh_price(c->pieces, k->works, err) != PDL_OK)
             return false;
         if (!again)
             oracle_time_class(c, k);
@@ -116,11 +116,11 @@ static bool run_stages(struct oracle_compose *c, const struct oracle_point *x,
 }
 
 /* What exchange and the optimizer's copies show of a stage. */
-static bool show(struct oracle_compose *c, const struct oracle_point *x,
+static bool show(struct oracle_pricer *c, const struct oracle_point *x,
                  const struct class *k, bool flying, struct timed *t)
 {
     int z = x->zero, o = x->optimizer;
-    const struct piece_update *u = k->update[z][o];
+    const struct stage_exchange *u = k->update[z][o];
     struct stage_run run;
 
     if (t->shown[z][o])
@@ -137,7 +137,7 @@ static bool show(struct oracle_compose *c, const struct oracle_point *x,
 }
 
 /* Exchange and update of a lane, added to it; false: out of memory. */
-static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
+static bool add_update(struct oracle_pricer *c, const struct oracle_point *x,
                        int64_t l, struct stage_time *lane)
 {
     const struct split *s = c->split;
@@ -145,7 +145,7 @@ static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
 
     for (int64_t k = 0; k < s->chunks; k++) {
         const struct class *v = &s->classes[s->of[k * c->mesh.pipe + l]];
-        const struct piece_update *u = v->update[x->zero][x->optimizer];
+        const struct stage_exchange *u = v->update[x->zero][x->optimizer];
         struct timed *t = oracle_timed_of(c, l, k);
 
         if (hides && !show(c, x, v, t == &v->passes->timed[1], t))
@@ -163,7 +163,7 @@ static bool add_update(struct oracle_compose *c, const struct oracle_point *x,
 /* What a lane's exchange and update show at most: all of it after backward,
  * which was slowed as much as it can be, kernels by what exchange holds of the
  * PE, collectives (and exchange by them) by half of the adapters. */
-static double most_tail(const struct oracle_compose *c,
+static double most_tail(const struct oracle_pricer *c,
                         const struct oracle_point *x, int64_t l)
 {
     const struct split *s = c->split;
@@ -180,7 +180,7 @@ static double most_tail(const struct oracle_compose *c,
 }
 
 /* The lane that takes longest, as project.c has it; < 0: out of memory. */
-static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
+static int64_t critical(struct oracle_pricer *c, const struct oracle_point *x)
 {
     double longest = -1;
     int64_t worst = 0;
@@ -200,10 +200,10 @@ static int64_t critical(struct oracle_compose *c, const struct oracle_point *x)
     return worst;
 }
 
-enum pdl_status oracle_compose_time(struct oracle_compose *c,
-                                    const struct oracle_point *x,
-                                    struct pdl_projection *out,
-                                    struct pdl_err *err)
+enum pdl_status oracle_point_time(struct oracle_pricer *c,
+                                  const struct oracle_point *x,
+                                  struct pdl_projection *out,
+                                  struct pdl_err *err)
 {
     const struct split *s = c->split;
     struct stage_time lane;
@@ -229,12 +229,13 @@ enum pdl_status oracle_compose_time(struct oracle_compose *c,
     return PDL_OK;
 }
 
-enum pdl_status oracle_compose(struct oracle_compose *c,
-                               const struct oracle_point *x,
-                               struct pdl_projection *out, struct pdl_err *err)
+enum pdl_status oracle_point_price(struct oracle_pricer *c,
+                                   const struct oracle_point *x,
+                                   struct pdl_projection *out,
+                                   struct pdl_err *err)
 {
     double least;
-    enum pdl_status st = oracle_compose_memory(c, x, out, &least, err);
+    enum pdl_status st = oracle_point_memory(c, x, out, &least, err);
 
-    return st == PDL_OK ? oracle_compose_time(c, x, out, err) : st;
+    return st == PDL_OK ? oracle_point_time(c, x, out, err) : st;
 }

@@ -8,16 +8,17 @@
  *
  * What points have in common is kept: the work of stages and the span of the
  * pipeline hold for every choice of sharded states, overlap and the like. */
-#include "oracle/step/compose_priv.h"
+#include "oracle/search/point_priv.h"
 
 #include <math.h>
 #include <string.h>
 
-struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
-                                           const struct oracle_family *f,
-                                           const struct oracle_point *mesh)
+struct oracle_pricer *oracle_pricer_make(pdl_arena *a,
+                                         struct oracle_block_plans *g,
+                                         const struct oracle_family *f,
+                                         const struct oracle_point *mesh)
 {
-    struct oracle_compose *c = PDL_NEW(a, struct oracle_compose, 1);
+    struct oracle_pricer *c = PDL_NEW(a, struct oracle_pricer, 1);
 
     if (!c)
         return NULL;
@@ -25,7 +26,7 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
     c->mesh = *mesh;
     c->arena = a;
     c->forms = g;
-    c->pieces = oracle_pieces_make(a, g, mesh);
+    c->pieces = oracle_mesh_make(a, g, mesh);
     c->pes.pes = oracle_point_pes(mesh);
     c->plan.mesh = &c->pes;
     c->plan.model = f->model;
@@ -50,17 +51,21 @@ struct oracle_compose *oracle_compose_make(pdl_arena *a, struct oracle_forms *g,
 
 /* ---- stages ---------------------------------------------------------------------- */
 
-static enum piece_where where_is(const struct oracle_compose *c,
+static int lane_of(const struct oracle_pricer *c, int64_t stage)
+{
+    return pdl_schedule_lane(c->strategy.schedule, c->plan.lanes, (int)stage);
+}
+
+static enum stage_place where_is(const struct oracle_pricer *c,
                                  const struct split *s, int64_t stage)
 {
-    int64_t pipe = c->mesh.pipe;
-
-    return stage == 0                      ? PIECE_FIRST
-           : stage == pipe * s->chunks - 1 ? PIECE_LAST
-           : !s->bubble || s->chunks == 1  ? PIECE_MIDDLE
-           : stage == pipe - 1             ? PIECE_DOWN
-           : stage == pipe                 ? PIECE_UP
-                                           : PIECE_MIDDLE;
+    if (stage == 0)
+        return PLACE_FIRST;
+    if (stage == c->mesh.pipe * s->chunks - 1)
+        return PLACE_LAST;
+    if (lane_of(c, stage) == lane_of(c, stage + 1))
+        return PLACE_DOWN;
+    return lane_of(c, stage) == lane_of(c, stage - 1) ? PLACE_UP : PLACE_MIDDLE;
 }
 
 static int class_of(struct split *s, const struct class *x)
@@ -76,7 +81,7 @@ static int class_of(struct split *s, const struct class *x)
     return s->nclasses++;
 }
 
-static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
+static enum pdl_status make_split(struct oracle_pricer *c, struct split *s,
                                   struct pdl_err *err)
 {
     int64_t stages = c->mesh.pipe * s->chunks;
@@ -93,19 +98,19 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
     s->in_flight = PDL_NEW(c->arena, int64_t, stages);
     s->lanes = PDL_NEW(c->arena, int, c->mesh.pipe);
     st = s->of && s->in_flight && s->lanes
-             ? oracle_form_blocks(c->forms, stages, &blocks, err)
+             ? oracle_stage_blocks(c->forms, stages, &blocks, err)
              : pdl_fail(err, PDL_ENOMEM, "out of memory");
     for (int64_t i = 0; st == PDL_OK && i < stages; i++) {
         int64_t l = i % c->mesh.pipe;
-        int64_t stage = oracle_stage_of(c, s, l, i / c->mesh.pipe);
+        int64_t stage = oracle_stage_of(c, l, i / c->mesh.pipe);
 
         s->of[i] = class_of(
             s, &(struct class){
                    .where = where_is(c, s, stage),
                    .blocks = blocks[stage],
-                   .lane = {oracle_piece_lane(c->pieces, l, LANE_WORK),
-                            oracle_piece_lane(c->pieces, l, LANE_UPDATE),
-                            oracle_piece_lane(c->pieces, l, LANE_TRAFFIC)}});
+                   .lane = {oracle_mesh_lane(c->pieces, l, LANE_WORK),
+                            oracle_mesh_lane(c->pieces, l, LANE_UPDATE),
+                            oracle_mesh_lane(c->pieces, l, LANE_TRAFFIC)}});
         if (s->of[i] < 0 || blocks[stage] < 1)
             st = pdl_fail(err, PDL_EINVAL, "too many kinds of stages");
     }
@@ -114,7 +119,7 @@ static enum pdl_status make_split(struct oracle_compose *c, struct split *s,
     return st;
 }
 
-static enum pdl_status find_split(struct oracle_compose *c, int64_t chunks,
+static enum pdl_status find_split(struct oracle_pricer *c, int64_t chunks,
                                   bool bubble, struct pdl_err *err)
 {
     enum pdl_status st;
@@ -147,7 +152,7 @@ static bool no_fuller(const struct split *s, int64_t pipe, int64_t a, int64_t b)
     return true;
 }
 
-struct oracle_order *oracle_point_order(struct oracle_compose *c, bool brief)
+struct oracle_order *oracle_point_order(struct oracle_pricer *c, bool brief)
 {
     const struct split *s = c->split;
     int64_t m = c->plan.micro_batches;
@@ -161,18 +166,19 @@ struct oracle_order *oracle_point_order(struct oracle_compose *c, bool brief)
 
     if (o->schedule != shape.schedule || o->lanes != shape.lanes ||
         o->nstages != shape.nstages || o->micro != shape.micro)
-        ok = oracle_order_fill(o, c->arena, oracle_forms_scratch(c->forms),
-                               &shape);
+        ok = oracle_order_fill(o, c->arena,
+                               oracle_block_plans_scratch(c->forms), &shape);
     if (ok && brief && pdl_schedule_splits(shape.schedule))
-        ok = oracle_order_runs(o, c->arena, oracle_forms_scratch(c->forms));
-    pdl_arena_reset(oracle_forms_scratch(c->forms));
+        ok = oracle_order_runs(o, c->arena,
+                               oracle_block_plans_scratch(c->forms));
+    pdl_arena_reset(oracle_block_plans_scratch(c->forms));
     if (!ok)
         o->micro = 0;
     return ok ? o : NULL;
 }
 
 /* False: out of memory. */
-static bool find_lanes(struct oracle_compose *c, int64_t m)
+static bool find_lanes(struct oracle_pricer *c, int64_t m)
 {
     struct split *s = c->split;
     const struct oracle_order *o;
@@ -192,7 +198,7 @@ static bool find_lanes(struct oracle_compose *c, int64_t m)
 
         for (int64_t k = 0; k < s->chunks; k++)
             s->in_flight[l * s->chunks + k] =
-                o->in_flight[oracle_stage_of(c, s, l, k)];
+                o->in_flight[oracle_stage_of(c, l, k)];
         for (int k = 0; k < s->nlanes && !again; k++)
             again = no_fuller(s, pipe, s->lanes[k], l);
         if (!again)
@@ -203,14 +209,14 @@ static bool find_lanes(struct oracle_compose *c, int64_t m)
 
 /* ---- the work of stages -------------------------------------------------------------- */
 
-static enum pdl_status work_classes(struct oracle_compose *c,
+static enum pdl_status work_classes(struct oracle_pricer *c,
                                     const struct oracle_point *x, int64_t m,
                                     struct pdl_err *err)
 {
     for (int i = 0; i < c->split->nclasses; i++) {
         struct class *k = &c->split->classes[i];
-        const struct piece_works *w;
-        enum pdl_status st = oracle_piece_work(
+        const struct stage_works *w;
+        enum pdl_status st = oracle_mesh_work(
             c->pieces, x, m, k->blocks,
             k->lane[c->traffic ? LANE_TRAFFIC : LANE_WORK], &w, err);
 
@@ -227,7 +233,7 @@ static enum pdl_status work_classes(struct oracle_compose *c,
 }
 
 /* All stages of a lane, one micro-batch. */
-struct stage_time oracle_lane_time(const struct oracle_compose *c, int64_t l)
+struct stage_time oracle_lane_time(const struct oracle_pricer *c, int64_t l)
 {
     struct stage_time lane = {0};
 
@@ -238,7 +244,7 @@ struct stage_time oracle_lane_time(const struct oracle_compose *c, int64_t l)
 
 /* What no schedule of these stages can be quicker than: a lane's own work,
  * after the forwards and before the backwards of the lanes before it. */
-static void find_least(struct oracle_compose *c)
+static void find_least(struct oracle_pricer *c)
 {
     double before = 0;
 
@@ -253,7 +259,7 @@ static void find_least(struct oracle_compose *c)
     }
 }
 
-bool oracle_point_overlaps(const struct oracle_compose *c,
+bool oracle_point_overlaps(const struct oracle_pricer *c,
                            const struct oracle_point *x)
 {
     return !x->no_overlap && oracle_overlaps(&c->lite);
@@ -268,7 +274,7 @@ bool oracle_same_passes(const struct oracle_point *a,
 }
 
 /* Is what is prepared of the same bytes? */
-static bool has_bytes_of(const struct oracle_compose *c,
+static bool has_bytes_of(const struct oracle_pricer *c,
                          const struct oracle_point *x)
 {
     return c->ready && oracle_same_passes(&c->now, x) &&
@@ -276,7 +282,7 @@ static bool has_bytes_of(const struct oracle_compose *c,
 }
 
 /* Where weights travel, stages take no less time than where they do not. */
-static void keep_floor(struct oracle_compose *c, const struct oracle_point *x)
+static void keep_floor(struct oracle_pricer *c, const struct oracle_point *x)
 {
     if (!oracle_same_passes(&c->floor_of, x))
         c->floor[0] = c->floor[1] = 0;
@@ -286,18 +292,18 @@ static void keep_floor(struct oracle_compose *c, const struct oracle_point *x)
         c->floor[!x->no_overlap] = c->least;
 }
 
-static double floor_of(const struct oracle_compose *c,
+static double floor_of(const struct oracle_pricer *c,
                        const struct oracle_point *x)
 {
     return oracle_same_passes(&c->floor_of, x) ? c->floor[x->no_overlap] : 0;
 }
 
-static enum pdl_status prepare(struct oracle_compose *c,
+static enum pdl_status prepare(struct oracle_pricer *c,
                                const struct oracle_point *x,
                                struct pdl_err *err)
 {
     int64_t m = c->f->plan.batch / (oracle_point_replicas(x) * x->micro);
-    enum pdl_status st = oracle_piece_lanes(c->pieces, err);
+    enum pdl_status st = oracle_mesh_lanes(c->pieces, err);
 
     if (!has_bytes_of(c, x))
         memset(c->known, 0, sizeof c->known);
@@ -314,13 +320,13 @@ static enum pdl_status prepare(struct oracle_compose *c,
                         "strategy: interleaved stages need a multiple of "
                         "pipe=%lld micro-batches",
                         (long long)x->pipe);
+    c->strategy.schedule = oracle_point_schedule(x);
+    c->plan.lanes = (int)x->pipe;
     if (st == PDL_OK)
         st = find_split(c, oracle_point_chunks(x), x->bubble > 0, err);
     if (st != PDL_OK)
         return st;
     c->bubble = x->bubble;
-    c->strategy.schedule = oracle_point_schedule(x);
-    c->plan.lanes = (int)x->pipe;
     c->plan.nstages = (int)(x->pipe * oracle_point_chunks(x));
     c->plan.micro_batches = m;
     c->micro_batches = (double)m;
@@ -343,23 +349,23 @@ static enum pdl_status prepare(struct oracle_compose *c,
 }
 
 /* Passes do not depend on overlap, unless something runs beside them. */
-static bool is_prepared(const struct oracle_compose *c,
+static bool is_prepared(const struct oracle_pricer *c,
                         const struct oracle_point *x)
 {
     return has_bytes_of(c, x) && (!(x->activations || c->traffic) ||
                                   c->now.no_overlap == x->no_overlap);
 }
 
-enum pdl_status oracle_compose_prepare(struct oracle_compose *c,
-                                       const struct oracle_point *x,
-                                       struct pdl_err *err)
+enum pdl_status oracle_point_prepare(struct oracle_pricer *c,
+                                     const struct oracle_point *x,
+                                     struct pdl_err *err)
 {
     return is_prepared(c, x) ? PDL_OK : prepare(c, x, err);
 }
 
-enum pdl_status oracle_compose_least(struct oracle_compose *c,
-                                     const struct oracle_point *x,
-                                     double *least_s, struct pdl_err *err)
+enum pdl_status oracle_point_floor(struct oracle_pricer *c,
+                                   const struct oracle_point *x,
+                                   double *least_s, struct pdl_err *err)
 {
     struct oracle_point base = *x;
     enum pdl_status st = PDL_OK;
@@ -369,28 +375,28 @@ enum pdl_status oracle_compose_least(struct oracle_compose *c,
         return PDL_OK;
     }
     base.zero = oracle_work_zero(x) > 0 ? 0 : x->zero;
-    st = oracle_compose_prepare(c, &base, err);
+    st = oracle_point_prepare(c, &base, err);
     *least_s = c->least;
     return st;
 }
 
-enum pdl_status oracle_compose_updates(struct oracle_compose *c,
-                                       const struct oracle_point *x,
-                                       struct pdl_err *err)
+enum pdl_status oracle_point_updates(struct oracle_pricer *c,
+                                     const struct oracle_point *x,
+                                     struct pdl_err *err)
 {
     for (int i = 0; i < c->split->nclasses; i++) {
         struct class *k = &c->split->classes[i];
-        const struct piece_updates *u;
+        const struct stage_exchanges *u;
         enum pdl_status st;
 
         if (k->update[x->zero][x->optimizer])
             continue;
-        st = oracle_piece_update(c->pieces, x, k->blocks, k->lane[LANE_UPDATE],
-                                 &u, err);
+        st = oracle_mesh_update(c->pieces, x, k->blocks, k->lane[LANE_UPDATE],
+                                &u, err);
         if (st != PDL_OK)
             return st;
         k->update[x->zero][x->optimizer] =
-            &u->at[k->where < PIECE_WHERE ? k->where : PIECE_MIDDLE];
+            &u->at[k->where < PLACES_WITH_WORK ? k->where : PLACE_MIDDLE];
         k->update_ranks[x->zero] = u->ranks;
     }
     return PDL_OK;

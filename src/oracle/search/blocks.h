@@ -1,9 +1,9 @@
-/* Shared by small.c, forms.c and pieces.c: the small plans that pieces are
+/* Shared by block_plans.c, block_program.c and block_prices.c: the small plans that pieces are
  * read off. */
 #ifndef ORACLE_PIECES_PRIV_H
 #define ORACLE_PIECES_PRIV_H
 
-#include "oracle/step/pieces.h"
+#include "oracle/search/point.h"
 
 enum {
     WRITTEN = 16,
@@ -36,7 +36,7 @@ struct grows {
 };
 
 /* A small plan, on the mesh of a large one. */
-struct small {
+struct block_plan {
     struct pdl_model model;
     struct pdl_segment segments[8];
     struct pdl_strategy strategy;
@@ -72,7 +72,7 @@ struct lived {
     struct lived *next;
     int64_t micro, mesh; /* mesh: where ranks keep parts of weights; else 0 */
     int nranks;
-    struct piece_live *at[PIECE_WHERE]; /* by slot */
+    struct stage_live *at[PLACES_WITH_WORK]; /* by slot */
 };
 
 /* Kinds of operations of a pass: an operation of each. */
@@ -87,19 +87,19 @@ struct kinds {
 struct steps {
     struct steps *next;
     int64_t blocks;
-    int n[PIECE_WHERE];
-    struct stream_step *list[PIECE_WHERE];
+    int n[PLACES_WITH_WORK];
+    struct stream_step *list[PLACES_WITH_WORK];
     struct pdl_plan_op *ops; /* the plan's, with longer ones */
     int nlonger, *longer;
 };
 struct cut; /* of an update: stretches that are repeated */
 
-struct form {
-    struct form *next;
+struct block_form {
+    struct block_form *next;
     struct key key;
-    int64_t id;      /* 1, 2, ...; addresses are used again */
-    uint64_t code;   /* of the key: forms of other codes have another */
-    struct small *s; /* NULL: refused */
+    int64_t id;           /* 1, 2, ...; addresses are used again */
+    uint64_t code;        /* of the key: forms of other codes have another */
+    struct block_plan *s; /* NULL: refused */
     const char *refused;
     bool grown;             /* its samples can be changed */
     int64_t samples, ranks; /* if not: its micro-batch and data ranks */
@@ -107,21 +107,21 @@ struct form {
     int64_t fits;           /* mesh that `suitable` is of */
     bool suitable;
     struct kinds kinds[3]; /* by enum phase */
-    struct stage_passes shape[PIECE_WHERE];
+    struct stage_passes shape[PLACES_WITH_WORK];
     struct known *known;
     struct carried *carried; /* of the mesh that was priced last */
     int64_t carried_on;      /* that mesh; others' memory is gone */
     struct lived *lived;
     struct steps *steps;
-    struct cut *cut[PIECE_WHERE];
+    struct cut *cut[PLACES_WITH_WORK];
 };
 
-struct oracle_forms {
+struct oracle_block_plans {
     const struct oracle_family *f;
     struct oracle_point mesh; /* all but pipe and data */
     pdl_arena *arena, *scratch;
     pdl_arena *large; /* of forms of many blocks; NULL: there is none */
-    struct form *forms;
+    struct block_form *forms;
     int64_t made; /* forms */
     struct oracle_effort effort;
     int64_t meshes;
@@ -140,8 +140,8 @@ struct lanes {
     int64_t first[MAX_LANES]; /* lane of each kind */
 };
 
-struct oracle_pieces {
-    struct oracle_forms *forms;
+struct oracle_mesh {
+    struct oracle_block_plans *forms;
     const struct oracle_family *f;
     struct oracle_point mesh;
     int64_t id; /* 1, 2, ... */
@@ -149,28 +149,29 @@ struct oracle_pieces {
     struct entry *work[64], *update[64];
     struct lanes lanes[LANE_KINDS];
     struct oracle_ranks alike[ZEROS]; /* by what ranks keep of weights */
-    struct piece_ranks ranks[ZEROS];
+    struct rank_slots ranks[ZEROS];
     bool known[ZEROS];
     struct priced *priced;
     const char *refused; /* why lanes could not be told */
 };
 
-/* pieces_lanes.c: ranks that hold the same, once (m: NULL, or their form) */
-enum pdl_status oracle_pieces_alike(struct oracle_pieces *p, int zero,
-                                    struct form **m, struct pdl_err *err);
-/* pieces_work.c: ranks of a kind of lane; bytes of every tensor on a rank,
+/* lane_kinds.c: ranks that hold the same, once (m: NULL, or their form) */
+enum pdl_status oracle_mesh_alike(struct oracle_mesh *p, int zero,
+                                  struct block_form **m, struct pdl_err *err);
+/* block_passes.c: ranks of a kind of lane; bytes of every tensor on a rank,
  * whatever its stage, and those of one stage (into s->size); a piece */
-void oracle_lane_ranks(const struct lanes *x, const struct small *s, int kind,
-                       struct oracle_ranks *r);
-int64_t *oracle_all_sizes(pdl_arena *a, const struct small *s, int64_t rank);
-void oracle_sizes_of(const struct small *s, int stage, const int64_t *all);
-enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
+void oracle_lane_ranks(const struct lanes *x, const struct block_plan *s,
+                       int kind, struct oracle_ranks *r);
+int64_t *oracle_all_sizes(pdl_arena *a, const struct block_plan *s,
+                          int64_t rank);
+void oracle_sizes_of(const struct block_plan *s, int stage, const int64_t *all);
+enum pdl_status oracle_make_work(struct oracle_mesh *p, struct key *k,
                                  int64_t micro, int lane,
-                                 struct piece_works *out, struct pdl_err *err);
-bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w);
-/* pieces_update.c: of every kind of lane */
-enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
-                                   int64_t blocks, struct piece_updates *out,
+                                 struct stage_works *out, struct pdl_err *err);
+bool oracle_price_work(struct oracle_mesh *p, struct stage_works *w);
+/* block_exchange.c: of every kind of lane */
+enum pdl_status oracle_make_update(struct oracle_mesh *p, struct key *k,
+                                   int64_t blocks, struct stage_exchanges *out,
                                    struct pdl_err *err);
 
 /* Does its plan have as many blocks as a stage, because updates of many do not
@@ -180,34 +181,37 @@ static inline bool oracle_form_is_large(const struct key *k)
     return k->update && k->blocks > UPDATE_BLOCKS;
 }
 
-/* small.c: the form of a key, its samples and its mesh set */
-enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
-                                 int64_t micro, struct form **out,
-                                 struct pdl_err *err);
+/* block_plans.c: the form of a key, its samples and its mesh set */
+enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
+                                       int64_t micro, struct block_form **out,
+                                       struct pdl_err *err);
 /* The same of a form that was found before. */
-void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro);
+void oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
+                           int64_t micro);
 /* Representative ranks of a lane of the large plan. */
-int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks);
+int oracle_block_plan_ranks(const struct block_plan *s, int64_t lane,
+                            int64_t *ranks);
 
-/* forms.c */
+/* block_program.c */
 /* A program of a stage of a form. */
-struct program oracle_form_program(struct oracle_forms *g, const struct form *m,
-                                   int stage);
+struct program oracle_form_program(struct oracle_block_plans *g,
+                                   const struct block_form *m, int stage);
 /* Tells operations of a pass apart by what they cost. */
-bool oracle_form_number(struct oracle_forms *g, struct form *m,
+bool oracle_form_number(struct oracle_block_plans *g, struct block_form *m,
                         enum phase phase);
-/* The operations of a form told apart; updates.c */
-bool oracle_form_work(struct oracle_forms *g, struct form *m);
-bool oracle_form_update(struct oracle_forms *g, struct form *m);
+/* The operations of a form told apart; block_updates.c */
+bool oracle_form_work(struct oracle_block_plans *g, struct block_form *m);
+bool oracle_form_update(struct oracle_block_plans *g, struct block_form *m);
 /* The update of so many blocks; NULL: it has to be lowered as it is (or there
  * is no memory). */
-const struct steps *oracle_form_steps(struct oracle_forms *g, struct form *m,
-                                      int64_t blocks);
+const struct steps *oracle_form_steps(struct oracle_block_plans *g,
+                                      struct block_form *m, int64_t blocks);
 /* Live bytes of that update; ops: those of the steps. */
-struct oracle_span oracle_form_walk(struct form *m, const struct steps *x,
+struct oracle_span oracle_form_walk(struct block_form *m, const struct steps *x,
                                     int stage, struct oracle_tally *t);
 /* What a block adds to what an update keeps. */
-void oracle_form_block(struct oracle_forms *g, struct form *m, int stage,
-                       const int64_t *size, struct oracle_lived *out);
+void oracle_form_block(struct oracle_block_plans *g, struct block_form *m,
+                       int stage, const int64_t *size,
+                       struct oracle_lived *out);
 
 #endif

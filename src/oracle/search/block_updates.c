@@ -8,7 +8,7 @@
  * emptied at its end: their operations are written out with as many tensors as
  * there are blocks, as long as the bucket holds them. What does not repeat so
  * is lowered as it is. */
-#include "oracle/step/pieces_priv.h"
+#include "oracle/search/blocks.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ struct cut {
 };
 
 /* In which place backward comes to the block of a tensor; -1: of none. */
-static int place_of(const struct form *m, int stage, int t)
+static int place_of(const struct block_form *m, int stage, int t)
 {
     int id = m->s->plan.tensors[t].model_tensor;
     int T = (int)m->key.blocks;
@@ -45,8 +45,8 @@ static int place_of(const struct form *m, int stage, int t)
                : T - 1 - (m->s->round[id] - stage * T);
 }
 
-static bool list_update(struct oracle_forms *g, struct form *m, int stage,
-                        struct cut *c)
+static bool list_update(struct oracle_block_plans *g, struct block_form *m,
+                        int stage, struct cut *c)
 {
     struct program p = oracle_form_program(g, m, stage);
 
@@ -73,8 +73,8 @@ static bool list_update(struct oracle_forms *g, struct form *m, int stage,
 }
 
 /* Tensors of each place among those of an operation. */
-static void count_places(const struct form *m, int stage, const int *ids, int n,
-                         int count[UPDATE_BLOCKS])
+static void count_places(const struct block_form *m, int stage, const int *ids,
+                         int n, int count[UPDATE_BLOCKS])
 {
     memset(count, 0, UPDATE_BLOCKS * sizeof count[0]);
     for (int k = 0; k < n; k++) {
@@ -86,7 +86,7 @@ static void count_places(const struct form *m, int stage, const int *ids, int n,
 }
 
 /* Does it gather from all blocks? */
-static bool is_longer(const struct form *m, int stage,
+static bool is_longer(const struct block_form *m, int stage,
                       const struct pdl_plan_op *x)
 {
     int count[UPDATE_BLOCKS];
@@ -95,10 +95,10 @@ static bool is_longer(const struct form *m, int stage,
     return count[1] > 0 && count[1] == count[2] && count[3] > 0;
 }
 
-static bool same_shifted(const struct form *m, int stage, const int *a,
+static bool same_shifted(const struct block_form *m, int stage, const int *a,
                          const int *b, int n)
 {
-    const struct small *s = m->s;
+    const struct block_plan *s = m->s;
 
     for (int k = 0; k < n; k++) {
         int x = s->plan.tensors[a[k]].model_tensor;
@@ -112,8 +112,8 @@ static bool same_shifted(const struct form *m, int stage, const int *a,
 }
 
 /* Does operation b do to a block what a does to the one before? */
-static bool does_the_same(const struct form *m, int stage, const struct cut *c,
-                          int a, int b)
+static bool does_the_same(const struct block_form *m, int stage,
+                          const struct cut *c, int a, int b)
 {
     const struct pdl_plan_op *x = &m->s->plan.ops[c->first + a];
     const struct pdl_plan_op *y = &m->s->plan.ops[c->first + b];
@@ -147,7 +147,7 @@ static bool find_stretches(struct cut *c)
 }
 
 /* The stretches of the second block are those of the third, in turn. */
-static bool find_before(const struct form *m, int stage, struct cut *c)
+static bool find_before(const struct block_form *m, int stage, struct cut *c)
 {
     int at = 0;
 
@@ -189,7 +189,8 @@ static int twin_of(const struct cut *c, int op)
     return -1;
 }
 
-static const int *ops_of_steps(struct oracle_forms *g, const struct cut *c)
+static const int *ops_of_steps(struct oracle_block_plans *g,
+                               const struct cut *c)
 {
     int *op = PDL_NEW(g->scratch, int, c->nsteps + 1);
 
@@ -200,7 +201,7 @@ static const int *ops_of_steps(struct oracle_forms *g, const struct cut *c)
 }
 
 /* Steps of the third block wait for those of its own and of the one before. */
-static bool waits_near(struct oracle_forms *g, const struct cut *c)
+static bool waits_near(struct oracle_block_plans *g, const struct cut *c)
 {
     const int *op = ops_of_steps(g, c);
     bool near = op != NULL;
@@ -215,7 +216,7 @@ static bool waits_near(struct oracle_forms *g, const struct cut *c)
     return near;
 }
 
-bool oracle_form_update(struct oracle_forms *g, struct form *m)
+bool oracle_form_update(struct oracle_block_plans *g, struct block_form *m)
 {
     if (!oracle_form_number(g, m, UPDATE))
         return false;
@@ -243,8 +244,8 @@ static int64_t bytes_of(const struct pdl_plan_tensor *t)
 }
 
 /* Is a bucket that gathers from so many blocks filled by the same gradient? */
-static bool holds(const struct form *m, int stage, const struct pdl_plan_op *x,
-                  int64_t blocks)
+static bool holds(const struct block_form *m, int stage,
+                  const struct pdl_plan_op *x, int64_t blocks)
 {
     int64_t limit = pdl_plan_bucket_bytes(&m->s->strategy), few = 0, all = 0;
     int n = x->nin / 2, last = 0;
@@ -267,9 +268,9 @@ static bool holds(const struct form *m, int stage, const struct pdl_plan_op *x,
 }
 
 /* Tensors of the third block as often as there are such. */
-static const int *repeat_ids(struct oracle_forms *g, const struct form *m,
-                             int stage, const int *ids, int n, int64_t blocks,
-                             int *out_n)
+static const int *repeat_ids(struct oracle_block_plans *g,
+                             const struct block_form *m, int stage,
+                             const int *ids, int n, int64_t blocks, int *out_n)
 {
     int *list = PDL_NEW(g->arena, int, n *blocks + 1);
 
@@ -283,10 +284,10 @@ static const int *repeat_ids(struct oracle_forms *g, const struct form *m,
 
 /* Operations that gather from all blocks, written out; false: buckets fill
  * otherwise. */
-static bool write_longer(struct oracle_forms *g, struct form *m,
+static bool write_longer(struct oracle_block_plans *g, struct block_form *m,
                          struct steps *x)
 {
-    const struct small *s = m->s;
+    const struct block_plan *s = m->s;
 
     for (int i = 0; i < s->plan.nstages; i++)
         for (int k = m->cut[i]->first; k < m->cut[i]->first + m->cut[i]->n;
@@ -318,8 +319,8 @@ static bool write_longer(struct oracle_forms *g, struct form *m,
     return true;
 }
 
-static int longer_kind(const struct form *m, const struct steps *x, int op,
-                       int kind)
+static int longer_kind(const struct block_form *m, const struct steps *x,
+                       int op, int kind)
 {
     for (int i = 0; i < x->nlonger; i++)
         if (x->longer[i] == op)
@@ -373,7 +374,7 @@ static int find_step(const struct layout *y, int step, int64_t copy)
     return y->at[twin] + (int)(copy - 1) * y->each[twin] + before;
 }
 
-static void write_step(const struct form *m, const struct layout *y,
+static void write_step(const struct block_form *m, const struct layout *y,
                        const struct steps *x, int step, int64_t copy,
                        struct stream_step *out)
 {
@@ -391,8 +392,8 @@ static void write_step(const struct form *m, const struct layout *y,
     out->brought += out->brought >= row ? shift : 0;
 }
 
-static bool write_steps(struct oracle_forms *g, const struct form *m,
-                        struct steps *x, int stage)
+static bool write_steps(struct oracle_block_plans *g,
+                        const struct block_form *m, struct steps *x, int stage)
 {
     struct layout y = {.c = m->cut[stage],
                        .op = ops_of_steps(g, m->cut[stage]),
@@ -411,8 +412,8 @@ static bool write_steps(struct oracle_forms *g, const struct form *m,
     return x->list[stage] != NULL;
 }
 
-const struct steps *oracle_form_steps(struct oracle_forms *g, struct form *m,
-                                      int64_t blocks)
+const struct steps *oracle_form_steps(struct oracle_block_plans *g,
+                                      struct block_form *m, int64_t blocks)
 {
     struct steps *x;
     bool ok = true;
@@ -439,10 +440,10 @@ const struct steps *oracle_form_steps(struct oracle_forms *g, struct form *m,
     return ok ? x : NULL;
 }
 
-struct oracle_span oracle_form_walk(struct form *m, const struct steps *x,
+struct oracle_span oracle_form_walk(struct block_form *m, const struct steps *x,
                                     int stage, struct oracle_tally *t)
 {
-    struct small *s = m->s;
+    struct block_plan *s = m->s;
     const struct cut *c = m->cut[stage];
     const struct pdl_plan_op *ops = s->plan.ops;
     const struct pdl_plan_item *items = s->plan.items;
@@ -467,8 +468,8 @@ struct oracle_span oracle_form_walk(struct form *m, const struct steps *x,
     return sum;
 }
 
-void oracle_form_block(struct oracle_forms *g, struct form *m, int stage,
-                       const int64_t *size, struct oracle_lived *out)
+void oracle_form_block(struct oracle_block_plans *g, struct block_form *m,
+                       int stage, const int64_t *size, struct oracle_lived *out)
 {
     int n = m->s->plan.ntensors;
     int64_t *one = PDL_NEW(g->scratch, int64_t, n + 1);

@@ -2,14 +2,14 @@
  *
  * What a point holds: live bytes of stages from pieces, on every lane and every
  * rank that none is fuller than. */
-#include "oracle/step/compose_priv.h"
+#include "oracle/search/point_priv.h"
 
 /* ---- memory -------------------------------------------------------------------------- */
 
 /* Ranks that hold what none before them does. */
-static void find_held(struct oracle_compose *c, const struct oracle_point *x,
-                      const struct piece_ranks *work,
-                      const struct piece_ranks *update)
+static void find_held(struct oracle_pricer *c, const struct oracle_point *x,
+                      const struct rank_slots *work,
+                      const struct rank_slots *update)
 {
     int n = 0;
 
@@ -48,7 +48,7 @@ static struct oracle_span without(const struct oracle_span *s)
 static void live(const struct class *k, const struct oracle_point *x,
                  struct rank r, bool flying, struct oracle_lived *l)
 {
-    const struct piece_live *w = &k->work->live[r.work];
+    const struct stage_live *w = &k->work->live[r.work];
     bool all = r.update >= 0;
 
     *l = (struct oracle_lived){.weights = 0};
@@ -69,7 +69,7 @@ static void live(const struct class *k, const struct oracle_point *x,
 }
 
 /* One rank of every lane that none is fuller than. */
-static void live_rank(const struct oracle_compose *c,
+static void live_rank(const struct oracle_pricer *c,
                       const struct oracle_point *x, struct rank r,
                       struct pdl_projection *out)
 {
@@ -97,7 +97,7 @@ static void live_rank(const struct oracle_compose *c,
 }
 
 /* With backward in two tasks no two lanes hold the same. */
-static void live_tasks(struct oracle_compose *c, const struct oracle_point *x,
+static void live_tasks(struct oracle_pricer *c, const struct oracle_point *x,
                        struct rank r, struct pdl_projection *out)
 {
     const struct split *s = c->split;
@@ -118,7 +118,7 @@ static void live_tasks(struct oracle_compose *c, const struct oracle_point *x,
     }
 }
 
-static void live_any(struct oracle_compose *c, const struct oracle_point *x,
+static void live_any(struct oracle_pricer *c, const struct oracle_point *x,
                      struct rank r, struct pdl_projection *out)
 {
     if (pdl_schedule_splits(c->strategy.schedule))
@@ -128,7 +128,7 @@ static void live_any(struct oracle_compose *c, const struct oracle_point *x,
 }
 
 /* Overlap or not, it is the same. */
-static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
+static void fill_memory(struct oracle_pricer *c, const struct oracle_point *x,
                         struct pdl_projection *out)
 {
     struct pdl_projection *known = &c->memory[x->zero][x->optimizer];
@@ -154,19 +154,19 @@ static void fill_memory(struct oracle_compose *c, const struct oracle_point *x,
 /* Sharded states leave passes as they are, and gather weights and scatter
  * gradients besides: what the same passes hold with whole weights, less weights
  * and their gradients, any of them holds. */
-enum pdl_status oracle_compose_alone(struct oracle_compose *c,
-                                     const struct oracle_point *x,
-                                     struct pdl_projection *out,
-                                     struct pdl_err *err)
+enum pdl_status oracle_point_least_bytes(struct oracle_pricer *c,
+                                         const struct oracle_point *x,
+                                         struct pdl_projection *out,
+                                         struct pdl_err *err)
 {
     struct oracle_point base = *x;
-    const struct piece_ranks *ranks;
+    const struct rank_slots *ranks;
     enum pdl_status st;
 
     base.zero = 0;
     base.optimizer = false;
     *out = (struct pdl_projection){.reason = ""};
-    st = oracle_compose_prepare(c, &base, err);
+    st = oracle_point_prepare(c, &base, err);
     if (st != PDL_OK)
         return st;
     ranks = c->split->classes[0].works->ranks;
@@ -175,8 +175,8 @@ enum pdl_status oracle_compose_alone(struct oracle_compose *c,
     return PDL_OK;
 }
 
-bool oracle_compose_hopeless(struct oracle_compose *c,
-                             const struct oracle_point *x)
+bool oracle_point_hopeless(struct oracle_pricer *c,
+                           const struct oracle_point *x)
 {
     struct pdl_projection y;
     struct pdl_err err;
@@ -185,26 +185,26 @@ bool oracle_compose_hopeless(struct oracle_compose *c,
         return c->hopeless > 0;
     c->hopeless_of = *x;
     c->hopeless = -1;
-    if (oracle_compose_alone(c, x, &y, &err) == PDL_OK &&
+    if (oracle_point_least_bytes(c, x, &y, &err) == PDL_OK &&
         (y.allocated_bytes > oracle_capacity(&c->lite) ||
          !oracle_host_fits(&c->lite, &y)))
         c->hopeless = 1;
     return c->hopeless > 0;
 }
 
-enum pdl_status oracle_compose_memory(struct oracle_compose *c,
-                                      const struct oracle_point *x,
-                                      struct pdl_projection *out,
-                                      double *least_s, struct pdl_err *err)
+enum pdl_status oracle_point_memory(struct oracle_pricer *c,
+                                    const struct oracle_point *x,
+                                    struct pdl_projection *out, double *least_s,
+                                    struct pdl_err *err)
 {
-    enum pdl_status st = oracle_compose_prepare(c, x, err);
+    enum pdl_status st = oracle_point_prepare(c, x, err);
     bool fits;
 
     c->strategy.offload_optimizer = x->optimizer;
     if (st == PDL_OK && x->optimizer)
         st = oracle_host_known(&c->lite, err);
     if (st == PDL_OK)
-        st = oracle_compose_updates(c, x, err);
+        st = oracle_point_updates(c, x, err);
     if (st != PDL_OK)
         return st;
     fill_memory(c, x, out);

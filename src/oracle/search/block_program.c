@@ -4,15 +4,15 @@
  * so that a mesh or a number of samples has to price each kind once; what each
  * waits for on the streams; and how stages of many blocks follow from few.
  *
- * Forward and backward repeat block by block; updates: updates.c. */
-#include "oracle/step/pieces_priv.h"
+ * Forward and backward repeat block by block; updates: block_updates.c. */
+#include "oracle/search/blocks.h"
 
 /* ---- kinds ------------------------------------------------------------------ */
 
-bool oracle_form_number(struct oracle_forms *g, struct form *m,
+bool oracle_form_number(struct oracle_block_plans *g, struct block_form *m,
                         enum phase phase)
 {
-    struct small *s = m->s;
+    struct block_plan *s = m->s;
     struct kinds *k = &m->kinds[phase];
     int nslots = 64, *table;
 
@@ -42,8 +42,8 @@ bool oracle_form_number(struct oracle_forms *g, struct form *m,
 /* ---- forward and backward ------------------------------------------------------ */
 
 /* The block of the small plan that an operation computes; -1: none. */
-static int64_t block_of(const struct oracle_forms *g, const struct small *s,
-                        int op)
+static int64_t block_of(const struct oracle_block_plans *g,
+                        const struct block_plan *s, int op)
 {
     const struct pdl_plan_op *x = &s->plan.ops[op];
     int64_t nodes = g->f->model->segments[g->f->block].nnodes;
@@ -56,8 +56,9 @@ static int64_t block_of(const struct oracle_forms *g, const struct small *s,
 }
 
 /* The first operation of an item that computes the block; -1: none. */
-static int first_of(const struct oracle_forms *g, const struct small *s,
-                    const struct pdl_plan_item *it, int64_t block)
+static int first_of(const struct oracle_block_plans *g,
+                    const struct block_plan *s, const struct pdl_plan_item *it,
+                    int64_t block)
 {
     for (int i = it->first_op; i < it->first_op + it->nops; i++)
         if (block_of(g, s, i) == block)
@@ -66,9 +67,9 @@ static int first_of(const struct oracle_forms *g, const struct small *s,
 }
 
 /* Cuts an item where the second, the third, ... of its n blocks begin. */
-static bool cut_item(const struct oracle_forms *g, const struct small *s,
-                     const struct pdl_plan_item *it, int n, int64_t first,
-                     bool back, struct pdl_plan_item *out)
+static bool cut_item(const struct oracle_block_plans *g,
+                     const struct block_plan *s, const struct pdl_plan_item *it,
+                     int n, int64_t first, bool back, struct pdl_plan_item *out)
 {
     int from = it->first_op;
 
@@ -88,7 +89,8 @@ static bool cut_item(const struct oracle_forms *g, const struct small *s,
 }
 
 /* The same operations, in one item for each block. */
-static bool cut_blocks(const struct oracle_forms *g, struct small *s, int parts)
+static bool cut_blocks(const struct oracle_block_plans *g, struct block_plan *s,
+                       int parts)
 {
     int n = 0;
 
@@ -119,10 +121,10 @@ static bool cut_blocks(const struct oracle_forms *g, struct small *s, int parts)
     return true;
 }
 
-struct program oracle_form_program(struct oracle_forms *g, const struct form *m,
-                                   int stage)
+struct program oracle_form_program(struct oracle_block_plans *g,
+                                   const struct block_form *m, int stage)
 {
-    const struct small *s = m->s;
+    const struct block_plan *s = m->s;
 
     return (struct program){
         .o = &s->o,
@@ -140,8 +142,8 @@ struct program oracle_form_program(struct oracle_forms *g, const struct form *m,
 /* How far operations of a part may look back. */
 enum { FARTHEST = 32 };
 
-static bool write_passes(struct oracle_forms *g, struct form *m, int stage,
-                         struct stage_passes *x)
+static bool write_passes(struct oracle_block_plans *g, struct block_form *m,
+                         int stage, struct stage_passes *x)
 {
     const struct pdl_plan_stage *s = &m->s->stages[stage];
     struct program p = oracle_form_program(g, m, stage);
@@ -163,7 +165,7 @@ static bool write_passes(struct oracle_forms *g, struct form *m, int stage,
     return ok && p.back <= FARTHEST;
 }
 
-bool oracle_form_work(struct oracle_forms *g, struct form *m)
+bool oracle_form_work(struct oracle_block_plans *g, struct block_form *m)
 {
     int most = m->key.activations ? WORK_BLOCKS + 1 : WORK_BLOCKS;
     int parts = m->key.blocks == most ? most : 1;

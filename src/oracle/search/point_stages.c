@@ -5,11 +5,11 @@
  * the number of blocks, not on how many chunks there are, and stages of as many
  * blocks come with many numbers of chunks; so they are kept until points have
  * another micro-batch. */
-#include "oracle/step/compose_priv.h"
+#include "oracle/search/point_priv.h"
 
 #include <string.h>
 
-struct stage_run oracle_run_of(struct oracle_compose *c, const struct class *k,
+struct stage_run oracle_run_of(struct oracle_pricer *c, const struct class *k,
                                bool flying)
 {
     return (struct stage_run){
@@ -25,9 +25,9 @@ struct stage_run oracle_run_of(struct oracle_compose *c, const struct class *k,
         .back = c->back};
 }
 
-void oracle_time_class(struct oracle_compose *c, struct class *k)
+void oracle_time_class(struct oracle_pricer *c, struct class *k)
 {
-    const struct piece_work *w = k->work;
+    const struct stage_work *w = k->work;
     struct stage_time t = {0};
     int flights = w->shape->copies ? 2 : 1; /* alone, and one of several */
 
@@ -59,7 +59,7 @@ void oracle_time_class(struct oracle_compose *c, struct class *k)
 }
 
 /* Stage k of lane l. */
-struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
+struct timed *oracle_timed_of(const struct oracle_pricer *c, int64_t l,
                               int64_t k)
 {
     struct split *s = c->split;
@@ -84,7 +84,7 @@ pass_span(const struct class *k, const struct oracle_span *parts, enum pass p)
 }
 
 /* Live bytes of its passes; false: out of memory. */
-static bool live_class(struct oracle_compose *c, const struct class *k)
+static bool live_class(struct oracle_pricer *c, const struct class *k)
 {
     struct passes *p = k->passes;
     int slots = k->works->ranks->slots;
@@ -94,7 +94,7 @@ static bool live_class(struct oracle_compose *c, const struct class *k)
         p->slots = p->live ? slots : 0;
     }
     for (int r = 0; p->live && r < slots; r++) {
-        const struct piece_live *l = &k->work->live[r];
+        const struct stage_live *l = &k->work->live[r];
         struct class_live *x = &p->live[r];
 
         x->forward = pass_span(k, l->forward, PASS_FORWARD);
@@ -107,7 +107,7 @@ static bool live_class(struct oracle_compose *c, const struct class *k)
 
 /* ---- what is kept -------------------------------------------------------------------- */
 
-static void forget(struct oracle_compose *c, int64_t micro)
+static void forget(struct oracle_pricer *c, int64_t micro)
 {
     for (int i = 0; i < KEPT_PASSES; i++)
         for (struct passes *p = c->passes[i], *next; p; p = next) {
@@ -119,7 +119,7 @@ static void forget(struct oracle_compose *c, int64_t micro)
     c->passes_of = micro;
 }
 
-static struct passes *take(struct oracle_compose *c)
+static struct passes *take(struct oracle_pricer *c)
 {
     struct passes *p = c->spare;
 
@@ -129,7 +129,7 @@ static struct passes *take(struct oracle_compose *c)
     return p;
 }
 
-bool oracle_find_passes(struct oracle_compose *c, const struct oracle_point *x,
+bool oracle_find_passes(struct oracle_pricer *c, const struct oracle_point *x,
                         struct class *k)
 {
     bool overlap = (k->work->shape->copies || c->traffic) && c->overlap;

@@ -4,7 +4,7 @@
  * samples on one mesh. Operations that only compute are priced once for every
  * number of samples, those that communicate for every mesh too; bytes are
  * walked on each rank that holds something of its own. */
-#include "oracle/step/pieces_priv.h"
+#include "oracle/search/blocks.h"
 
 #include <string.h>
 
@@ -12,27 +12,27 @@
 
 /* Ranks of a kind of lane, who does the same work as who. All stages of a
  * small plan are priced on them, so prices are remembered as of one. */
-void oracle_lane_ranks(const struct lanes *x, const struct small *s, int kind,
-                       struct oracle_ranks *r)
+void oracle_lane_ranks(const struct lanes *x, const struct block_plan *s,
+                       int kind, struct oracle_ranks *r)
 {
     *r = *s->o.alike;
     r->stage = 0;
-    oracle_small_ranks(s, x->first[kind], r->rank);
+    oracle_block_plan_ranks(s, x->first[kind], r->rank);
 }
 
-static bool only_computes(const struct small *s, int op)
+static bool only_computes(const struct block_plan *s, int op)
 {
     return s->plan.ops[op].kind == PDL_PLAN_OP_COMPUTE;
 }
 
-static bool only_carries(const struct small *s, int op)
+static bool only_carries(const struct block_plan *s, int op)
 {
     return oracle_is_weight_traffic(&s->o, op);
 }
 
 /* Forward's and backward's operations of one sort; false: out of memory. */
-static bool price_those(pdl_arena *a, struct form *m,
-                        bool (*wanted)(const struct small *, int),
+static bool price_those(pdl_arena *a, struct block_form *m,
+                        bool (*wanted)(const struct block_plan *, int),
                         const struct oracle_ranks *r,
                         struct stream_price *price[2])
 {
@@ -51,8 +51,8 @@ static bool price_those(pdl_arena *a, struct form *m,
 }
 
 /* Prices of what no mesh changes. */
-static const struct known *find_known(struct oracle_forms *g, struct form *m,
-                                      int64_t micro,
+static const struct known *find_known(struct oracle_block_plans *g,
+                                      struct block_form *m, int64_t micro,
                                       const struct oracle_ranks *r)
 {
     struct known *k = m->known;
@@ -71,8 +71,8 @@ static const struct known *find_known(struct oracle_forms *g, struct form *m,
 }
 
 /* Prices of what no number of samples changes, for one kind of lane. */
-static const struct carried *find_carried(struct oracle_pieces *p,
-                                          struct form *m, int lane,
+static const struct carried *find_carried(struct oracle_mesh *p,
+                                          struct block_form *m, int lane,
                                           const struct oracle_ranks *r)
 {
     struct carried *k;
@@ -95,8 +95,8 @@ static const struct carried *find_carried(struct oracle_pieces *p,
 }
 
 /* All kinds of forward and backward, for one kind of lane. */
-static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
-                         int lane, struct stream_price *out[2])
+static bool price_passes(struct oracle_mesh *p, struct block_form *m,
+                         int64_t micro, int lane, struct stream_price *out[2])
 {
     const struct carried *w = NULL;
     const struct known *k;
@@ -128,7 +128,8 @@ static bool price_passes(struct oracle_pieces *p, struct form *m, int64_t micro,
 /* ---- bytes -------------------------------------------------------------------- */
 
 /* Bytes of every tensor on a rank, whatever its stage. */
-int64_t *oracle_all_sizes(pdl_arena *a, const struct small *s, int64_t rank)
+int64_t *oracle_all_sizes(pdl_arena *a, const struct block_plan *s,
+                          int64_t rank)
 {
     int64_t *all = PDL_NEW(a, int64_t, s->plan.ntensors + 1);
 
@@ -143,14 +144,14 @@ int64_t *oracle_all_sizes(pdl_arena *a, const struct small *s, int64_t rank)
 }
 
 /* Those of one stage. */
-void oracle_sizes_of(const struct small *s, int stage, const int64_t *all)
+void oracle_sizes_of(const struct block_plan *s, int stage, const int64_t *all)
 {
     for (int i = 0; i < s->plan.ntensors; i++)
         s->size[i] = s->plan.tensors[i].stage == stage ? all[i] : 0;
 }
 
-static bool live_stage(struct small *s, int stage, int parts, int64_t rank,
-                       struct piece_live *l)
+static bool live_stage(struct block_plan *s, int stage, int parts, int64_t rank,
+                       struct stage_live *l)
 {
     const struct pdl_plan_stage *x = &s->stages[stage];
     struct oracle_lived base = {.input = 0}; /* the rest changes no span */
@@ -180,15 +181,15 @@ static bool live_stage(struct small *s, int stage, int parts, int64_t rank,
 }
 
 /* Every rank that holds something of its own, at every stage. */
-static bool live_ranks(struct oracle_forms *g, struct form *m,
+static bool live_ranks(struct oracle_block_plans *g, struct block_form *m,
                        const struct oracle_ranks *r,
-                       const struct piece_ranks *ranks, struct lived *l)
+                       const struct rank_slots *ranks, struct lived *l)
 {
     int parts = m->shape[0].parts;
     bool ok = true;
 
     for (int k = 0; ok && k < m->s->plan.nstages; k++) {
-        l->at[k] = PDL_NEW(g->arena, struct piece_live, ranks->slots);
+        l->at[k] = PDL_NEW(g->arena, struct stage_live, ranks->slots);
         ok = l->at[k] != NULL;
     }
     for (int i = 0; ok && i < r->n; i++) {
@@ -209,10 +210,10 @@ static bool live_ranks(struct oracle_forms *g, struct form *m,
 
 /* Where ranks keep whole weights no mesh changes them, only how many ranks are
  * looked at. */
-static const struct lived *find_lived(struct oracle_pieces *p, struct form *m,
-                                      int64_t micro)
+static const struct lived *find_lived(struct oracle_mesh *p,
+                                      struct block_form *m, int64_t micro)
 {
-    struct oracle_forms *g = p->forms;
+    struct oracle_block_plans *g = p->forms;
     int zero = m->key.zero;
     const struct oracle_ranks *r = &p->alike[zero];
     int64_t mesh = zero ? p->id : 0;
@@ -240,7 +241,7 @@ static const struct lived *find_lived(struct oracle_pieces *p, struct form *m,
 
 /* ---- forward and backward ------------------------------------------------------------ */
 
-static bool price_parts(pdl_arena *a, struct piece_work *w)
+static bool price_parts(pdl_arena *a, struct stage_work *w)
 {
     const struct stage_passes *s = w->shape;
     bool ok = true;
@@ -254,7 +255,7 @@ static bool price_parts(pdl_arena *a, struct piece_work *w)
     return ok;
 }
 
-static void add_parts(struct piece_work *w)
+static void add_parts(struct stage_work *w)
 {
     const struct stage_passes *s = w->shape;
 
@@ -274,8 +275,9 @@ static void add_parts(struct piece_work *w)
 }
 
 /* The prices of a pass whose messages stay on their lane. */
-static struct stream_price *price_turn(struct oracle_pieces *p, struct form *m,
-                                       int lane, bool back,
+static struct stream_price *price_turn(struct oracle_mesh *p,
+                                       struct block_form *m, int lane,
+                                       bool back,
                                        const struct stream_price *known)
 {
     const struct kinds *x = &m->kinds[back ? BACKWARD : FORWARD];
@@ -299,11 +301,11 @@ static struct stream_price *price_turn(struct oracle_pieces *p, struct form *m,
 }
 
 /* zb-v: where stages turn, they are those of the middle but for a message. */
-static bool add_turns(struct oracle_pieces *p, struct form *m,
-                      struct piece_works *w, struct stream_price *const *price)
+static bool add_turns(struct oracle_mesh *p, struct block_form *m,
+                      struct stage_works *w, struct stream_price *const *price)
 {
     for (int back = 0; back <= 1; back++) {
-        struct piece_work *x = &w->at[back ? PIECE_UP : PIECE_DOWN];
+        struct stage_work *x = &w->at[back ? PLACE_UP : PLACE_DOWN];
 
         x->price[back] = price_turn(p, m, w->lane, back, price[back]);
         x->price[!back] = price[!back];
@@ -316,12 +318,12 @@ static bool add_turns(struct oracle_pieces *p, struct form *m,
     return true;
 }
 
-bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
+bool oracle_price_work(struct oracle_mesh *p, struct stage_works *w)
 {
-    struct form *m = w->form;
+    struct block_form *m = w->form;
     struct stream_price *price[2];
 
-    oracle_aim_form(p, m, w->micro);
+    oracle_aim_block_form(p, m, w->micro);
     if (!price_passes(p, m, w->micro, w->lane, price))
         return false;
     for (int i = 0; i < m->s->plan.nstages; i++) {
@@ -336,13 +338,13 @@ bool oracle_price_work(struct oracle_pieces *p, struct piece_works *w)
     return w->priced;
 }
 
-enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
+enum pdl_status oracle_make_work(struct oracle_mesh *p, struct key *k,
                                  int64_t micro, int lane,
-                                 struct piece_works *out, struct pdl_err *err)
+                                 struct stage_works *out, struct pdl_err *err)
 {
     const struct lived *l;
-    struct form *m;
-    enum pdl_status st = oracle_find_form(p, k, micro, &m, err);
+    struct block_form *m;
+    enum pdl_status st = oracle_find_block_form(p, k, micro, &m, err);
 
     if (st != PDL_OK)
         return st;
@@ -357,7 +359,7 @@ enum pdl_status oracle_make_work(struct oracle_pieces *p, struct key *k,
         out->at[i].shape = &m->shape[i];
         out->at[i].live = l->at[i];
     }
-    out->at[PIECE_DOWN] = out->at[PIECE_UP] = out->at[PIECE_MIDDLE];
+    out->at[PLACE_DOWN] = out->at[PLACE_UP] = out->at[PLACE_MIDDLE];
     out->load = oracle_loading(&m->s->o);
     out->load.load_s /= (double)m->s->plan.micro_batches;
     return m->key.zero || oracle_price_work(p, out)

@@ -1,6 +1,6 @@
 /* Plans composed from pieces equal lowered ones, figure by figure. */
 #include "effort.h"
-#include "oracle/step/pieces.h"
+#include "oracle/search/point.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -295,7 +295,7 @@ static void count_priced(const struct oracle_point *p)
     priced.activations += p->activations;
 }
 
-static int try_point(const struct asked *x, struct oracle_compose *c,
+static int try_point(const struct asked *x, struct oracle_pricer *c,
                      const struct oracle_point *p)
 {
     struct pdl_projection mine = {0}, full = {0}, alone = {0}, rolled = {0};
@@ -318,13 +318,13 @@ static int try_point(const struct asked *x, struct oracle_compose *c,
     base.recompute = PDL_RECOMPUTE_NONE; /* the same, with more memory */
     base.activations = false;
     base.zero = 0;
-    st = oracle_compose_least(c, &base, &base_s, &err);
+    st = oracle_point_floor(c, &base, &base_s, &err);
     if (st == PDL_OK)
-        st = oracle_compose_least(c, p, &least, &err);
+        st = oracle_point_floor(c, p, &least, &err);
     if (st == PDL_OK)
-        st = oracle_compose_alone(c, p, &alone, &err);
+        st = oracle_point_least_bytes(c, p, &alone, &err);
     if (st == PDL_OK)
-        st = oracle_compose(c, p, &mine, &err);
+        st = oracle_point_price(c, p, &mine, &err);
 
     if (st == PDL_OK && want == PDL_OK) {
         what = differs(&mine, &full);
@@ -350,18 +350,18 @@ static int try_meshes(const struct question *q, const struct asked *x, int n)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
-    struct oracle_forms *forms = NULL;
+    struct oracle_block_plans *forms = NULL;
     struct oracle_point p = {.tensor = 0};
     int wrong = 0;
 
     for (int k = 0; k < 3; k++) {
-        struct oracle_compose *c;
+        struct oracle_pricer *c;
 
         random_mesh(q, x, &p, k > 0);
         if (k == 0)
-            forms = oracle_forms_make(a, scratch, &x->family, &p);
+            forms = oracle_block_plans_make(a, scratch, &x->family, &p);
         assert_non_null(forms);
-        c = oracle_compose_make(a, forms, &x->family, &p);
+        c = oracle_pricer_make(a, forms, &x->family, &p);
         assert_non_null(c);
         for (int i = 0; i < n; i++) {
             random_rest(q, x, &p);

@@ -1,9 +1,9 @@
-/* Shared by compose.c (stages of a point), compose_stage.c (passes of a
- * stage), compose_memory.c and compose_time.c. */
+/* Shared by point.c (stages of a point), point_stages.c (passes of a
+ * stage), point_memory.c and point_time.c. */
 #ifndef ORACLE_COMPOSE_PRIV_H
 #define ORACLE_COMPOSE_PRIV_H
 
-#include "oracle/step/pieces.h"
+#include "oracle/search/point.h"
 
 enum { MAX_CLASSES = 24, ZERO_KINDS = 4, KEPT_PASSES = 256, KEPT_ORDERS = 16 };
 
@@ -25,7 +25,7 @@ struct class_live {
 /* Passes of stages that have the same work, blocks and kind of lane. */
 struct passes {
     struct passes *next;
-    const struct piece_work *work;
+    const struct stage_work *work;
     int64_t blocks;
     int update;   /* kind of lane */
     bool overlap; /* where something runs beside them */
@@ -43,13 +43,13 @@ struct passes {
 /* Stages that are alike. */
 struct class
 {
-    enum piece_where where;
+    enum stage_place where;
     int64_t blocks;
     int lane[LANE_KINDS]; /* its kinds */
-    const struct piece_works *works;
-    const struct piece_work *work;
-    const struct piece_update *update[ZERO_KINDS][2]; /* by zero, optimizer */
-    const struct piece_ranks *update_ranks[ZERO_KINDS];
+    const struct stage_works *works;
+    const struct stage_work *work;
+    const struct stage_exchange *update[ZERO_KINDS][2]; /* by zero, optimizer */
+    const struct rank_slots *update_ranks[ZERO_KINDS];
     struct passes *passes;
 };
 
@@ -69,13 +69,13 @@ struct split {
     int *lanes, nlanes; /* of which none is fuller than an earlier one */
 };
 
-struct oracle_compose {
+struct oracle_pricer {
     const struct oracle_family *f;
     struct oracle_point mesh, now;
     bool ready; /* `now` is prepared */
     pdl_arena *arena;
-    struct oracle_forms *forms;
-    struct oracle_pieces *pieces;
+    struct oracle_block_plans *forms;
+    struct oracle_mesh *pieces;
     struct oracle lite; /* options and system; no plan */
     struct oracle_changed changed;
     struct pdl_plan plan; /* its pipeline only */
@@ -115,39 +115,39 @@ struct oracle_compose {
 };
 
 /* Stage k of lane l, by its number. */
-static inline int64_t oracle_stage_of(const struct oracle_compose *c,
-                                      const struct split *s, int64_t l,
+static inline int64_t oracle_stage_of(const struct oracle_pricer *c, int64_t l,
                                       int64_t k)
 {
-    return s->bubble && k > 0 ? 2 * c->mesh.pipe - 1 - l : k * c->mesh.pipe + l;
+    return pdl_schedule_stage(c->strategy.schedule, c->plan.lanes, (int)l,
+                              (int)k);
 }
 
-/* compose.c: all stages of a lane, one micro-batch; are exchanges hidden */
-struct stage_time oracle_lane_time(const struct oracle_compose *c, int64_t l);
-bool oracle_point_overlaps(const struct oracle_compose *c,
+/* point.c: all stages of a lane, one micro-batch; are exchanges hidden */
+struct stage_time oracle_lane_time(const struct oracle_pricer *c, int64_t l);
+bool oracle_point_overlaps(const struct oracle_pricer *c,
                            const struct oracle_point *x);
-/* compose_stage.c: passes of stages like these, made or found; stage k of lane
+/* point_stages.c: passes of stages like these, made or found; stage k of lane
  * l; on the streams; sums of a stage; as it ran on the streams, with what it waits
  * for */
-bool oracle_find_passes(struct oracle_compose *c, const struct oracle_point *x,
+bool oracle_find_passes(struct oracle_pricer *c, const struct oracle_point *x,
                         struct class *k);
-struct timed *oracle_timed_of(const struct oracle_compose *c, int64_t l,
+struct timed *oracle_timed_of(const struct oracle_pricer *c, int64_t l,
                               int64_t k);
-struct stage_run oracle_run_of(struct oracle_compose *c, const struct class *k,
+struct stage_run oracle_run_of(struct oracle_pricer *c, const struct class *k,
                                bool flying);
-void oracle_time_class(struct oracle_compose *c, struct class *k);
-/* compose.c: the order of the point's tasks, or (brief) of no more micro-batches
+void oracle_time_class(struct oracle_pricer *c, struct class *k);
+/* point.c: the order of the point's tasks, or (brief) of no more micro-batches
  * than it takes to hold all that is ever held; NULL: out of memory */
-struct oracle_order *oracle_point_order(struct oracle_compose *c, bool brief);
-/* compose.c: the stages of a point, and its updates */
+struct oracle_order *oracle_point_order(struct oracle_pricer *c, bool brief);
+/* point.c: the stages of a point, and its updates */
 /* Are two points of a mesh alike, but for sharding, overlap and optimizer? */
 bool oracle_same_passes(const struct oracle_point *a,
                         const struct oracle_point *b);
-enum pdl_status oracle_compose_prepare(struct oracle_compose *c,
-                                       const struct oracle_point *x,
-                                       struct pdl_err *err);
-enum pdl_status oracle_compose_updates(struct oracle_compose *c,
-                                       const struct oracle_point *x,
-                                       struct pdl_err *err);
+enum pdl_status oracle_point_prepare(struct oracle_pricer *c,
+                                     const struct oracle_point *x,
+                                     struct pdl_err *err);
+enum pdl_status oracle_point_updates(struct oracle_pricer *c,
+                                     const struct oracle_point *x,
+                                     struct pdl_err *err);
 
 #endif

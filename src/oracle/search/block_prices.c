@@ -5,16 +5,16 @@
  * parallelism, with this micro-batch and this recomputation; the exchange of
  * a stage's gradients over these data ranks. Here they are priced once. No
  * piece has a formula of its own: each is read off a plan that is lowered and
- * priced like any other, of the same network with few blocks (small.c),
+ * priced like any other, of the same network with few blocks (block_plans.c),
  *   work    forward and backward of one, or of three stages;
  *   update  gradient exchange and update, which depend neither on
  *           micro-batches nor on recomputation.
- * Of a small plan each kind of operation is priced once (forms.c): one that
+ * Of a small plan each kind of operation is priced once (block_program.c): one that
  * only computes for every number of samples, one that communicates for every
  * mesh too. The small plan gets the mesh of the large one, so that groups,
  * wires and contention are those of the large one. A stage's ranks are those
  * of its lane; lanes whose groups cross the same wires share pieces. */
-#include "oracle/step/pieces_priv.h"
+#include "oracle/search/blocks.h"
 
 struct entry {
     struct entry *next;
@@ -26,11 +26,12 @@ struct entry {
 
 /* ---- tables --------------------------------------------------------------------------- */
 
-struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
-                                       const struct oracle_family *f,
-                                       const struct oracle_point *x)
+struct oracle_block_plans *
+oracle_block_plans_make(pdl_arena *a, pdl_arena *scratch,
+                        const struct oracle_family *f,
+                        const struct oracle_point *x)
 {
-    struct oracle_forms *g = PDL_NEW(a, struct oracle_forms, 1);
+    struct oracle_block_plans *g = PDL_NEW(a, struct oracle_block_plans, 1);
 
     if (!g)
         return NULL;
@@ -41,25 +42,26 @@ struct oracle_forms *oracle_forms_make(pdl_arena *a, pdl_arena *scratch,
     return g;
 }
 
-void oracle_forms_lend(struct oracle_forms *g, pdl_arena *large)
+void oracle_block_plans_lend(struct oracle_block_plans *g, pdl_arena *large)
 {
     g->large = large;
 }
 
-const struct oracle_effort *oracle_forms_effort(const struct oracle_forms *g)
+const struct oracle_effort *
+oracle_block_plans_effort(const struct oracle_block_plans *g)
 {
     return &g->effort;
 }
 
-pdl_arena *oracle_forms_scratch(const struct oracle_forms *g)
+pdl_arena *oracle_block_plans_scratch(const struct oracle_block_plans *g)
 {
     return g->scratch;
 }
 
-struct oracle_pieces *oracle_pieces_make(pdl_arena *a, struct oracle_forms *g,
-                                         const struct oracle_point *x)
+struct oracle_mesh *oracle_mesh_make(pdl_arena *a, struct oracle_block_plans *g,
+                                     const struct oracle_point *x)
 {
-    struct oracle_pieces *p = PDL_NEW(a, struct oracle_pieces, 1);
+    struct oracle_mesh *p = PDL_NEW(a, struct oracle_mesh, 1);
 
     if (!p)
         return NULL;
@@ -95,7 +97,7 @@ static struct entry **bucket_of(struct entry **table, const struct key *k)
 }
 
 /* k: with the micro-batch, or the blocks of an update. */
-static enum pdl_status get(struct oracle_pieces *p, struct key k, int lane,
+static enum pdl_status get(struct oracle_mesh *p, struct key k, int lane,
                            const void **out, struct pdl_err *err)
 {
     struct entry **at = bucket_of(k.update ? p->update : p->work, &k), *e = *at;
@@ -115,8 +117,8 @@ static enum pdl_status get(struct oracle_pieces *p, struct key k, int lane,
     if (e)
         e->piece = pdl_arena_alloc(
             p->arena, k.update ? (size_t)p->lanes[LANE_UPDATE].n : 1,
-            k.update ? sizeof(struct piece_updates)
-                     : sizeof(struct piece_works));
+            k.update ? sizeof(struct stage_exchanges)
+                     : sizeof(struct stage_works));
     if (!e || !e->piece)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     e->key = k;
@@ -135,16 +137,16 @@ static enum pdl_status get(struct oracle_pieces *p, struct key k, int lane,
     return st;
 }
 
-enum pdl_status oracle_piece_work(struct oracle_pieces *p,
-                                  const struct oracle_point *x,
-                                  int64_t micro_batches, int64_t blocks,
-                                  int lane, const struct piece_works **out,
-                                  struct pdl_err *err)
+enum pdl_status oracle_mesh_work(struct oracle_mesh *p,
+                                 const struct oracle_point *x,
+                                 int64_t micro_batches, int64_t blocks,
+                                 int lane, const struct stage_works **out,
+                                 struct pdl_err *err)
 {
     int64_t alone = x->activations ? 2 : 1; /* blocks lowered as they are */
     int64_t most = x->activations ? WORK_BLOCKS + 1 : WORK_BLOCKS;
     const void *piece = NULL;
-    enum pdl_status st = oracle_pieces_alike(p, oracle_work_zero(x), NULL, err);
+    enum pdl_status st = oracle_mesh_alike(p, oracle_work_zero(x), NULL, err);
 
     if (st != PDL_OK)
         return st;
@@ -162,9 +164,9 @@ enum pdl_status oracle_piece_work(struct oracle_pieces *p,
     return st;
 }
 
-enum pdl_status oracle_piece_price(struct oracle_pieces *p,
-                                   const struct piece_works *w,
-                                   struct pdl_err *err)
+enum pdl_status oracle_mesh_price(struct oracle_mesh *p,
+                                  const struct stage_works *w,
+                                  struct pdl_err *err)
 {
     double start;
     bool ok;
@@ -173,20 +175,19 @@ enum pdl_status oracle_piece_price(struct oracle_pieces *p,
         return PDL_OK;
     start = pdl_clock_s();
     /* it lies in a table of ours */
-    ok = oracle_price_work(p, (struct piece_works *)w);
+    ok = oracle_price_work(p, (struct stage_works *)w);
     p->forms->effort.seconds += pdl_clock_s() - start;
     return ok ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
-enum pdl_status oracle_piece_update(struct oracle_pieces *p,
-                                    const struct oracle_point *x,
-                                    int64_t blocks, int lane,
-                                    const struct piece_updates **out,
-                                    struct pdl_err *err)
+enum pdl_status oracle_mesh_update(struct oracle_mesh *p,
+                                   const struct oracle_point *x, int64_t blocks,
+                                   int lane, const struct stage_exchanges **out,
+                                   struct pdl_err *err)
 {
-    const struct piece_updates *lanes;
+    const struct stage_exchanges *lanes;
     const void *piece = NULL;
-    enum pdl_status st = oracle_pieces_alike(p, x->zero, NULL, err);
+    enum pdl_status st = oracle_mesh_alike(p, x->zero, NULL, err);
     if (st == PDL_OK)
         st = get(p,
                  (struct key){.blocks = blocks,

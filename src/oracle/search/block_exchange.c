@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What gradient exchange and update of a stage cost and hold, on every kind of
- * lane of a mesh. Which operations they are: updates.c. */
-#include "oracle/step/pieces_priv.h"
+ * lane of a mesh. Which operations they are: block_updates.c. */
+#include "oracle/search/blocks.h"
 
 #include <string.h>
 
@@ -15,17 +15,17 @@ struct priced {
     struct stream_price *price[3][MAX_LANES]; /* by phase and kind of lane */
     int64_t **size;                           /* by slot: of tensors */
     /* by slot: what is there all the time, and what a block adds */
-    struct oracle_lived *base[PIECE_WHERE], *block[PIECE_WHERE];
+    struct oracle_lived *base[PLACES_WITH_WORK], *block[PLACES_WITH_WORK];
 };
 
 /* ---- gradient exchange and update ------------------------------------------------------ */
 
 /* What a rank keeps. */
-static bool keep_bytes(struct oracle_pieces *p, struct form *m,
+static bool keep_bytes(struct oracle_mesh *p, struct block_form *m,
                        struct priced *x)
 {
     const struct oracle_ranks *like = &p->alike[m->key.zero];
-    const struct piece_ranks *ranks = &p->ranks[m->key.zero];
+    const struct rank_slots *ranks = &p->ranks[m->key.zero];
     bool ok;
 
     x->size = PDL_NEW(p->arena, int64_t *, ranks->slots);
@@ -53,7 +53,7 @@ static bool keep_bytes(struct oracle_pieces *p, struct form *m,
 }
 
 /* The kinds of a form on every kind of lane, and what a rank keeps. */
-static bool price_form(struct oracle_pieces *p, struct form *m,
+static bool price_form(struct oracle_mesh *p, struct block_form *m,
                        struct priced *x)
 {
     const struct kinds *k = &m->kinds[UPDATE];
@@ -76,7 +76,7 @@ static bool price_form(struct oracle_pieces *p, struct form *m,
     return keep_bytes(p, m, x);
 }
 
-static struct priced *find_priced(struct oracle_pieces *p, struct form *m,
+static struct priced *find_priced(struct oracle_mesh *p, struct block_form *m,
                                   bool folded)
 {
     struct priced *x = p->priced;
@@ -98,8 +98,8 @@ static struct priced *find_priced(struct oracle_pieces *p, struct form *m,
 }
 
 /* Operations that gather from so many blocks are priced besides. */
-static const struct stream_price *price_longer(struct oracle_pieces *p,
-                                               struct form *m,
+static const struct stream_price *price_longer(struct oracle_mesh *p,
+                                               struct block_form *m,
                                                const struct steps *s, int lane,
                                                const struct priced *x)
 {
@@ -126,12 +126,12 @@ static const struct stream_price *price_longer(struct oracle_pieces *p,
     return to;
 }
 
-static bool live_update(struct oracle_pieces *p, struct form *m,
+static bool live_update(struct oracle_mesh *p, struct block_form *m,
                         const struct steps *s, const struct priced *x,
-                        int stage, struct piece_update *u)
+                        int stage, struct stage_exchange *u)
 {
     const struct oracle_ranks *r = &p->alike[m->key.zero];
-    const struct piece_ranks *ranks = &p->ranks[m->key.zero];
+    const struct rank_slots *ranks = &p->ranks[m->key.zero];
     struct oracle_lived *lived =
         PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
     int64_t more = s->blocks - m->key.blocks;
@@ -172,8 +172,8 @@ static bool starts_early(const struct stage_update *u)
 }
 
 /* The steps of a form, or of one that will go: ours. */
-static const struct stream_step *steps_of(struct oracle_pieces *p,
-                                          const struct form *m,
+static const struct stream_step *steps_of(struct oracle_mesh *p,
+                                          const struct block_form *m,
                                           const struct steps *s, int stage)
 {
     size_t n = (size_t)s->n[stage];
@@ -184,9 +184,9 @@ static const struct stream_step *steps_of(struct oracle_pieces *p,
                : s->list[stage];
 }
 
-static bool fill_update(struct oracle_pieces *p, const struct steps *s,
-                        int stage, const struct stream_price *price,
-                        struct piece_update *u)
+static bool fill_update(struct oracle_mesh *p, const struct steps *s, int stage,
+                        const struct stream_price *price,
+                        struct stage_exchange *u)
 {
     double *end = PDL_NEW(p->forms->scratch, double, s->n[stage] + 1);
 
@@ -201,21 +201,21 @@ static bool fill_update(struct oracle_pieces *p, const struct steps *s,
 }
 
 /* The form of few blocks, if more follow from them. */
-static enum pdl_status form_of(struct oracle_pieces *p, struct key *k,
-                               int64_t blocks, struct form **m,
+static enum pdl_status form_of(struct oracle_mesh *p, struct key *k,
+                               int64_t blocks, struct block_form **m,
                                const struct steps **s, struct pdl_err *err)
 {
     enum pdl_status st;
 
     *s = NULL;
     k->blocks = blocks < UPDATE_BLOCKS ? blocks : UPDATE_BLOCKS;
-    st = oracle_find_form(p, k, 1, m, err);
+    st = oracle_find_block_form(p, k, 1, m, err);
     if (st == PDL_OK)
         *s = oracle_form_steps(p->forms, *m, blocks);
     if (st != PDL_OK || *s)
         return st;
     k->blocks = blocks;
-    st = oracle_find_form(p, k, 1, m, err);
+    st = oracle_find_block_form(p, k, 1, m, err);
     if (st == PDL_OK)
         *s = oracle_form_steps(p->forms, *m, blocks);
     return st == PDL_OK && !*s ? pdl_fail(err, PDL_ENOMEM, "out of memory")
@@ -223,13 +223,13 @@ static enum pdl_status form_of(struct oracle_pieces *p, struct key *k,
 }
 
 /* Of every kind of lane. */
-enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
-                                   int64_t blocks, struct piece_updates *out,
+enum pdl_status oracle_make_update(struct oracle_mesh *p, struct key *k,
+                                   int64_t blocks, struct stage_exchanges *out,
                                    struct pdl_err *err)
 {
     const struct steps *s;
     struct priced *x;
-    struct form *m;
+    struct block_form *m;
     enum pdl_status st = form_of(p, k, blocks, &m, &s, err);
 
     if (st != PDL_OK)
@@ -240,7 +240,7 @@ enum pdl_status oracle_make_update(struct oracle_pieces *p, struct key *k,
 
         out[lane].ranks = &p->ranks[k->zero];
         for (int i = 0; price && i < m->s->plan.nstages; i++) {
-            struct piece_update *u = &out[lane].at[i];
+            struct stage_exchange *u = &out[lane].at[i];
 
             u->run.optimizer = k->optimizer;
             u->lived = out[0].at[i].lived;

@@ -5,97 +5,14 @@
  * after another: with more ranks along the pipeline and the data axis, and
  * with more samples, which are some dimensions made larger; which, the plan
  * for two samples shows. */
-#include "oracle/step/pieces_priv.h"
+#include "oracle/search/blocks.h"
 
 #include <string.h>
-
-/* ---- the family ----------------------------------------------------------------- */
-
-bool oracle_family_make(const struct pdl_model *model,
-                        const struct pdl_system *sys,
-                        const struct pdl_oracle_options *opt,
-                        const struct pdl_plan_options *plan,
-                        struct oracle_family *out)
-{
-    struct pdl_model_totals totals;
-    int repeated = 0;
-
-    *out = (struct oracle_family){
-        .model = model, .sys = sys, .opt = opt, .plan = *plan, .block = -1};
-    if (sys->npe_groups > 0)
-        return false; /* stages are not alike */
-    for (int s = 0; s < model->nsegments; s++) {
-        if (model->segments[s].repeat > 1) {
-            repeated++;
-            out->block = s;
-            out->layers = model->segments[s].repeat;
-        }
-        out->first_node += out->block < 0 ? model->segments[s].nnodes : 0;
-    }
-    if (pdl_model_totals(model, &totals, NULL) == PDL_OK)
-        out->forward_flops = totals.forward_flops;
-    return repeated == 1 && model->nsegments <= 8 && !plan->inner &&
-           sys->npe_groups == 0 && !opt->nodes &&
-           strcmp(model->kind, "transformer") == 0;
-}
-
-static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
-{
-    c->term[c->nterms++] =
-        (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
-}
-
-enum pdl_schedule oracle_point_schedule(const struct oracle_point *x)
-{
-    static const enum pdl_schedule bubbles[] = {
-        PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
-        PDL_SCHEDULE_ZB_V};
-
-    return x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
-           : x->pipe > 1 ? bubbles[x->bubble]
-                         : PDL_SCHEDULE_1F1B;
-}
-
-void oracle_point_strategy(const struct oracle_family *f,
-                           const struct oracle_point *x,
-                           struct pdl_strategy *out)
-{
-    int64_t m = f->plan.batch / (oracle_point_replicas(x) * x->micro);
-    struct pdl_clause *c = &out->clause[0];
-
-    *out = (struct pdl_strategy){.nclauses = 1};
-    c->layers = "*";
-    if (x->pipe > 1) {
-        add_term(c, PDL_AXIS_PIPE, x->pipe);
-        out->micro_batches = m;
-    } else if (m > 1) {
-        out->accumulate = m;
-    }
-    out->schedule = oracle_point_schedule(x);
-    if (x->chunks > 1)
-        out->virtual_stages = x->chunks;
-    add_term(c, PDL_AXIS_DATA, x->data);
-    if (x->expert > 1)
-        add_term(c, PDL_AXIS_EXPERT, x->expert);
-    if (x->context > 1)
-        add_term(c, PDL_AXIS_CONTEXT, x->context);
-    out->context_kind =
-        x->context > 1 && x->a2a ? PDL_CONTEXT_A2A : PDL_CONTEXT_RING;
-    if (x->tensor > 1)
-        add_term(c, PDL_AXIS_TENSOR, x->tensor);
-    out->seq = x->seq && x->tensor > 1;
-    out->zero = x->zero;
-    out->zero_group = x->group; /* cuts the mesh whether or not they do */
-    out->recompute = x->recompute;
-    out->no_overlap = x->no_overlap;
-    out->offload_activations = x->activations;
-    out->offload_optimizer = x->optimizer;
-}
 
 /* ---- small plans ------------------------------------------------------------------ */
 
 static void few_blocks(const struct oracle_family *f, int64_t blocks,
-                       struct small *s)
+                       struct block_plan *s)
 {
     s->model = *f->model;
     memcpy(s->segments, f->model->segments,
@@ -105,7 +22,7 @@ static void few_blocks(const struct oracle_family *f, int64_t blocks,
 }
 
 /* Of each tensor written out, in the order of plan_expand. */
-static bool find_tensors(struct oracle_forms *g, struct small *s)
+static bool find_tensors(struct oracle_block_plans *g, struct block_plan *s)
 {
     const struct pdl_model *m = &s->model;
     int n = s->plan.model->ntensors, at = 0;
@@ -129,7 +46,7 @@ static bool find_tensors(struct oracle_forms *g, struct small *s)
     return at == n;
 }
 
-static bool prepare_oracle(struct oracle_forms *g, struct small *s)
+static bool prepare_oracle(struct oracle_block_plans *g, struct block_plan *s)
 {
     struct oracle *o = &s->o;
     int n = s->plan.ntensors > s->plan.model->ntensors
@@ -149,8 +66,8 @@ static bool prepare_oracle(struct oracle_forms *g, struct small *s)
 }
 
 /* The strategy and the options of a small plan. */
-static void describe(const struct oracle_pieces *p, const struct key *k,
-                     int64_t micro, struct small *s,
+static void describe(const struct oracle_mesh *p, const struct key *k,
+                     int64_t micro, struct block_plan *s,
                      struct pdl_plan_options *po)
 {
     const struct oracle_family *f = p->f;
@@ -176,7 +93,7 @@ static void describe(const struct oracle_pieces *p, const struct key *k,
 }
 
 /* The network of so many blocks, written out once. */
-static const struct pdl_model *written_out(struct oracle_forms *g,
+static const struct pdl_model *written_out(struct oracle_block_plans *g,
                                            const struct pdl_model *few,
                                            int64_t blocks, struct pdl_err *err)
 {
@@ -193,11 +110,11 @@ static const struct pdl_model *written_out(struct oracle_forms *g,
 }
 
 /* Into the scratch arena, but for the network. */
-static const struct pdl_plan *lower(struct oracle_pieces *p,
-                                    const struct key *k, int64_t micro,
-                                    struct small *s, struct pdl_err *err)
+static const struct pdl_plan *lower(struct oracle_mesh *p, const struct key *k,
+                                    int64_t micro, struct block_plan *s,
+                                    struct pdl_err *err)
 {
-    struct oracle_forms *g = p->forms;
+    struct oracle_block_plans *g = p->forms;
     const struct pdl_model *model;
     struct pdl_plan_options po;
     const struct pdl_plan *plan = NULL;
@@ -219,7 +136,7 @@ static const int *keep_ids(pdl_arena *a, const int *ids, int n)
                  : ids;
 }
 
-static bool keep_tensors(pdl_arena *a, struct small *s)
+static bool keep_tensors(pdl_arena *a, struct block_plan *s)
 {
     int n = s->plan.ntensors;
 
@@ -240,7 +157,7 @@ static bool keep_tensors(pdl_arena *a, struct small *s)
     return s->tensors != NULL;
 }
 
-static bool keep_ops(pdl_arena *a, struct small *s)
+static bool keep_ops(pdl_arena *a, struct block_plan *s)
 {
     int n = s->plan.nops;
     struct pdl_plan_op *ops =
@@ -258,7 +175,7 @@ static bool keep_ops(pdl_arena *a, struct small *s)
     return ops && s->plan.forward_op;
 }
 
-static bool keep_plan(pdl_arena *a, struct small *s,
+static bool keep_plan(pdl_arena *a, struct block_plan *s,
                       const struct pdl_plan *plan)
 {
     s->plan = *plan;
@@ -311,8 +228,8 @@ static bool same_tensor(const struct pdl_plan_tensor *x,
 }
 
 /* Dimensions that double with the samples; false: something else changes. */
-static bool find_grows(struct oracle_forms *g, struct small *s, int64_t each,
-                       const struct pdl_plan *two)
+static bool find_grows(struct oracle_block_plans *g, struct block_plan *s,
+                       int64_t each, const struct pdl_plan *two)
 {
     const struct pdl_plan *one = &s->plan;
 
@@ -337,7 +254,7 @@ static bool find_grows(struct oracle_forms *g, struct small *s, int64_t each,
     return true;
 }
 
-static void grow(struct small *s, int64_t samples)
+static void grow(struct block_plan *s, int64_t samples)
 {
     for (int i = 0; i < s->ngrows; i++)
         s->tensors[s->grows[i].tensor].dim[s->grows[i].dim] =
@@ -361,7 +278,7 @@ static void set_axis(struct pdl_mesh *m, enum pdl_axis axis, int64_t n)
     }
 }
 
-static void set_mesh(struct small *s, const struct oracle_point *x)
+static void set_mesh(struct block_plan *s, const struct oracle_point *x)
 {
     set_axis(&s->mesh, PDL_AXIS_PIPE, x->pipe);
     set_axis(&s->mesh, PDL_AXIS_DATA, x->data);
@@ -372,7 +289,7 @@ static void set_mesh(struct small *s, const struct oracle_point *x)
 }
 
 /* Has every rank a part of what is cut? */
-static bool is_cut_enough(const struct small *s, int tensor)
+static bool is_cut_enough(const struct block_plan *s, int tensor)
 {
     const struct pdl_plan_tensor *t = &s->tensors[tensor];
     int64_t parts[PDL_BOX_DIMS];
@@ -397,9 +314,9 @@ static bool is_of_weights(enum pdl_plan_kind kind)
 
 /* Would its mesh be lowered to the same operations? Sharded states are cut
  * over the data axis; samples always are as many as ranks. */
-static bool suits(struct form *m)
+static bool suits(struct block_form *m)
 {
-    const struct small *s = m->s;
+    const struct block_plan *s = m->s;
 
     if (m->fits == m->aim)
         return m->suitable;
@@ -410,9 +327,10 @@ static bool suits(struct form *m)
     return m->suitable;
 }
 
-void oracle_aim_form(struct oracle_pieces *p, struct form *m, int64_t micro)
+void oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
+                           int64_t micro)
 {
-    struct small *s = m->s;
+    struct block_plan *s = m->s;
 
     if (m->aim == p->id && m->micro == micro)
         return;
@@ -452,11 +370,12 @@ static uint64_t code_of(const struct key *k)
     return (uint64_t)k->blocks << 32 | bits;
 }
 
-static struct form *find(const struct oracle_forms *g, const struct key *k)
+static struct block_form *find(const struct oracle_block_plans *g,
+                               const struct key *k)
 {
     uint64_t code = code_of(k);
 
-    for (struct form *m = g->forms; m; m = m->next)
+    for (struct block_form *m = g->forms; m; m = m->next)
         if (m->code == code && same_key(&m->key, k))
             return m;
     return NULL;
@@ -464,7 +383,8 @@ static struct form *find(const struct oracle_forms *g, const struct key *k)
 
 /* Dimensions of samples that ranks of the data axis cut: what an update needs
  * to know of them. */
-static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
+static bool find_samples(struct oracle_block_plans *g, struct block_plan *s,
+                         int64_t each)
 {
     int f = -1;
 
@@ -486,10 +406,11 @@ static bool find_samples(struct oracle_forms *g, struct small *s, int64_t each)
 /* Where weights travel, the same activations grow as where they do not; the
  * data axis cuts all of them in what grows. So it does in other small plans of
  * the network once it did in one with the same recomputation. */
-static bool grows_as_known(const struct oracle_pieces *p, const struct form *m)
+static bool grows_as_known(const struct oracle_mesh *p,
+                           const struct block_form *m)
 {
     struct key base = m->key;
-    const struct form *known;
+    const struct block_form *known;
 
     for (int t = 0; t < m->s->plan.ntensors; t++)
         if (m->s->tensors[t].frame != pdl_no_frames)
@@ -502,7 +423,7 @@ static bool grows_as_known(const struct oracle_pieces *p, const struct form *m)
 }
 
 /* Is what doubled with the samples what the data axis cuts? */
-static bool is_what_is_cut(struct oracle_forms *g, struct small *s,
+static bool is_what_is_cut(struct oracle_block_plans *g, struct block_plan *s,
                            int64_t each)
 {
     struct grows *seen = s->grows;
@@ -522,11 +443,11 @@ static bool is_what_is_cut(struct oracle_forms *g, struct small *s,
 
 /* Lowered, with tensors of its own; its plan for two samples shows what
  * grows. An update does not depend on samples. */
-static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
+static bool fill(struct oracle_mesh *p, struct block_form *m, int64_t micro,
                  const struct pdl_plan *plan)
 {
-    struct oracle_forms *g = p->forms;
-    struct small *s = m->s, *twice;
+    struct oracle_block_plans *g = p->forms;
+    struct block_plan *s = m->s, *twice;
     int64_t each = oracle_point_replicas(&p->mesh);
 
     if (!keep_plan(g->arena, s, plan))
@@ -535,7 +456,7 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
     if (m->key.update || (m->key.micro == 0 && grows_as_known(p, m))) {
         m->grown = find_samples(g, s, each);
     } else if (m->key.micro == 0) {
-        twice = PDL_NEW(g->scratch, struct small, 1);
+        twice = PDL_NEW(g->scratch, struct block_plan, 1);
         m->grown =
             twice &&
             find_grows(g, s, each, lower(p, &m->key, 2 * micro, twice, NULL));
@@ -551,17 +472,17 @@ static bool fill(struct oracle_pieces *p, struct form *m, int64_t micro,
 
 /* For any samples and data ranks, if its plan can be changed to them; else
  * for these. A refusal holds for these data ranks. */
-static enum pdl_status make_in(struct oracle_pieces *p, struct key k,
-                               int64_t micro, struct form **out,
+static enum pdl_status make_in(struct oracle_mesh *p, struct key k,
+                               int64_t micro, struct block_form **out,
                                struct pdl_err *err)
 {
-    struct oracle_forms *g = p->forms;
-    struct form *m = PDL_NEW(g->arena, struct form, 1);
+    struct oracle_block_plans *g = p->forms;
+    struct block_form *m = PDL_NEW(g->arena, struct block_form, 1);
     const struct pdl_plan *plan;
     struct pdl_err why = {"", ""};
 
     *out = m;
-    if (!m || !(m->s = PDL_NEW(g->arena, struct small, 1)))
+    if (!m || !(m->s = PDL_NEW(g->arena, struct block_plan, 1)))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     m->key = k;
     m->id = ++g->made;
@@ -589,9 +510,9 @@ static enum pdl_status make_in(struct oracle_pieces *p, struct key k,
 
 static const size_t MOST_LARGE = (size_t)32 << 20;
 
-static void empty_large(struct oracle_forms *g)
+static void empty_large(struct oracle_block_plans *g)
 {
-    struct form **at = &g->forms;
+    struct block_form **at = &g->forms;
 
     while (*at)
         if (oracle_form_is_large(&(*at)->key))
@@ -601,11 +522,10 @@ static void empty_large(struct oracle_forms *g)
     pdl_arena_reset(g->large);
 }
 
-static enum pdl_status make(struct oracle_pieces *p, struct key k,
-                            int64_t micro, struct form **out,
-                            struct pdl_err *err)
+static enum pdl_status make(struct oracle_mesh *p, struct key k, int64_t micro,
+                            struct block_form **out, struct pdl_err *err)
 {
-    struct oracle_forms *g = p->forms;
+    struct oracle_block_plans *g = p->forms;
     pdl_arena *kept = g->arena;
     enum pdl_status st;
 
@@ -619,20 +539,20 @@ static enum pdl_status make(struct oracle_pieces *p, struct key k,
     return st;
 }
 
-static struct form *find_any(const struct oracle_pieces *p, struct key k)
+static struct block_form *find_any(const struct oracle_mesh *p, struct key k)
 {
-    struct form *m = find(p->forms, &k);
+    struct block_form *m = find(p->forms, &k);
 
     k.data = p->mesh.data;
     return m ? m : find(p->forms, &k);
 }
 
-enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
-                                 int64_t micro, struct form **out,
-                                 struct pdl_err *err)
+enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
+                                       int64_t micro, struct block_form **out,
+                                       struct pdl_err *err)
 {
     struct key exact;
-    struct form *m;
+    struct block_form *m;
     enum pdl_status st = PDL_OK;
 
     k->staged = p->mesh.pipe > 1;
@@ -642,7 +562,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
     if (!m)
         st = make(p, *k, 1, &m, err);
     if (st == PDL_OK && !m->refused)
-        oracle_aim_form(p, m, micro);
+        oracle_aim_block_form(p, m, micro);
     exact = *k;
     exact.micro = micro;
     exact.data = p->mesh.data;
@@ -652,7 +572,7 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
         m = find(p->forms, &exact);
         st = m ? PDL_OK : make(p, exact, micro, &m, err);
         if (st == PDL_OK && !m->refused)
-            oracle_aim_form(p, m, micro);
+            oracle_aim_block_form(p, m, micro);
     }
     if (st != PDL_OK)
         return st;
@@ -663,7 +583,8 @@ enum pdl_status oracle_find_form(struct oracle_pieces *p, struct key *k,
 }
 
 /* A lane of the large plan is a stage of one with as many. */
-int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
+int oracle_block_plan_ranks(const struct block_plan *s, int64_t lane,
+                            int64_t *ranks)
 {
     struct pdl_plan wide = s->plan;
 
@@ -673,7 +594,7 @@ int oracle_small_ranks(const struct small *s, int64_t lane, int64_t *ranks)
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
-static enum pdl_status cut_blocks(struct oracle_forms *g, pdl_arena *keep,
+static enum pdl_status cut_blocks(struct oracle_block_plans *g, pdl_arena *keep,
                                   int64_t stages, const int64_t **out,
                                   struct pdl_err *err)
 {
@@ -693,8 +614,9 @@ static enum pdl_status cut_blocks(struct oracle_forms *g, pdl_arena *keep,
     return st;
 }
 
-enum pdl_status oracle_form_blocks(struct oracle_forms *g, int64_t stages,
-                                   const int64_t **out, struct pdl_err *err)
+enum pdl_status oracle_stage_blocks(struct oracle_block_plans *g,
+                                    int64_t stages, const int64_t **out,
+                                    struct pdl_err *err)
 {
     struct oracle_cuts *c = g->f->cuts;
     enum pdl_status st = PDL_OK;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which networks have points that can be priced from blocks, and what a point
+ * is as a strategy. */
+#include "oracle/search/point.h"
+
+#include <string.h>
+
+bool oracle_family_make(const struct pdl_model *model,
+                        const struct pdl_system *sys,
+                        const struct pdl_oracle_options *opt,
+                        const struct pdl_plan_options *plan,
+                        struct oracle_family *out)
+{
+    struct pdl_model_totals totals;
+    int repeated = 0;
+
+    *out = (struct oracle_family){
+        .model = model, .sys = sys, .opt = opt, .plan = *plan, .block = -1};
+    if (sys->npe_groups > 0)
+        return false; /* stages are not alike */
+    for (int s = 0; s < model->nsegments; s++) {
+        if (model->segments[s].repeat > 1) {
+            repeated++;
+            out->block = s;
+            out->layers = model->segments[s].repeat;
+        }
+        out->first_node += out->block < 0 ? model->segments[s].nnodes : 0;
+    }
+    if (pdl_model_totals(model, &totals, NULL) == PDL_OK)
+        out->forward_flops = totals.forward_flops;
+    return repeated == 1 && model->nsegments <= 8 && !plan->inner &&
+           sys->npe_groups == 0 && !opt->nodes &&
+           strcmp(model->kind, "transformer") == 0;
+}
+
+static void add_term(struct pdl_clause *c, enum pdl_axis axis, int64_t n)
+{
+    c->term[c->nterms++] =
+        (struct pdl_term){.axis = axis, .nsizes = 1, .size = {n}};
+}
+
+enum pdl_schedule oracle_point_schedule(const struct oracle_point *x)
+{
+    static const enum pdl_schedule bubbles[] = {
+        PDL_SCHEDULE_1F1B, PDL_SCHEDULE_ZB_H1, PDL_SCHEDULE_ZB_H2,
+        PDL_SCHEDULE_ZB_V};
+
+    return x->chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
+           : x->pipe > 1 ? bubbles[x->bubble]
+                         : PDL_SCHEDULE_1F1B;
+}
+
+void oracle_point_strategy(const struct oracle_family *f,
+                           const struct oracle_point *x,
+                           struct pdl_strategy *out)
+{
+    int64_t m = f->plan.batch / (oracle_point_replicas(x) * x->micro);
+    struct pdl_clause *c = &out->clause[0];
+
+    *out = (struct pdl_strategy){.nclauses = 1};
+    c->layers = "*";
+    if (x->pipe > 1) {
+        add_term(c, PDL_AXIS_PIPE, x->pipe);
+        out->micro_batches = m;
+    } else if (m > 1) {
+        out->accumulate = m;
+    }
+    out->schedule = oracle_point_schedule(x);
+    if (x->chunks > 1)
+        out->virtual_stages = x->chunks;
+    add_term(c, PDL_AXIS_DATA, x->data);
+    if (x->expert > 1)
+        add_term(c, PDL_AXIS_EXPERT, x->expert);
+    if (x->context > 1)
+        add_term(c, PDL_AXIS_CONTEXT, x->context);
+    out->context_kind =
+        x->context > 1 && x->a2a ? PDL_CONTEXT_A2A : PDL_CONTEXT_RING;
+    if (x->tensor > 1)
+        add_term(c, PDL_AXIS_TENSOR, x->tensor);
+    out->seq = x->seq && x->tensor > 1;
+    out->zero = x->zero;
+    out->zero_group = x->group; /* cuts the mesh whether or not they do */
+    out->recompute = x->recompute;
+    out->no_overlap = x->no_overlap;
+    out->offload_activations = x->activations;
+    out->offload_optimizer = x->optimizer;
+}
