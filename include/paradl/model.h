@@ -143,7 +143,39 @@ enum pdl_op_flags {
     PDL_OP_TWO_OPERANDS = 64, /* both operands are activations: matmul */
     PDL_OP_SPARSE_ROWS = 128, /* reads only the rows it is asked for */
     PDL_OP_DW_READS_W = 256,  /* backward-weights reads the weights */
+    PDL_OP_NORM = 512,        /* sums over its input, then applies them to it */
 };
+
+/* Operators that others ask for by name, in the upper half of the flags: one
+ * word instead of a comparison of texts. */
+#define PDL_OP_ID_LIST(X)                 \
+    X(CONV, "conv")                       \
+    X(LINEAR, "linear")                   \
+    X(ATTENTION, "attention")             \
+    X(EXPERTS, "experts")                 \
+    X(ROPE, "rope")                       \
+    X(BATCH_NORM, "batch_norm")           \
+    X(LAYER_NORM, "layer_norm")           \
+    X(RMS_NORM, "rms_norm")               \
+    X(MAX_POOL, "max_pool")               \
+    X(GLOBAL_AVG_POOL, "global_avg_pool") \
+    X(RELU, "relu")                       \
+    X(RELU6, "relu6")                     \
+    X(SILU, "silu")                       \
+    X(GELU, "gelu")                       \
+    X(HARD_SWISH, "hard_swish")           \
+    X(ADD, "add")                         \
+    X(MUL, "mul")                         \
+    X(CONCAT, "concat")                   \
+    X(PAD, "pad")
+
+enum pdl_op_id {
+    PDL_ID_OTHER,
+#define X(id, name) PDL_ID_##id,
+    PDL_OP_ID_LIST(X)
+#undef X
+};
+#define PDL_OP_IS(id) ((unsigned)PDL_ID_##id << 16)
 
 /* What an operator is asked about: its attributes and operands. */
 struct pdl_op_use {
@@ -177,6 +209,7 @@ struct pdl_op {
 enum { PDL_OP_MAX_WEIGHTS = 8, PDL_OP_MAX_OUT = 64 };
 
 const struct pdl_op *pdl_op_find(const char *name);
+enum pdl_op_id pdl_op_id(const struct pdl_op *op);
 const struct pdl_op *pdl_op_at(int i); /* NULL past the end */
 
 /* ---- building --------------------------------------------------------- */

@@ -34,6 +34,11 @@ const struct pdl_op *pdl_op_find(const char *name)
     return NULL;
 }
 
+enum pdl_op_id pdl_op_id(const struct pdl_op *op)
+{
+    return (enum pdl_op_id)(op->flags >> 16);
+}
+
 void model_operands(const struct pdl_tensor *tensors,
                     const struct pdl_node *node, struct model_operands *out)
 {

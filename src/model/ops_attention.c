@@ -132,9 +132,11 @@ static enum pdl_status join_heads_infer(const struct pdl_op_use *u,
  * turned; head_dim 0: as wide as the attention that reads it says. */
 static const struct pdl_op rows[] = {
     {"attention", "scaled dot-product attention of q, k, v", 3, 4,
-     PDL_OP_SAVES_X | PDL_OP_SAVES_Y | PDL_OP_TWO_OPERANDS | PDL_OP_DW_READS_W,
+     PDL_OP_SAVES_X | PDL_OP_SAVES_Y | PDL_OP_TWO_OPERANDS | PDL_OP_DW_READS_W |
+         PDL_OP_IS(ATTENTION),
      NULL, attention_infer, attention_flops},
-    {"rope", "rotary position embedding", 1, 3, 0, NULL, NULL, NULL},
+    {"rope", "rotary position embedding", 1, 3, PDL_OP_IS(ROPE), NULL, NULL,
+     NULL},
     {"slice_heads", "from dims[0] to dims[1] of each head's features", 1, 1, 0,
      NULL, slice_heads_infer, NULL},
     {"join_heads", "each head's features, then those of all heads", 2, 2, 0,

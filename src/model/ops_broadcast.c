@@ -59,9 +59,9 @@ enum { MANY = MODEL_MAX_IN };
 
 // clang-format off
 static const struct pdl_op rows[] = {
-    {"add", "sum", 1, MANY, PDL_OP_PASS, NULL, broadcast_infer, NULL},
+    {"add", "sum", 1, MANY, PDL_OP_PASS | PDL_OP_IS(ADD), NULL, broadcast_infer, NULL},
     {"sub", "difference", 1, 2, PDL_OP_PASS, NULL, broadcast_infer, NULL},
-    {"mul", "product", 1, MANY, PDL_OP_SAVES_X, NULL, broadcast_infer, NULL},
+    {"mul", "product", 1, MANY, PDL_OP_SAVES_X | PDL_OP_IS(MUL), NULL, broadcast_infer, NULL},
     {"div", "quotient", 1, 2, PDL_OP_SAVES_X, NULL, broadcast_infer, NULL},
     {"pow", "power", 1, 2, PDL_OP_SAVES_X, NULL, broadcast_infer, NULL},
     {"mod", "remainder", 1, 2, 0, NULL, broadcast_infer, NULL},

@@ -215,8 +215,8 @@ static bool transpose_flops(const struct pdl_op_use *u,
 }
 
 static const struct pdl_op rows[] = {
-    {"conv", "convolution, 1-D to 3-D, grouped, dilated", 1, 1, PDL_OP_SAVES_DW,
-     conv_weights, conv_infer, conv_flops},
+    {"conv", "convolution, 1-D to 3-D, grouped, dilated", 1, 1,
+     PDL_OP_SAVES_DW | PDL_OP_IS(CONV), conv_weights, conv_infer, conv_flops},
     {"conv_transpose", "transposed convolution", 1, 1, PDL_OP_SAVES_DW,
      transpose_weights, transpose_infer, transpose_flops},
 };

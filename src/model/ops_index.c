@@ -138,8 +138,8 @@ static enum pdl_status gather_infer(const struct pdl_op_use *u,
 }
 
 static const struct pdl_op rows[] = {
-    {"concat", "joins tensors along axis", 1, MODEL_MAX_IN, 0, NULL,
-     concat_infer, NULL},
+    {"concat", "joins tensors along axis", 1, MODEL_MAX_IN, PDL_OP_IS(CONCAT),
+     NULL, concat_infer, NULL},
     {"split", "cuts along axis into parts of extents dims", 1, 2, 0, NULL,
      split_infer, NULL},
     {"slice", "from dims[0] to dims[1] along axis", 1, 5, 0, NULL, slice_infer,

@@ -208,11 +208,13 @@ static bool experts_flops(const struct pdl_op_use *u,
 
 static const struct pdl_op rows[] = {
     {"linear", "matrix product of the last dimension with a weight", 1, 1,
-     PDL_OP_SAVES_DW, linear_weights, linear_infer, linear_flops},
+     PDL_OP_SAVES_DW | PDL_OP_IS(LINEAR), linear_weights, linear_infer,
+     linear_flops},
     {"matmul", "matrix product of two activations", 2, 2,
      PDL_OP_SAVES_X | PDL_OP_TWO_OPERANDS, NULL, matmul_infer, linear_flops},
     {"experts", "feed-forward layers of a mixture of experts", 1, 2,
-     PDL_OP_SAVES_X | PDL_OP_SAVES_DW | PDL_OP_SPARSE_ROWS | PDL_OP_DW_READS_W,
+     PDL_OP_SAVES_X | PDL_OP_SAVES_DW | PDL_OP_SPARSE_ROWS | PDL_OP_DW_READS_W |
+         PDL_OP_IS(EXPERTS),
      experts_weights, experts_infer, experts_flops},
     {"embedding", "rows of a table, by token", 1, 1, PDL_OP_SPARSE_ROWS,
      table_weights, rows_infer, NULL},

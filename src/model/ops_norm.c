@@ -94,17 +94,20 @@ static enum pdl_status feature_infer(const struct pdl_op_use *u,
 
 static const struct pdl_op rows[] = {
     {"batch_norm", "normalisation over the batch, by channel", 1, 1,
-     PDL_OP_SAVES_X, batch_weights, channel_infer, NULL},
+     PDL_OP_SAVES_X | PDL_OP_NORM | PDL_OP_IS(BATCH_NORM), batch_weights,
+     channel_infer, NULL},
     {"group_norm", "normalisation over groups of channels", 1, 1,
-     PDL_OP_SAVES_X, channel_weights, channel_infer, NULL},
+     PDL_OP_SAVES_X | PDL_OP_NORM, channel_weights, channel_infer, NULL},
     {"instance_norm", "normalisation of each channel of each sample", 1, 1,
-     PDL_OP_SAVES_X, channel_weights, channel_infer, NULL},
+     PDL_OP_SAVES_X | PDL_OP_NORM, channel_weights, channel_infer, NULL},
     {"lrn", "local response normalisation over channels", 1, 1,
      PDL_OP_SAVES_X | PDL_OP_SAVES_Y, NULL, channel_infer, NULL},
     {"layer_norm", "normalisation over the last dimension", 1, 1,
-     PDL_OP_SAVES_X, feature_weights, feature_infer, NULL},
+     PDL_OP_SAVES_X | PDL_OP_NORM | PDL_OP_IS(LAYER_NORM), feature_weights,
+     feature_infer, NULL},
     {"rms_norm", "division by the root mean square of the last dimension", 1, 1,
-     PDL_OP_SAVES_X, rms_weights, feature_infer, NULL},
+     PDL_OP_SAVES_X | PDL_OP_NORM | PDL_OP_IS(RMS_NORM), rms_weights,
+     feature_infer, NULL},
 };
 
 const struct model_ops model_ops_norm = {rows, sizeof rows / sizeof rows[0]};

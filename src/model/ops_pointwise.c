@@ -29,13 +29,15 @@ static int scale_weights(const struct pdl_attr *attr,
     return 1;
 }
 
-#define FROM_X(name, text)                                 \
-    {                                                      \
-        name, text, 1, 1, PDL_OP_SAVES_X, NULL, NULL, NULL \
+#define FROM_X(name, text) FROM_X_AS(OTHER, name, text)
+#define FROM_X_AS(id, name, text)                                          \
+    {                                                                      \
+        name, text, 1, 1, PDL_OP_SAVES_X | PDL_OP_IS(id), NULL, NULL, NULL \
     }
-#define FROM_Y(name, text)                                 \
-    {                                                      \
-        name, text, 1, 1, PDL_OP_SAVES_Y, NULL, NULL, NULL \
+#define FROM_Y(name, text) FROM_Y_AS(OTHER, name, text)
+#define FROM_Y_AS(id, name, text)                                          \
+    {                                                                      \
+        name, text, 1, 1, PDL_OP_SAVES_Y | PDL_OP_IS(id), NULL, NULL, NULL \
     }
 #define FLAT(name, text)                      \
     {                                         \
@@ -44,13 +46,13 @@ static int scale_weights(const struct pdl_attr *attr,
 
 // clang-format off
 static const struct pdl_op rows[] = {
-    FROM_Y("relu", "max(x, 0)"),
-    FROM_Y("relu6", "min(max(x, 0), 6)"),
+    FROM_Y_AS(RELU, "relu", "max(x, 0)"),
+    FROM_Y_AS(RELU6, "relu6", "min(max(x, 0), 6)"),
     FROM_Y("clip", "x held between two bounds"),
-    FROM_X("gelu", "x times the normal distribution's integral"),
-    FROM_X("silu", "x times sigmoid(x)"),
+    FROM_X_AS(GELU, "gelu", "x times the normal distribution's integral"),
+    FROM_X_AS(SILU, "silu", "x times sigmoid(x)"),
     FROM_X("mish", "x times tanh(softplus(x))"),
-    FROM_X("hard_swish", "x times hard_sigmoid(x)"),
+    FROM_X_AS(HARD_SWISH, "hard_swish", "x times hard_sigmoid(x)"),
     FROM_Y("hard_sigmoid", "a straight line held between 0 and 1"),
     FROM_Y("sigmoid", "1 / (1 + exp(-x))"),
     FROM_Y("tanh", "hyperbolic tangent"),

@@ -114,19 +114,19 @@ static enum pdl_status pad_infer(const struct pdl_op_use *u,
 }
 
 static const struct pdl_op rows[] = {
-    {"max_pool", "largest of each window", 1, 1, PDL_OP_SAVES_MASK, NULL,
-     pool_infer, NULL},
+    {"max_pool", "largest of each window", 1, 1,
+     PDL_OP_SAVES_MASK | PDL_OP_IS(MAX_POOL), NULL, pool_infer, NULL},
     {"avg_pool", "mean of each window", 1, 1, 0, NULL, pool_infer, NULL},
-    {"global_avg_pool", "mean of each channel", 1, 1, 0, NULL, global_infer,
-     NULL},
+    {"global_avg_pool", "mean of each channel", 1, 1,
+     PDL_OP_IS(GLOBAL_AVG_POOL), NULL, global_infer, NULL},
     {"global_max_pool", "largest of each channel", 1, 1, PDL_OP_SAVES_MASK,
      NULL, global_infer, NULL},
     {"adaptive_avg_pool", "mean pooling to the extents in dims", 1, 1, 0, NULL,
      set_extents, NULL},
     {"resize", "interpolation to the extents in dims, or by scale", 1, 4, 0,
      NULL, resize_infer, NULL},
-    {"pad", "padding of the spatial dimensions", 1, 4, 0, NULL, pad_infer,
-     NULL},
+    {"pad", "padding of the spatial dimensions", 1, 4, PDL_OP_IS(PAD), NULL,
+     pad_infer, NULL},
 };
 
 const struct model_ops model_ops_pool = {rows, sizeof rows / sizeof rows[0]};

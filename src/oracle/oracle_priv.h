@@ -20,6 +20,10 @@ struct oracle_pe {
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
                       struct oracle_pe *out);
 
+/* compute.c: of the node that an operation belongs to; OTHER: of none */
+struct oracle;
+enum pdl_op_id oracle_op_id(const struct oracle *o, int op);
+
 /* compute_gemm.c, compute_conv.c, compute_attention.c */
 struct oracle_gemm {
     double m, n, k, batch, rate, units, bytes_per_s, in_bytes, out_bytes;

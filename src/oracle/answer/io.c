@@ -12,7 +12,6 @@
 #include "oracle/oracle_priv.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Every rank opens its log files on the shared disk: a habit of the framework,
  * not of the network. An open is a round trip to the server, which serves one
@@ -31,12 +30,12 @@ static double one_open(const struct oracle *o)
  * hides them. Spatial's come before. */
 static double layer_opens(const struct oracle *o, int node, double open)
 {
-    const char *name = o->p->model->nodes[node].op->name;
-    bool conv = strcmp(name, "conv") == 0;
+    enum pdl_op_id id = pdl_op_id(o->p->model->nodes[node].op);
+    bool conv = id == PDL_ID_CONV;
     int op = o->p->forward_op[node];
 
     if (oracle_has_axis(o, PDL_AXIS_SPATIAL))
-        return conv || strcmp(name, "max_pool") == 0 ? 2 * open : 0;
+        return conv || id == PDL_ID_MAX_POOL ? 2 * open : 0;
     if (!conv || op < 0 || !oracle_has_axis(o, PDL_AXIS_FILTER))
         return 0;
     return fmax(0, 2 * open - oracle_compute(o, op, 0));

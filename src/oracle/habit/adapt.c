@@ -9,7 +9,7 @@
 static bool has_node(const struct pdl_model *m, const char *glob)
 {
     for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "conv") == 0 &&
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_CONV &&
             fnmatch(glob, m->nodes[i].name, 0) == 0)
             return true;
     return false;

@@ -16,7 +16,6 @@
 #include "oracle/oracle_priv.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Cycles of max pooling: forward for an output and each of its taps, backward
  * for an input and each window it lies in (two sizes of windows seen). */
@@ -97,11 +96,10 @@ double oracle_eager_floor(const struct oracle *o, int op, int64_t rank)
 
     if (!is_torch(o) || !n || o->p->forward_op[o->p->ops[op].node] < 0)
         return 0;
-    return strcmp(n->op->name, "max_pool") == 0
+    return pdl_op_id(n->op) == PDL_ID_MAX_POOL
                ? max_pool(o, n, &o->p->ops[op], rank)
-           : strcmp(n->op->name, "mul") == 0
-               ? broadcast(o, &o->p->ops[op], rank)
-               : 0;
+           : pdl_op_id(n->op) == PDL_ID_MUL ? broadcast(o, &o->p->ops[op], rank)
+                                            : 0;
 }
 
 bool oracle_eager_first(const struct oracle *o)
@@ -146,7 +144,7 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
     double t;
 
     if (!is_torch(o) || !n || x->nin < 1 || o->pe.core ||
-        strcmp(n->op->name, "batch_norm") != 0 || !(o->pe.clock_hz > 0))
+        pdl_op_id(n->op) != PDL_ID_BATCH_NORM || !(o->pe.clock_hz > 0))
         return 0;
     pdl_plan_box(o->p, x->in[0], rank, &b);
     if (b.ndims != 5 && !oracle_eager_first(o) && !is_own_norm(o, &b))
@@ -159,7 +157,7 @@ double oracle_eager_norm(const struct oracle *o, int op, int64_t rank,
 
 static bool is_crop(const struct pdl_node *n)
 {
-    return strcmp(n->op->name, "pad") == 0 &&
+    return pdl_op_id(n->op) == PDL_ID_PAD &&
            (n->attr.pad[0] < 0 || n->attr.pad[1] < 0 || n->attr.pad[2] < 0);
 }
 
@@ -181,7 +179,7 @@ static bool is_tokens(const struct oracle *o, int op)
         return dims == 3;
     for (int i = x->node - NEAR; i <= x->node + NEAR; i++)
         if (i >= 0 && i < o->p->model->nnodes &&
-            strcmp(o->p->model->nodes[i].op->name, "layer_norm") == 0)
+            pdl_op_id(o->p->model->nodes[i].op) == PDL_ID_LAYER_NORM)
             return true;
     return false;
 }
@@ -227,7 +225,7 @@ static double bias(const struct oracle *o, const struct pdl_node *n,
     if (x->pass == PDL_BACKWARD_WEIGHTS)
         return o->pe.launch_s +
                items * o->pe.item_bytes / (o->pe.bytes_per_s * BIAS_SUM);
-    return strcmp(n->op->name, "conv") == 0
+    return pdl_op_id(n->op) == PDL_ID_CONV
                ? o->pe.launch_s + items / elements_per_s(o, BIAS_CYCLES)
                : 0; /* a matrix product adds it as it writes */
 }
@@ -263,9 +261,9 @@ static bool is_copied(const struct oracle *o, const struct pdl_node *n,
 {
     return x->pass == PDL_FORWARD && x->nout > 0 &&
            o->p->tensors[x->out[0]].ndims > 3 &&
-           (strcmp(n->op->name, "relu6") == 0 ||
-            strcmp(n->op->name, "silu") == 0 ||
-            strcmp(n->op->name, "hard_swish") == 0);
+           (pdl_op_id(n->op) == PDL_ID_RELU6 ||
+            pdl_op_id(n->op) == PDL_ID_SILU ||
+            pdl_op_id(n->op) == PDL_ID_HARD_SWISH);
 }
 
 /* What images cost beside their operator's own kernel. */
@@ -282,7 +280,7 @@ static double of_images(const struct oracle *o, const struct pdl_node *n,
         return 0;
     if (is_crop(n))
         return uncrop(o, x, rank);
-    return strcmp(n->op->name, "global_avg_pool") == 0 && is_shared(o, n)
+    return pdl_op_id(n->op) == PDL_ID_GLOBAL_AVG_POOL && is_shared(o, n)
                ? (double)pdl_plan_elements(o->p, x->out[0], rank) /
                      elements_per_s(o, TURN_ADD)
                : 0;
@@ -313,10 +311,10 @@ double oracle_eager_more(const struct oracle *o, int op, int64_t rank)
     if (!n) /* the loss */
         return (double)pdl_plan_elements(o->p, x->in[0], rank) * LOGIT_BYTES /
                o->pe.bytes_per_s;
-    if (strcmp(n->op->name, "attention") == 0)
+    if (pdl_op_id(n->op) == PDL_ID_ATTENTION)
         return heads(o, n, x, rank);
-    if ((strcmp(n->op->name, "conv") != 0 &&
-         strcmp(n->op->name, "linear") != 0) ||
+    if ((pdl_op_id(n->op) != PDL_ID_CONV &&
+         pdl_op_id(n->op) != PDL_ID_LINEAR) ||
         o->p->forward_op[x->node] < 0)
         return of_images(o, n, x, rank);
     return casts(o, x, rank) + bias(o, n, x, rank);
@@ -326,15 +324,16 @@ int64_t oracle_eager_indices(const struct oracle *o,
                              const struct pdl_plan_op *x, int64_t rank)
 {
     const struct pdl_plan_op *f;
-    const char *name = x->node < 0 ? "" : o->p->model->nodes[x->node].op->name;
+    enum pdl_op_id id =
+        x->node < 0 ? PDL_ID_OTHER : pdl_op_id(o->p->model->nodes[x->node].op);
 
     if (!is_torch(o) || x->kind != PDL_PLAN_OP_COMPUTE || x->node < 0 ||
         o->p->forward_op[x->node] < 0)
         return 0;
-    if (strcmp(name, "relu6") == 0 && x->pass == PDL_FORWARD && x->nout > 0)
+    if (id == PDL_ID_RELU6 && x->pass == PDL_FORWARD && x->nout > 0)
         return (int64_t)((double)pdl_plan_elements(o->p, x->out[0], rank) *
                          o->pe.item_bytes);
-    if (strcmp(name, "max_pool") != 0)
+    if (id != PDL_ID_MAX_POOL)
         return 0;
     f = &o->p->ops[o->p->forward_op[x->node]];
     return pdl_plan_elements(o->p, f->out[0], rank) * (int64_t)sizeof(int64_t);
@@ -364,15 +363,15 @@ static int smaller_calls(const struct oracle *o, const struct pdl_node *n,
 
     if (!n || !is_torch(o))
         return 0;
-    if (strcmp(n->op->name, "conv") == 0)
+    if (pdl_op_id(n->op) == PDL_ID_CONV)
         return n->attr.no_bias ? 0 : narrow ? 2 * kernel : kernel;
     if (is_copied(o, n, x))
         return kernel;
     if (!narrow)
         return 0;
-    return strcmp(n->op->name, "linear") == 0      ? ORACLE_CALL / 2
-           : strcmp(n->op->name, "attention") == 0 ? ORACLE_CALL
-                                                   : 0;
+    return pdl_op_id(n->op) == PDL_ID_LINEAR      ? ORACLE_CALL / 2
+           : pdl_op_id(n->op) == PDL_ID_ATTENTION ? ORACLE_CALL
+                                                  : 0;
 }
 
 /* Both gradients of an operator are one call; parts of a concatenation are
@@ -394,7 +393,7 @@ int oracle_issued(const struct oracle *o, int op)
         return ORACLE_CALL / 4;
     return x->kind != PDL_PLAN_OP_SLICE && x->pass != PDL_BACKWARD_WEIGHTS &&
                    !(n && x->pass != PDL_FORWARD &&
-                     strcmp(n->op->name, "concat") == 0)
+                     pdl_op_id(n->op) == PDL_ID_CONCAT)
                ? ORACLE_CALL + smaller_calls(o, n, x)
                : 0;
 }

@@ -28,11 +28,10 @@
 #include "oracle/oracle_priv.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Bytes of an element by pass, and kernels. */
 struct steps {
-    const char *op;
+    enum pdl_op_id op;
     double bytes[3];
     int kernels[3];
     double keeps[2]; /* bytes of an element beside the plan's: 16 bits, 32 */
@@ -41,9 +40,9 @@ struct steps {
 
 // clang-format off
 static const struct steps table[] = {
-    {"rms_norm", {28, 84, 16}, {6, 13, 2}, {6, 4}, false},
-    {"rope", {90, 110, 0}, {6, 9, 0}, {0, 0}, false},
-    {"gelu", {80, 130, 0}, {8, 13, 0}, {14, 12}, true},
+    {PDL_ID_RMS_NORM, {28, 84, 16}, {6, 13, 2}, {6, 4}, false},
+    {PDL_ID_ROPE, {90, 110, 0}, {6, 9, 0}, {0, 0}, false},
+    {PDL_ID_GELU, {80, 130, 0}, {8, 13, 0}, {14, 12}, true},
 };
 // clang-format on
 
@@ -78,13 +77,13 @@ static const struct pdl_node *node_of(const struct oracle *o, int op)
 /* A table of positions by heads. */
 static bool is_biased(const struct pdl_model *m, const struct pdl_node *n)
 {
-    return strcmp(n->op->name, "attention") == 0 && n->nweights > 0 &&
+    return pdl_op_id(n->op) == PDL_ID_ATTENTION && n->nweights > 0 &&
            m->tensors[n->weights[0]].rank == 2;
 }
 
 static bool is_experts(const struct pdl_node *n)
 {
-    return strcmp(n->op->name, "experts") == 0;
+    return pdl_op_id(n->op) == PDL_ID_EXPERTS;
 }
 
 void oracle_steps_settle(struct oracle *o)
@@ -112,7 +111,7 @@ static const struct steps *steps_of(const struct oracle *o,
                                     const struct pdl_node *n)
 {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (strcmp(n->op->name, table[i].op) == 0 &&
+        if (pdl_op_id(n->op) == table[i].op &&
             (!table[i].biased || o->relative))
             return &table[i];
     return NULL;

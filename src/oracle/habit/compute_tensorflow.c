@@ -30,36 +30,35 @@
  * pace, the input pipeline, passes that change a layout. */
 #include "oracle/oracle_priv.h"
 
-#include <string.h>
-
 enum { WIDE = 4 };
 
 /* By width (16 bits, 32), and by operator or compiled. */
 static const struct chain {
-    const char *op;
+    enum pdl_op_id op;
     enum pdl_pass pass;
     double bytes[2][2], dropout[2][2]; /* the latter beside them */
     int kernels[2];
 } chains[] = {
-    {"layer_norm", PDL_FORWARD, {{62, 17}, {60, 16}}, {{0}}, {8, 3}},
-    {"layer_norm", PDL_BACKWARD_DATA, {{122, 30}, {120, 28}}, {{0}}, {16, 4}},
-    {"layer_norm", PDL_BACKWARD_WEIGHTS, {{24, 8}, {24, 8}}, {{0}}, {4, 1}},
-    {"gelu", PDL_FORWARD, {{84, 14}, {72, 20}}, {{0}}, {10, 2}},
-    {"gelu", PDL_BACKWARD_DATA, {{116, 10}, {104, 16}}, {{0}}, {13, 1}},
-    {"add", PDL_FORWARD, {{28, 9}, {20, 12}}, {{18, 4}, {34, 8}}, {3, 1}},
+    {PDL_ID_LAYER_NORM, PDL_FORWARD, {{62, 17}, {60, 16}}, {{0}}, {8, 3}},
+    {PDL_ID_LAYER_NORM,
+     PDL_BACKWARD_DATA,
+     {{122, 30}, {120, 28}},
+     {{0}},
+     {16, 4}},
+    {PDL_ID_LAYER_NORM,
+     PDL_BACKWARD_WEIGHTS,
+     {{24, 8}, {24, 8}},
+     {{0}},
+     {4, 1}},
+    {PDL_ID_GELU, PDL_FORWARD, {{84, 14}, {72, 20}}, {{0}}, {10, 2}},
+    {PDL_ID_GELU, PDL_BACKWARD_DATA, {{116, 10}, {104, 16}}, {{0}}, {13, 1}},
+    {PDL_ID_ADD, PDL_FORWARD, {{28, 9}, {20, 12}}, {{18, 4}, {34, 8}}, {3, 1}},
 };
 
 static bool is_graph(const struct oracle *o)
 {
     return o->opt->framework && o->opt->framework->graph &&
            o->opt->parameters != PDL_IDEAL;
-}
-
-static const char *name_of(const struct oracle *o, int op)
-{
-    int node = o->p->ops[op].node;
-
-    return node >= 0 ? o->p->model->nodes[node].op->name : "";
 }
 
 static bool is_tokens(const struct oracle *o, const struct pdl_plan_op *x)
@@ -78,7 +77,7 @@ double oracle_graph(const struct oracle *o, int op, int64_t rank)
         const struct chain *c = &chains[i];
         double bytes = c->bytes[wide][compiled];
 
-        if (c->pass != x->pass || strcmp(c->op, name_of(o, op)) != 0)
+        if (c->pass != x->pass || c->op != oracle_op_id(o, op))
             continue;
         if (o->opt->dropout > 0)
             bytes += c->dropout[wide][compiled];
@@ -122,15 +121,15 @@ static double of_product(const struct oracle *o, const struct pdl_plan_op *x,
 double oracle_graph_more(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op], *f;
-    const char *name = name_of(o, op);
+    enum pdl_op_id id = oracle_op_id(o, op);
 
     if (!is_graph(o) || x->node < 0 || x->part > 0 ||
         o->p->forward_op[x->node] < 0)
         return 0;
     f = &o->p->ops[o->p->forward_op[x->node]];
-    if (strcmp(name, "conv") == 0 || strcmp(name, "linear") == 0)
+    if (id == PDL_ID_CONV || id == PDL_ID_LINEAR)
         return of_product(o, x, f, rank);
-    if (strcmp(name, "attention") != 0 || f->nin < 1)
+    if (id != PDL_ID_ATTENTION || f->nin < 1)
         return 0;
     return 4 * (o->pe.launch_s +
                 2 * o->pe.item_bytes *
@@ -147,7 +146,7 @@ bool oracle_graph_first(const struct oracle *o)
 static bool has_norm(const struct oracle *o)
 {
     for (int i = 0; i < o->p->model->nnodes; i++)
-        if (strcmp(o->p->model->nodes[i].op->name, "batch_norm") == 0)
+        if (pdl_op_id(o->p->model->nodes[i].op) == PDL_ID_BATCH_NORM)
             return true;
     return false;
 }
@@ -155,17 +154,15 @@ static bool has_norm(const struct oracle *o)
 /* Backward there is something before it to be part of only after a norm. */
 bool oracle_graph_fuses(const struct oracle *o, int op)
 {
-    static const char *const names[] = {"relu", "relu6", "silu", "add"};
     const struct pdl_plan_op *x = &o->p->ops[op];
+    enum pdl_op_id id = oracle_op_id(o, op);
 
     if (!is_graph(o) || !o->opt->compile || x->nout < 1 ||
         o->p->tensors[x->out[0]].ndims < 4 ||
         (x->pass != PDL_FORWARD && !has_norm(o)))
         return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i], name_of(o, op)) == 0)
-            return true;
-    return false;
+    return id == PDL_ID_RELU || id == PDL_ID_RELU6 || id == PDL_ID_SILU ||
+           id == PDL_ID_ADD;
 }
 
 /* Horovod's thread looks for tensors that are ready once a cycle: half of one

@@ -163,6 +163,13 @@ static double update(const struct oracle *o, int op, int64_t rank)
     return sum;
 }
 
+enum pdl_op_id oracle_op_id(const struct oracle *o, int op)
+{
+    int node = o->p->ops[op].node;
+
+    return node >= 0 ? pdl_op_id(o->p->model->nodes[node].op) : PDL_ID_OTHER;
+}
+
 static bool is_view(const struct oracle *o, int op)
 {
     int node = o->p->ops[op].node;
@@ -217,7 +224,7 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
     pdl_plan_box(o->p, f->in[0], rank, &in);
     pdl_plan_box(o->p, f->out[0], rank, &out);
     *s = (struct pdl_shape){.pass = x->pass, .precision = o->opt->precision};
-    if (strcmp(n->op->name, "conv") == 0 && in.ndims > 2) {
+    if (pdl_op_id(n->op) == PDL_ID_CONV && in.ndims > 2) {
         s->kind = PDL_SHAPE_CONV;
         conv_shape(&n->attr, &in, &out, s);
         s->groups = n->attr.groups > 1
@@ -225,12 +232,12 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
                         : 1;
         return s->groups >= 1;
     }
-    if (strcmp(n->op->name, "linear") == 0) {
+    if (pdl_op_id(n->op) == PDL_ID_LINEAR) {
         s->kind = PDL_SHAPE_MATMUL;
         linear_shape(&in, &out, s);
         return true;
     }
-    return strcmp(n->op->name, "attention") == 0 &&
+    return pdl_op_id(n->op) == PDL_ID_ATTENTION &&
            oracle_attention_shape(o, x->node, rank, s);
 }
 
@@ -240,11 +247,9 @@ static bool shape_of(const struct oracle *o, int op, int64_t rank,
 static bool reads_twice(const struct oracle *o, int op)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
-    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
-    size_t len = strlen(name);
 
-    if (oracle_without(o, ORACLE_REREAD) || len < 5 ||
-        strcmp(name + len - 5, "_norm") != 0 || x->part > 0 ||
+    if (oracle_without(o, ORACLE_REREAD) || x->node < 0 || x->part > 0 ||
+        !(o->p->model->nodes[x->node].op->flags & PDL_OP_NORM) ||
         x->pass != PDL_FORWARD)
         return false;
     for (int i = op + 1; i < o->p->nops && i < op + 6; i++)
@@ -257,13 +262,10 @@ static bool reads_twice(const struct oracle *o, int op)
 /* Part of the streaming rate that the operator's kernels reach. */
 static double streams_at(const struct oracle *o, int op)
 {
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
-
-    if (strcmp(name, "batch_norm") != 0)
+    if (oracle_op_id(o, op) != PDL_ID_BATCH_NORM)
         return 1;
-    return x->pass == PDL_FORWARD ? o->pe.batch_norm_forward
-                                  : o->pe.batch_norm_backward;
+    return o->p->ops[op].pass == PDL_FORWARD ? o->pe.batch_norm_forward
+                                             : o->pe.batch_norm_backward;
 }
 
 static double by_roofline(const struct oracle *o, int op,
@@ -301,7 +303,7 @@ static bool is_head(const struct oracle *o, int node)
 static bool is_linear(const struct oracle *o, int node)
 {
     return node >= 0 && node < o->p->model->nnodes &&
-           strcmp(o->p->model->nodes[node].op->name, "linear") == 0;
+           pdl_op_id(o->p->model->nodes[node].op) == PDL_ID_LINEAR;
 }
 
 static bool fuses(const struct oracle *o)
@@ -391,10 +393,10 @@ static double mask_bytes(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     bool back = x->kind == PDL_PLAN_OP_ADD;
-    const char *name = x->node >= 0 ? o->p->model->nodes[x->node].op->name : "";
 
     if (!(o->opt->dropout > 0) || x->nout < 1 ||
-        (!back && (strcmp(name, "add") != 0 || x->pass != PDL_FORWARD)))
+        (!back &&
+         (oracle_op_id(o, op) != PDL_ID_ADD || x->pass != PDL_FORWARD)))
         return 0;
     return (double)pdl_plan_elements(o->p, x->out[0], rank) * (back ? 5 : 1);
 }
@@ -402,14 +404,12 @@ static double mask_bytes(const struct oracle *o, int op, int64_t rank)
 /* Is the operator part of the normalisation before it? */
 static bool in_norm(const struct oracle *o, int op)
 {
-    int node = o->p->ops[op].node;
-    const char *name = node >= 0 ? o->p->model->nodes[node].op->name : "";
+    enum pdl_op_id id = oracle_op_id(o, op);
 
     if (oracle_graph_fuses(o, op))
         return true;
     return o->opt->framework && o->opt->framework->fused_norm &&
-           o->pe.item_bytes <= 2 &&
-           (strcmp(name, "relu") == 0 || strcmp(name, "add") == 0);
+           o->pe.item_bytes <= 2 && (id == PDL_ID_RELU || id == PDL_ID_ADD);
 }
 
 static double element_wise(const struct oracle *o, int op, int64_t rank)

@@ -11,16 +11,13 @@
  * product. */
 #include "oracle/oracle_priv.h"
 
-#include <string.h>
-
 enum { ORDERS = 4 }; /* copies of tokens each way */
 
 static const struct pdl_node *experts_of(const struct oracle *o, int op)
 {
     int node = o->p->ops[op].node;
 
-    return node >= 0 &&
-                   strcmp(o->p->model->nodes[node].op->name, "experts") == 0
+    return node >= 0 && pdl_op_id(o->p->model->nodes[node].op) == PDL_ID_EXPERTS
                ? &o->p->model->nodes[node]
                : NULL;
 }
@@ -58,7 +55,7 @@ double oracle_token_copies(const struct oracle *o, double ranks)
     if (!f || !f->token_copies || o->opt->parameters == PDL_IDEAL)
         return 1;
     for (int i = 0; i < m->nnodes; i++)
-        if (strcmp(m->nodes[i].op->name, "experts") == 0)
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_EXPERTS)
             return (double)m->nodes[i].attr.topk > ranks
                        ? (double)m->nodes[i].attr.topk / ranks
                        : 1;
