@@ -49,7 +49,8 @@ enum pdl_recompute {
     PDL_RECOMPUTE_FULL,
 };
 
-/* The axes of some layers: a name, a range "conv1..pool5", a glob or "*". */
+/* The axes of some layers: a name, a range "conv1..pool5", a glob, an operator
+ * "@conv", or "*". */
 struct pdl_clause {
     const char *layers; /* "*": the whole model */
     int nterms;

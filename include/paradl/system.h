@@ -75,6 +75,9 @@ struct pdl_kernels {
     double unaligned_batched; /* FLOP/s of batched products whose rows are not
                                  a multiple of 16 bytes; 0: not known */
     double attention_forward, attention_backward; /* of the peak, long rows */
+    /* the same at most of FlashAttention 2, where newer kernels reach more; and
+     * what is left of the part that still older ones reach elsewhere; 0: all */
+    double flash2_forward, flash2_backward, attention_older;
     /* part of the streaming rate that normalisation reaches, counting x twice
      * and y forward, x and dy twice and dx backward */
     double batch_norm_forward[PDL_NPRECISIONS],

@@ -87,6 +87,7 @@ double oracle_products(const struct oracle_pe *pe, double batch, double m,
                        double n, double k, double rate);
 double oracle_unfused(const struct oracle *o, const struct pdl_shape *s);
 double oracle_score_bytes(const struct oracle *o);
+void oracle_older_attention(const struct oracle *o, struct oracle_pe *pe);
 /* compute_steps.c: modules of transformers; seconds of an operation (< 0: it is
  * as elsewhere), its calls of the host (0: the same), and whether attention that
  * has no bias keeps no scores whatever the job says */

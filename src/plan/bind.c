@@ -57,13 +57,20 @@ static enum pdl_status bind_range(const struct pdl_model *m, const char *layers,
     return PDL_OK;
 }
 
+/* "@conv": by operator; else a glob of names. */
+static bool is_named(const struct pdl_node *n, const char *layers)
+{
+    return *layers == '@' ? strcmp(layers + 1, n->op->name) == 0
+                          : fnmatch(layers, n->name, 0) == 0;
+}
+
 static enum pdl_status bind_glob(const struct pdl_model *m, const char *layers,
                                  int clause, int *out, struct pdl_err *err)
 {
     bool any = false;
 
     for (int i = 0; i < m->nnodes; i++)
-        if (fnmatch(layers, m->nodes[i].name, 0) == 0) {
+        if (is_named(&m->nodes[i], layers)) {
             out[i] = clause;
             any = true;
         }

@@ -1,6 +1,6 @@
 # what a framework adds and runs; one's own file; what is refused
 set +e
-$paradl framework list
+$paradl framework list | head -n 4
 $paradl framework show megatron-deepspeed
 $paradl framework show mxnet --json
 $paradl framework show megatorn; echo "rc $?"

@@ -24,9 +24,6 @@ static const double POOL_INPUT = .44, POOL_WINDOW = .84;
 static const double BIAS_CYCLES = .73; /* one element, forward */
 static const double BIAS_SUM = .45;    /* of the streaming rate, backward */
 static const double CAST_BYTES = 6;    /* 32 bits to 16 or back */
-/* Of one logit, beyond reading it and writing its gradient once: 32-bit
- * logarithms written and read, a cleared and a read 32-bit gradient. */
-static const double LOGIT_BYTES = 16;
 /* Cycles of an element that is broadcast, copied to another layout, or added
  * to one that lies differently. */
 static const double BROADCAST = .75, TURN_COPY = 1.27, TURN_ADD = 1.8;
@@ -301,16 +298,29 @@ static double heads(const struct oracle *o, const struct pdl_node *n,
            elements_per_s(o, HEAD_COPY);
 }
 
+/* Beyond reading the logits and writing their gradient once. */
+static double loss(const struct oracle *o, const struct pdl_plan_op *x,
+                   int64_t rank)
+{
+    const struct pdl_framework *f = o->opt->framework;
+
+    if (!f || o->opt->compile || o->opt->parameters == PDL_IDEAL)
+        return 0;
+    return (double)pdl_plan_elements(o->p, x->in[0], rank) * f->loss_bytes /
+           o->pe.bytes_per_s;
+}
+
 double oracle_eager_more(const struct oracle *o, int op, int64_t rank)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     const struct pdl_node *n = node_of(o, op);
 
-    if (!is_torch(o) || x->part > 0 || x->nin < 1)
+    if (x->part > 0 || x->nin < 1)
         return 0;
-    if (!n) /* the loss */
-        return (double)pdl_plan_elements(o->p, x->in[0], rank) * LOGIT_BYTES /
-               o->pe.bytes_per_s;
+    if (!n)
+        return loss(o, x, rank);
+    if (!is_torch(o))
+        return 0;
     if (pdl_op_id(n->op) == PDL_ID_ATTENTION)
         return heads(o, n, x, rank);
     if ((pdl_op_id(n->op) != PDL_ID_CONV &&

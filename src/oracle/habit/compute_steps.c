@@ -2,9 +2,8 @@
  *
  * Modules of Hugging Face's transformers in eager PyTorch, which compute in
  * steps what PyTorch has one kernel for, most of them on 32-bit items whatever
- * autocast says. PyTorch itself has neither mixtures of experts nor attention
- * with relative positions, so a model that has one of them is taken to be
- * theirs; any other with the framework `transformers`. From its sources (5.17)
+ * autocast says: where the framework's file has `steps`, or `steps_if_missing`
+ * and the model has experts or relative positions. From its sources (5.17)
  * and from profiles of PyTorch 2.11 on an H200: T5 with 12 layers (512 and 256
  * tokens, gated or not), Mixtral with 8 experts and Qwen3 with 64; bytes below
  * are those of one item through all kernels of a direction, kernels are what
@@ -88,16 +87,17 @@ static bool is_experts(const struct pdl_node *n)
 
 void oracle_steps_settle(struct oracle *o)
 {
+    const struct pdl_framework *f = o->opt->framework;
     const struct pdl_model *m = o->p->model;
 
     o->in_steps = o->relative = o->waits = false;
-    if (!oracle_eager_unfused(o))
+    if (!oracle_eager_unfused(o) || !(f->steps || f->steps_if_missing))
         return;
     for (int i = 0; i < m->nnodes; i++) {
         o->relative |= is_biased(m, &m->nodes[i]);
         o->waits |= is_experts(&m->nodes[i]);
     }
-    o->in_steps = o->waits || o->relative || o->opt->framework->steps;
+    o->in_steps = o->waits || o->relative || f->steps;
     if (!o->in_steps)
         return;
     oracle_pe_settle(

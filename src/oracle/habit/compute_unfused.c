@@ -20,6 +20,26 @@
 
 #include <math.h>
 
+/* Kernels that a framework brings, or FlashAttention 2, on a PE whose matrix
+ * units have newer instructions than these know: what they leave of the rate is
+ * a property of the PE (pe.kernels). Own kernels reach theirs with heads of any
+ * size. */
+void oracle_older_attention(const struct oracle *o, struct oracle_pe *pe)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    struct pdl_kernels *k = &pe->k;
+    double old = k->attention_older > 0 ? k->attention_older : 1;
+
+    if (f && f->attention_forward > 0) {
+        k->attention_forward = f->attention_forward * old;
+        k->attention_backward = f->attention_backward * old;
+        pe->any_head = true;
+    } else if (f && f->flash2 && k->flash2_forward > 0) {
+        k->attention_forward = fmin(k->attention_forward, k->flash2_forward);
+        k->attention_backward = fmin(k->attention_backward, k->flash2_backward);
+    }
+}
+
 static const double SLOW = 1.7;
 enum { STEPS = 28, STEPS_BACK = 28 };
 enum { SOFTMAX = 3, SOFTMAX_BACK = 6, DROPOUT = 5, COPY_BACK = 2 };

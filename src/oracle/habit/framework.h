@@ -11,12 +11,12 @@ struct pdl_framework {
     const char *name, *title;
     bool no_overlap, convolutions_only, staged_halo, leaders, folded_filter;
     bool copies, bias_passes, by_tensor, one_channel, fused_norm;
-    bool torch, steps, graph, channels_first;
+    bool torch, steps, steps_if_missing, graph, channels_first;
     double host_call_s, part_s, cycle_s, issue_s;
     /* transformers */
     bool fused, flash2, scatters_sends, scatter_casts, token_copies;
     enum pdl_split split;
-    double dropout, eager, update_bytes, exchange_bytes;
+    double dropout, eager, loss_bytes, update_bytes, exchange_bytes;
     double add_bytes, add_bytes32;
     double attention_forward, attention_backward;
     double cast_bytes, cast_weight_bytes;

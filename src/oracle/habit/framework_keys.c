@@ -37,6 +37,7 @@ static const struct framework_key keys[] = {
     /* kernels */
     FLAG(torch, "eager PyTorch's kernels (compute_eager.c)"),
     FLAG(steps, "modules of Hugging Face's transformers, in steps (compute_steps.c)"),
+    FLAG(steps_if_missing, "the same of models that have experts or relative positions"),
     FLAG(graph, "TensorFlow's kernels (compute_tensorflow.c)"),
     FLAG(channels_first, "images of 32-bit items lie channels first"),
     FLAG(fused, "products of one operand are one: q, k, v; gate, up"),
@@ -46,6 +47,7 @@ static const struct framework_key keys[] = {
     PART(attention_forward, "of the peak without those instructions, on long rows"),
     PART(attention_backward, "the same, backward"),
     TIMES(eager, 100, "times what element-wise operators stream, unless compiled"),
+    TIMES(loss_bytes, 1000, "traffic of the loss for one logit beyond reading it and writing its gradient"),
     TIMES(cast_bytes, 100, "8 bits: traffic to make an operand of one value"),
     TIMES(cast_weight_bytes, 100, "the same of one weight"),
     PART(dropout, "its probability, unless the job says it"),

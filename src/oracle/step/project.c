@@ -244,29 +244,6 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
     oracle_fill_rates(o, model, totals.forward_flops, out);
 }
 
-/* FlashAttention 2 uses 35 % of an H100 (Shah et al., FlashAttention-3, 2024:
- * of long rows; what all rows approach is a bit more). What a framework's own
- * kernels use is of an A100; without Hopper's new instructions they have there
- * what FlashAttention 2 has of both (Dao 2023: 335 TFLOP/s for 200): 0.53 of
- * that part. They reach it with heads of 64, too. */
-static void older_attention(const struct oracle *o, struct oracle_pe *pe)
-{
-    const struct pdl_framework *f = o->opt->framework;
-    const char *arch = o->sys->pe.arch;
-    struct pdl_kernels *k = &pe->k;
-    bool hopper = arch && strcmp(arch, "hopper") == 0;
-    double old = hopper ? .53 : 1;
-
-    if (f && f->attention_forward > 0) {
-        k->attention_forward = f->attention_forward * old;
-        k->attention_backward = f->attention_backward * old;
-        pe->any_head = true;
-    } else if (f && f->flash2 && hopper) {
-        k->attention_forward = fmin(k->attention_forward, .37);
-        k->attention_backward = fmin(k->attention_backward, .32);
-    }
-}
-
 /* Lanes of the pipeline at work on the mean, where each stage takes as long as
  * any other and backward twice as long as forward: the schedule's own. */
 static double busy_lanes(const struct oracle *o)
@@ -305,7 +282,7 @@ void oracle_settle(struct oracle *o, struct oracle_changed *c)
         o->pe16.flat = o->pe.flat;
     else
         o->pe16 = o->pe;
-    older_attention(o, &o->pe16);
+    oracle_older_attention(o, &o->pe16);
     oracle_steps_settle(o);
     o->busy = oracle_busy(o, busy_lanes(o));
 }
