@@ -26,7 +26,7 @@ struct pdl_framework {
     bool dummy_gradients;
     double gradient_bytes, gradient_bytes32, logit_bytes, cut_logit_bytes;
     double context_bytes, fragments;
-    int64_t opens, most_zero;
+    int64_t opens, most_zero, halo_calls;
 
     struct pdl_abilities runs;
     /* what its file gives, for people: of `adds`, of `runs` */

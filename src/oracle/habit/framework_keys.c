@@ -63,6 +63,7 @@ static const struct framework_key keys[] = {
     FLAG(convolutions_only, "feature and spatial axes split these alone, and gather after each"),
     FLAG(folded_filter, "filter: backward sums its own part of y only"),
     FLAG(staged_halo, "halos are blocking messages through the host, up and then down"),
+    {"halo_calls", FRAMEWORK_COUNT, PDL_UNIT_NONE, AT(halo_calls), 100, "of the host for one of these messages, beside what the system says of it"},
     FLAG(copies, "results of layer collectives are copied into place"),
     FLAG(scatters_sends, "tensor ranks send a share each between stages and gather it there"),
     FLAG(token_copies, "a token travels once for every expert it visits, copied into order"),

@@ -253,14 +253,19 @@ static double to_each(const struct oracle *o, const struct oracle_wire *w,
            (local > 1 ? (local - 1) * message_inside(o, w, bytes) : 0);
 }
 
-/* Blocking messages through the host, one rank after the other: a sweep up
- * and a sweep down, each with the latency of staging. */
+/* Blocking messages through the host, one rank after the other: every rank
+ * sends up before it receives and sends are synchronous, so a sweep up and a
+ * sweep down are n - 1 messages each, one after the other. A message takes the
+ * host several calls (halo_calls of the framework). */
 static double staged(const struct oracle *o, int op, int64_t rank, double n)
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     const struct pdl_host *h = &o->sys->node.host;
     int64_t peers[2] = {rank, rank};
     bool window = false;
+    double message =
+        h->staged_latency_s +
+        (double)o->opt->framework->halo_calls * oracle_host_call(o);
     double bytes = 0, rate = h->staged_bytes_per_s > 0 ? h->staged_bytes_per_s
                                                        : h->pcie_bytes_per_s;
     int64_t group[64],
@@ -279,7 +284,7 @@ static double staged(const struct oracle *o, int op, int64_t rank, double n)
         if (peers[i] != rank)
             bytes += (double)pdl_plan_transfer(o->p, x->in[0], x->out[0],
                                                peers[i], rank);
-    return bytes > 0 ? 2 * h->staged_latency_s + (n - 1) * bytes / rate : 0;
+    return bytes > 0 ? (n - 1) * (2 * message + bytes / rate) : 0;
 }
 
 /* Gradients summed inside the node, then between the nodes' leaders. */
