@@ -13,7 +13,7 @@
  * blocks; MobileNetV2, U-Net, EfficientNet-B0). Element counts are in cycles of
  * one multiprocessor, so that they follow the units and the clock of another PE;
  * nothing has tested them there. */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
 #include <math.h>
 

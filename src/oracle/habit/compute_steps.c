@@ -24,7 +24,7 @@
  * loads, so that it gets no lead over the device: where both are busy their
  * times add up more (a norm of second power, seen in Mixtral's steps). Loads are
  * taken as equal. */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
 #include <math.h>
 

@@ -28,7 +28,7 @@
  *
  * Bytes are of one element of the operator's output. Not modelled: the host's
  * pace, the input pipeline, passes that change a layout. */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
 enum { WIDE = 4 };
 

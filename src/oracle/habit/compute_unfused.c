@@ -16,7 +16,7 @@
  *
  * Heads whose rows are not a multiple of 16 bytes fall out of the matrix units
  * where the library has no kernel for them (pe.kernels.unaligned_batched). */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * out: what a projection is worth without it says what the effect is worth.
  * Habits of a framework and parameters of the system are taken out of copies
  * of them; what is neither is a flag that the pricing asks for. */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
 #include <string.h>
 

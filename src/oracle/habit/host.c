@@ -5,7 +5,7 @@
  * of what the optimizer keeps there, as fast as the host's memory streams, one
  * share for each PE of the node (ZeRO-Offload, Ren et al. 2021). Both are rates
  * of the system; nothing is fitted. */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
 bool oracle_is_copy(enum pdl_plan_op_kind kind)
 {
@@ -63,4 +63,25 @@ bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x)
         return true;
     return pdl_mul64(x->host_bytes, used < node ? used : node, &all) &&
            all <= o->sys->node.host.memory_bytes;
+}
+
+/* What a processor that sends and receives copies by itself: all bytes of
+ * packed and unpacked boxes and of its own part are read and written, terms of
+ * a sum are read and the sum is written; runs are short, so a line of the cache
+ * that is written is read before. Devices copy by kernels of their own, which
+ * frameworks do in different ways (copies, below). */
+double oracle_packing(const struct oracle *o, int op, int64_t rank)
+{
+    struct pdl_plan_copies c;
+    struct pdl_work w = {.write_bytes = 0};
+
+    if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
+        oracle_without(o, ORACLE_COPIES))
+        return 0;
+    pdl_plan_copies(o->p, op, rank, &c);
+    if (c.summed > 0)
+        pdl_plan_op_work(o->p, op, rank, &w);
+    return (3 * (double)c.bytes + (double)c.summed +
+            2 * (double)w.write_bytes) /
+           o->pe.bytes_per_s;
 }

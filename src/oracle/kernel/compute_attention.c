@@ -17,7 +17,7 @@
  * 512 and ViT's 197 tokens (four tiles of 64: 256) on an H200 agree within 4 %.
  * A causal mask saves a third there, not half: rows of tiles differ in length
  * (one shape measured). */
-#include "oracle/oracle_priv.h"
+#include "oracle/context.h"
 
 #include <math.h>
 
@@ -94,11 +94,6 @@ double oracle_attention(const struct oracle_pe *pe, const struct pdl_shape *s)
            (aligned ? 0 : copies(pe, heads_in * q * d * pe->item_bytes, back));
 }
 
-static int64_t extent(const struct pdl_box *b, int d)
-{
-    return d >= 0 && d < b->ndims ? b->hi[d] - b->lo[d] : 1;
-}
-
 /* Is the last part the slowest? In order it is, and in a zigzag of equal chunks
  * all see as many keys: a context of hundreds of ranks is priced often. */
 static bool parts_are_alike(const struct pdl_plan *p,
@@ -151,10 +146,10 @@ bool oracle_attention_shape(const struct oracle *o, int node, int64_t rank,
     s->kind = PDL_SHAPE_ATTENTION;
     s->causal = attr->causal;
     s->c = attr->head_dim;
-    s->n = extent(&q, 0);
-    s->groups = extent(&q, 2) / attr->head_dim;
-    s->in[0] = extent(&q, 1);
-    s->out[0] = extent(&k, 1);
+    s->n = oracle_extent(&q, 0);
+    s->groups = oracle_extent(&q, 2) / attr->head_dim;
+    s->in[0] = oracle_extent(&q, 1);
+    s->out[0] = oracle_extent(&k, 1);
     s->seen = s->out[0] > 0 ? seen(o, f->in[0], s) : 0;
     return true;
 }

@@ -26,7 +26,7 @@
  * Cycles of a row and blocks that a unit holds: from MobileNetV2 and ResNeXt-50
  * profiled on an H200 and kernels timed alone (tests/data/oracle/kernels.json);
  * the least squares were done by hand, errors are up to 20 %. */
-#include "oracle/oracle_priv.h"
+#include "oracle/kernel/kernel.h"
 
 #include <math.h>
 

@@ -30,7 +30,7 @@
  * parameters are in the system description (pe.kernels). Winograd and FFT
  * kernels are in the efficiency where a library uses them. Groups with few
  * channels each: compute_grouped.c. */
-#include "oracle/oracle_priv.h"
+#include "oracle/kernel/kernel.h"
 
 #include <math.h>
 

@@ -28,7 +28,7 @@
  * once". Operands that are not 16-byte aligned take slower loads: factors
  * 0.39 (4-byte aligned rows) and 0.19 (2-byte), measured on an H200 with 16-bit
  * products; used for every PE. */
-#include "oracle/oracle_priv.h"
+#include "oracle/kernel/kernel.h"
 
 #include <math.h>
 

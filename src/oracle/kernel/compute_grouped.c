@@ -29,7 +29,7 @@
  * of what the vector or matrix units sustain, so that they follow another PE,
  * where nothing has tested them. Without matrix units, and for processor cores,
  * groups are taken as bound by memory and by the vector units. */
-#include "oracle/oracle_priv.h"
+#include "oracle/kernel/kernel.h"
 
 #include <math.h>
 

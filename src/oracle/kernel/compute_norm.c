@@ -17,7 +17,7 @@
  *
  * Parameters from kernel timings of an H200 (tests/data/oracle/kernels.json),
  * none of them from a file of layer times. */
-#include "oracle/oracle_priv.h"
+#include "oracle/kernel/kernel.h"
 
 #include <math.h>
 

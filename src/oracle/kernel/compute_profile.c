@@ -19,7 +19,7 @@
  * Chosen by leaving rows out one at a time: the parts alone or the nearest
  * rows alone err more. Limits: nothing is known of operators and kernel sizes
  * that the probes do not have (they are priced as for any processor). */
-#include "oracle/oracle_priv.h"
+#include "oracle/context.h"
 
 #include <math.h>
 #include <string.h>

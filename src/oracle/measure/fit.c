@@ -5,7 +5,7 @@
  * along one parameter after the other with steps that grow when they help and
  * halve when they do not; it is deterministic and needs no gradient, which
  * ceilings and minima over tiles do not have. */
-#include "oracle/oracle_priv.h"
+#include "oracle/measure/measure.h"
 
 #include <math.h>
 #include <stdlib.h>

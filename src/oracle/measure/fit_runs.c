@@ -3,7 +3,7 @@
  * The parameters of a system that measured training steps can identify. Starts
  * are NCCL on EDR InfiniBand and NVLink 2 as published for ABCI, and a study of
  * its VGG-16 runs for what a benchmark cannot show. */
-#include "oracle/oracle_priv.h"
+#include "oracle/measure/measure.h"
 
 /* Weight, and standard deviation of the logarithm: starts are within
  * PDL_PRIOR_FACTOR in 80 % of cases. Benchmarks of a V100's memory have 750 (Jia

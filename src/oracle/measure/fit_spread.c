@@ -9,7 +9,7 @@
  * badly leave both uncertain.
  *
  * Limits: the tails are normal; a maximum at a bound is taken as one inside. */
-#include "oracle/oracle_priv.h"
+#include "oracle/measure/measure.h"
 
 #include <math.h>
 #include <string.h>

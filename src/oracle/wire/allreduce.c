@@ -11,7 +11,7 @@
  * chooses between rings and trees by size (its trees have the rounds and bytes
  * of halving-doubling), MPI between rings and halving-doubling. A framework
  * whose habit is known, and the papers' exchange, keep their ring. */
-#include "oracle/oracle_priv.h"
+#include "oracle/wire/wire.h"
 
 #include "paradl/coll.h"
 

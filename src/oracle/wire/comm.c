@@ -8,7 +8,7 @@
  * Contention: all groups of an operation run at the same time. The flows that
  * leave a node share its adapters, and those that leave a leaf or a rack its
  * uplinks, so one flow gets at most its share of them (sharing.c). */
-#include "oracle/oracle_priv.h"
+#include "oracle/wire/wire.h"
 
 #include <math.h>
 #include "paradl/coll.h"
@@ -315,17 +315,6 @@ static double sparse_ring(const struct oracle *o, double n, double bytes,
     return t + 4.5 * bytes / o->pe.bytes_per_s;
 }
 
-bool oracle_has_axis(const struct oracle *o, enum pdl_axis axis)
-{
-    const struct pdl_strategy *s = o->p->strategy;
-
-    for (int c = 0; c < s->nclauses; c++)
-        for (int t = 0; t < s->clause[c].nterms; t++)
-            if (s->clause[c].term[t].axis == axis)
-                return true;
-    return false;
-}
-
 /* Does filter's allreduce of backward sum its own part only? */
 static bool folds(const struct oracle *o)
 {
@@ -351,27 +340,6 @@ bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x)
            (o->on_lane ||
             pdl_plan_lane(o->p, o->p->tensors[x->in[0]].stage) ==
                 pdl_plan_lane(o->p, o->p->tensors[x->out[0]].stage));
-}
-
-/* What a processor that sends and receives copies by itself: all bytes of
- * packed and unpacked boxes and of its own part are read and written, terms of
- * a sum are read and the sum is written; runs are short, so a line of the cache
- * that is written is read before. Devices copy by kernels of their own, which
- * frameworks do in different ways (copies, below). */
-double oracle_packing(const struct oracle *o, int op, int64_t rank)
-{
-    struct pdl_plan_copies c;
-    struct pdl_work w = {.write_bytes = 0};
-
-    if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
-        oracle_without(o, ORACLE_COPIES))
-        return 0;
-    pdl_plan_copies(o->p, op, rank, &c);
-    if (c.summed > 0)
-        pdl_plan_op_work(o->p, op, rank, &w);
-    return (3 * (double)c.bytes + (double)c.summed +
-            2 * (double)w.write_bytes) /
-           o->pe.bytes_per_s;
 }
 
 /* Gradients travel in the type they add up in (FSDP's reduce_dtype, Megatron's

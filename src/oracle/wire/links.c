@@ -13,7 +13,7 @@
  *
  * Limits: the ring where the price chooses the algorithm; all groups of a lane
  * like the first; pairs in groups of at most MAX_PAIRS ranks. */
-#include "oracle/oracle_priv.h"
+#include "oracle/wire/wire.h"
 
 #include "paradl/coll.h"
 #include "paradl/net.h"

@@ -10,7 +10,7 @@
  * Blocks are those of the system's levels: consecutive PEs. What leaves one
  * shares its uplinks: the adapters of a node; above that, as many as its nodes
  * have, thinned by the over-subscription of the level that is crossed. */
-#include "oracle/oracle_priv.h"
+#include "oracle/wire/wire.h"
 
 /* First and last rank of the group of `rank`. */
 void oracle_group_ends(const struct oracle *o, int64_t rank, uint32_t group,

@@ -5,7 +5,7 @@
  * between stages in shares, shards of a sequence in 8 bits or in pieces. Habits
  * are those of the framework (frameworks.c); without one, or with ideal
  * parameters, nothing here applies. */
-#include "oracle/oracle_priv.h"
+#include "oracle/wire/wire.h"
 
 #include <math.h>
 #include <string.h>
@@ -98,17 +98,6 @@ double oracle_zero_alone(const struct oracle *o, int op, int level, double n,
         return -1;
     return (n - 1) * ((double)o->p->ops[op].nin * f->zero_step_s +
                       bytes / n / (f->zero_adapters * one));
-}
-
-int64_t oracle_tensor_ranks(const struct oracle *o)
-{
-    const struct pdl_strategy *s = o->p->strategy;
-
-    for (int c = 0; c < s->nclauses; c++)
-        for (int t = 0; t < s->clause[c].nterms; t++)
-            if (s->clause[c].term[t].axis == PDL_AXIS_TENSOR)
-                return s->clause[c].term[t].size[0];
-    return 1;
 }
 
 /* To the next stage: whole, or a share from each tensor rank that is gathered

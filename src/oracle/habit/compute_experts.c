@@ -9,7 +9,7 @@
  *
  * Limits: experts of equal loads; grouped products have the rate of one large
  * product. */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
 enum { ORDERS = 4 }; /* copies of tokens each way */
 

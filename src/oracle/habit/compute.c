@@ -7,99 +7,10 @@
  * contraction by the bytes they stream, plus the launch. The weight update
  * reads and writes weight, gradient and optimizer state at memory bandwidth
  * in both. */
-#include "oracle/oracle_priv.h"
+#include "oracle/habit/habit.h"
 
-#include <string.h>
-
-/* Used where the system gives no measured value. */
-static const double GUESS_MATMUL = 0.7, GUESS_MEMORY = 0.8;
-static const double GUESS_LAUNCH_S = 5e-6;
 /* Products of one operand lie within so many nodes. */
 enum { NEAR = 6 };
-static const double GUESS_CONV = 1, GUESS_CONV_WEIGHTS_TF32 = .6;
-
-static double or_guess(double x, double guess)
-{
-    return x > 0 ? x : guess;
-}
-
-static double peak_of(const struct pdl_pe *pe, enum pdl_precision p)
-{
-    return pe->peak_flop_per_s[p] > 0 ? pe->peak_flop_per_s[p]
-                                      : pe->peak_flop_per_s[PDL_PREC_FP32];
-}
-
-void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
-                      struct oracle_pe *out)
-{
-    struct pdl_kernels k = pe->kernels;
-    double bytes = pdl_precision_bytes(p);
-    double conv = or_guess(k.conv_forward[p], GUESS_CONV);
-
-    k.conv_tile_s = or_guess(k.conv_tile_s, 2.4e-6);
-    k.matmul_tile_s = or_guess(k.matmul_tile_s, .5e-6);
-    k.conv_epilogue = or_guess(k.conv_epilogue, .14);
-    k.matmul_epilogue = or_guess(k.matmul_epilogue, .63);
-    k.tile_fill = or_guess(k.tile_fill, .5);
-    k.vector_tile = or_guess(k.vector_tile, 128);
-    k.pad_cost = or_guess(k.pad_cost, 4);
-    k.attention_forward = or_guess(k.attention_forward, .65);
-    k.attention_backward = or_guess(k.attention_backward, .57);
-    *out = (struct oracle_pe){
-        .peak = peak_of(pe, p),
-        .rate =
-            or_guess(pe->matmul_flop_per_s[p], peak_of(pe, p) * GUESS_MATMUL),
-        .vector_rate =
-            or_guess(pe->peak_flop_per_s[PDL_PREC_FP32], peak_of(pe, p)),
-        .bytes_per_s = pe->memory_bytes_per_s *
-                       (pe->memory_efficiency > 0 && pe->memory_efficiency < 1
-                            ? pe->memory_efficiency
-                            : GUESS_MEMORY),
-        .item_bytes = bytes < 1 ? 1 : bytes,
-        .units = pe->units > 0 ? (double)pe->units : 1,
-        .launch_s = or_guess(pe->launch_s, GUESS_LAUNCH_S),
-        .conv = {conv, or_guess(k.conv_data[p], conv),
-                 or_guess(k.conv_weights[p],
-                          p == PDL_PREC_TF32 ? GUESS_CONV_WEIGHTS_TF32 : conv)},
-        .batch_norm_forward = or_guess(k.batch_norm_forward[p], 1),
-        .batch_norm_backward = or_guess(k.batch_norm_backward[p], 1),
-        .layer_norm_forward = or_guess(k.layer_norm_forward[p], 1),
-        .l2_bytes = (double)pe->l2_bytes,
-        .clock_hz = pe->clock_hz,
-        .vector = p == PDL_PREC_FP32 || p == PDL_PREC_FP64,
-        .core = pe->arch && strcmp(pe->arch, "cpu") == 0,
-        .k = k,
-    };
-}
-
-double oracle_shape(const struct oracle_pe *pe, const struct pdl_shape *s)
-{
-    switch (s->kind) {
-    case PDL_SHAPE_MATMUL:
-        return oracle_matmul(pe, s);
-    case PDL_SHAPE_CONV:
-        return oracle_conv(pe, s);
-    case PDL_SHAPE_ATTENTION:
-        return oracle_attention(pe, s);
-    case PDL_SHAPE_BATCH_NORM:
-    case PDL_SHAPE_LAYER_NORM:
-        return oracle_norm(pe, s);
-    case PDL_SHAPE_STREAM:
-        break;
-    }
-    return s->bytes > 0 ? pe->launch_s + oracle_stream(pe, s->bytes) : 0;
-}
-
-double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s)
-{
-    struct oracle_pe r;
-
-    oracle_pe_settle(pe, s->precision, &r);
-    return oracle_shape(&r, s);
-}
-
-/* ---- from a plan's operation --------------------------------------------- */
-
 /* Bytes of what is proportional to the samples. */
 static double activation_bytes(const struct oracle *o, int op, int64_t rank)
 {
@@ -163,82 +74,11 @@ static double update(const struct oracle *o, int op, int64_t rank)
     return sum;
 }
 
-enum pdl_op_id oracle_op_id(const struct oracle *o, int op)
-{
-    int node = o->p->ops[op].node;
-
-    return node >= 0 ? pdl_op_id(o->p->model->nodes[node].op) : PDL_ID_OTHER;
-}
-
 static bool is_view(const struct oracle *o, int op)
 {
     int node = o->p->ops[op].node;
 
     return node >= 0 && o->p->model->nodes[node].op->flags & PDL_OP_VIEW;
-}
-
-static int64_t extent(const struct pdl_box *b, int d)
-{
-    return d >= 0 && d < b->ndims ? b->hi[d] - b->lo[d] : 1;
-}
-
-static void conv_shape(const struct pdl_attr *attr, const struct pdl_box *x,
-                       const struct pdl_box *y, struct pdl_shape *s)
-{
-    s->n = extent(y, 0);
-    s->c = extent(x, 1);
-    s->f = extent(y, 1);
-    s->nspatial = y->ndims - 2 > 3 ? 3 : y->ndims - 2;
-    for (int d = 0; d < s->nspatial; d++) {
-        s->in[d] = extent(x, d + 2);
-        s->out[d] = extent(y, d + 2);
-        s->kernel[d] = attr->kernel[d];
-        s->stride[d] = attr->stride[d];
-    }
-}
-
-/* Rows of the last dimension; its own extents. */
-static void linear_shape(const struct pdl_box *x, const struct pdl_box *y,
-                         struct pdl_shape *s)
-{
-    s->c = extent(x, x->ndims - 1);
-    s->f = extent(y, y->ndims - 1);
-    s->n = s->f > 0 ? pdl_box_volume(y) / s->f : 0;
-}
-
-/* The shape of the contraction, from the boxes of the forward operation (all
- * passes contract the same indices); false: the operator has none known. */
-static bool shape_of(const struct oracle *o, int op, int64_t rank,
-                     struct pdl_shape *s)
-{
-    const struct pdl_plan_op *x = &o->p->ops[op], *f;
-    const struct pdl_node *n;
-    struct pdl_box in, out;
-
-    if (x->node < 0 || x->part > 0 || o->p->forward_op[x->node] < 0)
-        return false;
-    n = &o->p->model->nodes[x->node];
-    f = &o->p->ops[o->p->forward_op[x->node]];
-    if (f->nin < 1 || f->nout < 1)
-        return false;
-    pdl_plan_box(o->p, f->in[0], rank, &in);
-    pdl_plan_box(o->p, f->out[0], rank, &out);
-    *s = (struct pdl_shape){.pass = x->pass, .precision = o->opt->precision};
-    if (pdl_op_id(n->op) == PDL_ID_CONV && in.ndims > 2) {
-        s->kind = PDL_SHAPE_CONV;
-        conv_shape(&n->attr, &in, &out, s);
-        s->groups = n->attr.groups > 1
-                        ? n->attr.groups * s->c / o->p->tensors[f->in[0]].dim[1]
-                        : 1;
-        return s->groups >= 1;
-    }
-    if (pdl_op_id(n->op) == PDL_ID_LINEAR) {
-        s->kind = PDL_SHAPE_MATMUL;
-        linear_shape(&in, &out, s);
-        return true;
-    }
-    return pdl_op_id(n->op) == PDL_ID_ATTENTION &&
-           oracle_attention_shape(o, x->node, rank, s);
 }
 
 /* A normalisation reads its input once for the sums and once more to apply
@@ -461,7 +301,7 @@ static double kernel(const struct oracle *o, int op, int64_t rank)
 
     if (steps >= 0)
         return steps + accumulate(o, op, rank);
-    if (!shape_of(o, op, rank, &s))
+    if (!oracle_shape_of(o, op, rank, &s))
         return element_wise(o, op, rank) + accumulate(o, op, rank) +
                oracle_experts_more(o, op, rank);
     if (s.kind == PDL_SHAPE_MATMUL)

@@ -1,0 +1,78 @@
+/* wire: what one collective takes: the wires that its group crosses, who shares
+ * them, the algorithm, and how frameworks run it. */
+#ifndef ORACLE_WIRE_H
+#define ORACLE_WIRE_H
+
+#include "oracle/habit/habit.h"
+
+/* Who an operation sends to: the next of its group, all of it, or neighbours
+ * along its factors. */
+enum oracle_pattern { ORACLE_RING, ORACLE_PAIRS, ORACLE_NEIGHBOURS };
+
+/* What one flow of a group gets: level, latency, bandwidth, and the flows that
+ * share the uplinks of the block of PEs (by level; 0: a node) that limits it. */
+enum { ORACLE_WIRES = 512 };
+struct oracle_wire {
+    double alpha_s, bytes_per_s, flows;
+    int level, at;
+    bool known, gradient;
+    enum oracle_pattern pattern;
+    uint32_t group;
+    int64_t rank, local; /* local: ranks of the group in its node */
+};
+
+/* An allreduce and what the quickest algorithm takes for it. */
+enum { ORACLE_QUICKEST = 256 }; /* a table that forgets */
+struct oracle_quickest {
+    double n, bytes, local, alpha_s, bytes_per_s, seconds;
+};
+
+/* comm.c: do two ranks that do the same work also cross the same wires? */
+bool oracle_same_wire(const struct oracle *o, int op, int64_t a, int64_t b,
+                      bool gradient);
+struct oracle_price {
+    double seconds, flows;
+    int level; /* the highest that a rank crosses; -1: none */
+    int at;    /* level of the block whose uplinks are shared; 0: a node */
+};
+/* gradient: it is part of the exchange after backward; all but the seconds
+ * into how */
+bool oracle_stays_on_lane(const struct oracle *o, const struct pdl_plan_op *x);
+double oracle_comm(const struct oracle *o, int op, int64_t rank, bool gradient,
+                   struct oracle_price *how);
+/* sharing.c: ends of the group of a rank; flows that leave the block of `size`
+ * PEs that the rank is in; what borders above the node leave of w's rate */
+enum oracle_pattern oracle_pattern_of(enum pdl_plan_op_kind kind);
+void oracle_group_ends(const struct oracle *o, int64_t rank, uint32_t group,
+                       int64_t *first, int64_t *last);
+double oracle_flows(const struct oracle *o, enum oracle_pattern pattern,
+                    int64_t rank, uint32_t group, int64_t size);
+void oracle_share_tiers(const struct oracle *o, enum oracle_pattern pattern,
+                        struct oracle_wire *w);
+bool oracle_is_weight_traffic(const struct oracle *o, int op);
+double oracle_shard_copies(const struct oracle *o, int op, int64_t rank);
+/* comm.c: times the bytes of the plan that gradients have on the wires */
+double oracle_travels(const struct oracle *o, const struct pdl_plan_op *x);
+/* comm_habits.c: a layer's collective inside a node, and the traffic of ZeRO 3,
+ * by measurement or habit; < 0: there is none. The part of its bytes that a
+ * collective of a sequence's shards shows. A message to another stage. */
+double oracle_inside_measured(const struct oracle *o,
+                              enum pdl_plan_op_kind kind, int level, double n,
+                              double in, double out);
+double oracle_zero_alone(const struct oracle *o, int op, int level, double n,
+                         double bytes);
+double oracle_sequence_part(const struct oracle *o,
+                            const struct pdl_plan_op *x);
+double oracle_send(const struct oracle *o, const struct oracle_wire *w,
+                   double bytes);
+/* comm.c: the rate inside a node */
+double oracle_inside_node(const struct oracle *o);
+/* allreduce.c: of `bytes` on each of n ranks; w is the group's worst hop */
+double oracle_allreduce(const struct oracle *o, const struct oracle_wire *w,
+                        const char *name, double n, double bytes);
+enum pdl_status oracle_allreduce_known(const struct oracle *o,
+                                       struct pdl_err *err);
+/* comm.c: copies of a layer collective's result, by habit of the framework */
+double oracle_copy(const struct oracle *o, int op, int64_t rank);
+
+#endif
