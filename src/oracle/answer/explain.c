@@ -5,7 +5,7 @@
  * the numbers of the projection and of the plan, says how large its share is,
  * and writes one sentence. What a resource is worth is never a formula: the
  * plan is priced again on a system that has more of it. */
-#include "oracle/oracle_priv.h"
+#include "oracle/answer/answer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,20 +14,9 @@
 
 /* A finding below this share of the step is not worth a sentence. */
 static const double WORTH = 0.03;
-static const double MORE = 1.1;
-
-struct why {
-    pdl_arena *arena;
-    const struct pdl_plan *p;
-    const struct pdl_system *sys;
-    const struct pdl_oracle_options *opt;
-    const struct pdl_projection *x;
-    struct pdl_err *err;
-    const struct pdl_op_price *price; /* of each operation */
-};
 
 /* Text of numbers, good until the arena goes. */
-static const char *seconds(const struct why *w, double s)
+static const char *seconds(const struct oracle_why *w, double s)
 {
     char buf[32];
 
@@ -35,7 +24,7 @@ static const char *seconds(const struct why *w, double s)
         w->arena, pdl_unit_format(s, PDL_UNIT_SECONDS, buf, sizeof buf));
 }
 
-static const char *bytes(const struct why *w, double n)
+static const char *bytes(const struct oracle_why *w, double n)
 {
     char buf[32];
 
@@ -46,7 +35,7 @@ static const char *bytes(const struct why *w, double n)
 /* ---- who computes and keeps the same ------------------------------------------ */
 
 /* Ranks of the stage that hold the same part of a tensor. */
-static double replicas(const struct why *w, int t)
+static double replicas(const struct oracle_why *w, int t)
 {
     const struct pdl_plan_tensor *x = &w->p->tensors[t];
     double n = 1;
@@ -58,7 +47,7 @@ static double replicas(const struct why *w, int t)
 }
 
 /* Ranks that do this very operation: no operand tells them apart. */
-static double doers(const struct why *w, const struct pdl_plan_op *o)
+static double doers(const struct oracle_why *w, const struct pdl_plan_op *o)
 {
     double n = 1;
 
@@ -74,7 +63,7 @@ static double doers(const struct why *w, const struct pdl_plan_op *o)
     return n;
 }
 
-static double size_of(const struct why *w, int t)
+static double size_of(const struct oracle_why *w, int t)
 {
     return (double)pdl_plan_elements(w->p, t, 0) *
            pdl_dtype_bits(w->p->tensors[t].dtype) / 8;
@@ -82,7 +71,7 @@ static double size_of(const struct why *w, int t)
 
 /* ---- findings: each returns its share and, where that counts, its text --------- */
 
-static double gradient_exchange(const struct why *w, const char **text)
+static double gradient_exchange(const struct oracle_why *w, const char **text)
 {
     double hidden = w->x->layer_comm_s + w->x->halo_s + w->x->p2p_s;
     double exposed = w->x->exposed_comm_s - hidden, share;
@@ -123,7 +112,8 @@ static const struct pdl_term *layer_term(const struct pdl_strategy *s)
 
 /* Most of it leaves nodes, though the axis would fit into one (sharded weights
  * leave them whatever the order). */
-static const char *placement(const struct why *w, const struct pdl_term *t)
+static const char *placement(const struct oracle_why *w,
+                             const struct pdl_term *t)
 {
     if (!t || t->size[0] > w->sys->node.pes || w->p->strategy->zero == 3 ||
         w->x->layer_between_s < w->x->layer_comm_s / 2)
@@ -136,7 +126,7 @@ static const char *placement(const struct why *w, const struct pdl_term *t)
         (long long)t->size[0]);
 }
 
-static double layer_collectives(const struct why *w, const char **text)
+static double layer_collectives(const struct oracle_why *w, const char **text)
 {
     double all = w->x->layer_comm_s, shown = fmin(all, w->x->exposed_comm_s);
     double share = shown / w->x->step_s;
@@ -157,7 +147,7 @@ static double layer_collectives(const struct why *w, const char **text)
     return share;
 }
 
-static double p2p(const struct why *w, const char **text)
+static double p2p(const struct oracle_why *w, const char **text)
 {
     double s = w->x->halo_s + w->x->p2p_s, share = s / w->x->step_s;
 
@@ -174,7 +164,8 @@ static double p2p(const struct why *w, const char **text)
 
 /* The system as one of `flows` rings would see it, were it alone on the
  * adapters that it leaves the node by. */
-static bool alone(const struct why *w, double flows, struct pdl_system *out)
+static bool alone(const struct oracle_why *w, double flows,
+                  struct pdl_system *out)
 {
     struct pdl_level *levels =
         PDL_NEW(w->arena, struct pdl_level, w->sys->nlevels);
@@ -191,13 +182,13 @@ static bool alone(const struct why *w, double flows, struct pdl_system *out)
     return true;
 }
 
-static bool once_a_step(const struct why *w, int op)
+static bool once_a_step(const struct oracle_why *w, int op)
 {
     return op >= w->p->items[w->p->stages[0].first_update].first_op;
 }
 
 /* The next larger number of flows that a collective shares adapters with. */
-static double more_flows(const struct why *w, double than)
+static double more_flows(const struct oracle_why *w, double than)
 {
     double next = 0;
 
@@ -210,7 +201,7 @@ static double more_flows(const struct why *w, double than)
 
 /* What sharing adapters costs, operation by operation. Time that backward
  * hides is not lost, so no more than what is exposed. */
-static double congestion(const struct why *w, const char **text)
+static double congestion(const struct oracle_why *w, const char **text)
 {
     struct pdl_op_price *then;
     double lost = 0, share;
@@ -244,7 +235,7 @@ static double congestion(const struct why *w, const char **text)
     return share;
 }
 
-static double io_staging(const struct why *w, const char **text)
+static double io_staging(const struct oracle_why *w, const char **text)
 {
     const struct pdl_strategy *s = w->p->strategy;
     double share = w->x->io_s / w->x->step_s;
@@ -270,7 +261,7 @@ static double io_staging(const struct why *w, const char **text)
 
 /* Only where memory is short: half of it in use, or more. Gradients and
  * optimizer state lie like the weights. */
-static double memory_redundancy(const struct why *w, const char **text)
+static double memory_redundancy(const struct oracle_why *w, const char **text)
 {
     double state = 0, weights = 0, act = 0, all = 0, twice, share;
     double peak = (double)w->x->peak_bytes;
@@ -304,7 +295,7 @@ static double memory_redundancy(const struct why *w, const char **text)
     return share;
 }
 
-static double fragmentation(const struct why *w, const char **text)
+static double fragmentation(const struct oracle_why *w, const char **text)
 {
     double lost = (double)(w->x->reserved_bytes - w->x->allocated_bytes);
     double share = lost / (double)w->x->peak_bytes;
@@ -319,7 +310,7 @@ static double fragmentation(const struct why *w, const char **text)
     return share;
 }
 
-static double weight_update(const struct why *w, const char **text)
+static double weight_update(const struct oracle_why *w, const char **text)
 {
     double share = w->x->update_s / w->x->step_s;
 
@@ -335,7 +326,7 @@ static double weight_update(const struct why *w, const char **text)
 }
 
 /* Forward and backward of one micro-batch in a stage. */
-static double stage_seconds(const struct why *w, int stage)
+static double stage_seconds(const struct oracle_why *w, int stage)
 {
     const struct pdl_plan_stage *s = &w->p->stages[stage];
     double sum = 0;
@@ -354,7 +345,7 @@ static double stage_seconds(const struct why *w, int stage)
     return sum;
 }
 
-static double stage_imbalance(const struct why *w, const char **text)
+static double stage_imbalance(const struct oracle_why *w, const char **text)
 {
     double mean = 0, worst = 0, share = w->x->bubble_s / w->x->step_s;
     int slowest = 0;
@@ -379,7 +370,7 @@ static double stage_imbalance(const struct why *w, const char **text)
     return share;
 }
 
-static double compute_redundancy(const struct why *w, const char **text)
+static double compute_redundancy(const struct oracle_why *w, const char **text)
 {
     double again = 0, share;
     int layers = 0;
@@ -409,7 +400,7 @@ static double compute_redundancy(const struct why *w, const char **text)
 }
 
 /* The tightest cut: items a part has, in the units it is cut in. */
-static double pe_limit(const struct why *w, const char **text)
+static double pe_limit(const struct oracle_why *w, const char **text)
 {
     double tight = 1e300;
     int at = -1, dim = 0;
@@ -457,7 +448,7 @@ static const struct {
     const char *id;
     enum pdl_limit_kind kind;
     const char *phase;
-    double (*find)(const struct why *w, const char **text);
+    double (*find)(const struct oracle_why *w, const char **text);
 } findings[] = {
     {"gradient-exchange",  PDL_LIMIT,      "gradient exchange", gradient_exchange},
     {"layer-collectives",  PDL_LIMIT,      "forward, backward", layer_collectives},
@@ -483,7 +474,7 @@ static int by_share(const void *pa, const void *pb)
     return strcmp(a->id, b->id);
 }
 
-static enum pdl_status find_limits(const struct why *w,
+static enum pdl_status find_limits(const struct oracle_why *w,
                                    struct pdl_explanation *out)
 {
     struct pdl_limit *list = PDL_NEW(w->arena, struct pdl_limit, NFINDINGS);
@@ -505,167 +496,6 @@ static enum pdl_status find_limits(const struct why *w,
     return PDL_OK;
 }
 
-/* ---- gains ----------------------------------------------------------------------- */
-
-/* Levels that some communication of the plan crosses; one that leaves a node
- * may do part of its work inside. */
-static uint32_t used_levels(const struct why *w)
-{
-    uint32_t used = 0;
-
-    for (int i = 0; i < w->p->nops; i++)
-        if (w->price[i].level >= 0 && w->price[i].level < 32)
-            used |= UINT32_C(1) << w->price[i].level | 1;
-    return used;
-}
-
-static void faster_arithmetic(struct pdl_pe *pe)
-{
-    for (int i = 0; i < PDL_NPRECISIONS; i++) {
-        pe->peak_flop_per_s[i] *= MORE;
-        pe->matmul_flop_per_s[i] *= MORE;
-    }
-}
-
-static void faster_memory(struct pdl_pe *pe)
-{
-    pe->memory_bytes_per_s *= MORE;
-}
-
-static void more_memory(struct pdl_pe *pe)
-{
-    pe->memory_bytes = (int64_t)((double)pe->memory_bytes * MORE);
-}
-
-/* PEs of every kind that the system has. */
-static bool change_pes(const struct why *w, void (*change)(struct pdl_pe *),
-                       struct pdl_system *out)
-{
-    int64_t n = w->sys->npe_groups;
-    struct pdl_pe_group *groups =
-        n > 0 ? PDL_NEW(w->arena, struct pdl_pe_group, n) : NULL;
-
-    *out = *w->sys;
-    change(&out->pe);
-    if (n == 0)
-        return true;
-    if (!groups)
-        return false;
-    memcpy(groups, w->sys->pe_groups, (size_t)n * sizeof *groups);
-    for (int64_t i = 0; i < n; i++)
-        change(&groups[i].pe);
-    out->pe_groups = groups;
-    return true;
-}
-
-static void faster_storage(struct pdl_system *s)
-{
-    s->storage.bytes_per_s *= MORE;
-    s->storage.node_bytes_per_s *= MORE;
-    s->storage.latency_s /= MORE;
-    s->storage.contention_s /= MORE;
-    s->node.storage.bytes_per_s *= MORE;
-    s->node.host.pcie_bytes_per_s *= MORE;
-}
-
-/* A level lies in the list of levels; what overrides it there lies beside. */
-static void faster_level(struct pdl_system *s, struct pdl_level *levels, int i,
-                         bool latency)
-{
-    struct pdl_level *l = &levels[i];
-
-    s->levels = levels;
-    if (latency) {
-        l->latency_s /= MORE;
-        l->measured_latency_s /= MORE;
-        if (i > 0)
-            s->network.step_s /= MORE;
-        return;
-    }
-    l->bytes_per_s *= MORE;
-    l->measured_bytes_per_s *= MORE;
-    l->flow_bytes_per_s *= MORE;
-    if (i == 0)
-        s->node.links.link_bytes_per_s *= MORE;
-}
-
-static enum pdl_status price_gain(const struct why *w, const char *resource,
-                                  const struct pdl_system *better,
-                                  struct pdl_explanation *out)
-{
-    struct pdl_gain *g = (struct pdl_gain *)&out->gains[out->ngains];
-    struct pdl_projection y;
-    enum pdl_status st = pdl_project(w->p, better, w->opt, &y, w->err);
-
-    if (st != PDL_OK)
-        return st;
-    if (!resource)
-        return pdl_fail(w->err, PDL_ENOMEM, "out of memory");
-    *g = (struct pdl_gain){resource, MORE, y.step_s, y.feasible};
-    out->ngains++;
-    return PDL_OK;
-}
-
-static enum pdl_status price_levels(const struct why *w,
-                                    struct pdl_explanation *out)
-{
-    uint32_t used = used_levels(w);
-    enum pdl_status st = PDL_OK;
-
-    for (int i = 0; i < w->sys->nlevels && i < 32 && st == PDL_OK; i++)
-        for (int latency = 0; latency < 2 && st == PDL_OK; latency++) {
-            struct pdl_system better = *w->sys;
-            struct pdl_level *levels;
-
-            if (!(used >> i & 1))
-                continue;
-            levels = PDL_NEW(w->arena, struct pdl_level, better.nlevels);
-            if (!levels)
-                return pdl_fail(w->err, PDL_ENOMEM, "out of memory");
-            memcpy(levels, better.levels,
-                   (size_t)better.nlevels * sizeof *levels);
-            faster_level(&better, levels, i, latency);
-            st = price_gain(
-                w,
-                pdl_arena_printf(w->arena, "%s:%s",
-                                 latency ? "latency" : "link", levels[i].name),
-                &better, out);
-        }
-    return st;
-}
-
-/* What a PE may have more of. */
-static const struct {
-    const char *resource;
-    void (*change)(struct pdl_pe *);
-} of_pe[] = {
-    {"flops", faster_arithmetic},
-    {"memory_bw", faster_memory},
-    {"memory", more_memory},
-};
-enum { NOF_PE = sizeof of_pe / sizeof of_pe[0] };
-
-static enum pdl_status find_gains(const struct why *w,
-                                  struct pdl_explanation *out)
-{
-    struct pdl_system better;
-    enum pdl_status st = PDL_OK;
-
-    out->gains =
-        PDL_NEW(w->arena, struct pdl_gain, NOF_PE + 1 + 2 * w->sys->nlevels);
-    if (!out->gains)
-        return pdl_fail(w->err, PDL_ENOMEM, "out of memory");
-    for (int i = 0; i < NOF_PE && st == PDL_OK; i++)
-        st = change_pes(w, of_pe[i].change, &better)
-                 ? price_gain(w, of_pe[i].resource, &better, out)
-                 : pdl_fail(w->err, PDL_ENOMEM, "out of memory");
-    better = *w->sys;
-    faster_storage(&better);
-    if (st == PDL_OK && w->x->io_s > 0)
-        st = price_gain(w, "io", &better, out);
-    return st == PDL_OK ? price_levels(w, out) : st;
-}
-
 enum pdl_status pdl_explain(pdl_arena *a, const struct pdl_plan *plan,
                             const struct pdl_system *sys,
                             const struct pdl_oracle_options *opt,
@@ -674,7 +504,7 @@ enum pdl_status pdl_explain(pdl_arena *a, const struct pdl_plan *plan,
 {
     struct pdl_op_price *price =
         PDL_NEW(a, struct pdl_op_price, plan->nops + 1);
-    struct why w = {a, plan, sys, opt, x, err, price};
+    struct oracle_why w = {a, plan, sys, opt, x, err, price};
     struct pdl_explanation e = {0};
     enum pdl_status st = price ? pdl_price_ops(plan, sys, opt, price, err)
                                : pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -682,7 +512,7 @@ enum pdl_status pdl_explain(pdl_arena *a, const struct pdl_plan *plan,
     if (st == PDL_OK)
         st = find_limits(&w, &e);
     if (st == PDL_OK)
-        st = find_gains(&w, &e);
+        st = oracle_find_gains(&w, &e);
     if (st == PDL_OK)
         *out = e;
     return st;
