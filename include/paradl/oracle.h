@@ -96,6 +96,20 @@ struct pdl_oracle_options {
                              the first on */
 };
 
+/* A number that an empirical projection rests on: the system's own, or what
+ * stands in for it, or the framework's; counted, profiled, fitted(to what),
+ * given (by the system, whose sources say more) or guessed. */
+struct pdl_basis {
+    const char *name;
+    double value;
+    enum pdl_unit unit;
+    const char *kind, *source;
+};
+/* False past the end. */
+bool pdl_basis_at(const struct pdl_system *sys,
+                  const struct pdl_oracle_options *opt, int i,
+                  struct pdl_basis *out);
+
 /* A named effect of the empirical model; its bit is 1 << i. */
 struct pdl_effect {
     const char *name, *summary;

@@ -17,3 +17,5 @@ $paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 64 \
 printf 'name: x\ntitle: y\nadds:\n  - {isue: 20us, kind: counted, source: z}\n' >bad.yaml
 $paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 64 \
     --framework bad.yaml; echo "rc $?"
+$paradl project gpt2 --system dgx-h100 --strategy data=4,pipe=2,zero=3 \
+    --batch 64 --framework megatron -v | sed -n '/^note/p;/^Rests/,$p'

@@ -173,6 +173,8 @@ static void print_text(const struct answer *x)
     if (o->from)
         cli_from_text(&x->from, j, o->q.system);
     cli_job_text(j);
+    if (x->args->verbose)
+        cli_basis_text(j);
     cli_remedies_text(x->remedy, x->nremedies);
     if (o->measured_s > 0)
         measured_text(j, o->measured_s);

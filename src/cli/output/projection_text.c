@@ -88,6 +88,7 @@ void cli_job_text(const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
     struct pdl_sink *out = cli_out();
+    struct pdl_err cannot = {"", ""};
     char note[256];
 
     cli_say(2, "%s, batch %lld, on %lld PE%s of %s (%s, %s)", j->model->name,
@@ -124,6 +125,8 @@ void cli_job_text(const struct cli_job *j)
         cli_say(2, "note: %s", note);
     if (cli_order_note(j->plan, note, sizeof note))
         cli_say(2, "note: %s", note);
+    if (pdl_framework_can(j->oracle.framework, &j->asked, &cannot) != PDL_OK)
+        cli_say(2, "note: %s", cannot.msg);
     for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
         cli_say(2, "note: %s", j->plan->fallbacks[i]);
     for (int64_t i = 0; i < j->sys.nnotes; i++)

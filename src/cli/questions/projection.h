@@ -122,6 +122,7 @@ void cli_question_json(struct pdl_json *w, const struct pdl_cmd *cmd,
                        const struct pdl_args *args, const struct cli_job *j);
 /* The same for people: time of a step, memory of a PE, notes. */
 void cli_job_text(const struct cli_job *j);
+void cli_basis_text(const struct cli_job *j);
 /* One sentence on memory that is nearly full, on the order of positions; false:
  * there is nothing to say. */
 bool cli_memory_note(const struct pdl_projection *x, char *buf, size_t size);

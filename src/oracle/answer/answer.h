@@ -3,6 +3,7 @@
 #ifndef ORACLE_ANSWER_H
 #define ORACLE_ANSWER_H
 
+#include "oracle/measure/measure.h"
 #include "oracle/oracle_priv.h"
 
 /* What is explained. */

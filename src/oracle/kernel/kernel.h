@@ -17,6 +17,9 @@ struct oracle_pe {
     bool any_head; /* attention has its rate with heads of any size */
     struct pdl_kernels k;
 };
+/* what its i-th number is and where from; false past the end */
+bool oracle_pe_basis(const struct pdl_pe *pe, enum pdl_precision precision,
+                     int i, struct pdl_basis *out);
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
                       struct oracle_pe *out);
 

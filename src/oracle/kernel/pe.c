@@ -5,7 +5,34 @@
 
 #include <string.h>
 
-/* Used where the system gives no measured value. */
+/* Numbers that stand in where the system gives none, and where from. */
+#define VGG "fitted(VGG-16's layers on an H200)"
+#define MATMUL \
+    "part of the form that was chosen by leaving one of them out at a time"
+#define AT(member) offsetof(struct pdl_kernels, member)
+// clang-format off
+static const struct default_number {
+    const char *name;
+    enum pdl_unit unit;
+    size_t at; /* into struct pdl_kernels */
+    double value;
+    const char *kind, *source;
+} kernels[] = {
+    {"pe.kernels.conv_tile", PDL_UNIT_SECONDS, AT(conv_tile_s), 2.4e-6, VGG, "as h200, systems/pe/h200.yaml"},
+    {"pe.kernels.matmul_tile", PDL_UNIT_SECONDS, AT(matmul_tile_s), .5e-6, VGG, MATMUL},
+    {"pe.kernels.conv_epilogue", PDL_UNIT_NONE, AT(conv_epilogue), .14, VGG, "as h200, systems/pe/h200.yaml"},
+    {"pe.kernels.matmul_epilogue", PDL_UNIT_NONE, AT(matmul_epilogue), .63, VGG, MATMUL},
+    {"pe.kernels.tile_fill", PDL_UNIT_NONE, AT(tile_fill), .5, VGG, MATMUL},
+    {"pe.kernels.vector_tile", PDL_UNIT_NONE, AT(vector_tile), 128, "fitted(VGG-16 on ABCI)", "chosen by tools/select-form.py"},
+    {"pe.kernels.pad_cost", PDL_UNIT_NONE, AT(pad_cost), 4, VGG, "as h200, systems/pe/h200.yaml"},
+    {"pe.kernels.attention_forward", PDL_UNIT_NONE, AT(attention_forward), .65, "profiled", "25 shapes on an H200, tests/data/oracle/kernels.json"},
+    {"pe.kernels.attention_backward", PDL_UNIT_NONE, AT(attention_backward), .57, "profiled", "25 shapes on an H200, tests/data/oracle/kernels.json"},
+};
+// clang-format on
+#undef AT
+enum { NKERNELS = sizeof kernels / sizeof kernels[0] };
+
+/* Of the peak and of the memory's rate; a launch; of a product's rate. */
 static const double GUESS_MATMUL = 0.7, GUESS_MEMORY = 0.8;
 static const double GUESS_LAUNCH_S = 5e-6;
 static const double GUESS_CONV = 1, GUESS_CONV_WEIGHTS_TF32 = .6;
@@ -28,15 +55,11 @@ void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
     double bytes = pdl_precision_bytes(p);
     double conv = or_guess(k.conv_forward[p], GUESS_CONV);
 
-    k.conv_tile_s = or_guess(k.conv_tile_s, 2.4e-6);
-    k.matmul_tile_s = or_guess(k.matmul_tile_s, .5e-6);
-    k.conv_epilogue = or_guess(k.conv_epilogue, .14);
-    k.matmul_epilogue = or_guess(k.matmul_epilogue, .63);
-    k.tile_fill = or_guess(k.tile_fill, .5);
-    k.vector_tile = or_guess(k.vector_tile, 128);
-    k.pad_cost = or_guess(k.pad_cost, 4);
-    k.attention_forward = or_guess(k.attention_forward, .65);
-    k.attention_backward = or_guess(k.attention_backward, .57);
+    for (int i = 0; i < NKERNELS; i++) {
+        double *at = (double *)(void *)((char *)&k + kernels[i].at);
+
+        *at = or_guess(*at, kernels[i].value);
+    }
     *out = (struct oracle_pe){
         .peak = peak_of(pe, p),
         .rate =
@@ -88,4 +111,45 @@ double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s)
 
     oracle_pe_settle(pe, s->precision, &r);
     return oracle_shape(&r, s);
+}
+
+/* ---- what a projection rests on ------------------------------------------ */
+
+static struct pdl_basis basis(const char *name, enum pdl_unit unit,
+                              double given, double used, const char *kind,
+                              const char *source)
+{
+    bool own = given > 0;
+
+    return (struct pdl_basis){name, used, unit, own ? "given" : kind,
+                              own ? "the system" : source};
+}
+
+bool oracle_pe_basis(const struct pdl_pe *pe, enum pdl_precision p, int i,
+                     struct pdl_basis *out)
+{
+    double part = pe->memory_efficiency < 1 ? pe->memory_efficiency : 0;
+    struct oracle_pe r;
+
+    oracle_pe_settle(pe, p, &r);
+    if (i == 0)
+        *out = basis("pe.matmul", PDL_UNIT_FLOP_S, pe->matmul_flop_per_s[p],
+                     r.rate, "guessed", "0.7 of the peak");
+    else if (i == 1)
+        *out = basis("pe.memory_efficiency", PDL_UNIT_NONE, part,
+                     r.bytes_per_s / pe->memory_bytes_per_s, "guessed",
+                     "0.91 of an H200, 0.86 of a V100 in benchmarks");
+    else if (i == 2)
+        *out = basis("pe.launch", PDL_UNIT_SECONDS, pe->launch_s, r.launch_s,
+                     "guessed", "2 us in graphs, 60 us of an eager host");
+    else if (i - 3 < NKERNELS) {
+        const struct default_number *d = &kernels[i - 3];
+        size_t at = d->at / sizeof(double);
+
+        *out = basis(
+            d->name, d->unit, ((const double *)(const void *)&pe->kernels)[at],
+            ((const double *)(const void *)&r.k)[at], d->kind, d->source);
+    } else
+        return false;
+    return true;
 }

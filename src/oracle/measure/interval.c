@@ -16,15 +16,11 @@
  *
  * Congestion by other jobs is an input with a range: its ends stretch the
  * interval, its middle (of the logarithm) is the projection. */
+#include "oracle/measure/measure.h"
 #include "oracle/oracle_priv.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Without a fit: 80 % of 650 published runs of other machines
- * (tests/data/oracle/published.json) are within exp(0.138) of their
- * projections. */
-static const double GUESS_ERROR = .138;
 
 bool pdl_memory_tight(const struct pdl_projection *x)
 {
@@ -117,7 +113,8 @@ static double half_width(const struct pdl_plan *plan,
                          const struct pdl_oracle_options *opt,
                          const struct pdl_projection *at)
 {
-    double e = sys->projection_error > 0 ? sys->projection_error : GUESS_ERROR;
+    double e =
+        sys->projection_error > 0 ? sys->projection_error : ORACLE_GUESS_ERROR;
     double sum = e * e;
 
     for (int64_t i = 0; i < sys->nspreads; i++) {
