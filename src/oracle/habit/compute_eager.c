@@ -12,25 +12,11 @@
  * H200 (VGG-16, ResNet-18, ResNet-50 and AlexNet, channels last; GPT-2 and Llama
  * blocks; MobileNetV2, U-Net, EfficientNet-B0). Element counts are in cycles of
  * one multiprocessor, so that they follow the units and the clock of another PE;
- * nothing has tested them there. */
+ * nothing has tested them there. The numbers are the framework's
+ * (frameworks/pytorch.yaml). */
 #include "oracle/habit/habit.h"
 
 #include <math.h>
-
-/* Cycles of max pooling: forward for an output and each of its taps, backward
- * for an input and each window it lies in (two sizes of windows seen). */
-static const double POOL_OUTPUT = 2.2, POOL_TAP = .22;
-static const double POOL_INPUT = .44, POOL_WINDOW = .84;
-static const double BIAS_CYCLES = .73; /* one element, forward */
-static const double BIAS_SUM = .45;    /* of the streaming rate, backward */
-static const double CAST_BYTES = 6;    /* 32 bits to 16 or back */
-/* Cycles of an element that is broadcast, copied to another layout, or added
- * to one that lies differently. */
-static const double BROADCAST = .75, TURN_COPY = 1.27, TURN_ADD = 1.8;
-static const double HEADS = 10, HEADS_BACK = 16, HEAD_COPY = .8;
-/* 16 bits: what tokens pass through between products is 32 bits wide, and
- * each operator is a kernel or two: four times the bytes of the plan. */
-static const double TOKENS16 = 4, TOKENS = 2;
 
 /* Nodes of one block lie within so many of each other. */
 enum { NEAR = 6 };
@@ -67,9 +53,11 @@ static double max_pool(const struct oracle *o, const struct pdl_node *n,
     }
     if (x->pass == PDL_FORWARD)
         return (double)pdl_plan_elements(o->p, f->out[0], rank) /
-               elements_per_s(o, POOL_OUTPUT + POOL_TAP * taps);
+               elements_per_s(o, o->opt->framework->pool_output +
+                                     o->opt->framework->pool_tap * taps);
     return (double)pdl_plan_elements(o->p, f->in[0], rank) /
-           elements_per_s(o, POOL_INPUT + POOL_WINDOW * windows);
+           elements_per_s(o, o->opt->framework->pool_input +
+                                 o->opt->framework->pool_window * windows);
 }
 
 /* A product with one factor an image: a squeeze and excitation's scale. Backward
@@ -84,7 +72,8 @@ static double broadcast(const struct oracle *o, const struct pdl_plan_op *x,
         pdl_plan_elements(o->p, f->in[0], rank) ==
             pdl_plan_elements(o->p, f->in[1], rank))
         return 0;
-    return (x->pass == PDL_FORWARD ? 1 : 2) * y / elements_per_s(o, BROADCAST);
+    return (x->pass == PDL_FORWARD ? 1 : 2) * y /
+           elements_per_s(o, o->opt->framework->broadcast);
 }
 
 double oracle_eager_floor(const struct oracle *o, int op, int64_t rank)
@@ -184,11 +173,14 @@ static bool is_tokens(const struct oracle *o, int op)
 double oracle_eager_streams(const struct oracle *o, int op)
 {
     const struct pdl_framework *f = o->opt->framework;
+    double tokens = 0;
 
     if (!f || o->opt->compile)
         return 1;
     if (is_torch(o) && is_tokens(o, op))
-        return o->pe.item_bytes <= 2 ? TOKENS16 : TOKENS;
+        tokens = o->pe.item_bytes <= 2 ? f->token_streams16 : f->token_streams;
+    if (tokens > 0)
+        return tokens;
     return f->eager > 0 ? f->eager : 1;
 }
 
@@ -208,7 +200,8 @@ static double casts(const struct oracle *o, const struct pdl_plan_op *x,
             x->pass == PDL_BACKWARD_WEIGHTS)
             items += (double)pdl_plan_elements(o->p, t, rank);
     }
-    return 2 * o->pe.launch_s + items * CAST_BYTES / o->pe.bytes_per_s;
+    return 2 * o->pe.launch_s +
+           items * o->opt->framework->autocast_bytes / o->pe.bytes_per_s;
 }
 
 static double bias(const struct oracle *o, const struct pdl_node *n,
@@ -221,9 +214,11 @@ static double bias(const struct oracle *o, const struct pdl_node *n,
         return 0;
     if (x->pass == PDL_BACKWARD_WEIGHTS)
         return o->pe.launch_s +
-               items * o->pe.item_bytes / (o->pe.bytes_per_s * BIAS_SUM);
+               items * o->pe.item_bytes /
+                   (o->pe.bytes_per_s * o->opt->framework->bias_sum);
     return pdl_op_id(n->op) == PDL_ID_CONV
-               ? o->pe.launch_s + items / elements_per_s(o, BIAS_CYCLES)
+               ? o->pe.launch_s +
+                     items / elements_per_s(o, o->opt->framework->bias_add)
                : 0; /* a matrix product adds it as it writes */
 }
 
@@ -247,8 +242,10 @@ static double uncrop(const struct oracle *o, const struct pdl_plan_op *x,
     double cut = (double)pdl_plan_elements(o->p, x->in[0], rank);
     double whole = (double)pdl_plan_elements(o->p, x->out[0], rank);
 
-    return 3 * o->pe.launch_s + cut / elements_per_s(o, TURN_COPY) +
-           whole / elements_per_s(o, TURN_COPY / 2 + TURN_ADD) +
+    return 3 * o->pe.launch_s +
+           cut / elements_per_s(o, o->opt->framework->turn_copy) +
+           whole / elements_per_s(o, o->opt->framework->turn_copy / 2 +
+                                         o->opt->framework->turn_add) +
            2 * whole * o->pe.item_bytes / o->pe.bytes_per_s;
 }
 
@@ -279,14 +276,14 @@ static double of_images(const struct oracle *o, const struct pdl_node *n,
         return uncrop(o, x, rank);
     return pdl_op_id(n->op) == PDL_ID_GLOBAL_AVG_POOL && is_shared(o, n)
                ? (double)pdl_plan_elements(o->p, x->out[0], rank) /
-                     elements_per_s(o, TURN_ADD)
+                     elements_per_s(o, o->opt->framework->turn_add)
                : 0;
 }
 
 /* Encoders are PyTorch's own layers (nn.MultiheadAttention): tokens first, one
  * packed projection, taken apart and put together by copies, cleared tensors
  * and sums; 26 times the queries' elements a layer in profiles of ViT and BERT
- * in TF32. In 16 bits TOKENS16 has them. */
+ * in TF32. In 16 bits token_streams16 has them. */
 static double heads(const struct oracle *o, const struct pdl_node *n,
                     const struct pdl_plan_op *x, int64_t rank)
 {
@@ -294,8 +291,10 @@ static double heads(const struct oracle *o, const struct pdl_node *n,
 
     if (n->attr.causal || o->pe.item_bytes <= 2 || o->opt->unfused)
         return 0;
-    return q * (x->pass == PDL_FORWARD ? HEADS : HEADS_BACK) /
-           elements_per_s(o, HEAD_COPY);
+    return q *
+           (x->pass == PDL_FORWARD ? o->opt->framework->heads
+                                   : o->opt->framework->heads_back) /
+           elements_per_s(o, o->opt->framework->head_copy);
 }
 
 /* Beyond reading the logits and writing their gradient once. */

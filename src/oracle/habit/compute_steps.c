@@ -63,7 +63,6 @@ enum { ORDER = 55, ORDER_BACK = 80 };
  * experts have no 16-bit copies. */
 static const double SCORE_KEPT = 4, HEAD_KEPT = 12, INNER_KEPT = 16,
                     OUTER_KEPT = 8;
-static const double KERNEL_S = 27e-6; /* of the host, for one kernel */
 
 static const struct pdl_node *node_of(const struct oracle *o, int op)
 {
@@ -270,7 +269,10 @@ int oracle_steps_issued(const struct oracle *o, int op)
     const struct pdl_node *n = o->in_steps ? node_of(o, op) : NULL;
     int kernels = n ? kernels_of(o, n, &o->p->ops[op]) : 0;
 
-    return (int)(kernels * KERNEL_S / o->opt->framework->issue_s * ORACLE_CALL +
+    if (kernels == 0 || !(o->opt->framework->issue_s > 0)) /* left out */
+        return 0;
+    return (int)(kernels * o->opt->framework->kernel_s /
+                     o->opt->framework->issue_s * ORACLE_CALL +
                  .5);
 }
 

@@ -13,6 +13,11 @@ struct pdl_framework {
     bool copies, bias_passes, by_tensor, one_channel, fused_norm;
     bool torch, steps, steps_if_missing, graph, channels_first;
     double host_call_s, part_s, cycle_s, issue_s;
+    /* eager kernels: cycles of an element, parts of rates, bytes */
+    double pool_output, pool_tap, pool_input, pool_window, bias_add, bias_sum;
+    double autocast_bytes, broadcast, turn_copy, turn_add;
+    double heads, heads_back, head_copy, token_streams, token_streams16;
+    double kernel_s;
     /* transformers */
     bool fused, flash2, scatters_sends, scatter_casts, token_copies;
     enum pdl_split split;
