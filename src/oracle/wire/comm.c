@@ -299,9 +299,13 @@ static double by_leaders(const struct oracle *o, double n, double bytes,
            2 * (nodes - 1) * (w->alpha_s + bytes / nodes / w->bytes_per_s);
 }
 
+/* Counted: the gradient joins what was kept (error feedback), two readings and a
+ * writing; the search for the largest (src/comm/topk.c) is a sample, one reading
+ * and its candidates, taken as one and a half. */
+static const double SEARCH_PASSES = 2 + 1 + 1.5;
+
 /* compress=topk: a ring on sparse vectors, whose messages grow as terms join
- * (coll.h); before it the gradient joins what was kept (two readings, one
- * writing) and the largest are searched for (one and a half readings). */
+ * (coll.h), after the search for the largest. */
 static double sparse_ring(const struct oracle *o, double n, double bytes,
                           const struct oracle_wire *w)
 {
@@ -312,7 +316,7 @@ static double sparse_ring(const struct oracle *o, double n, double bytes,
         t += 2 * w->alpha_s + (pdl_coll_sparse_bytes(part, 4, q, terms) +
                                pdl_coll_sparse_bytes(part, 4, q, (int)n)) /
                                   w->bytes_per_s;
-    return t + 4.5 * bytes / o->pe.bytes_per_s;
+    return t + SEARCH_PASSES * bytes / o->pe.bytes_per_s;
 }
 
 /* Does filter's allreduce of backward sum its own part only? */
