@@ -2,22 +2,15 @@
  *
  * paradl collective compare: every algorithm of a collective on networks and
  * at sizes, simulated and ranked. */
-#include "cli/questions/cli_collective.h"
+#include "cli/output/collective_compare.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct options {
-    const char *topology, *size, *algorithms, *report, *ranks;
-    double density;
-    bool links;
-};
-
 // clang-format off
-#define AT(field) offsetof(struct options, field)
+#define AT(field) offsetof(struct cli_compare_options, field)
 static const struct pdl_opt opts[] = {
     {"topology", 't', PDL_OPT_TEXT, AT(topology), "T[;T...]", NULL,
      "the networks, with ';' between them; {p} and {p/8} in them are the "
@@ -38,41 +31,6 @@ static const struct pdl_opt opts[] = {
 #undef AT
 // clang-format on
 
-enum { MAX_ROWS = 4096, MAX_POINTS = 64 };
-
-struct row {
-    const char *topology, *algorithm, *refused; /* refused: the reason */
-    int64_t bytes;
-    int ranks;
-    double time_s, lower_s;
-    int64_t messages;
-    double best; /* time of the fastest of its network and size */
-};
-
-/* What the fastest algorithm does to the links of a network. */
-struct heat {
-    const struct row *row;
-    const int64_t *bytes;
-    int nlinks;
-};
-
-enum { MAX_HEATS = 64, MAX_HEAT_LINKS = 200000 };
-
-struct comparison {
-    const char *collective;
-    const struct options *o;
-    const struct pdl_args *args;
-    struct heat heats[MAX_HEATS];
-    int nheats;
-    pdl_arena *arena;
-    struct row *rows;
-    int nrows;
-    pthread_mutex_t lock; /* of the arena and the progress */
-    struct pdl_progress progress;
-    int64_t done;
-    int points[MAX_POINTS], npoints; /* numbers of ranks; 0: all hosts */
-};
-
 /* The next item of a list; advances *at; NULL at the end. */
 static char *next_item(pdl_arena *a, const char **at, char mark)
 {
@@ -87,8 +45,9 @@ static char *next_item(pdl_arena *a, const char **at, char mark)
 }
 
 /* bytes: also those of every link, or NULL. */
-static void run_one(struct comparison *c, const struct pdl_net *net,
-                    const char *spec, struct row *row, int64_t *bytes)
+static void run_one(struct cli_comparison *c, const struct pdl_net *net,
+                    const char *spec, struct cli_comparison_row *row,
+                    int64_t *bytes)
 {
     struct cli_job_size size = {row->ranks, row->bytes, c->o->density};
     struct pdl_sim_config config = {.bounds = true, .links = bytes != NULL};
@@ -129,24 +88,25 @@ struct place {
     int ranks;
 };
 
-static enum pdl_status add_row(struct comparison *c, const struct place *at,
+static enum pdl_status add_row(struct cli_comparison *c, const struct place *at,
                                int64_t bytes, const char *spec,
                                struct pdl_err *err)
 {
-    struct row *row = &c->rows[c->nrows];
+    struct cli_comparison_row *row = &c->rows[c->nrows];
 
     if (c->nrows == MAX_ROWS)
         return pdl_fail(err, PDL_EINVAL, "more than %d simulations", MAX_ROWS);
     c->nrows++;
-    *row = (struct row){.topology = at->topology,
-                        .algorithm = spec,
-                        .bytes = bytes,
-                        .ranks = at->ranks ? at->ranks : at->net->nhosts};
+    *row = (struct cli_comparison_row){
+        .topology = at->topology,
+        .algorithm = spec,
+        .bytes = bytes,
+        .ranks = at->ranks ? at->ranks : at->net->nhosts};
     return PDL_OK;
 }
 
 struct batch {
-    struct comparison *c;
+    struct cli_comparison *c;
     const struct pdl_net *net;
     int first;
 };
@@ -154,8 +114,8 @@ struct batch {
 static bool run_row(void *ctx, int64_t i)
 {
     const struct batch *b = ctx;
-    struct comparison *c = b->c;
-    struct row *row = &c->rows[b->first + i];
+    struct cli_comparison *c = b->c;
+    struct cli_comparison_row *row = &c->rows[b->first + i];
 
     run_one(c, b->net, row->algorithm, row, NULL);
     pthread_mutex_lock(&c->lock);
@@ -166,7 +126,7 @@ static bool run_row(void *ctx, int64_t i)
 
 static int by_time(const void *x, const void *y)
 {
-    const struct row *a = x, *b = y;
+    const struct cli_comparison_row *a = x, *b = y;
 
     if (!a->refused != !b->refused)
         return a->refused ? 1 : -1;
@@ -176,7 +136,7 @@ static int by_time(const void *x, const void *y)
 }
 
 /* A name that no algorithm has is a slip; one that does not run here is a row. */
-static enum pdl_status known(struct comparison *c, struct pdl_err *err)
+static enum pdl_status known(struct cli_comparison *c, struct pdl_err *err)
 {
     const char *list = c->o->algorithms, *spec;
 
@@ -198,8 +158,9 @@ static enum pdl_status known(struct comparison *c, struct pdl_err *err)
 }
 
 /* All algorithms on one network at one size, on all cores, fastest first. */
-static enum pdl_status compare_at(struct comparison *c, const struct place *at,
-                                  int64_t bytes, struct pdl_err *err)
+static enum pdl_status compare_at(struct cli_comparison *c,
+                                  const struct place *at, int64_t bytes,
+                                  struct pdl_err *err)
 {
     int first = c->nrows;
     const char *list = c->o->algorithms, *spec;
@@ -225,10 +186,10 @@ static enum pdl_status compare_at(struct comparison *c, const struct place *at,
 }
 
 /* Runs the fastest of the last size once more, and looks at the links. */
-static void measure_heat(struct comparison *c, const struct pdl_net *net,
+static void measure_heat(struct cli_comparison *c, const struct pdl_net *net,
                          int first)
 {
-    struct heat *h = &c->heats[c->nheats];
+    struct cli_comparison_heat *h = &c->heats[c->nheats];
     int64_t *bytes;
 
     if (first >= c->nrows || c->rows[first].refused || c->nheats == MAX_HEATS ||
@@ -237,7 +198,7 @@ static void measure_heat(struct comparison *c, const struct pdl_net *net,
     bytes = PDL_NEW(c->arena, int64_t, net->nlinks + 1);
     if (!bytes)
         return;
-    *h = (struct heat){&c->rows[first], bytes, net->nlinks};
+    *h = (struct cli_comparison_heat){&c->rows[first], bytes, net->nlinks};
     run_one(c, net, h->row->algorithm, &c->rows[first], bytes);
     c->nheats++;
 }
@@ -270,8 +231,8 @@ static enum pdl_status number_of(const char *text, size_t n, int ranks,
 }
 
 /* Puts numbers in place of {p} and {p/N}. */
-static enum pdl_status expand(struct comparison *c, const char *text, int ranks,
-                              const char **out, struct pdl_err *err)
+static enum pdl_status expand(struct cli_comparison *c, const char *text,
+                              int ranks, const char **out, struct pdl_err *err)
 {
     struct pdl_buf b;
     enum pdl_status st = PDL_OK;
@@ -316,7 +277,7 @@ static enum pdl_status read_sizes(const char *text, int64_t *first,
 }
 
 /* One network, one number of ranks, all sizes. */
-static enum pdl_status compare_sizes(struct comparison *c, const char *text,
+static enum pdl_status compare_sizes(struct cli_comparison *c, const char *text,
                                      int ranks, struct pdl_err *err)
 {
     struct place at = {.ranks = ranks};
@@ -341,7 +302,7 @@ static enum pdl_status compare_sizes(struct comparison *c, const char *text,
     return st;
 }
 
-static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
+static enum pdl_status compare(struct cli_comparison *c, struct pdl_err *err)
 {
     const char *nets = c->o->topology, *text;
     enum pdl_status st = PDL_OK;
@@ -353,7 +314,8 @@ static enum pdl_status compare(struct comparison *c, struct pdl_err *err)
 }
 
 /* "64", "48,96", "64..1024". */
-static enum pdl_status read_points(struct comparison *c, struct pdl_err *err)
+static enum pdl_status read_points(struct cli_comparison *c,
+                                   struct pdl_err *err)
 {
     const char *list = c->o->ranks, *item;
     enum pdl_status st = PDL_OK;
@@ -376,138 +338,13 @@ static enum pdl_status read_points(struct comparison *c, struct pdl_err *err)
     return st;
 }
 
-static void json_heat(struct pdl_json *j, const struct comparison *c)
-{
-    pdl_json_key(j, "heat");
-    pdl_json_array(j);
-    for (int i = 0; i < c->nheats; i++) {
-        const struct heat *h = &c->heats[i];
-
-        pdl_json_object(j);
-        pdl_json_kstr(j, "topology", h->row->topology);
-        pdl_json_kstr(j, "algorithm", h->row->algorithm);
-        pdl_json_kint(j, "size_bytes", h->row->bytes);
-        pdl_json_knum(j, "time_s", h->row->time_s);
-        pdl_json_key(j, "link_bytes");
-        pdl_json_flat(j);
-        for (int k = 0; k < h->nlinks; k++)
-            pdl_json_int(j, h->bytes[k]);
-        pdl_json_end(j);
-        pdl_json_end(j);
-    }
-    pdl_json_end(j);
-}
-
-static void json_command(struct pdl_json *j, const struct pdl_args *args)
-{
-    struct pdl_buf line;
-
-    pdl_buf_init(&line);
-    cli_command_line(&cli_collective_compare, args, &line.sink);
-    pdl_json_kstr(j, "command", line.text);
-    pdl_buf_free(&line);
-}
-
-static void print_json(const struct comparison *c, struct pdl_sink *out)
-{
-    struct pdl_json j;
-
-    pdl_json_init(&j, out);
-    pdl_json_schema(&j, "collective-compare");
-    json_command(&j, c->args);
-    pdl_json_kstr(&j, "collective", c->collective);
-    pdl_json_key(&j, "rows");
-    pdl_json_array(&j);
-    for (int i = 0; i < c->nrows; i++) {
-        const struct row *r = &c->rows[i];
-
-        pdl_json_row(&j);
-        pdl_json_kstr(&j, "topology", r->topology);
-        pdl_json_kint(&j, "size_bytes", r->bytes);
-        pdl_json_kstr(&j, "algorithm", r->algorithm);
-        pdl_json_kint(&j, "ranks", r->ranks);
-        if (r->refused) {
-            pdl_json_kstr(&j, "refused", r->refused);
-        } else {
-            pdl_json_knum(&j, "time_s", r->time_s);
-            pdl_json_knum(&j, "lower_bound_s", r->lower_s);
-            pdl_json_kint(&j, "messages", r->messages);
-        }
-        pdl_json_end(&j);
-    }
-    pdl_json_end(&j);
-    if (c->o->links || c->o->report)
-        json_heat(&j, c);
-    pdl_json_end(&j);
-}
-
-/* The same reason for another size is no news. */
-static bool said_before(const struct comparison *c, int i)
-{
-    for (int j = 0; j < i; j++)
-        if (c->rows[j].refused &&
-            strcmp(c->rows[j].refused, c->rows[i].refused) == 0)
-            return true;
-    return false;
-}
-
-static void put_row(struct pdl_table *t, const struct row *r)
-{
-    char text[64];
-
-    pdl_table_cell(
-        t, "%s",
-        pdl_unit_format((double)r->bytes, PDL_UNIT_BYTES, text, sizeof text));
-    pdl_table_cell(t, "%s", r->algorithm);
-    pdl_table_cell(
-        t, "%s",
-        pdl_unit_format(r->time_s, PDL_UNIT_SECONDS, text, sizeof text));
-    pdl_table_cell(t, "%.2f", r->best > 0 ? r->time_s / r->best : 1);
-    pdl_table_cell(t, "%.2f", r->lower_s > 0 ? r->time_s / r->lower_s : 1);
-}
-
-/* The rows of one network and number of ranks, from `at` on; returns the first
- * of the next. */
-static int print_network(const struct comparison *c, int at)
-{
-    static const struct pdl_column columns[] = {{"size", true},
-                                                {"algorithm", false},
-                                                {"time", true},
-                                                {"to best", true},
-                                                {"to bound", true}};
-    const struct row *first = &c->rows[at];
-    struct pdl_table t;
-
-    pdl_table_init(&t, c->arena, columns, 5);
-    for (; at < c->nrows && c->rows[at].ranks == first->ranks &&
-           strcmp(c->rows[at].topology, first->topology) == 0;
-         at++)
-        if (!c->rows[at].refused)
-            put_row(&t, &c->rows[at]);
-    if (t.nrows == 0)
-        return at;
-    cli_say(2, "%s on %d ranks of %s", c->collective, first->ranks,
-            first->topology);
-    pdl_table_print(&t, cli_width(), cli_out());
-    return at;
-}
-
-static void print_text(const struct comparison *c)
-{
-    for (int i = 0; i < c->nrows;)
-        i = print_network(c, i);
-    for (int i = 0; i < c->nrows; i++)
-        if (c->rows[i].refused && !said_before(c, i))
-            cli_say(2, "not run: %s", c->rows[i].refused);
-}
-
-static int report(const struct comparison *c)
+static int report(const struct cli_comparison *c)
 {
     struct pdl_buf json;
     int rc;
 
     pdl_buf_init(&json);
-    print_json(c, &json.sink);
+    cli_comparison_json(c, &json.sink);
     rc = cli_report(&json, c->o->report);
     pdl_buf_free(&json);
     return rc;
@@ -515,11 +352,11 @@ static int report(const struct comparison *c)
 
 static int run(const struct pdl_args *args)
 {
-    const struct options *o = args->opts;
-    struct comparison c = {.collective = args->pos[0],
-                           .o = o,
-                           .args = args,
-                           .lock = PTHREAD_MUTEX_INITIALIZER};
+    const struct cli_compare_options *o = args->opts;
+    struct cli_comparison c = {.collective = args->pos[0],
+                               .o = o,
+                               .args = args,
+                               .lock = PTHREAD_MUTEX_INITIALIZER};
     int rc = EXIT_OK;
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
@@ -536,7 +373,8 @@ static int run(const struct pdl_args *args)
         return cli_fail(pdl_alg_parse(c.collective, "", &none, &err), &err);
     }
     c.arena = pdl_arena_create((size_t)16 << 30);
-    c.rows = c.arena ? PDL_NEW(c.arena, struct row, MAX_ROWS) : NULL;
+    c.rows =
+        c.arena ? PDL_NEW(c.arena, struct cli_comparison_row, MAX_ROWS) : NULL;
     if (!c.rows) {
         pdl_arena_destroy(c.arena);
         return EXIT_BUG;
@@ -553,9 +391,9 @@ static int run(const struct pdl_args *args)
     st = compare(&c, &err);
     pdl_progress_end(&c.progress);
     if (st == PDL_OK && args->json)
-        print_json(&c, cli_out());
+        cli_comparison_json(&c, cli_out());
     else if (st == PDL_OK)
-        print_text(&c);
+        cli_comparison_text(&c);
     if (st == PDL_OK && o->report)
         rc = report(&c);
     pdl_arena_destroy(c.arena);
@@ -577,6 +415,6 @@ const struct pdl_cmd cli_collective_compare = {
                "--size 64KiB,16MiB",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
-    .opts_size = sizeof(struct options),
+    .opts_size = sizeof(struct cli_compare_options),
     .run = run,
 };

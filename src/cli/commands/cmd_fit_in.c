@@ -6,18 +6,11 @@
  * plan of a search, priced in full; sizes are doubled, and between one that fits
  * and one that does not their doublings are halved. Each has a largest that is
  * tried; an answer that is it says so. */
+#include "cli/output/fit_in.h"
 #include "cli/questions/handover.h"
-#include "cli/questions/projection.h"
 
 #include <stdio.h>
 #include <string.h>
-
-struct options {
-    struct cli_question q;
-    int64_t train;
-    double tokens;
-    double deadline_s, budget;
-};
 
 #define AT(field) offsetof(struct options, field)
 // clang-format off
@@ -39,28 +32,9 @@ static const struct pdl_opt opts[] = {
 // clang-format on
 #undef AT
 
-/* One search: model, PEs and batch, and its best plan. */
-struct trial {
-    int64_t pes, batch, tokens, layers;
-    bool fits;
-    bool most;            /* that is tried: more may fit */
-    const char *strategy; /* of the best; NULL: nothing could be priced */
-    struct pdl_projection x;
-    struct pdl_bill bill;
-};
-
-struct asking {
-    pdl_arena *arena; /* of what is printed */
-    const struct options *o;
-    const char *model;
-    struct cli_job *j;
-    int64_t searches;
-    struct pdl_progress progress;
-};
-
 static bool on_points(void *ctx, int64_t done, int64_t total)
 {
-    struct asking *k = ctx;
+    struct cli_fit *k = ctx;
 
     (void)done;
     (void)total;
@@ -68,7 +42,7 @@ static bool on_points(void *ctx, int64_t done, int64_t total)
     return true;
 }
 
-static enum pdl_status set_search(pdl_job *j, struct asking *k, bool only_fits,
+static enum pdl_status set_search(pdl_job *j, struct cli_fit *k, bool only_fits,
                                   struct pdl_err *err)
 {
     enum pdl_status st = pdl_job_set(j, "top", "1", err);
@@ -84,16 +58,16 @@ static enum pdl_status set_search(pdl_job *j, struct asking *k, bool only_fits,
 }
 
 /* only_fits: what the best plan is, is not asked. */
-static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
-                              int64_t batch, bool only_fits, struct trial *t,
-                              struct pdl_err *err)
+static enum pdl_status search(struct cli_fit *k, const char *model, int64_t pes,
+                              int64_t batch, bool only_fits,
+                              struct cli_fit_trial *t, struct pdl_err *err)
 {
     struct cli_job j = {.job = NULL};
     struct cli_question q = k->o->q;
     struct pdl_search_result r = {.list = NULL};
     enum pdl_status st;
 
-    *t = (struct trial){.pes = pes, .batch = batch};
+    *t = (struct cli_fit_trial){.pes = pes, .batch = batch};
     q.model = model;
     q.pes = pes;
     q.batch = batch;
@@ -121,9 +95,9 @@ static enum pdl_status search(struct asking *k, const char *model, int64_t pes,
 /* A size that is doubled so many times: what is searched. */
 enum size { BATCH, PES, SEQUENCE, LAYERS };
 
-static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
-                                int doubled, bool only_fits, struct trial *t,
-                                struct pdl_err *err)
+static enum pdl_status try_size(struct cli_fit *k, enum size what,
+                                int64_t first, int doubled, bool only_fits,
+                                struct cli_fit_trial *t, struct pdl_err *err)
 {
     int64_t n = first << doubled;
     const char *name = k->model;
@@ -143,9 +117,9 @@ static enum pdl_status try_size(struct asking *k, enum size what, int64_t first,
 }
 
 /* The best plan of a size that fits; small spaces were priced in full. */
-static enum pdl_status finish(struct asking *k, enum size what, int64_t first,
-                              int doubled, const struct trial *found,
-                              struct trial *best, struct pdl_err *err)
+static enum pdl_status finish(struct cli_fit *k, enum size what, int64_t first,
+                              int doubled, const struct cli_fit_trial *found,
+                              struct cli_fit_trial *best, struct pdl_err *err)
 {
     *best = *found;
     return found->strategy
@@ -157,17 +131,17 @@ static enum pdl_status finish(struct asking *k, enum size what, int64_t first,
  * the doublings between one that fits and one that does not finds the last (of
  * PEs, the first), and its best plan is searched. lo fits or is not tried (-1),
  * hi does not. */
-static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
-                             int lo, int hi, struct trial *best,
+static enum pdl_status halve(struct cli_fit *k, enum size what, int64_t first,
+                             int lo, int hi, struct cli_fit_trial *best,
                              struct pdl_err *err)
 {
-    struct trial found = {.fits = false};
+    struct cli_fit_trial found = {.fits = false};
     enum pdl_status st = PDL_OK;
     int sign = what == PES ? -1 : 1, most = hi - 1;
 
     while (st == PDL_OK && sign * (hi - lo) > 1) {
         int mid = lo + (hi - lo) / 2;
-        struct trial t = {.fits = false};
+        struct cli_fit_trial t = {.fits = false};
 
         st = try_size(k, what, first, mid, true, &t, err);
         if (t.fits)
@@ -182,14 +156,15 @@ static enum pdl_status halve(struct asking *k, enum size what, int64_t first,
 
 /* Transformers' plans have micro-batches and fit at any size: for them the
  * doubling ends at 16 samples for each PE, which is tried first. */
-static enum pdl_status largest_batch(struct asking *k,
-                                     const struct trial *asked,
-                                     struct trial *best, struct pdl_err *err)
+static enum pdl_status largest_batch(struct cli_fit *k,
+                                     const struct cli_fit_trial *asked,
+                                     struct cli_fit_trial *best,
+                                     struct pdl_err *err)
 {
     int64_t pes = k->o->q.pes, from = asked->fits ? k->o->q.batch : 1;
     int64_t most = (k->j->model->tokens > 0 ? 16 : 4096) * pes;
     enum pdl_status st = PDL_OK;
-    struct trial t = {.fits = false};
+    struct cli_fit_trial t = {.fits = false};
     int n = 0;
 
     *best = asked->fits ? *asked : t;
@@ -208,13 +183,15 @@ static enum pdl_status largest_batch(struct asking *k,
     return st;
 }
 
-static enum pdl_status fewest_pes(struct asking *k, const struct trial *asked,
-                                  struct trial *best, struct pdl_err *err)
+static enum pdl_status fewest_pes(struct cli_fit *k,
+                                  const struct cli_fit_trial *asked,
+                                  struct cli_fit_trial *best,
+                                  struct pdl_err *err)
 {
     int64_t pes = k->o->q.pes, first = 1;
     int n = 0;
 
-    *best = (struct trial){.fits = false};
+    *best = (struct cli_fit_trial){.fits = false};
     while (2 << n <= pes && k->o->q.batch % (2 << n) == 0)
         n++;
     if (first << n == pes && asked->fits)
@@ -225,15 +202,16 @@ static enum pdl_status fewest_pes(struct asking *k, const struct trial *asked,
 }
 
 /* Models of the zoo take seq=. */
-static enum pdl_status longest_sequence(struct asking *k,
-                                        const struct trial *asked,
-                                        struct trial *best, struct pdl_err *err)
+static enum pdl_status longest_sequence(struct cli_fit *k,
+                                        const struct cli_fit_trial *asked,
+                                        struct cli_fit_trial *best,
+                                        struct pdl_err *err)
 {
     static const int64_t MOST = 1 << 22;
     int64_t tokens = k->j->model->tokens;
     int n = 0;
 
-    *best = (struct trial){.fits = false};
+    *best = (struct cli_fit_trial){.fits = false};
     if (tokens == 0 || strchr(k->model, '/') || strstr(k->model, ".json") ||
         strstr(k->model, "seq=") || !asked->fits)
         return PDL_OK;
@@ -244,7 +222,7 @@ static enum pdl_status longest_sequence(struct asking *k,
 }
 
 /* How many layers a model of the zoo has, where they can be set; else 0. */
-static int64_t layers_of(const char *model)
+int64_t cli_fit_layers(const char *model)
 {
     char name[80];
     struct pdl_zoo_param p;
@@ -259,14 +237,16 @@ static int64_t layers_of(const char *model)
 }
 
 /* The largest model of this width: a deeper one, as deep as models are. */
-static enum pdl_status most_layers(struct asking *k, const struct trial *asked,
-                                   struct trial *best, struct pdl_err *err)
+static enum pdl_status most_layers(struct cli_fit *k,
+                                   const struct cli_fit_trial *asked,
+                                   struct cli_fit_trial *best,
+                                   struct pdl_err *err)
 {
     enum { DEEPEST = 128 };
-    int64_t layers = layers_of(k->model);
+    int64_t layers = cli_fit_layers(k->model);
     int n = 0;
 
-    *best = (struct trial){.fits = false};
+    *best = (struct cli_fit_trial){.fits = false};
     if (layers < 1 || !asked->fits)
         return PDL_OK;
     *best = *asked;
@@ -276,184 +256,38 @@ static enum pdl_status most_layers(struct asking *k, const struct trial *asked,
     return halve(k, LAYERS, layers, 0, n + 1, best, err);
 }
 
-static double train_s(const struct asking *k, const struct trial *t)
-{
-    return t->x.step_s * (double)k->o->train / (double)t->batch;
-}
-
-static double pe_seconds(const struct trial *t)
+static double pe_seconds(const struct cli_fit_trial *t)
 {
     return t->x.step_s * (double)t->pes;
 }
 
-static double train_cost(const struct asking *k, const struct trial *t)
-{
-    return t->bill.cost * (double)k->o->train / (double)t->batch;
-}
-
 /* PEs by doubling: of those in time the one that costs least (by its PE hours:
  * all have one price), or the quickest that can be paid. */
-static enum pdl_status within(struct asking *k, bool deadline,
-                              struct trial *best, struct pdl_err *err)
+static enum pdl_status within(struct cli_fit *k, bool deadline,
+                              struct cli_fit_trial *best, struct pdl_err *err)
 {
     enum pdl_status st = PDL_OK;
 
-    *best = (struct trial){.fits = false};
+    *best = (struct cli_fit_trial){.fits = false};
     for (int64_t p = 1; p <= k->o->q.pes && st == PDL_OK; p *= 2) {
-        struct trial t;
+        struct cli_fit_trial t;
 
         if (k->o->q.batch % p != 0)
             continue;
         st = search(k, k->model, p, k->o->q.batch, false, &t, err);
         if (st != PDL_OK || !t.fits)
             continue;
-        if (deadline && train_s(k, &t) <= k->o->deadline_s &&
+        if (deadline && cli_fit_train_s(k, &t) <= k->o->deadline_s &&
             (!best->fits || pe_seconds(&t) < pe_seconds(best)))
             *best = t;
-        if (!deadline && train_cost(k, &t) <= k->o->budget &&
+        if (!deadline && cli_fit_train_cost(k, &t) <= k->o->budget &&
             (!best->fits || t.x.step_s < best->x.step_s))
             *best = t;
     }
     return st;
 }
 
-/* ---- answers ---------------------------------------------------------------------- */
-
-struct answers {
-    struct trial as_asked, batch, pes, sequence, layers, deadline, budget;
-};
-
-static void one_json(struct pdl_json *w, const struct asking *k,
-                     const char *key, const struct trial *t)
-{
-    pdl_json_key(w, key);
-    pdl_json_row(w);
-    pdl_json_kbool(w, "fits", t->fits);
-    if (t->strategy && (t->fits || t->x.step_s > 0)) {
-        pdl_json_kint(w, "pes", t->pes);
-        pdl_json_kint(w, "batch", t->batch);
-        if (t->tokens > 0)
-            pdl_json_kint(w, "tokens", t->tokens);
-        if (t->layers > 0)
-            pdl_json_kint(w, "layers", t->layers);
-        if (t->most)
-            pdl_json_kbool(w, "or_more", true);
-        pdl_json_kstr(w, "strategy", t->strategy);
-        pdl_json_knum(w, "step_s", t->x.step_s);
-        pdl_json_kint(w, "peak_bytes", t->x.peak_bytes);
-        pdl_json_knum(
-            w, "headroom",
-            1 - (double)t->x.peak_bytes / (double)t->x.capacity_bytes);
-        pdl_json_kbool(w, "tight", pdl_memory_tight(&t->x));
-        if (k->o->train > 0) {
-            pdl_json_knum(w, "train_s", train_s(k, t));
-            pdl_json_knum(w, "cost", train_cost(k, t));
-        }
-    }
-    pdl_json_end(w);
-}
-
-static void print_json(const struct asking *k, const struct answers *x)
-{
-    struct pdl_json w;
-
-    pdl_json_init(&w, cli_out());
-    pdl_json_schema(&w, "fit-in");
-    pdl_json_kstr(&w, "model", k->model);
-    pdl_json_kstr(&w, "system", k->o->q.system);
-    pdl_json_kint(&w, "searches", k->searches);
-    one_json(&w, k, "as_asked", &x->as_asked);
-    one_json(&w, k, "largest_batch", &x->batch);
-    one_json(&w, k, "fewest_pes", &x->pes);
-    if (k->j->model->tokens > 0)
-        one_json(&w, k, "longest_sequence", &x->sequence);
-    if (layers_of(k->model) > 0)
-        one_json(&w, k, "most_layers", &x->layers);
-    if (k->o->deadline_s > 0)
-        one_json(&w, k, "deadline", &x->deadline);
-    if (k->o->budget > 0)
-        one_json(&w, k, "budget", &x->budget);
-    pdl_json_end(&w);
-}
-
-/* The size that the question is about may be larger. */
-static const char *more(const struct trial *t, const char *what,
-                        const char *size)
-{
-    return t->most && strstr(what, size) ? " or more" : "";
-}
-
-static void one_text(const struct asking *k, const char *what,
-                     const struct trial *t)
-{
-    char a[32], b[32], c[32];
-    struct pdl_sink *out = cli_out();
-
-    if (!t->fits) {
-        pdl_printf(out, "%-17s none fits\n", what);
-        return;
-    }
-    pdl_printf(out, "%-17s %lld PE%s, batch %lld%s", what, (long long)t->pes,
-               t->pes == 1 ? "" : "s", (long long)t->batch,
-               more(t, what, "batch"));
-    if (t->tokens > 0)
-        pdl_printf(out, ", %lld tokens%s", (long long)t->tokens,
-                   more(t, what, "sequence"));
-    if (t->layers > 0)
-        pdl_printf(out, ", %lld layers%s", (long long)t->layers,
-                   more(t, what, "layers"));
-    pdl_puts(out, "\n");
-    cli_say(
-        6, "    %s: %s a step, %s of a PE", t->strategy,
-        cli_span(t->x.step_s, a, sizeof a),
-        pdl_unit_format((double)t->x.peak_bytes, PDL_UNIT_BYTES, b, sizeof b));
-    if (k->o->train > 0)
-        pdl_printf(out, "    %lld samples in %s", (long long)k->o->train,
-                   cli_span(train_s(k, t), c, sizeof c));
-    if (k->o->train > 0 && t->bill.cost > 0)
-        pdl_printf(out, train_cost(k, t) < 1e3 ? " for %.4g" : " for %.0f",
-                   train_cost(k, t));
-    if (k->o->train > 0)
-        pdl_puts(out, "\n");
-}
-
-/* Of the first whose memory is nearly full; the others are alike. */
-static void say_tight(const struct answers *x)
-{
-    const struct trial *all[] = {&x->as_asked, &x->batch,  &x->pes,
-                                 &x->sequence, &x->layers, &x->deadline,
-                                 &x->budget};
-    char note[256];
-
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i]->fits && cli_memory_note(&all[i]->x, note, sizeof note)) {
-            cli_say(2, "note: %s", note);
-            return;
-        }
-}
-
-static void print_text(const struct asking *k, const struct answers *x)
-{
-    one_text(k, "as asked", &x->as_asked);
-    one_text(k, "largest batch", &x->batch);
-    one_text(k, "fewest PEs", &x->pes);
-    if (k->j->model->tokens > 0)
-        one_text(k, "longest sequence", &x->sequence);
-    if (layers_of(k->model) > 0)
-        one_text(k, "most layers", &x->layers);
-    if (k->o->deadline_s > 0)
-        one_text(k, "in time", &x->deadline);
-    if (k->o->budget > 0)
-        one_text(k, "within budget", &x->budget);
-    pdl_printf(cli_out(), "%lld searches; sizes are tried by doubling%s\n",
-               (long long)k->searches,
-               x->batch.most || x->sequence.most || x->layers.most
-                   ? "; or more: no larger one was"
-                   : "");
-    say_tight(x);
-}
-
-static enum pdl_status answer(struct asking *k, struct answers *x,
+static enum pdl_status answer(struct cli_fit *k, struct cli_fit_answers *x,
                               struct pdl_err *err)
 {
     const struct cli_question *q = &k->o->q;
@@ -514,8 +348,8 @@ settle_train(struct options *o, const struct pdl_model *m, struct pdl_err *err)
 static int fit_in(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
-    struct asking k = {.o = &o, .model = args->pos[0]};
-    struct answers x = {.as_asked = {.fits = false}};
+    struct cli_fit k = {.o = &o, .model = args->pos[0]};
+    struct cli_fit_answers x = {.as_asked = {.fits = false}};
     struct pdl_err err = {"", ""};
     enum pdl_status st = sensible(args, &o, &err);
 
@@ -537,9 +371,9 @@ static int fit_in(const struct pdl_args *args)
         st = answer(&k, &x, &err);
     pdl_progress_end(&k.progress);
     if (st == PDL_OK && args->json)
-        print_json(&k, &x);
+        cli_fit_json(&k, &x);
     else if (st == PDL_OK)
-        print_text(&k, &x);
+        cli_fit_text(&k, &x);
     cli_job_close(k.j);
     pdl_arena_destroy(k.arena);
     return st != PDL_OK      ? cli_fail(st, &err)

@@ -2,22 +2,14 @@
  *
  * paradl simulate: how long a collective takes on a network, and where it is
  * hot. */
-#include "cli/questions/cli_collective.h"
+#include "cli/output/simulate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-struct options {
-    const char *algorithm, *topology, *mapping, *share, *model, *energy,
-        *report;
-    int64_t size, ranks, seed, repeat, timeline;
-    double density, jitter, start, work;
-    bool links, path;
-};
-
 // clang-format off
-#define AT(field) offsetof(struct options, field)
+#define AT(field) offsetof(struct cli_simulate_options, field)
 static const struct pdl_opt opts[] = {
     {"algorithm", 'a', PDL_OPT_TEXT, AT(algorithm), "A", NULL,
      "the algorithm with its parameters, or FILE.coll (the first listed)"},
@@ -61,19 +53,6 @@ static const struct pdl_opt opts[] = {
 #undef AT
 // clang-format on
 
-/* Everything about one simulation. */
-struct outcome {
-    const struct pdl_net *net;
-    struct pdl_coll_job job;
-    int *hosts;
-    struct pdl_sim_result sim; /* of one, but links of all `times` */
-    int64_t times;
-    double jitter_s;
-    struct pdl_coll_round *rounds;
-    int64_t nrounds;
-};
-
-enum { LABEL = 15 }; /* width of what stands before a figure */
 enum { SMPI_CALLS = 100, SMPI_MESSAGES = 20000000 };
 static const double smpi_jitter_s = 1e-9;
 
@@ -82,7 +61,7 @@ static bool is(const char *option, const char *value)
     return option && strcmp(option, value) == 0;
 }
 
-static struct pdl_sim_config config_of(const struct options *o)
+static struct pdl_sim_config config_of(const struct cli_simulate_options *o)
 {
     bool smpi = is(o->model, "smpi");
     bool rtt = o->share ? is(o->share, "rtt") : smpi;
@@ -113,8 +92,8 @@ static const char *first_algorithm(const char *collective)
 }
 
 static enum pdl_status prepare(pdl_arena *a, const char *collective,
-                               const struct options *o, struct outcome *out,
-                               struct pdl_err *err)
+                               const struct cli_simulate_options *o,
+                               struct cli_simulation *out, struct pdl_err *err)
 {
     struct cli_job_size size = {0, o->size, o->density};
     const char *spec =
@@ -139,7 +118,8 @@ static enum pdl_status prepare(pdl_arena *a, const char *collective,
  * the speed. What it prints is its whole time over the number of calls. So the
  * SMPI model does it too where that is not too long; ranks may take dozens of
  * calls to settle. */
-static void settle_calls(const struct options *o, struct outcome *out)
+static void settle_calls(const struct cli_simulate_options *o,
+                         struct cli_simulation *out)
 {
     int64_t messages = pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
     bool loop = is(o->model, "smpi") && !o->repeat && !(o->jitter > 0) &&
@@ -150,7 +130,7 @@ static void settle_calls(const struct options *o, struct outcome *out)
 }
 
 /* What one of n in a row took. */
-static void take_one_of(struct outcome *out)
+static void take_one_of(struct cli_simulation *out)
 {
     struct pdl_sim_result *r = &out->sim;
     int64_t n = out->times;
@@ -170,8 +150,9 @@ static void take_one_of(struct outcome *out)
     r->max_link_bytes /= n;
 }
 
-static enum pdl_status run_calls(pdl_arena *a, const struct options *o,
-                                 const struct outcome *out,
+static enum pdl_status run_calls(pdl_arena *a,
+                                 const struct cli_simulate_options *o,
+                                 const struct cli_simulation *out,
                                  const struct pdl_sim_config *config,
                                  struct pdl_sim_result *r, struct pdl_err *err)
 {
@@ -189,8 +170,9 @@ static enum pdl_status run_calls(pdl_arena *a, const struct options *o,
     return pdl_sim_run(a, out->net, &traffic, config, r, err);
 }
 
-static enum pdl_status simulate(pdl_arena *a, const struct options *o,
-                                struct outcome *out, struct pdl_err *err)
+static enum pdl_status simulate(pdl_arena *a,
+                                const struct cli_simulate_options *o,
+                                struct cli_simulation *out, struct pdl_err *err)
 {
     struct pdl_sim_config config = config_of(o);
     enum pdl_status st;
@@ -207,233 +189,14 @@ static enum pdl_status simulate(pdl_arena *a, const struct options *o,
     return st;
 }
 
-static void print_links_json(struct pdl_json *j, const struct outcome *r)
-{
-    char name[128];
-    double n = (double)r->times;
-
-    pdl_json_key(j, "links");
-    pdl_json_array(j);
-    for (int i = 0; r->sim.links && i < r->net->nlinks; i++) {
-        const struct pdl_link_use *use = &r->sim.links[i];
-
-        if (use->bytes == 0)
-            continue;
-        pdl_json_row(j);
-        pdl_json_kint(j, "link", i);
-        pdl_json_kstr(j, "name",
-                      pdl_net_link_name(r->net, i, name, sizeof name));
-        pdl_json_kint(j, "bytes", use->bytes / r->times);
-        pdl_json_knum(j, "busy_s", use->busy_s / n);
-        pdl_json_knum(
-            j, "utilization",
-            use->load / n / r->net->links[i].bytes_per_s / r->sim.time_s);
-        pdl_json_knum(j, "energy_j", use->energy_j / n);
-        pdl_json_end(j);
-    }
-    pdl_json_end(j);
-}
-
-static void print_bounds_json(struct pdl_json *j, const struct pdl_bounds *b)
-{
-    pdl_json_key(j, "bounds");
-    pdl_json_row(j);
-    pdl_json_knum(j, "latency_s", b->latency_s);
-    pdl_json_knum(j, "alone_s", b->alone_s);
-    pdl_json_knum(j, "link_s", b->link_s);
-    pdl_json_knum(j, "host_s", b->host_s);
-    pdl_json_knum(j, "bisection_s", b->bisection_s);
-    pdl_json_end(j);
-}
-
-static void print_command(const struct pdl_args *args, struct pdl_json *j)
-{
-    struct pdl_buf line;
-
-    pdl_buf_init(&line);
-    cli_command_line(&cli_simulate, args, &line.sink);
-    pdl_json_kstr(j, "command", line.text);
-    pdl_buf_free(&line);
-}
-
-/* args: for the command, of a page; NULL: not said. */
-static void print_json(const struct options *o, const struct outcome *r,
-                       const struct pdl_args *args, struct pdl_sink *out)
-{
-    struct pdl_json j;
-
-    pdl_json_init(&j, out);
-    pdl_json_schema(&j, "simulate");
-    if (args)
-        print_command(args, &j);
-    pdl_json_kstr(&j, "collective", r->job.alg->collective->name);
-    pdl_json_kstr(&j, "algorithm", r->job.alg->name);
-    pdl_json_kstr(&j, "topology", o->topology);
-    pdl_json_kint(&j, "size_bytes", o->size);
-    pdl_json_kint(&j, "ranks", r->job.nranks);
-    if (o->repeat || r->times > 1)
-        pdl_json_kint(&j, "repeat", r->times);
-    if (r->jitter_s > 0)
-        pdl_json_knum(&j, "jitter_s", r->jitter_s);
-    pdl_json_kint(&j, "messages", r->sim.messages);
-    pdl_json_knum(&j, "time_s", r->sim.time_s);
-    pdl_json_knum(&j, "wall_s", r->sim.wall_s);
-    pdl_json_knum(&j, "lower_bound_s", r->sim.bounds.lower_s);
-    print_bounds_json(&j, &r->sim.bounds);
-    pdl_json_kint(&j, "bytes_on_wire", r->sim.bytes_on_wire);
-    pdl_json_kint(&j, "max_link_bytes", r->sim.max_link_bytes);
-    pdl_json_key(&j, "contention");
-    pdl_json_flat(&j);
-    for (int64_t i = 0; i < r->nrounds; i++)
-        for (int64_t k = 0; k < r->rounds[i].repeat; k++)
-            pdl_json_int(&j, r->rounds[i].link_flows);
-    pdl_json_end(&j);
-    if (o->energy)
-        pdl_json_knum(&j, "energy_j", r->sim.energy_j);
-    if (o->path)
-        cli_path_json(&j, &r->sim.path);
-    if (o->timeline)
-        cli_timeline_json(&j, &r->sim);
-    if (o->links)
-        print_links_json(&j, r);
-    pdl_json_end(&j);
-}
-
-/* Rounds in a row that are equally crowded as one, in lines of the width. */
-static void print_contention(const struct outcome *r)
-{
-    struct pdl_sink *out = cli_out();
-    int column = LABEL, width = cli_text_width();
-
-    if (r->nrounds == 0)
-        return;
-    pdl_puts(out, "flows a link   ");
-    for (int64_t i = 0, same; i < r->nrounds; i++) {
-        char text[64];
-        int n;
-
-        same = r->rounds[i].repeat;
-        while (i + 1 < r->nrounds &&
-               r->rounds[i + 1].link_flows == r->rounds[i].link_flows)
-            same += r->rounds[++i].repeat;
-        n = snprintf(text, sizeof text, "%" PRId64, r->rounds[i].link_flows);
-        if (same > 1)
-            n +=
-                snprintf(text + n, sizeof text - (size_t)n, " x%" PRId64, same);
-        if (column > LABEL && column + n + 2 > width) {
-            pdl_printf(out, "\n%*s", LABEL, "");
-            column = LABEL;
-        }
-        pdl_printf(out, "%s%s", text, i + 1 < r->nrounds ? ", " : "\n");
-        column += n + 2;
-    }
-}
-
-static void print_links(const struct outcome *r, bool energy, pdl_arena *a)
-{
-    static const struct pdl_column columns[] = {
-        {"link", false}, {"bytes", true}, {"in use", true}, {"energy", true}};
-    struct pdl_table t;
-    char text[64], name[128];
-    double n = (double)r->times;
-
-    pdl_table_init(&t, a, columns, energy ? 4 : 3);
-    for (int i = 0; i < r->net->nlinks; i++) {
-        const struct pdl_link_use *use = &r->sim.links[i];
-
-        if (use->bytes == 0)
-            continue;
-        pdl_table_cell(&t, "%s",
-                       pdl_net_link_name(r->net, i, name, sizeof name));
-        pdl_table_cell(&t, "%s",
-                       pdl_unit_format((double)use->bytes / n, PDL_UNIT_BYTES,
-                                       text, sizeof text));
-        pdl_table_cell(&t, "%s",
-                       pdl_unit_format(use->busy_s / n, PDL_UNIT_SECONDS, text,
-                                       sizeof text));
-        if (energy)
-            pdl_table_cell(&t, "%.4g J", use->energy_j / n);
-    }
-    pdl_table_print(&t, cli_width(), cli_out());
-}
-
-static void print_calls(const struct outcome *r)
-{
-    char text[64];
-
-    if (r->times == 1)
-        return;
-    pdl_unit_format(r->jitter_s, PDL_UNIT_SECONDS, text, sizeof text);
-    cli_say(LABEL,
-            "calls          %" PRId64 " in a row%s%s%s; figures are those of "
-            "one, in the mean",
-            r->times, r->jitter_s > 0 ? ", each rank " : "",
-            r->jitter_s > 0 ? text : "", r->jitter_s > 0 ? " later" : "");
-}
-
-static void print_bounds(const struct pdl_bounds *b)
-{
-    char all[32], latency[32], alone[32], busiest[32], bisection[32];
-
-    pdl_printf(
-        cli_out(),
-        "lower bound    %s\n"
-        "  by           latency %s, alone %s, links %s, bisection %s\n",
-        pdl_unit_format(b->lower_s, PDL_UNIT_SECONDS, all, sizeof all),
-        pdl_unit_format(b->latency_s, PDL_UNIT_SECONDS, latency,
-                        sizeof latency),
-        pdl_unit_format(b->alone_s, PDL_UNIT_SECONDS, alone, sizeof alone),
-        pdl_unit_format(b->link_s, PDL_UNIT_SECONDS, busiest, sizeof busiest),
-        pdl_unit_format(b->bisection_s, PDL_UNIT_SECONDS, bisection,
-                        sizeof bisection));
-}
-
-static void print_text(const struct options *o, const struct outcome *r,
-                       pdl_arena *a)
-{
-    struct pdl_sink *out = cli_out();
-    char text[64], rate[64], name[128];
-    double time = r->sim.time_s;
-
-    cli_say(2, "%s/%s, %s on %d ranks, %s", r->job.alg->collective->name,
-            r->job.alg->name,
-            pdl_unit_format((double)o->size, PDL_UNIT_BYTES, text, sizeof text),
-            r->job.nranks, o->topology);
-    pdl_printf(out, "time           %s (%s of buffer)\n",
-               pdl_unit_format(time, PDL_UNIT_SECONDS, text, sizeof text),
-               pdl_unit_format(time > 0 ? (double)o->size / time : 0,
-                               PDL_UNIT_BYTES_S, rate, sizeof rate));
-    print_calls(r);
-    print_bounds(&r->sim.bounds);
-    pdl_printf(out, "messages       %" PRId64 ", %s on all links\n",
-               r->sim.messages,
-               pdl_unit_format((double)r->sim.bytes_on_wire, PDL_UNIT_BYTES,
-                               text, sizeof text));
-    if (r->sim.max_link >= 0)
-        pdl_printf(
-            out, "busiest link   %s, %s\n",
-            pdl_net_link_name(r->net, r->sim.max_link, name, sizeof name),
-            pdl_unit_format((double)r->sim.max_link_bytes, PDL_UNIT_BYTES, text,
-                            sizeof text));
-    print_contention(r);
-    if (o->energy)
-        pdl_printf(out, "link energy    %.4g J\n", r->sim.energy_j);
-    if (o->timeline)
-        cli_timeline_print(&r->sim);
-    if (o->path)
-        cli_path_print(&r->sim.path, a);
-    if (o->links && r->sim.links)
-        print_links(r, o->energy != NULL, a);
-}
-
-static int report(const struct options *o, const struct outcome *r,
-                  const struct pdl_args *args)
+static int report(const struct cli_simulate_options *o,
+                  const struct cli_simulation *r, const struct pdl_args *args)
 {
     struct pdl_buf json;
     int rc;
 
     pdl_buf_init(&json);
-    print_json(o, r, args, &json.sink);
+    cli_simulation_json(o, r, args, &json.sink);
     rc = cli_report(&json, o->report);
     pdl_buf_free(&json);
     return rc;
@@ -441,10 +204,10 @@ static int report(const struct options *o, const struct outcome *r,
 
 static int run(const struct pdl_args *args)
 {
-    const struct options *o = args->opts;
-    struct options full = *o; /* what a page needs */
+    const struct cli_simulate_options *o = args->opts;
+    struct cli_simulate_options full = *o; /* what a page needs */
     struct pdl_err err = {"", ""};
-    struct outcome r = {.net = NULL};
+    struct cli_simulation r = {.net = NULL};
     int rc = EXIT_OK;
     pdl_arena *a;
     enum pdl_status st;
@@ -471,9 +234,9 @@ static int run(const struct pdl_args *args)
     if (st == PDL_OK)
         st = simulate(a, &full, &r, &err);
     if (st == PDL_OK && args->json)
-        print_json(o, &r, NULL, cli_out());
+        cli_simulation_json(o, &r, NULL, cli_out());
     else if (st == PDL_OK)
-        print_text(o, &r, a);
+        cli_simulation_text(o, &r, a);
     if (st == PDL_OK && o->report)
         rc = report(&full, &r, args);
     pdl_arena_destroy(a);
@@ -502,6 +265,6 @@ const struct pdl_cmd cli_simulate = {
                "torus:4x4 --size 32MiB",
     .opts = opts,
     .nopts = sizeof opts / sizeof opts[0],
-    .opts_size = sizeof(struct options),
+    .opts_size = sizeof(struct cli_simulate_options),
     .run = run,
 };

@@ -1,0 +1,47 @@
+/* What fits: what is asked and tried, and how it is printed. */
+#ifndef CLI_FIT_IN_H
+#define CLI_FIT_IN_H
+
+#include "cli/questions/projection.h"
+
+struct options {
+    struct cli_question q;
+    int64_t train;
+    double tokens;
+    double deadline_s, budget;
+};
+
+/* One search: model, PEs and batch, and its best plan. */
+struct cli_fit_trial {
+    int64_t pes, batch, tokens, layers;
+    bool fits;
+    bool most;            /* that is tried: more may fit */
+    const char *strategy; /* of the best; NULL: nothing could be priced */
+    struct pdl_projection x;
+    struct pdl_bill bill;
+};
+
+struct cli_fit {
+    pdl_arena *arena; /* of what is printed */
+    const struct options *o;
+    const char *model;
+    struct cli_job *j;
+    int64_t searches;
+    struct pdl_progress progress;
+};
+
+struct cli_fit_answers {
+    struct cli_fit_trial as_asked, batch, pes, sequence, layers, deadline,
+        budget;
+};
+
+/* Layers that the model has. */
+int64_t cli_fit_layers(const char *model);
+/* Seconds and cost of the whole training by a plan. */
+double cli_fit_train_s(const struct cli_fit *k, const struct cli_fit_trial *t);
+double cli_fit_train_cost(const struct cli_fit *k,
+                          const struct cli_fit_trial *t);
+void cli_fit_json(const struct cli_fit *k, const struct cli_fit_answers *x);
+void cli_fit_text(const struct cli_fit *k, const struct cli_fit_answers *x);
+
+#endif

@@ -1,0 +1,34 @@
+/* A simulated collective: what is asked, what came out, and how it is printed. */
+#ifndef CLI_SIMULATE_H
+#define CLI_SIMULATE_H
+
+#include "cli/questions/cli_collective.h"
+
+struct cli_simulate_options {
+    const char *algorithm, *topology, *mapping, *share, *model, *energy,
+        *report;
+    int64_t size, ranks, seed, repeat, timeline;
+    double density, jitter, start, work;
+    bool links, path;
+};
+
+/* Everything about one simulation. */
+struct cli_simulation {
+    const struct pdl_net *net;
+    struct pdl_coll_job job;
+    int *hosts;
+    struct pdl_sim_result sim; /* of one, but links of all `times` */
+    int64_t times;
+    double jitter_s;
+    struct pdl_coll_round *rounds;
+    int64_t nrounds;
+};
+
+/* args: also the command line; NULL: without. */
+void cli_simulation_json(const struct cli_simulate_options *o,
+                         const struct cli_simulation *r,
+                         const struct pdl_args *args, struct pdl_sink *out);
+void cli_simulation_text(const struct cli_simulate_options *o,
+                         const struct cli_simulation *r, pdl_arena *a);
+
+#endif
