@@ -6,7 +6,8 @@
  * shared window, another process's memory (CMA), or shared slots.
  *
  * Every call says what happened in a status; after PDL_ENOENV (a time-out,
- * a lost peer) the communicator is broken and every later call says so at once. */
+ * a lost peer) the communicator is broken and every later call says so at
+ * once. */
 #ifndef PARADL_COMM_H
 #define PARADL_COMM_H
 

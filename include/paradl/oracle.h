@@ -20,7 +20,7 @@ PDL_BEGIN
 
 enum pdl_parameters { PDL_EMPIRICAL, PDL_IDEAL };
 
-/* ---- frameworks ------------------------------------------------------------ */
+/* ---- frameworks -------------------------------------------------------- */
 
 /* What a framework does besides the plan and what it can run: facts of its
  * code, not of the machine, in a file (frameworks/NAME.yaml, or anybody's own;
@@ -226,7 +226,7 @@ enum pdl_status pdl_axis_limits(pdl_arena *a, const struct pdl_model *model,
                                 int64_t batch, struct pdl_axis_limit *out,
                                 int *n, struct pdl_err *err);
 
-/* ---- search ---------------------------------------------------------------- */
+/* ---- search ------------------------------------------------------------ */
 
 /* What the framework makes of a strategy: some split convolutions only. */
 void pdl_framework_adapt(const struct pdl_framework *f,
@@ -306,7 +306,7 @@ enum pdl_status pdl_search(pdl_arena *a, const struct pdl_model *model,
                            const struct pdl_search_options *opt,
                            struct pdl_search_result *out, struct pdl_err *err);
 
-/* ---- a strategy for each layer ------------------------------------------------ */
+/* ---- a strategy for each layer ----------------------------------------- */
 
 struct pdl_layers_result {
     struct pdl_found best;    /* layered if that is better, else uniform */
@@ -333,10 +333,10 @@ struct pdl_layers_result {
  * graph of layers, on costs of lowered parts and of the redistributions
  * between them. For the pipelines of the best uniform plans the stages, and
  * for each block whether to keep, to recompute or to offload what backward
- * reads, are chosen together with the strategies. The answers of several weights of gradient
- * exchange (none to all of it exposed) are priced as whole plans, and the best
- * that fits into memory is returned beside the best uniform one. By time
- * only. Same answer on any number of threads. */
+ * reads, are chosen together with the strategies. The answers of several
+ * weights of gradient exchange (none to all of it exposed) are priced as whole
+ * plans, and the best that fits into memory is returned beside the best uniform
+ * one. By time only. Same answer on any number of threads. */
 enum pdl_status pdl_search_layers(pdl_arena *a, const struct pdl_model *model,
                                   const struct pdl_system *sys,
                                   const struct pdl_oracle_options *oracle,
@@ -344,7 +344,7 @@ enum pdl_status pdl_search_layers(pdl_arena *a, const struct pdl_model *model,
                                   struct pdl_layers_result *out,
                                   struct pdl_err *err);
 
-/* ---- where ranks go ---------------------------------------------------------- */
+/* ---- where ranks go ---------------------------------------------------- */
 
 struct pdl_place_job {
     const struct pdl_model *model;
@@ -398,7 +398,7 @@ struct pdl_shape {
 /* Device seconds of one kernel of this shape; 0 for an empty shape. */
 double pdl_shape_seconds(const struct pdl_pe *pe, const struct pdl_shape *s);
 
-/* ---- measured against projected ------------------------------------------- */
+/* ---- measured against projected ---------------------------------------- */
 
 /* What to take of a file of measurements: "model=vgg16*,axes=serial|data":
  * "," is and, "|" is or, values are globs. */
@@ -465,7 +465,7 @@ void pdl_rank_pairs(const struct pdl_run *const *run, const int64_t *pes,
                     const double *projected_s, int n, double least,
                     struct pdl_ranking *out);
 
-/* ---- a step as PyTorch's profiler saw it ------------------------------------ */
+/* ---- a step as PyTorch's profiler saw it ------------------------------- */
 
 enum pdl_kineto_phase {
     PDL_KINETO_COMPUTE,
@@ -505,7 +505,7 @@ struct pdl_kineto_row {
 int pdl_kineto_join(const struct pdl_kineto *k, const struct pdl_projection *x,
                     struct pdl_kineto_row *out);
 
-/* ---- fitting named parameters --------------------------------------------- */
+/* ---- fitting named parameters ------------------------------------------ */
 
 /* A parameter of a system that a fit may move, within bounds. */
 struct pdl_fit_param {
@@ -588,7 +588,7 @@ enum pdl_status pdl_price_ops(const struct pdl_plan *plan,
                               const struct pdl_oracle_options *opt,
                               struct pdl_op_price *out, struct pdl_err *err);
 
-/* ---- who shares what ------------------------------------------------------- */
+/* ---- who shares what --------------------------------------------------- */
 
 /* Collectives of one kind on one set of mesh factors: how many of their flows
  * leave a block of PEs (a node, a leaf, a rack) at a time, and what that does
@@ -638,7 +638,7 @@ enum pdl_status pdl_timeline(pdl_arena *a, const struct pdl_plan *plan,
                              const struct pdl_oracle_options *opt,
                              struct pdl_timeline *out, struct pdl_err *err);
 
-/* ---- where ----------------------------------------------------------------- */
+/* ---- where ------------------------------------------------------------- */
 
 /* Memory of the fullest PE of each lane of the pipeline (one lane where there
  * is none): projections with their memory filled and nothing else. The fullest

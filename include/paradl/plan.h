@@ -359,10 +359,10 @@ struct pdl_plan {
     const struct pdl_plan_roll *roll; /* NULL: all rounds are written */
 };
 
-/* Where a pipeline is cut: by work, of transformers between blocks; between repeated blocks, as many
- * to each stage, what lies before and after them goes to the ends (Megatron);
- * or as many as an even cut rounded up, to one stage after the other, so that
- * the last gets what is left (DeepSpeed). */
+/* Where a pipeline is cut: by work, of transformers between blocks; between
+ * repeated blocks, as many to each stage, what lies before and after them goes
+ * to the ends (Megatron); or as many as an even cut rounded up, to one stage
+ * after the other, so that the last gets what is left (DeepSpeed). */
 enum pdl_split { PDL_SPLIT_WORK, PDL_SPLIT_BLOCKS, PDL_SPLIT_GREEDY };
 
 /* PEs of unequal speed, in the order of ranks: the first `pes` of them, and so
@@ -382,7 +382,8 @@ struct pdl_plan_options {
     /* a part of a network: inputs that other layers make, which want their
      * gradient, by tensor of a model without repeated blocks; NULL: none */
     const bool *inner;
-    /* stages are cut in proportion to the slowest PE of each; NULL: all equal */
+    /* stages are cut in proportion to the slowest PE of each; NULL: all
+     * equal */
     const struct pdl_speed *speeds;
     int nspeeds;
     /* refuses an algorithm of a collective that does not exist (coll.h's
@@ -471,7 +472,8 @@ void pdl_plan_op_work(const struct pdl_plan *p, int op, int64_t rank,
 /* What the time of a local operation depends on: its operator and pass, FLOPs
  * and bytes, of contractions also what must be equal for two of them to be
  * alike (kernel, stride, groups) and extents (samples, channels, filters,
- * pixels, in whole tiles where kernels compute whole tiles). False: it is not local. */
+ * pixels, in whole tiles where kernels compute whole tiles). False: it is not
+ * local. */
 enum {
     PDL_KEY_FLOPS,
     PDL_KEY_BYTES,

@@ -27,7 +27,7 @@ enum pdl_status pdl_report_html(pdl_arena *a, struct pdl_bytes json,
 /* The schemas that have a page ("plan"); NULL past the end. */
 const char *pdl_report_schema_at(int i);
 
-/* ---- exports: a plan as another program starts it -------------------------- */
+/* ---- exports: a plan as another program starts it ---------------------- */
 
 struct pdl_export_job {
     const struct pdl_model *model;
@@ -58,7 +58,7 @@ const struct pdl_exporter *pdl_exporter_at(int i); /* NULL past the end */
 enum pdl_status pdl_export(const struct pdl_export_job *job, const char *format,
                            struct pdl_sink *out, struct pdl_err *err);
 
-/* ---- imports: a job that another program runs today ------------------------ */
+/* ---- imports: a job that another program runs today -------------------- */
 
 struct pdl_launch {
     const char *model;    /* "gpt:layers=96,..."; NULL: the file does not say */

@@ -164,7 +164,7 @@ void pdl_trainer_memory(const pdl_trainer *t, struct pdl_train_memory *out);
 /* Bytes that operation op works in besides its operands. */
 int64_t pdl_trainer_workspace(const pdl_trainer *t, int op);
 
-/* ---- a whole run ----------------------------------------------------------- */
+/* ---- a whole run ------------------------------------------------------- */
 
 struct pdl_train_rates {
     const char

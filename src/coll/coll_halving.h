@@ -5,8 +5,8 @@
 
 #include "coll_priv.h"
 
-/* Who pairs with whom in round j, and which half member i keeps (bit j of bits);
- * as in struct coll_butterfly. */
+/* Who pairs with whom in round j, and which half member i keeps (bit j of
+ * bits); as in struct coll_butterfly. */
 struct coll_pairing {
     int64_t (*partner)(const struct coll_butterfly *b, int64_t i, int j);
     uint32_t (*bits)(const struct coll_butterfly *b, int64_t i);

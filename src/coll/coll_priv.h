@@ -130,8 +130,8 @@ void coll_levels_cost(const struct coll_levels *l, double bytes,
                       struct pdl_coll_cost *out);
 
 /* A butterfly of 2^rounds members: in round j member i pairs with
- * partner(i,j), and of two partners exactly one has bit j of bits(i). Partners of
- * round j agree in the bits of all earlier rounds. */
+ * partner(i,j), and of two partners exactly one has bit j of bits(i). Partners
+ * of round j agree in the bits of all earlier rounds. */
 struct coll_butterfly {
     int rounds;
     const struct pdl_coll_job *job;

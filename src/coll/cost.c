@@ -154,7 +154,7 @@ static enum pdl_status price_alike(struct pricing *p, struct pdl_err *err)
     return st;
 }
 
-/* ---- algorithms in step ---------------------------------------------------- */
+/* ---- algorithms in step ------------------------------------------------ */
 
 /* Step s of each rank as round s; false: it is none, because not every rank
  * sends and receives in it, messages are not matched within it, or a rank

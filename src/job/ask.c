@@ -24,7 +24,7 @@ enum pdl_status pdl_job_explain(pdl_job *j, struct pdl_explanation *out,
                         : st;
 }
 
-/* ---- search ------------------------------------------------------------------ */
+/* ---- search ------------------------------------------------------------ */
 
 static bool go_on(void *ctx, int64_t done, int64_t total)
 {

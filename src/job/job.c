@@ -34,7 +34,7 @@ const struct pdl_job_setting *pdl_job_setting_at(int i)
     return i >= 0 && i < JOB_NSETTINGS ? &settings[i].is : NULL;
 }
 
-/* ---- life ------------------------------------------------------------------ */
+/* ---- life -------------------------------------------------------------- */
 
 pdl_job *pdl_job_create(void)
 {
@@ -89,7 +89,7 @@ pdl_job *pdl_job_fork(const pdl_job *from)
     return j;
 }
 
-/* ---- settings ---------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------- */
 
 static int find(const char *name)
 {
@@ -173,7 +173,7 @@ const char *pdl_job_get(const pdl_job *j, const char *name)
     return i < 0 ? NULL : j->text[i];
 }
 
-/* ---- what was made ------------------------------------------------------------ */
+/* ---- what was made ----------------------------------------------------- */
 
 const struct pdl_model *pdl_job_model(const pdl_job *j)
 {
@@ -205,7 +205,7 @@ const struct pdl_projection *pdl_job_projection(const pdl_job *j)
     return j->state >= JOB_PRICED ? &j->x : NULL;
 }
 
-/* ---- progress ----------------------------------------------------------------- */
+/* ---- progress ---------------------------------------------------------- */
 
 void pdl_job_on_progress(pdl_job *j, pdl_job_progress call, void *ctx)
 {

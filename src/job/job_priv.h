@@ -8,7 +8,8 @@
 
 /* X(id, "name", kind, depends, choices, summary). kind: TEXT, COUNT (from 1),
  * FLAG (yes or no). What has to be made again when it changes: SOURCE (model,
- * system), TERMS (options of the oracle), PLAN, SEARCH (nothing that is kept). */
+ * system), TERMS (options of the oracle), PLAN, SEARCH (nothing that is
+ * kept). */
 // clang-format off
 #define JOB_SETTINGS(X) \
     X(MODEL, "model", TEXT, SOURCE, NULL, "a network of the zoo or a file") \

@@ -15,7 +15,7 @@ static enum pdl_status missing(const char *what, struct pdl_err *err)
     return PDL_EINVAL;
 }
 
-/* ---- model and system --------------------------------------------------------- */
+/* ---- model and system -------------------------------------------------- */
 
 static enum pdl_status read_plan(pdl_job *j, struct pdl_err *err)
 {
@@ -88,7 +88,7 @@ enum pdl_status pdl_job_open(pdl_job *j, struct pdl_err *err)
     return st;
 }
 
-/* ---- plan and price ------------------------------------------------------------- */
+/* ---- plan and price ---------------------------------------------------- */
 
 static enum pdl_status check_pes(const pdl_job *j, struct pdl_err *err)
 {
@@ -174,7 +174,7 @@ enum pdl_status pdl_job_price(pdl_job *j, struct pdl_err *err)
     return st;
 }
 
-/* ---- the plan as a file ----------------------------------------------------------- */
+/* ---- the plan as a file ------------------------------------------------ */
 
 enum pdl_status pdl_job_write_plan(const pdl_job *j, struct pdl_sink *out,
                                    struct pdl_err *err)

@@ -21,7 +21,7 @@
 
 enum { MAX_WAYS = 1 << 20, STARTS = 6, PASSES = 8 };
 
-/* ---- formulas ------------------------------------------------------------- */
+/* ---- formulas ---------------------------------------------------------- */
 
 static int64_t product(const struct net_dims *d)
 {
@@ -107,7 +107,7 @@ static int64_t by_formula(const struct pdl_net *net)
     return -1;
 }
 
-/* ---- cuts ------------------------------------------------------------------ */
+/* ---- cuts -------------------------------------------------------------- */
 
 struct entry;
 struct queue;
@@ -153,7 +153,8 @@ static double value_of(const struct cut *c)
 }
 
 /* ---- queues of moves, best first; entries of vertices that have changed since
- * are passed over ------------------------------------------------------------- */
+ * are passed over
+ * ------------------------------------------------------------- */
 
 struct entry {
     double gain;

@@ -32,7 +32,7 @@ enum pdl_status net_events_create(struct net_events **out, struct net_sim *sim,
     return PDL_OK;
 }
 
-/* ---- completion --------------------------------------------------------------- */
+/* ---- completion -------------------------------------------------------- */
 
 static void complete(struct net_events *e, int rank, int64_t i)
 {
@@ -89,7 +89,7 @@ static void arrived(struct net_events *e, const struct net_under_way *u,
     part_done(e, u->dst, u->dst_op, NET_RECV);
 }
 
-/* ---- posting ------------------------------------------------------------------- */
+/* ---- posting ----------------------------------------------------------- */
 
 /* Both sides are there; `last` came last. */
 static void start(struct net_events *e, const struct net_post *send,
@@ -173,7 +173,7 @@ static void post(struct net_events *e, int rank, int64_t i)
         part_done(e, rank, i, NET_SEND);
 }
 
-/* ---- the loop ------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------- */
 
 static void post_ready(struct net_events *e)
 {

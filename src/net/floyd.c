@@ -4,8 +4,8 @@
  * times were made with SimGrid's Floyd zones: among paths of equal length
  * that algorithm's order of updates decides, and only running it in the same
  * order of vertices gives the same routes. Cubic, so only for small graphs
- * (0.07 s for 1600 vertices, 0.7 s for 3700); larger ones use the table of graph.c, which has
- * equally short routes but may choose others of them. */
+ * (0.07 s for 1600 vertices, 0.7 s for 3700); larger ones use the table of
+ * graph.c, which has equally short routes but may choose others of them. */
 #include "topo_priv.h"
 
 enum { FAR = 0x7fff };

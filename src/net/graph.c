@@ -157,7 +157,7 @@ void net_graph_bfs(const struct net_graph *g, int from, int *dist, int *queue)
     }
 }
 
-/* ---- the table ------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------- */
 
 /* Link entries from every vertex to the goal. Weights are 1 and 2: a vertex
  * found early at +2 is put off by one round. Two lists a round suffice. */
@@ -304,7 +304,7 @@ enum pdl_status net_graph_table(pdl_arena *a, const struct pdl_net *net,
     return st;
 }
 
-/* ---- routes ---------------------------------------------------------------- */
+/* ---- routes ------------------------------------------------------------ */
 
 int net_graph_walk(const struct pdl_net *net, const struct net_graph *g,
                    int (*next)(const struct pdl_net *net, int at, int dst),

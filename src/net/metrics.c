@@ -28,7 +28,7 @@ static bool is_first(const struct pdl_link *k, int i)
     return is_cable(k) && (k->reverse < 0 || k->reverse >= i);
 }
 
-/* ---- distances -------------------------------------------------------------- */
+/* ---- distances --------------------------------------------------------- */
 
 struct sums {
     int64_t pairs, hops, routes, links;
@@ -110,7 +110,7 @@ static enum pdl_status distances(pdl_arena *a, const struct pdl_net *net,
     return PDL_OK;
 }
 
-/* ---- floor plan --------------------------------------------------------------- */
+/* ---- floor plan -------------------------------------------------------- */
 
 /* rack[v] of every vertex; returns the number of racks. */
 static int place(const struct pdl_net *net, const struct net_graph *g,
@@ -151,7 +151,7 @@ static double price(double metres, bool optical)
     return metres <= 2 || electric < light ? electric : light;
 }
 
-/* ---- switches ------------------------------------------------------------------- */
+/* ---- switches ---------------------------------------------------------- */
 
 /* A switch with a wire inside a node is part of that node. */
 static void switches(const struct pdl_net *net, int64_t *ports, bool *inside,

@@ -19,7 +19,7 @@
 
 enum { ECMP_KEY = 0x65636d70 };
 
-/* ---- by table ------------------------------------------------------------- */
+/* ---- by table ---------------------------------------------------------- */
 
 /* Where the table takes over: hosts that hang on one cable are outside it. */
 struct ends {
@@ -115,7 +115,7 @@ static int path(const struct pdl_net *net, int src, int dst, uint64_t flow,
     return walk(net->shape, src, dst, flow, links);
 }
 
-/* ---- the least crowded ----------------------------------------------------- */
+/* ---- the least crowded ------------------------------------------------- */
 
 enum pdl_status net_least_init(struct net_least *s, pdl_arena *a,
                                const struct pdl_net *net, struct pdl_err *err)
@@ -201,7 +201,7 @@ int net_least_route(struct net_least *s, int src, int dst, int *links)
     return e.last ? end + net_way_links(e.last, links + end) : end;
 }
 
-/* ---- a network with several ways -------------------------------------------- */
+/* ---- a network with several ways --------------------------------------- */
 
 struct spread_net {
     struct net_graph graph; /* first: the table's callbacks want it there */

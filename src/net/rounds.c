@@ -75,7 +75,7 @@ enum pdl_status net_rounds_create(struct net_rounds **out, struct net_sim *sim,
     return PDL_OK;
 }
 
-/* ---- counting a stretch and going back ------------------------------------- */
+/* ---- counting a stretch and going back --------------------------------- */
 
 /* Brings the messages of a stretch to the links' counters. */
 void net_rounds_count(struct net_rounds *r)
@@ -170,7 +170,7 @@ static bool together(struct net_rounds *r)
     return true;
 }
 
-/* ---- one round in time ------------------------------------------------------- */
+/* ---- one round in time ------------------------------------------------- */
 
 static double later(double a, double b)
 {
@@ -346,7 +346,7 @@ static enum pdl_status run_alike(struct net_rounds *r, int64_t n, int64_t round,
     return st;
 }
 
-/* ---- the loop ------------------------------------------------------------------ */
+/* ---- the loop ---------------------------------------------------------- */
 
 /* Gets the round's lanes ready; false: this is no work for rounds. */
 static bool prepare(struct net_rounds *r, int64_t round, bool *check)

@@ -140,7 +140,7 @@ static inline struct net_ref *net_share_refs(const struct net_share *s,
     return (struct net_ref *)(void *)s->refs.base + s->links[link].refs;
 }
 
-/* ---- clock: the next of many events --------------------------------------- */
+/* ---- clock: the next of many events ------------------------------------ */
 
 enum { NET_CLOCK_LEVELS = 8, NET_CLOCK_WAY = 16 };
 
@@ -157,7 +157,7 @@ double
 net_clock_time(const struct net_clock *c); /* the least; INFINITY: none */
 int net_clock_slot(const struct net_clock *c, double time); /* that has it */
 
-/* ---- paths: the least crowded of the shortest ------------------------------ */
+/* ---- paths: the least crowded of the shortest -------------------------- */
 
 struct net_least_vertex {
     int search, from, link; /* of which search; how one comes there */
@@ -176,7 +176,7 @@ enum pdl_status net_least_init(struct net_least *s, pdl_arena *a,
                                const struct pdl_net *net, struct pdl_err *err);
 int net_least_route(struct net_least *s, int src, int dst, int *links);
 
-/* ---- model: what a message is --------------------------------------------- */
+/* ---- model: what a message is ------------------------------------------ */
 
 struct net_model {
     const struct pdl_net *net;
@@ -213,7 +213,7 @@ void net_model_message(const struct net_model *m, const struct net_send *send,
 /* Does a sender go on without waiting for the message to arrive? */
 bool net_model_detached(const struct net_model *m, int64_t bytes);
 
-/* ---- timeline --------------------------------------------------------------- */
+/* ---- timeline ---------------------------------------------------------- */
 
 /* Load over time in a fixed number of buckets, which double in length when
  * time runs out of them. */
@@ -227,7 +227,7 @@ enum pdl_status net_timeline_init(struct net_timeline *t, pdl_arena *a, int n,
 void net_timeline_add(struct net_timeline *t, double from, double to,
                       double bytes);
 
-/* ---- wire: flows in time ---------------------------------------------------- */
+/* ---- wire: flows in time ----------------------------------------------- */
 
 struct net_wire_flow {
     double left, since, rate; /* bytes left at that time, at that rate */
@@ -286,14 +286,14 @@ void net_wire_go(struct net_wire *w, double t);
 enum pdl_status net_result(pdl_arena *a, struct net_wire *w, double end_s,
                            struct pdl_sim_result *out, struct pdl_err *err);
 
-/* ---- energy ------------------------------------------------------------------ */
+/* ---- energy ------------------------------------------------------------ */
 
 /* Plugin accounting: charges a link up to now at its present use. */
 void net_energy_sample(struct net_wire *w, int link);
 /* Joules of every link at the end, their sum returned. */
 double net_energy_finish(struct net_wire *w, double end_s);
 
-/* ---- match: the k-th send meets the k-th receive --------------------------- */
+/* ---- match: the k-th send meets the k-th receive ----------------------- */
 
 struct net_post {
     int rank, next;
@@ -326,7 +326,7 @@ int net_match_count(struct net_match *m, int src, int dst, bool send,
 bool net_match_post(struct net_match *m, int pair, const struct net_post *post,
                     struct net_post *other);
 
-/* ---- path: the chain that makes the end ------------------------------------- */
+/* ---- path: the chain that makes the end -------------------------------- */
 
 struct net_path_sum {
     int64_t messages;
@@ -359,7 +359,7 @@ enum pdl_status net_path_result(const struct net_path *p, pdl_arena *a,
                                 int rank, struct pdl_path *out,
                                 struct pdl_err *err);
 
-/* ---- a run of traffic -------------------------------------------------------- */
+/* ---- a run of traffic -------------------------------------------------- */
 
 struct net_sim {
     struct net_wire wire;

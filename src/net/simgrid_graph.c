@@ -47,7 +47,7 @@ static void link_name(const struct pdl_net *net, int link, char *buf,
                                           : "_DOWN");
 }
 
-/* ---- routes -------------------------------------------------------------------- */
+/* ---- routes ------------------------------------------------------------ */
 
 struct maker {
     const struct net_listed *l;
@@ -119,7 +119,7 @@ static enum pdl_status all_routes(struct maker *m)
     return PDL_OK;
 }
 
-/* ---- ends ----------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------- */
 
 /* Ends of link l: nhosts + 2l and the next. Twins have theirs in common. */
 struct ends {
@@ -237,7 +237,7 @@ static enum pdl_status find_ends(const struct maker *m, struct ends *e)
     return PDL_OK;
 }
 
-/* ---- the network ------------------------------------------------------------------ */
+/* ---- the network ------------------------------------------------------- */
 
 /* Numbers the roots that are no hosts as switches. */
 static int number_switches(const struct maker *m, const struct ends *e,

@@ -96,7 +96,7 @@ void net_listing_name(struct net_listing *s, enum net_name_kind kind,
         NET_REFUSE(s, "'%.40s' is there twice", name);
 }
 
-/* ---- zones and points ---------------------------------------------------------- */
+/* ---- zones and points -------------------------------------------------- */
 
 int net_listing_point(struct net_listing *s, const char *id, bool host)
 {
@@ -196,7 +196,7 @@ static void on_router(struct net_listing *s, const char **atts)
     on_vertex(s, atts, false);
 }
 
-/* ---- routes -------------------------------------------------------------------- */
+/* ---- routes ------------------------------------------------------------ */
 
 /* A point of the zone that is open. */
 static int end_of(struct net_listing *s, const char *name)
@@ -326,7 +326,7 @@ static void end_route(struct net_listing *s)
                                            r.first + r.n, r.n, false});
 }
 
-/* ---- elements ------------------------------------------------------------------ */
+/* ---- elements ---------------------------------------------------------- */
 
 static const struct element {
     const char *name;

@@ -160,7 +160,7 @@ static void XMLCALL on_entity(void *ctx, const XML_Char *name, int parameter,
     stop(ctx, "entities are not allowed: ", name);
 }
 
-/* ---- the cluster's attributes as a topology text ------------------------------ */
+/* ---- the cluster's attributes as a topology text ----------------------- */
 
 static enum pdl_status bad(struct reader *rd, int attribute, const char *what)
 {
@@ -333,7 +333,7 @@ static enum pdl_status sharing(struct reader *rd, const char **out)
     return bad(rd, SHARING, "none of SPLITDUPLEX, SHARED");
 }
 
-/* ---- the network --------------------------------------------------------------- */
+/* ---- the network ------------------------------------------------------- */
 
 static enum pdl_status limit(struct reader *rd, const struct pdl_net **net)
 {

@@ -140,7 +140,7 @@ enum pdl_status net_zones_create(const struct net_listed *l, const char *file,
     return st;
 }
 
-/* ---- one route ------------------------------------------------------------- */
+/* ---- one route --------------------------------------------------------- */
 
 static bool none(struct net_zones *z, const char *what)
 {

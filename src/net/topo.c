@@ -95,7 +95,7 @@ const struct net_value *net_value(const struct pdl_topo_values *v,
     return NULL;
 }
 
-/* ---- values --------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------ */
 
 enum pdl_status net_dims_parse(const char *text, int64_t min, int64_t max,
                                struct net_dims *out, struct pdl_err *err)
@@ -229,7 +229,7 @@ static enum pdl_status default_values(const struct pdl_topo *topo,
     return st;
 }
 
-/* ---- the notation --------------------------------------------------------- */
+/* ---- the notation ------------------------------------------------------ */
 
 struct reader {
     pdl_arena *arena;

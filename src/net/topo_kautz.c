@@ -152,7 +152,7 @@ static enum pdl_status build(pdl_arena *a, const struct pdl_topo_values *v,
     return net_cables_done(&c);
 }
 
-/* ---- what K(d,2) offers besides routes --------------------------------------- */
+/* ---- what K(d,2) offers besides routes --------------------------------- */
 
 static bool arc_of(int d, int u, int v, int64_t *s, int64_t *t)
 {

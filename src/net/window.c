@@ -69,7 +69,7 @@ void net_events_release(struct net_events *e, int rank, int64_t op,
         net_events_no_memory(e);
 }
 
-/* ---- operations come into the window --------------------------------------- */
+/* ---- operations come into the window ----------------------------------- */
 
 static enum pdl_status check_op(const struct net_events *e, int rank, int64_t i,
                                 const struct pdl_traffic_op *op)

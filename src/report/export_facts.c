@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- the model -------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------- */
 
 static bool ends_with(const char *name, const char *end)
 {
@@ -128,7 +128,7 @@ static enum pdl_status read_gpt(const struct pdl_model *m, const char *format,
     return PDL_OK;
 }
 
-/* ---- the strategy ------------------------------------------------------------- */
+/* ---- the strategy ------------------------------------------------------ */
 
 static const struct pdl_term *term(const struct pdl_strategy *s,
                                    enum pdl_axis axis)

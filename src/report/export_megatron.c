@@ -10,7 +10,7 @@
 
 static const char *const NAME = "megatron";
 
-/* ---- what Megatron asserts ---------------------------------------------------- */
+/* ---- what Megatron asserts --------------------------------------------- */
 
 struct rule {
     bool broken;
@@ -102,7 +102,7 @@ static enum pdl_status check(const struct report_launch *l, struct pdl_err *err)
     return PDL_OK;
 }
 
-/* ---- flags ------------------------------------------------------------------------ */
+/* ---- flags ------------------------------------------------------------- */
 
 static void flag(struct pdl_sink *out, const char *name)
 {

@@ -161,7 +161,7 @@ static const char *param_type(enum pdl_precision p)
     return p == PDL_PREC_BF16 || p == PDL_PREC_FP8 ? "bfloat16" : "float32";
 }
 
-/* ---- TOML, up to 0.2.2 ------------------------------------------------------- */
+/* ---- TOML, up to 0.2.2 ------------------------------------------------- */
 
 static void fill_toml(const struct report_launch *l, struct fields *t)
 {
@@ -270,7 +270,7 @@ static enum pdl_status write_toml(const struct pdl_export_job *job,
     return PDL_OK;
 }
 
-/* ---- a recipe, since 2026 ------------------------------------------------------ */
+/* ---- a recipe, since 2026 ---------------------------------------------- */
 
 static void fill_recipe(const struct report_launch *l, struct fields *t)
 {

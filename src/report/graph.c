@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- edges ------------------------------------------------------------------ */
+/* ---- edges ------------------------------------------------------------- */
 
 static int by_ends(const void *pa, const void *pb)
 {
@@ -77,7 +77,7 @@ static void read_links(struct report_graph *g, const struct pdl_net *net,
     unite(g);
 }
 
-/* ---- levels: how far from the hosts ------------------------------------------ */
+/* ---- levels: how far from the hosts ------------------------------------ */
 
 /* From the vertices that have the lowest level; the others have -1. */
 static void spread_levels(struct report_graph *g, int lowest)
@@ -125,7 +125,7 @@ static void set_parents(struct report_graph *g)
     }
 }
 
-/* ---- coarser ------------------------------------------------------------------- */
+/* ---- coarser ----------------------------------------------------------- */
 
 /* map[v] is the new number of vertex v; n new vertices. */
 static void apply(struct report_graph *g, const int *map, int n)
@@ -217,7 +217,7 @@ static enum pdl_status make_coarser(struct report_graph *g,
     return PDL_OK;
 }
 
-/* ---- how to lay it out ------------------------------------------------------------ */
+/* ---- how to lay it out ------------------------------------------------- */
 
 static const struct {
     const char *prefix; /* of the name */

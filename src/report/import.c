@@ -40,7 +40,7 @@ void report_note(struct pdl_launch *out, const char *text)
         out->note[out->nnotes++] = text;
 }
 
-/* ---- degrees -------------------------------------------------------------------- */
+/* ---- degrees ----------------------------------------------------------- */
 
 static void at_least_one(int64_t *v)
 {
@@ -124,7 +124,7 @@ static void settle_virtual(struct report_setup *s)
         s->virtual_stages = 0;
 }
 
-/* ---- notation --------------------------------------------------------------------- */
+/* ---- notation ---------------------------------------------------------- */
 
 static void put_pipe(const struct report_setup *s, int64_t m,
                      struct pdl_sink *out)
@@ -213,7 +213,7 @@ static const char *strategy(pdl_arena *a, const struct report_setup *s,
     return text_of(a, &b);
 }
 
-/* ---- the model ----------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------- */
 
 static void put(struct pdl_sink *out, const char *key, int64_t v)
 {

@@ -38,7 +38,7 @@ enum pdl_status report_setup_finish(pdl_arena *a, struct report_setup *s,
                                     struct pdl_err *err);
 void report_note(struct pdl_launch *out, const char *text);
 
-/* ---- import_stages.c: where pipelines are cut, which layers recompute ------- */
+/* ---- import_stages.c: where pipelines are cut, which layers recompute ---- */
 
 /* Megatron's layout, its first and last stage, layers that the embedding and
  * the loss count as: settles stage_layers. What cannot be taken is a note. */
@@ -61,7 +61,7 @@ void report_stages_put(const struct report_setup *s, struct pdl_sink *out);
 bool report_recompute_some(const struct report_setup *s);
 void report_recompute_put(const struct report_setup *s, struct pdl_sink *out);
 
-/* ---- import_words.c: a shell script, read and not run --------------------------- */
+/* ---- import_words.c: a shell script, read and not run ------------------ */
 
 struct report_word {
     const char *text;

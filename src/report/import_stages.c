@@ -15,7 +15,7 @@
 
 enum { MAX_LAYOUT = 65536, MAX_STAGES = 1024, MAX_CLAUSES = 31 };
 
-/* ---- layouts ----------------------------------------------------------------- */
+/* ---- layouts ----------------------------------------------------------- */
 
 /* The number after '*' at *p, which it passes; 1 where there is none. */
 static int64_t times(const char **p)
@@ -88,7 +88,7 @@ static int64_t read_layout(const struct report_setup *s, int64_t *of)
     return layers == s->layers && n > 0 && n % s->pipe == 0 ? n : -1;
 }
 
-/* ---- counted stages ------------------------------------------------------------ */
+/* ---- counted stages ---------------------------------------------------- */
 
 /* The first and the last say how many they have; the others share the rest. */
 static int64_t share_ends(const struct report_setup *s, int64_t *of)
@@ -208,7 +208,7 @@ void report_stages_put(const struct report_setup *s, struct pdl_sink *out)
     }
 }
 
-/* ---- recomputation ---------------------------------------------------------------- */
+/* ---- recomputation ----------------------------------------------------- */
 
 static int64_t stages_of(const struct report_setup *s)
 {

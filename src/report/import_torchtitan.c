@@ -77,7 +77,7 @@ static const struct key keys[] = {
 #undef AT
 #undef BUF
 
-/* ---- lines ------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------- */
 
 struct line {
     const char *file;
@@ -306,7 +306,7 @@ static enum pdl_status read_lines(struct titan *t, struct pdl_bytes in,
                           name);
 }
 
-/* ---- meaning -------------------------------------------------------------------------- */
+/* ---- meaning ----------------------------------------------------------- */
 
 /* llama3 and 8B: llama3-8b of the zoo, but for these. A sequence that the file
  * does not say has torchtitan's 2048 tokens. */

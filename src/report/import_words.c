@@ -59,7 +59,7 @@ static struct variable *find(struct script *s, const char *name, size_t n)
     return NULL;
 }
 
-/* ---- sums ------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------- */
 
 /* The text of $((...)), from left to right; `bad` sticks. */
 struct sum {
@@ -173,7 +173,7 @@ static size_t substitute(struct script *s, const char *t, size_t left,
     return n;
 }
 
-/* ---- words ------------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------- */
 
 /* The '}' that closes a '{' before t; NULL: none does. */
 static const char *closing(const char *t, size_t left)
@@ -377,7 +377,7 @@ enum pdl_status report_words(pdl_arena *a, struct pdl_bytes in,
     return st;
 }
 
-/* ---- what the scheduler is asked for --------------------------------------------- */
+/* ---- what the scheduler is asked for ----------------------------------- */
 
 /* The number after the option, its '=' or blanks, or the last ':' of a list of
  * resources (gpu:h100:8); 0: none. */

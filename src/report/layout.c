@@ -10,7 +10,7 @@
 
 enum { WIDTH = 1000, MARGIN = 40 };
 
-/* ---- what hangs on a vertex is put around it --------------------------------- */
+/* ---- what hangs on a vertex is put around it --------------------------- */
 
 static int children_of(const struct report_graph *g, int parent)
 {
@@ -21,7 +21,7 @@ static int children_of(const struct report_graph *g, int parent)
     return n;
 }
 
-/* ---- circle -------------------------------------------------------------------- */
+/* ---- circle ------------------------------------------------------------ */
 
 /* Children spread over the angle of their parent, further out. */
 static void fan(struct report_graph *g, int parent, double angle, double room,
@@ -69,7 +69,7 @@ static void circle(struct report_graph *g)
     }
 }
 
-/* ---- grid ------------------------------------------------------------------------ */
+/* ---- grid -------------------------------------------------------------- */
 
 /* Even dimensions go across, odd ones down; the third and later are blocks of
  * blocks, with a gap between. */
@@ -129,7 +129,7 @@ static void grid(struct report_graph *g)
             around(g, i, cell * 0.3);
 }
 
-/* ---- levels ------------------------------------------------------------------------ */
+/* ---- levels ------------------------------------------------------------ */
 
 struct slot {
     int vertex;

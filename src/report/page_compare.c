@@ -134,7 +134,7 @@ static void sort_algs(struct comparison *c)
         }
 }
 
-/* ---- who is fastest --------------------------------------------------------------- */
+/* ---- who is fastest ---------------------------------------------------- */
 
 static void fastest(struct comparison *c)
 {
@@ -171,7 +171,7 @@ static void fastest(struct comparison *c)
     report_section_end(c->p->out);
 }
 
-/* ---- lines ----------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------- */
 
 /* Which rows a chart takes, and what lies across. */
 struct choice {
@@ -316,7 +316,7 @@ static void size_chart(struct comparison *c, int net)
     report_section_end(c->p->out);
 }
 
-/* ---- against ranks --------------------------------------------------------------------- */
+/* ---- against ranks ----------------------------------------------------- */
 
 static void ranks_chart(struct comparison *c, const char *family, int number,
                         int64_t bytes)
@@ -373,7 +373,7 @@ static void ranks_charts(struct comparison *c)
     }
 }
 
-/* ---- heat --------------------------------------------------------------------------------- */
+/* ---- heat -------------------------------------------------------------- */
 
 static bool read_bytes(struct report_page *p, const struct pdl_doc *list,
                        struct report_heat *h)
@@ -430,7 +430,7 @@ static void heats(struct comparison *c)
         one_heat(c->p, d, n++);
 }
 
-/* ---- all rows -------------------------------------------------------------------------------- */
+/* ---- all rows ---------------------------------------------------------- */
 
 static void numbers(struct comparison *c)
 {

@@ -61,7 +61,7 @@ static struct plans read_plans(struct report_page *p)
     return out;
 }
 
-/* ---- sections ------------------------------------------------------------------ */
+/* ---- sections ---------------------------------------------------------- */
 
 static void say_best(struct report_page *p, const struct plans *all)
 {

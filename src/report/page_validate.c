@@ -24,7 +24,8 @@ struct rows {
     int nlayers;
 };
 
-/* Rows of runs have an id and a set, those of layers a layer and an operator. */
+/* Rows of runs have an id and a set, those of layers a layer and an
+ * operator. */
 static const char *name_of(struct report_page *p, const struct pdl_doc *d)
 {
     const char *id = report_opt_str(d, "id");

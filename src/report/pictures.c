@@ -24,7 +24,7 @@ void report_pictures(const struct report_view *v)
     }
 }
 
-/* ---- parts of time and memory ---------------------------------------------------- */
+/* ---- parts of time and memory ------------------------------------------ */
 
 const char *const report_time_names[REPORT_TIMES] = {
     "forward", "backward", "update", "exposed communication", "bubble", "I/O"};
@@ -58,7 +58,7 @@ double report_read_memory(struct report_reader *rd,
     return peak;
 }
 
-/* ---- tiles ------------------------------------------------------------------------- */
+/* ---- tiles ------------------------------------------------------------- */
 
 static void tile(struct pdl_sink *out, const char *name, const char *value,
                  const char *more)
@@ -171,7 +171,7 @@ void report_tiles(const struct report_view *v)
     say_notes(v);
 }
 
-/* ---- what is assumed ----------------------------------------------------------------- */
+/* ---- what is assumed --------------------------------------------------- */
 
 #define SCOPE                                                                  \
     "Times are of one step on the stage that takes longest; memory is of the " \

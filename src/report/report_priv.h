@@ -25,7 +25,7 @@ void report_tip(struct pdl_sink *out, const char *fmt, ...) PDL_PRINTF(2, 3);
 /* JSON for a script element: no '<' that could end it. */
 void report_json(struct pdl_sink *out, struct pdl_bytes json);
 
-/* ---- html.c: the frame ----------------------------------------------------- */
+/* ---- html.c: the frame ------------------------------------------------- */
 
 struct report_column {
     const char *title;
@@ -64,7 +64,7 @@ struct report_foot {
 void report_foot(struct pdl_sink *out, const struct report_foot *f);
 extern const char report_style[]; /* style.c */
 
-/* ---- axis.c ------------------------------------------------------------------ */
+/* ---- axis.c ------------------------------------------------------------ */
 
 enum { REPORT_MAX_TICKS = 64 };
 
@@ -90,7 +90,7 @@ const char *report_axis_text(const struct report_axis *ax, double v, char *buf,
 /* Every how many ticks there is room for a text below the axis. */
 int report_axis_stride(const struct report_axis *ax);
 
-/* ---- chart_lines.c ------------------------------------------------------------ */
+/* ---- chart_lines.c ----------------------------------------------------- */
 
 struct report_series {
     const char *name;
@@ -112,7 +112,7 @@ struct report_lines {
 /* Draws it, and its table in a <details>. */
 void report_lines(struct pdl_sink *out, struct report_lines *c);
 
-/* ---- chart_bars.c ------------------------------------------------------------- */
+/* ---- chart_bars.c ------------------------------------------------------ */
 
 enum { REPORT_MAX_PARTS = 8 };
 
@@ -137,7 +137,7 @@ struct report_bars {
 };
 void report_bars(struct pdl_sink *out, const struct report_bars *c);
 
-/* ---- chart_waterfall.c, chart_tornado.c, chart_scatter.c, chart_gantt.c ------ */
+/* ---- chart_waterfall.c, chart_tornado.c, chart_scatter.c, chart_gantt.c -- */
 
 /* Parts one after the other up to their total, and a line for a limit. */
 struct report_waterfall {
@@ -199,7 +199,7 @@ void report_gantt(struct pdl_sink *out, const struct report_gantt *c);
 extern const char report_script[]; /* script.c */
 extern const char report_script_hash[];
 
-/* ---- svg.c: what charts share ----------------------------------------------------- */
+/* ---- svg.c: what charts share ------------------------------------------ */
 
 /* Every chart is drawn twice, for a desk (and paper) and for a phone; the style
  * shows one of the two. */
@@ -233,7 +233,7 @@ void report_svg_text(struct pdl_sink *out, const char *attrs, double x,
 void report_svg_rect(struct pdl_sink *out, const char *class, double x,
                      double y, double w, double h);
 
-/* ---- graph.c, layout.c, chart_graph.c: networks --------------------------------- */
+/* ---- graph.c, layout.c, chart_graph.c: networks ------------------------ */
 
 struct report_vertex {
     char name[24];
@@ -275,7 +275,7 @@ void report_layout(struct report_graph *g);
 void report_graph_draw(struct pdl_sink *out, const char *id, const char *label,
                        const struct report_graph *g);
 
-/* ---- network.c: a network with its heat, as a section --------------------------- */
+/* ---- network.c: a network with its heat, as a section ------------------ */
 
 struct report_heat {
     const char *topology, *what; /* what: "ring, 16 MiB" */
@@ -286,7 +286,7 @@ struct report_heat {
 void report_network(struct pdl_sink *out, const char *id,
                     const struct report_heat *heat);
 
-/* ---- read.c: values of the document ----------------------------------------------- */
+/* ---- read.c: values of the document ------------------------------------ */
 
 /* Sticky: after the first failure everything is 0 or "". */
 struct report_reader {
@@ -311,7 +311,7 @@ const struct pdl_doc *report_get_map(struct report_reader *r,
 /* The text of a key that may be absent: NULL. */
 const char *report_opt_str(const struct pdl_doc *map, const char *key);
 
-/* ---- pages --------------------------------------------------------------------------- */
+/* ---- pages ------------------------------------------------------------- */
 
 struct report_page {
     pdl_arena *arena;
@@ -329,7 +329,7 @@ extern const struct report_page_kind report_page_plan, report_page_compare,
     report_page_simulate, report_page_project, report_page_scale,
     report_page_validate;
 
-/* ---- pictures.c: sections about one plan -------------------------------------------- */
+/* ---- pictures.c: sections about one plan ------------------------------- */
 
 struct report_view {
     struct report_page *p;

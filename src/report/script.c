@@ -2,9 +2,10 @@
  *
  * The one script of a page: copies the command, opens the tables behind the
  * pictures for paper, and paints schedules from the data that the page
- * carries. It is the same text in every page, so the page's policy allows this text and no other, by its hash; the browser test fails
- * when the two are not of one piece. Colours are read from the style, so that
- * dark mode and paper have theirs. */
+ * carries. It is the same text in every page, so the page's policy allows this
+ * text and no other, by its hash; the browser test fails when the two are not
+ * of one piece. Colours are read from the style, so that dark mode and paper
+ * have theirs. */
 #include "report_priv.h"
 
 const char report_script_hash[] =

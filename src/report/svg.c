@@ -104,7 +104,7 @@ int report_svg_lines(struct pdl_sink *out, const char *attrs, double x,
     return lines;
 }
 
-/* ---- two axes ----------------------------------------------------------------- */
+/* ---- two axes ---------------------------------------------------------- */
 
 double report_axes_left(const struct report_axis *y, bool narrow)
 {

@@ -109,7 +109,7 @@ static enum pdl_status find_same(pdl_arena *a, struct fitting *f,
     return PDL_OK;
 }
 
-/* ---- groups of runs left out ------------------------------------------------ */
+/* ---- groups of runs left out ------------------------------------------- */
 
 static const char *group_of(pdl_arena *a, const struct cli_runs *s, int i,
                             const char *key)

@@ -135,7 +135,8 @@ static int by_time(const void *x, const void *y)
     return strcmp(a->algorithm, b->algorithm);
 }
 
-/* A name that no algorithm has is a slip; one that does not run here is a row. */
+/* A name that no algorithm has is a slip; one that does not run here is a
+ * row. */
 static enum pdl_status known(struct cli_comparison *c, struct pdl_err *err)
 {
     const char *list = c->o->algorithms, *spec;

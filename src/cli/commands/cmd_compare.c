@@ -31,7 +31,7 @@ struct compared {
     int n, equal, different;
 };
 
-/* ---- what is compared -------------------------------------------------------- */
+/* ---- what is compared -------------------------------------------------- */
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -130,7 +130,7 @@ static enum pdl_status open_one(pdl_arena *a, const char *what,
     return st == PDL_OK ? pdl_doc_json(a, in, what, out, err) : st;
 }
 
-/* ---- side by side --------------------------------------------------------------- */
+/* ---- side by side ------------------------------------------------------ */
 
 /* What names a row of a list: the first of these it has. */
 static const struct pdl_doc *namer(const struct pdl_doc *d)
@@ -248,7 +248,7 @@ static void only_second(struct compared *c, const struct pdl_doc *a,
             add(c, back.rows[i].key, NULL, back.rows[i].a);
 }
 
-/* ---- printing ---------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------- */
 
 static bool number(const char *text, double *out)
 {

@@ -2,10 +2,10 @@
  *
  * paradl fit-in: the questions the other way round. Does it fit; what is the
  * largest batch, the longest sequence, the most layers, the fewest PEs; which
- * is the cheapest in time, and which the fastest within a budget. Every answer is the best
- * plan of a search, priced in full; sizes are doubled, and between one that fits
- * and one that does not their doublings are halved. Each has a largest that is
- * tried; an answer that is it says so. */
+ * is the cheapest in time, and which the fastest within a budget. Every answer
+ * is the best plan of a search, priced in full; sizes are doubled, and between
+ * one that fits and one that does not their doublings are halved. Each has a
+ * largest that is tried; an answer that is it says so. */
 #include "cli/output/fit_in.h"
 #include "cli/questions/handover.h"
 
@@ -90,7 +90,7 @@ static enum pdl_status search(struct cli_fit *k, const char *model, int64_t pes,
     return st;
 }
 
-/* ---- questions ------------------------------------------------------------------ */
+/* ---- questions --------------------------------------------------------- */
 
 /* A size that is doubled so many times: what is searched. */
 enum size { BATCH, PES, SEQUENCE, LAYERS };

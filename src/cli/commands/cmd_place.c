@@ -43,7 +43,7 @@ struct place {
     struct pdl_err *err;
 };
 
-/* ---- the nodes ---------------------------------------------------------------------- */
+/* ---- the nodes --------------------------------------------------------- */
 
 /* Hosts of a switch are neighbours in the system, switch by switch. */
 static enum pdl_status by_switch(struct place *x)
@@ -137,7 +137,7 @@ static enum pdl_status search(struct place *x)
     return st == PDL_OK ? pdl_place(x->arena, &job, &x->best, x->err) : st;
 }
 
-/* ---- the answer ----------------------------------------------------------------------- */
+/* ---- the answer -------------------------------------------------------- */
 
 static const char *host_of(const struct place *x, int64_t rank, int64_t *slot)
 {

@@ -136,7 +136,7 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     return st;
 }
 
-/* ---- output ---------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------ */
 
 /* What is written of the answer. */
 struct extent {

@@ -17,7 +17,7 @@ struct options {
     bool prove, text;
 };
 
-/* ---- reading ---------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------- */
 
 /* The checker's word is about the file here, not about this program. */
 static enum pdl_status check(const char *path, const struct pdl_plan *p,
@@ -44,7 +44,7 @@ static enum pdl_status open_plan(pdl_arena *a, const char *path,
     return st == PDL_OK ? check(path, *p, err) : st;
 }
 
-/* ---- show -------------------------------------------------------------------- */
+/* ---- show -------------------------------------------------------------- */
 
 struct tally {
     int64_t count, flops, bytes;
@@ -181,7 +181,7 @@ static int show(const struct pdl_args *args)
     return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 }
 
-/* ---- check ------------------------------------------------------------------- */
+/* ---- check ------------------------------------------------------------- */
 
 static double proof_size(const struct pdl_plan *p)
 {
@@ -256,7 +256,7 @@ static int check_file(const struct pdl_args *args)
     return rc;
 }
 
-/* ---- cost -------------------------------------------------------------------- */
+/* ---- cost -------------------------------------------------------------- */
 
 static int cost(const struct pdl_args *args)
 {
@@ -287,7 +287,7 @@ static int cost(const struct pdl_args *args)
     return rc;
 }
 
-/* ---- tables ------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------ */
 
 #define AT(field) offsetof(struct options, field)
 // clang-format off

@@ -57,7 +57,7 @@ struct scale {
     int n, fit;
 };
 
-/* ---- the template --------------------------------------------------------------- */
+/* ---- the template ------------------------------------------------------ */
 
 /* The p of the one "=p"; NULL and a message when there is not one. */
 static const char *find_hole(const char *text, struct pdl_err *err)
@@ -128,7 +128,7 @@ static enum pdl_status read_range(const char *text, int64_t *from, int64_t *to,
     return PDL_EINVAL;
 }
 
-/* ---- points ------------------------------------------------------------------------ */
+/* ---- points ------------------------------------------------------------ */
 
 static void json_point(struct scale *s, const struct point *p)
 {
@@ -208,7 +208,7 @@ static enum pdl_status run(struct scale *s, struct pdl_err *err)
     return st;
 }
 
-/* ---- output ------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------ */
 
 static const char *unit(pdl_arena *a, double v, enum pdl_unit u)
 {

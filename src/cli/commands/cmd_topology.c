@@ -13,7 +13,7 @@ struct options {
     const char *routes, *output;
 };
 
-/* ---- routes ---------------------------------------------------------------- */
+/* ---- routes ------------------------------------------------------------ */
 
 static double latency_of(const struct pdl_net *net, const int *links, int n)
 {
@@ -83,7 +83,7 @@ static enum pdl_status parse_routes(const char *text, int nhosts,
     return PDL_OK;
 }
 
-/* ---- show ------------------------------------------------------------------ */
+/* ---- show -------------------------------------------------------------- */
 
 static void json_links(struct pdl_json *j, const struct pdl_net *net)
 {
@@ -349,7 +349,7 @@ static int export(const struct pdl_args *args)
     return with_net(args, export_net);
 }
 
-/* ---- commands ---------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------- */
 
 static const struct pdl_opt show_opts[] = {
     {"links", 0, PDL_OPT_FLAG, offsetof(struct options, links), NULL, NULL,

@@ -22,7 +22,7 @@
 
 enum { MAX_RANKS = 100000 };
 
-/* ---- the plan -------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------- */
 
 /* What the oracle would take for it: state variables of a weight. */
 static const char *like_optimizer(const char *name)
@@ -113,7 +113,7 @@ static int emit(const struct pdl_args *args)
     return EXIT_OK;
 }
 
-/* ---- what does not go together, or nowhere ---------------------------------- */
+/* ---- what does not go together, or nowhere ----------------------------- */
 
 /* Options that mean nothing without another; `with` as it is written. */
 static enum pdl_status check_company(const struct pdl_args *args,
@@ -220,7 +220,7 @@ static enum pdl_status check_files(const struct train_options *o,
     return st;
 }
 
-/* ---- looking after the ranks ------------------------------------------------------ */
+/* ---- looking after the ranks ------------------------------------------- */
 
 /* The child and how often a signal has asked to stop; handlers need them. */
 static volatile pid_t child;

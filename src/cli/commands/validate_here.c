@@ -34,7 +34,7 @@ struct here {
     double projected_phase[NPHASES], measured_phase[NPHASES];
 };
 
-/* ---- measuring -------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------- */
 
 /* Runs the very plan that was priced. */
 static enum pdl_status train(struct here *h, const char *plan, const char *hash,
@@ -120,7 +120,7 @@ static enum pdl_status measure(struct here *h, struct pdl_err *err)
     return st;
 }
 
-/* ---- comparing --------------------------------------------------------------------- */
+/* ---- comparing --------------------------------------------------------- */
 
 static enum phase phase_of(const struct pdl_plan_op *o)
 {

@@ -1,5 +1,5 @@
-/* Algorithms of a collective on networks and at sizes: what is compared, and how
- * it is printed. */
+/* Algorithms of a collective on networks and at sizes: what is compared, and
+ * how it is printed. */
 #ifndef CLI_COLLECTIVE_COMPARE_H
 #define CLI_COLLECTIVE_COMPARE_H
 

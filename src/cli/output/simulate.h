@@ -1,4 +1,5 @@
-/* A simulated collective: what is asked, what came out, and how it is printed. */
+/* A simulated collective: what is asked, what came out, and how it is
+ * printed. */
 #ifndef CLI_SIMULATE_H
 #define CLI_SIMULATE_H
 

@@ -102,7 +102,7 @@ static bool everything(struct pdl_strategy *s, int64_t *batch, int64_t n)
     return smallest(s, batch, n) && recompute(s, batch, 4);
 }
 
-/* ---- what stays ------------------------------------------------------------ */
+/* ---- what stays -------------------------------------------------------- */
 
 static double state(const struct cli_job *j)
 {
