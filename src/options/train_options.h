@@ -70,7 +70,7 @@ static const struct pdl_opt train_opts[] = {
     {"grad-norm", 0, PDL_OPT_FLAG, AT(grad_norm), NULL, NULL,
      "measure the norm of the gradient (--log does, too)"},
     {"loss-scale", 0, PDL_OPT_TEXT, AT(loss_scale), "X|dynamic", NULL,
-     "of gradients on their way back; dynamic: as large as goes"},
+     "factor on gradients in backward; dynamic: as large as goes"},
     {"label-smoothing", 0, PDL_OPT_NUM, AT(label_smoothing), "X", NULL,
      "share of a label that goes to all classes"},
     {"mse", 0, PDL_OPT_FLAG, AT(mean_squares), NULL, NULL,

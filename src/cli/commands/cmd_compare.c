@@ -3,7 +3,7 @@
  * paradl compare: two results, systems or plan files side by side, number by
  * number. Everything is compared as its JSON, so whatever a command prints
  * can be compared; rows of a list meet by what names them. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * paradl place: the nodes the scheduler gave, and where the ranks of a strategy
  * best go on them, as a rankfile (Open MPI) or a host file of one line a rank
  * (Slurm's SLURM_HOSTFILE with --distribution=arbitrary, MPICH's -f). */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdio.h>
 #include <string.h>

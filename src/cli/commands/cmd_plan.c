@@ -6,7 +6,7 @@
  * described by --space instead. */
 #include "cli/output/layers.h"
 #include "cli/questions/handover.h"
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <signal.h>
 #include <stdio.h>

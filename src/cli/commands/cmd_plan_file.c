@@ -2,7 +2,7 @@
  *
  * paradl plan show|check|cost: plan files (doc/formats/plan.md). A file is
  * never trusted: all three run the checker. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdio.h>
 #include <string.h>

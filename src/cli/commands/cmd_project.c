@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * paradl project: what one strategy costs for a model on a system. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <math.h>
 #include <stdio.h>

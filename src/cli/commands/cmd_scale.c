@@ -4,7 +4,7 @@
  * written "=p"; every power of two in the range that the other axes divide is
  * a point. Strong scaling keeps the batch, weak scaling keeps the samples of a
  * data rank (the papers' way). */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "cli/commands/validate_here.h"
 
 #include "cli/questions/handover.h"
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 #include "options/train_options.h" /* of src/run */
 
 #include <math.h>

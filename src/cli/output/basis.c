@@ -2,7 +2,7 @@
  *
  * project -v: the numbers that a projection rests on, and where they come
  * from. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 void cli_basis_text(const struct cli_job *j)
 {

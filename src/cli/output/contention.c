@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who shares what in a step: text and JSON of the projecting commands. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * What a page shows of one plan beyond its projection: memory of each stage,
  * the schedule, bytes of the links. Parts that cannot be had (too many
  * events, a network whose rate is not known) are left out. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include "paradl/net.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The explanation of a projection, for people and as JSON. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * --export: the job as the configuration of another program. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include "paradl/report.h"
 

@@ -2,7 +2,7 @@
 #ifndef CLI_FIT_IN_H
 #define CLI_FIT_IN_H
 
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 struct options {
     struct cli_question q;

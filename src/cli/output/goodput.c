@@ -4,7 +4,7 @@
  * ramps up (Megatron's rule: from START by INCREMENT to the full batch over
  * the first SAMPLES; every size is lowered and priced), on a machine that
  * fails. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * A projection beside a trace of PyTorch's profiler, phase by phase, and
  * where the measured time went. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_LAYERS_H
 #define CLI_LAYERS_H
 
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 void cli_layers_json(struct pdl_json *w, const struct pdl_layers_result *l);
 void cli_layers_text(pdl_arena *a, const struct pdl_layers_result *l,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How many PEs each axis can have: text and JSON of plan --space. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 static int find(pdl_arena *a, const struct cli_job *j, int64_t batch,
                 struct pdl_axis_limit *out)

@@ -3,7 +3,7 @@
  * What a reader of a projection should know beside its numbers: memory that is
  * filled further than projections of it are sure, and in which order the ranks
  * of a context axis have their positions. One sentence each. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdio.h>
 #include <string.h>

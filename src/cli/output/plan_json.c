@@ -2,7 +2,7 @@
  *
  * The answer of a search beside its plans, as JSON: what it chose from, what
  * was excluded, and the front of time and memory. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 /* Among the plans that are listed. */
 static bool dominated(const struct pdl_search_result *r, int64_t i)

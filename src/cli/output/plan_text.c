@@ -2,7 +2,7 @@
  *
  * The ranked plans as a table. Strategies are never cut: without their middle,
  * ten of them would look alike. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 static const char *seconds(double v, char *buf)
 {

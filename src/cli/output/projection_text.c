@@ -2,7 +2,7 @@
  *
  * A projection for people: the time of a step by phase, what the network does
  * meanwhile, the memory of a PE, and what the numbers rest on. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 static void line(const char *name, double v, enum pdl_unit unit, double share)
 {

@@ -5,7 +5,7 @@
  * a micro-batch; without one there is a row for computation and one for the
  * network, and neighbouring operations of a pass are one task. The earliest
  * MOST tasks are kept. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <math.h>
 #include <stdio.h>

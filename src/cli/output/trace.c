@@ -3,7 +3,7 @@
  * A step as a Chrome trace (the "Trace Event Format" that chrome://tracing and
  * Perfetto read): one process a stage, one thread a stream: computation,
  * messages between PEs, collectives of each group, exchange of gradients. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * --from: the launch file of a job that runs today, as a question. What is
  * given on the command line wins over what the file says. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <string.h>
 

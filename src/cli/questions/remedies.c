@@ -5,7 +5,7 @@
  * that fits. Nothing is estimated: a remedy that is printed has been priced.
  * What cannot fit is not lowered: a change leaves at least those bytes of the
  * fullest moment that it does not touch. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * How a strategy would do on fewer and more PEs: its data axis is divided and
  * multiplied by powers of two, and the batch with it (weak scaling: the samples
  * of a data rank stay). Strategies by layers are not scaled. */
-#include "cli/questions/projection.h"
+#include "cli/output/projection.h"
 
 #include <stdlib.h>
 #include <string.h>
