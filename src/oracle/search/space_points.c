@@ -344,6 +344,16 @@ static bool price_points(struct points *s, struct mesh *m)
     return true;
 }
 
+/* Threads may find it at the same time. */
+static void note_memory(struct points *s, bool lacks)
+{
+    if (!lacks)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->no_memory = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Pieces are forgotten with the mesh that they belong to. */
 static bool price_mesh(struct points *s, struct mesh *m,
                        struct oracle_block_plans *g)
@@ -355,7 +365,7 @@ static bool price_mesh(struct points *s, struct mesh *m,
     share_bar(s, m);
     pthread_mutex_unlock(&s->lock);
     m->compose = a ? oracle_pricer_make(a, g, s->f, &m->point) : NULL;
-    s->no_memory = s->no_memory || !m->compose;
+    note_memory(s, !m->compose);
     go_on = m->compose && price_points(s, m);
     m->compose = NULL;
     oracle_give_back(&s->idle, a);
@@ -382,7 +392,7 @@ static bool price_meshes(struct points *s, int64_t at)
                      : NULL;
     bool go_on = g != NULL;
 
-    s->no_memory = s->no_memory || !g;
+    note_memory(s, !g);
     if (g)
         oracle_block_plans_lend(g, large);
     for (int64_t k = s->group[at]; go_on && k < s->n; k++)
