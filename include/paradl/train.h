@@ -135,8 +135,9 @@ struct pdl_train_state {
     bool owner;
     int64_t replica, replicas; /* of ranks with this very box; 1: alone */
     bool optional;             /* a run may go on without it */
-    bool learned;              /* the weight itself, and no running statistic */
-    bool cut;                  /* its parts are updated elsewhere (ZeRO) */
+    bool weight;  /* of the model: a weight, or a running statistic */
+    bool learned; /* the weight itself, and no running statistic */
+    bool cut;     /* its parts are updated elsewhere (ZeRO) */
 };
 const struct pdl_train_state *pdl_trainer_state(const pdl_trainer *t, int i);
 /* Where tensors are not on the host, the parts above are copies, and this
@@ -149,6 +150,11 @@ enum pdl_status pdl_trainer_settle(pdl_trainer *t, struct pdl_err *err);
 /* Weights and optimizer state from a checkpoint of any plan of the model. */
 enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
                                     struct pdl_err *err);
+/* The same without what the optimizer keeps; mean: ema.NAME where it has
+ * them, and *mean then says so. */
+enum pdl_status pdl_trainer_restore_weights(pdl_trainer *t,
+                                            const pdl_ckpt *ckpt, bool *mean,
+                                            struct pdl_err *err);
 /* Weights from safetensors, by the model's names. */
 enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
                                  struct pdl_err *err);
@@ -228,6 +234,10 @@ struct pdl_train_job {
     uint64_t run; /* tells this start of the job from others, all ranks alike */
     const char *model, *strategy, *data;  /* as written, for the checkpoint */
     const char *weights_in, *weights_out; /* safetensors; NULL: none */
+    bool evaluate;    /* no steps: only what the test split says */
+    const char *from; /* ... of this checkpoint, or the newest in this folder */
+    bool raw_weights; /* ... not of the mean that it may hold */
+    const char *split;        /* to test with; NULL: "test" */
     const char *outputs;      /* safetensors: of the last step; NULL: none */
     bool timings;             /* measure operations; see traced */
     const volatile int *stop; /* becomes not 0: save and stop */
@@ -245,6 +255,7 @@ struct pdl_train_summary {
     int64_t steps, epochs, resumed_at;
     double final_loss;
     double test_loss, perplexity, accuracy; /* not a number: no test split */
+    int64_t test_samples;
     double samples_per_s, step_s, cpu_s_per_step;
     double fastest_s; /* the step that nothing else on the machine disturbed */
     double io_s;      /* of a step */

@@ -22,6 +22,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_place,
     &cli_compare,
     &cli_train,
+    &cli_evaluate,
     &cli_diff_run,
     &cli_validate,
     &cli_calibrate,

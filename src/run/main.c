@@ -15,6 +15,7 @@ static const struct pdl_cmd *const commands[] = {
     &run_bench,
     &run_calibrate,
     &run_train,
+    &run_evaluate,
     &run_diff,
 };
 // clang-format on

@@ -17,7 +17,8 @@ enum {
     EXIT_INTR = 130,
 };
 
-extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_diff;
+extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_evaluate,
+    run_diff;
 
 /* parent.c: ends with whoever started it; the rank as the starter has it */
 void run_watch_parent(void);

@@ -5,9 +5,8 @@
 #include "run_priv.h"
 #include "train_end.h"
 #include "train_model.h"
-#include "train_plan.h"
-#include "options/train_options.h"
-#include "train_trace.h"
+#include "options/evaluate_options.h"
+#include "train_session.h"
 #include "paradl/train.h"
 
 #include <errno.h>
@@ -20,28 +19,6 @@
 
 /* Set by a signal: save and stop. */
 static volatile int stop_asked;
-
-struct session {
-    const struct pdl_args *args;
-    struct train_options o;
-    pdl_arena *arena;
-    struct train_plan from;
-    const struct pdl_plan *plan; /* the same */
-    pdl_io *io;
-    struct pdl_train_job job;
-    struct pdl_train_summary summary;
-    pdl_metrics *log;
-    enum pdl_status log_status; /* a log that fails does not stop a run: */
-    struct pdl_err log_err;     /* it is said at the end */
-    int rank, ranks;
-    MPI_Comm end; /* for run_end_together */
-    double start_s, last_s;
-    int64_t resumed_at;
-    bool line_shown;
-    struct train_trace trace;
-    double loss_scale;
-    int64_t loss_scale_steps;
-};
 
 /* ---- what to train ----------------------------------------------------------- */
 
@@ -103,130 +80,7 @@ static enum pdl_status prepare(struct session *s, struct pdl_err *err)
     return st == PDL_OK ? open_data(s, err) : st;
 }
 
-/* ---- what rank 0 tells ----------------------------------------------------------- */
-
-static void erase(struct session *s)
-{
-    if (s->line_shown)
-        fprintf(stderr, "\r\033[K");
-    s->line_shown = false;
-}
-
-static void progress(struct session *s, const struct pdl_train_line *l)
-{
-    double now = pdl_clock_s(), done, left;
-    char t[32], line[80]; /* a longer one could not be erased */
-
-    if (!s->o.progress || s->args->quiet || now - s->last_s < 0.1)
-        return;
-    done = (double)(l->step - s->resumed_at);
-    left = (now - s->start_s) / (done > 0 ? done : 1) *
-           (double)(l->total - l->step);
-    s->last_s = now;
-    s->line_shown = true;
-    snprintf(line, sizeof line,
-             "epoch %lld  step %lld/%lld  loss %.4f  %.*f samples/s  ETA %s",
-             (long long)l->epoch + 1, (long long)l->step, (long long)l->total,
-             l->loss, l->samples_per_s < 10 ? 2 : 0, l->samples_per_s,
-             pdl_unit_format(left, PDL_UNIT_SECONDS, t, sizeof t));
-    fprintf(stderr, "\r\033[K%s", line);
-    fflush(stderr);
-}
-
-static void json_line(struct session *s, const struct pdl_train_line *l)
-{
-    int64_t every = s->o.log_every > 0 ? s->o.log_every : 1;
-    struct pdl_json j;
-
-    if (!l->epoch_ended && l->step % every != 0)
-        return;
-    pdl_json_init(&j, run_out());
-    j.compact = true;
-    pdl_json_object(&j);
-    pdl_json_kint(&j, "step", l->step);
-    pdl_json_kint(&j, "epoch", l->epoch);
-    pdl_json_knum(&j, "loss", l->loss);
-    pdl_json_knum(&j, "lr", l->lr);
-    if (!isnan(l->grad_norm))
-        pdl_json_knum(&j, "grad_norm", l->grad_norm);
-    pdl_json_knum(&j, "samples_per_s", l->samples_per_s);
-    if (l->epoch_ended) {
-        pdl_json_kbool(&j, "epoch_ended", true);
-        pdl_json_knum(&j, "test_loss", l->test_loss);
-        if (!isnan(l->perplexity))
-            pdl_json_knum(&j, "perplexity", l->perplexity);
-        pdl_json_knum(&j, "accuracy", l->accuracy);
-        if (s->o.hide)
-            pdl_json_kint(&j, "hidden", l->hidden);
-    }
-    pdl_json_end(&j);
-    fflush(stdout);
-}
-
-/* What the test split says; what is not a number was not measured. */
-static void put_score(struct pdl_sink *out, const char *before, double loss,
-                      double perplexity, double accuracy)
-{
-    if (!isnan(loss))
-        pdl_printf(out, "%stest loss %.6f", before, loss);
-    if (!isnan(perplexity))
-        pdl_printf(out, "%sperplexity %.4g", before, perplexity);
-    if (!isnan(accuracy))
-        pdl_printf(out, "%saccuracy %.2f %%", before, 100 * accuracy);
-}
-
-static void text_line(struct session *s, const struct pdl_train_line *l)
-{
-    struct pdl_sink *out = run_out();
-
-    if (!l->epoch_ended || s->args->quiet)
-        return;
-    pdl_printf(out, "epoch %3lld  step %6lld  loss %.6f",
-               (long long)l->epoch + 1, (long long)l->step, l->loss);
-    put_score(out, "  ", l->test_loss, l->perplexity, l->accuracy);
-    if (s->o.hide)
-        pdl_printf(out, "  hidden %lld", (long long)l->hidden);
-    pdl_printf(out, "  %.*f samples/s\n", l->samples_per_s < 10 ? 2 : 0,
-               l->samples_per_s);
-    fflush(stdout);
-}
-
-static void write_log(struct session *s, const struct pdl_train_line *l)
-{
-    double step[] = {l->loss, l->lr, l->samples_per_s, l->grad_norm, NAN,
-                     NAN,     NAN};
-    double test[] = {NAN,          NAN,           NAN,        NAN,
-                     l->test_loss, l->perplexity, l->accuracy};
-
-    if (!s->log || s->log_status != PDL_OK)
-        return;
-    if (!l->epoch_ended) /* steps that are done again after a loss */
-        s->log_status = pdl_metrics_back(s->log, l->step - 1, &s->log_err);
-    if (s->log_status == PDL_OK && (!l->epoch_ended || !isnan(l->test_loss)))
-        s->log_status = pdl_metrics_add(
-            s->log, l->step, l->epoch_ended ? test : step, &s->log_err);
-}
-
-static void tell(void *ctx, const struct pdl_train_line *l)
-{
-    struct session *s = ctx;
-
-    if (l->note) {
-        erase(s);
-        s->resumed_at = l->step; /* 0 but for the note that says so */
-        if (!s->args->quiet)
-            fprintf(stderr, "paradl: %s\n", l->note);
-        return;
-    }
-    if (l->epoch_ended)
-        erase(s);
-    if (s->args->json)
-        json_line(s, l);
-    else
-        text_line(s, l);
-    write_log(s, l);
-    progress(s, l);
-}
+/* ---- traces --------------------------------------------------------------------- */
 
 static void measured(void *ctx, const double *seconds)
 {
@@ -259,64 +113,6 @@ static enum pdl_status write_traces(struct session *s, enum pdl_status st,
     if (st == PDL_OK && s->o.timings)
         st = train_timings_write(&s->trace, &s->summary, s->o.timings, err);
     return st;
-}
-
-static void summary_json(struct session *s)
-{
-    const struct pdl_train_summary *x = &s->summary;
-    struct pdl_json j;
-    char hash[17];
-
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->from.hash);
-    pdl_json_init(&j, run_out());
-    j.compact = true;
-    pdl_json_schema(&j, "train");
-    pdl_json_kstr(&j, "plan_hash", hash);
-    pdl_json_kint(&j, "ranks", s->plan->mesh->pes);
-    pdl_json_kint(&j, "batch", s->plan->batch);
-    pdl_json_kint(&j, "steps", x->steps);
-    pdl_json_kint(&j, "resumed_at", x->resumed_at);
-    pdl_json_kbool(&j, "stopped", x->stopped);
-    pdl_json_knum(&j, "final_loss", x->final_loss);
-    pdl_json_knum(&j, "test_loss", x->test_loss);
-    if (!isnan(x->perplexity))
-        pdl_json_knum(&j, "perplexity", x->perplexity);
-    pdl_json_knum(&j, "accuracy", x->accuracy);
-    pdl_json_knum(&j, "samples_per_s", x->samples_per_s);
-    pdl_json_knum(&j, "step_s", x->step_s);
-    pdl_json_knum(&j, "cpu_s_per_step", x->cpu_s_per_step);
-    pdl_json_knum(&j, "io_s", x->io_s);
-    pdl_json_key(&j, "memory");
-    pdl_json_object(&j);
-    pdl_json_kint(&j, "tensors_bytes", x->memory.arena);
-    pdl_json_kint(&j, "live_bytes", x->memory.live);
-    pdl_json_kint(&j, "weights_bytes", x->memory.state);
-    pdl_json_kint(&j, "optimizer_bytes", x->memory.optimizer);
-    pdl_json_kint(&j, "workspace_bytes", x->memory.scratch);
-    pdl_json_end(&j);
-    pdl_json_end(&j);
-}
-
-static void summary_text(struct session *s)
-{
-    const struct pdl_train_summary *x = &s->summary;
-    struct pdl_sink *out = run_out();
-    char a[32], b[32], m[32];
-
-    pdl_printf(out, "%s after %lld steps: loss %.6f",
-               x->stopped ? "stopped" : "done", (long long)x->steps,
-               x->final_loss);
-    put_score(out, ", ", x->test_loss, x->perplexity, x->accuracy);
-    pdl_printf(out, "\n");
-    if (x->steps > x->resumed_at)
-        pdl_printf(
-            out, "%.*f samples/s; a step takes %s and %s of processor time\n",
-            x->samples_per_s < 10 ? 2 : 0, x->samples_per_s,
-            pdl_unit_format(x->step_s, PDL_UNIT_SECONDS, a, sizeof a),
-            pdl_unit_format(x->cpu_s_per_step, PDL_UNIT_SECONDS, b, sizeof b));
-    pdl_printf(
-        out, "%s of tensors on a rank\n",
-        pdl_unit_format((double)x->memory.arena, PDL_UNIT_BYTES, m, sizeof m));
 }
 
 /* ---- running ----------------------------------------------------------------------- */
@@ -398,7 +194,7 @@ static void fill_job(struct session *s)
         .on_nan = policy_of(o->on_nan),
         .spike = o->spike,
         .ema = o->ema,
-        .checkpoint = o->checkpoint,
+        .checkpoint = s->evaluate ? NULL : o->checkpoint,
         .every = o->every,
         .keep = (int)o->keep,
         .resume = o->resume,
@@ -413,42 +209,17 @@ static void fill_job(struct session *s)
         .data = o->data,
         .weights_in = o->load,
         .weights_out = o->save,
+        .evaluate = s->evaluate,
+        .from = s->evaluate ? o->checkpoint : NULL,
+        .raw_weights = o->no_ema,
+        .split = o->split,
         .outputs = o->outputs,
         .timings = o->trace || o->timings,
         .traced = traced,
         .measured = measured,
         .stop = &stop_asked,
-        .tell = tell,
+        .tell = train_tell_line,
         .ctx = s};
-}
-
-static enum pdl_status open_log(struct session *s, struct pdl_err *err)
-{
-    static const char *const columns[] = {
-        "loss",      "lr",         "samples_per_s", "grad_norm",
-        "test_loss", "perplexity", "accuracy"};
-
-    if (!s->o.log || s->rank != 0)
-        return PDL_OK;
-    return pdl_metrics_open(s->o.log, columns, 7, s->o.resume ? INT64_MAX : 0,
-                            &s->log, err);
-}
-
-static enum pdl_status close_log(struct session *s, enum pdl_status st,
-                                 struct pdl_err *err)
-{
-    enum pdl_status closed;
-
-    if (!s->log)
-        return st;
-    closed =
-        pdl_metrics_close(s->log, s->log_status == PDL_OK ? &s->log_err : NULL);
-    if (s->log_status == PDL_OK)
-        s->log_status = closed;
-    if (st != PDL_OK || s->log_status == PDL_OK)
-        return st;
-    *err = s->log_err;
-    return s->log_status;
 }
 
 static enum pdl_status body(void *ctx, pdl_comm *comm, struct pdl_err *err)
@@ -488,7 +259,7 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     fill_job(s);
-    st = open_log(s, err);
+    st = train_open_log(s, err);
     if (st != PDL_OK)
         return st;
     catch_signals();
@@ -498,9 +269,9 @@ static enum pdl_status train(struct session *s, struct pdl_err *err)
     st = s->o.virtual_ranks ? pdl_train_virtual((int)s->plan->mesh->pes,
                                                 s->o.timeout, body, s, err)
                             : run_mpi(s, err);
-    erase(s);
+    train_erase(s);
     st = write_traces(s, st, err);
-    return close_log(s, st, err);
+    return train_close_log(s, st, err);
 }
 
 static int conclude(struct session *s, enum pdl_status st, struct pdl_err *err)
@@ -512,10 +283,7 @@ static int conclude(struct session *s, enum pdl_status st, struct pdl_err *err)
         run_fail(st, err);
     if (rc != EXIT_OK || st != PDL_OK || s->rank != 0)
         return rc != EXIT_OK || !s->summary.stopped ? rc : EXIT_INTR;
-    if (s->args->json)
-        summary_json(s);
-    else
-        summary_text(s);
+    train_summary(s);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         pdl_fail(err, PDL_ENOENV, "standard output: %s", strerror(errno));
         return run_fail(PDL_ENOENV, err);
@@ -523,9 +291,9 @@ static int conclude(struct session *s, enum pdl_status st, struct pdl_err *err)
     return s->summary.stopped ? EXIT_INTR : EXIT_OK;
 }
 
-static int run(const struct pdl_args *args)
+static int run(const struct pdl_args *args, bool evaluate)
 {
-    struct session s = {.args = args, .ranks = 1};
+    struct session s = {.args = args, .ranks = 1, .evaluate = evaluate};
     struct pdl_err err = {"", ""};
     enum pdl_status st;
     int provided, rc;
@@ -553,6 +321,16 @@ static int run(const struct pdl_args *args)
                : rc;
 }
 
+static int train_run(const struct pdl_args *args)
+{
+    return run(args, false);
+}
+
+static int evaluate_run(const struct pdl_args *args)
+{
+    return run(args, true);
+}
+
 const struct pdl_cmd run_train = {
     .name = "train",
     .args = "MODEL",
@@ -564,5 +342,18 @@ const struct pdl_cmd run_train = {
     .opts = train_opts,
     .nopts = NTRAIN_OPTS,
     .opts_size = sizeof(struct train_options),
-    .run = run,
+    .run = train_run,
+};
+
+const struct pdl_cmd run_evaluate = {
+    .name = "evaluate",
+    .args = "MODEL",
+    .max_pos = 1,
+    .summary = "one rank of an evaluation, or all of them as threads",
+    .text = "See paradl evaluate, which starts this, with --plan always.",
+    .example = "paradl-run evaluate --help",
+    .opts = evaluate_opts,
+    .nopts = NEVALUATE_OPTS,
+    .opts_size = sizeof(struct train_options),
+    .run = evaluate_run,
 };

@@ -8,7 +8,7 @@
  * SIGUSR1, which mpirun hands on to the ranks: they save and stop. */
 #include "cli/questions/handover.h"
 
-#include "options/train_options.h" /* of src/run */
+#include "options/evaluate_options.h" /* of src/run */
 
 #include <errno.h>
 #include <signal.h>
@@ -267,7 +267,8 @@ static bool was_told(int status)
 }
 
 /* A process group of its own: a ^C at the terminal reaches only us. */
-static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
+static int run_once(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                    int64_t ranks, char *path)
 {
     pid_t pid;
     int status = 0;
@@ -278,7 +279,7 @@ static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
         setpgid(0, 0);
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
-        _exit(cli_launch(&cli_train, args, ranks));
+        _exit(cli_launch(cmd, args, ranks));
     }
     if (pid < 0)
         return EXIT_ENV;
@@ -296,10 +297,13 @@ static int run_once(const struct pdl_args *args, int64_t ranks, char *path)
     return read_code(path);
 }
 
-static int supervise(const struct pdl_args *args, int64_t ranks, char *code)
+static int supervise(const struct pdl_cmd *cmd, const struct pdl_args *args,
+                     int64_t ranks, char *code)
 {
     struct train_options *o = args->opts;
-    int64_t left = !o->checkpoint ? 0 : o->restarts > 0 ? o->restarts : 3;
+    int64_t left = !o->checkpoint || cmd != &cli_train ? 0
+                   : o->restarts > 0                   ? o->restarts
+                                                       : 3;
     struct pdl_err err;
     char job[32];
     int rc;
@@ -311,7 +315,7 @@ static int supervise(const struct pdl_args *args, int64_t ranks, char *code)
     setenv("PARADL_JOB", job, 1);
     unsetenv("PARADL_AGAIN");
     for (;;) {
-        rc = run_once(args, ranks, code);
+        rc = run_once(cmd, args, ranks, code);
         if (rc >= 0 || asked || left-- == 0)
             break;
         fprintf(stderr,
@@ -324,14 +328,17 @@ static int supervise(const struct pdl_args *args, int64_t ranks, char *code)
     if (rc >= 0)
         return rc;
     pdl_fail(&err, PDL_ENOENV, "a rank was lost");
-    pdl_hint(&err, "%s",
-             o->checkpoint ? "'--resume' goes on from the last checkpoint"
-                           : "with --checkpoint DIR it would be started again");
+    if (cmd == &cli_train)
+        pdl_hint(&err, "%s",
+                 o->checkpoint
+                     ? "'--resume' goes on from the last checkpoint"
+                     : "with --checkpoint DIR it would be started again");
     return cli_fail(PDL_ENOENV, &err);
 }
 
 /* The ranks get the plan that is written here, and its hash. */
-static int hand_over(struct pdl_args args, const struct cli_handover *h)
+static int hand_over(const struct pdl_cmd *cmd, struct pdl_args args,
+                     const struct cli_handover *h)
 {
     struct train_options *o = args.opts;
     pdl_arena *a = pdl_arena_create(1 << 16);
@@ -351,7 +358,7 @@ static int hand_over(struct pdl_args args, const struct cli_handover *h)
         o->plan_hash = hash;
         o->progress = o->progress || (cli_progress() && !args.json);
         o->virtual_ranks = o->virtual_ranks || ranks == 1;
-        rc = supervise(&args, o->virtual_ranks ? 0 : ranks, code);
+        rc = supervise(cmd, &args, o->virtual_ranks ? 0 : ranks, code);
     } else {
         rc = cli_fail(st, &err);
     }
@@ -385,7 +392,7 @@ static int train(const struct pdl_args *args)
         st = cli_handover_open(&h, &err);
     if (st != PDL_OK)
         return cli_fail(st, &err);
-    rc = hand_over(*args, &h);
+    rc = hand_over(&cli_train, *args, &h);
     cli_handover_close(&h);
     return rc;
 }
@@ -411,4 +418,51 @@ const struct pdl_cmd cli_train = {
     .nopts = NTRAIN_OPTS,
     .opts_size = sizeof(struct train_options),
     .run = train,
+};
+
+static int evaluate(const struct pdl_args *args)
+{
+    struct train_options *o = args->opts;
+    struct pdl_err err = {"", ""};
+    struct cli_handover h;
+    enum pdl_status st;
+    int rc;
+
+    if (!o->data || (args->npos == 0) == (o->plan == NULL) ||
+        (o->checkpoint == NULL) == (o->load == NULL)) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "evaluate needs MODEL (or --plan FILE), --data, and weights: "
+                 "--checkpoint or --weights");
+        pdl_hint(&err, "see 'paradl evaluate --help'");
+        return cli_usage(&err);
+    }
+    if (o->ranks > MAX_RANKS || o->threads > MAX_RANKS) {
+        pdl_fail(&err, PDL_EINVAL, "--%s: from 1 to %d",
+                 o->ranks > MAX_RANKS ? "ranks" : "threads", (int)MAX_RANKS);
+        return cli_usage(&err);
+    }
+    st = cli_handover_open(&h, &err);
+    if (st != PDL_OK)
+        return cli_fail(st, &err);
+    rc = hand_over(&cli_evaluate, *args, &h);
+    cli_handover_close(&h);
+    return rc;
+}
+
+const struct pdl_cmd cli_evaluate = {
+    .name = "evaluate",
+    .args = "MODEL",
+    .max_pos = 1,
+    .summary = "loss, perplexity and accuracy of trained weights",
+    .text = "Runs the test split of a data set through a network, on one rank "
+            "or many, with the weights of a checkpoint or of a file: the mean "
+            "loss of a sample, of text its exponential (perplexity), and the "
+            "share of right answers. Nothing is written and nothing locked: "
+            "the run that writes the checkpoints may go on. Inputs are "
+            "normalised as in training, by the training split.",
+    .example = "paradl evaluate lenet5 --data mnist --checkpoint runs/a",
+    .opts = evaluate_opts,
+    .nopts = NEVALUATE_OPTS,
+    .opts_size = sizeof(struct train_options),
+    .run = evaluate,
 };

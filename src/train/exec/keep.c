@@ -447,6 +447,37 @@ enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err)
     return take_newest(l, take_up, &found, err);
 }
 
+/* A folder of checkpoints has a newest one; else it is one itself. */
+static enum pdl_status find_from(const char *from, pdl_ckpt **out,
+                                 struct pdl_err *err)
+{
+    enum pdl_status st = pdl_ckpt_latest(from, INT64_MAX, true, out, NULL, err);
+
+    if (st == PDL_OK && !*out)
+        st = pdl_ckpt_open(from, out, err);
+    return st;
+}
+
+enum pdl_status train_keep_weights(struct train_loop *l, struct pdl_err *err)
+{
+    bool mean = !l->job->raw_weights;
+    pdl_ckpt *c = NULL;
+    enum pdl_status st;
+
+    if (!l->job->from)
+        return PDL_OK;
+    st = find_from(l->job->from, &c, err);
+    if (st == PDL_OK)
+        st = pdl_trainer_restore_weights(l->t, c, &mean, err);
+    if (c)
+        train_name_file(pdl_ckpt_path(c), st, err);
+    if (st == PDL_OK)
+        train_note(l, "%sweights of %s", mean ? "the mean of the " : "",
+                   pdl_ckpt_path(c));
+    pdl_ckpt_close(c);
+    return st;
+}
+
 /* What is being written is still good: it is of an earlier step. */
 enum pdl_status train_keep_back(struct train_loop *l, struct pdl_err *err)
 {

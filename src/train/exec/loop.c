@@ -94,7 +94,10 @@ static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     train = train < 0 ? 0 : train;
-    test = pdl_dataset_split(d, "test");
+    test = pdl_dataset_split(d, l->job->split ? l->job->split : "test");
+    if (l->job->evaluate && test < 0)
+        return pdl_fail(err, PDL_EINVAL, "%s: has no split '%.40s'", d->name,
+                        l->job->split ? l->job->split : "test");
     if (d->split[train].samples < l->job->plan->batch)
         return pdl_fail(err, PDL_EINVAL,
                         "%s: %lld samples do not fill a batch of %lld", d->name,
@@ -383,6 +386,8 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     count_steps(l);
+    if (l->job->evaluate)
+        l->steps = 0;
     st = set_rates(l, err);
     if (st == PDL_OK)
         st = train_keep_open(l, err);
@@ -404,6 +409,8 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
         st = train_epochs_check(&l->epochs, l->t, err);
     if (st == PDL_OK)
         st = load_weights(l, err);
+    if (st == PDL_OK)
+        st = train_keep_weights(l, err);
     if (st == PDL_OK)
         st = train_average_open(l, err);
     if (st == PDL_OK)
@@ -456,6 +463,7 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
     out->resumed_at = l->resumed_at;
     out->final_loss = l->last_loss;
     out->test_loss = l->score.loss;
+    out->test_samples = train_score_samples(l);
     out->perplexity = l->score.perplexity;
     out->accuracy = l->score.accuracy;
     out->step_s = l->busy_s / steps;

@@ -76,6 +76,8 @@ void train_note(struct train_loop *l, const char *fmt, ...) PDL_PRINTF(2, 3);
 enum pdl_status train_keep_open(struct train_loop *l, struct pdl_err *err);
 enum pdl_status train_keep_begin(struct train_loop *l, struct pdl_err *err);
 enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err);
+/* Evaluation: the weights of a checkpoint, and nothing else of it. */
+enum pdl_status train_keep_weights(struct train_loop *l, struct pdl_err *err);
 /* Collective: to the newest checkpoint of this run. */
 enum pdl_status train_keep_back(struct train_loop *l, struct pdl_err *err);
 /* Before a step: is it time (rank 0), has the last one failed? */

@@ -6,6 +6,7 @@
  * may take it up again. */
 #include "train/train_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,7 @@ static bool add_states(pdl_trainer *t, int tensor)
 
     add_state(t, tensor, name, t->arrays[tensor].dtype,
               train_data(t, tensor, TRAIN_UPDATE));
+    t->states[t->nstates - 1].weight = true;
     t->states[t->nstates - 1].learned = is_learned(t, tensor);
     t->states[t->nstates - 1].cut = has_parts(t, tensor);
     for (int k = 0; k < n; k++) {
@@ -323,6 +325,21 @@ static enum pdl_status same_shape(const struct pdl_train_part *p,
                            p->name);
 }
 
+static enum pdl_status read_state(const struct pdl_train_part *p,
+                                  const pdl_ckpt *ckpt, int k,
+                                  struct pdl_err *err)
+{
+    enum pdl_status st;
+
+    if (k < 0)
+        return pdl_fail(err, PDL_EINVAL, "%s: has no %s", pdl_ckpt_path(ckpt),
+                        p->name);
+    st = same_shape(p, pdl_ckpt_tensor(ckpt, k), err);
+    if (st == PDL_OK && !pdl_box_empty(&p->box))
+        st = pdl_ckpt_read(ckpt, k, &p->box, p->data, err);
+    return st;
+}
+
 enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
                                     struct pdl_err *err)
 {
@@ -335,12 +352,31 @@ enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
         if (t->states[i].optional &&
             (k < 0 || same_shape(p, pdl_ckpt_tensor(ckpt, k), NULL) != PDL_OK))
             continue;
-        if (k < 0)
-            return pdl_fail(err, PDL_EINVAL, "%s: has no %s",
-                            pdl_ckpt_path(ckpt), p->name);
-        st = same_shape(p, pdl_ckpt_tensor(ckpt, k), err);
-        if (st == PDL_OK && !pdl_box_empty(&p->box))
-            st = pdl_ckpt_read(ckpt, k, &p->box, p->data, err);
+        st = read_state(p, ckpt, k, err);
+    }
+    return st == PDL_OK ? train_state_send(t, err) : st;
+}
+
+enum pdl_status pdl_trainer_restore_weights(pdl_trainer *t,
+                                            const pdl_ckpt *ckpt, bool *mean,
+                                            struct pdl_err *err)
+{
+    enum pdl_status st = pdl_trainer_fetch(t, err); /* not all is replaced */
+    bool wanted = *mean;
+
+    *mean = false;
+    for (int i = 0; i < t->nstates && st == PDL_OK; i++) {
+        const struct pdl_train_part *p = &t->states[i].part;
+        int k = pdl_ckpt_find(ckpt, p->name), m;
+        char name[300];
+
+        if (!t->states[i].weight)
+            continue;
+        snprintf(name, sizeof name, "ema.%.290s", p->name);
+        m = wanted ? pdl_ckpt_find(ckpt, name) : -1;
+        if (m >= 0 && pdl_ckpt_tensor(ckpt, m)->dtype == p->dtype)
+            k = m, *mean = true;
+        st = read_state(p, ckpt, k, err);
     }
     return st == PDL_OK ? train_state_send(t, err) : st;
 }
