@@ -261,6 +261,7 @@ struct pdl_train_summary {
     double io_s;      /* of a step */
     struct pdl_train_memory memory;
     int64_t most_bytes; /* all of it, on the rank that has most */
+    double stall_s;     /* that rank 0's steps waited for checkpoints, in all */
     bool stopped;
 };
 /* Trains one rank to the end; collective. */

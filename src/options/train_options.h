@@ -18,7 +18,7 @@ struct train_options {
     double timeout, spike, ema;
     const char *on_nan, *no_decay;
     bool grad_norm, no_dropout;
-    bool no_ema;       /* of evaluate, from here on */
+    bool no_ema; /* of evaluate, from here on */
     const char *split;
     const char *loss_scale;
 };

@@ -155,6 +155,8 @@ static void summary_json(struct session *s)
     pdl_json_knum(&j, "step_s", x->step_s);
     pdl_json_knum(&j, "cpu_s_per_step", x->cpu_s_per_step);
     pdl_json_knum(&j, "io_s", x->io_s);
+    if (s->o.checkpoint)
+        pdl_json_knum(&j, "checkpoint_stall_s", x->stall_s);
     pdl_json_key(&j, "memory");
     pdl_json_object(&j);
     pdl_json_kint(&j, "tensors_bytes", x->memory.arena);

@@ -434,6 +434,30 @@ static void replicas_share_the_writing(void **state)
         assert_true(bytes[r] > total / 8 && bytes[r] < total / 2);
 }
 
+/* The first checkpoint is not done before the sixth step is. */
+static void hold_up(void *ctx, enum pdl_ckpt_phase phase)
+{
+    struct life *x = ctx;
+
+    for (int i = 0; i < 20000 && phase == PDL_CKPT_SYNCED && !x->loss[6]; i++)
+        usleep(1000);
+}
+
+static void training_does_not_wait_for_the_disk(void **state)
+{
+    struct life x = {.job = {.checkpoint = folder, .every = 1, .at = hold_up}};
+    pdl_ckpt *c = NULL;
+
+    (void)state;
+    make_data(-1, 1, 0);
+    live_ok(&x, "serial");
+    assert_true(x.sum.stall_s < 10); /* it would have waited 20 s */
+    assert_int_equal(pdl_ckpt_latest(folder, STEPS, true, &c, NULL, NULL),
+                     PDL_OK);
+    assert_true(c && pdl_ckpt_state(c)->step >= 1); /* late, but written */
+    pdl_ckpt_close(c);
+}
+
 static void other_samples_are_refused_unless_asked_for(void **state)
 {
     struct life x = {.job = {.checkpoint = folder}};
@@ -479,6 +503,7 @@ int main(void)
         T(dropout_is_switched_off),
         T(the_norm_of_the_gradient_is_that_of_any_strategy),
         T(replicas_share_the_writing),
+        T(training_does_not_wait_for_the_disk),
         T(other_samples_are_refused_unless_asked_for),
     };
 #undef T

@@ -315,6 +315,15 @@ enum pdl_status train_keep_end(struct train_loop *l, struct pdl_err *err)
                     k->failed ? k->err.msg : text);
 }
 
+double train_keep_stall(const struct train_loop *l)
+{
+    struct pdl_saver_status s = {.blocked_s = 0};
+
+    if (l->keep.saver)
+        pdl_saver_status(l->keep.saver, &s);
+    return s.blocked_s;
+}
+
 void train_keep_close(struct train_loop *l)
 {
     pdl_saver_destroy(l->keep.saver);

@@ -472,6 +472,7 @@ sum_up(struct train_loop *l, struct pdl_train_summary *out, struct pdl_err *err)
         out->step_s > 0 ? (double)l->job->plan->batch / out->step_s : 0;
     out->cpu_s_per_step = cpu / steps;
     out->io_s = l->train.seconds / steps;
+    out->stall_s = train_keep_stall(l);
     return st == PDL_OK ? most_bytes(l, out, err) : st;
 }
 

@@ -88,6 +88,8 @@ enum pdl_status train_keep_save(struct train_loop *l, struct pdl_err *err);
 enum pdl_status train_keep_shared(struct train_loop *l, struct pdl_err *err);
 /* Collective: waits for the last one, which must be good. */
 enum pdl_status train_keep_end(struct train_loop *l, struct pdl_err *err);
+/* Seconds that steps have waited for checkpoints so far. */
+double train_keep_stall(const struct train_loop *l);
 void train_keep_close(struct train_loop *l);
 /* What a tensor has wrong is wrong in this file. */
 void train_name_file(const char *path, enum pdl_status st, struct pdl_err *err);
