@@ -86,7 +86,14 @@ struct pdl_attr {
     int64_t axis;  /* concat, softmax: index into the per-sample shape */
     double scale;  /* resize factor */
     double alpha, beta, offset; /* lrn; 0 reads as 1e-4, 0.75, 1 */
-    int ndims; /* reshape target, transpose permutation, slice ... */
+    double epsilon;  /* of norms; 0 reads as 1e-5, of rms_norm as 1e-6 */
+    double momentum; /* of running statistics; 0 reads as 0.1 */
+    /* rope: the base of its wavelengths, 0 reads as 10000. With scale they
+     * are stretched: all of them, or (Llama 3.1) those that turn less than
+     * alpha times in offset positions wholly, beta times and more not. */
+    double theta;
+    bool by_tanh; /* gelu: the approximation by tanh (GPT-2) */
+    int ndims;    /* reshape target, transpose permutation, slice ... */
     int64_t dims[PDL_MAX_RANK]; /* each row of the operator table says what */
 };
 
@@ -118,6 +125,8 @@ struct pdl_model {
     const struct pdl_tensor *tensors;
     const struct pdl_node *nodes;
     const struct pdl_segment *segments;
+    const char *type;     /* model_type of its config.json; NULL: none */
+    const char *inexact;  /* what is computed otherwise than there; NULL */
     int64_t tokens;       /* sequence length of a sample, 0 for images */
     int64_t source_nodes; /* nodes as the file counts them; -1: ours */
     int nunknown;         /* operators we do not know, each name once */
@@ -293,6 +302,40 @@ int64_t pdl_tensor_elements(const struct pdl_tensor *t); /* per sample */
 /* Proves the invariants: ids in range, every input made before it is read,
  * segments that tile the nodes, shapes that agree with inference. */
 enum pdl_status pdl_model_check(const struct pdl_model *m, struct pdl_err *err);
+
+/* ---- what others call its weights ------------------------------------- */
+
+/* A family of names: those of transformers for Llama, of torchvision for
+ * VGG-16 ... NULL stands for our own. */
+struct pdl_naming;
+const struct pdl_naming *pdl_naming_at(int i); /* NULL past the end */
+const char *pdl_naming_name(const struct pdl_naming *n);
+/* The first family of the style ("hf", "torchvision", "timm", "meta") that has
+ * a name for every weight; NULL: none. */
+const struct pdl_naming *pdl_naming_for(pdl_arena *a, const char *style,
+                                        const struct pdl_model *m);
+
+/* Rows [to, to + n) of a weight (of one expert where there are several) in a
+ * tensor of theirs. */
+struct pdl_weight_place {
+    const char *name, *bare; /* bare: without the family's prefix */
+    int rank;
+    int64_t dim[PDL_MAX_RANK];
+    int lead;        /* dimensions of 1 before ours */
+    bool transposed; /* rows are their columns */
+    bool copy;       /* the weight is there twice: this is the second */
+    int64_t expert;  /* -1: none */
+    int64_t to, n;
+    int64_t from, pair; /* see pdl_weight_row */
+};
+/* Which row of theirs is row to + i of ours. */
+int64_t pdl_weight_row(const struct pdl_weight_place *p, int64_t i);
+/* All places of a weight; none where the family has no name for it. Repeated
+ * segments must be written out. */
+enum pdl_status pdl_weight_places(pdl_arena *a, const struct pdl_naming *naming,
+                                  const struct pdl_model *m, int tensor,
+                                  const struct pdl_weight_place **out, int *n,
+                                  struct pdl_err *err);
 
 /* ---- where models come from ------------------------------------------- */
 

@@ -48,6 +48,10 @@ static const struct {
     {"alpha", NUM, FIELD(alpha)},
     {"beta", NUM, FIELD(beta)},
     {"offset", NUM, FIELD(offset)},
+    {"epsilon", NUM, FIELD(epsilon)},
+    {"momentum", NUM, FIELD(momentum)},
+    {"theta", NUM, FIELD(theta)},
+    {"by_tanh", FLAG, FIELD(by_tanh)},
     {"dims", DIMS, FIELD(dims)},
 };
 enum { NFIELDS = sizeof fields / sizeof fields[0] };

@@ -87,6 +87,39 @@ int64_t train_rotated(const struct train_call *c, int64_t *width)
     return c->node->attr.features > 0 ? c->node->attr.features : *width;
 }
 
+double train_rope_step(const struct pdl_attr *a, int64_t e, int64_t d)
+{
+    double theta = a->theta > 0 ? a->theta : 10000;
+    double step = pow(theta, -2.0 * (double)e / (double)d), turns, keep;
+
+    if (!(a->scale > 0))
+        return step;
+    if (!(a->offset > 0) || !(a->beta > a->alpha))
+        return step / a->scale;
+    turns = a->offset * step / 6.283185307179586;
+    keep = (turns - a->alpha) / (a->beta - a->alpha);
+    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+    return keep * step + (1 - keep) * step / a->scale;
+}
+
+const char *train_function(const struct pdl_node *n)
+{
+    return n->attr.by_tanh && strcmp(n->op->name, "gelu") == 0 ? "gelu_tanh"
+                                                               : n->op->name;
+}
+
+double train_epsilon(const struct pdl_node *n)
+{
+    if (n->attr.epsilon > 0)
+        return n->attr.epsilon;
+    return strcmp(n->op->name, "rms_norm") == 0 ? 1e-6 : 1e-5;
+}
+
+double train_momentum(const struct pdl_node *n)
+{
+    return n->attr.momentum > 0 ? n->attr.momentum : 0.1;
+}
+
 /* Half of the rows (of each direction, where both are seen) are for distances
  * one by one, the others for ranges that grow geometrically up to FAR, the
  * last for all beyond. */

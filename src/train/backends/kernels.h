@@ -144,6 +144,16 @@ int train_gradient_of(const struct train_call *c, int i);
  * head is; where the node does not say, the attention that reads it does. 0:
  * nobody. */
 int64_t train_rotated(const struct train_call *c, int64_t *width);
+/* By how much a rope turns pair e of d features from one position to the
+ * next. */
+double train_rope_step(const struct pdl_attr *a, int64_t e, int64_t d);
+/* Which function a pointwise node is: its operator's name, or a form of it
+ * ("gelu_tanh"). */
+const char *train_function(const struct pdl_node *n);
+/* What a norm adds to the variance. */
+double train_epsilon(const struct pdl_node *n);
+/* The share of a batch in running statistics. */
+double train_momentum(const struct pdl_node *n);
 /* The row of attention's table of `rows` distances that a key reads which lies
  * `ahead` positions ahead of the query (T5: Raffel et al., 2020, 2.1). */
 int64_t train_distance_row(int64_t rows, bool causal, int64_t ahead);

@@ -473,7 +473,7 @@ static enum pdl_status make_rope(struct cpu_state *s,
     for (int64_t i = 0; i < t; i++)
         for (int64_t e = 0; e < d / 2; e++) {
             double w = (double)train_position(c, x->box.lo[1] + i) *
-                       pow(10000, -2.0 * (double)e / (double)d);
+                       train_rope_step(&c->node->attr, e, d);
 
             k->cos[i * (d / 2) + e] = (float)cos(w);
             k->sin[i * (d / 2) + e] = (float)sin(w);

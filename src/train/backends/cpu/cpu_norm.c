@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-static const float EPS = 1e-5f, RMS_EPS = 1e-6f, MOMENTUM = 0.1f;
-
 struct norm_kernel {
     struct train_kernel base;
     struct train_call call;
@@ -62,17 +60,21 @@ static void remember(const struct norm_kernel *k, void *const *in,
     float *m = in[k->mean], *v = in[k->var];
     double n = k->population;
     float unbiased = (float)(n > 1 ? n / (n - 1) : 1);
+    float share = (float)train_momentum(k->call.node);
 
     for (int64_t i = 0; i < k->c; i++) {
-        m[i] += MOMENTUM * (mean[i] - m[i]);
-        v[i] += MOMENTUM * (var[i] * unbiased - v[i]);
+        m[i] += share * (mean[i] - m[i]);
+        v[i] += share * (var[i] * unbiased - v[i]);
     }
 }
 
-static void reciprocal_deviation(const float *var, float *rstd, int64_t n)
+static void reciprocal_deviation(const struct norm_kernel *k, const float *var,
+                                 float *rstd)
 {
-    for (int64_t i = 0; i < n; i++)
-        rstd[i] = 1 / sqrtf(var[i] + EPS);
+    float eps = (float)train_epsilon(k->call.node);
+
+    for (int64_t i = 0; i < k->c; i++)
+        rstd[i] = 1 / sqrtf(var[i] + eps);
 }
 
 /* mean and rstd of the batch: from aux, sums, or the array itself. */
@@ -90,7 +92,7 @@ static void statistics(const struct norm_kernel *k, void *const *in,
         from_sums(k, in[k->op.stats], mean, var);
     else
         train_simd_bn_moments(x, k->rows, k->c, mean, var);
-    reciprocal_deviation(var, rstd, k->c);
+    reciprocal_deviation(k, var, rstd);
 }
 
 /* ---- batch norm: passes ------------------------------------------------------------ */
@@ -118,7 +120,7 @@ bn_forward(const struct train_kernel *base, void *const *in, void *const *out,
     if (!running && !when->again && k->mean >= 0 && k->var >= 0 &&
         (k->rows > 0 || k->op.sums >= 0))
         remember(k, in, mean, var);
-    reciprocal_deviation(var, var, k->c);
+    reciprocal_deviation(k, var, var);
     if (k->op.aux_out >= 0) {
         float *aux = out[k->op.aux_out];
 
@@ -453,7 +455,7 @@ static enum pdl_status make_layer_norm(struct cpu_state *s,
     k->call = kept;
     train_operands(c, &k->op);
     k->ln = (struct train_simd_ln){train_array_elements(x) / f, f,
-                                   rms ? RMS_EPS : EPS, !rms};
+                                   (float)train_epsilon(c->node), !rms};
     k->base.implementation = "own";
     k->base.scratch_bytes = 2 * k->ln.rows * (int64_t)sizeof(float);
     k->base.run = c->pass == PDL_FORWARD         ? ln_forward

@@ -121,7 +121,8 @@ static enum pdl_status make_unary(struct cpu_state *s,
                                   struct train_kernel **out,
                                   struct pdl_err *err)
 {
-    const struct train_simd_function *f = train_simd_find(c->node->op->name);
+    const struct train_simd_function *f =
+        train_simd_find(train_function(c->node));
     struct pointwise_kernel *k;
 
     if (!f || !all_alike(c))

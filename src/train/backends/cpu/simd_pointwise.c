@@ -67,6 +67,18 @@ static inline float gelu_slope(float x)
 
     return 0.5f * (1 + e) + x * g * 0.39894228f;
 }
+static inline float gelu_tanh(float x)
+{
+    return 0.5f * x *
+           (1 + simd_tanh(0.79788456f * (x + 0.044715f * x * x * x)));
+}
+static inline float gelu_tanh_slope(float x)
+{
+    float t = simd_tanh(0.79788456f * (x + 0.044715f * x * x * x));
+
+    return 0.5f * (1 + t) +
+           0.5f * x * (1 - t * t) * 0.79788456f * (1 + 0.134145f * x * x);
+}
 static inline float exp_(float x)
 {
     return simd_exp(x);
@@ -95,6 +107,7 @@ LOOPS(sigmoid)
 LOOPS(tanh_)
 LOOPS(silu)
 LOOPS(gelu)
+LOOPS(gelu_tanh)
 LOOPS(exp_)
 
 void train_simd_gated(const float *restrict a, const float *restrict u,
@@ -125,6 +138,7 @@ const struct train_simd_function *train_simd_find(const char *op)
         {"tanh", tanh__f, tanh__back},
         {"silu", silu_f, silu_back},
         {"gelu", gelu_f, gelu_back},
+        {"gelu_tanh", gelu_tanh_f, gelu_tanh_back},
         {"exp", exp__f, exp__back},
     };
 

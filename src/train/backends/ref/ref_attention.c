@@ -238,10 +238,8 @@ static enum pdl_status attention_check(const struct train_call *c,
 
 /* ---- rotary positions ----------------------------------------------------------- */
 
-static const double THETA = 10000;
-
-/* Pairs (e, e + d/2) of the d last features of a head turn by position *
- * theta^(-2e/d); backward turns back. */
+/* Pairs (e, e + d/2) of the d last features of a head turn; backward turns
+ * back. */
 static void rope(struct ref_run *r)
 {
     const struct ref_array *x = &r->in[0];
@@ -257,7 +255,7 @@ static void rope(struct ref_run *r)
                 int64_t b = a + half;
                 double t = (double)train_position(r->call,
                                                   x->box.lo[1] + row % x->n[1]);
-                double w = t * pow(THETA, -2.0 * (double)e / (double)d);
+                double w = t * train_rope_step(&r->node->attr, e, d);
                 double c = cos(w), s = sense * sin(w);
 
                 r->out[0].at[a] = x->at[a] * c - x->at[b] * s;

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double EPS = 1e-5, RMS_EPS = 1e-6, MOMENTUM = 0.1;
-
 /* ---- batch norm ---------------------------------------------------------- */
 
 /* The weights of a batch norm by what they are; NULL: it has none such. */
@@ -100,14 +98,15 @@ static struct moments moments_of(const struct ref_run *r,
 }
 
 /* Running statistics take the unbiased variance. */
-static void remember(struct bn_weights *w, struct moments m, int64_t c)
+static void remember(struct bn_weights *w, struct moments m, int64_t c,
+                     double share)
 {
     double unbiased = m.count > 1 ? m.var * m.count / (m.count - 1) : m.var;
     double *mean = &w->mean->at[c - w->mean->box.lo[0]];
     double *var = &w->var->at[c - w->var->box.lo[0]];
 
-    *mean += MOMENTUM * (m.mean - *mean);
-    *var += MOMENTUM * (unbiased - *var);
+    *mean += share * (m.mean - *mean);
+    *var += share * (unbiased - *var);
     w->mean->changed = w->var->changed = true;
 }
 
@@ -117,17 +116,18 @@ static void bn_forward(struct ref_run *r)
     struct bn_weights w = bn_weights(r);
     const struct ref_array *sums = r->op.sums >= 0 ? &r->in[r->op.sums] : NULL;
     bool running = r->when->evaluate && w.mean && w.var;
+    double eps = train_epsilon(r->node);
 
     for (int64_t c = y->box.lo[1]; c < y->box.hi[1]; c++) {
         struct moments m = running
                                ? (struct moments){by_channel(w.mean, c, 0),
                                                   by_channel(w.var, c, 1), 0}
                                : moments_of(r, x, sums, c);
-        double g = by_channel(w.scale, c, 1) / sqrt(m.var + EPS);
+        double g = by_channel(w.scale, c, 1) / sqrt(m.var + eps);
         double b = by_channel(w.shift, c, 0);
 
         if (!running && !r->when->again && w.mean && w.var && m.count > 0)
-            remember(&w, m, c);
+            remember(&w, m, c, train_momentum(r->node));
         for (int64_t n = 0; n < y->n[0]; n++)
             for (int64_t i = 0; i < y->stride[1]; i++)
                 plane(y, n, c)[i] = (plane(x, n, c)[i] - m.mean) * g + b;
@@ -152,11 +152,11 @@ struct back {
     double dy, dyx; /* sums of dy and of dy * xhat */
 };
 
-static struct back back_sums(const struct ref_array *x,
+static struct back back_sums(const struct ref_run *r, const struct ref_array *x,
                              const struct ref_array *dy, struct moments m,
                              int64_t c)
 {
-    double rstd = 1 / sqrt(m.var + EPS);
+    double rstd = 1 / sqrt(m.var + train_epsilon(r->node));
     struct back b = {0, 0};
 
     for (int64_t n = 0; n < dy->n[0]; n++)
@@ -175,7 +175,7 @@ static void bn_back_sums(struct ref_run *r)
 
     for (int64_t c = dy->box.lo[1]; c < dy->box.hi[1]; c++) {
         struct moments m = moments_of(r, x, &r->in[2], c);
-        struct back b = back_sums(x, dy, m, c);
+        struct back b = back_sums(r, x, dy, m, c);
 
         *sum_at(s, 0, c) = b.dy;
         *sum_at(s, 1, c) = b.dyx;
@@ -192,11 +192,11 @@ static void bn_data(struct ref_run *r)
 
     for (int64_t c = dx->box.lo[1]; c < dx->box.hi[1]; c++) {
         struct moments m = moments_of(r, x, stats, c);
-        double rstd = 1 / sqrt(m.var + EPS);
+        double rstd = 1 / sqrt(m.var + train_epsilon(r->node));
         double g = by_channel(w.scale, c, 1) * rstd;
         struct back b =
             back ? (struct back){*sum_at(back, 0, c), *sum_at(back, 1, c)}
-                 : back_sums(x, dy, m, c);
+                 : back_sums(r, x, dy, m, c);
 
         for (int64_t n = 0; n < dx->n[0]; n++)
             for (int64_t i = 0; i < dx->stride[1]; i++) {
@@ -222,7 +222,7 @@ static void bn_weight_gradient(struct ref_run *r)
         } else {
             struct moments m = local_moments(&r->in[0], c);
 
-            b = back_sums(&r->in[0], &r->in[1], m, c);
+            b = back_sums(r, &r->in[0], &r->in[1], m, c);
         }
         scale->at[c - scale->box.lo[0]] = b.dyx;
         if (r->call->nout > 1)
@@ -265,7 +265,7 @@ static struct rows layer_rows(const struct ref_run *r,
     struct rows s = {.width = f ? f : x->n[x->box.ndims - 1], .each = 1};
 
     s.period = s.width;
-    s.eps = rms ? RMS_EPS : EPS;
+    s.eps = train_epsilon(r->node);
     s.centre = !rms;
     return s;
 }
@@ -281,7 +281,7 @@ static struct rows group_rows(const struct ref_run *r,
     return (struct rows){.width = x->n[1] / g * x->stride[1],
                          .period = x->stride[0],
                          .each = x->stride[1],
-                         .eps = EPS,
+                         .eps = train_epsilon(r->node),
                          .centre = true};
 }
 

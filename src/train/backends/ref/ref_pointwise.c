@@ -29,7 +29,7 @@ static double relu6_y(double y)
 {
     return y > 0 && y < 6 ? 1 : 0;
 }
-/* x times the normal distribution's integral, not the approximation by tanh */
+/* x times the normal distribution's integral */
 static double gelu(double x)
 {
     return 0.5 * x * (1 + erf(x * 0.70710678118654752));
@@ -38,6 +38,19 @@ static double gelu_x(double x)
 {
     return 0.5 * (1 + erf(x * 0.70710678118654752)) +
            x * exp(-0.5 * x * x) * 0.3989422804014327;
+}
+/* the approximation (Hendrycks and Gimpel 2016): a (x + b x^3), 3 b below */
+static double gelu_tanh(double x)
+{
+    return 0.5 * x *
+           (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+static double gelu_tanh_x(double x)
+{
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+
+    return 0.5 * (1 + t) +
+           0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 0.134145 * x * x);
 }
 static double sigmoid(double x)
 {
@@ -178,6 +191,7 @@ static const struct function {
     // clang-format off
     {"relu", relu, relu_y},             {"relu6", relu6, relu6_y},
     {"gelu", gelu, gelu_x},             {"silu", silu, silu_x},
+    {"gelu_tanh", gelu_tanh, gelu_tanh_x},
     {"mish", mish, mish_x},             {"hard_swish", hard_swish, hard_swish_x},
     {"hard_sigmoid", hard_sigmoid, hard_sigmoid_y},
     {"sigmoid", sigmoid, sigmoid_y},    {"tanh", tanh, tanh_y},
@@ -198,7 +212,7 @@ static void unary(struct ref_run *r)
     const struct function *f = functions;
     const struct ref_array *saved = NULL;
 
-    while (strcmp(f->op, r->node->op->name) != 0)
+    while (strcmp(f->op, train_function(r->node)) != 0)
         f++; /* the table of rows names only what is in this one */
     if (r->call->pass == PDL_FORWARD) {
         for (int64_t i = 0; i < r->out[0].count; i++)
