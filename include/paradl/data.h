@@ -93,6 +93,7 @@ enum pdl_draw {
     PDL_DRAW_PLACE,    /* which worker stores a sample at the beginning */
     PDL_DRAW_EXCHANGE, /* who sends what to whom */
     PDL_DRAW_HIDE,     /* which samples are left out */
+    PDL_DRAW_MASK,     /* which tokens are hidden */
 };
 uint64_t pdl_draw_key(uint64_t seed, enum pdl_draw purpose, int64_t epoch);
 

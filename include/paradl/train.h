@@ -72,7 +72,9 @@ struct pdl_train_options {
     bool spare_biases, spare_norms; /* from weight decay */
     bool no_dropout;
     double label_smoothing;
-    bool mean_squares; /* the loss is the mean squared error */
+    bool mean_squares;  /* the loss is the mean squared error */
+    const char *freeze; /* patterns of weights that stay, by commas; NULL */
+    int64_t labels;     /* of a sample's positions; 0: all have one */
     uint64_t seed;
     bool poison; /* freed memory becomes not-a-number */
     void (*watch)(void *ctx, const struct pdl_train_seen *seen);
@@ -155,8 +157,15 @@ enum pdl_status pdl_trainer_restore(pdl_trainer *t, const pdl_ckpt *ckpt,
 enum pdl_status pdl_trainer_restore_weights(pdl_trainer *t,
                                             const pdl_ckpt *ckpt, bool *mean,
                                             struct pdl_err *err);
-/* Weights from safetensors, by the model's names. */
+/* Weights from safetensors, by the model's names or those of a family that
+ * pdl_naming_at lists; numbers of any floating type. */
+struct pdl_train_load {
+    bool partial; /* what is missing or has another shape stays as it is */
+    void (*note)(void *ctx, const char *text); /* what is; NULL: nobody asks */
+    void *ctx;
+};
 enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
+                                 const struct pdl_train_load *how, /* NULL */
                                  struct pdl_err *err);
 
 /* What the memory planner decided, in bytes of this rank. */
@@ -238,6 +247,9 @@ struct pdl_train_job {
     const char *from; /* ... of this checkpoint, or the newest in this folder */
     bool raw_weights; /* ... not of the mean that it may hold */
     const char *split;        /* to test with; NULL: "test" */
+    bool partial;             /* weights_in may lack some */
+    const char *names_out;    /* style of weights_out; NULL: as loaded */
+    int64_t mask_token;       /* of masked tokens; 0: the model's last */
     const char *outputs;      /* safetensors: of the last step; NULL: none */
     bool timings;             /* measure operations; see traced */
     const volatile int *stop; /* becomes not 0: save and stop */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_INDEX = 256 << 20, MAX_FILES = 4096 };
@@ -128,6 +129,31 @@ static int by_name(const void *a, const void *b)
                   ((const struct weight *)b)->pub.name);
 }
 
+/* Of a folder: the file that transformers would take. */
+static enum pdl_status find_in_folder(pdl_weights *w, struct pdl_err *err)
+{
+    static const char *const names[] = {"model.safetensors",
+                                        "model.safetensors.index.json"};
+    struct stat info;
+
+    if (stat(w->path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return PDL_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *path =
+            pdl_arena_printf(w->arena, "%s/%s", w->path, names[i]);
+
+        if (!path)
+            return no_memory(w, err);
+        if (stat(path, &info) == 0) {
+            w->path = path;
+            return PDL_OK;
+        }
+    }
+    pdl_fail(err, PDL_EIO, "%s: has neither %s nor %s", w->path, names[0],
+             names[1]);
+    return PDL_EIO;
+}
+
 static enum pdl_status open_all(pdl_weights *w, struct pdl_err *err)
 {
     size_t n = strlen(w->path);
@@ -164,9 +190,10 @@ enum pdl_status pdl_weights_open(const char *path, pdl_weights **out,
         w->arena = pdl_arena_create((size_t)4 << 30);
     if (w && w->arena)
         w->path = pdl_arena_strdup(w->arena, path);
-    if (w && w->path)
-        st = open_all(w, err);
-    else
+    if (w && w->path) {
+        st = find_in_folder(w, err);
+        st = st == PDL_OK ? open_all(w, err) : st;
+    } else
         (void)pdl_fail(err, PDL_ENOMEM, "%s: out of memory", path);
     if (st != PDL_OK) {
         pdl_weights_close(w);

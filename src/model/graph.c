@@ -298,6 +298,16 @@ void pdl_build_meta(pdl_build *b, const char *kind, const char *source,
         model_build_no_memory(b);
 }
 
+void model_build_type(pdl_build *b, const char *type, const char *inexact)
+{
+    if (!model_build_ok(b) || !type)
+        return;
+    b->model.type = pdl_arena_strdup(b->arena, type);
+    b->model.inexact = inexact;
+    if (!b->model.type)
+        model_build_no_memory(b);
+}
+
 static struct pdl_model *finish(pdl_build *b)
 {
     struct pdl_model *m = PDL_NEW(b->arena, struct pdl_model, 1);

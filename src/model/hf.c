@@ -8,7 +8,8 @@
  * What is counted: the parameters of the architecture the file names: the
  * language model with its head (a tied one once), a classifier with its
  * labels. Encoders named ForMaskedLM or ForPreTraining are counted as the bare
- * model with its pooler, as their published totals are. Layers for predicting
+ * model with its pooler, as their published totals are; with --dim head=1 they
+ * have the head that fills in masked tokens instead, to be trained. Layers for predicting
  * several tokens (DeepSeek's MTP) are not part of it.
  *
  * A model_type that no row describes is built like Llama (with experts or
@@ -58,7 +59,7 @@ static void unknown(struct reader *r, const char *what, const char *more)
 static enum pdl_status read_dim(struct reader *r, char *pair)
 {
     static const char *const names[] = {"seq", "sequence", "sequence_length",
-                                        "batch"};
+                                        "batch", "head"};
     struct pdl_err inner = {"", ""};
     char *value = strchr(pair, '=');
     int64_t n = 0;
@@ -68,17 +69,19 @@ static enum pdl_status read_dim(struct reader *r, char *pair)
         return pdl_fail(r->f.err, PDL_EINVAL, "--dim: '%.40s' is not name=N",
                         pair);
     *value++ = '\0';
-    while (i < 4 && strcmp(names[i], pair) != 0)
+    while (i < 5 && strcmp(names[i], pair) != 0)
         i++;
-    if (i == 4) {
+    if (i == 5) {
         pdl_fail(r->f.err, PDL_EINVAL, "--dim: no dimension '%.40s'", pair);
-        pdl_hint(r->f.err, "a config.json has seq, the tokens of a sample");
+        pdl_hint(r->f.err, "a config.json has seq, the tokens of a sample, and "
+                           "head=1 for an encoder");
         return PDL_EINVAL;
     }
     if (pdl_int_parse(value, 1, MODEL_FIELD_MAX, &n, &inner) != PDL_OK)
         return pdl_fail(r->f.err, PDL_EINVAL, "--dim %s: %s", pair, inner.msg);
     if (i < 3)
         r->choice.seq = n;
+    r->choice.head |= i == 4;
     return PDL_OK;
 }
 
@@ -294,8 +297,12 @@ enum pdl_status pdl_model_hf(pdl_arena *a, struct pdl_bytes in,
         st = add_tower(&r);
     if (st != PDL_OK)
         return st;
+    model_hf_numbers(&r.f, r.type, &r.tf);
+    if (r.f.status != PDL_OK)
+        return r.f.status;
     r.tf.name = base_name(&r);
     r.tf.dtype = dtype_of(&r);
+    r.tf.type = r.type;
     r.tf.source = pdl_arena_printf(
         a, "config.json of Hugging Face, %.60s",
         r.choice.architecture ? r.choice.architecture : r.type);

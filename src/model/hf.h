@@ -12,6 +12,7 @@ extern const struct model_row model_hf_families[];
 struct model_tf_choice {
     const char *architecture; /* "BertForMaskedLM", or NULL */
     int64_t seq;              /* asked for; 0: the default */
+    bool head; /* an encoder gets the one that fills in masked tokens */
 };
 
 /* Equal layers may be many; layers that can differ are looked at one by one. */
@@ -26,6 +27,9 @@ enum {
 enum pdl_status model_tf_fill(struct model_fields *f, pdl_arena *a,
                               const struct model_tf_choice *choice,
                               struct model_tf *tf);
+/* Epsilon, activation and rotary positions, after the layers are known. */
+void model_hf_numbers(struct model_fields *f, const char *type,
+                      struct model_tf *tf);
 /* The kind of layer i: a prefix of field names (tf_kind.c). */
 const char *model_tf_kind(struct model_fields *f, int64_t layers, int64_t i);
 /* Is its feed-forward layer a mixture, in a model that has some? */

@@ -67,6 +67,9 @@ enum pdl_status model_infer(const struct pdl_op *op, const struct pdl_op_use *u,
 /* The builder's first failure, for readers that know where in a file it is. */
 enum pdl_status model_build_status(const pdl_build *b, struct pdl_err *err);
 
+/* Which configuration it was read from, and what differs; NULL: nothing. */
+void model_build_type(pdl_build *b, const char *type, const char *inexact);
+
 /* A node that makes its weights itself, with everything else as given. */
 int model_build_own(pdl_build *b, const struct pdl_build_spec *spec);
 void model_build_unknown(pdl_build *b, const char *op, int64_t count);

@@ -329,7 +329,7 @@ static void fill_stack(struct model_fields *f, pdl_arena *a, const char *prefix,
 enum pdl_status model_tf_tower(struct model_fields *f, pdl_arena *a,
                                struct model_tf *tf)
 {
-    struct model_tf_choice none = {NULL, 0};
+    struct model_tf_choice none = {.seq = 0};
     struct model_tf_stack tower = {.prefix = "vision."};
     int64_t square;
 
@@ -425,5 +425,11 @@ enum pdl_status model_tf_fill(struct model_fields *f, pdl_arena *a,
     tf->logit_scale = clip;
     if (f->status == PDL_OK)
         fill_head(f, arch, tf);
+    if (f->status == PDL_OK && choice->head && model_field(f, "encoder")) {
+        tf->head = tf->stack[0].vocab;
+        tf->fills_in = tf->tied = tf->head_bias = 1;
+        tf->stack[0].pool = tf->stack[0].pooler = 0;
+        tf->classes = 0;
+    }
     return f->status;
 }

@@ -51,7 +51,7 @@ static int core(struct model_tf_ctx *c, const struct model_tf_layer *l,
 static int rotate(struct model_tf_ctx *c, const struct model_tf_layer *l,
                   const char *name, int x)
 {
-    return l->rope ? model_tf_unary(c, "rope", name, x) : x;
+    return l->rope ? model_tf_rope(c, name, (struct pdl_attr){0}, x) : x;
 }
 
 /* k and v of one layer; Gemma 4 lets k stand for v. */

@@ -68,14 +68,14 @@ static int latent(struct model_tf_ctx *c, const struct model_tf_layer *l, int x)
     kv = model_tf_linear(c, "attn.kv_a", x, l->kv_lora + l->qk_rope,
                          l->lora_bias);
     k[1] = model_tf_slice(c, "attn.k_shared", kv, l->kv_lora, l->qk_rope);
-    k[1] = model_tf_op(c, "rope", "attn.k_rope", &turn_k, &k[1], 1);
+    k[1] = model_tf_rope(c, "attn.k_rope", turn_k, k[1]);
     kv = model_tf_slice(c, "attn.latent", kv, 0, l->kv_lora);
     kv = model_tf_normed(c, "attn.kv_a_norm", kv, l->norm, 0);
     kv = model_tf_linear(c, "attn.kv_b", kv,
                          l->heads * (l->qk_nope + l->v_head_dim), 0);
     k[0] = of_heads(c, "attn.k_nope", kv, l->heads, 0, l->qk_nope);
     qkv[2] = of_heads(c, "attn.v", kv, l->heads, l->qk_nope, l->v_head_dim);
-    qkv[0] = model_tf_op(c, "rope", "attn.q_rope", &turn_q, &q, 1);
+    qkv[0] = model_tf_rope(c, "attn.q_rope", turn_q, q);
     qkv[1] = model_tf_op(c, "join_heads", "attn.k", &join, k, 2);
     x = model_tf_op(c, "attention", "attn.core", &attr, qkv,
                     l->index_heads ? 4 : 3);

@@ -94,7 +94,9 @@ int model_tf_linear(struct model_tf_ctx *c, const char *part, int x,
 int model_tf_normed(struct model_tf_ctx *c, const char *part, int x,
                     int64_t kind, int64_t features)
 {
-    struct pdl_attr attr = {.features = features, .no_bias = kind != TF_LAYER};
+    struct pdl_attr attr = {.features = features,
+                            .no_bias = kind != TF_LAYER,
+                            .epsilon = c->tf->epsilon};
 
     if (kind == TF_PLAIN)
         return pdl_build_node(
@@ -110,9 +112,21 @@ int model_tf_normed(struct model_tf_ctx *c, const char *part, int x,
 int model_tf_unary(struct model_tf_ctx *c, const char *op, const char *part,
                    int x)
 {
-    struct pdl_attr attr = {0};
+    struct pdl_attr attr = {.by_tanh =
+                                c->tf->by_tanh && strcmp(op, "gelu") == 0};
 
     return model_tf_op(c, op, part, &attr, &x, 1);
+}
+
+int model_tf_rope(struct model_tf_ctx *c, const char *part,
+                  struct pdl_attr attr, int x)
+{
+    attr.theta = c->tf->rope.theta;
+    attr.scale = c->tf->rope.scale;
+    attr.alpha = c->tf->rope.alpha;
+    attr.beta = c->tf->rope.beta;
+    attr.offset = c->tf->rope.offset;
+    return model_tf_op(c, "rope", part, &attr, &x, 1);
 }
 
 int model_tf_binary(struct model_tf_ctx *c, const char *op, const char *part,
@@ -361,6 +375,11 @@ static void head(struct model_tf_ctx *c, int x, int embedding)
     const struct model_tf *tf = c->tf;
 
     c->prefix[0] = '\0';
+    if (tf->head && tf->fills_in) {
+        x = model_tf_linear(c, "head.dense", x, c->stack->hidden, 1);
+        x = model_tf_unary(c, "gelu", "head.act", x);
+        x = model_tf_normed(c, "head.norm", x, c->stack->norm, 0);
+    }
     if (tf->head && tf->tied)
         tied_head(c, x, embedding);
     else if (tf->head)
@@ -386,6 +405,7 @@ void model_tf_emit(pdl_build *b, const struct model_tf *tf)
     for (int i = 0; i < 4 && tf->unknown[i]; i++)
         pdl_build_unknown(b, tf->unknown[i]);
     pdl_build_meta(b, "transformer", tf->source, tf->tokens, -1);
+    model_build_type(b, tf->type, tf->inexact);
 }
 
 enum pdl_status model_tf_build(pdl_arena *a, const struct model_tf *tf,

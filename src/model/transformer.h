@@ -104,7 +104,7 @@ struct model_tf_stack {
     int64_t frames; /* images that a patch spans: video (Qwen-VL) */
     int64_t mels;
     /* layers */
-    const struct model_tf_run *runs;
+    struct model_tf_run *runs;
     int nruns;
     /* after them */
     int64_t final_norm, project_out; /* to embed_dim, before the head */
@@ -125,9 +125,15 @@ struct model_tf {
     struct model_tf_stack stack[3];
     int nstacks;
     int64_t head, tied, head_bias; /* head: vocabulary of the last stack */
-    int64_t classes, class_bias;   /* of a classifier; 0: none */
-    int64_t logit_scale;           /* CLIP's temperature */
-    const char *unknown[4]; /* parts that are not built, for the reader */
+    int64_t fills_in; /* BERT's: a layer and a norm before the head */
+    int64_t classes, class_bias; /* of a classifier; 0: none */
+    int64_t logit_scale;         /* CLIP's temperature */
+    double epsilon;              /* of all norms; 0: the operator's */
+    struct pdl_attr rope;        /* theta and what stretches wavelengths */
+    int64_t by_tanh;             /* GELU is the approximation */
+    const char *type;            /* of the configuration; NULL: of the zoo */
+    const char *inexact;         /* what the graph has not as published; NULL */
+    const char *unknown[4];      /* parts that are not built, for the reader */
 };
 
 enum pdl_status model_tf_build(pdl_arena *a, const struct model_tf *tf,
@@ -169,6 +175,9 @@ int model_tf_normed(struct model_tf_ctx *c, const char *part, int x,
                     int64_t kind, int64_t features);
 int model_tf_unary(struct model_tf_ctx *c, const char *op, const char *part,
                    int x);
+/* Rotary positions; attr says of which features. */
+int model_tf_rope(struct model_tf_ctx *c, const char *part,
+                  struct pdl_attr attr, int x);
 int model_tf_binary(struct model_tf_ctx *c, const char *op, const char *part,
                     int x, int y);
 /* The part of the last dimension from `from` on, n wide. */

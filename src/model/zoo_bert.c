@@ -2,12 +2,25 @@
  *
  * BERT (Devlin et al., NAACL 2019), uncased, as it is published: embeddings
  * with two kinds of tokens, norms after the residuals, the pooler, and no
- * pre-training heads. */
+ * pre-training heads. To train it, head=1 puts the head in the pooler's place
+ * that fills in masked tokens, and classes=N a classifier on the pooler. */
 #include "zoo_decoder.h"
 
 static const char source[] = "Devlin et al., NAACL 2019";
 
-enum { LAYERS, HIDDEN, HEADS, FFN, VOCAB, SEQ, POSITIONS, TYPES, NPARAMS };
+enum {
+    LAYERS,
+    HIDDEN,
+    HEADS,
+    FFN,
+    VOCAB,
+    SEQ,
+    POSITIONS,
+    TYPES,
+    HEAD,
+    CLASSES,
+    NPARAMS
+};
 
 static const struct model_param params[NPARAMS] = {
     [LAYERS] = {"layers", "layers", NULL, 12, 1, ZOO_LAYERS},
@@ -20,6 +33,8 @@ static const struct model_param params[NPARAMS] = {
     [POSITIONS] = {"positions", "rows of learned positions, at least seq", NULL,
                    512, 0, ZOO_BIG},
     [TYPES] = {"types", "kinds of tokens", NULL, 2, 0, ZOO_BIG},
+    [HEAD] = {"head", "1: fills in masked tokens", NULL, 0, 0, 1},
+    [CLASSES] = {"classes", "of a classifier; 0: none", NULL, 0, 0, ZOO_BIG},
 };
 
 static const struct pdl_zoo_entry entries[] = {
@@ -33,6 +48,14 @@ static void build(pdl_build *b, const int64_t *v)
     struct model_tf_run run = {.repeat = v[LAYERS]};
     struct model_tf tf = {.source = source, .tokens = v[SEQ], .nstacks = 1};
     int64_t rows = v[POSITIONS] < v[SEQ] ? v[SEQ] : v[POSITIONS];
+
+    if (v[HEAD] && v[CLASSES])
+        pdl_build_fail(b, PDL_EINVAL, "either head=1 or classes, not both");
+    tf.epsilon = 1e-12;
+    tf.head = v[HEAD] ? v[VOCAB] : 0;
+    tf.fills_in = tf.tied = tf.head_bias = v[HEAD];
+    tf.classes = v[CLASSES];
+    tf.class_bias = 1;
 
     run.layer = (struct model_tf_layer){
         .order = TF_POST,
@@ -60,8 +83,8 @@ static void build(pdl_build *b, const int64_t *v)
         .embed_norm = 1,
         .runs = &run,
         .nruns = 1,
-        .pool = 1,
-        .pooler = v[HIDDEN],
+        .pool = !v[HEAD],
+        .pooler = v[HEAD] ? 0 : v[HIDDEN],
     };
     model_tf_emit(b, &tf);
 }

@@ -4,13 +4,14 @@
  * reads everything the block has made so far. */
 #include "model_priv.h"
 
-enum { DEPTH, INPUT, CLASSES, NPARAMS };
+enum { DEPTH, INPUT, CHANNELS, CLASSES, NPARAMS };
 
 static const struct model_param params[NPARAMS] = {
     [DEPTH] = {"depth", "layers with weights", "121|161|169|201", 121, 121,
                201},
     [INPUT] = {"input", "height and width of the image", NULL, 224, 32,
                1 << 16},
+    [CHANNELS] = {"channels", "of the image", NULL, 3, 1, 1 << 16},
     [CLASSES] = {"classes", "outputs", NULL, 1000, 1, 1 << 24},
 };
 
@@ -74,7 +75,7 @@ static int transition(pdl_build *b, int index, int x, int64_t *channels)
 
 static void build(pdl_build *b, const int64_t *v)
 {
-    int x = model_image(b, 3, v[INPUT], 2), s = 0;
+    int x = model_image(b, v[CHANNELS], v[INPUT], 2), s = 0;
     int64_t channels;
 
     while (shapes[s].depth != v[DEPTH])

@@ -7,11 +7,12 @@
  * (squeeze and excitation). Stochastic depth costs nothing and is left out. */
 #include "model_priv.h"
 
-enum { INPUT, CLASSES, NPARAMS };
+enum { INPUT, CHANNELS, CLASSES, NPARAMS };
 
 static const struct model_param params[NPARAMS] = {
     [INPUT] = {"input", "height and width of the image", NULL, 224, 32,
                1 << 16},
+    [CHANNELS] = {"channels", "of the image", NULL, 3, 1, 1 << 16},
     [CLASSES] = {"classes", "outputs", NULL, 1000, 1, 1 << 24},
 };
 
@@ -61,7 +62,7 @@ static void build_mobilenet(pdl_build *b, const int64_t *v)
     static const struct stage stages[] = {
         {1, 3, 1, 16, 1}, {6, 3, 2, 24, 2},  {6, 3, 2, 32, 3}, {6, 3, 2, 64, 4},
         {6, 3, 1, 96, 3}, {6, 3, 2, 160, 3}, {6, 3, 1, 320, 1}};
-    int x = model_image(b, 3, v[INPUT], 2), n = 1;
+    int x = model_image(b, v[CHANNELS], v[INPUT], 2), n = 1;
 
     x = conv_norm(b, "features.0", x,
                   (struct model_conv){.f = 32, .k = 3, .s = 2, .p = 1},
@@ -124,7 +125,7 @@ static void build_efficientnet(pdl_build *b, const int64_t *v)
                                           {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4},
                                           {6, 3, 1, 320, 1}};
     enum { NSTAGES = sizeof stages / sizeof stages[0] };
-    int x = model_image(b, 3, v[INPUT], 2);
+    int x = model_image(b, v[CHANNELS], v[INPUT], 2);
 
     x = conv_norm(b, "features.0", x,
                   (struct model_conv){.f = 32, .k = 3, .s = 2, .p = 1}, "silu");

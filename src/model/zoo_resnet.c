@@ -6,7 +6,7 @@
  * trains) or on the first 1x1 (the paper's). */
 #include "model_priv.h"
 
-enum { DEPTH, STRIDE, INPUT, CLASSES, NPARAMS };
+enum { DEPTH, STRIDE, INPUT, CHANNELS, CLASSES, NPARAMS };
 enum { ON_3X3, ON_1X1 };
 
 static const struct model_param params[NPARAMS] = {
@@ -14,6 +14,7 @@ static const struct model_param params[NPARAMS] = {
     [STRIDE] = {"stride", "where a bottleneck has its stride", "3x3|1x1",
                 ON_3X3, 0, 1},
     [INPUT] = {"input", "height and width of the image", NULL, 224, 1, 1 << 20},
+    [CHANNELS] = {"channels", "of the image", NULL, 3, 1, 1 << 16},
     [CLASSES] = {"classes", "outputs", NULL, 1000, 1, 1 << 24},
 };
 
@@ -106,7 +107,7 @@ static int stages(pdl_build *b, int shape, bool on_1x1, int x)
 
 static void build(pdl_build *b, const int64_t *v)
 {
-    int shape = 0, x = model_image(b, 3, v[INPUT], 2);
+    int shape = 0, x = model_image(b, v[CHANNELS], v[INPUT], 2);
 
     while (shapes[shape].depth != v[DEPTH])
         shape++;

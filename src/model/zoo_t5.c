@@ -34,7 +34,7 @@ static const struct pdl_zoo_entry entries[] = {
 };
 
 static struct model_tf_stack stack_of(const int64_t *v, const char *prefix,
-                                      const struct model_tf_run *run)
+                                      struct model_tf_run *run)
 {
     return (struct model_tf_stack){
         .prefix = prefix,

@@ -6,7 +6,7 @@
  * fc6, fc7, fc8. VGG has no adaptive pool: another input resizes fc6. */
 #include "model_priv.h"
 
-enum { INPUT, CLASSES, DEPTH, NPARAMS };
+enum { INPUT, CHANNELS, CLASSES, DEPTH, NPARAMS };
 
 #define IMAGE                                                            \
     {                                                                    \
@@ -19,6 +19,7 @@ enum { INPUT, CLASSES, DEPTH, NPARAMS };
 
 static const struct model_param params[NPARAMS] = {
     [INPUT] = IMAGE,
+    [CHANNELS] = {"channels", "of the image", NULL, 3, 1, 1 << 16},
     [CLASSES] = OUTPUTS,
     [DEPTH] = {"depth", "layers with weights", "16|19", 16, 16, 19},
 };
@@ -44,7 +45,7 @@ static void build_vgg(pdl_build *b, const int64_t *v)
                             .stride = {2, 2},
                             .dilation = {1, 1},
                             .ceil_mode = v[INPUT] % 32 != 0};
-    int x = model_image(b, 3, v[INPUT], 2), n = 1;
+    int x = model_image(b, v[CHANNELS], v[INPUT], 2), n = 1;
 
     for (int stage = 0; stage < 5; stage++) {
         int convs = stage < 2 ? 2 : v[DEPTH] == 19 ? 4 : 3;
@@ -75,7 +76,7 @@ static void build_alexnet(pdl_build *b, const int64_t *v)
         {{.f = 256, .k = 3, .p = 1, .bias = true}, true},
     };
     struct pdl_attr six = {.ndims = 2, .dims = {6, 6}};
-    int x = model_image(b, 3, v[INPUT], 2);
+    int x = model_image(b, v[CHANNELS], v[INPUT], 2);
 
     for (int i = 0; i < 5; i++) {
         x = model_conv(b, model_label("conv%d", i + 1).s, x, layers[i].conv);

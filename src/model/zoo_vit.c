@@ -7,7 +7,7 @@
 
 static const char source[] = "Dosovitskiy et al., ICLR 2021";
 
-enum { LAYERS, HIDDEN, HEADS, FFN, INPUT, PATCH, CLASSES, NPARAMS };
+enum { LAYERS, HIDDEN, HEADS, FFN, INPUT, PATCH, CHANNELS, CLASSES, NPARAMS };
 
 static const struct model_param params[NPARAMS] = {
     [LAYERS] = {"layers", "layers", NULL, 12, 1, ZOO_LAYERS},
@@ -17,6 +17,7 @@ static const struct model_param params[NPARAMS] = {
              ZOO_BIG},
     [INPUT] = {"input", "height and width of the image", NULL, 224, 1, 1 << 15},
     [PATCH] = {"patch", "height and width of a patch", NULL, 16, 1, 1 << 15},
+    [CHANNELS] = {"channels", "of the image", NULL, 3, 1, 1 << 16},
     [CLASSES] = {"classes", "outputs", NULL, 1000, 1, ZOO_BIG},
 };
 
@@ -32,8 +33,11 @@ static const struct pdl_zoo_entry entries[] = {
 static void build(pdl_build *b, const int64_t *v)
 {
     struct model_tf_run run = {.repeat = v[LAYERS]};
-    struct model_tf tf = {
-        .source = source, .nstacks = 1, .classes = v[CLASSES], .class_bias = 1};
+    struct model_tf tf = {.source = source,
+                          .nstacks = 1,
+                          .classes = v[CLASSES],
+                          .class_bias = 1,
+                          .epsilon = 1e-6};
     int64_t side = v[INPUT] / v[PATCH];
 
     if (v[INPUT] % v[PATCH])
@@ -60,7 +64,7 @@ static void build(pdl_build *b, const int64_t *v)
         .norm = TF_LAYER,
         .positions = side * side + 1,
         .image = v[INPUT],
-        .channels = 3,
+        .channels = v[CHANNELS],
         .patch = v[PATCH],
         .patch_bias = 1,
         .class_tokens = 1,

@@ -6,12 +6,13 @@
  * convolution of the activated input. */
 #include "model_priv.h"
 
-enum { DEPTH, WIDTH, INPUT, CLASSES, NPARAMS };
+enum { DEPTH, WIDTH, INPUT, CHANNELS, CLASSES, NPARAMS };
 
 static const struct model_param params[NPARAMS] = {
     [DEPTH] = {"depth", "layers, 6n + 4", NULL, 28, 10, 1000},
     [WIDTH] = {"width", "widening factor", NULL, 10, 1, 1000},
     [INPUT] = {"input", "height and width of the image", NULL, 32, 4, 1 << 16},
+    [CHANNELS] = {"channels", "of the image", NULL, 3, 1, 1 << 16},
     [CLASSES] = {"classes", "outputs", NULL, 10, 1, 1 << 24},
 };
 
@@ -39,7 +40,7 @@ static int block(pdl_build *b, const char *name, int x, int64_t f, int64_t s,
 
 static void build(pdl_build *b, const int64_t *v)
 {
-    int x = model_image(b, 3, v[INPUT], 2);
+    int x = model_image(b, v[CHANNELS], v[INPUT], 2);
 
     if ((v[DEPTH] - 4) % 6)
         pdl_build_fail(b, PDL_EINVAL, "depth must be 6n + 4, like 28");

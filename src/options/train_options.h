@@ -8,13 +8,13 @@ struct train_options {
     const char *data, *strategy, *plan, *plan_hash, *emit, *optimizer,
         *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
-        *save, *outputs, *shuffle, *hide;
+        *save, *outputs, *shuffle, *hide, *freeze, *names;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
-    int64_t test_samples;
+    int64_t test_samples, mask_token;
     double lr, lr_last, lr_gamma, clip, label_smoothing;
     bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
-    bool progress, comm_threads, no_test, resume_anyway, beside;
+    bool progress, comm_threads, no_test, resume_anyway, beside, partial;
     double timeout, spike, ema;
     const char *on_nan, *no_decay;
     bool grad_norm, no_dropout;
@@ -99,6 +99,8 @@ static const struct pdl_opt train_opts[] = {
      "do not normalise inputs by mean and deviation"},
     {"sequence", 0, PDL_OPT_COUNT, AT(sequence), "T", NULL,
      "tokens of a sample (default: what the model takes)"},
+    {"mask-token", 0, PDL_OPT_COUNT, AT(mask_token), "N", NULL,
+     "token that hides others from an encoder (default: the last)"},
     {"samples", 0, PDL_OPT_COUNT, AT(samples), "N", NULL,
      "of 'synthetic' (default 1024)"},
     {"test-samples", 0, PDL_OPT_COUNT, AT(test_samples), "N", NULL,
@@ -122,9 +124,17 @@ static const struct pdl_opt train_opts[] = {
     {"restarts", 0, PDL_OPT_COUNT, AT(restarts), "N", NULL,
      "after a lost rank: from the last checkpoint (default 3)"},
     {"load", 0, PDL_OPT_TEXT, AT(load), "FILE.safetensors", NULL,
-     "first weights"},
+     "first weights, also an index or a folder; names of ours, of "
+     "transformers, torchvision, timm or Meta"},
+    {"partial", 0, PDL_OPT_FLAG, AT(partial), NULL, NULL,
+     "weights that --load has not, or of another shape, stay as initialised"},
+    {"freeze", 0, PDL_OPT_TEXT, AT(freeze), "PATTERN,...", NULL,
+     "weights that do not change: 'embed.*,layers.[0-3].*'"},
     {"save", 0, PDL_OPT_TEXT, AT(save), "FILE.safetensors", NULL,
      "write the trained weights"},
+    {"names", 0, PDL_OPT_TEXT, AT(names), "STYLE",
+     "paradl|hf|torchvision|timm|meta",
+     "names in --save (default: those of --load, of a config.json hf)"},
     {"outputs", 0, PDL_OPT_TEXT, AT(outputs), "FILE.safetensors", NULL,
      "write what the model said to the last step's batch"},
     {"log", 0, PDL_OPT_TEXT, AT(log), "FILE.csv|.jsonl|.tfevents", NULL,

@@ -177,6 +177,7 @@ struct pdl_trainer {
     int npending, most_pending;
     struct train_sparse *sparse; /* sparse sums under way, in their order */
 
+    const struct pdl_naming *naming; /* of the weights it loaded */
     struct pdl_train_state *states;
     void **state_at; /* of each: on the device; NULL: the host has it */
     int nstates;
@@ -380,7 +381,7 @@ bool train_is_owner(const pdl_trainer *t, int tensor);
 int64_t train_norm_groups(const struct pdl_plan *p, int node);
 /* weights.c: whole tensors, to a file by rank 0; collective */
 enum pdl_status train_write_weights(pdl_trainer *t, const char *path,
-                                    struct pdl_err *err);
+                                    const char *style, struct pdl_err *err);
 /* ahead.c: the batches to come, by a thread */
 struct train_ahead {
     pdl_loader *loader;     /* NULL: everything is read when needed */
@@ -388,6 +389,13 @@ struct train_ahead {
     bool has[2];            /* inputs, labels */
     struct train_array part[2];
     int64_t samples, each; /* of a micro-batch: this rank's, all */
+};
+/* masking.c: tokens to be told */
+struct train_masking {
+    int64_t count; /* of a sample's positions; 0: no masking */
+    int64_t positions, token, vocabulary;
+    uint64_t seed;
+    void *draws; /* room of one sample */
 };
 /* feed.c: samples of a data set */
 struct train_samples {
@@ -405,7 +413,16 @@ struct train_samples {
     bool numbers;   /* targets are numbers to meet, not classes */
     double seconds; /* that the step waited for samples */
     struct train_ahead ahead;
+    struct train_masking mask;
 };
+/* Decides whether tokens are masked; token: the mask's, 0: the last one. */
+enum pdl_status train_mask_open(const struct pdl_dataset *d,
+                                const struct pdl_model *m, int64_t token,
+                                struct train_masking *out, struct pdl_err *err);
+size_t train_mask_bytes(const struct train_masking *m); /* of draws */
+/* Samples that were just read become what the model sees, or labels. */
+void train_mask(const struct train_samples *s,
+                const struct pdl_train_part *part, bool label);
 /* epochs.c: which samples, batch by batch, and what was seen of them */
 enum { TRAIN_EPOCHS_SHARDS = 10 }; /* at most */
 struct train_epochs {
@@ -447,6 +464,11 @@ struct pdl_box train_sample_box(const struct pdl_box *part, bool label);
 struct pdl_box train_target_box(const struct train_samples *s,
                                 const struct pdl_box *part);
 int train_inputs(const struct pdl_model *m); /* how many it has */
+/* Where input `tensor` begins in a sample of several. */
+int64_t train_begins_at(const struct pdl_model *m, int tensor);
+/* Are the n targets of the model the last ones of a sample's? */
+bool train_is_tail(const struct pdl_dataset *d, const struct pdl_model *m,
+                   int64_t n);
 /* Whose values no file holds: they are 0. */
 bool train_is_constant(const struct pdl_plan *p, int tensor);
 /* Steps [first, last) will be asked for in turn. */
@@ -506,8 +528,6 @@ void train_tuner_update(pdl_trainer *t, int op, double lr);
 void train_tuner_close(pdl_trainer *t);
 void train_tuner_scale(const pdl_trainer *t, double *scale, double *good);
 void train_tuner_set_scale(pdl_trainer *t, double scale, double good);
-/* Weights came from elsewhere: masters follow them. */
-void train_tuner_reload(pdl_trainer *t);
 /* The k-th array the optimizer keeps for a weight; NULL: none. */
 int train_tuner_states(const pdl_trainer *t);
 void *train_tuner_state(const pdl_trainer *t, int tensor, int k,

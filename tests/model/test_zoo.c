@@ -218,7 +218,7 @@ static void what_is_typed_wrong_is_said(void **state)
         {"resnet:dept=50", "resnet: no parameter 'dept'",
          "did you mean 'depth'?"},
         {"resnet:colour=red", "resnet: no parameter 'colour'",
-         "it takes depth, stride, input, classes"},
+         "it takes depth, stride, input, channels, classes"},
         {"resnet:depth=51", "resnet: depth: '51' is none of 18|34|50|101|152",
          ""},
         {"resnet:input=4x4", "resnet: input: '4x4' is not a whole number", ""},

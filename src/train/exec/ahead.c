@@ -58,7 +58,7 @@ enum pdl_status train_ahead_open(struct train_samples *s, const pdl_trainer *t,
     for (int k = 0; k < 2; k++) {
         struct train_array *a = &h->part[k];
 
-        h->has[k] = only_part(t, k, a);
+        h->has[k] = only_part(t, k, a) && !(k == 1 && s->mask.count > 0);
         if (h->has[1] && h->has[0] &&
             (a->box.lo[0] != o.lo || a->box.hi[0] != o.hi))
             h->has[k] = false; /* other samples than the input's */

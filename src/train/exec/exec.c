@@ -203,7 +203,7 @@ static void count_positions(pdl_trainer *t)
             continue;
         for (int d = 1; d < t->plan->tensors[o->in[1]].ndims; d++)
             n *= t->plan->tensors[o->in[1]].dim[d];
-        t->positions += n;
+        t->positions += t->opt.labels > 0 ? t->opt.labels : n;
     }
 }
 

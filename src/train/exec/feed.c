@@ -8,21 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- does the data fit the model? --------------------------------------------- */
-
-static void shape_text(char *to, size_t size, const int64_t *dim, int n)
-{
-    size_t at = 0;
-
-    to[0] = '\0';
-    for (int i = 0; i < n && at + 24 < size; i++)
-        at += (size_t)snprintf(to + at, size - at, "%s%lld", i ? "x" : "",
-                               (long long)dim[i]);
-}
-
 /* Several inputs are sequences, one after another in a sample: what the
  * encoder reads, then what the decoder reads. Where input `tensor` begins. */
-static int64_t begins_at(const struct pdl_model *m, int tensor)
+int64_t train_begins_at(const struct pdl_model *m, int tensor)
 {
     int64_t at = 0;
 
@@ -49,84 +37,13 @@ bool train_is_constant(const struct pdl_plan *p, int tensor)
            p->model->tensors[x].kind == PDL_TENSOR_CONST;
 }
 
-static enum pdl_status check_input(const struct pdl_dataset *d,
-                                   const struct pdl_model *m, int tensor,
-                                   struct pdl_err *err)
-{
-    struct pdl_tensor all = m->tensors[tensor], *x = &all;
-    bool same = x->rank == d->input.rank;
-    char want[64], have[64];
-
-    if (train_inputs(m) > 1) {
-        if (x->rank != 1)
-            return pdl_fail(err, PDL_EINVAL,
-                            "%s has several inputs that are no sequences; data "
-                            "sets have one",
-                            m->name);
-        x->dim[0] = begins_at(m, m->ntensors);
-    }
-    for (int i = 0; same && i < x->rank; i++)
-        same = x->dim[i] == d->input.dim[i];
-    if (same)
-        return PDL_OK;
-    shape_text(want, sizeof want, x->dim, x->rank);
-    shape_text(have, sizeof have, d->input.dim, d->input.rank);
-    return pdl_fail(err, PDL_EINVAL, "%s: samples are %s, but %s takes %s",
-                    d->name, have, m->name, want);
-}
-
 /* Text has a target for every token: of two sequences only those of the
  * second, the n last ones, count. */
-static bool is_tail(const struct pdl_dataset *d, const struct pdl_model *m,
-                    int64_t n)
+bool train_is_tail(const struct pdl_dataset *d, const struct pdl_model *m,
+                   int64_t n)
 {
     return train_inputs(m) > 1 && d->target.rank == 1 &&
            d->target.dim[0] == d->input.dim[0] && n < d->target.dim[0];
-}
-
-static enum pdl_status check_label(const struct pdl_dataset *d,
-                                   const struct pdl_plan *p,
-                                   const struct pdl_plan_op *loss, bool numbers,
-                                   struct pdl_err *err)
-{
-    const struct pdl_plan_tensor *y = &p->tensors[loss->in[0]];
-    int c = y->ndims >= 4 ? 1 : y->ndims - 1, k = 0;
-    bool same = d->target.rank == y->ndims - (numbers ? 1 : 2) &&
-                (!numbers || !d->target.integer);
-
-    for (int i = 1; same && i < y->ndims; i++)
-        if (i != c || numbers) {
-            same = d->target.dim[k] == y->dim[i] ||
-                   (k == 0 && is_tail(d, p->model, y->dim[i]));
-            k++;
-        }
-    if (!same)
-        return pdl_fail(err, PDL_EINVAL,
-                        "%s: its targets do not fit the output %s", d->name,
-                        y->name);
-    if (!numbers && d->classes > y->dim[c])
-        return pdl_fail(err, PDL_EINVAL,
-                        "%s: has %lld classes, but %s tells only %lld apart",
-                        d->name, (long long)d->classes, p->model->name,
-                        (long long)y->dim[c]);
-    return PDL_OK;
-}
-
-enum pdl_status train_samples_check(const struct pdl_dataset *d,
-                                    const struct pdl_plan *p, bool numbers,
-                                    struct pdl_err *err)
-{
-    enum pdl_status st = PDL_OK;
-
-    for (int i = 0; i < p->model->ntensors && st == PDL_OK; i++)
-        if (p->model->tensors[i].kind == PDL_TENSOR_INPUT)
-            st = check_input(d, p->model, i, err);
-    if (st == PDL_OK && train_inputs(p->model) < 1)
-        st = pdl_fail(err, PDL_EINVAL, "%s has no input", p->model->name);
-    for (int i = 0; i < p->nops && st == PDL_OK; i++)
-        if (train_ends_loss(&p->ops[i]))
-            st = check_label(d, p, &p->ops[i], numbers, err);
-    return st;
 }
 
 /* ---- reading -------------------------------------------------------------------- */
@@ -145,6 +62,23 @@ struct pdl_box train_sample_box(const struct pdl_box *part, bool label)
     return b;
 }
 
+/* A model that says one thing of a sample may say it at one position: what the
+ * data has no dimension for. */
+static void drop_ones(struct pdl_box *b, int rank)
+{
+    for (int d = 0; d < b->ndims && b->ndims > rank;) {
+        if (b->lo[d] != 0 || b->hi[d] != 1) {
+            d++;
+            continue;
+        }
+        for (int k = d; k + 1 < b->ndims; k++) {
+            b->lo[k] = b->lo[k + 1];
+            b->hi[k] = b->hi[k + 1];
+        }
+        b->ndims--;
+    }
+}
+
 static void shift(struct pdl_box *b, int64_t by)
 {
     b->lo[0] += by;
@@ -161,8 +95,10 @@ struct pdl_box train_target_box(const struct train_samples *s,
     for (int i = 0; i < s->model->ntensors; i++)
         if (s->model->tensors[i].kind == PDL_TENSOR_INPUT)
             tokens = s->model->tensors[i].dim[0];
-    if (is_tail(d, s->model, tokens))
+    if (train_is_tail(d, s->model, tokens))
         shift(&b, d->target.dim[0] - tokens);
+    if (s->mask.count == 0)
+        drop_ones(&b, d->target.rank);
     return b;
 }
 
@@ -215,7 +151,8 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
     struct train_samples *s = ctx;
     const struct pdl_dataset *d = pdl_io_describe(s->io);
     bool label = model_tensor < 0;
-    bool integer = label ? d->target.integer : d->input.integer;
+    bool hidden = s->mask.count > 0; /* labels are what the mask hides */
+    bool integer = label && !hidden ? d->target.integer : d->input.integer;
     bool direct = integer ? part->dtype == PDL_I32 : part->dtype == PDL_F32;
     struct pdl_read r = {.split = s->split,
                          .samples = s->ids,
@@ -230,18 +167,21 @@ enum pdl_status train_samples_fill(void *ctx, int64_t first, int model_tensor,
     enum pdl_status st;
 
     if (!label && train_inputs(s->model) > 1)
-        shift(&r.box, begins_at(s->model, model_tensor));
+        shift(&r.box, train_begins_at(s->model, model_tensor));
+    find_ids(s, first, &part->box);
     if (ahead) { /* numbers of four bytes, as the reader gives them */
         convert(part, ahead, integer);
+        train_mask(s, part, label);
         return PDL_OK;
     }
     if (!direct && 4 * pdl_box_volume(&part->box) > s->wide_bytes)
         return pdl_fail(err, PDL_EWRONG, "no room to convert samples");
-    find_ids(s, first, &part->box);
-    st = label ? pdl_io_target(s->io, &r, to, err)
-               : pdl_io_input(s->io, &r, to, err);
+    st = label && !hidden ? pdl_io_target(s->io, &r, to, err)
+                          : pdl_io_input(s->io, &r, to, err);
     if (st == PDL_OK && !direct)
         convert(part, to, integer);
+    if (st == PDL_OK)
+        train_mask(s, part, label);
     s->seconds += pdl_clock_s() - from;
     return st;
 }

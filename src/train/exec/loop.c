@@ -66,11 +66,15 @@ static enum pdl_status open_samples(struct train_loop *l,
                                 .split = split,
                                 .model = p->model,
                                 .numbers = l->job->opt.mean_squares,
+                                .mask = l->mask,
                                 .wide_bytes = 4 * most};
     s->ids = PDL_NEW(l->arena, int64_t, p->batch + 1);
     s->wide = PDL_NEW(l->arena, float, most + 1);
-    return s->ids && s->wide ? PDL_OK
-                             : pdl_fail(err, PDL_ENOMEM, "out of memory");
+    s->mask.draws =
+        pdl_arena_alloc(l->arena, 1, train_mask_bytes(&l->mask) + 1);
+    return s->ids && s->wide && s->mask.draws
+               ? PDL_OK
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
 /* Samples whose mean and deviation normalise all: many small ones, of large
@@ -91,8 +95,12 @@ static enum pdl_status open_data(struct train_loop *l, struct pdl_err *err)
     enum pdl_status st =
         train_samples_check(d, l->job->plan, l->job->opt.mean_squares, err);
 
+    if (st == PDL_OK)
+        st = train_mask_open(d, l->job->plan->model, l->job->mask_token,
+                             &l->mask, err);
     if (st != PDL_OK)
         return st;
+    l->mask.seed = l->job->opt.seed;
     train = train < 0 ? 0 : train;
     test = pdl_dataset_split(d, l->job->split ? l->job->split : "test");
     if (l->job->evaluate && test < 0)
@@ -347,8 +355,18 @@ static void tell_norms(struct train_loop *l)
                    (long long)((each + groups - 1) / groups), (long long)each);
 }
 
+static void tell_of_weights(void *ctx, const char *text)
+{
+    struct train_loop *l = ctx;
+    char line[400];
+
+    snprintf(line, sizeof line, "%.100s: %.280s", l->job->weights_in, text);
+    train_tell(l, (struct pdl_train_line){.note = line});
+}
+
 static enum pdl_status load_weights(struct train_loop *l, struct pdl_err *err)
 {
+    struct pdl_train_load how = {l->job->partial, tell_of_weights, l};
     pdl_weights *w = NULL;
     enum pdl_status st;
 
@@ -356,7 +374,7 @@ static enum pdl_status load_weights(struct train_loop *l, struct pdl_err *err)
         return PDL_OK;
     st = pdl_weights_open(l->job->weights_in, &w, err);
     if (st == PDL_OK) {
-        st = pdl_trainer_load(l->t, w, err);
+        st = pdl_trainer_load(l->t, w, &how, err);
         train_name_file(l->job->weights_in, st, err);
     }
     pdl_weights_close(w);
@@ -388,6 +406,7 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     count_steps(l);
     if (l->job->evaluate)
         l->steps = 0;
+    opt.labels = l->mask.count;
     st = set_rates(l, err);
     if (st == PDL_OK)
         st = train_keep_open(l, err);
@@ -503,7 +522,8 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
     if (st == PDL_OK && job->weights_out) {
         st = train_average_in(&l, err);
         if (st == PDL_OK)
-            st = train_write_weights(l.t, job->weights_out, err);
+            st =
+                train_write_weights(l.t, job->weights_out, job->names_out, err);
         if (st == PDL_OK)
             st = train_average_out(&l, err);
     }

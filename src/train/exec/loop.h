@@ -44,6 +44,7 @@ struct train_loop {
     pdl_arena *arena;
     pdl_trainer *t;
     struct train_samples train, test, hidden;
+    struct train_masking mask;
     struct pdl_augment normalise, augment;
     struct train_epochs epochs;
     struct train_schedule rates;

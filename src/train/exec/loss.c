@@ -52,6 +52,7 @@ static void add_items(pdl_trainer *t, int op, int micro, int k,
 
     for (int d = 1; d < label->ndims; d++)
         per *= label->dim[d];
+    per = t->opt.labels > 0 ? t->opt.labels : per;
     here = train_array_elements(a) / n;
     for (int64_t i = 0; i < n; i++) {
         double *to = &t->losses[2 * (micro * samples + a->box.lo[0] + i) + k];

@@ -142,6 +142,8 @@ static int64_t loss_population(const pdl_trainer *t, int op)
     int classes = y->ndims >= 4 ? 1 : y->ndims - 1;
     int64_t n = t->plan->batch;
 
+    if (t->opt.labels > 0)
+        return n * t->opt.labels;
     for (int d = 1; d < y->ndims; d++)
         n *= d == classes ? 1 : y->dim[d];
     return n;

@@ -7,12 +7,13 @@
 #include "train/optim/optim.h"
 #include "train/train_priv.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct slot { /* of a plan tensor that is learned */
-    bool here, owner, no_decay;
+    bool here, owner, no_decay, frozen;
     void *master;
     void *state[TRAIN_MAX_STATES];
 };
@@ -149,6 +150,52 @@ bool train_tuner_measures(const pdl_trainer *t)
            t->tuner->how->norms;
 }
 
+/* ---- what does not change ---------------------------------------------------------- */
+
+/* Marks what one pattern matches; false: nothing. */
+static bool freeze(pdl_trainer *t, const char *pattern)
+{
+    bool some = false;
+
+    for (int i = 0; i < t->plan->ntensors; i++) {
+        int m = t->plan->tensors[i].model_tensor;
+
+        if (m < 0 || !train_is_state(t, i) ||
+            fnmatch(pattern, t->plan->model->tensors[m].name, 0) != 0)
+            continue;
+        t->tuner->slots[i].frozen = some = true;
+    }
+    return some;
+}
+
+static enum pdl_status freeze_all(pdl_trainer *t, struct pdl_err *err)
+{
+    char *copy = pdl_arena_strdup(t->arena, t->opt.freeze ? t->opt.freeze : "");
+    char *next;
+
+    if (!copy)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory for the optimizer");
+    for (char *item = copy; item && *item; item = next) {
+        struct pdl_suggest s;
+
+        next = strchr(item, ',');
+        if (next)
+            *next++ = '\0';
+        if (freeze(t, item))
+            continue;
+        pdl_fail(err, PDL_EINVAL, "--freeze: no weight is called '%.60s'",
+                 item);
+        pdl_suggest_init(&s, item);
+        for (int i = 0; i < t->plan->model->ntensors; i++)
+            if (t->plan->model->tensors[i].kind == PDL_TENSOR_WEIGHT)
+                pdl_suggest_try(&s, t->plan->model->tensors[i].name);
+        pdl_hint(err, pdl_suggest_best(&s) ? "did you mean '%s'?" : "try '%s*'",
+                 pdl_suggest_best(&s) ? pdl_suggest_best(&s) : "layers.0.");
+        return PDL_EINVAL;
+    }
+    return PDL_OK;
+}
+
 /* ---- state -------------------------------------------------------------------------- */
 
 static enum pdl_dtype state_type(const struct train_array *a)
@@ -234,16 +281,9 @@ enum pdl_status train_tuner_open(pdl_trainer *t, struct pdl_err *err)
                                        u->slots[o->out[k]].master, err);
         }
     }
+    if (st == PDL_OK)
+        st = freeze_all(t, err);
     return st == PDL_OK ? open_cells(t, err) : st;
-}
-
-void train_tuner_reload(pdl_trainer *t)
-{
-    for (int i = 0; i < t->plan->ntensors; i++)
-        if (t->tuner->slots[i].master)
-            train_widen(t, train_data(t, i, TRAIN_UPDATE),
-                        t->tuner->slots[i].master,
-                        train_array_elements(&t->arrays[i]));
 }
 
 void train_tuner_close(pdl_trainer *t)
@@ -427,7 +467,8 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
         if (!x->mine || t->plan->ops[i].kind != PDL_PLAN_OP_UPDATE)
             continue;
         for (int k = 0; k < x->nout; k++)
-            if (t->tuner->slots[x->out[k]].owner)
+            if (t->tuner->slots[x->out[k]].owner &&
+                !t->tuner->slots[x->out[k]].frozen)
                 tune(t, &squares_work, cell_of(t, x->out[k]),
                      &(struct tuning){
                          .shard = shard_of(t, x->out[k], x->in[x->nout + k])});
@@ -436,7 +477,8 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
     for (int i = 0; i < t->plan->nops; i++)
         for (int k = 0; t->ops[i].mine && k < t->ops[i].nout; k++)
             if (t->plan->ops[i].kind == PDL_PLAN_OP_UPDATE &&
-                t->tuner->slots[t->ops[i].out[k]].owner)
+                t->tuner->slots[t->ops[i].out[k]].owner &&
+                !t->tuner->slots[t->ops[i].out[k]].frozen)
                 squares += sums_of(t, t->ops[i].out[k])[0];
     st = add_over_ranks(t, &squares, 1, err);
     squares /= scale * scale;
@@ -514,6 +556,8 @@ void train_tuner_update(pdl_trainer *t, int op, double lr)
             .step = step,
             .shard = shard_of(t, x->out[k], x->in[x->nout + k])};
 
+        if (u->slots[x->out[k]].frozen)
+            continue;
         memcpy(one.sums, &u->norms[(ptrdiff_t)TRAIN_NORMS * m],
                sizeof one.sums);
         tune(t, &apply_work, NULL, &one);
