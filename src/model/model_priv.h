@@ -131,7 +131,9 @@ enum { MODEL_MAX_PARAMS = 32 };
 extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
     model_zoo_vgg, model_zoo_resnet, model_zoo_wrn, model_zoo_densenet,
     model_zoo_mobilenet, model_zoo_efficientnet, model_zoo_unet,
-    model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam;
+    model_zoo_unet3d, model_zoo_cosmoflow, model_zoo_deepcam,
+    model_zoo_mobilenet3, model_zoo_googlenet, model_zoo_squeezenet,
+    model_zoo_regnet;
 extern const struct model_family model_zoo_gpt, model_zoo_llama, model_zoo_moe,
     model_zoo_deepseek, model_zoo_bert, model_zoo_vit, model_zoo_t5;
 
@@ -147,12 +149,24 @@ struct model_label model_label(const char *fmt, ...) PDL_PRINTF(1, 2);
 struct model_conv {
     int64_t f, k, s, p, dilation, groups;
     bool bias;
+    double epsilon, momentum; /* of the norm that follows; 0: the usual */
 };
 int model_conv(pdl_build *b, const char *name, int x, struct model_conv c);
 int model_conv_transpose(pdl_build *b, const char *name, int x,
                          struct model_conv c);
 int model_pool(pdl_build *b, const char *op, const char *name, int x, int64_t k,
                int64_t s, int64_t p);
+/* Largest of k x k, stride 2; a window that begins inside counts. */
+int model_pool_ceil(pdl_build *b, const char *name, int x, int64_t k);
+/* Convolution, norm and, unless it is NULL, activation: name.0, .1, .2 */
+int model_conv_norm(pdl_build *b, const char *name, int x, struct model_conv c,
+                    const char *act);
+/* Squeeze and excitation (Hu et al., CVPR 2018): channels weighed by a
+ * function of their means. */
+int model_squeeze(pdl_build *b, const char *name, int x, int64_t narrow,
+                  const char *act, const char *gate);
+int model_dropout(pdl_build *b, const char *name, int x, int64_t percent);
+int64_t model_channels(const pdl_build *b, int x);
 int model_linear(pdl_build *b, const char *name, int x, int64_t features);
 int model_unary(pdl_build *b, const char *op, const char *name, int x);
 int model_binary(pdl_build *b, const char *op, const char *name, int x, int y);

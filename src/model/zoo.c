@@ -11,13 +11,14 @@
 #include <string.h>
 
 static const struct model_family *const families[] = {
-    &model_zoo_lenet,     &model_zoo_alexnet,      &model_zoo_vgg,
-    &model_zoo_resnet,    &model_zoo_wrn,          &model_zoo_densenet,
-    &model_zoo_mobilenet, &model_zoo_efficientnet, &model_zoo_unet,
-    &model_zoo_unet3d,    &model_zoo_cosmoflow,    &model_zoo_deepcam,
-    &model_zoo_gpt,       &model_zoo_llama,        &model_zoo_moe,
-    &model_zoo_deepseek,  &model_zoo_bert,         &model_zoo_vit,
-    &model_zoo_t5,
+    &model_zoo_lenet,     &model_zoo_alexnet,    &model_zoo_vgg,
+    &model_zoo_resnet,    &model_zoo_wrn,        &model_zoo_densenet,
+    &model_zoo_mobilenet, &model_zoo_mobilenet3, &model_zoo_efficientnet,
+    &model_zoo_googlenet, &model_zoo_squeezenet, &model_zoo_regnet,
+    &model_zoo_unet,      &model_zoo_unet3d,     &model_zoo_cosmoflow,
+    &model_zoo_deepcam,   &model_zoo_gpt,        &model_zoo_llama,
+    &model_zoo_moe,       &model_zoo_deepseek,   &model_zoo_bert,
+    &model_zoo_vit,       &model_zoo_t5,
 };
 enum { NFAMILIES = sizeof families / sizeof families[0] };
 

@@ -64,6 +64,55 @@ int model_pool(pdl_build *b, const char *op, const char *name, int x, int64_t k,
     return pdl_build_op(b, op, name, &attr, &x, 1);
 }
 
+int model_pool_ceil(pdl_build *b, const char *name, int x, int64_t k)
+{
+    struct pdl_attr attr = window(b, x, k, 2, 0);
+
+    attr.ceil_mode = true;
+    return pdl_build_op(b, "max_pool", name, &attr, &x, 1);
+}
+
+int model_conv_norm(pdl_build *b, const char *name, int x, struct model_conv c,
+                    const char *act)
+{
+    struct pdl_attr norm = {.epsilon = c.epsilon, .momentum = c.momentum};
+
+    x = model_conv(b, model_label("%s.0", name).s, x, c);
+    x = pdl_build_op(b, "batch_norm", model_label("%s.1", name).s, &norm, &x,
+                     1);
+    return act ? model_unary(b, act, model_label("%s.2", name).s, x) : x;
+}
+
+int64_t model_channels(const pdl_build *b, int x)
+{
+    const struct pdl_tensor *t = pdl_build_get(b, x);
+
+    return t ? t->dim[0] : 1;
+}
+
+int model_squeeze(pdl_build *b, const char *name, int x, int64_t narrow,
+                  const char *act, const char *gate)
+{
+    int64_t wide = model_channels(b, x);
+    int y =
+        model_unary(b, "global_avg_pool", model_label("%s.avgpool", name).s, x);
+
+    y = model_conv(b, model_label("%s.fc1", name).s, y,
+                   (struct model_conv){.f = narrow, .bias = true});
+    y = model_unary(b, act, model_label("%s.activation", name).s, y);
+    y = model_conv(b, model_label("%s.fc2", name).s, y,
+                   (struct model_conv){.f = wide, .bias = true});
+    y = model_unary(b, gate, model_label("%s.scale_activation", name).s, y);
+    return model_binary(b, "mul", model_label("%s.Mul", name).s, y, x);
+}
+
+int model_dropout(pdl_build *b, const char *name, int x, int64_t percent)
+{
+    struct pdl_attr attr = {.scale = (double)percent / 100};
+
+    return percent > 0 ? pdl_build_op(b, "dropout", name, &attr, &x, 1) : x;
+}
+
 int model_linear(pdl_build *b, const char *name, int x, int64_t features)
 {
     struct pdl_attr attr = {.features = features};

@@ -20,32 +20,16 @@ struct stage {
     int expand, k, s, out, n;
 };
 
-/* convolution, norm and, unless it is NULL, activation: name.0, .1, .2 */
-static int conv_norm(pdl_build *b, const char *name, int x, struct model_conv c,
-                     const char *act)
-{
-    x = model_conv(b, model_label("%s.0", name).s, x, c);
-    x = model_unary(b, "batch_norm", model_label("%s.1", name).s, x);
-    return act ? model_unary(b, act, model_label("%s.2", name).s, x) : x;
-}
-
-static int64_t channels(const pdl_build *b, int x)
-{
-    const struct pdl_tensor *t = pdl_build_get(b, x);
-
-    return t ? t->dim[0] : 1;
-}
-
 static int mobile_block(pdl_build *b, const char *name, int x,
                         const struct stage *g, int64_t s)
 {
-    int64_t in = channels(b, x), wide = in * g->expand;
+    int64_t in = model_channels(b, x), wide = in * g->expand;
     int y = x, n = 0;
 
     if (g->expand != 1)
-        y = conv_norm(b, model_label("%s.conv.%d", name, n++).s, y,
-                      (struct model_conv){.f = wide}, "relu6");
-    y = conv_norm(
+        y = model_conv_norm(b, model_label("%s.conv.%d", name, n++).s, y,
+                            (struct model_conv){.f = wide}, "relu6");
+    y = model_conv_norm(
         b, model_label("%s.conv.%d", name, n++).s, y,
         (struct model_conv){.f = wide, .k = 3, .s = s, .p = 1, .groups = wide},
         "relu6");
@@ -64,55 +48,39 @@ static void build_mobilenet(pdl_build *b, const int64_t *v)
         {6, 3, 1, 96, 3}, {6, 3, 2, 160, 3}, {6, 3, 1, 320, 1}};
     int x = model_image(b, v[CHANNELS], v[INPUT], 2), n = 1;
 
-    x = conv_norm(b, "features.0", x,
-                  (struct model_conv){.f = 32, .k = 3, .s = 2, .p = 1},
-                  "relu6");
+    x = model_conv_norm(b, "features.0", x,
+                        (struct model_conv){.f = 32, .k = 3, .s = 2, .p = 1},
+                        "relu6");
     for (size_t g = 0; g < sizeof stages / sizeof stages[0]; g++)
         for (int i = 0; i < stages[g].n; i++)
             x = mobile_block(b, model_label("features.%d", n++).s, x,
                              &stages[g], i == 0 ? stages[g].s : 1);
-    x = conv_norm(b, model_label("features.%d", n).s, x,
-                  (struct model_conv){.f = 1280}, "relu6");
+    x = model_conv_norm(b, model_label("features.%d", n).s, x,
+                        (struct model_conv){.f = 1280}, "relu6");
     x = model_unary(b, "global_avg_pool", "GlobalAveragePool", x);
     x = model_unary(b, "flatten", "Flatten", x);
-    x = model_unary(b, "dropout", "classifier.0", x);
+    x = model_dropout(b, "classifier.0", x, 20);
     model_linear(b, "classifier.1", x, v[CLASSES]);
-}
-
-static int squeeze(pdl_build *b, const char *name, int x, int64_t narrow)
-{
-    int64_t wide = channels(b, x);
-    int y =
-        model_unary(b, "global_avg_pool", model_label("%s.avgpool", name).s, x);
-
-    y = model_conv(b, model_label("%s.fc1", name).s, y,
-                   (struct model_conv){.f = narrow, .bias = true});
-    y = model_unary(b, "silu", model_label("%s.activation", name).s, y);
-    y = model_conv(b, model_label("%s.fc2", name).s, y,
-                   (struct model_conv){.f = wide, .bias = true});
-    y = model_unary(b, "sigmoid", model_label("%s.scale_activation", name).s,
-                    y);
-    return model_binary(b, "mul", model_label("%s.Mul", name).s, y, x);
 }
 
 static int efficient_block(pdl_build *b, const char *name, int x,
                            const struct stage *g, int64_t s)
 {
-    int64_t in = channels(b, x), wide = in * g->expand;
+    int64_t in = model_channels(b, x), wide = in * g->expand;
     int y = x, n = 0;
 
     if (g->expand != 1)
-        y = conv_norm(b, model_label("%s.block.%d", name, n++).s, y,
-                      (struct model_conv){.f = wide}, "silu");
-    y = conv_norm(
+        y = model_conv_norm(b, model_label("%s.block.%d", name, n++).s, y,
+                            (struct model_conv){.f = wide}, "silu");
+    y = model_conv_norm(
         b, model_label("%s.block.%d", name, n++).s, y,
         (struct model_conv){
             .f = wide, .k = g->k, .s = s, .p = g->k / 2, .groups = wide},
         "silu");
-    y = squeeze(b, model_label("%s.block.%d", name, n++).s, y,
-                in < 4 ? 1 : in / 4);
-    y = conv_norm(b, model_label("%s.block.%d", name, n).s, y,
-                  (struct model_conv){.f = g->out}, NULL);
+    y = model_squeeze(b, model_label("%s.block.%d", name, n++).s, y,
+                      in < 4 ? 1 : in / 4, "silu", "sigmoid");
+    y = model_conv_norm(b, model_label("%s.block.%d", name, n).s, y,
+                        (struct model_conv){.f = g->out}, NULL);
     if (s == 1 && in == g->out)
         y = model_binary(b, "add", model_label("%s.Add", name).s, y, x);
     return y;
@@ -127,17 +95,18 @@ static void build_efficientnet(pdl_build *b, const int64_t *v)
     enum { NSTAGES = sizeof stages / sizeof stages[0] };
     int x = model_image(b, v[CHANNELS], v[INPUT], 2);
 
-    x = conv_norm(b, "features.0", x,
-                  (struct model_conv){.f = 32, .k = 3, .s = 2, .p = 1}, "silu");
+    x = model_conv_norm(b, "features.0", x,
+                        (struct model_conv){.f = 32, .k = 3, .s = 2, .p = 1},
+                        "silu");
     for (int g = 0; g < NSTAGES; g++)
         for (int i = 0; i < stages[g].n; i++)
             x = efficient_block(b, model_label("features.%d.%d", g + 1, i).s, x,
                                 &stages[g], i == 0 ? stages[g].s : 1);
-    x = conv_norm(b, model_label("features.%d", NSTAGES + 1).s, x,
-                  (struct model_conv){.f = 1280}, "silu");
+    x = model_conv_norm(b, model_label("features.%d", NSTAGES + 1).s, x,
+                        (struct model_conv){.f = 1280}, "silu");
     x = model_unary(b, "global_avg_pool", "avgpool", x);
     x = model_unary(b, "flatten", "Flatten", x);
-    x = model_unary(b, "dropout", "classifier.0", x);
+    x = model_dropout(b, "classifier.0", x, 20);
     model_linear(b, "classifier.1", x, v[CLASSES]);
 }
 

@@ -551,8 +551,8 @@ static void a_sequence_longer_than_the_positions_is_refused(void **state)
     pdl_arena_destroy(r.arena);
     ask_text(&r, LLAMA "}", "sqe=8");
     assert_string_equal(r.err.msg, "--dim: no dimension 'sqe'");
-    assert_string_equal(r.err.hint,
-                        "a config.json has seq, the tokens of a sample");
+    assert_string_equal(r.err.hint, "a config.json has seq, the tokens of a "
+                                    "sample, and head=1 for an encoder");
     pdl_arena_destroy(r.arena);
     ask_text(&r, LLAMA "}", "seq");
     assert_string_equal(r.err.msg, "--dim: 'seq' is not name=N");
