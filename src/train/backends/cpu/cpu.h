@@ -29,7 +29,16 @@ struct cpu_ops {
 };
 extern const struct cpu_ops train_cpu_conv, train_cpu_gemm, train_cpu_norm,
     train_cpu_pointwise, train_cpu_pool, train_cpu_move, train_cpu_attention,
-    train_cpu_loss, train_cpu_heads, train_cpu_experts;
+    train_cpu_loss, train_cpu_heads, train_cpu_experts, train_cpu_broadcast,
+    train_cpu_softmax, train_cpu_group, train_cpu_image;
+
+/* Does [0, n) in pieces [from, to), at least `grain` of it on a thread. A piece
+ * writes what no other piece writes. */
+typedef void cpu_piece_fn(const void *ctx, int64_t from, int64_t to);
+void train_cpu_parallel(int64_t n, int64_t grain, cpu_piece_fn *piece,
+                        const void *ctx);
+/* Elements that are worth a thread. */
+enum { CPU_GRAIN = 16384 };
 
 /* All arrays of the call are float32 in layout 0. */
 bool train_cpu_plain(const struct train_call *c);
@@ -40,7 +49,13 @@ void *train_cpu_kernel(struct cpu_state *s, const struct train_call *c,
 /* The float32 kernel of a call, with bfloat16 operands converted around it. */
 enum pdl_status train_cpu_widen(struct cpu_state *s, const struct train_call *c,
                                 struct train_kernel **out, struct pdl_err *err);
-/* Copies what both boxes have; channels last. */
+/* The kernel that `make` has once operands are in logical order, with them put
+ * so around it. */
+enum pdl_status train_cpu_reorder(struct cpu_state *s,
+                                  const struct train_call *c, cpu_make_fn *make,
+                                  struct train_kernel **out,
+                                  struct pdl_err *err);
+/* Copies what both boxes have, each stored in its own order. */
 void train_cpu_copy_common(const struct train_array *from, const void *src,
                            const struct train_array *to, void *dst);
 /* What operators leave for backward. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of the features of [T,E]: slices of all of them or of each head's,
+ * Parts of the features of [T,E]: slices of each head's,
  * and each head's joined with those that all heads share. Rows of features are
  * copied; only the gradient of what is shared is a sum, over the heads at
  * hand in their order. */
@@ -82,7 +82,7 @@ static enum pdl_status make_slice(struct cpu_state *s,
     struct heads_kernel *k;
 
     if (!train_cpu_plain(c) || t->rank != 2 || c->nin != 1 || c->nout != 1 ||
-        a->ndims != 2 || (a->heads == 0 && a->axis != 1))
+        a->ndims != 2)
         return PDL_OK;
     wide = t->dim[1] / heads;
     n = a->dims[1] - a->dims[0];
@@ -192,7 +192,6 @@ static enum pdl_status make_join(struct cpu_state *s,
 }
 
 static const struct cpu_op rows[] = {
-    {"slice", make_slice},
     {"slice_heads", make_slice},
     {"join_heads", make_join},
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element. All arrays of a call have one box and one layout, so
- * storage is walked in a line; stretched operands of images (one value a
- * channel, as in squeeze-and-excitation) go by rows. bfloat16 is widened a
- * piece at a time. */
+ * Element by element, one operand. All arrays of a call have one box and one
+ * layout, so storage is walked in a line. bfloat16 is widened a piece at a
+ * time. */
 #include "train/backends/cpu/cpu.h"
 #include "train/backends/cpu/simd.h"
 
@@ -16,11 +15,8 @@ struct pointwise_kernel {
     struct train_call call;
     struct train_operands op;
     const struct train_simd_function *f;
-    void (*binary)(const float *, const float *, float *, int64_t);
     bool narrow; /* bfloat16 */
     int64_t n;
-    int grad[2]; /* of two operands: the output that is it, -1: none */
-    int full;    /* which of two operands is not stretched */
 };
 
 static bool same_storage(const struct train_array *a,
@@ -89,30 +85,44 @@ static void narrow(const struct pointwise_kernel *k, void *p, int64_t at,
 
 /* ---- one operand ------------------------------------------------------------------- */
 
+struct task {
+    const struct pointwise_kernel *k;
+    void *const *in, *const *out;
+    const struct train_moment *when;
+};
+
+static void some_unary(const void *ctx, int64_t from, int64_t to)
+{
+    const struct task *t = ctx;
+    const struct pointwise_kernel *k = t->k;
+    bool forward = k->call.pass == PDL_FORWARD;
+    int saved = k->op.nx > 0 ? k->op.x : k->op.y; /* neither: dy, not read */
+    float a[PIECE], b[PIECE], y[PIECE];
+
+    for (int64_t at = from; at < to; at += PIECE) {
+        int64_t n = to - at < PIECE ? to - at : PIECE;
+        const float *x = widen(k, t->in[0], at, n, a);
+        float *o = result(k, t->out[0], at, y);
+
+        if (forward)
+            k->f->f(x, o, n);
+        else
+            k->f->back(x, widen(k, t->in[saved], at, n, b), o, n);
+        narrow(k, t->out[0], at, n, y);
+    }
+}
+
 static enum pdl_status run_unary(const struct train_kernel *base,
                                  void *const *in, void *const *out,
                                  void *scratch, const struct train_moment *when,
                                  struct pdl_err *err)
 {
     const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
-    bool forward = k->call.pass == PDL_FORWARD;
-    int saved = k->op.nx > 0 ? k->op.x : k->op.y;
-    float a[PIECE], b[PIECE], y[PIECE];
+    struct task t = {k, in, out, when};
 
     (void)scratch;
-    (void)when;
     (void)err;
-    for (int64_t at = 0; at < k->n; at += PIECE) {
-        int64_t n = k->n - at < PIECE ? k->n - at : PIECE;
-        const float *x = widen(k, in[0], at, n, a);
-        float *o = result(k, out[0], at, y);
-
-        if (forward)
-            k->f->f(x, o, n);
-        else
-            k->f->back(x, widen(k, in[saved], at, n, b), o, n);
-        narrow(k, out[0], at, n, y);
-    }
+    train_cpu_parallel(k->n, CPU_GRAIN, some_unary, &t);
     return PDL_OK;
 }
 
@@ -132,146 +142,6 @@ static enum pdl_status make_unary(struct cpu_state *s,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     k->f = f;
     k->base.run = run_unary;
-    *out = &k->base;
-    return PDL_OK;
-}
-
-/* ---- several operands ------------------------------------------------------------- */
-
-static enum pdl_status
-run_binary(const struct train_kernel *base, void *const *in, void *const *out,
-           void *scratch, const struct train_moment *when, struct pdl_err *err)
-{
-    const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
-    float a[PIECE], b[PIECE], y[PIECE];
-
-    (void)scratch;
-    (void)when;
-    (void)err;
-    for (int64_t at = 0; at < k->n; at += PIECE) {
-        int64_t n = k->n - at < PIECE ? k->n - at : PIECE;
-        float *o = result(k, out[0], at, y);
-
-        k->binary(widen(k, in[0], at, n, a), widen(k, in[1], at, n, b), o, n);
-        for (int i = 2; i < k->call.nin; i++)
-            k->binary(o, widen(k, in[i], at, n, b), o, n);
-        narrow(k, out[0], at, n, y);
-    }
-    return PDL_OK;
-}
-
-/* dx of each factor: dy times the other. */
-static enum pdl_status run_product_back(const struct train_kernel *base,
-                                        void *const *in, void *const *out,
-                                        void *scratch,
-                                        const struct train_moment *when,
-                                        struct pdl_err *err)
-{
-    const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
-    float a[PIECE], b[PIECE], y[PIECE];
-
-    (void)scratch;
-    (void)when;
-    (void)err;
-    for (int64_t at = 0; at < k->n; at += PIECE) {
-        int64_t n = k->n - at < PIECE ? k->n - at : PIECE;
-        const float *dy = widen(k, in[0], at, n, a);
-
-        for (int i = 0; i < 2; i++) {
-            int o = k->grad[i];
-
-            if (o < 0)
-                continue;
-            train_simd_mul(dy, widen(k, in[k->op.x + 1 - i], at, n, b),
-                           result(k, out[o], at, y), n);
-            narrow(k, out[o], at, n, y);
-        }
-    }
-    return PDL_OK;
-}
-
-/* ---- x [N,S,C] times s [N,1,C] ------------------------------------------------------ */
-
-static bool one_a_channel(const struct train_array *x,
-                          const struct train_array *s)
-{
-    int64_t per = 1;
-
-    if (!x->channels_last || x->box.ndims != s->box.ndims ||
-        x->box.lo[0] != s->box.lo[0] || x->box.hi[0] != s->box.hi[0] ||
-        x->box.lo[1] != s->box.lo[1] || x->box.hi[1] != s->box.hi[1])
-        return false;
-    for (int d = 2; d < s->box.ndims; d++)
-        per *= s->box.hi[d] - s->box.lo[d];
-    return per == 1;
-}
-
-static enum pdl_status run_gate(const struct train_kernel *base,
-                                void *const *in, void *const *out,
-                                void *scratch, const struct train_moment *when,
-                                struct pdl_err *err)
-{
-    const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
-    const struct train_call *c = &k->call;
-    const struct train_array *x = &c->in[k->op.x + k->full];
-    int64_t ch = x->box.hi[1] - x->box.lo[1], n = x->box.hi[0] - x->box.lo[0];
-    int64_t step = n > 0 ? train_array_elements(x) / n : 0;
-    const float *px = in[k->op.x + k->full], *ps = in[k->op.x + 1 - k->full];
-    const float *dy = in[0];
-    int gx = k->grad[k->full], gs = k->grad[1 - k->full];
-
-    (void)scratch;
-    (void)when;
-    (void)err;
-    for (int64_t i = 0; i < n; i++) {
-        if (c->pass == PDL_FORWARD) {
-            train_simd_scale_rows(px + i * step, ps + i * ch,
-                                  (float *)out[0] + i * step, step / ch, ch);
-            continue;
-        }
-        if (gx >= 0)
-            train_simd_scale_rows(dy + i * step, ps + i * ch,
-                                  (float *)out[gx] + i * step, step / ch, ch);
-        if (gs >= 0)
-            train_simd_dot_rows(dy + i * step, px + i * step,
-                                (float *)out[gs] + i * ch, step / ch, ch);
-    }
-    return PDL_OK;
-}
-
-static enum pdl_status make_several(struct cpu_state *s,
-                                    const struct train_call *c,
-                                    struct train_kernel **out,
-                                    struct pdl_err *err)
-{
-    const char *op = c->node->op->name;
-    bool mul = strcmp(op, "mul") == 0, forward = c->pass == PDL_FORWARD;
-    struct pointwise_kernel *k;
-    struct train_operands o;
-    int full = 0;
-    bool gate;
-
-    train_operands(c, &o);
-    gate = mul && c->node->nin == 2 && c->node->nweights == 0 && o.nx == 2 &&
-           train_cpu_plain(c);
-    if (gate && train_array_elements(&c->in[o.x]) <
-                    train_array_elements(&c->in[o.x + 1]))
-        full = 1;
-    gate = gate && !pdl_box_empty(&c->in[o.x + full].box) &&
-           one_a_channel(&c->in[o.x + full], &c->in[o.x + 1 - full]);
-    if (c->node->nin < 2 || c->node->nweights > 0 || (!gate && !all_alike(c)) ||
-        (!forward && !(mul && c->node->nin == 2)))
-        return PDL_OK;
-    k = new_kernel(s, c);
-    if (!k)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    k->full = full;
-    for (int i = 0; i < 2 && !forward; i++)
-        k->grad[i] = train_gradient_of(c, i);
-    k->binary = mul                      ? train_simd_mul
-                : strcmp(op, "sub") == 0 ? train_simd_sub
-                                         : train_simd_add;
-    k->base.run = gate ? run_gate : forward ? run_binary : run_product_back;
     *out = &k->base;
     return PDL_OK;
 }
@@ -312,31 +182,73 @@ static enum pdl_status make_identity(struct cpu_state *s,
 
 /* ---- dropout ------------------------------------------------------------------------- */
 
-/* The random numbers of ref_pointwise.c: by global element, four at a time. */
+/* The random numbers of ref_pointwise.c: by global element in logical order,
+ * four at a time. One line is the last logical dimension. */
+static void drop_line(const struct task *t, const float *x, float *y,
+                      int64_t step, uint64_t e)
+{
+    const struct train_call *c = &t->k->call;
+    const struct train_array *a = &c->in[0];
+    int last = a->box.ndims - 1;
+    int64_t lo = a->box.lo[last], n = a->box.hi[last] - lo;
+    double p = c->node->attr.scale > 0 ? c->node->attr.scale : 0.5;
+    uint64_t stream =
+        (uint64_t)t->when->step << 24 ^ (uint64_t)(c->node - c->model->nodes);
+    float keep = (float)(1 / (1 - p));
+    struct pdl_rng4 u = {{0}};
+
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t at = e + (uint64_t)(lo + i);
+
+        if (i == 0 || at % 4 == 0)
+            u = pdl_philox(t->when->seed, stream, at / 4);
+        y[i * step] = u.v[at % 4] * 0x1p-32 < p ? 0 : x[i * step] * keep;
+    }
+}
+
+static void some_lines(const void *ctx, int64_t from, int64_t to)
+{
+    const struct task *t = ctx;
+    const struct train_call *c = &t->k->call;
+    const struct train_array *a = &c->in[0];
+    const struct pdl_tensor *shape = &c->model->tensors[c->node->in[0]];
+    int last = a->box.ndims - 1;
+    int64_t stride[PDL_BOX_DIMS] = {0};
+
+    train_array_strides(a, stride);
+    for (int64_t line = from; line < to; line++) {
+        int64_t i[PDL_BOX_DIMS] = {0}, rest = line, o = 0;
+        uint64_t e;
+
+        for (int d = last - 1; d >= 0; d--) {
+            int64_t n = a->box.hi[d] - a->box.lo[d];
+
+            i[d] = a->box.lo[d] + rest % n;
+            o += rest % n * stride[d];
+            rest /= n;
+        }
+        e = (uint64_t)(t->when->first_sample + i[0]);
+        for (int d = 1; d < last; d++)
+            e = e * (uint64_t)shape->dim[d - 1] +
+                (uint64_t)(d == 1 ? train_position(c, i[d]) : i[d]);
+        drop_line(t, (const float *)t->in[0] + o, (float *)t->out[0] + o,
+                  stride[last], e * (uint64_t)shape->dim[last - 1]);
+    }
+}
+
 static enum pdl_status
 run_dropout(const struct train_kernel *base, void *const *in, void *const *out,
             void *scratch, const struct train_moment *when, struct pdl_err *err)
 {
     const struct pointwise_kernel *k = (const struct pointwise_kernel *)base;
-    const struct train_call *c = &k->call;
-    double p = c->node->attr.scale > 0 ? c->node->attr.scale : 0.5;
-    uint64_t stream =
-        (uint64_t)when->step << 24 ^ (uint64_t)(c->node - c->model->nodes);
-    const float *x = in[0];
-    float *y = out[0], keep = (float)(1 / (1 - p));
-    int64_t lo = c->in[0].box.lo[0], n = c->in[0].box.hi[0] - lo;
-    uint64_t e = (uint64_t)((when->first_sample + lo) * (n > 0 ? k->n / n : 0));
-    struct pdl_rng4 u = {{0}};
+    const struct pdl_box *b = &k->call.in[0].box;
+    int64_t n = b->hi[b->ndims - 1] - b->lo[b->ndims - 1];
+    struct task t = {k, in, out, when};
 
-    (void)scratch;
-    (void)err;
-    for (int64_t i = 0; i < k->n; i++, e++) {
-        if (i == 0 || e % 4 == 0)
-            u = pdl_philox(when->seed, stream, e / 4);
-        y[i] = u.v[e % 4] * 0x1p-32 < p && !when->evaluate ? 0
-               : when->evaluate                            ? x[i]
-                                                           : x[i] * keep;
-    }
+    if (when->evaluate)
+        return run_copy(base, in, out, scratch, when, err);
+    if (k->n > 0)
+        train_cpu_parallel(k->n / n, 1 + CPU_GRAIN / 4 / n, some_lines, &t);
     return PDL_OK;
 }
 
@@ -345,14 +257,12 @@ static enum pdl_status make_dropout(struct cpu_state *s,
                                     struct train_kernel **out,
                                     struct pdl_err *err)
 {
-    const struct pdl_tensor *t = &c->model->tensors[c->node->in[0]];
     struct pointwise_kernel *k;
 
-    if (!train_cpu_plain(c) || c->in[0].channels_last || c->deal)
+    if (!train_cpu_plain(c) || c->in[0].box.ndims < 2 ||
+        (c->deal && c->in[0].box.ndims < 3) ||
+        !same_storage(&c->in[0], &c->out[0]))
         return PDL_OK;
-    for (int d = 0; d < t->rank; d++) /* whole samples, in order */
-        if (c->in[0].box.lo[d + 1] != 0 || c->in[0].box.hi[d + 1] != t->dim[d])
-            return PDL_OK;
     k = new_kernel(s, c);
     if (!k)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
@@ -365,8 +275,13 @@ static enum pdl_status make_dropout(struct cpu_state *s,
 static const struct cpu_op rows[] = {
     {"relu", make_unary}, {"relu6", make_unary}, {"leaky_relu", make_unary},
     {"sigmoid", make_unary}, {"tanh", make_unary}, {"silu", make_unary},
-    {"gelu", make_unary}, {"exp", make_unary}, {"add", make_several},
-    {"sub", make_several}, {"mul", make_several}, {"identity", make_identity},
+    {"gelu", make_unary}, {"exp", make_unary}, {"mish", make_unary},
+    {"hard_sigmoid", make_unary}, {"hard_swish", make_unary},
+    {"elu", make_unary}, {"selu", make_unary}, {"softplus", make_unary},
+    {"softsign", make_unary}, {"log", make_unary}, {"sqrt", make_unary},
+    {"reciprocal", make_unary}, {"erf", make_unary}, {"sin", make_unary},
+    {"cos", make_unary}, {"abs", make_unary}, {"neg", make_unary},
+    {"identity", make_identity}, {"cast", make_identity},
     {"dropout", make_dropout},
 };
 // clang-format on

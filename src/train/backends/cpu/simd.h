@@ -47,6 +47,17 @@ void train_simd_gated(const float *a, const float *u, float *y, int64_t n);
 void train_simd_gated_back(const float *dy, float scale, float *a, float *u,
                            int64_t n);
 
+/* ---- simd_nary.c --------------------------------------------------------------- */
+
+/* y = f(v[0], v[1], ...); dx = dy times the slope towards v[k]. */
+struct train_simd_nary {
+    const char *op;
+    void (*f)(const float *const *v, int nv, float *y, int64_t n);
+    void (*back)(const float *dy, const float *const *v, int nv, int k,
+                 float *dx, int64_t n);
+};
+const struct train_simd_nary *train_simd_nary(const char *op);
+
 /* ---- simd_norm.c ------------------------------------------------------------- */
 
 /* Batch norm on [rows, c]. Moments by channel, and plain sums. */
@@ -109,6 +120,24 @@ void train_simd_mean_row_back(const struct train_simd_pool *p, float *const *dx,
                               int nrows, const float *share, float *line,
                               const float *dy);
 
+/* ---- simd_image.c --------------------------------------------------------------- */
+
+/* The larger of each, and where it came from: place `at` where x is larger. */
+void train_simd_take_larger(const float *x, int32_t at, float *best,
+                            int32_t *where, int64_t n);
+/* y += x * s. */
+void train_simd_add_scaled(const float *x, float s, float *y, int64_t n);
+/* Local response normalisation of c channels: s = k + a * sum of squares of
+ * the window [i - before, i + after]. */
+struct train_simd_lrn {
+    int64_t c, before, after;
+    float alpha, beta, offset;
+};
+void train_simd_lrn(const struct train_simd_lrn *l, const float *x, float *y,
+                    float *space);
+void train_simd_lrn_back(const struct train_simd_lrn *l, const float *dy,
+                         const float *x, float *dx, float *space);
+
 /* ---- simd_conv.c ---------------------------------------------------------------- */
 
 /* A convolution of n images [h,w,cf] to [oh,ow,cc], cc <= 16, kernel kh x kw,
@@ -156,6 +185,15 @@ void train_simd_exp_minus(float *x, float lse, int64_t n);
 void train_simd_softmax_back(const float *p, float *dp, float d, float scale,
                              int64_t n);
 float train_simd_dot(const float *a, const float *b, int64_t n);
+float train_simd_sum(const float *a, int64_t n);
+/* dx = dy - e^y sum */
+void train_simd_log_softmax_back(const float *dy, const float *y, float sum,
+                                 float *dx, int64_t n);
+/* Softmax, or its logarithm, of [n][width] along n. */
+void train_simd_softmax_columns(const float *x, float *y, int64_t n,
+                                int64_t width, bool log_);
+void train_simd_softmax_columns_back(const float *dy, const float *y, float *dx,
+                                     int64_t n, int64_t width, bool log_);
 float train_simd_largest(const float *x, int64_t n);
 float train_simd_sum_exp(const float *x, float top, int64_t n); /* e^(x-top) */
 /* y = e^(x-top) scale */

@@ -1,7 +1,7 @@
 /* Elementary functions that compilers can vectorise: no branches, no calls.
- * exp: Cody and Waite reduction and a polynomial (Cephes); tanh: the quotient
- * of polynomials in x*x that Eigen uses; erf: Abramowitz and Stegun 7.1.26,
- * |error| < 1.5e-7. */
+ * exp and log: Cody and Waite reduction and a polynomial (Cephes); tanh: the
+ * quotient of polynomials in x*x that Eigen uses; erf: Abramowitz and Stegun
+ * 7.1.26, |error| < 1.5e-7. */
 #ifndef TRAIN_SIMD_MATH_H
 #define TRAIN_SIMD_MATH_H
 
@@ -33,6 +33,58 @@ static inline float simd_exp(float x)
     bits += e << 23;
     memcpy(&p, &bits, sizeof p);
     return p;
+}
+
+/* exp(x) - 1; near 0 the polynomial without its first term. */
+static inline float simd_expm1(float x)
+{
+    float p = 1.9875691500e-4f;
+
+    p = p * x + 1.3981999507e-3f;
+    p = p * x + 8.3334519073e-3f;
+    p = p * x + 4.1665795894e-2f;
+    p = p * x + 1.6666665459e-1f;
+    p = p * x + 5.0000001201e-1f;
+    p = p * x * x + x;
+    return x > -0.34f && x < 0.34f ? p : simd_exp(x) - 1;
+}
+
+/* Of a subnormal number as of the smallest normal one; of 0 -infinity, of less
+ * not a number. */
+static inline float simd_log(float x)
+{
+    float v = x < 1.17549435e-38f ? 1.17549435e-38f : x, m, z, y, e;
+    uint32_t bits;
+
+    memcpy(&bits, &v, sizeof bits);
+    e = (float)((int32_t)(bits >> 23) - 126);
+    bits = (bits & 0x007fffff) | 0x3f000000;
+    memcpy(&m, &bits, sizeof m); /* in [0.5, 1) */
+    e = m < 0.70710678f ? e - 1 : e;
+    m = m < 0.70710678f ? m + m - 1 : m - 1;
+    z = m * m;
+    y = 7.0376836292e-2f;
+    y = y * m - 1.1514610310e-1f;
+    y = y * m + 1.1676998740e-1f;
+    y = y * m - 1.2420140846e-1f;
+    y = y * m + 1.4249322787e-1f;
+    y = y * m - 1.6668057665e-1f;
+    y = y * m + 2.0000714765e-1f;
+    y = y * m - 2.4999993993e-1f;
+    y = y * m + 3.3333331174e-1f;
+    y = y * m * z - 2.12194440e-4f * e - 0.5f * z;
+    y = m + y + 0.693359375f * e;
+    y = x == INFINITY ? x : y;
+    y = x == 0 ? -INFINITY : y;
+    return x < 0 || x != x ? NAN : y;
+}
+
+/* log(1 + t) for t in [0, 1], to the last digits of small t too. */
+static inline float simd_log1p(float t)
+{
+    float u = 1 + t, d = u - 1;
+
+    return d == 0 ? t : simd_log(u) * (t / d);
 }
 
 static inline float simd_sigmoid(float x)

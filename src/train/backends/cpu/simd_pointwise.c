@@ -79,6 +79,142 @@ static inline float gelu_tanh_slope(float x)
     return 0.5f * (1 + t) +
            0.5f * x * (1 - t * t) * 0.79788456f * (1 + 0.134145f * x * x);
 }
+static inline float mish(float x)
+{
+    float w = simd_exp(x < 20 ? x : 20), n = w * (w + 2);
+
+    return x * (n / (n + 2)); /* tanh(log(1 + w)) */
+}
+static inline float mish_slope(float x)
+{
+    float w = simd_exp(x < 20 ? x : 20), n = w * (w + 2), q = 1 / (n + 2);
+
+    return n * q + x * (4 * (n + 1) * q * q) * simd_sigmoid(x);
+}
+static inline float hard_sigmoid(float x)
+{
+    float y = x * (1.0f / 6) + 0.5f;
+
+    y = y > 0 ? y : 0;
+    return y < 1 ? y : 1;
+}
+static inline float hard_sigmoid_slope(float y)
+{
+    return y > 0 && y < 1 ? 1.0f / 6 : 0;
+}
+static inline float hard_swish(float x)
+{
+    return x * hard_sigmoid(x);
+}
+static inline float hard_swish_slope(float x)
+{
+    float s = x * (1.0f / 3) + 0.5f;
+
+    s = x <= -3 ? 0 : s;
+    return x >= 3 ? 1 : s;
+}
+static inline float elu(float x)
+{
+    return x > 0 ? x : simd_expm1(x);
+}
+static inline float elu_slope(float y)
+{
+    return y > 0 ? 1 : y + 1;
+}
+static inline float selu(float x)
+{
+    return 1.05070099f * (x > 0 ? x : 1.67326324f * simd_expm1(x));
+}
+static inline float selu_slope(float y)
+{
+    return y > 0 ? 1.05070099f : y + 1.05070099f * 1.67326324f;
+}
+static inline float softplus(float x)
+{
+    return (x > 0 ? x : 0) + simd_log1p(simd_exp(x > 0 ? -x : x));
+}
+static inline float softplus_slope(float x)
+{
+    return simd_sigmoid(x);
+}
+static inline float softsign(float x)
+{
+    return x / (1 + fabsf(x));
+}
+static inline float softsign_slope(float x)
+{
+    float s = 1 / (1 + fabsf(x));
+
+    return s * s;
+}
+static inline float log_(float x)
+{
+    return simd_log(x);
+}
+static inline float log__slope(float x)
+{
+    return 1 / x;
+}
+static inline float sqrt_(float x)
+{
+    return sqrtf(x);
+}
+static inline float sqrt__slope(float y)
+{
+    return 0.5f / y;
+}
+static inline float reciprocal(float x)
+{
+    return 1 / x;
+}
+static inline float reciprocal_slope(float y)
+{
+    return -y * y;
+}
+static inline float erf_(float x)
+{
+    float g;
+
+    return simd_erf(x, &g);
+}
+static inline float erf__slope(float x)
+{
+    return 1.12837917f * simd_exp(-x * x);
+}
+/* The library's: angles may be of any size. */
+static inline float sin_(float x)
+{
+    return sinf(x);
+}
+static inline float sin__slope(float x)
+{
+    return cosf(x);
+}
+static inline float cos_(float x)
+{
+    return cosf(x);
+}
+static inline float cos__slope(float x)
+{
+    return -sinf(x);
+}
+static inline float abs_(float x)
+{
+    return fabsf(x);
+}
+static inline float abs__slope(float x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+static inline float neg(float x)
+{
+    return -x;
+}
+static inline float neg_slope(float none)
+{
+    (void)none;
+    return -1;
+}
 static inline float exp_(float x)
 {
     return simd_exp(x);
@@ -109,6 +245,21 @@ LOOPS(silu)
 LOOPS(gelu)
 LOOPS(gelu_tanh)
 LOOPS(exp_)
+LOOPS(mish)
+LOOPS(hard_sigmoid)
+LOOPS(hard_swish)
+LOOPS(elu)
+LOOPS(selu)
+LOOPS(softplus)
+LOOPS(softsign)
+LOOPS(log_)
+LOOPS(sqrt_)
+LOOPS(reciprocal)
+LOOPS(erf_)
+LOOPS(sin_)
+LOOPS(cos_)
+LOOPS(abs_)
+LOOPS(neg)
 
 void train_simd_gated(const float *restrict a, const float *restrict u,
                       float *restrict y, int64_t n)
@@ -140,6 +291,21 @@ const struct train_simd_function *train_simd_find(const char *op)
         {"gelu", gelu_f, gelu_back},
         {"gelu_tanh", gelu_tanh_f, gelu_tanh_back},
         {"exp", exp__f, exp__back},
+        {"mish", mish_f, mish_back},
+        {"hard_sigmoid", hard_sigmoid_f, hard_sigmoid_back},
+        {"hard_swish", hard_swish_f, hard_swish_back},
+        {"elu", elu_f, elu_back},
+        {"selu", selu_f, selu_back},
+        {"softplus", softplus_f, softplus_back},
+        {"softsign", softsign_f, softsign_back},
+        {"log", log__f, log__back},
+        {"sqrt", sqrt__f, sqrt__back},
+        {"reciprocal", reciprocal_f, reciprocal_back},
+        {"erf", erf__f, erf__back},
+        {"sin", sin__f, sin__back},
+        {"cos", cos__f, cos__back},
+        {"abs", abs__f, abs__back},
+        {"neg", neg_f, neg_back},
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)

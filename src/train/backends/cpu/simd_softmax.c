@@ -86,6 +86,19 @@ float train_simd_dot(const float *a, const float *b, int64_t n)
     return total(lane);
 }
 
+float train_simd_sum(const float *a, int64_t n)
+{
+    float lane[LANES] = {0};
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += a[i + k];
+    for (int k = 0; i + k < n; k++)
+        lane[k] += a[i + k];
+    return total(lane);
+}
+
 float train_simd_largest(const float *x, int64_t n)
 {
     return largest(x, n);
@@ -137,4 +150,71 @@ float train_simd_cross_entropy(const float *y, int64_t n, int64_t label,
     dy[label] -= (1 - smooth) * share;
     return logf(sum) - (1 - smooth) * (y[label] - top) -
            smooth * all / (float)n;
+}
+
+void train_simd_log_softmax_back(const float *dy, const float *y, float sum,
+                                 float *dx, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = dy[i] - simd_exp(y[i]) * sum;
+}
+
+/* ---- columns: x [n][width] along n ------------------------------------------- */
+
+enum { COLUMNS = 64 };
+
+static void softmax_some(const float *x, float *y, int64_t n, int64_t width,
+                         int64_t c, bool log_)
+{
+    float top[COLUMNS], sum[COLUMNS] = {0};
+
+    for (int64_t k = 0; k < c; k++)
+        top[k] = x[k];
+    for (int64_t i = 1; i < n; i++)
+        for (int64_t k = 0; k < c; k++)
+            top[k] = x[i * width + k] > top[k] ? x[i * width + k] : top[k];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < c; k++)
+            sum[k] += simd_exp(x[i * width + k] - top[k]);
+    for (int64_t k = 0; k < c; k++)
+        sum[k] = log_ ? simd_log(sum[k]) : 1 / sum[k];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < c; k++) {
+            float v = x[i * width + k] - top[k];
+
+            y[i * width + k] = log_ ? v - sum[k] : simd_exp(v) * sum[k];
+        }
+}
+
+static void softmax_back_some(const float *dy, const float *y, float *dx,
+                              int64_t n, int64_t width, int64_t c, bool log_)
+{
+    float sum[COLUMNS] = {0};
+
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < c; k++)
+            sum[k] += dy[i * width + k] * (log_ ? 1 : y[i * width + k]);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < c; k++) {
+            float d = dy[i * width + k], v = y[i * width + k];
+
+            dx[i * width + k] =
+                log_ ? d - simd_exp(v) * sum[k] : v * (d - sum[k]);
+        }
+}
+
+void train_simd_softmax_columns(const float *x, float *y, int64_t n,
+                                int64_t width, bool log_)
+{
+    for (int64_t c = 0; c < width; c += COLUMNS)
+        softmax_some(x + c, y + c, n, width,
+                     width - c < COLUMNS ? width - c : COLUMNS, log_);
+}
+
+void train_simd_softmax_columns_back(const float *dy, const float *y, float *dx,
+                                     int64_t n, int64_t width, bool log_)
+{
+    for (int64_t c = 0; c < width; c += COLUMNS)
+        softmax_back_some(dy + c, y + c, dx + c, n, width,
+                          width - c < COLUMNS ? width - c : COLUMNS, log_);
 }
