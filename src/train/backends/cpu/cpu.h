@@ -37,8 +37,8 @@ extern const struct cpu_ops train_cpu_conv, train_cpu_gemm, train_cpu_norm,
 typedef void cpu_piece_fn(const void *ctx, int64_t from, int64_t to);
 void train_cpu_parallel(int64_t n, int64_t grain, cpu_piece_fn *piece,
                         const void *ctx);
-/* Elements that are worth a thread. */
-enum { CPU_GRAIN = 16384 };
+/* Elements that are worth a thread: tens of microseconds. */
+enum { CPU_GRAIN = 65536 };
 
 /* All arrays of the call are float32 in layout 0. */
 bool train_cpu_plain(const struct train_call *c);

@@ -155,7 +155,8 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
 
     (void)when;
     (void)err;
-    train_cpu_parallel(k->n, 1, some_samples, &t);
+    train_cpu_parallel(k->n, 1 + CPU_GRAIN / 4 / (k->rows * k->c), some_samples,
+                       &t);
     for (int64_t c = 0; k->pass == PDL_BACKWARD_WEIGHTS && c < k->c; c++) {
         double sum = 0, dot = 0;
 

@@ -30,6 +30,11 @@ struct task {
     void *const *in, *const *out;
 };
 
+static int64_t volume(const struct image *i)
+{
+    return i->n[0] * i->n[1] * i->n[2];
+}
+
 static void some_samples(const void *ctx, int64_t from, int64_t to)
 {
     const struct task *t = ctx;
@@ -48,13 +53,9 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
     (void)scratch;
     (void)when;
     (void)err;
-    train_cpu_parallel(k->n, 1, some_samples, &t);
+    train_cpu_parallel(k->n, 1 + CPU_GRAIN / 4 / (k->c * (volume(&k->x) + 1)),
+                       some_samples, &t);
     return PDL_OK;
-}
-
-static int64_t volume(const struct image *i)
-{
-    return i->n[0] * i->n[1] * i->n[2];
 }
 
 /* Of sample n the part's position with these global indices; NULL: not here. */

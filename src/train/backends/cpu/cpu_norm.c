@@ -31,6 +31,65 @@ static int64_t extent(const struct train_array *a, int d)
     return n > 0 ? n : 0;
 }
 
+/* ---- rows on threads; sums over rows stay in one order ------------------------ */
+
+struct rows_task {
+    const struct norm_kernel *k;
+    const float *x, *dy, *w, *b, *add; /* of a call below */
+    float *y, *mean, *rstd;
+};
+
+static struct train_simd_ln some_of(const struct train_simd_ln *l, int64_t from,
+                                    int64_t to)
+{
+    struct train_simd_ln part = *l;
+
+    part.rows = to - from;
+    return part;
+}
+
+static void apply_rows(const void *ctx, int64_t from, int64_t to)
+{
+    const struct rows_task *t = ctx;
+    int64_t c = t->k->c;
+
+    train_simd_bn_apply(t->x + from * c, t->w, t->b, t->y + from * c, to - from,
+                        c);
+}
+
+static void back_rows(const void *ctx, int64_t from, int64_t to)
+{
+    const struct rows_task *t = ctx;
+    int64_t c = t->k->c;
+
+    train_simd_bn_back(t->dy + from * c, t->x + from * c, t->w, t->b, t->add,
+                       t->y + from * c, to - from, c);
+}
+
+static void ln_rows(const void *ctx, int64_t from, int64_t to)
+{
+    const struct rows_task *t = ctx;
+    struct train_simd_ln l = some_of(&t->k->ln, from, to);
+
+    train_simd_ln(&l, t->x + from * l.n, t->w, t->b, t->y + from * l.n,
+                  t->mean + from, t->rstd + from);
+}
+
+static void ln_back_rows(const void *ctx, int64_t from, int64_t to)
+{
+    const struct rows_task *t = ctx;
+    struct train_simd_ln l = some_of(&t->k->ln, from, to);
+
+    train_simd_ln_back(&l, t->dy + from * l.n, t->x + from * l.n, t->w,
+                       t->mean + from, t->rstd + from, t->y + from * l.n);
+}
+
+static void on_rows(int64_t rows, int64_t width, cpu_piece_fn *piece,
+                    const struct rows_task *t)
+{
+    train_cpu_parallel(rows, 1 + CPU_GRAIN / (width > 0 ? width : 1), piece, t);
+}
+
 /* ---- batch norm: coefficients --------------------------------------------------- */
 
 static void by_channel(const struct norm_kernel *k, void *const *in, int which,
@@ -134,7 +193,8 @@ bn_forward(const struct train_kernel *base, void *const *in, void *const *out,
         a[i] *= var[i];
         b[i] -= mean[i] * a[i];
     }
-    train_simd_bn_apply(x, a, b, out[0], k->rows, k->c);
+    on_rows(k->rows, k->c, apply_rows,
+            &(struct rows_task){.k = k, .x = x, .w = a, .b = b, .y = out[0]});
     return PDL_OK;
 }
 
@@ -239,7 +299,14 @@ static enum pdl_status bn_data(const struct train_kernel *base, void *const *in,
         s.c[i] =
             (float)(slope * (double)s.mean[i] - g * s.sum[i] / k->population);
     }
-    train_simd_bn_back(dy, x, s.a, s.b, s.c, out[0], k->rows, k->c);
+    on_rows(k->rows, k->c, back_rows,
+            &(struct rows_task){.k = k,
+                                .dy = dy,
+                                .x = x,
+                                .w = s.a,
+                                .b = s.b,
+                                .add = s.c,
+                                .y = out[0]});
     return PDL_OK;
 }
 
@@ -389,9 +456,14 @@ ln_forward(const struct train_kernel *base, void *const *in, void *const *out,
 
     (void)when;
     (void)err;
-    train_simd_ln(&k->ln, in[0], k->op.nw > 0 ? in[k->op.w] : NULL,
-                  k->op.nw > 1 ? in[k->op.w + 1] : NULL, out[0], stats,
-                  stats + k->ln.rows);
+    on_rows(k->ln.rows, k->ln.n, ln_rows,
+            &(struct rows_task){.k = k,
+                                .x = in[0],
+                                .w = k->op.nw > 0 ? in[k->op.w] : NULL,
+                                .b = k->op.nw > 1 ? in[k->op.w + 1] : NULL,
+                                .y = out[0],
+                                .mean = stats,
+                                .rstd = stats + k->ln.rows});
     return PDL_OK;
 }
 
@@ -415,8 +487,15 @@ static enum pdl_status ln_data(const struct train_kernel *base, void *const *in,
 
     (void)when;
     (void)err;
-    train_simd_ln_back(&k->ln, in[0], x, in[k->op.w], stats, stats + k->ln.rows,
-                       out[0]);
+    on_rows(
+        k->ln.rows, k->ln.n, ln_back_rows,
+        &(struct rows_task){.k = k,
+                            .dy = in[0],
+                            .x = x,
+                            .w = in[k->op.w],
+                            .y = out[0],
+                            .mean = (float *)(uintptr_t)stats,
+                            .rstd = (float *)(uintptr_t)(stats + k->ln.rows)});
     return PDL_OK;
 }
 
