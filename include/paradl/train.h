@@ -90,6 +90,7 @@ struct pdl_train_options {
     void (*timed)(void *ctx, int op, int64_t micro, double start_s,
                   double end_s);
     void *timed_ctx;
+    bool cpu_times; /* timed: local operations by CPU time of the thread */
 };
 
 typedef struct pdl_trainer pdl_trainer;
@@ -199,6 +200,7 @@ struct pdl_train_line {
     int64_t hidden;   /* samples that this epoch leaves out */
     bool epoch_ended; /* loss is then the mean of the epoch */
     const char *note; /* e.g. "resumed from ckpt/step-100"; NULL: none */
+    bool warns;       /* the note says what should not be so */
 };
 
 /* One operation of one rank in the last step. */

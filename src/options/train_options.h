@@ -14,7 +14,8 @@ struct train_options {
     int64_t test_samples, mask_token;
     double lr, lr_last, lr_gamma, clip, label_smoothing;
     bool resume, virtual_ranks, augment, raw, allow_empty, mean_squares;
-    bool progress, comm_threads, no_test, resume_anyway, beside, partial;
+    bool progress, comm_threads, no_test, resume_anyway, beside, partial,
+        cpu_times;
     double timeout, spike, ema;
     const char *on_nan, *no_decay;
     bool grad_norm, no_dropout;
@@ -145,6 +146,9 @@ static const struct pdl_opt train_opts[] = {
      "write what the last step did as a Chrome trace"},
     {"timings", 0, PDL_OPT_TEXT, AT(timings), "FILE.json", NULL,
      "write the time of every operation in the fastest step"},
+    {"cpu-times", 0, PDL_OPT_FLAG, AT(cpu_times), NULL, NULL,
+     "--timings: local operations by CPU time, of one thread; for machines on "
+     "which other work runs"},
     {"dim", 0, PDL_OPT_TEXT, AT(dim), "NAME=N,...", NULL,
      "bind symbolic dimensions of the model"},
     {"allow-empty", 0, PDL_OPT_FLAG, AT(allow_empty), NULL, NULL,

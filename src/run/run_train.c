@@ -170,6 +170,7 @@ static void fill_job(struct session *s)
                 .label_smoothing = o->label_smoothing,
                 .mean_squares = o->mean_squares,
                 .comm_threads = o->comm_threads,
+                .cpu_times = o->cpu_times,
                 .loss_scale = s->loss_scale,
                 .loss_scale_steps = s->loss_scale_steps,
                 .freeze = o->freeze,

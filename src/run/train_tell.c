@@ -109,6 +109,19 @@ static void write_log(struct session *s, const struct pdl_train_line *l)
             s->log, l->step, l->epoch_ended ? test : step, &s->log_err);
 }
 
+/* A warning is a line of its own: {"warning": "..."}. */
+static void json_warning(const char *note)
+{
+    struct pdl_json j;
+
+    pdl_json_init(&j, run_out());
+    j.compact = true;
+    pdl_json_object(&j);
+    pdl_json_kstr(&j, "warning", note);
+    pdl_json_end(&j);
+    fflush(stdout);
+}
+
 void train_tell_line(void *ctx, const struct pdl_train_line *l)
 {
     struct session *s = ctx;
@@ -118,6 +131,8 @@ void train_tell_line(void *ctx, const struct pdl_train_line *l)
         s->resumed_at = l->step; /* 0 but for the note that says so */
         if (!s->args->quiet)
             fprintf(stderr, "paradl: %s\n", l->note);
+        if (l->warns && s->args->json)
+            json_warning(l->note);
         return;
     }
     if (l->epoch_ended)

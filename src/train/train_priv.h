@@ -93,6 +93,8 @@ struct train_op {
     struct train_sparse *sparse; /* compressed; NULL: dense */
     struct train_route *route;   /* ALLTOALLV: tokens to experts and back */
     struct train_ring *ring;     /* ROTATE and its attention */
+    bool slow;                   /* left to the reference kernels */
+    double slow_s;               /* spent there so far */
 };
 
 /* What tests break on purpose: the result must be seen to be wrong. */
@@ -501,6 +503,14 @@ void train_outputs_watch(void *ctx, const struct pdl_train_seen *seen);
 enum pdl_status train_outputs_write(struct train_outputs *o, pdl_comm *comm,
                                     const char *path, struct pdl_err *err);
 void train_outputs_close(struct train_outputs *o);
+/* slow.c: what a fast backend leaves to the reference, and its share of a step
+ * that took so long. Collective; note "": nothing. */
+bool train_is_slow(const pdl_trainer *t, const struct train_call *c,
+                   const struct train_kernel *k);
+void train_slow_reset(pdl_trainer *t);
+enum pdl_status train_slow_note(pdl_trainer *t, double step_s, char *note,
+                                size_t size, struct pdl_err *err);
+
 /* timing.c: what operations took */
 struct train_clock {
     const struct pdl_plan *plan;
@@ -508,6 +518,7 @@ struct train_clock {
     int64_t nevents, most, steps;
     double *seconds; /* of each operation, in the fastest step so far */
     double base_s, fastest_s;
+    bool cpu_times; /* a step takes what its operations do */
 };
 enum pdl_status train_clock_open(struct train_clock *c, pdl_arena *a,
                                  const struct pdl_plan *p, struct pdl_err *err);

@@ -48,6 +48,7 @@ static enum pdl_status train(struct here *h, const char *plan, const char *hash,
         .samples = 4 * h->j->plan->batch,
         .optimizer = h->o->optimizer,
         .timings = timings,
+        .cpu_times = h->o->cpu_times,
         .threads = h->j->sys.pe.arch && h->j->sys.pe.units > 0 &&
                            strcmp(h->j->sys.pe.arch, "cpu") == 0
                        ? h->j->sys.pe.units

@@ -8,6 +8,7 @@
 struct cli_here_options {
     const char *model, *strategy, *system, *dim, *precision, *optimizer;
     int64_t ranks, batch, steps;
+    bool cpu_times;
     const char *command; /* for a page; NULL: not said */
 };
 /* page: gets the JSON too; NULL: none is asked for */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_OPERANDS = 80 };
 
@@ -386,9 +387,10 @@ static bool is_dropout(const pdl_trainer *t, int op)
 static enum pdl_status compute(pdl_trainer *t, int op, int micro,
                                const struct pass *p, struct pdl_err *err)
 {
-    const struct train_op *x = &t->ops[op];
+    struct train_op *x = &t->ops[op];
     void *in[MAX_OPERANDS], *out[MAX_OPERANDS];
     int64_t m = p->evaluate ? p->first : micro;
+    double from = x->slow ? pdl_clock_s() : 0;
     struct train_moment when = {
         .seed = t->opt.seed,
         .step = t->now,
@@ -406,6 +408,7 @@ static enum pdl_status compute(pdl_trainer *t, int op, int micro,
         out[k] = train_data(t, x->out[k], micro);
     st = x->kernel->run(x->kernel, in, out, train_work(t, op, micro), &when,
                         err);
+    x->slow_s += x->slow ? pdl_clock_s() - from : 0;
     if (t->fault == TRAIN_FAULT_HOST_READS && t->fault_op == op)
         (void)*(const volatile char *)out[0];
     if (st == PDL_OK && train_ends_loss(&t->plan->ops[op]))
@@ -427,18 +430,26 @@ static void add(pdl_trainer *t, int op, int micro)
               train_array_elements(a));
 }
 
-/* Work of a device counts until it is done. */
-static double now(pdl_trainer *t)
+/* Work of a device counts until it is done. Exchanges wait: only what is local
+ * can go by CPU time. */
+static double now(pdl_trainer *t, enum pdl_plan_op_kind kind)
 {
+    bool local = kind == PDL_PLAN_OP_COMPUTE || kind == PDL_PLAN_OP_ADD ||
+                 kind == PDL_PLAN_OP_UPDATE;
+    struct timespec s;
+
     (void)!train_settled(t, NULL);
-    return pdl_clock_s();
+    if (!local || !t->opt.cpu_times)
+        return pdl_clock_s();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &s);
+    return (double)s.tv_sec + (double)s.tv_nsec * 1e-9;
 }
 
 static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
                               const struct pass *p, struct pdl_err *err)
 {
     const struct pdl_plan_op *o = &t->plan->ops[op];
-    double start = t->opt.timed ? now(t) : 0;
+    double start = t->opt.timed ? now(t, o->kind) : 0;
     enum pdl_status st = PDL_OK;
 
     switch (o->kind) {
@@ -459,7 +470,7 @@ static enum pdl_status run_op(pdl_trainer *t, int op, int micro,
         st = train_run_comm(t, op, micro, err);
     }
     if (t->opt.timed && !p->evaluate)
-        t->opt.timed(t->opt.timed_ctx, op, micro, start, now(t));
+        t->opt.timed(t->opt.timed_ctx, op, micro, start, now(t, o->kind));
     if (st == PDL_OK)
         show(t, op, micro);
     if (st == PDL_OK && t->hunting)

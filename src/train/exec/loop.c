@@ -251,6 +251,27 @@ static double learning_rate(const struct train_loop *l)
            pdl_sampler_rate(l->epochs.sampler);
 }
 
+/* What ran in slow kernels: by the second step, since the first one also
+ * prepares; by the first where there is no other. */
+static enum pdl_status tell_slow(struct train_loop *l, double seconds,
+                                 struct pdl_err *err)
+{
+    int64_t since = l->done - l->resumed_at;
+    char note[200];
+    enum pdl_status st;
+
+    if (since == 1 && l->done < l->steps)
+        train_slow_reset(l->t);
+    if (since != (l->resumed_at + 1 < l->steps ? 2 : 1))
+        return PDL_OK;
+    st = train_slow_note(l->t, seconds, note, sizeof note, err);
+
+    if (st == PDL_OK && note[0])
+        train_tell(l, (struct pdl_train_line){
+                          .step = l->resumed_at, .note = note, .warns = true});
+    return st;
+}
+
 static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                 struct pdl_err *err)
 {
@@ -298,6 +319,9 @@ static enum pdl_status one_step(struct train_loop *l, bool *stop,
                                           .test_loss = NAN,
                                           .perplexity = NAN,
                                           .accuracy = NAN});
+    st = tell_slow(l, seconds, err);
+    if (st != PDL_OK)
+        return st;
     return after_step(l, &r, train_epochs_left(&l->epochs) == 0, rate, stop,
                       err);
 }
@@ -415,6 +439,7 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     if (st == PDL_OK && l->job->timings) {
         opt.timed = train_clock_timed;
         opt.timed_ctx = &l->clock;
+        l->clock.cpu_times = opt.cpu_times;
         st = train_clock_open(&l->clock, l->arena, l->job->plan, err);
     }
     if (st == PDL_OK && l->job->outputs) {
@@ -518,6 +543,8 @@ enum pdl_status pdl_train_run(const struct pdl_train_job *job, pdl_comm *comm,
         st = sum_up(&l, out, err);
     if (st == PDL_OK && job->timings)
         st = train_clock_report(&l.clock, job, comm, err);
+    if (job->opt.cpu_times && l.clock.fastest_s > 0)
+        out->fastest_s = l.clock.fastest_s;
     train_ahead_close(&l.train);
     if (st == PDL_OK && job->weights_out) {
         st = train_average_in(&l, err);

@@ -193,6 +193,7 @@ enum pdl_status train_make_kernel(pdl_trainer *t, int op, struct pdl_err *err)
         st = train_in_order(t, &c, &t->ops[op].kernel, err);
     if (st == PDL_OK)
         t->ops[op].work_bytes = t->ops[op].kernel->scratch_bytes;
+    t->ops[op].slow = train_is_slow(t, &c, t->ops[op].kernel);
     return st;
 }
 

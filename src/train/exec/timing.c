@@ -28,6 +28,10 @@ static void keep_fastest(struct train_clock *c)
 {
     double took = pdl_clock_s() - c->base_s;
 
+    if (c->cpu_times)
+        took = 0;
+    for (int64_t i = 0; c->cpu_times && i < c->nevents; i++)
+        took += c->events[i].seconds;
     if (c->steps == 0 || (c->fastest_s > 0 && took >= c->fastest_s))
         return;
     c->fastest_s = took;
