@@ -6,8 +6,9 @@
 For each case: seconds of CPU time of a step (the median over the steps of all
 rounds; ours and PyTorch's alternate, so that both meet the same machine), the
 ratio PyTorch / ours, peak resident memory of both, and which operators our
-time goes to. PyTorch's step has its samples in memory already; ours makes or
-reads them.
+time goes to. NAME-bf16 is a case in bfloat16 (PyTorch: autocast). PyTorch's step
+has its samples in memory already; ours makes or reads them. Images are stored
+channels last on both sides (CHANNELS_LAST=0: not in PyTorch).
 
 PyTorch's matrix products are only as good as its BLAS, and the variant with a
 thread pool of its own fights OpenMP's: --blas names a folder with libblas.so.3
@@ -23,22 +24,58 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-EXAMPLES = os.path.join(HERE, "..", "examples")
-GPT = "gpt:layers=6,hidden=384,heads=6,vocab=65,seq=256"
-MIXTURE = ("moe:layers=2,hidden=256,heads=4,kv_heads=4,head_dim=64,ffn=512,experts=8,topk=2,"
-           "vocab=65,seq=256,tied=0")
+sys.path.insert(0, HERE)
 
-# name: model, batch, precision, what PyTorch builds, bar
+GPT = dict(layers=6, hidden=384, heads=6, vocab=65, seq=256)
+GPT2 = dict(layers=12, hidden=768, heads=12, vocab=50257, seq=128)
+BERT = dict(layers=4, hidden=512, heads=8, vocab=30522, seq=128)
+LLAMA = dict(layers=4, hidden=288, heads=6, ffn=768, vocab=4096, seq=256)
+DEIT = dict(layers=12, hidden=192, heads=3)
+MIXTURE = dict(layers=2, hidden=256, heads=4, ffn=512, experts=8, topk=2, vocab=65, seq=256)
+
+
+def spec(family, options, **more):
+    return family + ":" + ",".join(f"{k}={v}" for k, v in {**options, **more}.items())
+
+
+def example(name):
+    return os.path.join(HERE, "..", "examples", name)
+
+
+# name: our model, PyTorch's (function, options), shape of a sample (images) or
+# tokens, classes, batch, bar
 CASES = {
-    "resnet18": (os.path.join(EXAMPLES, "resnet18-cifar.yaml"), 32, "fp32", "resnet18", 1.3),
-    "resnet50": ("resnet50", 8, "fp32", "resnet50", 1.05),
-    "gpt": (GPT, 8, "fp32", "gpt", 1.05),
-    "lenet": ("lenet5", 64, "fp32", "lenet", 2.0),
-    "mixture": (MIXTURE, 8, "fp32", "mixture", 1.0),
-    "resnet18-bf16": (os.path.join(EXAMPLES, "resnet18-cifar.yaml"), 32, "bf16", "resnet18", 1.0),
-    "gpt-bf16": (GPT, 8, "bf16", "gpt", 1.0),
+    "lenet5": ("lenet5", ("lenet", {}), (1, 28, 28), 10, 64, 1.15),
+    "vgg-like": (os.path.join(HERE, "vgg-like.yaml"), ("vgg_like", {}), (3, 64, 64), 100, 8, 1.15),
+    "resnet18": (example("resnet18-cifar.yaml"), ("resnet18", {}), (3, 32, 32), 10, 32, 1.15),
+    "resnet50": ("resnet50", ("vision", dict(name="resnet50")), (3, 224, 224), 1000, 8, 1.15),
+    "mobilenetv2": ("mobilenetv2", ("vision", dict(name="mobilenet_v2", dropout=0)), (3, 224, 224), 1000, 8, 1.15),
+    "mobilenetv3": ("mobilenet_v3_large", ("vision", dict(name="mobilenet_v3_large", dropout=0)), (3, 224, 224), 1000, 8, 1.3),
+    "efficientnet": ("efficientnet-b0", ("vision", dict(name="efficientnet_b0", stochastic_depth_prob=0)), (3, 224, 224), 1000, 8, 1.15),
+    "densenet121": ("densenet121", ("vision", dict(name="densenet121")), (3, 224, 224), 1000, 4, 1.15),
+    "squeezenet": ("squeezenet1_1", ("vision", dict(name="squeezenet1_1", dropout=0)), (3, 224, 224), 1000, 8, 1.15),
+    "googlenet": ("googlenet", ("vision", dict(name="googlenet", aux_logits=False, init_weights=False, dropout=0)), (3, 224, 224), 1000, 8, 1.15),
+    "unet": ("unet:padding=same,input=128,base=32,channels=3,classes=21", ("unet", dict(base=32, channels=3, classes=21)), (3, 128, 128), 21, 4, 1.15),
+    "unet3d": ("unet3d:padding=same,input=32,depth=32,base=16", ("unet", dict(base=16, channels=3, classes=3, norm=True, three=True)), (3, 32, 32, 32), 3, 2, 1.15),
+    "deit-tiny": (spec("vit", DEIT), ("vit", DEIT), (3, 224, 224), 192, 8, 1.15),
+    "bert": (spec("bert", BERT, positions=128), ("bert", BERT), 128, 512, 8, 1.15),
+    "gpt2": (spec("gpt", GPT2), ("gpt", GPT2), 128, 50257, 2, 1.15),
+    "gpt": (spec("gpt", GPT), ("gpt", GPT), 256, 65, 8, 1.15),
+    "llama": (spec("llama", LLAMA), ("llama", LLAMA), 256, 4096, 8, 1.15),
+    "mixture": (spec("moe", MIXTURE, kv_heads=4, head_dim=64, tied=0), ("mixture", {}), 256, 65, 8, 1.0),
 }
-STEPS = {"lenet": 200, "resnet50": 3}
+# Transformers are trained with AdamW, the others with momentum.
+ADAM = {"deit-tiny", "bert", "gpt2", "gpt", "llama", "mixture"}
+STEPS = {"lenet5": 200}
+
+
+def of(case):
+    """The case of a name; NAME-bf16 is the same in bfloat16, for which parity is
+    the bar."""
+    bf16 = case.endswith("-bf16")
+    name = case[:-5] if bf16 else case
+    row = CASES[name]
+    return name, row[:5] + (1.0 if bf16 else row[5],), "bf16" if bf16 else "fp32"
 
 
 def cpu_seconds(pid):
@@ -66,17 +103,24 @@ def environment(blas):
     return env
 
 
-def optimizer(case):
-    return "adamw" if case.startswith("gpt") or case == "mixture" else "sgd:momentum=0.9"
+def model_file(model, folder):
+    """A network of networks_yaml.py becomes a file."""
+    import networks_yaml
+    if not hasattr(networks_yaml, model):
+        return model
+    path = os.path.join(folder, model + ".yaml")
+    with open(path, "w") as f:
+        f.write(networks_yaml.text(model))
+    return path
 
 
 def ours(run, case, steps, skip):
     """CPU seconds of each step, peak memory, seconds by kind of operator."""
-    model, batch, precision, _, _ = CASES[case]
+    name, (model, _, _, classes, batch, _), precision = of(case)
     with tempfile.TemporaryDirectory() as d:
-        cmd = [run, "train", model, "--data", "synthetic", "--batch", str(batch),
+        cmd = [run, "train", model_file(model, d), "--data", "synthetic", "--batch", str(batch),
                "--steps", str(steps + skip), "--precision", precision,
-               "--optimizer", optimizer(case), "--lr", "0.001", "--threads", "1",
+               "--optimizer", "adamw" if name in ADAM else "sgd:momentum=0.9", "--lr", "0.001", "--threads", "1",
                "--samples", str(batch * (steps + skip + 1)), "--virtual", "--json",
                "--timings", d + "/t.json"]
         p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -98,127 +142,11 @@ def ours(run, case, steps, skip):
 # ---- PyTorch, in a process of its own -------------------------------------------
 
 
-def lenet():
-    from torch import nn
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2),
-        nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(),
-        nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(),
-        nn.Linear(84, 10))
-
-
-def resnet18():
-    from torch import nn
-    import torchvision
-    net = torchvision.models.resnet18(num_classes=10)
-    net.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
-    net.maxpool = nn.Identity()
-    return net
-
-
-def resnet50():
-    import torchvision
-    return torchvision.models.resnet50()
-
-
-def gpt(layers=6, hidden=384, heads=6, vocab=65, seq=256):
-    import math
+def samples(shape, classes, batch):
     import torch
-    from torch import nn
-    import torch.nn.functional as F
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.n1, self.n2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-            self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
-            self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
-            self.register_buffer("mask", torch.full((seq, seq), -math.inf).triu(1))
-
-        def forward(self, x):
-            n, t, _ = x.shape
-            q, k, v = (z.view(n, t, heads, -1).transpose(1, 2)
-                       for z in self.qkv(self.n1(x)).split(hidden, 2))
-            a = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + self.mask, -1)
-            x = x + self.out((a @ v).transpose(1, 2).reshape(n, t, -1))
-            return x + self.down(F.gelu(self.up(self.n2(x))))
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens, self.positions = nn.Embedding(vocab, hidden), nn.Embedding(seq, hidden)
-            self.blocks = nn.Sequential(*[Block() for _ in range(layers)])
-            self.norm = nn.LayerNorm(hidden)
-
-        def forward(self, ids):
-            x = self.blocks(self.tokens(ids) + self.positions.weight)
-            return self.norm(x) @ self.tokens.weight.t()
-
-    return Net()
-
-
-def mixture(layers=2, hidden=256, heads=4, ffn=512, experts=8, topk=2, vocab=65, seq=256):
-    """Mixtral's block: tokens gathered by expert, as its published code does."""
-    import torch
-    from torch import nn
-    import torch.nn.functional as F
-
-    class Norm(nn.Module):
-        def __init__(self, n):
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(n))
-
-        def forward(self, x):
-            return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
-
-    half = hidden // heads // 2
-    angle = torch.outer(torch.arange(seq).float(), 10000.0 ** (-torch.arange(half) / half))
-    cos, sin = angle.cos(), angle.sin()
-
-    def turn(x):
-        a, b = x[..., :half], x[..., half:]
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.n1, self.n2 = Norm(hidden), Norm(hidden)
-            self.q, self.k, self.v, self.out = (nn.Linear(hidden, hidden, bias=False) for _ in range(4))
-            self.router = nn.Linear(hidden, experts, bias=False)
-            self.up = nn.ModuleList(nn.Linear(hidden, 2 * ffn, bias=False) for _ in range(experts))
-            self.down = nn.ModuleList(nn.Linear(ffn, hidden, bias=False) for _ in range(experts))
-            self.register_buffer("mask", torch.full((seq, seq), float("-inf")).triu(1))
-
-        def experts(self, x):
-            best, which = self.router(x).topk(topk, -1)
-            gates, y = best.softmax(-1), torch.zeros_like(x)
-            for e in range(experts):
-                token, choice = torch.where(which == e)
-                g, u = self.up[e](x[token]).chunk(2, -1)
-                y = y.index_add(0, token, self.down[e](F.silu(g) * u) * gates[token, choice, None])
-            return y
-
-        def forward(self, x):
-            n, t, _ = x.shape
-            z = self.n1(x)
-            q, k, v = (p(z).view(n, t, heads, -1).transpose(1, 2) for p in (self.q, self.k, self.v))
-            a = torch.softmax(turn(q) @ turn(k).transpose(-1, -2) / (2 * half) ** 0.5 + self.mask, -1)
-            x = x + self.out((a @ v).transpose(1, 2).reshape(n, t, -1))
-            return x + self.experts(self.n2(x).reshape(n * t, -1)).reshape(n, t, -1)
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens, self.head = nn.Embedding(vocab, hidden), nn.Linear(hidden, vocab, bias=False)
-            self.blocks, self.norm = nn.Sequential(*[Block() for _ in range(layers)]), Norm(hidden)
-
-        def forward(self, ids):
-            return self.head(self.norm(self.blocks(self.tokens(ids))))
-
-    return Net()
-
-
-SHAPES = {"lenet": (1, 28, 28), "resnet18": (3, 32, 32), "resnet50": (3, 224, 224)}
+    if isinstance(shape, int):
+        return torch.randint(0, min(classes, 65), (batch, shape))
+    return torch.randn(batch, *shape)
 
 
 def worker(case):
@@ -226,26 +154,31 @@ def worker(case):
     import time
     import torch
     import torch.nn.functional as F
-    _, batch, precision, name, _ = CASES[case]
+    import networks_torch
+    name, (_, (make, options), shape, classes, batch, _), precision = of(case)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    net = globals()[name]().train()
-    if name in ("gpt", "mixture"):
-        x = torch.randint(0, 65, (batch, 256))
-        y = torch.randint(0, 65, (batch * 256,))
+    net = getattr(networks_torch, make)(**options).train()
+    x = samples(shape, classes, batch)
+    if name in ADAM:
         opt = torch.optim.AdamW(net.parameters(), lr=0.001)
     else:
-        x = torch.randn(batch, *SHAPES[name])
-        y = torch.randint(0, 10, (batch,))
         opt = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)
-    if name == "resnet50" or os.environ.get("CHANNELS_LAST"):
-        net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    if not isinstance(shape, int):
+        last = torch.channels_last_3d if len(shape) == 4 else torch.channels_last
+        if os.environ.get("CHANNELS_LAST", "1") == "1":
+            net, x = net.to(memory_format=last), x.to(memory_format=last)
+    with torch.no_grad():
+        out = net(x)
+    dense = not isinstance(shape, int) and out.dim() > 2
+    y = torch.randint(0, classes, out.shape[:1] + out.shape[2:] if dense else out.shape[:-1])
 
     def step():
         opt.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
             out = net(x)
-            loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y)
+            loss = F.cross_entropy(out if dense else out.reshape(-1, out.shape[-1]),
+                                   y if dense else y.reshape(-1))
         loss.backward()
         opt.step()
         return float(loss)
@@ -293,8 +226,8 @@ def compare(run, case, rounds, steps, blas):
     p.stdin.close()
     p.wait()
     x, y = statistics.median(a), statistics.median(b)
-    bar = CASES[case][4]
-    print(f"{case:14} ours {x * 1e3:8.2f} ms  torch {y * 1e3:8.2f} ms  ratio {y / x:5.2f} (bar {bar:g}"
+    bar = of(case)[1][5]
+    print(f"{case:17} ours {x * 1e3:8.2f} ms  torch {y * 1e3:8.2f} ms  ratio {y / x:5.2f} (bar {bar:g}"
           f"{'' if y / x >= bar else ', missed'})  memory {pa / 2**20:6.0f} / {pb / 2**20:6.0f} MiB "
           f"= {pa / pb:4.2f}")
     total = sum(kinds.values()) or 1
@@ -316,7 +249,7 @@ def main():
     blas = a.blas or find_blas()
     print(f"PyTorch's BLAS: {blas or 'the system default (no OpenBLAS for OpenMP found)'}")
     for case in a.cases or CASES:
-        compare(a.run, case, a.rounds, a.steps or STEPS.get(case, 8), blas)
+        compare(a.run, case, a.rounds, a.steps or STEPS.get(of(case)[0], 3), blas)
 
 
 if __name__ == "__main__":
