@@ -163,7 +163,7 @@ if(TARGET paradl-run)
     set(timeout 900)
     if(name STREQUAL "train_equal")
       set(cases ${mpi_ranks})
-    elseif(name MATCHES "train_(mnist|zoo)|accidents") # PDL_LONG only
+    elseif(name MATCHES "train_(mnist|zoo)|accidents|held_out") # PDL_LONG only
       set(timeout 7200)
     endif()
     foreach(n ${cases})

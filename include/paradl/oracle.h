@@ -165,6 +165,11 @@ void pdl_interval(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt,
                   struct pdl_projection *x);
 
+/* Seconds of an operation that is a row "run.*" of a profile, as the profile of
+ * this PE has it; < 0: it has nothing like it. */
+double pdl_profile_estimate(const struct pdl_pe *pe,
+                            const struct pdl_profile_row *row);
+
 /* What a step draws and costs; 0 where the system does not say. */
 struct pdl_bill {
     double energy_j, cost; /* cost in the system's currency */

@@ -34,6 +34,18 @@ static bool has_tiles(const struct pdl_attr *a, int dims)
     return yes;
 }
 
+/* Channels of a group, to the power of two below; 0: there are no groups. */
+static int64_t in_group(const struct pdl_node *n, const struct pdl_box *x)
+{
+    int64_t each = extent(x, 1) / or1(n->attr.groups), power = 1;
+
+    if (or1(n->attr.groups) < 2)
+        return 0;
+    while (2 * power <= each)
+        power *= 2;
+    return power;
+}
+
 static void conv_key(const struct pdl_node *n, const struct pdl_box *x,
                      const struct pdl_box *y, struct pdl_plan_key *k)
 {
@@ -47,7 +59,7 @@ static void conv_key(const struct pdl_node *n, const struct pdl_box *x,
     }
     k->dims[PDL_KEY_CLASS] = kernel;
     k->dims[PDL_KEY_CLASS + 1] = stride;
-    k->dims[PDL_KEY_CLASS + 2] = or1(n->attr.groups) > 1;
+    k->dims[PDL_KEY_CLASS + 2] = in_group(n, x);
     k->dims[PDL_KEY_EXTENTS] = extent(y, 0);
     k->dims[PDL_KEY_EXTENTS + 1] = extent(x, 1);
     k->dims[PDL_KEY_EXTENTS + 2] = extent(y, 1);

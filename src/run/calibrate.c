@@ -139,6 +139,7 @@ static int measure(struct calibration *c, struct pdl_err *err)
 {
     enum pdl_status st;
     struct pdl_comm_info info;
+    struct run_quiet quiet = {0};
     struct pdl_json j;
 
     pdl_comm_describe(c->comm, &info);
@@ -152,7 +153,12 @@ static int measure(struct calibration *c, struct pdl_err *err)
         pdl_json_kstr(&j, "library", run_operator_library());
         c->json = &j;
     }
+    c->quiet = &quiet;
     st = all_parts(c, err);
+    if (c->json && quiet.wall_s > 0 && quiet.quartile_s > 0) {
+        pdl_json_knum(c->json, "others", 1 - quiet.cpu_s / quiet.wall_s);
+        pdl_json_knum(c->json, "spread", quiet.median_s / quiet.quartile_s - 1);
+    }
     if (c->json)
         pdl_json_end(c->json);
     c->json = NULL;

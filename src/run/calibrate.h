@@ -13,6 +13,13 @@ struct calibration {
     double turns; /* ranks that share a processor take turns; 1: none do */
     double seconds;
     struct pdl_json *json; /* rank 0's; NULL elsewhere */
+    struct run_quiet *quiet;
+};
+
+/* While probes trained: time that passed, and that they had a processor; the
+ * sums over operations of median and lower quartile. */
+struct run_quiet {
+    double wall_s, cpu_s, median_s, quartile_s;
 };
 
 /* How often to do again what is done `full` times, however long it takes:

@@ -3,13 +3,17 @@
  * Networks that nobody trains: chains of the usual operators over widths and
  * image sizes that lie between those of real networks, thin ones among them
  * (a part of a split layer), so that what is projected from them is not what
- * was measured. */
+ * was measured. Every kind of work that the runtime has a kernel for is in one
+ * of them; some train in bfloat16, too. */
 #include "calibrate_probes.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* op, features, kernel, stride; "save" and "add" go together. */
+/* op, features, kernel, stride; "save" and "add" (and "join", which puts both
+ * beside each other) go together. "depthwise" has as many filters as channels,
+ * "grouped" features channels in each group, "gate" squeezes to features and
+ * multiplies, "two" are a 1 x 1 and a 3 x 3 beside each other. */
 struct layer {
     const char *op;
     int64_t f, k, s;
@@ -73,7 +77,58 @@ static const struct layer deep[] = { /* from 3 x 12 x 12 */
     CONV(576, 3, 2), NORM, CONV(576, 3, 1), NORM, CONV(288, 3, 1), NORM,
     {"global_avg_pool", 0, 0, 0}, END(40),
 };
+static const struct layer inverted[] = { /* from 3 x 72 x 72 */
+    CONV(20, 3, 2), {"batch_norm", 0, 0, 0}, {"hard_swish", 0, 0, 0},
+    CONV(80, 1, 1), NORM, {"depthwise", 0, 3, 1}, NORM, CONV(28, 1, 1),
+    {"batch_norm", 0, 0, 0}, CONV(112, 1, 1), {"batch_norm", 0, 0, 0},
+    {"relu6", 0, 0, 0}, {"depthwise", 0, 5, 2}, {"batch_norm", 0, 0, 0},
+    {"relu6", 0, 0, 0}, {"gate", 28, 0, 0}, CONV(44, 1, 1),
+    {"batch_norm", 0, 0, 0}, CONV(264, 1, 1), {"batch_norm", 0, 0, 0},
+    {"silu", 0, 0, 0}, {"depthwise", 0, 3, 2}, {"batch_norm", 0, 0, 0},
+    {"silu", 0, 0, 0}, {"gate", 66, 0, 0}, CONV(88, 1, 1),
+    {"batch_norm", 0, 0, 0}, CONV(528, 1, 1), {"batch_norm", 0, 0, 0},
+    {"hard_swish", 0, 0, 0}, {"depthwise", 0, 5, 1}, {"batch_norm", 0, 0, 0},
+    {"hard_swish", 0, 0, 0}, {"gate", 132, 0, 0},
+    {"global_avg_pool", 0, 0, 0}, END(100),
+};
+static const struct layer groups[] = { /* from 3 x 56 x 56 */
+    CONV(36, 3, 2), NORM, CONV(56, 1, 1), NORM, {"grouped", 8, 3, 2}, NORM,
+    {"gate", 14, 0, 0}, CONV(96, 1, 1), NORM, {"grouped", 12, 3, 1}, NORM,
+    CONV(240, 1, 1), NORM, {"grouped", 24, 3, 2}, NORM, CONV(320, 1, 1), NORM,
+    {"grouped", 16, 3, 1}, NORM, {"global_avg_pool", 0, 0, 0}, END(50),
+};
+static const struct layer joined[] = { /* from 3 x 60 x 60 */
+    CONV(40, 3, 1), {"relu", 0, 0, 0}, {"max_pool", 0, 3, 2}, {"two", 48, 0, 0},
+    {"max_pool", 0, 3, 1}, CONV(56, 1, 1), NORM, {"save", 0, 0, 0},
+    CONV(40, 3, 1), NORM, {"join", 0, 0, 0}, {"avg_pool", 0, 2, 2},
+    {"two", 112, 0, 0}, {"save", 0, 0, 0}, CONV(72, 5, 1), NORM,
+    {"join", 0, 0, 0}, {"max_pool", 0, 3, 2}, CONV(144, 1, 1),
+    {"relu", 0, 0, 0}, {"global_avg_pool", 0, 0, 0}, END(60),
+};
+static const struct layer upwards[] = { /* from 3 x 64 x 64 */
+    CONV(24, 3, 1), {"relu", 0, 0, 0}, {"save", 0, 0, 0}, MAX2,
+    CONV(56, 3, 1), {"relu", 0, 0, 0}, {"conv_transpose", 40, 2, 2},
+    {"join", 0, 0, 0}, CONV(40, 3, 1), {"relu", 0, 0, 0}, MAX2,
+    {"save", 0, 0, 0}, MAX2, CONV(200, 3, 1), {"relu", 0, 0, 0},
+    {"conv_transpose", 104, 2, 2}, {"join", 0, 0, 0}, CONV(96, 3, 1),
+    {"relu", 0, 0, 0}, CONV(12, 1, 1),
+};
+static const struct layer volumes[] = { /* from 3 x 20 x 20 x 20 */
+    CONV(12, 3, 1), NORM, CONV(24, 3, 1), NORM, {"save", 0, 0, 0}, MAX2,
+    CONV(48, 3, 1), NORM, {"conv_transpose", 40, 2, 2}, {"join", 0, 0, 0},
+    CONV(28, 3, 1), NORM, MAX2, CONV(80, 3, 1), NORM, CONV(11, 1, 1),
+};
+static const struct layer functions[] = { /* from 3 x 36 x 36 */
+    CONV(28, 3, 1), {"leaky_relu", 0, 0, 0}, {"gelu", 0, 0, 0},
+    {"elu", 0, 0, 0}, {"hard_sigmoid", 0, 0, 0}, {"sigmoid", 0, 0, 0},
+    {"tanh", 0, 0, 0}, {"softplus", 0, 0, 0}, {"mish", 0, 0, 0},
+    {"prelu", 0, 0, 0}, {"group_norm", 7, 0, 0}, {"instance_norm", 0, 0, 0},
+    {"dropout", 0, 0, 0}, CONV(72, 3, 2), {"softsign", 0, 0, 0},
+    {"selu", 0, 0, 0}, {"global_avg_pool", 0, 0, 0}, END(30),
+};
 
+#define MOMENTUM "sgd:momentum=0.9", 1
+#define ADAM "adamw", 2
 #define LAYERS(x) (x), sizeof(x) / sizeof((x)[0])
 static const struct probe {
     const char *zoo; /* or a chain */
@@ -82,74 +137,195 @@ static const struct probe {
     size_t n;
     const char *optimizer;
     int slots;
+    bool bf16; /* too */
 } probes[] = {
-    {NULL, 12, 40, LAYERS(residual), "sgd:momentum=0.9", 1},
-    {NULL, 3, 40, LAYERS(residual), "sgd:momentum=0.9", 1},
-    {NULL, 40, 24, LAYERS(residual), "adamw", 2},
-    {NULL, 6, 48, LAYERS(plain), "sgd:momentum=0.9", 1},
-    {NULL, 24, 48, LAYERS(plain), "sgd:momentum=0.9", 1},
-    {NULL, 6, 96, LAYERS(bottleneck), "sgd:momentum=0.9", 1},
-    {NULL, 10, 12, LAYERS(deep), "sgd:momentum=0.9", 1},
-    {NULL, 28, 12, LAYERS(deep), "sgd:momentum=0.9", 1},
-    {NULL, 24, 24, LAYERS(thin), "sgd:momentum=0.9", 1},
-    {NULL, 6, 24, LAYERS(thin), "adamw", 2},
-    {"gpt:layers=1,hidden=192,heads=4,vocab=100,seq=96", 6, 0, NULL, 0,
-     "adamw", 2},
-    {"gpt:layers=1,hidden=320,heads=5,vocab=1000,seq=160", 6, 0, NULL, 0,
-     "adamw", 2},
+    {NULL, 12, 40, LAYERS(residual), MOMENTUM, true},
+    {NULL, 3, 40, LAYERS(residual), MOMENTUM, false},
+    {NULL, 40, 24, LAYERS(residual), ADAM, false},
+    {NULL, 6, 48, LAYERS(plain), MOMENTUM, false},
+    {NULL, 24, 48, LAYERS(plain), MOMENTUM, false},
+    {NULL, 6, 96, LAYERS(bottleneck), MOMENTUM, true},
+    {NULL, 10, 12, LAYERS(deep), MOMENTUM, false},
+    {NULL, 28, 12, LAYERS(deep), MOMENTUM, true},
+    {NULL, 24, 24, LAYERS(thin), MOMENTUM, false},
+    {NULL, 6, 24, LAYERS(thin), ADAM, false},
+    {NULL, 6, 72, LAYERS(inverted), MOMENTUM, true},
+    {NULL, 3, 168, LAYERS(inverted), MOMENTUM, true},
+    {NULL, 8, 56, LAYERS(groups), MOMENTUM, true},
+    {NULL, 2, 152, LAYERS(groups), MOMENTUM, false},
+    {NULL, 6, 60, LAYERS(joined), MOMENTUM, true},
+    {NULL, 2, 140, LAYERS(joined), MOMENTUM, false},
+    {NULL, 3, 64, LAYERS(upwards), MOMENTUM, true},
+    {NULL, 1, 136, LAYERS(upwards), MOMENTUM, false},
+    {NULL, 2, 20, LAYERS(volumes), MOMENTUM, false},
+    {NULL, 6, 36, LAYERS(functions), ADAM, true},
+    {"gpt:layers=1,hidden=192,heads=4,vocab=100,seq=96", 6, 0, NULL, 0, ADAM,
+     true},
+    {"gpt:layers=1,hidden=320,heads=5,vocab=1000,seq=160", 6, 0, NULL, 0, ADAM,
+     false},
     {"gpt:layers=1,hidden=480,heads=8,vocab=300,seq=320", 3, 0, NULL, 0,
-     "sgd:momentum=0.9", 1},
+     MOMENTUM, true},
+    {"llama:layers=1,hidden=224,heads=4,kv_heads=2,ffn=640,vocab=900,seq=112",
+     5, 0, NULL, 0, ADAM, true},
+    {"vit:layers=1,hidden=160,heads=4,input=112,patch=14,classes=80", 5, 0,
+     NULL, 0, ADAM, true},
+    {"bert:layers=1,hidden=288,heads=6,vocab=12000,seq=80,positions=80", 4, 0,
+     NULL, 0, ADAM, true},
 };
 // clang-format on
 
-int run_probes(void)
+enum { NPROBES = sizeof probes / sizeof probes[0] };
+
+/* Those in bfloat16 come after all in float32. */
+static const struct probe *probe_at(int which, bool *bf16)
 {
-    return sizeof probes / sizeof probes[0];
+    *bf16 = which >= NPROBES;
+    if (!*bf16)
+        return &probes[which];
+    which -= NPROBES;
+    for (int i = 0; i < NPROBES; i++)
+        if (probes[i].bf16 && which-- == 0)
+            return &probes[i];
+    return NULL;
 }
 
-static int add_layer(pdl_build *b, const struct layer *l, int i, int x,
-                     int *saved)
+int run_probes(void)
 {
-    const struct pdl_tensor *t = pdl_build_get(b, x);
-    struct pdl_attr attr = {.features = l->f};
-    int in[2] = {x, *saved}, two = strcmp(l->op, "add") == 0;
+    int n = NPROBES;
+
+    for (int i = 0; i < NPROBES; i++)
+        n += probes[i].bf16;
+    return n;
+}
+
+/* ---- building ------------------------------------------------------------------ */
+
+struct chain {
+    pdl_build *b;
+    int x, saved, n;
+};
+
+static int64_t channels(const struct chain *c)
+{
+    const struct pdl_tensor *t = pdl_build_get(c->b, c->x);
+
+    return t ? t->dim[0] : 1;
+}
+
+static int node(struct chain *c, const char *op, struct pdl_attr attr,
+                const int *in, int nin)
+{
     char name[32];
 
-    if (strcmp(l->op, "save") == 0) {
-        *saved = x;
-        return x;
+    snprintf(name, sizeof name, "%s%d", op, c->n++);
+    return pdl_build_op(c->b, op, name, &attr, in, nin);
+}
+
+static int unary(struct chain *c, const char *op, int x)
+{
+    return node(c, op, (struct pdl_attr){.groups = 0}, &x, 1);
+}
+
+/* Windows that tile the image need no padding. */
+static struct pdl_attr window(const struct chain *c, int64_t k, int64_t s)
+{
+    const struct pdl_tensor *t = pdl_build_get(c->b, c->x);
+    struct pdl_attr a = {.groups = 0};
+
+    for (int d = 0; k > 0 && t && d < t->rank - 1; d++) {
+        a.kernel[d] = k;
+        a.stride[d] = s;
+        a.pad[d] = a.pad_end[d] = k == s ? 0 : k / 2;
     }
-    snprintf(name, sizeof name, "%s%d", l->op, i);
-    for (int d = 0; l->k > 0 && t && d < t->rank - 1; d++) {
-        attr.kernel[d] = l->k;
-        attr.stride[d] = l->s;
-        /* windows that tile the image need no padding */
-        attr.pad[d] = attr.pad_end[d] = l->k == l->s ? 0 : l->k / 2;
-    }
-    attr.no_bias = strcmp(l->op, "conv") == 0;
-    return pdl_build_op(b, l->op, name, &attr, in, 1 + two);
+    return a;
+}
+
+static int conv(struct chain *c, int x, struct layer l, int64_t in_group)
+{
+    struct pdl_attr a = window(c, l.k, l.s);
+
+    a.features = l.f;
+    a.groups = in_group > 0 ? channels(c) / in_group : 0;
+    a.no_bias = true;
+    return node(c, "conv", a, &x, 1);
+}
+
+static void gate(struct chain *c, int64_t f)
+{
+    int in[2] = {c->x, 0};
+    int64_t all = channels(c);
+    struct layer squeeze = {"conv", f, 1, 1}, widen = {"conv", all, 1, 1};
+
+    in[1] = unary(c, "global_avg_pool", c->x);
+    in[1] = unary(c, "relu", conv(c, in[1], squeeze, 0));
+    in[1] = unary(c, "sigmoid", conv(c, in[1], widen, 0));
+    c->x = node(c, "mul", (struct pdl_attr){.groups = 0}, in, 2);
+}
+
+static void two(struct chain *c, int64_t f)
+{
+    struct layer one = {"conv", f, 1, 1}, three = {"conv", f, 3, 1};
+    int in[2] = {unary(c, "relu", conv(c, c->x, one, 0)),
+                 unary(c, "relu", conv(c, c->x, three, 0))};
+
+    c->x = node(c, "concat", (struct pdl_attr){.axis = 0}, in, 2);
+}
+
+static void other(struct chain *c, const struct layer *l)
+{
+    int in[2] = {c->x, c->saved}, n = strcmp(l->op, "add") == 0 ? 2 : 1;
+    struct pdl_attr a = window(c, l->k, l->s);
+
+    a.features = l->f;
+    if (strcmp(l->op, "group_norm") == 0)
+        a = (struct pdl_attr){.groups = l->f};
+    if (strcmp(l->op, "join") == 0)
+        c->x = node(c, "concat", (struct pdl_attr){.axis = 0}, in, 2);
+    else
+        c->x = node(c, l->op, a, in, n);
+}
+
+static void add_layer(struct chain *c, const struct layer *l)
+{
+    struct layer same = {"conv", channels(c), l->k, l->s};
+
+    if (strcmp(l->op, "save") == 0)
+        c->saved = c->x;
+    else if (strcmp(l->op, "conv") == 0)
+        c->x = conv(c, c->x, *l, 0);
+    else if (strcmp(l->op, "depthwise") == 0)
+        c->x = conv(c, c->x, same, 1);
+    else if (strcmp(l->op, "grouped") == 0)
+        c->x = conv(c, c->x, same, l->f);
+    else if (strcmp(l->op, "gate") == 0)
+        gate(c, l->f);
+    else if (strcmp(l->op, "two") == 0)
+        two(c, l->f);
+    else
+        other(c, l);
 }
 
 static enum pdl_status chain(pdl_arena *a, const struct probe *p,
                              const struct pdl_model **out, struct pdl_err *err)
 {
-    int64_t dim[3] = {3, p->size, p->size};
-    pdl_build *b = pdl_build_begin(a, "probe");
-    int x, saved;
+    int64_t dim[4] = {3, p->size, p->size, p->size};
+    struct chain c = {.b = pdl_build_begin(a, "probe")};
 
-    if (!b)
+    if (!c.b)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    x = saved = pdl_build_tensor(b, "input", PDL_TENSOR_INPUT, PDL_F32, 3, dim);
+    c.x = c.saved = pdl_build_tensor(c.b, "input", PDL_TENSOR_INPUT, PDL_F32,
+                                     p->layers == volumes ? 4 : 3, dim);
     for (size_t i = 0; i < p->n; i++)
-        x = add_layer(b, &p->layers[i], (int)i, x, &saved);
-    return pdl_build_end(b, out, err);
+        add_layer(&c, &p->layers[i]);
+    return pdl_build_end(c.b, out, err);
 }
 
 enum pdl_status run_probe_open(pdl_arena *a, int which, struct run_probe *out,
                                struct pdl_err *err)
 {
-    const struct probe *p = &probes[which];
-    struct pdl_plan_options opt = {.batch = p->batch, .dtype = PDL_F32};
+    const struct probe *p = probe_at(which, &out->bf16);
+    struct pdl_plan_options opt = {.batch = p->batch,
+                                   .dtype = out->bf16 ? PDL_BF16 : PDL_F32};
     struct pdl_model_options mo = {.dims = NULL};
     struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
     const struct pdl_model *m = NULL;

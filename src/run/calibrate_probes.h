@@ -8,6 +8,8 @@ struct run_probe {
     const struct pdl_plan *plan; /* of one rank */
     const char *optimizer;
     int slots; /* arrays that it keeps for a weight */
+    bool bf16;
+    int number;
 };
 int run_probes(void);
 enum pdl_status run_probe_open(pdl_arena *a, int which, struct run_probe *out,

@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { WARM = 2, STEPS = 7 };
 
@@ -19,6 +20,7 @@ struct watch {
     int step, nops;
     int warm, steps; /* at most STEPS */
     double last_s, threads;
+    double turns;       /* ranks that share a processor now */
     double *seconds;    /* STEPS of each operation */
     int64_t *workspace; /* bytes of each */
 };
@@ -68,10 +70,12 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static enum pdl_status steps(const struct pdl_plan *plan, pdl_comm *alone,
+static enum pdl_status steps(const struct calibration *c,
+                             const struct pdl_plan *plan, pdl_comm *alone,
                              const char *optimizer, struct watch *w,
                              struct pdl_err *err)
 {
+    double wall, cpu;
     struct pdl_train_options opt = {
         .optimizer = optimizer, .timed = timed, .timed_ctx = w};
     struct pdl_train_feed feed = {.fill = fill};
@@ -79,20 +83,25 @@ static enum pdl_status steps(const struct pdl_plan *plan, pdl_comm *alone,
     pdl_trainer *t = NULL;
     enum pdl_status st = pdl_trainer_open(plan, alone, &opt, &t, err);
 
+    wall = pdl_clock_s();
+    cpu = pdl_cpu_s();
     for (int i = 0; i < w->warm + w->steps && st == PDL_OK; i++) {
         w->step = i - w->warm;
         w->last_s = pdl_cpu_s();
         st = pdl_trainer_step(t, i, 1e-4, &feed, &result, err);
     }
+    c->quiet->wall_s += pdl_clock_s() - wall;
+    c->quiet->cpu_s += (pdl_cpu_s() - cpu) / w->threads * w->turns;
     for (int i = 0; i < w->nops && st == PDL_OK; i++)
         w->workspace[i] = pdl_trainer_workspace(t, i);
     pdl_trainer_close(t);
     return st;
 }
 
-static void print_row(const struct calibration *c, const struct pdl_plan *p,
-                      int op, int slots, const struct watch *w, bool alone)
+static void print_row(const struct calibration *c, const struct run_probe *of,
+                      int op, const struct watch *w, bool alone)
 {
+    const struct pdl_plan *p = of->plan;
     double seconds = w->seconds[op];
     struct pdl_plan_key k;
     char name[64];
@@ -100,12 +109,12 @@ static void print_row(const struct calibration *c, const struct pdl_plan *p,
     if (!c->json || !(seconds > 0) || !pdl_plan_op_key(p, op, 0, &k))
         return;
     if (p->ops[op].kind == PDL_PLAN_OP_UPDATE)
-        k.dims[PDL_KEY_CLASS] = slots;
+        k.dims[PDL_KEY_CLASS] = of->slots;
     snprintf(name, sizeof name, "%s.%s", alone ? "alone" : "run", k.op);
     pdl_json_row(c->json);
     pdl_json_kstr(c->json, "op", name);
     pdl_json_kstr(c->json, "pass", k.pass);
-    pdl_json_kstr(c->json, "precision", "fp32");
+    pdl_json_kstr(c->json, "precision", of->bf16 ? "bf16" : "fp32");
     pdl_json_key(c->json, "dims");
     pdl_json_flat(c->json);
     for (int i = 0; i < k.ndims; i++)
@@ -113,6 +122,7 @@ static void print_row(const struct calibration *c, const struct pdl_plan *p,
     pdl_json_int(c->json, w->workspace[op]);
     pdl_json_end(c->json);
     pdl_json_knum(c->json, "seconds", seconds);
+    pdl_json_kint(c->json, "probe", of->number);
     pdl_json_end(c->json);
 }
 
@@ -126,7 +136,9 @@ static enum pdl_status gather(const struct calibration *c, struct watch *w,
     for (int i = 0; i < w->nops; i++) {
         qsort(w->seconds + (ptrdiff_t)i * STEPS, (size_t)w->steps,
               sizeof *w->seconds, ascending);
-        mine[i] = w->seconds[i * STEPS + w->steps / 4] * (alone ? 1 : c->turns);
+        c->quiet->median_s += w->seconds[i * STEPS + w->steps / 2];
+        c->quiet->quartile_s += w->seconds[i * STEPS + w->steps / 4];
+        mine[i] = w->seconds[i * STEPS + w->steps / 4] * w->turns;
     }
     return alone ? PDL_OK
                  : pdl_comm_allreduce(c->comm, mine, mine, w->nops,
@@ -139,12 +151,13 @@ static enum pdl_status measure(const struct calibration *c, pdl_comm *one,
 {
     enum pdl_status st = pdl_comm_barrier(c->comm, err);
 
+    w->turns = alone ? 1 : c->turns;
     if (st == PDL_OK && (!alone || c->rank == 0)) {
-        st = steps(p->plan, one, p->optimizer, w, err);
+        st = steps(c, p->plan, one, p->optimizer, w, err);
         if (st == PDL_OK)
             st = gather(c, w, alone, err);
         for (int i = 0; i < w->nops && st == PDL_OK; i++)
-            print_row(c, p->plan, i, p->slots, w, alone);
+            print_row(c, p, i, w, alone);
     }
     return st;
 }
@@ -161,6 +174,7 @@ static enum pdl_status probe(const struct calibration *c, pdl_comm *one,
 
     if (st != PDL_OK)
         return st;
+    p.number = which;
     w.nops = p.plan->nops;
     w.seconds = PDL_NEW(a, double, (int64_t)w.nops *STEPS + 1);
     w.workspace = PDL_NEW(a, int64_t, w.nops + 1);
@@ -181,10 +195,15 @@ enum pdl_status run_calibrate_train(const struct calibration *c,
     for (int i = 0; i < run_probes() && st == PDL_OK; i++) {
         pdl_arena *a = pdl_arena_create((size_t)1 << 30);
 
+        if (c->rank == 0 && isatty(STDERR_FILENO))
+            fprintf(stderr, "\r\033[Kprobe network %d of %d", i + 1,
+                    run_probes());
         st = a ? probe(c, alone, i, a, err)
                : pdl_fail(err, PDL_ENOMEM, "out of memory");
         pdl_arena_destroy(a);
     }
+    if (c->rank == 0 && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
     pdl_comm_destroy(alone);
     return st;
 }

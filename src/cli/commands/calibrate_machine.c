@@ -12,6 +12,7 @@
 #include "cli/commands/cli_calibrate.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct draft {
     struct cli_measurement m;
     struct pdl_system sys;
     struct cli_kernels kernels;
+    struct cli_trust trust;
     struct pdl_fact fact[MAX_FACTS];
     struct pdl_collective_fit fit[MAX_FITS];
     const char *sources[MAX_TEXTS], *unverified[MAX_TEXTS];
@@ -456,6 +458,7 @@ static void build(struct draft *d)
     note_signals(d);
     fill_texts(d);
     cli_fit_kernels(&d->sys, &d->kernels);
+    cli_calibrate_trust(d->a, d->m.machine, &d->sys, &d->trust);
     d->st = pdl_system_update(d->a, &d->sys, d->err);
 }
 
@@ -490,6 +493,26 @@ static void print_text(const struct draft *d, const char *path)
                "  operators        %d measured; error of the logarithm %.3f "
                "-> %.3f\n",
                d->kernels.rows, d->kernels.before, d->kernels.after);
+    if (d->trust.probes > 0)
+        pdl_printf(out,
+                   "  projections      80 %% of %d probe networks within "
+                   "%.0f %%, each by the others; steps repeat to %.1f %%\n",
+                   d->trust.probes, 100 * (exp(d->trust.error) - 1),
+                   100 * d->trust.spread);
+}
+
+/* Measured while others work, a system is slower than the machine is. */
+static void warn(const struct draft *d, bool quiet)
+{
+    static const double MUCH = .1;
+
+    if (quiet || (d->trust.others < MUCH && d->trust.spread < MUCH))
+        return;
+    fprintf(stderr,
+            "paradl: the machine was not quiet: other work took %.0f %% of the "
+            "processors, steps repeat to %.0f %% only\n"
+            "  hint: calibrate again when nothing else runs\n",
+            100 * d->trust.others, 100 * d->trust.spread);
 }
 
 static void print_json(const struct draft *d, double seconds)
@@ -502,6 +525,10 @@ static void print_json(const struct draft *d, double seconds)
     pdl_json_knum(&w, "error_before", d->kernels.before);
     pdl_json_knum(&w, "error_after", d->kernels.after);
     pdl_json_knum(&w, "seconds", seconds);
+    pdl_json_kint(&w, "probes", d->trust.probes);
+    pdl_json_knum(&w, "projection_error", d->trust.error);
+    pdl_json_knum(&w, "other_load", d->trust.others);
+    pdl_json_knum(&w, "spread", d->trust.spread);
     pdl_json_key(&w, "system");
     pdl_json_object(&w);
     pdl_system_json(&d->sys, &w);
@@ -515,6 +542,7 @@ static int deliver(const struct draft *d, const struct pdl_args *args,
     struct pdl_buf text;
     int rc;
 
+    warn(d, args->quiet);
     if (args->json)
         print_json(d, seconds);
     if (args->json && !d->o->output)

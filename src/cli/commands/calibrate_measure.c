@@ -4,7 +4,8 @@
  * as many ranks as the node has PEs, then the collectives on each number of
  * ranks, each a start of its own, as training will start them. In several
  * rounds, so that whatever disturbs the machine for a while disturbs each
- * number of ranks once; the middle one of the times counts. */
+ * number of ranks once; the middle one of the times counts. More ranks than
+ * processors are measured once. */
 #include "cli/commands/cli_calibrate.h"
 
 #include "options/bench_options.h" /* of src/run */
@@ -59,7 +60,7 @@ static enum pdl_status measure_collective(const struct cli_calibrate_options *o,
 {
     const struct cli_bench_runs *b = &m->bench[i];
     struct bench_options opts = {
-        .ranks = b->ranks, .size = b->sizes, .seconds = o->seconds / 2};
+        .ranks = b->ranks, .size = b->sizes, .seconds = o->seconds / 4};
     struct pdl_args args = {
         .opts = &opts, .npos = 1, .pos = {b->collective}, .json = true};
     struct pdl_buf text;
@@ -108,7 +109,7 @@ static void choose_ranks(const struct cli_calibrate_options *o,
                     .sizes =
                         n >= crowded ? crowded_sizes : collectives[k].sizes,
                     .ranks = n,
-                    .rounds = (int)o->rounds};
+                    .rounds = n >= crowded ? 1 : (int)o->rounds};
 }
 
 static void say(bool quiet, const char *what, int64_t ranks)
@@ -128,6 +129,8 @@ enum pdl_status cli_measure(const struct cli_calibrate_options *o, bool quiet,
     choose_ranks(o, m);
     for (int round = 0; round < o->rounds; round++)
         for (int i = 0; st == PDL_OK && i < m->nbench; i++) {
+            if (round >= m->bench[i].rounds)
+                continue;
             if (round == 0)
                 say(quiet, m->bench[i].collective, m->bench[i].ranks);
             st = measure_collective(o, m, i, round, err);

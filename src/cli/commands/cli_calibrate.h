@@ -41,4 +41,13 @@ struct cli_kernels {
 };
 void cli_fit_kernels(struct pdl_system *sys, struct cli_kernels *out);
 
+/* How far to trust it (calibrate_trust.c): sets the system's projection_error. */
+struct cli_trust {
+    int probes;
+    double error;          /* 80 % of probes' steps are within exp(this) */
+    double others, spread; /* part of the processors; median by quartile - 1 */
+};
+void cli_calibrate_trust(pdl_arena *a, const struct pdl_doc *machine,
+                         struct pdl_system *sys, struct cli_trust *out);
+
 #endif

@@ -16,15 +16,18 @@
  * inverse distances of logarithms (D. Shepard, A two-dimensional interpolation
  * function for irregularly-spaced data, ACM 1968).
  *
+ * What the probes do not have is priced by kinds of work: a kernel size by the
+ * operator's other sizes, an operator by the others that do the same to memory
+ * (or that multiply), in the same pass and precision.
+ *
  * Chosen by leaving rows out one at a time: the parts alone or the nearest
- * rows alone err more. Limits: nothing is known of operators and kernel sizes
- * that the probes do not have (they are priced as for any processor). */
+ * rows alone err more. */
 #include "oracle/context.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PARTS = 4, TURNS = 200, MAX_ROWS = 256 };
+enum { PARTS = 4, TURNS = 200, MAX_ROWS = 1024 };
 
 /* Rows this near (squared, in octaves) to each other count as one. */
 static const double NEAR2 = .02;
@@ -33,6 +36,9 @@ static const double NEAR2 = .02;
  * works in. */
 enum asked { BUSY, ALONE, WORKSPACE };
 
+/* How near of kin rows are to what is asked for. */
+enum kin { SAME_CLASS, SAME_OPERATOR, SAME_KIND };
+
 struct likes {
     const struct pdl_profile_row *row[MAX_ROWS];
     double value[MAX_ROWS];
@@ -40,21 +46,44 @@ struct likes {
     double rate[PARTS]; /* of one of each part */
 };
 
-static bool is_alike(const struct pdl_profile_row *r,
-                     const struct pdl_plan_key *k, const char *precision,
-                     const char *set)
+/* Operators whose time is arithmetic; of all others it is memory. */
+static bool multiplies(const char *op)
 {
-    size_t n = strlen(set);
+    static const char *const names[] = {"conv",   "conv_transpose", "linear",
+                                        "matmul", "attention",      "experts"};
 
-    if (strncmp(r->op, set, n) != 0 || strcmp(r->op + n, k->op) != 0 ||
-        r->ndims != k->ndims + 1 || !r->pass || strcmp(r->pass, k->pass) != 0 ||
-        (r->precision && strcmp(r->precision, precision) != 0) ||
-        !(r->seconds > 0))
-        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], op) == 0)
+            return true;
+    return false;
+}
+
+static bool same_class(const struct pdl_profile_row *r,
+                       const struct pdl_plan_key *k)
+{
     for (int i = PDL_KEY_CLASS; i < PDL_KEY_EXTENTS; i++)
         if (r->dims[i] != k->dims[i])
             return false;
     return true;
+}
+
+/* An update or a copy is like nothing else. */
+static bool is_alike(const struct pdl_profile_row *r,
+                     const struct pdl_plan_key *k, const char *precision,
+                     const char *set, enum kin kin)
+{
+    size_t n = strlen(set);
+    const char *op = r->op + n;
+
+    if (strncmp(r->op, set, n) != 0 || r->ndims != k->ndims + 1 || !r->pass ||
+        strcmp(r->pass, k->pass) != 0 ||
+        (r->precision && strcmp(r->precision, precision) != 0) ||
+        !(r->seconds > 0))
+        return false;
+    if (kin == SAME_KIND)
+        return multiplies(op) == multiplies(k->op) && pdl_op_find(op) &&
+               pdl_op_find(k->op);
+    return strcmp(op, k->op) == 0 && (kin == SAME_OPERATOR || same_class(r, k));
 }
 
 /* How much there is of each part. */
@@ -74,6 +103,8 @@ static void parts_of(const int64_t *d, int ndims, double *x)
                    (double)d[PDL_KEY_CLASS];
         x[1] = (double)e[0] * (double)e[3] *
                (c * (double)d[PDL_KEY_CLASS + 1] + f);
+        if (d[PDL_KEY_CLASS + 2] > 0) /* of its group only */
+            c = (double)d[PDL_KEY_CLASS + 2];
         x[2] = c * f * (double)d[PDL_KEY_CLASS];
     } else if (ndims == PDL_KEY_EXTENTS + 3) { /* a matrix product */
         x[1] = (double)e[0] * (double)(e[1] + e[2]);
@@ -163,35 +194,78 @@ bool oracle_has_profile(const struct oracle *o)
     return o->pe.core && o->sys->pe.nprofile > 0;
 }
 
-/* < 0: there are no rows like it. */
-static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
+/* What is asked of a profile. */
+struct question {
+    const struct pdl_pe *pe;
+    const char *precision;
+    struct pdl_plan_key key;
+    enum asked what;
+};
+
+/* The rows of one kin; how many there were with or without a value. */
+static int find_rows(const struct question *q, enum kin kin, struct likes *l)
 {
-    const struct pdl_pe *pe = &o->sys->pe;
-    const char *precision = pdl_precision_name(o->opt->precision);
-    struct pdl_plan_key k;
-    struct likes l;
+    const char *set = q->what == ALONE ? "alone." : "run.";
     int alike = 0;
 
-    if (!pdl_plan_op_key(o->p, op, rank, &k))
-        return -1;
-    l.n = 0;
-    if (o->p->ops[op].kind == PDL_PLAN_OP_UPDATE)
-        k.dims[PDL_KEY_CLASS] = o->opt->optimizer_slots;
-    for (int64_t i = 0; i < pe->nprofile && l.n < MAX_ROWS; i++) {
-        const struct pdl_profile_row *r = &pe->profile[i];
+    l->n = 0;
+    for (int64_t i = 0; i < q->pe->nprofile && l->n < MAX_ROWS; i++) {
+        const struct pdl_profile_row *r = &q->pe->profile[i];
 
-        if (!is_alike(r, &k, precision, what == ALONE ? "alone." : "run."))
+        if (!is_alike(r, &q->key, q->precision, set, kin))
             continue;
         alike++;
-        l.row[l.n] = r;
-        l.value[l.n] =
-            what == WORKSPACE ? (double)r->dims[r->ndims - 1] : r->seconds;
-        l.n += l.value[l.n] > 0;
+        l->row[l->n] = r;
+        l->value[l->n] =
+            q->what == WORKSPACE ? (double)r->dims[r->ndims - 1] : r->seconds;
+        l->n += l->value[l->n] > 0;
     }
-    if (l.n == 0)
+    return alike;
+}
+
+/* < 0: there are no rows like it. Nobody guesses a workspace by its kind. */
+static double answer(const struct question *q)
+{
+    int last = q->what == WORKSPACE ? SAME_OPERATOR : SAME_KIND, alike = 0;
+    struct likes l;
+
+    for (int kin = 0; kin <= last && alike == 0; kin++)
+        alike = find_rows(q, (enum kin)kin, &l);
+    if (alike == 0 || l.n == 0)
         return alike > 0 ? 0 : -1;
-    fit(&l, k.ndims);
-    return by_parts(&l, k.dims, k.ndims) * left_over(&l, &k);
+    fit(&l, q->key.ndims);
+    return by_parts(&l, q->key.dims, q->key.ndims) * left_over(&l, &q->key);
+}
+
+static double ask(const struct oracle *o, int op, int64_t rank, enum asked what)
+{
+    struct question q = {.pe = &o->sys->pe,
+                         .precision = pdl_precision_name(o->opt->precision),
+                         .what = what};
+
+    if (!pdl_plan_op_key(o->p, op, rank, &q.key))
+        return -1;
+    if (o->p->ops[op].kind == PDL_PLAN_OP_UPDATE)
+        q.key.dims[PDL_KEY_CLASS] = o->opt->optimizer_slots;
+    return answer(&q);
+}
+
+double pdl_profile_estimate(const struct pdl_pe *pe,
+                            const struct pdl_profile_row *row)
+{
+    struct question q = {.pe = pe,
+                         .precision = row->precision ? row->precision : "",
+                         .what = BUSY};
+    static const char set[] = "run.";
+
+    if (strncmp(row->op, set, sizeof set - 1) != 0 || !row->pass ||
+        row->ndims <= PDL_KEY_EXTENTS || row->ndims > PDL_KEY_DIMS + 1)
+        return -1;
+    q.key.op = row->op + sizeof set - 1;
+    q.key.pass = row->pass;
+    q.key.ndims = (int)row->ndims - 1;
+    memcpy(q.key.dims, row->dims, (size_t)q.key.ndims * sizeof q.key.dims[0]);
+    return answer(&q);
 }
 
 double oracle_profiled(const struct oracle *o, int op, int64_t rank)
