@@ -439,8 +439,8 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     if (st == PDL_OK && l->job->timings) {
         opt.timed = train_clock_timed;
         opt.timed_ctx = &l->clock;
-        l->clock.cpu_times = opt.cpu_times;
         st = train_clock_open(&l->clock, l->arena, l->job->plan, err);
+        l->clock.cpu_times = opt.cpu_times;
     }
     if (st == PDL_OK && l->job->outputs) {
         opt.watch = train_outputs_watch;
