@@ -28,6 +28,9 @@
 #include <string.h>
 
 enum { PARTS = 4, TURNS = 200, MAX_ROWS = 1024 };
+/* Fewer rows than this do not tell the parts apart: the operator's other
+ * classes then say the rates, and the rows how much is left over. */
+enum { ENOUGH = 2 * PARTS };
 
 /* Rows this near (squared, in octaves) to each other count as one. */
 static const double NEAR2 = .02;
@@ -67,6 +70,11 @@ static bool same_class(const struct pdl_profile_row *r,
     return true;
 }
 
+static bool is_grouped(const int64_t *dims)
+{
+    return dims[PDL_KEY_CLASS + 2] > 0;
+}
+
 /* An update or a copy is like nothing else. */
 static bool is_alike(const struct pdl_profile_row *r,
                      const struct pdl_plan_key *k, const char *precision,
@@ -83,7 +91,11 @@ static bool is_alike(const struct pdl_profile_row *r,
     if (kin == SAME_KIND)
         return multiplies(op) == multiplies(k->op) && pdl_op_find(op) &&
                pdl_op_find(k->op);
-    return strcmp(op, k->op) == 0 && (kin == SAME_OPERATOR || same_class(r, k));
+    if (strcmp(op, k->op) != 0)
+        return false;
+    return kin == SAME_CLASS ? same_class(r, k)
+                             : k->ndims != PDL_KEY_EXTENTS + 4 ||
+                                   is_grouped(r->dims) == is_grouped(k->dims);
 }
 
 /* How much there is of each part. */
@@ -227,13 +239,18 @@ static int find_rows(const struct question *q, enum kin kin, struct likes *l)
 static double answer(const struct question *q)
 {
     int last = q->what == WORKSPACE ? SAME_OPERATOR : SAME_KIND, alike = 0;
-    struct likes l;
+    struct likes l, wide;
 
     for (int kin = 0; kin <= last && alike == 0; kin++)
         alike = find_rows(q, (enum kin)kin, &l);
     if (alike == 0 || l.n == 0)
         return alike > 0 ? 0 : -1;
-    fit(&l, q->key.ndims);
+    if (l.n >= ENOUGH || find_rows(q, SAME_OPERATOR, &wide) < l.n) {
+        fit(&l, q->key.ndims);
+    } else {
+        fit(&wide, q->key.ndims);
+        memcpy(l.rate, wide.rate, sizeof l.rate);
+    }
     return by_parts(&l, q->key.dims, q->key.ndims) * left_over(&l, &q->key);
 }
 
