@@ -44,6 +44,18 @@ file(GLOB simd CONFIGURE_DEPENDS src/train/backends/cpu/simd_*.c)
 set_source_files_properties(${simd} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=x86-64-v3;-fno-math-errno;-fno-trapping-math;-ffp-contract=fast")
 
+# The cuda device: own kernels compiled ahead, cuBLASLt and cuDNN looked for by
+# the program when it runs. -DPDL_CUDA=off leaves it out.
+set(PDL_CUDA "auto" CACHE STRING "auto: where nvcc and cuDNN's header are; off")
+set(PDL_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "GPUs to compile for")
+set(cuda_found FALSE)
+if(NOT PDL_CUDA STREQUAL "off")
+  include(${CMAKE_CURRENT_LIST_DIR}/cuda.cmake)
+endif()
+if(NOT cuda_found)
+  list(FILTER PDL_RUN_SOURCES EXCLUDE REGEX "/train/backends/cuda/")
+endif()
+
 # Loops over all weights and all pixels, for the vectors that every x86-64 has:
 # the same bits, no product is contracted.
 file(GLOB loops CONFIGURE_DEPENDS src/train/optim/optim*.c src/io/read.c
@@ -70,6 +82,10 @@ target_link_libraries(paradl_run_objects PUBLIC pdl_flags PkgConfig::DEPS
 if(DNNL_INCLUDE AND DNNL_LIBRARY)
   target_link_libraries(paradl_run_objects PUBLIC ${DNNL_LIBRARY})
   target_compile_definitions(paradl_run_objects PUBLIC PDL_HAVE_DNNL)
+endif()
+if(cuda_found)
+  target_link_libraries(paradl_run_objects PUBLIC pdl_cuda)
+  target_compile_definitions(paradl_run_objects PUBLIC PDL_HAVE_CUDA)
 endif()
 if(HDF5_FOUND)
   target_link_libraries(paradl_run_objects PUBLIC PkgConfig::HDF5)

@@ -65,7 +65,8 @@ enum { PDL_TRAIN_BEHIND = -2 };
 
 struct pdl_train_options {
     const char *backend;   /* NULL: the best there is; "ref", "cpu" */
-    const char *device;    /* NULL, "cpu": the host; "twin:SEED" */
+    const char *device;    /* NULL, "cpu": the host; "cuda:0",
+                            * "auto", "twin:SEED" */
     const char *optimizer; /* "adamw:beta2=0.95"; NULL: sgd, momentum 0.9 */
     double clip;           /* largest norm of the gradient; 0: any */
     bool grad_norm;        /* measure it */

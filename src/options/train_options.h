@@ -9,6 +9,7 @@ struct train_options {
         *schedule, *precision;
     const char *backend, *dim, *checkpoint, *trace, *timings, *log, *load,
         *save, *outputs, *shuffle, *hide, *freeze, *names;
+    const char *device;
     int64_t ranks, batch, epochs, steps, seed, every, keep, warmup, threads;
     int64_t sequence, restarts, log_every, lr_every, samples;
     int64_t test_samples, mask_token;
@@ -82,6 +83,8 @@ static const struct pdl_opt train_opts[] = {
      "of the arithmetic (default fp32; bf16 keeps fp32 masters)"},
     {"backend", 0, PDL_OPT_TEXT, AT(backend), "NAME", NULL,
      "ref (plain C) or cpu (oneDNN; default where it is built)"},
+    {"device", 0, PDL_OPT_TEXT, AT(device), "NAME", NULL,
+     "cpu (default), cuda, cuda:1, cuda:1:tf32, or auto: a GPU if there is one"},
     {"threads", 0, PDL_OPT_COUNT, AT(threads), "N", NULL,
      "of each rank (default: processors / ranks)"},
     {"comm-threads", 0, PDL_OPT_FLAG, AT(comm_threads), NULL, NULL,

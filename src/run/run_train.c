@@ -161,6 +161,7 @@ static void fill_job(struct session *s)
     s->job = (struct pdl_train_job){
         .plan = s->plan,
         .opt = {.backend = o->backend,
+                .device = o->device,
                 .optimizer = o->optimizer,
                 .clip = o->clip,
                 .grad_norm = o->log != NULL || o->grad_norm,

@@ -12,6 +12,15 @@
 void train_copy(const struct train_array *to, void *dst,
                 const struct train_array *from, const void *src,
                 const struct pdl_box *region);
+/* That copy as nested loops, adjacent ones joined where both sides allow it;
+ * distances are elements. */
+struct train_walk {
+    int n;
+    int64_t extent[PDL_BOX_DIMS], to[PDL_BOX_DIMS], from[PDL_BOX_DIMS];
+    int64_t to_first, from_first;
+};
+void train_walk(struct train_walk *w, const struct train_array *to,
+                const struct train_array *from, const struct pdl_box *region);
 /* Is the region one run of bytes of the array? Its first byte. */
 bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first);
@@ -137,6 +146,7 @@ struct pdl_trainer {
     struct pdl_err device_err;
     struct train_room view, *rooms; /* rooms: to be freed at the end */
     struct train_room *fed; /* loaded tensors, by tensor and micro-batch */
+    void **wide;            /* loaded tensors as float32, on the device */
     struct train_transfer *transfers, *waiting; /* free; not yet begun */
 
     /* The plan's tensors, then shadows: what a backend leaves for backward
@@ -220,13 +230,16 @@ void train_get_later(pdl_trainer *t, void *to, const void *from, int64_t bytes);
 /* The bytes where the host can read them, until the next call; NULL: no
  * memory. */
 void *train_view(pdl_trainer *t, void *at, int64_t bytes);
-bool train_grow(struct train_room *r, int64_t bytes);
+bool train_grow(pdl_trainer *t, struct train_room *r, int64_t bytes);
+void train_empty(pdl_trainer *t, struct train_room *r);
 /* The room, as soon as nobody needs what is in it; and on to the device. */
 enum pdl_status train_room_wait(pdl_trainer *t, struct train_room *r,
                                 int64_t bytes, struct pdl_err *err);
 void train_room_send(pdl_trainer *t, struct train_room *r, void *to,
                      int64_t bytes);
 void train_close_rooms(pdl_trainer *t);
+/* Operators that the host runs for the device; NULL: none. */
+const char *train_on_host(const pdl_trainer *t);
 
 /* transfer.c: messages between tensors */
 struct train_messages {

@@ -274,7 +274,7 @@ static void an_unknown_device_is_told_in_one_line(void **state)
     (void)state;
     j.opt.device = "tvin";
     assert_int_equal(run(&j, &err), PDL_EINVAL);
-    assert_string_equal(err.msg, "no device 'tvin'");
+    assert_string_equal(err.msg, "no device 'tvin' in this build");
     assert_string_equal(err.hint, "did you mean 'twin'?");
     j.opt.device = "twin:x";
     assert_int_equal(run(&j, &err), PDL_EINVAL);

@@ -28,14 +28,7 @@ static void storage_order(const struct train_array *a, int *order)
         order[n] = 1;
 }
 
-/* A copy as nested loops, adjacent ones joined where both sides allow it. */
-struct walk {
-    int n;
-    int64_t extent[PDL_BOX_DIMS], to[PDL_BOX_DIMS], from[PDL_BOX_DIMS];
-    int64_t to_first, from_first;
-};
-
-static void join(struct walk *w)
+static void join(struct train_walk *w)
 {
     int n = 0;
 
@@ -56,14 +49,13 @@ static void join(struct walk *w)
     w->n = n;
 }
 
-static void plan_walk(struct walk *w, const struct train_array *to,
-                      const struct train_array *from,
-                      const struct pdl_box *region)
+void train_walk(struct train_walk *w, const struct train_array *to,
+                const struct train_array *from, const struct pdl_box *region)
 {
     int64_t ts[PDL_BOX_DIMS] = {0}, fs[PDL_BOX_DIMS] = {0};
     int order[PDL_BOX_DIMS] = {0};
 
-    *w = (struct walk){.n = region->ndims};
+    *w = (struct train_walk){.n = region->ndims};
     train_array_strides(to, ts);
     train_array_strides(from, fs);
     storage_order(to, order);
@@ -91,7 +83,7 @@ static void copy_items(char *to, int64_t ts, const char *from, int64_t fs,
                size);
 }
 
-static void copy_loops(const struct walk *w, int level, char *to,
+static void copy_loops(const struct train_walk *w, int level, char *to,
                        const char *from, size_t size)
 {
     if (level >= w->n - 1) {
@@ -111,11 +103,11 @@ void train_copy(const struct train_array *to, void *dst,
                 const struct pdl_box *region)
 {
     size_t size = (size_t)pdl_dtype_bits(to->dtype) / 8;
-    struct walk w;
+    struct train_walk w;
 
     if (pdl_box_empty(region))
         return;
-    plan_walk(&w, to, from, region);
+    train_walk(&w, to, from, region);
     copy_loops(&w, 0, (char *)dst + (size_t)w.to_first * size,
                (const char *)src + (size_t)w.from_first * size, size);
 }

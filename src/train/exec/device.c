@@ -11,6 +11,9 @@
 #include <string.h>
 
 static const struct train_device *const devices[] = {
+#ifdef PDL_HAVE_CUDA
+    &train_cuda,
+#endif
     &train_twin,
 };
 
@@ -30,17 +33,26 @@ enum pdl_status train_device_find(const char *text,
 
     *out = NULL;
     *which = text && text[n] ? text + n + 1 : NULL;
-    if (!text || (n == 3 && strcmp(text, "cpu") == 0))
+    if (!text || strcmp(text, "cpu") == 0)
         return PDL_OK;
+    for (int i = 0; strcmp(text, "auto") == 0; i++) {
+        const struct train_device *d = train_device_at(i);
+
+        if (d && (!d->present || !d->present()))
+            continue;
+        *out = d;
+        return PDL_OK;
+    }
     for (int i = 0; train_device_at(i); i++)
         if (strlen(train_device_at(i)->name) == n &&
             strncmp(train_device_at(i)->name, text, n) == 0) {
             *out = train_device_at(i);
             return PDL_OK;
         }
-    pdl_fail(err, PDL_EINVAL, "no device '%.40s'", text);
+    pdl_fail(err, PDL_EINVAL, "no device '%.40s' in this build", text);
     pdl_suggest_init(&s, text);
     pdl_suggest_try(&s, "cpu");
+    pdl_suggest_try(&s, "auto");
     for (int i = 0; train_device_at(i); i++)
         pdl_suggest_try(&s, train_device_at(i)->name);
     if (pdl_suggest_best(&s))
@@ -82,6 +94,15 @@ enum pdl_status train_settled(pdl_trainer *t, struct pdl_err *err)
     if (t->device_st != PDL_OK && err)
         *err = t->device_err;
     return t->device_st;
+}
+
+const char *train_on_host(const pdl_trainer *t)
+{
+    const char *text = t->device && t->device->on_host
+                           ? t->device->on_host(t->backend_state)
+                           : NULL;
+
+    return text && *text ? text : NULL;
 }
 
 /* ---- memory ------------------------------------------------------------------- */
@@ -140,18 +161,26 @@ void train_get_later(pdl_trainer *t, void *to, const void *from, int64_t bytes)
     copy(t, TRAIN_TO_HOST, to, from, bytes);
 }
 
-bool train_grow(struct train_room *r, int64_t bytes)
+/* What was in it is lost. */
+bool train_grow(pdl_trainer *t, struct train_room *r, int64_t bytes)
 {
-    void *p;
-
     if (bytes <= r->bytes)
         return true;
-    p = realloc(r->at, (size_t)bytes);
-    if (!p)
-        return false;
-    r->at = p;
-    r->bytes = bytes;
-    return true;
+    train_empty(t, r);
+    r->at = t->device->take_host ? t->device->take_host(t->backend_state, bytes)
+                                 : malloc((size_t)bytes);
+    r->bytes = r->at ? bytes : 0;
+    return r->at != NULL;
+}
+
+void train_empty(pdl_trainer *t, struct train_room *r)
+{
+    if (t->device && t->device->give_host)
+        t->device->give_host(t->backend_state, r->at);
+    else
+        free(r->at);
+    r->at = NULL;
+    r->bytes = 0;
 }
 
 void *train_view(pdl_trainer *t, void *at, int64_t bytes)
@@ -160,7 +189,7 @@ void *train_view(pdl_trainer *t, void *at, int64_t bytes)
 
     if (!t->device)
         return at;
-    if (!train_grow(&t->view, bytes + 1)) {
+    if (!train_grow(t, &t->view, bytes + 1)) {
         latch(t,
               pdl_fail(&err, PDL_ENOMEM, "out of memory to look at %lld B",
                        (long long)bytes),
@@ -178,7 +207,7 @@ enum pdl_status train_room_wait(pdl_trainer *t, struct train_room *r,
         r->busy ? t->device->finish(t->backend_state, r->busy, err) : PDL_OK;
 
     r->busy = 0;
-    if (st == PDL_OK && !train_grow(r, bytes))
+    if (st == PDL_OK && !train_grow(t, r, bytes))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory on the host");
     return st;
 }
@@ -232,14 +261,9 @@ void train_fill(pdl_trainer *t, void *to, int byte, int64_t bytes)
         memset(to, byte, (size_t)bytes);
 }
 
-struct copy_args {
-    struct train_array to, from;
-    struct pdl_box region;
-};
-
 static void run_copy(const void *args, void *const *at)
 {
-    const struct copy_args *a = args;
+    const struct train_copy_args *a = args;
 
     train_copy(&a->to, at[0], &a->from, at[1], &a->region);
 }
@@ -250,7 +274,7 @@ void train_copy_part(pdl_trainer *t, const struct train_array *to, void *dst,
                      const struct train_array *from, const void *src,
                      const struct pdl_box *region)
 {
-    struct copy_args a;
+    struct train_copy_args a;
     struct train_task task;
 
     if (!t->device) {
@@ -259,7 +283,7 @@ void train_copy_part(pdl_trainer *t, const struct train_array *to, void *dst,
     }
     if (pdl_box_empty(region))
         return;
-    a = (struct copy_args){*to, *from, *region};
+    a = (struct train_copy_args){*to, *from, *region};
     task = (struct train_task){
         .work = &copy_work,
         .args = &a,
@@ -271,14 +295,9 @@ void train_copy_part(pdl_trainer *t, const struct train_array *to, void *dst,
     train_launch(t, &task);
 }
 
-struct add_args {
-    enum pdl_dtype dtype;
-    int64_t n;
-};
-
 static void run_add(const void *args, void *const *at)
 {
-    const struct add_args *a = args;
+    const struct train_add_args *a = args;
 
     train_add(a->dtype, at[0], at[1], a->n);
 }
@@ -288,7 +307,7 @@ static const struct train_work add_work = {"add", run_add};
 void train_sum(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *from,
                int64_t n)
 {
-    struct add_args a = {dtype, n};
+    struct train_add_args a = {dtype, n};
     int64_t bytes = n * pdl_dtype_bits(dtype) / 8;
     struct train_task task;
 

@@ -45,6 +45,18 @@ struct train_task {
     struct train_span span[TRAIN_SPANS];
 };
 
+/* Arguments of the executor's own work, for devices that have code for it:
+ * "copy" (spans to, from), "add" (to, from), "widen" and "narrow" (to, from;
+ * the argument is a count). Those of "update" and "squares" are in optim.h. */
+struct train_copy_args {
+    struct train_array to, from;
+    struct pdl_box region;
+};
+struct train_add_args {
+    enum pdl_dtype dtype;
+    int64_t n;
+};
+
 /* All of it takes the state that open gives, as do the device's kernels.
  * Nothing waits but finish, and an error of work that is done later is found
  * there at the latest. */
@@ -57,6 +69,10 @@ struct train_device {
     enum pdl_status (*alloc)(void *state, int64_t bytes, void **out,
                              struct pdl_err *err);
     void (*free)(void *state, void *p); /* NULL: nothing */
+    /* Memory of the host that copies go to and from without a detour, for
+     * rooms; NULL: the host's own. */
+    void *(*take_host)(void *state, int64_t bytes);
+    void (*give_host)(void *state, void *p);
     enum pdl_status (*copy)(void *state, enum train_stream s,
                             enum train_way way, void *to, const void *from,
                             int64_t bytes, struct pdl_err *err);
@@ -71,11 +87,18 @@ struct train_device {
     bool (*reached)(void *state, uint64_t ticket);
     enum pdl_status (*finish)(void *state, uint64_t ticket,
                               struct pdl_err *err);
+    /* Operators that the host runs for it, "a, b"; NULL: it has none such. */
+    const char *(*on_host)(const void *state);
+    bool (*present)(void); /* may `auto` take it? NULL: no */
 };
 
 extern const struct train_device train_twin; /* tests: the host plays one */
+#ifdef PDL_HAVE_CUDA
+extern const struct train_device train_cuda;
+#endif
 
-/* "twin:7": the device and what stands behind the colon. *out NULL: the host. */
+/* "twin:7": the device and what stands behind the colon; "auto": the first
+ * that is present. *out NULL: the host. */
 enum pdl_status train_device_find(const char *text,
                                   const struct train_device **out,
                                   const char **which, struct pdl_err *err);

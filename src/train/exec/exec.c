@@ -157,6 +157,8 @@ static void give_back(pdl_trainer *t)
 {
     char *from[] = {t->memory, t->scratch};
 
+    for (int i = 0; t->wide && i < t->plan->ntensors; i++)
+        train_give_memory(t, t->wide[i]);
     for (int i = 0; i < 2; i++)
         if (!t->device)
             (void)!pdl_comm_free(t->world, from[i], NULL);
@@ -173,7 +175,8 @@ static enum pdl_status open_rooms(pdl_trainer *t, struct pdl_err *err)
     if (!t->device)
         return PDL_OK;
     t->fed = PDL_NEW(t->arena, struct train_room, n + 1);
-    if (!t->fed)
+    t->wide = PDL_NEW(t->arena, void *, t->plan->ntensors + 1);
+    if (!t->fed || !t->wide)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
     for (int64_t i = 0; i < n; i++) {
         t->fed[i].next = t->rooms;
@@ -304,8 +307,9 @@ void pdl_trainer_close(pdl_trainer *t)
     train_state_close(t);
     give_back(t);
     if (t->backend_state)
+        train_close_rooms(t);
+    if (t->backend_state)
         t->backend->close(t->backend_state);
-    train_close_rooms(t);
     pdl_arena_destroy(t->arena);
 }
 
@@ -511,6 +515,23 @@ static enum pdl_status load_runs(pdl_trainer *t, int tensor, int64_t first,
     return room ? st : pdl_fail(err, PDL_ENOMEM, "out of memory for samples");
 }
 
+/* Readers give float32: a device makes bfloat16 of it faster than they do. */
+static enum pdl_status send_wide(pdl_trainer *t, int tensor,
+                                 struct train_room *room, void *to,
+                                 struct pdl_err *err)
+{
+    int64_t n = train_array_elements(&t->arrays[tensor]);
+    enum pdl_status st =
+        t->wide[tensor] ? PDL_OK
+                        : train_take_memory(t, 4 * n, &t->wide[tensor], err);
+
+    if (st != PDL_OK)
+        return st;
+    train_room_send(t, room, t->wide[tensor], 4 * n);
+    train_narrow(t, t->wide[tensor], to, n);
+    return PDL_OK;
+}
+
 static enum pdl_status load_tensor(pdl_trainer *t, int tensor, int micro,
                                    const struct pass *p, struct pdl_err *err)
 {
@@ -521,24 +542,30 @@ static enum pdl_status load_tensor(pdl_trainer *t, int tensor, int micro,
     struct train_room *room =
         t->device ? &t->fed[tensor * t->micros + micro] : NULL;
     struct pdl_train_part part = part_of(t, tensor, micro);
+    bool dealt = pdl_plan_dealt(t->plan, tensor);
+    bool wide = room && part.dtype == PDL_BF16 && !dealt;
     void *at = part.data;
     enum pdl_status st = PDL_OK;
 
     if (room) {
-        st = train_room_wait(t, room, bytes, err);
+        st = train_room_wait(t, room, wide ? 2 * bytes : bytes, err);
         part.data = room->at;
     }
+    if (wide)
+        part.dtype = PDL_F32;
     if (st != PDL_OK)
         return st;
     if (train_is_constant(t->plan, tensor)) /* token type 0, say */
-        memset(part.data, 0, (size_t)bytes);
-    else if (pdl_plan_dealt(t->plan, tensor))
+        memset(part.data, 0, (size_t)(wide ? 2 * bytes : bytes));
+    else if (dealt)
         st = load_runs(t, tensor, first, &part, p, err);
     else
         st = p->feed->fill(p->feed->ctx, first,
                            x->kind == PDL_PLAN_LABEL ? -1 : x->model_tensor,
                            &part, err);
-    if (st == PDL_OK && room)
+    if (st == PDL_OK && wide)
+        st = send_wide(t, tensor, room, at, err);
+    else if (st == PDL_OK && room)
         train_room_send(t, room, at, bytes);
     return st;
 }

@@ -419,6 +419,15 @@ static enum pdl_status go_on(struct train_loop *l, struct pdl_err *err)
     return st;
 }
 
+static void tell_on_host(struct train_loop *l)
+{
+    char text[640];
+
+    snprintf(text, sizeof text, "the host runs for the device: %s",
+             train_on_host(l->t));
+    train_tell(l, (struct pdl_train_line){.note = text});
+}
+
 static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
 {
     struct pdl_train_options opt = l->job->opt;
@@ -449,6 +458,8 @@ static enum pdl_status open_all(struct train_loop *l, struct pdl_err *err)
     }
     if (st == PDL_OK)
         st = pdl_trainer_open(l->job->plan, l->comm, &opt, &l->t, err);
+    if (st == PDL_OK && train_on_host(l->t))
+        tell_on_host(l);
     if (st == PDL_OK)
         st = train_epochs_check(&l->epochs, l->t, err);
     if (st == PDL_OK)

@@ -302,7 +302,7 @@ static enum pdl_status bring(pdl_trainer *t, int op, int micro,
                              train_work(t, op, micro)};
     if (!t->device)
         return PDL_OK;
-    if (!train_grow(&r->room, s + f + to + x->work_bytes + 1))
+    if (!train_grow(t, &r->room, s + f + to + x->work_bytes + 1))
         return pdl_fail(err, PDL_ENOMEM, "out of memory for routes");
     p = r->room.at;
     train_get_later(t, p, scores, s);

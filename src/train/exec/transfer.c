@@ -64,8 +64,8 @@ static void give(pdl_trainer *t, struct train_transfer *x)
 void train_close_rooms(pdl_trainer *t)
 {
     for (struct train_room *r = t->rooms; r; r = r->next)
-        free(r->at);
-    free(t->view.at);
+        train_empty(t, r);
+    train_empty(t, &t->view);
 }
 
 /* ---- out ---------------------------------------------------------------------- */
@@ -158,8 +158,9 @@ static enum pdl_status move_in(pdl_trainer *t, struct train_transfer *x,
     for (int i = 0; i < n; i++)
         bytes += align((i < x->nsends ? out[i] : in[i - x->nsends]).bytes);
     st = train_room_wait(t, &x->room, bytes, err);
-    if (st == PDL_OK && !train_grow(&x->list, n * (int64_t)(sizeof *x->message +
-                                                            sizeof *x->place)))
+    if (st == PDL_OK &&
+        !train_grow(t, &x->list,
+                    n * (int64_t)(sizeof *x->message + sizeof *x->place)))
         st = pdl_fail(err, PDL_ENOMEM, "out of memory for messages");
     if (st != PDL_OK)
         return st;

@@ -61,6 +61,18 @@ enum pdl_status train_optimizer_parse(pdl_arena *a, const char *text,
                                       struct train_hyper *hyper,
                                       struct pdl_err *err);
 
+/* A step on one weight as work of a device ("update": spans w, g, then what
+ * there is of states and copy; "norms" and "squares": a place for the sums
+ * before them). Pointers of the shard are the spans. */
+struct train_tuning {
+    const struct train_optimizer *how;
+    struct train_hyper hyper;
+    struct train_step step;
+    struct train_shard shard;
+    double sums[TRAIN_NORMS];
+    bool has[3]; /* first, second state, copy */
+};
+
 /* ---- gradient clipping, loss scaling ---------------------------------------- */
 
 /* Sum of squares of a gradient as it is stored: add over shards and ranks. */

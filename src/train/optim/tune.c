@@ -334,20 +334,10 @@ static struct train_shard shard_of(const pdl_trainer *t, int weight, int grad)
     return x;
 }
 
-/* A step of the optimizer on one weight, or sums over its gradient, as work of
- * the device: in the args pointers are gone, they are spans. */
-struct tuning {
-    const struct train_optimizer *how;
-    struct train_hyper hyper;
-    struct train_step step;
-    struct train_shard shard;
-    double sums[TRAIN_NORMS];
-    bool has[3]; /* first, second state, copy */
-};
-
 enum { SPAN_W, SPAN_G, SPAN_REST }; /* states, copy; of sums the cell first */
 
-static struct train_shard shard_at(const struct tuning *x, void *const *at)
+static struct train_shard shard_at(const struct train_tuning *x,
+                                   void *const *at)
 {
     struct train_shard s = x->shard;
     int k = SPAN_REST;
@@ -362,7 +352,7 @@ static struct train_shard shard_at(const struct tuning *x, void *const *at)
 
 static void run_apply(const void *args, void *const *at)
 {
-    const struct tuning *x = args;
+    const struct train_tuning *x = args;
     struct train_shard s = shard_at(x, at);
 
     x->how->apply(&x->hyper, &x->step, &s, x->sums);
@@ -370,7 +360,7 @@ static void run_apply(const void *args, void *const *at)
 
 static void run_norms(const void *args, void *const *at)
 {
-    const struct tuning *x = args;
+    const struct train_tuning *x = args;
     struct train_shard s = shard_at(x, at + 1);
     double *cell = at[0];
 
@@ -380,7 +370,7 @@ static void run_norms(const void *args, void *const *at)
 
 static void run_squares(const void *args, void *const *at)
 {
-    const struct tuning *x = args;
+    const struct train_tuning *x = args;
     struct train_shard s = shard_at(x, at + 1);
 
     *(double *)at[0] = train_grad_squares(&s);
@@ -391,7 +381,7 @@ static const struct train_work apply_work = {"update", run_apply},
                                squares_work = {"squares", run_squares};
 
 static void tune(pdl_trainer *t, const struct train_work *work, double *cell,
-                 struct tuning *x)
+                 struct train_tuning *x)
 {
     int64_t n = x->shard.n, wide = pdl_dtype_bits(x->shard.dtype) / 8;
     int64_t narrow = pdl_dtype_bits(x->shard.grad_dtype) / 8;
@@ -470,7 +460,7 @@ static enum pdl_status measure_clip(pdl_trainer *t, struct pdl_err *err)
             if (t->tuner->slots[x->out[k]].owner &&
                 !t->tuner->slots[x->out[k]].frozen)
                 tune(t, &squares_work, cell_of(t, x->out[k]),
-                     &(struct tuning){
+                     &(struct train_tuning){
                          .shard = shard_of(t, x->out[k], x->in[x->nout + k])});
     }
     fetch_cells(t);
@@ -523,7 +513,7 @@ static enum pdl_status measure_norms(pdl_trainer *t, double lr,
         for (int k = 0; k < x->nout; k++) /* on every rank: it may change the
                                              optimizer's state */
             tune(t, &norms_work, cell_of(t, x->out[k]),
-                 &(struct tuning){
+                 &(struct train_tuning){
                      .how = u->how,
                      .hyper = u->hyper,
                      .step = step,
@@ -550,7 +540,7 @@ void train_tuner_update(pdl_trainer *t, int op, double lr)
 
     for (int k = 0; !t->skips && k < x->nout; k++) {
         int m = t->plan->tensors[x->out[k]].model_tensor;
-        struct tuning one = {
+        struct train_tuning one = {
             .how = u->how,
             .hyper = u->hyper,
             .step = step,

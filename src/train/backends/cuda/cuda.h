@@ -1,0 +1,166 @@
+/* Inside the cuda backend. Its list of operators is in cuda.c, kernels are in
+ * the .cu files (launch.h), convolutions are cuDNN's and matrix products
+ * cuBLASLt's, both looked for when they are needed (cuda_lib.c). */
+#ifndef TRAIN_CUDA_H
+#define TRAIN_CUDA_H
+
+#include "train/backends/cuda/launch.h"
+#include "train/exec/device.h"
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+enum { CUDA_TICKETS = 256, CUDA_PLANS = 512 };
+
+// clang-format off
+#define CUDA_LT_FUNCTIONS(X)                 \
+    X(cublasLtCreate)                        \
+    X(cublasLtDestroy)                       \
+    X(cublasLtMatmul)                        \
+    X(cublasLtMatmulDescCreate)              \
+    X(cublasLtMatmulDescDestroy)             \
+    X(cublasLtMatmulDescSetAttribute)        \
+    X(cublasLtMatrixLayoutCreate)            \
+    X(cublasLtMatrixLayoutDestroy)           \
+    X(cublasLtMatrixLayoutSetAttribute)      \
+    X(cublasLtMatmulPreferenceCreate)        \
+    X(cublasLtMatmulPreferenceDestroy)       \
+    X(cublasLtMatmulPreferenceSetAttribute)  \
+    X(cublasLtMatmulAlgoGetHeuristic)
+
+#define CUDA_DNN_FUNCTIONS(X)         \
+    X(cudnnCreate)                    \
+    X(cudnnDestroy)                   \
+    X(cudnnSetStream)                 \
+    X(cudnnGetErrorString)            \
+    X(cudnnGetVersion)                \
+    X(cudnnBackendCreateDescriptor)   \
+    X(cudnnBackendDestroyDescriptor)  \
+    X(cudnnBackendSetAttribute)       \
+    X(cudnnBackendGetAttribute)       \
+    X(cudnnBackendFinalize)           \
+    X(cudnnBackendExecute)
+// clang-format on
+
+/* Prototypes are the headers', addresses the library's. */
+#define CUDA_MEMBER(f) __typeof__(f) *f;
+struct cuda_lt {
+    CUDA_LT_FUNCTIONS(CUDA_MEMBER)
+    cublasLtHandle_t handle;
+    void *library;
+};
+struct cuda_dnn {
+    CUDA_DNN_FUNCTIONS(CUDA_MEMBER)
+    cudnnHandle_t handle;
+    void *library;
+};
+#undef CUDA_MEMBER
+
+struct cuda_conv;
+struct cuda_product;
+struct cuda_sdpa;
+
+struct cuda_state {
+    pdl_arena *arena;
+    int device;
+    bool tf32; /* products of float32 may be rounded to 10 bits */
+    cudaStream_t stream[TRAIN_STREAMS];
+    struct {
+        uint64_t ticket;
+        cudaEvent_t event;
+    } tickets[CUDA_TICKETS];
+    uint64_t issued;
+    struct cuda_lt *lt;
+    struct cuda_dnn *dnn;
+    struct cuda_conv *convs;       /* plans found so far */
+    struct cuda_product *products; /* likewise */
+    struct cuda_sdpa *sdpas;       /* likewise */
+    double *squares;               /* room of sums */
+    void *ref;                     /* what runs on the host */
+    struct train_room *rooms;
+    char on_host[512]; /* operators that do */
+    enum pdl_status st;
+    struct pdl_err err;
+};
+
+struct cuda_kernel;
+typedef cudaError_t cuda_go_fn(const struct cuda_kernel *k, void *const *in,
+                               void *const *out, void *scratch,
+                               const struct train_moment *when);
+
+struct cuda_kernel {
+    struct train_kernel base;
+    struct cuda_state *s;
+    struct train_call call;
+    struct train_operands op;
+    enum cuda_type t; /* of the activations */
+    cuda_go_fn *go;
+    union {
+        enum cuda_function function;
+        struct cuda_walk walk[8];
+        struct cuda_pool pool;
+        struct cuda_table table;
+        struct cuda_attention attention;
+        struct cuda_rope rope;
+        struct {
+            const struct cuda_sdpa *plan;
+        } sdpa;
+        struct cuda_row_norm rows;
+        struct {
+            const struct cuda_product *product;
+            int64_t offset[3]; /* elements: of a, b, c */
+            int64_t m, n;      /* of y or dy */
+        } linear;
+        struct {
+            const struct cuda_conv *conv;
+            int fine, coarse, w, bias; /* operands, inputs first; -1: none */
+            int64_t w_bytes;
+            struct cuda_walk to_krsc, from_krsc;
+            bool permuted;
+        } conv;
+    } u;
+};
+
+/* Sets go and what it needs; false: the cuda backend does not have this call. */
+typedef bool cuda_make_fn(struct cuda_kernel *k);
+struct cuda_op {
+    const char *name;
+    cuda_make_fn *make;
+};
+
+cuda_make_fn train_cuda_make_unary, train_cuda_make_add, train_cuda_make_mul,
+    train_cuda_make_reshape, train_cuda_make_transpose, train_cuda_make_concat,
+    train_cuda_make_split, train_cuda_make_dropout, train_cuda_make_batch_norm,
+    train_cuda_make_row_norm, train_cuda_make_pool, train_cuda_make_image_mean,
+    train_cuda_make_table, train_cuda_make_loss, train_cuda_make_rope,
+    train_cuda_make_attention, train_cuda_make_sdpa, train_cuda_make_linear,
+    train_cuda_make_conv;
+
+/* F32 or BF16 as enum cuda_type; false: neither. */
+bool train_cuda_type(enum pdl_dtype d, enum cuda_type *t);
+/* All operands [first, first + n) of the inputs have type k->t. */
+bool train_cuda_typed(const struct cuda_kernel *k);
+int64_t train_cuda_extent(const struct train_array *a, int d);
+bool train_cuda_same_box(const struct train_array *a,
+                         const struct train_array *b);
+bool train_cuda_aux(const struct train_call *c, struct train_array *a);
+cudaStream_t train_cuda_stream(const struct cuda_kernel *k);
+
+/* cuda_lib.c: libraries that a run may not need */
+enum pdl_status train_cuda_lt(struct cuda_state *s, struct pdl_err *err);
+enum pdl_status train_cuda_dnn(struct cuda_state *s, struct pdl_err *err);
+void train_cuda_close_libraries(struct cuda_state *s);
+
+/* cuda_task.c: work of the executor */
+enum pdl_status train_cuda_launch(void *state, enum train_stream stream,
+                                  const struct train_task *task,
+                                  struct pdl_err *err);
+/* cuda_host.c: a call that the reference backend runs, on copies */
+enum pdl_status train_cuda_on_host(struct cuda_state *s,
+                                   const struct train_call *c,
+                                   struct train_kernel **out,
+                                   struct pdl_err *err);
+enum pdl_status train_cuda_fail(struct pdl_err *err, cudaError_t e,
+                                const char *what);
+
+#endif

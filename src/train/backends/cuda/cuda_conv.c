@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions by cuDNN's graph interface: one operation, channels last. As in
+ * the other backends a convolution is a relation between a fine and a coarse
+ * side; a transposed one has them the other way round. Weights are stored as
+ * in files (OIHW) and turned to channels last in scratch memory. Of the engines
+ * that the heuristic offers the fastest on this GPU is taken; without :tf32
+ * only those that multiply float32 in full. Equal convolutions share theirs. */
+#include "train/backends/cuda/cuda_graph.h"
+
+#include <string.h>
+
+enum { FINE, COARSE, WEIGHT, DIMS = 5, ROUNDS = 3 };
+
+static const int64_t MOST_WORKSPACE = INT64_C(1) << 30;
+
+enum way { GATHER, SCATTER, WEIGHTS };
+
+struct cuda_conv {
+    struct cuda_conv *next;
+    enum way way;
+    enum cuda_type t;
+    int ns;
+    int64_t dim[3][DIMS]; /* fine, coarse, weight: n c s.. */
+    int64_t pre[3], post[3], stride[3], dilation[3];
+    cudnnBackendDescriptor_t plan;
+    int64_t workspace;
+};
+
+/* ---- descriptors ------------------------------------------------------------------ */
+
+static cudnnBackendDescriptor_t tensor(struct cuda_maker *m,
+                                       const struct cuda_conv *c, int which)
+{
+    cudnnBackendDescriptor_t x =
+        train_cuda_create(m, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    cudnnDataType_t type =
+        c->t == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    int64_t stride[DIMS], s = c->dim[which][1], id = which + 1, align = 16;
+    int n = c->ns + 2;
+
+    stride[1] = 1;
+    for (int d = n - 1; d >= 2; d--) {
+        stride[d] = s;
+        s *= c->dim[which][d];
+    }
+    stride[0] = s;
+    train_cuda_set(m, x, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    train_cuda_set(m, x, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
+                   &type);
+    train_cuda_set(m, x, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, n,
+                   c->dim[which]);
+    train_cuda_set(m, x, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, n,
+                   stride);
+    train_cuda_set(m, x, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1,
+                   &align);
+    train_cuda_done(m, x);
+    return x;
+}
+
+static cudnnBackendDescriptor_t window(struct cuda_maker *m,
+                                       const struct cuda_conv *c)
+{
+    cudnnBackendDescriptor_t x =
+        train_cuda_create(m, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    int64_t n = c->ns;
+
+    train_cuda_set(m, x, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64,
+                   1, &n);
+    train_cuda_set(m, x, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE,
+                   1, &type);
+    train_cuda_set(m, x, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                   CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    train_cuda_set(m, x, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64,
+                   n, c->pre);
+    train_cuda_set(m, x, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64,
+                   n, c->post);
+    train_cuda_set(m, x, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, n,
+                   c->dilation);
+    train_cuda_set(m, x, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+                   CUDNN_TYPE_INT64, n, c->stride);
+    train_cuda_done(m, x);
+    return x;
+}
+
+// clang-format off
+static const struct {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t fine, w, coarse, window, alpha, beta;
+} passes[] = {
+    [GATHER] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [SCATTER] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [WEIGHTS] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+// clang-format on
+
+static cudnnBackendDescriptor_t graph(struct cuda_maker *m,
+                                      const struct cuda_conv *c)
+{
+    cudnnBackendDescriptor_t op = train_cuda_create(m, passes[c->way].type);
+    cudnnBackendDescriptor_t part[] = {tensor(m, c, FINE), tensor(m, c, WEIGHT),
+                                       tensor(m, c, COARSE), window(m, c)};
+    cudnnBackendAttributeName_t name[] = {passes[c->way].fine, passes[c->way].w,
+                                          passes[c->way].coarse,
+                                          passes[c->way].window};
+    float one = 1, zero = 0;
+
+    for (int i = 0; i < 4; i++)
+        train_cuda_set(m, op, name[i], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                       &part[i]);
+    train_cuda_set(m, op, passes[c->way].alpha, CUDNN_TYPE_FLOAT, 1, &one);
+    train_cuda_set(m, op, passes[c->way].beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    train_cuda_done(m, op);
+    return train_cuda_graph(m, &op, 1);
+}
+
+/* ---- engines ----------------------------------------------------------------------- */
+
+static bool is_exact(const struct cuda_dnn *d, cudnnBackendDescriptor_t config)
+{
+    cudnnBackendDescriptor_t engine = NULL;
+    cudnnBackendNumericalNote_t note[16];
+    int64_t n = 0, notes = 0;
+    bool exact = true;
+
+    if (d->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+                                        &engine) != CUDNN_STATUS_SUCCESS)
+        return false;
+    if (d->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
+                                    &engine) != CUDNN_STATUS_SUCCESS ||
+        d->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                    CUDNN_TYPE_NUMERICAL_NOTE, 16, &notes,
+                                    note) != CUDNN_STATUS_SUCCESS)
+        exact = false;
+    for (int64_t i = 0; i < notes && i < 16; i++)
+        exact = exact && note[i] != CUDNN_NUMERICAL_NOTE_TENSOR_CORE &&
+                note[i] != CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS &&
+                note[i] != CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+    (void)!d->cudnnBackendDestroyDescriptor(engine);
+    return exact;
+}
+
+static cudnnStatus_t execute(const struct cuda_dnn *d,
+                             cudnnBackendDescriptor_t plan, void *const *at,
+                             void *workspace)
+{
+    static const int64_t ids[] = {FINE + 1, COARSE + 1, WEIGHT + 1};
+
+    return train_cuda_execute(d, plan, 3, ids, at, workspace);
+}
+
+/* Milliseconds; < 0: it does not run. */
+static float time_plan(const struct cuda_state *s,
+                       cudnnBackendDescriptor_t plan, void *const *at,
+                       void *workspace)
+{
+    cudaStream_t st = s->stream[TRAIN_COMPUTE];
+    cudaEvent_t from = NULL, to = NULL;
+    float ms = -1;
+    bool ok = execute(s->dnn, plan, at, workspace) == CUDNN_STATUS_SUCCESS &&
+              cudaEventCreate(&from) == cudaSuccess &&
+              cudaEventCreate(&to) == cudaSuccess &&
+              cudaEventRecord(from, st) == cudaSuccess;
+
+    for (int i = 0; i < ROUNDS && ok; i++)
+        ok = execute(s->dnn, plan, at, workspace) == CUDNN_STATUS_SUCCESS;
+    if (!ok || cudaEventRecord(to, st) != cudaSuccess ||
+        cudaEventSynchronize(to) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, from, to) != cudaSuccess)
+        ms = -1;
+    if (from)
+        (void)!cudaEventDestroy(from);
+    if (to)
+        (void)!cudaEventDestroy(to);
+    (void)cudaGetLastError();
+    return ms;
+}
+
+static int64_t volume(const struct cuda_conv *c, int which)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < c->ns + 2; d++)
+        n *= c->dim[which][d];
+    return n;
+}
+
+static void try_configs(struct cuda_state *s, struct cuda_conv *c,
+                        cudnnBackendDescriptor_t *config, int n, float *best)
+{
+    int64_t size = c->t == CUDA_BF16 ? 2 : 4;
+    void *at[4] = {NULL, NULL, NULL, NULL};
+    bool room = cudaMalloc(&at[3], (size_t)MOST_WORKSPACE) == cudaSuccess;
+
+    for (int i = 0; i < 3; i++) {
+        size_t bytes = (size_t)(volume(c, i) * size) + 256;
+
+        room = room && cudaMalloc(&at[i], bytes) == cudaSuccess;
+        if (room)
+            (void)!cudaMemsetAsync(at[i], 0, bytes, s->stream[TRAIN_COMPUTE]);
+    }
+    for (int i = 0; i < n; i++) {
+        int64_t need = 0;
+        cudnnBackendDescriptor_t p = NULL;
+        float ms;
+
+        if (c->t == CUDA_BF16 || s->tf32 || is_exact(s->dnn, config[i]))
+            p = train_cuda_plan(s->dnn, config[i], MOST_WORKSPACE, &need);
+        if (!p)
+            continue;
+        ms = room ? time_plan(s, p, at, at[3]) : c->plan ? -1 : 0;
+        if (ms >= 0 && (*best < 0 || ms < *best)) {
+            if (c->plan)
+                (void)!s->dnn->cudnnBackendDestroyDescriptor(c->plan);
+            *best = ms;
+            c->plan = p;
+            c->workspace = need;
+        } else {
+            (void)!s->dnn->cudnnBackendDestroyDescriptor(p);
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        (void)!cudaFree(at[i]);
+    (void)cudaGetLastError();
+}
+
+static void search(struct cuda_state *s, struct cuda_conv *c)
+{
+    static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A,
+                                                   CUDNN_HEUR_MODE_FALLBACK};
+    struct cuda_maker m = {.d = s->dnn, .st = CUDNN_STATUS_SUCCESS};
+    cudnnBackendDescriptor_t g = graph(&m, c), config[CUDA_OFFERS];
+    float best = -1;
+
+    for (int i = 0; i < 2 && m.st == CUDNN_STATUS_SUCCESS && !c->plan; i++) {
+        int n;
+
+        memset(config, 0, sizeof config);
+        n = train_cuda_offers(s->dnn, g, modes[i], config);
+        try_configs(s, c, config, n, &best);
+        for (int k = 0; k < CUDA_OFFERS; k++)
+            if (config[k])
+                (void)!s->dnn->cudnnBackendDestroyDescriptor(config[k]);
+    }
+    train_cuda_destroy(&m);
+}
+
+static bool equal(const struct cuda_conv *x, const struct cuda_conv *y)
+{
+    return x->way == y->way && x->t == y->t && x->ns == y->ns &&
+           memcmp(x->dim, y->dim, sizeof x->dim) == 0 &&
+           memcmp(x->pre, y->pre, sizeof x->pre) == 0 &&
+           memcmp(x->post, y->post, sizeof x->post) == 0 &&
+           memcmp(x->stride, y->stride, sizeof x->stride) == 0 &&
+           memcmp(x->dilation, y->dilation, sizeof x->dilation) == 0;
+}
+
+static const struct cuda_conv *conv_of(struct cuda_state *s,
+                                       const struct cuda_conv *want)
+{
+    struct cuda_conv *c = s->convs;
+
+    while (c && !equal(c, want))
+        c = c->next;
+    if (c)
+        return c->plan ? c : NULL;
+    s->st = train_cuda_dnn(s, &s->err);
+    c = s->st == PDL_OK ? PDL_NEW(s->arena, struct cuda_conv, 1) : NULL;
+    if (!c)
+        return NULL;
+    *c = *want;
+    search(s, c);
+    c->next = s->convs;
+    s->convs = c;
+    return c->plan ? c : NULL;
+}
+
+/* ---- calls --------------------------------------------------------------------------- */
+
+static cudaError_t add_bias(const struct cuda_kernel *k, void *const *in,
+                            void *const *out)
+{
+    const struct train_array *y = &k->call.out[0];
+    int64_t c = train_cuda_extent(y, 1);
+    int at = k->call.part == 1 ? 1 : 2;
+    enum cuda_type t;
+
+    (void)train_cuda_type(k->call.in[at].dtype, &t);
+    return train_cuda_bias(train_cuda_stream(k), k->t, t,
+                           train_array_elements(y) / c, c,
+                           k->call.part == 1 ? in[0] : out[0], in[at], out[0]);
+}
+
+static cudaError_t bias_sums(const struct cuda_kernel *k, void *const *in,
+                             void *const *out, void *scratch)
+{
+    const struct train_array *dy = &k->call.in[1];
+    int64_t c = train_cuda_extent(dy, 1);
+    enum cuda_type t;
+
+    (void)train_cuda_type(k->call.out[1].dtype, &t);
+    return train_cuda_column_sums(train_cuda_stream(k), k->t,
+                                  train_array_elements(dy) / c, c, in[1], t,
+                                  out[1], scratch);
+}
+
+static void *operand(const struct cuda_kernel *k, int i, void *const *in,
+                     void *const *out)
+{
+    return i < k->call.nin ? in[i] : out[i - k->call.nin];
+}
+
+static cudaError_t run(const struct cuda_kernel *k, void *const *in,
+                       void *const *out, void *scratch,
+                       const struct train_moment *when)
+{
+    const struct cuda_conv *c = k->u.conv.conv;
+    void *w = operand(k, k->u.conv.w, in, out);
+    void *krsc = k->u.conv.permuted ? scratch : w;
+    void *work = (char *)scratch + k->u.conv.w_bytes;
+    void *at[] = {operand(k, k->u.conv.fine, in, out),
+                  operand(k, k->u.conv.coarse, in, out), krsc};
+    int size = k->t == CUDA_BF16 ? 2 : 4;
+    cudaStream_t st = train_cuda_stream(k);
+    cudaError_t e = cudaSuccess;
+
+    (void)when;
+    if (k->call.part == 1)
+        return add_bias(k, in, out);
+    if (k->u.conv.permuted && c->way != WEIGHTS)
+        e = train_cuda_copy(st, &k->u.conv.to_krsc, size, w, krsc);
+    if (e == cudaSuccess &&
+        execute(k->s->dnn, c->plan, at, work) != CUDNN_STATUS_SUCCESS)
+        e = cudaErrorUnknown;
+    if (e == cudaSuccess && k->u.conv.permuted && c->way == WEIGHTS)
+        e = train_cuda_copy(st, &k->u.conv.from_krsc, size, krsc, w);
+    if (e == cudaSuccess && k->call.pass == PDL_FORWARD && k->op.nw > 1)
+        e = add_bias(k, in, out);
+    if (e == cudaSuccess && k->call.pass == PDL_BACKWARD_WEIGHTS &&
+        k->call.nout > 1)
+        e = bias_sums(k, in, out, work);
+    return e;
+}
+
+static int64_t or1(int64_t v)
+{
+    return v > 0 ? v : 1;
+}
+
+/* Padding of the parts at hand; false: cuDNN has no such window. */
+static bool pad(const struct pdl_attr *a, int i, const struct train_array *fine,
+                const struct train_array *coarse, struct cuda_conv *c)
+{
+    int64_t fn = train_cuda_extent(fine, i + 2);
+    int64_t cn = train_cuda_extent(coarse, i + 2), span, last;
+
+    c->stride[i] = or1(a->stride[i]);
+    c->dilation[i] = or1(a->dilation[i]);
+    c->pre[i] =
+        a->pad[i] + fine->box.lo[i + 2] - coarse->box.lo[i + 2] * c->stride[i];
+    span = (a->kernel[i] - 1) * c->dilation[i] + 1;
+    last = (cn - 1) * c->stride[i] + span - c->pre[i]; /* fine needed */
+    c->post[i] = c->pre[i];
+    if ((fn + 2 * c->pre[i] - span) / c->stride[i] + 1 != cn)
+        c->post[i] = last > fn ? last - fn : 0;
+    return c->pre[i] >= 0 &&
+           (fn + c->pre[i] + c->post[i] - span) / c->stride[i] + 1 == cn;
+}
+
+static void find_operands(struct cuda_kernel *k, bool swap)
+{
+    const struct train_call *c = &k->call;
+    int x = 0, y = c->nin, w = 1;
+
+    if (c->pass == PDL_BACKWARD_DATA) {
+        x = c->nin;
+        y = 0;
+    } else if (c->pass == PDL_BACKWARD_WEIGHTS) {
+        y = 1;
+        w = c->nin;
+    }
+    k->u.conv.fine = swap ? y : x;
+    k->u.conv.coarse = swap ? x : y;
+    k->u.conv.w = w;
+}
+
+static const struct train_array *array(const struct cuda_kernel *k, int i)
+{
+    return i < k->call.nin ? &k->call.in[i] : &k->call.out[i - k->call.nin];
+}
+
+static bool shape(struct cuda_kernel *k, struct cuda_conv *c)
+{
+    const struct pdl_attr *a = &k->call.node->attr;
+    const struct train_array *side[3] = {array(k, k->u.conv.fine),
+                                         array(k, k->u.conv.coarse),
+                                         array(k, k->u.conv.w)};
+
+    for (int i = 0; i < 3; i++) {
+        enum cuda_type t;
+
+        if (!train_cuda_type(side[i]->dtype, &t) || t != k->t ||
+            (i != WEIGHT && !side[i]->channels_last))
+            return false;
+        for (int d = 0; d < c->ns + 2; d++)
+            c->dim[i][d] = train_cuda_extent(side[i], d);
+    }
+    for (int i = 0; i < c->ns; i++)
+        if (!pad(a, i, side[FINE], side[COARSE], c))
+            return false;
+    /* channels: all that the weight has, groups whole */
+    if (c->dim[WEIGHT][0] != c->dim[COARSE][1] ||
+        c->dim[WEIGHT][1] * or1(a->groups) != c->dim[FINE][1])
+        return false;
+    return or1(a->groups) == 1 ||
+           (side[FINE]->box.lo[1] == 0 && side[COARSE]->box.lo[1] == 0);
+}
+
+/* Between OI.. as stored and O..I. */
+static void turn_weights(struct cuda_kernel *k, const struct cuda_conv *c)
+{
+    struct cuda_walk w = {.n = 3};
+    int64_t pixels = 1;
+
+    for (int i = 0; i < c->ns; i++)
+        pixels *= c->dim[WEIGHT][i + 2];
+    k->u.conv.permuted = pixels > 1 && c->dim[WEIGHT][1] > 1;
+    w.extent[0] = c->dim[WEIGHT][0];
+    w.extent[1] = pixels;
+    w.extent[2] = c->dim[WEIGHT][1];
+    w.to[0] = w.from[0] = pixels * c->dim[WEIGHT][1];
+    w.to[1] = c->dim[WEIGHT][1];
+    w.to[2] = 1;
+    w.from[1] = 1;
+    w.from[2] = pixels;
+    k->u.conv.to_krsc = k->u.conv.from_krsc = w;
+    memcpy(k->u.conv.from_krsc.to, w.from, sizeof w.from);
+    memcpy(k->u.conv.from_krsc.from, w.to, sizeof w.to);
+    if (k->u.conv.permuted)
+        k->u.conv.w_bytes =
+            (volume(c, WEIGHT) * (k->t == CUDA_BF16 ? 2 : 4) + 255) / 256 * 256;
+}
+
+bool train_cuda_make_conv(struct cuda_kernel *k)
+{
+    bool swap = strcmp(k->call.node->op->name, "conv_transpose") == 0;
+    struct cuda_conv c = {.t = k->t, .ns = k->call.in[0].box.ndims - 2};
+    int64_t room = 0;
+
+    k->go = run;
+    if (k->call.part == 1)
+        return k->call.out[0].channels_last &&
+               k->call.in[1].box.lo[0] == k->call.out[0].box.lo[1] &&
+               k->call.in[1].box.hi[0] == k->call.out[0].box.hi[1];
+    if (c.ns < 2 || c.ns > 3 || (swap && k->call.nout > 1))
+        return false;
+    c.way = k->call.pass == PDL_BACKWARD_WEIGHTS    ? WEIGHTS
+            : (k->call.pass == PDL_FORWARD) != swap ? GATHER
+                                                    : SCATTER;
+    find_operands(k, swap);
+    if (!shape(k, &c))
+        return false;
+    k->u.conv.conv = conv_of(k->s, &c);
+    if (!k->u.conv.conv)
+        return false;
+    turn_weights(k, &c);
+    if (k->call.pass == PDL_BACKWARD_WEIGHTS && k->call.nout > 1)
+        room = 4 * train_cuda_column_room(volume(&c, COARSE) / c.dim[COARSE][1],
+                                          c.dim[COARSE][1]);
+    if (k->u.conv.conv->workspace > room)
+        room = k->u.conv.conv->workspace;
+    k->base.scratch_bytes = k->u.conv.w_bytes + room;
+    k->base.implementation = "cudnn";
+    return true;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear by cuBLASLt. Rows of ours are its columns: y[m,f] = x[m,c] w[f,c]' is
+ * y' = w x'. Of the algorithms that its heuristic offers the fastest on this
+ * GPU is taken; equal products share what was found. */
+#include "train/backends/cuda/cuda.h"
+
+#include <string.h>
+
+enum { WORKSPACE = 64 << 20, OFFERS = 8, ROUNDS = 3 };
+
+/* d[m,n] = op(a) op(b), column-major. */
+struct cuda_product {
+    struct cuda_product *next;
+    int64_t m, n, k, lda, ldb, ldc;
+    bool ta, tb, bias;
+    enum cuda_type t;
+    uint32_t alignment; /* bytes, of all operands */
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algo;
+};
+
+static bool equal(const struct cuda_product *x, const struct cuda_product *y)
+{
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda &&
+           x->ldb == y->ldb && x->ldc == y->ldc && x->ta == y->ta &&
+           x->tb == y->tb && x->bias == y->bias && x->t == y->t &&
+           x->alignment == y->alignment;
+}
+
+static cublasStatus_t run(const struct cuda_state *s,
+                          const struct cuda_product *p,
+                          const cublasLtMatmulAlgo_t *algo, const void *a,
+                          const void *b, void *c, void *scratch)
+{
+    const float one = 1, zero = 0;
+
+    return s->lt->cublasLtMatmul(s->lt->handle, p->desc, &one, a, p->a, b, p->b,
+                                 &zero, c, p->c, c, p->c, algo, scratch,
+                                 WORKSPACE, s->stream[TRAIN_COMPUTE]);
+}
+
+static bool describe(const struct cuda_state *s, struct cuda_product *p)
+{
+    const struct cuda_lt *l = s->lt;
+    cudaDataType_t type = p->t == CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    cublasComputeType_t compute = p->t == CUDA_F32 && s->tf32
+                                      ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                      : CUBLAS_COMPUTE_32F;
+    cublasOperation_t ta = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t tb = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t bias = CUBLASLT_EPILOGUE_BIAS;
+    bool ok = l->cublasLtMatmulDescCreate(&p->desc, compute, CUDA_R_32F) == 0 &&
+              l->cublasLtMatmulDescSetAttribute(
+                  p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta) == 0 &&
+              l->cublasLtMatmulDescSetAttribute(
+                  p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb) == 0;
+
+    if (ok && p->bias)
+        ok = l->cublasLtMatmulDescSetAttribute(p->desc,
+                                               CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                               &bias, sizeof bias) == 0 &&
+             l->cublasLtMatmulDescSetAttribute(
+                 p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
+                 sizeof type) == 0;
+    return ok &&
+           l->cublasLtMatrixLayoutCreate(
+               &p->a, type, (uint64_t)(p->ta ? p->k : p->m),
+               (uint64_t)(p->ta ? p->m : p->k), p->lda) == 0 &&
+           l->cublasLtMatrixLayoutCreate(
+               &p->b, type, (uint64_t)(p->tb ? p->n : p->k),
+               (uint64_t)(p->tb ? p->k : p->n), p->ldb) == 0 &&
+           l->cublasLtMatrixLayoutCreate(&p->c, type, (uint64_t)p->m,
+                                         (uint64_t)p->n, p->ldc) == 0;
+}
+
+static int offers(const struct cuda_state *s, const struct cuda_product *p,
+                  cublasLtMatmulHeuristicResult_t *found)
+{
+    const struct cuda_lt *l = s->lt;
+    cublasLtMatmulPreference_t pref;
+    size_t most = WORKSPACE;
+    int n = 0;
+
+    if (l->cublasLtMatmulPreferenceCreate(&pref) != 0)
+        return 0;
+    (void)!l->cublasLtMatmulPreferenceSetAttribute(
+        pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    for (int i = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+         i <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES; i++)
+        (void)!l->cublasLtMatmulPreferenceSetAttribute(
+            pref, (cublasLtMatmulPreferenceAttributes_t)i, &p->alignment,
+            sizeof p->alignment);
+    if (l->cublasLtMatmulAlgoGetHeuristic(l->handle, p->desc, p->a, p->b, p->c,
+                                          p->c, pref, OFFERS, found, &n) != 0)
+        n = 0;
+    (void)!l->cublasLtMatmulPreferenceDestroy(pref);
+    return n;
+}
+
+/* Milliseconds of the offer; < 0: it does not run. */
+static float time_one(const struct cuda_state *s, const struct cuda_product *p,
+                      const cublasLtMatmulAlgo_t *algo, char *const *room)
+{
+    cudaStream_t st = s->stream[TRAIN_COMPUTE];
+    cudaEvent_t from = NULL, to = NULL;
+    float ms = -1;
+    bool ok = run(s, p, algo, room[0], room[1], room[2], room[3]) == 0 &&
+              cudaEventCreate(&from) == cudaSuccess &&
+              cudaEventCreate(&to) == cudaSuccess &&
+              cudaEventRecord(from, st) == cudaSuccess;
+
+    for (int i = 0; i < ROUNDS && ok; i++)
+        ok = run(s, p, algo, room[0], room[1], room[2], room[3]) == 0;
+    if (!ok || cudaEventRecord(to, st) != cudaSuccess ||
+        cudaEventSynchronize(to) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, from, to) != cudaSuccess)
+        ms = -1;
+    if (from)
+        (void)!cudaEventDestroy(from);
+    if (to)
+        (void)!cudaEventDestroy(to);
+    (void)cudaGetLastError();
+    return ms;
+}
+
+static bool fastest(struct cuda_state *s, struct cuda_product *p,
+                    const cublasLtMatmulHeuristicResult_t *found, int n)
+{
+    int64_t size = p->t == CUDA_BF16 ? 2 : 4;
+    size_t bytes[] = {(size_t)((p->ta ? p->m : p->k) * p->lda * size),
+                      (size_t)((p->tb ? p->k : p->n) * p->ldb * size),
+                      (size_t)(p->n * p->ldc * size), WORKSPACE};
+    char *room[4] = {NULL, NULL, NULL, NULL};
+    float best = -1;
+    bool ok = true;
+
+    for (int i = 0; i < 4; i++) {
+        ok = ok && cudaMalloc((void **)&room[i], bytes[i] + 256) == cudaSuccess;
+        if (ok)
+            (void)!cudaMemsetAsync(room[i], 0, bytes[i],
+                                   s->stream[TRAIN_COMPUTE]);
+    }
+    if (ok && p->bias) /* any numbers: the shape's own time */
+        (void)!s->lt->cublasLtMatmulDescSetAttribute(
+            p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &room[0],
+            sizeof room[0]);
+    for (int i = 0; i < n && ok; i++) {
+        float ms = time_one(s, p, &found[i].algo, room);
+
+        if (ms >= 0 && (best < 0 || ms < best)) {
+            best = ms;
+            p->algo = found[i].algo;
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        (void)!cudaFree(room[i]);
+    if (!ok) { /* no room to try: the heuristic's first */
+        (void)cudaGetLastError();
+        p->algo = found[0].algo;
+    }
+    return !ok || best >= 0;
+}
+
+static const struct cuda_product *product_of(struct cuda_state *s,
+                                             const struct cuda_product *want)
+{
+    cublasLtMatmulHeuristicResult_t found[OFFERS];
+    struct cuda_product *p = s->products;
+    int n;
+
+    while (p && !equal(p, want))
+        p = p->next;
+    if (p)
+        return p;
+    s->st = train_cuda_lt(s, &s->err);
+    p = s->st == PDL_OK ? PDL_NEW(s->arena, struct cuda_product, 1) : NULL;
+    if (!p)
+        return NULL;
+    *p = *want;
+    if (!describe(s, p))
+        return NULL;
+    n = offers(s, p, found);
+    if (n == 0 || !fastest(s, p, found, n))
+        return NULL;
+    p->next = s->products;
+    s->products = p;
+    return p;
+}
+
+/* ---- linear -------------------------------------------------------------------------- */
+
+static char *shifted(const struct cuda_kernel *k, void *p, int i)
+{
+    return (char *)p + k->u.linear.offset[i] * (k->t == CUDA_BF16 ? 2 : 4);
+}
+
+static cudaError_t status(cublasStatus_t e)
+{
+    return e == CUBLAS_STATUS_SUCCESS ? cudaGetLastError() : cudaErrorUnknown;
+}
+
+static cudaError_t forward(const struct cuda_kernel *k, void *const *in,
+                           void *const *out, void *scratch,
+                           const struct train_moment *when)
+{
+    const struct cuda_product *p = k->u.linear.product;
+    cudaStream_t st = train_cuda_stream(k);
+    cudaError_t e;
+
+    (void)when;
+    if (k->call.part == 1)
+        return train_cuda_bias(st, k->t, k->t, k->u.linear.m, k->u.linear.n,
+                               in[0], in[1], out[0]);
+    if (p->bias)
+        (void)!k->s->lt->cublasLtMatmulDescSetAttribute(
+            p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &in[2], sizeof in[2]);
+    e = status(
+        run(k->s, p, &p->algo, in[1], shifted(k, in[0], 1), out[0], scratch));
+    if (e == cudaSuccess && k->op.nw > 1 && !p->bias)
+        e = train_cuda_bias(st, k->t, k->t, k->u.linear.m, k->u.linear.n,
+                            out[0], in[2], out[0]);
+    return e;
+}
+
+static cudaError_t data(const struct cuda_kernel *k, void *const *in,
+                        void *const *out, void *scratch,
+                        const struct train_moment *when)
+{
+    const struct cuda_product *p = k->u.linear.product;
+
+    (void)when;
+    return status(run(k->s, p, &p->algo, shifted(k, in[1], 0),
+                      shifted(k, in[0], 1), out[0], scratch));
+}
+
+static cudaError_t weights(const struct cuda_kernel *k, void *const *in,
+                           void *const *out, void *scratch,
+                           const struct train_moment *when)
+{
+    const struct cuda_product *p = k->u.linear.product;
+    cudaError_t e = status(run(k->s, p, &p->algo, shifted(k, in[0], 0),
+                               shifted(k, in[1], 1), out[0], scratch));
+
+    (void)when;
+    if (e == cudaSuccess && k->call.nout > 1)
+        e = train_cuda_column_sums(train_cuda_stream(k), k->t, k->u.linear.m,
+                                   k->u.linear.n, in[1], k->t, out[1], scratch);
+    return e;
+}
+
+/* Columns of an operand: the last dimension. */
+static int64_t width_of(const struct train_array *a)
+{
+    return train_cuda_extent(a, a->box.ndims - 1);
+}
+
+static int64_t first_of(const struct train_array *a)
+{
+    return a->box.lo[a->box.ndims - 1];
+}
+
+static struct cuda_product shape_of(struct cuda_kernel *k)
+{
+    const struct train_call *c = &k->call;
+    const struct train_array *w =
+        c->pass == PDL_BACKWARD_WEIGHTS ? &c->out[0] : &c->in[1];
+    const struct train_array *y = c->pass == PDL_FORWARD         ? &c->out[0]
+                                  : c->pass == PDL_BACKWARD_DATA ? &c->in[0]
+                                                                 : &c->in[1];
+    const struct train_array *x =
+        c->pass == PDL_BACKWARD_DATA ? &c->out[0] : &c->in[0];
+    int64_t rows = train_array_elements(y) / width_of(y);
+    int64_t f = train_cuda_extent(w, 0), in = train_cuda_extent(w, 1);
+
+    k->u.linear.m = rows;
+    k->u.linear.n = width_of(y);
+    if (c->pass == PDL_FORWARD) {
+        k->u.linear.offset[1] = w->box.lo[1] - first_of(x);
+        return (struct cuda_product){.m = f,
+                                     .n = rows,
+                                     .k = in,
+                                     .lda = in,
+                                     .ldb = width_of(x),
+                                     .ldc = width_of(y),
+                                     .ta = true,
+                                     .bias = k->op.nw > 1};
+    }
+    if (c->pass == PDL_BACKWARD_DATA) {
+        k->u.linear.offset[0] = first_of(x) - w->box.lo[1];
+        k->u.linear.offset[1] = w->box.lo[0] - first_of(y);
+        return (struct cuda_product){.m = width_of(x),
+                                     .n = rows,
+                                     .k = f,
+                                     .lda = in,
+                                     .ldb = width_of(y),
+                                     .ldc = width_of(x)};
+    }
+    k->u.linear.offset[0] = w->box.lo[1] - first_of(x);
+    k->u.linear.offset[1] = w->box.lo[0] - first_of(y);
+    return (struct cuda_product){.m = in,
+                                 .n = f,
+                                 .k = rows,
+                                 .lda = width_of(x),
+                                 .ldb = width_of(y),
+                                 .ldc = in,
+                                 .tb = true};
+}
+
+/* Rows of arrays must be rows in memory, and what is cut must fit. */
+static bool fits(const struct cuda_kernel *k, const struct cuda_product *p)
+{
+    const struct train_call *c = &k->call;
+
+    for (int i = 0; i < c->nin + c->nout; i++) {
+        const struct train_array *a =
+            i < c->nin ? &c->in[i] : &c->out[i - c->nin];
+
+        if (a->channels_last && a->box.ndims > 2)
+            return false;
+    }
+    if (c->pass == PDL_FORWARD &&
+        (p->m != k->u.linear.n || c->in[1].box.lo[0] != first_of(&c->out[0])))
+        return false;
+    return k->u.linear.offset[0] >= 0 && k->u.linear.offset[1] >= 0 &&
+           train_cuda_typed(k);
+}
+
+bool train_cuda_make_linear(struct cuda_kernel *k)
+{
+    static cuda_go_fn *const passes[] = {[PDL_FORWARD] = forward,
+                                         [PDL_BACKWARD_DATA] = data,
+                                         [PDL_BACKWARD_WEIGHTS] = weights};
+    uint32_t element = k->t == CUDA_BF16 ? 2 : 4;
+    struct cuda_product p;
+
+    k->go = passes[k->call.pass];
+    if (k->call.part == 1) {
+        const struct train_array *y = &k->call.out[0];
+
+        k->u.linear.n = width_of(y);
+        k->u.linear.m = train_array_elements(y) / width_of(y);
+        return train_cuda_typed(k) && width_of(&k->call.in[1]) == width_of(y) &&
+               first_of(&k->call.in[1]) == first_of(y) &&
+               !(y->channels_last && y->box.ndims > 2);
+    }
+    p = shape_of(k);
+    p.t = k->t;
+    p.alignment = 64;
+    if (!fits(k, &p))
+        return false;
+    for (int i = 0; i < 2; i++)
+        while (k->u.linear.offset[i] * element % p.alignment)
+            p.alignment /= 2;
+    k->u.linear.product = product_of(k->s, &p);
+    if (!k->u.linear.product && p.bias) { /* without its epilogue */
+        p.bias = false;
+        k->u.linear.product = product_of(k->s, &p);
+    }
+    k->base.scratch_bytes = WORKSPACE;
+    k->base.implementation = "cublasLt";
+    return k->u.linear.product != NULL;
+}

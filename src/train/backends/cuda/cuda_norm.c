@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls of normalisations and pools. Forward leaves mean and 1/deviation. */
+#include "train/backends/cuda/cuda.h"
+
+#include <string.h>
+
+static const float EPS = 1e-5f, RMS_EPS = 1e-6f, MOMENTUM = 0.1f;
+
+static bool is(const struct train_call *c, const char *op)
+{
+    return strcmp(c->node->op->name, op) == 0;
+}
+
+static int64_t row_width(const struct train_call *c,
+                         const struct train_array *x)
+{
+    int64_t f = c->node->attr.features;
+
+    return f ? f : train_cuda_extent(x, x->box.ndims - 1);
+}
+
+bool train_cuda_aux(const struct train_call *c, struct train_array *a)
+{
+    const struct train_array *x = &c->in[0];
+    enum cuda_type t;
+
+    if (c->part != 0 || !train_cuda_type(x->dtype, &t) || x->layout)
+        return false;
+    *a = (struct train_array){.dtype = PDL_F32, .box = {.ndims = 3}};
+    a->box.hi[0] = 1;
+    a->box.hi[1] = 2;
+    if (is(c, "batch_norm")) {
+        a->box.hi[2] = train_cuda_extent(x, 1);
+        return c->nin > 1 && (x->box.ndims < 3 || x->channels_last);
+    }
+    if (is(c, "layer_norm") || is(c, "rms_norm")) {
+        int64_t f = row_width(c, x);
+
+        a->box.hi[2] = f > 0 ? train_array_elements(x) / f : 0;
+        return !x->channels_last;
+    }
+    if (is(c, "attention")) {
+        const struct pdl_attr *n = &c->node->attr;
+        int64_t dv = n->v_head_dim ? n->v_head_dim : n->head_dim;
+
+        a->box.hi[0] = train_cuda_extent(&c->out[0], 0);
+        a->box.hi[1] = train_cuda_extent(&c->out[0], 2) / dv;
+        a->box.hi[2] = train_cuda_extent(&c->out[0], 1);
+        return true;
+    }
+    return false;
+}
+
+/* ---- batch norm -------------------------------------------------------------------------- */
+
+struct batch_weights {
+    float *scale, *shift, *mean, *var;
+};
+
+static struct batch_weights batch_weights(const struct cuda_kernel *k,
+                                          void *const *in)
+{
+    struct batch_weights w = {NULL, NULL, NULL, NULL};
+
+    for (int j = 0; j < k->op.nw; j++) {
+        bool learned = k->call.model->tensors[k->call.node->weights[j]].kind ==
+                       PDL_TENSOR_WEIGHT;
+        float **to = learned ? (w.scale ? &w.shift : &w.scale)
+                             : (w.mean ? &w.var : &w.mean);
+
+        *to = in[k->op.w + j];
+    }
+    return w;
+}
+
+static int64_t channels(const struct cuda_kernel *k)
+{
+    return train_cuda_extent(&k->call.in[k->call.pass == PDL_FORWARD ? 0 : 0],
+                             1);
+}
+
+static int64_t pixels(const struct cuda_kernel *k)
+{
+    return train_array_elements(&k->call.in[0]) / channels(k);
+}
+
+static cudaError_t batch_forward(const struct cuda_kernel *k, void *const *in,
+                                 void *const *out, void *scratch,
+                                 const struct train_moment *when)
+{
+    struct batch_weights w = batch_weights(k, in);
+    bool has = w.mean && w.var, running = when->evaluate && has;
+    struct cuda_batch_norm b = {.m = pixels(k),
+                                .c = channels(k),
+                                .eps = EPS,
+                                .momentum = MOMENTUM,
+                                .running = running,
+                                .remember = !running && !when->again && has,
+                                .scale = w.scale,
+                                .shift = w.shift,
+                                .mean = w.mean,
+                                .var = w.var,
+                                .stats = out[k->op.aux_out]};
+
+    return train_cuda_batch_norm(train_cuda_stream(k), k->t, &b, in[0], out[0],
+                                 scratch);
+}
+
+/* The sums come behind the partial ones. */
+static float *sums_of(const struct cuda_kernel *k, void *scratch)
+{
+    return (float *)scratch + train_cuda_column_room(pixels(k), channels(k)) -
+           2 * channels(k);
+}
+
+static cudaError_t batch_data(const struct cuda_kernel *k, void *const *in,
+                              void *const *out, void *scratch,
+                              const struct train_moment *when)
+{
+    struct batch_weights w = batch_weights(k, in);
+    float *sums = sums_of(k, scratch);
+    cudaError_t e = train_cuda_batch_norm_sums(
+        train_cuda_stream(k), k->t, pixels(k), channels(k), in[0], in[k->op.x],
+        in[k->op.aux], sums, scratch);
+
+    (void)when;
+    if (e != cudaSuccess)
+        return e;
+    return train_cuda_batch_norm_back(train_cuda_stream(k), k->t, pixels(k),
+                                      channels(k), in[0], in[k->op.x],
+                                      in[k->op.aux], w.scale, sums, out[0]);
+}
+
+static cudaError_t batch_weights_back(const struct cuda_kernel *k,
+                                      void *const *in, void *const *out,
+                                      void *scratch,
+                                      const struct train_moment *when)
+{
+    size_t c = (size_t)channels(k);
+    float *sums = sums_of(k, scratch);
+    cudaError_t e = train_cuda_batch_norm_sums(
+        train_cuda_stream(k), k->t, pixels(k), channels(k), in[k->op.dy], in[0],
+        in[k->op.aux], sums, scratch);
+
+    (void)when;
+    if (e == cudaSuccess)
+        e = cudaMemcpyAsync(out[0], sums + c, c * sizeof(float),
+                            cudaMemcpyDeviceToDevice, train_cuda_stream(k));
+    if (e == cudaSuccess && k->call.nout > 1)
+        e = cudaMemcpyAsync(out[1], sums, c * sizeof(float),
+                            cudaMemcpyDeviceToDevice, train_cuda_stream(k));
+    return e;
+}
+
+static bool are_floats(const struct train_array *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (a[i].dtype != PDL_F32)
+            return false;
+    return true;
+}
+
+bool train_cuda_make_batch_norm(struct cuda_kernel *k)
+{
+    static cuda_go_fn *const passes[] = {
+        [PDL_FORWARD] = batch_forward,
+        [PDL_BACKWARD_DATA] = batch_data,
+        [PDL_BACKWARD_WEIGHTS] = batch_weights_back};
+    const struct train_call *c = &k->call;
+    const struct train_array *x = &c->in[0];
+
+    if (c->part != 0 || c->population > 0 ||
+        (x->box.ndims > 2 && !x->channels_last) ||
+        (c->pass == PDL_FORWARD ? k->op.aux_out < 0 : k->op.aux < 0))
+        return false;
+    if (c->pass != PDL_BACKWARD_WEIGHTS &&
+        !are_floats(&c->in[k->op.w], k->op.nw))
+        return false;
+    if (c->pass == PDL_BACKWARD_WEIGHTS && !are_floats(c->out, c->nout))
+        return false;
+    k->base.scratch_bytes =
+        4 * (train_cuda_column_room(pixels(k), channels(k)) + 2 * channels(k));
+    k->go = passes[c->pass];
+    return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static cudaError_t row_forward(const struct cuda_kernel *k, void *const *in,
+                               void *const *out, void *scratch,
+                               const struct train_moment *when)
+{
+    (void)scratch, (void)when;
+    return train_cuda_row_norm(train_cuda_stream(k), k->t, &k->u.rows, in[0],
+                               k->op.nw > 0 ? in[k->op.w] : NULL,
+                               k->op.nw > 1 ? in[k->op.w + 1] : NULL, out[0],
+                               out[k->op.aux_out]);
+}
+
+static cudaError_t row_data(const struct cuda_kernel *k, void *const *in,
+                            void *const *out, void *scratch,
+                            const struct train_moment *when)
+{
+    (void)scratch, (void)when;
+    return train_cuda_row_norm_back(
+        train_cuda_stream(k), k->t, &k->u.rows, in[0], in[k->op.x],
+        k->op.nw > 0 ? in[k->op.w] : NULL, in[k->op.aux], out[0]);
+}
+
+static cudaError_t row_weights(const struct cuda_kernel *k, void *const *in,
+                               void *const *out, void *scratch,
+                               const struct train_moment *when)
+{
+    (void)when;
+    return train_cuda_row_norm_weights(
+        train_cuda_stream(k), k->t, &k->u.rows, in[0], in[k->op.dy],
+        in[k->op.aux], out[0], k->call.nout > 1 ? out[1] : NULL, scratch);
+}
+
+bool train_cuda_make_row_norm(struct cuda_kernel *k)
+{
+    static cuda_go_fn *const passes[] = {[PDL_FORWARD] = row_forward,
+                                         [PDL_BACKWARD_DATA] = row_data,
+                                         [PDL_BACKWARD_WEIGHTS] = row_weights};
+    const struct train_call *c = &k->call;
+    const struct train_array *x = &c->in[0];
+    bool rms = is(c, "rms_norm"), weights = c->pass == PDL_BACKWARD_WEIGHTS;
+    int64_t width = row_width(c, x);
+
+    if (x->channels_last ||
+        (c->pass == PDL_FORWARD ? k->op.aux_out < 0 : k->op.aux < 0) ||
+        train_cuda_extent(x, x->box.ndims - 1) % width)
+        return false;
+    if (!are_floats(weights ? c->out : &c->in[k->op.w],
+                    weights ? c->nout : k->op.nw))
+        return false;
+    k->u.rows = (struct cuda_row_norm){.rows = train_array_elements(x) / width,
+                                       .width = width,
+                                       .eps = rms ? RMS_EPS : EPS,
+                                       .centre = !rms,
+                                       .wt = CUDA_F32};
+    if (weights)
+        k->base.scratch_bytes =
+            4 * train_cuda_column_room(k->u.rows.rows, width);
+    k->go = passes[c->pass];
+    return true;
+}
+
+/* ---- pools ------------------------------------------------------------------------------------- */
+
+static cudaError_t pool(const struct cuda_kernel *k, void *const *in,
+                        void *const *out, void *scratch,
+                        const struct train_moment *when)
+{
+    cudaStream_t s = train_cuda_stream(k);
+
+    (void)scratch, (void)when;
+    if (is(&k->call, "avg_pool"))
+        return k->call.pass == PDL_FORWARD
+                   ? train_cuda_avg_pool(s, k->t, &k->u.pool, in[0], out[0])
+                   : train_cuda_avg_pool_back(s, k->t, &k->u.pool, in[0],
+                                              out[0]);
+    if (k->call.pass == PDL_FORWARD)
+        return train_cuda_max_pool(
+            s, k->t, &k->u.pool, in[0], out[0],
+            k->op.aux_out >= 0 ? out[k->op.aux_out] : NULL);
+    return train_cuda_max_pool_back(s, k->t, &k->u.pool, in[0], in[k->op.aux],
+                                    out[0]);
+}
+
+static int64_t or1(int64_t v)
+{
+    return v > 0 ? v : 1;
+}
+
+bool train_cuda_make_pool(struct cuda_kernel *k)
+{
+    const struct pdl_attr *a = &k->call.node->attr;
+    bool forward = k->call.pass == PDL_FORWARD;
+    const struct train_array *x = forward ? &k->call.in[0] : &k->call.out[0];
+    const struct train_array *y = forward ? &k->call.out[0] : &k->call.in[0];
+    const struct pdl_tensor *t = &k->call.model->tensors[k->call.node->in[0]];
+    int ns = x->box.ndims - 2;
+    struct cuda_pool p = {.n = train_cuda_extent(x, 0),
+                          .c = train_cuda_extent(x, 1),
+                          .count_pad = a->count_pad};
+
+    if (ns < 1 || ns > 2 || !x->channels_last || !y->channels_last ||
+        x->dtype != y->dtype ||
+        (is(&k->call, "max_pool") && !forward && k->op.aux < 0))
+        return false;
+    for (int i = 0; i < 2; i++) { /* one dimension: rows of one column */
+        int d = i - (2 - ns);
+        bool real = d >= 0;
+
+        p.x[i] = real ? train_cuda_extent(x, d + 2) : 1;
+        p.y[i] = real ? train_cuda_extent(y, d + 2) : 1;
+        p.x_lo[i] = real ? x->box.lo[d + 2] : 0;
+        p.y_lo[i] = real ? y->box.lo[d + 2] : 0;
+        p.whole[i] = real ? t->dim[d + 1] : 1;
+        p.k[i] = real ? a->kernel[d] : 1;
+        p.stride[i] = real ? or1(a->stride[d]) : 1;
+        p.dilation[i] = real ? or1(a->dilation[d]) : 1;
+        p.pad[i] = real ? a->pad[d] : 0;
+        p.pad_end[i] = real ? a->pad_end[d] : 0;
+        if (is(&k->call, "avg_pool") && p.dilation[i] != 1)
+            return false;
+    }
+    k->u.pool = p;
+    k->go = pool;
+    return true;
+}
+
+static cudaError_t image_mean(const struct cuda_kernel *k, void *const *in,
+                              void *const *out, void *scratch,
+                              const struct train_moment *when)
+{
+    const struct pdl_tensor *t = &k->call.model->tensors[k->call.node->in[0]];
+    bool forward = k->call.pass == PDL_FORWARD;
+    const struct train_array *x = forward ? &k->call.in[0] : &k->call.out[0];
+    int64_t n = train_cuda_extent(x, 0), c = train_cuda_extent(x, 1);
+    int64_t here = train_array_elements(x) / (n * c);
+    float of = 1;
+
+    (void)scratch, (void)when;
+    for (int d = 1; d < t->rank; d++)
+        of *= (float)t->dim[d];
+    return forward ? train_cuda_image_mean(train_cuda_stream(k), k->t, n, here,
+                                           c, of, in[0], out[0])
+                   : train_cuda_image_mean_back(train_cuda_stream(k), k->t, n,
+                                                here, c, of, in[0], out[0]);
+}
+
+bool train_cuda_make_image_mean(struct cuda_kernel *k)
+{
+    const struct train_array *x =
+        k->call.pass == PDL_FORWARD ? &k->call.in[0] : &k->call.out[0];
+
+    k->go = image_mean;
+    return train_cuda_typed(k) && x->channels_last && x->box.ndims > 2;
+}

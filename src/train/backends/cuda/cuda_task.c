@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work of the executor on the GPU: the list by name. What is not in it is done
+ * by the host on copies of its spans. */
+#include "train/backends/cuda/cuda.h"
+#include "train/optim/optim.h"
+#include "train/train_priv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef cudaError_t task_fn(struct cuda_state *s, cudaStream_t st,
+                            const struct train_task *t, bool *done);
+
+static enum cuda_type type_of(enum pdl_dtype d)
+{
+    return d == PDL_BF16  ? CUDA_BF16
+           : d == PDL_F64 ? CUDA_F64
+           : d == PDL_I32 ? CUDA_I32
+                          : CUDA_F32;
+}
+
+static cudaError_t copy(struct cuda_state *s, cudaStream_t st,
+                        const struct train_task *t, bool *done)
+{
+    const struct train_copy_args *a = t->args;
+    struct train_walk w;
+    struct cuda_walk c;
+
+    (void)s;
+    train_walk(&w, &a->to, &a->from, &a->region);
+    c = (struct cuda_walk){
+        .n = w.n, .to_first = w.to_first, .from_first = w.from_first};
+    memcpy(c.extent, w.extent, sizeof c.extent);
+    memcpy(c.to, w.to, sizeof c.to);
+    memcpy(c.from, w.from, sizeof c.from);
+    *done = true;
+    return train_cuda_copy(st, &c, (int)pdl_dtype_bits(a->to.dtype) / 8,
+                           t->span[1].at, t->span[0].at);
+}
+
+static cudaError_t add(struct cuda_state *s, cudaStream_t st,
+                       const struct train_task *t, bool *done)
+{
+    const struct train_add_args *a = t->args;
+
+    (void)s;
+    *done = true;
+    return train_cuda_add(st, type_of(a->dtype), a->n, t->span[0].at,
+                          t->span[1].at);
+}
+
+static cudaError_t widen(struct cuda_state *s, cudaStream_t st,
+                         const struct train_task *t, bool *done)
+{
+    (void)s;
+    *done = true;
+    return train_cuda_widen(st, *(const int64_t *)t->args, t->span[1].at,
+                            t->span[0].at);
+}
+
+static cudaError_t narrow(struct cuda_state *s, cudaStream_t st,
+                          const struct train_task *t, bool *done)
+{
+    (void)s;
+    *done = true;
+    return train_cuda_narrow(st, *(const int64_t *)t->args, t->span[1].at,
+                             t->span[0].at);
+}
+
+/* ---- the optimizer ------------------------------------------------------------------ */
+
+static struct cuda_update numbers(const struct train_tuning *x)
+{
+    const struct train_hyper *h = &x->hyper;
+    bool adamw = x->how == &train_optim_adamw;
+    double decay = x->shard.no_decay ? 0 : h->weight_decay;
+    bool sgd = x->how == &train_optim_sgd;
+
+    return (struct cuda_update){
+        .n = x->shard.n,
+        .grad = type_of(x->shard.grad_dtype),
+        .lr = sgd ? x->step.lr
+                  : x->step.lr / (1 - pow(h->beta1, (double)x->step.t)),
+        .scale = x->step.grad_scale,
+        .decay = decay,
+        .momentum = h->momentum,
+        .fresh = x->step.t == 1 ? 1 : 1 - h->dampening,
+        .beta1 = h->beta1,
+        .beta2 = h->beta2,
+        .eps = h->eps,
+        .coupled = adamw ? 0 : decay,
+        .shrink = adamw ? x->step.lr * decay : 0,
+        .root = sqrt(1 - pow(h->beta2, (double)x->step.t)),
+        .nesterov = h->nesterov};
+}
+
+static cudaError_t update(struct cuda_state *s, cudaStream_t st,
+                          const struct train_task *t, bool *done)
+{
+    const struct train_tuning *x = t->args;
+    struct cuda_update u = numbers(x);
+    void *at[TRAIN_SPANS], *m = NULL, *v = NULL, *half;
+    int k = 2;
+
+    (void)s;
+    for (int i = 0; i < t->n; i++)
+        at[i] = t->span[i].at;
+    m = x->has[0] ? at[k++] : NULL;
+    v = x->has[1] ? at[k++] : NULL;
+    half = x->has[2] ? at[k] : NULL;
+    if (x->shard.dtype != PDL_F32 || x->shard.grad_dtype == PDL_F64)
+        return cudaSuccess; /* not done */
+    *done = true;
+    if (x->how == &train_optim_sgd)
+        return train_cuda_sgd(st, &u, at[0], at[1],
+                              x->hyper.momentum != 0 ? m : NULL, half);
+    if (x->how == &train_optim_adam || x->how == &train_optim_adamw)
+        return train_cuda_adam(st, &u, at[0], at[1], m, v, half);
+    *done = false;
+    return cudaSuccess;
+}
+
+static cudaError_t squares(struct cuda_state *s, cudaStream_t st,
+                           const struct train_task *t, bool *done)
+{
+    const struct train_tuning *x = t->args;
+
+    if (x->shard.grad_dtype == PDL_F64)
+        return cudaSuccess;
+    *done = true;
+    return train_cuda_squares(st, type_of(x->shard.grad_dtype), x->shard.n,
+                              t->span[2].at, t->span[0].at, s->squares);
+}
+
+// clang-format off
+static const struct {
+    const char *name;
+    task_fn *go;
+} tasks[] = {
+    {"copy",    copy},
+    {"add",     add},
+    {"widen",   widen},
+    {"narrow",  narrow},
+    {"update",  update},
+    {"squares", squares},
+};
+// clang-format on
+
+/* ---- by the host ---------------------------------------------------------------------- */
+
+static enum pdl_status by_host(struct cuda_state *s, cudaStream_t st,
+                               const struct train_task *t, struct pdl_err *err)
+{
+    char *room, *host[TRAIN_SPANS];
+    int64_t total = 64;
+    cudaError_t e = cudaSuccess;
+
+    for (int i = 0; i < t->n; i++)
+        total += (t->span[i].bytes + 63) / 64 * 64;
+    room = aligned_alloc(64, (size_t)total / 64 * 64);
+    if (!room)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory on the host");
+    total = 0;
+    for (int i = 0; i < t->n && e == cudaSuccess; i++) {
+        host[i] = room + total;
+        total += (t->span[i].bytes + 63) / 64 * 64;
+        if (t->span[i].read)
+            e = cudaMemcpyAsync(host[i], t->span[i].at,
+                                (size_t)t->span[i].bytes,
+                                cudaMemcpyDeviceToHost, st);
+    }
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(st);
+    if (e == cudaSuccess)
+        t->work->run(t->args, (void *const *)host);
+    for (int i = 0; i < t->n && e == cudaSuccess; i++)
+        if (t->span[i].written)
+            e = cudaMemcpyAsync(t->span[i].at, host[i],
+                                (size_t)t->span[i].bytes,
+                                cudaMemcpyHostToDevice, st);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(st);
+    free(room);
+    (void)s;
+    return e == cudaSuccess ? PDL_OK : train_cuda_fail(err, e, t->work->name);
+}
+
+enum pdl_status train_cuda_launch(void *state, enum train_stream stream,
+                                  const struct train_task *task,
+                                  struct pdl_err *err)
+{
+    struct cuda_state *s = state;
+    cudaStream_t st = s->stream[stream];
+    cudaError_t e = cudaSuccess;
+    bool done = false;
+
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+        if (strcmp(tasks[i].name, task->work->name) == 0)
+            e = tasks[i].go(s, st, task, &done);
+    if (e != cudaSuccess)
+        return train_cuda_fail(err, e, task->work->name);
+    return done ? PDL_OK : by_host(s, st, task, err);
+}

@@ -1,0 +1,98 @@
+/* Inside the cuda backend's kernels: numbers of several types as floats. */
+#ifndef TRAIN_CUDA_DEVICE_CUH
+#define TRAIN_CUDA_DEVICE_CUH
+
+#include "launch.h"
+
+#include <cuda_bf16.h>
+
+typedef __nv_bfloat16 bf16;
+
+enum { THREADS = 256 };
+
+static __device__ __forceinline__ float get(const float *p, int64_t i)
+{
+    return p[i];
+}
+static __device__ __forceinline__ float get(const bf16 *p, int64_t i)
+{
+    return __bfloat162float(p[i]);
+}
+static __device__ __forceinline__ void put(float *p, int64_t i, float v)
+{
+    p[i] = v;
+}
+static __device__ __forceinline__ void put(bf16 *p, int64_t i, float v)
+{
+    p[i] = __float2bfloat16(v);
+}
+
+/* Four neighbours at once; arrays begin at multiples of 64 bytes. */
+struct four {
+    float v[4];
+};
+static __device__ __forceinline__ four get4(const float *p, int64_t i)
+{
+    float4 f = ((const float4 *)p)[i];
+
+    return {{f.x, f.y, f.z, f.w}};
+}
+static __device__ __forceinline__ four get4(const bf16 *p, int64_t i)
+{
+    uint2 u = ((const uint2 *)p)[i];
+    float2 a = __bfloat1622float2(*(__nv_bfloat162 *)&u.x);
+    float2 b = __bfloat1622float2(*(__nv_bfloat162 *)&u.y);
+
+    return {{a.x, a.y, b.x, b.y}};
+}
+static __device__ __forceinline__ void put4(float *p, int64_t i, four f)
+{
+    ((float4 *)p)[i] = make_float4(f.v[0], f.v[1], f.v[2], f.v[3]);
+}
+static __device__ __forceinline__ void put4(bf16 *p, int64_t i, four f)
+{
+    __nv_bfloat162 a = __floats2bfloat162_rn(f.v[0], f.v[1]);
+    __nv_bfloat162 b = __floats2bfloat162_rn(f.v[2], f.v[3]);
+    uint2 u = make_uint2(*(unsigned *)&a, *(unsigned *)&b);
+
+    ((uint2 *)p)[i] = u;
+}
+
+static __device__ __forceinline__ float warp_sum(float v)
+{
+    for (int k = 16; k; k >>= 1)
+        v += __shfl_xor_sync(~0u, v, k);
+    return v;
+}
+static __device__ __forceinline__ float warp_max(float v)
+{
+    for (int k = 16; k; k >>= 1)
+        v = fmaxf(v, __shfl_xor_sync(~0u, v, k));
+    return v;
+}
+
+/* As many blocks as the work wants, few enough to stay on the chip. */
+static inline int blocks_for(int64_t work)
+{
+    int64_t b = (work + THREADS - 1) / THREADS;
+
+    return (int)(b < 1 ? 1 : b > 132 * 16 ? 132 * 16 : b);
+}
+
+#define EACH(i, n)                                                      \
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n); \
+         i += (int64_t)gridDim.x * blockDim.x)
+
+/* Runs a statement with T the type that t names. */
+#define BY_TYPE(t, ...)                  \
+    do {                                 \
+        if ((t) == CUDA_BF16) {          \
+            typedef bf16 T;              \
+            __VA_ARGS__;                 \
+        } else {                         \
+            typedef float T;             \
+            __VA_ARGS__;                 \
+        }                                \
+    } while (0)
+
+#endif

@@ -1,0 +1,224 @@
+/* Inside the cuda backend: what the .cu files launch. No types of the project:
+ * nvcc reads this too. Everything goes into the given stream; t says what the
+ * numbers are. The result is the launch's own error. */
+#ifndef TRAIN_CUDA_LAUNCH_H
+#define TRAIN_CUDA_LAUNCH_H
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum cuda_type { CUDA_F32, CUDA_BF16, CUDA_F64, CUDA_I32 };
+
+/* ---- pointwise.cu ---------------------------------------------------------- */
+
+enum cuda_function {
+    CUDA_IDENTITY,
+    CUDA_RELU,
+    CUDA_RELU6,
+    CUDA_GELU,
+    CUDA_SILU,
+    CUDA_SIGMOID,
+    CUDA_TANH,
+    CUDA_HARD_SWISH,
+    CUDA_HARD_SIGMOID
+};
+
+cudaError_t train_cuda_unary(cudaStream_t s, enum cuda_type t,
+                             enum cuda_function f, int64_t n, const void *x,
+                             void *y);
+/* dx = dy f'(saved); saved: x or y, as the operator saves it. */
+cudaError_t train_cuda_slope(cudaStream_t s, enum cuda_type t,
+                             enum cuda_function f, int64_t n, const void *dy,
+                             const void *saved, void *dx);
+/* y = a + b, or a b. */
+cudaError_t train_cuda_join(cudaStream_t s, enum cuda_type t, int product,
+                            int64_t n, const void *a, const void *b, void *y);
+/* y[m,c] = x[m,c] + bias[c] */
+cudaError_t train_cuda_bias(cudaStream_t s, enum cuda_type t,
+                            enum cuda_type bias_t, int64_t m, int64_t c,
+                            const void *x, const void *bias, void *y);
+cudaError_t train_cuda_widen(cudaStream_t s, int64_t n, const void *from,
+                             void *to);
+cudaError_t train_cuda_narrow(cudaStream_t s, int64_t n, const void *from,
+                              void *to);
+
+/* An element's number among all of the tensor's, by its place in the part. */
+enum { CUDA_DIMS = 9 };
+struct cuda_walk {
+    int n;
+    int64_t extent[CUDA_DIMS], to[CUDA_DIMS], from[CUDA_DIMS];
+    int64_t to_first, from_first;
+};
+/* size: bytes of an element; add: to += from, of type t. */
+cudaError_t train_cuda_copy(cudaStream_t s, const struct cuda_walk *w, int size,
+                            const void *from, void *to);
+/* walk: `to` is the place in memory, `from` the global number of the element,
+ * from_first that of the first. */
+cudaError_t train_cuda_dropout(cudaStream_t s, enum cuda_type t,
+                               const struct cuda_walk *w, double p,
+                               uint64_t key, uint64_t lane, const void *x,
+                               void *y);
+
+/* ---- norm.cu ----------------------------------------------------------------- */
+
+/* Rows of channels: statistics are [mean c, 1/deviation c]. partial: room for
+ * train_cuda_column_room(m, c) floats. */
+int64_t train_cuda_column_room(int64_t m, int64_t c);
+struct cuda_batch_norm {
+    int64_t m, c;
+    float eps, momentum;
+    int running, remember; /* use, change the running statistics */
+    const float *scale, *shift;
+    float *mean, *var; /* running; NULL: none */
+    float *stats;      /* mean, then 1/deviation */
+};
+cudaError_t train_cuda_batch_norm(cudaStream_t s, enum cuda_type t,
+                                  const struct cuda_batch_norm *b,
+                                  const void *x, void *y, float *partial);
+/* sums: of dy, of dy times xhat; each c floats. */
+cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
+                                       int64_t m, int64_t c, const void *dy,
+                                       const void *x, const float *stats,
+                                       float *sums, float *partial);
+cudaError_t train_cuda_batch_norm_back(cudaStream_t s, enum cuda_type t,
+                                       int64_t m, int64_t c, const void *dy,
+                                       const void *x, const float *stats,
+                                       const float *scale, const float *sums,
+                                       void *dx);
+/* Rows of features: stats [rows][2]; centre 0: RMS norm. Weights of type wt. */
+struct cuda_row_norm {
+    int64_t rows, width;
+    float eps;
+    int centre;
+    enum cuda_type wt;
+};
+cudaError_t train_cuda_row_norm(cudaStream_t s, enum cuda_type t,
+                                const struct cuda_row_norm *r, const void *x,
+                                const void *w, const void *b, void *y,
+                                float *stats);
+cudaError_t train_cuda_row_norm_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_row_norm *r,
+                                     const void *dy, const void *x,
+                                     const void *w, const float *stats,
+                                     void *dx);
+cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
+                                        const struct cuda_row_norm *r,
+                                        const void *x, const void *dy,
+                                        const float *stats, void *dw, void *db,
+                                        float *partial);
+/* to[c] = sum over m of x[m,c] */
+cudaError_t train_cuda_column_sums(cudaStream_t s, enum cuda_type t, int64_t m,
+                                   int64_t c, const void *x,
+                                   enum cuda_type to_t, void *to,
+                                   float *partial);
+
+/* ---- pool.cu ------------------------------------------------------------------- */
+
+/* Images [n,h,w,c] of one or two spatial dimensions: parts of the whole, with
+ * their first rows and columns. */
+struct cuda_pool {
+    int64_t n, c;
+    int64_t x[2], y[2], x_lo[2], y_lo[2], whole[2];
+    int64_t k[2], stride[2], pad[2], pad_end[2], dilation[2];
+    int count_pad;
+};
+cudaError_t train_cuda_max_pool(cudaStream_t s, enum cuda_type t,
+                                const struct cuda_pool *p, const void *x,
+                                void *y, int32_t *where);
+cudaError_t train_cuda_max_pool_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_pool *p, const void *dy,
+                                     const int32_t *where, void *dx);
+cudaError_t train_cuda_avg_pool(cudaStream_t s, enum cuda_type t,
+                                const struct cuda_pool *p, const void *x,
+                                void *y);
+cudaError_t train_cuda_avg_pool_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_pool *p, const void *dy,
+                                     void *dx);
+/* y[n,c] = sum over pixels / of */
+cudaError_t train_cuda_image_mean(cudaStream_t s, enum cuda_type t, int64_t n,
+                                  int64_t pixels, int64_t c, float of,
+                                  const void *x, void *y);
+cudaError_t train_cuda_image_mean_back(cudaStream_t s, enum cuda_type t,
+                                       int64_t n, int64_t pixels, int64_t c,
+                                       float of, const void *dy, void *dx);
+
+/* ---- table.cu: embeddings, losses, rotations ---------------------------------- */
+
+/* y[m] = w[row[m]]; row NULL: (m % period + first). Rows outside [lo,hi): 0. */
+struct cuda_table {
+    int64_t m, width, lo, hi, period, first;
+};
+cudaError_t train_cuda_lookup(cudaStream_t s, enum cuda_type t,
+                              const struct cuda_table *x, const int32_t *row,
+                              const void *w, void *y);
+/* dw += dy by rows; room: floats of dw, zeroed here. */
+cudaError_t train_cuda_lookup_back(cudaStream_t s, enum cuda_type t,
+                                   const struct cuda_table *x,
+                                   const int32_t *row, const void *dy, void *dw,
+                                   float *room);
+cudaError_t train_cuda_cross_entropy(cudaStream_t s, enum cuda_type t,
+                                     int64_t items, int64_t classes,
+                                     float smoothing, float share,
+                                     const void *y, const int32_t *label,
+                                     void *dy, float *loss, float *right);
+cudaError_t train_cuda_squares_loss(cudaStream_t s, enum cuda_type t,
+                                    int64_t items, int64_t classes, float share,
+                                    const void *y, const void *label, void *dy,
+                                    float *loss);
+/* Pairs (e, e + d/2) of the last d features of each head turn by position. */
+struct cuda_rope {
+    int64_t rows, positions, first, heads, width, d;
+    float sense;
+};
+cudaError_t train_cuda_rope(cudaStream_t s, enum cuda_type t,
+                            const struct cuda_rope *r, const void *x, void *y);
+
+/* ---- attention.cu ---------------------------------------------------------------- */
+
+/* q [n,t,heads d], k [n,s,kv d], v [n,s,kv dv], y [n,t,heads dv], sums
+ * [n,heads,t]. first_q, first_k: positions of the parts. */
+struct cuda_attention {
+    int64_t n, t, s, heads, kv, d, dv, first_q, first_k, window;
+    int causal;
+    float scale;
+};
+cudaError_t train_cuda_attention(cudaStream_t st, enum cuda_type t,
+                                 const struct cuda_attention *a, const void *q,
+                                 const void *k, const void *v, void *y,
+                                 float *sums);
+/* delta: room for n heads t floats; gradients may be NULL. */
+cudaError_t train_cuda_attention_back(cudaStream_t st, enum cuda_type t,
+                                      const struct cuda_attention *a,
+                                      const void *const *qkvy, const void *dy,
+                                      const float *sums, float *delta, void *dq,
+                                      void *dk, void *dv);
+
+/* ---- optim.cu ----------------------------------------------------------------------- */
+
+struct cuda_update {
+    int64_t n;
+    enum cuda_type grad;
+    double lr, scale, decay, momentum, fresh; /* sgd */
+    double beta1, beta2, eps, coupled, shrink, root;
+    int nesterov;
+};
+cudaError_t train_cuda_sgd(cudaStream_t s, const struct cuda_update *u,
+                           float *w, const void *g, float *m, void *copy);
+cudaError_t train_cuda_adam(cudaStream_t s, const struct cuda_update *u,
+                            float *w, const void *g, float *m, float *v,
+                            void *copy);
+/* *to = sum of squares; room: train_cuda_squares_room() doubles. */
+int64_t train_cuda_squares_room(void);
+cudaError_t train_cuda_squares(cudaStream_t s, enum cuda_type t, int64_t n,
+                               const void *g, double *to, double *room);
+cudaError_t train_cuda_add(cudaStream_t s, enum cuda_type t, int64_t n,
+                           void *to, const void *from);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pooling of images [n,h,w,c]. Backward asks, for each element of dx, which
+ * windows it was in: nothing is added by two threads. */
+#include "device.cuh"
+
+static __device__ __forceinline__ void place(const cuda_pool &p,
+                                             const int64_t *size, int64_t i,
+                                             int64_t *at)
+{
+    at[3] = i % p.c;
+    i /= p.c;
+    at[2] = i % size[1];
+    i /= size[1];
+    at[1] = i % size[0];
+    at[0] = i / size[0];
+}
+
+template <class T>
+__global__ void max_pool(cuda_pool p, const T *x, T *y, int32_t *where)
+{
+    EACH(i, p.n * p.y[0] * p.y[1] * p.c)
+    {
+        int64_t at[4];
+        float best = -INFINITY;
+        int32_t which = 0;
+
+        place(p, p.y, i, at);
+        for (int64_t a = 0; a < p.k[0]; a++)
+            for (int64_t b = 0; b < p.k[1]; b++) {
+                int64_t h = (at[1] + p.y_lo[0]) * p.stride[0] - p.pad[0] +
+                            a * p.dilation[0];
+                int64_t w = (at[2] + p.y_lo[1]) * p.stride[1] - p.pad[1] +
+                            b * p.dilation[1];
+                float v;
+
+                if (h < 0 || w < 0 || h >= p.whole[0] || w >= p.whole[1])
+                    continue;
+                v = get(x, ((at[0] * p.x[0] + h - p.x_lo[0]) * p.x[1] + w -
+                            p.x_lo[1]) *
+                                   p.c +
+                               at[3]);
+                if (v > best || v != v) {
+                    best = v;
+                    which = (int32_t)(a * p.k[1] + b);
+                }
+            }
+        put(y, i, best);
+        if (where)
+            where[i] = which;
+    }
+}
+
+cudaError_t train_cuda_max_pool(cudaStream_t s, enum cuda_type t,
+                                const struct cuda_pool *p, const void *x,
+                                void *y, int32_t *where)
+{
+    BY_TYPE(t, max_pool<T>
+            <<<blocks_for(p->n * p->y[0] * p->y[1] * p->c), THREADS, 0, s>>>(
+                *p, (const T *)x, (T *)y, where));
+    return cudaGetLastError();
+}
+
+/* The windows y (of the part at hand) that have x at kernel position k. */
+static __device__ __forceinline__ bool window(const cuda_pool &p, int d,
+                                              int64_t x, int64_t k, int64_t *y)
+{
+    int64_t at = x + p.x_lo[d] + p.pad[d] - k * p.dilation[d];
+
+    if (at < 0 || at % p.stride[d])
+        return false;
+    *y = at / p.stride[d] - p.y_lo[d];
+    return *y >= 0 && *y < p.y[d];
+}
+
+/* MAX: where it was the largest; else its share of the mean. */
+template <class T, bool MAX>
+__global__ void pool_back(cuda_pool p, const T *dy, const int32_t *where, T *dx)
+{
+    EACH(i, p.n * p.x[0] * p.x[1] * p.c)
+    {
+        int64_t at[4], h, w;
+        float sum = 0;
+
+        place(p, p.x, i, at);
+        for (int64_t a = 0; a < p.k[0]; a++)
+            for (int64_t b = 0; b < p.k[1]; b++) {
+                int64_t o;
+
+                if (!window(p, 0, at[1], a, &h) || !window(p, 1, at[2], b, &w))
+                    continue;
+                o = ((at[0] * p.y[0] + h) * p.y[1] + w) * p.c + at[3];
+                if (MAX) {
+                    if (where[o] == (int32_t)(a * p.k[1] + b))
+                        sum += get(dy, o);
+                } else {
+                    int64_t yi[2] = {h + p.y_lo[0], w + p.y_lo[1]};
+                    float n = 1;
+
+                    for (int d = 0; d < 2; d++) {
+                        int64_t lo = yi[d] * p.stride[d] - p.pad[d];
+                        int64_t hi = lo + p.k[d];
+                        int64_t end =
+                            p.whole[d] + (p.count_pad ? p.pad_end[d] : 0);
+
+                        hi = hi < end ? hi : end;
+                        lo = !p.count_pad && lo < 0 ? 0 : lo;
+                        n *= (float)(hi - lo);
+                    }
+                    sum += get(dy, o) / n;
+                }
+            }
+        put(dx, i, sum);
+    }
+}
+
+cudaError_t train_cuda_max_pool_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_pool *p, const void *dy,
+                                     const int32_t *where, void *dx)
+{
+    BY_TYPE(t, (pool_back<T, true>
+                <<<blocks_for(p->n * p->x[0] * p->x[1] * p->c), THREADS, 0, s>>>(
+                    *p, (const T *)dy, where, (T *)dx)));
+    return cudaGetLastError();
+}
+
+cudaError_t train_cuda_avg_pool_back(cudaStream_t s, enum cuda_type t,
+                                     const struct cuda_pool *p, const void *dy,
+                                     void *dx)
+{
+    BY_TYPE(t, (pool_back<T, false>
+                <<<blocks_for(p->n * p->x[0] * p->x[1] * p->c), THREADS, 0, s>>>(
+                    *p, (const T *)dy, NULL, (T *)dx)));
+    return cudaGetLastError();
+}
+
+template <class T> __global__ void avg_pool(cuda_pool p, const T *x, T *y)
+{
+    EACH(i, p.n * p.y[0] * p.y[1] * p.c)
+    {
+        int64_t at[4], lo[2], hi[2];
+        float sum = 0, n = 1;
+
+        place(p, p.y, i, at);
+        for (int d = 0; d < 2; d++) {
+            int64_t end = p.whole[d] + (p.count_pad ? p.pad_end[d] : 0), e;
+
+            lo[d] = (at[1 + d] + p.y_lo[d]) * p.stride[d] - p.pad[d];
+            hi[d] = lo[d] + p.k[d];
+            e = hi[d] < end ? hi[d] : end;
+            n *= (float)(e - (!p.count_pad && lo[d] < 0 ? 0 : lo[d]));
+            lo[d] = lo[d] < 0 ? 0 : lo[d];
+            hi[d] = hi[d] < p.whole[d] ? hi[d] : p.whole[d];
+        }
+        for (int64_t h = lo[0]; h < hi[0]; h++)
+            for (int64_t w = lo[1]; w < hi[1]; w++)
+                sum += get(x, ((at[0] * p.x[0] + h - p.x_lo[0]) * p.x[1] + w -
+                               p.x_lo[1]) *
+                                      p.c +
+                                  at[3]);
+        put(y, i, sum / n);
+    }
+}
+
+cudaError_t train_cuda_avg_pool(cudaStream_t s, enum cuda_type t,
+                                const struct cuda_pool *p, const void *x,
+                                void *y)
+{
+    BY_TYPE(t, avg_pool<T>
+            <<<blocks_for(p->n * p->y[0] * p->y[1] * p->c), THREADS, 0, s>>>(
+                *p, (const T *)x, (T *)y));
+    return cudaGetLastError();
+}
+
+template <class T>
+__global__ void image_mean(int64_t n, int64_t pixels, int64_t c, float of,
+                           const T *x, T *y)
+{
+    EACH(i, n * c)
+    {
+        float sum = 0;
+
+        for (int64_t p = 0; p < pixels; p++)
+            sum += get(x, (i / c * pixels + p) * c + i % c);
+        put(y, i, sum / of);
+    }
+}
+
+cudaError_t train_cuda_image_mean(cudaStream_t s, enum cuda_type t, int64_t n,
+                                  int64_t pixels, int64_t c, float of,
+                                  const void *x, void *y)
+{
+    BY_TYPE(t, image_mean<T><<<blocks_for(n * c), THREADS, 0, s>>>(
+                   n, pixels, c, of, (const T *)x, (T *)y));
+    return cudaGetLastError();
+}
+
+template <class T>
+__global__ void image_mean_back(int64_t n, int64_t pixels, int64_t c, float of,
+                                const T *dy, T *dx)
+{
+    EACH(i, n * pixels * c)
+    put(dx, i, get(dy, i / (pixels * c) * c + i % c) / of);
+}
+
+cudaError_t train_cuda_image_mean_back(cudaStream_t s, enum cuda_type t,
+                                       int64_t n, int64_t pixels, int64_t c,
+                                       float of, const void *dy, void *dx)
+{
+    BY_TYPE(t,
+            image_mean_back<T><<<blocks_for(n * pixels * c), THREADS, 0, s>>>(
+                n, pixels, c, of, (const T *)dy, (T *)dx));
+    return cudaGetLastError();
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of tables by token or position, the loss of each item, rotary positions. */
+#include "device.cuh"
+
+static __device__ __forceinline__ int64_t row_of(const cuda_table &x,
+                                                 const int32_t *row, int64_t m)
+{
+    int64_t r = row ? row[m] : m % x.period + x.first;
+
+    return r >= x.lo && r < x.hi ? r - x.lo : -1;
+}
+
+template <class T>
+__global__ void lookup(cuda_table x, const int32_t *row, const T *w, T *y)
+{
+    EACH(i, x.m * x.width)
+    {
+        int64_t r = row_of(x, row, i / x.width);
+
+        put(y, i, r < 0 ? 0.0f : get(w, r * x.width + i % x.width));
+    }
+}
+
+cudaError_t train_cuda_lookup(cudaStream_t s, enum cuda_type t,
+                              const struct cuda_table *x, const int32_t *row,
+                              const void *w, void *y)
+{
+    BY_TYPE(t, lookup<T><<<blocks_for(x->m * x->width), THREADS, 0, s>>>(
+                   *x, row, (const T *)w, (T *)y));
+    return cudaGetLastError();
+}
+
+template <class T>
+__global__ void scatter(cuda_table x, const int32_t *row, const T *dy,
+                        float *room)
+{
+    EACH(i, x.m * x.width)
+    {
+        int64_t r = row_of(x, row, i / x.width);
+
+        if (r >= 0)
+            atomicAdd(&room[r * x.width + i % x.width], get(dy, i));
+    }
+}
+
+cudaError_t train_cuda_lookup_back(cudaStream_t s, enum cuda_type t,
+                                   const struct cuda_table *x,
+                                   const int32_t *row, const void *dy, void *dw,
+                                   float *room)
+{
+    int64_t n = (x->hi - x->lo) * x->width;
+    float *sum = t == CUDA_F32 ? (float *)dw : room;
+    cudaError_t e = cudaMemsetAsync(sum, 0, (size_t)n * sizeof(float), s);
+
+    if (e != cudaSuccess)
+        return e;
+    BY_TYPE(t, scatter<T><<<blocks_for(x->m * x->width), THREADS, 0, s>>>(
+                   *x, row, (const T *)dy, sum));
+    if (t != CUDA_F32)
+        return train_cuda_narrow(s, n, sum, dw);
+    return cudaGetLastError();
+}
+
+/* ---- losses ----------------------------------------------------------------------- */
+
+struct best {
+    float v;
+    int i;
+};
+
+static __device__ best better(best a, best b)
+{
+    return b.v > a.v || (b.v == a.v && b.i < a.i) ? b : a;
+}
+
+/* Over a block: each value to all threads. */
+static __device__ float block_sum(float v, float *room)
+{
+    v = warp_sum(v);
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0)
+        room[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++)
+        v += room[w];
+    return v;
+}
+
+static __device__ best block_best(best b, best *room)
+{
+    for (int k = 16; k; k >>= 1)
+        b = better(b, {__shfl_xor_sync(~0u, b.v, k),
+                       __shfl_xor_sync(~0u, b.i, k)});
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0)
+        room[threadIdx.x / 32] = b;
+    __syncthreads();
+    b = room[0];
+    for (unsigned w = 1; w < blockDim.x / 32; w++)
+        b = better(b, room[w]);
+    return b;
+}
+
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    cross_entropy(int64_t items, int64_t classes, float smoothing, float share,
+                  const T *y, const int32_t *label, T *dy, float *loss,
+                  float *right)
+{
+    __shared__ float sums[THREADS / 32];
+    __shared__ best tops[THREADS / 32];
+
+    for (int64_t m = blockIdx.x; m < items; m += gridDim.x) {
+        const T *p = y + m * classes;
+        int32_t want = label[m];
+        best b = {-INFINITY, 0x7fffffff};
+        float sum = 0, all = 0, uniform = smoothing / (float)classes;
+        bool counts = want >= 0 && want < classes;
+
+        for (int64_t c = threadIdx.x; c < classes; c += blockDim.x)
+            b = better(b, {get(p, c), (int)c});
+        b = block_best(b, tops);
+        for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
+            float v = get(p, c) - b.v;
+
+            sum += expf(v);
+            all += v;
+        }
+        sum = block_sum(sum, sums);
+        if (smoothing > 0)
+            all = block_sum(all, sums);
+        for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
+            float w = uniform + (c == want ? 1 - smoothing : 0);
+            float d = (expf(get(p, c) - b.v) / sum - w) * share;
+
+            put(dy + m * classes, c, want < 0 ? 0.0f : d);
+        }
+        if (threadIdx.x == 0 && loss) {
+            float l = want < 0 ? 0 : NAN;
+
+            if (counts)
+                l = logf(sum) - (1 - smoothing) * (get(p, want) - b.v) -
+                    (smoothing > 0 ? smoothing * all / (float)classes : 0);
+            loss[m] = l;
+        }
+        if (threadIdx.x == 0 && right)
+            right[m] = counts && b.i == want;
+        __syncthreads();
+    }
+}
+
+cudaError_t train_cuda_cross_entropy(cudaStream_t s, enum cuda_type t,
+                                     int64_t items, int64_t classes,
+                                     float smoothing, float share,
+                                     const void *y, const int32_t *label,
+                                     void *dy, float *loss, float *right)
+{
+    unsigned b = items < 65536 ? (unsigned)items : 65536;
+
+    BY_TYPE(t, cross_entropy<T><<<b, THREADS, 0, s>>>(
+                   items, classes, smoothing, share, (const T *)y, label,
+                   (T *)dy, loss, right));
+    return cudaGetLastError();
+}
+
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    squares_loss(int64_t items, int64_t n, float share, const T *y,
+                 const T *label, T *dy, float *loss)
+{
+    __shared__ float sums[THREADS / 32];
+
+    for (int64_t m = blockIdx.x; m < items; m += gridDim.x) {
+        float sum = 0;
+
+        for (int64_t c = threadIdx.x; c < n; c += blockDim.x) {
+            float e = get(y, m * n + c) - get(label, m * n + c);
+
+            sum += e * e / (float)n;
+            put(dy, m * n + c, 2 * e / (float)n * share);
+        }
+        sum = block_sum(sum, sums);
+        if (threadIdx.x == 0 && loss)
+            loss[m] = sum;
+        __syncthreads();
+    }
+}
+
+cudaError_t train_cuda_squares_loss(cudaStream_t s, enum cuda_type t,
+                                    int64_t items, int64_t classes, float share,
+                                    const void *y, const void *label, void *dy,
+                                    float *loss)
+{
+    unsigned b = items < 65536 ? (unsigned)items : 65536;
+
+    BY_TYPE(t, squares_loss<T><<<b, THREADS, 0, s>>>(
+                   items, classes, share, (const T *)y, (const T *)label,
+                   (T *)dy, loss));
+    return cudaGetLastError();
+}
+
+/* ---- rotations --------------------------------------------------------------------- */
+
+template <class T> __global__ void rope(cuda_rope r, const T *x, T *y)
+{
+    int64_t half = r.d / 2, whole = r.heads * r.width;
+
+    EACH(i, r.rows * whole)
+    {
+        int64_t row = i / whole, e = i % r.width - (r.width - r.d);
+        int64_t pair = e % half;
+        double w;
+        float c, s, a, b;
+
+        if (e < 0) {
+            put(y, i, get(x, i));
+            continue;
+        }
+        w = (double)(row % r.positions + r.first) *
+            pow(10000.0, -2.0 * (double)pair / (double)r.d);
+        c = (float)cos(w);
+        s = r.sense * (float)sin(w);
+        a = get(x, e < half ? i : i - half);
+        b = get(x, e < half ? i + half : i);
+        put(y, i, e < half ? a * c - b * s : b * c + a * s);
+    }
+}
+
+cudaError_t train_cuda_rope(cudaStream_t s, enum cuda_type t,
+                            const struct cuda_rope *r, const void *x, void *y)
+{
+    BY_TYPE(t, rope<T>
+            <<<blocks_for(r->rows * r->heads * r->width), THREADS, 0, s>>>(
+                *r, (const T *)x, (T *)y));
+    return cudaGetLastError();
+}
