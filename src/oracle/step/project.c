@@ -241,7 +241,7 @@ static void fill_rates(const struct oracle *o, struct pdl_projection *out)
         totals.forward_flops = 0;
     out->pes = o->p->mesh->pes;
     out->batch = o->p->batch;
-    oracle_fill_rates(o, model, totals.forward_flops, out);
+    oracle_fill_rates(o, m, totals.forward_flops, out);
 }
 
 /* Lanes of the pipeline at work on the mean, where each stage takes as long as
