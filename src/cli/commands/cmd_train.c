@@ -460,7 +460,7 @@ const struct pdl_cmd cli_evaluate = {
             "share of right answers. Nothing is written and nothing locked: "
             "the run that writes the checkpoints may go on. Inputs are "
             "normalised as in training, by the training split.",
-    .example = "paradl evaluate lenet5 --data mnist --checkpoint runs/a",
+    .example = "paradl evaluate lenet5 --data synthetic --test-samples 8",
     .opts = evaluate_opts,
     .nopts = NEVALUATE_OPTS,
     .opts_size = sizeof(struct train_options),
