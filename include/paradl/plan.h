@@ -631,6 +631,12 @@ enum pdl_status
 pdl_plan_parse(pdl_arena *a, struct pdl_bytes in, const char *name,
                const struct pdl_plan_loader *loader, struct pdl_plan_head *head,
                const struct pdl_plan **out, struct pdl_err *err);
+/* The same for those who price or run it: a rolled plan is written out. */
+enum pdl_status pdl_plan_read(pdl_arena *a, struct pdl_bytes in,
+                              const char *name,
+                              const struct pdl_plan_loader *loader,
+                              struct pdl_plan_head *head,
+                              const struct pdl_plan **out, struct pdl_err *err);
 /* The same operations on the same tensors of the same model. */
 bool pdl_plan_equal(const struct pdl_plan *a, const struct pdl_plan *b);
 

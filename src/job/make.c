@@ -25,7 +25,7 @@ static enum pdl_status read_plan(pdl_job *j, struct pdl_err *err)
     enum pdl_status st = pdl_file_read(j->source, path, MAX_PLAN, &in, err);
 
     if (st == PDL_OK)
-        st = pdl_plan_parse(j->source, in, path, NULL, &j->head, &j->file, err);
+        st = pdl_plan_read(j->source, in, path, NULL, &j->head, &j->file, err);
     if (st != PDL_OK)
         return st;
     j->model = j->file->model;

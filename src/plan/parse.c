@@ -201,3 +201,15 @@ enum pdl_status pdl_plan_parse(pdl_arena *a, struct pdl_bytes in,
     *out = p;
     return PDL_OK;
 }
+
+enum pdl_status pdl_plan_read(pdl_arena *a, struct pdl_bytes in,
+                              const char *name,
+                              const struct pdl_plan_loader *loader,
+                              struct pdl_plan_head *head,
+                              const struct pdl_plan **out, struct pdl_err *err)
+{
+    const struct pdl_plan *p;
+    enum pdl_status st = pdl_plan_parse(a, in, name, loader, head, &p, err);
+
+    return st == PDL_OK ? pdl_plan_unroll(a, p, out, err) : st;
+}

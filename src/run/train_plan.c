@@ -73,7 +73,7 @@ enum pdl_status train_plan_read(pdl_arena *a, const char *path,
     out->hash = pdl_plan_hash(in);
     st = check_hash(path, hash, out->hash, err);
     if (st == PDL_OK)
-        st = pdl_plan_parse(a, in, path, NULL, &out->head, &out->plan, err);
+        st = pdl_plan_read(a, in, path, NULL, &out->head, &out->plan, err);
     if (st == PDL_OK)
         st = pdl_plan_check(out->plan, err);
     if (st != PDL_OK)

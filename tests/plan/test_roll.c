@@ -248,6 +248,28 @@ static void what_is_not_alike_is_not_unrolled(void **state)
     pdl_arena_destroy(a);
 }
 
+static void who_reads_a_rolled_file_gets_all_rounds(void **state)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_strategy s;
+    const struct pdl_plan *p = rolled_gpt(a, 9, &s), *read, *whole;
+    struct pdl_plan_options opt = {.batch = 8};
+    struct pdl_plan_loader l = {same_model, (void *)(uintptr_t)p->roll->model};
+    struct pdl_plan_head head;
+    struct pdl_err err = {"", ""};
+    char *text = text_of(p);
+
+    (void)state;
+    if (pdl_plan_lower(a, p->roll->model, &s, &opt, &whole, &err) != PDL_OK ||
+        pdl_plan_read(a, (struct pdl_bytes){text, strlen(text)}, "p", &l, &head,
+                      &read, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    assert_null(read->roll);
+    assert_true(pdl_plan_equal(read, whole));
+    free(text);
+    pdl_arena_destroy(a);
+}
+
 static void a_wrong_rolled_file_is_refused(void **state)
 {
     static const struct {
@@ -294,6 +316,7 @@ int main(void)
         cmocka_unit_test(more_blocks_are_not_more_work),
         cmocka_unit_test(a_rolled_plan_is_checked_and_proved_whole),
         cmocka_unit_test(what_is_not_alike_is_not_unrolled),
+        cmocka_unit_test(who_reads_a_rolled_file_gets_all_rounds),
         cmocka_unit_test(a_wrong_rolled_file_is_refused),
     };
 

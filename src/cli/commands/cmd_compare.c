@@ -60,7 +60,7 @@ static enum pdl_status plan_json(pdl_arena *a, struct pdl_bytes in,
 {
     struct pdl_plan_head head = {.model = NULL};
     const struct pdl_plan *p;
-    enum pdl_status st = pdl_plan_parse(a, in, name, NULL, &head, &p, err);
+    enum pdl_status st = pdl_plan_read(a, in, name, NULL, &head, &p, err);
     int64_t ops[32] = {0};
     struct pdl_buf b;
 

@@ -40,7 +40,7 @@ static enum pdl_status open_plan(pdl_arena *a, const char *path,
     enum pdl_status st = pdl_file_read(a, path, MAX_FILE, &in, err);
 
     if (st == PDL_OK)
-        st = pdl_plan_parse(a, in, path, NULL, head, p, err);
+        st = pdl_plan_read(a, in, path, NULL, head, p, err);
     return st == PDL_OK ? check(path, *p, err) : st;
 }
 
