@@ -430,6 +430,18 @@ int pdl_plan_rounds_ids(const struct pdl_plan_rounds *r, int op, int64_t visit,
 enum pdl_status pdl_plan_write_gathers(pdl_arena *a, const struct pdl_plan *p,
                                        const struct pdl_plan **out,
                                        struct pdl_err *err);
+/* The same plan with other numbers, without lowering it again: equal to what
+ * pdl_plan_lower makes of them. Refused where that might have other operations;
+ * they are shared with p, which must outlive it. */
+struct pdl_plan_size {
+    int64_t data;          /* ranks along the data axis */
+    int64_t samples;       /* of a micro-batch, over all PEs */
+    int64_t micro_batches; /* of a step */
+};
+enum pdl_status pdl_plan_resize(pdl_arena *a, const struct pdl_plan *p,
+                                const struct pdl_plan_size *to,
+                                const struct pdl_plan **out,
+                                struct pdl_err *err);
 /* "backward-data conv1", "allreduce conv1.weight": one operation for people.
  * Returns buf. */
 const char *pdl_plan_op_text(const struct pdl_plan *p, int op, char *buf,
