@@ -244,9 +244,9 @@ static enum pdl_status settle_owner(pdl_ckpt_lock *l,
 
     if (st != PDL_OK)
         return st;
-    if (c->again && read_holder(l->fd, l->dir, &h)) {
-        if (h.job != c->job ||
-            (n.owners > 0 && (n.owners > 1 || n.owner[0] != h.owner)))
+    /* of another job: this one died before it had the folder */
+    if (c->again && read_holder(l->fd, l->dir, &h) && h.job == c->job) {
+        if (n.owners > 0 && (n.owners > 1 || n.owner[0] != h.owner))
             return pdl_fail(err, PDL_EINVAL,
                             "%.300s: was taken by another run meanwhile",
                             l->dir);

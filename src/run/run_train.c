@@ -147,6 +147,14 @@ static uint64_t number_of(const char *text)
     return text ? strtoull(text, NULL, 16) : 0;
 }
 
+/* Started again after a loss: how it was started at first. */
+static bool is_again(const char *how)
+{
+    const char *text = getenv("PARADL_AGAIN");
+
+    return text && strcmp(text, how) == 0;
+}
+
 static enum pdl_train_policy policy_of(const char *text)
 {
     return !text || strcmp(text, "stop") == 0 ? PDL_TRAIN_STOP
@@ -200,10 +208,10 @@ static void fill_job(struct session *s)
         .checkpoint = s->evaluate ? NULL : o->checkpoint,
         .every = o->every,
         .keep = (int)o->keep,
-        .resume = o->resume,
+        .resume = o->resume && !is_again("fresh"),
         .resume_anyway = o->resume_anyway,
         .beside = o->beside,
-        .again = getenv("PARADL_AGAIN") != NULL,
+        .again = is_again("fresh") || is_again("resume"),
         .job = number_of(getenv("PARADL_JOB")),
         .timeout_s = o->timeout,
         .run = (uint64_t)(pdl_clock_s() * 1e6),

@@ -241,8 +241,13 @@ static void a_restart_goes_on_with_its_own_run_only(void **state)
     assert_int_equal(claim(c, &again, NULL, &err), PDL_EINVAL);
     assert_non_null(strstr(err.msg, "meanwhile"));
     fx_remove(fx("run/step-9"));
-    c.job = 6;
+    c.job = 6; /* a job that died before it had the folder: as at first */
+    assert_int_equal(claim(c, &again, NULL, &err), PDL_OK);
+    assert_true(again == owner);
+    c.job = 7;
+    c.resume = false;
     assert_int_equal(claim(c, &again, NULL, &err), PDL_EINVAL);
+    assert_non_null(strstr(err.msg, "another run"));
 }
 
 /* A child takes the lock and waits to be killed. */

@@ -322,8 +322,8 @@ static int supervise(const struct pdl_cmd *cmd, const struct pdl_args *args,
                 "paradl: a rank was lost; starting again from the last "
                 "checkpoint in %s\n",
                 o->checkpoint);
+        setenv("PARADL_AGAIN", o->resume ? "resume" : "fresh", 0);
         o->resume = true;
-        setenv("PARADL_AGAIN", "1", 1);
     }
     if (rc >= 0)
         return rc;
@@ -429,10 +429,10 @@ static int evaluate(const struct pdl_args *args)
     int rc;
 
     if (!o->data || (args->npos == 0) == (o->plan == NULL) ||
-        (o->checkpoint == NULL) == (o->load == NULL)) {
+        (o->checkpoint && o->load)) {
         pdl_fail(&err, PDL_EINVAL,
-                 "evaluate needs MODEL (or --plan FILE), --data, and weights: "
-                 "--checkpoint or --weights");
+                 "evaluate needs MODEL (or --plan FILE), --data, and weights "
+                 "of --checkpoint or --weights");
         pdl_hint(&err, "see 'paradl evaluate --help'");
         return cli_usage(&err);
     }
@@ -454,12 +454,14 @@ const struct pdl_cmd cli_evaluate = {
     .args = "MODEL",
     .max_pos = 1,
     .summary = "loss, perplexity and accuracy of trained weights",
-    .text = "Runs the test split of a data set through a network, on one rank "
-            "or many, with the weights of a checkpoint or of a file: the mean "
-            "loss of a sample, of text its exponential (perplexity), and the "
-            "share of right answers. Nothing is written and nothing locked: "
-            "the run that writes the checkpoints may go on. Inputs are "
-            "normalised as in training, by the training split.",
+    .text =
+        "Runs the test split of a data set through a network, on one rank "
+        "or many, with the weights of a checkpoint or of a file: the mean "
+        "loss of a sample, of text its exponential (perplexity), and the "
+        "share of right answers. Without either it is what the weights "
+        "that training begins with get. Nothing is written and nothing locked: "
+        "the run that writes the checkpoints may go on. Inputs are "
+        "normalised as in training, by the training split.",
     .example = "paradl evaluate lenet5 --data synthetic --test-samples 8",
     .opts = evaluate_opts,
     .nopts = NEVALUATE_OPTS,

@@ -451,7 +451,7 @@ enum pdl_status train_keep_resume(struct train_loop *l, struct pdl_err *err)
 {
     bool found;
 
-    if (!l->job->resume || !l->job->checkpoint)
+    if (!(l->job->resume || l->job->again) || !l->job->checkpoint)
         return PDL_OK;
     return take_newest(l, take_up, &found, err);
 }
