@@ -3,6 +3,8 @@
 
   train_vs_torch.py [--rounds N] [--steps N] [--blas DIR] PARADL-RUN [CASE...]
 
+paradl, which writes the plan, lies beside PARADL-RUN.
+
 For each case: seconds of CPU time of a step (the median over the steps of all
 rounds; ours and PyTorch's alternate, so that both meet the same machine), the
 ratio PyTorch / ours, peak resident memory of both, and which operators our
@@ -118,8 +120,11 @@ def ours(run, case, steps, skip):
     """CPU seconds of each step, peak memory, seconds by kind of operator."""
     name, (model, _, _, classes, batch, _), precision = of(case)
     with tempfile.TemporaryDirectory() as d:
-        cmd = [run, "train", model_file(model, d), "--data", "synthetic", "--batch", str(batch),
-               "--steps", str(steps + skip), "--precision", precision,
+        plan = d + "/step.plan"
+        subprocess.run([os.path.join(os.path.dirname(os.path.abspath(run)), "paradl"), "train", model_file(model, d),
+                        "--data", "synthetic", "--batch", str(batch), "--precision", precision,
+                        "--emit", plan], check=True, stdout=subprocess.DEVNULL)
+        cmd = [run, "train", "--plan", plan, "--data", "synthetic", "--steps", str(steps + skip),
                "--optimizer", "adamw" if name in ADAM else "sgd:momentum=0.9", "--lr", "0.001", "--threads", "1",
                "--samples", str(batch * (steps + skip + 1)), "--virtual", "--json",
                "--timings", d + "/t.json"]

@@ -315,6 +315,16 @@ static bool types_fit(const struct train_call *c)
     return true;
 }
 
+/* Of one channel a group oneDNN has kernels in bfloat16 for some windows only;
+ * the others it runs as 16 channels a group, fifteen of them zeros. In float32
+ * it has all of them. */
+static bool is_padded(const struct cpu_conv *c, const struct cpu_conv_plan *p)
+{
+    return c->dtype == PDL_BF16 && c->groups > 1 && c->groups == c->cf &&
+           c->groups == c->cc &&
+           !strstr(train_dnnl_conv_name(p), "_dw");
+}
+
 static enum pdl_status make_bias(struct cpu_state *s,
                                  const struct train_call *c,
                                  struct train_kernel **out, struct pdl_err *err)
@@ -413,7 +423,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     if (may_turn(c, k, &conv))
         turn(c, k, &conv);
     st = train_dnnl_conv(s->dnnl, &conv, &k->plan, err);
-    if (st != PDL_OK || !k->plan)
+    if (st != PDL_OK || !k->plan || is_padded(&conv, k->plan))
         return st;
     return finish(k, out);
 }
