@@ -321,8 +321,7 @@ static bool types_fit(const struct train_call *c)
 static bool is_padded(const struct cpu_conv *c, const struct cpu_conv_plan *p)
 {
     return c->dtype == PDL_BF16 && c->groups > 1 && c->groups == c->cf &&
-           c->groups == c->cc &&
-           !strstr(train_dnnl_conv_name(p), "_dw");
+           c->groups == c->cc && !strstr(train_dnnl_conv_name(p), "_dw");
 }
 
 static enum pdl_status make_bias(struct cpu_state *s,
