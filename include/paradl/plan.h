@@ -377,7 +377,7 @@ struct pdl_plan_options {
     enum pdl_dtype dtype; /* of activations and weights */
     bool allow_empty;
     bool gather_classes; /* the loss has all classes on every rank */
-    bool rolled; /* for those who ask for either: repeated blocks are */
+    bool rolled;         /* for those who ask for either: repeated blocks are */
     enum pdl_split split;
     /* a part of a network: inputs that other layers make, which want their
      * gradient, by tensor of a model without repeated blocks; NULL: none */

@@ -41,7 +41,7 @@ struct cli_kernels {
 };
 void cli_fit_kernels(struct pdl_system *sys, struct cli_kernels *out);
 
-/* How far to trust it (calibrate_trust.c): sets the system's projection_error. */
+/* How far to trust it (calibrate_trust.c): the system's projection_error. */
 struct cli_trust {
     int probes;
     double error;          /* 80 % of probes' steps are within exp(this) */
