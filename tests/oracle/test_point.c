@@ -1,4 +1,5 @@
-/* Plans composed from pieces equal lowered ones, figure by figure. */
+/* Points priced from blocks, and rolled plans, equal plans that are written out,
+ * figure by figure. */
 #include "effort.h"
 #include "oracle/search/point.h"
 
