@@ -381,8 +381,10 @@ def shrinking():
         os.truncate(x, 4096)
         rc = r.end()
         said = r.said()
-        if rc != 3 or said.count("\n") != 1 or \
-                "x_train.npy: has become shorter" not in said:
+        # mpirun may have something to say of an end that it did not order
+        lines = [x for x in said.splitlines() if x.startswith("paradl: ")]
+        if rc != 3 or len(lines) != 1 or \
+                "x_train.npy: has become shorter" not in lines[0]:
             fail("shrinking, %s: exit code %d: %s" % (strategy, rc, said))
     values[99 * 64 + 7] = float("nan")
     npy(x, "<f4", "(%d, 1, 8, 8)" % n,
