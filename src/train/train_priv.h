@@ -213,6 +213,8 @@ void train_copy_part(pdl_trainer *t, const struct train_array *to, void *dst,
                      const struct pdl_box *region);
 void train_sum(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *from,
                int64_t n);
+void train_sum_of(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *a,
+                  const void *b, int64_t n);
 /* bfloat16 to float32, and back. */
 void train_widen(pdl_trainer *t, const void *from, void *to, int64_t n);
 void train_narrow(pdl_trainer *t, const void *from, void *to, int64_t n);

@@ -304,6 +304,34 @@ static void run_add(const void *args, void *const *at)
 
 static const struct train_work add_work = {"add", run_add};
 
+static void run_plus(const void *args, void *const *at)
+{
+    const struct train_add_args *a = args;
+
+    memcpy(at[0], at[1], (size_t)(a->n * pdl_dtype_bits(a->dtype) / 8));
+    train_add(a->dtype, at[0], at[2], a->n);
+}
+
+static const struct train_work plus_work = {"plus", run_plus};
+
+void train_sum_of(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *a,
+                  const void *b, int64_t n)
+{
+    struct train_add_args args = {dtype, n};
+    int64_t bytes = n * pdl_dtype_bits(dtype) / 8;
+    struct train_task task = {
+        .work = &plus_work,
+        .args = &args,
+        .args_bytes = sizeof args,
+        .n = 3,
+        .span = {{to, bytes, false, true},
+                 {(void *)(uintptr_t)a, bytes, true, false},
+                 {(void *)(uintptr_t)b, bytes, true, false}}};
+
+    if (n > 0)
+        train_launch(t, &task);
+}
+
 void train_sum(pdl_trainer *t, enum pdl_dtype dtype, void *to, const void *from,
                int64_t n)
 {

@@ -46,7 +46,7 @@ struct train_task {
 };
 
 /* Arguments of the executor's own work, for devices that have code for it:
- * "copy" (spans to, from), "add" (to, from), "widen" and "narrow" (to, from;
+ * "copy" (spans to, from), "add" (to, from), "plus" (to, a, b), "widen" and "narrow" (to, from;
  * the argument is a count). Those of "update" and "squares" are in optim.h. */
 struct train_copy_args {
     struct train_array to, from;

@@ -429,9 +429,8 @@ static void add(pdl_trainer *t, int op, int micro)
     const struct train_array *a = &t->arrays[x->out[0]];
     void *to = train_data(t, x->out[0], micro);
 
-    train_move(t, to, train_data(t, x->in[0], micro), train_array_bytes(a));
-    train_sum(t, a->dtype, to, train_data(t, x->in[1], micro),
-              train_array_elements(a));
+    train_sum_of(t, a->dtype, to, train_data(t, x->in[0], micro),
+                 train_data(t, x->in[1], micro), train_array_elements(a));
 }
 
 /* Work of a device counts until it is done. Exchanges wait: only what is local

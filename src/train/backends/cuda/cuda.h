@@ -10,7 +10,7 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
-enum { CUDA_TICKETS = 256, CUDA_PLANS = 512 };
+enum { CUDA_TICKETS = 256, CUDA_SUMMED = 1024 };
 
 // clang-format off
 #define CUDA_LT_FUNCTIONS(X)                 \
@@ -75,8 +75,13 @@ struct cuda_state {
     struct cuda_conv *convs;       /* plans found so far */
     struct cuda_product *products; /* likewise */
     struct cuda_sdpa *sdpas;       /* likewise */
-    double *squares;               /* room of sums */
-    void *ref;                     /* what runs on the host */
+    /* Batch norms whose backward sums stand in aux: both backward passes need
+     * them, the first that runs makes them. Where aux is, and of which dy. */
+    struct {
+        const void *aux, *dy;
+    } summed[CUDA_SUMMED];
+    double *squares; /* room of sums */
+    void *ref;       /* what runs on the host */
     struct train_room *rooms;
     char on_host[512]; /* operators that do */
     enum pdl_status st;

@@ -30,7 +30,8 @@ bool train_cuda_aux(const struct train_call *c, struct train_array *a)
     *a = (struct train_array){.dtype = PDL_F32, .box = {.ndims = 3}};
     a->box.hi[0] = 1;
     a->box.hi[1] = 2;
-    if (is(c, "batch_norm")) {
+    if (is(c, "batch_norm")) { /* mean, 1/deviation, sums of backward */
+        a->box.hi[1] = 4;
         a->box.hi[2] = train_cuda_extent(x, 1);
         return c->nin > 1 && (x->box.ndims < 3 || x->channels_last);
     }
@@ -76,13 +77,17 @@ static struct batch_weights batch_weights(const struct cuda_kernel *k,
 
 static int64_t channels(const struct cuda_kernel *k)
 {
-    return train_cuda_extent(&k->call.in[k->call.pass == PDL_FORWARD ? 0 : 0],
-                             1);
+    return train_cuda_extent(&k->call.in[0], 1);
 }
 
 static int64_t pixels(const struct cuda_kernel *k)
 {
     return train_array_elements(&k->call.in[0]) / channels(k);
+}
+
+static size_t summed_at(const void *aux)
+{
+    return (size_t)((uintptr_t)aux / 64 % CUDA_SUMMED);
 }
 
 static cudaError_t batch_forward(const struct cuda_kernel *k, void *const *in,
@@ -91,6 +96,7 @@ static cudaError_t batch_forward(const struct cuda_kernel *k, void *const *in,
 {
     struct batch_weights w = batch_weights(k, in);
     bool has = w.mean && w.var, running = when->evaluate && has;
+    size_t at = summed_at(out[k->op.aux_out]);
     struct cuda_batch_norm b = {.m = pixels(k),
                                 .c = channels(k),
                                 .eps = EPS,
@@ -103,15 +109,24 @@ static cudaError_t batch_forward(const struct cuda_kernel *k, void *const *in,
                                 .var = w.var,
                                 .stats = out[k->op.aux_out]};
 
+    k->s->summed[at].aux = NULL;
     return train_cuda_batch_norm(train_cuda_stream(k), k->t, &b, in[0], out[0],
                                  scratch);
 }
 
-/* The sums come behind the partial ones. */
-static float *sums_of(const struct cuda_kernel *k, void *scratch)
+/* Sums of dy and dy xhat behind the statistics in aux, unless they are there. */
+static cudaError_t sums(const struct cuda_kernel *k, const void *dy,
+                        const void *x, float *aux, void *scratch)
 {
-    return (float *)scratch + train_cuda_column_room(pixels(k), channels(k)) -
-           2 * channels(k);
+    size_t at = summed_at(aux);
+
+    if (k->s->summed[at].aux == aux && k->s->summed[at].dy == dy)
+        return cudaSuccess;
+    k->s->summed[at].aux = aux;
+    k->s->summed[at].dy = dy;
+    return train_cuda_batch_norm_sums(train_cuda_stream(k), k->t, pixels(k),
+                                      channels(k), dy, x, aux,
+                                      aux + 2 * channels(k), scratch);
 }
 
 static cudaError_t batch_data(const struct cuda_kernel *k, void *const *in,
@@ -119,17 +134,15 @@ static cudaError_t batch_data(const struct cuda_kernel *k, void *const *in,
                               const struct train_moment *when)
 {
     struct batch_weights w = batch_weights(k, in);
-    float *sums = sums_of(k, scratch);
-    cudaError_t e = train_cuda_batch_norm_sums(
-        train_cuda_stream(k), k->t, pixels(k), channels(k), in[0], in[k->op.x],
-        in[k->op.aux], sums, scratch);
+    float *aux = in[k->op.aux];
+    cudaError_t e = sums(k, in[0], in[k->op.x], aux, scratch);
 
     (void)when;
     if (e != cudaSuccess)
         return e;
     return train_cuda_batch_norm_back(train_cuda_stream(k), k->t, pixels(k),
-                                      channels(k), in[0], in[k->op.x],
-                                      in[k->op.aux], w.scale, sums, out[0]);
+                                      channels(k), in[0], in[k->op.x], aux,
+                                      w.scale, aux + 2 * channels(k), out[0]);
 }
 
 static cudaError_t batch_weights_back(const struct cuda_kernel *k,
@@ -138,17 +151,15 @@ static cudaError_t batch_weights_back(const struct cuda_kernel *k,
                                       const struct train_moment *when)
 {
     size_t c = (size_t)channels(k);
-    float *sums = sums_of(k, scratch);
-    cudaError_t e = train_cuda_batch_norm_sums(
-        train_cuda_stream(k), k->t, pixels(k), channels(k), in[k->op.dy], in[0],
-        in[k->op.aux], sums, scratch);
+    float *aux = in[k->op.aux];
+    cudaError_t e = sums(k, in[k->op.dy], in[0], aux, scratch);
 
     (void)when;
     if (e == cudaSuccess)
-        e = cudaMemcpyAsync(out[0], sums + c, c * sizeof(float),
+        e = cudaMemcpyAsync(out[0], aux + 3 * c, c * sizeof(float),
                             cudaMemcpyDeviceToDevice, train_cuda_stream(k));
     if (e == cudaSuccess && k->call.nout > 1)
-        e = cudaMemcpyAsync(out[1], sums, c * sizeof(float),
+        e = cudaMemcpyAsync(out[1], aux + 2 * c, c * sizeof(float),
                             cudaMemcpyDeviceToDevice, train_cuda_stream(k));
     return e;
 }

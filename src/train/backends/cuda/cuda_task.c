@@ -51,6 +51,20 @@ static cudaError_t add(struct cuda_state *s, cudaStream_t st,
                           t->span[1].at);
 }
 
+static cudaError_t plus(struct cuda_state *s, cudaStream_t st,
+                        const struct train_task *t, bool *done)
+{
+    const struct train_add_args *a = t->args;
+    enum cuda_type type = type_of(a->dtype);
+
+    (void)s;
+    *done = type == CUDA_F32 || type == CUDA_BF16;
+    if (!*done)
+        return cudaSuccess;
+    return train_cuda_join(st, type, 0, a->n, t->span[1].at, t->span[2].at,
+                           t->span[0].at);
+}
+
 static cudaError_t widen(struct cuda_state *s, cudaStream_t st,
                          const struct train_task *t, bool *done)
 {
@@ -141,6 +155,7 @@ static const struct {
 } tasks[] = {
     {"copy",    copy},
     {"add",     add},
+    {"plus",    plus},
     {"widen",   widen},
     {"narrow",  narrow},
     {"update",  update},

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Normalisations. Sums over rows go in two steps: blocks leave partial sums,
- * one thread a column adds them in their order, in float64; so a result depends
+ * one warp a column adds them in a fixed order, in float64; so a result depends
  * on nothing but its operands. Variances are of differences from the first row:
  * no cancellation. A thread keeps to its columns, four at a time where they
  * divide, and walks down the rows. */
 #include "device.cuh"
 
-enum { LANES = 32, MOST_BLOCKS = 512 };
+enum { LANES = 32, MOST_BLOCKS = 1024 };
 
 static int row_blocks(int64_t m, int64_t c)
 {
@@ -178,26 +178,38 @@ static int sum_columns(cudaStream_t s, const F &f, int64_t m, int64_t c,
     return l.blocks;
 }
 
+/* By all lanes of a warp, for all of them. */
 static __device__ double total(const float *partial, int blocks, int which,
                                int64_t c, int64_t col)
 {
     double sum = 0;
 
-    for (int b = 0; b < blocks; b++)
+    for (int b = threadIdx.x & 31; b < blocks; b += 32)
         sum += partial[((int64_t)b * 2 + which) * c + col];
+    for (int k = 16; k; k >>= 1)
+        sum += __shfl_xor_sync(~0u, sum, k);
     return sum;
 }
+
+#define EACH_COLUMN(i, c)                                                    \
+    for (int64_t i = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; \
+         i < (c); i += (int64_t)gridDim.x * blockDim.x / 32)
 
 template <class D>
 __global__ void totals(const float *partial, int blocks, int64_t c, D *first,
                        D *second)
 {
-    EACH(i, c)
+    bool speaks = (threadIdx.x & 31) == 0;
+
+    EACH_COLUMN(i, c)
     {
-        if (first)
-            put(first, i, (float)total(partial, blocks, 0, c, i));
-        if (second)
-            put(second, i, (float)total(partial, blocks, 1, c, i));
+        float a = first ? (float)total(partial, blocks, 0, c, i) : 0;
+        float b = second ? (float)total(partial, blocks, 1, c, i) : 0;
+
+        if (first && speaks)
+            put(first, i, a);
+        if (second && speaks)
+            put(second, i, b);
     }
 }
 
@@ -207,13 +219,15 @@ template <class T>
 __global__ void moments(cuda_batch_norm b, const T *x, const float *partial,
                         int blocks)
 {
-    EACH(i, b.c)
+    EACH_COLUMN(i, b.c)
     {
         double n = (double)b.m;
         double d = total(partial, blocks, 0, b.c, i) / n;
         double var = total(partial, blocks, 1, b.c, i) / n - d * d;
         double mean = get(x, i) + d;
 
+        if (threadIdx.x & 31)
+            continue;
         var = var > 0 ? var : 0;
         b.stats[i] = (float)mean;
         b.stats[b.c + i] = (float)(1 / sqrt(var + (double)b.eps));
@@ -275,8 +289,8 @@ cudaError_t train_cuda_batch_norm(cudaStream_t s, enum cuda_type t,
     else
         BY_TYPE(t, int n = sum_columns(s, spread<T>{(const T *)x, b->c}, b->m,
                                        b->c, partial);
-                moments<T><<<few, THREADS, 0, s>>>(*b, (const T *)x, partial,
-                                                   n));
+                moments<T><<<blocks_for(32 * b->c), THREADS, 0, s>>>(
+                    *b, (const T *)x, partial, n));
     BY_TYPE(t, if (b->c % 4) normalise<1, T><<<grid, THREADS, 0, s>>>(
                    l, *b, (const T *)x, (T *)y);
             else normalise<4, T><<<grid, THREADS, 0, s>>>(l, *b, (const T *)x,
@@ -292,7 +306,7 @@ cudaError_t train_cuda_batch_norm_sums(cudaStream_t s, enum cuda_type t,
     BY_TYPE(t, int n = sum_columns(
                    s, by_channel<T>{(const T *)dy, (const T *)x, stats, c}, m,
                    c, partial);
-            totals<float><<<blocks_for(c), THREADS, 0, s>>>(partial, n, c, sums,
+            totals<float><<<blocks_for(32 * c), THREADS, 0, s>>>(partial, n, c, sums,
                                                             sums + c));
     return cudaGetLastError();
 }
@@ -447,7 +461,7 @@ cudaError_t train_cuda_row_norm_weights(cudaStream_t s, enum cuda_type t,
                                         const float *stats, void *dw, void *db,
                                         float *partial)
 {
-    int n = 0, few = blocks_for(r->width);
+    int n = 0, few = blocks_for(32 * r->width);
 
     BY_TYPE(t, n = sum_columns(s,
                                by_feature<T>{(const T *)dy, (const T *)x, stats,
@@ -466,7 +480,7 @@ cudaError_t train_cuda_column_sums(cudaStream_t s, enum cuda_type t, int64_t m,
                                    int64_t c, const void *x, enum cuda_type to_t,
                                    void *to, float *partial)
 {
-    int n = 0, few = blocks_for(c);
+    int n = 0, few = blocks_for(32 * c);
 
     BY_TYPE(t, n = sum_columns(s, plain<T>{(const T *)x, c}, m, c, partial));
     if (to_t == CUDA_BF16)

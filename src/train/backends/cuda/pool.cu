@@ -61,16 +61,27 @@ cudaError_t train_cuda_max_pool(cudaStream_t s, enum cuda_type t,
     return cudaGetLastError();
 }
 
-/* The windows y (of the part at hand) that have x at kernel position k. */
-static __device__ __forceinline__ bool window(const cuda_pool &p, int d,
-                                              int64_t x, int64_t k, int64_t *y)
+/* Windows [*lo, *hi] of the part at hand that x may be in. */
+static __device__ __forceinline__ void windows(const cuda_pool &p, int d,
+                                               int x, int *lo, int *hi)
 {
-    int64_t at = x + p.x_lo[d] + p.pad[d] - k * p.dilation[d];
+    int at = x + (int)(p.x_lo[d] + p.pad[d]), q = (int)p.stride[d];
+    int first = at - (int)((p.k[d] - 1) * p.dilation[d]);
 
-    if (at < 0 || at % p.stride[d])
-        return false;
-    *y = at / p.stride[d] - p.y_lo[d];
-    return *y >= 0 && *y < p.y[d];
+    *lo = (first > 0 ? (first + q - 1) / q : 0) - (int)p.y_lo[d];
+    *hi = at / q - (int)p.y_lo[d];
+    *lo = *lo < 0 ? 0 : *lo;
+    *hi = *hi >= p.y[d] ? (int)p.y[d] - 1 : *hi;
+}
+
+/* Where x stands in window y; < 0: between its elements. */
+static __device__ __forceinline__ int position(const cuda_pool &p, int d, int x,
+                                               int y)
+{
+    int off = x + (int)(p.x_lo[d] + p.pad[d]) -
+              (y + (int)p.y_lo[d]) * (int)p.stride[d];
+
+    return off % (int)p.dilation[d] ? -1 : off / (int)p.dilation[d];
 }
 
 /* MAX: where it was the largest; else its share of the mean. */
@@ -79,35 +90,39 @@ __global__ void pool_back(cuda_pool p, const T *dy, const int32_t *where, T *dx)
 {
     EACH(i, p.n * p.x[0] * p.x[1] * p.c)
     {
-        int64_t at[4], h, w;
+        int c = (int)(i % p.c), lo[2], hi[2];
+        int64_t row = i / p.c; /* images of 2^31 rows of pixels: no */
+        int y = (int)(row / p.x[1] % p.x[0]), x = (int)(row % p.x[1]);
+        int64_t n = row / (p.x[0] * p.x[1]);
         float sum = 0;
 
-        place(p, p.x, i, at);
-        for (int64_t a = 0; a < p.k[0]; a++)
-            for (int64_t b = 0; b < p.k[1]; b++) {
-                int64_t o;
+        windows(p, 0, y, &lo[0], &hi[0]);
+        windows(p, 1, x, &lo[1], &hi[1]);
+        for (int h = lo[0]; h <= hi[0]; h++)
+            for (int w = lo[1]; w <= hi[1]; w++) {
+                int64_t o = ((n * p.y[0] + h) * p.y[1] + w) * p.c + c;
+                int a = position(p, 0, y, h), b = position(p, 1, x, w);
 
-                if (!window(p, 0, at[1], a, &h) || !window(p, 1, at[2], b, &w))
+                if (a < 0 || b < 0)
                     continue;
-                o = ((at[0] * p.y[0] + h) * p.y[1] + w) * p.c + at[3];
                 if (MAX) {
-                    if (where[o] == (int32_t)(a * p.k[1] + b))
+                    if (where[o] == a * (int)p.k[1] + b)
                         sum += get(dy, o);
                 } else {
                     int64_t yi[2] = {h + p.y_lo[0], w + p.y_lo[1]};
-                    float n = 1;
+                    float size = 1;
 
                     for (int d = 0; d < 2; d++) {
-                        int64_t lo = yi[d] * p.stride[d] - p.pad[d];
-                        int64_t hi = lo + p.k[d];
+                        int64_t from = yi[d] * p.stride[d] - p.pad[d];
+                        int64_t to = from + p.k[d];
                         int64_t end =
                             p.whole[d] + (p.count_pad ? p.pad_end[d] : 0);
 
-                        hi = hi < end ? hi : end;
-                        lo = !p.count_pad && lo < 0 ? 0 : lo;
-                        n *= (float)(hi - lo);
+                        to = to < end ? to : end;
+                        from = !p.count_pad && from < 0 ? 0 : from;
+                        size *= (float)(to - from);
                     }
-                    sum += get(dy, o) / n;
+                    sum += get(dy, o) / size;
                 }
             }
         put(dx, i, sum);

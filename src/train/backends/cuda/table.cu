@@ -103,7 +103,21 @@ static __device__ best block_best(best b, best *room)
     return b;
 }
 
-template <class T>
+/* V: classes at a time. */
+template <int V, class T>
+static __device__ __forceinline__ void load(const T *p, int64_t c, float *f)
+{
+    if (V == 4) {
+        four a = get4(p, c / 4);
+
+        for (int k = 0; k < 4; k++)
+            f[k] = a.v[k];
+    } else {
+        f[0] = get(p, c);
+    }
+}
+
+template <int V, class T>
 __global__ void __launch_bounds__(THREADS)
     cross_entropy(int64_t items, int64_t classes, float smoothing, float share,
                   const T *y, const int32_t *label, T *dy, float *loss,
@@ -119,23 +133,42 @@ __global__ void __launch_bounds__(THREADS)
         float sum = 0, all = 0, uniform = smoothing / (float)classes;
         bool counts = want >= 0 && want < classes;
 
-        for (int64_t c = threadIdx.x; c < classes; c += blockDim.x)
-            b = better(b, {get(p, c), (int)c});
-        b = block_best(b, tops);
-        for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
-            float v = get(p, c) - b.v;
+#pragma unroll 4
+        for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
+            float f[V];
 
-            sum += expf(v);
-            all += v;
+            load<V>(p, c, f);
+            for (int k = 0; k < V; k++)
+                b = better(b, {f[k], (int)c + k});
+        }
+        b = block_best(b, tops);
+#pragma unroll 4
+        for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
+            float f[V];
+
+            load<V>(p, c, f);
+            for (int k = 0; k < V; k++) {
+                sum += expf(f[k] - b.v);
+                all += f[k] - b.v;
+            }
         }
         sum = block_sum(sum, sums);
         if (smoothing > 0)
             all = block_sum(all, sums);
-        for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
-            float w = uniform + (c == want ? 1 - smoothing : 0);
-            float d = (expf(get(p, c) - b.v) / sum - w) * share;
+#pragma unroll 4
+        for (int64_t c = threadIdx.x * V; c < classes; c += blockDim.x * V) {
+            float f[V];
 
-            put(dy + m * classes, c, want < 0 ? 0.0f : d);
+            load<V>(p, c, f);
+            for (int k = 0; k < V; k++) {
+                float w = uniform + (c + k == want ? 1 - smoothing : 0);
+
+                f[k] = want < 0 ? 0 : (expf(f[k] - b.v) / sum - w) * share;
+            }
+            if (V == 4)
+                put4(dy + m * classes, c / 4, {{f[0], f[V > 1], f[V > 1 ? 2 : 0], f[V > 1 ? 3 : 0]}});
+            else
+                put(dy + m * classes, c, f[0]);
         }
         if (threadIdx.x == 0 && loss) {
             float l = want < 0 ? 0 : NAN;
@@ -159,9 +192,12 @@ cudaError_t train_cuda_cross_entropy(cudaStream_t s, enum cuda_type t,
 {
     unsigned b = items < 65536 ? (unsigned)items : 65536;
 
-    BY_TYPE(t, cross_entropy<T><<<b, THREADS, 0, s>>>(
+    BY_TYPE(t, if (classes % 4) cross_entropy<1, T><<<b, THREADS, 0, s>>>(
                    items, classes, smoothing, share, (const T *)y, label,
-                   (T *)dy, loss, right));
+                   (T *)dy, loss, right);
+            else cross_entropy<4, T><<<b, THREADS, 0, s>>>(
+                items, classes, smoothing, share, (const T *)y, label, (T *)dy,
+                loss, right));
     return cudaGetLastError();
 }
 
