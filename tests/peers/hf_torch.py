@@ -168,53 +168,59 @@ VIT = {"architectures": ["ViTForImageClassification"], "model_type": "vit", "hid
        "num_attention_heads": 4, "intermediate_size": 64, "image_size": 16, "patch_size": 4, "num_channels": 3,
        "layer_norm_eps": 1e-12, "hidden_act": "gelu", "qkv_bias": True, "id2label": {str(i): "x" for i in range(7)}}
 
-N, T = 6, 16
-with tempfile.TemporaryDirectory() as d:
-    x, y = tokens(d, N, T, 61)
-    plain = lambda k: (x, y)
-    round_trip("llama", Llama(LLAMA), LLAMA, d, plain, N, 0.05)
-    round_trip("llama tied, sharded, bfloat16", Llama({**LLAMA, "tie_word_embeddings": True}),
-               {**LLAMA, "tie_word_embeddings": True}, d, plain, N, 0.05, torch.bfloat16, "shards")
-    round_trip("llama 3.1 positions, float16", Llama({**LLAMA, "rope_scaling": STRETCHED, "rope_theta": 50.0}),
-               {**LLAMA, "rope_scaling": STRETCHED, "rope_theta": 50.0}, d, plain, N, 0.05, torch.float16)
-    for kind in ("qwen2", "qwen3", "phi3"):
-        c = {**LLAMA, "model_type": kind, "architectures": [kind.capitalize() + "ForCausalLM"]}
-        if kind == "qwen3":
-            c["head_dim"] = 8
-        round_trip(kind, Llama(c), c, d, plain, N, 0.05)
-    round_trip("gpt2", GPT2(GPT), GPT, d, plain, N, 0.05)
-    round_trip("gpt2, names without transformer.", GPT2(GPT), GPT, d, plain, N, 0.05, strip="transformer.")
-    masked = lambda k: mask(x, k, 60, 60)
-    x.clamp_(max=59)
-    for part in ("train.bin", "val.bin"):
-        open(d + "/" + part, "wb").write(torch.cat([x.flatten(), x[0, :1]]).to(torch.int16).numpy().tobytes())
-    round_trip("bert", Bert(BERT), BERT, d, masked, N, 0.02, extra=("--dim", f"head=1,seq={T}", "--mask-token", "60"))
-with tempfile.TemporaryDirectory() as d:
-    x, y = torch.randint(0, 61, (N, 20), dtype=torch.int32), torch.randint(0, 3, (N,), dtype=torch.int32)
-    npy(d + "/x_train.npy", x, "<i4")
-    npy(d + "/y_train.npy", y, "<i4")
-    batch = lambda k: (x.long(), y.long())
-    round_trip("bert classifier", Bert(PAIRS), PAIRS, d, batch, N, 0.05)
-with tempfile.TemporaryDirectory() as d:
-    x, y = torch.randn(N, 3, 16, 16), torch.randint(0, 7, (N,), dtype=torch.int32)
-    y[0] = 6
-    npy(d + "/x_train.npy", x, "<f4")
-    npy(d + "/y_train.npy", y, "<i4")
-    batch = lambda k: (x, y.long())
-    back = round_trip("vit", ViT(VIT), VIT, d, batch, N, 0.02)
-    # another number of classes: the classifier stays as it was made, and that is said
-    five = {**VIT, "id2label": {str(i): "x" for i in range(9)}}
-    json.dump(five, open(d + "/config.json", "w"))
-    put(d + "/model.safetensors", back)
-    base = (d + "/config.json", "--data", d, "--batch", str(N), "--steps", "1", "--raw", "--no-test", "--load", d)
-    code, said = run(*base, fails=True)
-    print("vit, 9 classes:", said.strip())
-    check("vit, 9 classes", "refused", 0 if code == 3 and "classifier" in said and "--partial" in said else 1, 0)
-    _, said = run(*base, "--partial", "--freeze", "embed.*,layers.*", "--save", d + "/out.safetensors")
-    print("vit, 9 classes:", said.strip())
-    check("vit, 9 classes", "said", 0 if said.count("left as initialised") == 2 else 1, 0)
-    after = get(d + "/out.safetensors")
-    moved = sorted(k for k in after if k not in back or after[k].shape != back[k].shape or not torch.equal(after[k], back[k]))
-    check("frozen", "only these moved: " + ", ".join(moved), 0 if moved == [
-        "classifier.bias", "classifier.weight", "vit.layernorm.bias", "vit.layernorm.weight"] else 1, 0)
-sys.exit(bad)
+
+def main():
+    N, T = 6, 16
+    with tempfile.TemporaryDirectory() as d:
+        x, y = tokens(d, N, T, 61)
+        plain = lambda k: (x, y)
+        round_trip("llama", Llama(LLAMA), LLAMA, d, plain, N, 0.05)
+        round_trip("llama tied, sharded, bfloat16", Llama({**LLAMA, "tie_word_embeddings": True}),
+                   {**LLAMA, "tie_word_embeddings": True}, d, plain, N, 0.05, torch.bfloat16, "shards")
+        round_trip("llama 3.1 positions, float16", Llama({**LLAMA, "rope_scaling": STRETCHED, "rope_theta": 50.0}),
+                   {**LLAMA, "rope_scaling": STRETCHED, "rope_theta": 50.0}, d, plain, N, 0.05, torch.float16)
+        for kind in ("qwen2", "qwen3", "phi3"):
+            c = {**LLAMA, "model_type": kind, "architectures": [kind.capitalize() + "ForCausalLM"]}
+            if kind == "qwen3":
+                c["head_dim"] = 8
+            round_trip(kind, Llama(c), c, d, plain, N, 0.05)
+        round_trip("gpt2", GPT2(GPT), GPT, d, plain, N, 0.05)
+        round_trip("gpt2, names without transformer.", GPT2(GPT), GPT, d, plain, N, 0.05, strip="transformer.")
+        masked = lambda k: mask(x, k, 60, 60)
+        x.clamp_(max=59)
+        for part in ("train.bin", "val.bin"):
+            open(d + "/" + part, "wb").write(torch.cat([x.flatten(), x[0, :1]]).to(torch.int16).numpy().tobytes())
+        round_trip("bert", Bert(BERT), BERT, d, masked, N, 0.02, extra=("--dim", f"head=1,seq={T}", "--mask-token", "60"))
+    with tempfile.TemporaryDirectory() as d:
+        x, y = torch.randint(0, 61, (N, 20), dtype=torch.int32), torch.randint(0, 3, (N,), dtype=torch.int32)
+        npy(d + "/x_train.npy", x, "<i4")
+        npy(d + "/y_train.npy", y, "<i4")
+        batch = lambda k: (x.long(), y.long())
+        round_trip("bert classifier", Bert(PAIRS), PAIRS, d, batch, N, 0.05)
+    with tempfile.TemporaryDirectory() as d:
+        x, y = torch.randn(N, 3, 16, 16), torch.randint(0, 7, (N,), dtype=torch.int32)
+        y[0] = 6
+        npy(d + "/x_train.npy", x, "<f4")
+        npy(d + "/y_train.npy", y, "<i4")
+        batch = lambda k: (x, y.long())
+        back = round_trip("vit", ViT(VIT), VIT, d, batch, N, 0.02)
+        # another number of classes: the classifier stays as it was made, and that is said
+        five = {**VIT, "id2label": {str(i): "x" for i in range(9)}}
+        json.dump(five, open(d + "/config.json", "w"))
+        put(d + "/model.safetensors", back)
+        base = (d + "/config.json", "--data", d, "--batch", str(N), "--steps", "1", "--raw", "--no-test", "--load", d)
+        code, said = run(*base, fails=True)
+        print("vit, 9 classes:", said.strip())
+        check("vit, 9 classes", "refused", 0 if code == 3 and "classifier" in said and "--partial" in said else 1, 0)
+        _, said = run(*base, "--partial", "--freeze", "embed.*,layers.*", "--save", d + "/out.safetensors")
+        print("vit, 9 classes:", said.strip())
+        check("vit, 9 classes", "said", 0 if said.count("left as initialised") == 2 else 1, 0)
+        after = get(d + "/out.safetensors")
+        moved = sorted(k for k in after if k not in back or after[k].shape != back[k].shape or not torch.equal(after[k], back[k]))
+        check("frozen", "only these moved: " + ", ".join(moved), 0 if moved == [
+            "classifier.bias", "classifier.weight", "vit.layernorm.bias", "vit.layernorm.weight"] else 1, 0)
+    sys.exit(bad)
+
+
+if __name__ == "__main__":
+    main()
