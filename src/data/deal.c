@@ -83,7 +83,7 @@ static enum pdl_status place_samples(pdl_sampler *s, struct pdl_err *err)
 
 enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err)
 {
-    int64_t n = s->opt.samples;
+    int64_t n = s->opt.samples, least;
     double asked = s->deal_with.value[DATA_DEAL_WORKERS];
     double q = s->deal_with.value[DATA_DEAL_Q];
     enum pdl_status st;
@@ -107,9 +107,9 @@ enum pdl_status data_deal_open(pdl_sampler *s, struct pdl_err *err)
         !s->key || !s->sorted)
         return pdl_fail(err, PDL_ENOMEM, "out of memory for %lld samples",
                         (long long)n);
-    if (s->deal
-            ->leave) /* of the smallest share; a rounding error is no sample */
-        s->nmoves = (int64_t)(q * (double)(n / s->workers) + 1e-9);
+    least = n / s->workers; /* the smallest share */
+    if (s->deal->leave)     /* a rounding error is no sample */
+        s->nmoves = (int64_t)(q * (double)least + 1e-9);
     return place_samples(s, err);
 }
 

@@ -207,7 +207,7 @@ static bool add(struct finder *f, const struct model_naming_row *rows,
     p.bare = *name == '/' ? full : full + strlen(f->naming->prefix);
     if (f->n == f->cap) {
         void *grown = pdl_arena_grow(f->arena, f->out, (size_t)f->n,
-                                     (size_t)(2 * f->n + 4), sizeof *f->out);
+                                     2 * (size_t)f->n + 4, sizeof *f->out);
 
         if (!grown)
             return false;

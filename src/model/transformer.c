@@ -375,7 +375,7 @@ static void head(struct model_tf_ctx *c, int x, int embedding)
     const struct model_tf *tf = c->tf;
 
     c->prefix[0] = '\0';
-    if (tf->head && tf->fills_in) {
+    if (tf->head && tf->fills_in && c->stack) {
         x = model_tf_linear(c, "head.dense", x, c->stack->hidden, 1);
         x = model_tf_unary(c, "gelu", "head.act", x);
         x = model_tf_normed(c, "head.norm", x, c->stack->norm, 0);

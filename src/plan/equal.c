@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static bool same_frame(const struct pdl_frame *a, const struct pdl_frame *b)
+bool plan_same_frame(const struct pdl_frame *a, const struct pdl_frame *b)
 {
     const struct pdl_window *v = &a->window, *w = &b->window;
 
@@ -34,7 +34,8 @@ static bool same_tensor(const struct pdl_plan *p,
         memcmp(a->place.at, b->place.at, (size_t)p->mesh->nfactors) != 0)
         return false;
     for (int d = 0; d < a->ndims; d++)
-        if (unit(a, d) != unit(b, d) || !same_frame(&a->frame[d], &b->frame[d]))
+        if (unit(a, d) != unit(b, d) ||
+            !plan_same_frame(&a->frame[d], &b->frame[d]))
             return false;
     return true;
 }

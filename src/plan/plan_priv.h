@@ -357,4 +357,7 @@ bool plan_same_shape(const struct pdl_plan_tensor *a,
 void plan_site_init(const struct pdl_model *m, int node, int64_t parts,
                     struct plan_site *s);
 
+/* equal.c */
+bool plan_same_frame(const struct pdl_frame *a, const struct pdl_frame *b);
+
 #endif

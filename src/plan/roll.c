@@ -34,10 +34,11 @@ struct roller {
 static int stage_of(const struct roller *r, int64_t round)
 {
     int n = r->model->segments[r->segment].nnodes;
-    const int *s = r->stage + r->first_node + round * n;
+    const int *s;
 
     if (!r->stage)
         return 0;
+    s = r->stage + r->first_node + round * n;
     for (int i = 1; i < n; i++)
         if (s[i] != s[0])
             return -1;
@@ -49,7 +50,7 @@ static int stage_of(const struct roller *r, int64_t round)
 static bool find_units(const struct roller *r, int64_t first, int64_t n,
                        struct pdl_plan_units *out)
 {
-    int64_t sides = 2 * r->width * r->period;
+    int64_t sides = (int64_t)2 * r->width * r->period;
     int64_t repeat = (n - r->width - r->tail - sides) / r->period;
 
     if (n < r->width + r->tail + sides || repeat < 2)

@@ -173,7 +173,7 @@ const char *plan_unit_name(pdl_arena *a, const struct plan_units *u,
             pdl_printf(&out.sink, "%.*s", n, name);
         else
             pdl_printf(&out.sink, "%lld",
-                       (long long)(x + later * u->roll->period));
+                       (long long)x + (long long)later * u->roll->period);
         name += n;
         next += m;
     }
@@ -189,8 +189,11 @@ const char *plan_unit_name(pdl_arena *a, const struct plan_units *u,
 static bool same_frames(const struct pdl_plan_tensor *x,
                         const struct pdl_plan_tensor *y)
 {
-    return x->frame == y->frame ||
-           memcmp(x->frame, y->frame, PDL_BOX_DIMS * sizeof *x->frame) == 0;
+    bool same = x->frame && y->frame;
+
+    for (int d = 0; same && d < PDL_BOX_DIMS; d++)
+        same = plan_same_frame(&x->frame[d], &y->frame[d]);
+    return same || x->frame == y->frame;
 }
 
 /* Tensor y is d units after x. */

@@ -162,6 +162,7 @@ static int measure(struct calibration *c, struct pdl_err *err)
     if (c->json)
         pdl_json_end(c->json);
     c->json = NULL;
+    c->quiet = NULL;
     return st == PDL_OK ? EXIT_OK : run_fail(st, err);
 }
 

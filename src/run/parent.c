@@ -60,7 +60,7 @@ void run_watch_parent(void)
         return;
     }
     *parent = getppid();
-    if (!run_rank() && strtol(starter, NULL, 10) != (long)*parent)
+    if (!run_rank() && starter && strtol(starter, NULL, 10) != (long)*parent)
         *parent = 0;  /* it is already gone */
     sigfillset(&all); /* signals are for the threads that look at them */
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -24,7 +24,7 @@ void train_walk(struct train_walk *w, const struct train_array *to,
 /* Is the region one run of bytes of the array? Its first byte. */
 bool train_is_run(const struct train_array *a, const struct pdl_box *region,
                   int64_t *first);
-bool train_same_box(const struct pdl_box *a, const struct pdl_box *b);
+
 uint16_t train_to_bf16(float f);
 void train_scale(enum pdl_dtype t, void *data, int64_t n, double by);
 /* to += from, element by element. */

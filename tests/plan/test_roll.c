@@ -158,7 +158,7 @@ static const struct pdl_plan *rolled_gpt(pdl_arena *a, int layers,
 {
     struct pdl_plan_options opt = {.batch = 8};
     const struct pdl_model *m;
-    const struct pdl_plan *p;
+    const struct pdl_plan *p = NULL;
     struct pdl_err err;
     char text[120];
 
@@ -252,7 +252,7 @@ static void who_reads_a_rolled_file_gets_all_rounds(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
     struct pdl_strategy s;
-    const struct pdl_plan *p = rolled_gpt(a, 9, &s), *read, *whole;
+    const struct pdl_plan *p = rolled_gpt(a, 9, &s), *read = NULL, *whole;
     struct pdl_plan_options opt = {.batch = 8};
     struct pdl_plan_loader l = {same_model, (void *)(uintptr_t)p->roll->model};
     struct pdl_plan_head head;

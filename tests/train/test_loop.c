@@ -439,7 +439,8 @@ static void hold_up(void *ctx, enum pdl_ckpt_phase phase)
 {
     struct life *x = ctx;
 
-    for (int i = 0; i < 20000 && phase == PDL_CKPT_SYNCED && !x->loss[6]; i++)
+    for (int i = 0; i < 20000 && phase == PDL_CKPT_SYNCED && x->loss[6] == 0;
+         i++)
         usleep(1000);
 }
 

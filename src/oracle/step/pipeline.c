@@ -228,6 +228,7 @@ double oracle_order_span(const struct oracle_order *o,
     double work[ORACLE_PASSES * ORACLE_MAX_STAGES], free_at[ORACLE_MAX_STAGES],
         longest = 0;
 
+    work[0] = 0;
     for (int p = 0; p < ORACLE_PASSES; p++)
         for (int s = 0; s < o->nstages; s++)
             work[p * o->nstages + s] = seconds[p] ? seconds[p][s] : 0;

@@ -258,7 +258,8 @@ static void note_waits(struct program *p, int op, struct stream_op *out)
         return;
     }
     for (int s = ON_NETWORK; s < STREAMS; s++)
-        wait_for(p, s, latest(p->number[s], x), &p->waited[s], out);
+        wait_for(p, (enum stream)s, latest(p->number[s], x), &p->waited[s],
+                 out);
     out->marks = makes_gradient(p->o->p, x);
     if (out->marks) {
         p->count[ON_COMPUTE]++;

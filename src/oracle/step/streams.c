@@ -438,7 +438,8 @@ static unsigned ring_size(const struct stage_passes *p)
 
 int64_t oracle_run_back(const struct stage_passes *p)
 {
-    return 2 * STREAMS * (int64_t)ring_size(p); /* backward may be run twice */
+    return (int64_t)2 * STREAMS *
+           (int64_t)ring_size(p); /* backward may be run twice */
 }
 
 static struct walk begin(const struct stage_run *x)

@@ -160,6 +160,7 @@ int64_t train_distance_row(int64_t rows, bool causal, int64_t ahead);
 /* Elements and bytes of an array as it is stored; -1: too large. */
 int64_t train_array_elements(const struct train_array *a);
 int64_t train_array_bytes(const struct train_array *a);
+bool train_same_box(const struct pdl_box *a, const struct pdl_box *b);
 /* Distance in elements of neighbours in each logical dimension (layout 0). */
 void train_array_strides(const struct train_array *a, int64_t *stride);
 /* How a call is cut into groups of operands; -1 or 0 where there is none. */

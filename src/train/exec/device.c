@@ -88,8 +88,10 @@ enum pdl_status train_settled(pdl_trainer *t, struct pdl_err *err)
         return PDL_OK;
     for (int s = 0; s < TRAIN_STREAMS; s++)
         latch(t,
-              t->device->finish(t->backend_state,
-                                t->device->record(t->backend_state, s), &late),
+              t->device->finish(
+                  t->backend_state,
+                  t->device->record(t->backend_state, (enum train_stream)s),
+                  &late),
               &late);
     if (t->device_st != PDL_OK && err)
         *err = t->device_err;

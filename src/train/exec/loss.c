@@ -72,19 +72,20 @@ static enum pdl_status open_taken(pdl_trainer *t, int op, struct pdl_err *err)
 {
     struct train_op *x = &t->ops[op];
     int64_t n = t->micros;
+    struct train_taken *taken = PDL_NEW(t->arena, struct train_taken, n + 1);
 
-    x->taken = PDL_NEW(t->arena, struct train_taken, n + 1);
-    for (int64_t i = 0; x->taken && i < 2 * n; i++) {
+    for (int64_t i = 0; taken && i < 2 * n; i++) {
         const struct train_array *a =
             &t->arrays[x->out[t->plan->ops[op].nout + i % 2]];
 
-        x->taken[i / 2].at[i % 2] =
+        taken[i / 2].at[i % 2] =
             pdl_arena_alloc(t->arena, 1, (size_t)train_array_bytes(a) + 8);
-        if (!x->taken[i / 2].at[i % 2])
-            x->taken = NULL;
+        if (!taken[i / 2].at[i % 2])
+            taken = NULL;
     }
-    return x->taken ? PDL_OK
-                    : pdl_fail(err, PDL_ENOMEM, "out of memory for losses");
+    x->taken = taken;
+    return taken ? PDL_OK
+                 : pdl_fail(err, PDL_ENOMEM, "out of memory for losses");
 }
 
 /* slot: the micro-batch whose memory holds the losses. */
@@ -104,11 +105,11 @@ enum pdl_status train_losses_take(pdl_trainer *t, int op, int micro, int slot,
 
         if (!t->device)
             add_items(t, op, micro, k, data);
-        else
+        else if (x->taken)
             train_get_later(t, x->taken[micro].at[k], data,
                             train_array_bytes(&t->arrays[shadow]));
     }
-    if (st == PDL_OK && t->device)
+    if (st == PDL_OK && t->device && x->taken)
         x->taken[micro].there = true;
     return st;
 }

@@ -176,7 +176,7 @@ static void sum_runs(const struct task *t, const int64_t *base)
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t i = 0; i < w->count[run]; i += CPU_WALK_PIECE) {
             int64_t n = least(w->count[run] - i, CPU_WALK_PIECE);
-            int64_t at[CPU_WALK_MOST];
+            int64_t at[CPU_WALK_MOST] = {0};
 
             for (int k = 0; k < w->n; k++)
                 at[k] = p.at[k] + i * w->stride[k][run];
@@ -340,7 +340,7 @@ static bool add_operands(struct job *j, const struct train_call *c,
                          const struct train_operands *o,
                          const struct pdl_box *y, map_fn *map)
 {
-    int m[PDL_BOX_DIMS];
+    int m[PDL_BOX_DIMS] = {0};
 
     for (int i = 0; i < c->node->nin && o->nx > 0; i++) {
         map(c, i, y, m);
@@ -378,7 +378,7 @@ static bool gradient_job(struct job *j, const struct train_call *c, int i,
     static const int same[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     struct train_operands o;
     const struct pdl_box *y;
-    int m[PDL_BOX_DIMS];
+    int m[PDL_BOX_DIMS] = {0};
 
     train_operands(c, &o);
     y = &c->in[o.dy].box;
@@ -518,7 +518,7 @@ static enum pdl_status make_reduce(struct cpu_state *s,
     const struct train_array *x = forward ? &c->in[0] : &c->out[0];
     const struct train_array *y = forward ? &c->out[0] : &c->in[0];
     struct broadcast_kernel *k;
-    int map[PDL_BOX_DIMS];
+    int map[PDL_BOX_DIMS] = {0};
     struct job *j;
     double n;
 

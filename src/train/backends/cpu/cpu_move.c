@@ -207,7 +207,7 @@ struct mapping {
 
 static struct mapping straight(void)
 {
-    struct mapping m;
+    struct mapping m = {.dim = {0}};
 
     for (int d = 0; d < PDL_BOX_DIMS; d++) {
         m.dim[d] = d;
@@ -471,7 +471,8 @@ static bool whole_view(struct move_kernel *k, const struct train_array *x,
     const struct train_call *c = &k->call;
     const struct pdl_tensor *xt = &c->model->tensors[c->node->in[0]];
     const struct pdl_tensor *yt = &c->model->tensors[c->node->out[0]];
-    int64_t f[PDL_BOX_DIMS], sx[PDL_BOX_DIMS] = {0}, sy[PDL_BOX_DIMS] = {0};
+    int64_t f[PDL_BOX_DIMS] = {0}, sx[PDL_BOX_DIMS] = {0},
+            sy[PDL_BOX_DIMS] = {0};
     struct pdl_box b = {.ndims = 1};
     struct copy *p = &k->copies[0];
     int n = factors(xt, yt, f);
@@ -489,7 +490,7 @@ static bool whole_view(struct move_kernel *k, const struct train_array *x,
         p->walk.stride[Y][d + 1] = sy[d];
     }
     p->walk.stride[X][0] =
-        pdl_box_empty(&x->box) ? 0 : train_array_elements(x) / extent(x, 0);
+        extent(x, 0) > 0 ? train_array_elements(x) / extent(x, 0) : 0;
     p->walk.stride[Y][0] = p->walk.stride[X][0];
     end_copy(k, p);
     return true;

@@ -96,7 +96,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
         axis >= a->box.ndims)
         return PDL_OK;
     for (int i = 0; i < c->nin; i++)
-        if (memcmp(&c->in[i].box, &a->box, sizeof a->box) != 0 ||
+        if (!train_same_box(&c->in[i].box, &a->box) ||
             c->in[i].channels_last != a->channels_last)
             return PDL_OK;
     k = train_cpu_kernel(s, c, sizeof *k, &kept);

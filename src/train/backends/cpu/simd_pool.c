@@ -70,7 +70,7 @@ static inline void largest_16(const struct window *w, int64_t c,
             v8i here = {p, p, p, p, p, p, p, p};
 
             for (int h = 0; h < 2; h++) {
-                v8 x = load(v + 8 * h);
+                v8 x = load(v + (int64_t)8 * h);
                 v8i more = ~(v8i)(x <= best[h]);
 
                 at[h] = (here & more) | (at[h] & ~more);
@@ -78,8 +78,8 @@ static inline void largest_16(const struct window *w, int64_t c,
             }
         }
     for (int h = 0; h < 2; h++) {
-        store(y + 8 * h, best[h]);
-        memcpy(where + 8 * h, &at[h], sizeof at[h]);
+        store(y + (int64_t)8 * h, best[h]);
+        memcpy(where + (int64_t)8 * h, &at[h], sizeof at[h]);
     }
 }
 

@@ -67,10 +67,10 @@ static struct batch_weights batch_weights(const struct cuda_kernel *k,
     for (int j = 0; j < k->op.nw; j++) {
         bool learned = k->call.model->tensors[k->call.node->weights[j]].kind ==
                        PDL_TENSOR_WEIGHT;
-        float **to = learned ? (w.scale ? &w.shift : &w.scale)
-                             : (w.mean ? &w.var : &w.mean);
+        float **first = learned ? &w.scale : &w.mean;
+        float **second = learned ? &w.shift : &w.var;
 
-        *to = in[k->op.w + j];
+        *(*first ? second : first) = in[k->op.w + j];
     }
     return w;
 }

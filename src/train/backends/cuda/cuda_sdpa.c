@@ -342,12 +342,22 @@ static void search(struct cuda_state *s, struct cuda_sdpa *x)
     train_cuda_destroy(&b->m);
 }
 
+static bool same_attention(const struct cuda_attention *x,
+                           const struct cuda_attention *y)
+{
+    return x->n == y->n && x->t == y->t && x->s == y->s &&
+           x->heads == y->heads && x->kv == y->kv && x->d == y->d &&
+           x->dv == y->dv && x->first_q == y->first_q &&
+           x->first_k == y->first_k && x->window == y->window &&
+           x->causal == y->causal && x->scale == y->scale;
+}
+
 static const struct cuda_sdpa *
 sdpa_of(struct cuda_state *s, const struct cuda_attention *a, bool back)
 {
     struct cuda_sdpa *x = s->sdpas;
 
-    while (x && (memcmp(&x->a, a, sizeof *a) != 0 || x->back != back))
+    while (x && (!same_attention(&x->a, a) || x->back != back))
         x = x->next;
     if (x)
         return x->plan ? x : NULL;

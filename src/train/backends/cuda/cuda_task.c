@@ -115,7 +115,7 @@ static cudaError_t update(struct cuda_state *s, cudaStream_t st,
 {
     const struct train_tuning *x = t->args;
     struct cuda_update u = numbers(x);
-    void *at[TRAIN_SPANS], *m = NULL, *v = NULL, *half;
+    void *at[TRAIN_SPANS] = {NULL}, *m = NULL, *v = NULL, *half;
     int k = 2;
 
     (void)s;

@@ -111,7 +111,7 @@ static void weight_row(double *fine, int64_t q, double *coarse, int64_t n,
 static void meet(const struct relation *s, const struct meeting *m,
                  const int64_t *k, row_fn *row)
 {
-    int64_t lo[S], hi[S], base[S];
+    int64_t lo[S] = {0}, hi[S] = {0}, base[S];
 
     for (int i = 0; i < S; i++)
         base[i] = partners(s, i, k[i], &lo[i], &hi[i]);
