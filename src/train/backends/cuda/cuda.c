@@ -284,7 +284,7 @@ static enum pdl_status make(void *state, const struct train_call *c,
     struct cuda_kernel *k = PDL_NEW(s->arena, struct cuda_kernel, 1);
     struct train_array *p =
         PDL_NEW(s->arena, struct train_array, c->nin + c->nout + 1);
-    cuda_make_fn *how = find(c->node ? c->node->op->name : "loss");
+    cuda_make_fn *how = find(c->node ? train_function(c->node) : "loss");
     bool mine;
 
     if (!k || !p)

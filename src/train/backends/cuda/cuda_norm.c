@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-static const float EPS = 1e-5f, RMS_EPS = 1e-6f, MOMENTUM = 0.1f;
-
 static bool is(const struct train_call *c, const char *op)
 {
     return strcmp(c->node->op->name, op) == 0;
@@ -99,8 +97,8 @@ static cudaError_t batch_forward(const struct cuda_kernel *k, void *const *in,
     size_t at = summed_at(out[k->op.aux_out]);
     struct cuda_batch_norm b = {.m = pixels(k),
                                 .c = channels(k),
-                                .eps = EPS,
-                                .momentum = MOMENTUM,
+                                .eps = (float)train_epsilon(k->call.node),
+                                .momentum = (float)train_momentum(k->call.node),
                                 .running = running,
                                 .remember = !running && !when->again && has,
                                 .scale = w.scale,
@@ -248,7 +246,7 @@ bool train_cuda_make_row_norm(struct cuda_kernel *k)
         return false;
     k->u.rows = (struct cuda_row_norm){.rows = train_array_elements(x) / width,
                                        .width = width,
-                                       .eps = rms ? RMS_EPS : EPS,
+                                       .eps = (float)train_epsilon(c->node),
                                        .centre = !rms,
                                        .wt = CUDA_F32};
     if (weights)

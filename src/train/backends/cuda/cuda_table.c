@@ -121,11 +121,15 @@ static cudaError_t rope(const struct cuda_kernel *k, void *const *in,
                            out[0]);
 }
 
+/* Other bases and stretched positions are the host's. */
 bool train_cuda_make_rope(struct cuda_kernel *k)
 {
     const struct train_array *x = &k->call.in[0];
+    const struct pdl_attr *attr = &k->call.node->attr;
     int64_t width = 0, d = train_rotated(&k->call, &width);
 
+    if ((attr->theta > 0 && attr->theta != 10000) || attr->scale > 0)
+        return false;
     if (!train_cuda_typed(k) || k->call.deal || x->box.ndims != 3 || d < 2 ||
         d % 2 || d > width || x->box.lo[2] % width || x->box.hi[2] % width)
         return false;
