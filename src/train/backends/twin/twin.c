@@ -39,7 +39,7 @@ struct job {
     struct train_moment when;
     void *at[2 * OPERANDS], *scratch;
     int nin;
-    char args[TRAIN_ARGS];
+    _Alignas(8) char args[TRAIN_ARGS];
 };
 
 struct twin {
