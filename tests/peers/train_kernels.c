@@ -71,6 +71,10 @@ static void write_attr(struct pdl_json *j, const struct pdl_attr *a)
     pdl_json_knum(j, "scale", a->scale);
     pdl_json_knum(j, "alpha", a->alpha > 0 ? a->alpha : 1e-4);
     pdl_json_knum(j, "beta", a->beta > 0 ? a->beta : 0.75);
+    pdl_json_knum(j, "epsilon", a->epsilon);
+    pdl_json_knum(j, "theta", a->theta > 0 ? a->theta : 10000);
+    pdl_json_knum(j, "offset", a->offset);
+    pdl_json_kbool(j, "by_tanh", a->by_tanh);
     pdl_json_kbool(j, "causal", a->causal);
     pdl_json_kbool(j, "count_pad", a->count_pad);
     pdl_json_kbool(j, "keep_dims", a->keep_dims);

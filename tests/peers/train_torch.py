@@ -67,15 +67,30 @@ def avg_pool(c, x, w):
 def layer_norm(c, x, w):
     n = c["features"] or x.shape[-1]
     rows = x.reshape(-1, n)
-    y = F.layer_norm(rows, [n], w[0], w[1] if len(w) > 1 else None)
+    y = F.layer_norm(rows, [n], w[0], w[1] if len(w) > 1 else None,
+                     c["epsilon"] or 1e-5)
     return y.reshape(x.shape)
 
 
 def rms_norm(c, x, w):
     n = c["features"] or x.shape[-1]
     rows = x.reshape(-1, n)
-    y = rows / torch.sqrt((rows * rows).mean(-1, keepdim=True) + 1e-6) * w[0]
+    y = rows / torch.sqrt((rows * rows).mean(-1, keepdim=True) +
+                          (c["epsilon"] or 1e-6)) * w[0]
     return y.reshape(x.shape)
+
+
+def rope_steps(c, d):
+    """Angles of a position: all divided by scale, or, as in Llama 3.1, long waves
+    are, short ones are not, and those between in part."""
+    step = c["theta"] ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    if not c["scale"]:
+        return step
+    if not c["offset"]:
+        return step / c["scale"]
+    turns = c["offset"] * step / (2 * math.pi)
+    keep = ((turns - c["alpha"]) / (c["beta"] - c["alpha"])).clamp(0, 1)
+    return keep * step + (1 - keep) * step / c["scale"]
 
 
 def rope(c, x, w):
@@ -84,8 +99,7 @@ def rope(c, x, w):
     d, t = c["features"] or w, x.shape[1]
     y = x.reshape(x.shape[0], t, -1, w)
     fixed, y = y[..., :w - d], y[..., w - d:]
-    angle = torch.outer(torch.arange(t, dtype=torch.float64), 10000.0 ** (
-        -torch.arange(0, d, 2, dtype=torch.float64) / d)).to(x.dtype)
+    angle = torch.outer(torch.arange(t, dtype=torch.float64), rope_steps(c, d)).to(x.dtype)
     cos, sin = torch.cos(angle)[:, None], torch.sin(angle)[:, None]
     a, b = y[..., :d // 2], y[..., d // 2:]
     return torch.cat([fixed, a * cos - b * sin, b * cos + a * sin],
@@ -144,7 +158,8 @@ def pad(c, x, w):
 
 
 def batch_norm(c, x, w):
-    return F.batch_norm(x, None, None, w[0], w[1], training=True)
+    return F.batch_norm(x, None, None, w[0], w[1], training=True,
+                        eps=c["epsilon"] or 1e-5)
 
 
 def reduce(c, x, how):
@@ -203,6 +218,8 @@ def experts(c, x, scores, up, down):
 
 def run(c, x, w):
     op = c["op"]
+    if op == "gelu" and c["by_tanh"]:
+        return [F.gelu(x[0], approximate="tanh")]
     if op in UNARY:
         return [UNARY[op](x[0])]
     if op in MANY:
