@@ -90,6 +90,14 @@ struct data_deal {
 extern const struct data_deal data_deal_global, data_deal_none, data_deal_local,
     data_deal_partial, data_deal_pair;
 enum { DATA_DEAL_Q, DATA_DEAL_WORKERS, DATA_DEAL_PLACE };
+/* The keys that all who deal to workers have after q. */
+extern const char *const data_places[]; /* deal.c */
+// clang-format off
+#define DATA_WORKERS                                                          \
+    {"workers", "how many share the samples; 0: data ranks", 0, 0, 1e9, NULL},\
+    {"place", "at first: as in the files, at random, or by class", 1, 0, 2,   \
+     data_places}
+// clang-format on
 
 /* deal.c: slots of a worker. */
 int64_t data_slots_begin(const pdl_sampler *s, int64_t worker);

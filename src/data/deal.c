@@ -55,7 +55,8 @@ static enum pdl_status check_workers(const pdl_sampler *s, struct pdl_err *err)
     return PDL_OK;
 }
 
-enum { FILES, RANDOM, CLASS }; /* the words of place= */
+enum { FILES, RANDOM, CLASS };
+const char *const data_places[] = {"files", "random", "class", NULL};
 
 static enum pdl_status place_samples(pdl_sampler *s, struct pdl_err *err)
 {

@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-static const char *const places[] = {"files", "random", "class", NULL};
-
 static float importance(const pdl_sampler *s, int64_t w)
 {
     int64_t n = pdl_sampler_slots(s, w);
@@ -57,11 +55,7 @@ const struct data_deal data_deal_pair = {
     .is = {.name = "pair",
            .summary = "workers exchange in pairs, the largest losses first",
            .keys = {{"q", "the part that goes, 0 to 1", 0.3, 0, 1, NULL},
-                    {"workers", "how many share the samples; 0: data ranks", 0,
-                     0, 1e9, NULL},
-                    {"place",
-                     "at first: as in the files, at random, or by class", 1, 0,
-                     2, places}}},
+                    DATA_WORKERS}},
     .leave = leave_by_loss,
     .by_loss = true,
 };

@@ -8,15 +8,6 @@
  * that are hidden in this epoch go last. */
 #include "data_priv.h"
 
-static const char *const places[] = {"files", "random", "class", NULL};
-
-/* clang-format off */
-#define WORKERS                                                               \
-    {"workers", "how many share the samples; 0: data ranks", 0, 0, 1e9, NULL},               \
-    {"place", "at first: as in the files, at random, or by class", 1, 0, 2,   \
-     places}
-/* clang-format on */
-
 static void leave_at_random(pdl_sampler *s)
 {
     uint64_t key = pdl_draw_key(s->opt.seed, PDL_DRAW_EXCHANGE, s->epoch);
@@ -33,12 +24,13 @@ static void leave_at_random(pdl_sampler *s)
 const struct data_deal data_deal_local = {
     .is = {.name = "local",
            .summary = "workers keep their samples and shuffle those",
-           .keys = {{"q", "nothing is exchanged", 0, 0, 0, NULL}, WORKERS}},
+           .keys = {{"q", "nothing is exchanged", 0, 0, 0, NULL},
+                    DATA_WORKERS}},
 };
 
 const struct data_deal data_deal_partial = {
     .is = {.name = "partial",
            .summary = "workers keep their samples and exchange a part of them",
-           .keys = {{"q", "the part, 0 to 1", 0.3, 0, 1, NULL}, WORKERS}},
+           .keys = {{"q", "the part, 0 to 1", 0.3, 0, 1, NULL}, DATA_WORKERS}},
     .leave = leave_at_random,
 };
