@@ -68,7 +68,14 @@ struct pdl_net {
     int (*path)(const struct pdl_net *net, int src, int dst, uint64_t flow,
                 int *links);
     enum pdl_path_spread spread;
+    /* The hosts of a node in the order in which its ranks sit on them; NULL:
+     * as they are numbered. */
+    const int *order;
+    int norder;
 };
+
+/* The host of the i-th rank when ranks fill the network in its own order. */
+int pdl_net_seat(const struct pdl_net *net, int i);
 
 /* Makes the network that a TOPOLOGY text describes: "name:key=value,...", or
  * the name of a SimGrid platform file ending in .xml. Everything lives in the
@@ -131,6 +138,7 @@ struct pdl_topo {
     enum pdl_topo_group group;
     const struct pdl_param *params; /* the first may be given bare */
     int nparams;
+    bool calls; /* every message of its paper's programs was a call to MPI */
     enum pdl_status (*build)(pdl_arena *a, const struct pdl_topo_values *v,
                              struct pdl_net *net, struct pdl_err *err);
 };

@@ -128,6 +128,8 @@ void net_cluster_init(struct net_cluster *k, pdl_arena *a,
     k->latency = v->lat_given ? v->latency_s : 26e-9;
     net_cables_init(&k->c, a, v, net, err);
     k->c.shared = v->shared || !v->duplex_given;
+    net->order = kind->order;
+    net->norder = kind->gpus;
     net_cables_counts(
         &k->c, nodes * kind->gpus, nodes * inner + extra,
         nodes * (kind->gpus * 2 + kind->nnvlinks + inner) + 8 * extra);

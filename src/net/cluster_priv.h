@@ -15,6 +15,7 @@ struct net_nvlink {
 struct net_node_kind {
     int gpus, nnvlinks;
     const struct net_nvlink *nvlinks; /* NULL: all hang on an NVSwitch */
+    const int *order;                 /* GPUs by rank; NULL: as numbered */
     double nvlink_bytes_per_s, nvlink_s, nvlink_idle_w, nvlink_peak_w;
     double pcie_latency_s; /* GPU to PCIe switch, 16 GB/s */
     double hca_idle_w, hca_peak_w;

@@ -14,6 +14,11 @@ int pdl_net_route(const struct pdl_net *net, int src, int dst, int64_t bytes,
                             : net->route(net, src, dst, links);
 }
 
+int pdl_net_seat(const struct pdl_net *net, int i)
+{
+    return net->order ? i - i % net->norder + net->order[i % net->norder] : i;
+}
+
 static const char *vertex(const struct pdl_net *net, int v, char *buf,
                           size_t size)
 {

@@ -82,5 +82,6 @@ const struct pdl_topo net_abci = {
     .example = "abci:nodes=68",
     .params = params,
     .nparams = sizeof params / sizeof params[0],
+    .calls = true,
     .build = build,
 };

@@ -5,8 +5,8 @@
  * two GPUs, leaves of 24 adapters, a trunk of 12 cables to one root.
  *
  * The DGX-2 platform file of that paper declares the routes over the NVSwitch
- * only between the last GPU of a node and each other one; nvswitch=published
- * does the same (its figures were made with it), nvswitch=star joins all. */
+ * only between the last GPU of a node and each other one: nvswitch=published,
+ * which its figures were made with, does the same; nvswitch=star joins all. */
 #include "cluster_priv.h"
 
 enum { NODES, NVSWITCH };
@@ -17,19 +17,22 @@ static const struct pdl_param params[] = {
 };
 static const struct pdl_param params2[] = {
     {"nodes", PDL_PARAM_INT, NULL, 1, 1024, NULL, "nodes"},
-    {"nvswitch", PDL_PARAM_CHOICE, "star", 0, 0, "star|published",
-     "joins all GPUs, or the last with each other as the paper's file"},
+    {"nvswitch", PDL_PARAM_CHOICE, "published", 0, 0, "published|star",
+     "joins the last GPU with each other as the paper's file, or all"},
 };
 static const struct net_nvlink cube_mesh[] = {
     {0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {1, 2, 2}, {1, 3, 1}, {2, 3, 2},
     {0, 4, 2}, {1, 5, 2}, {2, 6, 1}, {3, 7, 1},
     {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2},
 };
+/* a ring of the ranks stays on NVLinks */
+static const int cube_order[] = {0, 3, 2, 1, 5, 6, 7, 4};
 // clang-format on
 
 static const struct net_node_kind dgx1 = {
     .gpus = 8,
     .nvlinks = cube_mesh,
+    .order = cube_order,
     .nnvlinks = sizeof cube_mesh / sizeof cube_mesh[0],
     .nvlink_bytes_per_s = 50e9,
     .nvlink_s = 9e-6,
@@ -84,7 +87,7 @@ static enum pdl_status build2(pdl_arena *a, const struct pdl_topo_values *v,
 {
     struct net_node_kind kind = dgx2;
 
-    kind.hub = v->v[NVSWITCH].i == 1;
+    kind.hub = v->v[NVSWITCH].i == 0;
     return build(a, v, &kind, net, err);
 }
 
@@ -96,6 +99,7 @@ const struct pdl_topo net_dgx1_cluster = {
     .example = "dgx1-cluster:nodes=36",
     .params = params,
     .nparams = sizeof params / sizeof params[0],
+    .calls = true,
     .build = build1,
 };
 
@@ -107,5 +111,6 @@ const struct pdl_topo net_dgx2_cluster = {
     .example = "dgx2-cluster:nodes=18",
     .params = params2,
     .nparams = sizeof params2 / sizeof params2[0],
+    .calls = true,
     .build = build2,
 };

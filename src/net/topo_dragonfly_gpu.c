@@ -22,8 +22,8 @@ static const struct pdl_param params[] = {
     {"switches", PDL_PARAM_INT, "64", 4, 68, NULL,
      "switches and nodes, a multiple of 4"},
     {"k", PDL_PARAM_INT, "4", 4, 4, NULL, "GPUs of a node"},
-    {"global", PDL_PARAM_INT, "4", 4, 8, NULL,
-     "global ports of a switch (6: the published platform file)"},
+    {"global", PDL_PARAM_INT, "6", 4, 8, NULL,
+     "global ports of a switch (6: the published platform)"},
 };
 static const struct net_nvlink nvlinks[] = {
     {0, 1, 1}, {0, 2, 1}, {0, 3, 1}, {1, 2, 1}, {1, 3, 1}, {2, 3, 1},
@@ -100,7 +100,7 @@ const struct pdl_topo net_dragonfly_gpu = {
     .group = PDL_TOPO_CLUSTER,
     .summary = "Dragonfly of the CCPE paper: a GPU node on each switch",
     .source = "CCPE 2021, the author's edge list (as a rule)",
-    .example = "dragonfly-gpu:switches=64,global=6",
+    .example = "dragonfly-gpu:switches=64",
     .params = params,
     .nparams = sizeof params / sizeof params[0],
     .build = build,

@@ -23,13 +23,18 @@ static const struct net_nvlink nv16[] = {
     K4(0), K4(4), K4(8), K4(12), {0, 13, 1}, {1, 4, 1}, {2, 7, 1}, {3, 14, 1},
     {5, 8, 1}, {6, 11, 1}, {9, 12, 1}, {10, 15, 1},
 };
-#define KIND(n, list)                                                       \
+static const int order8[] = {0, 1, 2, 7, 4, 5, 6, 3};
+static const int order16[] = {0, 1, 2,  7,  4, 5,  6,  11,
+                              8, 9, 10, 15, 12, 13, 14, 3};
+#define KIND(n, list, seats)                                                \
     {.gpus = (n), .nvlinks = (list), .nnvlinks = sizeof(list) / sizeof(list)[0], \
+     .order = (seats),                                                      \
      .nvlink_bytes_per_s = 50e9, .nvlink_idle_w = 19.04,                    \
      .nvlink_peak_w = 22.4, .watts_by_width = true,                         \
      .pcie_latency_s = 100e-9, .hca_idle_w = 124.0 / 15, .hca_peak_w = 9.5}
 static const struct net_node_kind kinds[] = {
-    KIND(2, nv2), KIND(4, nv4), KIND(8, nv8), KIND(16, nv16),
+    KIND(2, nv2, NULL), KIND(4, nv4, NULL), KIND(8, nv8, order8),
+    KIND(16, nv16, order16),
 };
 // clang-format on
 

@@ -30,6 +30,12 @@ static const char *cluster(pdl_arena *a, const struct pdl_system *sys)
                             (long long)sys->nodes);
 }
 
+/* The machine's NVSwitch joins all GPUs, that of the paper's file does not. */
+static const char *dgx2(pdl_arena *a, const struct pdl_system *sys)
+{
+    return pdl_arena_printf(a, "%s,nvswitch=star", cluster(a, sys));
+}
+
 /* The torus's dimensions: as described, or p's prime factors, the largest
  * first, each to the smallest dimension. */
 static const char *torus(pdl_arena *a, const struct pdl_system *sys)
@@ -122,7 +128,7 @@ static const struct {
 } kinds[] = {
     {"abci", 4, cluster},
     {"dgx1-cluster", 8, cluster},
-    {"dgx2-cluster", 16, cluster},
+    {"dgx2-cluster", 16, dgx2},
     {"torus", 0, torus},
 };
 

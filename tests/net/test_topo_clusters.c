@@ -37,12 +37,12 @@ static void routes_have_the_published_lengths_and_latencies(void **state)
         {"abci:nodes=68", 0, 3, 1, 9000},
         {"dgx1-cluster:nodes=36", 0, 8, 6, 15232},
         {"dgx1-cluster:nodes=36", 0, 48, 10, 16084},
-        {"dgx2-cluster:nodes=18", 0, 1, 2, 10000},
-        {"dgx2-cluster:nodes=18,nvswitch=published", 0, 15, 2, 10000},
-        {"dgx2-cluster:nodes=18,nvswitch=published", 0, 2, 4, 20000},
+        {"dgx2-cluster:nodes=18,nvswitch=star", 0, 1, 2, 10000},
+        {"dgx2-cluster:nodes=18", 0, 15, 2, 10000},
+        {"dgx2-cluster:nodes=18", 0, 2, 4, 20000},
         {"nvcluster:k=8,nodes=32", 0, 8, 6, 452},
         {"nvcluster:k=8,nodes=32", 0, 48, 10, 704},
-        {"dragonfly-gpu:switches=64", 0, 4, 8, 578},
+        {"dragonfly-gpu:switches=64,global=4", 0, 4, 8, 578},
         /* inside a switch; to the next; 2^1 + 1 away: two hops */
         {"dln-gpu:q=3,p=2", 3, 4, 6, 15232},
         {"dln-gpu:q=3,p=2", 7, 8, 8, 15348},
@@ -88,7 +88,7 @@ static void a_switch_passed_up_and_down_is_listed_twice(void **state)
 static void the_dragonfly_has_degree_7_diameter_3_and_its_average(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
-    const struct pdl_net *net = make(a, "dragonfly-gpu:switches=64,k=4");
+    const struct pdl_net *net = make(a, "dragonfly-gpu:switches=64,global=4");
     int first = net->nhosts + net->nswitches - 64, edges = 0, far = 0;
     int degree[64] = {0}, dist[64][64];
     double sum = 0;

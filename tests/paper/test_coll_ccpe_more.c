@@ -215,10 +215,10 @@ static const struct size {
     {"nvcluster:k=4,nodes=64",  "ring-ring:k=8",  8.4211},
     {"nvcluster:k=4,nodes=64",  "ring-ring:k=16", 7.0432},
     /* the Dragonfly of the published platform file */
-    {"dragonfly-gpu:switches=64,global=6", "ring",          41.2519},
-    {"dragonfly-gpu:switches=64,global=6", "ring-ring:k=4", 36.3216},
-    {"dragonfly-gpu:switches=64,global=6", "ring-rab:k=4",  31.3971},
-    {"dragonfly-gpu:switches=64,global=6", "ring-rdb:k=4", 124.3684},
+    {"dragonfly-gpu:switches=64", "ring",          41.2519},
+    {"dragonfly-gpu:switches=64", "ring-ring:k=4", 36.3216},
+    {"dragonfly-gpu:switches=64", "ring-rab:k=4",  31.3971},
+    {"dragonfly-gpu:switches=64", "ring-rdb:k=4", 124.3684},
     // clang-format on
 };
 

@@ -72,7 +72,7 @@ full2d:5x4 dln:q=4,p=1 dln:q=3,p=1,ranks=2,duplex=shared dln2d:x=2,y=2,z=1
 dln-x:switches=12,x=4 random:switches=16,degree=4,hosts=2 kautz:d=4
 hybrid-optical:eps=(torus:4x4) tsubame3:nodes=10 nvcluster:k=8,nodes=4
 dragonfly-gpu:switches=16 abci:nodes=12 dgx1-cluster:nodes=4
-dgx2-cluster:nodes=4 dgx2-cluster:nodes=4,nvswitch=published""".split()
+dgx2-cluster:nodes=4 dgx2-cluster:nodes=4,nvswitch=star""".split()
 
 
 def platform(kind, parameters, n, bw, lat, shared, limiter):

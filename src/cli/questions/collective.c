@@ -92,7 +92,7 @@ enum pdl_status cli_map_ranks(pdl_arena *a, const struct pdl_net *net,
     if (!of_slot || !map)
         return pdl_fail(err, PDL_ENOMEM, "no memory for %d ranks", nranks);
     for (int i = 0; i < net->nhosts; i++)
-        of_slot[i] = reverse ? net->nhosts - 1 - i : i;
+        of_slot[i] = pdl_net_seat(net, reverse ? net->nhosts - 1 - i : i);
     if (mapping && strcmp(mapping, "random") == 0)
         shuffle(of_slot, net->nhosts, (uint64_t)seed);
     for (int r = 0; r < nranks; r++)
