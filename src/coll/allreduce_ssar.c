@@ -2,8 +2,10 @@
  *
  * SSAR_Split_allgather of SparCML (Renggli et al., SC 2019): every rank sends
  * each part of its sparse vector straight to the part's owner, then the owned
- * sums, still sparse, are gathered by recursive doubling. For vectors so
- * sparse that the result is sparse too. */
+ * sums, still pairs, are gathered by recursive doubling. For vectors so sparse
+ * that the result is sparse too: the form is settled before, also where the
+ * sums fill up and dense ones would be shorter (as in the logs of T. T. Nguyen
+ * et al., IPCCC 2019). */
 #include "coll_priv.h"
 
 static enum pdl_status setup(struct pdl_coll_job *job, struct pdl_err *err)
@@ -51,9 +53,10 @@ const struct pdl_alg coll_allreduce_ssar = {
     .summary = "split to owners, sparse allgather; very sparse vectors",
     .source = "Renggli et al., SC 2019 (SSAR_Split_allgather)",
     .steps = "1 round of P-1 ports + log2 P",
-    .bytes = "by density; at most 2N(P-1)/P",
+    .bytes = "by density, in pairs",
     .limits = "powers of two",
     .sparse = true,
+    .pairs = true,
     .setup = setup,
     .nsteps = nsteps,
     .step = step,

@@ -187,6 +187,8 @@ int64_t coll_rounds_nsteps(const struct coll_rounds *r);
 bool coll_rounds_locate(const struct coll_rounds *r, int64_t s, int64_t *round,
                         int64_t *port, struct pdl_step *out);
 
+/* A message that unites so many inputs is pairs of index and value. */
+bool coll_is_pairs(const struct pdl_coll_job *job, int terms);
 /* Every rank sends block i of a sparse vector to rank i, all at once, and
  * adds what it gets: the first steps of ssar and dsar. The last of them waits
  * for all. */

@@ -130,12 +130,14 @@ end_round(struct pricing *p, struct pdl_coll_round *round, struct pdl_err *err)
 static enum pdl_status price_alike(struct pricing *p, struct pdl_err *err)
 {
     const struct pdl_coll_job *job = p->job;
+    struct pdl_coll_job idle = *job; /* only messages are priced */
     int64_t n = pdl_coll_nsteps(job, 0);
     enum pdl_status st = PDL_OK;
     struct pdl_traffic traffic;
     struct pdl_step step;
 
-    pdl_coll_traffic(job, NULL, &traffic);
+    idle.dense_s_per_byte = idle.pairs_s_per_byte = 0;
+    pdl_coll_traffic(&idle, NULL, &traffic);
     for (int64_t s = 0; st == PDL_OK && s < n;) {
         struct pdl_coll_round round = {.repeat = traffic.alike(traffic.ctx, s)};
 

@@ -135,22 +135,47 @@ int64_t pdl_coll_span_count(const struct pdl_coll_job *job,
 /* comm.md 2: u is the share of non-zeros in the union; SUM goes dense when
  * the lengths of its two operands add up to half of the chunk. The stream's
  * length word is 4 bytes, an index is 4. */
+static double filled(double q, int terms)
+{
+    return 1 - pow(1 - q, terms);
+}
+
+static bool goes_dense(int elem_bytes, double q, int terms)
+{
+    double most = elem_bytes / (4.0 + elem_bytes);
+
+    return filled(q, terms) >= most ||
+           (terms > 1 && filled(q, terms - 1) + q >= most);
+}
+
+static double pairs_bytes(int64_t count, int elem_bytes, double q, int terms)
+{
+    return 4 + (4.0 + elem_bytes) * filled(q, terms) * (double)count;
+}
+
 double pdl_coll_sparse_bytes(int64_t count, int elem_bytes, double q, int terms)
 {
-    double pair = 4.0 + elem_bytes, dense = (double)elem_bytes;
-    double u = 1 - pow(1 - q, terms), before = 1 - pow(1 - q, terms - 1);
+    return goes_dense(elem_bytes, q, terms)
+               ? 4 + (double)elem_bytes * (double)count
+               : pairs_bytes(count, elem_bytes, q, terms);
+}
 
-    if (u * pair >= dense || (terms > 1 && (before + q) * pair >= dense))
-        return 4 + dense * (double)count;
-    return 4 + pair * u * (double)count;
+bool coll_is_pairs(const struct pdl_coll_job *job, int terms)
+{
+    return job->alg->sparse && job->density > 0 && job->density < 1 &&
+           terms > 0 &&
+           (job->alg->pairs ||
+            !goes_dense(job->elem_bytes, job->density, terms));
 }
 
 static int64_t message_bytes(const struct pdl_coll_job *job, int64_t count,
                              int terms)
 {
-    if (job->alg->sparse && job->density > 0 && job->density < 1 && terms > 0)
+    if (coll_is_pairs(job, terms))
         return (int64_t)llround(
-            pdl_coll_sparse_bytes(count, job->elem_bytes, job->density, terms));
+            pairs_bytes(count, job->elem_bytes, job->density, terms));
+    if (job->alg->sparse && job->density > 0 && job->density < 1 && terms > 0)
+        return 4 + count * job->elem_bytes;
     return count * job->elem_bytes;
 }
 

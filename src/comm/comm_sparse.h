@@ -13,6 +13,7 @@ struct comm_stream {
     uint32_t *words;
     int64_t cap; /* words */
     bool lent;   /* the memory is a part of the result */
+    bool pairs;  /* never dense to be shorter, only when it is full */
 };
 
 static inline bool comm_stream_dense(const struct comm_stream *s)
@@ -29,6 +30,13 @@ static inline float *comm_stream_values(const struct comm_stream *s)
 static inline bool comm_stream_fills(int64_t n, int64_t dim)
 {
     return n * 2 >= dim;
+}
+
+/* n elements are kept dense. */
+static inline bool comm_stream_goes_dense(const struct comm_stream *s,
+                                          int64_t n)
+{
+    return s->pairs ? n >= s->dim : comm_stream_fills(n, s->dim);
 }
 
 static inline int64_t comm_stream_words(int64_t n, int64_t dim)

@@ -336,6 +336,7 @@ static enum pdl_status split(pdl_comm_sparse *s, const struct pdl_sparse *in,
     for (int64_t c = 0; st == PDL_OK && c < buf->chunks; c++) {
         s->chunk[c].begin = pdl_coll_chunk_begin(buf, c);
         s->chunk[c].dim = pdl_coll_chunk_begin(buf, c + 1) - s->chunk[c].begin;
+        s->chunk[c].pairs = s->job.alg->pairs;
         st = comm_stream_cut(&s->chunk[c], &x, err);
     }
     return st;

@@ -21,10 +21,9 @@ static void give_back(struct comm_stream *s)
     s->lent = false;
 }
 
-enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
-                                 struct pdl_err *err)
+static enum pdl_status room_of(struct comm_stream *s, int64_t words,
+                               struct pdl_err *err)
 {
-    int64_t words = comm_stream_words(n, s->dim);
     uint32_t *p;
 
     if (words == 0)
@@ -36,12 +35,18 @@ enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
     p = malloc((size_t)words * sizeof *p);
     if (!p)
         return pdl_fail(err, PDL_ENOMEM,
-                        "no memory for a sparse vector of %" PRId64 " elements",
-                        n);
+                        "no memory for a sparse vector of %" PRId64 " words",
+                        words);
     free(s->words);
     s->words = p;
     s->cap = words;
     return PDL_OK;
+}
+
+enum pdl_status comm_stream_room(struct comm_stream *s, int64_t n,
+                                 struct pdl_err *err)
+{
+    return room_of(s, comm_stream_words(n, s->dim), err);
 }
 
 void comm_stream_free(struct comm_stream *s)
@@ -102,7 +107,7 @@ enum pdl_status comm_stream_cut(struct comm_stream *s,
 {
     int64_t from = x->index ? lower_bound(x, s->begin) : s->begin;
     int64_t to = x->index ? lower_bound(x, s->begin + s->dim) : from + s->dim;
-    bool fills = comm_stream_fills(to - from, s->dim);
+    bool fills = comm_stream_goes_dense(s, to - from);
     enum pdl_status st;
 
     s->n = fills ? s->dim : to - from;
@@ -202,7 +207,8 @@ static int64_t merge(const struct comm_stream *s, const struct comm_stream *t,
     return n + left;
 }
 
-/* The values follow the indices, whose number is known only afterwards. */
+/* The values follow the indices, whose number is known only afterwards; those
+ * of a full one are all there is. */
 static enum pdl_status sum_pairs(struct comm_stream *s,
                                  const struct comm_stream *t,
                                  struct comm_stream *spare, struct pdl_err *err)
@@ -212,11 +218,12 @@ static enum pdl_status sum_pairs(struct comm_stream *s,
 
     spare->begin = s->begin;
     spare->dim = s->dim;
-    st = comm_stream_room(spare, most, err);
+    st = room_of(spare, 2 * most, err);
     if (st != PDL_OK)
         return st;
     n = merge(s, t, spare->words, (float *)(void *)(spare->words + most));
-    memmove(spare->words + n, spare->words + most, (size_t)n * sizeof(float));
+    memmove(spare->words + (n < s->dim ? n : 0), spare->words + most,
+            (size_t)n * sizeof(float));
     swap_words(s, spare);
     s->n = n;
     return PDL_OK;
@@ -230,7 +237,7 @@ enum pdl_status comm_stream_sum(struct comm_stream *s, struct comm_stream *t,
     if (t->n == 0)
         return PDL_OK;
     if (!comm_stream_dense(s) && !comm_stream_dense(t) &&
-        !comm_stream_fills(s->n + t->n, s->dim))
+        (s->pairs || !comm_stream_fills(s->n + t->n, s->dim)))
         return sum_pairs(s, t, spare, err);
     if (!comm_stream_dense(s) && !comm_stream_dense(t))
         st = densify(s, spare, err);

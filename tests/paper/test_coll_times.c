@@ -1,40 +1,27 @@
-/* Simulated times against published ones: the sparse allreduces of IPCCC 2019
- * on ABCI, as the authors logged them from SimGrid 3.19; and closed hand
- * values of rings and butterflies on fat trees and tori that SimGrid 3.32
- * gives. */
+/* Simulated times against SimGrid's: the reconstruction of CCGrid 2021, and
+ * closed hand values of rings and butterflies on fat trees and tori. */
 #include "coll_paper.h"
 
 #include <string.h>
 
-/* A rank works for work_s, in pauses before its messages. */
-static double time_and_work(const char *topology, const char *alg, int p,
-                            int64_t bytes, double density, enum pdl_wire wire,
-                            double work_s)
+static double time_of(const char *topology, const char *alg, int p,
+                      int64_t bytes, double density, enum pdl_wire wire)
 {
     pdl_arena *a = pdl_arena_create((size_t)8 << 30);
     const struct pdl_net *net = network(a, topology);
     struct pdl_coll_job job = job_on(net, "allreduce", alg, p, bytes, density);
     struct pdl_sim_config config = {.share = PDL_SHARE_RTT, .wire = wire};
-    struct pdl_traffic_loop loop = {.times = 1};
     struct pdl_sim_result got;
     struct pdl_traffic traffic;
     struct pdl_err err = {"", ""};
 
     if (wire == PDL_WIRE_SMPI)
         config.weight_s = PDL_WEIGHT_S_SMPI;
-    pdl_coll_traffic(&job, NULL, &loop.once);
-    loop.work_s = work_s / (double)pdl_coll_nsteps(&job, 0);
-    pdl_traffic_repeat(&loop, &traffic);
+    pdl_coll_traffic(&job, NULL, &traffic);
     if (pdl_sim_run(a, net, &traffic, &config, &got, &err) != PDL_OK)
         fail_msg("%s", err.msg);
     pdl_arena_destroy(a);
     return got.time_s;
-}
-
-static double time_of(const char *topology, const char *alg, int p,
-                      int64_t bytes, double density, enum pdl_wire wire)
-{
-    return time_and_work(topology, alg, p, bytes, density, wire, 0);
 }
 
 static void compare(const char *what, double got, double want, double tolerance)
@@ -44,44 +31,6 @@ static void compare(const char *what, double got, double want, double tolerance)
     if (fabs(off) > tolerance)
         fail_msg("%s: %.6g, published %.6g (%+.2f %%, allowed %.2f %%)", what,
                  got, want, 100 * off, 100 * tolerance);
-}
-
-/* 33554432 elements, density 2^-7. The logs contain the time that ranks take
- * to add and merge, which by their own count is 0.6-3.4 % of the total; how
- * much before which message they do not say. For the sparse algorithms 2 % of
- * the logged time is spread over a rank's messages as random pauses. On 64
- * ranks that matters beyond the 2 %: without it the flat ring stays in step
- * and comes out 9 % late. The dense ones are timed without. */
-static void ipccc_times_on_abci(void **state)
-{
-    static const struct {
-        const char *alg;
-        double ms[4], tolerance[4]; /* P = 8, 16, 32, 64 */
-    } rows[] = {
-        // clang-format off
-        {"ring", {23.119, 27.458, 33.880, 51.842}, {0.02, 0.02, 0.02, 0.03}},
-        {"ring-ring", {15.050, 21.613, 25.880, 37.416},
-         {0.02, 0.02, 0.02, 0.02}},
-        {"dsar", {24.097, 41.785, 50.636, 54.915}, {0.01, 0.01, 0.01, 0.01}},
-        {"ssar", {4.051, 9.959, 20.180, 38.320}, {0.04, 0.04, 0.04, 0.04}},
-        {"sparse-ring", {4.505, 9.447, 19.083, 37.752},
-         {0.03, 0.03, 0.03, 0.03}},
-        {"sparse-ring-ring", {2.356, 5.296, 10.823, 25.013},
-         {0.03, 0.03, 0.03, 0.03}},
-        // clang-format on
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        for (int k = 0; k < 4; k++)
-            compare(rows[i].alg,
-                    1e3 * time_and_work("abci:nodes=68", rows[i].alg, 8 << k,
-                                        (int64_t)128 << 20, 0.0078125,
-                                        PDL_WIRE_SMPI,
-                                        strncmp(rows[i].alg, "sparse", 6) == 0
-                                            ? 0.02e-3 * rows[i].ms[k]
-                                            : 0),
-                    rows[i].ms[k], rows[i].tolerance[k]);
 }
 
 /* The reconstruction of CCGrid 2021, timed with SimGrid 3.19 on DLN(q,p) of
@@ -170,7 +119,6 @@ static void simgrid_times_on_fat_trees_and_tori(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ipccc_times_on_abci),
         cmocka_unit_test(shd_times_on_dln),
         cmocka_unit_test(simgrid_times_on_fat_trees_and_tori),
     };

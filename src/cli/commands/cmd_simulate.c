@@ -27,7 +27,7 @@ static const struct pdl_opt opts[] = {
      "of the random mapping, the pauses and ECMP's hash (0)"},
     {"repeat", 0, PDL_OPT_COUNT, AT(repeat), "N", NULL,
      "N in a row without a barrier; figures are those of one, in the mean "
-     "(1; 100 with the model smpi where that is not too long)"},
+     "(1; 100 with the model smpi and the program loop where that is not too long)"},
     {"jitter", 0, PDL_OPT_TIME, AT(jitter), "TIME", NULL,
      "mean of a random pause of a rank before each of them (0)"},
     {"start", 0, PDL_OPT_TIME, AT(start), "TIME", NULL,
@@ -39,6 +39,10 @@ static const struct pdl_opt opts[] = {
      "rtt with the model smpi)"},
     {"model", 0, PDL_OPT_TEXT, AT(model), "NAME", "plain|smpi",
      "plain, or the factors and cross traffic of SimGrid's SMPI (plain)"},
+    {"program", 0, PDL_OPT_TEXT, AT(program), "NAME", "loop|calls",
+     "with the model smpi: a loop of MPI's collective, or a program whose every "
+     "message is a call to MPI and which adds up itself (as the papers of the "
+     "topology)"},
     {"energy", 0, PDL_OPT_TEXT, AT(energy), "NAME", "integrate|plugin",
      "energy of the links, integrated or as SimGrid's plugin samples it"},
     {"links", 0, PDL_OPT_FLAG, AT(links), NULL, NULL,
@@ -83,6 +87,15 @@ static struct pdl_sim_config config_of(const struct cli_simulate_options *o)
     return c;
 }
 
+/* Under SMPI, is every message a call of the program? */
+static bool is_calls(const struct cli_simulate_options *o,
+                     const struct pdl_net *net)
+{
+    if (!is(o->model, "smpi"))
+        return false;
+    return o->program ? is(o->program, "calls") : net->topo && net->topo->calls;
+}
+
 static const char *first_algorithm(const char *collective)
 {
     for (int i = 0; pdl_alg_at(i); i++)
@@ -122,11 +135,16 @@ static void settle_calls(const struct cli_simulate_options *o,
                          struct cli_simulation *out)
 {
     int64_t messages = pdl_coll_nsteps(&out->job, 0) * out->job.nranks;
-    bool loop = is(o->model, "smpi") && !o->repeat && !(o->jitter > 0) &&
-                messages <= SMPI_MESSAGES / SMPI_CALLS;
+    bool calls = is_calls(o, out->net);
+    bool loop = is(o->model, "smpi") && !calls && !o->repeat &&
+                !(o->jitter > 0) && messages <= SMPI_MESSAGES / SMPI_CALLS;
 
     out->times = o->repeat ? o->repeat : loop ? SMPI_CALLS : 1;
     out->jitter_s = loop ? smpi_jitter_s : o->jitter;
+    out->work_s = calls && !(o->work > 0) ? smpi_jitter_s : o->work;
+    out->start_s = calls && !(o->start > 0) ? PDL_SMPI_APART_S : o->start;
+    out->job.dense_s_per_byte = calls ? PDL_SMPI_DENSE_S_PER_BYTE : 0;
+    out->job.pairs_s_per_byte = calls ? PDL_SMPI_PAIRS_S_PER_BYTE : 0;
 }
 
 /* What one of n in a row took. */
@@ -158,14 +176,15 @@ static enum pdl_status run_calls(pdl_arena *a,
 {
     struct pdl_traffic_loop loop = {.times = out->times,
                                     .jitter_s = out->jitter_s,
-                                    .start_s = o->start,
-                                    .work_s = o->work,
+                                    .start_s = out->start_s,
+                                    .work_s = out->work_s,
                                     .seed = (uint64_t)o->seed};
     struct pdl_traffic traffic;
 
     pdl_coll_traffic(&out->job, out->hosts, &loop.once);
     traffic = loop.once;
-    if (out->times > 1 || out->jitter_s > 0 || o->start > 0 || o->work > 0)
+    if (out->times > 1 || out->jitter_s > 0 || out->start_s > 0 ||
+        out->work_s > 0)
         pdl_traffic_repeat(&loop, &traffic);
     return pdl_sim_run(a, out->net, &traffic, config, r, err);
 }

@@ -6,8 +6,8 @@
 #include "cli/questions/cli_collective.h"
 
 struct cli_simulate_options {
-    const char *algorithm, *topology, *mapping, *share, *model, *energy,
-        *report;
+    const char *algorithm, *topology, *mapping, *share, *model, *program,
+        *energy, *report;
     int64_t size, ranks, seed, repeat, timeline;
     double density, jitter, start, work;
     bool links, path;
@@ -20,7 +20,7 @@ struct cli_simulation {
     int *hosts;
     struct pdl_sim_result sim; /* of one, but links of all `times` */
     int64_t times;
-    double jitter_s;
+    double jitter_s, start_s, work_s;
     struct pdl_coll_round *rounds;
     int64_t nrounds;
 };
