@@ -46,6 +46,7 @@ static const struct pdl_alg *const algs[] = {
     &coll_broadcast_scatter_allgather,
     &coll_broadcast_chain,
     &coll_alltoall_pairwise,
+    &coll_alltoall_linear,
     &coll_alltoall_bruck,
     &coll_alltoall_kautz,
     &coll_alltoall_xy,

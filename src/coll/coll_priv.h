@@ -187,6 +187,11 @@ int64_t coll_rounds_nsteps(const struct coll_rounds *r);
 bool coll_rounds_locate(const struct coll_rounds *r, int64_t s, int64_t *round,
                         int64_t *port, struct pdl_step *out);
 
+/* Blocks straight to their ranks: step s sends to r+s, waiting for nothing. */
+enum pdl_status coll_shift_setup(struct pdl_coll_job *job, struct pdl_err *err);
+int64_t coll_shift_nsteps(const struct pdl_coll_job *job, int rank);
+void coll_shift_step(const struct pdl_coll_job *job, int rank, int64_t s,
+                     struct pdl_step *out);
 /* A message that unites so many inputs is pairs of index and value. */
 bool coll_is_pairs(const struct pdl_coll_job *job, int terms);
 /* Every rank sends block i of a sparse vector to rank i, all at once, and
@@ -288,8 +293,9 @@ extern const struct pdl_alg coll_allreduce_ring, coll_allreduce_segmented_ring,
     coll_allgather_recursive_doubling, coll_allgather_bruck,
     coll_allgather_kautz, coll_broadcast_binomial,
     coll_broadcast_scatter_allgather, coll_broadcast_chain,
-    coll_alltoall_pairwise, coll_alltoall_bruck, coll_alltoall_kautz,
-    coll_alltoall_xy, coll_alltoall_half_split, coll_alltoall_parity,
-    coll_alltoall_direct, coll_halo_neighbours, coll_exchange_pairwise;
+    coll_alltoall_pairwise, coll_alltoall_linear, coll_alltoall_bruck,
+    coll_alltoall_kautz, coll_alltoall_xy, coll_alltoall_half_split,
+    coll_alltoall_parity, coll_alltoall_direct, coll_halo_neighbours,
+    coll_exchange_pairwise;
 
 #endif

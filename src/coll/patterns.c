@@ -392,3 +392,30 @@ void coll_split_step(int nranks, int rank, int64_t s, struct pdl_step *out)
     coll_recv(out, from, coll_run(0, rank, 1));
     out->send_terms = out->recv_terms = 1;
 }
+
+enum pdl_status coll_shift_setup(struct pdl_coll_job *job, struct pdl_err *err)
+{
+    enum pdl_status st = coll_need_multiple(job, job->nranks, err);
+
+    if (st != PDL_OK)
+        return st;
+    job->nbufs = 2;
+    job->buf[0] = job->buf[1] = (struct pdl_coll_buf){job->count, job->nranks};
+    return PDL_OK;
+}
+
+int64_t coll_shift_nsteps(const struct pdl_coll_job *job, int rank)
+{
+    (void)rank;
+    return job->nranks;
+}
+
+void coll_shift_step(const struct pdl_coll_job *job, int rank, int64_t s,
+                     struct pdl_step *out)
+{
+    int p = job->nranks, to = (int)((rank + s) % p);
+    int from = (int)coll_mod(rank - s, p);
+
+    coll_send(out, to, coll_run(0, to, 1));
+    coll_recv(out, from, coll_run(1, from, 1));
+}
