@@ -185,12 +185,14 @@ foreach(source ${scripts})
     SKIP_RETURN_CODE 77)
 endforeach()
 
-# What pages show, read by another program.
-file(GLOB scripts CONFIGURE_DEPENDS tests/report/*.py)
+# What pages and programs say, read by another program.
+file(GLOB scripts CONFIGURE_DEPENDS tests/report/*.py tests/coll/*.py)
 foreach(source ${scripts})
   get_filename_component(name ${source} NAME_WE)
-  add_test(NAME report/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
-  set_tests_properties(report/${name} PROPERTIES LABELS "cli" TIMEOUT 120)
+  get_filename_component(room ${source} DIRECTORY)
+  get_filename_component(room ${room} NAME)
+  add_test(NAME ${room}/${name} COMMAND python3 ${source} $<TARGET_FILE:paradl>)
+  set_tests_properties(${room}/${name} PROPERTIES LABELS "cli" TIMEOUT 120)
 endforeach()
 
 add_library(replay OBJECT tests/fuzz/replay.c)

@@ -2,6 +2,7 @@
 $paradl collective list --collective allgather
 $paradl collective show ring --ranks 3 --rank 1
 $paradl collective show double-tree:segments=1 --ranks 3
+$paradl collective show ring --collective reduce-scatter --ranks 2 --format msccl
 $paradl collective show pairwise --collective exchange --ranks 2 --format msccl
 $paradl collective verify --algorithm ring-ring:k=4 --ranks 8
 $paradl collective verify --collective broadcast --all --ranks 1..12

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <expat.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -182,66 +181,6 @@ static void parsing_survives_any_shortage_of_memory(void **state)
     assert_int_equal(st, PDL_OK);
 }
 
-struct seen {
-    int gpus, blocks, sends, receives;
-};
-
-static void XMLCALL count_element(void *ctx, const char *tag,
-                                  const char **attrs)
-{
-    struct seen *seen = ctx;
-
-    seen->gpus += strcmp(tag, "gpu") == 0;
-    seen->blocks += strcmp(tag, "tb") == 0;
-    for (int i = 0; attrs[i]; i += 2)
-        if (strcmp(attrs[i], "type") == 0) {
-            seen->sends += strcmp(attrs[i + 1], "s") == 0;
-            seen->receives += attrs[i + 1][0] == 'r' && attrs[i + 1][1] != 'e';
-        }
-}
-
-/* As many chunks are sent as received, and the XML is well formed. */
-static void msccl_gets_every_chunk(void **state)
-{
-    (void)state;
-    for (int i = 0; pdl_alg_at(i); i++) {
-        const struct pdl_alg *alg = pdl_alg_at(i);
-        struct pdl_coll_job job;
-        struct pdl_err err = {"", ""};
-        struct pdl_buf text;
-        struct seen seen = {0, 0, 0, 0};
-        XML_Parser xml = XML_ParserCreate(NULL);
-        int64_t chunks = 0;
-        int p = strncmp(alg->name, "kautz", 5) == 0 ? 6 : 8;
-
-        assert_int_equal(pdl_coll_job_make(alg->collective->name, alg->name, p,
-                                           p * 24, 4, &job, &err),
-                         PDL_OK);
-        for (int r = 0; r < p; r++)
-            for (int64_t s = 0; s < pdl_coll_nsteps(&job, r); s++) {
-                struct pdl_step step;
-
-                pdl_coll_step(&job, r, s, &step);
-                if (step.send_to != r)
-                    chunks += pdl_coll_span_chunks(step.send, step.nsend);
-            }
-        pdl_buf_init(&text);
-        if (pdl_coll_print_msccl(&job, &text.sink, &err) == PDL_OK) {
-            XML_SetUserData(xml, &seen);
-            XML_SetStartElementHandler(xml, count_element);
-            assert_int_equal(XML_Parse(xml, text.text, (int)text.len, 1),
-                             XML_STATUS_OK);
-            assert_int_equal(seen.gpus, p);
-            assert_int_equal(seen.sends, chunks);
-            assert_int_equal(seen.receives, chunks);
-        } else {
-            assert_non_null(strstr(err.msg, "one size of chunk"));
-        }
-        XML_ParserFree(xml);
-        pdl_buf_free(&text);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,7 +188,6 @@ int main(void)
         cmocka_unit_test(a_program_read_from_text_is_an_algorithm),
         cmocka_unit_test(what_is_wrong_is_said_with_its_place),
         cmocka_unit_test(parsing_survives_any_shortage_of_memory),
-        cmocka_unit_test(msccl_gets_every_chunk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
