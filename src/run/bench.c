@@ -81,6 +81,7 @@ static struct pdl_comm_options options_of(const struct bench *b)
 
     return (struct pdl_comm_options){.transport = o->transport,
                                      .algorithm = b->algorithm,
+                                     .program = b->program,
                                      .fixed_order = o->fixed_order,
                                      .timeout_s = o->timeout,
                                      .ranks_per_node = (int)o->ranks_per_node};
@@ -206,9 +207,28 @@ static const char *algorithm_of(pdl_arena *a, const struct bench *b)
 {
     const char *name = b->o->algorithm;
 
-    if (!name || strcmp(name, "auto") == 0)
+    if (!name || strcmp(name, "auto") == 0 || b->program)
         return NULL;
     return pdl_arena_printf(a, "%s/%s", b->coll->name, name);
+}
+
+/* --algorithm FILE.coll: a program from a file. */
+static enum pdl_status read_program(pdl_arena *a, struct bench *b,
+                                    struct pdl_err *err)
+{
+    const char *path = b->o->algorithm, *end = path ? strrchr(path, '.') : NULL;
+    struct pdl_coll_program *program;
+    struct pdl_bytes text;
+    enum pdl_status st;
+
+    if (!end || strcmp(end, ".coll") != 0)
+        return PDL_OK;
+    st = pdl_file_read(a, path, (size_t)1 << 28, &text, err);
+    if (st == PDL_OK)
+        st = pdl_coll_parse(a, text, path, &program, err);
+    if (st == PDL_OK)
+        b->program = program;
+    return st;
 }
 
 static int bench(const struct pdl_args *args)
@@ -228,6 +248,8 @@ static int bench(const struct pdl_args *args)
         st = pdl_fail(&err, PDL_EINVAL, "no benchmark of '%s'", args->pos[0]);
     if (st == PDL_OK)
         st = prepare(&b, &err);
+    if (st == PDL_OK)
+        st = read_program(a, &b, &err);
     if (st == PDL_OK)
         b.algorithm = algorithm_of(a, &b);
 

@@ -54,6 +54,7 @@ struct bench {
     const struct bench_options *o;
     const struct bench_collective *coll;
     const char *algorithm; /* as the communicator is asked; NULL: auto */
+    const struct pdl_coll_program *program; /* instead, from a file */
     pdl_comm *comm;
     int ranks;
     bool mpi; /* started by it */

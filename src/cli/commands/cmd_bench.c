@@ -4,6 +4,7 @@
  * done by paradl-run (src/run/bench.c); here the command line is checked, so
  * that a mistake is one line and not one line a rank. */
 #include "cli/cli_priv.h"
+#include "cli/questions/cli_collective.h"
 
 #include "options/bench_options.h" /* of src/run */
 #include "paradl/coll.h"
@@ -55,18 +56,45 @@ enum pdl_status cli_bench_names(const char *collective, const char *algorithm,
                              &job, err);
 }
 
+/* A program from a file is for this collective and number of ranks. */
+static enum pdl_status check_program(const char *collective, const char *path,
+                                     int64_t ranks, struct pdl_err *err)
+{
+    pdl_arena *a = pdl_arena_create((size_t)4 << 30);
+    struct pdl_coll_job job;
+    enum pdl_status st =
+        a ? cli_program_read(a, path, &job, err)
+          : pdl_fail(err, PDL_ENOMEM, "no memory for %s", path);
+
+    if (st == PDL_OK &&
+        (job.nranks != ranks || strcmp(collective, "allreduce") != 0 ||
+         job.alg->collective != pdl_collective_find("allreduce")))
+        st = pdl_fail(err, PDL_EINVAL,
+                      "%s: a program for %s on %d ranks, not %s on %d", path,
+                      job.alg->collective->name, job.nranks, collective,
+                      (int)ranks);
+    pdl_arena_destroy(a);
+    return st;
+}
+
 static int bench(const struct pdl_args *args)
 {
     const struct bench_options *o = args->opts;
     struct pdl_err err = {"", ""};
     bool memory = o->transport && strcmp(o->transport, "memory") == 0;
+    bool program = o->algorithm && cli_is_program(o->algorithm);
+    int64_t ranks = o->ranks ? o->ranks : 2;
+    enum pdl_status st;
 
     if (check(args, &err) != PDL_OK)
         return cli_usage(&err);
-    if (cli_bench_names(args->pos[0], o->algorithm, o->ranks ? o->ranks : 2,
-                        &err) != PDL_OK)
-        return cli_fail(PDL_EINVAL, &err);
-    return cli_launch(&cli_bench, args, memory ? 0 : o->ranks ? o->ranks : 2);
+    st = cli_bench_names(args->pos[0], program ? NULL : o->algorithm, ranks,
+                         &err);
+    if (st == PDL_OK && program)
+        st = check_program(args->pos[0], o->algorithm, ranks, &err);
+    if (st != PDL_OK)
+        return cli_fail(st, &err);
+    return cli_launch(&cli_bench, args, memory ? 0 : ranks);
 }
 
 const struct pdl_cmd cli_bench = {
