@@ -183,6 +183,7 @@ static int on_mpi(struct bench *b, const struct pdl_args *args,
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) !=
         MPI_SUCCESS)
         return EXIT_ENV;
+    run_same_mpi();
     MPI_Comm_size(MPI_COMM_WORLD, &b->ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     b->mpi = true;

@@ -178,6 +178,7 @@ static int calibrate(const struct pdl_args *args)
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) !=
         MPI_SUCCESS)
         return EXIT_ENV;
+    run_same_mpi();
     MPI_Comm_size(MPI_COMM_WORLD, &c.ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &c.rank);
 #ifdef _OPENMP

@@ -7,10 +7,12 @@
  * outlive that, as any program may. */
 #include "run_priv.h"
 
+#include <mpi.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +27,32 @@ const char *run_rank(void)
     for (size_t i = 0; i < sizeof ranks / sizeof ranks[0] && !rank; i++)
         rank = getenv(ranks[i]);
     return rank;
+}
+
+/* Each process would be the only rank of a run of its own. */
+void run_same_mpi(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    struct pdl_err err = {"", ""};
+    int world, len;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &world);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const char *said = getenv(sizes[i]);
+
+        if (world > 1 || !said || strtol(said, NULL, 10) < 2)
+            continue;
+        MPI_Get_library_version(version, &len);
+        version[strcspn(version, ",\n\t")] = '\0';
+        pdl_fail(&err, PDL_ENOENV,
+                 "started as %.12s ranks by another MPI than this program's",
+                 said);
+        pdl_hint(&err, "this is built with %.60s: use its mpirun", version);
+        run_fail_all(PDL_ENOENV, &err);
+        MPI_Finalize();
+        exit(run_exit_code(PDL_ENOENV));
+    }
 }
 
 static void *watch(void *arg)

@@ -22,6 +22,8 @@ extern const struct pdl_cmd run_bench, run_calibrate, run_train, run_evaluate,
 
 /* parent.c: ends with whoever started it; the rank as the starter has it */
 void run_watch_parent(void);
+/* After MPI_Init: ends the process where the launcher is another MPI's. */
+void run_same_mpi(void);
 const char *run_rank(void);     /* NULL: no starter */
 struct pdl_sink *run_out(void); /* standard output */
 int run_exit_code(enum pdl_status st);

@@ -315,6 +315,7 @@ static int run(const struct pdl_args *args, bool evaluate)
     s.o = *(const struct train_options *)args->opts;
     if (!s.o.virtual_ranks) {
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+        run_same_mpi();
         MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
         MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
         MPI_Comm_dup(MPI_COMM_WORLD, &s.end);
