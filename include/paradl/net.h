@@ -318,6 +318,7 @@ struct pdl_sim_config {
     void (*progress)(void *ctx, int64_t messages);
     void *progress_ctx;
     const volatile int *interrupt; /* not 0: stop with PDL_EINTR */
+    double until_s; /* above 0: PDL_EINTR when it is seen to take longer */
 };
 
 struct pdl_link_use {

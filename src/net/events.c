@@ -288,6 +288,7 @@ static void begin(struct net_events *e)
 enum pdl_status net_events_run(struct net_events *e, struct pdl_err *err)
 {
     struct net_wire *w = &e->sim->wire;
+    int64_t round;
 
     e->err = err;
     e->status = PDL_OK;
@@ -311,8 +312,9 @@ enum pdl_status net_events_run(struct net_events *e, struct pdl_err *err)
         trim_path(e);
         for (int i = 0; i < w->ndone && e->status == PDL_OK; i++)
             arrived(e, &e->under_way[w->done[i]], path_of(e, w->done[i]));
-        if (e->sim->by_rounds && w->ndone > 0 &&
-            at_barrier(e, &e->sim->round)) {
+        if (e->sim->by_rounds && w->ndone > 0 && at_barrier(e, &round) &&
+            e->sim->stay-- <= 0) {
+            e->sim->round = round;
             e->sim->time_s = w->now;
             return e->status;
         }

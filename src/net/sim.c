@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+enum { MOST_STAY = 1 << 20 };
+
 enum pdl_status net_sim_pulse(const struct net_sim *s, struct pdl_err *err)
 {
     if (s->config->progress)
@@ -14,6 +16,8 @@ enum pdl_status net_sim_pulse(const struct net_sim *s, struct pdl_err *err)
     if (s->config->interrupt && *s->config->interrupt)
         return pdl_fail(err, PDL_EINTR, "interrupted after %lld messages",
                         (long long)s->wire.messages);
+    if (s->config->until_s > 0 && s->wire.now > s->config->until_s)
+        return pdl_fail(err, PDL_EINTR, "longer than %g s", s->config->until_s);
     return PDL_OK;
 }
 
@@ -82,6 +86,7 @@ static enum pdl_status go(struct net_sim *s, pdl_arena *scratch,
 {
     struct net_rounds *rounds = NULL;
     struct net_events *events = NULL;
+    int64_t fruitless = 0, before;
     enum pdl_status st = PDL_OK;
 
     s->by_rounds = !s->config->events_only &&
@@ -90,10 +95,17 @@ static enum pdl_status go(struct net_sim *s, pdl_arena *scratch,
     if (s->by_rounds)
         st = net_rounds_create(&rounds, s, scratch, err);
     while (st == PDL_OK && !s->done) {
+        before = s->round;
         if (s->by_rounds)
             st = net_rounds_run(rounds, err);
         if (st != PDL_OK || s->done)
             break;
+        /* handing over costs as much as looking at a window of every rank:
+         * after tries that got no further than that, ever more rarely */
+        fruitless = s->round - before > s->window ? 0 : 2 * fruitless + 1;
+        if (fruitless > MOST_STAY)
+            fruitless = MOST_STAY;
+        s->stay = s->window > 1 ? fruitless : 0;
         if (!events)
             st = net_events_create(&events, s, scratch, err);
         if (st == PDL_OK)

@@ -376,6 +376,7 @@ struct net_sim {
     double time_s;
     bool done;
     bool by_rounds; /* rounds are worth trying */
+    int64_t stay;   /* events: meetings of all ranks to pass before that */
     int64_t short_cuts;
 };
 

@@ -5,6 +5,7 @@
 #include "cli/output/collective_compare.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ static const struct pdl_opt opts[] = {
      "numbers of ranks (one a host); A..B doubles"},
     {"density", 0, PDL_OPT_NUM, AT(density), "Q", NULL,
      "share of non-zeros; compares the sparse algorithms too"},
+    {"all", 0, PDL_OPT_FLAG, AT(all), NULL, NULL,
+     "on many ranks, also simulate to its end what cannot be the fastest"},
     {"links", 0, PDL_OPT_FLAG, AT(links), NULL, NULL,
      "bytes on each link by the fastest at the last size, in the JSON"},
     {"report", 0, PDL_OPT_TEXT, AT(report), "FILE.html", NULL,
@@ -44,41 +47,85 @@ static char *next_item(pdl_arena *a, const char **at, char mark)
     return pdl_arena_strndup(a, from, n);
 }
 
-/* bytes: also those of every link, or NULL. */
-static void run_one(struct cli_comparison *c, const struct pdl_net *net,
-                    const char *spec, struct cli_comparison_row *row,
-                    int64_t *bytes)
+static void refuse(struct cli_comparison *c, struct cli_comparison_row *row,
+                   const char *why)
+{
+    pthread_mutex_lock(&c->lock);
+    row->refused = pdl_arena_strdup(c->arena, why);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static enum pdl_status simulate(struct cli_comparison *c,
+                                const struct pdl_net *net,
+                                const struct pdl_sim_config *config,
+                                struct cli_comparison_row *row, pdl_arena *a,
+                                struct pdl_sim_result *out, struct pdl_err *err)
 {
     struct cli_job_size size = {row->ranks, row->bytes, c->o->density};
-    struct pdl_sim_config config = {.bounds = true, .links = bytes != NULL};
-    pdl_arena *a = pdl_arena_create((size_t)16 << 30);
-    struct pdl_err err = {"", ""};
     struct pdl_traffic traffic;
-    struct pdl_sim_result sim;
     struct pdl_coll_job job;
     int *hosts;
     enum pdl_status st =
-        a ? cli_job_make(a, c->collective, spec, net, &size, &job, &err)
-          : pdl_fail(&err, PDL_ENOMEM, "no memory");
+        cli_job_make(a, c->collective, row->algorithm, net, &size, &job, err);
 
     if (st == PDL_OK)
-        st = cli_map_ranks(a, net, job.nranks, NULL, 0, &hosts, &err);
-    if (st == PDL_OK) {
-        pdl_coll_traffic(&job, hosts, &traffic);
-        st = pdl_sim_run(a, net, &traffic, &config, &sim, &err);
-    }
+        st = cli_map_ranks(a, net, job.nranks, NULL, 0, &hosts, err);
+    if (st != PDL_OK)
+        return st;
+    pdl_coll_traffic(&job, hosts, &traffic);
+    return pdl_sim_run(a, net, &traffic, config, out, err);
+}
+
+/* bytes: also those of every link, or NULL. PDL_EINTR: later than until_s. */
+static enum pdl_status run_one(struct cli_comparison *c,
+                               const struct pdl_net *net, double until_s,
+                               struct cli_comparison_row *row, int64_t *bytes)
+{
+    const struct pdl_sim_config config = {
+        .bounds = true, .links = bytes != NULL, .until_s = until_s};
+    pdl_arena *a = pdl_arena_create((size_t)16 << 30);
+    struct pdl_err err = {"", ""};
+    struct pdl_sim_result sim;
+    enum pdl_status st = a ? simulate(c, net, &config, row, a, &sim, &err)
+                           : pdl_fail(&err, PDL_ENOMEM, "no memory");
+
     if (st == PDL_OK) {
         row->time_s = sim.time_s;
         row->lower_s = sim.bounds.lower_s;
         row->messages = sim.messages;
         for (int i = 0; bytes && i < net->nlinks; i++)
             bytes[i] = sim.links[i].bytes;
-    } else {
-        pthread_mutex_lock(&c->lock);
-        row->refused = pdl_arena_strdup(c->arena, err.msg);
-        pthread_mutex_unlock(&c->lock);
+    } else if (st != PDL_EINTR) {
+        refuse(c, row, err.msg);
     }
     pdl_arena_destroy(a);
+    return st;
+}
+
+/* What a row takes at least: its messages do not see each other, and a link
+ * carries all it carries. PDL_EINTR: more than until_s. */
+static enum pdl_status bound_one(struct cli_comparison *c,
+                                 const struct pdl_net *net, double until_s,
+                                 struct cli_comparison_row *row)
+{
+    const struct pdl_sim_config config = {
+        .share = PDL_SHARE_NONE, .links = true, .until_s = until_s};
+    pdl_arena *a = pdl_arena_create((size_t)16 << 30);
+    struct pdl_err err = {"", ""};
+    struct pdl_sim_result sim;
+    enum pdl_status st = a ? simulate(c, net, &config, row, a, &sim, &err)
+                           : pdl_fail(&err, PDL_ENOMEM, "no memory");
+
+    if (st == PDL_OK) {
+        row->lower_s = sim.time_s;
+        for (int i = 0; i < net->nlinks; i++)
+            row->lower_s = fmax(row->lower_s,
+                                sim.links[i].load / net->links[i].bytes_per_s);
+    } else if (st != PDL_EINTR) {
+        refuse(c, row, err.msg);
+    }
+    pdl_arena_destroy(a);
+    return st;
 }
 
 /* A network and so many ranks on it. */
@@ -105,23 +152,152 @@ static enum pdl_status add_row(struct cli_comparison *c, const struct place *at,
     return PDL_OK;
 }
 
+/* From this number of ranks on what cannot be the fastest is left: where flows
+ * share links every message is an event, and one algorithm may take minutes. */
+enum { MANY_RANKS = 256, FEW_MESSAGES = 200000 };
+
 struct batch {
     struct cli_comparison *c;
     const struct pdl_net *net;
     int first;
+    double best_s; /* so far; 0: none, or all are simulated to their end */
+    bool prune;
 };
+
+static double best_of(struct batch *b, double time_s)
+{
+    double best_s;
+
+    pthread_mutex_lock(&b->c->lock);
+    if (b->prune && time_s > 0 && (b->best_s == 0 || time_s < b->best_s))
+        b->best_s = time_s;
+    best_s = b->best_s;
+    pthread_mutex_unlock(&b->c->lock);
+    return best_s;
+}
+
+static void leave_row(struct cli_comparison *c, struct cli_comparison_row *row,
+                      double least_s)
+{
+    char text[160], least[32];
+
+    snprintf(text, sizeof text, "%.80s: at least %s, not the fastest",
+             row->algorithm,
+             pdl_unit_format(least_s, PDL_UNIT_SECONDS, least, sizeof least));
+    refuse(c, row, text);
+}
+
+/* Whether the row may still be the fastest. */
+static bool may_win(struct batch *b, struct cli_comparison_row *row)
+{
+    double best_s = best_of(b, 0);
+
+    if (best_s > 0 && row->floor_s >= best_s)
+        row->lower_s = row->floor_s;
+    else if (b->prune && row->lower_s == 0 &&
+             bound_one(b->c, b->net, best_s, row) == PDL_EINTR)
+        row->lower_s = best_s;
+    best_s = best_of(b, 0);
+    if (!row->refused && best_s > 0 && row->lower_s >= best_s)
+        leave_row(b->c, row, row->lower_s);
+    return !row->refused;
+}
 
 static bool run_row(void *ctx, int64_t i)
 {
-    const struct batch *b = ctx;
+    struct batch *b = ctx;
     struct cli_comparison *c = b->c;
     struct cli_comparison_row *row = &c->rows[b->first + i];
+    double until_s;
 
-    run_one(c, b->net, row->algorithm, row, NULL);
+    if (may_win(b, row)) {
+        until_s = best_of(b, 0);
+        if (run_one(c, b->net, until_s, row, NULL) == PDL_EINTR)
+            leave_row(c, row, until_s);
+        else
+            (void)best_of(b, row->refused ? 0 : row->time_s);
+    }
     pthread_mutex_lock(&c->lock);
     pdl_progress_step(&c->progress, ++c->done);
     pthread_mutex_unlock(&c->lock);
     return true;
+}
+
+/* The bound of a row that has few messages. */
+static bool bound_row(void *ctx, int64_t i)
+{
+    struct batch *b = ctx;
+    struct cli_comparison_row *row = &b->c->rows[b->first + i];
+
+    if (row->messages <= FEW_MESSAGES)
+        (void)bound_one(b->c, b->net, 0, row);
+    return true;
+}
+
+/* All that rank 0 sends, over all links of its host. */
+static double first_rank_s(const struct pdl_net *net,
+                           const struct pdl_coll_job *job)
+{
+    int host = pdl_net_seat(net, 0);
+    int64_t steps = pdl_coll_nsteps(job, 0);
+    double bytes = 0, rate = 0;
+
+    for (int64_t s = 0; s < steps; s++) {
+        struct pdl_step step;
+
+        pdl_coll_step(job, 0, s, &step);
+        if (step.send_to > 0)
+            bytes += (double)pdl_coll_send_bytes(job, &step);
+    }
+    for (int i = 0; i < net->nlinks; i++)
+        if (net->links[i].from == host ||
+            (net->links[i].shared && net->links[i].to == host))
+            rate += net->links[i].bytes_per_s;
+    return rate > 0 ? bytes / rate : 0;
+}
+
+/* How many messages, about, and a bound, before anything is simulated. */
+static void estimate(struct batch *b, struct cli_comparison_row *row)
+{
+    struct cli_job_size size = {row->ranks, row->bytes, b->c->o->density};
+    pdl_arena *a = pdl_arena_create((size_t)1 << 30);
+    struct pdl_err err = {"", ""};
+    struct pdl_coll_job job;
+
+    if (a && cli_job_make(a, b->c->collective, row->algorithm, b->net, &size,
+                          &job, &err) == PDL_OK) {
+        row->messages = pdl_coll_nsteps(&job, 0) * job.nranks;
+        row->floor_s = first_rank_s(b->net, &job);
+    }
+    pdl_arena_destroy(a);
+}
+
+/* Those with a bound by it, then those with many messages. */
+static int by_promise(const void *x, const void *y)
+{
+    const struct cli_comparison_row *a = x, *b = y;
+
+    if ((a->lower_s == 0) != (b->lower_s == 0))
+        return a->lower_s == 0 ? 1 : -1;
+    if (a->lower_s != b->lower_s)
+        return a->lower_s < b->lower_s ? -1 : 1;
+    if (a->messages != b->messages)
+        return a->messages < b->messages ? -1 : 1;
+    return strcmp(a->algorithm, b->algorithm);
+}
+
+static void run_batch(struct batch *b)
+{
+    struct cli_comparison_row *rows = b->c->rows + b->first;
+    int n = b->c->nrows - b->first;
+
+    for (int i = 0; b->prune && i < n; i++)
+        estimate(b, &rows[i]);
+    if (b->prune) {
+        pdl_parallel(n, 0, bound_row, b);
+        qsort(rows, (size_t)n, sizeof *rows, by_promise);
+    }
+    pdl_parallel(n, 0, run_row, b);
 }
 
 static int by_time(const void *x, const void *y)
@@ -177,8 +353,12 @@ static enum pdl_status compare_at(struct cli_comparison *c,
             st = add_row(c, at, bytes, alg->name, err);
     }
     if (st == PDL_OK)
-        pdl_parallel(c->nrows - first, 0, run_row,
-                     &(struct batch){c, at->net, first});
+        run_batch(&(struct batch){
+            .c = c,
+            .net = at->net,
+            .first = first,
+            .prune = !c->o->all &&
+                     (at->ranks ? at->ranks : at->net->nhosts) >= MANY_RANKS});
     qsort(c->rows + first, (size_t)(c->nrows - first), sizeof *c->rows,
           by_time);
     for (int i = first; i < c->nrows; i++)
@@ -200,7 +380,7 @@ static void measure_heat(struct cli_comparison *c, const struct pdl_net *net,
     if (!bytes)
         return;
     *h = (struct cli_comparison_heat){&c->rows[first], bytes, net->nlinks};
-    run_one(c, net, h->row->algorithm, &c->rows[first], bytes);
+    run_one(c, net, 0, &c->rows[first], bytes);
     c->nheats++;
 }
 
@@ -411,7 +591,9 @@ const struct pdl_cmd cli_collective_compare = {
             "and at every size given, and ranks them; with --ranks also on "
             "several numbers of ranks, the first hosts of the network or a "
             "network made for each of them (dln:switches={p/4},hosts=4). "
-            "Algorithms that do not run there are listed with the reason.",
+            "Algorithms that do not run there are listed with the reason; so "
+            "are, on 256 ranks or more, those that a lower bound, or the part "
+            "simulated so far, shows not to be the fastest.",
     .example = "paradl collective compare allreduce --topology torus:4x4 "
                "--size 64KiB,16MiB",
     .opts = opts,

@@ -10,7 +10,7 @@
 struct cli_compare_options {
     const char *topology, *size, *algorithms, *report, *ranks;
     double density;
-    bool links;
+    bool links, all;
 };
 
 enum { MAX_ROWS = 4096, MAX_POINTS = 64 };
@@ -20,6 +20,7 @@ struct cli_comparison_row {
     int64_t bytes;
     int ranks;
     double time_s, lower_s;
+    double floor_s; /* a bound that is known without a simulation */
     int64_t messages;
     double best; /* time of the fastest of its network and size */
 };
