@@ -307,7 +307,9 @@ struct pdl_plan_roll {
     const struct pdl_model *model; /* all rounds */
     int segment, width, period;
     const int *fallback_round; /* of each fallback; -1: none */
-    int ngroups;
+    /* gradients as they joined their buckets; none: it was read from a file */
+    const struct plan_push *pushes;
+    int npushes, ngroups;
     const struct pdl_plan_units {
         int first;      /* of the rounds written: the first unit's first */
         int64_t repeat; /* of the middle unit */
@@ -425,6 +427,13 @@ int pdl_plan_rounds_tensors(const struct pdl_plan_rounds *r);
  * is run. Returns how many; ids NULL: only that. */
 int pdl_plan_rounds_ids(const struct pdl_plan_rounds *r, int op, int64_t visit,
                         bool outputs, int *ids);
+/* The same rolled plan of a longer network, or a shorter one: the middle unit of
+ * every group comes so many times more. Refused where it would come less than
+ * twice, and where buckets would be full elsewhere. What does not depend on it
+ * is shared with p; so are names, which in rounds after that unit are p's. */
+enum pdl_status pdl_plan_stretch(pdl_arena *a, const struct pdl_plan *p,
+                                 int64_t more, const struct pdl_plan **out,
+                                 struct pdl_err *err);
 /* The same rolled plan, but that operations which read all rounds side by side
  * name a tensor as often as there are rounds of it: their bytes are right. */
 enum pdl_status pdl_plan_write_gathers(pdl_arena *a, const struct pdl_plan *p,

@@ -122,41 +122,41 @@ static bool fill(struct fills *f, const struct plan_push *p)
 /* Fills the buckets of one stage as the whole network does. Returns whether
  * they are full where the short one's are; sums up, for each of the units of a
  * group (the last one first), where that is. */
-static bool fill_stage(const struct plan_lower *lo, const struct plan_units *u,
-                       int first, int end, uint64_t *where, int64_t *nwhere)
+static bool fill_stage(const struct plan_units *u, int first, int end,
+                       uint64_t *where, int64_t *nwhere)
 {
-    struct fills f = {.limit = pdl_plan_bucket_bytes(lo->strategy)};
+    const struct plan_push *pushes = u->roll->pushes;
+    struct fills f = {.limit = pdl_plan_bucket_bytes(u->p->strategy)};
     bool same = true;
 
     *nwhere = 0;
     for (int i = first, n; i < end; i += n) {
-        int unit =
-            lo->pushes[i].round < 0 ? -1 : u->of_round[lo->pushes[i].round];
+        int unit = pushes[i].round < 0 ? -1 : u->of_round[pushes[i].round];
         int64_t times = plan_unit_repeats(u, unit)
                             ? u->roll->groups[plan_unit_group(u, unit)].repeat
                             : 1;
 
-        for (n = 1; i + n < end && lo->pushes[i].round >= 0 && unit >= 0 &&
-                    lo->pushes[i + n].round >= 0 &&
-                    u->of_round[lo->pushes[i + n].round] == unit;)
+        for (n = 1; i + n < end && unit >= 0 && pushes[i + n].round >= 0 &&
+                    u->of_round[pushes[i + n].round] == unit;)
             n++;
         for (int64_t k = 0; k < times; k++) {
             uint64_t code = UINT64_C(14695981039346656037);
 
             for (int j = i; j < i + n; j++) {
-                bool full = fill(&f, &lo->pushes[j]);
+                bool full = fill(&f, &pushes[j]);
 
                 code = (code ^ (full ? 2 : 1)) * UINT64_C(1099511628211);
-                same = same && full == lo->pushes[j].full;
+                same = same && full == pushes[j].full;
             }
-            if (unit >= 0)
+            if (unit >= 0 && where)
                 where[(*nwhere)++] = code;
         }
     }
     return same;
 }
 
-/* The shortest period of what is left after a few. */
+/* The shortest period of what is left after a few. Units begin one period
+ * later, so that a bucket of theirs holds nothing from before. */
 static bool find_period(const uint64_t *where, int64_t n, int *period,
                         int *tail)
 {
@@ -168,27 +168,36 @@ static bool find_period(const uint64_t *where, int64_t n, int *period,
                 i++;
             if (i + p >= n && n > 4 * p + t) {
                 *period = p;
-                *tail = t + 2;
+                *tail += t + p;
                 return true;
             }
         }
     return false;
 }
 
+/* Where the pushes of the stage end that begin with the first. */
+static int end_of_stage(const struct pdl_plan_roll *roll, int first)
+{
+    int end = first;
+
+    while (end < roll->npushes &&
+           roll->pushes[end].stage == roll->pushes[first].stage)
+        end++;
+    return end;
+}
+
 /* True: as they are, or (better set) with another period. */
-static bool check_buckets(struct roller *r, const struct plan_lower *lo,
-                          const struct plan_units *u, bool *better)
+static bool check_buckets(struct roller *r, const struct plan_units *u,
+                          bool *better)
 {
     int64_t rounds = r->model->segments[r->segment].repeat, n;
-    uint64_t *where = PDL_NEW(lo->arena, uint64_t, rounds + 1);
+    uint64_t *where = PDL_NEW(r->lo.arena, uint64_t, rounds + 1);
     int period = r->period, tail = r->tail;
     bool same = where != NULL;
 
-    for (int i = 0, end; same && i < lo->npushes; i = end) {
-        for (end = i;
-             end < lo->npushes && lo->pushes[end].stage == lo->pushes[i].stage;)
-            end++;
-        if (fill_stage(lo, u, i, end, where, &n))
+    for (int i = 0, end; same && i < u->roll->npushes; i = end) {
+        end = end_of_stage(u->roll, i);
+        if (fill_stage(u, i, end, where, &n))
             continue;
         same = false;
         if (r->period == 1 && r->tail == r->width &&
@@ -345,10 +354,12 @@ static enum pdl_status try(struct roller *r, const struct pdl_plan **out,
     *p = **out;
     *kept = *roll;
     kept->fallback_round = lo.fallback_round;
+    kept->pushes = lo.pushes;
+    kept->npushes = lo.npushes;
     p->roll = kept;
     *out = NULL;
     made = plan_units_make(lo.arena, p, kept, &u);
-    if (!u.of_round || !check_buckets(r, &lo, &u, better) || !made ||
+    if (!u.of_round || !check_buckets(r, &u, better) || !made ||
         !plan_units_alike(&u) || !cut_programs(lo.arena, &u, p))
         return PDL_OK;
     *out = p;
@@ -439,7 +450,7 @@ enum pdl_status pdl_plan_lower_rolled(pdl_arena *a,
                                .opt = opt,
                                .err = err,
                                .round_now = -1};
-    r.width = pdl_strategy_offloads(strategy) ? 2 : 1;
+    r.width = strategy->offload_activations ? 2 : 1;
     for (int i = 0; i < r.segment; i++)
         r.first_node +=
             model->segments[i].nnodes * (int)model->segments[i].repeat;
@@ -450,4 +461,80 @@ enum pdl_status pdl_plan_lower_rolled(pdl_arena *a,
     if (err) /* what is refused is said of the whole */
         *err = (struct pdl_err){"", ""};
     return pdl_plan_lower(a, model, strategy, opt, out, err);
+}
+
+/* ---- more rounds, or fewer ----------------------------------------------------------- */
+
+static bool fills_alike(pdl_arena *a, const struct pdl_plan *p)
+{
+    struct plan_units u = {
+        .p = p, .roll = p->roll, .per = 2 * p->roll->width + 1};
+    int64_t unused;
+
+    plan_units_measure(&u);
+    if (!plan_units_rounds(a, &u))
+        return false;
+    for (int i = 0, end; i < p->roll->npushes; i = end) {
+        end = end_of_stage(p->roll, i);
+        if (!fill_stage(&u, i, end, NULL, &unused))
+            return false;
+    }
+    return true;
+}
+
+/* The network with so many more rounds. */
+static const struct pdl_model *
+lengthen(pdl_arena *a, const struct pdl_plan_roll *roll, int64_t more)
+{
+    size_t n = (size_t)roll->model->nsegments;
+    struct pdl_model *m =
+        pdl_arena_grow(a, roll->model, 1, 1, sizeof *roll->model);
+    struct pdl_segment *s =
+        pdl_arena_grow(a, roll->model->segments, n, n + 1, sizeof *s);
+
+    if (!m || !s)
+        return NULL;
+    s[roll->segment].repeat += more;
+    m->segments = s;
+    return m;
+}
+
+enum pdl_status pdl_plan_stretch(pdl_arena *a, const struct pdl_plan *p,
+                                 int64_t more, const struct pdl_plan **out,
+                                 struct pdl_err *err)
+{
+    size_t n = p->roll ? (size_t)p->roll->ngroups : 0;
+    struct pdl_plan *made = PDL_NEW(a, struct pdl_plan, 1);
+    struct pdl_plan_roll *roll = PDL_NEW(a, struct pdl_plan_roll, 1);
+    struct pdl_plan_units *groups;
+    struct pdl_plan_item *items = pdl_arena_grow(
+        a, p->items, (size_t)p->nitems, (size_t)p->nitems + 1, sizeof *items);
+
+    if (!p->roll || !p->roll->pushes)
+        return pdl_fail(err, PDL_EINVAL, "the plan's rounds are written out");
+    groups = pdl_arena_grow(a, p->roll->groups, n, n + 1, sizeof *groups);
+    if (!made || !roll || !items || !groups)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    *made = *p;
+    *roll = *p->roll;
+    roll->groups = groups;
+    roll->model =
+        lengthen(a, p->roll, more * (int64_t)n * (int64_t)roll->period);
+    if (!roll->model)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    for (size_t g = 0; g < n; g++) {
+        groups[g].repeat += more;
+        if (groups[g].repeat < 2)
+            return pdl_fail(err, PDL_EINVAL, "the plan has no such rounds");
+    }
+    for (int i = 0; i < p->nitems; i++)
+        items[i].repeat += items[i].repeat > 1 ? more : 0;
+    made->roll = roll;
+    made->items = items;
+    *out = made;
+    return fills_alike(a, made)
+               ? PDL_OK
+               : pdl_fail(err, PDL_EINVAL,
+                          "the plan for other numbers of rounds must be "
+                          "lowered: it has other buckets");
 }

@@ -25,7 +25,7 @@ static bool alloc(pdl_arena *a, struct plan_units *u)
 }
 
 /* Segments before the rolled one are written out in full. */
-static void measure(struct plan_units *u)
+void plan_units_measure(struct plan_units *u)
 {
     const struct pdl_model *m = u->roll->model;
     int s = u->roll->segment;
@@ -45,7 +45,7 @@ static void measure(struct plan_units *u)
     }
 }
 
-static bool find_rounds(pdl_arena *a, struct plan_units *u)
+bool plan_units_rounds(pdl_arena *a, struct plan_units *u)
 {
     u->of_round = PDL_NEW(a, int, u->nrounds + 1);
     for (int i = 0; u->of_round && i < u->nrounds; i++)
@@ -107,8 +107,8 @@ bool plan_units_make(pdl_arena *a, const struct pdl_plan *p,
                      const struct pdl_plan_roll *roll, struct plan_units *u)
 {
     *u = (struct plan_units){.p = p, .roll = roll, .per = 2 * roll->width + 1};
-    measure(u);
-    if (!find_rounds(a, u) || !alloc(a, u))
+    plan_units_measure(u);
+    if (!plan_units_rounds(a, u) || !alloc(a, u))
         return false;
     for (int t = 0; t < p->ntensors; t++)
         u->tensor[t] = unit_of(u, p->tensors[t].round);

@@ -23,6 +23,9 @@ struct plan_units {
  * there is no memory. */
 bool plan_units_make(pdl_arena *a, const struct pdl_plan *p,
                      const struct pdl_plan_roll *roll, struct plan_units *u);
+/* The same in steps: how long rounds are; of which unit each is. */
+void plan_units_measure(struct plan_units *u);
+bool plan_units_rounds(pdl_arena *a, struct plan_units *u);
 /* Are all units of a group alike, and is the middle one read in ways that can
  * be repeated? */
 bool plan_units_alike(const struct plan_units *u);

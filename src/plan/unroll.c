@@ -427,19 +427,30 @@ enum pdl_status pdl_plan_write_gathers(pdl_arena *a, const struct pdl_plan *p,
                                        struct pdl_err *err)
 {
     struct pdl_plan *made = PDL_NEW(a, struct pdl_plan, 1);
+    struct pdl_plan_op *ops = NULL;
     size_t n = (size_t)p->nops;
-    struct pdl_plan_op *ops =
-        pdl_arena_grow(a, p->ops, n, n + 1, sizeof *p->ops);
     struct plan_units u;
-    bool ok = made && ops && plan_units_make(a, p, p->roll, &u);
+    bool ok = made && plan_units_make(a, p, p->roll, &u);
 
     for (int i = 0; ok && i < p->nops; i++) {
-        ops[i].in = name_all(a, &u, i, ops[i].in, &ops[i].nin);
-        ops[i].out = name_all(a, &u, i, ops[i].out, &ops[i].nout);
-        ok = ops[i].in && ops[i].out;
+        struct pdl_plan_op x = p->ops[i];
+
+        x.in = name_all(a, &u, i, x.in, &x.nin);
+        x.out = name_all(a, &u, i, x.out, &x.nout);
+        ok = x.in && x.out;
+        if (x.in == p->ops[i].in && x.out == p->ops[i].out)
+            continue;
+        if (!ops)
+            ops = pdl_arena_grow(a, p->ops, n, n + 1, sizeof *p->ops);
+        ok = ok && ops;
+        if (ok)
+            ops[i] = x;
     }
     if (!ok)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    *out = p;
+    if (!ops)
+        return PDL_OK;
     *made = *p;
     made->ops = ops;
     *out = made;

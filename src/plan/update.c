@@ -66,12 +66,14 @@ static void gather_weights(struct plan_lower *lo, struct plan_bucket *b)
     }
 }
 
-/* A tensor that is of the round its gradient is of. */
+/* A tensor that is of the round in which its bucket was full; of those that
+ * never were, of the round its gradient is of. */
 static int add_for(struct plan_lower *lo, int grad, struct pdl_plan_tensor *t)
 {
     int now = lo->round_now, made;
 
-    lo->round_now = lo->tensors[grad].round;
+    if (now < 0)
+        lo->round_now = lo->tensors[grad].round;
     made = plan_add_tensor(lo, t);
     lo->round_now = now;
     return made;

@@ -188,6 +188,114 @@ static void more_blocks_are_not_more_work(void **state)
     pdl_arena_destroy(a);
 }
 
+/* A network of so many blocks, of 16-bit weights; small buckets are full after
+ * some blocks, others never. */
+static const struct pdl_plan *lower_gpt(pdl_arena *a, int64_t layers,
+                                        const char *strategy, bool rolled)
+{
+    struct pdl_plan_options opt = {
+        .batch = 24, .dtype = PDL_BF16, .split = PDL_SPLIT_BLOCKS};
+    struct pdl_strategy *s = PDL_NEW(a, struct pdl_strategy, 1);
+    struct pdl_model *named = PDL_NEW(a, struct pdl_model, 1);
+    const struct pdl_model *m;
+    const struct pdl_plan *p = NULL;
+    struct pdl_err err;
+    char text[120];
+
+    snprintf(text, sizeof text,
+             "gpt:layers=%lld,hidden=8,heads=2,vocab=5,positions=4,seq=3",
+             (long long)layers);
+    if (pdl_zoo_build(a, text, &m, &err) != PDL_OK ||
+        pdl_strategy_parse(a, strategy, s, &err) != PDL_OK)
+        fail_msg("%s, %s: %s", text, strategy, err.msg);
+    *named = *m;
+    named->name = "gpt"; /* however many layers */
+    if ((rolled ? pdl_plan_lower_rolled : pdl_plan_lower)(a, named, s, &opt, &p,
+                                                          &err) != PDL_OK)
+        fail_msg("%s, %s: %s", text, strategy, err.msg);
+    return p;
+}
+
+/* The same with the names of another plan. */
+static const struct pdl_plan *renamed(pdl_arena *a, const struct pdl_plan *p,
+                                      const struct pdl_plan *names)
+{
+    struct pdl_plan *q = PDL_NEW(a, struct pdl_plan, 1);
+    struct pdl_plan_tensor *t =
+        PDL_NEW(a, struct pdl_plan_tensor, p->ntensors + 1);
+
+    assert_int_equal(p->ntensors, names->ntensors);
+    memcpy(t, p->tensors, (size_t)p->ntensors * sizeof *t);
+    for (int i = 0; i < p->ntensors; i++)
+        t[i].name = names->tensors[i].name;
+    *q = *p;
+    q->tensors = t;
+    return q;
+}
+
+/* 1: it was stretched, and is what is lowered of the longer network. */
+static int try_stretch(pdl_arena *a, const char *strategy, int64_t layers,
+                       int64_t more)
+{
+    const struct pdl_plan *p = lower_gpt(a, layers, strategy, true), *q, *whole;
+    struct pdl_err err = {"", ""};
+    char what[120], *x, *y;
+    int64_t all;
+
+    if (!p->roll || pdl_plan_stretch(a, p, more, &q, &err) != PDL_OK)
+        return 0;
+    all = layers + more * p->roll->period * p->roll->ngroups;
+    if (pdl_plan_unroll(a, q, &whole, &err) != PDL_OK)
+        fail_msg("%s: %s", strategy, err.msg);
+    p = lower_gpt(a, all, strategy, false);
+    snprintf(what, sizeof what, "%s: %lld blocks and %lld more", strategy,
+             (long long)layers, (long long)more);
+    whole = renamed(a, whole, p);
+    x = text_of(whole);
+    y = text_of(p);
+    if (strcmp(x, y) != 0)
+        say_where(what, x, y);
+    assert_true(pdl_plan_equal(whole, p));
+    free(x);
+    free(y);
+    return 1;
+}
+
+static void a_stretched_plan_is_what_is_lowered(void **state)
+{
+    static const char *const strategies[] = {
+        "data=2",
+        "data=2,zero=1",
+        "data=2,zero=2,bucket=1KiB",
+        "data=2,zero=3,recompute=full",
+        "data=2,bucket=2500B",
+        "data=2,bucket=3400B,tensor=2",
+        "pipe=3(1f1b,m=3),data=2",
+        "pipe=3(zb-h1,m=4),data=2,zero=1,bucket=5200B",
+        "data=2,offload=activations",
+        "data=2,offload=optimizer,bucket=3400B",
+    };
+    enum { N = sizeof strategies / sizeof strategies[0] };
+    static const int64_t more[] = {-4, 1, 2, 5, 16};
+    int made[N] = {0}, refused = 0;
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < 5; k++) {
+            pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+            int64_t layers = strategies[i][0] == 'p' ? 3 * 24 : 24 + k % 2;
+            int one = try_stretch(a, strategies[i], layers, more[k]);
+
+            made[i] += one;
+            refused += !one;
+            pdl_arena_destroy(a);
+        }
+    for (int i = 0; i < N; i++)
+        if (made[i] == 0)
+            fail_msg("%s was never stretched", strategies[i]);
+    print_message("%d refused\n", refused);
+}
+
 static void a_rolled_plan_is_checked_and_proved_whole(void **state)
 {
     pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
@@ -314,6 +422,7 @@ int main(void)
         cmocka_unit_test(random_plans_unroll_to_what_is_lowered),
         cmocka_unit_test(networks_unroll_to_what_is_lowered),
         cmocka_unit_test(more_blocks_are_not_more_work),
+        cmocka_unit_test(a_stretched_plan_is_what_is_lowered),
         cmocka_unit_test(a_rolled_plan_is_checked_and_proved_whole),
         cmocka_unit_test(what_is_not_alike_is_not_unrolled),
         cmocka_unit_test(who_reads_a_rolled_file_gets_all_rounds),
