@@ -294,6 +294,14 @@ struct pdl_plan_item {
     int segment; /* of the model */
 };
 
+/* A gradient that joined its bucket. */
+struct pdl_plan_push {
+    int stage, round;
+    uint32_t group; /* the bucket's: factors over whose ranks it is summed */
+    int64_t bytes;
+    bool full; /* it filled the bucket */
+};
+
 /* A rolled plan is the plan of a shorter network. Of a segment that the model
  * repeats only some rounds are written, under their own names: in each run of
  * them 2 width + 1 units of `period` rounds, which are alike under a shift by
@@ -308,7 +316,7 @@ struct pdl_plan_roll {
     int segment, width, period;
     const int *fallback_round; /* of each fallback; -1: none */
     /* gradients as they joined their buckets; none: it was read from a file */
-    const struct plan_push *pushes;
+    const struct pdl_plan_push *pushes;
     int npushes, ngroups;
     const struct pdl_plan_units {
         int first;      /* of the rounds written: the first unit's first */

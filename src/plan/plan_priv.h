@@ -155,16 +155,8 @@ struct plan_lower {
     const struct plan_rolled *rolled; /* NULL: it is not */
     int round_now;
     int *fallback_round;
-    struct plan_push *pushes;
+    struct pdl_plan_push *pushes;
     int npushes, push_cap;
-};
-
-/* A gradient that joined its bucket. */
-struct plan_push {
-    int stage, round;
-    uint32_t group;
-    int64_t bytes;
-    bool full; /* it filled the bucket */
 };
 
 /* What a rolled lowering is told. */

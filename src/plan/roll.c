@@ -99,7 +99,7 @@ struct fills {
 };
 
 /* Is the bucket full with this one? */
-static bool fill(struct fills *f, const struct plan_push *p)
+static bool fill(struct fills *f, const struct pdl_plan_push *p)
 {
     int i = 0;
 
@@ -125,7 +125,7 @@ static bool fill(struct fills *f, const struct plan_push *p)
 static bool fill_stage(const struct plan_units *u, int first, int end,
                        uint64_t *where, int64_t *nwhere)
 {
-    const struct plan_push *pushes = u->roll->pushes;
+    const struct pdl_plan_push *pushes = u->roll->pushes;
     struct fills f = {.limit = pdl_plan_bucket_bytes(u->p->strategy)};
     bool same = true;
 

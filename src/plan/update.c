@@ -204,7 +204,7 @@ static void note(struct plan_lower *lo, uint32_t group, int64_t bytes,
         lo->push_cap = more;
     }
     lo->pushes[lo->npushes++] =
-        (struct plan_push){lo->stage_now, lo->round_now, group, bytes, full};
+        (struct pdl_plan_push){lo->stage_now, lo->round_now, group, bytes, full};
 }
 
 static void update_weight(struct plan_lower *lo, int id)

@@ -176,28 +176,48 @@ static bool is_read(const struct plan_lower *lo, const struct pdl_plan_op *o,
     return false;
 }
 
-enum { REACH = 4096 }; /* operations of a block, more than any has */
+static int block_of(const struct plan_lower *lo, const int *block, int op)
+{
+    return block[lo->tensors[lo->ops[op].in[0]].model_tensor];
+}
+
+/* Of each block the last gather, or the first scatter. */
+static void find_ends(const struct plan_lower *lo, const int *block, int first,
+                      int end, bool gathers, int *ends)
+{
+    for (int i = 0; i < end - first; i++) {
+        int op = gathers ? first + i : end - 1 - i;
+        const struct pdl_plan_op *o = &lo->ops[op];
+
+        if (o->nin > 0 && (gathers ? is_gather : is_scatter)(lo, o))
+            ends[block_of(lo, block, op)] = op;
+    }
+}
 
 /* Weights are always there: gather at the first of the block. Gradients are
  * there when the last is made: scatter then. */
-static void join_item(struct plan_lower *lo, const int *block, int first,
-                      int end)
+static void join_item(struct plan_lower *lo, const int *block, int *ends,
+                      int first, int end)
 {
-    for (int i = first; i < end; i++)
-        for (int j = i + 1; lo->ops[i].nin > 0 && is_gather(lo, &lo->ops[i]) &&
-                            j < end && j < i + REACH;
-             j++)
+    find_ends(lo, block, first, end, true, ends);
+    for (int i = first; i < end; i++) {
+        if (lo->ops[i].nin == 0 || !is_gather(lo, &lo->ops[i]))
+            continue;
+        for (int j = i + 1; j <= ends[block_of(lo, block, i)]; j++)
             if (lo->ops[j].nin > 0 && is_gather(lo, &lo->ops[j]) &&
                 go_together(lo, block, &lo->ops[i], &lo->ops[j]))
                 plan_join(lo, &lo->ops[i], &lo->ops[j]);
-    for (int i = end - 1; i >= first; i--)
-        for (int j = i - 1; lo->ops[i].nin > 0 && is_scatter(lo, &lo->ops[i]) &&
-                            j >= first && j > i - REACH;
-             j--)
+    }
+    find_ends(lo, block, first, end, false, ends);
+    for (int i = end - 1; i >= first; i--) {
+        if (lo->ops[i].nin == 0 || !is_scatter(lo, &lo->ops[i]))
+            continue;
+        for (int j = i - 1; j >= ends[block_of(lo, block, i)]; j--)
             if (lo->ops[j].nin > 0 && is_scatter(lo, &lo->ops[j]) &&
                 go_together(lo, block, &lo->ops[i], &lo->ops[j]) &&
                 !is_read(lo, &lo->ops[j], j + 1, i))
                 plan_join(lo, &lo->ops[i], &lo->ops[j]);
+    }
 }
 
 void plan_close_ranks(struct plan_lower *lo)
@@ -218,17 +238,18 @@ void plan_close_ranks(struct plan_lower *lo)
 
 void plan_zero_join(struct plan_lower *lo)
 {
-    int *block;
+    int *block, *ends;
 
     if (!lo->strategy->zero || lo->status != PDL_OK)
         return;
     block = find_blocks(lo);
-    if (!block) {
+    ends = PDL_NEW(lo->arena, int, lo->model->nnodes + 1);
+    if (!block || !ends) {
         plan_fail(lo, "out of memory");
         return;
     }
     for (int i = 0; i < lo->plan.nitems; i++)
-        join_item(lo, block, lo->items[i].first_op,
+        join_item(lo, block, ends, lo->items[i].first_op,
                   lo->items[i].first_op + lo->items[i].nops);
     plan_close_ranks(lo);
 }

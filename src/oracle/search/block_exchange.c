@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What gradient exchange and update of a stage cost and hold, on every kind of
- * lane of a mesh. Which operations they are: block_updates.c. */
+ * lane of a mesh. Which operations they are: block_program.c. */
 #include "oracle/search/blocks.h"
 
 #include <string.h>
@@ -12,44 +12,30 @@ struct priced {
     int64_t form; /* its id */
     bool folded;  /* its messages stay on their lane */
     int64_t micro;
-    struct stream_price *price[3][MAX_LANES]; /* by phase and kind of lane */
-    int64_t **size;                           /* by slot: of tensors */
-    /* by slot: what is there all the time, and what a block adds */
-    struct oracle_lived *base[PLACES_WITH_WORK], *block[PLACES_WITH_WORK];
+    struct stream_price *price[MAX_LANES]; /* by kind of lane */
+    int64_t **size;                        /* by slot: of tensors */
 };
 
 /* ---- gradient exchange and update ------------------------------------------------------ */
 
-/* What a rank keeps. */
-static bool keep_bytes(struct oracle_mesh *p, struct block_form *m,
+/* Sizes of all tensors on every rank that has something of its own. */
+static bool keep_sizes(struct oracle_mesh *p, struct block_form *m,
                        struct priced *x)
 {
     const struct oracle_ranks *like = &p->alike[m->key.zero];
     const struct rank_slots *ranks = &p->ranks[m->key.zero];
-    bool ok;
 
     x->size = PDL_NEW(p->arena, int64_t *, ranks->slots);
-    ok = x->size != NULL;
-    for (int w = 0; ok && w < m->s->plan.nstages; w++) {
-        x->base[w] = PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
-        x->block[w] = PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
-        ok = x->base[w] && x->block[w];
-    }
-    for (int i = 0; ok && i < like->n; i++) {
+    for (int i = 0; x->size && i < like->n; i++) {
         int k = ranks->slot[i];
 
         if (like->like[i] != i)
             continue;
         x->size[k] = oracle_all_sizes(p->arena, m->s, like->rank[i]);
-        ok = x->size[k] != NULL;
-        for (int w = 0; ok && w < m->s->plan.nstages; w++) {
-            oracle_sizes_of(m->s, w, x->size[k]);
-            oracle_lived_base(&m->s->o, w, m->s->size, &x->base[w][k]);
-            oracle_form_block(p->forms, m, w, m->s->size, &x->block[w][k]);
-        }
+        if (!x->size[k])
+            return false;
     }
-    pdl_arena_reset(p->forms->scratch);
-    return ok;
+    return x->size != NULL;
 }
 
 /* The kinds of a form on every kind of lane, and what a rank keeps. */
@@ -71,9 +57,9 @@ static bool price_form(struct oracle_mesh *p, struct block_form *m,
         for (int i = 0; i < k->n; i++)
             oracle_price_stream(&m->s->o, k->op[i], UPDATE, &r, &to[i]);
         m->s->o.on_lane = false;
-        x->price[UPDATE][lane] = to;
+        x->price[lane] = to;
     }
-    return keep_bytes(p, m, x);
+    return keep_sizes(p, m, x);
 }
 
 static struct priced *find_priced(struct oracle_mesh *p, struct block_form *m,
@@ -97,32 +83,39 @@ static struct priced *find_priced(struct oracle_mesh *p, struct block_form *m,
     return x;
 }
 
+/* The form's oracle, of its plan with as many blocks. */
+static struct oracle oracle_of(const struct block_form *m,
+                               const struct steps *s)
+{
+    struct oracle o = m->s->o;
+
+    o.p = &s->plan;
+    return o;
+}
+
 /* Operations that gather from so many blocks are priced besides. */
 static const struct stream_price *price_longer(struct oracle_mesh *p,
                                                struct block_form *m,
                                                const struct steps *s, int lane,
                                                const struct priced *x)
 {
-    const struct stream_price *known = x->price[UPDATE][lane];
-    const struct pdl_plan_op *ops = m->s->plan.ops;
+    struct oracle o = oracle_of(m, s);
     int n = m->kinds[UPDATE].n;
     struct stream_price *to;
     struct oracle_ranks r;
 
     if (s->nlonger == 0)
-        return known;
+        return x->price[lane];
     to = PDL_NEW(p->arena, struct stream_price, n + s->nlonger);
     if (!to)
         return NULL;
-    memcpy(to, known, (size_t)n * sizeof *to);
+    memcpy(to, x->price[lane], (size_t)n * sizeof *to);
     oracle_lane_ranks(&p->lanes[LANE_UPDATE], m->s, lane, &r);
     oracle_memo_forget(&m->s->o, false);
-    m->s->plan.ops = s->ops;
-    m->s->o.on_lane = x->folded;
+    o.on_lane = x->folded;
     for (int i = 0; i < s->nlonger; i++)
-        oracle_price_stream(&m->s->o, s->longer[i], UPDATE, &r, &to[n + i]);
-    m->s->o.on_lane = false;
-    m->s->plan.ops = ops;
+        oracle_price_stream(&o, s->longer[i], UPDATE, &r, &to[n + i]);
+    oracle_memo_forget(&m->s->o, false);
     return to;
 }
 
@@ -132,31 +125,26 @@ static bool live_update(struct oracle_mesh *p, struct block_form *m,
 {
     const struct oracle_ranks *r = &p->alike[m->key.zero];
     const struct rank_slots *ranks = &p->ranks[m->key.zero];
+    const struct pdl_plan_stage *at = &s->plan.stages[stage];
     struct oracle_lived *lived =
         PDL_NEW(p->arena, struct oracle_lived, ranks->slots);
-    int64_t more = s->blocks - m->key.blocks;
+    struct oracle o = oracle_of(m, s);
 
     u->lived = lived;
-    m->s->o.arena = p->forms->scratch;
+    o.arena = p->forms->scratch;
     for (int i = 0; lived && i < r->n; i++) {
-        int k = ranks->slot[i];
-        struct oracle_lived *l = &lived[k];
-        const struct oracle_lived *b = &x->block[stage][k];
+        struct oracle_lived *l = &lived[ranks->slot[i]];
         struct oracle_tally *t;
 
         if (r->like[i] != i)
             continue;
-        *l = x->base[stage][k];
-        l->weights += more * b->weights;
-        l->buffers += more * b->buffers;
-        l->state += more * b->state;
-        l->host += more * b->host;
-        oracle_sizes_of(m->s, stage, x->size[k]);
-        t = oracle_tally_make(&m->s->o, r->rank[i], m->s->size, l);
+        oracle_sizes_of(m->s, stage, x->size[ranks->slot[i]]);
+        oracle_lived_base(&o, stage, m->s->size, l);
+        t = oracle_tally_make(&o, r->rank[i], m->s->size, l);
         if (t)
-            l->update = oracle_form_walk(m, s, stage, t);
+            l->update =
+                oracle_walk(&o, stage, at->first_update, at->nupdate, true, t);
     }
-    m->s->o.arena = p->forms->arena;
     return lived != NULL;
 }
 
@@ -178,10 +166,9 @@ static const struct stream_step *steps_of(struct oracle_mesh *p,
 {
     size_t n = (size_t)s->n[stage];
 
-    return oracle_form_is_large(&m->key)
-               ? pdl_arena_grow(p->arena, s->list[stage], n, n + 1,
-                                sizeof s->list[stage][0])
-               : s->list[stage];
+    return m->large ? pdl_arena_grow(p->arena, s->list[stage], n, n + 1,
+                                     sizeof s->list[stage][0])
+                    : s->list[stage];
 }
 
 static bool fill_update(struct oracle_mesh *p, const struct steps *s, int stage,
@@ -200,17 +187,19 @@ static bool fill_update(struct oracle_mesh *p, const struct steps *s, int stage,
     return end != NULL;
 }
 
-/* The form of few blocks, if more follow from them. */
+/* A form that so many blocks follow from, or one of as many. */
 static enum pdl_status form_of(struct oracle_mesh *p, struct key *k,
                                int64_t blocks, struct block_form **m,
                                const struct steps **s, struct pdl_err *err)
 {
-    enum pdl_status st;
+    const struct block_form *rolled = oracle_find_rolled_form(p, k, blocks);
+    enum pdl_status st = PDL_OK;
 
     *s = NULL;
-    k->blocks = blocks < UPDATE_BLOCKS ? blocks : UPDATE_BLOCKS;
-    st = oracle_find_block_form(p, k, 1, m, err);
-    if (st == PDL_OK)
+    k->blocks = rolled ? rolled->key.blocks : blocks;
+    if (rolled)
+        st = oracle_find_block_form(p, k, 1, m, err);
+    if (rolled && st == PDL_OK)
         *s = oracle_form_steps(p->forms, *m, blocks);
     if (st != PDL_OK || *s)
         return st;

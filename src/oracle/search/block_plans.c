@@ -115,15 +115,19 @@ static const struct pdl_plan *lower(struct oracle_mesh *p, const struct key *k,
                                     struct pdl_err *err)
 {
     struct oracle_block_plans *g = p->forms;
+    bool roll = k->update && k->blocks > UPDATE_BLOCKS;
     const struct pdl_model *model;
     struct pdl_plan_options po;
     const struct pdl_plan *plan = NULL;
 
     describe(p, k, micro, s, &po);
     g->effort.lowered++;
-    model = written_out(g, &s->model, s->segments[g->f->block].repeat, err);
-    if (!model || pdl_plan_lower(g->scratch, model, &s->strategy, &po, &plan,
-                                 err) != PDL_OK)
+    model =
+        roll ? &s->model
+             : written_out(g, &s->model, s->segments[g->f->block].repeat, err);
+    if (!model ||
+        (roll ? pdl_plan_lower_rolled : pdl_plan_lower)(
+            g->scratch, model, &s->strategy, &po, &plan, err) != PDL_OK)
         return NULL;
     return plan;
 }
@@ -175,9 +179,38 @@ static bool keep_ops(pdl_arena *a, struct block_plan *s)
     return ops && s->plan.forward_op;
 }
 
-static bool keep_plan(pdl_arena *a, struct block_plan *s,
+/* Its rounds, of a network of its own; the small plan's is that which is
+ * written. */
+static bool keep_roll(pdl_arena *a, const struct oracle_family *f,
+                      struct block_plan *s)
+{
+    const struct pdl_plan_roll *from = s->plan.roll;
+    struct pdl_plan_roll *r = PDL_NEW(a, struct pdl_plan_roll, 1);
+    struct pdl_model *m = PDL_NEW(a, struct pdl_model, 1);
+    size_t n = (size_t)from->ngroups, pushes = (size_t)from->npushes;
+
+    if (!r || !m)
+        return false;
+    *m = s->model;
+    m->segments = pdl_arena_grow(a, s->segments, (size_t)m->nsegments,
+                                 (size_t)m->nsegments, sizeof *m->segments);
+    *r = *from;
+    r->model = m;
+    r->groups = pdl_arena_grow(a, from->groups, n, n + 1, sizeof *from->groups);
+    r->pushes = pdl_arena_grow(a, from->pushes, pushes, pushes + 1,
+                               sizeof *from->pushes);
+    for (size_t g = 0; g < n; g++)
+        s->segments[f->block].repeat -=
+            (from->groups[g].repeat - 1) * from->period;
+    s->plan.roll = r;
+    return m->segments && r->groups && r->pushes;
+}
+
+static bool keep_plan(struct oracle_block_plans *g, struct block_plan *s,
                       const struct pdl_plan *plan)
 {
+    pdl_arena *a = g->arena;
+
     s->plan = *plan;
     s->plan.strategy = &s->strategy;
     s->mesh = *plan->mesh;
@@ -190,7 +223,13 @@ static bool keep_plan(pdl_arena *a, struct block_plan *s,
                        (size_t)plan->nitems + 1, sizeof *plan->items);
     s->plan.fallbacks = NULL;
     s->plan.nfallbacks = 0;
-    return s->plan.items && keep_tensors(a, s) && keep_ops(a, s);
+    if (plan->roll && !keep_roll(a, g->f, s))
+        return false;
+    s->rounds = (int)s->segments[g->f->block].repeat / plan->nstages;
+    s->plan.model =
+        written_out(g, &s->model, s->segments[g->f->block].repeat, NULL);
+    return s->plan.items && s->plan.model && keep_tensors(a, s) &&
+           keep_ops(a, s);
 }
 
 /* ---- more samples ----------------------------------------------------------------- */
@@ -450,7 +489,7 @@ static bool fill(struct oracle_mesh *p, struct block_form *m, int64_t micro,
     struct block_plan *s = m->s, *twice;
     int64_t each = oracle_point_replicas(&p->mesh);
 
-    if (!keep_plan(g->arena, s, plan))
+    if (!keep_plan(g, s, plan))
         return false;
     pdl_arena_reset(g->scratch);
     if (m->key.update || (m->key.micro == 0 && grows_as_known(p, m))) {
@@ -470,38 +509,34 @@ static bool fill(struct oracle_mesh *p, struct block_form *m, int64_t micro,
     return find_tensors(g, s) && prepare_oracle(g, s);
 }
 
-/* For any samples and data ranks, if its plan can be changed to them; else
- * for these. A refusal holds for these data ranks. */
-static enum pdl_status make_in(struct oracle_mesh *p, struct key k,
-                               int64_t micro, struct block_form **out,
-                               struct pdl_err *err)
+/* A form in the arena at hand, from a small plan in the scratch arena. */
+static enum pdl_status keep_form(struct oracle_mesh *p, const struct key *k,
+                                 int64_t micro, const struct block_plan *s,
+                                 const struct pdl_plan *plan,
+                                 struct block_form **out, struct pdl_err *err)
 {
     struct oracle_block_plans *g = p->forms;
     struct block_form *m = PDL_NEW(g->arena, struct block_form, 1);
-    const struct pdl_plan *plan;
-    struct pdl_err why = {"", ""};
 
     *out = m;
     if (!m || !(m->s = PDL_NEW(g->arena, struct block_plan, 1)))
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    m->key = k;
+    *m->s = *s;
+    m->s->model.segments = m->s->segments;
+    m->key = *k;
     m->id = ++g->made;
-    m->code = code_of(&k);
+    m->code = code_of(k);
+    m->large = g->arena == g->large;
     m->next = g->forms;
     g->forms = m;
-    plan = lower(p, &k, micro, m->s, &why);
-    if (!plan) {
-        pdl_arena_reset(g->scratch);
-        m->refused = pdl_arena_strdup(g->arena, why.msg);
-        m->key.micro = 0;
-        m->key.data = p->mesh.data;
+    if (!plan)
         return PDL_OK;
-    }
     if (!fill(p, m, micro, plan)) {
         m->refused = "out of memory"; /* half of it is there */
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     }
-    if (!(k.update ? oracle_form_update(g, m) : oracle_form_work(g, m)))
+    if (!(k->update ? oracle_form_number(g, m, UPDATE)
+                    : oracle_form_work(g, m)))
         m->refused = "its blocks are not apart";
     m->samples = m->grown ? 0 : micro;
     m->ranks = m->grown ? 0 : p->mesh.data;
@@ -515,27 +550,45 @@ static void empty_large(struct oracle_block_plans *g)
     struct block_form **at = &g->forms;
 
     while (*at)
-        if (oracle_form_is_large(&(*at)->key))
+        if ((*at)->large)
             *at = (*at)->next;
         else
             at = &(*at)->next;
     pdl_arena_reset(g->large);
 }
 
+/* For any samples and data ranks, if its plan can be changed to them; else
+ * for these. A refusal holds for these data ranks. Of what many blocks are
+ * written out for, no more is kept than there is room for. */
 static enum pdl_status make(struct oracle_mesh *p, struct key k, int64_t micro,
                             struct block_form **out, struct pdl_err *err)
 {
     struct oracle_block_plans *g = p->forms;
+    struct block_plan *s = PDL_NEW(g->scratch, struct block_plan, 1);
     pdl_arena *kept = g->arena;
+    const struct pdl_plan *plan;
+    struct pdl_err why = {"", ""};
     enum pdl_status st;
 
-    if (!g->large || !oracle_form_is_large(&k))
-        return make_in(p, k, micro, out, err);
-    if (pdl_arena_used(g->large) > MOST_LARGE)
-        empty_large(g);
-    g->arena = g->large;
-    st = make_in(p, k, micro, out, err);
+    if (!s)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    plan = lower(p, &k, micro, s, &why);
+    if (plan && k.update && k.blocks > 1) /* of one, lanes are told apart */
+        plan = oracle_only_update(g->scratch, plan);
+    if (g->large && plan && !plan->roll && k.update &&
+        k.blocks > UPDATE_BLOCKS) {
+        if (pdl_arena_used(g->large) > MOST_LARGE)
+            empty_large(g);
+        g->arena = g->large;
+    }
+    st = keep_form(p, &k, micro, s, plan, out, err);
     g->arena = kept;
+    if (st == PDL_OK && !plan) {
+        (*out)->refused = pdl_arena_strdup(g->arena, why.msg);
+        (*out)->key.micro = 0;
+        (*out)->key.data = p->mesh.data;
+    }
+    pdl_arena_reset(g->scratch);
     return st;
 }
 
@@ -545,6 +598,25 @@ static struct block_form *find_any(const struct oracle_mesh *p, struct key k)
 
     k.data = p->mesh.data;
     return m ? m : find(p->forms, &k);
+}
+
+const struct block_form *oracle_find_rolled_form(const struct oracle_mesh *p,
+                                                 const struct key *k,
+                                                 int64_t blocks)
+{
+    struct key like = *k;
+    int64_t more;
+
+    like.staged = p->mesh.pipe > 1;
+    like.shared = p->mesh.data > 1;
+    like.micro = like.data = 0;
+    for (const struct block_form *m = p->forms->forms; m; m = m->next) {
+        like.blocks = m->key.blocks;
+        if (!m->refused && m->s->plan.roll && same_key(&m->key, &like) &&
+            oracle_form_stretch(m, blocks, &more))
+            return m;
+    }
+    return NULL;
 }
 
 enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,

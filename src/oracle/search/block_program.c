@@ -4,8 +4,10 @@
  * so that a mesh or a number of samples has to price each kind once; what each
  * waits for on the streams; and how stages of many blocks follow from few.
  *
- * Forward and backward repeat block by block; updates: block_updates.c. */
+ * Forward and backward repeat block by block; updates as rolled plans do. */
 #include "oracle/search/blocks.h"
+
+#include <string.h>
 
 /* ---- kinds ------------------------------------------------------------------ */
 
@@ -135,8 +137,8 @@ struct program oracle_form_program(struct oracle_block_plans *g,
                   m->kinds[UPDATE].kind},
         .tensor = s->tensor,
         .round = s->round,
-        .row = g->f->model->ntensors,
-        .first_round = stage * (int)m->key.blocks};
+        .row = 2 * g->f->model->ntensors,
+        .first_round = stage * s->rounds};
 }
 
 /* How far operations of a part may look back. */
@@ -183,4 +185,133 @@ bool oracle_form_work(struct oracle_block_plans *g, struct block_form *m)
         ok = write_passes(g, m, i, x);
     }
     return ok;
+}
+
+/* ---- updates ------------------------------------------------------------------- */
+
+bool oracle_form_stretch(const struct block_form *m, int64_t blocks,
+                         int64_t *more)
+{
+    const struct pdl_plan_roll *r = m->s->plan.roll;
+    int64_t n = blocks - m->key.blocks;
+
+    *more = r ? n / r->period : 0;
+    return r ? n % r->period == 0 && r->groups[0].repeat + *more >= 2 : n == 0;
+}
+
+/* Operations that name tensors of all blocks; what they name is kept. */
+static bool keep_longer(struct oracle_block_plans *g,
+                        const struct block_form *m, struct steps *x)
+{
+    const struct pdl_plan_op *few = m->s->plan.ops;
+    size_t n = (size_t)x->plan.nops;
+    struct pdl_plan_op *ops;
+
+    if (x->plan.ops == few)
+        return true;
+    ops = pdl_arena_grow(g->arena, x->plan.ops, n, n + 1, sizeof *ops);
+    x->longer = PDL_NEW(g->arena, int, x->plan.nops);
+    if (!ops || !x->longer)
+        return false;
+    for (int i = 0; i < x->plan.nops; i++) {
+        size_t in = (size_t)ops[i].nin, out = (size_t)ops[i].nout;
+
+        if (ops[i].in == few[i].in && ops[i].out == few[i].out)
+            continue;
+        ops[i].in =
+            pdl_arena_grow(g->arena, ops[i].in, in, in + 1, sizeof *ops[i].in);
+        ops[i].out = pdl_arena_grow(g->arena, ops[i].out, out, out + 1,
+                                    sizeof *ops[i].out);
+        if (!ops[i].in || !ops[i].out)
+            return false;
+        if (ops[i].kind != PDL_PLAN_OP_FREE)
+            x->longer[x->nlonger++] = i;
+    }
+    x->plan.ops = ops;
+    return true;
+}
+
+/* The plan of so many blocks. */
+static bool stretch(struct oracle_block_plans *g, const struct block_form *m,
+                    struct steps *x, const struct pdl_plan_rounds **rounds)
+{
+    const struct pdl_plan *p = &m->s->plan;
+    int64_t more;
+
+    x->plan = *p;
+    if (!oracle_form_stretch(m, x->blocks, &more))
+        return false;
+    if (!p->roll)
+        return true;
+    if (pdl_plan_stretch(g->arena, p, more, &p, NULL) != PDL_OK ||
+        pdl_plan_rounds_open(g->scratch, p, rounds, NULL) != PDL_OK ||
+        pdl_plan_write_gathers(g->scratch, p, &p, NULL) != PDL_OK)
+        return false;
+    x->plan = *p;
+    return keep_longer(g, m, x);
+}
+
+/* Numbers of prices: those of the form, and after them the longer ones'. */
+static const int *number_longer(struct oracle_block_plans *g,
+                                const struct block_form *m,
+                                const struct steps *x)
+{
+    size_t n = (size_t)x->plan.nops;
+    int *kind;
+
+    if (x->nlonger == 0)
+        return m->kinds[UPDATE].kind;
+    kind = pdl_arena_grow(g->scratch, m->kinds[UPDATE].kind, n, n + 1,
+                          sizeof *kind);
+    for (int i = 0; kind && i < x->nlonger; i++)
+        kind[x->longer[i]] = m->kinds[UPDATE].n + i;
+    return kind;
+}
+
+static bool write_steps(struct oracle_block_plans *g, struct block_form *m,
+                        struct steps *x, int stage,
+                        const struct pdl_plan_rounds *rounds, const int *kind)
+{
+    struct oracle o = m->s->o;
+    struct program p = oracle_form_program(g, m, stage);
+    size_t n = (size_t)oracle_update_steps(&x->plan, stage);
+    struct stream_step *steps = PDL_NEW(g->scratch, struct stream_step, n + 1);
+
+    o.p = &x->plan;
+    o.rounds = rounds;
+    p.o = &o;
+    p.price[UPDATE] = kind;
+    if (!steps || !oracle_program_begin(&p))
+        return false;
+    x->n[stage] = oracle_program_update(&p, steps);
+    if (x->n[stage] < 0)
+        return false;
+    n = (size_t)x->n[stage];
+    x->list[stage] = pdl_arena_grow(g->arena, steps, n, n + 1, sizeof *steps);
+    return x->list[stage] != NULL;
+}
+
+const struct steps *oracle_form_steps(struct oracle_block_plans *g,
+                                      struct block_form *m, int64_t blocks)
+{
+    const struct pdl_plan_rounds *rounds = NULL;
+    const int *kind = NULL;
+    struct steps *x;
+    bool ok;
+
+    for (x = m->steps; x; x = x->next)
+        if (x->blocks == blocks)
+            return x;
+    x = PDL_NEW(g->arena, struct steps, 1);
+    if (!x)
+        return NULL;
+    x->blocks = blocks;
+    ok = stretch(g, m, x, &rounds) && (kind = number_longer(g, m, x));
+    for (int i = 0; ok && i < m->s->plan.nstages; i++)
+        ok = write_steps(g, m, x, i, rounds, kind);
+    pdl_arena_reset(g->scratch);
+    x->next = m->steps;
+    if (ok)
+        m->steps = x;
+    return ok ? x : NULL;
 }

@@ -6,12 +6,12 @@
 #include "oracle/search/point.h"
 
 enum {
-    WRITTEN = 16,
+    WRITTEN = 64,
     STAGES = 3,
     MAX_LANES = 8,
     WORK_BLOCKS = 3,
-    UPDATE_BLOCKS = 4,
-    ZEROS = 4 /* none, 1, 2, 3 */
+    UPDATE_BLOCKS = 5, /* stages of more may be rolled */
+    ZEROS = 4          /* none, 1, 2, 3 */
 };
 
 /* Which form. Of micro and data 0 stands for any. */
@@ -49,8 +49,9 @@ struct block_plan {
     struct oracle o;
     const bool *inside;
     int64_t *size;
-    int *round, *tensor; /* of each tensor of the written-out model: the round
-                            of its block (-1: outside) and the model's tensor */
+    int rounds;          /* of a stage, that are written */
+    int *round, *tensor; /* of each tensor of these: the round of its block (-1:
+                            outside) and the model's tensor */
     struct grows *grows;
     int ngrows;
 };
@@ -83,16 +84,15 @@ struct kinds {
 };
 
 /* Steps of an update of so many blocks; those that gather from all blocks have
- * kinds of their own, whose operations are written out. */
+ * kinds of their own. */
 struct steps {
     struct steps *next;
     int64_t blocks;
+    struct pdl_plan plan; /* with as many, rolled if the form is */
     int n[PLACES_WITH_WORK];
     struct stream_step *list[PLACES_WITH_WORK];
-    struct pdl_plan_op *ops; /* the plan's, with longer ones */
     int nlonger, *longer;
 };
-struct cut; /* of an update: stretches that are repeated */
 
 struct block_form {
     struct block_form *next;
@@ -113,7 +113,7 @@ struct block_form {
     int64_t carried_on;      /* that mesh; others' memory is gone */
     struct lived *lived;
     struct steps *steps;
-    struct cut *cut[PLACES_WITH_WORK];
+    bool large; /* it may be gone when the next one is made */
 };
 
 struct oracle_block_plans {
@@ -174,14 +174,16 @@ enum pdl_status oracle_make_update(struct oracle_mesh *p, struct key *k,
                                    int64_t blocks, struct stage_exchanges *out,
                                    struct pdl_err *err);
 
-/* Does its plan have as many blocks as a stage, because updates of many do not
- * follow from those of few? It may be gone when the next one is made. */
-static inline bool oracle_form_is_large(const struct key *k)
-{
-    return k->update && k->blocks > UPDATE_BLOCKS;
-}
-
-/* block_plans.c: the form of a key, its samples and its mesh set */
+/* block_slim.c: what is wanted of it if that is its update; NULL: out of
+ * memory */
+const struct pdl_plan *oracle_only_update(pdl_arena *a,
+                                          const struct pdl_plan *p);
+/* block_plans.c: a form of an update that so many blocks follow from; NULL: none
+ * is known */
+const struct block_form *oracle_find_rolled_form(const struct oracle_mesh *p,
+                                                 const struct key *k,
+                                                 int64_t blocks);
+/* The form of a key, its samples and its mesh set. */
 enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
                                        int64_t micro, struct block_form **out,
                                        struct pdl_err *err);
@@ -199,19 +201,15 @@ struct program oracle_form_program(struct oracle_block_plans *g,
 /* Tells operations of a pass apart by what they cost. */
 bool oracle_form_number(struct oracle_block_plans *g, struct block_form *m,
                         enum phase phase);
-/* The operations of a form told apart; block_updates.c */
+/* The operations of a form told apart. */
 bool oracle_form_work(struct oracle_block_plans *g, struct block_form *m);
-bool oracle_form_update(struct oracle_block_plans *g, struct block_form *m);
 /* The update of so many blocks; NULL: it has to be lowered as it is (or there
  * is no memory). */
 const struct steps *oracle_form_steps(struct oracle_block_plans *g,
                                       struct block_form *m, int64_t blocks);
-/* Live bytes of that update; ops: those of the steps. */
-struct oracle_span oracle_form_walk(struct block_form *m, const struct steps *x,
-                                    int stage, struct oracle_tally *t);
-/* What a block adds to what an update keeps. */
-void oracle_form_block(struct oracle_block_plans *g, struct block_form *m,
-                       int stage, const int64_t *size,
-                       struct oracle_lived *out);
+/* How many blocks more a rolled form is stretched by, in periods; false: by no
+ * whole number of them. */
+bool oracle_form_stretch(const struct block_form *m, int64_t blocks,
+                         int64_t *more);
 
 #endif

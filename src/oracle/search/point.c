@@ -40,7 +40,7 @@ struct oracle_pricer *oracle_pricer_make(pdl_arena *a,
     c->backward = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->weights = PDL_NEW(a, double, ORACLE_MAX_STAGES);
     c->spans = PDL_NEW(a, double, ORACLE_MAX_STAGES);
-    c->made = PDL_NEW(a, double, (f->layers + 1) * f->model->ntensors);
+    c->made = PDL_NEW(a, double, 2 * (f->layers + 1) * f->model->ntensors);
     c->back =
         PDL_NEW(a, double, oracle_run_back(&(struct stage_passes){.back = 32}));
     return c->pieces && c->forward && c->backward && c->weights && c->spans &&

@@ -34,6 +34,7 @@ struct passes {
     /* where weights travel: how backward ended, and when it made gradients */
     struct streams ended[2];
     double *made[2];
+    int64_t nmade[2];        /* that there is room for */
     struct stage_time sums;  /* one operation after another */
     int64_t calls[2];        /* of forward and backward */
     struct class_live *live; /* by slot */

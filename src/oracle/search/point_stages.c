@@ -21,7 +21,7 @@ struct stage_run oracle_run_of(struct oracle_pricer *c, const struct class *k,
         .held = c->overlap ? c->held : 0,
         .end = c->end,
         .made = c->made,
-        .slots = (k->blocks + 1) * c->f->model->ntensors,
+        .slots = 2 * (k->blocks + 1) * c->f->model->ntensors,
         .back = c->back};
 }
 

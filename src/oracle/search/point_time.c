@@ -54,9 +54,10 @@ static bool run_stage(struct oracle_pricer *c, const struct oracle_point *x,
         struct timed *t = &p->timed[f];
         double *copy = &t->copy[x->zero][x->optimizer];
 
-        if (!p->made[f])
-            p->made[f] = PDL_NEW(c->arena, double,
-                                 (c->f->layers + 1) * c->f->model->ntensors);
+        if (run.slots > p->nmade[f]) {
+            p->made[f] = PDL_NEW(c->arena, double, run.slots);
+            p->nmade[f] = p->made[f] ? run.slots : 0;
+        }
         run.made = p->made[f];
         run.update = &u->run;
         if (!run.made)

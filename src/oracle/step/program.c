@@ -57,31 +57,44 @@ int64_t oracle_update_steps(const struct pdl_plan *p, int stage)
                      p->stages[stage].nupdate);
 }
 
-/* The longest list of operands, all rounds named. */
-static int most_operands(const struct program *p)
-{
-    int most = 0;
+/* What an operation reads and makes: the first time that its item is run, and
+ * how much further on each time after that. */
+struct visits {
+    int nin, nout;
+    const int *in, *out, *in_step, *out_step;
+};
 
-    for (int i = 0; i < p->o->p->nops; i++) {
-        const struct pdl_plan_op *x = &p->o->p->ops[i];
-
-        most = x->nin > most ? x->nin : most;
-        most = x->nout > most ? x->nout : most;
-    }
-    return most;
-}
-
-/* Operands of an operation the visit-th time that its item is run. */
-static const int *operands(const struct program *p, int op, int64_t visit,
-                           bool outputs, int *n)
+/* One side of it; NULL: out of memory. */
+static const int *list_visits(struct program *p, int op, bool many,
+                              bool outputs, int *n, const int **step)
 {
     const struct pdl_plan_op *x = &p->o->p->ops[op];
+    const struct pdl_plan_rounds *r = p->o->rounds;
+    int *ids;
 
-    *n = outputs ? x->nout : x->nin;
-    if (!p->o->rounds)
+    *n = r ? pdl_plan_rounds_ids(r, op, 0, outputs, NULL)
+           : (outputs ? x->nout : x->nin);
+    *step = p->zeros;
+    if (!r)
         return outputs ? x->out : x->in;
-    *n = pdl_plan_rounds_ids(p->o->rounds, op, visit, outputs, p->ids);
-    return p->ids;
+    ids = PDL_NEW(p->scratch, int, 2 * (int64_t)*n + 1);
+    if (!ids)
+        return NULL;
+    pdl_plan_rounds_ids(r, op, 0, outputs, ids);
+    if (many) {
+        pdl_plan_rounds_ids(r, op, 1, outputs, ids + *n);
+        for (int k = 0; k < *n; k++)
+            ids[*n + k] -= ids[k];
+        *step = ids + *n;
+    }
+    return ids;
+}
+
+static bool find_visits(struct program *p, int op, bool many, struct visits *v)
+{
+    v->in = list_visits(p, op, many, false, &v->nin, &v->in_step);
+    v->out = list_visits(p, op, many, true, &v->nout, &v->out_step);
+    return v->in && v->out;
 }
 
 static int ntensors(const struct program *p)
@@ -90,67 +103,142 @@ static int ntensors(const struct program *p)
                         : p->o->p->ntensors;
 }
 
-/* Operations of the passes by their place, every visit, and (plan tensors)
- * what the update reads. */
-static void find_makers(struct program *p)
+/* Gradients that wait in backward for the network. */
+static bool is_scatter(const struct oracle *o, int op)
+{
+    return o->p->ops[op].kind != PDL_PLAN_OP_ALLGATHER &&
+           stream_of(o, op, BACKWARD) == ON_NETWORK;
+}
+
+/* Tensors of the plan whose times are wanted: what the update reads, and what
+ * backward scatters. */
+static void find_read(struct program *p)
 {
     const struct pdl_plan *plan = p->o->p;
     const struct pdl_plan_stage *s = &plan->stages[p->stage];
-    int first, nops, n, at = 0;
+    int first, n;
+
+    oracle_update_ops(plan, p->stage, &first, &n);
+    for (int i = first; i < first + n; i++)
+        for (int k = 0; k < plan->ops[i].nin; k++)
+            p->read[plan->ops[i].in[k]] = true;
+    range_of(plan, s->first_backward, s->nbackward, &first, &n);
+    for (int i = first; i < first + n; i++)
+        for (int k = 0; is_scatter(p->o, i) && k < plan->ops[i].nin; k++)
+            p->read[plan->ops[i].in[k]] = p->raw[plan->ops[i].in[k]] = true;
+}
+
+/* Rounds left out before what is made the first time that an item is run, and
+ * how many fewer each time after that: of the stage's rolled ones. */
+static int left_out(const struct program *p, const struct pdl_plan_item *it,
+                    int round, int *fewer)
+{
+    const struct pdl_plan_roll *r = p->o->p->roll;
+    const struct pdl_plan_units *g = r ? &r->groups[p->stage] : NULL;
+    int all = r ? (int)(g->repeat - 1) * r->period : 0;
+
+    *fewer = it->repeat > 1 ? r->period : 0;
+    return r && (it->repeat > 1 ||
+                 round >= g->first + (r->width + 1) * r->period)
+               ? all
+               : 0;
+}
+
+/* Where the time of a gradient is kept; -1: nowhere. base: the round that
+ * slots are counted from; later: rounds that are not written before it. */
+static int slot_of(const struct program *p, int t, int base, int later)
+{
+    int id = p->o->p->tensors[t].model_tensor, at;
+
+    if (id < 0)
+        return -1;
+    at = p->tensor[id] + (p->raw[t] ? p->row / 2 : 0);
+    return p->round[id] < 0 ? at
+                            : at + (1 + p->round[id] + later - base) * p->row;
+}
+
+/* The tensors that an operation of backward makes, every time. */
+static bool note_maker(struct program *p, int op,
+                       const struct pdl_plan_item *it, int at)
+{
+    const struct pdl_plan_op *x = &p->o->p->ops[op];
+    struct visits v;
+
+    for (int k = 0; k < x->nout; k++)
+        if (p->read[x->out[k]]) {
+            if (!find_visits(p, op, it->repeat > 1, &v))
+                return false;
+            break;
+        } else if (k + 1 == x->nout) {
+            return true;
+        }
+    for (int k = 0; k < x->nout; k++) {
+        int round = p->o->p->tensors[x->out[k]].round, fewer;
+        int later = p->tensor ? left_out(p, it, round, &fewer) : 0;
+
+        for (int64_t i = 0; i < it->repeat; i++) {
+            int id = v.out[k] + (int)i * v.out_step[k];
+
+            p->by[id] = at + (int)i * it->nops;
+            p->maker[id] = op;
+            p->slot[id] = p->tensor ? slot_of(p, x->out[k], p->first_round,
+                                              later - (int)i * fewer)
+                                    : id;
+        }
+    }
+    return true;
+}
+
+static bool find_makers(struct program *p)
+{
+    const struct pdl_plan *plan = p->o->p;
+    const struct pdl_plan_stage *s = &plan->stages[p->stage];
+    int at = 0;
 
     for (int t = 0; t <= ntensors(p); t++)
         p->by[t] = -1;
-    for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++)
-        for (int64_t v = 0; v < plan->items[i].repeat; v++)
-            for (int k = 0; k < plan->items[i].nops; k++) {
-                int op = plan->items[i].first_op + k;
-                const int *ids = operands(p, op, v, true, &n);
+    for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++) {
+        const struct pdl_plan_item *it = &plan->items[i];
 
-                p->op_of[at] = op;
-                for (int j = 0; j < n; j++)
-                    p->by[ids[j]] = at;
-                at++;
-            }
-    oracle_update_ops(plan, p->stage, &first, &nops);
-    for (int i = first; i < first + nops; i++)
-        for (int k = 0; k < plan->ops[i].nin; k++)
-            p->read[plan->ops[i].in[k]] = true;
+        for (int k = 0; k < it->nops; k++)
+            if (plan->ops[it->first_op + k].nout > 0 &&
+                !note_maker(p, it->first_op + k, it, at + k))
+                return false;
+        at += (int)it->repeat * it->nops;
+    }
+    return true;
+}
+
+static int most_operands(const struct pdl_plan *p)
+{
+    int most = 0;
+
+    for (int i = 0; i < p->nops; i++) {
+        most = p->ops[i].nin > most ? p->ops[i].nin : most;
+        most = p->ops[i].nout > most ? p->ops[i].nout : most;
+    }
+    return most;
 }
 
 bool oracle_program_begin(struct program *p)
 {
-    const struct pdl_plan_stage *s = &p->o->p->stages[p->stage];
-    int n = p->o->p->ntensors + 1;
+    int n = p->o->p->ntensors + 1, all = ntensors(p) + 1;
 
-    p->op_of = PDL_NEW(p->scratch, int,
-                       count_ops(p->o->p, s->first_backward, s->nbackward) + 1);
-    p->by = PDL_NEW(p->scratch, int, ntensors(p) + 1);
+    p->by = PDL_NEW(p->scratch, int, all);
+    p->maker = PDL_NEW(p->scratch, int, all);
+    p->slot = PDL_NEW(p->scratch, int, all);
     p->read = PDL_NEW(p->scratch, bool, n);
-    p->ids = PDL_NEW(p->scratch, int, 2 * most_operands(p) + 1);
+    p->raw = PDL_NEW(p->scratch, bool, n);
+    p->zeros = PDL_NEW(p->scratch, int, most_operands(p->o->p) + 1);
     for (int k = 0; k < STREAMS; k++) {
         p->number[k] = PDL_NEW(p->scratch, int, n);
         if (!p->number[k])
             return false;
     }
-    if (!p->by || !p->read || !p->ids || !p->op_of)
+    if (!p->by || !p->maker || !p->slot || !p->read || !p->raw || !p->zeros)
         return false;
-    find_makers(p);
-    return true;
-}
-
-/* Where the time of a gradient is kept; -1: nowhere. base: the round that
- * slots are counted from. */
-static int slot_of(const struct program *p, int t, int base)
-{
-    int id;
-
-    if (!p->tensor)
-        return t;
-    id = p->o->p->tensors[t].model_tensor;
-    if (id < 0)
-        return -1;
-    return p->tensor[id] +
-           (p->round[id] < 0 ? 0 : (1 + p->round[id] - base) * p->row);
+    find_read(p);
+    return find_makers(p);
 }
 
 static int price_of(const struct program *p, enum phase phase, int op)
@@ -160,44 +248,43 @@ static int price_of(const struct program *p, enum phase phase, int op)
 
 /* ---- forward and backward ------------------------------------------------------ */
 
-static bool makes_gradient(const struct pdl_plan *p,
-                           const struct pdl_plan_op *x)
+/* Times that are kept or looked at, of tensors of one side of an operation; n:
+ * how many. NULL: there is no memory, or (n 0) none. */
+static const struct stream_made *note_times(struct program *p, int op, int base,
+                                            bool many, bool outputs, int *n)
 {
-    return x->nout > 0 &&
-           p->tensors[x->out[0]].kind == PDL_PLAN_WEIGHT_GRADIENT;
+    const struct pdl_plan_op *x = &p->o->p->ops[op];
+    int count = outputs ? x->nout : x->nin, unused;
+    const int *written = outputs ? x->out : x->in, *step, *ids;
+    struct stream_made *list = PDL_NEW(p->keep, struct stream_made, count + 1);
+
+    *n = 0;
+    ids = list ? list_visits(p, op, many, outputs, &unused, &step) : NULL;
+    for (int k = 0; ids && k < count; k++) {
+        int slot = p->tensor ? slot_of(p, written[k], base, 0) : ids[k];
+
+        if (p->read[written[k]] && slot >= 0 && p->by[ids[k]] >= 0 &&
+            (!outputs || p->maker[ids[k]] == op))
+            list[(*n)++] = (struct stream_made){slot, !p->tensor      ? step[k]
+                                                      : slot < p->row ? 0
+                                                                      : p->row};
+    }
+    return ids ? list : NULL;
 }
 
-static bool is_made_by(const struct program *p, int t, int op)
-{
-    return p->by[t] >= 0 && p->op_of[p->by[t]] == op;
-}
-
-/* The gradients that the update reads. */
+/* The gradients that the update or a scatter reads. */
 static bool note_made(struct program *p, int op, int base, bool many,
                       struct stream_op *out)
 {
     const struct pdl_plan_op *x = &p->o->p->ops[op];
-    int n, *next = p->ids + x->nout;
-    struct stream_made *made = NULL;
-    const int *ids = operands(p, op, 0, true, &n);
+    bool any = false;
 
-    if (many)
-        pdl_plan_rounds_ids(p->o->rounds, op, 1, true, next);
-    for (int k = 0; k < x->nout; k++) {
-        int slot = slot_of(p, ids[k], base), stride = many ? next[k] - slot : 0;
-
-        if (!p->read[x->out[k]] || !is_made_by(p, ids[k], op) || slot < 0)
-            continue;
-        if (!made)
-            made = PDL_NEW(p->keep, struct stream_made, x->nout);
-        if (!made)
-            return false;
-        if (p->tensor)
-            stride = slot < p->row ? 0 : p->row;
-        made[out->nmade++] = (struct stream_made){slot, stride};
-    }
-    out->made = made;
-    return true;
+    for (int k = 0; k < x->nout; k++)
+        any = any || p->read[x->out[k]];
+    if (any && !(out->made = note_times(p, op, base, many, true, &out->nmade)))
+        return false;
+    return !is_scatter(p->o, op) ||
+           (out->reads = note_times(p, op, base, many, false, &out->nreads));
 }
 
 static int latest(const int *number, const struct pdl_plan_op *x)
@@ -244,12 +331,8 @@ static void note_waits(struct program *p, int op, struct stream_op *out)
 
     if (out->on == ON_IN)
         wait_for(p, ON_OUT, latest(p->number[ON_OUT], x), &p->in_waited, out);
-    if (out->on == ON_NETWORK) {
+    if (out->on == ON_NETWORK)
         out->gathers = x->kind == PDL_PLAN_OP_ALLGATHER;
-        if (!out->gathers)
-            out->back[ON_COMPUTE] =
-                look_back(p, ON_COMPUTE, latest(p->number[ON_COMPUTE], x));
-    }
     if (out->on != ON_COMPUTE) {
         p->count[out->on]++;
         number(p, out->on, x->out, x->nout);
@@ -260,11 +343,6 @@ static void note_waits(struct program *p, int op, struct stream_op *out)
     for (int s = ON_NETWORK; s < STREAMS; s++)
         wait_for(p, (enum stream)s, latest(p->number[s], x), &p->waited[s],
                  out);
-    out->marks = makes_gradient(p->o->p, x);
-    if (out->marks) {
-        p->count[ON_COMPUTE]++;
-        number(p, ON_COMPUTE, x->out, x->nout);
-    }
 }
 
 /* Nothing is computed from here to the end of forward: memory may come back
@@ -344,29 +422,28 @@ bool oracle_program_part(struct program *p, enum phase phase, int first_item,
 /* ---- the update ---------------------------------------------------------------- */
 
 /* The latest of each stream, and the gradients that backward makes last. */
-static void find_waits(const struct program *p, const int *ids, int n,
-                       const int *made, const struct stream_step *steps,
-                       struct stream_step *out)
+static void find_waits(const struct program *p, const struct visits *v,
+                       int visit, const int *made,
+                       const struct stream_step *steps, struct stream_step *out)
 {
     int last[2] = {-1, -1};
 
     for (int k = 0; k < STREAMS; k++)
         out->after[k] = -1;
-    for (int k = 0; k < n; k++) {
-        int t = ids[k], slot;
+    for (int k = 0; k < v->nin; k++) {
+        int t = v->in[k] + visit * v->in_step[k];
 
         if (made[t] > 0) {
             int *at = &out->after[steps[made[t] - 1].on];
 
             *at = made[t] - 1 > *at ? made[t] - 1 : *at;
-        } else if (p->by[t] >= 0 &&
-                   (slot = slot_of(p, t, p->first_round)) >= 0) {
-            bool net = oracle_is_weight_traffic(p->o, p->op_of[p->by[t]]);
+        } else if (p->by[t] >= 0 && p->slot[t] >= 0) {
+            bool net = oracle_is_weight_traffic(p->o, p->maker[t]);
 
             if (p->by[t] <= last[net])
                 continue;
             last[net] = p->by[t];
-            *(net ? &out->brought : &out->computed) = slot;
+            *(net ? &out->brought : &out->computed) = p->slot[t];
         }
     }
 }
@@ -395,43 +472,46 @@ static struct stream_step begin_step(const struct program *p, int op)
 }
 
 /* One step; true: it is one. Frees wait, and nobody waits for them. */
-static bool write_step(struct program *p, int op, int64_t visit, int *made,
-                       struct stream_step *steps, int n)
+static bool write_step(const struct program *p, int op, const struct visits *v,
+                       int visit, int *made, struct stream_step *steps, int n)
 {
     struct stream_step *out = &steps[n];
-    const int *ids;
-    int count;
 
     *out = begin_step(p, op);
-    ids = operands(p, op, visit, false, &count);
-    find_waits(p, ids, count, made, steps, out);
+    find_waits(p, v, visit, made, steps, out);
     if (p->o->p->ops[op].kind == PDL_PLAN_OP_FREE && !step_waits(out))
         return false;
-    for (int k = 0; out->on == ON_OUT && k < count; k++)
-        made[ids[k]] = n + 1;
-    ids = operands(p, op, visit, true, &count);
-    for (int k = 0; k < count; k++)
-        made[ids[k]] = n + 1;
+    for (int k = 0; out->on == ON_OUT && k < v->nin; k++)
+        made[v->in[k] + visit * v->in_step[k]] = n + 1;
+    for (int k = 0; k < v->nout; k++)
+        made[v->out[k] + visit * v->out_step[k]] = n + 1;
     return true;
 }
 
-int oracle_program_update(struct program *p, struct stream_step *steps,
-                          int *step)
+/* An item every time that it is run; < 0: out of memory. */
+static int write_item(struct program *p, const struct pdl_plan_item *it,
+                      int *made, struct stream_step *steps, int n)
+{
+    struct visits *v = PDL_NEW(p->scratch, struct visits, it->nops + 1);
+
+    for (int k = 0; v && k < it->nops; k++)
+        if (!find_visits(p, it->first_op + k, it->repeat > 1, &v[k]))
+            return -1;
+    for (int i = 0; v && i < it->repeat; i++)
+        for (int k = 0; k < it->nops; k++)
+            n += write_step(p, it->first_op + k, &v[k], i, made, steps, n);
+    return v ? n : -1;
+}
+
+int oracle_program_update(struct program *p, struct stream_step *steps)
 {
     const struct pdl_plan *plan = p->o->p;
     const struct pdl_plan_stage *s = &plan->stages[p->stage];
-    int *made = PDL_NEW(p->scratch, int, ntensors(p) + 1), n = 0, at = 0;
+    int *made = PDL_NEW(p->scratch, int, ntensors(p) + 1), n = 0;
 
-    for (int i = s->first_update; made && i < s->first_update + s->nupdate; i++)
-        for (int64_t v = 0; v < plan->items[i].repeat; v++)
-            for (int k = 0; k < plan->items[i].nops; k++) {
-                bool is = write_step(p, plan->items[i].first_op + k, v, made,
-                                     steps, n);
-
-                if (step)
-                    step[at++] = is ? n : -1;
-                n += is;
-            }
+    for (int i = s->first_update;
+         made && n >= 0 && i < s->first_update + s->nupdate; i++)
+        n = write_item(p, &plan->items[i], made, steps, n);
     return made ? n : -1;
 }
 
@@ -491,7 +571,7 @@ bool oracle_price_list(pdl_arena *a, const struct stream_list *list, bool all,
         struct stream_op *to = &ops[out->n];
 
         if (!all && p->seconds <= 0 && p->compute <= 0 && x->nmade == 0 &&
-            !x->marks && x->on == ON_COMPUTE && !waits(x) && !x->stops)
+            x->on == ON_COMPUTE && !waits(x) && !x->stops)
             continue;
         *to = *x;
         to->seconds = p->seconds;

@@ -157,7 +157,7 @@ static bool write_update(struct whole *w, struct program *p)
         oracle_price_stream(w->o, i, UPDATE, &w->ranks, &w->price[i]);
     steps = PDL_NEW(w->arena, struct stream_step,
                     oracle_update_steps(w->o->p, w->stage) + 1);
-    u->n = steps ? oracle_program_update(p, steps, NULL) : -1;
+    u->n = steps ? oracle_program_update(p, steps) : -1;
     u->steps = steps;
     u->price = w->price;
     u->optimizer = w->o->p->strategy->offload_optimizer;

@@ -269,7 +269,7 @@ static void run_copy(struct walk *w, const struct stream_op *x)
 static void keep_made(struct walk *w, const struct stream_op *x, int64_t first,
                       double end)
 {
-    for (int k = 0; w->u && k < x->nmade; k++)
+    for (int k = 0; k < x->nmade; k++)
         w->x->made[x->made[k].slot + first * x->made[k].stride] = end;
 }
 
@@ -303,8 +303,9 @@ static double scatter_gradients(struct walk *w, const struct stream_op *x,
     double ready = 0, before = w->s.network, start;
     int i;
 
-    if (x->back[ON_COMPUTE] > 0)
-        ready = look_back(w, ON_COMPUTE, x->back[ON_COMPUTE]);
+    for (i = 0; i < x->nreads; i++)
+        ready = later(
+            ready, w->x->made[x->reads[i].slot + first * x->reads[i].stride]);
     start = exchange(&w->s, ready, x->seconds, x->level, false);
     oracle_scattered(&w->s, start, before);
     i = w->s.nscatters - 1;
@@ -353,8 +354,6 @@ static void compute(struct walk *w, const struct stream_op *x, int64_t first)
         took = beside(&w->s, start, took, x->comm, x->level);
     w->s.compute = start + took;
     record(w, x->price, start, took);
-    if (x->marks)
-        remember(w, ON_COMPUTE, w->s.compute);
     if (x->nmade > 0)
         keep_made(w, x, first, w->s.compute);
 }

@@ -19,18 +19,17 @@ struct stream_made {
 };
 
 /* An operation of forward or backward. It waits for the last one of a stream
- * (1), the one before (2), ...; 0: for none. Of computation only those count
- * that make gradients which are scattered. */
+ * (1), the one before (2), ...; 0: for none. Gradients that are scattered wait
+ * for whoever made them. */
 struct stream_op {
     int price; /* number of its price; in a whole plan, of the operation */
     int back[STREAMS];
     enum stream on;
     bool gathers; /* weights, one block ahead */
-    bool marks;   /* makes a gradient that is scattered */
     bool stops;   /* copies that began ahead of their task end here */
     bool comm;
-    int nmade, level;
-    const struct stream_made *made;
+    int nmade, nreads, level;
+    const struct stream_made *made, *reads;
     double seconds, packing; /* packing: computed before a collective */
 };
 struct stream_list {
@@ -199,26 +198,25 @@ struct program {
     /* of each tensor of the model: which of a block's it is, and the round of
      * its block, -1: outside; NULL: gradients are tensors of the plan */
     const int *tensor, *round;
-    int row;         /* tensors of a block */
-    int first_round; /* of the stage */
+    int row;         /* slots of a block: of its tensors, and of those as they
+                        are before they are scattered */
+    int first_round; /* of the stage, as written */
     bool repeats;    /* parts come several times */
     bool all;        /* what neither runs nor waits is listed too */
-    /* while it is written: of each tensor who makes it, whether the update
-     * reads it, and the number, on its stream, of what made it */
-    int *by, *number[STREAMS];
-    bool *read;
-    int *op_of; /* by: of the operations of backward, every time, in order */
-    int *ids;   /* operands of one operation */
+    /* while it is written: of each tensor of all rounds where in backward it
+     * is made, by which operation, and where its time is kept; of each that is
+     * written whether its time is wanted, by a scatter, and the number, on its
+     * stream, of what made it */
+    int *by, *maker, *slot, *number[STREAMS], *zeros;
+    bool *read, *raw;
     int count[STREAMS], waited[STREAMS], in_waited, back;
 };
 bool oracle_program_begin(struct program *p);
 /* Operations of some items; base: the round of the part's block. */
 bool oracle_program_part(struct program *p, enum phase phase, int first_item,
                          int nitems, int base, struct stream_list *out);
-/* The update's; step: of each operation from the first on its step, -1: none.
- * Returns how many there are; < 0: out of memory. */
-int oracle_program_update(struct program *p, struct stream_step *steps,
-                          int *step);
+/* The update's. Returns how many there are; < 0: out of memory. */
+int oracle_program_update(struct program *p, struct stream_step *steps);
 /* Operations of the update, and of all its rounds. */
 void oracle_update_ops(const struct pdl_plan *p, int stage, int *first, int *n);
 int64_t oracle_update_steps(const struct pdl_plan *p, int stage);
