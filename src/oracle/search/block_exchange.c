@@ -187,7 +187,22 @@ static bool fill_update(struct oracle_mesh *p, const struct steps *s, int stage,
     return end != NULL;
 }
 
-/* A form that so many blocks follow from, or one of as many. */
+/* The steps of so many blocks by a form of few; *s NULL: they do not follow. */
+static enum pdl_status try_form(struct oracle_mesh *p, struct key *k,
+                                int64_t blocks, struct block_form **m,
+                                const struct steps **s, struct pdl_err *err)
+{
+    enum pdl_status st = oracle_find_block_form(p, k, 1, m, err);
+    int64_t more;
+
+    *s = st == PDL_OK && oracle_form_stretch(*m, blocks, &more)
+             ? oracle_form_steps(p->forms, *m, blocks)
+             : NULL;
+    return st;
+}
+
+/* A form that so many blocks follow from (most often the fewest that can be
+ * rolled are one), or one of as many. */
 static enum pdl_status form_of(struct oracle_mesh *p, struct key *k,
                                int64_t blocks, struct block_form **m,
                                const struct steps **s, struct pdl_err *err)
@@ -196,17 +211,13 @@ static enum pdl_status form_of(struct oracle_mesh *p, struct key *k,
     enum pdl_status st = PDL_OK;
 
     *s = NULL;
-    k->blocks = rolled ? rolled->key.blocks : blocks;
-    if (rolled)
-        st = oracle_find_block_form(p, k, 1, m, err);
-    if (rolled && st == PDL_OK)
-        *s = oracle_form_steps(p->forms, *m, blocks);
+    k->blocks = rolled ? rolled->key.blocks : UPDATE_BLOCKS + 1;
+    if (rolled || blocks > k->blocks)
+        st = try_form(p, k, blocks, m, s, err);
     if (st != PDL_OK || *s)
         return st;
     k->blocks = blocks;
-    st = oracle_find_block_form(p, k, 1, m, err);
-    if (st == PDL_OK)
-        *s = oracle_form_steps(p->forms, *m, blocks);
+    st = try_form(p, k, blocks, m, s, err);
     return st == PDL_OK && !*s ? pdl_fail(err, PDL_ENOMEM, "out of memory")
                                : st;
 }

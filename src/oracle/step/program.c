@@ -72,8 +72,7 @@ static const int *list_visits(struct program *p, int op, bool many,
     const struct pdl_plan_rounds *r = p->o->rounds;
     int *ids;
 
-    *n = r ? pdl_plan_rounds_ids(r, op, 0, outputs, NULL)
-           : (outputs ? x->nout : x->nin);
+    *n = outputs ? x->nout : x->nin; /* all rounds are named */
     *step = p->zeros;
     if (!r)
         return outputs ? x->out : x->in;
@@ -95,12 +94,6 @@ static bool find_visits(struct program *p, int op, bool many, struct visits *v)
     v->in = list_visits(p, op, many, false, &v->nin, &v->in_step);
     v->out = list_visits(p, op, many, true, &v->nout, &v->out_step);
     return v->in && v->out;
-}
-
-static int ntensors(const struct program *p)
-{
-    return p->o->rounds ? pdl_plan_rounds_tensors(p->o->rounds)
-                        : p->o->p->ntensors;
 }
 
 /* Gradients that wait in backward for the network. */
@@ -195,7 +188,7 @@ static bool find_makers(struct program *p)
     const struct pdl_plan_stage *s = &plan->stages[p->stage];
     int at = 0;
 
-    for (int t = 0; t <= ntensors(p); t++)
+    for (int t = 0; t < p->tensors; t++)
         p->by[t] = -1;
     for (int i = s->first_backward; i < s->first_backward + s->nbackward; i++) {
         const struct pdl_plan_item *it = &plan->items[i];
@@ -222,8 +215,9 @@ static int most_operands(const struct pdl_plan *p)
 
 bool oracle_program_begin(struct program *p)
 {
-    int n = p->o->p->ntensors + 1, all = ntensors(p) + 1;
+    int n = p->o->p->ntensors + 1, all;
 
+    p->tensors = all = p->o->rounds ? pdl_plan_rounds_tensors(p->o->rounds) : n;
     p->by = PDL_NEW(p->scratch, int, all);
     p->maker = PDL_NEW(p->scratch, int, all);
     p->slot = PDL_NEW(p->scratch, int, all);
@@ -488,26 +482,93 @@ static bool write_step(const struct program *p, int op, const struct visits *v,
     return true;
 }
 
-/* An item every time that it is run; < 0: out of memory. */
+/* What is waited for lies where it lay the time before, or as much further on
+ * as it did then. */
+static int next_of(int a, int b)
+{
+    return a < 0 || b < 0 ? b : b + (b - a);
+}
+
+/* The steps of an item once more: as different from the last as those were from
+ * the ones before, which were as many. */
+static int repeat_steps(struct stream_step *steps, int n, int each)
+{
+    for (int i = 0; i < each; i++) {
+        const struct stream_step *x = &steps[n + i - 2 * each],
+                                 *y = &steps[n + i - each];
+        struct stream_step *to = &steps[n + i];
+
+        *to = *y;
+        for (int k = 0; k < STREAMS; k++)
+            to->after[k] = next_of(x->after[k], y->after[k]);
+        to->computed = next_of(x->computed, y->computed);
+        to->brought = next_of(x->brought, y->brought);
+    }
+    return n + each;
+}
+
+/* Who made what in a visit, whose steps begin with the first. */
+static void note_steps(const struct program *p, const struct pdl_plan_item *it,
+                       const struct visits *v, int visit, const int *step,
+                       int first, int *made)
+{
+    for (int k = 0; k < it->nops; k++) {
+        bool out = stream_of(p->o, it->first_op + k, UPDATE) == ON_OUT;
+
+        for (int j = 0; step[k] >= 0 && out && j < v[k].nin; j++)
+            made[v[k].in[j] + visit * v[k].in_step[j]] = first + step[k] + 1;
+        for (int j = 0; step[k] >= 0 && j < v[k].nout; j++)
+            made[v[k].out[j] + visit * v[k].out_step[j]] = first + step[k] + 1;
+    }
+}
+
+/* One visit of an item; step: of each operation, counted from its first. */
+static int write_visit(const struct program *p, const struct pdl_plan_item *it,
+                       const struct visits *v, int visit, int *step, int *made,
+                       struct stream_step *steps, int first)
+{
+    int n = first;
+
+    for (int k = 0; k < it->nops; k++) {
+        bool is = write_step(p, it->first_op + k, &v[k], visit, made, steps, n);
+
+        step[k] = is ? n - first : -1;
+        n += is;
+    }
+    return n;
+}
+
+/* An item every time that it is run; < 0: out of memory. Blocks are alike: what
+ * the third time differs in from the second, later ones differ in too. */
 static int write_item(struct program *p, const struct pdl_plan_item *it,
                       int *made, struct stream_step *steps, int n)
 {
     struct visits *v = PDL_NEW(p->scratch, struct visits, it->nops + 1);
+    int *step = PDL_NEW(p->scratch, int, it->nops + 1), last = 0, each = 0;
 
-    for (int k = 0; v && k < it->nops; k++)
+    if (!v || !step)
+        return -1;
+    for (int k = 0; k < it->nops; k++)
         if (!find_visits(p, it->first_op + k, it->repeat > 1, &v[k]))
             return -1;
-    for (int i = 0; v && i < it->repeat; i++)
-        for (int k = 0; k < it->nops; k++)
-            n += write_step(p, it->first_op + k, &v[k], i, made, steps, n);
-    return v ? n : -1;
+    for (int i = 0; i < it->repeat; i++) {
+        if (i > 2 && each == last) {
+            note_steps(p, it, v, i, step, n, made);
+            n = repeat_steps(steps, n, each);
+            continue;
+        }
+        last = each;
+        each = write_visit(p, it, v, i, step, made, steps, n) - n;
+        n += each;
+    }
+    return n;
 }
 
 int oracle_program_update(struct program *p, struct stream_step *steps)
 {
     const struct pdl_plan *plan = p->o->p;
     const struct pdl_plan_stage *s = &plan->stages[p->stage];
-    int *made = PDL_NEW(p->scratch, int, ntensors(p) + 1), n = 0;
+    int *made = PDL_NEW(p->scratch, int, p->tensors), n = 0;
 
     for (int i = s->first_update;
          made && n >= 0 && i < s->first_update + s->nupdate; i++)

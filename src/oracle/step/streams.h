@@ -207,6 +207,7 @@ struct program {
      * is made, by which operation, and where its time is kept; of each that is
      * written whether its time is wanted, by a scatter, and the number, on its
      * stream, of what made it */
+    int tensors; /* of all rounds, at most */
     int *by, *maker, *slot, *number[STREAMS], *zeros;
     bool *read, *raw;
     int count[STREAMS], waited[STREAMS], in_waited, back;
