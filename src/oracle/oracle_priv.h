@@ -65,7 +65,10 @@ enum pdl_status oracle_price_ops(const struct pdl_plan *plan,
                                  struct pdl_err *err);
 /* memo.c: bytes of a tensor, and the slowest rank's price of an operation:
  * true where an equal one was asked for before, else *out waits for it */
-bool oracle_memo_make(struct oracle *o);
+struct oracle_seen; /* prices and sizes; plans that are priced one at a time,
+                       and forget before they begin, may share them */
+struct oracle_seen *oracle_seen_make(pdl_arena *a);
+bool oracle_memo_make(struct oracle *o, struct oracle_seen *seen);
 /* that, what is known of wires and allreduces, and the ranks; in its arena */
 bool oracle_prepare(struct oracle *o);
 /* of the same plan with other sizes, or (ranks) on another mesh */

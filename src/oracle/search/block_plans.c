@@ -56,10 +56,10 @@ static bool prepare_oracle(struct oracle_block_plans *g, struct block_plan *s)
     *o = (struct oracle){
         .p = &s->plan, .sys = g->f->sys, .opt = g->f->opt, .arena = g->arena};
     oracle_settle(o, &s->changed);
-    o->wires = PDL_NEW(g->arena, struct oracle_wire, ORACLE_WIRES);
-    o->quickest = PDL_NEW(g->arena, struct oracle_quickest, ORACLE_QUICKEST);
+    o->wires = g->wires;
+    o->quickest = g->quickest;
     s->size = PDL_NEW(g->arena, int64_t, n + 1);
-    if (!o->wires || !s->size || !oracle_memo_make(o))
+    if (!s->size || !oracle_memo_make(o, g->seen))
         return false;
     s->inside = oracle_find_inside(o);
     return s->inside != NULL;
@@ -93,7 +93,7 @@ static void describe(const struct oracle_mesh *p, const struct key *k,
 }
 
 /* The network of so many blocks, written out once. */
-static const struct pdl_model *written_out(struct oracle_block_plans *g,
+const struct pdl_model *oracle_written_out(struct oracle_block_plans *g,
                                            const struct pdl_model *few,
                                            int64_t blocks, struct pdl_err *err)
 {
@@ -122,114 +122,14 @@ static const struct pdl_plan *lower(struct oracle_mesh *p, const struct key *k,
 
     describe(p, k, micro, s, &po);
     g->effort.lowered++;
-    model =
-        roll ? &s->model
-             : written_out(g, &s->model, s->segments[g->f->block].repeat, err);
+    model = roll ? &s->model
+                 : oracle_written_out(g, &s->model,
+                                      s->segments[g->f->block].repeat, err);
     if (!model ||
         (roll ? pdl_plan_lower_rolled : pdl_plan_lower)(
             g->scratch, model, &s->strategy, &po, &plan, err) != PDL_OK)
         return NULL;
     return plan;
-}
-
-/* ---- what is kept of a lowered plan -------------------------------------------------- */
-
-static const int *keep_ids(pdl_arena *a, const int *ids, int n)
-{
-    return n > 0 ? pdl_arena_grow(a, ids, (size_t)n, (size_t)n, sizeof *ids)
-                 : ids;
-}
-
-static bool keep_tensors(pdl_arena *a, struct block_plan *s)
-{
-    int n = s->plan.ntensors;
-
-    s->tensors = pdl_arena_grow(a, s->plan.tensors, (size_t)n, (size_t)n + 1,
-                                sizeof *s->tensors);
-    for (int t = 0; s->tensors && t < n; t++) {
-        struct pdl_plan_tensor *x = &s->tensors[t];
-
-        if (x->frame != pdl_no_frames)
-            x->frame = pdl_arena_grow(a, x->frame, PDL_BOX_DIMS, PDL_BOX_DIMS,
-                                      sizeof *x->frame);
-        x->name =
-            x->kind == PDL_PLAN_WEIGHT ? pdl_arena_strdup(a, x->name) : "";
-        if (!x->frame || !x->name)
-            return false;
-    }
-    s->plan.tensors = s->tensors;
-    return s->tensors != NULL;
-}
-
-static bool keep_ops(pdl_arena *a, struct block_plan *s)
-{
-    int n = s->plan.nops;
-    struct pdl_plan_op *ops =
-        pdl_arena_grow(a, s->plan.ops, (size_t)n, (size_t)n + 1, sizeof *ops);
-
-    for (int i = 0; ops && i < n; i++) {
-        ops[i].in = keep_ids(a, ops[i].in, ops[i].nin);
-        ops[i].out = keep_ids(a, ops[i].out, ops[i].nout);
-        if ((ops[i].nin > 0 && !ops[i].in) || (ops[i].nout > 0 && !ops[i].out))
-            return false;
-    }
-    s->plan.ops = ops;
-    s->plan.forward_op =
-        keep_ids(a, s->plan.forward_op, s->plan.model->nnodes + 1);
-    return ops && s->plan.forward_op;
-}
-
-/* Its rounds, of a network of its own; the small plan's is that which is
- * written. */
-static bool keep_roll(pdl_arena *a, const struct oracle_family *f,
-                      struct block_plan *s)
-{
-    const struct pdl_plan_roll *from = s->plan.roll;
-    struct pdl_plan_roll *r = PDL_NEW(a, struct pdl_plan_roll, 1);
-    struct pdl_model *m = PDL_NEW(a, struct pdl_model, 1);
-    size_t n = (size_t)from->ngroups, pushes = (size_t)from->npushes;
-
-    if (!r || !m)
-        return false;
-    *m = s->model;
-    m->segments = pdl_arena_grow(a, s->segments, (size_t)m->nsegments,
-                                 (size_t)m->nsegments, sizeof *m->segments);
-    *r = *from;
-    r->model = m;
-    r->groups = pdl_arena_grow(a, from->groups, n, n + 1, sizeof *from->groups);
-    r->pushes = pdl_arena_grow(a, from->pushes, pushes, pushes + 1,
-                               sizeof *from->pushes);
-    for (size_t g = 0; g < n; g++)
-        s->segments[f->block].repeat -=
-            (from->groups[g].repeat - 1) * from->period;
-    s->plan.roll = r;
-    return m->segments && r->groups && r->pushes;
-}
-
-static bool keep_plan(struct oracle_block_plans *g, struct block_plan *s,
-                      const struct pdl_plan *plan)
-{
-    pdl_arena *a = g->arena;
-
-    s->plan = *plan;
-    s->plan.strategy = &s->strategy;
-    s->mesh = *plan->mesh;
-    s->plan.mesh = &s->mesh;
-    memcpy(s->stages, plan->stages,
-           (size_t)plan->nstages * sizeof s->stages[0]);
-    s->plan.stages = s->stages;
-    s->plan.items =
-        pdl_arena_grow(a, plan->items, (size_t)plan->nitems,
-                       (size_t)plan->nitems + 1, sizeof *plan->items);
-    s->plan.fallbacks = NULL;
-    s->plan.nfallbacks = 0;
-    if (plan->roll && !keep_roll(a, g->f, s))
-        return false;
-    s->rounds = (int)s->segments[g->f->block].repeat / plan->nstages;
-    s->plan.model =
-        written_out(g, &s->model, s->segments[g->f->block].repeat, NULL);
-    return s->plan.items && s->plan.model && keep_tensors(a, s) &&
-           keep_ops(a, s);
 }
 
 /* ---- more samples ----------------------------------------------------------------- */
@@ -324,7 +224,6 @@ static void set_mesh(struct block_plan *s, const struct oracle_point *x)
     s->mesh.pes = 1;
     for (int f = 0; f < s->mesh.nfactors; f++)
         s->mesh.pes *= s->mesh.factor[f];
-    memset(s->o.wires, 0, ORACLE_WIRES * sizeof *s->o.wires);
 }
 
 /* Has every rank a part of what is cut? */
@@ -371,6 +270,12 @@ void oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
 {
     struct block_plan *s = m->s;
 
+    if (p->forms->last != m->id) /* what is remembered is another's */
+        oracle_memo_forget(&s->o, false);
+    p->forms->last = m->id;
+    if (p->forms->at != p->id)
+        memset(s->o.wires, 0, ORACLE_WIRES * sizeof *s->o.wires);
+    p->forms->at = p->id;
     if (m->aim == p->id && m->micro == micro)
         return;
     if (m->aim != p->id)
@@ -480,6 +385,24 @@ static bool is_what_is_cut(struct oracle_block_plans *g, struct block_plan *s,
     return same;
 }
 
+static const size_t MOST_LARGE = (size_t)8 << 20,
+                    MOST_SCRATCH = (size_t)4 << 20;
+
+/* An arena keeps the memory of what was largest. */
+static void renew_scratch(struct oracle_block_plans *g)
+{
+    bool large = pdl_arena_used(g->scratch) > MOST_SCRATCH;
+    pdl_arena *a =
+        g->lent && large ? pdl_arena_create(PDL_ARENA_DEFAULT) : NULL;
+
+    if (a) {
+        pdl_arena_destroy(g->scratch);
+        g->scratch = a;
+    } else {
+        pdl_arena_reset(g->scratch);
+    }
+}
+
 /* Lowered, with tensors of its own; its plan for two samples shows what
  * grows. An update does not depend on samples. */
 static bool fill(struct oracle_mesh *p, struct block_form *m, int64_t micro,
@@ -489,9 +412,9 @@ static bool fill(struct oracle_mesh *p, struct block_form *m, int64_t micro,
     struct block_plan *s = m->s, *twice;
     int64_t each = oracle_point_replicas(&p->mesh);
 
-    if (!keep_plan(g, s, plan))
+    if (!oracle_keep_plan(g, s, plan))
         return false;
-    pdl_arena_reset(g->scratch);
+    renew_scratch(g);
     if (m->key.update || (m->key.micro == 0 && grows_as_known(p, m))) {
         m->grown = find_samples(g, s, each);
     } else if (m->key.micro == 0) {
@@ -543,8 +466,6 @@ static enum pdl_status keep_form(struct oracle_mesh *p, const struct key *k,
     return PDL_OK;
 }
 
-static const size_t MOST_LARGE = (size_t)32 << 20;
-
 static void empty_large(struct oracle_block_plans *g)
 {
     struct block_form **at = &g->forms;
@@ -588,7 +509,7 @@ static enum pdl_status make(struct oracle_mesh *p, struct key k, int64_t micro,
         (*out)->key.micro = 0;
         (*out)->key.data = p->mesh.data;
     }
-    pdl_arena_reset(g->scratch);
+    renew_scratch(g);
     return st;
 }
 

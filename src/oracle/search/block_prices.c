@@ -16,6 +16,8 @@
  * of its lane; lanes whose groups cross the same wires share pieces. */
 #include "oracle/search/blocks.h"
 
+#include <string.h>
+
 struct entry {
     struct entry *next;
     struct key key;
@@ -39,12 +41,35 @@ oracle_block_plans_make(pdl_arena *a, pdl_arena *scratch,
     g->mesh = *x;
     g->arena = a;
     g->scratch = scratch;
-    return g;
+    g->wires = PDL_NEW(a, struct oracle_wire, ORACLE_WIRES);
+    g->quickest = PDL_NEW(a, struct oracle_quickest, ORACLE_QUICKEST);
+    g->seen = oracle_seen_make(a);
+    return g->wires && g->quickest && g->seen ? g : NULL;
 }
 
-void oracle_block_plans_lend(struct oracle_block_plans *g, pdl_arena *large)
+void oracle_block_plans_lend(struct oracle_block_plans *g, pdl_arena *kept,
+                             pdl_arena *large)
 {
+    g->lent = kept != NULL;
+    g->arena = kept ? kept : g->arena;
     g->large = large;
+}
+
+/* A mesh that has pipelines or data ranks where others had none finds none of
+ * their small plans. */
+static void change_mesh(struct oracle_block_plans *g,
+                        const struct oracle_point *x)
+{
+    if (g->lent && ((g->mesh.pipe > 1) != (x->pipe > 1) ||
+                    (g->mesh.data > 1) != (x->data > 1))) {
+        g->forms = NULL;
+        g->whole = NULL;
+        memset(g->written, 0, sizeof g->written);
+        pdl_arena_reset(g->arena);
+        if (g->large)
+            pdl_arena_reset(g->large);
+    }
+    g->mesh = *x;
 }
 
 const struct oracle_effort *
@@ -65,6 +90,7 @@ struct oracle_mesh *oracle_mesh_make(pdl_arena *a, struct oracle_block_plans *g,
 
     if (!p)
         return NULL;
+    change_mesh(g, x);
     p->forms = g;
     p->id = ++g->meshes;
     p->f = g->f;

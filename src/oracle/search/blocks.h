@@ -121,8 +121,14 @@ struct oracle_block_plans {
     struct oracle_point mesh; /* all but pipe and data */
     pdl_arena *arena, *scratch;
     pdl_arena *large; /* of forms of many blocks; NULL: there is none */
+    bool lent;        /* arena: what was made for other meshes may go */
     struct block_form *forms;
-    int64_t made; /* forms */
+    int64_t made;     /* forms */
+    int64_t last, at; /* that which was aimed last, and the mesh at */
+    /* shared by all of them: of that mesh, of all, of that form */
+    struct oracle_wire *wires;
+    struct oracle_quickest *quickest;
+    struct oracle_seen *seen;
     struct oracle_effort effort;
     int64_t meshes;
     const struct pdl_model *whole;            /* blocks written out */
@@ -174,10 +180,16 @@ enum pdl_status oracle_make_update(struct oracle_mesh *p, struct key *k,
                                    int64_t blocks, struct stage_exchanges *out,
                                    struct pdl_err *err);
 
-/* block_slim.c: what is wanted of it if that is its update; NULL: out of
- * memory */
+/* block_keep.c: what is wanted of it if that is its update (NULL: out of
+ * memory); a small plan of one that is lowered */
 const struct pdl_plan *oracle_only_update(pdl_arena *a,
                                           const struct pdl_plan *p);
+bool oracle_keep_plan(struct oracle_block_plans *g, struct block_plan *s,
+                      const struct pdl_plan *plan);
+/* block_plans.c: the network of so many blocks, written out once */
+const struct pdl_model *oracle_written_out(struct oracle_block_plans *g,
+                                           const struct pdl_model *few,
+                                           int64_t blocks, struct pdl_err *err);
 /* block_plans.c: a form of an update that so many blocks follow from; NULL: none
  * is known */
 const struct block_form *oracle_find_rolled_form(const struct oracle_mesh *p,

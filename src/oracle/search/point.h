@@ -87,9 +87,11 @@ oracle_block_plans_make(pdl_arena *a, pdl_arena *scratch,
                         const struct oracle_family *f,
                         const struct oracle_point *x);
 
-/* Memory for small plans that are not small: emptied when it is full, so that
- * deep networks need no more than shallow ones. Without it all are kept. */
-void oracle_block_plans_lend(struct oracle_block_plans *g, pdl_arena *large);
+/* Memory for small plans (kept), which those of other meshes leave, and for
+ * those that are not small, which is emptied when it is full, so that deep
+ * networks need no more than shallow ones. Without them all are kept. */
+void oracle_block_plans_lend(struct oracle_block_plans *g, pdl_arena *kept,
+                             pdl_arena *large);
 
 /* How blocks are dealt to stages, which no mesh changes; made once by a search
  * for all its threads. */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every configuration of a transformer of equal blocks (space_axes.c says
- * which), composed from pieces (point.c), so that a point costs
- * microseconds.
+ * which), composed from pieces (point.c): a point costs microseconds.
  *
  * Exact pruning. Memory is composed for every counted point, so what fits of
- * these is counted exactly. The time of a point that does not fit is not composed. One that
- * fits is skipped where the work of one lane, after the forwards and before
- * the backwards of the lanes before it, already takes longer than the last of
- * the best so far: neither the schedule nor exchange can make a step shorter
- * than that. Choices beyond those that other planners have too
+ * these is counted exactly. The time of a point that does not fit is not
+ * composed. One that fits is skipped where the work of one lane, after the
+ * forwards and before the backwards of the lanes before it, already takes longer
+ * than the last of the best so far: neither the schedule nor exchange can make a
+ * step shorter than that. Choices beyond those that other planners have too
  * (oracle_axes_counted) are held to that bound first, and whether they fit is
  * then not asked.
  *
@@ -30,7 +29,7 @@ struct kept {
     struct oracle_point point;
     struct pdl_projection x;
     double goal;
-    int64_t index; /* of the point: settles ties */
+    int64_t index; /* settles ties */
 };
 
 /* The best so far: worst first (a heap); or a front, in any order. */
@@ -49,9 +48,8 @@ struct mesh {
      * than, by schedule; 0: not known */
     double least[ORACLE_BUBBLE_V + 1];
     double bar; /* what it knows of that of all */
-    int64_t points, evaluated, refused, too_large, too_slow, feasible;
+    int64_t points, evaluated, refused, too_large, too_slow, feasible, pieces;
     int64_t unasked; /* of too_slow: whether they fit is not known */
-    int64_t pieces;
     double pieces_s;
 };
 
@@ -73,18 +71,15 @@ struct points {
 
 /* ---- the best -------------------------------------------------------------------- */
 
-static int by_rank(const struct kept *a, const struct kept *b)
+static int by_rank(const void *pa, const void *pb)
 {
+    const struct kept *a = pa, *b = pb;
+
     if (a->x.feasible != b->x.feasible)
         return b->x.feasible - a->x.feasible;
     if (a->goal != b->goal)
         return a->goal < b->goal ? -1 : 1;
     return a->index < b->index ? -1 : a->index > b->index;
-}
-
-static int compare(const void *a, const void *b)
-{
-    return by_rank(a, b);
 }
 
 static void sink(struct best *b, int64_t at)
@@ -347,10 +342,8 @@ static bool price_points(struct points *s, struct mesh *m)
 /* Threads may find it at the same time. */
 static void note_memory(struct points *s, bool lacks)
 {
-    if (!lacks)
-        return;
     pthread_mutex_lock(&s->lock);
-    s->no_memory = true;
+    s->no_memory = s->no_memory || lacks;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -386,7 +379,8 @@ static bool price_meshes(struct points *s, int64_t at)
 {
     struct mesh *first = &s->mesh[s->group[at]];
     pdl_arena *a = oracle_borrow(&s->idle), *scratch = oracle_borrow(&s->idle);
-    pdl_arena *large = oracle_borrow(&s->large);
+    pdl_arena *kept = oracle_borrow(&s->idle),
+              *large = oracle_borrow(&s->large);
     struct oracle_block_plans *g =
         a && scratch ? oracle_block_plans_make(a, scratch, s->f, &first->point)
                      : NULL;
@@ -394,17 +388,19 @@ static bool price_meshes(struct points *s, int64_t at)
 
     note_memory(s, !g);
     if (g)
-        oracle_block_plans_lend(g, large);
+        oracle_block_plans_lend(g, kept, large);
     for (int64_t k = s->group[at]; go_on && k < s->n; k++)
         if (in_group(&s->mesh[k], first))
             go_on = price_mesh(s, &s->mesh[k], g);
     if (g) {
         const struct oracle_effort *e = oracle_block_plans_effort(g);
 
+        scratch = oracle_block_plans_scratch(g);
         first->pieces += e->lowered + e->priced;
         first->pieces_s += e->seconds;
     }
     oracle_give_back(&s->large, large);
+    oracle_give_back(&s->idle, kept);
     oracle_give_back(&s->idle, scratch);
     oracle_give_back(&s->idle, a);
     return go_on;
@@ -456,12 +452,12 @@ static bool make_meshes(struct points *s)
 {
     struct oracle_point *list =
         PDL_NEW(s->arena, struct oracle_point, MAX_MESHES);
-    int64_t n = list ? oracle_axes_meshes(&s->axes, list, MAX_MESHES) : 0;
+    int64_t n = list ? oracle_axes_meshes(&s->axes, list, MAX_MESHES) : -1;
 
     for (int64_t i = 0; i < n; i++)
         if (!add_mesh(s, &list[i]))
             return false;
-    return list != NULL;
+    return n >= 0;
 }
 
 /* The best of a few points of every mesh: what all of them start from. */
@@ -529,7 +525,7 @@ static enum pdl_status collect(pdl_arena *a, struct points *s,
         out->pieces_s += m->pieces_s;
     }
     out->pruned = out->refused + out->too_large + out->too_slow;
-    qsort(all.list, (size_t)all.n, sizeof all.list[0], compare);
+    qsort(all.list, (size_t)all.n, sizeof all.list[0], by_rank);
     for (int64_t i = 0; i < all.n; i++) {
         out->list[i] = (struct pdl_found){
             .strategy = strategy_text(a, s->f, &all.list[i].point),
@@ -583,11 +579,9 @@ enum pdl_status oracle_search_points(pdl_arena *a,
 
     family.cuts = &cuts;
     cuts.blocks = PDL_NEW(a, const int64_t *, f->layers + 1);
-    if (!cuts.blocks)
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
     oracle_axes_make(&family, opt, &s.axes);
     s.mesh = PDL_NEW(a, struct mesh, MAX_MESHES);
-    if (!s.mesh)
+    if (!cuts.blocks || !s.mesh)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(a, &s, out, err);
     oracle_free_idle(&s.idle);

@@ -28,14 +28,23 @@ struct size {
 
 enum { PRICES = 1024, SIZES = 2048 };
 
+struct oracle_seen {
+    int age; /* what was entered before is forgotten */
+    struct price price[PRICES];
+    struct size size[SIZES];
+};
+
 struct oracle_memo {
     int *form; /* of each tensor: the first tensor of the same form */
     /* of each form, once asked for: of each rank the first with equal extents */
     uint8_t **part;
-    int age;
-    struct price price[PRICES];
-    struct size size[SIZES];
+    struct oracle_seen *seen;
 };
+
+struct oracle_seen *oracle_seen_make(pdl_arena *a)
+{
+    return PDL_NEW(a, struct oracle_seen, 1);
+}
 
 /* ---- forms ------------------------------------------------------------------- */
 
@@ -75,7 +84,7 @@ static bool same_form(const struct oracle *o, const struct pdl_plan_tensor *a,
                 0);
 }
 
-bool oracle_memo_make(struct oracle *o)
+bool oracle_memo_make(struct oracle *o, struct oracle_seen *seen)
 {
     int n = o->p->ntensors, nslots = 64, *slot;
 
@@ -84,10 +93,11 @@ bool oracle_memo_make(struct oracle *o)
     o->memo = PDL_NEW(o->arena, struct oracle_memo, 1);
     slot = PDL_NEW(o->arena, int, nslots);
     if (o->memo) {
+        o->memo->seen = seen;
         o->memo->form = PDL_NEW(o->arena, int, n + 1);
         o->memo->part = PDL_NEW(o->arena, uint8_t *, n + 1);
     }
-    if (!o->memo || !slot || !o->memo->form || !o->memo->part)
+    if (!seen || !o->memo || !slot || !o->memo->form || !o->memo->part)
         return false;
     for (int i = 0; i < n; i++) {
         const struct pdl_plan_tensor *t = &o->p->tensors[i];
@@ -105,12 +115,12 @@ bool oracle_memo_make(struct oracle *o)
 bool oracle_prepare(struct oracle *o)
 {
     /* what follows grows with the tensors; then keys and sizes of ranks */
-    pdl_arena_expect(
-        o->arena, sizeof *o->memo + (size_t)o->p->ntensors * 96 + (160 << 10));
+    pdl_arena_expect(o->arena, sizeof(struct oracle_seen) +
+                                   (size_t)o->p->ntensors * 96 + (160 << 10));
     o->wires = PDL_NEW(o->arena, struct oracle_wire, ORACLE_WIRES);
     o->quickest = PDL_NEW(o->arena, struct oracle_quickest, ORACLE_QUICKEST);
     return o->wires && o->quickest && oracle_find_alike(o) &&
-           oracle_memo_make(o);
+           oracle_memo_make(o, oracle_seen_make(o->arena));
 }
 
 int oracle_tensor_form(const struct oracle *o, int t)
@@ -197,9 +207,9 @@ int64_t oracle_bytes(const struct oracle *o, int t, int64_t rank)
     if (!o->memo)
         return pdl_plan_elements(o->p, t, rank) * bits / 8;
     form = o->memo->form[t];
-    s = &o->memo->size[mix((uint64_t)form, (uint64_t)rank) % SIZES];
-    if (s->form != form + 1 || s->rank != rank || s->age != o->memo->age)
-        *s = (struct size){form + 1, o->memo->age, rank,
+    s = &o->memo->seen->size[mix((uint64_t)form, (uint64_t)rank) % SIZES];
+    if (s->form != form + 1 || s->rank != rank || s->age != o->memo->seen->age)
+        *s = (struct size){form + 1, o->memo->seen->age, rank,
                            pdl_plan_elements(o->p, t, rank) * bits / 8};
     return s->bytes;
 }
@@ -335,14 +345,14 @@ bool oracle_recall(const struct oracle *o, int op, int stage, bool gradient,
 {
     const struct pdl_plan_op *x = &o->p->ops[op];
     uint64_t h = mix(hash_op(o, x), (uint64_t)stage * 2 + gradient);
-    struct price *p = &o->memo->price[h % PRICES];
-    bool known = p->op > 0 && p->age == o->memo->age && p->stage == stage &&
-                 p->gradient == gradient &&
+    struct price *p = &o->memo->seen->price[h % PRICES];
+    bool known = p->op > 0 && p->age == o->memo->seen->age &&
+                 p->stage == stage && p->gradient == gradient &&
                  same_op(o, x, &o->p->ops[p->op - 1]);
 
     if (!known)
         *p = (struct price){.op = op + 1,
-                            .age = o->memo->age,
+                            .age = o->memo->seen->age,
                             .gradient = gradient,
                             .stage = stage};
     *out = &p->price;
@@ -354,7 +364,7 @@ void oracle_memo_forget(struct oracle *o, bool ranks)
     if (ranks)
         memset(o->memo->part, 0,
                (size_t)o->p->ntensors * sizeof o->memo->part[0]);
-    o->memo->age++;
+    o->memo->seen->age++;
 }
 
 /* Numbers operations: those that cost the same have the same number. table has
