@@ -454,7 +454,17 @@ struct pdl_plan_size {
     int64_t data;          /* ranks along the data axis */
     int64_t samples;       /* of a micro-batch, over all PEs */
     int64_t micro_batches; /* of a step */
+    int64_t lanes;         /* of the mesh, for the same stages; 0: as it is */
 };
+/* One that is set again and again, in place: what it says holds until then. */
+struct pdl_plan_sizer;
+enum pdl_status pdl_plan_sizer_open(pdl_arena *a, const struct pdl_plan *p,
+                                    struct pdl_plan_sizer **out,
+                                    struct pdl_err *err);
+enum pdl_status pdl_plan_sizer_set(struct pdl_plan_sizer *x,
+                                   const struct pdl_plan_size *to,
+                                   struct pdl_err *err);
+const struct pdl_plan *pdl_plan_sizer_plan(const struct pdl_plan_sizer *x);
 enum pdl_status pdl_plan_resize(pdl_arena *a, const struct pdl_plan *p,
                                 const struct pdl_plan_size *to,
                                 const struct pdl_plan **out,

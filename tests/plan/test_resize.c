@@ -77,33 +77,37 @@ static void searched_plans_are_resized(void **state)
         "pipe=2(zb-h1,m=4),data=2,zero=1",
         "data=2,context=2,recompute=selective",
         "data=2,expert=2",
+        "data=4,zero=3:2",
+        "data=2,offload=activations,accumulate=2",
+        "data=2,zero=2,offload=optimizer",
+        "pipe=2(1f1b,m=2),data=2,offload=activations,recompute=selective",
     };
 
     (void)state;
-    for (int i = 0; i < 2 * 8 * 4; i++) {
+    for (int i = 0; i < 2 * 12 * 4; i++) {
         pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
         struct pdl_rng rng = {.key = (uint64_t)i};
         struct pdl_strategy s, t;
         struct plan_triple x = {.strategy = &s, .opt = {.batch = 16}};
-        struct pdl_plan_size to = {.data = 2 + i % 3, .micro_batches = 4};
+        struct pdl_plan_size to = {.data = 4 + 2 * (i % 3), .micro_batches = 4};
         struct pdl_plan_options opt = {.batch = 8 * 4 * to.data};
         const struct pdl_plan *rolled, *whole, *want;
         struct pdl_err err = {"", ""};
 
         to.samples = 8 * to.data;
         if (pdl_zoo_build(a, models[i % 2], &x.model, &err) != PDL_OK ||
-            pdl_strategy_parse(a, strategies[i / 2 % 8], &s, &err) != PDL_OK ||
+            pdl_strategy_parse(a, strategies[i / 2 % 12], &s, &err) != PDL_OK ||
             pdl_plan_lower_rolled(a, x.model, &s, &x.opt, &rolled, &err) !=
                 PDL_OK ||
             pdl_plan_resize(a, rolled, &to, &rolled, &err) != PDL_OK ||
             pdl_plan_unroll(a, rolled, &whole, &err) != PDL_OK)
-            fail_msg("%s: %s", strategies[i / 2 % 8], err.msg);
+            fail_msg("%s: %s", strategies[i / 2 % 12], err.msg);
         t = s;
         set(&t, to.data, to.micro_batches);
         assert_int_equal(pdl_plan_lower(a, x.model, &t, &opt, &want, &err),
                          PDL_OK);
         assert_true(pdl_plan_equal(whole, want));
-        try(a, &x, strategies[i / 2 % 8], &rng);
+        try(a, &x, strategies[i / 2 % 12], &rng);
         pdl_arena_destroy(a);
     }
 }

@@ -146,25 +146,27 @@ static const int *keep_ids(pdl_arena *a, const int *ids, int n)
                  : ids;
 }
 
-static bool keep_tensors(pdl_arena *a, struct block_plan *s)
+/* For a sizer to copy: names and frames that stay. */
+static bool keep_tensors(struct oracle_block_plans *g, struct block_plan *s)
 {
-    int n = s->plan.ntensors;
+    size_t n = (size_t)s->plan.ntensors;
+    struct pdl_plan_tensor *list =
+        pdl_arena_grow(g->scratch, s->plan.tensors, n, n + 1, sizeof *list);
 
-    s->tensors = pdl_arena_grow(a, s->plan.tensors, (size_t)n, (size_t)n + 1,
-                                sizeof *s->tensors);
-    for (int t = 0; s->tensors && t < n; t++) {
-        struct pdl_plan_tensor *x = &s->tensors[t];
+    for (size_t t = 0; list && t < n; t++) {
+        struct pdl_plan_tensor *x = &list[t];
 
         if (x->frame != pdl_no_frames)
-            x->frame = pdl_arena_grow(a, x->frame, PDL_BOX_DIMS, PDL_BOX_DIMS,
-                                      sizeof *x->frame);
-        x->name =
-            x->kind == PDL_PLAN_WEIGHT ? pdl_arena_strdup(a, x->name) : "";
+            x->frame = pdl_arena_grow(g->arena, x->frame, PDL_BOX_DIMS,
+                                      PDL_BOX_DIMS, sizeof *x->frame);
+        x->name = x->kind == PDL_PLAN_WEIGHT
+                      ? pdl_arena_strdup(g->arena, x->name)
+                      : "";
         if (!x->frame || !x->name)
             return false;
     }
-    s->plan.tensors = s->tensors;
-    return s->tensors != NULL;
+    s->plan.tensors = list;
+    return list != NULL;
 }
 
 static bool keep_ops(pdl_arena *a, struct block_plan *s)
@@ -212,28 +214,34 @@ static bool keep_roll(pdl_arena *a, const struct oracle_family *f,
     return m->segments && r->groups && r->pushes;
 }
 
-bool oracle_keep_plan(struct oracle_block_plans *g, struct block_plan *s,
-                      const struct pdl_plan *plan)
+enum pdl_status oracle_keep_plan(struct oracle_block_plans *g,
+                                 struct block_plan *s,
+                                 const struct pdl_plan *plan,
+                                 struct pdl_err *err)
 {
     pdl_arena *a = g->arena;
+    size_t n = (size_t)plan->nitems;
+    enum pdl_status st;
 
     s->plan = *plan;
     s->plan.strategy = &s->strategy;
-    s->mesh = *plan->mesh;
-    s->plan.mesh = &s->mesh;
     memcpy(s->stages, plan->stages,
            (size_t)plan->nstages * sizeof s->stages[0]);
     s->plan.stages = s->stages;
     s->plan.items =
-        pdl_arena_grow(a, plan->items, (size_t)plan->nitems,
-                       (size_t)plan->nitems + 1, sizeof *plan->items);
+        pdl_arena_grow(a, plan->items, n, n + 1, sizeof *plan->items);
     s->plan.fallbacks = NULL;
     s->plan.nfallbacks = 0;
     if (plan->roll && !keep_roll(a, g->f, s))
-        return false;
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
     s->rounds = (int)s->segments[g->f->block].repeat / plan->nstages;
     s->plan.model =
         oracle_written_out(g, &s->model, s->segments[g->f->block].repeat, NULL);
-    return s->plan.items && s->plan.model && keep_tensors(a, s) &&
-           keep_ops(a, s);
+    if (!s->plan.items || !s->plan.model || !keep_tensors(g, s) ||
+        !keep_ops(a, s))
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = pdl_plan_sizer_open(a, &s->plan, &s->sizer, err);
+    if (st == PDL_OK)
+        s->plan = *pdl_plan_sizer_plan(s->sizer);
+    return st;
 }

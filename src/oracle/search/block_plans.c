@@ -3,8 +3,7 @@
  * Small plans: the same network with few blocks, one stage or three of them,
  * lowered as any other. They are kept and put on the mesh of one large plan
  * after another: with more ranks along the pipeline and the data axis, and
- * with more samples, which are some dimensions made larger; which, the plan
- * for two samples shows. */
+ * with more samples (pdl_plan_sizer). */
 #include "oracle/search/blocks.h"
 
 #include <string.h>
@@ -132,143 +131,17 @@ static const struct pdl_plan *lower(struct oracle_mesh *p, const struct key *k,
     return plan;
 }
 
-/* ---- more samples ----------------------------------------------------------------- */
+/* ---- other sizes -------------------------------------------------------------------- */
 
-static bool same_ids(const int *a, const int *b, int n)
-{
-    return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
-}
-
-/* Do two plans have the same operations? */
-static bool same_ops(const struct pdl_plan *a, const struct pdl_plan *b)
-{
-    if (a->nops != b->nops || a->ntensors != b->ntensors ||
-        a->nitems != b->nitems)
-        return false;
-    for (int i = 0; i < a->nops; i++) {
-        const struct pdl_plan_op *x = &a->ops[i], *y = &b->ops[i];
-
-        if (x->kind != y->kind || x->pass != y->pass || x->part != y->part ||
-            x->node != y->node || x->group != y->group || x->nin != y->nin ||
-            x->nout != y->nout || !same_ids(x->in, y->in, x->nin) ||
-            !same_ids(x->out, y->out, x->nout))
-            return false;
-    }
-    return true;
-}
-
-/* May the dimensions of a tensor be changed? */
-static bool same_tensor(const struct pdl_plan_tensor *x,
-                        const struct pdl_plan_tensor *y)
-{
-    return x->frame == pdl_no_frames && x->some == y->some && x->of == y->of &&
-           memcmp(&x->place, &y->place, sizeof x->place) == 0 &&
-           memcmp(x->unit, y->unit, sizeof x->unit) == 0;
-}
-
-/* Dimensions that double with the samples; false: something else changes. */
-static bool find_grows(struct oracle_block_plans *g, struct block_plan *s,
-                       int64_t each, const struct pdl_plan *two)
-{
-    const struct pdl_plan *one = &s->plan;
-
-    s->grows = PDL_NEW(g->arena, struct grows, 2 * (int64_t)one->ntensors + 1);
-    if (!s->grows || !two || !same_ops(one, two))
-        return false;
-    for (int t = 0; t < one->ntensors; t++) {
-        const struct pdl_plan_tensor *x = &one->tensors[t];
-        const struct pdl_plan_tensor *y = &two->tensors[t];
-
-        for (int d = 0; d < x->ndims; d++) {
-            if (y->dim[d] == x->dim[d])
-                continue;
-            if (y->dim[d] != 2 * x->dim[d] || x->dim[d] % each != 0 ||
-                s->ngrows == 2 * one->ntensors)
-                return false;
-            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / each};
-        }
-        if (!same_tensor(x, y))
-            return false;
-    }
-    return true;
-}
-
-static void grow(struct block_plan *s, int64_t samples)
-{
-    for (int i = 0; i < s->ngrows; i++)
-        s->tensors[s->grows[i].tensor].dim[s->grows[i].dim] =
-            s->grows[i].each * samples;
-}
-
-/* ---- another mesh ------------------------------------------------------------------- */
-
-/* Of an axis of two factors the inner one stays. */
-static void set_axis(struct pdl_mesh *m, enum pdl_axis axis, int64_t n)
-{
-    for (int t = 0; t < m->nterms[0]; t++) {
-        struct pdl_mesh_term *x = &m->term[0][t];
-
-        if (x->axis != axis)
-            continue;
-        x->size = n;
-        if (x->count > 0)
-            m->factor[x->first] =
-                x->count > 1 ? n / m->factor[x->first + 1] : n;
-    }
-}
-
-static void set_mesh(struct block_plan *s, const struct oracle_point *x)
-{
-    set_axis(&s->mesh, PDL_AXIS_PIPE, x->pipe);
-    set_axis(&s->mesh, PDL_AXIS_DATA, x->data);
-    s->mesh.pes = 1;
-    for (int f = 0; f < s->mesh.nfactors; f++)
-        s->mesh.pes *= s->mesh.factor[f];
-}
-
-/* Has every rank a part of what is cut? */
-static bool is_cut_enough(const struct block_plan *s, int tensor)
-{
-    const struct pdl_plan_tensor *t = &s->tensors[tensor];
-    int64_t parts[PDL_BOX_DIMS];
-
-    for (int d = 0; d < t->ndims; d++)
-        parts[d] = 1;
-    for (int f = 0; f < s->mesh.nfactors; f++)
-        if (t->place.at[f] >= 0)
-            parts[t->place.at[f]] *= s->mesh.factor[f];
-    for (int d = 0; d < t->ndims; d++)
-        if (parts[d] > 1 &&
-            t->dim[d] < parts[d] * (t->unit[d] > 1 ? t->unit[d] : 1))
-            return false;
-    return true;
-}
-
-static bool is_of_weights(enum pdl_plan_kind kind)
-{
-    return kind == PDL_PLAN_WEIGHT || kind == PDL_PLAN_STATE ||
-           kind == PDL_PLAN_WEIGHT_GRADIENT;
-}
-
-/* Would its mesh be lowered to the same operations? Sharded states are cut
- * over the data axis; samples always are as many as ranks. */
-static bool suits(struct block_form *m)
-{
-    const struct block_plan *s = m->s;
-
-    if (m->fits == m->aim)
-        return m->suitable;
-    m->fits = m->aim;
-    m->suitable = true;
-    for (int t = 0; m->key.zero && m->suitable && t < s->plan.ntensors; t++)
-        m->suitable = !is_of_weights(s->tensors[t].kind) || is_cut_enough(s, t);
-    return m->suitable;
-}
-
-void oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
+bool oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
                            int64_t micro)
 {
     struct block_plan *s = m->s;
+    struct pdl_plan_size to = {
+        .data = p->mesh.data,
+        .samples = micro * oracle_point_replicas(&p->mesh),
+        .micro_batches = s->plan.micro_batches,
+        .lanes = m->key.staged ? p->mesh.pipe : 0};
 
     if (p->forms->last != m->id) /* what is remembered is another's */
         oracle_memo_forget(&s->o, false);
@@ -277,17 +150,15 @@ void oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
         memset(s->o.wires, 0, ORACLE_WIRES * sizeof *s->o.wires);
     p->forms->at = p->id;
     if (m->aim == p->id && m->micro == micro)
-        return;
-    if (m->aim != p->id)
-        set_mesh(s, &p->mesh);
-    if (m->grown)
-        grow(s, micro * oracle_point_replicas(&p->mesh));
+        return true;
+    if (pdl_plan_sizer_set(s->sizer, &to, NULL) != PDL_OK)
+        return false;
     oracle_memo_forget(&s->o, m->aim != p->id);
-    s->plan.batch =
-        micro * oracle_point_replicas(&p->mesh) * (m->key.many ? STAGES : 1);
+    s->plan.batch = to.samples * to.micro_batches;
     m->aim = p->id;
     m->micro = micro;
     s->o.alike = &p->alike[m->key.zero];
+    return true;
 }
 
 /* ---- forms ----------------------------------------------------------------------------- */
@@ -325,66 +196,6 @@ static struct block_form *find(const struct oracle_block_plans *g,
     return NULL;
 }
 
-/* Dimensions of samples that ranks of the data axis cut: what an update needs
- * to know of them. */
-static bool find_samples(struct oracle_block_plans *g, struct block_plan *s,
-                         int64_t each)
-{
-    int f = -1;
-
-    for (int t = 0; t < s->mesh.nterms[0]; t++)
-        if (s->mesh.term[0][t].axis == PDL_AXIS_DATA &&
-            s->mesh.term[0][t].count > 0)
-            f = s->mesh.term[0][t].first;
-    s->grows = PDL_NEW(g->arena, struct grows, (int64_t)s->plan.ntensors + 1);
-    for (int t = 0; s->grows && f >= 0 && t < s->plan.ntensors; t++) {
-        const struct pdl_plan_tensor *x = &s->tensors[t];
-        int d = x->place.at[f];
-
-        if (d >= 0 && !is_of_weights(x->kind) && x->dim[d] % each == 0)
-            s->grows[s->ngrows++] = (struct grows){t, d, x->dim[d] / each};
-    }
-    return s->grows != NULL;
-}
-
-/* Where weights travel, the same activations grow as where they do not; the
- * data axis cuts all of them in what grows. So it does in other small plans of
- * the network once it did in one with the same recomputation. */
-static bool grows_as_known(const struct oracle_mesh *p,
-                           const struct block_form *m)
-{
-    struct key base = m->key;
-    const struct block_form *known;
-
-    for (int t = 0; t < m->s->plan.ntensors; t++)
-        if (m->s->tensors[t].frame != pdl_no_frames)
-            return false;
-    if (m->key.shared && p->forms->cut_grows[m->key.recompute])
-        return true;
-    base.zero = 0;
-    known = m->key.zero > 1 && m->key.shared ? find(p->forms, &base) : NULL;
-    return known && !known->refused && known->grown;
-}
-
-/* Is what doubled with the samples what the data axis cuts? */
-static bool is_what_is_cut(struct oracle_block_plans *g, struct block_plan *s,
-                           int64_t each)
-{
-    struct grows *seen = s->grows;
-    int n = s->ngrows;
-    bool same;
-
-    s->ngrows = 0;
-    same = find_samples(g, s, each) && s->ngrows == n;
-    for (int i = 0; same && i < n; i++)
-        same = seen[i].tensor == s->grows[i].tensor &&
-               seen[i].dim == s->grows[i].dim &&
-               seen[i].each == s->grows[i].each;
-    s->grows = seen;
-    s->ngrows = n;
-    return same;
-}
-
 static const size_t MOST_LARGE = (size_t)8 << 20,
                     MOST_SCRATCH = (size_t)4 << 20;
 
@@ -403,43 +214,38 @@ static void renew_scratch(struct oracle_block_plans *g)
     }
 }
 
-/* Lowered, with tensors of its own; its plan for two samples shows what
- * grows. An update does not depend on samples. */
-static bool fill(struct oracle_mesh *p, struct block_form *m, int64_t micro,
-                 const struct pdl_plan *plan)
+/* Lowered, with tensors of its own, which it can have other sizes of. */
+static enum pdl_status fill(struct oracle_mesh *p, struct block_form *m,
+                            const struct pdl_plan *plan, struct pdl_err *err)
 {
     struct oracle_block_plans *g = p->forms;
-    struct block_plan *s = m->s, *twice;
-    int64_t each = oracle_point_replicas(&p->mesh);
+    struct block_plan *s = m->s;
+    struct pdl_plan_size to = {
+        .data = p->mesh.data, .samples = 1000003, .micro_batches = 1};
+    enum pdl_status st = oracle_keep_plan(g, s, plan, err);
 
-    if (!oracle_keep_plan(g, s, plan))
-        return false;
     renew_scratch(g);
-    if (m->key.update || (m->key.micro == 0 && grows_as_known(p, m))) {
-        m->grown = find_samples(g, s, each);
-    } else if (m->key.micro == 0) {
-        twice = PDL_NEW(g->scratch, struct block_plan, 1);
-        m->grown =
-            twice &&
-            find_grows(g, s, each, lower(p, &m->key, 2 * micro, twice, NULL));
-        pdl_arena_reset(g->scratch);
-        if (m->grown && m->key.shared)
-            g->cut_grows[m->key.recompute] = is_what_is_cut(g, s, each);
-    }
+    if (st != PDL_OK)
+        return st;
     /* operations that are alike for a prime number of samples always are */
-    if (m->grown)
-        grow(s, INT64_C(1000003));
-    return find_tensors(g, s) && prepare_oracle(g, s);
+    to.micro_batches = s->plan.micro_batches;
+    if (m->key.micro == 0)
+        pdl_plan_sizer_set(s->sizer, &to, NULL);
+    return find_tensors(g, s) && prepare_oracle(g, s)
+               ? PDL_OK
+               : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
 /* A form in the arena at hand, from a small plan in the scratch arena. */
 static enum pdl_status keep_form(struct oracle_mesh *p, const struct key *k,
-                                 int64_t micro, const struct block_plan *s,
+                                 const struct block_plan *s,
                                  const struct pdl_plan *plan,
                                  struct block_form **out, struct pdl_err *err)
 {
     struct oracle_block_plans *g = p->forms;
     struct block_form *m = PDL_NEW(g->arena, struct block_form, 1);
+    struct pdl_err why = {"out of memory", ""};
+    enum pdl_status st;
 
     *out = m;
     if (!m || !(m->s = PDL_NEW(g->arena, struct block_plan, 1)))
@@ -454,16 +260,13 @@ static enum pdl_status keep_form(struct oracle_mesh *p, const struct key *k,
     g->forms = m;
     if (!plan)
         return PDL_OK;
-    if (!fill(p, m, micro, plan)) {
-        m->refused = "out of memory"; /* half of it is there */
-        return pdl_fail(err, PDL_ENOMEM, "out of memory");
-    }
-    if (!(k->update ? oracle_form_number(g, m, UPDATE)
-                    : oracle_form_work(g, m)))
+    st = fill(p, m, plan, &why);
+    if (st != PDL_OK) /* if half of it is there: out of memory */
+        m->refused = pdl_arena_strdup(g->arena, why.msg);
+    else if (!(k->update ? oracle_form_number(g, m, UPDATE)
+                         : oracle_form_work(g, m)))
         m->refused = "its blocks are not apart";
-    m->samples = m->grown ? 0 : micro;
-    m->ranks = m->grown ? 0 : p->mesh.data;
-    return PDL_OK;
+    return st == PDL_ENOMEM ? pdl_fail(err, st, "out of memory") : PDL_OK;
 }
 
 static void empty_large(struct oracle_block_plans *g)
@@ -502,7 +305,7 @@ static enum pdl_status make(struct oracle_mesh *p, struct key k, int64_t micro,
             empty_large(g);
         g->arena = g->large;
     }
-    st = keep_form(p, &k, micro, s, plan, out, err);
+    st = keep_form(p, &k, s, plan, out, err);
     g->arena = kept;
     if (st == PDL_OK && !plan) {
         (*out)->refused = pdl_arena_strdup(g->arena, why.msg);
@@ -554,18 +357,14 @@ enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
     m = find_any(p, *k);
     if (!m)
         st = make(p, *k, 1, &m, err);
-    if (st == PDL_OK && !m->refused)
-        oracle_aim_block_form(p, m, micro);
     exact = *k;
     exact.micro = micro;
     exact.data = p->mesh.data;
-    if (st == PDL_OK && !m->refused &&
-        (m->grown ? !suits(m)
-                  : m->samples != micro || m->ranks != p->mesh.data)) {
+    if (st == PDL_OK && !m->refused && !oracle_aim_block_form(p, m, micro)) {
         m = find(p->forms, &exact);
         st = m ? PDL_OK : make(p, exact, micro, &m, err);
-        if (st == PDL_OK && !m->refused)
-            oracle_aim_block_form(p, m, micro);
+        if (st == PDL_OK && !m->refused && !oracle_aim_block_form(p, m, micro))
+            m->refused = "its ranks have no parts";
     }
     if (st != PDL_OK)
         return st;

@@ -29,20 +29,13 @@ struct key {
         folded; /* first and last stage are on one lane; the form is the same */
 };
 
-/* A dimension that grows with the samples. */
-struct grows {
-    int tensor, dim;
-    int64_t each; /* of one sample of every micro-batch */
-};
-
 /* A small plan, on the mesh of a large one. */
 struct block_plan {
     struct pdl_model model;
     struct pdl_segment segments[8];
     struct pdl_strategy strategy;
-    struct pdl_mesh mesh;
-    struct pdl_plan plan;
-    struct pdl_plan_tensor *tensors;
+    struct pdl_plan_sizer *sizer;
+    struct pdl_plan plan; /* the sizer's */
     struct pdl_plan_stage stages[STAGES];
     struct pdl_plan_item items[STAGES * (3 * STAGE_PARTS + 1)];
     struct oracle_changed changed;
@@ -52,8 +45,6 @@ struct block_plan {
     int rounds;          /* of a stage, that are written */
     int *round, *tensor; /* of each tensor of these: the round of its block (-1:
                             outside) and the model's tensor */
-    struct grows *grows;
-    int ngrows;
 };
 
 /* Prices of a pass' kinds of operations that no mesh changes. */
@@ -101,11 +92,7 @@ struct block_form {
     uint64_t code;        /* of the key: forms of other codes have another */
     struct block_plan *s; /* NULL: refused */
     const char *refused;
-    bool grown;             /* its samples can be changed */
-    int64_t samples, ranks; /* if not: its micro-batch and data ranks */
-    int64_t aim, micro;     /* mesh and samples that it is set to */
-    int64_t fits;           /* mesh that `suitable` is of */
-    bool suitable;
+    int64_t aim, micro;    /* mesh and samples that it is set to */
     struct kinds kinds[3]; /* by enum phase */
     struct stage_passes shape[PLACES_WITH_WORK];
     struct known *known;
@@ -134,9 +121,6 @@ struct oracle_block_plans {
     const struct pdl_model *whole;            /* blocks written out */
     const struct pdl_model *written[WRITTEN]; /* few of them */
     const int64_t **blocks; /* of the stages of each number of them */
-    /* by recomputation: is what grows with the samples what the data axis
-     * cuts, as far as two plans showed it? */
-    bool cut_grows[PDL_RECOMPUTE_FULL + 1];
 };
 
 /* Lanes whose groups cross the same wires are of one kind. */
@@ -184,8 +168,10 @@ enum pdl_status oracle_make_update(struct oracle_mesh *p, struct key *k,
  * memory); a small plan of one that is lowered */
 const struct pdl_plan *oracle_only_update(pdl_arena *a,
                                           const struct pdl_plan *p);
-bool oracle_keep_plan(struct oracle_block_plans *g, struct block_plan *s,
-                      const struct pdl_plan *plan);
+enum pdl_status oracle_keep_plan(struct oracle_block_plans *g,
+                                 struct block_plan *s,
+                                 const struct pdl_plan *plan,
+                                 struct pdl_err *err);
 /* block_plans.c: the network of so many blocks, written out once */
 const struct pdl_model *oracle_written_out(struct oracle_block_plans *g,
                                            const struct pdl_model *few,
@@ -199,8 +185,8 @@ const struct block_form *oracle_find_rolled_form(const struct oracle_mesh *p,
 enum pdl_status oracle_find_block_form(struct oracle_mesh *p, struct key *k,
                                        int64_t micro, struct block_form **out,
                                        struct pdl_err *err);
-/* The same of a form that was found before. */
-void oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
+/* The same of a form that was found before; false: it has no such size. */
+bool oracle_aim_block_form(struct oracle_mesh *p, struct block_form *m,
                            int64_t micro);
 /* Representative ranks of a lane of the large plan. */
 int oracle_block_plan_ranks(const struct block_plan *s, int64_t lane,
