@@ -406,10 +406,50 @@ static void composed_plans_equal_lowered_ones(void **state)
     assert_true(priced.rolled > 50);
 }
 
+/* Where backward is two tasks, some gradients are made in the first and
+ * scattered in the second, in stages of one, two and three blocks. */
+static void scatters_wait_for_their_gradients(void **state)
+{
+    const struct question *q = &questions[3]; /* seven blocks on 32 PEs */
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    pdl_arena *scratch = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct oracle_block_plans *forms = NULL;
+    struct asked x = {.model = NULL};
+    int wrong = 0;
+
+    (void)state;
+    assert_true(ask(a, q, &x));
+    for (int i = 0; i < 2 * 3 * 2; i++) {
+        struct oracle_point p = {.tensor = 1,
+                                 .expert = 1,
+                                 .context = 1,
+                                 .chunks = 1,
+                                 .micro = 2,
+                                 .pipe = 2 << i / 6,
+                                 .data = 16 >> i / 6,
+                                 .bubble = 1 + i / 2 % 3,
+                                 .zero = 2 + i % 2};
+        struct oracle_pricer *c;
+
+        if (p.bubble == ORACLE_BUBBLE_V && 2 * p.pipe > x.family.layers)
+            continue;
+        if (!forms)
+            forms = oracle_block_plans_make(a, scratch, &x.family, &p);
+        assert_non_null(forms);
+        c = oracle_pricer_make(a, forms, &x.family, &p);
+        assert_non_null(c);
+        wrong += try_point(&x, c, &p);
+    }
+    assert_int_equal(wrong, 0);
+    pdl_arena_destroy(scratch);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(composed_plans_equal_lowered_ones),
+        cmocka_unit_test(scatters_wait_for_their_gradients),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

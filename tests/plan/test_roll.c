@@ -130,6 +130,11 @@ static void networks_unroll_to_what_is_lowered(void **state)
         {"llama2-7b", "data=2,tensor=4+seq,zero=3,recompute=full", 8, true},
         {"llama2-7b", "tensor=2,recompute=selective-op,offload=activations", 8,
          true},
+        {"gpt2:layers=16", "data=4,offload=optimizer", 8, true},
+        /* more operations than any block has lie between the uses of a tied
+         * embedding */
+        {"gpt:layers=200,hidden=4,heads=2,vocab=5,positions=4,seq=3,tied=1",
+         "data=2,zero=3", 8, true},
         {"gpt2:layers=16", "*: data=4; h.3.*: recompute=full", 8, false},
     };
 
