@@ -435,10 +435,11 @@ int pdl_plan_rounds_tensors(const struct pdl_plan_rounds *r);
  * is run. Returns how many; ids NULL: only that. */
 int pdl_plan_rounds_ids(const struct pdl_plan_rounds *r, int op, int64_t visit,
                         bool outputs, int *ids);
-/* The same rolled plan of a longer network, or a shorter one: the middle unit of
- * every group comes so many times more. Refused where it would come less than
- * twice, and where buckets would be full elsewhere. What does not depend on it
- * is shared with p; so are names, which in rounds after that unit are p's. */
+/* The same rolled plan of a longer network, or a shorter one: the middle unit
+ * of every group comes so many times more. Refused where it would come less
+ * than twice, and where buckets would be full elsewhere. What does not depend
+ * on it is shared with p; so are names, which in rounds after that unit are
+ * p's. */
 enum pdl_status pdl_plan_stretch(pdl_arena *a, const struct pdl_plan *p,
                                  int64_t more, const struct pdl_plan **out,
                                  struct pdl_err *err);

@@ -203,8 +203,8 @@ static void note(struct plan_lower *lo, uint32_t group, int64_t bytes,
         lo->pushes = p;
         lo->push_cap = more;
     }
-    lo->pushes[lo->npushes++] =
-        (struct pdl_plan_push){lo->stage_now, lo->round_now, group, bytes, full};
+    lo->pushes[lo->npushes++] = (struct pdl_plan_push){
+        lo->stage_now, lo->round_now, group, bytes, full};
 }
 
 static void update_weight(struct plan_lower *lo, int id)

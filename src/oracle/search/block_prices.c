@@ -9,11 +9,11 @@
  *   work    forward and backward of one, or of three stages;
  *   update  gradient exchange and update, which depend neither on
  *           micro-batches nor on recomputation.
- * Of a small plan each kind of operation is priced once (block_program.c): one that
- * only computes for every number of samples, one that communicates for every
- * mesh too. The small plan gets the mesh of the large one, so that groups,
- * wires and contention are those of the large one. A stage's ranks are those
- * of its lane; lanes whose groups cross the same wires share pieces. */
+ * Of a small plan each kind of operation is priced once (block_program.c): one
+ * that only computes for every number of samples, one that communicates for
+ * every mesh too. The small plan gets the mesh of the large one, so that
+ * groups, wires and contention are those of the large one. A stage's ranks are
+ * those of its lane; lanes whose groups cross the same wires share pieces. */
 #include "oracle/search/blocks.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Shared by block_plans.c, block_program.c and block_prices.c: the small plans that pieces are
- * read off. */
+/* Shared by block_plans.c, block_keep.c, block_program.c and block_prices.c:
+ * the small plans that pieces are read off. */
 #ifndef ORACLE_PIECES_PRIV_H
 #define ORACLE_PIECES_PRIV_H
 
@@ -176,8 +176,8 @@ enum pdl_status oracle_keep_plan(struct oracle_block_plans *g,
 const struct pdl_model *oracle_written_out(struct oracle_block_plans *g,
                                            const struct pdl_model *few,
                                            int64_t blocks, struct pdl_err *err);
-/* block_plans.c: a form of an update that so many blocks follow from; NULL: none
- * is known */
+/* block_plans.c: a form of an update that so many blocks follow from; NULL:
+ * none is known */
 const struct block_form *oracle_find_rolled_form(const struct oracle_mesh *p,
                                                  const struct key *k,
                                                  int64_t blocks);

@@ -1,6 +1,6 @@
-/* Shared by composing plans from pieces: block_plans.c (small plans), block_program.c (what
- * they consist of), block_prices.c (what that costs on a mesh), point.c (a point
- * of the space from them). */
+/* Shared by composing plans from pieces: block_plans.c (small plans),
+ * block_program.c (what they consist of), block_prices.c (what that costs on a
+ * mesh), point.c (a point of the space from them). */
 #ifndef ORACLE_PIECES_H
 #define ORACLE_PIECES_H
 

@@ -128,8 +128,8 @@ struct stage_time oracle_lane_time(const struct oracle_pricer *c, int64_t l);
 bool oracle_point_overlaps(const struct oracle_pricer *c,
                            const struct oracle_point *x);
 /* point_stages.c: passes of stages like these, made or found; stage k of lane
- * l; on the streams; sums of a stage; as it ran on the streams, with what it waits
- * for */
+ * l; on the streams; sums of a stage; as it ran on the streams, with what it
+ * waits for */
 bool oracle_find_passes(struct oracle_pricer *c, const struct oracle_point *x,
                         struct class *k);
 struct timed *oracle_timed_of(const struct oracle_pricer *c, int64_t l,

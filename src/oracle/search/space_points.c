@@ -6,11 +6,10 @@
  * Exact pruning. Memory is composed for every counted point, so what fits of
  * these is counted exactly. The time of a point that does not fit is not
  * composed. One that fits is skipped where the work of one lane, after the
- * forwards and before the backwards of the lanes before it, already takes longer
- * than the last of the best so far: neither the schedule nor exchange can make a
- * step shorter than that. Choices beyond those that other planners have too
- * (oracle_axes_counted) are held to that bound first, and whether they fit is
- * then not asked.
+ * forwards and before the backwards of the lanes before it, already takes
+ * longer than the last of the best so far: neither the schedule nor exchange
+ * can make a step shorter than that. Choices that other planners have not
+ * (oracle_axes_counted) are held to that bound before they are asked to fit.
  *
  * The meshes that differ in pipe and data alone are a task of a thread. All
  * start from the same best so far, that of a few points of every mesh, and know
@@ -131,10 +130,10 @@ static void keep(struct best *b, const struct kept *x)
             sink(b, i);
         return;
     }
-    if (by_rank(x, &b->list[0]) >= 0)
-        return;
-    b->list[0] = *x;
-    sink(b, 0);
+    if (by_rank(x, &b->list[0]) < 0) {
+        b->list[0] = *x;
+        sink(b, 0);
+    }
 }
 
 /* What a point must not exceed to be among them. */
@@ -347,7 +346,7 @@ static void note_memory(struct points *s, bool lacks)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Pieces are forgotten with the mesh that they belong to. */
+/* Pieces go with the mesh that they belong to. */
 static bool price_mesh(struct points *s, struct mesh *m,
                        struct oracle_block_plans *g)
 {

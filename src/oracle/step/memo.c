@@ -35,9 +35,9 @@ struct oracle_seen {
 };
 
 struct oracle_memo {
-    int *form; /* of each tensor: the first tensor of the same form */
-    /* of each form, once asked for: of each rank the first with equal extents */
-    uint8_t **part;
+    int *form;      /* of each tensor: the first tensor of the same form */
+    uint8_t **part; /* of each form, once asked for: of each rank the first with
+                       equal extents */
     struct oracle_seen *seen;
 };
 

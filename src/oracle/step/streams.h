@@ -38,8 +38,8 @@ struct stream_list {
 };
 
 /* Forward and backward of a stage in parts. They come as often as is said, or
- * (times 0) once but for one of each pass, which comes as often as the stage has
- * blocks like it: the last but one in forward, the second in backward. */
+ * (times 0) once but for one of each pass, which comes as often as the stage
+ * has blocks like it: the last but one in forward, the second in backward. */
 enum { STAGE_PARTS = 4 };
 enum pass { PASS_FORWARD, PASS_BACKWARD, PASS_LATE, PASSES };
 struct stage_passes {
