@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Programs for the streams of a PE from a stage of a plan: on which stream an
- * operation runs, what of the others it waits for, which gradients it makes,
- * and what it costs. Streams run one thing after the other, so it is enough to
- * wait for the last of each; how far back that is is the same in every block,
- * so that parts can be repeated. A whole plan is one part. */
+ * operation runs, what of the others it waits for, and which gradients it
+ * makes (what it costs: stream_prices.c). Streams run one thing after the
+ * other, so it is enough to wait for the last of each; how far back that is is
+ * the same in every block, so that parts can be repeated. A whole plan is one
+ * part. */
 #include "oracle/step/streams.h"
 
 #include <string.h>
@@ -354,11 +355,6 @@ static bool is_over(const struct program *p, int op)
     return true;
 }
 
-static bool waits(const struct stream_op *x)
-{
-    return x->back[ON_NETWORK] + x->back[ON_OUT] + x->back[ON_IN] > 0;
-}
-
 /* A free runs nowhere, but may wait; and copies begin ahead until something
  * else comes. */
 static bool is_listed(const struct program *p, enum phase phase, int op,
@@ -368,7 +364,7 @@ static bool is_listed(const struct program *p, enum phase phase, int op,
         return true;
     if (phase == FORWARD && p->count[ON_OUT] > 0 && is_over(p, op))
         return false;
-    return p->all || waits(x) || (phase == BACKWARD && x->stops);
+    return p->all || oracle_op_waits(x) || (phase == BACKWARD && x->stops);
 }
 
 /* One operation; true: it is listed. */
@@ -574,125 +570,4 @@ int oracle_program_update(struct program *p, struct stream_step *steps)
          made && n >= 0 && i < s->first_update + s->nupdate; i++)
         n = write_item(p, &plan->items[i], made, steps, n);
     return made ? n : -1;
-}
-
-/* ---- what they cost ------------------------------------------------------------ */
-
-static double *comm_kind(struct stream_price *p, enum pdl_plan_op_kind kind)
-{
-    return kind == PDL_PLAN_OP_HALO   ? &p->halo
-           : kind == PDL_PLAN_OP_SEND ? &p->p2p
-                                      : &p->layer_comm;
-}
-
-void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
-                         const struct oracle_ranks *r, struct stream_price *p)
-{
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    const struct oracle_price *price =
-        oracle_slowest(o, op, r, phase == UPDATE);
-    double s = price->seconds;
-
-    *p = (struct stream_price){.seconds = s,
-                               .level = price->level,
-                               .contention = price->flows,
-                               .is_comm = oracle_is_comm(x->kind)};
-    if (oracle_is_copy(x->kind))
-        return;
-    if (!p->is_comm) {
-        p->compute = s;
-        p->calls = s > 0 ? oracle_issued(o, op) : 0;
-        if (phase == BACKWARD && x->kind == PDL_PLAN_OP_COMPUTE &&
-            x->pass == PDL_FORWARD)
-            p->recompute = s;
-        return;
-    }
-    if (phase == UPDATE) {
-        p->comm = s;
-        return;
-    }
-    p->compute = oracle_copy(o, op, r->rank[0]); /* but no operation */
-    *comm_kind(p, x->kind) = s;
-    p->layer_between = p->level > 0 ? p->layer_comm : 0;
-    if (!oracle_is_weight_traffic(o, op)) /* else it shows as waiting */
-        p->comm = s;
-}
-
-bool oracle_price_list(pdl_arena *a, const struct stream_list *list, bool all,
-                       const struct stream_price *price,
-                       struct stream_list *out)
-{
-    struct stream_op *ops = PDL_NEW(a, struct stream_op, list->n + 1);
-
-    out->n = 0;
-    out->op = ops;
-    for (int i = 0; ops && i < list->n; i++) {
-        const struct stream_op *x = &list->op[i];
-        const struct stream_price *p = &price[x->price];
-        struct stream_op *to = &ops[out->n];
-
-        if (!all && p->seconds <= 0 && p->compute <= 0 && x->nmade == 0 &&
-            x->on == ON_COMPUTE && !waits(x) && !x->stops)
-            continue;
-        *to = *x;
-        to->seconds = p->seconds;
-        to->level = p->level;
-        to->comm = p->is_comm;
-        to->packing = p->is_comm ? p->compute : 0;
-        out->n++;
-    }
-    return ops != NULL;
-}
-
-void oracle_add_list(const struct stream_list *list, bool back,
-                     const struct stream_price *price, struct stage_time *t,
-                     double *contention)
-{
-    for (int k = 0; k < list->n; k++) {
-        const struct stream_price *p = &price[list->op[k].price];
-
-        *(back ? &t->backward : &t->forward) += p->compute;
-        *(back ? &t->backward_comm : &t->forward_comm) += p->comm;
-        *(back ? &t->backward_send : &t->forward_send) += p->p2p;
-        t->recompute += p->recompute;
-        t->layer_comm += p->layer_comm;
-        t->layer_between += p->layer_between;
-        t->halo += p->halo;
-        t->p2p += p->p2p;
-        t->calls += p->calls;
-        *contention = p->contention > *contention ? p->contention : *contention;
-    }
-}
-
-void oracle_add_times(struct stage_time *sum, const struct stage_time *t,
-                      int64_t n)
-{
-    double k = (double)n;
-
-    sum->forward += k * t->forward;
-    sum->backward += k * t->backward;
-    sum->recompute += k * t->recompute;
-    sum->layer_comm += k * t->layer_comm;
-    sum->layer_between += k * t->layer_between;
-    sum->halo += k * t->halo;
-    sum->p2p += k * t->p2p;
-    sum->forward_comm += k * t->forward_comm;
-    sum->backward_comm += k * t->backward_comm;
-    sum->forward_send += k * t->forward_send;
-    sum->backward_send += k * t->backward_send;
-    sum->calls += n * t->calls;
-    sum->weights += k * t->weights;
-}
-
-void oracle_add_steps(struct stage_update *u)
-{
-    for (int i = 0; i < u->n; i++) {
-        const struct stream_price *p = &u->price[u->steps[i].price];
-
-        u->all += p->seconds;
-        u->update += u->steps[i].on == ON_COMPUTE ? p->seconds : 0;
-        u->gradient_comm += u->steps[i].on == ON_NETWORK ? p->seconds : 0;
-        u->contention =
-            p->contention > u->contention ? p->contention : u->contention;
-    }
 }

@@ -32,6 +32,10 @@ struct stream_op {
     const struct stream_made *made, *reads;
     double seconds, packing; /* packing: computed before a collective */
 };
+static inline bool oracle_op_waits(const struct stream_op *x)
+{
+    return x->back[ON_NETWORK] + x->back[ON_OUT] + x->back[ON_IN] > 0;
+}
 struct stream_list {
     int n;
     const struct stream_op *op;
@@ -221,6 +225,8 @@ int oracle_program_update(struct program *p, struct stream_step *steps);
 /* Operations of the update, and of all its rounds. */
 void oracle_update_ops(const struct pdl_plan *p, int stage, int *first, int *n);
 int64_t oracle_update_steps(const struct pdl_plan *p, int stage);
+
+/* ---- stream_prices.c ------------------------------------------------------------ */
 
 /* One operation in its pass. */
 void oracle_price_stream(const struct oracle *o, int op, enum phase phase,

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What operations cost on their streams, and what lists of them add up to. */
+#include "oracle/step/streams.h"
+
+static double *comm_kind(struct stream_price *p, enum pdl_plan_op_kind kind)
+{
+    return kind == PDL_PLAN_OP_HALO   ? &p->halo
+           : kind == PDL_PLAN_OP_SEND ? &p->p2p
+                                      : &p->layer_comm;
+}
+
+void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
+                         const struct oracle_ranks *r, struct stream_price *p)
+{
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    const struct oracle_price *price =
+        oracle_slowest(o, op, r, phase == UPDATE);
+    double s = price->seconds;
+
+    *p = (struct stream_price){.seconds = s,
+                               .level = price->level,
+                               .contention = price->flows,
+                               .is_comm = oracle_is_comm(x->kind)};
+    if (oracle_is_copy(x->kind))
+        return;
+    if (!p->is_comm) {
+        p->compute = s;
+        p->calls = s > 0 ? oracle_issued(o, op) : 0;
+        if (phase == BACKWARD && x->kind == PDL_PLAN_OP_COMPUTE &&
+            x->pass == PDL_FORWARD)
+            p->recompute = s;
+        return;
+    }
+    if (phase == UPDATE) {
+        p->comm = s;
+        return;
+    }
+    p->compute = oracle_copy(o, op, r->rank[0]); /* but no operation */
+    *comm_kind(p, x->kind) = s;
+    p->layer_between = p->level > 0 ? p->layer_comm : 0;
+    if (!oracle_is_weight_traffic(o, op)) /* else it shows as waiting */
+        p->comm = s;
+}
+
+bool oracle_price_list(pdl_arena *a, const struct stream_list *list, bool all,
+                       const struct stream_price *price,
+                       struct stream_list *out)
+{
+    struct stream_op *ops = PDL_NEW(a, struct stream_op, list->n + 1);
+
+    out->n = 0;
+    out->op = ops;
+    for (int i = 0; ops && i < list->n; i++) {
+        const struct stream_op *x = &list->op[i];
+        const struct stream_price *p = &price[x->price];
+        struct stream_op *to = &ops[out->n];
+
+        if (!all && p->seconds <= 0 && p->compute <= 0 && x->nmade == 0 &&
+            x->on == ON_COMPUTE && !oracle_op_waits(x) && !x->stops)
+            continue;
+        *to = *x;
+        to->seconds = p->seconds;
+        to->level = p->level;
+        to->comm = p->is_comm;
+        to->packing = p->is_comm ? p->compute : 0;
+        out->n++;
+    }
+    return ops != NULL;
+}
+
+void oracle_add_list(const struct stream_list *list, bool back,
+                     const struct stream_price *price, struct stage_time *t,
+                     double *contention)
+{
+    for (int k = 0; k < list->n; k++) {
+        const struct stream_price *p = &price[list->op[k].price];
+
+        *(back ? &t->backward : &t->forward) += p->compute;
+        *(back ? &t->backward_comm : &t->forward_comm) += p->comm;
+        *(back ? &t->backward_send : &t->forward_send) += p->p2p;
+        t->recompute += p->recompute;
+        t->layer_comm += p->layer_comm;
+        t->layer_between += p->layer_between;
+        t->halo += p->halo;
+        t->p2p += p->p2p;
+        t->calls += p->calls;
+        *contention = p->contention > *contention ? p->contention : *contention;
+    }
+}
+
+void oracle_add_times(struct stage_time *sum, const struct stage_time *t,
+                      int64_t n)
+{
+    double k = (double)n;
+
+    sum->forward += k * t->forward;
+    sum->backward += k * t->backward;
+    sum->recompute += k * t->recompute;
+    sum->layer_comm += k * t->layer_comm;
+    sum->layer_between += k * t->layer_between;
+    sum->halo += k * t->halo;
+    sum->p2p += k * t->p2p;
+    sum->forward_comm += k * t->forward_comm;
+    sum->backward_comm += k * t->backward_comm;
+    sum->forward_send += k * t->forward_send;
+    sum->backward_send += k * t->backward_send;
+    sum->calls += n * t->calls;
+    sum->weights += k * t->weights;
+}
+
+void oracle_add_steps(struct stage_update *u)
+{
+    for (int i = 0; i < u->n; i++) {
+        const struct stream_price *p = &u->price[u->steps[i].price];
+
+        u->all += p->seconds;
+        u->update += u->steps[i].on == ON_COMPUTE ? p->seconds : 0;
+        u->gradient_comm += u->steps[i].on == ON_NETWORK ? p->seconds : 0;
+        u->contention =
+            p->contention > u->contention ? p->contention : u->contention;
+    }
+}
