@@ -128,6 +128,9 @@ static const struct pdl_plan *lower(struct oracle_mesh *p, const struct key *k,
         (roll ? pdl_plan_lower_rolled : pdl_plan_lower)(
             g->scratch, model, &s->strategy, &po, &plan, err) != PDL_OK)
         return NULL;
+    if (plan->roll && plan->roll->ngroups != plan->nstages && /* some are not */
+        pdl_plan_unroll(g->scratch, plan, &plan, err) != PDL_OK)
+        return NULL;
     return plan;
 }
 

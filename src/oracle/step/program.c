@@ -128,13 +128,15 @@ static int left_out(const struct program *p, const struct pdl_plan_item *it,
                     int round, int *fewer)
 {
     const struct pdl_plan_roll *r = p->o->p->roll;
-    const struct pdl_plan_units *g = r ? &r->groups[p->stage] : NULL;
-    int all = r ? (int)(g->repeat - 1) * r->period : 0;
+    const struct pdl_plan_units *g;
 
+    *fewer = 0;
+    if (!r)
+        return 0;
+    g = &r->groups[p->stage];
     *fewer = it->repeat > 1 ? r->period : 0;
-    return r && (it->repeat > 1 ||
-                 round >= g->first + (r->width + 1) * r->period)
-               ? all
+    return it->repeat > 1 || round >= g->first + (r->width + 1) * r->period
+               ? (int)(g->repeat - 1) * r->period
                : 0;
 }
 
