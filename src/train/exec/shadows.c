@@ -12,7 +12,9 @@
 enum { EXTRA = 3 }; /* operands added to one operation at most */
 
 /* Scales, shifts and running statistics of normalisations: a few numbers
- * that bfloat16 would spoil (a running mean moves by a tenth of a rounding). */
+ * that bfloat16 would spoil (a running mean moves by a tenth of a rounding).
+ * Whatever the plan makes of them is as wide: parts, wholes that zero=3 gathers,
+ * gradients. */
 static bool is_of_norm(const struct pdl_model *m, int tensor)
 {
     for (int i = 0; i < m->nnodes; i++)
@@ -20,12 +22,6 @@ static bool is_of_norm(const struct pdl_model *m, int tensor)
             if (m->nodes[i].weights[j] == tensor)
                 return strstr(m->nodes[i].op->name, "_norm") != NULL;
     return false;
-}
-
-static bool is_weight_like(enum pdl_plan_kind k)
-{
-    return k == PDL_PLAN_WEIGHT || k == PDL_PLAN_STATE ||
-           k == PDL_PLAN_WEIGHT_GRADIENT;
 }
 
 /* An input or a constant of the model, or a part of one. */
@@ -53,8 +49,8 @@ static enum pdl_dtype stored_as(const pdl_trainer *t,
         return PDL_I32;
     if (is_given(t->plan, p) && m >= PDL_I8 && m <= PDL_U64)
         return PDL_I32;
-    if (p->dtype == PDL_BF16 && is_weight_like(p->kind) &&
-        p->model_tensor >= 0 && is_of_norm(t->plan->model, p->model_tensor))
+    if (p->dtype == PDL_BF16 && p->model_tensor >= 0 &&
+        is_of_norm(t->plan->model, p->model_tensor))
         return PDL_F32;
     return p->dtype;
 }
