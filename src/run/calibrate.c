@@ -30,6 +30,14 @@ int run_repeats(const struct calibration *c, int full)
     return part >= full ? full : part > 1 ? (int)part : 1;
 }
 
+/* Every n-th item, and never none. */
+bool run_chosen(const struct calibration *c, int i, int all)
+{
+    int want = run_repeats(c, all);
+
+    return (int64_t)i * want % all < want;
+}
+
 /* CPU time over threads: all of them compute, so this is the time it takes
  * where nobody else wants the processors, also where somebody does; ranks that
  * share a processor wait for each other. */

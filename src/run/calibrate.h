@@ -25,6 +25,9 @@ struct run_quiet {
 /* How often to do again what is done `full` times, however long it takes:
  * less where a measurement may take less than 20 ms, but once. */
 int run_repeats(const struct calibration *c, int full);
+/* Is item i of `all` measured? As many are left out as run_repeats leaves out,
+ * spread evenly: what shows that it works need not know all of the machine. */
+bool run_chosen(const struct calibration *c, int i, int all);
 
 typedef void run_work(void *ctx);
 

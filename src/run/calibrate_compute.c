@@ -99,7 +99,8 @@ static enum pdl_status all_convs(const struct calibration *c, bool bf16,
                 s.dims[d] = convs[i][d];
             if (s.dims[1] < 4 && pass == RUN_BACKWARD_DATA)
                 continue; /* nobody asks for the gradient of an image */
-            st = one(c, "conv", &s, err);
+            if (run_chosen(c, i, NCONVS))
+                st = one(c, "conv", &s, err);
         }
     return st;
 }
@@ -114,7 +115,8 @@ static enum pdl_status all_matmuls(const struct calibration *c, bool bf16,
 
         for (int d = 0; d < 3; d++)
             s.dims[d] = matmuls[i][d];
-        st = one(c, "matmul", &s, err);
+        if (run_chosen(c, i, NMATMULS))
+            st = one(c, "matmul", &s, err);
     }
     return st;
 }

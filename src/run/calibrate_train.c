@@ -193,8 +193,11 @@ enum pdl_status run_calibrate_train(const struct calibration *c,
     enum pdl_status st = pdl_comm_create_memory(1, NULL, &alone, err);
 
     for (int i = 0; i < run_probes() && st == PDL_OK; i++) {
-        pdl_arena *a = pdl_arena_create((size_t)1 << 30);
+        pdl_arena *a;
 
+        if (!run_chosen(c, i, run_probes()))
+            continue;
+        a = pdl_arena_create((size_t)1 << 30);
         if (c->rank == 0 && isatty(STDERR_FILENO))
             fprintf(stderr, "\r\033[Kprobe network %d of %d", i + 1,
                     run_probes());
