@@ -8,6 +8,7 @@ one folder, a folder of another run, symbolic links, a full disk, a folder
 that cannot be written, signals while output is slow: one line each, and
 nothing is lost. PDL_LONG=1: a hundred kills.
 """
+import fcntl
 import json
 import os
 import random
@@ -18,6 +19,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 paradl = os.path.realpath(sys.argv[1])
@@ -103,12 +105,16 @@ def processes(mark):
     return found
 
 
-def kill_all(pids):
+def signal_all(pids, number):
     for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except OSError:
             pass
+
+
+def kill_all(pids):
+    signal_all(pids, signal.SIGKILL)
 
 
 def wait_for(what, limit=30.0):
@@ -225,6 +231,8 @@ def two_runs():
     args = ["--checkpoint", folder, "--every", "5"]
     first = Run("first", args + ["--steps", "100000"])
     wait_for(lambda: newest(folder))
+    stopped = processes(folder) # it is there, and takes no time
+    signal_all(stopped, signal.SIGSTOP)
     for how in ([], ["--resume"]):
         second = Run("second", args + ["--steps", "3"] + how)
         rc = second.end()
@@ -235,6 +243,7 @@ def two_runs():
     beside = Run("beside", args + ["--steps", "3", "--beside"])
     if beside.end() != 0 or newest(folder + "-2") != 3:
         fail("--beside: " + beside.said())
+    signal_all(stopped, signal.SIGCONT)
     os.kill(first.p.pid, signal.SIGTERM)
     if first.end() != 130:
         fail("two runs: the first one ended with: " + first.said())
@@ -396,14 +405,21 @@ def shrinking():
 
 # ---- output --------------------------------------------------------------------
 
+def waiting(pipe):
+    """Bytes that nobody has read yet."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"0000"))[0]
+
+
 def slow_reader():
     """SIGTERM while a full pipe holds up a line: 130, and no line is cut."""
     for strategy in ("serial", "data=2"):
         end, begin = os.pipe()
+        room = fcntl.fcntl(begin, fcntl.F_GETPIPE_SZ)
         r = Run("slow", ["--steps", "100000", "--strategy", strategy],
                 stdout=os.fdopen(begin, "wb"))
         r.stdout.close()
-        time.sleep(3)
+        if not wait_for(lambda: waiting(end) > room - 8192):
+            fail("slow reader: the pipe is never full")
         os.kill(r.p.pid, signal.SIGTERM)
         text = b""
         while True:

@@ -23,6 +23,14 @@ losses() {
         "$dir/$1.json" | sort -n | uniq
 }
 
+reached() { # NAME STEPS: waits until that many are told, at most 60 s
+    for _ in $(seq 3000); do
+        [ "$(losses "$1" 2>/dev/null | wc -l)" -ge "$2" ] && return
+        sleep 0.02
+    done
+    fail "$1: no $2 steps"
+}
+
 train whole --steps 30 || fail "undisturbed: exit code $?"
 losses whole >"$dir/whole.loss"
 [ "$(wc -l <"$dir/whole.loss")" = 30 ] || fail "undisturbed: not 30 steps"
@@ -31,10 +39,7 @@ losses whole >"$dir/whole.loss"
 train killed --steps 30 --checkpoint "$dir/ck" --every 1 --restarts 5 &
 pid=$!
 for i in 1 2; do
-    for _ in $(seq 200); do # until it has come some way
-        [ "$(losses killed 2>/dev/null | wc -l)" -ge $((i * 6)) ] && break
-        sleep 0.1
-    done
+    reached killed $((i * 6)) # it has come some way
     # the ranks of this very run: their command line names the folder
     victim=$(grep -laz -- "$dir/ck" /proc/[0-9]*/cmdline 2>/dev/null |
         sed 's|/proc/\([0-9]*\)/.*|\1|' | while read -r p; do
@@ -52,24 +57,23 @@ cmp -s "$dir/whole.loss" "$dir/killed.loss" || {
 n=$(grep -c "a rank was lost; starting again" "$dir/killed.err")
 [ "$n" -ge 1 ] || fail "killed: no restart was told"
 
-# told to stop: saves, says so, and goes on from there
+# told to stop, in a run that would not end by itself: saves, says so, and goes
+# on from there
 "$paradl" train "$model" --data digits --batch 16 --lr 0.05 --backend ref \
-    --strategy data=2 --threads 1 --json --steps 30 --checkpoint "$dir/st" \
-    --every 100 >"$dir/stopped.json" 2>"$dir/stopped.err" &
+    --strategy data=2 --threads 1 --json --steps 100000 --checkpoint "$dir/st" \
+    --every 100000 >"$dir/stopped.json" 2>"$dir/stopped.err" &
 pid=$!
-for _ in $(seq 200); do
-    [ "$(losses stopped 2>/dev/null | wc -l)" -ge 5 ] && break
-    sleep 0.1
-done
+reached stopped 5
 kill -TERM $pid
 wait $pid
 rc=$?
 [ $rc = 130 ] || fail "SIGTERM: exit code $rc"
 grep -q '"stopped": true' "$dir/stopped.json" || fail "SIGTERM: no summary"
-train resumed --steps 30 --checkpoint "$dir/st" --resume || fail "resume: $?"
+all=$(($(losses stopped | tail -1 | cut -d' ' -f1) + 5))
+train resumed --steps $all --checkpoint "$dir/st" --resume || fail "resume: $?"
+train straight --steps $all || fail "undisturbed: exit code $?"
 cat "$dir/stopped.json" "$dir/resumed.json" >"$dir/both.json"
-losses both >"$dir/both.loss"
-cmp -s "$dir/whole.loss" "$dir/both.loss" || fail "SIGTERM and resume: another trace"
+cmp -s <(losses straight) <(losses both) || fail "SIGTERM and resume: another trace"
 
 # a damaged checkpoint is passed over
 train twice --steps 20 --checkpoint "$dir/dm" --every 10 || fail "twice: $?"
