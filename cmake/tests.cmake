@@ -161,16 +161,20 @@ if(TARGET paradl-run)
     get_filename_component(name ${source} NAME_WE)
     set(cases all)
     set(timeout 900)
+    set(share ${mpi_share}) # most of the time they wait, as other ranks do
     if(name STREQUAL "train_equal")
       set(cases ${mpi_ranks})
     elseif(name MATCHES "train_(mnist|zoo)|accidents|held_out") # PDL_LONG only
       set(timeout 7200)
     endif()
+    if(name MATCHES "wrong_inputs|train_(mnist|zoo)|held_out")
+      set(share 2)
+    endif()
     foreach(n ${cases})
       add_test(NAME run/${name}-${n} COMMAND ${source} $<TARGET_FILE:paradl>
         ${n})
       set_tests_properties(run/${name}-${n} PROPERTIES LABELS "run"
-        TIMEOUT ${timeout} PROCESSORS 2 SKIP_RETURN_CODE 77
+        TIMEOUT ${timeout} PROCESSORS ${share} SKIP_RETURN_CODE 77
         ENVIRONMENT "PDL_SANITIZED=${PDL_SANITIZE}")
     endforeach()
   endforeach()
@@ -278,10 +282,11 @@ endforeach()
 # learns from its first run): none of them is left alone at the end. Seconds of
 # a processor, about.
 set(longest
-  oracle/search 45 paper/coll_networks 40 run/calibrate 30 paper/coll_ccpe 27
+  oracle/search 45 paper/coll_networks 40 run/calibrate 25 paper/coll_ccpe 27
   paper/coll_ccpe_more 20 train/exec 20 oracle/perlayer 15 comm/sparse 12
-  run/train_curves-all 25 comm/mpich 20 comm/mpi_collectives-7 13
-  train/split 10 train/features 10 comm/memory 10 coll/verify 8 train/kill 8
+  run/accidents-all 50 run/train_lost-all 25 train/kill 20 run/train_names-all 15
+  run/train_equal-2 13 run/train_equal-4 12 run/train_curves-all 25
+  comm/mpich 20 comm/mpi_collectives-7 13 train/split 10 train/features 10 comm/memory 10 coll/verify 8
   train/cpu 7 paper/coll_times 6 comm/faults 6 cli/golden 6)
 while(longest)
   list(POP_FRONT longest name seconds)
