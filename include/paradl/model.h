@@ -85,7 +85,8 @@ struct pdl_attr {
     int64_t vocab; /* rows of an embedding */
     int64_t axis;  /* concat, softmax: index into the per-sample shape */
     double scale;  /* resize factor */
-    double alpha, beta, offset; /* lrn; 0 reads as 1e-4, 0.75, 1 */
+    double alpha, beta, offset; /* lrn; 0 reads as 1e-4, 0.75, 1. Of functions
+                                   (alpha, beta): pdl_function_numbers */
     double epsilon;  /* of norms; 0 reads as 1e-5, of rms_norm as 1e-6 */
     double momentum; /* of running statistics; 0 reads as 0.1 */
     /* rope: the base of its wavelengths, 0 reads as 10000. With scale they
@@ -298,6 +299,11 @@ int64_t pdl_node_repeat(const struct pdl_model *m, int node);
 const char *pdl_node_name(const struct pdl_model *m, int node, int64_t round,
                           char *buf, size_t size);
 int64_t pdl_tensor_elements(const struct pdl_tensor *t); /* per sample */
+/* alpha and beta of a function of one operand: the node's, or, where they are
+ * 0, the usual ones (leaky_relu 0.01, elu 1, hard_sigmoid 1/6 and 1/2, affine
+ * and power 1). False: it has none. */
+bool pdl_function_numbers(const struct pdl_node *n, double *alpha,
+                          double *beta);
 
 /* Proves the invariants: ids in range, every input made before it is read,
  * segments that tile the nodes, shapes that agree with inference. */

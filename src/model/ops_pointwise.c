@@ -6,6 +6,8 @@
  * kept anyway. */
 #include "model_priv.h"
 
+#include <string.h>
+
 static int prelu_weights(const struct pdl_attr *attr,
                          const struct pdl_tensor *x, struct pdl_tensor *w)
 {
@@ -48,16 +50,18 @@ static int scale_weights(const struct pdl_attr *attr,
 static const struct pdl_op rows[] = {
     FROM_Y_AS(RELU, "relu", "max(x, 0)"),
     FROM_Y_AS(RELU6, "relu6", "min(max(x, 0), 6)"),
-    FROM_Y("clip", "x held between two bounds"),
+    FROM_Y("clip", "x held between alpha and beta"),
+    FLAT("affine", "alpha x + beta"),
+    FROM_X("power", "x to the power of alpha"),
     FROM_X_AS(GELU, "gelu", "x times the normal distribution's integral"),
     FROM_X_AS(SILU, "silu", "x times sigmoid(x)"),
     FROM_X("mish", "x times tanh(softplus(x))"),
     FROM_X_AS(HARD_SWISH, "hard_swish", "x times hard_sigmoid(x)"),
-    FROM_Y("hard_sigmoid", "a straight line held between 0 and 1"),
+    FROM_Y("hard_sigmoid", "alpha x + beta held between 0 and 1"),
     FROM_Y("sigmoid", "1 / (1 + exp(-x))"),
     FROM_Y("tanh", "hyperbolic tangent"),
-    FROM_Y("leaky_relu", "max(x, a x)"),
-    FROM_Y("elu", "x, or exp(x) - 1 below 0"),
+    FROM_Y("leaky_relu", "max(x, alpha x)"),
+    FROM_Y("elu", "x, or alpha (exp(x) - 1) below 0"),
     FROM_Y("selu", "scaled elu"),
     FROM_X("softplus", "log(1 + exp(x))"),
     FROM_X("softsign", "x / (1 + |x|)"),
@@ -86,6 +90,29 @@ static const struct pdl_op rows[] = {
     {"identity", "x", 1, 1, PDL_OP_VIEW, NULL, NULL, NULL},
 };
 // clang-format on
+
+bool pdl_function_numbers(const struct pdl_node *n, double *alpha, double *beta)
+{
+    static const struct {
+        const char *op;
+        double alpha, beta;
+    } usual[] = {
+        {"leaky_relu", 0.01, 0},
+        {"elu", 1, 0},
+        {"hard_sigmoid", 1.0 / 6, 0.5},
+        {"clip", 0, 0},
+        {"affine", 1, 0},
+        {"power", 1, 0},
+    };
+
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        if (strcmp(usual[i].op, n->op->name) == 0) {
+            *alpha = n->attr.alpha != 0 ? n->attr.alpha : usual[i].alpha;
+            *beta = n->attr.beta != 0 ? n->attr.beta : usual[i].beta;
+            return true;
+        }
+    return false;
+}
 
 const struct model_ops model_ops_pointwise = {rows,
                                               sizeof rows / sizeof rows[0]};

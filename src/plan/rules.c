@@ -483,7 +483,8 @@ static const char *const pointwise[] = {
     "relu",  "relu6",   "gelu",     "silu",       "sigmoid",    "tanh",
     "add",   "sub",     "mul",      "div",        "hard_swish", "hard_sigmoid",
     "elu",   "dropout", "identity", "leaky_relu", "softplus",   "prelu",
-    "scale", "cast",    "exp",      "sqrt",       NULL};
+    "scale", "cast",    "exp",      "sqrt",       "affine",     "power",
+    "clip",  NULL};
 
 static bool is_pointwise(const char *op)
 {

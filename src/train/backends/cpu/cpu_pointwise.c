@@ -15,6 +15,7 @@ struct pointwise_kernel {
     struct train_call call;
     struct train_operands op;
     const struct train_simd_function *f;
+    float a, b;  /* its numbers */
     bool narrow; /* bfloat16 */
     int64_t n;
 };
@@ -105,9 +106,9 @@ static void some_unary(const void *ctx, int64_t from, int64_t to)
         float *o = result(k, t->out[0], at, y);
 
         if (forward)
-            k->f->f(x, o, n);
+            k->f->f(x, o, n, k->a, k->b);
         else
-            k->f->back(x, widen(k, t->in[saved], at, n, b), o, n);
+            k->f->back(x, widen(k, t->in[saved], at, n, b), o, n, k->a, k->b);
         narrow(k, t->out[0], at, n, y);
     }
 }
@@ -134,13 +135,18 @@ static enum pdl_status make_unary(struct cpu_state *s,
     const struct train_simd_function *f =
         train_simd_find(train_function(c->node));
     struct pointwise_kernel *k;
+    double a = 0, b = 0;
 
     if (!f || !all_alike(c))
         return PDL_OK;
+    if (pdl_function_numbers(c->node, &a, &b) && f->op[0] == 'c' && !(a < b))
+        return PDL_OK; /* no bounds: the reference says so */
     k = new_kernel(s, c);
     if (!k)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     k->f = f;
+    k->a = (float)a;
+    k->b = (float)b;
     k->base.run = run_unary;
     *out = &k->base;
     return PDL_OK;
@@ -281,6 +287,7 @@ static const struct cpu_op rows[] = {
     {"softsign", make_unary}, {"log", make_unary}, {"sqrt", make_unary},
     {"reciprocal", make_unary}, {"erf", make_unary}, {"sin", make_unary},
     {"cos", make_unary}, {"abs", make_unary}, {"neg", make_unary},
+    {"affine", make_unary}, {"clip", make_unary}, {"power", make_unary},
     {"identity", make_identity}, {"cast", make_identity},
     {"dropout", make_dropout},
 };

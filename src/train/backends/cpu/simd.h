@@ -34,11 +34,12 @@ void train_simd_to_bf16(const float *x, uint16_t *y, int64_t n);
 /* ---- simd_pointwise.c -------------------------------------------------------- */
 
 /* y = f(x); dx = dy times the slope at `saved`: x, or y where the operator
- * saves its output. */
+ * saves its output. a and b: pdl_function_numbers. */
 struct train_simd_function {
     const char *op;
-    void (*f)(const float *x, float *y, int64_t n);
-    void (*back)(const float *dy, const float *saved, float *dx, int64_t n);
+    void (*f)(const float *x, float *y, int64_t n, float a, float b);
+    void (*back)(const float *dy, const float *saved, float *dx, int64_t n,
+                 float a, float b);
 };
 const struct train_simd_function *train_simd_find(const char *op);
 /* y = silu(a) * u; of that times scale, for the gradient dy: a and u become

@@ -21,13 +21,15 @@ static inline float relu6_slope(float y)
 {
     return y > 0 && y < 6 ? 1 : 0;
 }
-static inline float leaky_relu(float x)
+static inline float leaky_relu(float x, float a, float b)
 {
-    return x > 0 ? x : 0.01f * x;
+    (void)b;
+    return x > 0 ? x : a * x;
 }
-static inline float leaky_relu_slope(float y)
+static inline float leaky_relu_slope(float y, float a, float b)
 {
-    return y > 0 ? 1 : 0.01f;
+    (void)b;
+    return y > 0 ? 1 : a;
 }
 static inline float sigmoid(float x)
 {
@@ -91,20 +93,21 @@ static inline float mish_slope(float x)
 
     return n * q + x * (4 * (n + 1) * q * q) * simd_sigmoid(x);
 }
-static inline float hard_sigmoid(float x)
+static inline float hard_sigmoid(float x, float a, float b)
 {
-    float y = x * (1.0f / 6) + 0.5f;
+    float y = x * a + b;
 
     y = y > 0 ? y : 0;
     return y < 1 ? y : 1;
 }
-static inline float hard_sigmoid_slope(float y)
+static inline float hard_sigmoid_slope(float y, float a, float b)
 {
-    return y > 0 && y < 1 ? 1.0f / 6 : 0;
+    (void)b;
+    return y > 0 && y < 1 ? a : 0;
 }
 static inline float hard_swish(float x)
 {
-    return x * hard_sigmoid(x);
+    return x * hard_sigmoid(x, 1.0f / 6, 0.5f);
 }
 static inline float hard_swish_slope(float x)
 {
@@ -113,13 +116,45 @@ static inline float hard_swish_slope(float x)
     s = x <= -3 ? 0 : s;
     return x >= 3 ? 1 : s;
 }
-static inline float elu(float x)
+static inline float elu(float x, float a, float b)
 {
-    return x > 0 ? x : simd_expm1(x);
+    (void)b;
+    return x > 0 ? x : a * simd_expm1(x);
 }
-static inline float elu_slope(float y)
+static inline float elu_slope(float y, float a, float b)
 {
-    return y > 0 ? 1 : y + 1;
+    (void)b;
+    return y > 0 ? 1 : y + a;
+}
+static inline float affine(float x, float a, float b)
+{
+    return a * x + b;
+}
+static inline float affine_slope(float none, float a, float b)
+{
+    (void)none;
+    (void)b;
+    return a;
+}
+static inline float clip(float x, float a, float b)
+{
+    x = x > a ? x : a;
+    return x < b ? x : b;
+}
+static inline float clip_slope(float y, float a, float b)
+{
+    return y > a && y < b ? 1 : 0;
+}
+/* The library's: an exponent may be any number, x below 0 where it is whole. */
+static inline float power(float x, float a, float b)
+{
+    (void)b;
+    return powf(x, a);
+}
+static inline float power_slope(float x, float a, float b)
+{
+    (void)b;
+    return a * powf(x, a - 1);
 }
 static inline float selu(float x)
 {
@@ -225,20 +260,38 @@ static inline float exp__slope(float y)
 }
 
 #define LOOPS(name)                                                     \
-    static void name##_f(const float *x, float *y, int64_t n)           \
+    static void name##_f(const float *x, float *y, int64_t n, float a,  \
+                         float b)                                       \
     {                                                                   \
+        (void)a;                                                        \
+        (void)b;                                                        \
         for (int64_t i = 0; i < n; i++)                                 \
             y[i] = name(x[i]);                                          \
     }                                                                   \
     static void name##_back(const float *dy, const float *s, float *dx, \
-                            int64_t n)                                  \
+                            int64_t n, float a, float b)                \
     {                                                                   \
+        (void)a;                                                        \
+        (void)b;                                                        \
         for (int64_t i = 0; i < n; i++)                                 \
             dx[i] = dy[i] * name##_slope(s[i]);                         \
     }
+#define NUMBERED(name)                                                  \
+    static void name##_f(const float *x, float *y, int64_t n, float a,  \
+                         float b)                                       \
+    {                                                                   \
+        for (int64_t i = 0; i < n; i++)                                 \
+            y[i] = name(x[i], a, b);                                    \
+    }                                                                   \
+    static void name##_back(const float *dy, const float *s, float *dx, \
+                            int64_t n, float a, float b)                \
+    {                                                                   \
+        for (int64_t i = 0; i < n; i++)                                 \
+            dx[i] = dy[i] * name##_slope(s[i], a, b);                   \
+    }
 LOOPS(relu)
 LOOPS(relu6)
-LOOPS(leaky_relu)
+NUMBERED(leaky_relu)
 LOOPS(sigmoid)
 LOOPS(tanh_)
 LOOPS(silu)
@@ -246,9 +299,9 @@ LOOPS(gelu)
 LOOPS(gelu_tanh)
 LOOPS(exp_)
 LOOPS(mish)
-LOOPS(hard_sigmoid)
+NUMBERED(hard_sigmoid)
 LOOPS(hard_swish)
-LOOPS(elu)
+NUMBERED(elu)
 LOOPS(selu)
 LOOPS(softplus)
 LOOPS(softsign)
@@ -260,6 +313,9 @@ LOOPS(sin_)
 LOOPS(cos_)
 LOOPS(abs_)
 LOOPS(neg)
+NUMBERED(affine)
+NUMBERED(clip)
+NUMBERED(power)
 
 void train_simd_gated(const float *restrict a, const float *restrict u,
                       float *restrict y, int64_t n)
@@ -306,6 +362,9 @@ const struct train_simd_function *train_simd_find(const char *op)
         {"cos", cos__f, cos__back},
         {"abs", abs__f, abs__back},
         {"neg", neg_f, neg_back},
+        {"affine", affine_f, affine_back},
+        {"clip", clip_f, clip_back},
+        {"power", power_f, power_back},
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)

@@ -10,7 +10,7 @@
 
 /* ---- functions ------------------------------------------------------------- */
 
-static const double LEAK = 0.01, SELU_SCALE = 1.0507009873554805,
+static const double SELU_SCALE = 1.0507009873554805,
                     SELU_ALPHA = 1.6732632423543772;
 
 static double relu(double x)
@@ -92,10 +92,6 @@ static double hard_sigmoid(double x)
 {
     return fmax(0, fmin(1, x / 6 + 0.5));
 }
-static double hard_sigmoid_y(double y)
-{
-    return y > 0 && y < 1 ? 1.0 / 6 : 0;
-}
 static double hard_swish(double x)
 {
     return x * hard_sigmoid(x);
@@ -103,22 +99,6 @@ static double hard_swish(double x)
 static double hard_swish_x(double x)
 {
     return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5;
-}
-static double leaky(double x)
-{
-    return x > 0 ? x : LEAK * x;
-}
-static double leaky_y(double y)
-{
-    return y > 0 ? 1 : LEAK;
-}
-static double elu(double x)
-{
-    return x > 0 ? x : expm1(x);
-}
-static double elu_y(double y)
-{
-    return y > 0 ? 1 : y + 1;
 }
 static double selu(double x)
 {
@@ -183,6 +163,78 @@ static double one(double d)
     return 1;
 }
 
+/* ---- functions with numbers of their own ---------------------------------- */
+
+static double leaky(double x, double a, double b)
+{
+    (void)b;
+    return x > 0 ? x : a * x;
+}
+static double leaky_y(double y, double a, double b)
+{
+    (void)b;
+    return y > 0 ? 1 : a;
+}
+static double elu(double x, double a, double b)
+{
+    (void)b;
+    return x > 0 ? x : a * expm1(x);
+}
+static double elu_y(double y, double a, double b)
+{
+    (void)b;
+    return y > 0 ? 1 : y + a;
+}
+static double line(double x, double a, double b)
+{
+    return a * x + b;
+}
+static double line_slope(double none, double a, double b)
+{
+    (void)none;
+    (void)b;
+    return a;
+}
+static double held_line(double x, double a, double b)
+{
+    return fmax(0, fmin(1, line(x, a, b)));
+}
+static double held_line_y(double y, double a, double b)
+{
+    (void)b;
+    return y > 0 && y < 1 ? a : 0;
+}
+static double clip(double x, double a, double b)
+{
+    return fmin(fmax(x, a), b);
+}
+static double clip_y(double y, double a, double b)
+{
+    return y > a && y < b ? 1 : 0;
+}
+static double power(double x, double a, double b)
+{
+    (void)b;
+    return pow(x, a);
+}
+static double power_x(double x, double a, double b)
+{
+    (void)b;
+    return a * pow(x, a - 1);
+}
+
+static const struct numbered {
+    const char *op;
+    double (*f)(double, double, double), (*slope)(double, double, double);
+} numbered_functions[] = {
+    {"leaky_relu", leaky, leaky_y},
+    {"hard_sigmoid", held_line, held_line_y},
+    {"elu", elu, elu_y},
+    {"affine", line, line_slope},
+    {"clip", clip, clip_y},
+    {"power", power, power_x},
+};
+
 /* slope: of x where the operator saves x, else of y, else of nothing. */
 static const struct function {
     const char *op;
@@ -193,9 +245,7 @@ static const struct function {
     {"gelu", gelu, gelu_x},             {"silu", silu, silu_x},
     {"gelu_tanh", gelu_tanh, gelu_tanh_x},
     {"mish", mish, mish_x},             {"hard_swish", hard_swish, hard_swish_x},
-    {"hard_sigmoid", hard_sigmoid, hard_sigmoid_y},
     {"sigmoid", sigmoid, sigmoid_y},    {"tanh", tanh, tanh_y},
-    {"leaky_relu", leaky, leaky_y},     {"elu", elu, elu_y},
     {"selu", selu, selu_y},             {"softplus", softplus, sigmoid},
     {"softsign", softsign, softsign_x}, {"exp", exp, same},
     {"log", log, log_x},                {"sqrt", sqrt, sqrt_y},
@@ -207,10 +257,46 @@ static const struct function {
     // clang-format on
 };
 
+static const struct ref_array *saved_by(const struct ref_run *r)
+{
+    return r->op.nx > 0   ? &r->in[r->op.x]
+           : r->op.ny > 0 ? &r->in[r->op.y]
+                          : NULL;
+}
+
+static void numbered(struct ref_run *r)
+{
+    const struct numbered *f = numbered_functions;
+    const struct ref_array *saved = saved_by(r);
+    double a = 0, b = 0;
+
+    while (strcmp(f->op, r->node->op->name) != 0)
+        f++;
+    pdl_function_numbers(r->node, &a, &b);
+    for (int64_t i = 0; i < r->out[0].count; i++)
+        r->out[0].at[i] =
+            r->call->pass == PDL_FORWARD
+                ? f->f(r->in[0].at[i], a, b)
+                : r->in[0].at[i] * f->slope(saved ? saved->at[i] : 0, a, b);
+}
+
+/* An importer may know that there are bounds, and not which. */
+static enum pdl_status clip_check(const struct train_call *c,
+                                  struct pdl_err *err)
+{
+    double a = 0, b = 0;
+
+    pdl_function_numbers(c->node, &a, &b);
+    if (a < b)
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL, "%s: the model does not say the bounds",
+                    c->node->name);
+}
+
 static void unary(struct ref_run *r)
 {
     const struct function *f = functions;
-    const struct ref_array *saved = NULL;
+    const struct ref_array *saved = saved_by(r);
 
     while (strcmp(f->op, train_function(r->node)) != 0)
         f++; /* the table of rows names only what is in this one */
@@ -219,10 +305,6 @@ static void unary(struct ref_run *r)
             r->out[0].at[i] = f->f(r->in[0].at[i]);
         return;
     }
-    if (r->op.nx > 0)
-        saved = &r->in[r->op.x];
-    else if (r->op.ny > 0)
-        saved = &r->in[r->op.y];
     for (int64_t i = 0; i < r->out[0].count; i++)
         r->out[0].at[i] = r->in[0].at[i] * f->slope(saved ? saved->at[i] : 0);
 }
@@ -369,10 +451,12 @@ static void softmax(struct ref_run *r)
 
 // clang-format off
 #define UNARY(name) {name, unary, NULL, NULL}
+#define NUMBERED(name) {name, numbered, NULL, NULL}
 static const struct ref_op rows[] = {
     UNARY("relu"), UNARY("relu6"), UNARY("gelu"), UNARY("silu"), UNARY("mish"),
-    UNARY("hard_swish"), UNARY("hard_sigmoid"), UNARY("sigmoid"),
-    UNARY("tanh"), UNARY("leaky_relu"), UNARY("elu"), UNARY("selu"),
+    UNARY("hard_swish"), NUMBERED("hard_sigmoid"), UNARY("sigmoid"),
+    UNARY("tanh"), NUMBERED("leaky_relu"), NUMBERED("elu"), UNARY("selu"),
+    NUMBERED("affine"), NUMBERED("power"), {"clip", numbered, NULL, clip_check},
     UNARY("softplus"), UNARY("softsign"), UNARY("exp"), UNARY("log"),
     UNARY("sqrt"), UNARY("reciprocal"), UNARY("erf"), UNARY("sin"),
     UNARY("cos"), UNARY("abs"), UNARY("neg"), UNARY("identity"),
