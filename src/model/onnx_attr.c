@@ -4,6 +4,8 @@
  * to one of the call (ref_attr_name); the frames of calls are followed up. */
 #include "onnx_priv.h"
 
+#include <math.h>
+
 static bool is(ProtobufCBinaryData b, const char *s)
 {
     size_t n = strlen(s);
@@ -56,12 +58,21 @@ int64_t model_onnx_int(const struct onnx_node *n, const char *name,
     return a && a->has_i ? a->i : otherwise;
 }
 
+/* The seven digits that a float was written with: 0.2, not 0.200000003. */
+static double as_written(double v)
+{
+    double unit =
+        v == 0 || !isfinite(v) ? 0 : pow(10, 6 - floor(log10(fabs(v))));
+
+    return unit > 0 && unit < 1e30 ? round(v * unit) / unit : v;
+}
+
 double model_onnx_float(const struct onnx_node *n, const char *name,
                         double otherwise)
 {
     const Onnx__Attribute *a = model_onnx_attr(n, name);
 
-    return a && a->has_f ? (double)a->f : otherwise;
+    return a && a->has_f ? as_written((double)a->f) : otherwise;
 }
 
 int model_onnx_ints(const struct onnx_node *n, const char *name, int64_t *out,

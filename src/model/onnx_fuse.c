@@ -14,6 +14,8 @@
  * A chain is taken only when nothing outside reads its middle. */
 #include "onnx_layer.h"
 
+#include <math.h>
+
 enum { MOST = 10 };
 
 struct chain {
@@ -26,6 +28,25 @@ static bool is_scalar(const struct onnx_maker *m, int id)
 {
     return m->g->values[id].constant &&
            model_onnx_elements(&m->g->shape[id]) == 1;
+}
+
+static bool number_of(const struct onnx_maker *m, int id, double *out)
+{
+    if (m->g->shape[id].nval != 1)
+        return false;
+    *out = m->g->shape[id].val[0];
+    return true;
+}
+
+/* A stored list of which every element is v. */
+static bool all_are(const struct onnx_maker *m, int id, double v)
+{
+    const struct onnx_shape *s = &m->g->shape[id];
+
+    for (int i = 0; i < s->nval; i++)
+        if (s->val[i] != v)
+            return false;
+    return m->g->values[id].constant && s->nval > 0;
 }
 
 /* The node of that type that makes a value read `readers` times, which joins
@@ -78,7 +99,8 @@ static bool is_mean(const struct onnx_maker *m, const struct onnx_node *n,
 }
 
 /* mean of squares of `s`, plus a small number, under a root */
-static bool is_deviation(struct chain *c, int id, int s, int *readers)
+static bool is_deviation(struct chain *c, int id, int s, int *readers,
+                         double *epsilon)
 {
     const struct onnx_node *root = link_of(c, id, "Sqrt", 1), *sum, *mean, *sq;
     int eps = -1, v;
@@ -89,6 +111,7 @@ static bool is_deviation(struct chain *c, int id, int s, int *readers)
         v >= 0 && is_scalar(c->m, eps) ? link_of(c, v, "ReduceMean", 1) : NULL;
     if (!mean)
         return false;
+    number_of(c->m, eps, epsilon);
     *readers = 2;
     sq = link_of(c, mean->in[0], "Pow", 1);
     if (!sq) {
@@ -113,7 +136,7 @@ static bool match_norm(struct chain *c, const struct onnx_node *last,
     d = scale ? data_of(c, scale, &f->scale) : -1;
     div = d >= 0 ? link_of(c, d, "Div", 1) : NULL;
     if (!div || div->nin != 2 ||
-        !is_deviation(c, div->in[1], div->in[0], &readers))
+        !is_deviation(c, div->in[1], div->in[0], &readers, &f->attr.epsilon))
         return false;
     sub = link_of(c, div->in[0], "Sub", readers);
     if (!sub || sub->nin != 2)
@@ -121,6 +144,31 @@ static bool match_norm(struct chain *c, const struct onnx_node *last,
     f->x = sub->in[0];
     f->op = "layer_norm";
     return is_mean(c->m, link_of(c, sub->in[1], "ReduceMean", 1), f->x);
+}
+
+/* PyTorch's exporter has group norm as instance norm of groups, with scale 1
+ * and shift 0, between two reshapes; then scale and shift. */
+static bool match_groups(struct chain *c, const struct onnx_node *last,
+                         struct onnx_fused *f)
+{
+    const struct onnx_node *scale, *wide, *norm, *narrow;
+    int p = model_onnx_type_is(last, "Add") ? data_of(c, last, &f->shift) : -1;
+
+    scale = p >= 0 ? link_of(c, p, "Mul", 1) : NULL;
+    p = scale ? data_of(c, scale, &f->scale) : -1;
+    wide = p >= 0 ? link_of(c, p, "Reshape", 1) : NULL;
+    norm = wide ? link_of(c, wide->in[0], "InstanceNormalization", 1) : NULL;
+    if (!norm || norm->nin != 3 || norm->in[1] < 0 || norm->in[2] < 0 ||
+        !all_are(c->m, norm->in[1], 1) || !all_are(c->m, norm->in[2], 0))
+        return false;
+    narrow = link_of(c, norm->in[0], "Reshape", 1);
+    if (!narrow)
+        return false;
+    f->x = narrow->in[0];
+    f->op = "group_norm";
+    f->attr.groups = c->m->g->shape[norm->in[1]].nval;
+    f->attr.epsilon = model_onnx_float(norm, "epsilon", 1e-5);
+    return true;
 }
 
 static bool match_gelu(struct chain *c, const struct onnx_node *last,
@@ -196,6 +244,7 @@ static bool match_tanh(struct chain *c, const struct onnx_node *last,
     if (!model_onnx_type_is(last, "Mul") || last->nin != 2)
         return false;
     f->op = "gelu";
+    f->attr.by_tanh = true;
     if (p >= 0) { /* halved last */
         mul = is_scalar(c->m, by) ? link_of(c, p, "Mul", 1) : NULL;
         for (int i = 0; mul && mul->nin == 2 && i < 2; i++) {
@@ -213,6 +262,14 @@ static bool match_tanh(struct chain *c, const struct onnx_node *last,
     return f->x >= 0 && is_scalar(c->m, by) && is_gate(c, last->in[1], f->x);
 }
 
+/* hard_swish has the line x / 6 + 1 / 2. */
+static bool usual_gate(const struct onnx_node *n)
+{
+    return model_onnx_type_is(n, "Sigmoid") ||
+           (fabs(model_onnx_float(n, "alpha", 0.2) - 1.0 / 6) < 1e-6 &&
+            model_onnx_float(n, "beta", 0.5) == 0.5);
+}
+
 /* x times a function of x that nothing else reads. */
 static bool match_swish(struct chain *c, const struct onnx_node *last,
                         struct onnx_fused *f)
@@ -227,7 +284,7 @@ static bool match_swish(struct chain *c, const struct onnx_node *last,
         const struct onnx_node *gate =
             link_of(c, last->in[i % 2], forms[i / 2][0], 1);
 
-        if (gate && gate->in[0] == last->in[1 - i % 2]) {
+        if (gate && gate->in[0] == last->in[1 - i % 2] && usual_gate(gate)) {
             f->x = gate->in[0];
             f->op = forms[i / 2][1];
             return true;
@@ -242,7 +299,7 @@ bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
 {
     static bool (*const match[])(struct chain *, const struct onnx_node *,
                                  struct onnx_fused *) = {
-        match_norm, match_gelu, match_tanh, match_swish};
+        match_norm, match_groups, match_gelu, match_tanh, match_swish};
     struct chain c = {.m = m};
     size_t i = 0, all = sizeof match / sizeof match[0];
 
@@ -267,11 +324,14 @@ bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
 void model_onnx_fused_layer(struct onnx_layer *l, const struct onnx_fused *f)
 {
     l->op = f->op;
+    l->attr = f->attr;
     model_onnx_input(l, f->x);
     if (f->scale >= 0) {
-        l->attr.features = model_onnx_elements(&l->m->g->shape[f->scale]);
-        model_onnx_weight(l, f->scale, l->attr.features);
-        model_onnx_weight(l, f->shift, l->attr.features);
+        int64_t n = model_onnx_elements(&l->m->g->shape[f->scale]);
+
+        l->attr.features = f->attr.groups > 0 ? 0 : n;
+        model_onnx_weight(l, f->scale, n);
+        model_onnx_weight(l, f->shift, n);
     }
     model_onnx_outputs(l, model_onnx_emit(l));
 }

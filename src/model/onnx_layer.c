@@ -6,6 +6,8 @@
  * for, so that their FLOPs are counted by the same rules. */
 #include "onnx_layer.h"
 
+#include <math.h>
+
 const struct onnx_shape *model_onnx_shape_in(const struct onnx_layer *l, int i)
 {
     static const struct onnx_shape none = {.rank = -1, .nval = -1};
@@ -212,6 +214,7 @@ static void norm(struct onnx_layer *l)
         model_onnx_int(l->n, "num_groups", model_onnx_int(l->n, "groups", 0));
     if (strcmp(l->op, "layer_norm") == 0 || strcmp(l->op, "rms_norm") == 0)
         l->attr.features = model_onnx_elements(model_onnx_shape_in(l, first));
+    l->attr.epsilon = model_onnx_float(l->n, "epsilon", skip ? 1e-12 : 1e-5);
     l->attr.no_bias = !model_onnx_given(l, first + 1) || last <= first + 1;
     for (int i = first; i < last && i < l->n->nin; i++)
         if (model_onnx_constant_in(l, i))
@@ -238,6 +241,10 @@ static bool is_merged(const struct onnx_layer *l)
 static void batch_norm(struct onnx_layer *l)
 {
     l->nout = 1;
+    l->attr.epsilon = model_onnx_float(l->n, "epsilon", 1e-5);
+    /* ONNX has the share that stays, with the digits of a float */
+    l->attr.momentum =
+        round(1e7 * (1 - model_onnx_float(l->n, "momentum", 0.9))) / 1e7;
     model_onnx_input(l, l->n->in[0]);
     l->own = is_merged(l);
     for (int i = 1; i < 5 && model_onnx_given(l, i); i++)
@@ -247,6 +254,20 @@ static void batch_norm(struct onnx_layer *l)
             model_onnx_weight(l, l->n->in[i],
                               model_onnx_elements(model_onnx_shape_in(l, i)));
     model_onnx_outputs(l, model_onnx_emit(l));
+}
+
+/* Stored indices of an embedding are all 0, the types of tokens; others (Swin's
+ * distances) are rows that the model does not have: dims says so. */
+static bool from_data_or_zero(const struct onnx_layer *l)
+{
+    const struct onnx_shape *at = model_onnx_shape_in(l, 1);
+
+    if (!model_onnx_constant_in(l, 1))
+        return true;
+    for (int i = 0; i < at->nval; i++)
+        if (at->val[i] != 0)
+            return false;
+    return at->nval > 0;
 }
 
 /* Gather: of a table of weights an embedding, of data a selection. */
@@ -260,6 +281,7 @@ static void gather(struct onnx_layer *l)
     if (source >= 0 && t->rank == 2 && model_onnx_given(l, 1) &&
         model_onnx_int(l->n, "axis", 0) == 0 &&
         model_onnx_type_is(l->n, "Gather")) {
+        l->attr.ndims = !from_data_or_zero(l);
         l->op = "embedding";
         l->attr.vocab = t->dim[0];
         l->attr.features = t->dim[1];
@@ -270,6 +292,8 @@ static void gather(struct onnx_layer *l)
         if (model_onnx_given(l, 1))
             model_onnx_input(l, l->n->in[1]);
         model_onnx_weight(l, l->n->in[0], -1);
+    } else if (model_onnx_gather_fixed(l)) {
+        return;
     } else {
         l->op = "gather";
         model_onnx_input(l, l->n->in[0]);
@@ -328,59 +352,124 @@ static int sample_axis(const struct onnx_layer *l, int64_t axis)
     return (int)(where >= 0 && axis > where ? axis - 1 : axis);
 }
 
-static void plain(struct onnx_layer *l)
+void model_onnx_plain(struct onnx_layer *l)
 {
     plain_operands(l);
     model_onnx_outputs(l, model_onnx_emit(l));
 }
 
-/* The mask is not kept: it is made again from its seed. */
-static void dropout(struct onnx_layer *l)
+static void element_wise(struct onnx_layer *l)
 {
-    l->nout = 1;
-    plain(l);
+    if (!model_onnx_with_number(l))
+        model_onnx_plain(l);
+}
+
+/* A learned token before those of the data. */
+static bool token_in_front(struct onnx_layer *l)
+{
+    const struct pdl_tensor *y = &l->out[0];
+
+    if (l->nin != 1 || l->nw != 1 || l->attr.axis != 0 || y->rank != 2 ||
+        l->n->nin != 2 || !model_onnx_constant_in(l, 0) ||
+        pdl_tensor_elements(pdl_build_get(l->m->b, l->w[0])) != y->dim[1])
+        return false;
+    l->op = "class_token";
+    l->attr = (struct pdl_attr){.features = 0};
+    return true;
+}
+
+/* Weights come after the data: a join in another order is none that the model
+ * can say. */
+static void concat(struct onnx_layer *l)
+{
+    bool mixed = false;
+
+    if (model_onnx_given(l, 0))
+        l->attr.axis = sample_axis(l, model_onnx_int(l->n, "axis", 1));
+    plain_operands(l);
+    for (int i = 1; i < l->n->nin && l->nw > 0; i++)
+        mixed = mixed || (!model_onnx_constant_in(l, i) &&
+                          model_onnx_constant_in(l, i - 1));
+    if (mixed && !token_in_front(l))
+        l->op = "other";
+    model_onnx_outputs(l, model_onnx_emit(l));
 }
 
 /* A softmax is of the last dimension by default; before opset 13, of the
  * channels. */
 static void with_axis(struct onnx_layer *l)
 {
-    bool second = model_onnx_type_is(l->n, "Concat") || l->n->opset < 13;
+    bool second = l->n->opset < 13;
 
     if (model_onnx_given(l, 0))
         l->attr.axis =
             sample_axis(l, model_onnx_int(l->n, "axis", second ? 1 : -1));
-    plain(l);
+    model_onnx_plain(l);
+}
+
+/* 0, 1, 2 ... of a whole sequence. */
+static bool counts_up(const struct onnx_shape *s)
+{
+    for (int i = 0; i < s->nval; i++)
+        if (s->val[i] != i)
+            return false;
+    return s->nval > 1;
+}
+
+const struct onnx_node *model_onnx_positions(const struct onnx_maker *m,
+                                             const struct onnx_node *add)
+{
+    const struct onnx_graph *g = m->g;
+
+    for (int i = 0; model_onnx_type_is(add, "Add") && add->nin == 2 && i < 2;
+         i++) {
+        int id = add->in[i], x = add->in[1 - i], table;
+        const struct onnx_node *n = id < 0 || x < 0 || g->values[id].node < 0
+                                        ? NULL
+                                        : &g->nodes[g->values[id].node];
+
+        if (!n || !model_onnx_type_is(n, "Gather") || n->nin != 2 ||
+            n->in[0] < 0 || n->in[1] < 0 || m->reader[id] < 0 ||
+            !counts_up(&g->shape[n->in[1]]) || g->shape[n->in[0]].rank != 2 ||
+            model_onnx_int(n, "axis", 0) != 0 || g->values[x].constant)
+            continue;
+        table = model_onnx_source(g, n->in[0]);
+        if (table >= 0 && g->values[table].role == PDL_TENSOR_WEIGHT)
+            return n;
+    }
+    return NULL;
+}
+
+static void positions(struct onnx_layer *l, const struct onnx_node *lookup)
+{
+    const struct onnx_shape *t = &l->m->g->shape[lookup->in[0]];
+
+    l->op = "position_embedding";
+    l->attr.vocab = t->dim[0];
+    l->attr.features = t->dim[1];
+    model_onnx_input(l, l->n->in[l->n->in[0] == lookup->out[0] ? 1 : 0]);
+    model_onnx_weight(l, lookup->in[0], model_onnx_elements(t));
+    model_onnx_outputs(l, model_onnx_emit(l));
 }
 
 /* An addition that is the bias of a product makes the product. */
 static void add(struct onnx_layer *l)
 {
     const struct onnx_node *product = model_onnx_biased(l->m, l->n);
+    const struct onnx_node *lookup = model_onnx_positions(l->m, l->n);
     int out = product ? product->out[0] : -1;
 
+    if (lookup) {
+        positions(l, lookup);
+        return;
+    }
     if (!product) {
-        plain(l);
+        element_wise(l);
         return;
     }
     l->op = "linear";
     model_onnx_linear_of(l, product->in[0], product->in[1],
                          l->n->in[0] == out ? l->n->in[1] : l->n->in[0]);
-}
-
-/* ReLU6 is written as a clip. */
-static void clip(struct onnx_layer *l)
-{
-    double low = model_onnx_float(l->n, "min", -1),
-           high = model_onnx_float(l->n, "max", -1);
-
-    if (model_onnx_shape_in(l, 1)->nval == 1)
-        low = model_onnx_shape_in(l, 1)->val[0];
-    if (model_onnx_shape_in(l, 2)->nval == 1)
-        high = model_onnx_shape_in(l, 2)->val[0];
-    if (low == 0 && high == 6)
-        l->op = "relu6";
-    plain(l);
 }
 
 static const struct {
@@ -406,10 +495,32 @@ static const struct {
     {"prelu", prelu},
     {"softmax", with_axis},
     {"log_softmax", with_axis},
-    {"concat", with_axis},
+    {"concat", concat},
     {"add", add},
-    {"dropout", dropout},
-    {"clip", clip},
+    {"sub", element_wise},
+    {"mul", element_wise},
+    {"div", element_wise},
+    {"pow", element_wise},
+    {"max", element_wise},
+    {"min", element_wise},
+    {"dropout", model_onnx_dropout},
+    {"clip", model_onnx_clip},
+    {"relu", model_onnx_relu},
+    {"leaky_relu", model_onnx_leaky},
+    {"elu", model_onnx_elu},
+    {"selu", model_onnx_selu},
+    {"hard_sigmoid", model_onnx_hard_sigmoid},
+    {"gelu", model_onnx_gelu},
+    {"transpose", model_onnx_transpose},
+    {"slice", model_onnx_slice},
+    {"split", model_onnx_split},
+    {"resize", model_onnx_resize},
+    {"reduce_mean", model_onnx_reduce},
+    {"reduce_sum", model_onnx_reduce},
+    {"reduce_max", model_onnx_reduce},
+    {"reduce_min", model_onnx_reduce},
+    {"reduce_prod", model_onnx_reduce},
+    {"reduce_l2", model_onnx_reduce},
     {"rnn", model_onnx_rnn},
 };
 
@@ -432,6 +543,14 @@ static bool product_with_bias(const struct onnx_maker *m,
            model_onnx_biased(m, &m->g->nodes[reader]) == n;
 }
 
+static bool added_positions(const struct onnx_maker *m,
+                            const struct onnx_node *n)
+{
+    int reader = n->nout > 0 && n->out[0] >= 0 ? m->reader[n->out[0]] : -1;
+
+    return reader >= 0 && model_onnx_positions(m, &m->g->nodes[reader]) == n;
+}
+
 void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
 {
     const char *op = n->op ? n->op->op : "other";
@@ -440,7 +559,7 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
     struct onnx_fused f;
     bool fused;
 
-    if (product_with_bias(m, n))
+    if (product_with_bias(m, n) || added_positions(m, n))
         return;
     fused = model_onnx_fused(m, n, &f);
     if (!named ||
@@ -459,5 +578,5 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n)
             makers[i].make(&l);
             return;
         }
-    plain(&l);
+    model_onnx_plain(&l);
 }

@@ -62,6 +62,9 @@ void model_onnx_layer(struct onnx_maker *m, const struct onnx_node *n);
 /* The product that an addition completes; NULL: it is a plain addition. */
 const struct onnx_node *model_onnx_biased(const struct onnx_maker *m,
                                           const struct onnx_node *add);
+/* The lookup of positions that an addition adds to tokens; NULL: none. */
+const struct onnx_node *model_onnx_positions(const struct onnx_maker *m,
+                                             const struct onnx_node *add);
 
 /* Helpers of the files that make layers: of a node's type, inputs, names. */
 static inline bool model_onnx_type_is(const struct onnx_node *n,
@@ -91,11 +94,22 @@ onnx_layer_fn model_onnx_linear, model_onnx_einsum, model_onnx_attention,
 /* x times a weight, with a bias (-1: none). */
 void model_onnx_linear_of(struct onnx_layer *l, int x, int w, int bias);
 
+/* ---- onnx_layer.c, onnx_move.c, onnx_function.c: makers ---- */
+onnx_layer_fn model_onnx_plain, model_onnx_transpose, model_onnx_slice,
+    model_onnx_split, model_onnx_reduce, model_onnx_resize, model_onnx_leaky,
+    model_onnx_relu, model_onnx_elu, model_onnx_selu, model_onnx_hard_sigmoid,
+    model_onnx_gelu, model_onnx_clip, model_onnx_dropout;
+/* A gather by stored indices that is a slice; false: it is none. */
+bool model_onnx_gather_fixed(struct onnx_layer *l);
+/* An element-wise operation with one stored number; false: it is none. */
+bool model_onnx_with_number(struct onnx_layer *l);
+
 /* ---- onnx_fuse.c: layers that are spelled out ---- */
 struct onnx_fused {
     const char *op;
     int x, scale, shift; /* values; -1: none */
-    int node[10], n;     /* the chain, without its last node */
+    struct pdl_attr attr;
+    int node[10], n; /* the chain, without its last node */
 };
 bool model_onnx_fused(const struct onnx_maker *m, const struct onnx_node *n,
                       struct onnx_fused *f);

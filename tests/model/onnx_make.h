@@ -29,6 +29,12 @@ static inline void om_number(struct pdl_buf *b, int field, int64_t v)
     om_varint(b, (uint64_t)v);
 }
 
+static inline void om_float(struct pdl_buf *b, int field, float v)
+{
+    om_varint(b, (uint64_t)field << 3 | 5);
+    pdl_put(&b->sink, (const char *)&v, sizeof v);
+}
+
 static inline void om_bytes(struct pdl_buf *b, int field, const void *p,
                             size_t n)
 {
@@ -149,7 +155,7 @@ static inline void om_value(struct pdl_buf *g, int field, const char *name,
 }
 
 /* "Conv x,w,b -> y | strides=2,2 group=1 auto_pad=SAME_UPPER"; attributes are
- * integers, lists of them (a comma), or texts. The node stays open:
+ * integers, lists of them (a comma), floats (a point), or texts. The node stays open:
  * more may be added before om_into(g, 1, &n). "com.microsoft:Op" has a domain. */
 static inline void om_open(struct pdl_buf *n, const char *text)
 {
@@ -199,6 +205,8 @@ static inline void om_open(struct pdl_buf *n, const char *text)
         om_text(&a, 1, p);
         if (*eq != '-' && (*eq < '0' || *eq > '9')) {
             om_text(&a, 4, eq);
+        } else if (strchr(eq, '.')) {
+            om_float(&a, 2, strtof(eq, NULL));
         } else {
             count = om_dims(eq, v);
             for (int i = 0; i < count; i++)

@@ -5,6 +5,7 @@
 
 #include "paradl/plan.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <cmocka.h>
 
@@ -20,8 +21,11 @@ struct row {
 static const struct row rows[] = {
     {"x sigmoid(x)", {"Sigmoid x -> g", "Mul x,g -> y"}, {"y"}, "silu", 1},
     {"sigmoid(x) x", {"Sigmoid x -> g", "Mul g,x -> y"}, {"y"}, "silu", 1},
-    {"x hard_sigmoid(x)", {"HardSigmoid x -> g", "Mul x,g -> y"}, {"y"},
+    {"x hard_sigmoid(x)",
+     {"HardSigmoid x -> g | alpha=0.16666667", "Mul x,g -> y"}, {"y"},
      "hard_swish", 1},
+    {"another line than hard_swish has",
+     {"HardSigmoid x -> g", "Mul x,g -> y"}, {"y"}, NULL, 2},
     {"the gate is read elsewhere, too",
      {"Sigmoid x -> g", "Mul x,g -> y"}, {"y", "g"}, NULL, 2},
     {"the gate is of something else",
@@ -164,9 +168,125 @@ static void a_table_of_indices_can_be_planned(void **state)
     pdl_arena_destroy(arena);
 }
 
+/* x [N,6,4,5] -> y: the first layer's operator, numbers and dims. */
+static const struct numbers {
+    const char *node, *op;
+    double alpha, beta, epsilon;
+    int64_t axis;
+    int ndims;
+    int64_t dims[4];
+} numbers[] = {
+    // clang-format off
+    {"LeakyRelu x -> y | alpha=0.2", "leaky_relu", .alpha = 0.2},
+    {"LeakyRelu x -> y | alpha=-0.2", "other", .alpha = 0},
+    {"LeakyRelu x -> y | alpha=0.0", "relu", .alpha = 0},
+    {"ThresholdedRelu x -> y", "other", .alpha = 0},
+    {"Elu x -> y | alpha=0.7", "elu", .alpha = 0.7},
+    {"Celu x -> y | alpha=0.7", "other", .alpha = 0},
+    {"Celu x -> y", "elu", .alpha = 1},
+    {"HardSigmoid x -> y", "hard_sigmoid", .alpha = 0.2, .beta = 0.5},
+    {"Selu x -> y | gamma=2.5", "other", .alpha = 0},
+    {"Add x,s -> y", "affine", .alpha = 1, .beta = 3},
+    {"Sub x,s -> y", "affine", .alpha = 1, .beta = -3},
+    {"Sub s,x -> y", "affine", .alpha = -1, .beta = 3},
+    {"Mul s,x -> y", "affine", .alpha = 3},
+    {"Div x,s -> y", "affine", .alpha = 1.0 / 3},
+    {"Div s,x -> y", "reciprocal", .alpha = 0},
+    {"Pow x,s -> y", "power", .alpha = 3},
+    {"Pow s,x -> y", "pow", .alpha = 0},
+    {"Clip x,_,s -> y", "clip", .alpha = -3.4028234663852886e38, .beta = 3},
+    {"Max x,s -> y", "clip", .alpha = 3, .beta = 3.4028234663852886e38},
+    {"Mul x,n -> y", "mul", .alpha = 0},
+    {"GroupNormalization x,w,w -> y | num_groups=2 epsilon=0.25",
+     "group_norm", .epsilon = 0.25},
+    {"InstanceNormalization x,w,w -> y | epsilon=0.25", "instance_norm", .epsilon = 0.25},
+    {"Transpose x -> y | perm=0,3,1,2", "transpose", .ndims = 3,
+     .dims = {2, 0, 1}},
+    {"Transpose x -> y | perm=1,0,2,3", "identity", .alpha = 0},
+    {"Slice x,one,s,two -> y", "slice", .axis = 1, .ndims = 3,
+     .dims = {1, 3, 1}},
+    {"Slice x,one,s,nil -> y", "other", .alpha = 0}, /* the batch is cut */
+    {"Split x -> y,z | axis=1", "split", .axis = 0, .ndims = 2,
+     .dims = {3, 3}},
+    {"Gather x,one -> y | axis=2", "slice", .axis = 1, .ndims = 3,
+     .dims = {1, 2, 1}},
+    {"ReduceMean x -> y | axes=-1,1", "reduce_mean", .ndims = 2,
+     .dims = {2, 0}},
+    {"ReduceMean x -> y | axes=0", "other", .alpha = 0},
+    {"Resize x,_,up -> y | mode=linear", "other", .alpha = 0},
+    {"Resize x,_,up -> y | mode=nearest", "resize", .ndims = 2,
+     .dims = {8, 10}},
+    {"Resize x,_,up -> y | coordinate_transformation_mode=align_corners",
+     "other", .alpha = 0},
+    // clang-format on
+};
+
+static void the_numbers_of_a_file_are_obeyed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        const struct numbers *r = &numbers[i];
+        const struct pdl_model *m;
+        const struct pdl_node *n;
+        struct pdl_buf g;
+
+        pdl_buf_init(&g);
+        om_node(&g, r->node);
+        om_tensor(&g, "s", OM_F32, "", "3");
+        om_tensor(&g, "nil", OM_I64, "1", "0");
+        om_tensor(&g, "one", OM_I64, "1", "1");
+        om_tensor(&g, "two", OM_I64, "1", "2");
+        om_tensor(&g, "up", OM_F32, "4", "1,1,2,2");
+        om_tensor(&g, "w", OM_F32, "6", NULL);
+        om_tensor(&g, "n", OM_F32, "6,1,1", NULL);
+        om_value(&g, 11, "x", OM_F32, "N,6,4,5");
+        om_value(&g, 12, "y", OM_F32, "");
+        m = read_model(&g);
+        n = &m->nodes[0];
+        print_message("%s\n", r->node);
+        assert_string_equal(n->op->name, r->op);
+        assert_true(fabs(n->attr.alpha - r->alpha) <= 1e-9 * fabs(r->alpha));
+        assert_true(fabs(n->attr.beta - r->beta) <= 1e-9 * fabs(r->beta));
+        assert_true(r->epsilon == 0 || n->attr.epsilon == r->epsilon);
+        assert_int_equal(n->attr.axis, r->axis);
+        assert_int_equal(n->attr.ndims, r->ndims);
+        for (int k = 0; k < r->ndims; k++)
+            assert_int_equal(n->attr.dims[k], r->dims[k]);
+        pdl_arena_destroy(arena);
+    }
+}
+
+/* tokens + rows of a table by position; a token before others. */
+static void positions_and_tokens_are_found(void **state)
+{
+    const struct pdl_model *m;
+    struct pdl_buf g;
+
+    (void)state;
+    pdl_buf_init(&g);
+    om_node(&g, "Gather t,i -> b");
+    om_node(&g, "Relu x -> r");
+    om_node(&g, "Add r,b -> h");
+    om_node(&g, "Expand c,shape -> e");
+    om_node(&g, "Concat e,h -> y | axis=1");
+    om_tensor(&g, "t", OM_F32, "9,5", NULL);
+    om_tensor(&g, "c", OM_F32, "1,1,5", NULL);
+    om_tensor(&g, "shape", OM_I64, "3", "1,1,5");
+    om_tensor(&g, "i", OM_I64, "6", "0,1,2,3,4,5");
+    om_value(&g, 11, "x", OM_F32, "N,6,5");
+    om_value(&g, 12, "y", OM_F32, "");
+    m = read_model(&g);
+    assert_int_equal(count_op(m, "position_embedding"), 1);
+    assert_int_equal(count_op(m, "embedding"), 0);
+    assert_int_equal(count_op(m, "class_token"), 1);
+    pdl_arena_destroy(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_numbers_of_a_file_are_obeyed),
+        cmocka_unit_test(positions_and_tokens_are_found),
         cmocka_unit_test(what_is_spelled_out_is_one_layer),
         cmocka_unit_test(batch_norms_of_merged_values_are_their_own),
         cmocka_unit_test(a_table_of_indices_can_be_planned),

@@ -34,6 +34,7 @@ static const struct op_case op_cases[] = {
     {"batch_norm of features", "batch_norm", X(4), {.groups = 0}, .batch = 5},
     {"batch_norm 3-D", "batch_norm", X(2, 3, 2, 2), {.groups = 0}},
     {"group_norm", "group_norm", X(4, 3, 3), {.groups = 2}},
+    {"group_norm, its own epsilon", "group_norm", X(4, 3, 3), {.groups = 2, .epsilon = 0.3}},
     {"instance_norm", "instance_norm", X(3, 3, 3), {.groups = 0}},
     {"lrn", "lrn", X(7, 3, 3), {.window = 5, .alpha = 0.3}},
     {"lrn, even window", "lrn", X(5, 2, 2), {.window = 4, .beta = 0.5}},

@@ -62,6 +62,25 @@ static enum pdl_status set_up(const struct pdl_args *args, pdl_job *j,
     return st;
 }
 
+/* A file may leave sizes open: what is trained has none. */
+static enum pdl_status all_known(const struct pdl_model *m, struct pdl_err *err)
+{
+    for (int i = 0; i < m->ntensors && m->nunbound == 0; i++)
+        if (m->tensors[i].kind == PDL_TENSOR_INPUT &&
+            pdl_tensor_elements(&m->tensors[i]) == 0) {
+            pdl_fail(err, PDL_EINVAL, "%s: input %.60s: a size is not known",
+                     m->name, m->tensors[i].name);
+            pdl_hint(err, "--dim NAME=N binds a symbolic dimension");
+            return PDL_EINVAL;
+        }
+    if (m->nunbound == 0)
+        return PDL_OK;
+    pdl_fail(err, PDL_EINVAL, "%s: the size of %.60s is not known", m->name,
+             m->unbound[0]);
+    pdl_hint(err, "--dim %.60s=N", m->unbound[0]);
+    return PDL_EINVAL;
+}
+
 /* Lowers, checks and writes the plan; how many ranks it is for. */
 static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
                                   char hash[17], int64_t *ranks,
@@ -74,6 +93,8 @@ static enum pdl_status write_plan(const struct pdl_args *args, const char *path,
 
     if (st == PDL_OK)
         st = cli_handover_plan(j, path, hash, err);
+    if (st == PDL_OK)
+        st = all_known(pdl_job_plan(j)->model, err);
     if (st == PDL_OK)
         *ranks = pdl_job_plan(j)->mesh->pes;
     pdl_job_destroy(j);

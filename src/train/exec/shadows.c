@@ -299,22 +299,39 @@ static void add_scores(pdl_trainer *t, int op)
         x->in[x->nin++] = train_route_scores(t->plan, op);
 }
 
-/* Constants are indices, all 0 (types of tokens); numbers that a graph has as
- * constants stay in its file. */
+static enum pdl_status unknown_values(const struct pdl_model *m, int node,
+                                      int tensor, struct pdl_err *err)
+{
+    return pdl_fail(err, PDL_EINVAL,
+                    "%s: %s (%s): the runtime does not know the values of the "
+                    "constant %s",
+                    m->name, m->nodes[node].name,
+                    m->nodes[node].source_op ? m->nodes[node].source_op
+                                             : m->nodes[node].op->name,
+                    m->tensors[tensor].name);
+}
+
+/* Constants are indices, all 0 (types of tokens) unless dims says otherwise;
+ * numbers that a graph has as constants stay in its file. */
 static enum pdl_status check_constants(const struct pdl_model *m,
                                        struct pdl_err *err)
 {
-    for (int i = 0; i < m->nnodes; i++)
-        for (int k = 0; k < m->nodes[i].nin; k++) {
-            const struct pdl_tensor *x = &m->tensors[m->nodes[i].in[k]];
+    for (int i = 0; i < m->nnodes; i++) {
+        const struct pdl_node *n = &m->nodes[i];
+
+        for (int k = 0; k < n->nweights; k++)
+            if (m->tensors[n->weights[k]].kind == PDL_TENSOR_BUFFER &&
+                pdl_op_id(n->op) != PDL_ID_BATCH_NORM)
+                return unknown_values(m, i, n->weights[k], err);
+        for (int k = 0; k < n->nin; k++) {
+            const struct pdl_tensor *x = &m->tensors[n->in[k]];
 
             if (x->kind == PDL_TENSOR_CONST &&
-                !(x->dtype >= PDL_I8 && x->dtype <= PDL_U64))
-                return pdl_fail(err, PDL_EINVAL,
-                                "%s: the runtime does not know the values of "
-                                "the constant %s",
-                                m->nodes[i].name, x->name);
+                (!(x->dtype >= PDL_I8 && x->dtype <= PDL_U64) ||
+                 n->attr.ndims > 0))
+                return unknown_values(m, i, n->in[k], err);
         }
+    }
     return PDL_OK;
 }
 

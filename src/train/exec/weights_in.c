@@ -162,14 +162,15 @@ static bool differs(struct loading *l, const struct pdl_weight_place *p,
     const struct pdl_ckpt_tensor *c =
         k >= 0 ? pdl_weights_tensor(l->w, k) : NULL;
     char want[80], have[80];
-    bool same = c && c->rank == p->rank;
+    bool same = c && c->rank >= p->rank;
+    int ones = c ? c->rank - p->rank : 0;
 
     if (!c) {
         snprintf(why, size, "%s is not there", p->name);
         return true;
     }
-    for (int d = 0; same && d < p->rank; d++)
-        same = c->dim[d] == p->dim[d];
+    for (int d = 0; same && d < c->rank; d++)
+        same = c->dim[d] == (d < ones ? 1 : p->dim[d - ones]);
     l->used[k] = true;
     shape_text(want, sizeof want, p->dim, p->rank);
     shape_text(have, sizeof have, c->dim, c->rank);
@@ -266,12 +267,26 @@ static void tell_unused(struct loading *l)
 
 /* ---- reading ------------------------------------------------------------------------ */
 
+/* A file may have dimensions of 1 in front that the model does without. */
+static struct pdl_box with_ones(const struct pdl_box *b, int rank)
+{
+    struct pdl_box wide = {.ndims = rank};
+    int ones = rank - b->ndims;
+
+    for (int d = 0; d < rank; d++) {
+        wide.lo[d] = d < ones ? 0 : b->lo[d - ones];
+        wide.hi[d] = d < ones ? 1 : b->hi[d - ones];
+    }
+    return wide;
+}
+
 static enum pdl_status read_place(struct loading *l,
                                   const struct pdl_weight_place *p,
                                   const struct pdl_train_part *part)
 {
     int k = find(l->w, p);
     struct train_weights_run run;
+    struct pdl_box box;
     enum pdl_status st;
     void *buf;
 
@@ -284,7 +299,8 @@ static enum pdl_status read_place(struct loading *l,
     if (!buf)
         return pdl_fail(l->err, PDL_ENOMEM, "out of memory for the weights");
     run.theirs.data = buf;
-    st = pdl_weights_read(l->w, k, &run.theirs.box, buf, l->err);
+    box = with_ones(&run.theirs.box, pdl_weights_tensor(l->w, k)->rank);
+    st = pdl_weights_read(l->w, k, &box, buf, l->err);
     if (st == PDL_OK)
         train_weights_copy(p, &run, part, true);
     free(buf);

@@ -8,13 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-static const double EPS = 1e-5;
-
 struct group_kernel {
     struct train_kernel base;
     struct train_operands op;
     enum pdl_pass pass;
     int nout;
+    double epsilon;
     int64_t n, rows, c, each; /* samples, positions, channels, of a group */
 };
 
@@ -62,7 +61,7 @@ static void statistics(const struct group_kernel *k, const float *x,
         }
         for (int64_t c = g; c < g + k->each; c++) {
             s->mean[c] = (float)mean;
-            s->rstd[c] = (float)(1 / sqrt(var + EPS));
+            s->rstd[c] = (float)(1 / sqrt(var + k->epsilon));
         }
     }
 }
@@ -197,6 +196,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
     k->n = x->box.hi[0] - x->box.lo[0];
     k->c = channels;
     k->each = channels / groups;
+    k->epsilon = train_epsilon(c->node);
     k->rows = train_array_elements(x) / (k->n * k->c);
     k->base.scratch_bytes = k->n * space_bytes(k);
     k->base.implementation = "own";

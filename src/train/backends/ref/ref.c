@@ -250,8 +250,12 @@ static enum pdl_status make(void *state, const struct train_call *call,
     enum pdl_status st = PDL_OK;
 
     if (!row)
-        return pdl_fail(err, PDL_EINVAL, "%s: the runtime has no kernel for %s",
-                        name, call->node ? call->node->op->name : name);
+        return pdl_fail(err, PDL_EINVAL,
+                        "%s: %s: the runtime has no kernel for %s",
+                        call->model ? call->model->name : "", name,
+                        !call->node             ? name
+                        : call->node->source_op ? call->node->source_op
+                                                : call->node->op->name);
     st = check_arrays(call, name, err);
     if (st == PDL_OK && row->check)
         st = row->check(call, err);

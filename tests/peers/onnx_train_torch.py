@@ -1,0 +1,163 @@
+"""onnx_train_torch.py PARADL DIR: networks that PyTorch exports, trained by both.
+
+Each is exported in training form with a symbolic batch; paradl train reads the
+file, loads the same weights and meets the same batch again and again. Every
+loss must be PyTorch's. What cannot be trained must say which layer and why."""
+import json
+import logging
+import os
+import struct
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import torch
+import torchvision
+from torch import nn
+
+warnings.filterwarnings("ignore")
+logging.disable(logging.CRITICAL)
+torch.set_num_threads(1)
+paradl, folder = sys.argv[1:3]
+STEPS = 5
+bad = 0
+
+
+class Numbers(nn.Module):
+    """Attributes, stored constants, slices, splits, transposes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.body = nn.Sequential(
+            nn.LeakyReLU(0.2), nn.ELU(0.7), nn.Hardsigmoid(),
+            nn.GroupNorm(2, 8, eps=1e-3), nn.Softplus(),
+            nn.Hardtanh(-0.8, 0.9), nn.BatchNorm2d(8, eps=1e-2, momentum=0.3),
+            nn.InstanceNorm2d(8, affine=True))
+        self.norm = nn.LayerNorm(8, eps=1e-3)
+        self.last = nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = self.body(self.first(x)) ** 2 * 0.5 + 0.1
+        x = (2 - x / 3)[:, :, 2:9:2, 1:]
+        a, b = x.split([3, 5], 1)
+        x = torch.cat([b, a], 1).transpose(2, 3)
+        return self.last(self.norm(x.mean((2, 3))))
+
+
+class Encoder(nn.Module):
+    """nn.TransformerEncoderLayer in front of a class token's head."""
+
+    def __init__(self, h=16):
+        super().__init__()
+        self.patches = nn.Conv2d(3, h, 8, 8)
+        self.token = nn.Parameter(torch.zeros(1, 1, h))
+        self.places = nn.Parameter(torch.randn(1, 17, h) * .02)
+        self.layer = nn.TransformerEncoderLayer(
+            h, 4, 32, dropout=0.0, batch_first=True, norm_first=True,
+            activation="gelu")
+        self.last = nn.Linear(h, 10)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1)
+        return self.last(self.layer(x + self.places)[:, 0])
+
+
+class Enlarged(nn.Module):
+    def __init__(self, mode):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.last = nn.Linear(8, 10)
+        self.mode = mode
+
+    def forward(self, x):
+        x = nn.functional.interpolate(self.first(x), scale_factor=2,
+                                      mode=self.mode)
+        return self.last((x * x).mean((2, 3)))
+
+
+def save(path, state):
+    head, data = {}, b""
+    for name, t in state.items():
+        if t.dtype != torch.float32:
+            continue
+        b = t.detach().numpy().tobytes()
+        head[name] = {"dtype": "F32", "shape": list(t.shape),
+                      "data_offsets": [len(data), len(data) + len(b)]}
+        data += b
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def theirs(m, x, y):
+    opt = torch.optim.SGD(m.parameters(), lr=0.05)
+    losses = []
+    for _ in range(STEPS):
+        opt.zero_grad()
+        loss = nn.functional.cross_entropy(m(x), y)
+        loss.backward()
+        opt.step()
+        losses.append(float(loss))
+    return losses
+
+
+def ours(at):
+    p = subprocess.run(
+        [paradl, "train", at + ".onnx", "--load", at + ".safetensors",
+         "--data", at + ".data", "--batch", "8", "--steps", str(STEPS), "--lr",
+         "0.05", "--optimizer", "sgd:momentum=0", "--raw", "--no-test",
+         "--shuffle", "none", "--threads", "1", "--virtual", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    rows = [json.loads(x) for x in p.stdout.splitlines()] if not \
+        p.returncode else []
+    return [r["loss"] for r in rows
+            if "loss" in r and "epoch_ended" not in r], p.stderr
+
+
+def case(name, m, size, compared=STEPS, refused=None):
+    global bad
+    at = folder + "/" + name
+    torch.manual_seed(1)
+    x, y = torch.randn(8, 3, size, size), torch.randint(0, 10, (8,))
+    m.train()
+    with torch.no_grad():
+        for q in m.parameters():
+            q.add_(torch.randn_like(q) * 0.05)
+    torch.onnx.export(m, x, at + ".onnx", opset_version=14,
+                      input_names=["input"], output_names=["output"],
+                      dynamic_axes={"input": {0: "batch"}},
+                      training=torch.onnx.TrainingMode.TRAINING,
+                      do_constant_folding=False)
+    save(at + ".safetensors", m.state_dict())
+    os.makedirs(at + ".data", exist_ok=True)
+    np.save(at + ".data/x_train.npy", x.numpy())
+    np.save(at + ".data/y_train.npy", y.numpy())
+    got, said = ours(at)
+    if refused:
+        good = not got and refused in said and said.count("\n") == 1
+        print(name, "refused" if good else "WRONG: " + said)
+        bad |= not good
+        return
+    want = theirs(m, x, y)
+    worst = max((abs(got[i] - want[i]) for i in range(min(compared, len(got)))),
+                default=9)
+    good = len(got) == STEPS and worst <= 1e-5
+    print("%s: %d losses differ by %.1e%s" %
+          (name, compared, worst, "" if good else " WRONG " + said))
+    bad |= not good
+
+
+case("numbers", Numbers(), 32)
+case("encoder", Encoder(), 32)
+case("vision", torchvision.models.VisionTransformer(64, 16, 1, 2, 32, 64,
+                                                    num_classes=10), 64)
+# batch norm over few pixels enlarges roundings from step to step: one step
+case("shuffle", torchvision.models.shufflenet_v2_x0_5(num_classes=10), 64,
+     compared=1)
+case("nearest", Enlarged("nearest"), 16)
+case("linear", Enlarged("bilinear"), 16,
+     refused="linear: Resize: the runtime has no kernel for Resize")
+sys.exit(bad)

@@ -1,0 +1,10 @@
+#!/bin/bash
+# Networks exported by PyTorch train as PyTorch trains them, or are refused with
+# the name of the layer. Needs Debian's python3-torch and python3-torchvision;
+# exit 77 without them.
+paradl=$1
+python=/usr/bin/python3
+$python -c 'import torch, torchvision' 2>/dev/null || exit 77
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+$python "$(dirname "$0")/onnx_train_torch.py" "$paradl" "$dir"
