@@ -30,7 +30,7 @@ demo: all
 .NOTPARALLEL:
 check: check-build check-asan check-tests
 
-ASAN := -DCMAKE_C_COMPILER=gcc -DPDL_SANITIZE=address,undefined \
+ASAN := -DCMAKE_C_COMPILER=gcc -DPDL_SANITIZE=address,undefined -DPDL_CUDA=off \
 	-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-Og -g1"
 
 check-build: deps-check configure
@@ -44,7 +44,8 @@ check-asan:
 check-tests:
 	@$(CTEST) $(BUILD) -LE '^code$$'
 
-# Other compilers' and analysers' view of the code: clang, clang-tidy, cppcheck.
+# Other compilers', analysers' and MPIs' view of the code: clang, clang-tidy,
+# cppcheck, MPICH.
 check-code: deps-check configure
 	@$(NINJA) -C $(BUILD)
 	@$(CTEST) $(BUILD) -L '^code$$'

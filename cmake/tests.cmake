@@ -111,7 +111,7 @@ endif()
 if(PDL_MPI STREQUAL "openmpi" AND PDL_RUN_ROOMS AND NOT PDL_SANITIZE)
   add_test(NAME comm/mpich COMMAND ${CMAKE_SOURCE_DIR}/tests/comm/mpich.sh
     ${CMAKE_BINARY_DIR})
-  set_tests_properties(comm/mpich PROPERTIES LABELS "unit" TIMEOUT 900
+  set_tests_properties(comm/mpich PROPERTIES LABELS "code" TIMEOUT 900
     PROCESSORS 2 SKIP_RETURN_CODE 77)
 endif()
 if(TARGET comm_mpi_faults)

@@ -12,7 +12,7 @@ get() { sed -n "s/^$1:[A-Z]*=//p" "$2/CMakeCache.txt"; }
 dir=build/mpich
 mkdir -p build
 {
-    cmake -G Ninja -S . -B $dir -DPDL_MPI=mpich \
+    cmake -G Ninja -S . -B $dir -DPDL_MPI=mpich -DPDL_CUDA=off \
         -DCMAKE_C_COMPILER="$(get CMAKE_C_COMPILER "$from")" \
         -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0 \
         -DPDL_LIBRARY="$from/libparadl.a" &&
