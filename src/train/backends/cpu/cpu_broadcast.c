@@ -471,7 +471,7 @@ static enum pdl_status make_aligned(struct cpu_state *s,
 
     if (c->pass == PDL_BACKWARD_WEIGHTS &&
         (n->nweights != 1 || is_one_of(n, "max", "min") ||
-         strcmp(n->op->name, "div") == 0))
+         is_one_of(n, "div", "pow")))
         return PDL_OK;
     return make_mapped(s, c, aligned, out, err);
 }
@@ -547,7 +547,7 @@ static const struct cpu_op rows[] = {
     {"max", make_aligned},       {"min", make_aligned},
     {"mean", make_aligned},      {"prelu", make_weighted},
     {"scale", make_weighted},    {"reduce_mean", make_reduce},
-    {"reduce_sum", make_reduce},
+    {"reduce_sum", make_reduce}, {"pow", make_aligned},
 };
 
 const struct cpu_ops train_cpu_broadcast = {rows, sizeof rows / sizeof rows[0]};

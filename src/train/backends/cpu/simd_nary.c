@@ -115,6 +115,27 @@ static void quotient_back(const float *dy, const float *const *v, int nv, int k,
             dx[i] = -dy[i] * v[0][i] / (v[1][i] * v[1][i]);
 }
 
+static void power(const float *const *v, int nv, float *y, int64_t n)
+{
+    if (nv < 2)
+        copy(v[0], y, n);
+    for (int64_t i = 0; nv > 1 && i < n; i++)
+        y[i] = powf(v[0][i], v[1][i]);
+}
+
+static void power_back(const float *dy, const float *const *v, int nv, int k,
+                       float *dx, int64_t n)
+{
+    if (nv < 2)
+        copy(dy, dx, n);
+    else if (k == 0)
+        for (int64_t i = 0; i < n; i++)
+            dx[i] = dy[i] * v[1][i] * powf(v[0][i], v[1][i] - 1);
+    else
+        for (int64_t i = 0; i < n; i++)
+            dx[i] = dy[i] * powf(v[0][i], v[1][i]) * logf(v[0][i]);
+}
+
 /* ---- extremes: of equals the first has the gradient -------------------------------- */
 
 static void extreme(const float *const *v, int nv, float sense, float *y,
@@ -186,7 +207,7 @@ const struct train_simd_nary *train_simd_nary(const char *op)
         {"div", quotient, quotient_back}, {"max", max, max_back},
         {"min", min, min_back},           {"mean", mean, mean_back},
         {"prelu", prelu, prelu_back},     {"reduce_sum", add, add_back},
-        {"reduce_mean", add, add_back},
+        {"reduce_mean", add, add_back},   {"pow", power, power_back},
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)

@@ -182,7 +182,7 @@ static const struct ref_op *find(const char *name)
         &train_ref_conv,      &train_ref_linear,    &train_ref_norm,
         &train_ref_pointwise, &train_ref_broadcast, &train_ref_pool,
         &train_ref_shape,     &train_ref_attention, &train_ref_loss,
-        &train_ref_lrn,       &train_ref_experts,
+        &train_ref_lrn,       &train_ref_reduce,    &train_ref_experts,
     };
 
     for (size_t t = 0; t < sizeof all / sizeof all[0]; t++)

@@ -40,7 +40,8 @@ struct ref_ops {
 
 extern const struct ref_ops train_ref_conv, train_ref_linear, train_ref_norm,
     train_ref_pointwise, train_ref_broadcast, train_ref_pool, train_ref_shape,
-    train_ref_attention, train_ref_loss, train_ref_lrn, train_ref_experts;
+    train_ref_attention, train_ref_loss, train_ref_lrn, train_ref_experts,
+    train_ref_reduce;
 
 /* Offset of a global index that is in the box. */
 static inline int64_t ref_offset(const struct ref_array *a, const int64_t *i)

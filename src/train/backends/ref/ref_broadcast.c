@@ -5,6 +5,7 @@
  * gradient of a stretched operand is the sum over what it was stretched to. */
 #include "train/backends/ref/ref.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MANY = REF_MAX };
@@ -122,6 +123,15 @@ static double min_slope(const double *v, int n, int k)
 {
     return extreme(v, n, -1) == k;
 }
+static double power(const double *v, int n)
+{
+    return n > 1 ? pow(v[0], v[1]) : v[0];
+}
+static double power_slope(const double *v, int n, int k)
+{
+    (void)n;
+    return k == 0 ? v[1] * pow(v[0], v[1] - 1) : pow(v[0], v[1]) * log(v[0]);
+}
 static double mean(const double *v, int n)
 {
     return sum(v, n) / n;
@@ -141,7 +151,7 @@ static const struct function {
     {"add", sum, sum_slope},    {"sub", sub, sub_slope},
     {"mul", mul, mul_slope},    {"div", quotient, quotient_slope},
     {"max", max, max_slope},    {"min", min, min_slope},
-    {"mean", mean, mean_slope},
+    {"mean", mean, mean_slope}, {"pow", power, power_slope},
 };
 
 static const struct function *function_of(const struct pdl_node *n)
@@ -285,7 +295,7 @@ static const struct ref_op rows[] = {
     {"add", run, NULL, check},  {"sub", run, NULL, check},
     {"mul", run, NULL, check},  {"div", run, NULL, check},
     {"max", run, NULL, check},  {"min", run, NULL, check},
-    {"mean", run, NULL, check},
+    {"mean", run, NULL, check}, {"pow", run, NULL, check},
 };
 
 const struct ref_ops train_ref_broadcast = {rows, sizeof rows / sizeof rows[0]};

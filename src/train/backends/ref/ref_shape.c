@@ -4,7 +4,6 @@
  * one of the other, run forwards to copy and backwards to add up. */
 #include "train/backends/ref/ref.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Where element i of y comes from in operand *k; false: from nowhere. */
@@ -280,41 +279,6 @@ static void class_token(struct ref_run *r)
         }
 }
 
-/* ---- sums over axes -------------------------------------------------------------------- */
-
-static void reduce(struct ref_run *r)
-{
-    bool forward = r->call->pass == PDL_FORWARD;
-    const struct pdl_attr *a = &r->node->attr;
-    const struct pdl_tensor *xt = in_shape(r, 0);
-    struct ref_array *x = forward ? &r->in[0] : &r->out[0];
-    struct ref_array *y = forward ? &r->out[0] : &r->in[0];
-    bool gone[PDL_BOX_DIMS] = {false};
-    int64_t i[PDL_BOX_DIMS] = {0}, yi[PDL_BOX_DIMS] = {0}, o = 0;
-    double n = 1;
-
-    for (int d = 0; d < xt->rank; d++) {
-        gone[d + 1] = a->ndims == 0;
-        for (int k = 0; k < a->ndims; k++)
-            gone[d + 1] = gone[d + 1] || a->dims[k] == d;
-        n *= gone[d + 1] ? (double)xt->dim[d] : 1;
-    }
-    if (strcmp(r->node->op->name, "reduce_sum") == 0)
-        n = 1;
-    REF_EACH(&x->box, i)
-    {
-        int to = 0;
-
-        for (int d = 0; d <= xt->rank; d++)
-            if (!gone[d] || a->keep_dims)
-                yi[to++] = gone[d] ? 0 : i[d];
-        if (forward)
-            y->at[ref_offset(y, yi)] += x->at[o++] / n;
-        else
-            x->at[o++] = y->at[ref_offset(y, yi)] / n;
-    }
-}
-
 /* ---- what is refused --------------------------------------------------------------------- */
 
 /* Shapes an importer knew, without the attributes that say how. */
@@ -342,8 +306,6 @@ static const struct ref_op rows[] = {
     {"pad", pad, NULL, NULL},
     {"resize", resize, NULL, NULL},
     {"class_token", class_token, NULL, NULL},
-    {"reduce_mean", reduce, NULL, NULL},
-    {"reduce_sum", reduce, NULL, NULL},
 };
 
 const struct ref_ops train_ref_shape = {rows, sizeof rows / sizeof rows[0]};
