@@ -90,14 +90,37 @@ static int64_t scores(const struct oracle *o, const struct pdl_plan_op *op,
                      oracle_score_bytes(o));
 }
 
+/* Where each maximum was found, which our runtime keeps: a byte, or four where
+ * a window has more places (src/train/backends/cpu/cpu_pool.c). */
+static int64_t positions(const struct oracle *o, const struct pdl_plan_op *op,
+                         int64_t rank)
+{
+    const struct pdl_node *n;
+    int64_t volume = 1;
+
+    if (!o->pe.core || o->opt->parameters == PDL_IDEAL ||
+        op->kind != PDL_PLAN_OP_COMPUTE || op->part > 0 ||
+        strcmp(node_op(o, op), "max_pool") != 0 ||
+        o->p->forward_op[op->node] < 0)
+        return 0;
+    n = &o->p->model->nodes[op->node];
+    for (int i = 0; i < PDL_MAX_SPATIAL; i++)
+        volume *= n->attr.kernel[i] > 0 ? n->attr.kernel[i] : 1;
+    return pdl_plan_elements(o->p, o->p->ops[o->p->forward_op[op->node]].out[0],
+                             rank) *
+           (volume < 256 ? 1 : 4);
+}
+
 /* What the forward operation of a layer keeps for backward beside tensors of
  * the plan. */
 static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
                      int64_t rank)
 {
+    int64_t found = positions(o, op, rank);
+
     if (!o->opt->unfused && !o->opt->framework)
-        return 0;
-    return scores(o, op, rank) + oracle_eager_indices(o, op, rank) +
+        return found;
+    return found + scores(o, op, rank) + oracle_eager_indices(o, op, rank) +
            oracle_steps_keeps(o, (int)(op - o->p->ops), rank);
 }
 
