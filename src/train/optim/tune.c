@@ -7,6 +7,9 @@
 #include "train/optim/optim.h"
 #include "train/train_priv.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -350,12 +353,47 @@ static struct train_shard shard_at(const struct train_tuning *x,
     return s;
 }
 
+/* Elements from..to of a shard. */
+static struct train_shard piece_of(const struct train_shard *s, int64_t from,
+                                   int64_t to)
+{
+    int64_t each = pdl_dtype_bits(s->dtype) / 8,
+            grad = pdl_dtype_bits(s->grad_dtype) / 8;
+    struct train_shard p = *s;
+
+    p.n = to - from;
+    p.w = (char *)s->w + from * each;
+    p.g = (const char *)s->g + from * grad;
+    for (int i = 0; i < TRAIN_MAX_STATES; i++)
+        p.state[i] = s->state[i] ? (char *)s->state[i] + from * each : NULL;
+    p.copy = s->copy ? s->copy + from : NULL;
+    return p;
+}
+
+/* Element by element: threads have whole chunks each, and no bit depends on
+ * how many there are. */
 static void run_apply(const void *args, void *const *at)
 {
     const struct train_tuning *x = args;
     struct train_shard s = shard_at(x, at);
+    int64_t chunks = (s.n + TRAIN_CHUNK - 1) / TRAIN_CHUNK, threads = 1;
 
-    x->how->apply(&x->hyper, &x->step, &s, x->sums);
+#ifdef _OPENMP
+    threads = omp_get_max_threads();
+#endif
+    threads = chunks / 256 < threads ? chunks / 256 : threads;
+    if (threads < 2) {
+        x->how->apply(&x->hyper, &x->step, &s, x->sums);
+        return;
+    }
+#pragma omp parallel for num_threads((int)threads) schedule(static, 1)
+    for (int64_t t = 0; t < threads; t++) {
+        int64_t from = chunks * t / threads * TRAIN_CHUNK,
+                to = chunks * (t + 1) / threads * TRAIN_CHUNK;
+        struct train_shard p = piece_of(&s, from, to < s.n ? to : s.n);
+
+        x->how->apply(&x->hyper, &x->step, &p, x->sums);
+    }
 }
 
 static void run_norms(const void *args, void *const *at)

@@ -48,7 +48,7 @@ static struct space space_of(const struct group_kernel *k, void *scratch,
 static void statistics(const struct group_kernel *k, const float *x,
                        const struct space *s)
 {
-    train_simd_bn_moments(x, k->rows, k->c, s->mean, s->var);
+    train_simd_bn_moments(x, k->rows, k->c, k->c, s->mean, s->var);
     for (int64_t g = 0; g < k->c; g += k->each) {
         double mean = 0, var = 0;
 
@@ -100,7 +100,8 @@ static void data(const struct task *t, int64_t n)
     double count = (double)(k->each * k->rows);
 
     statistics(k, x, &s);
-    train_simd_bn_back_sums(dy, x, s.mean, s.rstd, k->rows, k->c, s.sum, s.dot);
+    train_simd_bn_back_sums(dy, x, s.mean, s.rstd, k->rows, k->c, k->c, s.sum,
+                            s.dot);
     for (int64_t g = 0; g < k->c; g += k->each) {
         double rstd = (double)s.rstd[g], sd = 0, sdx = 0;
 
@@ -129,7 +130,8 @@ static void sums(const struct task *t, int64_t n)
     const float *dy = (const float *)t->in[1] + n * k->rows * k->c;
 
     statistics(k, x, &s);
-    train_simd_bn_back_sums(dy, x, s.mean, s.rstd, k->rows, k->c, s.sum, s.dot);
+    train_simd_bn_back_sums(dy, x, s.mean, s.rstd, k->rows, k->c, k->c, s.sum,
+                            s.dot);
 }
 
 static void some_samples(const void *ctx, int64_t from, int64_t to)

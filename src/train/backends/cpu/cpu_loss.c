@@ -33,25 +33,39 @@ static void put_loss(const struct loss_kernel *k, void *const *out, int64_t i,
         ((float *)out[2])[i] = right;
 }
 
+struct task {
+    const struct loss_kernel *k;
+    void *const *in, *const *out;
+};
+
+static void some_items(const void *ctx, int64_t from, int64_t to)
+{
+    const struct task *t = ctx;
+    const struct loss_kernel *k = t->k;
+    const float *y = t->in[0];
+    const int32_t *label = t->in[1];
+    float *dy = t->out[0], share = share_of(k);
+
+    for (int64_t i = from; i < to; i++) {
+        float right, v = train_simd_cross_entropy(
+                         y + i * k->classes, k->classes, label[i], k->smooth,
+                         share, dy + i * k->classes, &right);
+
+        put_loss(k, t->out, i, (double)v, right);
+    }
+}
+
 static enum pdl_status run(const struct train_kernel *base, void *const *in,
                            void *const *out, void *scratch,
                            const struct train_moment *when, struct pdl_err *err)
 {
     const struct loss_kernel *k = (const struct loss_kernel *)base;
-    const float *y = in[0];
-    const int32_t *label = in[1];
-    float *dy = out[0], share = share_of(k);
 
     (void)scratch;
     (void)when;
     (void)err;
-    for (int64_t i = 0; i < k->items; i++) {
-        float right, v = train_simd_cross_entropy(
-                         y + i * k->classes, k->classes, label[i], k->smooth,
-                         share, dy + i * k->classes, &right);
-
-        put_loss(k, out, i, (double)v, right);
-    }
+    train_cpu_parallel(k->items, 1 + CPU_GRAIN / 4 / (k->classes + 1),
+                       some_items, &(struct task){k, in, out});
     return PDL_OK;
 }
 

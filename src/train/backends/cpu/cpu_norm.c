@@ -90,6 +90,76 @@ static void on_rows(int64_t rows, int64_t width, cpu_piece_fn *piece,
     train_cpu_parallel(rows, 1 + CPU_GRAIN / (width > 0 ? width : 1), piece, t);
 }
 
+/* ---- batch norm: sums of channels ----------------------------------------------- */
+
+/* Threads share the channels, LANES at a time: the sum of one is taken in one
+ * order however many there are. */
+enum { LANES = 16 };
+
+struct channels_task {
+    const struct norm_kernel *k;
+    const float *dy, *x, *mean, *rstd;
+    float *mean_out, *var_out;
+    double *sum, *dot;
+};
+
+static void moments_of(const void *ctx, int64_t from, int64_t to)
+{
+    const struct channels_task *t = ctx;
+    int64_t c = from * LANES, end = to * LANES < t->k->c ? to * LANES : t->k->c;
+
+    train_simd_bn_moments(t->x + c, t->k->rows, t->k->c, end - c,
+                          t->mean_out + c, t->var_out + c);
+}
+
+static void sums_of(const void *ctx, int64_t from, int64_t to)
+{
+    const struct channels_task *t = ctx;
+    int64_t c = from * LANES, end = to * LANES < t->k->c ? to * LANES : t->k->c;
+
+    train_simd_bn_sums(t->x + c, t->k->rows, t->k->c, end - c, t->sum + c,
+                       t->dot + c);
+}
+
+static void back_sums_of(const void *ctx, int64_t from, int64_t to)
+{
+    const struct channels_task *t = ctx;
+    int64_t c = from * LANES, end = to * LANES < t->k->c ? to * LANES : t->k->c;
+
+    train_simd_bn_back_sums(t->dy + c, t->x + c, t->mean + c, t->rstd + c,
+                            t->k->rows, t->k->c, end - c, t->sum + c,
+                            t->dot + c);
+}
+
+static void on_channels(cpu_piece_fn *piece, const struct channels_task *t)
+{
+    int64_t each = LANES * (t->k->rows + 1);
+
+    train_cpu_parallel((t->k->c + LANES - 1) / LANES, 1 + CPU_GRAIN / each,
+                       piece, t);
+}
+
+static void moments(const struct norm_kernel *k, const float *x, float *mean,
+                    float *var)
+{
+    on_channels(moments_of,
+                &(struct channels_task){
+                    .k = k, .x = x, .mean_out = mean, .var_out = var});
+}
+
+static void back_sums(const struct norm_kernel *k, const float *dy,
+                      const float *x, const float *mean, const float *rstd,
+                      double *sum, double *dot)
+{
+    on_channels(back_sums_of, &(struct channels_task){.k = k,
+                                                      .dy = dy,
+                                                      .x = x,
+                                                      .mean = mean,
+                                                      .rstd = rstd,
+                                                      .sum = sum,
+                                                      .dot = dot});
+}
+
 /* ---- batch norm: coefficients --------------------------------------------------- */
 
 static void by_channel(const struct norm_kernel *k, void *const *in, int which,
@@ -150,7 +220,7 @@ static void statistics(const struct norm_kernel *k, void *const *in,
     if (k->op.stats >= 0)
         from_sums(k, in[k->op.stats], mean, var);
     else
-        train_simd_bn_moments(x, k->rows, k->c, mean, var);
+        moments(k, x, mean, var);
     reciprocal_deviation(k, var, rstd);
 }
 
@@ -172,7 +242,7 @@ bn_forward(const struct train_kernel *base, void *const *in, void *const *out,
     } else if (k->op.sums >= 0) {
         from_sums(k, in[k->op.sums], mean, var);
     } else if (k->rows > 0) {
-        train_simd_bn_moments(x, k->rows, k->c, mean, var);
+        moments(k, x, mean, var);
     } else {
         train_simd_fill(mean, 0, 2 * k->c); /* and var beside it */
     }
@@ -209,7 +279,9 @@ static enum pdl_status bn_sums(const struct train_kernel *base, void *const *in,
     (void)scratch;
     (void)when;
     (void)err;
-    train_simd_bn_sums(in[0], k->rows, k->c, sums, sums + k->c);
+    on_channels(sums_of,
+                &(struct channels_task){
+                    .k = k, .x = in[0], .sum = sums, .dot = sums + k->c});
     return PDL_OK;
 }
 
@@ -226,8 +298,7 @@ static enum pdl_status bn_back_sums(const struct train_kernel *base,
     (void)when;
     (void)err;
     statistics(k, in, in[1], mean, rstd, var);
-    train_simd_bn_back_sums(in[0], in[1], mean, rstd, k->rows, k->c, sums,
-                            sums + k->c);
+    back_sums(k, in[0], in[1], mean, rstd, sums, sums + k->c);
     return PDL_OK;
 }
 
@@ -269,8 +340,7 @@ static void find_sums(const struct norm_kernel *k, void *const *in,
         widen(aux + SUM_DY * k->c, s->sum, k->c);
         widen(aux + SUM_DYX * k->c, s->dot, k->c);
     } else {
-        train_simd_bn_back_sums(dy, x, s->mean, s->rstd, k->rows, k->c, s->sum,
-                                s->dot);
+        back_sums(k, dy, x, s->mean, s->rstd, s->sum, s->dot);
     }
 }
 
@@ -327,8 +397,7 @@ bn_weights(const struct train_kernel *base, void *const *in, void *const *out,
         train_simd_fill(s.rstd, 0, k->c); /* of an empty part nothing comes */
         if (k->rows > 0)
             statistics(k, in, in[0], s.mean, s.rstd, s.var);
-        train_simd_bn_back_sums(in[1], in[0], s.mean, s.rstd, k->rows, k->c,
-                                s.sum, s.dot);
+        back_sums(k, in[1], in[0], s.mean, s.rstd, s.sum, s.dot);
     }
     for (int64_t i = 0; i < k->c; i++) {
         dscale[i] = (float)s.dot[i];

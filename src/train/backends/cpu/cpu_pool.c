@@ -109,6 +109,13 @@ static void rows_of(const struct pool_kernel *k, const int64_t *y, float *x,
         }
 }
 
+/* Floats that a sample is worked on in: shares, and a line; whole lines of a
+ * cache. */
+static int64_t own_scratch(const struct pool_kernel *k)
+{
+    return (k->yn[2] + k->xn[2] * k->c + 15) / 16 * 16;
+}
+
 static void one_row(const struct pool_kernel *k, const struct rows *r, float *y,
                     void *where, int64_t at, float *share)
 {
@@ -136,26 +143,32 @@ static void one_row(const struct pool_kernel *k, const struct rows *r, float *y,
         train_simd_mean_row_back(&p, r->at, r->n, share, line, y + at);
 }
 
-static enum pdl_status run(const struct train_kernel *base, void *const *in,
-                           void *const *out, void *scratch,
-                           const struct train_moment *when, struct pdl_err *err)
+struct task {
+    const struct pool_kernel *k;
+    void *const *in, *const *out;
+    float *scratch; /* of each sample its own */
+};
+
+static void some_samples(const void *ctx, int64_t from, int64_t to)
 {
-    const struct pool_kernel *k = (const struct pool_kernel *)base;
+    const struct task *t = ctx;
+    const struct pool_kernel *k = t->k;
     bool forward = k->call.pass == PDL_FORWARD;
-    int64_t image = k->xn[0] * k->xn[1] * k->xn[2] * k->c, at = 0, y[2];
+    int64_t image = k->xn[0] * k->xn[1] * k->xn[2] * k->c, y[2];
+    int64_t at = from * k->yn[0] * k->yn[1] * k->yn[2] * k->c;
     int64_t shared = 0; /* the outer count that share is for */
-    float *x = forward ? in[0] : out[0], *py = forward ? out[0] : in[0];
-    float *share = scratch;
-    void *where = forward && k->op.aux_out >= 0 ? out[k->op.aux_out]
-                  : !forward && k->op.aux >= 0  ? in[k->op.aux]
+    float *x = forward ? t->in[0] : t->out[0];
+    float *py = forward ? t->out[0] : t->in[0];
+    float *share = t->scratch + from * own_scratch(k);
+    void *where = forward && k->op.aux_out >= 0 ? t->out[k->op.aux_out]
+                  : !forward && k->op.aux >= 0  ? t->in[k->op.aux]
                                                 : NULL;
     struct rows r;
 
-    (void)when;
-    (void)err;
-    if (!forward && !k->covered && train_array_bytes(&k->call.out[0]) > 0)
-        memset(out[0], 0, (size_t)train_array_bytes(&k->call.out[0]));
-    for (int64_t n = 0; n < k->n; n++)
+    if (!forward && !k->covered)
+        memset(x + from * image, 0,
+               (size_t)((to - from) * image) * sizeof(float));
+    for (int64_t n = from; n < to; n++)
         for (y[0] = 0; y[0] < k->yn[0]; y[0]++)
             for (y[1] = 0; y[1] < k->yn[1]; y[1]++) {
                 int64_t outer = counted(k, 0, y[0]) * counted(k, 1, y[1]);
@@ -168,6 +181,19 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
                 one_row(k, &r, py, where, at, share);
                 at += k->yn[2] * k->c;
             }
+}
+
+static enum pdl_status run(const struct train_kernel *base, void *const *in,
+                           void *const *out, void *scratch,
+                           const struct train_moment *when, struct pdl_err *err)
+{
+    const struct pool_kernel *k = (const struct pool_kernel *)base;
+    int64_t image = k->xn[0] * k->xn[1] * k->xn[2] * k->c;
+
+    (void)when;
+    (void)err;
+    train_cpu_parallel(k->n, 1 + CPU_GRAIN / (image + 1), some_samples,
+                       &(struct task){k, in, out, scratch});
     return PDL_OK;
 }
 
@@ -221,8 +247,7 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
              forward ? &c->out[0] : &c->in[0]);
     set_windows(k);
     k->base.implementation = "own";
-    k->base.scratch_bytes =
-        (k->yn[2] + k->xn[2] * k->c) * (int64_t)sizeof(float);
+    k->base.scratch_bytes = k->n * own_scratch(k) * (int64_t)sizeof(float);
     k->base.run = run;
     *out = &k->base;
     return PDL_OK;
@@ -230,23 +255,19 @@ static enum pdl_status make(struct cpu_state *s, const struct train_call *c,
 
 /* ---- whole images ------------------------------------------------------------- */
 
-static enum pdl_status
-run_global(const struct train_kernel *base, void *const *in, void *const *out,
-           void *scratch, const struct train_moment *when, struct pdl_err *err)
+static void some_images(const void *ctx, int64_t from, int64_t to)
 {
-    const struct pool_kernel *k = (const struct pool_kernel *)base;
+    const struct task *t = ctx;
+    const struct pool_kernel *k = t->k;
     bool forward = k->call.pass == PDL_FORWARD;
     const struct train_array *x = forward ? &k->call.in[0] : &k->call.out[0];
     int64_t rows =
         k->n * k->c > 0 ? train_array_elements(x) / (k->n * k->c) : 0;
     float part = 1 / (float)(k->size[0] * k->size[1] * k->size[2]);
 
-    (void)scratch;
-    (void)when;
-    (void)err;
-    for (int64_t n = 0; n < k->n; n++) {
-        float *y = (float *)(forward ? out[0] : in[0]) + n * k->c;
-        float *px = (float *)(forward ? in[0] : out[0]) + n * rows * k->c;
+    for (int64_t n = from; n < to; n++) {
+        float *y = (float *)(forward ? t->out[0] : t->in[0]) + n * k->c;
+        float *px = (float *)(forward ? t->in[0] : t->out[0]) + n * rows * k->c;
 
         if (forward)
             train_simd_sum_rows(px, y, rows, k->c);
@@ -256,6 +277,21 @@ run_global(const struct train_kernel *base, void *const *in, void *const *out,
             for (int64_t c = 0; c < k->c; c++)
                 px[r * k->c + c] = y[c] * part;
     }
+}
+
+static enum pdl_status
+run_global(const struct train_kernel *base, void *const *in, void *const *out,
+           void *scratch, const struct train_moment *when, struct pdl_err *err)
+{
+    const struct pool_kernel *k = (const struct pool_kernel *)base;
+    const struct train_array *x =
+        k->call.pass == PDL_FORWARD ? &k->call.in[0] : &k->call.out[0];
+    int64_t each = k->n > 0 ? train_array_elements(x) / k->n : 1;
+
+    (void)when;
+    (void)err;
+    train_cpu_parallel(k->n, 1 + CPU_GRAIN / (each + 1), some_images,
+                       &(struct task){k, in, out, scratch});
     return PDL_OK;
 }
 

@@ -24,6 +24,25 @@ static const struct train_array *operand(const struct train_call *c, int i)
     return i < c->nin ? &c->in[i] : &c->out[i - c->nin];
 }
 
+struct pair {
+    uint16_t *narrow;
+    float *wide;
+};
+
+static void from_bf16(const void *ctx, int64_t from, int64_t to)
+{
+    const struct pair *p = ctx;
+
+    train_simd_from_bf16(p->narrow + from, p->wide + from, to - from);
+}
+
+static void to_bf16(const void *ctx, int64_t from, int64_t to)
+{
+    const struct pair *p = ctx;
+
+    train_simd_to_bf16(p->wide + from, p->narrow + from, to - from);
+}
+
 static enum pdl_status run(const struct train_kernel *base, void *const *in,
                            void *const *out, void *scratch,
                            const struct train_moment *when, struct pdl_err *err)
@@ -38,15 +57,16 @@ static enum pdl_status run(const struct train_kernel *base, void *const *in,
 
         wide[i] = k->offset[i] < 0 ? mine : (char *)scratch + k->offset[i];
         if (i < c->nin && k->offset[i] >= 0)
-            train_simd_from_bf16(mine, wide[i],
-                                 train_array_elements(operand(c, i)));
+            train_cpu_parallel(train_array_elements(operand(c, i)), CPU_GRAIN,
+                               from_bf16, &(struct pair){mine, wide[i]});
     }
     st = k->inner->run(k->inner, wide, wide + c->nin,
                        (char *)scratch + k->inner_offset, when, err);
     for (int i = 0; i < c->nin + c->nout; i++)
         if (k->offset[i] >= 0 && (i >= c->nin || k->write_back[i]))
-            train_simd_to_bf16(wide[i], i < c->nin ? in[i] : out[i - c->nin],
-                               train_array_elements(operand(c, i)));
+            train_cpu_parallel(
+                train_array_elements(operand(c, i)), CPU_GRAIN, to_bf16,
+                &(struct pair){i < c->nin ? in[i] : out[i - c->nin], wide[i]});
     return st;
 }
 

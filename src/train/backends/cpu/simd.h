@@ -61,18 +61,19 @@ const struct train_simd_nary *train_simd_nary(const char *op);
 
 /* ---- simd_norm.c ------------------------------------------------------------- */
 
-/* Batch norm on [rows, c]. Moments by channel, and plain sums. */
-void train_simd_bn_moments(const float *x, int64_t rows, int64_t c, float *mean,
-                           float *var);
-void train_simd_bn_sums(const float *x, int64_t rows, int64_t c, double *sum,
-                        double *squares);
+/* Batch norm on [rows, c] (of c channels in rows of `width`). Moments by
+ * channel, and plain sums. */
+void train_simd_bn_moments(const float *x, int64_t rows, int64_t width,
+                           int64_t c, float *mean, float *var);
+void train_simd_bn_sums(const float *x, int64_t rows, int64_t width, int64_t c,
+                        double *sum, double *squares);
 /* y = x * a[c] + b[c]. */
 void train_simd_bn_apply(const float *x, const float *a, const float *b,
                          float *y, int64_t rows, int64_t c);
 /* Sums of dy and of dy * (x - mean) * rstd. */
 void train_simd_bn_back_sums(const float *dy, const float *x, const float *mean,
-                             const float *rstd, int64_t rows, int64_t c,
-                             double *sum, double *dot);
+                             const float *rstd, int64_t rows, int64_t width,
+                             int64_t c, double *sum, double *dot);
 /* dx = a[c] dy + b[c] x + k[c]. */
 void train_simd_bn_back(const float *dy, const float *x, const float *a,
                         const float *b, const float *k, float *dx, int64_t rows,

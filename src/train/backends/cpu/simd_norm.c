@@ -40,15 +40,15 @@ static void moments(const float *x, const float *s, int64_t rows, int64_t c,
     }
 }
 
-void train_simd_bn_moments(const float *x, int64_t rows, int64_t c, float *mean,
-                           float *var)
+void train_simd_bn_moments(const float *x, int64_t rows, int64_t width,
+                           int64_t c, float *mean, float *var)
 {
     double sum[COLUMNS], squares[COLUMNS];
 
     for (int64_t c0 = 0; c0 < c; c0 += COLUMNS) {
         int64_t n = least(COLUMNS, c - c0);
 
-        moments(x + c0, x + c0, rows, c, n, sum, squares);
+        moments(x + c0, x + c0, rows, width, n, sum, squares);
         for (int64_t i = 0; i < n; i++) {
             double m = sum[i] / (double)rows;
             double v = squares[i] / (double)rows - m * m;
@@ -60,14 +60,14 @@ void train_simd_bn_moments(const float *x, int64_t rows, int64_t c, float *mean,
 }
 
 /* Ranks add these up, so they are around zero; float64 from the start. */
-void train_simd_bn_sums(const float *x, int64_t rows, int64_t c, double *sum,
-                        double *squares)
+void train_simd_bn_sums(const float *x, int64_t rows, int64_t width, int64_t c,
+                        double *sum, double *squares)
 {
     for (int64_t i = 0; i < c; i++)
         sum[i] = squares[i] = 0;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < c; i++) {
-            double v = (double)x[r * c + i];
+            double v = (double)x[r * width + i];
 
             sum[i] += v;
             squares[i] += v * v;
@@ -107,13 +107,14 @@ static void back_sums(const float *dy, const float *x, const float *mean,
 }
 
 void train_simd_bn_back_sums(const float *dy, const float *x, const float *mean,
-                             const float *rstd, int64_t rows, int64_t c,
-                             double *sum, double *dot)
+                             const float *rstd, int64_t rows, int64_t width,
+                             int64_t c, double *sum, double *dot)
 {
     for (int64_t c0 = 0; c0 < c; c0 += COLUMNS) {
         int64_t n = least(COLUMNS, c - c0);
 
-        back_sums(dy + c0, x + c0, mean + c0, rows, c, n, sum + c0, dot + c0);
+        back_sums(dy + c0, x + c0, mean + c0, rows, width, n, sum + c0,
+                  dot + c0);
         for (int64_t i = c0; i < c0 + n; i++)
             dot[i] *= (double)rstd[i];
     }
