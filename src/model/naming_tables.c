@@ -136,6 +136,59 @@ static const struct model_naming_row bert[] = {
     {"embed.tokens.weight", "/cls.predictions.decoder.weight", "+"},
     END};
 
+#define T5_LAYER(side, ffn)                                                   \
+    {side ".layers.*.attn.norm.@", side ".block.*.layer.0.layer_norm.@", ""}, \
+    {side ".layers.*.attn.q.@", side ".block.*.layer.0.SelfAttention.q.@",    \
+     ""},                                                                     \
+    {side ".layers.*.attn.k.@", side ".block.*.layer.0.SelfAttention.k.@",    \
+     ""},                                                                     \
+    {side ".layers.*.attn.v.@", side ".block.*.layer.0.SelfAttention.v.@",    \
+     ""},                                                                     \
+    {side ".layers.*.attn.out.@", side ".block.*.layer.0.SelfAttention.o.@",  \
+     ""},                                                                     \
+    {side ".relative.weight",                                                 \
+     side ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",    \
+     ""},                                                                     \
+    {side ".layers.*.ffn.norm.@", side ".block.*.layer." ffn ".layer_norm.@", \
+     ""},                                                                     \
+    {side ".layers.*.ffn.up.@",                                               \
+     side ".block.*.layer." ffn ".DenseReluDense.wi.@", ""},                  \
+    {side ".layers.*.ffn.down.@",                                             \
+     side ".block.*.layer." ffn ".DenseReluDense.wo.@", ""},                  \
+    {side ".norm.@", side ".final_layer_norm.@", ""}
+
+static const struct model_naming_row t5[] = {
+    {"encoder.embed.tokens.weight", "shared.weight", ""},
+    {"encoder.embed.tokens.weight", "encoder.embed_tokens.weight", "+"},
+    {"encoder.embed.tokens.weight", "decoder.embed_tokens.weight", "+"},
+    T5_LAYER("encoder", "1"),
+    T5_LAYER("decoder", "2"),
+    {"decoder.layers.*.cross.norm.@", "decoder.block.*.layer.1.layer_norm.@",
+     ""},
+    {"decoder.layers.*.cross.q.@", "decoder.block.*.layer.1.EncDecAttention.q.@",
+     ""},
+    {"decoder.layers.*.cross.k.@", "decoder.block.*.layer.1.EncDecAttention.k.@",
+     ""},
+    {"decoder.layers.*.cross.v.@", "decoder.block.*.layer.1.EncDecAttention.v.@",
+     ""},
+    {"decoder.layers.*.cross.out.@",
+     "decoder.block.*.layer.1.EncDecAttention.o.@", ""},
+    {"head.@", "lm_head.@", ""},
+    {"encoder.embed.tokens.weight", "lm_head.weight", "+"},
+    END};
+
+/* T5 1.1, mT5: gated */
+static const struct model_naming_row t5_gated[] = {
+    {"encoder.layers.*.ffn.gate.@",
+     "encoder.block.*.layer.1.DenseReluDense.wi_0.@", ""},
+    {"encoder.layers.*.ffn.up.@",
+     "encoder.block.*.layer.1.DenseReluDense.wi_1.@", ""},
+    {"decoder.layers.*.ffn.gate.@",
+     "decoder.block.*.layer.2.DenseReluDense.wi_0.@", ""},
+    {"decoder.layers.*.ffn.up.@",
+     "decoder.block.*.layer.2.DenseReluDense.wi_1.@", ""},
+    END};
+
 static const struct model_naming_row vit[] = {
     {"embed.class.weight", "embeddings.cls_token", "^"},
     {"embed.positions.weight", "embeddings.position_embeddings", "^"},
@@ -223,6 +276,9 @@ const struct pdl_naming model_namings[] = {
      "model.", phi3, llama},
     {"hf", "gpt2", "GPT-2 in transformers", "gpt2", "transformer.", gpt2, NULL},
     {"hf", "bert", "BERT in transformers", "bert", "bert.", bert, NULL},
+    {"hf", "t5", "T5 in transformers", "t5", "", t5, NULL},
+    {"hf", "t5_gated", "T5 1.1 and mT5 in transformers", "mt5", "", t5_gated,
+     t5},
     {"hf", "vit", "ViT in transformers", "vit", "vit.", vit, NULL},
     {"meta", "meta-llama", "Llama as Meta releases it", "", "", meta, NULL},
     {"timm", "timm-vit", "ViT and DeiT of timm", "", "", timm, NULL},

@@ -44,6 +44,8 @@ trip hf transformer.h.1.attn.c_attn.weight \
 bert=layers=2,hidden=16,heads=4,vocab=40,seq=8,positions=8
 trip hf cls.predictions.decoder.bias "bert:$bert,head=1" serial filter=2
 trip hf bert.pooler.dense.weight "bert:$bert,classes=3" serial pipe=2
+trip hf decoder.block.1.layer.1.EncDecAttention.k.weight \
+    "t5:layers=2,hidden=16,heads=2,ffn=24,vocab=40,seq=8" serial filter=2
 vit=layers=2,hidden=16,heads=4,input=8,patch=4,classes=5
 trip hf vit.encoder.layer.1.attention.attention.key.bias "vit:$vit" serial filter=2
 trip timm blocks.1.attn.qkv.weight "vit:$vit" serial filter=2
