@@ -1,6 +1,7 @@
 /* Attention to keys that come block by block: the serial result, at any number
  * of ranks, masks and heads; in the memory that the plan says; and blocks that
  * go the wrong way round, or are left out, are found. */
+#include "effort.h"
 #include "train/train_priv.h"
 
 #include <stdarg.h>
@@ -152,7 +153,8 @@ static void rings_equal_serial_in_float64(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0];
+         i += (size_t)effort(3, 1, 1))
         equal_named(cases[i].model, cases[i].strategy, &exactly);
 }
 
@@ -196,7 +198,7 @@ static void windows_over_a_ring_equal_serial(void **state)
                                              "context=4"};
 
     (void)state;
-    for (size_t w = 0; w < 5; w++)
+    for (size_t w = 0; w < 5; w += (size_t)effort(2, 1, 1))
         for (int causal = 0; causal < 2; causal++)
             for (size_t i = 0; i < 3; i++) {
                 pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
