@@ -235,7 +235,8 @@ static int find_rows(const struct question *q, enum kin kin, struct likes *l)
     return alike;
 }
 
-/* < 0: there are no rows like it. Nobody guesses a workspace by its kind. */
+/* < 0: there are no rows like it. Nobody guesses a workspace by its kind, nor by
+ * other classes where two rows of its own tell: another kernel has another. */
 static double answer(const struct question *q)
 {
     int last = q->what == WORKSPACE ? SAME_OPERATOR : SAME_KIND, alike = 0;
@@ -245,7 +246,8 @@ static double answer(const struct question *q)
         alike = find_rows(q, (enum kin)kin, &l);
     if (alike == 0 || l.n == 0)
         return alike > 0 ? 0 : -1;
-    if (l.n >= ENOUGH || find_rows(q, SAME_OPERATOR, &wide) < l.n) {
+    if (l.n >= ENOUGH || (q->what == WORKSPACE && l.n > 1) ||
+        find_rows(q, SAME_OPERATOR, &wide) < l.n) {
         fit(&l, q->key.ndims);
     } else {
         fit(&wide, q->key.ndims);
