@@ -78,6 +78,39 @@ static void keys_values(struct model_tf_ctx *c, const struct model_tf_layer *l,
     qkv[1] = rotate(c, l, join(part, "k_rope").s, k);
 }
 
+/* Queries through a narrow vector (DeepSeek). */
+static int queries(struct model_tf_ctx *c, const struct model_tf_layer *l,
+                   const char *part, int x, int64_t width)
+{
+    if (l->q_lora) {
+        x = model_tf_linear(c, join(part, "q_a").s, x, l->q_lora, 0);
+        x = model_tf_normed(c, join(part, "q_a_norm").s, x, l->norm, 0);
+    }
+    return model_tf_linear(c, join(part, "q").s, x, width, l->q_bias);
+}
+
+enum { MOST_GROUPS = 16 };
+
+/* Each group of heads to a narrow vector of its own (DeepSeek-V4). */
+static int grouped_out(struct model_tf_ctx *c, const struct model_tf_layer *l,
+                       const char *part, int x)
+{
+    int64_t wide = l->heads * l->v_head_dim / l->out_groups;
+    struct pdl_attr attr = {.axis = 1};
+    int y[MOST_GROUPS];
+
+    for (int64_t g = 0; g < l->out_groups; g++) {
+        struct model_label cut =
+            model_label("%s.group%lld", part, (long long)g);
+        struct model_label to = model_label("%s.out_a%lld", part, (long long)g);
+
+        y[g] = model_tf_slice(c, cut.s, x, g * wide, wide);
+        y[g] = model_tf_linear(c, to.s, y[g], l->out_lora, 0);
+    }
+    return model_tf_op(c, "concat", join(part, "out_joined").s, &attr, y,
+                       (int)l->out_groups);
+}
+
 static int plain_attention(struct model_tf_ctx *c,
                            const struct model_tf_layer *l, const char *part,
                            int x, int memory)
@@ -85,8 +118,7 @@ static int plain_attention(struct model_tf_ctx *c,
     int64_t width = l->heads * l->head_dim;
     const struct pdl_tensor *t = pdl_build_get(c->b, x);
     int64_t hidden = t ? t->dim[1] : 0;
-    int q = model_tf_linear(c, join(part, "q").s, x,
-                            l->gate ? 2 * width : width, l->q_bias);
+    int q = queries(c, l, part, x, l->gate ? 2 * width : width);
     int gate = -1, qkv[3];
 
     if (l->gate) {
@@ -103,6 +135,8 @@ static int plain_attention(struct model_tf_ctx *c,
     }
     if (l->sub_norm)
         x = model_tf_normed(c, join(part, "sub_norm").s, x, l->norm, 0);
+    if (l->out_lora)
+        x = grouped_out(c, l, part, x);
     return model_tf_linear(c, join(part, "out").s, x, hidden, l->out_bias);
 }
 
@@ -139,13 +173,19 @@ static int mixture(struct model_tf_ctx *c, const struct model_tf_layer *l,
                             .ffn = l->moe_ffn,
                             .gated = l->gated,
                             .no_bias = !l->expert_bias};
+    const struct pdl_tensor *t = pdl_build_get(c->b, x);
+    int64_t hidden = t ? t->dim[1] : 0;
     int in[2], y, shared, gate;
 
-    in[0] = x;
+    in[0] = l->moe_latent
+                ? model_tf_linear(c, "moe.latent_in", x, l->moe_latent, 0)
+                : x;
     in[1] = model_tf_linear(c, "moe.router", x, l->experts, l->router_bias);
     if (l->correction)
         in[1] = model_tf_with(c, "add", "moe.correction", in[1], l->experts);
     y = model_tf_op(c, "experts", "moe.experts", &attr, in, 2);
+    if (l->moe_latent)
+        y = model_tf_linear(c, "moe.latent_out", y, hidden, 0);
     if (l->shared_ffn) {
         shared = feed_forward(c, l, "moe.shared", x, l->shared_ffn);
         if (l->shared_gate) {

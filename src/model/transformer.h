@@ -65,6 +65,7 @@ struct model_tf_layer {
     int64_t sub_norm;              /* a norm before the output projection */
     int64_t unscaled;              /* scores as they are (T5) */
     int64_t q_lora, kv_lora, qk_nope, qk_rope, lora_bias; /* MLA */
+    int64_t out_lora, out_groups; /* the output through groups of heads */
     int64_t index_heads, index_dim; /* DeepSeek-V3.2 chooses what to attend */
     int64_t cross;                  /* a second attention, to the other stack */
     /* state spaces, short convolution, delta rule */
@@ -76,6 +77,7 @@ struct model_tf_layer {
     int64_t act;                            /* an enum model_tf_act */
     int64_t experts, topk, moe_ffn, expert_bias, router_bias, correction;
     int64_t shared_ffn, shared_gate;
+    int64_t moe_latent;  /* routed experts work on so many features */
     int64_t dense_too;   /* the dense feed-forward stands beside the experts */
     int64_t layer_scale; /* a factor for each feature of both branches */
     int64_t gates;       /* scalars that damp the branches (mllama) */

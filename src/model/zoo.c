@@ -17,8 +17,9 @@ static const struct model_family *const families[] = {
     &model_zoo_googlenet, &model_zoo_squeezenet, &model_zoo_regnet,
     &model_zoo_unet,      &model_zoo_unet3d,     &model_zoo_cosmoflow,
     &model_zoo_deepcam,   &model_zoo_gpt,        &model_zoo_llama,
-    &model_zoo_moe,       &model_zoo_deepseek,   &model_zoo_bert,
-    &model_zoo_vit,       &model_zoo_t5,
+    &model_zoo_moe,       &model_zoo_deepseek,   &model_zoo_deepseek4,
+    &model_zoo_nemotron,  &model_zoo_bert,       &model_zoo_vit,
+    &model_zoo_t5,
 };
 enum { NFAMILIES = sizeof families / sizeof families[0] };
 
