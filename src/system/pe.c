@@ -26,9 +26,24 @@ double pdl_precision_bytes(enum pdl_precision p)
     return precisions[p].bytes;
 }
 
+/* Recipes of 8 and 4 bits by their formats' names. */
+static const char *plain_name(const char *name)
+{
+    static const struct {
+        const char *called, *name;
+    } also[] = {{"mxfp8", "fp8"}, {"nvfp4", "fp4"}, {"mxfp4", "fp4"}};
+
+    for (size_t i = 0; i < sizeof also / sizeof also[0]; i++)
+        if (strcmp(also[i].called, name) == 0)
+            return also[i].name;
+    return name;
+}
+
 enum pdl_precision pdl_precision_find(const char *name)
 {
     int p = 0;
+
+    name = plain_name(name);
 
     while (p < PDL_NPRECISIONS && strcmp(precisions[p].name, name) != 0)
         p++;
@@ -56,10 +71,16 @@ static const struct {
     {{"A100", "80GB"}, "a100-80g"},
     {{"H100", "80GB"}, "h100-80g"},
     {{"H200"}, "h200"},
+    {{"GH200"}, "gh200"},
+    {{"GB300"}, "gb300"},
+    {{"B300"}, "b300"},
     {{"GB200"}, "gb200"},
     {{"B200"}, "b200"},
+    {{"MI210"}, "mi210"},
     {{"MI250X"}, "mi250x"},
     {{"MI300X"}, "mi300x"},
+    {{"MI325X"}, "mi325x"},
+    {{"MI355X"}, "mi355x"},
 };
 
 const char *pdl_pe_of_model(const char *model)
