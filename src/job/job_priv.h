@@ -20,7 +20,7 @@
     X(PES, "pes", COUNT, TERMS, NULL, "processing elements (PEs) to use") \
     X(PLAN, "plan", TEXT, SOURCE, NULL, "a plan file, instead of a strategy") \
     X(PARAMETERS, "parameters", TEXT, TERMS, "ideal|empirical", "peak rates, or sustained ones") \
-    X(PRECISION, "precision", TEXT, TERMS, "fp64|fp32|tf32|bf16|fp16|fp8", "of the arithmetic") \
+    X(PRECISION, "precision", TEXT, TERMS, "fp64|fp32|tf32|bf16|fp16|fp8|mxfp8|fp4|nvfp4", "of the arithmetic") \
     X(OPTIMIZER, "optimizer", TEXT, TERMS, "sgd|adam", "sgd has momentum") \
     X(FRAMEWORK, "framework", TEXT, TERMS, NULL, "whose habits to add") \
     X(ATTENTION, "attention", TEXT, TERMS, "flash|unfused", "are scores kept?") \

@@ -307,7 +307,7 @@ static const struct pdl_opt cost_opts[] = {
     {"optimizer", 0, PDL_OPT_TEXT, AT(q.optimizer), "NAME", "sgd|adam",
      "sgd with momentum, or adam (default: what the file names)"},
     {"precision", 0, PDL_OPT_TEXT, AT(q.precision), "NAME",
-     "fp32|tf32|bf16|fp16|fp8",
+     "fp32|tf32|bf16|fp16|fp8|mxfp8|fp4|nvfp4",
      "of the arithmetic (default: what the file names)"},
     {"framework", 0, PDL_OPT_TEXT, AT(q.framework), "NAME", NULL,
      "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"},

@@ -41,7 +41,7 @@ struct cli_question {
     {"optimizer", 0, PDL_OPT_TEXT, offsetof(struct options, q.optimizer), "NAME", "sgd|adam", \
      "sgd with momentum, or adam (default by kind of model)"}, \
     {"precision", 0, PDL_OPT_TEXT, offsetof(struct options, q.precision), "NAME", \
-     "fp32|tf32|bf16|fp16|fp8", \
+     "fp32|tf32|bf16|fp16|fp8|mxfp8|fp4|nvfp4", \
      "of the arithmetic (default: fp32 for CNNs, bf16 for transformers)"}, \
     {"congestion", 0, PDL_OPT_TEXT, offsetof(struct options, q.congestion), "LOW..HIGH", NULL, \
      "factor on network time by other jobs, as a range (default: none)"}, \

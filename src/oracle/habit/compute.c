@@ -168,7 +168,8 @@ static double sharing(const struct oracle *o, int node)
 
 double oracle_shared(const struct oracle *o, int node)
 {
-    return fuses(o) || o->opt->precision == PDL_PREC_FP8 ? sharing(o, node) : 1;
+    return fuses(o) || oracle_is_narrow(o->opt->precision) ? sharing(o, node)
+                                                            : 1;
 }
 
 /* Eight bits: operands are read for their largest value, read again and
@@ -194,7 +195,7 @@ static double linear(const struct oracle *o, int op, struct pdl_shape *s)
 {
     int node = o->p->ops[op].node;
     double shared = sharing(o, node), wider = fuses(o) ? shared : 1;
-    bool eight = s->precision == PDL_PREC_FP8 && !is_head(o, node);
+    bool eight = oracle_is_narrow(s->precision) && !is_head(o, node);
 
     double t = eight ? quantise(o, s, shared) : 0;
 

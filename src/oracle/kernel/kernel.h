@@ -20,6 +20,8 @@ struct oracle_pe {
 /* what its i-th number is and where from; false past the end */
 bool oracle_pe_basis(const struct pdl_pe *pe, enum pdl_precision precision,
                      int i, struct pdl_basis *out);
+/* 8 or 4 bits: products of blocks alone, operands are cast */
+bool oracle_is_narrow(enum pdl_precision p);
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision precision,
                       struct oracle_pe *out);
 

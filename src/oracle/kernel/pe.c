@@ -48,6 +48,11 @@ static double peak_of(const struct pdl_pe *pe, enum pdl_precision p)
                                       : pe->peak_flop_per_s[PDL_PREC_FP32];
 }
 
+bool oracle_is_narrow(enum pdl_precision p)
+{
+    return p == PDL_PREC_FP8 || p == PDL_PREC_FP4;
+}
+
 void oracle_pe_settle(const struct pdl_pe *pe, enum pdl_precision p,
                       struct oracle_pe *out)
 {

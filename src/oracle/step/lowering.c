@@ -11,6 +11,7 @@ enum pdl_dtype pdl_precision_storage(enum pdl_precision p)
     switch (p) {
     case PDL_PREC_BF16:
     case PDL_PREC_FP8:
+    case PDL_PREC_FP4:
         return PDL_BF16;
     case PDL_PREC_FP16:
         return PDL_F16;

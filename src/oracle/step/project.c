@@ -272,7 +272,7 @@ static double busy_lanes(const struct oracle *o)
 
 void oracle_settle(struct oracle *o, struct oracle_changed *c)
 {
-    bool eight = o->opt->precision == PDL_PREC_FP8;
+    bool eight = oracle_is_narrow(o->opt->precision);
 
     oracle_pe_settle(&o->sys->pe, o->opt->precision, &o->pe);
     if (eight)
