@@ -448,6 +448,9 @@ struct pdl_run {
     bool compile, async_tensor;
     double step_s, compute_s, comm_s;
     double allocated_bytes, reserved_bytes, device_bytes;
+    double resident_bytes; /* weights, gradients and optimizer between steps */
+    double stage0_reserved_bytes; /* of a PE of the first stage */
+    bool tried, fits; /* does the file say whether it ran out of memory? */
 };
 struct pdl_runs {
     struct pdl_run *run;

@@ -349,6 +349,78 @@ static void bad_runs_are_refused(void **st)
     }
 }
 
+#define RUN                                                             \
+    "\"id\":\"a\",\"model\":\"m\",\"strategy\":\"data=1\",\"batch\":1," \
+    "\"system\":\"dgx-gb200:nodes=1\","                                 \
+    "\"options\":{\"framework\":\"pytorch\"}"
+
+static struct pdl_run only_run(pdl_arena *a, const char *json)
+{
+    struct pdl_row_filter all = {.n = 0};
+    struct pdl_err err = {"", ""};
+    const struct pdl_doc *doc;
+    struct pdl_runs runs;
+
+    assert_int_equal(pdl_doc_json(a, (struct pdl_bytes){json, strlen(json)},
+                                  "x", &doc, &err),
+                     PDL_OK);
+    if (pdl_runs_read(a, doc, &all, &runs, &err) != PDL_OK)
+        fail_msg("%s", err.msg);
+    assert_int_equal(runs.n, 1);
+    return runs.run[0];
+}
+
+/* A flag says what stands for what, and is believed where there is such a
+ * framework or PE. */
+static void runs_are_of_what_their_flags_name(void **st)
+{
+    static const struct {
+        const char *flag, *framework, *system;
+    } rows[] = {
+        {"framework nanotron: pytorch is the nearest", "nanotron",
+         "dgx-gb200:nodes=1"},
+        {"framework nobodys: pytorch is the nearest", "pytorch",
+         "dgx-gb200:nodes=1"},
+        {"system-missing: GB300, written as GB200", "pytorch",
+         "dgx-gb200:nodes=1,pe=gb300"},
+        {"system-missing: XY1, written as GB200", "pytorch",
+         "dgx-gb200:nodes=1"},
+        {"system-missing: GB300", "pytorch", "dgx-gb200:nodes=1"},
+    };
+
+    (void)st;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_run r = only_run(
+            a, pdl_arena_printf(a,
+                                "{\"runs\":[{" RUN ",\"flags\":[\"x\",\"%s\"],"
+                                "\"measured\":{\"step_s\":1}}]}",
+                                rows[i].flag));
+
+        assert_string_equal(r.framework, rows[i].framework);
+        assert_string_equal(r.system, rows[i].system);
+        assert_false(r.tried);
+        pdl_arena_destroy(a);
+    }
+}
+
+/* A run that did not fit has no step, and is a measurement. */
+static void a_verdict_on_memory_is_a_measurement(void **st)
+{
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_run out =
+        only_run(a, "{\"runs\":[{" RUN ",\"measured\":{\"fits\":false}}]}");
+    struct pdl_run ran =
+        only_run(a, "{\"runs\":[{" RUN ",\"measured\":{\"fits\":true,"
+                    "\"resident_bytes\":3,\"stage0_reserved_bytes\":4}}]}");
+
+    (void)st;
+    assert_true(out.tried && !out.fits && out.step_s == 0);
+    assert_true(ran.tried && ran.fits && ran.resident_bytes == 3 &&
+                ran.stage0_reserved_bytes == 4);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +436,8 @@ int main(void)
         cmocka_unit_test(layer_collectives_that_leave_nodes_are_told_apart),
         cmocka_unit_test(other_networks_stay_within_what_is_possible),
         cmocka_unit_test(bad_runs_are_refused),
+        cmocka_unit_test(runs_are_of_what_their_flags_name),
+        cmocka_unit_test(a_verdict_on_memory_is_a_measurement),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,6 +166,7 @@ static void json_rows(struct pdl_json *w, const struct cli_runs *s)
         pdl_json_knum(w, "compute_s", x->compute_s);
         pdl_json_knum(w, "comm_s", x->comm_s);
         pdl_json_knum(w, "io_s", x->io_s);
+        pdl_json_kbool(w, "feasible", x->feasible);
         json_memory(w, s, r);
         pdl_json_end(w);
     }
@@ -222,6 +223,50 @@ static enum pdl_status sum_up(struct cli_measured *m, const struct cli_runs *s,
     return pdl_match_times(m->a, s->projected, s->measured, s->n, &out->match);
 }
 
+/* Of runs that ran out of memory and those that did not: the part of verdicts
+ * that are right, and the mean of both parts. */
+static double right_verdicts(const struct cli_verdicts *v)
+{
+    return v->fit + v->out > 0 ? (double)(v->fit_right + v->out_right) /
+                                     (double)(v->fit + v->out)
+                               : NAN;
+}
+
+static double balanced_verdicts(const struct cli_verdicts *v)
+{
+    return v->fit > 0 && v->out > 0 ? ((double)v->fit_right / v->fit +
+                                       (double)v->out_right / v->out) /
+                                          2
+                                    : NAN;
+}
+
+static void json_verdicts(struct pdl_json *w, const struct cli_verdicts *v)
+{
+    pdl_json_key(w, "fits");
+    pdl_json_object(w);
+    pdl_json_kint(w, "ran", v->fit);
+    pdl_json_kint(w, "ran_right", v->fit_right);
+    pdl_json_kint(w, "out_of_memory", v->out);
+    pdl_json_kint(w, "out_of_memory_right", v->out_right);
+    pdl_json_knum(w, "accuracy", right_verdicts(v));
+    pdl_json_knum(w, "balanced", balanced_verdicts(v));
+    pdl_json_end(w);
+}
+
+static void print_verdicts(const struct cli_verdicts *v, struct pdl_sink *out)
+{
+    if (v->fit + v->out == 0)
+        return;
+    pdl_printf(out,
+               "out of memory or not: %.1f %% of %d verdicts are right (%d of "
+               "%d that ran, %d of %d that did not)",
+               100 * right_verdicts(v), v->fit + v->out, v->fit_right, v->fit,
+               v->out_right, v->out);
+    if (v->fit > 0 && v->out > 0)
+        pdl_printf(out, ", balanced %.1f %%", 100 * balanced_verdicts(v));
+    pdl_printf(out, "\n");
+}
+
 static enum pdl_status print_json(struct cli_measured *m,
                                   const struct cli_runs *s,
                                   const struct cli_groups *g,
@@ -247,6 +292,7 @@ static enum pdl_status print_json(struct cli_measured *m,
     pdl_json_int(&w, all->ranking.right);
     pdl_json_int(&w, all->ranking.pairs);
     pdl_json_end(&w);
+    json_verdicts(&w, &s->verdicts);
     cli_groups_json(g, &w);
     if (m->ablate)
         st = cli_ablation_json(m, s, &w);
@@ -312,6 +358,7 @@ static enum pdl_status print_text(struct cli_measured *m,
                "80 %% intervals hold %.0f %% of the runs, median width "
                "%.0f %%\n",
                100 * all->coverage, 100 * all->width);
+    print_verdicts(&s->verdicts, out);
     if (all->ranking.pairs > 0)
         pdl_printf(out,
                    "%d of %d pairs of strategies that differ by more than "

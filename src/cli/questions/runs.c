@@ -90,11 +90,26 @@ static void note_memory(const struct cli_run *r, struct cli_runs *s)
          r->run->allocated_bytes},
         {r->run, "reserved", (double)x->reserved_bytes, r->run->reserved_bytes},
         {r->run, "device", (double)x->peak_bytes, r->run->device_bytes},
+        {r->run, "stage0", (double)x->reserved_bytes,
+         r->run->stage0_reserved_bytes},
+        {r->run, "resident",
+         (double)(x->weights_bytes + x->gradients_bytes + x->optimizer_bytes),
+         r->run->resident_bytes},
     };
 
     for (size_t i = 0; i < sizeof m / sizeof m[0]; i++)
         if (m[i].measured > 0)
             s->memory[s->nmemory++] = m[i];
+}
+
+static void note_verdict(const struct cli_run *r, struct cli_verdicts *v)
+{
+    if (!r->run->tried)
+        return;
+    v->fit += r->run->fits;
+    v->out += !r->run->fits;
+    v->fit_right += r->run->fits && r->job->x.feasible;
+    v->out_right += !r->run->fits && !r->job->x.feasible;
 }
 
 /* Drops what cannot be projected, after saying so. */
@@ -113,6 +128,7 @@ static void price_all(struct cli_measured *m, const struct pdl_runs *from,
             continue;
         }
         note_memory(r, s);
+        note_verdict(r, &s->verdicts);
         if (!(r->run->step_s > 0)) {
             cli_job_close(r->job);
             continue;
@@ -146,7 +162,7 @@ enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
     out->pes = PDL_NEW(m->a, int64_t, runs.n + 1);
     out->projected = PDL_NEW(m->a, double, runs.n + 1);
     out->measured = PDL_NEW(m->a, double, runs.n + 1);
-    out->memory = PDL_NEW(m->a, struct cli_memory, 3 * (runs.n + 1));
+    out->memory = PDL_NEW(m->a, struct cli_memory, 5 * (runs.n + 1));
     if (!out->memory || !out->run || !out->measured_run || !out->pes ||
         !out->projected || !out->measured)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");

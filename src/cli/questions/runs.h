@@ -14,8 +14,14 @@ struct cli_run {
 /* A measured memory of a run, and what is like it in the projection. */
 struct cli_memory {
     const struct pdl_run *run;
-    const char *kind; /* "allocated", "reserved", "device" */
+    const char *kind; /* "allocated", "reserved", "device", ... */
     double projected, measured;
+};
+
+/* What became of runs of which it is known whether they ran out of memory. */
+struct cli_verdicts {
+    int fit, fit_right; /* those that ran, and were said to */
+    int out, out_right; /* those that did not */
 };
 
 /* Runs with a measured step, also as columns; measured memory of all. */
@@ -25,6 +31,7 @@ struct cli_runs {
     int64_t *pes;
     double *projected, *measured; /* seconds */
     struct cli_memory *memory;
+    struct cli_verdicts verdicts;
     int n, nmemory;
 };
 

@@ -5,6 +5,7 @@
  * alone. */
 #include "oracle/oracle_priv.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,6 +86,8 @@ static enum pdl_status read_numbers(const struct pdl_doc *measured,
         {"allocated_bytes", MOST_BYTES, &r->allocated_bytes},
         {"reserved_bytes", MOST_BYTES, &r->reserved_bytes},
         {"device_bytes", MOST_BYTES, &r->device_bytes},
+        {"resident_bytes", MOST_BYTES, &r->resident_bytes},
+        {"stage0_reserved_bytes", MOST_BYTES, &r->stage0_reserved_bytes},
     };
     enum pdl_status st = PDL_OK;
 
@@ -103,7 +106,63 @@ static bool is_true(const struct pdl_doc *map, const char *key)
 static bool is_measured(const struct pdl_run *r)
 {
     return r->step_s > 0 || r->allocated_bytes > 0 || r->reserved_bytes > 0 ||
-           r->device_bytes > 0;
+           r->device_bytes > 0 || r->resident_bytes > 0 ||
+           r->stage0_reserved_bytes > 0 || r->tried;
+}
+
+/* ---- what stands for what ---------------------------------------------------- */
+
+/* A run of a framework or machine that the file's author had no name for is
+ * written as the nearest one, with a flag that says so. Where there is a
+ * description by now, it is taken. */
+
+/* The flag that begins so, from there on; NULL: none. */
+static const char *flag_of(const struct pdl_doc *d, const char *begin)
+{
+    const struct pdl_doc *flags = pdl_doc_get(d, "flags");
+
+    if (!flags || flags->kind != PDL_DOC_LIST)
+        return NULL;
+    for (const struct pdl_doc *f = flags->child; f; f = f->next)
+        if (f->kind == PDL_DOC_SCALAR &&
+            strncmp(f->text, begin, strlen(begin)) == 0)
+            return f->text + strlen(begin);
+    return NULL;
+}
+
+/* "framework nanotron: pytorch is the nearest" */
+static const char *own_framework(pdl_arena *a, const struct pdl_doc *d,
+                                 const char *written)
+{
+    const char *name = flag_of(d, "framework ");
+    const struct pdl_framework *f = NULL;
+
+    if (!name || !strchr(name, ':'))
+        return written;
+    name = pdl_arena_strndup(a, name, strcspn(name, ":"));
+    return name && pdl_framework_open(a, name, &f, NULL) == PDL_OK ? name
+                                                                   : written;
+}
+
+/* "system-missing: GB300, written as GB200": the same nodes with its PEs */
+static const char *own_system(pdl_arena *a, const struct pdl_doc *d,
+                              const char *written)
+{
+    const char *name = flag_of(d, "system-missing: ");
+    struct pdl_pe pe;
+    char *low, *own;
+
+    if (!name || !written || !strstr(name, "written as") ||
+        strstr(written, "pe="))
+        return written;
+    low = pdl_arena_strndup(a, name, strcspn(name, " ,;"));
+    for (char *c = low; c && *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    if (!low || pdl_pe_open(a, low, &pe, NULL) != PDL_OK)
+        return written;
+    own = pdl_arena_printf(a, "%s%cpe=%s", written,
+                           strchr(written, ':') ? ',' : ':', low);
+    return own ? own : written;
 }
 
 static enum pdl_status read_run(pdl_arena *a, const struct pdl_doc *d,
@@ -132,6 +191,11 @@ static enum pdl_status read_run(pdl_arena *a, const struct pdl_doc *d,
                           .gradient_dtype = text_of(options, "gradient_dtype"),
                           .compile = is_true(options, "compile"),
                           .async_tensor = is_true(options, "async_tensor")};
+    r->system = own_system(a, d, r->system);
+    r->framework = own_framework(a, d, r->framework);
+    r->tried = measured && measured->kind == PDL_DOC_MAP &&
+               pdl_doc_get(measured, "fits");
+    r->fits = is_true(measured, "fits");
     if (!r->id || !r->model || !r->strategy || !batch)
         return pdl_doc_fail(d, err, "a run needs id, model, strategy, batch");
     st = read_numbers(measured, r, err);
