@@ -20,7 +20,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 OWN = os.path.join(HERE, "..", "data", "oracle")
 LATER = os.path.join(OWN, "published.json")
-DATA = os.path.join(HERE, "..", "..", "..", "shared", "data", "runs")
+DATA = os.environ.get("PDL_RUNS") or os.path.join(HERE, "..", "..", "..", "shared", "data", "runs")
 
 # set: largest mean error of step times, in %
 STEPS = {
