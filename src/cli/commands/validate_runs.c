@@ -250,6 +250,17 @@ static void json_verdicts(struct pdl_json *w, const struct cli_verdicts *v)
     pdl_json_kint(w, "out_of_memory_right", v->out_right);
     pdl_json_knum(w, "accuracy", right_verdicts(v));
     pdl_json_knum(w, "balanced", balanced_verdicts(v));
+    pdl_json_key(w, "rows");
+    pdl_json_array(w);
+    for (int i = 0; i < v->n; i++) {
+        pdl_json_row(w);
+        pdl_json_kstr(w, "id", v->row[i].run->id);
+        pdl_json_knum(w, "projected_s", v->row[i].projected);
+        pdl_json_kbool(w, "feasible", v->row[i].feasible);
+        pdl_json_kbool(w, "fits", v->row[i].run->fits);
+        pdl_json_end(w);
+    }
+    pdl_json_end(w);
     pdl_json_end(w);
 }
 

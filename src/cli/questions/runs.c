@@ -106,6 +106,8 @@ static void note_verdict(const struct cli_run *r, struct cli_verdicts *v)
 {
     if (!r->run->tried)
         return;
+    v->row[v->n++] =
+        (struct cli_verdict){r->run, r->job->x.step_s, r->job->x.feasible};
     v->fit += r->run->fits;
     v->out += !r->run->fits;
     v->fit_right += r->run->fits && r->job->x.feasible;
@@ -163,8 +165,9 @@ enum pdl_status cli_runs_read(struct cli_measured *m, bool keep,
     out->projected = PDL_NEW(m->a, double, runs.n + 1);
     out->measured = PDL_NEW(m->a, double, runs.n + 1);
     out->memory = PDL_NEW(m->a, struct cli_memory, 5 * (runs.n + 1));
-    if (!out->memory || !out->run || !out->measured_run || !out->pes ||
-        !out->projected || !out->measured)
+    out->verdicts.row = PDL_NEW(m->a, struct cli_verdict, runs.n + 1);
+    if (!out->verdicts.row || !out->memory || !out->run || !out->measured_run ||
+        !out->pes || !out->projected || !out->measured)
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     price_all(m, &runs, keep, out);
     return PDL_OK;

@@ -18,8 +18,16 @@ struct cli_memory {
     double projected, measured;
 };
 
-/* What became of runs of which it is known whether they ran out of memory. */
+/* A run of which it is known whether it ran out of memory. */
+struct cli_verdict {
+    const struct pdl_run *run;
+    double projected; /* seconds */
+    bool feasible;
+};
+
 struct cli_verdicts {
+    struct cli_verdict *row;
+    int n;
     int fit, fit_right; /* those that ran, and were said to */
     int out, out_right; /* those that did not */
 };
