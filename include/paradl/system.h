@@ -233,6 +233,7 @@ struct pdl_network {
     const struct pdl_pair *params; /* the rest, as text, for the net room */
     int64_t nparams;
     const char *library; /* whose collectives run: "nccl", "mpi", ... */
+    double layer_step_s; /* the same of a layer's collective; 0: as it */
     double step_s; /* measured time of one ring step that leaves a node; 0:
                       each level's own */
     double sync_s; /* of one collective that the host waits for */

@@ -248,6 +248,7 @@ static const struct system_field network[] = {
     {"topology", SYSTEM_TOPOLOGY, NONE, AT(topology), 0, 0, 0, 0, false, NULL},
     TEXT("library", library),
     DELAY("ring_step", step_s),
+    DELAY("layer_step", layer_step_s),
     DELAY("sync", sync_s),
     LIST("levels", SYSTEM_ROWS, tiers, ntiers, &tier_table),
 };

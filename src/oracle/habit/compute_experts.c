@@ -45,19 +45,25 @@ double oracle_experts_more(const struct oracle *o, int op, int64_t rank)
     return tokens * bytes * o->pe16.item_bytes / o->pe.bytes_per_s;
 }
 
-/* Times what the plan sends: it has a token travel once to each rank. All
- * layers of experts choose alike. */
+/* Experts that a token visits; 0: there are none. All layers choose alike. */
+double oracle_visits(const struct oracle *o)
+{
+    const struct pdl_model *m = o->p->model;
+
+    for (int i = 0; i < m->nnodes; i++)
+        if (pdl_op_id(m->nodes[i].op) == PDL_ID_EXPERTS)
+            return (double)m->nodes[i].attr.topk;
+    return 0;
+}
+
+/* Times what the plan sends: it has a token travel once to each rank. */
 double oracle_token_copies(const struct oracle *o, double ranks)
 {
     const struct pdl_framework *f = o->opt->framework;
-    const struct pdl_model *m = o->p->model;
+    double visits = oracle_visits(o);
 
-    if (!f || !f->token_copies || o->opt->parameters == PDL_IDEAL)
-        return 1;
-    for (int i = 0; i < m->nnodes; i++)
-        if (pdl_op_id(m->nodes[i].op) == PDL_ID_EXPERTS)
-            return (double)m->nodes[i].attr.topk > ranks
-                       ? (double)m->nodes[i].attr.topk / ranks
-                       : 1;
-    return 1;
+    return f && f->token_copies && o->opt->parameters != PDL_IDEAL &&
+                   visits > ranks
+               ? visits / ranks
+               : 1;
 }

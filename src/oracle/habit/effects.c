@@ -78,7 +78,7 @@ static void change_habits(const struct pdl_oracle_options *opt,
     if (out(opt, ORACLE_PARTS))
         f->part_s = 0;
     if (out(opt, ORACLE_HOST))
-        f->host_call_s = f->issue_s = 0;
+        f->host_call_s = f->issue_s = f->collective_s = f->pipe_step_s = 0;
     if (out(opt, ORACLE_FILES))
         f->opens = 0;
 }

@@ -12,7 +12,7 @@ struct pdl_framework {
     bool no_overlap, convolutions_only, staged_halo, leaders, folded_filter;
     bool copies, bias_passes, by_tensor, one_channel, fused_norm;
     bool torch, steps, steps_if_missing, graph, channels_first;
-    double host_call_s, part_s, cycle_s, issue_s;
+    double host_call_s, part_s, cycle_s, issue_s, collective_s, pipe_step_s;
     /* eager kernels: cycles of an element, parts of rates, bytes */
     double pool_output, pool_tap, pool_input, pool_window, bias_add, bias_sum;
     double autocast_bytes, broadcast, turn_copy, turn_add;
@@ -20,6 +20,7 @@ struct pdl_framework {
     double kernel_s;
     /* transformers */
     bool fused, flash2, scatters_sends, scatter_casts, token_copies;
+    bool node_tokens, experts_span;
     enum pdl_split split;
     double dropout, eager, loss_bytes, update_bytes, exchange_bytes;
     double add_bytes, add_bytes32;
@@ -28,7 +29,8 @@ struct pdl_framework {
     double zero_adapters, zero_step_s;
     double gather_copies, scatter_copies, scatter_scales;
     /* memory */
-    bool dummy_gradients;
+    bool dummy_gradients, keeps_gathered;
+    double zero_bytes;
     double gradient_bytes, gradient_bytes32, logit_bytes, cut_logit_bytes;
     double context_bytes, fragments;
     int64_t opens, most_zero, halo_calls;

@@ -32,6 +32,8 @@ static const struct framework_key keys[] = {
     /* the host */
     TIME(host_call, "to issue one kernel, which the device waits for, unless the PE says it"),
     TIME(issue, "of the host for the kernels of one operation, ahead of the device"),
+    TIME(collective, "the same for one collective of a layer"),
+    TIME(pipe_step, "and for each step of its ring while stages on other nodes send"),
     TIME(part, "for each part that is put together, up to 8 or from 2 MiB: a kernel each"),
     TIME(cycle, "exchanges of gradients begin at the ticks of a thread (Horovod)"),
     /* kernels */
@@ -84,6 +86,8 @@ static const struct framework_key keys[] = {
     FLAG(copies, "results of layer collectives are copied into place"),
     FLAG(scatters_sends, "tensor ranks send a share each between stages and gather it there"),
     FLAG(token_copies, "a token travels once for every expert it visits, copied into order"),
+    FLAG(node_tokens, "between nodes it travels once for every node, and is passed on there"),
+    FLAG(experts_span, "experts span tensor ranks, whole: each sends its shards of sequences"),
     TIMES(exchange_bytes, 16, "of one gradient on the wires, unless the job says what they add up in"),
     TIMES(zero_adapters, 1024, "ZeRO 3, each tensor by itself, nothing hidden: so many adapters are busy"),
     TIME(zero_step, "of one step of its rings"),
@@ -96,6 +100,8 @@ static const struct framework_key keys[] = {
     {"split", FRAMEWORK_SPLIT, PDL_UNIT_NONE, AT(split), 0, "where pipelines are cut: by work, blocks dealt evenly, or greedily"},
     TIMES(gradient_bytes, 16, "of one weight in buffers that are there all the time, adding up in 16 bits"),
     TIMES(gradient_bytes32, 16, "the same in 32 bits"),
+    TIMES(zero_bytes, 16, "of one weight beside them where ZeRO 1 or 2 shards the optimizer"),
+    FLAG(keeps_gathered, "what tensor ranks gather of a sequence stays until backward"),
     FLAG(dummy_gradients, "beside them, those of one block as written"),
     TIMES(logit_bytes, 100, "of the loss for one logit beyond the plan's"),
     TIMES(cut_logit_bytes, 100, "the same where classes are cut"),

@@ -63,6 +63,7 @@ double oracle_eager_update(const struct oracle *o);
 /* calls of the host, in ORACLE_CALL ths */
 enum { ORACLE_CALL = 20 };
 int oracle_issued(const struct oracle *o, int op);
+int oracle_issued_comm(const struct oracle *o, int op); /* of a collective */
 /* and what it holds: indices of largest elements, copies of what it overwrites, bytes of a gradient (0: the
  * plan's) */
 int64_t oracle_eager_indices(const struct oracle *o,
@@ -91,10 +92,13 @@ double oracle_steps(const struct oracle *o, int op, int64_t rank);
 int oracle_steps_issued(const struct oracle *o, int op);
 /* bytes that backward needs beside the plan's */
 int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank);
+/* the same of what was gathered for a product of tensor ranks */
+int64_t oracle_gathered_keeps(const struct oracle *o, int op, int64_t rank);
 bool oracle_steps_flash(const struct oracle *o);
 /* compute_experts.c: beside the products of a mixture of experts, and times
  * the bytes of the plan that tokens have on their way to so many ranks */
 double oracle_experts_more(const struct oracle *o, int op, int64_t rank);
+double oracle_visits(const struct oracle *o);
 double oracle_token_copies(const struct oracle *o, double ranks);
 /* what a processor that runs a move copies by itself */
 double oracle_packing(const struct oracle *o, int op, int64_t rank);

@@ -65,6 +65,34 @@ bool oracle_host_fits(const struct oracle *o, const struct pdl_projection *x)
            all <= o->sys->node.host.memory_bytes;
 }
 
+static double ranks_of(const struct oracle *o, uint32_t group)
+{
+    double n = 1;
+
+    for (int f = 0; f < o->p->mesh->nfactors; f++)
+        if (group >> f & 1)
+            n *= (double)o->p->mesh->factor[f];
+    return n;
+}
+
+/* A collective of a layer is issued like a kernel, and takes longer: a call
+ * into the library, a tensor for what arrives, an event to wait for. Messages
+ * between stages are few and are not counted. */
+int oracle_issued_comm(const struct oracle *o, int op)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    const struct pdl_plan_op *x = &o->p->ops[op];
+    bool far = o->p->lanes > 1 && o->p->mesh->pes > o->sys->node.pes;
+    double each;
+
+    if (!f || !(f->issue_s > 0) || x->kind == PDL_PLAN_OP_SEND ||
+        oracle_is_copy(x->kind))
+        return 0;
+    each = f->collective_s +
+           (far ? (ranks_of(o, x->group) - 1) * f->pipe_step_s : 0);
+    return (int)(ORACLE_CALL * each / f->issue_s + .5);
+}
+
 /* What a processor that sends and receives copies by itself: all bytes of
  * packed and unpacked boxes and of its own part are read and written, terms of
  * a sum are read and the sum is written; runs are short, so a line of the cache

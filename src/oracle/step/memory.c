@@ -53,9 +53,12 @@ static double buffer_bytes(const struct oracle *o)
 {
     const struct pdl_framework *f = o->opt->framework;
 
+    double own;
+
     if (!f || o->opt->parameters == PDL_IDEAL || o->p->strategy->zero == 3)
         return 0;
-    return o->opt->gradient_bytes > 2 ? f->gradient_bytes32 : f->gradient_bytes;
+    own = o->opt->gradient_bytes > 2 ? f->gradient_bytes32 : f->gradient_bytes;
+    return own > 0 && o->p->strategy->zero > 0 ? own + f->zero_bytes : own;
 }
 
 static int64_t gradient_size(const struct oracle *o, int t, int64_t bytes)
@@ -121,7 +124,8 @@ static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
     if (!o->opt->unfused && !o->opt->framework)
         return found;
     return found + scores(o, op, rank) + oracle_eager_indices(o, op, rank) +
-           oracle_steps_keeps(o, (int)(op - o->p->ops), rank);
+           oracle_steps_keeps(o, (int)(op - o->p->ops), rank) +
+           oracle_gathered_keeps(o, (int)(op - o->p->ops), rank);
 }
 
 /* Are the classes of the logits on several ranks? */

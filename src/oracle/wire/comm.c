@@ -119,6 +119,9 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
     if (w.level > 0) {
         if (o->sys->network.step_s > 0)
             w.alpha_s = o->sys->network.step_s;
+        if (o->sys->network.layer_step_s > 0 && !gradient &&
+            pattern == ORACLE_RING)
+            w.alpha_s = o->sys->network.layer_step_s;
         if (!oracle_without(o, ORACLE_SHARING))
             w.flows = oracle_flows(o, pattern, rank, group, o->sys->node.pes);
         w.bytes_per_s = share_of_node(o, l, w.flows, gradient);
@@ -251,6 +254,31 @@ static double to_each(const struct oracle *o, const struct oracle_wire *w,
 
     return (n - local) * (w->alpha_s + bytes / w->bytes_per_s) +
            (local > 1 ? (local - 1) * message_inside(o, w, bytes) : 0);
+}
+
+/* Tokens to the ranks of their experts. Where the framework sends one to a node
+ * once and passes it on there (DeepEP's and Megatron's hybrid dispatchers), what
+ * crosses is as many tokens as nodes are visited, by experts drawn alike; all
+ * of them cross the node's links at the same time. Experts that span tensor
+ * ranks: each of these sends the shards of a sequence that it has, not all. */
+static double send_tokens(const struct oracle *o, const struct oracle_wire *w,
+                          double n, double bytes)
+{
+    const struct pdl_framework *f = o->opt->framework;
+    double t = f && f->experts_span && o->p->strategy->seq
+                   ? (double)oracle_tensor_ranks(o)
+                   : 1;
+    double local = fmin((double)w->local * t, n), nodes = n / local;
+    double visits = oracle_visits(o), far, ranks = visits < n ? visits : n;
+
+    bytes *= oracle_token_copies(o, n) / t;
+    if (!f || !f->node_tokens || w->level < 1 || local < 2 || !(visits > 1) ||
+        o->opt->parameters == PDL_IDEAL)
+        return to_each(o, w, n, bytes);
+    far = (nodes - 1) * (1 - pow(1 - 1 / nodes, visits)) /
+          (ranks * oracle_token_copies(o, n));
+    return fmax((nodes - 1) * w->alpha_s + far * n * bytes / w->bytes_per_s,
+                (n - 1) * message_inside(o, w, bytes));
 }
 
 /* Blocking messages through the host, one rank after the other: every rank
@@ -427,7 +455,7 @@ static double on_wires(const struct oracle *o, int op, int64_t rank,
         return sync + (n - 1) * (w.alpha_s + out / n / w.bytes_per_s);
     case PDL_PLAN_OP_ALLTOALLV: /* of the tokens, those that go elsewhere */
         in = o->p->tensors[x->in[0]].of > 0 ? in : out;
-        return sync + to_each(o, &w, n, in / n * oracle_token_copies(o, n));
+        return sync + send_tokens(o, &w, n, in / n);
     case PDL_PLAN_OP_ROTATE: /* two blocks and one: it is the one */
         return sync + rotation(o, op, rank, n, in < out ? in : out, &w);
     case PDL_PLAN_OP_SEND:
