@@ -15,6 +15,12 @@
  * softmax (8), a cast back (6); backward both casts (12), the softmax (12) and
  * the gradient of the bias (4). Counted, not profiled.
  *
+ * In 32 bits there is no fused kernel (Megatron-LM, fused_softmax.py:
+ * is_kernel_available asks for 16 bits; nor has eager PyTorch one): scaled (8
+ * bytes a score), masked (9), the softmax (8) and dropout (9), each a pass of
+ * its own; backward dropout (9), the softmax (12), the mask (9) and the scale
+ * (8). Counted.
+ *
  * Heads whose rows are not a multiple of 16 bytes fall out of the matrix units
  * where the library has no kernel for them (pe.kernels.unaligned_batched). */
 #include "oracle/habit/habit.h"
@@ -43,6 +49,7 @@ void oracle_older_attention(const struct oracle *o, struct oracle_pe *pe)
 
 static const double SLOW = 1.7;
 enum { STEPS = 28, STEPS_BACK = 28 };
+enum { WIDE = 25, WIDE_BACK = 29, WIDE_DROPOUT = 9 };
 enum { SOFTMAX = 3, SOFTMAX_BACK = 6, DROPOUT = 5, COPY_BACK = 2 };
 
 double oracle_score_bytes(const struct oracle *o)
@@ -73,6 +80,19 @@ double oracle_products(const struct oracle_pe *pe, double batch, double m,
     return pe->launch_s + oracle_gemm_seconds(&g);
 }
 
+/* Bytes of a score that pass through kernels between the products. */
+static double streams(const struct oracle *o, bool back)
+{
+    bool drop = o->opt->dropout > 0;
+
+    if (o->pe16.item_bytes > 2)
+        return (back ? WIDE_BACK : WIDE) + (drop ? WIDE_DROPOUT : 0);
+    if (oracle_eager_unfused(o))
+        return back ? STEPS_BACK : STEPS;
+    return SLOW * (back ? SOFTMAX_BACK + (drop ? DROPOUT + COPY_BACK : 0)
+                        : SOFTMAX + (drop ? DROPOUT : 0));
+}
+
 double oracle_unfused(const struct oracle *o, const struct pdl_shape *s)
 {
     const struct oracle_pe *pe = &o->pe16;
@@ -83,15 +103,11 @@ double oracle_unfused(const struct oracle *o, const struct pdl_shape *s)
     double rate = aligned                       ? pe->rate
                   : pe->k.unaligned_batched > 0 ? pe->k.unaligned_batched
                                                 : pe->rate * .39;
-    double bytes = back ? SOFTMAX_BACK + (drop ? DROPOUT + COPY_BACK : 0)
-                        : SOFTMAX + (drop ? DROPOUT : 0);
 
     if (!(scores > 0 && d > 0))
         return 0;
-    if (oracle_eager_unfused(o) && pe->item_bytes <= 2)
-        bytes = (back ? STEPS_BACK : STEPS) / SLOW;
     return (back ? 2 : 1) * (oracle_products(pe, batch, q, k, d, rate) +
                              oracle_products(pe, batch, q, d, k, rate)) +
            (drop ? 2 : 1) * pe->launch_s +
-           SLOW * bytes * scores / pe->bytes_per_s;
+           streams(o, back) * scores / pe->bytes_per_s;
 }
