@@ -92,6 +92,7 @@ struct pdl_oracle_options {
     double congestion_low, congestion_high; /* its range; 0: none is given */
     double headroom;      /* part of a PE's memory that plans leave free */
     uint32_t without;     /* effects left out; see pdl_effect_find */
+    const char *left_out; /* a campaign that intervals know nothing of; NULL */
     const int64_t *nodes; /* where the job's nodes are in the system; NULL: from
                              the first on */
 };
@@ -164,6 +165,24 @@ const struct pdl_interval_part *pdl_interval_part_at(int i);
 void pdl_interval(const struct pdl_plan *plan, const struct pdl_system *sys,
                   const struct pdl_oracle_options *opt,
                   struct pdl_projection *x);
+
+/* Measured runs like a projection. Its key is its features:
+ * "framework/architecture/kind/precision/axes". */
+struct pdl_evidence {
+    int runs;        /* share all of them */
+    int like, other; /* framework and kind of network; one of the two */
+    double error;    /* of the first, the mean of |projected / measured - 1| */
+    double half_width; /* of 80 % intervals, in the logarithm */
+};
+void pdl_evidence_key(const struct pdl_plan *plan, const struct pdl_system *sys,
+                      const struct pdl_oracle_options *opt, char *buf,
+                      size_t size);
+/* The largest part of the peak that a measured run has on PEs of this
+ * architecture; 0: there is none. */
+double pdl_evidence_mfu(const struct pdl_pe *pe, enum pdl_precision p);
+/* but: a campaign that is left out; NULL: none */
+void pdl_evidence_find(const char *key, const char *but,
+                       struct pdl_evidence *out);
 
 /* Seconds of an operation that is a row "run.*" of a profile, as the profile of
  * this PE has it; < 0: it has nothing like it. */

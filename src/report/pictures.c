@@ -133,14 +133,15 @@ static void memory_tile(const struct report_view *v)
 
 static void say_notes(const struct report_view *v)
 {
-    const struct pdl_doc *memory = pdl_doc_get(v->plan, "memory");
-    const char *tight = memory ? report_opt_str(memory, "note") : NULL;
-    const char *order = report_opt_str(v->plan, "positions");
+    const struct pdl_doc *evidence = pdl_doc_get(v->plan, "evidence");
+    const struct pdl_doc *notes = pdl_doc_get(v->plan, "notes");
+    const char *text = evidence ? report_opt_str(evidence, "text") : NULL;
 
-    if (tight)
-        report_para(v->p->out, "Memory: %s.", tight);
-    if (order)
-        report_para(v->p->out, "%s.", order);
+    if (text && text[0])
+        report_para(v->p->out, "%s.", text);
+    for (const struct pdl_doc *d = notes ? notes->child : NULL; d; d = d->next)
+        if (d->kind == PDL_DOC_SCALAR)
+            report_para(v->p->out, "Note: %s.", d->text);
 }
 
 void report_tiles(const struct report_view *v)

@@ -7,7 +7,7 @@ layers_families.json), on published runs collected later (published.json, in
 halves: SEEN says which) and on the files of published runs beside the sources
 (../shared/data/runs), and holds the mean error of each set, of step times and of
 memory, to what was reached (doc/accuracy.md), rounded up; the bars that were
-wanted are no lower. Where the files beside the sources are not there, it says so
+wanted are no lower. Intervals are campaigns.py's. Where the files beside the sources are not there, it says so
 and is skipped after the others.
 """
 import json
@@ -20,7 +20,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 OWN = os.path.join(HERE, "..", "data", "oracle")
 LATER = os.path.join(OWN, "published.json")
-DATA = os.environ.get("PDL_RUNS") or os.path.join(HERE, "..", "..", "..", "shared", "data", "runs")
+DATA = os.environ.get("PDL_RUNS") or os.path.join(
+    HERE, "..", "..", "..", "shared", "data", "runs")
 
 # set: largest mean error of step times, in %
 STEPS = {
@@ -134,8 +135,6 @@ def hold_halves(paradl):
             bad += 1
     bad += hold("memory", errors(found["rows"], "projected_bytes",
                                  "measured_bytes"), MEMORY)
-    print(f"intervals hold {found['coverage']:.2f} of all of these")
-    bad += not .7 <= found["coverage"] <= .9
     return bad
 
 
@@ -236,11 +235,8 @@ def main():
     bad += hold_file(sys.argv[1], os.path.join(DATA, "cnn.json"))[0]
     more, found = hold_file(sys.argv[1], os.path.join(DATA, "llm.json"))
     bad += more + order_of_bloom(found["rows"])
-    print(f"regret  {found['regret']:.3f}, intervals hold "
-          f"{found['coverage']:.2f}, width {found['median_width']:.2f}")
+    print(f"regret  {found['regret']:.3f}")
     bad += found["regret"] > REGRET
-    bad += not .7 <= found["coverage"] <= .9
-    bad += found["median_width"] > .3
     return 1 if bad else 0
 
 

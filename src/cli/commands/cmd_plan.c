@@ -267,6 +267,8 @@ static void print_next(const struct search *s)
 static void print_first(struct search *s)
 {
     char low[32], high[32], note[256];
+    struct pdl_evidence evidence;
+    struct cli_notes notes;
 
     if (s->r.n > 0 && s->r.list[0].priced && s->r.list[0].x.feasible &&
         cli_job_price(&s->o->q, s->r.list[0].strategy, s->j, NULL) == PDL_OK) {
@@ -281,10 +283,12 @@ static void print_first(struct search *s)
                 pdl_unit_format(x->low_s, PDL_UNIT_SECONDS, low, sizeof low),
                 pdl_unit_format(x->high_s, PDL_UNIT_SECONDS, high,
                                 sizeof high));
-        if (cli_memory_note(x, note, sizeof note))
-            cli_say(2, "note: %s", note);
-        if (cli_order_note(s->j->plan, note, sizeof note))
-            cli_say(2, "note: %s", note);
+        cli_evidence(s->j, &evidence, note, sizeof note);
+        if (note[0])
+            cli_say(2, "%s", note);
+        cli_job_notes(s->j, &notes);
+        for (int i = 0; i < notes.n; i++)
+            cli_say(2, "note: %s", notes.text[i]);
         if (!s->o->per_layer)
             print_next(s);
     }

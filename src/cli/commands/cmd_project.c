@@ -83,15 +83,83 @@ static void json_layers(struct pdl_json *w, const struct cli_job *j,
     pdl_json_end(w);
 }
 
+/* Where a measured step lies: -1 below the interval, 0 inside, 1 above. */
+static int beside_band(const struct cli_job *j, double measured_s)
+{
+    struct pdl_projection x = j->x;
+
+    pdl_interval(j->plan, &j->sys, &j->oracle, &x);
+    if (!(x.low_s > 0))
+        return 0;
+    return measured_s < x.low_s ? -1 : measured_s > x.high_s;
+}
+
+/* What to check when a step takes longer than projected, the likeliest of this
+ * job first. */
+enum { CAUSES = 5 };
+static const double MUCH = .15; /* of a step */
+
+static int causes(const struct cli_job *j, const char *out[CAUSES])
+{
+    const struct {
+        bool holds;
+        const char *what;
+    } all[CAUSES] = {
+        {pdl_memory_tight(&j->x),
+         "memory is nearly full: the allocator gives back and asks again"},
+        {j->x.exposed_comm_s > MUCH * j->x.step_s,
+         "the network: other jobs, an adapter that is down ('paradl bench' "
+         "measures it)"},
+        {!j->oracle.framework, "what the framework adds: --framework"},
+        {true, "the input: reading and preparing samples is not projected"},
+        {true, "clocks: power and heat ('paradl calibrate' measures rates)"},
+    };
+    int n = 0;
+
+    for (int i = 0; i < CAUSES; i++)
+        if (all[i].holds)
+            out[n++] = all[i].what;
+    return n;
+}
+
 static void measured_json(struct pdl_json *w, const struct cli_job *j,
                           double measured_s)
 {
+    int where = beside_band(j, measured_s);
+    const char *what[CAUSES];
+    int n = where > 0 ? causes(j, what) : 0;
+
     pdl_json_key(w, "measured");
     pdl_json_object(w);
     pdl_json_knum(w, "step_s", measured_s);
     pdl_json_knum(w, "accuracy",
                   1 - fabs(j->x.step_s - measured_s) / measured_s);
+    pdl_json_kbool(w, "inside", where == 0);
+    pdl_json_key(w, "check");
+    pdl_json_array(w);
+    for (int i = 0; i < n; i++)
+        pdl_json_str(w, what[i]);
     pdl_json_end(w);
+    pdl_json_end(w);
+}
+
+static void check_text(const struct cli_job *j, double measured_s)
+{
+    int where = beside_band(j, measured_s), n = 0;
+    const char *what[CAUSES];
+
+    if (where == 0)
+        cli_say(2, "that is inside the 80 %% interval");
+    else if (where < 0)
+        cli_say(2, "that is faster than the 80 %% interval: is less done than "
+                   "said (shorter sequences, frozen weights), or is the system "
+                   "a faster one?");
+    else {
+        cli_say(2, "that is slower than the 80 %% interval; check");
+        n = causes(j, what);
+    }
+    for (int i = 0; i < n; i++)
+        cli_say(4, "  %s", what[i]);
 }
 
 static void measured_text(const struct cli_job *j, double measured_s)
@@ -103,6 +171,7 @@ static void measured_text(const struct cli_job *j, double measured_s)
                pdl_unit_format(measured_s, PDL_UNIT_SECONDS, a, sizeof a),
                pdl_unit_format(j->x.step_s, PDL_UNIT_SECONDS, b, sizeof b),
                100 * (j->x.step_s / measured_s - 1));
+    check_text(j, measured_s);
 }
 
 /* A priced job and what was asked for it. */

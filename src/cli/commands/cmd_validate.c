@@ -9,6 +9,7 @@
 
 struct options {
     const char *measured, *select, *system, *without, *congestion, *report;
+    const char *leave_out;
     bool ablate;
     struct cli_collective_options c;
     struct cli_here_options here;
@@ -27,6 +28,8 @@ static const struct pdl_opt opts[] = {
      "leave out named effects of the model"},
     {"ablate", 0, PDL_OPT_FLAG, AT(ablate), NULL, NULL,
      "also the accuracy without each effect, one at a time"},
+    {"leave-out", 0, PDL_OPT_TEXT, AT(leave_out), "CAMPAIGN", NULL,
+     "intervals as if nothing of that campaign were known"},
     {"congestion", 0, PDL_OPT_TEXT, AT(congestion), "LOW..HIGH", NULL,
      "factor on network time by other jobs, as a range"},
     {"collective", 0, PDL_OPT_TEXT, AT(c.collective), "COLLECTIVE",
@@ -67,6 +70,7 @@ static int measured(const struct options *o, bool json, const char *command,
                              .schema = "",
                              .without = o->without,
                              .congestion = o->congestion,
+                             .leave_out = o->leave_out,
                              .command = command,
                              .ablate = o->ablate};
     struct pdl_err err = {"", ""};
@@ -115,14 +119,23 @@ static enum pdl_status sensible(const struct pdl_args *args,
         const char *name;
         int with;
     } some[] = {
-        {"measured", FILE_},     {"select", FILE_},
-        {"without", FILE_},      {"ablate", FILE_},
-        {"congestion", FILE_},   {"strategy", HERE},
-        {"batch", HERE},         {"steps", HERE},
-        {"precision", HERE},     {"cpu-times", HERE},
-        {"dim", HERE},           {"ranks", HERE | COLLECTIVE},
-        {"size", COLLECTIVE},    {"algorithm", COLLECTIVE},
-        {"seconds", COLLECTIVE}, {"report", FILE_ | HERE},
+        {"measured", FILE_},
+        {"select", FILE_},
+        {"without", FILE_},
+        {"ablate", FILE_},
+        {"congestion", FILE_},
+        {"leave-out", FILE_},
+        {"strategy", HERE},
+        {"batch", HERE},
+        {"steps", HERE},
+        {"precision", HERE},
+        {"cpu-times", HERE},
+        {"dim", HERE},
+        {"ranks", HERE | COLLECTIVE},
+        {"size", COLLECTIVE},
+        {"algorithm", COLLECTIVE},
+        {"seconds", COLLECTIVE},
+        {"report", FILE_ | HERE},
     };
     int what = o->c.collective ? COLLECTIVE : args->npos > 0 ? HERE : FILE_;
     const char *said = what == COLLECTIVE ? "--collective"

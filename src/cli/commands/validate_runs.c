@@ -167,6 +167,8 @@ static void json_rows(struct pdl_json *w, const struct cli_runs *s)
         pdl_json_knum(w, "comm_s", x->comm_s);
         pdl_json_knum(w, "io_s", x->io_s);
         pdl_json_kbool(w, "feasible", x->feasible);
+        pdl_json_kstr(w, "features", s->run[i].key);
+        pdl_json_knum(w, "mfu", x->mfu);
         json_memory(w, s, r);
         pdl_json_end(w);
     }

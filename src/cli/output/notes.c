@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a reader of a projection should know beside its numbers: memory that is
- * filled further than projections of it are sure, and in which order the ranks
- * of a context axis have their positions. One sentence each. */
+ * filled further than projections of it are sure, in which order the ranks of a
+ * context axis have their positions, what the framework does not run, whether
+ * anything like it was ever measured, what was assumed of the system. One
+ * sentence each, the same for every command, on the page and in JSON. */
 #include "cli/output/projection.h"
 
 #include <stdio.h>
@@ -68,4 +70,70 @@ bool cli_order_note(const struct pdl_plan *p, char *buf, size_t size)
             "leaves the last rank %.3g times the mean work of attention",
             (long long)n, 2 - 1 / (double)n);
     return true;
+}
+
+static void put(struct cli_notes *out, const char *text)
+{
+    if (out->n < CLI_NOTES && text[0])
+        snprintf(out->text[out->n++], sizeof out->text[0], "%.255s", text);
+}
+
+/* More of the peak than anything measured had. */
+static const double TOO_GOOD = 1.05;
+
+static void note_mfu(const struct cli_job *j, struct cli_notes *out)
+{
+    double best = pdl_evidence_mfu(&j->sys.pe, j->oracle.precision);
+    char text[256];
+
+    if (!(best > 0) || j->x.mfu <= TOO_GOOD * best)
+        return;
+    snprintf(text, sizeof text,
+             "no measured run reached more than %.0f %% of the peak on %s PEs "
+             "in %s: %.0f %% is more than to be expected",
+             100 * best, j->sys.pe.arch ? j->sys.pe.arch : j->sys.pe.name,
+             pdl_precision_name(j->oracle.precision), 100 * j->x.mfu);
+    put(out, text);
+}
+
+void cli_evidence(const struct cli_job *j, struct pdl_evidence *out, char *buf,
+                  size_t size)
+{
+    char key[192];
+
+    pdl_evidence_key(j->plan, &j->sys, &j->oracle, key, sizeof key);
+    pdl_evidence_find(key, NULL, out);
+    if (j->oracle.parameters == PDL_IDEAL)
+        buf[0] = '\0';
+    else if (out->runs > 0)
+        snprintf(buf, size,
+                 "evidence: %d measured run%s of the same framework, kind of "
+                 "PE, network, precision and axes, %.0f %% off in the mean",
+                 out->runs, out->runs == 1 ? "" : "s", 100 * out->error);
+    else
+        snprintf(buf, size,
+                 "evidence: no measured run has the same framework, kind of "
+                 "PE, network, precision and axes; %d share framework and kind "
+                 "of network",
+                 out->like);
+}
+
+void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
+{
+    struct pdl_err cannot = {"", ""};
+    char note[256];
+
+    out->n = 0;
+    if (!j->oracle.framework && j->oracle.parameters != PDL_IDEAL)
+        put(out, "ideal: no framework runs this as it is; --framework adds "
+                 "what one does");
+    if (cli_memory_note(&j->x, note, sizeof note))
+        put(out, note);
+    if (cli_order_note(j->plan, note, sizeof note))
+        put(out, note);
+    if (pdl_framework_can(j->oracle.framework, &j->asked, &cannot) != PDL_OK)
+        put(out, cannot.msg);
+    note_mfu(j, out);
+    for (int64_t i = 0; i < j->sys.nnotes; i++)
+        put(out, j->sys.notes[i]);
 }

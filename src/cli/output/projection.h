@@ -39,6 +39,15 @@ void cli_basis_text(const struct cli_job *j);
  * there is nothing to say. */
 bool cli_memory_note(const struct pdl_projection *x, char *buf, size_t size);
 bool cli_order_note(const struct pdl_plan *p, char *buf, size_t size);
+/* All of them, and one on what measured runs there are like it. */
+enum { CLI_NOTES = 12 };
+struct cli_notes {
+    char text[CLI_NOTES][256];
+    int n;
+};
+void cli_job_notes(const struct cli_job *j, struct cli_notes *out);
+void cli_evidence(const struct cli_job *j, struct pdl_evidence *out, char *buf,
+                  size_t size);
 /* Which groups share which adapters, and what it costs them. */
 void cli_limits_json(struct pdl_json *w, pdl_arena *a, const struct cli_job *j,
                      int64_t batch);

@@ -103,6 +103,33 @@ void cli_interval_json(struct pdl_json *w, const struct cli_job *j)
     pdl_json_end(w);
 }
 
+static void json_evidence(struct pdl_json *w, const struct cli_job *j)
+{
+    struct pdl_evidence e;
+    char text[256];
+
+    cli_evidence(j, &e, text, sizeof text);
+    pdl_json_key(w, "evidence");
+    pdl_json_object(w);
+    pdl_json_kint(w, "runs", e.runs);
+    pdl_json_knum(w, "error", e.runs > 0 ? e.error : NAN);
+    pdl_json_kint(w, "same_framework_and_kind", e.like);
+    pdl_json_kstr(w, "text", text);
+    pdl_json_end(w);
+}
+
+static void json_notes(struct pdl_json *w, const struct cli_job *j)
+{
+    struct cli_notes notes;
+
+    cli_job_notes(j, &notes);
+    pdl_json_key(w, "notes");
+    pdl_json_array(w);
+    for (int i = 0; i < notes.n; i++)
+        pdl_json_str(w, notes.text[i]);
+    pdl_json_end(w);
+}
+
 void cli_job_json(struct pdl_json *w, const struct cli_job *j)
 {
     char order[256];
@@ -110,6 +137,8 @@ void cli_job_json(struct pdl_json *w, const struct cli_job *j)
     cli_order_note(j->plan, order, sizeof order);
     cli_brief_json(w, &j->x, &j->sys);
     cli_interval_json(w, j);
+    json_evidence(w, j);
+    json_notes(w, j);
     if (order[0])
         pdl_json_kstr(w, "positions", order);
     pdl_json_key(w, "fallbacks");

@@ -68,6 +68,16 @@ static void print_interval(const struct cli_job *j)
             pdl_unit_format(x.high_s, PDL_UNIT_SECONDS, high, sizeof high));
 }
 
+static void print_evidence(const struct cli_job *j)
+{
+    struct pdl_evidence e;
+    char text[256];
+
+    cli_evidence(j, &e, text, sizeof text);
+    if (text[0])
+        cli_say(2, "%s", text);
+}
+
 static void print_bill(const struct cli_job *j)
 {
     struct pdl_bill bill;
@@ -88,8 +98,7 @@ void cli_job_text(const struct cli_job *j)
 {
     const struct pdl_projection *x = &j->x;
     struct pdl_sink *out = cli_out();
-    struct pdl_err cannot = {"", ""};
-    char note[256];
+    struct cli_notes notes;
 
     cli_say(2, "%s, batch %lld, on %lld PE%s of %s (%s, %s)", j->model->name,
             (long long)x->batch, (long long)x->pes, x->pes == 1 ? "" : "s",
@@ -103,6 +112,7 @@ void cli_job_text(const struct cli_job *j)
     pdl_puts(out, "Time of a step\n");
     print_times(j);
     print_interval(j);
+    print_evidence(j);
     cli_contention_text(j);
     pdl_puts(out, "Memory of a PE\n");
     line("weights", (double)x->weights_bytes, PDL_UNIT_BYTES, -1);
@@ -121,14 +131,9 @@ void cli_job_text(const struct cli_job *j)
                x->samples_per_s, 100 * x->mfu);
     print_bill(j);
     cli_explain_text(j);
-    if (cli_memory_note(x, note, sizeof note))
-        cli_say(2, "note: %s", note);
-    if (cli_order_note(j->plan, note, sizeof note))
-        cli_say(2, "note: %s", note);
-    if (pdl_framework_can(j->oracle.framework, &j->asked, &cannot) != PDL_OK)
-        cli_say(2, "note: %s", cannot.msg);
+    cli_job_notes(j, &notes);
+    for (int i = 0; i < notes.n; i++)
+        cli_say(2, "note: %s", notes.text[i]);
     for (int i = 0; i < j->plan->nfallbacks && i < 8; i++)
         cli_say(2, "note: %s", j->plan->fallbacks[i]);
-    for (int64_t i = 0; i < j->sys.nnotes; i++)
-        cli_say(2, "note: %s", j->sys.notes[i]);
 }

@@ -11,7 +11,8 @@ struct cli_measured {
     const struct pdl_doc *doc;
     const char *schema;               /* "paradl.layers/1", "paradl.runs/1" */
     const char *without, *congestion; /* as the options have them */
-    const char *command;              /* for a page; NULL: not said */
+    const char *leave_out; /* a campaign that intervals know nothing of */
+    const char *command;   /* for a page; NULL: not said */
     bool ablate;
 };
 

@@ -8,7 +8,8 @@ struct cli_run {
     const struct pdl_run *run;
     struct cli_question q;
     struct cli_job *job;
-    double micro; /* samples that a data rank computes at a time */
+    char key[192]; /* of its evidence */
+    double micro;  /* samples that a data rank computes at a time */
 };
 
 /* A measured memory of a run, and what is like it in the projection. */

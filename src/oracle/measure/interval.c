@@ -12,7 +12,8 @@
  * All are taken as independent, so their squares add, in the logarithm of the
  * time.
  *
- * A system that was not fitted to runs has only a stated guess.
+ * A system that was not fitted to runs has the error of runs like this one, of
+ * any machine (evidence.c).
  *
  * Congestion by other jobs is an input with a range: its ends stretch the
  * interval, its middle (of the logarithm) is the projection. */
@@ -108,13 +109,25 @@ static bool is_counted(const struct pdl_system *sys, int64_t i)
     return false;
 }
 
+static double by_evidence(const struct pdl_plan *plan,
+                          const struct pdl_system *sys,
+                          const struct pdl_oracle_options *opt)
+{
+    struct pdl_evidence e;
+    char key[192];
+
+    pdl_evidence_key(plan, sys, opt, key, sizeof key);
+    pdl_evidence_find(key, opt->left_out, &e);
+    return e.half_width;
+}
+
 static double half_width(const struct pdl_plan *plan,
                          const struct pdl_system *sys,
                          const struct pdl_oracle_options *opt,
                          const struct pdl_projection *at)
 {
-    double e =
-        sys->projection_error > 0 ? sys->projection_error : ORACLE_GUESS_ERROR;
+    double e = sys->projection_error > 0 ? sys->projection_error
+                                         : by_evidence(plan, sys, opt);
     double sum = e * e;
 
     for (int64_t i = 0; i < sys->nspreads; i++) {

@@ -5,10 +5,26 @@
 
 #include "paradl/oracle.h"
 
-/* Half of an interval where nothing was fitted: 80 % of 650 published runs
- * (tests/data/oracle/published.json) are within exp(0.138) of their
- * projections. */
-#define ORACLE_GUESS_ERROR .138
+/* Runs of one campaign that share all features, and how far off they are in
+ * the mean. */
+struct oracle_evidence {
+    const char *campaign, *key;
+    int runs;
+    double error;
+};
+extern const struct oracle_evidence oracle_evidence[];
+extern const int oracle_nevidence;
+
+/* The largest part of the peak that a measured run has. */
+struct oracle_reached {
+    const char *arch, *precision;
+    double mfu;
+};
+extern const struct oracle_reached oracle_reached[];
+extern const int oracle_nreached;
+
+/* runs.c: "data+filter", or "serial" */
+void oracle_axes(const struct pdl_strategy *s, char *buf, size_t size);
 
 /* fit.c: -2 log of the posterior density, but for a constant. */
 double oracle_misfit(struct pdl_system *sys, const struct pdl_fit_param *param,

@@ -3,6 +3,7 @@
  * Files of measured training steps (schema paradl.runs/1). Runs without a
  * measured step or memory are passed over; what else is in a run is left
  * alone. */
+#include "oracle/measure/measure.h"
 #include "oracle/oracle_priv.h"
 
 #include <ctype.h>
@@ -35,20 +36,27 @@ static bool large(const struct pdl_strategy *s, int axis)
     return false;
 }
 
+void oracle_axes(const struct pdl_strategy *s, char *buf, size_t size)
+{
+    size_t len = 0;
+
+    snprintf(buf, size, "serial");
+    for (int axis = 0; axis < PDL_NAXES; axis++)
+        if (large(s, axis) && len + 16 < size)
+            len +=
+                (size_t)snprintf(buf + len, size - len, "%s%s", len ? "+" : "",
+                                 pdl_axis_name((enum pdl_axis)axis));
+}
+
 const char *pdl_strategy_axes(pdl_arena *a, const char *strategy)
 {
     struct pdl_strategy s;
-    char buf[128] = "";
-    size_t len = 0;
+    char buf[128];
 
     if (pdl_strategy_parse(a, strategy, &s, NULL) != PDL_OK)
         return "";
-    for (int axis = 0; axis < PDL_NAXES; axis++)
-        if (large(&s, axis) && len < sizeof buf - 16)
-            len += (size_t)snprintf(buf + len, sizeof buf - len, "%s%s",
-                                    len ? "+" : "",
-                                    pdl_axis_name((enum pdl_axis)axis));
-    return len ? pdl_arena_strdup(a, buf) : "serial";
+    oracle_axes(&s, buf, sizeof buf);
+    return pdl_arena_strdup(a, buf);
 }
 
 static bool wanted(const struct pdl_row_filter *s, const struct pdl_run *r)
