@@ -6,5 +6,5 @@ $paradl plan resnet50 --system abci-v100 --pes 16; echo "rc $?"
 # what is ranked by has a column, and must be known
 p="$paradl plan gpt2 --pes 8 --batch 64 --top 2 --strategies data,tensor -q"
 $p --system dgx-h100 --goal cost; echo "rc $?"
-$p --system dgx-h100:pe.price_per_hour=2.5 --goal cost | sed -n 2p
-$p --system dgx-h100 --goal energy | sed -n 2p
+$p --system dgx-h100:pe.price_per_hour=2.5 --goal cost | grep STRATEGY
+$p --system dgx-h100 --goal energy | grep STRATEGY

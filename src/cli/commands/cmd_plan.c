@@ -5,6 +5,7 @@
  * and --space lists it with the reason. Large spaces (transformers) are
  * described by --space instead. */
 #include "cli/output/layers.h"
+#include "cli/questions/framework.h"
 #include "cli/questions/handover.h"
 #include "cli/output/projection.h"
 
@@ -62,6 +63,8 @@ struct search {
     struct pdl_search_result r;
     struct pdl_layers_result layers; /* --per-layer */
     struct pdl_progress progress;
+    struct cli_for whose;
+    int64_t not_run; /* found, but the framework does not run it */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -115,15 +118,22 @@ static int64_t most_shown(const struct options *o)
     return o->top > usual ? o->top : usual;
 }
 
+/* Of what a framework does not run the search knows the stages of ZeRO only:
+ * more is kept, and then sorted out. */
+enum { SPARE = 10 };
+
 static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
     pdl_job *j = s->j->job;
+    const struct pdl_framework *f = s->j->oracle.framework;
     enum pdl_status st = pdl_job_set(j, "axes", s->o->strategies, err);
 
     if (st == PDL_OK)
         st = pdl_job_set(j, "goal", s->o->goal, err);
     if (st == PDL_OK)
-        st = cli_set_count(j, "top", most_shown(s->o), err);
+        st = cli_set_count(j, "top", most_shown(s->o) * (f ? SPARE : 1), err);
+    if (st == PDL_OK && f)
+        st = cli_set_count(j, "most-zero", cli_framework_most_zero(f), err);
     if (st != PDL_OK)
         return st;
     pdl_job_on_progress(j, go_on, s);
@@ -133,6 +143,14 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     st = s->o->per_layer ? by_layers(s, err) : pdl_job_search(j, &s->r, err);
     pdl_progress_end(&s->progress);
     signal(SIGINT, SIG_DFL);
+    if (st == PDL_OK && f && !s->o->per_layer) {
+        int n = cli_framework_keep(s->arena, f, s->r.list, (int)s->r.n);
+
+        s->not_run = s->r.n - n;
+        s->r.n = n;
+        if (n == 0) /* what was found is no answer */
+            s->r.feasible = 0;
+    }
     return st;
 }
 
@@ -180,6 +198,9 @@ static void print_json(struct search *s, const struct extent *e,
     cli_question_json(&w, &cli_plan, s->args, s->j);
     pdl_json_kint(&w, "pes", s->o->q.pes);
     pdl_json_kint(&w, "batch", s->o->q.batch);
+    pdl_json_kstr(&w, "framework", s->whose.name);
+    pdl_json_kstr(&w, "framework_why", s->whose.why);
+    pdl_json_kint(&w, "not_run", s->not_run);
     pdl_json_kint(&w, "evaluated", s->r.evaluated);
     pdl_json_kint(&w, "pruned", s->r.pruned);
     pdl_json_kint(&w, "feasible_count", s->r.feasible);
@@ -226,13 +247,26 @@ static void print_counts(const struct pdl_search_result *r, bool hint)
                 (long long)r->pruned, hint ? " (--space says which)" : "");
 }
 
+/* The first line: what is planned, for whom. */
+static void print_whose(const struct search *s)
+{
+    bool none = cli_framework_none(s->whose.name);
+
+    cli_say(2, "%s, batch %lld, on %lld PEs of %s%s%s (%s)", s->j->model->name,
+            (long long)s->o->q.batch, (long long)s->o->q.pes, s->j->sys.name,
+            none ? "" : ", for ", none ? "" : s->whose.name,
+            none ? "ideal: no framework runs this" : s->whose.why);
+}
+
 static void print_text(struct search *s, int show)
 {
-    cli_say(2, "%s, batch %lld, on %lld PEs of %s", s->j->model->name,
-            (long long)s->o->q.batch, (long long)s->o->q.pes, s->j->sys.name);
+    print_whose(s);
     cli_plans_text(s->arena, s->r.list, show, &s->j->sys,
                    pdl_job_goal(s->j->job));
     print_counts(&s->r, !s->o->space);
+    if (s->not_run > 0)
+        cli_say(2, "%lld of the best are not listed: %s does not run them",
+                (long long)s->not_run, s->whose.name);
     for (int i = 0; s->o->space && i < s->r.naxes; i++)
         cli_say(15, "  %-12s %s", s->r.axes[i].name, s->r.axes[i].values);
     if (s->r.stopped)
@@ -258,6 +292,9 @@ static void print_next(const struct search *s)
     pdl_printf(&line.sink, " --batch %lld --strategy '%s'",
                (long long)s->o->q.batch, s->r.list[0].strategy);
     cli_same_options(&cli_plan, s->args, &cli_project, &line.sink);
+    if (!pdl_opt_given(&cli_plan, s->args, "framework") &&
+        !cli_framework_none(s->whose.name))
+        pdl_printf(&line.sink, " --framework %s", s->whose.name);
     pdl_puts(cli_out(), "phase by phase, and why:\n");
     cli_say_command(line.text ? line.text : "");
     pdl_buf_free(&line);
@@ -397,6 +434,33 @@ static bool known_axes(const char *list, struct pdl_err *err)
     return true;
 }
 
+/* What memory projections are sure of; ParaDL's own runtime plans its memory. */
+static const char DEFAULT_HEADROOM[] = "10%";
+
+/* The model says for which framework to plan, unless the user did. */
+static enum pdl_status open_for(struct search *s, struct options *o,
+                                struct pdl_err *err)
+{
+    enum pdl_status st = cli_job_open(&o->q, s->j, err);
+    bool ideal = o->q.parameters && strcmp(o->q.parameters, "ideal") == 0;
+    bool own;
+
+    if (st != PDL_OK)
+        return st;
+    s->whose =
+        cli_framework_for(s->j->model, o->q.framework, o->export, o->per_layer);
+    if (ideal && !o->q.framework)
+        s->whose = (struct cli_for){"none", "as asked"};
+    own =
+        strcmp(s->whose.name, "own") == 0 || cli_framework_none(s->whose.name);
+    if (!o->q.headroom && !own)
+        o->q.headroom = DEFAULT_HEADROOM;
+    o->q.framework = s->whose.name;
+    cli_job_close(s->j);
+    *s->j = (struct cli_job){.job = NULL};
+    return cli_job_open(&o->q, s->j, err);
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -421,7 +485,7 @@ static int plan(const struct pdl_args *args)
     if (!s.j)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
-        st = cli_job_open(&o.q, s.j, &err);
+        st = open_for(&s, &o, &err);
     if (st == PDL_OK)
         st = run(&s, !args->quiet && cli_progress(), &err);
     if (st != PDL_OK) {
@@ -463,6 +527,8 @@ const struct pdl_cmd cli_plan = {
     .text = "Prices the strategies of the model's space on the given number "
             "of PEs and ranks them. Convolutional networks: data, spatial, "
             "filter, channel, pipe and every product of two. Transformers: "
+            "(for megatron unless --framework or --export says otherwise; "
+            "others for own; none: what no framework runs) "
             "every pipe x data x expert x context x tensor, sequence "
             "parallelism, micro-batch, schedule, "
             "recomputation, sharded states, overlap and offload; points "

@@ -127,7 +127,8 @@ void cli_job_notes(const struct cli_job *j, struct cli_notes *out)
     if (!j->oracle.framework && j->oracle.parameters != PDL_IDEAL)
         put(out, "ideal: no framework runs this as it is; --framework adds "
                  "what one does");
-    if (cli_memory_note(&j->x, note, sizeof note))
+    if (j->oracle.headroom < PDL_MEMORY_ERROR &&
+        cli_memory_note(&j->x, note, sizeof note))
         put(out, note);
     if (cli_order_note(j->plan, note, sizeof note))
         put(out, note);

@@ -13,6 +13,12 @@ static const char *optimizer(const char *name)
     return !name ? NULL : strcmp(name, "adam") == 0 ? "adam" : "sgd";
 }
 
+/* "none" is none. */
+static const char *framework(const char *name)
+{
+    return name && strcmp(name, "none") == 0 ? NULL : name;
+}
+
 static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                                  struct pdl_err *err)
 {
@@ -25,7 +31,7 @@ static enum pdl_status set_texts(pdl_job *j, const struct cli_question *q,
                  {"parameters", q->parameters},
                  {"precision", q->precision},
                  {"optimizer", optimizer(q->optimizer)},
-                 {"framework", q->framework},
+                 {"framework", framework(q->framework)},
                  {"attention", q->attention},
                  {"dropout", q->dropout},
                  {"gradient-dtype", q->gradient_dtype},

@@ -46,7 +46,8 @@ struct cli_question {
     {"congestion", 0, PDL_OPT_TEXT, offsetof(struct options, q.congestion), "LOW..HIGH", NULL, \
      "factor on network time by other jobs, as a range (default: none)"}, \
     {"framework", 0, PDL_OPT_TEXT, offsetof(struct options, q.framework), "NAME", NULL, \
-     "whose habits to add: pytorch, megatron, chainermnx, ... (default: none)"}, \
+     "whose habits to add: pytorch, megatron, chainermnx, ... (default: none; of " \
+     "plan by kind of model)"}, \
     {"attention", 0, PDL_OPT_TEXT, offsetof(struct options, q.attention), "KIND", "flash|unfused", \
      "keep no scores (default), or products, softmax and scores apart"}, \
     {"dropout", 0, PDL_OPT_TEXT, offsetof(struct options, q.dropout), "X", NULL, \
@@ -54,7 +55,8 @@ struct cli_question {
     {"gradient-dtype", 0, PDL_OPT_TEXT, offsetof(struct options, q.gradient_dtype), "NAME", \
      "fp32|bf16|fp16", "what gradients add up in (default: as the weights)"}, \
     {"headroom", 0, PDL_OPT_TEXT, offsetof(struct options, q.headroom), "PERCENT", NULL, \
-     "memory of a PE that a plan must leave free (default: 0)"}, \
+     "memory of a PE that a plan must leave free (default: 0; of plan for a " \
+     "framework other than own 10%)"}, \
     {"compile", 0, PDL_OPT_FLAG, offsetof(struct options, q.compile), NULL, NULL, \
      "element-wise operators are fused by a compiler"}, \
     {"async-tensor", 0, PDL_OPT_FLAG, offsetof(struct options, q.async_tensor), NULL, NULL, \
