@@ -10,6 +10,7 @@ struct report_gpt {
     int64_t layers, hidden, heads, kv_heads, head_dim;
     int64_t ffn; /* 0: every layer has experts */
     int64_t vocab, tokens;
+    double rope_base, rope_scale; /* of Llama 3.1; 0: not said, none */
     bool rms, rope, gated, tied, causal;
     bool bias, qkv_bias, qk_norm;
     int64_t experts, topk, moe_ffn, shared_ffn, dense_layers;
@@ -43,6 +44,10 @@ enum pdl_status report_launch_make(const struct pdl_export_job *job,
                                    const char *format,
                                    struct report_launch *out,
                                    struct pdl_err *err);
+/* export_unusual.c: refuses networks with parts that launchers are not told
+ * of, and names them all. */
+enum pdl_status report_usual(const struct pdl_model *m, const char *format,
+                             struct pdl_err *err);
 /* The strategy alone, for any model. */
 enum pdl_status report_cut_make(const struct pdl_export_job *job,
                                 const char *format, struct report_cut *out,

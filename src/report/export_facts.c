@@ -88,6 +88,16 @@ static void read_latent(const struct pdl_model *m, struct report_gpt *g)
     g->v_head_dim = core->attr.v_head_dim;
 }
 
+static void read_rope(const struct pdl_model *m, struct report_gpt *g)
+{
+    const struct pdl_node *n = find(m, ".attn.q_rope");
+
+    if (!n)
+        return;
+    g->rope_base = n->attr.theta;
+    g->rope_scale = n->attr.alpha > 0 ? n->attr.scale : 0;
+}
+
 static enum pdl_status read_gpt(const struct pdl_model *m, const char *format,
                                 struct report_gpt *g, struct pdl_err *err)
 {
@@ -125,6 +135,7 @@ static enum pdl_status read_gpt(const struct pdl_model *m, const char *format,
     };
     read_experts(m, g);
     read_latent(m, g);
+    read_rope(m, g);
     return PDL_OK;
 }
 
@@ -263,6 +274,8 @@ enum pdl_status report_launch_make(const struct pdl_export_job *job,
     enum pdl_status st = read_gpt(job->model, format, &l->gpt, err);
 
     l->job = job;
+    if (st == PDL_OK)
+        st = report_usual(job->model, format, err);
     if (st == PDL_OK)
         st = report_cut_make(job, format, &l->cut, err);
     return st == PDL_OK ? read_stages(l, format, err) : st;

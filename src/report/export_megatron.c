@@ -165,6 +165,10 @@ static void model_args(const struct report_launch *l, struct pdl_sink *out)
     flag_if(out, !g->tied, "--untie-embeddings-and-output-weights");
     flag(out, g->rope ? "--position-embedding-type rope"
                       : "--position-embedding-type learned_absolute");
+    flag_if_int(out, g->rope_base > 0, "--rotary-base", (int64_t)g->rope_base);
+    flag_if(out, g->rope_scale > 0, "--use-rope-scaling");
+    if (g->rope_scale > 0)
+        pdl_printf(out, "    --rope-scaling-factor %.6g\n", g->rope_scale);
     /* its own defaults are 0.1 */
     pdl_printf(out, "    --hidden-dropout %.6g\n    --attention-dropout %.6g\n",
                l->job->dropout, l->job->dropout);

@@ -23,3 +23,7 @@ u=${u/,zero=3/}
 $u --export megatron -o u.sh >/dev/null; grep layout u.sh
 $paradl project --from megatron-args u.sh --system dgx-h100 | grep -o "at=[^)]*"
 $u --json --details | grep -A2 '"stage":'
+echo "== networks with parts that launchers are not told of"
+$paradl project nemotron-3-nano:seq=512 --system dgx-h100 --strategy data=8 --batch 8 --quiet --export megatron -o y >/dev/null; echo "rc $?"
+$paradl project deepseekv4-flash:layers=2,seq=512 --system dgx-h100 --strategy data=8 --batch 8 --quiet --export torchtitan-toml -o y >/dev/null; echo "rc $?"
+test -e y; echo "nothing written: $?"

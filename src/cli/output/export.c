@@ -5,6 +5,8 @@
 
 #include "paradl/report.h"
 
+#include <string.h>
+
 enum pdl_status cli_export_asked(const char *format, const char *path,
                                  struct pdl_err *err)
 {
@@ -66,6 +68,100 @@ bool cli_job_exports(const struct cli_job *j, const struct cli_export *x)
     return can;
 }
 
+/* ---- read back before it is written ------------------------------------------- */
+
+static const struct {
+    const char *format, *reader;
+} readers[] = {
+    {"megatron", "megatron-args"},
+    {"deepspeed", "deepspeed"},
+    {"torchtitan-toml", "torchtitan"},
+};
+
+static const char *reader_of(const char *format)
+{
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++)
+        if (strcmp(readers[i].format, format) == 0)
+            return readers[i].reader;
+    return NULL;
+}
+
+/* Vocabularies are padded, which is said in the file. */
+static const double PADDED = .01, SAME = 1e-6;
+
+static bool near(double a, double b, double part)
+{
+    return a <= b * (1 + part) && b <= a * (1 + part);
+}
+
+static enum pdl_status same_model(pdl_arena *a, const struct pdl_model *m,
+                                  const char *text, struct pdl_err *err)
+{
+    const struct pdl_model *back = NULL;
+    struct pdl_model_totals x, y;
+    enum pdl_status st = pdl_zoo_build(a, text, &back, err);
+
+    if (st == PDL_OK)
+        st = pdl_model_totals(m, &x, err);
+    if (st == PDL_OK)
+        st = pdl_model_totals(back, &y, err);
+    if (st != PDL_OK)
+        return st;
+    if (near((double)x.parameters, (double)y.parameters, PADDED) &&
+        near((double)x.forward_flops, (double)y.forward_flops, PADDED))
+        return PDL_OK;
+    return pdl_fail(err, PDL_EINVAL,
+                    "the launch file would be of another network than %s: %s "
+                    "has %lld parameters, not %lld",
+                    m->name, text, (long long)y.parameters,
+                    (long long)x.parameters);
+}
+
+/* The strategy as it reads, on our own network: the same step and memory. */
+static enum pdl_status same_plan(const struct cli_job *j,
+                                 const struct pdl_launch *l,
+                                 struct pdl_err *err)
+{
+    struct cli_question q = {.batch = l->batch, .pes = l->pes};
+    struct cli_job back = {.job = NULL};
+    enum pdl_status st = cli_job_fork(j, &back, err);
+
+    if (st == PDL_OK)
+        st = cli_job_price(&q, l->strategy, &back, err);
+    if (st == PDL_OK &&
+        (!near(back.x.step_s, j->x.step_s, SAME) ||
+         !near((double)back.x.peak_bytes, (double)j->x.peak_bytes, SAME)))
+        st = pdl_fail(err, PDL_EINVAL,
+                      "the launch file reads back as %s, whose step takes "
+                      "%.4g s and not %.4g",
+                      l->strategy, back.x.step_s, j->x.step_s);
+    cli_job_close(&back);
+    return st;
+}
+
+static enum pdl_status read_back(const struct cli_job *j,
+                                 const struct cli_export *x,
+                                 const struct pdl_buf *b, struct pdl_err *err)
+{
+    const char *reader = reader_of(x->format);
+    pdl_arena *a = reader ? pdl_arena_create(PDL_ARENA_DEFAULT) : NULL;
+    struct pdl_bytes text = {b->text, b->len};
+    struct pdl_launch l;
+    enum pdl_status st;
+
+    if (!reader)
+        return PDL_OK;
+    if (!a)
+        return pdl_fail(err, PDL_ENOMEM, "out of memory");
+    st = pdl_launch_read(a, reader, text, x->path, j->x.pes, &l, err);
+    if (st == PDL_OK && l.model && strchr(l.model, ':'))
+        st = same_model(a, j->model, l.model, err);
+    if (st == PDL_OK)
+        st = same_plan(j, &l, err);
+    pdl_arena_destroy(a);
+    return st;
+}
+
 int cli_job_export(const struct cli_job *j, const struct cli_export *x)
 {
     struct pdl_err err = {"", ""};
@@ -75,6 +171,8 @@ int cli_job_export(const struct cli_job *j, const struct cli_export *x)
 
     pdl_buf_init(&b);
     st = write_job(j, x, &b, &err);
+    if (st == PDL_OK)
+        st = read_back(j, x, &b, &err);
     rc = st == PDL_OK ? cli_write(x->path, &b) : cli_fail(st, &err);
     pdl_buf_free(&b);
     return rc;
