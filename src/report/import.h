@@ -87,6 +87,7 @@ enum pdl_status report_words(pdl_arena *a, struct pdl_bytes in,
 void report_sbatch(struct pdl_bytes in, int64_t *nodes, int64_t *per_node);
 
 extern const struct pdl_launch_reader report_import_megatron,
-    report_import_deepspeed, report_import_torchtitan;
+    report_import_deepspeed, report_import_torchtitan, report_import_nanotron,
+    report_import_accelerate;
 
 #endif

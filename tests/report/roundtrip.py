@@ -2,8 +2,8 @@
 """What is exported reads back as the same job, to the last digit.
 
 Usage: roundtrip.py PARADL. Draws random plans, projects each, exports it as
-Megatron's script, DeepSpeed's JSON and torchtitan's TOML, and projects the
-file with --from: step and memory must be equal to 1e-9. What a program cannot
+Megatron's script, DeepSpeed's JSON, torchtitan's TOML and nanotron's YAML, and
+projects the file with --from: step and memory must be equal to 1e-9. What a program cannot
 say must be refused with one line and exit code 3. Then the files are looked at
 as their programs would: bash parses the script, JSON and YAML load, and no
 stage, degree or batch of a torchtitan file is one that it would refuse. The
@@ -21,8 +21,9 @@ import tempfile
 
 PARADL = sys.argv[1]
 READERS = {'megatron': 'megatron-args', 'deepspeed': 'deepspeed',
-           'torchtitan-toml': 'torchtitan'}
-FRAMEWORK = {'megatron': 'megatron', 'torchtitan-toml': 'torchtitan'}
+           'torchtitan-toml': 'torchtitan', 'nanotron': 'nanotron'}
+FRAMEWORK = {'megatron': 'megatron', 'torchtitan-toml': 'torchtitan',
+             'nanotron': 'nanotron'}
 # vocabularies that Megatron would not pad; every name of a network here is
 # either one that torchtitan ships or given to --from again
 NETS = {
@@ -38,6 +39,11 @@ NETS = {
         'rope=32,v_head_dim=64,vocab=32768,seq=1024'],
     'deepspeed': ['gpt2:vocab=51200', 'llama3-8b:seq=2048'],
     'torchtitan-toml': ['llama3-8b:seq=4096', 'llama3-70b:seq=2048'],
+    'nanotron': [
+        'llama:layers=12,hidden=2048,heads=16,kv_heads=8,ffn=5632,'
+        'vocab=32000,seq=2048,tied=0',
+        'llama:layers=10,hidden=1024,heads=16,ffn=2816,vocab=32768,seq=2048,'
+        'tied=1'],
 }
 
 
@@ -53,6 +59,8 @@ def pipe_term(r, fmt):
     kinds = ['1f1b', '1f1b', 'interleaved,v=2']
     if fmt == 'torchtitan-toml':
         kinds += ['gpipe', 'zb-v']
+    if fmt == 'nanotron':
+        kinds = ['1f1b', 'gpipe']
     m = p * r.choice([1, 2, 4])
     return p, f'pipe={p}({r.choice(kinds)},m={m}),', m
 
@@ -70,7 +78,7 @@ def draw(r, fmt):
     terms += data + (f'expert={e},' if e > 1 else '')
     if c > 1:
         kinds = {'megatron': ['', '(a2a)', '(gather)'], 'deepspeed': ['(a2a)'],
-                 'torchtitan-toml': ['', '(gather)']}[fmt]
+                 'torchtitan-toml': ['', '(gather)'], 'nanotron': ['']}[fmt]
         terms += f'context={c}{r.choice(kinds)},'
     if t > 1:
         seq = fmt == 'torchtitan-toml' or r.random() < .5
@@ -79,16 +87,19 @@ def draw(r, fmt):
         m = r.choice([2, 4])
         terms += f'accumulate={m},'
     zeros = {'megatron': [0, 1, 1] + ([2, 3] if p == 1 else []),
-             'deepspeed': [0, 1, 2, 3], 'torchtitan-toml': [0, 3]}[fmt]
+             'deepspeed': [0, 1, 2, 3], 'torchtitan-toml': [0, 3],
+             'nanotron': [0, 1]}[fmt]
     z = r.choice(zeros) if d > 1 else 0
     terms += f'zero={z},' if z else ''
     kinds = {'megatron': ['', 'full', 'selective'], 'deepspeed': ['', 'full'],
-             'torchtitan-toml': ['', 'full', 'selective-op']}[fmt]
+             'torchtitan-toml': ['', 'full', 'selective-op'],
+             'nanotron': ['', 'full']}[fmt]
     k = r.choice(kinds)
     terms += f'recompute={k},' if k else ''
-    if fmt != 'torchtitan-toml' and r.random() < .3:
+    if fmt not in ('torchtitan-toml', 'nanotron') and r.random() < .3:
         terms += 'overlap=off,'
-    if fmt != 'torchtitan-toml' and d > 1 and r.random() < .2:
+    if fmt not in ('torchtitan-toml', 'nanotron') and d > 1 and \
+            r.random() < .2:
         terms += 'offload=optimizer,'
     batch = d * e * m * r.choice([1, 2])
     return net, terms.rstrip(','), p * d * e * c * t, batch
@@ -104,6 +115,8 @@ def options(r, fmt):
         if '--precision' not in out:
             out += r.choice([[], ['--gradient-dtype', 'bf16']])
         out += r.choice([[], [], ['--optimizer', 'sgd'], ['--async-tensor']])
+    if fmt == 'nanotron':
+        out += ['--gradient-dtype', 'fp32']
     if fmt == 'deepspeed':
         out += r.choice([[], ['--precision', 'fp16'], ['--precision', 'fp32'],
                          ['--gradient-dtype', 'fp32']])
@@ -155,7 +168,7 @@ def look(fmt, path, text):
         subprocess.run(['bash', '-n', path], check=True)
     elif fmt == 'deepspeed':
         json.loads(text)
-    else:
+    elif fmt == 'torchtitan-toml':
         titan_would_start(text)
 
 
@@ -199,7 +212,8 @@ def mutant(fmt, path, text, back, a):
     """The tester is tested: another batch is another job."""
     key = {'megatron': r'(--global-batch-size )(\d+)',
            'deepspeed': r'("train_batch_size": )(\d+)',
-           'torchtitan-toml': r'(global_batch_size = )(\d+)'}[fmt]
+           'torchtitan-toml': r'(global_batch_size = )(\d+)',
+           'nanotron': r'(micro_batch_size: )(\d+)'}[fmt]
     changed = re.sub(key, lambda m: m[1] + str(int(m[2]) * 2), text)
     assert changed != text
     if fmt == 'deepspeed':

@@ -375,9 +375,10 @@ static void names_cannot_become_commands(void **state)
     d.job = (struct pdl_export_job){.strategy = &d.strategy,
                                     .system = &d.sys,
                                     .batch = 64,
+                                    .precision = pdl_precision_find("bf16"),
                                     .command = "paradl\nrm -rf x"};
-    assert_int_equal(pdl_model_load(arena, "gpt2", NULL, &d.job.model, NULL),
-                     PDL_OK);
+    assert_int_equal(
+        pdl_model_load(arena, "llama3-8b", NULL, &d.job.model, NULL), PDL_OK);
     for (int i = 0; (e = pdl_exporter_at(i)) != NULL; i++) {
         struct pdl_buf b;
 

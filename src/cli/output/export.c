@@ -76,6 +76,7 @@ static const struct {
     {"megatron", "megatron-args"},
     {"deepspeed", "deepspeed"},
     {"torchtitan-toml", "torchtitan"},
+    {"nanotron", "nanotron"},
 };
 
 static const char *reader_of(const char *format)
