@@ -170,6 +170,34 @@ static void layer_steps_are_of_layers(void **st)
                 project(DENSE, "data=16", slow, NULL).step_s);
 }
 
+/* Peak rates: a ring through all PEs of a node has the adapters of all of them
+ * where each has its own; of ABCI's two for four PEs it has one (the papers). */
+static void ideal_rings_use_all_adapters(void **st)
+{
+    static const struct {
+        const char *system;
+        double bytes_per_s;
+    } rows[] = {{"dgx-h100:nodes=2", 8 * 50e9}, {"abci-v100:nodes=2", 12.5e9}};
+
+    (void)st;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+        struct pdl_system sys = open_system(a, rows[i].system);
+        struct pdl_oracle_options opt = {
+            .parameters = PDL_IDEAL, .precision = pdl_precision_find("fp32")};
+        int64_t n = 2 * sys.node.pes;
+        const struct pdl_plan *p = lower(
+            a, "vgg16", pdl_arena_printf(a, "data=%lld", (long long)n), n);
+        double bytes = 4 * 138.4e6 * 2 * (double)(n - 1) / (double)n;
+        struct pdl_projection x;
+
+        assert_int_equal(pdl_project(p, &sys, &opt, &x, NULL), PDL_OK);
+        if (fabs(x.gradient_comm_s / (bytes / rows[i].bytes_per_s) - 1) > .1)
+            fail_msg("%s: %g s", rows[i].system, x.gradient_comm_s);
+        pdl_arena_destroy(a);
+    }
+}
+
 /* Products of four bits are quicker than those of eight, and the head stays. */
 static void four_bits_are_a_precision(void **st)
 {
@@ -190,6 +218,7 @@ int main(void)
         cmocka_unit_test(gathered_tensors_are_kept),
         cmocka_unit_test(zero_has_a_buffer_of_its_own),
         cmocka_unit_test(layer_steps_are_of_layers),
+        cmocka_unit_test(ideal_rings_use_all_adapters),
         cmocka_unit_test(four_bits_are_a_precision),
     };
 

@@ -83,13 +83,12 @@ int oracle_issued_comm(const struct oracle *o, int op)
     const struct pdl_framework *f = o->opt->framework;
     const struct pdl_plan_op *x = &o->p->ops[op];
     bool far = o->p->lanes > 1 && o->p->mesh->pes > o->sys->node.pes;
-    double each;
+    double n = ranks_of(o, x->group), each;
 
-    if (!f || !(f->issue_s > 0) || x->kind == PDL_PLAN_OP_SEND ||
+    if (!f || !(f->issue_s > 0) || x->kind == PDL_PLAN_OP_SEND || n < 2 ||
         oracle_is_copy(x->kind))
         return 0;
-    each = f->collective_s +
-           (far ? (ranks_of(o, x->group) - 1) * f->pipe_step_s : 0);
+    each = f->collective_s + (far ? (n - 1) * f->pipe_step_s : 0);
     return (int)(ORACLE_CALL * each / f->issue_s + .5);
 }
 

@@ -38,7 +38,7 @@ void oracle_price_stream(const struct oracle *o, int op, enum phase phase,
     }
     p->compute = oracle_copy(o, op, r->rank[0]); /* but no operation */
     *comm_kind(p, x->kind) = s;
-    p->calls = s > 0 ? oracle_issued_comm(o, op) : 0;
+    p->calls = oracle_issued_comm(o, op);
     p->layer_between = p->level > 0 ? p->layer_comm : 0;
     if (!oracle_is_weight_traffic(o, op)) /* else it shows as waiting */
         p->comm = s;

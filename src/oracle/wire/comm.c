@@ -93,6 +93,18 @@ static int level_of(const struct oracle *o, int64_t rank, uint32_t group)
     return worst;
 }
 
+/* Peak of a ring where every PE has adapters of its own: those of all its ranks
+ * in the node; 0: they are shared, and one flow is on one of them (the papers').
+ */
+static double own_adapters(const struct oracle *o, const struct pdl_level *l,
+                           const struct oracle_wire *w)
+{
+    return w->level > 0 && w->pattern == ORACLE_RING &&
+                   o->sys->node.nics.count >= o->sys->node.pes
+               ? l->bytes_per_s * (double)w->local
+               : 0;
+}
+
 static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                                     uint32_t group, enum oracle_pattern pattern,
                                     bool gradient)
@@ -114,8 +126,10 @@ static struct oracle_wire find_wire(const struct oracle *o, int64_t rank,
                                                     : l->measured_latency_s;
     w.bytes_per_s =
         l->flow_bytes_per_s > 0 ? l->flow_bytes_per_s : l->bytes_per_s;
-    if (ideal)
+    if (ideal) {
+        w.bytes_per_s = fmax(w.bytes_per_s, own_adapters(o, l, &w));
         return w;
+    }
     if (w.level > 0) {
         if (o->sys->network.step_s > 0)
             w.alpha_s = o->sys->network.step_s;
