@@ -148,7 +148,8 @@ static const struct row accelerate[] = {
     {FSDP, "fsdp_activation_checkpointing", YES, AT(recompute_full), NULL},
     {PC, "parallelism_config_tp_size", COUNT, AT(tensor), NULL},
     {PC, "parallelism_config_cp_size", COUNT, AT(context), NULL},
-    {PC, "parallelism_config_cp_comm_strategy", IS, AT(context_gather), "allgather"},
+    {PC, "parallelism_config_cp_comm_strategy", IS, AT(context_gather),
+     "allgather"},
     {PC, "parallelism_config_dp_shard_size", COUNT, AT(zero_group), NULL},
 };
 // clang-format on
