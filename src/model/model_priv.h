@@ -135,8 +135,8 @@ extern const struct model_family model_zoo_lenet, model_zoo_alexnet,
     model_zoo_mobilenet3, model_zoo_googlenet, model_zoo_squeezenet,
     model_zoo_regnet;
 extern const struct model_family model_zoo_gpt, model_zoo_llama, model_zoo_moe,
-    model_zoo_deepseek, model_zoo_deepseek4, model_zoo_nemotron,
-    model_zoo_bert, model_zoo_vit, model_zoo_t5;
+    model_zoo_deepseek, model_zoo_deepseek4, model_zoo_nemotron, model_zoo_bert,
+    model_zoo_vit, model_zoo_t5;
 
 /* What builders of networks share. Names are made with model_label("...").s,
  * which lives until the end of the statement. */

@@ -65,7 +65,7 @@ struct model_tf_layer {
     int64_t sub_norm;              /* a norm before the output projection */
     int64_t unscaled;              /* scores as they are (T5) */
     int64_t q_lora, kv_lora, qk_nope, qk_rope, lora_bias; /* MLA */
-    int64_t out_lora, out_groups; /* the output through groups of heads */
+    int64_t out_lora, out_groups;   /* the output through groups of heads */
     int64_t index_heads, index_dim; /* DeepSeek-V3.2 chooses what to attend */
     int64_t cross;                  /* a second attention, to the other stack */
     /* state spaces, short convolution, delta rule */

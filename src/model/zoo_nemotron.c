@@ -6,7 +6,8 @@
  * a Mamba branch alone. The published order has four pairs after the last
  * attention and nearly as many before each: here they are dealt evenly, which
  * changes no total. Experts of the larger ones work on a narrower, latent
- * width. Without the layers that predict further tokens. */
+ * width; depth and latent width of Ultra follow from its published totals (550 and
+ * 55 G). Without the layers that predict further tokens. */
 #include "zoo_decoder.h"
 
 static const char source[] =
@@ -63,7 +64,7 @@ static const struct pdl_zoo_entry entries[] = {
      "Nemotron 3 Super, 120B-A12B"},
     {"nemotron-3-ultra", "nemotron",
      "mamba=48,attention=12,hidden=8192,heads=64,ssm_heads=256,experts=512,topk=22,ffn=5120,shared_ffn=10240,latent=2048",
-     "Nemotron 3 Ultra, 550B-A55B; depth and latent width follow from these totals"},
+     "Nemotron 3 Ultra, 550B-A55B"},
 };
 // clang-format on
 

@@ -60,7 +60,7 @@ static enum pdl_status read_rows(const struct pdl_doc *top, const struct row *r,
     return st;
 }
 
-/* ---- nanotron ---------------------------------------------------------------- */
+/* ---- nanotron ---------------------------------------------------------- */
 
 #define PAR "parallelism", NULL
 #define NET "model", "model_config"
@@ -133,7 +133,7 @@ const struct pdl_launch_reader report_import_nanotron = {
     .read = read_nanotron,
 };
 
-/* ---- accelerate --------------------------------------------------------------- */
+/* ---- accelerate -------------------------------------------------------- */
 
 #define FSDP "fsdp_config", NULL
 #define PC   "parallelism_config", NULL

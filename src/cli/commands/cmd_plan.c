@@ -434,7 +434,7 @@ static bool known_axes(const char *list, struct pdl_err *err)
     return true;
 }
 
-/* What memory projections are sure of; ParaDL's own runtime plans its memory. */
+/* What memory projections are sure of; the own runtime plans its memory. */
 static const char DEFAULT_HEADROOM[] = "10%";
 
 /* The model says for which framework to plan, unless the user did. */

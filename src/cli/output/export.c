@@ -68,7 +68,7 @@ bool cli_job_exports(const struct cli_job *j, const struct cli_export *x)
     return can;
 }
 
-/* ---- read back before it is written ------------------------------------------- */
+/* ---- read back before it is written ------------------------------------- */
 
 static const struct {
     const char *format, *reader;

@@ -154,7 +154,8 @@ double oracle_sequence_part(const struct oracle *o, const struct pdl_plan_op *x)
 
     if (!is_sequence_traffic(o, x))
         return 1;
-    if (oracle_is_narrow(o->opt->precision) && x->kind == PDL_PLAN_OP_ALLGATHER &&
+    if (oracle_is_narrow(o->opt->precision) &&
+        x->kind == PDL_PLAN_OP_ALLGATHER &&
         o->p->tensors[x->in[0]].kind == PDL_PLAN_ACTIVATION)
         part /= 2;
     if (o->opt->async_tensor)
