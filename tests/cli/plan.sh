@@ -8,3 +8,12 @@ p="$paradl plan gpt2 --pes 8 --batch 64 --top 2 --strategies data,tensor -q"
 $p --system dgx-h100 --goal cost; echo "rc $?"
 $p --system dgx-h100:pe.price_per_hour=2.5 --goal cost | grep STRATEGY
 $p --system dgx-h100 --goal energy | grep STRATEGY
+# as many PEs as are best; more to choose from is never slower
+for n in 1 3 4 8; do
+    $paradl plan resnet50 --system abci-v100 --max-pes $n --batch 32 --top 1 --strategies data,spatial --json -q |
+        python3 -c 'import json, sys; x = json.load(sys.stdin); print(x["pes"], x["plans"][0]["strategy"])'
+done
+$paradl plan lenet5 --system abci-v100 --pes 4 --max-pes 8 --batch 8; echo "rc $?"
+# what no framework runs is labelled; an unknown one is told the others
+$paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --top 1 --strategies data -q --framework none | head -1
+$paradl plan gpt2 --system dgx-h100 --pes 8 --batch 64 --framework xyz; echo "rc $?"

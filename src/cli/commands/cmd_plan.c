@@ -15,7 +15,7 @@
 
 struct options {
     struct cli_question q;
-    int64_t top;
+    int64_t top, max_pes;
     const char *strategies, *goal, *emit, *report, *export, *output;
     bool space, per_layer, details;
     double seconds;
@@ -26,6 +26,9 @@ struct options {
 static const struct pdl_opt opts[] = {
     CLI_SYSTEM_OPT,
     {"pes", 0, PDL_OPT_COUNT, AT(q.pes), "N", NULL, "number of PEs"},
+    {"max-pes", 0, PDL_OPT_COUNT, AT(max_pes), "N", NULL,
+     "instead: the number up to N (1, 2, 3, 4, 6, 8, 12, ...) whose best plan is "
+     "the best"},
     {"batch", 0, PDL_OPT_COUNT, AT(q.batch), "B", NULL,
      "samples of one step, over all PEs"},
     {"top", 0, PDL_OPT_COUNT, AT(top), "K", NULL,
@@ -461,6 +464,47 @@ static enum pdl_status open_for(struct search *s, struct options *o,
     return cli_job_open(&o->q, s->j, err);
 }
 
+/* 1, 2, 3, 4, 6, 8, 12, ...: those up to N are among those up to more. */
+static int64_t next_count(int64_t n)
+{
+    bool power = (n & (n - 1)) == 0;
+
+    return n < 2 ? n + 1 : power ? n / 2 * 3 : n / 3 * 4;
+}
+
+/* --max-pes: every number is searched, the best of all is asked for again. */
+static enum pdl_status choose_pes(struct search *s, struct options *o,
+                                  struct pdl_err *err)
+{
+    struct options one = *o;
+    const struct options *asked = s->o;
+    int64_t chosen = 0;
+    double best = 0;
+
+    s->o = &one;
+    for (int64_t n = 1; n <= o->max_pes && !interrupted; n = next_count(n)) {
+        enum pdl_status st;
+
+        one = *o;
+        one.q.pes = n;
+        st = open_for(s, &one, err);
+        if (st == PDL_OK)
+            st = run(s, false, err);
+        if (st == PDL_OK && s->r.n > 0 && s->r.list[0].x.feasible &&
+            (chosen == 0 || s->r.list[0].goal < best)) {
+            best = s->r.list[0].goal;
+            chosen = n;
+        }
+        cli_job_close(s->j);
+        *s->j = (struct cli_job){.job = NULL};
+        if (st != PDL_OK)
+            return st;
+    }
+    s->o = asked;
+    o->q.pes = chosen > 0 ? chosen : 1;
+    return PDL_OK;
+}
+
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
@@ -470,8 +514,9 @@ static int plan(const struct pdl_args *args)
     double start = pdl_clock_s();
     int rc, show;
 
-    if (!o.q.system || o.q.pes < 1 || o.q.batch < 1) {
-        pdl_fail(&err, PDL_EINVAL, "plan needs --system, --pes and --batch");
+    if (!o.q.system || (o.q.pes < 1) == (o.max_pes < 1) || o.q.batch < 1) {
+        pdl_fail(&err, PDL_EINVAL,
+                 "plan needs --system, --pes (or --max-pes) and --batch");
         pdl_hint(&err, "see 'paradl plan --help'");
         return cli_usage(&err);
     }
@@ -484,6 +529,8 @@ static int plan(const struct pdl_args *args)
     s.j = s.arena ? PDL_NEW(s.arena, struct cli_job, 1) : NULL;
     if (!s.j)
         st = pdl_fail(&err, PDL_ENOMEM, "out of memory");
+    if (st == PDL_OK)
+        st = o.max_pes > 0 ? choose_pes(&s, &o, &err) : PDL_OK;
     if (st == PDL_OK)
         st = open_for(&s, &o, &err);
     if (st == PDL_OK)

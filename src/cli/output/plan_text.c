@@ -19,7 +19,8 @@ static void last_cell(struct pdl_table *t, const struct pdl_projection *x,
     if (goal == PDL_GOAL_ENERGY)
         pdl_table_cell(t, "%.4g kJ", bill.energy_j / 1e3);
     else if (goal == PDL_GOAL_COST)
-        pdl_table_cell(t, "%.4g", bill.cost);
+        pdl_table_cell(t, "%.4g%s%s", bill.cost, sys->currency ? " " : "",
+                       sys->currency ? sys->currency : "");
     else
         pdl_table_cell(t,
                        x->samples_per_s < 10    ? "%.2f"

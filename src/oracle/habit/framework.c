@@ -24,6 +24,20 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
+/* All names: there are few. */
+static void hint_all(struct pdl_err *err)
+{
+    const struct pdl_builtin *b;
+    char list[256] = "";
+    size_t len = 0;
+
+    for (int i = 0; (b = pdl_framework_builtin(i)) != NULL; i++)
+        if (len + strlen(b->name) + 3 < sizeof list)
+            len += (size_t)snprintf(list + len, sizeof list - len, "%s%s",
+                                    i > 0 ? ", " : "", b->name);
+    pdl_hint(err, "one of %s; a file ends in .yaml", list);
+}
+
 enum pdl_status pdl_framework_open(pdl_arena *a, const char *name,
                                    const struct pdl_framework **out,
                                    struct pdl_err *err)
@@ -48,8 +62,7 @@ enum pdl_status pdl_framework_open(pdl_arena *a, const char *name,
     if (pdl_suggest_best(&s))
         pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
     else
-        pdl_hint(err,
-                 "'paradl framework list' shows them; a file ends in .yaml");
+        hint_all(err);
     return PDL_EINVAL;
 }
 
