@@ -9,6 +9,7 @@
 #include "cli/questions/handover.h"
 #include "cli/output/projection.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +130,9 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
 {
     pdl_job *j = s->j->job;
     const struct pdl_framework *f = s->j->oracle.framework;
-    enum pdl_status st = pdl_job_set(j, "axes", s->o->strategies, err);
+    const char *axes =
+        s->o->strategies ? s->o->strategies : cli_export_axes(s->o->export);
+    enum pdl_status st = pdl_job_set(j, "axes", axes, err);
 
     if (st == PDL_OK)
         st = pdl_job_set(j, "goal", s->o->goal, err);
@@ -472,36 +475,43 @@ static int64_t next_count(int64_t n)
     return n < 2 ? n + 1 : power ? n / 2 * 3 : n / 3 * 4;
 }
 
+/* The best that n PEs can do, by what is counted; infinite: nothing fits. */
+static enum pdl_status best_of(struct search *s, const struct options *o,
+                               int64_t n, double *best, struct pdl_err *err)
+{
+    struct options one = *o;
+    struct search t = {.arena = s->arena, .o = &one, .args = s->args};
+    struct cli_job j = {.job = NULL};
+    enum pdl_status st;
+
+    one.q.pes = n;
+    t.j = &j;
+    *best = INFINITY;
+    st = open_for(&t, &one, err);
+    if (st == PDL_OK)
+        st = run(&t, false, err);
+    if (st == PDL_OK && t.r.n > 0 && t.r.list[0].x.feasible)
+        *best = t.r.list[0].goal;
+    cli_job_close(&j);
+    return st;
+}
+
 /* --max-pes: every number is searched, the best of all is asked for again. */
 static enum pdl_status choose_pes(struct search *s, struct options *o,
                                   struct pdl_err *err)
 {
-    struct options one = *o;
-    const struct options *asked = s->o;
-    int64_t chosen = 0;
-    double best = 0;
+    double best = INFINITY, here;
+    int64_t chosen = 1;
 
-    s->o = &one;
     for (int64_t n = 1; n <= o->max_pes && !interrupted; n = next_count(n)) {
-        enum pdl_status st;
+        enum pdl_status st = best_of(s, o, n, &here, err);
 
-        one = *o;
-        one.q.pes = n;
-        st = open_for(s, &one, err);
-        if (st == PDL_OK)
-            st = run(s, false, err);
-        if (st == PDL_OK && s->r.n > 0 && s->r.list[0].x.feasible &&
-            (chosen == 0 || s->r.list[0].goal < best)) {
-            best = s->r.list[0].goal;
-            chosen = n;
-        }
-        cli_job_close(s->j);
-        *s->j = (struct cli_job){.job = NULL};
         if (st != PDL_OK)
             return st;
+        chosen = here < best ? n : chosen;
+        best = fmin(best, here);
     }
-    s->o = asked;
-    o->q.pes = chosen > 0 ? chosen : 1;
+    o->q.pes = chosen;
     return PDL_OK;
 }
 

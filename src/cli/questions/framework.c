@@ -7,17 +7,18 @@
 
 #include <string.h>
 
-/* Formats that are of no framework (sbatch, pipeline-csv) are not here. */
+/* Formats that are of no framework (sbatch, pipeline-csv) are not here. The
+ * axes are those that a file can say, where that is less than the framework
+ * runs. */
 static const struct {
-    const char *format, *framework;
+    const char *format, *framework, *axes;
 } exports[] = {
-    {"megatron", "megatron"},
-    {"deepspeed", "megatron-deepspeed"},
-    {"torchtitan", "torchtitan"},
-    {"torchtitan-toml", "torchtitan"},
-    {"accelerate", "pytorch"},
-    {"nanotron", "nanotron"},
-    {"own", "own"},
+    {"megatron", "megatron", NULL},
+    {"deepspeed", "megatron-deepspeed", "data,expert,context,tensor"},
+    {"torchtitan", "torchtitan", NULL},
+    {"torchtitan-toml", "torchtitan", NULL},
+    {"accelerate", "pytorch", "data,context,tensor"},
+    {"nanotron", "nanotron", NULL},
 };
 
 static const char *of_export(const char *format)
@@ -25,6 +26,14 @@ static const char *of_export(const char *format)
     for (size_t i = 0; format && i < sizeof exports / sizeof exports[0]; i++)
         if (strcmp(exports[i].format, format) == 0)
             return exports[i].framework;
+    return NULL;
+}
+
+const char *cli_export_axes(const char *format)
+{
+    for (size_t i = 0; format && i < sizeof exports / sizeof exports[0]; i++)
+        if (strcmp(exports[i].format, format) == 0)
+            return exports[i].axes;
     return NULL;
 }
 

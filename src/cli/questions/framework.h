@@ -10,6 +10,8 @@ struct cli_for {
 /* asked: --framework, export: --export; NULL where they are not given. */
 struct cli_for cli_framework_for(const struct pdl_model *m, const char *asked,
                                  const char *export, bool per_layer);
+/* Axes that a file of this format can say; NULL: all. */
+const char *cli_export_axes(const char *format);
 /* --framework none: what no framework runs. */
 bool cli_framework_none(const char *name);
 /* Drops what the framework does not run; how many are left. */
