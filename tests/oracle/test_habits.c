@@ -121,22 +121,6 @@ static void experts_span_tensor_ranks(void **st)
     assert_true(spans < .5 * apart);
 }
 
-/* Two tensors of every layer, less the part that is there anyway. */
-static void gathered_tensors_are_kept(void **st)
-{
-    const char *s = "data=2,tensor=4+seq", *one = "dgx-h100:nodes=1";
-    int64_t without = project(DENSE, s, one, ISSUE).activations_bytes;
-    int64_t with =
-        project(DENSE, s, one, "keeps_gathered: true").activations_bytes;
-    int64_t tensor = 32 * 512 * 1024 * 2, kept = with - without;
-
-    (void)st;
-    assert_true(kept > 3 * tensor * 3 / 4 && kept < 6 * tensor * 3 / 4);
-    assert_int_equal(
-        project(DENSE, "data=8", one, "keeps_gathered: true").activations_bytes,
-        project(DENSE, "data=8", one, ISSUE).activations_bytes);
-}
-
 static void zero_has_a_buffer_of_its_own(void **st)
 {
     const char *own = "gradient_bytes32: 6",
@@ -215,7 +199,6 @@ int main(void)
         cmocka_unit_test(far_pipelines_pace_rings),
         cmocka_unit_test(tokens_cross_once_for_every_node),
         cmocka_unit_test(experts_span_tensor_ranks),
-        cmocka_unit_test(gathered_tensors_are_kept),
         cmocka_unit_test(zero_has_a_buffer_of_its_own),
         cmocka_unit_test(layer_steps_are_of_layers),
         cmocka_unit_test(ideal_rings_use_all_adapters),

@@ -166,42 +166,6 @@ static double sharing(const struct oracle *o, int node)
     return all > 0 ? (double)all / (double)n->attr.features : 1;
 }
 
-/* The first of the products that read what it does? */
-static bool is_first(const struct oracle *o, int node)
-{
-    for (int i = node - NEAR; i < node; i++)
-        if (is_linear(o, i) &&
-            o->p->model->nodes[i].in[0] == o->p->model->nodes[node].in[0])
-            return false;
-    return true;
-}
-
-/* Is the tensor put together from shards of tensor ranks? */
-static bool is_gathered(const struct oracle *o, int op, int tensor)
-{
-    for (int i = op - 1; i >= 0 && i > op - NEAR; i--)
-        if (o->p->ops[i].kind == PDL_PLAN_OP_ALLGATHER &&
-            o->p->ops[i].nout > 0 && o->p->ops[i].out[0] == tensor)
-            return true;
-    return false;
-}
-
-int64_t oracle_gathered_keeps(const struct oracle *o, int op, int64_t rank)
-{
-    const struct pdl_framework *f = o->opt->framework;
-    const struct pdl_plan_op *x = &o->p->ops[op];
-    int forward = x->node >= 0 ? o->p->forward_op[x->node] : -1;
-    int64_t t = oracle_tensor_ranks(o);
-
-    if (!f || !f->keeps_gathered || !o->p->strategy->seq || t < 2 ||
-        forward < 0 || x->kind != PDL_PLAN_OP_COMPUTE ||
-        x->pass == PDL_BACKWARD_WEIGHTS || !is_linear(o, x->node) ||
-        !is_first(o, x->node) ||
-        !is_gathered(o, forward, o->p->ops[forward].in[0]))
-        return 0;
-    return oracle_bytes(o, o->p->ops[forward].in[0], rank) / t * (t - 1);
-}
-
 double oracle_shared(const struct oracle *o, int node)
 {
     return fuses(o) || oracle_is_narrow(o->opt->precision) ? sharing(o, node)

@@ -29,7 +29,7 @@ struct pdl_framework {
     double zero_adapters, zero_step_s;
     double gather_copies, scatter_copies, scatter_scales;
     /* memory */
-    bool dummy_gradients, keeps_gathered;
+    bool dummy_gradients;
     double zero_bytes;
     double gradient_bytes, gradient_bytes32, logit_bytes, cut_logit_bytes;
     double context_bytes, fragments;

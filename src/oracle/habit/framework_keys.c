@@ -101,7 +101,6 @@ static const struct framework_key keys[] = {
     TIMES(gradient_bytes, 16, "of one weight in buffers that are there all the time, adding up in 16 bits"),
     TIMES(gradient_bytes32, 16, "the same in 32 bits"),
     TIMES(zero_bytes, 16, "of one weight beside them where ZeRO 1 or 2 shards the optimizer"),
-    FLAG(keeps_gathered, "what tensor ranks gather of a sequence stays until backward"),
     FLAG(dummy_gradients, "beside them, those of one block as written"),
     TIMES(logit_bytes, 100, "of the loss for one logit beyond the plan's"),
     TIMES(cut_logit_bytes, 100, "the same where classes are cut"),

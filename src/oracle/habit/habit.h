@@ -92,8 +92,6 @@ double oracle_steps(const struct oracle *o, int op, int64_t rank);
 int oracle_steps_issued(const struct oracle *o, int op);
 /* bytes that backward needs beside the plan's */
 int64_t oracle_steps_keeps(const struct oracle *o, int op, int64_t rank);
-/* the same of what was gathered for a product of tensor ranks */
-int64_t oracle_gathered_keeps(const struct oracle *o, int op, int64_t rank);
 bool oracle_steps_flash(const struct oracle *o);
 /* compute_experts.c: beside the products of a mixture of experts, and times
  * the bytes of the plan that tokens have on their way to so many ranks */

@@ -124,8 +124,7 @@ static int64_t keeps(const struct oracle *o, const struct pdl_plan_op *op,
     if (!o->opt->unfused && !o->opt->framework)
         return found;
     return found + scores(o, op, rank) + oracle_eager_indices(o, op, rank) +
-           oracle_steps_keeps(o, (int)(op - o->p->ops), rank) +
-           oracle_gathered_keeps(o, (int)(op - o->p->ops), rank);
+           oracle_steps_keeps(o, (int)(op - o->p->ops), rank);
 }
 
 /* Are the classes of the logits on several ranks? */
