@@ -119,6 +119,14 @@ static bool has_positions(const struct pdl_model *m)
     return false;
 }
 
+static bool is_latent(const struct pdl_model *m)
+{
+    for (int i = 0; i < m->nnodes; i++)
+        if (ends_with(m->nodes[i].name, ".attn.kv_a"))
+            return true;
+    return false;
+}
+
 enum pdl_status report_usual(const struct pdl_model *m, const char *format,
                              struct pdl_err *err)
 {
@@ -133,6 +141,9 @@ enum pdl_status report_usual(const struct pdl_model *m, const char *format,
             by_numbers(&m->nodes[i], core, &f);
     }
     add(&f, !has_positions(m), "no positions, or those of ALiBi");
+    /* Megatron's latent attention stretches as DeepSeek's does (yarn) */
+    if (m->inexact && !(is_latent(m) && strstr(m->inexact, "rotary")))
+        add(&f, true, m->inexact);
     if (f.n == 0)
         return PDL_OK;
     for (int i = 0; i < f.n && len < sizeof list; i++)

@@ -10,3 +10,9 @@ $f --deadline 1h; echo "rc $?"
 $paradl fit-in resnet50 --pes 8; echo "rc $?"
 $paradl fit-in nothere --system abci-v100 --pes 8; echo "rc $?"
 $paradl fit-in gpt2 --system dgx-a100 --pes 1 --batch 4 | sed 's/:.*a step.*/: .../' | grep -A1 -E 'longest|layers'
+# a config.json has sequences of any length, too
+cat >config.json <<J
+{"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8,
+ "intermediate_size": 4096, "vocab_size": 32000, "max_position_embeddings": 65536}
+J
+$paradl fit-in config.json --system dgx-a100 --pes 1 --batch 1 | grep longest

@@ -71,6 +71,7 @@ static enum pdl_status search(struct cli_fit *k, const char *model, int64_t pes,
     q.model = model;
     q.pes = pes;
     q.batch = batch;
+    q.dim = k->dim ? k->dim : q.dim;
     st = cli_job_open(&q, &j, err);
     if (st == PDL_OK)
         st = set_search(j.job, k, only_fits, err);
@@ -95,6 +96,23 @@ static enum pdl_status search(struct cli_fit *k, const char *model, int64_t pes,
 /* A size that is doubled so many times: what is searched. */
 enum size { BATCH, PES, SEQUENCE, LAYERS };
 
+/* A config.json takes the length of a sequence as a dimension, a name of the
+ * zoo as a parameter. */
+static bool is_config(const char *model)
+{
+    size_t n = strlen(model);
+
+    return n > 5 && strcmp(model + n - 5, ".json") == 0;
+}
+
+static const char *as_dim(struct cli_fit *k, int64_t tokens)
+{
+    const char *also = k->o->q.dim;
+
+    return pdl_arena_printf(k->arena, "%s%sseq=%lld", also ? also : "",
+                            also ? "," : "", (long long)tokens);
+}
+
 static enum pdl_status try_size(struct cli_fit *k, enum size what,
                                 int64_t first, int doubled, bool only_fits,
                                 struct cli_fit_trial *t, struct pdl_err *err)
@@ -103,7 +121,9 @@ static enum pdl_status try_size(struct cli_fit *k, enum size what,
     const char *name = k->model;
     enum pdl_status st;
 
-    if (what == SEQUENCE || what == LAYERS)
+    if (what == SEQUENCE && is_config(k->model))
+        k->dim = as_dim(k, n);
+    else if (what == SEQUENCE || what == LAYERS)
         name =
             pdl_arena_printf(k->arena, "%s%s%s=%lld", k->model,
                              strchr(k->model, ':') ? "," : ":",
@@ -112,6 +132,7 @@ static enum pdl_status try_size(struct cli_fit *k, enum size what,
         return pdl_fail(err, PDL_ENOMEM, "out of memory");
     st = search(k, name, what == PES ? n : k->o->q.pes,
                 what == BATCH ? n : k->o->q.batch, only_fits, t, err);
+    k->dim = NULL;
     t->layers = what == LAYERS ? n : 0;
     return st;
 }
@@ -201,7 +222,7 @@ static enum pdl_status fewest_pes(struct cli_fit *k,
     return halve(k, PES, 1, best->fits ? n : n + 1, -1, best, err);
 }
 
-/* Models of the zoo take seq=. */
+/* Models of the zoo and configurations take seq=. */
 static enum pdl_status longest_sequence(struct cli_fit *k,
                                         const struct cli_fit_trial *asked,
                                         struct cli_fit_trial *best,
@@ -212,8 +233,9 @@ static enum pdl_status longest_sequence(struct cli_fit *k,
     int n = 0;
 
     *best = (struct cli_fit_trial){.fits = false};
-    if (tokens == 0 || strchr(k->model, '/') || strstr(k->model, ".json") ||
-        strstr(k->model, "seq=") || !asked->fits)
+    if (tokens == 0 || strstr(k->model, "seq=") || !asked->fits ||
+        (k->o->q.dim && strstr(k->o->q.dim, "seq=")) ||
+        (!is_config(k->model) && strchr(k->model, '/')))
         return PDL_OK;
     *best = *asked;
     while (tokens << (n + 1) <= MOST)

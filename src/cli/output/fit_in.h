@@ -25,6 +25,7 @@ struct cli_fit {
     pdl_arena *arena; /* of what is printed */
     const struct options *o;
     const char *model;
+    const char *dim; /* of the next search; NULL: as asked */
     struct cli_job *j;
     int64_t searches;
     struct pdl_progress progress;
