@@ -184,6 +184,22 @@ double pdl_evidence_mfu(const struct pdl_pe *pe, enum pdl_precision p);
 void pdl_evidence_find(const char *key, const char *but,
                        struct pdl_evidence *out);
 
+/* Own runs that a projection is anchored to (anchor.c). */
+struct pdl_own_run {
+    const char *key; /* of its evidence */
+    double projected_s, measured_s;
+};
+struct pdl_anchor {
+    int runs;          /* that count; 0: none */
+    bool alike;        /* they share all features */
+    double factor;     /* the median of measured over projected */
+    double half_width; /* of 80 % intervals around it, in the logarithm */
+};
+/* half_width: without them. */
+enum pdl_status pdl_anchor_find(pdl_arena *a, const struct pdl_own_run *run,
+                                int n, const char *key, double half_width,
+                                struct pdl_anchor *out);
+
 /* Seconds of an operation that is a row "run.*" of a profile, as the profile of
  * this PE has it; < 0: it has nothing like it. */
 double pdl_profile_estimate(const struct pdl_pe *pe,

@@ -40,3 +40,7 @@ p="$paradl project gpt2 --system dgx-h100 --strategy data=8 --batch 64 --tokens 
 $p --mtbf -3d; echo "rc $?"
 $p --mtbf 10s --checkpoint-time 300s; echo "rc $?"
 $p --measured-step 0s; echo "rc $?"
+# anchored to one's own runs
+$paradl project resnet50 --system abci-v100 --strategy data=16 --batch 1024 --framework chainermnx \
+    --evidence $data/oracle/runs.json 2>/dev/null | grep -A1 "own runs" | sed 's/takes.*/takes .../'
+$paradl project resnet50 --system abci-v100 --strategy data=4 --batch 64 --evidence nosuch.json >/dev/null; echo "rc $?"

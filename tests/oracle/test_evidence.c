@@ -89,6 +89,47 @@ static void measured_runs_bound_the_part_of_the_peak(void **st)
     assert_true(pdl_evidence_mfu(&none, pdl_precision_find("bf16")) == 0);
 }
 
+/* The median of one's own runs moves the step; runs that are alike count before
+ * others, and a few tell less than many. */
+static void own_runs_anchor_a_projection(void **st)
+{
+    static const char key[] = "megatron/hopper/transformer/16-bit/data";
+    static const char near[] = "megatron/hopper/transformer/16-bit/tensor";
+    static const char far[] = "own/ampere/cnn/fp32/data";
+    const struct pdl_own_run run[] = {
+        {far, 1, 3},    {near, 1, 2},    {near, 1, 2.1}, {key, 1, 1.1},
+        {key, 2, 2.24}, {key, 1, 1.08},  {key, 1, 1.12}, {key, 1, 1.3},
+        {key, 1, 0},    {key, 10, 11.2},
+    };
+    const struct {
+        int first, n, runs;
+        bool alike;
+        double factor;
+    } rows[] = {{0, 10, 6, true, 1.12},
+                {0, 4, 1, true, 1.1},
+                {0, 3, 2, false, 2.0494},
+                {0, 1, 1, false, 3},
+                {8, 1, 0, false, 0}};
+    pdl_arena *a = pdl_arena_create(PDL_ARENA_DEFAULT);
+    struct pdl_anchor many, x;
+
+    (void)st;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(
+            pdl_anchor_find(a, run + rows[i].first, rows[i].n, key, .3, &x),
+            PDL_OK);
+        assert_int_equal(x.runs, rows[i].runs);
+        assert_true(x.alike == rows[i].alike);
+        if (fabs(x.factor - rows[i].factor) > 1e-3)
+            fail_msg("row %zu: %g", i, x.factor);
+        assert_true(x.runs == 0 || (x.half_width >= .05 && x.half_width <= .3));
+    }
+    pdl_anchor_find(a, run, 10, key, .3, &many);
+    pdl_anchor_find(a, run, 1, key, .3, &x);
+    assert_true(many.half_width < x.half_width);
+    pdl_arena_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +137,7 @@ int main(void)
         cmocka_unit_test(intervals_are_as_wide_as_evidence_is_thin),
         cmocka_unit_test(what_is_far_off_is_wide),
         cmocka_unit_test(measured_runs_bound_the_part_of_the_peak),
+        cmocka_unit_test(own_runs_anchor_a_projection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
