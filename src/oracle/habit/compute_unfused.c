@@ -83,9 +83,10 @@ double oracle_products(const struct oracle_pe *pe, double batch, double m,
 /* Bytes of a score that pass through kernels between the products. */
 static double streams(const struct oracle *o, bool back)
 {
-    bool drop = o->opt->dropout > 0;
+    const struct pdl_framework *f = o->opt->framework;
+    bool drop = o->opt->dropout > 0, graph = f && f->graph;
 
-    if (o->pe16.item_bytes > 2)
+    if (o->pe16.item_bytes > 2 && !graph) /* which counts its own */
         return (back ? WIDE_BACK : WIDE) + (drop ? WIDE_DROPOUT : 0);
     if (oracle_eager_unfused(o))
         return back ? STEPS_BACK : STEPS;
