@@ -27,7 +27,7 @@ SCALE = ('scale resnet50 --system abci-v100 --strategy data=p --pes 1..16 '
 CASES = [
     (PLAN, ['--details', '--space', '--top', '40'],
      {'search_s', 'command', 'interval_s', 'fallbacks', 'precision',
-      'optimizer', 'contention', 'limits', 'gains'}),
+      'optimizer', 'contention', 'limits', 'gains', 'evidence', 'notes'}),
     (PIPE, ['--details'], {'command'}),
     (SCALE, [], {'command'}),
 ]

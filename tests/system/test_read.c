@@ -73,7 +73,7 @@ static const struct {
     {"name: x\npe: h20\nnode: {pes: 1}", "x.yaml:2:5: pe: no PE 'h20'",
      "did you mean 'h200'?"},
     {"name: x\npe: {base: h300}\nnode: {pes: 1}",
-     "x.yaml:2:12: pe: no PE 'h300'", "did you mean 'h200'?"},
+     "x.yaml:2:12: pe: no PE 'h300'", "did you mean 'b300'?"},
     {"name: x\npe: {title: y}\nnode: {pes: 1}",
      "x.yaml:2:5: missing key 'pe.name'", ""},
     {"name: x\npe: {name: y, peak: {fp33: 1TFLOP/s}}\nnode: {pes: 1}",
