@@ -14,7 +14,8 @@ if(NOT MPI_FOUND)
 endif()
 find_program(PDL_MPIRUN NAMES mpirun.${PDL_MPI} mpirun)
 if(PDL_MPIRUN)
-  target_compile_definitions(paradl PRIVATE PDL_MPIRUN="${PDL_MPIRUN}")
+  target_compile_definitions(paradl_cli_objects PRIVATE
+    PDL_MPIRUN="${PDL_MPIRUN}")
 endif()
 # Debian's dnnl-config.cmake asks for OpenCL that its own package does not use.
 find_path(DNNL_INCLUDE dnnl.h)

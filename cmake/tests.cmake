@@ -23,7 +23,7 @@ foreach(linker lld gold)
   endif()
 endforeach()
 # published figures simulate for a while: not under the sanitizers too
-set(test_rooms ${PDL_ROOMS} ${PDL_RUN_ROOMS})
+set(test_rooms ${PDL_ROOMS} cli ${PDL_RUN_ROOMS})
 if(NOT PDL_SANITIZE)
   list(APPEND test_rooms paper)
 endif()

@@ -1,10 +1,11 @@
 /* Shared by the commands: exit codes, where text goes, errors. A command is
  * one file with one const struct pdl_cmd (or a few that belong together);
- * to add one: write the file, declare it here, add one line in main.c. */
+ * to add one: write the file, declare it here, add one line in dispatch.c. */
 #ifndef CLI_PRIV_H
 #define CLI_PRIV_H
 
 #include "paradl/base.h"
+#include "paradl/cli.h"
 
 #include <sys/types.h>
 
@@ -41,6 +42,22 @@ enum pdl_status cli_bench_names(const char *collective, const char *algorithm,
 
 extern const struct pdl_cmd *const cli_commands[];
 extern const int cli_ncommands;
+
+/* dispatch.c: the command that the words name; an exit code. */
+int cli_run(int argc, char **argv);
+
+/* ask.c: who asks in this thread; NULL: the program's user. */
+pdl_answer *cli_asked(void);
+struct pdl_sink *cli_answer_text(pdl_answer *a);
+struct pdl_sink *cli_answer_notes(pdl_answer *a);
+void cli_answer_fail(pdl_answer *a, const struct pdl_err *err);
+/* Was the question taken back? False for the program's user. */
+bool cli_cancelled(const pdl_answer *a);
+/* A pdl_job_progress; ctx is the answer, or NULL. */
+bool cli_go_on(void *ctx, int64_t done, int64_t total);
+/* Commands that become, or start, processes are for the program alone. */
+bool cli_needs_ranks(const struct pdl_cmd *cmd);
+int cli_refuse_ranks(const char *command);
 
 /* The list of commands: all of them (group NULL) or those of one group. */
 void cli_overview(struct pdl_sink *out, const char *group);

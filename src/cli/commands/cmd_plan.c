@@ -68,7 +68,8 @@ struct search {
     struct pdl_layers_result layers; /* --per-layer */
     struct pdl_progress progress;
     struct cli_for whose;
-    int64_t not_run; /* found, but the framework does not run it */
+    int64_t not_run;   /* found, but the framework does not run it */
+    pdl_answer *asked; /* who asks; NULL: the program's user */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -83,9 +84,8 @@ static bool go_on(void *ctx, int64_t done, int64_t total)
 {
     struct search *s = ctx;
 
-    (void)total;
     pdl_progress_step(&s->progress, done);
-    return !interrupted &&
+    return !interrupted && cli_go_on(s->asked, done, total) &&
            (s->o->seconds <= 0 ||
             pdl_clock_s() - s->progress.start_s < s->o->seconds);
 }
@@ -143,12 +143,14 @@ static enum pdl_status run(struct search *s, bool progress, struct pdl_err *err)
     if (st != PDL_OK)
         return st;
     pdl_job_on_progress(j, go_on, s);
-    signal(SIGINT, on_interrupt);
+    if (!s->asked)
+        signal(SIGINT, on_interrupt);
     pdl_progress_start(&s->progress, cli_stderr(), progress, "pricing", 0);
     s->progress.start_s = pdl_clock_s();
     st = s->o->per_layer ? by_layers(s, err) : pdl_job_search(j, &s->r, err);
     pdl_progress_end(&s->progress);
-    signal(SIGINT, SIG_DFL);
+    if (!s->asked)
+        signal(SIGINT, SIG_DFL);
     if (st == PDL_OK && f && !s->o->per_layer) {
         int n = cli_framework_keep(s->arena, f, s->r.list, (int)s->r.n);
 
@@ -518,7 +520,7 @@ static enum pdl_status choose_pes(struct search *s, struct options *o,
 static int plan(const struct pdl_args *args)
 {
     struct options o = *(const struct options *)args->opts;
-    struct search s = {.o = &o, .args = args};
+    struct search s = {.o = &o, .args = args, .asked = cli_asked()};
     struct pdl_err err = {"", ""};
     enum pdl_status st = PDL_OK;
     double start = pdl_clock_s();

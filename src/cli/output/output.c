@@ -21,6 +21,8 @@ struct pdl_sink *cli_out(void)
 {
     static struct pdl_sink sink;
 
+    if (cli_asked())
+        return cli_answer_text(cli_asked());
     if (!sink.write)
         sink = (struct pdl_sink){.write = file_write, .ctx = stdout};
     return &sink;
@@ -30,6 +32,8 @@ struct pdl_sink *cli_stderr(void)
 {
     static struct pdl_sink sink;
 
+    if (cli_asked())
+        return cli_answer_notes(cli_asked());
     if (!sink.write)
         sink = (struct pdl_sink){.write = file_write, .ctx = stderr};
     return &sink;
@@ -41,6 +45,8 @@ int cli_width(void)
     struct winsize ws;
     int64_t columns;
 
+    if (cli_asked())
+        return 0;
     /* who sets COLUMNS for a pipe means it */
     if (env && pdl_int_parse(env, 20, 10000, &columns, NULL) == PDL_OK)
         return (int)columns;
@@ -99,7 +105,7 @@ void cli_say_command(const char *line)
 
 bool cli_progress(void)
 {
-    return isatty(STDERR_FILENO);
+    return !cli_asked() && isatty(STDERR_FILENO);
 }
 
 static bool colored; /* what begins a message on standard error */
@@ -120,11 +126,16 @@ static bool wants_color(const struct pdl_args *args)
 
 void cli_color(const struct pdl_args *args)
 {
-    colored = wants_color(args);
+    if (!cli_asked())
+        colored = wants_color(args);
 }
 
 static void print_error(const struct pdl_err *err)
 {
+    if (cli_asked()) {
+        cli_answer_fail(cli_asked(), err);
+        return;
+    }
     fflush(stdout);
     fprintf(stderr, "%sparadl:%s %s", colored ? "\033[1;31m" : "",
             colored ? "\033[0m" : "", err->msg);

@@ -217,6 +217,8 @@ enum pdl_status cli_capture(const struct pdl_cmd *cmd,
     enum pdl_status st;
     pid_t pid;
 
+    if (cli_asked())
+        return pdl_fail(err, PDL_ENOENV, "this measures on ranks");
     if (pipe(fd) != 0)
         return pdl_fail(err, PDL_ENOENV, "no pipe: %s", strerror(errno));
     pid = cli_fork(ranks);

@@ -65,8 +65,7 @@ static enum pdl_status set_all(pdl_job *j, const struct cli_question *q,
     return st;
 }
 
-/* What the job has made by now. */
-static void take(struct cli_job *j)
+void cli_job_take(struct cli_job *j)
 {
     j->model = pdl_job_model(j->job);
     j->plan = pdl_job_plan(j->job);
@@ -92,8 +91,10 @@ enum pdl_status cli_job_open(const struct cli_question *q, struct cli_job *j,
                 : pdl_fail(err, PDL_ENOMEM, "out of memory");
     if (st == PDL_OK)
         st = pdl_job_open(j->job, err);
+    if (st == PDL_OK && cli_asked())
+        pdl_job_on_progress(j->job, cli_go_on, cli_asked());
     if (st == PDL_OK)
-        take(j);
+        cli_job_take(j);
     return st;
 }
 
@@ -101,6 +102,8 @@ enum pdl_status cli_job_fork(const struct cli_job *j, struct cli_job *out,
                              struct pdl_err *err)
 {
     out->job = pdl_job_fork(j->job);
+    if (out->job && cli_asked())
+        pdl_job_on_progress(out->job, cli_go_on, cli_asked());
     return out->job ? PDL_OK : pdl_fail(err, PDL_ENOMEM, "out of memory");
 }
 
@@ -115,7 +118,10 @@ enum pdl_status cli_job_price(const struct cli_question *q,
                               struct pdl_err *err)
 {
     const char *pes = pdl_job_get(j->job, "pes");
-    enum pdl_status st = pdl_job_set(j->job, "strategy", strategy, err);
+    enum pdl_status st =
+        cli_cancelled(cli_asked())
+            ? pdl_fail(err, PDL_EINTR, "the question was taken back")
+            : pdl_job_set(j->job, "strategy", strategy, err);
 
     if (st == PDL_OK && (q->pes > 0) != (pes != NULL))
         st = cli_set_count(j->job, "pes", q->pes, err);
@@ -124,7 +130,7 @@ enum pdl_status cli_job_price(const struct cli_question *q,
     if (st == PDL_OK)
         st = pdl_job_price(j->job, err);
     if (st == PDL_OK)
-        take(j);
+        cli_job_take(j);
     return st;
 }
 
@@ -142,6 +148,6 @@ enum pdl_status cli_job_price_file(const struct cli_question *q,
     if (st == PDL_OK)
         st = pdl_job_price(j->job, err);
     if (st == PDL_OK)
-        take(j);
+        cli_job_take(j);
     return st;
 }

@@ -83,6 +83,8 @@ struct cli_job {
  * closed, whatever it returns. */
 enum pdl_status cli_job_open(const struct cli_question *q, struct cli_job *j,
                              struct pdl_err *err);
+/* Takes over what its job has made by now. */
+void cli_job_take(struct cli_job *j);
 /* A variant of a job that is open, to be closed before it. */
 enum pdl_status cli_job_fork(const struct cli_job *j, struct cli_job *out,
                              struct pdl_err *err);
