@@ -9,6 +9,7 @@ PREFIX ?= /usr/local
 
 .PHONY: all demo check check-build check-asan check-tests check-code check-long \
 	check-peers bench asan fuzz format paper golden-update install uninstall \
+	wheel sdist \
 	clean configure deps-build deps-check deps-peers
 
 all: deps-build $(BUILD)/build.ninja
@@ -100,6 +101,14 @@ install: all
 
 uninstall:
 	@tools/uninstall.sh $(BUILD)/installed.txt
+
+# The Python package, for machines with as new a C library as this one's, and
+# the source that builds it elsewhere; in build/dist.
+wheel: deps-build
+	@PDL_WHEEL_BUILD=$(CURDIR)/$(BUILD)/wheel tools/pep517.py wheel $(BUILD)/dist
+
+sdist:
+	@tools/pep517.py sdist $(BUILD)/dist
 
 clean:
 	@rm -rf $(BUILD)

@@ -12,6 +12,6 @@ mpi=$(sed -n 's/^PDL_MPI:STRING=//p' "$build/CMakeCache.txt")
 cc -O2 -std=c11 -D_GNU_SOURCE -DOMPI_SKIP_MPICXX -I"$here/../include" \
     -I"$here/../src/comm" $(pkg-config --cflags "$mpi") -o "$tmp/ours" \
     "$here/elements_ours.c" "$build/libparadl-run.a" "$build/libparadl.a" \
-    $(pkg-config --libs "$mpi" jansson yaml-0.1 libprotobuf-c libxxhash hwloc) \
+    $(pkg-config --libs "$mpi" jansson yaml-0.1 libprotobuf-c libxxhash) \
     -lexpat -lz -lpthread -lm || exit 4
 "$tmp/ours"

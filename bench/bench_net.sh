@@ -11,7 +11,7 @@ trap 'rm -rf "$tmp"' EXIT
 # shellcheck disable=SC2046
 cc -O2 -std=c11 -D_GNU_SOURCE -I"$here/../include" -o "$tmp/ours" \
     "$here/net_ours.c" "$build/libparadl.a" \
-    $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash hwloc) \
+    $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash) \
     -lexpat -lz -lm || exit 4
 g++ -O2 -std=c++17 -o "$tmp/simgrid" "$here/net_simgrid.cpp" -lsimgrid \
     2>/dev/null || echo "(no SimGrid here: apt install libsimgrid-dev)"

@@ -11,7 +11,7 @@ trap 'rm -rf "$tmp"' EXIT
 # shellcheck disable=SC2046
 cc -O2 -std=c11 -D_GNU_SOURCE -I"$here/../include" -o "$tmp/ours" \
     "$here/oracle_ours.c" "$build/libparadl.a" \
-    $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash hwloc) \
+    $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash) \
     -lexpat -lz -lm || exit 4
 for strategy in data=1024 data=128,filter=8 data=128,channel=8 \
     data=256,spatial=4 data=64,spatial=4x4 data=64,filter=4,channel=4 \

@@ -13,7 +13,7 @@ mpirun=$(sed -n 's/^PDL_MPIRUN:FILEPATH=//p' "$build/CMakeCache.txt")
 cc -O2 -std=c11 -D_GNU_SOURCE -DOMPI_SKIP_MPICXX -I"$here/../include" \
     $(pkg-config --cflags "$mpi") -o "$tmp/ours" "$here/sparse_ours.c" \
     "$build/libparadl-run.a" "$build/libparadl.a" \
-    $(pkg-config --libs "$mpi" jansson yaml-0.1 libprotobuf-c libxxhash hwloc) \
+    $(pkg-config --libs "$mpi" jansson yaml-0.1 libprotobuf-c libxxhash) \
     -lexpat -lz -lpthread -lm || exit 4
 for n in 2 4; do
     $mpirun -n $n "$tmp/ours" || exit 1

@@ -9,7 +9,7 @@ trap 'rm -rf "$tmp"' EXIT
 # shellcheck disable=SC2046
 cc -O2 -std=c11 -D_GNU_SOURCE -I"$here/../include" -o "$tmp/beyond" \
     "$here/beyond.c" "$build/libparadl.a" \
-    $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash hwloc) \
+    $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash) \
     -lexpat -lz -lm || exit 4
 "$tmp/beyond" shared >"$tmp/shared" &
 "$tmp/beyond" full 2>/dev/null || exit 1

@@ -7,6 +7,11 @@ if(NOT CMOCKA_FOUND) # 'make demo' installs what builds the program, no more
   message(STATUS "cmocka is missing: there will be no tests")
   return()
 endif()
+# Its reader of XML is asked what ours should say; nothing else uses it.
+pkg_check_modules(HWLOC QUIET IMPORTED_TARGET hwloc)
+if(NOT HWLOC_FOUND)
+  message(STATUS "hwloc is missing: tests/system/test_import.c is left out")
+endif()
 
 # What is timed is the library: tests themselves are compiled in less time, and
 # linked by the quickest linker there is (what is installed is not).
@@ -29,6 +34,9 @@ if(NOT PDL_SANITIZE)
 endif()
 foreach(room ${test_rooms})
   file(GLOB tests CONFIGURE_DEPENDS tests/${room}/test_*.c)
+  if(NOT HWLOC_FOUND)
+    list(FILTER tests EXCLUDE REGEX "/system/test_import\\.c$")
+  endif()
   foreach(source ${tests})
     get_filename_component(name ${source} NAME_WE)
     string(REPLACE test_ "" name ${name})
@@ -40,6 +48,9 @@ foreach(room ${test_rooms})
     endif()
     target_link_libraries(${target} PRIVATE pdl_flags ${library}
       PkgConfig::CMOCKA)
+    if(target STREQUAL "test_system_import")
+      target_link_libraries(${target} PRIVATE PkgConfig::HWLOC)
+    endif()
     target_include_directories(${target} PRIVATE src/${room} tests
       ${CMAKE_BINARY_DIR}/onnx)
     target_compile_definitions(${target} PRIVATE
@@ -188,6 +199,23 @@ foreach(source ${scripts})
   set_tests_properties(paper/${name} PROPERTIES LABELS "paper" TIMEOUT 600
     SKIP_RETURN_CODE 77)
 endforeach()
+
+# The Python package, beside the library that was just built.
+if(NOT PDL_SANITIZE)
+  if(PDL_RUN_ROOMS) # what ranks read, to compare with
+    add_executable(python_batches tests/python/batches.c)
+    target_link_libraries(python_batches PRIVATE pdl_flags paradl_run_static)
+    set(python_batches $<TARGET_FILE:python_batches>)
+  endif()
+  file(GLOB scripts CONFIGURE_DEPENDS tests/python/*.py)
+  foreach(source ${scripts})
+    get_filename_component(name ${source} NAME_WE)
+    add_test(NAME python/${name} COMMAND python3 ${source})
+    set_tests_properties(python/${name} PROPERTIES LABELS "unit" TIMEOUT 300
+      SKIP_RETURN_CODE 77 ENVIRONMENT
+      "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PARADL_LIBRARY=$<TARGET_SONAME_FILE:paradl_shared>;PDL_BATCHES=${python_batches};PYTHONDONTWRITEBYTECODE=1")
+  endforeach()
+endif()
 
 # What pages and programs say, read by another program.
 file(GLOB scripts CONFIGURE_DEPENDS tests/report/*.py tests/coll/*.py)

@@ -8,10 +8,9 @@
 set -u
 build="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev
     libyaml-dev libprotobuf-c-dev protobuf-c-compiler libexpat1-dev zlib1g-dev
-    libxxhash-dev libhwloc-dev libopenmpi-dev openmpi-bin libdnnl-dev
-    libhdf5-dev"
+    libxxhash-dev libopenmpi-dev openmpi-bin libdnnl-dev libhdf5-dev"
 check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
-    libcmocka-dev libonnx-testdata python3 man-db libmpich-dev mpich"
+    libcmocka-dev libhwloc-dev libonnx-testdata python3 man-db libmpich-dev mpich"
 peers="$check python3-yaml libsimgrid-dev python3-torch python3-torchvision
     chromium coinor-cbc"
 case ${1:-build} in

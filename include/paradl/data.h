@@ -159,6 +159,9 @@ bool pdl_sampler_is_plain(const pdl_sampler *s);
 int64_t pdl_sampler_batches(const pdl_sampler *s);
 /* Which sample: 0 <= position < batches * batch. */
 int64_t pdl_sampler_at(const pdl_sampler *s, int64_t position);
+/* The same of n positions, from the first on. */
+void pdl_sampler_order(const pdl_sampler *s, int64_t first, int64_t n,
+                       int64_t *out);
 /* What a sample's loss is multiplied with; NULL: all by 1. By sample. */
 const float *pdl_sampler_weights(const pdl_sampler *s);
 /* What the learning rate is multiplied with. */
@@ -170,6 +173,9 @@ bool pdl_sampler_refreshes(const pdl_sampler *s);
 /* What training, or that pass, saw of a sample. Its confidence is exp(-loss):
  * with softmax and cross-entropy the probability of the right class. */
 void pdl_sampler_saw(pdl_sampler *s, int64_t sample, double loss, bool correct);
+/* The same of n samples. */
+void pdl_sampler_saw_all(pdl_sampler *s, int64_t n, const int64_t *sample,
+                         const double *loss, const bool *correct);
 
 /* Samples that workers exchange in this epoch, to be used from the next: the
  * j-th of a worker leaves `slot` for `to`, and what `from` sends takes its

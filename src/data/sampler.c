@@ -275,6 +275,13 @@ void pdl_sampler_saw(pdl_sampler *s, int64_t sample, double loss, bool correct)
     s->now.flags[sample] = (uint8_t)(DATA_SEEN | (correct ? DATA_CORRECT : 0));
 }
 
+void pdl_sampler_saw_all(pdl_sampler *s, int64_t n, const int64_t *sample,
+                         const double *loss, const bool *correct)
+{
+    for (int64_t i = 0; i < n; i++)
+        pdl_sampler_saw(s, sample[i], loss[i], correct[i]);
+}
+
 /* ---- asking ------------------------------------------------------------ */
 
 /* Positions of a batch go to workers as the plan deals them to ranks: each
@@ -299,6 +306,13 @@ int64_t pdl_sampler_at(const pdl_sampler *s, int64_t position)
         return of_worker(s, position);
     i = pdl_order_at(&s->order, position);
     return s->list ? s->list[i] : i;
+}
+
+void pdl_sampler_order(const pdl_sampler *s, int64_t first, int64_t n,
+                       int64_t *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = pdl_sampler_at(s, first + i);
 }
 
 int64_t pdl_sampler_epoch(const pdl_sampler *s)

@@ -43,7 +43,7 @@ users() { # prefix: everything a user of the library does
     # shellcheck disable=SC2046
     must "link the archive" gcc "$here/user.c" -o "$work/static" \
         $(pkg-config --cflags paradl) "$lib/libparadl.a" \
-        $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash hwloc expat zlib) -lm
+        $(pkg-config --libs jansson yaml-0.1 libprotobuf-c libxxhash expat zlib) -lm
     must "run with the archive" "$work/static" "$version"
     if [ -e "$lib/pkgconfig/paradl-run.pc" ]; then # where MPI was found
         # shellcheck disable=SC2046

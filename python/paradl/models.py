@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks that are Python objects."""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+import weakref
+from typing import Any, Dict, Optional, Tuple
+
+from .errors import InputError
+
+
+class Model(os.PathLike):  # type: ignore[type-arg]
+    """A network in a file of its own, which goes when nobody refers to it."""
+
+    def __init__(self, path: str, folder: Optional[str] = None) -> None:
+        self.path = path
+        if folder:
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"Model({os.path.basename(self.path)!r})"
+
+
+def from_torch(module: Any, example: Any, *, opset: int = 13) -> Model:
+    """Any ``torch.nn.Module`` as a model, through torch's ONNX export.
+
+    ``example`` is one input (or a tuple of them) with a batch of 1: shapes are
+    taken from it. The module is exported as it is trained, so that batch norm
+    and dropout are seen, and is left as it was.
+
+        net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(),
+                                  torch.nn.Linear(256, 10))
+        paradl.plan(paradl.from_torch(net, torch.zeros(1, 64)),
+                    system="dgx-a100", pes=8, batch=512)
+    """
+    import torch  # only for this
+
+    inputs: Tuple[Any, ...] = example if isinstance(example, tuple) \
+        else (example,)
+    if not inputs or any(i.shape[:1] != (1,) for i in inputs):
+        raise InputError("from_torch: the example is no batch of 1",
+                         "give one sample, e.g. torch.zeros(1, 3, 224, 224)")
+    folder = tempfile.mkdtemp(prefix="paradl-")
+    path = os.path.join(folder, type(module).__name__.lower() + ".onnx")
+    model = Model(path, folder)
+    settings: Dict[str, Any] = {
+        "opset_version": opset, "do_constant_folding": False,
+        "training": torch.onnx.TrainingMode.PRESERVE}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(module, inputs, path, **settings)
+    except Exception as e:
+        raise InputError(f"from_torch: {type(module).__name__} cannot be "
+                         f"exported: {str(e).splitlines()[0]}") from e
+    return model

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""See python_torch.sh."""
+import gzip
+import logging
+import os
+import pickle
+import sys
+import tempfile
+import unittest
+import warnings
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+import torchvision
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import paradl
+import paradl.torch
+
+warnings.filterwarnings("ignore")
+logging.disable(logging.CRITICAL)
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+def digits():
+    """The data set that ships with the program: 1797 of 8 x 8."""
+    path = os.path.join(ROOT, "examples", "data", "digits.csv.gz")
+    with gzip.open(path, "rt") as f:
+        rows = [[float(v) for v in line.split(",")] for line in f
+                if line[0].isdigit()]
+    all_of = torch.tensor(rows)
+    x, y = all_of[:, :-1] / 16, all_of[:, -1].long()
+    return TensorDataset(x[:1500], y[:1500]), (x[1500:], y[1500:])
+
+
+def small_net():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+class Models(unittest.TestCase):
+    def test_parameters_are_the_modules(self):
+        image = torch.zeros(1, 3, 64, 64)
+        for net, x in ((torchvision.models.resnet18(), image),
+                       (torchvision.models.mobilenet_v2(), image),
+                       (small_net(), torch.zeros(1, 64))):
+            net.train()
+            model = paradl.from_torch(net, x)
+            shown = paradl.ask("model show", model)
+            self.assertEqual(shown.parameters,
+                             sum(p.numel() for p in net.parameters()))
+            self.assertTrue(net.training)
+        found = paradl.plan(model, system="dgx-a100", pes=4, batch=64)
+        self.assertTrue(found.best.feasible)
+        path = model.path
+        self.assertTrue(os.path.exists(path))
+        del model
+        self.assertFalse(os.path.exists(path))
+
+    def test_resnet50_costs_what_the_zoo_has(self):
+        net = torchvision.models.resnet50().train()
+        model = paradl.from_torch(net, torch.zeros(1, 3, 224, 224))
+        ask = dict(system="abci-v100", strategy="data=64", batch=2048)
+        mine = paradl.project(model, **ask).step_s
+        zoo = paradl.project("resnet50", **ask).step_s
+        self.assertLess(abs(mine / zoo - 1), .02)
+
+    def test_wrong(self):
+        with self.assertRaises(paradl.InputError):
+            paradl.from_torch(small_net(), torch.zeros(4, 64))
+        with self.assertRaises(paradl.InputError):
+            paradl.from_torch(small_net(), torch.zeros(1, 3))
+
+
+class Samplers(unittest.TestCase):
+    def setUp(self):
+        self.data = TensorDataset(torch.arange(100))
+
+    def ids(self, loader):
+        return [b[0].tolist() for b in loader]
+
+    def test_loader_with_workers(self):
+        """The same batches with and without forked workers."""
+        for workers in (0, 2):
+            s = paradl.torch.Sampler(self.data, batch_size=8, epochs=2, seed=3)
+            loader = DataLoader(self.data, batch_size=8, sampler=s,
+                                num_workers=workers)
+            self.assertEqual(len(loader), 12)
+            got = [self.ids(loader), self.ids(loader)]
+            order = paradl.sampling.Order(100, 8, epochs=2, seed=3)
+            for epoch in got:
+                order.next()
+                self.assertEqual(epoch, [order.batch(b)
+                                         for b in range(order.batches)])
+        b = paradl.torch.BatchSampler(
+            paradl.torch.Sampler(self.data, batch_size=8, epochs=2, seed=3))
+        self.assertEqual(
+            self.ids(DataLoader(self.data, batch_sampler=b)), got[0])
+
+    def test_ranks_share_an_epoch(self):
+        parts = [list(paradl.torch.Sampler(self.data, 4, r, batch_size=5))
+                 for r in range(4)]
+        self.assertEqual(len({i for p in parts for i in p}), 100)
+
+    def test_set_epoch(self):
+        s = paradl.torch.Sampler(self.data, batch_size=10, epochs=5)
+        s.set_epoch(0)
+        first = list(s)
+        s.set_epoch(1)
+        second = list(s)
+        self.assertNotEqual(first, second)
+        with self.assertRaises(ValueError):
+            s.set_epoch(0)
+
+    def test_goes_on_behind_prefetching_workers(self):
+        make = lambda: paradl.torch.Sampler(
+            self.data, batch_size=8, epochs=3, hide="kakurenbo:f=0.3", seed=2)
+        s = make()
+        loader = DataLoader(self.data, batch_size=8, sampler=s, num_workers=2)
+        for x, in loader:
+            s.loss(x.float() / 100, x % 2 == 0)
+        rest, state = [], None
+        for i, (x,) in enumerate(loader):
+            if state:
+                rest.append(x.tolist())
+            s.loss(x.float() / 100, x % 2 == 0)
+            if i == 2:
+                state = pickle.loads(pickle.dumps(s.state_dict()))
+        again = make()
+        again.load_state_dict(state)
+        got = self.ids(DataLoader(self.data, batch_size=8, sampler=again))
+        self.assertEqual(got, rest)
+        self.assertTrue(rest)
+
+    def test_pickle(self):
+        s = paradl.torch.Sampler(self.data, batch_size=8, epochs=3)
+        list(s)
+        self.assertEqual(list(pickle.loads(pickle.dumps(s))), list(s))
+
+
+def train(rank, ranks, hide, epochs, path):
+    """Digits by DDP; rank 0 writes accuracy and how many were trained."""
+    torch.set_num_threads(1)
+    if ranks > 1:
+        dist.init_process_group("gloo", init_method=f"file://{path}.init",
+                                rank=rank, world_size=ranks)
+    data, (x, y) = digits()
+    net = small_net()
+    ddp = nn.parallel.DistributedDataParallel(net) if ranks > 1 else net
+    sampler = paradl.torch.Sampler(data, batch_size=32 // ranks, seed=5,
+                                   epochs=epochs, hide=hide)
+    loader = DataLoader(data, batch_size=32 // ranks, sampler=sampler)
+    opt = torch.optim.SGD(net.parameters(), lr=.1, momentum=.9)
+    trained = 0
+    for _ in range(epochs):
+        for a, b in loader:
+            for g in opt.param_groups:
+                g["lr"] = .1 * sampler.rate
+            out = ddp(a)
+            each = F.cross_entropy(out, b, reduction="none")
+            loss = sampler.loss(each, out.argmax(1) == b)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            trained += len(a)
+        with torch.no_grad():
+            for indices in sampler.refresh():
+                a, b = data[indices]
+                out = net(a)
+                sampler.saw(indices, F.cross_entropy(out, b, reduction="none"),
+                            out.argmax(1) == b)
+    with torch.no_grad():
+        right = (net(x).argmax(1) == y).float().mean().item()
+    if rank == 0:
+        with open(path, "w") as f:
+            f.write(f"{right} {trained * ranks}")
+    if ranks > 1:
+        dist.destroy_process_group()
+
+
+def accuracy(hide, ranks, epochs=12):
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "out")
+        if ranks == 1:
+            train(0, 1, hide, epochs, path)
+        else:
+            mp.spawn(train, (ranks, hide, epochs, path), ranks)
+        with open(path) as f:
+            right, trained = f.read().split()
+        return float(right), int(trained)
+
+
+class Training(unittest.TestCase):
+    def test_hiding_under_ddp(self):
+        plain = accuracy("none", 2)
+        print(f"digits, 2 ranks: {plain[0]:.4f} with {plain[1]} samples")
+        for hide in ("kakurenbo:f=0.3", "infobatch"):
+            one, two = accuracy(hide, 1), accuracy(hide, 2)
+            print(f"  {hide}: {two[0]:.4f} with {two[1]}; 1 rank {one[0]:.4f} "
+                  f"with {one[1]}")
+            self.assertLess(two[1], plain[1])
+            self.assertEqual(two[1], one[1])
+            self.assertLess(abs(two[0] - one[0]), .011)
+            self.assertGreater(two[0], plain[0] - .03)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

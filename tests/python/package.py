@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: its examples, errors, interrupts, threads, forms."""
+import copy
+import doctest
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import paradl
+from paradl import errors, models, questions, results
+
+LARGE = dict(system="dgx-a100", pes=2048, batch=2048)
+
+
+class _PythonBlocks(doctest.DocTestParser):
+    """Fences are no output."""
+
+    def parse(self, string, name="<string>"):
+        return super().parse(string.replace("```", "\n"), name)
+
+
+class Examples(unittest.TestCase):
+    def test_docstrings_are_true(self):
+        for module in (paradl, errors, models, questions, results):
+            failed, tried = doctest.testmod(module)
+            self.assertEqual(failed, 0, module.__name__)
+
+    def test_everything_public_is_documented(self):
+        for name in paradl.__all__:
+            thing = getattr(paradl, name)
+            if callable(thing):
+                self.assertTrue(thing.__doc__, name)
+
+    def test_version_is_one(self):
+        self.assertEqual(paradl.__version__, paradl.library_version)
+
+    def test_readme(self):
+        readme = os.path.join(os.path.dirname(__file__), "..", "..",
+                              "README.md")
+        failed, tried = doctest.testfile(
+            readme, module_relative=False,
+            parser=_PythonBlocks())
+        self.assertEqual((failed, tried > 2), (0, True))
+
+    def test_first_screen_of_the_readme(self):
+        text = paradl.text("plan", "resnet50", system="abci-v100", pes=64,
+                           batch=2048, top=5)
+        self.assertIn("best: data=64", text)
+
+
+class Errors(unittest.TestCase):
+    def fails(self, kind, *args, **options):
+        with self.assertRaises(kind) as caught:
+            paradl.ask(*args, **options)
+        return caught.exception
+
+    def test_kinds(self):
+        e = self.fails(paradl.UsageError, "plan", "resnet50", pse=4)
+        self.assertIn("--pes", e.hint)
+        self.assertIsInstance(e, TypeError)
+        e = self.fails(paradl.InputError, "model show", "resnet51")
+        self.assertIsInstance(e, ValueError)
+        self.assertIn("resnet50", e.hint)
+        self.fails(paradl.EnvironmentLacks, "train", "lenet5")
+        self.fails(paradl.UsageError, "nosuch")
+
+    def test_file_and_line(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "bad.yaml")
+            with open(path, "w") as f:
+                f.write("name: x\nnodes: many\n")
+            e = self.fails(paradl.InputError, "system show", path)
+            self.assertEqual((e.file, e.line), (path, 2))
+            self.assertEqual(e.column, 8)
+            with open(path, "w") as f:
+                f.write('{"schema": "paradl.runs/1",\n "runs": [}')
+            with self.assertRaises(paradl.InputError) as caught:
+                paradl.read_runs(path)
+            self.assertEqual(caught.exception.line, 2)
+
+    def test_pickle(self):
+        e = self.fails(paradl.InputError, "model show", "nosuch")
+        again = pickle.loads(pickle.dumps(e))
+        self.assertEqual((again.message, again.hint, type(again)),
+                         (e.message, e.hint, type(e)))
+
+    def test_an_answer_that_is_no(self):
+        p = paradl.project("gpt3-175b", system="dgx-a100", strategy="serial",
+                           batch=1)
+        self.assertFalse(p.feasible)
+        self.assertTrue(p.reasons)
+
+    def test_wrong_library(self):
+        code = subprocess.run(
+            [sys.executable, "-c", "import paradl"], stderr=subprocess.PIPE,
+            env={**os.environ, "PARADL_LIBRARY": "/nosuch.so"}, text=True)
+        self.assertNotEqual(code.returncode, 0)
+        self.assertIn("PARADL_LIBRARY", code.stderr)
+
+
+class Results(unittest.TestCase):
+    def setUp(self):
+        self.plan = paradl.plan("lenet5", system="dgx-a100", pes=4, batch=64)
+
+    def test_forms(self):
+        self.assertEqual(json.loads(self.plan.to_json()), self.plan.to_dict())
+        rows = self.plan.to_records()
+        self.assertEqual(len(rows), len(self.plan.plans))
+        self.assertEqual(rows[0]["memory.peak_bytes"],
+                         self.plan.best.memory.peak_bytes)
+        self.assertEqual(rows[0]["strategy"], self.plan["plans"][0].strategy)
+
+    def test_copies(self):
+        for other in (pickle.loads(pickle.dumps(self.plan)),
+                      copy.deepcopy(self.plan)):
+            self.assertEqual(dict(other.best), dict(self.plan.best))
+
+    def test_no_such_field(self):
+        with self.assertRaises(AttributeError) as caught:
+            self.plan.nosuch
+        self.assertIn("plans", str(caught.exception))
+        self.assertIn("plans", dir(self.plan))
+
+    def test_pages(self):
+        shown = self.plan._repr_html_()
+        self.assertIn("<iframe", shown)
+        self.assertIn("&lt;svg", shown)
+        self.assertIn("<svg", self.plan.to_html())
+        fit = paradl.fit_in("lenet5", system="dgx-a100", pes=4, batch=64)
+        self.assertIn("<table>", fit._repr_html_())
+        self.assertEqual(fit.to_records()[0]["question"], "as_asked")
+
+    def test_dataframe(self):
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("no pandas")
+        frame = self.plan.to_dataframe()
+        self.assertEqual(frame["strategy"][0], self.plan.best.strategy)
+
+
+class Jobs(unittest.TestCase):
+    def test_same_as_the_command(self):
+        asked = paradl.project("gpt2", system="dgx-a100", strategy="data=8",
+                               batch=64)
+        with paradl.Job("gpt2", system="dgx-a100", batch=64) as job:
+            brief = job.project("data=8")
+            whole = job.project("data=8", whole=True)
+            more = job.project("data=8", batch=128)
+            job.set(precision="fp32", batch=64)
+            fp32 = job.project("data=8")
+            with self.assertRaises(paradl.InputError):
+                job.project("data=7x")
+            with self.assertRaises(paradl.InputError):
+                job.set(nosuch=1)
+        self.assertEqual(brief.step_s, asked.step_s)
+        self.assertEqual(whole.interval_s, asked.interval_s)
+        self.assertGreater(more.step_s, brief.step_s)
+        self.assertGreater(fp32.step_s, brief.step_s)
+        with self.assertRaises(ValueError):
+            job.project("data=8")
+
+    def test_read_runs_and_validate(self):
+        data = os.path.join(os.path.dirname(__file__), "..", "data", "oracle",
+                            "runs.json")
+        runs = paradl.read_runs(data)
+        some = paradl.validate(data, select=f"id={runs.runs[0].id}")
+        self.assertEqual(some.rows[0].id, runs.runs[0].id)
+
+
+class Threads(unittest.TestCase):
+    def test_lock_is_released(self):
+        """Another thread counts while one question is answered."""
+        ticks, done = [0], threading.Event()
+
+        def count():
+            while not done.is_set():
+                ticks[0] += 1
+                time.sleep(0.002)
+
+        counter = threading.Thread(target=count)
+        counter.start()
+        paradl.ask("plan", "gpt2", system="dgx-a100", pes=64, batch=64)
+        during = ticks[0]
+        done.set()
+        counter.join()
+        self.assertGreater(during, 3)
+
+    def test_many_threads(self):
+        wrong = []
+
+        def work(name):
+            for _ in range(5):
+                if paradl.ask("model show", name).name != name:
+                    wrong.append(name)
+
+        threads = [threading.Thread(target=work, args=(n,))
+                   for n in ("lenet5", "resnet18", "gpt2")]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_interrupt_ends_a_search(self):
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        start = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            paradl.plan("gpt3-175b", **LARGE)
+        self.assertLess(time.monotonic() - start, 3)
+
+    def test_progress_is_told_and_may_stop(self):
+        told = []
+
+        def stop(done, total):
+            told.append((done, total))
+            if done:
+                raise StopIteration
+
+        with self.assertRaises(StopIteration):
+            paradl.plan("gpt3-175b", progress=stop, **LARGE)
+        self.assertTrue(told)
+
+
+if __name__ == "__main__":
+    unittest.main()
