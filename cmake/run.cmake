@@ -112,6 +112,17 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/src/comm/shim.c)
   target_link_libraries(paradl_mpi PRIVATE pdl_flags paradl_run_static)
 endif()
 
+# libparadl-comm.so: the collectives alone, for programs in other languages
+# (the Python package).
+add_library(paradl_comm SHARED
+  "$<FILTER:$<TARGET_OBJECTS:paradl_run_objects>,INCLUDE,/src/comm/>")
+set_target_properties(paradl_comm PROPERTIES OUTPUT_NAME paradl-comm
+  LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR})
+target_link_options(paradl_comm PRIVATE -Wl,--as-needed
+  -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/paradl-comm.map)
+target_link_libraries(paradl_comm PRIVATE paradl_static PkgConfig::MPI)
+
 file(GLOB run_sources CONFIGURE_DEPENDS src/run/*.c)
 if(run_sources)
   add_executable(paradl-run ${run_sources})

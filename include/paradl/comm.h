@@ -77,6 +77,12 @@ enum pdl_status pdl_comm_create(MPI_Comm mpi,
 enum pdl_status pdl_comm_create_memory(int n,
                                        const struct pdl_comm_options *opt,
                                        pdl_comm **out, struct pdl_err *err);
+/* Processes of one machine that have no MPI, one rank each: all of them call
+ * it with the same name (letters, digits, - and _; of nobody else), and it
+ * waits for all. The name is gone when they have come. */
+enum pdl_status pdl_comm_create_shared(const char *name, int rank, int size,
+                                       const struct pdl_comm_options *opt,
+                                       pdl_comm **out, struct pdl_err *err);
 /* A communicator of some ranks of another, in the order given; collective
  * over those ranks. */
 enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,

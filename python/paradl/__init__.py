@@ -22,6 +22,7 @@ from .questions import (Job, ask, collective, fit_in, options, plan, project,
                         read_runs, report, scale, simulate, text, validate)
 from .results import (FitIn, Gain, Limit, Memory, Plan, Projection, Result,
                       Runs, Scaling, Simulation, Time, Trial, Validation)
+from .watching import Watch, watch
 
 library_version: str = _lib.pdl_version().decode()
 
@@ -29,7 +30,8 @@ __all__ = [
     "EnvironmentLacks", "Error", "FitIn", "Gain", "InputError",
     "InternalError", "Job", "Limit", "Memory", "Model", "Plan", "Projection",
     "Result", "Runs", "Scaling", "Simulation", "Time", "Trial", "UsageError",
-    "Validation", "ask", "collective", "fit_in", "from_torch",
+    "Validation", "Watch", "ask", "collective", "fit_in", "from_torch",
     "library_version", "options", "plan", "project", "read_runs", "report",
-    "scale", "simulate", "text", "validate", "__version__",
+    "scale", "simulate", "text", "validate", "watch",
+    "__version__",
 ]

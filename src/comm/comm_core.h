@@ -96,6 +96,9 @@ struct comm_area {
     _Alignas(COMM_LINE) _Atomic int broken;
     _Atomic int users;                     /* memory: who frees it, and */
     _Atomic(pdl_comm_request *) abandoned; /* what was under way */
+    /* processes without MPI: it may be used; how many have come, and how many
+     * can read their neighbour's memory */
+    _Atomic int ready, joined, reached;
     int n;
     int64_t slot_bytes, stage_bytes, bytes;
     /* Of operations of all ranks together, where they may sleep: how many
@@ -174,6 +177,7 @@ struct pdl_comm {
 
     /* ranks that share an area */
     struct comm_area *area;
+    bool mapped; /* it is of processes that have no MPI */
     enum comm_reach reach;
     int node_rank, node_size, nodes;
     bool in_line;      /* ranks of a node are neighbours, nodes in order */
@@ -239,10 +243,18 @@ void comm_kept_close(pdl_comm *c, bool finalized);
 enum pdl_status comm_find_node(pdl_comm *c, const struct pdl_comm_options *opt,
                                bool crowded, struct pdl_err *err);
 void comm_leave_node(pdl_comm *c);
+/* How long messages go; what was asked for by name must be there. */
+enum pdl_status comm_settle_reach(pdl_comm *c, struct pdl_err *err);
+/* create.c: one without ranks beside it yet; NULL: no memory, or the options
+ * make no sense (*st). */
+pdl_comm *comm_begin(int rank, int size, const struct pdl_comm_options *opt,
+                     enum pdl_status *st, struct pdl_err *err);
 /* Memory that the processes of a node share: collective over it. NULL on all
  * of them, with a reason, when one has none. */
 void *comm_shared_map(MPI_Comm node, int64_t bytes, char *why, size_t size);
 void comm_shared_unmap(void *p, int64_t bytes);
+/* A file of that name for it, with room reserved; -1 and a reason. */
+int comm_shared_open(const char *name, int64_t bytes, char *why, size_t size);
 
 /* Windows are known to all communicators made from one. */
 struct comm_windows *comm_windows_create(void);

@@ -177,6 +177,18 @@ static enum pdl_status check_options(const struct pdl_comm_options *opt,
     return check_algorithm(opt, size, err);
 }
 
+pdl_comm *comm_begin(int rank, int size, const struct pdl_comm_options *opt,
+                     enum pdl_status *st, struct pdl_err *err)
+{
+    pdl_comm *c;
+
+    *st = check_options(opt, size, err);
+    c = *st == PDL_OK ? new_comm(rank, size, opt, err) : NULL;
+    if (*st == PDL_OK && !c)
+        *st = PDL_ENOMEM;
+    return c;
+}
+
 enum pdl_status comm_sit(pdl_comm *c, struct comm_area *a, int n,
                          const int *rank_of_seat, struct pdl_err *err)
 {
@@ -517,6 +529,9 @@ enum pdl_status pdl_comm_subset(pdl_comm *c, int n, const int *ranks,
         st = check_subset(c, n, ranks, &me, err);
     if (st != PDL_OK)
         return st;
+    if (c->mapped)
+        return pdl_fail(err, PDL_EINVAL,
+                        "processes without MPI have no subsets");
     if (c->mpi)
         return subset_mpi(c, n, ranks, out, err);
     return subset_memory(c, n, ranks, me, out, err);
@@ -534,7 +549,10 @@ void pdl_comm_destroy(pdl_comm *c)
     if (c->mpi)
         comm_leave_node(c);
     comm_free_abandoned(c->abandoned);
-    if (!c->mpi && c->area && atomic_fetch_sub(&c->area->users, 1) == 1) {
+    if (c->mapped && c->area)
+        comm_shared_unmap(c->area, c->area->bytes);
+    if (!c->mpi && !c->mapped && c->area &&
+        atomic_fetch_sub(&c->area->users, 1) == 1) {
         comm_free_abandoned(atomic_load(&c->area->abandoned));
         free(c->area);
     }

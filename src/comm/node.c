@@ -103,8 +103,7 @@ static void try_cma(pdl_comm *c)
                  "ptrace_scope): long messages are copied twice");
 }
 
-/* What was asked for by name must be there. */
-static enum pdl_status settle(pdl_comm *c, struct pdl_err *err)
+enum pdl_status comm_settle_reach(pdl_comm *c, struct pdl_err *err)
 {
     const char *want = c->transport;
     bool wants = strcmp(want, "auto") != 0 && strcmp(want, "p2p") != 0;
@@ -143,7 +142,7 @@ enum pdl_status comm_find_node(pdl_comm *c, const struct pdl_comm_options *opt,
         try_cma(c);
     }
     if (st == PDL_OK)
-        st = settle(c, err);
+        st = comm_settle_reach(c, err);
     free(ranks);
     return st;
 }

@@ -85,7 +85,7 @@ static void abandon(pdl_comm_request *r)
 {
     pdl_comm *c = r->comm;
 
-    if (c->mpi) {
+    if (c->mpi || c->mapped) {
         r->next = c->abandoned;
         c->abandoned = r;
         return;

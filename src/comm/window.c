@@ -18,8 +18,7 @@
 
 /* ---- shared memory ---------------------------------------------------- */
 
-/* Opens and reserves; -1 and a reason when it cannot be. */
-static int open_shared(const char *name, int64_t bytes, char *why, size_t size)
+int comm_shared_open(const char *name, int64_t bytes, char *why, size_t size)
 {
     int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int rc = fd < 0 ? errno : posix_fallocate(fd, 0, bytes);
@@ -54,7 +53,7 @@ void *comm_shared_map(MPI_Comm node, int64_t bytes, char *why, size_t size)
     if (rank == 0) {
         snprintf(name, sizeof name, "/paradl-%d-%llx", (int)getpid(),
                  (unsigned long long)(pdl_clock_s() * 1e9));
-        fd = open_shared(name, bytes, why, size);
+        fd = comm_shared_open(name, bytes, why, size);
         if (fd < 0)
             name[0] = '\0';
     }

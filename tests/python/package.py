@@ -14,8 +14,9 @@ import time
 import unittest
 
 import paradl
-from paradl import errors, models, questions, results
+from paradl import errors, models, questions, results, watching
 
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 LARGE = dict(system="dgx-a100", pes=2048, batch=2048)
 
 
@@ -28,7 +29,7 @@ class _PythonBlocks(doctest.DocTestParser):
 
 class Examples(unittest.TestCase):
     def test_docstrings_are_true(self):
-        for module in (paradl, errors, models, questions, results):
+        for module in (paradl, errors, models, questions, results, watching):
             failed, tried = doctest.testmod(module)
             self.assertEqual(failed, 0, module.__name__)
 
@@ -168,11 +169,35 @@ class Jobs(unittest.TestCase):
             job.project("data=8")
 
     def test_read_runs_and_validate(self):
-        data = os.path.join(os.path.dirname(__file__), "..", "data", "oracle",
-                            "runs.json")
+        data = os.path.join(DATA, "oracle", "runs.json")
         runs = paradl.read_runs(data)
         some = paradl.validate(data, select=f"id={runs.runs[0].id}")
         self.assertEqual(some.rows[0].id, runs.runs[0].id)
+
+
+class Watches(unittest.TestCase):
+    def test_a_job_beside_its_projection(self):
+        p = paradl.project("resnet50", system="abci-v100",
+                           strategy="data=64", batch=2048)
+        w = paradl.watch(p, skip=1)
+        self.assertIn("no step", w.verdict())
+        step = w(lambda s: time.sleep(s))
+        for s in (.2, p.step_s * 1.01, p.step_s * 1.01):
+            step(s)
+        self.assertEqual(w.steps, 2)
+        w._times = [0, p.step_s * 2]
+        self.assertIn("slower", w.verdict())
+        w._times = [0, p.step_s]
+        self.assertIn("as projected", w.verdict())
+        w._times = [0, p.step_s / 9]
+        self.assertIn("faster", w.verdict())
+        with self.assertRaises(ZeroDivisionError):
+            with w:
+                1 / 0
+        self.assertEqual(w.steps, 1)
+        text = w.report(os.path.join(DATA, "oracle", "kineto_gpt.json.gz"))
+        self.assertIn("computation: projected", text)
+        self.assertIn(p.limits[0].text, text)
 
 
 class Threads(unittest.TestCase):
