@@ -9,13 +9,13 @@ PREFIX ?= /usr/local
 
 .PHONY: all demo check check-build check-asan check-tests check-code check-long \
 	check-peers bench asan fuzz format paper golden-update install uninstall \
-	wheel sdist \
-	clean configure deps-build deps-check deps-peers
+	wheel sdist dist deb \
+	clean configure deps-build deps-check deps-peers deps-deb
 
 all: deps-build $(BUILD)/build.ninja
 	@$(NINJA) -C $(BUILD) installed
 
-deps-build deps-check deps-peers:
+deps-build deps-check deps-peers deps-deb:
 	@tools/deps.sh $(@:deps-%=%)
 
 # Tests exist once deps-check has installed what they need: look again.
@@ -109,6 +109,11 @@ wheel: deps-build
 
 sdist:
 	@tools/pep517.py sdist $(BUILD)/dist
+
+# The source as an archive, and Debian packages of it in build/deb.
+dist: sdist
+deb: deps-deb
+	@tools/deb.sh $(BUILD)
 
 clean:
 	@rm -rf $(BUILD)

@@ -3,6 +3,7 @@
 #   deps.sh build    to build (make demo)
 #   deps.sh check    to build and test (make check)
 #   deps.sh peers    for the cross-checks against other tools
+#   deps.sh deb      to build Debian packages (make deb)
 # Does nothing when all is there. Without root and without sudo it prints the
 # exact command and exits 4.
 set -u
@@ -10,14 +11,18 @@ build="gcc libc6-dev cmake make ninja-build pkg-config libjansson-dev
     libyaml-dev libprotobuf-c-dev protobuf-c-compiler libexpat1-dev zlib1g-dev
     libxxhash-dev libopenmpi-dev openmpi-bin libdnnl-dev libhdf5-dev"
 check="$build g++ clang clang-runtime clang-format clang-tidy cppcheck
-    libcmocka-dev libhwloc-dev libonnx-testdata python3 man-db libmpich-dev mpich"
+    libcmocka-dev libhwloc-dev libmicrohttpd-dev libonnx-testdata python3
+    man-db libmpich-dev mpich"
+packaging="debhelper dh-python dpkg-dev lintian abigail-tools"
 peers="$check python3-yaml libsimgrid-dev python3-torch python3-torchvision
-    chromium coinor-cbc"
+    chromium coinor-cbc python3-jsonschema mypy $packaging"
+deb="$build libmicrohttpd-dev python3 $packaging"
 case ${1:-build} in
 build) want=$build ;;
 check) want=$check ;;
 peers) want=$peers ;;
-*) echo "usage: deps.sh build|check|peers" >&2; exit 2 ;;
+deb) want=$deb ;;
+*) echo "usage: deps.sh build|check|peers|deb" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "paradl: not a Debian or Ubuntu machine; it needs the equivalents of:" \

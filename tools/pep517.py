@@ -144,9 +144,12 @@ def build_wheel(wheel_directory, config_settings=None,
 
 
 def tracked():
-    """What git has, or (in a sdist) everything that is there."""
+    """What git has but for debian/, which is another archive in a source
+    package; in a sdist everything that is there."""
     if (ROOT / ".git").exists():
-        return run("git", "-C", str(ROOT), "ls-files").splitlines()
+        return [n for n in run("git", "-C", str(ROOT),
+                               "ls-files").splitlines()
+                if not n.startswith("debian/")]
     return sorted(str(p.relative_to(ROOT)) for p in ROOT.rglob("*")
                   if p.is_file() and "build" not in p.parts
                   and p.suffix != ".pyc")

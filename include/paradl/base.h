@@ -30,10 +30,10 @@ PDL_BEGIN
 /* ---- version ---------------------------------------------------------- */
 
 #define PDL_VERSION_MAJOR 0
-#define PDL_VERSION_MINOR 1
+#define PDL_VERSION_MINOR 2
 #define PDL_VERSION_PATCH 0
 
-const char *pdl_version(void); /* "0.1.0" */
+const char *pdl_version(void); /* "0.2.0" */
 
 /* ---- status and errors ------------------------------------------------ */
 
