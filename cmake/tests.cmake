@@ -269,6 +269,11 @@ add_test(NAME cli/golden COMMAND ${CMAKE_SOURCE_DIR}/tests/cli/run.sh
   $<TARGET_FILE:paradl>)
 set_tests_properties(cli/golden PROPERTIES LABELS "unit" TIMEOUT 600)
 
+add_test(NAME cli/serve COMMAND python3
+  ${CMAKE_SOURCE_DIR}/tests/cli/serve.py $<TARGET_FILE:paradl>)
+set_tests_properties(cli/serve PROPERTIES LABELS "cli" TIMEOUT 120
+  SKIP_RETURN_CODE 77)
+
 # The smallest program that uses the shared library.
 add_executable(example_plan examples/plan.c)
 target_link_libraries(example_plan PRIVATE paradl_shared)

@@ -50,7 +50,7 @@ const char *pdl_answer_notes(const pdl_answer *a); /* what stderr would have */
 const char *pdl_answer_message(const pdl_answer *a); /* "file:line:col: what" */
 const char *pdl_answer_hint(const pdl_answer *a);
 
-/* From any thread. What is asked now ends soon with 130. */
+/* From any thread. What is asked now, or else next, ends soon with 130. */
 void pdl_answer_cancel(pdl_answer *a);
 /* How much of a search is done, of how much (0: not known). */
 void pdl_answer_progress(const pdl_answer *a, int64_t *done, int64_t *total);

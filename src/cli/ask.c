@@ -108,16 +108,16 @@ static void begin(pdl_answer *a)
     empty(&a->text);
     empty(&a->notes);
     a->err = (struct pdl_err){"", ""};
-    atomic_store(&a->cancelled, false);
     cli_go_on(a, 0, 0);
     asked = a;
 }
 
-/* What was taken back has no answer, however far it came. */
+/* What was taken back has no answer, however far it came; that is said once.
+ * Forgotten here, not in begin: who takes back may be quicker than who asks. */
 static int end(pdl_answer *a, int rc)
 {
     asked = NULL;
-    if (atomic_load(&a->cancelled)) {
+    if (atomic_exchange(&a->cancelled, false)) {
         pdl_fail(&a->err, PDL_EINTR, "the question was taken back");
         return EXIT_INTR;
     }

@@ -42,6 +42,7 @@ const struct pdl_cmd *const cli_commands[] = {
     &cli_collective_show,
     &cli_collective_compare,
     &cli_report_cmd,
+    &cli_serve,
     &cli_info,
     &cli_help,
     &cli_completion,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The program. */
-#include "cli/cli_priv.h"
+#include "cli/serve/serve_priv.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,6 +25,9 @@ static int finish(int rc)
 
 int main(int argc, char **argv)
 {
+#ifdef PDL_HAVE_MICROHTTPD
+    cli_serve_with = cli_serve_http;
+#endif
     signal(SIGXFSZ, SIG_IGN); /* too large a file is an error, not an end */
     if (argc < 2) {
         cli_overview(cli_stderr(), NULL);

@@ -143,6 +143,9 @@ static void is_taken_back(void **state)
     assert_int_equal(pthread_join(thread, &rc), 0);
     assert_int_equal((intptr_t)rc, 130);
     assert_int_equal(ASK(a, "info"), 0); /* the next one is asked afresh */
+    pdl_answer_cancel(a);                /* before it is asked */
+    assert_int_equal(ASK(a, "info"), 130);
+    assert_int_equal(ASK(a, "info"), 0);
 }
 
 static void *ask_often(void *unused)

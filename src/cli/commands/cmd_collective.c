@@ -146,6 +146,35 @@ static const struct pdl_opt show_opts[] = {
      "text|msccl", "text (reads back as FILE.coll) or MSCCL's XML"},
 };
 
+/* The steps as text, or as the member of an object. */
+static enum pdl_status print_steps(const struct pdl_coll_job *job, int rank,
+                                   const struct show_options *o, bool json,
+                                   struct pdl_err *err)
+{
+    bool msccl = o->format && strcmp(o->format, "msccl") == 0;
+    enum pdl_status st = PDL_OK;
+    struct pdl_buf text;
+    struct pdl_json w;
+
+    pdl_buf_init(&text);
+    if (msccl)
+        st = pdl_coll_print_msccl(job, json ? &text.sink : cli_out(), err);
+    else
+        pdl_coll_print(job, rank, json ? &text.sink : cli_out());
+    if (st == PDL_OK && json) {
+        pdl_json_init(&w, cli_out());
+        pdl_json_schema(&w, "collective-show");
+        pdl_json_kstr(&w, "collective", job->alg->collective->name);
+        pdl_json_kstr(&w, "algorithm", job->alg->name);
+        pdl_json_kint(&w, "ranks", job->nranks);
+        pdl_json_kstr(&w, "format", msccl ? "msccl" : "text");
+        pdl_json_kstr(&w, "program", text.text);
+        pdl_json_end(&w);
+    }
+    pdl_buf_free(&text);
+    return st;
+}
+
 static int show(const struct pdl_args *args)
 {
     const struct show_options *o = args->opts;
@@ -171,10 +200,8 @@ static int show(const struct pdl_args *args)
         pdl_int_parse(o->rank, 0, job.nranks - 1, &rank, NULL) != PDL_OK)
         st = pdl_fail(&err, PDL_EINVAL, "--rank '%.20s' is not one of 0 to %d",
                       o->rank, job.nranks - 1);
-    if (st == PDL_OK && o->format && strcmp(o->format, "msccl") == 0)
-        st = pdl_coll_print_msccl(&job, cli_out(), &err);
-    else if (st == PDL_OK)
-        pdl_coll_print(&job, (int)rank, cli_out());
+    if (st == PDL_OK)
+        st = print_steps(&job, (int)rank, o, args->json, &err);
     pdl_arena_destroy(a);
     return st == PDL_OK ? EXIT_OK : cli_fail(st, &err);
 }
