@@ -9,7 +9,7 @@ PREFIX ?= /usr/local
 
 .PHONY: all demo check check-build check-asan check-tests check-code check-long \
 	check-peers bench asan fuzz format paper golden-update install uninstall \
-	wheel sdist dist deb \
+	wheel sdist dist deb site \
 	clean configure deps-build deps-check deps-peers deps-deb
 
 all: deps-build $(BUILD)/build.ninja
@@ -114,6 +114,10 @@ sdist:
 dist: sdist
 deb: deps-deb
 	@tools/deb.sh $(BUILD)
+
+# The documents, the help of all commands and some reports as static pages.
+site: deps-peers all
+	@tools/site.py $(BUILD)/paradl $(BUILD)/site
 
 clean:
 	@rm -rf $(BUILD)

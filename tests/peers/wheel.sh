@@ -1,0 +1,45 @@
+#!/bin/bash
+# The wheel: built, installed into an empty environment by its file alone, the
+# package's own tests run there; the tag fits the symbols. Also the types: mypy.
+# 77 without Debian's python3-venv.
+paradl=$1
+root=$(cd "$(dirname "$0")/../.." && pwd)
+python=/usr/bin/python3
+$python -c 'import venv, ensurepip' 2>/dev/null || {
+    echo "wheel: no python3-venv: skipped"
+    exit 77
+}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+unset PYTHONPATH PARADL_LIBRARY
+bad=0
+must() { # what, command...
+    local what=$1
+    shift
+    "$@" >"$tmp/log" 2>&1 && return
+    echo "FAILED: $what"
+    tail -n 15 "$tmp/log"
+    bad=1
+}
+build=$(dirname "$paradl")
+PDL_WHEEL_BUILD=$build/wheel must "build" "$root/tools/pep517.py" wheel "$tmp/dist"
+wheel=$(ls "$tmp"/dist/*.whl)
+must "environment" $python -m venv "$tmp/env"
+must "install" "$tmp/env/bin/pip" install --no-index "$wheel"
+must "the package's tests" env -C "$tmp" "$tmp/env/bin/python" "$root/tests/python/package.py"
+must "orders" env -C "$tmp" "$tmp/env/bin/python" "$root/tests/python/sampler.py"
+needs=$(objdump -T "$tmp"/env/lib/python3*/site-packages/paradl/*.so.* | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -n1)
+case $(basename "$wheel") in
+*"manylinux_2_${needs#GLIBC_2.}_"*) ;;
+*) echo "FAILED: $(basename "$wheel") needs $needs"; bad=1 ;;
+esac
+if command -v mypy >/dev/null; then
+    must "types" mypy --config-file "$root/pyproject.toml" "$root"/python/paradl/*.py
+else
+    echo "wheel: no mypy: types are not checked"
+fi
+must "a wheel again" "$root/tools/pep517.py" sdist "$tmp/dist"
+must "uninstall" "$tmp/env/bin/pip" uninstall -y paradl
+must "nothing is left" test -z "$(find "$tmp/env" -path '*paradl*')"
+[ $bad = 0 ] && echo "wheel: $(basename "$wheel") works"
+exit $bad
