@@ -286,7 +286,7 @@ set_tests_properties(examples/plan_wrong PROPERTIES LABELS "unit"
   PASS_REGULAR_EXPRESSION "no model 'nosuch'|nosuch")
 
 # The installed thing, the tool that installs packages, what CI runs.
-foreach(name install/install tools/deps tools/ci)
+foreach(name install/install tools/deps tools/ci tools/recipes)
   add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/${name}.sh
     ${CMAKE_BINARY_DIR} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "house" TIMEOUT 300)

@@ -1,10 +1,13 @@
 #!/bin/bash
 # abi.sh BUILD [--update]: is libparadl.so what programs built against the last
-# release expect (abidiff, by the public headers)? New functions are fine.
-# --update stores the dump of this build: a release does. 77 without abigail.
+# release expect (abidiff)? New functions are fine.
+# --update stores the dump of this build: a release does. While CHANGELOG.md has
+# no date for the stored version it is none yet: differences are only said. 77
+# without abigail.
 cd "$(dirname "$0")/.." || exit 5
 build=$1
-stored=tests/abi/libparadl.abi.gz
+version=$(sed -n 's/^project(paradl VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+stored=$(ls tests/abi/libparadl-*.abi.gz 2>/dev/null | sort -V | tail -n1)
 command -v abidw >/dev/null || {
     echo "abi: no abigail-tools: skipped"
     exit 77
@@ -14,18 +17,25 @@ trap 'rm -rf "$tmp"' EXIT
 options=(--headers-dir include --no-comp-dir-path --no-show-locs)
 dump() { abidw "${options[@]}" --out-file "$1" "$build/libparadl.so.0"; }
 if [ "${2:-}" = --update ]; then
-    mkdir -p tests/abi
-    dump "$tmp/new" && gzip -9n <"$tmp/new" >"$stored"
+    dump "$tmp/new" || exit
+    rm -f tests/abi/*.abi.gz
+    gzip -9n <"$tmp/new" >"tests/abi/libparadl-$version.abi.gz"
     exit
 fi
 gunzip <"$stored" >"$tmp/old" || exit 5
-abidiff --headers-dir1 include --headers-dir2 include --no-added-syms \
-    "$tmp/old" "$build/libparadl.so.0" >"$tmp/diff"
+# The dump has no places of types: what is private in it is opaque already, and
+# headers named here too would make abidiff take all types for private.
+abidiff --no-added-syms "$tmp/old" "$build/libparadl.so.0" >"$tmp/diff"
 rc=$?
-if [ $((rc & 8)) != 0 ] || [ $((rc & 3)) != 0 ]; then
-    cat "$tmp/diff"
-    echo "abi: programs built against the last release would break ($rc)"
+if [ $rc != 0 ]; then
+    head -n 60 "$tmp/diff"
+    of=$(basename "$stored" .abi.gz)
+    of=${of#libparadl-}
+    if ! grep -q "^## $of, [0-9]" CHANGELOG.md; then
+        echo "abi: not what is stored of $of, which is not released yet ($rc)"
+        exit 0
+    fi
+    echo "abi: programs built against $of would break ($rc)"
     exit 1
 fi
-[ -s "$tmp/diff" ] && head -n 20 "$tmp/diff"
 echo "abi: what the last release had is there"

@@ -158,11 +158,14 @@ class Answer:
         """Asks in another thread, so that Ctrl-C can take it back."""
         argv = (c_char_p * len(words))(*[w.encode() for w in words])
         if threading.current_thread() is not threading.main_thread():
-            return self._check(lib.pdl_ask_command(self._at, len(words), argv))
+            return self._check(
+                lib.pdl_ask_command(self._at, len(words), argv))
         code: List[int] = []
-        thread = threading.Thread(
-            target=lambda: code.append(lib.pdl_ask_command(self._at, len(words), argv)),
-            name="paradl", daemon=True)
+
+        def answer() -> None:
+            code.append(lib.pdl_ask_command(self._at, len(words), argv))
+
+        thread = threading.Thread(target=answer, name="paradl", daemon=True)
         thread.start()
         try:
             self._wait(thread, progress)

@@ -21,7 +21,7 @@ version=$(sed -n 's/^project(paradl VERSION \([0-9.]*\).*/\1/p' "$here/../../CMa
 must "install" cmake --install "$build" --prefix "$work/one"
 
 users() { # prefix: everything a user of the library does
-    local p=$1 lib pc
+    local p=$1 lib pc odd
     pc=$(find "$p" -name paradl.pc)
     lib=$(dirname "$(dirname "$pc")")
     export PKG_CONFIG_PATH="$lib/pkgconfig"
@@ -51,6 +51,9 @@ users() { # prefix: everything a user of the library does
             "$here/../../examples/allreduce.c" -o "$work/allreduce" \
             $(pkg-config --cflags --libs paradl-run)
         must "the preloaded library" test -s "$lib/libparadl-mpi.so"
+        odd=$(nm -D --defined-only "$lib/libparadl-comm.so.0" | awk '$2 != "A" {print $3}' |
+            grep -vE '^pdl_(comm|sparse|topk|feedback)_')
+        must "libparadl-comm.so shows collectives alone, not: $odd" test -z "$odd"
     fi
     rm -rf "$work/cmake"
     must "configure by find_package" cmake -S "$here" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$p"
@@ -67,7 +70,6 @@ users() { # prefix: everything a user of the library does
     must "fish completion" test -s "$p/share/fish/vendor_completions.d/paradl.fish"
     must "soname" grep -q 'SONAME.*\[libparadl\.so\.0\]' <(readelf -d "$lib/libparadl.so")
     must "no build folder inside" test -z "$(grep -rlI "$build" "$p")"
-    local odd
     odd=$(nm -D --defined-only "$lib/libparadl.so.0" | awk '$2 != "A" {print $3}' |
         grep -v '^pdl_')
     must "only pdl_ names are exported, not: $odd" test -z "$odd"
@@ -95,6 +97,13 @@ users "$work/one"
 must "install elsewhere" cmake --install "$build" --prefix "$work/three"
 must "uninstall" "$here/../../tools/uninstall.sh" "$build/install_manifest.txt"
 must "nothing is left" test -z "$(find "$work/three" -type f -o -type l)"
+# the same below a folder that is not the root, as packagers do it
+export DESTDIR=$work/stage
+must "install with DESTDIR" cmake --install "$build" --prefix /opt/paradl
+must "it is there" test -x "$work/stage/opt/paradl/bin/paradl"
+must "uninstall with DESTDIR" "$here/../../tools/uninstall.sh" "$build/install_manifest.txt"
+must "nothing is left there" test -z "$(find "$work/stage" -type f -o -type l)"
+unset DESTDIR
 mv "$work/one" "$work/two"
 users "$work/two"
 [ $bad = 0 ] && echo "install: works, and works after moving"
