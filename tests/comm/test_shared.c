@@ -20,7 +20,7 @@ enum { RANKS = 3, LARGEST = 1 << 20 };
 
 static float input(int rank, int64_t i)
 {
-    return (float)((i * 7 + rank * 13) % 97) / 8;
+    return (float)((i * 7 + (int64_t)rank * 13) % 97) / 8;
 }
 
 /* Exact in float: eighths. In place and not. */

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """See python_torch.sh."""
 import gzip
+import json
 import logging
 import os
 import pickle
+import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -22,6 +25,7 @@ import paradl.torch
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
+PARADL = ""
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
@@ -207,5 +211,133 @@ class Training(unittest.TestCase):
             self.assertGreater(two[0], plain[0] - .03)
 
 
+# -- beside paradl train -----------------------------------------------------
+
+def write_idx(folder):
+    """The digits as files that both read: images, labels, train and test."""
+    data, (x, y) = digits()
+    parts = {"train": data.tensors, "t10k": (x, y)}
+    for name, (a, b) in parts.items():
+        with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as f:
+            f.write(struct.pack(">IIII", 0x803, len(a), 8, 8) +
+                    (a * 240).round().to(torch.uint8).numpy().tobytes())
+        with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as f:
+            f.write(struct.pack(">II", 0x801, len(b)) +
+                    b.to(torch.uint8).numpy().tobytes())
+    return [((a * 240).round().view(-1, 1, 8, 8) / 255, b)
+            for a, b in parts.values()]
+
+
+def load(path):
+    with open(path, "rb") as f:
+        raw = f.read()
+    (n,) = struct.unpack("<Q", raw[:8])
+    out = {}
+    for name, t in json.loads(raw[8:8 + n]).items():
+        if name != "__metadata__":
+            a, b = (8 + n + o for o in t["data_offsets"])
+            out[name] = torch.frombuffer(bytearray(raw[a:b]),
+                                         dtype=torch.float32
+                                         ).reshape(t["shape"]).clone()
+    return out
+
+
+RUN = dict(batch=32, epochs=5, lr=.05, seed=3)
+
+
+class Net(nn.Module):
+    """examples/digits.yaml."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 16, 3, padding=1)
+        self.conv2 = nn.Conv2d(16, 32, 3, padding=1)
+        self.fc1, self.fc2 = nn.Linear(512, 64), nn.Linear(64, 10)
+        self.load_state_dict(weights)
+
+    def forward(self, x):
+        x = F.relu(self.conv2(F.relu(self.conv1(x))))
+        x = F.max_pool2d(x, 2).flatten(1)
+        return self.fc2(F.relu(self.fc1(x)))
+
+
+def program(folder, hide, *more):
+    """paradl train on two ranks: losses of steps, accuracy."""
+    done = subprocess.run(
+        [PARADL, "train", os.path.join(ROOT, "examples", "digits.yaml"),
+         "--data", folder, "--batch", str(RUN["batch"]), "--epochs",
+         str(RUN["epochs"]), "--lr", str(RUN["lr"]), "--seed",
+         str(RUN["seed"]), "--optimizer", "sgd:momentum=0.9", "--raw",
+         "--json", "--threads", "1", "--virtual", "--strategy", "data=2",
+         "--hide", hide, *more], stdout=subprocess.PIPE, check=True, text=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [r["loss"] for r in rows if "step" in r and
+            not r.get("epoch_ended")], rows[-1]["accuracy"]
+
+
+def ddp(rank, ranks, hide, folder):
+    """The same with torch; rank 0 keeps what it saw."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/init",
+                            rank=rank, world_size=ranks)
+    (x, y), (test_x, test_y) = torch.load(f"{folder}/data")
+    data, size = TensorDataset(x, y), RUN["batch"] // ranks
+    net = Net(load(f"{folder}/first.safetensors"))
+    wrapped = nn.parallel.DistributedDataParallel(net)
+    sampler = paradl.torch.Sampler(data, batch_size=size, hide=hide,
+                                   seed=RUN["seed"], epochs=RUN["epochs"])
+    opt = torch.optim.SGD(net.parameters(), lr=RUN["lr"], momentum=.9)
+    losses = []
+    for _ in range(RUN["epochs"]):
+        for a, b in DataLoader(data, batch_size=size, sampler=sampler):
+            opt.param_groups[0]["lr"] = RUN["lr"] * sampler.rate
+            out = wrapped(a)
+            each = F.cross_entropy(out, b, reduction="none")
+            loss = sampler.loss(each, out.argmax(1) == b)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            mean = each.detach().mean()
+            dist.all_reduce(mean)
+            losses.append(mean.item() / ranks)
+        with torch.no_grad():
+            for indices in sampler.refresh():
+                a, b = data[indices]
+                out = net(a)
+                sampler.saw(indices, F.cross_entropy(out, b, reduction="none"),
+                            out.argmax(1) == b)
+    with torch.no_grad():
+        right = (net(test_x).argmax(1) == test_y).float().mean().item()
+    if rank == 0:
+        torch.save((losses, right), f"{folder}/out")
+    dist.destroy_process_group()
+
+
+class BesideTheProgram(unittest.TestCase):
+    """The same first weights, order and hiding: the same training, until a
+    rounding falls the other way."""
+
+    def run_both(self, folder, hide):
+        program(folder, "none", "--steps", "1", "--lr", "1e-38", "--save",
+                f"{folder}/first.safetensors")
+        want, accuracy_c = program(folder, hide)
+        mp.spawn(ddp, (2, hide, folder), 2)
+        got, accuracy_t = torch.load(f"{folder}/out")
+        self.assertEqual(len(got), len(want), hide)
+        apart = max(abs(a - b) for a, b in zip(got[:90], want))
+        print(f"{hide}: {len(want)} steps; first 90 losses {apart:.1e} apart; "
+              f"accuracy {accuracy_c:.4f}, torch {accuracy_t:.4f}", flush=True)
+        self.assertLess(apart, 1e-4)
+        return abs(accuracy_c - accuracy_t)
+
+    def test_digits(self):
+        for hide in ("none", "kakurenbo:f=0.3", "infobatch"):
+            with tempfile.TemporaryDirectory() as d:
+                torch.save(write_idx(d), f"{d}/data")
+                # of 297 images: a third of a per cent each
+                self.assertLess(self.run_both(d, hide), .03)
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    PARADL = os.path.abspath(sys.argv[1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

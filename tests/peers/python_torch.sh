@@ -11,4 +11,4 @@ $python -c 'import torch, torchvision' 2>/dev/null || {
 }
 export PYTHONPATH=$here/../../python PARADL_LIBRARY=$build/libparadl.so.0
 export PYTHONDONTWRITEBYTECODE=1 GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1
-exec $python "$here/python_torch.py"
+exec $python "$here/python_torch.py" "$paradl"
