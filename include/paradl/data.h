@@ -90,10 +90,11 @@ enum pdl_draw {
     PDL_DRAW_ORDER,
     PDL_DRAW_AUGMENT,
     PDL_DRAW_SYNTHETIC,
-    PDL_DRAW_PLACE,    /* which worker stores a sample at the beginning */
-    PDL_DRAW_EXCHANGE, /* who sends what to whom */
-    PDL_DRAW_HIDE,     /* which samples are left out */
-    PDL_DRAW_MASK,     /* which tokens are hidden */
+    PDL_DRAW_PLACE,     /* which worker stores a sample at the beginning */
+    PDL_DRAW_EXCHANGE,  /* who sends what to whom */
+    PDL_DRAW_HIDE,      /* which samples are left out */
+    PDL_DRAW_MASK,      /* which tokens are hidden */
+    PDL_DRAW_PARTITION, /* which client has a sample */
 };
 uint64_t pdl_draw_key(uint64_t seed, enum pdl_draw purpose, int64_t epoch);
 
@@ -202,6 +203,33 @@ struct pdl_sampler_part {
 };
 const struct pdl_sampler_part *pdl_sampler_part(const pdl_sampler *s, int i);
 enum pdl_status pdl_sampler_resume(pdl_sampler *s, int64_t epoch,
+                                   struct pdl_err *err);
+
+/* ---- partitions: who has which samples --------------------------------- */
+
+struct pdl_partition_options {
+    int64_t samples, clients;
+    const char *how;       /* "iid" when NULL; "dirichlet:alpha=0.3" */
+    const int32_t *labels; /* of all samples, 0 <= label < classes */
+    int64_t classes;       /* 0: there are no labels */
+    uint64_t seed;
+};
+
+/* Samples of client c are sample[first[c] .. first[c + 1]), by their ids. No
+ * two clients have the same one; ways that make clients equal leave some to
+ * nobody. Clients of a group were made alike (their label mix). */
+struct pdl_partition {
+    int64_t samples, clients, classes, groups;
+    const int64_t *first; /* clients + 1 */
+    const int64_t *sample;
+    const int32_t *group; /* of each client */
+    const int64_t *count; /* client by client, of each class; NULL: none */
+};
+const struct pdl_sampling *pdl_partition_at(int i); /* NULL past the end */
+/* In the arena; a function of the options alone. */
+enum pdl_status pdl_partition_make(pdl_arena *a,
+                                   const struct pdl_partition_options *o,
+                                   struct pdl_partition *out,
                                    struct pdl_err *err);
 
 PDL_END

@@ -108,4 +108,35 @@ void data_deal_epoch(pdl_sampler *s);
 void data_deal_exchange(pdl_sampler *s);
 bool data_deal_is_whole(const pdl_sampler *s);
 
+/* ---- partitions -------------------------------------------------------- */
+
+enum { DATA_NOBODY = -1 };
+
+/* What a way fills: owner[] (all DATA_NOBODY at first) and group[] (all 0). */
+struct data_split {
+    const struct pdl_partition_options *opt;
+    struct data_setting with;
+    int64_t *owner;
+    int32_t *group;
+    int64_t groups;
+    int64_t *list;  /* samples in a random order; those of a class together, */
+    int64_t *begin; /* class by class (one, where there are no labels) */
+    double *share;  /* scratch: a number of each client */
+    struct pdl_rng rng;
+};
+struct data_partition {
+    struct pdl_sampling is;
+    bool by_class; /* samples must have labels */
+    enum pdl_status (*split)(struct data_split *s, struct pdl_err *err);
+};
+extern const struct data_partition data_partition_iid, data_partition_quantity,
+    data_partition_dirichlet, data_partition_pathological,
+    data_partition_cluster;
+/* Shares of all clients, Dirichlet(alpha), that add up to 1. */
+void data_draw_shares(struct data_split *s, double alpha);
+/* list[from..to) to clients by their shares, in the order of the list. */
+void data_deal_shares(struct data_split *s, int64_t from, int64_t to);
+/* Clients with fewer than `least` take from who has most. */
+void data_top_up(struct data_split *s, int64_t least);
+
 #endif
