@@ -129,6 +129,16 @@ struct pdl_sampling {
     const char *name, *summary;
     struct pdl_sampling_key keys[PDL_SAMPLING_KEYS]; /* up to a NULL name */
 };
+/* What the parameters were set to. */
+struct pdl_sampling_setting {
+    int way; /* its row */
+    double value[PDL_SAMPLING_KEYS];
+};
+/* Against the ways of a table; what: "hide samples", for messages. */
+enum pdl_status pdl_sampling_parse(const struct pdl_sampling *(*at)(int),
+                                   const char *what, const char *text,
+                                   struct pdl_sampling_setting *out,
+                                   struct pdl_err *err);
 const struct pdl_sampling *pdl_deal_at(int i); /* NULL past the end */
 const struct pdl_sampling *pdl_hide_at(int i);
 

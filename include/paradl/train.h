@@ -170,6 +170,33 @@ enum pdl_status pdl_trainer_load(pdl_trainer *t, const pdl_weights *w,
                                  const struct pdl_train_load *how, /* NULL */
                                  struct pdl_err *err);
 
+/* ---- one trainer, many owners of samples --------------------------------- */
+
+/* The data of the states' parts may be changed between steps (weights of
+ * another model, momentum of nobody); this hands them over where tensors are
+ * not on the host. */
+enum pdl_status pdl_trainer_send(pdl_trainer *t, struct pdl_err *err);
+/* What the gradient of each sample of the batch is multiplied with in the
+ * steps to come, which the caller keeps; NULL: 1. On the host only. */
+void pdl_trainer_weigh(pdl_trainer *t, const double *weights);
+/* What the last step or evaluation saw of sample i of the batch: its loss, and
+ * how many of its positions were right. */
+void pdl_trainer_saw(const pdl_trainer *t, int64_t i, double *loss,
+                     double *right);
+
+/* Samples of a split by their ids, as a feed: for whoever chooses them, step
+ * by step. normalise: NULL is as they are; it must outlive the list. */
+typedef struct pdl_train_list pdl_train_list;
+enum pdl_status pdl_train_list_open(const struct pdl_plan *plan,
+                                    const pdl_io *io, int split,
+                                    const struct pdl_augment *normalise,
+                                    pdl_train_list **out, struct pdl_err *err);
+void pdl_train_list_close(pdl_train_list *l); /* NULL: nothing */
+/* A batch: n > 0 ids, the first again where the batch is larger. Valid until
+ * the next one, like the ids. */
+struct pdl_train_feed pdl_train_list_feed(pdl_train_list *l, const int64_t *ids,
+                                          int64_t n);
+
 /* What the memory planner decided, in bytes of this rank. */
 struct pdl_train_memory {
     int64_t arena; /* of tensors, weights among them, and large workspaces */

@@ -7,18 +7,6 @@
 
 extern const struct pdl_shuffle data_shuffle_global, data_shuffle_none;
 
-/* ---- a way and what its parameters were set to ------------------------- */
-
-/* settings.c: "name:key=value,..." against a table's ways. */
-struct data_setting {
-    int way; /* its row */
-    double value[PDL_SAMPLING_KEYS];
-};
-enum pdl_status data_setting_parse(const struct pdl_sampling *(*at)(int),
-                                   const char *what, const char *text,
-                                   struct data_setting *out,
-                                   struct pdl_err *err);
-
 /* ---- what was seen ----------------------------------------------------- */
 
 enum { DATA_SEEN = 1, DATA_CORRECT = 2 };
@@ -33,7 +21,7 @@ struct pdl_sampler {
     struct pdl_sampler_options opt;
     const struct data_deal *deal;
     const struct data_hide *hide;
-    struct data_setting deal_with, hide_with;
+    struct pdl_sampling_setting deal_with, hide_with;
     int64_t epoch, batches;
     struct data_seen before, now; /* this epoch's begin, and since; or NULL */
     struct data_seen history[2]; /* two and three epochs ago, where asked for */
@@ -115,7 +103,7 @@ enum { DATA_NOBODY = -1 };
 /* What a way fills: owner[] (all DATA_NOBODY at first) and group[] (all 0). */
 struct data_split {
     const struct pdl_partition_options *opt;
-    struct data_setting with;
+    struct pdl_sampling_setting with;
     int64_t *owner;
     int32_t *group;
     int64_t groups;

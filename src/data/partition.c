@@ -23,7 +23,7 @@ const struct pdl_sampling *pdl_partition_at(int i)
     return i >= 0 && i < NWAYS ? &ways[i]->is : NULL;
 }
 
-/* ---- draws ------------------------------------------------------------- */
+/* ---- draws ---------------------------------------------------------- */
 
 static double normal(struct pdl_rng *r)
 {
@@ -83,7 +83,7 @@ void data_deal_shares(struct data_split *s, int64_t from, int64_t to)
     }
 }
 
-/* ---- clients that came out too small ----------------------------------- */
+/* ---- clients that came out too small -------------------------------- */
 
 static int64_t largest(const double *count, int64_t n)
 {
@@ -126,7 +126,7 @@ void data_top_up(struct data_split *s, int64_t least)
         }
 }
 
-/* ---- making one -------------------------------------------------------- */
+/* ---- making one ----------------------------------------------------- */
 
 /* The list: a random order, then stably by class. */
 static enum pdl_status make_list(struct data_split *s, pdl_arena *a,
@@ -219,8 +219,9 @@ enum pdl_status pdl_partition_make(pdl_arena *a,
                                    struct pdl_err *err)
 {
     struct data_split s = {.opt = o, .groups = 1};
-    enum pdl_status st = data_setting_parse(
-        pdl_partition_at, "divide", o->how ? o->how : "iid", &s.with, err);
+    enum pdl_status st =
+        pdl_sampling_parse(pdl_partition_at, "divide samples",
+                           o->how ? o->how : "iid", &s.with, err);
 
     if (st == PDL_OK)
         st = check(o, ways[s.with.way], err);

@@ -132,11 +132,12 @@ static enum pdl_status open_sampler(pdl_sampler *s, struct pdl_err *err)
 {
     const char *deal = s->opt.deal ? s->opt.deal : "global";
     const char *hide = s->opt.hide ? s->opt.hide : "none";
-    enum pdl_status st =
-        data_setting_parse(pdl_deal_at, "shuffle", deal, &s->deal_with, err);
+    enum pdl_status st = pdl_sampling_parse(pdl_deal_at, "shuffle samples",
+                                            deal, &s->deal_with, err);
 
     if (st == PDL_OK)
-        st = data_setting_parse(pdl_hide_at, "hide", hide, &s->hide_with, err);
+        st = pdl_sampling_parse(pdl_hide_at, "hide samples", hide,
+                                &s->hide_with, err);
     if (st != PDL_OK)
         return st;
     s->deal = deals[s->deal_with.way];

@@ -21,7 +21,7 @@ static enum pdl_status find_way(const struct pdl_sampling *(*at)(int),
         }
         pdl_suggest_try(&s, at(i)->name);
     }
-    pdl_say(err, "no way to %s samples is called '%s'", what, word);
+    pdl_say(err, "no way to %s is called '%s'", what, word);
     if (pdl_suggest_best(&s))
         pdl_hint(err, "did you mean '%s'?", pdl_suggest_best(&s));
     return PDL_EPARSE;
@@ -68,7 +68,8 @@ static enum pdl_status set_number(const struct pdl_sampling *w,
 
 /* One "key=value" of a way. */
 static enum pdl_status set_one(const struct pdl_sampling *w, char *text,
-                               struct data_setting *out, struct pdl_err *err)
+                               struct pdl_sampling_setting *out,
+                               struct pdl_err *err)
 {
     char *value = strchr(text, '=');
     struct pdl_suggest s;
@@ -92,14 +93,14 @@ static enum pdl_status set_one(const struct pdl_sampling *w, char *text,
     return PDL_EPARSE;
 }
 
-enum pdl_status data_setting_parse(const struct pdl_sampling *(*at)(int),
+enum pdl_status pdl_sampling_parse(const struct pdl_sampling *(*at)(int),
                                    const char *what, const char *text,
-                                   struct data_setting *out,
+                                   struct pdl_sampling_setting *out,
                                    struct pdl_err *err)
 {
     size_t len = strcspn(text, ":");
     const struct pdl_sampling *w;
-    struct data_setting x = {.way = 0};
+    struct pdl_sampling_setting x = {.way = 0};
     enum pdl_status st = find_way(at, what, text, len, &x.way, err);
     char one[64];
 
